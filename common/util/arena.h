@@ -1,0 +1,31 @@
+/*
+ * Memory by lifetime: many small allocations, one release. An arena belongs
+ * to one thing with a clear end (a request, a message, an applied entry).
+ * Allocation never fails (it aborts); memory is aligned to 16 bytes.
+ */
+#ifndef CORVO_ARENA_H
+#define CORVO_ARENA_H
+
+#include "util/str.h"
+
+struct arena_block;
+
+struct arena {
+	struct arena_block *head; /* block being filled */
+	size_t used;              /* bytes used in head */
+	size_t block_size;        /* of the next block; 0: default 4 KiB */
+};
+
+#define ARENA_INIT ((struct arena){ 0 })
+
+void *arena_alloc(struct arena *a, size_t n);  /* not zeroed */
+void *arena_zalloc(struct arena *a, size_t n); /* zeroed */
+struct str arena_copy(struct arena *a, struct str s);
+char *arena_cstr(struct arena *a, struct str s); /* NUL-terminated copy */
+_printf_(2, 3) struct str arena_printf(struct arena *a, const char *fmt, ...);
+
+/* Forgets everything but keeps the first block for reuse. */
+void arena_reset(struct arena *a);
+void arena_done(struct arena *a);
+
+#endif

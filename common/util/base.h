@@ -1,0 +1,49 @@
+/*
+ * The few macros every file may use. Knows nothing of jobs.
+ *
+ * CHECK is for bugs only: it is never compiled out and stops the process,
+ * and the supervisor turns that into a restart. Bad input is never a CHECK.
+ */
+#ifndef CORVO_BASE_H
+#define CORVO_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b)     ((a) < (b) ? (a) : (b))
+#define MAX(a, b)     ((a) > (b) ? (a) : (b))
+
+#define container_of(ptr, type, member)                                        \
+	((type *)((char *)(ptr) - offsetof(type, member)))
+
+#define _cleanup_(fn)     __attribute__((cleanup(fn)))
+#define _printf_(fmt, va) __attribute__((format(printf, fmt, va)))
+#define _noreturn_        __attribute__((noreturn))
+#define _unused_          __attribute__((unused))
+
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#define CHECK(cond)                                                            \
+	do {                                                                   \
+		if (UNLIKELY(!(cond)))                                         \
+			check_failed(__FILE__, __LINE__, #cond);               \
+	} while (0)
+
+/* Writes "file:line: CHECK failed: text" to stderr and aborts. */
+_noreturn_ void check_failed(const char *file, int line, const char *what);
+
+/* malloc family that aborts when memory is gone: there is no useful way on. */
+void *xmalloc(size_t n);
+void *xcalloc(size_t n, size_t size);
+void *xrealloc(void *p, size_t n);
+char *xstrdup(const char *s);
+char *xstrndup(const char *s, size_t n);
+
+#define NS_PER_US 1000ULL
+#define NS_PER_MS 1000000ULL
+#define NS_PER_S  1000000000ULL
+
+#endif

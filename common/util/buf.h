@@ -1,0 +1,46 @@
+/*
+ * Growable bytes with a maximum given at init. Appending past the maximum
+ * sets `full`, appends nothing, and every later append is refused too, so a
+ * writer may append many pieces and test once.
+ */
+#ifndef CORVO_BUF_H
+#define CORVO_BUF_H
+
+#include <stdarg.h>
+
+#include "util/str.h"
+
+struct buf {
+	char *p;
+	size_t n;
+	size_t cap;
+	size_t max; /* 0: no limit */
+	bool full;  /* an append was refused */
+};
+
+#define BUF_INIT(max_bytes) ((struct buf){ .max = (max_bytes) })
+
+void buf_done(struct buf *b); /* frees; leaves it empty and usable */
+void buf_clear(struct buf *b); /* keeps the memory, forgets `full` */
+
+/* Room for n more bytes at b->p + b->n; NULL when that passes the maximum. */
+char *buf_reserve(struct buf *b, size_t n);
+void buf_append(struct buf *b, const void *p, size_t n);
+void buf_puts(struct buf *b, const char *cstr);
+void buf_putc(struct buf *b, char c);
+void buf_put_u64(struct buf *b, uint64_t v); /* decimal */
+void buf_put_i64(struct buf *b, int64_t v);  /* decimal */
+_printf_(2, 3) void buf_printf(struct buf *b, const char *fmt, ...);
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
+
+static inline void buf_put_str(struct buf *b, struct str s)
+{
+	buf_append(b, s.p, s.n);
+}
+
+static inline struct str buf_str(const struct buf *b)
+{
+	return (struct str){ b->p, b->n };
+}
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * Binary min-heap of embedded nodes ordered by (key, tie). A node knows its
+ * place, so it can be moved or removed in O(log n).
+ */
+#ifndef CORVO_HEAP_H
+#define CORVO_HEAP_H
+
+#include "util/base.h"
+
+struct heap_node {
+	uint64_t key;
+	uint64_t tie; /* second order; equal keys come out by it */
+	size_t pos;   /* 1-based place in the heap; 0: not in a heap */
+};
+
+struct heap {
+	struct heap_node **nodes;
+	size_t n;
+	size_t cap;
+};
+
+void heap_done(struct heap *h); /* frees the array, not the nodes */
+struct heap_node *heap_min(const struct heap *h); /* NULL when empty */
+void heap_insert(struct heap *h, struct heap_node *n); /* n->key set before */
+void heap_remove(struct heap *h, struct heap_node *n); /* no-op if absent */
+/* Gives n a new key: inserts it if it was not in the heap. */
+void heap_update(struct heap *h, struct heap_node *n, uint64_t key);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * Slices of bytes: a pointer and a length, never owning, never terminated.
+ */
+#ifndef CORVO_STR_H
+#define CORVO_STR_H
+
+#include <string.h>
+
+#include "util/base.h"
+
+struct str {
+	const char *p;
+	size_t n;
+};
+
+#define STR_NULL    ((struct str){ NULL, 0 })
+#define STR(lit)    ((struct str){ (lit), sizeof(lit) - 1 })
+#define STR_ARG(s)  (int)(s).n, (s).p /* for "%.*s" */
+
+static inline struct str str_from(const char *s)
+{
+	return (struct str){ s, s ? strlen(s) : 0 };
+}
+
+static inline struct str str_of(const void *p, size_t n)
+{
+	return (struct str){ p, n };
+}
+
+static inline bool str_eq(struct str a, struct str b)
+{
+	return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+static inline bool str_is(struct str a, const char *cstr)
+{
+	return str_eq(a, str_from(cstr));
+}
+
+/* Byte order, shorter first among equals: the order of keys in a store. */
+int str_cmp(struct str a, struct str b);
+
+bool str_starts(struct str s, struct str prefix);
+struct str str_skip(struct str s, size_t n);
+struct str str_trim(struct str s); /* ASCII white space at both ends */
+
+/* Splits at the first `sep`; false when `sep` is absent (head = s, tail empty). */
+bool str_split(struct str s, char sep, struct str *ret_head,
+	       struct str *ret_tail);
+
+/* Strict decimal: no sign (u64), no spaces, no overflow. */
+bool str_parse_u64(struct str s, uint64_t *ret);
+bool str_parse_i64(struct str s, int64_t *ret);
+
+/* True when the bytes are well-formed UTF-8 (no surrogates, no overlongs). */
+bool str_is_utf8(struct str s);
+
+#endif
