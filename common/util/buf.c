@@ -1,0 +1,143 @@
+#include "util/buf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CAP_MIN 64
+
+void buf_done(struct buf *b)
+{
+	free(b->p);
+	*b = BUF_INIT(b->max);
+}
+
+void buf_clear(struct buf *b)
+{
+	b->n = 0;
+	b->full = false;
+}
+
+/*
+ * Memory for n more bytes, whatever the maximum says: printing needs one
+ * byte for a NUL that never counts.
+ */
+static void buf_grow(struct buf *b, size_t n)
+{
+	size_t want, cap;
+
+	CHECK(!__builtin_add_overflow(b->n, n, &want));
+	if (want <= b->cap && b->p != NULL)
+		return;
+	cap = MAX(b->cap * 2, (size_t)CAP_MIN);
+	if (b->max != 0)
+		cap = MIN(cap, b->max);
+	b->cap = MAX(cap, want);
+	b->p = xrealloc(b->p, b->cap);
+}
+
+/* Also refuses everything after a refusal: no holes in the bytes. */
+static bool buf_has_room(struct buf *b, size_t n)
+{
+	if (b->max != 0 && n > b->max - b->n)
+		b->full = true;
+	return !b->full;
+}
+
+char *buf_reserve(struct buf *b, size_t n)
+{
+	if (!buf_has_room(b, n))
+		return NULL;
+	buf_grow(b, n);
+	return b->p + b->n;
+}
+
+void buf_append(struct buf *b, const void *p, size_t n)
+{
+	char *to;
+
+	if (n == 0)
+		return;
+	to = buf_reserve(b, n);
+	if (to == NULL)
+		return;
+	memcpy(to, p, n);
+	b->n += n;
+}
+
+void buf_puts(struct buf *b, const char *cstr)
+{
+	buf_append(b, cstr, strlen(cstr));
+}
+
+void buf_putc(struct buf *b, char c)
+{
+	/* The common case of a JSON writer, kept free of calls. */
+	if (b->n < b->cap && (b->max == 0 || b->n < b->max) && !b->full)
+		b->p[b->n++] = c;
+	else
+		buf_append(b, &c, 1);
+}
+
+/* Writes the digits so that they end before `end`; returns their start. */
+static char *format_u64(char *end, uint64_t v)
+{
+	do {
+		*--end = (char)('0' + v % 10);
+		v /= 10;
+	} while (v != 0);
+	return end;
+}
+
+void buf_put_u64(struct buf *b, uint64_t v)
+{
+	char digits[20];
+	char *end = digits + sizeof(digits);
+	char *p = format_u64(end, v);
+
+	buf_append(b, p, (size_t)(end - p));
+}
+
+void buf_put_i64(struct buf *b, int64_t v)
+{
+	char digits[21];
+	char *end = digits + sizeof(digits);
+	char *p = format_u64(end, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+
+	if (v < 0)
+		*--p = '-';
+	buf_append(b, p, (size_t)(end - p));
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(b, fmt, ap);
+	va_end(ap);
+}
+
+_printf_(2, 0) void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
+{
+	va_list again;
+	size_t room, n;
+	int len;
+
+	if (b->full)
+		return;
+	buf_grow(b, 1);
+	room = b->cap - b->n;
+	va_copy(again, ap);
+	len = vsnprintf(b->p + b->n, room, fmt, again);
+	va_end(again);
+	CHECK(len >= 0);
+	n = (size_t)len;
+
+	if (!buf_has_room(b, n))
+		return;
+	if (n >= room) {
+		buf_grow(b, n + 1);
+		(void)vsnprintf(b->p + b->n, n + 1, fmt, ap);
+	}
+	b->n += n;
+}
