@@ -1,0 +1,77 @@
+/*
+ * Settings: flag > CORVO_* environment > file > default, from settings.def.
+ */
+#ifndef CORVO_CONFIG_H
+#define CORVO_CONFIG_H
+
+#include "util/buf.h"
+
+enum setting_id {
+#define SETTING(name, kind, def, flags, doc) SETTING_##name,
+#include "proto/defs/settings.def"
+#undef SETTING
+	SETTING_MAX
+};
+
+enum setting_source { SRC_DEFAULT, SRC_FILE, SRC_ENV, SRC_FLAG };
+enum setting_kind { SK_str, SK_bool, SK_u64, SK_dur, SK_size };
+
+#define S_RELOAD 1u
+
+#define SETTING_CTYPE_str  const char *
+#define SETTING_CTYPE_bool bool
+#define SETTING_CTYPE_u64  uint64_t
+#define SETTING_CTYPE_dur  uint64_t
+#define SETTING_CTYPE_size uint64_t
+
+struct settings {
+#define SETTING(name, kind, def, flags, doc) SETTING_CTYPE_##kind name;
+#include "proto/defs/settings.def"
+#undef SETTING
+	enum setting_source source[SETTING_MAX];
+	const char *text[SETTING_MAX]; /* the value as it was written */
+	struct settings_mem *mem;      /* owns every string above */
+};
+
+struct setting_info {
+	const char *name; /* "data_dir" */
+	const char *flag; /* "--data-dir" */
+	const char *env;  /* "CORVO_DATA_DIR" */
+	const char *def;
+	const char *doc;
+	enum setting_kind kind;
+	unsigned flags;
+};
+
+const struct setting_info *setting_info(enum setting_id id);
+const char *setting_source_name(enum setting_source s);
+
+/*
+ * Reads all four sources and checks every value and the combinations
+ * (limits, names, sizes). argv holds flags only (--x=y, --x y, --bool,
+ * --no-bool). On failure returns -ERR_VALIDATION_ERROR with a sentence in
+ * `why` that names the source, the setting and what it takes.
+ */
+int settings_load(int argc, char *const argv[], struct settings *ret,
+		  struct buf *why);
+void settings_done(struct settings *s);
+
+/*
+ * Reads all sources again and takes over what is marked S_RELOAD; strings
+ * handed out before stay valid. Names of other settings that have changed
+ * are appended to `kept`: they need a restart. On failure *s is untouched
+ * and `why` is as for settings_load.
+ */
+int settings_reload(int argc, char *const argv[], struct settings *s,
+		    struct buf *kept, struct buf *why);
+
+/*
+ * The address rule: an address other machines can reach needs --open.
+ * -ERR_VALIDATION_ERROR with a text that says what to do.
+ */
+int settings_check_bind(const struct settings *s, struct buf *why);
+
+/* <run_dir> resolved: s->run_dir or <data_dir>/run. */
+void settings_run_dir(const struct settings *s, struct buf *ret);
+
+#endif

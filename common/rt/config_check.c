@@ -1,0 +1,209 @@
+/*
+ * Which values and combinations of settings work. Ranges are rows; only
+ * rules about words, paths and several settings at once are code.
+ */
+#include "proto/err.h"
+#include "proto/limits.h"
+#include "rt/config.h"
+#include "rt/config_impl.h"
+#include "rt/log.h"
+#include "rt/netaddr.h"
+#include "util/timefmt.h"
+
+#define NODE_ID_BYTES 64
+/* sockaddr_un's path, and the longest name made inside the run directory */
+#define SOCKET_PATH_BYTES    108
+#define SOCKET_NAME_LONGEST  "/raftd-httpd-63.sock"
+#define RAFT_SEGMENT_QUANTUM 4096
+
+#define KIB     (1ULL << 10)
+#define MIB     (1ULL << 20)
+#define GIB     (1ULL << 30)
+#define HOUR_NS (3600 * NS_PER_S)
+
+/* Numbers, durations and sizes: the smallest and largest value that works. */
+static const struct {
+	enum setting_id id;
+	uint64_t min, max;
+} ranges[] = {
+	{ SETTING_shutdown_timeout, 100 * NS_PER_MS, HOUR_NS },
+	{ SETTING_watchdog_timeout, 100 * NS_PER_MS, HOUR_NS },
+	{ SETTING_stopped_timeout, 10 * NS_PER_MS, HOUR_NS },
+	{ SETTING_crash_limit, 1, 1000000 },
+	{ SETTING_httpd_processes, 1, 64 },
+	{ SETTING_max_payload_size, 1, 8 * MIB },
+	{ SETTING_max_connections, 1, 1000000 },
+	{ SETTING_request_timeout, NS_PER_MS, HOUR_NS },
+	{ SETTING_idle_timeout, NS_PER_MS, 24 * HOUR_NS },
+	{ SETTING_op_timeout, NS_PER_MS, HOUR_NS },
+	{ SETTING_view_wait, 0, 60 * NS_PER_S },
+	{ SETTING_lease_duration, NS_PER_MS, LIMIT_LEASE_S *NS_PER_S },
+	{ SETTING_raft_max_pending, 1, 10000000 },
+	{ SETTING_raft_max_pending_bytes, LIMIT_BODY_BYTES, 64 * GIB },
+	{ SETTING_raft_max_fetch_inflight, 1, 1000000 },
+	{ SETTING_raft_max_parked, 0, 10000000 },
+	{ SETTING_apply_batch_max, 1, 100000 },
+	{ SETTING_apply_batch_bytes, 4 * KIB, 32 * MIB },
+	{ SETTING_apply_batch_min_wait, 0, NS_PER_S },
+	{ SETTING_apply_inflight, 1, 64 },
+	{ SETTING_raft_segment_size, 64 * KIB, GIB },
+	{ SETTING_snapshot_bytes, 64 * KIB, 4 * GIB },
+	{ SETTING_rocksdb_write_buffer, 64 * KIB, 4 * GIB },
+	{ SETTING_rocksdb_cache, 0, 1024 * GIB },
+	{ SETTING_event_retention, 1, 1000000000000 },
+};
+
+static int refuse(const struct settings *s, enum setting_id id,
+		  const char *takes, struct buf *why)
+{
+	setting_put_where(why, s, id, s->source[id]);
+	buf_printf(why, "\"%s\" does not work; it takes %s", s->text[id],
+		   takes);
+	return -ERR_VALIDATION_ERROR;
+}
+
+static void put_quantity(struct buf *b, enum setting_kind kind, uint64_t v)
+{
+	if (kind == SK_dur)
+		duration_format(b, v);
+	else if (kind == SK_size && v >= MIB && v % MIB == 0)
+		buf_printf(b, "%lluMiB", (unsigned long long)(v / MIB));
+	else if (kind == SK_size && v >= KIB && v % KIB == 0)
+		buf_printf(b, "%lluKiB", (unsigned long long)(v / KIB));
+	else
+		buf_put_u64(b, v);
+}
+
+static int check_ranges(const struct settings *s, struct buf *why)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++) {
+		_cleanup_(buf_done) struct buf takes = BUF_INIT(0);
+		enum setting_id id = ranges[i].id;
+		uint64_t v = setting_number(s, id);
+
+		if (v >= ranges[i].min && v <= ranges[i].max)
+			continue;
+		put_quantity(&takes, setting_info(id)->kind, ranges[i].min);
+		buf_puts(&takes, " to ");
+		put_quantity(&takes, setting_info(id)->kind, ranges[i].max);
+		buf_putc(&takes, '\0');
+		return refuse(s, id, takes.p, why);
+	}
+	return 0;
+}
+
+static bool is_name(const char *text)
+{
+	size_t n = strlen(text);
+
+	return n > 0 && n <= NODE_ID_BYTES &&
+	       strspn(text, "abcdefghijklmnopqrstuvwxyz"
+			    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
+}
+
+static int check_words(const struct settings *s, struct buf *why)
+{
+	enum log_level level;
+
+	if (!is_name(s->node_id))
+		return refuse(s, SETTING_node_id,
+			      "1 to 64 letters, digits, dots, dashes and "
+			      "underscores",
+			      why);
+	if (!log_level_parse(str_from(s->log_level), &level))
+		return refuse(s, SETTING_log_level,
+			      "debug, info, warn or error", why);
+	if (strcmp(s->log_format, "text") != 0 &&
+	    strcmp(s->log_format, "json") != 0)
+		return refuse(s, SETTING_log_format, "text or json", why);
+	if (strcmp(s->raft_store, "uv") != 0)
+		return refuse(s, SETTING_raft_store, "uv", why);
+	if (s->compat[0] != '\0' && strcmp(s->compat, "0.3") != 0)
+		return refuse(s, SETTING_compat, "0.3, or nothing", why);
+	if (s->join[0] != '\0') {
+		setting_put_where(why, s, SETTING_join,
+				  s->source[SETTING_join]);
+		buf_puts(why, "joining a cluster is not available in this "
+			      "version; leave join empty to run one node");
+		return -ERR_VALIDATION_ERROR;
+	}
+	return 0;
+}
+
+static int check_paths(const struct settings *s, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf run = BUF_INIT(0);
+	size_t max = SOCKET_PATH_BYTES - sizeof(SOCKET_NAME_LONGEST);
+
+	if (s->data_dir[0] == '\0')
+		return refuse(s, SETTING_data_dir, "the path of a directory",
+			      why);
+	settings_run_dir(s, &run);
+	if (run.n <= max)
+		return 0;
+	buf_printf(why,
+		   "the run directory %.*s is too long for sockets (%zu bytes, "
+		   "at most %zu); set run_dir (--run-dir) to a shorter path, "
+		   "for example /run/corvo",
+		   STR_ARG(buf_str(&run)), run.n, max);
+	return -ERR_VALIDATION_ERROR;
+}
+
+static int check_raft(const struct settings *s, struct buf *why)
+{
+	if (s->raft_segment_size % RAFT_SEGMENT_QUANTUM != 0)
+		return refuse(s, SETTING_raft_segment_size,
+			      "a multiple of 4KiB", why);
+	if (s->apply_batch_bytes > s->raft_segment_size / 2)
+		return refuse(s, SETTING_apply_batch_bytes,
+			      "at most half of raft_segment_size", why);
+	return 0;
+}
+
+int settings_check(const struct settings *s, struct buf *why)
+{
+	static int (*const checks[])(const struct settings *, struct buf *) = {
+		check_ranges, check_words, check_paths, check_raft
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		int r = checks[i](s, why);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int check_reach(const struct settings *s, enum setting_id id,
+		       const char *text, const char *instead, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf bad = BUF_INIT(0);
+	struct netaddr a;
+	int r;
+
+	r = netaddr_parse(text, &a, &bad);
+	if (r == 0 && (a.loopback || s->open))
+		return 0;
+	setting_put_where(why, s, id, s->source[id]);
+	if (r < 0) {
+		buf_put_str(why, buf_str(&bad));
+		return r;
+	}
+	buf_printf(why,
+		   "%s can be reached from other machines, and nobody has to "
+		   "log in; bind %s to stay on this machine, or pass --open if "
+		   "that is what you want",
+		   text, instead);
+	return -ERR_VALIDATION_ERROR;
+}
+
+int settings_check_bind(const struct settings *s, struct buf *why)
+{
+	int r = check_reach(s, SETTING_bind, s->bind, "127.0.0.1:8080", why);
+
+	if (r == 0)
+		r = check_reach(s, SETTING_raft_bind, s->raft_bind,
+				"127.0.0.1:9400", why);
+	return r;
+}

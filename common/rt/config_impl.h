@@ -1,0 +1,19 @@
+/*
+ * Shared by config.c and config_check.c only.
+ */
+#ifndef CORVO_CONFIG_IMPL_H
+#define CORVO_CONFIG_IMPL_H
+
+#include "rt/config.h"
+
+/* Starts a sentence: "flag --bind: ", "corvo.conf:3: bind: ", ... */
+void setting_put_where(struct buf *why, const struct settings *s,
+		       enum setting_id id, enum setting_source src);
+
+/* The value of a setting that is no text and no bool. */
+uint64_t setting_number(const struct settings *s, enum setting_id id);
+
+/* Every rule but settings_check_bind; 0 or -ERR_VALIDATION_ERROR. */
+int settings_check(const struct settings *s, struct buf *why);
+
+#endif

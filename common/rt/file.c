@@ -1,0 +1,168 @@
+/*
+ * Files and directories. Errors come back as -errno: the caller knows the
+ * path and what it wanted, and makes the sentence.
+ */
+#include "rt/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define FILE_CHUNK_BYTES 4096
+#define DIR_MODE         0750
+#define DIR_REMOVE_FDS   16
+
+static ssize_t read_retry(int fd, void *p, size_t n)
+{
+	ssize_t r;
+
+	do
+		r = read(fd, p, n);
+	while (r < 0 && errno == EINTR);
+	return r;
+}
+
+static int read_all(int fd, size_t max, struct buf *b)
+{
+	size_t total = 0;
+
+	for (;;) {
+		char *p = buf_reserve(b, FILE_CHUNK_BYTES);
+		ssize_t n;
+
+		if (p == NULL)
+			return -EFBIG;
+		n = read_retry(fd, p, FILE_CHUNK_BYTES);
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return 0;
+		total += (size_t)n;
+		if (total > max)
+			return -EFBIG;
+		b->n += (size_t)n;
+	}
+}
+
+int file_read(const char *path, size_t max, struct buf *ret)
+{
+	size_t before = ret->n;
+	int fd, r;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = read_all(fd, max, ret);
+	if (r < 0)
+		ret->n = before;
+	(void)close(fd);
+	return r;
+}
+
+static int dir_make_one(const char *path)
+{
+	struct stat st;
+
+	if (mkdir(path, DIR_MODE) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return -errno;
+	if (stat(path, &st) < 0)
+		return -errno;
+	return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+}
+
+int dir_make(const char *path)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	struct stat st;
+	char *p;
+
+	/* Parents may be unreadable or read-only as long as it exists. */
+	if (stat(path, &st) == 0)
+		return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+
+	buf_puts(&b, path);
+	buf_putc(&b, '\0');
+	for (p = b.p + 1; *p != '\0'; p++) {
+		int r;
+
+		if (*p != '/')
+			continue;
+		*p = '\0';
+		r = dir_make_one(b.p);
+		*p = '/';
+		if (r < 0)
+			return r;
+	}
+	return dir_make_one(path);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type,
+		      struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+int dir_remove(const char *path)
+{
+	int r;
+
+	r = nftw(path, remove_one, DIR_REMOVE_FDS, FTW_DEPTH | FTW_PHYS);
+	if (r == -1)
+		return errno == ENOENT ? 0 : -errno;
+	return r;
+}
+
+static int holder_pid(int fd)
+{
+	char text[32];
+	uint64_t pid;
+	ssize_t n = pread(fd, text, sizeof(text), 0);
+
+	if (n <= 0 || !str_parse_u64(str_trim(str_of(text, (size_t)n)), &pid))
+		return 0;
+	return pid <= INT32_MAX ? (int)pid : 0;
+}
+
+int file_lock(const char *path, int *ret_holder)
+{
+	char text[32];
+	int fd, n, r;
+
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		r = -errno;
+		if (r == -EWOULDBLOCK)
+			*ret_holder = holder_pid(fd);
+		(void)close(fd);
+		return r;
+	}
+	n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n) {
+		r = errno != 0 ? -errno : -EIO;
+		(void)close(fd);
+		return r;
+	}
+	return fd;
+}
+
+int dir_free_bytes(const char *path, uint64_t *ret)
+{
+	struct statvfs v;
+
+	if (statvfs(path, &v) < 0)
+		return -errno;
+	*ret = (uint64_t)v.f_bavail * v.f_frsize;
+	return 0;
+}
