@@ -1,0 +1,19 @@
+/*
+ * The one error convention: functions that can fail return int, 0 or
+ * -ERR_NAME. errors.def gives number, HTTP status and default text.
+ */
+#ifndef CORVO_ERR_H
+#define CORVO_ERR_H
+
+enum err {
+#define ERR(name, number, status, text) ERR_##name = number,
+#include "proto/defs/errors.def"
+#undef ERR
+};
+
+/* All take the positive number; an unknown one reads as INTERNAL_ERROR. */
+const char *err_code(int e); /* "NOT_FOUND" */
+int err_status(int e);       /* 404 */
+const char *err_text(int e);
+
+#endif

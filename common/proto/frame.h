@@ -1,0 +1,97 @@
+/*
+ * The envelopes: frames between processes, and raft entries. msgpack, written
+ * through mpk.h like everything else.
+ *
+ * A frame is [version, kind, epoch, [item, ...]].
+ *   hello    one item: [proc, number, pid, defs hash, version text]
+ *   request  items [id, op or query number, flags, key, body]
+ *   cancel   items [id]
+ *   reply    items [id, err, seq, body]
+ * The writers append items and patch the count, so a frame is built in place.
+ */
+#ifndef CORVO_FRAME_H
+#define CORVO_FRAME_H
+
+#include "proto/proto.h"
+
+enum frame_kind { FRAME_HELLO = 1, FRAME_REQUEST, FRAME_CANCEL, FRAME_REPLY };
+
+#define FRAME_RESEND 1u /* this request may have been carried out already */
+
+struct frame_hello {
+	uint32_t proc;
+	uint32_t number;
+	uint32_t pid;
+	uint64_t defs_hash;
+	struct str version;
+};
+
+struct frame_request {
+	uint64_t id;
+	uint32_t op;
+	uint32_t flags;
+	struct str key; /* queue the op is about, or empty */
+	struct str body;
+};
+
+struct frame_reply {
+	uint64_t id;
+	int err;
+	uint64_t seq;
+	struct str body;
+};
+
+struct frame_writer {
+	struct buf *b;
+	size_t count_at; /* where the item count stands */
+	uint32_t n;
+};
+
+/* b is cleared and the head written. */
+void frame_begin(struct frame_writer *w, struct buf *b, enum frame_kind kind,
+		 uint64_t epoch);
+void frame_add_hello(struct frame_writer *w, const struct frame_hello *h);
+void frame_add_request(struct frame_writer *w, const struct frame_request *r);
+void frame_add_cancel(struct frame_writer *w, uint64_t id);
+void frame_add_reply(struct frame_writer *w, const struct frame_reply *r);
+void frame_end(struct frame_writer *w); /* writes the count */
+
+struct frame {
+	enum frame_kind kind;
+	uint64_t epoch;
+	size_t n;
+	union {
+		struct frame_hello hello;
+		struct frame_request *requests;
+		uint64_t *cancels;
+		struct frame_reply *replies;
+	};
+};
+
+/* Slices point into `in`, arrays are in `a`. 0 or -ERR_BAD_MESSAGE. */
+int frame_decode(struct str in, struct arena *a, struct frame *ret);
+
+/*
+ * A raft entry is [version, now_ns, seed, [[op, flags, body], ...]]: all an
+ * op needs travels with it, so apply reads no clock and no dice.
+ */
+struct entry_item {
+	uint32_t op;
+	uint32_t flags; /* FRAME_RESEND */
+	struct str body;
+};
+
+struct entry {
+	uint64_t now_ns;
+	uint64_t seed;
+	size_t n;
+	struct entry_item *items;
+};
+
+void entry_begin(struct frame_writer *w, struct buf *b, uint64_t now_ns,
+		 uint64_t seed);
+void entry_add(struct frame_writer *w, const struct entry_item *item);
+void entry_end(struct frame_writer *w);
+int entry_decode(struct str in, struct arena *a, struct entry *ret);
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * Rules of a job's life that need no store.
+ */
+#ifndef CORVO_JOB_H
+#define CORVO_JOB_H
+
+#include "proto/proto.h"
+
+#define JOB_DEFAULT_MAX_RETRIES   3
+#define JOB_DEFAULT_BASE_DELAY_NS (5 * NS_PER_S)
+#define JOB_DEFAULT_MAX_DELAY_NS  (600 * NS_PER_S)
+
+bool job_state_is_terminal(enum job_state s);
+/* Every change of a state is CHECKed with this: rows of MOVE. */
+bool job_can_move(enum job_state from, enum job_state to);
+
+/*
+ * Delay before the attempt after `attempt` (1: the first failed). Capped at
+ * max_ns, never overflows; multiplied by a number in (1 - jitter, 1] made
+ * from `random` (any 64 bits).
+ */
+uint64_t job_retry_delay(enum backoff b, uint64_t base_ns, uint64_t max_ns,
+			 double jitter, uint32_t attempt, uint64_t random);
+
+/* max_retries 0 and 1 both mean one attempt. */
+uint32_t job_attempts_left(uint32_t max_retries, uint32_t attempt);
+
+#endif

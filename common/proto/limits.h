@@ -1,0 +1,34 @@
+/*
+ * Every limit that is not a setting, by name.
+ */
+#ifndef CORVO_LIMITS_H
+#define CORVO_LIMITS_H
+
+#define LIMIT_BODY_BYTES       (16u << 20) /* one HTTP body */
+#define LIMIT_JSON_DEPTH       64
+#define LIMIT_QUEUE_NAME_BYTES 255
+#define LIMIT_WORKER_ID_BYTES  255
+#define LIMIT_HOSTNAME_BYTES   255
+#define LIMIT_JOB_ID_BYTES     64
+#define LIMIT_TAGS_BYTES       (16u << 10)
+#define LIMIT_PROGRESS_BYTES   (16u << 10)
+#define LIMIT_CHECKPOINT_BYTES (256u << 10)
+#define LIMIT_RESULT_BYTES     (256u << 10)
+#define LIMIT_ERROR_BYTES      (16u << 10)
+#define LIMIT_BACKTRACE_BYTES  (64u << 10)
+#define LIMIT_ENQUEUE_BATCH    10000 /* jobs in one enqueue/batch */
+#define LIMIT_FETCH_QUEUES     256   /* queues in one fetch */
+#define LIMIT_FETCH_COUNT      512   /* jobs in one fetch/batch */
+#define LIMIT_ACK_BATCH        512
+#define LIMIT_HEARTBEAT_JOBS   2048
+#define LIMIT_SEARCH_ROWS      1000
+#define LIMIT_ATTEMPTS         1000000 /* of max_retries */
+#define LIMIT_FETCH_WAIT_S     60
+#define LIMIT_LEASE_S          86400
+#define LIMIT_MESSAGE_BYTES    (64u << 20) /* one message between processes */
+#define LIMIT_JOB_ERRORS       50 /* errors kept per job: the newest */
+#define LIMIT_TIMELINE         200 /* events shown with a job: the newest */
+#define LIMIT_TAIL_EVENTS      8192 /* events in one answer to viewd */
+#define LIMIT_MAINTAIN_JOBS    1000 /* jobs one maintenance op may move */
+
+#endif

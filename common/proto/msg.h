@@ -1,0 +1,90 @@
+/*
+ * Messages by descriptor: one encoder and one decoder for every message of
+ * messages.def, so that msgpack and JSON cannot drift apart.
+ *
+ * On the wire a message is a msgpack map from tag to value. Unknown tags are
+ * skipped (a newer peer), a wrong kind, a tag given twice and trailing bytes
+ * are refused. Absent fields are zero and their bit in `has` is clear.
+ */
+#ifndef CORVO_MSG_H
+#define CORVO_MSG_H
+
+#include "util/arena.h"
+#include "util/buf.h"
+
+enum field_kind {
+	K_bool,
+	K_u32,
+	K_u64,
+	K_i64,
+	K_f64,
+	K_str,
+	K_raw,
+	K_time,
+	K_dur,
+	K_secs,
+	K_strs,
+	K_enum,
+	K_msg,
+	K_msgs,
+};
+
+#define F_REQUIRED   1u
+#define F_INTERNAL   2u
+#define F_PATH       4u
+#define F_QUEUE      8u
+#define F_NEVER_NULL 16u
+
+struct enum_value {
+	uint32_t number;
+	const char *text;
+};
+
+struct enum_desc {
+	const char *name;
+	const struct enum_value *values;
+	size_t n;
+	int fallback; /* number an unknown text stands for; -1: refused */
+};
+
+const char *enum_text(const struct enum_desc *e, uint32_t number); /* or NULL */
+bool enum_parse(const struct enum_desc *e, struct str text, uint32_t *ret);
+
+struct msg_desc;
+
+struct field_desc {
+	uint8_t tag;
+	uint8_t kind; /* enum field_kind */
+	uint16_t flags;
+	uint16_t offset;       /* of the member in the struct */
+	uint16_t count_offset; /* strs, msgs: of the member's _n */
+	uint32_t max;
+	const char *name;
+	const char *doc;
+	const struct enum_desc *values; /* K_enum */
+	const struct msg_desc *sub;     /* K_msg, K_msgs */
+};
+
+/* The index of a field in its message is its bit in `has`. */
+struct msg_desc {
+	const char *name;
+	const char *doc;
+	size_t size; /* of the struct */
+	const struct field_desc *fields;
+	size_t n;
+	uint8_t by_tag[64]; /* tag -> index + 1, 0: no such tag */
+};
+
+/*
+ * Encodes the fields whose bit is set in `has`. Nested structs likewise.
+ */
+void msg_encode(const struct msg_desc *d, const void *m, struct buf *out);
+
+/*
+ * Decodes into *ret (zeroed first). str and raw members point into `in`,
+ * lists are in `a`. 0 or -ERR_BAD_MESSAGE.
+ */
+int msg_decode(const struct msg_desc *d, struct str in, struct arena *a,
+	       void *ret);
+
+#endif

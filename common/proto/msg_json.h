@@ -1,0 +1,48 @@
+/*
+ * The same messages as JSON, by the same descriptors.
+ */
+#ifndef CORVO_MSG_JSON_H
+#define CORVO_MSG_JSON_H
+
+#include "proto/proto.h"
+#include "util/json.h"
+
+/*
+ * Reads the members of `v` (validated JSON, an object) into *m, which may
+ * already hold fields taken from the path. Members named by F_INTERNAL or
+ * F_PATH fields and unknown members are ignored; null leaves a field absent.
+ * Checks types, ranges, `max`, queue names (F_QUEUE), and after that F_REQUIRED,
+ * in nested messages too. A member given twice (also an unknown one) is
+ * refused. On failure returns -ERR_PARSE_ERROR, -ERR_VALIDATION_ERROR or
+ * -ERR_PAYLOAD_TOO_LARGE with a sentence in `why` that names the member
+ * ("jobs[3].queue: ...").
+ */
+int msg_from_json(const struct msg_desc *d, struct json v, struct arena *a,
+		  void *m, struct buf *why);
+
+/* Only the checks after reading: required members, queue names, limits. */
+int msg_check(const struct msg_desc *d, const void *m, struct buf *why);
+
+struct json_style {
+	bool compat_03; /* priority as a number */
+};
+
+/*
+ * Writes the message as an object: present fields, and F_NEVER_NULL ones
+ * always. F_INTERNAL fields are left out. dur is written as text and _ms.
+ */
+void msg_to_json(const struct msg_desc *d, const void *m,
+		 const struct json_style *style, struct json_writer *w);
+/* The members only, without the braces. */
+void msg_members_to_json(const struct msg_desc *d, const void *m,
+			 const struct json_style *style,
+			 struct json_writer *w);
+
+/*
+ * Queue names: 1 to LIMIT_QUEUE_NAME_BYTES bytes of UTF-8 without control
+ * characters and not starting or ending with a space. 0 or
+ * -ERR_VALIDATION_ERROR with the reason.
+ */
+int queue_name_check(struct str name, struct buf *why);
+
+#endif

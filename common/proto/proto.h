@@ -1,0 +1,210 @@
+/*
+ * What the tables in defs/ declare, as C: structs, enums, descriptors and
+ * lookups. Setting a member of a message by hand also sets its bit:
+ *
+ *	MSG_SET(m, fetched, attempt, 3);
+ *	if (MSG_HAS(m, ack, lease_token)) ...
+ */
+#ifndef CORVO_PROTO_H
+#define CORVO_PROTO_H
+
+#include "proto/err.h"
+#include "proto/limits.h"
+#include "proto/msg.h"
+
+/* --- enums ------------------------------------------------------------ */
+
+#define ENUM(name, fallback)           enum name {
+#define ENUM_VALUE(e, NAME, num, text) NAME = num,
+#define ENUM_END(name)                                                         \
+	}                                                                      \
+	;
+#include "proto/defs/enums.def"
+#undef ENUM
+#undef ENUM_VALUE
+#undef ENUM_END
+
+enum job_state {
+#define STATE(NAME, name, num, terminal) JOB_##NAME = num,
+#define MOVE(from, to)
+#include "proto/defs/states.def"
+#undef STATE
+#undef MOVE
+	JOB_STATE_MAX
+};
+
+enum event_type {
+#define EVENT(NAME, name, num, doc) EVENT_##NAME = num,
+#include "proto/defs/events.def"
+#undef EVENT
+	EVENT_TYPE_MAX
+};
+
+#define ENUM(name, fallback) extern const struct enum_desc enum_##name;
+#define ENUM_VALUE(e, NAME, num, text)
+#define ENUM_END(name)
+#include "proto/defs/enums.def"
+#undef ENUM
+#undef ENUM_VALUE
+#undef ENUM_END
+extern const struct enum_desc enum_job_state;
+extern const struct enum_desc enum_event_type;
+
+/* --- messages --------------------------------------------------------- */
+
+#define MSG_MEMBER_bool(n) bool n;
+#define MSG_MEMBER_u32(n)  uint32_t n;
+#define MSG_MEMBER_u64(n)  uint64_t n;
+#define MSG_MEMBER_i64(n)  int64_t n;
+#define MSG_MEMBER_f64(n)  double n;
+#define MSG_MEMBER_str(n)  struct str n;
+#define MSG_MEMBER_raw(n)  struct str n;
+#define MSG_MEMBER_time(n) uint64_t n;
+#define MSG_MEMBER_dur(n)  uint64_t n;
+#define MSG_MEMBER_secs(n) uint64_t n;
+#define MSG_MEMBER_strs(n)                                                     \
+	struct str *n;                                                         \
+	size_t n##_n;
+
+#define MSG(name, doc)                                                         \
+	struct m_##name {                                                      \
+		uint64_t has;
+#define FIELD(m, tag, kind, name, flags, max, doc) MSG_MEMBER_##kind(name)
+#define FIELD_ENUM(m, tag, e, name, flags, doc)    uint32_t name;
+#define FIELD_MSG(m, tag, sub, name, flags, doc)   struct m_##sub *name;
+#define FIELD_MSGS(m, tag, sub, name, flags, max, doc)                         \
+	struct m_##sub *name;                                                  \
+	size_t name##_n;
+#define MSG_END(name)                                                          \
+	}                                                                      \
+	;
+#include "proto/defs/messages.def"
+#undef MSG
+#undef FIELD
+#undef FIELD_ENUM
+#undef FIELD_MSG
+#undef FIELD_MSGS
+#undef MSG_END
+
+/* Field numbers: MF_<msg>_<field> is the bit in `has`. */
+#define MSG(name, doc)                                 enum mf_##name {
+#define FIELD(m, tag, kind, name, flags, max, doc)     MF_##m##_##name,
+#define FIELD_ENUM(m, tag, e, name, flags, doc)        MF_##m##_##name,
+#define FIELD_MSG(m, tag, sub, name, flags, doc)       MF_##m##_##name,
+#define FIELD_MSGS(m, tag, sub, name, flags, max, doc) MF_##m##_##name,
+#define MSG_END(name)                                                          \
+	MF_##name##_MAX                                                        \
+	}                                                                      \
+	;
+#include "proto/defs/messages.def"
+#undef MSG
+#undef FIELD
+#undef FIELD_ENUM
+#undef FIELD_MSG
+#undef FIELD_MSGS
+#undef MSG_END
+
+#define MSG(name, doc) extern const struct msg_desc msg_##name;
+#define FIELD(m, tag, kind, name, flags, max, doc)
+#define FIELD_ENUM(m, tag, e, name, flags, doc)
+#define FIELD_MSG(m, tag, sub, name, flags, doc)
+#define FIELD_MSGS(m, tag, sub, name, flags, max, doc)
+#define MSG_END(name)
+#include "proto/defs/messages.def"
+#undef MSG
+#undef FIELD
+#undef FIELD_ENUM
+#undef FIELD_MSG
+#undef FIELD_MSGS
+#undef MSG_END
+
+#define MSG_BIT(msg, field)    (1ULL << MF_##msg##_##field)
+#define MSG_HAS(m, msg, field) (((m)->has & MSG_BIT(msg, field)) != 0)
+#define MSG_SET(m, msg, field, value)                                          \
+	((m)->has |= MSG_BIT(msg, field), (m)->field = (value))
+#define MSG_SET_LIST(m, msg, field, items, count)                              \
+	((m)->has |= MSG_BIT(msg, field), (m)->field = (items),                \
+	 (m)->field##_n = (count))
+#define MSG_UNSET(m, msg, field) ((m)->has &= ~MSG_BIT(msg, field))
+
+/* --- ops and queries --------------------------------------------------- */
+
+enum op_id {
+#define OP(num, NAME, name, req, reply, who, doc) OP_##NAME = num,
+#include "proto/defs/ops.def"
+#undef OP
+	OP_ID_MAX
+};
+
+enum query_id {
+#define QUERY(num, NAME, name, proc, req, reply, doc) QUERY_##NAME = num,
+#include "proto/defs/queries.def"
+#undef QUERY
+};
+
+#define OP_CLIENT 1u
+#define OP_SERVER 2u
+
+/* One row of ops.def or queries.def. */
+struct call_info {
+	unsigned id;
+	const char *name;
+	const struct msg_desc *request;
+	const struct msg_desc *reply;
+	unsigned who; /* ops only */
+	const char *doc;
+};
+
+const struct call_info *op_info(unsigned id);    /* NULL: no such op */
+const struct call_info *query_info(unsigned id); /* NULL: no such query */
+
+/* --- processes --------------------------------------------------------- */
+
+enum proc_id {
+#define PROC(NAME, name, program, doc) PROC_##NAME,
+#define LINK(server, client, doc)
+#include "proto/defs/procs.def"
+#undef PROC
+#undef LINK
+	PROC_MAX
+};
+
+struct proc_info {
+	const char *name;
+	const char *program;
+	const char *doc;
+};
+
+const struct proc_info *proc_info(enum proc_id p);
+
+/* --- metrics ------------------------------------------------------------ */
+
+enum metric_id {
+#define METRIC(num, NAME, name, type, proc, help) METRIC_##NAME = num,
+#include "proto/defs/metrics.def"
+#undef METRIC
+	METRIC_ID_MAX
+};
+
+enum metric_type { METRIC_COUNTER_TYPE, METRIC_GAUGE_TYPE, METRIC_HISTOGRAM_TYPE };
+
+struct metric_info {
+	unsigned id;
+	const char *name;
+	enum metric_type type;
+	enum proc_id proc;
+	const char *help;
+};
+
+const struct metric_info *metric_info(unsigned id); /* NULL: no such metric */
+/* All rows in order of the table: i from 0 until NULL. */
+const struct metric_info *metric_at(size_t i);
+const struct msg_desc *msg_at(size_t i);    /* all messages, for docs */
+const struct call_info *op_at(size_t i);
+const struct call_info *query_at(size_t i);
+
+/* Version of the program and a hash of all tables, checked by hello. */
+extern const char corvo_version[];
+extern const uint64_t corvo_defs_hash;
+
+#endif

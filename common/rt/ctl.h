@@ -1,0 +1,22 @@
+/*
+ * The supervisor's control socket, <run-dir>/control.sock: a UNIX stream, one
+ * request line, one reply of JSON, then the supervisor closes. Requests:
+ *
+ *   ps                    {"supervisor":{...},"processes":[{...}]}
+ *   restart NAME          NAME as ps shows it: raftd, httpd-0, ...
+ *   log-level LEVEL       all processes, until the next reload
+ *   reload                like SIGHUP
+ *   stop                  like SIGTERM
+ *
+ * An error is {"error": text, "code": NAME}.
+ */
+#ifndef CORVO_CTL_H
+#define CORVO_CTL_H
+
+#include "util/buf.h"
+
+/* Sends one request and appends the reply; -ERR_* with text in `why`. */
+int ctl_request(const char *run_dir, const char *request, struct buf *ret_reply,
+		struct buf *why);
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * Files and directories.
+ */
+#ifndef CORVO_FILE_H
+#define CORVO_FILE_H
+
+#include "util/buf.h"
+
+/* Reads a whole file of at most max bytes. 0 or -errno. */
+int file_read(const char *path, size_t max, struct buf *ret);
+
+/* Makes the directory and its parents (mode 0750). 0 or -errno. */
+int dir_make(const char *path);
+
+/* Removes a directory tree. 0 or -errno. Missing is fine. */
+int dir_remove(const char *path);
+
+/*
+ * Takes an exclusive lock on path (made if missing) and writes our pid in it.
+ * Returns the descriptor to keep open, or -errno; -EWOULDBLOCK when another
+ * process holds it, with its pid in *ret_holder (0 if unknown).
+ */
+int file_lock(const char *path, int *ret_holder);
+
+/* Free bytes for us on the file system of path; 0 or -errno. */
+int dir_free_bytes(const char *path, uint64_t *ret);
+
+#endif

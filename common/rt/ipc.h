@@ -1,0 +1,46 @@
+/*
+ * Links between processes: ordered messages over nng pair sockets on ipc://.
+ * A link has one listening and one dialling end, and reconnects by itself.
+ *
+ * nng's threads only move messages into a queue and wake the loop; all
+ * callbacks run on the loop thread. Messages of a connection that went down
+ * are dropped on both sides, so on_up is always a fresh start. Never fork in
+ * a process that made a struct ipc.
+ */
+#ifndef CORVO_IPC_H
+#define CORVO_IPC_H
+
+#include "rt/loop.h"
+#include "util/buf.h"
+
+struct ipc;
+struct ipc_link;
+
+struct ipc_ops {
+	void (*on_up)(void *ctx);
+	void (*on_down)(void *ctx);
+	/* data is valid during the call only */
+	void (*on_message)(void *ctx, const void *data, size_t n);
+	/* the last ipc_send has left; a good moment to send what gathered */
+	void (*on_sent)(void *ctx);
+};
+
+struct ipc *ipc_new(struct loop *l);
+void ipc_free(struct ipc *i); /* closes all links, joins nng's callbacks */
+
+/* path is a socket file; 0 or -ERR_INTERNAL_ERROR with text in why */
+int ipc_listen(struct ipc *i, const char *path, const struct ipc_ops *ops,
+	       void *ctx, struct ipc_link **ret, struct buf *why);
+int ipc_dial(struct ipc *i, const char *path, const struct ipc_ops *ops,
+	     void *ctx, struct ipc_link **ret, struct buf *why);
+
+bool ipc_is_up(const struct ipc_link *l);
+bool ipc_is_sending(const struct ipc_link *l); /* a send has not left yet */
+
+/*
+ * Sends the bytes as one message. At most one send is under way per link:
+ * CHECKs !ipc_is_sending. -ERR_LEADER_UNAVAILABLE when the link is down.
+ */
+int ipc_send(struct ipc_link *l, const void *data, size_t n);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * Event loop of one thread: descriptors, timers, and a hook that runs at the
+ * end of every turn. The only wrapper of libuv outside corvo-raftd's raft
+ * seam, which shares the same uv loop through loop_uv().
+ */
+#ifndef CORVO_LOOP_H
+#define CORVO_LOOP_H
+
+#include "util/base.h"
+
+struct loop;
+struct loop_fd;
+struct loop_timer;
+
+#define LOOP_READ  1
+#define LOOP_WRITE 2
+
+typedef void loop_fd_fn(void *ctx, int fd, int events);
+typedef void loop_fn(void *ctx);
+
+struct loop *loop_new(void);
+void loop_free(struct loop *l); /* closes what is left */
+void loop_run(struct loop *l);  /* until loop_stop */
+void loop_stop(struct loop *l);
+
+struct loop_fd *loop_fd_add(struct loop *l, int fd, int events, loop_fd_fn *fn,
+			    void *ctx);
+void loop_fd_remove(struct loop_fd *f); /* does not close the descriptor */
+
+/* A timer is made once and armed often. after_ns 0: in the next turn. */
+struct loop_timer *loop_timer_add(struct loop *l, loop_fn *fn, void *ctx);
+void loop_timer_arm(struct loop_timer *t, uint64_t after_ns);
+void loop_timer_disarm(struct loop_timer *t);
+void loop_timer_remove(struct loop_timer *t);
+
+/*
+ * fn runs after the callbacks of each turn, before the loop sleeps. One per
+ * loop: the place where what gathered in the turn is sent.
+ */
+void loop_on_turn_end(struct loop *l, loop_fn *fn, void *ctx);
+
+/* Runs work on a pool thread, then done on the loop thread. */
+void loop_work(struct loop *l, loop_fn *work, loop_fn *done, void *ctx);
+
+struct uv_loop_s *loop_uv(struct loop *l);
+
+#endif

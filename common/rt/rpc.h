@@ -1,0 +1,91 @@
+/*
+ * Requests and replies over a link, many per message.
+ *
+ * Whatever gathered since the last send leaves as one message when the
+ * previous one has left: an idle system adds no delay, a loaded one batches
+ * deeply. Both sides flush at the end of each loop turn (rpc_flush).
+ *
+ * The first message each way is a hello (process, pid, protocol version and
+ * a hash of the tables); a peer with other tables is refused by name in the
+ * log and the link stays unusable.
+ */
+#ifndef CORVO_RPC_H
+#define CORVO_RPC_H
+
+#include "proto/frame.h"
+#include "proto/proto.h"
+#include "rt/ipc.h"
+
+/* --- client ---------------------------------------------------------- */
+
+struct rpc_client;
+struct rpc_call;
+
+struct rpc_reply {
+	int err;          /* 0 or a positive ERR_ number */
+	uint64_t seq;     /* event sequence after the operation; 0: none */
+	struct str body;  /* encoded reply message, or error text if err */
+};
+
+/* Runs once per call, on the loop thread; the body is valid during it. */
+typedef void rpc_reply_fn(void *ctx, const struct rpc_reply *r);
+
+struct rpc_client *rpc_client_new(struct ipc *i, const char *path,
+				  enum proc_id self, struct buf *why);
+void rpc_client_free(struct rpc_client *c);
+bool rpc_client_is_up(const struct rpc_client *c);
+/* Called when the link comes up or goes down. */
+void rpc_client_on_state(struct rpc_client *c, void (*fn)(void *ctx, bool up),
+			 void *ctx);
+
+/*
+ * Sends a request (id of ops.def or queries.def, routing key, encoded body).
+ * The body is kept until the reply: if the link goes down it is sent again,
+ * marked as a resend, when it is back. Past deadline_ns (clock_mono_ns; 0:
+ * none) the call ends with `timeout_err`. RPC_ONCE: not sent again, ends
+ * with timeout_err at once when the link goes down.
+ */
+#define RPC_ONCE 1u
+struct rpc_call *rpc_call(struct rpc_client *c, unsigned id, struct str key,
+			  struct str body, uint64_t deadline_ns,
+			  int timeout_err, unsigned flags, rpc_reply_fn *fn,
+			  void *ctx);
+
+/* Forgets the call: fn will not run; the server is told to drop it. */
+void rpc_cancel(struct rpc_client *c, struct rpc_call *call);
+size_t rpc_client_pending(const struct rpc_client *c);
+void rpc_client_flush(struct rpc_client *c);
+
+/* --- server ---------------------------------------------------------- */
+
+struct rpc_server;
+struct rpc_peer; /* one link of a server */
+
+/* Names one request; plain data, may be kept and copied. */
+struct rpc_req {
+	struct rpc_peer *peer;
+	uint64_t epoch; /* of the connection; a stale one is ignored */
+	uint64_t id;
+};
+
+struct rpc_server_ops {
+	/* item slices are valid during the call only */
+	void (*on_request)(void *ctx, struct rpc_req req,
+			   const struct frame_request *item);
+	/* the client gave up on this request */
+	void (*on_cancel)(void *ctx, struct rpc_req req);
+	/* all requests of this peer's connection are void */
+	void (*on_peer_down)(void *ctx, struct rpc_peer *peer);
+};
+
+struct rpc_server *rpc_server_new(struct ipc *i, enum proc_id self,
+				  const struct rpc_server_ops *ops, void *ctx);
+void rpc_server_free(struct rpc_server *s);
+int rpc_server_listen(struct rpc_server *s, const char *path, struct buf *why);
+
+/* Queues the reply; ignored when the connection it came by is gone. */
+void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body);
+void rpc_server_flush(struct rpc_server *s);
+bool rpc_req_is_live(struct rpc_req req);
+
+#endif
