@@ -1,0 +1,63 @@
+/*
+ * The keys of the store: prefix, '|', parts. Numbers are big-endian, so byte
+ * order is numeric order. '\0' ends a queue name inside a key.
+ *
+ *   j|id                     job_doc    the part that never changes
+ *   jl|id                    job_live   absent while the job is as created
+ *   je|id\0 n:4              job_error
+ *   p|queue\0 prio:1 seq:8   job id     pending jobs in the order of fetch
+ *   a|queue\0 id             lease_expires_ns:8 lease_token:8
+ *   s|queue\0 ns:8 id        scheduled
+ *   r|queue\0 ns:8 id        retrying
+ *   x|ns:8 id                expiry of jobs that have one and have not ended
+ *   qc|queue                 queue_doc
+ *   qs|queue                 counts of the queue by state
+ *   w|id                     worker
+ *   ev|seq:8                 event
+ *   m|                       applied raft index:8, last event seq:8,
+ *                            last job seq:8, first event seq:8
+ */
+#ifndef CORVO_KEY_H
+#define CORVO_KEY_H
+
+#include "proto/limits.h"
+#include "util/str.h"
+
+#define KEY_MAX (LIMIT_QUEUE_NAME_BYTES + LIMIT_JOB_ID_BYTES + 32)
+
+struct key {
+	size_t n;
+	char p[KEY_MAX];
+};
+
+static inline struct str key_str(const struct key *k)
+{
+	return (struct str){ k->p, k->n };
+}
+
+void key_job(struct key *k, struct str id);
+void key_live(struct key *k, struct str id);
+void key_error(struct key *k, struct str id, uint32_t n);
+void key_pending(struct key *k, struct str queue, uint8_t prio, uint64_t seq);
+void key_active(struct key *k, struct str queue, struct str id);
+void key_scheduled(struct key *k, struct str queue, uint64_t ns, struct str id);
+void key_retrying(struct key *k, struct str queue, uint64_t ns, struct str id);
+void key_expiry(struct key *k, uint64_t ns, struct str id);
+void key_queue(struct key *k, struct str queue);
+void key_counts(struct key *k, struct str queue);
+void key_worker(struct key *k, struct str id);
+void key_event(struct key *k, uint64_t seq);
+void key_meta(struct key *k);
+
+/* All keys of a kind: "qc|", or of a kind and queue: "s|" queue \0. */
+void key_prefix(struct key *k, const char *kind);
+void key_prefix_queue(struct key *k, const char *kind, struct str queue);
+/* The first key after all keys that start with k. */
+void key_prefix_end(const struct key *k, struct key *ret);
+
+void put_be64(char *p, uint64_t v);
+uint64_t get_be64(const char *p);
+void put_be32(char *p, uint32_t v);
+uint32_t get_be32(const char *p);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * Ordered key-value store as the state machine sees it: RocksDB, or memory for
+ * tests. Keys are bytes in memcmp order. One thread writes; any thread may
+ * read (each with its own iterator).
+ *
+ * Writes are atomic per batch and lost in a crash unless flushed: the raft log
+ * is the write-ahead log, so RocksDB's own is off. Everything is in one column
+ * family, so a flush is always a prefix of the batches in order.
+ */
+#ifndef CORVO_KV_H
+#define CORVO_KV_H
+
+#include "util/buf.h"
+
+struct kv;
+struct kv_iter;
+struct kv_batch;
+
+struct kv_options {
+	uint64_t write_buffer_bytes;
+	uint64_t cache_bytes;
+	bool read_only; /* a checkpoint, or a look from outside */
+};
+
+/* 0 or -ERR_STORAGE_FULL, -ERR_INTERNAL_ERROR with a sentence in why. */
+int kv_rocks_open(const char *path, const struct kv_options *o,
+		  struct kv **ret, struct buf *why);
+struct kv *kv_mem_new(void);
+void kv_close(struct kv *kv);
+
+/* 1: found, the value replaces what is in `ret`; 0: absent; or -ERR_*. */
+int kv_get(struct kv *kv, struct str key, struct buf *ret);
+
+/* Walks keys in [from, upto) as of now; upto empty: no end. */
+struct kv_iter *kv_iter_new(struct kv *kv, struct str from, struct str upto);
+bool kv_iter_valid(const struct kv_iter *it);
+struct str kv_iter_key(const struct kv_iter *it);
+struct str kv_iter_value(const struct kv_iter *it);
+void kv_iter_next(struct kv_iter *it);
+int kv_iter_error(const struct kv_iter *it); /* 0 or -ERR_* */
+void kv_iter_free(struct kv_iter *it);
+
+struct kv_batch *kv_batch_new(struct kv *kv);
+void kv_batch_free(struct kv_batch *b);
+void kv_batch_put(struct kv_batch *b, struct str key, struct str value);
+void kv_batch_delete(struct kv_batch *b, struct str key);
+void kv_batch_delete_range(struct kv_batch *b, struct str from, struct str upto);
+/* Writes and empties the batch. 0 or -ERR_*. */
+int kv_write(struct kv *kv, struct kv_batch *b);
+
+/* Everything written so far is on disk. Any thread; may take long. */
+int kv_flush(struct kv *kv, struct buf *why);
+/* Flushes, then hard-links the files into a new directory `path`. */
+int kv_checkpoint(struct kv *kv, const char *path, struct buf *why);
+
+/* kv_mem only: forgets writes since the last kv_flush, as a crash would. */
+void kv_mem_crash(struct kv *kv);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * Records of the store put together to what clients and the view read.
+ * Reads only; safe on any thread.
+ */
+#ifndef CORVO_RECORD_H
+#define CORVO_RECORD_H
+
+#include "proto/proto.h"
+#include "store/kv.h"
+
+/*
+ * The job with that id: doc and live part in one. 1 found, 0 absent, -ERR_*.
+ * Without errors and timeline unless asked for. Slices live in `a`.
+ */
+#define RECORD_ERRORS   1u
+#define RECORD_TIMELINE 2u
+int record_job(struct kv *kv, struct str id, unsigned what, struct arena *a,
+	       struct m_job *ret);
+
+/* Fills *ret from the two parts; live NULL: as it was created. */
+void record_compose(struct str id, const struct m_job_doc *doc,
+		    const struct m_job_live *live, struct m_job *ret);
+
+/*
+ * Events after `after_seq`, at most limit, and the present state of the jobs,
+ * queues, workers and errors they touch, each once. A job none of whose
+ * events here is `enqueued` comes without its unchanging part (partial). A job
+ * that is gone comes with `deleted`. 0 or -ERR_*.
+ */
+int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
+		struct arena *a, struct m_tail_reply *ret);
+
+struct record_meta {
+	uint64_t applied_index;
+	uint64_t last_seq;     /* newest event */
+	uint64_t last_job_seq; /* newest place in the order of creation */
+	uint64_t first_seq;    /* oldest event kept */
+};
+
+int record_meta_read(struct kv *kv, struct record_meta *ret);
+
+#endif

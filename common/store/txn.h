@@ -1,0 +1,33 @@
+/*
+ * The writes of one raft entry: reads see them at once, the store gets them
+ * as one batch with sorted keys (sorted keys were measured half again as fast).
+ */
+#ifndef CORVO_TXN_H
+#define CORVO_TXN_H
+
+#include "store/kv.h"
+#include "util/arena.h"
+
+struct txn;
+
+struct txn *txn_new(struct kv *kv); /* reusable */
+void txn_free(struct txn *t);
+
+/* 1 found (slice valid until the next txn call), 0 absent, -ERR_*. */
+int txn_get(struct txn *t, struct str key, struct str *ret);
+void txn_put(struct txn *t, struct str key, struct str value);
+void txn_delete(struct txn *t, struct str key);
+/* Keys in [from, upto) go; only for ranges this txn has not written to. */
+void txn_delete_range(struct txn *t, struct str from, struct str upto);
+
+/*
+ * Calls fn for each live key in [from, upto), store and own writes merged, in
+ * order, until it returns false. fn may not write to the txn.
+ */
+typedef bool txn_scan_fn(void *ctx, struct str key, struct str value);
+int txn_scan(struct txn *t, struct str from, struct str upto, txn_scan_fn *fn,
+	     void *ctx);
+
+int txn_commit(struct txn *t); /* writes the batch, forgets it; 0 or -ERR_* */
+
+#endif

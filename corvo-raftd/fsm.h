@@ -1,0 +1,78 @@
+/*
+ * The state machine: raft entries in, changes to the store and replies out.
+ *
+ * Deterministic: time, randomness and ids come with the entry; it does no I/O
+ * but through kv. Beside the store it keeps the working set in memory (queue
+ * windows, active leases, due times), derived from the store and rebuilt by
+ * fsm_load. One thread; the leader's reads below run on the same thread.
+ */
+#ifndef CORVO_FSM_H
+#define CORVO_FSM_H
+
+#include "proto/frame.h"
+#include "store/kv.h"
+
+struct fsm;
+
+struct fsm *fsm_new(struct kv *kv);
+void fsm_free(struct fsm *f); /* does not close the store */
+int fsm_load(struct fsm *f);  /* rebuilds the working set; 0 or -ERR_* */
+
+/*
+ * Applies one entry. Entries at or below the applied index found in the store
+ * are skipped (they are replayed after a restart). `fn`, if given, runs once
+ * per item in order, after the changes are in the store. Returns 0, also when
+ * items were refused (that is in their reply), or -ERR_* when the node must
+ * stop: a store error, or an entry that cannot be read.
+ */
+typedef void fsm_reply_fn(void *ctx, size_t item, int err, uint64_t seq,
+			  struct str body);
+int fsm_apply(struct fsm *f, uint64_t raft_index, struct str entry,
+	      fsm_reply_fn *fn, void *ctx);
+
+uint64_t fsm_applied_index(const struct fsm *f);
+uint64_t fsm_last_seq(const struct fsm *f);
+uint64_t fsm_first_seq(const struct fsm *f);
+
+/* --- what the leader asks ------------------------------------------------ */
+
+/* Jobs a fetch could take from this queue right now (0 when paused). */
+uint64_t fsm_queue_takeable(struct fsm *f, struct str queue);
+
+/*
+ * Queues that may have gained takeable jobs since the last call, each once.
+ * fn may not apply.
+ */
+void fsm_take_woken(struct fsm *f, void (*fn)(void *ctx, struct str queue),
+		    void *ctx);
+
+enum fsm_lease_state {
+	FSM_LEASE_OK,      /* held by the caller */
+	FSM_LEASE_CANCEL,  /* held, and cancellation was asked for */
+	FSM_LEASE_LOST,    /* held by another, or under another token */
+	FSM_LEASE_ENDED,   /* the job exists and is not active */
+	FSM_LEASE_UNKNOWN, /* no such job */
+};
+
+struct fsm_lease {
+	uint64_t token;
+	uint64_t granted_ns; /* length a heartbeat extends by */
+	uint64_t expires_ns; /* as replicated */
+};
+
+/* Judges one heartbeat entry without changing anything. */
+enum fsm_lease_state fsm_lease_check(struct fsm *f, const struct m_beat *b,
+				     struct str worker_id,
+				     struct fsm_lease *ret);
+
+/* First due moments (UNIX ns; 0: none), without trim_seq and leader. */
+void fsm_due(struct fsm *f, struct m_due_reply *ret);
+
+struct fsm_counters {
+	uint64_t ops, enqueued, completed, failed;
+	uint64_t promoted, reclaimed, expired;
+};
+
+const struct fsm_counters *fsm_counters(const struct fsm *f);
+
+#endif
