@@ -1,0 +1,270 @@
+#include "util/hmap.h"
+
+#include "lib/testlib.h"
+
+#define MODEL_KEYS 400
+#define KEY_MAX    128
+
+/*
+ * The model: a fixed set of keys, each with its value or NULL. Values are
+ * addresses into `cells`, so that any mix-up shows.
+ */
+struct model {
+	char keys[MODEL_KEYS][KEY_MAX];
+	size_t len[MODEL_KEYS];
+	void *v[MODEL_KEYS];
+	size_t n;
+};
+
+static char cells[1000];
+
+/* Lengths on both sides of the inline limit; distinct by the number. */
+static void model_init(struct model *md, struct rng *r)
+{
+	memset(md, 0, sizeof(*md));
+	for (size_t i = 0; i < MODEL_KEYS; i++) {
+		size_t pad = rng_below(r, 60);
+		int n = snprintf(md->keys[i], KEY_MAX, "%zu:%.*s", i, (int)pad,
+				 "------------------------------"
+				 "------------------------------");
+
+		md->len[i] = (size_t)n;
+	}
+	md->len[0] = 0; /* the empty key is a key */
+}
+
+static struct str model_key(const struct model *md, size_t i)
+{
+	return str_of(md->keys[i], md->len[i]);
+}
+
+static size_t model_find(const struct model *md, struct str key)
+{
+	for (size_t i = 0; i < MODEL_KEYS; i++)
+		if (str_eq(model_key(md, i), key))
+			return i;
+	fail_msg("unknown key '%.*s'", STR_ARG(key));
+	return 0;
+}
+
+static void model_put(struct model *md, struct hmap *m, size_t i, void *v)
+{
+	assert_ptr_equal(hmap_put(m, model_key(md, i), v), md->v[i]);
+	md->n += md->v[i] == NULL;
+	md->v[i] = v;
+}
+
+static void model_remove(struct model *md, struct hmap *m, size_t i)
+{
+	assert_ptr_equal(hmap_remove(m, model_key(md, i)), md->v[i]);
+	md->n -= md->v[i] != NULL;
+	md->v[i] = NULL;
+}
+
+/* Each entry exactly once in a walk, and the counters in their bounds. */
+static void model_check(const struct model *md, const struct hmap *m)
+{
+	bool seen[MODEL_KEYS] = { false };
+	struct str key;
+	size_t pos = 0, walked = 0;
+	void *v;
+
+	while (hmap_next(m, &pos, &key, &v)) {
+		size_t i = model_find(md, key);
+
+		assert_false(seen[i]);
+		seen[i] = true;
+		assert_ptr_equal(v, md->v[i]);
+		walked++;
+	}
+	assert_int_equal(walked, md->n);
+	assert_int_equal(m->n, md->n);
+	assert_true((m->n + m->gone) * 10 <= m->cap * 7);
+	assert_int_equal(m->cap & (m->cap - 1), 0);
+	for (size_t i = 0; i < MODEL_KEYS; i++)
+		assert_ptr_equal(hmap_get(m, model_key(md, i)), md->v[i]);
+}
+
+/* Removes about half of the entries during a walk. */
+static void model_walk_remove(struct model *md, struct hmap *m, struct rng *r)
+{
+	size_t pos = 0, walked = 0, before = md->n;
+	struct str key;
+	void *v;
+
+	while (hmap_next(m, &pos, &key, &v)) {
+		walked++;
+		if (rng_below(r, 2) == 0)
+			model_remove(md, m, model_find(md, key));
+	}
+	assert_int_equal(walked, before);
+}
+
+static void test_against_model(void **state _unused_)
+{
+	static struct model md;
+	struct hmap m = { 0 };
+	struct rng r;
+
+	test_rng(&r);
+	model_init(&md, &r);
+	for (int phase = 0; phase < 60; phase++) {
+		/* From mostly removing to mostly adding, over few or many. */
+		uint64_t put_of_10 = rng_below(&r, 11);
+		uint64_t keys = 1 + rng_below(&r, MODEL_KEYS);
+
+		for (int i = 0; i < 500; i++) {
+			size_t k = rng_below(&r, keys);
+
+			if (rng_below(&r, 10) < put_of_10)
+				model_put(&md, &m, k,
+					  cells + rng_below(&r, sizeof(cells)));
+			else
+				model_remove(&md, &m, k);
+		}
+		model_check(&md, &m);
+		if (phase % 10 == 5)
+			model_walk_remove(&md, &m, &r);
+		if (phase % 20 == 19) {
+			hmap_clear(&m);
+			memset(md.v, 0, sizeof(md.v));
+			md.n = 0;
+		}
+		model_check(&md, &m);
+	}
+	hmap_done(&m);
+}
+
+static void test_empty_map(void **state _unused_)
+{
+	struct hmap m = { 0 };
+	struct str key;
+	size_t pos = 0;
+	void *v;
+
+	assert_null(hmap_get(&m, STR("a")));
+	assert_null(hmap_remove(&m, STR("a")));
+	assert_false(hmap_next(&m, &pos, &key, &v));
+	hmap_clear(&m);
+	hmap_done(&m);
+	hmap_done(&m);
+}
+
+static void test_keys_are_copied(void **state _unused_)
+{
+	struct hmap m = { 0 };
+	char small[] = "abc";
+	char large[100];
+
+	memset(large, 'x', sizeof(large));
+	assert_null(hmap_put(&m, str_from(small), cells));
+	assert_null(hmap_put(&m, str_of(large, sizeof(large)), cells + 1));
+	memset(small, 'z', 3);
+	memset(large, 'z', sizeof(large));
+	assert_ptr_equal(hmap_get(&m, STR("abc")), cells);
+	memset(large, 'x', sizeof(large));
+	assert_ptr_equal(hmap_get(&m, str_of(large, 100)), cells + 1);
+	assert_null(hmap_get(&m, str_of(large, 99)));
+	hmap_done(&m);
+}
+
+static void test_key_of_the_map_itself(void **state _unused_)
+{
+	struct hmap m = { 0 };
+	struct str key;
+	size_t pos = 0;
+	void *v;
+	char large[64] = { 0 };
+
+	hmap_put(&m, str_of(large, sizeof(large)), cells);
+	assert_true(hmap_next(&m, &pos, &key, &v));
+	assert_ptr_equal(hmap_put(&m, key, cells + 1), cells);
+	assert_ptr_equal(hmap_remove(&m, key), cells + 1);
+	assert_int_equal(m.n, 0);
+	hmap_done(&m);
+}
+
+/* A queue of fixed length passing through must not make the map grow. */
+static void test_churn_stays_small(void **state _unused_)
+{
+	struct hmap m = { 0 };
+	char key[32];
+
+	for (size_t i = 0; i < 200000; i++) {
+		int n = snprintf(key, sizeof(key), "job_%zu", i);
+
+		assert_null(hmap_put(&m, str_of(key, (size_t)n), cells));
+		if (i < 100)
+			continue;
+		n = snprintf(key, sizeof(key), "job_%zu", i - 100);
+		assert_ptr_equal(hmap_remove(&m, str_of(key, (size_t)n)),
+				 cells);
+	}
+	assert_int_equal(m.n, 100);
+	assert_true(m.cap <= 512);
+	hmap_done(&m);
+}
+
+static void test_hash_depends_on_every_byte(void **state _unused_)
+{
+	unsigned char text[100];
+
+	for (size_t n = 0; n < sizeof(text); n++) {
+		uint64_t whole;
+
+		memset(text, 0, sizeof(text));
+		whole = hash_bytes(text, n);
+		assert_true(whole != hash_bytes(text, n + 1));
+		for (size_t bit = 0; bit < n * 8; bit++) {
+			text[bit / 8] ^= (unsigned char)(1 << bit % 8);
+			assert_true(hash_bytes(text, n) != whole);
+			text[bit / 8] ^= (unsigned char)(1 << bit % 8);
+		}
+	}
+}
+
+/*
+ * One flipped input bit flips each output bit in about half of the cases.
+ * 4000 throws: a fair bit stays within 10 standard deviations (320).
+ */
+static void test_hash_avalanche(void **state _unused_)
+{
+	static const size_t lens[] = { 3, 8, 13, 16, 30, 47 };
+	struct rng r;
+
+	test_rng(&r);
+	for (size_t l = 0; l < ARRAY_SIZE(lens); l++) {
+		int flips[64] = { 0 };
+
+		for (int i = 0; i < 4000; i++) {
+			unsigned char text[64];
+			size_t bit = rng_below(&r, lens[l] * 8);
+			uint64_t a, b;
+
+			for (size_t j = 0; j < lens[l]; j++)
+				text[j] = (unsigned char)rng_u64(&r);
+			a = hash_bytes(text, lens[l]);
+			text[bit / 8] ^= (unsigned char)(1 << bit % 8);
+			b = hash_bytes(text, lens[l]);
+			for (int k = 0; k < 64; k++)
+				flips[k] += (int)((a ^ b) >> k & 1);
+		}
+		for (int k = 0; k < 64; k++)
+			assert_in_range(flips[k], 2000 - 320, 2000 + 320);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_against_model),
+		cmocka_unit_test(test_empty_map),
+		cmocka_unit_test(test_keys_are_copied),
+		cmocka_unit_test(test_key_of_the_map_itself),
+		cmocka_unit_test(test_churn_stays_small),
+		cmocka_unit_test(test_hash_depends_on_every_byte),
+		cmocka_unit_test(test_hash_avalanche),
+	};
+
+	return cmocka_run_group_tests_name("hmap", tests, NULL, NULL);
+}
