@@ -1,0 +1,48 @@
+/*
+ * corvo-supervisor: runs a node in the foreground. Its flags are the
+ * settings; `corvo server` becomes this program.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "superv.h"
+
+static int print_help(void)
+{
+	(void)puts("corvo-supervisor runs a node: it starts and watches its "
+		   "processes.\n\nSettings (default):");
+	for (unsigned i = 0; i < SETTING_MAX; i++) {
+		const struct setting_info *s = setting_info((enum setting_id)i);
+
+		(void)printf("  %s (%s)\n      %s\n", s->flag,
+			     s->def[0] != '\0' ? s->def : "empty", s->doc);
+	}
+	return EXIT_SUCCESS;
+}
+
+/* Descriptors 0 to 2 must be taken, or a socket would receive log lines. */
+static void fill_standard_fds(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && strcmp(argv[1], "--help") == 0)
+		return print_help();
+	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+		(void)puts("corvo-supervisor " CORVO_VERSION);
+		return EXIT_SUCCESS;
+	}
+	fill_standard_fds();
+	return superv_main(argc - 1, argv + 1);
+}

@@ -1,0 +1,36 @@
+/*
+ * Finding and starting the programs of a node.
+ */
+#ifndef CORVO_SPAWN_H
+#define CORVO_SPAWN_H
+
+#include <sys/types.h>
+
+#include "util/buf.h"
+
+/*
+ * The path of a program, NUL-terminated, into ret (cleared first): in
+ * $CORVO_LIBEXEC, next to our own executable, or in the folder of its name
+ * next to ours, as in a build tree. -ERR_NOT_FOUND with text in why.
+ */
+int spawn_find(const char *program, struct buf *ret, struct buf *why);
+
+struct spawn_args {
+	const char *path;    /* of the program */
+	const char *program; /* its argv[0] */
+	int argc;            /* flags */
+	char *const *argv;
+	int notify_fd;        /* the child's end; CORVO_NOTIFY_FD */
+	int listen_fd;        /* CORVO_LISTEN_FD; -1: not given */
+	unsigned number;      /* CORVO_NUMBER */
+	uint64_t watchdog_ms; /* CORVO_WATCHDOG_MS */
+};
+
+/*
+ * Forks and executes. The child has the two descriptors of args beside
+ * standard input (/dev/null), output and error, default signals, and dies
+ * with us. Returns its pid or -errno.
+ */
+pid_t spawn(const struct spawn_args *args);
+
+#endif

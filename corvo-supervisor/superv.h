@@ -1,0 +1,71 @@
+/*
+ * A node as the supervisor sees it: children in the order of procs.def, the
+ * listening socket, the lock on the data directory, and the ladder by which
+ * all of it is stopped. One thread, one poll loop.
+ */
+#ifndef CORVO_SUPERV_H
+#define CORVO_SUPERV_H
+
+#include "child.h"
+#include "ctl_server.h"
+#include "rt/log.h"
+#include "rt/notify.h"
+
+/* One of each kind, and httpd_processes at most 64. */
+#define SUPERV_CHILDREN_MAX (PROC_MAX - 1 + 64)
+
+/* The ladder goes from RUNNING down: the last process started leaves first. */
+enum superv_state {
+	SUPERV_STARTING,
+	SUPERV_RUNNING,
+#define PROC(NAME, name, program, doc) SUPERV_DRAIN_##NAME,
+#define LINK(server, client, doc)
+#include "proto/defs/procs.def"
+#undef PROC
+#undef LINK
+	SUPERV_DONE,
+	SUPERV_STATE_MAX
+};
+
+struct superv {
+	struct settings settings;
+	int argc; /* flags */
+	char *const *argv;
+	struct buf run_dir; /* NUL-terminated */
+	struct buf address; /* we listen on; NUL-terminated */
+	int lock_fd;        /* data directory */
+	int signal_fd;
+	struct child_host host;
+	struct child *children; /* in start order */
+	size_t children_n;
+	struct ctl_server ctl;
+	struct notify systemd;
+	enum superv_state state;
+	uint64_t started_ns;
+	uint64_t beat_ns;    /* next beat to systemd */
+	uint64_t stop_by_ns; /* the whole stop, when stopping */
+	bool failed;         /* exit status 1 */
+};
+
+/* The whole life of a node; returns the exit status. argv: flags only. */
+int superv_main(int argc, char *const argv[]);
+
+/* --- superv_setup.c --------------------------------------------------- */
+
+/* Everything up to the first child; -ERR_* with text in why. */
+int superv_set_up(struct superv *s, struct buf *why);
+void superv_tear_down(struct superv *s); /* also after a failed set-up */
+
+/* --- for superv_ctl.c ------------------------------------------------- */
+
+const char *superv_state_name(enum superv_state s);
+bool superv_is_stopping(const struct superv *s);
+void superv_stop(struct superv *s); /* first call drains */
+/* 0, or -ERR_VALIDATION_ERROR with text in why: the old settings stay. */
+int superv_reload(struct superv *s, struct buf *why);
+void superv_set_level(struct superv *s, enum log_level level);
+
+/* ctx is the struct superv. */
+void superv_on_request(void *ctx, struct ctl_client *c, struct str line);
+
+#endif

@@ -1,0 +1,218 @@
+/*
+ * What a node needs before its first child, and its release. The order
+ * matters: nothing of a data directory is touched before its lock is held,
+ * and the port is ours before anything starts, so that a second node fails
+ * early and says why.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "proto/err.h"
+#include "rt/file.h"
+#include "rt/netaddr.h"
+#include "superv.h"
+#include "util/clock.h"
+
+/* A predecessor that was killed may leave processes that hold the port. */
+#define PORT_WAIT_NS   (5 * NS_PER_S)
+#define PORT_WAIT_STEP 50 /* ms */
+
+static int make_children(struct superv *s, struct buf *why)
+{
+	s->children = xcalloc(SUPERV_CHILDREN_MAX, sizeof(*s->children));
+	for (unsigned p = 0; p < PROC_MAX; p++) {
+		unsigned n = 1;
+
+		if (p == PROC_HTTPD)
+			n = (unsigned)s->settings.httpd_processes;
+		for (unsigned i = 0; i < n; i++) {
+			struct child *c = &s->children[s->children_n];
+			int r;
+
+			CHECK(s->children_n < SUPERV_CHILDREN_MAX);
+			s->children_n++;
+			r = child_init(c, &s->host, (enum proc_id)p, i, why);
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+static int make_dirs(struct superv *s, struct buf *why)
+{
+	const char *const dirs[] = { s->settings.data_dir, s->run_dir.p };
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		int r = dir_make(dirs[i]);
+
+		if (r == 0 && access(dirs[i], W_OK | X_OK) < 0)
+			r = -errno;
+		if (r < 0) {
+			buf_printf(why,
+				   "cannot write in the directory %s: %s; give "
+				   "this user the right to, or choose another "
+				   "with %s",
+				   dirs[i], strerror(-r),
+				   i == 0 ? "--data-dir" : "--run-dir");
+			return -ERR_VALIDATION_ERROR;
+		}
+	}
+	return 0;
+}
+
+static int take_lock(struct superv *s, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	int holder = 0;
+
+	buf_printf(&path, "%s/corvo.lock", s->settings.data_dir);
+	buf_putc(&path, '\0');
+	s->lock_fd = file_lock(path.p, &holder);
+	if (s->lock_fd >= 0)
+		return 0;
+	if (s->lock_fd == -EWOULDBLOCK)
+		buf_printf(why,
+			   "the data directory %s is in use by another node "
+			   "(process %d); stop that one, or choose another "
+			   "directory with --data-dir",
+			   s->settings.data_dir, holder);
+	else
+		buf_printf(why, "cannot lock %s: %s", path.p,
+			   strerror(-s->lock_fd));
+	s->lock_fd = -1;
+	return -ERR_VALIDATION_ERROR;
+}
+
+/* The address as it came out: a port 0 was replaced. */
+static void read_address(struct superv *s)
+{
+	struct sockaddr_storage sa = { .ss_family = AF_UNSPEC };
+	const struct sockaddr_in6 *in6 = (const void *)&sa;
+	const struct sockaddr_in *in = (const void *)&sa;
+	socklen_t len = sizeof(sa);
+	char text[INET6_ADDRSTRLEN] = "?";
+
+	(void)getsockname(s->host.listen_fd, (struct sockaddr *)&sa, &len);
+	if (sa.ss_family == AF_INET6) {
+		(void)inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
+		buf_printf(&s->address, "[%s]:%u", text, ntohs(in6->sin6_port));
+	} else {
+		(void)inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
+		buf_printf(&s->address, "%s:%u", text, ntohs(in->sin_port));
+	}
+	buf_putc(&s->address, '\0');
+}
+
+/* A control socket is left behind only by a supervisor that was killed. */
+static bool was_unclean(const struct superv *s)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+
+	buf_printf(&path, "%s/control.sock", s->run_dir.p);
+	buf_putc(&path, '\0');
+	return access(path.p, F_OK) == 0;
+}
+
+static int open_port(struct superv *s, struct buf *why)
+{
+	uint64_t patience = was_unclean(s) ? PORT_WAIT_NS : 0;
+	uint64_t give_up_ns = clock_mono_ns() + patience;
+	struct netaddr a;
+	int r;
+
+	r = netaddr_parse(s->settings.bind, &a, why);
+	if (r < 0)
+		return r;
+	for (;;) {
+		buf_clear(why);
+		r = netaddr_listen(&a, s->settings.bind, why);
+		if (r >= 0 || clock_mono_ns() >= give_up_ns)
+			break;
+		(void)poll(NULL, 0, PORT_WAIT_STEP);
+	}
+	if (r < 0)
+		return r;
+	s->host.listen_fd = r;
+	read_address(s);
+	return 0;
+}
+
+static int block_signals(struct superv *s, struct buf *why)
+{
+	static const int handled[] = { SIGCHLD, SIGTERM, SIGINT, SIGHUP };
+	sigset_t set;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(handled); i++) {
+		/* An ignored SIGCHLD (inherited) would hide every exit. */
+		(void)signal(handled[i], SIG_DFL);
+		(void)sigaddset(&set, handled[i]);
+	}
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (s->signal_fd >= 0)
+		return 0;
+	buf_printf(why, "cannot watch signals: %s", strerror(errno));
+	return -ERR_INTERNAL_ERROR;
+}
+
+static void raise_limits(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur == r.rlim_max)
+		return;
+	r.rlim_cur = r.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &r) < 0)
+		log_warn("cannot raise the limit of open files: %s",
+			 strerror(errno));
+}
+
+int superv_set_up(struct superv *s, struct buf *why)
+{
+	int r;
+
+	settings_run_dir(&s->settings, &s->run_dir);
+	buf_putc(&s->run_dir, '\0');
+	raise_limits();
+	r = make_children(s, why);
+	if (r == 0)
+		r = make_dirs(s, why);
+	if (r == 0)
+		r = take_lock(s, why);
+	if (r == 0)
+		r = open_port(s, why);
+	if (r == 0)
+		r = block_signals(s, why);
+	if (r == 0)
+		r = ctl_server_open(&s->ctl, s->run_dir.p, superv_on_request, s,
+				    why);
+	return r;
+}
+
+void superv_tear_down(struct superv *s)
+{
+	const int fds[] = { s->host.listen_fd, s->signal_fd, s->lock_fd };
+
+	ctl_server_close(&s->ctl);
+	for (size_t i = 0; i < s->children_n; i++)
+		child_done(&s->children[i]);
+	free(s->children);
+	/* The lock goes last: whoever has it finds nothing of ours. */
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+	notify_done(&s->systemd);
+	buf_done(&s->run_dir);
+	buf_done(&s->address);
+	settings_done(&s->settings);
+}
