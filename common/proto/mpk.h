@@ -38,7 +38,10 @@ struct mpk_node;   /* a value in the tree */
 
 /* The calling thread's reader, made on first use. */
 struct mpk_reader *mpk_reader_get(void);
-/* Parses exactly one value that fills `in`; NULL when it is malformed. */
+/*
+ * Parses exactly one value that fills `in`; NULL when it is malformed or
+ * nested deeper than 32. The tree lives until the reader's next parse.
+ */
 const struct mpk_node *mpk_parse(struct mpk_reader *r, struct str in);
 
 enum mpk_type mpk_type_of(const struct mpk_node *v);

@@ -34,6 +34,7 @@ enum field_kind {
 #define F_PATH       4u
 #define F_QUEUE      8u
 #define F_NEVER_NULL 16u
+#define F_OBJECT     32u
 
 struct enum_value {
 	uint32_t number;
@@ -63,6 +64,7 @@ struct field_desc {
 	const char *doc;
 	const struct enum_desc *values; /* K_enum */
 	const struct msg_desc *sub;     /* K_msg, K_msgs */
+	size_t name_len;
 };
 
 /* The index of a field in its message is its bit in `has`. */

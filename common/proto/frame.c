@@ -1,0 +1,301 @@
+/*
+ * The envelopes around messages. Bytes come from other processes and from
+ * the raft log; a shape that is not exactly the one of frame.h is refused.
+ * Only a hello may be longer than we know, so that a newer program can still
+ * be told apart by its version.
+ */
+#include "proto/frame.h"
+
+#include <limits.h>
+
+#include "proto/mpk.h"
+
+#define FRAME_VERSION 1
+#define ENTRY_VERSION 1
+
+#define HELLO_LEN   5
+#define REQUEST_LEN 5
+#define REPLY_LEN   4
+#define ITEM_LEN    3
+
+/* --- writing -------------------------------------------------------------- */
+
+void frame_begin(struct frame_writer *w, struct buf *b, enum frame_kind kind,
+		 uint64_t epoch)
+{
+	buf_clear(b);
+	mpk_array(b, 4);
+	mpk_u64(b, FRAME_VERSION);
+	mpk_u64(b, kind);
+	mpk_u64(b, epoch);
+	*w = (struct frame_writer){ .b = b, .count_at = mpk_array_open(b) };
+}
+
+void frame_add_hello(struct frame_writer *w, const struct frame_hello *h)
+{
+	mpk_array(w->b, HELLO_LEN);
+	mpk_u64(w->b, h->proc);
+	mpk_u64(w->b, h->number);
+	mpk_u64(w->b, h->pid);
+	mpk_u64(w->b, h->defs_hash);
+	mpk_str(w->b, h->version);
+	w->n++;
+}
+
+void frame_add_request(struct frame_writer *w, const struct frame_request *r)
+{
+	mpk_array(w->b, REQUEST_LEN);
+	mpk_u64(w->b, r->id);
+	mpk_u64(w->b, r->op);
+	mpk_u64(w->b, r->flags);
+	mpk_str(w->b, r->key);
+	mpk_bin(w->b, r->body);
+	w->n++;
+}
+
+void frame_add_cancel(struct frame_writer *w, uint64_t id)
+{
+	mpk_u64(w->b, id);
+	w->n++;
+}
+
+void frame_add_reply(struct frame_writer *w, const struct frame_reply *r)
+{
+	mpk_array(w->b, REPLY_LEN);
+	mpk_u64(w->b, r->id);
+	mpk_i64(w->b, r->err);
+	mpk_u64(w->b, r->seq);
+	mpk_bin(w->b, r->body);
+	w->n++;
+}
+
+void frame_end(struct frame_writer *w)
+{
+	mpk_array_close(w->b, w->count_at, w->n);
+}
+
+void entry_begin(struct frame_writer *w, struct buf *b, uint64_t now_ns,
+		 uint64_t seed)
+{
+	buf_clear(b);
+	mpk_array(b, 4);
+	mpk_u64(b, ENTRY_VERSION);
+	mpk_u64(b, now_ns);
+	mpk_u64(b, seed);
+	*w = (struct frame_writer){ .b = b, .count_at = mpk_array_open(b) };
+}
+
+void entry_add(struct frame_writer *w, const struct entry_item *item)
+{
+	mpk_array(w->b, ITEM_LEN);
+	mpk_u64(w->b, item->op);
+	mpk_u64(w->b, item->flags);
+	mpk_bin(w->b, item->body);
+	w->n++;
+}
+
+void entry_end(struct frame_writer *w)
+{
+	mpk_array_close(w->b, w->count_at, w->n);
+}
+
+/* --- reading -------------------------------------------------------------- */
+
+/*
+ * Takes the members of one array in order. The first that does not fit
+ * clears `ok`; the ones after it read as zero, so a caller tests once.
+ */
+struct cursor {
+	const struct mpk_node *array;
+	uint32_t i;
+	bool ok;
+};
+
+static struct cursor cursor(const struct mpk_node *v, uint32_t len)
+{
+	bool ok = mpk_type_of(v) == MPK_ARRAY && mpk_count(v) == len;
+
+	return (struct cursor){ .array = v, .ok = ok };
+}
+
+static const struct mpk_node *take(struct cursor *c, enum mpk_type type)
+{
+	const struct mpk_node *v;
+
+	if (!c->ok)
+		return NULL;
+	v = mpk_item(c->array, c->i++);
+	c->ok = mpk_type_of(v) == type;
+	return c->ok ? v : NULL;
+}
+
+static uint64_t take_u64(struct cursor *c)
+{
+	const struct mpk_node *v = take(c, MPK_UINT);
+
+	return v != NULL ? mpk_get_u64(v) : 0;
+}
+
+static uint32_t take_u32(struct cursor *c)
+{
+	uint64_t v = take_u64(c);
+
+	c->ok = c->ok && v <= UINT32_MAX;
+	return (uint32_t)v;
+}
+
+static int take_int(struct cursor *c)
+{
+	const struct mpk_node *v;
+	int64_t number;
+
+	if (!c->ok)
+		return 0;
+	v = mpk_item(c->array, c->i++);
+	c->ok = mpk_type_of(v) == MPK_INT ||
+		(mpk_type_of(v) == MPK_UINT && mpk_get_u64(v) <= INT_MAX);
+	number = c->ok ? mpk_get_i64(v) : 0;
+	c->ok = c->ok && number >= INT_MIN;
+	return c->ok ? (int)number : 0;
+}
+
+static struct str take_str(struct cursor *c)
+{
+	const struct mpk_node *v = take(c, MPK_STR);
+
+	return v != NULL ? mpk_get_str(v) : STR_NULL;
+}
+
+static bool read_hello(const struct mpk_node *items, struct frame *ret)
+{
+	const struct mpk_node *v;
+	struct cursor c;
+
+	if (mpk_count(items) != 1)
+		return false;
+	v = mpk_item(items, 0);
+	if (mpk_type_of(v) != MPK_ARRAY || mpk_count(v) < HELLO_LEN)
+		return false;
+	c = (struct cursor){ .array = v, .ok = true };
+	ret->hello.proc = take_u32(&c);
+	ret->hello.number = take_u32(&c);
+	ret->hello.pid = take_u32(&c);
+	ret->hello.defs_hash = take_u64(&c);
+	ret->hello.version = take_str(&c);
+	return c.ok;
+}
+
+static bool read_requests(const struct mpk_node *items, struct arena *a,
+			  struct frame *ret)
+{
+	ret->requests = arena_alloc(a, ret->n * sizeof(*ret->requests));
+	for (uint32_t i = 0; i < ret->n; i++) {
+		struct cursor c = cursor(mpk_item(items, i), REQUEST_LEN);
+		struct frame_request *r = &ret->requests[i];
+
+		r->id = take_u64(&c);
+		r->op = take_u32(&c);
+		r->flags = take_u32(&c);
+		r->key = take_str(&c);
+		r->body = take_str(&c);
+		if (!c.ok)
+			return false;
+	}
+	return true;
+}
+
+static bool read_cancels(const struct mpk_node *items, struct arena *a,
+			 struct frame *ret)
+{
+	struct cursor c = { .array = items, .ok = true };
+
+	ret->cancels = arena_alloc(a, ret->n * sizeof(*ret->cancels));
+	for (uint32_t i = 0; i < ret->n; i++)
+		ret->cancels[i] = take_u64(&c);
+	return c.ok;
+}
+
+static bool read_replies(const struct mpk_node *items, struct arena *a,
+			 struct frame *ret)
+{
+	ret->replies = arena_alloc(a, ret->n * sizeof(*ret->replies));
+	for (uint32_t i = 0; i < ret->n; i++) {
+		struct cursor c = cursor(mpk_item(items, i), REPLY_LEN);
+		struct frame_reply *r = &ret->replies[i];
+
+		r->id = take_u64(&c);
+		r->err = take_int(&c);
+		r->seq = take_u64(&c);
+		r->body = take_str(&c);
+		if (!c.ok)
+			return false;
+	}
+	return true;
+}
+
+static bool read_items(const struct mpk_node *items, struct arena *a,
+		       struct frame *ret)
+{
+	ret->n = mpk_count(items);
+	switch (ret->kind) {
+	case FRAME_HELLO:
+		return read_hello(items, ret);
+	case FRAME_REQUEST:
+		return read_requests(items, a, ret);
+	case FRAME_CANCEL:
+		return read_cancels(items, a, ret);
+	case FRAME_REPLY:
+		return read_replies(items, a, ret);
+	}
+	return false;
+}
+
+int frame_decode(struct str in, struct arena *a, struct frame *ret)
+{
+	const struct mpk_node *root = mpk_parse(mpk_reader_get(), in);
+	const struct mpk_node *items;
+	struct cursor c;
+
+	if (root == NULL)
+		return -ERR_BAD_MESSAGE;
+	c = cursor(root, 4);
+	if (take_u64(&c) != FRAME_VERSION)
+		return -ERR_BAD_MESSAGE;
+	ret->kind = take_u32(&c);
+	ret->epoch = take_u64(&c);
+	items = take(&c, MPK_ARRAY);
+	if (items == NULL || !read_items(items, a, ret))
+		return -ERR_BAD_MESSAGE;
+	return 0;
+}
+
+int entry_decode(struct str in, struct arena *a, struct entry *ret)
+{
+	const struct mpk_node *root = mpk_parse(mpk_reader_get(), in);
+	const struct mpk_node *items;
+	struct cursor c;
+
+	if (root == NULL)
+		return -ERR_BAD_MESSAGE;
+	c = cursor(root, 4);
+	if (take_u64(&c) != ENTRY_VERSION)
+		return -ERR_BAD_MESSAGE;
+	ret->now_ns = take_u64(&c);
+	ret->seed = take_u64(&c);
+	items = take(&c, MPK_ARRAY);
+	if (items == NULL)
+		return -ERR_BAD_MESSAGE;
+	ret->n = mpk_count(items);
+	ret->items = arena_alloc(a, ret->n * sizeof(*ret->items));
+	for (uint32_t i = 0; i < ret->n; i++) {
+		struct entry_item *item = &ret->items[i];
+
+		c = cursor(mpk_item(items, i), ITEM_LEN);
+		item->op = take_u32(&c);
+		item->flags = take_u32(&c);
+		item->body = take_str(&c);
+		if (!c.ok)
+			return -ERR_BAD_MESSAGE;
+	}
+	return 0;
+}

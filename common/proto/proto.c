@@ -1,0 +1,326 @@
+/*
+ * Expands the tables of defs/ into constants and lookups. Nothing here is
+ * written at run time, so any thread may read it.
+ *
+ * Lookups by number are switches on purpose: a number used twice is a
+ * duplicate case and does not compile.
+ */
+#include "proto/proto.h"
+
+#include "version.h"
+
+const char corvo_version[] = CORVO_VERSION;
+const uint64_t corvo_defs_hash = CORVO_DEFS_HASH;
+
+/* --- enums ------------------------------------------------------------ */
+
+#define ENUM(name, fallback)           static const struct enum_value values_##name[] = {
+#define ENUM_VALUE(e, NAME, num, text) { num, text },
+#define ENUM_END(name) \
+	}              \
+	;
+#include "proto/defs/enums.def"
+#undef ENUM
+#undef ENUM_VALUE
+#undef ENUM_END
+
+static const struct enum_value values_job_state[] = {
+#define STATE(NAME, name, num, terminal) { num, #name },
+#define MOVE(from, to)
+#include "proto/defs/states.def"
+#undef STATE
+#undef MOVE
+};
+
+static const struct enum_value values_event_type[] = {
+#define EVENT(NAME, name, num, doc) { num, #name },
+#include "proto/defs/events.def"
+#undef EVENT
+};
+
+/* Compiles only while stored numbers are unique. */
+_unused_ static void numbers_of_states(unsigned number)
+{
+	switch (number) {
+#define STATE(NAME, name, num, terminal) case num:
+#define MOVE(from, to)
+#include "proto/defs/states.def"
+#undef STATE
+#undef MOVE
+		break;
+	}
+}
+
+_unused_ static void numbers_of_events(unsigned number)
+{
+	switch (number) {
+#define EVENT(NAME, name, num, doc) case num:
+#include "proto/defs/events.def"
+#undef EVENT
+		break;
+	}
+}
+
+#define ENUM_DESC(enum_name, when_unknown)           \
+	const struct enum_desc enum_##enum_name = {  \
+		.name = #enum_name,                  \
+		.values = values_##enum_name,        \
+		.n = ARRAY_SIZE(values_##enum_name), \
+		.fallback = when_unknown,            \
+	};
+
+#define ENUM(name, fallback) ENUM_DESC(name, fallback)
+#define ENUM_VALUE(e, NAME, num, text)
+#define ENUM_END(name)
+#include "proto/defs/enums.def"
+#undef ENUM
+#undef ENUM_VALUE
+#undef ENUM_END
+ENUM_DESC(job_state, -1)
+ENUM_DESC(event_type, -1)
+
+/* --- messages --------------------------------------------------------- */
+
+#define COUNT_OFFSET_bool(m, n) 0
+#define COUNT_OFFSET_u32(m, n)  0
+#define COUNT_OFFSET_u64(m, n)  0
+#define COUNT_OFFSET_i64(m, n)  0
+#define COUNT_OFFSET_f64(m, n)  0
+#define COUNT_OFFSET_str(m, n)  0
+#define COUNT_OFFSET_raw(m, n)  0
+#define COUNT_OFFSET_time(m, n) 0
+#define COUNT_OFFSET_dur(m, n)  0
+#define COUNT_OFFSET_secs(m, n) 0
+#define COUNT_OFFSET_strs(m, n) offsetof(struct m_##m, n##_n)
+
+/* What every kind of field has in common. */
+#define FIELD_HEAD(m, field_tag, field_name, field_flags, field_doc) \
+	.tag = field_tag, .flags = field_flags, .name = #field_name, \
+	.name_len = sizeof(#field_name) - 1,                         \
+	.offset = offsetof(struct m_##m, field_name), .doc = field_doc
+
+#define MSG(name, doc) static const struct field_desc fields_##name[] = {
+#define FIELD(m, tag, field_kind, name, flags, field_max, doc)          \
+	{ FIELD_HEAD(m, tag, name, flags, doc), .kind = K_##field_kind, \
+	  .max = field_max,                                             \
+	  .count_offset = COUNT_OFFSET_##field_kind(m, name) },
+#define FIELD_ENUM(m, tag, e, name, flags, doc)                 \
+	{ FIELD_HEAD(m, tag, name, flags, doc), .kind = K_enum, \
+	  .values = &enum_##e },
+#define FIELD_MSG(m, tag, sub_name, name, flags, doc)          \
+	{ FIELD_HEAD(m, tag, name, flags, doc), .kind = K_msg, \
+	  .sub = &msg_##sub_name },
+#define FIELD_MSGS(m, tag, sub_name, name, flags, field_max, doc) \
+	{ FIELD_HEAD(m, tag, name, flags, doc), .kind = K_msgs,   \
+	  .max = field_max, .sub = &msg_##sub_name,               \
+	  .count_offset = offsetof(struct m_##m, name##_n) },
+#define MSG_END(name) \
+	}             \
+	;
+#include "proto/defs/messages.def"
+#undef MSG
+#undef FIELD
+#undef FIELD_ENUM
+#undef FIELD_MSG
+#undef FIELD_MSGS
+#undef MSG_END
+
+/* A tag above 63 is past the end of by_tag and does not compile. */
+#define MSG(msg_name, msg_doc)                       \
+	const struct msg_desc msg_##msg_name = {     \
+		.name = #msg_name,                   \
+		.doc = msg_doc,                      \
+		.size = sizeof(struct m_##msg_name), \
+		.fields = fields_##msg_name,         \
+		.n = MF_##msg_name##_MAX,            \
+		.by_tag = {
+#define FIELD(m, tag, kind, name, flags, max, doc) [tag] = MF_##m##_##name + 1,
+#define FIELD_ENUM(m, tag, e, name, flags, doc)    [tag] = MF_##m##_##name + 1,
+#define FIELD_MSG(m, tag, sub, name, flags, doc)   [tag] = MF_##m##_##name + 1,
+#define FIELD_MSGS(m, tag, sub, name, flags, max, doc) \
+	[tag] = MF_##m##_##name + 1,
+#define MSG_END(name)                                                        \
+	}                                                                    \
+	,                                                                    \
+	}                                                                    \
+	;                                                                    \
+	_Static_assert(MF_##name##_MAX <= 64, "one bit of `has` per field"); \
+	_Static_assert(sizeof(struct m_##name) <= UINT16_MAX,                \
+		       "offsets have 16 bits");
+#include "proto/defs/messages.def"
+#undef MSG
+#undef FIELD
+#undef FIELD_ENUM
+#undef FIELD_MSG
+#undef FIELD_MSGS
+#undef MSG_END
+
+/* Compiles only while the tags of a message are unique and not 0. */
+#define MSG(name, doc)                                    \
+	_unused_ static void tags_of_##name(unsigned tag) \
+	{                                                 \
+		switch (tag) {                            \
+		case 0:
+#define FIELD(m, tag, kind, name, flags, max, doc)     case tag:
+#define FIELD_ENUM(m, tag, e, name, flags, doc)        case tag:
+#define FIELD_MSG(m, tag, sub, name, flags, doc)       case tag:
+#define FIELD_MSGS(m, tag, sub, name, flags, max, doc) case tag:
+#define MSG_END(name) \
+	break;        \
+	}             \
+	}
+#include "proto/defs/messages.def"
+#undef MSG
+#undef FIELD
+#undef FIELD_ENUM
+#undef FIELD_MSG
+#undef FIELD_MSGS
+#undef MSG_END
+
+static const struct msg_desc *const messages[] = {
+#define MSG(name, doc) &msg_##name,
+#define FIELD(m, tag, kind, name, flags, max, doc)
+#define FIELD_ENUM(m, tag, e, name, flags, doc)
+#define FIELD_MSG(m, tag, sub, name, flags, doc)
+#define FIELD_MSGS(m, tag, sub, name, flags, max, doc)
+#define MSG_END(name)
+#include "proto/defs/messages.def"
+#undef MSG
+#undef FIELD
+#undef FIELD_ENUM
+#undef FIELD_MSG
+#undef FIELD_MSGS
+#undef MSG_END
+};
+
+const struct msg_desc *msg_at(size_t i)
+{
+	return i < ARRAY_SIZE(messages) ? messages[i] : NULL;
+}
+
+/* --- ops and queries --------------------------------------------------- */
+
+enum op_row {
+#define OP(num, NAME, name, req, reply, who, doc) OP_ROW_##NAME,
+#include "proto/defs/ops.def"
+#undef OP
+};
+
+static const struct call_info ops[] = {
+#define OP(num, NAME, name, req, reply, who, doc) \
+	{ num, #name, &msg_##req, &msg_##reply, who, doc },
+#include "proto/defs/ops.def"
+#undef OP
+};
+
+enum query_row {
+#define QUERY(num, NAME, name, proc, req, reply, doc) QUERY_ROW_##NAME,
+#include "proto/defs/queries.def"
+#undef QUERY
+};
+
+static const struct call_info queries[] = {
+#define QUERY(num, NAME, name, proc, req, reply, doc) \
+	{ num, #name, &msg_##req, &msg_##reply, 0, doc },
+#include "proto/defs/queries.def"
+#undef QUERY
+};
+
+/* Numbers of ops and queries travel in one place: none may mean both. */
+static const struct call_info *call_find(unsigned id)
+{
+	switch (id) {
+#define OP(num, NAME, name, req, reply, who, doc) \
+	case num:                                 \
+		return &ops[OP_ROW_##NAME];
+#include "proto/defs/ops.def"
+#undef OP
+#define QUERY(num, NAME, name, proc, req, reply, doc) \
+	case num:                                     \
+		return &queries[QUERY_ROW_##NAME];
+#include "proto/defs/queries.def"
+#undef QUERY
+	default:
+		return NULL;
+	}
+}
+
+#define QUERY_FIRST 1000 /* queries.def starts there */
+
+const struct call_info *op_info(unsigned id)
+{
+	return id < QUERY_FIRST ? call_find(id) : NULL;
+}
+
+const struct call_info *query_info(unsigned id)
+{
+	return id >= QUERY_FIRST ? call_find(id) : NULL;
+}
+
+#define OP(num, NAME, name, req, reply, who, doc) \
+	_Static_assert(num > 0 && num < QUERY_FIRST, "number of op " #name);
+#include "proto/defs/ops.def"
+#undef OP
+#define QUERY(num, NAME, name, proc, req, reply, doc) \
+	_Static_assert(num >= QUERY_FIRST, "number of query " #name);
+#include "proto/defs/queries.def"
+#undef QUERY
+
+const struct call_info *op_at(size_t i)
+{
+	return i < ARRAY_SIZE(ops) ? &ops[i] : NULL;
+}
+
+const struct call_info *query_at(size_t i)
+{
+	return i < ARRAY_SIZE(queries) ? &queries[i] : NULL;
+}
+
+/* --- processes --------------------------------------------------------- */
+
+static const struct proc_info procs[PROC_MAX] = {
+#define PROC(NAME, name, program, doc) { #name, program, doc },
+#define LINK(server, client, doc)
+#include "proto/defs/procs.def"
+#undef PROC
+#undef LINK
+};
+
+const struct proc_info *proc_info(enum proc_id p)
+{
+	CHECK(p < PROC_MAX);
+	return &procs[p];
+}
+
+/* --- metrics ------------------------------------------------------------ */
+
+enum metric_row {
+#define METRIC(num, NAME, name, type, proc, help) METRIC_ROW_##NAME,
+#include "proto/defs/metrics.def"
+#undef METRIC
+};
+
+static const struct metric_info metrics[] = {
+#define METRIC(num, NAME, name, type, proc, help) \
+	{ num, name, METRIC_##type##_TYPE, PROC_##proc, help },
+#include "proto/defs/metrics.def"
+#undef METRIC
+};
+
+const struct metric_info *metric_info(unsigned id)
+{
+	switch (id) {
+#define METRIC(num, NAME, name, type, proc, help) \
+	case num:                                 \
+		return &metrics[METRIC_ROW_##NAME];
+#include "proto/defs/metrics.def"
+#undef METRIC
+	default:
+		return NULL;
+	}
+}
+
+const struct metric_info *metric_at(size_t i)
+{
+	return i < ARRAY_SIZE(metrics) ? &metrics[i] : NULL;
+}
