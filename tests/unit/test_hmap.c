@@ -205,6 +205,26 @@ static void test_churn_stays_small(void **state _unused_)
 	hmap_done(&m);
 }
 
+/* An entry that comes and goes takes a gone slot again: no rebuild. */
+static void test_gone_slots_are_reused(void **state _unused_)
+{
+	enum { KEYS = 85 }; /* of the 89 that 128 slots take */
+	struct hmap m = { 0 };
+	struct hmap_slot *slots;
+	char key;
+
+	for (key = 0; key < KEYS; key++)
+		hmap_put(&m, str_of(&key, 1), cells);
+	slots = m.slots;
+	for (int i = 0; i < KEYS * 200; i++) {
+		key = (char)(i / 200);
+		assert_ptr_equal(hmap_remove(&m, str_of(&key, 1)), cells);
+		assert_null(hmap_put(&m, str_of(&key, 1), cells));
+		assert_ptr_equal(m.slots, slots);
+	}
+	hmap_done(&m);
+}
+
 static void test_hash_depends_on_every_byte(void **state _unused_)
 {
 	unsigned char text[100];
@@ -262,6 +282,7 @@ int main(void)
 		cmocka_unit_test(test_keys_are_copied),
 		cmocka_unit_test(test_key_of_the_map_itself),
 		cmocka_unit_test(test_churn_stays_small),
+		cmocka_unit_test(test_gone_slots_are_reused),
 		cmocka_unit_test(test_hash_depends_on_every_byte),
 		cmocka_unit_test(test_hash_avalanche),
 	};
