@@ -10,7 +10,9 @@
 /*
  * Reads the members of `v` (validated JSON, an object) into *m, which may
  * already hold fields taken from the path. Members named by F_INTERNAL or
- * F_PATH fields and unknown members are ignored; null leaves a field absent.
+ * F_PATH fields and unknown members are ignored; null leaves a field absent,
+ * and so does an empty text. A duration may be given under two names
+ * (retry_after, retry_after_ms) when both say the same.
  * Checks types, ranges, `max`, queue names (F_QUEUE), and after that F_REQUIRED,
  * in nested messages too. A member given twice (also an unknown one) is
  * refused. On failure returns -ERR_PARSE_ERROR, -ERR_VALIDATION_ERROR or

@@ -1,0 +1,62 @@
+/*
+ * What clients see of a job, beyond the plain members of message `job`.
+ */
+#include "proto/job_json.h"
+
+#include "proto/job.h"
+
+void job_to_json(const struct m_job *j, const struct json_style *style,
+		 struct json_writer *w)
+{
+	jw_object(w);
+	msg_members_to_json(&msg_job, j, style, w);
+	if (MSG_HAS(j, job, worker_id)) {
+		jw_key(w, "worker");
+		jw_object(w);
+		jw_key(w, "id");
+		jw_str(w, j->worker_id);
+		if (MSG_HAS(j, job, hostname)) {
+			jw_key(w, "hostname");
+			jw_str(w, j->hostname);
+		}
+		jw_object_end(w);
+	}
+	jw_object_end(w);
+}
+
+/* Takes a member over when it is there. */
+#define COPY(member)                                          \
+	do {                                                  \
+		if (MSG_HAS(e, enqueue, member))              \
+			MSG_SET(ret, job, member, e->member); \
+	} while (0)
+
+/* The member, or what an enqueue without it gets. */
+#define COPY_OR(member, otherwise) \
+	MSG_SET(ret, job, member,  \
+		MSG_HAS(e, enqueue, member) ? e->member : (otherwise))
+
+void job_from_enqueue(const struct m_enqueue *e,
+		      const struct m_enqueue_reply *r, struct m_job *ret)
+{
+	*ret = (struct m_job){ 0 };
+	MSG_SET(ret, job, id, r->job_id);
+	MSG_SET(ret, job, queue, e->queue);
+	MSG_SET(ret, job, state, r->status);
+	MSG_SET(ret, job, attempt, 0);
+	MSG_SET(ret, job, created_at, r->created_at);
+	COPY_OR(payload, STR("{}"));
+	COPY_OR(priority, PRIORITY_NORMAL);
+	COPY_OR(max_retries, JOB_DEFAULT_MAX_RETRIES);
+	COPY_OR(retry_backoff, BACKOFF_EXPONENTIAL);
+	COPY_OR(retry_base_delay, JOB_DEFAULT_BASE_DELAY_NS);
+	COPY_OR(retry_max_delay, JOB_DEFAULT_MAX_DELAY_NS);
+	COPY(retry_jitter);
+	COPY(tags);
+	COPY(checkpoint);
+	COPY(parent_id);
+	if (r->status == JOB_SCHEDULED)
+		COPY(scheduled_at);
+	if (MSG_HAS(e, enqueue, expire_after))
+		MSG_SET(ret, job, expire_at, r->created_at + e->expire_after);
+}
