@@ -19,7 +19,8 @@ typedef void loop_fd_fn(void *ctx, int fd, int events);
 typedef void loop_fn(void *ctx);
 
 struct loop *loop_new(void);
-void loop_free(struct loop *l); /* closes what is left */
+/* Removes what is left; waits for work under way and runs its `done`. */
+void loop_free(struct loop *l);
 void loop_run(struct loop *l);  /* until loop_stop */
 void loop_stop(struct loop *l);
 
@@ -27,7 +28,10 @@ struct loop_fd *loop_fd_add(struct loop *l, int fd, int events, loop_fd_fn *fn,
 			    void *ctx);
 void loop_fd_remove(struct loop_fd *f); /* does not close the descriptor */
 
-/* A timer is made once and armed often. after_ns 0: in the next turn. */
+/*
+ * A timer is made once and armed often. after_ns 0: in the next turn;
+ * otherwise it fires up to 2 ms late, never early.
+ */
 struct loop_timer *loop_timer_add(struct loop *l, loop_fn *fn, void *ctx);
 void loop_timer_arm(struct loop_timer *t, uint64_t after_ns);
 void loop_timer_disarm(struct loop_timer *t);

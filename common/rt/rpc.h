@@ -16,6 +16,9 @@
 #include "proto/proto.h"
 #include "rt/ipc.h"
 
+/* Most bytes of a request's key and body, or of a reply's body. */
+#define RPC_BODY_BYTES (LIMIT_MESSAGE_BYTES - (64u << 10))
+
 /* --- client ---------------------------------------------------------- */
 
 struct rpc_client;
@@ -32,6 +35,7 @@ typedef void rpc_reply_fn(void *ctx, const struct rpc_reply *r);
 
 struct rpc_client *rpc_client_new(struct ipc *i, const char *path,
 				  enum proc_id self, struct buf *why);
+/* Forgets all calls: no fn runs. Before ipc_free, as rpc_server_free. */
 void rpc_client_free(struct rpc_client *c);
 bool rpc_client_is_up(const struct rpc_client *c);
 /* Called when the link comes up or goes down. */
@@ -43,7 +47,8 @@ void rpc_client_on_state(struct rpc_client *c, void (*fn)(void *ctx, bool up),
  * The body is kept until the reply: if the link goes down it is sent again,
  * marked as a resend, when it is back. Past deadline_ns (clock_mono_ns; 0:
  * none) the call ends with `timeout_err`. RPC_ONCE: not sent again, ends
- * with timeout_err at once when the link goes down.
+ * with timeout_err at once when the link goes down. A body past
+ * RPC_BODY_BYTES is a bug of the caller. fn never runs inside rpc_call.
  */
 #define RPC_ONCE 1u
 struct rpc_call *rpc_call(struct rpc_client *c, unsigned id, struct str key,
@@ -83,7 +88,10 @@ struct rpc_server *rpc_server_new(struct ipc *i, enum proc_id self,
 void rpc_server_free(struct rpc_server *s);
 int rpc_server_listen(struct rpc_server *s, const char *path, struct buf *why);
 
-/* Queues the reply; ignored when the connection it came by is gone. */
+/*
+ * Queues the reply; ignored when the connection it came by is gone. A body
+ * past RPC_BODY_BYTES is logged and answered as INTERNAL_ERROR.
+ */
 void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body);
 void rpc_server_flush(struct rpc_server *s);
 bool rpc_req_is_live(struct rpc_req req);

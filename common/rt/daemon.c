@@ -1,0 +1,460 @@
+/*
+ * The process skeleton. Input: flags, environment, the configuration file,
+ * signals and lines of the supervisor; what is wrong in them is told and, at
+ * run time, changes nothing.
+ *
+ * All on the loop thread. Signals are blocked before any thread starts and
+ * read from a descriptor, so no thread of a library ever handles one; only
+ * those of a crash have a handler.
+ */
+#include "rt/daemon.h"
+
+#include <errno.h>
+#include <execinfo.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rt/file.h"
+#include "rt/log.h"
+
+/* Without a supervisor nobody waits for the end of a drain. */
+#define DAEMON_ORPHAN_DRAIN_NS NS_PER_S
+#define DAEMON_ORPHAN_ALARM_S  3
+#define DAEMON_FRAMES_MAX      64
+#define DAEMON_NAME_BYTES      32
+
+struct daemon_priv {
+	int argc; /* flags only */
+	char **argv;
+	char name[DAEMON_NAME_BYTES]; /* "httpd-1" */
+	int signal_fd;
+	struct loop_fd *signals;
+	struct loop_fd *supervisor;
+	struct loop_timer *beat;
+	struct loop_timer *orphan; /* ends a drain nobody waits for */
+	bool ready;
+	bool draining;
+	bool exiting;
+	unsigned stop_signals;
+	int status;
+};
+
+/* --- crashes --------------------------------------------------------- */
+
+/* What the handler writes; made before it is installed. */
+static char crash_text[DAEMON_NAME_BYTES + 32];
+static char crash_stack[64 << 10];
+
+static void write_all(const char *text)
+{
+	size_t n = strlen(text);
+
+	while (n > 0) {
+		ssize_t done = write(STDERR_FILENO, text, n);
+
+		if (done <= 0)
+			return;
+		text += done;
+		n -= (size_t)done;
+	}
+}
+
+static void on_crash(int sig)
+{
+	void *frames[DAEMON_FRAMES_MAX];
+	char number[4] = { (char)('0' + sig / 10), (char)('0' + sig % 10), '\n',
+			   '\0' };
+	int n;
+
+	write_all(crash_text);
+	write_all(number);
+	n = backtrace(frames, DAEMON_FRAMES_MAX);
+	backtrace_symbols_fd(frames, n, STDERR_FILENO);
+	(void)raise(sig); /* the handler is reset: now it kills */
+}
+
+static void catch_crashes(const char *name)
+{
+	static const int sigs[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT };
+	stack_t stack = { .ss_sp = crash_stack,
+			  .ss_size = sizeof(crash_stack) };
+	struct sigaction sa = { .sa_handler = on_crash,
+				.sa_flags = (int)(SA_RESETHAND | SA_ONSTACK) };
+	void *frame;
+
+	(void)snprintf(crash_text, sizeof(crash_text), "%s: signal ", name);
+	/* The first backtrace loads a library, which a handler must not. */
+	(void)backtrace(&frame, 1);
+	(void)sigaltstack(&stack, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++) {
+		struct sigaction old;
+
+		/* A sanitizer's handler says more than ours. */
+		if (sigaction(sigs[i], NULL, &old) == 0 &&
+		    old.sa_handler == SIG_DFL)
+			(void)sigaction(sigs[i], &sa, NULL);
+	}
+}
+
+/* --- leaving --------------------------------------------------------- */
+
+void daemon_exit(struct daemon *d, int status)
+{
+	struct daemon_priv *p = d->priv;
+
+	if (!p->exiting)
+		p->status = status;
+	p->exiting = true;
+	loop_stop(d->loop);
+}
+
+static void drain(struct daemon *d, const char *reason)
+{
+	struct daemon_priv *p = d->priv;
+
+	if (p->draining)
+		return;
+	p->draining = true;
+	log_info("stopping: %s", reason);
+	notify_stopping(&d->notify);
+	d->ops->drain(d);
+}
+
+static void on_orphan(void *ctx)
+{
+	(void)ctx;
+	log_error("the supervisor is gone and the drain takes too long: "
+		  "leaving at once");
+	_exit(EXIT_FAILURE);
+}
+
+static void on_supervisor_gone(struct daemon *d)
+{
+	struct daemon_priv *p = d->priv;
+
+	loop_fd_remove(p->supervisor);
+	p->supervisor = NULL;
+	/* The alarm kills us even if the loop hangs. */
+	(void)alarm(DAEMON_ORPHAN_ALARM_S);
+	p->orphan = loop_timer_add(d->loop, on_orphan, d);
+	loop_timer_arm(p->orphan, DAEMON_ORPHAN_DRAIN_NS);
+	drain(d, "the supervisor is gone");
+}
+
+/* --- settings -------------------------------------------------------- */
+
+static void apply_log_settings(const struct settings *s)
+{
+	enum log_level level;
+
+	/* Both texts were checked when they were loaded. */
+	if (log_level_parse(str_from(s->log_level), &level))
+		log_set_level(level);
+	log_set_json(str_is(str_from(s->log_format), "json"));
+}
+
+static void reload(struct daemon *d)
+{
+	_cleanup_(buf_done) struct buf kept = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct daemon_priv *p = d->priv;
+
+	if (settings_reload(p->argc, p->argv, &d->settings, &kept, &why) < 0) {
+		log_error("reload refused, the settings stay: %.*s",
+			  STR_ARG(buf_str(&why)));
+		return;
+	}
+	apply_log_settings(&d->settings);
+	if (kept.n > 0)
+		log_warn("reload: these change at the next start only: %.*s",
+			 STR_ARG(buf_str(&kept)));
+	if (d->ops->reload != NULL)
+		d->ops->reload(d);
+	log_info("settings reloaded");
+}
+
+static void set_log_level(struct str name)
+{
+	enum log_level level;
+
+	if (!log_level_parse(name, &level)) {
+		log_warn("unknown log level \"%.*s\"", STR_ARG(name));
+		return;
+	}
+	log_set_level(level);
+	log_info("log level is %s", log_level_name(level));
+}
+
+/* --- signals and the supervisor -------------------------------------- */
+
+static void on_stop_signal(struct daemon *d, const char *name)
+{
+	struct daemon_priv *p = d->priv;
+
+	if (++p->stop_signals > 1) {
+		log_warn("%s again: leaving at once", name);
+		_exit(EXIT_FAILURE);
+	}
+	drain(d, name);
+}
+
+static void on_signal(void *ctx, int fd, int events)
+{
+	struct daemon *d = ctx;
+	struct signalfd_siginfo si;
+
+	(void)events;
+	while (read(fd, &si, sizeof(si)) == sizeof(si)) {
+		if (si.ssi_signo == SIGTERM)
+			on_stop_signal(d, "SIGTERM");
+		else if (si.ssi_signo == SIGHUP)
+			reload(d);
+		/* A terminal sends ^C to all; the supervisor has the order. */
+		else if (d->notify.supervisor_fd < 0)
+			on_stop_signal(d, "SIGINT");
+	}
+}
+
+static void on_line(struct daemon *d, struct str line)
+{
+	struct str word, rest;
+
+	(void)str_split(line, ' ', &word, &rest);
+	if (str_is(line, "drain"))
+		drain(d, "the supervisor asks for it");
+	else if (str_is(line, "reload"))
+		reload(d);
+	else if (str_is(word, "log-level"))
+		set_log_level(rest);
+	else
+		log_warn("the supervisor says \"%.*s\", which means nothing "
+			 "here",
+			 STR_ARG(line));
+}
+
+static void on_supervisor(void *ctx, int fd, int events)
+{
+	struct daemon *d = ctx;
+	struct str line;
+	int r;
+
+	(void)fd;
+	(void)events;
+	while ((r = notify_receive(&d->notify, &line)) > 0)
+		on_line(d, line);
+	if (r < 0)
+		on_supervisor_gone(d);
+}
+
+static void on_beat(void *ctx)
+{
+	struct daemon *d = ctx;
+
+	notify_watchdog(&d->notify);
+	loop_timer_arm(d->priv->beat, d->notify.watchdog_ns);
+}
+
+static void on_turn_end(void *ctx)
+{
+	struct daemon *d = ctx;
+
+	d->ops->turn_end(d);
+}
+
+void daemon_ready(struct daemon *d)
+{
+	if (d->priv->ready)
+		return;
+	d->priv->ready = true;
+	notify_ready(&d->notify);
+	log_info("ready pid=%d version=%s", (int)getpid(), corvo_version);
+}
+
+/* --- start ----------------------------------------------------------- */
+
+static void print_help(const char *program, enum proc_id proc)
+{
+	printf("%s: %s\n\n"
+	       "Usage: %s [--setting=value]...\n\n"
+	       "Usually started by corvo-supervisor. Settings, also as "
+	       "CORVO_NAME or in the file\nof --config:\n\n",
+	       program, proc_info(proc)->doc, program);
+	for (unsigned i = 0; i < SETTING_MAX; i++) {
+		const struct setting_info *s = setting_info((enum setting_id)i);
+
+		printf("  %s\n      %s Default: %s\n", s->flag, s->doc,
+		       s->def[0] != '\0' ? s->def : "empty");
+	}
+}
+
+/* True when the flags asked for a text only. */
+static bool print_only(int argc, char **argv, const struct daemon_ops *ops)
+{
+	const char *program = proc_info(ops->proc)->program;
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--version") == 0) {
+			printf("%s %s\n", program, corvo_version);
+			return true;
+		}
+		if (strcmp(argv[i], "--help") == 0) {
+			print_help(program, ops->proc);
+			return true;
+		}
+	}
+	return false;
+}
+
+static unsigned number_from_env(void)
+{
+	const char *text = getenv("CORVO_NUMBER");
+	uint64_t v = 0;
+
+	if (text == NULL || !str_parse_u64(str_from(text), &v) ||
+	    v > UINT16_MAX)
+		return 0;
+	return (unsigned)v;
+}
+
+/* Each connection is a descriptor; take as many as we may have. */
+static void raise_file_limit(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 &&
+	    lim.rlim_cur < lim.rlim_max) {
+		lim.rlim_cur = lim.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &lim);
+	}
+}
+
+static int block_signals(void)
+{
+	sigset_t set;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int load_settings(struct daemon *d)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct daemon_priv *p = d->priv;
+
+	if (settings_load(p->argc, p->argv, &d->settings, &why) < 0) {
+		fprintf(stderr, "%s: %.*s\n", p->name, STR_ARG(buf_str(&why)));
+		return -ERR_VALIDATION_ERROR;
+	}
+	log_init(p->name, d->settings.node_id);
+	apply_log_settings(&d->settings);
+	return 0;
+}
+
+/* Started by hand there may be no supervisor that made it. */
+static int make_run_dir(struct daemon *d)
+{
+	_cleanup_(buf_done) struct buf dir = BUF_INIT(0);
+	int r;
+
+	settings_run_dir(&d->settings, &dir);
+	buf_putc(&dir, '\0');
+	r = dir_make(dir.p);
+	if (r < 0)
+		log_error("cannot make the directory %s: %s", dir.p,
+			  strerror(-r));
+	return r;
+}
+
+static void watch(struct daemon *d)
+{
+	struct daemon_priv *p = d->priv;
+
+	p->signals =
+	    loop_fd_add(d->loop, p->signal_fd, LOOP_READ, on_signal, d);
+	if (d->notify.supervisor_fd >= 0)
+		p->supervisor = loop_fd_add(d->loop, d->notify.supervisor_fd,
+					    LOOP_READ, on_supervisor, d);
+	if (d->notify.watchdog_ns > 0) {
+		p->beat = loop_timer_add(d->loop, on_beat, d);
+		on_beat(d);
+	}
+	if (d->ops->turn_end != NULL)
+		loop_on_turn_end(d->loop, on_turn_end, d);
+}
+
+/* A failed init has cleaned up after itself; then done does not run. */
+static int serve(struct daemon *d)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	int status = EXIT_FAILURE;
+
+	d->loop = loop_new();
+	d->ipc = ipc_new(d->loop);
+	watch(d);
+	if (d->ops->init(d, &why) != 0) {
+		log_error("cannot start: %.*s", STR_ARG(buf_str(&why)));
+	} else {
+		loop_run(d->loop);
+		status = d->priv->status;
+		loop_on_turn_end(d->loop, NULL, NULL);
+		d->ops->done(d);
+	}
+	ipc_free(d->ipc);
+	loop_free(d->loop);
+	ipc_exit();
+	return status;
+}
+
+int daemon_main(int argc, char **argv, const struct daemon_ops *ops)
+{
+	struct daemon_priv priv = { .argc = argc - 1, .argv = argv + 1 };
+	struct daemon d = { .proc = ops->proc, .ops = ops, .priv = &priv };
+	const char *name = proc_info(ops->proc)->name;
+	int status = EXIT_FAILURE;
+
+	if (print_only(argc, argv, ops))
+		return EXIT_SUCCESS;
+	d.number = number_from_env();
+	if (ops->proc == PROC_HTTPD)
+		(void)snprintf(priv.name, sizeof(priv.name), "%s-%u", name,
+			       d.number);
+	else
+		(void)snprintf(priv.name, sizeof(priv.name), "%s", name);
+	(void)umask(027);
+	raise_file_limit();
+	catch_crashes(priv.name);
+	priv.signal_fd = block_signals();
+	CHECK(priv.signal_fd >= 0);
+	notify_init(&d.notify);
+	if (load_settings(&d) == 0) {
+		if (make_run_dir(&d) == 0)
+			status = serve(&d);
+		settings_done(&d.settings);
+	}
+	notify_done(&d.notify);
+	(void)close(priv.signal_fd);
+	return status;
+}
+
+void daemon_link_path(struct daemon *d, enum proc_id server,
+		      enum proc_id client, unsigned number, struct buf *ret)
+{
+	buf_clear(ret);
+	settings_run_dir(&d->settings, ret);
+	buf_printf(ret, "/%s-%s", proc_info(server)->name,
+		   proc_info(client)->name);
+	if (client == PROC_HTTPD)
+		buf_printf(ret, "-%u", number);
+	buf_puts(ret, ".sock");
+}

@@ -1,0 +1,353 @@
+/*
+ * The server's side of RPC: one peer per listening socket. Frames come from
+ * another process and may be anything; one that cannot be read makes us deaf
+ * to its connection, because what came before it may be wrong too.
+ *
+ * Loop thread only. A peer lives as long as its server, so a struct rpc_req
+ * may be kept however long; its epoch tells whether it still means anything.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "rt/log.h"
+#include "rt/rpc_impl.h"
+#include "util/list.h"
+
+enum peer_state {
+	PEER_NEW, /* no hello yet */
+	PEER_SERVED,
+	PEER_DEAF, /* refused, or sent what cannot be read */
+};
+
+struct rpc_peer {
+	struct rpc_server *server;
+	struct list node;
+	struct ipc_link *link;
+	char *path;
+	enum peer_state state;
+	uint64_t epoch; /* of the client's hello; 0: not served */
+	uint64_t hello; /* epoch of a hello of ours that is due; 0: none */
+	struct frame_writer w; /* open frame in `out` while w.n > 0 */
+	struct buf out;
+	struct list closed; /* struct closed_frame, sent before `out` */
+};
+
+/* A frame that had to be closed before it could be sent. */
+struct closed_frame {
+	struct list node;
+	struct buf b;
+};
+
+struct rpc_server {
+	struct ipc *ipc;
+	enum proc_id self;
+	const struct rpc_server_ops *ops;
+	void *ctx;
+	struct list peers;
+	struct arena arena; /* of the frame being read */
+	struct buf hello;
+};
+
+int rpc_hello_send(struct ipc_link *l, enum proc_id self, uint64_t epoch,
+		   struct buf *scratch)
+{
+	struct frame_writer w;
+	struct frame_hello h = {
+		.proc = self,
+		.pid = (uint32_t)getpid(),
+		.defs_hash = corvo_defs_hash,
+		.version = str_from(corvo_version),
+	};
+
+	frame_begin(&w, scratch, FRAME_HELLO, epoch);
+	frame_add_hello(&w, &h);
+	frame_end(&w);
+	return ipc_send(l, scratch->p, scratch->n);
+}
+
+bool rpc_hello_check(const struct frame_hello *h, const char *path)
+{
+	const char *name = h->proc < PROC_MAX
+			       ? proc_info((enum proc_id)h->proc)->name
+			       : "unknown process";
+
+	if (h->defs_hash == corvo_defs_hash)
+		return true;
+	log_error("%s: %s with pid %u is version %.*s (tables %016llx), we "
+		  "are %s (tables %016llx): refused; install one version and "
+		  "restart",
+		  path, name, h->pid, STR_ARG(h->version),
+		  (unsigned long long)h->defs_hash, corvo_version,
+		  (unsigned long long)corvo_defs_hash);
+	return false;
+}
+
+void rpc_buf_reuse(struct buf *b)
+{
+	if (b->cap > RPC_KEEP_BYTES)
+		buf_done(b);
+	else
+		buf_clear(b);
+}
+
+/* --- replies --------------------------------------------------------- */
+
+bool rpc_req_is_live(struct rpc_req req)
+{
+	return req.epoch != 0 && req.peer->epoch == req.epoch;
+}
+
+static void close_frame(struct rpc_peer *p)
+{
+	struct closed_frame *f = xmalloc(sizeof(*f));
+
+	frame_end(&p->w);
+	f->b = p->out;
+	p->out = BUF_INIT(0);
+	p->w.n = 0;
+	list_push_back(&p->closed, &f->node);
+}
+
+void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body)
+{
+	struct rpc_peer *p = req.peer;
+	struct frame_reply r = {
+		.id = req.id, .err = err, .seq = seq, .body = body
+	};
+
+	CHECK(err >= 0);
+	if (!rpc_req_is_live(req))
+		return;
+	if (body.n > RPC_BODY_BYTES) {
+		log_error("%s: a reply of %zu bytes is larger than a message "
+			  "may be",
+			  p->path, body.n);
+		r.err = ERR_INTERNAL_ERROR;
+		r.body = STR("the reply is too large");
+	}
+	if (p->w.n > 0 && p->out.n + r.body.n > RPC_FRAME_BYTES)
+		close_frame(p);
+	if (p->w.n == 0)
+		frame_begin(&p->w, &p->out, FRAME_REPLY, p->epoch);
+	frame_add_reply(&p->w, &r);
+}
+
+static void drop_replies(struct rpc_peer *p)
+{
+	while (!list_empty(&p->closed)) {
+		struct closed_frame *f =
+		    list_entry(p->closed.next, struct closed_frame, node);
+
+		list_remove(&f->node);
+		buf_done(&f->b);
+		free(f);
+	}
+	p->w.n = 0;
+	rpc_buf_reuse(&p->out);
+}
+
+static int send_closed(struct rpc_peer *p)
+{
+	struct closed_frame *f =
+	    list_entry(p->closed.next, struct closed_frame, node);
+	int r;
+
+	r = ipc_send(p->link, f->b.p, f->b.n);
+	if (r < 0)
+		return r;
+	list_remove(&f->node);
+	buf_done(&f->b);
+	free(f);
+	return 0;
+}
+
+static int send_open(struct rpc_peer *p)
+{
+	int r;
+
+	frame_end(&p->w);
+	r = ipc_send(p->link, p->out.p, p->out.n);
+	if (r < 0)
+		return r;
+	p->w.n = 0;
+	rpc_buf_reuse(&p->out);
+	return 0;
+}
+
+/* A send fails only when the link is going down, which ends all this. */
+static void flush_peer(struct rpc_peer *p)
+{
+	int r = 0;
+
+	while (r == 0 && ipc_is_up(p->link) && !ipc_is_sending(p->link)) {
+		if (p->hello != 0) {
+			r = rpc_hello_send(p->link, p->server->self, p->hello,
+					   &p->server->hello);
+			if (r == 0)
+				p->hello = 0;
+		} else if (!list_empty(&p->closed)) {
+			r = send_closed(p);
+		} else if (p->w.n > 0) {
+			r = send_open(p);
+		} else {
+			break;
+		}
+	}
+}
+
+void rpc_server_flush(struct rpc_server *s)
+{
+	LIST_FOREACH (it, &s->peers)
+		flush_peer(list_entry(it, struct rpc_peer, node));
+}
+
+/* --- requests -------------------------------------------------------- */
+
+/* Ends what the connection was used for so far. */
+static void leave(struct rpc_peer *p, enum peer_state next)
+{
+	bool was_served = p->state == PEER_SERVED;
+
+	p->state = next;
+	p->epoch = 0;
+	p->hello = 0;
+	drop_replies(p);
+	if (was_served)
+		p->server->ops->on_peer_down(p->server->ctx, p);
+}
+
+static void on_hello(struct rpc_peer *p, const struct frame *f)
+{
+	bool same;
+
+	leave(p, PEER_NEW);
+	/* A refused client gets our hello too: its log shall say why. */
+	same = rpc_hello_check(&f->hello, p->path);
+	p->hello = f->epoch;
+	p->state = same ? PEER_SERVED : PEER_DEAF;
+	p->epoch = same ? f->epoch : 0;
+	flush_peer(p);
+}
+
+static void on_requests(struct rpc_peer *p, const struct frame *f)
+{
+	struct rpc_server *s = p->server;
+	struct rpc_req req = { .peer = p, .epoch = f->epoch };
+
+	for (size_t i = 0; i < f->n; i++) {
+		req.id = f->requests[i].id;
+		s->ops->on_request(s->ctx, req, &f->requests[i]);
+	}
+}
+
+static void on_cancels(struct rpc_peer *p, const struct frame *f)
+{
+	struct rpc_server *s = p->server;
+	struct rpc_req req = { .peer = p, .epoch = f->epoch };
+
+	for (size_t i = 0; i < f->n; i++) {
+		req.id = f->cancels[i];
+		s->ops->on_cancel(s->ctx, req);
+	}
+}
+
+static void on_message(void *ctx, const void *data, size_t n)
+{
+	struct rpc_peer *p = ctx;
+	struct rpc_server *s = p->server;
+	struct frame f;
+	int r;
+
+	if (p->state == PEER_DEAF)
+		return;
+	r = frame_decode(str_of(data, n), &s->arena, &f);
+	if (r == 0 && f.kind == FRAME_HELLO && f.epoch != 0)
+		on_hello(p, &f);
+	else if (r < 0 || f.kind == FRAME_HELLO || f.kind == FRAME_REPLY) {
+		log_error("%s: a message of %zu bytes could not be read; the "
+			  "peer is ignored until it connects again",
+			  p->path, n);
+		leave(p, PEER_DEAF);
+	} else if (p->epoch == 0 || f.epoch != p->epoch)
+		log_debug("%s: a message of another connection", p->path);
+	else if (f.kind == FRAME_REQUEST)
+		on_requests(p, &f);
+	else
+		on_cancels(p, &f);
+	arena_reset(&s->arena);
+}
+
+static void on_up(void *ctx)
+{
+	struct rpc_peer *p = ctx;
+
+	p->state = PEER_NEW;
+}
+
+static void on_down(void *ctx)
+{
+	struct rpc_peer *p = ctx;
+
+	leave(p, PEER_NEW);
+}
+
+static void on_sent(void *ctx)
+{
+	flush_peer(ctx);
+}
+
+static const struct ipc_ops link_ops = {
+	.on_up = on_up,
+	.on_down = on_down,
+	.on_message = on_message,
+	.on_sent = on_sent,
+};
+
+struct rpc_server *rpc_server_new(struct ipc *i, enum proc_id self,
+				  const struct rpc_server_ops *ops, void *ctx)
+{
+	struct rpc_server *s = xcalloc(1, sizeof(*s));
+
+	s->ipc = i;
+	s->self = self;
+	s->ops = ops;
+	s->ctx = ctx;
+	list_init(&s->peers);
+	return s;
+}
+
+static void free_peer(struct rpc_peer *p)
+{
+	list_remove(&p->node);
+	ipc_close(p->link);
+	drop_replies(p);
+	buf_done(&p->out);
+	free(p->path);
+	free(p);
+}
+
+void rpc_server_free(struct rpc_server *s)
+{
+	if (s == NULL)
+		return;
+	while (!list_empty(&s->peers))
+		free_peer(list_entry(s->peers.next, struct rpc_peer, node));
+	arena_done(&s->arena);
+	buf_done(&s->hello);
+	free(s);
+}
+
+int rpc_server_listen(struct rpc_server *s, const char *path, struct buf *why)
+{
+	struct rpc_peer *p = xcalloc(1, sizeof(*p));
+	int r;
+
+	p->server = s;
+	p->path = xstrdup(path);
+	list_init(&p->closed);
+	list_push_back(&s->peers, &p->node);
+	r = ipc_listen(s->ipc, path, &link_ops, p, &p->link, why);
+	if (r < 0)
+		free_peer(p);
+	return r;
+}
