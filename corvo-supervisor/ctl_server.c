@@ -16,6 +16,7 @@
 #include "util/json.h"
 
 #define CTL_IO_TIMEOUT_NS (5 * NS_PER_S)
+#define CTL_DISCARD_READS 8
 #define CTL_BACKLOG       16
 
 static int ctl_listen(const struct sockaddr_un *sa)
@@ -107,6 +108,19 @@ static void on_connect(struct ctl_server *s)
 				      clock_mono_ns() + CTL_IO_TIMEOUT_NS };
 }
 
+/*
+ * Closing with unread bytes resets the connection and takes our reply away
+ * from the client, so a moderate excess is read and forgotten.
+ */
+static void discard_input(struct ctl_client *c)
+{
+	char excess[4096];
+
+	for (unsigned i = 0; i < CTL_DISCARD_READS; i++)
+		if (recv(c->fd, excess, sizeof(excess), MSG_DONTWAIT) <= 0)
+			return;
+}
+
 static void send_out(struct ctl_client *c)
 {
 	ssize_t n = send(c->fd, c->out.p + c->out_sent, c->out.n - c->out_sent,
@@ -116,8 +130,10 @@ static void send_out(struct ctl_client *c)
 		return;
 	if (n > 0)
 		c->out_sent += (size_t)n;
-	if (n < 0 || c->out_sent == c->out.n)
-		drop(c);
+	if (n >= 0 && c->out_sent < c->out.n)
+		return;
+	discard_input(c);
+	drop(c);
 }
 
 void ctl_reply(struct ctl_client *c, struct str json)

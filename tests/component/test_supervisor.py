@@ -1,0 +1,635 @@
+"""corvo-supervisor with small programs in the place of the real ones.
+
+Each fake speaks the notify protocol of common/rt/notify.h and writes what
+happens to it, one word a line, into <dir>/events. How it behaves comes from
+the file <dir>/<name>.mode, read again at every start.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(os.environ.get("CORVO_BUILD_DIR", "/work/main/build/dev"))
+SUPERVISOR = BUILD / "corvo-supervisor" / "corvo-supervisor"
+PROCS = ["raftd", "viewd", "sched", "httpd"]
+NODE = ["raftd", "viewd", "sched", "httpd-0"]
+
+FAKE = r'''#!%(python)s -S
+import os, select, signal, socket, sys, time
+here = %(dir)r
+name = os.path.basename(sys.argv[0]).replace("corvo-", "")
+number = os.environ["CORVO_NUMBER"]
+full = name + "-" + number if name == "httpd" else name
+
+def event(text):
+    fd = os.open(here + "/events", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(fd, ("%%s %%s %%d\n" %% (full, text, os.getpid())).encode())
+    os.close(fd)
+
+try:
+    mode = open("%%s/%%s.mode" %% (here, name)).read().split()
+except FileNotFoundError:
+    mode = []
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, lambda *a: (event("sigterm"), sys.exit(0)))
+note = socket.socket(fileno=int(os.environ["CORVO_NOTIFY_FD"]))
+beat = int(os.environ["CORVO_WATCHDOG_MS"]) / 4000
+event("start")
+if "die" in mode:
+    sys.exit(7)
+time_to_ready = 0.1 if "slow" in mode else 0
+select.select([], [], [], time_to_ready)
+listener = None
+if name == "httpd":
+    listener = socket.socket(fileno=int(os.environ["CORVO_LISTEN_FD"]))
+    listener.setblocking(False)
+elif "CORVO_LISTEN_FD" in os.environ:
+    event("unexpected-listener")
+event("ready")
+note.sendall(b"STATUS=all is well\nREADY=1\n")
+pending = b""
+while True:
+    fds = [note] + ([listener] if listener else [])
+    readable, _, _ = select.select(fds, [], [], beat)
+    if "mute" not in mode:
+        note.sendall(b"WATCHDOG=1\n")
+    if listener in readable:
+        try:
+            c, _ = listener.accept()
+        except BlockingIOError:
+            continue
+        c.sendall(b"%%d\n" %% os.getpid())
+        c.close()
+    if note in readable:
+        got = note.recv(4096)
+        if not got:
+            event("orphan")
+            sys.exit(0)
+        pending += got
+        while b"\n" in pending:
+            line, pending = pending.split(b"\n", 1)
+            event(line.decode())
+            if line == b"drain" and "stubborn" not in mode:
+                select.select([], [], [], 0.05)
+                event("left")
+                sys.exit(0)
+'''
+
+
+def wait_for(what, seconds=10.0, text=""):
+    """Waits until what() is true; returns its value."""
+    end = time.monotonic() + seconds
+    while True:
+        value = what()
+        if value:
+            return value
+        assert time.monotonic() < end, f"timed out waiting for {text or what}"
+        time.sleep(0.01)  # tidy: poll interval
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Node:
+    def __init__(self, tmp):
+        self.dir = tmp
+        self.libexec = tmp / "libexec"
+        self.data = tmp / "data"
+        self.port = free_port()
+        self.process = None
+        self.err = tmp / "stderr"
+        self.libexec.mkdir()
+        for name in PROCS:
+            self.fake(name)
+
+    def fake(self, name):
+        path = self.libexec / f"corvo-{name}"
+        path.write_text(FAKE % {"python": sys.executable, "dir": str(self.dir)})
+        path.chmod(0o755)
+
+    def mode(self, name, *words):
+        (self.dir / f"{name}.mode").write_text(" ".join(words))
+
+    def start(self, *flags, wait=True):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("CORVO")}
+        env["CORVO_LIBEXEC"] = str(self.libexec)
+        self.process = subprocess.Popen(
+            [str(SUPERVISOR), f"--data-dir={self.data}",
+             f"--bind=127.0.0.1:{self.port}", *flags],
+            env=env, stderr=open(self.err, "ab"), stdin=subprocess.DEVNULL)
+        if wait:
+            wait_for(lambda: "ready: listening on" in self.log() or
+                     self.process.poll() is not None, text="the node")
+            assert self.process.poll() is None, self.log()
+        return self
+
+    def log(self):
+        return self.err.read_text() if self.err.exists() else ""
+
+    def events(self, *names):
+        """[(process, word, pid)] in the order they happened."""
+        path = self.dir / "events"
+        lines = path.read_text().splitlines() if path.exists() else []
+        rows = [(x.split()[0], " ".join(x.split()[1:-1]), int(x.split()[-1]))
+                for x in lines]
+        return [r for r in rows if not names or r[0] in names]
+
+    def words(self, name):
+        return [w for _, w, _ in self.events(name)]
+
+    def ask(self, request, timeout=20):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(timeout)
+            s.connect(str(self.data / "run" / "control.sock"))
+            s.sendall(request.encode() + b"\n")
+            reply = b""
+            while chunk := s.recv(65536):
+                reply += chunk
+        return json.loads(reply)
+
+    def ps(self, name=None):
+        reply = self.ask("ps")
+        if name is None:
+            return reply
+        return next(p for p in reply["processes"] if p["name"] == name)
+
+    def pid(self, name):
+        return self.ps(name)["pid"]
+
+    def back(self, name, old):
+        """True when a ready process other than pid `old` runs."""
+        p = self.ps(name)
+        return p["state"] == "ready" and p["pid"] != old and p
+
+    def wait_back(self, name, old, seconds=10.0):
+        began = time.monotonic()
+        p = wait_for(lambda: self.back(name, old), seconds, f"{name} again")
+        return time.monotonic() - began, p
+
+    def request(self, timeout=10):
+        """One connection to the port; the pid that served it."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout) as s:
+            return int(s.recv(64))
+
+    def exit(self, seconds=20):
+        return self.process.wait(seconds)
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.exit()
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                raise
+        return self.process.returncode
+
+    def clean_up(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for _, _, pid in self.events():
+            if alive(pid) and "corvo-" in cmdline(pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def cmdline(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except FileNotFoundError:
+        return ""
+
+
+@pytest.fixture
+def node(tmp_path):
+    n = Node(tmp_path)
+    yield n
+    n.clean_up()
+    assert "ERROR: " not in n.log() and "runtime error" not in n.log(), n.log()
+
+
+def refused(node, *flags):
+    """Starts a node that must not start; its exit status and words."""
+    node.start(*flags, wait=False)
+    status = node.exit()
+    assert node.events() == []
+    return status, node.log()
+
+
+# --- starting ------------------------------------------------------------
+
+
+def test_starts_in_order_each_after_the_one_before_is_ready(node):
+    for name in PROCS:
+        node.mode(name, "slow")
+    node.start()
+    got = [(n, w) for n, w, _ in node.events() if w in ("start", "ready")]
+    assert got == [(n, w) for n in NODE for w in ("start", "ready")]
+    assert f"listening on 127.0.0.1:{node.port}" in node.log()
+    assert "node_id=node-1" in node.log() and "start_ms=" in node.log()
+    assert "unexpected-listener" not in [w for _, w, _ in node.events()]
+
+
+def test_stops_in_reverse_order_with_status_0(node):
+    node.start()
+    assert node.stop() == 0
+    left = [n for n, w, _ in node.events() if w == "left"]
+    assert left == list(reversed(NODE))
+    order = [(n, w) for n, w, _ in node.events() if w in ("drain", "left")]
+    assert order == [(n, w) for n in reversed(NODE) for w in ("drain", "left")]
+    assert not (node.data / "run" / "control.sock").exists()
+
+
+def test_ctrl_c_is_an_ordered_drain(node):
+    node.start()
+    pids = {p["pid"] for p in node.ps()["processes"]}
+    for pid in pids:  # the terminal signals the whole group
+        os.kill(pid, signal.SIGINT)
+    node.process.send_signal(signal.SIGINT)
+    assert node.exit() == 0
+    assert [n for n, w, _ in node.events() if w == "left"] == NODE[::-1]
+
+
+def test_several_httpd_processes_share_the_port(node):
+    node.start("--httpd-processes=3")
+    names = [p["name"] for p in node.ps()["processes"]]
+    assert names == ["raftd", "viewd", "sched", "httpd-0", "httpd-1", "httpd-2"]
+    pids = {p["pid"] for p in node.ps()["processes"]}
+    assert node.request() in pids
+    assert node.stop() == 0
+
+
+def test_second_node_on_the_same_directory_names_the_first(node, tmp_path):
+    node.start()
+    other = tmp_path / "other"
+    other.mkdir()
+    second = Node(other)
+    second.data = node.data
+    status, log = refused(second)
+    assert status == 1
+    assert f"in use by another node (process {node.process.pid})" in log
+    assert node.process.poll() is None
+
+
+def test_busy_port(node):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", node.port))
+        s.listen()
+        status, log = refused(node)
+    assert status == 1
+    assert f"cannot listen on 127.0.0.1:{node.port}" in log
+    assert "in use" in log
+
+
+def test_data_directory_that_cannot_be_made(node):
+    (node.dir / "file").write_text("")
+    node.data = node.dir / "file" / "data"
+    status, log = refused(node)
+    assert status == 1
+    assert "cannot write in the directory" in log and "--data-dir" in log
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_unwritable_data_directory(node):
+    node.data.mkdir(mode=0o500)
+    status, log = refused(node)
+    assert status == 1
+    assert "Permission denied" in log
+
+
+def test_missing_program_is_named(node):
+    (node.libexec / "corvo-sched").unlink()
+    node.start(wait=False)
+    # a complete build has the real one next to the supervisor
+    if not (BUILD / "corvo-sched" / "corvo-sched").exists():
+        assert node.exit() == 1
+        assert "the program corvo-sched is missing" in node.log()
+
+
+def test_broken_config_file_names_the_line(node):
+    conf = node.dir / "corvo.conf"
+    conf.write_text("# fine\nlog_level = info\nwhat is this\n")
+    status, log = refused(node, f"--config={conf}")
+    assert status == 2
+    assert f"{conf}:3: this line cannot be read" in log
+
+
+def test_unknown_flag(node):
+    status, log = refused(node, "--colour=blue")
+    assert status == 2
+    assert "unknown flag --colour" in log
+
+
+def test_an_address_for_other_machines_needs_open(node):
+    status, log = refused(node, f"--bind=0.0.0.0:{node.port}")
+    assert status == 2
+    assert "--open" in log and "127.0.0.1" in log
+
+
+def test_open_allows_it(node):
+    node.start(f"--bind=0.0.0.0:{node.port}", "--open")
+    assert node.request() == node.pid("httpd-0")
+
+
+# --- crashes and hangs ---------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NODE)
+def test_killed_child_is_back_within_a_second(node, name):
+    node.start()
+    old = node.pid(name)
+    os.kill(old, signal.SIGKILL)
+    took, p = node.wait_back(name, old)
+    assert took < 1.0
+    assert p["restarts"] == 1
+    assert p["last_exit"] == "killed by SIGKILL"
+    others = [x["restarts"] for x in node.ps()["processes"] if x["name"] != name]
+    assert others == [0, 0, 0]
+
+
+def test_many_kills_do_not_exhaust_the_patience(node):
+    node.start("--crash-limit=3")
+    for _ in range(6):
+        old = node.pid("viewd")
+        os.kill(old, signal.SIGKILL)
+        node.wait_back("viewd", old)
+    assert node.ps("viewd")["restarts"] == 6
+    assert node.stop() == 0
+
+
+def test_connections_wait_while_httpd_restarts(node):
+    node.start()
+    node.mode("httpd", "slow")
+    old = node.pid("httpd-0")
+    os.kill(old, signal.SIGSTOP)  # accepts nothing any more
+    with socket.create_connection(("127.0.0.1", node.port), 10) as s:
+        os.kill(old, signal.SIGKILL)
+        s.settimeout(10)
+        assert int(s.recv(64)) != old
+    assert node.request() == node.pid("httpd-0")
+
+
+def test_stopped_process_is_replaced(node):
+    node.start()
+    old = node.pid("raftd")
+    os.kill(old, signal.SIGSTOP)
+    took, p = node.wait_back("raftd", old)
+    assert took < 1.2  # 500 ms of patience, then a start
+    assert "is stopped by a signal" in node.log()
+
+
+def test_stop_and_continue_is_forgiven(node):
+    node.start("--stopped-timeout=5s")
+    old = node.pid("raftd")
+    os.kill(old, signal.SIGSTOP)
+    state = f"/proc/{old}/stat"
+    wait_for(lambda: Path(state).read_text().split()[2] == "T")
+    os.kill(old, signal.SIGCONT)
+    wait_for(lambda: Path(state).read_text().split()[2] != "T")
+    assert node.pid("raftd") == old
+
+
+def test_silent_process_is_killed_by_the_watchdog(node):
+    node.mode("sched", "mute")
+    node.start("--watchdog-timeout=400ms")
+    old = node.pid("sched")
+    node.mode("sched")
+    _, p = node.wait_back("sched", old)
+    assert p["last_exit"] == "killed by SIGABRT"
+    assert "process=sched" in node.log() and "no sign of life" in node.log()
+
+
+def test_a_process_under_a_debugger_is_left_alone(node):
+    seize, detach = 0x4206, 17
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    ptrace.argtypes = [ctypes.c_long] + [ctypes.c_void_p] * 3
+    node.mode("sched", "mute")
+    node.mode("viewd", "mute")
+    node.start("--watchdog-timeout=1s")
+    # viewd, not traced, shows that the watchdog had its time meanwhile
+    traced, other = node.pid("sched"), node.pid("viewd")
+    if ptrace(seize, traced, None, None) != 0:
+        pytest.skip("ptrace is not allowed here")
+    for _ in range(2):
+        _, p = node.wait_back("viewd", other)
+        other = p["pid"]
+    assert node.pid("sched") == traced
+    os.kill(traced, signal.SIGSTOP)  # detaching needs a stop
+    os.waitpid(traced, 0x40000000)  # __WALL
+    assert ptrace(detach, traced, None, None) == 0
+    node.mode("sched")
+    node.wait_back("sched", traced)
+
+
+def test_crash_loop_gives_up_and_says_why(node):
+    node.mode("viewd", "die")
+    node.start("--crash-limit=4", wait=False)
+    assert node.exit() == 1
+    log = node.log()
+    assert "giving up: viewd died 4 times in a row before it was ready" in log
+    assert "exit status 7" in log
+    assert node.words("viewd") == ["start"] * 4
+    assert node.words("raftd")[-2:] == ["drain", "left"]  # was drained
+
+
+def test_children_leave_when_the_supervisor_is_killed(node):
+    node.start()
+    pids = [p["pid"] for p in node.ps()["processes"]]
+    node.process.kill()
+    node.process.wait()
+    wait_for(lambda: not any(alive(p) for p in pids), text="orphans")
+    # and the node can be started again at once, on the same port
+    node.err.unlink()
+    node.start()
+    assert node.request() == node.pid("httpd-0")
+
+
+def test_start_right_after_a_kill_waits_for_the_port(node):
+    node.start()
+    node.process.kill()
+    node.process.wait()
+    node.err.unlink()
+    node.start()
+    assert node.stop() == 0
+
+
+# --- stopping ------------------------------------------------------------
+
+
+def test_child_that_ignores_drain_is_killed_in_time(node):
+    node.mode("httpd", "stubborn")
+    node.start("--shutdown-timeout=1s")
+    began = time.monotonic()
+    node.process.terminate()
+    assert node.exit() == 1
+    assert time.monotonic() - began < 2.0
+    assert "process=httpd-0" in node.log()
+    assert "did not leave in time" in node.log()
+    # the others still had their turn
+    assert [n for n, w, _ in node.events() if w == "left"] == NODE[2::-1]
+
+
+def test_second_signal_kills_at_once(node):
+    node.mode("httpd", "stubborn")
+    node.start("--shutdown-timeout=1m")
+    node.process.terminate()
+    wait_for(lambda: "drain" in node.words("httpd-0"))
+    node.process.terminate()
+    assert node.exit(5) == 1
+    pids = {pid for _, _, pid in node.events()}
+    assert not any(alive(p) for p in pids)
+
+
+def test_stop_while_starting(node):
+    node.mode("viewd", "die")
+    node.start("--crash-limit=1000", wait=False)
+    wait_for(lambda: len(node.words("viewd")) >= 3)
+    assert node.stop() == 0
+    assert node.words("raftd")[-1] == "left"
+
+
+# --- the control socket --------------------------------------------------
+
+
+def test_ps(node):
+    node.start()
+    reply = node.ps()
+    sup = reply["supervisor"]
+    assert sup["pid"] == node.process.pid
+    assert sup["state"] == "running"
+    assert sup["memory_bytes"] > 0 and sup["uptime_s"] > 0
+    assert [p["name"] for p in reply["processes"]] == NODE
+    for p in reply["processes"]:
+        assert p["state"] == "ready" and p["restarts"] == 0
+        assert p["memory_bytes"] > 0 and p["cpu_s"] >= 0
+        assert p["uptime_s"] > 0
+        assert p["status"] == "all is well" and p["last_exit"] is None
+    mode = (node.data / "run" / "control.sock").stat().st_mode
+    assert mode & 0o777 == 0o600
+
+
+def test_restart_drains_and_answers_when_ready(node):
+    node.start()
+    old = node.pid("httpd-0")
+    reply = node.ask("restart httpd-0")
+    assert reply["name"] == "httpd-0" and reply["pid"] != old
+    p = node.ps("httpd-0")
+    assert p["pid"] == reply["pid"] and p["last_exit"] == "exit status 0"
+    assert node.words("httpd-0")[-4:] == ["drain", "left", "start", "ready"]
+    assert "died" not in node.log()
+
+
+def test_restart_of_a_process_that_does_not_exist(node):
+    node.start()
+    assert node.ask("restart nothing")["code"] == "NOT_FOUND"
+
+
+def test_log_level_reaches_all_also_later(node):
+    node.start()
+    assert node.ask("log-level debug") == {"ok": True}
+    for name in NODE:
+        wait_for(lambda n=name: "log-level debug" in node.words(n))
+    node.ask("restart sched")
+    wait_for(lambda: node.words("sched").count("log-level debug") == 2)
+    assert node.ask("log-level loud")["code"] == "VALIDATION_ERROR"
+
+
+def test_stop_request(node):
+    node.start()
+    assert node.ask("stop") == {"ok": True}
+    assert node.exit() == 0
+
+
+def test_bad_requests_and_silent_clients_do_no_harm(node):
+    node.start()
+    path = str(node.data / "run" / "control.sock")
+    silent = []
+    for _ in range(10):
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(path)
+        silent.append(s)
+    assert node.ask("dance")["code"] == "VALIDATION_ERROR"
+    assert node.ask("restart")["code"] == "VALIDATION_ERROR"
+    assert node.ask("x" * 5000)["code"] == "VALIDATION_ERROR"
+    assert node.ps()["supervisor"]["state"] == "running"
+    for s in silent:  # each is dropped by the server
+        s.settimeout(10)
+        assert s.recv(1) == b""
+        s.close()
+
+
+# --- reload --------------------------------------------------------------
+
+
+def test_hangup_reads_the_file_again(node):
+    conf = node.dir / "corvo.conf"
+    conf.write_text("log_level = info\nnode_id = node-1\n")
+    node.start(f"--config={conf}")
+    conf.write_text("log_level = debug\nnode_id = other\n")
+    node.process.send_signal(signal.SIGHUP)
+    for name in NODE:
+        wait_for(lambda n=name: "reload" in node.words(n))
+    wait_for(lambda: "only at the next start: node_id" in node.log())
+    node.ask("restart sched")
+    assert " debug supervisor node-1 " in node.log()
+
+
+def test_hangup_with_a_broken_file_keeps_the_settings(node):
+    conf = node.dir / "corvo.conf"
+    conf.write_text("log_level = info\n")
+    node.start(f"--config={conf}")
+    conf.write_text("log_level = info\nlog_level = debug\n")
+    node.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "the old ones stay" in node.log())
+    assert f"{conf}:2: log_level is already set in line 1" in node.log()
+    assert node.ask("reload")["code"] == "VALIDATION_ERROR"
+    assert not any(w == "reload" for _, w, _ in node.events())
+    assert node.ps()["supervisor"]["state"] == "running"
+
+
+# --- systemd -------------------------------------------------------------
+
+
+def test_systemd_hears_ready_watchdog_and_stopping(node, tmp_path,
+                                                   monkeypatch):
+    path = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(str(path))
+        s.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(path))
+        monkeypatch.setenv("WATCHDOG_USEC", "400000")
+        heard = []
+
+        def until(word):
+            while not any(word in x for x in heard):
+                heard.append(s.recv(4096).decode())
+
+        node.start()
+        until("READY=1")
+        until("STATUS=listening")
+        until("WATCHDOG=1")
+        node.process.send_signal(signal.SIGHUP)
+        until("RELOADING=1")
+        node.process.terminate()
+        until("STOPPING=1")
+        assert node.exit() == 0

@@ -1,0 +1,36 @@
+#include "proto/err.h"
+
+#include "lib/testlib.h"
+
+static void test_every_row(void **state _unused_)
+{
+#define ERR(name, number, http, message)                    \
+	assert_string_equal(err_code(ERR_##name), #name);   \
+	assert_int_equal(ERR_##name, number);               \
+	assert_int_equal(err_status(ERR_##name), http);     \
+	assert_string_equal(err_text(ERR_##name), message); \
+	assert_in_range(err_status(ERR_##name), 400, 599);
+#include "proto/defs/errors.def"
+#undef ERR
+}
+
+static void test_unknown_is_internal(void **state _unused_)
+{
+	static const int unknown[] = { 0,    -1,        -ERR_NOT_FOUND,
+				       9999, INT32_MIN, INT32_MAX };
+
+	for (size_t i = 0; i < ARRAY_SIZE(unknown); i++) {
+		assert_string_equal(err_code(unknown[i]), "INTERNAL_ERROR");
+		assert_int_equal(err_status(unknown[i]), 500);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_row),
+		cmocka_unit_test(test_unknown_is_internal),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
