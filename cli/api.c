@@ -1,0 +1,192 @@
+/*
+ * The seam to libcurl. What a server answers is hostile: bounded, checked to
+ * be JSON, and shown only through the writers of out.h.
+ */
+#include "api.h"
+
+#include <stdlib.h>
+
+#include <curl/curl.h>
+
+#include "proto/err.h"
+#include "proto/limits.h"
+#include "util/json.h"
+
+#define API_CONNECT_TIMEOUT_S 5L
+#define API_TIMEOUT_S         90L
+#define API_REPLY_BYTES       (512u << 20) /* 1000 jobs of the largest size */
+#define API_ERROR_BYTES       4096         /* of a reply that is not JSON */
+/* Documents of the deepest nesting stand inside a list of jobs. */
+#define API_JSON_DEPTH (LIMIT_JSON_DEPTH + 8)
+
+static size_t on_bytes(char *p, size_t size, size_t n, void *ctx)
+{
+	struct buf *reply = ctx;
+
+	buf_append(reply, p, size * n);
+	return reply->full ? 0 : size * n;
+}
+
+void api_put_segment(struct buf *path, const char *text)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "abcdefghijklmnopqrstuvwxyz"
+				    "0123456789-._~";
+
+	for (const char *p = text; *p != '\0'; p++) {
+		if (strchr(plain, *p) != NULL)
+			buf_putc(path, *p);
+		else
+			buf_printf(path, "%%%02X", (unsigned char)*p);
+	}
+}
+
+/* A proxy cannot reach the loopback of this machine. */
+static bool is_loopback(const char *url)
+{
+	static const char *const names[] = { "127.0.0.1", "localhost",
+					     "[::1]" };
+	CURLU *u = curl_url();
+	char *host = NULL;
+	bool found = false;
+
+	CHECK(u != NULL);
+	if (curl_url_set(u, CURLUPART_URL, url, CURLU_DEFAULT_SCHEME) ==
+		CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK)
+		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+			found = found || strcmp(host, names[i]) == 0;
+	curl_free(host);
+	curl_url_cleanup(u);
+	return found;
+}
+
+static struct curl_slist *headers_new(const struct api *api, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf line = BUF_INIT(0);
+	struct curl_slist *list, *more;
+
+	list = curl_slist_append(NULL, "Content-Type: application/json");
+	CHECK(list != NULL);
+	if (api->key == NULL)
+		return list;
+	if (strpbrk(api->key, "\r\n") != NULL) {
+		buf_puts(why, "the API key must be one line");
+		curl_slist_free_all(list);
+		return NULL;
+	}
+	buf_printf(&line, "X-API-Key: %s", api->key);
+	buf_putc(&line, '\0');
+	more = curl_slist_append(list, line.p);
+	CHECK(more != NULL);
+	return more;
+}
+
+static void set_request(CURL *c, const char *url, const char *method,
+			struct str body, struct buf *reply, char *text)
+{
+	curl_easy_setopt(c, CURLOPT_URL, url);
+	curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, method);
+	curl_easy_setopt(c, CURLOPT_PATH_AS_IS, 1L);
+	curl_easy_setopt(c, CURLOPT_DEFAULT_PROTOCOL, "http");
+	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, API_CONNECT_TIMEOUT_S);
+	curl_easy_setopt(c, CURLOPT_TIMEOUT, API_TIMEOUT_S);
+	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(c, CURLOPT_USERAGENT, "corvo/" CORVO_VERSION);
+	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, text);
+	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes);
+	curl_easy_setopt(c, CURLOPT_WRITEDATA, reply);
+	if (is_loopback(url))
+		curl_easy_setopt(c, CURLOPT_PROXY, "");
+	if (strcmp(method, "POST") == 0) {
+		curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE,
+				 (curl_off_t)body.n);
+		curl_easy_setopt(c, CURLOPT_POSTFIELDS,
+				 body.n > 0 ? body.p : "");
+	}
+}
+
+static int transfer(const struct api *api, const char *url, const char *method,
+		    struct str body, struct buf *reply, long *ret_status,
+		    struct buf *why)
+{
+	char text[CURL_ERROR_SIZE] = "";
+	struct curl_slist *headers;
+	CURLcode rc;
+	CURL *c;
+
+	headers = headers_new(api, why);
+	if (headers == NULL)
+		return -ERR_VALIDATION_ERROR;
+	c = curl_easy_init();
+	CHECK(c != NULL);
+	set_request(c, url, method, body, reply, text);
+	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
+	rc = curl_easy_perform(c);
+	if (rc == CURLE_OK)
+		curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, ret_status);
+	else if (reply->full)
+		buf_puts(why, "the server's answer is too large");
+	else
+		buf_printf(why, "cannot reach %s: %s", api->server,
+			   text[0] != '\0' ? text : curl_easy_strerror(rc));
+	curl_easy_cleanup(c);
+	curl_slist_free_all(headers);
+	return rc == CURLE_OK ? 0 : -ERR_INTERNAL_ERROR;
+}
+
+/* The text of {"error": text}, or the reply itself as far as it is text. */
+static void put_refusal(struct buf *why, struct str reply, bool valid,
+			long status)
+{
+	struct arena a = ARENA_INIT;
+	struct json error;
+
+	if (valid && json_type_of(json_root(reply)) == JSON_OBJECT &&
+	    json_member(json_root(reply), "error", &a, &error) &&
+	    json_type_of(error) == JSON_STRING) {
+		buf_put_str(why, json_string(error, &a));
+	} else {
+		reply.n = MIN(reply.n, API_ERROR_BYTES);
+		reply = str_trim(reply);
+		buf_printf(why, "the server answered %ld%s", status,
+			   reply.n > 0 ? ": " : "");
+		buf_put_str(why, reply);
+	}
+	arena_done(&a);
+}
+
+int api_call(const struct api *api, const char *method, const char *path,
+	     struct str body, struct buf *ret_reply, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(API_REPLY_BYTES);
+	_cleanup_(buf_done) struct buf url = BUF_INIT(0);
+	struct str server = str_from(api->server);
+	struct json_error bad;
+	long status = 0;
+	bool valid;
+	int r;
+
+	while (server.n > 0 && server.p[server.n - 1] == '/')
+		server.n--;
+	buf_printf(&url, "%.*s%s", STR_ARG(server), path);
+	buf_putc(&url, '\0');
+	r = transfer(api, url.p, method, body, &reply, &status, why);
+	if (r < 0)
+		return r;
+	valid = json_validate(buf_str(&reply), API_JSON_DEPTH, &bad);
+	if (status < 200 || status > 299) {
+		put_refusal(why, buf_str(&reply), valid, status);
+		return -ERR_VALIDATION_ERROR;
+	}
+	if (!valid) {
+		buf_printf(why,
+			   "%s does not answer as a Corvo server does; is the "
+			   "address right?",
+			   api->server);
+		return -ERR_BAD_MESSAGE;
+	}
+	buf_put_str(ret_reply, buf_str(&reply));
+	return 0;
+}

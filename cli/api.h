@@ -1,0 +1,25 @@
+/*
+ * The HTTP client. One request at a time.
+ */
+#ifndef CORVO_CLI_API_H
+#define CORVO_CLI_API_H
+
+#include "util/buf.h"
+
+struct api {
+	const char *server; /* "http://host:port", a path below it is kept */
+	const char *key;    /* NULL: none */
+};
+
+/*
+ * Sends the request and appends the reply, which is valid JSON, to
+ * ret_reply. -ERR_* with a sentence in `why`: the server's own error text, or
+ * why it could not be asked. An empty body sends none.
+ */
+int api_call(const struct api *api, const char *method, const char *path,
+	     struct str body, struct buf *ret_reply, struct buf *why);
+
+/* Appends one segment of a path, percent-encoded. */
+void api_put_segment(struct buf *path, const char *text);
+
+#endif

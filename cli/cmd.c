@@ -1,0 +1,291 @@
+/*
+ * The table of verbs, the command line, help, and the calls verbs share.
+ */
+#include "cmd.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api.h"
+#include "proto/limits.h"
+#include "rt/config.h"
+#include "rt/ctl.h"
+
+#define DEFAULT_SERVER "http://127.0.0.1:8080"
+
+const struct cmd cmds[] = {
+#define CMD(verb, function, arguments, groups, help) \
+	{ verb, cmd_##function, arguments, groups, help },
+#include "cmds.def"
+};
+const size_t cmds_n = ARRAY_SIZE(cmds);
+
+const struct cmd_option cmd_options[OPT_MAX] = {
+#define OPT(id, name, groups, value, help) \
+	[OPT_##id] = { name, groups, value, help },
+#include "cmds.def"
+};
+
+/* --- messages -------------------------------------------------------- */
+
+/*
+ * Texts from a server go through here to a terminal: other control characters
+ * than tab and newline are replaced.
+ */
+static void complain(const char *fmt, va_list ap)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+
+	buf_vprintf(&text, fmt, ap);
+	for (size_t i = 0; i < text.n; i++)
+		if (((unsigned char)text.p[i] < 0x20 && text.p[i] != '\n' &&
+		     text.p[i] != '\t') ||
+		    text.p[i] == 0x7f)
+			text.p[i] = '?';
+	(void)fprintf(stderr, "Error: %.*s\n", STR_ARG(buf_str(&text)));
+}
+
+int cmd_failed(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	complain(fmt, ap);
+	va_end(ap);
+	return CLI_FAILED;
+}
+
+int cmd_usage(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	complain(fmt, ap);
+	va_end(ap);
+	return CLI_USAGE;
+}
+
+/* --- the command line ------------------------------------------------ */
+
+/* How many words of argv are the words of verb; 0: they are not. */
+static int match_verb(const char *verb, int argc, char **argv)
+{
+	struct str rest = str_from(verb), word;
+	int n = 0;
+
+	while (rest.n > 0) {
+		(void)str_split(rest, ' ', &word, &rest);
+		if (n >= argc || !str_is(word, argv[n]))
+			return 0;
+		n++;
+	}
+	return n;
+}
+
+const struct cmd *cmd_find(int argc, char **argv, int *ret_words)
+{
+	for (size_t i = 0; i < cmds_n; i++) {
+		int n = match_verb(cmds[i].verb, argc, argv);
+
+		if (n > 0) {
+			*ret_words = n;
+			return &cmds[i];
+		}
+	}
+	return NULL;
+}
+
+bool cmd_takes(const struct cmd *c, unsigned opt)
+{
+	unsigned groups = c->groups & G_RAW ? 0 : c->groups | G_ALL;
+
+	return (cmd_options[opt].groups & groups) != 0;
+}
+
+/*
+ * Reads the option at argv[*i] into ret and moves *i past it. CLI_USAGE with
+ * *ret_unknown set: no option of this verb has that name.
+ */
+static int parse_option(const struct cmd *c, int argc, char **argv, int *i,
+			struct cmd_args *ret, bool *ret_unknown)
+{
+	const char *text = argv[*i] + 2;
+	size_t n = strcspn(text, "=");
+	unsigned opt = 0;
+
+	while (opt < OPT_MAX &&
+	       !(cmd_takes(c, opt) &&
+		 str_is(str_of(text, n), cmd_options[opt].name)))
+		opt++;
+	*ret_unknown = opt == OPT_MAX;
+	if (opt == OPT_MAX)
+		return CLI_USAGE;
+	(*i)++;
+	if (cmd_options[opt].value == NULL) {
+		if (text[n] == '=')
+			return cmd_usage("--%s takes no value",
+					 cmd_options[opt].name);
+		ret->opt[opt] = cmd_options[opt].name;
+		return CLI_OK;
+	}
+	if (text[n] == '=') {
+		ret->opt[opt] = text + n + 1;
+		return CLI_OK;
+	}
+	if (*i >= argc)
+		return cmd_usage("--%s needs a value: %s",
+				 cmd_options[opt].name, cmd_options[opt].value);
+	ret->opt[opt] = argv[(*i)++];
+	return CLI_OK;
+}
+
+/* Compares the number of arguments with what the verb's row names. */
+static int check_count(const struct cmd *c, int argc)
+{
+	struct str rest = str_from(c->arguments), word;
+	int least = 0, most = 0;
+
+	while (rest.n > 0) {
+		(void)str_split(rest, ' ', &word, &rest);
+		most++;
+		if (word.p[0] != '[')
+			least++;
+		else if (memmem(word.p, word.n, "...", 3) != NULL)
+			most = INT32_MAX;
+	}
+	if (argc >= least && argc <= most)
+		return CLI_OK;
+	return cmd_usage(
+	    "%s; use: corvo %s%s%s",
+	    argc < least ? "an argument is missing" : "too many arguments",
+	    c->verb, *c->arguments != '\0' ? " " : "", c->arguments);
+}
+
+static int check_output(struct cmd_args *a)
+{
+	const char *output = a->opt[OPT_OUTPUT];
+
+	a->json = a->opt[OPT_OUTPUT_JSON] != NULL;
+	if (output == NULL)
+		return CLI_OK;
+	if (strcmp(output, "json") != 0 && strcmp(output, "table") != 0)
+		return cmd_usage("--output takes table or json");
+	a->json = a->json || strcmp(output, "json") == 0;
+	return CLI_OK;
+}
+
+int cmd_parse(const struct cmd *c, int argc, char **argv, char **keep,
+	      struct cmd_args *ret)
+{
+	bool options = true;
+	int r;
+
+	*ret = (struct cmd_args){ .argv = keep };
+	for (int i = 0; i < argc;) {
+		bool unknown = false;
+
+		if (!options || strncmp(argv[i], "--", 2) != 0) {
+			keep[ret->argc++] = argv[i++];
+			continue;
+		}
+		if (argv[i][2] == '\0' && !(c->groups & G_SETTINGS)) {
+			options = false;
+			i++;
+			continue;
+		}
+		r = parse_option(c, argc, argv, &i, ret, &unknown);
+		if (unknown && c->groups & G_SETTINGS)
+			keep[ret->argc++] = argv[i++];
+		else if (unknown)
+			return cmd_usage(
+			    "unknown option %s; see: corvo help %s", argv[i],
+			    c->verb);
+		else if (r != CLI_OK)
+			return r;
+	}
+	r = check_output(ret);
+	if (r != CLI_OK || ret->opt[OPT_HELP] != NULL)
+		return r;
+	return check_count(c, ret->argc);
+}
+
+/* --- asking ---------------------------------------------------------- */
+
+static const char *given(const char *option, const char *variable,
+			 const char *otherwise)
+{
+	const char *v = option != NULL ? option : getenv(variable);
+
+	return v != NULL && *v != '\0' ? v : otherwise;
+}
+
+int cmd_call(const struct cmd_args *a, const char *method, const char *path,
+	     struct str body, struct buf *ret_reply)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct api api = {
+		.server =
+		    given(a->opt[OPT_SERVER], "CORVO_URL", DEFAULT_SERVER),
+		.key = given(a->opt[OPT_API_KEY], "CORVO_API_KEY", NULL),
+	};
+
+	if (api_call(&api, method, path, body, ret_reply, &why) < 0)
+		return cmd_failed("%.*s", STR_ARG(buf_str(&why)));
+	return CLI_OK;
+}
+
+/* The options that say where the node is, as flags for settings_load. */
+static int load_node(const struct cmd_args *a, struct settings *ret,
+		     struct buf *why)
+{
+	static const enum cmd_opt where[] = { OPT_DATA_DIR, OPT_RUN_DIR,
+					      OPT_CONFIG };
+	struct arena mem = ARENA_INIT;
+	char *flags[ARRAY_SIZE(where)];
+	int n = 0, r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(where); i++) {
+		struct str flag;
+
+		if (a->opt[where[i]] == NULL)
+			continue;
+		flag = arena_printf(&mem, "--%s=%s", cmd_options[where[i]].name,
+				    a->opt[where[i]]);
+		flags[n++] = arena_cstr(&mem, flag);
+	}
+	r = settings_load(n, flags, ret, why);
+	arena_done(&mem);
+	return r;
+}
+
+int cmd_control(const struct cmd_args *a, const char *request,
+		struct buf *ret_reply)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf dir = BUF_INIT(0);
+	struct settings s;
+	int r;
+
+	if (load_node(a, &s, &why) < 0)
+		return cmd_failed("%.*s", STR_ARG(buf_str(&why)));
+	settings_run_dir(&s, &dir);
+	buf_putc(&dir, '\0');
+	r = ctl_request(dir.p, request, ret_reply, &why);
+	settings_done(&s);
+	if (r < 0)
+		return cmd_failed("%.*s", STR_ARG(buf_str(&why)));
+	return CLI_OK;
+}
+
+bool cmd_is_json(const char *what, struct str text)
+{
+	struct json_error bad;
+
+	if (json_validate(text, LIMIT_JSON_DEPTH, &bad))
+		return true;
+	(void)cmd_usage("%s is not valid JSON: %s at byte %zu (a text needs "
+			"quotes of its own: '\"text\"')",
+			what, bad.text, bad.pos);
+	return false;
+}

@@ -1,0 +1,103 @@
+/*
+ * What the verbs share: their arguments, their exit statuses, and the two
+ * ways to ask somebody (the HTTP API, the supervisor of this machine).
+ */
+#ifndef CORVO_CLI_CMD_H
+#define CORVO_CLI_CMD_H
+
+#include "out.h"
+#include "util/buf.h"
+#include "util/json.h"
+
+enum cli_exit {
+	CLI_OK = 0,
+	CLI_FAILED = 1, /* refused or unreachable; "Error: text" on stderr */
+	CLI_USAGE = 2,  /* the command line itself is wrong */
+};
+
+enum cmd_group {
+	G_HTTP = 1 << 0,
+	G_NODE = 1 << 1,
+	G_SETTINGS = 1 << 2,
+	G_RAW = 1 << 3,
+	G_ENQUEUE = 1 << 4,
+	G_SEARCH = 1 << 5,
+	G_HELP = 1 << 6,
+	G_ALL = 1 << 7, /* options of every verb that is not G_RAW */
+};
+
+enum cmd_opt {
+#define OPT(id, name, groups, value, help) OPT_##id,
+#include "cmds.def"
+	OPT_MAX
+};
+
+/* A command line, taken apart. Everything points into argv. */
+struct cmd_args {
+	const char *opt[OPT_MAX]; /* NULL: not given; a switch: its name */
+	int argc;                 /* arguments that are no options; with */
+	char **argv;              /* G_SETTINGS also the settings' flags */
+	bool json;                /* --output json */
+};
+
+typedef int cmd_fn(const struct cmd_args *a);
+
+struct cmd {
+	const char *verb;
+	cmd_fn *run; /* returns an enum cli_exit */
+	const char *arguments;
+	unsigned groups;
+	const char *help;
+};
+
+struct cmd_option {
+	const char *name;
+	unsigned groups;
+	const char *value;
+	const char *help;
+};
+
+#define CMD(verb, function, arguments, groups, help) cmd_fn cmd_##function;
+#include "cmds.def"
+
+extern const struct cmd cmds[];
+extern const size_t cmds_n;
+extern const struct cmd_option cmd_options[OPT_MAX];
+
+/*
+ * Finds the verb in argv[0] or argv[0] and argv[1]; *ret_words says how many
+ * it took. NULL: there is no such verb.
+ */
+const struct cmd *cmd_find(int argc, char **argv, int *ret_words);
+
+/* Whether an option (enum cmd_opt) belongs to the verb. */
+bool cmd_takes(const struct cmd *c, unsigned opt);
+
+/*
+ * Takes apart what follows the verb. keep holds argc pointers and becomes
+ * ret->argv. On failure returns CLI_USAGE and has said why on stderr.
+ */
+int cmd_parse(const struct cmd *c, int argc, char **argv, char **keep,
+	      struct cmd_args *ret);
+
+void cmd_help_verb(const struct cmd *c);
+
+/* "Error: text" on stderr; returns CLI_FAILED or CLI_USAGE. */
+_printf_(1, 2) int cmd_failed(const char *fmt, ...);
+_printf_(1, 2) int cmd_usage(const char *fmt, ...);
+
+/*
+ * One request to the API. The reply is valid JSON on CLI_OK; otherwise the
+ * error has been shown. An empty body sends none.
+ */
+int cmd_call(const struct cmd_args *a, const char *method, const char *path,
+	     struct str body, struct buf *ret_reply);
+
+/* The same to the supervisor of the node that a's options name. */
+int cmd_control(const struct cmd_args *a, const char *request,
+		struct buf *ret_reply);
+
+/* False, and a usage error shown, when text is not one JSON value. */
+bool cmd_is_json(const char *what, struct str text);
+
+#endif

@@ -1,0 +1,311 @@
+/*
+ * One job: enqueue, inspect, retry, cancel, delete; and lists of jobs.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "api.h"
+#include "cmd.h"
+#include "proto/limits.h"
+#include "util/clock.h"
+#include "util/timefmt.h"
+
+/* --- enqueue --------------------------------------------------------- */
+
+static int read_stdin(struct buf *ret)
+{
+	char chunk[4096];
+	ssize_t n;
+
+	while ((n = read(STDIN_FILENO, chunk, sizeof(chunk))) > 0)
+		buf_append(ret, chunk, (size_t)n);
+	if (n < 0)
+		return cmd_failed("cannot read standard input");
+	if (ret->full)
+		return cmd_failed(
+		    "the payload is larger than a request may be");
+	return CLI_OK;
+}
+
+static bool put_json_option(struct json_writer *w, const struct cmd_args *a,
+			    enum cmd_opt opt, const char *member)
+{
+	if (a->opt[opt] == NULL)
+		return true;
+	if (!cmd_is_json(cmd_options[opt].name, str_from(a->opt[opt])))
+		return false;
+	jw_key(w, member);
+	jw_raw(w, str_from(a->opt[opt]));
+	return true;
+}
+
+static int put_number(struct json_writer *w, const struct cmd_args *a,
+		      enum cmd_opt opt, const char *member)
+{
+	uint64_t v;
+
+	if (a->opt[opt] == NULL)
+		return CLI_OK;
+	if (!str_parse_u64(str_from(a->opt[opt]), &v))
+		return cmd_usage("--%s takes a whole number",
+				 cmd_options[opt].name);
+	jw_key(w, member);
+	jw_u64(w, v);
+	return CLI_OK;
+}
+
+/* The server says what each takes; it knows more than this program. */
+static void put_texts(struct json_writer *w, const struct cmd_args *a)
+{
+	static const struct {
+		enum cmd_opt opt;
+		const char *member;
+	} texts[] = {
+		{ OPT_PRIORITY, "priority" },
+		{ OPT_SCHEDULED_AT, "scheduled_at" },
+		{ OPT_RETRY_BACKOFF, "retry_backoff" },
+		{ OPT_RETRY_BASE_DELAY, "retry_base_delay" },
+		{ OPT_RETRY_MAX_DELAY, "retry_max_delay" },
+		{ OPT_EXPIRE_AFTER, "expire_after" },
+		{ OPT_PARENT_ID, "parent_id" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		if (a->opt[texts[i].opt] == NULL)
+			continue;
+		jw_key(w, texts[i].member);
+		jw_cstr(w, a->opt[texts[i].opt]);
+	}
+}
+
+static int put_delay(struct json_writer *w, const struct cmd_args *a)
+{
+	uint64_t now = clock_wall_ns(), delay;
+
+	if (a->opt[OPT_DELAY] == NULL)
+		return CLI_OK;
+	if (a->opt[OPT_SCHEDULED_AT] != NULL)
+		return cmd_usage("give either --delay or --scheduled-at");
+	if (!duration_parse(str_from(a->opt[OPT_DELAY]), &delay) ||
+	    delay > UINT64_MAX - now)
+		return cmd_usage("--delay takes a duration such as 500ms, 90s "
+				 "or 1h30m");
+	jw_key(w, "scheduled_at");
+	jw_time(w, now + delay);
+	return CLI_OK;
+}
+
+static int put_job(struct buf *body, const struct cmd_args *a,
+		   struct str payload)
+{
+	struct json_writer w = JSON_WRITER(body);
+	int r;
+
+	if (!cmd_is_json("the payload", payload))
+		return CLI_USAGE;
+	jw_object(&w);
+	jw_key(&w, "queue");
+	jw_cstr(&w, a->argv[0]);
+	jw_key(&w, "payload");
+	jw_raw(&w, str_trim(payload));
+	put_texts(&w, a);
+	r = put_number(&w, a, OPT_MAX_RETRIES, "max_retries");
+	if (r == CLI_OK)
+		r = put_delay(&w, a);
+	if (r != CLI_OK)
+		return r;
+	if (!put_json_option(&w, a, OPT_TAGS, "tags") ||
+	    !put_json_option(&w, a, OPT_CHECKPOINT, "checkpoint"))
+		return CLI_USAGE;
+	jw_object_end(&w);
+	return CLI_OK;
+}
+
+static void print_enqueued(struct json reply)
+{
+	_cleanup_(buf_done) struct buf id = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf status = BUF_INIT(0);
+
+	out_text(&id, reply, "job_id");
+	out_text(&status, reply, "status");
+	(void)printf("Job enqueued: %.*s (status: %.*s)\n",
+		     STR_ARG(buf_str(&id)), STR_ARG(buf_str(&status)));
+}
+
+int cmd_enqueue(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf payload = BUF_INIT(LIMIT_BODY_BYTES);
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	int r = CLI_OK;
+
+	if (strcmp(a->argv[1], "-") == 0)
+		r = read_stdin(&payload);
+	else
+		buf_puts(&payload, a->argv[1]);
+	if (r == CLI_OK)
+		r = put_job(&body, a, buf_str(&payload));
+	if (r == CLI_OK)
+		r = cmd_call(a, "POST", "/api/v1/enqueue", buf_str(&body),
+			     &reply);
+	if (r != CLI_OK)
+		return r;
+	if (a->json)
+		out_json(buf_str(&reply));
+	else
+		print_enqueued(json_root(buf_str(&reply)));
+	return CLI_OK;
+}
+
+/* --- one job by its id ----------------------------------------------- */
+
+static int call_job(const struct cmd_args *a, const char *method,
+		    const char *action, struct buf *reply)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+
+	if (a->argv[0][0] == '\0')
+		return cmd_usage("the id of the job is empty");
+	buf_puts(&path, "/api/v1/jobs/");
+	api_put_segment(&path, a->argv[0]);
+	buf_puts(&path, action);
+	buf_putc(&path, '\0');
+	return cmd_call(a, method, path.p, STR_NULL, reply);
+}
+
+/* Shows the reply as JSON, or `text` when that was not asked for. */
+static int act(const struct cmd_args *a, const char *method, const char *action,
+	       const char *text)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	int r = call_job(a, method, action, &reply);
+
+	if (r != CLI_OK)
+		return r;
+	if (a->json)
+		out_json(buf_str(&reply));
+	else
+		(void)puts(text);
+	return CLI_OK;
+}
+
+int cmd_inspect(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	int r = call_job(a, "GET", "", &reply);
+
+	if (r == CLI_OK)
+		out_json(buf_str(&reply));
+	return r;
+}
+
+int cmd_retry(const struct cmd_args *a)
+{
+	return act(a, "POST", "/retry", "Job retried");
+}
+
+int cmd_delete(const struct cmd_args *a)
+{
+	return act(a, "DELETE", "", "Job deleted");
+}
+
+int cmd_cancel(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf status = BUF_INIT(0);
+	int r = call_job(a, "POST", "/cancel", &reply);
+
+	if (r != CLI_OK)
+		return r;
+	out_text(&status, json_root(buf_str(&reply)), "status");
+	if (a->json)
+		out_json(buf_str(&reply));
+	else
+		(void)printf("Job %s: %.*s\n", a->argv[0],
+			     STR_ARG(buf_str(&status)));
+	return CLI_OK;
+}
+
+/* --- search ---------------------------------------------------------- */
+
+static const struct out_column job_columns[] = {
+	{ "ID", "id", false, NULL },
+	{ "QUEUE", "queue", false, NULL },
+	{ "STATE", "state", false, NULL },
+	{ "PRIORITY", "priority", false, NULL },
+	{ "ATTEMPT", "attempt", true, NULL },
+	{ "CREATED", "created_at", false, out_time },
+};
+
+static int put_search(struct buf *body, const struct cmd_args *a)
+{
+	struct json_writer w = JSON_WRITER(body);
+	struct str rest, word;
+	int r;
+
+	jw_object(&w);
+	if (a->opt[OPT_QUEUE] != NULL) {
+		jw_key(&w, "queue");
+		jw_cstr(&w, a->opt[OPT_QUEUE]);
+	}
+	if (a->opt[OPT_STATE] != NULL) {
+		jw_key(&w, "state");
+		jw_array(&w);
+		for (rest = str_from(a->opt[OPT_STATE]); rest.n > 0;) {
+			(void)str_split(rest, ',', &word, &rest);
+			jw_str(&w, str_trim(word));
+		}
+		jw_array_end(&w);
+	}
+	if (a->opt[OPT_CURSOR] != NULL) {
+		jw_key(&w, "cursor");
+		jw_cstr(&w, a->opt[OPT_CURSOR]);
+	}
+	r = put_number(&w, a, OPT_LIMIT, "limit");
+	jw_object_end(&w);
+	return r;
+}
+
+static void print_next(struct json reply)
+{
+	_cleanup_(buf_done) struct buf more = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf cursor = BUF_INIT(0);
+
+	out_text(&more, reply, "has_more");
+	out_text(&cursor, reply, "cursor");
+	if (str_is(buf_str(&more), "true"))
+		(void)fprintf(stderr, "There are more: add --cursor %.*s\n",
+			      STR_ARG(buf_str(&cursor)));
+}
+
+/* With --output json: the jobs alone, as an array for other programs. */
+int cmd_search(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	struct arena mem = ARENA_INIT;
+	struct json root, jobs;
+	int r = put_search(&body, a);
+
+	if (r == CLI_OK)
+		r = cmd_call(a, "POST", "/api/v1/jobs/search", buf_str(&body),
+			     &reply);
+	if (r != CLI_OK)
+		return r;
+	root = json_root(buf_str(&reply));
+	if (json_type_of(root) != JSON_OBJECT ||
+	    !json_member(root, "jobs", &mem, &jobs) ||
+	    json_type_of(jobs) != JSON_ARRAY) {
+		r = cmd_failed("the server's answer has no list of jobs");
+	} else {
+		if (a->json)
+			out_json(jobs.raw);
+		else if (json_count(jobs) == 0)
+			(void)puts("No jobs");
+		else
+			out_table(jobs, job_columns, ARRAY_SIZE(job_columns));
+		print_next(root);
+	}
+	arena_done(&mem);
+	return r;
+}

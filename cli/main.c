@@ -1,0 +1,56 @@
+/*
+ * The corvo command: finds the verb, reads its options, runs it.
+ */
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cmd.h"
+
+static int run(int argc, char **argv)
+{
+	char **keep = xcalloc((size_t)argc + 1, sizeof(*keep));
+	const struct cmd *c;
+	struct cmd_args a;
+	int words, r;
+
+	c = cmd_find(argc, argv, &words);
+	if (c == NULL) {
+		r = cmd_usage("there is no command \"%s\"; `corvo help` shows "
+			      "them all",
+			      argv[0]);
+	} else {
+		r = cmd_parse(c, argc - words, argv + words, keep, &a);
+		if (r == CLI_OK && a.opt[OPT_HELP] != NULL)
+			cmd_help_verb(c);
+		else if (r == CLI_OK)
+			r = c->run(&a);
+	}
+	free(keep);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	static char help[] = "help", version[] = "version";
+	int r;
+
+	/* For the width of names on screen; what is parsed stays in C. */
+	(void)setlocale(LC_CTYPE, "");
+	/* A closed pipe is a failed write, reported below. */
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (argc < 2) {
+		(void)cmd_usage(
+		    "no command given; `corvo help` shows them all");
+		return CLI_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+		argv[1] = help;
+	else if (strcmp(argv[1], "--version") == 0)
+		argv[1] = version;
+	r = run(argc - 1, argv + 1);
+	if (!out_close() && r == CLI_OK)
+		r = cmd_failed("cannot write the output");
+	return r;
+}

@@ -1,0 +1,40 @@
+/*
+ * What the user sees on stdout: tables and indented JSON. The values come
+ * from a server and may hold anything; control characters never reach the
+ * terminal as they are.
+ */
+#ifndef CORVO_CLI_OUT_H
+#define CORVO_CLI_OUT_H
+
+#include "util/buf.h"
+#include "util/json.h"
+
+/* Appends what a cell shows of one object. */
+typedef void out_cell_fn(struct buf *b, struct json object, const char *member);
+
+struct out_column {
+	const char *title;
+	const char *member; /* of each object */
+	bool right;         /* align to the right */
+	out_cell_fn *cell;  /* NULL: out_text */
+};
+
+/* Texts unescaped, everything else as it is, nothing when absent or null. */
+void out_text(struct buf *b, struct json object, const char *member);
+void out_time(struct buf *b, struct json object, const char *member);
+void out_bytes(struct buf *b, struct json object, const char *member);
+void out_seconds(struct buf *b, struct json object, const char *member);
+
+/* One row for each object of a valid JSON array; others are left out. */
+void out_table(struct json array, const struct out_column *columns, size_t n);
+
+/* Valid JSON with two spaces of indentation and a newline at the end. */
+void out_json(struct str json);
+
+/* A number of bytes for people: "512 B", "1.5 MiB". */
+void out_put_bytes(struct buf *b, uint64_t bytes);
+
+/* Flushes; false when something could not be written. */
+bool out_close(void);
+
+#endif
