@@ -48,6 +48,12 @@ void kv_batch_delete_range(struct kv_batch *b, struct str from, struct str upto)
 /* Writes and empties the batch. 0 or -ERR_*. */
 int kv_write(struct kv *kv, struct kv_batch *b);
 
+/*
+ * What the store said about this thread's last -ERR_* of get, write or an
+ * iterator, for the log.
+ */
+const char *kv_error_text(void);
+
 /* Everything written so far is on disk. Any thread; may take long. */
 int kv_flush(struct kv *kv, struct buf *why);
 /* Flushes, then hard-links the files into a new directory `path`. */

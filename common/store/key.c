@@ -1,0 +1,181 @@
+/*
+ * Writes the keys of key.h. Lengths of names and ids are the caller's promise
+ * (the state machine refuses longer ones), so passing KEY_MAX is a bug.
+ * Pure functions; nothing is owned.
+ */
+#include "store/key.h"
+
+#include <endian.h>
+
+static void key_add(struct key *k, const void *p, size_t n)
+{
+	CHECK(n <= KEY_MAX - k->n);
+	if (n > 0)
+		memcpy(k->p + k->n, p, n);
+	k->n += n;
+}
+
+static void key_start(struct key *k, const char *kind)
+{
+	k->n = 0;
+	key_add(k, kind, strlen(kind));
+}
+
+static void key_add_str(struct key *k, struct str s)
+{
+	key_add(k, s.p, s.n);
+}
+
+static void key_add_queue(struct key *k, struct str queue)
+{
+	key_add_str(k, queue);
+	key_add(k, "", 1);
+}
+
+static void key_add_be64(struct key *k, uint64_t v)
+{
+	char b[8];
+
+	put_be64(b, v);
+	key_add(k, b, sizeof(b));
+}
+
+void key_job(struct key *k, struct str id)
+{
+	key_start(k, "j|");
+	key_add_str(k, id);
+}
+
+void key_live(struct key *k, struct str id)
+{
+	key_start(k, "jl|");
+	key_add_str(k, id);
+}
+
+void key_error(struct key *k, struct str id, uint32_t n)
+{
+	char b[4];
+
+	key_start(k, "je|");
+	key_add_queue(k, id);
+	put_be32(b, n);
+	key_add(k, b, sizeof(b));
+}
+
+void key_pending(struct key *k, struct str queue, uint8_t prio, uint64_t seq)
+{
+	key_start(k, "p|");
+	key_add_queue(k, queue);
+	key_add(k, &prio, 1);
+	key_add_be64(k, seq);
+}
+
+void key_active(struct key *k, struct str queue, struct str id)
+{
+	key_start(k, "a|");
+	key_add_queue(k, queue);
+	key_add_str(k, id);
+}
+
+void key_scheduled(struct key *k, struct str queue, uint64_t ns, struct str id)
+{
+	key_start(k, "s|");
+	key_add_queue(k, queue);
+	key_add_be64(k, ns);
+	key_add_str(k, id);
+}
+
+void key_retrying(struct key *k, struct str queue, uint64_t ns, struct str id)
+{
+	key_start(k, "r|");
+	key_add_queue(k, queue);
+	key_add_be64(k, ns);
+	key_add_str(k, id);
+}
+
+void key_expiry(struct key *k, uint64_t ns, struct str id)
+{
+	key_start(k, "x|");
+	key_add_be64(k, ns);
+	key_add_str(k, id);
+}
+
+void key_queue(struct key *k, struct str queue)
+{
+	key_start(k, "qc|");
+	key_add_str(k, queue);
+}
+
+void key_counts(struct key *k, struct str queue)
+{
+	key_start(k, "qs|");
+	key_add_str(k, queue);
+}
+
+void key_worker(struct key *k, struct str id)
+{
+	key_start(k, "w|");
+	key_add_str(k, id);
+}
+
+void key_event(struct key *k, uint64_t seq)
+{
+	key_start(k, "ev|");
+	key_add_be64(k, seq);
+}
+
+void key_meta(struct key *k)
+{
+	key_start(k, "m|");
+}
+
+void key_prefix(struct key *k, const char *kind)
+{
+	key_start(k, kind);
+}
+
+void key_prefix_queue(struct key *k, const char *kind, struct str queue)
+{
+	key_start(k, kind);
+	key_add_queue(k, queue);
+}
+
+void key_prefix_end(const struct key *k, struct key *ret)
+{
+	size_t n = k->n;
+
+	while (n > 0 && (unsigned char)k->p[n - 1] == 0xff)
+		n--;
+	CHECK(n > 0);
+	memcpy(ret->p, k->p, n);
+	ret->p[n - 1]++;
+	ret->n = n;
+}
+
+void put_be64(char *p, uint64_t v)
+{
+	v = htobe64(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+uint64_t get_be64(const char *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return be64toh(v);
+}
+
+void put_be32(char *p, uint32_t v)
+{
+	v = htobe32(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+uint32_t get_be32(const char *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return be32toh(v);
+}

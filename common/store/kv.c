@@ -1,0 +1,109 @@
+/*
+ * Calls of kv.h, passed on to RocksDB or to memory.
+ */
+#include <stdio.h>
+
+#include "store/kv_impl.h"
+
+/* Per thread, so that a reader does not overwrite what the writer met. */
+static _Thread_local char error_text[512];
+
+int kv_error_set(int err, const char *text)
+{
+	(void)snprintf(error_text, sizeof(error_text), "%s", text);
+	return err;
+}
+
+const char *kv_error_text(void)
+{
+	return error_text;
+}
+
+void kv_close(struct kv *kv)
+{
+	if (kv != NULL)
+		kv->ops->close(kv);
+}
+
+int kv_get(struct kv *kv, struct str key, struct buf *ret)
+{
+	return kv->ops->get(kv, key, ret);
+}
+
+struct kv_iter *kv_iter_new(struct kv *kv, struct str from, struct str upto)
+{
+	return kv->ops->iter_new(kv, from, upto);
+}
+
+bool kv_iter_valid(const struct kv_iter *it)
+{
+	return it->ops->iter_valid(it);
+}
+
+struct str kv_iter_key(const struct kv_iter *it)
+{
+	return it->ops->iter_key(it);
+}
+
+struct str kv_iter_value(const struct kv_iter *it)
+{
+	return it->ops->iter_value(it);
+}
+
+void kv_iter_next(struct kv_iter *it)
+{
+	it->ops->iter_next(it);
+}
+
+int kv_iter_error(const struct kv_iter *it)
+{
+	return it->ops->iter_error(it);
+}
+
+void kv_iter_free(struct kv_iter *it)
+{
+	if (it != NULL)
+		it->ops->iter_free(it);
+}
+
+struct kv_batch *kv_batch_new(struct kv *kv)
+{
+	return kv->ops->batch_new(kv);
+}
+
+void kv_batch_free(struct kv_batch *b)
+{
+	if (b != NULL)
+		b->ops->batch_free(b);
+}
+
+void kv_batch_put(struct kv_batch *b, struct str key, struct str value)
+{
+	b->ops->batch_put(b, key, value);
+}
+
+void kv_batch_delete(struct kv_batch *b, struct str key)
+{
+	b->ops->batch_delete(b, key);
+}
+
+void kv_batch_delete_range(struct kv_batch *b, struct str from, struct str upto)
+{
+	b->ops->batch_delete_range(b, from, upto);
+}
+
+int kv_write(struct kv *kv, struct kv_batch *b)
+{
+	CHECK(kv->ops == b->ops);
+	return kv->ops->write(kv, b);
+}
+
+int kv_flush(struct kv *kv, struct buf *why)
+{
+	return kv->ops->flush(kv, why);
+}
+
+int kv_checkpoint(struct kv *kv, const char *path, struct buf *why)
+{
+	return kv->ops->checkpoint(kv, path, why);
+}

@@ -1,0 +1,332 @@
+/*
+ * kv.h on RocksDB: the only file that knows rocksdb/c.h. The write-ahead log
+ * is off (the raft log is it), everything is in the default column family.
+ *
+ * RocksDB's errors are texts; they become -ERR_* here and nowhere else.
+ */
+#include <rocksdb/c.h>
+#include <stdlib.h>
+
+#include "proto/err.h"
+#include "store/kv_impl.h"
+
+#define BLOOM_BITS_PER_KEY 10
+#define WRITE_BUFFERS      3
+#define BACKGROUND_JOBS    2
+#define OPEN_FILES         512
+#define INFO_LOGS          2
+#define INFO_LOG_BYTES     (1u << 20)
+#define INFO_LOG_WARN      2
+#define ARENA_BLOCK_BYTES  (256u << 10) /* a fresh node stays small */
+#define BLOCK_BYTES        (8u << 10)
+#define WRITE_BUFFER_BYTES (32u << 20) /* when the options say 0 */
+#define CACHE_BYTES        (32u << 20)
+#define FORMAT_VERSION     5
+
+struct rocks {
+	struct kv kv;
+	rocksdb_t *db;
+	rocksdb_options_t *options;
+	rocksdb_block_based_table_options_t *table;
+	rocksdb_cache_t *cache;
+	rocksdb_writeoptions_t *write;
+	rocksdb_readoptions_t *read;
+};
+
+struct rocks_iter {
+	struct kv_iter it;
+	rocksdb_iterator_t *i;
+	rocksdb_readoptions_t *read;
+	size_t upto_n;
+	char upto[]; /* RocksDB keeps a pointer to it */
+};
+
+struct rocks_batch {
+	struct kv_batch b;
+	rocksdb_writebatch_t *wb;
+};
+
+/* Frees err; the text is kept for kv_error_text and copied to why. */
+static int rocks_error(char *err, struct buf *why)
+{
+	int r = strstr(err, "No space left") != NULL ? -ERR_STORAGE_FULL
+						     : -ERR_INTERNAL_ERROR;
+
+	kv_error_set(r, err);
+	if (why != NULL)
+		buf_puts(why, err);
+	rocksdb_free(err);
+	return r;
+}
+
+static void rocks_close(struct kv *kv)
+{
+	struct rocks *s = container_of(kv, struct rocks, kv);
+
+	if (s->db != NULL)
+		rocksdb_close(s->db);
+	rocksdb_readoptions_destroy(s->read);
+	rocksdb_writeoptions_destroy(s->write);
+	rocksdb_options_destroy(s->options);
+	rocksdb_block_based_options_destroy(s->table);
+	rocksdb_cache_destroy(s->cache);
+	free(s);
+}
+
+static int rocks_get(struct kv *kv, struct str key, struct buf *ret)
+{
+	struct rocks *s = container_of(kv, struct rocks, kv);
+	rocksdb_pinnableslice_t *v;
+	const char *p;
+	char *err = NULL;
+	size_t n;
+
+	v = rocksdb_get_pinned(s->db, s->read, key.p, key.n, &err);
+	if (err != NULL)
+		return rocks_error(err, NULL);
+	if (v == NULL)
+		return 0;
+	p = rocksdb_pinnableslice_value(v, &n);
+	buf_clear(ret);
+	buf_append(ret, p, n);
+	rocksdb_pinnableslice_destroy(v);
+	return 1;
+}
+
+static const struct kv_ops rocks_ops;
+
+static struct kv_iter *rocks_iter_new(struct kv *kv, struct str from,
+				      struct str upto)
+{
+	struct rocks *s = container_of(kv, struct rocks, kv);
+	struct rocks_iter *it = xmalloc(sizeof(*it) + upto.n);
+
+	it->it.ops = &rocks_ops;
+	it->read = rocksdb_readoptions_create();
+	it->upto_n = upto.n;
+	if (upto.n > 0) {
+		memcpy(it->upto, upto.p, upto.n);
+		rocksdb_readoptions_set_iterate_upper_bound(it->read, it->upto,
+							    it->upto_n);
+	}
+	it->i = rocksdb_create_iterator(s->db, it->read);
+	if (from.n > 0)
+		rocksdb_iter_seek(it->i, from.p, from.n);
+	else
+		rocksdb_iter_seek_to_first(it->i);
+	return &it->it;
+}
+
+static const struct rocks_iter *rocks_iter_of(const struct kv_iter *it)
+{
+	return container_of(it, const struct rocks_iter, it);
+}
+
+static bool rocks_iter_valid(const struct kv_iter *it)
+{
+	return rocksdb_iter_valid(rocks_iter_of(it)->i);
+}
+
+static struct str rocks_iter_key(const struct kv_iter *it)
+{
+	struct str s;
+
+	s.p = rocksdb_iter_key(rocks_iter_of(it)->i, &s.n);
+	return s;
+}
+
+static struct str rocks_iter_value(const struct kv_iter *it)
+{
+	struct str s;
+
+	s.p = rocksdb_iter_value(rocks_iter_of(it)->i, &s.n);
+	return s;
+}
+
+static void rocks_iter_next(struct kv_iter *it)
+{
+	rocksdb_iter_next(rocks_iter_of(it)->i);
+}
+
+static int rocks_iter_error(const struct kv_iter *it)
+{
+	char *err = NULL;
+
+	rocksdb_iter_get_error(rocks_iter_of(it)->i, &err);
+	return err != NULL ? rocks_error(err, NULL) : 0;
+}
+
+static void rocks_iter_free(struct kv_iter *kit)
+{
+	struct rocks_iter *it = container_of(kit, struct rocks_iter, it);
+
+	rocksdb_iter_destroy(it->i);
+	rocksdb_readoptions_destroy(it->read);
+	free(it);
+}
+
+static struct kv_batch *rocks_batch_new(struct kv *kv _unused_)
+{
+	struct rocks_batch *b = xmalloc(sizeof(*b));
+
+	b->b.ops = &rocks_ops;
+	b->wb = rocksdb_writebatch_create();
+	return &b->b;
+}
+
+static rocksdb_writebatch_t *rocks_wb(struct kv_batch *b)
+{
+	return container_of(b, struct rocks_batch, b)->wb;
+}
+
+static void rocks_batch_free(struct kv_batch *b)
+{
+	rocksdb_writebatch_destroy(rocks_wb(b));
+	free(container_of(b, struct rocks_batch, b));
+}
+
+static void rocks_batch_put(struct kv_batch *b, struct str key,
+			    struct str value)
+{
+	rocksdb_writebatch_put(rocks_wb(b), key.p, key.n, value.p, value.n);
+}
+
+static void rocks_batch_delete(struct kv_batch *b, struct str key)
+{
+	rocksdb_writebatch_delete(rocks_wb(b), key.p, key.n);
+}
+
+static void rocks_batch_delete_range(struct kv_batch *b, struct str from,
+				     struct str upto)
+{
+	rocksdb_writebatch_delete_range(rocks_wb(b), from.p, from.n, upto.p,
+					upto.n);
+}
+
+static int rocks_write(struct kv *kv, struct kv_batch *b)
+{
+	struct rocks *s = container_of(kv, struct rocks, kv);
+	char *err = NULL;
+
+	rocksdb_write(s->db, s->write, rocks_wb(b), &err);
+	rocksdb_writebatch_clear(rocks_wb(b));
+	return err != NULL ? rocks_error(err, NULL) : 0;
+}
+
+static int rocks_flush(struct kv *kv, struct buf *why)
+{
+	struct rocks *s = container_of(kv, struct rocks, kv);
+	rocksdb_flushoptions_t *o = rocksdb_flushoptions_create();
+	char *err = NULL;
+
+	rocksdb_flushoptions_set_wait(o, 1);
+	rocksdb_flush(s->db, o, &err);
+	rocksdb_flushoptions_destroy(o);
+	return err != NULL ? rocks_error(err, why) : 0;
+}
+
+static int rocks_checkpoint(struct kv *kv, const char *path, struct buf *why)
+{
+	struct rocks *s = container_of(kv, struct rocks, kv);
+	rocksdb_checkpoint_t *cp;
+	char *err = NULL;
+	int r;
+
+	/* Without a write-ahead log only flushed data is in the files. */
+	r = rocks_flush(kv, why);
+	if (r < 0)
+		return r;
+	cp = rocksdb_checkpoint_object_create(s->db, &err);
+	if (err != NULL)
+		return rocks_error(err, why);
+	rocksdb_checkpoint_create(cp, path, 0, &err);
+	rocksdb_checkpoint_object_destroy(cp);
+	return err != NULL ? rocks_error(err, why) : 0;
+}
+
+static const struct kv_ops rocks_ops = {
+	.close = rocks_close,
+	.get = rocks_get,
+	.iter_new = rocks_iter_new,
+	.iter_valid = rocks_iter_valid,
+	.iter_key = rocks_iter_key,
+	.iter_value = rocks_iter_value,
+	.iter_next = rocks_iter_next,
+	.iter_error = rocks_iter_error,
+	.iter_free = rocks_iter_free,
+	.batch_new = rocks_batch_new,
+	.batch_free = rocks_batch_free,
+	.batch_put = rocks_batch_put,
+	.batch_delete = rocks_batch_delete,
+	.batch_delete_range = rocks_batch_delete_range,
+	.write = rocks_write,
+	.flush = rocks_flush,
+	.checkpoint = rocks_checkpoint,
+};
+
+static void rocks_table_options(struct rocks *s, uint64_t cache_bytes)
+{
+	s->cache =
+	    rocksdb_cache_create_lru(cache_bytes ? cache_bytes : CACHE_BYTES);
+	s->table = rocksdb_block_based_options_create();
+	rocksdb_block_based_options_set_block_cache(s->table, s->cache);
+	rocksdb_block_based_options_set_block_size(s->table, BLOCK_BYTES);
+	rocksdb_block_based_options_set_format_version(s->table,
+						       FORMAT_VERSION);
+	/* The table options take the policy over. */
+	rocksdb_block_based_options_set_filter_policy(
+	    s->table,
+	    rocksdb_filterpolicy_create_bloom_full(BLOOM_BITS_PER_KEY));
+	rocksdb_options_set_block_based_table_factory(s->options, s->table);
+}
+
+static void rocks_db_options(struct rocks *s, const struct kv_options *o)
+{
+	rocksdb_options_t *x = s->options;
+
+	rocksdb_options_set_create_if_missing(x, !o->read_only);
+	rocksdb_options_set_write_buffer_size(x, o->write_buffer_bytes
+						     ? o->write_buffer_bytes
+						     : WRITE_BUFFER_BYTES);
+	rocksdb_options_set_max_write_buffer_number(x, WRITE_BUFFERS);
+	rocksdb_options_set_arena_block_size(x, ARENA_BLOCK_BYTES);
+	/* One writer: the sorted keys of a batch then go in by one splice. */
+	rocksdb_options_set_allow_concurrent_memtable_write(x, 0);
+	rocksdb_options_set_compression(x, rocksdb_lz4_compression);
+	rocksdb_options_set_level_compaction_dynamic_level_bytes(x, 1);
+	rocksdb_options_set_max_background_jobs(x, BACKGROUND_JOBS);
+	rocksdb_options_set_max_open_files(x, OPEN_FILES);
+	rocksdb_options_set_info_log_level(x, INFO_LOG_WARN);
+	rocksdb_options_set_keep_log_file_num(x, INFO_LOGS);
+	rocksdb_options_set_max_log_file_size(x, INFO_LOG_BYTES);
+	rocksdb_options_set_stats_dump_period_sec(x, 0);
+	rocksdb_options_set_stats_persist_period_sec(x, 0);
+}
+
+int kv_rocks_open(const char *path, const struct kv_options *o, struct kv **ret,
+		  struct buf *why)
+{
+	struct rocks *s = xcalloc(1, sizeof(*s));
+	char *err = NULL;
+
+	s->kv.ops = &rocks_ops;
+	s->options = rocksdb_options_create();
+	s->read = rocksdb_readoptions_create();
+	s->write = rocksdb_writeoptions_create();
+	rocksdb_writeoptions_disable_WAL(s->write, 1);
+	rocks_table_options(s, o->cache_bytes);
+	rocks_db_options(s, o);
+	if (o->read_only)
+		s->db = rocksdb_open_for_read_only(s->options, path, 0, &err);
+	else
+		s->db = rocksdb_open(s->options, path, &err);
+	if (err != NULL) {
+		int r = rocks_error(err, why);
+
+		s->db = NULL;
+		rocks_close(&s->kv);
+		return r;
+	}
+	*ret = &s->kv;
+	return 0;
+}
