@@ -65,6 +65,11 @@ enum fsm_lease_state fsm_lease_check(struct fsm *f, const struct m_beat *b,
 				     struct str worker_id,
 				     struct fsm_lease *ret);
 
+/* Every active job, in no particular order. */
+typedef void fsm_lease_fn(void *ctx, struct str job_id,
+			  const struct fsm_lease *lease);
+void fsm_each_lease(struct fsm *f, fsm_lease_fn *fn, void *ctx);
+
 /* First due moments (UNIX ns; 0: none), without trim_seq and leader. */
 void fsm_due(struct fsm *f, struct m_due_reply *ret);
 

@@ -15,6 +15,7 @@
 
 #define FILE_CHUNK_BYTES 4096
 #define DIR_MODE         0750
+#define FILE_MODE        0640
 #define DIR_REMOVE_FDS   16
 
 static ssize_t read_retry(int fd, void *p, size_t n)
@@ -165,4 +166,38 @@ int dir_free_bytes(const char *path, uint64_t *ret)
 		return -errno;
 	*ret = (uint64_t)v.f_bavail * v.f_frsize;
 	return 0;
+}
+
+static int write_all(int fd, struct str s)
+{
+	while (s.n > 0) {
+		ssize_t n = write(fd, s.p, s.n);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		s = str_skip(s, (size_t)n);
+	}
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
+int file_write(const char *path, struct str content)
+{
+	_cleanup_(buf_done) struct buf tmp = BUF_INIT(0);
+	int fd, r;
+
+	buf_printf(&tmp, "%s.new", path);
+	buf_putc(&tmp, '\0');
+	fd = open(tmp.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
+	if (fd < 0)
+		return -errno;
+	r = write_all(fd, content);
+	if (close(fd) < 0 && r == 0)
+		r = -errno;
+	if (r == 0 && rename(tmp.p, path) < 0)
+		r = -errno;
+	if (r < 0)
+		unlink(tmp.p);
+	return r;
 }

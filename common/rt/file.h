@@ -9,6 +9,12 @@
 /* Reads a whole file of at most max bytes. 0 or -errno. */
 int file_read(const char *path, size_t max, struct buf *ret);
 
+/*
+ * Replaces the file as a whole: written beside it, flushed, renamed. A crash
+ * leaves the old or the new content. 0 or -errno.
+ */
+int file_write(const char *path, struct str content);
+
 /* Makes the directory and its parents (mode 0750). 0 or -errno. */
 int dir_make(const char *path);
 

@@ -1,0 +1,6 @@
+#include "raftd.h"
+
+int main(int argc, char **argv)
+{
+	return daemon_main(argc, argv, &raftd_ops);
+}

@@ -1,0 +1,67 @@
+/*
+ * This node's raft instance: the only file that knows libraft, so that the
+ * library, its log and its transport can each be replaced behind it.
+ *
+ * Runs on the loop thread. A one-node cluster has no peers and opens no port.
+ */
+#ifndef CORVO_NODE_H
+#define CORVO_NODE_H
+
+#include "rt/config.h"
+#include "rt/loop.h"
+#include "util/buf.h"
+
+struct node;
+
+struct node_ops {
+	/* A committed entry, in order, also those replayed after a start.
+	 * Non-zero: the store cannot go on and the process must stop. */
+	int (*apply)(void *ctx, uint64_t raft_index, struct str entry);
+	/* On a pool thread: make everything applied so far survive a crash.
+	 * 0 lets the log be cut; anything else keeps it. */
+	int (*make_durable)(void *ctx);
+	/* Leadership or readiness changed. */
+	void (*on_change)(void *ctx);
+};
+
+struct node_config {
+	const struct settings *settings;
+	uint64_t store_index; /* applied index found in the store */
+};
+
+/*
+ * Opens the log in <data-dir>/raft, bootstraps it when it is empty, and starts.
+ * 0 or -ERR_* with a sentence in `why`.
+ */
+int node_start(struct loop *l, const struct node_config *c,
+	       const struct node_ops *ops, void *ctx, struct node **ret,
+	       struct buf *why);
+
+/* Stops taking entries; `done` runs when the log is closed. */
+void node_stop(struct node *n, loop_fn *done, void *ctx);
+void node_free(struct node *n); /* after `done` */
+
+/*
+ * Appends one entry. `done` runs after the entry was applied here (0), or
+ * when it is unknown whether it ever will be (-ERR_LEADER_UNAVAILABLE).
+ * -ERR_LEADER_UNAVAILABLE at once when this node does not lead.
+ */
+typedef void node_done_fn(void *ctx, int err);
+int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
+		 node_done_fn *done, void *ctx);
+
+bool node_is_leader(const struct node *n);
+bool node_is_ready(const struct node *n); /* leads, and the log is applied */
+
+struct node_info {
+	const char *state; /* "Leader", "Follower", "Candidate", "Shutdown" */
+	int state_number;  /* 0 follower, 1 candidate, 2 leader, 3 shutdown */
+	uint64_t term;
+	uint64_t applied_index;
+	uint64_t commit_index;
+	uint64_t snapshot_index;
+};
+
+void node_info(const struct node *n, struct node_info *ret);
+
+#endif

@@ -1,0 +1,301 @@
+#include "raftd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "rt/file.h"
+#include "rt/log.h"
+#include "store/record.h"
+#include "svc.h"
+#include "util/clock.h"
+
+/* --- the node calls
+ * ----------------------------------------------------------------- */
+
+static int on_apply(void *ctx, uint64_t raft_index, struct str entry)
+{
+	struct raftd *r = ctx;
+
+	return proposer_apply(r->proposer, raft_index, entry);
+}
+
+static void snapshot_path(struct raftd *r, const char *name, struct buf *ret)
+{
+	buf_printf(ret, "%s/checkpoints/%s", r->d->settings.data_dir, name);
+	buf_putc(ret, '\0');
+}
+
+/*
+ * Pool thread. The log may be cut only up to what a flushed checkpoint holds;
+ * the checkpoint is hard links, and stays as the state to send to a follower.
+ */
+static int on_make_durable(void *ctx)
+{
+	struct raftd *r = ctx;
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf next = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	uint64_t begin = clock_mono_ns();
+	int e;
+
+	snapshot_path(r, "snapshot", &path);
+	snapshot_path(r, "snapshot.new", &next);
+	e = dir_remove(next.p);
+	if (e == 0)
+		e = kv_checkpoint(r->kv, next.p, &why);
+	if (e == 0)
+		e = dir_remove(path.p);
+	if (e == 0 && rename(next.p, path.p) < 0)
+		e = -errno;
+	if (e != 0) {
+		log_error("snapshot: %.*s; the log is kept",
+			  STR_ARG(buf_str(&why)));
+		return e;
+	}
+	log_info("snapshot taken ms=%" PRIu64,
+		 (clock_mono_ns() - begin) / NS_PER_MS);
+	return 0;
+}
+
+static void on_change(void *ctx)
+{
+	struct raftd *r = ctx;
+
+	if (!node_is_ready(r->node)) {
+		r->leading = false;
+		return;
+	}
+	if (r->leading)
+		return;
+	r->leading = true;
+	leases_grace(r->leases);
+	log_info("ready index=%" PRIu64 " seq=%" PRIu64 " ms=%" PRIu64,
+		 fsm_applied_index(r->fsm), fsm_last_seq(r->fsm),
+		 (clock_mono_ns() - r->started_ns) / NS_PER_MS);
+	daemon_ready(r->d);
+}
+
+static const struct node_ops node_ops = {
+	.apply = on_apply,
+	.make_durable = on_make_durable,
+	.on_change = on_change,
+};
+
+static bool take_renewals(void *ctx, struct buf *body)
+{
+	struct raftd *r = ctx;
+
+	return leases_take(r->leases, body);
+}
+
+/* --- start
+ * ----------------------------------------------------------------------------
+ */
+
+static int data_path(struct raftd *r, const char *name, struct buf *ret,
+		     struct buf *why)
+{
+	int e;
+
+	buf_printf(ret, "%s/%s", r->d->settings.data_dir, name);
+	buf_putc(ret, '\0');
+	e = dir_make(ret->p);
+	if (e < 0)
+		buf_printf(why, "cannot make %s: %s", ret->p, strerror(-e));
+	return e < 0 ? -ERR_INTERNAL_ERROR : 0;
+}
+
+static int take_lock(struct raftd *r, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	int holder = 0;
+
+	buf_printf(&path, "%s/raftd.lock", r->d->settings.data_dir);
+	buf_putc(&path, '\0');
+	r->lock_fd = file_lock(path.p, &holder);
+	if (r->lock_fd >= 0)
+		return 0;
+	if (r->lock_fd == -EWOULDBLOCK)
+		buf_printf(why,
+			   "another corvo-raftd (pid %d) uses %s; stop it or "
+			   "give this one its own --data-dir",
+			   holder, r->d->settings.data_dir);
+	else
+		buf_printf(why, "cannot lock %s: %s", path.p,
+			   strerror(-r->lock_fd));
+	return -ERR_INTERNAL_ERROR;
+}
+
+static int open_store(struct raftd *r, struct buf *why)
+{
+	const struct settings *s = &r->d->settings;
+	struct kv_options o = {
+		.write_buffer_bytes = s->rocksdb_write_buffer,
+		.cache_bytes = s->rocksdb_cache,
+	};
+	_cleanup_(buf_done) struct buf rocks = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf checkpoints = BUF_INIT(0);
+	int e = data_path(r, "rocks", &rocks, why);
+
+	if (e == 0)
+		e = data_path(r, "checkpoints", &checkpoints, why);
+	if (e == 0)
+		e = take_lock(r, why);
+	if (e == 0)
+		e = kv_rocks_open(rocks.p, &o, &r->kv, why);
+	if (e < 0)
+		return e;
+	r->fsm = fsm_new(r->kv);
+	e = fsm_load(r->fsm);
+	if (e < 0)
+		buf_printf(why, "cannot read the state in %s: %s", rocks.p,
+			   err_text(-e));
+	return e;
+}
+
+static int listen_all(struct raftd *r, struct buf *why)
+{
+	static const enum proc_id single[] = { PROC_VIEWD, PROC_SCHED };
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	int e = 0;
+
+	for (size_t i = 0; e == 0 && i < ARRAY_SIZE(single); i++) {
+		daemon_link_path(r->d, PROC_RAFTD, single[i], 0, &path);
+		e = rpc_server_listen(r->rpc, path.p, why);
+	}
+	for (unsigned i = 0; e == 0 && i < r->d->settings.httpd_processes;
+	     i++) {
+		daemon_link_path(r->d, PROC_RAFTD, PROC_HTTPD, i, &path);
+		e = rpc_server_listen(r->rpc, path.p, why);
+	}
+	return e;
+}
+
+static void make_parts(struct raftd *r)
+{
+	struct proposer_config c = {
+		.loop = r->d->loop,
+		.settings = &r->d->settings,
+		.fsm = r->fsm,
+		.take_renewals = take_renewals,
+		.ctx = r,
+	};
+
+	r->proposer = proposer_new(&c);
+	r->leases = leases_new(r->d->loop, r->fsm, r->proposer);
+	r->worker = worker_new(r->d->loop);
+	r->svc = svc_new(r);
+	r->rpc = rpc_server_new(r->d->ipc, PROC_RAFTD, &svc_ops, r->svc);
+}
+
+static int raftd_init(struct daemon *d, struct buf *why)
+{
+	struct raftd *r = xcalloc(1, sizeof(*r));
+	struct node_config c = { .settings = &d->settings };
+	int e;
+
+	d->state = r;
+	r->d = d;
+	r->lock_fd = -1;
+	r->started_ns = clock_mono_ns();
+	if (!d->settings.durable)
+		log_warn("the uv log flushes every entry; --durable=false has "
+			 "no effect with it");
+	e = open_store(r, why);
+	if (e < 0)
+		return e;
+	make_parts(r);
+	c.store_index = fsm_applied_index(r->fsm);
+	e = node_start(d->loop, &c, &node_ops, r, &r->node, why);
+	if (e < 0)
+		return e;
+	proposer_set_node(r->proposer, r->node);
+	return listen_all(r, why);
+}
+
+/* --- stop
+ * -------------------------------------------------------------------------------
+ */
+
+static void on_node_stopped(void *ctx)
+{
+	struct raftd *r = ctx;
+
+	daemon_exit(r->d, 0);
+}
+
+static void flush_work(void *ctx)
+{
+	struct raftd *r = ctx;
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	if (kv_flush(r->kv, &why) < 0)
+		log_warn("flush: %.*s; the log has it all",
+			 STR_ARG(buf_str(&why)));
+}
+
+static void flush_done(void *ctx)
+{
+	struct raftd *r = ctx;
+
+	node_stop(r->node, on_node_stopped, r);
+}
+
+static void raftd_drain(struct daemon *d)
+{
+	struct raftd *r = d->state;
+
+	r->draining = true;
+	proposer_drain(r->proposer);
+}
+
+/* The last entries are applied: flush, so that the next start is quick. */
+static void maybe_stop(struct raftd *r)
+{
+	if (!r->draining || r->stopping || !proposer_is_idle(r->proposer))
+		return;
+	r->stopping = true;
+	worker_run(r->worker, flush_work, flush_done, r);
+}
+
+static void raftd_turn_end(struct daemon *d)
+{
+	struct raftd *r = d->state;
+
+	if (!r->stopping)
+		proposer_pump(r->proposer);
+	maybe_stop(r);
+	svc_turn_end(r->svc);
+	rpc_server_flush(r->rpc);
+}
+
+static void raftd_done(struct daemon *d)
+{
+	struct raftd *r = d->state;
+
+	if (r == NULL)
+		return;
+	worker_free(r->worker);
+	leases_free(r->leases);
+	proposer_free(r->proposer);
+	rpc_server_free(r->rpc);
+	svc_free(r->svc);
+	node_free(r->node);
+	fsm_free(r->fsm);
+	kv_close(r->kv);
+	if (r->lock_fd >= 0)
+		close(r->lock_fd);
+	free(r);
+	d->state = NULL;
+}
+
+const struct daemon_ops raftd_ops = {
+	.proc = PROC_RAFTD,
+	.init = raftd_init,
+	.drain = raftd_drain,
+	.done = raftd_done,
+	.turn_end = raftd_turn_end,
+};

@@ -1,0 +1,36 @@
+/*
+ * corvo-raftd: the only writer of truth. Wires the raft node, the state
+ * machine, the proposer and the services together.
+ */
+#ifndef CORVO_RAFTD_H
+#define CORVO_RAFTD_H
+
+#include "fsm.h"
+#include "leases.h"
+#include "node.h"
+#include "proposer.h"
+#include "rt/daemon.h"
+#include "worker.h"
+
+struct svc;
+
+struct raftd {
+	struct daemon *d;
+	struct kv *kv;
+	struct fsm *fsm;
+	struct node *node;
+	struct proposer *proposer;
+	struct leases *leases;
+	struct worker *worker; /* the feed and checkpoints */
+	struct rpc_server *rpc;
+	struct svc *svc;
+	uint64_t started_ns;
+	int lock_fd;  /* <data-dir>/raftd.lock */
+	bool leading; /* grace was given for this leadership */
+	bool draining;
+	bool stopping; /* the node is being closed */
+};
+
+extern const struct daemon_ops raftd_ops;
+
+#endif

@@ -1,0 +1,422 @@
+/*
+ * RPC services of raftd. See svc.h. Loop thread; what takes long (the feed,
+ * checkpoints) runs on the worker and comes back.
+ */
+#include "svc.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "rt/file.h"
+#include "rt/log.h"
+#include "store/record.h"
+#include "svc_metrics.h"
+#include "util/clock.h"
+#include "util/list.h"
+
+/* A view that asks for what is new, or waits for it. */
+struct tail_wait {
+	struct list node;
+	struct rpc_req req;
+	struct m_tail ask;
+	struct raftd *r;
+	int err;
+	struct buf out;
+};
+
+/* sched, waiting for the next moment to change. */
+struct due_wait {
+	struct list node;
+	struct rpc_req req;
+	uint64_t known_ns;
+};
+
+struct svc {
+	struct raftd *r;
+	struct list tails;
+	struct list dues;
+	struct arena scratch;
+	struct buf out;
+};
+
+struct svc *svc_new(struct raftd *r)
+{
+	struct svc *s = xcalloc(1, sizeof(*s));
+
+	s->r = r;
+	list_init(&s->tails);
+	list_init(&s->dues);
+	return s;
+}
+
+void svc_free(struct svc *s)
+{
+	if (s == NULL)
+		return;
+	LIST_FOREACH_SAFE (it, &s->tails)
+		free(list_entry(it, struct tail_wait, node));
+	LIST_FOREACH_SAFE (it, &s->dues)
+		free(list_entry(it, struct due_wait, node));
+	arena_done(&s->scratch);
+	buf_done(&s->out);
+	free(s);
+}
+
+static void reply_error(struct rpc_req req, int err)
+{
+	rpc_reply(req, err, 0, str_from(err_text(err)));
+}
+
+static void reply_msg(struct svc *s, struct rpc_req req,
+		      const struct msg_desc *d, const void *m)
+{
+	buf_clear(&s->out);
+	msg_encode(d, m, &s->out);
+	rpc_reply(req, 0, fsm_last_seq(s->r->fsm), buf_str(&s->out));
+}
+
+/* --- queries
+ * -------------------------------------------------------------------- */
+
+static void q_get_job(struct svc *s, struct rpc_req req,
+		      const struct m_job_ref *m)
+{
+	struct m_job job;
+	int r = record_job(s->r->kv, m->job_id, RECORD_ERRORS | RECORD_TIMELINE,
+			   &s->scratch, &job);
+
+	if (r < 0) {
+		reply_error(req, -r);
+	} else if (r == 0) {
+		struct str text = arena_printf(
+		    &s->scratch, "job \"%.*s\" not found", STR_ARG(m->job_id));
+
+		rpc_reply(req, ERR_NOT_FOUND, fsm_last_seq(s->r->fsm), text);
+	} else {
+		reply_msg(s, req, &msg_job, &job);
+	}
+}
+
+static void tail_work(void *ctx)
+{
+	struct tail_wait *t = ctx;
+	struct arena a = { .block_size = 64 * 1024 };
+	struct m_tail_reply m;
+	uint32_t limit = t->ask.limit == 0 ? LIMIT_TAIL_EVENTS : t->ask.limit;
+	int r = record_feed(t->r->kv, t->ask.after_seq,
+			    MIN(limit, (uint32_t)LIMIT_TAIL_EVENTS), &a, &m);
+
+	t->err = r < 0 ? -r : 0;
+	if (r == 0)
+		msg_encode(&msg_tail_reply, &m, &t->out);
+	arena_done(&a);
+}
+
+static void tail_done(void *ctx)
+{
+	struct tail_wait *t = ctx;
+
+	if (t->err != 0)
+		reply_error(t->req, t->err);
+	else
+		rpc_reply(t->req, 0, 0, buf_str(&t->out));
+	buf_done(&t->out);
+	free(t);
+}
+
+/* Behind the end, or from before the beginning, needs an answer at once. */
+static bool tail_is_answerable(struct svc *s, const struct tail_wait *t)
+{
+	return t->ask.after_seq != fsm_last_seq(s->r->fsm);
+}
+
+static void q_tail(struct svc *s, struct rpc_req req, const struct m_tail *m)
+{
+	struct tail_wait *t = xcalloc(1, sizeof(*t));
+
+	t->req = req;
+	t->ask = *m;
+	t->r = s->r;
+	list_push_back(&s->tails, &t->node); /* svc_turn_end looks at it */
+}
+
+struct checkpoint_job {
+	struct rpc_req req;
+	struct raftd *r;
+	struct m_checkpoint_ref ref;
+	struct buf path;
+	struct buf why;
+	int err;
+};
+
+static void checkpoint_work(void *ctx)
+{
+	struct checkpoint_job *j = ctx;
+	struct record_meta meta;
+	int r = record_meta_read(j->r->kv, &meta);
+
+	if (r == 0) {
+		MSG_SET(&j->ref, checkpoint_ref, seq, meta.last_seq);
+		dir_remove(j->path.p);
+		r = kv_checkpoint(j->r->kv, j->path.p, &j->why);
+	}
+	j->err = r < 0 ? -r : 0;
+}
+
+static void checkpoint_done(void *ctx)
+{
+	struct checkpoint_job *j = ctx;
+
+	if (j->err != 0) {
+		log_error("checkpoint for the view: %.*s",
+			  STR_ARG(buf_str(&j->why)));
+		reply_error(j->req, j->err);
+	} else {
+		MSG_SET(&j->ref, checkpoint_ref, path, str_from(j->path.p));
+		reply_msg(j->r->svc, j->req, &msg_checkpoint_ref, &j->ref);
+	}
+	buf_done(&j->path);
+	buf_done(&j->why);
+	free(j);
+}
+
+static void checkpoint_path(struct raftd *r, struct buf *ret)
+{
+	buf_printf(ret, "%s/checkpoints/view", r->d->settings.data_dir);
+	buf_putc(ret, '\0');
+}
+
+static void q_checkpoint(struct svc *s, struct rpc_req req,
+			 const struct m_nothing *m)
+{
+	struct checkpoint_job *j = xcalloc(1, sizeof(*j));
+
+	(void)m;
+	j->req = req;
+	j->r = s->r;
+	checkpoint_path(s->r, &j->path);
+	worker_run(s->r->worker, checkpoint_work, checkpoint_done, j);
+}
+
+static void q_checkpoint_done(struct svc *s, struct rpc_req req,
+			      const struct m_checkpoint_ref *m)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	struct m_nothing nothing = { 0 };
+	int r;
+
+	(void)m; /* there is only one such checkpoint, and we know where */
+	checkpoint_path(s->r, &path);
+	r = dir_remove(path.p);
+	if (r < 0)
+		log_warn("cannot remove %s: %s", path.p, strerror(-r));
+	reply_msg(s, req, &msg_nothing, &nothing);
+}
+
+static uint64_t first_due(const struct m_due_reply *d)
+{
+	uint64_t all[] = { d->promote_ns, d->reclaim_ns, d->expire_ns };
+	uint64_t first = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		if (all[i] != 0 && (first == 0 || all[i] < first))
+			first = all[i];
+	return first;
+}
+
+static void due_now(struct svc *s, struct m_due_reply *ret)
+{
+	uint64_t last = fsm_last_seq(s->r->fsm);
+	uint64_t first = fsm_first_seq(s->r->fsm);
+	uint64_t keep = s->r->d->settings.event_retention;
+
+	*ret = (struct m_due_reply){ 0 };
+	MSG_SET(ret, due_reply, leader, node_is_ready(s->r->node));
+	if (!ret->leader)
+		return;
+	fsm_due(s->r->fsm, ret);
+	/* a tenth of slack, so that one trim removes many */
+	if (last - first > keep + keep / 10)
+		MSG_SET(ret, due_reply, trim_seq, last - keep);
+}
+
+static void q_due(struct svc *s, struct rpc_req req, const struct m_due *m)
+{
+	struct due_wait *w = xcalloc(1, sizeof(*w));
+
+	w->req = req;
+	w->known_ns = m->known_ns;
+	list_push_back(&s->dues, &w->node); /* svc_turn_end looks at it */
+}
+
+static void q_node_status(struct svc *s, struct rpc_req req,
+			  const struct m_nothing *m)
+{
+	struct raftd *r = s->r;
+	const struct settings *set = &r->d->settings;
+	const struct proposer_stats *p = proposer_stats(r->proposer);
+	struct m_node_status st = { 0 };
+	struct node_info i;
+
+	(void)m;
+	node_info(r->node, &i);
+	MSG_SET(&st, node_status, node_id, str_from(set->node_id));
+	MSG_SET(&st, node_status, state, str_from(i.state));
+	MSG_SET(&st, node_status, leader, node_is_leader(r->node));
+	if (st.leader)
+		MSG_SET(&st, node_status, leader_id, str_from(set->node_id));
+	MSG_SET(&st, node_status, term, i.term);
+	MSG_SET(&st, node_status, applied_index, i.applied_index);
+	MSG_SET(&st, node_status, commit_index, i.commit_index);
+	MSG_SET(&st, node_status, snapshot_index, i.snapshot_index);
+	MSG_SET(&st, node_status, last_seq, fsm_last_seq(r->fsm));
+	MSG_SET(&st, node_status, first_seq, fsm_first_seq(r->fsm));
+	MSG_SET(&st, node_status, apply_pending_now, p->pending);
+	MSG_SET(&st, node_status, parked_fetches, p->parked);
+	MSG_SET(&st, node_status, disk_ok, p->disk_ok);
+	MSG_SET(&st, node_status, raft_store, str_from(set->raft_store));
+	MSG_SET(&st, node_status, ready, node_is_ready(r->node));
+	reply_msg(s, req, &msg_node_status, &st);
+}
+
+static void q_raftd_metrics(struct svc *s, struct rpc_req req,
+			    const struct m_nothing *m)
+{
+	struct m_metrics all;
+
+	(void)m;
+	svc_metrics(s->r, &s->scratch, &all);
+	reply_msg(s, req, &msg_metrics, &all);
+}
+
+/* --- dispatch
+ * -------------------------------------------------------------------- */
+
+/* One thunk per query of this process; a row without q_<name> does not link. */
+#define PROC_IS_RAFTD_RAFTD(x) x
+#define PROC_IS_RAFTD_VIEWD(x)
+
+#define QUERY_THUNK(name, req_type)                                 \
+	static void thunk_##name(struct svc *s, struct rpc_req req, \
+				 const void *m)                     \
+	{                                                           \
+		q_##name(s, req, (const struct m_##req_type *)m);   \
+	}
+#define QUERY(num, NAME, name, proc, req_type, reply, doc) \
+	PROC_IS_RAFTD_##proc(QUERY_THUNK(name, req_type))
+#include "proto/defs/queries.def"
+#undef QUERY
+
+static const struct {
+	unsigned id;
+	void (*fn)(struct svc *s, struct rpc_req req, const void *m);
+} queries[] = {
+#define QUERY_ROW(NAME, name) { QUERY_##NAME, thunk_##name },
+#define QUERY(num, NAME, name, proc, req_type, reply, doc) \
+	PROC_IS_RAFTD_##proc(QUERY_ROW(NAME, name))
+#include "proto/defs/queries.def"
+#undef QUERY
+};
+
+union any_query {
+#define QUERY(num, NAME, name, proc, req_type, reply, doc) \
+	PROC_IS_RAFTD_##proc(struct m_##req_type name;)
+#include "proto/defs/queries.def"
+#undef QUERY
+};
+
+static void on_query(struct svc *s, struct rpc_req req,
+		     const struct frame_request *item)
+{
+	union any_query m;
+
+	for (size_t i = 0; i < ARRAY_SIZE(queries); i++) {
+		if (queries[i].id != item->op)
+			continue;
+		arena_reset(&s->scratch);
+		if (msg_decode(query_info(item->op)->request, item->body,
+			       &s->scratch, &m) < 0)
+			break;
+		queries[i].fn(s, req, &m);
+		return;
+	}
+	reply_error(req, ERR_BAD_MESSAGE);
+}
+
+static void on_request(void *ctx, struct rpc_req req,
+		       const struct frame_request *item)
+{
+	struct svc *s = ctx;
+
+	if (op_info(item->op) == NULL) {
+		on_query(s, req, item);
+	} else if (item->op == OP_HEARTBEAT && node_is_ready(s->r->node) &&
+		   leases_heartbeat(s->r->leases, req, item)) {
+		return;
+	} else {
+		proposer_submit(s->r->proposer, req, item);
+	}
+}
+
+static void on_cancel(void *ctx, struct rpc_req req)
+{
+	struct svc *s = ctx;
+
+	proposer_cancel(s->r->proposer, req);
+}
+
+static void on_peer_down(void *ctx, struct rpc_peer *peer)
+{
+	struct svc *s = ctx;
+
+	proposer_peer_down(s->r->proposer, peer);
+}
+
+const struct rpc_server_ops svc_ops = {
+	.on_request = on_request,
+	.on_cancel = on_cancel,
+	.on_peer_down = on_peer_down,
+};
+
+/* --- waiting queries
+ * --------------------------------------------------------------- */
+
+static void tails_turn_end(struct svc *s)
+{
+	LIST_FOREACH_SAFE (it, &s->tails) {
+		struct tail_wait *t = list_entry(it, struct tail_wait, node);
+
+		if (!rpc_req_is_live(t->req)) {
+			list_remove(it);
+			free(t);
+		} else if (tail_is_answerable(s, t)) {
+			list_remove(it);
+			worker_run(s->r->worker, tail_work, tail_done, t);
+		}
+	}
+}
+
+static void dues_turn_end(struct svc *s)
+{
+	struct m_due_reply now;
+
+	if (list_empty(&s->dues))
+		return;
+	due_now(s, &now);
+	LIST_FOREACH_SAFE (it, &s->dues) {
+		struct due_wait *w = list_entry(it, struct due_wait, node);
+
+		if (rpc_req_is_live(w->req) && first_due(&now) == w->known_ns &&
+		    now.trim_seq == 0)
+			continue;
+		reply_msg(s, w->req, &msg_due_reply, &now);
+		list_remove(it);
+		free(w);
+	}
+}
+
+void svc_turn_end(struct svc *s)
+{
+	tails_turn_end(s);
+	dues_turn_end(s);
+}

@@ -1,0 +1,18 @@
+/*
+ * What other processes may ask raftd: operations go to the proposer, queries
+ * are answered here from memory or the store.
+ */
+#ifndef CORVO_SVC_H
+#define CORVO_SVC_H
+
+#include "raftd.h"
+
+struct svc *svc_new(struct raftd *r);
+void svc_free(struct svc *s);
+
+extern const struct rpc_server_ops svc_ops; /* ctx: struct svc */
+
+/* Answers what waits for a change: the feed and due times. */
+void svc_turn_end(struct svc *s);
+
+#endif

@@ -1,0 +1,11 @@
+/*
+ * raftd's rows of metrics.def.
+ */
+#ifndef CORVO_SVC_METRICS_H
+#define CORVO_SVC_METRICS_H
+
+#include "raftd.h"
+
+void svc_metrics(struct raftd *r, struct arena *a, struct m_metrics *ret);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * One background thread for work that must not hold up the loop: reading the
+ * feed for the view, making checkpoints. It runs at low priority, so that
+ * readers never slow down writers. Work runs in the order it was given.
+ */
+#ifndef CORVO_WORKER_H
+#define CORVO_WORKER_H
+
+#include "rt/loop.h"
+
+struct worker;
+
+struct worker *worker_new(struct loop *l);
+/* Finishes what was given, runs its `done`, and joins the thread. */
+void worker_free(struct worker *w);
+
+/* `work` on the thread, then `done` on the loop. */
+void worker_run(struct worker *w, loop_fn *work, loop_fn *done, void *ctx);
+
+#endif
