@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "--help") == 0)
 		return print_help();
 	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-		(void)puts("corvo-supervisor " CORVO_VERSION);
+		(void)printf("corvo-supervisor %s\n", corvo_version);
 		return EXIT_SUCCESS;
 	}
 	fill_standard_fds();

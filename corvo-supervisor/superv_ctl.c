@@ -30,7 +30,7 @@ static void put_supervisor(struct json_writer *w, const struct superv *s)
 	jw_key(w, "pid");
 	jw_i64(w, getpid());
 	jw_key(w, "version");
-	jw_cstr(w, CORVO_VERSION);
+	jw_cstr(w, corvo_version);
 	jw_key(w, "node_id");
 	jw_cstr(w, s->settings.node_id);
 	jw_key(w, "address");
