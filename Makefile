@@ -1,0 +1,56 @@
+# The commands people type. Everything else is CMake: see CMakePresets.json.
+#
+#   make run            a node on http://127.0.0.1:8080, its data in ./data
+#   make test           every test; the last line says how many
+#   make build          what make run starts, in build/release
+#   make bench          speed beside nginx on this machine
+#   make install        PREFIX=/usr/local DESTDIR=
+#   make format docs clean
+
+PREFIX    ?= /usr/local
+DESTDIR   ?=
+# More flags for the node of make run, e.g. RUN_FLAGS=--bind=127.0.0.1:9000
+RUN_FLAGS ?=
+# More arguments for ctest, e.g. CTEST_FLAGS="-L unit"
+CTEST_FLAGS ?=
+
+launcher := $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+jobs     := $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: run build test bench install format docs clean
+
+run: build
+	build/release/cli/corvo server --data-dir ./data $(RUN_FLAGS)
+
+build:
+	@tools/deps build
+	@cmake --preset release -DBUILD_TESTING=OFF \
+		-DCMAKE_INSTALL_PREFIX=$(PREFIX) $(launcher) >/dev/null
+	@cmake --build --preset release
+
+test: build
+	@tools/deps build test
+	@cmake --preset asan $(launcher) >/dev/null
+	@cmake --build --preset asan
+	@status=0; \
+	ctest --test-dir build/asan -j$(jobs) --output-on-failure \
+		--timeout 600 --test-output-size-passed 1000000 \
+		--output-junit junit.xml $(CTEST_FLAGS) || status=$$?; \
+	tools/count-tests build/asan/junit.xml || status=1; \
+	exit $$status
+
+bench: build
+	@tools/deps build bench
+	bench/run
+
+install: build
+	DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(PREFIX)
+
+format:
+	git ls-files '*.c' '*.h' | xargs clang-format -i
+
+docs: build
+	build/release/cli/corvo help --markdown >docs/reference/cli.md
+
+clean:
+	rm -rf build
