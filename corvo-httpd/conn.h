@@ -1,0 +1,65 @@
+/*
+ * The open connections, and how long each may take. libmicrohttpd times out
+ * silence; a client that drips one byte at a time is never silent, so every
+ * phase of a request has a limit of its own here, checked by one sweep.
+ *
+ * Works on descriptors only: a connection is ended by shutting its socket
+ * down, which the server library notices by itself.
+ */
+#ifndef CORVO_CONN_H
+#define CORVO_CONN_H
+
+#include "rt/loop.h"
+#include "util/list.h"
+#include "util/str.h"
+
+struct req;
+
+enum conn_phase {
+	CONN_NEW,    /* accepted; no request line yet */
+	CONN_IDLE,   /* answered before; waits for the next request */
+	CONN_HEAD,   /* the request line is here, the head is not complete */
+	CONN_BODY,   /* the head is complete */
+	CONN_WORK,   /* the request is complete and is being answered */
+	CONN_LINGER, /* refused early; what still comes is thrown away */
+};
+
+struct conn {
+	struct list node;
+	void *handle; /* the server library's */
+	int fd;
+	enum conn_phase phase;
+	uint64_t since_ns; /* of the phase; BODY: of HEAD */
+	struct req *req;   /* NULL: none under way */
+	bool uri_too_long;
+};
+
+struct conns {
+	struct list all;
+	size_t n;
+	struct loop_timer *timer;
+	uint64_t sweep_ns;
+	uint64_t request_timeout_ns;
+	uint64_t idle_timeout_ns;
+	bool armed;
+};
+
+void conns_init(struct conns *cs, struct loop *l, uint64_t request_timeout_ns,
+		uint64_t idle_timeout_ns);
+void conns_done(struct conns *cs);
+
+struct conn *conn_open(struct conns *cs, void *handle, int fd);
+void conn_close(struct conns *cs, struct conn *c); /* frees it */
+void conn_enter(struct conn *c, enum conn_phase phase);
+
+/*
+ * Answers at once with an error, although the request has not arrived
+ * completely, and lingers: the client can read the answer while it is still
+ * sending, where a plain close would throw the answer away with a reset.
+ */
+void conn_refuse(struct conn *c, int err, struct str text);
+
+/* Closes connections that wait for a request and have sent nothing of it. */
+void conns_close_idle(struct conns *cs);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * Finds the route of a request and calls its handler. See dispatch.h.
+ */
+#include "dispatch.h"
+
+#include "handlers.h"
+#include "req.h"
+
+typedef void handler_fn(struct req *r);
+
+/* In the order of the table: route.index is the place. */
+static handler_fn *const handlers[] = {
+#define ROUTE(method, path, handler, target, status, doc) h_##handler,
+#include "proto/defs/routes.def"
+#undef ROUTE
+};
+
+/* "http://host/path" names the same thing as "/path". */
+static struct str strip_origin(struct str url)
+{
+	struct str rest = url;
+
+	if (!str_starts(url, STR("http://")))
+		return url;
+	rest = str_skip(url, sizeof("http://") - 1);
+	for (size_t i = 0; i < rest.n; i++)
+		if (rest.p[i] == '/')
+			return str_skip(rest, i);
+	return STR("/");
+}
+
+static void refuse_method(struct req *r)
+{
+	r->allow = r->match.allowed;
+	req_fail_text(r, ERR_METHOD_NOT_ALLOWED, STR_NULL);
+}
+
+void dispatch(struct req *r)
+{
+	struct str method = str_from(r->method);
+	enum http_method m = HTTP_GET;
+	bool known = str_is(method, "HEAD") || http_method_parse(method, &m);
+
+	if (str_is(method, "OPTIONS")) {
+		req_answer_empty(r, 200);
+		return;
+	}
+	r->path = strip_origin(r->path);
+	route_find(m, r->path, &r->match);
+	if (r->match.allowed == 0) {
+		req_fail(r, ERR_NOT_FOUND,
+			 "there is nothing at this path; /openapi.json lists "
+			 "what there is");
+	} else if (!known || r->match.route == NULL) {
+		r->match.route = NULL;
+		refuse_method(r);
+	} else {
+		handlers[r->match.route->index](r);
+	}
+}

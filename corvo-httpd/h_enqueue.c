@@ -1,0 +1,153 @@
+/*
+ * POST /enqueue and /enqueue/batch. Ids are made here, so that a request that
+ * is sent again after a crash of raftd names the same job.
+ */
+#include "handlers.h"
+#include "proto/job_json.h"
+#include "req.h"
+#include "util/clock.h"
+
+static bool is_payload_ok(struct req *r, const struct m_enqueue *e)
+{
+	uint64_t max = r->h->set->max_payload_size;
+
+	if (e->payload.n <= max)
+		return true;
+	req_fail(r, ERR_PAYLOAD_TOO_LARGE,
+		 "payload too large: %zu bytes (max %llu)", e->payload.n,
+		 (unsigned long long)max);
+	return false;
+}
+
+static void give_id(struct req *r, struct m_enqueue *e, uint64_t wall_ns)
+{
+	char *id = arena_alloc(&r->arena, ID_LEN_MAX);
+	size_t n = id_make(&r->h->ids, "job_", wall_ns, id);
+
+	MSG_SET(e, enqueue, job_id, str_of(id, n));
+}
+
+/* --- one --------------------------------------------------------------- */
+
+static void on_enqueued(struct req *r, const struct rpc_reply *reply)
+{
+	const struct m_enqueue *e = r->state;
+	struct m_enqueue_reply *m = req_reply(r, &msg_enqueue_reply, reply);
+	struct json_style style = req_style(r);
+	struct json_writer w;
+	struct m_job job;
+
+	if (m == NULL)
+		return;
+	job_from_enqueue(e, m, &job);
+	w = req_json(r);
+	jw_object(&w);
+	msg_members_to_json(&msg_enqueue_reply, m, &style, &w);
+	jw_key(&w, "job");
+	job_to_json(&job, &style, &w);
+	jw_object_end(&w);
+	req_answer(r, m->unique_existing ? 200 : 201);
+}
+
+static void enqueue_one(struct req *r)
+{
+	struct m_enqueue *e = arena_zalloc(&r->arena, sizeof(*e));
+
+	if (!req_read(r, &msg_enqueue, e) || !is_payload_ok(r, e))
+		return;
+	give_id(r, e, clock_wall_ns());
+	r->state = e;
+	req_call_raftd(r, OP_ENQUEUE, e->queue, &msg_enqueue, e, on_enqueued);
+}
+
+/* --- several ------------------------------------------------------------ */
+
+static void write_small_job(struct json_writer *w, const struct m_enqueue *e,
+			    struct str id, const struct m_enqueue_reply *m)
+{
+	const char *state;
+
+	jw_object(w);
+	jw_key(w, "id");
+	jw_str(w, id);
+	jw_key(w, "queue");
+	jw_str(w, e->queue);
+	state = m != NULL ? enum_text(&enum_job_state, m->status) : NULL;
+	if (state != NULL) {
+		jw_key(w, "state");
+		jw_cstr(w, state);
+	}
+	jw_object_end(w);
+}
+
+static void on_batch_enqueued(struct req *r, const struct rpc_reply *reply)
+{
+	const struct m_enqueue_batch *b = r->state;
+	struct m_enqueue_batch_reply *m;
+	struct json_style style = req_style(r);
+	struct json_writer w;
+
+	m = req_reply(r, &msg_enqueue_batch_reply, reply);
+	if (m == NULL)
+		return;
+	if (m->job_ids_n != b->jobs_n) {
+		req_fail_text(r, ERR_BAD_MESSAGE, STR_NULL);
+		return;
+	}
+	w = req_json(r);
+	jw_object(&w);
+	msg_members_to_json(&msg_enqueue_batch_reply, m, &style, &w);
+	jw_key(&w, "jobs");
+	jw_array(&w);
+	for (size_t i = 0; i < b->jobs_n; i++)
+		write_small_job(&w, &b->jobs[i], m->job_ids[i],
+				i < m->jobs_n ? &m->jobs[i] : NULL);
+	jw_array_end(&w);
+	jw_object_end(&w);
+	req_answer(r, 201);
+}
+
+void h_enqueue_batch(struct req *r)
+{
+	struct m_enqueue_batch *b = arena_zalloc(&r->arena, sizeof(*b));
+	uint64_t max = r->h->set->max_payload_size;
+	uint64_t wall_ns = clock_wall_ns();
+
+	if (!req_read(r, &msg_enqueue_batch, b))
+		return;
+	for (size_t i = 0; i < b->jobs_n; i++) {
+		struct m_enqueue *e = &b->jobs[i];
+
+		if (e->payload.n > max) {
+			req_fail(r, ERR_PAYLOAD_TOO_LARGE,
+				 "job %zu payload too large: %zu bytes "
+				 "(max %llu)",
+				 i, e->payload.n, (unsigned long long)max);
+			return;
+		}
+		give_id(r, e, wall_ns);
+	}
+	r->state = b;
+	req_call_raftd(r, OP_ENQUEUE_BATCH,
+		       b->jobs_n > 0 ? b->jobs[0].queue : STR_NULL,
+		       &msg_enqueue_batch, b, on_batch_enqueued);
+}
+
+/* A body with a jobs array is a batch, on either route. */
+void h_enqueue(struct req *r)
+{
+	struct json v, jobs;
+
+	/* The word alone decides nothing; it saves the search for it. */
+	if (memmem(r->body.p, r->body.n, "\"jobs\"", 6) == NULL) {
+		enqueue_one(r);
+		return;
+	}
+	if (!req_read_json(r, false, &v))
+		return;
+	if (json_member(v, "jobs", &r->arena, &jobs) &&
+	    json_type_of(jobs) == JSON_ARRAY)
+		h_enqueue_batch(r);
+	else
+		enqueue_one(r);
+}

@@ -1,0 +1,70 @@
+/*
+ * The generic handler: JSON to the op's request, the op, its reply to JSON.
+ * Most writes need nothing else; a point read of one job is the same with
+ * another writer.
+ */
+#include "handlers.h"
+#include "proto/job_json.h"
+#include "req.h"
+
+/* Queue the message is about: where it would be routed. */
+static struct str routing_key(const struct msg_desc *d, const void *m)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		const struct field_desc *f = &d->fields[i];
+
+		if (f->kind == K_str && (f->flags & F_QUEUE))
+			return *(const struct str *)((const char *)m +
+						     f->offset);
+	}
+	return STR_NULL;
+}
+
+static void on_op_reply(struct req *r, const struct rpc_reply *reply)
+{
+	const struct msg_desc *d = op_info(r->match.route->target)->reply;
+	struct json_style style = req_style(r);
+	struct json_writer w;
+	void *m = req_reply(r, d, reply);
+
+	if (m == NULL)
+		return;
+	w = req_json(r);
+	msg_to_json(d, m, &style, &w);
+	req_answer(r, r->match.route->status);
+}
+
+void h_op(struct req *r)
+{
+	unsigned id = r->match.route->target;
+	const struct msg_desc *d = op_info(id)->request;
+	void *m = arena_zalloc(&r->arena, d->size);
+
+	if (req_read(r, d, m))
+		req_call_raftd(r, id, routing_key(d, m), d, m, on_op_reply);
+}
+
+/* --- GET /jobs/{job_id} ------------------------------------------------ */
+
+static void on_job(struct req *r, const struct rpc_reply *reply)
+{
+	struct json_style style = req_style(r);
+	struct m_job *job = req_reply(r, &msg_job, reply);
+	struct json_writer w;
+
+	if (job == NULL)
+		return;
+	r->seq = 0; /* a read has no index of its own */
+	w = req_json(r);
+	job_to_json(job, &style, &w);
+	req_answer(r, r->match.route->status);
+}
+
+void h_get_job(struct req *r)
+{
+	struct m_job_ref *m = arena_zalloc(&r->arena, sizeof(*m));
+
+	if (req_read(r, &msg_job_ref, m))
+		req_call_raftd(r, QUERY_GET_JOB, STR_NULL, &msg_job_ref, m,
+			       on_job);
+}

@@ -1,0 +1,169 @@
+/*
+ * Wires the HTTP server, the links to raftd and viewd, and the daemon's life.
+ * See httpd.h.
+ */
+#include "httpd.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "metrics.h"
+#include "req.h"
+#include "rt/log.h"
+#include "rt/netaddr.h"
+#include "server.h"
+
+#define SYSTEMD_LISTEN_FD 3 /* the first descriptor systemd passes */
+
+/* --- the listening socket ------------------------------------------------ */
+
+/* A socket somebody else opened; -1 when there is none. */
+static int inherited_fd(void)
+{
+	const char *ours = getenv("CORVO_LISTEN_FD");
+	const char *count = getenv("LISTEN_FDS");
+	const char *pid = getenv("LISTEN_PID");
+	uint64_t n;
+
+	if (ours != NULL && str_parse_u64(str_from(ours), &n) && n <= INT32_MAX)
+		return (int)n;
+	if (count == NULL || pid == NULL || !str_parse_u64(str_from(pid), &n) ||
+	    n != (uint64_t)getpid())
+		return -1;
+	return str_is(str_from(count), "1") ? SYSTEMD_LISTEN_FD : -1;
+}
+
+static int take_inherited(int fd, struct buf *why)
+{
+	int listening = 0;
+	socklen_t n = sizeof(listening);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &n) < 0 ||
+	    !listening) {
+		buf_printf(why,
+			   "descriptor %d was passed as the HTTP socket but "
+			   "does not listen",
+			   fd);
+		return -ERR_VALIDATION_ERROR;
+	}
+	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+	(void)fcntl(fd, F_SETFL, O_NONBLOCK);
+	return fd;
+}
+
+static int open_listener(const struct settings *set, struct buf *why)
+{
+	int fd = inherited_fd();
+	struct netaddr a;
+	int r;
+
+	if (fd >= 0)
+		return take_inherited(fd, why);
+	r = settings_check_bind(set, why);
+	if (r < 0)
+		return r;
+	r = netaddr_parse(set->bind, &a, why);
+	if (r < 0)
+		return r;
+	return netaddr_listen(&a, set->bind, why);
+}
+
+/* --- life ------------------------------------------------------------------
+ */
+
+static void on_raftd_state(void *ctx, bool up)
+{
+	struct httpd *h = ctx;
+
+	log_info("link to raftd is %s", up ? "up" : "down");
+	if (!up || h->told_ready)
+		return;
+	h->told_ready = true;
+	daemon_ready(h->d);
+}
+
+static struct rpc_client *dial(struct httpd *h, enum proc_id server,
+			       struct buf *why)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(4096);
+
+	daemon_link_path(h->d, server, PROC_HTTPD, h->d->number, &path);
+	buf_putc(&path, '\0');
+	return rpc_client_new(h->d->ipc, path.p, PROC_HTTPD, why);
+}
+
+static int httpd_init(struct daemon *d, struct buf *why)
+{
+	struct httpd *h = xcalloc(1, sizeof(*h));
+	uint64_t seed;
+	int fd;
+
+	d->state = h;
+	h->d = d;
+	h->set = &d->settings;
+	h->compat_03 = str_is(str_from(d->settings.compat), "0.3");
+	h->scratch.max = LIMIT_MESSAGE_BYTES;
+	rng_system(&seed, sizeof(seed));
+	rng_seed(&h->rng, seed);
+	h->metrics = metrics_new();
+	h->raftd = dial(h, PROC_RAFTD, why);
+	h->viewd = h->raftd != NULL ? dial(h, PROC_VIEWD, why) : NULL;
+	if (h->viewd == NULL)
+		return -ERR_INTERNAL_ERROR;
+	fd = open_listener(&d->settings, why);
+	if (fd < 0)
+		return fd;
+	h->server = server_new(h, fd, why);
+	if (h->server == NULL)
+		return -ERR_INTERNAL_ERROR;
+	rpc_client_on_state(h->raftd, on_raftd_state, h);
+	return 0;
+}
+
+/* What gathered in the turn leaves as one message to each side. */
+static void httpd_turn_end(struct daemon *d)
+{
+	struct httpd *h = d->state;
+
+	server_run(h->server);
+	rpc_client_flush(h->raftd);
+	rpc_client_flush(h->viewd);
+	if (h->draining && server_connections(h->server) == 0)
+		daemon_exit(d, 0);
+}
+
+static void httpd_drain(struct daemon *d)
+{
+	struct httpd *h = d->state;
+
+	log_info("draining, %zu connections", server_connections(h->server));
+	h->draining = true;
+	server_drain(h->server);
+}
+
+static void httpd_done(struct daemon *d)
+{
+	struct httpd *h = d->state;
+
+	if (h == NULL)
+		return;
+	server_free(h->server);
+	rpc_client_free(h->raftd);
+	rpc_client_free(h->viewd);
+	metrics_free(h->metrics);
+	req_pool_done();
+	buf_done(&h->scratch);
+	buf_done(&h->openapi);
+	free(h);
+	d->state = NULL;
+}
+
+const struct daemon_ops httpd_ops = {
+	.proc = PROC_HTTPD,
+	.init = httpd_init,
+	.drain = httpd_drain,
+	.done = httpd_done,
+	.turn_end = httpd_turn_end,
+};

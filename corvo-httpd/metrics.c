@@ -1,0 +1,215 @@
+/*
+ * Counters of requests, and Prometheus text. See metrics.h.
+ */
+#include "metrics.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "proto/route.h"
+#include "req.h"
+#include "util/clock.h"
+
+static const struct {
+	uint64_t ns;
+	const char *le;
+} bounds[] = {
+	{ 1 * NS_PER_MS, "0.001" },  { 5 * NS_PER_MS, "0.005" },
+	{ 10 * NS_PER_MS, "0.01" },  { 25 * NS_PER_MS, "0.025" },
+	{ 50 * NS_PER_MS, "0.05" },  { 100 * NS_PER_MS, "0.1" },
+	{ 250 * NS_PER_MS, "0.25" }, { 500 * NS_PER_MS, "0.5" },
+	{ 1000 * NS_PER_MS, "1" },   { 2500 * NS_PER_MS, "2.5" },
+	{ 5000 * NS_PER_MS, "5" },   { 10000 * NS_PER_MS, "10" },
+};
+
+#define BUCKETS (ARRAY_SIZE(bounds) + 1) /* and +Inf */
+
+struct series {
+	uint64_t requests;
+	uint64_t errors;
+	uint64_t sum_ns;
+	uint64_t bucket[BUCKETS];
+};
+
+struct http_metrics {
+	uint64_t in_flight;
+	size_t n; /* routes, and one for requests without a route */
+	struct series series[];
+};
+
+struct http_metrics *metrics_new(void)
+{
+	size_t n = route_count() + 1;
+	struct http_metrics *m;
+
+	m = xcalloc(1, sizeof(*m) + n * sizeof(struct series));
+	m->n = n;
+	return m;
+}
+
+void metrics_free(struct http_metrics *m)
+{
+	free(m);
+}
+
+void metrics_begin(struct http_metrics *m)
+{
+	m->in_flight++;
+}
+
+void metrics_count(struct http_metrics *m, const struct req *r)
+{
+	const struct route *route = r->match.route;
+	struct series *s = &m->series[route != NULL ? route->index : m->n - 1];
+	uint64_t ns = clock_mono_ns() - r->start_ns;
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(bounds) && ns > bounds[i].ns)
+		i++;
+	s->bucket[i]++;
+	s->sum_ns += ns;
+	s->requests++;
+	if (r->status >= 400)
+		s->errors++;
+	CHECK(m->in_flight > 0);
+	m->in_flight--;
+}
+
+/* --- collecting ------------------------------------------------------- */
+
+static void put(struct m_metrics *set, enum metric_id id, double value,
+		struct str label)
+{
+	struct m_metric_value *v = &set->values[set->values_n++];
+
+	*v = (struct m_metric_value){ 0 };
+	MSG_SET(v, metric_value, metric, id);
+	MSG_SET(v, metric_value, value, value);
+	MSG_SET(v, metric_value, label, label);
+}
+
+static void put_series(struct m_metrics *set, const struct series *s,
+		       struct str labels, struct arena *a)
+{
+	uint64_t sum = 0;
+
+	put(set, METRIC_HTTP_REQUESTS, (double)s->requests, labels);
+	put(set, METRIC_HTTP_ERRORS, (double)s->errors, labels);
+	for (size_t i = 0; i < BUCKETS; i++) {
+		const char *le = i < ARRAY_SIZE(bounds) ? bounds[i].le : "+Inf";
+
+		sum += s->bucket[i];
+		put(set, METRIC_HTTP_DURATION, (double)sum,
+		    arena_printf(a, "%.*s,le=\"%s\"", STR_ARG(labels), le));
+	}
+	put(set, METRIC_HTTP_DURATION, (double)s->sum_ns / (double)NS_PER_S,
+	    arena_printf(a, "sum,%.*s", STR_ARG(labels)));
+	put(set, METRIC_HTTP_DURATION, (double)s->requests,
+	    arena_printf(a, "count,%.*s", STR_ARG(labels)));
+}
+
+void metrics_collect(const struct http_metrics *m, size_t connections,
+		     struct arena *a, struct m_metrics *ret)
+{
+	size_t max = m->n * (BUCKETS + 4) + 2;
+
+	*ret = (struct m_metrics){ 0 };
+	MSG_SET_LIST(ret, metrics, values,
+		     arena_alloc(a, max * sizeof(*ret->values)), 0);
+	put(ret, METRIC_HTTP_IN_FLIGHT, (double)m->in_flight, STR_NULL);
+	put(ret, METRIC_HTTP_CONNECTIONS, (double)connections, STR_NULL);
+	for (size_t i = 0; i < m->n; i++) {
+		const struct route *route = route_at(i);
+		struct str labels = STR("method=\"\",route=\"unmatched\"");
+
+		if (m->series[i].requests == 0)
+			continue;
+		if (route != NULL)
+			labels = arena_printf(a, "method=\"%s\",route=\"%s\"",
+					      http_method_name(route->method),
+					      route->path);
+		put_series(ret, &m->series[i], labels, a);
+	}
+	CHECK(ret->values_n <= max);
+}
+
+/* --- text ------------------------------------------------------------- */
+
+static const char *type_name(enum metric_type t)
+{
+	switch (t) {
+	case METRIC_COUNTER_TYPE:
+		return "counter";
+	case METRIC_GAUGE_TYPE:
+		return "gauge";
+	case METRIC_HISTOGRAM_TYPE:
+		return "histogram";
+	}
+	return "untyped";
+}
+
+/* "sum,a=b" -> "_sum" and "a=b"; labels with le belong to _bucket. */
+static const char *histogram_part(struct str *label)
+{
+	struct str head, tail;
+
+	(void)str_split(*label, ',', &head, &tail);
+	if (str_is(head, "sum") || str_is(head, "count")) {
+		*label = tail;
+		return str_is(head, "sum") ? "_sum" : "_count";
+	}
+	return "_bucket";
+}
+
+static void write_number(struct buf *out, double v)
+{
+	/* Whole numbers below 2^53 exactly, the rest as short as it goes. */
+	if (v == floor(v) && fabs(v) < 9007199254740992.0)
+		buf_put_i64(out, (int64_t)v);
+	else
+		buf_printf(out, "%.9g", v);
+}
+
+static void write_value(const struct metric_info *i,
+			const struct m_metric_value *v, struct buf *out)
+{
+	struct str label = v->label;
+
+	buf_puts(out, i->name);
+	if (i->type == METRIC_HISTOGRAM_TYPE)
+		buf_puts(out, histogram_part(&label));
+	if (label.n > 0)
+		buf_printf(out, "{%.*s}", STR_ARG(label));
+	buf_putc(out, ' ');
+	write_number(out, v->value);
+	buf_putc(out, '\n');
+}
+
+static void write_metric(const struct metric_info *i,
+			 const struct m_metrics *const *sets, size_t n,
+			 struct buf *out)
+{
+	bool first = true;
+
+	for (size_t s = 0; s < n; s++) {
+		for (size_t k = 0; k < sets[s]->values_n; k++) {
+			if (sets[s]->values[k].metric != i->id)
+				continue;
+			if (first)
+				buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n",
+					   i->name, i->help, i->name,
+					   type_name(i->type));
+			first = false;
+			write_value(i, &sets[s]->values[k], out);
+		}
+	}
+}
+
+void metrics_write(const struct m_metrics *const *sets, size_t n,
+		   struct buf *out)
+{
+	const struct metric_info *info;
+
+	for (size_t i = 0; (info = metric_at(i)) != NULL; i++)
+		write_metric(info, sets, n, out);
+}

@@ -1,0 +1,333 @@
+/*
+ * One request: pool, reading, calls, answers. See req.h.
+ */
+#include "req.h"
+
+#include <stdlib.h>
+
+#include "metrics.h"
+#include "park.h"
+#include "server.h"
+#include "util/clock.h"
+
+/* Memory a pooled request may keep; what is larger is given back. */
+#define POOL_KEEP_BYTES (16u << 10)
+#define POOL_MAX        512 /* requests kept for reuse */
+#define ARENA_BLOCK     2048
+
+static struct list pool = { &pool, &pool };
+static size_t pool_n;
+
+static void req_reset(struct req *r)
+{
+	struct arena arena = r->arena;
+	struct buf body = r->body;
+	struct buf out = r->out;
+
+	arena_reset(&arena);
+	if (body.cap > POOL_KEEP_BYTES)
+		buf_done(&body);
+	if (out.cap > POOL_KEEP_BYTES)
+		buf_done(&out);
+	buf_clear(&body);
+	buf_clear(&out);
+	*r = (struct req){ .arena = arena, .body = body, .out = out };
+	list_init(&r->node);
+}
+
+struct req *req_new(struct httpd *h)
+{
+	struct req *r;
+
+	if (list_empty(&pool)) {
+		r = xcalloc(1, sizeof(*r));
+		r->arena.block_size = ARENA_BLOCK;
+		r->body.max = LIMIT_BODY_BYTES;
+		list_init(&r->node);
+	} else {
+		r = list_entry(pool.next, struct req, node);
+		list_remove(&r->node);
+		pool_n--;
+	}
+	r->h = h;
+	r->start_ns = clock_mono_ns();
+	r->content_type = "application/json";
+	return r;
+}
+
+static void req_release(struct req *r)
+{
+	arena_done(&r->arena);
+	buf_done(&r->body);
+	buf_done(&r->out);
+	free(r);
+}
+
+void req_free(struct req *r)
+{
+	if (r->call != NULL)
+		rpc_cancel(r->client, r->call);
+	park_remove(r);
+	req_reset(r);
+	if (pool_n >= POOL_MAX) {
+		req_release(r);
+		return;
+	}
+	list_push_front(&pool, &r->node);
+	pool_n++;
+}
+
+void req_pool_done(void)
+{
+	LIST_FOREACH_SAFE (it, &pool) {
+		list_remove(it);
+		req_release(list_entry(it, struct req, node));
+	}
+	pool_n = 0;
+}
+
+/* --- reading ---------------------------------------------------------- */
+
+static bool all_optional(const struct msg_desc *d)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		unsigned f = d->fields[i].flags;
+
+		if ((f & F_REQUIRED) && !(f & (F_PATH | F_INTERNAL)))
+			return false;
+	}
+	return true;
+}
+
+static bool set_path_field(struct req *r, const struct msg_desc *d, void *m,
+			   size_t param)
+{
+	struct str name = r->match.name[param];
+	struct str value;
+
+	if (!url_decode(r->match.value[param], &r->arena, &value) ||
+	    !str_is_utf8(value)) {
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "%.*s in the path is not percent-encoded UTF-8",
+			 STR_ARG(name));
+		return false;
+	}
+	for (size_t i = 0; i < d->n; i++) {
+		const struct field_desc *f = &d->fields[i];
+
+		if (!(f->flags & F_PATH) || !str_is(name, f->name))
+			continue;
+		CHECK(f->kind == K_str);
+		*(struct str *)((char *)m + f->offset) = value;
+		*(uint64_t *)m |= 1ULL << i; /* `has` is the first member */
+		return true;
+	}
+	CHECK(!"a route names a member its message does not have");
+	return false;
+}
+
+bool req_read_path(struct req *r, const struct msg_desc *d, void *m)
+{
+	for (size_t i = 0; i < r->match.n; i++)
+		if (!set_path_field(r, d, m, i))
+			return false;
+	return true;
+}
+
+bool req_read_json(struct req *r, bool may_be_empty, struct json *ret)
+{
+	struct str text = buf_str(&r->body);
+	struct json_error e;
+
+	if (text.n == 0 && may_be_empty)
+		text = STR("{}");
+	if (!json_validate(text, LIMIT_JSON_DEPTH, &e)) {
+		req_fail(r, ERR_PARSE_ERROR, "invalid JSON at byte %zu: %s",
+			 e.pos, e.text);
+		return false;
+	}
+	*ret = json_root(text);
+	if (json_type_of(*ret) != JSON_OBJECT) {
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "the body must be an object, not %s",
+			 json_type_name(json_type_of(*ret)));
+		return false;
+	}
+	return true;
+}
+
+bool req_read(struct req *r, const struct msg_desc *d, void *m)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
+	enum http_method method = r->match.route->method;
+	struct json v;
+	int err;
+
+	if (!req_read_path(r, d, m))
+		return false;
+	if (method == HTTP_GET || method == HTTP_DELETE) {
+		err = msg_check(d, m, &why);
+	} else {
+		if (!req_read_json(r, all_optional(d), &v))
+			return false;
+		err = msg_from_json(d, v, &r->arena, m, &why);
+	}
+	if (err == 0)
+		return true;
+	req_fail_text(r, -err, buf_str(&why));
+	return false;
+}
+
+struct json_style req_style(struct req *r)
+{
+	const char *h =
+	    r->h->compat_03 ? NULL : req_header(r, "X-Corvo-Compat");
+
+	return (struct json_style){
+		.compat_03 = r->h->compat_03 || str_is(str_from(h), "0.3"),
+	};
+}
+
+/* --- calls ------------------------------------------------------------ */
+
+static void on_reply(void *ctx, const struct rpc_reply *reply)
+{
+	struct req *r = ctx;
+
+	r->call = NULL;
+	park_remove(r);
+	if (r->client == r->h->raftd) {
+		r->h->seq = MAX(r->h->seq, reply->seq);
+		r->seq = reply->seq;
+	}
+	r->then(r, reply);
+}
+
+void req_call(struct req *r, const struct req_call *c)
+{
+	struct buf *b = &r->h->scratch;
+	struct rpc_call *call;
+
+	buf_clear(b);
+	msg_encode(c->desc, c->m, b);
+	CHECK(!b->full);
+	r->client = c->client;
+	r->then = c->then;
+	call = rpc_call(c->client, c->id, c->key, buf_str(b),
+			clock_mono_ns() + c->timeout_ns, c->timeout_err,
+			c->flags, on_reply, r);
+	r->call = call;
+}
+
+void req_call_raftd(struct req *r, unsigned id, struct str key,
+		    const struct msg_desc *d, const void *m, req_reply_fn *then)
+{
+	req_call(r, &(struct req_call){ .client = r->h->raftd,
+					.id = id,
+					.key = key,
+					.desc = d,
+					.m = m,
+					.timeout_ns = r->h->set->op_timeout,
+					.timeout_err = ERR_LEADER_UNAVAILABLE,
+					.then = then });
+}
+
+void *req_reply(struct req *r, const struct msg_desc *d,
+		const struct rpc_reply *reply)
+{
+	void *m;
+
+	if (reply->err != 0) {
+		req_fail_text(r, reply->err, reply->body);
+		return NULL;
+	}
+	m = arena_alloc(&r->arena, d->size);
+	if (msg_decode(d, reply->body, &r->arena, m) != 0) {
+		req_fail(r, ERR_BAD_MESSAGE, "%s", err_text(ERR_BAD_MESSAGE));
+		return NULL;
+	}
+	return m;
+}
+
+/* --- answers ---------------------------------------------------------- */
+
+unsigned error_retry_after(int err)
+{
+	int status = err_status(err);
+
+	return status == 429 || status == 503 ? 1 : 0;
+}
+
+void error_body(struct buf *out, int err, struct str text)
+{
+	struct json_writer w = JSON_WRITER(out);
+
+	jw_object(&w);
+	jw_key(&w, "error");
+	if (text.n > 0)
+		jw_str(&w, text);
+	else
+		jw_cstr(&w, err_text(err));
+	jw_key(&w, "code");
+	jw_cstr(&w, err_code(err));
+	if (err_status(err) == 429) {
+		jw_key(&w, "retry_after_ms");
+		jw_u64(&w, error_retry_after(err) * 1000);
+	}
+	jw_object_end(&w);
+	buf_putc(out, '\n');
+}
+
+static void finish(struct req *r, int status)
+{
+	CHECK(!r->answered);
+	r->answered = true;
+	r->status = status;
+	metrics_count(r->h->metrics, r);
+	if (r->suspended)
+		server_resume(r);
+}
+
+void req_fail_text(struct req *r, int err, struct str text)
+{
+	buf_clear(&r->out);
+	error_body(&r->out, err, text);
+	r->err = err;
+	r->content_type = "application/json";
+	r->retry_after_s = error_retry_after(err);
+	finish(r, err_status(err));
+}
+
+void req_fail(struct req *r, int err, const char *fmt, ...)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(4096);
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(&text, fmt, ap);
+	va_end(ap);
+	req_fail_text(r, err, buf_str(&text));
+}
+
+struct json_writer req_json(struct req *r)
+{
+	buf_clear(&r->out);
+	return JSON_WRITER(&r->out);
+}
+
+void req_answer(struct req *r, int status)
+{
+	buf_putc(&r->out, '\n');
+	finish(r, status);
+}
+
+void req_answer_empty(struct req *r, int status)
+{
+	buf_clear(&r->out);
+	finish(r, status);
+}
+
+const char *req_header(struct req *r, const char *name)
+{
+	return server_header(r->conn, name);
+}

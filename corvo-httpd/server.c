@@ -1,0 +1,413 @@
+/*
+ * libmicrohttpd on our loop. See server.h.
+ *
+ * The library calls on_request at least twice per request: when the head is
+ * complete, for each piece of the body, and once more when it has arrived.
+ * A request that cannot be answered there and then suspends its connection;
+ * when the answer is known the connection is resumed and on_request is called
+ * once more, to take the answer. All of that is on the loop thread.
+ */
+#include "server.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "conn.h"
+#include "dispatch.h"
+#include "metrics.h"
+#include "park.h"
+#include "req.h"
+#include "rt/log.h"
+#include "util/clock.h"
+
+/*
+ * Memory of one connection: request line, head, and the answer's head must
+ * fit. It is cleared for each request, so more of it is slower.
+ */
+#define CONNECTION_BYTES (8u << 10)
+/* A longer request line is answered 414; one that does not even fit into
+ * CONNECTION_BYTES gets the library's own answer. */
+#define URI_BYTES_MAX 4096
+
+struct server {
+	struct httpd *h;
+	struct MHD_Daemon *mhd;
+	struct loop_fd *poll;
+	struct loop_timer *timer; /* moment the library wants to run */
+	struct conns conns;
+	struct park *park;
+	bool run; /* something happened: run at the end of the turn */
+	bool draining;
+};
+
+/* --- answers ---------------------------------------------------------- */
+
+static void add(struct MHD_Response *resp, const char *name, const char *value)
+{
+	/* Fails only without memory; names and values are our own. */
+	CHECK(MHD_add_response_header(resp, name, value) == MHD_YES);
+}
+
+static void add_number(struct MHD_Response *resp, const char *name, uint64_t v)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+	add(resp, name, text);
+}
+
+static void add_allow(struct MHD_Response *resp, unsigned allow)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(128);
+
+	for (int m = 0; m < HTTP_METHOD_MAX; m++) {
+		if ((allow & (1u << m)) == 0)
+			continue;
+		buf_printf(&b, "%s, ", http_method_name(m));
+		if (m == HTTP_GET)
+			buf_puts(&b, "HEAD, ");
+	}
+	buf_puts(&b, "OPTIONS");
+	buf_putc(&b, '\0');
+	add(resp, "Allow", b.p);
+}
+
+static void add_timing(struct MHD_Response *resp, const struct req *r)
+{
+	uint64_t us = (clock_mono_ns() - r->start_ns) / NS_PER_US;
+	char text[48];
+
+	(void)snprintf(text, sizeof(text), "proc;dur=%llu.%03llu",
+		       (unsigned long long)(us / 1000),
+		       (unsigned long long)(us % 1000));
+	add(resp, "Server-Timing", text);
+}
+
+static void add_headers(struct MHD_Response *resp, const struct req *r)
+{
+	if (r->out.n > 0)
+		add(resp, "Content-Type", r->content_type);
+	add_timing(resp, r);
+	if (r->seq != 0)
+		add_number(resp, "X-Corvo-Index", r->seq);
+	if (r->has_lag)
+		add_number(resp, "X-Corvo-View-Lag-Ms", r->lag_ms);
+	if (r->retry_after_s != 0)
+		add_number(resp, "Retry-After", r->retry_after_s);
+	if (r->allow != 0)
+		add_allow(resp, r->allow);
+	if (r->h->draining)
+		add(resp, "Connection", "close");
+	add(resp, "Access-Control-Allow-Origin", CORS_ORIGIN);
+	add(resp, "Access-Control-Allow-Methods", CORS_METHODS);
+	add(resp, "Access-Control-Allow-Headers", CORS_HEADERS);
+}
+
+/* The bytes stay the request's, which lives until on_completed. */
+static enum MHD_Result send_answer(struct MHD_Connection *mc, struct req *r)
+{
+	struct MHD_Response *resp;
+	enum MHD_Result ok;
+
+	resp = MHD_create_response_from_buffer(
+	    r->out.n, r->out.n > 0 ? r->out.p : "", MHD_RESPMEM_PERSISTENT);
+	if (resp == NULL)
+		return MHD_NO;
+	add_headers(resp, r);
+	ok = MHD_queue_response(mc, (unsigned)r->status, resp);
+	MHD_destroy_response(resp);
+	return ok;
+}
+
+void server_resume(struct req *r)
+{
+	CHECK(r->suspended);
+	r->suspended = false;
+	MHD_resume_connection(r->conn->handle);
+	r->h->server->run = true;
+}
+
+void server_abandon(struct req *r)
+{
+	r->abandoned = true;
+	server_resume(r);
+}
+
+/* --- requests --------------------------------------------------------- */
+
+static struct conn *conn_of(struct MHD_Connection *mc)
+{
+	const union MHD_ConnectionInfo *i =
+	    MHD_get_connection_info(mc, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	CHECK(i != NULL && i->socket_context != NULL);
+	return i->socket_context;
+}
+
+const char *server_header(const struct conn *c, const char *name)
+{
+	return MHD_lookup_connection_value(c->handle, MHD_HEADER_KIND, name);
+}
+
+static bool is_body_too_large(const struct conn *c)
+{
+	const char *text = server_header(c, "Content-Length");
+	uint64_t n;
+
+	return text != NULL && str_parse_u64(str_from(text), &n) &&
+	       n > LIMIT_BODY_BYTES;
+}
+
+static void on_head(struct server *s, struct conn *c, const char *url,
+		    const char *method)
+{
+	struct req *r = req_new(s->h);
+
+	r->conn = c;
+	r->method = method;
+	r->path = str_from(url);
+	c->req = r;
+	conn_enter(c, CONN_BODY);
+	if (is_body_too_large(c))
+		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
+}
+
+static void on_body(struct conn *c, const char *data, size_t n)
+{
+	struct req *r = c->req;
+
+	if (c->phase == CONN_LINGER)
+		return;
+	buf_append(&r->body, data, n);
+	if (r->body.full)
+		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
+}
+
+/* The request is complete. */
+static enum MHD_Result on_whole(struct MHD_Connection *mc, struct conn *c)
+{
+	struct req *r = c->req;
+
+	conn_enter(c, CONN_WORK);
+	metrics_begin(r->h->metrics);
+	if (c->uri_too_long)
+		req_fail_text(r, ERR_URI_TOO_LONG, STR_NULL);
+	else
+		dispatch(r);
+	if (r->answered)
+		return send_answer(mc, r);
+	r->suspended = true;
+	MHD_suspend_connection(mc);
+	return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *mc,
+				  const char *url, const char *method,
+				  _unused_ const char *version,
+				  const char *data, size_t *data_n, void **ctx)
+{
+	struct server *s = cls;
+	struct conn *c = *ctx;
+
+	if (c == NULL) {
+		c = conn_of(mc);
+		*ctx = c;
+		on_head(s, c, url, method);
+		return MHD_YES;
+	}
+	if (*data_n > 0) {
+		on_body(c, data, *data_n);
+		*data_n = 0;
+		return MHD_YES;
+	}
+	if (c->phase == CONN_LINGER || c->req->abandoned)
+		return MHD_NO; /* closes */
+	if (c->req->answered)
+		return send_answer(mc, c->req);
+	return on_whole(mc, c);
+}
+
+/* The request line has arrived: the only sign of a head that never ends. */
+static void *on_uri(_unused_ void *cls, const char *uri,
+		    struct MHD_Connection *mc)
+{
+	struct conn *c = conn_of(mc);
+
+	c->uri_too_long = strlen(uri) > URI_BYTES_MAX;
+	conn_enter(c, CONN_HEAD);
+	return NULL;
+}
+
+/* The answer has left, or the connection is closed. */
+static void on_completed(_unused_ void *cls, _unused_ struct MHD_Connection *mc,
+			 void **ctx,
+			 _unused_ enum MHD_RequestTerminationCode code)
+{
+	struct conn *c = *ctx;
+
+	if (c == NULL)
+		return;
+	*ctx = NULL;
+	if (c->req != NULL)
+		req_free(c->req);
+	c->req = NULL;
+	conn_enter(c, CONN_IDLE);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *mc, void **ctx,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct server *s = cls;
+	const union MHD_ConnectionInfo *i;
+
+	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+		conn_close(&s->conns, *ctx);
+		return;
+	}
+	i = MHD_get_connection_info(mc, MHD_CONNECTION_INFO_CONNECTION_FD);
+	*ctx = conn_open(&s->conns, mc, i->connect_fd);
+}
+
+/* Paths stay as they came: an encoded slash is part of a name. */
+static size_t keep_escapes(_unused_ void *cls,
+			   _unused_ struct MHD_Connection *c, char *s)
+{
+	return strlen(s);
+}
+
+/* --- the loop --------------------------------------------------------- */
+
+static void on_ready(void *ctx, _unused_ int fd, _unused_ int events)
+{
+	struct server *s = ctx;
+
+	s->run = true;
+}
+
+static void on_timer(void *ctx)
+{
+	struct server *s = ctx;
+
+	s->run = true;
+}
+
+void server_run(struct server *s)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	if (!s->run)
+		return;
+	s->run = false;
+	(void)MHD_run(s->mhd);
+	if (s->draining)
+		conns_close_idle(&s->conns);
+	if (MHD_get_timeout(s->mhd, &ms) == MHD_YES)
+		loop_timer_arm(s->timer, ms * NS_PER_MS);
+	else
+		loop_timer_disarm(s->timer);
+}
+
+void server_drain(struct server *s)
+{
+	int fd = MHD_quiesce_daemon(s->mhd);
+
+	/* Our copy only: the supervisor's stays open for the next httpd. */
+	if (fd >= 0)
+		(void)close(fd);
+	s->draining = true;
+	s->run = true;
+	park_end_all(s->park);
+}
+
+size_t server_connections(const struct server *s)
+{
+	return s->conns.n;
+}
+
+struct park *server_park(struct server *s)
+{
+	return s->park;
+}
+
+static struct MHD_Daemon *start(struct server *s, int listen_fd)
+{
+	const struct settings *set = s->h->set;
+	unsigned flags =
+	    MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO;
+	unsigned idle_s =
+	    (unsigned)((set->idle_timeout + NS_PER_S - 1) / NS_PER_S);
+
+	return MHD_start_daemon(
+	    flags, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET,
+	    listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+	    (unsigned)set->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
+	    idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+	    (size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+	    s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+	    MHD_OPTION_URI_LOG_CALLBACK, on_uri, s,
+	    MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_END);
+}
+
+struct server *server_new(struct httpd *h, int listen_fd, struct buf *why)
+{
+	struct server *s = xcalloc(1, sizeof(*s));
+	const union MHD_DaemonInfo *i;
+
+	s->h = h;
+	s->park = park_new(h->d->loop);
+	s->mhd = s->park != NULL ? start(s, listen_fd) : NULL;
+	if (s->mhd == NULL) {
+		buf_printf(why, "cannot start the HTTP server: %s",
+			   strerror(errno));
+		park_free(s->park);
+		(void)close(listen_fd);
+		free(s);
+		return NULL;
+	}
+	conns_init(&s->conns, h->d->loop, h->set->request_timeout,
+		   h->set->idle_timeout);
+	i = MHD_get_daemon_info(s->mhd, MHD_DAEMON_INFO_EPOLL_FD);
+	CHECK(i != NULL);
+	s->poll = loop_fd_add(h->d->loop, i->epoll_fd, LOOP_READ, on_ready, s);
+	s->timer = loop_timer_add(h->d->loop, on_timer, s);
+	s->run = true;
+	return s;
+}
+
+static void abandon_all(struct server *s)
+{
+	LIST_FOREACH (it, &s->conns.all) {
+		struct req *r = list_entry(it, struct conn, node)->req;
+
+		if (r == NULL || !r->suspended)
+			continue;
+		if (r->call != NULL)
+			rpc_cancel(r->client, r->call);
+		r->call = NULL;
+		park_remove(r);
+		server_abandon(r);
+	}
+}
+
+void server_free(struct server *s)
+{
+	int fd;
+
+	if (s == NULL)
+		return;
+	abandon_all(s);
+	/* Left to itself the library shuts the listening socket down, and with
+	 * it the one every other httpd process listens on. */
+	fd = MHD_quiesce_daemon(s->mhd);
+	if (fd >= 0)
+		(void)close(fd);
+	loop_fd_remove(s->poll);
+	loop_timer_remove(s->timer);
+	MHD_stop_daemon(s->mhd);
+	park_free(s->park);
+	conns_done(&s->conns);
+	free(s);
+}
