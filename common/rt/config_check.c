@@ -39,7 +39,7 @@ static const struct {
 	{ SETTING_view_wait, 0, 60 * NS_PER_S },
 	{ SETTING_lease_duration, NS_PER_MS, LIMIT_LEASE_S *NS_PER_S },
 	{ SETTING_raft_max_pending, 1, 10000000 },
-	{ SETTING_raft_max_pending_bytes, LIMIT_BODY_BYTES, 64 * GIB },
+	{ SETTING_raft_max_pending_bytes, 64 * KIB, 64 * GIB },
 	{ SETTING_raft_max_fetch_inflight, 1, 1000000 },
 	{ SETTING_raft_max_parked, 0, 10000000 },
 	{ SETTING_apply_batch_max, 1, 100000 },

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -116,6 +117,7 @@ class Node:
         self.data = tmp / "data"
         self.port = free_port()
         self.process = None
+        self.user = None  # who runs it; None: who runs the tests
         self.err = tmp / "stderr"
         self.libexec.mkdir()
         for name in PROCS:
@@ -135,7 +137,8 @@ class Node:
         self.process = subprocess.Popen(
             [str(SUPERVISOR), f"--data-dir={self.data}",
              f"--bind=127.0.0.1:{self.port}", *flags],
-            env=env, stderr=open(self.err, "ab"), stdin=subprocess.DEVNULL)
+            env=env, stderr=open(self.err, "ab"), stdin=subprocess.DEVNULL,
+            user=self.user)
         if wait:
             wait_for(lambda: "ready: listening on" in self.log() or
                      self.process.poll() is not None, text="the node")
@@ -309,12 +312,21 @@ def test_data_directory_that_cannot_be_made(node):
     assert "cannot write in the directory" in log and "--data-dir" in log
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_unwritable_data_directory(node):
-    node.data.mkdir(mode=0o500)
-    status, log = refused(node)
+def test_unwritable_data_directory():
+    """As nobody when the tests run as root, who may write everywhere."""
+    with tempfile.TemporaryDirectory(prefix="corvo-test-") as tmp:
+        os.chmod(tmp, 0o755)
+        node = Node(Path(tmp))
+        node.data.mkdir(mode=0o555)
+        if os.geteuid() == 0:
+            node.user = 65534
+        try:
+            status, log = refused(node)
+        except PermissionError:
+            pytest.skip("nobody cannot run programs of the build folder")
     assert status == 1
-    assert "Permission denied" in log
+    assert f"cannot write in the directory {node.data}" in log
+    assert "Permission denied" in log and "--data-dir" in log
 
 
 def test_missing_program_is_named(node):
