@@ -229,8 +229,9 @@ def check_headers_compile_alone():
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for header, p in pool.map(compile_one, matching("*.h")):
             if p.returncode != 0:
+                first = re.search(r"error: (.*)", p.stderr)
                 yield "%s: does not compile alone: %s" % (
-                    header, p.stderr.split("\n")[0])
+                    header, first.group(1) if first else p.stderr)
 
 
 # --- words ---------------------------------------------------------------
