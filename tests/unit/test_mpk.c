@@ -1,0 +1,246 @@
+/* msgpack bytes: what is written, what is read back, what is refused. */
+#include "proto/mpk.h"
+
+#include <math.h>
+#include <pthread.h>
+
+#include "lib/testlib.h"
+
+static const struct mpk_node *parse(struct str in)
+{
+	return mpk_parse(mpk_reader_get(), in);
+}
+
+static const struct mpk_node *parse_buf(const struct buf *b)
+{
+	const struct mpk_node *v = parse(buf_str(b));
+
+	assert_non_null(v);
+	return v;
+}
+
+static void test_numbers(void **state _unused_)
+{
+	static const uint64_t numbers[] = {
+		0,         1,          127,        128,        255,
+		256,       65535,      65536,      UINT32_MAX, 1ULL << 32,
+		INT64_MAX, 1ULL << 63, UINT64_MAX, 1000000007, NS_PER_S * 9
+	};
+	static const int64_t negative[] = { -1,     -32,       -33,
+					    -128,   -129,      -32768,
+					    -32769, INT32_MIN, INT64_MIN };
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		buf_clear(&b);
+		mpk_u64(&b, numbers[i]);
+		assert_int_equal(mpk_type_of(parse_buf(&b)), MPK_UINT);
+		assert_true(mpk_get_u64(parse_buf(&b)) == numbers[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(negative); i++) {
+		buf_clear(&b);
+		mpk_i64(&b, negative[i]);
+		assert_int_equal(mpk_type_of(parse_buf(&b)), MPK_INT);
+		assert_true(mpk_get_i64(parse_buf(&b)) == negative[i]);
+	}
+	buf_clear(&b);
+	mpk_i64(&b, 5); /* not negative: the same bytes as a u64 */
+	assert_int_equal(mpk_type_of(parse_buf(&b)), MPK_UINT);
+	assert_int_equal(mpk_get_i64(parse_buf(&b)), 5);
+}
+
+static void test_scalars(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	const struct mpk_node *v;
+
+	mpk_array(&b, 4);
+	mpk_bool(&b, true);
+	mpk_bool(&b, false);
+	mpk_f64(&b, -0.125);
+	mpk_f64(&b, INFINITY);
+	v = parse_buf(&b);
+	assert_int_equal(mpk_count(v), 4);
+	assert_true(mpk_get_bool(mpk_item(v, 0)));
+	assert_false(mpk_get_bool(mpk_item(v, 1)));
+	assert_true(mpk_get_f64(mpk_item(v, 2)) == -0.125);
+	assert_true(isinf(mpk_get_f64(mpk_item(v, 3))));
+
+	assert_int_equal(mpk_type_of(parse(STR("\xc0"))), MPK_NIL);
+	assert_int_equal(mpk_type_of(parse(STR("\xca\x3f\x80\x00\x00"))),
+			 MPK_FLOAT);
+	assert_int_equal(mpk_type_of(parse(STR("\xd4\x05z"))), MPK_OTHER);
+}
+
+static void test_texts(void **state _unused_)
+{
+	static const size_t sizes[] = { 0, 1, 31, 32, 255, 256, 65535, 65536 };
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	char *text = xmalloc(65536);
+
+	memset(text, 'x', 65536);
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct str s = str_of(text, sizes[i]);
+
+		buf_clear(&b);
+		mpk_str(&b, s);
+		assert_true(str_eq(mpk_get_str(parse_buf(&b)), s));
+		buf_clear(&b);
+		mpk_bin(&b, s);
+		assert_true(str_eq(mpk_get_str(parse_buf(&b)), s));
+		assert_non_null(mpk_get_str(parse_buf(&b)).p);
+	}
+	free(text);
+}
+
+static void test_map(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	const struct mpk_node *v;
+
+	mpk_map(&b, 2);
+	mpk_u64(&b, 1);
+	mpk_str(&b, STR("a"));
+	mpk_u64(&b, 2);
+	mpk_map(&b, 0);
+	v = parse_buf(&b);
+	assert_int_equal(mpk_type_of(v), MPK_MAP);
+	assert_int_equal(mpk_count(v), 2);
+	assert_int_equal(mpk_get_u64(mpk_key(v, 1)), 2);
+	assert_str_is(mpk_get_str(mpk_value(v, 0)), "a");
+	assert_int_equal(mpk_count(mpk_value(v, 1)), 0);
+}
+
+static void test_open_array(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	const struct mpk_node *v;
+	size_t at = mpk_array_open(&b);
+
+	for (uint64_t i = 0; i < 1000; i++)
+		mpk_u64(&b, i);
+	mpk_array_close(&b, at, 1000);
+	v = parse_buf(&b);
+	assert_int_equal(mpk_count(v), 1000);
+	assert_int_equal(mpk_get_u64(mpk_item(v, 999)), 999);
+}
+
+static void test_full_buffer(void **state _unused_)
+{
+	for (size_t max = 1; max < 24; max++) {
+		_cleanup_(buf_done) struct buf b = BUF_INIT(max);
+		size_t at = mpk_array_open(&b);
+
+		mpk_u64(&b, UINT64_MAX);
+		mpk_str(&b, STR("0123456789"));
+		mpk_array_close(&b, at, 2);
+		assert_true(b.full);
+		assert_true(b.n <= max);
+	}
+}
+
+static void test_refused(void **state _unused_)
+{
+	static const struct str bad[] = {
+		STR(""),                     /* nothing */
+		STR("\xc1"),                 /* never used */
+		STR("\x01\x01"),             /* two values */
+		STR("\x91"),                 /* item missing */
+		STR("\x81\x01"),             /* value missing */
+		STR("\xa5xxxx"),             /* text too short */
+		STR("\xcf\x01\x02"),         /* number too short */
+		STR("\xdd\xff\xff\xff\xff"), /* 2^32 - 1 items of nothing */
+		STR("\xdf\x10\x00\x00\x00\x01"),
+		STR("\xc9\xff\xff\xff\xff\x01"), /* length wraps to 0 */
+		STR("\xdb\xff\xff\xff\xffx"),
+		STR("\xc6\x00\x00\x00"),
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		if (parse(bad[i]) != NULL)
+			fail_msg("case %zu was accepted", i);
+}
+
+/* Arrays in arrays, each of which claims all that is left of the input. */
+static void test_claims_are_bounded(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	char zeros[1024] = { 0 };
+
+	for (size_t i = 0; i < 30; i++) {
+		static const unsigned char head[] = { 0xdd, 0x00, 0x40, 0, 0 };
+
+		buf_append(&b, head, sizeof(head));
+	}
+	for (size_t i = 0; i < 4096; i++)
+		buf_append(&b, zeros, sizeof(zeros));
+	assert_null(parse(buf_str(&b)));
+}
+
+static void test_depth(void **state _unused_)
+{
+	char nested[64];
+
+	memset(nested, 0x91, sizeof(nested));
+	nested[31] = 0x01;
+	assert_non_null(parse(str_of(nested, 32)));
+	nested[31] = (char)0x91;
+	nested[40] = 0x01;
+	assert_null(parse(str_of(nested, 41)));
+}
+
+static void test_random_bytes(void **state _unused_)
+{
+	struct rng rng;
+	char bytes[64];
+
+	test_rng(&rng);
+	for (int i = 0; i < 200000; i++) {
+		size_t n = 1 + rng_below(&rng, sizeof(bytes));
+
+		for (size_t j = 0; j < n; j++)
+			bytes[j] = (char)rng_u64(&rng);
+		(void)parse(str_of(bytes, n));
+	}
+}
+
+static void *parse_once(void *arg _unused_)
+{
+	return (void *)parse(STR("\x93\x01\x02\x03"));
+}
+
+/* Each thread has a reader, and it goes with the thread (leak checker). */
+static void test_threads(void **state _unused_)
+{
+	const struct mpk_node *mine = parse(STR("\x91\x07"));
+
+	for (int i = 0; i < 4; i++) {
+		pthread_t t;
+		void *theirs;
+
+		assert_int_equal(pthread_create(&t, NULL, parse_once, NULL), 0);
+		assert_int_equal(pthread_join(t, &theirs), 0);
+		assert_non_null(theirs);
+	}
+	assert_int_equal(mpk_get_u64(mpk_item(mine, 0)), 7);
+	assert_ptr_equal(mpk_reader_get(), mpk_reader_get());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_scalars),
+		cmocka_unit_test(test_texts),
+		cmocka_unit_test(test_map),
+		cmocka_unit_test(test_open_array),
+		cmocka_unit_test(test_full_buffer),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_claims_are_bounded),
+		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_random_bytes),
+		cmocka_unit_test(test_threads),
+	};
+
+	return cmocka_run_group_tests_name("mpk", tests, NULL, NULL);
+}

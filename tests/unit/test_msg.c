@@ -1,0 +1,212 @@
+/* The codec over every message of the table, and over broken bytes. */
+#include "proto/msg.h"
+
+#include "lib/testlib.h"
+#include "msg_fill.h"
+#include "proto/mpk.h"
+
+static void test_round_trip(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf again = BUF_INIT(0);
+	_cleanup_(arena_done) struct arena a = ARENA_INIT;
+	const struct msg_desc *d;
+	struct rng rng;
+
+	test_rng(&rng);
+	for (size_t i = 0; (d = msg_at(i)) != NULL; i++) {
+		for (unsigned round = 0; round < 20; round++) {
+			void *m = arena_alloc(&a, d->size);
+			void *back = arena_alloc(&a, d->size);
+
+			msg_fill(d, &rng, 1 + round / 10, &a, m);
+			buf_clear(&b);
+			msg_encode(d, m, &b);
+			assert_int_equal(msg_decode(d, buf_str(&b), &a, back),
+					 0);
+			msg_assert_equal(d, m, back);
+			buf_clear(&again);
+			msg_encode(d, back, &again);
+			assert_true(str_eq(buf_str(&b), buf_str(&again)));
+		}
+		arena_reset(&a);
+	}
+}
+
+static void test_truncation(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	_cleanup_(arena_done) struct arena a = ARENA_INIT;
+	const struct msg_desc *d;
+	struct rng rng;
+
+	test_rng(&rng);
+	for (size_t i = 0; (d = msg_at(i)) != NULL; i++) {
+		void *m = arena_alloc(&a, d->size);
+
+		msg_fill(d, &rng, 1, &a, m);
+		buf_clear(&b);
+		msg_encode(d, m, &b);
+		for (size_t n = 0; n < b.n; n++) {
+			/* Its own memory, so that a read past the end shows. */
+			char *part = xmalloc(n + 1);
+
+			memcpy(part, b.p, n);
+			assert_int_equal(msg_decode(d, str_of(part, n), &a, m),
+					 -ERR_BAD_MESSAGE);
+			free(part);
+		}
+		buf_putc(&b, 0x01);
+		assert_int_equal(msg_decode(d, buf_str(&b), &a, m),
+				 -ERR_BAD_MESSAGE);
+		arena_reset(&a);
+	}
+}
+
+static void test_byte_flips(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf again = BUF_INIT(0);
+	_cleanup_(arena_done) struct arena a = ARENA_INIT;
+	const struct msg_desc *d;
+	struct rng rng;
+
+	test_rng(&rng);
+	for (size_t i = 0; (d = msg_at(i)) != NULL; i++) {
+		void *m = arena_alloc(&a, d->size);
+
+		msg_fill(d, &rng, 2, &a, m);
+		buf_clear(&b);
+		msg_encode(d, m, &b);
+		for (int round = 0; round < 500; round++) {
+			size_t at = rng_below(&rng, b.n);
+			char was = b.p[at];
+
+			b.p[at] = (char)rng_u64(&rng);
+			/* What is accepted must be whole. */
+			if (msg_decode(d, buf_str(&b), &a, m) == 0) {
+				buf_clear(&again);
+				msg_encode(d, m, &again);
+			}
+			b.p[at] = was;
+		}
+		arena_reset(&a);
+	}
+}
+
+static void test_unknown_tags_are_skipped(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	_cleanup_(arena_done) struct arena a = ARENA_INIT;
+	struct m_job_ref m;
+
+	mpk_map(&b, 3);
+	mpk_u64(&b, 40);
+	mpk_array(&b, 1);
+	mpk_str(&b, STR("from the future"));
+	mpk_u64(&b, 1);
+	mpk_str(&b, STR("job_1"));
+	mpk_u64(&b, 63);
+	mpk_bool(&b, true);
+	assert_int_equal(msg_decode(&msg_job_ref, buf_str(&b), &a, &m), 0);
+	assert_true(MSG_HAS(&m, job_ref, job_id));
+	assert_str_is(m.job_id, "job_1");
+}
+
+static void test_tags_given_twice(void **state _unused_)
+{
+	static const uint64_t tags[] = { 1, 40 };
+	_cleanup_(arena_done) struct arena a = ARENA_INIT;
+	struct m_job_ref m;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tags); i++) {
+		_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+		mpk_map(&b, 2);
+		for (int twice = 0; twice < 2; twice++) {
+			mpk_u64(&b, tags[i]);
+			mpk_str(&b, STR("x"));
+		}
+		assert_int_equal(msg_decode(&msg_job_ref, buf_str(&b), &a, &m),
+				 -ERR_BAD_MESSAGE);
+	}
+}
+
+static void test_wrong_kinds(void **state _unused_)
+{
+	/* {tag: value}, for the message beside it */
+	static const struct {
+		const struct msg_desc *d;
+		struct str bytes;
+	} cases[] = {
+		{ &msg_job_ref, STR("\x81\x01\x05") },   /* str: number */
+		{ &msg_job_ref, STR("\x81\x01\xc0") },   /* str: nil */
+		{ &msg_job_ref, STR("\x81\xa1j\xa1x") }, /* tag: text */
+		{ &msg_job_ref, STR("\x81\x7f\xa1x") },  /* tag > 63 */
+		{ &msg_job_ref, STR("\x81\xff\xa1x") },  /* tag -1 */
+		{ &msg_job_ref, STR("\x91\x01") },       /* no map */
+		{ &msg_job_ref, STR("\xc0") },           /* no map */
+		{ &msg_fail, STR("\x81\x05\x01") },      /* bool: number */
+		{ &msg_fail, STR("\x81\x04\xff") },      /* dur: negative */
+		{ &msg_fail, STR("\x81\x04\xa1s") },     /* dur: text */
+		{ &msg_enqueue, STR("\x81\x09\x01") },   /* f64: number */
+		{ &msg_enqueue, STR("\x81\x04\x09") },   /* no such value */
+		{ &msg_enqueue, STR("\x81\x05\xcf\0\0\0\1\0\0\0\0") },
+		{ &msg_fetch, STR("\x81\x01\xa1q") },        /* strs: str */
+		{ &msg_fetch, STR("\x81\x01\x91\x01") },     /* strs: number */
+		{ &msg_ack_batch, STR("\x81\x01\x80") },     /* msgs: map */
+		{ &msg_ack_batch, STR("\x81\x01\x91\x01") }, /* item: number */
+		{ &msg_ack_batch, STR("\x81\x01\x91\x81\x01\x01") },
+	};
+	_cleanup_(arena_done) struct arena a = ARENA_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		void *m = arena_alloc(&a, cases[i].d->size);
+
+		if (msg_decode(cases[i].d, cases[i].bytes, &a, m) !=
+		    -ERR_BAD_MESSAGE)
+			fail_msg("case %zu was accepted", i);
+	}
+}
+
+static void test_absent_is_zero(void **state _unused_)
+{
+	_cleanup_(arena_done) struct arena a = ARENA_INIT;
+	struct m_enqueue m, zero = { 0 };
+
+	memset(&m, 0xff, sizeof(m));
+	assert_int_equal(msg_decode(&msg_enqueue, STR("\x80"), &a, &m), 0);
+	assert_memory_equal(&m, &zero, sizeof(m));
+}
+
+static void test_enums(void **state _unused_)
+{
+	uint32_t v;
+
+	assert_string_equal(enum_text(&enum_priority, PRIORITY_HIGH), "high");
+	assert_null(enum_text(&enum_priority, 3));
+	assert_true(enum_parse(&enum_priority, STR("critical"), &v));
+	assert_int_equal(v, PRIORITY_CRITICAL);
+	assert_true(enum_parse(&enum_priority, STR("urgent"), &v));
+	assert_int_equal(v, PRIORITY_NORMAL);
+	assert_true(enum_parse(&enum_job_state, STR("retrying"), &v));
+	assert_int_equal(v, JOB_RETRYING);
+	assert_false(enum_parse(&enum_job_state, STR("asleep"), &v));
+	assert_false(enum_parse(&enum_job_state, STR(""), &v));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_truncation),
+		cmocka_unit_test(test_byte_flips),
+		cmocka_unit_test(test_unknown_tags_are_skipped),
+		cmocka_unit_test(test_tags_given_twice),
+		cmocka_unit_test(test_wrong_kinds),
+		cmocka_unit_test(test_absent_is_zero),
+		cmocka_unit_test(test_enums),
+	};
+
+	return cmocka_run_group_tests_name("msg", tests, NULL, NULL);
+}
