@@ -1,0 +1,184 @@
+#include "proto/route_shape.h"
+
+#define MEMBERS(...)                  \
+	(const struct shape_member[]) \
+	{                             \
+		__VA_ARGS__,          \
+		{                     \
+			0             \
+		}                     \
+	}
+
+#define TEXT_SCHEMA  "{\"type\":\"string\"}"
+#define TEXTS_SCHEMA "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"
+#define BOOL_SCHEMA  "{\"type\":\"boolean\"}"
+#define UINT_SCHEMA  "{\"type\":\"integer\",\"minimum\":0}"
+#define REF(name)    "{\"$ref\":\"#/components/schemas/" name "\"}"
+
+/* One row per route that differs from its tables, or has errors of its own. */
+struct special {
+	const char *id;
+	const struct msg_desc *reply; /* instead of the table's */
+	enum reply_form form;
+	bool may_be_empty;
+	enum err errors[4];
+	const char *request_note;
+	const char *reply_note;
+	const struct shape_member *members;
+};
+
+static const struct special specials[] = {
+	{ .id = "enqueue",
+	  .errors = { ERR_PAYLOAD_TOO_LARGE },
+	  .request_note = "A body with a `jobs` array is taken as "
+			  "`/api/v1/enqueue/batch` takes it.",
+	  .members = MEMBERS(
+	      { "job", "job", REF("job"), "The job as it was created." }) },
+	{ .id = "enqueue_batch",
+	  .errors = { ERR_PAYLOAD_TOO_LARGE },
+	  .members = MEMBERS({ "jobs", "list of objects",
+			       "{\"type\":\"array\",\"items\":{\"type\":"
+			       "\"object\",\"properties\":{\"id\":" TEXT_SCHEMA
+			       ",\"queue\":" TEXT_SCHEMA
+			       ",\"state\":" TEXT_SCHEMA "}}}",
+			       "`id`, `queue` and `state` of each job." }) },
+	{ .id = "fetch",
+	  .reply = &msg_fetched,
+	  .may_be_empty = true,
+	  .reply_note = "204 without a body when no job came in time." },
+	{ .id = "ack", .errors = { ERR_ACK_ERROR, ERR_LEASE_LOST } },
+	{ .id = "fail", .errors = { ERR_FAIL_ERROR, ERR_LEASE_LOST } },
+	{ .id = "heartbeat",
+	  .request_note = "`jobs` may also be an object from job id to the "
+			  "other members.",
+	  .reply_note = "`jobs` is an object from job id to the members of "
+			"`beat_reply`.",
+	  .members = MEMBERS({ "acked", "list of texts", TEXTS_SCHEMA,
+			       "Ids whose lease was extended." },
+			     { "unknown", "list of texts", TEXTS_SCHEMA,
+			       "Ids that do not exist." },
+			     { "canceled", "list of texts", TEXTS_SCHEMA,
+			       "Ids the worker should stop working on." }) },
+	{ .id = "search",
+	  .members = MEMBERS({ "view_lag_ms", "whole number", UINT_SCHEMA,
+			       "Only when the list may lack the newest "
+			       "writes: how far it is behind." }) },
+	{ .id = "retry", .errors = { ERR_RETRY_ERROR } },
+	{ .id = "cancel", .errors = { ERR_CANCEL_ERROR } },
+	{ .id = "queues", .reply = &msg_queue, .form = REPLY_LIST },
+	{ .id = "workers", .reply = &msg_worker, .form = REPLY_LIST },
+	{ .id = "cluster_status",
+	  .reply_note = "`applied_index` and `commit_index` are written as "
+			"texts.",
+	  .members = MEMBERS(
+	      { "mode", "text", TEXT_SCHEMA, "Always cluster." },
+	      { "status", "text", TEXT_SCHEMA, "healthy, or no leader." },
+	      { "nodes", "list of objects",
+		"{\"type\":\"array\",\"items\":{\"type\":\"object\"}}",
+		"`id`, `address`, `voter`, `role` and `self` of each "
+		"node." }) },
+	{ .id = "info",
+	  .members = MEMBERS(
+	      { "server_version", "text", TEXT_SCHEMA,
+		"Version of the program." },
+	      { "api_version", "text", TEXT_SCHEMA, "Version of this API." }) },
+	{ .id = "metrics",
+	  .form = REPLY_TEXT,
+	  .reply_note = "Prometheus text, version 0.0.4. The names are in "
+			"[metrics](metrics.md)." },
+	{ .id = "healthz",
+	  .members = MEMBERS({ "status", "text", TEXT_SCHEMA, "Always ok." },
+			     { "raft_state", "text", TEXT_SCHEMA,
+			       "As in cluster/status, when it is known." },
+			     { "leader", "true or false", BOOL_SCHEMA,
+			       "This node leads, when it is known." }) },
+	{ .id = "readyz",
+	  .errors = { ERR_LEADER_UNAVAILABLE, ERR_STORAGE_FULL,
+		      ERR_SHUTTING_DOWN },
+	  .members =
+	      MEMBERS({ "status", "text", TEXT_SCHEMA, "Always ready." }) },
+	{ .id = "openapi", .reply_note = "The OpenAPI document." },
+};
+
+bool field_is_in_body(const struct field_desc *f)
+{
+	return (f->flags & (F_INTERNAL | F_PATH)) == 0;
+}
+
+static bool has_body(const struct msg_desc *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (field_is_in_body(&d->fields[i]))
+			return true;
+	return false;
+}
+
+static void add_error(struct route_shape *s, enum err e)
+{
+	for (size_t i = 0; i < s->errors_n; i++)
+		if (s->errors[i] == e)
+			return;
+	CHECK(s->errors_n < SHAPE_ERRORS_MAX);
+	s->errors[s->errors_n++] = e;
+}
+
+/* What follows from the kind of route. */
+static void add_usual_errors(const struct route *r, struct route_shape *s)
+{
+	if (s->request != NULL) {
+		add_error(s, ERR_PARSE_ERROR);
+		add_error(s, ERR_VALIDATION_ERROR);
+		add_error(s, ERR_BODY_TOO_LARGE);
+	}
+	if (strchr(r->path, '{') != NULL)
+		add_error(s, ERR_VALIDATION_ERROR);
+	if (strstr(r->path, "{job_id}") != NULL)
+		add_error(s, ERR_NOT_FOUND);
+	if (op_info(r->target) != NULL) {
+		add_error(s, ERR_OVERLOADED);
+		add_error(s, ERR_LEADER_UNAVAILABLE);
+		add_error(s, ERR_STORAGE_FULL);
+	} else if (r->target == QUERY_GET_JOB ||
+		   r->target == QUERY_NODE_STATUS) {
+		add_error(s, ERR_LEADER_UNAVAILABLE);
+	} else if (query_info(r->target) != NULL) {
+		add_error(s, ERR_VIEW_UNAVAILABLE);
+	}
+}
+
+static void apply_special(const struct special *x, struct route_shape *s)
+{
+	if (x->reply != NULL)
+		s->reply = x->reply;
+	s->form = x->form;
+	s->may_be_empty = x->may_be_empty;
+	s->request_note = x->request_note;
+	s->reply_note = x->reply_note;
+	s->members = x->members;
+	for (size_t i = 0; i < ARRAY_SIZE(x->errors); i++)
+		if (x->errors[i] != 0)
+			add_error(s, x->errors[i]);
+}
+
+void route_shape_get(const struct route *r, struct route_shape *ret)
+{
+	const struct call_info *call = op_info(r->target);
+	bool is_generic = strcmp(r->handler, "op") == 0;
+
+	if (call == NULL)
+		call = query_info(r->target);
+	*ret = (struct route_shape){ .id = r->handler };
+	if (is_generic) {
+		CHECK(call != NULL);
+		ret->id = call->name;
+	}
+	if (call != NULL && r->method != HTTP_GET && has_body(call->request))
+		ret->request = call->request;
+	/* Probes ask the node's status and say less. */
+	if (call != NULL && strcmp(r->handler, "readyz") != 0)
+		ret->reply = call->reply;
+	add_usual_errors(r, ret);
+	for (size_t i = 0; i < ARRAY_SIZE(specials); i++)
+		if (strcmp(specials[i].id, ret->id) == 0)
+			apply_special(&specials[i], ret);
+}

@@ -1,0 +1,45 @@
+/*
+ * What a route takes and answers, for the reference and openapi.json. Most of
+ * it follows from routes.def and messages.def; what a handler of corvo-httpd
+ * does beyond the tables is written down in route_shape.c.
+ */
+#ifndef CORVO_ROUTE_SHAPE_H
+#define CORVO_ROUTE_SHAPE_H
+
+#include "proto/route.h"
+
+enum reply_form {
+	REPLY_OBJECT, /* the message */
+	REPLY_LIST,   /* an array of it */
+	REPLY_TEXT,
+};
+
+/* A member a handler adds. */
+struct shape_member {
+	const char *name;
+	const char *type;   /* in words */
+	const char *schema; /* in JSON */
+	const char *doc;
+};
+
+#define SHAPE_ERRORS_MAX 12
+
+struct route_shape {
+	const char *id;                 /* unique among routes */
+	const struct msg_desc *request; /* NULL: takes no body */
+	const char *request_note;       /* or NULL */
+	const struct msg_desc *reply;   /* NULL: only `members` */
+	enum reply_form form;
+	const char *reply_note;             /* or NULL */
+	const struct shape_member *members; /* up to a NULL name; or NULL */
+	bool may_be_empty;                  /* also answers 204 */
+	size_t errors_n;
+	enum err errors[SHAPE_ERRORS_MAX];
+};
+
+void route_shape_get(const struct route *r, struct route_shape *ret);
+
+/* Members of the request that a body may hold. */
+bool field_is_in_body(const struct field_desc *f);
+
+#endif
