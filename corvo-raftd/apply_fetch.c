@@ -1,0 +1,250 @@
+/*
+ * fetch: hands jobs to a worker. The best priority over all queues named,
+ * inside a priority the job that stands first, over all of them.
+ */
+#include <stdlib.h>
+
+#include "fsm_impl.h"
+
+struct fetch {
+	const struct m_fetch *op;
+	uint64_t lease_ns;
+	struct fsm_queue *queues[LIMIT_FETCH_QUEUES];
+	size_t queues_n;
+	struct m_fetched *jobs;
+	size_t n, max;
+	size_t bytes;     /* of payloads and checkpoints */
+	uint32_t expired; /* jobs found dead on the way */
+};
+
+static void find_queues(struct fsm *f, struct fetch *ft)
+{
+	size_t n = MIN(ft->op->queues_n, (size_t)LIMIT_FETCH_QUEUES);
+
+	for (size_t i = 0; i < n; i++) {
+		struct fsm_queue *q = queue_find(f, ft->op->queues[i]);
+
+		if (q != NULL && !q->paused)
+			ft->queues[ft->queues_n++] = q;
+	}
+}
+
+/* The queue whose first job of that priority stands first of all. */
+static struct fsm_queue *best_queue(struct fsm *f, const struct fetch *ft,
+				    uint8_t prio)
+{
+	struct fsm_queue *best = NULL;
+	uint64_t best_seq = NEVER;
+
+	for (size_t i = 0; i < ft->queues_n; i++) {
+		const struct window_job *w =
+		    queue_first(f, ft->queues[i], prio);
+
+		if (w != NULL && w->seq < best_seq) {
+			best = ft->queues[i];
+			best_seq = w->seq;
+		}
+	}
+	return best;
+}
+
+/* The id of a window's job; long ones are only in the store. */
+static int window_job_id(struct fsm *f, const struct fsm_queue *q, uint8_t prio,
+			 const struct window_job *w, struct str *ret)
+{
+	struct key k;
+
+	if (w->id_n > 0) {
+		*ret = arena_copy(&f->item_arena, str_of(w->id, w->id_n));
+		return 1;
+	}
+	key_pending(&k, q->name, prio, w->seq);
+	return fsm_get(f, &k, ret);
+}
+
+/* Takes the first job off the window. 1: it is pending there; 0: stale. */
+static int take_first(struct fsm *f, struct fsm_queue *q, uint8_t prio,
+		      struct job *ret)
+{
+	const struct window_job *w = queue_first(f, q, prio);
+	bool as_created = w->as_created;
+	uint64_t seq = w->seq;
+	struct str id;
+	int r = window_job_id(f, q, prio, w, &id);
+
+	queue_pop(f, q, prio);
+	if (r <= 0)
+		return r;
+	r = as_created ? job_find_as_created(f, id, ret) : job_find(f, id, ret);
+	if (r > 0)
+		ret->taken = true;
+	if (r <= 0)
+		return r;
+	return ret->live.state == JOB_PENDING && ret->live.seq == seq &&
+	       ret->q == q && ret->prio == prio;
+}
+
+/* The next job to hand out: 1 found, 0 none, -ERR_*. */
+static int next_job(struct fsm *f, struct fetch *ft, struct job *ret)
+{
+	uint8_t prio = 0;
+
+	while (prio < PRIORITIES && ft->expired < FETCH_EXPIRED_MAX) {
+		struct fsm_queue *q = best_queue(f, ft, prio);
+		int r;
+
+		if (f->fatal < 0)
+			return f->fatal;
+		if (q == NULL) {
+			prio++;
+			continue;
+		}
+		r = take_first(f, q, prio, ret);
+		if (r < 0)
+			return r;
+		if (r == 0)
+			continue;
+		if (!job_is_expired(f, ret))
+			return 1;
+		job_end_expired(f, ret);
+		ft->expired++;
+	}
+	return 0;
+}
+
+static void start_job(struct fsm *f, const struct fetch *ft, struct job *j)
+{
+	const struct m_fetch *op = ft->op;
+	struct m_job_live *l = &j->live;
+	uint64_t token = f->last_seq + 1;
+
+	MSG_SET(l, job_live, attempt, l->attempt + 1);
+	MSG_SET(l, job_live, worker_id, op->worker_id);
+	MSG_SET(l, job_live, hostname, op->hostname);
+	MSG_SET(l, job_live, started_at, f->now_ns);
+	MSG_SET(l, job_live, lease_ns, ft->lease_ns);
+	MSG_SET(l, job_live, lease_token, token);
+	if (op->worker_id.n == 0)
+		MSG_UNSET(l, job_live, worker_id);
+	if (op->hostname.n == 0)
+		MSG_UNSET(l, job_live, hostname);
+	MSG_UNSET(l, job_live, fetch_id);
+	if (op->fetch_id != 0)
+		MSG_SET(l, job_live, fetch_id, op->fetch_id);
+	job_move(f, j, JOB_ACTIVE);
+	CHECK(job_event(f, j, EVENT_STARTED, STR_NULL) == token);
+	job_save(f, j);
+}
+
+static void hand_out(struct fetch *ft, const struct job *j)
+{
+	struct m_fetched *r = &ft->jobs[ft->n++];
+	const struct m_job_doc *d = &j->doc;
+	const struct m_job_live *l = &j->live;
+	struct str checkpoint =
+	    MSG_HAS(l, job_live, checkpoint) ? l->checkpoint : d->checkpoint;
+
+	*r = (struct m_fetched){ 0 };
+	MSG_SET(r, fetched, job_id, j->id);
+	MSG_SET(r, fetched, queue, j->q->name);
+	MSG_SET(r, fetched, payload,
+		MSG_HAS(d, job_doc, payload) ? d->payload : STR("{}"));
+	MSG_SET(r, fetched, priority, d->priority);
+	MSG_SET(r, fetched, attempt, l->attempt);
+	MSG_SET(r, fetched, max_retries, d->max_retries);
+	MSG_SET(r, fetched, lease_duration, l->lease_ns);
+	MSG_SET(r, fetched, lease_token, l->lease_token);
+	if (checkpoint.n > 0)
+		MSG_SET(r, fetched, checkpoint, checkpoint);
+	if (MSG_HAS(d, job_doc, tags))
+		MSG_SET(r, fetched, tags, d->tags);
+	ft->bytes += r->payload.n + checkpoint.n + d->tags.n;
+}
+
+static int by_token(const void *a, const void *b)
+{
+	const struct fsm_active *x = *(struct fsm_active *const *)a;
+	const struct fsm_active *y = *(struct fsm_active *const *)b;
+
+	return (x->token > y->token) - (x->token < y->token);
+}
+
+/* Jobs the first try of this fetch was given, in the order of that try. */
+static size_t find_given(struct fsm *f, uint64_t fetch_id,
+			 struct fsm_active **ret, size_t max)
+{
+	struct str id;
+	size_t pos = 0, n = 0;
+	void *v;
+
+	while (n < max && hmap_next(&f->active, &pos, &id, &v)) {
+		struct fsm_active *a = v;
+
+		if (a->fetch_id == fetch_id)
+			ret[n++] = a;
+	}
+	qsort(ret, n, sizeof(*ret), by_token);
+	return n;
+}
+
+static int hand_out_again(struct fsm *f, struct fetch *ft)
+{
+	struct fsm_active **given =
+	    arena_alloc(&f->item_arena, LIMIT_FETCH_COUNT * sizeof(*given));
+	size_t n = find_given(f, ft->op->fetch_id, given, ft->max);
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		struct job j;
+
+		r = job_find(f, given[i]->id, &j);
+		if (r < 0)
+			return r;
+		CHECK(r > 0);
+		r = job_need_doc(f, &j);
+		if (r < 0)
+			return r;
+		hand_out(ft, &j);
+	}
+	return 0;
+}
+
+static int hand_out_new(struct fsm *f, struct fetch *ft)
+{
+	struct job j;
+	int r = 0;
+
+	find_queues(f, ft);
+	while (ft->n < ft->max && ft->bytes < FETCH_BYTES_MAX) {
+		r = next_job(f, ft, &j);
+		if (r <= 0)
+			break;
+		start_job(f, ft, &j);
+		hand_out(ft, &j);
+	}
+	if (r >= 0 && ft->n > 0)
+		worker_seen(f, ft->op);
+	return MIN(r, 0);
+}
+
+int apply_fetch(struct fsm *f, const struct m_fetch *op,
+		struct m_fetch_reply *ret)
+{
+	struct fetch *ft = arena_zalloc(&f->item_arena, sizeof(*ft));
+	uint64_t lease =
+	    op->lease_duration ? op->lease_duration : LEASE_DEFAULT_NS;
+	int r = 0;
+
+	ft->op = op;
+	ft->lease_ns = MIN(lease, LIMIT_LEASE_S * NS_PER_S);
+	ft->max = MIN(MAX(op->count, 1u), (uint32_t)LIMIT_FETCH_COUNT);
+	ft->jobs = arena_alloc(&f->item_arena, ft->max * sizeof(*ft->jobs));
+	if (fsm_is_resend(f) && op->fetch_id != 0)
+		r = hand_out_again(f, ft);
+	if (r == 0 && ft->n == 0)
+		r = hand_out_new(f, ft);
+	if (r < 0)
+		return r;
+	MSG_SET_LIST(ret, fetch_reply, jobs, ft->jobs, ft->n);
+	return 0;
+}

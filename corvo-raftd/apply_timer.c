@@ -1,0 +1,265 @@
+/*
+ * promote, reclaim, expire, trim_events: what comes with time, in bounded
+ * portions. What is moved follows from the store alone. The bounds kept in
+ * memory may be too early, never too late, and differ between replicas: so a
+ * bound is made exact before anything is decided by it.
+ */
+#include "fsm_impl.h"
+
+/* Keys that begin with a prefix, a time and an id, in order. */
+struct due_scan {
+	struct arena *arena;
+	size_t prefix_n;
+	uint64_t now_ns;
+	struct str *ids; /* due jobs, at most max */
+	size_t n, max;
+	uint64_t next; /* time of the first key not taken; NEVER: none */
+};
+
+static bool due_scan_add(void *ctx, struct str key, struct str value _unused_)
+{
+	struct due_scan *s = ctx;
+	uint64_t ns = get_be64(key.p + s->prefix_n);
+
+	if (ns > s->now_ns || s->n == s->max) {
+		s->next = ns;
+		return false;
+	}
+	s->ids[s->n++] = arena_copy(s->arena, str_skip(key, s->prefix_n + 8));
+	return true;
+}
+
+/* Reads from `from` on, below which there is nothing. */
+static int due_scan_run(struct fsm *f, const struct key *prefix, uint64_t from,
+			struct due_scan *s)
+{
+	struct key start = *prefix, upto;
+	int r;
+
+	s->arena = &f->item_arena;
+	s->prefix_n = prefix->n;
+	s->now_ns = f->now_ns;
+	s->next = NEVER;
+	s->n = 0;
+	if (from == NEVER)
+		return 0;
+	put_be64(start.p + start.n, from);
+	start.n += 8;
+	key_prefix_end(prefix, &upto);
+	r = txn_scan(f->txn, key_str(&start), key_str(&upto), due_scan_add, s);
+	return r < 0 ? fsm_fail(f, r) : 0;
+}
+
+static uint32_t limit_of(const struct m_maintain *op)
+{
+	if (op->limit == 0)
+		return LIMIT_MAINTAIN_JOBS;
+	return MIN(op->limit, (uint32_t)LIMIT_MAINTAIN_JOBS);
+}
+
+static struct str *new_ids(struct fsm *f, uint32_t n)
+{
+	return arena_alloc(&f->item_arena, n * sizeof(struct str));
+}
+
+static void fill_reply(uint32_t count, bool more, struct m_maintain_reply *ret)
+{
+	MSG_SET(ret, maintain_reply, count, count);
+	MSG_SET(ret, maintain_reply, more, more);
+}
+
+/* --- promote
+ * ------------------------------------------------------------------ */
+
+/* The queue whose first job is due first of all; NULL: nothing is due. */
+static int due_queue(struct fsm *f, struct fsm_queue **ret)
+{
+	*ret = NULL;
+	for (;;) {
+		struct heap_node *n = heap_min(&f->due);
+		struct due_scan s = { 0 }, r = { 0 };
+		struct fsm_queue *q;
+		struct key k;
+		int err;
+
+		if (n == NULL || n->key > f->now_ns)
+			return 0;
+		q = container_of(n, struct fsm_queue, due);
+		key_prefix_queue(&k, "s|", q->name);
+		err = due_scan_run(f, &k, q->scheduled_from, &s);
+		if (err < 0)
+			return err;
+		key_prefix_queue(&k, "r|", q->name);
+		err = due_scan_run(f, &k, q->retrying_from, &r);
+		if (err < 0)
+			return err;
+		if (MIN(s.next, r.next) == n->key) {
+			*ret = q;
+			return 0;
+		}
+		queue_set_due(f, q, s.next, r.next);
+	}
+}
+
+static int promote_ids(struct fsm *f, const struct due_scan *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct job j;
+		int r = job_find(f, s->ids[i], &j);
+
+		if (r < 0)
+			return r;
+		CHECK(r > 0);
+		job_event(f, &j, EVENT_PROMOTED, STR_NULL);
+		job_back_to_pending(f, &j);
+		f->counters.promoted++;
+	}
+	return 0;
+}
+
+/* Promotes the due jobs of one queue, at most *left. */
+static int promote_queue(struct fsm *f, struct fsm_queue *q, struct str *ids,
+			 uint32_t *left)
+{
+	struct due_scan s = { .ids = ids, .max = *left };
+	struct due_scan r = { 0 };
+	struct key k;
+	int err;
+
+	key_prefix_queue(&k, "s|", q->name);
+	err = due_scan_run(f, &k, q->scheduled_from, &s);
+	if (err < 0)
+		return err;
+	r.ids = ids + s.n;
+	r.max = *left - s.n;
+	key_prefix_queue(&k, "r|", q->name);
+	err = due_scan_run(f, &k, q->retrying_from, &r);
+	if (err < 0)
+		return err;
+	queue_set_due(f, q, s.next, r.next);
+	*left -= (uint32_t)(s.n + r.n);
+	err = promote_ids(f, &s);
+	return err < 0 ? err : promote_ids(f, &r);
+}
+
+int apply_promote(struct fsm *f, const struct m_maintain *op,
+		  struct m_maintain_reply *ret)
+{
+	uint32_t limit = limit_of(op), left = limit;
+	struct str *ids = new_ids(f, limit);
+	struct fsm_queue *q;
+	int r;
+
+	for (;;) {
+		r = due_queue(f, &q);
+		if (r < 0 || q == NULL || left == 0)
+			break;
+		r = promote_queue(f, q, ids, &left);
+		if (r < 0)
+			break;
+	}
+	if (r < 0)
+		return r;
+	fill_reply(limit - left, q != NULL, ret);
+	return 0;
+}
+
+/* --- reclaim
+ * ------------------------------------------------------------------ */
+
+static void reclaim_job(struct fsm *f, struct job *j)
+{
+	bool last = job_attempts_left(j->max_retries, j->live.attempt) == 0;
+
+	job_record_error(f, j, STR("lease expired"), STR_NULL);
+	job_event(f, j, EVENT_RECLAIMED, STR_NULL);
+	if (j->live.cancel_requested)
+		job_end_cancelled(f, j);
+	else if (last)
+		job_end_dead(f, j, "lease expired");
+	else
+		job_back_to_pending(f, j);
+	f->counters.reclaimed++;
+}
+
+static bool lease_is_due(const struct fsm *f)
+{
+	const struct heap_node *n = heap_min(&f->leases);
+
+	return n != NULL && n->key <= f->now_ns;
+}
+
+int apply_reclaim(struct fsm *f, const struct m_maintain *op,
+		  struct m_maintain_reply *ret)
+{
+	uint32_t limit = limit_of(op), count = 0;
+
+	for (; count < limit && lease_is_due(f); count++) {
+		struct fsm_active *a = container_of(heap_min(&f->leases),
+						    struct fsm_active, lease);
+		struct job j;
+		int r;
+
+		/* The active record goes with its id while the job moves. */
+		r = job_find(f, arena_copy(&f->item_arena, a->id), &j);
+		if (r < 0)
+			return r;
+		CHECK(r > 0);
+		reclaim_job(f, &j);
+	}
+	fill_reply(count, lease_is_due(f), ret);
+	return 0;
+}
+
+/* --- expire
+ * ------------------------------------------------------------------- */
+
+int apply_expire(struct fsm *f, const struct m_maintain *op,
+		 struct m_maintain_reply *ret)
+{
+	uint32_t limit = limit_of(op);
+	struct due_scan s = { .ids = new_ids(f, limit), .max = limit };
+	struct key k;
+	int r;
+
+	key_prefix(&k, "x|");
+	r = due_scan_run(f, &k, f->expiry_from, &s);
+	if (r < 0)
+		return r;
+	f->expiry_from = s.next;
+	for (size_t i = 0; i < s.n; i++) {
+		struct job j;
+
+		r = job_find(f, s.ids[i], &j);
+		if (r < 0)
+			return r;
+		CHECK(r > 0 && job_is_expired(f, &j));
+		job_end_expired(f, &j);
+	}
+	fill_reply((uint32_t)s.n, s.next <= f->now_ns, ret);
+	return 0;
+}
+
+/* --- trim_events
+ * -------------------------------------------------------------- */
+
+int apply_trim_events(struct fsm *f, const struct m_maintain *op,
+		      struct m_maintain_reply *ret)
+{
+	/* Events of this very entry are not in the store yet. */
+	uint64_t upto = MIN(op->upto_seq, f->committed_seq);
+	struct key from, end;
+	uint64_t count;
+
+	if (upto < f->first_seq) {
+		fill_reply(0, false, ret);
+		return 0;
+	}
+	count = upto - f->first_seq + 1;
+	key_event(&from, f->first_seq);
+	key_event(&end, upto + 1);
+	txn_delete_range(f->txn, key_str(&from), key_str(&end));
+	f->first_seq = upto + 1;
+	fill_reply((uint32_t)MIN(count, (uint64_t)UINT32_MAX), false, ret);
+	return 0;
+}

@@ -1,0 +1,256 @@
+/*
+ * Inside the state machine: the working set, and what the apply functions
+ * share. Everything here is either derived from the store or belongs to the
+ * entry being applied. One thread.
+ *
+ * Functions that return int and read the store return -ERR_* also for a
+ * store that fails; f->fatal is set then and the entry is not committed.
+ */
+#ifndef CORVO_FSM_IMPL_H
+#define CORVO_FSM_IMPL_H
+
+#include "fsm.h"
+#include "fsm_window.h"
+#include "proto/job.h"
+#include "store/key.h"
+#include "store/txn.h"
+#include "util/heap.h"
+#include "util/hmap.h"
+#include "util/list.h"
+
+#define PRIORITIES        3
+#define WINDOW_JOBS_MAX   8192       /* of one window */
+#define WINDOW_JOBS_MIN   64         /* when all windows hold too many */
+#define WINDOWS_TOTAL_MAX (1u << 20) /* jobs in all windows together */
+#define WORKERS_MAX       10000
+#define WORKER_FORGET_NS  (86400 * NS_PER_S)
+#define WORKER_REFRESH_NS (5 * NS_PER_S)
+#define LIVE_CACHE_BYTES  1024 /* largest live record kept in memory */
+#define LEASE_DEFAULT_NS  (60 * NS_PER_S)
+#define FETCH_BYTES_MAX   (8u << 20) /* payloads in one answer */
+#define FETCH_EXPIRED_MAX 1000       /* jobs one fetch may find expired */
+#define NEVER             UINT64_MAX
+
+struct fsm_queue {
+	struct str name; /* behind the struct */
+	uint64_t created_at;
+	bool paused;
+	uint64_t counts[JOB_STATE_MAX];
+	uint64_t failed; /* attempts */
+	struct window windows[PRIORITIES];
+	/* No job of the kind is due before this; NEVER: there is none. */
+	uint64_t scheduled_from, retrying_from;
+	struct heap_node due; /* in f->due, by the smaller of the two */
+	struct list dirty;    /* counts to be written with this entry */
+	struct list woken;
+};
+
+/* A job in a worker's hands. */
+struct fsm_active {
+	struct str id; /* behind the struct, with worker */
+	struct str worker;
+	struct fsm_queue *q;
+	uint8_t prio;
+	uint32_t max_retries;
+	uint64_t expire_at; /* 0: never */
+	uint64_t token;
+	uint64_t granted_ns;
+	uint64_t fetch_id;
+	bool cancel_requested;
+	struct heap_node lease; /* key: end of the lease, tie: token */
+	char *live;             /* the live record as stored; NULL: too large */
+	size_t live_n, live_cap;
+};
+
+struct fsm_worker {
+	struct str id, hostname, queues; /* each its own memory */
+	uint64_t started_at;
+	struct heap_node seen; /* key: last_heartbeat, tie: hash of the id */
+};
+
+struct fsm {
+	struct kv *kv;
+	struct txn *txn;
+	/* as stored under m| */
+	uint64_t applied_index, last_seq, last_job_seq, first_seq;
+	/* the working set */
+	struct hmap queues, active, workers;
+	struct heap due;      /* queues by first scheduled or retrying job */
+	struct heap leases;   /* active jobs by end of lease */
+	struct heap seen;     /* workers by last_heartbeat */
+	uint64_t expiry_from; /* no job expires before this */
+	uint64_t window_jobs; /* in all windows */
+	struct list dirty, woken;
+	struct fsm_counters counters;
+	/* the entry and item being applied */
+	uint64_t now_ns, seed;
+	uint64_t committed_seq; /* newest event before the entry */
+	uint32_t item, flags;
+	int fatal;
+	struct arena entry_arena, item_arena;
+	struct buf why;     /* text of a refusal */
+	struct buf scratch; /* a record on its way into the txn */
+	struct buf data;    /* JSON of an event or a worker */
+	struct buf out;     /* replies of the entry */
+};
+
+/* --- fsm.c: store access ------------------------------------------------- */
+
+/* Fills f->why; returns -err. */
+_printf_(3, 4) int fsm_refuse(struct fsm *f, int err, const char *fmt, ...);
+/* Notes that the store failed; returns r. */
+int fsm_fail(struct fsm *f, int r);
+
+/* 1 found, copied into the item's arena; 0 absent; -ERR_*. */
+int fsm_get(struct fsm *f, const struct key *k, struct str *ret);
+/* fsm_get, decoded. */
+int fsm_read(struct fsm *f, const struct key *k, const struct msg_desc *d,
+	     void *ret);
+void fsm_put(struct fsm *f, const struct key *k, const struct msg_desc *d,
+	     const void *m);
+void fsm_delete(struct fsm *f, const struct key *k);
+
+/* Appends to the event log: time and sequence are filled in. */
+uint64_t fsm_event(struct fsm *f, struct m_event *e);
+/* {"name":"text"} in f->data. */
+struct str fsm_event_text(struct fsm *f, const char *name, struct str text);
+struct str fsm_event_time(struct fsm *f, const char *name, uint64_t ns);
+
+static inline bool fsm_is_resend(const struct fsm *f)
+{
+	return (f->flags & FRAME_RESEND) != 0;
+}
+
+/* A random number of this item; draw tells several apart. */
+uint64_t fsm_random(const struct fsm *f, uint32_t draw);
+
+/* --- fsm_queue.c --------------------------------------------------------- */
+
+bool queue_name_fits(struct str name); /* can stand in a key */
+struct fsm_queue *queue_find(struct fsm *f, struct str name); /* or NULL */
+/* Finds it or creates it, with record and event. */
+struct fsm_queue *queue_get(struct fsm *f, struct str name);
+/* Only in memory, from its record. */
+struct fsm_queue *queue_add(struct fsm *f, struct str name,
+			    const struct m_queue_doc *doc);
+void queue_free(struct fsm_queue *q);
+void queue_write_doc(struct fsm *f, const struct fsm_queue *q);
+void queue_write_dirty(struct fsm *f); /* counts of touched queues */
+void queue_count(struct fsm *f, struct fsm_queue *q, enum job_state s,
+		 int change);
+void queue_touch(struct fsm *f, struct fsm_queue *q);
+void queue_wake(struct fsm *f, struct fsm_queue *q);
+
+/* Tells the window of a job that became pending, and wakes the queue. */
+void queue_add_pending(struct fsm *f, struct fsm_queue *q, uint8_t prio,
+		       uint64_t seq, struct str id, bool as_created);
+/* The next pending job, if any; reads the store when the window is dry. */
+const struct window_job *queue_first(struct fsm *f, struct fsm_queue *q,
+				     uint8_t prio);
+void queue_pop(struct fsm *f, struct fsm_queue *q, uint8_t prio);
+/* A job left that nobody fetched. */
+void queue_forget(struct fsm_queue *q, uint8_t prio, uint64_t seq);
+
+/* A job of that state is due at ns. */
+void queue_add_due(struct fsm *f, struct fsm_queue *q, enum job_state s,
+		   uint64_t ns);
+void queue_set_paused(struct fsm *f, struct fsm_queue *q, bool paused);
+/* After a look at the store. */
+void queue_set_due(struct fsm *f, struct fsm_queue *q, uint64_t scheduled,
+		   uint64_t retrying);
+
+/* --- fsm_job.c ----------------------------------------------------------- */
+
+/*
+ * A job being changed. Slices live in the item's arena. The doc is read only
+ * when needed: an active job is known well enough without it.
+ */
+struct job {
+	struct str id;
+	struct fsm_queue *q;
+	uint8_t prio;
+	uint32_t max_retries;
+	uint64_t expire_at; /* 0: never, or no more */
+	bool has_doc;
+	struct m_job_doc doc;
+	struct m_job_live live;
+	struct fsm_active *active; /* while it is active */
+	bool taken;                /* off its window already */
+};
+
+/* 1 found, 0 absent (also for an impossible id), -ERR_*. */
+int job_find(struct fsm *f, struct str id, struct job *ret);
+/* The same for a job known to have no live record. */
+int job_find_as_created(struct fsm *f, struct str id, struct job *ret);
+int job_need_doc(struct fsm *f, struct job *j); /* 0 or -ERR_* */
+
+/*
+ * Moves the job: indexes, counts, windows, leases, expiry. Of a job that is
+ * to be scheduled or retrying, live.scheduled_at is set before.
+ */
+void job_move(struct fsm *f, struct job *j, enum job_state to);
+/* Takes it out of every index, before its records are deleted. */
+void job_unlink(struct fsm *f, struct job *j);
+/* Writes the live record; the last step of every change. */
+void job_save(struct fsm *f, struct job *j);
+uint64_t job_event(struct fsm *f, struct job *j, enum event_type type,
+		   struct str data);
+void job_record_error(struct fsm *f, struct job *j, struct str error,
+		      struct str backtrace);
+
+/* Ends of a life that several operations share; they also save. */
+void job_end_cancelled(struct fsm *f, struct job *j);
+void job_end_dead(struct fsm *f, struct job *j, const char *reason);
+void job_end_expired(struct fsm *f, struct job *j);
+void job_back_to_pending(struct fsm *f, struct job *j);
+
+static inline bool job_is_expired(const struct fsm *f, const struct job *j)
+{
+	return j->expire_at != 0 && j->expire_at <= f->now_ns;
+}
+
+/* --- fsm_active.c -------------------------------------------------------- */
+
+struct fsm_active *active_find(const struct fsm *f, struct str id);
+struct fsm_active *active_add(struct fsm *f, const struct job *j,
+			      uint64_t lease_expires);
+void active_remove(struct fsm *f, struct fsm_active *a);
+void active_free(struct fsm_active *a);
+/* Keeps the live record in memory, so that an ack need not read it. */
+void active_keep_live(struct fsm_active *a, struct str encoded);
+/* Moves the end of the lease forward, never back; true when it moved. */
+bool active_extend(struct fsm *f, struct fsm_active *a, uint64_t expires);
+
+/* Who may speak for a job: the rule of ack, fail and heartbeat. */
+struct claim {
+	struct str job_id;
+	struct str worker; /* empty: not said */
+	bool has_token;
+	uint64_t token;
+};
+
+enum fsm_lease_state claim_judge(struct fsm *f, const struct claim *c,
+				 struct fsm_active **ret);
+
+/* --- fsm_worker.c -------------------------------------------------------- */
+
+/* A worker took jobs. */
+void worker_seen(struct fsm *f, const struct m_fetch *op);
+/* A known worker gave a sign of life. */
+void worker_touch(struct fsm *f, struct str id);
+struct fsm_worker *worker_add(struct fsm *f, const struct m_worker *w);
+void fsm_worker_free(struct fsm_worker *w);
+
+/* --- apply_*.c ----------------------------------------------------------- */
+
+/* 0 with *reply filled, or fsm_refuse(...) with nothing changed. */
+#define OP(num, NAME, name, request, reply, who, doc)                 \
+	int apply_##name(struct fsm *f, const struct m_##request *op, \
+			 struct m_##reply *ret);
+#include "proto/defs/ops.def"
+#undef OP
+
+/* fsm_dispatch.c */
+int fsm_dispatch(struct fsm *f, unsigned op, const void *request, void *reply);
+
+#endif

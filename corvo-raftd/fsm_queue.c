@@ -1,0 +1,270 @@
+/*
+ * Queues in memory: settings, counts, windows of pending jobs, and bounds of
+ * what is due. Names come from clients; queue_name_fits guards the keys.
+ */
+#include <stdlib.h>
+
+#include "fsm_impl.h"
+
+bool queue_name_fits(struct str name)
+{
+	return name.n > 0 && name.n <= LIMIT_QUEUE_NAME_BYTES &&
+	       memchr(name.p, '\0', name.n) == NULL;
+}
+
+struct fsm_queue *queue_find(struct fsm *f, struct str name)
+{
+	return hmap_get(&f->queues, name);
+}
+
+struct fsm_queue *queue_add(struct fsm *f, struct str name,
+			    const struct m_queue_doc *doc)
+{
+	struct fsm_queue *q = xcalloc(1, sizeof(*q) + name.n);
+	char *p = (char *)(q + 1);
+
+	memcpy(p, name.p, name.n);
+	q->name = str_of(p, name.n);
+	q->created_at = doc->created_at;
+	q->paused = doc->paused;
+	q->scheduled_from = q->retrying_from = NEVER;
+	/* Equal on all replicas: it decides whose jobs are promoted first. */
+	q->due.tie = hash_bytes(name.p, name.n);
+	list_init(&q->dirty);
+	list_init(&q->woken);
+	CHECK(hmap_put(&f->queues, name, q) == NULL);
+	return q;
+}
+
+void queue_free(struct fsm_queue *q)
+{
+	for (int i = 0; i < PRIORITIES; i++)
+		window_done(&q->windows[i]);
+	free(q);
+}
+
+static void queue_event(struct fsm *f, const struct fsm_queue *q,
+			enum event_type type)
+{
+	struct m_event e = { 0 };
+
+	MSG_SET(&e, event, type, type);
+	MSG_SET(&e, event, queue, q->name);
+	fsm_event(f, &e);
+}
+
+void queue_write_doc(struct fsm *f, const struct fsm_queue *q)
+{
+	struct m_queue_doc doc = { 0 };
+	struct key k;
+
+	MSG_SET(&doc, queue_doc, created_at, q->created_at);
+	MSG_SET(&doc, queue_doc, paused, q->paused);
+	key_queue(&k, q->name);
+	fsm_put(f, &k, &msg_queue_doc, &doc);
+}
+
+struct fsm_queue *queue_get(struct fsm *f, struct str name)
+{
+	struct fsm_queue *q = queue_find(f, name);
+	struct m_queue_doc doc = { .created_at = f->now_ns };
+
+	if (q != NULL)
+		return q;
+	q = queue_add(f, name, &doc);
+	for (int i = 0; i < PRIORITIES; i++)
+		window_reset(&q->windows[i], true);
+	queue_write_doc(f, q);
+	queue_touch(f, q);
+	queue_event(f, q, EVENT_QUEUE_CREATED);
+	return q;
+}
+
+void queue_set_paused(struct fsm *f, struct fsm_queue *q, bool paused)
+{
+	if (q->paused == paused)
+		return;
+	q->paused = paused;
+	queue_write_doc(f, q);
+	queue_event(f, q, paused ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED);
+	if (!paused && q->counts[JOB_PENDING] > 0)
+		queue_wake(f, q);
+}
+
+/* --- counts ----------------------------------------------------------------
+ */
+
+void queue_touch(struct fsm *f, struct fsm_queue *q)
+{
+	if (list_empty(&q->dirty))
+		list_push_back(&f->dirty, &q->dirty);
+}
+
+void queue_count(struct fsm *f, struct fsm_queue *q, enum job_state s,
+		 int change)
+{
+	CHECK(change > 0 || q->counts[s] > 0);
+	q->counts[s] += (uint64_t)(int64_t)change;
+	queue_touch(f, q);
+}
+
+static void write_counts(struct fsm *f, const struct fsm_queue *q)
+{
+	struct m_queue m = { 0 };
+	struct key k;
+
+#define COUNT(state, field) MSG_SET(&m, queue, field, q->counts[state])
+	COUNT(JOB_PENDING, pending);
+	COUNT(JOB_ACTIVE, active);
+	COUNT(JOB_HELD, held);
+	COUNT(JOB_COMPLETED, completed);
+	COUNT(JOB_DEAD, dead);
+	COUNT(JOB_SCHEDULED, scheduled);
+	COUNT(JOB_RETRYING, retrying);
+	COUNT(JOB_CANCELLED, cancelled);
+#undef COUNT
+	MSG_SET(&m, queue, failed, q->failed);
+	key_counts(&k, q->name);
+	fsm_put(f, &k, &msg_queue, &m);
+}
+
+void queue_write_dirty(struct fsm *f)
+{
+	while (!list_empty(&f->dirty)) {
+		struct fsm_queue *q =
+		    list_entry(f->dirty.next, struct fsm_queue, dirty);
+
+		list_remove(&q->dirty);
+		write_counts(f, q);
+	}
+}
+
+void queue_wake(struct fsm *f, struct fsm_queue *q)
+{
+	if (!q->paused && list_empty(&q->woken))
+		list_push_back(&f->woken, &q->woken);
+}
+
+/* --- windows ---------------------------------------------------------------
+ */
+
+/* So that ten thousand deep queues together stay bounded too. */
+static uint32_t window_max(const struct fsm *f)
+{
+	return f->window_jobs < WINDOWS_TOTAL_MAX ? WINDOW_JOBS_MAX
+						  : WINDOW_JOBS_MIN;
+}
+
+void queue_add_pending(struct fsm *f, struct fsm_queue *q, uint8_t prio,
+		       uint64_t seq, struct str id, bool as_created)
+{
+	struct window *w = &q->windows[prio];
+
+	f->window_jobs -= window_size(w);
+	window_insert(w, seq, id, as_created, window_max(f));
+	f->window_jobs += window_size(w);
+	queue_wake(f, q);
+}
+
+struct refill {
+	struct window *w;
+	uint32_t left;
+	bool more;
+};
+
+static bool refill_add(void *ctx, struct str key, struct str value)
+{
+	struct refill *r = ctx;
+
+	if (r->left == 0) {
+		r->more = true;
+		return false;
+	}
+	r->left--;
+	window_fill(r->w, get_be64(key.p + key.n - 8), value);
+	return true;
+}
+
+static int window_refill(struct fsm *f, struct fsm_queue *q, uint8_t prio)
+{
+	struct window *w = &q->windows[prio];
+	struct refill fill = { .w = w, .left = window_max(f) / 2 };
+	struct key from, upto;
+	int r;
+
+	key_pending(&from, q->name, prio, w->frontier);
+	key_pending(&upto, q->name, prio + 1, 0);
+	r = txn_scan(f->txn, key_str(&from), key_str(&upto), refill_add, &fill);
+	if (r < 0)
+		return fsm_fail(f, r);
+	window_filled(w, fill.more);
+	f->window_jobs += window_size(w);
+	return 0;
+}
+
+/* What is left in the windows of a queue without pending jobs is stale. */
+static void windows_clear(struct fsm *f, struct fsm_queue *q)
+{
+	for (int i = 0; i < PRIORITIES; i++) {
+		f->window_jobs -= window_size(&q->windows[i]);
+		window_reset(&q->windows[i], true);
+	}
+}
+
+const struct window_job *queue_first(struct fsm *f, struct fsm_queue *q,
+				     uint8_t prio)
+{
+	struct window *w = &q->windows[prio];
+
+	if (q->counts[JOB_PENDING] == 0) {
+		windows_clear(f, q);
+		return NULL;
+	}
+	if (window_is_dry(w) && window_refill(f, q, prio) < 0)
+		return NULL;
+	return window_first(w);
+}
+
+void queue_pop(struct fsm *f, struct fsm_queue *q, uint8_t prio)
+{
+	window_pop(&q->windows[prio]);
+	f->window_jobs--;
+}
+
+void queue_forget(struct fsm_queue *q, uint8_t prio, uint64_t seq)
+{
+	window_changed(&q->windows[prio], seq);
+}
+
+/* --- due -------------------------------------------------------------------
+ */
+
+static void queue_update_due(struct fsm *f, struct fsm_queue *q)
+{
+	uint64_t first = MIN(q->scheduled_from, q->retrying_from);
+
+	if (first == NEVER)
+		heap_remove(&f->due, &q->due);
+	else if (q->due.pos == 0 || q->due.key != first)
+		heap_update(&f->due, &q->due, first);
+}
+
+void queue_add_due(struct fsm *f, struct fsm_queue *q, enum job_state s,
+		   uint64_t ns)
+{
+	uint64_t *from =
+	    s == JOB_SCHEDULED ? &q->scheduled_from : &q->retrying_from;
+
+	if (ns >= *from)
+		return;
+	*from = ns;
+	queue_update_due(f, q);
+}
+
+void queue_set_due(struct fsm *f, struct fsm_queue *q, uint64_t scheduled,
+		   uint64_t retrying)
+{
+	q->scheduled_from = scheduled;
+	q->retrying_from = retrying;
+	queue_update_due(f, q);
+}

@@ -1,0 +1,69 @@
+/*
+ * The pending jobs of one priority of one queue that come next, in memory.
+ *
+ * A window holds every pending job with a place below its frontier; those at
+ * or above it are only in the store and are read in when the window runs dry.
+ * A job may have left (cancelled, deleted) while it is still here: whoever
+ * takes one looks at the job itself. So what a window holds never decides
+ * what is handed out, only how fast it is found, and replicas may differ.
+ */
+#ifndef CORVO_FSM_WINDOW_H
+#define CORVO_FSM_WINDOW_H
+
+#include "util/str.h"
+
+#define WINDOW_ID_BYTES 38
+
+struct window_job {
+	uint64_t seq;
+	bool as_created; /* known to be pending and to have no live record */
+	uint8_t id_n;    /* 0: too long to be kept here, see p| */
+	char id[WINDOW_ID_BYTES];
+};
+
+struct window {
+	/* Ascending by seq: ring[head], ring[head + 1], ... modulo cap. */
+	struct window_job *ring;
+	uint32_t head, n, cap; /* cap is a power of two, or 0 */
+	/* Jobs that came back between those: a binary heap by seq. */
+	struct window_job *heap;
+	uint32_t heap_n, heap_cap;
+	uint64_t max_seq;  /* no job in here has a greater one */
+	uint64_t frontier; /* of no meaning when complete */
+	bool complete;     /* holds all pending jobs */
+};
+
+/* Zeroed memory is a window that knows nothing: it is filled when asked. */
+void window_done(struct window *w);
+
+/* Empties it; complete: there are no pending jobs at all. */
+void window_reset(struct window *w, bool complete);
+
+static inline uint32_t window_size(const struct window *w)
+{
+	return w->n + w->heap_n;
+}
+
+/* A job became pending. Over `max` jobs the last ones are left out. */
+void window_insert(struct window *w, uint64_t seq, struct str id,
+		   bool as_created, uint32_t max);
+
+/* The first job, or NULL; the pointer is good until the next change. */
+const struct window_job *window_first(const struct window *w);
+void window_pop(struct window *w);
+
+/* The job with that place is no longer as created; it may not be in here. */
+void window_changed(struct window *w, uint64_t seq);
+
+/* Empty, but the store may hold more from `frontier` on. */
+static inline bool window_is_dry(const struct window *w)
+{
+	return window_size(w) == 0 && !w->complete;
+}
+
+/* The next job read from the store, in order, while it was dry. */
+void window_fill(struct window *w, uint64_t seq, struct str id);
+/* more: the store was not read to its end. */
+void window_filled(struct window *w, bool more);
+
+#endif
