@@ -9,7 +9,7 @@
 /* --- reading ------------------------------------------------------------ */
 
 /* False when a job is named twice; the answer could not hold both. */
-static bool are_ids_unique(struct req *r, const struct m_heartbeat *m)
+static bool are_ids_unique(struct req *r, const struct m_heartbeat *m, int err)
 {
 	struct hmap seen = { 0 };
 	size_t i;
@@ -20,7 +20,7 @@ static bool are_ids_unique(struct req *r, const struct m_heartbeat *m)
 	hmap_done(&seen);
 	if (i == m->jobs_n)
 		return true;
-	req_fail(r, ERR_VALIDATION_ERROR, "jobs: \"%.*s\" is given twice",
+	req_fail(r, err, "jobs: \"%.*s\" is given twice",
 		 STR_ARG(m->jobs[i].job_id));
 	return false;
 }
@@ -128,9 +128,11 @@ static bool read_heartbeat(struct req *r, struct m_heartbeat *m)
 		return false;
 	if (!json_member(body, "jobs", &r->arena, &jobs) ||
 	    json_type_of(jobs) != JSON_OBJECT)
-		return read_list(r, body, m) && are_ids_unique(r, m);
+		return read_list(r, body, m) &&
+		       are_ids_unique(r, m, ERR_VALIDATION_ERROR);
+	/* In a map the id is a member's name, which may stand once only. */
 	return read_list(r, without_map(r, body, jobs), m) &&
-	       read_map(r, jobs, m) && are_ids_unique(r, m);
+	       read_map(r, jobs, m) && are_ids_unique(r, m, ERR_PARSE_ERROR);
 }
 
 /* --- answering ---------------------------------------------------------- */

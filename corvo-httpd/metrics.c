@@ -120,7 +120,7 @@ void metrics_collect(const struct http_metrics *m, size_t connections,
 	put(ret, METRIC_HTTP_CONNECTIONS, (double)connections, STR_NULL);
 	for (size_t i = 0; i < m->n; i++) {
 		const struct route *route = route_at(i);
-		struct str labels = STR("method=\"\",route=\"unmatched\"");
+		struct str labels = STR("method=\"any\",route=\"unmatched\"");
 
 		if (m->series[i].requests == 0)
 			continue;

@@ -317,7 +317,8 @@ struct json_writer req_json(struct req *r)
 
 void req_answer(struct req *r, int status)
 {
-	buf_putc(&r->out, '\n');
+	if (r->out.n == 0 || r->out.p[r->out.n - 1] != '\n')
+		buf_putc(&r->out, '\n');
 	finish(r, status);
 }
 

@@ -265,6 +265,9 @@ static void on_connection(void *cls, struct MHD_Connection *mc, void **ctx,
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
 		conn_close(&s->conns, *ctx);
+		/* At the limit of connections or descriptors the library has
+		 * stopped listening; only when run again does it resume. */
+		s->run = true;
 		return;
 	}
 	i = MHD_get_connection_info(mc, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -304,7 +307,9 @@ void server_run(struct server *s)
 	(void)MHD_run(s->mhd);
 	if (s->draining)
 		conns_close_idle(&s->conns);
-	if (MHD_get_timeout(s->mhd, &ms) == MHD_YES)
+	if (s->run)
+		loop_timer_arm(s->timer, 0);
+	else if (MHD_get_timeout(s->mhd, &ms) == MHD_YES)
 		loop_timer_arm(s->timer, ms * NS_PER_MS);
 	else
 		loop_timer_disarm(s->timer);
