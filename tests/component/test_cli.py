@@ -60,7 +60,8 @@ class Fake:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = "http://127.0.0.1:%d" % self.server.server_port
-        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread = threading.Thread(target=self.server.serve_forever,
+                                       args=(0.01,))
         self.thread.start()
 
     def reply(self, method, path, body, status=200):
