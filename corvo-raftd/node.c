@@ -264,6 +264,8 @@ static int node_open(struct node *n, const struct settings *s, struct buf *why)
 	r = raft_uv_init(&n->io, loop_uv(n->loop), dir.p, &n->transport);
 	if (r != 0)
 		return raft_failed(n, r, "open the log", why);
+	/* it says 1 although it has async_work, which our snapshots need */
+	n->io.version = 2;
 	raft_uv_set_segment_size(&n->io, s->raft_segment_size);
 	raft_uv_set_snapshot_compression(&n->io, false);
 	raft_uv_set_auto_recovery(&n->io, false);
