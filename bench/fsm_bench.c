@@ -1,0 +1,230 @@
+/*
+ * Times the state machine by itself: jobs enqueued, fetched and acknowledged
+ * through fsm_apply, in entries of 128 operations, on the store in memory and
+ * on RocksDB, with few and with many jobs queued before them.
+ *
+ * fsm_bench [directory for RocksDB] [cycles]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "fsm.h"
+#include "util/clock.h"
+#include "util/id.h"
+
+#define ENTRY_OPS      128
+#define PAYLOAD_BYTES  100
+#define CYCLES_DEFAULT 300000
+#define FLUSH_ENTRIES  10000 /* the memory twin keeps what it may go back to */
+#define SHALLOW        1000
+#define DEEP           1000000
+
+struct bench {
+	struct kv *kv;
+	struct fsm *f;
+	struct id_gen ids;
+	struct frame_writer w;
+	struct buf entry, body;
+	struct arena arena;
+	uint64_t index;
+	size_t n; /* operations in the entry */
+	/* jobs handed out and not acknowledged yet */
+	char (*held)[ID_LEN_MAX];
+	uint64_t *tokens;
+	size_t held_n;
+	char payload[PAYLOAD_BYTES + 1];
+	uint64_t apply_ns;
+};
+
+static void on_reply(void *ctx, size_t item, int err, uint64_t seq,
+		     struct str body)
+{
+	struct bench *b = ctx;
+	struct m_fetch_reply r;
+
+	(void)item;
+	(void)seq;
+	CHECK(err == 0);
+	if (b->held == NULL)
+		return;
+	arena_reset(&b->arena);
+	CHECK(msg_decode(&msg_fetch_reply, body, &b->arena, &r) == 0);
+	for (size_t i = 0; i < r.jobs_n; i++) {
+		(void)snprintf(b->held[b->held_n], ID_LEN_MAX, "%.*s",
+			       STR_ARG(r.jobs[i].job_id));
+		b->tokens[b->held_n++] = r.jobs[i].lease_token;
+	}
+}
+
+static void entry_start(struct bench *b)
+{
+	entry_begin(&b->w, &b->entry, clock_wall_ns(), b->index);
+	b->n = 0;
+}
+
+static void entry_apply(struct bench *b, fsm_reply_fn *fn)
+{
+	uint64_t start;
+
+	if (b->n == 0)
+		return;
+	entry_end(&b->w);
+	start = clock_mono_ns();
+	CHECK(fsm_apply(b->f, ++b->index, buf_str(&b->entry), fn, b) == 0);
+	b->apply_ns += clock_mono_ns() - start;
+	if (b->index % FLUSH_ENTRIES == 0)
+		CHECK(kv_flush(b->kv, NULL) == 0);
+	entry_start(b);
+}
+
+static void add(struct bench *b, enum op_id op, const struct msg_desc *d,
+		const void *m, fsm_reply_fn *fn)
+{
+	struct entry_item item = { .op = op };
+
+	buf_clear(&b->body);
+	msg_encode(d, m, &b->body);
+	item.body = buf_str(&b->body);
+	entry_add(&b->w, &item);
+	if (++b->n == ENTRY_OPS)
+		entry_apply(b, fn);
+}
+
+static void enqueue(struct bench *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct m_enqueue m = { 0 };
+		char id[ID_LEN_MAX];
+		size_t len = id_make(&b->ids, "job_", clock_wall_ns(), id);
+
+		MSG_SET(&m, enqueue, job_id, str_of(id, len));
+		MSG_SET(&m, enqueue, queue, STR("bench"));
+		MSG_SET(&m, enqueue, payload,
+			str_of(b->payload, PAYLOAD_BYTES));
+		add(b, OP_ENQUEUE, &msg_enqueue, &m, NULL);
+	}
+	entry_apply(b, NULL);
+}
+
+static void fetch(struct bench *b, size_t n)
+{
+	struct str queue = STR("bench");
+
+	for (size_t i = 0; i < n; i++) {
+		struct m_fetch m = { 0 };
+
+		MSG_SET_LIST(&m, fetch, queues, &queue, 1);
+		MSG_SET(&m, fetch, worker_id, STR("worker-1"));
+		MSG_SET(&m, fetch, hostname, STR("bench-host"));
+		MSG_SET(&m, fetch, fetch_id, b->index * ENTRY_OPS + i + 1);
+		add(b, OP_FETCH, &msg_fetch, &m, on_reply);
+	}
+	entry_apply(b, on_reply);
+}
+
+static void ack_all(struct bench *b)
+{
+	for (size_t i = 0; i < b->held_n; i++) {
+		struct m_ack m = { 0 };
+
+		MSG_SET(&m, ack, job_id, str_from(b->held[i]));
+		MSG_SET(&m, ack, lease_token, b->tokens[i]);
+		add(b, OP_ACK, &msg_ack, &m, NULL);
+	}
+	entry_apply(b, NULL);
+	b->held_n = 0;
+}
+
+static double run_cycles(struct bench *b, size_t cycles)
+{
+	const size_t step = 8 * ENTRY_OPS; /* jobs under way at a time */
+	size_t done;
+
+	b->held = xcalloc(step, sizeof(*b->held));
+	b->tokens = xcalloc(step, sizeof(*b->tokens));
+	b->apply_ns = 0;
+	for (done = 0; done < cycles; done += step) {
+		enqueue(b, step);
+		fetch(b, step);
+		CHECK(b->held_n == step);
+		ack_all(b);
+	}
+	free(b->held);
+	free(b->tokens);
+	b->held = NULL;
+	return (double)done * 1e9 / (double)b->apply_ns;
+}
+
+static double cpu_seconds(void)
+{
+	struct rusage u;
+
+	CHECK(getrusage(RUSAGE_SELF, &u) == 0);
+	return (double)u.ru_utime.tv_sec + (double)u.ru_stime.tv_sec +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static void run(const char *name, struct kv *kv, size_t queued, size_t cycles)
+{
+	struct bench b = { .kv = kv, .f = fsm_new(kv) };
+	double rate, cpu;
+
+	CHECK(fsm_load(b.f) == 0);
+	memset(b.payload, 'x', PAYLOAD_BYTES);
+	b.payload[0] = b.payload[PAYLOAD_BYTES - 1] = '"';
+	entry_start(&b);
+	enqueue(&b, queued);
+	cpu = cpu_seconds();
+	rate = run_cycles(&b, cycles);
+	cpu = cpu_seconds() - cpu;
+	printf("%-7s %8zu queued: %8.0f cycles/s in apply, "
+	       "%.1f us of CPU per cycle with everything\n",
+	       name, queued, rate, cpu * 1e6 / (double)cycles);
+	fsm_free(b.f);
+	buf_done(&b.entry);
+	buf_done(&b.body);
+	arena_done(&b.arena);
+	kv_close(kv);
+}
+
+static void run_rocks(const char *dir, size_t queued, size_t cycles)
+{
+	struct kv_options o = { .write_buffer_bytes = 64u << 20,
+				.cache_bytes = 64u << 20 };
+	struct buf why = BUF_INIT(1024);
+	char path[512];
+	struct kv *kv;
+
+	(void)snprintf(path, sizeof(path), "%s/fsm_bench_%zu", dir, queued);
+	if (kv_rocks_open(path, &o, &kv, &why) < 0) {
+		(void)fprintf(stderr, "%s: %.*s\n", path,
+			      STR_ARG(buf_str(&why)));
+		exit(1);
+	}
+	run("rocksdb", kv, queued, cycles);
+	buf_done(&why);
+}
+
+int main(int argc, char **argv)
+{
+	char dir[] = "/tmp/fsm_bench_XXXXXX";
+	uint64_t cycles = CYCLES_DEFAULT;
+	const char *where = argc > 1 ? argv[1] : mkdtemp(dir);
+
+	if (where == NULL) {
+		perror("mkdtemp");
+		return 1;
+	}
+	if (argc > 2 && !str_parse_u64(str_from(argv[2]), &cycles)) {
+		(void)fprintf(stderr, "%s is not a number\n", argv[2]);
+		return 2;
+	}
+	printf("entries of %d operations, payloads of %d bytes, in %s\n",
+	       ENTRY_OPS, PAYLOAD_BYTES, where);
+	run("memory", kv_mem_new(), SHALLOW, cycles);
+	run("memory", kv_mem_new(), DEEP, cycles);
+	run_rocks(where, SHALLOW, cycles);
+	run_rocks(where, DEEP, cycles);
+	return 0;
+}

@@ -1,0 +1,149 @@
+/*
+ * Load for a node over HTTP, by one thread on keep-alive connections; prints
+ * figures as lines "name value". It says nothing about good or bad.
+ *
+ *   load MODE [--port N] [--queue NAME] [--connections N] ...
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "load_modes.h"
+
+static const struct {
+	const char *name;
+	void (*run)(struct http *h, const struct options *o);
+	const char *doc;
+} modes[] = {
+	{ "enqueue", mode_enqueue, "single enqueues on --connections" },
+	{ "fill", mode_fill, "--count jobs in batches" },
+	{ "fetch", mode_fetch, "--count single fetches, then acks" },
+	{ "lifecycle", mode_lifecycle,
+	  "enqueue, fetch, ack one by one; --producers, --workers" },
+	{ "lifecycle-batch", mode_lifecycle_batch, "the same in batches" },
+	{ "wake", mode_wake, "enqueue to parked worker; --workers parked" },
+	{ "park", mode_park, "holds --workers parked fetches for --time" },
+	{ "schedule", mode_schedule, "hand-out after scheduled_at" },
+	{ "lease", mode_lease, "hand-out after the end of a lease" },
+};
+
+static _noreturn_ void usage(void)
+{
+	fputs("load MODE [OPTION=VALUE ...]; modes:\n", stderr);
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++)
+		fprintf(stderr, "  %-16s %s\n", modes[i].name, modes[i].doc);
+	fputs("options: --host --port --queue --connections --producers "
+	      "--workers\n  --batch --backlog --payload (bytes) --count "
+	      "--time (s) --gap (ms) --lease (s)\n",
+	      stderr);
+	exit(2);
+}
+
+static double number(const char *text)
+{
+	char *end;
+	double v = strtod(text, &end);
+
+	if (*text == '\0' || *end != '\0' || !(v >= 0) || v > 1e12)
+		die("%s is no number an option could have", text);
+	return v;
+}
+
+/* Options that are numbers: where they go, and what 1 of them means. */
+static void set_number(struct options *o, const char *name, const char *text)
+{
+	double v = number(text);
+	const struct {
+		const char *name;
+		unsigned *u;
+		uint64_t *ns;
+		double unit;
+	} table[] = {
+		{ "connections", &o->connections, NULL, 1 },
+		{ "producers", &o->producers, NULL, 1 },
+		{ "workers", &o->workers, NULL, 1 },
+		{ "batch", &o->batch, NULL, 1 },
+		{ "backlog", &o->backlog, NULL, 1 },
+		{ "payload", &o->payload, NULL, 1 },
+		{ "count", NULL, &o->count, 1 },
+		{ "time", NULL, &o->time_ns, 1e9 },
+		{ "gap", NULL, &o->gap_ns, 1e6 },
+		{ "lease", NULL, &o->lease_ns, 1e9 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		if (strcmp(table[i].name, name) != 0)
+			continue;
+		if (table[i].u != NULL)
+			*table[i].u = (unsigned)v;
+		else
+			*table[i].ns = (uint64_t)(v * table[i].unit);
+	}
+}
+
+static void parse(int argc, char **argv, struct options *o)
+{
+	static const struct option longs[] = {
+		{ "host", required_argument, NULL, 0 },
+		{ "port", required_argument, NULL, 0 },
+		{ "queue", required_argument, NULL, 0 },
+		{ "connections", required_argument, NULL, 0 },
+		{ "producers", required_argument, NULL, 0 },
+		{ "workers", required_argument, NULL, 0 },
+		{ "batch", required_argument, NULL, 0 },
+		{ "backlog", required_argument, NULL, 0 },
+		{ "payload", required_argument, NULL, 0 },
+		{ "count", required_argument, NULL, 0 },
+		{ "time", required_argument, NULL, 0 },
+		{ "gap", required_argument, NULL, 0 },
+		{ "lease", required_argument, NULL, 0 },
+		{ NULL, 0, NULL, 0 },
+	};
+	int at, r;
+
+	while ((r = getopt_long(argc, argv, "", longs, &at)) == 0) {
+		if (strcmp(longs[at].name, "host") == 0)
+			o->host = optarg;
+		else if (strcmp(longs[at].name, "port") == 0)
+			o->port = optarg;
+		else if (strcmp(longs[at].name, "queue") == 0)
+			o->queue = optarg;
+		else
+			set_number(o, longs[at].name, optarg);
+	}
+	if (r != -1 || optind != argc || o->batch == 0)
+		usage();
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {
+		.host = "127.0.0.1",
+		.port = "8080",
+		.queue = "bench",
+		.connections = 128,
+		.producers = 64,
+		.workers = 64,
+		.batch = 100,
+		.backlog = 1000,
+		.payload = 100,
+		.count = 1000,
+		.time_ns = 3 * NS_PER_S,
+		.gap_ns = 5 * NS_PER_MS,
+		.lease_ns = 60 * NS_PER_S,
+	};
+	struct http h;
+
+	if (argc < 2)
+		usage();
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		if (strcmp(modes[i].name, argv[1]) != 0)
+			continue;
+		parse(argc - 1, argv + 1, &o);
+		http_init(&h, o.host, o.port);
+		modes[i].run(&h, &o);
+		http_done(&h);
+		return 0;
+	}
+	usage();
+}

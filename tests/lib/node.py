@@ -1,0 +1,336 @@
+"""A real node (`corvo server` and its processes) and a client for it.
+
+Used by tests/http and tests/kill. Every node has its own directory and free
+ports, and looks at its own words when it ends: a sanitizer report or a failed
+CHECK in any process fails the test that used it.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+BUILD = Path(os.environ.get("CORVO_BUILD_DIR", "/work/main/build/dev"))
+SOURCE = Path(__file__).resolve().parents[2]
+CORVO = BUILD / "cli" / "corvo"
+PROCS = ["raftd", "viewd", "sched", "httpd-0"]
+API = "/api/v1"
+
+# Words that must never be in what a node says.
+BROKEN = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:",
+          "CHECK failed", "AddressSanitizer:DEADLYSIGNAL")
+
+
+def is_sanitized():
+    """True for a build that is several times slower than a release."""
+    if os.environ.get("CORVO_SLOW"):
+        return True
+    cache = BUILD / "CMakeCache.txt"
+    text = cache.read_text() if cache.exists() else ""
+    for line in text.splitlines():
+        if line.startswith("CORVO_SANITIZE:") and line.split("=", 1)[1]:
+            return True
+    return False
+
+
+def wait_until(cond, seconds=10.0, what="", every=0.01):
+    """Waits until cond() is true and returns its value."""
+    end = time.monotonic() + seconds
+    while True:
+        value = cond()
+        if value:
+            return value
+        assert time.monotonic() < end, f"timed out waiting for {what or cond}"
+        time.sleep(every)  # tidy: poll interval
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def is_alive(pid):
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def code(self):
+        return self.json.get("code")
+
+    def __repr__(self):
+        return f"<{self.status} {self.body[:400]!r}>"
+
+
+class Client:
+    """One keep-alive connection; not for several threads."""
+
+    def __init__(self, port, timeout=30.0):
+        self.port = port
+        self.timeout = timeout
+        self.conn = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        if self.conn is not None:
+            self.conn.close()
+            self.conn = None
+
+    def send(self, method, path, body=None, headers=None):
+        """Sends without reading the answer; see receive()."""
+        if self.conn is None:
+            self.conn = http.client.HTTPConnection("127.0.0.1", self.port,
+                                                   timeout=self.timeout)
+        if body is not None and not isinstance(body, (bytes, str)):
+            body = json.dumps(body)
+        self.conn.request(method, path, body, headers or {})
+
+    def receive(self):
+        r = self.conn.getresponse()
+        return Answer(r.status, r.headers, r.read())
+
+    def request(self, method, path, body=None, headers=None):
+        for last in (False, True):
+            fresh = self.conn is None
+            try:
+                self.send(method, path, body, headers)
+                return self.receive()
+            except (http.client.RemoteDisconnected, ConnectionResetError,
+                    BrokenPipeError, http.client.CannotSendRequest):
+                # An idle connection may have been closed meanwhile; a fresh
+                # one that fails is a real failure.
+                self.close()
+                if last or fresh:
+                    raise
+            except BaseException:
+                self.close()
+                raise
+        raise AssertionError("unreachable")
+
+    def get(self, path, headers=None):
+        return self.request("GET", path, None, headers)
+
+    def post(self, path, body=None, headers=None):
+        return self.request("POST", path, body, headers)
+
+    # --- the API, with the usual outcome asserted ------------------------
+
+    def enqueue(self, queue, **members):
+        a = self.post(f"{API}/enqueue", {"queue": queue, **members})
+        assert a.status == 201, a
+        return a.json["job_id"]
+
+    def fetch_raw(self, *queues, **members):
+        members = {"timeout": 0, "worker_id": "w1", "hostname": "h1", **members}
+        return self.post(f"{API}/fetch", {"queues": list(queues), **members})
+
+    def fetch(self, *queues, **members):
+        """The job, or None."""
+        a = self.fetch_raw(*queues, **members)
+        assert a.status in (200, 204), a
+        return a.json if a.status == 200 else None
+
+    def ack(self, job, **members):
+        """job: as fetch returned it."""
+        body = {"lease_token": job["lease_token"], **members}
+        a = self.post(f"{API}/ack/{job['job_id']}", body)
+        assert a.status == 200, a
+        return a.json
+
+    def fail(self, job, **members):
+        body = {"lease_token": job["lease_token"], "error": "no", **members}
+        a = self.post(f"{API}/fail/{job['job_id']}", body)
+        assert a.status == 200, a
+        return a.json
+
+    def job(self, job_id):
+        a = self.get(f"{API}/jobs/{job_id}")
+        assert a.status == 200, a
+        return a.json
+
+    def state(self, job_id):
+        return self.job(job_id)["state"]
+
+    def queue(self, name):
+        """The row of GET /queues, or None."""
+        a = self.get(f"{API}/queues")
+        assert a.status == 200, a
+        assert "X-Corvo-View-Lag-Ms" not in a.headers, dict(a.headers)
+        return next((q for q in a.json if q["name"] == name), None)
+
+    def search(self, **members):
+        a = self.post(f"{API}/jobs/search", members)
+        assert a.status == 200, a
+        return a.json
+
+    def metrics(self):
+        """{series with labels: value}"""
+        text = self.get(f"{API}/metrics").body.decode()
+        rows = [x.rsplit(" ", 1) for x in text.splitlines()
+                if x and not x.startswith("#")]
+        return {name: float(value) for name, value in rows}
+
+
+class Node:
+    def __init__(self, *flags, directory=None):
+        self.dir = Path(directory or tempfile.mkdtemp(prefix="corvo-test-"))
+        self.data = self.dir / "data"
+        self.err = self.dir / "stderr"
+        self.port = free_port()
+        self.raft_port = free_port()
+        self.flags = list(flags)
+        self.process = None
+        self.seen_pids = set()
+
+    # --- life ------------------------------------------------------------
+
+    def command(self, *flags):
+        return [str(CORVO), "server", f"--bind=127.0.0.1:{self.port}",
+                f"--data-dir={self.data}",
+                f"--raft-bind=127.0.0.1:{self.raft_port}", *self.flags, *flags]
+
+    def spawn(self, *flags):
+        """Starts the node and returns at once."""
+        env = {k: v for k, v in os.environ.items()
+               if not k.startswith("CORVO_")}
+        with open(self.err, "ab") as err:
+            self.process = subprocess.Popen(
+                self.command(*flags), env=env, stdin=subprocess.DEVNULL,
+                stdout=err, stderr=err)
+        return self
+
+    def start(self, *flags, seconds=60.0):
+        self.spawn(*flags)
+        wait_until(lambda: self.process.poll() is not None or self.is_ready(),
+                   seconds, "the node to be ready")
+        assert self.process.poll() is None, self.log()
+        self.pids()
+        return self
+
+    def is_ready(self):
+        try:
+            with Client(self.port, timeout=5) as c:
+                return c.get("/readyz").status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def refuses(self, *flags, seconds=30.0):
+        """Starts a node that must not start: (exit status, its words)."""
+        self.spawn(*flags)
+        status = self.process.wait(seconds)
+        return status, self.log()
+
+    def stop(self, seconds=40.0):
+        """SIGTERM; the exit status must be 0 and the log clean."""
+        self.pids()
+        self.process.terminate()
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            words = self.log()
+            self.kill_all()
+            raise AssertionError(f"the node did not stop:\n{words}")
+        assert status == 0, f"exit status {status}:\n{self.log()}"
+        self.check_log()
+        left = [p for p in self.seen_pids if is_alive(p)]
+        assert not left, f"still running after the stop: {left}"
+
+    def kill_all(self):
+        """SIGKILL to the supervisor and every process of the node."""
+        with contextlib.suppress(OSError, ValueError):
+            self.pids()
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+        for pid in self.seen_pids:
+            if self.is_ours(pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        if self.process is not None:
+            self.process.wait(20)
+        wait_until(lambda: not any(self.is_ours(p) for p in self.seen_pids),
+                   20, "killed processes to be gone")
+
+    def clean_up(self, check=True):
+        """Ends it in any case and removes its directory."""
+        try:
+            if self.process is not None and self.process.poll() is None:
+                if check:
+                    self.stop()
+                else:
+                    self.kill_all()
+            if check:
+                self.check_log()
+        finally:
+            if self.process is not None and self.process.poll() is None:
+                self.kill_all()
+            if not os.environ.get("CORVO_KEEP"):
+                shutil.rmtree(self.dir, ignore_errors=True)
+
+    # --- looking at it ---------------------------------------------------
+
+    def log(self):
+        return self.err.read_text(errors="replace") if self.err.exists() else ""
+
+    def check_log(self):
+        words = self.log()
+        for broken in BROKEN:
+            if broken in words:
+                at = words.index(broken)
+                raise AssertionError(words[max(0, at - 500):at + 6000])
+
+    def ask(self, request, timeout=10.0):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(timeout)
+            s.connect(str(self.data / "run" / "control.sock"))
+            s.sendall(request.encode() + b"\n")
+            reply = b""
+            while chunk := s.recv(65536):
+                reply += chunk
+        return json.loads(reply)
+
+    def ps(self, name=None):
+        rows = {p["name"]: p for p in self.ask("ps")["processes"]}
+        return rows if name is None else rows[name]
+
+    def pids(self):
+        """{name: pid} of the running processes."""
+        now = {n: p["pid"] for n, p in self.ps().items() if p["pid"] > 0}
+        self.seen_pids.update(now.values())
+        return now
+
+    def is_ours(self, pid):
+        """A pid may have been given to somebody else meanwhile."""
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return b"corvo" in line and is_alive(pid)
+
+    def client(self, timeout=30.0):
+        return Client(self.port, timeout)
