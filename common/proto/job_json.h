@@ -11,7 +11,7 @@ void job_to_json(const struct m_job *j, const struct json_style *style,
 		 struct json_writer *w);
 
 /* The job an enqueue has just made, without asking anybody. */
-void job_from_enqueue(const struct m_enqueue *e, const struct m_enqueue_reply *r,
-		      struct m_job *ret);
+void job_from_enqueue(const struct m_enqueue *e,
+		      const struct m_enqueue_reply *r, struct m_job *ret);
 
 #endif

@@ -26,8 +26,8 @@
 #define LIMIT_FETCH_WAIT_S     60
 #define LIMIT_LEASE_S          86400
 #define LIMIT_MESSAGE_BYTES    (64u << 20) /* one message between processes */
-#define LIMIT_JOB_ERRORS       50 /* errors kept per job: the newest */
-#define LIMIT_TIMELINE         200 /* events shown with a job: the newest */
+#define LIMIT_JOB_ERRORS       50          /* errors kept per job: the newest */
+#define LIMIT_TIMELINE         200  /* events shown with a job: the newest */
 #define LIMIT_TAIL_EVENTS      8192 /* events in one answer to viewd */
 #define LIMIT_LIST_TEXTS       256  /* texts in one list of a request */
 #define LIMIT_DURATION_S       (36525ULL * 86400) /* in a request: 100 years */

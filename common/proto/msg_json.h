@@ -13,10 +13,10 @@
  * F_PATH fields and unknown members are ignored; null leaves a field absent,
  * and so does an empty text. A duration may be given under two names
  * (retry_after, retry_after_ms) when both say the same.
- * Checks types, ranges, `max`, queue names (F_QUEUE), and after that F_REQUIRED,
- * in nested messages too. A member given twice (also an unknown one) is
- * refused. On failure returns -ERR_PARSE_ERROR, -ERR_VALIDATION_ERROR or
- * -ERR_PAYLOAD_TOO_LARGE with a sentence in `why` that names the member
+ * Checks types, ranges, `max`, queue names (F_QUEUE), and after that
+ * F_REQUIRED, in nested messages too. A member given twice (also an unknown
+ * one) is refused. On failure returns -ERR_PARSE_ERROR or
+ * -ERR_VALIDATION_ERROR with a sentence in `why` that names the member
  * ("jobs[3].queue: ...").
  */
 int msg_from_json(const struct msg_desc *d, struct json v, struct arena *a,
@@ -37,8 +37,7 @@ void msg_to_json(const struct msg_desc *d, const void *m,
 		 const struct json_style *style, struct json_writer *w);
 /* The members only, without the braces. */
 void msg_members_to_json(const struct msg_desc *d, const void *m,
-			 const struct json_style *style,
-			 struct json_writer *w);
+			 const struct json_style *style, struct json_writer *w);
 
 /*
  * Queue names: 1 to LIMIT_QUEUE_NAME_BYTES bytes of UTF-8 without control

@@ -379,11 +379,18 @@ static void put_request(struct json_writer *w, const struct route_shape *s)
 	jw_object_end(w);
 }
 
-static void put_extra(struct json_writer *w, const struct shape_member *m)
+/* The message's members and those of the handler in one object. */
+static void put_reply_members(struct json_writer *w,
+			      const struct route_shape *s)
 {
+	const struct shape_member *m = s->members;
+
 	put_type(w, "object");
 	jw_key(w, "properties");
 	jw_object(w);
+	for (size_t i = 0; s->reply != NULL && i < s->reply->n; i++)
+		if (route_shape_has(s, &s->reply->fields[i]))
+			put_member(w, &s->reply->fields[i], ROLE_REPLY);
 	for (; m != NULL && m->name != NULL; m++) {
 		jw_key(w, m->name);
 		jw_raw(w, str_from(m->schema));
@@ -399,20 +406,10 @@ static void put_reply_schema(struct json_writer *w, const struct route_shape *s)
 		jw_object(w);
 		put_ref(w, s->reply->name);
 		jw_object_end(w);
-	} else if (s->reply == NULL) {
-		put_extra(w, s->members);
-	} else if (s->members == NULL) {
+	} else if (s->reply != NULL && s->members == NULL) {
 		put_ref(w, s->reply->name);
 	} else {
-		jw_key(w, "allOf");
-		jw_array(w);
-		jw_object(w);
-		put_ref(w, s->reply->name);
-		jw_object_end(w);
-		jw_object(w);
-		put_extra(w, s->members);
-		jw_object_end(w);
-		jw_array_end(w);
+		put_reply_members(w, s);
 	}
 }
 

@@ -14,7 +14,9 @@ const uint64_t corvo_defs_hash = CORVO_DEFS_HASH;
 
 /* --- enums ------------------------------------------------------------ */
 
-#define ENUM(name, fallback)           static const struct enum_value values_##name[] = {
+#define VALUES(name) static const struct enum_value values_##name[]
+
+#define ENUM(name, fallback)           VALUES(name) = {
 #define ENUM_VALUE(e, NAME, num, text) { num, text },
 #define ENUM_END(name) \
 	}              \

@@ -16,8 +16,8 @@
 
 #define ENUM(name, fallback)           enum name {
 #define ENUM_VALUE(e, NAME, num, text) NAME = num,
-#define ENUM_END(name)                                                         \
-	}                                                                      \
+#define ENUM_END(name) \
+	}              \
 	;
 #include "proto/defs/enums.def"
 #undef ENUM
@@ -62,21 +62,21 @@ extern const struct enum_desc enum_event_type;
 #define MSG_MEMBER_time(n) uint64_t n;
 #define MSG_MEMBER_dur(n)  uint64_t n;
 #define MSG_MEMBER_secs(n) uint64_t n;
-#define MSG_MEMBER_strs(n)                                                     \
-	struct str *n;                                                         \
+#define MSG_MEMBER_strs(n) \
+	struct str *n;     \
 	size_t n##_n;
 
-#define MSG(name, doc)                                                         \
-	struct m_##name {                                                      \
+#define MSG(name, doc)    \
+	struct m_##name { \
 		uint64_t has;
 #define FIELD(m, tag, kind, name, flags, max, doc) MSG_MEMBER_##kind(name)
 #define FIELD_ENUM(m, tag, e, name, flags, doc)    uint32_t name;
 #define FIELD_MSG(m, tag, sub, name, flags, doc)   struct m_##sub *name;
-#define FIELD_MSGS(m, tag, sub, name, flags, max, doc)                         \
-	struct m_##sub *name;                                                  \
+#define FIELD_MSGS(m, tag, sub, name, flags, max, doc) \
+	struct m_##sub *name;                          \
 	size_t name##_n;
-#define MSG_END(name)                                                          \
-	}                                                                      \
+#define MSG_END(name) \
+	}             \
 	;
 #include "proto/defs/messages.def"
 #undef MSG
@@ -87,14 +87,16 @@ extern const struct enum_desc enum_event_type;
 #undef MSG_END
 
 /* Field numbers: MF_<msg>_<field> is the bit in `has`. */
-#define MSG(name, doc)                                 enum mf_##name {
+#define MSG(name, doc) \
+	enum mf_##name \
+	{
 #define FIELD(m, tag, kind, name, flags, max, doc)     MF_##m##_##name,
 #define FIELD_ENUM(m, tag, e, name, flags, doc)        MF_##m##_##name,
 #define FIELD_MSG(m, tag, sub, name, flags, doc)       MF_##m##_##name,
 #define FIELD_MSGS(m, tag, sub, name, flags, max, doc) MF_##m##_##name,
-#define MSG_END(name)                                                          \
-	MF_##name##_MAX                                                        \
-	}                                                                      \
+#define MSG_END(name)   \
+	MF_##name##_MAX \
+	}               \
 	;
 #include "proto/defs/messages.def"
 #undef MSG
@@ -120,10 +122,10 @@ extern const struct enum_desc enum_event_type;
 
 #define MSG_BIT(msg, field)    (1ULL << MF_##msg##_##field)
 #define MSG_HAS(m, msg, field) (((m)->has & MSG_BIT(msg, field)) != 0)
-#define MSG_SET(m, msg, field, value)                                          \
+#define MSG_SET(m, msg, field, value) \
 	((m)->has |= MSG_BIT(msg, field), (m)->field = (value))
-#define MSG_SET_LIST(m, msg, field, items, count)                              \
-	((m)->has |= MSG_BIT(msg, field), (m)->field = (items),                \
+#define MSG_SET_LIST(m, msg, field, items, count)               \
+	((m)->has |= MSG_BIT(msg, field), (m)->field = (items), \
 	 (m)->field##_n = (count))
 #define MSG_UNSET(m, msg, field) ((m)->has &= ~MSG_BIT(msg, field))
 
@@ -186,7 +188,11 @@ enum metric_id {
 	METRIC_ID_MAX
 };
 
-enum metric_type { METRIC_COUNTER_TYPE, METRIC_GAUGE_TYPE, METRIC_HISTOGRAM_TYPE };
+enum metric_type {
+	METRIC_COUNTER_TYPE,
+	METRIC_GAUGE_TYPE,
+	METRIC_HISTOGRAM_TYPE
+};
 
 struct metric_info {
 	unsigned id;
@@ -199,7 +205,7 @@ struct metric_info {
 const struct metric_info *metric_info(unsigned id); /* NULL: no such metric */
 /* All rows in order of the table: i from 0 until NULL. */
 const struct metric_info *metric_at(size_t i);
-const struct msg_desc *msg_at(size_t i);    /* all messages, for docs */
+const struct msg_desc *msg_at(size_t i); /* all messages, for docs */
 const struct call_info *op_at(size_t i);
 const struct call_info *query_at(size_t i);
 

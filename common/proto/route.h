@@ -15,7 +15,7 @@ enum http_method {
 	HTTP_METHOD_MAX
 };
 
-#define ROUTE_LOCAL 0u
+#define ROUTE_LOCAL      0u
 #define ROUTE_PARAMS_MAX 4
 
 struct route {

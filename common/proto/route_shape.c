@@ -1,3 +1,6 @@
+/*
+ * What corvo-httpd's handlers do beyond the tables. Constants and lookups.
+ */
 #include "proto/route_shape.h"
 
 #define MEMBERS(...)                  \
@@ -31,7 +34,9 @@ static const struct special specials[] = {
 	{ .id = "enqueue",
 	  .errors = { ERR_PAYLOAD_TOO_LARGE },
 	  .request_note = "A body with a `jobs` array is taken as "
-			  "`/api/v1/enqueue/batch` takes it.",
+			  "`/api/v1/enqueue/batch` takes it. `payload` is at "
+			  "most as large as the setting `max_payload_size` "
+			  "says (256KiB).",
 	  .members = MEMBERS(
 	      { "job", "job", REF("job"), "The job as it was created." }) },
 	{ .id = "enqueue_batch",
@@ -42,23 +47,23 @@ static const struct special specials[] = {
 			       ",\"queue\":" TEXT_SCHEMA
 			       ",\"state\":" TEXT_SCHEMA "}}}",
 			       "`id`, `queue` and `state` of each job." }) },
-	{ .id = "fetch",
-	  .reply = &msg_fetched,
-	  .may_be_empty = true,
-	  .reply_note = "204 without a body when no job came in time." },
+	{ .id = "fetch", .reply = &msg_fetched, .may_be_empty = true },
 	{ .id = "ack", .errors = { ERR_ACK_ERROR, ERR_LEASE_LOST } },
 	{ .id = "fail", .errors = { ERR_FAIL_ERROR, ERR_LEASE_LOST } },
 	{ .id = "heartbeat",
 	  .request_note = "`jobs` may also be an object from job id to the "
 			  "other members.",
-	  .reply_note = "`jobs` is an object from job id to the members of "
-			"`beat_reply`.",
-	  .members = MEMBERS({ "acked", "list of texts", TEXTS_SCHEMA,
-			       "Ids whose lease was extended." },
-			     { "unknown", "list of texts", TEXTS_SCHEMA,
-			       "Ids that do not exist." },
-			     { "canceled", "list of texts", TEXTS_SCHEMA,
-			       "Ids the worker should stop working on." }) },
+	  .members =
+	      MEMBERS({ "jobs", "object",
+			"{\"type\":\"object\",\"additionalProperties\":" REF(
+			    "beat_reply") "}",
+			"From job id to the members of `beat_reply`." },
+		      { "acked", "list of texts", TEXTS_SCHEMA,
+			"Ids whose lease was extended." },
+		      { "unknown", "list of texts", TEXTS_SCHEMA,
+			"Ids that do not exist." },
+		      { "canceled", "list of texts", TEXTS_SCHEMA,
+			"Ids the worker should stop working on." }) },
 	{ .id = "search",
 	  .members = MEMBERS({ "view_lag_ms", "whole number", UINT_SCHEMA,
 			       "Only when the list may lack the newest "
@@ -68,9 +73,11 @@ static const struct special specials[] = {
 	{ .id = "queues", .reply = &msg_queue, .form = REPLY_LIST },
 	{ .id = "workers", .reply = &msg_worker, .form = REPLY_LIST },
 	{ .id = "cluster_status",
-	  .reply_note = "`applied_index` and `commit_index` are written as "
-			"texts.",
 	  .members = MEMBERS(
+	      { "applied_index", "text", TEXT_SCHEMA,
+		"Last raft entry applied, as a text." },
+	      { "commit_index", "text", TEXT_SCHEMA,
+		"Last raft entry committed, as a text." },
 	      { "mode", "text", TEXT_SCHEMA, "Always cluster." },
 	      { "status", "text", TEXT_SCHEMA, "healthy, or no leader." },
 	      { "nodes", "list of objects",
@@ -84,8 +91,7 @@ static const struct special specials[] = {
 	      { "api_version", "text", TEXT_SCHEMA, "Version of this API." }) },
 	{ .id = "metrics",
 	  .form = REPLY_TEXT,
-	  .reply_note = "Prometheus text, version 0.0.4. The names are in "
-			"[metrics](metrics.md)." },
+	  .reply_note = "Prometheus text, version 0.0.4." },
 	{ .id = "healthz",
 	  .members = MEMBERS({ "status", "text", TEXT_SCHEMA, "Always ok." },
 			     { "raft_state", "text", TEXT_SCHEMA,
@@ -99,6 +105,17 @@ static const struct special specials[] = {
 	      MEMBERS({ "status", "text", TEXT_SCHEMA, "Always ready." }) },
 	{ .id = "openapi", .reply_note = "The OpenAPI document." },
 };
+
+bool route_shape_has(const struct route_shape *s, const struct field_desc *f)
+{
+	if ((f->flags & F_INTERNAL) != 0)
+		return false;
+	for (const struct shape_member *m = s->members;
+	     m != NULL && m->name != NULL; m++)
+		if (strcmp(m->name, f->name) == 0)
+			return false;
+	return true;
+}
 
 bool field_is_in_body(const struct field_desc *f)
 {

@@ -14,7 +14,7 @@ enum reply_form {
 	REPLY_TEXT,
 };
 
-/* A member a handler adds. */
+/* A member a handler adds, or writes in another way than the message. */
 struct shape_member {
 	const char *name;
 	const char *type;   /* in words */
@@ -38,6 +38,9 @@ struct route_shape {
 };
 
 void route_shape_get(const struct route *r, struct route_shape *ret);
+
+/* The reply shows this member of its message as the message has it. */
+bool route_shape_has(const struct route_shape *s, const struct field_desc *f);
 
 /* Members of the request that a body may hold. */
 bool field_is_in_body(const struct field_desc *f);

@@ -1,0 +1,201 @@
+/*
+ * Everything that is stored or sent by number, one row each, so that a number
+ * never changes its meaning:
+ *
+ *	wire_lock --check FILE  exit 1 when a row of FILE is gone or changed,
+ *	                        or a row is not in FILE yet
+ *	wire_lock --add FILE    adds new rows; refuses when one is gone
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proto/proto.h"
+
+#define LOCK_BYTES_MAX (4u << 20)
+
+static const char *const kinds[] = {
+	[K_bool] = "bool", [K_u32] = "u32",   [K_u64] = "u64",
+	[K_i64] = "i64",   [K_f64] = "f64",   [K_str] = "str",
+	[K_raw] = "raw",   [K_time] = "time", [K_dur] = "dur",
+	[K_secs] = "secs", [K_strs] = "strs", [K_enum] = "enum",
+	[K_msg] = "msg",   [K_msgs] = "msgs",
+};
+
+static void put_messages(struct buf *b)
+{
+	const struct msg_desc *d;
+
+	for (size_t i = 0; (d = msg_at(i)) != NULL; i++) {
+		for (size_t k = 0; k < d->n; k++) {
+			const struct field_desc *f = &d->fields[k];
+
+			buf_printf(b, "field %s %u %s %s", d->name, f->tag,
+				   kinds[f->kind], f->name);
+			if (f->values != NULL)
+				buf_printf(b, " %s", f->values->name);
+			if (f->sub != NULL)
+				buf_printf(b, " %s", f->sub->name);
+			buf_putc(b, '\n');
+		}
+	}
+}
+
+static void put_calls(struct buf *b, const char *table,
+		      const struct call_info *(*at)(size_t i))
+{
+	const struct call_info *c;
+
+	for (size_t i = 0; (c = at(i)) != NULL; i++)
+		buf_printf(b, "%s %u %s %s %s\n", table, c->id, c->name,
+			   c->request->name, c->reply->name);
+}
+
+static void put_enum(struct buf *b, const struct enum_desc *e)
+{
+	for (size_t i = 0; i < e->n; i++)
+		buf_printf(b, "enum %s %u %s\n", e->name, e->values[i].number,
+			   e->values[i].text);
+}
+
+static void put_rows(struct buf *b)
+{
+	put_messages(b);
+	put_calls(b, "op", op_at);
+	put_calls(b, "query", query_at);
+#define ENUM(name, fallback) put_enum(b, &enum_##name);
+#define ENUM_VALUE(e, NAME, num, text)
+#define ENUM_END(name)
+#include "proto/defs/enums.def"
+#undef ENUM
+#undef ENUM_VALUE
+#undef ENUM_END
+	put_enum(b, &enum_job_state);
+	put_enum(b, &enum_event_type);
+#define ERR(name, number, status, text) \
+	buf_printf(b, "error %d %s %d\n", number, #name, status);
+#include "proto/defs/errors.def"
+#undef ERR
+}
+
+static bool has_row(struct str rows, struct str row)
+{
+	struct str line;
+
+	while (rows.n > 0) {
+		str_split(rows, '\n', &line, &rows);
+		if (str_eq(line, row))
+			return true;
+	}
+	return false;
+}
+
+/* Calls fn for each row of `rows` that `others` lacks; how many there are. */
+static size_t each_missing(struct str rows, struct str others,
+			   void (*fn)(struct str row, void *arg), void *arg)
+{
+	struct str line;
+	size_t n = 0;
+
+	while (rows.n > 0) {
+		str_split(rows, '\n', &line, &rows);
+		if (line.n == 0 || line.p[0] == '#' || has_row(others, line))
+			continue;
+		fn(line, arg);
+		n++;
+	}
+	return n;
+}
+
+static void say_gone(struct str row, void *arg _unused_)
+{
+	fprintf(stderr, "gone or changed: %.*s\n", STR_ARG(row));
+}
+
+static void say_new(struct str row, void *arg _unused_)
+{
+	fprintf(stderr, "not in the lock yet: %.*s\n", STR_ARG(row));
+}
+
+static void add_row(struct str row, void *arg)
+{
+	buf_put_str(arg, row);
+	buf_putc(arg, '\n');
+}
+
+static int read_lock(const char *path, struct buf *ret)
+{
+	FILE *f = fopen(path, "re");
+	char part[4096];
+	size_t n;
+	int bad;
+
+	if (f == NULL)
+		return -1;
+	while ((n = fread(part, 1, sizeof(part), f)) > 0)
+		buf_append(ret, part, n);
+	bad = ferror(f) || ret->full;
+	fclose(f);
+	return bad ? -1 : 0;
+}
+
+static int write_lock(const char *path, struct str text)
+{
+	FILE *f = fopen(path, "we");
+	bool ok;
+
+	if (f == NULL)
+		return -1;
+	ok = fwrite(text.p, 1, text.n, f) == text.n;
+	ok = fclose(f) == 0 && ok;
+	return ok ? 0 : -1;
+}
+
+static int check(struct str now, struct buf *lock)
+{
+	size_t gone = each_missing(buf_str(lock), now, say_gone, NULL);
+	size_t added = each_missing(now, buf_str(lock), say_new, NULL);
+
+	if (gone > 0)
+		fprintf(stderr, "released numbers keep their meaning; give "
+				"the changed row a new one\n");
+	if (added > 0)
+		fprintf(stderr,
+			"run: cmake --build BUILD --target wire-lock\n");
+	return gone > 0 || added > 0;
+}
+
+static int add(const char *path, struct str now, struct buf *lock)
+{
+	_cleanup_(buf_done) struct buf more = BUF_INIT(0);
+
+	if (each_missing(buf_str(lock), now, say_gone, NULL) > 0)
+		return 1;
+	if (each_missing(now, buf_str(lock), add_row, &more) == 0)
+		return 0;
+	buf_put_str(lock, buf_str(&more));
+	if (write_lock(path, buf_str(lock)) == 0)
+		return 0;
+	fprintf(stderr, "cannot write %s: %m\n", path);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	_cleanup_(buf_done) struct buf now = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf lock = BUF_INIT(LOCK_BYTES_MAX);
+
+	if (argc != 3 || (strcmp(argv[1], "--check") != 0 &&
+			  strcmp(argv[1], "--add") != 0)) {
+		fprintf(stderr, "usage: wire_lock --check|--add FILE\n");
+		return 2;
+	}
+	if (read_lock(argv[2], &lock) < 0) {
+		fprintf(stderr, "cannot read %s: %m\n", argv[2]);
+		return 2;
+	}
+	put_rows(&now);
+	if (strcmp(argv[1], "--check") == 0)
+		return check(buf_str(&now), &lock);
+	return add(argv[2], buf_str(&now), &lock);
+}
