@@ -380,6 +380,24 @@ static void on_link(void *ctx, bool up)
 	}
 }
 
+static void sched_done(struct daemon *d)
+{
+	struct sched *s = d->state;
+
+	if (s->raftd != NULL)
+		rpc_client_free(s->raftd);
+	if (s->timer_io != NULL) {
+		loop_fd_remove(s->timer_io);
+		loop_timer_remove(s->hold_timer);
+		loop_timer_remove(s->due_timer);
+	}
+	if (s->timer_fd >= 0)
+		close(s->timer_fd);
+	buf_done(&s->scratch);
+	free(s);
+	d->state = NULL;
+}
+
 static int sched_init(struct daemon *d, struct buf *why)
 {
 	struct sched *s = xcalloc(1, sizeof(*s));
@@ -393,6 +411,7 @@ static int sched_init(struct daemon *d, struct buf *why)
 	    timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (s->timer_fd < 0) {
 		buf_printf(why, "timerfd_create: %s", strerror(errno));
+		sched_done(d);
 		return -ERR_INTERNAL_ERROR;
 	}
 	s->timer_io = loop_fd_add(d->loop, s->timer_fd, LOOP_READ, on_timer, s);
@@ -402,8 +421,10 @@ static int sched_init(struct daemon *d, struct buf *why)
 	buf_putc(&path, '\0');
 	s->raftd = rpc_client_new(d->ipc, path.p, PROC_SCHED, why);
 	buf_done(&path);
-	if (s->raftd == NULL)
+	if (s->raftd == NULL) {
+		sched_done(d);
 		return -ERR_INTERNAL_ERROR;
+	}
 	rpc_client_on_state(s->raftd, on_link, s);
 	return 0;
 }
@@ -431,26 +452,6 @@ static void sched_drain(struct daemon *d)
 	for (size_t i = 0; i < TASK_MAX; i++)
 		cancel(s, &s->tasks[i].call);
 	daemon_exit(d, 0);
-}
-
-static void sched_done(struct daemon *d)
-{
-	struct sched *s = d->state;
-
-	if (s == NULL)
-		return;
-	if (s->raftd != NULL)
-		rpc_client_free(s->raftd);
-	if (s->timer_io != NULL) {
-		loop_fd_remove(s->timer_io);
-		loop_timer_remove(s->hold_timer);
-		loop_timer_remove(s->due_timer);
-	}
-	if (s->timer_fd >= 0)
-		close(s->timer_fd);
-	buf_done(&s->scratch);
-	free(s);
-	d->state = NULL;
 }
 
 static void sched_turn_end(struct daemon *d)

@@ -1,0 +1,165 @@
+/*
+ * Members of message `job` to columns and back. Runs on the writer's and the
+ * readers' threads; keeps no state. Values of a column may be anything when
+ * the file was written by somebody else: what cannot be read reads as absent.
+ */
+#include "columns.h"
+
+/* kind, live, column, member, names, absent */
+#define COL(k, l, column, member, e, none)                          \
+	{                                                           \
+		.name = column, .kind = k, .live = l,               \
+		.offset = offsetof(struct m_job, member),           \
+		.bit = MF_job_##member, .names = e, .absent = none, \
+	}
+
+/* Large values stand last: what is before them is read without them. */
+const struct column job_columns[JOB_COLUMNS] = {
+	COL(COL_TEXT, LIVE_NEVER, "id", id, NULL, ""),
+	COL(COL_TEXT, LIVE_NEVER, "queue", queue, NULL, ""),
+	COL(COL_ENUM, LIVE_ABSENT, "state", state, &enum_job_state, NULL),
+	COL(COL_U32, LIVE_NEVER, "priority", priority, NULL, NULL),
+	COL(COL_U32, LIVE_ABSENT, "attempt", attempt, NULL, NULL),
+	COL(COL_U32, LIVE_NEVER, "max_retries", max_retries, NULL, NULL),
+	COL(COL_ENUM, LIVE_NEVER, "retry_backoff", retry_backoff, &enum_backoff,
+	    NULL),
+	COL(COL_MS, LIVE_NEVER, "retry_base_delay_ms", retry_base_delay, NULL,
+	    NULL),
+	COL(COL_MS, LIVE_NEVER, "retry_max_delay_ms", retry_max_delay, NULL,
+	    NULL),
+	COL(COL_F64, LIVE_NEVER, "retry_jitter", retry_jitter, NULL, NULL),
+	COL(COL_TEXT, LIVE_ABSENT, "worker_id", worker_id, NULL, NULL),
+	COL(COL_TEXT, LIVE_ABSENT, "hostname", hostname, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "parent_id", parent_id, NULL, NULL),
+	COL(COL_BOOL, LIVE_ABSENT, "cancel_requested", cancel_requested, NULL,
+	    NULL),
+	COL(COL_U64, LIVE_ABSENT, "seq", seq, NULL, NULL),
+	COL(COL_TIME, LIVE_ABSENT, "lease_expires_at", lease_expires_at, NULL,
+	    NULL),
+	COL(COL_TIME, LIVE_ABSENT, "scheduled_at", scheduled_at, NULL, NULL),
+	COL(COL_TIME, LIVE_NEVER, "expire_at", expire_at, NULL, NULL),
+	COL(COL_TIME, LIVE_NEVER, "created_at", created_at, NULL, ""),
+	COL(COL_TIME, LIVE_ABSENT, "started_at", started_at, NULL, NULL),
+	COL(COL_TIME, LIVE_ABSENT, "completed_at", completed_at, NULL, NULL),
+	COL(COL_TIME, LIVE_ABSENT, "failed_at", failed_at, NULL, NULL),
+	COL(COL_TIME, LIVE_ABSENT, "cancelled_at", cancelled_at, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "tags", tags, NULL, NULL),
+	COL(COL_TEXT, LIVE_ABSENT, "progress", progress, NULL, NULL),
+	COL(COL_TEXT, LIVE_KEPT, "checkpoint", checkpoint, NULL, NULL),
+	COL(COL_TEXT, LIVE_ABSENT, "result", result, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "payload", payload, NULL, "{}"),
+};
+
+static const void *member(const struct m_job *j, const struct column *c)
+{
+	return (const char *)j + c->offset;
+}
+
+static void bind_enum(struct db_stmt *s, int i, const struct column *c,
+		      uint32_t number)
+{
+	const char *text = enum_text(c->names, number);
+
+	/* A number of a newer version is kept, as nothing we know. */
+	db_bind_text(s, i, text != NULL ? str_from(text) : STR("unknown"));
+}
+
+/* Whole milliseconds as a number anybody can read, others exactly. */
+static void bind_ms(struct db_stmt *s, int i, uint64_t ns)
+{
+	if (ns % NS_PER_MS == 0)
+		db_bind_i64(s, i, (int64_t)(ns / NS_PER_MS));
+	else
+		db_bind_f64(s, i, (double)ns / (double)NS_PER_MS);
+}
+
+static void bind_time(struct db_stmt *s, int i, uint64_t ns, char *text,
+		      struct timetext *times)
+{
+	timetext_put(times, ns, text);
+	db_bind_text(s, i, str_of(text, TIMETEXT_LEN));
+}
+
+void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
+		 struct column_text *text)
+{
+	const struct column *col = &job_columns[c];
+	const void *m = member(j, col);
+	bool has = (j->has >> col->bit & 1) != 0;
+
+	switch (col->kind) {
+	case COL_TEXT:
+		db_bind_text(
+		    s, i, has ? *(const struct str *)m : str_from(col->absent));
+		break;
+	case COL_ENUM:
+		bind_enum(s, i, col, *(const uint32_t *)m);
+		break;
+	case COL_U32:
+		db_bind_i64(s, i, *(const uint32_t *)m);
+		break;
+	case COL_U64:
+		db_bind_i64(s, i, (int64_t) * (const uint64_t *)m);
+		break;
+	case COL_BOOL:
+		db_bind_i64(s, i, *(const bool *)m);
+		break;
+	case COL_F64:
+		db_bind_f64(s, i, *(const double *)m);
+		break;
+	case COL_MS:
+		bind_ms(s, i, *(const uint64_t *)m);
+		break;
+	case COL_TIME:
+		if (has || col->absent != NULL)
+			bind_time(s, i, *(const uint64_t *)m, text->text[c],
+				  &text->times);
+		else
+			db_bind_null(s, i);
+		break;
+	}
+}
+
+static uint64_t read_ms(struct db_stmt *s, int i)
+{
+	return (uint64_t)(db_f64(s, i) * (double)NS_PER_MS + 0.5);
+}
+
+void column_read(struct db_stmt *s, int i, size_t c, struct arena *a,
+		 struct m_job *j)
+{
+	const struct column *col = &job_columns[c];
+	void *m = (char *)j + col->offset;
+	bool has = !db_is_null(s, i);
+
+	if (!has)
+		return;
+	switch (col->kind) {
+	case COL_TEXT:
+		*(struct str *)m = arena_copy(a, db_text(s, i));
+		break;
+	case COL_ENUM:
+		has = enum_parse(col->names, db_text(s, i), m);
+		break;
+	case COL_U32:
+		*(uint32_t *)m = (uint32_t)db_i64(s, i);
+		break;
+	case COL_U64:
+		*(uint64_t *)m = (uint64_t)db_i64(s, i);
+		break;
+	case COL_BOOL:
+		has = *(bool *)m = db_i64(s, i) != 0;
+		break;
+	case COL_F64:
+		*(double *)m = db_f64(s, i);
+		break;
+	case COL_MS:
+		*(uint64_t *)m = read_ms(s, i);
+		break;
+	case COL_TIME:
+		*(uint64_t *)m = timetext_parse(db_text(s, i));
+		break;
+	}
+	if (has)
+		j->has |= 1ULL << col->bit;
+}

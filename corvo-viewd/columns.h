@@ -1,0 +1,58 @@
+/*
+ * The columns of table jobs that mirror a member of message `job`: one list
+ * for writing (mirror_job.c) and reading (query_search.c), so that the two
+ * cannot drift apart. A new member needs one row here and one in schema.c.
+ */
+#ifndef CORVO_COLUMNS_H
+#define CORVO_COLUMNS_H
+
+#include "db.h"
+#include "proto/proto.h"
+#include "timetext.h"
+
+enum column_kind {
+	COL_TEXT,
+	COL_ENUM, /* text of the enum's value */
+	COL_U32,
+	COL_U64,
+	COL_BOOL,
+	COL_F64,
+	COL_MS,   /* nanoseconds, in the column as milliseconds */
+	COL_TIME, /* nanoseconds, in the column as fixed-width text */
+};
+
+enum column_live {
+	LIVE_NEVER,  /* left out of partial documents */
+	LIVE_ABSENT, /* absent from a partial document: it is none now */
+	LIVE_KEPT,   /* absent from a partial document: as it was */
+};
+
+struct column {
+	const char *name;
+	enum column_kind kind;
+	enum column_live live;
+	uint16_t offset;               /* of the member in struct m_job */
+	uint8_t bit;                   /* of the member in m_job.has */
+	const struct enum_desc *names; /* COL_ENUM */
+	const char
+	    *absent; /* COL_TEXT that is NOT NULL: what stands for none */
+};
+
+#define JOB_COLUMNS 28
+extern const struct column job_columns[JOB_COLUMNS]; /* id is the first */
+
+/* Memory of texts bound to one statement. */
+struct column_text {
+	struct timetext times;
+	char text[JOB_COLUMNS][TIMETEXT_LEN];
+};
+
+/* Binds the member of column c to parameter i. */
+void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
+		 struct column_text *text);
+
+/* Sets the member of column c from result column i; texts are copied to a. */
+void column_read(struct db_stmt *s, int i, size_t c, struct arena *a,
+		 struct m_job *j);
+
+#endif

@@ -1,0 +1,245 @@
+/*
+ * The seam to SQLite. Runs on whatever thread owns the connection. The file
+ * may hold anything (a crash, a full disk, another program): every code that
+ * says so comes back as an error, never as a CHECK.
+ */
+#include "db.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+
+#include "proto/err.h"
+#include "util/clock.h"
+
+/* The deadline is looked at once in so many steps of SQLite's machine. */
+#define DB_PROGRESS_STEPS 4000
+/* Somebody with the sqlite3 shell may hold the file for a moment. */
+#define DB_BUSY_MS 5000
+
+struct db {
+	sqlite3 *h;
+	uint64_t deadline_ns; /* clock_mono_ns; 0: none */
+};
+
+/*
+ * synchronous=OFF: a killed process loses nothing (the pages are the
+ * kernel's), and after a power loss the view is rebuilt (view.c). Caches are
+ * filled on demand, so a fresh node does not pay for them.
+ */
+static const char *const mode_pragmas[] = {
+	[DB_WRITE] = "PRAGMA journal_mode=WAL;"
+		     "PRAGMA synchronous=OFF;"
+		     "PRAGMA wal_autocheckpoint=4000;"
+		     "PRAGMA journal_size_limit=33554432;"
+		     "PRAGMA cache_size=-16384;"
+		     "PRAGMA temp_store=MEMORY",
+	[DB_READ] = "PRAGMA query_only=1;"
+		    "PRAGMA cache_size=-2048",
+	[DB_LOAD] = "PRAGMA journal_mode=OFF;"
+		    "PRAGMA synchronous=OFF;"
+		    "PRAGMA locking_mode=EXCLUSIVE;"
+		    "PRAGMA cache_size=-32768",
+};
+
+static int translate(int rc)
+{
+	switch (rc & 0xff) {
+	case SQLITE_OK:
+	case SQLITE_DONE:
+		return 0;
+	case SQLITE_ROW:
+		return 1;
+	case SQLITE_FULL:
+		return -ERR_STORAGE_FULL;
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		return -ERR_VIEW_UNAVAILABLE;
+	case SQLITE_INTERRUPT:
+		return -ERR_REQUEST_TIMEOUT;
+	default:
+		return -ERR_INTERNAL_ERROR;
+	}
+}
+
+void db_set_temp_dir(const char *dir)
+{
+	sqlite3_free(sqlite3_temp_directory);
+	sqlite3_temp_directory =
+	    dir != NULL ? sqlite3_mprintf("%s", dir) : NULL;
+}
+
+static int on_progress(void *ctx)
+{
+	struct db *db = ctx;
+
+	return db->deadline_ns != 0 && clock_mono_ns() > db->deadline_ns;
+}
+
+int db_open(const char *path, enum db_mode mode, struct db **ret,
+	    struct buf *why)
+{
+	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE |
+		    (mode == DB_READ ? 0 : SQLITE_OPEN_CREATE);
+	struct db *db = xcalloc(1, sizeof(*db));
+	int rc = sqlite3_open_v2(path, &db->h, flags, NULL);
+	int r = translate(rc);
+
+	if (db->h == NULL)
+		check_failed(__FILE__, __LINE__, "out of memory");
+	sqlite3_extended_result_codes(db->h, 1);
+	sqlite3_busy_timeout(db->h, DB_BUSY_MS);
+	if (r == 0)
+		r = db_exec(db, mode_pragmas[mode]);
+	if (r < 0) {
+		buf_printf(why, "cannot open %s: %s", path, db_error(db));
+		db_close(db);
+		return r;
+	}
+	if (mode == DB_READ)
+		sqlite3_progress_handler(db->h, DB_PROGRESS_STEPS, on_progress,
+					 db);
+	*ret = db;
+	return 0;
+}
+
+void db_close(struct db *db)
+{
+	if (db == NULL)
+		return;
+	CHECK(sqlite3_close(db->h) == SQLITE_OK); /* a statement was left */
+	free(db);
+}
+
+int db_exec(struct db *db, const char *sql)
+{
+	return translate(sqlite3_exec(db->h, sql, NULL, NULL, NULL));
+}
+
+const char *db_error(struct db *db)
+{
+	return sqlite3_errmsg(db->h);
+}
+
+int64_t db_changes(struct db *db)
+{
+	return sqlite3_changes64(db->h);
+}
+
+int64_t db_last_rowid(struct db *db)
+{
+	return sqlite3_last_insert_rowid(db->h);
+}
+
+int db_checkpoint(struct db *db)
+{
+	int r = db_exec(db, "PRAGMA synchronous=FULL");
+
+	if (r < 0)
+		return r;
+	r = translate(sqlite3_wal_checkpoint_v2(
+	    db->h, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
+	if (r < 0)
+		return r;
+	return db_exec(db, "PRAGMA synchronous=OFF");
+}
+
+void db_set_deadline(struct db *db, uint64_t mono_ns)
+{
+	db->deadline_ns = mono_ns;
+}
+
+void db_interrupt(struct db *db)
+{
+	sqlite3_interrupt(db->h);
+}
+
+/* A struct db_stmt is a sqlite3_stmt by another name. */
+static sqlite3_stmt *stmt(struct db_stmt *s)
+{
+	return (sqlite3_stmt *)s;
+}
+
+int db_prepare(struct db *db, const char *sql, struct db_stmt **ret)
+{
+	sqlite3_stmt *s = NULL;
+	int rc = sqlite3_prepare_v3(db->h, sql, -1, SQLITE_PREPARE_PERSISTENT,
+				    &s, NULL);
+
+	if (rc != SQLITE_OK)
+		return translate(rc);
+	*ret = (struct db_stmt *)s;
+	return 0;
+}
+
+void db_finalize(struct db_stmt *s)
+{
+	(void)sqlite3_finalize(stmt(s)); /* repeats an error already seen */
+}
+
+/* Binding fails only for a wrong index or without memory: bugs. */
+void db_bind_text(struct db_stmt *s, int i, struct str v)
+{
+	CHECK(sqlite3_bind_text64(stmt(s), i, v.p, v.n, SQLITE_STATIC,
+				  SQLITE_UTF8) == SQLITE_OK);
+}
+
+void db_bind_i64(struct db_stmt *s, int i, int64_t v)
+{
+	CHECK(sqlite3_bind_int64(stmt(s), i, v) == SQLITE_OK);
+}
+
+void db_bind_f64(struct db_stmt *s, int i, double v)
+{
+	CHECK(sqlite3_bind_double(stmt(s), i, v) == SQLITE_OK);
+}
+
+void db_bind_null(struct db_stmt *s, int i)
+{
+	CHECK(sqlite3_bind_null(stmt(s), i) == SQLITE_OK);
+}
+
+int db_step(struct db_stmt *s)
+{
+	int r = translate(sqlite3_step(stmt(s)));
+
+	if (r != 1)
+		sqlite3_reset(stmt(s));
+	return r;
+}
+
+void db_reset(struct db_stmt *s)
+{
+	sqlite3_reset(stmt(s));
+}
+
+int db_run(struct db_stmt *s)
+{
+	int r = db_step(s);
+
+	CHECK(r != 1);
+	return r;
+}
+
+bool db_is_null(struct db_stmt *s, int i)
+{
+	return sqlite3_column_type(stmt(s), i) == SQLITE_NULL;
+}
+
+struct str db_text(struct db_stmt *s, int i)
+{
+	const char *p = (const char *)sqlite3_column_text(stmt(s), i);
+
+	if (p == NULL)
+		return STR_NULL;
+	return str_of(p, (size_t)sqlite3_column_bytes(stmt(s), i));
+}
+
+int64_t db_i64(struct db_stmt *s, int i)
+{
+	return sqlite3_column_int64(stmt(s), i);
+}
+
+double db_f64(struct db_stmt *s, int i)
+{
+	return sqlite3_column_double(stmt(s), i);
+}

@@ -1,0 +1,69 @@
+/*
+ * SQLite as the view sees it; db.c is the only file that knows sqlite3.h.
+ *
+ * A connection and its statements belong to one thread at a time; only
+ * db_interrupt may be called from another. Texts bound to a statement must
+ * stay valid until db_reset.
+ *
+ * Errors: -ERR_STORAGE_FULL      no space left; the file is as it was
+ *         -ERR_VIEW_UNAVAILABLE  the file is damaged or not ours
+ *         -ERR_REQUEST_TIMEOUT   interrupted, or past the time limit
+ *         -ERR_INTERNAL_ERROR    anything else; db_error has the text
+ */
+#ifndef CORVO_DB_H
+#define CORVO_DB_H
+
+#include "util/buf.h"
+
+struct db;
+struct db_stmt;
+
+enum db_mode {
+	DB_WRITE, /* makes the file if missing; write-ahead log */
+	DB_READ,
+	DB_LOAD, /* a new file nobody else sees yet: no journal at all */
+};
+
+/* Where SQLite puts temporary files; NULL: where it likes. While nothing is
+ * open. */
+void db_set_temp_dir(const char *dir);
+
+/* 0 or -ERR_* with a sentence in why. */
+int db_open(const char *path, enum db_mode mode, struct db **ret,
+	    struct buf *why);
+void db_close(struct db *db); /* all statements finalized before; NULL: fine */
+
+int db_exec(struct db *db, const char *sql); /* without results */
+const char *db_error(struct db *db);         /* of the last failure */
+int64_t db_changes(struct db *db);           /* rows of the last statement */
+int64_t db_last_rowid(struct db *db);
+/* Moves the write-ahead log into the file and makes both durable. */
+int db_checkpoint(struct db *db);
+
+/* Statements end with -ERR_REQUEST_TIMEOUT after that; 0: no limit. */
+void db_set_deadline(struct db *db, uint64_t mono_ns);
+void db_interrupt(struct db *db); /* any thread */
+
+/* 0 or -ERR_*. */
+int db_prepare(struct db *db, const char *sql, struct db_stmt **ret);
+void db_finalize(struct db_stmt *s); /* NULL: fine */
+
+/* Parameters count from 1. db_bind_text of STR_NULL binds NULL. */
+void db_bind_text(struct db_stmt *s, int i, struct str v);
+void db_bind_i64(struct db_stmt *s, int i, int64_t v);
+void db_bind_f64(struct db_stmt *s, int i, double v);
+void db_bind_null(struct db_stmt *s, int i);
+
+/* 1: a row; 0: done; -ERR_*: failed. The latter two reset the statement. */
+int db_step(struct db_stmt *s);
+void db_reset(struct db_stmt *s);
+/* Steps a statement that yields no rows. 0 or -ERR_*. */
+int db_run(struct db_stmt *s);
+
+/* Columns count from 0. Texts are valid until the next step or reset. */
+bool db_is_null(struct db_stmt *s, int i);
+struct str db_text(struct db_stmt *s, int i); /* STR_NULL when NULL */
+int64_t db_i64(struct db_stmt *s, int i);
+double db_f64(struct db_stmt *s, int i);
+
+#endif

@@ -1,0 +1,130 @@
+/*
+ * The steps of a rebuild: raftd makes a checkpoint, a pool thread loads it
+ * into a new file, the readers pause for the moment of the swap, raftd
+ * removes the checkpoint. A step that fails goes back to the first one.
+ *
+ * Loop thread but for run_load.
+ */
+#include <stdlib.h>
+
+#include "feed_impl.h"
+#include "rt/log.h"
+
+static void on_checkpoint_done(void *ctx, const struct rpc_reply *r)
+{
+	struct feed *f = ctx;
+
+	if (r->err != 0 && rpc_client_is_up(f->raftd))
+		log_warn("raftd could not remove the checkpoint: %s",
+			 err_code(r->err));
+}
+
+/* Lets raftd remove the checkpoint; one that is forgotten it finds itself. */
+static void release_checkpoint(struct feed *f)
+{
+	struct m_checkpoint_ref m = { 0 };
+	struct buf b = BUF_INIT(0);
+
+	if (f->task.checkpoint == NULL)
+		return;
+	MSG_SET(&m, checkpoint_ref, path, str_from(f->task.checkpoint));
+	MSG_SET(&m, checkpoint_ref, seq, f->task.seq);
+	msg_encode(&msg_checkpoint_ref, &m, &b);
+	if (rpc_client_is_up(f->raftd))
+		(void)rpc_call(f->raftd, QUERY_CHECKPOINT_DONE, STR_NULL,
+			       buf_str(&b), 0, ERR_LEADER_UNAVAILABLE, RPC_ONCE,
+			       on_checkpoint_done, f);
+	buf_done(&b);
+	free(f->task.checkpoint);
+	f->task.checkpoint = NULL;
+}
+
+static void build_failed(struct feed *f, const char *why)
+{
+	f->build = BUILD_WANTED;
+	feed_pause_begin(&f->build_pause);
+	if (feed_pause_may_log(&f->build_pause))
+		log_error("the rebuild failed: %s; trying again", why);
+	release_checkpoint(f);
+}
+
+/* The readers are idle: the new file takes the place of the old one. */
+static void on_readers_idle(void *ctx)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct feed *f = ctx;
+	int r = view_replace(f->view, &why);
+
+	if (r < 0) {
+		service_set_usable(f->service, false);
+		buf_putc(&why, '\0');
+		build_failed(f, why.p);
+	} else {
+		log_info("the view is rebuilt: %llu jobs, position %llu",
+			 (unsigned long long)f->task.jobs,
+			 (unsigned long long)f->view->position);
+		f->build = BUILD_NONE;
+		feed_pause_reset(&f->build_pause);
+		feed_drop_batches(f);
+		release_checkpoint(f);
+		service_set_usable(f->service, true);
+		feed_status_changed(f);
+	}
+	service_resume(f->service);
+	feed_drive(f);
+}
+
+static void run_load(void *ctx) /* pool thread */
+{
+	struct feed *f = ctx;
+
+	f->task_err = rebuild_run(&f->task);
+}
+
+static void on_loaded(void *ctx)
+{
+	struct feed *f = ctx;
+
+	if (f->stopping) {
+		f->build = BUILD_NONE;
+	} else if (f->task_err < 0) {
+		buf_putc(&f->task.why, '\0');
+		build_failed(f, f->task.why.p);
+	} else {
+		f->build = BUILD_SWAPPING;
+		service_pause(f->service, on_readers_idle, f);
+	}
+	feed_drive(f);
+}
+
+static void on_checkpoint(void *ctx, const struct rpc_reply *r)
+{
+	struct arena a = ARENA_INIT;
+	struct m_checkpoint_ref m;
+	struct feed *f = ctx;
+	int err = -r->err;
+
+	f->call = NULL;
+	f->build = BUILD_WANTED;
+	if (err == 0)
+		err = msg_decode(&msg_checkpoint_ref, r->body, &a, &m);
+	if (err < 0) {
+		feed_ask_failed(f, "checkpoint", err);
+	} else if (!f->stopping) {
+		feed_pause_reset(&f->ask_pause);
+		f->build = BUILD_LOADING;
+		f->task.checkpoint = xstrndup(m.path.p, m.path.n);
+		f->task.seq = m.seq;
+		loop_work(f->d->loop, run_load, on_loaded, f);
+	}
+	arena_done(&a);
+	feed_drive(f);
+}
+
+void feed_build_start(struct feed *f)
+{
+	struct m_nothing m = { 0 };
+
+	f->build = BUILD_ASKED;
+	feed_ask(f, QUERY_CHECKPOINT, &msg_nothing, &m, on_checkpoint);
+}

@@ -1,0 +1,86 @@
+/*
+ * Shared by feed.c and feed_build.c only.
+ */
+#ifndef CORVO_FEED_IMPL_H
+#define CORVO_FEED_IMPL_H
+
+#include "feed.h"
+#include "rebuild.h"
+#include "rt/rpc.h"
+
+/* Time to wait before something that failed is tried again. */
+struct feed_pause {
+	struct loop_timer *timer;
+	uint64_t first_ns, max_ns;
+	uint64_t ns;        /* of the last pause; 0: the last try worked */
+	uint64_t logged_ns; /* clock_mono_ns of the last complaint */
+	bool on;
+	struct feed *f;
+};
+
+/* One answer of raftd on its way into the file. */
+struct batch {
+	struct feed *f;
+	struct buf body;
+	struct arena arena;
+	struct m_tail_reply reply; /* slices of body and arena */
+	int err;                   /* of mirror_apply */
+};
+
+enum build_step {
+	BUILD_NONE,
+	BUILD_WANTED, /* waits for the writer, the pause, the link */
+	BUILD_ASKED,  /* raftd makes a checkpoint */
+	BUILD_LOADING,
+	BUILD_SWAPPING, /* waits for the readers */
+};
+
+struct feed {
+	struct daemon *d;
+	struct view *view;
+	struct service *service;
+	struct rpc_client *raftd;
+	struct rpc_call *call; /* the one question under way */
+
+	bool checked;          /* raftd may be asked for events */
+	uint64_t received_seq; /* last event received */
+	uint64_t head_seq;     /* newest event raftd told of */
+	struct batch *next;    /* received, waits for the writer */
+	struct batch *writing; /* with the writer, or waits to be retried */
+	bool writer_runs;
+
+	enum build_step build;
+	struct rebuild task;
+	int task_err;
+	uint64_t rebuilds;
+
+	struct feed_pause ask_pause, write_pause, build_pause;
+	struct loop_timer *status_timer;
+	bool status_armed;
+
+	bool stopping;
+	loop_fn *stopped;
+	void *stopped_ctx;
+};
+
+/* Looks at the members and starts what can be started. */
+void feed_drive(struct feed *f);
+
+void feed_pause_begin(struct feed_pause *p);
+void feed_pause_reset(struct feed_pause *p);
+/* True when a failure that may repeat for hours should be told now. */
+bool feed_pause_may_log(struct feed_pause *p);
+
+/* Puts the one question; m: its message. */
+void feed_ask(struct feed *f, unsigned id, const struct msg_desc *d,
+	      const void *m, rpc_reply_fn *fn);
+/* Pauses after an answer that was an error or unreadable (-ERR_*). */
+void feed_ask_failed(struct feed *f, const char *what, int err);
+void feed_status_changed(struct feed *f);
+/* Forgets what was received and not written. */
+void feed_drop_batches(struct feed *f);
+
+/* feed_build.c: the first step of a rebuild that is BUILD_WANTED. */
+void feed_build_start(struct feed *f);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * Shared by mirror.c and mirror_job.c only.
+ */
+#ifndef CORVO_MIRROR_IMPL_H
+#define CORVO_MIRROR_IMPL_H
+
+#include "columns.h"
+#include "mirror.h"
+#include "util/hmap.h"
+
+enum mirror_stmt {
+	STMT_JOB_INSERT, /* parameters: the columns in order */
+	STMT_JOB_UPDATE, /* the same */
+	STMT_JOB_PATCH,  /* ?1 rowid, then the live columns in order */
+	STMT_JOB_FIND,
+	STMT_JOB_DELETE,
+	STMT_JOB_FAILED,
+	STMT_ERROR_INSERT,
+	STMT_ERROR_TRIM,
+	STMT_ERRORS_DELETE,
+	STMT_QUEUE,
+	STMT_WORKER,
+	STMT_COUNT,
+	STMT_META,
+	STMT_MAX
+};
+
+/* What a queue's row of queue_stats has to change by. */
+struct mirror_delta {
+	int64_t jobs[JOB_STATE_MAX]; /* [0]: jobs in a state we do not know */
+	int64_t failed;
+};
+
+/* The row of a job as it is now. */
+struct mirror_row {
+	int64_t rowid;
+	uint32_t state; /* 0: unknown */
+	int64_t error_count;
+	struct mirror_delta *delta; /* of its queue */
+};
+
+struct mirror {
+	struct db *db;
+	struct db_stmt *stmts[STMT_MAX];
+	struct column_text text;
+	struct hmap deltas; /* queue -> struct mirror_delta, in `arena` */
+	struct arena arena; /* of one transaction */
+	struct mirror_delta *last_delta; /* most jobs have the queue of the */
+	struct str last_queue;           /* job before them */
+};
+
+struct mirror_delta *mirror_delta(struct mirror *m, struct str queue);
+
+/* 1 found, 0 no such job, or -ERR_*. */
+int mirror_find(struct mirror *m, struct str id, struct mirror_row *ret);
+
+/* The statements on table jobs that follow from job_columns, as SQL. */
+void mirror_job_sql(enum mirror_stmt s, struct buf *ret);
+
+#endif

@@ -1,0 +1,169 @@
+/*
+ * Rows of table jobs. A document with the unchanging part is inserted, or
+ * replaces the row when there is one; a partial one updates the columns that
+ * change. In both cases the old state and the new one move the counters.
+ */
+#include "mirror_impl.h"
+
+static void put_insert(struct buf *b)
+{
+	buf_puts(b, "INSERT INTO jobs(");
+	for (size_t c = 0; c < JOB_COLUMNS; c++)
+		buf_printf(b, "%s%s", c > 0 ? "," : "", job_columns[c].name);
+	buf_puts(b, ") VALUES(");
+	for (size_t c = 0; c < JOB_COLUMNS; c++)
+		buf_printf(b, "%s?%zu", c > 0 ? "," : "", c + 1);
+	buf_puts(b, ") ON CONFLICT(id) DO NOTHING");
+}
+
+static void put_update(struct buf *b)
+{
+	buf_puts(b, "UPDATE jobs SET ");
+	for (size_t c = 1; c < JOB_COLUMNS; c++)
+		buf_printf(b, "%s%s=?%zu", c > 1 ? "," : "",
+			   job_columns[c].name, c + 1);
+	buf_puts(b, " WHERE id=?1");
+}
+
+/*
+ * A partial document leaves a column out when it has never changed, and the
+ * row has had that value since the insert.
+ */
+static void put_patch(struct buf *b)
+{
+	size_t i = 1;
+
+	buf_puts(b, "UPDATE jobs SET ");
+	for (size_t c = 0; c < JOB_COLUMNS; c++) {
+		const struct column *col = &job_columns[c];
+
+		if (col->live == LIVE_NEVER)
+			continue;
+		i++;
+		buf_printf(b,
+			   col->live == LIVE_KEPT ? "%s%s=coalesce(?%zu,%s)"
+						  : "%s%s=?%zu",
+			   i > 2 ? "," : "", col->name, i, col->name);
+	}
+	buf_puts(b, " WHERE rowid=?1");
+}
+
+void mirror_job_sql(enum mirror_stmt s, struct buf *ret)
+{
+	buf_clear(ret);
+	if (s == STMT_JOB_INSERT)
+		put_insert(ret);
+	else if (s == STMT_JOB_UPDATE)
+		put_update(ret);
+	else
+		put_patch(ret);
+	buf_putc(ret, '\0');
+}
+
+int mirror_find(struct mirror *m, struct str id, struct mirror_row *ret)
+{
+	struct db_stmt *s = m->stmts[STMT_JOB_FIND];
+	int r;
+
+	db_bind_text(s, 1, id);
+	r = db_step(s);
+	if (r != 1)
+		return r;
+	ret->rowid = db_i64(s, 0);
+	ret->delta = mirror_delta(m, db_text(s, 1));
+	ret->state = 0;
+	(void)enum_parse(&enum_job_state, db_text(s, 2), &ret->state);
+	ret->error_count = db_i64(s, 3);
+	db_reset(s);
+	return 1;
+}
+
+static uint32_t known_state(const struct m_job *j)
+{
+	return j->state < JOB_STATE_MAX ? j->state : 0;
+}
+
+static int delete_job(struct mirror *m, const struct m_job *j)
+{
+	struct mirror_row row;
+	int r = mirror_find(m, j->id, &row);
+
+	if (r != 1)
+		return r;
+	db_bind_i64(m->stmts[STMT_JOB_DELETE], 1, row.rowid);
+	r = db_run(m->stmts[STMT_JOB_DELETE]);
+	if (r < 0)
+		return r;
+	row.delta->jobs[row.state]--;
+	row.delta->failed -= row.error_count;
+	if (row.error_count == 0)
+		return 0;
+	db_bind_text(m->stmts[STMT_ERRORS_DELETE], 1, j->id);
+	return db_run(m->stmts[STMT_ERRORS_DELETE]);
+}
+
+static int patch_job(struct mirror *m, const struct m_job *j)
+{
+	struct db_stmt *s = m->stmts[STMT_JOB_PATCH];
+	struct mirror_row row;
+	int i = 1;
+	int r = mirror_find(m, j->id, &row);
+
+	if (r != 1)
+		return r < 0 ? r : -ERR_NOT_FOUND;
+	db_bind_i64(s, i++, row.rowid);
+	for (size_t c = 0; c < JOB_COLUMNS; c++)
+		if (job_columns[c].live != LIVE_NEVER)
+			column_bind(s, i++, c, j, &m->text);
+	r = db_run(s);
+	if (r < 0)
+		return r;
+	row.delta->jobs[row.state]--;
+	row.delta->jobs[known_state(j)]++;
+	return 0;
+}
+
+static int run_full(struct mirror *m, enum mirror_stmt which,
+		    const struct m_job *j)
+{
+	struct db_stmt *s = m->stmts[which];
+
+	for (size_t c = 0; c < JOB_COLUMNS; c++)
+		column_bind(s, (int)c + 1, c, j, &m->text);
+	return db_run(s);
+}
+
+static int replace_job(struct mirror *m, const struct m_job *j)
+{
+	struct mirror_delta *to = mirror_delta(m, j->queue);
+	struct mirror_row row;
+	int r = mirror_find(m, j->id, &row);
+
+	CHECK(r != 0); /* the insert has just met it */
+	if (r == 1)
+		r = run_full(m, STMT_JOB_UPDATE, j);
+	if (r < 0)
+		return r;
+	row.delta->jobs[row.state]--;
+	row.delta->failed -= row.error_count;
+	to->jobs[known_state(j)]++;
+	to->failed += row.error_count;
+	return 0;
+}
+
+int mirror_job(struct mirror *m, const struct m_job *j)
+{
+	int r;
+
+	if (j->deleted)
+		return delete_job(m, j);
+	if (j->partial)
+		return patch_job(m, j);
+	r = run_full(m, STMT_JOB_INSERT, j);
+	if (r < 0)
+		return r;
+	if (db_changes(m->db) == 0)
+		return replace_job(m, j);
+	mirror_delta(m, j->queue)->jobs[known_state(j)]++;
+	return 0;
+}

@@ -1,0 +1,227 @@
+/*
+ * Dispatch, and the two plain lists: queues and workers.
+ */
+#include "query.h"
+
+#include <stdlib.h>
+
+#include "query_impl.h"
+#include "timetext.h"
+
+static const struct {
+	unsigned id;
+	int (*fn)(struct query *q, const struct query_ask *ask,
+		  struct buf *out);
+} handlers[] = {
+	{ QUERY_LIST_QUEUES, query_queues },
+	{ QUERY_LIST_WORKERS, query_workers },
+	{ QUERY_SEARCH_JOBS, query_search },
+	{ QUERY_VIEWD_METRICS, query_metrics },
+};
+
+int query_open(const char *path, struct query **ret, struct buf *why)
+{
+	struct query *q = xcalloc(1, sizeof(*q));
+	int r = db_open(path, DB_READ, &q->db, why);
+
+	if (r < 0) {
+		free(q);
+		return r;
+	}
+	*ret = q;
+	return 0;
+}
+
+void query_close(struct query *q)
+{
+	if (q == NULL)
+		return;
+	db_close(q->db);
+	arena_done(&q->arena);
+	free(q);
+}
+
+void query_interrupt(struct query *q)
+{
+	db_interrupt(q->db);
+}
+
+const char *query_error(struct query *q)
+{
+	return db_error(q->db);
+}
+
+static int run_handler(struct query *q, const struct query_ask *ask,
+		       struct buf *out)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(handlers); i++)
+		if (handlers[i].id == ask->id)
+			return handlers[i].fn(q, ask, out);
+	return -ERR_BAD_MESSAGE;
+}
+
+/* One read transaction: all parts of an answer tell of the same moment. */
+int query_run(struct query *q, const struct query_ask *ask, struct buf *out)
+{
+	int r;
+
+	db_set_deadline(q->db, ask->deadline_ns);
+	r = db_exec(q->db, "BEGIN");
+	if (r < 0)
+		return r;
+	r = run_handler(q, ask, out);
+	/* After an error SQLite may have ended the transaction by itself. */
+	db_set_deadline(q->db, 0);
+	(void)db_exec(q->db, "ROLLBACK");
+	arena_reset(&q->arena);
+	return r;
+}
+
+void *query_grow(struct arena *a, void *items, size_t size, size_t n,
+		 size_t *cap)
+{
+	void *p;
+
+	if (n < *cap)
+		return items;
+	*cap = MAX(*cap * 2, (size_t)64);
+	p = arena_alloc(a, *cap * size);
+	if (n > 0)
+		memcpy(p, items, n * size);
+	return p;
+}
+
+/* --- queues ----------------------------------------------------------------
+ */
+
+/*
+ * The oldest pending job of each priority is the first of a range of the
+ * index; asking for all three at once would scan the whole state.
+ */
+#define OLDEST(priority)                                                    \
+	"(SELECT created_at FROM jobs WHERE queue=name AND state='pending'" \
+	" AND priority=" #priority " ORDER BY created_at LIMIT 1)"
+
+static const char queues_sql[] =
+    "SELECT name, paused, created_at, failed, " QUERY_STATE_COLUMNS
+    ", " OLDEST(0) ", " OLDEST(1) ", " OLDEST(
+	2) " FROM queues LEFT JOIN queue_stats ON queue=name ORDER BY name";
+
+enum { Q_NAME, Q_PAUSED, Q_CREATED, Q_FAILED, Q_STATES, Q_OLDEST = 12 };
+_Static_assert(Q_STATES + QUERY_STATES == Q_OLDEST, "columns of queues_sql");
+
+static uint64_t time_column(struct db_stmt *s, int i)
+{
+	return db_is_null(s, i) ? 0 : timetext_parse(db_text(s, i));
+}
+
+static uint64_t oldest_pending(struct db_stmt *s)
+{
+	uint64_t oldest = 0;
+
+	for (int i = Q_OLDEST; i < Q_OLDEST + 3; i++) {
+		uint64_t ns = time_column(s, i);
+
+		if (ns != 0 && (oldest == 0 || ns < oldest))
+			oldest = ns;
+	}
+	return oldest;
+}
+
+static uint64_t state_count(struct db_stmt *s, enum job_state state)
+{
+	return (uint64_t)db_i64(s, Q_STATES + (int)state - 1);
+}
+
+static void read_queue(struct db_stmt *s, struct arena *a, struct m_queue *ret)
+{
+	uint64_t oldest, enqueued = 0;
+
+	*ret = (struct m_queue){ 0 };
+	for (int i = 0; i < QUERY_STATES; i++)
+		enqueued += (uint64_t)db_i64(s, Q_STATES + i);
+	MSG_SET(ret, queue, name, arena_copy(a, db_text(s, Q_NAME)));
+	MSG_SET(ret, queue, paused, db_i64(s, Q_PAUSED) != 0);
+	MSG_SET(ret, queue, created_at, time_column(s, Q_CREATED));
+	MSG_SET(ret, queue, pending, state_count(s, JOB_PENDING));
+	MSG_SET(ret, queue, active, state_count(s, JOB_ACTIVE));
+	MSG_SET(ret, queue, held, state_count(s, JOB_HELD));
+	MSG_SET(ret, queue, completed, state_count(s, JOB_COMPLETED));
+	MSG_SET(ret, queue, dead, state_count(s, JOB_DEAD));
+	MSG_SET(ret, queue, scheduled, state_count(s, JOB_SCHEDULED));
+	MSG_SET(ret, queue, retrying, state_count(s, JOB_RETRYING));
+	MSG_SET(ret, queue, cancelled, state_count(s, JOB_CANCELLED));
+	MSG_SET(ret, queue, enqueued, enqueued);
+	MSG_SET(ret, queue, failed, (uint64_t)db_i64(s, Q_FAILED));
+	oldest = oldest_pending(s);
+	if (oldest != 0)
+		MSG_SET(ret, queue, oldest_pending_at, oldest);
+}
+
+int query_queues(struct query *q, const struct query_ask *ask, struct buf *out)
+{
+	struct m_queue_list list = { 0 };
+	struct db_stmt *s;
+	size_t cap = 0;
+	int r = db_prepare(q->db, queues_sql, &s);
+
+	if (r < 0)
+		return r;
+	while ((r = db_step(s)) == 1) {
+		list.queues =
+		    query_grow(&q->arena, list.queues, sizeof(*list.queues),
+			       list.queues_n, &cap);
+		read_queue(s, &q->arena, &list.queues[list.queues_n++]);
+	}
+	db_finalize(s);
+	if (r < 0)
+		return r;
+	MSG_SET_LIST(&list, queue_list, queues, list.queues, list.queues_n);
+	MSG_SET(&list, queue_list, lag_ns, ask->lag_ns);
+	msg_encode(&msg_queue_list, &list, out);
+	return 0;
+}
+
+/* --- workers ---------------------------------------------------------------
+ */
+
+static const char workers_sql[] =
+    "SELECT id, hostname, queues, last_heartbeat, started_at FROM workers"
+    " ORDER BY last_heartbeat DESC, id";
+
+static void read_worker(struct db_stmt *s, struct arena *a,
+			struct m_worker *ret)
+{
+	*ret = (struct m_worker){ 0 };
+	MSG_SET(ret, worker, id, arena_copy(a, db_text(s, 0)));
+	if (!db_is_null(s, 1))
+		MSG_SET(ret, worker, hostname, arena_copy(a, db_text(s, 1)));
+	if (!db_is_null(s, 2))
+		MSG_SET(ret, worker, queues, arena_copy(a, db_text(s, 2)));
+	MSG_SET(ret, worker, last_heartbeat, time_column(s, 3));
+	MSG_SET(ret, worker, started_at, time_column(s, 4));
+}
+
+int query_workers(struct query *q, const struct query_ask *ask, struct buf *out)
+{
+	struct m_worker_list list = { 0 };
+	struct db_stmt *s;
+	size_t cap = 0;
+	int r = db_prepare(q->db, workers_sql, &s);
+
+	if (r < 0)
+		return r;
+	while ((r = db_step(s)) == 1) {
+		list.workers =
+		    query_grow(&q->arena, list.workers, sizeof(*list.workers),
+			       list.workers_n, &cap);
+		read_worker(s, &q->arena, &list.workers[list.workers_n++]);
+	}
+	db_finalize(s);
+	if (r < 0)
+		return r;
+	MSG_SET_LIST(&list, worker_list, workers, list.workers, list.workers_n);
+	MSG_SET(&list, worker_list, lag_ns, ask->lag_ns);
+	msg_encode(&msg_worker_list, &list, out);
+	return 0;
+}

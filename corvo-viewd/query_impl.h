@@ -1,0 +1,44 @@
+/*
+ * Shared by the query_*.c files only.
+ */
+#ifndef CORVO_QUERY_IMPL_H
+#define CORVO_QUERY_IMPL_H
+
+#include "db.h"
+#include "query.h"
+
+struct query {
+	struct db *db;
+	struct arena arena; /* of one answer */
+};
+
+/* Each fills the reply's message in q->arena and encodes it to out. */
+int query_queues(struct query *q, const struct query_ask *ask, struct buf *out);
+int query_workers(struct query *q, const struct query_ask *ask,
+		  struct buf *out);
+int query_search(struct query *q, const struct query_ask *ask, struct buf *out);
+int query_metrics(struct query *q, const struct query_ask *ask,
+		  struct buf *out);
+
+/* Room for one more of n items of `size` bytes in the arena. */
+void *query_grow(struct arena *a, void *items, size_t size, size_t n,
+		 size_t *cap);
+
+/* SELECTs that end in queue_stats columns list them in this order. */
+#define QUERY_STATE_COLUMNS \
+	"pending, active, held, completed, retrying, dead, cancelled, scheduled"
+#define QUERY_STATES 8
+
+/* --- cursors (query_cursor.c) ------------------------------------------- */
+
+struct cursor {
+	bool descending;
+	struct str created_at; /* as in the column */
+	struct str id;
+};
+
+struct str cursor_format(const struct cursor *c, struct arena *a);
+/* False when the text is no cursor of ours. */
+bool cursor_parse(struct str text, struct arena *a, struct cursor *ret);
+
+#endif

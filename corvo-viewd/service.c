@@ -1,0 +1,411 @@
+/*
+ * A question is on exactly one of: waiting (for its event), ready (for a
+ * reader), or a reader's hands.
+ */
+#include "service.h"
+
+#include <stdlib.h>
+
+#include "rt/log.h"
+#include "rt/rpc.h"
+#include "util/clock.h"
+#include "util/list.h"
+
+#define SERVICE_ASKS_MAX 4096 /* questions held at a time */
+
+struct ask {
+	struct list node;
+	struct service *service;
+	struct rpc_req req;
+	uint64_t min_seq;
+	uint64_t wait_until_ns; /* clock_mono_ns */
+	struct buf body;        /* the request as it came */
+	struct arena arena;     /* its lists */
+	void *msg;              /* decoded, in arena */
+	struct query_ask query;
+	bool dropped;         /* nobody wants the answer any more */
+	struct query *reader; /* set while it runs */
+	int err;
+	struct buf out;
+};
+
+struct service {
+	struct daemon *d;
+	const struct view *view;
+	struct rpc_server *server;
+	struct list waiting;
+	struct list ready;
+	size_t asks; /* in all places */
+	struct ask *running[VIEW_READERS];
+	struct loop_timer *wait_timer; /* the first wait_until_ns */
+	bool usable;
+	bool paused;
+	loop_fn *idle; /* of service_pause, until it ran */
+	void *idle_ctx;
+	loop_fn *on_damage;
+	void *damage_ctx;
+	uint64_t start_ns; /* wall clock: age of a view without events */
+	struct query_facts facts;
+};
+
+static void dispatch(struct service *s);
+
+static void ask_free(struct ask *a)
+{
+	list_remove(&a->node);
+	a->service->asks--;
+	buf_done(&a->body);
+	buf_done(&a->out);
+	arena_done(&a->arena);
+	free(a);
+}
+
+static void refuse(struct ask *a, int err, const char *text)
+{
+	rpc_reply(a->req, err, 0, str_from(text));
+	ask_free(a);
+}
+
+/* --- readers -----------------------------------------------------------------
+ */
+
+static void run_ask(void *ctx) /* pool thread */
+{
+	struct ask *a = ctx;
+
+	a->err = query_run(a->reader, &a->query, &a->out);
+}
+
+static void answer(struct service *s, struct ask *a)
+{
+	if (a->err == 0) {
+		rpc_reply(a->req, 0, s->view->position, buf_str(&a->out));
+		return;
+	}
+	log_warn("%s failed: %s: %s", query_info(a->query.id)->name,
+		 err_code(-a->err), query_error(a->reader));
+	if (a->err == -ERR_REQUEST_TIMEOUT)
+		rpc_reply(a->req, ERR_VIEW_UNAVAILABLE, 0,
+			  STR("the search took too long; narrow it down"));
+	else
+		rpc_reply(a->req, -a->err, 0, str_from(err_text(-a->err)));
+}
+
+static void on_ask_done(void *ctx)
+{
+	struct ask *a = ctx;
+	struct service *s = a->service;
+	bool damaged = a->err == -ERR_VIEW_UNAVAILABLE;
+
+	for (size_t i = 0; i < VIEW_READERS; i++)
+		if (s->running[i] == a)
+			s->running[i] = NULL;
+	if (!a->dropped)
+		answer(s, a);
+	ask_free(a);
+	if (damaged)
+		s->on_damage(s->damage_ctx);
+	dispatch(s);
+}
+
+/* Age of what the view shows, for an answer that could not wait longer. */
+static uint64_t lag_ns(const struct service *s)
+{
+	uint64_t then =
+	    s->view->position_ns != 0 ? s->view->position_ns : s->start_ns;
+	uint64_t now = clock_wall_ns();
+
+	return now > then ? now - then : 1;
+}
+
+static void start_reader(struct service *s, size_t i, struct ask *a)
+{
+	list_remove(&a->node);
+	s->running[i] = a;
+	a->reader = s->view->readers[i];
+	a->query.facts = s->facts;
+	a->query.facts.position = s->view->position;
+	a->query.lag_ns = s->view->position < a->min_seq ? lag_ns(s) : 0;
+	a->query.deadline_ns = clock_mono_ns() + s->d->settings.op_timeout;
+	loop_work(s->d->loop, run_ask, on_ask_done, a);
+}
+
+static bool is_idle(const struct service *s)
+{
+	for (size_t i = 0; i < VIEW_READERS; i++)
+		if (s->running[i] != NULL)
+			return false;
+	return true;
+}
+
+/* Gives ready questions to free readers. */
+static void dispatch(struct service *s)
+{
+	if (s->paused) {
+		loop_fn *idle = s->idle;
+
+		if (idle != NULL && is_idle(s)) {
+			s->idle = NULL;
+			idle(s->idle_ctx);
+		}
+		return;
+	}
+	for (size_t i = 0; i < VIEW_READERS && s->usable; i++)
+		if (s->running[i] == NULL && !list_empty(&s->ready))
+			start_reader(
+			    s, i, list_entry(s->ready.next, struct ask, node));
+}
+
+/* --- waiting for the view ------------------------------------------------- */
+
+static void make_ready(struct service *s, struct ask *a)
+{
+	list_remove(&a->node);
+	list_push_back(&s->ready, &a->node);
+}
+
+/* Without a view the numbers that need none are told at once. */
+static void answer_without_view(struct service *s, struct ask *a)
+{
+	if (a->query.id != QUERY_VIEWD_METRICS) {
+		refuse(a, ERR_VIEW_UNAVAILABLE, err_text(ERR_VIEW_UNAVAILABLE));
+		return;
+	}
+	query_facts_encode(&s->facts, &a->out);
+	rpc_reply(a->req, 0, 0, buf_str(&a->out));
+	ask_free(a);
+}
+
+/* Moves on whatever waits no longer, and sets the timer for the rest. */
+static void look_at_waiting(struct service *s)
+{
+	uint64_t now = clock_mono_ns();
+	uint64_t next = UINT64_MAX;
+
+	LIST_FOREACH_SAFE (it, &s->waiting) {
+		struct ask *a = list_entry(it, struct ask, node);
+
+		if (s->usable && a->min_seq <= s->view->position)
+			make_ready(s, a);
+		else if (a->wait_until_ns > now)
+			next = MIN(next, a->wait_until_ns);
+		else if (s->usable)
+			make_ready(s, a);
+		else
+			answer_without_view(s, a);
+	}
+	if (next != UINT64_MAX)
+		loop_timer_arm(s->wait_timer, next - now);
+	else
+		loop_timer_disarm(s->wait_timer);
+	dispatch(s);
+}
+
+static void on_wait_timer(void *ctx)
+{
+	look_at_waiting(ctx);
+}
+
+/* --- requests --------------------------------------------------------------
+ */
+
+static int decode_ask(struct ask *a, const struct frame_request *item)
+{
+	const struct call_info *info = query_info(item->op);
+	uint64_t wait_ns = 0;
+	int r;
+
+	if (info == NULL)
+		return -ERR_BAD_MESSAGE;
+	buf_append(&a->body, item->body.p, item->body.n);
+	a->msg = arena_zalloc(&a->arena, info->request->size);
+	r = msg_decode(info->request, buf_str(&a->body), &a->arena, a->msg);
+	if (r < 0)
+		return r;
+	if (info->request == &msg_view_query) {
+		const struct m_view_query *m = a->msg;
+
+		a->min_seq = m->min_seq;
+		wait_ns = m->wait_ns;
+	} else if (info->request == &msg_search) {
+		const struct m_search *m = a->msg;
+
+		a->min_seq = m->min_seq;
+		wait_ns = m->wait_ns;
+	}
+	wait_ns = MIN(wait_ns, a->service->d->settings.op_timeout);
+	a->wait_until_ns = clock_mono_ns() + wait_ns;
+	a->query.id = item->op;
+	a->query.request = a->msg;
+	return 0;
+}
+
+static void on_request(void *ctx, struct rpc_req req,
+		       const struct frame_request *item)
+{
+	struct service *s = ctx;
+	struct ask *a;
+	int r;
+
+	if (s->asks >= SERVICE_ASKS_MAX) {
+		rpc_reply(req, ERR_OVERLOADED, 0,
+			  str_from(err_text(ERR_OVERLOADED)));
+		return;
+	}
+	a = xcalloc(1, sizeof(*a));
+	a->service = s;
+	a->req = req;
+	s->asks++;
+	list_push_back(&s->waiting, &a->node);
+	r = decode_ask(a, item);
+	if (r < 0) {
+		refuse(a, -r, err_text(-r));
+		return;
+	}
+	look_at_waiting(s);
+}
+
+/* Forgets questions: one (id given) or all of a peer. */
+static void drop_listed(struct list *l, const struct rpc_peer *peer,
+			const struct rpc_req *req)
+{
+	LIST_FOREACH_SAFE (it, l) {
+		struct ask *a = list_entry(it, struct ask, node);
+
+		if (a->req.peer == peer &&
+		    (req == NULL ||
+		     (a->req.id == req->id && a->req.epoch == req->epoch)))
+			ask_free(a);
+	}
+}
+
+static void drop(struct service *s, const struct rpc_peer *peer,
+		 const struct rpc_req *req)
+{
+	drop_listed(&s->waiting, peer, req);
+	drop_listed(&s->ready, peer, req);
+	for (size_t i = 0; i < VIEW_READERS; i++) {
+		struct ask *a = s->running[i];
+
+		if (a == NULL || a->req.peer != peer ||
+		    (req != NULL &&
+		     (a->req.id != req->id || a->req.epoch != req->epoch)))
+			continue;
+		a->dropped = true;
+		query_interrupt(a->reader);
+	}
+}
+
+static void on_cancel(void *ctx, struct rpc_req req)
+{
+	drop(ctx, req.peer, &req);
+}
+
+static void on_peer_down(void *ctx, struct rpc_peer *peer)
+{
+	drop(ctx, peer, NULL);
+}
+
+static const struct rpc_server_ops server_ops = {
+	.on_request = on_request,
+	.on_cancel = on_cancel,
+	.on_peer_down = on_peer_down,
+};
+
+/* --- from the rest of the process ------------------------------------------
+ */
+
+struct service *service_new(struct daemon *d, const struct view *v,
+			    loop_fn *on_damage, void *ctx)
+{
+	struct service *s = xcalloc(1, sizeof(*s));
+
+	s->d = d;
+	s->view = v;
+	s->on_damage = on_damage;
+	s->damage_ctx = ctx;
+	s->start_ns = clock_wall_ns();
+	list_init(&s->waiting);
+	list_init(&s->ready);
+	s->wait_timer = loop_timer_add(d->loop, on_wait_timer, s);
+	s->server = rpc_server_new(d->ipc, PROC_VIEWD, &server_ops, s);
+	return s;
+}
+
+static void free_listed(struct list *l)
+{
+	LIST_FOREACH_SAFE (it, l)
+		ask_free(list_entry(it, struct ask, node));
+}
+
+void service_free(struct service *s)
+{
+	if (s == NULL)
+		return;
+	CHECK(is_idle(s));
+	free_listed(&s->waiting);
+	free_listed(&s->ready);
+	rpc_server_free(s->server);
+	loop_timer_remove(s->wait_timer);
+	free(s);
+}
+
+int service_listen(struct service *s, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	int r = 0;
+
+	for (unsigned i = 0; i < s->d->settings.httpd_processes && r == 0;
+	     i++) {
+		daemon_link_path(s->d, PROC_VIEWD, PROC_HTTPD, i, &path);
+		buf_putc(&path, '\0');
+		r = rpc_server_listen(s->server, path.p, why);
+	}
+	return r;
+}
+
+void service_flush(struct service *s)
+{
+	rpc_server_flush(s->server);
+}
+
+void service_set_usable(struct service *s, bool usable)
+{
+	s->usable = usable;
+	while (!usable && !list_empty(&s->ready)) {
+		struct list *first = s->ready.next;
+
+		list_remove(first);
+		list_push_back(&s->waiting, first);
+	}
+	look_at_waiting(s);
+}
+
+void service_advance(struct service *s, uint64_t head_seq, uint64_t rebuilds)
+{
+	s->facts.position = s->view->position;
+	s->facts.head_seq = head_seq;
+	s->facts.rebuilds = rebuilds;
+	look_at_waiting(s);
+}
+
+void service_pause(struct service *s, loop_fn *idle, void *ctx)
+{
+	s->paused = true;
+	s->idle = idle;
+	s->idle_ctx = ctx;
+	dispatch(s);
+}
+
+void service_resume(struct service *s)
+{
+	s->paused = false;
+	dispatch(s);
+}
+
+void service_interrupt(struct service *s)
+{
+	for (size_t i = 0; i < VIEW_READERS; i++)
+		if (s->running[i] != NULL)
+			query_interrupt(s->running[i]->reader);
+}

@@ -1,0 +1,36 @@
+/*
+ * Answers httpd's questions. Each may name an event it wants to see; it waits
+ * for the view to hold it, without a thread, and then runs on one of the
+ * readers (a pool thread each), so that a slow search delays neither the feed
+ * nor, while a reader is free, other questions.
+ *
+ * Loop thread. Requests come from httpd; one that cannot be read is refused.
+ */
+#ifndef CORVO_SERVICE_H
+#define CORVO_SERVICE_H
+
+#include "rt/daemon.h"
+#include "view.h"
+
+struct service;
+
+/* on_damage: a reader met a damaged file. */
+struct service *service_new(struct daemon *d, const struct view *v,
+			    loop_fn *on_damage, void *ctx);
+void service_free(struct service *s); /* no reader runs; NULL: fine */
+/* One link per httpd process. 0 or -ERR_* with a sentence in why. */
+int service_listen(struct service *s, struct buf *why);
+void service_flush(struct service *s);
+
+/* Whether the view may be shown; until then questions wait or get 503. */
+void service_set_usable(struct service *s, bool usable);
+/* The view moved: v->position is new. head_seq and rebuilds: for metrics. */
+void service_advance(struct service *s, uint64_t head_seq, uint64_t rebuilds);
+
+/* Starts no further reader; idle(ctx) runs when none is at work. */
+void service_pause(struct service *s, loop_fn *idle, void *ctx);
+void service_resume(struct service *s);
+/* Makes readers that are at work end soon. */
+void service_interrupt(struct service *s);
+
+#endif

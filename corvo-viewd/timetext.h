@@ -1,0 +1,25 @@
+/*
+ * Times in the columns of the view: RFC 3339 in UTC with nine digits of the
+ * second, always the same width, so that the order of texts is the order of
+ * times.
+ */
+#ifndef CORVO_TIMETEXT_H
+#define CORVO_TIMETEXT_H
+
+#include "util/str.h"
+
+#define TIMETEXT_LEN 30 /* "2026-02-11T10:00:00.123456789Z" */
+
+/* Remembers the second it wrote last; zeroed at first, one per thread. */
+struct timetext {
+	uint64_t second; /* of `head`, plus one; 0: nothing yet */
+	char head[20];   /* "2026-02-11T10:00:00." */
+};
+
+/* Writes TIMETEXT_LEN bytes, no NUL. */
+void timetext_put(struct timetext *t, uint64_t ns, char *ret);
+
+/* 0 when the text is not a time. */
+uint64_t timetext_parse(struct str s);
+
+#endif

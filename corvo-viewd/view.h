@@ -1,0 +1,43 @@
+/*
+ * The SQLite file of the view and its connections: one that writes, a few
+ * that read. The file is a cache: whatever is wrong with it, it is thrown
+ * away and made anew.
+ *
+ * Loop thread; while a pool thread uses a connection, nothing here may be
+ * called but reads of the plain members.
+ */
+#ifndef CORVO_VIEW_H
+#define CORVO_VIEW_H
+
+#include "db.h"
+#include "mirror.h"
+#include "query.h"
+
+#define VIEW_READERS 2
+
+struct view {
+	char *path;            /* <data-dir>/view/corvo.db */
+	char *new_path;        /* where a rebuild puts its file */
+	struct db *writer;     /* NULL: not open */
+	struct mirror *mirror; /* on writer */
+	struct query *readers[VIEW_READERS];
+	bool fresh;           /* the file was made by view_open, empty */
+	uint64_t position;    /* last event in the file */
+	uint64_t position_ns; /* its time, UNIX; 0: not known */
+};
+
+/* Makes the directory. 0 or -ERR_* with a sentence in why. */
+int view_init(struct view *v, const char *data_dir, struct buf *why);
+void view_done(struct view *v); /* closed before */
+
+/* Opens the file; one that is damaged or of another version is replaced by
+ * an empty one. 0 or -ERR_* with a sentence in why; then nothing is open. */
+int view_open(struct view *v, struct buf *why);
+
+/* clean: everything is on disk and says so; else as after a crash. */
+void view_close(struct view *v, bool clean);
+
+/* Puts the file at new_path in the place of the open one, and opens it. */
+int view_replace(struct view *v, struct buf *why);
+
+#endif
