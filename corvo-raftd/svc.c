@@ -227,7 +227,7 @@ static uint64_t first_due(const struct m_due_reply *d)
 static void due_now(struct svc *s, struct m_due_reply *ret)
 {
 	uint64_t last = fsm_last_seq(s->r->fsm);
-	uint64_t first = fsm_first_seq(s->r->fsm);
+	uint64_t kept = last + 1 - fsm_first_seq(s->r->fsm);
 	uint64_t keep = s->r->d->settings.event_retention;
 
 	*ret = (struct m_due_reply){ 0 };
@@ -236,7 +236,7 @@ static void due_now(struct svc *s, struct m_due_reply *ret)
 		return;
 	fsm_due(s->r->fsm, ret);
 	/* a tenth of slack, so that one trim removes many */
-	if (last - first > keep + keep / 10)
+	if (kept > keep + keep / 10)
 		MSG_SET(ret, due_reply, trim_seq, last - keep);
 }
 
