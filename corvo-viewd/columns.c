@@ -151,7 +151,7 @@ void column_read(struct db_stmt *s, int i, size_t c, struct arena *a,
 		has = *(bool *)m = db_i64(s, i) != 0;
 		break;
 	case COL_F64:
-		*(double *)m = db_f64(s, i);
+		has = (*(double *)m = db_f64(s, i)) != 0;
 		break;
 	case COL_MS:
 		*(uint64_t *)m = read_ms(s, i);

@@ -20,7 +20,7 @@
 #include "util/clock.h"
 
 #define ASK_PAUSE_FIRST_NS   (10 * NS_PER_MS)
-#define ASK_PAUSE_MAX_NS     (1 * NS_PER_S)
+#define ASK_PAUSE_MAX_NS     (200 * NS_PER_MS)
 #define WRITE_PAUSE_FIRST_NS (100 * NS_PER_MS)
 #define WRITE_PAUSE_MAX_NS   (5 * NS_PER_S)
 #define BUILD_PAUSE_FIRST_NS (1 * NS_PER_S)
