@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <microhttpd.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -51,12 +50,23 @@ static void add(struct MHD_Response *resp, const char *name, const char *value)
 	CHECK(MHD_add_response_header(resp, name, value) == MHD_YES);
 }
 
+/* At least `width` digits, ending before `end`; returns their start. */
+static char *digits(char *end, uint64_t v, int width)
+{
+	do {
+		*--end = (char)('0' + v % 10);
+		v /= 10;
+		width--;
+	} while (v != 0 || width > 0);
+	return end;
+}
+
 static void add_number(struct MHD_Response *resp, const char *name, uint64_t v)
 {
 	char text[24];
 
-	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
-	add(resp, name, text);
+	text[sizeof(text) - 1] = '\0';
+	add(resp, name, digits(text + sizeof(text) - 1, v, 1));
 }
 
 static void add_allow(struct MHD_Response *resp, unsigned allow)
@@ -75,15 +85,20 @@ static void add_allow(struct MHD_Response *resp, unsigned allow)
 	add(resp, "Allow", b.p);
 }
 
+/* "proc;dur=12.345", without the cost of printf: it is on every answer. */
 static void add_timing(struct MHD_Response *resp, const struct req *r)
 {
+	static const char head[] = "proc;dur=";
 	uint64_t us = (clock_mono_ns() - r->start_ns) / NS_PER_US;
-	char text[48];
+	char text[64];
+	char *p = text + sizeof(text) - 1;
 
-	(void)snprintf(text, sizeof(text), "proc;dur=%llu.%03llu",
-		       (unsigned long long)(us / 1000),
-		       (unsigned long long)(us % 1000));
-	add(resp, "Server-Timing", text);
+	*p = '\0';
+	p = digits(p, us % 1000, 3);
+	*--p = '.';
+	p = digits(p, us / 1000, 1) - (sizeof(head) - 1);
+	memcpy(p, head, sizeof(head) - 1);
+	add(resp, "Server-Timing", p);
 }
 
 static void add_headers(struct MHD_Response *resp, const struct req *r)
