@@ -50,6 +50,7 @@ format:
 	git ls-files '*.c' '*.h' | xargs clang-format -i
 
 docs: build
+	cmake --build --preset release --target docs --target wire-lock
 	build/release/cli/corvo help --markdown >docs/reference/cli.md
 
 clean:
