@@ -393,27 +393,26 @@ static void watch(struct daemon *d)
 		loop_on_turn_end(d->loop, on_turn_end, d);
 }
 
-/* A failed init has cleaned up after itself; then done does not run. */
 static int serve(struct daemon *d)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
-	int status = EXIT_FAILURE;
+	bool started;
 
 	d->loop = loop_new();
 	d->ipc = ipc_new(d->loop);
 	watch(d);
-	if (d->ops->init(d, &why) != 0) {
-		log_error("cannot start: %.*s", STR_ARG(buf_str(&why)));
-	} else {
+	started = d->ops->init(d, &why) == 0;
+	if (started)
 		loop_run(d->loop);
-		status = d->priv->status;
-		loop_on_turn_end(d->loop, NULL, NULL);
+	else
+		log_error("cannot start: %.*s", STR_ARG(buf_str(&why)));
+	loop_on_turn_end(d->loop, NULL, NULL);
+	if (started || d->state != NULL)
 		d->ops->done(d);
-	}
 	ipc_free(d->ipc);
 	loop_free(d->loop);
 	ipc_exit();
-	return status;
+	return started ? d->priv->status : EXIT_FAILURE;
 }
 
 int daemon_main(int argc, char **argv, const struct daemon_ops *ops)
@@ -457,4 +456,7 @@ void daemon_link_path(struct daemon *d, enum proc_id server,
 	if (client == PROC_HTTPD)
 		buf_printf(ret, "-%u", number);
 	buf_puts(ret, ".sock");
+	/* for those who need a C string; does not count */
+	buf_putc(ret, '\0');
+	ret->n--;
 }

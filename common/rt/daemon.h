@@ -34,7 +34,8 @@ struct daemon_ops {
 	void (*reload)(struct daemon *d);
 	/* Finish what is under way, then call daemon_exit. */
 	void (*drain)(struct daemon *d);
-	/* The loop has ended; release everything (leaks are errors). */
+	/* The loop has ended; release everything (leaks are errors). After a
+	 * failed init too, unless it left d->state NULL. */
 	void (*done)(struct daemon *d);
 	/* End of a loop turn: send what gathered. May be NULL. */
 	void (*turn_end)(struct daemon *d);
@@ -45,7 +46,8 @@ int daemon_main(int argc, char **argv, const struct daemon_ops *ops);
 void daemon_ready(struct daemon *d); /* once */
 void daemon_exit(struct daemon *d, int status);
 
-/* <run-dir>/<server>-<client>[-n].sock into ret (cleared first). */
+/* <run-dir>/<server>-<client>[-n].sock into ret (cleared first), and a NUL
+ * that does not count. */
 void daemon_link_path(struct daemon *d, enum proc_id server,
 		      enum proc_id client, unsigned number, struct buf *ret);
 

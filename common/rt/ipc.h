@@ -1,11 +1,12 @@
 /*
- * Links between processes: ordered messages over nng pair sockets on ipc://.
- * A link has one listening and one dialling end, and reconnects by itself.
+ * Links between processes: ordered messages over nng's ipc:// streams. A link
+ * has one listening and one dialling end, and reconnects by itself.
  *
- * nng's threads only move messages into a queue and wake the loop; all
- * callbacks run on the loop thread. Messages of a connection that went down
- * are dropped on both sides, so on_up is always a fresh start. Never fork in
- * a process that made a struct ipc.
+ * nng's threads only wake the loop; all callbacks run on the loop thread, in
+ * the order on_up, on_message..., on_down. What a connection did not deliver
+ * is dropped with it, so on_up is always a fresh start. A peer that sends
+ * more than the loop takes is held back by the socket. Never fork in a
+ * process that made a struct ipc.
  */
 #ifndef CORVO_IPC_H
 #define CORVO_IPC_H

@@ -1,26 +1,30 @@
 /*
- * Links over nng, the only file that knows it. The bytes of a message come
- * from another process of ours, but may be anything: this file bounds their
- * size and number and looks at nothing else.
+ * Links over nng's ipc:// streams, the only file that knows nng. The bytes
+ * come from another process of ours, but may be anything: lengths are checked
+ * and nothing else of a message is looked at. On the stream a message is a
+ * head of 8 bytes, length and mark, and its bytes.
  *
- * Threads: on_pipe, on_received and on_send_done run on nng's threads and
- * only append to the queue of struct ipc, which the loop thread drains; all
- * else is the loop thread's.
+ * Threads: on_opened, on_readable and on_written run on nng's threads and
+ * only leave a note in the link's mail and wake the loop; all else is the
+ * loop thread's.
  *
- * Which connection a message belongs to, by the facts of nng 1.5:
- * - ADD_PRE of a pipe comes before anything else of it. A pipe may still be
- *   refused then, because the socket has a peer already.
- * - Its first message may overtake ADD_POST, its last one REM_POST. So pipes
- *   between ADD_PRE and REM_POST are remembered; a message of one of these is
- *   proof of a connection, a message of any other pipe is too late.
- * - pair1 keeps a send that has not reached a pipe for the next one. REM_POST
- *   returns before the next pipe can start, so a send aborted there never
- *   reaches another peer; tx_lock closes the gap between test and send.
+ * Reads and writes are tried at once on the loop thread, with an aio without
+ * callback: cancelled right after its start, it has moved bytes or not. Only
+ * when there is nothing to read or no room to write a second aio waits, at
+ * the cost of wake-ups in nng's threads. A busy link never needs them.
+ *
+ * Not nng's pair sockets: in nng 1.5 a message handed to a pipe that is just
+ * being closed is lost with its memory, and its aio never ends, after which
+ * nng's reaper waits for it and no socket of the process is closed any more.
+ * A stream has the same trap, an aio started after the close never ends;
+ * tx_lock keeps on_written out of it.
  */
+#include <endian.h>
 #include <errno.h>
 #include <nng/nng.h>
-#include <nng/protocol/pair1/pair.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -30,43 +34,34 @@
 #include "proto/err.h"
 #include "proto/limits.h"
 #include "rt/ipc.h"
+#include "rt/log.h"
 #include "util/list.h"
 
-/* What may wait for the loop per link; then nng reads no further. */
-#define IPC_QUEUE_MESSAGES 64
-#define IPC_QUEUE_BYTES    (64u << 20)
-/* pair1 adds a header of 4 bytes to a message. */
-#define IPC_HEADER_BYTES     64
-#define IPC_RECONNECT_MIN_MS 5
-#define IPC_RECONNECT_MAX_MS 50
-#define IPC_SOCKET_MODE      0600
+#define IPC_MARK         0x31767263u /* "crv1" */
+#define IPC_READ_BYTES   (128u << 10)
+#define IPC_SOCKET_MODE  0600
+#define IPC_PATH_BYTES   (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
+#define IPC_RETRY_MIN_NS (5 * NS_PER_MS)
+#define IPC_RETRY_MAX_NS (50 * NS_PER_MS)
 
-enum event_kind { EV_UP, EV_MESSAGE, EV_DOWN, EV_SENT };
+/* What waits in a link's mail; the results are in the aio. */
+#define MAIL_OPEN  1u
+#define MAIL_READ  2u
+#define MAIL_WRITE 4u
 
-struct event {
-	struct ipc_link *link;
-	enum event_kind kind;
-	uint64_t gen; /* EV_UP: number of the connection */
-	nng_msg *msg; /* EV_MESSAGE: owned */
-};
-
-struct queue {
-	struct event *p;
-	size_t n;
-	size_t cap;
+struct head {
+	uint32_t len; /* of the bytes that follow; little endian, as mark */
+	uint32_t mark;
 };
 
 struct ipc {
 	struct loop *loop;
 	struct loop_fd *watch;
-	int wake_fd;       /* eventfd, readable while signalled */
-	struct list links; /* struct ipc_link, also closed ones in a drain */
-	bool draining;
-	struct queue work; /* being drained */
-
-	pthread_mutex_t lock; /* over all below and every link's rx_ */
-	struct queue in;
-	bool signalled; /* the loop will look at `in` */
+	struct loop_timer *again; /* reads of links with `eager` */
+	int wake_fd;              /* eventfd */
+	atomic_bool woken;        /* the loop will look at all mail */
+	struct list links;
+	bool busy; /* inside callbacks: links are freed afterwards */
 };
 
 struct ipc_link {
@@ -74,283 +69,326 @@ struct ipc_link {
 	struct list node;
 	const struct ipc_ops *ops;
 	void *ctx;
-	nng_socket sock;
-	bool closed;
-	bool up;         /* as the owner was told */
-	bool sending;    /* tx_late is under way */
-	uint64_t up_gen; /* connection of the last EV_UP */
-	size_t seen_n;   /* messages and bytes delivered in this drain */
-	size_t seen_bytes;
+	char *path;
+	bool closed; /* by its owner */
 
-	nng_aio *rx;
-	nng_pipe *rx_pipes; /* between ADD_PRE and REM_POST */
-	size_t rx_pipes_n;
-	int rx_pipe; /* id of the connected one, 0: none */
-	uint64_t rx_gen;
-	size_t rx_n; /* messages and bytes in the queue */
-	size_t rx_bytes;
-	bool rx_paused; /* rx is not armed */
+	nng_stream_dialer *dialer; /* one of these two */
+	nng_stream_listener *listener;
+	nng_aio *open;
+	struct loop_timer *retry;
+	uint64_t retry_ns;
 
-	nng_aio *tx_now;  /* no callback, never waits */
-	nng_aio *tx_late; /* waits for room, then calls back */
+	atomic_uint mail;
+	nng_stream *stream; /* NULL: not connected */
+
+	nng_aio *rx_now;
+	nng_aio *rx_late;
+	bool eager;   /* read again in the next turn */
+	bool rx_over; /* rx_late failed: what is left is read, then the end */
+	char *rx;
+	size_t rx_n;
+	size_t rx_cap;
+
+	nng_aio *tx_now;
+	nng_aio *tx_late;
+	bool sending; /* tx_late is under way */
+	char *tx;     /* what tx_late has to write */
+	size_t tx_at;
+	size_t tx_n;
+	size_t tx_cap;
 	pthread_mutex_t tx_lock;
-	uint64_t tx_dead_gen; /* connections up to this one are gone */
+	bool tx_closing; /* under tx_lock: no more writes */
 };
 
-/* --- from nng's threads to the queue --------------------------------- */
+/* --- nng's threads --------------------------------------------------- */
 
-/* Under the lock. Returns whether the caller must signal after it. */
-static bool push(struct ipc_link *l, struct event ev)
+static void post(struct ipc_link *l, unsigned mail)
 {
 	struct ipc *i = l->ipc;
-	struct queue *q = &i->in;
-	bool wake = !i->signalled;
-
-	if (q->n == q->cap) {
-		q->cap = MAX(q->cap * 2, 64);
-		q->p = xrealloc(q->p, q->cap * sizeof(*q->p));
-	}
-	ev.link = l;
-	q->p[q->n++] = ev;
-	i->signalled = true;
-	return wake;
-}
-
-static void signal_loop(struct ipc *i)
-{
 	uint64_t one = 1;
 
-	CHECK(write(i->wake_fd, &one, sizeof(one)) == sizeof(one));
+	(void)atomic_fetch_or(&l->mail, mail);
+	if (!atomic_exchange(&i->woken, true))
+		CHECK(write(i->wake_fd, &one, sizeof(one)) == sizeof(one));
 }
 
-static size_t find_pipe(const struct ipc_link *l, int id)
+static void on_opened(void *link)
 {
-	size_t n = 0;
-
-	while (n < l->rx_pipes_n && nng_pipe_id(l->rx_pipes[n]) != id)
-		n++;
-	return n;
+	post(link, MAIL_OPEN);
 }
 
-/* Makes the pipe the connected one. Under the lock; returns as push. */
-static bool connect_pipe(struct ipc_link *l, int id)
+static void on_readable(void *link)
 {
-	bool wake = false;
-
-	if (l->rx_pipe == id)
-		return false;
-	if (l->rx_pipe != 0)
-		wake = push(l, (struct event){ .kind = EV_DOWN });
-	l->rx_pipe = id;
-	l->rx_gen++;
-	if (push(l, (struct event){ .kind = EV_UP, .gen = l->rx_gen }))
-		wake = true;
-	return wake;
+	post(link, MAIL_READ);
 }
 
-/* Under the lock; returns as push. */
-static bool add_pipe(struct ipc_link *l, nng_pipe p)
+static void write_late(struct ipc_link *l)
 {
-	l->rx_pipes =
-	    xrealloc(l->rx_pipes, (l->rx_pipes_n + 1) * sizeof(*l->rx_pipes));
-	l->rx_pipes[l->rx_pipes_n++] = p;
-	return false;
+	nng_iov iov = { .iov_buf = l->tx + l->tx_at,
+			.iov_len = l->tx_n - l->tx_at };
+
+	CHECK(nng_aio_set_iov(l->tx_late, 1, &iov) == 0);
+	nng_stream_send(l->stream, l->tx_late);
 }
 
-/* Under the lock; returns as push. */
-static bool remove_pipe(struct ipc_link *l, int id, uint64_t *ret_gen)
-{
-	size_t at = find_pipe(l, id);
-
-	if (at < l->rx_pipes_n)
-		l->rx_pipes[at] = l->rx_pipes[--l->rx_pipes_n];
-	if (l->rx_pipe != id)
-		return false;
-	l->rx_pipe = 0;
-	*ret_gen = l->rx_gen;
-	return push(l, (struct event){ .kind = EV_DOWN });
-}
-
-static void on_pipe(nng_pipe p, nng_pipe_ev ev, void *arg)
+/* A stream may take a part only; the rest follows from here. */
+static void on_written(void *arg)
 {
 	struct ipc_link *l = arg;
-	int id = nng_pipe_id(p);
-	uint64_t dead_gen = 0;
-	bool wake = false;
+	bool more = false;
 
-	pthread_mutex_lock(&l->ipc->lock);
-	if (ev == NNG_PIPE_EV_ADD_PRE)
-		wake = add_pipe(l, p);
-	else if (ev == NNG_PIPE_EV_REM_POST)
-		wake = remove_pipe(l, id, &dead_gen);
-	else if (find_pipe(l, id) < l->rx_pipes_n)
-		wake = connect_pipe(l, id);
-	pthread_mutex_unlock(&l->ipc->lock);
-
-	if (dead_gen != 0) {
+	if (nng_aio_result(l->tx_late) == 0) {
+		l->tx_at += nng_aio_count(l->tx_late);
 		pthread_mutex_lock(&l->tx_lock);
-		l->tx_dead_gen = dead_gen;
+		more = l->tx_at < l->tx_n && !l->tx_closing;
+		if (more)
+			write_late(l);
 		pthread_mutex_unlock(&l->tx_lock);
-		nng_aio_abort(l->tx_late, NNG_ECONNRESET);
 	}
-	if (wake)
-		signal_loop(l->ipc);
+	if (!more)
+		post(l, MAIL_WRITE);
 }
 
-static bool has_room(const struct ipc_link *l)
+/* --- connecting ------------------------------------------------------ */
+
+static void start_open(void *ctx)
 {
-	return l->rx_n < IPC_QUEUE_MESSAGES && l->rx_bytes < IPC_QUEUE_BYTES;
+	struct ipc_link *l = ctx;
+
+	if (l->dialer != NULL)
+		nng_stream_dialer_dial(l->dialer, l->open);
+	else
+		nng_stream_listener_accept(l->listener, l->open);
 }
 
-static void on_received(void *arg)
+/*
+ * A listener takes the next peer only when it has lost the one before: who
+ * comes too early waits in the socket's queue.
+ */
+static void open_later(struct ipc_link *l)
 {
-	struct ipc_link *l = arg;
-	bool wake = false, more = true;
-	nng_msg *msg;
-	int id;
+	loop_timer_arm(l->retry, l->retry_ns);
+	l->retry_ns = MIN(l->retry_ns * 2, IPC_RETRY_MAX_NS);
+}
 
-	if (nng_aio_result(l->rx) != 0)
-		return; /* the socket is closed: pair1 has no other error */
-	msg = nng_aio_get_msg(l->rx);
-	nng_aio_set_msg(l->rx, NULL);
-	id = nng_pipe_id(nng_msg_get_pipe(msg));
+/* Ends the connection; when it returns no aio of it is under way. */
+static void drop_stream(struct ipc_link *l)
+{
+	if (l->stream == NULL)
+		return;
+	pthread_mutex_lock(&l->tx_lock);
+	l->tx_closing = true;
+	nng_stream_close(l->stream);
+	pthread_mutex_unlock(&l->tx_lock);
+	nng_aio_wait(l->rx_late);
+	nng_aio_wait(l->tx_late);
+	nng_stream_free(l->stream);
+	l->stream = NULL;
+	(void)atomic_fetch_and(&l->mail, ~(MAIL_READ | MAIL_WRITE));
+	l->eager = false;
+	l->rx_n = 0;
+	l->sending = false;
+}
 
-	pthread_mutex_lock(&l->ipc->lock);
-	if (find_pipe(l, id) < l->rx_pipes_n) {
-		wake = connect_pipe(l, id);
-		l->rx_n++;
-		l->rx_bytes += nng_msg_len(msg);
-		if (push(l, (struct event){ .kind = EV_MESSAGE, .msg = msg }))
-			wake = true;
-		msg = NULL;
-		more = has_room(l);
-		l->rx_paused = !more;
+static void lose(struct ipc_link *l)
+{
+	drop_stream(l);
+	l->ops->on_down(l->ctx);
+	if (l->closed)
+		return;
+	if (l->listener != NULL)
+		start_open(l);
+	else
+		open_later(l);
+}
+
+static void read_soon(struct ipc_link *l)
+{
+	l->eager = true;
+	loop_timer_arm(l->ipc->again, 0);
+}
+
+static void opened(struct ipc_link *l)
+{
+	if (nng_aio_result(l->open) != 0) {
+		open_later(l);
+		return;
 	}
-	pthread_mutex_unlock(&l->ipc->lock);
-
-	if (wake)
-		signal_loop(l->ipc);
-	nng_msg_free(msg);
-	if (more)
-		nng_recv_aio(l->sock, l->rx);
+	l->stream = nng_aio_get_output(l->open, 0);
+	l->retry_ns = IPC_RETRY_MIN_NS;
+	l->tx_closing = false;
+	l->rx_over = false;
+	read_soon(l);
+	l->ops->on_up(l->ctx);
 }
 
-static void on_send_done(void *arg)
-{
-	struct ipc_link *l = arg;
-	bool wake;
+/* --- receiving ------------------------------------------------------- */
 
-	if (nng_aio_result(l->tx_late) != 0) {
-		nng_msg_free(nng_aio_get_msg(l->tx_late));
-		nng_aio_set_msg(l->tx_late, NULL);
+/* Room for the message whose head is there, or for a good read. */
+static void fit_buffer(struct ipc_link *l, size_t need)
+{
+	size_t cap = MAX(need, (size_t)IPC_READ_BYTES);
+
+	/* Grows to what is needed; what was large for one message goes. */
+	if (l->rx_cap >= cap && (l->rx_n > 0 || l->rx_cap == IPC_READ_BYTES))
+		return;
+	l->rx = xrealloc(l->rx, cap);
+	l->rx_cap = cap;
+}
+
+/*
+ * Hands out every whole message. *ret_need is the size of the one that has
+ * begun. False when the stream is no stream of messages.
+ */
+static bool hand_out(struct ipc_link *l, size_t *ret_at, size_t *ret_need)
+{
+	size_t at = 0, len;
+	struct head h;
+
+	*ret_need = 0;
+	while (l->rx_n - at >= sizeof(h)) {
+		memcpy(&h, l->rx + at, sizeof(h));
+		len = le32toh(h.len);
+		if (le32toh(h.mark) != IPC_MARK || len > LIMIT_MESSAGE_BYTES)
+			return false;
+		if (l->rx_n - at - sizeof(h) < len) {
+			*ret_need = sizeof(h) + len;
+			break;
+		}
+		l->ops->on_message(l->ctx, l->rx + at + sizeof(h), len);
+		if (l->closed)
+			break;
+		at += sizeof(h) + len;
 	}
-	pthread_mutex_lock(&l->ipc->lock);
-	wake = push(l, (struct event){ .kind = EV_SENT });
-	pthread_mutex_unlock(&l->ipc->lock);
-	if (wake)
-		signal_loop(l->ipc);
+	*ret_at = at;
+	return true;
 }
 
-/* --- from the queue to the owners ------------------------------------ */
-
-static void deliver(struct ipc_link *l, const struct event *ev)
+/* Bytes have come in. */
+static void received(struct ipc_link *l, size_t n)
 {
-	switch (ev->kind) {
-	case EV_UP:
-		l->up = true;
-		l->up_gen = ev->gen;
-		l->ops->on_up(l->ctx);
-		break;
-	case EV_MESSAGE:
-		l->seen_n++;
-		l->seen_bytes += nng_msg_len(ev->msg);
-		l->ops->on_message(l->ctx, nng_msg_body(ev->msg),
-				   nng_msg_len(ev->msg));
-		break;
-	case EV_DOWN:
-		l->up = false;
-		l->ops->on_down(l->ctx);
-		break;
-	case EV_SENT:
+	size_t at, need;
+
+	l->rx_n += n;
+	if (!hand_out(l, &at, &need)) {
+		log_error("%s: the peer does not send messages of ours; "
+			  "the connection is closed",
+			  l->path);
+		lose(l);
+		return;
+	}
+	if (l->closed)
+		return;
+	l->rx_n -= at;
+	if (l->rx_n > 0 && at > 0)
+		memmove(l->rx, l->rx + at, l->rx_n);
+	fit_buffer(l, need);
+	read_soon(l);
+}
+
+static void start_read(struct ipc_link *l, nng_aio *aio)
+{
+	nng_iov iov = { .iov_buf = l->rx + l->rx_n,
+			.iov_len = l->rx_cap - l->rx_n };
+
+	CHECK(nng_aio_set_iov(aio, 1, &iov) == 0);
+	nng_stream_recv(l->stream, aio);
+}
+
+static void read_now(struct ipc_link *l)
+{
+	int rv;
+
+	l->eager = false;
+	start_read(l, l->rx_now);
+	nng_aio_cancel(l->rx_now);
+	nng_aio_wait(l->rx_now);
+	rv = nng_aio_result(l->rx_now);
+	if (rv == 0) {
+		received(l, nng_aio_count(l->rx_now));
+	} else if (rv == NNG_ECANCELED && !l->rx_over) {
+		start_read(l, l->rx_late);
+	} else {
+		lose(l);
+	}
+}
+
+/* --- the loop's side ------------------------------------------------- */
+
+static void take_mail(struct ipc_link *l)
+{
+	unsigned mail = atomic_exchange(&l->mail, 0);
+
+	if ((mail & MAIL_OPEN) != 0 && !l->closed)
+		opened(l);
+	if ((mail & MAIL_WRITE) != 0 && l->stream != NULL) {
 		l->sending = false;
 		l->ops->on_sent(l->ctx);
-		break;
 	}
+	if ((mail & MAIL_READ) == 0 || l->stream == NULL)
+		return;
+	/*
+	 * nng fails a waiting read as soon as the peer has closed, although
+	 * there may be bytes left. The end is where a read at once finds it.
+	 */
+	l->rx_over = nng_aio_result(l->rx_late) != 0;
+	if (l->rx_over)
+		read_soon(l);
+	else
+		received(l, nng_aio_count(l->rx_late));
 }
 
 static void free_link(struct ipc_link *l)
 {
 	list_remove(&l->node);
 	(void)pthread_mutex_destroy(&l->tx_lock);
-	free(l->rx_pipes);
+	free(l->rx);
+	free(l->tx);
+	free(l->path);
 	free(l);
 }
 
-/* Takes what was delivered off the link's account; lets nng read on. */
-static void settle(struct ipc_link *l)
+/* After callbacks: links that were closed in them go. */
+static void end_callbacks(struct ipc *i)
 {
-	bool resume = false;
-
-	if (l->seen_n == 0)
-		return;
-	pthread_mutex_lock(&l->ipc->lock);
-	l->rx_n -= l->seen_n;
-	l->rx_bytes -= l->seen_bytes;
-	if (l->rx_paused && has_room(l)) {
-		l->rx_paused = false;
-		resume = true;
-	}
-	pthread_mutex_unlock(&l->ipc->lock);
-	l->seen_n = 0;
-	l->seen_bytes = 0;
-	if (resume)
-		nng_recv_aio(l->sock, l->rx);
-}
-
-/* One round per turn, so that a busy peer cannot hold the loop. */
-static void on_wake(void *ctx, int fd, int events)
-{
-	struct ipc *i = ctx;
-	struct queue full;
-	uint64_t count;
-
-	(void)events;
-	pthread_mutex_lock(&i->lock);
-	full = i->in;
-	i->in = i->work;
-	i->work = full;
-	pthread_mutex_unlock(&i->lock);
-
-	i->draining = true;
-	for (size_t n = 0; n < i->work.n; n++) {
-		struct event *ev = &i->work.p[n];
-
-		if (!ev->link->closed)
-			deliver(ev->link, ev);
-		nng_msg_free(ev->msg);
-	}
-	i->work.n = 0;
-	i->draining = false;
-
+	i->busy = false;
 	LIST_FOREACH_SAFE (it, &i->links) {
 		struct ipc_link *l = list_entry(it, struct ipc_link, node);
 
 		if (l->closed)
 			free_link(l);
-		else
-			settle(l);
 	}
-
-	/* The descriptor stays readable while there is more. */
-	pthread_mutex_lock(&i->lock);
-	if (i->in.n == 0) {
-		CHECK(read(fd, &count, sizeof(count)) == sizeof(count));
-		i->signalled = false;
-	}
-	pthread_mutex_unlock(&i->lock);
 }
 
-/* --- making and closing links ---------------------------------------- */
+static void on_wake(void *ctx, int fd, int events)
+{
+	struct ipc *i = ctx;
+	uint64_t count;
+
+	(void)events;
+	/* First this, then the mail: nothing is missed in between. */
+	(void)!read(fd, &count, sizeof(count));
+	atomic_store(&i->woken, false);
+	i->busy = true;
+	LIST_FOREACH (it, &i->links)
+		take_mail(list_entry(it, struct ipc_link, node));
+	end_callbacks(i);
+}
+
+/* One read per link and turn, so that a busy peer cannot hold the loop. */
+static void on_again(void *ctx)
+{
+	struct ipc *i = ctx;
+
+	i->busy = true;
+	LIST_FOREACH (it, &i->links) {
+		struct ipc_link *l = list_entry(it, struct ipc_link, node);
+
+		if (l->eager)
+			read_now(l);
+	}
+	end_callbacks(i);
+}
 
 struct ipc *ipc_new(struct loop *l)
 {
@@ -358,11 +396,24 @@ struct ipc *ipc_new(struct loop *l)
 
 	i->loop = l;
 	list_init(&i->links);
-	CHECK(pthread_mutex_init(&i->lock, NULL) == 0);
 	i->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	CHECK(i->wake_fd >= 0);
 	i->watch = loop_fd_add(l, i->wake_fd, LOOP_READ, on_wake, i);
+	i->again = loop_timer_add(l, on_again, i);
 	return i;
+}
+
+void ipc_free(struct ipc *i)
+{
+	if (i == NULL)
+		return;
+	CHECK(!i->busy);
+	while (!list_empty(&i->links))
+		ipc_close(list_entry(i->links.next, struct ipc_link, node));
+	loop_timer_remove(i->again);
+	loop_fd_remove(i->watch);
+	(void)close(i->wake_fd);
+	free(i);
 }
 
 struct loop *ipc_loop(struct ipc *i)
@@ -370,147 +421,108 @@ struct loop *ipc_loop(struct ipc *i)
 	return i->loop;
 }
 
-static int refuse(struct buf *why, const char *what, const char *path, int rv)
+void ipc_exit(void)
 {
-	buf_printf(why, "cannot %s %s: %s", what, path, nng_strerror(rv));
-	return -ERR_INTERNAL_ERROR;
+	nng_fini();
 }
 
-static int set_options(struct ipc_link *l)
-{
-	int rv;
+/* --- making and closing links ---------------------------------------- */
 
-	rv = nng_socket_set_size(l->sock, NNG_OPT_RECVMAXSZ,
-				 LIMIT_MESSAGE_BYTES + IPC_HEADER_BYTES);
-	if (rv == 0)
-		rv = nng_socket_set_int(l->sock, NNG_OPT_SENDBUF, 0);
-	if (rv == 0)
-		rv = nng_socket_set_int(l->sock, NNG_OPT_RECVBUF, 0);
-	if (rv == 0)
-		rv = nng_socket_set_ms(l->sock, NNG_OPT_RECONNMINT,
-				       IPC_RECONNECT_MIN_MS);
-	if (rv == 0)
-		rv = nng_socket_set_ms(l->sock, NNG_OPT_RECONNMAXT,
-				       IPC_RECONNECT_MAX_MS);
-	if (rv == 0)
-		rv = nng_pipe_notify(l->sock, NNG_PIPE_EV_ADD_PRE, on_pipe, l);
-	if (rv == 0)
-		rv = nng_pipe_notify(l->sock, NNG_PIPE_EV_ADD_POST, on_pipe, l);
-	if (rv == 0)
-		rv = nng_pipe_notify(l->sock, NNG_PIPE_EV_REM_POST, on_pipe, l);
-	return rv;
-}
-
-static struct ipc_link *new_link(struct ipc *i, const struct ipc_ops *ops,
-				 void *ctx)
+static struct ipc_link *new_link(struct ipc *i, const char *path,
+				 const struct ipc_ops *ops, void *ctx)
 {
 	struct ipc_link *l = xcalloc(1, sizeof(*l));
 
 	l->ipc = i;
 	l->ops = ops;
 	l->ctx = ctx;
+	l->path = xstrdup(path);
+	l->retry_ns = IPC_RETRY_MIN_NS;
+	l->retry = loop_timer_add(i->loop, start_open, l);
 	CHECK(pthread_mutex_init(&l->tx_lock, NULL) == 0);
 	/* These fail for want of memory or threads only. */
-	CHECK(nng_pair1_open(&l->sock) == 0);
-	CHECK(nng_aio_alloc(&l->rx, on_received, l) == 0);
+	CHECK(nng_aio_alloc(&l->open, on_opened, l) == 0);
+	CHECK(nng_aio_alloc(&l->rx_now, NULL, NULL) == 0);
+	CHECK(nng_aio_alloc(&l->rx_late, on_readable, l) == 0);
 	CHECK(nng_aio_alloc(&l->tx_now, NULL, NULL) == 0);
-	CHECK(nng_aio_alloc(&l->tx_late, on_send_done, l) == 0);
-	CHECK(set_options(l) == 0);
-	nng_aio_set_timeout(l->tx_now, NNG_DURATION_ZERO);
+	CHECK(nng_aio_alloc(&l->tx_late, on_written, l) == 0);
+	fit_buffer(l, 0);
 	list_push_back(&i->links, &l->node);
-	nng_recv_aio(l->sock, l->rx);
 	return l;
 }
 
-static int start_listener(struct ipc_link *l, const char *url)
+static int listen_at(struct ipc_link *l, const char *url)
 {
-	nng_listener listener;
 	int rv;
 
-	rv = nng_listener_create(&listener, l->sock, url);
+	/* A killed process leaves its socket file behind. */
+	if (unlink(l->path) < 0 && errno != ENOENT)
+		return NNG_EADDRINUSE;
+	rv = nng_stream_listener_alloc(&l->listener, url);
 	if (rv == 0)
-		rv = nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS,
-					  IPC_SOCKET_MODE);
+		rv = nng_stream_listener_set_int(
+		    l->listener, NNG_OPT_IPC_PERMISSIONS, IPC_SOCKET_MODE);
 	if (rv == 0)
-		rv = nng_listener_start(listener, 0);
+		rv = nng_stream_listener_listen(l->listener);
 	return rv;
 }
 
-static int make_url(const char *path, struct buf *url, struct buf *why)
+static int make_link(struct ipc *i, const char *path, bool listen,
+		     const struct ipc_ops *ops, void *ctx,
+		     struct ipc_link **ret, struct buf *why)
 {
-	struct sockaddr_un sa;
+	char url[IPC_PATH_BYTES + sizeof("ipc://")];
+	struct ipc_link *l;
+	int rv;
 
-	if (strlen(path) >= sizeof(sa.sun_path)) {
+	if (strlen(path) > IPC_PATH_BYTES) {
 		buf_printf(why,
-			   "%s: a socket's path has at most %zu bytes; give "
-			   "a shorter --run-dir",
-			   path, sizeof(sa.sun_path) - 1);
+			   "%s: the path of a socket has at most %zu bytes; "
+			   "give a shorter --run-dir",
+			   path, IPC_PATH_BYTES);
 		return -ERR_INTERNAL_ERROR;
 	}
-	buf_printf(url, "ipc://%s", path);
-	buf_putc(url, '\0');
+	(void)snprintf(url, sizeof(url), "ipc://%s", path);
+	l = new_link(i, path, ops, ctx);
+	rv = listen ? listen_at(l, url)
+		    : nng_stream_dialer_alloc(&l->dialer, url);
+	if (rv != 0) {
+		buf_printf(why, "cannot %s %s: %s",
+			   listen ? "listen on" : "dial", path,
+			   nng_strerror(rv));
+		ipc_close(l);
+		return -ERR_INTERNAL_ERROR;
+	}
+	start_open(l);
+	*ret = l;
 	return 0;
 }
 
 int ipc_listen(struct ipc *i, const char *path, const struct ipc_ops *ops,
 	       void *ctx, struct ipc_link **ret, struct buf *why)
 {
-	_cleanup_(buf_done) struct buf url = BUF_INIT(0);
-	struct ipc_link *l;
-	int r;
-
-	r = make_url(path, &url, why);
-	if (r < 0)
-		return r;
-	/* A killed process leaves its socket file behind. */
-	if (unlink(path) < 0 && errno != ENOENT) {
-		buf_printf(why, "cannot remove %s: %s", path, strerror(errno));
-		return -ERR_INTERNAL_ERROR;
-	}
-	l = new_link(i, ops, ctx);
-	r = start_listener(l, url.p);
-	if (r != 0) {
-		ipc_close(l);
-		return refuse(why, "listen on", path, r);
-	}
-	*ret = l;
-	return 0;
+	return make_link(i, path, true, ops, ctx, ret, why);
 }
 
 int ipc_dial(struct ipc *i, const char *path, const struct ipc_ops *ops,
 	     void *ctx, struct ipc_link **ret, struct buf *why)
 {
-	_cleanup_(buf_done) struct buf url = BUF_INIT(0);
-	struct ipc_link *l;
-	int r;
-
-	r = make_url(path, &url, why);
-	if (r < 0)
-		return r;
-	l = new_link(i, ops, ctx);
-	r = nng_dial(l->sock, url.p, NULL, NNG_FLAG_NONBLOCK);
-	if (r != 0) {
-		ipc_close(l);
-		return refuse(why, "dial", path, r);
-	}
-	*ret = l;
-	return 0;
+	return make_link(i, path, false, ops, ctx, ret, why);
 }
 
-/* Drops the events of a closed link that nobody drains any more. */
-static void purge(struct ipc *i, const struct ipc_link *l)
+/* Ends dialling or accepting, also a connection nobody has seen yet. */
+static void close_open(struct ipc_link *l)
 {
-	size_t kept = 0;
-
-	pthread_mutex_lock(&i->lock);
-	for (size_t n = 0; n < i->in.n; n++) {
-		if (i->in.p[n].link == l)
-			nng_msg_free(i->in.p[n].msg);
-		else
-			i->in.p[kept++] = i->in.p[n];
-	}
-	i->in.n = kept;
-	pthread_mutex_unlock(&i->lock);
+	if (l->dialer != NULL)
+		nng_stream_dialer_close(l->dialer);
+	if (l->listener != NULL)
+		nng_stream_listener_close(l->listener);
+	nng_aio_wait(l->open);
+	if ((atomic_exchange(&l->mail, 0) & MAIL_OPEN) != 0 &&
+	    nng_aio_result(l->open) == 0)
+		nng_stream_free(nng_aio_get_output(l->open, 0));
+	nng_stream_dialer_free(l->dialer);
+	nng_stream_listener_free(l->listener);
 }
 
 void ipc_close(struct ipc_link *l)
@@ -519,42 +531,23 @@ void ipc_close(struct ipc_link *l)
 		return;
 	CHECK(!l->closed);
 	l->closed = true;
-	l->up = false;
-	/* From here on no callback of nng runs. */
-	(void)nng_close(l->sock);
-	nng_aio_free(l->rx);
+	drop_stream(l);
+	close_open(l);
+	loop_timer_remove(l->retry);
+	nng_aio_free(l->open);
+	nng_aio_free(l->rx_now);
+	nng_aio_free(l->rx_late);
 	nng_aio_free(l->tx_now);
 	nng_aio_free(l->tx_late);
-	purge(l->ipc, l);
-	if (!l->ipc->draining)
+	if (!l->ipc->busy)
 		free_link(l);
-}
-
-void ipc_free(struct ipc *i)
-{
-	if (i == NULL)
-		return;
-	CHECK(!i->draining);
-	while (!list_empty(&i->links))
-		ipc_close(list_entry(i->links.next, struct ipc_link, node));
-	loop_fd_remove(i->watch);
-	(void)close(i->wake_fd);
-	(void)pthread_mutex_destroy(&i->lock);
-	free(i->in.p);
-	free(i->work.p);
-	free(i);
-}
-
-void ipc_exit(void)
-{
-	nng_fini();
 }
 
 /* --- sending --------------------------------------------------------- */
 
 bool ipc_is_up(const struct ipc_link *l)
 {
-	return l->up;
+	return l->stream != NULL;
 }
 
 bool ipc_is_sending(const struct ipc_link *l)
@@ -562,40 +555,50 @@ bool ipc_is_sending(const struct ipc_link *l)
 	return l->sending;
 }
 
-/*
- * pair1 takes a message at once when the pipe is idle and then writes it
- * here and now. A plain send would report that through one of nng's threads
- * and the loop; the one without callback spares both, and only a send that
- * has to wait goes the long way.
- */
+/* Keeps what could not be written, from byte `from` of head and data on. */
+static void keep_rest(struct ipc_link *l, const struct head *h,
+		      const void *data, size_t n, size_t from)
+{
+	size_t head_n = from < sizeof(*h) ? sizeof(*h) - from : 0;
+	size_t skip = from > sizeof(*h) ? from - sizeof(*h) : 0;
+
+	l->tx_at = 0;
+	l->tx_n = head_n + n - skip;
+	if (l->tx_cap < l->tx_n || l->tx_cap > 2 * IPC_READ_BYTES) {
+		free(l->tx);
+		l->tx_cap = MAX(l->tx_n, (size_t)IPC_READ_BYTES);
+		l->tx = xmalloc(l->tx_cap);
+	}
+	memcpy(l->tx, (const char *)h + sizeof(*h) - head_n, head_n);
+	if (n > skip)
+		memcpy(l->tx + head_n, (const char *)data + skip, n - skip);
+}
+
 int ipc_send(struct ipc_link *l, const void *data, size_t n)
 {
-	nng_msg *msg;
-	int r = 0;
+	struct head h = { htole32((uint32_t)n), htole32(IPC_MARK) };
+	nng_iov iov[2] = { { &h, sizeof(h) }, { (void *)data, n } };
+	size_t done;
+	int rv;
 
 	CHECK(!l->sending);
 	if (n > LIMIT_MESSAGE_BYTES)
 		return -ERR_BODY_TOO_LARGE;
-	if (!l->up)
+	if (l->stream == NULL)
 		return -ERR_LEADER_UNAVAILABLE;
-	CHECK(nng_msg_alloc(&msg, n) == 0);
-	memcpy(nng_msg_body(msg), data, n);
-
-	pthread_mutex_lock(&l->tx_lock);
-	if (l->tx_dead_gen >= l->up_gen) {
-		nng_msg_free(msg);
-		r = -ERR_LEADER_UNAVAILABLE;
-	} else {
-		nng_aio_set_msg(l->tx_now, msg);
-		nng_send_aio(l->sock, l->tx_now);
-		nng_aio_wait(l->tx_now);
-		if (nng_aio_result(l->tx_now) != 0) {
-			nng_aio_set_msg(l->tx_now, NULL);
-			l->sending = true;
-			nng_aio_set_msg(l->tx_late, msg);
-			nng_send_aio(l->sock, l->tx_late);
-		}
-	}
-	pthread_mutex_unlock(&l->tx_lock);
-	return r;
+	CHECK(nng_aio_set_iov(l->tx_now, 2, iov) == 0);
+	nng_stream_send(l->stream, l->tx_now);
+	nng_aio_cancel(l->tx_now);
+	nng_aio_wait(l->tx_now);
+	rv = nng_aio_result(l->tx_now);
+	/* A dead connection shows when it is read to its end, too. */
+	if (rv != 0 && rv != NNG_ECANCELED)
+		return -ERR_LEADER_UNAVAILABLE;
+	done = rv == 0 ? nng_aio_count(l->tx_now) : 0;
+	if (done == sizeof(h) + n)
+		return 0;
+	keep_rest(l, &h, data, n, done);
+	l->sending = true;
+	write_late(l);
+	return 0;
 }

@@ -28,7 +28,8 @@ static void echo_flush(struct echo *e)
 	       !ipc_is_sending(e->link)) {
 		struct buf *b = &e->waiting[e->next++];
 
-		EXPECT(ipc_send(e->link, b->p, b->n) == 0);
+		/* fails only when the peer has just left */
+		(void)ipc_send(e->link, b->p, b->n);
 		buf_done(b);
 	}
 	if (e->next == e->n)
@@ -257,24 +258,18 @@ static void test_large(void **state)
 	actor_join(&echo);
 }
 
-/* Speaks nng's protocol by hand and announces `length` bytes. */
-static void send_raw(const char *path, uint64_t length)
+/* Connects by hand and sends what no end of ours would send. */
+static void send_raw(const char *path, const void *bytes, size_t n)
 {
-	static const char hello[8] = { 0, 'S', 'P', 0, 0, 0x11, 0, 0 };
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	struct pollfd p;
-	char head[9] = { 1 }, theirs[8], rest;
+	struct pollfd p = { .events = POLLIN };
+	char rest;
 
 	p.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	p.events = POLLIN;
 	(void)snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", path);
 	assert_return_code(connect(p.fd, (struct sockaddr *)&sa, sizeof(sa)),
 			   errno);
-	assert_int_equal(write(p.fd, hello, sizeof(hello)), sizeof(hello));
-	assert_int_equal(recv(p.fd, theirs, sizeof(theirs), MSG_WAITALL), 8);
-	for (int i = 0; i < 8; i++)
-		head[1 + i] = (char)(length >> (56 - 8 * i));
-	assert_int_equal(write(p.fd, head, sizeof(head)), sizeof(head));
+	assert_int_equal(write(p.fd, bytes, n), n);
 	/* refused: the other side hangs up */
 	assert_int_equal(poll(&p, 1, ACTOR_WAIT_MS), 1);
 	assert_true(read(p.fd, &rest, 1) <= 0);
@@ -288,10 +283,19 @@ static void test_too_large(void **state)
 
 	(void)state;
 	actor_expect(&echo, "listening");
-	send_raw(actor_path(), 1ULL << 40);
-	send_raw(actor_path(), LIMIT_MESSAGE_BYTES + (1u << 20));
-	send_raw(actor_path(), UINT64_MAX);
-	send_raw(actor_path(), 3); /* too short for pair1, and never sent */
+	send_raw(actor_path(),
+		 "\xff\xff\xff\xff"
+		 "crv1",
+		 8);
+	send_raw(actor_path(),
+		 "\x01\x00\x00\x04"
+		 "crv1",
+		 8);
+	send_raw(actor_path(),
+		 "\x01\x00\x00\x00"
+		 "CRV1",
+		 8);
+	send_raw(actor_path(), "GET / HTTP/1.1\r\n\r\n", 18);
 	counter = actor_start(counter_actor, actor_path(), 2);
 	actor_join(&counter);
 	line_send(echo.fd, "stop");
@@ -473,8 +477,8 @@ static void test_kill_listener(void **state)
 
 #define FLOOD_COUNT 400u
 #define FLOOD_BYTES (1u << 20)
-/* queue of the receiver, kernel, and what nng holds at both ends */
-#define FLOOD_ACCEPTED_MAX 80u
+/* the socket's buffer, one being read and one being written */
+#define FLOOD_ACCEPTED_MAX 8u
 
 struct flood {
 	struct loop *loop;
