@@ -313,7 +313,8 @@ TABLE = [
 
     # --- jobs and queues
     ("get of no such job", "GET", f"{API}/jobs/{NO_JOB}", b"", GONE, "job"),
-    ("get of a strange id", "GET", f"{API}/jobs/%00", b"", (404, None), ""),
+    ("get of a zero byte", "GET", f"{API}/jobs/%00", b"", WRONG, "job_id"),
+    ("get of a strange id", "GET", f"{API}/jobs/%F0%9F%98%80", b"", GONE, "job"),
     ("get of a broken escape", "GET", f"{API}/jobs/%zz", b"", WRONG,
      "percent-encoded"),
     ("delete of no such job", "DELETE", f"{API}/jobs/{NO_JOB}", b"", GONE,

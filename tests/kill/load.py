@@ -13,10 +13,9 @@ import random
 import socket
 import threading
 import time
-from calendar import timegm
 from collections import Counter, defaultdict
 
-from node import API, Client, wait_until
+from node import API, Client, seconds_of, wait_until
 
 LEASE_S = 2.0
 BACKLOG = 400  # producers wait while so many jobs are not done
@@ -24,13 +23,6 @@ QUEUES = ["kill.a", "kill.b", "kill.c"]
 ATTEMPTS = 1000  # lost leases count as attempts; nothing may die here
 
 NETWORK = (OSError, http.client.HTTPException)
-
-
-def wall(text):
-    """Seconds of an RFC 3339 time in UTC with any number of digits."""
-    whole, _, digits = text.rstrip("Z").partition(".")
-    seconds = timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S"))
-    return seconds + float("0." + (digits or "0"))
 
 
 class Hold:
@@ -177,7 +169,7 @@ class Load:
             return
         answer = a.json["jobs"][job["job_id"]]
         if answer["status"] == "ok" and "lease_expires_at" in answer:
-            hold.lease_end = wall(answer["lease_expires_at"])
+            hold.lease_end = seconds_of(answer["lease_expires_at"])
 
     def finish(self, client, job, hold):
         """Acks until there is an answer or no lease any more."""
@@ -252,7 +244,7 @@ class Load:
         types = [e["type"] for e in job["timeline"]]
         assert types.count("completed") == 1, types
         assert types[0] == "enqueued" and types[-1] == "completed", types
-        starts = {e["attempt"]: wall(e["at"]) for e in job["timeline"]
+        starts = {e["attempt"]: seconds_of(e["at"]) for e in job["timeline"]
                   if e["type"] == "started"}
         holds = sorted(self.holds.get(job["id"], []), key=lambda h: h.attempt)
         assert [h.attempt for h in holds] == sorted({h.attempt for h in holds})

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from calendar import timegm
 from pathlib import Path
 
 BUILD = Path(os.environ.get("CORVO_BUILD_DIR", "/work/main/build/dev"))
@@ -49,6 +50,13 @@ def wait_until(cond, seconds=10.0, what="", every=0.01):
             return value
         assert time.monotonic() < end, f"timed out waiting for {what or cond}"
         time.sleep(every)  # tidy: poll interval
+
+
+def seconds_of(text):
+    """UNIX time of an RFC 3339 text in UTC with any number of digits."""
+    whole, _, digits = text.rstrip("Z").partition(".")
+    at = timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S"))
+    return at + float("0." + (digits or "0"))
 
 
 def free_port():
