@@ -25,8 +25,7 @@ static int refuse_ended(struct fsm *f, int err, const struct claim *c)
 			  STR_ARG(c->job_id));
 }
 
-/* --- ack
- * ---------------------------------------------------------------------- */
+/* --- ack --- */
 
 /* The first try of a resent ack was carried out: the answer got lost. */
 static bool ack_was_done(const struct claim *c, const struct job *j)
@@ -150,8 +149,7 @@ int apply_ack_batch(struct fsm *f, const struct m_ack_batch *op,
 	return 0;
 }
 
-/* --- fail
- * --------------------------------------------------------------------- */
+/* --- fail --- */
 
 static void fill_fail_reply(const struct job *j, enum job_state status,
 			    struct m_fail_reply *ret)

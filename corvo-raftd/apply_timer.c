@@ -68,8 +68,7 @@ static void fill_reply(uint32_t count, bool more, struct m_maintain_reply *ret)
 	MSG_SET(ret, maintain_reply, more, more);
 }
 
-/* --- promote
- * ------------------------------------------------------------------ */
+/* --- promote --- */
 
 /* The queue whose first job is due first of all; NULL: nothing is due. */
 static int due_queue(struct fsm *f, struct fsm_queue **ret)
@@ -164,8 +163,7 @@ int apply_promote(struct fsm *f, const struct m_maintain *op,
 	return 0;
 }
 
-/* --- reclaim
- * ------------------------------------------------------------------ */
+/* --- reclaim --- */
 
 static void reclaim_job(struct fsm *f, struct job *j)
 {
@@ -211,8 +209,7 @@ int apply_reclaim(struct fsm *f, const struct m_maintain *op,
 	return 0;
 }
 
-/* --- expire
- * ------------------------------------------------------------------- */
+/* --- expire --- */
 
 int apply_expire(struct fsm *f, const struct m_maintain *op,
 		 struct m_maintain_reply *ret)
@@ -240,8 +237,7 @@ int apply_expire(struct fsm *f, const struct m_maintain *op,
 	return 0;
 }
 
-/* --- trim_events
- * -------------------------------------------------------------- */
+/* --- trim_events --- */
 
 int apply_trim_events(struct fsm *f, const struct m_maintain *op,
 		      struct m_maintain_reply *ret)

@@ -75,7 +75,7 @@ void fsm_free(struct fsm *f)
 	free(f);
 }
 
-/* --- what apply functions use -------------------------------------------- */
+/* --- what apply functions use --- */
 
 int fsm_refuse(struct fsm *f, int err, const char *fmt, ...)
 {
@@ -174,7 +174,7 @@ uint64_t fsm_random(const struct fsm *f, uint32_t draw)
 	return rng_u64(&r);
 }
 
-/* --- apply ---------------------------------------------------------------- */
+/* --- apply --- */
 
 static int apply_decoded(struct fsm *f, const struct entry_item *item)
 {

@@ -94,7 +94,7 @@ struct fsm {
 	struct buf out;     /* replies of the entry */
 };
 
-/* --- fsm.c: store access ------------------------------------------------- */
+/* --- fsm.c: store access --- */
 
 /* Fills f->why; returns -err. */
 _printf_(3, 4) int fsm_refuse(struct fsm *f, int err, const char *fmt, ...);
@@ -124,7 +124,7 @@ static inline bool fsm_is_resend(const struct fsm *f)
 /* A random number of this item; draw tells several apart. */
 uint64_t fsm_random(const struct fsm *f, uint32_t draw);
 
-/* --- fsm_queue.c --------------------------------------------------------- */
+/* --- fsm_queue.c --- */
 
 bool queue_name_fits(struct str name); /* can stand in a key */
 struct fsm_queue *queue_find(struct fsm *f, struct str name); /* or NULL */
@@ -159,7 +159,7 @@ void queue_set_paused(struct fsm *f, struct fsm_queue *q, bool paused);
 void queue_set_due(struct fsm *f, struct fsm_queue *q, uint64_t scheduled,
 		   uint64_t retrying);
 
-/* --- fsm_job.c ----------------------------------------------------------- */
+/* --- fsm_job.c --- */
 
 /*
  * A job being changed. Slices live in the item's arena. The doc is read only
@@ -209,7 +209,7 @@ static inline bool job_is_expired(const struct fsm *f, const struct job *j)
 	return j->expire_at != 0 && j->expire_at <= f->now_ns;
 }
 
-/* --- fsm_active.c -------------------------------------------------------- */
+/* --- fsm_active.c --- */
 
 struct fsm_active *active_find(const struct fsm *f, struct str id);
 struct fsm_active *active_add(struct fsm *f, const struct job *j,
@@ -232,7 +232,7 @@ struct claim {
 enum fsm_lease_state claim_judge(struct fsm *f, const struct claim *c,
 				 struct fsm_active **ret);
 
-/* --- fsm_worker.c -------------------------------------------------------- */
+/* --- fsm_worker.c --- */
 
 /* A worker took jobs. */
 void worker_seen(struct fsm *f, const struct m_fetch *op);
@@ -241,7 +241,7 @@ void worker_touch(struct fsm *f, struct str id);
 struct fsm_worker *worker_add(struct fsm *f, const struct m_worker *w);
 void fsm_worker_free(struct fsm_worker *w);
 
-/* --- apply_*.c ----------------------------------------------------------- */
+/* --- apply_*.c --- */
 
 /* 0 with *reply filled, or fsm_refuse(...) with nothing changed. */
 #define OP(num, NAME, name, request, reply, who, doc)                 \

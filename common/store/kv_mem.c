@@ -61,7 +61,7 @@ struct mem_batch {
 	size_t n, cap;
 };
 
-/* --- the tree ------------------------------------------------------------ */
+/* --- the tree --- */
 
 static void ref(uint32_t *refs)
 {
@@ -267,7 +267,7 @@ static const struct item *node_find(const struct node *n, struct str key)
 	return it != NULL && str_eq(item_key(it), key) ? it : NULL;
 }
 
-/* --- kv ------------------------------------------------------------------ */
+/* --- kv --- */
 
 static struct mem *mem_of(struct kv *kv)
 {

@@ -64,7 +64,7 @@ int record_meta_read(struct kv *kv, struct record_meta *ret)
 	return r < 0 ? r : 0;
 }
 
-/* --- one job ------------------------------------------------------------- */
+/* --- one job --- */
 
 #define COPY(from, m, field, to)                              \
 	do {                                                  \
@@ -269,7 +269,7 @@ int record_job(struct kv *kv, struct str id, unsigned what, struct arena *a,
 	return r < 0 ? r : 1;
 }
 
-/* --- the feed ------------------------------------------------------------ */
+/* --- the feed --- */
 
 struct feed {
 	struct kv *kv;

@@ -85,7 +85,7 @@ static void *grow(void *p, size_t *cap, size_t size)
 	return xrealloc(p, *cap * size);
 }
 
-/* --- the table ----------------------------------------------------------- */
+/* --- the table --- */
 
 static uint32_t txn_hash(struct str key)
 {
@@ -192,7 +192,7 @@ static void txn_set(struct txn *t, struct str key, struct str value)
 		txn_grow_slots(t);
 }
 
-/* --- reads and writes ---------------------------------------------------- */
+/* --- reads and writes --- */
 
 static bool txn_in_deleted_range(const struct txn *t, struct str key)
 {
@@ -307,7 +307,7 @@ int txn_scan(struct txn *t, struct str from, struct str upto, txn_scan_fn *fn,
 	return r;
 }
 
-/* --- commit -------------------------------------------------------------- */
+/* --- commit --- */
 
 static int group_cmp(const void *a, const void *b)
 {
