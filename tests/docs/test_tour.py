@@ -96,3 +96,10 @@ def test_tour(place):
                           if r.startswith("raftd"))
                      for text in of("corvo ps") if "supervisor" in text)
     assert before[1] != after[1] and (before[3], after[3]) == ("0", "1")
+    # Nothing that was acknowledged before the kill is gone.
+    rows = {r.split()[0]: [int(n) for n in r.split()[1:-1]]
+            for r in of("corvo queues")[-1].splitlines()[1:]}
+    # pending, active, scheduled, retrying, held, completed, dead, cancelled
+    assert rows == {"emails": [2, 1, 0, 0, 0, 1, 0, 0],
+                    "reports": [0, 0, 0, 0, 0, 1, 0, 0],
+                    "thumbnails": [0, 0, 0, 0, 0, 1, 0, 0]}
