@@ -2,7 +2,7 @@
  * Round trips between two processes over a link, and calls over RPC on it.
  * Prints rate and CPU time per message or call of each side.
  *
- *   ipc_bench [seconds per case]
+ *   ipc_bench [duration of each case, as 500ms]
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,6 +18,7 @@
 #include "rt/loop.h"
 #include "rt/rpc.h"
 #include "util/clock.h"
+#include "util/timefmt.h"
 
 #define MESSAGE_BYTES 256
 
@@ -298,12 +299,12 @@ int main(int argc, char **argv)
 	char dir[] = "/tmp/corvo-bench-XXXXXX";
 	static const unsigned flights[] = { 1, 16, 64, 128 };
 
-	if (argc > 1)
-		run_ns = (uint64_t)(atof(argv[1]) * 1e9);
-	if (run_ns == 0 || mkdtemp(dir) == NULL) {
-		fprintf(stderr, "usage: ipc_bench [seconds]\n");
+	if (argc > 1 &&
+	    (!duration_parse(str_from(argv[1]), &run_ns) || run_ns == 0)) {
+		fprintf(stderr, "usage: ipc_bench [duration, as 500ms]\n");
 		return 1;
 	}
+	CHECK(mkdtemp(dir) != NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)snprintf(path, sizeof(path), "%s/link", dir);
 	for (size_t i = 0; i < 3; i++)

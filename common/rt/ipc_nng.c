@@ -16,8 +16,7 @@
  * Not nng's pair sockets: in nng 1.5 a message handed to a pipe that is just
  * being closed is lost with its memory, and its aio never ends, after which
  * nng's reaper waits for it and no socket of the process is closed any more.
- * A stream has the same trap, an aio started after the close never ends;
- * tx_lock keeps on_written out of it.
+ * On a stream too an aio started after the close never ends: see tx_lock.
  */
 #include <endian.h>
 #include <errno.h>
@@ -70,8 +69,7 @@ struct ipc_link {
 	const struct ipc_ops *ops;
 	void *ctx;
 	char *path;
-	bool closed; /* by its owner */
-
+	bool closed;               /* by its owner */
 	nng_stream_dialer *dialer; /* one of these two */
 	nng_stream_listener *listener;
 	nng_aio *open;
@@ -80,7 +78,6 @@ struct ipc_link {
 
 	atomic_uint mail;
 	nng_stream *stream; /* NULL: not connected */
-
 	nng_aio *rx_now;
 	nng_aio *rx_late;
 	bool eager;   /* read again in the next turn */
@@ -88,7 +85,6 @@ struct ipc_link {
 	char *rx;
 	size_t rx_n;
 	size_t rx_cap;
-
 	nng_aio *tx_now;
 	nng_aio *tx_late;
 	bool sending; /* tx_late is under way */
@@ -421,6 +417,16 @@ struct loop *ipc_loop(struct ipc *i)
 	return i->loop;
 }
 
+bool ipc_is_up(const struct ipc_link *l)
+{
+	return l->stream != NULL;
+}
+
+bool ipc_is_sending(const struct ipc_link *l)
+{
+	return l->sending;
+}
+
 void ipc_exit(void)
 {
 	nng_fini();
@@ -545,16 +551,6 @@ void ipc_close(struct ipc_link *l)
 
 /* --- sending --------------------------------------------------------- */
 
-bool ipc_is_up(const struct ipc_link *l)
-{
-	return l->stream != NULL;
-}
-
-bool ipc_is_sending(const struct ipc_link *l)
-{
-	return l->sending;
-}
-
 /* Keeps what could not be written, from byte `from` of head and data on. */
 static void keep_rest(struct ipc_link *l, const struct head *h,
 		      const void *data, size_t n, size_t from)
@@ -595,10 +591,10 @@ int ipc_send(struct ipc_link *l, const void *data, size_t n)
 	if (rv != 0 && rv != NNG_ECANCELED)
 		return -ERR_LEADER_UNAVAILABLE;
 	done = rv == 0 ? nng_aio_count(l->tx_now) : 0;
-	if (done == sizeof(h) + n)
-		return 0;
-	keep_rest(l, &h, data, n, done);
-	l->sending = true;
-	write_late(l);
+	l->sending = done < sizeof(h) + n;
+	if (l->sending) {
+		keep_rest(l, &h, data, n, done);
+		write_late(l);
+	}
 	return 0;
 }

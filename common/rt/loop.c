@@ -17,6 +17,7 @@
 struct loop {
 	uv_loop_t uv;
 	uv_prepare_t prepare; /* runs last before libuv sleeps */
+	uv_check_t check;     /* runs after the descriptors */
 	uv_idle_t idle;       /* active while `soon` has timers */
 	struct list fds;      /* struct loop_fd not removed yet */
 	struct list timers;   /* struct loop_timer not removed yet */
@@ -256,12 +257,18 @@ static void turn_end(struct loop *l)
 
 /*
  * libuv's order in a turn is timers, idle, prepare, sleep and descriptors,
- * closed handles. So this runs after every kind of callback and before the
- * sleep, whose length is computed afterwards.
+ * check, closed handles. So this runs after every kind of callback and before
+ * the sleep, whose length is computed afterwards.
  */
 static void on_prepare(uv_prepare_t *h)
 {
 	turn_end(container_of(h, struct loop, prepare));
+}
+
+/* What descriptors brought leaves before timers of 0 do more work. */
+static void on_check(uv_check_t *h)
+{
+	turn_end(container_of(h, struct loop, check));
 }
 
 struct loop *loop_new(void)
@@ -275,6 +282,8 @@ struct loop *loop_new(void)
 	CHECK(uv_idle_init(&l->uv, &l->idle) == 0);
 	CHECK(uv_prepare_init(&l->uv, &l->prepare) == 0);
 	CHECK(uv_prepare_start(&l->prepare, on_prepare) == 0);
+	CHECK(uv_check_init(&l->uv, &l->check) == 0);
+	CHECK(uv_check_start(&l->check, on_check) == 0);
 	return l;
 }
 
@@ -307,6 +316,7 @@ void loop_free(struct loop *l)
 		(void)uv_run(&l->uv, UV_RUN_ONCE);
 	close_own(l, (uv_handle_t *)&l->idle);
 	close_own(l, (uv_handle_t *)&l->prepare);
+	close_own(l, (uv_handle_t *)&l->check);
 	while (l->closing > 0)
 		(void)uv_run(&l->uv, UV_RUN_NOWAIT);
 	/* Who put handles of its own on loop_uv() has closed them by now. */

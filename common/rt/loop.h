@@ -21,7 +21,7 @@ typedef void loop_fn(void *ctx);
 struct loop *loop_new(void);
 /* Removes what is left; waits for work under way and runs its `done`. */
 void loop_free(struct loop *l);
-void loop_run(struct loop *l);  /* until loop_stop */
+void loop_run(struct loop *l); /* until loop_stop */
 void loop_stop(struct loop *l);
 
 struct loop_fd *loop_fd_add(struct loop *l, int fd, int events, loop_fd_fn *fn,
@@ -38,8 +38,8 @@ void loop_timer_disarm(struct loop_timer *t);
 void loop_timer_remove(struct loop_timer *t);
 
 /*
- * fn runs after the callbacks of each turn, before the loop sleeps. One per
- * loop: the place where what gathered in the turn is sent.
+ * fn runs after the callbacks of each turn, before the loop sleeps, at times
+ * twice. One per loop: the place where what gathered in the turn is sent.
  */
 void loop_on_turn_end(struct loop *l, loop_fn *fn, void *ctx);
 

@@ -25,9 +25,9 @@ struct rpc_client;
 struct rpc_call;
 
 struct rpc_reply {
-	int err;          /* 0 or a positive ERR_ number */
-	uint64_t seq;     /* event sequence after the operation; 0: none */
-	struct str body;  /* encoded reply message, or error text if err */
+	int err;         /* 0 or a positive ERR_ number */
+	uint64_t seq;    /* event sequence after the operation; 0: none */
+	struct str body; /* encoded reply message, or error text if err */
 };
 
 /* Runs once per call, on the loop thread; the body is valid during it. */
