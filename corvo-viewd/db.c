@@ -63,6 +63,8 @@ static int translate(int rc)
 
 void db_set_temp_dir(const char *dir)
 {
+	/* Counting every allocation under a global lock is for debugging. */
+	(void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 	sqlite3_free(sqlite3_temp_directory);
 	sqlite3_temp_directory =
 	    dir != NULL ? sqlite3_mprintf("%s", dir) : NULL;

@@ -26,26 +26,44 @@ static void put_update(struct buf *b)
 }
 
 /*
- * A partial document leaves a column out when it has never changed, and the
- * row has had that value since the insert.
+ * The live columns, as names or as their new values. A partial document
+ * leaves a LIVE_KEPT column out when it has not changed since the insert.
  */
-static void put_patch(struct buf *b)
+static void put_live(struct buf *b, bool names, bool values)
 {
 	size_t i = 1;
 
-	buf_puts(b, "UPDATE jobs SET ");
 	for (size_t c = 0; c < JOB_COLUMNS; c++) {
 		const struct column *col = &job_columns[c];
 
 		if (col->live == LIVE_NEVER)
 			continue;
-		i++;
-		buf_printf(b,
-			   col->live == LIVE_KEPT ? "%s%s=coalesce(?%zu,%s)"
-						  : "%s%s=?%zu",
-			   i > 2 ? "," : "", col->name, i, col->name);
+		if (i++ > 1)
+			buf_putc(b, ',');
+		if (names)
+			buf_puts(b, col->name);
+		if (names && values)
+			buf_putc(b, '=');
+		if (values && col->live == LIVE_KEPT)
+			buf_printf(b, "coalesce(?%zu,%s)", i, col->name);
+		else if (values)
+			buf_printf(b, "?%zu", i);
 	}
-	buf_puts(b, " WHERE rowid=?1");
+}
+
+/*
+ * A view that is behind is told of the same document again and again, as it
+ * is sent with each of its events: then nothing is written.
+ */
+static void put_patch(struct buf *b)
+{
+	buf_puts(b, "UPDATE jobs SET ");
+	put_live(b, true, true);
+	buf_puts(b, " WHERE rowid=?1 AND (");
+	put_live(b, true, false);
+	buf_puts(b, ") IS NOT (");
+	put_live(b, false, true);
+	buf_puts(b, ")");
 }
 
 void mirror_job_sql(enum mirror_stmt s, struct buf *ret)
