@@ -1,0 +1,331 @@
+/*
+ * Links whose owners are slow, or close them at an awkward moment.
+ */
+#include "actor.h"
+#include "proto/err.h"
+
+static void nothing(void *ctx)
+{
+	(void)ctx;
+}
+
+/* --- backpressure ---------------------------------------------------- */
+
+#define FLOOD_COUNT 400u
+#define FLOOD_BYTES (1u << 20)
+/* the socket's buffer, one being read and one being written */
+#define FLOOD_ACCEPTED_MAX 8u
+
+struct flood {
+	struct loop *loop;
+	struct ipc_link *link;
+	struct loop_timer *quiet;
+	int fd;
+	uint32_t n;
+	bool told;
+	char *bytes;
+};
+
+static void flood_message(void *ctx, const void *data, size_t n)
+{
+	struct flood *f = ctx;
+	uint32_t number;
+	char line[16];
+
+	EXPECT(n == FLOOD_BYTES);
+	memcpy(&number, data, sizeof(number));
+	EXPECT(number == f->n++);
+	/* The loop hangs here until the test lets go. */
+	if (number == 0)
+		EXPECT(line_receive(f->fd, line, sizeof(line)));
+	if (f->n == FLOOD_COUNT)
+		loop_stop(f->loop);
+}
+
+static const struct ipc_ops dam_ops = { nothing, nothing, flood_message,
+					nothing };
+
+static void dam_actor(int fd, const char *path, unsigned number)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct flood f = { .loop = loop_new(), .fd = fd };
+	struct ipc *ipc = ipc_new(f.loop);
+
+	(void)number;
+	EXPECT(ipc_listen(ipc, path, &dam_ops, &f, &f.link, &why) == 0);
+	loop_run(f.loop);
+	ipc_free(ipc);
+	loop_free(f.loop);
+}
+
+static void flood_flush(struct flood *f)
+{
+	while (f->n < FLOOD_COUNT && !ipc_is_sending(f->link)) {
+		memcpy(f->bytes, &f->n, sizeof(f->n));
+		EXPECT(ipc_send(f->link, f->bytes, FLOOD_BYTES) == 0);
+		f->n++;
+		loop_timer_arm(f->quiet, 500 * NS_PER_MS);
+	}
+}
+
+static void flood_up(void *ctx)
+{
+	flood_flush(ctx);
+}
+
+static void flood_sent(void *ctx)
+{
+	flood_flush(ctx);
+}
+
+static void flood_down(void *ctx)
+{
+	struct flood *f = ctx;
+
+	loop_stop(f->loop);
+}
+
+/* Nothing was accepted for a while. */
+static void flood_quiet(void *ctx)
+{
+	struct flood *f = ctx;
+
+	if (f->told)
+		return;
+	f->told = true;
+	EXPECT(f->n < FLOOD_ACCEPTED_MAX);
+	line_send(f->fd, "held back");
+}
+
+static const struct ipc_ops flood_ops = { flood_up, flood_down, NULL,
+					  flood_sent };
+
+static void flood_actor(int fd, const char *path, unsigned number)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct flood f = { .loop = loop_new(), .fd = fd };
+	struct ipc *ipc = ipc_new(f.loop);
+
+	(void)number;
+	f.bytes = xcalloc(1, FLOOD_BYTES);
+	f.quiet = loop_timer_add(f.loop, flood_quiet, &f);
+	EXPECT(ipc_dial(ipc, path, &flood_ops, &f, &f.link, &why) == 0);
+	loop_run(f.loop);
+	EXPECT(f.told && f.n == FLOOD_COUNT);
+	ipc_free(ipc);
+	loop_free(f.loop);
+	free(f.bytes);
+}
+
+static void test_backpressure(void **state)
+{
+	struct actor dam = actor_start(dam_actor, actor_path(), 0);
+	struct actor flood = actor_start(flood_actor, actor_path(), 0);
+
+	(void)state;
+	actor_expect(&flood, "held back");
+	line_send(dam.fd, "go");
+	actor_join(&dam);
+	actor_join(&flood);
+}
+
+/* --- closing --------------------------------------------------------- */
+
+/* Both ends of a link in one process; the listening one echoes. */
+struct closer {
+	struct loop *loop;
+	struct ipc_link *server;
+	struct ipc_link *link;
+};
+
+static void closer_echo(void *ctx, const void *data, size_t n)
+{
+	struct closer *c = ctx;
+
+	/* fails only when the peer has just left */
+	if (!ipc_is_sending(c->server))
+		(void)ipc_send(c->server, data, n);
+}
+
+static void closer_message(void *ctx, const void *data, size_t n)
+{
+	struct closer *c = ctx;
+
+	(void)data;
+	(void)n;
+	ipc_close(c->link);
+	c->link = NULL;
+	loop_stop(c->loop);
+}
+
+/* The second and third are read together with the first. */
+static void closer_up(void *ctx)
+{
+	struct closer *c = ctx;
+
+	for (int i = 0; i < 3 && !ipc_is_sending(c->link); i++)
+		EXPECT(ipc_send(c->link, "x", 1) == 0);
+}
+
+static void closer_up_close(void *ctx)
+{
+	struct closer *c = ctx;
+
+	ipc_close(c->link);
+	c->link = NULL;
+	loop_stop(c->loop);
+}
+
+static const struct ipc_ops server_ops = { nothing, nothing, closer_echo,
+					   nothing };
+static const struct ipc_ops closer_ops = { closer_up, nothing, closer_message,
+					   nothing };
+static const struct ipc_ops at_once_ops = { closer_up_close, nothing, NULL,
+					    nothing };
+
+static void closer_actor(int fd, const char *path, unsigned number)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct closer c = { .loop = loop_new() };
+	struct ipc *ipc = ipc_new(c.loop);
+	struct ipc_link *bad;
+	char longest[200];
+
+	(void)fd;
+	(void)number;
+	EXPECT(ipc_listen(ipc, path, &server_ops, &c, &c.server, &why) == 0);
+	for (int i = 0; i < 40; i++) {
+		EXPECT(ipc_dial(ipc, path, i % 2 ? &closer_ops : &at_once_ops,
+				&c, &c.link, &why) == 0);
+		loop_run(c.loop);
+		EXPECT(c.link == NULL);
+	}
+	/* before anything has happened */
+	for (int i = 0; i < 10; i++) {
+		EXPECT(ipc_dial(ipc, path, &closer_ops, &c, &c.link, &why) ==
+		       0);
+		ipc_close(c.link);
+	}
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	EXPECT(ipc_listen(ipc, longest, &closer_ops, &c, &bad, &why) < 0);
+	EXPECT(why.n > 0);
+	buf_clear(&why);
+	EXPECT(ipc_listen(ipc, "/nowhere/at/all", &closer_ops, &c, &bad, &why) <
+	       0);
+	EXPECT(why.n > 0);
+	EXPECT(ipc_dial(ipc, path, &closer_ops, &c, &c.link, &why) == 0);
+	ipc_free(ipc);
+	loop_free(c.loop);
+}
+
+static void test_close(void **state)
+{
+	struct actor closer = actor_start(closer_actor, actor_path(), 0);
+
+	(void)state;
+	actor_join(&closer);
+}
+
+/* --- the last words of a peer ---------------------------------------- */
+
+#define LAST_WORDS 200u
+
+struct last {
+	struct loop *loop;
+	struct ipc_link *link;
+	uint32_t n;
+};
+
+static void last_flush(void *ctx)
+{
+	struct last *l = ctx;
+	static char bytes[4096];
+
+	while (l->n < LAST_WORDS && !ipc_is_sending(l->link)) {
+		memcpy(bytes, &l->n, sizeof(l->n));
+		EXPECT(ipc_send(l->link, bytes, sizeof(bytes)) == 0);
+		l->n++;
+	}
+	if (l->n == LAST_WORDS && !ipc_is_sending(l->link))
+		loop_stop(l->loop);
+}
+
+static const struct ipc_ops speaker_ops = { last_flush, nothing, NULL,
+					    last_flush };
+
+static void speaker_actor(int fd, const char *path, unsigned number)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct last l = { .loop = loop_new() };
+	struct ipc *ipc = ipc_new(l.loop);
+
+	(void)fd;
+	(void)number;
+	EXPECT(ipc_dial(ipc, path, &speaker_ops, &l, &l.link, &why) == 0);
+	loop_run(l.loop);
+	/* dead before the other has read it all */
+	_exit(0);
+}
+
+static void hear(void *ctx, const void *data, size_t n)
+{
+	struct last *l = ctx;
+	uint32_t number;
+
+	EXPECT(n == 4096);
+	memcpy(&number, data, sizeof(number));
+	EXPECT(number == l->n++);
+}
+
+static void hear_end(void *ctx)
+{
+	struct last *l = ctx;
+
+	EXPECT(l->n == LAST_WORDS);
+	loop_stop(l->loop);
+}
+
+static const struct ipc_ops hearer_ops = { nothing, hear_end, hear, nothing };
+
+static void hearer_actor(int fd, const char *path, unsigned number)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct last l = { .loop = loop_new() };
+	struct ipc *ipc = ipc_new(l.loop);
+
+	(void)number;
+	EXPECT(ipc_listen(ipc, path, &hearer_ops, &l, &l.link, &why) == 0);
+	line_send(fd, "listening");
+	loop_run(l.loop);
+	ipc_free(ipc);
+	loop_free(l.loop);
+}
+
+static void test_last_words(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		struct actor hearer =
+		    actor_start(hearer_actor, actor_path(), 0);
+		struct actor speaker;
+
+		actor_expect(&hearer, "listening");
+		speaker = actor_start(speaker_actor, actor_path(), 0);
+		actor_join(&speaker);
+		actor_join(&hearer);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_backpressure),
+		cmocka_unit_test(test_close),
+		cmocka_unit_test(test_last_words),
+	};
+	int r = cmocka_run_group_tests(tests, NULL, NULL);
+
+	actor_path_remove();
+	return r;
+}
