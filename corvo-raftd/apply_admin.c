@@ -3,13 +3,13 @@
  */
 #include "fsm_impl.h"
 
-/* 0 found; NOT_FOUND, or -ERR_* of the store. */
-static int must_find(struct fsm *f, struct str id, struct job *ret)
+/* 0 found; refused with `err` when absent, or -ERR_* of the store. */
+static int must_find(struct fsm *f, struct str id, int err, struct job *ret)
 {
 	int r = job_find(f, id, ret);
 
 	if (r == 0)
-		return fsm_refuse(f, ERR_NOT_FOUND, "job \"%.*s\" not found",
+		return fsm_refuse(f, err, "job \"%.*s\" not found",
 				  STR_ARG(id));
 	return MIN(r, 0);
 }
@@ -23,7 +23,7 @@ int apply_cancel(struct fsm *f, const struct m_job_ref *op,
 		 struct m_status_reply *ret)
 {
 	struct job j;
-	int r = must_find(f, op->job_id, &j);
+	int r = must_find(f, op->job_id, ERR_CANCEL_ERROR, &j);
 
 	if (r < 0)
 		return r;
@@ -96,7 +96,7 @@ int apply_retry(struct fsm *f, const struct m_job_ref *op,
 		struct m_status_reply *ret)
 {
 	struct job j;
-	int r = must_find(f, op->job_id, &j);
+	int r = must_find(f, op->job_id, ERR_RETRY_ERROR, &j);
 
 	if (r < 0)
 		return r;
@@ -127,7 +127,7 @@ int apply_delete(struct fsm *f, const struct m_job_ref *op,
 	int r;
 
 	MSG_SET(ret, status_reply, status, STR("deleted"));
-	r = must_find(f, op->job_id, &j);
+	r = must_find(f, op->job_id, ERR_NOT_FOUND, &j);
 	if (r == -ERR_NOT_FOUND && fsm_is_resend(f))
 		return 0;
 	if (r < 0)

@@ -5,11 +5,15 @@
  * last_applied + 1); after a start all entries since the last snapshot are
  * applied again; the log since then is also in memory, so snapshots are taken
  * by bytes and not by entries; a snapshot is one buffer, so it is only a
- * manifest, and the state itself is in the store, made durable first. Any
- * error of the log stops the process: a leader whose disk fails may diverge.
+ * manifest, and the state itself is in the store, made durable first. The log
+ * pads entries to eight bytes when it writes them but not when it reads them,
+ * so entries of other lengths cut off all that follow them at the next start:
+ * ours carry their length and are padded here. Any error of the log stops the
+ * process: a leader whose disk fails may diverge.
  */
 #include "node.h"
 
+#include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +33,10 @@
 #define HEARTBEAT_TIMEOUT_MS 50
 #define MANIFEST_FORMAT      "corvo snapshot 1 index %" PRIu64 "\n"
 #define MANIFEST_BYTES       128
+
+/* An entry in the log: its length in four bytes, the bytes, zeros. */
+#define ENTRY_HEAD_BYTES 4
+#define ENTRY_ALIGN      8
 
 struct proposal {
 	struct raft_apply req;
@@ -106,15 +114,47 @@ static void snapshot_by_bytes(struct node *n, size_t len)
 		raft_set_snapshot_threshold(&n->raft, 1);
 }
 
+static bool entry_unwrap(const struct raft_buffer *buf, struct str *ret)
+{
+	uint32_t n;
+
+	if (buf->len < ENTRY_HEAD_BYTES)
+		return false;
+	memcpy(&n, buf->base, sizeof(n));
+	n = le32toh(n);
+	*ret = str_of((char *)buf->base + ENTRY_HEAD_BYTES, n);
+	return n <= buf->len - ENTRY_HEAD_BYTES;
+}
+
+static int entry_wrap(struct str entry, struct raft_buffer *ret)
+{
+	uint32_t n = htole32((uint32_t)entry.n);
+	size_t len = ENTRY_HEAD_BYTES + entry.n;
+
+	CHECK(entry.n < UINT32_MAX / 2);
+	len = (len + ENTRY_ALIGN - 1) & ~(size_t)(ENTRY_ALIGN - 1);
+	ret->base = raft_malloc(len);
+	if (ret->base == NULL)
+		return RAFT_NOMEM;
+	ret->len = len;
+	memcpy(ret->base, &n, sizeof(n));
+	memcpy((char *)ret->base + ENTRY_HEAD_BYTES, entry.p, entry.n);
+	memset((char *)ret->base + ENTRY_HEAD_BYTES + entry.n, 0,
+	       len - ENTRY_HEAD_BYTES - entry.n);
+	return 0;
+}
+
 static int on_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
 		    void **result)
 {
 	struct node *n = fsm->data;
 	uint64_t index = raft_last_applied(&n->raft) + 1;
-	int r;
+	struct str entry;
+	int r = -ERR_BAD_MESSAGE;
 
 	*result = NULL;
-	r = n->ops->apply(n->ctx, index, str_of(buf->base, buf->len));
+	if (entry_unwrap(buf, &entry))
+		r = n->ops->apply(n->ctx, index, entry);
 	if (r < 0) {
 		log_error("cannot apply entry %" PRIu64 ": %s; stopping", index,
 			  err_text(-r));
@@ -325,10 +365,9 @@ static void on_watch(void *ctx)
 {
 	struct node *n = ctx;
 
-	if (n->stopping)
-		return;
 	node_check(n);
-	loop_timer_arm(n->watch, WATCH_NS);
+	if (!n->stopping) /* which on_change may ask for */
+		loop_timer_arm(n->watch, WATCH_NS);
 }
 
 static void node_wire(struct node *n)
@@ -437,7 +476,7 @@ static void on_applied(struct raft_apply *req, int status, void *result)
 int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
 		 node_done_fn *done, void *ctx)
 {
-	struct raft_buffer buf = { .len = entry.n };
+	struct raft_buffer buf;
 	struct proposal *p;
 	int r;
 
@@ -448,9 +487,7 @@ int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
 	p->done = done;
 	p->ctx = ctx;
 	/* the library frees it, when the log no longer needs the entry */
-	buf.base = raft_malloc(entry.n);
-	CHECK(buf.base != NULL);
-	memcpy(buf.base, entry.p, entry.n);
+	CHECK(entry_wrap(entry, &buf) == 0);
 	r = raft_apply(&n->raft, &p->req, &buf, 1, on_applied);
 	if (r != 0) {
 		log_warn("an entry was not taken: %s", raft_errmsg(&n->raft));

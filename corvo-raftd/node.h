@@ -37,7 +37,10 @@ int node_start(struct loop *l, const struct node_config *c,
 	       const struct node_ops *ops, void *ctx, struct node **ret,
 	       struct buf *why);
 
-/* Stops taking entries; `done` runs when the log is closed. */
+/*
+ * Stops taking entries; `done` runs when the log is closed. Not from inside a
+ * callback of this node: the library is in the middle of its work then.
+ */
 void node_stop(struct node *n, loop_fn *done, void *ctx);
 void node_free(struct node *n); /* after `done` */
 

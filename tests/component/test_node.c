@@ -1,0 +1,228 @@
+/*
+ * The raft node over crashes: a child process appends entries and dies without
+ * warning; the next start must give back every one of them, in order.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "node.h"
+#include "proto/err.h"
+#include "rt/file.h"
+
+#define LENGTHS 96 /* entries of 1 to so many bytes */
+
+struct run {
+	struct loop *loop;
+	struct node *node;
+	struct loop_timer *stop;
+	struct settings s;
+	int append; /* entries to propose once it leads */
+	int proposed;
+	int applied; /* entries seen by apply */
+	bool bad;    /* one was not what was proposed */
+	bool die;    /* SIGKILL itself when all are applied */
+};
+
+static void fill(int number, char *ret)
+{
+	for (int i = 0; i < number; i++)
+		ret[i] = (char)(number + i);
+}
+
+static int on_apply(void *ctx, uint64_t raft_index, struct str entry)
+{
+	struct run *r = ctx;
+	char want[LENGTHS + 1];
+	int number = ++r->applied;
+
+	(void)raft_index;
+	fill(number, want);
+	if (!str_eq(entry, str_of(want, (size_t)number)))
+		r->bad = true;
+	return 0;
+}
+
+static int on_make_durable(void *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
+static void on_stopped(void *ctx)
+{
+	struct run *r = ctx;
+
+	loop_stop(r->loop);
+}
+
+static void on_stop_time(void *ctx)
+{
+	struct run *r = ctx;
+
+	loop_timer_remove(r->stop);
+	node_stop(r->node, on_stopped, r);
+}
+
+/* In a turn of its own, as node.h asks for. */
+static void stop_soon(struct run *r)
+{
+	r->stop = loop_timer_add(r->loop, on_stop_time, r);
+	loop_timer_arm(r->stop, 0);
+}
+
+static void propose_next(struct run *r);
+
+static void on_proposed(void *ctx, int err)
+{
+	struct run *r = ctx;
+
+	if (err != 0)
+		r->bad = true;
+	propose_next(r);
+}
+
+static void propose_next(struct run *r)
+{
+	char bytes[LENGTHS + 1];
+	uint64_t index;
+
+	if (r->proposed == r->append) {
+		if (r->die)
+			kill(getpid(), SIGKILL);
+		stop_soon(r);
+		return;
+	}
+	r->proposed++;
+	fill(r->proposed, bytes);
+	if (node_propose(r->node, str_of(bytes, (size_t)r->proposed), &index,
+			 on_proposed, r) != 0)
+		r->bad = true;
+}
+
+static void on_change(void *ctx)
+{
+	struct run *r = ctx;
+
+	if (!node_is_ready(r->node))
+		return;
+	if (r->append > 0)
+		propose_next(r);
+	else
+		stop_soon(r);
+}
+
+static const struct node_ops ops = {
+	.apply = on_apply,
+	.make_durable = on_make_durable,
+	.on_change = on_change,
+};
+
+/* Starts a node in `dir` and runs it until it stops. */
+static void run_node(struct run *r, const char *dir)
+{
+	struct buf why = BUF_INIT(0);
+	struct node_config c = { .settings = &r->s };
+
+	assert_int_equal(settings_load(0, NULL, &r->s, &why), 0);
+	r->s.data_dir = dir;
+	r->s.raft_segment_size = 64 * 1024; /* so that it takes several */
+	r->loop = loop_new();
+	assert_int_equal(node_start(r->loop, &c, &ops, r, &r->node, &why), 0);
+	loop_run(r->loop);
+	node_free(r->node);
+	loop_free(r->loop);
+	settings_done(&r->s);
+}
+
+/* The same in a child, which may be killed. */
+static void run_child(struct run *r, const char *dir)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		run_node(r, dir);
+		_exit(r->bad);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (r->die)
+		assert_true(WIFSIGNALED(status));
+	else
+		assert_int_equal(status, 0);
+}
+
+static void every_length_survives_a_crash(void **state)
+{
+	char dir[] = "/tmp/corvo-node-XXXXXX";
+	struct run write = { .append = LENGTHS, .die = true };
+	struct run read = { 0 };
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	run_child(&write, dir);
+	run_node(&read, dir);
+	assert_int_equal(read.applied, LENGTHS);
+	assert_false(read.bad);
+	dir_remove(dir);
+}
+
+static void a_clean_stop_keeps_everything_too(void **state)
+{
+	char dir[] = "/tmp/corvo-node-XXXXXX";
+	struct run write = { .append = LENGTHS };
+	struct run read = { 0 };
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	run_child(&write, dir);
+	run_node(&read, dir);
+	assert_int_equal(read.applied, LENGTHS);
+	assert_false(read.bad);
+	dir_remove(dir);
+}
+
+static void another_name_is_refused(void **state)
+{
+	char dir[] = "/tmp/corvo-node-XXXXXX";
+	struct run first = { .append = 1 };
+	struct run second = { 0 };
+	struct buf why = BUF_INIT(0);
+	struct node_config c = { .settings = &second.s };
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	run_child(&first, dir);
+	assert_int_equal(settings_load(0, NULL, &second.s, &why), 0);
+	second.s.data_dir = dir;
+	second.s.node_id = "other";
+	second.loop = loop_new();
+	assert_int_equal(
+	    node_start(second.loop, &c, &ops, &second, &second.node, &why),
+	    -ERR_VALIDATION_ERROR);
+	buf_putc(&why, '\0');
+	assert_non_null(strstr(why.p, "belongs to node node-1"));
+	node_free(second.node);
+	loop_free(second.loop);
+	settings_done(&second.s);
+	buf_done(&why);
+	dir_remove(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_length_survives_a_crash),
+		cmocka_unit_test(a_clean_stop_keeps_everything_too),
+		cmocka_unit_test(another_name_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
