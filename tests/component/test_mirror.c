@@ -1,0 +1,511 @@
+/*
+ * The mirror against the truth: a store that lives through thousands of
+ * random operations, its feed written to SQLite in answers of random size,
+ * and then every row compared with what the store says.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/testlib.h"
+#include "rebuild.h"
+#include "rt/file.h"
+#include "schema.h"
+#include "store/record.h"
+#include "view.h"
+#include "view_world.h"
+
+#define STEPS 3000
+
+struct fixture {
+	struct rng rng;
+	struct world w;
+	struct view view;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	test_rng(&f->rng);
+	world_init(&f->w, &f->rng);
+	assert_int_equal(view_init(&f->view, f->w.dir, &why), 0);
+	assert_int_equal(view_open(&f->view, &why), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	view_close(&f->view, false);
+	view_done(&f->view);
+	world_done(&f->w);
+	free(f);
+	return 0;
+}
+
+/* --- feeding
+ * ------------------------------------------------------------------ */
+
+/* One answer after *pos; false when there is nothing left. */
+static bool feed_once(struct fixture *f, struct mirror *m, uint64_t *pos,
+		      uint32_t limit, unsigned times)
+{
+	struct arena a = ARENA_INIT;
+	struct m_tail_reply r;
+	bool more;
+
+	assert_int_equal(record_feed(f->w.kv, *pos, limit, &a, &r), 0);
+	assert_false(r.lost);
+	more = r.last_seq > *pos;
+	for (unsigned i = 0; more && i < times; i++)
+		assert_int_equal(mirror_apply(m, &r), 0);
+	*pos = r.last_seq;
+	arena_done(&a);
+	return more;
+}
+
+static void feed_all(struct fixture *f, struct mirror *m, uint64_t *pos,
+		     unsigned times)
+{
+	uint32_t limit = 1 + (uint32_t)rng_below(&f->rng, 300);
+
+	while (feed_once(f, m, pos, limit, times))
+		;
+}
+
+/* The world lives, and the mirror follows at its own pace. */
+static void live(struct fixture *f, uint64_t *pos)
+{
+	for (unsigned i = 0; i < STEPS; i++) {
+		world_step(&f->w);
+		if (rng_below(&f->rng, 20) == 0)
+			(void)feed_once(f, f->view.mirror, pos,
+					1 + (uint32_t)rng_below(&f->rng, 100),
+					1);
+	}
+	feed_all(f, f->view.mirror, pos, 1);
+}
+
+/* --- looking
+ * -------------------------------------------------------------------- */
+
+/* All rows of a query as text, one line each. */
+static void dump(struct db *db, const char *sql, int columns, struct buf *ret)
+{
+	struct db_stmt *s;
+
+	assert_int_equal(db_prepare(db, sql, &s), 0);
+	while (db_step(s) == 1) {
+		for (int i = 0; i < columns; i++)
+			buf_printf(ret, "%s%.*s", i > 0 ? "|" : "",
+				   STR_ARG(db_text(s, i)));
+		buf_putc(ret, '\n');
+	}
+	db_finalize(s);
+}
+
+/* Everything that does not depend on when the mirror looked. */
+static void dump_all(struct db *db, struct buf *ret)
+{
+	dump(db,
+	     "SELECT id, queue, state, priority, attempt, max_retries,"
+	     " retry_backoff, retry_base_delay_ms, retry_jitter, worker_id,"
+	     " hostname, parent_id, cancel_requested, seq, lease_expires_at,"
+	     " scheduled_at, expire_at, created_at, started_at, completed_at,"
+	     " failed_at, cancelled_at, error_count, last_error, tags,"
+	     " progress, checkpoint, result, payload FROM jobs ORDER BY id",
+	     29, ret);
+	dump(db,
+	     "SELECT job_id, n, attempt, error, backtrace, worker_id,"
+	     " hostname, created_at FROM job_errors ORDER BY job_id, n",
+	     8, ret);
+	dump(db, "SELECT name, paused, created_at FROM queues ORDER BY name", 3,
+	     ret);
+	dump(db, "SELECT id, hostname, started_at FROM workers ORDER BY id", 3,
+	     ret);
+	/* A queue whose jobs are all gone may have a row of zeros or none. */
+	dump(db,
+	     "SELECT * FROM queue_stats WHERE pending OR active OR held OR"
+	     " completed OR retrying OR dead OR cancelled OR scheduled OR"
+	     " failed ORDER BY queue",
+	     10, ret);
+}
+
+static void assert_same_rows(struct db *a, struct db *b)
+{
+	_cleanup_(buf_done) struct buf da = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf db = BUF_INIT(0);
+
+	dump_all(a, &da);
+	dump_all(b, &db);
+	buf_putc(&da, '\0');
+	buf_putc(&db, '\0');
+	assert_true(da.n > 1);
+	assert_string_equal(da.p, db.p);
+}
+
+static void assert_counters(struct db *db)
+{
+	_cleanup_(buf_done) struct buf kept = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf counted = BUF_INIT(0);
+
+	dump(db,
+	     "SELECT queue, pending, active, held, completed, retrying, dead,"
+	     " cancelled, scheduled, failed FROM queue_stats"
+	     " WHERE pending+active+held+completed+retrying+dead+cancelled"
+	     "+scheduled > 0 ORDER BY queue",
+	     10, &kept);
+	dump(db,
+	     "SELECT queue, sum(state='pending'), sum(state='active'),"
+	     " sum(state='held'), sum(state='completed'),"
+	     " sum(state='retrying'), sum(state='dead'),"
+	     " sum(state='cancelled'), sum(state='scheduled'),"
+	     " sum(error_count) FROM jobs GROUP BY queue ORDER BY queue",
+	     10, &counted);
+	buf_putc(&kept, '\0');
+	buf_putc(&counted, '\0');
+	assert_string_equal(kept.p, counted.p);
+}
+
+static int64_t number(struct db *db, const char *sql)
+{
+	struct db_stmt *s;
+	int64_t n;
+
+	assert_int_equal(db_prepare(db, sql, &s), 0);
+	assert_int_equal(db_step(s), 1);
+	n = db_i64(s, 0);
+	db_finalize(s);
+	return n;
+}
+
+/* --- tests
+ * ------------------------------------------------------------------------ */
+
+static void test_rows_equal_store(void **state)
+{
+	struct fixture *f = *state;
+	struct arena a = ARENA_INIT;
+	uint64_t pos = 0, jobs = 0;
+	struct db_stmt *s;
+
+	live(f, &pos);
+	assert_counters(f->view.writer);
+	assert_int_equal(
+	    db_prepare(f->view.writer,
+		       "SELECT state, attempt, seq, last_error FROM jobs"
+		       " WHERE id=?1",
+		       &s),
+	    0);
+	for (size_t i = 0; i < f->w.jobs_n; i++) {
+		struct str id = str_from(f->w.jobs[i]);
+		struct m_job job;
+		int found = record_job(f->w.kv, id, RECORD_ERRORS, &a, &job);
+
+		db_bind_text(s, 1, id);
+		assert_int_equal(db_step(s), found);
+		if (found == 0)
+			continue;
+		jobs++;
+		assert_str_is(db_text(s, 0),
+			      enum_text(&enum_job_state, job.state));
+		assert_int_equal(db_i64(s, 1), job.attempt);
+		assert_int_equal(db_i64(s, 2), job.seq);
+		assert_true(str_eq(db_text(s, 3), job.last_error));
+		db_reset(s);
+		arena_reset(&a);
+	}
+	db_finalize(s);
+	arena_done(&a);
+	assert_true(jobs > 100);
+	assert_int_equal(number(f->view.writer, "SELECT count(*) FROM jobs"),
+			 jobs);
+}
+
+static void open_second(struct fixture *f, struct db **db, struct mirror **m)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	assert_int_equal(
+	    db_open(world_path(&f->w, "second.db"), DB_WRITE, db, &why), 0);
+	assert_int_equal(schema_make_tables(*db), 0);
+	assert_int_equal(schema_make_indexes(*db), 0);
+	assert_int_equal(mirror_new(*db, m), 0);
+}
+
+/* Late, in other pieces, and every answer twice: the same rows. */
+static void test_replay_gives_same_rows(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t pos = 0, again = 0;
+	struct mirror *m;
+	struct db *db;
+
+	live(f, &pos);
+	open_second(f, &db, &m);
+	feed_all(f, m, &again, 2);
+	assert_same_rows(f->view.writer, db);
+	assert_counters(db);
+	/* All of it once more, from the start. */
+	again = 0;
+	feed_all(f, m, &again, 1);
+	assert_same_rows(f->view.writer, db);
+	assert_int_equal(again, pos);
+	mirror_free(m);
+	db_close(db);
+}
+
+/* A checkpoint in the middle of a life, and the feed from there on. */
+static void test_rebuild_equals_feed(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct rebuild task = { 0 };
+	struct record_meta meta;
+	uint64_t pos = 0, from;
+
+	live(f, &pos);
+	assert_int_equal(record_meta_read(f->w.kv, &meta), 0);
+	task.seq = meta.last_seq;
+	task.checkpoint = xstrdup(world_path(&f->w, "checkpoint"));
+	task.path = f->view.new_path;
+	assert_int_equal(kv_checkpoint(f->w.kv, task.checkpoint, &why), 0);
+	assert_int_equal(rebuild_run(&task), 0);
+	free(task.checkpoint);
+	buf_done(&task.why);
+
+	struct db *built;
+
+	assert_int_equal(db_open(task.path, DB_WRITE, &built, &why), 0);
+	assert_same_rows(f->view.writer, built);
+	assert_counters(built);
+	db_close(built);
+	assert_int_equal(view_replace(&f->view, &why), 0);
+	assert_int_equal(f->view.position, pos);
+	assert_true(f->view.position_ns > 0);
+	assert_int_not_equal(access(task.path, F_OK), 0);
+
+	from = f->view.position;
+	live(f, &from);
+	assert_counters(f->view.writer);
+	assert_int_equal(number(f->view.writer,
+				"SELECT value FROM meta WHERE key='position'"),
+			 from);
+}
+
+static void test_rebuild_stops(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct rebuild task = { .path = f->view.new_path };
+
+	for (unsigned i = 0; i < 100; i++)
+		world_step(&f->w);
+	task.checkpoint = xstrdup(world_path(&f->w, "checkpoint"));
+	assert_int_equal(kv_checkpoint(f->w.kv, task.checkpoint, &why), 0);
+	atomic_store(&task.stop, true);
+	assert_int_equal(rebuild_run(&task), -ERR_SHUTTING_DOWN);
+	assert_int_not_equal(access(task.path, F_OK), 0);
+	free(task.checkpoint);
+
+	atomic_store(&task.stop, false);
+	task.checkpoint = xstrdup(world_path(&f->w, "nowhere"));
+	assert_true(rebuild_run(&task) < 0);
+	assert_true(task.why.n > 0);
+	free(task.checkpoint);
+	buf_done(&task.why);
+}
+
+static void make_job(struct m_job *j, const char *id, enum job_state state)
+{
+	*j = (struct m_job){ 0 };
+	MSG_SET(j, job, id, str_from(id));
+	MSG_SET(j, job, queue, STR("q"));
+	MSG_SET(j, job, state, state);
+	MSG_SET(j, job, payload, STR("1"));
+	MSG_SET(j, job, checkpoint, STR("\"kept\""));
+	MSG_SET(j, job, created_at, NS_PER_S);
+	MSG_SET(j, job, worker_id, STR("w"));
+}
+
+static void apply_one(struct fixture *f, struct m_job *j, uint64_t seq,
+		      int expected)
+{
+	struct m_tail_reply r = { .last_seq = seq, .jobs = j, .jobs_n = 1 };
+
+	assert_int_equal(mirror_apply(f->view.mirror, &r), expected);
+}
+
+static void assert_rows(struct fixture *f, const char *sql, int columns,
+			const char *expected)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	dump(f->view.writer, sql, columns, &b);
+	buf_putc(&b, '\0');
+	assert_string_equal(b.p, expected);
+}
+
+static void test_partial(void **state)
+{
+	static const char sql[] = "SELECT state, worker_id, checkpoint,"
+				  " payload FROM jobs";
+	struct fixture *f = *state;
+	struct m_job j;
+
+	make_job(&j, "j1", JOB_ACTIVE);
+	apply_one(f, &j, 1, 0);
+	j = (struct m_job){ 0 };
+	MSG_SET(&j, job, id, STR("j1"));
+	MSG_SET(&j, job, partial, true);
+	MSG_SET(&j, job, state, JOB_PENDING);
+	apply_one(f, &j, 2, 0);
+	assert_rows(f, sql, 4, "pending||\"kept\"|1\n");
+	MSG_SET(&j, job, checkpoint, STR("\"new\""));
+	apply_one(f, &j, 3, 0);
+	assert_rows(f, sql, 4, "pending||\"new\"|1\n");
+	assert_counters(f->view.writer);
+
+	/* Of a job that was never told of: nothing changes, position too. */
+	MSG_SET(&j, job, id, STR("j2"));
+	apply_one(f, &j, 4, -ERR_NOT_FOUND);
+	assert_rows(f, "SELECT value FROM meta WHERE key='position'", 1, "3\n");
+	assert_rows(f, sql, 4, "pending||\"new\"|1\n");
+}
+
+static void test_delete(void **state)
+{
+	struct fixture *f = *state;
+	struct m_job_error e = { 0 };
+	struct m_tail_reply r = { .last_seq = 2, .errors = &e, .errors_n = 1 };
+	struct m_job j;
+
+	make_job(&j, "j1", JOB_DEAD);
+	apply_one(f, &j, 1, 0);
+	MSG_SET(&e, job_error, id, 3);
+	MSG_SET(&e, job_error, job_id, STR("j1"));
+	MSG_SET(&e, job_error, error, STR("bad"));
+	assert_int_equal(mirror_apply(f->view.mirror, &r), 0);
+	assert_rows(f, "SELECT dead, failed FROM queue_stats", 2, "1|3\n");
+	assert_rows(f, "SELECT job_id, n, error FROM job_errors", 3,
+		    "j1|3|bad\n");
+
+	j = (struct m_job){ 0 };
+	MSG_SET(&j, job, id, STR("j1"));
+	MSG_SET(&j, job, deleted, true);
+	apply_one(f, &j, 3, 0);
+	apply_one(f, &j, 4, 0);
+	/* An error that comes later than the deletion has nowhere to go. */
+	assert_int_equal(mirror_apply(f->view.mirror, &r), 0);
+	assert_rows(f, "SELECT dead, failed FROM queue_stats", 2, "0|0\n");
+	assert_rows(f, "SELECT count(*) FROM jobs", 1, "0\n");
+	assert_rows(f, "SELECT count(*) FROM job_errors", 1, "0\n");
+}
+
+/* --- the file
+ * ----------------------------------------------------------------------- */
+
+static void reopen(struct fixture *f, bool clean, bool expect_fresh)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	view_close(&f->view, clean);
+	assert_int_equal(view_open(&f->view, &why), 0);
+	assert_int_equal(f->view.fresh, expect_fresh);
+}
+
+static void test_file_is_believed(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t pos = 0;
+
+	live(f, &pos);
+	reopen(f, false, false); /* killed, in the same boot */
+	assert_int_equal(f->view.position, pos);
+	reopen(f, true, false); /* closed in good order */
+	assert_int_equal(f->view.position, pos);
+	/* The machine lost power while it was open. */
+	assert_int_equal(
+	    meta_put_text(f->view.writer, META_BOOT, STR("another boot")), 0);
+	reopen(f, false, true);
+	assert_int_equal(f->view.position, 0);
+	assert_int_equal(meta_put_u64(f->view.writer, META_SCHEMA, 999), 0);
+	reopen(f, true, true);
+}
+
+static void damage(struct fixture *f, long at, size_t n)
+{
+	FILE *file = fopen(f->view.path, "r+");
+
+	assert_non_null(file);
+	assert_int_equal(fseek(file, at, SEEK_SET), 0);
+	for (size_t i = 0; i < n; i++)
+		assert_int_not_equal(fputc((int)rng_below(&f->rng, 256), file),
+				     EOF);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void test_damaged_file_is_replaced(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	uint64_t pos = 0;
+
+	live(f, &pos);
+	view_close(&f->view, true);
+	damage(f, 0, 4096);
+	assert_int_equal(view_open(&f->view, &why), 0);
+	assert_true(f->view.fresh);
+	view_close(&f->view, true);
+	assert_int_equal(truncate(f->view.path, 6000), 0);
+	assert_int_equal(view_open(&f->view, &why), 0);
+	assert_true(f->view.fresh);
+}
+
+/* Damage that opening does not see is told by the first statement that does. */
+static void test_damage_at_run_time(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(buf_done) struct buf out = BUF_INIT(0);
+	struct m_search m = { 0 };
+	struct query_ask ask = { .id = QUERY_SEARCH_JOBS, .request = &m };
+	uint64_t pos = 0;
+	int r;
+
+	live(f, &pos);
+	reopen(f, true, false);
+	damage(f, 4096,
+	       (size_t)number(f->view.writer, "PRAGMA page_count") * 4096 -
+		   4096);
+	MSG_SET(&m, search, limit, LIMIT_SEARCH_ROWS);
+	r = query_run(f->view.readers[0], &ask, &out);
+	assert_int_equal(r, -ERR_VIEW_UNAVAILABLE);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_rows_equal_store, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_replay_gives_same_rows,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_rebuild_equals_feed, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_rebuild_stops, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_partial, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_delete, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_file_is_believed, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_damaged_file_is_replaced,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_damage_at_run_time, setup,
+						teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

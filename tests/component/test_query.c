@@ -1,0 +1,501 @@
+/*
+ * Lists and searches over a view filled by hand: pages that meet without gap
+ * or overlap, filters, totals, cursors from strangers, limits of size.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/testlib.h"
+#include "query.h"
+#include "rt/file.h"
+#include "view.h"
+
+#define JOBS 1000
+
+struct fixture {
+	char dir[64];
+	struct view view;
+	struct arena arena; /* of the last answer */
+	struct buf out;
+};
+
+static struct query *reader(struct fixture *f)
+{
+	return f->view.readers[0];
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/corvo-query-XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	assert_int_equal(view_init(&f->view, f->dir, &why), 0);
+	assert_int_equal(view_open(&f->view, &why), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	view_close(&f->view, true);
+	view_done(&f->view);
+	assert_int_equal(dir_remove(f->dir), 0);
+	arena_done(&f->arena);
+	buf_done(&f->out);
+	free(f);
+	return 0;
+}
+
+/* --- rows
+ * ----------------------------------------------------------------------- */
+
+/* Job i of the test: seven at a time have the same creation. */
+static void make_job(struct m_job *j, unsigned i, char *id, size_t id_size)
+{
+	static const struct str queues[] = { { "a", 1 }, { "b", 1 } };
+
+	(void)snprintf(id, id_size, "job_%06u", (i * 7919) % 999983);
+	*j = (struct m_job){ 0 };
+	MSG_SET(j, job, id, str_from(id));
+	MSG_SET(j, job, queue, queues[i % 3 == 0]);
+	MSG_SET(j, job, state, 1 + i % 8);
+	MSG_SET(j, job, priority, i % 3);
+	MSG_SET(j, job, payload, STR("{\"n\": 1}"));
+	MSG_SET(j, job, max_retries, 3);
+	MSG_SET(j, job, retry_backoff, BACKOFF_LINEAR);
+	MSG_SET(j, job, retry_base_delay, 1500001);
+	MSG_SET(j, job, retry_max_delay, 600 * NS_PER_S);
+	MSG_SET(j, job, created_at,
+		1794700000 * NS_PER_S + i / 7 * 100 * NS_PER_MS);
+}
+
+static void fill(struct fixture *f, unsigned n)
+{
+	char(*ids)[32] = xcalloc(n, sizeof(*ids));
+	struct m_job *jobs = xcalloc(n, sizeof(*jobs));
+	struct m_tail_reply r = { .last_seq = n, .jobs = jobs, .jobs_n = n };
+
+	for (unsigned i = 0; i < n; i++)
+		make_job(&jobs[i], i, ids[i], sizeof(ids[i]));
+	assert_int_equal(mirror_apply(f->view.mirror, &r), 0);
+	free(jobs);
+	free(ids);
+}
+
+/* --- asking
+ * ---------------------------------------------------------------------- */
+
+static void run(struct fixture *f, unsigned id, const void *m, void *ret)
+{
+	struct query_ask ask = { .id = id,
+				 .request = m,
+				 .lag_ns = 7,
+				 .facts = { .position = 5, .head_seq = 9 } };
+
+	arena_reset(&f->arena);
+	buf_clear(&f->out);
+	assert_int_equal(query_run(reader(f), &ask, &f->out), 0);
+	assert_int_equal(
+	    msg_decode(query_info(id)->reply, buf_str(&f->out), &f->arena, ret),
+	    0);
+}
+
+static void search(struct fixture *f, const struct m_search *m,
+		   struct m_search_reply *ret)
+{
+	run(f, QUERY_SEARCH_JOBS, m, ret);
+	assert_int_equal(ret->lag_ns, 7);
+	assert_true(MSG_HAS(ret, search_reply, jobs));
+	assert_true(MSG_HAS(ret, search_reply, total));
+	assert_int_equal(ret->has_more, MSG_HAS(ret, search_reply, cursor));
+}
+
+/* Does job i match the filter? */
+static bool matches(const struct m_search *m, unsigned i)
+{
+	struct m_job j;
+	char id[32];
+	bool state = m->state_n == 0;
+
+	make_job(&j, i, id, sizeof(id));
+	for (size_t k = 0; k < m->state_n; k++)
+		if (str_is(m->state[k], enum_text(&enum_job_state, j.state)))
+			state = true;
+	return state && (m->queue.n == 0 || str_eq(m->queue, j.queue));
+}
+
+static int compare(const struct m_job *a, const struct m_job *b)
+{
+	if (a->created_at != b->created_at)
+		return a->created_at < b->created_at ? -1 : 1;
+	return str_cmp(a->id, b->id);
+}
+
+/* Walks all pages; every match comes once, in order. */
+static void walk(struct fixture *f, struct m_search m, bool descending)
+{
+	struct m_search_reply r;
+	struct m_job last = { 0 };
+	char last_id[64], cursor[512];
+	size_t seen = 0, expected = 0;
+
+	for (unsigned i = 0; i < JOBS; i++)
+		expected += matches(&m, i);
+	do {
+		search(f, &m, &r);
+		assert_int_equal(r.total, expected);
+		for (size_t i = 0; i < r.jobs_n; i++, seen++) {
+			if (seen > 0)
+				assert_true(compare(&r.jobs[i], &last) *
+						(descending ? -1 : 1) >
+					    0);
+			last = r.jobs[i];
+			(void)snprintf(last_id, sizeof(last_id), "%.*s",
+				       STR_ARG(last.id));
+			last.id = str_from(last_id);
+		}
+		(void)snprintf(cursor, sizeof(cursor), "%.*s",
+			       STR_ARG(r.cursor));
+		MSG_SET(&m, search, cursor, str_from(cursor));
+		assert_true(seen <= expected);
+	} while (r.has_more);
+	assert_int_equal(seen, expected);
+}
+
+/* --- tests
+ * ------------------------------------------------------------------------- */
+
+static void test_pages(void **state)
+{
+	static const uint32_t limits[] = { 1, 7, 50, 999, 1000 };
+	struct str some[] = { STR("dead"), STR("pending"), STR("nonsense") };
+	struct str none[] = { STR("nonsense") };
+	struct fixture *f = *state;
+
+	fill(f, JOBS);
+	for (size_t i = 0; i < ARRAY_SIZE(limits) * 2; i++) {
+		struct m_search m = { 0 };
+		bool descending = i % 2 == 0;
+
+		MSG_SET(&m, search, limit, limits[i / 2]);
+		MSG_SET(&m, search, order,
+			descending ? STR("desc") : STR("asc"));
+		walk(f, m, descending);
+		MSG_SET(&m, search, queue, STR("b"));
+		walk(f, m, descending);
+		MSG_SET_LIST(&m, search, state, some, ARRAY_SIZE(some));
+		walk(f, m, descending);
+		MSG_UNSET(&m, search, queue);
+		m.queue = STR_NULL;
+		walk(f, m, descending);
+		MSG_SET_LIST(&m, search, state, none, 1);
+		walk(f, m, descending);
+		MSG_SET(&m, search, queue, STR("no such queue"));
+		walk(f, m, descending);
+	}
+}
+
+static void test_row(void **state)
+{
+	struct fixture *f = *state;
+	struct m_tail_reply t = { .last_seq = 1, .jobs_n = 1 };
+	struct m_search m = { 0 };
+	struct m_search_reply r;
+	struct m_job j;
+	char id[32];
+
+	make_job(&j, 1, id, sizeof(id));
+	MSG_SET(&j, job, tags, STR("{\"a\": \"b\"}"));
+	MSG_SET(&j, job, scheduled_at, 1794700000123456789);
+	MSG_SET(&j, job, cancel_requested, true);
+	MSG_SET(&j, job, retry_jitter, 0.5);
+	t.jobs = &j;
+	assert_int_equal(mirror_apply(f->view.mirror, &t), 0);
+	search(f, &m, &r);
+	assert_int_equal(r.jobs_n, 1);
+	assert_str_is(r.jobs[0].id, id);
+	assert_str_is(r.jobs[0].payload, "{\"n\": 1}");
+	assert_str_is(r.jobs[0].tags, "{\"a\": \"b\"}");
+	assert_int_equal(r.jobs[0].state, j.state);
+	assert_int_equal(r.jobs[0].retry_backoff, BACKOFF_LINEAR);
+	assert_int_equal(r.jobs[0].retry_base_delay, 1500001);
+	assert_int_equal(r.jobs[0].retry_max_delay, 600 * NS_PER_S);
+	assert_int_equal(r.jobs[0].created_at, j.created_at);
+	assert_int_equal(r.jobs[0].scheduled_at, 1794700000123456789);
+	assert_true(r.jobs[0].cancel_requested);
+	assert_true(r.jobs[0].retry_jitter == 0.5);
+	assert_false(MSG_HAS(&r.jobs[0], job, started_at));
+	assert_false(MSG_HAS(&r.jobs[0], job, last_error));
+	assert_false(MSG_HAS(&r.jobs[0], job, result));
+}
+
+/* 0 and anything over the limit mean the default. */
+static void test_limit(void **state)
+{
+	struct fixture *f = *state;
+	struct m_search m = { 0 };
+	struct m_search_reply r;
+
+	fill(f, JOBS);
+	search(f, &m, &r);
+	assert_int_equal(r.jobs_n, 50);
+	MSG_SET(&m, search, limit, 1001);
+	search(f, &m, &r);
+	assert_int_equal(r.jobs_n, 50);
+	MSG_SET(&m, search, limit, 1000);
+	search(f, &m, &r);
+	assert_int_equal(r.jobs_n, 1000);
+	assert_false(r.has_more);
+}
+
+static void assert_starts_over(struct fixture *f, struct str cursor,
+			       const char *order)
+{
+	struct m_search m = { 0 };
+	struct m_search_reply r;
+	char first[64];
+
+	MSG_SET(&m, search, limit, 3);
+	MSG_SET(&m, search, order, str_from(order));
+	search(f, &m, &r);
+	(void)snprintf(first, sizeof(first), "%.*s", STR_ARG(r.jobs[0].id));
+	MSG_SET(&m, search, cursor, cursor);
+	search(f, &m, &r);
+	assert_str_is(r.jobs[0].id, first);
+}
+
+static void test_cursor_garbage(void **state)
+{
+	struct fixture *f = *state;
+	struct m_search m = { 0 };
+	struct m_search_reply r;
+	struct rng rng;
+	char good[512], bad[512];
+	size_t n;
+
+	fill(f, JOBS);
+	test_rng(&rng);
+	assert_starts_over(f, STR("x"), "desc");
+	assert_starts_over(f, STR("eyJvZmZzZXQiOjUwfQ=="), "desc");
+	assert_starts_over(f, STR("%%%"), "asc");
+	assert_starts_over(f, str_of("\0\0\0\0", 4), "asc");
+	MSG_SET(&m, search, limit, 3);
+	search(f, &m, &r);
+	n = r.cursor.n;
+	memcpy(good, r.cursor.p, n);
+	/* Of the other order, cut short, longer than any. */
+	assert_starts_over(f, str_of(good, n), "asc");
+	for (size_t i = 0; i < 40; i++)
+		assert_starts_over(f, str_of(good, i), "desc");
+	memset(bad, 'A', sizeof(bad));
+	assert_starts_over(f, str_of(bad, sizeof(bad)), "desc");
+	/* Whatever else is sent, there is an answer. */
+	for (unsigned i = 0; i < 500; i++) {
+		memcpy(bad, good, n);
+		bad[rng_below(&rng, n)] = (char)rng_below(&rng, 256);
+		MSG_SET(&m, search, cursor, str_of(bad, n));
+		search(f, &m, &r);
+		assert_int_equal(r.total, JOBS);
+	}
+}
+
+/* A client may give the order with the first page only. */
+static void test_cursor_brings_order(void **state)
+{
+	struct fixture *f = *state;
+	struct m_search m = { 0 };
+	struct m_search_reply r;
+	uint64_t last;
+	char cursor[512];
+
+	fill(f, JOBS);
+	MSG_SET(&m, search, limit, 100);
+	MSG_SET(&m, search, order, STR("asc"));
+	search(f, &m, &r);
+	last = r.jobs[99].created_at;
+	(void)snprintf(cursor, sizeof(cursor), "%.*s", STR_ARG(r.cursor));
+	MSG_UNSET(&m, search, order);
+	m.order = STR_NULL;
+	MSG_SET(&m, search, cursor, str_from(cursor));
+	search(f, &m, &r);
+	assert_true(r.jobs[0].created_at >= last);
+	assert_true(r.jobs[99].created_at > last);
+}
+
+/* A page of large payloads ends early and goes on where it ended. */
+static void test_large_payloads(void **state)
+{
+	enum { N = 100, BYTES = 256 << 10 };
+	struct fixture *f = *state;
+	char *payload = xmalloc(BYTES);
+	struct m_search m = { 0 };
+	struct m_search_reply r;
+	size_t seen = 0, pages = 0;
+	char cursor[512];
+
+	memset(payload, '7', BYTES);
+	for (unsigned i = 0; i < N; i++) {
+		struct m_tail_reply t = { .last_seq = i + 1, .jobs_n = 1 };
+		struct m_job j;
+		char id[32];
+
+		make_job(&j, i, id, sizeof(id));
+		MSG_SET(&j, job, payload, str_of(payload, BYTES));
+		t.jobs = &j;
+		assert_int_equal(mirror_apply(f->view.mirror, &t), 0);
+	}
+	MSG_SET(&m, search, limit, 1000);
+	do {
+		search(f, &m, &r);
+		assert_true(f->out.n < LIMIT_MESSAGE_BYTES / 4);
+		seen += r.jobs_n;
+		pages++;
+		(void)snprintf(cursor, sizeof(cursor), "%.*s",
+			       STR_ARG(r.cursor));
+		MSG_SET(&m, search, cursor, str_from(cursor));
+	} while (r.has_more);
+	assert_int_equal(seen, N);
+	assert_true(pages > 1);
+	free(payload);
+}
+
+static void add_queue(struct fixture *f, const char *name, bool paused)
+{
+	struct m_queue q = { 0 };
+	struct m_tail_reply t = { .last_seq = 1, .queues = &q, .queues_n = 1 };
+
+	MSG_SET(&q, queue, name, str_from(name));
+	MSG_SET(&q, queue, paused, paused);
+	MSG_SET(&q, queue, created_at, 1794700000 * NS_PER_S);
+	assert_int_equal(mirror_apply(f->view.mirror, &t), 0);
+}
+
+static void test_queues(void **state)
+{
+	struct fixture *f = *state;
+	struct m_view_query m = { 0 };
+	struct m_queue_list r;
+
+	run(f, QUERY_LIST_QUEUES, &m, &r);
+	assert_int_equal(r.queues_n, 0);
+	assert_true(MSG_HAS(&r, queue_list, queues));
+	fill(f, JOBS);
+	add_queue(f, "b", true);
+	add_queue(f, "empty", false);
+	add_queue(f, "a", false);
+	run(f, QUERY_LIST_QUEUES, &m, &r);
+	assert_int_equal(r.lag_ns, 7);
+	assert_int_equal(r.queues_n, 3);
+	assert_str_is(r.queues[0].name, "a");
+	assert_str_is(r.queues[1].name, "b");
+	assert_true(r.queues[1].paused);
+	assert_int_equal(r.queues[0].enqueued + r.queues[1].enqueued, JOBS);
+	assert_int_equal(r.queues[0].pending + r.queues[1].pending, JOBS / 8);
+	/* Job 8 is the first pending one of a (0 of b), whatever priority. */
+	assert_int_equal(r.queues[0].oldest_pending_at,
+			 1794700000 * NS_PER_S + 100 * NS_PER_MS);
+	assert_int_equal(r.queues[1].oldest_pending_at, 1794700000 * NS_PER_S);
+	assert_str_is(r.queues[2].name, "empty");
+	assert_int_equal(r.queues[2].enqueued, 0);
+	assert_false(MSG_HAS(&r.queues[2], queue, oldest_pending_at));
+}
+
+static void test_workers(void **state)
+{
+	struct fixture *f = *state;
+	struct m_view_query m = { 0 };
+	struct m_worker w[2] = { { 0 }, { 0 } };
+	struct m_tail_reply t = { .last_seq = 1, .workers = w, .workers_n = 2 };
+	struct m_worker_list r;
+
+	MSG_SET(&w[0], worker, id, STR("old"));
+	MSG_SET(&w[0], worker, last_heartbeat, 1794700000 * NS_PER_S);
+	MSG_SET(&w[1], worker, id, STR("new"));
+	MSG_SET(&w[1], worker, hostname, STR("h"));
+	MSG_SET(&w[1], worker, queues, STR("[\"a\"]"));
+	MSG_SET(&w[1], worker, last_heartbeat, 1794700001 * NS_PER_S);
+	assert_int_equal(mirror_apply(f->view.mirror, &t), 0);
+	run(f, QUERY_LIST_WORKERS, &m, &r);
+	assert_int_equal(r.workers_n, 2);
+	assert_str_is(r.workers[0].id, "new");
+	assert_str_is(r.workers[0].queues, "[\"a\"]");
+	assert_int_equal(r.workers[0].last_heartbeat, 1794700001 * NS_PER_S);
+	assert_false(MSG_HAS(&r.workers[1], worker, hostname));
+}
+
+static double metric(const struct m_metrics *m, unsigned id, const char *label)
+{
+	for (size_t i = 0; i < m->values_n; i++)
+		if (m->values[i].metric == id &&
+		    str_is(m->values[i].label, label))
+			return m->values[i].value;
+	fail_msg("no metric %u{%s}", id, label);
+	return 0;
+}
+
+static void test_metrics(void **state)
+{
+	struct fixture *f = *state;
+	struct m_tail_reply t = { .last_seq = 2000, .jobs_n = 1 };
+	struct m_nothing m = { 0 };
+	struct m_metrics r;
+	struct m_job j;
+	char id[32];
+
+	fill(f, JOBS);
+	add_queue(f, "a", false);
+	make_job(&j, 8000, id, sizeof(id));
+	MSG_SET(&j, job, queue, STR("say \"\\\n"));
+	t.jobs = &j;
+	assert_int_equal(mirror_apply(f->view.mirror, &t), 0);
+	run(f, QUERY_VIEWD_METRICS, &m, &r);
+	assert_true(metric(&r, METRIC_VIEW_SEQ, "") == 5);
+	assert_true(metric(&r, METRIC_VIEW_LAG, "") == 4);
+	assert_true(metric(&r, METRIC_QUEUES, "") == 1);
+	assert_true(metric(&r, METRIC_WORKERS_ACTIVE, "") == 0);
+	assert_true(metric(&r, METRIC_JOBS, "state=\"pending\"") == 126);
+	assert_true(metric(&r, METRIC_QUEUE_JOBS,
+			   "queue=\"say \\\"\\\\\\n\",state=\"pending\"") == 1);
+}
+
+/* A search that takes too long ends, and the reader goes on. */
+static void test_deadline(void **state)
+{
+	struct fixture *f = *state;
+	struct m_search m = { 0 };
+	struct query_ask ask = { .id = QUERY_SEARCH_JOBS,
+				 .request = &m,
+				 .deadline_ns = 1 };
+	struct m_search_reply r;
+
+	fill(f, JOBS);
+	MSG_SET(&m, search, limit, 1000);
+	MSG_SET(&m, search, queue, STR("a"));
+	assert_int_equal(query_run(reader(f), &ask, &f->out),
+			 -ERR_REQUEST_TIMEOUT);
+	search(f, &m, &r);
+	assert_true(r.jobs_n > 0);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+		TEST(test_pages),
+		TEST(test_row),
+		TEST(test_limit),
+		TEST(test_cursor_garbage),
+		TEST(test_cursor_brings_order),
+		TEST(test_large_payloads),
+		TEST(test_queues),
+		TEST(test_workers),
+		TEST(test_metrics),
+		TEST(test_deadline),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

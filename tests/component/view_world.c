@@ -1,0 +1,283 @@
+/*
+ * See view_world.h. Operations are chosen so that every state and every
+ * event comes up in a few thousand steps; refused ones are part of the life.
+ */
+#include "view_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/testlib.h"
+#include "rt/file.h"
+
+static struct str queue_name(struct world *w)
+{
+	static const char *const names[WORLD_QUEUES] = { "mail",
+							 "a \"quoted\" queue",
+							 "z\xc3\xbcrich", "x" };
+
+	return str_from(names[rng_below(w->rng, WORLD_QUEUES)]);
+}
+
+static bool chance(struct world *w, unsigned percent)
+{
+	return rng_below(w->rng, 100) < percent;
+}
+
+/* --- operations ------------------------------------------------------------
+ */
+
+static void on_reply(void *ctx, size_t item, int err, uint64_t seq,
+		     struct str body)
+{
+	struct world *w = ctx;
+	struct arena a = ARENA_INIT;
+	struct m_fetch_reply r;
+
+	(void)item;
+	(void)seq;
+	if (err != 0)
+		return;
+	assert_int_equal(msg_decode(&msg_fetch_reply, body, &a, &r), 0);
+	for (size_t i = 0; i < r.jobs_n; i++) {
+		struct world_held *h;
+
+		if (w->held_n == w->held_cap) {
+			w->held_cap = MAX(w->held_cap * 2, (size_t)64);
+			w->held =
+			    xrealloc(w->held, w->held_cap * sizeof(*w->held));
+		}
+		h = &w->held[w->held_n++];
+		(void)snprintf(h->id, sizeof(h->id), "%.*s",
+			       STR_ARG(r.jobs[i].job_id));
+		h->token = r.jobs[i].lease_token;
+	}
+	arena_done(&a);
+}
+
+static void apply(struct world *w, enum op_id op, const struct msg_desc *d,
+		  const void *m)
+{
+	struct entry_item item = { .op = op };
+	struct frame_writer fw;
+
+	buf_clear(&w->body);
+	msg_encode(d, m, &w->body);
+	item.body = buf_str(&w->body);
+	entry_begin(&fw, &w->entry, w->now_ns, rng_u64(w->rng));
+	entry_add(&fw, &item);
+	entry_end(&fw);
+	assert_int_equal(fsm_apply(w->fsm, ++w->index, buf_str(&w->entry),
+				   op == OP_FETCH ? on_reply : NULL, w),
+			 0);
+}
+
+static void enqueue(struct world *w)
+{
+	struct m_enqueue m = { 0 };
+	char *id;
+
+	if (w->jobs_n == w->jobs_cap) {
+		w->jobs_cap = MAX(w->jobs_cap * 2, (size_t)256);
+		w->jobs = xrealloc(w->jobs, w->jobs_cap * sizeof(*w->jobs));
+	}
+	id = w->jobs[w->jobs_n++];
+	(void)id_make(&w->ids, "job_", w->now_ns, id);
+	MSG_SET(&m, enqueue, job_id, str_from(id));
+	MSG_SET(&m, enqueue, queue, queue_name(w));
+	MSG_SET(&m, enqueue, payload, STR("{\"to\": \"somebody\"}"));
+	MSG_SET(&m, enqueue, priority, (uint32_t)rng_below(w->rng, 3));
+	MSG_SET(&m, enqueue, max_retries, (uint32_t)rng_below(w->rng, 4));
+	if (chance(w, 20))
+		MSG_SET(&m, enqueue, retry_base_delay, 1500001);
+	if (chance(w, 20))
+		MSG_SET(&m, enqueue, retry_jitter, 0.25);
+	if (chance(w, 30))
+		MSG_SET(&m, enqueue, scheduled_at,
+			w->now_ns + rng_below(w->rng, 60 * NS_PER_S));
+	if (chance(w, 20))
+		MSG_SET(&m, enqueue, expire_after,
+			1 + rng_below(w->rng, 120 * NS_PER_S));
+	if (chance(w, 20))
+		MSG_SET(&m, enqueue, tags, STR("{\"a\":\"b\"}"));
+	if (chance(w, 20))
+		MSG_SET(&m, enqueue, checkpoint, STR("\"first\""));
+	if (chance(w, 10))
+		MSG_SET(&m, enqueue, parent_id, str_from(w->jobs[0]));
+	apply(w, OP_ENQUEUE, &msg_enqueue, &m);
+}
+
+static void fetch(struct world *w)
+{
+	struct m_fetch m = { 0 };
+	struct str queues[2] = { queue_name(w), queue_name(w) };
+	char worker[16];
+
+	(void)snprintf(worker, sizeof(worker), "worker-%u",
+		       (unsigned)rng_below(w->rng, 5));
+	MSG_SET_LIST(&m, fetch, queues, queues, 2);
+	MSG_SET(&m, fetch, worker_id, str_from(worker));
+	MSG_SET(&m, fetch, hostname, STR("host"));
+	MSG_SET(&m, fetch, lease_duration, 20 * NS_PER_S);
+	MSG_SET(&m, fetch, count, 1 + (uint32_t)rng_below(w->rng, 3));
+	MSG_SET(&m, fetch, fetch_id, ++w->fetches);
+	apply(w, OP_FETCH, &msg_fetch, &m);
+}
+
+/* Takes one job out of the hands of the workers; false when there is none. */
+static bool take_held(struct world *w, struct world_held *ret)
+{
+	size_t i;
+
+	if (w->held_n == 0)
+		return false;
+	i = rng_below(w->rng, w->held_n);
+	*ret = w->held[i];
+	w->held[i] = w->held[--w->held_n];
+	return true;
+}
+
+static void ack(struct world *w)
+{
+	struct m_ack m = { 0 };
+	struct world_held h;
+
+	if (!take_held(w, &h))
+		return;
+	MSG_SET(&m, ack, job_id, str_from(h.id));
+	MSG_SET(&m, ack, lease_token, h.token);
+	if (chance(w, 50))
+		MSG_SET(&m, ack, result, STR("[1, 2]"));
+	if (chance(w, 20))
+		MSG_SET(&m, ack, checkpoint, STR("\"last\""));
+	apply(w, OP_ACK, &msg_ack, &m);
+}
+
+static void fail_job(struct world *w)
+{
+	struct m_fail m = { 0 };
+	struct world_held h;
+
+	if (!take_held(w, &h))
+		return;
+	MSG_SET(&m, fail, job_id, str_from(h.id));
+	MSG_SET(&m, fail, lease_token, h.token);
+	MSG_SET(&m, fail, error, STR("it broke"));
+	if (chance(w, 30))
+		MSG_SET(&m, fail, backtrace, STR("line 1\nline 2"));
+	if (chance(w, 20))
+		MSG_SET(&m, fail, requeue, true);
+	apply(w, OP_FAIL, &msg_fail, &m);
+}
+
+static void heartbeat(struct world *w)
+{
+	struct m_heartbeat m = { 0 };
+	struct m_beat b = { 0 };
+
+	if (w->held_n == 0)
+		return;
+	MSG_SET(&b, beat, job_id,
+		str_from(w->held[rng_below(w->rng, w->held_n)].id));
+	MSG_SET(&b, beat, progress, STR("{\"current\": 1}"));
+	MSG_SET(&b, beat, checkpoint, STR("\"on the way\""));
+	MSG_SET_LIST(&m, heartbeat, jobs, &b, 1);
+	apply(w, OP_HEARTBEAT, &msg_heartbeat, &m);
+}
+
+static void on_any_job(struct world *w, enum op_id op)
+{
+	struct m_job_ref m = { 0 };
+
+	if (w->jobs_n == 0)
+		return;
+	MSG_SET(&m, job_ref, job_id,
+		str_from(w->jobs[rng_below(w->rng, w->jobs_n)]));
+	apply(w, op, &msg_job_ref, &m);
+}
+
+static void on_queue(struct world *w, enum op_id op)
+{
+	struct m_queue_ref m = { 0 };
+
+	MSG_SET(&m, queue_ref, queue, queue_name(w));
+	apply(w, op, &msg_queue_ref, &m);
+}
+
+static void maintain(struct world *w, enum op_id op)
+{
+	struct m_maintain m = { 0 };
+
+	MSG_SET(&m, maintain, limit, 1 + (uint32_t)rng_below(w->rng, 10));
+	apply(w, op, &msg_maintain, &m);
+}
+
+void world_step(struct world *w)
+{
+	uint64_t dice = rng_below(w->rng, 100);
+
+	w->now_ns += rng_below(w->rng, NS_PER_S);
+	if (dice < 30)
+		enqueue(w);
+	else if (dice < 50)
+		fetch(w);
+	else if (dice < 60)
+		ack(w);
+	else if (dice < 70)
+		fail_job(w);
+	else if (dice < 74)
+		heartbeat(w);
+	else if (dice < 78)
+		on_any_job(w, OP_CANCEL);
+	else if (dice < 82)
+		on_any_job(w, OP_RETRY);
+	else if (dice < 85)
+		on_any_job(w, OP_DELETE);
+	else if (dice < 86)
+		on_queue(w, OP_PAUSE);
+	else if (dice < 88)
+		on_queue(w, OP_RESUME);
+	else if (dice < 92)
+		maintain(w, OP_PROMOTE);
+	else if (dice < 96)
+		maintain(w, OP_RECLAIM);
+	else
+		maintain(w, OP_EXPIRE);
+}
+
+/* --- life --------------------------------------------------------------------
+ */
+
+const char *world_path(struct world *w, const char *name)
+{
+	static char path[256];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", w->dir, name);
+	return path;
+}
+
+void world_init(struct world *w, struct rng *r)
+{
+	struct kv_options o = { .write_buffer_bytes = 8u << 20,
+				.cache_bytes = 8u << 20 };
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	*w = (struct world){ .rng = r, .now_ns = 1794700000 * NS_PER_S };
+	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/corvo-view-XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	assert_int_equal(
+	    kv_rocks_open(world_path(w, "rocks"), &o, &w->kv, &why), 0);
+	w->fsm = fsm_new(w->kv);
+	assert_int_equal(fsm_load(w->fsm), 0);
+}
+
+void world_done(struct world *w)
+{
+	fsm_free(w->fsm);
+	kv_close(w->kv);
+	assert_int_equal(dir_remove(w->dir), 0);
+	free(w->jobs);
+	free(w->held);
+	buf_done(&w->entry);
+	buf_done(&w->body);
+}

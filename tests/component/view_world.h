@@ -1,0 +1,46 @@
+/*
+ * A store with a life of its own, for tests of the view: the real state
+ * machine on RocksDB in a temporary directory, driven by random operations.
+ * Time is the world's; nothing waits.
+ */
+#ifndef CORVO_VIEW_WORLD_H
+#define CORVO_VIEW_WORLD_H
+
+#include "fsm.h"
+#include "store/kv.h"
+#include "util/id.h"
+#include "util/rng.h"
+
+#define WORLD_QUEUES 4
+
+struct world_held {
+	char id[ID_LEN_MAX];
+	uint64_t token;
+};
+
+struct world {
+	char dir[64];
+	struct kv *kv;
+	struct fsm *fsm;
+	struct rng *rng;
+	struct id_gen ids;
+	uint64_t now_ns;
+	uint64_t index;
+	uint64_t fetches;
+	char (*jobs)[ID_LEN_MAX]; /* every id ever made */
+	size_t jobs_n, jobs_cap;
+	struct world_held *held; /* fetched and perhaps still active */
+	size_t held_n, held_cap;
+	struct buf entry, body;
+};
+
+void world_init(struct world *w, struct rng *r);
+void world_done(struct world *w); /* removes the directory too */
+
+/* One random operation; the clock moves by up to a second. */
+void world_step(struct world *w);
+
+/* A path in the world's directory; valid until the next call. */
+const char *world_path(struct world *w, const char *name);
+
+#endif
