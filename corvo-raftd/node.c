@@ -447,8 +447,22 @@ void node_stop(struct node *n, loop_fn *done, void *ctx)
 	raft_close(&n->raft, on_closed);
 }
 
+static void on_closed_in_free(void *ctx)
+{
+	*(bool *)ctx = true;
+}
+
 void node_free(struct node *n)
 {
+	bool closed = false;
+
+	if (n == NULL)
+		return;
+	if (n->opened) {
+		node_stop(n, on_closed_in_free, &closed);
+		while (!closed)
+			(void)uv_run(loop_uv(n->loop), UV_RUN_ONCE);
+	}
 	free(n);
 }
 

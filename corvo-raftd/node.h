@@ -42,7 +42,8 @@ int node_start(struct loop *l, const struct node_config *c,
  * callback of this node: the library is in the middle of its work then.
  */
 void node_stop(struct node *n, loop_fn *done, void *ctx);
-void node_free(struct node *n); /* after `done` */
+/* After `done`, or after a start that failed: then it closes the log too. */
+void node_free(struct node *n);
 
 /*
  * Appends one entry. `done` runs after the entry was applied here (0), or

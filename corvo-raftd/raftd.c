@@ -279,11 +279,11 @@ static void raftd_done(struct daemon *d)
 	if (r == NULL)
 		return;
 	worker_free(r->worker);
+	node_free(r->node); /* ends what is under way in the proposer */
 	leases_free(r->leases);
 	proposer_free(r->proposer);
 	rpc_server_free(r->rpc);
 	svc_free(r->svc);
-	node_free(r->node);
 	fsm_free(r->fsm);
 	kv_close(r->kv);
 	if (r->lock_fd >= 0)

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -216,12 +217,49 @@ static void another_name_is_refused(void **state)
 	dir_remove(dir);
 }
 
+static void damage_first_segment(const char *dir)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path),
+		 "%s/raft/0000000000000001-0000000000000001", dir);
+	assert_int_equal(truncate(path, 20), 0);
+}
+
+static void a_damaged_log_is_an_error_with_a_text(void **state)
+{
+	char dir[] = "/tmp/corvo-node-XXXXXX";
+	struct run first = { .append = 1 };
+	struct run second = { 0 };
+	struct buf why = BUF_INIT(0);
+	struct node_config c = { .settings = &second.s };
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	run_child(&first, dir);
+	damage_first_segment(dir);
+	assert_int_equal(settings_load(0, NULL, &second.s, &why), 0);
+	second.s.data_dir = dir;
+	second.loop = loop_new();
+	assert_int_equal(
+	    node_start(second.loop, &c, &ops, &second, &second.node, &why),
+	    -ERR_INTERNAL_ERROR);
+	buf_putc(&why, '\0');
+	assert_non_null(strstr(why.p, "load closed segment"));
+	node_free(second.node);
+	loop_free(second.loop);
+	settings_done(&second.s);
+	buf_done(&why);
+	dir_remove(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_length_survives_a_crash),
 		cmocka_unit_test(a_clean_stop_keeps_everything_too),
 		cmocka_unit_test(another_name_is_refused),
+		cmocka_unit_test(a_damaged_log_is_an_error_with_a_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
