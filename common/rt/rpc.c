@@ -298,6 +298,15 @@ void rpc_client_flush(struct rpc_client *c)
 
 /* --- the link -------------------------------------------------------- */
 
+static void set_state(struct rpc_client *c, enum client_state next)
+{
+	bool was_up = c->state == CLIENT_UP;
+
+	c->state = next;
+	if (was_up != (next == CLIENT_UP) && c->on_state != NULL)
+		c->on_state(c->on_state_ctx, next == CLIENT_UP);
+}
+
 static void on_up(void *ctx)
 {
 	struct rpc_client *c = ctx;
@@ -354,9 +363,7 @@ static void on_hello(struct rpc_client *c, const struct frame *f)
 		c->state = CLIENT_DEAF;
 		return;
 	}
-	c->state = CLIENT_UP;
-	if (c->on_state != NULL)
-		c->on_state(c->on_state_ctx, true);
+	set_state(c, CLIENT_UP);
 	rpc_client_flush(c);
 }
 
@@ -389,9 +396,7 @@ static void on_message(void *ctx, const void *data, size_t n)
 		log_error("%s: a message of %zu bytes could not be read; the "
 			  "server is ignored until it connects again",
 			  c->path, n);
-		if (c->state == CLIENT_UP && c->on_state != NULL)
-			c->on_state(c->on_state_ctx, false);
-		c->state = CLIENT_DEAF;
+		set_state(c, CLIENT_DEAF);
 	} else if (f.epoch != c->epoch)
 		log_debug("%s: a message of another connection", c->path);
 	else if (f.kind == FRAME_HELLO)

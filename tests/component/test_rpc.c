@@ -1,0 +1,328 @@
+/*
+ * RPC with both ends in one process, each test in a process of its own: what
+ * is in a frame, deadlines, cancelling, refusals.
+ */
+#include "rpc_world.h"
+
+#define OTHER_HASH (corvo_defs_hash + 1)
+
+/* --- the tests ------------------------------------------------------- */
+
+static void batching_actor(int fd, const char *path, unsigned number)
+{
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	greet(&w, corvo_defs_hash);
+	w_wait(&w, client_up);
+	for (int i = 0; i < 100; i++)
+		(void)w_call(&w, "x", 0, 0);
+	w_wait(&w, raw_has_frame);
+	w_idle(&w);
+	/* calls of one turn are one frame, in order */
+	EXPECT(w.raw.frames == 1 && w.raw.frame.kind == FRAME_REQUEST);
+	EXPECT(w.raw.frame.n == 100);
+	for (unsigned i = 0; i < 100; i++) {
+		EXPECT(w.raw.frame.requests[i].id ==
+		       w.raw.frame.requests[0].id + i);
+		EXPECT(w.raw.frame.requests[i].op == OP_ACK);
+		EXPECT(w.raw.frame.requests[i].flags == 0);
+		EXPECT(str_is(w.raw.frame.requests[i].key, "q"));
+		EXPECT(str_is(w.raw.frame.requests[i].body, "x"));
+	}
+	EXPECT(rpc_client_pending(w.client) == 100);
+	w_end(&w);
+}
+
+static void replies_actor(int fd, const char *path, unsigned number)
+{
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	w_serve(&w);
+	w_dial(&w);
+	w.answer = true;
+	/* before the link is up; with room for the table to grow */
+	for (int i = 0; i < 300; i++)
+		(void)w_call(&w, "abc", 0, 0);
+	w_wait(&w, all_replied);
+	EXPECT(w.was_up && w.states == 1);
+	EXPECT(w.replies == 300 && w.reply_bytes == 900);
+	/* a reply for nobody, and a second one */
+	rpc_reply(w.seen[0].req, 0, 7, STR("again"));
+	w_idle(&w);
+	EXPECT(w.replies == 300);
+	w_end(&w);
+}
+
+static void sizes_actor(int fd, const char *path, unsigned number)
+{
+	char *body = xcalloc(1, RPC_BODY_BYTES + 1);
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	w_serve(&w);
+	w_dial(&w);
+	for (int i = 0; i < 12; i++)
+		(void)w_call(&w, "x", 0, 0);
+	while (w.seen_n < 12)
+		w_wait(&w, has_seen);
+	/* 36 MiB of replies of one turn, and one of the largest size */
+	for (int i = 0; i < 11; i++)
+		rpc_reply(w.seen[i].req, 0, 7, str_of(body, 3u << 20));
+	rpc_reply(w.seen[11].req, 0, 7, str_of(body, RPC_BODY_BYTES));
+	w_wait(&w, all_replied);
+	EXPECT(w.replies == 12);
+	EXPECT(w.reply_bytes == 11ULL * (3u << 20) + RPC_BODY_BYTES);
+	EXPECT(w.last_err == 0);
+
+	w.seen_n = w.replies = 0;
+	(void)w_call(&w, "x", 0, 0);
+	w_wait(&w, has_seen);
+	rpc_reply(w.seen[0].req, 0, 7, str_of(body, RPC_BODY_BYTES + 1));
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_INTERNAL_ERROR);
+
+	/* large requests */
+	w.seen_n = w.replies = 0;
+	w.reply_bytes = 0;
+	w.answer = true;
+	for (int i = 0; i < 5; i++)
+		(void)rpc_call(w.client, OP_ENQUEUE, STR_NULL,
+			       str_of(body, 5u << 20), 0, ERR_INTERNAL_ERROR, 0,
+			       w_reply, &w);
+	w_wait(&w, all_replied);
+	EXPECT(w.reply_bytes == 5ULL * (5u << 20));
+	w_end(&w);
+	free(body);
+}
+
+static void deadline_actor(int fd, const char *path, unsigned number)
+{
+	uint64_t start_ns;
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	w_serve(&w);
+	w_dial(&w);
+	w_wait(&w, client_up);
+	start_ns = clock_mono_ns();
+	(void)w_call(&w, "slow", 30 * NS_PER_MS, 0);
+	w_wait(&w, has_reply);
+	EXPECT(clock_mono_ns() - start_ns >= 30 * NS_PER_MS);
+	EXPECT(w.last_err == ERR_LEADER_UNAVAILABLE);
+	EXPECT(rpc_client_pending(w.client) == 0);
+	w_wait(&w, has_cancel);
+	EXPECT(w.cancelled_id == w.seen[0].req.id);
+	/* too late */
+	rpc_reply(w.seen[0].req, 0, 7, STR("late"));
+	w_idle(&w);
+	EXPECT(w.replies == 1);
+
+	/* a deadline in the past ends the call, but not inside rpc_call */
+	w.replies = 0;
+	(void)rpc_call(w.client, OP_ACK, STR_NULL, STR("x"), 1,
+		       ERR_VIEW_UNAVAILABLE, 0, w_reply, &w);
+	EXPECT(w.replies == 0);
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_VIEW_UNAVAILABLE);
+	w_end(&w);
+}
+
+static void cancel_actor(int fd, const char *path, unsigned number)
+{
+	struct rpc_call *call;
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	w_serve(&w);
+	w_dial(&w);
+	w_wait(&w, client_up);
+	call = w_call(&w, "sent", 0, 0);
+	w_wait(&w, has_seen);
+	rpc_cancel(w.client, call);
+	w_wait(&w, has_cancel);
+	EXPECT(w.cancelled_id == w.seen[0].req.id);
+	rpc_reply(w.seen[0].req, 0, 7, STR("late"));
+	w_idle(&w);
+	EXPECT(w.replies == 0 && rpc_client_pending(w.client) == 0);
+
+	/* one that was not sent needs no word */
+	call = w_call(&w, "unsent", NS_PER_S, 0);
+	rpc_cancel(w.client, call);
+	w_idle(&w);
+	EXPECT(w.seen_n == 1 && w.cancels == 1);
+	/* freed with calls under way: no callback */
+	(void)w_call(&w, "left", NS_PER_S, 0);
+	w_end(&w);
+}
+
+static void hash_actor(int fd, const char *path, unsigned number)
+{
+	struct buf why = BUF_INIT(0);
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	/* the client refuses a server */
+	w_start(&w, path);
+	greet(&w, OTHER_HASH);
+	(void)w_call(&w, "x", 50 * NS_PER_MS, 0);
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_LEADER_UNAVAILABLE);
+	EXPECT(!rpc_client_is_up(w.client) && w.states == 0);
+	EXPECT(w.raw.frames == 0);
+	w_end(&w);
+
+	/* the server refuses a client, and says who it is */
+	w_start(&w, path);
+	w_serve(&w);
+	EXPECT(ipc_dial(w.ipc, path, &raw_ops, &w.raw, &w.raw.link, &why) == 0);
+	w_wait(&w, raw_is_up);
+	raw_hello(&w.raw, 5, OTHER_HASH);
+	w_wait(&w, raw_has_frame);
+	EXPECT(w.raw.frame.kind == FRAME_HELLO && w.raw.frame.epoch == 5);
+	raw_request(&w.raw, 5, 1);
+	w_idle(&w);
+	EXPECT(w.seen_n == 0 && w.peer_downs == 0);
+	ipc_close(w.raw.link);
+	/* the next one is served */
+	w.answer = true;
+	w_dial(&w);
+	(void)w_call(&w, "x", 0, 0);
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == 0);
+	w_end(&w);
+}
+
+static void epoch_actor(int fd, const char *path, unsigned number)
+{
+	struct buf why = BUF_INIT(0);
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	w_serve(&w);
+	EXPECT(ipc_dial(w.ipc, path, &raw_ops, &w.raw, &w.raw.link, &why) == 0);
+	w_wait(&w, raw_is_up);
+	raw_request(&w.raw, 5, 1); /* before the hello */
+	raw_hello(&w.raw, 5, corvo_defs_hash);
+	raw_request(&w.raw, 4, 2); /* of another connection */
+	raw_request(&w.raw, 5, 3); /* good, though its op is unknown */
+	w_wait(&w, has_seen);
+	w_idle(&w);
+	EXPECT(w.seen_n == 1 && w.seen[0].req.id == 3);
+	EXPECT(w.seen[0].op == 424242);
+	/* a new hello voids what came before */
+	raw_hello(&w.raw, 6, corvo_defs_hash);
+	w_wait(&w, has_peer_down);
+	EXPECT(!rpc_req_is_live(w.seen[0].req));
+	rpc_reply(w.seen[0].req, 0, 7, STR("stale"));
+	w_idle(&w);
+	EXPECT(w.raw.frame.kind == FRAME_HELLO && w.raw.frame.epoch == 6);
+	w_end(&w);
+
+	/* and a client takes replies of its own epoch only */
+	w_start(&w, path);
+	greet(&w, corvo_defs_hash);
+	w_wait(&w, client_up);
+	(void)w_call(&w, "x", 0, 0);
+	w_wait(&w, raw_has_frame);
+	raw_reply(&w.raw, w.raw.frame.epoch + 1, w.raw.frame.requests[0].id);
+	raw_reply(&w.raw, w.raw.frame.epoch, 987654);
+	w_idle(&w);
+	EXPECT(w.replies == 0);
+	raw_reply(&w.raw, w.raw.frame.epoch, w.raw.frame.requests[0].id);
+	w_wait(&w, has_reply);
+	w_end(&w);
+}
+
+static void malformed_actor(int fd, const char *path, unsigned number)
+{
+	static const char junk[] = "\x94\x01\x02\xff\xff\xff junk";
+	struct buf why = BUF_INIT(0);
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	w_serve(&w);
+	EXPECT(ipc_dial(w.ipc, path, &raw_ops, &w.raw, &w.raw.link, &why) == 0);
+	w_wait(&w, raw_is_up);
+	raw_hello(&w.raw, 5, corvo_defs_hash);
+	EXPECT(ipc_send(w.raw.link, junk, sizeof(junk)) == 0);
+	w_wait(&w, has_peer_down);
+	EXPECT(ipc_send(w.raw.link, "", 0) == 0);
+	raw_request(&w.raw, 5, 1);
+	w_idle(&w);
+	EXPECT(w.seen_n == 0 && w.peer_downs == 1);
+	ipc_close(w.raw.link);
+	w.answer = true;
+	w_dial(&w);
+	(void)w_call(&w, "x", 0, 0);
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == 0);
+	w_end(&w);
+
+	/* from a server */
+	w_start(&w, path);
+	greet(&w, corvo_defs_hash);
+	w_wait(&w, client_up);
+	EXPECT(ipc_send(w.raw.link, junk, sizeof(junk)) == 0);
+	(void)w_call(&w, "x", 50 * NS_PER_MS, 0);
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_LEADER_UNAVAILABLE && !w.was_up);
+	w_end(&w);
+}
+
+static void run(actor_fn *fn)
+{
+	struct actor a = actor_start(fn, actor_path(), 0);
+
+	actor_join(&a);
+}
+
+#define RPC_TEST(name)                        \
+	static void test_##name(void **state) \
+	{                                     \
+		(void)state;                  \
+		run(name##_actor);            \
+	}
+
+RPC_TEST(batching)
+RPC_TEST(replies)
+RPC_TEST(sizes)
+RPC_TEST(deadline)
+RPC_TEST(cancel)
+RPC_TEST(hash)
+RPC_TEST(epoch)
+RPC_TEST(malformed)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_batching),
+		cmocka_unit_test(test_replies),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_cancel),
+		cmocka_unit_test(test_hash),
+		cmocka_unit_test(test_epoch),
+		cmocka_unit_test(test_malformed),
+	};
+	int r = cmocka_run_group_tests(tests, NULL, NULL);
+
+	actor_path_remove();
+	return r;
+}
