@@ -24,6 +24,8 @@ CORVO = BUILD / "cli" / "corvo"
 PROCS = ["raftd", "viewd", "sched", "httpd-0"]
 API = "/api/v1"
 
+LOG_SHOWN = 4000  # characters of a log in a failed assertion
+
 # Words that must never be in what a node says.
 BROKEN = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:",
           "CHECK failed", "AddressSanitizer:DEADLYSIGNAL")
@@ -237,7 +239,7 @@ class Node:
         self.spawn(*flags)
         wait_until(lambda: self.process.poll() is not None or self.is_ready(),
                    seconds, "the node to be ready")
-        assert self.process.poll() is None, self.log()
+        assert self.process.poll() is None, self.log()[-LOG_SHOWN:]
         self.pids()
         return self
 
@@ -256,15 +258,16 @@ class Node:
 
     def stop(self, seconds=40.0):
         """SIGTERM; the exit status must be 0 and the log clean."""
-        self.pids()
+        with contextlib.suppress(OSError):
+            self.pids()
         self.process.terminate()
         try:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            words = self.log()
+            words = self.log()[-LOG_SHOWN:]
             self.kill_all()
             raise AssertionError(f"the node did not stop:\n{words}")
-        assert status == 0, f"exit status {status}:\n{self.log()}"
+        assert status == 0, f"exit status {status}:\n{self.log()[-LOG_SHOWN:]}"
         self.check_log()
         left = [p for p in self.seen_pids if is_alive(p)]
         assert not left, f"still running after the stop: {left}"

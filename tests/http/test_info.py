@@ -1,0 +1,166 @@
+"""What a node says of itself."""
+
+import json
+import re
+
+from node import API, SOURCE
+
+SAMPLE = re.compile(
+    r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_][a-zA-Z0-9_]*='
+    r'"(?:[^"\\\n]|\\["\\n])*",?)*\})? ([-+]?(?:[0-9.eE+-]+|Inf|NaN))$')
+HEAD = re.compile(r"^# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.+)$")
+
+
+def routes():
+    """(method, path) of every row of routes.def."""
+    text = (SOURCE / "common/proto/defs/routes.def").read_text()
+    return re.findall(r'^ROUTE\((\w+),\s*"([^"]+)"', text, re.M)
+
+
+def metrics_def():
+    text = (SOURCE / "common/proto/defs/metrics.def").read_text()
+    return re.findall(r'^METRIC\(\s*\d+, \w+,\s*"(\w+)",\s*(\w+),', text, re.M)
+
+
+def test_healthz(client):
+    a = client.get("/healthz")
+    assert a.status == 200 and a.json["status"] == "ok"
+
+
+def test_readyz(client):
+    a = client.get("/readyz")
+    assert a.status == 200
+
+
+def test_info(client):
+    a = client.get(f"{API}/info")
+    assert a.status == 200
+    assert re.match(r"^\d+\.\d+\.\d+", a.json["server_version"])
+    assert a.json["api_version"]
+
+
+def test_cluster_status(client):
+    a = client.get(f"{API}/cluster/status")
+    assert a.status == 200
+    assert a.json["state"] == "Leader" and a.json["node_id"] == "node-1"
+
+
+def test_headers(client, queue):
+    a = client.post(f"{API}/enqueue", {"queue": queue})
+    assert a.headers["Content-Type"] == "application/json"
+    assert re.match(r"^proc;dur=\d+\.\d{3}$", a.headers["Server-Timing"])
+    assert a.headers["Access-Control-Allow-Origin"] == "*"
+    assert a.body.endswith(b"}\n")
+
+
+def parse(text):
+    """{family: (type, [sample names])}; every line must be right."""
+    families, helped = {}, set()
+    for line in text.splitlines():
+        if head := HEAD.match(line):
+            word, name, rest = head.groups()
+            if word == "HELP":
+                assert name not in helped, f"{name} is explained twice"
+                helped.add(name)
+            else:
+                assert rest in ("counter", "gauge", "histogram"), line
+                assert name not in families, f"{name} is declared twice"
+                families[name] = (rest, [])
+            continue
+        sample = SAMPLE.match(line)
+        assert sample, f"no Prometheus text: {line!r}"
+        name = sample[1]
+        base = re.sub(r"_(bucket|sum|count)$", "", name)
+        family = name if name in families else base
+        assert family in families, f"{name} comes before its TYPE"
+        families[family][1].append((name, sample[2] or "", float(sample[3])))
+    assert helped == set(families)
+    return families
+
+
+def test_metrics(client, queue):
+    client.enqueue(queue + '"\\')
+    client.ack(client.fetch(queue + '"\\'))
+    client.get("/nowhere")
+    a = client.get(f"{API}/metrics")
+    assert a.status == 200
+    assert a.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    families = parse(a.body.decode())
+    for name, kind in metrics_def():
+        assert name in families, f"{name} is missing"
+        assert families[name][0] == kind.lower(), name
+    for name, (kind, samples) in families.items():
+        keys = [(s[0], s[1]) for s in samples]
+        assert len(set(keys)) == len(keys), f"{name} has a series twice"
+        if kind == "counter":
+            assert all(s[2] >= 0 for s in samples), name
+
+
+def test_histograms(client, queue):
+    client.enqueue(queue)
+    families = parse(client.get(f"{API}/metrics").body.decode())
+    for name, (kind, samples) in families.items():
+        if kind != "histogram":
+            continue
+        series = {}
+        for sample, labels, value in samples:
+            le = re.search(r'le="([^"]+)"', labels)
+            rest = re.sub(r',?le="[^"]+"', "", labels).replace("{,", "{")
+            rest = "" if rest == "{}" else rest
+            series.setdefault(rest, {"buckets": []})
+            if sample.endswith("_bucket"):
+                series[rest]["buckets"].append((float(le[1]), value))
+            else:
+                series[rest][sample[len(name):]] = value
+        for labels, s in series.items():
+            bounds = [b for b, _ in s["buckets"]]
+            counts = [n for _, n in s["buckets"]]
+            assert bounds == sorted(bounds) and bounds[-1] == float("inf")
+            assert counts == sorted(counts), (name, labels)
+            assert s["_count"] == counts[-1] and s["_sum"] >= 0
+
+
+def test_metrics_count(client, queue):
+    before = client.metrics()
+    for _ in range(3):
+        client.enqueue(queue)
+    client.ack(client.fetch(queue))
+    after = client.metrics()
+
+    def grew(name):
+        return after[name] - before[name]
+
+    assert grew("corvo_throughput_enqueued_total") == 3
+    assert grew("corvo_throughput_completed_total") == 1
+    assert grew("corvo_raft_entries_total") >= 1
+    assert after["corvo_cluster_is_leader"] == 1
+    row = f'corvo_queue_jobs{{queue="{queue}",state="pending"}}'
+    assert after[row] == 2
+
+
+def test_openapi(client):
+    a = client.get("/openapi.json")
+    assert a.status == 200
+    doc = json.loads(a.body)
+    assert doc["openapi"].startswith("3.")
+    assert doc["info"]["title"] and doc["info"]["version"]
+    listed = {(m.upper(), path) for path, methods in doc["paths"].items()
+              for m in methods if m != "parameters"}
+    for method, path in routes():
+        assert (method, path) in listed, f"{method} {path} is missing"
+    text = json.dumps(doc)
+    for ref in set(re.findall(r'"\$ref": "#/([^"]+)"', text)):
+        at = doc
+        for step in ref.split("/"):
+            assert step in at, f"#/{ref} leads nowhere"
+            at = at[step]
+
+
+def test_every_route_is_served(client):
+    """No row of the table is without its handler."""
+    for method, path in routes():
+        path = re.sub(r"\{[^}]+\}", "x", path)
+        a = client.request(method, path, b"{}" if method == "POST" else None)
+        assert a.status != 405 and a.status < 500, (method, path, a)
+        if a.status == 404:
+            assert a.code == "NOT_FOUND" and "job" in a.json["error"]

@@ -1,0 +1,145 @@
+"""SIGTERM under load: what was acknowledged stays, and it ends in time."""
+
+import http.client
+import signal
+import threading
+import time
+
+import pytest
+
+from node import API, Client, is_sanitized, wait_until
+
+NETWORK = (OSError, http.client.HTTPException)
+IN_TIME_S = 10.0 * (3 if is_sanitized() else 1)
+
+
+class Producers:
+    """Threads that enqueue until their connection ends."""
+
+    def __init__(self, port, n=6):
+        self.port = port
+        self.acked = []
+        self.statuses = set()
+        self.stop = False
+        self.threads = [threading.Thread(target=self.run, daemon=True)
+                        for _ in range(n)]
+        for t in self.threads:
+            t.start()
+
+    def run(self):
+        client = Client(self.port, timeout=20)
+        while not self.stop:
+            try:
+                client.send("POST", f"{API}/enqueue", {"queue": "stop"})
+                a = client.receive()
+            except NETWORK:
+                client.close()
+                if self.stop:
+                    return
+                continue
+            self.statuses.add(a.status)
+            if a.status == 201:
+                self.acked.append(a.json["job_id"])
+        client.close()
+
+    def end(self):
+        self.stop = True
+        for t in self.threads:
+            t.join(30)
+
+
+@pytest.mark.parametrize("round_", range(3))
+def test_everything_acknowledged_is_there(make_node, round_):
+    node = make_node()
+    node.start()
+    load = Producers(node.port)
+    wait_until(lambda: len(load.acked) > 200, 60, "some load")
+    began = time.monotonic()
+    node.stop()
+    took = time.monotonic() - began
+    load.end()
+    print(f"{len(load.acked)} acknowledged, stopped in {took:.2f} s, "
+          f"statuses {load.statuses}")
+    assert took < IN_TIME_S
+    assert load.statuses <= {201, 503}
+    node.start()
+    with node.client() as c:
+        missing = [i for i in load.acked
+                   if c.get(f"{API}/jobs/{i}").status != 200]
+        assert not missing
+        assert c.queue("stop")["enqueued"] >= len(load.acked)
+
+
+def test_parked_fetches_get_an_answer(make_node):
+    node = make_node()
+    node.start()
+    parked = [node.client() for _ in range(20)]
+    for i, c in enumerate(parked):
+        path = "/fetch" if i % 2 else "/fetch/batch"
+        c.send("POST", API + path, {"queues": ["none"], "timeout": 60})
+    with node.client() as c:
+        wait_until(lambda: c.metrics()["corvo_parked_fetches"] == 20, 10,
+                   "the fetches to be parked")
+    began = time.monotonic()
+    node.process.send_signal(signal.SIGTERM)
+    got = [c.receive() for c in parked]
+    assert node.process.wait(30) == 0
+    assert time.monotonic() - began < IN_TIME_S
+    for i, a in enumerate(got):
+        if i % 2:
+            assert a.status == 204, a
+        else:
+            assert (a.status, a.json) == (200, {"jobs": []})
+        assert a.headers["Connection"] == "close"
+
+
+def test_idle_connections_do_not_hold_it_up(make_node):
+    node = make_node()
+    node.start()
+    idle = [node.client() for _ in range(50)]
+    for c in idle:
+        assert c.get("/healthz").status == 200
+    began = time.monotonic()
+    node.stop()
+    assert time.monotonic() - began < IN_TIME_S / 2
+
+
+def test_sigint_is_the_same(make_node):
+    node = make_node()
+    node.start()
+    with node.client() as c:
+        job_id = c.enqueue("int")
+    node.process.send_signal(signal.SIGINT)
+    assert node.process.wait(30) == 0
+    node.start()
+    with node.client() as c:
+        assert c.state(job_id) == "pending"
+
+
+def test_stop_while_it_starts(make_node):
+    """At any moment of the start."""
+    for wait_s in (0.0, 0.02, 0.05, 0.1, 0.2, 0.4):
+        node = make_node()
+        node.spawn()
+        end = time.monotonic() + wait_s
+        wait_until(lambda: time.monotonic() >= end, 5, every=0.005)
+        node.process.send_signal(signal.SIGTERM)
+        status = node.process.wait(30)
+        assert status in (0, -signal.SIGTERM), node.log()
+        node.check_log()
+
+
+def test_restart_of_one_process_by_the_control_socket(make_node):
+    node = make_node()
+    node.start()
+    load = Producers(node.port, 2)
+    for name in ("httpd-0", "sched", "viewd", "raftd"):
+        before = len(load.acked)
+        reply = node.ask(f"restart {name}", timeout=60)
+        assert "error" not in reply, reply
+        wait_until(lambda: len(load.acked) > before + 20, 30, "load goes on")
+    load.end()
+    with node.client() as c:
+        missing = [i for i in load.acked
+                   if c.get(f"{API}/jobs/{i}").status != 200]
+        assert not missing
