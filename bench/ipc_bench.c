@@ -31,7 +31,7 @@ static double cpu_us(const struct rusage *u)
 	       (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec);
 }
 
-/* --- plain messages -------------------------------------------------- */
+/* --- plain messages --- */
 
 /*
  * Echoes what came in a turn at its end, as the processes of a node do: as
@@ -150,7 +150,7 @@ static uint64_t run_ping(unsigned flight)
 	return p.n;
 }
 
-/* --- calls ----------------------------------------------------------- */
+/* --- calls --- */
 
 struct server {
 	struct loop *loop;
@@ -256,7 +256,7 @@ static uint64_t run_calls(unsigned flight)
 	return c.n;
 }
 
-/* --- cases ----------------------------------------------------------- */
+/* --- cases --- */
 
 static void run_case(const char *name, void (*serve)(void),
 		     uint64_t (*run)(unsigned flight), unsigned flight)

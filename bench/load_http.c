@@ -54,7 +54,7 @@ void http_done(struct http *h)
 	(void)close(h->epoll_fd);
 }
 
-/* --- connecting --------------------------------------------------------- */
+/* --- connecting --- */
 
 static int connect_fd(const struct http *h)
 {
@@ -100,7 +100,7 @@ struct hconn *http_connect(struct http *h)
 	return c;
 }
 
-/* --- sending ------------------------------------------------------------ */
+/* --- sending --- */
 
 static void flush(struct hconn *c, bool was_blocked)
 {
@@ -144,7 +144,7 @@ void http_send(struct hconn *c, const char *path, const struct buf *body,
 	flush(c, false);
 }
 
-/* --- receiving ---------------------------------------------------------- */
+/* --- receiving --- */
 
 /* Length of the body; the head ends with an empty line. */
 static size_t content_length(struct str head)
@@ -216,7 +216,7 @@ static void receive(struct hconn *c)
 	take_answer(c);
 }
 
-/* --- the loop ----------------------------------------------------------- */
+/* --- the loop --- */
 
 /* Time until something must be done without an event; false: never. */
 static bool wait_time(const struct http *h, uint64_t until_ns, uint64_t now_ns,
@@ -268,7 +268,7 @@ void http_run(struct http *h, uint64_t until_ns)
 	}
 }
 
-/* --- reading an answer -------------------------------------------------- */
+/* --- reading an answer --- */
 
 void answer_expect(const struct answer *a, int status)
 {

@@ -50,7 +50,7 @@ static uint64_t measure(struct http *h)
 	return clock_mono_ns() - start_ns;
 }
 
-/* --- enqueue ------------------------------------------------------------ */
+/* --- enqueue --- */
 
 static void enqueue_next(struct hconn *c, const struct answer *a)
 {
@@ -74,7 +74,7 @@ void mode_enqueue(struct http *h, const struct options *o)
 	run_end(h);
 }
 
-/* --- fill: count jobs in batches ---------------------------------------- */
+/* --- fill: count jobs in batches --- */
 
 static void fill_next(struct hconn *c, const struct answer *a)
 {
@@ -112,7 +112,7 @@ void mode_fill(struct http *h, const struct options *o)
 	run_end(h);
 }
 
-/* --- fetch: count single fetches, timed; acks afterwards, untimed -------- */
+/* --- fetch: count single fetches, timed; acks afterwards, untimed --- */
 
 static void fetch_next(struct hconn *c, const struct answer *a)
 {
@@ -186,7 +186,7 @@ void mode_fetch(struct http *h, const struct options *o)
 	run_end(h);
 }
 
-/* --- lifecycle: one by one ---------------------------------------------- */
+/* --- lifecycle: one by one --- */
 
 static void produce(struct hconn *c, const struct answer *a);
 
@@ -253,7 +253,7 @@ void mode_lifecycle(struct http *h, const struct options *o)
 	run_end(h);
 }
 
-/* --- lifecycle-batch ----------------------------------------------------- */
+/* --- lifecycle-batch --- */
 
 static void produce_batch(struct hconn *c, const struct answer *a);
 

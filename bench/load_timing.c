@@ -60,7 +60,7 @@ static void on_enqueued(struct hconn *c, const struct answer *a)
 	answer_expect(a, 201);
 }
 
-/* --- a worker: what it does with a job depends on the mode -------------- */
+/* --- a worker: what it does with a job depends on the mode --- */
 
 typedef void job_fn(struct hconn *c, const struct answer *a);
 static job_fn *on_job;
@@ -80,7 +80,7 @@ static void work(struct hconn *c, const struct answer *a)
 		fetch_again(c, NULL);
 }
 
-/* --- wake: a job reaches a parked worker --------------------------------- */
+/* --- wake: a job reaches a parked worker --- */
 
 static void wake_tick(struct http *h)
 {
@@ -111,7 +111,7 @@ void mode_wake(struct http *h, const struct options *o)
 	end("wake");
 }
 
-/* --- park: hold so many fetches ------------------------------------------ */
+/* --- park: hold so many fetches --- */
 
 static void no_tick(struct http *h)
 {
@@ -133,7 +133,7 @@ void mode_park(struct http *h, const struct options *o)
 	end("park");
 }
 
-/* --- schedule: from the time of a job to its worker ---------------------- */
+/* --- schedule: from the time of a job to its worker --- */
 
 static void schedule_tick(struct http *h)
 {
@@ -176,7 +176,7 @@ void mode_schedule(struct http *h, const struct options *o)
 	end("schedule_delay");
 }
 
-/* --- lease: from the end of a lease to the next worker ------------------- */
+/* --- lease: from the end of a lease to the next worker --- */
 
 static void lease_tick(struct http *h)
 {

@@ -27,7 +27,7 @@ const struct cmd_option cmd_options[OPT_MAX] = {
 #include "cmds.def"
 };
 
-/* --- messages -------------------------------------------------------- */
+/* --- messages --- */
 
 /*
  * Texts from a server go through here to a terminal: other control characters
@@ -66,7 +66,7 @@ int cmd_usage(const char *fmt, ...)
 	return CLI_USAGE;
 }
 
-/* --- the command line ------------------------------------------------ */
+/* --- the command line --- */
 
 /* How many words of argv are the words of verb; 0: they are not. */
 static int match_verb(const char *verb, int argc, char **argv)
@@ -210,7 +210,7 @@ int cmd_parse(const struct cmd *c, int argc, char **argv, char **keep,
 	return check_count(c, ret->argc);
 }
 
-/* --- asking ---------------------------------------------------------- */
+/* --- asking --- */
 
 static const char *given(const char *option, const char *variable,
 			 const char *otherwise)

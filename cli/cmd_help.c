@@ -79,7 +79,7 @@ static void help_all(void)
 		     "2 the command line is wrong.\n");
 }
 
-/* --- the reference page ---------------------------------------------- */
+/* --- the reference page --- */
 
 static void markdown_verb(const struct cmd *c)
 {

@@ -10,7 +10,7 @@
 #include "util/clock.h"
 #include "util/timefmt.h"
 
-/* --- enqueue --------------------------------------------------------- */
+/* --- enqueue --- */
 
 static int read_stdin(struct buf *ret)
 {
@@ -157,7 +157,7 @@ int cmd_enqueue(const struct cmd_args *a)
 	return CLI_OK;
 }
 
-/* --- one job by its id ----------------------------------------------- */
+/* --- one job by its id --- */
 
 static int call_job(const struct cmd_args *a, const char *method,
 		    const char *action, struct buf *reply)
@@ -226,7 +226,7 @@ int cmd_cancel(const struct cmd_args *a)
 	return CLI_OK;
 }
 
-/* --- search ---------------------------------------------------------- */
+/* --- search --- */
 
 static const struct out_column job_columns[] = {
 	{ "ID", "id", false, NULL },

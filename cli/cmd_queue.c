@@ -110,7 +110,7 @@ int cmd_resume(const struct cmd_args *a)
 	return act(a, "/resume", "resumed");
 }
 
-/* --- status ---------------------------------------------------------- */
+/* --- status --- */
 
 static bool member_is(struct json object, const char *name, const char *text)
 {

@@ -105,7 +105,7 @@ void out_seconds(struct buf *b, struct json object, const char *member)
 	arena_done(&a);
 }
 
-/* --- tables ---------------------------------------------------------- */
+/* --- tables --- */
 
 static void put_cell(struct libscols_line *line, size_t at,
 		     const struct out_column *c, struct json object)
@@ -142,7 +142,7 @@ void out_table(struct json array, const struct out_column *columns, size_t n)
 	scols_unref_table(t);
 }
 
-/* --- JSON ------------------------------------------------------------ */
+/* --- JSON --- */
 
 static void put_line(struct buf *b, size_t depth)
 {

@@ -27,7 +27,7 @@ static void give_id(struct req *r, struct m_enqueue *e, uint64_t wall_ns)
 	MSG_SET(e, enqueue, job_id, str_of(id, n));
 }
 
-/* --- one --------------------------------------------------------------- */
+/* --- one --- */
 
 static void on_enqueued(struct req *r, const struct rpc_reply *reply)
 {
@@ -60,7 +60,7 @@ static void enqueue_one(struct req *r)
 	req_call_raftd(r, OP_ENQUEUE, e->queue, &msg_enqueue, e, on_enqueued);
 }
 
-/* --- several ------------------------------------------------------------ */
+/* --- several --- */
 
 static void write_small_job(struct json_writer *w, const struct m_enqueue *e,
 			    struct str id, const struct m_enqueue_reply *m)

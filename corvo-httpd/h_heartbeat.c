@@ -6,7 +6,7 @@
 #include "req.h"
 #include "util/hmap.h"
 
-/* --- reading ------------------------------------------------------------ */
+/* --- reading --- */
 
 /* False when a job is named twice; the answer could not hold both. */
 static bool are_ids_unique(struct req *r, const struct m_heartbeat *m, int err)
@@ -135,7 +135,7 @@ static bool read_heartbeat(struct req *r, struct m_heartbeat *m)
 	       read_map(r, jobs, m) && are_ids_unique(r, m, ERR_PARSE_ERROR);
 }
 
-/* --- answering ---------------------------------------------------------- */
+/* --- answering --- */
 
 enum beat_kind { BEAT_ACKED, BEAT_UNKNOWN, BEAT_CANCELED };
 

@@ -23,7 +23,7 @@ static void ask_status(struct req *r, uint64_t timeout_ns, unsigned flags,
 					.then = then });
 }
 
-/* --- GET /api/v1/cluster/status ----------------------------------------- */
+/* --- GET /api/v1/cluster/status --- */
 
 /* Clients read these two as decimal texts; all else is as the table says. */
 static const char *const index_names[] = { "applied_index", "commit_index" };
@@ -105,7 +105,7 @@ void h_cluster_status(struct req *r)
 	ask_status(r, r->h->set->op_timeout, 0, on_status);
 }
 
-/* --- GET /healthz -------------------------------------------------------- */
+/* --- GET /healthz --- */
 
 static void answer_alive(struct req *r, const struct m_node_status *m)
 {
@@ -144,7 +144,7 @@ void h_healthz(struct req *r)
 		answer_alive(r, NULL);
 }
 
-/* --- GET /readyz --------------------------------------------------------- */
+/* --- GET /readyz --- */
 
 static void on_readiness(struct req *r, const struct rpc_reply *reply)
 {
@@ -182,7 +182,7 @@ void h_readyz(struct req *r)
 		ask_status(r, PROBE_NS, RPC_ONCE, on_readiness);
 }
 
-/* --- GET /api/v1/info, /openapi.json ------------------------------------- */
+/* --- GET /api/v1/info, /openapi.json --- */
 
 void h_info(struct req *r)
 {

@@ -44,7 +44,7 @@ void h_op(struct req *r)
 		req_call_raftd(r, id, routing_key(d, m), d, m, on_op_reply);
 }
 
-/* --- GET /jobs/{job_id} ------------------------------------------------ */
+/* --- GET /jobs/{job_id} --- */
 
 static void on_job(struct req *r, const struct rpc_reply *reply)
 {

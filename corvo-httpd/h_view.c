@@ -65,7 +65,7 @@ static void list(struct req *r, req_reply_fn *then)
 	ask_view(r, &msg_view_query, q, then);
 }
 
-/* --- GET /queues, /workers ---------------------------------------------- */
+/* --- GET /queues, /workers --- */
 
 static void on_queues(struct req *r, const struct rpc_reply *reply)
 {
@@ -111,7 +111,7 @@ void h_workers(struct req *r)
 	list(r, on_workers);
 }
 
-/* --- POST /jobs/search -------------------------------------------------- */
+/* --- POST /jobs/search --- */
 
 static void on_found(struct req *r, const struct rpc_reply *reply)
 {

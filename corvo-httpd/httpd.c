@@ -17,7 +17,7 @@
 
 #define SYSTEMD_LISTEN_FD 3 /* the first descriptor systemd passes */
 
-/* --- the listening socket ------------------------------------------------ */
+/* --- the listening socket --- */
 
 /* A socket somebody else opened; -1 when there is none. */
 static int inherited_fd(void)
@@ -70,8 +70,7 @@ static int open_listener(const struct settings *set, struct buf *why)
 	return netaddr_listen(&a, set->bind, why);
 }
 
-/* --- life ------------------------------------------------------------------
- */
+/* --- life --- */
 
 static void on_raftd_state(void *ctx, bool up)
 {
@@ -105,6 +104,7 @@ static int httpd_init(struct daemon *d, struct buf *why)
 	h->set = &d->settings;
 	h->compat_03 = str_is(str_from(d->settings.compat), "0.3");
 	h->scratch.max = LIMIT_MESSAGE_BYTES;
+	list_init(&h->free_reqs);
 	rng_system(&seed, sizeof(seed));
 	rng_seed(&h->rng, seed);
 	h->metrics = metrics_new();
@@ -153,7 +153,7 @@ static void httpd_done(struct daemon *d)
 	rpc_client_free(h->raftd);
 	rpc_client_free(h->viewd);
 	metrics_free(h->metrics);
-	req_pool_done();
+	req_pool_done(h);
 	buf_done(&h->scratch);
 	buf_done(&h->openapi);
 	free(h);

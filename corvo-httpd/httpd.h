@@ -26,8 +26,10 @@ struct httpd {
 	struct http_metrics *metrics;
 	struct id_gen ids;
 	struct rng rng;
-	uint64_t seq;       /* greatest event sequence any reply carried */
-	struct buf scratch; /* message being encoded */
+	uint64_t seq;          /* greatest event sequence any reply carried */
+	struct buf scratch;    /* message being encoded */
+	struct list free_reqs; /* requests to be used again */
+	size_t free_reqs_n;
 	struct buf openapi; /* openapi.json, made at the first request */
 	bool compat_03;     /* settings.compat */
 	bool draining;

@@ -75,7 +75,7 @@ void metrics_count(struct http_metrics *m, const struct req *r)
 	m->in_flight--;
 }
 
-/* --- collecting ------------------------------------------------------- */
+/* --- collecting --- */
 
 static void put(struct m_metrics *set, enum metric_id id, double value,
 		struct str label)
@@ -133,7 +133,7 @@ void metrics_collect(const struct http_metrics *m, size_t connections,
 	CHECK(ret->values_n <= max);
 }
 
-/* --- text ------------------------------------------------------------- */
+/* --- text --- */
 
 static const char *type_name(enum metric_type t)
 {

@@ -13,10 +13,9 @@
 /* Memory a pooled request may keep; what is larger is given back. */
 #define POOL_KEEP_BYTES (16u << 10)
 #define POOL_MAX        512 /* requests kept for reuse */
-#define ARENA_BLOCK     2048
-
-static struct list pool = { &pool, &pool };
-static size_t pool_n;
+/* A message larger than that gives its buffer back. */
+#define SCRATCH_KEEP_BYTES (1u << 20)
+#define ARENA_BLOCK        2048
 
 static void req_reset(struct req *r)
 {
@@ -39,15 +38,15 @@ struct req *req_new(struct httpd *h)
 {
 	struct req *r;
 
-	if (list_empty(&pool)) {
+	if (list_empty(&h->free_reqs)) {
 		r = xcalloc(1, sizeof(*r));
 		r->arena.block_size = ARENA_BLOCK;
 		r->body.max = LIMIT_BODY_BYTES;
 		list_init(&r->node);
 	} else {
-		r = list_entry(pool.next, struct req, node);
+		r = list_entry(h->free_reqs.next, struct req, node);
 		list_remove(&r->node);
-		pool_n--;
+		h->free_reqs_n--;
 	}
 	r->h = h;
 	r->start_ns = clock_mono_ns();
@@ -65,28 +64,30 @@ static void req_release(struct req *r)
 
 void req_free(struct req *r)
 {
+	struct httpd *h = r->h;
+
 	if (r->call != NULL)
 		rpc_cancel(r->client, r->call);
 	park_remove(r);
 	req_reset(r);
-	if (pool_n >= POOL_MAX) {
+	if (h->free_reqs_n >= POOL_MAX) {
 		req_release(r);
 		return;
 	}
-	list_push_front(&pool, &r->node);
-	pool_n++;
+	list_push_front(&h->free_reqs, &r->node);
+	h->free_reqs_n++;
 }
 
-void req_pool_done(void)
+void req_pool_done(struct httpd *h)
 {
-	LIST_FOREACH_SAFE (it, &pool) {
+	LIST_FOREACH_SAFE (it, &h->free_reqs) {
 		list_remove(it);
 		req_release(list_entry(it, struct req, node));
 	}
-	pool_n = 0;
+	h->free_reqs_n = 0;
 }
 
-/* --- reading ---------------------------------------------------------- */
+/* --- reading --- */
 
 static bool all_optional(const struct msg_desc *d)
 {
@@ -188,7 +189,7 @@ struct json_style req_style(struct req *r)
 	};
 }
 
-/* --- calls ------------------------------------------------------------ */
+/* --- calls --- */
 
 static void on_reply(void *ctx, const struct rpc_reply *reply)
 {
@@ -217,6 +218,8 @@ void req_call(struct req *r, const struct req_call *c)
 			clock_mono_ns() + c->timeout_ns, c->timeout_err,
 			c->flags, on_reply, r);
 	r->call = call;
+	if (b->cap > SCRATCH_KEEP_BYTES)
+		buf_done(b);
 }
 
 void req_call_raftd(struct req *r, unsigned id, struct str key,
@@ -249,7 +252,7 @@ void *req_reply(struct req *r, const struct msg_desc *d,
 	return m;
 }
 
-/* --- answers ---------------------------------------------------------- */
+/* --- answers --- */
 
 unsigned error_retry_after(int err)
 {

@@ -58,13 +58,13 @@ struct req {
 };
 
 struct req *req_new(struct httpd *h);
-void req_free(struct req *r); /* back to the pool; cancels its call */
-void req_pool_done(void);     /* releases the pool at exit */
+void req_free(struct req *r);        /* back to the pool; cancels its call */
+void req_pool_done(struct httpd *h); /* releases the pool at exit */
 
 /* A header of the request, or NULL. */
 const char *req_header(struct req *r, const char *name);
 
-/* --- reading ---------------------------------------------------------- */
+/* --- reading --- */
 
 /*
  * Path parameters and body into *m. False: an error has been answered. An
@@ -78,7 +78,7 @@ bool req_read_json(struct req *r, bool may_be_empty, struct json *ret);
 
 struct json_style req_style(struct req *r);
 
-/* --- asking raftd and viewd ------------------------------------------- */
+/* --- asking raftd and viewd --- */
 
 struct req_call {
 	struct rpc_client *client;
@@ -105,7 +105,7 @@ void req_call_raftd(struct req *r, unsigned id, struct str key,
 void *req_reply(struct req *r, const struct msg_desc *d,
 		const struct rpc_reply *reply);
 
-/* --- answering -------------------------------------------------------- */
+/* --- answering --- */
 
 /* {"error":text,"code":CODE} with the status of errors.def. */
 _printf_(3, 4) void req_fail(struct req *r, int err, const char *fmt, ...);

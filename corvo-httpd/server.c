@@ -31,6 +31,12 @@
  * CONNECTION_BYTES gets the library's own answer. */
 #define URI_BYTES_MAX 4096
 
+/*
+ * A drain closes connections after their next answer; those that ask nothing
+ * for so long are closed without one. Clients at work thus notice no cut.
+ */
+#define DRAIN_GRACE_NS (200 * NS_PER_MS)
+
 struct server {
 	struct httpd *h;
 	struct MHD_Daemon *mhd;
@@ -39,10 +45,11 @@ struct server {
 	struct conns conns;
 	struct park *park;
 	bool run; /* something happened: run at the end of the turn */
-	bool draining;
+	struct loop_timer *grace; /* armed by a drain */
+	bool grace_over;
 };
 
-/* --- answers ---------------------------------------------------------- */
+/* --- answers --- */
 
 static void add(struct MHD_Response *resp, const char *name, const char *value)
 {
@@ -151,7 +158,7 @@ void server_abandon(struct req *r)
 	server_resume(r);
 }
 
-/* --- requests --------------------------------------------------------- */
+/* --- requests --- */
 
 static struct conn *conn_of(struct MHD_Connection *mc)
 {
@@ -296,7 +303,7 @@ static size_t keep_escapes(_unused_ void *cls,
 	return strlen(s);
 }
 
-/* --- the loop --------------------------------------------------------- */
+/* --- the loop --- */
 
 static void on_ready(void *ctx, _unused_ int fd, _unused_ int events)
 {
@@ -312,6 +319,14 @@ static void on_timer(void *ctx)
 	s->run = true;
 }
 
+static void on_grace_over(void *ctx)
+{
+	struct server *s = ctx;
+
+	s->grace_over = true;
+	s->run = true;
+}
+
 void server_run(struct server *s)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
@@ -320,7 +335,7 @@ void server_run(struct server *s)
 		return;
 	s->run = false;
 	(void)MHD_run(s->mhd);
-	if (s->draining)
+	if (s->grace_over)
 		conns_close_idle(&s->conns);
 	if (s->run)
 		loop_timer_arm(s->timer, 0);
@@ -337,9 +352,9 @@ void server_drain(struct server *s)
 	/* Our copy only: the supervisor's stays open for the next httpd. */
 	if (fd >= 0)
 		(void)close(fd);
-	s->draining = true;
 	s->run = true;
 	park_end_all(s->park);
+	loop_timer_arm(s->grace, DRAIN_GRACE_NS);
 }
 
 size_t server_connections(const struct server *s)
@@ -393,6 +408,7 @@ struct server *server_new(struct httpd *h, int listen_fd, struct buf *why)
 	CHECK(i != NULL);
 	s->poll = loop_fd_add(h->d->loop, i->epoll_fd, LOOP_READ, on_ready, s);
 	s->timer = loop_timer_add(h->d->loop, on_timer, s);
+	s->grace = loop_timer_add(h->d->loop, on_grace_over, s);
 	s->run = true;
 	return s;
 }
@@ -426,6 +442,7 @@ void server_free(struct server *s)
 		(void)close(fd);
 	loop_fd_remove(s->poll);
 	loop_timer_remove(s->timer);
+	loop_timer_remove(s->grace);
 	MHD_stop_daemon(s->mhd);
 	park_free(s->park);
 	conns_done(&s->conns);

@@ -272,8 +272,7 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	return 0;
 }
 
-/* --- what the leader asks --------------------------------------------------
- */
+/* --- what the leader asks --- */
 
 uint64_t fsm_applied_index(const struct fsm *f)
 {

@@ -34,7 +34,7 @@ uint64_t fsm_applied_index(const struct fsm *f);
 uint64_t fsm_last_seq(const struct fsm *f);
 uint64_t fsm_first_seq(const struct fsm *f);
 
-/* --- what the leader asks ------------------------------------------------ */
+/* --- what the leader asks --- */
 
 /* Jobs a fetch could take from this queue right now (0 when paused). */
 uint64_t fsm_queue_takeable(struct fsm *f, struct str queue);

@@ -4,8 +4,7 @@
  */
 #include "fsm_impl.h"
 
-/* --- finding ----------------------------------------------------------------
- */
+/* --- finding --- */
 
 static bool id_fits(struct str id)
 {
@@ -120,8 +119,7 @@ int job_need_doc(struct fsm *f, struct job *j)
 	return 0;
 }
 
-/* --- moving -----------------------------------------------------------------
- */
+/* --- moving --- */
 
 static void due_key(struct key *k, const struct job *j)
 {
@@ -247,8 +245,7 @@ void job_save(struct fsm *f, struct job *j)
 	}
 }
 
-/* --- recording --------------------------------------------------------------
- */
+/* --- recording --- */
 
 uint64_t job_event(struct fsm *f, struct job *j, enum event_type type,
 		   struct str data)
@@ -301,8 +298,7 @@ void job_record_error(struct fsm *f, struct job *j, struct str error,
 	}
 }
 
-/* --- ends of a life ----------------------------------------------------------
- */
+/* --- ends of a life --- */
 
 /* What only means something while a worker has the job, or it waits. */
 static void forget_waiting(struct job *j)

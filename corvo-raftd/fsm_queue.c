@@ -91,8 +91,7 @@ void queue_set_paused(struct fsm *f, struct fsm_queue *q, bool paused)
 		queue_wake(f, q);
 }
 
-/* --- counts ----------------------------------------------------------------
- */
+/* --- counts --- */
 
 void queue_touch(struct fsm *f, struct fsm_queue *q)
 {
@@ -145,8 +144,7 @@ void queue_wake(struct fsm *f, struct fsm_queue *q)
 		list_push_back(&f->woken, &q->woken);
 }
 
-/* --- windows ---------------------------------------------------------------
- */
+/* --- windows --- */
 
 /* So that ten thousand deep queues together stay bounded too. */
 static uint32_t window_max(const struct fsm *f)
@@ -236,8 +234,7 @@ void queue_forget(struct fsm_queue *q, uint8_t prio, uint64_t seq)
 	window_changed(&q->windows[prio], seq);
 }
 
-/* --- due -------------------------------------------------------------------
- */
+/* --- due --- */
 
 static void queue_update_due(struct fsm *f, struct fsm_queue *q)
 {

@@ -1,3 +1,6 @@
+/*
+ * corvo-raftd: see raftd.h.
+ */
 #include "raftd.h"
 
 int main(int argc, char **argv)

@@ -68,7 +68,7 @@ struct node {
 
 #define WATCH_NS (100 * NS_PER_MS)
 
-/* --- transport of a cluster of one ---------------------------------------- */
+/* --- transport of a cluster of one --- */
 
 static int transport_init(struct raft_uv_transport *t, raft_id id,
 			  const char *address)
@@ -104,7 +104,7 @@ static void transport_close(struct raft_uv_transport *t,
 	cb(t);
 }
 
-/* --- state machine callbacks ---------------------------------------------- */
+/* --- state machine callbacks --- */
 
 /* Cuts the log as soon as enough bytes were applied since the last cut. */
 static void snapshot_by_bytes(struct node *n, size_t len)
@@ -236,8 +236,7 @@ static int on_restore(struct raft_fsm *fsm, struct raft_buffer *buf)
 	return 0;
 }
 
-/* --- start ------------------------------------------------------------------
- */
+/* --- start --- */
 
 static int raft_failed(struct node *n, int rv, const char *what,
 		       struct buf *why)
@@ -418,8 +417,7 @@ int node_start(struct loop *l, const struct node_config *c,
 	return 0;
 }
 
-/* --- stop -------------------------------------------------------------------
- */
+/* --- stop --- */
 
 static void on_closed(struct raft *raft)
 {
@@ -466,8 +464,7 @@ void node_free(struct node *n)
 	free(n);
 }
 
-/* --- proposals ---------------------------------------------------------------
- */
+/* --- proposals --- */
 
 static void on_applied(struct raft_apply *req, int status, void *result)
 {

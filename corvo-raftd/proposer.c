@@ -71,8 +71,7 @@ void proposer_set_node(struct proposer *p, struct node *n)
 	p->node = n;
 }
 
-/* --- ops ---------------------------------------------------------------------
- */
+/* --- ops --- */
 
 static struct op *op_new(struct rpc_req req, uint32_t id, uint32_t flags,
 			 struct str key, struct str body)
@@ -120,8 +119,7 @@ void proposer_enqueue(struct proposer *p, struct op *op)
 	p->pending_bytes += op->body.n;
 }
 
-/* --- admission
- * ---------------------------------------------------------------- */
+/* --- admission --- */
 
 /*
  * Room for what may follow an accepted op: two log segments that libraft
@@ -193,8 +191,7 @@ void proposer_submit_own(struct proposer *p, uint32_t op, struct str body)
 			 op_new((struct rpc_req){ 0 }, op, 0, STR_NULL, body));
 }
 
-/* --- entries
- * ------------------------------------------------------------------ */
+/* --- entries --- */
 
 enum op_class { CLASS_FIRST, CLASS_MIDDLE, CLASS_LAST, CLASS_MAX };
 
@@ -362,8 +359,7 @@ void proposer_pump(struct proposer *p)
 	}
 }
 
-/* --- apply
- * --------------------------------------------------------------------- */
+/* --- apply --- */
 
 struct answer_ctx {
 	struct proposer *p;
@@ -420,8 +416,7 @@ int proposer_apply(struct proposer *p, uint64_t raft_index, struct str entry)
 	return r;
 }
 
-/* --- the rest
- * -------------------------------------------------------------------- */
+/* --- the rest --- */
 
 void proposer_drain(struct proposer *p)
 {

@@ -12,8 +12,7 @@
 #include "svc.h"
 #include "util/clock.h"
 
-/* --- the node calls
- * ----------------------------------------------------------------- */
+/* --- the node calls --- */
 
 static int on_apply(void *ctx, uint64_t raft_index, struct str entry)
 {
@@ -91,9 +90,7 @@ static bool take_renewals(void *ctx, struct buf *body)
 	return leases_take(r->leases, body);
 }
 
-/* --- start
- * ----------------------------------------------------------------------------
- */
+/* --- start --- */
 
 static int data_path(struct raftd *r, const char *name, struct buf *ret,
 		     struct buf *why)
@@ -216,9 +213,7 @@ static int raftd_init(struct daemon *d, struct buf *why)
 	return listen_all(r, why);
 }
 
-/* --- stop
- * -------------------------------------------------------------------------------
- */
+/* --- stop --- */
 
 static void on_node_stopped(void *ctx)
 {

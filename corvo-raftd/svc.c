@@ -75,8 +75,7 @@ static void reply_msg(struct svc *s, struct rpc_req req,
 	rpc_reply(req, 0, fsm_last_seq(s->r->fsm), buf_str(&s->out));
 }
 
-/* --- queries
- * -------------------------------------------------------------------- */
+/* --- queries --- */
 
 static void q_get_job(struct svc *s, struct rpc_req req,
 		      const struct m_job_ref *m)
@@ -289,8 +288,7 @@ static void q_raftd_metrics(struct svc *s, struct rpc_req req,
 	reply_msg(s, req, &msg_metrics, &all);
 }
 
-/* --- dispatch
- * -------------------------------------------------------------------- */
+/* --- dispatch --- */
 
 /* One thunk per query of this process; a row without q_<name> does not link. */
 #define PROC_IS_RAFTD_RAFTD(x) x
@@ -378,8 +376,7 @@ const struct rpc_server_ops svc_ops = {
 	.on_peer_down = on_peer_down,
 };
 
-/* --- waiting queries
- * --------------------------------------------------------------- */
+/* --- waiting queries --- */
 
 static void tails_turn_end(struct svc *s)
 {

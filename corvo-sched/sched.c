@@ -88,7 +88,7 @@ static uint64_t first_due(const struct sched *s)
 	return first;
 }
 
-/* --- operations --------------------------------------------------------- */
+/* --- operations --- */
 
 static struct str encode_maintain(struct sched *s, const struct m_maintain *m)
 {
@@ -202,7 +202,7 @@ static void trim_fire(struct sched *s, uint64_t upto_seq)
 	s->trim_call = propose(s, OP_TRIM_EVENTS, &m, on_trim_reply, s);
 }
 
-/* --- the timer ------------------------------------------------------------ */
+/* --- the timer --- */
 
 /*
  * Sets the wall-clock timer; 0 clears it. TFD_TIMER_CANCEL_ON_SET wakes us
@@ -274,7 +274,7 @@ static void sched_run(struct sched *s)
 		loop_timer_disarm(s->hold_timer);
 }
 
-/* --- the question that waits in raftd ------------------------------------ */
+/* --- the question that waits in raftd --- */
 
 static int decode_due(const struct rpc_reply *r, struct m_due_reply *ret)
 {
@@ -350,7 +350,7 @@ static void on_due_timer(void *ctx)
 	due_ask(ctx);
 }
 
-/* --- the process --------------------------------------------------------- */
+/* --- the process --- */
 
 static void forget_all(struct sched *s)
 {

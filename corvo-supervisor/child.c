@@ -79,7 +79,7 @@ void child_done(struct child *c)
 	buf_done(&c->path);
 }
 
-/* --- to and from the process ----------------------------------------- */
+/* --- to and from the process --- */
 
 bool child_send(struct child *c, const char *line)
 {
@@ -182,7 +182,7 @@ void child_put_exit(struct buf *b, int wait_status)
 	}
 }
 
-/* --- actions --------------------------------------------------------- */
+/* --- actions --- */
 
 static void start_process(struct child *c, int fds[2])
 {
@@ -439,7 +439,7 @@ void child_event(struct child *c, enum child_event e)
 	actions[c->state][e](c);
 }
 
-/* --- time ------------------------------------------------------------ */
+/* --- time --- */
 
 /* When a start counts as failed: signs of life move it. */
 static uint64_t state_deadline_ns(const struct child *c)

@@ -53,7 +53,7 @@ bool superv_is_stopping(const struct superv *s)
 	return s->state > SUPERV_RUNNING;
 }
 
-/* --- the ladder ------------------------------------------------------ */
+/* --- the ladder --- */
 
 /* True when no child of this kind is left. */
 static bool drain_proc(struct superv *s, enum proc_id proc, bool begin)
@@ -136,7 +136,7 @@ static void on_child_down(void *ctx, struct child *c)
 		superv_stop(s);
 }
 
-/* --- starting -------------------------------------------------------- */
+/* --- starting --- */
 
 static void all_ready(struct superv *s)
 {
@@ -175,7 +175,7 @@ static void on_child_ready(void *ctx, struct child *c)
 		start_next(s);
 }
 
-/* --- settings -------------------------------------------------------- */
+/* --- settings --- */
 
 static void apply_log(struct superv *s)
 {
@@ -226,7 +226,7 @@ int superv_reload(struct superv *s, struct buf *why)
 	return r;
 }
 
-/* --- the loop -------------------------------------------------------- */
+/* --- the loop --- */
 
 static void reap(struct superv *s)
 {
@@ -344,7 +344,7 @@ static void turn(struct superv *s)
 	tick(s, clock_mono_ns());
 }
 
-/* --- all together ---------------------------------------------------- */
+/* --- all together --- */
 
 static int run(struct superv *s)
 {

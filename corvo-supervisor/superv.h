@@ -50,13 +50,13 @@ struct superv {
 /* The whole life of a node; returns the exit status. argv: flags only. */
 int superv_main(int argc, char *const argv[]);
 
-/* --- superv_setup.c --------------------------------------------------- */
+/* --- superv_setup.c --- */
 
 /* Everything up to the first child; -ERR_* with text in why. */
 int superv_set_up(struct superv *s, struct buf *why);
 void superv_tear_down(struct superv *s); /* also after a failed set-up */
 
-/* --- for superv_ctl.c ------------------------------------------------- */
+/* --- for superv_ctl.c --- */
 
 const char *superv_state_name(enum superv_state s);
 bool superv_is_stopping(const struct superv *s);

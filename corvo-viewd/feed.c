@@ -29,8 +29,7 @@
 #define STATUS_EVERY_NS      (1 * NS_PER_S)
 #define BATCH_BLOCK_BYTES    (256u << 10)
 
-/* --- pauses ------------------------------------------------------------------
- */
+/* --- pauses --- */
 
 static void on_pause_over(void *ctx)
 {
@@ -74,8 +73,7 @@ bool feed_pause_may_log(struct feed_pause *p)
 	return true;
 }
 
-/* --- status ------------------------------------------------------------------
- */
+/* --- status --- */
 
 static void on_status_timer(void *ctx)
 {
@@ -100,8 +98,7 @@ void feed_status_changed(struct feed *f)
 	}
 }
 
-/* --- batches
- * ------------------------------------------------------------------ */
+/* --- batches --- */
 
 static void batch_free(struct batch *b)
 {
@@ -137,8 +134,7 @@ void feed_drop_batches(struct feed *f)
 	f->received_seq = f->view->position;
 }
 
-/* --- rebuild: when
- * -------------------------------------------------------------- */
+/* --- rebuild: when --- */
 
 /* usable: what is in the file may be shown until the new one is there. */
 static void want_rebuild(struct feed *f, bool usable, const char *reason)
@@ -162,8 +158,7 @@ void feed_damaged(struct feed *f)
 	feed_drive(f);
 }
 
-/* --- write
- * --------------------------------------------------------------------- */
+/* --- write --- */
 
 static void run_write(void *ctx) /* pool thread */
 {
@@ -223,8 +218,7 @@ static void start_write(struct feed *f)
 	loop_work(f->d->loop, run_write, on_written, f->writing);
 }
 
-/* --- asking raftd
- * ----------------------------------------------------------------- */
+/* --- asking raftd --- */
 
 /* A fresh start on the next link; questions of the last one have ended. */
 static void on_link(void *ctx, bool up)
@@ -349,8 +343,7 @@ static void ask_tail(struct feed *f)
 	feed_ask(f, QUERY_TAIL, &msg_tail, &m, on_tail);
 }
 
-/* --- what can be started
- * -------------------------------------------------------------- */
+/* --- what can be started --- */
 
 /* A file that cannot even be made is tried again, as a failed write is. */
 static void try_open(struct feed *f)
@@ -410,9 +403,7 @@ void feed_drive(struct feed *f)
 		ask_tail(f);
 }
 
-/* --- life
- * ---------------------------------------------------------------------------
- */
+/* --- life --- */
 
 struct feed *feed_new(struct daemon *d, struct view *v, struct buf *why)
 {

@@ -80,7 +80,7 @@ void mirror_free(struct mirror *m)
 	free(m);
 }
 
-/* --- counters ------------------------------------------------------------ */
+/* --- counters --- */
 
 struct mirror_delta *mirror_delta(struct mirror *m, struct str queue)
 {
@@ -128,8 +128,7 @@ static void forget_deltas(struct mirror *m)
 	arena_reset(&m->arena);
 }
 
-/* --- transactions ----------------------------------------------------------
- */
+/* --- transactions --- */
 
 int mirror_begin(struct mirror *m)
 {
@@ -157,8 +156,7 @@ void mirror_rollback(struct mirror *m)
 	(void)db_exec(m->db, "ROLLBACK");
 }
 
-/* --- rows ------------------------------------------------------------------
- */
+/* --- rows --- */
 
 static void bind_time(struct mirror *m, struct db_stmt *s, int i, uint64_t ns)
 {
@@ -254,8 +252,7 @@ int mirror_position(struct mirror *m, uint64_t seq, uint64_t at_ns)
 	return put_meta(m, META_POSITION_AT, at_ns);
 }
 
-/* --- one answer ------------------------------------------------------------
- */
+/* --- one answer --- */
 
 static int apply_rows(struct mirror *m, const struct m_tail_reply *r)
 {

@@ -25,7 +25,7 @@ void mirror_free(struct mirror *m); /* before db_close; NULL: fine */
  */
 int mirror_apply(struct mirror *m, const struct m_tail_reply *r);
 
-/* --- pieces of the above, for a bulk load ------------------------------- */
+/* --- pieces of the above, for a bulk load --- */
 
 int mirror_begin(struct mirror *m);
 int mirror_commit(struct mirror *m); /* writes the counters first */

@@ -91,8 +91,7 @@ void *query_grow(struct arena *a, void *items, size_t size, size_t n,
 	return p;
 }
 
-/* --- queues ----------------------------------------------------------------
- */
+/* --- queues --- */
 
 /*
  * The oldest pending job of each priority is the first of a range of the
@@ -182,8 +181,7 @@ int query_queues(struct query *q, const struct query_ask *ask, struct buf *out)
 	return 0;
 }
 
-/* --- workers ---------------------------------------------------------------
- */
+/* --- workers --- */
 
 static const char workers_sql[] =
     "SELECT id, hostname, queues, last_heartbeat, started_at FROM workers"

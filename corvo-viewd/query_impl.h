@@ -29,7 +29,7 @@ void *query_grow(struct arena *a, void *items, size_t size, size_t n,
 	"pending, active, held, completed, retrying, dead, cancelled, scheduled"
 #define QUERY_STATES 8
 
-/* --- cursors (query_cursor.c) ------------------------------------------- */
+/* --- cursors (query_cursor.c) --- */
 
 struct cursor {
 	bool descending;

@@ -25,8 +25,7 @@ struct page {
 	struct cursor from;
 };
 
-/* --- what is asked for ------------------------------------------------------
- */
+/* --- what is asked for --- */
 
 /* A name that is no state matches nothing, as an unknown queue does. */
 static void read_states(const struct m_search *m, struct page *p)
@@ -76,8 +75,7 @@ static void read_ask(const struct m_search *m, struct arena *a, struct page *p)
 	read_start(m, a, p);
 }
 
-/* --- which rows -------------------------------------------------------------
- */
+/* --- which rows --- */
 
 static void put_range(struct buf *b, const struct page *p, const char *state,
 		      int priority)
@@ -139,8 +137,7 @@ static int prepare_keys(struct query *q, const struct page *p,
 	return 0;
 }
 
-/* --- the rows ----------------------------------------------------------------
- */
+/* --- the rows --- */
 
 static int prepare_row(struct query *q, struct db_stmt **ret)
 {
@@ -213,8 +210,7 @@ static int read_page(struct query *q, const struct page *p,
 	return r;
 }
 
-/* --- the total ---------------------------------------------------------------
- */
+/* --- the total --- */
 
 static int count_matches(struct query *q, const struct page *p, uint64_t *ret)
 {

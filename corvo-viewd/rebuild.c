@@ -58,8 +58,7 @@ static int bad_record(struct loader *l, struct str key)
 	return -ERR_INTERNAL_ERROR;
 }
 
-/* --- jobs ------------------------------------------------------------------
- */
+/* --- jobs --- */
 
 /* 1: the iterator stands on the live part of `id`; 0: there is none. */
 static int seek_live(struct loader *l, struct str id)
@@ -178,8 +177,7 @@ static int load_jobs(struct loader *l)
 	return r;
 }
 
-/* --- queues and workers -----------------------------------------------------
- */
+/* --- queues and workers --- */
 
 static int load_queue(struct loader *l, struct str name, struct str raw)
 {
@@ -220,8 +218,7 @@ static int load_kind(struct loader *l, const char *kind,
 	return r;
 }
 
-/* --- the whole ---------------------------------------------------------------
- */
+/* --- the whole --- */
 
 static int load(struct loader *l)
 {

@@ -15,7 +15,7 @@ int schema_make_tables(struct db *db);
 /* Apart, because a bulk load is faster without indexes. */
 int schema_make_indexes(struct db *db);
 
-/* --- table meta: numbers and texts by name -------------------------------- */
+/* --- table meta: numbers and texts by name --- */
 
 #define META_SCHEMA      "schema_version"
 #define META_POSITION    "position"    /* last event taken in */

@@ -66,8 +66,7 @@ static void refuse(struct ask *a, int err, const char *text)
 	ask_free(a);
 }
 
-/* --- readers -----------------------------------------------------------------
- */
+/* --- readers --- */
 
 static void run_ask(void *ctx) /* pool thread */
 {
@@ -156,7 +155,7 @@ static void dispatch(struct service *s)
 			    s, i, list_entry(s->ready.next, struct ask, node));
 }
 
-/* --- waiting for the view ------------------------------------------------- */
+/* --- waiting for the view --- */
 
 static void make_ready(struct service *s, struct ask *a)
 {
@@ -206,8 +205,7 @@ static void on_wait_timer(void *ctx)
 	look_at_waiting(ctx);
 }
 
-/* --- requests --------------------------------------------------------------
- */
+/* --- requests --- */
 
 static int decode_ask(struct ask *a, const struct frame_request *item)
 {
@@ -312,8 +310,7 @@ static const struct rpc_server_ops server_ops = {
 	.on_peer_down = on_peer_down,
 };
 
-/* --- from the rest of the process ------------------------------------------
- */
+/* --- from the rest of the process --- */
 
 struct service *service_new(struct daemon *d, const struct view *v,
 			    loop_fn *on_damage, void *ctx)

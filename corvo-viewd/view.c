@@ -63,7 +63,7 @@ static void boot_id(struct buf *ret)
 	ret->n = str_trim(buf_str(ret)).n; /* it ends in a newline */
 }
 
-/* --- is it ours and whole? ------------------------------------------------ */
+/* --- is it ours and whole? --- */
 
 /* First column of the first row as text; empty when there is none. */
 static int first_text(struct db *db, const char *sql, struct buf *ret)
@@ -128,8 +128,7 @@ static int check_file(struct view *v, bool check_boot, struct str boot,
 	return check_pages(v->writer, why);
 }
 
-/* --- opening ----------------------------------------------------------------
- */
+/* --- opening --- */
 
 static int make_file(struct db *db)
 {

@@ -3,12 +3,17 @@
  */
 #include "viewd.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "feed.h"
 #include "rt/log.h"
 #include "service.h"
 #include "view.h"
+
+#define VIEWD_NICE 10
 
 struct viewd {
 	struct daemon *d;
@@ -46,6 +51,16 @@ static void open_view(struct viewd *v)
 			  STR_ARG(buf_str(&why)));
 }
 
+/*
+ * Readers yield to writers: where processors are short, the view falls behind
+ * and says so before it slows down an enqueue. Threads made later inherit it.
+ */
+static void yield_to_writers(void)
+{
+	if (setpriority(PRIO_PROCESS, 0, VIEWD_NICE) < 0)
+		log_warn("cannot lower the priority: %s", strerror(errno));
+}
+
 static int viewd_init(struct daemon *d, struct buf *why)
 {
 	struct viewd *v = xcalloc(1, sizeof(*v));
@@ -53,6 +68,7 @@ static int viewd_init(struct daemon *d, struct buf *why)
 
 	d->state = v;
 	v->d = d;
+	yield_to_writers();
 	r = view_init(&v->view, d->settings.data_dir, why);
 	if (r < 0) {
 		free(v);

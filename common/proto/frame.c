@@ -18,7 +18,7 @@
 #define REPLY_LEN   4
 #define ITEM_LEN    3
 
-/* --- writing -------------------------------------------------------------- */
+/* --- writing --- */
 
 void frame_begin(struct frame_writer *w, struct buf *b, enum frame_kind kind,
 		 uint64_t epoch)
@@ -99,7 +99,7 @@ void entry_end(struct frame_writer *w)
 	mpk_array_close(w->b, w->count_at, w->n);
 }
 
-/* --- reading -------------------------------------------------------------- */
+/* --- reading --- */
 
 /*
  * Takes the members of one array in order. The first that does not fit

@@ -22,7 +22,7 @@
 
 #define READER_BLOCK_BYTES (64u << 10) /* most trees fit into one block */
 
-/* --- writing ------------------------------------------------------------ */
+/* --- writing --- */
 
 /* buf_append for the few bytes of a head, without a call when there is room. */
 static inline int put(struct buf *b, const void *p, size_t n)
@@ -110,7 +110,7 @@ void mpk_bin(struct buf *b, struct str s)
 		put(b, s.p, s.n);
 }
 
-/* --- reading ------------------------------------------------------------ */
+/* --- reading --- */
 
 struct mpk_node {
 	union {
@@ -291,7 +291,7 @@ const struct mpk_node *mpk_parse(struct mpk_reader *r, struct str in)
 	return root;
 }
 
-/* --- one reader per thread ---------------------------------------------- */
+/* --- one reader per thread --- */
 
 static __thread struct mpk_reader *thread_reader;
 static pthread_key_t reader_key;
@@ -336,7 +336,7 @@ struct mpk_reader *mpk_reader_get(void)
 	return r;
 }
 
-/* --- nodes --------------------------------------------------------------- */
+/* --- nodes --- */
 
 enum mpk_type mpk_type_of(const struct mpk_node *v)
 {

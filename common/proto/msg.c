@@ -34,7 +34,7 @@ bool enum_parse(const struct enum_desc *e, struct str text, uint32_t *ret)
 	return true;
 }
 
-/* --- writing -------------------------------------------------------------- */
+/* --- writing --- */
 
 static void encode_strs(const struct str *items, size_t n, struct buf *out)
 {
@@ -113,7 +113,7 @@ void msg_encode(const struct msg_desc *d, const void *m, struct buf *out)
 	}
 }
 
-/* --- reading -------------------------------------------------------------- */
+/* --- reading --- */
 
 static int decode_node(const struct msg_desc *d, const struct mpk_node *v,
 		       struct arena *a, void *ret);

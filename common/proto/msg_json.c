@@ -20,8 +20,7 @@ struct reader {
 	struct buf *why;
 };
 
-/* --- members given twice ---------------------------------------------------
- */
+/* --- members given twice --- */
 
 #define UNKNOWN_FIRST 16 /* so few are compared pair by pair */
 
@@ -93,8 +92,7 @@ static const struct str *find_twin(struct str *keys, size_t n)
 	return NULL;
 }
 
-/* --- values -----------------------------------------------------------------
- */
+/* --- values --- */
 
 static int refuse_type(struct reader *rd, const struct place *at,
 		       const char *want, struct json v)
@@ -248,8 +246,7 @@ static int read_enum(struct reader *rd, const struct place *at, struct json v,
 	return -ERR_VALIDATION_ERROR;
 }
 
-/* --- lists ------------------------------------------------------------------
- */
+/* --- lists --- */
 
 /* An array of at most `max` items (0: any number). */
 static int read_list_head(struct reader *rd, const struct place *at,
@@ -314,8 +311,7 @@ static int read_msgs(struct reader *rd, struct place *at, struct json v,
 	return 0;
 }
 
-/* --- objects ----------------------------------------------------------------
- */
+/* --- objects --- */
 
 /* p: the member of the struct; n: of a list, its count. */
 static int read_value(struct reader *rd, struct place *at, struct json v,

@@ -41,7 +41,7 @@ static void put_limit(struct json_writer *w, const char *key, uint64_t max)
 	jw_u64(w, max);
 }
 
-/* --- members -------------------------------------------------------------- */
+/* --- members --- */
 
 static void put_number(struct json_writer *w, const char *type, uint64_t max)
 {
@@ -181,8 +181,7 @@ static void put_member(struct json_writer *w, const struct field_desc *f,
 		put_millis(w, f);
 }
 
-/* --- messages --------------------------------------------------------------
- */
+/* --- messages --- */
 
 static bool is_shown(const struct field_desc *f, enum role role)
 {
@@ -297,8 +296,7 @@ static void put_schemas(struct json_writer *w)
 	jw_object_end(w);
 }
 
-/* --- routes ----------------------------------------------------------------
- */
+/* --- routes --- */
 
 static const struct field_desc *find_member(const struct msg_desc *d,
 					    struct str name)

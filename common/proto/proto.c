@@ -12,7 +12,7 @@
 const char corvo_version[] = CORVO_VERSION;
 const uint64_t corvo_defs_hash = CORVO_DEFS_HASH;
 
-/* --- enums ------------------------------------------------------------ */
+/* --- enums --- */
 
 #define VALUES(name) static const struct enum_value values_##name[]
 
@@ -81,7 +81,7 @@ _unused_ static void numbers_of_events(unsigned number)
 ENUM_DESC(job_state, -1)
 ENUM_DESC(event_type, -1)
 
-/* --- messages --------------------------------------------------------- */
+/* --- messages --- */
 
 #define COUNT_OFFSET_bool(m, n) 0
 #define COUNT_OFFSET_u32(m, n)  0
@@ -200,7 +200,7 @@ const struct msg_desc *msg_at(size_t i)
 	return i < ARRAY_SIZE(messages) ? messages[i] : NULL;
 }
 
-/* --- ops and queries --------------------------------------------------- */
+/* --- ops and queries --- */
 
 enum op_row {
 #define OP(num, NAME, name, req, reply, who, doc) OP_ROW_##NAME,
@@ -278,7 +278,7 @@ const struct call_info *query_at(size_t i)
 	return i < ARRAY_SIZE(queries) ? &queries[i] : NULL;
 }
 
-/* --- processes --------------------------------------------------------- */
+/* --- processes --- */
 
 static const struct proc_info procs[PROC_MAX] = {
 #define PROC(NAME, name, program, doc) { #name, program, doc },
@@ -294,7 +294,7 @@ const struct proc_info *proc_info(enum proc_id p)
 	return &procs[p];
 }
 
-/* --- metrics ------------------------------------------------------------ */
+/* --- metrics --- */
 
 enum metric_row {
 #define METRIC(num, NAME, name, type, proc, help) METRIC_ROW_##NAME,

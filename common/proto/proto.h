@@ -12,7 +12,7 @@
 #include "proto/limits.h"
 #include "proto/msg.h"
 
-/* --- enums ------------------------------------------------------------ */
+/* --- enums --- */
 
 #define ENUM(name, fallback)           enum name {
 #define ENUM_VALUE(e, NAME, num, text) NAME = num,
@@ -50,7 +50,7 @@ enum event_type {
 extern const struct enum_desc enum_job_state;
 extern const struct enum_desc enum_event_type;
 
-/* --- messages --------------------------------------------------------- */
+/* --- messages --- */
 
 #define MSG_MEMBER_bool(n) bool n;
 #define MSG_MEMBER_u32(n)  uint32_t n;
@@ -129,7 +129,7 @@ extern const struct enum_desc enum_event_type;
 	 (m)->field##_n = (count))
 #define MSG_UNSET(m, msg, field) ((m)->has &= ~MSG_BIT(msg, field))
 
-/* --- ops and queries --------------------------------------------------- */
+/* --- ops and queries --- */
 
 enum op_id {
 #define OP(num, NAME, name, req, reply, who, doc) OP_##NAME = num,
@@ -160,7 +160,7 @@ struct call_info {
 const struct call_info *op_info(unsigned id);    /* NULL: no such op */
 const struct call_info *query_info(unsigned id); /* NULL: no such query */
 
-/* --- processes --------------------------------------------------------- */
+/* --- processes --- */
 
 enum proc_id {
 #define PROC(NAME, name, program, doc) PROC_##NAME,
@@ -179,7 +179,7 @@ struct proc_info {
 
 const struct proc_info *proc_info(enum proc_id p);
 
-/* --- metrics ------------------------------------------------------------ */
+/* --- metrics --- */
 
 enum metric_id {
 #define METRIC(num, NAME, name, type, proc, help) METRIC_##NAME = num,

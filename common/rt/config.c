@@ -25,7 +25,7 @@ struct settings_mem {
 	unsigned line[SETTING_MAX]; /* in the file; 0: not from the file */
 };
 
-/* --- the rows -------------------------------------------------------- */
+/* --- the rows --- */
 
 static const size_t offsets[SETTING_MAX] = {
 #define SETTING(name, kind, def, flags, doc) \
@@ -97,7 +97,7 @@ const char *setting_source_name(enum setting_source s)
 	return names[s];
 }
 
-/* --- one value ------------------------------------------------------- */
+/* --- one value --- */
 
 static bool parse_bool(struct str s, bool *ret)
 {
@@ -230,7 +230,7 @@ static int set(struct settings *s, enum setting_id id, enum setting_source src,
 	return -ERR_VALIDATION_ERROR;
 }
 
-/* --- flags and environment ------------------------------------------- */
+/* --- flags and environment --- */
 
 static bool id_by_flag(struct str name, enum setting_id *ret)
 {
@@ -337,7 +337,7 @@ static int load_env(struct settings *s, struct buf *why)
 	return 0;
 }
 
-/* --- the file -------------------------------------------------------- */
+/* --- the file --- */
 
 static bool has_control(struct str s)
 {
@@ -449,7 +449,7 @@ static int find_file(struct settings *s, int argc, char *const argv[],
 	return 0;
 }
 
-/* --- all together ---------------------------------------------------- */
+/* --- all together --- */
 
 static int load_sources(struct settings *s, int argc, char *const argv[],
 			struct buf *why)

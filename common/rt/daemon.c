@@ -45,7 +45,7 @@ struct daemon_priv {
 	int status;
 };
 
-/* --- crashes --------------------------------------------------------- */
+/* --- crashes --- */
 
 /* What the handler writes; made before it is installed. */
 static char crash_text[DAEMON_NAME_BYTES + 32];
@@ -102,7 +102,7 @@ static void catch_crashes(const char *name)
 	}
 }
 
-/* --- leaving --------------------------------------------------------- */
+/* --- leaving --- */
 
 void daemon_exit(struct daemon *d, int status)
 {
@@ -147,7 +147,7 @@ static void on_supervisor_gone(struct daemon *d)
 	drain(d, "the supervisor is gone");
 }
 
-/* --- settings -------------------------------------------------------- */
+/* --- settings --- */
 
 static void apply_log_settings(const struct settings *s)
 {
@@ -191,7 +191,7 @@ static void set_log_level(struct str name)
 	log_info("log level is %s", log_level_name(level));
 }
 
-/* --- signals and the supervisor -------------------------------------- */
+/* --- signals and the supervisor --- */
 
 static void on_stop_signal(struct daemon *d, const char *name)
 {
@@ -276,7 +276,7 @@ void daemon_ready(struct daemon *d)
 	log_info("ready pid=%d version=%s", (int)getpid(), corvo_version);
 }
 
-/* --- start ----------------------------------------------------------- */
+/* --- start --- */
 
 static void print_help(const char *program, enum proc_id proc)
 {

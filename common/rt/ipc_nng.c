@@ -96,7 +96,7 @@ struct ipc_link {
 	bool tx_closing; /* under tx_lock: no more writes */
 };
 
-/* --- nng's threads --------------------------------------------------- */
+/* --- nng's threads --- */
 
 static void post(struct ipc_link *l, unsigned mail)
 {
@@ -145,7 +145,7 @@ static void on_written(void *arg)
 		post(l, MAIL_WRITE);
 }
 
-/* --- connecting ------------------------------------------------------ */
+/* --- connecting --- */
 
 static void start_open(void *ctx)
 {
@@ -218,7 +218,7 @@ static void opened(struct ipc_link *l)
 	l->ops->on_up(l->ctx);
 }
 
-/* --- receiving ------------------------------------------------------- */
+/* --- receiving --- */
 
 /* Room for the message whose head is there, or for a good read. */
 static void fit_buffer(struct ipc_link *l, size_t need)
@@ -309,7 +309,7 @@ static void read_now(struct ipc_link *l)
 	}
 }
 
-/* --- the loop's side ------------------------------------------------- */
+/* --- the loop's side --- */
 
 static void take_mail(struct ipc_link *l)
 {
@@ -432,7 +432,7 @@ void ipc_exit(void)
 	nng_fini();
 }
 
-/* --- making and closing links ---------------------------------------- */
+/* --- making and closing links --- */
 
 static struct ipc_link *new_link(struct ipc *i, const char *path,
 				 const struct ipc_ops *ops, void *ctx)
@@ -549,7 +549,7 @@ void ipc_close(struct ipc_link *l)
 		free_link(l);
 }
 
-/* --- sending --------------------------------------------------------- */
+/* --- sending --- */
 
 /* Keeps what could not be written, from byte `from` of head and data on. */
 static void keep_rest(struct ipc_link *l, const struct head *h,

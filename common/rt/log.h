@@ -23,10 +23,10 @@ const char *log_level_name(enum log_level l);
 
 _printf_(2, 3) void log_write(enum log_level l, const char *fmt, ...);
 
-#define log_debug(...)                                                         \
-	do {                                                                   \
-		if (log_get_level() <= LOG_DEBUG)                              \
-			log_write(LOG_DEBUG, __VA_ARGS__);                     \
+#define log_debug(...)                                     \
+	do {                                               \
+		if (log_get_level() <= LOG_DEBUG)          \
+			log_write(LOG_DEBUG, __VA_ARGS__); \
 	} while (0)
 #define log_info(...)  log_write(LOG_INFO, __VA_ARGS__)
 #define log_warn(...)  log_write(LOG_WARN, __VA_ARGS__)

@@ -56,7 +56,7 @@ struct work {
 	void *ctx;
 };
 
-/* --- descriptors ----------------------------------------------------- */
+/* --- descriptors --- */
 
 static int to_uv(int events)
 {
@@ -121,7 +121,7 @@ void loop_fd_remove(struct loop_fd *f)
 	uv_close((uv_handle_t *)&f->poll, on_fd_closed);
 }
 
-/* --- timers ---------------------------------------------------------- */
+/* --- timers --- */
 
 static void on_timer(uv_timer_t *h)
 {
@@ -219,7 +219,7 @@ void loop_timer_remove(struct loop_timer *t)
 	uv_close((uv_handle_t *)&t->timer, on_timer_closed);
 }
 
-/* --- work ------------------------------------------------------------ */
+/* --- work --- */
 
 static void on_work(uv_work_t *req)
 {
@@ -247,7 +247,7 @@ void loop_work(struct loop *l, loop_fn *work, loop_fn *done, void *ctx)
 	CHECK(uv_queue_work(&l->uv, &w->req, on_work, on_work_done) == 0);
 }
 
-/* --- the loop -------------------------------------------------------- */
+/* --- the loop --- */
 
 static void turn_end(struct loop *l)
 {

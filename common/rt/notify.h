@@ -17,12 +17,12 @@
 #include "util/str.h"
 
 struct notify {
-	int supervisor_fd; /* -1: not under the supervisor */
-	int systemd_fd;    /* -1: not under systemd */
+	int supervisor_fd;    /* -1: not under the supervisor */
+	int systemd_fd;       /* -1: not under systemd */
 	uint64_t watchdog_ns; /* beat at least so often; 0: nobody listens */
-	char in[256];      /* received bytes of an unfinished line */
+	char in[256];         /* received bytes of an unfinished line */
 	size_t in_n;
-	size_t in_used;    /* of these, the line that was returned last */
+	size_t in_used; /* of these, the line that was returned last */
 };
 
 void notify_init(struct notify *n); /* reads and clears the environment */

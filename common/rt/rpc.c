@@ -67,7 +67,7 @@ struct rpc_client {
 	void *on_state_ctx;
 };
 
-/* --- calls by id ----------------------------------------------------- */
+/* --- calls by id --- */
 
 static size_t slot_of(const struct rpc_client *c, uint64_t id)
 {
@@ -158,7 +158,7 @@ static void tell_cancel(struct rpc_client *c, const struct rpc_call *call)
 		buf_append(&c->cancels, &call->id, sizeof(call->id));
 }
 
-/* --- deadlines ------------------------------------------------------- */
+/* --- deadlines --- */
 
 /* The timer is moved only to an earlier moment; a late one costs nothing. */
 static void arm_timer(struct rpc_client *c)
@@ -194,7 +194,7 @@ static void on_timer(void *ctx)
 	arm_timer(c);
 }
 
-/* --- sending --------------------------------------------------------- */
+/* --- sending --- */
 
 static int send_cancels(struct rpc_client *c)
 {
@@ -296,7 +296,7 @@ void rpc_client_flush(struct rpc_client *c)
 	}
 }
 
-/* --- the link -------------------------------------------------------- */
+/* --- the link --- */
 
 static void set_state(struct rpc_client *c, enum client_state next)
 {
@@ -418,7 +418,7 @@ static const struct ipc_ops link_ops = {
 	.on_sent = on_sent,
 };
 
-/* --- the rest of the interface --------------------------------------- */
+/* --- the rest of the interface --- */
 
 struct rpc_client *rpc_client_new(struct ipc *i, const char *path,
 				  enum proc_id self, struct buf *why)

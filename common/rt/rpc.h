@@ -19,7 +19,7 @@
 /* Most bytes of a request's key and body, or of a reply's body. */
 #define RPC_BODY_BYTES (LIMIT_MESSAGE_BYTES - (64u << 10))
 
-/* --- client ---------------------------------------------------------- */
+/* --- client --- */
 
 struct rpc_client;
 struct rpc_call;
@@ -61,7 +61,7 @@ void rpc_cancel(struct rpc_client *c, struct rpc_call *call);
 size_t rpc_client_pending(const struct rpc_client *c);
 void rpc_client_flush(struct rpc_client *c);
 
-/* --- server ---------------------------------------------------------- */
+/* --- server --- */
 
 struct rpc_server;
 struct rpc_peer; /* one link of a server */

@@ -90,7 +90,7 @@ void rpc_buf_reuse(struct buf *b)
 		buf_clear(b);
 }
 
-/* --- replies --------------------------------------------------------- */
+/* --- replies --- */
 
 bool rpc_req_is_live(struct rpc_req req)
 {
@@ -201,7 +201,7 @@ void rpc_server_flush(struct rpc_server *s)
 		flush_peer(list_entry(it, struct rpc_peer, node));
 }
 
-/* --- requests -------------------------------------------------------- */
+/* --- requests --- */
 
 /* Ends what the connection was used for so far. */
 static void leave(struct rpc_peer *p, enum peer_state next)

@@ -23,8 +23,8 @@ struct kv_options {
 };
 
 /* 0 or -ERR_STORAGE_FULL, -ERR_INTERNAL_ERROR with a sentence in why. */
-int kv_rocks_open(const char *path, const struct kv_options *o,
-		  struct kv **ret, struct buf *why);
+int kv_rocks_open(const char *path, const struct kv_options *o, struct kv **ret,
+		  struct buf *why);
 struct kv *kv_mem_new(void);
 void kv_close(struct kv *kv);
 
@@ -44,7 +44,8 @@ struct kv_batch *kv_batch_new(struct kv *kv);
 void kv_batch_free(struct kv_batch *b);
 void kv_batch_put(struct kv_batch *b, struct str key, struct str value);
 void kv_batch_delete(struct kv_batch *b, struct str key);
-void kv_batch_delete_range(struct kv_batch *b, struct str from, struct str upto);
+void kv_batch_delete_range(struct kv_batch *b, struct str from,
+			   struct str upto);
 /* Writes and empties the batch. 0 or -ERR_*. */
 int kv_write(struct kv *kv, struct kv_batch *b);
 

@@ -15,8 +15,8 @@
 #define MIN(a, b)     ((a) < (b) ? (a) : (b))
 #define MAX(a, b)     ((a) > (b) ? (a) : (b))
 
-#define container_of(ptr, type, member)                                        \
-	((type *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) \
+	((type *)((char *)(ptr)-offsetof(type, member)))
 
 #define _cleanup_(fn)     __attribute__((cleanup(fn)))
 #define _printf_(fmt, va) __attribute__((format(printf, fmt, va)))
@@ -26,10 +26,10 @@
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-#define CHECK(cond)                                                            \
-	do {                                                                   \
-		if (UNLIKELY(!(cond)))                                         \
-			check_failed(__FILE__, __LINE__, #cond);               \
+#define CHECK(cond)                                              \
+	do {                                                     \
+		if (UNLIKELY(!(cond)))                           \
+			check_failed(__FILE__, __LINE__, #cond); \
 	} while (0)
 
 /* Writes "file:line: CHECK failed: text" to stderr and aborts. */

@@ -20,7 +20,7 @@ struct buf {
 
 #define BUF_INIT(max_bytes) ((struct buf){ .max = (max_bytes) })
 
-void buf_done(struct buf *b); /* frees; leaves it empty and usable */
+void buf_done(struct buf *b);  /* frees; leaves it empty and usable */
 void buf_clear(struct buf *b); /* keeps the memory, forgets `full` */
 
 /* Room for n more bytes at b->p + b->n; NULL when that passes the maximum. */

@@ -20,7 +20,7 @@ struct heap {
 };
 
 void heap_done(struct heap *h); /* frees the array, not the nodes */
-struct heap_node *heap_min(const struct heap *h); /* NULL when empty */
+struct heap_node *heap_min(const struct heap *h);      /* NULL when empty */
 void heap_insert(struct heap *h, struct heap_node *n); /* n->key set before */
 void heap_remove(struct heap *h, struct heap_node *n); /* no-op if absent */
 /* Gives n a new key: inserts it if it was not in the heap. */

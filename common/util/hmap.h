@@ -17,7 +17,7 @@ struct hmap {
 	size_t gone; /* removed slots not yet reused */
 };
 
-void hmap_done(struct hmap *m); /* frees keys and slots, not the values */
+void hmap_done(struct hmap *m);  /* frees keys and slots, not the values */
 void hmap_clear(struct hmap *m); /* removes all entries, keeps the slots */
 
 void *hmap_get(const struct hmap *m, struct str key); /* NULL when absent */

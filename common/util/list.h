@@ -50,12 +50,12 @@ static inline void list_remove(struct list *n)
 
 #define list_entry(node, type, member) container_of(node, type, member)
 
-#define LIST_FOREACH(it, head)                                                 \
+#define LIST_FOREACH(it, head) \
 	for (struct list *it = (head)->next; it != (head); it = it->next)
 
 /* The current node may be removed inside the loop. */
-#define LIST_FOREACH_SAFE(it, head)                                            \
-	for (struct list *it = (head)->next, *it##_next = it->next;            \
+#define LIST_FOREACH_SAFE(it, head)                                 \
+	for (struct list *it = (head)->next, *it##_next = it->next; \
 	     it != (head); it = it##_next, it##_next = it->next)
 
 #endif

@@ -13,9 +13,9 @@ struct str {
 	size_t n;
 };
 
-#define STR_NULL    ((struct str){ NULL, 0 })
-#define STR(lit)    ((struct str){ (lit), sizeof(lit) - 1 })
-#define STR_ARG(s)  (int)(s).n, (s).p /* for "%.*s" */
+#define STR_NULL   ((struct str){ NULL, 0 })
+#define STR(lit)   ((struct str){ (lit), sizeof(lit) - 1 })
+#define STR_ARG(s) (int)(s).n, (s).p /* for "%.*s" */
 
 static inline struct str str_from(const char *s)
 {
@@ -44,7 +44,8 @@ bool str_starts(struct str s, struct str prefix);
 struct str str_skip(struct str s, size_t n);
 struct str str_trim(struct str s); /* ASCII white space at both ends */
 
-/* Splits at the first `sep`; false when `sep` is absent (head = s, tail empty). */
+/* Splits at the first `sep`; false when `sep` is absent (head = s, tail empty).
+ */
 bool str_split(struct str s, char sep, struct str *ret_head,
 	       struct str *ret_tail);
 

@@ -16,7 +16,8 @@ bool time_parse(struct str s, uint64_t *ret_ns);
 /* "2026-02-11T10:00:00.123456789Z", trailing zeros of the fraction trimmed. */
 void time_format(struct buf *b, uint64_t ns);
 
-/* Sum of number+unit (ns, us, µs, ms, s, m, h, d), decimals allowed; no sign. */
+/* Sum of number+unit (ns, us, µs, ms, s, m, h, d), decimals allowed; no sign.
+ */
 bool duration_parse(struct str s, uint64_t *ret_ns);
 
 /* Shortest exact text in Go's units: "1h30m0s" is written "1h30m". 0: "0s". */

@@ -33,7 +33,7 @@ static struct buf scratch, line;
 static uint64_t seq = 100;
 static bool quiet;
 
-/* --- what arrived ------------------------------------------------------ */
+/* --- what arrived --- */
 
 /* All members, also those clients never see. */
 static void write_message(const struct msg_desc *desc, const void *m,
@@ -77,7 +77,7 @@ static void tell(const char *event, const struct frame_request *item,
 		exit(EXIT_FAILURE); /* the test is gone */
 }
 
-/* --- answers ------------------------------------------------------------ */
+/* --- answers --- */
 
 static void answer(struct rpc_req req, const struct msg_desc *d, const void *m)
 {
@@ -128,7 +128,7 @@ static void give_jobs(struct rpc_req req, struct str queue, uint32_t count)
 	answer(req, &msg_fetch_reply, &reply);
 }
 
-/* --- parked fetches ------------------------------------------------------ */
+/* --- parked fetches --- */
 
 static void unpark(struct parked *p)
 {
@@ -189,7 +189,7 @@ static void on_peer_down(_unused_ void *ctx, _unused_ struct rpc_peer *peer)
 		unpark(list_entry(it, struct parked, node));
 }
 
-/* --- raftd ---------------------------------------------------------------- */
+/* --- raftd --- */
 
 static void on_enqueue(struct rpc_req req, const struct m_enqueue *m)
 {
@@ -325,8 +325,7 @@ static void answer_metric(struct rpc_req req, unsigned metric,
 	answer(req, &msg_metrics, &set);
 }
 
-/* --- viewd -----------------------------------------------------------------
- */
+/* --- viewd --- */
 
 static void on_search(struct rpc_req req, const struct m_search *m)
 {
@@ -356,8 +355,7 @@ static void on_list_queues(struct rpc_req req)
 	answer(req, &msg_queue_list, &reply);
 }
 
-/* --- requests ---------------------------------------------------------------
- */
+/* --- requests --- */
 
 static void on_job_op(struct rpc_req req, unsigned op)
 {

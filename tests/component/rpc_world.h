@@ -10,7 +10,7 @@
 #include "rt/rpc.h"
 #include "util/clock.h"
 
-/* --- a link by hand -------------------------------------------------- */
+/* --- a link by hand --- */
 
 struct raw {
 	struct ipc_link *link;
@@ -101,7 +101,7 @@ static inline void raw_done(struct raw *r)
 	buf_done(&r->last);
 }
 
-/* --- a world with a loop that runs until something is so ------------- */
+/* --- a world with a loop that runs until something is so --- */
 
 struct seen {
 	struct rpc_req req;

@@ -13,7 +13,7 @@
 static char dir[] = "/tmp/corvo-test-XXXXXX";
 static char conf[64];
 
-/* --- a small daemon --------------------------------------------------- */
+/* --- a small daemon --- */
 
 struct toy {
 	struct loop_timer *timer;
@@ -78,7 +78,7 @@ static const struct daemon_ops toy_ops = {
 	.done = toy_done,
 };
 
-/* --- starting it ----------------------------------------------------- */
+/* --- starting it --- */
 
 /* The far end of `fd` is the supervisor; 0: there is none. */
 static struct actor start(bool supervised, const char *flag, int *ret_err)
@@ -147,7 +147,7 @@ static void write_conf(const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* --- the tests ------------------------------------------------------- */
+/* --- the tests --- */
 
 static void test_supervised(void **state)
 {

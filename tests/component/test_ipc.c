@@ -13,7 +13,7 @@
 #define KILLS       15
 #define NOTE_EVERY  20u
 
-/* --- an end that sends back what it gets ----------------------------- */
+/* --- an end that sends back what it gets --- */
 
 struct echo {
 	struct loop *loop;
@@ -101,7 +101,7 @@ static void echo_actor(int fd, const char *path, unsigned number)
 	free(e.waiting);
 }
 
-/* --- order ----------------------------------------------------------- */
+/* --- order --- */
 
 struct counter {
 	struct loop *loop;
@@ -189,7 +189,7 @@ static void test_order(void **state)
 	actor_join(&echo);
 }
 
-/* --- sizes ----------------------------------------------------------- */
+/* --- sizes --- */
 
 struct large {
 	struct loop *loop;
@@ -302,7 +302,7 @@ static void test_too_large(void **state)
 	actor_join(&echo);
 }
 
-/* --- peers that die -------------------------------------------------- */
+/* --- peers that die --- */
 
 /*
  * Both ends talk all the time. A message says who sends it, on the sender's

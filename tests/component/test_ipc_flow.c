@@ -9,7 +9,7 @@ static void nothing(void *ctx)
 	(void)ctx;
 }
 
-/* --- backpressure ---------------------------------------------------- */
+/* --- backpressure --- */
 
 #define FLOOD_COUNT 400u
 #define FLOOD_BYTES (1u << 20)
@@ -129,7 +129,7 @@ static void test_backpressure(void **state)
 	actor_join(&flood);
 }
 
-/* --- closing --------------------------------------------------------- */
+/* --- closing --- */
 
 /* Both ends of a link in one process; the listening one echoes. */
 struct closer {
@@ -227,7 +227,7 @@ static void test_close(void **state)
 	actor_join(&closer);
 }
 
-/* --- the last words of a peer ---------------------------------------- */
+/* --- the last words of a peer --- */
 
 #define LAST_WORDS 200u
 

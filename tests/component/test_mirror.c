@@ -47,8 +47,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* --- feeding
- * ------------------------------------------------------------------ */
+/* --- feeding --- */
 
 /* One answer after *pos; false when there is nothing left. */
 static bool feed_once(struct fixture *f, struct mirror *m, uint64_t *pos,
@@ -90,8 +89,7 @@ static void live(struct fixture *f, uint64_t *pos)
 	feed_all(f, f->view.mirror, pos, 1);
 }
 
-/* --- looking
- * -------------------------------------------------------------------- */
+/* --- looking --- */
 
 /* All rows of a query as text, one line each. */
 static void dump(struct db *db, const char *sql, int columns, struct buf *ret)
@@ -183,8 +181,7 @@ static int64_t number(struct db *db, const char *sql)
 	return n;
 }
 
-/* --- tests
- * ------------------------------------------------------------------------ */
+/* --- tests --- */
 
 static void test_rows_equal_store(void **state)
 {
@@ -406,8 +403,7 @@ static void test_delete(void **state)
 	assert_rows(f, "SELECT count(*) FROM job_errors", 1, "0\n");
 }
 
-/* --- the file
- * ----------------------------------------------------------------------- */
+/* --- the file --- */
 
 static void reopen(struct fixture *f, bool clean, bool expect_fresh)
 {

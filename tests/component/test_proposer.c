@@ -19,8 +19,7 @@
 #define ENTRIES_MAX 64
 #define REPLIES_MAX 256
 
-/* --- fakes of node.h and rpc.h
- * -------------------------------------------------- */
+/* --- fakes of node.h and rpc.h --- */
 
 struct node {
 	bool ready;
@@ -104,8 +103,7 @@ static bool take_renewals(void *ctx, struct buf *body)
 	return true;
 }
 
-/* --- fixture
- * ------------------------------------------------------------------------ */
+/* --- fixture --- */
 
 static int setup(void **state)
 {
@@ -249,8 +247,7 @@ static int jobs_given(struct fixture *f, struct rpc_req req)
 	return (int)m.jobs_n;
 }
 
-/* --- tests
- * -------------------------------------------------------------------------- */
+/* --- tests --- */
 
 static void parked_fetch_makes_no_entry(void **state)
 {

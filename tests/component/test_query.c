@@ -50,8 +50,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* --- rows
- * ----------------------------------------------------------------------- */
+/* --- rows --- */
 
 /* Job i of the test: seven at a time have the same creation. */
 static void make_job(struct m_job *j, unsigned i, char *id, size_t id_size)
@@ -86,8 +85,7 @@ static void fill(struct fixture *f, unsigned n)
 	free(ids);
 }
 
-/* --- asking
- * ---------------------------------------------------------------------- */
+/* --- asking --- */
 
 static void run(struct fixture *f, unsigned id, const void *m, void *ret)
 {
@@ -166,8 +164,7 @@ static void walk(struct fixture *f, struct m_search m, bool descending)
 	assert_int_equal(seen, expected);
 }
 
-/* --- tests
- * ------------------------------------------------------------------------- */
+/* --- tests --- */
 
 static void test_pages(void **state)
 {

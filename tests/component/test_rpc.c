@@ -6,7 +6,7 @@
 
 #define OTHER_HASH (corvo_defs_hash + 1)
 
-/* --- the tests ------------------------------------------------------- */
+/* --- the tests --- */
 
 static void batching_actor(int fd, const char *path, unsigned number)
 {

@@ -6,7 +6,7 @@
 #include "rt/rpc.h"
 #include "util/clock.h"
 
-/* --- servers --------------------------------------------------------- */
+/* --- servers --- */
 
 struct server {
 	struct loop *loop;
@@ -60,7 +60,7 @@ static void serve(int fd, const char *path, unsigned number,
 	loop_free(s.loop);
 }
 
-/* --- in order, marked ------------------------------------------------ */
+/* --- in order, marked --- */
 
 #define FIRST    10u /* calls before the kill */
 #define ANSWERED 3u  /* of these by the first server */
@@ -184,7 +184,7 @@ static void test_resend(void **state)
 	actor_join(&server);
 }
 
-/* --- under load ------------------------------------------------------ */
+/* --- under load --- */
 
 #define FLIGHT 64u
 #define KILLS  20

@@ -24,8 +24,7 @@ static bool chance(struct world *w, unsigned percent)
 	return rng_below(w->rng, 100) < percent;
 }
 
-/* --- operations ------------------------------------------------------------
- */
+/* --- operations --- */
 
 static void on_reply(void *ctx, size_t item, int err, uint64_t seq,
 		     struct str body)
@@ -245,8 +244,7 @@ void world_step(struct world *w)
 		maintain(w, OP_EXPIRE);
 }
 
-/* --- life --------------------------------------------------------------------
- */
+/* --- life --- */
 
 const char *world_path(struct world *w, const char *name)
 {

@@ -38,7 +38,7 @@ def node():
 
 def fill(node):
     """Takes every byte that is left."""
-    path = node.data / "ballast"
+    path = node.data / "filler"
     with open(path, "ab", buffering=0) as f:
         step = 1 << 20
         while step:
@@ -74,7 +74,7 @@ def test_full_and_free_again(node):
         for _ in range(100):
             acked.append(try_enqueue(c).json["job_id"])
         for _ in range(2):
-            ballast = fill(node)
+            filler = fill(node)
             a = write_until_refused(c, acked)
             assert (a.status, a.code) == (503, "STORAGE_FULL"), a
             assert "Retry-After" in a.headers
@@ -85,7 +85,7 @@ def test_full_and_free_again(node):
                 assert c.get(f"{API}/queues").status == 200
                 assert try_enqueue(c).code == "STORAGE_FULL"
             check_all(c, acked)
-            ballast.unlink()
+            filler.unlink()
             wait_until(lambda: try_enqueue(c).status == 201, 30,
                        "writes to work again", every=0.1)
             wait_until(lambda: c.get("/readyz").status == 200, 10, "readyz")
@@ -103,14 +103,14 @@ def test_full_at_a_start(node):
         for _ in range(100):
             acked.append(try_enqueue(c).json["job_id"])
     node.stop()
-    ballast = fill(node)
+    filler = fill(node)
     node.spawn()
     # Whether it starts and refuses writes, or says why it cannot start: it
     # must not damage anything.
     wait_until(lambda: node.process.poll() is not None or node.is_ready() or
                "full" in node.log() or "No space" in node.log(), 60,
                "a sign of the full disk")
-    ballast.unlink()
+    filler.unlink()
     node.kill_all()
     node.start()
     with node.client() as c:

@@ -59,7 +59,7 @@ static void test_timers_are_not_early(void **state)
 	loop_free(l);
 }
 
-/* --- a timer of 0 ---------------------------------------------------- */
+/* --- a timer of 0 --- */
 
 struct soon {
 	struct loop *loop;
@@ -148,7 +148,7 @@ static void test_disarm(void **state)
 	loop_free(l);
 }
 
-/* --- removal in callbacks -------------------------------------------- */
+/* --- removal in callbacks --- */
 
 struct pair {
 	struct loop *loop;
@@ -223,7 +223,7 @@ static void test_remove_timers(void **state)
 	}
 }
 
-/* --- errors of descriptors ------------------------------------------- */
+/* --- errors of descriptors --- */
 
 struct broken {
 	struct loop *loop;
@@ -260,7 +260,7 @@ static void test_error_condition(void **state)
 	(void)close(fds[1]);
 }
 
-/* --- the end of a turn ----------------------------------------------- */
+/* --- the end of a turn --- */
 
 struct turns {
 	struct loop *loop;
@@ -322,7 +322,7 @@ static void test_turn_end(void **state)
 	(void)close(t.fds[1]);
 }
 
-/* --- work ------------------------------------------------------------ */
+/* --- work --- */
 
 struct job {
 	struct loop *loop;
