@@ -1,0 +1,220 @@
+"""A supervisor whose children are small programs that do as they are told.
+
+Each fake speaks the notify protocol of common/rt/notify.h and writes what
+happens to it, one word a line, into <dir>/events. How it behaves comes from
+the file <dir>/<name>.mode, read again at every start.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+BUILD = Path(os.environ.get("CORVO_BUILD_DIR") or
+             Path(__file__).parents[2] / "build" / "dev")
+SUPERVISOR = BUILD / "corvo-supervisor" / "corvo-supervisor"
+PROCS = ["raftd", "viewd", "sched", "httpd"]
+NODE = ["raftd", "viewd", "sched", "httpd-0"]
+
+FAKE = r'''#!%(python)s -S
+import os, select, signal, socket, sys, time
+here = %(dir)r
+name = os.path.basename(sys.argv[0]).replace("corvo-", "")
+number = os.environ["CORVO_NUMBER"]
+full = name + "-" + number if name == "httpd" else name
+
+def event(text):
+    fd = os.open(here + "/events", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(fd, ("%%s %%s %%d\n" %% (full, text, os.getpid())).encode())
+    os.close(fd)
+
+try:
+    mode = open("%%s/%%s.mode" %% (here, name)).read().split()
+except FileNotFoundError:
+    mode = []
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, lambda *a: (event("sigterm"), sys.exit(0)))
+note = socket.socket(fileno=int(os.environ["CORVO_NOTIFY_FD"]))
+beat = int(os.environ["CORVO_WATCHDOG_MS"]) / 4000
+event("start")
+if "die" in mode:
+    sys.exit(7)
+time_to_ready = 0.1 if "slow" in mode else 0
+select.select([], [], [], time_to_ready)
+listener = None
+if name == "httpd":
+    listener = socket.socket(fileno=int(os.environ["CORVO_LISTEN_FD"]))
+    listener.setblocking(False)
+elif "CORVO_LISTEN_FD" in os.environ:
+    event("unexpected-listener")
+event("ready")
+note.sendall(b"STATUS=all is well\nREADY=1\n")
+pending = b""
+while True:
+    fds = [note] + ([listener] if listener else [])
+    readable, _, _ = select.select(fds, [], [], beat)
+    if "mute" not in mode:
+        note.sendall(b"WATCHDOG=1\n")
+    if listener in readable:
+        try:
+            c, _ = listener.accept()
+        except BlockingIOError:
+            continue
+        c.sendall(b"%%d\n" %% os.getpid())
+        c.close()
+    if note in readable:
+        got = note.recv(4096)
+        if not got:
+            event("orphan")
+            sys.exit(0)
+        pending += got
+        while b"\n" in pending:
+            line, pending = pending.split(b"\n", 1)
+            event(line.decode())
+            if line == b"drain" and "stubborn" not in mode:
+                select.select([], [], [], 0.05)
+                event("left")
+                sys.exit(0)
+'''
+
+
+def wait_for(what, seconds=10.0, text=""):
+    """Waits until what() is true; returns its value."""
+    end = time.monotonic() + seconds
+    while True:
+        value = what()
+        if value:
+            return value
+        assert time.monotonic() < end, f"timed out waiting for {text or what}"
+        time.sleep(0.01)  # tidy: poll interval
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Node:
+    def __init__(self, tmp):
+        self.dir = tmp
+        self.libexec = tmp / "libexec"
+        self.data = tmp / "data"
+        self.port = free_port()
+        self.process = None
+        self.user = None  # who runs it; None: who runs the tests
+        self.err = tmp / "stderr"
+        self.libexec.mkdir()
+        for name in PROCS:
+            self.fake(name)
+
+    def fake(self, name):
+        path = self.libexec / f"corvo-{name}"
+        path.write_text(FAKE % {"python": sys.executable, "dir": str(self.dir)})
+        path.chmod(0o755)
+
+    def mode(self, name, *words):
+        (self.dir / f"{name}.mode").write_text(" ".join(words))
+
+    def start(self, *flags, wait=True):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("CORVO")}
+        env["CORVO_LIBEXEC"] = str(self.libexec)
+        self.process = subprocess.Popen(
+            [str(SUPERVISOR), f"--data-dir={self.data}",
+             f"--bind=127.0.0.1:{self.port}", *flags],
+            env=env, stderr=open(self.err, "ab"), stdin=subprocess.DEVNULL,
+            user=self.user)
+        if wait:
+            wait_for(lambda: "ready: listening on" in self.log() or
+                     self.process.poll() is not None, text="the node")
+            assert self.process.poll() is None, self.log()
+        return self
+
+    def log(self):
+        return self.err.read_text() if self.err.exists() else ""
+
+    def events(self, *names):
+        """[(process, word, pid)] in the order they happened."""
+        path = self.dir / "events"
+        lines = path.read_text().splitlines() if path.exists() else []
+        rows = [(x.split()[0], " ".join(x.split()[1:-1]), int(x.split()[-1]))
+                for x in lines]
+        return [r for r in rows if not names or r[0] in names]
+
+    def words(self, name):
+        return [w for _, w, _ in self.events(name)]
+
+    def ask(self, request, timeout=20):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(timeout)
+            s.connect(str(self.data / "run" / "control.sock"))
+            s.sendall(request.encode() + b"\n")
+            reply = b""
+            while chunk := s.recv(65536):
+                reply += chunk
+        return json.loads(reply)
+
+    def ps(self, name=None):
+        reply = self.ask("ps")
+        if name is None:
+            return reply
+        return next(p for p in reply["processes"] if p["name"] == name)
+
+    def pid(self, name):
+        return self.ps(name)["pid"]
+
+    def back(self, name, old):
+        """True when a ready process other than pid `old` runs."""
+        p = self.ps(name)
+        return p["state"] == "ready" and p["pid"] != old and p
+
+    def wait_back(self, name, old, seconds=10.0):
+        began = time.monotonic()
+        p = wait_for(lambda: self.back(name, old), seconds, f"{name} again")
+        return time.monotonic() - began, p
+
+    def request(self, timeout=10):
+        """One connection to the port; the pid that served it."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout) as s:
+            return int(s.recv(64))
+
+    def exit(self, seconds=20):
+        return self.process.wait(seconds)
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.exit()
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                raise
+        return self.process.returncode
+
+    def clean_up(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for _, _, pid in self.events():
+            if alive(pid) and "corvo-" in cmdline(pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def cmdline(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except FileNotFoundError:
+        return ""
