@@ -534,45 +534,20 @@ static void play(struct fixture *f, enum script_id id)
 	actor_join(&a);
 }
 
-static void test_moments(void **state)
-{
-	play(*state, MOMENTS);
-}
+#define PLAY(test, id)                 \
+	static void test(void **state) \
+	{                              \
+		play(*state, id);      \
+	}
 
-static void test_earlier_moment(void **state)
-{
-	play(*state, EARLIER);
-}
-
-static void test_same_moment(void **state)
-{
-	play(*state, SAME);
-}
-
-static void test_more(void **state)
-{
-	play(*state, MORE);
-}
-
-static void test_errors(void **state)
-{
-	play(*state, ERRORS);
-}
-
-static void test_nothing_found(void **state)
-{
-	play(*state, NOTHING);
-}
-
-static void test_follower_waits(void **state)
-{
-	play(*state, FOLLOWER);
-}
-
-static void test_trim(void **state)
-{
-	play(*state, TRIM);
-}
+PLAY(test_moments, MOMENTS)
+PLAY(test_earlier_moment, EARLIER)
+PLAY(test_same_moment, SAME)
+PLAY(test_more, MORE)
+PLAY(test_errors, ERRORS)
+PLAY(test_nothing_found, NOTHING)
+PLAY(test_follower_waits, FOLLOWER)
+PLAY(test_trim, TRIM)
 
 static void test_idle(void **state)
 {
