@@ -128,9 +128,7 @@ static void start_job(struct fsm *f, const struct fetch *ft, struct job *j)
 		MSG_UNSET(l, job_live, worker_id);
 	if (op->hostname.n == 0)
 		MSG_UNSET(l, job_live, hostname);
-	MSG_UNSET(l, job_live, fetch_id);
-	if (op->fetch_id != 0)
-		MSG_SET(l, job_live, fetch_id, op->fetch_id);
+	MSG_SET(l, job_live, fetch_id, op->fetch_id);
 	job_move(f, j, JOB_ACTIVE);
 	CHECK(job_event(f, j, EVENT_STARTED, STR_NULL) == token);
 	job_save(f, j);
@@ -171,30 +169,32 @@ static int by_token(const void *a, const void *b)
 
 /* Jobs the first try of this fetch was given, in the order of that try. */
 static size_t find_given(struct fsm *f, uint64_t fetch_id,
-			 struct fsm_active **ret, size_t max)
+			 struct fsm_active ***ret)
 {
+	struct fsm_active **given =
+	    arena_alloc(&f->item_arena, f->active.n * sizeof(*given));
 	struct str id;
 	size_t pos = 0, n = 0;
 	void *v;
 
-	while (n < max && hmap_next(&f->active, &pos, &id, &v)) {
+	while (hmap_next(&f->active, &pos, &id, &v)) {
 		struct fsm_active *a = v;
 
 		if (a->fetch_id == fetch_id)
-			ret[n++] = a;
+			given[n++] = a;
 	}
-	qsort(ret, n, sizeof(*ret), by_token);
+	qsort(given, n, sizeof(*given), by_token);
+	*ret = given;
 	return n;
 }
 
 static int hand_out_again(struct fsm *f, struct fetch *ft)
 {
-	struct fsm_active **given =
-	    arena_alloc(&f->item_arena, LIMIT_FETCH_COUNT * sizeof(*given));
-	size_t n = find_given(f, ft->op->fetch_id, given, ft->max);
+	struct fsm_active **given;
+	size_t n = find_given(f, ft->op->fetch_id, &given);
 	int r;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && ft->n < ft->max; i++) {
 		struct job j;
 
 		r = job_find(f, given[i]->id, &j);

@@ -463,7 +463,12 @@ static int feed_events(struct feed *f, uint64_t after_seq, uint32_t limit)
 			break;
 		}
 		MSG_SET(e, event, seq, get_be64(key.p + key.n - 8));
+		if (e->seq != ret->last_seq + 1) { /* trimmed meanwhile */
+			MSG_SET(ret, tail_reply, lost, true);
+			break;
+		}
 		ret->last_seq = e->seq;
+		ret->head_seq = MAX(ret->head_seq, e->seq);
 		ret->events_n++;
 		r = feed_event(f, e);
 	}

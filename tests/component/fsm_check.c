@@ -1,0 +1,366 @@
+/*
+ * Checks of a store as a whole, and of the working set against it. They read
+ * everything, so they are for small stores.
+ */
+#include "fsm_fixture.h"
+#include "fsm_impl.h"
+
+struct tally {
+	uint64_t counts[JOB_STATE_MAX];
+};
+
+struct check {
+	struct kv *kv;
+	struct fsm *f;
+	struct arena arena;
+	struct hmap queues; /* name -> struct tally */
+	uint64_t jobs[JOB_STATE_MAX];
+	uint64_t expiring; /* jobs that should have an x| key */
+	uint64_t keys_p, keys_a, keys_s, keys_r, keys_x, keys_qs, keys_w;
+	uint64_t events, last_event;
+	uint64_t first_s, first_x;
+	uint64_t errors; /* of the job whose je| keys are being read */
+	struct str errors_of;
+};
+
+static void dump_key(struct kv_iter *it, struct buf *ret)
+{
+	struct str k = kv_iter_key(it), v = kv_iter_value(it);
+	char n[8];
+
+	put_be32(n, (uint32_t)k.n);
+	put_be32(n + 4, (uint32_t)v.n);
+	buf_append(ret, n, sizeof(n));
+	buf_put_str(ret, k);
+	buf_put_str(ret, v);
+}
+
+void fx_dump(struct kv *kv, struct buf *ret)
+{
+	struct kv_iter *it = kv_iter_new(kv, STR_NULL, STR_NULL);
+
+	for (; kv_iter_valid(it); kv_iter_next(it))
+		dump_key(it, ret);
+	assert_int_equal(kv_iter_error(it), 0);
+	kv_iter_free(it);
+}
+
+void fx_check_same(struct fx *x)
+{
+	struct buf a = BUF_INIT(0), b = BUF_INIT(0);
+
+	fx_dump(x->side[FX_MEM].kv, &a);
+	fx_dump(x->side[FX_ROCKS].kv, &b);
+	if (!str_eq(buf_str(&a), buf_str(&b)))
+		fail_msg("the stores differ after entry %llu",
+			 (unsigned long long)x->raft_index);
+	buf_done(&a);
+	buf_done(&b);
+}
+
+static bool has_key(struct check *c, const struct key *k)
+{
+	struct buf b = BUF_INIT(0);
+	int r = kv_get(c->kv, key_str(k), &b);
+
+	assert_true(r >= 0);
+	buf_done(&b);
+	return r > 0;
+}
+
+static bool read_msg(struct check *c, const struct key *k,
+		     const struct msg_desc *d, void *ret)
+{
+	struct buf b = BUF_INIT(0);
+	int r = kv_get(c->kv, key_str(k), &b);
+
+	assert_true(r >= 0);
+	if (r > 0)
+		assert_int_equal(msg_decode(d,
+					    arena_copy(&c->arena, buf_str(&b)),
+					    &c->arena, ret),
+				 0);
+	buf_done(&b);
+	return r > 0;
+}
+
+static struct tally *tally_of(struct check *c, struct str queue)
+{
+	struct tally *t = hmap_get(&c->queues, queue);
+
+	if (t == NULL) {
+		t = arena_zalloc(&c->arena, sizeof(*t));
+		hmap_put(&c->queues, queue, t);
+	}
+	return t;
+}
+
+/* --- jobs and their indexes --- */
+
+static void check_index(struct check *c, struct str id,
+			const struct m_job_doc *d, const struct m_job_live *l)
+{
+	struct key k;
+
+	switch ((enum job_state)l->state) {
+	case JOB_PENDING:
+		key_pending(&k, d->queue, (uint8_t)d->priority, l->seq);
+		break;
+	case JOB_ACTIVE:
+		key_active(&k, d->queue, id);
+		break;
+	case JOB_SCHEDULED:
+		key_scheduled(&k, d->queue, l->scheduled_at, id);
+		break;
+	case JOB_RETRYING:
+		key_retrying(&k, d->queue, l->scheduled_at, id);
+		break;
+	case JOB_HELD:
+	case JOB_COMPLETED:
+	case JOB_DEAD:
+	case JOB_CANCELLED:
+		return;
+	case JOB_STATE_MAX:
+		fail_msg("a job in no state");
+	}
+	if (!has_key(c, &k))
+		fail_msg("job %.*s is not in the index of its state %s",
+			 STR_ARG(id), enum_text(&enum_job_state, l->state));
+}
+
+static void check_event_of(struct check *c, struct str id, uint64_t seq)
+{
+	struct m_event e;
+	struct key k;
+
+	key_event(&k, seq);
+	if (read_msg(c, &k, &msg_event, &e))
+		assert_true(str_eq(e.job_id, id));
+	else
+		assert_true(seq < fsm_first_seq(c->f));
+}
+
+static void check_job(struct check *c, struct str id, struct str value)
+{
+	struct m_job_live l = { 0 };
+	struct m_job_doc d;
+	struct key k;
+
+	assert_int_equal(msg_decode(&msg_job_doc, arena_copy(&c->arena, value),
+				    &c->arena, &d),
+			 0);
+	key_live(&k, id);
+	if (!read_msg(c, &k, &msg_job_live, &l)) {
+		l.state = d.scheduled_at ? JOB_SCHEDULED : JOB_PENDING;
+		l.seq = d.seq;
+		l.scheduled_at = d.scheduled_at;
+		l.event = d.event;
+	}
+	assert_true(l.state > 0 && l.state < JOB_STATE_MAX);
+	check_index(c, id, &d, &l);
+	check_event_of(c, id, l.event);
+	c->jobs[l.state]++;
+	tally_of(c, d.queue)->counts[l.state]++;
+	if (d.expire_at != 0 && !l.no_expiry &&
+	    !job_state_is_terminal(l.state)) {
+		c->expiring++;
+		key_expiry(&k, d.expire_at, id);
+		assert_true(has_key(c, &k));
+	}
+}
+
+static void check_error(struct check *c, struct str key)
+{
+	struct str id = str_of(key.p, key.n - 5);
+	struct key k;
+
+	key_job(&k, id);
+	assert_true(has_key(c, &k));
+	if (!str_eq(id, c->errors_of)) {
+		c->errors_of = arena_copy(&c->arena, id);
+		c->errors = 0;
+	}
+	assert_true(++c->errors <= LIMIT_JOB_ERRORS);
+}
+
+static void check_counts(struct check *c, struct str queue, struct str value)
+{
+	const struct fsm_queue *q = queue_find(c->f, queue);
+	const struct tally *t = tally_of(c, queue);
+	struct m_queue m;
+
+	c->keys_qs++;
+	assert_non_null(q);
+	assert_int_equal(
+	    msg_decode(&msg_queue, arena_copy(&c->arena, value), &c->arena, &m),
+	    0);
+	assert_memory_equal(t->counts, q->counts, sizeof(t->counts));
+	assert_int_equal(m.pending, t->counts[JOB_PENDING]);
+	assert_int_equal(m.active, t->counts[JOB_ACTIVE]);
+	assert_int_equal(m.completed, t->counts[JOB_COMPLETED]);
+	assert_int_equal(m.dead, t->counts[JOB_DEAD]);
+	assert_int_equal(m.scheduled, t->counts[JOB_SCHEDULED]);
+	assert_int_equal(m.retrying, t->counts[JOB_RETRYING]);
+	assert_int_equal(m.cancelled, t->counts[JOB_CANCELLED]);
+}
+
+static void check_active(struct check *c, struct str key, struct str value)
+{
+	struct str queue, id;
+	const struct fsm_active *a;
+
+	c->keys_a++;
+	assert_true(str_split(key, '\0', &queue, &id));
+	a = active_find(c->f, id);
+	assert_non_null(a);
+	assert_true(str_eq(a->q->name, queue));
+	assert_int_equal(a->lease.key, get_be64(value.p));
+	assert_int_equal(a->token, get_be64(value.p + 8));
+}
+
+static void check_due(struct check *c, struct str key, bool scheduled)
+{
+	const char *end = memchr(key.p, '\0', key.n);
+	struct str name = str_of(key.p, (size_t)(end - key.p));
+	const struct fsm_queue *q = queue_find(c->f, name);
+	uint64_t ns = get_be64(end + 1);
+
+	assert_non_null(q);
+	assert_true((scheduled ? q->scheduled_from : q->retrying_from) <= ns);
+	assert_true(q->due.pos > 0 && q->due.key <= ns);
+	if (scheduled)
+		c->keys_s++;
+	else
+		c->keys_r++;
+}
+
+/* A pending job below the frontier must be in the window. */
+static void check_pending(struct check *c, struct str key)
+{
+	const char *end = memchr(key.p, '\0', key.n);
+	struct fsm_queue *q =
+	    queue_find(c->f, str_of(key.p, (size_t)(end - key.p)));
+	uint64_t seq = get_be64(key.p + key.n - 8);
+	const struct window *w;
+
+	c->keys_p++;
+	assert_non_null(q);
+	w = &q->windows[(uint8_t)end[1]];
+	if (!w->complete && seq >= w->frontier)
+		return;
+	for (uint32_t i = 0; i < w->n; i++) {
+		if (w->ring[(w->head + i) & (w->cap - 1)].seq == seq)
+			return;
+	}
+	for (uint32_t i = 0; i < w->heap_n; i++) {
+		if (w->heap[i].seq == seq)
+			return;
+	}
+	fail_msg("pending job %llu is not in its window",
+		 (unsigned long long)seq);
+}
+
+static void check_expiry(struct check *c, struct str key)
+{
+	c->keys_x++;
+	assert_true(c->f->expiry_from <= get_be64(key.p));
+}
+
+static void check_event(struct check *c, struct str key)
+{
+	uint64_t seq = get_be64(key.p);
+
+	assert_true(c->events == 0 || seq == c->last_event + 1);
+	if (c->events == 0)
+		assert_int_equal(seq, fsm_first_seq(c->f));
+	c->events++;
+	c->last_event = seq;
+}
+
+static void check_live(struct check *c, struct str id)
+{
+	struct key k;
+
+	key_job(&k, id);
+	assert_true(has_key(c, &k));
+}
+
+static void check_key(struct check *c, struct str key, struct str v)
+{
+#define REST(kind) str_skip(key, sizeof(kind) - 1)
+	if (str_starts(key, STR("j|")))
+		check_job(c, REST("j|"), v);
+	else if (str_starts(key, STR("jl|")))
+		check_live(c, REST("jl|"));
+	else if (str_starts(key, STR("je|")))
+		check_error(c, REST("je|"));
+	else if (str_starts(key, STR("p|")))
+		check_pending(c, REST("p|"));
+	else if (str_starts(key, STR("a|")))
+		check_active(c, REST("a|"), v);
+	else if (str_starts(key, STR("s|")))
+		check_due(c, REST("s|"), true);
+	else if (str_starts(key, STR("r|")))
+		check_due(c, REST("r|"), false);
+	else if (str_starts(key, STR("x|")))
+		check_expiry(c, REST("x|"));
+	else if (str_starts(key, STR("qs|"))) /* after all of j| */
+		check_counts(c, REST("qs|"), v);
+	else if (str_starts(key, STR("ev|")))
+		check_event(c, REST("ev|"));
+	else if (str_starts(key, STR("w|")))
+		c->keys_w++;
+	else
+		assert_true(str_is(key, "m|") || str_starts(key, STR("qc|")));
+#undef REST
+}
+
+/* As many keys as jobs that should have one: no index has too many. */
+static void check_totals(struct check *c)
+{
+	struct fsm *f = c->f;
+	uint64_t in_windows = 0;
+	struct str name;
+	size_t pos = 0;
+	void *v;
+
+	assert_int_equal(c->keys_p, c->jobs[JOB_PENDING]);
+	assert_int_equal(c->keys_a, c->jobs[JOB_ACTIVE]);
+	assert_int_equal(c->keys_s, c->jobs[JOB_SCHEDULED]);
+	assert_int_equal(c->keys_r, c->jobs[JOB_RETRYING]);
+	assert_int_equal(c->keys_x, c->expiring);
+	assert_int_equal(f->active.n, c->keys_a);
+	assert_int_equal(f->leases.n, c->keys_a);
+	assert_int_equal(f->workers.n, c->keys_w);
+	assert_int_equal(f->seen.n, c->keys_w);
+	assert_int_equal(f->queues.n, c->keys_qs);
+	if (c->events > 0)
+		assert_int_equal(c->last_event, f->last_seq);
+	while (hmap_next(&f->queues, &pos, &name, &v)) {
+		const struct fsm_queue *q = v;
+
+		for (int i = 0; i < PRIORITIES; i++)
+			in_windows += window_size(&q->windows[i]);
+	}
+	assert_int_equal(in_windows, f->window_jobs);
+}
+
+void fx_check_side(struct fx_side *s)
+{
+	struct check c = { .kv = s->kv, .f = s->f };
+	struct kv_iter *it = kv_iter_new(s->kv, STR_NULL, STR_NULL);
+	struct record_meta m;
+
+	c.arena.block_size = 64u << 10;
+	for (; kv_iter_valid(it); kv_iter_next(it))
+		check_key(&c, kv_iter_key(it), kv_iter_value(it));
+	assert_int_equal(kv_iter_error(it), 0);
+	kv_iter_free(it);
+	check_totals(&c);
+	assert_int_equal(record_meta_read(s->kv, &m), 0);
+	assert_int_equal(m.applied_index, fsm_applied_index(s->f));
+	assert_int_equal(m.last_seq, fsm_last_seq(s->f));
+	assert_int_equal(m.first_seq, fsm_first_seq(s->f));
+	hmap_done(&c.queues);
+	arena_done(&c.arena);
+}

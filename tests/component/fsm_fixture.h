@@ -1,0 +1,97 @@
+/*
+ * The state machine on the store in memory and on RocksDB at once. Every entry
+ * goes to both; replies must be the same to the byte, and after it both stores
+ * must hold the same and be consistent in themselves.
+ */
+#ifndef CORVO_FSM_FIXTURE_H
+#define CORVO_FSM_FIXTURE_H
+
+#include "lib/testlib.h"
+
+#include "fsm.h"
+#include "store/record.h"
+
+#define FX_START_NS (1700000000 * NS_PER_S)
+
+enum fx_side_id { FX_MEM, FX_ROCKS, FX_SIDES };
+
+struct fx_side {
+	struct kv *kv;
+	struct fsm *f;
+};
+
+struct fx_reply {
+	int err;
+	uint64_t seq;
+	struct str body;
+};
+
+struct fx {
+	struct fx_side side[FX_SIDES];
+	char dir[64];
+	uint64_t raft_index;
+	uint64_t now_ns; /* of the next entry */
+	bool unchecked;  /* leaves out the checks after each entry */
+	struct frame_writer w;
+	struct buf entry;
+	struct arena arena; /* what was read since the last entry */
+	struct fx_reply *replies;
+	size_t n; /* items added, then replies */
+};
+
+/* For cmocka: *state is a struct fx. */
+int fx_setup(void **state);
+int fx_teardown(void **state);
+
+/* A new state machine, loaded from the store; RocksDB is opened anew. */
+void fx_restart(struct fx *x, enum fx_side_id side);
+
+/* An entry: begin, add items, commit; then x->replies. */
+void fx_begin(struct fx *x);
+void fx_add(struct fx *x, enum op_id op, uint32_t flags, const void *request);
+void fx_commit(struct fx *x);
+/* Hands the bytes of an entry to both sides. */
+void fx_apply(struct fx *x, struct str entry);
+
+/*
+ * An entry of one item. Returns 0 with *reply decoded (if not NULL), or the
+ * ERR_ number; then the text is in x->replies[0].body.
+ */
+int fx_do(struct fx *x, enum op_id op, const void *request, void *reply);
+int fx_resend(struct fx *x, enum op_id op, const void *request, void *reply);
+
+/* Refused with this code and text, and nothing changed. */
+void fx_refused(struct fx *x, enum op_id op, const void *request, int err,
+		const char *text);
+
+/* --- short forms --- */
+
+void fx_enqueue(struct fx *x, const char *id, const char *queue);
+/* Takes one job of the queue as worker "w1"; false: there was none. */
+bool fx_fetch(struct fx *x, const char *queue, struct m_fetched *ret);
+/* Takes one and says which. */
+void fx_expect(struct fx *x, const char *queue, const char *id);
+void fx_expect_none(struct fx *x, const char *queue);
+/* promote, reclaim or expire; returns the count. */
+uint32_t fx_maintain(struct fx *x, enum op_id op, uint32_t limit, bool *more);
+void fx_job_op(struct fx *x, enum op_id op, const char *id, const char *status);
+void fx_queue_op(struct fx *x, enum op_id op, const char *queue);
+
+/* The job as clients see it; fails the test when it is absent. */
+const struct m_job *fx_job(struct fx *x, const char *id);
+bool fx_job_exists(struct fx *x, const char *id);
+/* Its timeline as "enqueued started ...". */
+void fx_timeline(struct fx *x, const char *id, const char *expected);
+void fx_expect_state(struct fx *x, const char *id, enum job_state s);
+
+/* --- checks (fsm_check.c) --- */
+
+/* All keys and values in one text. */
+void fx_dump(struct kv *kv, struct buf *ret);
+/* Both sides hold the same. */
+void fx_check_same(struct fx *x);
+/* Each job is in the index its state says and in no other, counts are true,
+ * events are dense; the working set agrees with the store. */
+void fx_check_side(struct fx_side *s);
+
+#endif

@@ -1,0 +1,425 @@
+/*
+ * Random entries. The state machine on RocksDB is restarted again and again
+ * while the one in memory lives on: what a replica remembers must not change
+ * what it answers. Fetches are compared with a scan of the store. Crashes lose
+ * what was not flushed, and replaying the log must give the same store.
+ */
+#include "fsm_fixture.h"
+#include "fsm_impl.h"
+
+#define IDS     60 /* ids in use; a deleted one may come again */
+#define QUEUES  4
+#define ENTRIES 400
+
+struct world {
+	struct rng r;
+	struct fx *x;
+	uint64_t tokens[IDS]; /* last one handed out */
+	bool known[IDS];      /* enqueued and not deleted */
+	struct arena arena;   /* of the entry being made */
+};
+
+static struct str text(struct world *w, const char *fmt, uint64_t n)
+{
+	/* fmt is one of the literals below */
+	return strcmp(fmt, "q") == 0
+		   ? arena_printf(&w->arena, "q%llu", (unsigned long long)n)
+		   : arena_printf(&w->arena, "job_%02llu",
+				  (unsigned long long)n);
+}
+
+static struct str some_queue(struct world *w)
+{
+	return text(w, "q", rng_below(&w->r, QUEUES));
+}
+
+static bool one_in(struct world *w, uint64_t n)
+{
+	return rng_below(&w->r, n) == 0;
+}
+
+/* --- one operation each --- */
+
+static void add_enqueue(struct world *w)
+{
+	struct m_enqueue m = { 0 };
+	uint64_t i = rng_below(&w->r, IDS);
+
+	MSG_SET(&m, enqueue, job_id, text(w, "job", i));
+	MSG_SET(&m, enqueue, queue, some_queue(w));
+	MSG_SET(&m, enqueue, priority, (uint32_t)rng_below(&w->r, PRIORITIES));
+	MSG_SET(&m, enqueue, max_retries, (uint32_t)rng_below(&w->r, 4));
+	MSG_SET(&m, enqueue, retry_backoff, (uint32_t)rng_below(&w->r, 4));
+	MSG_SET(&m, enqueue, retry_base_delay, rng_below(&w->r, 50));
+	MSG_SET(&m, enqueue, retry_jitter, rng_unit(&w->r));
+	if (one_in(w, 3))
+		MSG_SET(&m, enqueue, scheduled_at,
+			w->x->now_ns + rng_below(&w->r, 100));
+	if (one_in(w, 3))
+		MSG_SET(&m, enqueue, expire_after, 1 + rng_below(&w->r, 300));
+	/* Ids are unique unless it is a resend. */
+	fx_add(w->x, OP_ENQUEUE, w->known[i] ? FRAME_RESEND : 0, &m);
+	w->known[i] = true;
+}
+
+static void add_fetch(struct world *w)
+{
+	struct m_fetch m = { 0 };
+	size_t n = 1 + rng_below(&w->r, QUEUES);
+	struct str *queues = arena_alloc(&w->arena, n * sizeof(*queues));
+
+	for (size_t i = 0; i < n; i++)
+		queues[i] = some_queue(w);
+	MSG_SET_LIST(&m, fetch, queues, queues, n);
+	MSG_SET(&m, fetch, count, (uint32_t)rng_below(&w->r, 4));
+	MSG_SET(&m, fetch, lease_duration, 1 + rng_below(&w->r, 100));
+	MSG_SET(&m, fetch, fetch_id, rng_below(&w->r, 20));
+	if (!one_in(w, 4))
+		MSG_SET(&m, fetch, worker_id,
+			text(w, "q", rng_below(&w->r, 3)));
+	fx_add(w->x, OP_FETCH, one_in(w, 8) ? FRAME_RESEND : 0, &m);
+}
+
+static uint32_t some_flags(struct world *w)
+{
+	return one_in(w, 8) ? FRAME_RESEND : 0;
+}
+
+static void add_ack(struct world *w)
+{
+	struct m_ack m = { 0 };
+	uint64_t i = rng_below(&w->r, IDS);
+
+	MSG_SET(&m, ack, job_id, text(w, "job", i));
+	if (one_in(w, 2))
+		MSG_SET(&m, ack, lease_token, w->tokens[i]);
+	if (one_in(w, 6))
+		MSG_SET(&m, ack, worker_id, text(w, "q", rng_below(&w->r, 3)));
+	if (one_in(w, 3))
+		MSG_SET(&m, ack, result, STR("{\"n\":1}"));
+	fx_add(w->x, OP_ACK, some_flags(w), &m);
+}
+
+static void add_ack_batch(struct world *w)
+{
+	struct m_ack_item items[4] = { 0 };
+	struct m_ack_batch m = { 0 };
+
+	for (int i = 0; i < 4; i++) {
+		uint64_t n = rng_below(&w->r, IDS);
+
+		MSG_SET(&items[i], ack_item, job_id, text(w, "job", n));
+		if (one_in(w, 2))
+			MSG_SET(&items[i], ack_item, lease_token, w->tokens[n]);
+	}
+	MSG_SET_LIST(&m, ack_batch, acks, items, 4);
+	fx_add(w->x, OP_ACK_BATCH, some_flags(w), &m);
+}
+
+static void add_fail(struct world *w)
+{
+	struct m_fail m = { 0 };
+	uint64_t i = rng_below(&w->r, IDS);
+
+	MSG_SET(&m, fail, job_id, text(w, "job", i));
+	MSG_SET(&m, fail, error, STR("boom"));
+	if (one_in(w, 2))
+		MSG_SET(&m, fail, lease_token, w->tokens[i]);
+	if (one_in(w, 4))
+		MSG_SET(&m, fail, requeue, true);
+	if (one_in(w, 5))
+		MSG_SET(&m, fail, retry, false);
+	if (one_in(w, 5))
+		MSG_SET(&m, fail, retry_after, rng_below(&w->r, 60));
+	fx_add(w->x, OP_FAIL, some_flags(w), &m);
+}
+
+static void add_heartbeat(struct world *w)
+{
+	struct m_beat beats[3] = { 0 };
+	struct m_heartbeat m = { 0 };
+
+	for (int i = 0; i < 3; i++) {
+		uint64_t n = rng_below(&w->r, IDS);
+
+		MSG_SET(&beats[i], beat, job_id, text(w, "job", n));
+		if (one_in(w, 2))
+			MSG_SET(&beats[i], beat, lease_token, w->tokens[n]);
+		if (one_in(w, 2))
+			MSG_SET(&beats[i], beat, progress, STR("[1]"));
+		if (one_in(w, 3))
+			MSG_SET(&beats[i], beat, checkpoint, STR("[2]"));
+	}
+	MSG_SET_LIST(&m, heartbeat, jobs, beats, 3);
+	fx_add(w->x, OP_HEARTBEAT, 0, &m);
+}
+
+static void add_renew(struct world *w)
+{
+	struct m_renewal l = { 0 };
+	struct m_renew m = { 0 };
+	uint64_t i = rng_below(&w->r, IDS);
+
+	MSG_SET(&l, renewal, job_id, text(w, "job", i));
+	MSG_SET(&l, renewal, lease_token, w->tokens[i]);
+	MSG_SET(&l, renewal, lease_expires_at,
+		w->x->now_ns + rng_below(&w->r, 100));
+	MSG_SET_LIST(&m, renew, leases, &l, 1);
+	fx_add(w->x, OP_RENEW, 0, &m);
+}
+
+static void add_job_op(struct world *w)
+{
+	static const enum op_id ops[] = { OP_CANCEL, OP_CANCEL, OP_RETRY,
+					  OP_RETRY, OP_DELETE };
+	enum op_id op = ops[rng_below(&w->r, ARRAY_SIZE(ops))];
+	uint64_t i = rng_below(&w->r, IDS);
+	struct m_job_ref m = { 0 };
+
+	MSG_SET(&m, job_ref, job_id, text(w, "job", i));
+	fx_add(w->x, op, some_flags(w), &m);
+	if (op == OP_DELETE)
+		w->known[i] = false;
+}
+
+static void add_queue_op(struct world *w)
+{
+	struct m_queue_ref m = { 0 };
+
+	MSG_SET(&m, queue_ref, queue, some_queue(w));
+	fx_add(w->x, one_in(w, 3) ? OP_PAUSE : OP_RESUME, 0, &m);
+}
+
+static void add_maintain(struct world *w)
+{
+	static const enum op_id ops[] = { OP_PROMOTE, OP_RECLAIM, OP_EXPIRE };
+	struct m_maintain m = { 0 };
+
+	MSG_SET(&m, maintain, limit, 1 + (uint32_t)rng_below(&w->r, 5));
+	if (one_in(w, 10)) {
+		MSG_SET(&m, maintain, upto_seq,
+			rng_below(&w->r, w->x->side[0].f->last_seq + 2));
+		fx_add(w->x, OP_TRIM_EVENTS, 0, &m);
+		return;
+	}
+	fx_add(w->x, ops[rng_below(&w->r, ARRAY_SIZE(ops))], 0, &m);
+}
+
+typedef void add_fn(struct world *w);
+
+static add_fn *const adds[] = {
+	add_enqueue,  add_enqueue,   add_enqueue,   add_enqueue,  add_fetch,
+	add_fetch,    add_fetch,     add_ack,       add_ack,      add_fail,
+	add_fail,     add_heartbeat, add_ack_batch, add_renew,    add_job_op,
+	add_queue_op, add_maintain,  add_maintain,  add_maintain,
+};
+
+/* --- a fetch by itself, against a scan --- */
+
+struct place {
+	uint8_t prio;
+	uint64_t seq;
+	struct str id;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->prio != y->prio)
+		return x->prio - y->prio;
+	return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+/* Every pending job of the queue that has not expired. */
+static size_t scan_queue(struct world *w, struct str queue, struct place *ret)
+{
+	struct kv *kv = w->x->side[0].kv;
+	struct kv_iter *it;
+	struct key from, upto;
+	size_t n = 0;
+
+	key_prefix_queue(&from, "p|", queue);
+	key_prefix_end(&from, &upto);
+	it = kv_iter_new(kv, key_str(&from), key_str(&upto));
+	for (; kv_iter_valid(it); kv_iter_next(it)) {
+		struct str k = kv_iter_key(it);
+		struct m_job j;
+
+		ret[n] =
+		    (struct place){ (uint8_t)k.p[from.n],
+				    get_be64(k.p + k.n - 8),
+				    arena_copy(&w->arena, kv_iter_value(it)) };
+		assert_int_equal(record_job(kv, ret[n].id, 0, &w->arena, &j),
+				 1);
+		if (!MSG_HAS(&j, job, expire_at) || j.expire_at > w->x->now_ns)
+			n++;
+	}
+	kv_iter_free(it);
+	return n;
+}
+
+static void checked_fetch(struct world *w)
+{
+	struct str queues[2] = { text(w, "q", 0), text(w, "q", 2) };
+	struct place places[2 * IDS];
+	struct m_fetch m = { 0 };
+	struct m_fetch_reply r;
+	size_t n = 0;
+
+	for (int i = 0; i < 2; i++) {
+		if (fsm_queue_takeable(w->x->side[0].f, queues[i]) > 0)
+			n += scan_queue(w, queues[i], places + n);
+	}
+	qsort(places, n, sizeof(*places), by_place);
+	MSG_SET_LIST(&m, fetch, queues, queues, 2);
+	MSG_SET(&m, fetch, count, 3);
+	MSG_SET(&m, fetch, lease_duration, 50);
+	assert_int_equal(fx_do(w->x, OP_FETCH, &m, &r), 0);
+	assert_int_equal(r.jobs_n, MIN(n, (size_t)3));
+	for (size_t i = 0; i < r.jobs_n; i++)
+		assert_true(str_eq(r.jobs[i].job_id, places[i].id));
+}
+
+/* --- runs --- */
+
+/* Tokens handed out by the entry, so that later acks can be right. */
+static void learn_tokens(struct world *w)
+{
+	for (uint64_t i = 0; i < IDS; i++) {
+		const struct fsm_active *a =
+		    active_find(w->x->side[0].f, text(w, "job", i));
+
+		if (a != NULL)
+			w->tokens[i] = a->token;
+	}
+}
+
+static void random_entry(struct world *w)
+{
+	struct fx *x = w->x;
+
+	x->now_ns += rng_below(&w->r, 20);
+	fx_begin(x);
+	for (uint64_t n = 1 + rng_below(&w->r, 12); n > 0; n--)
+		adds[rng_below(&w->r, ARRAY_SIZE(adds))](w);
+	fx_commit(x);
+	learn_tokens(w);
+	arena_reset(&w->arena);
+}
+
+static void test_restarts(void **state)
+{
+	struct world w = { .x = *state };
+
+	test_rng(&w.r);
+	for (int i = 0; i < ENTRIES; i++) {
+		random_entry(&w);
+		if (one_in(&w, 10))
+			fx_restart(w.x, FX_ROCKS);
+		if (one_in(&w, 4))
+			checked_fetch(&w);
+	}
+	arena_done(&w.arena);
+}
+
+/* The log of a run, to be applied again. */
+struct log {
+	struct buf bytes[ENTRIES];
+	size_t n;
+};
+
+static void record_run(struct world *w, struct log *log)
+{
+	w->x->unchecked = true;
+	while (log->n < ENTRIES) {
+		random_entry(w);
+		buf_put_str(&log->bytes[log->n++], buf_str(&w->x->entry));
+	}
+}
+
+static void log_done(struct log *log)
+{
+	for (size_t i = 0; i < log->n; i++)
+		buf_done(&log->bytes[i]);
+}
+
+static void apply_from(struct fsm *f, const struct log *log, size_t upto)
+{
+	for (size_t i = 0; i < upto; i++)
+		assert_int_equal(
+		    fsm_apply(f, i + 1, buf_str(&log->bytes[i]), NULL, NULL),
+		    0);
+}
+
+static void assert_same_store(struct kv *a, struct kv *b)
+{
+	struct buf x = BUF_INIT(0), y = BUF_INIT(0);
+
+	fx_dump(a, &x);
+	fx_dump(b, &y);
+	assert_true(str_eq(buf_str(&x), buf_str(&y)));
+	buf_done(&x);
+	buf_done(&y);
+}
+
+static void test_same_log_same_store(void **state)
+{
+	struct world w = { .x = *state };
+	struct log log = { .n = 0 };
+	struct kv *kv = kv_mem_new();
+	struct fsm *f = fsm_new(kv);
+
+	test_rng(&w.r);
+	record_run(&w, &log);
+	apply_from(f, &log, log.n);
+	assert_same_store(kv, w.x->side[FX_MEM].kv);
+	fx_check_same(w.x);
+	fsm_free(f);
+	kv_close(kv);
+	log_done(&log);
+	arena_done(&w.arena);
+}
+
+/* Flushes and crashes at random; the log is applied from its start. */
+static void test_crashes(void **state)
+{
+	struct world w = { .x = *state };
+	struct log log = { .n = 0 };
+	struct kv *kv = kv_mem_new();
+	struct fsm *f = fsm_new(kv);
+
+	test_rng(&w.r);
+	record_run(&w, &log);
+	for (size_t at = 0; at < log.n; at++) {
+		apply_from(f, &log, at + 1);
+		if (one_in(&w, 15))
+			assert_int_equal(kv_flush(kv, NULL), 0);
+		if (one_in(&w, 25)) {
+			fsm_free(f);
+			kv_mem_crash(kv);
+			f = fsm_new(kv);
+			assert_int_equal(fsm_load(f), 0);
+			assert_true(fsm_applied_index(f) <= at + 1);
+		}
+	}
+	apply_from(f, &log, log.n);
+	assert_same_store(kv, w.x->side[FX_MEM].kv);
+	fsm_free(f);
+	kv_close(kv);
+	log_done(&log);
+	arena_done(&w.arena);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, fx_setup, fx_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_restarts),
+		TEST(test_same_log_same_store),
+		TEST(test_crashes),
+	};
+
+	return cmocka_run_group_tests_name("fsm_random", tests, NULL, NULL);
+}

@@ -1,0 +1,214 @@
+/*
+ * What clients and the view read: jobs put together, the feed, timelines.
+ */
+#include "fsm_fixture.h"
+
+static struct m_tail_reply feed(struct fx *x, uint64_t after, uint32_t limit)
+{
+	struct m_tail_reply a, b;
+
+	assert_int_equal(
+	    record_feed(x->side[FX_MEM].kv, after, limit, &x->arena, &a), 0);
+	assert_int_equal(
+	    record_feed(x->side[FX_ROCKS].kv, after, limit, &x->arena, &b), 0);
+	assert_int_equal(a.events_n, b.events_n);
+	assert_int_equal(a.jobs_n, b.jobs_n);
+	return a;
+}
+
+static void fail_job(struct fx *x, const char *id, const char *error)
+{
+	struct m_fail m = { 0 };
+
+	MSG_SET(&m, fail, job_id, str_from(id));
+	MSG_SET(&m, fail, error, str_from(error));
+	assert_int_equal(fx_do(x, OP_FAIL, &m, NULL), 0);
+}
+
+static void test_absent(void **state)
+{
+	struct fx *x = *state;
+	char id[LIMIT_JOB_ID_BYTES + 1];
+	struct m_job j;
+
+	memset(id, 'j', sizeof(id));
+	assert_int_equal(
+	    record_job(x->side[0].kv, STR("nope"), 0, &x->arena, &j), 0);
+	assert_int_equal(record_job(x->side[0].kv, STR(""), 0, &x->arena, &j),
+			 0);
+	assert_int_equal(
+	    record_job(x->side[0].kv, str_of(id, sizeof(id)), 0, &x->arena, &j),
+	    0);
+}
+
+static void test_feed(void **state)
+{
+	struct fx *x = *state;
+	struct m_tail_reply r = feed(x, 0, 100);
+
+	assert_int_equal(r.events_n, 0);
+	assert_int_equal(r.last_seq, 0);
+	assert_int_equal(r.head_seq, 0);
+	assert_false(r.lost);
+
+	fx_enqueue(x, "job_1", "q"); /* queue_created, enqueued */
+	fx_expect(x, "q", "job_1");  /* started, worker_seen */
+	fail_job(x, "job_1", "one"); /* failed, retrying */
+	r = feed(x, 0, 100);
+	assert_int_equal(r.events_n, 6);
+	assert_int_equal(r.last_seq, 6);
+	assert_int_equal(r.head_seq, 6);
+	assert_int_equal(r.events[1].type, EVENT_ENQUEUED);
+	assert_int_equal(r.events[1].seq, 2);
+	assert_str_is(r.events[1].job_id, "job_1");
+	assert_int_equal(r.jobs_n, 1);
+	assert_false(r.jobs[0].partial);
+	assert_str_is(r.jobs[0].payload, "{}");
+	assert_int_equal(r.jobs[0].state, JOB_RETRYING);
+	assert_int_equal(r.jobs[0].seq, 1);
+	assert_int_equal(r.queues_n, 1);
+	assert_str_is(r.queues[0].name, "q");
+	assert_false(r.queues[0].paused);
+	assert_int_equal(r.queues[0].created_at, FX_START_NS);
+	assert_int_equal(r.workers_n, 1);
+	assert_int_equal(r.errors_n, 1);
+	assert_str_is(r.errors[0].error, "one");
+	assert_str_is(r.errors[0].job_id, "job_1");
+
+	/* without its creation a job comes without its unchanging part */
+	r = feed(x, 2, 100);
+	assert_int_equal(r.events_n, 4);
+	assert_int_equal(r.jobs_n, 1);
+	assert_true(r.jobs[0].partial);
+	assert_false(MSG_HAS(&r.jobs[0], job, payload));
+	assert_int_equal(r.jobs[0].attempt, 1);
+	/* in portions */
+	r = feed(x, 0, 2);
+	assert_int_equal(r.events_n, 2);
+	assert_int_equal(r.last_seq, 2);
+	assert_int_equal(r.head_seq, 6);
+	r = feed(x, 6, 2);
+	assert_int_equal(r.events_n, 0);
+	assert_int_equal(r.last_seq, 6);
+}
+
+static void test_feed_of_active_and_deleted(void **state)
+{
+	struct fx *x = *state;
+	struct m_tail_reply r;
+
+	fx_enqueue(x, "job_1", "q");
+	fx_enqueue(x, "job_2", "q");
+	fx_expect(x, "q", "job_1");
+	r = feed(x, 3, 100);
+	assert_int_equal(r.jobs_n, 1);
+	assert_true(r.jobs[0].partial);
+	assert_int_equal(r.jobs[0].lease_expires_at,
+			 FX_START_NS + 60 * NS_PER_S);
+	fx_job_op(x, OP_DELETE, "job_1", "deleted");
+	fx_job_op(x, OP_DELETE, "job_2", "deleted");
+	fx_queue_op(x, OP_PAUSE, "q");
+	r = feed(x, 0, 100);
+	assert_int_equal(r.jobs_n, 2);
+	assert_true(r.jobs[0].deleted && r.jobs[1].deleted);
+	assert_str_is(r.jobs[1].id, "job_2");
+	assert_int_equal(r.queues_n, 1);
+	assert_true(r.queues[0].paused);
+	r = feed(x, 3, 100);
+	assert_int_equal(r.jobs_n, 2);
+	assert_true(r.jobs[0].deleted);
+}
+
+/* An expiry that was dropped belongs to the unchanging part. */
+static void test_feed_of_dropped_expiry(void **state)
+{
+	struct fx *x = *state;
+	struct m_enqueue m = { 0 };
+	struct m_tail_reply r;
+
+	MSG_SET(&m, enqueue, job_id, STR("job_1"));
+	MSG_SET(&m, enqueue, queue, STR("q"));
+	MSG_SET(&m, enqueue, expire_after, 5);
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &m, NULL), 0);
+	x->now_ns += 5;
+	assert_int_equal(fx_maintain(x, OP_EXPIRE, 0, NULL), 1);
+	r = feed(x, 2, 100);
+	assert_true(r.jobs[0].partial);
+	assert_int_equal(r.errors_n, 1);
+	assert_str_is(r.errors[0].error, "job expired");
+	fx_job_op(x, OP_RETRY, "job_1", "retried");
+	r = feed(x, 4, 100);
+	assert_int_equal(r.jobs_n, 1);
+	assert_false(r.jobs[0].partial);
+	assert_false(MSG_HAS(&r.jobs[0], job, expire_at));
+}
+
+/* Many large payloads: an answer ends before it is too big. */
+static void test_feed_bytes(void **state)
+{
+	struct fx *x = *state;
+	char *payload = xmalloc(256 << 10);
+	struct m_enqueue m = { 0 };
+	uint64_t after = 0;
+	size_t jobs = 0;
+
+	memset(payload, '1', 256 << 10);
+	MSG_SET(&m, enqueue, queue, STR("q"));
+	MSG_SET(&m, enqueue, payload, str_of(payload, 256 << 10));
+	x->unchecked = true;
+	for (int i = 0; i < 70; i++) {
+		char id[16];
+
+		(void)snprintf(id, sizeof(id), "job_%02d", i);
+		MSG_SET(&m, enqueue, job_id, str_from(id));
+		assert_int_equal(fx_do(x, OP_ENQUEUE, &m, NULL), 0);
+	}
+	for (int i = 0; i < 3; i++) {
+		struct m_tail_reply r = feed(x, after, LIMIT_TAIL_EVENTS);
+
+		assert_true(r.jobs_n <= 33);
+		jobs += r.jobs_n;
+		after = r.last_seq;
+	}
+	assert_int_equal(jobs, 70);
+	assert_int_equal(after, 71);
+	free(payload);
+}
+
+static void test_timeline_is_bounded(void **state)
+{
+	struct fx *x = *state;
+	struct m_beat b = { 0 };
+	struct m_heartbeat m = { 0 };
+	const struct m_job *j;
+
+	fx_enqueue(x, "job_1", "q");
+	fx_expect(x, "q", "job_1");
+	MSG_SET(&b, beat, job_id, STR("job_1"));
+	MSG_SET(&b, beat, progress, STR("1"));
+	MSG_SET_LIST(&m, heartbeat, jobs, &b, 1);
+	x->unchecked = true;
+	for (int i = 0; i < LIMIT_TIMELINE; i++)
+		assert_int_equal(fx_do(x, OP_HEARTBEAT, &m, NULL), 0);
+	j = fx_job(x, "job_1");
+	assert_int_equal(j->timeline_n, LIMIT_TIMELINE);
+	assert_int_equal(j->timeline[0].type, EVENT_PROGRESS);
+	for (size_t i = 1; i < j->timeline_n; i++)
+		assert_true(j->timeline[i].seq > j->timeline[i - 1].seq);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, fx_setup, fx_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_absent),
+		TEST(test_feed),
+		TEST(test_feed_of_active_and_deleted),
+		TEST(test_feed_of_dropped_expiry),
+		TEST(test_feed_bytes),
+		TEST(test_timeline_is_bounded),
+	};
+
+	return cmocka_run_group_tests_name("fsm_record", tests, NULL, NULL);
+}

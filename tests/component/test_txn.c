@@ -1,0 +1,207 @@
+/*
+ * A transaction over the store in memory: reads see its own writes, a commit
+ * writes them as one sorted batch.
+ */
+#include "lib/testlib.h"
+
+#include "store/txn.h"
+
+#define KEYS 40
+
+struct fixture {
+	struct kv *kv;
+	struct txn *t;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+
+	f->kv = kv_mem_new();
+	f->t = txn_new(f->kv);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	txn_free(f->t);
+	kv_close(f->kv);
+	free(f);
+	return 0;
+}
+
+static void put(struct fixture *f, const char *k, const char *v)
+{
+	txn_put(f->t, str_from(k), str_from(v));
+}
+
+static void assert_txn(struct fixture *f, const char *k, const char *v)
+{
+	struct str got;
+
+	assert_int_equal(txn_get(f->t, str_from(k), &got), v != NULL);
+	if (v != NULL)
+		assert_str_is(got, v);
+}
+
+static void assert_store(struct fixture *f, const char *k, const char *v)
+{
+	struct buf b = BUF_INIT(0);
+
+	assert_int_equal(kv_get(f->kv, str_from(k), &b), v != NULL);
+	if (v != NULL)
+		assert_str_is(buf_str(&b), v);
+	buf_done(&b);
+}
+
+struct scan {
+	struct buf text;
+	size_t left;
+};
+
+static bool on_key(void *ctx, struct str key, struct str value)
+{
+	struct scan *s = ctx;
+
+	buf_printf(&s->text, "%s%.*s=%.*s", s->text.n ? " " : "", STR_ARG(key),
+		   STR_ARG(value));
+	return --s->left > 0;
+}
+
+static void assert_scan(struct fixture *f, const char *from, const char *upto,
+			size_t max, const char *expected)
+{
+	struct scan s = { .left = max };
+
+	assert_int_equal(
+	    txn_scan(f->t, str_from(from), str_from(upto), on_key, &s), 0);
+	assert_str_is(s.text.n ? buf_str(&s.text) : STR(""), expected);
+	buf_done(&s.text);
+}
+
+static void test_reads_own_writes(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_txn(f, "a", NULL);
+	put(f, "a", "1");
+	put(f, "b", "");
+	assert_txn(f, "a", "1");
+	assert_txn(f, "b", "");
+	assert_store(f, "a", NULL);
+	put(f, "a", "2");
+	assert_int_equal(txn_commit(f->t), 0);
+	assert_store(f, "a", "2");
+	assert_store(f, "b", "");
+	assert_txn(f, "a", "2");
+	txn_delete(f->t, STR("a"));
+	assert_txn(f, "a", NULL);
+	assert_store(f, "a", "2");
+	put(f, "a", "3");
+	txn_delete(f->t, STR("a"));
+	txn_delete(f->t, STR("never"));
+	assert_int_equal(txn_commit(f->t), 0);
+	assert_store(f, "a", NULL);
+	/* an empty one is fine */
+	assert_int_equal(txn_commit(f->t), 0);
+}
+
+static void test_scan_merges(void **state)
+{
+	struct fixture *f = *state;
+
+	put(f, "b", "1");
+	put(f, "d", "1");
+	put(f, "f", "1");
+	assert_int_equal(txn_commit(f->t), 0);
+	put(f, "g", "2");
+	put(f, "a", "2");
+	put(f, "d", "2");
+	txn_delete(f->t, STR("f"));
+	put(f, "c", "2");
+	assert_scan(f, "a", "", 99, "a=2 b=1 c=2 d=2 g=2");
+	assert_scan(f, "b", "d", 99, "b=1 c=2");
+	assert_scan(f, "b", "z", 2, "b=1 c=2");
+	assert_scan(f, "e", "g", 99, "");
+	assert_scan(f, "h", "", 99, "");
+}
+
+static void test_delete_range(void **state)
+{
+	struct fixture *f = *state;
+
+	put(f, "a", "1");
+	put(f, "b", "1");
+	put(f, "c", "1");
+	assert_int_equal(txn_commit(f->t), 0);
+	txn_delete_range(f->t, STR("a"), STR("c"));
+	assert_txn(f, "a", NULL);
+	assert_txn(f, "c", "1");
+	assert_scan(f, "a", "z", 99, "c=1");
+	assert_int_equal(txn_commit(f->t), 0);
+	assert_store(f, "b", NULL);
+	assert_store(f, "c", "1");
+	/* the range is forgotten with the commit */
+	put(f, "a", "2");
+	assert_int_equal(txn_commit(f->t), 0);
+	assert_txn(f, "a", "2");
+}
+
+/* Many keys of several kinds, in any order, against arrays. */
+static void test_random(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const kinds[] = { "j|", "jl|", "p|", "ev|", "x" };
+	uint32_t want[ARRAY_SIZE(kinds)][KEYS] = { 0 };
+	struct rng r;
+
+	test_rng(&r);
+	for (int round = 0; round < 60; round++) {
+		for (uint64_t n = rng_below(&r, 400); n > 0; n--) {
+			size_t kind = rng_below(&r, ARRAY_SIZE(kinds));
+			size_t i = rng_below(&r, KEYS);
+			uint32_t v = (uint32_t)rng_below(&r, 5);
+			char key[32];
+
+			(void)snprintf(key, sizeof(key), "%s%zu", kinds[kind],
+				       i);
+			want[kind][i] = v;
+			if (v > 0)
+				txn_put(f->t, str_from(key),
+					str_of(&v, sizeof(v)));
+			else
+				txn_delete(f->t, str_from(key));
+		}
+		if (rng_below(&r, 2))
+			assert_int_equal(txn_commit(f->t), 0);
+		for (size_t i = 0; i < ARRAY_SIZE(kinds) * KEYS; i++) {
+			uint32_t v = want[i / KEYS][i % KEYS];
+			struct str got;
+			char key[32];
+
+			(void)snprintf(key, sizeof(key), "%s%zu",
+				       kinds[i / KEYS], i % KEYS);
+			assert_int_equal(txn_get(f->t, str_from(key), &got),
+					 v > 0);
+			if (v > 0)
+				assert_memory_equal(got.p, &v, sizeof(v));
+		}
+	}
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_reads_own_writes),
+		TEST(test_scan_merges),
+		TEST(test_delete_range),
+		TEST(test_random),
+	};
+
+	return cmocka_run_group_tests_name("txn", tests, NULL, NULL);
+}
