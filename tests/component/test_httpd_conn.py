@@ -334,6 +334,22 @@ def test_drain():
             assert h.proc.wait(PATIENCE) == 0
 
 
+def test_drain_cuts_no_client_at_work():
+    """A kept connection is told to close with its next answer."""
+    with node() as h:
+        with h.connect() as s:
+            f = s.makefile("rb")
+            send(s, "POST", "/api/v1/enqueue", {"queue": "q"})
+            assert read_answer(f)[0] == 201
+            h.proc.send_signal(signal.SIGTERM)
+            wait_until(lambda: "draining" in h.logged(), "the drain")
+            send(s, "POST", "/api/v1/enqueue", {"queue": "q"})
+            status, headers, _ = read_answer(f)
+            assert status == 201 and headers["connection"] == "close"
+            assert is_closed(s)
+            assert h.proc.wait(PATIENCE) == 0
+
+
 def test_idle_drain_is_quick():
     with node() as h:
         with h.connect() as s:
