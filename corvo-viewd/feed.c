@@ -191,7 +191,7 @@ static void write_failed(struct feed *f, int err)
 		feed_pause_begin(&f->write_pause);
 		if (feed_pause_may_log(&f->write_pause))
 			log_error("cannot write the view: %s; trying again",
-				  db_error(f->view->writer));
+				  mirror_why(f->view->mirror));
 	}
 }
 

@@ -4,6 +4,7 @@
  */
 #include "mirror.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "mirror_impl.h"
@@ -275,12 +276,19 @@ int mirror_apply(struct mirror *m, const struct m_tail_reply *r)
 {
 	int err = mirror_begin(m);
 
-	if (err < 0)
-		return err;
-	err = apply_rows(m, r);
+	if (err == 0)
+		err = apply_rows(m, r);
 	if (err == 0)
 		err = mirror_commit(m);
-	if (err < 0)
+	if (err < 0) {
+		/* Before the rollback has a message of its own. */
+		(void)snprintf(m->why, sizeof(m->why), "%s", db_error(m->db));
 		mirror_rollback(m);
+	}
 	return err;
+}
+
+const char *mirror_why(const struct mirror *m)
+{
+	return m->why;
 }

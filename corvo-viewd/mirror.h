@@ -24,6 +24,7 @@ void mirror_free(struct mirror *m); /* before db_close; NULL: fine */
  * a job there is no row of (the view is incomplete), else as db.h.
  */
 int mirror_apply(struct mirror *m, const struct m_tail_reply *r);
+const char *mirror_why(const struct mirror *m); /* of the last failure */
 
 /* --- pieces of the above, for a bulk load --- */
 

@@ -47,6 +47,7 @@ struct mirror {
 	struct arena arena; /* of one transaction */
 	struct mirror_delta *last_delta; /* most jobs have the queue of the */
 	struct str last_queue;           /* job before them */
+	char why[256];                   /* of mirror_apply's last failure */
 };
 
 struct mirror_delta *mirror_delta(struct mirror *m, struct str queue);

@@ -3,6 +3,7 @@
  */
 #include "query.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "query_impl.h"
@@ -46,9 +47,9 @@ void query_interrupt(struct query *q)
 	db_interrupt(q->db);
 }
 
-const char *query_error(struct query *q)
+const char *query_why(const struct query *q)
 {
-	return db_error(q->db);
+	return q->why;
 }
 
 static int run_handler(struct query *q, const struct query_ask *ask,
@@ -67,9 +68,10 @@ int query_run(struct query *q, const struct query_ask *ask, struct buf *out)
 
 	db_set_deadline(q->db, ask->deadline_ns);
 	r = db_exec(q->db, "BEGIN");
+	if (r == 0)
+		r = run_handler(q, ask, out);
 	if (r < 0)
-		return r;
-	r = run_handler(q, ask, out);
+		(void)snprintf(q->why, sizeof(q->why), "%s", db_error(q->db));
 	/* After an error SQLite may have ended the transaction by itself. */
 	db_set_deadline(q->db, 0);
 	(void)db_exec(q->db, "ROLLBACK");

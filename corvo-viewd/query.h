@@ -36,8 +36,8 @@ void query_close(struct query *q); /* NULL: fine */
 
 /* Appends the encoded reply to out. 0 or -ERR_* as in db.h. */
 int query_run(struct query *q, const struct query_ask *ask, struct buf *out);
-void query_interrupt(struct query *q); /* any thread */
-const char *query_error(struct query *q);
+void query_interrupt(struct query *q);        /* any thread */
+const char *query_why(const struct query *q); /* of the last failure */
 
 /* The numbers that need no database. */
 void query_facts_encode(const struct query_facts *f, struct buf *out);

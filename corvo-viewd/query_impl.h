@@ -10,6 +10,7 @@
 struct query {
 	struct db *db;
 	struct arena arena; /* of one answer */
+	char why[256];      /* of the last failure */
 };
 
 /* Each fills the reply's message in q->arena and encodes it to out. */

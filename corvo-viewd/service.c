@@ -82,7 +82,7 @@ static void answer(struct service *s, struct ask *a)
 		return;
 	}
 	log_warn("%s failed: %s: %s", query_info(a->query.id)->name,
-		 err_code(-a->err), query_error(a->reader));
+		 err_code(-a->err), query_why(a->reader));
 	if (a->err == -ERR_REQUEST_TIMEOUT)
 		rpc_reply(a->req, ERR_VIEW_UNAVAILABLE, 0,
 			  STR("the search took too long; narrow it down"));
