@@ -18,8 +18,8 @@ import time
 from calendar import timegm
 from pathlib import Path
 
-BUILD = Path(os.environ.get("CORVO_BUILD_DIR", "/work/main/build/dev"))
 SOURCE = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("CORVO_BUILD_DIR", SOURCE / "build" / "dev"))
 CORVO = BUILD / "cli" / "corvo"
 PROCS = ["raftd", "viewd", "sched", "httpd-0"]
 API = "/api/v1"

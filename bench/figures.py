@@ -1,0 +1,110 @@
+"""What the measuring scripts share: a node, the load program, figures.
+
+The build measured is CORVO_BUILD_DIR, or build/release. Nothing here judges a
+figure; each is printed with the limit it is read against.
+"""
+
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1]
+os.environ.setdefault("CORVO_BUILD_DIR", str(SOURCE / "build" / "release"))
+sys.path.insert(0, str(SOURCE / "tests" / "lib"))
+
+from node import BUILD, Node, wait_until  # noqa: E402
+
+LOAD = BUILD / "bench" / "load"
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def running_node(*flags):
+    """A fresh node, ended and removed afterwards."""
+    node = Node("--log-level=warn", *flags)
+    try:
+        node.start()
+        yield node
+    finally:
+        node.clean_up(check=False)
+
+
+def arguments(node, mode, options):
+    out = [str(LOAD), mode, f"--port={node.port}"]
+    return out + [f"--{name}={value}" for name, value in options.items()]
+
+
+def load(node, mode, **options):
+    """Runs the load program; {name: number}."""
+    done = subprocess.run(arguments(node, mode, options), text=True,
+                          stdout=subprocess.PIPE, check=True)
+    return {name: float(value) for name, value in
+            (line.split() for line in done.stdout.splitlines())}
+
+
+@contextlib.contextmanager
+def parked_fetches(node, n, seconds, queue="parked"):
+    """n long-polling fetches, held while the block runs."""
+    with subprocess.Popen(
+            arguments(node, "park", {"workers": n, "time": seconds,
+                                     "queue": queue}),
+            stdout=subprocess.PIPE) as p:
+        try:
+            with node.client() as c:
+                wait_until(lambda: c.metrics()["corvo_parked_fetches"] >= n,
+                           30, f"{n} fetches to be parked", every=0.1)
+            yield
+        finally:
+            p.kill()
+
+
+def wait_for_view(node, seconds=600):
+    """Until the view has taken in everything: it works behind a load."""
+    with node.client(timeout=60) as c:
+        wait_until(lambda: c.metrics().get("corvo_view_lag_events") == 0,
+                   seconds, "the view", every=0.1)
+
+
+def all_pids(node):
+    return {"supervisor": node.process.pid, **node.pids()}
+
+
+def pss_mb(pid):
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    raise ValueError(f"no Pss of {pid}")
+
+
+def cpu_seconds(pids):
+    total = 0
+    for pid in pids:
+        stat = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        total += int(stat[11]) + int(stat[12])
+    return total / TICKS
+
+
+def let_pass(seconds):
+    """The interval of a measurement."""
+    time.sleep(seconds)
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def spread(values):
+    """Median with the smallest and largest, so that noise can be seen."""
+    return f"{median(values):,.0f} ({min(values):,.0f} .. {max(values):,.0f})"
+
+
+def say(name, value, limit=""):
+    print(f"  {name:<46} {value:<34} {limit}".rstrip(), flush=True)
+
+
+def head(text):
+    print(f"\n{text}", flush=True)
