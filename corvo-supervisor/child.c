@@ -22,6 +22,7 @@
 #define SERVED_NS        NS_PER_S
 #define BACKOFF_MIN_NS   (50 * NS_PER_MS)
 #define BACKOFF_MAX_NS   (5 * NS_PER_S)
+#define BACKOFF_READY_NS (100 * NS_PER_MS) /* most, of one that was ready */
 
 static const char *const state_names[CHILD_STATE_MAX] = {
 	[CHILD_DOWN] = "down",     [CHILD_STARTING] = "starting",
@@ -342,15 +343,15 @@ static void give_up(struct child *c, const char *exit_text)
 	c->host->on_down(c->host->ctx, c);
 }
 
-static uint64_t backoff_ns(unsigned short_lives)
+static uint64_t backoff_ns(unsigned short_lives, uint64_t max_ns)
 {
 	uint64_t ns = BACKOFF_MIN_NS;
 
 	if (short_lives == 0)
 		return 0;
-	while (--short_lives > 0 && ns < BACKOFF_MAX_NS)
+	while (--short_lives > 0 && ns < max_ns)
 		ns *= 2;
-	return MIN(ns, BACKOFF_MAX_NS);
+	return MIN(ns, max_ns);
 }
 
 static void act_crash(struct child *c)
@@ -369,7 +370,8 @@ static void act_crash(struct child *c)
 		give_up(c, text.p);
 		return;
 	}
-	wait = backoff_ns(c->short_lives++);
+	wait = backoff_ns(c->short_lives++,
+			  c->ready_ns != 0 ? BACKOFF_READY_NS : BACKOFF_MAX_NS);
 	c->restarts++;
 	log_warn("process=%s died: %s; starting it again in %llu ms", c->name,
 		 text.p, (unsigned long long)(wait / NS_PER_MS));

@@ -5,8 +5,9 @@
  *
  * Restart policy. A child that died is started again at once. When it dies
  * again without having served for a second in between, the next start waits
- * 50 ms, then 100 ms, up to 5 s. After crash_limit deaths in a row without
- * ever having become ready it is FAILED.
+ * 50 ms, then 100 ms; one that did not even become ready waits twice as long
+ * each time, up to 5 s. After crash_limit deaths in a row without ever having
+ * become ready it is FAILED.
  */
 #ifndef CORVO_CHILD_H
 #define CORVO_CHILD_H
