@@ -1,7 +1,9 @@
 /*
  * Lists and searches, answered by viewd. Each question names the event the
- * view must hold: the newest this process has acknowledged, or a later one
- * the client asks for, so that a client always finds its own writes.
+ * view must hold: the newest this node has acknowledged, or a later one the
+ * client asks for, so that a client always finds its own writes. Where several
+ * httpd processes share the port none knows what the others acknowledged, and
+ * raftd is asked first.
  */
 #include "handlers.h"
 #include "proto/job_json.h"
@@ -26,22 +28,62 @@ static bool read_min_seq(struct req *r, uint64_t *ret)
 	return true;
 }
 
-static void ask_view(struct req *r, const struct msg_desc *d, const void *m,
-		     req_reply_fn *then)
+/* A question on its way to the view; in the request's arena. */
+struct question {
+	const struct msg_desc *desc;
+	void *m;
+	uint64_t *min_seq; /* member of m */
+	req_reply_fn *then;
+};
+
+static void ask_view(struct req *r, const struct question *q)
 {
+	req_call(r, &(struct req_call){
+			.client = r->h->viewd,
+			.id = r->match.route->target,
+			.desc = q->desc,
+			.m = q->m,
+			.timeout_ns = r->h->set->view_wait + VIEW_ANSWER_NS,
+			.timeout_err = ERR_VIEW_UNAVAILABLE,
+			.flags = RPC_ONCE,
+			.then = q->then,
+		    });
+}
+
+/* Without an answer the view is asked for what this process knows of. */
+static void on_head(struct req *r, const struct rpc_reply *reply)
+{
+	const struct question *q = r->state;
+
+	*q->min_seq = MAX(*q->min_seq, reply->seq);
+	r->seq = 0; /* a read has no index of its own */
+	ask_view(r, q);
+}
+
+static void ask(struct req *r, const struct question *question)
+{
+	static const struct m_nothing nothing;
+	struct question *q = arena_alloc(&r->arena, sizeof(*q));
+
 	if (!rpc_client_is_up(r->h->viewd)) {
 		req_fail_text(r, ERR_VIEW_UNAVAILABLE, STR_NULL);
 		return;
 	}
+	*q = *question;
+	if (r->h->set->httpd_processes == 1) {
+		ask_view(r, q);
+		return;
+	}
+	r->state = q;
 	req_call(r, &(struct req_call){
-			.client = r->h->viewd,
-			.id = r->match.route->target,
-			.desc = d,
-			.m = m,
-			.timeout_ns = r->h->set->view_wait + VIEW_ANSWER_NS,
-			.timeout_err = ERR_VIEW_UNAVAILABLE,
+			.client = r->h->raftd,
+			.id = QUERY_NODE_STATUS,
+			.desc = &msg_nothing,
+			.m = &nothing,
+			.timeout_ns = r->h->set->view_wait,
+			.timeout_err = ERR_LEADER_UNAVAILABLE,
 			.flags = RPC_ONCE,
-			.then = then,
+			.then = on_head,
 		    });
 }
 
@@ -62,7 +104,7 @@ static void list(struct req *r, req_reply_fn *then)
 		return;
 	MSG_SET(q, view_query, min_seq, min_seq);
 	MSG_SET(q, view_query, wait_ns, r->h->set->view_wait);
-	ask_view(r, &msg_view_query, q, then);
+	ask(r, &(struct question){ &msg_view_query, q, &q->min_seq, then });
 }
 
 /* --- GET /queues, /workers --- */
@@ -182,5 +224,5 @@ void h_search(struct req *r)
 		MSG_SET(s, search, limit, SEARCH_DEFAULT);
 	MSG_SET(s, search, min_seq, min_seq);
 	MSG_SET(s, search, wait_ns, r->h->set->view_wait);
-	ask_view(r, &msg_search, s, on_found);
+	ask(r, &(struct question){ &msg_search, s, &s->min_seq, on_found });
 }
