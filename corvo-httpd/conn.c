@@ -25,12 +25,23 @@ static bool is_over(const struct conn *c, uint64_t now_ns, uint64_t limit_ns)
 	return now_ns - c->since_ns > limit_ns;
 }
 
+/*
+ * The library may miss an end of file that came together with the last bytes
+ * of a request that is not complete; then it would wait for more of it.
+ */
+static bool is_at_end(const struct conn *c)
+{
+	char byte;
+
+	return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 static void sweep_one(struct conns *cs, struct conn *c, uint64_t now_ns)
 {
 	switch (c->phase) {
 	case CONN_NEW:
 	case CONN_HEAD:
-		if (is_over(c, now_ns, cs->request_timeout_ns))
+		if (is_over(c, now_ns, cs->request_timeout_ns) || is_at_end(c))
 			cut(c);
 		break;
 	case CONN_IDLE:
@@ -38,7 +49,9 @@ static void sweep_one(struct conns *cs, struct conn *c, uint64_t now_ns)
 			cut(c);
 		break;
 	case CONN_BODY:
-		if (is_over(c, now_ns, cs->request_timeout_ns))
+		if (is_at_end(c))
+			cut(c);
+		else if (is_over(c, now_ns, cs->request_timeout_ns))
 			conn_refuse(c, ERR_REQUEST_TIMEOUT, STR_NULL);
 		break;
 	case CONN_LINGER:

@@ -112,6 +112,19 @@ def test_not_http(h):
     assert h.get("/info").status == 200
 
 
+def test_client_that_stops_half_way(h):
+    """The end comes with the last bytes, or a moment later."""
+    for text in [b"GE", b"GET / HTTP/1.1\r\nA: b",
+                 b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab"]:
+        socks = [h.connect() for _ in range(50)]
+        for s in socks:
+            s.sendall(text)
+            s.shutdown(socket.SHUT_WR)
+        for s in socks:
+            assert is_closed(s, 5)
+            s.close()
+
+
 def test_client_that_resets(h):
     for _ in range(20):
         s = h.connect()
