@@ -125,8 +125,8 @@ void conn_close(struct conns *cs, struct conn *c)
 
 void conn_enter(struct conn *c, enum conn_phase phase)
 {
-	/* One limit holds for head and body together. */
-	if (phase != CONN_BODY)
+	/* One limit holds for head and body together; work has none. */
+	if (phase != CONN_BODY && phase != CONN_WORK)
 		c->since_ns = clock_mono_ns();
 	c->phase = phase;
 }
