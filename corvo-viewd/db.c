@@ -18,7 +18,8 @@
 
 struct db {
 	sqlite3 *h;
-	uint64_t deadline_ns; /* clock_mono_ns; 0: none */
+	uint64_t deadline_ns;    /* clock_mono_ns; 0: none */
+	const atomic_bool *stop; /* NULL: none */
 };
 
 /*
@@ -74,6 +75,8 @@ static int on_progress(void *ctx)
 {
 	struct db *db = ctx;
 
+	if (db->stop != NULL && atomic_load(db->stop))
+		return 1;
 	return db->deadline_ns != 0 && clock_mono_ns() > db->deadline_ns;
 }
 
@@ -97,7 +100,7 @@ int db_open(const char *path, enum db_mode mode, struct db **ret,
 		db_close(db);
 		return r;
 	}
-	if (mode == DB_READ)
+	if (mode != DB_WRITE)
 		sqlite3_progress_handler(db->h, DB_PROGRESS_STEPS, on_progress,
 					 db);
 	*ret = db;
@@ -148,6 +151,11 @@ int db_checkpoint(struct db *db)
 void db_set_deadline(struct db *db, uint64_t mono_ns)
 {
 	db->deadline_ns = mono_ns;
+}
+
+void db_set_stop(struct db *db, const atomic_bool *stop)
+{
+	db->stop = stop;
 }
 
 void db_interrupt(struct db *db)

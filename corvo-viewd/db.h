@@ -13,6 +13,8 @@
 #ifndef CORVO_DB_H
 #define CORVO_DB_H
 
+#include <stdatomic.h>
+
 #include "util/buf.h"
 
 struct db;
@@ -43,6 +45,8 @@ int db_checkpoint(struct db *db);
 /* Statements end with -ERR_REQUEST_TIMEOUT after that; 0: no limit. */
 void db_set_deadline(struct db *db, uint64_t mono_ns);
 void db_interrupt(struct db *db); /* any thread */
+/* Statements end likewise soon after *stop is true; NULL: nobody says so. */
+void db_set_stop(struct db *db, const atomic_bool *stop);
 
 /* 0 or -ERR_*. */
 int db_prepare(struct db *db, const char *sql, struct db_stmt **ret);

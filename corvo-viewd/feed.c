@@ -143,7 +143,7 @@ static void want_rebuild(struct feed *f, bool usable, const char *reason)
 		service_set_usable(f->service, false);
 	if (f->build != BUILD_NONE)
 		return;
-	log_warn("the view is rebuilt: %s", reason);
+	log_warn("rebuilding the view: %s", reason);
 	if (f->call != NULL) /* it may wait in raftd for long */
 		rpc_cancel(f->raftd, f->call);
 	f->call = NULL;

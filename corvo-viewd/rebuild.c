@@ -6,6 +6,7 @@
 #include "rebuild.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include "db.h"
@@ -254,8 +255,11 @@ static int open_and_load(struct loader *l)
 		r = db_open(task->path, DB_LOAD, &l->db, &task->why);
 	if (r < 0)
 		return r;
+	db_set_stop(l->db, &task->stop);
 	r = load(l);
-	if (r < 0 && r != -ERR_SHUTTING_DOWN && task->why.n == 0)
+	if (r < 0 && atomic_load(&task->stop))
+		return -ERR_SHUTTING_DOWN;
+	if (r < 0 && task->why.n == 0)
 		buf_printf(&task->why, "cannot write %s: %s", task->path,
 			   db_error(l->db));
 	return r;
@@ -279,6 +283,7 @@ int rebuild_run(struct rebuild *r)
 	if (l.kv != NULL)
 		kv_close(l.kv);
 	arena_done(&l.arena);
+	malloc_trim(0); /* much was used, and will not be used again */
 	if (err < 0)
 		(void)unlink(r->path); /* a leftover is removed next time */
 	return err;

@@ -169,8 +169,7 @@ static int open_writer(struct view *v, bool check_boot, struct buf *why)
 	r = first_text(v->writer, "SELECT name FROM sqlite_master LIMIT 1", &b);
 	if (r < 0)
 		return r;
-	v->fresh = b.n == 0;
-	r = v->fresh ? make_file(v->writer)
+	r = b.n == 0 ? make_file(v->writer)
 		     : check_file(v, check_boot, buf_str(&boot), why);
 	if (r == 0)
 		r = mark_file(v->writer, buf_str(&boot));
@@ -180,6 +179,7 @@ static int open_writer(struct view *v, bool check_boot, struct buf *why)
 		r = meta_get_u64(v->writer, META_POSITION_AT, &v->position_ns);
 	if (r == 0)
 		r = mirror_new(v->writer, &v->mirror);
+	v->fresh = v->position == 0;
 	return r;
 }
 

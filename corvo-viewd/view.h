@@ -21,7 +21,7 @@ struct view {
 	struct db *writer;     /* NULL: not open */
 	struct mirror *mirror; /* on writer */
 	struct query *readers[VIEW_READERS];
-	bool fresh;           /* the file was made by view_open, empty */
+	bool fresh;           /* nothing has been written to it yet */
 	uint64_t position;    /* last event in the file */
 	uint64_t position_ns; /* its time, UNIX; 0: not known */
 };
