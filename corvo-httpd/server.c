@@ -108,6 +108,17 @@ static void add_timing(struct MHD_Response *resp, const struct req *r)
 	add(resp, "Server-Timing", p);
 }
 
+/* The long ones are for browsers, which say where they come from. */
+static void add_cors(struct MHD_Response *resp, const struct req *r)
+{
+	add(resp, "Access-Control-Allow-Origin", CORS_ORIGIN);
+	if (strcmp(r->method, "OPTIONS") != 0 &&
+	    server_header(r->conn, "Origin") == NULL)
+		return;
+	add(resp, "Access-Control-Allow-Methods", CORS_METHODS);
+	add(resp, "Access-Control-Allow-Headers", CORS_HEADERS);
+}
+
 static void add_headers(struct MHD_Response *resp, const struct req *r)
 {
 	if (r->out.n > 0)
@@ -123,9 +134,7 @@ static void add_headers(struct MHD_Response *resp, const struct req *r)
 		add_allow(resp, r->allow);
 	if (r->h->draining)
 		add(resp, "Connection", "close");
-	add(resp, "Access-Control-Allow-Origin", CORS_ORIGIN);
-	add(resp, "Access-Control-Allow-Methods", CORS_METHODS);
-	add(resp, "Access-Control-Allow-Headers", CORS_HEADERS);
+	add_cors(resp, r);
 }
 
 /* The bytes stay the request's, which lives until on_completed. */

@@ -3,7 +3,6 @@
  * validated when they came in and go out byte for byte.
  */
 #include "proto/job_json.h"
-#include "util/timefmt.h"
 
 #define KEY_MAX 64 /* of <name>_ms */
 
@@ -18,11 +17,9 @@ static void write_raw(struct json_writer *w, struct str raw)
 static void write_dur(struct json_writer *w, const struct field_desc *f,
 		      uint64_t ns)
 {
-	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
 	char key[KEY_MAX];
 
-	duration_format(&text, ns);
-	jw_str(w, buf_str(&text));
+	jw_duration(w, ns);
 	CHECK(f->name_len + sizeof("_ms") <= sizeof(key));
 	memcpy(key, f->name, f->name_len);
 	memcpy(key + f->name_len, "_ms", sizeof("_ms"));

@@ -51,7 +51,7 @@ char *buf_reserve(struct buf *b, size_t n)
 	return b->p + b->n;
 }
 
-void buf_append(struct buf *b, const void *p, size_t n)
+void buf_append_slow(struct buf *b, const void *p, size_t n)
 {
 	char *to;
 
@@ -62,20 +62,6 @@ void buf_append(struct buf *b, const void *p, size_t n)
 		return;
 	memcpy(to, p, n);
 	b->n += n;
-}
-
-void buf_puts(struct buf *b, const char *cstr)
-{
-	buf_append(b, cstr, strlen(cstr));
-}
-
-void buf_putc(struct buf *b, char c)
-{
-	/* The common case of a JSON writer, kept free of calls. */
-	if (b->n < b->cap && (b->max == 0 || b->n < b->max) && !b->full)
-		b->p[b->n++] = c;
-	else
-		buf_append(b, &c, 1);
 }
 
 /* Writes the digits so that they end before `end`; returns their start. */

@@ -25,13 +25,41 @@ void buf_clear(struct buf *b); /* keeps the memory, forgets `full` */
 
 /* Room for n more bytes at b->p + b->n; NULL when that passes the maximum. */
 char *buf_reserve(struct buf *b, size_t n);
-void buf_append(struct buf *b, const void *p, size_t n);
-void buf_puts(struct buf *b, const char *cstr);
-void buf_putc(struct buf *b, char c);
-void buf_put_u64(struct buf *b, uint64_t v); /* decimal */
-void buf_put_i64(struct buf *b, int64_t v);  /* decimal */
+void buf_append_slow(struct buf *b, const void *p, size_t n); /* may grow */
+void buf_put_u64(struct buf *b, uint64_t v);                  /* decimal */
+void buf_put_i64(struct buf *b, int64_t v);                   /* decimal */
 _printf_(2, 3) void buf_printf(struct buf *b, const char *fmt, ...);
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
+
+/* The writers of messages and JSON live on these two: no calls in them. */
+static inline bool buf_fits(const struct buf *b, size_t n)
+{
+	return n <= b->cap - b->n && !b->full &&
+	       (b->max == 0 || n <= b->max - b->n);
+}
+
+static inline void buf_append(struct buf *b, const void *p, size_t n)
+{
+	if (LIKELY(buf_fits(b, n) && n > 0)) {
+		memcpy(b->p + b->n, p, n);
+		b->n += n;
+	} else {
+		buf_append_slow(b, p, n);
+	}
+}
+
+static inline void buf_putc(struct buf *b, char c)
+{
+	if (LIKELY(buf_fits(b, 1)))
+		b->p[b->n++] = c;
+	else
+		buf_append_slow(b, &c, 1);
+}
+
+static inline void buf_puts(struct buf *b, const char *cstr)
+{
+	buf_append(b, cstr, strlen(cstr));
+}
 
 static inline void buf_put_str(struct buf *b, struct str s)
 {

@@ -90,7 +90,8 @@ void jw_i64(struct json_writer *w, int64_t v);
 void jw_double(struct json_writer *w, double v);
 void jw_bool(struct json_writer *w, bool v);
 void jw_null(struct json_writer *w);
-void jw_raw(struct json_writer *w, struct str json); /* as it is */
-void jw_time(struct json_writer *w, uint64_t ns);    /* "RFC 3339" */
+void jw_raw(struct json_writer *w, struct str json);  /* as it is */
+void jw_time(struct json_writer *w, uint64_t ns);     /* "RFC 3339" */
+void jw_duration(struct json_writer *w, uint64_t ns); /* "1m30s" */
 
 #endif

@@ -165,3 +165,11 @@ void jw_time(struct json_writer *w, uint64_t ns)
 	time_format(w->b, ns);
 	buf_putc(w->b, '"');
 }
+
+void jw_duration(struct json_writer *w, uint64_t ns)
+{
+	jw_comma(w);
+	buf_putc(w->b, '"');
+	duration_format(w->b, ns);
+	buf_putc(w->b, '"');
+}
