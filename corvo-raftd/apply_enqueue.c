@@ -70,8 +70,9 @@ static uint64_t enqueued_event(struct fsm *f, const struct m_enqueue *op)
 
 /* The keys by which the new job is found. */
 static void add_to_indexes(struct fsm *f, struct fsm_queue *q, struct str id,
-			   const struct m_job_doc *d)
+			   const struct m_job_doc *d, struct str encoded)
 {
+	struct pending p = { d->seq, id, true, encoded };
 	struct key k;
 
 	if (d->scheduled_at != 0) {
@@ -80,10 +81,8 @@ static void add_to_indexes(struct fsm *f, struct fsm_queue *q, struct str id,
 		queue_add_due(f, q, JOB_SCHEDULED, d->scheduled_at);
 		queue_count(f, q, JOB_SCHEDULED, 1);
 	} else {
-		key_pending(&k, q->name, (uint8_t)d->priority, d->seq);
-		txn_put(f->txn, key_str(&k), id);
 		queue_count(f, q, JOB_PENDING, 1);
-		queue_add_pending(f, q, (uint8_t)d->priority, d->seq, id, true);
+		queue_add_pending(f, q, (uint8_t)d->priority, &p);
 	}
 	if (d->expire_at != 0) {
 		key_expiry(&k, d->expire_at, id);
@@ -113,7 +112,7 @@ static void create_job(struct fsm *f, const struct m_enqueue *op,
 	MSG_SET(&doc, job_doc, event, enqueued_event(f, op));
 	key_job(&k, op->job_id);
 	fsm_put(f, &k, &msg_job_doc, &doc);
-	add_to_indexes(f, q, op->job_id, &doc);
+	add_to_indexes(f, q, op->job_id, &doc, buf_str(&f->scratch));
 	fill_reply(op->job_id, &doc, ret);
 	f->counters.enqueued++;
 }

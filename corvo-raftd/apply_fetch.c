@@ -53,34 +53,39 @@ static int window_job_id(struct fsm *f, const struct fsm_queue *q, uint8_t prio,
 			 const struct window_job *w, struct str *ret)
 {
 	struct key k;
+	int r;
 
 	if (w->id_n > 0) {
 		*ret = arena_copy(&f->item_arena, str_of(w->id, w->id_n));
 		return 1;
 	}
 	key_pending(&k, q->name, prio, w->seq);
-	return fsm_get(f, &k, ret);
+	r = fsm_get(f, &k, ret);
+	if (r > 0)
+		*ret = str_skip(*ret, 1);
+	return r;
 }
 
 /* Takes the first job off the window. 1: it is pending there; 0: stale. */
 static int take_first(struct fsm *f, struct fsm_queue *q, uint8_t prio,
 		      struct job *ret)
 {
-	const struct window_job *w = queue_first(f, q, prio);
-	bool as_created = w->as_created;
-	uint64_t seq = w->seq;
-	struct str id;
-	int r = window_job_id(f, q, prio, w, &id);
+	struct window_job w;
+	struct str id, doc;
+	int r;
 
-	queue_pop(f, q, prio);
+	queue_pop(f, q, prio, &w);
+	doc = arena_copy(&f->item_arena, str_of(w.doc, w.doc_n));
+	free(w.doc);
+	r = window_job_id(f, q, prio, &w, &id);
 	if (r <= 0)
 		return r;
-	r = as_created ? job_find_as_created(f, id, ret) : job_find(f, id, ret);
-	if (r > 0)
-		ret->taken = true;
+	r = w.as_created ? job_find_as_created(f, id, doc, ret)
+			 : job_find(f, id, ret);
 	if (r <= 0)
 		return r;
-	return ret->live.state == JOB_PENDING && ret->live.seq == seq &&
+	ret->taken = true;
+	return ret->live.state == JOB_PENDING && ret->live.seq == w.seq &&
 	       ret->q == q && ret->prio == prio;
 }
 

@@ -19,9 +19,11 @@
 #include "util/list.h"
 
 #define PRIORITIES        3
-#define WINDOW_JOBS_MAX   8192       /* of one window */
-#define WINDOW_JOBS_MIN   64         /* when all windows hold too many */
-#define WINDOWS_TOTAL_MAX (1u << 20) /* jobs in all windows together */
+#define WINDOW_JOBS_MAX   8192        /* of one window */
+#define WINDOW_JOBS_MIN   64          /* when all windows hold too many */
+#define WINDOWS_TOTAL_MAX (1u << 20)  /* jobs in all windows together */
+#define WINDOW_DOC_BYTES  4096        /* largest record kept in one */
+#define WINDOWS_DOCS_MAX  (16u << 20) /* bytes of records in all */
 #define WORKERS_MAX       10000
 #define WORKER_FORGET_NS  (86400 * NS_PER_S)
 #define WORKER_REFRESH_NS (5 * NS_PER_S)
@@ -80,6 +82,7 @@ struct fsm {
 	struct heap seen;     /* workers by last_heartbeat */
 	uint64_t expiry_from; /* no job expires before this */
 	uint64_t window_jobs; /* in all windows */
+	uint64_t window_docs; /* bytes of records kept there */
 	struct list dirty, woken;
 	struct fsm_counters counters;
 	/* the entry and item being applied */
@@ -143,13 +146,16 @@ void queue_wake(struct fsm *f, struct fsm_queue *q);
 
 /* Tells the window of a job that became pending, and wakes the queue. */
 void queue_add_pending(struct fsm *f, struct fsm_queue *q, uint8_t prio,
-		       uint64_t seq, struct str id, bool as_created);
+		       const struct pending *p);
 /* The next pending job, if any; reads the store when the window is dry. */
 const struct window_job *queue_first(struct fsm *f, struct fsm_queue *q,
 				     uint8_t prio);
-void queue_pop(struct fsm *f, struct fsm_queue *q, uint8_t prio);
+/* Takes it off its window; ret->doc is the caller's to free. */
+void queue_pop(struct fsm *f, struct fsm_queue *q, uint8_t prio,
+	       struct window_job *ret);
 /* A job left that nobody fetched. */
-void queue_forget(struct fsm_queue *q, uint8_t prio, uint64_t seq);
+void queue_forget(struct fsm *f, struct fsm_queue *q, uint8_t prio,
+		  uint64_t seq);
 
 /* A job of that state is due at ns. */
 void queue_add_due(struct fsm *f, struct fsm_queue *q, enum job_state s,
@@ -180,8 +186,9 @@ struct job {
 
 /* 1 found, 0 absent (also for an impossible id), -ERR_*. */
 int job_find(struct fsm *f, struct str id, struct job *ret);
-/* The same for a job known to have no live record. */
-int job_find_as_created(struct fsm *f, struct str id, struct job *ret);
+/* The same for a job known to have no live record; its doc, or empty. */
+int job_find_as_created(struct fsm *f, struct str id, struct str doc,
+			struct job *ret);
 int job_need_doc(struct fsm *f, struct job *j); /* 0 or -ERR_* */
 
 /*

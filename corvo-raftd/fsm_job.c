@@ -59,14 +59,25 @@ static void live_as_created(const struct m_job_doc *d, struct m_job_live *l)
 		MSG_SET(l, job_live, scheduled_at, d->scheduled_at);
 }
 
-int job_find_as_created(struct fsm *f, struct str id, struct job *ret)
+static int read_doc(struct fsm *f, struct str id, struct m_job_doc *ret)
 {
 	struct key k;
-	int r;
+
+	key_job(&k, id);
+	return fsm_read(f, &k, &msg_job_doc, ret);
+}
+
+int job_find_as_created(struct fsm *f, struct str id, struct str doc,
+			struct job *ret)
+{
+	int r = 1;
 
 	*ret = (struct job){ .id = id };
-	key_job(&k, id);
-	r = fsm_read(f, &k, &msg_job_doc, &ret->doc);
+	if (doc.n == 0)
+		r = read_doc(f, id, &ret->doc);
+	else
+		CHECK(msg_decode(&msg_job_doc, doc, &f->item_arena,
+				 &ret->doc) == 0);
 	if (r <= 0)
 		return r;
 	live_as_created(&ret->doc, &ret->live);
@@ -87,7 +98,7 @@ int job_find(struct fsm *f, struct str id, struct job *ret)
 		*ret = (struct job){ .id = id };
 		return job_find_active(f, a, ret);
 	}
-	r = job_find_as_created(f, id, ret);
+	r = job_find_as_created(f, id, STR_NULL, ret);
 	if (r <= 0)
 		return r;
 	key_live(&k, id);
@@ -105,13 +116,11 @@ int job_find(struct fsm *f, struct str id, struct job *ret)
 
 int job_need_doc(struct fsm *f, struct job *j)
 {
-	struct key k;
 	int r;
 
 	if (j->has_doc)
 		return 0;
-	key_job(&k, j->id);
-	r = fsm_read(f, &k, &msg_job_doc, &j->doc);
+	r = read_doc(f, j->id, &j->doc);
 	if (r < 0)
 		return r;
 	CHECK(r > 0);
@@ -140,7 +149,7 @@ static void leave_state(struct fsm *f, struct job *j)
 		key_pending(&k, j->q->name, j->prio, j->live.seq);
 		fsm_delete(f, &k);
 		if (!j->taken)
-			queue_forget(j->q, j->prio, j->live.seq);
+			queue_forget(f, j->q, j->prio, j->live.seq);
 		break;
 	case JOB_ACTIVE:
 		key_active(&k, j->q->name, j->id);
@@ -173,20 +182,19 @@ static void enter_active(struct fsm *f, struct job *j)
 	put_be64(v, expires);
 	put_be64(v + 8, j->live.lease_token);
 	key_active(&k, j->q->name, j->id);
-	txn_put(f->txn, key_str(&k), str_of(v, sizeof(v)));
+	txn_put_new(f->txn, key_str(&k), str_of(v, sizeof(v)));
 	j->active = active_add(f, j, expires);
 }
 
 static void enter_state(struct fsm *f, struct job *j)
 {
+	struct pending p = { .seq = j->live.seq, .id = j->id };
 	struct key k;
 
 	queue_count(f, j->q, j->live.state, 1);
 	switch ((enum job_state)j->live.state) {
 	case JOB_PENDING:
-		key_pending(&k, j->q->name, j->prio, j->live.seq);
-		txn_put(f->txn, key_str(&k), j->id);
-		queue_add_pending(f, j->q, j->prio, j->live.seq, j->id, false);
+		queue_add_pending(f, j->q, j->prio, &p);
 		break;
 	case JOB_ACTIVE:
 		enter_active(f, j);

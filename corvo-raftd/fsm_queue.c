@@ -153,14 +153,40 @@ static uint32_t window_max(const struct fsm *f)
 						  : WINDOW_JOBS_MIN;
 }
 
+/* Runs a change of a window and keeps the totals true. */
+#define WINDOW_CHANGE(f, w, change)                 \
+	do {                                        \
+		(f)->window_jobs -= window_size(w); \
+		(f)->window_docs -= (w)->doc_bytes; \
+		change;                             \
+		(f)->window_jobs += window_size(w); \
+		(f)->window_docs += (w)->doc_bytes; \
+	} while (0)
+
+static void write_pending(struct fsm *f, const struct fsm_queue *q,
+			  uint8_t prio, const struct pending *p)
+{
+	char value[1 + LIMIT_JOB_ID_BYTES];
+	struct key k;
+
+	CHECK(p->id.n <= LIMIT_JOB_ID_BYTES);
+	value[0] = (char)p->as_created;
+	memcpy(value + 1, p->id.p, p->id.n);
+	key_pending(&k, q->name, prio, p->seq);
+	txn_put_new(f->txn, key_str(&k), str_of(value, 1 + p->id.n));
+}
+
 void queue_add_pending(struct fsm *f, struct fsm_queue *q, uint8_t prio,
-		       uint64_t seq, struct str id, bool as_created)
+		       const struct pending *p)
 {
 	struct window *w = &q->windows[prio];
+	struct pending kept = *p;
 
-	f->window_jobs -= window_size(w);
-	window_insert(w, seq, id, as_created, window_max(f));
-	f->window_jobs += window_size(w);
+	write_pending(f, q, prio, p);
+	if (p->doc.n > WINDOW_DOC_BYTES ||
+	    f->window_docs + p->doc.n > WINDOWS_DOCS_MAX)
+		kept.doc = STR_NULL;
+	WINDOW_CHANGE(f, w, window_insert(w, &kept, window_max(f)));
 	queue_wake(f, q);
 }
 
@@ -173,13 +199,18 @@ struct refill {
 static bool refill_add(void *ctx, struct str key, struct str value)
 {
 	struct refill *r = ctx;
+	struct pending p = {
+		.seq = get_be64(key.p + key.n - 8),
+		.id = str_skip(value, 1),
+		.as_created = value.p[0] != 0,
+	};
 
 	if (r->left == 0) {
 		r->more = true;
 		return false;
 	}
 	r->left--;
-	window_fill(r->w, get_be64(key.p + key.n - 8), value);
+	window_fill(r->w, &p);
 	return true;
 }
 
@@ -204,8 +235,9 @@ static int window_refill(struct fsm *f, struct fsm_queue *q, uint8_t prio)
 static void windows_clear(struct fsm *f, struct fsm_queue *q)
 {
 	for (int i = 0; i < PRIORITIES; i++) {
-		f->window_jobs -= window_size(&q->windows[i]);
-		window_reset(&q->windows[i], true);
+		struct window *w = &q->windows[i];
+
+		WINDOW_CHANGE(f, w, window_reset(w, true));
 	}
 }
 
@@ -223,15 +255,20 @@ const struct window_job *queue_first(struct fsm *f, struct fsm_queue *q,
 	return window_first(w);
 }
 
-void queue_pop(struct fsm *f, struct fsm_queue *q, uint8_t prio)
+void queue_pop(struct fsm *f, struct fsm_queue *q, uint8_t prio,
+	       struct window_job *ret)
 {
-	window_pop(&q->windows[prio]);
-	f->window_jobs--;
+	struct window *w = &q->windows[prio];
+
+	WINDOW_CHANGE(f, w, window_pop(w, ret));
 }
 
-void queue_forget(struct fsm_queue *q, uint8_t prio, uint64_t seq)
+void queue_forget(struct fsm *f, struct fsm_queue *q, uint8_t prio,
+		  uint64_t seq)
 {
-	window_changed(&q->windows[prio], seq);
+	struct window *w = &q->windows[prio];
+
+	WINDOW_CHANGE(f, w, window_changed(w, seq));
 }
 
 /* --- due --- */

@@ -9,8 +9,29 @@
 #define CAP_MIN  16
 #define CAP_KEEP 1024 /* memory of a larger ring goes when it is empty */
 
+static struct window_job *ring_at(const struct window *w, uint32_t i)
+{
+	return &w->ring[(w->head + i) & (w->cap - 1)];
+}
+
+static void drop_doc(struct window *w, struct window_job *j)
+{
+	free(j->doc);
+	w->doc_bytes -= j->doc_n;
+	j->doc = NULL;
+	j->doc_n = 0;
+}
+
+/* Only jobs as created have one, and those are in the ring. */
+static void drop_docs(struct window *w)
+{
+	for (uint32_t i = 0; i < w->n && w->doc_bytes > 0; i++)
+		drop_doc(w, ring_at(w, i));
+}
+
 void window_done(struct window *w)
 {
+	drop_docs(w);
 	free(w->ring);
 	free(w->heap);
 	*w = (struct window){ 0 };
@@ -18,6 +39,7 @@ void window_done(struct window *w)
 
 void window_reset(struct window *w, bool complete)
 {
+	drop_docs(w);
 	if (w->cap > CAP_KEEP || w->heap_cap > CAP_KEEP)
 		window_done(w);
 	w->head = w->n = w->heap_n = 0;
@@ -25,18 +47,21 @@ void window_reset(struct window *w, bool complete)
 	w->complete = complete;
 }
 
-static void window_job_set(struct window_job *j, uint64_t seq, struct str id,
-			   bool as_created)
+static void window_job_set(struct window *w, struct window_job *j,
+			   const struct pending *p)
 {
-	j->seq = seq;
-	j->as_created = as_created;
-	j->id_n = id.n <= WINDOW_ID_BYTES ? (uint8_t)id.n : 0;
-	memcpy(j->id, id.p, j->id_n);
-}
-
-static struct window_job *ring_at(const struct window *w, uint32_t i)
-{
-	return &w->ring[(w->head + i) & (w->cap - 1)];
+	j->seq = p->seq;
+	j->as_created = p->as_created;
+	j->id_n = p->id.n <= WINDOW_ID_BYTES ? (uint8_t)p->id.n : 0;
+	memcpy(j->id, p->id.p, j->id_n);
+	j->doc = NULL;
+	j->doc_n = 0;
+	if (p->doc.n > 0) {
+		j->doc = xmalloc(p->doc.n);
+		memcpy(j->doc, p->doc.p, p->doc.n);
+		j->doc_n = (uint32_t)p->doc.n;
+		w->doc_bytes += p->doc.n;
+	}
 }
 
 static struct window_job *ring_push(struct window *w)
@@ -113,35 +138,39 @@ static void window_halve(struct window *w)
 	w->complete = false;
 	w->max_seq = all[keep - 1].seq;
 	w->head = w->n = w->heap_n = 0;
-	for (uint32_t i = 0; i < keep; i++)
-		*ring_push(w) = all[i];
+	for (uint32_t i = 0; i < total; i++) {
+		if (i < keep)
+			*ring_push(w) = all[i];
+		else
+			drop_doc(w, &all[i]);
+	}
 	free(all);
 }
 
-void window_insert(struct window *w, uint64_t seq, struct str id,
-		   bool as_created, uint32_t max)
+void window_insert(struct window *w, const struct pending *p, uint32_t max)
 {
 	struct window_job j;
 
-	if (!w->complete && seq >= w->frontier)
+	if (!w->complete && p->seq >= w->frontier)
 		return;
 	if (window_size(w) >= max) {
-		if (seq > w->max_seq) {
+		if (p->seq > w->max_seq) {
 			w->complete = false;
-			w->frontier = seq;
+			w->frontier = p->seq;
 			return;
 		}
 		window_halve(w);
-		if (seq >= w->frontier)
+		if (p->seq >= w->frontier)
 			return;
 	}
-	if (w->n == 0 || seq > ring_at(w, w->n - 1)->seq) {
-		window_job_set(ring_push(w), seq, id, as_created);
+	if (w->n == 0 || p->seq > ring_at(w, w->n - 1)->seq) {
+		window_job_set(w, ring_push(w), p);
 	} else {
-		window_job_set(&j, seq, id, as_created);
+		CHECK(p->doc.n == 0);
+		window_job_set(w, &j, p);
 		heap_push(w, &j);
 	}
-	w->max_seq = window_size(w) == 1 ? seq : MAX(w->max_seq, seq);
+	w->max_seq = window_size(w) == 1 ? p->seq : MAX(w->max_seq, p->seq);
 }
 
 static bool first_is_in_heap(const struct window *w)
@@ -157,9 +186,11 @@ const struct window_job *window_first(const struct window *w)
 	return w->n > 0 ? ring_at(w, 0) : NULL;
 }
 
-void window_pop(struct window *w)
+void window_pop(struct window *w, struct window_job *ret)
 {
 	CHECK(window_size(w) > 0);
+	*ret = *window_first(w);
+	w->doc_bytes -= ret->doc_n;
 	if (first_is_in_heap(w)) {
 		heap_drop_first(w);
 		return;
@@ -184,15 +215,17 @@ void window_changed(struct window *w, uint64_t seq)
 		else
 			upto = mid;
 	}
-	if (from < w->n && ring_at(w, from)->seq == seq)
+	if (from < w->n && ring_at(w, from)->seq == seq) {
 		ring_at(w, from)->as_created = false;
+		drop_doc(w, ring_at(w, from));
+	}
 }
 
-void window_fill(struct window *w, uint64_t seq, struct str id)
+void window_fill(struct window *w, const struct pending *p)
 {
-	CHECK(w->n == 0 || seq > ring_at(w, w->n - 1)->seq);
-	window_job_set(ring_push(w), seq, id, false);
-	w->max_seq = seq;
+	CHECK(w->n == 0 || p->seq > ring_at(w, w->n - 1)->seq);
+	window_job_set(w, ring_push(w), p);
+	w->max_seq = p->seq;
 }
 
 void window_filled(struct window *w, bool more)

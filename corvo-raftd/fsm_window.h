@@ -12,12 +12,22 @@
 
 #include "util/str.h"
 
-#define WINDOW_ID_BYTES 38
+#define WINDOW_ID_BYTES 34
+
+/* A job as it is told to a window. */
+struct pending {
+	uint64_t seq;
+	struct str id;
+	bool as_created; /* pending since it was created: no live record */
+	struct str doc;  /* its record, to save reading it; or empty */
+};
 
 struct window_job {
 	uint64_t seq;
-	bool as_created; /* known to be pending and to have no live record */
-	uint8_t id_n;    /* 0: too long to be kept here, see p| */
+	char *doc; /* owned; NULL: to be read */
+	uint32_t doc_n;
+	bool as_created;
+	uint8_t id_n; /* 0: too long to be kept here, see p| */
 	char id[WINDOW_ID_BYTES];
 };
 
@@ -28,6 +38,7 @@ struct window {
 	/* Jobs that came back between those: a binary heap by seq. */
 	struct window_job *heap;
 	uint32_t heap_n, heap_cap;
+	size_t doc_bytes;
 	uint64_t max_seq;  /* no job in here has a greater one */
 	uint64_t frontier; /* of no meaning when complete */
 	bool complete;     /* holds all pending jobs */
@@ -45,12 +56,12 @@ static inline uint32_t window_size(const struct window *w)
 }
 
 /* A job became pending. Over `max` jobs the last ones are left out. */
-void window_insert(struct window *w, uint64_t seq, struct str id,
-		   bool as_created, uint32_t max);
+void window_insert(struct window *w, const struct pending *p, uint32_t max);
 
 /* The first job, or NULL; the pointer is good until the next change. */
 const struct window_job *window_first(const struct window *w);
-void window_pop(struct window *w);
+/* Takes it off; ret->doc is the caller's to free. */
+void window_pop(struct window *w, struct window_job *ret);
 
 /* The job with that place is no longer as created; it may not be in here. */
 void window_changed(struct window *w, uint64_t seq);
@@ -62,7 +73,7 @@ static inline bool window_is_dry(const struct window *w)
 }
 
 /* The next job read from the store, in order, while it was dry. */
-void window_fill(struct window *w, uint64_t seq, struct str id);
+void window_fill(struct window *w, const struct pending *p);
 /* more: the store was not read to its end. */
 void window_filled(struct window *w, bool more);
 

@@ -5,7 +5,8 @@
  *   j|id                     job_doc    the part that never changes
  *   jl|id                    job_live   absent while the job is as created
  *   je|id\0 n:4              job_error
- *   p|queue\0 prio:1 seq:8   job id     pending jobs in the order of fetch
+ *   p|queue\0 prio:1 seq:8   as_created:1 job id; pending jobs in the order
+ *                            of fetch; 1: it has no jl|
  *   a|queue\0 id             lease_expires_ns:8 lease_token:8
  *   s|queue\0 ns:8 id        scheduled
  *   r|queue\0 ns:8 id        retrying

@@ -21,6 +21,10 @@
 #define BLOCK_BYTES        (8u << 10)
 #define WRITE_BUFFER_BYTES (32u << 20) /* when the options say 0 */
 #define CACHE_BYTES        (32u << 20)
+#define HINT_PREFIX        12
+#define TEXT_OF_2(x)       #x
+#define TEXT_OF(x)         TEXT_OF_2(x)
+#define PERF_COUNTERS_OFF  1
 #define FORMAT_VERSION     5
 
 struct rocks {
@@ -68,8 +72,10 @@ static void rocks_close(struct kv *kv)
 	rocksdb_readoptions_destroy(s->read);
 	rocksdb_writeoptions_destroy(s->write);
 	rocksdb_options_destroy(s->options);
-	rocksdb_block_based_options_destroy(s->table);
-	rocksdb_cache_destroy(s->cache);
+	if (s->table != NULL)
+		rocksdb_block_based_options_destroy(s->table);
+	if (s->cache != NULL)
+		rocksdb_cache_destroy(s->cache);
 	free(s);
 }
 
@@ -199,6 +205,7 @@ static void rocks_batch_delete(struct kv_batch *b, struct str key)
 static void rocks_batch_delete_range(struct kv_batch *b, struct str from,
 				     struct str upto)
 {
+	CHECK(from.n < HINT_PREFIX); /* see rocks_insert_hints */
 	rocksdb_writebatch_delete_range(rocks_wb(b), from.p, from.n, upto.p,
 					upto.n);
 }
@@ -303,27 +310,70 @@ static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 	rocksdb_options_set_stats_persist_period_sec(x, 0);
 }
 
+/*
+ * For each prefix of HINT_PREFIX bytes the memtable remembers where it
+ * inserted last: keys of a batch are sorted, so the next one is near (a third
+ * less time for a write). The C interface has this option only as text.
+ *
+ * RocksDB 7.8 mixes up the hints of keys and those of deleted ranges. Events,
+ * the one kind of record that goes by ranges, have shorter keys, and keys
+ * shorter than the prefix get no hints.
+ */
+static int rocks_insert_hints(struct rocks *s, struct buf *why)
+{
+	rocksdb_options_t *with = rocksdb_options_create();
+	char *err = NULL;
+
+	rocksdb_get_options_from_string(
+	    s->options,
+	    "memtable_insert_with_hint_prefix_extractor=rocksdb.FixedPrefix." TEXT_OF(
+		HINT_PREFIX),
+	    with, &err);
+	if (err != NULL) {
+		rocksdb_options_destroy(with);
+		return rocks_error(err, why);
+	}
+	rocksdb_options_destroy(s->options);
+	s->options = with;
+	return 0;
+}
+
+static int rocks_open(struct rocks *s, const char *path,
+		      const struct kv_options *o, struct buf *why)
+{
+	char *err = NULL;
+	int r;
+
+	rocks_db_options(s, o);
+	r = rocks_insert_hints(s, why);
+	if (r < 0)
+		return r;
+	rocks_table_options(s, o->cache_bytes);
+	if (o->read_only)
+		s->db = rocksdb_open_for_read_only(s->options, path, 0, &err);
+	else
+		s->db = rocksdb_open(s->options, path, &err);
+	if (err == NULL)
+		return 0;
+	s->db = NULL;
+	return rocks_error(err, why);
+}
+
 int kv_rocks_open(const char *path, const struct kv_options *o, struct kv **ret,
 		  struct buf *why)
 {
 	struct rocks *s = xcalloc(1, sizeof(*s));
-	char *err = NULL;
+	int r;
 
+	/* Counting every comparison costs a tenth; nobody reads the counts. */
+	rocksdb_set_perf_level(PERF_COUNTERS_OFF);
 	s->kv.ops = &rocks_ops;
 	s->options = rocksdb_options_create();
 	s->read = rocksdb_readoptions_create();
 	s->write = rocksdb_writeoptions_create();
 	rocksdb_writeoptions_disable_WAL(s->write, 1);
-	rocks_table_options(s, o->cache_bytes);
-	rocks_db_options(s, o);
-	if (o->read_only)
-		s->db = rocksdb_open_for_read_only(s->options, path, 0, &err);
-	else
-		s->db = rocksdb_open(s->options, path, &err);
-	if (err != NULL) {
-		int r = rocks_error(err, why);
-
-		s->db = NULL;
+	r = rocks_open(s, path, o, why);
+	if (r < 0) {
 		rocks_close(&s->kv);
 		return r;
 	}

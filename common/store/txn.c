@@ -22,6 +22,7 @@ struct entry {
 	struct str value; /* p NULL: gone */
 	uint32_t hash;
 	uint32_t slot;
+	bool is_new; /* the store does not have the key */
 };
 
 /* Entries whose keys begin with the same two bytes. */
@@ -162,7 +163,8 @@ static void group_add(struct txn *t, struct group *g, uint32_t entry)
 	g->entries[g->n++] = entry;
 }
 
-static void txn_set(struct txn *t, struct str key, struct str value)
+static void txn_set(struct txn *t, struct str key, struct str value,
+		    bool is_new)
 {
 	uint32_t hash = txn_hash(key);
 	size_t i = txn_slot(t, key, hash);
@@ -186,6 +188,7 @@ static void txn_set(struct txn *t, struct str key, struct str value)
 	e->value = value.p ? str_of(p + key.n, value.n) : STR_NULL;
 	e->hash = hash;
 	e->slot = (uint32_t)i;
+	e->is_new = is_new;
 	t->slots[i] = (uint32_t)t->n;
 	group_add(t, txn_group(t, key), (uint32_t)t->n - 1);
 	if (t->n * 2 > t->slots_n)
@@ -223,12 +226,17 @@ int txn_get(struct txn *t, struct str key, struct str *ret)
 
 void txn_put(struct txn *t, struct str key, struct str value)
 {
-	txn_set(t, key, value.p ? value : STR(""));
+	txn_set(t, key, value.p ? value : STR(""), false);
+}
+
+void txn_put_new(struct txn *t, struct str key, struct str value)
+{
+	txn_set(t, key, value.p ? value : STR(""), true);
 }
 
 void txn_delete(struct txn *t, struct str key)
 {
-	txn_set(t, key, STR_NULL);
+	txn_set(t, key, STR_NULL, false);
 }
 
 void txn_delete_range(struct txn *t, struct str from, struct str upto)
@@ -334,7 +342,7 @@ static void txn_fill_batch(struct txn *t)
 
 			if (e->value.p != NULL)
 				kv_batch_put(t->batch, e->key, e->value);
-			else
+			else if (!e->is_new)
 				kv_batch_delete(t->batch, e->key);
 		}
 	}

@@ -16,6 +16,11 @@ void txn_free(struct txn *t);
 /* 1 found (slice valid until the next txn call), 0 absent, -ERR_*. */
 int txn_get(struct txn *t, struct str key, struct str *ret);
 void txn_put(struct txn *t, struct str key, struct str value);
+/*
+ * The same for a key that the store does not have: put and deleted in one
+ * txn, it is not written at all.
+ */
+void txn_put_new(struct txn *t, struct str key, struct str value);
 void txn_delete(struct txn *t, struct str key);
 /* Keys in [from, upto) go; only for ranges this txn has not written to. */
 void txn_delete_range(struct txn *t, struct str from, struct str upto);

@@ -319,7 +319,7 @@ static void check_key(struct check *c, struct str key, struct str v)
 static void check_totals(struct check *c)
 {
 	struct fsm *f = c->f;
-	uint64_t in_windows = 0;
+	uint64_t in_windows = 0, docs = 0;
 	struct str name;
 	size_t pos = 0;
 	void *v;
@@ -339,10 +339,13 @@ static void check_totals(struct check *c)
 	while (hmap_next(&f->queues, &pos, &name, &v)) {
 		const struct fsm_queue *q = v;
 
-		for (int i = 0; i < PRIORITIES; i++)
+		for (int i = 0; i < PRIORITIES; i++) {
 			in_windows += window_size(&q->windows[i]);
+			docs += q->windows[i].doc_bytes;
+		}
 	}
 	assert_int_equal(in_windows, f->window_jobs);
+	assert_int_equal(docs, f->window_docs);
 }
 
 void fx_check_side(struct fx_side *s)

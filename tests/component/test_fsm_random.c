@@ -246,10 +246,10 @@ static size_t scan_queue(struct world *w, struct str queue, struct place *ret)
 		struct str k = kv_iter_key(it);
 		struct m_job j;
 
-		ret[n] =
-		    (struct place){ (uint8_t)k.p[from.n],
-				    get_be64(k.p + k.n - 8),
-				    arena_copy(&w->arena, kv_iter_value(it)) };
+		ret[n] = (struct place){
+			(uint8_t)k.p[from.n], get_be64(k.p + k.n - 8),
+			arena_copy(&w->arena, str_skip(kv_iter_value(it), 1))
+		};
 		assert_int_equal(record_job(kv, ret[n].id, 0, &w->arena, &j),
 				 1);
 		if (!MSG_HAS(&j, job, expire_at) || j.expire_at > w->x->now_ns)

@@ -204,7 +204,8 @@ static const struct window_job *first_of(struct window *w,
 		return window_first(w);
 	while (n > 0 && (s = model_first(m, s)) != NEVER) {
 		id_of(id, s++);
-		window_fill(w, s - 1, str_from(id));
+		window_fill(w, &(struct pending){ s - 1, str_from(id), false,
+						  STR_NULL });
 		n--;
 	}
 	window_filled(w, model_first(m, MIN(s, (uint64_t)SEQS)) != NEVER);
@@ -216,17 +217,25 @@ static void window_step(struct window *w, struct model *m, struct rng *r,
 {
 	uint64_t s = rng_below(r, SEQS);
 	const struct window_job *j;
+	struct window_job popped;
+	bool is_new;
 	char id[16];
 
 	switch (rng_below(r, 4)) {
 	case 0: /* a new job, or one that returns */
-		if (rng_below(r, 2) && *next < SEQS)
+		is_new = rng_below(r, 2) && *next < SEQS;
+		if (is_new)
 			s = (*next)++;
 		if (s >= *next || m->pending[s])
 			return;
 		m->pending[s] = true;
 		id_of(id, s);
-		window_insert(w, s, str_from(id), false, 8);
+		/* as an enqueue does it, or a return */
+		window_insert(
+		    w,
+		    &(struct pending){ s, str_from(id), is_new,
+				       is_new ? STR("doc") : STR_NULL },
+		    8);
 		return;
 	case 1: /* one that leaves otherwise */
 		m->pending[s] = false;
@@ -236,8 +245,13 @@ static void window_step(struct window *w, struct model *m, struct rng *r,
 		do { /* stale ones are skipped */
 			j = first_of(w, m, 4);
 			s = j ? j->seq : NEVER;
-			if (j != NULL)
-				window_pop(w);
+			if (j != NULL) {
+				window_pop(w, &popped);
+				assert_int_equal(popped.seq, s);
+				assert_true(popped.doc == NULL ||
+					    popped.as_created);
+				free(popped.doc);
+			}
 		} while (j != NULL && !m->pending[s]);
 		assert_true(s == model_first(m, 0));
 		if (s != NEVER)

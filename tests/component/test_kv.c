@@ -10,7 +10,8 @@
 #include "store/kv.h"
 #include "util/arena.h"
 
-#define KEYS 64
+#define KEYS     64
+#define KEY_TEXT 32
 
 struct fixture {
 	struct kv *kv;
@@ -212,24 +213,28 @@ struct model {
 	uint32_t value[KEYS];
 };
 
+/* Short keys, and long ones that the memtable keeps hints for. */
 static void key_text(char *p, size_t i)
 {
-	(void)snprintf(p, 8, "k%02zu", i);
+	(void)snprintf(p, KEY_TEXT,
+		       i < KEYS / 2 ? "k%02zu" : "l/long/key/%02zu", i);
 }
 
 static void model_step(struct model *m, struct kv_batch *b, struct rng *r)
 {
 	size_t i = rng_below(r, KEYS), upto;
+	size_t range = rng_below(r, KEYS / 2); /* begins at a short key */
 	uint32_t v = (uint32_t)rng_u64(r);
-	char k[8], k2[8];
+	char k[KEY_TEXT], k2[KEY_TEXT];
 
 	key_text(k, i);
 	switch (rng_below(r, 8)) {
 	case 0:
-		upto = i + rng_below(r, KEYS - i) + 1;
+		upto = range + rng_below(r, KEYS - range) + 1;
+		key_text(k, range);
 		key_text(k2, upto);
 		kv_batch_delete_range(b, str_from(k), str_from(k2));
-		memset(m->has + i, 0, (upto - i) * sizeof(*m->has));
+		memset(m->has + range, 0, (upto - range) * sizeof(*m->has));
 		break;
 	case 1:
 	case 2:
@@ -246,7 +251,7 @@ static void model_step(struct model *m, struct kv_batch *b, struct rng *r)
 static void assert_model(struct kv *kv, const struct model *m, size_t from)
 {
 	struct kv_iter *it;
-	char k[8];
+	char k[KEY_TEXT];
 
 	key_text(k, from);
 	it = kv_iter_new(kv, str_from(k), STR_NULL);

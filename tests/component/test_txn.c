@@ -109,6 +109,29 @@ static void test_reads_own_writes(void **state)
 	assert_int_equal(txn_commit(f->t), 0);
 }
 
+/* A new key that goes again in the same txn is not written at all. */
+static void test_put_new(void **state)
+{
+	struct fixture *f = *state;
+
+	put(f, "a", "1");
+	assert_int_equal(txn_commit(f->t), 0);
+	txn_put_new(f->t, STR("b"), STR("2"));
+	assert_txn(f, "b", "2");
+	txn_delete(f->t, STR("b"));
+	assert_txn(f, "b", NULL);
+	assert_scan(f, "a", "z", 99, "a=1");
+	txn_put_new(f->t, STR("c"), STR("3"));
+	/* deleted first: the store has it, so it must be written */
+	txn_delete(f->t, STR("a"));
+	txn_put_new(f->t, STR("a"), STR("4"));
+	txn_delete(f->t, STR("a"));
+	assert_int_equal(txn_commit(f->t), 0);
+	assert_store(f, "a", NULL);
+	assert_store(f, "b", NULL);
+	assert_store(f, "c", "3");
+}
+
 static void test_scan_merges(void **state)
 {
 	struct fixture *f = *state;
@@ -197,9 +220,8 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_reads_own_writes),
-		TEST(test_scan_merges),
-		TEST(test_delete_range),
+		TEST(test_reads_own_writes), TEST(test_put_new),
+		TEST(test_scan_merges),      TEST(test_delete_range),
 		TEST(test_random),
 	};
 
