@@ -208,6 +208,7 @@ class Load:
                         pass
             except OSError as e:
                 self.note(e)
+            self.stopped.wait(0.002)  # a visitor, not an attack
 
     # --- afterwards ------------------------------------------------------
 
