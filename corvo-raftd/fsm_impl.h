@@ -20,6 +20,7 @@
 
 #define PRIORITIES        3
 #define WINDOW_JOBS_MAX   8192        /* of one window */
+#define WINDOW_REFILL     1024        /* read at a time */
 #define WINDOW_JOBS_MIN   64          /* when all windows hold too many */
 #define WINDOWS_TOTAL_MAX (1u << 20)  /* jobs in all windows together */
 #define WINDOW_DOC_BYTES  4096        /* largest record kept in one */

@@ -6,6 +6,9 @@
 
 #include "fsm_impl.h"
 
+#define REFILL_STEPS      4 /* over the records of other jobs */
+#define REFILL_MISSES_MAX 8 /* in a row */
+
 bool queue_name_fits(struct str name)
 {
 	return name.n > 0 && name.n <= LIMIT_QUEUE_NAME_BYTES &&
@@ -214,20 +217,75 @@ static bool refill_add(void *ctx, struct str key, struct str value)
 	return true;
 }
 
+static void refill_doc(struct fsm *f, struct window *w, uint32_t i,
+		       struct str doc)
+{
+	if (!window_filled_at(w, i)->as_created || doc.n == 0 ||
+	    doc.n > WINDOW_DOC_BYTES ||
+	    f->window_docs + w->doc_bytes + doc.n > WINDOWS_DOCS_MAX)
+		return;
+	window_fill_doc(w, i, doc);
+}
+
+/*
+ * Reads records of the jobs just filled in, along one iterator: jobs of a deep
+ * queue were mostly created one after the other, and a step costs a tenth of
+ * a get. Gives up where other jobs lie between.
+ */
+static int refill_docs(struct fsm *f, struct window *w)
+{
+	const struct window_job *j = window_filled_at(w, 0);
+	struct kv_iter *it;
+	struct key k;
+	uint32_t missed = 0;
+	int r;
+
+	if (j == NULL)
+		return 0;
+	key_job(&k, str_of(j->id, j->id_n));
+	it = kv_iter_new(f->kv, key_str(&k), STR_NULL);
+	for (uint32_t i = 0;
+	     missed < REFILL_MISSES_MAX && (j = window_filled_at(w, i)) != NULL;
+	     i++) {
+		struct str id = str_of(j->id, j->id_n);
+		int c = -1;
+
+		key_job(&k, id);
+		for (int steps = 0; kv_iter_valid(it) && steps < REFILL_STEPS;
+		     steps++) {
+			c = str_cmp(kv_iter_key(it), key_str(&k));
+			if (c >= 0)
+				break;
+			kv_iter_next(it);
+		}
+		if (c == 0)
+			refill_doc(f, w, i, kv_iter_value(it));
+		missed = c == 0 ? 0 : missed + 1;
+	}
+	r = kv_iter_error(it);
+	kv_iter_free(it);
+	return r;
+}
+
 static int window_refill(struct fsm *f, struct fsm_queue *q, uint8_t prio)
 {
 	struct window *w = &q->windows[prio];
-	struct refill fill = { .w = w, .left = window_max(f) / 2 };
+	struct refill fill = {
+		.w = w, .left = MIN(window_max(f) / 2, (uint32_t)WINDOW_REFILL)
+	};
 	struct key from, upto;
 	int r;
 
 	key_pending(&from, q->name, prio, w->frontier);
 	key_pending(&upto, q->name, prio + 1, 0);
 	r = txn_scan(f->txn, key_str(&from), key_str(&upto), refill_add, &fill);
+	if (r == 0)
+		r = refill_docs(f, w);
 	if (r < 0)
 		return fsm_fail(f, r);
 	window_filled(w, fill.more);
 	f->window_jobs += window_size(w);
+	f->window_docs += w->doc_bytes;
 	return 0;
 }
 

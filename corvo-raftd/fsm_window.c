@@ -14,6 +14,14 @@ static struct window_job *ring_at(const struct window *w, uint32_t i)
 	return &w->ring[(w->head + i) & (w->cap - 1)];
 }
 
+static void keep_doc(struct window *w, struct window_job *j, struct str doc)
+{
+	j->doc = xmalloc(doc.n);
+	memcpy(j->doc, doc.p, doc.n);
+	j->doc_n = (uint32_t)doc.n;
+	w->doc_bytes += doc.n;
+}
+
 static void drop_doc(struct window *w, struct window_job *j)
 {
 	free(j->doc);
@@ -56,12 +64,8 @@ static void window_job_set(struct window *w, struct window_job *j,
 	memcpy(j->id, p->id.p, j->id_n);
 	j->doc = NULL;
 	j->doc_n = 0;
-	if (p->doc.n > 0) {
-		j->doc = xmalloc(p->doc.n);
-		memcpy(j->doc, p->doc.p, p->doc.n);
-		j->doc_n = (uint32_t)p->doc.n;
-		w->doc_bytes += p->doc.n;
-	}
+	if (p->doc.n > 0)
+		keep_doc(w, j, p->doc);
 }
 
 static struct window_job *ring_push(struct window *w)
@@ -226,6 +230,19 @@ void window_fill(struct window *w, const struct pending *p)
 	CHECK(w->n == 0 || p->seq > ring_at(w, w->n - 1)->seq);
 	window_job_set(w, ring_push(w), p);
 	w->max_seq = p->seq;
+}
+
+const struct window_job *window_filled_at(const struct window *w, uint32_t i)
+{
+	return i < w->n ? ring_at(w, i) : NULL;
+}
+
+void window_fill_doc(struct window *w, uint32_t i, struct str doc)
+{
+	struct window_job *j = ring_at(w, i);
+
+	CHECK(i < w->n && j->as_created && j->doc == NULL && doc.n > 0);
+	keep_doc(w, j, doc);
 }
 
 void window_filled(struct window *w, bool more)

@@ -74,6 +74,9 @@ static inline bool window_is_dry(const struct window *w)
 
 /* The next job read from the store, in order, while it was dry. */
 void window_fill(struct window *w, const struct pending *p);
+/* The i-th job just filled in, from 0; and its record, which is copied. */
+const struct window_job *window_filled_at(const struct window *w, uint32_t i);
+void window_fill_doc(struct window *w, uint32_t i, struct str doc);
 /* more: the store was not read to its end. */
 void window_filled(struct window *w, bool more);
 
