@@ -24,8 +24,11 @@
 #define HINT_PREFIX        12
 #define TEXT_OF_2(x)       #x
 #define TEXT_OF(x)         TEXT_OF_2(x)
-#define PERF_COUNTERS_OFF  1
-#define FORMAT_VERSION     5
+#define HINT_OPTION                                   \
+	"memtable_insert_with_hint_prefix_extractor=" \
+	"rocksdb.FixedPrefix." TEXT_OF(HINT_PREFIX)
+#define PERF_COUNTERS_OFF 1
+#define FORMAT_VERSION    5
 
 struct rocks {
 	struct kv kv;
@@ -324,11 +327,7 @@ static int rocks_insert_hints(struct rocks *s, struct buf *why)
 	rocksdb_options_t *with = rocksdb_options_create();
 	char *err = NULL;
 
-	rocksdb_get_options_from_string(
-	    s->options,
-	    "memtable_insert_with_hint_prefix_extractor=rocksdb.FixedPrefix." TEXT_OF(
-		HINT_PREFIX),
-	    with, &err);
+	rocksdb_get_options_from_string(s->options, HINT_OPTION, with, &err);
 	if (err != NULL) {
 		rocksdb_options_destroy(with);
 		return rocks_error(err, why);
