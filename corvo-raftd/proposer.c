@@ -322,12 +322,12 @@ static void propose_one(struct proposer *p)
 			 now - list_entry(it, struct op, node)->arrived_ns);
 	list_push_back(&p->inflight, &b->node);
 	p->inflight_n++;
+	p->stats.entries++;
+	p->stats.ops += b->n;
 	r = node_propose(p->node, buf_str(&p->entry), &b->raft_index,
 			 on_proposed, b);
 	if (r < 0)
 		on_proposed(b, r);
-	else
-		p->stats.entries++;
 }
 
 /* True while apply_batch_min_wait asks for patience; arms its timer. */

@@ -11,25 +11,9 @@
 #include "rt/log.h"
 #include "store/record.h"
 #include "svc_metrics.h"
+#include "tail.h"
 #include "util/clock.h"
 #include "util/list.h"
-
-/*
- * Between two answers to the view, while there is always something new. What
- * happened to one job meanwhile is one row to write instead of three, which
- * under load is most of what the view costs.
- */
-#define TAIL_PACE_NS (25 * NS_PER_MS)
-
-/* A view that asks for what is new, or waits for it. */
-struct tail_wait {
-	struct list node;
-	struct rpc_req req;
-	struct m_tail ask;
-	struct raftd *r;
-	int err;
-	struct buf out;
-};
 
 /* sched, waiting for the next moment to change. */
 struct due_wait {
@@ -40,29 +24,18 @@ struct due_wait {
 
 struct svc {
 	struct raftd *r;
-	struct list tails;
-	struct loop_timer *tail_pace; /* the next answer may be given */
-	uint64_t tail_answered_ns;
-	bool tail_waits; /* for that timer */
+	struct tail *tail;
 	struct list dues;
 	struct arena scratch;
 	struct buf out;
 };
-
-static void on_tail_pace(void *ctx)
-{
-	struct svc *s = ctx;
-
-	s->tail_waits = false; /* svc_turn_end of this turn does the work */
-}
 
 struct svc *svc_new(struct raftd *r)
 {
 	struct svc *s = xcalloc(1, sizeof(*s));
 
 	s->r = r;
-	s->tail_pace = loop_timer_add(r->d->loop, on_tail_pace, s);
-	list_init(&s->tails);
+	s->tail = tail_new(r);
 	list_init(&s->dues);
 	return s;
 }
@@ -71,11 +44,9 @@ void svc_free(struct svc *s)
 {
 	if (s == NULL)
 		return;
-	LIST_FOREACH_SAFE (it, &s->tails)
-		free(list_entry(it, struct tail_wait, node));
+	tail_free(s->tail);
 	LIST_FOREACH_SAFE (it, &s->dues)
 		free(list_entry(it, struct due_wait, node));
-	loop_timer_remove(s->tail_pace);
 	arena_done(&s->scratch);
 	buf_done(&s->out);
 	free(s);
@@ -115,47 +86,9 @@ static void q_get_job(struct svc *s, struct rpc_req req,
 	}
 }
 
-static void tail_work(void *ctx)
-{
-	struct tail_wait *t = ctx;
-	struct arena a = { .block_size = 64 * 1024 };
-	struct m_tail_reply m;
-	uint32_t limit = t->ask.limit == 0 ? LIMIT_TAIL_EVENTS : t->ask.limit;
-	int r = record_feed(t->r->kv, t->ask.after_seq,
-			    MIN(limit, (uint32_t)LIMIT_TAIL_EVENTS), &a, &m);
-
-	t->err = r < 0 ? -r : 0;
-	if (r == 0)
-		msg_encode(&msg_tail_reply, &m, &t->out);
-	arena_done(&a);
-}
-
-static void tail_done(void *ctx)
-{
-	struct tail_wait *t = ctx;
-
-	if (t->err != 0)
-		reply_error(t->req, t->err);
-	else
-		rpc_reply(t->req, 0, 0, buf_str(&t->out));
-	buf_done(&t->out);
-	free(t);
-}
-
-/* Behind the end, or from before the beginning, needs an answer at once. */
-static bool tail_is_answerable(struct svc *s, const struct tail_wait *t)
-{
-	return t->ask.after_seq != fsm_last_seq(s->r->fsm);
-}
-
 static void q_tail(struct svc *s, struct rpc_req req, const struct m_tail *m)
 {
-	struct tail_wait *t = xcalloc(1, sizeof(*t));
-
-	t->req = req;
-	t->ask = *m;
-	t->r = s->r;
-	list_push_back(&s->tails, &t->node); /* svc_turn_end looks at it */
+	tail_ask(s->tail, req, m);
 }
 
 struct checkpoint_job {
@@ -397,38 +330,6 @@ const struct rpc_server_ops svc_ops = {
 
 /* --- waiting queries --- */
 
-/* Not yet: arms the timer for the moment when it is. */
-static bool tail_is_early(struct svc *s)
-{
-	uint64_t now;
-
-	if (s->tail_waits)
-		return true;
-	now = clock_mono_ns();
-	if (now - s->tail_answered_ns >= TAIL_PACE_NS) {
-		s->tail_answered_ns = now;
-		return false;
-	}
-	s->tail_waits = true;
-	loop_timer_arm(s->tail_pace, s->tail_answered_ns + TAIL_PACE_NS - now);
-	return true;
-}
-
-static void tails_turn_end(struct svc *s)
-{
-	LIST_FOREACH_SAFE (it, &s->tails) {
-		struct tail_wait *t = list_entry(it, struct tail_wait, node);
-
-		if (!rpc_req_is_live(t->req)) {
-			list_remove(it);
-			free(t);
-		} else if (tail_is_answerable(s, t) && !tail_is_early(s)) {
-			list_remove(it);
-			worker_run(s->r->worker, tail_work, tail_done, t);
-		}
-	}
-}
-
 static void dues_turn_end(struct svc *s)
 {
 	struct m_due_reply now;
@@ -450,6 +351,6 @@ static void dues_turn_end(struct svc *s)
 
 void svc_turn_end(struct svc *s)
 {
-	tails_turn_end(s);
+	tail_turn_end(s->tail);
 	dues_turn_end(s);
 }
