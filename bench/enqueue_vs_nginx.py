@@ -107,7 +107,8 @@ def main(rounds=5, seconds=4):
     say("nginx return 200, requests/s", spread(plain))
     say("durable enqueue, requests/s", spread(enqueued))
     say("lifecycles one by one, 64 + 64, /s", spread(lived))
-    say("enqueue / nginx", f"{median(e / n for n, e, _ in rows):.3f}", ">= 0.30")
+    say("enqueue / nginx", f"{median(e / n for n, e, _ in rows):.3f}",
+        ">= 0.30")
     say("lifecycles / nginx", f"{median(x / n for n, _, x in rows):.3f}",
         ">= 0.10")
     with running_node() as node:

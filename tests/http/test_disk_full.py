@@ -14,7 +14,9 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a tmpfs")
 
 SIZE_MB = 96
 FLAGS = ["--raft-segment-size=4MiB", "--rocksdb-write-buffer=2MiB",
-         "--snapshot-bytes=4MiB"]
+         "--snapshot-bytes=4MiB",
+         # The view cannot write either: lists need not wait for it long.
+         "--view-wait=100ms"]
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ def test_scheduled_in_the_past_of_a_stop(make_node):
         assert c.fetch("lost", timeout=10)["job_id"] == lost
 
 
-# --- refused -------------------------------------------------------------------
+# --- refused ----------------------------------------------------------------
 
 
 def test_second_node_on_the_same_directory(make_node):

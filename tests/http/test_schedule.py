@@ -49,7 +49,8 @@ def test_past_job_is_pending_at_once(client, queue, at):
 def test_offset_and_digits_of_a_time(client, queue):
     for text, shown in [
             ("2100-01-01T05:30:00+05:30", "2100-01-01T00:00:00Z"),
-            ("2100-01-01T00:00:00.123456789Z", "2100-01-01T00:00:00.123456789Z"),
+            ("2100-01-01T00:00:00.123456789Z",
+             "2100-01-01T00:00:00.123456789Z"),
             ("2100-01-01T00:00:00.100Z", "2100-01-01T00:00:00.1Z")]:
         job_id = client.enqueue(queue, scheduled_at=text)
         assert client.job(job_id)["scheduled_at"] == shown

@@ -9,7 +9,8 @@ import pytest
 from node import API, wait_until
 
 NODE_FLAGS = ["--request-timeout=1s", "--idle-timeout=2s"]
-HEAD = b"POST /api/v1/enqueue HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
+HEAD = (b"POST /api/v1/enqueue HTTP/1.1\r\nHost: x\r\n"
+        b"Content-Length: 100\r\n\r\n")
 LATEST_S = 8.0  # far above any of the limits, far below the defaults
 
 

@@ -200,7 +200,8 @@ class Load:
         """connect() must work at any moment; what follows may be reset."""
         while self.working:
             try:
-                with socket.create_connection(("127.0.0.1", self.port), 10) as s:
+                address = ("127.0.0.1", self.port)
+                with socket.create_connection(address, 10) as s:
                     self.connects += 1
                     s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
                               b"Connection: close\r\n\r\n")
