@@ -6,11 +6,12 @@
 #include "fsm_fixture.h"
 #include "fsm_impl.h"
 
-#define MANY 21000
+#define MANY     21000
+#define ID_BYTES 32
 
 static void id_of(char *ret, size_t i)
 {
-	(void)snprintf(ret, 16, "job_%06zu", i);
+	(void)snprintf(ret, ID_BYTES, "job_%06zu", i);
 }
 
 /* n jobs from number `first` on, in entries of 1000. */
@@ -23,7 +24,7 @@ static void enqueue_many(struct fx *x, size_t first, size_t n,
 		fx_begin(x);
 		for (; done < upto; done++) {
 			struct m_enqueue m = { 0 };
-			char id[16];
+			char id[ID_BYTES];
 
 			id_of(id, first + done);
 			MSG_SET(&m, enqueue, job_id, str_from(id));
@@ -101,7 +102,7 @@ static void test_deep_queue(void **state)
 static void give_back(struct fx *x, size_t i)
 {
 	struct m_fail m = { 0 };
-	char id[16];
+	char id[ID_BYTES];
 
 	id_of(id, i);
 	MSG_SET(&m, fail, job_id, str_from(id));
@@ -159,7 +160,7 @@ static void test_promotions_below_frontier(void **state)
 static void test_to_the_end(void **state)
 {
 	struct fx *x = *state;
-	char id[16];
+	char id[ID_BYTES];
 
 	x->unchecked = true;
 	enqueue_many(x, 0, 10000, 0);
@@ -198,7 +199,7 @@ static const struct window_job *first_of(struct window *w,
 					 const struct model *m, uint32_t n)
 {
 	uint64_t s = w->frontier;
-	char id[16];
+	char id[ID_BYTES];
 
 	if (!window_is_dry(w))
 		return window_first(w);
@@ -219,7 +220,7 @@ static void window_step(struct window *w, struct model *m, struct rng *r,
 	const struct window_job *j;
 	struct window_job popped;
 	bool is_new;
-	char id[16];
+	char id[ID_BYTES];
 
 	switch (rng_below(r, 4)) {
 	case 0: /* a new job, or one that returns */
