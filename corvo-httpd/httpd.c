@@ -15,6 +15,12 @@
 #include "rt/netaddr.h"
 #include "server.h"
 
+/*
+ * What arrived in a turn leaves in one message, up to so many operations: a
+ * turn with a hundred requests would let raftd idle while it reads them all.
+ */
+#define OPS_PER_MESSAGE 16
+
 #define SYSTEMD_LISTEN_FD 3 /* the first descriptor systemd passes */
 
 /* --- the listening socket --- */
@@ -112,6 +118,7 @@ static int httpd_init(struct daemon *d, struct buf *why)
 	h->viewd = h->raftd != NULL ? dial(h, PROC_VIEWD, why) : NULL;
 	if (h->viewd == NULL)
 		return -ERR_INTERNAL_ERROR;
+	rpc_client_flush_at(h->raftd, OPS_PER_MESSAGE);
 	fd = open_listener(&d->settings, why);
 	if (fd < 0)
 		return fd;

@@ -53,6 +53,8 @@ struct rpc_client {
 	uint64_t epoch; /* of the present connection */
 	uint64_t last_id;
 	struct list unsent;
+	size_t gathered; /* calls since the last flush */
+	size_t flush_at; /* calls that are not left to gather; 0: no bound */
 	struct list sent;
 	struct rpc_call **slots; /* by id, open addressing */
 	size_t slots_n;          /* a power of two */
@@ -282,6 +284,7 @@ void rpc_client_flush(struct rpc_client *c)
 {
 	int r = 0;
 
+	c->gathered = 0;
 	while (r == 0 && ipc_is_up(c->link) && !ipc_is_sending(c->link)) {
 		if (c->state == CLIENT_GREET)
 			r = send_hello(c);
@@ -498,7 +501,14 @@ struct rpc_call *rpc_call(struct rpc_client *c, unsigned id, struct str key,
 		heap_insert(&c->due, &call->due);
 		arm_timer(c);
 	}
+	if (++c->gathered == c->flush_at)
+		rpc_client_flush(c);
 	return call;
+}
+
+void rpc_client_flush_at(struct rpc_client *c, size_t calls)
+{
+	c->flush_at = calls;
 }
 
 void rpc_cancel(struct rpc_client *c, struct rpc_call *call)

@@ -60,6 +60,11 @@ struct rpc_call *rpc_call(struct rpc_client *c, unsigned id, struct str key,
 void rpc_cancel(struct rpc_client *c, struct rpc_call *call);
 size_t rpc_client_pending(const struct rpc_client *c);
 void rpc_client_flush(struct rpc_client *c);
+/*
+ * Flushes by itself whenever so many calls have gathered: in a turn with many
+ * requests the server starts on the first while the rest is still being read.
+ */
+void rpc_client_flush_at(struct rpc_client *c, size_t calls);
 
 /* --- server --- */
 
