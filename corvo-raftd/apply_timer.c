@@ -242,7 +242,8 @@ int apply_expire(struct fsm *f, const struct m_maintain *op,
 int apply_trim_events(struct fsm *f, const struct m_maintain *op,
 		      struct m_maintain_reply *ret)
 {
-	/* Events of this very entry are not in the store yet. */
+	/* Events of this very entry are not in the store yet. A record that
+	 * also holds later events stays until they go too. */
 	uint64_t upto = MIN(op->upto_seq, f->committed_seq);
 	struct key from, end;
 	uint64_t count;

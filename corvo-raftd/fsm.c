@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 
+#include "store/event_pack.h"
 #include "store/record.h"
 #include "util/json.h"
 #include "util/rng.h"
@@ -72,6 +73,7 @@ void fsm_free(struct fsm *f)
 	buf_done(&f->scratch);
 	buf_done(&f->data);
 	buf_done(&f->out);
+	buf_done(&f->events);
 	free(f);
 }
 
@@ -134,12 +136,24 @@ void fsm_delete(struct fsm *f, const struct key *k)
 
 uint64_t fsm_event(struct fsm *f, struct m_event *e)
 {
+	MSG_SET(e, event, at, f->now_ns);
+	event_pack_add(&f->events, ++f->last_seq, e);
+	return f->last_seq;
+}
+
+/* One record for all events of the entry. */
+static void write_events(struct fsm *f)
+{
 	struct key k;
 
-	MSG_SET(e, event, at, f->now_ns);
-	key_event(&k, ++f->last_seq);
-	fsm_put(f, &k, &msg_event, e);
-	return f->last_seq;
+	if (f->events.n == 0)
+		return;
+	key_event(&k, f->last_seq);
+	txn_put(f->txn, key_str(&k), buf_str(&f->events));
+	if (f->events.cap > OUT_KEEP_BYTES)
+		buf_done(&f->events);
+	else
+		buf_clear(&f->events);
 }
 
 struct str fsm_event_text(struct fsm *f, const char *name, struct str text)
@@ -264,6 +278,7 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 		return f->fatal;
 	f->applied_index = raft_index;
 	queue_write_dirty(f);
+	write_events(f);
 	write_meta(f);
 	r = txn_commit(f->txn);
 	if (r < 0)

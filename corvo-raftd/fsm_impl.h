@@ -96,6 +96,7 @@ struct fsm {
 	struct buf scratch; /* a record on its way into the txn */
 	struct buf data;    /* JSON of an event or a worker */
 	struct buf out;     /* replies of the entry */
+	struct buf events;  /* of the entry, as one record */
 };
 
 /* --- fsm.c: store access --- */

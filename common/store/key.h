@@ -14,7 +14,7 @@
  *   qc|queue                 queue_doc
  *   qs|queue                 counts of the queue by state
  *   w|id                     worker
- *   ev|seq:8                 event
+ *   ev|seq:8                 events of one entry, seq is the last: event_pack.h
  *   m|                       applied raft index:8, last event seq:8,
  *                            last job seq:8, first event seq:8
  */

@@ -292,6 +292,9 @@ static void rocks_table_options(struct rocks *s, uint64_t cache_bytes)
 
 static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 {
+	static const int compression[] = { rocksdb_no_compression,
+					   rocksdb_no_compression,
+					   rocksdb_lz4_compression };
 	rocksdb_options_t *x = s->options;
 
 	rocksdb_options_set_create_if_missing(x, !o->read_only);
@@ -302,7 +305,9 @@ static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 	rocksdb_options_set_arena_block_size(x, ARENA_BLOCK_BYTES);
 	/* One writer: the sorted keys of a batch then go in by one splice. */
 	rocksdb_options_set_allow_concurrent_memtable_write(x, 0);
-	rocksdb_options_set_compression(x, rocksdb_lz4_compression);
+	/* What was just written is soon merged or deleted: not worth it. */
+	rocksdb_options_set_compression_per_level(x, compression,
+						  ARRAY_SIZE(compression));
 	rocksdb_options_set_level_compaction_dynamic_level_bytes(x, 1);
 	rocksdb_options_set_max_background_jobs(x, BACKGROUND_JOBS);
 	rocksdb_options_set_max_open_files(x, OPEN_FILES);

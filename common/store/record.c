@@ -5,6 +5,7 @@
  */
 #include "store/record.h"
 
+#include "store/event_pack.h"
 #include "store/key.h"
 #include "util/hmap.h"
 
@@ -194,16 +195,43 @@ static int read_errors(struct kv *kv, struct str id, uint64_t since,
 	return r;
 }
 
+static int find_in_pack(struct str raw, uint64_t want, struct arena *a,
+			struct m_event *ret)
+{
+	struct event_pack p;
+	uint64_t seq;
+	struct str e;
+	int r;
+
+	if (!event_pack_open(&p, raw))
+		return record_damaged();
+	while ((r = event_pack_next(&p, &seq, &e)) > 0 && seq <= want) {
+		if (seq < want)
+			continue;
+		if (msg_decode(&msg_event, arena_copy(a, e), a, ret) < 0)
+			return record_damaged();
+		MSG_SET(ret, event, seq, seq);
+		return 1;
+	}
+	return r < 0 ? record_damaged() : 0;
+}
+
+/* 1 found, 0 trimmed. */
 static int read_event(struct kv *kv, uint64_t seq, struct arena *a,
 		      struct m_event *ret)
 {
-	struct key k;
-	int r;
+	struct kv_iter *it;
+	struct key from, upto;
+	int r = 0;
 
-	key_event(&k, seq);
-	r = record_read(kv, &k, &msg_event, a, ret);
-	if (r > 0)
-		MSG_SET(ret, event, seq, seq);
+	key_event(&from, seq);
+	key_event(&upto, UINT64_MAX);
+	it = kv_iter_new(kv, key_str(&from), key_str(&upto));
+	if (kv_iter_valid(it))
+		r = find_in_pack(kv_iter_value(it), seq, a, ret);
+	else
+		r = kv_iter_error(it);
+	kv_iter_free(it);
 	return r;
 }
 
@@ -441,38 +469,63 @@ static int feed_event(struct feed *f, const struct m_event *e)
 	return e->queue.n > 0 ? feed_queue(f, e->queue) : 0;
 }
 
-static int feed_events(struct feed *f, uint64_t after_seq, uint32_t limit)
+static bool feed_is_full(const struct feed *f, uint32_t limit)
+{
+	return f->ret->events_n >= limit || f->bytes >= FEED_BYTES_MAX;
+}
+
+/* 1: go on with the next event; 0: enough. */
+static int feed_one(struct feed *f, uint64_t seq, struct str raw)
 {
 	struct m_tail_reply *ret = f->ret;
+	struct m_event *e = &ret->events[ret->events_n];
+	int r;
+
+	if (seq <= ret->last_seq)
+		return 1;               /* the view has it */
+	if (seq != ret->last_seq + 1) { /* trimmed meanwhile */
+		MSG_SET(ret, tail_reply, lost, true);
+		return 0;
+	}
+	if (msg_decode(&msg_event, arena_copy(f->a, raw), f->a, e) < 0)
+		return record_damaged();
+	MSG_SET(e, event, seq, seq);
+	ret->last_seq = seq;
+	ret->head_seq = MAX(ret->head_seq, seq);
+	ret->events_n++;
+	r = feed_event(f, e);
+	return r < 0 ? r : 1;
+}
+
+static int feed_pack(struct feed *f, struct str raw, uint32_t limit)
+{
+	struct event_pack p;
+	uint64_t seq;
+	struct str e;
+	int r;
+
+	if (!event_pack_open(&p, raw))
+		return record_damaged();
+	while ((r = event_pack_next(&p, &seq, &e)) > 0) {
+		r = feed_one(f, seq, e);
+		if (r <= 0 || feed_is_full(f, limit))
+			return MIN(r, 0);
+	}
+	return r < 0 ? record_damaged() : 1;
+}
+
+static int feed_events(struct feed *f, uint64_t after_seq, uint32_t limit)
+{
 	struct kv_iter *it;
 	struct key from, upto;
-	int r = 0;
+	int r = 1;
 
 	key_event(&from, after_seq + 1);
 	key_event(&upto, UINT64_MAX);
 	it = kv_iter_new(f->kv, key_str(&from), key_str(&upto));
-	for (; kv_iter_valid(it) && ret->events_n < limit && r == 0 &&
-	       f->bytes < FEED_BYTES_MAX;
-	     kv_iter_next(it)) {
-		struct m_event *e = &ret->events[ret->events_n];
-		struct str key = kv_iter_key(it);
-
-		if (msg_decode(&msg_event, arena_copy(f->a, kv_iter_value(it)),
-			       f->a, e) < 0) {
-			r = record_damaged();
-			break;
-		}
-		MSG_SET(e, event, seq, get_be64(key.p + key.n - 8));
-		if (e->seq != ret->last_seq + 1) { /* trimmed meanwhile */
-			MSG_SET(ret, tail_reply, lost, true);
-			break;
-		}
-		ret->last_seq = e->seq;
-		ret->head_seq = MAX(ret->head_seq, e->seq);
-		ret->events_n++;
-		r = feed_event(f, e);
-	}
-	if (r == 0)
+	for (; kv_iter_valid(it) && r > 0; kv_iter_next(it))
+		r = feed_pack(f, kv_iter_value(it), limit);
+	if (r >= 0)
 		r = kv_iter_error(it);
 	kv_iter_free(it);
 	return r;
