@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "conn.h"
@@ -44,7 +45,9 @@ struct server {
 	struct loop_timer *timer; /* moment the library wants to run */
 	struct conns conns;
 	struct park *park;
-	bool run; /* something happened: run at the end of the turn */
+	uint64_t date_s; /* UNIX time of `date` */
+	char date[32];   /* header of that name */
+	bool run;        /* something happened: run at the end of the turn */
 	struct loop_timer *grace; /* armed by a drain */
 	bool grace_over;
 };
@@ -108,6 +111,21 @@ static void add_timing(struct MHD_Response *resp, const struct req *r)
 	add(resp, "Server-Timing", p);
 }
 
+/* The library would format it for every answer. */
+static void add_date(struct MHD_Response *resp, struct server *s)
+{
+	time_t now = (time_t)(clock_wall_ns() / NS_PER_S);
+	struct tm tm;
+
+	if ((uint64_t)now != s->date_s) {
+		CHECK(gmtime_r(&now, &tm) != NULL);
+		CHECK(strftime(s->date, sizeof(s->date),
+			       "%a, %d %b %Y %H:%M:%S GMT", &tm) > 0);
+		s->date_s = (uint64_t)now;
+	}
+	add(resp, "Date", s->date);
+}
+
 /* The long ones are for browsers, which say where they come from. */
 static void add_cors(struct MHD_Response *resp, const struct req *r)
 {
@@ -121,6 +139,7 @@ static void add_cors(struct MHD_Response *resp, const struct req *r)
 
 static void add_headers(struct MHD_Response *resp, const struct req *r)
 {
+	add_date(resp, r->h->server);
 	if (r->out.n > 0)
 		add(resp, "Content-Type", r->content_type);
 	add_timing(resp, r);
@@ -379,8 +398,8 @@ struct park *server_park(struct server *s)
 static struct MHD_Daemon *start(struct server *s, int listen_fd)
 {
 	const struct settings *set = s->h->set;
-	unsigned flags =
-	    MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO;
+	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME |
+			 MHD_USE_TURBO | MHD_USE_SUPPRESS_DATE_NO_CLOCK;
 	unsigned idle_s =
 	    (unsigned)((set->idle_timeout + NS_PER_S - 1) / NS_PER_S);
 

@@ -23,7 +23,7 @@ static void write_dur(struct json_writer *w, const struct field_desc *f,
 	CHECK(f->name_len + sizeof("_ms") <= sizeof(key));
 	memcpy(key, f->name, f->name_len);
 	memcpy(key + f->name_len, "_ms", sizeof("_ms"));
-	jw_key(w, key);
+	jw_key_len(w, key, f->name_len + 3);
 	jw_u64(w, ns / NS_PER_MS);
 }
 
@@ -133,7 +133,7 @@ void msg_members_to_json(const struct msg_desc *d, const void *m,
 		if (!present &&
 		    ((f->flags & F_NEVER_NULL) == 0 || f->kind == K_msg))
 			continue;
-		jw_key(w, f->name);
+		jw_key_len(w, f->name, f->name_len);
 		write_value(w, f, m, style);
 	}
 }

@@ -81,7 +81,11 @@ void jw_object(struct json_writer *w); /* { */
 void jw_object_end(struct json_writer *w);
 void jw_array(struct json_writer *w);
 void jw_array_end(struct json_writer *w);
-void jw_key(struct json_writer *w, const char *key);
+void jw_key_len(struct json_writer *w, const char *key, size_t n);
+static inline void jw_key(struct json_writer *w, const char *key)
+{
+	jw_key_len(w, key, strlen(key)); /* known when key is a literal */
+}
 void jw_key_str(struct json_writer *w, struct str key); /* escaped */
 void jw_str(struct json_writer *w, struct str s);       /* escaped */
 void jw_cstr(struct json_writer *w, const char *s);
