@@ -13,6 +13,10 @@
 #define BLOOM_BITS_PER_KEY 10
 #define WRITE_BUFFERS      3
 #define BACKGROUND_JOBS    2
+/* Files of the youngest level: compaction may wait for a burst to end. */
+#define LEVEL0_COMPACT     8
+#define LEVEL0_SLOWDOWN    40
+#define LEVEL0_STOP        64
 #define OPEN_FILES         512
 #define INFO_LOGS          2
 #define INFO_LOG_BYTES     (1u << 20)
@@ -33,6 +37,7 @@
 struct rocks {
 	struct kv kv;
 	rocksdb_t *db;
+	rocksdb_env_t *env;
 	rocksdb_options_t *options;
 	rocksdb_block_based_table_options_t *table;
 	rocksdb_cache_t *cache;
@@ -75,6 +80,7 @@ static void rocks_close(struct kv *kv)
 	rocksdb_readoptions_destroy(s->read);
 	rocksdb_writeoptions_destroy(s->write);
 	rocksdb_options_destroy(s->options);
+	rocksdb_env_destroy(s->env);
 	if (s->table != NULL)
 		rocksdb_block_based_options_destroy(s->table);
 	if (s->cache != NULL)
@@ -309,7 +315,13 @@ static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 	rocksdb_options_set_compression_per_level(x, compression,
 						  ARRAY_SIZE(compression));
 	rocksdb_options_set_level_compaction_dynamic_level_bytes(x, 1);
+	rocksdb_options_set_level0_file_num_compaction_trigger(x,
+							       LEVEL0_COMPACT);
+	rocksdb_options_set_level0_slowdown_writes_trigger(x, LEVEL0_SLOWDOWN);
+	rocksdb_options_set_level0_stop_writes_trigger(x, LEVEL0_STOP);
 	rocksdb_options_set_max_background_jobs(x, BACKGROUND_JOBS);
+	rocksdb_env_lower_thread_pool_cpu_priority(s->env);
+	rocksdb_options_set_env(x, s->env);
 	rocksdb_options_set_max_open_files(x, OPEN_FILES);
 	rocksdb_options_set_info_log_level(x, INFO_LOG_WARN);
 	rocksdb_options_set_keep_log_file_num(x, INFO_LOGS);
@@ -372,6 +384,7 @@ int kv_rocks_open(const char *path, const struct kv_options *o, struct kv **ret,
 	/* Counting every comparison costs a tenth; nobody reads the counts. */
 	rocksdb_set_perf_level(PERF_COUNTERS_OFF);
 	s->kv.ops = &rocks_ops;
+	s->env = rocksdb_create_default_env();
 	s->options = rocksdb_options_create();
 	s->read = rocksdb_readoptions_create();
 	s->write = rocksdb_writeoptions_create();
