@@ -287,7 +287,7 @@ static void finish(struct req *r, int status)
 	r->answered = true;
 	r->status = status;
 	metrics_count(r->h->metrics, r);
-	if (r->suspended)
+	if (r->waiting)
 		server_resume(r);
 }
 

@@ -53,7 +53,8 @@ struct req {
 	unsigned retry_after_s; /* 0: no header */
 	bool has_lag;
 	bool answered;
-	bool suspended; /* the server waits for server_resume */
+	bool waiting;   /* the server waits for server_resume */
+	bool suspended; /* and its connection is suspended meanwhile */
 	bool abandoned; /* the client is gone: close, answer nothing */
 };
 

@@ -38,6 +38,10 @@
  */
 #define DRAIN_GRACE_NS (200 * NS_PER_MS)
 
+#define HELD_MAX    256 /* waiting connections that are not suspended */
+#define HOLD_NS     (5 * NS_PER_MS)
+#define HELD_RUN_NS (1 * NS_PER_MS)
+
 struct server {
 	struct httpd *h;
 	struct MHD_Daemon *mhd;
@@ -45,6 +49,7 @@ struct server {
 	struct loop_timer *timer; /* moment the library wants to run */
 	struct conns conns;
 	struct park *park;
+	size_t held_n;   /* requests that wait without being suspended */
 	uint64_t date_s; /* UNIX time of `date` */
 	char date[32];   /* header of that name */
 	bool run;        /* something happened: run at the end of the turn */
@@ -174,10 +179,37 @@ static enum MHD_Result send_answer(struct MHD_Connection *mc, struct req *r)
 
 void server_resume(struct req *r)
 {
-	CHECK(r->suspended);
+	struct server *s = r->h->server;
+
+	CHECK(r->waiting);
+	r->waiting = false;
+	if (r->suspended)
+		MHD_resume_connection(r->conn->handle);
+	else
+		s->held_n--;
 	r->suspended = false;
-	MHD_resume_connection(r->conn->handle);
-	r->h->server->run = true;
+	s->run = true;
+}
+
+/*
+ * To suspend a connection and resume it costs two system calls, a tenth of
+ * what a short request costs. One that is not suspended is offered again at
+ * every run: cheap for a few and for as long as an operation takes, so only
+ * those beyond are suspended.
+ */
+static void hold_or_suspend(struct server *s, struct MHD_Connection *mc,
+			    struct req *r)
+{
+	bool fits = r->waiting || s->held_n < HELD_MAX;
+
+	if (!r->waiting)
+		s->held_n++;
+	r->waiting = true;
+	if (fits && clock_mono_ns() - r->start_ns < HOLD_NS)
+		return;
+	s->held_n--;
+	r->suspended = true;
+	MHD_suspend_connection(mc);
 }
 
 void server_abandon(struct req *r)
@@ -249,8 +281,7 @@ static enum MHD_Result on_whole(struct MHD_Connection *mc, struct conn *c)
 		dispatch(r);
 	if (r->answered)
 		return send_answer(mc, r);
-	r->suspended = true;
-	MHD_suspend_connection(mc);
+	hold_or_suspend(r->h->server, mc, r);
 	return MHD_YES;
 }
 
@@ -277,7 +308,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mc,
 		return MHD_NO; /* closes */
 	if (c->req->answered)
 		return send_answer(mc, c->req);
-	return on_whole(mc, c);
+	if (!c->req->waiting)
+		return on_whole(mc, c);
+	hold_or_suspend(s, mc, c->req);
+	return MHD_YES;
 }
 
 /* The request line has arrived: the only sign of a head that never ends. */
@@ -301,6 +335,8 @@ static void on_completed(_unused_ void *cls, _unused_ struct MHD_Connection *mc,
 	if (c == NULL)
 		return;
 	*ctx = NULL;
+	if (c->req != NULL && c->req->waiting && !c->req->suspended)
+		c->req->h->server->held_n--; /* closed before its answer */
 	if (c->req != NULL)
 		req_free(c->req);
 	c->req = NULL;
@@ -367,6 +403,8 @@ void server_run(struct server *s)
 		conns_close_idle(&s->conns);
 	if (s->run)
 		loop_timer_arm(s->timer, 0);
+	else if (s->held_n > 0) /* for which the library would run at once */
+		loop_timer_arm(s->timer, HELD_RUN_NS);
 	else if (MHD_get_timeout(s->mhd, &ms) == MHD_YES)
 		loop_timer_arm(s->timer, ms * NS_PER_MS);
 	else
@@ -446,7 +484,7 @@ static void abandon_all(struct server *s)
 	LIST_FOREACH (it, &s->conns.all) {
 		struct req *r = list_entry(it, struct conn, node)->req;
 
-		if (r == NULL || !r->suspended)
+		if (r == NULL || !r->waiting)
 			continue;
 		if (r->call != NULL)
 			rpc_cancel(r->client, r->call);

@@ -36,9 +36,9 @@ void server_drain(struct server *s); /* accept no more, finish the rest */
 size_t server_connections(const struct server *s);
 struct park *server_park(struct server *s);
 
-/* A request that was suspended has its answer now. */
+/* A request that waited has its answer now. */
 void server_resume(struct req *r);
-/* The client of a suspended request has gone: close without an answer. */
+/* The client of a waiting request has gone: close without an answer. */
 void server_abandon(struct req *r);
 
 /* A header of the request that is under way, or NULL. */
