@@ -293,6 +293,34 @@ static void on_query(struct svc *s, struct rpc_req req,
 	reply_error(req, ERR_BAD_MESSAGE);
 }
 
+/*
+ * sched may come for work that is done or gone by now: that is answered here,
+ * so that an idle node writes nothing.
+ */
+static bool nothing_is_due(struct svc *s, uint32_t op)
+{
+	struct m_due_reply now = { 0 };
+	uint64_t moment;
+
+	if (!node_is_ready(s->r->node))
+		return false;
+	fsm_due(s->r->fsm, &now);
+	switch (op) {
+	case OP_PROMOTE:
+		moment = now.promote_ns;
+		break;
+	case OP_RECLAIM:
+		moment = now.reclaim_ns;
+		break;
+	case OP_EXPIRE:
+		moment = now.expire_ns;
+		break;
+	default:
+		return false;
+	}
+	return moment == 0 || moment > clock_wall_ns();
+}
+
 static void on_request(void *ctx, struct rpc_req req,
 		       const struct frame_request *item)
 {
@@ -303,6 +331,11 @@ static void on_request(void *ctx, struct rpc_req req,
 	} else if (item->op == OP_HEARTBEAT && node_is_ready(s->r->node) &&
 		   leases_heartbeat(s->r->leases, req, item)) {
 		return;
+	} else if (op_info(item->op)->who == OP_SERVER &&
+		   nothing_is_due(s, item->op)) {
+		struct m_maintain_reply none = { 0 };
+
+		reply_msg(s, req, &msg_maintain_reply, &none);
 	} else {
 		proposer_submit(s->r->proposer, req, item);
 	}
@@ -330,6 +363,23 @@ const struct rpc_server_ops svc_ops = {
 
 /* --- waiting queries --- */
 
+/*
+ * An earlier moment is news at once. A later one is not until the known one
+ * has come: under load the first lease that ends is another one all the time.
+ */
+static bool due_is_news(const struct m_due_reply *now, uint64_t known_ns)
+{
+	uint64_t first = first_due(now);
+
+	if (now->trim_seq != 0)
+		return true;
+	if (first == known_ns)
+		return false;
+	if (known_ns == 0 || (first != 0 && first < known_ns))
+		return true;
+	return known_ns <= clock_wall_ns();
+}
+
 static void dues_turn_end(struct svc *s)
 {
 	struct m_due_reply now;
@@ -340,8 +390,7 @@ static void dues_turn_end(struct svc *s)
 	LIST_FOREACH_SAFE (it, &s->dues) {
 		struct due_wait *w = list_entry(it, struct due_wait, node);
 
-		if (rpc_req_is_live(w->req) && first_due(&now) == w->known_ns &&
-		    now.trim_seq == 0)
+		if (rpc_req_is_live(w->req) && !due_is_news(&now, w->known_ns))
 			continue;
 		reply_msg(s, w->req, &msg_due_reply, &now);
 		list_remove(it);

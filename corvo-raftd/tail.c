@@ -12,8 +12,8 @@
 
 #define PACE_NS           (25 * NS_PER_MS)
 #define PACE_SATURATED_NS (250 * NS_PER_MS)
-#define SATURATED_EVENTS  1024 /* in one answer, then */
-#define SATURATED_DEPTH   8    /* ops per entry that say so */
+#define SATURATED_EVENTS  512 /* in one answer, then */
+#define SATURATED_DEPTH   8   /* ops per entry that say so */
 
 /* One question, waiting or being answered. */
 struct ask {
