@@ -30,7 +30,8 @@ build:
 
 test: build
 	@tools/deps build test
-	@cmake --preset asan $(launcher) >/dev/null
+	@cmake --preset asan $(launcher) \
+		-DCORVO_RELEASE_DIR=$(CURDIR)/build/release >/dev/null
 	@cmake --build --preset asan
 	@status=0; \
 	ctest --test-dir build/asan -j$(jobs) --output-on-failure \

@@ -103,10 +103,10 @@ def test_stop_is_longer_than_the_node_s_own():
         ".Values.shutdownTimeoutSeconds) 10 }}" in text
 
 
-def test_lint():
-    if shutil.which("helm") is None:
-        pytest.skip("helm is not installed")
-    subprocess.run(["helm", "lint", "--strict", str(CHART)], check=True)
-    p = subprocess.run(["helm", "template", str(CHART), "--set",
-                        "replicas=3"], capture_output=True, text=True)
-    assert p.returncode != 0 and "runs one node" in p.stderr
+if shutil.which("helm"):  # Debian has no package of it
+
+    def test_lint():
+        subprocess.run(["helm", "lint", "--strict", str(CHART)], check=True)
+        p = subprocess.run(["helm", "template", str(CHART), "--set",
+                            "replicas=3"], capture_output=True, text=True)
+        assert p.returncode != 0 and "runs one node" in p.stderr
