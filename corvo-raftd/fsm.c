@@ -252,6 +252,27 @@ static void send_replies(struct fsm *f, const struct reply *replies, size_t n,
 		buf_done(&f->out);
 }
 
+void fsm_write_behind(struct fsm *f, size_t bytes)
+{
+	f->behind_max = bytes;
+}
+
+int fsm_flush(struct fsm *f)
+{
+	int r = txn_bytes(f->txn) == 0 ? 0 : txn_commit(f->txn);
+
+	return r < 0 ? fsm_fail(f, r) : 0;
+}
+
+/* Events are trimmed by ranges, which takes them to be in the store. */
+static bool needs_flush_before(const struct entry *e)
+{
+	for (size_t i = 0; i < e->n; i++)
+		if (e->items[i].op == OP_TRIM_EVENTS)
+			return true;
+	return false;
+}
+
 int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	      fsm_reply_fn *fn, void *ctx)
 {
@@ -264,6 +285,8 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	arena_reset(&f->entry_arena);
 	buf_clear(&f->out);
 	r = entry_decode(raw, &f->entry_arena, &e);
+	if (r == 0 && needs_flush_before(&e))
+		r = fsm_flush(f);
 	if (r < 0)
 		return r;
 	f->now_ns = e.now_ns;
@@ -280,9 +303,11 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	queue_write_dirty(f);
 	write_events(f);
 	write_meta(f);
-	r = txn_commit(f->txn);
-	if (r < 0)
-		return fsm_fail(f, r);
+	if (txn_bytes(f->txn) >= f->behind_max) {
+		r = fsm_flush(f);
+		if (r < 0)
+			return r;
+	}
 	send_replies(f, replies, e.n, fn, ctx);
 	return 0;
 }

@@ -21,14 +21,26 @@ int fsm_load(struct fsm *f);  /* rebuilds the working set; 0 or -ERR_* */
 /*
  * Applies one entry. Entries at or below the applied index found in the store
  * are skipped (they are replayed after a restart). `fn`, if given, runs once
- * per item in order, after the changes are in the store. Returns 0, also when
- * items were refused (that is in their reply), or -ERR_* when the node must
- * stop: a store error, or an entry that cannot be read.
+ * per item in order, after all changes of the entry are made. Returns 0, also
+ * when items were refused (that is in their reply), or -ERR_* when the node
+ * must stop: a store error, or an entry that cannot be read.
  */
 typedef void fsm_reply_fn(void *ctx, size_t item, int err, uint64_t seq,
 			  struct str body);
 int fsm_apply(struct fsm *f, uint64_t raft_index, struct str entry,
 	      fsm_reply_fn *fn, void *ctx);
+
+/*
+ * Lets the changes of several entries gather, up to so many bytes, before they
+ * go to the store as one batch. What came and went meanwhile (a job's place in
+ * the queue, its lease) is then not written at all. The raft log has it all:
+ * after a crash the entries since the last batch are applied again. 0, as at
+ * first: each entry is written by itself.
+ */
+void fsm_write_behind(struct fsm *f, size_t bytes);
+
+/* Everything applied so far is in the store, for others to read. */
+int fsm_flush(struct fsm *f); /* 0 or -ERR_*: the node must stop */
 
 uint64_t fsm_applied_index(const struct fsm *f);
 uint64_t fsm_last_seq(const struct fsm *f);

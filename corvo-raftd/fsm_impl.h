@@ -97,6 +97,7 @@ struct fsm {
 	struct buf data;    /* JSON of an event or a worker */
 	struct buf out;     /* replies of the entry */
 	struct buf events;  /* of the entry, as one record */
+	size_t behind_max;  /* bytes that may gather before they are written */
 };
 
 /* --- fsm.c: store access --- */

@@ -168,8 +168,11 @@ static int on_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[],
 		       unsigned *n_bufs)
 {
 	struct node *n = fsm->data;
-	struct raft_buffer *b = raft_malloc(sizeof(*b));
+	struct raft_buffer *b;
 
+	if (n->ops->before_snapshot(n->ctx) != 0)
+		return RAFT_BUSY;
+	b = raft_malloc(sizeof(*b));
 	if (b == NULL)
 		return RAFT_NOMEM;
 	b->base = raft_calloc(1, MANIFEST_BYTES);

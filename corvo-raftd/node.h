@@ -17,6 +17,9 @@ struct node_ops {
 	/* A committed entry, in order, also those replayed after a start.
 	 * Non-zero: the store cannot go on and the process must stop. */
 	int (*apply)(void *ctx, uint64_t raft_index, struct str entry);
+	/* The log is to be cut behind what is applied now: on the loop, before
+	 * make_durable. Non-zero: not now. */
+	int (*before_snapshot)(void *ctx);
 	/* On a pool thread: make everything applied so far survive a crash.
 	 * 0 lets the log be cut; anything else keeps it. */
 	int (*make_durable)(void *ctx);

@@ -12,6 +12,12 @@
 #include "svc.h"
 #include "util/clock.h"
 
+/*
+ * Changes that may gather before RocksDB gets them: enough for most of a short
+ * job's life, little enough to be written without a noticeable pause.
+ */
+#define WRITE_BEHIND_BYTES (256u << 10)
+
 /* --- the node calls --- */
 
 static int on_apply(void *ctx, uint64_t raft_index, struct str entry)
@@ -19,6 +25,13 @@ static int on_apply(void *ctx, uint64_t raft_index, struct str entry)
 	struct raftd *r = ctx;
 
 	return proposer_apply(r->proposer, raft_index, entry);
+}
+
+static int on_before_snapshot(void *ctx)
+{
+	struct raftd *r = ctx;
+
+	return fsm_flush(r->fsm);
 }
 
 static void snapshot_path(struct raftd *r, const char *name, struct buf *ret)
@@ -79,6 +92,7 @@ static void on_change(void *ctx)
 
 static const struct node_ops node_ops = {
 	.apply = on_apply,
+	.before_snapshot = on_before_snapshot,
 	.make_durable = on_make_durable,
 	.on_change = on_change,
 };
@@ -146,6 +160,7 @@ static int open_store(struct raftd *r, struct buf *why)
 	if (e < 0)
 		return e;
 	r->fsm = fsm_new(r->kv);
+	fsm_write_behind(r->fsm, WRITE_BEHIND_BYTES);
 	e = fsm_load(r->fsm);
 	if (e < 0)
 		buf_printf(why, "cannot read the state in %s: %s", rocks.p,
@@ -253,6 +268,8 @@ static void maybe_stop(struct raftd *r)
 	if (!r->draining || r->stopping || !proposer_is_idle(r->proposer))
 		return;
 	r->stopping = true;
+	if (fsm_flush(r->fsm) < 0)
+		log_warn("the last changes are in the log only");
 	worker_run(r->worker, flush_work, flush_done, r);
 }
 

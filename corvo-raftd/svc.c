@@ -71,9 +71,12 @@ static void q_get_job(struct svc *s, struct rpc_req req,
 		      const struct m_job_ref *m)
 {
 	struct m_job job;
-	int r = record_job(s->r->kv, m->job_id, RECORD_ERRORS | RECORD_TIMELINE,
-			   &s->scratch, &job);
+	int r = fsm_flush(s->r->fsm);
 
+	if (r == 0)
+		r = record_job(s->r->kv, m->job_id,
+			       RECORD_ERRORS | RECORD_TIMELINE, &s->scratch,
+			       &job);
 	if (r < 0) {
 		reply_error(req, -r);
 	} else if (r == 0) {
@@ -104,8 +107,10 @@ static void checkpoint_work(void *ctx)
 {
 	struct checkpoint_job *j = ctx;
 	struct record_meta meta;
-	int r = record_meta_read(j->r->kv, &meta);
+	int r = -j->err;
 
+	if (r == 0)
+		r = record_meta_read(j->r->kv, &meta);
 	if (r == 0) {
 		MSG_SET(&j->ref, checkpoint_ref, seq, meta.last_seq);
 		dir_remove(j->path.p);
@@ -146,6 +151,7 @@ static void q_checkpoint(struct svc *s, struct rpc_req req,
 	j->req = req;
 	j->r = s->r;
 	checkpoint_path(s->r, &j->path);
+	j->err = -fsm_flush(s->r->fsm);
 	worker_run(s->r->worker, checkpoint_work, checkpoint_done, j);
 }
 

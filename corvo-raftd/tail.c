@@ -89,8 +89,10 @@ static void answer_work(void *ctx)
 	struct ask *a = ctx;
 	struct arena arena = { .block_size = 64 * 1024 };
 	struct m_tail_reply m;
-	int r = record_feed(a->r->kv, a->after_seq, a->limit, &arena, &m);
+	int r = -a->err;
 
+	if (r == 0)
+		r = record_feed(a->r->kv, a->after_seq, a->limit, &arena, &m);
 	a->err = r < 0 ? -r : 0;
 	if (r == 0)
 		msg_encode(&msg_tail_reply, &m, &a->out);
@@ -168,6 +170,7 @@ void tail_turn_end(struct tail *t)
 			ask_free(a);
 		} else if (has_news(t, a) && is_time(t, a)) {
 			list_remove(it);
+			a->err = -fsm_flush(t->r->fsm);
 			worker_run(t->r->worker, answer_work, answer_done, a);
 		}
 	}

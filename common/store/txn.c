@@ -50,6 +50,7 @@ struct txn {
 	size_t groups_n, groups_cap;
 	struct range *ranges; /* deleted */
 	size_t ranges_n, ranges_cap;
+	size_t bytes; /* copied in since the last commit */
 };
 
 struct txn *txn_new(struct kv *kv)
@@ -172,6 +173,7 @@ static void txn_set(struct txn *t, struct str key, struct str value,
 	char *p;
 
 	CHECK(key.n > 0);
+	t->bytes += key.n + value.n;
 	if (t->slots[i] != 0) {
 		t->entries[t->slots[i] - 1].value =
 		    arena_copy(&t->arena, value);
@@ -358,7 +360,13 @@ static void txn_forget(struct txn *t)
 		t->groups[i].sorted = true;
 	}
 	t->ranges_n = 0;
+	t->bytes = 0;
 	arena_reset(&t->arena);
+}
+
+size_t txn_bytes(const struct txn *t)
+{
+	return t->bytes;
 }
 
 int txn_commit(struct txn *t)

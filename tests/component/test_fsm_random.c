@@ -381,16 +381,28 @@ static void test_same_log_same_store(void **state)
 	arena_done(&w.arena);
 }
 
-/* Flushes and crashes at random; the log is applied from its start. */
-static void test_crashes(void **state)
+/* Some write each entry by itself, some let many gather. */
+static struct fsm *some_fsm(struct world *w, struct kv *kv, bool behind)
 {
-	struct world w = { .x = *state };
+	struct fsm *f = fsm_new(kv);
+
+	if (behind)
+		fsm_write_behind(f, rng_below(&w->r, 64 * 1024));
+	assert_int_equal(fsm_load(f), 0);
+	return f;
+}
+
+/* Flushes and crashes at random; the log is applied from its start. */
+static void crash_and_replay(struct fx *x, bool behind)
+{
+	struct world w = { .x = x };
 	struct log log = { .n = 0 };
 	struct kv *kv = kv_mem_new();
-	struct fsm *f = fsm_new(kv);
+	struct fsm *f;
 
 	test_rng(&w.r);
 	record_run(&w, &log);
+	f = some_fsm(&w, kv, behind);
 	for (size_t at = 0; at < log.n; at++) {
 		apply_from(f, &log, at + 1);
 		if (one_in(&w, 15))
@@ -398,17 +410,27 @@ static void test_crashes(void **state)
 		if (one_in(&w, 25)) {
 			fsm_free(f);
 			kv_mem_crash(kv);
-			f = fsm_new(kv);
-			assert_int_equal(fsm_load(f), 0);
+			f = some_fsm(&w, kv, behind);
 			assert_true(fsm_applied_index(f) <= at + 1);
 		}
 	}
 	apply_from(f, &log, log.n);
+	assert_int_equal(fsm_flush(f), 0);
 	assert_same_store(kv, w.x->side[FX_MEM].kv);
 	fsm_free(f);
 	kv_close(kv);
 	log_done(&log);
 	arena_done(&w.arena);
+}
+
+static void test_crashes(void **state)
+{
+	crash_and_replay(*state, false);
+}
+
+static void test_crashes_with_writes_behind(void **state)
+{
+	crash_and_replay(*state, true);
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, fx_setup, fx_teardown)
@@ -419,6 +441,7 @@ int main(void)
 		TEST(test_restarts),
 		TEST(test_same_log_same_store),
 		TEST(test_crashes),
+		TEST(test_crashes_with_writes_behind),
 	};
 
 	return cmocka_run_group_tests_name("fsm_random", tests, NULL, NULL);

@@ -50,6 +50,12 @@ static int on_apply(void *ctx, uint64_t raft_index, struct str entry)
 	return 0;
 }
 
+static int on_before_snapshot(void *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
 static int on_make_durable(void *ctx)
 {
 	(void)ctx;
@@ -121,6 +127,7 @@ static void on_change(void *ctx)
 
 static const struct node_ops ops = {
 	.apply = on_apply,
+	.before_snapshot = on_before_snapshot,
 	.make_durable = on_make_durable,
 	.on_change = on_change,
 };
