@@ -109,21 +109,27 @@ static void list(struct req *r, req_reply_fn *then)
 
 /* --- GET /queues, /workers --- */
 
-static void on_queues(struct req *r, const struct rpc_reply *reply)
+static void answer_list(struct req *r, const struct msg_desc *d,
+			const void *items, size_t n, uint64_t lag_ns)
 {
-	struct m_queue_list *m = req_reply(r, &msg_queue_list, reply);
 	struct json_style style = req_style(r);
 	struct json_writer w;
 
-	if (m == NULL)
-		return;
-	set_lag(r, m->lag_ns);
+	set_lag(r, lag_ns);
 	w = req_json(r);
 	jw_array(&w);
-	for (size_t i = 0; i < m->queues_n; i++)
-		msg_to_json(&msg_queue, &m->queues[i], &style, &w);
+	for (size_t i = 0; i < n; i++)
+		msg_to_json(d, (const char *)items + i * d->size, &style, &w);
 	jw_array_end(&w);
 	req_answer(r, 200);
+}
+
+static void on_queues(struct req *r, const struct rpc_reply *reply)
+{
+	struct m_queue_list *m = req_reply(r, &msg_queue_list, reply);
+
+	if (m != NULL)
+		answer_list(r, &msg_queue, m->queues, m->queues_n, m->lag_ns);
 }
 
 void h_queues(struct req *r)
@@ -134,18 +140,10 @@ void h_queues(struct req *r)
 static void on_workers(struct req *r, const struct rpc_reply *reply)
 {
 	struct m_worker_list *m = req_reply(r, &msg_worker_list, reply);
-	struct json_style style = req_style(r);
-	struct json_writer w;
 
-	if (m == NULL)
-		return;
-	set_lag(r, m->lag_ns);
-	w = req_json(r);
-	jw_array(&w);
-	for (size_t i = 0; i < m->workers_n; i++)
-		msg_to_json(&msg_worker, &m->workers[i], &style, &w);
-	jw_array_end(&w);
-	req_answer(r, 200);
+	if (m != NULL)
+		answer_list(r, &msg_worker, m->workers, m->workers_n,
+			    m->lag_ns);
 }
 
 void h_workers(struct req *r)
