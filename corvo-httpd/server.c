@@ -52,7 +52,9 @@ struct server {
 	size_t held_n;   /* requests that wait without being suspended */
 	uint64_t date_s; /* UNIX time of `date` */
 	char date[32];   /* header of that name */
+	uint64_t now_ns; /* when this run began: good enough for HOLD_NS */
 	bool run;        /* something happened: run at the end of the turn */
+	bool queued;     /* this run queued an answer but did not send it */
 	struct loop_timer *grace; /* armed by a drain */
 	bool grace_over;
 };
@@ -131,13 +133,13 @@ static void add_date(struct MHD_Response *resp, struct server *s)
 	add(resp, "Date", s->date);
 }
 
-/* The long ones are for browsers, which say where they come from. */
+/* They are for browsers, which say where they come from. */
 static void add_cors(struct MHD_Response *resp, const struct req *r)
 {
-	add(resp, "Access-Control-Allow-Origin", CORS_ORIGIN);
 	if (strcmp(r->method, "OPTIONS") != 0 &&
 	    server_header(r->conn, "Origin") == NULL)
 		return;
+	add(resp, "Access-Control-Allow-Origin", CORS_ORIGIN);
 	add(resp, "Access-Control-Allow-Methods", CORS_METHODS);
 	add(resp, "Access-Control-Allow-Headers", CORS_HEADERS);
 }
@@ -205,7 +207,7 @@ static void hold_or_suspend(struct server *s, struct MHD_Connection *mc,
 	if (!r->waiting)
 		s->held_n++;
 	r->waiting = true;
-	if (fits && clock_mono_ns() - r->start_ns < HOLD_NS)
+	if (fits && (int64_t)(s->now_ns - r->start_ns) < (int64_t)HOLD_NS)
 		return;
 	s->held_n--;
 	r->suspended = true;
@@ -306,8 +308,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mc,
 	}
 	if (c->phase == CONN_LINGER || c->req->abandoned)
 		return MHD_NO; /* closes */
-	if (c->req->answered)
+	if (c->req->answered) {
+		s->queued = true;
 		return send_answer(mc, c->req);
+	}
 	if (!c->req->waiting)
 		return on_whole(mc, c);
 	hold_or_suspend(s, mc, c->req);
@@ -398,7 +402,12 @@ void server_run(struct server *s)
 	if (!s->run)
 		return;
 	s->run = false;
+	s->queued = false;
+	s->now_ns = clock_mono_ns();
 	(void)MHD_run(s->mhd);
+	/* It sends at once only what it answers right after reading. */
+	if (s->queued)
+		(void)MHD_run(s->mhd);
 	if (s->grace_over)
 		conns_close_idle(&s->conns);
 	if (s->run)
