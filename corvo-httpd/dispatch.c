@@ -29,6 +29,20 @@ static struct str strip_origin(struct str url)
 	return STR("/");
 }
 
+/* "/batch" is another name of "/batches". */
+static struct str full_name(struct req *r, struct str path)
+{
+	static const struct str alias = { "/api/v1/batch", 13 };
+	struct str rest;
+
+	if (!str_starts(path, alias))
+		return path;
+	rest = str_skip(path, alias.n);
+	if (rest.n > 0 && rest.p[0] != '/')
+		return path;
+	return arena_printf(&r->arena, "/api/v1/batches%.*s", STR_ARG(rest));
+}
+
 static void refuse_method(struct req *r)
 {
 	r->allow = r->match.allowed;
@@ -45,7 +59,7 @@ void dispatch(struct req *r)
 		req_answer_empty(r, 200);
 		return;
 	}
-	r->path = strip_origin(r->path);
+	r->path = full_name(r, strip_origin(r->path));
 	route_find(m, r->path, &r->match);
 	if (r->match.allowed == 0) {
 		req_fail(r, ERR_NOT_FOUND,

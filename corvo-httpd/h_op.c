@@ -44,6 +44,33 @@ void h_op(struct req *r)
 		req_call_raftd(r, id, routing_key(d, m), d, m, on_op_reply);
 }
 
+/* --- a question raftd answers as it is asked --- */
+
+static void on_query_reply(struct req *r, const struct rpc_reply *reply)
+{
+	const struct msg_desc *d = query_info(r->match.route->target)->reply;
+	struct json_style style = req_style(r);
+	struct json_writer w;
+	void *m = req_reply(r, d, reply);
+
+	if (m == NULL)
+		return;
+	r->seq = 0; /* a read has no index of its own */
+	w = req_json(r);
+	msg_to_json(d, m, &style, &w);
+	req_answer(r, r->match.route->status);
+}
+
+void h_query(struct req *r)
+{
+	unsigned id = r->match.route->target;
+	const struct msg_desc *d = query_info(id)->request;
+	void *m = arena_zalloc(&r->arena, d->size);
+
+	if (req_read(r, d, m))
+		req_call_raftd(r, id, routing_key(d, m), d, m, on_query_reply);
+}
+
 /* --- GET /jobs/{job_id} --- */
 
 static void on_job(struct req *r, const struct rpc_reply *reply)

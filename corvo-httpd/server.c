@@ -236,6 +236,12 @@ const char *server_header(const struct conn *c, const char *name)
 	return MHD_lookup_connection_value(c->handle, MHD_HEADER_KIND, name);
 }
 
+const char *server_argument(const struct conn *c, const char *name)
+{
+	return MHD_lookup_connection_value(c->handle, MHD_GET_ARGUMENT_KIND,
+					   name);
+}
+
 static bool is_body_too_large(const struct conn *c)
 {
 	const char *text = server_header(c, "Content-Length");

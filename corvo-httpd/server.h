@@ -41,6 +41,8 @@ void server_resume(struct req *r);
 /* The client of a waiting request has gone: close without an answer. */
 void server_abandon(struct req *r);
 
+/* Of the query string, as it came (percent-encoded); NULL when absent. */
+const char *server_argument(const struct conn *c, const char *name);
 /* A header of the request that is under way, or NULL. */
 const char *server_header(const struct conn *c, const char *name);
 

@@ -170,49 +170,12 @@ static void give_back(struct fsm *f, struct job *j, struct m_fail_reply *ret)
 	fill_fail_reply(j, JOB_PENDING, ret);
 }
 
-static uint64_t retry_delay(struct fsm *f, const struct job *j,
-			    const struct m_fail *op)
-{
-	const struct m_job_doc *d = &j->doc;
-
-	if (MSG_HAS(op, fail, retry_after))
-		return op->retry_after;
-	return job_retry_delay((enum backoff)d->retry_backoff,
-			       d->retry_base_delay, d->retry_max_delay,
-			       d->retry_jitter, j->live.attempt,
-			       fsm_random(f, 0));
-}
-
-static int try_again(struct fsm *f, struct job *j, const struct m_fail *op,
-		     struct m_fail_reply *ret)
-{
-	uint64_t delay, due;
-	int r = job_need_doc(f, j);
-
-	if (r < 0)
-		return r;
-	delay = retry_delay(f, j, op);
-	if (__builtin_add_overflow(f->now_ns, delay, &due))
-		due = NEVER - 1;
-	job_event(f, j, EVENT_RETRYING,
-		  fsm_event_time(f, "next_attempt_at", due));
-	if (delay == 0) {
-		job_back_to_pending(f, j);
-	} else {
-		MSG_SET(&j->live, job_live, scheduled_at, due);
-		job_move(f, j, JOB_RETRYING);
-		job_save(f, j);
-	}
-	fill_fail_reply(j, JOB_RETRYING, ret);
-	MSG_SET(ret, fail_reply, next_attempt_at, due);
-	return 0;
-}
-
 static int end_attempt(struct fsm *f, struct job *j, const struct m_fail *op,
 		       struct m_fail_reply *ret)
 {
 	bool last = job_attempts_left(j->max_retries, j->live.attempt) == 0;
 	bool no_retry = MSG_HAS(op, fail, retry) && !op->retry;
+	int r;
 
 	job_record_error(f, j, op->error, op->backtrace);
 	job_event(f, j, EVENT_FAILED, fsm_event_text(f, "error", op->error));
@@ -222,14 +185,21 @@ static int end_attempt(struct fsm *f, struct job *j, const struct m_fail *op,
 		fill_fail_reply(j, JOB_CANCELLED, ret);
 		return 0;
 	}
-	if (last || no_retry) {
-		job_end_dead(f, j,
-			     last ? "no attempts left"
-				  : "the worker asked for no retry");
+	if (no_retry && !last) {
+		job_end_dead(f, j, "the worker asked for no retry");
 		fill_fail_reply(j, JOB_DEAD, ret);
 		return 0;
 	}
-	return try_again(f, j, op, ret);
+	r = job_retry_or_die(
+	    f, j, MSG_HAS(op, fail, retry_after) ? &op->retry_after : NULL,
+	    "no attempts left");
+	if (r < 0)
+		return r;
+	fill_fail_reply(j, last ? JOB_DEAD : JOB_RETRYING, ret);
+	if (!last)
+		MSG_SET(ret, fail_reply, next_attempt_at,
+			MAX(j->live.scheduled_at, f->now_ns));
+	return 0;
 }
 
 static int fail_held(struct fsm *f, const struct m_fail *op,

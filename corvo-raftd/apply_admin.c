@@ -108,6 +108,9 @@ int apply_retry(struct fsm *f, const struct m_job_ref *op,
 		    f, ERR_RETRY_ERROR,
 		    "job \"%.*s\" cannot be retried from state \"%s\"",
 		    STR_ARG(op->job_id), state_text(&j));
+	r = j.extras & EXTRA_UNIQUE ? unique_retake(f, &j) : 0;
+	if (r < 0)
+		return r;
 	renew_expiry(f, &j);
 	MSG_SET(&j.live, job_live, attempt, 0);
 	MSG_SET(&j.live, job_live, seq, ++f->last_job_seq);
@@ -122,8 +125,6 @@ int apply_delete(struct fsm *f, const struct m_job_ref *op,
 		 struct m_status_reply *ret)
 {
 	struct job j;
-	struct key k;
-	uint32_t n, first;
 	int r;
 
 	MSG_SET(ret, status_reply, status, STR("deleted"));
@@ -132,18 +133,7 @@ int apply_delete(struct fsm *f, const struct m_job_ref *op,
 		return 0;
 	if (r < 0)
 		return r;
-	job_event(f, &j, EVENT_DELETED, STR_NULL);
-	job_unlink(f, &j);
-	n = j.live.errors;
-	first = n > LIMIT_JOB_ERRORS ? n - LIMIT_JOB_ERRORS + 1 : 1;
-	for (uint32_t i = first; i <= n; i++) {
-		key_error(&k, j.id, i);
-		fsm_delete(f, &k);
-	}
-	key_live(&k, j.id);
-	fsm_delete(f, &k);
-	key_job(&k, j.id);
-	fsm_delete(f, &k);
+	job_delete(f, &j, EVENT_DELETED);
 	return 0;
 }
 

@@ -1,121 +1,35 @@
 /*
  * enqueue, enqueue_batch: new jobs. Ids were chosen before the entry was
  * proposed and are new, except in a resend, which may meet its own first try.
+ *
+ * First everything that may be refused is checked for all jobs of a request;
+ * then it is decided which of them are duplicates of earlier ones; then the
+ * others are created; then they are tied to those they depend on, which may
+ * stand further down in the same request.
  */
 #include "fsm_impl.h"
 
-static uint64_t add_saturating(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
+/* The jobs of one request. */
+struct request {
+	const struct m_enqueue *ops;
+	size_t n;
+	struct str batch_id; /* of the whole request; or empty */
+	struct str *ids;     /* of a duplicate, that of the earlier job */
+	bool *duplicate;
+	struct deps *deps;
+	struct m_enqueue_reply *replies;
+};
 
-	return __builtin_add_overflow(a, b, &sum) ? NEVER - 1 : sum;
+static void request_init(struct fsm *f, struct request *r)
+{
+	struct arena *a = &f->item_arena;
+
+	r->ids = arena_zalloc(a, r->n * sizeof(*r->ids));
+	r->duplicate = arena_zalloc(a, r->n * sizeof(*r->duplicate));
+	r->deps = arena_zalloc(a, r->n * sizeof(*r->deps));
 }
 
-static void fill_retry_rules(const struct m_enqueue *op, struct m_job_doc *d)
-{
-	MSG_SET(d, job_doc, max_retries,
-		MSG_HAS(op, enqueue, max_retries) ? op->max_retries
-						  : JOB_DEFAULT_MAX_RETRIES);
-	MSG_SET(d, job_doc, retry_backoff,
-		MSG_HAS(op, enqueue, retry_backoff) ? op->retry_backoff
-						    : BACKOFF_EXPONENTIAL);
-	MSG_SET(d, job_doc, retry_base_delay,
-		MSG_HAS(op, enqueue, retry_base_delay)
-		    ? op->retry_base_delay
-		    : JOB_DEFAULT_BASE_DELAY_NS);
-	MSG_SET(d, job_doc, retry_max_delay,
-		MSG_HAS(op, enqueue, retry_max_delay)
-		    ? op->retry_max_delay
-		    : JOB_DEFAULT_MAX_DELAY_NS);
-	if (op->retry_jitter > 0)
-		MSG_SET(d, job_doc, retry_jitter, MIN(op->retry_jitter, 1.0));
-}
-
-static void fill_doc(struct fsm *f, const struct m_enqueue *op,
-		     struct m_job_doc *d)
-{
-	*d = (struct m_job_doc){ 0 };
-	if (op->payload.n > 0)
-		MSG_SET(d, job_doc, payload, op->payload);
-	MSG_SET(d, job_doc, queue, op->queue);
-	MSG_SET(d, job_doc, priority,
-		MSG_HAS(op, enqueue, priority) && op->priority < PRIORITIES
-		    ? op->priority
-		    : PRIORITY_NORMAL);
-	fill_retry_rules(op, d);
-	MSG_SET(d, job_doc, created_at, f->now_ns);
-	MSG_SET(d, job_doc, seq, ++f->last_job_seq);
-	if (op->scheduled_at > f->now_ns)
-		MSG_SET(d, job_doc, scheduled_at, op->scheduled_at);
-	if (op->expire_after > 0)
-		MSG_SET(d, job_doc, expire_at,
-			add_saturating(f->now_ns, op->expire_after));
-	if (op->tags.n > 0)
-		MSG_SET(d, job_doc, tags, op->tags);
-	if (op->checkpoint.n > 0)
-		MSG_SET(d, job_doc, checkpoint, op->checkpoint);
-	if (op->parent_id.n > 0)
-		MSG_SET(d, job_doc, parent_id, op->parent_id);
-}
-
-static uint64_t enqueued_event(struct fsm *f, const struct m_enqueue *op)
-{
-	struct m_event e = { 0 };
-
-	MSG_SET(&e, event, type, EVENT_ENQUEUED);
-	MSG_SET(&e, event, job_id, op->job_id);
-	MSG_SET(&e, event, queue, op->queue);
-	return fsm_event(f, &e);
-}
-
-/* The keys by which the new job is found. */
-static void add_to_indexes(struct fsm *f, struct fsm_queue *q, struct str id,
-			   const struct m_job_doc *d, struct str encoded)
-{
-	struct pending p = { d->seq, id, true, encoded };
-	struct key k;
-
-	if (d->scheduled_at != 0) {
-		key_scheduled(&k, q->name, d->scheduled_at, id);
-		txn_put(f->txn, key_str(&k), STR(""));
-		queue_add_due(f, q, JOB_SCHEDULED, d->scheduled_at);
-		queue_count(f, q, JOB_SCHEDULED, 1);
-	} else {
-		queue_count(f, q, JOB_PENDING, 1);
-		queue_add_pending(f, q, (uint8_t)d->priority, &p);
-	}
-	if (d->expire_at != 0) {
-		key_expiry(&k, d->expire_at, id);
-		txn_put(f->txn, key_str(&k), STR(""));
-		f->expiry_from = MIN(f->expiry_from, d->expire_at);
-	}
-}
-
-static void fill_reply(struct str id, const struct m_job_doc *d,
-		       struct m_enqueue_reply *ret)
-{
-	MSG_SET(ret, enqueue_reply, job_id, id);
-	MSG_SET(ret, enqueue_reply, status,
-		d->scheduled_at ? JOB_SCHEDULED : JOB_PENDING);
-	MSG_SET(ret, enqueue_reply, unique_existing, false);
-	MSG_SET(ret, enqueue_reply, created_at, d->created_at);
-}
-
-static void create_job(struct fsm *f, const struct m_enqueue *op,
-		       struct m_enqueue_reply *ret)
-{
-	struct fsm_queue *q = queue_get(f, op->queue);
-	struct m_job_doc doc;
-	struct key k;
-
-	fill_doc(f, op, &doc);
-	MSG_SET(&doc, job_doc, event, enqueued_event(f, op));
-	key_job(&k, op->job_id);
-	fsm_put(f, &k, &msg_job_doc, &doc);
-	add_to_indexes(f, q, op->job_id, &doc, buf_str(&f->scratch));
-	fill_reply(op->job_id, &doc, ret);
-	f->counters.enqueued++;
-}
+/* --- a request that was carried out already --- */
 
 /* 1: this resend was carried out already, *ret says how; 0; or -ERR_*. */
 static int find_earlier(struct fsm *f, const struct m_enqueue *op,
@@ -128,11 +42,35 @@ static int find_earlier(struct fsm *f, const struct m_enqueue *op,
 	key_job(&k, op->job_id);
 	r = fsm_read(f, &k, &msg_job_doc, &doc);
 	if (r > 0)
-		fill_reply(op->job_id, &doc, ret);
+		job_reply(op->job_id, &doc, ret);
 	return r;
 }
 
-static int check_job(struct fsm *f, const struct m_enqueue *op)
+/*
+ * All of a batch were created in one entry, so any of them speaks for all.
+ * One that is not there was deleted since, or was a duplicate: then the holder
+ * of its key is the answer, as it was.
+ */
+static int find_earlier_batch(struct fsm *f, struct request *q)
+{
+	bool any = false;
+	int r;
+
+	for (size_t i = 0; i < q->n; i++) {
+		r = find_earlier(f, &q->ops[i], &q->replies[i]);
+		if (r < 0)
+			return r;
+		any |= r > 0;
+		if (r == 0)
+			MSG_SET(&q->replies[i], enqueue_reply, job_id,
+				q->ops[i].job_id);
+	}
+	return any;
+}
+
+/* --- checks --- */
+
+static int check_names(struct fsm *f, const struct m_enqueue *op)
 {
 	if (op->job_id.n == 0 || op->job_id.n > LIMIT_JOB_ID_BYTES)
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
@@ -145,60 +83,184 @@ static int check_job(struct fsm *f, const struct m_enqueue *op)
 	return 0;
 }
 
-int apply_enqueue(struct fsm *f, const struct m_enqueue *op,
-		  struct m_enqueue_reply *ret)
+static int check_job(struct fsm *f, const struct m_enqueue *op)
 {
-	int r = check_job(f, op);
+	int r = check_names(f, op);
 
-	if (r < 0)
-		return r;
-	if (fsm_is_resend(f)) {
-		r = find_earlier(f, op, ret);
-		if (r != 0)
-			return MIN(r, 0);
+	if (r == 0 && MSG_HAS(op, enqueue, chain))
+		r = chain_check(f, op);
+	if (r == 0 && op->batch_id.n > 0)
+		r = batch_check(f, op->batch_id);
+	return r;
+}
+
+static int request_check(struct fsm *f, const struct request *q)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < q->n; i++)
+		r = check_job(f, &q->ops[i]);
+	if (r == 0)
+		r = deps_check(f, q->ops, q->n);
+	if (r == 0)
+		r = queue_check_room(f, q->ops, q->n);
+	return r;
+}
+
+/* --- creation --- */
+
+static int find_duplicate(struct fsm *f, struct request *q, size_t i)
+{
+	const struct m_enqueue *op = &q->ops[i];
+	int r;
+
+	q->ids[i] = op->job_id;
+	if (op->unique_key.n == 0)
+		return 0;
+	r = unique_find(f, op->queue, op->unique_key, &q->ids[i]);
+	if (r > 0)
+		q->duplicate[i] = true;
+	if (r == 0) {
+		q->ids[i] = op->job_id;
+		unique_take(f, op->queue, op->unique_key, op->job_id,
+			    op->unique_period);
 	}
-	create_job(f, op, ret);
+	return MIN(r, 0);
+}
+
+static int create(struct fsm *f, struct request *q, size_t i)
+{
+	struct m_enqueue op = q->ops[i];
+	struct deps *d = &q->deps[i];
+	struct new_job n = { .op = &op };
+	int r;
+
+	if (q->duplicate[i])
+		return unique_answer(f, &op, q->ids[i], &q->replies[i]);
+	if (op.depends_on_n > 0) {
+		r = deps_resolve(f, &op, q->ids, d);
+		if (r < 0)
+			return r;
+		MSG_SET_LIST(&op, enqueue, depends_on, d->ids, d->n);
+		n.waiting_on = d->waiting_on;
+	}
+	if (q->batch_id.n > 0)
+		MSG_SET(&op, enqueue, batch_id, q->batch_id);
+	job_create(f, &n, &q->replies[i]);
 	return 0;
 }
 
-/* All of a batch were created in one entry, so the first speaks for all. */
-static int find_earlier_batch(struct fsm *f, const struct m_enqueue_batch *op,
-			      struct m_enqueue_reply *replies)
+/* The jobs exist: what counts them or waits for them hears of it. */
+static int request_link(struct fsm *f, const struct request *q)
 {
-	for (size_t i = 0; i < op->jobs_n; i++) {
-		int r = find_earlier(f, &op->jobs[i], &replies[i]);
+	uint32_t created = 0;
+	int r = 0;
 
-		if (r < 0 || (r == 0 && i == 0))
-			return r;
-		if (r == 0) /* deleted since */
-			MSG_SET(&replies[i], enqueue_reply, job_id,
-				op->jobs[i].job_id);
+	for (size_t i = 0; r == 0 && i < q->n; i++) {
+		if (q->duplicate[i])
+			continue;
+		created++;
+		if (q->batch_id.n == 0 && q->ops[i].batch_id.n > 0)
+			batch_add(f, q->ops[i].batch_id, 1);
+		if (q->deps[i].n > 0)
+			r = deps_link(f, q->ids[i], &q->deps[i]);
+		if (r == 0 && q->deps[i].failed.n > 0)
+			MSG_SET(&q->replies[i], enqueue_reply, status,
+				JOB_DEAD);
 	}
-	return op->jobs_n > 0;
+	if (q->batch_id.n > 0)
+		batch_add(f, q->batch_id, created);
+	return r;
+}
+
+static int request_create(struct fsm *f, struct request *q)
+{
+	int r = 0;
+
+	request_init(f, q);
+	for (size_t i = 0; r == 0 && i < q->n; i++)
+		r = find_duplicate(f, q, i);
+	for (size_t i = 0; r == 0 && i < q->n; i++)
+		r = create(f, q, i);
+	return r < 0 ? r : request_link(f, q);
+}
+
+/* --- the operations --- */
+
+int apply_enqueue(struct fsm *f, const struct m_enqueue *op,
+		  struct m_enqueue_reply *ret)
+{
+	struct request q = { .ops = op, .n = 1, .replies = ret };
+	int r = 0;
+
+	if (op->idempotency_key.n > 0)
+		r = idempotency_find(f, op->idempotency_key,
+				     op->idempotency_hash, &msg_enqueue_reply,
+				     ret);
+	if (r > 0)
+		MSG_SET(ret, enqueue_reply, replayed, true);
+	if (r == 0)
+		r = request_check(f, &q);
+	if (r == 0 && fsm_is_resend(f))
+		r = find_earlier(f, op, ret);
+	if (r != 0)
+		return MIN(r, 0);
+	r = request_create(f, &q);
+	if (r == 0 && op->idempotency_key.n > 0)
+		idempotency_keep(f, op->idempotency_key, op->idempotency_hash,
+				 &msg_enqueue_reply, ret);
+	return r;
+}
+
+static void fill_batch_reply(struct fsm *f, const struct request *q,
+			     struct m_enqueue_batch_reply *ret)
+{
+	struct str *ids = arena_alloc(&f->item_arena, q->n * sizeof(*ids));
+
+	for (size_t i = 0; i < q->n; i++)
+		ids[i] = q->replies[i].job_id;
+	MSG_SET_LIST(ret, enqueue_batch_reply, job_ids, ids, q->n);
+	MSG_SET_LIST(ret, enqueue_batch_reply, jobs, q->replies, q->n);
+	if (q->batch_id.n > 0)
+		MSG_SET(ret, enqueue_batch_reply, batch_id, q->batch_id);
+}
+
+static int create_batch(struct fsm *f, const struct m_enqueue_batch *op,
+			struct request *q)
+{
+	int r = request_check(f, q);
+
+	if (r == 0 && q->batch_id.n > 0)
+		r = batch_create(f, q->batch_id, op->batch, true);
+	return r < 0 ? r : request_create(f, q);
 }
 
 int apply_enqueue_batch(struct fsm *f, const struct m_enqueue_batch *op,
 			struct m_enqueue_batch_reply *ret)
 {
-	struct m_enqueue_reply *replies =
-	    arena_zalloc(&f->item_arena, op->jobs_n * sizeof(*replies));
-	struct str *ids =
-	    arena_alloc(&f->item_arena, op->jobs_n * sizeof(*ids));
+	struct request q = { .ops = op->jobs, .n = op->jobs_n };
 	int r = 0;
 
-	for (size_t i = 0; i < op->jobs_n; i++) {
-		r = check_job(f, &op->jobs[i]);
-		if (r < 0)
-			return r;
-		ids[i] = op->jobs[i].job_id;
-	}
+	q.replies = arena_zalloc(&f->item_arena, q.n * sizeof(*q.replies));
+	if (MSG_HAS(op, enqueue_batch, batch))
+		q.batch_id = op->batch_id;
+	if (op->idempotency_key.n > 0)
+		r = idempotency_find(f, op->idempotency_key,
+				     op->idempotency_hash,
+				     &msg_enqueue_batch_reply, ret);
+	if (r > 0)
+		MSG_SET(ret, enqueue_batch_reply, replayed, true);
+	if (r != 0)
+		return MIN(r, 0);
 	if (fsm_is_resend(f))
-		r = find_earlier_batch(f, op, replies);
+		r = find_earlier_batch(f, &q);
+	if (r == 0)
+		r = create_batch(f, op, &q);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; r == 0 && i < op->jobs_n; i++)
-		create_job(f, &op->jobs[i], &replies[i]);
-	MSG_SET_LIST(ret, enqueue_batch_reply, job_ids, ids, op->jobs_n);
-	MSG_SET_LIST(ret, enqueue_batch_reply, jobs, replies, op->jobs_n);
+	fill_batch_reply(f, &q, ret);
+	if (op->idempotency_key.n > 0)
+		idempotency_keep(f, op->idempotency_key, op->idempotency_hash,
+				 &msg_enqueue_batch_reply, ret);
 	return 0;
 }

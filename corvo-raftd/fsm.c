@@ -13,6 +13,7 @@
 
 #include "store/event_pack.h"
 #include "store/record.h"
+#include "util/id.h"
 #include "util/json.h"
 #include "util/rng.h"
 
@@ -59,6 +60,7 @@ static void free_sets(struct fsm *f)
 	heap_done(&f->due);
 	heap_done(&f->leases);
 	heap_done(&f->seen);
+	schedules_free(f);
 }
 
 void fsm_free(struct fsm *f)
@@ -188,6 +190,15 @@ uint64_t fsm_random(const struct fsm *f, uint32_t draw)
 	return rng_u64(&r);
 }
 
+struct str fsm_make_id(struct fsm *f, const char *prefix)
+{
+	char *id = arena_alloc(&f->item_arena, ID_LEN_MAX);
+	size_t n =
+	    id_derive(prefix, f->now_ns, f->entry_index, f->ids_made++, id);
+
+	return str_of(id, n);
+}
+
 /* --- apply --- */
 
 static int apply_decoded(struct fsm *f, const struct entry_item *item)
@@ -206,6 +217,7 @@ static int apply_decoded(struct fsm *f, const struct entry_item *item)
 		return fsm_refuse(f, ERR_BAD_MESSAGE,
 				  "the operation could not be read");
 	r = fsm_dispatch(f, item->op, request, reply);
+	deps_settle(f);
 	if (r == 0)
 		msg_encode(info->reply, reply, &f->out);
 	return r;
@@ -291,6 +303,8 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 		return r;
 	f->now_ns = e.now_ns;
 	f->seed = e.seed;
+	f->entry_index = raft_index;
+	f->ids_made = 0;
 	f->committed_seq = f->last_seq;
 	replies = arena_alloc(&f->entry_arena, e.n * sizeof(*replies));
 	for (size_t i = 0; i < e.n && f->fatal == 0; i++) {

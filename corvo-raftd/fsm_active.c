@@ -25,6 +25,7 @@ struct fsm_active *active_add(struct fsm *f, const struct job *j,
 	a->worker = str_of(p + j->id.n, l->worker_id.n);
 	a->q = j->q;
 	a->prio = j->prio;
+	a->extras = j->extras;
 	a->max_retries = j->max_retries;
 	a->expire_at = j->expire_at;
 	a->token = l->lease_token;

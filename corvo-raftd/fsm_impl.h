@@ -54,6 +54,7 @@ struct fsm_active {
 	struct str worker;
 	struct fsm_queue *q;
 	uint8_t prio;
+	uint8_t extras; /* enum job_extra */
 	uint32_t max_retries;
 	uint64_t expire_at; /* 0: never */
 	uint64_t token;
@@ -88,6 +89,8 @@ struct fsm {
 	struct fsm_counters counters;
 	/* the entry and item being applied */
 	uint64_t now_ns, seed;
+	uint64_t entry_index;   /* raft index */
+	uint32_t ids_made;      /* in this entry */
 	uint64_t committed_seq; /* newest event before the entry */
 	uint32_t item, flags;
 	int fatal;
@@ -121,6 +124,9 @@ uint64_t fsm_event(struct fsm *f, struct m_event *e);
 /* {"name":"text"} in f->data. */
 struct str fsm_event_text(struct fsm *f, const char *name, struct str text);
 struct str fsm_event_time(struct fsm *f, const char *name, uint64_t ns);
+
+/* A new id, the same on all replicas; in the item's arena. */
+struct str fsm_make_id(struct fsm *f, const char *prefix);
 
 static inline bool fsm_is_resend(const struct fsm *f)
 {
@@ -168,7 +174,17 @@ void queue_set_paused(struct fsm *f, struct fsm_queue *q, bool paused);
 void queue_set_due(struct fsm *f, struct fsm_queue *q, uint64_t scheduled,
 		   uint64_t retrying);
 
+/* Room for these jobs in their queues: 0, or QUEUE_FULL. */
+int queue_check_room(struct fsm *f, const struct m_enqueue *ops, size_t n);
+
 /* --- fsm_job.c --- */
+
+/* What hangs on a job beside its queue; without any its end is cheap. */
+enum job_extra {
+	EXTRA_UNIQUE = 1, /* doc: unique_key */
+	EXTRA_BATCH = 2,  /* doc: batch_id */
+	EXTRA_CHAIN = 4,  /* doc: chain */
+};
 
 /*
  * A job being changed. Slices live in the item's arena. The doc is read only
@@ -178,6 +194,8 @@ struct job {
 	struct str id;
 	struct fsm_queue *q;
 	uint8_t prio;
+	uint8_t extras;  /* enum job_extra */
+	bool exit_chain; /* its ack said step_status exit */
 	uint32_t max_retries;
 	uint64_t expire_at; /* 0: never, or no more */
 	bool has_doc;
@@ -193,14 +211,25 @@ int job_find(struct fsm *f, struct str id, struct job *ret);
 int job_find_as_created(struct fsm *f, struct str id, struct str doc,
 			struct job *ret);
 int job_need_doc(struct fsm *f, struct job *j); /* 0 or -ERR_* */
+/* Fills what follows from doc and live: queue, priority, expiry, extras. */
+void job_compose(struct fsm *f, struct job *j);
 
 /*
  * Moves the job: indexes, counts, windows, leases, expiry. Of a job that is
  * to be scheduled or retrying, live.scheduled_at is set before.
  */
 void job_move(struct fsm *f, struct job *j, enum job_state to);
-/* Takes it out of every index, before its records are deleted. */
-void job_unlink(struct fsm *f, struct job *j);
+/*
+ * Gives it another place without a change of state: queue, priority, seq. The
+ * live record keeps what differs from its creation.
+ */
+void job_relink(struct fsm *f, struct job *j, struct fsm_queue *q, uint8_t prio,
+		uint64_t seq);
+/*
+ * Deletes it with everything that hangs on it: what waits for it is told, its
+ * batch counts it, its chain ends. type: EVENT_DELETED or EVENT_PURGED.
+ */
+void job_delete(struct fsm *f, struct job *j, enum event_type type);
 /* Writes the live record; the last step of every change. */
 void job_save(struct fsm *f, struct job *j);
 uint64_t job_event(struct fsm *f, struct job *j, enum event_type type,
@@ -213,6 +242,28 @@ void job_end_cancelled(struct fsm *f, struct job *j);
 void job_end_dead(struct fsm *f, struct job *j, const char *reason);
 void job_end_expired(struct fsm *f, struct job *j);
 void job_back_to_pending(struct fsm *f, struct job *j);
+/*
+ * The attempt of an active job failed, the error is recorded: to retrying,
+ * pending or, without attempts left, dead. retry_after: NULL, or the delay
+ * instead of the job's own. 0 or -ERR_*.
+ */
+int job_retry_or_die(struct fsm *f, struct job *j, const uint64_t *retry_after,
+		     const char *reason);
+
+/* A job to be created: what a client may say, and what only we do. */
+struct new_job {
+	const struct m_enqueue *op; /* job_id is new; retry rules as wanted */
+	uint32_t waiting_on; /* of op->depends_on, jobs that have not ended */
+	int64_t chain_step;  /* with op->chain_id and op->chain */
+	struct str schedule_id;
+};
+
+/* The answer to an enqueue that made this job. */
+void job_reply(struct str id, const struct m_job_doc *d,
+	       struct m_enqueue_reply *ret);
+/* Creates it, with record, event and indexes. Nothing is checked here. */
+void job_create(struct fsm *f, const struct new_job *n,
+		struct m_enqueue_reply *ret);
 
 static inline bool job_is_expired(const struct fsm *f, const struct job *j)
 {
@@ -241,6 +292,91 @@ struct claim {
 
 enum fsm_lease_state claim_judge(struct fsm *f, const struct claim *c,
 				 struct fsm_active **ret);
+
+/* --- fsm_unique.c: at most one job per key --- */
+
+/* 1: an earlier job holds the key, *holder is it; 0: free; -ERR_*. */
+int unique_find(struct fsm *f, struct str queue, struct str key,
+		struct str *holder);
+void unique_take(struct fsm *f, struct str queue, struct str key, struct str id,
+		 uint64_t period);
+/* The job has ended: frees its key, if it still is its own. */
+void unique_release(struct fsm *f, struct job *j);
+/* A job is to be pending again: takes its key; refused when another has it. */
+int unique_retake(struct fsm *f, struct job *j);
+/* A duplicate arrived: answers for it, and replaces the payload if asked. */
+int unique_answer(struct fsm *f, const struct m_enqueue *op, struct str holder,
+		  struct m_enqueue_reply *ret);
+
+/* --- fsm_idempotency.c: requests sent twice by their sender --- */
+
+/* 1: answered before, *reply is what; 0: new; -ERR_*, also for a mismatch. */
+int idempotency_find(struct fsm *f, struct str key, uint64_t hash,
+		     const struct msg_desc *d, void *reply);
+void idempotency_keep(struct fsm *f, struct str key, uint64_t hash,
+		      const struct msg_desc *d, const void *reply);
+
+/* --- fsm_deps.c: jobs that wait for jobs --- */
+
+/*
+ * Jobs of one request, n of them, may depend on each other: 0, or refused for
+ * unknown ids, too many, positions that are none, and cycles.
+ */
+int deps_check(struct fsm *f, const struct m_enqueue *ops, size_t n);
+/*
+ * The same once the ids of all are known (of a duplicate, that of the earlier
+ * job): depends_on without repetitions, "#N" replaced, and how many of them
+ * have not ended. *failed: one did not complete and the job's policy is to
+ * fail with it; the job counts as waiting then. 0 or -ERR_*.
+ */
+struct deps {
+	struct str *ids;
+	size_t n;
+	uint32_t waiting_on;
+	struct str failed;
+};
+int deps_resolve(struct fsm *f, const struct m_enqueue *op,
+		 const struct str *ids, struct deps *ret);
+/* All jobs of the request were created: those they wait for will tell them. */
+int deps_link(struct fsm *f, struct str id, const struct deps *d);
+/* It ended while others wait for it. */
+void deps_on_end(struct fsm *f, struct job *j, enum job_state end);
+/* It ended while it waits for others: they need not tell it. */
+void deps_unlink(struct fsm *f, struct job *j);
+/* After each item: tells dependents, in bounded portions. */
+void deps_settle(struct fsm *f);
+/* Dependents are still to be told: RELEASE is due. */
+bool deps_is_due(const struct fsm *f);
+int deps_load(struct fsm *f);
+
+/* --- fsm_batch.c --- */
+
+/* Jobs may be added to it: 0, or refused. */
+int batch_check(struct fsm *f, struct str id);
+int batch_create(struct fsm *f, struct str id, const struct m_batch_options *o,
+		 bool sealed);
+/* n jobs were added, perhaps none; a sealed one without any has ended. */
+void batch_add(struct fsm *f, struct str id, uint32_t n);
+/* A job of a batch ended for the first time. */
+void batch_on_end(struct fsm *f, struct job *j, enum job_state end);
+
+/* --- fsm_chain.c --- */
+
+int chain_check(struct fsm *f, const struct m_enqueue *op);
+/* A step ended: the next one, on_failure or on_exit. */
+void chain_on_end(struct fsm *f, struct job *j, enum job_state end);
+
+/* --- fsm_log.c: lines of a job's log --- */
+
+/* Appends and drops the oldest over the limit; the caller saves the job. */
+void log_append(struct fsm *f, struct job *j, const struct str *lines,
+		size_t n);
+void log_delete(struct fsm *f, const struct job *j);
+
+/* --- fsm_schedule.c --- */
+
+int schedules_load(struct fsm *f);
+void schedules_free(struct fsm *f);
 
 /* --- fsm_worker.c --- */
 

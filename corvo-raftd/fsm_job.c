@@ -20,6 +20,7 @@ static int job_find_active(struct fsm *f, struct fsm_active *a, struct job *ret)
 	ret->active = a;
 	ret->q = a->q;
 	ret->prio = a->prio;
+	ret->extras = a->extras;
 	ret->max_retries = a->max_retries;
 	ret->expire_at = a->expire_at;
 	if (a->live == NULL) {
@@ -34,29 +35,40 @@ static int job_find_active(struct fsm *f, struct fsm_active *a, struct job *ret)
 	return r;
 }
 
-static int job_from_doc(struct fsm *f, struct job *j)
+static uint8_t extras_of(const struct m_job_doc *d)
+{
+	return (uint8_t)((d->unique_key.n > 0 ? EXTRA_UNIQUE : 0) |
+			 (d->batch_id.n > 0 ? EXTRA_BATCH : 0) |
+			 (MSG_HAS(d, job_doc, chain) ? EXTRA_CHAIN : 0));
+}
+
+void job_compose(struct fsm *f, struct job *j)
 {
 	const struct m_job_doc *d = &j->doc;
+	const struct m_job_live *l = &j->live;
+	uint32_t prio =
+	    MSG_HAS(l, job_live, priority) ? l->priority : d->priority;
 
 	j->has_doc = true;
-	j->q = queue_find(f, d->queue);
+	j->q = queue_find(f, l->queue.n > 0 ? l->queue : d->queue);
 	CHECK(j->q != NULL);
-	CHECK(d->priority < PRIORITIES);
-	j->prio = (uint8_t)d->priority;
+	CHECK(prio < PRIORITIES);
+	j->prio = (uint8_t)prio;
 	j->max_retries = d->max_retries;
-	j->expire_at = d->expire_at;
-	return 1;
+	j->expire_at = l->no_expiry ? 0 : d->expire_at;
+	j->extras = extras_of(d);
 }
 
 static void live_as_created(const struct m_job_doc *d, struct m_job_live *l)
 {
 	*l = (struct m_job_live){ 0 };
-	MSG_SET(l, job_live, state,
-		d->scheduled_at ? JOB_SCHEDULED : JOB_PENDING);
+	MSG_SET(l, job_live, state, job_state_at_creation(d));
 	MSG_SET(l, job_live, seq, d->seq);
 	MSG_SET(l, job_live, event, d->event);
 	if (d->scheduled_at)
 		MSG_SET(l, job_live, scheduled_at, d->scheduled_at);
+	if (d->waiting_on)
+		MSG_SET(l, job_live, waiting_on, d->waiting_on);
 }
 
 static int read_doc(struct fsm *f, struct str id, struct m_job_doc *ret)
@@ -81,13 +93,13 @@ int job_find_as_created(struct fsm *f, struct str id, struct str doc,
 	if (r <= 0)
 		return r;
 	live_as_created(&ret->doc, &ret->live);
-	return job_from_doc(f, ret);
+	job_compose(f, ret);
+	return 1;
 }
 
 int job_find(struct fsm *f, struct str id, struct job *ret)
 {
 	struct fsm_active *a;
-	struct m_job_live live;
 	struct key k;
 	int r;
 
@@ -98,18 +110,17 @@ int job_find(struct fsm *f, struct str id, struct job *ret)
 		*ret = (struct job){ .id = id };
 		return job_find_active(f, a, ret);
 	}
-	r = job_find_as_created(f, id, STR_NULL, ret);
+	*ret = (struct job){ .id = id };
+	r = read_doc(f, id, &ret->doc);
 	if (r <= 0)
 		return r;
 	key_live(&k, id);
-	r = fsm_read(f, &k, &msg_job_live, &live);
+	r = fsm_read(f, &k, &msg_job_live, &ret->live);
 	if (r < 0)
 		return r;
-	if (r > 0) {
-		ret->live = live;
-		if (live.no_expiry)
-			ret->expire_at = 0;
-	}
+	if (r == 0)
+		live_as_created(&ret->doc, &ret->live);
+	job_compose(f, ret);
 	CHECK(ret->live.state != JOB_ACTIVE);
 	return 1;
 }
@@ -163,9 +174,19 @@ static void leave_state(struct fsm *f, struct job *j)
 		fsm_delete(f, &k);
 		break;
 	case JOB_HELD:
+		key_held(&k, j->q->name, j->id);
+		fsm_delete(f, &k);
+		break;
+	case JOB_BLOCKED:
+		key_blocked(&k, j->q->name, j->id);
+		fsm_delete(f, &k);
+		break;
 	case JOB_COMPLETED:
 	case JOB_DEAD:
 	case JOB_CANCELLED:
+		key_ended(&k, j->q->name, j->live.ended_at, j->id);
+		fsm_delete(f, &k);
+		break;
 	case JOB_STATE_MAX:
 		break;
 	}
@@ -206,9 +227,19 @@ static void enter_state(struct fsm *f, struct job *j)
 		queue_add_due(f, j->q, j->live.state, j->live.scheduled_at);
 		break;
 	case JOB_HELD:
+		key_held(&k, j->q->name, j->id);
+		txn_put(f->txn, key_str(&k), STR(""));
+		break;
+	case JOB_BLOCKED:
+		key_blocked(&k, j->q->name, j->id);
+		txn_put(f->txn, key_str(&k), STR(""));
+		break;
 	case JOB_COMPLETED:
 	case JOB_DEAD:
 	case JOB_CANCELLED:
+		key_ended(&k, j->q->name, j->live.ended_at, j->id);
+		txn_put(f->txn, key_str(&k), STR(""));
+		break;
 	case JOB_STATE_MAX:
 		break;
 	}
@@ -224,21 +255,80 @@ static void drop_expiry(struct fsm *f, const struct job *j)
 	fsm_delete(f, &k);
 }
 
+/* What hangs on the job hears of its end. JOB_STATE_MAX: it is deleted. */
+static void job_on_end(struct fsm *f, struct job *j, enum job_state end)
+{
+	drop_expiry(f, j);
+	if (j->extras & EXTRA_UNIQUE)
+		unique_release(f, j);
+	if (j->extras & EXTRA_BATCH && !j->live.counted)
+		batch_on_end(f, j, end);
+	if (j->extras & EXTRA_CHAIN)
+		chain_on_end(f, j, end);
+	if (j->live.dependents)
+		deps_on_end(f, j, end);
+	if (j->live.waiting_on > 0)
+		deps_unlink(f, j);
+}
+
 void job_move(struct fsm *f, struct job *j, enum job_state to)
 {
+	bool ends = job_state_is_terminal(to);
+
 	CHECK(job_can_move(j->live.state, to));
 	leave_state(f, j);
 	MSG_SET(&j->live, job_live, state, to);
+	if (ends)
+		MSG_SET(&j->live, job_live, ended_at, f->now_ns);
 	enter_state(f, j);
-	if (job_state_is_terminal(to))
-		drop_expiry(f, j);
+	if (ends)
+		job_on_end(f, j, to);
 }
 
-void job_unlink(struct fsm *f, struct job *j)
+void job_relink(struct fsm *f, struct job *j, struct fsm_queue *q, uint8_t prio,
+		uint64_t seq)
 {
-	if (!job_state_is_terminal(j->live.state))
-		drop_expiry(f, j);
+	struct m_job_live *l = &j->live;
+
 	leave_state(f, j);
+	if (q != j->q)
+		MSG_SET(l, job_live, queue, q->name);
+	if (prio != j->prio)
+		MSG_SET(l, job_live, priority, prio);
+	MSG_SET(l, job_live, rewritten, true);
+	MSG_SET(l, job_live, seq, seq);
+	j->q = q;
+	j->prio = prio;
+	enter_state(f, j);
+}
+
+static void delete_records(struct fsm *f, const struct job *j)
+{
+	uint32_t n = j->live.errors;
+	uint32_t first = n > LIMIT_JOB_ERRORS ? n - LIMIT_JOB_ERRORS + 1 : 1;
+	struct key k;
+
+	for (uint32_t i = first; i <= n; i++) {
+		key_error(&k, j->id, i);
+		fsm_delete(f, &k);
+	}
+	if (j->live.log_lines > 0)
+		log_delete(f, j);
+	key_live(&k, j->id);
+	fsm_delete(f, &k);
+	key_job(&k, j->id);
+	fsm_delete(f, &k);
+}
+
+void job_delete(struct fsm *f, struct job *j, enum event_type type)
+{
+	bool ended = job_state_is_terminal(j->live.state);
+
+	job_event(f, j, type, STR_NULL);
+	leave_state(f, j);
+	if (!ended)
+		job_on_end(f, j, JOB_STATE_MAX);
+	delete_records(f, j);
 }
 
 void job_save(struct fsm *f, struct job *j)
@@ -349,4 +439,44 @@ void job_back_to_pending(struct fsm *f, struct job *j)
 	job_move(f, j, JOB_PENDING);
 	forget_waiting(j);
 	job_save(f, j);
+}
+
+/* --- another attempt --- */
+
+static uint64_t retry_delay(struct fsm *f, const struct job *j)
+{
+	const struct m_job_doc *d = &j->doc;
+
+	return job_retry_delay((enum backoff)d->retry_backoff,
+			       d->retry_base_delay, d->retry_max_delay,
+			       d->retry_jitter, j->live.attempt,
+			       fsm_random(f, 0));
+}
+
+int job_retry_or_die(struct fsm *f, struct job *j, const uint64_t *retry_after,
+		     const char *reason)
+{
+	uint64_t delay, due;
+	int r;
+
+	if (job_attempts_left(j->max_retries, j->live.attempt) == 0) {
+		job_end_dead(f, j, reason);
+		return 0;
+	}
+	r = job_need_doc(f, j);
+	if (r < 0)
+		return r;
+	delay = retry_after != NULL ? *retry_after : retry_delay(f, j);
+	if (__builtin_add_overflow(f->now_ns, delay, &due))
+		due = NEVER - 1;
+	job_event(f, j, EVENT_RETRYING,
+		  fsm_event_time(f, "next_attempt_at", due));
+	if (delay == 0) {
+		job_back_to_pending(f, j);
+		return 0;
+	}
+	MSG_SET(&j->live, job_live, scheduled_at, due);
+	job_move(f, j, JOB_RETRYING);
+	job_save(f, j);
+	return 0;
 }

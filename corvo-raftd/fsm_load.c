@@ -53,6 +53,7 @@ static int load_counts(struct fsm *f, struct str key, struct str value)
 	q->counts[JOB_SCHEDULED] = m.scheduled;
 	q->counts[JOB_RETRYING] = m.retrying;
 	q->counts[JOB_CANCELLED] = m.cancelled;
+	q->counts[JOB_BLOCKED] = m.blocked;
 	q->failed = m.failed;
 	return 0;
 }
@@ -80,9 +81,9 @@ static int load_active(struct fsm *f, struct str key, struct str value)
 	    msg_decode(&msg_job_live, raw, &f->item_arena, &j.live) < 0 ||
 	    j.live.state != JOB_ACTIVE)
 		return -ERR_INTERNAL_ERROR;
-	j.prio = (uint8_t)j.doc.priority;
-	j.max_retries = j.doc.max_retries;
-	j.expire_at = j.live.no_expiry ? 0 : j.doc.expire_at;
+	job_compose(f, &j);
+	if (j.q != queue_find(f, queue))
+		return -ERR_INTERNAL_ERROR;
 	active_keep_live(active_add(f, &j, get_be64(value.p)), raw);
 	return 0;
 }
@@ -160,5 +161,9 @@ int fsm_load(struct fsm *f)
 		r = load_all(f, "w|", load_worker);
 	if (r == 0)
 		r = load_due(f);
+	if (r == 0)
+		r = deps_load(f);
+	if (r == 0)
+		r = schedules_load(f);
 	return r;
 }

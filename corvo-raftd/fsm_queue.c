@@ -124,6 +124,7 @@ static void write_counts(struct fsm *f, const struct fsm_queue *q)
 	COUNT(JOB_SCHEDULED, scheduled);
 	COUNT(JOB_RETRYING, retrying);
 	COUNT(JOB_CANCELLED, cancelled);
+	COUNT(JOB_BLOCKED, blocked);
 #undef COUNT
 	MSG_SET(&m, queue, failed, q->failed);
 	key_counts(&k, q->name);

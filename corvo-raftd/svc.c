@@ -10,6 +10,7 @@
 #include "rt/file.h"
 #include "rt/log.h"
 #include "store/record.h"
+#include "svc_impl.h"
 #include "svc_metrics.h"
 #include "tail.h"
 #include "util/clock.h"
@@ -20,14 +21,6 @@ struct due_wait {
 	struct list node;
 	struct rpc_req req;
 	uint64_t known_ns;
-};
-
-struct svc {
-	struct raftd *r;
-	struct tail *tail;
-	struct list dues;
-	struct arena scratch;
-	struct buf out;
 };
 
 struct svc *svc_new(struct raftd *r)
@@ -52,13 +45,13 @@ void svc_free(struct svc *s)
 	free(s);
 }
 
-static void reply_error(struct rpc_req req, int err)
+void svc_reply_error(struct rpc_req req, int err)
 {
 	rpc_reply(req, err, 0, str_from(err_text(err)));
 }
 
-static void reply_msg(struct svc *s, struct rpc_req req,
-		      const struct msg_desc *d, const void *m)
+void svc_reply(struct svc *s, struct rpc_req req, const struct msg_desc *d,
+	       const void *m)
 {
 	buf_clear(&s->out);
 	msg_encode(d, m, &s->out);
@@ -67,8 +60,7 @@ static void reply_msg(struct svc *s, struct rpc_req req,
 
 /* --- queries --- */
 
-static void q_get_job(struct svc *s, struct rpc_req req,
-		      const struct m_job_ref *m)
+void q_get_job(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
 {
 	struct m_job job;
 	int r = fsm_flush(s->r->fsm);
@@ -78,18 +70,18 @@ static void q_get_job(struct svc *s, struct rpc_req req,
 			       RECORD_ERRORS | RECORD_TIMELINE, &s->scratch,
 			       &job);
 	if (r < 0) {
-		reply_error(req, -r);
+		svc_reply_error(req, -r);
 	} else if (r == 0) {
 		struct str text = arena_printf(
 		    &s->scratch, "job \"%.*s\" not found", STR_ARG(m->job_id));
 
 		rpc_reply(req, ERR_NOT_FOUND, fsm_last_seq(s->r->fsm), text);
 	} else {
-		reply_msg(s, req, &msg_job, &job);
+		svc_reply(s, req, &msg_job, &job);
 	}
 }
 
-static void q_tail(struct svc *s, struct rpc_req req, const struct m_tail *m)
+void q_tail(struct svc *s, struct rpc_req req, const struct m_tail *m)
 {
 	tail_ask(s->tail, req, m);
 }
@@ -126,10 +118,10 @@ static void checkpoint_done(void *ctx)
 	if (j->err != 0) {
 		log_error("checkpoint for the view: %.*s",
 			  STR_ARG(buf_str(&j->why)));
-		reply_error(j->req, j->err);
+		svc_reply_error(j->req, j->err);
 	} else {
 		MSG_SET(&j->ref, checkpoint_ref, path, str_from(j->path.p));
-		reply_msg(j->r->svc, j->req, &msg_checkpoint_ref, &j->ref);
+		svc_reply(j->r->svc, j->req, &msg_checkpoint_ref, &j->ref);
 	}
 	buf_done(&j->path);
 	buf_done(&j->why);
@@ -142,8 +134,7 @@ static void checkpoint_path(struct raftd *r, struct buf *ret)
 	buf_putc(ret, '\0');
 }
 
-static void q_checkpoint(struct svc *s, struct rpc_req req,
-			 const struct m_nothing *m)
+void q_checkpoint(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 {
 	struct checkpoint_job *j = xcalloc(1, sizeof(*j));
 
@@ -155,8 +146,8 @@ static void q_checkpoint(struct svc *s, struct rpc_req req,
 	worker_run(s->r->worker, checkpoint_work, checkpoint_done, j);
 }
 
-static void q_checkpoint_done(struct svc *s, struct rpc_req req,
-			      const struct m_checkpoint_ref *m)
+void q_checkpoint_done(struct svc *s, struct rpc_req req,
+		       const struct m_checkpoint_ref *m)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
 	struct m_nothing nothing = { 0 };
@@ -167,7 +158,7 @@ static void q_checkpoint_done(struct svc *s, struct rpc_req req,
 	r = dir_remove(path.p);
 	if (r < 0)
 		log_warn("cannot remove %s: %s", path.p, strerror(-r));
-	reply_msg(s, req, &msg_nothing, &nothing);
+	svc_reply(s, req, &msg_nothing, &nothing);
 }
 
 static uint64_t first_due(const struct m_due_reply *d)
@@ -197,7 +188,7 @@ static void due_now(struct svc *s, struct m_due_reply *ret)
 		MSG_SET(ret, due_reply, trim_seq, last - keep);
 }
 
-static void q_due(struct svc *s, struct rpc_req req, const struct m_due *m)
+void q_due(struct svc *s, struct rpc_req req, const struct m_due *m)
 {
 	struct due_wait *w = xcalloc(1, sizeof(*w));
 
@@ -206,8 +197,7 @@ static void q_due(struct svc *s, struct rpc_req req, const struct m_due *m)
 	list_push_back(&s->dues, &w->node); /* svc_turn_end looks at it */
 }
 
-static void q_node_status(struct svc *s, struct rpc_req req,
-			  const struct m_nothing *m)
+void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 {
 	struct raftd *r = s->r;
 	const struct settings *set = &r->d->settings;
@@ -233,24 +223,22 @@ static void q_node_status(struct svc *s, struct rpc_req req,
 	MSG_SET(&st, node_status, disk_ok, p->disk_ok);
 	MSG_SET(&st, node_status, raft_store, str_from(set->raft_store));
 	MSG_SET(&st, node_status, ready, node_is_ready(r->node));
-	reply_msg(s, req, &msg_node_status, &st);
+	svc_reply(s, req, &msg_node_status, &st);
 }
 
-static void q_raftd_metrics(struct svc *s, struct rpc_req req,
-			    const struct m_nothing *m)
+void q_raftd_metrics(struct svc *s, struct rpc_req req,
+		     const struct m_nothing *m)
 {
 	struct m_metrics all;
 
 	(void)m;
 	svc_metrics(s->r, &s->scratch, &all);
-	reply_msg(s, req, &msg_metrics, &all);
+	svc_reply(s, req, &msg_metrics, &all);
 }
 
 /* --- dispatch --- */
 
-/* One thunk per query of this process; a row without q_<name> does not link. */
-#define PROC_IS_RAFTD_RAFTD(x) x
-#define PROC_IS_RAFTD_VIEWD(x)
+/* One thunk per query of this process. */
 
 #define QUERY_THUNK(name, req_type)                                 \
 	static void thunk_##name(struct svc *s, struct rpc_req req, \
@@ -296,7 +284,7 @@ static void on_query(struct svc *s, struct rpc_req req,
 		queries[i].fn(s, req, &m);
 		return;
 	}
-	reply_error(req, ERR_BAD_MESSAGE);
+	svc_reply_error(req, ERR_BAD_MESSAGE);
 }
 
 /*
@@ -341,7 +329,7 @@ static void on_request(void *ctx, struct rpc_req req,
 		   nothing_is_due(s, item->op)) {
 		struct m_maintain_reply none = { 0 };
 
-		reply_msg(s, req, &msg_maintain_reply, &none);
+		svc_reply(s, req, &msg_maintain_reply, &none);
 	} else {
 		proposer_submit(s->r->proposer, req, item);
 	}
@@ -398,7 +386,7 @@ static void dues_turn_end(struct svc *s)
 
 		if (rpc_req_is_live(w->req) && !due_is_news(&now, w->known_ns))
 			continue;
-		reply_msg(s, w->req, &msg_due_reply, &now);
+		svc_reply(s, w->req, &msg_due_reply, &now);
 		list_remove(it);
 		free(w);
 	}

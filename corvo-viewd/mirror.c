@@ -14,7 +14,7 @@
 _Static_assert(
     JOB_PENDING == 1 && JOB_ACTIVE == 2 && JOB_HELD == 3 &&
 	JOB_COMPLETED == 4 && JOB_RETRYING == 5 && JOB_DEAD == 6 &&
-	JOB_CANCELLED == 7 && JOB_SCHEDULED == 8 && JOB_STATE_MAX == 9,
+	JOB_CANCELLED == 7 && JOB_SCHEDULED == 8 && JOB_STATES_SHOWN == 9,
     "a state needs a column in queue_stats and a place in STMT_COUNT");
 
 static const char *const sql[STMT_MAX] = {
@@ -103,7 +103,7 @@ static bool delta_is_zero(const struct mirror_delta *d)
 {
 	int64_t any = d->failed;
 
-	for (size_t i = 1; i < JOB_STATE_MAX; i++)
+	for (size_t i = 1; i < JOB_STATES_SHOWN; i++)
 		any |= d->jobs[i];
 	return any == 0;
 }
@@ -116,9 +116,9 @@ static int write_delta(struct mirror *m, struct str queue,
 	if (delta_is_zero(d))
 		return 0;
 	db_bind_text(s, 1, queue);
-	for (int i = 1; i < JOB_STATE_MAX; i++)
+	for (int i = 1; i < JOB_STATES_SHOWN; i++)
 		db_bind_i64(s, i + 1, d->jobs[i]);
-	db_bind_i64(s, JOB_STATE_MAX + 1, d->failed);
+	db_bind_i64(s, JOB_STATES_SHOWN + 1, d->failed);
 	return db_run(s);
 }
 

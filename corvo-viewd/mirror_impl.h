@@ -6,6 +6,7 @@
 
 #include "columns.h"
 #include "mirror.h"
+#include "proto/job.h"
 #include "util/hmap.h"
 
 enum mirror_stmt {
@@ -27,7 +28,8 @@ enum mirror_stmt {
 
 /* What a queue's row of queue_stats has to change by. */
 struct mirror_delta {
-	int64_t jobs[JOB_STATE_MAX]; /* [0]: jobs in a state we do not know */
+	int64_t
+	    jobs[JOB_STATES_SHOWN]; /* [0]: jobs in a state we do not know */
 	int64_t failed;
 };
 

@@ -98,7 +98,7 @@ int mirror_find(struct mirror *m, struct str id, struct mirror_row *ret)
 
 static uint32_t known_state(const struct m_job *j)
 {
-	return j->state < JOB_STATE_MAX ? j->state : 0;
+	return j->state < JOB_STATES_SHOWN ? j->state : 0;
 }
 
 static int delete_job(struct mirror *m, const struct m_job *j)

@@ -5,6 +5,7 @@
  * maintained counters.
  */
 #include "columns.h"
+#include "proto/job.h"
 #include "query_impl.h"
 #include "util/clock.h"
 
@@ -18,8 +19,8 @@
 
 struct page {
 	const struct m_search *ask;
-	bool states[JOB_STATE_MAX]; /* asked for; all when none is named */
-	bool some_states;           /* fewer than all */
+	bool states[JOB_STATES_SHOWN]; /* asked for; all when none is named */
+	bool some_states;              /* fewer than all */
 	uint32_t limit;
 	bool descending;
 	struct cursor from;
@@ -38,7 +39,7 @@ static void read_states(const struct m_search *m, struct page *p)
 		if (enum_parse(&enum_job_state, m->state[i], &state))
 			p->states[state] = true;
 	}
-	for (size_t i = 1; i < JOB_STATE_MAX; i++) {
+	for (size_t i = 1; i < JOB_STATES_SHOWN; i++) {
 		p->states[i] = p->states[i] || m->state_n == 0;
 		n += p->states[i];
 	}
@@ -98,7 +99,7 @@ static void put_ranges(struct buf *b, const struct page *p)
 		put_range(b, p, NULL, -1);
 		return;
 	}
-	for (unsigned i = 1; i < JOB_STATE_MAX; i++) {
+	for (unsigned i = 1; i < JOB_STATES_SHOWN; i++) {
 		const char *state = enum_text(&enum_job_state, i);
 
 		if (!p->states[i])
@@ -220,7 +221,7 @@ static int count_matches(struct query *q, const struct page *p, uint64_t *ret)
 	int r;
 
 	buf_puts(&b, "SELECT coalesce(sum(0");
-	for (unsigned i = 1; i < JOB_STATE_MAX; i++)
+	for (unsigned i = 1; i < JOB_STATES_SHOWN; i++)
 		if (p->states[i])
 			buf_printf(&b, "+%s", enum_text(&enum_job_state, i));
 	buf_printf(&b, "), 0) FROM queue_stats%s",

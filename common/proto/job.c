@@ -6,23 +6,34 @@
 
 static const bool terminal[JOB_STATE_MAX] = {
 #define STATE(NAME, name, num, is_terminal) [JOB_##NAME] = is_terminal,
+#define INNER_STATE(NAME, num)
 #define MOVE(from, to)
 #include "proto/defs/states.def"
 #undef STATE
+#undef INNER_STATE
 #undef MOVE
 };
 
 static const bool moves[JOB_STATE_MAX][JOB_STATE_MAX] = {
 #define STATE(NAME, name, num, is_terminal)
+#define INNER_STATE(NAME, num)
 #define MOVE(from, to) [JOB_##from][JOB_##to] = true,
 #include "proto/defs/states.def"
 #undef STATE
+#undef INNER_STATE
 #undef MOVE
 };
 
 bool job_state_is_terminal(enum job_state s)
 {
 	return s < JOB_STATE_MAX && terminal[s];
+}
+
+enum job_state job_state_at_creation(const struct m_job_doc *d)
+{
+	if (d->waiting_on > 0)
+		return JOB_BLOCKED;
+	return d->scheduled_at != 0 ? JOB_SCHEDULED : JOB_PENDING;
 }
 
 bool job_can_move(enum job_state from, enum job_state to)

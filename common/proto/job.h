@@ -10,7 +10,17 @@
 #define JOB_DEFAULT_BASE_DELAY_NS (5 * NS_PER_S)
 #define JOB_DEFAULT_MAX_DELAY_NS  (600 * NS_PER_S)
 
+/* Clients and the view see the states below this one. */
+#define JOB_STATES_SHOWN JOB_BLOCKED
+
+static inline enum job_state job_state_shown(enum job_state s)
+{
+	return s == JOB_BLOCKED ? JOB_PENDING : s;
+}
+
 bool job_state_is_terminal(enum job_state s);
+/* The state a job is created in, which it has while it has no job_live. */
+enum job_state job_state_at_creation(const struct m_job_doc *d);
 /* Every change of a state is CHECKed with this: rows of MOVE. */
 bool job_can_move(enum job_state from, enum job_state to);
 

@@ -28,9 +28,11 @@ const uint64_t corvo_defs_hash = CORVO_DEFS_HASH;
 
 static const struct enum_value values_job_state[] = {
 #define STATE(NAME, name, num, terminal) { num, #name },
+#define INNER_STATE(NAME, num)
 #define MOVE(from, to)
 #include "proto/defs/states.def"
 #undef STATE
+#undef INNER_STATE
 #undef MOVE
 };
 
@@ -45,9 +47,11 @@ _unused_ static void numbers_of_states(unsigned number)
 {
 	switch (number) {
 #define STATE(NAME, name, num, terminal) case num:
+#define INNER_STATE(NAME, num)           case num:
 #define MOVE(from, to)
 #include "proto/defs/states.def"
 #undef STATE
+#undef INNER_STATE
 #undef MOVE
 		break;
 	}

@@ -26,9 +26,11 @@
 
 enum job_state {
 #define STATE(NAME, name, num, terminal) JOB_##NAME = num,
+#define INNER_STATE(NAME, num)           JOB_##NAME = num,
 #define MOVE(from, to)
 #include "proto/defs/states.def"
 #undef STATE
+#undef INNER_STATE
 #undef MOVE
 	JOB_STATE_MAX
 };

@@ -180,7 +180,8 @@ static void apply_special(const struct special *x, struct route_shape *s)
 void route_shape_get(const struct route *r, struct route_shape *ret)
 {
 	const struct call_info *call = op_info(r->target);
-	bool is_generic = strcmp(r->handler, "op") == 0;
+	bool is_generic =
+	    strcmp(r->handler, "op") == 0 || strcmp(r->handler, "query") == 0;
 
 	if (call == NULL)
 		call = query_info(r->target);

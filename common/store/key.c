@@ -100,6 +100,113 @@ void key_expiry(struct key *k, uint64_t ns, struct str id)
 	key_add_str(k, id);
 }
 
+void key_held(struct key *k, struct str queue, struct str id)
+{
+	key_start(k, "h|");
+	key_add_queue(k, queue);
+	key_add_str(k, id);
+}
+
+void key_blocked(struct key *k, struct str queue, struct str id)
+{
+	key_start(k, "bl|");
+	key_add_queue(k, queue);
+	key_add_str(k, id);
+}
+
+void key_ended(struct key *k, struct str queue, uint64_t ns, struct str id)
+{
+	key_start(k, "t|");
+	key_add_queue(k, queue);
+	key_add_be64(k, ns);
+	key_add_str(k, id);
+}
+
+void key_dependent(struct key *k, struct str id, struct str child)
+{
+	key_start(k, "d|");
+	key_add_queue(k, id);
+	key_add_str(k, child);
+}
+
+void key_release(struct key *k, struct str id)
+{
+	key_start(k, "dr|");
+	key_add_str(k, id);
+}
+
+void key_unique(struct key *k, struct str queue, struct str unique_key)
+{
+	key_start(k, "u|");
+	key_add_queue(k, queue);
+	key_add_str(k, unique_key);
+}
+
+void key_idempotency(struct key *k, struct str idempotency_key)
+{
+	key_start(k, "ik|");
+	key_add_str(k, idempotency_key);
+}
+
+void key_idempotency_end(struct key *k, uint64_t ns, struct str key)
+{
+	key_start(k, "ix|");
+	key_add_be64(k, ns);
+	key_add_str(k, key);
+}
+
+void key_batch(struct key *k, struct str id)
+{
+	key_start(k, "b|");
+	key_add_str(k, id);
+}
+
+void key_batch_end(struct key *k, uint64_t ns, struct str id)
+{
+	key_start(k, "bt|");
+	key_add_be64(k, ns);
+	key_add_str(k, id);
+}
+
+void key_log(struct key *k, struct str id, uint32_t n)
+{
+	char b[4];
+
+	key_start(k, "l|");
+	key_add_queue(k, id);
+	put_be32(b, n);
+	key_add(k, b, sizeof(b));
+}
+
+void key_schedule(struct key *k, struct str id)
+{
+	key_start(k, "sc|");
+	key_add_str(k, id);
+}
+
+void key_group_pending(struct key *k, struct str queue, struct str group,
+		       uint8_t prio, uint64_t seq)
+{
+	key_start(k, "g|");
+	key_add_queue(k, queue);
+	key_add_queue(k, group);
+	key_add(k, &prio, 1);
+	key_add_be64(k, seq);
+}
+
+void key_lane(struct key *k, struct str queue, struct str group)
+{
+	key_start(k, "gs|");
+	key_add_queue(k, queue);
+	key_add_str(k, group);
+}
+
+void key_limiter(struct key *k, struct str queue)
+{
+	key_start(k, "rl|");
+	key_add_str(k, queue);
+}
+
 void key_queue(struct key *k, struct str queue)
 {
 	key_start(k, "qc|");

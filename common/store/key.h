@@ -11,6 +11,21 @@
  *   s|queue\0 ns:8 id        scheduled
  *   r|queue\0 ns:8 id        retrying
  *   x|ns:8 id                expiry of jobs that have one and have not ended
+ *   h|queue\0 id             held
+ *   bl|queue\0 id            blocked: waits for other jobs
+ *   t|queue\0 ns:8 id        ended, by the time it ended
+ *   d|id\0 child             jobs that wait for job id
+ *   dr|id                    outcome:1; dependents still to be told of its end
+ *   u|queue\0 key            lock of a unique key: expires_ns:8 job id
+ *   ik|key                   idempotency_doc
+ *   ix|ns:8 key              the same by the time they expire
+ *   b|id                     batch_doc
+ *   bt|ns:8 id               ended batches, by the time they ended
+ *   l|id\0 n:4               log_line
+ *   sc|id                    schedule
+ *   g|queue\0 group\0 prio:1 seq:8   pending jobs that have a group, as p|
+ *   gs|queue\0 group         lane_doc
+ *   rl|queue                 limiter of a queue with a rate
  *   qc|queue                 queue_doc
  *   qs|queue                 counts of the queue by state
  *   w|id                     worker
@@ -24,7 +39,7 @@
 #include "proto/limits.h"
 #include "util/str.h"
 
-#define KEY_MAX (LIMIT_QUEUE_NAME_BYTES + LIMIT_JOB_ID_BYTES + 32)
+#define KEY_MAX (LIMIT_QUEUE_NAME_BYTES + LIMIT_GROUP_BYTES + 32)
 
 struct key {
 	size_t n;
@@ -44,6 +59,22 @@ void key_active(struct key *k, struct str queue, struct str id);
 void key_scheduled(struct key *k, struct str queue, uint64_t ns, struct str id);
 void key_retrying(struct key *k, struct str queue, uint64_t ns, struct str id);
 void key_expiry(struct key *k, uint64_t ns, struct str id);
+void key_held(struct key *k, struct str queue, struct str id);
+void key_blocked(struct key *k, struct str queue, struct str id);
+void key_ended(struct key *k, struct str queue, uint64_t ns, struct str id);
+void key_dependent(struct key *k, struct str id, struct str child);
+void key_release(struct key *k, struct str id);
+void key_unique(struct key *k, struct str queue, struct str unique_key);
+void key_idempotency(struct key *k, struct str idempotency_key);
+void key_idempotency_end(struct key *k, uint64_t ns, struct str key);
+void key_batch(struct key *k, struct str id);
+void key_batch_end(struct key *k, uint64_t ns, struct str id);
+void key_log(struct key *k, struct str id, uint32_t n);
+void key_schedule(struct key *k, struct str id);
+void key_group_pending(struct key *k, struct str queue, struct str group,
+		       uint8_t prio, uint64_t seq);
+void key_lane(struct key *k, struct str queue, struct str group);
+void key_limiter(struct key *k, struct str queue);
 void key_queue(struct key *k, struct str queue);
 void key_counts(struct key *k, struct str queue);
 void key_worker(struct key *k, struct str id);

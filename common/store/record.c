@@ -5,6 +5,7 @@
  */
 #include "store/record.h"
 
+#include "proto/job.h"
 #include "store/event_pack.h"
 #include "store/key.h"
 #include "util/hmap.h"
@@ -95,11 +96,35 @@ static void compose_doc(const struct m_job_doc *d, struct m_job *ret)
 	COPY(d, job_doc, parent_id, parent_id);
 	MSG_SET(ret, job, created_at, d->created_at);
 	COPY_TIME(d, job_doc, expire_at);
+	COPY(d, job_doc, unique_key, unique_key);
+	COPY(d, job_doc, chain_id, chain_id);
+	COPY(d, job_doc, chain_step, chain_step);
+	COPY(d, job_doc, batch_id, batch_id);
+	COPY(d, job_doc, group, group);
+	COPY(d, job_doc, schedule_id, schedule_id);
+	if (d->timeout != 0)
+		MSG_SET(ret, job, timeout, d->timeout);
+	if (MSG_HAS(d, job_doc, chain))
+		MSG_SET(ret, job, chain_config, d->chain);
+	if (d->depends_on_n > 0) {
+		MSG_SET_LIST(ret, job, depends_on, d->depends_on,
+			     d->depends_on_n);
+		MSG_SET(ret, job, on_dependency_failure,
+			d->on_dependency_failure);
+	}
+}
+
+/* To clients a job that waits for others is pending. */
+static void set_state(struct m_job *ret, enum job_state s)
+{
+	MSG_SET(ret, job, state, job_state_shown(s));
+	if (s == JOB_BLOCKED)
+		MSG_SET(ret, job, blocked, true);
 }
 
 static void compose_live(const struct m_job_live *l, struct m_job *ret)
 {
-	MSG_SET(ret, job, state, l->state);
+	set_state(ret, l->state);
 	MSG_SET(ret, job, attempt, l->attempt);
 	MSG_SET(ret, job, seq, l->seq);
 	COPY(l, job_live, worker_id, worker_id);
@@ -114,6 +139,16 @@ static void compose_live(const struct m_job_live *l, struct m_job *ret)
 	COPY_TIME(l, job_live, completed_at);
 	COPY_TIME(l, job_live, failed_at);
 	COPY_TIME(l, job_live, cancelled_at);
+	COPY_TIME(l, job_live, timeout_at);
+	COPY(l, job_live, queue, queue);
+	COPY(l, job_live, priority, priority);
+	COPY(l, job_live, hold_reason, hold_reason);
+	if (l->waiting_on > 0)
+		MSG_SET(ret, job, waiting_on, l->waiting_on);
+	if (l->lost_leases > 0)
+		MSG_SET(ret, job, lost_leases, l->lost_leases);
+	if (l->log_lines > 0)
+		MSG_SET(ret, job, log_lines, l->log_lines);
 }
 
 void record_compose(struct str id, const struct m_job_doc *doc,
@@ -128,10 +163,11 @@ void record_compose(struct str id, const struct m_job_doc *doc,
 			MSG_UNSET(ret, job, expire_at);
 		return;
 	}
-	MSG_SET(ret, job, state,
-		doc->scheduled_at ? JOB_SCHEDULED : JOB_PENDING);
+	set_state(ret, job_state_at_creation(doc));
 	MSG_SET(ret, job, attempt, 0);
 	MSG_SET(ret, job, seq, doc->seq);
+	if (doc->waiting_on > 0)
+		MSG_SET(ret, job, waiting_on, doc->waiting_on);
 	COPY_TIME(doc, job_doc, scheduled_at);
 }
 
@@ -288,7 +324,7 @@ int record_job(struct kv *kv, struct str id, unsigned what, struct arena *a,
 	if (has_live < 0)
 		return has_live;
 	record_compose(arena_copy(a, id), &doc, has_live ? &live : NULL, ret);
-	r = read_lease(kv, doc.queue, a, ret);
+	r = read_lease(kv, ret->queue, a, ret);
 	if (r == 0 && what & RECORD_ERRORS && has_live && live.errors > 0)
 		r = read_errors_into(kv, a, ret);
 	if (r == 0 && what & RECORD_TIMELINE)
@@ -359,7 +395,7 @@ static int feed_read_job(struct feed *f, const struct m_event *e,
 		if (r < 0)
 			return r;
 	}
-	if (r > 0 && !live.no_expiry) {
+	if (r > 0 && !live.no_expiry && !live.rewritten) {
 		*j = (struct m_job){ 0 };
 		MSG_SET(j, job, id, e->job_id);
 		compose_live(&live, j);
@@ -391,7 +427,8 @@ static int feed_job(struct feed *f, const struct m_event *e)
 static bool event_records_error(const struct m_event *e)
 {
 	return e->type == EVENT_FAILED || e->type == EVENT_RECLAIMED ||
-	       e->type == EVENT_EXPIRED;
+	       e->type == EVENT_EXPIRED || e->type == EVENT_TIMED_OUT ||
+	       e->type == EVENT_REJECTED || e->type == EVENT_DEPENDENCY_FAILED;
 }
 
 /* From the first failure in this answer on, so the job needs one look. */
@@ -425,11 +462,15 @@ static int feed_queue(struct feed *f, struct str name)
 		return 0;
 	key_queue(&k, name);
 	r = record_read(f->kv, &k, &msg_queue_doc, f->a, &doc);
-	if (r <= 0)
+	if (r < 0)
 		return r;
 	q = FEED_ADD(f, queues);
 	*q = (struct m_queue){ 0 };
 	MSG_SET(q, queue, name, name);
+	if (r == 0) {
+		MSG_SET(q, queue, deleted, true);
+		return 0;
+	}
 	MSG_SET(q, queue, paused, doc.paused);
 	MSG_SET(q, queue, created_at, doc.created_at);
 	return 0;

@@ -18,6 +18,7 @@ struct check {
 	uint64_t jobs[JOB_STATE_MAX];
 	uint64_t expiring; /* jobs that should have an x| key */
 	uint64_t keys_p, keys_a, keys_s, keys_r, keys_x, keys_qs, keys_w;
+	uint64_t keys_h, keys_bl, keys_t;
 	uint64_t events, last_event;
 	uint64_t first_s, first_x;
 	uint64_t errors; /* of the job whose je| keys are being read */
@@ -98,35 +99,41 @@ static struct tally *tally_of(struct check *c, struct str queue)
 
 /* --- jobs and their indexes --- */
 
-static void check_index(struct check *c, struct str id,
-			const struct m_job_doc *d, const struct m_job_live *l)
+static void check_index(struct check *c, struct str id, struct str queue,
+			uint8_t prio, const struct m_job_live *l)
 {
 	struct key k;
 
 	switch ((enum job_state)l->state) {
 	case JOB_PENDING:
-		key_pending(&k, d->queue, (uint8_t)d->priority, l->seq);
+		key_pending(&k, queue, prio, l->seq);
 		break;
 	case JOB_ACTIVE:
-		key_active(&k, d->queue, id);
+		key_active(&k, queue, id);
 		break;
 	case JOB_SCHEDULED:
-		key_scheduled(&k, d->queue, l->scheduled_at, id);
+		key_scheduled(&k, queue, l->scheduled_at, id);
 		break;
 	case JOB_RETRYING:
-		key_retrying(&k, d->queue, l->scheduled_at, id);
+		key_retrying(&k, queue, l->scheduled_at, id);
 		break;
 	case JOB_HELD:
+		key_held(&k, queue, id);
+		break;
+	case JOB_BLOCKED:
+		key_blocked(&k, queue, id);
+		break;
 	case JOB_COMPLETED:
 	case JOB_DEAD:
 	case JOB_CANCELLED:
-		return;
+		key_ended(&k, queue, l->ended_at, id);
+		break;
 	case JOB_STATE_MAX:
 		fail_msg("a job in no state");
 	}
 	if (!has_key(c, &k))
-		fail_msg("job %.*s is not in the index of its state %s",
-			 STR_ARG(id), enum_text(&enum_job_state, l->state));
+		fail_msg("job %.*s is not in the index of its state %u",
+			 STR_ARG(id), l->state);
 }
 
 /* The encoded event in the record at or after its sequence. */
@@ -167,6 +174,7 @@ static void check_job(struct check *c, struct str id, struct str value)
 {
 	struct m_job_live l = { 0 };
 	struct m_job_doc d;
+	struct str queue;
 	struct key k;
 
 	assert_int_equal(msg_decode(&msg_job_doc, arena_copy(&c->arena, value),
@@ -174,16 +182,20 @@ static void check_job(struct check *c, struct str id, struct str value)
 			 0);
 	key_live(&k, id);
 	if (!read_msg(c, &k, &msg_job_live, &l)) {
-		l.state = d.scheduled_at ? JOB_SCHEDULED : JOB_PENDING;
+		l.state = job_state_at_creation(&d);
 		l.seq = d.seq;
 		l.scheduled_at = d.scheduled_at;
 		l.event = d.event;
 	}
 	assert_true(l.state > 0 && l.state < JOB_STATE_MAX);
-	check_index(c, id, &d, &l);
+	queue = l.queue.n > 0 ? l.queue : d.queue;
+	check_index(c, id, queue,
+		    (uint8_t)(MSG_HAS(&l, job_live, priority) ? l.priority
+							      : d.priority),
+		    &l);
 	check_event_of(c, id, l.event);
 	c->jobs[l.state]++;
-	tally_of(c, d.queue)->counts[l.state]++;
+	tally_of(c, queue)->counts[l.state]++;
 	if (d.expire_at != 0 && !l.no_expiry &&
 	    !job_state_is_terminal(l.state)) {
 		c->expiring++;
@@ -219,6 +231,7 @@ static void check_counts(struct check *c, struct str queue, struct str value)
 	    0);
 	assert_memory_equal(t->counts, q->counts, sizeof(t->counts));
 	assert_int_equal(m.pending, t->counts[JOB_PENDING]);
+	assert_int_equal(m.blocked, t->counts[JOB_BLOCKED]);
 	assert_int_equal(m.active, t->counts[JOB_ACTIVE]);
 	assert_int_equal(m.completed, t->counts[JOB_COMPLETED]);
 	assert_int_equal(m.dead, t->counts[JOB_DEAD]);
@@ -335,6 +348,12 @@ static void check_key(struct check *c, struct str key, struct str v)
 		check_due(c, REST("s|"), true);
 	else if (str_starts(key, STR("r|")))
 		check_due(c, REST("r|"), false);
+	else if (str_starts(key, STR("h|")))
+		c->keys_h++;
+	else if (str_starts(key, STR("bl|")))
+		c->keys_bl++;
+	else if (str_starts(key, STR("t|")))
+		c->keys_t++;
 	else if (str_starts(key, STR("x|")))
 		check_expiry(c, REST("x|"));
 	else if (str_starts(key, STR("qs|"))) /* after all of j| */
@@ -361,6 +380,10 @@ static void check_totals(struct check *c)
 	assert_int_equal(c->keys_a, c->jobs[JOB_ACTIVE]);
 	assert_int_equal(c->keys_s, c->jobs[JOB_SCHEDULED]);
 	assert_int_equal(c->keys_r, c->jobs[JOB_RETRYING]);
+	assert_int_equal(c->keys_h, c->jobs[JOB_HELD]);
+	assert_int_equal(c->keys_bl, c->jobs[JOB_BLOCKED]);
+	assert_int_equal(c->keys_t, c->jobs[JOB_COMPLETED] + c->jobs[JOB_DEAD] +
+					c->jobs[JOB_CANCELLED]);
 	assert_int_equal(c->keys_x, c->expiring);
 	assert_int_equal(f->active.n, c->keys_a);
 	assert_int_equal(f->leases.n, c->keys_a);

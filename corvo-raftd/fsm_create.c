@@ -1,0 +1,160 @@
+/*
+ * Creates jobs: for clients, chains, batches and schedules alike. What was
+ * asked for has been checked by the caller.
+ */
+#include "fsm_impl.h"
+
+static uint64_t add_saturating(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? NEVER - 1 : sum;
+}
+
+static void fill_retry_rules(const struct m_enqueue *op, struct m_job_doc *d)
+{
+	MSG_SET(d, job_doc, max_retries,
+		MSG_HAS(op, enqueue, max_retries) ? op->max_retries
+						  : JOB_DEFAULT_MAX_RETRIES);
+	MSG_SET(d, job_doc, retry_backoff,
+		MSG_HAS(op, enqueue, retry_backoff) ? op->retry_backoff
+						    : BACKOFF_EXPONENTIAL);
+	MSG_SET(d, job_doc, retry_base_delay,
+		MSG_HAS(op, enqueue, retry_base_delay)
+		    ? op->retry_base_delay
+		    : JOB_DEFAULT_BASE_DELAY_NS);
+	MSG_SET(d, job_doc, retry_max_delay,
+		MSG_HAS(op, enqueue, retry_max_delay)
+		    ? op->retry_max_delay
+		    : JOB_DEFAULT_MAX_DELAY_NS);
+	if (op->retry_jitter > 0)
+		MSG_SET(d, job_doc, retry_jitter, MIN(op->retry_jitter, 1.0));
+}
+
+/* What ties the job to others. */
+static void fill_links(const struct new_job *n, struct m_job_doc *d)
+{
+	const struct m_enqueue *op = n->op;
+
+	if (op->unique_key.n > 0)
+		MSG_SET(d, job_doc, unique_key, op->unique_key);
+	if (op->unique_key.n > 0)
+		MSG_SET(d, job_doc, unique_period, op->unique_period);
+	if (op->depends_on_n > 0) {
+		MSG_SET_LIST(d, job_doc, depends_on, op->depends_on,
+			     op->depends_on_n);
+		MSG_SET(d, job_doc, on_dependency_failure,
+			op->on_dependency_failure);
+	}
+	if (n->waiting_on > 0)
+		MSG_SET(d, job_doc, waiting_on, n->waiting_on);
+	if (MSG_HAS(op, enqueue, chain)) {
+		MSG_SET(d, job_doc, chain_id, op->chain_id);
+		MSG_SET(d, job_doc, chain_step, n->chain_step);
+		MSG_SET(d, job_doc, chain, op->chain);
+	}
+	if (op->batch_id.n > 0)
+		MSG_SET(d, job_doc, batch_id, op->batch_id);
+	if (n->schedule_id.n > 0)
+		MSG_SET(d, job_doc, schedule_id, n->schedule_id);
+}
+
+static void fill_doc(struct fsm *f, const struct new_job *n,
+		     struct m_job_doc *d)
+{
+	const struct m_enqueue *op = n->op;
+
+	*d = (struct m_job_doc){ 0 };
+	if (op->payload.n > 0)
+		MSG_SET(d, job_doc, payload, op->payload);
+	MSG_SET(d, job_doc, queue, op->queue);
+	MSG_SET(d, job_doc, priority,
+		MSG_HAS(op, enqueue, priority) && op->priority < PRIORITIES
+		    ? op->priority
+		    : PRIORITY_NORMAL);
+	fill_retry_rules(op, d);
+	MSG_SET(d, job_doc, created_at, f->now_ns);
+	MSG_SET(d, job_doc, seq, ++f->last_job_seq);
+	if (op->scheduled_at > f->now_ns)
+		MSG_SET(d, job_doc, scheduled_at, op->scheduled_at);
+	if (op->expire_after > 0)
+		MSG_SET(d, job_doc, expire_at,
+			add_saturating(f->now_ns, op->expire_after));
+	if (op->tags.n > 0)
+		MSG_SET(d, job_doc, tags, op->tags);
+	if (op->checkpoint.n > 0)
+		MSG_SET(d, job_doc, checkpoint, op->checkpoint);
+	if (op->parent_id.n > 0)
+		MSG_SET(d, job_doc, parent_id, op->parent_id);
+	if (op->group.n > 0)
+		MSG_SET(d, job_doc, group, op->group);
+	if (op->timeout > 0)
+		MSG_SET(d, job_doc, timeout, op->timeout);
+	fill_links(n, d);
+}
+
+static uint64_t enqueued_event(struct fsm *f, const struct m_enqueue *op)
+{
+	struct m_event e = { 0 };
+
+	MSG_SET(&e, event, type, EVENT_ENQUEUED);
+	MSG_SET(&e, event, job_id, op->job_id);
+	MSG_SET(&e, event, queue, op->queue);
+	return fsm_event(f, &e);
+}
+
+/* The keys by which the new job is found. */
+static void add_to_indexes(struct fsm *f, struct fsm_queue *q, struct str id,
+			   const struct m_job_doc *d, struct str encoded)
+{
+	struct pending p = { d->seq, id, true, encoded };
+	struct key k;
+
+	if (d->waiting_on > 0) {
+		key_blocked(&k, q->name, id);
+		txn_put(f->txn, key_str(&k), STR(""));
+		queue_count(f, q, JOB_BLOCKED, 1);
+	} else if (d->scheduled_at != 0) {
+		key_scheduled(&k, q->name, d->scheduled_at, id);
+		txn_put(f->txn, key_str(&k), STR(""));
+		queue_add_due(f, q, JOB_SCHEDULED, d->scheduled_at);
+		queue_count(f, q, JOB_SCHEDULED, 1);
+	} else {
+		queue_count(f, q, JOB_PENDING, 1);
+		queue_add_pending(f, q, (uint8_t)d->priority, &p);
+	}
+	if (d->expire_at != 0) {
+		key_expiry(&k, d->expire_at, id);
+		txn_put(f->txn, key_str(&k), STR(""));
+		f->expiry_from = MIN(f->expiry_from, d->expire_at);
+	}
+}
+
+void job_reply(struct str id, const struct m_job_doc *d,
+	       struct m_enqueue_reply *ret)
+{
+	MSG_SET(ret, enqueue_reply, job_id, id);
+	MSG_SET(ret, enqueue_reply, status,
+		job_state_shown(job_state_at_creation(d)));
+	MSG_SET(ret, enqueue_reply, unique_existing, false);
+	MSG_SET(ret, enqueue_reply, created_at, d->created_at);
+	if (d->batch_id.n > 0)
+		MSG_SET(ret, enqueue_reply, batch_id, d->batch_id);
+}
+
+void job_create(struct fsm *f, const struct new_job *n,
+		struct m_enqueue_reply *ret)
+{
+	const struct m_enqueue *op = n->op;
+	struct fsm_queue *q = queue_get(f, op->queue);
+	struct m_job_doc doc;
+	struct key k;
+
+	fill_doc(f, n, &doc);
+	MSG_SET(&doc, job_doc, event, enqueued_event(f, op));
+	key_job(&k, op->job_id);
+	fsm_put(f, &k, &msg_job_doc, &doc);
+	add_to_indexes(f, q, op->job_id, &doc, buf_str(&f->scratch));
+	job_reply(op->job_id, &doc, ret);
+	f->counters.enqueued++;
+}

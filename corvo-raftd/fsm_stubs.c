@@ -1,0 +1,343 @@
+/* Placeholders: each goes when its operation is built. */
+#include "fsm_impl.h"
+
+int apply_set_queue(struct fsm *f, const struct m_set_queue *op,
+		    struct m_queue *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_clear_queue(struct fsm *f, const struct m_clear_queue *op,
+		      struct m_clear_queue_reply *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_delete_queue(struct fsm *f, const struct m_clear_queue *op,
+		       struct m_clear_queue_reply *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_open_batch(struct fsm *f, const struct m_open_batch *op,
+		     struct m_batch_ref *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_seal_batch(struct fsm *f, const struct m_batch_ref *op,
+		     struct m_batch *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_move(struct fsm *f, const struct m_move *op,
+	       struct m_status_reply *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_priority(struct fsm *f, const struct m_set_priority *op,
+		   struct m_status_reply *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_requeue(struct fsm *f, const struct m_job_ref *op,
+		  struct m_status_reply *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_hold(struct fsm *f, const struct m_hold *op,
+	       struct m_status_reply *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_approve(struct fsm *f, const struct m_job_ref *op,
+		  struct m_status_reply *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_reject(struct fsm *f, const struct m_hold *op,
+		 struct m_status_reply *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_set_schedule(struct fsm *f, const struct m_schedule *op,
+		       struct m_schedule *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_delete_schedule(struct fsm *f, const struct m_schedule_ref *op,
+			  struct m_status_reply *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_pause_schedule(struct fsm *f, const struct m_pause_schedule *op,
+			 struct m_schedule *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_run_schedule(struct fsm *f, const struct m_fire *op,
+		       struct m_fire_reply *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_fire(struct fsm *f, const struct m_fire *op, struct m_fire_reply *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_release(struct fsm *f, const struct m_maintain *op,
+		  struct m_maintain_reply *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int apply_purge(struct fsm *f, const struct m_maintain *op,
+		struct m_maintain_reply *ret)
+{
+	(void)op;
+	(void)ret;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
+}
+
+int unique_find(struct fsm *f, struct str queue, struct str key,
+		struct str *holder)
+{
+	(void)f;
+	(void)queue;
+	(void)key;
+	(void)holder;
+	return 0;
+}
+
+void unique_take(struct fsm *f, struct str queue, struct str key, struct str id,
+		 uint64_t period)
+{
+	(void)f;
+	(void)queue;
+	(void)key;
+	(void)id;
+	(void)period;
+}
+
+void unique_release(struct fsm *f, struct job *j)
+{
+	(void)f;
+	(void)j;
+}
+
+int unique_retake(struct fsm *f, struct job *j)
+{
+	(void)f;
+	(void)j;
+	return 0;
+}
+
+int unique_answer(struct fsm *f, const struct m_enqueue *op, struct str holder,
+		  struct m_enqueue_reply *ret)
+{
+	(void)f;
+	(void)op;
+	(void)holder;
+	(void)ret;
+	return 0;
+}
+
+int idempotency_find(struct fsm *f, struct str key, uint64_t hash,
+		     const struct msg_desc *d, void *reply)
+{
+	(void)f;
+	(void)key;
+	(void)hash;
+	(void)d;
+	(void)reply;
+	return 0;
+}
+
+void idempotency_keep(struct fsm *f, struct str key, uint64_t hash,
+		      const struct msg_desc *d, const void *reply)
+{
+	(void)f;
+	(void)key;
+	(void)hash;
+	(void)d;
+	(void)reply;
+}
+
+int deps_check(struct fsm *f, const struct m_enqueue *ops, size_t n)
+{
+	(void)f;
+	(void)ops;
+	(void)n;
+	return 0;
+}
+
+int deps_resolve(struct fsm *f, const struct m_enqueue *op,
+		 const struct str *ids, struct deps *ret)
+{
+	(void)f;
+	(void)op;
+	(void)ids;
+	(void)ret;
+	return 0;
+}
+
+int deps_link(struct fsm *f, struct str id, const struct deps *d)
+{
+	(void)f;
+	(void)id;
+	(void)d;
+	return 0;
+}
+
+void deps_on_end(struct fsm *f, struct job *j, enum job_state end)
+{
+	(void)f;
+	(void)j;
+	(void)end;
+}
+
+void deps_unlink(struct fsm *f, struct job *j)
+{
+	(void)f;
+	(void)j;
+}
+
+void deps_settle(struct fsm *f)
+{
+	(void)f;
+}
+
+bool deps_is_due(const struct fsm *f)
+{
+	(void)f;
+	return false;
+}
+
+int deps_load(struct fsm *f)
+{
+	(void)f;
+	return 0;
+}
+
+int batch_check(struct fsm *f, struct str id)
+{
+	(void)f;
+	(void)id;
+	return 0;
+}
+
+int batch_create(struct fsm *f, struct str id, const struct m_batch_options *o,
+		 bool sealed)
+{
+	(void)f;
+	(void)id;
+	(void)o;
+	(void)sealed;
+	return 0;
+}
+
+void batch_add(struct fsm *f, struct str id, uint32_t n)
+{
+	(void)f;
+	(void)id;
+	(void)n;
+}
+
+void batch_on_end(struct fsm *f, struct job *j, enum job_state end)
+{
+	(void)f;
+	(void)j;
+	(void)end;
+}
+
+int chain_check(struct fsm *f, const struct m_enqueue *op)
+{
+	(void)f;
+	(void)op;
+	return 0;
+}
+
+void chain_on_end(struct fsm *f, struct job *j, enum job_state end)
+{
+	(void)f;
+	(void)j;
+	(void)end;
+}
+
+void log_append(struct fsm *f, struct job *j, const struct str *lines, size_t n)
+{
+	(void)f;
+	(void)j;
+	(void)lines;
+	(void)n;
+}
+
+void log_delete(struct fsm *f, const struct job *j)
+{
+	(void)f;
+	(void)j;
+}
+
+int schedules_load(struct fsm *f)
+{
+	(void)f;
+	return 0;
+}
+
+void schedules_free(struct fsm *f)
+{
+	(void)f;
+}
+
+int queue_check_room(struct fsm *f, const struct m_enqueue *ops, size_t n)
+{
+	(void)f;
+	(void)ops;
+	(void)n;
+	return 0;
+}

@@ -1,0 +1,33 @@
+/*
+ * Inside raftd's services: what their files share. Loop thread.
+ */
+#ifndef CORVO_SVC_IMPL_H
+#define CORVO_SVC_IMPL_H
+
+#include "svc.h"
+#include "util/list.h"
+
+struct svc {
+	struct raftd *r;
+	struct tail *tail;
+	struct list dues;
+	struct arena scratch; /* for the query being answered */
+	struct buf out;
+};
+
+void svc_reply_error(struct rpc_req req, int err);
+void svc_reply(struct svc *s, struct rpc_req req, const struct msg_desc *d,
+	       const void *m);
+
+/* One function per query of this process; without it, it does not link. */
+#define PROC_IS_RAFTD_RAFTD(x) x
+#define PROC_IS_RAFTD_VIEWD(x)
+#define QUERY_DECL(name, req_type)                       \
+	void q_##name(struct svc *s, struct rpc_req req, \
+		      const struct m_##req_type *m);
+#define QUERY(num, NAME, name, proc, req_type, reply, doc) \
+	PROC_IS_RAFTD_##proc(QUERY_DECL(name, req_type))
+#include "proto/defs/queries.def"
+#undef QUERY
+
+#endif
