@@ -4,51 +4,51 @@
 #ifndef CORVO_LIMITS_H
 #define CORVO_LIMITS_H
 
-#define LIMIT_BODY_BYTES          (16u << 20) /* one HTTP body */
-#define LIMIT_JSON_DEPTH          64
-#define LIMIT_QUEUE_NAME_BYTES    255
-#define LIMIT_WORKER_ID_BYTES     255
-#define LIMIT_HOSTNAME_BYTES      255
-#define LIMIT_JOB_ID_BYTES        64
-#define LIMIT_TAGS_BYTES          (16u << 10)
-#define LIMIT_PROGRESS_BYTES      (16u << 10)
-#define LIMIT_CHECKPOINT_BYTES    (256u << 10)
-#define LIMIT_RESULT_BYTES        (256u << 10)
-#define LIMIT_ERROR_BYTES         (16u << 10)
-#define LIMIT_BACKTRACE_BYTES     (64u << 10)
-#define LIMIT_ENQUEUE_BATCH       10000 /* jobs in one enqueue/batch */
-#define LIMIT_FETCH_QUEUES        256   /* queues in one fetch */
-#define LIMIT_FETCH_COUNT         512   /* jobs in one fetch/batch */
-#define LIMIT_ACK_BATCH           512
-#define LIMIT_HEARTBEAT_JOBS      2048
-#define LIMIT_SEARCH_ROWS         1000
-#define LIMIT_ATTEMPTS            1000000 /* of max_retries */
-#define LIMIT_FETCH_WAIT_S        60
-#define LIMIT_LEASE_S             86400
-#define LIMIT_MESSAGE_BYTES       (64u << 20) /* one message between processes */
-#define LIMIT_JOB_ERRORS          50   /* errors kept per job: the newest */
-#define LIMIT_TIMELINE            200  /* events shown with a job: the newest */
-#define LIMIT_TAIL_EVENTS         8192 /* events in one answer to viewd */
-#define LIMIT_LIST_TEXTS          256  /* texts in one list of a request */
-#define LIMIT_DURATION_S          (36525ULL * 86400) /* in a request: 100 years */
-#define LIMIT_MAINTAIN_JOBS       1000 /* jobs one maintenance op may move */
-#define LIMIT_UNIQUE_KEY_BYTES    255
-#define LIMIT_GROUP_BYTES         255
-#define LIMIT_GROUP_LIMITS        10000 /* groups of a queue with own limits */
-#define LIMIT_GROUP_WEIGHT        1000
-#define LIMIT_CONCURRENCY         1000000
-#define LIMIT_RATE                1000000000
-#define LIMIT_DEPENDENCIES        256 /* of one job */
-#define LIMIT_CHAIN_STEPS         100
-#define LIMIT_CALLBACK_BYTES      (256u << 10)
-#define LIMIT_BATCH_DEPTH         8 /* batches nested in batches */
-#define LIMIT_SCHEDULE_NAME_BYTES 255
-#define LIMIT_SCHEDULES           100000
-#define LIMIT_CRON_BYTES          256
-#define LIMIT_TIMEZONE_BYTES      64
-#define LIMIT_LOG_LINE_BYTES      4096
-#define LIMIT_LOG_LINES           1000 /* kept per job: the newest */
-#define LIMIT_LOG_PAGE            1000 /* lines in one answer */
-#define LIMIT_WAIT_S              60   /* of ?wait= */
+#define LIMIT_BODY_BYTES       (16u << 20) /* one HTTP body */
+#define LIMIT_JSON_DEPTH       64
+#define LIMIT_QUEUE_NAME_BYTES 255
+#define LIMIT_WORKER_ID_BYTES  255
+#define LIMIT_HOSTNAME_BYTES   255
+#define LIMIT_JOB_ID_BYTES     64
+#define LIMIT_TAGS_BYTES       (16u << 10)
+#define LIMIT_PROGRESS_BYTES   (16u << 10)
+#define LIMIT_CHECKPOINT_BYTES (256u << 10)
+#define LIMIT_RESULT_BYTES     (256u << 10)
+#define LIMIT_ERROR_BYTES      (16u << 10)
+#define LIMIT_BACKTRACE_BYTES  (64u << 10)
+#define LIMIT_ENQUEUE_BATCH    10000 /* jobs in one enqueue/batch */
+#define LIMIT_FETCH_QUEUES     256   /* queues in one fetch */
+#define LIMIT_FETCH_COUNT      512   /* jobs in one fetch/batch */
+#define LIMIT_ACK_BATCH        512
+#define LIMIT_HEARTBEAT_JOBS   2048
+#define LIMIT_SEARCH_ROWS      1000
+#define LIMIT_ATTEMPTS         1000000 /* of max_retries */
+#define LIMIT_FETCH_WAIT_S     60
+#define LIMIT_LEASE_S          86400
+#define LIMIT_MESSAGE_BYTES    (64u << 20) /* one message between processes */
+#define LIMIT_JOB_ERRORS       50          /* errors kept per job: the newest */
+#define LIMIT_TIMELINE         200  /* events shown with a job: the newest */
+#define LIMIT_TAIL_EVENTS      8192 /* events in one answer to viewd */
+#define LIMIT_LIST_TEXTS       256  /* texts in one list of a request */
+#define LIMIT_DURATION_S       (36525ULL * 86400) /* in a request: 100 years */
+#define LIMIT_MAINTAIN_JOBS    1000 /* jobs one maintenance op may move */
+#define LIMIT_UNIQUE_KEY_BYTES 255
+#define LIMIT_GROUP_BYTES      255
+#define LIMIT_GROUP_LIMITS     10000 /* groups of a queue with own limits */
+#define LIMIT_GROUP_WEIGHT     1000
+#define LIMIT_CONCURRENCY      1000000
+#define LIMIT_RATE             1000000000
+#define LIMIT_DEPENDENCIES     256 /* of one job */
+#define LIMIT_CHAIN_STEPS      100
+#define LIMIT_CALLBACK_BYTES   (256u << 10)
+#define LIMIT_BATCH_DEPTH      8 /* batches nested in batches */
+#define LIMIT_SCHED_NAME_BYTES 255
+#define LIMIT_SCHEDULES        100000
+#define LIMIT_CRON_BYTES       256
+#define LIMIT_TIMEZONE_BYTES   64
+#define LIMIT_LOG_LINE_BYTES   4096
+#define LIMIT_LOG_LINES        1000 /* kept per job: the newest */
+#define LIMIT_LOG_PAGE         1000 /* lines in one answer */
+#define LIMIT_WAIT_S           60   /* of ?wait= */
 
 #endif
