@@ -5,6 +5,8 @@
  */
 #include "columns.h"
 
+#include "proto/msg_json.h"
+
 /* kind, live, column, member, names, absent */
 #define COL(k, l, column, member, e, none)                          \
 	{                                                           \
@@ -17,20 +19,35 @@
 const struct column job_columns[JOB_COLUMNS] = {
 	COL(COL_TEXT, LIVE_NEVER, "id", id, NULL, ""),
 	COL(COL_TEXT, LIVE_NEVER, "queue", queue, NULL, ""),
-	COL(COL_ENUM, LIVE_ABSENT, "state", state, &enum_job_state, NULL),
+	COL(COL_ENUM, LIVE_ABSENT, "state", state, &enum_job_state, ""),
 	COL(COL_U32, LIVE_NEVER, "priority", priority, NULL, NULL),
 	COL(COL_U32, LIVE_ABSENT, "attempt", attempt, NULL, NULL),
 	COL(COL_U32, LIVE_NEVER, "max_retries", max_retries, NULL, NULL),
 	COL(COL_ENUM, LIVE_NEVER, "retry_backoff", retry_backoff, &enum_backoff,
-	    NULL),
+	    ""),
 	COL(COL_MS, LIVE_NEVER, "retry_base_delay_ms", retry_base_delay, NULL,
-	    NULL),
+	    ""),
 	COL(COL_MS, LIVE_NEVER, "retry_max_delay_ms", retry_max_delay, NULL,
-	    NULL),
+	    ""),
 	COL(COL_F64, LIVE_NEVER, "retry_jitter", retry_jitter, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "unique_key", unique_key, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "batch_id", batch_id, NULL, NULL),
 	COL(COL_TEXT, LIVE_ABSENT, "worker_id", worker_id, NULL, NULL),
 	COL(COL_TEXT, LIVE_ABSENT, "hostname", hostname, NULL, NULL),
 	COL(COL_TEXT, LIVE_NEVER, "parent_id", parent_id, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "chain_id", chain_id, NULL, NULL),
+	COL(COL_I64, LIVE_NEVER, "chain_step", chain_step, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "group_name", group, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "schedule_id", schedule_id, NULL, NULL),
+	COL(COL_ENUM, LIVE_NEVER, "on_dependency_failure",
+	    on_dependency_failure, &enum_on_dependency_failure, NULL),
+	COL(COL_COUNT, LIVE_ABSENT, "waiting_on", waiting_on, NULL, NULL),
+	COL(COL_BOOL, LIVE_ABSENT, "blocked", blocked, NULL, NULL),
+	COL(COL_COUNT, LIVE_ABSENT, "lost_leases", lost_leases, NULL, NULL),
+	COL(COL_COUNT, LIVE_ABSENT, "log_lines", log_lines, NULL, NULL),
+	COL(COL_MS, LIVE_NEVER, "timeout_ms", timeout, NULL, NULL),
+	COL(COL_TIME, LIVE_ABSENT, "timeout_at", timeout_at, NULL, NULL),
+	COL(COL_TEXT, LIVE_ABSENT, "hold_reason", hold_reason, NULL, NULL),
 	COL(COL_BOOL, LIVE_ABSENT, "cancel_requested", cancel_requested, NULL,
 	    NULL),
 	COL(COL_U64, LIVE_ABSENT, "seq", seq, NULL, NULL),
@@ -44,9 +61,11 @@ const struct column job_columns[JOB_COLUMNS] = {
 	COL(COL_TIME, LIVE_ABSENT, "failed_at", failed_at, NULL, NULL),
 	COL(COL_TIME, LIVE_ABSENT, "cancelled_at", cancelled_at, NULL, NULL),
 	COL(COL_TEXT, LIVE_NEVER, "tags", tags, NULL, NULL),
+	COL(COL_STRS, LIVE_NEVER, "depends_on", depends_on, NULL, NULL),
 	COL(COL_TEXT, LIVE_ABSENT, "progress", progress, NULL, NULL),
 	COL(COL_TEXT, LIVE_KEPT, "checkpoint", checkpoint, NULL, NULL),
 	COL(COL_TEXT, LIVE_ABSENT, "result", result, NULL, NULL),
+	COL(COL_CHAIN, LIVE_NEVER, "chain_config", chain_config, NULL, NULL),
 	COL(COL_TEXT, LIVE_NEVER, "payload", payload, NULL, "{}"),
 };
 
@@ -80,6 +99,45 @@ static void bind_time(struct db_stmt *s, int i, uint64_t ns, char *text,
 	db_bind_text(s, i, str_of(text, TIMETEXT_LEN));
 }
 
+static void bind_strs(struct db_stmt *s, int i, const struct m_job *j,
+		      struct buf *b)
+{
+	struct json_writer w = JSON_WRITER(b);
+
+	buf_clear(b);
+	jw_array(&w);
+	for (size_t k = 0; k < j->depends_on_n; k++)
+		jw_str(&w, j->depends_on[k]);
+	jw_array_end(&w);
+	db_bind_text(s, i, buf_str(b));
+}
+
+static void bind_chain(struct db_stmt *s, int i, const struct m_job *j,
+		       struct buf *b)
+{
+	static const struct json_style style;
+	struct json_writer w = JSON_WRITER(b);
+
+	buf_clear(b);
+	msg_to_json(&msg_chain, j->chain_config, &style, &w);
+	db_bind_text(s, i, buf_str(b));
+}
+
+void column_text_done(struct column_text *t)
+{
+	buf_done(&t->strs);
+	buf_done(&t->chain);
+}
+
+/* Plain numbers are 0 when absent. */
+static bool is_null(const struct column *c, const struct m_job *j)
+{
+	bool has = (j->has >> c->bit & 1) != 0;
+
+	return !has && c->absent == NULL && c->kind != COL_U32 &&
+	       c->kind != COL_U64 && c->kind != COL_BOOL && c->kind != COL_F64;
+}
+
 void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
 		 struct column_text *text)
 {
@@ -87,6 +145,10 @@ void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
 	const void *m = member(j, col);
 	bool has = (j->has >> col->bit & 1) != 0;
 
+	if (is_null(col, j)) {
+		db_bind_null(s, i);
+		return;
+	}
 	switch (col->kind) {
 	case COL_TEXT:
 		db_bind_text(
@@ -96,10 +158,14 @@ void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
 		bind_enum(s, i, col, *(const uint32_t *)m);
 		break;
 	case COL_U32:
+	case COL_COUNT:
 		db_bind_i64(s, i, *(const uint32_t *)m);
 		break;
 	case COL_U64:
 		db_bind_i64(s, i, (int64_t) * (const uint64_t *)m);
+		break;
+	case COL_I64:
+		db_bind_i64(s, i, *(const int64_t *)m);
 		break;
 	case COL_BOOL:
 		db_bind_i64(s, i, *(const bool *)m);
@@ -111,11 +177,14 @@ void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
 		bind_ms(s, i, *(const uint64_t *)m);
 		break;
 	case COL_TIME:
-		if (has || col->absent != NULL)
-			bind_time(s, i, *(const uint64_t *)m, text->text[c],
-				  &text->times);
-		else
-			db_bind_null(s, i);
+		bind_time(s, i, *(const uint64_t *)m, text->text[c],
+			  &text->times);
+		break;
+	case COL_STRS:
+		bind_strs(s, i, j, &text->strs);
+		break;
+	case COL_CHAIN:
+		bind_chain(s, i, j, &text->chain);
 		break;
 	}
 }
@@ -142,10 +211,14 @@ void column_read(struct db_stmt *s, int i, size_t c, struct arena *a,
 		has = enum_parse(col->names, db_text(s, i), m);
 		break;
 	case COL_U32:
+	case COL_COUNT:
 		*(uint32_t *)m = (uint32_t)db_i64(s, i);
 		break;
 	case COL_U64:
 		*(uint64_t *)m = (uint64_t)db_i64(s, i);
+		break;
+	case COL_I64:
+		*(int64_t *)m = db_i64(s, i);
 		break;
 	case COL_BOOL:
 		has = *(bool *)m = db_i64(s, i) != 0;
@@ -158,6 +231,10 @@ void column_read(struct db_stmt *s, int i, size_t c, struct arena *a,
 		break;
 	case COL_TIME:
 		*(uint64_t *)m = timetext_parse(db_text(s, i));
+		break;
+	case COL_STRS:
+	case COL_CHAIN:
+		has = false;
 		break;
 	}
 	if (has)

@@ -19,6 +19,11 @@ enum column_kind {
 	COL_F64,
 	COL_MS,   /* nanoseconds, in the column as milliseconds */
 	COL_TIME, /* nanoseconds, in the column as fixed-width text */
+	COL_I64,
+	COL_COUNT, /* u32 that is absent when it is 0 */
+	/* As JSON, for readers of the file; lists do not show these. */
+	COL_STRS,
+	COL_CHAIN,
 };
 
 enum column_live {
@@ -34,18 +39,21 @@ struct column {
 	uint16_t offset;               /* of the member in struct m_job */
 	uint8_t bit;                   /* of the member in m_job.has */
 	const struct enum_desc *names; /* COL_ENUM */
-	const char
-	    *absent; /* COL_TEXT that is NOT NULL: what stands for none */
+	/* The column is NOT NULL: the text that stands for none, else 0. */
+	const char *absent;
 };
 
-#define JOB_COLUMNS 28
+#define JOB_COLUMNS 44
 extern const struct column job_columns[JOB_COLUMNS]; /* id is the first */
 
 /* Memory of texts bound to one statement. */
 struct column_text {
 	struct timetext times;
 	char text[JOB_COLUMNS][TIMETEXT_LEN];
+	struct buf strs, chain;
 };
+
+void column_text_done(struct column_text *t);
 
 /* Binds the member of column c to parameter i. */
 void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,

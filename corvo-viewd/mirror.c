@@ -18,7 +18,8 @@ _Static_assert(
     "a state needs a column in queue_stats and a place in STMT_COUNT");
 
 static const char *const sql[STMT_MAX] = {
-	[STMT_JOB_FIND] = "SELECT rowid, queue, state, error_count FROM jobs"
+	[STMT_JOB_FIND] = "SELECT rowid, queue, state, error_count,"
+			  " blocked FROM jobs"
 			  " WHERE id=?1",
 	[STMT_JOB_DELETE] = "DELETE FROM jobs WHERE rowid=?1",
 	[STMT_JOB_FAILED] = "UPDATE jobs SET last_error=?2, error_count=?3"
@@ -38,13 +39,13 @@ static const char *const sql[STMT_MAX] = {
 	    " SET hostname=?2, queues=?3, last_heartbeat=?4, started_at=?5",
 	[STMT_COUNT] =
 	    "INSERT INTO queue_stats(queue,pending,active,held,completed,"
-	    "retrying,dead,cancelled,scheduled,failed)"
-	    " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)"
+	    "retrying,dead,cancelled,scheduled,failed,blocked)"
+	    " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)"
 	    " ON CONFLICT(queue) DO UPDATE SET"
 	    " pending=pending+?2, active=active+?3, held=held+?4,"
 	    " completed=completed+?5, retrying=retrying+?6, dead=dead+?7,"
 	    " cancelled=cancelled+?8, scheduled=scheduled+?9,"
-	    " failed=failed+?10",
+	    " failed=failed+?10, blocked=blocked+?11",
 	[STMT_META] = "INSERT INTO meta(key,value) VALUES(?1,?2)"
 		      " ON CONFLICT(key) DO UPDATE SET value=?2",
 };
@@ -76,6 +77,7 @@ void mirror_free(struct mirror *m)
 		return;
 	for (size_t i = 0; i < STMT_MAX; i++)
 		db_finalize(m->stmts[i]);
+	column_text_done(&m->text);
 	hmap_done(&m->deltas);
 	arena_done(&m->arena);
 	free(m);
@@ -101,7 +103,7 @@ struct mirror_delta *mirror_delta(struct mirror *m, struct str queue)
 
 static bool delta_is_zero(const struct mirror_delta *d)
 {
-	int64_t any = d->failed;
+	int64_t any = d->failed | d->blocked;
 
 	for (size_t i = 1; i < JOB_STATES_SHOWN; i++)
 		any |= d->jobs[i];
@@ -119,6 +121,7 @@ static int write_delta(struct mirror *m, struct str queue,
 	for (int i = 1; i < JOB_STATES_SHOWN; i++)
 		db_bind_i64(s, i + 1, d->jobs[i]);
 	db_bind_i64(s, JOB_STATES_SHOWN + 1, d->failed);
+	db_bind_i64(s, JOB_STATES_SHOWN + 2, d->blocked);
 	return db_run(s);
 }
 

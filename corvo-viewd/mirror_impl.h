@@ -31,6 +31,7 @@ struct mirror_delta {
 	int64_t
 	    jobs[JOB_STATES_SHOWN]; /* [0]: jobs in a state we do not know */
 	int64_t failed;
+	int64_t blocked; /* of the pending ones */
 };
 
 /* The row of a job as it is now. */
@@ -38,6 +39,7 @@ struct mirror_row {
 	int64_t rowid;
 	uint32_t state; /* 0: unknown */
 	int64_t error_count;
+	bool blocked;
 	struct mirror_delta *delta; /* of its queue */
 };
 

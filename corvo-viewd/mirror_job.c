@@ -92,6 +92,7 @@ int mirror_find(struct mirror *m, struct str id, struct mirror_row *ret)
 	ret->state = 0;
 	(void)enum_parse(&enum_job_state, db_text(s, 2), &ret->state);
 	ret->error_count = db_i64(s, 3);
+	ret->blocked = db_i64(s, 4) != 0;
 	db_reset(s);
 	return 1;
 }
@@ -99,6 +100,20 @@ int mirror_find(struct mirror *m, struct str id, struct mirror_row *ret)
 static uint32_t known_state(const struct m_job *j)
 {
 	return j->state < JOB_STATES_SHOWN ? j->state : 0;
+}
+
+/* It is no longer what its row says ... */
+static void count_leave(struct mirror_row *row)
+{
+	row->delta->jobs[row->state]--;
+	row->delta->blocked -= row->blocked;
+}
+
+/* ... but this. */
+static void count_enter(struct mirror_delta *to, const struct m_job *j)
+{
+	to->jobs[known_state(j)]++;
+	to->blocked += j->blocked;
 }
 
 static int delete_job(struct mirror *m, const struct m_job *j)
@@ -112,7 +127,7 @@ static int delete_job(struct mirror *m, const struct m_job *j)
 	r = db_run(m->stmts[STMT_JOB_DELETE]);
 	if (r < 0)
 		return r;
-	row.delta->jobs[row.state]--;
+	count_leave(&row);
 	row.delta->failed -= row.error_count;
 	if (row.error_count == 0)
 		return 0;
@@ -136,8 +151,8 @@ static int patch_job(struct mirror *m, const struct m_job *j)
 	r = db_run(s);
 	if (r < 0)
 		return r;
-	row.delta->jobs[row.state]--;
-	row.delta->jobs[known_state(j)]++;
+	count_leave(&row);
+	count_enter(row.delta, j);
 	return 0;
 }
 
@@ -162,9 +177,9 @@ static int replace_job(struct mirror *m, const struct m_job *j)
 		r = run_full(m, STMT_JOB_UPDATE, j);
 	if (r < 0)
 		return r;
-	row.delta->jobs[row.state]--;
+	count_leave(&row);
 	row.delta->failed -= row.error_count;
-	to->jobs[known_state(j)]++;
+	count_enter(to, j);
 	to->failed += row.error_count;
 	return 0;
 }
@@ -182,6 +197,6 @@ int mirror_job(struct mirror *m, const struct m_job *j)
 		return r;
 	if (db_changes(m->db) == 0)
 		return replace_job(m, j);
-	mirror_delta(m, j->queue)->jobs[known_state(j)]++;
+	count_enter(mirror_delta(m, j->queue), j);
 	return 0;
 }

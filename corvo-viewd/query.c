@@ -104,11 +104,19 @@ void *query_grow(struct arena *a, void *items, size_t size, size_t n,
 	" AND priority=" #priority " ORDER BY created_at LIMIT 1)"
 
 static const char queues_sql[] =
-    "SELECT name, paused, created_at, failed, " QUERY_STATE_COLUMNS
+    "SELECT name, paused, created_at, failed, blocked, " QUERY_STATE_COLUMNS
     ", " OLDEST(0) ", " OLDEST(1) ", " OLDEST(
 	2) " FROM queues LEFT JOIN queue_stats ON queue=name ORDER BY name";
 
-enum { Q_NAME, Q_PAUSED, Q_CREATED, Q_FAILED, Q_STATES, Q_OLDEST = 12 };
+enum {
+	Q_NAME,
+	Q_PAUSED,
+	Q_CREATED,
+	Q_FAILED,
+	Q_BLOCKED,
+	Q_STATES,
+	Q_OLDEST = 13
+};
 _Static_assert(Q_STATES + QUERY_STATES == Q_OLDEST, "columns of queues_sql");
 
 static uint64_t time_column(struct db_stmt *s, int i)
@@ -154,6 +162,7 @@ static void read_queue(struct db_stmt *s, struct arena *a, struct m_queue *ret)
 	MSG_SET(ret, queue, cancelled, state_count(s, JOB_CANCELLED));
 	MSG_SET(ret, queue, enqueued, enqueued);
 	MSG_SET(ret, queue, failed, (uint64_t)db_i64(s, Q_FAILED));
+	MSG_SET(ret, queue, blocked, (uint64_t)db_i64(s, Q_BLOCKED));
 	oldest = oldest_pending(s);
 	if (oldest != 0)
 		MSG_SET(ret, queue, oldest_pending_at, oldest);

@@ -26,6 +26,15 @@ static const char *const tables[] = {
 	" parent_id               TEXT,"
 	" chain_id                TEXT,"
 	" chain_step              INTEGER,"
+	" group_name              TEXT,"
+	" schedule_id             TEXT,"
+	" on_dependency_failure   TEXT,"
+	" waiting_on              INTEGER,"
+	" blocked                 INTEGER NOT NULL DEFAULT 0,"
+	" lost_leases             INTEGER,"
+	" log_lines               INTEGER,"
+	" timeout_ms              INTEGER,"
+	" timeout_at              TEXT,"
 	" provider_error          INTEGER NOT NULL DEFAULT 0,"
 	" routing                 TEXT,"
 	" routing_target          TEXT,"
@@ -49,6 +58,7 @@ static const char *const tables[] = {
 	" error_count             INTEGER NOT NULL DEFAULT 0,"
 	" last_error              TEXT,"
 	" tags                    TEXT,"
+	" depends_on              TEXT,"
 	" progress                TEXT,"
 	" checkpoint              TEXT,"
 	" result                  TEXT,"
@@ -85,7 +95,8 @@ static const char *const tables[] = {
 	" started_at     TEXT NOT NULL)",
 
 	/* Jobs by state, kept in step with table jobs by mirror.c; failed:
-	 * errors ever recorded of the jobs that are stored. */
+	 * errors ever recorded of the jobs that are stored; blocked: of the
+	 * pending ones, those that wait for other jobs. */
 	"CREATE TABLE queue_stats ("
 	" queue     TEXT PRIMARY KEY,"
 	" pending   INTEGER NOT NULL DEFAULT 0,"
@@ -96,7 +107,8 @@ static const char *const tables[] = {
 	" dead      INTEGER NOT NULL DEFAULT 0,"
 	" cancelled INTEGER NOT NULL DEFAULT 0,"
 	" scheduled INTEGER NOT NULL DEFAULT 0,"
-	" failed    INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID",
+	" failed    INTEGER NOT NULL DEFAULT 0,"
+	" blocked   INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID",
 
 	"CREATE TABLE meta ("
 	" key   TEXT PRIMARY KEY,"
@@ -116,6 +128,8 @@ static const char *const indexes[] = {
 	" WHERE unique_key IS NOT NULL",
 	"CREATE INDEX idx_jobs_batch ON jobs(batch_id)"
 	" WHERE batch_id IS NOT NULL",
+	"CREATE INDEX idx_jobs_chain ON jobs(chain_id)"
+	" WHERE chain_id IS NOT NULL",
 	"CREATE INDEX idx_jobs_expire ON jobs(expire_at)"
 	" WHERE expire_at IS NOT NULL",
 	"CREATE INDEX idx_jobs_created ON jobs(created_at, id)",

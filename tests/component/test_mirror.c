@@ -115,8 +115,12 @@ static void dump_all(struct db *db, struct buf *ret)
 	     " hostname, parent_id, cancel_requested, seq, lease_expires_at,"
 	     " scheduled_at, expire_at, created_at, started_at, completed_at,"
 	     " failed_at, cancelled_at, error_count, last_error, tags,"
-	     " progress, checkpoint, result, payload FROM jobs ORDER BY id",
-	     29, ret);
+	     " progress, checkpoint, result, unique_key, batch_id, chain_id,"
+	     " chain_step, group_name, schedule_id, on_dependency_failure,"
+	     " waiting_on, blocked, lost_leases, log_lines, timeout_ms,"
+	     " timeout_at, hold_reason, depends_on, chain_config, payload"
+	     " FROM jobs ORDER BY id",
+	     45, ret);
 	dump(db,
 	     "SELECT job_id, n, attempt, error, backtrace, worker_id,"
 	     " hostname, created_at FROM job_errors ORDER BY job_id, n",
@@ -130,7 +134,7 @@ static void dump_all(struct db *db, struct buf *ret)
 	     "SELECT * FROM queue_stats WHERE pending OR active OR held OR"
 	     " completed OR retrying OR dead OR cancelled OR scheduled OR"
 	     " failed ORDER BY queue",
-	     10, ret);
+	     11, ret);
 }
 
 static void assert_same_rows(struct db *a, struct db *b)
@@ -153,17 +157,18 @@ static void assert_counters(struct db *db)
 
 	dump(db,
 	     "SELECT queue, pending, active, held, completed, retrying, dead,"
-	     " cancelled, scheduled, failed FROM queue_stats"
+	     " cancelled, scheduled, failed, blocked FROM queue_stats"
 	     " WHERE pending+active+held+completed+retrying+dead+cancelled"
 	     "+scheduled > 0 ORDER BY queue",
-	     10, &kept);
+	     11, &kept);
 	dump(db,
 	     "SELECT queue, sum(state='pending'), sum(state='active'),"
 	     " sum(state='held'), sum(state='completed'),"
 	     " sum(state='retrying'), sum(state='dead'),"
 	     " sum(state='cancelled'), sum(state='scheduled'),"
-	     " sum(error_count) FROM jobs GROUP BY queue ORDER BY queue",
-	     10, &counted);
+	     " sum(error_count), sum(blocked) FROM jobs GROUP BY queue"
+	     " ORDER BY queue",
+	     11, &counted);
 	buf_putc(&kept, '\0');
 	buf_putc(&counted, '\0');
 	assert_string_equal(kept.p, counted.p);
@@ -374,6 +379,77 @@ static void test_partial(void **state)
 	assert_rows(f, sql, 4, "pending||\"new\"|1\n");
 }
 
+/* A blocked job counts as pending and as blocked, and moves with its queue. */
+static void test_blocked_jobs_are_counted(void **state)
+{
+	static const char sql[] =
+	    "SELECT queue, pending, blocked FROM queue_stats ORDER BY queue";
+	struct fixture *f = *state;
+	struct m_job j;
+
+	make_job(&j, "j1", JOB_PENDING);
+	MSG_SET(&j, job, blocked, true);
+	MSG_SET(&j, job, waiting_on, 2);
+	apply_one(f, &j, 1, 0);
+	assert_rows(f, sql, 3, "q|1|1\n");
+	/* A document with all members, as for a moved job. */
+	MSG_SET(&j, job, queue, STR("r"));
+	MSG_SET(&j, job, priority, PRIORITY_HIGH);
+	apply_one(f, &j, 2, 0);
+	assert_rows(f, sql, 3, "q|0|0\nr|1|1\n");
+	assert_rows(f, "SELECT queue, priority, waiting_on FROM jobs", 3,
+		    "r|1|2\n");
+	j = (struct m_job){ 0 };
+	MSG_SET(&j, job, id, STR("j1"));
+	MSG_SET(&j, job, partial, true);
+	MSG_SET(&j, job, state, JOB_PENDING);
+	apply_one(f, &j, 3, 0);
+	assert_rows(f, sql, 3, "q|0|0\nr|1|0\n");
+	assert_rows(f, "SELECT blocked, waiting_on FROM jobs", 2, "0|\n");
+	MSG_SET(&j, job, blocked, true);
+	apply_one(f, &j, 4, 0);
+	MSG_SET(&j, job, deleted, true);
+	apply_one(f, &j, 5, 0);
+	assert_rows(f, sql, 3, "q|0|0\nr|0|0\n");
+}
+
+static void test_what_ties_a_job_to_others(void **state)
+{
+	struct fixture *f = *state;
+	struct m_chain_step steps[2] = { 0 };
+	struct str parents[] = { STR("j\"1"), STR("j2") };
+	struct m_chain chain = { 0 };
+	struct m_job j;
+
+	make_job(&j, "j3", JOB_HELD);
+	MSG_SET(&steps[0], chain_step, queue, STR("q"));
+	MSG_SET(&steps[1], chain_step, queue, STR("r"));
+	MSG_SET_LIST(&chain, chain, steps, steps, 2);
+	MSG_SET(&j, job, chain_config, &chain);
+	MSG_SET(&j, job, chain_id, STR("chn_1"));
+	MSG_SET(&j, job, chain_step, -2);
+	MSG_SET_LIST(&j, job, depends_on, parents, 2);
+	MSG_SET(&j, job, on_dependency_failure, DEPENDENCY_IGNORE);
+	MSG_SET(&j, job, hold_reason, STR("look first"));
+	MSG_SET(&j, job, timeout, 1500 * NS_PER_MS);
+	apply_one(f, &j, 1, 0);
+	assert_rows(f,
+		    "SELECT chain_id, chain_step, chain_config, depends_on,"
+		    " on_dependency_failure, hold_reason, timeout_ms FROM jobs",
+		    7,
+		    "chn_1|-2|{\"steps\":[{\"queue\":\"q\"},"
+		    "{\"queue\":\"r\"}]}|[\"j\\\"1\",\"j2\"]|ignore|"
+		    "look first|1500\n");
+	make_job(&j, "j4", JOB_PENDING);
+	apply_one(f, &j, 2, 0);
+	assert_rows(f,
+		    "SELECT count(*) FROM jobs WHERE id='j4' AND"
+		    " coalesce(chain_id, chain_step, chain_config, depends_on,"
+		    " on_dependency_failure, hold_reason, timeout_ms,"
+		    " unique_key, batch_id, group_name, schedule_id) IS NULL",
+		    1, "1\n");
+}
+
 static void test_delete(void **state)
 {
 	struct fixture *f = *state;
@@ -495,6 +571,10 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_partial, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_delete, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_blocked_jobs_are_counted,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_ties_a_job_to_others,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_file_is_believed, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_damaged_file_is_replaced,
