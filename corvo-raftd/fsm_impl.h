@@ -38,6 +38,9 @@ struct fsm_queue {
 	struct str name; /* behind the struct */
 	uint64_t created_at;
 	bool paused;
+	/* What was set: never NULL, groups ascending by name. */
+	const struct m_set_queue *set;
+	struct arena set_arena; /* owns it */
 	uint64_t counts[JOB_STATE_MAX];
 	uint64_t failed; /* attempts */
 	struct window windows[PRIORITIES];
@@ -150,6 +153,8 @@ void queue_write_doc(struct fsm *f, const struct fsm_queue *q);
 void queue_write_dirty(struct fsm *f); /* counts of touched queues */
 void queue_count(struct fsm *f, struct fsm_queue *q, enum job_state s,
 		 int change);
+void queue_event(struct fsm *f, const struct fsm_queue *q, enum event_type type,
+		 struct str data);
 void queue_touch(struct fsm *f, struct fsm_queue *q);
 void queue_wake(struct fsm *f, struct fsm_queue *q);
 
@@ -174,8 +179,27 @@ void queue_set_paused(struct fsm *f, struct fsm_queue *q, bool paused);
 void queue_set_due(struct fsm *f, struct fsm_queue *q, uint64_t scheduled,
 		   uint64_t retrying);
 
+/* As clients are shown it; slices are the queue's own. */
+void queue_show(const struct fsm_queue *q, struct m_queue *ret);
+
 /* Room for these jobs in their queues: 0, or QUEUE_FULL. */
 int queue_check_room(struct fsm *f, const struct m_enqueue *ops, size_t n);
+
+/* --- fsm_settings.c: what is set for a queue --- */
+
+/* Copies them into the queue's own memory; NULL: nothing is set. */
+void settings_keep(struct fsm_queue *q, const struct m_set_queue *s);
+/*
+ * What the settings become with this change, in the item's arena. 0, or
+ * refused.
+ */
+int settings_merge(struct fsm *f, const struct m_set_queue *now,
+		   const struct m_set_queue *change, struct m_set_queue *ret);
+
+/* --- fsm_lanes.c --- */
+
+/* The settings of the queue are others now, or known for the first time. */
+void lanes_settings_changed(struct fsm *f, struct fsm_queue *q);
 
 /* --- fsm_job.c --- */
 

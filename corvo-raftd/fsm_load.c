@@ -141,6 +141,16 @@ static int load_due(struct fsm *f)
 	return first_time(f, &k, &f->expiry_from);
 }
 
+static void load_settings(struct fsm *f)
+{
+	struct str name;
+	size_t pos = 0;
+	void *v;
+
+	while (hmap_next(&f->queues, &pos, &name, &v))
+		lanes_settings_changed(f, v);
+}
+
 int fsm_load(struct fsm *f)
 {
 	struct record_meta m;
@@ -161,6 +171,8 @@ int fsm_load(struct fsm *f)
 		r = load_all(f, "w|", load_worker);
 	if (r == 0)
 		r = load_due(f);
+	if (r == 0)
+		load_settings(f);
 	if (r == 0)
 		r = deps_load(f);
 	if (r == 0)

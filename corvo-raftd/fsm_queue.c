@@ -30,6 +30,7 @@ struct fsm_queue *queue_add(struct fsm *f, struct str name,
 	q->name = str_of(p, name.n);
 	q->created_at = doc->created_at;
 	q->paused = doc->paused;
+	settings_keep(q, doc->settings);
 	q->scheduled_from = q->retrying_from = NEVER;
 	/* Equal on all replicas: it decides whose jobs are promoted first. */
 	q->due.tie = hash_bytes(name.p, name.n);
@@ -43,16 +44,19 @@ void queue_free(struct fsm_queue *q)
 {
 	for (int i = 0; i < PRIORITIES; i++)
 		window_done(&q->windows[i]);
+	arena_done(&q->set_arena);
 	free(q);
 }
 
-static void queue_event(struct fsm *f, const struct fsm_queue *q,
-			enum event_type type)
+void queue_event(struct fsm *f, const struct fsm_queue *q, enum event_type type,
+		 struct str data)
 {
 	struct m_event e = { 0 };
 
 	MSG_SET(&e, event, type, type);
 	MSG_SET(&e, event, queue, q->name);
+	if (data.n > 0)
+		MSG_SET(&e, event, data, data);
 	fsm_event(f, &e);
 }
 
@@ -63,6 +67,9 @@ void queue_write_doc(struct fsm *f, const struct fsm_queue *q)
 
 	MSG_SET(&doc, queue_doc, created_at, q->created_at);
 	MSG_SET(&doc, queue_doc, paused, q->paused);
+	if (q->set->has != 0)
+		MSG_SET(&doc, queue_doc, settings,
+			(struct m_set_queue *)q->set); /* only read */
 	key_queue(&k, q->name);
 	fsm_put(f, &k, &msg_queue_doc, &doc);
 }
@@ -79,7 +86,7 @@ struct fsm_queue *queue_get(struct fsm *f, struct str name)
 		window_reset(&q->windows[i], true);
 	queue_write_doc(f, q);
 	queue_touch(f, q);
-	queue_event(f, q, EVENT_QUEUE_CREATED);
+	queue_event(f, q, EVENT_QUEUE_CREATED, STR_NULL);
 	return q;
 }
 
@@ -89,7 +96,8 @@ void queue_set_paused(struct fsm *f, struct fsm_queue *q, bool paused)
 		return;
 	q->paused = paused;
 	queue_write_doc(f, q);
-	queue_event(f, q, paused ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED);
+	queue_event(f, q, paused ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED,
+		    STR_NULL);
 	if (!paused && q->counts[JOB_PENDING] > 0)
 		queue_wake(f, q);
 }
@@ -110,12 +118,9 @@ void queue_count(struct fsm *f, struct fsm_queue *q, enum job_state s,
 	queue_touch(f, q);
 }
 
-static void write_counts(struct fsm *f, const struct fsm_queue *q)
+static void count_fields(const struct fsm_queue *q, struct m_queue *m)
 {
-	struct m_queue m = { 0 };
-	struct key k;
-
-#define COUNT(state, field) MSG_SET(&m, queue, field, q->counts[state])
+#define COUNT(state, field) MSG_SET(m, queue, field, q->counts[state])
 	COUNT(JOB_PENDING, pending);
 	COUNT(JOB_ACTIVE, active);
 	COUNT(JOB_HELD, held);
@@ -126,9 +131,43 @@ static void write_counts(struct fsm *f, const struct fsm_queue *q)
 	COUNT(JOB_CANCELLED, cancelled);
 	COUNT(JOB_BLOCKED, blocked);
 #undef COUNT
-	MSG_SET(&m, queue, failed, q->failed);
+	MSG_SET(m, queue, failed, q->failed);
+}
+
+static void write_counts(struct fsm *f, const struct fsm_queue *q)
+{
+	struct m_queue m = { 0 };
+	struct key k;
+
+	count_fields(q, &m);
 	key_counts(&k, q->name);
 	fsm_put(f, &k, &msg_queue, &m);
+}
+
+void queue_show(const struct fsm_queue *q, struct m_queue *ret)
+{
+	uint64_t all = 0;
+
+	*ret = (struct m_queue){ 0 };
+	count_fields(q, ret);
+	for (int i = 0; i < JOB_STATE_MAX; i++)
+		all += q->counts[i];
+	MSG_SET(ret, queue, name, q->name);
+	MSG_SET(ret, queue, paused, q->paused);
+	MSG_SET(ret, queue, created_at, q->created_at);
+	MSG_SET(ret, queue, pending,
+		q->counts[JOB_PENDING] + q->counts[JOB_BLOCKED]);
+	MSG_SET(ret, queue, enqueued, all);
+	if (q->set->has == 0)
+		return;
+	MSG_SET(ret, queue, settings,
+		(struct m_set_queue *)q->set); /* only read */
+	if (MSG_HAS(q->set, set_queue, max_concurrency))
+		MSG_SET(ret, queue, max_concurrency, q->set->max_concurrency);
+	if (MSG_HAS(q->set, set_queue, rate)) {
+		MSG_SET(ret, queue, rate_limit, q->set->rate);
+		MSG_SET(ret, queue, rate_window_ms, q->set->period / NS_PER_MS);
+	}
 }
 
 void queue_write_dirty(struct fsm *f)

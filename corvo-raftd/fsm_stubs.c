@@ -1,14 +1,6 @@
 /* Placeholders: each goes when its operation is built. */
 #include "fsm_impl.h"
 
-int apply_set_queue(struct fsm *f, const struct m_set_queue *op,
-		    struct m_queue *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
 int apply_clear_queue(struct fsm *f, const struct m_clear_queue *op,
 		      struct m_clear_queue_reply *ret)
 {
@@ -340,4 +332,10 @@ int queue_check_room(struct fsm *f, const struct m_enqueue *ops, size_t n)
 	(void)ops;
 	(void)n;
 	return 0;
+}
+
+void lanes_settings_changed(struct fsm *f, struct fsm_queue *q)
+{
+	(void)f;
+	(void)q;
 }
