@@ -12,6 +12,11 @@ void h_open_batch(struct req *r)
 	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));
 }
 
+void h_schedules(struct req *r)
+{
+	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));
+}
+
 void h_set_schedule(struct req *r)
 {
 	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));

@@ -55,8 +55,10 @@ static void fill_links(const struct new_job *n, struct m_job_doc *d)
 	}
 	if (op->batch_id.n > 0)
 		MSG_SET(d, job_doc, batch_id, op->batch_id);
-	if (n->schedule_id.n > 0)
+	if (n->schedule_id.n > 0) {
 		MSG_SET(d, job_doc, schedule_id, n->schedule_id);
+		MSG_SET(d, job_doc, scheduled_for, n->scheduled_for);
+	}
 }
 
 static void fill_doc(struct fsm *f, const struct new_job *n,

@@ -280,6 +280,7 @@ struct new_job {
 	uint32_t waiting_on; /* of op->depends_on, jobs that have not ended */
 	int64_t chain_step;  /* with op->chain_id and op->chain */
 	struct str schedule_id;
+	uint64_t scheduled_for; /* with schedule_id */
 };
 
 /* The answer to an enqueue that made this job. */

@@ -23,7 +23,7 @@ void q_get_batch(struct svc *s, struct rpc_req req, const struct m_batch_ref *m)
 }
 
 void q_list_schedules(struct svc *s, struct rpc_req req,
-		      const struct m_nothing *m)
+		      const struct m_list_schedules *m)
 {
 	(void)s;
 	(void)m;

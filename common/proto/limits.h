@@ -44,6 +44,8 @@
 #define LIMIT_BATCH_DEPTH      8 /* batches nested in batches */
 #define LIMIT_SCHED_NAME_BYTES 255
 #define LIMIT_SCHEDULES        100000
+#define LIMIT_SCHEDULE_PAGE    1000 /* schedules in one answer */
+#define LIMIT_NEXT_TIMES       100  /* times in one answer */
 #define LIMIT_CRON_BYTES       256
 #define LIMIT_TIMEZONE_BYTES   64
 #define LIMIT_LOG_LINE_BYTES   4096

@@ -102,8 +102,8 @@ static void compose_doc(const struct m_job_doc *d, struct m_job *ret)
 	COPY(d, job_doc, batch_id, batch_id);
 	COPY(d, job_doc, group, group);
 	COPY(d, job_doc, schedule_id, schedule_id);
-	if (d->timeout != 0)
-		MSG_SET(ret, job, timeout, d->timeout);
+	COPY(d, job_doc, scheduled_for, scheduled_for);
+	COPY_TIME(d, job_doc, timeout);
 	if (MSG_HAS(d, job_doc, chain))
 		MSG_SET(ret, job, chain_config, d->chain);
 	if (d->depends_on_n > 0) {
