@@ -63,6 +63,7 @@ static int complete(struct fsm *f, const struct m_ack *op)
 		MSG_SET(&j.live, job_live, result, op->result);
 	if (op->checkpoint.n > 0)
 		MSG_SET(&j.live, job_live, checkpoint, op->checkpoint);
+	log_append(f, &j, op->logs, op->logs_n);
 	if (j.live.cancel_requested) {
 		job_end_cancelled(f, &j);
 		return 0;
@@ -117,6 +118,8 @@ static void ack_from_item(const struct m_ack_item *item, struct m_ack *ret)
 	MSG_SET(ret, ack, worker_id, item->worker_id);
 	if (MSG_HAS(item, ack_item, lease_token))
 		MSG_SET(ret, ack, lease_token, item->lease_token);
+	if (item->logs_n > 0)
+		MSG_SET_LIST(ret, ack, logs, item->logs, item->logs_n);
 }
 
 int apply_ack_batch(struct fsm *f, const struct m_ack_batch *op,
@@ -211,6 +214,7 @@ static int fail_held(struct fsm *f, const struct m_fail *op,
 	if (r < 0)
 		return r;
 	CHECK(r > 0);
+	log_append(f, &j, op->logs, op->logs_n);
 	if (!op->requeue)
 		return end_attempt(f, &j, op, ret);
 	if (j.live.cancel_requested) {

@@ -152,7 +152,7 @@ static void hand_out(struct fetch *ft, const struct job *j)
 	MSG_SET(r, fetched, queue, j->q->name);
 	MSG_SET(r, fetched, payload,
 		MSG_HAS(d, job_doc, payload) ? d->payload : STR("{}"));
-	MSG_SET(r, fetched, priority, d->priority);
+	MSG_SET(r, fetched, priority, j->prio);
 	MSG_SET(r, fetched, attempt, l->attempt);
 	MSG_SET(r, fetched, max_retries, d->max_retries);
 	MSG_SET(r, fetched, lease_duration, l->lease_ns);

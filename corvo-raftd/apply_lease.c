@@ -18,7 +18,7 @@ static int beat_store(struct fsm *f, const struct m_beat *b)
 	struct job j;
 	int r;
 
-	if (b->progress.n == 0 && b->checkpoint.n == 0)
+	if (b->progress.n == 0 && b->checkpoint.n == 0 && b->logs_n == 0)
 		return 0;
 	r = job_find(f, b->job_id, &j);
 	if (r < 0)
@@ -28,7 +28,13 @@ static int beat_store(struct fsm *f, const struct m_beat *b)
 		MSG_SET(&j.live, job_live, progress, b->progress);
 	if (b->checkpoint.n > 0)
 		MSG_SET(&j.live, job_live, checkpoint, b->checkpoint);
-	job_event(f, &j, EVENT_PROGRESS, b->progress);
+	if (b->progress.n > 0 || b->checkpoint.n > 0)
+		job_event(f, &j, EVENT_PROGRESS, b->progress);
+	if (b->logs_n > 0) {
+		log_append(f, &j, b->logs, b->logs_n);
+		job_event(f, &j, EVENT_LOGGED,
+			  fsm_event_number(f, "lines", b->logs_n));
+	}
 	job_save(f, &j);
 	return 0;
 }

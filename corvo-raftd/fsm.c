@@ -170,6 +170,32 @@ struct str fsm_event_text(struct fsm *f, const char *name, struct str text)
 	return buf_str(&f->data);
 }
 
+struct str fsm_event_number(struct fsm *f, const char *name, uint64_t n)
+{
+	struct json_writer w = JSON_WRITER(&f->data);
+
+	buf_clear(&f->data);
+	jw_object(&w);
+	jw_key(&w, name);
+	jw_u64(&w, n);
+	jw_object_end(&w);
+	return buf_str(&f->data);
+}
+
+struct str fsm_event_change(struct fsm *f, struct str from, struct str to)
+{
+	struct json_writer w = JSON_WRITER(&f->data);
+
+	buf_clear(&f->data);
+	jw_object(&w);
+	jw_key(&w, "from");
+	jw_str(&w, from);
+	jw_key(&w, "to");
+	jw_str(&w, to);
+	jw_object_end(&w);
+	return buf_str(&f->data);
+}
+
 struct str fsm_event_time(struct fsm *f, const char *name, uint64_t ns)
 {
 	struct json_writer w = JSON_WRITER(&f->data);

@@ -127,6 +127,9 @@ uint64_t fsm_event(struct fsm *f, struct m_event *e);
 /* {"name":"text"} in f->data. */
 struct str fsm_event_text(struct fsm *f, const char *name, struct str text);
 struct str fsm_event_time(struct fsm *f, const char *name, uint64_t ns);
+struct str fsm_event_number(struct fsm *f, const char *name, uint64_t n);
+/* {"from":"text","to":"text"} */
+struct str fsm_event_change(struct fsm *f, struct str from, struct str to);
 
 /* A new id, the same on all replicas; in the item's arena. */
 struct str fsm_make_id(struct fsm *f, const char *prefix);
@@ -273,6 +276,28 @@ void job_back_to_pending(struct fsm *f, struct job *j);
  */
 int job_retry_or_die(struct fsm *f, struct job *j, const uint64_t *retry_after,
 		     const char *reason);
+
+/*
+ * Takes it out of the order until it is approved. An active job's worker loses
+ * its lease.
+ */
+void job_hold(struct fsm *f, struct job *j, struct str reason);
+/* Back to its place; one that still waits for other jobs goes on waiting. */
+void job_approve(struct fsm *f, struct job *j);
+
+/* --- fsm_hand.c: what operations on one job by hand share --- */
+
+/* 0 found; refused with `err` when absent, or -ERR_* of the store. */
+int job_must_find(struct fsm *f, struct str id, int err, struct job *ret);
+/* `done`: what cannot be done to it, as in "cancelled". */
+int job_refuse_state(struct fsm *f, int err, const struct job *j,
+		     const char *done);
+/*
+ * An ended or scheduled job goes to the end of its queue, with so many attempts
+ * used; also saves. Refused when another job holds its unique key.
+ */
+int job_rerun(struct fsm *f, struct job *j, enum event_type type,
+	      uint32_t attempt);
 
 /* A job to be created: what a client may say, and what only we do. */
 struct new_job {

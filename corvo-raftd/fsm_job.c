@@ -192,14 +192,20 @@ static void leave_state(struct fsm *f, struct job *j)
 	}
 }
 
-static void enter_active(struct fsm *f, struct job *j)
+static uint64_t new_lease_end(const struct fsm *f, const struct job *j)
 {
-	uint64_t expires;
+	uint64_t end;
+
+	if (__builtin_add_overflow(f->now_ns, j->live.lease_ns, &end))
+		end = NEVER - 1;
+	return end;
+}
+
+static void enter_active(struct fsm *f, struct job *j, uint64_t expires)
+{
 	struct key k;
 	char v[16];
 
-	if (__builtin_add_overflow(f->now_ns, j->live.lease_ns, &expires))
-		expires = NEVER - 1;
 	put_be64(v, expires);
 	put_be64(v + 8, j->live.lease_token);
 	key_active(&k, j->q->name, j->id);
@@ -207,7 +213,8 @@ static void enter_active(struct fsm *f, struct job *j)
 	j->active = active_add(f, j, expires);
 }
 
-static void enter_state(struct fsm *f, struct job *j)
+/* lease_end: of an active job. */
+static void enter_state(struct fsm *f, struct job *j, uint64_t lease_end)
 {
 	struct pending p = { .seq = j->live.seq, .id = j->id };
 	struct key k;
@@ -218,7 +225,7 @@ static void enter_state(struct fsm *f, struct job *j)
 		queue_add_pending(f, j->q, j->prio, &p);
 		break;
 	case JOB_ACTIVE:
-		enter_active(f, j);
+		enter_active(f, j, lease_end);
 		break;
 	case JOB_SCHEDULED:
 	case JOB_RETRYING:
@@ -280,7 +287,7 @@ void job_move(struct fsm *f, struct job *j, enum job_state to)
 	MSG_SET(&j->live, job_live, state, to);
 	if (ends)
 		MSG_SET(&j->live, job_live, ended_at, f->now_ns);
-	enter_state(f, j);
+	enter_state(f, j, new_lease_end(f, j));
 	if (ends)
 		job_on_end(f, j, to);
 }
@@ -289,6 +296,7 @@ void job_relink(struct fsm *f, struct job *j, struct fsm_queue *q, uint8_t prio,
 		uint64_t seq)
 {
 	struct m_job_live *l = &j->live;
+	uint64_t lease_end = j->active != NULL ? j->active->lease.key : 0;
 
 	leave_state(f, j);
 	if (q != j->q)
@@ -299,7 +307,7 @@ void job_relink(struct fsm *f, struct job *j, struct fsm_queue *q, uint8_t prio,
 	MSG_SET(l, job_live, seq, seq);
 	j->q = q;
 	j->prio = prio;
-	enter_state(f, j);
+	enter_state(f, j, lease_end);
 }
 
 static void delete_records(struct fsm *f, const struct job *j)
@@ -405,6 +413,8 @@ static void forget_waiting(struct job *j)
 	MSG_UNSET(&j->live, job_live, scheduled_at);
 	j->live.cancel_requested = false;
 	MSG_UNSET(&j->live, job_live, cancel_requested);
+	j->live.hold_reason = STR_NULL;
+	MSG_UNSET(&j->live, job_live, hold_reason);
 }
 
 void job_end_cancelled(struct fsm *f, struct job *j)
@@ -437,6 +447,26 @@ void job_end_expired(struct fsm *f, struct job *j)
 void job_back_to_pending(struct fsm *f, struct job *j)
 {
 	job_move(f, j, JOB_PENDING);
+	forget_waiting(j);
+	job_save(f, j);
+}
+
+void job_hold(struct fsm *f, struct job *j, struct str reason)
+{
+	job_event(f, j, EVENT_HELD,
+		  reason.n > 0 ? fsm_event_text(f, "reason", reason)
+			       : STR_NULL);
+	job_move(f, j, JOB_HELD);
+	forget_waiting(j);
+	if (reason.n > 0)
+		MSG_SET(&j->live, job_live, hold_reason, reason);
+	job_save(f, j);
+}
+
+void job_approve(struct fsm *f, struct job *j)
+{
+	job_event(f, j, EVENT_APPROVED, STR_NULL);
+	job_move(f, j, j->live.waiting_on > 0 ? JOB_BLOCKED : JOB_PENDING);
 	forget_waiting(j);
 	job_save(f, j);
 }

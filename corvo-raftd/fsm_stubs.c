@@ -33,54 +33,6 @@ int apply_seal_batch(struct fsm *f, const struct m_batch_ref *op,
 	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
 }
 
-int apply_move(struct fsm *f, const struct m_move *op,
-	       struct m_status_reply *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
-int apply_priority(struct fsm *f, const struct m_set_priority *op,
-		   struct m_status_reply *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
-int apply_requeue(struct fsm *f, const struct m_job_ref *op,
-		  struct m_status_reply *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
-int apply_hold(struct fsm *f, const struct m_hold *op,
-	       struct m_status_reply *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
-int apply_approve(struct fsm *f, const struct m_job_ref *op,
-		  struct m_status_reply *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
-int apply_reject(struct fsm *f, const struct m_hold *op,
-		 struct m_status_reply *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
 int apply_set_schedule(struct fsm *f, const struct m_schedule *op,
 		       struct m_schedule *ret)
 {
@@ -299,20 +251,6 @@ void chain_on_end(struct fsm *f, struct job *j, enum job_state end)
 	(void)f;
 	(void)j;
 	(void)end;
-}
-
-void log_append(struct fsm *f, struct job *j, const struct str *lines, size_t n)
-{
-	(void)f;
-	(void)j;
-	(void)lines;
-	(void)n;
-}
-
-void log_delete(struct fsm *f, const struct job *j)
-{
-	(void)f;
-	(void)j;
 }
 
 int schedules_load(struct fsm *f)

@@ -111,7 +111,8 @@ bool leases_heartbeat(struct leases *l, struct rpc_req req,
 		return false; /* apply refuses it */
 	for (size_t i = 0; i < m.jobs_n; i++)
 		if (MSG_HAS(&m.jobs[i], beat, progress) ||
-		    MSG_HAS(&m.jobs[i], beat, checkpoint))
+		    MSG_HAS(&m.jobs[i], beat, checkpoint) ||
+		    m.jobs[i].logs_n > 0)
 			return false;
 	answers = arena_zalloc(&l->scratch, (m.jobs_n + 1) * sizeof(*answers));
 	for (size_t i = 0; i < m.jobs_n; i++)

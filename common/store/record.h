@@ -30,6 +30,13 @@ void record_compose(struct str id, const struct m_job_doc *doc,
 int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 		struct arena *a, struct m_tail_reply *ret);
 
+/*
+ * Lines of a job's log after line `after`, at most limit, oldest first; next
+ * is the number of the last one. 0 or -ERR_*. The id fits into a key.
+ */
+int record_logs(struct kv *kv, struct str id, uint64_t after, uint32_t limit,
+		struct arena *a, struct m_job_logs_reply *ret);
+
 struct record_meta {
 	uint64_t applied_index;
 	uint64_t last_seq;     /* newest event */

@@ -23,6 +23,7 @@ struct check {
 	uint64_t first_s, first_x;
 	uint64_t errors; /* of the job whose je| keys are being read */
 	struct str errors_of;
+	uint64_t lines, lines_due; /* l| keys, and those jobs should have */
 };
 
 static void dump_key(struct kv_iter *it, struct buf *ret)
@@ -194,6 +195,7 @@ static void check_job(struct check *c, struct str id, struct str value)
 							      : d.priority),
 		    &l);
 	check_event_of(c, id, l.event);
+	c->lines_due += MIN(l.log_lines, (uint32_t)LIMIT_LOG_LINES);
 	c->jobs[l.state]++;
 	tally_of(c, queue)->counts[l.state]++;
 	if (d.expire_at != 0 && !l.no_expiry &&
@@ -216,6 +218,21 @@ static void check_error(struct check *c, struct str key)
 		c->errors = 0;
 	}
 	assert_true(++c->errors <= LIMIT_JOB_ERRORS);
+}
+
+/* Of a job that is there, and among its newest. */
+static void check_line(struct check *c, struct str key)
+{
+	struct str id = str_of(key.p, key.n - 5);
+	uint32_t n = get_be32(key.p + key.n - 4);
+	struct m_job_live l;
+	struct key k;
+
+	key_live(&k, id);
+	assert_true(read_msg(c, &k, &msg_job_live, &l));
+	assert_in_range(n, 1, l.log_lines);
+	assert_true(n + LIMIT_LOG_LINES > l.log_lines);
+	c->lines++;
 }
 
 static void check_counts(struct check *c, struct str queue, struct str value)
@@ -340,6 +357,8 @@ static void check_key(struct check *c, struct str key, struct str v)
 		check_live(c, REST("jl|"));
 	else if (str_starts(key, STR("je|")))
 		check_error(c, REST("je|"));
+	else if (str_starts(key, STR("l|")))
+		check_line(c, REST("l|"));
 	else if (str_starts(key, STR("p|")))
 		check_pending(c, REST("p|"));
 	else if (str_starts(key, STR("a|")))
@@ -385,6 +404,7 @@ static void check_totals(struct check *c)
 	assert_int_equal(c->keys_t, c->jobs[JOB_COMPLETED] + c->jobs[JOB_DEAD] +
 					c->jobs[JOB_CANCELLED]);
 	assert_int_equal(c->keys_x, c->expiring);
+	assert_int_equal(c->lines, c->lines_due);
 	assert_int_equal(f->active.n, c->keys_a);
 	assert_int_equal(f->leases.n, c->keys_a);
 	assert_int_equal(f->workers.n, c->keys_w);

@@ -202,6 +202,46 @@ void fx_enqueue(struct fx *x, const char *id, const char *queue)
 	assert_str_is(r.job_id, id);
 }
 
+/* From active on. */
+static void make_worked_on(struct fx *x, const char *id, enum job_state s)
+{
+	struct m_ack a = { 0 };
+	struct m_fail f = { 0 };
+
+	fx_expect(x, "q", id);
+	MSG_SET(&a, ack, job_id, str_from(id));
+	MSG_SET(&a, ack, result, STR("1"));
+	MSG_SET(&f, fail, job_id, str_from(id));
+	MSG_SET(&f, fail, error, STR("boom"));
+	if (s == JOB_COMPLETED)
+		assert_int_equal(fx_do(x, OP_ACK, &a, NULL), 0);
+	if (s == JOB_DEAD)
+		MSG_SET(&f, fail, retry, false);
+	if (s == JOB_DEAD || s == JOB_RETRYING)
+		assert_int_equal(fx_do(x, OP_FAIL, &f, NULL), 0);
+}
+
+void fx_make(struct fx *x, const char *id, enum job_state s)
+{
+	struct m_enqueue m = { 0 };
+	struct m_hold hold = { 0 };
+
+	MSG_SET(&hold, hold, job_id, str_from(id));
+	MSG_SET(&m, enqueue, job_id, str_from(id));
+	MSG_SET(&m, enqueue, queue, STR("q"));
+	MSG_SET(&m, enqueue, expire_after, 3600 * NS_PER_S);
+	if (s == JOB_SCHEDULED)
+		MSG_SET(&m, enqueue, scheduled_at, x->now_ns + NS_PER_S);
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &m, NULL), 0);
+	if (s == JOB_CANCELLED)
+		fx_job_op(x, OP_CANCEL, id, "cancelled");
+	else if (s == JOB_HELD)
+		assert_int_equal(fx_do(x, OP_HOLD, &hold, NULL), 0);
+	else if (s != JOB_SCHEDULED && s != JOB_PENDING)
+		make_worked_on(x, id, s);
+	fx_expect_state(x, id, s);
+}
+
 bool fx_fetch(struct fx *x, const char *queue, struct m_fetched *ret)
 {
 	struct str name = str_from(queue);

@@ -67,6 +67,11 @@ void fx_refused(struct fx *x, enum op_id op, const void *request, int err,
 /* --- short forms --- */
 
 void fx_enqueue(struct fx *x, const char *id, const char *queue);
+/*
+ * A job of queue "q" in that state, by the ways a job gets there; expires in an
+ * hour. Nothing else may be pending there.
+ */
+void fx_make(struct fx *x, const char *id, enum job_state s);
 /* Takes one job of the queue as worker "w1"; false: there was none. */
 bool fx_fetch(struct fx *x, const char *queue, struct m_fetched *ret);
 /* Takes one and says which. */

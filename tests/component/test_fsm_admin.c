@@ -4,39 +4,6 @@
 #include "fsm_fixture.h"
 #include "proto/job.h"
 
-/* A job "job_1" in that state, by the ways a job gets there. */
-static void make(struct fx *x, enum job_state s)
-{
-	struct m_enqueue m = { 0 };
-	struct m_ack a = { 0 };
-	struct m_fail f = { 0 };
-
-	MSG_SET(&m, enqueue, job_id, STR("job_1"));
-	MSG_SET(&m, enqueue, queue, STR("q"));
-	MSG_SET(&m, enqueue, expire_after, 3600 * NS_PER_S);
-	if (s == JOB_SCHEDULED)
-		MSG_SET(&m, enqueue, scheduled_at, x->now_ns + NS_PER_S);
-	assert_int_equal(fx_do(x, OP_ENQUEUE, &m, NULL), 0);
-	if (s == JOB_SCHEDULED || s == JOB_PENDING)
-		return;
-	if (s == JOB_CANCELLED) {
-		fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
-		return;
-	}
-	fx_expect(x, "q", "job_1");
-	MSG_SET(&a, ack, job_id, STR("job_1"));
-	MSG_SET(&a, ack, result, STR("1"));
-	MSG_SET(&f, fail, job_id, STR("job_1"));
-	MSG_SET(&f, fail, error, STR("boom"));
-	if (s == JOB_COMPLETED)
-		assert_int_equal(fx_do(x, OP_ACK, &a, NULL), 0);
-	if (s == JOB_DEAD)
-		MSG_SET(&f, fail, retry, false);
-	if (s == JOB_DEAD || s == JOB_RETRYING)
-		assert_int_equal(fx_do(x, OP_FAIL, &f, NULL), 0);
-	fx_expect_state(x, "job_1", s);
-}
-
 static struct m_job_ref ref(const char *id)
 {
 	struct m_job_ref m = { 0 };
@@ -70,7 +37,7 @@ static void test_cancel(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
 		enum job_state s = states[i];
 
-		make(x, s);
+		fx_make(x, "job_1", s);
 		if (job_state_is_terminal(s)) {
 			refused_from(x, OP_CANCEL, s);
 		} else if (s == JOB_ACTIVE) {
@@ -97,7 +64,7 @@ static void test_retry(void **state)
 		enum job_state s = states[i];
 		const struct m_job *j;
 
-		make(x, s);
+		fx_make(x, "job_1", s);
 		if (s == JOB_PENDING || s == JOB_ACTIVE || s == JOB_RETRYING) {
 			refused_from(x, OP_RETRY, s);
 			fx_job_op(x, OP_DELETE, "job_1", "deleted");
@@ -130,7 +97,7 @@ static void test_retry_after_expiry(void **state)
 	struct fx *x = *state;
 	bool more;
 
-	make(x, JOB_PENDING);
+	fx_make(x, "job_1", JOB_PENDING);
 	x->now_ns += 3600 * NS_PER_S;
 	assert_int_equal(fx_maintain(x, OP_EXPIRE, 0, NULL), 1);
 	fx_expect_state(x, "job_1", JOB_DEAD);
@@ -147,7 +114,7 @@ static void test_retry_after_expiry(void **state)
 		    "enqueued expired dead retried started reclaimed started");
 	fx_job_op(x, OP_DELETE, "job_1", "deleted");
 	/* the same for one that waits for its time */
-	make(x, JOB_SCHEDULED);
+	fx_make(x, "job_1", JOB_SCHEDULED);
 	x->now_ns += 3600 * NS_PER_S;
 	fx_job_op(x, OP_RETRY, "job_1", "retried");
 	fx_expect(x, "q", "job_1");
@@ -159,7 +126,7 @@ static void test_cancelled_and_retried(void **state)
 	struct fx *x = *state;
 	struct m_fetched j;
 
-	make(x, JOB_PENDING);
+	fx_make(x, "job_1", JOB_PENDING);
 	fx_enqueue(x, "job_2", "q");
 	fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
 	fx_job_op(x, OP_RETRY, "job_1", "retried");
@@ -194,7 +161,7 @@ static void test_delete(void **state)
 
 	fx_refused(x, OP_DELETE, &m, ERR_NOT_FOUND, "job \"job_1\" not found");
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
-		make(x, states[i]);
+		fx_make(x, "job_1", states[i]);
 		assert_true(count_keys(x, "job_1") > 0);
 		fx_restart(x, FX_ROCKS);
 		fx_job_op(x, OP_DELETE, "job_1", "deleted");
@@ -222,7 +189,7 @@ static void test_resends(void **state)
 	struct m_status_reply r;
 	uint64_t seq;
 
-	make(x, JOB_PENDING);
+	fx_make(x, "job_1", JOB_PENDING);
 	fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
 	seq = fsm_last_seq(x->side[0].f);
 	assert_int_equal(fx_resend(x, OP_CANCEL, &m, &r), 0);
@@ -255,7 +222,7 @@ static void test_pause(void **state)
 	fx_refused(x, OP_PAUSE, &m, ERR_VALIDATION_ERROR,
 		   "queue: must have 1 to 255 bytes");
 	/* what is active goes on in a paused queue */
-	make(x, JOB_ACTIVE);
+	fx_make(x, "job_1", JOB_ACTIVE);
 	fx_queue_op(x, OP_PAUSE, "q");
 	fx_job_op(x, OP_CANCEL, "job_1", "cancelling");
 	fx_enqueue(x, "job_2", "q");

@@ -137,6 +137,7 @@ static void add_fail(struct world *w)
 static void add_heartbeat(struct world *w)
 {
 	struct m_beat beats[3] = { 0 };
+	struct str line = STR("a line");
 	struct m_heartbeat m = { 0 };
 
 	for (int i = 0; i < 3; i++) {
@@ -149,6 +150,8 @@ static void add_heartbeat(struct world *w)
 			MSG_SET(&beats[i], beat, progress, STR("[1]"));
 		if (one_in(w, 3))
 			MSG_SET(&beats[i], beat, checkpoint, STR("[2]"));
+		if (one_in(w, 4))
+			MSG_SET_LIST(&beats[i], beat, logs, &line, 1);
 	}
 	MSG_SET_LIST(&m, heartbeat, jobs, beats, 3);
 	fx_add(w->x, OP_HEARTBEAT, 0, &m);
@@ -170,8 +173,10 @@ static void add_renew(struct world *w)
 
 static void add_job_op(struct world *w)
 {
-	static const enum op_id ops[] = { OP_CANCEL, OP_CANCEL, OP_RETRY,
-					  OP_RETRY, OP_DELETE };
+	static const enum op_id ops[] = {
+		OP_CANCEL, OP_CANCEL,  OP_RETRY,   OP_RETRY,
+		OP_DELETE, OP_APPROVE, OP_APPROVE, OP_REQUEUE,
+	};
 	enum op_id op = ops[rng_below(&w->r, ARRAY_SIZE(ops))];
 	uint64_t i = rng_below(&w->r, IDS);
 	struct m_job_ref m = { 0 };
@@ -180,6 +185,36 @@ static void add_job_op(struct world *w)
 	fx_add(w->x, op, some_flags(w), &m);
 	if (op == OP_DELETE)
 		w->known[i] = false;
+}
+
+static void add_hold(struct world *w)
+{
+	struct m_hold m = { 0 };
+
+	MSG_SET(&m, hold, job_id, text(w, "job", rng_below(&w->r, IDS)));
+	if (one_in(w, 2))
+		MSG_SET(&m, hold, reason, STR("wait"));
+	fx_add(w->x, one_in(w, 3) ? OP_REJECT : OP_HOLD, some_flags(w), &m);
+}
+
+static void add_move(struct world *w)
+{
+	struct m_move m = { 0 };
+
+	MSG_SET(&m, move, job_id, text(w, "job", rng_below(&w->r, IDS)));
+	MSG_SET(&m, move, queue, some_queue(w));
+	fx_add(w->x, OP_MOVE, some_flags(w), &m);
+}
+
+static void add_priority(struct world *w)
+{
+	struct m_set_priority m = { 0 };
+
+	MSG_SET(&m, set_priority, job_id,
+		text(w, "job", rng_below(&w->r, IDS)));
+	MSG_SET(&m, set_priority, priority,
+		(uint32_t)rng_below(&w->r, PRIORITIES));
+	fx_add(w->x, OP_PRIORITY, some_flags(w), &m);
 }
 
 static void add_queue_op(struct world *w)
@@ -211,7 +246,8 @@ static add_fn *const adds[] = {
 	add_enqueue,  add_enqueue,   add_enqueue,   add_enqueue,  add_fetch,
 	add_fetch,    add_fetch,     add_ack,       add_ack,      add_fail,
 	add_fail,     add_heartbeat, add_ack_batch, add_renew,    add_job_op,
-	add_queue_op, add_maintain,  add_maintain,  add_maintain,
+	add_queue_op, add_maintain,  add_maintain,  add_maintain, add_job_op,
+	add_hold,     add_move,      add_priority,
 };
 
 /* --- a fetch by itself, against a scan --- */
