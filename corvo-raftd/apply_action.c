@@ -51,9 +51,8 @@ int apply_priority(struct fsm *f, const struct m_set_priority *op,
 	int r;
 
 	if (!MSG_HAS(op, set_priority, priority) || op->priority >= PRIORITIES)
-		return fsm_refuse(
-		    f, ERR_VALIDATION_ERROR,
-		    "priority: must be critical, high or normal");
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "priority: must be critical, high or normal");
 	r = job_must_find(f, op->job_id, ERR_PRIORITY_ERROR, &j);
 	if (r < 0)
 		return r;
@@ -65,9 +64,9 @@ int apply_priority(struct fsm *f, const struct m_set_priority *op,
 		return 0;
 	before = j.prio;
 	job_relink(f, &j, j.q, (uint8_t)op->priority, j.live.seq);
-	job_event(f, &j, EVENT_PRIORITY_CHANGED,
-		  fsm_event_change(f, priority_text(before),
-				   priority_text(j.prio)));
+	job_event(
+	    f, &j, EVENT_PRIORITY_CHANGED,
+	    fsm_event_change(f, priority_text(before), priority_text(j.prio)));
 	job_save(f, &j);
 	return 0;
 }

@@ -19,8 +19,7 @@ int job_refuse_state(struct fsm *f, int err, const struct job *j,
 {
 	enum job_state s = job_state_shown(j->live.state);
 
-	return fsm_refuse(f, err,
-			  "job \"%.*s\" cannot be %s from state \"%s\"",
+	return fsm_refuse(f, err, "job \"%.*s\" cannot be %s from state \"%s\"",
 			  STR_ARG(j->id), done, enum_text(&enum_job_state, s));
 }
 

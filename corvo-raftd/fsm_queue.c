@@ -298,7 +298,8 @@ static int refill_docs(struct fsm *f, struct window *w)
 				break;
 			kv_iter_next(it);
 		}
-		if (c == 0)
+		/* an id may have been deleted and used again since */
+		if (c == 0 && !txn_has(f->txn, key_str(&k)))
 			refill_doc(f, w, i, kv_iter_value(it));
 		missed = c == 0 ? 0 : missed + 1;
 	}

@@ -28,8 +28,7 @@ int record_logs(struct kv *kv, struct str id, uint64_t after, uint32_t limit,
 		if (msg_decode(&msg_log_line, arena_copy(a, kv_iter_value(it)),
 			       a, &lines[n]) < 0)
 			r = -ERR_INTERNAL_ERROR;
-		MSG_SET(&lines[n], log_line, seq,
-			get_be32(key.p + key.n - 4));
+		MSG_SET(&lines[n], log_line, seq, get_be32(key.p + key.n - 4));
 		MSG_SET(ret, job_logs_reply, next, lines[n].seq);
 		n++;
 	}

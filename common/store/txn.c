@@ -226,6 +226,11 @@ int txn_get(struct txn *t, struct str key, struct str *ret)
 	return r;
 }
 
+bool txn_has(const struct txn *t, struct str key)
+{
+	return txn_find(t, key) != NULL;
+}
+
 void txn_put(struct txn *t, struct str key, struct str value)
 {
 	txn_set(t, key, value.p ? value : STR(""), false);

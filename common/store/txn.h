@@ -15,6 +15,8 @@ void txn_free(struct txn *t);
 
 /* 1 found (slice valid until the next txn call), 0 absent, -ERR_*. */
 int txn_get(struct txn *t, struct str key, struct str *ret);
+/* It holds a change of the key: what the store has is old. */
+bool txn_has(const struct txn *t, struct str key);
 void txn_put(struct txn *t, struct str key, struct str value);
 /*
  * The same for a key that the store does not have: put and deleted in one
