@@ -200,9 +200,11 @@ int apply_enqueue(struct fsm *f, const struct m_enqueue *op,
 	if (r > 0)
 		MSG_SET(ret, enqueue_reply, replayed, true);
 	if (r == 0)
-		r = request_check(f, &q);
-	if (r == 0 && fsm_is_resend(f))
+		r = check_names(f, op);
+	if (r == 0 && fsm_is_resend(f)) /* its own first try is no obstacle */
 		r = find_earlier(f, op, ret);
+	if (r == 0)
+		r = request_check(f, &q);
 	if (r != 0)
 		return MIN(r, 0);
 	r = request_create(f, &q);

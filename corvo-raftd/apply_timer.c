@@ -6,51 +6,7 @@
  */
 #include "fsm_impl.h"
 
-/* Keys that begin with a prefix, a time and an id, in order. */
-struct due_scan {
-	struct arena *arena;
-	size_t prefix_n;
-	uint64_t now_ns;
-	struct str *ids; /* due jobs, at most max */
-	size_t n, max;
-	uint64_t next; /* time of the first key not taken; NEVER: none */
-};
-
-static bool due_scan_add(void *ctx, struct str key, struct str value _unused_)
-{
-	struct due_scan *s = ctx;
-	uint64_t ns = get_be64(key.p + s->prefix_n);
-
-	if (ns > s->now_ns || s->n == s->max) {
-		s->next = ns;
-		return false;
-	}
-	s->ids[s->n++] = arena_copy(s->arena, str_skip(key, s->prefix_n + 8));
-	return true;
-}
-
-/* Reads from `from` on, below which there is nothing. */
-static int due_scan_run(struct fsm *f, const struct key *prefix, uint64_t from,
-			struct due_scan *s)
-{
-	struct key start = *prefix, upto;
-	int r;
-
-	s->arena = &f->item_arena;
-	s->prefix_n = prefix->n;
-	s->now_ns = f->now_ns;
-	s->next = NEVER;
-	s->n = 0;
-	if (from == NEVER)
-		return 0;
-	put_be64(start.p + start.n, from);
-	start.n += 8;
-	key_prefix_end(prefix, &upto);
-	r = txn_scan(f->txn, key_str(&start), key_str(&upto), due_scan_add, s);
-	return r < 0 ? fsm_fail(f, r) : 0;
-}
-
-static uint32_t limit_of(const struct m_maintain *op)
+uint32_t maintain_limit(const struct m_maintain *op)
 {
 	if (op->limit == 0)
 		return LIMIT_MAINTAIN_JOBS;
@@ -144,7 +100,7 @@ static int promote_queue(struct fsm *f, struct fsm_queue *q, struct str *ids,
 int apply_promote(struct fsm *f, const struct m_maintain *op,
 		  struct m_maintain_reply *ret)
 {
-	uint32_t limit = limit_of(op), left = limit;
+	uint32_t limit = maintain_limit(op), left = limit;
 	struct str *ids = new_ids(f, limit);
 	struct fsm_queue *q;
 	int r;
@@ -190,7 +146,7 @@ static bool lease_is_due(const struct fsm *f)
 int apply_reclaim(struct fsm *f, const struct m_maintain *op,
 		  struct m_maintain_reply *ret)
 {
-	uint32_t limit = limit_of(op), count = 0;
+	uint32_t limit = maintain_limit(op), count = 0;
 
 	for (; count < limit && lease_is_due(f); count++) {
 		struct fsm_active *a = container_of(heap_min(&f->leases),
@@ -214,7 +170,7 @@ int apply_reclaim(struct fsm *f, const struct m_maintain *op,
 int apply_expire(struct fsm *f, const struct m_maintain *op,
 		 struct m_maintain_reply *ret)
 {
-	uint32_t limit = limit_of(op);
+	uint32_t limit = maintain_limit(op);
 	struct due_scan s = { .ids = new_ids(f, limit), .max = limit };
 	struct key k;
 	int r;

@@ -36,7 +36,7 @@ struct fsm *fsm_new(struct kv *kv)
 	f->entry_arena.block_size = ENTRY_ARENA_BYTES;
 	f->item_arena.block_size = ITEM_ARENA_BYTES;
 	f->first_seq = 1;
-	f->expiry_from = NEVER;
+	f->expiry_from = f->batches_from = f->keys_from = NEVER;
 	list_init(&f->dirty);
 	list_init(&f->woken);
 	return f;
@@ -58,6 +58,8 @@ static void free_sets(struct fsm *f)
 	hmap_done(&f->queues);
 	hmap_done(&f->workers);
 	heap_done(&f->due);
+	heap_done(&f->purge_own);
+	heap_done(&f->purge_default);
 	heap_done(&f->leases);
 	heap_done(&f->seen);
 	schedules_free(f);

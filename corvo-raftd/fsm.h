@@ -84,6 +84,8 @@ void fsm_each_lease(struct fsm *f, fsm_lease_fn *fn, void *ctx);
 
 /* First due moments (UNIX ns; 0: none), without trim_seq and leader. */
 void fsm_due(struct fsm *f, struct m_due_reply *ret);
+/* When a purge with this retention has something to do; 0: nothing. */
+uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns);
 
 struct fsm_counters {
 	uint64_t ops, enqueued, completed, failed;

@@ -11,24 +11,24 @@ static uint64_t add_saturating(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? NEVER - 1 : sum;
 }
 
-static void fill_retry_rules(const struct m_enqueue *op, struct m_job_doc *d)
+/* What the job names, else what the queue does, else ours. */
+static void fill_retry_rules(const struct m_enqueue *op,
+			     const struct m_set_queue *set, struct m_job_doc *d)
 {
-	MSG_SET(d, job_doc, max_retries,
-		MSG_HAS(op, enqueue, max_retries) ? op->max_retries
-						  : JOB_DEFAULT_MAX_RETRIES);
-	MSG_SET(d, job_doc, retry_backoff,
-		MSG_HAS(op, enqueue, retry_backoff) ? op->retry_backoff
-						    : BACKOFF_EXPONENTIAL);
-	MSG_SET(d, job_doc, retry_base_delay,
-		MSG_HAS(op, enqueue, retry_base_delay)
-		    ? op->retry_base_delay
-		    : JOB_DEFAULT_BASE_DELAY_NS);
-	MSG_SET(d, job_doc, retry_max_delay,
-		MSG_HAS(op, enqueue, retry_max_delay)
-		    ? op->retry_max_delay
-		    : JOB_DEFAULT_MAX_DELAY_NS);
-	if (op->retry_jitter > 0)
-		MSG_SET(d, job_doc, retry_jitter, MIN(op->retry_jitter, 1.0));
+#define RULE(field, fallback)                                 \
+	MSG_SET(d, job_doc, field,                            \
+		MSG_HAS(op, enqueue, field)      ? op->field  \
+		: MSG_HAS(set, set_queue, field) ? set->field \
+						 : (fallback))
+	RULE(max_retries, JOB_DEFAULT_MAX_RETRIES);
+	RULE(retry_backoff, BACKOFF_EXPONENTIAL);
+	RULE(retry_base_delay, JOB_DEFAULT_BASE_DELAY_NS);
+	RULE(retry_max_delay, JOB_DEFAULT_MAX_DELAY_NS);
+	RULE(retry_jitter, 0);
+#undef RULE
+	d->retry_jitter = MIN(d->retry_jitter, 1.0);
+	if (!(d->retry_jitter > 0))
+		MSG_UNSET(d, job_doc, retry_jitter);
 }
 
 /* What ties the job to others. */
@@ -62,7 +62,7 @@ static void fill_links(const struct new_job *n, struct m_job_doc *d)
 }
 
 static void fill_doc(struct fsm *f, const struct new_job *n,
-		     struct m_job_doc *d)
+		     const struct fsm_queue *q, struct m_job_doc *d)
 {
 	const struct m_enqueue *op = n->op;
 
@@ -74,7 +74,7 @@ static void fill_doc(struct fsm *f, const struct new_job *n,
 		MSG_HAS(op, enqueue, priority) && op->priority < PRIORITIES
 		    ? op->priority
 		    : PRIORITY_NORMAL);
-	fill_retry_rules(op, d);
+	fill_retry_rules(op, q->set, d);
 	MSG_SET(d, job_doc, created_at, f->now_ns);
 	MSG_SET(d, job_doc, seq, ++f->last_job_seq);
 	if (op->scheduled_at > f->now_ns)
@@ -132,6 +132,23 @@ static void add_to_indexes(struct fsm *f, struct fsm_queue *q, struct str id,
 	}
 }
 
+/* The queue may have filled in rules the request did not name. */
+static void reply_rules(const struct m_job_doc *d, struct m_enqueue_reply *ret)
+{
+#define RULE(field, known)                                            \
+	do {                                                          \
+		if (d->field != (known))                              \
+			MSG_SET(ret, enqueue_reply, field, d->field); \
+	} while (0)
+	RULE(max_retries, JOB_DEFAULT_MAX_RETRIES);
+	RULE(retry_backoff, BACKOFF_EXPONENTIAL);
+	RULE(retry_base_delay, JOB_DEFAULT_BASE_DELAY_NS);
+	RULE(retry_max_delay, JOB_DEFAULT_MAX_DELAY_NS);
+#undef RULE
+	if (d->retry_jitter > 0)
+		MSG_SET(ret, enqueue_reply, retry_jitter, d->retry_jitter);
+}
+
 void job_reply(struct str id, const struct m_job_doc *d,
 	       struct m_enqueue_reply *ret)
 {
@@ -142,6 +159,7 @@ void job_reply(struct str id, const struct m_job_doc *d,
 	MSG_SET(ret, enqueue_reply, created_at, d->created_at);
 	if (d->batch_id.n > 0)
 		MSG_SET(ret, enqueue_reply, batch_id, d->batch_id);
+	reply_rules(d, ret);
 }
 
 void job_create(struct fsm *f, const struct new_job *n,
@@ -152,7 +170,7 @@ void job_create(struct fsm *f, const struct new_job *n,
 	struct m_job_doc doc;
 	struct key k;
 
-	fill_doc(f, n, &doc);
+	fill_doc(f, n, q, &doc);
 	MSG_SET(&doc, job_doc, event, enqueued_event(f, op));
 	key_job(&k, op->job_id);
 	fsm_put(f, &k, &msg_job_doc, &doc);

@@ -46,8 +46,12 @@ struct fsm_queue {
 	struct window windows[PRIORITIES];
 	/* No job of the kind is due before this; NEVER: there is none. */
 	uint64_t scheduled_from, retrying_from;
-	struct heap_node due; /* in f->due, by the smaller of the two */
-	struct list dirty;    /* counts to be written with this entry */
+	struct heap_node due;   /* in f->due, by the smaller of the two */
+	uint64_t ended_from;    /* no ended job has ended before this */
+	struct heap_node purge; /* in f->purge_own or f->purge_default */
+	bool purge_is_own;
+	uint64_t asked;    /* new jobs of the request being checked */
+	struct list dirty; /* counts to be written with this entry */
 	struct list woken;
 };
 
@@ -82,12 +86,17 @@ struct fsm {
 	uint64_t applied_index, last_seq, last_job_seq, first_seq;
 	/* the working set */
 	struct hmap queues, active, workers;
-	struct heap due;      /* queues by first scheduled or retrying job */
-	struct heap leases;   /* active jobs by end of lease */
-	struct heap seen;     /* workers by last_heartbeat */
-	uint64_t expiry_from; /* no job expires before this */
-	uint64_t window_jobs; /* in all windows */
-	uint64_t window_docs; /* bytes of records kept there */
+	struct heap due;    /* queues by first scheduled or retrying job */
+	struct heap leases; /* active jobs by end of lease */
+	struct heap seen;   /* workers by last_heartbeat */
+	/* Queues by their first ended job: those with a retention of their
+	 * own, by when it goes; the others, by when it ended. */
+	struct heap purge_own, purge_default;
+	uint64_t batches_from, keys_from; /* first ended batch, first key */
+	uint32_t capped;                  /* queues with max_backlog */
+	uint64_t expiry_from;             /* no job expires before this */
+	uint64_t window_jobs;             /* in all windows */
+	uint64_t window_docs;             /* bytes of records kept there */
 	struct list dirty, woken;
 	struct fsm_counters counters;
 	/* the entry and item being applied */
@@ -152,6 +161,8 @@ struct fsm_queue *queue_get(struct fsm *f, struct str name);
 struct fsm_queue *queue_add(struct fsm *f, struct str name,
 			    const struct m_queue_doc *doc);
 void queue_free(struct fsm_queue *q);
+/* An empty one goes, from memory and store. */
+void queue_remove(struct fsm *f, struct fsm_queue *q);
 void queue_write_doc(struct fsm *f, const struct fsm_queue *q);
 void queue_write_dirty(struct fsm *f); /* counts of touched queues */
 void queue_count(struct fsm *f, struct fsm_queue *q, enum job_state s,
@@ -191,7 +202,8 @@ int queue_check_room(struct fsm *f, const struct m_enqueue *ops, size_t n);
 /* --- fsm_settings.c: what is set for a queue --- */
 
 /* Copies them into the queue's own memory; NULL: nothing is set. */
-void settings_keep(struct fsm_queue *q, const struct m_set_queue *s);
+void settings_keep(struct fsm *f, struct fsm_queue *q,
+		   const struct m_set_queue *s);
 /*
  * What the settings become with this change, in the item's arena. 0, or
  * refused.
@@ -199,8 +211,59 @@ void settings_keep(struct fsm_queue *q, const struct m_set_queue *s);
 int settings_merge(struct fsm *f, const struct m_set_queue *now,
 		   const struct m_set_queue *change, struct m_set_queue *ret);
 
+/* --- fsm_portion.c: jobs deleted in bounded portions --- */
+
+/* What one entry may do. Zeroed but for max, nothing is done yet. */
+struct portion {
+	uint32_t jobs, max;      /* deleted, and how many may be */
+	uint32_t looked_at;      /* keys, deleted or not */
+	uint64_t records, bytes; /* that went with them */
+};
+
+bool portion_is_full(const struct portion *p);
+
+/*
+ * Deletes the job, unless its place in the queue is after upto_seq (0: in any
+ * case). 0 or -ERR_*.
+ */
+int portion_delete(struct fsm *f, struct portion *p, struct str id,
+		   uint64_t upto_seq, enum event_type type);
+
+/* --- fsm_due.c: keys of a prefix, a time and an id --- */
+
+struct due_scan {
+	struct str *ids;  /* due ones, at most max */
+	struct str *keys; /* NULL, or room for their keys */
+	size_t n, max;
+	uint64_t upto_ns; /* what is due by then; 0: now */
+	uint64_t next;    /* time of the first key not taken; NEVER: none */
+	struct arena *arena;
+	size_t prefix_n;
+};
+
+/* Reads from `from` on, below which there is nothing. 0 or -ERR_*. */
+int due_scan_run(struct fsm *f, const struct key *prefix, uint64_t from,
+		 struct due_scan *s);
+
+/* How many jobs the operation may move. */
+uint32_t maintain_limit(const struct m_maintain *op);
+
+/* --- apply_purge.c: what is past its retention --- */
+
+/* Something ended or will expire then: purge is told of the first of each. */
+void purge_note_job(struct fsm *f, struct fsm_queue *q, uint64_t ended_ns);
+void purge_note_batch(struct fsm *f, uint64_t ended_ns);
+void purge_note_key(struct fsm *f, uint64_t expires_ns);
+/* Its retention is another one now. */
+void purge_settings_changed(struct fsm *f, struct fsm_queue *q);
+/* After a look at the store. */
+void purge_set_first(struct fsm *f, struct fsm_queue *q, uint64_t ended_ns);
+void purge_forget(struct fsm *f, struct fsm_queue *q); /* it is removed */
+
 /* --- fsm_lanes.c --- */
 
+/* The queue goes, its jobs are gone: removes every trace of its lanes. */
+void lanes_delete(struct fsm *f, struct fsm_queue *q);
 /* The settings of the queue are others now, or known for the first time. */
 void lanes_settings_changed(struct fsm *f, struct fsm_queue *q);
 

@@ -246,6 +246,7 @@ static void enter_state(struct fsm *f, struct job *j, uint64_t lease_end)
 	case JOB_CANCELLED:
 		key_ended(&k, j->q->name, j->live.ended_at, j->id);
 		txn_put(f->txn, key_str(&k), STR(""));
+		purge_note_job(f, j->q, j->live.ended_at);
 		break;
 	case JOB_STATE_MAX:
 		break;

@@ -125,7 +125,7 @@ static int load_due(struct fsm *f)
 	int r;
 
 	while (hmap_next(&f->queues, &pos, &name, &v)) {
-		uint64_t scheduled, retrying;
+		uint64_t scheduled, retrying, ended;
 
 		key_prefix_queue(&k, "s|", name);
 		r = first_time(f, &k, &scheduled);
@@ -136,7 +136,20 @@ static int load_due(struct fsm *f)
 		if (r < 0)
 			return r;
 		queue_set_due(f, v, scheduled, retrying);
+		key_prefix_queue(&k, "t|", name);
+		r = first_time(f, &k, &ended);
+		if (r < 0)
+			return r;
+		purge_set_first(f, v, ended);
 	}
+	key_prefix(&k, "bt|");
+	r = first_time(f, &k, &f->batches_from);
+	if (r < 0)
+		return r;
+	key_prefix(&k, "ix|");
+	r = first_time(f, &k, &f->keys_from);
+	if (r < 0)
+		return r;
 	key_prefix(&k, "x|");
 	return first_time(f, &k, &f->expiry_from);
 }

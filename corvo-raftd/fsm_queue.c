@@ -30,10 +30,10 @@ struct fsm_queue *queue_add(struct fsm *f, struct str name,
 	q->name = str_of(p, name.n);
 	q->created_at = doc->created_at;
 	q->paused = doc->paused;
-	settings_keep(q, doc->settings);
-	q->scheduled_from = q->retrying_from = NEVER;
+	q->scheduled_from = q->retrying_from = q->ended_from = NEVER;
+	settings_keep(f, q, doc->settings);
 	/* Equal on all replicas: it decides whose jobs are promoted first. */
-	q->due.tie = hash_bytes(name.p, name.n);
+	q->due.tie = q->purge.tie = hash_bytes(name.p, name.n);
 	list_init(&q->dirty);
 	list_init(&q->woken);
 	CHECK(hmap_put(&f->queues, name, q) == NULL);
@@ -400,4 +400,28 @@ void queue_set_due(struct fsm *f, struct fsm_queue *q, uint64_t scheduled,
 	q->scheduled_from = scheduled;
 	q->retrying_from = retrying;
 	queue_update_due(f, q);
+}
+
+/* --- the end --- */
+
+void queue_remove(struct fsm *f, struct fsm_queue *q)
+{
+	struct key k;
+
+	for (int i = 0; i < JOB_STATE_MAX; i++)
+		CHECK(q->counts[i] == 0);
+	key_queue(&k, q->name);
+	fsm_delete(f, &k);
+	key_counts(&k, q->name);
+	fsm_delete(f, &k);
+	queue_event(f, q, EVENT_QUEUE_DELETED, STR_NULL);
+	settings_keep(f, q, NULL);
+	lanes_delete(f, q);
+	purge_forget(f, q);
+	windows_clear(f, q);
+	heap_remove(&f->due, &q->due);
+	list_remove(&q->dirty);
+	list_remove(&q->woken);
+	CHECK(hmap_remove(&f->queues, q->name) == q);
+	queue_free(q);
 }

@@ -14,13 +14,16 @@
 
 static const struct m_set_queue nothing_set;
 
-void settings_keep(struct fsm_queue *q, const struct m_set_queue *s)
+void settings_keep(struct fsm *f, struct fsm_queue *q,
+		   const struct m_set_queue *s)
 {
 	struct arena old = q->set_arena;
 	struct arena own = { .block_size = SET_BLOCK };
 	struct buf b = BUF_INIT(0);
 	struct m_set_queue *m;
 
+	if (q->set != NULL && q->set->max_backlog > 0)
+		f->capped--;
 	q->set = &nothing_set;
 	if (s != NULL && s->has != 0) {
 		msg_encode(&msg_set_queue, s, &b);
@@ -30,8 +33,63 @@ void settings_keep(struct fsm_queue *q, const struct m_set_queue *s)
 		q->set = m;
 		buf_done(&b);
 	}
+	if (q->set->max_backlog > 0)
+		f->capped++;
 	q->set_arena = own;
 	arena_done(&old); /* *s may have slices of it */
+}
+
+/* --- max_backlog --- */
+
+/* 1: the job is new to the queue; 0: its key is held by an earlier one. */
+static int counts_as_new(struct fsm *f, const struct m_enqueue *op)
+{
+	struct str holder;
+	int r = op->unique_key.n == 0
+		    ? 0
+		    : unique_find(f, op->queue, op->unique_key, &holder);
+
+	return r < 0 ? r : r == 0;
+}
+
+static int check_room(struct fsm *f, const struct m_enqueue *op)
+{
+	struct fsm_queue *q = queue_find(f, op->queue);
+	uint64_t waiting;
+	int r;
+
+	if (q == NULL || q->set->max_backlog == 0)
+		return 0;
+	r = counts_as_new(f, op);
+	if (r <= 0)
+		return r;
+	waiting = q->counts[JOB_PENDING] + q->counts[JOB_SCHEDULED] +
+		  q->counts[JOB_RETRYING];
+	if (waiting + ++q->asked <= q->set->max_backlog)
+		return 0;
+	return fsm_refuse(f, ERR_QUEUE_FULL,
+			  "queue \"%.*s\" is full: %llu jobs wait and "
+			  "max_backlog is %llu; try again after "
+			  "retry_after_ms",
+			  STR_ARG(q->name), (unsigned long long)waiting,
+			  (unsigned long long)q->set->max_backlog);
+}
+
+int queue_check_room(struct fsm *f, const struct m_enqueue *ops, size_t n)
+{
+	int r = 0;
+
+	if (f->capped == 0)
+		return 0;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = check_room(f, &ops[i]);
+	for (size_t i = 0; i < n; i++) {
+		struct fsm_queue *q = queue_find(f, ops[i].queue);
+
+		if (q != NULL)
+			q->asked = 0;
+	}
+	return r;
 }
 
 /* --- groups --- */

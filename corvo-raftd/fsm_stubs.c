@@ -1,22 +1,6 @@
 /* Placeholders: each goes when its operation is built. */
 #include "fsm_impl.h"
 
-int apply_clear_queue(struct fsm *f, const struct m_clear_queue *op,
-		      struct m_clear_queue_reply *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
-int apply_delete_queue(struct fsm *f, const struct m_clear_queue *op,
-		       struct m_clear_queue_reply *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
 int apply_open_batch(struct fsm *f, const struct m_open_batch *op,
 		     struct m_batch_ref *ret)
 {
@@ -74,14 +58,6 @@ int apply_fire(struct fsm *f, const struct m_fire *op, struct m_fire_reply *ret)
 
 int apply_release(struct fsm *f, const struct m_maintain *op,
 		  struct m_maintain_reply *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
-int apply_purge(struct fsm *f, const struct m_maintain *op,
-		struct m_maintain_reply *ret)
 {
 	(void)op;
 	(void)ret;
@@ -264,15 +240,13 @@ void schedules_free(struct fsm *f)
 	(void)f;
 }
 
-int queue_check_room(struct fsm *f, const struct m_enqueue *ops, size_t n)
+void lanes_settings_changed(struct fsm *f, struct fsm_queue *q)
 {
 	(void)f;
-	(void)ops;
-	(void)n;
-	return 0;
+	(void)q;
 }
 
-void lanes_settings_changed(struct fsm *f, struct fsm_queue *q)
+void lanes_delete(struct fsm *f, struct fsm_queue *q)
 {
 	(void)f;
 	(void)q;

@@ -36,6 +36,13 @@ void job_to_json(const struct m_job *j, const struct json_style *style,
 	MSG_SET(ret, job, member,  \
 		MSG_HAS(e, enqueue, member) ? e->member : (otherwise))
 
+/* The same for what a queue may name in the place of its jobs. */
+#define RULE_OR(member, otherwise)                            \
+	MSG_SET(ret, job, member,                             \
+		MSG_HAS(r, enqueue_reply, member) ? r->member \
+		: MSG_HAS(e, enqueue, member)     ? e->member \
+						  : (otherwise))
+
 void job_from_enqueue(const struct m_enqueue *e,
 		      const struct m_enqueue_reply *r, struct m_job *ret)
 {
@@ -47,11 +54,13 @@ void job_from_enqueue(const struct m_enqueue *e,
 	MSG_SET(ret, job, created_at, r->created_at);
 	COPY_OR(payload, STR("{}"));
 	COPY_OR(priority, PRIORITY_NORMAL);
-	COPY_OR(max_retries, JOB_DEFAULT_MAX_RETRIES);
-	COPY_OR(retry_backoff, BACKOFF_EXPONENTIAL);
-	COPY_OR(retry_base_delay, JOB_DEFAULT_BASE_DELAY_NS);
-	COPY_OR(retry_max_delay, JOB_DEFAULT_MAX_DELAY_NS);
+	RULE_OR(max_retries, JOB_DEFAULT_MAX_RETRIES);
+	RULE_OR(retry_backoff, BACKOFF_EXPONENTIAL);
+	RULE_OR(retry_base_delay, JOB_DEFAULT_BASE_DELAY_NS);
+	RULE_OR(retry_max_delay, JOB_DEFAULT_MAX_DELAY_NS);
 	COPY(retry_jitter);
+	if (MSG_HAS(r, enqueue_reply, retry_jitter))
+		MSG_SET(ret, job, retry_jitter, r->retry_jitter);
 	COPY(tags);
 	COPY(checkpoint);
 	COPY(parent_id);

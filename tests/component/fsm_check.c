@@ -19,6 +19,7 @@ struct check {
 	uint64_t expiring; /* jobs that should have an x| key */
 	uint64_t keys_p, keys_a, keys_s, keys_r, keys_x, keys_qs, keys_w;
 	uint64_t keys_h, keys_bl, keys_t;
+	uint64_t capped; /* queues with max_backlog */
 	uint64_t events, last_event;
 	uint64_t first_s, first_x;
 	uint64_t errors; /* of the job whose je| keys are being read */
@@ -313,6 +314,45 @@ static void check_pending(struct check *c, struct str key)
 		 (unsigned long long)seq);
 }
 
+/* Purge must know of it in time, unless it is kept for ever. */
+static void check_ended(struct check *c, struct str key)
+{
+	const char *end = memchr(key.p, '\0', key.n);
+	const struct fsm_queue *q =
+	    queue_find(c->f, str_of(key.p, (size_t)(end - key.p)));
+	bool own;
+
+	c->keys_t++;
+	assert_non_null(q);
+	own = MSG_HAS(q->set, set_queue, retention);
+	assert_true(q->ended_from <= get_be64(end + 1));
+	assert_int_equal(q->purge_is_own, own);
+	assert_int_equal(q->purge.pos > 0, !own || q->set->retention > 0);
+}
+
+/* What was set is in memory as it is in the store. */
+static void check_queue(struct check *c, struct str name, struct str value)
+{
+	const struct fsm_queue *q = queue_find(c->f, name);
+	static const struct m_set_queue none;
+	struct buf a = BUF_INIT(0), b = BUF_INIT(0);
+	struct m_queue_doc d;
+
+	assert_non_null(q);
+	assert_int_equal(msg_decode(&msg_queue_doc,
+				    arena_copy(&c->arena, value), &c->arena,
+				    &d),
+			 0);
+	assert_int_equal(q->paused, d.paused);
+	msg_encode(&msg_set_queue, q->set, &a);
+	msg_encode(&msg_set_queue, d.settings != NULL ? d.settings : &none, &b);
+	assert_true(str_eq(buf_str(&a), buf_str(&b)));
+	assert_int_equal(q->asked, 0);
+	c->capped += q->set->max_backlog > 0;
+	buf_done(&a);
+	buf_done(&b);
+}
+
 static void check_expiry(struct check *c, struct str key)
 {
 	c->keys_x++;
@@ -372,7 +412,9 @@ static void check_key(struct check *c, struct str key, struct str v)
 	else if (str_starts(key, STR("bl|")))
 		c->keys_bl++;
 	else if (str_starts(key, STR("t|")))
-		c->keys_t++;
+		check_ended(c, REST("t|"));
+	else if (str_starts(key, STR("qc|")))
+		check_queue(c, REST("qc|"), v);
 	else if (str_starts(key, STR("x|")))
 		check_expiry(c, REST("x|"));
 	else if (str_starts(key, STR("qs|"))) /* after all of j| */
@@ -382,7 +424,7 @@ static void check_key(struct check *c, struct str key, struct str v)
 	else if (str_starts(key, STR("w|")))
 		c->keys_w++;
 	else
-		assert_true(str_is(key, "m|") || str_starts(key, STR("qc|")));
+		assert_true(str_is(key, "m|"));
 #undef REST
 }
 
@@ -410,6 +452,7 @@ static void check_totals(struct check *c)
 	assert_int_equal(f->workers.n, c->keys_w);
 	assert_int_equal(f->seen.n, c->keys_w);
 	assert_int_equal(f->queues.n, c->keys_qs);
+	assert_int_equal(f->capped, c->capped);
 	if (c->events > 0)
 		assert_int_equal(c->last_event, f->last_seq);
 	while (hmap_next(&f->queues, &pos, &name, &v)) {

@@ -215,6 +215,298 @@ static void test_a_change_that_changes_nothing_leaves_no_event(void **state)
 	assert_int_equal(fsm_last_seq(x->side[FX_MEM].f), seq + 1);
 }
 
+/* --- defaults of jobs --- */
+
+static void test_jobs_take_the_retry_rules_of_their_queue(void **state)
+{
+	struct m_set_queue m = change_of("q");
+	struct m_enqueue e = { 0 };
+	struct m_enqueue_reply r;
+	struct fx *x = *state;
+	const struct m_job *j;
+
+	MSG_SET(&m, set_queue, max_retries, 7);
+	MSG_SET(&m, set_queue, retry_backoff, BACKOFF_LINEAR);
+	MSG_SET(&m, set_queue, retry_base_delay, 2 * NS_PER_S);
+	MSG_SET(&m, set_queue, retry_max_delay, 3 * NS_PER_S);
+	MSG_SET(&m, set_queue, retry_jitter, 0.25);
+	set_ok(x, &m);
+	MSG_SET(&e, enqueue, job_id, STR("job_a"));
+	MSG_SET(&e, enqueue, queue, STR("q"));
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &e, &r), 0);
+	assert_int_equal(r.max_retries, 7); /* told to who answers */
+	j = fx_job(x, "job_a");
+	assert_int_equal(j->max_retries, 7);
+	assert_int_equal(j->retry_backoff, BACKOFF_LINEAR);
+	assert_int_equal(j->retry_base_delay, 2 * NS_PER_S);
+	assert_int_equal(j->retry_max_delay, 3 * NS_PER_S);
+	assert_true(j->retry_jitter > 0.2 && j->retry_jitter < 0.3);
+	/* what the job says itself wins */
+	MSG_SET(&e, enqueue, job_id, STR("job_b"));
+	MSG_SET(&e, enqueue, max_retries, 1);
+	MSG_SET(&e, enqueue, retry_jitter, 0);
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &e, &r), 0);
+	j = fx_job(x, "job_b");
+	assert_int_equal(j->max_retries, 1);
+	assert_int_equal(j->retry_backoff, BACKOFF_LINEAR);
+	assert_true(j->retry_jitter == 0);
+	/* other queues know nothing of it */
+	fx_enqueue(x, "job_c", "other");
+	assert_int_equal(fx_job(x, "job_c")->max_retries, 3);
+}
+
+/* --- max_backlog --- */
+
+static struct m_enqueue job_of(const char *id, const char *queue)
+{
+	struct m_enqueue e = { 0 };
+
+	MSG_SET(&e, enqueue, job_id, str_from(id));
+	MSG_SET(&e, enqueue, queue, str_from(queue));
+	return e;
+}
+
+static void cap(struct fx *x, const char *queue, uint64_t n)
+{
+	struct m_set_queue m = change_of(queue);
+
+	MSG_SET(&m, set_queue, max_backlog, n);
+	set_ok(x, &m);
+}
+
+#define FULL(q, n, max)                                                    \
+	"queue \"" q "\" is full: " n " jobs wait and max_backlog is " max \
+	"; try again after retry_after_ms"
+
+static void test_a_full_queue_refuses_jobs(void **state)
+{
+	struct m_enqueue e = job_of("job_3", "q");
+	struct fx *x = *state;
+
+	cap(x, "q", 2);
+	fx_enqueue(x, "job_1", "q");
+	fx_enqueue(x, "job_2", "q");
+	fx_refused(x, OP_ENQUEUE, &e, ERR_QUEUE_FULL, FULL("q", "2", "2"));
+	MSG_SET(&e, enqueue, scheduled_at, x->now_ns + NS_PER_S);
+	fx_refused(x, OP_ENQUEUE, &e, ERR_QUEUE_FULL, FULL("q", "2", "2"));
+	/* what a worker has, does not wait */
+	fx_expect(x, "q", "job_1");
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
+	/* the resend of one that was taken is no new one */
+	assert_int_equal(fx_resend(x, OP_ENQUEUE, &e, NULL), 0);
+	e = job_of("job_4", "q");
+	fx_refused(x, OP_ENQUEUE, &e, ERR_QUEUE_FULL, FULL("q", "2", "2"));
+	cap(x, "q", 0);
+	fx_enqueue(x, "job_4", "q");
+}
+
+static void test_a_retry_is_never_refused_for_a_full_queue(void **state)
+{
+	struct m_fail f = { 0 };
+	struct fx *x = *state;
+
+	cap(x, "q", 1);
+	fx_enqueue(x, "job_1", "q");
+	fx_expect(x, "q", "job_1");
+	fx_enqueue(x, "job_2", "q");
+	MSG_SET(&f, fail, job_id, STR("job_1"));
+	MSG_SET(&f, fail, error, STR("no"));
+	assert_int_equal(fx_do(x, OP_FAIL, &f, NULL), 0);
+	fx_expect_state(x, "job_1", JOB_RETRYING);
+}
+
+static void test_a_batch_over_max_backlog_is_refused_as_a_whole(void **state)
+{
+	struct m_enqueue jobs[] = { job_of("job_1", "a"), job_of("job_2", "b"),
+				    job_of("job_3", "a"),
+				    job_of("job_4", "a") };
+	struct m_enqueue_batch b = { 0 };
+	struct fx *x = *state;
+
+	cap(x, "a", 2);
+	MSG_SET_LIST(&b, enqueue_batch, jobs, jobs, 4);
+	fx_refused(x, OP_ENQUEUE_BATCH, &b, ERR_QUEUE_FULL,
+		   FULL("a", "0", "2"));
+	MSG_SET_LIST(&b, enqueue_batch, jobs, jobs, 3);
+	assert_int_equal(fx_do(x, OP_ENQUEUE_BATCH, &b, NULL), 0);
+	fx_expect_state(x, "job_3", JOB_PENDING);
+}
+
+/* --- clear and delete --- */
+
+/* All portions; returns the count. */
+static uint32_t sweep(struct fx *x, enum op_id op, const char *queue)
+{
+	struct m_clear_queue m = { 0 };
+	struct m_clear_queue_reply r;
+	struct buf cursor = BUF_INIT(0);
+	uint32_t count = 0;
+
+	MSG_SET(&m, clear_queue, queue, str_from(queue));
+	do {
+		assert_int_equal(fx_do(x, op, &m, &r), 0);
+		count += r.count;
+		MSG_SET(&m, clear_queue, upto_seq, r.upto_seq);
+		buf_clear(&cursor);
+		buf_put_str(&cursor, r.cursor);
+		MSG_SET(&m, clear_queue, cursor, buf_str(&cursor));
+	} while (r.more);
+	buf_done(&cursor);
+	return count;
+}
+
+/* One job in each state but blocked, which needs another job. */
+static void fill(struct fx *x, const char *queue)
+{
+	struct m_enqueue e;
+	struct m_fail fail = { 0 };
+
+	fx_enqueue(x, "job_active", queue);
+	fx_expect(x, queue, "job_active");
+	fx_enqueue(x, "job_retrying", queue);
+	fx_expect(x, queue, "job_retrying");
+	MSG_SET(&fail, fail, job_id, STR("job_retrying"));
+	MSG_SET(&fail, fail, error, STR("no"));
+	assert_int_equal(fx_do(x, OP_FAIL, &fail, NULL), 0);
+	fx_enqueue(x, "job_cancelled", queue);
+	fx_job_op(x, OP_CANCEL, "job_cancelled", "cancelled");
+	e = job_of("job_scheduled", queue);
+	MSG_SET(&e, enqueue, scheduled_at, x->now_ns + 3600 * NS_PER_S);
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
+	e = job_of("job_critical", queue);
+	MSG_SET(&e, enqueue, priority, PRIORITY_CRITICAL);
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
+	fx_enqueue(x, "job_pending", queue);
+}
+
+static void test_clear_removes_what_waits_and_nothing_else(void **state)
+{
+	struct fx *x = *state;
+
+	fill(x, "q");
+	fx_enqueue(x, "job_other", "q2");
+	assert_int_equal(sweep(x, OP_CLEAR_QUEUE, "q"), 4);
+	assert_false(fx_job_exists(x, "job_pending"));
+	assert_false(fx_job_exists(x, "job_critical"));
+	assert_false(fx_job_exists(x, "job_scheduled"));
+	assert_false(fx_job_exists(x, "job_retrying"));
+	fx_expect_state(x, "job_active", JOB_ACTIVE);
+	fx_expect_state(x, "job_cancelled", JOB_CANCELLED);
+	fx_expect_state(x, "job_other", JOB_PENDING);
+	fx_expect_none(x, "q");
+	fx_enqueue(x, "job_new", "q");
+	fx_expect(x, "q", "job_new");
+}
+
+static void test_clear_of_an_unknown_queue_removes_nothing(void **state)
+{
+	struct fx *x = *state;
+
+	assert_int_equal(sweep(x, OP_CLEAR_QUEUE, "nowhere"), 0);
+	assert_null(queue_find(x->side[FX_MEM].f, STR("nowhere")));
+}
+
+static void many(struct fx *x, uint32_t from, uint32_t n, bool scheduled)
+{
+	x->unchecked = true;
+	fx_begin(x);
+	for (uint32_t i = from; i < from + n; i++) {
+		char id[32];
+		struct m_enqueue e;
+
+		(void)snprintf(id, sizeof(id), "job_%05u", i);
+		e = job_of(id, "q");
+		if (scheduled)
+			MSG_SET(&e, enqueue, scheduled_at,
+				x->now_ns + (1 + i) * NS_PER_S);
+		fx_add(x, OP_ENQUEUE, 0, &e);
+	}
+	fx_commit(x);
+	x->unchecked = false;
+}
+
+static void test_clear_goes_in_portions_and_leaves_what_came_later(void **state)
+{
+	struct m_clear_queue m = { 0 };
+	struct m_clear_queue_reply r;
+	struct buf cursor = BUF_INIT(0);
+	struct fx *x = *state;
+	uint32_t count = 0, portions = 0;
+
+	many(x, 0, 1500, true);
+	many(x, 1500, 700, false);
+	MSG_SET(&m, clear_queue, queue, STR("q"));
+	do {
+		assert_int_equal(fx_do(x, OP_CLEAR_QUEUE, &m, &r), 0);
+		assert_true(r.count <= LIMIT_MAINTAIN_JOBS);
+		count += r.count;
+		MSG_SET(&m, clear_queue, upto_seq, r.upto_seq);
+		buf_clear(&cursor);
+		buf_put_str(&cursor, r.cursor);
+		MSG_SET(&m, clear_queue, cursor, buf_str(&cursor));
+		if (portions++ == 0) { /* before and behind the cursor */
+			many(x, 9000, 10, true);
+			many(x, 0, 10, true);
+			many(x, 9010, 10, false);
+			fx_restart(x, FX_MEM);
+		}
+	} while (r.more);
+	buf_done(&cursor);
+	assert_int_equal(count, 2200);
+	assert_int_equal(portions, 3);
+	assert_true(fx_job_exists(x, "job_09000"));
+	assert_true(fx_job_exists(x, "job_00003"));
+	assert_true(fx_job_exists(x, "job_09019"));
+}
+
+static void test_delete_removes_everything_of_the_queue(void **state)
+{
+	struct m_clear_queue m = { 0 };
+	struct m_set_queue s = change_of("q");
+	struct m_ack ack = { 0 };
+	struct fx *x = *state;
+
+	MSG_SET(&s, set_queue, max_concurrency, 50);
+	MSG_SET(&s, set_queue, max_backlog, 50);
+	set_ok(x, &s);
+	fill(x, "q");
+	fx_enqueue(x, "job_other", "q2");
+	assert_int_equal(sweep(x, OP_DELETE_QUEUE, "q"), 6);
+	assert_null(queue_find(x->side[FX_MEM].f, STR("q")));
+	assert_false(fx_job_exists(x, "job_active"));
+	assert_false(fx_job_exists(x, "job_cancelled"));
+	fx_expect_state(x, "job_other", JOB_PENDING);
+	MSG_SET(&ack, ack, job_id, STR("job_active"));
+	assert_int_equal(fx_do(x, OP_ACK, &ack, NULL), ERR_ACK_ERROR);
+	MSG_SET(&m, clear_queue, queue, STR("q"));
+	fx_refused(x, OP_DELETE_QUEUE, &m, ERR_NOT_FOUND,
+		   "queue \"q\" not found");
+	assert_int_equal(fx_resend(x, OP_DELETE_QUEUE, &m, NULL), 0);
+	/* a new one of that name starts from nothing */
+	fx_restart(x, FX_ROCKS);
+	fx_enqueue(x, "job_again", "q");
+	assert_int_equal(set_of(x, FX_ROCKS, "q")->has, 0);
+	fx_expect(x, "q", "job_again");
+}
+
+static void test_delete_goes_in_portions(void **state)
+{
+	struct m_clear_queue m = { 0 };
+	struct m_clear_queue_reply r;
+	struct fx *x = *state;
+
+	many(x, 0, 1200, false);
+	MSG_SET(&m, clear_queue, queue, STR("q"));
+	assert_int_equal(fx_do(x, OP_DELETE_QUEUE, &m, &r), 0);
+	assert_int_equal(r.count, LIMIT_MAINTAIN_JOBS);
+	assert_true(r.more);
+	many(x, 5000, 5, true); /* those go too */
+	assert_int_equal(fx_do(x, OP_DELETE_QUEUE, &m, &r), 0);
+	assert_int_equal(r.count, 205);
+	assert_false(r.more);
+	assert_null(queue_find(x->side[FX_ROCKS].f, STR("q")));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fx_setup, fx_teardown)
@@ -226,6 +518,15 @@ int main(void)
 		T(test_settings_that_make_no_sense_are_refused),
 		T(test_settings_survive_a_restart_and_a_pause),
 		T(test_a_change_that_changes_nothing_leaves_no_event),
+		T(test_jobs_take_the_retry_rules_of_their_queue),
+		T(test_a_full_queue_refuses_jobs),
+		T(test_a_retry_is_never_refused_for_a_full_queue),
+		T(test_a_batch_over_max_backlog_is_refused_as_a_whole),
+		T(test_clear_removes_what_waits_and_nothing_else),
+		T(test_clear_of_an_unknown_queue_removes_nothing),
+		T(test_clear_goes_in_portions_and_leaves_what_came_later),
+		T(test_delete_removes_everything_of_the_queue),
+		T(test_delete_goes_in_portions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

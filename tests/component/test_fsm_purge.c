@@ -1,0 +1,194 @@
+/* Retention: ended jobs, batches and keys go when their time is over. */
+#include "fsm_fixture.h"
+#include "fsm_impl.h"
+
+#define HOUR_NS (3600 * NS_PER_S)
+
+static uint32_t purge(struct fx *x, uint64_t retention_ns, uint32_t limit,
+		      bool *more)
+{
+	struct m_maintain m = { 0 };
+	struct m_maintain_reply r;
+
+	if (limit > 0)
+		MSG_SET(&m, maintain, limit, limit);
+	if (retention_ns > 0)
+		MSG_SET(&m, maintain, retention_ns, retention_ns);
+	assert_int_equal(fx_do(x, OP_PURGE, &m, &r), 0);
+	if (more != NULL)
+		*more = r.more;
+	return r.count;
+}
+
+static void end_job(struct fx *x, const char *id, const char *queue)
+{
+	fx_enqueue(x, id, queue);
+	fx_job_op(x, OP_CANCEL, id, "cancelled");
+}
+
+static void keep(struct fx *x, const char *queue, uint64_t retention_ns)
+{
+	struct m_set_queue m = { 0 };
+
+	MSG_SET(&m, set_queue, queue, str_from(queue));
+	MSG_SET(&m, set_queue, retention, retention_ns);
+	assert_int_equal(fx_do(x, OP_SET_QUEUE, &m, NULL), 0);
+}
+
+static uint64_t due(struct fx *x, enum fx_side_id side, uint64_t retention_ns)
+{
+	return fsm_purge_due(x->side[side].f, retention_ns);
+}
+
+static void test_ended_jobs_go_after_the_retention(void **state)
+{
+	struct fx *x = *state;
+	bool more;
+
+	end_job(x, "job_1", "q");
+	fx_enqueue(x, "job_waits", "q");
+	x->now_ns += HOUR_NS - 1;
+	end_job(x, "job_2", "q");
+	assert_int_equal(purge(x, HOUR_NS, 0, &more), 0);
+	x->now_ns += 1;
+	assert_int_equal(purge(x, HOUR_NS, 0, &more), 1);
+	assert_false(more);
+	assert_false(fx_job_exists(x, "job_1"));
+	assert_true(fx_job_exists(x, "job_2"));
+	x->now_ns += 100 * HOUR_NS;
+	assert_int_equal(purge(x, HOUR_NS, 0, &more), 1);
+	assert_true(fx_job_exists(x, "job_waits")); /* it has not ended */
+	fx_expect(x, "q", "job_waits");
+}
+
+static void test_a_queue_may_keep_jobs_longer_shorter_and_for_ever(void **state)
+{
+	struct fx *x = *state;
+
+	keep(x, "short", 60 * NS_PER_S);
+	keep(x, "long", 10 * HOUR_NS);
+	keep(x, "ever", 0);
+	end_job(x, "job_s", "short");
+	end_job(x, "job_l", "long");
+	end_job(x, "job_e", "ever");
+	end_job(x, "job_d", "default");
+	x->now_ns += 61 * NS_PER_S;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 1);
+	assert_false(fx_job_exists(x, "job_s"));
+	x->now_ns += 2 * HOUR_NS;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 1);
+	assert_false(fx_job_exists(x, "job_d"));
+	x->now_ns += 10 * HOUR_NS;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 1);
+	assert_false(fx_job_exists(x, "job_l"));
+	x->now_ns += 10000 * HOUR_NS;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 0);
+	assert_int_equal(due(x, FX_MEM, HOUR_NS), 0);
+	keep(x, "ever", HOUR_NS);
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 1);
+	assert_false(fx_job_exists(x, "job_e"));
+}
+
+static void test_without_a_general_retention_jobs_stay(void **state)
+{
+	struct fx *x = *state;
+
+	end_job(x, "job_1", "q");
+	x->now_ns += 100000 * HOUR_NS;
+	assert_int_equal(due(x, FX_MEM, 0), 0);
+	assert_int_equal(purge(x, 0, 0, NULL), 0);
+	assert_true(fx_job_exists(x, "job_1"));
+}
+
+static void test_purge_goes_in_portions(void **state)
+{
+	struct fx *x = *state;
+	char id[16];
+	bool more;
+
+	for (int i = 0; i < 7; i++) {
+		(void)snprintf(id, sizeof(id), "job_%d", i);
+		end_job(x, id, i % 2 ? "a" : "b");
+		x->now_ns += NS_PER_S;
+	}
+	x->now_ns += HOUR_NS;
+	assert_int_equal(purge(x, HOUR_NS, 3, &more), 3);
+	assert_true(more);
+	assert_false(fx_job_exists(x, "job_0"));
+	assert_true(fx_job_exists(x, "job_6"));
+	fx_restart(x, FX_MEM); /* the bounds of the other side are older */
+	assert_int_equal(purge(x, HOUR_NS, 3, &more), 3);
+	assert_true(more);
+	assert_int_equal(purge(x, HOUR_NS, 3, &more), 1);
+	assert_false(more);
+}
+
+static void test_purge_is_due_when_the_first_retention_is_over(void **state)
+{
+	struct fx *x = *state;
+	uint64_t ended = x->now_ns;
+
+	assert_int_equal(due(x, FX_MEM, HOUR_NS), 0);
+	end_job(x, "job_1", "q");
+	/* a little late, so that one entry serves many jobs */
+	assert_true(due(x, FX_MEM, HOUR_NS) >= ended + HOUR_NS);
+	assert_true(due(x, FX_MEM, HOUR_NS) <= ended + HOUR_NS + 10 * NS_PER_S);
+	keep(x, "q", NS_PER_S);
+	assert_true(due(x, FX_MEM, HOUR_NS) <= ended + 2 * NS_PER_S);
+	for (int side = 0; side < FX_SIDES; side++) {
+		uint64_t before = due(x, side, HOUR_NS);
+
+		fx_restart(x, side);
+		assert_int_equal(due(x, side, HOUR_NS), before);
+	}
+	x->now_ns += 2 * NS_PER_S;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 1);
+	assert_int_equal(due(x, FX_MEM, HOUR_NS), 0);
+}
+
+static void test_a_retried_job_is_no_longer_to_be_purged(void **state)
+{
+	struct fx *x = *state;
+
+	end_job(x, "job_1", "q");
+	fx_job_op(x, OP_RETRY, "job_1", "retried");
+	x->now_ns += 2 * HOUR_NS;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 0);
+	assert_int_equal(due(x, FX_MEM, HOUR_NS), 0);
+	fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
+	x->now_ns += HOUR_NS;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 1);
+	assert_false(fx_job_exists(x, "job_1"));
+}
+
+static void test_errors_go_with_their_job(void **state)
+{
+	struct m_fail f = { 0 };
+	struct fx *x = *state;
+
+	fx_enqueue(x, "job_1", "q");
+	fx_expect(x, "q", "job_1");
+	MSG_SET(&f, fail, job_id, STR("job_1"));
+	MSG_SET(&f, fail, error, STR("no"));
+	MSG_SET(&f, fail, retry, false);
+	assert_int_equal(fx_do(x, OP_FAIL, &f, NULL), 0);
+	x->now_ns += HOUR_NS;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 1); /* je| is checked */
+	assert_false(fx_job_exists(x, "job_1"));
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, fx_setup, fx_teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_ended_jobs_go_after_the_retention),
+		T(test_a_queue_may_keep_jobs_longer_shorter_and_for_ever),
+		T(test_without_a_general_retention_jobs_stay),
+		T(test_purge_goes_in_portions),
+		T(test_purge_is_due_when_the_first_retention_is_over),
+		T(test_a_retried_job_is_no_longer_to_be_purged),
+		T(test_errors_go_with_their_job),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
