@@ -31,14 +31,29 @@ static void request_init(struct fsm *f, struct request *r)
 
 /* --- a request that was carried out already --- */
 
+static int check_names(struct fsm *f, const struct m_enqueue *op)
+{
+	if (op->job_id.n == 0 || op->job_id.n > LIMIT_JOB_ID_BYTES)
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "job_id: must have 1 to %d bytes",
+				  LIMIT_JOB_ID_BYTES);
+	if (!queue_name_fits(op->queue))
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "queue: must have 1 to %d bytes",
+				  LIMIT_QUEUE_NAME_BYTES);
+	return 0;
+}
+
 /* 1: this resend was carried out already, *ret says how; 0; or -ERR_*. */
 static int find_earlier(struct fsm *f, const struct m_enqueue *op,
 			struct m_enqueue_reply *ret)
 {
 	struct m_job_doc doc;
 	struct key k;
-	int r;
+	int r = check_names(f, op);
 
+	if (r < 0)
+		return r;
 	key_job(&k, op->job_id);
 	r = fsm_read(f, &k, &msg_job_doc, &doc);
 	if (r > 0)
@@ -69,19 +84,6 @@ static int find_earlier_batch(struct fsm *f, struct request *q)
 }
 
 /* --- checks --- */
-
-static int check_names(struct fsm *f, const struct m_enqueue *op)
-{
-	if (op->job_id.n == 0 || op->job_id.n > LIMIT_JOB_ID_BYTES)
-		return fsm_refuse(f, ERR_VALIDATION_ERROR,
-				  "job_id: must have 1 to %d bytes",
-				  LIMIT_JOB_ID_BYTES);
-	if (!queue_name_fits(op->queue))
-		return fsm_refuse(f, ERR_VALIDATION_ERROR,
-				  "queue: must have 1 to %d bytes",
-				  LIMIT_QUEUE_NAME_BYTES);
-	return 0;
-}
 
 static int check_job(struct fsm *f, const struct m_enqueue *op)
 {
@@ -147,6 +149,7 @@ static int create(struct fsm *f, struct request *q, size_t i)
 	if (q->batch_id.n > 0)
 		MSG_SET(&op, enqueue, batch_id, q->batch_id);
 	job_create(f, &n, &q->replies[i]);
+	d->seq = f->last_job_seq;
 	return 0;
 }
 
@@ -199,9 +202,8 @@ int apply_enqueue(struct fsm *f, const struct m_enqueue *op,
 				     ret);
 	if (r > 0)
 		MSG_SET(ret, enqueue_reply, replayed, true);
-	if (r == 0)
-		r = check_names(f, op);
-	if (r == 0 && fsm_is_resend(f)) /* its own first try is no obstacle */
+	/* Before the checks: what it depends on may be gone by now. */
+	if (r == 0 && fsm_is_resend(f))
 		r = find_earlier(f, op, ret);
 	if (r == 0)
 		r = request_check(f, &q);

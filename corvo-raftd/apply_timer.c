@@ -18,7 +18,7 @@ static struct str *new_ids(struct fsm *f, uint32_t n)
 	return arena_alloc(&f->item_arena, n * sizeof(struct str));
 }
 
-static void fill_reply(uint32_t count, bool more, struct m_maintain_reply *ret)
+void maintain_fill(uint32_t count, bool more, struct m_maintain_reply *ret)
 {
 	MSG_SET(ret, maintain_reply, count, count);
 	MSG_SET(ret, maintain_reply, more, more);
@@ -115,7 +115,7 @@ int apply_promote(struct fsm *f, const struct m_maintain *op,
 	}
 	if (r < 0)
 		return r;
-	fill_reply(limit - left, q != NULL, ret);
+	maintain_fill(limit - left, q != NULL, ret);
 	return 0;
 }
 
@@ -161,7 +161,7 @@ int apply_reclaim(struct fsm *f, const struct m_maintain *op,
 		CHECK(r > 0);
 		reclaim_job(f, &j);
 	}
-	fill_reply(count, lease_is_due(f), ret);
+	maintain_fill(count, lease_is_due(f), ret);
 	return 0;
 }
 
@@ -189,7 +189,7 @@ int apply_expire(struct fsm *f, const struct m_maintain *op,
 		CHECK(r > 0 && job_is_expired(f, &j));
 		job_end_expired(f, &j);
 	}
-	fill_reply((uint32_t)s.n, s.next <= f->now_ns, ret);
+	maintain_fill((uint32_t)s.n, s.next <= f->now_ns, ret);
 	return 0;
 }
 
@@ -205,7 +205,7 @@ int apply_trim_events(struct fsm *f, const struct m_maintain *op,
 	uint64_t count;
 
 	if (upto < f->first_seq) {
-		fill_reply(0, false, ret);
+		maintain_fill(0, false, ret);
 		return 0;
 	}
 	count = upto - f->first_seq + 1;
@@ -213,6 +213,6 @@ int apply_trim_events(struct fsm *f, const struct m_maintain *op,
 	key_event(&end, upto + 1);
 	txn_delete_range(f->txn, key_str(&from), key_str(&end));
 	f->first_seq = upto + 1;
-	fill_reply((uint32_t)MIN(count, (uint64_t)UINT32_MAX), false, ret);
+	maintain_fill((uint32_t)MIN(count, (uint64_t)UINT32_MAX), false, ret);
 	return 0;
 }

@@ -62,6 +62,7 @@ static void free_sets(struct fsm *f)
 	heap_done(&f->purge_default);
 	heap_done(&f->leases);
 	heap_done(&f->seen);
+	hmap_done(&f->deps.parents);
 	schedules_free(f);
 }
 
@@ -333,6 +334,7 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	f->seed = e.seed;
 	f->entry_index = raft_index;
 	f->ids_made = 0;
+	f->deps.left = LIMIT_MAINTAIN_JOBS;
 	f->committed_seq = f->last_seq;
 	replies = arena_alloc(&f->entry_arena, e.n * sizeof(*replies));
 	for (size_t i = 0; i < e.n && f->fatal == 0; i++) {
@@ -425,6 +427,10 @@ void fsm_due(struct fsm *f, struct m_due_reply *ret)
 	MSG_SET(ret, due_reply, reclaim_ns, heap_first(&f->leases));
 	MSG_SET(ret, due_reply, expire_ns,
 		f->expiry_from == NEVER ? 0 : f->expiry_from);
+	/* Another moment with each entry: sched then hears of the others too,
+	 * for as long as this takes. */
+	if (deps_is_due(f))
+		MSG_SET(ret, due_reply, release_ns, MAX(f->now_ns, 1ul));
 }
 
 const struct fsm_counters *fsm_counters(const struct fsm *f)

@@ -79,6 +79,15 @@ struct fsm_worker {
 	struct heap_node seen; /* key: last_heartbeat, tie: hash of the id */
 };
 
+/* Jobs that wait for jobs; see fsm_deps.c. */
+struct fsm_deps {
+	uint64_t releases; /* dr| keys */
+	/* the entry and item being applied */
+	uint32_t left;                   /* children that may still be told */
+	struct deps_end *first, **ended; /* jobs that ended in this item */
+	struct hmap parents;             /* jobs this item's jobs wait for */
+};
+
 struct fsm {
 	struct kv *kv;
 	struct txn *txn;
@@ -98,6 +107,7 @@ struct fsm {
 	uint64_t window_jobs;             /* in all windows */
 	uint64_t window_docs;             /* bytes of records kept there */
 	struct list dirty, woken;
+	struct fsm_deps deps;
 	struct fsm_counters counters;
 	/* the entry and item being applied */
 	uint64_t now_ns, seed;
@@ -181,6 +191,9 @@ const struct window_job *queue_first(struct fsm *f, struct fsm_queue *q,
 /* Takes it off its window; ret->doc is the caller's to free. */
 void queue_pop(struct fsm *f, struct fsm_queue *q, uint8_t prio,
 	       struct window_job *ret);
+/* A pending job that was as created has a live record now. */
+void queue_set_changed(struct fsm *f, struct fsm_queue *q, uint8_t prio,
+		       const struct pending *p);
 /* A job left that nobody fetched. */
 void queue_forget(struct fsm *f, struct fsm_queue *q, uint8_t prio,
 		  uint64_t seq);
@@ -247,6 +260,7 @@ int due_scan_run(struct fsm *f, const struct key *prefix, uint64_t from,
 
 /* How many jobs the operation may move. */
 uint32_t maintain_limit(const struct m_maintain *op);
+void maintain_fill(uint32_t count, bool more, struct m_maintain_reply *ret);
 
 /* --- apply_purge.c: what is past its retention --- */
 
@@ -301,6 +315,8 @@ int job_find(struct fsm *f, struct str id, struct job *ret);
 int job_find_as_created(struct fsm *f, struct str id, struct str doc,
 			struct job *ret);
 int job_need_doc(struct fsm *f, struct job *j); /* 0 or -ERR_* */
+/* The live record a job without one would have. */
+void job_live_as_created(const struct m_job_doc *d, struct m_job_live *ret);
 /* Fills what follows from doc and live: queue, priority, expiry, extras. */
 void job_compose(struct fsm *f, struct job *j);
 
@@ -447,11 +463,14 @@ struct deps {
 	size_t n;
 	uint32_t waiting_on;
 	struct str failed;
+	uint64_t seq; /* of the job, once it was created */
 };
 int deps_resolve(struct fsm *f, const struct m_enqueue *op,
 		 const struct str *ids, struct deps *ret);
 /* All jobs of the request were created: those they wait for will tell them. */
 int deps_link(struct fsm *f, struct str id, const struct deps *d);
+/* They are to be told that it ended. JOB_STATE_MAX: it is deleted. */
+void deps_add_release(struct fsm *f, struct str id, enum job_state end);
 /* It ended while others wait for it. */
 void deps_on_end(struct fsm *f, struct job *j, enum job_state end);
 /* It ended while it waits for others: they need not tell it. */

@@ -59,7 +59,7 @@ void job_compose(struct fsm *f, struct job *j)
 	j->extras = extras_of(d);
 }
 
-static void live_as_created(const struct m_job_doc *d, struct m_job_live *l)
+void job_live_as_created(const struct m_job_doc *d, struct m_job_live *l)
 {
 	*l = (struct m_job_live){ 0 };
 	MSG_SET(l, job_live, state, job_state_at_creation(d));
@@ -92,7 +92,7 @@ int job_find_as_created(struct fsm *f, struct str id, struct str doc,
 				 &ret->doc) == 0);
 	if (r <= 0)
 		return r;
-	live_as_created(&ret->doc, &ret->live);
+	job_live_as_created(&ret->doc, &ret->live);
 	job_compose(f, ret);
 	return 1;
 }
@@ -119,7 +119,7 @@ int job_find(struct fsm *f, struct str id, struct job *ret)
 	if (r < 0)
 		return r;
 	if (r == 0)
-		live_as_created(&ret->doc, &ret->live);
+		job_live_as_created(&ret->doc, &ret->live);
 	job_compose(f, ret);
 	CHECK(ret->live.state != JOB_ACTIVE);
 	return 1;

@@ -206,8 +206,9 @@ static uint32_t window_max(const struct fsm *f)
 		(f)->window_docs += (w)->doc_bytes; \
 	} while (0)
 
+/* is_new: the store does not have the key. */
 static void write_pending(struct fsm *f, const struct fsm_queue *q,
-			  uint8_t prio, const struct pending *p)
+			  uint8_t prio, const struct pending *p, bool is_new)
 {
 	char value[1 + LIMIT_JOB_ID_BYTES];
 	struct key k;
@@ -216,7 +217,10 @@ static void write_pending(struct fsm *f, const struct fsm_queue *q,
 	value[0] = (char)p->as_created;
 	memcpy(value + 1, p->id.p, p->id.n);
 	key_pending(&k, q->name, prio, p->seq);
-	txn_put_new(f->txn, key_str(&k), str_of(value, 1 + p->id.n));
+	if (is_new)
+		txn_put_new(f->txn, key_str(&k), str_of(value, 1 + p->id.n));
+	else
+		txn_put(f->txn, key_str(&k), str_of(value, 1 + p->id.n));
 }
 
 void queue_add_pending(struct fsm *f, struct fsm_queue *q, uint8_t prio,
@@ -225,12 +229,22 @@ void queue_add_pending(struct fsm *f, struct fsm_queue *q, uint8_t prio,
 	struct window *w = &q->windows[prio];
 	struct pending kept = *p;
 
-	write_pending(f, q, prio, p);
+	write_pending(f, q, prio, p, true);
 	if (p->doc.n > WINDOW_DOC_BYTES ||
 	    f->window_docs + p->doc.n > WINDOWS_DOCS_MAX)
 		kept.doc = STR_NULL;
 	WINDOW_CHANGE(f, w, window_insert(w, &kept, window_max(f)));
 	queue_wake(f, q);
+}
+
+void queue_set_changed(struct fsm *f, struct fsm_queue *q, uint8_t prio,
+		       const struct pending *p)
+{
+	struct window *w = &q->windows[prio];
+
+	CHECK(!p->as_created);
+	write_pending(f, q, prio, p, false);
+	WINDOW_CHANGE(f, w, window_changed(w, p->seq));
 }
 
 struct refill {

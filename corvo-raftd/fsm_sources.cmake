@@ -2,7 +2,8 @@
 set(FSM_SOURCES
   fsm.c fsm_load.c fsm_dispatch.c fsm_queue.c fsm_window.c fsm_job.c
   fsm_active.c fsm_hand.c fsm_log.c fsm_worker.c fsm_create.c
-  fsm_settings.c fsm_portion.c fsm_due.c fsm_stubs.c
+  fsm_settings.c fsm_portion.c fsm_due.c fsm_deps.c
+  fsm_release.c fsm_stubs.c
   apply_enqueue.c apply_fetch.c apply_ack.c apply_lease.c apply_admin.c
   apply_queue.c apply_clear.c apply_purge.c
   apply_timer.c apply_action.c)

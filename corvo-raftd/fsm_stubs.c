@@ -56,14 +56,6 @@ int apply_fire(struct fsm *f, const struct m_fire *op, struct m_fire_reply *ret)
 	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
 }
 
-int apply_release(struct fsm *f, const struct m_maintain *op,
-		  struct m_maintain_reply *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
 int unique_find(struct fsm *f, struct str queue, struct str key,
 		struct str *holder)
 {
@@ -126,62 +118,6 @@ void idempotency_keep(struct fsm *f, struct str key, uint64_t hash,
 	(void)hash;
 	(void)d;
 	(void)reply;
-}
-
-int deps_check(struct fsm *f, const struct m_enqueue *ops, size_t n)
-{
-	(void)f;
-	(void)ops;
-	(void)n;
-	return 0;
-}
-
-int deps_resolve(struct fsm *f, const struct m_enqueue *op,
-		 const struct str *ids, struct deps *ret)
-{
-	(void)f;
-	(void)op;
-	(void)ids;
-	(void)ret;
-	return 0;
-}
-
-int deps_link(struct fsm *f, struct str id, const struct deps *d)
-{
-	(void)f;
-	(void)id;
-	(void)d;
-	return 0;
-}
-
-void deps_on_end(struct fsm *f, struct job *j, enum job_state end)
-{
-	(void)f;
-	(void)j;
-	(void)end;
-}
-
-void deps_unlink(struct fsm *f, struct job *j)
-{
-	(void)f;
-	(void)j;
-}
-
-void deps_settle(struct fsm *f)
-{
-	(void)f;
-}
-
-bool deps_is_due(const struct fsm *f)
-{
-	(void)f;
-	return false;
-}
-
-int deps_load(struct fsm *f)
-{
-	(void)f;
-	return 0;
 }
 
 int batch_check(struct fsm *f, struct str id)

@@ -163,7 +163,8 @@ void q_checkpoint_done(struct svc *s, struct rpc_req req,
 
 static uint64_t first_due(const struct m_due_reply *d)
 {
-	uint64_t all[] = { d->promote_ns, d->reclaim_ns, d->expire_ns };
+	uint64_t all[] = { d->promote_ns, d->reclaim_ns, d->expire_ns,
+			   d->release_ns };
 	uint64_t first = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
@@ -308,6 +309,9 @@ static bool nothing_is_due(struct svc *s, uint32_t op)
 		break;
 	case OP_EXPIRE:
 		moment = now.expire_ns;
+		break;
+	case OP_RELEASE:
+		moment = now.release_ns;
 		break;
 	default:
 		return false;

@@ -23,7 +23,13 @@
 #define RETRY_MAX_NS   (1 * NS_PER_S)
 #define EMPTY_FIRST_NS (1 * NS_PER_MS) /* pause when nothing was found due */
 
-enum task_id { TASK_PROMOTE, TASK_RECLAIM, TASK_EXPIRE, TASK_MAX };
+enum task_id {
+	TASK_PROMOTE,
+	TASK_RECLAIM,
+	TASK_EXPIRE,
+	TASK_RELEASE,
+	TASK_MAX
+};
 
 /* One kind of due work; at most one operation of a kind is under way. */
 struct task {
@@ -61,6 +67,7 @@ static const unsigned task_ops[TASK_MAX] = {
 	[TASK_PROMOTE] = OP_PROMOTE,
 	[TASK_RECLAIM] = OP_RECLAIM,
 	[TASK_EXPIRE] = OP_EXPIRE,
+	[TASK_RELEASE] = OP_RELEASE,
 };
 
 static void sched_run(struct sched *s);
@@ -312,6 +319,7 @@ static void on_due_reply(void *ctx, const struct rpc_reply *r)
 	s->tasks[TASK_PROMOTE].due_ns = m.promote_ns;
 	s->tasks[TASK_RECLAIM].due_ns = m.reclaim_ns;
 	s->tasks[TASK_EXPIRE].due_ns = m.expire_ns;
+	s->tasks[TASK_RELEASE].due_ns = m.release_ns;
 	if (m.leader && m.trim_seq != 0 && s->trim_call == NULL) {
 		/* on_trim_reply asks again: before that the answer would
 		 * only be the same. */

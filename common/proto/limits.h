@@ -38,7 +38,8 @@
 #define LIMIT_GROUP_WEIGHT     1000
 #define LIMIT_CONCURRENCY      1000000
 #define LIMIT_RATE             1000000000
-#define LIMIT_DEPENDENCIES     256 /* of one job */
+#define LIMIT_DEPENDENCIES     256   /* of one job */
+#define LIMIT_REQUEST_DEPS     50000 /* of all jobs of one request */
 #define LIMIT_CHAIN_STEPS      100
 #define LIMIT_CALLBACK_BYTES   (256u << 10)
 #define LIMIT_BATCH_DEPTH      8 /* batches nested in batches */

@@ -161,6 +161,12 @@ static int decode_msgs(const struct msg_desc *d, const struct mpk_node *v,
 	return 0;
 }
 
+static bool enum_has(const struct enum_desc *e, uint32_t number)
+{
+	return enum_text(e, number) != NULL ||
+	       (number != 0 && number == e->inner);
+}
+
 static int decode_u32(const struct field_desc *f, const struct mpk_node *v,
 		      uint32_t *ret)
 {
@@ -172,7 +178,7 @@ static int decode_u32(const struct field_desc *f, const struct mpk_node *v,
 	if (number > UINT32_MAX)
 		return -ERR_BAD_MESSAGE;
 	/* Tables are indexed by these, so no unknown number gets in. */
-	if (f->kind == K_enum && enum_text(f->values, (uint32_t)number) == NULL)
+	if (f->kind == K_enum && !enum_has(f->values, (uint32_t)number))
 		return -ERR_BAD_MESSAGE;
 	*ret = (uint32_t)number;
 	return 0;

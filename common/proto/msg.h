@@ -45,7 +45,8 @@ struct enum_desc {
 	const char *name;
 	const struct enum_value *values;
 	size_t n;
-	int fallback; /* number an unknown text stands for; -1: refused */
+	int fallback;   /* number an unknown text stands for; -1: refused */
+	uint32_t inner; /* one that only records hold, without a text; or 0 */
 };
 
 const char *enum_text(const struct enum_desc *e, uint32_t number); /* or NULL */

@@ -67,12 +67,13 @@ _unused_ static void numbers_of_events(unsigned number)
 	}
 }
 
-#define ENUM_DESC(enum_name, when_unknown)           \
+#define ENUM_DESC(enum_name, when_unknown, ...)      \
 	const struct enum_desc enum_##enum_name = {  \
 		.name = #enum_name,                  \
 		.values = values_##enum_name,        \
 		.n = ARRAY_SIZE(values_##enum_name), \
 		.fallback = when_unknown,            \
+		__VA_ARGS__                          \
 	};
 
 #define ENUM(name, fallback) ENUM_DESC(name, fallback)
@@ -82,7 +83,7 @@ _unused_ static void numbers_of_events(unsigned number)
 #undef ENUM
 #undef ENUM_VALUE
 #undef ENUM_END
-ENUM_DESC(job_state, -1)
+ENUM_DESC(job_state, -1, .inner = JOB_BLOCKED)
 ENUM_DESC(event_type, -1)
 
 /* --- messages --- */

@@ -122,17 +122,19 @@ void key_ended(struct key *k, struct str queue, uint64_t ns, struct str id)
 	key_add_str(k, id);
 }
 
-void key_dependent(struct key *k, struct str id, struct str child)
+void key_dependent(struct key *k, struct str id, uint64_t seq, struct str child)
 {
 	key_start(k, "d|");
 	key_add_queue(k, id);
+	key_add_be64(k, seq);
 	key_add_str(k, child);
 }
 
-void key_release(struct key *k, struct str id)
+void key_release(struct key *k, struct str id, uint64_t upto)
 {
 	key_start(k, "dr|");
-	key_add_str(k, id);
+	key_add_queue(k, id);
+	key_add_be64(k, upto);
 }
 
 void key_unique(struct key *k, struct str queue, struct str unique_key)

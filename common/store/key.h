@@ -14,8 +14,11 @@
  *   h|queue\0 id             held
  *   bl|queue\0 id            blocked: waits for other jobs
  *   t|queue\0 ns:8 id        ended, by the time it ended
- *   d|id\0 child             jobs that wait for job id
- *   dr|id                    outcome:1; dependents still to be told of its end
+ *   d|id\0 seq:8 child       jobs that wait for job id, in the order of their
+ *                            creation: seq is that of their job_doc
+ *   dr|id\0 upto:8           outcome:1 from:8; job id has ended, and its
+ *                            dependents with from <= seq <= upto are still to
+ *                            be told; later ones wait for another end of it
  *   u|queue\0 key            lock of a unique key: expires_ns:8 job id
  *   ik|key                   idempotency_doc
  *   ix|ns:8 key              the same by the time they expire
@@ -62,8 +65,9 @@ void key_expiry(struct key *k, uint64_t ns, struct str id);
 void key_held(struct key *k, struct str queue, struct str id);
 void key_blocked(struct key *k, struct str queue, struct str id);
 void key_ended(struct key *k, struct str queue, uint64_t ns, struct str id);
-void key_dependent(struct key *k, struct str id, struct str child);
-void key_release(struct key *k, struct str id);
+void key_dependent(struct key *k, struct str id, uint64_t seq,
+		   struct str child);
+void key_release(struct key *k, struct str id, uint64_t upto);
 void key_unique(struct key *k, struct str queue, struct str unique_key);
 void key_idempotency(struct key *k, struct str idempotency_key);
 void key_idempotency_end(struct key *k, uint64_t ns, struct str key);

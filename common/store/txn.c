@@ -139,15 +139,29 @@ static void txn_grow_slots(struct txn *t)
 	}
 }
 
-static struct group *txn_group(struct txn *t, struct str key)
+static unsigned kind_of(struct str key)
 {
 	unsigned kind = (unsigned char)key.p[0];
 
-	kind = kind << 8 | (key.n > 1 ? (unsigned char)key.p[1] : 0);
+	return kind << 8 | (key.n > 1 ? (unsigned char)key.p[1] : 0);
+}
+
+static struct group *txn_find_group(const struct txn *t, unsigned kind)
+{
 	for (size_t i = 0; i < t->groups_n; i++) {
 		if (t->groups[i].kind == kind)
 			return &t->groups[i];
 	}
+	return NULL;
+}
+
+static struct group *txn_group(struct txn *t, struct str key)
+{
+	unsigned kind = kind_of(key);
+	struct group *g = txn_find_group(t, kind);
+
+	if (g != NULL)
+		return g;
 	if (t->groups_n == t->groups_cap)
 		t->groups = grow(t->groups, &t->groups_cap, sizeof(*t->groups));
 	t->groups[t->groups_n] = (struct group){ .kind = kind, .sorted = true };
@@ -263,13 +277,71 @@ static int entry_cmp(const void *a, const void *b, void *entries)
 		       e[*(const uint32_t *)b].key);
 }
 
-/* Own writes in [from, upto), sorted, as indexes of entries. */
+static void group_sort(const struct txn *t, struct group *g)
+{
+	if (!g->sorted)
+		qsort_r(g->entries, g->n, sizeof(*g->entries), entry_cmp,
+			t->entries);
+	g->sorted = true;
+}
+
+/* Where the first key at or after this one stands in a sorted group. */
+static size_t group_lower(const struct txn *t, const struct group *g,
+			  struct str key)
+{
+	size_t from = 0, upto = g->n;
+
+	while (from < upto) {
+		size_t mid = from + (upto - from) / 2;
+
+		if (str_cmp(t->entries[g->entries[mid]].key, key) < 0)
+			from = mid + 1;
+		else
+			upto = mid;
+	}
+	return from;
+}
+
+/* Nearly every range: all its keys begin with the same two bytes. */
+static bool is_one_kind(struct str from, struct str upto)
+{
+	if (from.n < 2 || upto.n < 2)
+		return false;
+	return kind_of(upto) == kind_of(from) ||
+	       (upto.n == 2 && kind_of(upto) == kind_of(from) + 1);
+}
+
+static size_t range_of_kind(struct txn *t, struct str from, struct str upto,
+			    uint32_t **ret)
+{
+	struct group *g = txn_find_group(t, kind_of(from));
+	size_t first, end;
+
+	*ret = NULL;
+	if (g == NULL)
+		return 0;
+	group_sort(t, g);
+	first = group_lower(t, g, from);
+	end = group_lower(t, g, upto);
+	if (first >= end)
+		return 0;
+	*ret = xmalloc((end - first) * sizeof(**ret));
+	memcpy(*ret, g->entries + first, (end - first) * sizeof(**ret));
+	return end - first;
+}
+
+/*
+ * Own writes in [from, upto), sorted, as indexes of entries, which are the
+ * caller's to free.
+ */
 static size_t txn_range(struct txn *t, struct str from, struct str upto,
 			uint32_t **ret)
 {
 	uint32_t *found = NULL;
 	size_t n = 0, cap = 0;
 
+	if (is_one_kind(from, upto))
+		return range_of_kind(t, from, upto, ret);
 	for (size_t i = 0; i < t->n; i++) {
 		struct str key = t->entries[i].key;
 
@@ -341,9 +413,7 @@ static void txn_fill_batch(struct txn *t)
 	for (size_t i = 0; i < t->groups_n; i++) {
 		struct group *g = &t->groups[i];
 
-		if (!g->sorted)
-			qsort_r(g->entries, g->n, sizeof(*g->entries),
-				entry_cmp, t->entries);
+		group_sort(t, g);
 		for (size_t k = 0; k < g->n; k++) {
 			const struct entry *e = &t->entries[g->entries[k]];
 

@@ -20,6 +20,9 @@ struct check {
 	uint64_t keys_p, keys_a, keys_s, keys_r, keys_x, keys_qs, keys_w;
 	uint64_t keys_h, keys_bl, keys_t;
 	uint64_t capped; /* queues with max_backlog */
+	uint64_t keys_d, keys_dr;
+	struct hmap waiting; /* id -> struct tally: d| keys of a child */
+	uint64_t linked;     /* d| keys that jobs account for */
 	uint64_t events, last_event;
 	uint64_t first_s, first_x;
 	uint64_t errors; /* of the job whose je| keys are being read */
@@ -138,6 +141,81 @@ static void check_index(struct check *c, struct str id, struct str queue,
 			 STR_ARG(id), l->state);
 }
 
+/* A job without a live record has that of its creation. */
+static void read_live(struct check *c, struct str id, const struct m_job_doc *d,
+		      struct m_job_live *ret)
+{
+	struct key k;
+
+	key_live(&k, id);
+	if (!read_msg(c, &k, &msg_job_live, ret))
+		job_live_as_created(d, ret);
+}
+
+/* A dr| key that speaks for the children created up to seq. */
+static bool is_to_be_told(struct check *c, struct str parent, uint64_t seq)
+{
+	struct kv_iter *it;
+	struct key from, upto;
+	bool found;
+
+	key_release(&from, parent, seq);
+	key_prefix_queue(&upto, "dr|", parent);
+	key_prefix_end(&upto, &upto);
+	it = kv_iter_new(c->kv, key_str(&from), key_str(&upto));
+	found = kv_iter_valid(it) && get_be64(kv_iter_value(it).p + 1) <= seq;
+	kv_iter_free(it);
+	return found;
+}
+
+/* d|parent child: the child waits, and the parent will tell it. */
+static void check_dependent(struct check *c, struct str key)
+{
+	struct str parent, rest, child;
+	struct m_job_live l = { 0 };
+	struct m_job_doc d;
+	struct tally *t;
+	bool named = false;
+	struct key k;
+
+	c->keys_d++;
+	assert_true(str_split(key, '\0', &parent, &rest));
+	child = str_skip(rest, 8);
+	key_job(&k, child);
+	assert_true(read_msg(c, &k, &msg_job_doc, &d));
+	assert_int_equal(d.seq, get_be64(rest.p));
+	for (size_t i = 0; i < d.depends_on_n; i++)
+		named |= str_eq(d.depends_on[i], parent);
+	assert_true(named);
+	t = hmap_get(&c->waiting, child);
+	if (t == NULL) {
+		t = arena_zalloc(&c->arena, sizeof(*t));
+		hmap_put(&c->waiting, child, t);
+	}
+	t->counts[0]++;
+	if (is_to_be_told(c, parent, d.seq))
+		return;
+	key_job(&k, parent);
+	assert_true(read_msg(c, &k, &msg_job_doc, &d));
+	read_live(c, parent, &d, &l);
+	assert_true(l.dependents && !job_state_is_terminal(l.state));
+}
+
+/* As many d| keys as it waits for; d| stands before j|. */
+static void check_waiting(struct check *c, struct str id,
+			  const struct m_job_live *l)
+{
+	const struct tally *t = hmap_get(&c->waiting, id);
+	uint64_t n = t == NULL ? 0 : t->counts[0];
+
+	assert_int_equal(l->waiting_on, n);
+	c->linked += n;
+	if (n > 0)
+		assert_true(l->state == JOB_BLOCKED || l->state == JOB_HELD);
+	else
+		assert_true(l->state != JOB_BLOCKED);
+}
+
 /* The encoded event in the record at or after its sequence. */
 static bool find_event(struct check *c, uint64_t want, struct str *ret)
 {
@@ -182,13 +260,8 @@ static void check_job(struct check *c, struct str id, struct str value)
 	assert_int_equal(msg_decode(&msg_job_doc, arena_copy(&c->arena, value),
 				    &c->arena, &d),
 			 0);
-	key_live(&k, id);
-	if (!read_msg(c, &k, &msg_job_live, &l)) {
-		l.state = job_state_at_creation(&d);
-		l.seq = d.seq;
-		l.scheduled_at = d.scheduled_at;
-		l.event = d.event;
-	}
+	read_live(c, id, &d, &l);
+	check_waiting(c, id, &l);
 	assert_true(l.state > 0 && l.state < JOB_STATE_MAX);
 	queue = l.queue.n > 0 ? l.queue : d.queue;
 	check_index(c, id, queue,
@@ -289,22 +362,31 @@ static void check_due(struct check *c, struct str key, bool scheduled)
 }
 
 /* A pending job below the frontier must be in the window. */
-static void check_pending(struct check *c, struct str key)
+static void check_pending(struct check *c, struct str key, struct str value)
 {
 	const char *end = memchr(key.p, '\0', key.n);
 	struct fsm_queue *q =
 	    queue_find(c->f, str_of(key.p, (size_t)(end - key.p)));
 	uint64_t seq = get_be64(key.p + key.n - 8);
+	bool as_created = value.p[0] != 0;
 	const struct window *w;
+	struct key k;
 
 	c->keys_p++;
 	assert_non_null(q);
+	key_live(&k, str_skip(value, 1));
+	assert_int_equal(as_created, !has_key(c, &k));
 	w = &q->windows[(uint8_t)end[1]];
 	if (!w->complete && seq >= w->frontier)
 		return;
 	for (uint32_t i = 0; i < w->n; i++) {
-		if (w->ring[(w->head + i) & (w->cap - 1)].seq == seq)
-			return;
+		const struct window_job *j =
+		    &w->ring[(w->head + i) & (w->cap - 1)];
+
+		if (j->seq != seq)
+			continue;
+		assert_true(as_created || !j->as_created);
+		return;
 	}
 	for (uint32_t i = 0; i < w->heap_n; i++) {
 		if (w->heap[i].seq == seq)
@@ -400,7 +482,7 @@ static void check_key(struct check *c, struct str key, struct str v)
 	else if (str_starts(key, STR("l|")))
 		check_line(c, REST("l|"));
 	else if (str_starts(key, STR("p|")))
-		check_pending(c, REST("p|"));
+		check_pending(c, REST("p|"), v);
 	else if (str_starts(key, STR("a|")))
 		check_active(c, REST("a|"), v);
 	else if (str_starts(key, STR("s|")))
@@ -415,6 +497,10 @@ static void check_key(struct check *c, struct str key, struct str v)
 		check_ended(c, REST("t|"));
 	else if (str_starts(key, STR("qc|")))
 		check_queue(c, REST("qc|"), v);
+	else if (str_starts(key, STR("d|")))
+		check_dependent(c, REST("d|"));
+	else if (str_starts(key, STR("dr|")))
+		c->keys_dr++;
 	else if (str_starts(key, STR("x|")))
 		check_expiry(c, REST("x|"));
 	else if (str_starts(key, STR("qs|"))) /* after all of j| */
@@ -447,6 +533,8 @@ static void check_totals(struct check *c)
 					c->jobs[JOB_CANCELLED]);
 	assert_int_equal(c->keys_x, c->expiring);
 	assert_int_equal(c->lines, c->lines_due);
+	assert_int_equal(c->keys_d, c->linked);
+	assert_int_equal(c->keys_dr, f->deps.releases);
 	assert_int_equal(f->active.n, c->keys_a);
 	assert_int_equal(f->leases.n, c->keys_a);
 	assert_int_equal(f->workers.n, c->keys_w);
@@ -484,5 +572,6 @@ void fx_check_side(struct fx_side *s)
 	assert_int_equal(m.last_seq, fsm_last_seq(s->f));
 	assert_int_equal(m.first_seq, fsm_first_seq(s->f));
 	hmap_done(&c.queues);
+	hmap_done(&c.waiting);
 	arena_done(&c.arena);
 }
