@@ -1,0 +1,209 @@
+/*
+ * A naive model of the rules of jobs: arrays and linear scans, no indexes. It
+ * is written from the documented rules, not from the state machine, which is
+ * held against it op by op in test_fsm_model.c.
+ *
+ * What the rules leave open the model learns from the state machine and only
+ * checks: ids of jobs the server makes, numbers of places and tokens, random
+ * delays inside their bounds, the turn of groups inside a queue.
+ *
+ * Texts live in the model's arena until model_done.
+ */
+#ifndef CORVO_MODEL_H
+#define CORVO_MODEL_H
+
+#include "lib/testlib.h"
+
+#include "proto/job.h"
+#include "proto/proto.h"
+
+#define MODEL_JOBS    1024
+#define MODEL_QUEUES  16
+#define MODEL_BATCHES 512
+#define MODEL_HANDED  4096
+#define MODEL_DEPS    8
+#define MODEL_GROUPS  8
+#define MODEL_KEYS    256
+#define MODEL_DELETED JOB_STATE_MAX /* how a job ends that is deleted */
+
+struct model_dep {
+	struct str id;
+	bool met;
+};
+
+struct model_job {
+	bool used;
+	bool
+	    unnamed; /* the server made it in this op: its id is to be learnt */
+	bool placed; /* stands at the end since this op */
+	bool touched; /* by this op */
+	struct str id, queue, payload, tags, parent, group;
+	enum job_state state;
+	uint32_t prio, attempt, max_retries, backoff;
+	uint64_t base, cap;
+	double jitter;
+	uint64_t seq;
+	uint64_t created_at, scheduled_at, started_at, completed_at, failed_at;
+	uint64_t cancelled_at, ended_at, expire_at;
+	uint64_t wanted_at; /* scheduled_at of the request */
+	uint64_t timeout, timeout_at;
+	struct str worker;
+	uint64_t token, lease_ns, lease_end;
+	bool cancel_requested;
+	uint64_t delay_min, delay_max; /* of a random delay just drawn */
+	struct str progress, checkpoint, result, hold_reason, last_error;
+	uint32_t errors, lost_leases, log_lines;
+	/* unique key; the lock is (key_queue, key) until key_until */
+	struct str key, key_queue;
+	uint64_t key_period, key_until;
+	struct model_dep deps[MODEL_DEPS];
+	size_t deps_n;
+	uint32_t policy;
+	struct str batch;
+	bool counted;
+	const struct m_chain *chain;
+	struct str chain_id;
+	int64_t step;
+	bool chained;    /* what follows it was made already */
+	bool exit_chain; /* its ack said so */
+	/* Texts the payload must hold, of a job the server made. */
+	struct str holds[4];
+};
+
+struct model_handed {
+	uint64_t at;
+	struct str group;
+};
+
+struct model_queue {
+	struct str name;
+	bool used, paused;
+	struct m_set_queue set;
+	struct m_group_limit groups[MODEL_GROUPS];
+	struct model_handed handed[MODEL_HANDED]; /* while it has a rate */
+	size_t handed_n;
+};
+
+struct model_batch {
+	bool used, sealed;
+	struct str id, callback_queue, parent;
+	struct str callback_payload;
+	uint64_t total, succeeded, failed, created_at, ended_at;
+	struct model_job *callback; /* made by this op */
+	struct str callback_id;
+};
+
+/* An enqueue that was answered under an Idempotency-Key. */
+struct model_key {
+	struct str key;
+	uint64_t hash, expires_at;
+	struct str job_id;
+};
+
+struct model {
+	struct arena arena;
+	uint64_t now;
+	struct model_job jobs[MODEL_JOBS];
+	size_t top; /* none is used from here on */
+	struct model_queue queues[MODEL_QUEUES];
+	struct model_batch batches[MODEL_BATCHES];
+	struct model_key keys[MODEL_KEYS];
+	uint64_t last_token, made;
+	/* Refusals that would be right now; none: the op must succeed. */
+	int errs[8];
+	size_t errs_n;
+};
+
+struct model *model_new(void);
+void model_done(struct model *m);
+
+/* Before each op. */
+void model_begin(struct model *m, uint64_t now);
+/* The op may be refused with this. */
+void model_refuse(struct model *m, int err);
+
+/* --- looking --- */
+
+struct model_job *model_find(struct model *m, struct str id); /* or NULL */
+struct model_queue *model_queue(struct model *m, struct str name);
+bool model_has_queue(const struct model *m, struct str name);
+struct model_batch *model_find_batch(struct model *m, struct str id);
+struct model_job *model_lock_holder(struct model *m, struct str queue,
+				    struct str key);
+bool model_is_waiting(const struct model_job *j); /* not active, not ended */
+uint32_t model_unmet(const struct model_job *j);
+size_t model_active(struct model *m, struct str queue, const struct str *group);
+#define MODEL_EACH(m, j)                                                     \
+	for (struct model_job *j = (m)->jobs; j < (m)->jobs + (m)->top; j++) \
+		if (j->used)
+
+/* --- the life of a job (model.c) --- */
+
+struct str model_copy(struct model *m, struct str s);
+struct model_job *model_add(struct model *m);
+void model_to_pending(struct model *m, struct model_job *j);
+void model_end(struct model *m, struct model_job *j, enum job_state how);
+void model_error(struct model *m, struct model_job *j, struct str text);
+void model_expire_job(struct model *m, struct model_job *j);
+uint32_t model_attempts_left(const struct model_job *j);
+/* Leaves the hands of its worker. */
+void model_leave(struct model_job *j);
+/* After an error; the delay may be given. */
+void model_retry_or_die(struct model *m, struct model_job *j,
+			const uint64_t *delay);
+void model_count_in(struct model *m, struct model_batch *b);
+/* It may have ended. */
+void model_batch_look(struct model *m, struct model_batch *b);
+void model_chain_end(struct model *m, struct model_job *j, enum job_state how);
+/* Retry rules, group and the like of a new job that names none. */
+void model_defaults(struct model *m, struct model_job *j, unsigned named);
+
+/* --- ops: each sets m->errs, or changes the model --- */
+
+/* ids: of the jobs as the reply must name them; new: they were created. */
+struct model_made {
+	struct str id;
+	bool existing;
+	enum job_state status;
+};
+
+void model_enqueue(struct model *m, const struct m_enqueue *ops, size_t n,
+		   struct str batch_id, const struct m_batch_options *batch,
+		   struct model_made *ret);
+void model_open_batch(struct model *m, const struct m_open_batch *op);
+void model_seal_batch(struct model *m, const struct m_batch_ref *op);
+void model_ack(struct model *m, const struct m_ack *op, int not_found);
+void model_fail(struct model *m, const struct m_fail *op,
+		struct m_fail_reply *ret);
+void model_beat(struct model *m, struct str worker, const struct m_beat *b,
+		struct m_beat_reply *ret);
+void model_renew(struct model *m, const struct m_renewal *r);
+const char *model_job_op(struct model *m, enum op_id op, struct str id);
+void model_move(struct model *m, const struct m_move *op);
+void model_priority(struct model *m, const struct m_set_priority *op);
+void model_hold(struct model *m, const struct m_hold *op);
+void model_reject(struct model *m, const struct m_hold *op);
+void model_pause(struct model *m, struct str queue, bool paused);
+void model_set_queue(struct model *m, const struct m_set_queue *op);
+uint32_t model_clear(struct model *m, struct str queue, bool all);
+uint32_t model_promote(struct model *m);
+uint32_t model_reclaim(struct model *m);
+uint32_t model_expire(struct model *m);
+void model_purge(struct model *m, uint64_t retention);
+
+/* --- fetch (model_fetch.c): is this a right answer? --- */
+
+void model_fetch(struct model *m, const struct m_fetch *op,
+		 const struct m_fetch_reply *r);
+/* The limits of no queue are between two slots of its counters. */
+bool model_rates_are_clear(struct model *m);
+
+/* --- against the state machine (model_compare.c) --- */
+
+struct fx;
+/* The job that is being compared, for reports. */
+extern struct str model_suspect;
+/* Learns what the rules leave open, then compares what the op touched. */
+void model_compare(struct model *m, struct fx *x, bool all);
+
+#endif

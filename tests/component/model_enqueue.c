@@ -1,0 +1,449 @@
+/*
+ * New jobs: what may be refused, duplicates, dependencies, batches, chains.
+ * See model.h.
+ */
+#include "model.h"
+
+/* --- what a queue gives to jobs that do not say --- */
+
+enum {
+	NAMED_ATTEMPTS = 1,
+	NAMED_BACKOFF = 2,
+	NAMED_BASE = 4,
+	NAMED_CAP = 8,
+	NAMED_JITTER = 16,
+};
+
+void model_defaults(struct model *m, struct model_job *j, unsigned named)
+{
+	const struct m_set_queue *s = &model_queue(m, j->queue)->set;
+
+	if (!(named & NAMED_ATTEMPTS))
+		j->max_retries =
+		    MSG_HAS(s, set_queue, max_retries) ? s->max_retries : 3;
+	if (!(named & NAMED_BACKOFF))
+		j->backoff = MSG_HAS(s, set_queue, retry_backoff)
+				 ? s->retry_backoff
+				 : BACKOFF_EXPONENTIAL;
+	if (!(named & NAMED_BASE))
+		j->base = MSG_HAS(s, set_queue, retry_base_delay)
+			      ? s->retry_base_delay
+			      : 5 * NS_PER_S;
+	if (!(named & NAMED_CAP))
+		j->cap = MSG_HAS(s, set_queue, retry_max_delay)
+			     ? s->retry_max_delay
+			     : 600 * NS_PER_S;
+	if (!(named & NAMED_JITTER))
+		j->jitter =
+		    MSG_HAS(s, set_queue, retry_jitter) ? s->retry_jitter : 0;
+	/* The only tag these jobs have is {"g":"..."}. */
+	if (j->group.n == 0 && s->group_tag.n > 0 && j->tags.n > 8)
+		j->group = str_of(j->tags.p + 6, j->tags.n - 8);
+}
+
+/* --- what is refused --- */
+
+static void check_backlog(struct model *m, const struct m_enqueue *ops,
+			  size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t max = model_queue(m, ops[i].queue)->set.max_backlog;
+		uint64_t have = 0;
+
+		if (max == 0)
+			continue;
+		MODEL_EACH(m, j)
+		{
+			have += str_eq(j->queue, ops[i].queue) &&
+				(j->state == JOB_PENDING ||
+				 j->state == JOB_SCHEDULED ||
+				 j->state == JOB_RETRYING);
+		}
+		for (size_t k = 0; k < n; k++)
+			have += str_eq(ops[k].queue, ops[i].queue);
+		if (have > max) {
+			model_refuse(m, ERR_QUEUE_FULL);
+			return;
+		}
+	}
+}
+
+/* "#3" is 3; -1: no such thing; -2: an id. */
+static int position(struct str s, size_t n)
+{
+	uint64_t v;
+
+	if (s.n == 0 || s.p[0] != '#')
+		return -2;
+	if (!str_parse_u64(str_skip(s, 1), &v) || v >= n || n == 1)
+		return -1;
+	return (int)v;
+}
+
+/* Whether item `from` comes back to itself; small batches only. */
+static bool has_cycle(const struct m_enqueue *ops, size_t n, size_t from)
+{
+	bool seen[64] = { false };
+	size_t todo[64], todo_n = 0;
+
+	assert_true(n <= 64);
+	todo[todo_n++] = from;
+	while (todo_n > 0) {
+		const struct m_enqueue *op = &ops[todo[--todo_n]];
+
+		for (size_t i = 0; i < op->depends_on_n; i++) {
+			int p = position(op->depends_on[i], n);
+
+			if (p < 0)
+				continue;
+			if ((size_t)p == from)
+				return true;
+			if (!seen[p])
+				todo[todo_n++] = (size_t)p;
+			seen[p] = true;
+		}
+	}
+	return false;
+}
+
+static void check_deps(struct model *m, const struct m_enqueue *ops, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = 0; k < ops[i].depends_on_n; k++) {
+			int p = position(ops[i].depends_on[k], n);
+
+			if (p == -1 ||
+			    (p == -2 &&
+			     model_find(m, ops[i].depends_on[k]) == NULL)) {
+				model_refuse(m, ERR_VALIDATION_ERROR);
+				return;
+			}
+		}
+		if (has_cycle(ops, n, i)) {
+			model_refuse(m, ERR_VALIDATION_ERROR);
+			return;
+		}
+	}
+}
+
+static void check_batch(struct model *m, struct str id)
+{
+	const struct model_batch *b = model_find_batch(m, id);
+
+	if (b == NULL)
+		model_refuse(m, ERR_NOT_FOUND);
+	else if (b->sealed)
+		model_refuse(m, ERR_BATCH_ERROR);
+}
+
+static void check_all(struct model *m, const struct m_enqueue *ops, size_t n,
+		      const struct m_batch_options *batch)
+{
+	for (size_t i = 0; i < n && m->errs_n == 0; i++) {
+		if (ops[i].batch_id.n > 0 && batch != NULL)
+			model_refuse(m, ERR_VALIDATION_ERROR);
+		else if (ops[i].batch_id.n > 0)
+			check_batch(m, ops[i].batch_id);
+	}
+	if (batch != NULL && batch->parent_id.n > 0)
+		check_batch(m, batch->parent_id);
+	check_deps(m, ops, n);
+	check_backlog(m, ops, n);
+}
+
+/* --- creation --- */
+
+static const struct m_chain *copy_chain(struct model *m,
+					const struct m_chain *c)
+{
+	struct m_chain *ret = arena_alloc(&m->arena, sizeof(*ret));
+	struct buf b = BUF_INIT(0);
+
+	msg_encode(&msg_chain, c, &b);
+	assert_int_equal(msg_decode(&msg_chain,
+				    arena_copy(&m->arena, buf_str(&b)),
+				    &m->arena, ret),
+			 0);
+	buf_done(&b);
+	return ret;
+}
+
+static void fill_rules(struct model *m, const struct m_enqueue *op,
+		       struct model_job *j)
+{
+	unsigned named = 0;
+
+	j->max_retries = op->max_retries;
+	j->backoff = op->retry_backoff;
+	j->base = op->retry_base_delay;
+	j->cap = op->retry_max_delay;
+	j->jitter = op->retry_jitter;
+	named |= MSG_HAS(op, enqueue, max_retries) ? NAMED_ATTEMPTS : 0;
+	named |= MSG_HAS(op, enqueue, retry_backoff) ? NAMED_BACKOFF : 0;
+	named |= MSG_HAS(op, enqueue, retry_base_delay) ? NAMED_BASE : 0;
+	named |= MSG_HAS(op, enqueue, retry_max_delay) ? NAMED_CAP : 0;
+	named |= MSG_HAS(op, enqueue, retry_jitter) ? NAMED_JITTER : 0;
+	model_defaults(m, j, named);
+}
+
+static struct model_job *create(struct model *m, const struct m_enqueue *op)
+{
+	struct model_job *j = model_add(m);
+
+	j->id = model_copy(m, op->job_id);
+	j->queue = model_copy(m, op->queue);
+	j->payload = model_copy(m, op->payload);
+	j->tags = model_copy(m, op->tags);
+	j->group = model_copy(m, op->group);
+	j->parent = model_copy(m, op->parent_id);
+	j->checkpoint = model_copy(m, op->checkpoint);
+	j->prio =
+	    MSG_HAS(op, enqueue, priority) ? op->priority : PRIORITY_NORMAL;
+	fill_rules(m, op, j);
+	j->timeout = op->timeout;
+	if (op->expire_after > 0)
+		j->expire_at = m->now + op->expire_after;
+	j->state = JOB_PENDING;
+	if (op->scheduled_at > m->now) {
+		j->state = JOB_SCHEDULED;
+		j->wanted_at = j->scheduled_at = op->scheduled_at;
+	}
+	if (op->unique_key.n > 0) {
+		j->key = model_copy(m, op->unique_key);
+		j->key_queue = j->queue;
+		j->key_period =
+		    op->unique_period ? op->unique_period : 3600 * NS_PER_S;
+		j->key_until = m->now + j->key_period;
+	}
+	if (MSG_HAS(op, enqueue, chain)) {
+		j->chain = copy_chain(m, op->chain);
+		j->chain_id = model_copy(m, op->chain_id);
+	}
+	return j;
+}
+
+/* A duplicate: the payload of a holder that still waits may be replaced. */
+static void replace(struct model *m, const struct m_enqueue *op,
+		    struct model_job *holder)
+{
+	if (op->unique_action != UNIQUE_REPLACE || !model_is_waiting(holder))
+		return;
+	holder->payload = model_copy(m, op->payload);
+	holder->touched = true;
+	if (op->scheduled_at > m->now && holder->state == JOB_SCHEDULED)
+		holder->wanted_at = holder->scheduled_at = op->scheduled_at;
+}
+
+static void add_dep(struct model *m, struct model_job *j, struct str id)
+{
+	for (size_t i = 0; i < j->deps_n; i++) {
+		if (str_eq(j->deps[i].id, id))
+			return;
+	}
+	assert_true(j->deps_n < MODEL_DEPS);
+	j->deps[j->deps_n++].id = model_copy(m, id);
+}
+
+/* Meets what has ended; the job dies of what failed, or waits. */
+static void look_at_deps(struct model *m, struct model_job *j)
+{
+	bool failed = false;
+
+	for (size_t i = 0; i < j->deps_n; i++) {
+		const struct model_job *p = model_find(m, j->deps[i].id);
+
+		assert_non_null(p);
+		if (!job_state_is_terminal(p->state))
+			continue;
+		if (p->state == JOB_COMPLETED || j->policy == DEPENDENCY_IGNORE)
+			j->deps[i].met = true;
+		else
+			failed = true;
+	}
+	if (model_unmet(j) == 0)
+		return;
+	j->state = JOB_BLOCKED;
+	j->scheduled_at = 0;
+	if (failed) {
+		model_error(m, j, STR_NULL);
+		model_end(m, j, JOB_DEAD);
+	}
+}
+
+static void link_deps(struct model *m, const struct m_enqueue *op, size_t n,
+		      struct model_job *j, const struct model_made *made)
+{
+	j->policy = op->on_dependency_failure;
+	for (size_t i = 0; i < op->depends_on_n; i++) {
+		int p = position(op->depends_on[i], n);
+
+		add_dep(m, j, p >= 0 ? made[p].id : op->depends_on[i]);
+	}
+	if (j->deps_n > 0)
+		look_at_deps(m, j);
+}
+
+static struct model_batch *add_batch(struct model *m, struct str id,
+				     const struct m_batch_options *o,
+				     bool sealed)
+{
+	struct model_batch *b = m->batches, *up;
+
+	while (b < m->batches + MODEL_BATCHES && b->used)
+		b++;
+	assert_true(b < m->batches + MODEL_BATCHES);
+	*b = (struct model_batch){ .used = true, .sealed = sealed };
+	b->id = model_copy(m, id);
+	b->callback_queue = model_copy(m, o->callback_queue);
+	b->callback_payload = model_copy(m, o->callback_payload);
+	b->parent = model_copy(m, o->parent_id);
+	b->created_at = m->now;
+	up = model_find_batch(m, b->parent);
+	if (up != NULL)
+		up->total++;
+	return b;
+}
+
+void model_enqueue(struct model *m, const struct m_enqueue *ops, size_t n,
+		   struct str batch_id, const struct m_batch_options *batch,
+		   struct model_made *ret)
+{
+	struct model_job *made[64] = { NULL };
+	struct model_batch *b = NULL;
+
+	assert_true(n <= 64);
+	check_all(m, ops, n, batch);
+	if (m->errs_n > 0)
+		return;
+	if (batch != NULL)
+		b = add_batch(m, batch_id, batch, true);
+	for (size_t i = 0; i < n; i++) {
+		struct model_job *holder = NULL;
+
+		if (ops[i].unique_key.n > 0)
+			holder = model_lock_holder(m, ops[i].queue,
+						   ops[i].unique_key);
+		ret[i].existing = holder != NULL;
+		if (holder != NULL)
+			replace(m, &ops[i], holder);
+		else
+			holder = made[i] = create(m, &ops[i]);
+		ret[i].id = holder->id;
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct model_batch *in =
+		    b ? b : model_find_batch(m, ops[i].batch_id);
+
+		if (made[i] == NULL || in == NULL)
+			continue;
+		made[i]->batch = in->id;
+		in->total++;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (made[i] != NULL)
+			link_deps(m, &ops[i], n, made[i], ret);
+	}
+	for (size_t i = 0; i < n; i++)
+		ret[i].status = made[i] ? job_state_shown(made[i]->state) : 0;
+	if (b != NULL)
+		model_batch_look(m, b);
+}
+
+/* --- batches by themselves --- */
+
+void model_open_batch(struct model *m, const struct m_open_batch *op)
+{
+	struct m_batch_options o = { .callback_queue = op->callback_queue,
+				     .callback_payload = op->callback_payload,
+				     .parent_id = op->parent_id };
+
+	if (op->parent_id.n > 0)
+		check_batch(m, op->parent_id);
+	if (m->errs_n == 0)
+		add_batch(m, op->batch_id, &o, false);
+}
+
+void model_seal_batch(struct model *m, const struct m_batch_ref *op)
+{
+	struct model_batch *b = model_find_batch(m, op->batch_id);
+
+	if (b == NULL) {
+		model_refuse(m, ERR_NOT_FOUND);
+		return;
+	}
+	b->sealed = true;
+	model_batch_look(m, b);
+}
+
+/* --- chains --- */
+
+static struct model_job *follow(struct model *m, const struct model_job *prev,
+				const struct m_chain_step *s, int64_t step)
+{
+	struct model_job *j = model_add(m);
+	unsigned named = ~0u;
+
+	j->unnamed = true;
+	j->state = JOB_PENDING;
+	j->queue = s->queue;
+	j->step = step;
+	j->chain = prev->chain;
+	j->chain_id = prev->chain_id;
+	j->parent = prev->id;
+	j->prio = MSG_HAS(s, chain_step, priority) ? s->priority : prev->prio;
+	j->tags = s->tags.n > 0 ? s->tags : prev->tags;
+	j->group = s->group.n > 0 ? s->group : prev->group;
+	j->timeout =
+	    MSG_HAS(s, chain_step, timeout) ? s->timeout : prev->timeout;
+	j->max_retries = MSG_HAS(s, chain_step, max_retries)
+			     ? s->max_retries
+			     : prev->max_retries;
+	j->backoff = prev->backoff;
+	j->base = prev->base;
+	j->cap = prev->cap;
+	j->jitter = prev->jitter;
+	model_defaults(m, j, named);
+	return j;
+}
+
+static void follow_success(struct model *m, const struct model_job *prev,
+			   const struct m_chain_step *s, int64_t step)
+{
+	struct model_job *j = follow(m, prev, s, step);
+
+	j->holds[0] = arena_printf(&m->arena, "\"previous_job_id\":\"%.*s\"",
+				   STR_ARG(prev->id));
+	if (prev->result.n > 0)
+		j->holds[1] =
+		    arena_printf(&m->arena, "\"previous_result\":%.*s",
+				 STR_ARG(prev->result));
+}
+
+static void follow_failure(struct model *m, const struct model_job *prev)
+{
+	struct model_job *j = follow(m, prev, prev->chain->on_failure, -2);
+
+	j->holds[0] = arena_printf(&m->arena, "\"failed_job_id\":\"%.*s\"",
+				   STR_ARG(prev->id));
+	j->holds[1] = arena_printf(&m->arena, "\"failed_step\":%lld",
+				   (long long)prev->step);
+}
+
+void model_chain_end(struct model *m, struct model_job *j, enum job_state how)
+{
+	const struct m_chain *c = j->chain;
+	bool exits = how != JOB_COMPLETED || j->step + 1 >= (int64_t)c->steps_n;
+
+	if (j->step < 0 || j->chained)
+		return;
+	j->chained = true;
+	if (how == JOB_DEAD) {
+		if (MSG_HAS(c, chain, on_failure))
+			follow_failure(m, j);
+		return;
+	}
+	if (!exits && !j->exit_chain)
+		follow_success(m, j, &c->steps[j->step + 1], j->step + 1);
+	else if (MSG_HAS(c, chain, on_exit))
+		follow_success(m, j, c->on_exit, -1);
+}

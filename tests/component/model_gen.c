@@ -1,0 +1,407 @@
+/*
+ * See model_run.h: the operations of workers, people and time. New jobs are
+ * in model_gen_enqueue.c.
+ */
+#include "model_run.h"
+
+#include "proto/limits.h"
+
+#define RETENTION (40 * NS_PER_S)
+
+static struct str some_worker(struct run *n)
+{
+	static const char *const names[] = { "w0", "w1", "w2" };
+
+	return str_from(names[run_below(n, ARRAY_SIZE(names))]);
+}
+
+/* A job in somebody's hands, or any. */
+static struct str active_job(struct run *n)
+{
+	size_t from = n->m->top ? run_below(n, n->m->top) : 0;
+
+	for (size_t i = 0; i < n->m->top && !run_chance(n, 2); i++) {
+		const struct model_job *j = &n->m->jobs[(from + i) % n->m->top];
+
+		if (j->used && j->state == JOB_ACTIVE)
+			return j->id;
+	}
+	return run_job(n);
+}
+
+/* How a worker names itself: by token, by name, both or not; rarely wrong. */
+struct self {
+	bool has_token;
+	uint64_t token;
+	struct str worker;
+};
+
+static struct self name_self(struct run *n, struct str id)
+{
+	const struct model_job *j = model_find(n->m, id);
+	struct self s = { .has_token = run_chance(n, 60) };
+
+	s.token = j != NULL ? j->token : 7;
+	if (run_chance(n, 4))
+		s.token--;
+	if (run_chance(n, 20))
+		s.worker =
+		    j != NULL && run_chance(n, 85) ? j->worker : some_worker(n);
+	return s;
+}
+
+static void add_logs(struct run *n, struct str **ret, size_t *ret_n)
+{
+	struct str *lines = arena_alloc(&n->arena, 3 * sizeof(*lines));
+
+	*ret_n = run_chance(n, 10) ? 1 + run_below(n, 3) : 0;
+	for (size_t i = 0; i < *ret_n; i++)
+		lines[i] = STR("a line");
+	*ret = lines;
+}
+
+/* --- workers --- */
+
+/* With turns by weight it is left open which expired jobs a fetch meets. */
+static void settle_expiry(struct run *n)
+{
+	struct m_maintain op = { 0 };
+	struct m_maintain_reply r;
+
+	(void)model_expire(n->m);
+	MSG_SET(&op, maintain, limit, LIMIT_MAINTAIN_JOBS);
+	run_must(n, OP_EXPIRE, &op, &r);
+	assert_false(r.more);
+	model_compare(n->m, n->x, false);
+}
+
+static bool any_is_fair(struct run *n)
+{
+	for (size_t i = 0; i < MODEL_QUEUES; i++) {
+		if (n->m->queues[i].used &&
+		    n->m->queues[i].set.fairness == FAIRNESS_GROUP)
+			return true;
+	}
+	return false;
+}
+
+static void fetch(struct run *n)
+{
+	struct m_fetch op = { 0 };
+	struct m_fetch_reply r;
+	struct str queues[3];
+	size_t queues_n = 1 + run_below(n, 3);
+
+	if (any_is_fair(n))
+		settle_expiry(n);
+	for (size_t i = 0; i < queues_n; i++)
+		queues[i] = run_queue(n);
+	MSG_SET_LIST(&op, fetch, queues, queues, queues_n);
+	if (run_chance(n, 80))
+		MSG_SET(&op, fetch, worker_id, some_worker(n));
+	if (run_chance(n, 60))
+		MSG_SET(&op, fetch, lease_duration,
+			1 + run_below(n, 20 * NS_PER_S));
+	if (run_chance(n, 50))
+		MSG_SET(&op, fetch, count, 1 + (uint32_t)run_below(n, 4));
+	MSG_SET(&op, fetch, fetch_id, ++n->fetches);
+	run_must(n, OP_FETCH, &op, &r);
+	model_fetch(n->m, &op, &r);
+}
+
+static void ack(struct run *n)
+{
+	struct m_ack op = { 0 };
+	struct m_status_reply r;
+	struct self s;
+
+	MSG_SET(&op, ack, job_id, active_job(n));
+	s = name_self(n, op.job_id);
+	if (s.has_token)
+		MSG_SET(&op, ack, lease_token, s.token);
+	if (s.worker.n > 0)
+		MSG_SET(&op, ack, worker_id, s.worker);
+	if (run_chance(n, 30))
+		MSG_SET(&op, ack, result, STR("{\"n\":1}"));
+	if (run_chance(n, 10))
+		MSG_SET(&op, ack, checkpoint, STR("[\"acked\"]"));
+	if (run_chance(n, 15))
+		MSG_SET(&op, ack, step_status, (uint32_t)run_below(n, 2));
+	add_logs(n, &op.logs, &op.logs_n);
+	if (op.logs_n > 0)
+		op.has |= MSG_BIT(ack, logs);
+	model_ack(n->m, &op, ERR_ACK_ERROR);
+	if (run_do(n, OP_ACK, &op, &r))
+		assert_str_is(r.status, "ok");
+}
+
+static void ack_batch(struct run *n)
+{
+	struct m_ack_item items[4] = { 0 };
+	struct m_ack_batch op = { 0 };
+	struct m_ack_batch_reply r;
+	size_t refused = 0;
+
+	for (size_t i = 0; i < 4; i++) {
+		struct self s;
+
+		MSG_SET(&items[i], ack_item, job_id, active_job(n));
+		s = name_self(n, items[i].job_id);
+		if (s.has_token)
+			MSG_SET(&items[i], ack_item, lease_token, s.token);
+		if (run_chance(n, 30))
+			MSG_SET(&items[i], ack_item, result, STR("2"));
+	}
+	MSG_SET_LIST(&op, ack_batch, acks, items, 4);
+	run_must(n, OP_ACK_BATCH, &op, &r);
+	for (size_t i = 0; i < 4; i++) {
+		struct m_ack one = { 0 };
+
+		MSG_SET(&one, ack, job_id, items[i].job_id);
+		MSG_SET(&one, ack, result, items[i].result);
+		if (MSG_HAS(&items[i], ack_item, lease_token))
+			MSG_SET(&one, ack, lease_token, items[i].lease_token);
+		n->m->errs_n = 0;
+		model_ack(n->m, &one, ERR_NOT_FOUND);
+		if (n->m->errs_n == 0)
+			continue;
+		assert_true(refused < r.refused_n);
+		assert_true(str_eq(r.refused[refused].job_id, items[i].job_id));
+		assert_str_is(r.refused[refused].code, err_code(n->m->errs[0]));
+		refused++;
+	}
+	assert_int_equal(r.refused_n, refused);
+	assert_int_equal(r.acked, 4 - refused);
+}
+
+static void fail_job(struct run *n)
+{
+	struct m_fail op = { 0 };
+	struct m_fail_reply r, say = { 0 };
+	struct self s;
+
+	MSG_SET(&op, fail, job_id, active_job(n));
+	s = name_self(n, op.job_id);
+	if (s.has_token)
+		MSG_SET(&op, fail, lease_token, s.token);
+	if (s.worker.n > 0)
+		MSG_SET(&op, fail, worker_id, s.worker);
+	MSG_SET(&op, fail, error, STR("boom"));
+	if (run_chance(n, 15))
+		MSG_SET(&op, fail, requeue, true);
+	if (run_chance(n, 15))
+		MSG_SET(&op, fail, retry, run_chance(n, 50));
+	if (run_chance(n, 15))
+		MSG_SET(&op, fail, retry_after, run_below(n, 9 * NS_PER_S));
+	model_fail(n->m, &op, &say);
+	if (!run_do(n, OP_FAIL, &op, &r))
+		return;
+	assert_int_equal(r.status, say.status);
+	assert_int_equal(r.attempts_remaining, say.attempts_remaining);
+	if (r.status == JOB_RETRYING)
+		assert_true(r.next_attempt_at >= n->x->now_ns &&
+			    r.next_attempt_at <= say.next_attempt_at);
+	else
+		assert_false(MSG_HAS(&r, fail_reply, next_attempt_at));
+}
+
+static void heartbeat(struct run *n)
+{
+	struct m_beat beats[3] = { 0 };
+	struct m_heartbeat op = { 0 };
+	struct m_heartbeat_reply r;
+
+	for (size_t i = 0; i < 3; i++) {
+		struct m_beat *b = &beats[i];
+		struct self s;
+
+		MSG_SET(b, beat, job_id, active_job(n));
+		s = name_self(n, b->job_id);
+		if (s.has_token)
+			MSG_SET(b, beat, lease_token, s.token);
+		if (s.worker.n > 0)
+			MSG_SET(b, beat, worker_id, s.worker);
+		if (run_chance(n, 30))
+			MSG_SET(b, beat, progress, STR("[1]"));
+		if (run_chance(n, 20))
+			MSG_SET(b, beat, checkpoint, STR("[2]"));
+		add_logs(n, &b->logs, &b->logs_n);
+		if (b->logs_n > 0)
+			b->has |= MSG_BIT(beat, logs);
+	}
+	MSG_SET_LIST(&op, heartbeat, jobs, beats, 3);
+	run_must(n, OP_HEARTBEAT, &op, &r);
+	assert_int_equal(r.jobs_n, 3);
+	for (size_t i = 0; i < 3; i++) {
+		struct m_beat_reply say;
+
+		model_beat(n->m, op.worker_id, &beats[i], &say);
+		assert_true(str_eq(r.jobs[i].status, say.status));
+		assert_true(str_eq(r.jobs[i].code, say.code));
+		assert_int_equal(r.jobs[i].unknown, say.unknown);
+		assert_int_equal(r.jobs[i].lease_expires_at,
+				 say.lease_expires_at);
+	}
+}
+
+static void renew(struct run *n)
+{
+	struct m_renewal l = { 0 };
+	struct m_renew op = { 0 };
+
+	MSG_SET(&l, renewal, job_id, active_job(n));
+	MSG_SET(&l, renewal, lease_token, name_self(n, l.job_id).token);
+	MSG_SET(&l, renewal, lease_expires_at,
+		n->x->now_ns + run_below(n, 20 * NS_PER_S));
+	MSG_SET_LIST(&op, renew, leases, &l, 1);
+	model_renew(n->m, &l);
+	run_must(n, OP_RENEW, &op, NULL);
+}
+
+/* --- people --- */
+
+static void job_op(struct run *n, enum op_id op)
+{
+	struct m_job_ref m = { 0 };
+	struct m_status_reply r;
+	const char *status;
+
+	MSG_SET(&m, job_ref, job_id, run_job(n));
+	status = model_job_op(n->m, op, m.job_id);
+	if (run_do(n, op, &m, &r))
+		assert_str_is(r.status, status);
+}
+
+static void cancel(struct run *n)
+{
+	job_op(n, OP_CANCEL);
+}
+
+static void retry(struct run *n)
+{
+	job_op(n, OP_RETRY);
+}
+
+static void delete_job(struct run *n)
+{
+	job_op(n, OP_DELETE);
+}
+
+static void requeue(struct run *n)
+{
+	job_op(n, OP_REQUEUE);
+}
+
+static void approve(struct run *n)
+{
+	job_op(n, OP_APPROVE);
+}
+
+static void move(struct run *n)
+{
+	struct m_move op = { 0 };
+	struct m_status_reply r;
+
+	MSG_SET(&op, move, job_id, run_job(n));
+	MSG_SET(&op, move, queue, run_queue(n));
+	model_move(n->m, &op);
+	if (run_do(n, OP_MOVE, &op, &r))
+		assert_str_is(r.status, "moved");
+}
+
+static void priority(struct run *n)
+{
+	struct m_set_priority op = { 0 };
+
+	MSG_SET(&op, set_priority, job_id, run_job(n));
+	MSG_SET(&op, set_priority, priority, (uint32_t)run_below(n, 3));
+	model_priority(n->m, &op);
+	(void)run_do(n, OP_PRIORITY, &op, NULL);
+}
+
+static void hold(struct run *n)
+{
+	struct m_hold op = { 0 };
+	struct m_status_reply r;
+
+	MSG_SET(&op, hold, job_id, run_job(n));
+	if (run_chance(n, 50))
+		MSG_SET(&op, hold, reason, STR("look first"));
+	model_hold(n->m, &op);
+	if (run_do(n, OP_HOLD, &op, &r))
+		assert_str_is(r.status, "held");
+}
+
+static void reject(struct run *n)
+{
+	struct m_hold op = { 0 };
+	struct m_status_reply r;
+
+	MSG_SET(&op, hold, job_id, run_job(n));
+	model_reject(n->m, &op);
+	if (run_do(n, OP_REJECT, &op, &r))
+		assert_str_is(r.status, "dead");
+}
+
+/* --- time --- */
+
+/* Portions until nothing is left; how many in all. */
+static uint32_t maintain(struct run *n, enum op_id op, uint64_t retention)
+{
+	struct m_maintain m = { 0 };
+	struct m_maintain_reply r;
+	uint32_t count = 0;
+
+	MSG_SET(&m, maintain, limit, 1 + (uint32_t)run_below(n, 20));
+	MSG_SET(&m, maintain, retention_ns, retention);
+	do {
+		run_must(n, op, &m, &r);
+		assert_true(r.count <= m.limit);
+		count += r.count;
+	} while (r.more);
+	return count;
+}
+
+static void promote(struct run *n)
+{
+	uint32_t count = model_promote(n->m);
+
+	assert_int_equal(maintain(n, OP_PROMOTE, 0), count);
+}
+
+static void reclaim(struct run *n)
+{
+	uint32_t count = model_reclaim(n->m);
+
+	assert_int_equal(maintain(n, OP_RECLAIM, 0), count);
+}
+
+static void expire(struct run *n)
+{
+	uint32_t count = model_expire(n->m);
+
+	assert_int_equal(maintain(n, OP_EXPIRE, 0), count);
+}
+
+/* What ended long ago goes, so that the population stays small. */
+static void purge(struct run *n)
+{
+	model_purge(n->m, RETENTION);
+	(void)maintain(n, OP_PURGE, RETENTION);
+}
+
+const struct run_kind run_kinds[] = {
+	{ 24, run_enqueue },  { 4, run_enqueue_batch },
+	{ 26, fetch },        { 14, ack },
+	{ 2, ack_batch },     { 10, fail_job },
+	{ 4, heartbeat },     { 2, renew },
+	{ 4, cancel },        { 4, retry },
+	{ 2, delete_job },    { 2, requeue },
+	{ 4, hold },          { 5, approve },
+	{ 2, reject },        { 3, move },
+	{ 3, priority },      { 3, run_pause },
+	{ 3, run_set_queue }, { 1, run_clear },
+	{ 8, promote },       { 6, reclaim },
+	{ 6, expire },        { 3, purge },
+};
+const size_t run_kinds_n = ARRAY_SIZE(run_kinds);

@@ -1,0 +1,376 @@
+/*
+ * What workers and people do to jobs, and what comes with time. See model.h.
+ */
+#include "model.h"
+
+/* --- workers --- */
+
+/*
+ * Who may speak for the job: itself, or NULL with the refusal noted. Of a
+ * holder that gave no name nobody is another one.
+ */
+static struct model_job *holder(struct model *m, struct str id, bool has_token,
+				uint64_t token, struct str worker,
+				int not_found, int not_active)
+{
+	struct model_job *j = model_find(m, id);
+	bool named = has_token || worker.n > 0;
+
+	if (j == NULL)
+		model_refuse(m, not_found);
+	else if (j->state != JOB_ACTIVE)
+		model_refuse(m, named ? ERR_LEASE_LOST : not_active);
+	else if ((has_token && token != j->token) ||
+		 (worker.n > 0 && j->worker.n > 0 &&
+		  !str_eq(worker, j->worker)))
+		model_refuse(m, ERR_LEASE_LOST);
+	else
+		return j;
+	return NULL;
+}
+
+void model_ack(struct model *m, const struct m_ack *op, int not_found)
+{
+	struct model_job *j =
+	    holder(m, op->job_id, MSG_HAS(op, ack, lease_token),
+		   op->lease_token, op->worker_id, not_found, ERR_ACK_ERROR);
+
+	if (j == NULL)
+		return;
+	if (op->result.n > 0)
+		j->result = model_copy(m, op->result);
+	if (op->checkpoint.n > 0)
+		j->checkpoint = model_copy(m, op->checkpoint);
+	j->log_lines += (uint32_t)op->logs_n;
+	j->exit_chain = op->step_status == STEP_EXIT;
+	model_end(m, j, j->cancel_requested ? JOB_CANCELLED : JOB_COMPLETED);
+}
+
+static void fail_attempt(struct model *m, struct model_job *j,
+			 const struct m_fail *op)
+{
+	model_error(m, j, op->error);
+	if (j->cancel_requested)
+		model_end(m, j, JOB_CANCELLED);
+	else if (MSG_HAS(op, fail, retry) && !op->retry)
+		model_end(m, j, JOB_DEAD);
+	else
+		model_retry_or_die(
+		    m, j,
+		    MSG_HAS(op, fail, retry_after) ? &op->retry_after : NULL);
+}
+
+void model_fail(struct model *m, const struct m_fail *op,
+		struct m_fail_reply *ret)
+{
+	struct model_job *j = holder(
+	    m, op->job_id, MSG_HAS(op, fail, lease_token), op->lease_token,
+	    op->worker_id, ERR_FAIL_ERROR, ERR_FAIL_ERROR);
+
+	if (j == NULL)
+		return;
+	j->touched = true;
+	j->log_lines += (uint32_t)op->logs_n;
+	if (!op->requeue) {
+		fail_attempt(m, j, op);
+	} else if (j->cancel_requested) {
+		model_end(m, j, JOB_CANCELLED);
+	} else {
+		j->attempt--;
+		model_to_pending(m, j);
+	}
+	ret->status = j->state;
+	/* Backoff none: it is pending at once, but the attempt failed. */
+	if (j->state == JOB_PENDING && !op->requeue)
+		ret->status = JOB_RETRYING;
+	ret->attempts_remaining =
+	    job_state_is_terminal(j->state) ? 0 : model_attempts_left(j);
+	ret->next_attempt_at = j->scheduled_at ? j->scheduled_at : m->now;
+}
+
+void model_beat(struct model *m, struct str worker, const struct m_beat *b,
+		struct m_beat_reply *ret)
+{
+	struct model_job *j;
+
+	if (b->worker_id.n > 0)
+		worker = b->worker_id;
+	m->errs_n = 0;
+	j = holder(m, b->job_id, MSG_HAS(b, beat, lease_token), b->lease_token,
+		   worker, ERR_NOT_FOUND, ERR_ACK_ERROR);
+	*ret = (struct m_beat_reply){ .status = STR("cancel") };
+	if (j == NULL) {
+		const struct model_job *it = model_find(m, b->job_id);
+
+		ret->unknown = it == NULL;
+		if (it != NULL && it->state == JOB_ACTIVE)
+			ret->code = STR("LEASE_LOST");
+	}
+	m->errs_n = 0;
+	if (j == NULL)
+		return;
+	if (!j->cancel_requested)
+		ret->status = STR("ok");
+	j->touched = true;
+	j->lease_end = MAX(j->lease_end, m->now + j->lease_ns);
+	ret->lease_expires_at = j->lease_end;
+	if (b->progress.n > 0)
+		j->progress = model_copy(m, b->progress);
+	if (b->checkpoint.n > 0)
+		j->checkpoint = model_copy(m, b->checkpoint);
+	j->log_lines += (uint32_t)b->logs_n;
+}
+
+void model_renew(struct model *m, const struct m_renewal *r)
+{
+	struct model_job *j = model_find(m, r->job_id);
+
+	if (j == NULL || j->state != JOB_ACTIVE || j->token != r->lease_token)
+		return;
+	j->lease_end = MAX(j->lease_end, r->lease_expires_at);
+	j->touched = true;
+}
+
+/* --- people --- */
+
+static const char *cancel(struct model *m, struct model_job *j)
+{
+	j->touched = true;
+	if (j->state == JOB_ACTIVE) {
+		j->cancel_requested = true;
+		return "cancelling";
+	}
+	if (!model_is_waiting(j) || j->state == JOB_HELD)
+		model_refuse(m, ERR_CANCEL_ERROR);
+	else
+		model_end(m, j, JOB_CANCELLED);
+	return "cancelled";
+}
+
+/* It would be pending again: another job may have its key meanwhile. */
+static bool take_key(struct model *m, struct model_job *j)
+{
+	const struct model_job *other;
+
+	if (j->key.n == 0)
+		return true;
+	other = model_lock_holder(m, j->key_queue, j->key);
+	if (other != NULL && other != j) {
+		model_refuse(m, ERR_UNIQUE_CONFLICT);
+		return false;
+	}
+	j->key_until = m->now + j->key_period;
+	return true;
+}
+
+/* One whose expiry has passed loses it: it is to run. */
+static void run_again(struct model *m, struct model_job *j)
+{
+	if (j->expire_at != 0 && j->expire_at <= m->now)
+		j->expire_at = 0;
+	j->placed = true;
+	j->completed_at = j->failed_at = j->cancelled_at = j->started_at = 0;
+	j->ended_at = 0;
+	j->progress = j->result = STR_NULL;
+	model_to_pending(m, j);
+}
+
+static const char *retry(struct model *m, struct model_job *j)
+{
+	if (!job_state_is_terminal(j->state) && j->state != JOB_SCHEDULED) {
+		model_refuse(m, ERR_RETRY_ERROR);
+	} else if (take_key(m, j)) {
+		j->attempt = 0;
+		run_again(m, j);
+	}
+	return "retried";
+}
+
+static const char *requeue(struct model *m, struct model_job *j)
+{
+	if (j->state != JOB_DEAD) {
+		model_refuse(m, ERR_REQUEUE_ERROR);
+	} else if (take_key(m, j)) {
+		run_again(m, j);
+	}
+	return "requeued";
+}
+
+static const char *approve(struct model *m, struct model_job *j)
+{
+	if (j->state != JOB_HELD) {
+		model_refuse(m, ERR_APPROVE_ERROR);
+		return "";
+	}
+	j->hold_reason = STR_NULL;
+	model_to_pending(m, j);
+	if (model_unmet(j) > 0)
+		j->state = JOB_BLOCKED;
+	return "pending";
+}
+
+const char *model_job_op(struct model *m, enum op_id op, struct str id)
+{
+	static const struct {
+		enum op_id op;
+		int unknown;
+		const char *(*fn)(struct model *m, struct model_job *j);
+	} ops[] = {
+		{ OP_CANCEL, ERR_CANCEL_ERROR, cancel },
+		{ OP_RETRY, ERR_RETRY_ERROR, retry },
+		{ OP_REQUEUE, ERR_REQUEUE_ERROR, requeue },
+		{ OP_APPROVE, ERR_APPROVE_ERROR, approve },
+	};
+	struct model_job *j = model_find(m, id);
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		if (ops[i].op != op)
+			continue;
+		if (j != NULL)
+			return ops[i].fn(m, j);
+		model_refuse(m, ops[i].unknown);
+		return "";
+	}
+	assert_int_equal(op, OP_DELETE);
+	if (j == NULL)
+		model_refuse(m, ERR_NOT_FOUND);
+	else
+		model_end(m, j, MODEL_DELETED);
+	return "deleted";
+}
+
+void model_move(struct model *m, const struct m_move *op)
+{
+	struct model_job *j = model_find(m, op->job_id);
+
+	if (j == NULL) {
+		model_refuse(m, ERR_MOVE_ERROR);
+		return;
+	}
+	j->touched = true;
+	if (str_eq(j->queue, op->queue))
+		return;
+	j->queue = model_copy(m, op->queue);
+	j->placed = true;
+}
+
+void model_priority(struct model *m, const struct m_set_priority *op)
+{
+	struct model_job *j = model_find(m, op->job_id);
+
+	if (j == NULL || !model_is_waiting(j)) {
+		model_refuse(m, ERR_PRIORITY_ERROR);
+		return;
+	}
+	j->prio = op->priority;
+	j->touched = true;
+}
+
+void model_hold(struct model *m, const struct m_hold *op)
+{
+	struct model_job *j = model_find(m, op->job_id);
+
+	if (j == NULL || job_state_is_terminal(j->state) ||
+	    j->state == JOB_HELD || j->cancel_requested) {
+		model_refuse(m, ERR_HOLD_ERROR);
+		return;
+	}
+	model_leave(j);
+	j->state = JOB_HELD;
+	j->scheduled_at = 0;
+	j->hold_reason = model_copy(m, op->reason);
+	j->touched = true;
+}
+
+void model_reject(struct model *m, const struct m_hold *op)
+{
+	struct model_job *j = model_find(m, op->job_id);
+
+	if (j == NULL || j->state != JOB_HELD) {
+		model_refuse(m, ERR_REJECT_ERROR);
+		return;
+	}
+	model_error(m, j, STR_NULL);
+	model_end(m, j, JOB_DEAD);
+}
+
+/* --- time --- */
+
+uint32_t model_promote(struct model *m)
+{
+	uint32_t n = 0;
+
+	MODEL_EACH(m, j)
+	{
+		if ((j->state != JOB_SCHEDULED && j->state != JOB_RETRYING) ||
+		    j->scheduled_at > m->now)
+			continue;
+		model_to_pending(m, j);
+		n++;
+	}
+	return n;
+}
+
+uint32_t model_reclaim(struct model *m)
+{
+	uint32_t n = 0;
+
+	MODEL_EACH(m, j)
+	{
+		bool timeout = j->timeout_at != 0 && j->timeout_at <= m->now;
+
+		if (j->state != JOB_ACTIVE ||
+		    (!timeout && j->lease_end > m->now))
+			continue;
+		n++;
+		model_error(m, j,
+			    timeout ? STR("timeout") : STR("lease expired"));
+		if (!timeout)
+			j->lost_leases++;
+		if (j->cancel_requested)
+			model_end(m, j, JOB_CANCELLED);
+		else if (model_attempts_left(j) == 0)
+			model_end(m, j, JOB_DEAD);
+		else if (timeout)
+			model_retry_or_die(m, j, NULL);
+		else
+			model_to_pending(m, j);
+	}
+	return n;
+}
+
+uint32_t model_expire(struct model *m)
+{
+	uint32_t n = 0;
+
+	MODEL_EACH(m, j)
+	{
+		if (job_state_is_terminal(j->state) || j->expire_at == 0 ||
+		    j->expire_at > m->now)
+			continue;
+		model_expire_job(m, j);
+		n++;
+	}
+	return n;
+}
+
+void model_purge(struct model *m, uint64_t retention)
+{
+	MODEL_EACH(m, j)
+	{
+		const struct m_set_queue *s = &model_queue(m, j->queue)->set;
+		uint64_t keep =
+		    MSG_HAS(s, set_queue, retention) ? s->retention : retention;
+
+		if (job_state_is_terminal(j->state) && keep != 0 &&
+		    j->ended_at + keep <= m->now)
+			model_end(m, j, MODEL_DELETED);
+	}
+	for (size_t i = 0; i < MODEL_BATCHES; i++) {
+		struct model_batch *b = &m->batches[i];
+
+		if (b->used && b->ended_at != 0 && retention != 0 &&
+		    b->ended_at + retention <= m->now)
+			b->used = false;
+	}
+}

@@ -1,0 +1,102 @@
+/*
+ * Settings of queues, and deleting their jobs. See model.h.
+ */
+#include "model.h"
+
+void model_pause(struct model *m, struct str queue, bool paused)
+{
+	model_queue(m, queue)->paused = paused;
+}
+
+/* Deletes what waits (not what is held), or everything. */
+uint32_t model_clear(struct model *m, struct str queue, bool all)
+{
+	uint32_t n = 0;
+
+	/* What the ends of others put into the queue meanwhile stays. */
+	MODEL_EACH(m, j)
+	{
+		if (j->unnamed || !str_eq(j->queue, queue))
+			continue;
+		if (!all && (!model_is_waiting(j) || j->state == JOB_HELD))
+			continue;
+		model_end(m, j, MODEL_DELETED);
+		n++;
+	}
+	if (all)
+		model_queue(m, queue)->used = false;
+	return n;
+}
+
+#define SET(field)                                                      \
+	do {                                                            \
+		if (MSG_HAS(op, set_queue, field))                      \
+			MSG_SET(s, set_queue, field, op->field);        \
+		for (size_t i_ = 0; i_ < op->remove_n; i_++)            \
+			if (str_is(op->remove[i_], #field)) {           \
+				MSG_UNSET(s, set_queue, field);         \
+				memset(&s->field, 0, sizeof(s->field)); \
+			}                                               \
+	} while (0)
+
+/* 0 is none. */
+#define SET_LIMIT(field)                                \
+	do {                                            \
+		SET(field);                             \
+		if (s->field == 0)                      \
+			MSG_UNSET(s, set_queue, field); \
+	} while (0)
+
+static void set_group(struct model *m, struct model_queue *q,
+		      const struct m_group_limit *g)
+{
+	struct m_group_limit *to = NULL;
+
+	for (size_t i = 0; i < MODEL_GROUPS; i++) {
+		if (str_eq(q->groups[i].name, g->name))
+			to = &q->groups[i];
+	}
+	for (size_t i = 0; to == NULL && i < MODEL_GROUPS; i++) {
+		if (q->groups[i].name.n == 0)
+			to = &q->groups[i];
+	}
+	assert_non_null(to);
+	*to = *g;
+	to->name = model_copy(m, g->name);
+}
+
+static void remove_group(struct model_queue *q, struct str name)
+{
+	for (size_t i = 0; i < MODEL_GROUPS; i++) {
+		if (str_eq(q->groups[i].name, name))
+			q->groups[i] = (struct m_group_limit){ 0 };
+	}
+}
+
+void model_set_queue(struct model *m, const struct m_set_queue *op)
+{
+	struct model_queue *q = model_queue(m, op->queue);
+	struct m_set_queue *s = &q->set;
+
+	SET_LIMIT(max_concurrency);
+	SET_LIMIT(rate);
+	SET(period);
+	SET(lease_duration);
+	SET(max_retries);
+	SET(retry_backoff);
+	SET(retry_base_delay);
+	SET(retry_max_delay);
+	SET(retry_jitter);
+	SET(retention);
+	SET_LIMIT(max_backlog);
+	SET(fairness);
+	SET(group_tag);
+	s->group_tag = model_copy(m, s->group_tag);
+	SET_LIMIT(group_max_concurrency);
+	SET_LIMIT(group_rate);
+	SET(group_period);
+	for (size_t i = 0; i < op->groups_n; i++)
+		set_group(m, q, &op->groups[i]);
+	for (size_t i = 0; i < op->remove_groups_n; i++)
+		remove_group(q, op->remove_groups[i]);
+}
