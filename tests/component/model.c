@@ -287,7 +287,32 @@ static void batch_count(struct model *m, struct model_job *j,
 
 /* --- dependencies --- */
 
-/* Tells those that wait for j, which ended like this. */
+/* The last it waited for is done: it may have a time of its own. */
+static void release(struct model *m, struct model_job *j)
+{
+	uint64_t at = j->scheduled_at;
+
+	model_to_pending(m, j);
+	if (at <= m->now)
+		return;
+	j->state = JOB_SCHEDULED;
+	j->scheduled_at = at;
+}
+
+static void tell(struct model *m, struct model_job *c, struct model_dep *d,
+		 enum job_state how)
+{
+	c->touched = true;
+	d->met = true;
+	if (how != JOB_COMPLETED && c->policy == DEPENDENCY_FAIL) {
+		model_error(m, c, STR_NULL);
+		model_end(m, c, JOB_DEAD);
+	} else if (c->state == JOB_BLOCKED && model_unmet(c) == 0) {
+		release(m, c);
+	}
+}
+
+/* Those that wait for the job, which ended like this. */
 static void tell_dependents(struct model *m, struct str id, enum job_state how)
 {
 	MODEL_EACH(m, c)
@@ -295,25 +320,18 @@ static void tell_dependents(struct model *m, struct str id, enum job_state how)
 		for (size_t i = 0; i < c->deps_n; i++) {
 			struct model_dep *d = &c->deps[i];
 
-			if (d->met || !str_eq(d->id, id) ||
-			    job_state_is_terminal(c->state))
-				continue;
-			c->touched = true;
-			d->met = true;
-			if (how != JOB_COMPLETED &&
-			    c->policy == DEPENDENCY_FAIL) {
-				model_error(m, c, STR_NULL);
-				model_end(m, c, JOB_DEAD);
-			} else if (c->state == JOB_BLOCKED &&
-				   model_unmet(c) == 0) {
-				model_to_pending(m, c);
-				c->scheduled_at =
-				    c->wanted_at > m->now ? c->wanted_at : 0;
-				if (c->scheduled_at != 0)
-					c->state = JOB_SCHEDULED;
-			}
+			if (!d->met && str_eq(d->id, id) &&
+			    !job_state_is_terminal(c->state))
+				tell(m, c, d, how);
 		}
 	}
+}
+
+void model_settle(struct model *m)
+{
+	for (size_t i = 0; i < m->ended_n; i++)
+		tell_dependents(m, m->ended[i].id, m->ended[i].how);
+	m->ended_n = 0;
 }
 
 /* --- ends --- */
@@ -342,7 +360,8 @@ void model_end(struct model *m, struct model_job *j, enum job_state how)
 		batch_count(m, j, how);
 		if (j->chain != NULL)
 			model_chain_end(m, j, how);
-		tell_dependents(m, j->id, how);
+		assert_true(m->ended_n < MODEL_JOBS);
+		m->ended[m->ended_n++] = (struct model_ended){ j->id, how };
 	}
 	if (how == MODEL_DELETED)
 		j->used = false;

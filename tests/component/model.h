@@ -45,7 +45,6 @@ struct model_job {
 	uint64_t seq;
 	uint64_t created_at, scheduled_at, started_at, completed_at, failed_at;
 	uint64_t cancelled_at, ended_at, expire_at;
-	uint64_t wanted_at; /* scheduled_at of the request */
 	uint64_t timeout, timeout_at;
 	struct str worker;
 	uint64_t token, lease_ns, lease_end;
@@ -100,6 +99,12 @@ struct model_key {
 	struct str job_id;
 };
 
+/* An end that dependents are to be told of after the op. */
+struct model_ended {
+	struct str id;
+	enum job_state how;
+};
+
 struct model {
 	struct arena arena;
 	uint64_t now;
@@ -108,6 +113,8 @@ struct model {
 	struct model_queue queues[MODEL_QUEUES];
 	struct model_batch batches[MODEL_BATCHES];
 	struct model_key keys[MODEL_KEYS];
+	struct model_ended ended[MODEL_JOBS];
+	size_t ended_n;
 	uint64_t last_token, made;
 	/* Refusals that would be right now; none: the op must succeed. */
 	int errs[8];
@@ -154,6 +161,8 @@ void model_retry_or_die(struct model *m, struct model_job *j,
 void model_count_in(struct model *m, struct model_batch *b);
 /* It may have ended. */
 void model_batch_look(struct model *m, struct model_batch *b);
+/* After each op: tells those that wait for what ended in it. */
+void model_settle(struct model *m);
 void model_chain_end(struct model *m, struct model_job *j, enum job_state how);
 /* Retry rules, group and the like of a new job that names none. */
 void model_defaults(struct model *m, struct model_job *j, unsigned named);

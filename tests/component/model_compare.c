@@ -234,9 +234,14 @@ static bool has_unnamed(struct model *m)
 
 void model_compare(struct model *m, struct fx *x, bool all)
 {
-	bool look = all || has_unnamed(m);
-	size_t there = look ? name_jobs(m, x) : 0, n = 0;
-	uint64_t last = last_place(m);
+	bool look;
+	size_t there, n = 0;
+	uint64_t last;
+
+	model_settle(m);
+	look = all || has_unnamed(m);
+	there = look ? name_jobs(m, x) : 0;
+	last = last_place(m);
 
 	MODEL_EACH(m, j)
 	{

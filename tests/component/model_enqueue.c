@@ -47,9 +47,11 @@ static void check_backlog(struct model *m, const struct m_enqueue *ops,
 			  size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		uint64_t max = model_queue(m, ops[i].queue)->set.max_backlog;
-		uint64_t have = 0;
+		uint64_t max, have = 0;
 
+		if (!model_has_queue(m, ops[i].queue))
+			continue;
+		max = model_queue(m, ops[i].queue)->set.max_backlog;
 		if (max == 0)
 			continue;
 		MODEL_EACH(m, j)
@@ -206,7 +208,7 @@ static struct model_job *create(struct model *m, const struct m_enqueue *op)
 	j->state = JOB_PENDING;
 	if (op->scheduled_at > m->now) {
 		j->state = JOB_SCHEDULED;
-		j->wanted_at = j->scheduled_at = op->scheduled_at;
+		j->scheduled_at = op->scheduled_at;
 	}
 	if (op->unique_key.n > 0) {
 		j->key = model_copy(m, op->unique_key);
@@ -231,7 +233,7 @@ static void replace(struct model *m, const struct m_enqueue *op,
 	holder->payload = model_copy(m, op->payload);
 	holder->touched = true;
 	if (op->scheduled_at > m->now && holder->state == JOB_SCHEDULED)
-		holder->wanted_at = holder->scheduled_at = op->scheduled_at;
+		holder->scheduled_at = op->scheduled_at;
 }
 
 static void add_dep(struct model *m, struct model_job *j, struct str id)
@@ -263,7 +265,6 @@ static void look_at_deps(struct model *m, struct model_job *j)
 	if (model_unmet(j) == 0)
 		return;
 	j->state = JOB_BLOCKED;
-	j->scheduled_at = 0;
 	if (failed) {
 		model_error(m, j, STR_NULL);
 		model_end(m, j, JOB_DEAD);

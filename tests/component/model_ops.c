@@ -250,7 +250,7 @@ void model_move(struct model *m, const struct m_move *op)
 	j->touched = true;
 	if (str_eq(j->queue, op->queue))
 		return;
-	j->queue = model_copy(m, op->queue);
+	j->queue = model_queue(m, op->queue)->name;
 	j->placed = true;
 }
 
