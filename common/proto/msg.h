@@ -45,7 +45,7 @@ struct enum_desc {
 	const char *name;
 	const struct enum_value *values;
 	size_t n;
-	int fallback;   /* number an unknown text stands for; -1: refused */
+	int fallback;   /* number of an unknown text; < 0: enums.def */
 	uint32_t inner; /* one that only records hold, without a text; or 0 */
 };
 

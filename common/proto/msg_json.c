@@ -230,20 +230,39 @@ static int read_duration(struct reader *rd, const struct place *at,
 	return r;
 }
 
+/* For enums whose texts are read in any case. */
+static struct str loose_text(struct reader *rd, struct str text)
+{
+	struct str trimmed = str_trim(text);
+	char *p = arena_cstr(rd->a, trimmed);
+
+	for (size_t i = 0; i < trimmed.n; i++)
+		if (p[i] >= 'A' && p[i] <= 'Z')
+			p[i] = (char)(p[i] - 'A' + 'a');
+	return str_of(p, trimmed.n);
+}
+
 static int read_enum(struct reader *rd, const struct place *at, struct json v,
 		     uint32_t *ret)
 {
 	const struct enum_desc *e = at->field->values;
+	struct str text;
 
 	if (json_type_of(v) != JSON_STRING)
 		return refuse_type(rd, at, "a string", v);
-	if (enum_parse(e, json_string(v, rd->a), ret))
+	text = json_string(v, rd->a);
+	if (e->fallback < -1) {
+		text = loose_text(rd, text);
+		if (text.n == 0)
+			text = str_from(e->values[0].text);
+	}
+	if (enum_parse(e, text, ret))
 		return 0;
 	(void)place_refuse(at, rd->why, "must be one of");
 	for (size_t i = 0; i < e->n; i++)
 		buf_printf(rd->why, "%s %s", i > 0 ? "," : "",
 			   e->values[i].text);
-	return -ERR_VALIDATION_ERROR;
+	return e->fallback < -1 ? e->fallback : -ERR_VALIDATION_ERROR;
 }
 
 /* --- lists --- */
