@@ -5,7 +5,8 @@
  */
 #include "proto/route.h"
 
-#define SEGMENTS_MAX 8 /* of a path in the table; longer ones match nothing */
+#define SEGMENTS_MAX  8 /* of a path in the table; longer ones match nothing */
+#define ALIAS_SEGMENT 2 /* the one after /api/v1 */
 
 static struct route routes[] = {
 #define ROUTE(m, route_path, h, route_target, http_status, text) \
@@ -123,6 +124,13 @@ static void fill_params(const struct pattern *p, const struct segments *path,
 	}
 }
 
+/* /api/v1/batch... is another way to write /api/v1/batches... */
+static void resolve_alias(struct segments *path)
+{
+	if (path->n > ALIAS_SEGMENT && str_is(path->s[ALIAS_SEGMENT], "batch"))
+		path->s[ALIAS_SEGMENT] = STR("batches");
+}
+
 void route_find(enum http_method method, struct str path,
 		struct route_match *ret)
 {
@@ -134,6 +142,7 @@ void route_find(enum http_method method, struct str path,
 	ret->n = 0;
 	if (!cut(path, &seg))
 		return;
+	resolve_alias(&seg);
 	for (size_t i = 0; i < by_len[seg.n].n; i++) {
 		size_t row = by_len[seg.n].row[i];
 		const struct pattern *p = &patterns[row];
