@@ -5,26 +5,64 @@
 #include "handlers.h"
 #include "proto/job_json.h"
 #include "req.h"
-#include "util/clock.h"
 
-static bool is_payload_ok(struct req *r, const struct m_enqueue *e)
+/* Which job of a request is meant, in front of a refusal. */
+static struct str place_of(struct req *r, const struct m_enqueue_batch *b,
+			   const struct m_enqueue *e)
+{
+	if (b == NULL)
+		return STR("");
+	return arena_printf(&r->arena, "job %zu ", (size_t)(e - b->jobs));
+}
+
+static bool is_step_ok(struct req *r, struct str place,
+		       const struct m_chain_step *s, const char *name)
 {
 	uint64_t max = r->h->set->max_payload_size;
 
-	if (e->payload.n <= max)
+	if (s == NULL || s->payload.n <= max)
 		return true;
 	req_fail(r, ERR_PAYLOAD_TOO_LARGE,
-		 "payload too large: %zu bytes (max %llu)", e->payload.n,
+		 "%.*schain payload too large: %s for queue \"%.*s\" has %zu "
+		 "bytes (max %llu)",
+		 STR_ARG(place), name, STR_ARG(s->queue), s->payload.n,
 		 (unsigned long long)max);
 	return false;
 }
 
-static void give_id(struct req *r, struct m_enqueue *e, uint64_t wall_ns)
+static bool is_chain_ok(struct req *r, struct str place,
+			const struct m_chain *c)
 {
-	char *id = arena_alloc(&r->arena, ID_LEN_MAX);
-	size_t n = id_make(&r->h->ids, "job_", wall_ns, id);
+	for (size_t i = 0; i < c->steps_n; i++)
+		if (!is_step_ok(r, place, &c->steps[i], "a step"))
+			return false;
+	return is_step_ok(r, place, c->on_failure, "on_failure") &&
+	       is_step_ok(r, place, c->on_exit, "on_exit");
+}
 
-	MSG_SET(e, enqueue, job_id, str_of(id, n));
+/* False: it was refused. b: the batch it is an item of, or NULL. */
+static bool is_payload_ok(struct req *r, const struct m_enqueue_batch *b,
+			  const struct m_enqueue *e)
+{
+	uint64_t max = r->h->set->max_payload_size;
+
+	if (e->payload.n > max) {
+		req_fail(r, ERR_PAYLOAD_TOO_LARGE,
+			 "%.*spayload too large: %zu bytes (max %llu)",
+			 STR_ARG(place_of(r, b, e)), e->payload.n,
+			 (unsigned long long)max);
+		return false;
+	}
+	if (!MSG_HAS(e, enqueue, chain))
+		return true;
+	return is_chain_ok(r, place_of(r, b, e), e->chain);
+}
+
+static void give_ids(struct req *r, struct m_enqueue *e)
+{
+	MSG_SET(e, enqueue, job_id, req_make_id(r, "job_"));
+	if (MSG_HAS(e, enqueue, chain))
+		MSG_SET(e, enqueue, chain_id, req_make_id(r, "chn_"));
 }
 
 /* --- one --- */
@@ -53,9 +91,9 @@ static void enqueue_one(struct req *r)
 {
 	struct m_enqueue *e = arena_zalloc(&r->arena, sizeof(*e));
 
-	if (!req_read(r, &msg_enqueue, e) || !is_payload_ok(r, e))
+	if (!req_read(r, &msg_enqueue, e) || !is_payload_ok(r, NULL, e))
 		return;
-	give_id(r, e, clock_wall_ns());
+	give_ids(r, e);
 	r->state = e;
 	req_call_raftd(r, OP_ENQUEUE, e->queue, &msg_enqueue, e, on_enqueued);
 }
@@ -110,23 +148,16 @@ static void on_batch_enqueued(struct req *r, const struct rpc_reply *reply)
 void h_enqueue_batch(struct req *r)
 {
 	struct m_enqueue_batch *b = arena_zalloc(&r->arena, sizeof(*b));
-	uint64_t max = r->h->set->max_payload_size;
-	uint64_t wall_ns = clock_wall_ns();
 
 	if (!req_read(r, &msg_enqueue_batch, b))
 		return;
 	for (size_t i = 0; i < b->jobs_n; i++) {
-		struct m_enqueue *e = &b->jobs[i];
-
-		if (e->payload.n > max) {
-			req_fail(r, ERR_PAYLOAD_TOO_LARGE,
-				 "job %zu payload too large: %zu bytes "
-				 "(max %llu)",
-				 i, e->payload.n, (unsigned long long)max);
+		if (!is_payload_ok(r, b, &b->jobs[i]))
 			return;
-		}
-		give_id(r, e, wall_ns);
+		give_ids(r, &b->jobs[i]);
 	}
+	if (MSG_HAS(b, enqueue_batch, batch))
+		MSG_SET(b, enqueue_batch, batch_id, req_make_id(r, "batch_"));
 	r->state = b;
 	req_call_raftd(r, OP_ENQUEUE_BATCH,
 		       b->jobs_n > 0 ? b->jobs[0].queue : STR_NULL,

@@ -7,11 +7,6 @@ void h_job_logs(struct req *r)
 	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));
 }
 
-void h_open_batch(struct req *r)
-{
-	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));
-}
-
 void h_schedules(struct req *r)
 {
 	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));

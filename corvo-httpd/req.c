@@ -179,6 +179,14 @@ bool req_read(struct req *r, const struct msg_desc *d, void *m)
 	return false;
 }
 
+struct str req_make_id(struct req *r, const char *prefix)
+{
+	char *id = arena_alloc(&r->arena, ID_LEN_MAX);
+	size_t n = id_make(&r->h->ids, prefix, clock_wall_ns(), id);
+
+	return str_of(id, n);
+}
+
 struct json_style req_style(struct req *r)
 {
 	const char *h =

@@ -79,6 +79,9 @@ bool req_read_json(struct req *r, bool may_be_empty, struct json *ret);
 
 struct json_style req_style(struct req *r);
 
+/* A new id of now, in the request's arena. */
+struct str req_make_id(struct req *r, const char *prefix);
+
 /* --- asking raftd and viewd --- */
 
 struct req_call {

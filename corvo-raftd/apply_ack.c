@@ -68,6 +68,7 @@ static int complete(struct fsm *f, const struct m_ack *op)
 		job_end_cancelled(f, &j);
 		return 0;
 	}
+	j.exit_chain = op->step_status == STEP_EXIT;
 	job_event(f, &j, EVENT_COMPLETED, STR_NULL);
 	job_move(f, &j, JOB_COMPLETED);
 	MSG_SET(&j.live, job_live, completed_at, f->now_ns);
@@ -116,6 +117,7 @@ static void ack_from_item(const struct m_ack_item *item, struct m_ack *ret)
 	MSG_SET(ret, ack, result, item->result);
 	MSG_SET(ret, ack, checkpoint, item->checkpoint);
 	MSG_SET(ret, ack, worker_id, item->worker_id);
+	MSG_SET(ret, ack, step_status, item->step_status);
 	if (MSG_HAS(item, ack_item, lease_token))
 		MSG_SET(ret, ack, lease_token, item->lease_token);
 	if (item->logs_n > 0)

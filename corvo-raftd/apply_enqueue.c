@@ -68,10 +68,10 @@ static int find_earlier(struct fsm *f, const struct m_enqueue *op,
  */
 static int find_earlier_batch(struct fsm *f, struct request *q)
 {
-	bool any = false;
-	int r;
+	int r = q->batch_id.n > 0 ? batch_exists(f, q->batch_id) : 0;
+	bool any = r > 0;
 
-	for (size_t i = 0; i < q->n; i++) {
+	for (size_t i = 0; r >= 0 && i < q->n; i++) {
 		r = find_earlier(f, &q->ops[i], &q->replies[i]);
 		if (r < 0)
 			return r;
@@ -80,20 +80,34 @@ static int find_earlier_batch(struct fsm *f, struct request *q)
 			MSG_SET(&q->replies[i], enqueue_reply, job_id,
 				q->ops[i].job_id);
 	}
-	return any;
+	return r < 0 ? r : any;
 }
 
 /* --- checks --- */
 
-static int check_job(struct fsm *f, const struct m_enqueue *op)
+static int check_batch(struct fsm *f, const struct request *q, size_t i)
 {
+	struct str id = q->ops[i].batch_id;
+
+	if (id.n == 0 || (i > 0 && str_eq(id, q->ops[i - 1].batch_id)))
+		return 0;
+	if (q->batch_id.n > 0)
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "jobs[%zu].batch_id: the jobs become a batch "
+				  "of their own by the member batch; give "
+				  "either",
+				  i);
+	return batch_check(f, id);
+}
+
+static int check_job(struct fsm *f, const struct request *q, size_t i)
+{
+	const struct m_enqueue *op = &q->ops[i];
 	int r = check_names(f, op);
 
 	if (r == 0 && MSG_HAS(op, enqueue, chain))
 		r = chain_check(f, op);
-	if (r == 0 && op->batch_id.n > 0)
-		r = batch_check(f, op->batch_id);
-	return r;
+	return r < 0 ? r : check_batch(f, q, i);
 }
 
 static int request_check(struct fsm *f, const struct request *q)
@@ -101,7 +115,7 @@ static int request_check(struct fsm *f, const struct request *q)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < q->n; i++)
-		r = check_job(f, &q->ops[i]);
+		r = check_job(f, q, i);
 	if (r == 0)
 		r = deps_check(f, q->ops, q->n);
 	if (r == 0)
@@ -153,26 +167,46 @@ static int create(struct fsm *f, struct request *q, size_t i)
 	return 0;
 }
 
+/*
+ * The batches hear of new jobs before anything may end them. Jobs of the same
+ * batch mostly stand together.
+ */
+static void count_in_batches(struct fsm *f, const struct request *q)
+{
+	struct str id = q->batch_id;
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < q->n; i++) {
+		struct str own = q->ops[i].batch_id;
+
+		if (q->duplicate[i] || (q->batch_id.n == 0 && own.n == 0))
+			continue;
+		if (q->batch_id.n == 0 && !str_eq(own, id)) {
+			if (n > 0)
+				batch_add(f, id, n);
+			id = own;
+			n = 0;
+		}
+		n++;
+	}
+	if (n > 0 || q->batch_id.n > 0)
+		batch_add(f, id, n);
+}
+
 /* The jobs exist: what counts them or waits for them hears of it. */
 static int request_link(struct fsm *f, const struct request *q)
 {
-	uint32_t created = 0;
 	int r = 0;
 
+	count_in_batches(f, q);
 	for (size_t i = 0; r == 0 && i < q->n; i++) {
-		if (q->duplicate[i])
+		if (q->duplicate[i] || q->deps[i].n == 0)
 			continue;
-		created++;
-		if (q->batch_id.n == 0 && q->ops[i].batch_id.n > 0)
-			batch_add(f, q->ops[i].batch_id, 1);
-		if (q->deps[i].n > 0)
-			r = deps_link(f, q->ids[i], &q->deps[i]);
+		r = deps_link(f, q->ids[i], &q->deps[i]);
 		if (r == 0 && q->deps[i].failed.n > 0)
 			MSG_SET(&q->replies[i], enqueue_reply, status,
 				JOB_DEAD);
 	}
-	if (q->batch_id.n > 0)
-		batch_add(f, q->batch_id, created);
 	return r;
 }
 

@@ -161,6 +161,12 @@ static void hand_out(struct fetch *ft, const struct job *j)
 		MSG_SET(r, fetched, checkpoint, checkpoint);
 	if (MSG_HAS(d, job_doc, tags))
 		MSG_SET(r, fetched, tags, d->tags);
+	if (MSG_HAS(d, job_doc, chain_id)) {
+		MSG_SET(r, fetched, chain_id, d->chain_id);
+		MSG_SET(r, fetched, chain_step, d->chain_step);
+	}
+	if (MSG_HAS(d, job_doc, batch_id))
+		MSG_SET(r, fetched, batch_id, d->batch_id);
 	ft->bytes += r->payload.n + checkpoint.n + d->tags.n;
 }
 

@@ -87,6 +87,12 @@ void fsm_due(struct fsm *f, struct m_due_reply *ret);
 /* When a purge with this retention has something to do; 0: nothing. */
 uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns);
 
+/*
+ * One batch; slices are valid until the state machine is called again. 1
+ * found, 0 absent, -ERR_*.
+ */
+int fsm_batch(struct fsm *f, struct str id, struct m_batch *ret);
+
 struct fsm_counters {
 	uint64_t ops, enqueued, completed, failed;
 	uint64_t promoted, reclaimed, expired;

@@ -16,6 +16,7 @@
 #include "store/txn.h"
 #include "util/heap.h"
 #include "util/hmap.h"
+#include "util/json.h"
 #include "util/list.h"
 
 #define PRIORITIES        3
@@ -485,18 +486,35 @@ int deps_load(struct fsm *f);
 
 /* Jobs may be added to it: 0, or refused. */
 int batch_check(struct fsm *f, struct str id);
+int batch_exists(struct fsm *f, struct str id); /* 1, 0 or -ERR_* */
+/* 0; refused when the parent is not open, or the nesting is too deep. */
 int batch_create(struct fsm *f, struct str id, const struct m_batch_options *o,
 		 bool sealed);
-/* n jobs were added, perhaps none; a sealed one without any has ended. */
+/*
+ * n jobs were added, perhaps none; a sealed one without any has ended. Comes
+ * before anything may end those jobs.
+ */
 void batch_add(struct fsm *f, struct str id, uint32_t n);
 /* A job of a batch ended for the first time. */
 void batch_on_end(struct fsm *f, struct job *j, enum job_state end);
+/* Nothing is added any more; 1 found, sealed before or now; 0 absent; -ERR_* */
+int batch_seal(struct fsm *f, struct str id);
+/* As clients see it; 1 found, 0 absent, -ERR_*. */
+int batch_read(struct fsm *f, struct str id, struct m_batch *ret);
 
 /* --- fsm_chain.c --- */
 
 int chain_check(struct fsm *f, const struct m_enqueue *op);
-/* A step ended: the next one, on_failure or on_exit. */
+/* A step ended: makes the next one, on_failure or on_exit. */
 void chain_on_end(struct fsm *f, struct job *j, enum job_state end);
+
+/* --- fsm_payload.c: payloads made of others --- */
+
+/* Whether it is an object with that member. */
+bool payload_has(struct fsm *f, struct str raw, const char *name);
+/* Writes the members of an object but one; false, and nothing, of others. */
+bool payload_put_members(struct fsm *f, struct json_writer *w, struct str raw,
+			 const char *except);
 
 /* --- fsm_log.c: lines of a job's log --- */
 

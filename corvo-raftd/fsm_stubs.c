@@ -1,22 +1,6 @@
 /* Placeholders: each goes when its operation is built. */
 #include "fsm_impl.h"
 
-int apply_open_batch(struct fsm *f, const struct m_open_batch *op,
-		     struct m_batch_ref *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
-int apply_seal_batch(struct fsm *f, const struct m_batch_ref *op,
-		     struct m_batch *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
 int apply_set_schedule(struct fsm *f, const struct m_schedule *op,
 		       struct m_schedule *ret)
 {
@@ -118,51 +102,6 @@ void idempotency_keep(struct fsm *f, struct str key, uint64_t hash,
 	(void)hash;
 	(void)d;
 	(void)reply;
-}
-
-int batch_check(struct fsm *f, struct str id)
-{
-	(void)f;
-	(void)id;
-	return 0;
-}
-
-int batch_create(struct fsm *f, struct str id, const struct m_batch_options *o,
-		 bool sealed)
-{
-	(void)f;
-	(void)id;
-	(void)o;
-	(void)sealed;
-	return 0;
-}
-
-void batch_add(struct fsm *f, struct str id, uint32_t n)
-{
-	(void)f;
-	(void)id;
-	(void)n;
-}
-
-void batch_on_end(struct fsm *f, struct job *j, enum job_state end)
-{
-	(void)f;
-	(void)j;
-	(void)end;
-}
-
-int chain_check(struct fsm *f, const struct m_enqueue *op)
-{
-	(void)f;
-	(void)op;
-	return 0;
-}
-
-void chain_on_end(struct fsm *f, struct job *j, enum job_state end)
-{
-	(void)f;
-	(void)j;
-	(void)end;
 }
 
 int schedules_load(struct fsm *f)

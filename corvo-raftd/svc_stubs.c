@@ -15,13 +15,6 @@ void q_drained(struct svc *s, struct rpc_req req, const struct m_drain *m)
 	svc_reply_error(req, ERR_INTERNAL_ERROR);
 }
 
-void q_get_batch(struct svc *s, struct rpc_req req, const struct m_batch_ref *m)
-{
-	(void)s;
-	(void)m;
-	svc_reply_error(req, ERR_INTERNAL_ERROR);
-}
-
 void q_list_schedules(struct svc *s, struct rpc_req req,
 		      const struct m_list_schedules *m)
 {

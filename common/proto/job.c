@@ -88,6 +88,23 @@ uint64_t job_retry_delay(enum backoff b, uint64_t base_ns, uint64_t max_ns,
 	return delay - cut;
 }
 
+static size_t step_bytes(const struct m_chain_step *s)
+{
+	return s != NULL ? s->payload.n + s->tags.n : 0;
+}
+
+size_t chain_bytes(const struct m_chain *c)
+{
+	size_t n;
+
+	if (c == NULL)
+		return 0;
+	n = step_bytes(c->on_failure) + step_bytes(c->on_exit);
+	for (size_t i = 0; i < c->steps_n; i++)
+		n += step_bytes(&c->steps[i]);
+	return n;
+}
+
 uint32_t job_attempts_left(uint32_t max_retries, uint32_t attempt)
 {
 	uint32_t total = MAX(max_retries, 1u);

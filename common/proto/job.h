@@ -32,6 +32,9 @@ bool job_can_move(enum job_state from, enum job_state to);
 uint64_t job_retry_delay(enum backoff b, uint64_t base_ns, uint64_t max_ns,
 			 double jitter, uint32_t attempt, uint64_t random);
 
+/* Payloads and tags of a chain; NULL: none. */
+size_t chain_bytes(const struct m_chain *c);
+
 /* max_retries 0 and 1 both mean one attempt. */
 uint32_t job_attempts_left(uint32_t max_retries, uint32_t attempt);
 

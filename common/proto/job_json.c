@@ -64,6 +64,12 @@ void job_from_enqueue(const struct m_enqueue *e,
 	COPY(tags);
 	COPY(checkpoint);
 	COPY(parent_id);
+	COPY(batch_id);
+	if (MSG_HAS(e, enqueue, chain)) {
+		MSG_SET(ret, job, chain_id, e->chain_id);
+		MSG_SET(ret, job, chain_step, 0);
+		MSG_SET(ret, job, chain_config, e->chain);
+	}
 	if (r->status == JOB_SCHEDULED)
 		COPY(scheduled_at);
 	if (MSG_HAS(e, enqueue, expire_after))

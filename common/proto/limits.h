@@ -41,6 +41,7 @@
 #define LIMIT_DEPENDENCIES     256   /* of one job */
 #define LIMIT_REQUEST_DEPS     50000 /* of all jobs of one request */
 #define LIMIT_CHAIN_STEPS      100
+#define LIMIT_CHAIN_BYTES      (512u << 10) /* payloads and tags of one chain */
 #define LIMIT_CALLBACK_BYTES   (256u << 10)
 #define LIMIT_BATCH_DEPTH      8 /* batches nested in batches */
 #define LIMIT_SCHED_NAME_BYTES 255

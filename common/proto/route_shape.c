@@ -32,7 +32,7 @@ struct special {
 
 static const struct special specials[] = {
 	{ .id = "enqueue",
-	  .errors = { ERR_PAYLOAD_TOO_LARGE },
+	  .errors = { ERR_PAYLOAD_TOO_LARGE, ERR_NOT_FOUND, ERR_BATCH_ERROR },
 	  .request_note = "A body with a `jobs` array is taken as "
 			  "`/api/v1/enqueue/batch` takes it. `payload` is at "
 			  "most as large as the setting `max_payload_size` "
@@ -40,7 +40,7 @@ static const struct special specials[] = {
 	  .members = MEMBERS(
 	      { "job", "job", REF("job"), "The job as it was created." }) },
 	{ .id = "enqueue_batch",
-	  .errors = { ERR_PAYLOAD_TOO_LARGE },
+	  .errors = { ERR_PAYLOAD_TOO_LARGE, ERR_NOT_FOUND, ERR_BATCH_ERROR },
 	  .members = MEMBERS({ "jobs", "list of objects",
 			       "{\"type\":\"array\",\"items\":{\"type\":"
 			       "\"object\",\"properties\":{\"id\":" TEXT_SCHEMA
@@ -49,6 +49,8 @@ static const struct special specials[] = {
 			       "`id`, `queue` and `state` of each job." }) },
 	{ .id = "fetch", .reply = &msg_fetched, .may_be_empty = true },
 	{ .id = "ack", .errors = { ERR_ACK_ERROR, ERR_LEASE_LOST } },
+	{ .id = "ack_batch", .errors = { ERR_ACK_ERROR } },
+	{ .id = "open_batch", .errors = { ERR_NOT_FOUND, ERR_BATCH_ERROR } },
 	{ .id = "fail", .errors = { ERR_FAIL_ERROR, ERR_LEASE_LOST } },
 	{ .id = "heartbeat",
 	  .request_note = "`jobs` may also be an object from job id to the "
@@ -149,13 +151,14 @@ static void add_usual_errors(const struct route *r, struct route_shape *s)
 	}
 	if (strchr(r->path, '{') != NULL)
 		add_error(s, ERR_VALIDATION_ERROR);
-	if (strstr(r->path, "{job_id}") != NULL)
+	if (strstr(r->path, "{job_id}") != NULL ||
+	    strstr(r->path, "{batch_id}") != NULL)
 		add_error(s, ERR_NOT_FOUND);
 	if (op_info(r->target) != NULL) {
 		add_error(s, ERR_OVERLOADED);
 		add_error(s, ERR_LEADER_UNAVAILABLE);
 		add_error(s, ERR_STORAGE_FULL);
-	} else if (r->target == QUERY_GET_JOB ||
+	} else if (r->target == QUERY_GET_JOB || r->target == QUERY_GET_BATCH ||
 		   r->target == QUERY_NODE_STATUS) {
 		add_error(s, ERR_LEADER_UNAVAILABLE);
 	} else if (query_info(r->target) != NULL) {

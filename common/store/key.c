@@ -163,6 +163,12 @@ void key_batch(struct key *k, struct str id)
 	key_add_str(k, id);
 }
 
+void key_batch_payload(struct key *k, struct str id)
+{
+	key_start(k, "bp|");
+	key_add_str(k, id);
+}
+
 void key_batch_end(struct key *k, uint64_t ns, struct str id)
 {
 	key_start(k, "bt|");

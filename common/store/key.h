@@ -23,6 +23,7 @@
  *   ik|key                   idempotency_doc
  *   ix|ns:8 key              the same by the time they expire
  *   b|id                     batch_doc
+ *   bp|id                    callback_payload of a batch that has not ended
  *   bt|ns:8 id               ended batches, by the time they ended
  *   l|id\0 n:4               log_line
  *   sc|id                    schedule
@@ -72,6 +73,7 @@ void key_unique(struct key *k, struct str queue, struct str unique_key);
 void key_idempotency(struct key *k, struct str idempotency_key);
 void key_idempotency_end(struct key *k, uint64_t ns, struct str key);
 void key_batch(struct key *k, struct str id);
+void key_batch_payload(struct key *k, struct str id);
 void key_batch_end(struct key *k, uint64_t ns, struct str id);
 void key_log(struct key *k, struct str id, uint32_t n);
 void key_schedule(struct key *k, struct str id);

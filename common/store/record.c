@@ -378,7 +378,7 @@ static bool feed_seen(struct hmap *m, struct str id)
 static size_t job_bytes(const struct m_job *j)
 {
 	return 4 * RECORD_OVERHEAD + j->payload.n + j->tags.n + j->progress.n +
-	       j->checkpoint.n + j->result.n;
+	       j->checkpoint.n + j->result.n + chain_bytes(j->chain_config);
 }
 
 /* The unchanging part stays out unless this answer tells of the creation. */

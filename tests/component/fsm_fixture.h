@@ -98,5 +98,7 @@ void fx_check_same(struct fx *x);
 /* Each job is in the index its state says and in no other, counts are true,
  * events are dense; the working set agrees with the store. */
 void fx_check_side(struct fx_side *s);
+/* Counts of batches against their jobs (fsm_check_batch.c). */
+void fx_check_batches(const struct fx_side *side);
 
 #endif

@@ -34,6 +34,12 @@ static void test_layout(void **state)
 	ASSERT_KEY(&k, "r|q\0\0\0\0\0\0\0\0\1j");
 	key_expiry(&k, 256, STR("j"));
 	ASSERT_KEY(&k, "x|\0\0\0\0\0\0\1\0j");
+	key_batch(&k, STR("batch_1"));
+	ASSERT_KEY(&k, "b|batch_1");
+	key_batch_payload(&k, STR("batch_1"));
+	ASSERT_KEY(&k, "bp|batch_1");
+	key_batch_end(&k, 256, STR("b"));
+	ASSERT_KEY(&k, "bt|\0\0\0\0\0\0\1\0b");
 	key_queue(&k, STR("q"));
 	ASSERT_KEY(&k, "qc|q");
 	key_counts(&k, STR("q"));
