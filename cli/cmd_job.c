@@ -54,6 +54,23 @@ static int put_number(struct json_writer *w, const struct cmd_args *a,
 	return CLI_OK;
 }
 
+/* Words separated by commas, as an array. */
+static void put_list(struct json_writer *w, const struct cmd_args *a,
+		     enum cmd_opt opt, const char *member)
+{
+	struct str rest, word;
+
+	if (a->opt[opt] == NULL)
+		return;
+	jw_key(w, member);
+	jw_array(w);
+	for (rest = str_from(a->opt[opt]); rest.n > 0;) {
+		(void)str_split(rest, ',', &word, &rest);
+		jw_str(w, str_trim(word));
+	}
+	jw_array_end(w);
+}
+
 /* The server says what each takes; it knows more than this program. */
 static void put_texts(struct json_writer *w, const struct cmd_args *a)
 {
@@ -68,6 +85,7 @@ static void put_texts(struct json_writer *w, const struct cmd_args *a)
 		{ OPT_RETRY_MAX_DELAY, "retry_max_delay" },
 		{ OPT_EXPIRE_AFTER, "expire_after" },
 		{ OPT_PARENT_ID, "parent_id" },
+		{ OPT_ON_DEP_FAILURE, "on_dependency_failure" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
@@ -109,6 +127,7 @@ static int put_job(struct buf *body, const struct cmd_args *a,
 	jw_key(&w, "payload");
 	jw_raw(&w, str_trim(payload));
 	put_texts(&w, a);
+	put_list(&w, a, OPT_DEPENDS_ON, "depends_on");
 	r = put_number(&w, a, OPT_MAX_RETRIES, "max_retries");
 	if (r == CLI_OK)
 		r = put_delay(&w, a);
@@ -240,7 +259,6 @@ static const struct out_column job_columns[] = {
 static int put_search(struct buf *body, const struct cmd_args *a)
 {
 	struct json_writer w = JSON_WRITER(body);
-	struct str rest, word;
 	int r;
 
 	jw_object(&w);
@@ -248,15 +266,7 @@ static int put_search(struct buf *body, const struct cmd_args *a)
 		jw_key(&w, "queue");
 		jw_cstr(&w, a->opt[OPT_QUEUE]);
 	}
-	if (a->opt[OPT_STATE] != NULL) {
-		jw_key(&w, "state");
-		jw_array(&w);
-		for (rest = str_from(a->opt[OPT_STATE]); rest.n > 0;) {
-			(void)str_split(rest, ',', &word, &rest);
-			jw_str(&w, str_trim(word));
-		}
-		jw_array_end(&w);
-	}
+	put_list(&w, a, OPT_STATE, "state");
 	if (a->opt[OPT_CURSOR] != NULL) {
 		jw_key(&w, "cursor");
 		jw_cstr(&w, a->opt[OPT_CURSOR]);

@@ -70,6 +70,12 @@ void job_from_enqueue(const struct m_enqueue *e,
 		MSG_SET(ret, job, chain_step, 0);
 		MSG_SET(ret, job, chain_config, e->chain);
 	}
+	if (e->depends_on_n > 0) {
+		MSG_SET_LIST(ret, job, depends_on, e->depends_on,
+			     e->depends_on_n);
+		MSG_SET(ret, job, on_dependency_failure,
+			e->on_dependency_failure);
+	}
 	if (r->status == JOB_SCHEDULED)
 		COPY(scheduled_at);
 	if (MSG_HAS(e, enqueue, expire_after))

@@ -121,13 +121,15 @@ def test_enqueue_options(fake):
        "--scheduled-at", "2030-01-01T00:00:00Z", "--tags", '{"t":"a"}',
        "--retry-backoff", "linear", "--retry-base-delay", "1s",
        "--retry-max-delay", "2m", "--expire-after", "1h", "--parent-id", "p",
-       "--checkpoint", '{"at":1}', fake=fake)
+       "--checkpoint", '{"at":1}', "--depends-on", "job_1,job_2",
+       "--on-dependency-failure", "ignore", fake=fake)
     assert json.loads(fake.requests[0][2]) == {
         "queue": "mail", "payload": [1], "priority": "high",
         "max_retries": 5, "scheduled_at": "2030-01-01T00:00:00Z",
         "tags": {"t": "a"}, "retry_backoff": "linear",
         "retry_base_delay": "1s", "retry_max_delay": "2m",
-        "expire_after": "1h", "parent_id": "p", "checkpoint": {"at": 1}}
+        "expire_after": "1h", "parent_id": "p", "checkpoint": {"at": 1},
+        "depends_on": ["job_1", "job_2"], "on_dependency_failure": "ignore"}
 
 
 def test_enqueue_delay(fake):

@@ -66,7 +66,7 @@ static void reply_op(struct rpc_req req, uint32_t count, bool more)
 static uint64_t first_due(const struct fake *f)
 {
 	uint64_t all[] = { f->due.promote_ns, f->due.reclaim_ns,
-			   f->due.expire_ns };
+			   f->due.expire_ns, f->due.release_ns };
 	uint64_t first = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
@@ -85,7 +85,8 @@ static void due_changed(struct fake *f)
 		m = (struct m_due_reply){ 0 };
 	m.has = MSG_BIT(due_reply, promote_ns) |
 		MSG_BIT(due_reply, reclaim_ns) | MSG_BIT(due_reply, expire_ns) |
-		MSG_BIT(due_reply, trim_seq) | MSG_BIT(due_reply, leader);
+		MSG_BIT(due_reply, release_ns) | MSG_BIT(due_reply, trim_seq) |
+		MSG_BIT(due_reply, leader);
 	for (size_t i = 0; i < f->waiting_n; i++) {
 		if (f->known[i] == first_due(f) && m.trim_seq == 0 &&
 		    !f->script->answers_at_once) {
@@ -178,18 +179,20 @@ static void done(struct fake *f)
 
 /* --- scripts: moments --- */
 
-/* Twenty moments of each kind in turn, each checked against the clock. */
+/* Fifteen moments of each kind in turn, each checked against the clock. */
 static void moments_next(struct fake *f)
 {
 	uint64_t at = in_ms(13) + f->ops * 1234567;
 
 	f->due = (struct m_due_reply){ .leader = true };
-	if (f->ops % 3 == 0)
+	if (f->ops % 4 == 0)
 		f->due.promote_ns = at;
-	else if (f->ops % 3 == 1)
+	else if (f->ops % 4 == 1)
 		f->due.reclaim_ns = at;
-	else
+	else if (f->ops % 4 == 2)
 		f->due.expire_ns = at;
+	else
+		f->due.release_ns = at;
 }
 
 static void moments_start(struct fake *f)
@@ -201,10 +204,11 @@ static void moments_start(struct fake *f)
 static void moments_on_op(struct fake *f, struct rpc_req req, unsigned op,
 			  const struct m_maintain *m)
 {
-	static const unsigned ops[] = { OP_PROMOTE, OP_RECLAIM, OP_EXPIRE };
+	static const unsigned ops[] = { OP_PROMOTE, OP_RECLAIM, OP_EXPIRE,
+					OP_RELEASE };
 	uint64_t at = first_due(f), now = clock_wall_ns();
 
-	EXPECT(op == ops[(f->ops - 1) % 3]);
+	EXPECT(op == ops[(f->ops - 1) % 4]);
 	EXPECT(m->limit == LIMIT_MAINTAIN_JOBS);
 	EXPECT(now >= at); /* never early */
 	f->best_late_ns = MIN(f->best_late_ns, now - at);
