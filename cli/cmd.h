@@ -24,6 +24,9 @@ enum cmd_group {
 	G_SEARCH = 1 << 5,
 	G_HELP = 1 << 6,
 	G_ALL = 1 << 7, /* options of every verb that is not G_RAW */
+	G_WAIT = 1 << 8,
+	G_LOGS = 1 << 9,
+	G_REASON = 1 << 10,
 };
 
 enum cmd_opt {
@@ -92,6 +95,10 @@ _printf_(1, 2) int cmd_usage(const char *fmt, ...);
  */
 int cmd_call(const struct cmd_args *a, const char *method, const char *path,
 	     struct str body, struct buf *ret_reply);
+
+/* The same about the job a->argv[0]; action: what follows its id, or "". */
+int cmd_call_job(const struct cmd_args *a, const char *method,
+		 const char *action, struct str body, struct buf *ret_reply);
 
 /* The same to the supervisor of the node that a's options name. */
 int cmd_control(const struct cmd_args *a, const char *request,

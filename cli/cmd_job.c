@@ -178,8 +178,8 @@ int cmd_enqueue(const struct cmd_args *a)
 
 /* --- one job by its id --- */
 
-static int call_job(const struct cmd_args *a, const char *method,
-		    const char *action, struct buf *reply)
+int cmd_call_job(const struct cmd_args *a, const char *method,
+		 const char *action, struct str body, struct buf *reply)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
 
@@ -189,7 +189,7 @@ static int call_job(const struct cmd_args *a, const char *method,
 	api_put_segment(&path, a->argv[0]);
 	buf_puts(&path, action);
 	buf_putc(&path, '\0');
-	return cmd_call(a, method, path.p, STR_NULL, reply);
+	return cmd_call(a, method, path.p, body, reply);
 }
 
 /* Shows the reply as JSON, or `text` when that was not asked for. */
@@ -197,7 +197,7 @@ static int act(const struct cmd_args *a, const char *method, const char *action,
 	       const char *text)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	int r = call_job(a, method, action, &reply);
+	int r = cmd_call_job(a, method, action, STR_NULL, &reply);
 
 	if (r != CLI_OK)
 		return r;
@@ -211,8 +211,15 @@ static int act(const struct cmd_args *a, const char *method, const char *action,
 int cmd_inspect(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	int r = call_job(a, "GET", "", &reply);
+	_cleanup_(buf_done) struct buf query = BUF_INIT(0);
+	int r;
 
+	if (a->opt[OPT_WAIT] != NULL) {
+		buf_puts(&query, "?wait=");
+		api_put_segment(&query, a->opt[OPT_WAIT]);
+	}
+	buf_putc(&query, '\0');
+	r = cmd_call_job(a, "GET", query.p, STR_NULL, &reply);
 	if (r == CLI_OK)
 		out_json(buf_str(&reply));
 	return r;
@@ -232,7 +239,7 @@ int cmd_cancel(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf status = BUF_INIT(0);
-	int r = call_job(a, "POST", "/cancel", &reply);
+	int r = cmd_call_job(a, "POST", "/cancel", STR_NULL, &reply);
 
 	if (r != CLI_OK)
 		return r;

@@ -218,6 +218,24 @@ void out_json(struct str json)
 	(void)fwrite(b.p, 1, b.n, stdout); /* out_close sees a failure */
 }
 
+void out_line(struct str text)
+{
+	for (size_t i = 0; i < text.n; i++) {
+		unsigned char c = (unsigned char)text.p[i];
+		/* U+0080 to U+009F, in two bytes, are control characters too */
+		bool c1 = c == 0xc2 && i + 1 < text.n &&
+			  (unsigned char)text.p[i + 1] < 0xa0;
+
+		if (c1)
+			(void)printf("\\x%02x", (unsigned char)text.p[++i]);
+		else if ((c < 0x20 && c != '\t') || c == 0x7f)
+			(void)printf("\\x%02x", c);
+		else
+			(void)putchar(c);
+	}
+	(void)putchar('\n');
+}
+
 bool out_close(void)
 {
 	return fflush(stdout) == 0 && !ferror(stdout);

@@ -34,6 +34,9 @@ void out_json(struct str json);
 /* A number of bytes for people: "512 B", "1.5 MiB". */
 void out_put_bytes(struct buf *b, uint64_t bytes);
 
+/* One line; control characters are written as \xNN. */
+void out_line(struct str text);
+
 /* Flushes; false when something could not be written. */
 bool out_close(void);
 

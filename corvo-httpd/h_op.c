@@ -1,10 +1,8 @@
 /*
  * The generic handler: JSON to the op's request, the op, its reply to JSON.
- * Most writes need nothing else; a point read of one job is the same with
- * another writer.
+ * Most writes need nothing else, and so do questions raftd answers as asked.
  */
 #include "handlers.h"
-#include "proto/job_json.h"
 #include "req.h"
 
 /* Queue the message is about: where it would be routed. */
@@ -46,7 +44,7 @@ void h_op(struct req *r)
 
 /* --- a question raftd answers as it is asked --- */
 
-static void on_query_reply(struct req *r, const struct rpc_reply *reply)
+void req_answer_query(struct req *r, const struct rpc_reply *reply)
 {
 	const struct msg_desc *d = query_info(r->match.route->target)->reply;
 	struct json_style style = req_style(r);
@@ -68,30 +66,6 @@ void h_query(struct req *r)
 	void *m = arena_zalloc(&r->arena, d->size);
 
 	if (req_read(r, d, m))
-		req_call_raftd(r, id, routing_key(d, m), d, m, on_query_reply);
-}
-
-/* --- GET /jobs/{job_id} --- */
-
-static void on_job(struct req *r, const struct rpc_reply *reply)
-{
-	struct json_style style = req_style(r);
-	struct m_job *job = req_reply(r, &msg_job, reply);
-	struct json_writer w;
-
-	if (job == NULL)
-		return;
-	r->seq = 0; /* a read has no index of its own */
-	w = req_json(r);
-	job_to_json(job, &style, &w);
-	req_answer(r, r->match.route->status);
-}
-
-void h_get_job(struct req *r)
-{
-	struct m_job_ref *m = arena_zalloc(&r->arena, sizeof(*m));
-
-	if (req_read(r, &msg_job_ref, m))
-		req_call_raftd(r, QUERY_GET_JOB, STR_NULL, &msg_job_ref, m,
-			       on_job);
+		req_call_raftd(r, id, routing_key(d, m), d, m,
+			       req_answer_query);
 }

@@ -2,11 +2,6 @@
 #include "handlers.h"
 #include "req.h"
 
-void h_job_logs(struct req *r)
-{
-	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));
-}
-
 void h_schedules(struct req *r)
 {
 	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));

@@ -9,6 +9,7 @@
 #include "park.h"
 #include "server.h"
 #include "util/clock.h"
+#include "util/timefmt.h"
 
 /* Memory a pooled request may keep; what is larger is given back. */
 #define POOL_KEEP_BYTES (16u << 10)
@@ -185,6 +186,54 @@ struct str req_make_id(struct req *r, const char *prefix)
 	size_t n = id_make(&r->h->ids, prefix, clock_wall_ns(), id);
 
 	return str_of(id, n);
+}
+
+/* 1 given, decoded; 0 absent; -1: an error has been answered. */
+static int read_argument(struct req *r, const char *name, struct str *ret)
+{
+	const char *raw = server_argument(r->conn, name);
+
+	if (raw == NULL)
+		return 0;
+	if (url_decode(str_from(raw), &r->arena, ret) && str_is_utf8(*ret))
+		return 1;
+	req_fail(r, ERR_VALIDATION_ERROR, "%s is not percent-encoded UTF-8",
+		 name);
+	return -1;
+}
+
+bool req_duration_argument(struct req *r, const char *name, uint64_t *ret)
+{
+	struct str text;
+	int given = read_argument(r, name, &text);
+
+	if (given <= 0)
+		return given == 0;
+	if (duration_read(text, ret))
+		return true;
+	req_fail(r, ERR_VALIDATION_ERROR,
+		 "%s: must be a duration such as 30s, or a number of seconds",
+		 name);
+	return false;
+}
+
+bool req_number_argument(struct req *r, const char *name, uint64_t min,
+			 uint64_t max, uint64_t *ret)
+{
+	struct str text;
+	int given = read_argument(r, name, &text);
+	uint64_t v;
+
+	if (given <= 0)
+		return given == 0;
+	if (str_parse_u64(text, &v) && v >= min && v <= max) {
+		*ret = v;
+		return true;
+	}
+	req_fail(r, ERR_VALIDATION_ERROR,
+		 "%s: must be a whole number from %llu to %llu", name,
+		 (unsigned long long)min, (unsigned long long)max);
+	return false;
 }
 
 struct json_style req_style(struct req *r)

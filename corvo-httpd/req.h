@@ -77,6 +77,14 @@ bool req_read(struct req *r, const struct msg_desc *d, void *m);
 bool req_read_path(struct req *r, const struct msg_desc *d, void *m);
 bool req_read_json(struct req *r, bool may_be_empty, struct json *ret);
 
+/*
+ * Of the query string: text or seconds as nanoseconds, and a whole number from
+ * min to max. Absent: *ret stays. False: an error has been answered.
+ */
+bool req_duration_argument(struct req *r, const char *name, uint64_t *ret);
+bool req_number_argument(struct req *r, const char *name, uint64_t min,
+			 uint64_t max, uint64_t *ret);
+
 struct json_style req_style(struct req *r);
 
 /* A new id of now, in the request's arena. */
@@ -110,6 +118,9 @@ void *req_reply(struct req *r, const struct msg_desc *d,
 		const struct rpc_reply *reply);
 
 /* --- answering --- */
+
+/* With the reply of the route's query, as the tables write it. */
+void req_answer_query(struct req *r, const struct rpc_reply *reply);
 
 /* {"error":text,"code":CODE} with the status of errors.def. */
 _printf_(3, 4) void req_fail(struct req *r, int err, const char *fmt, ...);

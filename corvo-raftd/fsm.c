@@ -39,6 +39,7 @@ struct fsm *fsm_new(struct kv *kv)
 	f->expiry_from = f->batches_from = f->keys_from = NEVER;
 	list_init(&f->dirty);
 	list_init(&f->woken);
+	list_init(&f->ended);
 	return f;
 }
 
@@ -64,6 +65,7 @@ static void free_sets(struct fsm *f)
 	heap_done(&f->seen);
 	hmap_done(&f->deps.parents);
 	schedules_free(f);
+	await_free(f);
 }
 
 void fsm_free(struct fsm *f)

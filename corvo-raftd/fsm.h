@@ -58,6 +58,15 @@ uint64_t fsm_queue_takeable(struct fsm *f, struct str queue);
 void fsm_take_woken(struct fsm *f, void (*fn)(void *ctx, struct str queue),
 		    void *ctx);
 
+/*
+ * Somebody waits for the job's end. fn hears of those that ended or were
+ * deleted since the last call, each once; nobody waits for them then.
+ */
+void fsm_await(struct fsm *f, struct str id);
+void fsm_unawait(struct fsm *f, struct str id);
+void fsm_take_ended(struct fsm *f, void (*fn)(void *ctx, struct str id),
+		    void *ctx);
+
 enum fsm_lease_state {
 	FSM_LEASE_OK,      /* held by the caller */
 	FSM_LEASE_CANCEL,  /* held, and cancellation was asked for */

@@ -110,6 +110,8 @@ struct fsm {
 	struct list dirty, woken;
 	struct fsm_deps deps;
 	struct fsm_counters counters;
+	struct hmap awaited; /* jobs whose end somebody waits for */
+	struct list ended;   /* those of them that have */
 	/* the entry and item being applied */
 	uint64_t now_ns, seed;
 	uint64_t entry_index;   /* raft index */
@@ -522,6 +524,12 @@ bool payload_put_members(struct fsm *f, struct json_writer *w, struct str raw,
 void log_append(struct fsm *f, struct job *j, const struct str *lines,
 		size_t n);
 void log_delete(struct fsm *f, const struct job *j);
+
+/* --- fsm_await.c --- */
+
+/* A job that may be awaited ended or was deleted. */
+void await_note_end(struct fsm *f, struct str id);
+void await_free(struct fsm *f);
 
 /* --- fsm_schedule.c --- */
 

@@ -267,6 +267,8 @@ static void drop_expiry(struct fsm *f, const struct job *j)
 static void job_on_end(struct fsm *f, struct job *j, enum job_state end)
 {
 	drop_expiry(f, j);
+	if (f->awaited.n > 0)
+		await_note_end(f, j->id);
 	if (j->extras & EXTRA_UNIQUE)
 		unique_release(f, j);
 	if (j->extras & EXTRA_BATCH && !j->live.counted)

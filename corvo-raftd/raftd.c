@@ -260,6 +260,7 @@ static void raftd_drain(struct daemon *d)
 
 	r->draining = true;
 	proposer_drain(r->proposer);
+	svc_drain(r->svc);
 }
 
 /* The last entries are applied: flush, so that the next start is quick. */

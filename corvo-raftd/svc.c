@@ -29,6 +29,7 @@ struct svc *svc_new(struct raftd *r)
 
 	s->r = r;
 	s->tail = tail_new(r);
+	s->waits = svc_waits_new(s);
 	list_init(&s->dues);
 	return s;
 }
@@ -38,6 +39,7 @@ void svc_free(struct svc *s)
 	if (s == NULL)
 		return;
 	tail_free(s->tail);
+	svc_waits_free(s->waits);
 	LIST_FOREACH_SAFE (it, &s->dues)
 		free(list_entry(it, struct due_wait, node));
 	arena_done(&s->scratch);
@@ -59,27 +61,6 @@ void svc_reply(struct svc *s, struct rpc_req req, const struct msg_desc *d,
 }
 
 /* --- queries --- */
-
-void q_get_job(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
-{
-	struct m_job job;
-	int r = fsm_flush(s->r->fsm);
-
-	if (r == 0)
-		r = record_job(s->r->kv, m->job_id,
-			       RECORD_ERRORS | RECORD_TIMELINE, &s->scratch,
-			       &job);
-	if (r < 0) {
-		svc_reply_error(req, -r);
-	} else if (r == 0) {
-		struct str text = arena_printf(
-		    &s->scratch, "job \"%.*s\" not found", STR_ARG(m->job_id));
-
-		rpc_reply(req, ERR_NOT_FOUND, fsm_last_seq(s->r->fsm), text);
-	} else {
-		svc_reply(s, req, &msg_job, &job);
-	}
-}
 
 void q_tail(struct svc *s, struct rpc_req req, const struct m_tail *m)
 {
@@ -344,6 +325,7 @@ static void on_cancel(void *ctx, struct rpc_req req)
 	struct svc *s = ctx;
 
 	proposer_cancel(s->r->proposer, req);
+	svc_waits_cancel(s->waits, req);
 }
 
 static void on_peer_down(void *ctx, struct rpc_peer *peer)
@@ -351,6 +333,7 @@ static void on_peer_down(void *ctx, struct rpc_peer *peer)
 	struct svc *s = ctx;
 
 	proposer_peer_down(s->r->proposer, peer);
+	svc_waits_peer_down(s->waits, peer);
 }
 
 const struct rpc_server_ops svc_ops = {
@@ -400,4 +383,15 @@ void svc_turn_end(struct svc *s)
 {
 	tail_turn_end(s->tail);
 	dues_turn_end(s);
+	svc_waits_turn_end(s->waits);
+}
+
+size_t svc_waiting(const struct svc *s)
+{
+	return svc_waits_count(s->waits);
+}
+
+void svc_drain(struct svc *s)
+{
+	svc_waits_drain(s->waits);
 }

@@ -15,4 +15,10 @@ extern const struct rpc_server_ops svc_ops; /* ctx: struct svc */
 /* Answers what waits for a change: the feed and due times. */
 void svc_turn_end(struct svc *s);
 
+/* The node is going away: answers what waits for a job's end. */
+void svc_drain(struct svc *s);
+
+/* Questions that wait for a job's end. */
+size_t svc_waiting(const struct svc *s);
+
 #endif

@@ -7,9 +7,12 @@
 #include "svc.h"
 #include "util/list.h"
 
+struct svc_waits;
+
 struct svc {
 	struct raftd *r;
 	struct tail *tail;
+	struct svc_waits *waits;
 	struct list dues;
 	struct arena scratch; /* for the query being answered */
 	struct buf out;
@@ -18,6 +21,17 @@ struct svc {
 void svc_reply_error(struct rpc_req req, int err);
 void svc_reply(struct svc *s, struct rpc_req req, const struct msg_desc *d,
 	       const void *m);
+
+/* --- svc_job.c: questions that wait for a job's end --- */
+
+struct svc_waits *svc_waits_new(struct svc *s);
+void svc_waits_free(struct svc_waits *w);
+void svc_waits_turn_end(struct svc_waits *w);
+size_t svc_waits_count(const struct svc_waits *w);
+/* Answers all of them now. */
+void svc_waits_drain(struct svc_waits *w);
+void svc_waits_cancel(struct svc_waits *w, struct rpc_req req);
+void svc_waits_peer_down(struct svc_waits *w, const struct rpc_peer *peer);
 
 /* One function per query of this process; without it, it does not link. */
 #define PROC_IS_RAFTD_RAFTD(x) x

@@ -1,5 +1,7 @@
 #include "svc_metrics.h"
 
+#include "svc.h"
+
 #define METRICS_MAX 128 /* numbers in one answer */
 
 struct out {
@@ -63,6 +65,7 @@ static void put_proposer(struct out *o, struct raftd *r)
 	put(o, METRIC_RAFT_FETCH_OVERLOAD, p->fetch_overload);
 	put(o, METRIC_RAFT_ENTRIES, p->entries);
 	put(o, METRIC_PARKED_FETCHES, p->parked);
+	put(o, METRIC_WAITING_READS, svc_waiting(r->svc));
 	put_hist(o, METRIC_RAFT_QUEUE_TIME, &p->queue_time);
 	put_hist(o, METRIC_RAFT_APPLY_TIME, &p->apply_time);
 }

@@ -45,10 +45,3 @@ void q_why(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
 	(void)m;
 	svc_reply_error(req, ERR_INTERNAL_ERROR);
 }
-
-void q_job_logs(struct svc *s, struct rpc_req req, const struct m_job_logs *m)
-{
-	(void)s;
-	(void)m;
-	svc_reply_error(req, ERR_INTERNAL_ERROR);
-}

@@ -304,6 +304,18 @@ bool duration_parse(struct str s, uint64_t *ret_ns)
 	return true;
 }
 
+bool duration_read(struct str s, uint64_t *ret_ns)
+{
+	uint64_t v;
+
+	if (!str_parse_u64(s, &v))
+		return duration_parse(s, ret_ns);
+	if (__builtin_mul_overflow(v, NS_PER_S, &v))
+		return false;
+	*ret_ns = v;
+	return true;
+}
+
 /* ns in `unit`, which is 10^digits nanoseconds: "1.5" and then the name. */
 static void put_decimal(struct buf *b, uint64_t ns, uint64_t unit, int digits,
 			const char *name)

@@ -20,6 +20,9 @@ void time_format(struct buf *b, uint64_t ns);
  */
 bool duration_parse(struct str s, uint64_t *ret_ns);
 
+/* The same, or a whole number of seconds without a unit. */
+bool duration_read(struct str s, uint64_t *ret_ns);
+
 /* Shortest exact text in Go's units: "1h30m0s" is written "1h30m". 0: "0s". */
 void duration_format(struct buf *b, uint64_t ns);
 

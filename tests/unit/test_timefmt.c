@@ -244,6 +244,20 @@ static void test_duration_parse_refuses(void **state _unused_)
 	}
 }
 
+static void test_duration_read(void **state _unused_)
+{
+	uint64_t ns = 42;
+
+	assert_false(duration_read(STR("99999999999"), &ns));
+	assert_false(duration_read(STR(""), &ns));
+	assert_false(duration_read(STR("-1"), &ns));
+	assert_int_equal(ns, 42);
+	assert_true(duration_read(STR("30"), &ns));
+	assert_int_equal(ns, 30 * NS_PER_S);
+	assert_true(duration_read(STR("500ms"), &ns));
+	assert_int_equal(ns, 500 * NS_PER_MS);
+}
+
 static void test_duration_format(void **state _unused_)
 {
 	static const struct {
@@ -309,6 +323,7 @@ int main(void)
 		cmocka_unit_test(test_time_round_trip),
 		cmocka_unit_test(test_duration_parse),
 		cmocka_unit_test(test_duration_parse_refuses),
+		cmocka_unit_test(test_duration_read),
 		cmocka_unit_test(test_duration_format),
 		cmocka_unit_test(test_duration_round_trip),
 	};
