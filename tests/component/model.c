@@ -243,6 +243,7 @@ static void batch_callback(struct model *m, struct model_batch *b)
 	j->queue = b->callback_queue;
 	j->prio = PRIORITY_NORMAL;
 	j->state = JOB_PENDING;
+	model_defaults(m, j, 0);
 	j->holds[0] = arena_printf(
 	    &m->arena,
 	    "\"batch\":{\"id\":\"%.*s\",\"total\":%llu,\"succeeded\":%llu,"

@@ -90,6 +90,7 @@ struct model_batch {
 	uint64_t total, succeeded, failed, created_at, ended_at;
 	struct model_job *callback; /* made by this op */
 	struct str callback_id;
+	bool callback_lost; /* deleted by the op that made it */
 };
 
 /* An enqueue that was answered under an Idempotency-Key. */
@@ -97,6 +98,8 @@ struct model_key {
 	struct str key;
 	uint64_t hash, expires_at;
 	struct str job_id;
+	bool existing;
+	enum job_state status;
 };
 
 /* An end that dependents are to be told of after the op. */
@@ -179,6 +182,11 @@ struct model_made {
 void model_enqueue(struct model *m, const struct m_enqueue *ops, size_t n,
 		   struct str batch_id, const struct m_batch_options *batch,
 		   struct model_made *ret);
+/* True: the request was answered before under its key, with *ret. */
+bool model_replay(struct model *m, const struct m_enqueue *op,
+		  struct model_made *ret);
+void model_keep(struct model *m, const struct m_enqueue *op,
+		const struct model_made *made);
 void model_open_batch(struct model *m, const struct m_open_batch *op);
 void model_seal_batch(struct model *m, const struct m_batch_ref *op);
 void model_ack(struct model *m, const struct m_ack *op, int not_found);

@@ -350,6 +350,41 @@ void model_enqueue(struct model *m, const struct m_enqueue *ops, size_t n,
 		model_batch_look(m, b);
 }
 
+/* --- requests sent twice --- */
+
+bool model_replay(struct model *m, const struct m_enqueue *op,
+		  struct model_made *ret)
+{
+	for (size_t i = 0; i < MODEL_KEYS; i++) {
+		const struct model_key *k = &m->keys[i];
+
+		if (k->expires_at <= m->now ||
+		    !str_eq(k->key, op->idempotency_key))
+			continue;
+		if (k->hash != op->idempotency_hash)
+			model_refuse(m, ERR_IDEMPOTENCY_MISMATCH);
+		*ret = (struct model_made){ k->job_id, k->existing, k->status };
+		return true;
+	}
+	return false;
+}
+
+void model_keep(struct model *m, const struct m_enqueue *op,
+		const struct model_made *made)
+{
+	struct model_key *k = m->keys;
+
+	while (k < m->keys + MODEL_KEYS && k->expires_at > m->now)
+		k++;
+	assert_true(k < m->keys + MODEL_KEYS);
+	*k = (struct model_key){ .hash = op->idempotency_hash };
+	k->key = model_copy(m, op->idempotency_key);
+	k->expires_at = m->now + 24 * 3600 * NS_PER_S;
+	k->job_id = made->id;
+	k->existing = made->existing;
+	k->status = made->status;
+}
+
 /* --- batches by themselves --- */
 
 void model_open_batch(struct model *m, const struct m_open_batch *op)
@@ -430,6 +465,10 @@ static void follow_failure(struct model *m, const struct model_job *prev)
 				   (long long)prev->step);
 }
 
+/*
+ * A step that was retried by hand does not run what follows it twice; one that
+ * died has nothing behind it, and its chain goes on when it completes.
+ */
 void model_chain_end(struct model *m, struct model_job *j, enum job_state how)
 {
 	const struct m_chain *c = j->chain;
@@ -437,12 +476,12 @@ void model_chain_end(struct model *m, struct model_job *j, enum job_state how)
 
 	if (j->step < 0 || j->chained)
 		return;
-	j->chained = true;
 	if (how == JOB_DEAD) {
 		if (MSG_HAS(c, chain, on_failure))
 			follow_failure(m, j);
 		return;
 	}
+	j->chained = true;
 	if (!exits && !j->exit_chain)
 		follow_success(m, j, &c->steps[j->step + 1], j->step + 1);
 	else if (MSG_HAS(c, chain, on_exit))

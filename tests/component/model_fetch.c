@@ -234,19 +234,20 @@ static void start(struct model *m, const struct m_fetch *op,
 }
 
 /* The job the answer names; one just made by the server gets its name. */
-static struct model_job *named(struct model *m, struct str id,
+static struct model_job *named(struct model *m, const struct m_fetched *r,
 			       struct model_job *best)
 {
-	struct model_job *j = model_find(m, id);
+	struct model_job *j = model_find(m, r->job_id);
 
 	if (j == NULL && best->unnamed) {
 		j = best;
-		j->id = model_copy(m, id);
+		j->id = model_copy(m, r->job_id);
+		j->payload = model_copy(m, r->payload);
 		j->unnamed = false;
 	}
 	if (j == NULL)
-		fail_msg("got unknown job %.*s, expected %.*s", STR_ARG(id),
-			 STR_ARG(best->id));
+		fail_msg("got unknown job %.*s, expected %.*s",
+			 STR_ARG(r->job_id), STR_ARG(best->id));
 	return j;
 }
 
@@ -278,7 +279,7 @@ void model_fetch(struct model *m, const struct m_fetch *op,
 			fail_msg("got none, expected %.*s", STR_ARG(best->id));
 		if (best == NULL)
 			return;
-		j = named(m, r->jobs[i].job_id, best);
+		j = named(m, &r->jobs[i], best);
 		if (j != best && !fair_choice(m, op, j, best))
 			fail_msg("got %.*s, expected %.*s", STR_ARG(j->id),
 				 STR_ARG(best->id));

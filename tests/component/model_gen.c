@@ -405,17 +405,18 @@ static void purge(struct run *n)
 }
 
 const struct run_kind run_kinds[] = {
-	{ 24, run_enqueue },  { 4, run_enqueue_batch },
-	{ 26, fetch },        { 14, ack },
-	{ 2, ack_batch },     { 10, fail_job },
-	{ 4, heartbeat },     { 2, renew },
-	{ 4, cancel },        { 4, retry },
-	{ 2, delete_job },    { 2, requeue },
-	{ 4, hold },          { 5, approve },
-	{ 2, reject },        { 3, move },
-	{ 3, priority },      { 3, run_pause },
-	{ 3, run_set_queue }, { 1, run_clear },
-	{ 8, promote },       { 6, reclaim },
-	{ 6, expire },        { 3, purge },
+	{ 24, run_enqueue },   { 4, run_enqueue_batch },
+	{ 26, fetch },         { 14, ack },
+	{ 2, ack_batch },      { 10, fail_job },
+	{ 4, heartbeat },      { 2, renew },
+	{ 4, cancel },         { 4, retry },
+	{ 2, delete_job },     { 2, requeue },
+	{ 4, hold },           { 5, approve },
+	{ 2, reject },         { 3, move },
+	{ 3, priority },       { 3, run_pause },
+	{ 3, run_set_queue },  { 2, run_open_batch },
+	{ 3, run_seal_batch }, { 1, run_clear },
+	{ 8, promote },        { 6, reclaim },
+	{ 6, expire },         { 3, purge },
 };
 const size_t run_kinds_n = ARRAY_SIZE(run_kinds);

@@ -8,21 +8,44 @@ void model_pause(struct model *m, struct str queue, bool paused)
 	model_queue(m, queue)->paused = paused;
 }
 
-/* Deletes what waits (not what is held), or everything. */
+static bool is_cleared(const struct model_job *j, bool all)
+{
+	return all || (model_is_waiting(j) && j->state != JOB_HELD);
+}
+
+/* A callback that went with its queue has no id to be learnt. */
+static void forget_callbacks(struct model *m)
+{
+	for (size_t i = 0; i < MODEL_BATCHES; i++) {
+		struct model_batch *b = &m->batches[i];
+
+		if (b->callback != NULL && !b->callback->used) {
+			b->callback = NULL;
+			b->callback_lost = true;
+		}
+	}
+}
+
+/*
+ * Deletes what waits (not what is held), or everything. What the ends of
+ * these jobs put into the queue stays, unless the queue itself goes.
+ */
 uint32_t model_clear(struct model *m, struct str queue, bool all)
 {
-	uint32_t n = 0;
+	uint32_t n = 0, before;
 
-	/* What the ends of others put into the queue meanwhile stays. */
-	MODEL_EACH(m, j)
-	{
-		if (j->unnamed || !str_eq(j->queue, queue))
-			continue;
-		if (!all && (!model_is_waiting(j) || j->state == JOB_HELD))
-			continue;
-		model_end(m, j, MODEL_DELETED);
-		n++;
-	}
+	do {
+		before = n;
+		MODEL_EACH(m, j)
+		{
+			if ((j->unnamed && !all) || !str_eq(j->queue, queue) ||
+			    !is_cleared(j, all))
+				continue;
+			model_end(m, j, MODEL_DELETED);
+			n++;
+		}
+	} while (n > before);
+	forget_callbacks(m);
 	if (all)
 		model_queue(m, queue)->used = false;
 	return n;
