@@ -235,6 +235,21 @@ int cmd_call(const struct cmd_args *a, const char *method, const char *path,
 	return CLI_OK;
 }
 
+int cmd_call_on(const struct cmd_args *a, const char *method,
+		const char *collection, const char *action, struct str body,
+		struct buf *ret_reply)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+
+	if (a->argv[0][0] == '\0')
+		return cmd_usage("the id or name is empty");
+	buf_printf(&path, "/api/v1/%s/", collection);
+	api_put_segment(&path, a->argv[0]);
+	buf_puts(&path, action);
+	buf_putc(&path, '\0');
+	return cmd_call(a, method, path.p, body, ret_reply);
+}
+
 /* The options that say where the node is, as flags for settings_load. */
 static int load_node(const struct cmd_args *a, struct settings *ret,
 		     struct buf *why)
@@ -288,4 +303,25 @@ bool cmd_is_json(const char *what, struct str text)
 			"quotes of its own: '\"text\"')",
 			what, bad.text, bad.pos);
 	return false;
+}
+
+void cmd_put_text(struct json_writer *w, const struct cmd_args *a,
+		  enum cmd_opt opt, const char *member)
+{
+	if (a->opt[opt] == NULL)
+		return;
+	jw_key(w, member);
+	jw_cstr(w, a->opt[opt]);
+}
+
+bool cmd_put_json(struct json_writer *w, const struct cmd_args *a,
+		  enum cmd_opt opt, const char *member)
+{
+	if (a->opt[opt] == NULL)
+		return true;
+	if (!cmd_is_json(cmd_options[opt].name, str_from(a->opt[opt])))
+		return false;
+	jw_key(w, member);
+	jw_raw(w, str_from(a->opt[opt]));
+	return true;
 }

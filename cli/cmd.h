@@ -27,6 +27,7 @@ enum cmd_group {
 	G_WAIT = 1 << 8,
 	G_LOGS = 1 << 9,
 	G_REASON = 1 << 10,
+	G_BATCH = 1 << 11,
 };
 
 enum cmd_opt {
@@ -96,7 +97,14 @@ _printf_(1, 2) int cmd_usage(const char *fmt, ...);
 int cmd_call(const struct cmd_args *a, const char *method, const char *path,
 	     struct str body, struct buf *ret_reply);
 
-/* The same about the job a->argv[0]; action: what follows its id, or "". */
+/*
+ * The same for the thing a->argv[0] names, in a collection such as "jobs";
+ * action: what follows its id in the path, or "".
+ */
+int cmd_call_on(const struct cmd_args *a, const char *method,
+		const char *collection, const char *action, struct str body,
+		struct buf *ret_reply);
+/* Of a job. */
 int cmd_call_job(const struct cmd_args *a, const char *method,
 		 const char *action, struct str body, struct buf *ret_reply);
 
@@ -106,5 +114,11 @@ int cmd_control(const struct cmd_args *a, const char *request,
 
 /* False, and a usage error shown, when text is not one JSON value. */
 bool cmd_is_json(const char *what, struct str text);
+
+/* An option as a member of the body, when it was given; false as above. */
+void cmd_put_text(struct json_writer *w, const struct cmd_args *a,
+		  enum cmd_opt opt, const char *member);
+bool cmd_put_json(struct json_writer *w, const struct cmd_args *a,
+		  enum cmd_opt opt, const char *member);
 
 #endif

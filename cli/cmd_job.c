@@ -7,6 +7,7 @@
 #include "api.h"
 #include "cmd.h"
 #include "proto/limits.h"
+#include "rt/file.h"
 #include "util/clock.h"
 #include "util/timefmt.h"
 
@@ -25,18 +26,6 @@ static int read_stdin(struct buf *ret)
 		return cmd_failed(
 		    "the payload is larger than a request may be");
 	return CLI_OK;
-}
-
-static bool put_json_option(struct json_writer *w, const struct cmd_args *a,
-			    enum cmd_opt opt, const char *member)
-{
-	if (a->opt[opt] == NULL)
-		return true;
-	if (!cmd_is_json(cmd_options[opt].name, str_from(a->opt[opt])))
-		return false;
-	jw_key(w, member);
-	jw_raw(w, str_from(a->opt[opt]));
-	return true;
 }
 
 static int put_number(struct json_writer *w, const struct cmd_args *a,
@@ -86,14 +75,29 @@ static void put_texts(struct json_writer *w, const struct cmd_args *a)
 		{ OPT_EXPIRE_AFTER, "expire_after" },
 		{ OPT_PARENT_ID, "parent_id" },
 		{ OPT_ON_DEP_FAILURE, "on_dependency_failure" },
+		{ OPT_BATCH_ID, "batch_id" },
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		if (a->opt[texts[i].opt] == NULL)
-			continue;
-		jw_key(w, texts[i].member);
-		jw_cstr(w, a->opt[texts[i].opt]);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		cmd_put_text(w, a, texts[i].opt, texts[i].member);
+}
+
+static int put_chain(struct json_writer *w, const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf chain = BUF_INIT(0);
+	const char *path = a->opt[OPT_CHAIN_FILE];
+	int r;
+
+	if (path == NULL)
+		return CLI_OK;
+	r = file_read(path, LIMIT_BODY_BYTES, &chain);
+	if (r < 0)
+		return cmd_failed("cannot read %s: %s", path, strerror(-r));
+	if (!cmd_is_json(path, buf_str(&chain)))
+		return CLI_USAGE;
+	jw_key(w, "chain");
+	jw_raw(w, str_trim(buf_str(&chain)));
+	return CLI_OK;
 }
 
 static int put_delay(struct json_writer *w, const struct cmd_args *a)
@@ -133,9 +137,12 @@ static int put_job(struct buf *body, const struct cmd_args *a,
 		r = put_delay(&w, a);
 	if (r != CLI_OK)
 		return r;
-	if (!put_json_option(&w, a, OPT_TAGS, "tags") ||
-	    !put_json_option(&w, a, OPT_CHECKPOINT, "checkpoint"))
+	if (!cmd_put_json(&w, a, OPT_TAGS, "tags") ||
+	    !cmd_put_json(&w, a, OPT_CHECKPOINT, "checkpoint"))
 		return CLI_USAGE;
+	r = put_chain(&w, a);
+	if (r != CLI_OK)
+		return r;
 	jw_object_end(&w);
 	return CLI_OK;
 }
@@ -181,15 +188,7 @@ int cmd_enqueue(const struct cmd_args *a)
 int cmd_call_job(const struct cmd_args *a, const char *method,
 		 const char *action, struct str body, struct buf *reply)
 {
-	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
-
-	if (a->argv[0][0] == '\0')
-		return cmd_usage("the id of the job is empty");
-	buf_puts(&path, "/api/v1/jobs/");
-	api_put_segment(&path, a->argv[0]);
-	buf_puts(&path, action);
-	buf_putc(&path, '\0');
-	return cmd_call(a, method, path.p, body, reply);
+	return cmd_call_on(a, method, "jobs", action, body, reply);
 }
 
 /* Shows the reply as JSON, or `text` when that was not asked for. */

@@ -3,7 +3,6 @@
  */
 #include <stdio.h>
 
-#include "api.h"
 #include "cmd.h"
 
 static const struct out_column queue_columns[] = {
@@ -80,17 +79,9 @@ int cmd_workers(const struct cmd_args *a)
 
 static int act(const struct cmd_args *a, const char *action, const char *done)
 {
-	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	int r;
+	int r = cmd_call_on(a, "POST", "queues", action, STR_NULL, &reply);
 
-	if (a->argv[0][0] == '\0')
-		return cmd_usage("the name of the queue is empty");
-	buf_puts(&path, "/api/v1/queues/");
-	api_put_segment(&path, a->argv[0]);
-	buf_puts(&path, action);
-	buf_putc(&path, '\0');
-	r = cmd_call(a, "POST", path.p, STR_NULL, &reply);
 	if (r != CLI_OK)
 		return r;
 	if (a->json)

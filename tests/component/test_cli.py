@@ -227,6 +227,43 @@ def test_strange_search(fake, body):
     assert p.returncode == 1 and "no list of jobs" in p.stderr
 
 
+def test_batch(fake):
+    fake.reply("POST", "/api/v1/batches", {"batch_id": "batch_1"}, 201)
+    fake.reply("POST", "/api/v1/batches/batch_1/seal",
+               {"id": "batch_1", "status": "running"})
+    fake.reply("GET", "/api/v1/batches/batch_1", {"id": "batch_1"})
+    assert ok("batch", "open", fake=fake) == "Batch opened: batch_1\n"
+    out = ok("batch", "open", "--callback-queue", "done", "--parent-id", "b0",
+             "--callback-payload", '{"k": [1]}', "--output", "json", fake=fake)
+    assert json.loads(out) == {"batch_id": "batch_1"}
+    assert [json.loads(r[2]) for r in fake.requests] == [
+        {}, {"callback_queue": "done", "parent_id": "b0",
+             "callback_payload": {"k": [1]}}]
+    assert ok("batch", "seal", "batch_1", fake=fake) == \
+        "Batch sealed, status: running\n"
+    assert json.loads(ok("batch", "get", "batch_1", fake=fake)) == \
+        {"id": "batch_1"}
+
+
+def test_enqueue_with_chain_and_batch(fake, tmp_path):
+    fake.reply("POST", "/api/v1/enqueue",
+               {"job_id": "job_1", "status": "pending"}, 201)
+    chain = tmp_path / "chain.json"
+    chain.write_text('\n{"steps": [{"queue": "q"}, {"queue": "r"}]}\n')
+    ok("enqueue", "q", "{}", "--chain-file", str(chain), "--batch-id", "b1",
+       fake=fake)
+    body = json.loads(fake.requests[0][2])
+    assert body["chain"] == {"steps": [{"queue": "q"}, {"queue": "r"}]}
+    assert body["batch_id"] == "b1"
+    p = corvo("enqueue", "q", "{}", "--chain-file", str(tmp_path / "none"),
+              fake=fake)
+    assert p.returncode == 1 and "cannot read" in p.stderr
+    chain.write_text("{")
+    p = corvo("enqueue", "q", "{}", "--chain-file", str(chain), fake=fake)
+    assert p.returncode == 2 and "not valid JSON" in p.stderr
+    assert len(fake.requests) == 1
+
+
 def test_rows_that_are_no_objects(fake):
     fake.reply("GET", "/api/v1/queues", [1, None, QUEUE, [], {"name": None}])
     assert len(ok("queues", fake=fake).splitlines()) == 3
@@ -269,8 +306,11 @@ def test_api_key(fake):
     (["frobnicate"], 'no command "frobnicate"'),
     (["config"], 'no command "config"'),
     (["inspect"], "an argument is missing; use: corvo inspect ID"),
-    (["inspect", ""], "the id of the job is empty"),
-    (["pause", ""], "the name of the queue is empty"),
+    (["inspect", ""], "the id or name is empty"),
+    (["pause", ""], "the id or name is empty"),
+    (["batch", "get", ""], "the id or name is empty"),
+    (["batch", "open", "--callback-payload", "x"],
+     "callback-payload is not valid JSON"),
     (["inspect", "a", "b"], "too many arguments; use: corvo inspect ID"),
     (["queues", "--nonsense"], "unknown option --nonsense"),
     (["queues", "--queue", "x"], "unknown option --queue"),
