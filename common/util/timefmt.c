@@ -1,55 +1,9 @@
 #include "util/timefmt.h"
 
-#define S_PER_MIN  60
-#define S_PER_HOUR 3600
-#define S_PER_DAY  86400
-#define YEAR_MIN   1970
-#define YEAR_MAX   2200
+#include "util/civil.h"
 
-/*
- * The calendar arithmetic counts years from 1 March, so that the leap day is
- * the last of its year, in eras of 400 years (146097 days). 719468 days lie
- * between 0000-03-01 and 1970-01-01.
- */
-#define ERA_YEARS  400
-#define ERA_DAYS   146097
-#define EPOCH_DAYS 719468
-
-static uint64_t days_from_date(unsigned year, unsigned month, unsigned day)
-{
-	uint64_t y = month <= 2 ? year - 1 : year;
-	uint64_t era = y / ERA_YEARS;
-	uint64_t yoe = y % ERA_YEARS;
-	uint64_t doy = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-	uint64_t doe = yoe * 365 + yoe / 4 - yoe / 100 + doy;
-
-	return era * ERA_DAYS + doe - EPOCH_DAYS;
-}
-
-static void date_from_days(uint64_t days, unsigned *ret_year,
-			   unsigned *ret_month, unsigned *ret_day)
-{
-	uint64_t z = days + EPOCH_DAYS;
-	uint64_t doe = z % ERA_DAYS;
-	uint64_t yoe =
-	    (doe - doe / 1460 + doe / 36524 - doe / (ERA_DAYS - 1)) / 365;
-	uint64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-	uint64_t mp = (5 * doy + 2) / 153;
-
-	*ret_day = (unsigned)(doy - (153 * mp + 2) / 5 + 1);
-	*ret_month = (unsigned)(mp < 10 ? mp + 3 : mp - 9);
-	*ret_year =
-	    (unsigned)(yoe + z / ERA_DAYS * ERA_YEARS + (*ret_month <= 2));
-}
-
-static unsigned days_in_month(unsigned year, unsigned month)
-{
-	static const unsigned char days[] = { 31, 28, 31, 30, 31, 30,
-					      31, 31, 30, 31, 30, 31 };
-	bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-
-	return days[month - 1] + (month == 2 && leap);
-}
+#define YEAR_MIN 1970
+#define YEAR_MAX 2200
 
 static bool is_digit(char c)
 {
@@ -87,9 +41,9 @@ static bool take_date(struct str *s, uint64_t *ret_days)
 	if (!take_number(s, 4, YEAR_MIN, YEAR_MAX, &year) ||
 	    !take_char(s, '-') || !take_number(s, 2, 1, 12, &month) ||
 	    !take_char(s, '-') ||
-	    !take_number(s, 2, 1, days_in_month(year, month), &day))
+	    !take_number(s, 2, 1, civil_month_days(year, month), &day))
 		return false;
-	*ret_days = days_from_date(year, month, day);
+	*ret_days = civil_days(year, month, day);
 	return true;
 }
 
@@ -196,7 +150,7 @@ void time_format(struct buf *b, uint64_t ns)
 	unsigned day_s = (unsigned)(s % S_PER_DAY);
 	unsigned year, month, day;
 
-	date_from_days(s / S_PER_DAY, &year, &month, &day);
+	civil_date(s / S_PER_DAY, &year, &month, &day);
 	p = put_digits(p, year, 4);
 	*p++ = '-';
 	p = put_digits(p, month, 2);
