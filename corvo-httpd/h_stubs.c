@@ -2,46 +2,6 @@
 #include "handlers.h"
 #include "req.h"
 
-void h_schedules(struct req *r)
-{
-	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));
-}
-
-void h_set_schedule(struct req *r)
-{
-	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));
-}
-
-void h_put_schedule(struct req *r)
-{
-	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));
-}
-
-void h_preview(struct req *r)
-{
-	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));
-}
-
-void h_pause_schedule(struct req *r)
-{
-	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));
-}
-
-void h_resume_schedule(struct req *r)
-{
-	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));
-}
-
-void h_run_schedule(struct req *r)
-{
-	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));
-}
-
-void h_next_times(struct req *r)
-{
-	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));
-}
-
 void h_get_queue(struct req *r)
 {
 	req_fail_text(r, ERR_INTERNAL_ERROR, STR("not built yet"));

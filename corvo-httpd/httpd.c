@@ -163,6 +163,7 @@ static void httpd_done(struct daemon *d)
 	req_pool_done(h);
 	buf_done(&h->scratch);
 	buf_done(&h->openapi);
+	tz_cache_done(&h->zones);
 	free(h);
 	d->state = NULL;
 }

@@ -13,6 +13,7 @@
 #include "rt/rpc.h"
 #include "util/id.h"
 #include "util/list.h"
+#include "util/tz.h"
 
 struct server;
 struct http_metrics;
@@ -30,8 +31,9 @@ struct httpd {
 	struct buf scratch;    /* message being encoded */
 	struct list free_reqs; /* requests to be used again */
 	size_t free_reqs_n;
-	struct buf openapi; /* openapi.json, made at the first request */
-	bool compat_03;     /* settings.compat */
+	struct tz_cache zones; /* for schedules */
+	struct buf openapi;    /* openapi.json, made at the first request */
+	bool compat_03;        /* settings.compat */
 	bool draining;
 	bool told_ready;
 };

@@ -433,6 +433,7 @@ void fsm_due(struct fsm *f, struct m_due_reply *ret)
 	 * for as long as this takes. */
 	if (deps_is_due(f))
 		MSG_SET(ret, due_reply, release_ns, MAX(f->now_ns, 1ul));
+	MSG_SET(ret, due_reply, fire_ns, heap_first(&f->fires));
 }
 
 const struct fsm_counters *fsm_counters(const struct fsm *f)

@@ -102,6 +102,21 @@ uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns);
  */
 int fsm_batch(struct fsm *f, struct str id, struct m_batch *ret);
 
+#define FSM_DUE_SCHEDULES 64 /* most in one answer */
+
+/* A schedule by id or name, decoded into `a`: 1, 0 absent, or -ERR_*. */
+int fsm_schedule(struct fsm *f, struct str ref, struct arena *a,
+		 struct m_schedule *ret);
+/* Ids of those whose time has come, first those due first; until the next
+ * entry. At most max, which is at most FSM_DUE_SCHEDULES. */
+size_t fsm_due_schedules(struct fsm *f, uint64_t now_ns, struct str *ids,
+			 size_t max);
+/* Records (key, encoded schedule) in the order of their ids, those after the
+ * id `after`, until fn returns false. 0 or -ERR_*. */
+typedef bool fsm_schedule_fn(void *ctx, struct str key, struct str value);
+int fsm_each_schedule(struct fsm *f, struct str after, fsm_schedule_fn *fn,
+		      void *ctx);
+
 struct fsm_counters {
 	uint64_t ops, enqueued, completed, failed;
 	uint64_t promoted, reclaimed, expired;

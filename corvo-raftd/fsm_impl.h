@@ -109,6 +109,8 @@ struct fsm {
 	uint64_t window_docs;             /* bytes of records kept there */
 	struct list dirty, woken;
 	struct fsm_deps deps;
+	struct hmap schedules, schedule_names; /* by id, by name */
+	struct heap fires;                     /* schedules by next time */
 	struct fsm_counters counters;
 	struct hmap awaited; /* jobs whose end somebody waits for */
 	struct list ended;   /* those of them that have */
@@ -535,6 +537,22 @@ void await_free(struct fsm *f);
 
 int schedules_load(struct fsm *f);
 void schedules_free(struct fsm *f);
+bool schedule_exists(const struct fsm *f, struct str ref); /* id or name */
+/* By id or name: 1 found, 0 absent, -ERR_*. */
+int schedule_find(struct fsm *f, struct str ref, struct m_schedule *ret);
+void schedule_save(struct fsm *f, const struct m_schedule *m);
+void schedule_remove(struct fsm *f, const struct m_schedule *m);
+
+/* What an event says beside which schedule it is about; 0, NULL: nothing. */
+struct schedule_note {
+	struct str job_id;
+	uint64_t scheduled_for;
+	const char *reason;
+	uint64_t missed;
+};
+
+void schedule_event(struct fsm *f, enum event_type type,
+		    const struct m_schedule *s, const struct schedule_note *n);
 
 /* --- fsm_worker.c --- */
 

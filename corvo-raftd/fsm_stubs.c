@@ -1,45 +1,6 @@
 /* Placeholders: each goes when its operation is built. */
 #include "fsm_impl.h"
 
-int apply_set_schedule(struct fsm *f, const struct m_schedule *op,
-		       struct m_schedule *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
-int apply_delete_schedule(struct fsm *f, const struct m_schedule_ref *op,
-			  struct m_status_reply *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
-int apply_pause_schedule(struct fsm *f, const struct m_pause_schedule *op,
-			 struct m_schedule *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
-int apply_run_schedule(struct fsm *f, const struct m_fire *op,
-		       struct m_fire_reply *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
-int apply_fire(struct fsm *f, const struct m_fire *op, struct m_fire_reply *ret)
-{
-	(void)op;
-	(void)ret;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR, "not built yet");
-}
-
 int unique_find(struct fsm *f, struct str queue, struct str key,
 		struct str *holder)
 {
@@ -102,17 +63,6 @@ void idempotency_keep(struct fsm *f, struct str key, uint64_t hash,
 	(void)hash;
 	(void)d;
 	(void)reply;
-}
-
-int schedules_load(struct fsm *f)
-{
-	(void)f;
-	return 0;
-}
-
-void schedules_free(struct fsm *f)
-{
-	(void)f;
 }
 
 void lanes_settings_changed(struct fsm *f, struct fsm_queue *q)

@@ -15,30 +15,6 @@ void q_drained(struct svc *s, struct rpc_req req, const struct m_drain *m)
 	svc_reply_error(req, ERR_INTERNAL_ERROR);
 }
 
-void q_list_schedules(struct svc *s, struct rpc_req req,
-		      const struct m_list_schedules *m)
-{
-	(void)s;
-	(void)m;
-	svc_reply_error(req, ERR_INTERNAL_ERROR);
-}
-
-void q_get_schedule(struct svc *s, struct rpc_req req,
-		    const struct m_schedule_ref *m)
-{
-	(void)s;
-	(void)m;
-	svc_reply_error(req, ERR_INTERNAL_ERROR);
-}
-
-void q_due_schedules(struct svc *s, struct rpc_req req,
-		     const struct m_nothing *m)
-{
-	(void)s;
-	(void)m;
-	svc_reply_error(req, ERR_INTERNAL_ERROR);
-}
-
 void q_why(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
 {
 	(void)s;

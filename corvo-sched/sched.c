@@ -15,6 +15,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "fires.h"
 #include "rt/log.h"
 #include "rt/rpc.h"
 #include "util/clock.h"
@@ -28,6 +29,7 @@ enum task_id {
 	TASK_RECLAIM,
 	TASK_EXPIRE,
 	TASK_RELEASE,
+	TASK_FIRE,
 	TASK_MAX
 };
 
@@ -46,6 +48,7 @@ struct sched {
 	struct daemon *d;
 	struct rpc_client *raftd;
 	struct task tasks[TASK_MAX];
+	struct fires *fires; /* does the work of TASK_FIRE */
 	bool leader;
 	bool ready; /* daemon_ready was called */
 	bool draining;
@@ -64,10 +67,9 @@ struct sched {
 };
 
 static const unsigned task_ops[TASK_MAX] = {
-	[TASK_PROMOTE] = OP_PROMOTE,
-	[TASK_RECLAIM] = OP_RECLAIM,
-	[TASK_EXPIRE] = OP_EXPIRE,
-	[TASK_RELEASE] = OP_RELEASE,
+	[TASK_PROMOTE] = OP_PROMOTE, [TASK_RECLAIM] = OP_RECLAIM,
+	[TASK_EXPIRE] = OP_EXPIRE,   [TASK_RELEASE] = OP_RELEASE,
+	[TASK_FIRE] = OP_FIRE,
 };
 
 static void sched_run(struct sched *s);
@@ -145,13 +147,9 @@ static void task_forget(struct task *t)
 	due_ask(t->s);
 }
 
-static void on_task_reply(void *ctx, const struct rpc_reply *r)
+/* A call of the task is over; err: 0 or -ERR_*. */
+static void task_ended(struct task *t, int err, uint32_t count, bool more)
 {
-	struct task *t = ctx;
-	struct m_maintain_reply m;
-	int err = decode_maintain(r, &m);
-
-	t->call = NULL;
 	if (!rpc_client_is_up(t->s->raftd))
 		return; /* on_link starts afresh */
 	if (err < 0) {
@@ -159,16 +157,36 @@ static void on_task_reply(void *ctx, const struct rpc_reply *r)
 			log_warn("%s was refused: %s", op_info(t->op)->name,
 				 err_code(-err));
 		task_hold(t, RETRY_FIRST_NS);
-	} else if (m.more) {
+	} else if (more) {
 		t->pause_ns = 0;
 	} else {
-		if (m.count == 0)
+		if (count == 0)
 			task_hold(t, EMPTY_FIRST_NS);
 		else
 			t->pause_ns = 0;
 		task_forget(t);
 	}
 	sched_run(t->s);
+}
+
+static void on_task_reply(void *ctx, const struct rpc_reply *r)
+{
+	struct task *t = ctx;
+	struct m_maintain_reply m = { 0 };
+	int err = decode_maintain(r, &m);
+
+	t->call = NULL;
+	task_ended(t, err, m.count, m.more);
+}
+
+static void on_fires_done(void *ctx, int err, uint32_t count)
+{
+	task_ended(ctx, err, count, false);
+}
+
+static bool task_is_busy(const struct task *t)
+{
+	return t->op == OP_FIRE ? fires_is_busy(t->s->fires) : t->call != NULL;
 }
 
 static void task_fire(struct task *t)
@@ -178,6 +196,10 @@ static void task_fire(struct task *t)
 	MSG_SET(&m, maintain, limit, LIMIT_MAINTAIN_JOBS);
 	t->fired_ns = t->due_ns;
 	t->hold_ns = 0;
+	if (t->op == OP_FIRE) {
+		fires_start(t->s->fires);
+		return;
+	}
 	t->call = propose(t->s, t->op, &m, on_task_reply, t);
 }
 
@@ -265,7 +287,7 @@ static void sched_run(struct sched *s)
 	for (size_t i = 0; i < TASK_MAX; i++) {
 		struct task *t = &s->tasks[i];
 
-		if (t->due_ns == 0 || t->call != NULL)
+		if (t->due_ns == 0 || task_is_busy(t))
 			continue;
 		if (t->due_ns > wall)
 			next_ns = min_nonzero(next_ns, t->due_ns);
@@ -320,6 +342,7 @@ static void on_due_reply(void *ctx, const struct rpc_reply *r)
 	s->tasks[TASK_RECLAIM].due_ns = m.reclaim_ns;
 	s->tasks[TASK_EXPIRE].due_ns = m.expire_ns;
 	s->tasks[TASK_RELEASE].due_ns = m.release_ns;
+	s->tasks[TASK_FIRE].due_ns = m.fire_ns;
 	if (m.leader && m.trim_seq != 0 && s->trim_call == NULL) {
 		/* on_trim_reply asks again: before that the answer would
 		 * only be the same. */
@@ -394,6 +417,7 @@ static void sched_done(struct daemon *d)
 
 	if (s->raftd != NULL)
 		rpc_client_free(s->raftd);
+	fires_free(s->fires);
 	if (s->timer_io != NULL) {
 		loop_fd_remove(s->timer_io);
 		loop_timer_remove(s->hold_timer);
@@ -433,6 +457,8 @@ static int sched_init(struct daemon *d, struct buf *why)
 		sched_done(d);
 		return -ERR_INTERNAL_ERROR;
 	}
+	s->fires = fires_new(s->raftd, d->settings.op_timeout, on_fires_done,
+			     &s->tasks[TASK_FIRE]);
 	rpc_client_on_state(s->raftd, on_link, s);
 	return 0;
 }
@@ -459,6 +485,7 @@ static void sched_drain(struct daemon *d)
 	cancel(s, &s->trim_call);
 	for (size_t i = 0; i < TASK_MAX; i++)
 		cancel(s, &s->tasks[i].call);
+	fires_cancel(s->fires);
 	daemon_exit(d, 0);
 }
 

@@ -2,7 +2,6 @@
  * Reads cron expressions. See cron.h. The text is hostile; nothing is
  * allocated but the refusal in `why`.
  */
-#include <limits.h>
 
 #include "util/civil.h"
 #include "util/cron.h"

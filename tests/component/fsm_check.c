@@ -512,6 +512,8 @@ static void check_key(struct check *c, struct str key, struct str v)
 	else if (str_starts(key, STR("b|")) || str_starts(key, STR("bt|")) ||
 		 str_starts(key, STR("bp|")))
 		return; /* fx_check_batches looks at them */
+	else if (str_starts(key, STR("sc|")))
+		return; /* fx_check_schedules does */
 	else
 		assert_true(str_is(key, "m|"));
 #undef REST
@@ -575,6 +577,7 @@ void fx_check_side(struct fx_side *s)
 	assert_int_equal(m.last_seq, fsm_last_seq(s->f));
 	assert_int_equal(m.first_seq, fsm_first_seq(s->f));
 	fx_check_batches(s);
+	fx_check_schedules(s);
 	hmap_done(&c.queues);
 	hmap_done(&c.waiting);
 	arena_done(&c.arena);

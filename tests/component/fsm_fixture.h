@@ -100,5 +100,7 @@ void fx_check_same(struct fx *x);
 void fx_check_side(struct fx_side *s);
 /* Counts of batches against their jobs (fsm_check_batch.c). */
 void fx_check_batches(const struct fx_side *side);
+/* Schedules, in memory and in the store. */
+void fx_check_schedules(const struct fx_side *side);
 
 #endif

@@ -1,0 +1,575 @@
+/*
+ * Schedules in the state machine: what is kept, what a fire does and what it
+ * may not do twice. Times come with the operations, so any number will do.
+ */
+#include "fsm_fixture.h"
+
+#define STEP (60 * NS_PER_S)
+
+static struct m_schedule definition(const char *id, const char *name)
+{
+	struct m_schedule m = { 0 };
+
+	MSG_SET(&m, schedule, id, str_from(id));
+	MSG_SET(&m, schedule, name, str_from(name));
+	MSG_SET(&m, schedule, queue, STR("q"));
+	MSG_SET(&m, schedule, cron, STR("* * * * *"));
+	MSG_SET(&m, schedule, create, true);
+	MSG_SET(&m, schedule, next_run, FX_START_NS + STEP);
+	return m;
+}
+
+static void create(struct fx *x, const struct m_schedule *m)
+{
+	if (fx_do(x, OP_SET_SCHEDULE, m, NULL) != 0)
+		fail_msg("%.*s", STR_ARG(x->replies[0].body));
+}
+
+/* As both sides have it; the answer lives until the next entry. */
+static struct m_schedule get(struct fx *x, const char *ref)
+{
+	struct m_schedule m[FX_SIDES];
+
+	for (int i = 0; i < FX_SIDES; i++)
+		assert_int_equal(
+		    fsm_schedule(x->side[i].f, str_from(ref), &x->arena, &m[i]),
+		    1);
+	assert_int_equal(m[0].next_run, m[1].next_run);
+	return m[0];
+}
+
+static void expect_fire_ns(struct fx *x, uint64_t ns)
+{
+	for (int i = 0; i < FX_SIDES; i++) {
+		struct m_due_reply r = { 0 };
+
+		fsm_due(x->side[i].f, &r);
+		assert_int_equal(r.fire_ns, ns);
+	}
+}
+
+/* The plan sched would make: from its next time to the one a step later. */
+static struct m_fire plan(struct fx *x, const char *ref, const char *job)
+{
+	struct m_schedule s = get(x, ref);
+	struct m_fire m = { 0 };
+
+	MSG_SET(&m, fire, id, str_from(ref));
+	MSG_SET(&m, fire, due_ns, s.next_run);
+	MSG_SET(&m, fire, next_ns, s.next_run + STEP);
+	MSG_SET(&m, fire, version, s.version);
+	MSG_SET(&m, fire, job_id, str_from(job));
+	return m;
+}
+
+static void expect_fire(struct fx *x, const struct m_fire *m,
+			const char *status, const char *reason)
+{
+	struct m_fire_reply r;
+
+	if (fx_do(x, OP_FIRE, m, &r) != 0)
+		fail_msg("%.*s", STR_ARG(x->replies[0].body));
+	assert_str_is(r.status, status);
+	assert_str_is(r.reason, reason);
+}
+
+static void fire(struct fx *x, const char *ref, const char *job)
+{
+	struct m_fire m = plan(x, ref, job);
+
+	x->now_ns = MAX(x->now_ns, m.due_ns);
+	expect_fire(x, &m, "created", "");
+}
+
+/* The types of the newest events, n of them, and the data of the last. */
+static struct str last_events(struct fx *x, uint64_t n, const char *types)
+{
+	uint64_t last = fsm_last_seq(x->side[FX_MEM].f);
+	struct buf b = BUF_INIT(0);
+	struct m_tail_reply t;
+
+	assert_int_equal(
+	    record_feed(x->side[FX_MEM].kv, last - n, 100, &x->arena, &t), 0);
+	assert_int_equal(t.events_n, n);
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&b, "%s%s", i ? " " : "",
+			   enum_text(&enum_event_type, t.events[i].type));
+	assert_str_is(buf_str(&b), types);
+	buf_done(&b);
+	return t.events[n - 1].data;
+}
+
+/* --- definitions --- */
+
+static void test_create_and_change(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "daily report"), s;
+
+	expect_fire_ns(x, 0);
+	create(x, &m);
+	expect_fire_ns(x, FX_START_NS + STEP);
+	last_events(x, 1, "schedule_set");
+	s = get(x, "daily report");
+	assert_str_is(s.id, "sch_1");
+	assert_int_equal(s.created_at, FX_START_NS);
+	assert_false(s.create);
+	fx_restart(x, FX_ROCKS);
+	fire(x, "sch_1", "job_1");
+	/* the definition is replaced, what happened is kept */
+	x->now_ns += 5;
+	MSG_UNSET(&m, schedule, create);
+	MSG_SET(&m, schedule, id, STR("daily report"));
+	MSG_SET(&m, schedule, name, STR("nightly"));
+	MSG_SET(&m, schedule, cron, STR("@daily"));
+	MSG_SET(&m, schedule, next_run, x->now_ns + 7);
+	create(x, &m);
+	s = get(x, "nightly");
+	assert_str_is(s.id, "sch_1");
+	assert_str_is(s.cron, "@daily");
+	assert_int_equal(s.runs, 1);
+	assert_str_is(s.last_job_id, "job_1");
+	assert_int_equal(s.created_at, FX_START_NS);
+	assert_int_equal(s.updated_at, x->now_ns);
+	expect_fire_ns(x, x->now_ns + 7);
+	assert_int_equal(
+	    fsm_schedule(x->side[0].f, STR("daily report"), &x->arena, &s), 0);
+}
+
+static void test_names_are_unique(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule a = definition("sch_a", "a");
+	struct m_schedule b = definition("sch_b", "b");
+	struct m_schedule again = definition("sch_c", "a");
+
+	create(x, &a);
+	create(x, &b);
+	fx_refused(x, OP_SET_SCHEDULE, &again, ERR_CONFLICT,
+		   "a schedule named \"a\" exists already");
+	MSG_UNSET(&b, schedule, create);
+	MSG_SET(&b, schedule, name, STR("a"));
+	fx_refused(x, OP_SET_SCHEDULE, &b, ERR_CONFLICT,
+		   "a schedule named \"a\" exists already");
+	/* not even that of its id */
+	MSG_SET(&b, schedule, name, STR("sch_a"));
+	fx_refused(x, OP_SET_SCHEDULE, &b, ERR_CONFLICT,
+		   "a schedule named \"sch_a\" exists already");
+	MSG_SET(&b, schedule, id, STR("sch_x"));
+	fx_refused(x, OP_SET_SCHEDULE, &b, ERR_NOT_FOUND,
+		   "schedule \"sch_x\" not found");
+}
+
+static void test_create_sent_again(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a"), r;
+
+	create(x, &m);
+	assert_int_equal(fx_resend(x, OP_SET_SCHEDULE, &m, &r), 0);
+	assert_str_is(r.id, "sch_1");
+	assert_int_equal(r.version, 1);
+}
+
+static void test_delete(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a");
+	struct m_schedule_ref ref = { 0 };
+	struct m_fire f;
+
+	create(x, &m);
+	f = plan(x, "a", "job_1");
+	MSG_SET(&ref, schedule_ref, id, STR("a"));
+	assert_int_equal(fx_do(x, OP_DELETE_SCHEDULE, &ref, NULL), 0);
+	last_events(x, 1, "schedule_deleted");
+	expect_fire_ns(x, 0);
+	fx_refused(x, OP_DELETE_SCHEDULE, &ref, ERR_NOT_FOUND,
+		   "schedule \"a\" not found");
+	assert_int_equal(fx_resend(x, OP_DELETE_SCHEDULE, &ref, NULL), 0);
+	expect_fire(x, &f, "void", "");
+	create(x, &m); /* the name is free again */
+}
+
+static struct m_schedule set_paused(struct fx *x, bool paused, uint64_t next)
+{
+	struct m_pause_schedule m = { 0 };
+	struct m_schedule r;
+
+	MSG_SET(&m, pause_schedule, id, STR("a"));
+	MSG_SET(&m, pause_schedule, paused, paused);
+	MSG_SET(&m, pause_schedule, version, get(x, "a").version);
+	MSG_SET(&m, pause_schedule, next_ns, next);
+	assert_int_equal(fx_do(x, OP_PAUSE_SCHEDULE, &m, &r), 0);
+	assert_int_equal(r.paused, paused);
+	return r;
+}
+
+static void test_pause_and_resume(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a"), s;
+	struct m_pause_schedule p = { 0 };
+	struct m_fire f;
+
+	create(x, &m);
+	f = plan(x, "a", "job_1");
+	set_paused(x, true, 0);
+	last_events(x, 1, "schedule_paused");
+	expect_fire_ns(x, 0);
+	fx_restart(x, FX_ROCKS);
+	expect_fire_ns(x, 0);
+	expect_fire(x, &f, "void", ""); /* planned before the pause */
+	s = set_paused(x, true, 0);     /* already */
+	/* a plan for another state of it */
+	MSG_SET(&p, pause_schedule, id, STR("a"));
+	MSG_SET(&p, pause_schedule, version, s.version - 1);
+	fx_refused(x, OP_PAUSE_SCHEDULE, &p, ERR_CONFLICT,
+		   "the schedule was changed meanwhile; try again");
+	set_paused(x, false, FX_START_NS + 9);
+	last_events(x, 1, "schedule_resumed");
+	expect_fire_ns(x, FX_START_NS + 9);
+	/* a change leaves it paused, unless it says otherwise */
+	set_paused(x, true, 0);
+	MSG_UNSET(&m, schedule, create);
+	create(x, &m);
+	assert_true(get(x, "a").paused);
+	MSG_SET(&m, schedule, paused, false);
+	create(x, &m);
+	expect_fire_ns(x, FX_START_NS + STEP);
+}
+
+/* --- firing --- */
+
+static void test_fire_creates_the_job_and_advances(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a");
+	struct m_schedule_job job = { 0 };
+	const struct m_job *j;
+	struct m_fire f;
+
+	MSG_SET(&job, schedule_job, payload, STR("{\"n\":1}"));
+	MSG_SET(&job, schedule_job, priority, PRIORITY_HIGH);
+	MSG_SET(&job, schedule_job, tags, STR("{\"t\":\"a\"}"));
+	MSG_SET(&job, schedule_job, max_retries, 9);
+	MSG_SET(&job, schedule_job, expire_after, 3600 * NS_PER_S);
+	MSG_SET(&job, schedule_job, group, STR("g"));
+	MSG_SET(&m, schedule, job, &job);
+	create(x, &m);
+	f = plan(x, "a", "job_1");
+	x->now_ns = FX_START_NS + STEP + 3;
+	expect_fire(x, &f, "created", "");
+	expect_fire_ns(x, FX_START_NS + 2 * STEP);
+	j = fx_job(x, "job_1");
+	assert_int_equal(j->state, JOB_PENDING);
+	assert_str_is(j->payload, "{\"n\":1}");
+	assert_str_is(j->tags, "{\"t\":\"a\"}");
+	assert_str_is(j->group, "g");
+	assert_int_equal(j->priority, PRIORITY_HIGH);
+	assert_int_equal(j->max_retries, 9);
+	assert_str_is(j->schedule_id, "sch_1");
+	assert_int_equal(j->scheduled_for, FX_START_NS + STEP);
+	assert_int_equal(j->expire_at, x->now_ns + 3600 * NS_PER_S);
+	assert_int_equal(get(x, "a").last_run, x->now_ns);
+	assert_str_is(last_events(x, 1, "schedule_fired"),
+		      "{\"schedule_id\":\"sch_1\",\"name\":\"a\",\"job_id\":"
+		      "\"job_1\",\"scheduled_for\":\"2023-11-14T22:14:20Z\"}");
+	/* whatever was planned for that time is void */
+	MSG_SET(&f, fire, job_id, STR("job_2"));
+	expect_fire(x, &f, "void", "");
+	fx_restart(x, FX_ROCKS);
+	expect_fire(x, &f, "void", "");
+	assert_false(fx_job_exists(x, "job_2"));
+	assert_int_equal(get(x, "a").runs, 1);
+}
+
+static void test_fire_planned_for_another_version_is_void(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a");
+	struct m_fire f;
+
+	create(x, &m);
+	f = plan(x, "a", "job_1");
+	MSG_UNSET(&m, schedule, create);
+	create(x, &m); /* the same time, another definition */
+	expect_fire(x, &f, "void", "");
+	assert_false(fx_job_exists(x, "job_1"));
+}
+
+static void test_times_of_one_entry_in_order(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a");
+	struct m_fire f;
+
+	create(x, &m);
+	f = plan(x, "a", "job_1");
+	x->now_ns += 10 * STEP;
+	fx_begin(x);
+	fx_add(x, OP_FIRE, 0, &f);
+	MSG_SET(&f, fire, due_ns, f.next_ns);
+	MSG_SET(&f, fire, next_ns, f.next_ns + STEP);
+	MSG_SET(&f, fire, job_id, STR("job_2"));
+	fx_add(x, OP_FIRE, 0, &f);
+	fx_commit(x);
+	assert_int_equal(get(x, "a").runs, 2);
+	assert_int_equal(fx_job(x, "job_2")->scheduled_for,
+			 FX_START_NS + 2 * STEP);
+	expect_fire_ns(x, FX_START_NS + 3 * STEP);
+}
+
+static void test_missed_times_are_skipped_and_counted(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a");
+	struct m_fire f;
+
+	create(x, &m);
+	f = plan(x, "a", "job_1");
+	MSG_SET(&f, fire, skip, true);
+	MSG_SET(&f, fire, missed, 4);
+	expect_fire(x, &f, "skipped", "missed");
+	assert_str_is(last_events(x, 1, "schedule_skipped"),
+		      "{\"schedule_id\":\"sch_1\",\"name\":\"a\","
+		      "\"scheduled_for\":\"2023-11-14T22:14:20Z\","
+		      "\"reason\":\"missed\",\"missed\":4}");
+	assert_false(fx_job_exists(x, "job_1"));
+	/* some are left out and the last is made up for */
+	f = plan(x, "a", "job_1");
+	MSG_SET(&f, fire, missed, 2);
+	MSG_SET(&f, fire, at_ns, f.due_ns + 2 * STEP);
+	MSG_SET(&f, fire, next_ns, f.due_ns + 3 * STEP);
+	expect_fire(x, &f, "created", "");
+	last_events(x, 4,
+		    "schedule_skipped queue_created enqueued schedule_fired");
+	assert_int_equal(fx_job(x, "job_1")->scheduled_for,
+			 FX_START_NS + 4 * STEP);
+	assert_int_equal(get(x, "a").runs, 1);
+}
+
+/* --- ends --- */
+
+static void test_max_runs_ends_it(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a");
+
+	MSG_SET(&m, schedule, max_runs, 2);
+	create(x, &m);
+	fire(x, "a", "job_1");
+	assert_false(get(x, "a").ended);
+	fire(x, "a", "job_2");
+	last_events(x, 1, "schedule_ended");
+	assert_true(get(x, "a").ended);
+	expect_fire_ns(x, 0);
+	/* with more runs it goes on */
+	MSG_UNSET(&m, schedule, create);
+	MSG_SET(&m, schedule, max_runs, 3);
+	MSG_SET(&m, schedule, next_run, x->now_ns + STEP);
+	create(x, &m);
+	assert_false(get(x, "a").ended);
+	fire(x, "a", "job_3");
+	assert_true(get(x, "a").ended);
+}
+
+static void test_no_next_time_ends_it(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a");
+	struct m_fire f;
+
+	create(x, &m);
+	f = plan(x, "a", "job_1");
+	MSG_SET(&f, fire, next_ns, 0);
+	expect_fire(x, &f, "created", "");
+	last_events(x, 2, "schedule_fired schedule_ended");
+	assert_true(get(x, "a").ended);
+	expect_fire_ns(x, 0);
+}
+
+/* --- overlap --- */
+
+static void test_overlap_skip(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a");
+	struct m_fire f;
+
+	MSG_SET(&m, schedule, overlap, OVERLAP_SKIP);
+	create(x, &m);
+	fire(x, "a", "job_1");
+	f = plan(x, "a", "job_2");
+	expect_fire(x, &f, "skipped", "overlap"); /* it waits */
+	last_events(x, 1, "schedule_skipped");
+	fx_expect(x, "q", "job_1");
+	f = plan(x, "a", "job_2");
+	expect_fire(x, &f, "skipped", "overlap"); /* it runs */
+	assert_int_equal(get(x, "a").runs, 1);
+	fx_job_op(x, OP_DELETE, "job_1", "deleted");
+	fire(x, "a", "job_2");
+	fx_job_op(x, OP_CANCEL, "job_2", "cancelled");
+	fire(x, "a", "job_3");
+}
+
+static void test_overlap_cancel_previous(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a");
+
+	MSG_SET(&m, schedule, overlap, OVERLAP_CANCEL_PREVIOUS);
+	create(x, &m);
+	fire(x, "a", "job_1");
+	fire(x, "a", "job_2");
+	fx_expect_state(x, "job_1", JOB_CANCELLED);
+	fx_expect(x, "q", "job_2");
+	fire(x, "a", "job_3");
+	fx_expect_state(x, "job_2", JOB_ACTIVE);
+	assert_true(fx_job(x, "job_2")->cancel_requested);
+	fx_expect_state(x, "job_3", JOB_PENDING);
+}
+
+static void test_overlap_allow(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a");
+
+	create(x, &m);
+	fire(x, "a", "job_1");
+	fire(x, "a", "job_2");
+	fx_expect_state(x, "job_1", JOB_PENDING);
+	fx_expect_state(x, "job_2", JOB_PENDING);
+}
+
+/* --- by hand --- */
+
+static void test_run_now(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a");
+	struct m_fire f = { 0 };
+	struct m_fire_reply r;
+
+	MSG_SET(&m, schedule, max_runs, 2);
+	create(x, &m);
+	MSG_SET(&f, fire, id, STR("a"));
+	MSG_SET(&f, fire, job_id, STR("job_1"));
+	x->now_ns += 5;
+	assert_int_equal(fx_do(x, OP_RUN_SCHEDULE, &f, &r), 0);
+	assert_str_is(r.status, "created");
+	assert_str_is(r.job_id, "job_1");
+	assert_int_equal(fx_job(x, "job_1")->scheduled_for, x->now_ns);
+	/* beside its times */
+	expect_fire_ns(x, FX_START_NS + STEP);
+	assert_int_equal(get(x, "a").last_run, x->now_ns);
+	/* sent again it is the same job */
+	assert_int_equal(fx_resend(x, OP_RUN_SCHEDULE, &f, &r), 0);
+	assert_str_is(r.job_id, "job_1");
+	assert_int_equal(get(x, "a").runs, 1);
+	/* it counts, and works when paused or ended too */
+	MSG_SET(&f, fire, job_id, STR("job_2"));
+	assert_int_equal(fx_do(x, OP_RUN_SCHEDULE, &f, &r), 0);
+	assert_true(get(x, "a").ended);
+	MSG_SET(&f, fire, job_id, STR("job_3"));
+	assert_int_equal(fx_do(x, OP_RUN_SCHEDULE, &f, &r), 0);
+	assert_int_equal(get(x, "a").runs, 3);
+	MSG_SET(&f, fire, id, STR("b"));
+	fx_refused(x, OP_RUN_SCHEDULE, &f, ERR_NOT_FOUND,
+		   "schedule \"b\" not found");
+}
+
+/* --- several --- */
+
+static void test_due_in_order(void **state)
+{
+	static const char *const names[] = { "a", "b", "c", "d" };
+	static const uint64_t at[] = { 30, 10, 20, 40 };
+	struct fx *x = *state;
+	struct str ids[FSM_DUE_SCHEDULES];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct m_schedule m = definition(names[i], names[i]);
+		char id[8];
+
+		(void)snprintf(id, sizeof(id), "sch_%s", names[i]);
+		MSG_SET(&m, schedule, id, str_from(id));
+		MSG_SET(&m, schedule, next_run, FX_START_NS + at[i]);
+		create(x, &m);
+	}
+	fx_restart(x, FX_ROCKS);
+	for (int i = 0; i < FX_SIDES; i++) {
+		struct fsm *f = x->side[i].f;
+
+		assert_int_equal(fsm_due_schedules(f, FX_START_NS + 9, ids, 10),
+				 0);
+		assert_int_equal(
+		    fsm_due_schedules(f, FX_START_NS + 30, ids, 10), 3);
+		assert_str_is(ids[0], "sch_b");
+		assert_str_is(ids[1], "sch_c");
+		assert_str_is(ids[2], "sch_a");
+		assert_int_equal(fsm_due_schedules(f, FX_START_NS + 30, ids, 2),
+				 2);
+		expect_fire_ns(x, FX_START_NS + 10);
+	}
+}
+
+static bool collect(void *ctx, struct str key, struct str value)
+{
+	struct buf *b = ctx;
+
+	(void)value;
+	buf_put_str(b, str_skip(key, sizeof("sc|") - 1));
+	buf_putc(b, ' ');
+	return b->n < 12;
+}
+
+static void test_list_in_pages(void **state)
+{
+	struct fx *x = *state;
+	struct buf b = BUF_INIT(0);
+
+	for (int i = 1; i <= 3; i++) {
+		char id[8], name[2] = { (char)('z' - i), '\0' };
+		struct m_schedule m;
+
+		(void)snprintf(id, sizeof(id), "sch_%d", i);
+		m = definition(id, name);
+		create(x, &m);
+	}
+	assert_int_equal(fsm_each_schedule(x->side[0].f, STR_NULL, collect, &b),
+			 0);
+	assert_str_is(buf_str(&b), "sch_1 sch_2 ");
+	buf_clear(&b);
+	assert_int_equal(
+	    fsm_each_schedule(x->side[1].f, STR("sch_2"), collect, &b), 0);
+	assert_str_is(buf_str(&b), "sch_3 ");
+	buf_done(&b);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, fx_setup, fx_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_create_and_change),
+		TEST(test_names_are_unique),
+		TEST(test_create_sent_again),
+		TEST(test_delete),
+		TEST(test_pause_and_resume),
+		TEST(test_fire_creates_the_job_and_advances),
+		TEST(test_fire_planned_for_another_version_is_void),
+		TEST(test_times_of_one_entry_in_order),
+		TEST(test_missed_times_are_skipped_and_counted),
+		TEST(test_max_runs_ends_it),
+		TEST(test_no_next_time_ends_it),
+		TEST(test_overlap_skip),
+		TEST(test_overlap_cancel_previous),
+		TEST(test_overlap_allow),
+		TEST(test_run_now),
+		TEST(test_due_in_order),
+		TEST(test_list_in_pages),
+	};
+
+	return cmocka_run_group_tests_name("fsm_schedule", tests, NULL, NULL);
+}
