@@ -71,9 +71,49 @@ static void apply(struct world *w, enum op_id op, const struct msg_desc *d,
 			 0);
 }
 
+static struct str any_job(struct world *w)
+{
+	/* Mostly a late one: earlier ones have ended or are gone. */
+	uint64_t back = rng_below(w->rng, MIN(w->jobs_n, (size_t)60));
+
+	return str_from(w->jobs[w->jobs_n - 1 - back]);
+}
+
+/* What ties it to other jobs; `parents` and `steps` are the caller's. */
+static void fill_links(struct world *w, struct m_enqueue *m,
+		       struct str *parents, struct m_chain *chain,
+		       struct m_chain_step *steps)
+{
+	if (chance(w, 15)) {
+		parents[0] = any_job(w);
+		MSG_SET_LIST(m, enqueue, depends_on, parents, 1);
+		MSG_SET(m, enqueue, on_dependency_failure,
+			(uint32_t)rng_below(w->rng, 2));
+	}
+	if (chance(w, 10)) {
+		MSG_SET(m, enqueue, unique_key, STR("u"));
+		MSG_SET(m, enqueue, unique_action, UNIQUE_REPLACE);
+	}
+	if (chance(w, 20))
+		MSG_SET(m, enqueue, group, STR("g"));
+	if (chance(w, 20))
+		MSG_SET(m, enqueue, timeout, 10 * NS_PER_S);
+	if (!chance(w, 10))
+		return;
+	MSG_SET(&steps[0], chain_step, queue, m->queue);
+	MSG_SET(&steps[1], chain_step, queue, queue_name(w));
+	MSG_SET_LIST(chain, chain, steps, steps, 2);
+	MSG_SET(chain, chain, on_exit, &steps[1]);
+	MSG_SET(m, enqueue, chain, chain);
+	MSG_SET(m, enqueue, chain_id, STR("chn_1"));
+}
+
 static void enqueue(struct world *w)
 {
+	struct m_chain_step steps[2] = { 0 };
+	struct m_chain chain = { 0 };
 	struct m_enqueue m = { 0 };
+	struct str parents[1];
 	char *id;
 
 	if (w->jobs_n == w->jobs_cap) {
@@ -103,6 +143,7 @@ static void enqueue(struct world *w)
 		MSG_SET(&m, enqueue, checkpoint, STR("\"first\""));
 	if (chance(w, 10))
 		MSG_SET(&m, enqueue, parent_id, str_from(w->jobs[0]));
+	fill_links(w, &m, parents, &chain, steps);
 	apply(w, OP_ENQUEUE, &msg_enqueue, &m);
 }
 
@@ -195,6 +236,72 @@ static void on_any_job(struct world *w, enum op_id op)
 	apply(w, op, &msg_job_ref, &m);
 }
 
+static void move(struct world *w)
+{
+	struct m_move m = { 0 };
+
+	if (w->jobs_n == 0)
+		return;
+	MSG_SET(&m, move, job_id, any_job(w));
+	MSG_SET(&m, move, queue, queue_name(w));
+	apply(w, OP_MOVE, &msg_move, &m);
+}
+
+static void set_priority(struct world *w)
+{
+	struct m_set_priority m = { 0 };
+
+	if (w->jobs_n == 0)
+		return;
+	MSG_SET(&m, set_priority, job_id, any_job(w));
+	MSG_SET(&m, set_priority, priority, (uint32_t)rng_below(w->rng, 3));
+	apply(w, OP_PRIORITY, &msg_set_priority, &m);
+}
+
+static void hold(struct world *w, enum op_id op)
+{
+	struct m_hold m = { 0 };
+
+	if (w->jobs_n == 0)
+		return;
+	MSG_SET(&m, hold, job_id, any_job(w));
+	MSG_SET(&m, hold, reason, STR("to be looked at"));
+	apply(w, op, &msg_hold, &m);
+}
+
+/* What people do to jobs, each rarely. */
+static void act(struct world *w)
+{
+	static const enum op_id ops[] = { OP_APPROVE, OP_REQUEUE };
+
+	switch (rng_below(w->rng, 5)) {
+	case 0:
+		move(w);
+		break;
+	case 1:
+		set_priority(w);
+		break;
+	case 2:
+		hold(w, OP_HOLD);
+		break;
+	case 3:
+		hold(w, OP_REJECT);
+		break;
+	default:
+		on_any_job(w, ops[rng_below(w->rng, 2)]);
+	}
+}
+
+/* A portion; what is left goes with the next ones. */
+static void clear(struct world *w)
+{
+	struct m_clear_queue m = { 0 };
+
+	MSG_SET(&m, clear_queue, queue, queue_name(w));
+	apply(w, chance(w, 50) ? OP_CLEAR_QUEUE : OP_DELETE_QUEUE,
+	      &msg_clear_queue, &m);
+}
+
 static void on_queue(struct world *w, enum op_id op)
 {
 	struct m_queue_ref m = { 0 };
@@ -208,12 +315,13 @@ static void maintain(struct world *w, enum op_id op)
 	struct m_maintain m = { 0 };
 
 	MSG_SET(&m, maintain, limit, 1 + (uint32_t)rng_below(w->rng, 10));
+	MSG_SET(&m, maintain, retention_ns, 600 * NS_PER_S);
 	apply(w, op, &msg_maintain, &m);
 }
 
 void world_step(struct world *w)
 {
-	uint64_t dice = rng_below(w->rng, 100);
+	uint64_t dice = rng_below(w->rng, 110);
 
 	w->now_ns += rng_below(w->rng, NS_PER_S);
 	if (dice < 30)
@@ -240,8 +348,14 @@ void world_step(struct world *w)
 		maintain(w, OP_PROMOTE);
 	else if (dice < 96)
 		maintain(w, OP_RECLAIM);
-	else
+	else if (dice < 99)
 		maintain(w, OP_EXPIRE);
+	else if (dice < 100)
+		maintain(w, OP_PURGE);
+	else if (dice < 109)
+		act(w);
+	else if (chance(w, 10))
+		clear(w);
 }
 
 /* --- life --- */
