@@ -10,7 +10,7 @@
  */
 #include "fsm_impl.h"
 
-/* So much payload that is read counts as one more child told. */
+/* So many bytes that are read for a child count as one more child. */
 #define BYTES_PER_CHILD (16u << 10)
 #define RELEASE_BYTES   9 /* outcome:1 from:8 */
 #define OUTCOME_DELETED 0 /* others are states */
@@ -111,12 +111,22 @@ static void child_is_free(struct fsm *f, struct job *j)
 	}
 }
 
+/* What telling it costs, so that an entry's memory is bounded too. */
+static uint32_t cost_of(const struct job *j)
+{
+	const struct m_job_doc *d = &j->doc;
+	size_t bytes = d->payload.n + d->checkpoint.n + j->live.checkpoint.n;
+
+	if (MSG_HAS(d, job_doc, chain))
+		bytes += chain_bytes(d->chain);
+	return 1 + (uint32_t)(bytes / BYTES_PER_CHILD);
+}
+
 static int tell_child(struct fsm *f, const struct release *r, uint64_t seq,
 		      struct str id)
 {
 	struct job j;
 	struct key k;
-	uint32_t cost;
 	int err;
 
 	key_dependent(&k, r->parent, seq, id);
@@ -125,8 +135,7 @@ static int tell_child(struct fsm *f, const struct release *r, uint64_t seq,
 	if (err < 0)
 		return err;
 	CHECK(err > 0 && j.live.waiting_on > 0);
-	cost = 1 + (uint32_t)(j.doc.payload.n / BYTES_PER_CHILD);
-	f->deps.left -= MIN(f->deps.left, cost);
+	f->deps.left -= MIN(f->deps.left, cost_of(&j));
 	MSG_SET(&j.live, job_live, waiting_on, j.live.waiting_on - 1);
 	if (r->outcome != JOB_COMPLETED &&
 	    j.doc.on_dependency_failure == DEPENDENCY_FAIL)
