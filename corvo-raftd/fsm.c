@@ -382,6 +382,16 @@ uint64_t fsm_queue_takeable(struct fsm *f, struct str queue)
 	return q == NULL || q->paused ? 0 : q->counts[JOB_PENDING];
 }
 
+bool fsm_queue(struct fsm *f, struct str name, struct m_queue *ret)
+{
+	const struct fsm_queue *q = queue_find(f, name);
+
+	if (q == NULL)
+		return false;
+	queue_show(q, ret);
+	return true;
+}
+
 void fsm_take_woken(struct fsm *f, void (*fn)(void *ctx, struct str queue),
 		    void *ctx)
 {

@@ -52,6 +52,12 @@ uint64_t fsm_first_seq(const struct fsm *f);
 uint64_t fsm_queue_takeable(struct fsm *f, struct str queue);
 
 /*
+ * The queue as clients see it; false: there is none. What it points to is the
+ * state machine's, good until the next entry.
+ */
+bool fsm_queue(struct fsm *f, struct str name, struct m_queue *ret);
+
+/*
  * Queues that may have gained takeable jobs since the last call, each once.
  * fn may not apply.
  */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "fsm_impl.h"
+#include "store/record.h"
 
 #define REFILL_STEPS      4 /* over the records of other jobs */
 #define REFILL_MISSES_MAX 8 /* in a row */
@@ -60,16 +61,22 @@ void queue_event(struct fsm *f, const struct fsm_queue *q, enum event_type type,
 	fsm_event(f, &e);
 }
 
+static void fill_doc(const struct fsm_queue *q, struct m_queue_doc *ret)
+{
+	*ret = (struct m_queue_doc){ 0 };
+	MSG_SET(ret, queue_doc, created_at, q->created_at);
+	MSG_SET(ret, queue_doc, paused, q->paused);
+	if (q->set->has != 0)
+		MSG_SET(ret, queue_doc, settings,
+			(struct m_set_queue *)q->set); /* only read */
+}
+
 void queue_write_doc(struct fsm *f, const struct fsm_queue *q)
 {
-	struct m_queue_doc doc = { 0 };
+	struct m_queue_doc doc;
 	struct key k;
 
-	MSG_SET(&doc, queue_doc, created_at, q->created_at);
-	MSG_SET(&doc, queue_doc, paused, q->paused);
-	if (q->set->has != 0)
-		MSG_SET(&doc, queue_doc, settings,
-			(struct m_set_queue *)q->set); /* only read */
+	fill_doc(q, &doc);
 	key_queue(&k, q->name);
 	fsm_put(f, &k, &msg_queue_doc, &doc);
 }
@@ -146,28 +153,19 @@ static void write_counts(struct fsm *f, const struct fsm_queue *q)
 
 void queue_show(const struct fsm_queue *q, struct m_queue *ret)
 {
+	struct m_queue_doc doc;
 	uint64_t all = 0;
 
-	*ret = (struct m_queue){ 0 };
+	fill_doc(q, &doc);
+	record_queue(q->name, &doc, ret);
 	count_fields(q, ret);
 	for (int i = 0; i < JOB_STATE_MAX; i++)
 		all += q->counts[i];
-	MSG_SET(ret, queue, name, q->name);
-	MSG_SET(ret, queue, paused, q->paused);
-	MSG_SET(ret, queue, created_at, q->created_at);
 	MSG_SET(ret, queue, pending,
 		q->counts[JOB_PENDING] + q->counts[JOB_BLOCKED]);
 	MSG_SET(ret, queue, enqueued, all);
-	if (q->set->has == 0)
-		return;
-	MSG_SET(ret, queue, settings,
-		(struct m_set_queue *)q->set); /* only read */
-	if (MSG_HAS(q->set, set_queue, max_concurrency))
-		MSG_SET(ret, queue, max_concurrency, q->set->max_concurrency);
-	if (MSG_HAS(q->set, set_queue, rate)) {
-		MSG_SET(ret, queue, rate_limit, q->set->rate);
-		MSG_SET(ret, queue, rate_window_ms, q->set->period / NS_PER_MS);
-	}
+	if (doc.settings != NULL)
+		MSG_SET(ret, queue, settings, doc.settings);
 }
 
 void queue_write_dirty(struct fsm *f)

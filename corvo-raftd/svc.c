@@ -31,6 +31,7 @@ struct svc *svc_new(struct raftd *r)
 	s->tail = tail_new(r);
 	s->waits = svc_waits_new(s);
 	list_init(&s->dues);
+	drains_init(s);
 	return s;
 }
 
@@ -42,6 +43,7 @@ void svc_free(struct svc *s)
 	svc_waits_free(s->waits);
 	LIST_FOREACH_SAFE (it, &s->dues)
 		free(list_entry(it, struct due_wait, node));
+	drains_done(s);
 	arena_done(&s->scratch);
 	buf_done(&s->out);
 	free(s);
@@ -145,13 +147,21 @@ void q_checkpoint_done(struct svc *s, struct rpc_req req,
 static uint64_t first_due(const struct m_due_reply *d)
 {
 	uint64_t all[] = { d->promote_ns, d->reclaim_ns, d->expire_ns,
-			   d->release_ns, d->fire_ns };
+			   d->release_ns, d->fire_ns,    d->purge_ns };
 	uint64_t first = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		if (all[i] != 0 && (first == 0 || all[i] < first))
 			first = all[i];
 	return first;
+}
+
+/* First moments of everything sched does. */
+static void due_moments(struct svc *s, struct m_due_reply *ret)
+{
+	fsm_due(s->r->fsm, ret);
+	MSG_SET(ret, due_reply, purge_ns,
+		fsm_purge_due(s->r->fsm, s->r->d->settings.retention));
 }
 
 static void due_now(struct svc *s, struct m_due_reply *ret)
@@ -164,7 +174,7 @@ static void due_now(struct svc *s, struct m_due_reply *ret)
 	MSG_SET(ret, due_reply, leader, node_is_ready(s->r->node));
 	if (!ret->leader)
 		return;
-	fsm_due(s->r->fsm, ret);
+	due_moments(s, ret);
 	/* a tenth of slack, so that one trim removes many */
 	if (kept > keep + keep / 10)
 		MSG_SET(ret, due_reply, trim_seq, last - keep);
@@ -280,7 +290,7 @@ static bool nothing_is_due(struct svc *s, uint32_t op)
 
 	if (!node_is_ready(s->r->node))
 		return false;
-	fsm_due(s->r->fsm, &now);
+	due_moments(s, &now);
 	switch (op) {
 	case OP_PROMOTE:
 		moment = now.promote_ns;
@@ -293,6 +303,9 @@ static bool nothing_is_due(struct svc *s, uint32_t op)
 		break;
 	case OP_RELEASE:
 		moment = now.release_ns;
+		break;
+	case OP_PURGE:
+		moment = now.purge_ns;
 		break;
 	default:
 		return false;
@@ -326,6 +339,7 @@ static void on_cancel(void *ctx, struct rpc_req req)
 
 	proposer_cancel(s->r->proposer, req);
 	svc_waits_cancel(s->waits, req);
+	drains_cancel(s, req);
 }
 
 static void on_peer_down(void *ctx, struct rpc_peer *peer)
@@ -384,6 +398,7 @@ void svc_turn_end(struct svc *s)
 	tail_turn_end(s->tail);
 	dues_turn_end(s);
 	svc_waits_turn_end(s->waits);
+	drains_turn_end(s);
 }
 
 size_t svc_waiting(const struct svc *s)
@@ -394,4 +409,5 @@ size_t svc_waiting(const struct svc *s)
 void svc_drain(struct svc *s)
 {
 	svc_waits_drain(s->waits);
+	drains_end(s);
 }

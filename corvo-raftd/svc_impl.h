@@ -14,6 +14,8 @@ struct svc {
 	struct tail *tail;
 	struct svc_waits *waits;
 	struct list dues;
+	struct list drains; /* svc_queue.c */
+	struct loop_timer *drain_timer;
 	struct arena scratch; /* for the query being answered */
 	struct buf out;
 };
@@ -32,6 +34,13 @@ size_t svc_waits_count(const struct svc_waits *w);
 void svc_waits_drain(struct svc_waits *w);
 void svc_waits_cancel(struct svc_waits *w, struct rpc_req req);
 void svc_waits_peer_down(struct svc_waits *w, const struct rpc_peer *peer);
+/* --- svc_queue.c: who waits for a queue to drain --- */
+
+void drains_init(struct svc *s);
+void drains_done(struct svc *s);
+void drains_cancel(struct svc *s, struct rpc_req req);
+void drains_turn_end(struct svc *s);
+void drains_end(struct svc *s); /* answers all of them now */
 
 /* One function per query of this process; without it, it does not link. */
 #define PROC_IS_RAFTD_RAFTD(x) x

@@ -30,6 +30,7 @@ enum task_id {
 	TASK_EXPIRE,
 	TASK_RELEASE,
 	TASK_FIRE,
+	TASK_PURGE,
 	TASK_MAX
 };
 
@@ -69,7 +70,7 @@ struct sched {
 static const unsigned task_ops[TASK_MAX] = {
 	[TASK_PROMOTE] = OP_PROMOTE, [TASK_RECLAIM] = OP_RECLAIM,
 	[TASK_EXPIRE] = OP_EXPIRE,   [TASK_RELEASE] = OP_RELEASE,
-	[TASK_FIRE] = OP_FIRE,
+	[TASK_FIRE] = OP_FIRE,       [TASK_PURGE] = OP_PURGE,
 };
 
 static void sched_run(struct sched *s);
@@ -194,6 +195,9 @@ static void task_fire(struct task *t)
 	struct m_maintain m = { 0 };
 
 	MSG_SET(&m, maintain, limit, LIMIT_MAINTAIN_JOBS);
+	if (t->op == OP_PURGE)
+		MSG_SET(&m, maintain, retention_ns,
+			t->s->d->settings.retention);
 	t->fired_ns = t->due_ns;
 	t->hold_ns = 0;
 	if (t->op == OP_FIRE) {
@@ -343,6 +347,7 @@ static void on_due_reply(void *ctx, const struct rpc_reply *r)
 	s->tasks[TASK_EXPIRE].due_ns = m.expire_ns;
 	s->tasks[TASK_RELEASE].due_ns = m.release_ns;
 	s->tasks[TASK_FIRE].due_ns = m.fire_ns;
+	s->tasks[TASK_PURGE].due_ns = m.purge_ns;
 	if (m.leader && m.trim_seq != 0 && s->trim_call == NULL) {
 		/* on_trim_reply asks again: before that the answer would
 		 * only be the same. */

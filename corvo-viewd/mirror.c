@@ -30,9 +30,17 @@ static const char *const sql[STMT_MAX] = {
 	    " ON CONFLICT(job_id,n) DO NOTHING",
 	[STMT_ERROR_TRIM] = "DELETE FROM job_errors WHERE job_id=?1 AND n<=?2",
 	[STMT_ERRORS_DELETE] = "DELETE FROM job_errors WHERE job_id=?1",
-	[STMT_QUEUE] = "INSERT INTO queues(name,paused,created_at)"
-		       " VALUES(?1,?2,?3) ON CONFLICT(name) DO UPDATE"
-		       " SET paused=?2, created_at=?3",
+	[STMT_QUEUE] =
+	    "INSERT INTO queues(name,paused,created_at,max_concurrency,"
+	    "rate_limit,rate_window_ms) VALUES(?1,?2,?3,?4,?5,?6)"
+	    " ON CONFLICT(name) DO UPDATE SET paused=?2, created_at=?3,"
+	    " max_concurrency=?4, rate_limit=?5, rate_window_ms=?6",
+	[STMT_QUEUE_DELETE] = "DELETE FROM queues WHERE name=?1",
+	/* Of a queue that has jobs again, or still, they are needed. */
+	[STMT_STATS_DELETE] =
+	    "DELETE FROM queue_stats WHERE queue=?1 AND pending=0"
+	    " AND active=0 AND held=0 AND completed=0 AND retrying=0"
+	    " AND dead=0 AND cancelled=0 AND scheduled=0",
 	[STMT_WORKER] =
 	    "INSERT INTO workers(id,hostname,queues,last_heartbeat,started_at)"
 	    " VALUES(?1,?2,?3,?4,?5) ON CONFLICT(id) DO UPDATE"
@@ -125,6 +133,13 @@ static int write_delta(struct mirror *m, struct str queue,
 	return db_run(s);
 }
 
+/* After its last change, so that no counter is left behind. */
+static int delete_stats(struct mirror *m, struct str queue)
+{
+	db_bind_text(m->stmts[STMT_STATS_DELETE], 1, queue);
+	return db_run(m->stmts[STMT_STATS_DELETE]);
+}
+
 static void forget_deltas(struct mirror *m)
 {
 	hmap_clear(&m->deltas);
@@ -147,8 +162,11 @@ int mirror_commit(struct mirror *m)
 	void *d;
 	int r = 0;
 
-	while (r == 0 && hmap_next(&m->deltas, &pos, &queue, &d))
+	while (r == 0 && hmap_next(&m->deltas, &pos, &queue, &d)) {
 		r = write_delta(m, queue, d);
+		if (r == 0 && ((struct mirror_delta *)d)->gone)
+			r = delete_stats(m, queue);
+	}
 	forget_deltas(m);
 	return r < 0 ? r : db_exec(m->db, "COMMIT");
 }
@@ -216,13 +234,30 @@ int mirror_error(struct mirror *m, const struct m_job_error *e)
 	return db_run(s);
 }
 
+/* 0: no limit is set. */
+static void bind_limit(struct db_stmt *s, int i, uint64_t v)
+{
+	if (v > 0)
+		db_bind_i64(s, i, (int64_t)v);
+	else
+		db_bind_null(s, i);
+}
+
 int mirror_queue(struct mirror *m, const struct m_queue *q)
 {
 	struct db_stmt *s = m->stmts[STMT_QUEUE];
 
+	if (q->deleted) {
+		mirror_delta(m, q->name)->gone = true;
+		db_bind_text(m->stmts[STMT_QUEUE_DELETE], 1, q->name);
+		return db_run(m->stmts[STMT_QUEUE_DELETE]);
+	}
 	db_bind_text(s, 1, q->name);
 	db_bind_i64(s, 2, q->paused);
 	bind_time(m, s, 3, q->created_at);
+	bind_limit(s, 4, q->max_concurrency);
+	bind_limit(s, 5, q->rate_limit);
+	bind_limit(s, 6, q->rate_window_ms);
 	return db_run(s);
 }
 

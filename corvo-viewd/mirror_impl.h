@@ -20,6 +20,8 @@ enum mirror_stmt {
 	STMT_ERROR_TRIM,
 	STMT_ERRORS_DELETE,
 	STMT_QUEUE,
+	STMT_QUEUE_DELETE,
+	STMT_STATS_DELETE,
 	STMT_WORKER,
 	STMT_COUNT,
 	STMT_META,
@@ -32,6 +34,7 @@ struct mirror_delta {
 	    jobs[JOB_STATES_SHOWN]; /* [0]: jobs in a state we do not know */
 	int64_t failed;
 	int64_t blocked; /* of the pending ones */
+	bool gone;       /* the queue is deleted */
 };
 
 /* The row of a job as it is now. */

@@ -104,7 +104,8 @@ void *query_grow(struct arena *a, void *items, size_t size, size_t n,
 	" AND priority=" #priority " ORDER BY created_at LIMIT 1)"
 
 static const char queues_sql[] =
-    "SELECT name, paused, created_at, failed, blocked, " QUERY_STATE_COLUMNS
+    "SELECT name, paused, created_at, max_concurrency, rate_limit,"
+    " rate_window_ms, failed, blocked, " QUERY_STATE_COLUMNS
     ", " OLDEST(0) ", " OLDEST(1) ", " OLDEST(
 	2) " FROM queues LEFT JOIN queue_stats ON queue=name ORDER BY name";
 
@@ -112,10 +113,13 @@ enum {
 	Q_NAME,
 	Q_PAUSED,
 	Q_CREATED,
+	Q_CONCURRENCY,
+	Q_RATE,
+	Q_WINDOW,
 	Q_FAILED,
 	Q_BLOCKED,
 	Q_STATES,
-	Q_OLDEST = 13
+	Q_OLDEST = 16
 };
 _Static_assert(Q_STATES + QUERY_STATES == Q_OLDEST, "columns of queues_sql");
 
@@ -142,6 +146,18 @@ static uint64_t state_count(struct db_stmt *s, enum job_state state)
 	return (uint64_t)db_i64(s, Q_STATES + (int)state - 1);
 }
 
+static void read_limits(struct db_stmt *s, struct m_queue *ret)
+{
+	if (!db_is_null(s, Q_CONCURRENCY))
+		MSG_SET(ret, queue, max_concurrency,
+			(uint32_t)db_i64(s, Q_CONCURRENCY));
+	if (!db_is_null(s, Q_RATE))
+		MSG_SET(ret, queue, rate_limit, (uint64_t)db_i64(s, Q_RATE));
+	if (!db_is_null(s, Q_WINDOW))
+		MSG_SET(ret, queue, rate_window_ms,
+			(uint64_t)db_i64(s, Q_WINDOW));
+}
+
 static void read_queue(struct db_stmt *s, struct arena *a, struct m_queue *ret)
 {
 	uint64_t oldest, enqueued = 0;
@@ -163,6 +179,7 @@ static void read_queue(struct db_stmt *s, struct arena *a, struct m_queue *ret)
 	MSG_SET(ret, queue, enqueued, enqueued);
 	MSG_SET(ret, queue, failed, (uint64_t)db_i64(s, Q_FAILED));
 	MSG_SET(ret, queue, blocked, (uint64_t)db_i64(s, Q_BLOCKED));
+	read_limits(s, ret);
 	oldest = oldest_pending(s);
 	if (oldest != 0)
 		MSG_SET(ret, queue, oldest_pending_at, oldest);

@@ -182,14 +182,12 @@ static int load_jobs(struct loader *l)
 
 static int load_queue(struct loader *l, struct str name, struct str raw)
 {
-	struct m_queue q = { 0 };
 	struct m_queue_doc doc;
+	struct m_queue q;
 
 	if (msg_decode(&msg_queue_doc, raw, &l->arena, &doc) < 0)
 		return bad_record(l, name);
-	MSG_SET(&q, queue, name, name);
-	MSG_SET(&q, queue, paused, doc.paused);
-	MSG_SET(&q, queue, created_at, doc.created_at);
+	record_queue(name, &doc, &q);
 	return mirror_queue(l->mirror, &q);
 }
 

@@ -465,14 +465,13 @@ static int feed_queue(struct feed *f, struct str name)
 	if (r < 0)
 		return r;
 	q = FEED_ADD(f, queues);
-	*q = (struct m_queue){ 0 };
-	MSG_SET(q, queue, name, name);
-	if (r == 0) {
-		MSG_SET(q, queue, deleted, true);
+	if (r > 0) {
+		record_queue(name, &doc, q);
 		return 0;
 	}
-	MSG_SET(q, queue, paused, doc.paused);
-	MSG_SET(q, queue, created_at, doc.created_at);
+	*q = (struct m_queue){ 0 };
+	MSG_SET(q, queue, name, name);
+	MSG_SET(q, queue, deleted, true);
 	return 0;
 }
 

@@ -37,6 +37,10 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 int record_logs(struct kv *kv, struct str id, uint64_t after, uint32_t limit,
 		struct arena *a, struct m_job_logs_reply *ret);
 
+/* What lists show of a queue's record; not its counts. */
+void record_queue(struct str name, const struct m_queue_doc *doc,
+		  struct m_queue *ret);
+
 struct record_meta {
 	uint64_t applied_index;
 	uint64_t last_seq;     /* newest event */
