@@ -45,6 +45,14 @@ static const struct {
 	const char *why;
 	int code;
 } cases[] = {
+	/* enums that are read in any case */
+	{ &msg_ack, "{\"job_id\":\"j\",\"step_status\":\" Exit\\n\"}",
+	  "job_id is required", 0 },
+	{ &msg_ack_item, "{\"job_id\":\"j\",\"step_status\":\" Exit\\n\"}",
+	  NULL, 0 },
+	{ &msg_ack_item, "{\"job_id\":\"j\",\"step_status\":\"\"}", NULL, 0 },
+	{ &msg_ack_item, "{\"job_id\":\"j\",\"step_status\":\"exits\"}",
+	  "step_status: must be one of continue, exit", ERR_ACK_ERROR },
 	/* objects, unknown and repeated members */
 	{ &msg_enqueue, "[]", "the body must be an object, not an array", 0 },
 	{ &msg_enqueue, "7", "the body must be an object, not a number", 0 },
