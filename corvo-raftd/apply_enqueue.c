@@ -41,6 +41,10 @@ static int check_names(struct fsm *f, const struct m_enqueue *op)
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
 				  "queue: must have 1 to %d bytes",
 				  LIMIT_QUEUE_NAME_BYTES);
+	if (op->group.n > 0 && !group_name_fits(op->group))
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "group: must have 1 to %d bytes and no NUL",
+				  LIMIT_GROUP_BYTES);
 	return 0;
 }
 

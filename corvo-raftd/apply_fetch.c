@@ -8,7 +8,6 @@
 
 struct fetch {
 	const struct m_fetch *op;
-	uint64_t lease_ns;
 	struct fsm_queue *queues[LIMIT_FETCH_QUEUES];
 	size_t queues_n;
 	struct m_fetched *jobs;
@@ -24,24 +23,28 @@ static void find_queues(struct fsm *f, struct fetch *ft)
 	for (size_t i = 0; i < n; i++) {
 		struct fsm_queue *q = queue_find(f, ft->op->queues[i]);
 
-		if (q != NULL && !q->paused)
-			ft->queues[ft->queues_n++] = q;
+		if (q == NULL || q->paused)
+			continue;
+		if (!q->lanes.plain)
+			lanes_release(f, q);
+		ft->queues[ft->queues_n++] = q;
 	}
 }
 
-/* The queue whose first job of that priority stands first of all. */
-static struct fsm_queue *best_queue(struct fsm *f, const struct fetch *ft,
-				    uint8_t prio)
+/* The lane whose job of that priority stands first, over all queues. */
+static struct fsm_lane *best_lane(struct fsm *f, const struct fetch *ft,
+				  uint8_t prio)
 {
-	struct fsm_queue *best = NULL;
+	struct fsm_lane *best = NULL;
 	uint64_t best_seq = NEVER;
 
 	for (size_t i = 0; i < ft->queues_n; i++) {
+		struct fsm_lane *l;
 		const struct window_job *w =
-		    queue_first(f, ft->queues[i], prio);
+		    queue_first(f, ft->queues[i], prio, &l);
 
 		if (w != NULL && w->seq < best_seq) {
-			best = ft->queues[i];
+			best = l;
 			best_seq = w->seq;
 		}
 	}
@@ -49,7 +52,7 @@ static struct fsm_queue *best_queue(struct fsm *f, const struct fetch *ft,
 }
 
 /* The id of a window's job; long ones are only in the store. */
-static int window_job_id(struct fsm *f, const struct fsm_queue *q, uint8_t prio,
+static int window_job_id(struct fsm *f, const struct fsm_lane *l, uint8_t prio,
 			 const struct window_job *w, struct str *ret)
 {
 	struct key k;
@@ -59,7 +62,7 @@ static int window_job_id(struct fsm *f, const struct fsm_queue *q, uint8_t prio,
 		*ret = arena_copy(&f->item_arena, str_of(w->id, w->id_n));
 		return 1;
 	}
-	key_pending(&k, q->name, prio, w->seq);
+	lane_key(&k, l, prio, w->seq);
 	r = fsm_get(f, &k, ret);
 	if (r > 0)
 		*ret = str_skip(*ret, 1);
@@ -67,17 +70,17 @@ static int window_job_id(struct fsm *f, const struct fsm_queue *q, uint8_t prio,
 }
 
 /* Takes the first job off the window. 1: it is pending there; 0: stale. */
-static int take_first(struct fsm *f, struct fsm_queue *q, uint8_t prio,
+static int take_first(struct fsm *f, struct fsm_lane *l, uint8_t prio,
 		      struct job *ret)
 {
 	struct window_job w;
 	struct str id, doc;
 	int r;
 
-	queue_pop(f, q, prio, &w);
+	lane_pop(f, l, prio, &w);
 	doc = arena_copy(&f->item_arena, str_of(w.doc, w.doc_n));
 	free(w.doc);
-	r = window_job_id(f, q, prio, &w, &id);
+	r = window_job_id(f, l, prio, &w, &id);
 	if (r <= 0)
 		return r;
 	r = w.as_created ? job_find_as_created(f, id, doc, ret)
@@ -86,25 +89,27 @@ static int take_first(struct fsm *f, struct fsm_queue *q, uint8_t prio,
 		return r;
 	ret->taken = true;
 	return ret->live.state == JOB_PENDING && ret->live.seq == w.seq &&
-	       ret->q == q && ret->prio == prio;
+	       ret->q == l->q && ret->prio == prio;
 }
 
-/* The next job to hand out: 1 found, 0 none, -ERR_*. */
-static int next_job(struct fsm *f, struct fetch *ft, struct job *ret)
+/* The next job to hand out, and its lane: 1 found, 0 none, -ERR_*. */
+static int next_job(struct fsm *f, struct fetch *ft, struct job *ret,
+		    struct fsm_lane **ret_lane)
 {
 	uint8_t prio = 0;
 
 	while (prio < PRIORITIES && ft->expired < FETCH_EXPIRED_MAX) {
-		struct fsm_queue *q = best_queue(f, ft, prio);
+		struct fsm_lane *l = best_lane(f, ft, prio);
 		int r;
 
 		if (f->fatal < 0)
 			return f->fatal;
-		if (q == NULL) {
+		if (l == NULL) {
 			prio++;
 			continue;
 		}
-		r = take_first(f, q, prio, ret);
+		*ret_lane = l;
+		r = take_first(f, l, prio, ret);
 		if (r < 0)
 			return r;
 		if (r == 0)
@@ -117,6 +122,17 @@ static int next_job(struct fsm *f, struct fetch *ft, struct job *ret)
 	return 0;
 }
 
+static uint64_t lease_of(const struct m_fetch *op, const struct fsm_queue *q)
+{
+	uint64_t ns = op->lease_duration;
+
+	if (ns == 0)
+		ns = q->set->lease_duration;
+	if (ns == 0)
+		ns = LEASE_DEFAULT_NS;
+	return MIN(ns, LIMIT_LEASE_S * NS_PER_S);
+}
+
 static void start_job(struct fsm *f, const struct fetch *ft, struct job *j)
 {
 	const struct m_fetch *op = ft->op;
@@ -127,7 +143,7 @@ static void start_job(struct fsm *f, const struct fetch *ft, struct job *j)
 	MSG_SET(l, job_live, worker_id, op->worker_id);
 	MSG_SET(l, job_live, hostname, op->hostname);
 	MSG_SET(l, job_live, started_at, f->now_ns);
-	MSG_SET(l, job_live, lease_ns, ft->lease_ns);
+	MSG_SET(l, job_live, lease_ns, lease_of(op, j->q));
 	MSG_SET(l, job_live, lease_token, token);
 	if (op->worker_id.n == 0)
 		MSG_UNSET(l, job_live, worker_id);
@@ -137,6 +153,23 @@ static void start_job(struct fsm *f, const struct fetch *ft, struct job *j)
 	job_move(f, j, JOB_ACTIVE);
 	CHECK(job_event(f, j, EVENT_STARTED, STR_NULL) == token);
 	job_save(f, j);
+}
+
+/* What a job belongs to, where it does. */
+static void hand_out_links(const struct job *j, struct m_fetched *r)
+{
+	const struct m_job_doc *d = &j->doc;
+
+	if (MSG_HAS(&j->live, job_live, timeout_at))
+		MSG_SET(r, fetched, timeout_at, j->live.timeout_at);
+	if (MSG_HAS(d, job_doc, group))
+		MSG_SET(r, fetched, group, d->group);
+	if (MSG_HAS(d, job_doc, chain_id)) {
+		MSG_SET(r, fetched, chain_id, d->chain_id);
+		MSG_SET(r, fetched, chain_step, d->chain_step);
+	}
+	if (MSG_HAS(d, job_doc, batch_id))
+		MSG_SET(r, fetched, batch_id, d->batch_id);
 }
 
 static void hand_out(struct fetch *ft, const struct job *j)
@@ -161,12 +194,7 @@ static void hand_out(struct fetch *ft, const struct job *j)
 		MSG_SET(r, fetched, checkpoint, checkpoint);
 	if (MSG_HAS(d, job_doc, tags))
 		MSG_SET(r, fetched, tags, d->tags);
-	if (MSG_HAS(d, job_doc, chain_id)) {
-		MSG_SET(r, fetched, chain_id, d->chain_id);
-		MSG_SET(r, fetched, chain_step, d->chain_step);
-	}
-	if (MSG_HAS(d, job_doc, batch_id))
-		MSG_SET(r, fetched, batch_id, d->batch_id);
+	hand_out_links(j, r);
 	ft->bytes += r->payload.n + checkpoint.n + d->tags.n;
 }
 
@@ -222,17 +250,21 @@ static int hand_out_again(struct fsm *f, struct fetch *ft)
 
 static int hand_out_new(struct fsm *f, struct fetch *ft)
 {
+	struct fsm_lane *l;
 	struct job j;
 	int r = 0;
 
 	find_queues(f, ft);
 	while (ft->n < ft->max && ft->bytes < FETCH_BYTES_MAX) {
-		r = next_job(f, ft, &j);
+		r = next_job(f, ft, &j, &l);
 		if (r <= 0)
 			break;
 		start_job(f, ft, &j);
+		lane_handed_out(f, l);
 		hand_out(ft, &j);
 	}
+	for (size_t i = 0; ft->n == 0 && i < ft->queues_n; i++)
+		lanes_look(f, ft->queues[i]);
 	if (r >= 0 && ft->n > 0)
 		worker_seen(f, ft->op);
 	return MIN(r, 0);
@@ -242,12 +274,9 @@ int apply_fetch(struct fsm *f, const struct m_fetch *op,
 		struct m_fetch_reply *ret)
 {
 	struct fetch *ft = arena_zalloc(&f->item_arena, sizeof(*ft));
-	uint64_t lease =
-	    op->lease_duration ? op->lease_duration : LEASE_DEFAULT_NS;
 	int r = 0;
 
 	ft->op = op;
-	ft->lease_ns = MIN(lease, LIMIT_LEASE_S * NS_PER_S);
 	ft->max = MIN(MAX(op->count, 1u), (uint32_t)LIMIT_FETCH_COUNT);
 	ft->jobs = arena_alloc(&f->item_arena, ft->max * sizeof(*ft->jobs));
 	if (fsm_is_resend(f) && op->fetch_id != 0)

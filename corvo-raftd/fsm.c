@@ -40,6 +40,7 @@ struct fsm *fsm_new(struct kv *kv)
 	list_init(&f->dirty);
 	list_init(&f->woken);
 	list_init(&f->ended);
+	list_init(&f->dirty_lanes);
 	return f;
 }
 
@@ -64,6 +65,8 @@ static void free_sets(struct fsm *f)
 	heap_done(&f->leases);
 	heap_done(&f->seen);
 	hmap_done(&f->deps.parents);
+	heap_done(&f->idle);
+	heap_done(&f->looks);
 	schedules_free(f);
 	await_free(f);
 }
@@ -360,6 +363,13 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 
 /* --- what the leader asks --- */
 
+static uint64_t heap_first(const struct heap *h)
+{
+	const struct heap_node *n = heap_min(h);
+
+	return n != NULL && n->key != NEVER ? n->key : 0;
+}
+
 uint64_t fsm_applied_index(const struct fsm *f)
 {
 	return f->applied_index;
@@ -375,11 +385,36 @@ uint64_t fsm_first_seq(const struct fsm *f)
 	return f->first_seq;
 }
 
-uint64_t fsm_queue_takeable(struct fsm *f, struct str queue)
+uint64_t fsm_queue_takeable(struct fsm *f, struct str queue, uint64_t now)
 {
 	const struct fsm_queue *q = queue_find(f, queue);
 
-	return q == NULL || q->paused ? 0 : q->counts[JOB_PENDING];
+	if (q == NULL || q->paused)
+		return 0;
+	return q->lanes.plain ? q->counts[JOB_PENDING] : lanes_takeable(q, now);
+}
+
+bool fsm_queue_is_open(struct fsm *f, struct str queue, uint64_t now)
+{
+	const struct fsm_queue *q = queue_find(f, queue);
+
+	return q == NULL || (!q->paused && lanes_queue_is_open(q, now));
+}
+
+uint64_t fsm_look_ns(const struct fsm *f)
+{
+	return heap_first(&f->looks);
+}
+
+void fsm_take_looks(struct fsm *f, uint64_t now,
+		    void (*fn)(void *ctx, struct str queue), void *ctx)
+{
+	struct heap_node *n;
+
+	while ((n = heap_min(&f->looks)) != NULL && n->key <= now) {
+		heap_remove(&f->looks, n);
+		fn(ctx, container_of(n, struct fsm_queue, lanes.look)->name);
+	}
 }
 
 bool fsm_queue(struct fsm *f, struct str name, struct m_queue *ret)
@@ -424,13 +459,6 @@ enum fsm_lease_state fsm_lease_check(struct fsm *f, const struct m_beat *b,
 		ret->expires_ns = a->lease.key;
 	}
 	return s;
-}
-
-static uint64_t heap_first(const struct heap *h)
-{
-	const struct heap_node *n = heap_min(h);
-
-	return n != NULL && n->key != NEVER ? n->key : 0;
 }
 
 void fsm_due(struct fsm *f, struct m_due_reply *ret)

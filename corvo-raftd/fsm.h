@@ -48,8 +48,23 @@ uint64_t fsm_first_seq(const struct fsm *f);
 
 /* --- what the leader asks --- */
 
-/* Jobs a fetch could take from this queue right now (0 when paused). */
-uint64_t fsm_queue_takeable(struct fsm *f, struct str queue);
+/*
+ * Jobs a fetch could take from this queue at that moment: 0 when it is paused
+ * or at a limit. May be too few where groups have limits; fetches that find
+ * more are told by fsm_take_woken.
+ */
+uint64_t fsm_queue_takeable(struct fsm *f, struct str queue, uint64_t now_ns);
+/* False when it is paused or at a limit of its own, whatever comes in. */
+bool fsm_queue_is_open(struct fsm *f, struct str queue, uint64_t now_ns);
+
+/*
+ * The first moment (UNIX ns; 0: none) at which a queue may be able to hand out
+ * more only because time has passed; and those queues, each once until it is
+ * touched again. fn may not apply.
+ */
+uint64_t fsm_look_ns(const struct fsm *f);
+void fsm_take_looks(struct fsm *f, uint64_t now_ns,
+		    void (*fn)(void *ctx, struct str queue), void *ctx);
 
 /*
  * The queue as clients see it; false: there is none. What it points to is the

@@ -24,6 +24,8 @@ struct fsm_active *active_add(struct fsm *f, const struct job *j,
 	a->id = str_of(p, j->id.n);
 	a->worker = str_of(p + j->id.n, l->worker_id.n);
 	a->q = j->q;
+	a->lane = lane_get(f, j->q, j->group);
+	lane_count_active(f, a->lane, 1);
 	a->prio = j->prio;
 	a->extras = j->extras;
 	a->max_retries = j->max_retries;
@@ -49,6 +51,7 @@ void active_remove(struct fsm *f, struct fsm_active *a)
 {
 	heap_remove(&f->leases, &a->lease);
 	CHECK(hmap_remove(&f->active, a->id) == a);
+	lane_count_active(f, a->lane, -1);
 	active_free(a);
 }
 

@@ -4,6 +4,8 @@
  */
 #include "fsm_impl.h"
 
+#include "util/json.h"
+
 static uint64_t add_saturating(uint64_t a, uint64_t b)
 {
 	uint64_t sum;
@@ -61,10 +63,39 @@ static void fill_links(const struct new_job *n, struct m_job_doc *d)
 	}
 }
 
+/* What the queue's group_tag says; a text or a number can be a group. */
+static struct str group_by_tag(struct fsm *f, const struct fsm_queue *q,
+			       struct str tags)
+{
+	struct json_iter it;
+	struct str name, group = STR_NULL;
+	struct json v;
+
+	if (q->set->group_tag.n == 0 || tags.n == 0)
+		return STR_NULL;
+	v = json_root(tags);
+	if (json_type_of(v) != JSON_OBJECT)
+		return STR_NULL;
+	it = json_iter(v);
+	while (json_next_member(&it, &f->item_arena, &name, &v)) {
+		if (!str_eq(name, q->set->group_tag))
+			continue;
+		if (json_type_of(v) == JSON_STRING)
+			group = json_string(v, &f->item_arena);
+		else if (json_type_of(v) == JSON_NUMBER)
+			group = v.raw;
+		break;
+	}
+	return group_name_fits(group) ? group : STR_NULL;
+}
+
 static void fill_doc(struct fsm *f, const struct new_job *n,
 		     const struct fsm_queue *q, struct m_job_doc *d)
 {
 	const struct m_enqueue *op = n->op;
+	struct str group = group_name_fits(op->group)
+			       ? op->group
+			       : group_by_tag(f, q, op->tags);
 
 	*d = (struct m_job_doc){ 0 };
 	if (op->payload.n > 0)
@@ -88,8 +119,8 @@ static void fill_doc(struct fsm *f, const struct new_job *n,
 		MSG_SET(d, job_doc, checkpoint, op->checkpoint);
 	if (op->parent_id.n > 0)
 		MSG_SET(d, job_doc, parent_id, op->parent_id);
-	if (op->group.n > 0)
-		MSG_SET(d, job_doc, group, op->group);
+	if (group.n > 0)
+		MSG_SET(d, job_doc, group, group);
 	if (op->timeout > 0)
 		MSG_SET(d, job_doc, timeout, op->timeout);
 	fill_links(n, d);
@@ -123,7 +154,7 @@ static void add_to_indexes(struct fsm *f, struct fsm_queue *q, struct str id,
 		queue_count(f, q, JOB_SCHEDULED, 1);
 	} else {
 		queue_count(f, q, JOB_PENDING, 1);
-		queue_add_pending(f, q, (uint8_t)d->priority, &p);
+		queue_add_pending(f, q, d->group, (uint8_t)d->priority, &p);
 	}
 	if (d->expire_at != 0) {
 		key_expiry(&k, d->expire_at, id);

@@ -330,7 +330,7 @@ static int write_first_live(struct fsm *f, struct str id)
 	struct m_job_live live;
 	struct m_job_doc doc;
 	struct fsm_queue *q;
-	struct str raw;
+	struct str raw, group;
 	struct key k;
 	uint8_t prio;
 	int r;
@@ -345,12 +345,13 @@ static int write_first_live(struct fsm *f, struct str id)
 	job_live_as_created(&doc, &live);
 	q = queue_find(f, doc.queue);
 	prio = (uint8_t)doc.priority;
+	group = arena_copy(&f->item_arena, doc.group);
 	pending.seq = doc.seq;
 	MSG_SET(&live, job_live, dependents, true);
 	key_live(&k, id);
 	fsm_put(f, &k, &msg_job_live, &live); /* doc is of no use after this */
 	if (live.state == JOB_PENDING)
-		queue_set_changed(f, q, prio, &pending);
+		queue_set_changed(f, q, group, prio, &pending);
 	return 0;
 }
 

@@ -10,7 +10,7 @@
 #define CORVO_FSM_IMPL_H
 
 #include "fsm.h"
-#include "fsm_window.h"
+#include "fsm_lane.h"
 #include "proto/job.h"
 #include "store/key.h"
 #include "store/txn.h"
@@ -19,21 +19,21 @@
 #include "util/json.h"
 #include "util/list.h"
 
-#define PRIORITIES        3
-#define WINDOW_JOBS_MAX   8192        /* of one window */
-#define WINDOW_REFILL     1024        /* read at a time */
-#define WINDOW_JOBS_MIN   64          /* when all windows hold too many */
-#define WINDOWS_TOTAL_MAX (1u << 20)  /* jobs in all windows together */
-#define WINDOW_DOC_BYTES  4096        /* largest record kept in one */
-#define WINDOWS_DOCS_MAX  (16u << 20) /* bytes of records in all */
-#define WORKERS_MAX       10000
-#define WORKER_FORGET_NS  (86400 * NS_PER_S)
-#define WORKER_REFRESH_NS (5 * NS_PER_S)
-#define LIVE_CACHE_BYTES  1024 /* largest live record kept in memory */
-#define LEASE_DEFAULT_NS  (60 * NS_PER_S)
-#define FETCH_BYTES_MAX   (8u << 20) /* payloads in one answer */
-#define FETCH_EXPIRED_MAX 1000       /* jobs one fetch may find expired */
-#define NEVER             UINT64_MAX
+#define WINDOW_JOBS_MAX       8192        /* of one window */
+#define WINDOW_REFILL         1024        /* read at a time */
+#define WINDOW_JOBS_MIN       64          /* when all windows hold too many */
+#define WINDOW_GROUP_JOBS_MIN 2           /* the same, of a group */
+#define WINDOWS_TOTAL_MAX     (1u << 20)  /* jobs in all windows together */
+#define WINDOW_DOC_BYTES      4096        /* largest record kept in one */
+#define WINDOWS_DOCS_MAX      (16u << 20) /* bytes of records in all */
+#define WORKERS_MAX           10000
+#define WORKER_FORGET_NS      (86400 * NS_PER_S)
+#define WORKER_REFRESH_NS     (5 * NS_PER_S)
+#define LIVE_CACHE_BYTES      1024 /* largest live record kept in memory */
+#define LEASE_DEFAULT_NS      (60 * NS_PER_S)
+#define FETCH_BYTES_MAX       (8u << 20) /* payloads in one answer */
+#define FETCH_EXPIRED_MAX     1000       /* jobs one fetch may find expired */
+#define NEVER                 UINT64_MAX
 
 struct fsm_queue {
 	struct str name; /* behind the struct */
@@ -44,7 +44,7 @@ struct fsm_queue {
 	struct arena set_arena; /* owns it */
 	uint64_t counts[JOB_STATE_MAX];
 	uint64_t failed; /* attempts */
-	struct window windows[PRIORITIES];
+	struct lanes lanes;
 	/* No job of the kind is due before this; NEVER: there is none. */
 	uint64_t scheduled_from, retrying_from;
 	struct heap_node due;   /* in f->due, by the smaller of the two */
@@ -61,6 +61,7 @@ struct fsm_active {
 	struct str id; /* behind the struct, with worker */
 	struct str worker;
 	struct fsm_queue *q;
+	struct fsm_lane *lane;
 	uint8_t prio;
 	uint8_t extras; /* enum job_extra */
 	uint32_t max_retries;
@@ -99,6 +100,8 @@ struct fsm {
 	struct heap due;    /* queues by first scheduled or retrying job */
 	struct heap leases; /* active jobs by end of lease */
 	struct heap seen;   /* workers by last_heartbeat */
+	struct heap idle;   /* lanes without jobs, by when they may go */
+	struct heap looks;  /* queues by when time alone frees a job */
 	/* Queues by their first ended job: those with a retention of their
 	 * own, by when it goes; the others, by when it ended. */
 	struct heap purge_own, purge_default;
@@ -107,7 +110,7 @@ struct fsm {
 	uint64_t expiry_from;             /* no job expires before this */
 	uint64_t window_jobs;             /* in all windows */
 	uint64_t window_docs;             /* bytes of records kept there */
-	struct list dirty, woken;
+	struct list dirty, woken, dirty_lanes;
 	struct fsm_deps deps;
 	struct hmap schedules, schedule_names; /* by id, by name */
 	struct heap fires;                     /* schedules by next time */
@@ -166,6 +169,12 @@ static inline bool fsm_is_resend(const struct fsm *f)
 /* A random number of this item; draw tells several apart. */
 uint64_t fsm_random(const struct fsm *f, uint32_t draw);
 
+/* --- fsm_load.c --- */
+
+/* Runs fn for all keys of a kind, without the kind; only while loading. */
+typedef int load_fn(struct fsm *f, struct str key, struct str value);
+int load_all(struct fsm *f, const char *kind, load_fn *fn);
+
 /* --- fsm_queue.c --- */
 
 bool queue_name_fits(struct str name); /* can stand in a key */
@@ -187,21 +196,21 @@ void queue_event(struct fsm *f, const struct fsm_queue *q, enum event_type type,
 void queue_touch(struct fsm *f, struct fsm_queue *q);
 void queue_wake(struct fsm *f, struct fsm_queue *q);
 
-/* Tells the window of a job that became pending, and wakes the queue. */
-void queue_add_pending(struct fsm *f, struct fsm_queue *q, uint8_t prio,
-		       const struct pending *p);
-/* The next pending job, if any; reads the store when the window is dry. */
+/* A job became pending: its key, its place in its lane; wakes the queue. */
+void queue_add_pending(struct fsm *f, struct fsm_queue *q, struct str group,
+		       uint8_t prio, const struct pending *p);
+/* It is not pending any more: its key goes, the lane counts it out. */
+void queue_remove_pending(struct fsm *f, struct fsm_queue *q, struct str group,
+			  uint8_t prio, uint64_t seq);
+/* Its window must not take it to be as it was created any more. */
+void queue_forget(struct fsm *f, struct fsm_queue *q, struct str group,
+		  uint8_t prio, uint64_t seq);
+/* The next job to hand out and its lane, or NULL; may read the store. */
 const struct window_job *queue_first(struct fsm *f, struct fsm_queue *q,
-				     uint8_t prio);
-/* Takes it off its window; ret->doc is the caller's to free. */
-void queue_pop(struct fsm *f, struct fsm_queue *q, uint8_t prio,
-	       struct window_job *ret);
+				     uint8_t prio, struct fsm_lane **ret);
 /* A pending job that was as created has a live record now. */
-void queue_set_changed(struct fsm *f, struct fsm_queue *q, uint8_t prio,
-		       const struct pending *p);
-/* A job left that nobody fetched. */
-void queue_forget(struct fsm *f, struct fsm_queue *q, uint8_t prio,
-		  uint64_t seq);
+void queue_set_changed(struct fsm *f, struct fsm_queue *q, struct str group,
+		       uint8_t prio, const struct pending *p);
 
 /* A job of that state is due at ns. */
 void queue_add_due(struct fsm *f, struct fsm_queue *q, enum job_state s,
@@ -279,13 +288,6 @@ void purge_settings_changed(struct fsm *f, struct fsm_queue *q);
 void purge_set_first(struct fsm *f, struct fsm_queue *q, uint64_t ended_ns);
 void purge_forget(struct fsm *f, struct fsm_queue *q); /* it is removed */
 
-/* --- fsm_lanes.c --- */
-
-/* The queue goes, its jobs are gone: removes every trace of its lanes. */
-void lanes_delete(struct fsm *f, struct fsm_queue *q);
-/* The settings of the queue are others now, or known for the first time. */
-void lanes_settings_changed(struct fsm *f, struct fsm_queue *q);
-
 /* --- fsm_job.c --- */
 
 /* What hangs on a job beside its queue; without any its end is cheap. */
@@ -302,6 +304,7 @@ enum job_extra {
 struct job {
 	struct str id;
 	struct fsm_queue *q;
+	struct str group; /* of its lane; empty: none */
 	uint8_t prio;
 	uint8_t extras;  /* enum job_extra */
 	bool exit_chain; /* its ack said step_status exit */

@@ -19,6 +19,7 @@ static int job_find_active(struct fsm *f, struct fsm_active *a, struct job *ret)
 
 	ret->active = a;
 	ret->q = a->q;
+	ret->group = a->lane->group;
 	ret->prio = a->prio;
 	ret->extras = a->extras;
 	ret->max_retries = a->max_retries;
@@ -53,6 +54,7 @@ void job_compose(struct fsm *f, struct job *j)
 	j->q = queue_find(f, l->queue.n > 0 ? l->queue : d->queue);
 	CHECK(j->q != NULL);
 	CHECK(prio < PRIORITIES);
+	j->group = d->group;
 	j->prio = (uint8_t)prio;
 	j->max_retries = d->max_retries;
 	j->expire_at = l->no_expiry ? 0 : d->expire_at;
@@ -157,10 +159,9 @@ static void leave_state(struct fsm *f, struct job *j)
 	queue_count(f, j->q, j->live.state, -1);
 	switch ((enum job_state)j->live.state) {
 	case JOB_PENDING:
-		key_pending(&k, j->q->name, j->prio, j->live.seq);
-		fsm_delete(f, &k);
 		if (!j->taken)
-			queue_forget(f, j->q, j->prio, j->live.seq);
+			queue_forget(f, j->q, j->group, j->prio, j->live.seq);
+		queue_remove_pending(f, j->q, j->group, j->prio, j->live.seq);
 		break;
 	case JOB_ACTIVE:
 		key_active(&k, j->q->name, j->id);
@@ -222,7 +223,7 @@ static void enter_state(struct fsm *f, struct job *j, uint64_t lease_end)
 	queue_count(f, j->q, j->live.state, 1);
 	switch ((enum job_state)j->live.state) {
 	case JOB_PENDING:
-		queue_add_pending(f, j->q, j->prio, &p);
+		queue_add_pending(f, j->q, j->group, j->prio, &p);
 		break;
 	case JOB_ACTIVE:
 		enter_active(f, j, lease_end);

@@ -5,10 +5,7 @@
 #include "fsm_impl.h"
 #include "store/record.h"
 
-typedef int load_fn(struct fsm *f, struct str key, struct str value);
-
-/* Runs fn for all keys of a kind, without the kind. */
-static int load_all(struct fsm *f, const char *kind, load_fn *fn)
+int load_all(struct fsm *f, const char *kind, load_fn *fn)
 {
 	struct kv_iter *it;
 	struct key from, upto;
@@ -46,6 +43,7 @@ static int load_counts(struct fsm *f, struct str key, struct str value)
 	if (q == NULL || msg_decode(&msg_queue, value, &f->item_arena, &m) < 0)
 		return -ERR_INTERNAL_ERROR;
 	q->counts[JOB_PENDING] = m.pending;
+	q->lanes.base.pending = m.pending; /* lanes_load takes groups off */
 	q->counts[JOB_ACTIVE] = m.active;
 	q->counts[JOB_HELD] = m.held;
 	q->counts[JOB_COMPLETED] = m.completed;
@@ -178,6 +176,8 @@ int fsm_load(struct fsm *f)
 	r = load_all(f, "qc|", load_queue);
 	if (r == 0)
 		r = load_all(f, "qs|", load_counts);
+	if (r == 0)
+		r = lanes_load(f);
 	if (r == 0)
 		r = load_all(f, "a|", load_active);
 	if (r == 0)

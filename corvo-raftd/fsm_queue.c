@@ -1,14 +1,11 @@
 /*
- * Queues in memory: settings, counts, windows of pending jobs, and bounds of
+ * Queues in memory: settings, counts, the way to their lanes, and bounds of
  * what is due. Names come from clients; queue_name_fits guards the keys.
  */
 #include <stdlib.h>
 
 #include "fsm_impl.h"
 #include "store/record.h"
-
-#define REFILL_STEPS      4 /* over the records of other jobs */
-#define REFILL_MISSES_MAX 8 /* in a row */
 
 bool queue_name_fits(struct str name)
 {
@@ -37,14 +34,14 @@ struct fsm_queue *queue_add(struct fsm *f, struct str name,
 	q->due.tie = q->purge.tie = hash_bytes(name.p, name.n);
 	list_init(&q->dirty);
 	list_init(&q->woken);
+	lanes_init(q);
 	CHECK(hmap_put(&f->queues, name, q) == NULL);
 	return q;
 }
 
 void queue_free(struct fsm_queue *q)
 {
-	for (int i = 0; i < PRIORITIES; i++)
-		window_done(&q->windows[i]);
+	lanes_done(q);
 	arena_done(&q->set_arena);
 	free(q);
 }
@@ -90,7 +87,7 @@ struct fsm_queue *queue_get(struct fsm *f, struct str name)
 		return q;
 	q = queue_add(f, name, &doc);
 	for (int i = 0; i < PRIORITIES; i++)
-		window_reset(&q->windows[i], true);
+		window_reset(&q->lanes.base.windows[i], true);
 	queue_write_doc(f, q);
 	queue_touch(f, q);
 	queue_event(f, q, EVENT_QUEUE_CREATED, STR_NULL);
@@ -107,6 +104,7 @@ void queue_set_paused(struct fsm *f, struct fsm_queue *q, bool paused)
 		    STR_NULL);
 	if (!paused && q->counts[JOB_PENDING] > 0)
 		queue_wake(f, q);
+	lanes_look(f, q);
 }
 
 /* --- counts --- */
@@ -170,12 +168,17 @@ void queue_show(const struct fsm_queue *q, struct m_queue *ret)
 
 void queue_write_dirty(struct fsm *f)
 {
+	lanes_write_dirty(f);
 	while (!list_empty(&f->dirty)) {
 		struct fsm_queue *q =
 		    list_entry(f->dirty.next, struct fsm_queue, dirty);
 
 		list_remove(&q->dirty);
 		write_counts(f, q);
+		if (!q->lanes.plain) {
+			lanes_write_limiter(f, q);
+			lanes_look(f, q);
+		}
 	}
 }
 
@@ -185,201 +188,64 @@ void queue_wake(struct fsm *f, struct fsm_queue *q)
 		list_push_back(&f->woken, &q->woken);
 }
 
-/* --- windows --- */
+/* --- pending jobs --- */
 
-/* So that ten thousand deep queues together stay bounded too. */
-static uint32_t window_max(const struct fsm *f)
+void queue_add_pending(struct fsm *f, struct fsm_queue *q, struct str group,
+		       uint8_t prio, const struct pending *p)
 {
-	return f->window_jobs < WINDOWS_TOTAL_MAX ? WINDOW_JOBS_MAX
-						  : WINDOW_JOBS_MIN;
-}
+	struct fsm_lane *l = lane_get(f, q, group);
 
-/* Runs a change of a window and keeps the totals true. */
-#define WINDOW_CHANGE(f, w, change)                 \
-	do {                                        \
-		(f)->window_jobs -= window_size(w); \
-		(f)->window_docs -= (w)->doc_bytes; \
-		change;                             \
-		(f)->window_jobs += window_size(w); \
-		(f)->window_docs += (w)->doc_bytes; \
-	} while (0)
-
-/* is_new: the store does not have the key. */
-static void write_pending(struct fsm *f, const struct fsm_queue *q,
-			  uint8_t prio, const struct pending *p, bool is_new)
-{
-	char value[1 + LIMIT_JOB_ID_BYTES];
-	struct key k;
-
-	CHECK(p->id.n <= LIMIT_JOB_ID_BYTES);
-	value[0] = (char)p->as_created;
-	memcpy(value + 1, p->id.p, p->id.n);
-	key_pending(&k, q->name, prio, p->seq);
-	if (is_new)
-		txn_put_new(f->txn, key_str(&k), str_of(value, 1 + p->id.n));
-	else
-		txn_put(f->txn, key_str(&k), str_of(value, 1 + p->id.n));
-}
-
-void queue_add_pending(struct fsm *f, struct fsm_queue *q, uint8_t prio,
-		       const struct pending *p)
-{
-	struct window *w = &q->windows[prio];
-	struct pending kept = *p;
-
-	write_pending(f, q, prio, p, true);
-	if (p->doc.n > WINDOW_DOC_BYTES ||
-	    f->window_docs + p->doc.n > WINDOWS_DOCS_MAX)
-		kept.doc = STR_NULL;
-	WINDOW_CHANGE(f, w, window_insert(w, &kept, window_max(f)));
+	lane_insert(f, l, prio, p);
+	lane_count_pending(f, l, 1);
 	queue_wake(f, q);
 }
 
-void queue_set_changed(struct fsm *f, struct fsm_queue *q, uint8_t prio,
-		       const struct pending *p)
+void queue_remove_pending(struct fsm *f, struct fsm_queue *q, struct str group,
+			  uint8_t prio, uint64_t seq)
 {
-	struct window *w = &q->windows[prio];
-
-	CHECK(!p->as_created);
-	write_pending(f, q, prio, p, false);
-	WINDOW_CHANGE(f, w, window_changed(w, p->seq));
-}
-
-struct refill {
-	struct window *w;
-	uint32_t left;
-	bool more;
-};
-
-static bool refill_add(void *ctx, struct str key, struct str value)
-{
-	struct refill *r = ctx;
-	struct pending p = {
-		.seq = get_be64(key.p + key.n - 8),
-		.id = str_skip(value, 1),
-		.as_created = value.p[0] != 0,
-	};
-
-	if (r->left == 0) {
-		r->more = true;
-		return false;
-	}
-	r->left--;
-	window_fill(r->w, &p);
-	return true;
-}
-
-static void refill_doc(struct fsm *f, struct window *w, uint32_t i,
-		       struct str doc)
-{
-	if (!window_filled_at(w, i)->as_created || doc.n == 0 ||
-	    doc.n > WINDOW_DOC_BYTES ||
-	    f->window_docs + w->doc_bytes + doc.n > WINDOWS_DOCS_MAX)
-		return;
-	window_fill_doc(w, i, doc);
-}
-
-/*
- * Reads records of the jobs just filled in, along one iterator: jobs of a deep
- * queue were mostly created one after the other, and a step costs a tenth of
- * a get. Gives up where other jobs lie between.
- */
-static int refill_docs(struct fsm *f, struct window *w)
-{
-	const struct window_job *j = window_filled_at(w, 0);
-	struct kv_iter *it;
+	struct fsm_lane *l = lane_find(q, group);
 	struct key k;
-	uint32_t missed = 0;
-	int r;
 
-	if (j == NULL)
-		return 0;
-	key_job(&k, str_of(j->id, j->id_n));
-	it = kv_iter_new(f->kv, key_str(&k), STR_NULL);
-	for (uint32_t i = 0;
-	     missed < REFILL_MISSES_MAX && (j = window_filled_at(w, i)) != NULL;
-	     i++) {
-		struct str id = str_of(j->id, j->id_n);
-		int c = -1;
-
-		key_job(&k, id);
-		for (int steps = 0; kv_iter_valid(it) && steps < REFILL_STEPS;
-		     steps++) {
-			c = str_cmp(kv_iter_key(it), key_str(&k));
-			if (c >= 0)
-				break;
-			kv_iter_next(it);
-		}
-		/* an id may have been deleted and used again since */
-		if (c == 0 && !txn_has(f->txn, key_str(&k)))
-			refill_doc(f, w, i, kv_iter_value(it));
-		missed = c == 0 ? 0 : missed + 1;
-	}
-	r = kv_iter_error(it);
-	kv_iter_free(it);
-	return r;
+	CHECK(l != NULL);
+	lane_key(&k, l, prio, seq);
+	fsm_delete(f, &k);
+	lane_count_pending(f, l, -1);
 }
 
-static int window_refill(struct fsm *f, struct fsm_queue *q, uint8_t prio)
+void queue_set_changed(struct fsm *f, struct fsm_queue *q, struct str group,
+		       uint8_t prio, const struct pending *p)
 {
-	struct window *w = &q->windows[prio];
-	struct refill fill = {
-		.w = w, .left = MIN(window_max(f) / 2, (uint32_t)WINDOW_REFILL)
-	};
-	struct key from, upto;
-	int r;
+	struct fsm_lane *l = lane_find(q, group);
 
-	key_pending(&from, q->name, prio, w->frontier);
-	key_pending(&upto, q->name, prio + 1, 0);
-	r = txn_scan(f->txn, key_str(&from), key_str(&upto), refill_add, &fill);
-	if (r == 0)
-		r = refill_docs(f, w);
-	if (r < 0)
-		return fsm_fail(f, r);
-	window_filled(w, fill.more);
-	f->window_jobs += window_size(w);
-	f->window_docs += w->doc_bytes;
-	return 0;
+	CHECK(l != NULL && !p->as_created);
+	lane_write(f, l, prio, p, false);
+	lane_changed(f, l, prio, p->seq);
 }
 
-/* What is left in the windows of a queue without pending jobs is stale. */
-static void windows_clear(struct fsm *f, struct fsm_queue *q)
+void queue_forget(struct fsm *f, struct fsm_queue *q, struct str group,
+		  uint8_t prio, uint64_t seq)
 {
-	for (int i = 0; i < PRIORITIES; i++) {
-		struct window *w = &q->windows[i];
+	struct fsm_lane *l = lane_find(q, group);
 
-		WINDOW_CHANGE(f, w, window_reset(w, true));
-	}
+	if (l != NULL)
+		lane_changed(f, l, prio, seq);
 }
 
 const struct window_job *queue_first(struct fsm *f, struct fsm_queue *q,
-				     uint8_t prio)
+				     uint8_t prio, struct fsm_lane **ret)
 {
-	struct window *w = &q->windows[prio];
+	struct fsm_lane *l = &q->lanes.base;
 
-	if (q->counts[JOB_PENDING] == 0) {
-		windows_clear(f, q);
+	if (!q->lanes.plain) {
+		l = lane_next(f, q, prio);
+	} else if (q->counts[JOB_PENDING] == 0) {
+		lane_clear(f, l);
+		return NULL;
+	} else if (lane_fill(f, l, prio) < 0) {
 		return NULL;
 	}
-	if (window_is_dry(w) && window_refill(f, q, prio) < 0)
-		return NULL;
-	return window_first(w);
-}
-
-void queue_pop(struct fsm *f, struct fsm_queue *q, uint8_t prio,
-	       struct window_job *ret)
-{
-	struct window *w = &q->windows[prio];
-
-	WINDOW_CHANGE(f, w, window_pop(w, ret));
-}
-
-void queue_forget(struct fsm *f, struct fsm_queue *q, uint8_t prio,
-		  uint64_t seq)
-{
-	struct window *w = &q->windows[prio];
-
-	WINDOW_CHANGE(f, w, window_changed(w, seq));
+	*ret = l;
+	return l == NULL ? NULL : window_first(&l->windows[prio]);
 }
 
 /* --- due --- */
@@ -427,10 +293,9 @@ void queue_remove(struct fsm *f, struct fsm_queue *q)
 	key_counts(&k, q->name);
 	fsm_delete(f, &k);
 	queue_event(f, q, EVENT_QUEUE_DELETED, STR_NULL);
+	lanes_delete(f, q); /* reads the settings */
 	settings_keep(f, q, NULL);
-	lanes_delete(f, q);
 	purge_forget(f, q);
-	windows_clear(f, q);
 	heap_remove(&f->due, &q->due);
 	list_remove(&q->dirty);
 	list_remove(&q->woken);

@@ -177,12 +177,6 @@ static void *sorted_copy(struct fsm *f, const void *items, size_t n,
 	return copy;
 }
 
-static bool group_name_fits(struct str name)
-{
-	return name.n > 0 && name.n <= LIMIT_GROUP_BYTES &&
-	       memchr(name.p, '\0', name.n) == NULL;
-}
-
 static int check_group_names(struct fsm *f, const struct m_group_limit *g,
 			     size_t n)
 {

@@ -64,15 +64,3 @@ void idempotency_keep(struct fsm *f, struct str key, uint64_t hash,
 	(void)d;
 	(void)reply;
 }
-
-void lanes_settings_changed(struct fsm *f, struct fsm_queue *q)
-{
-	(void)f;
-	(void)q;
-}
-
-void lanes_delete(struct fsm *f, struct fsm_queue *q)
-{
-	(void)f;
-	(void)q;
-}

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#define CAP_MIN  16
+#define CAP_MIN  4    /* of a group there may be one job */
 #define CAP_KEEP 1024 /* memory of a larger ring goes when it is empty */
 
 static struct window_job *ring_at(const struct window *w, uint32_t i)

@@ -72,6 +72,16 @@ static inline bool window_is_dry(const struct window *w)
 	return window_size(w) == 0 && !w->complete;
 }
 
+/* No job of it stands before this; UINT64_MAX: there is none. */
+static inline uint64_t window_bound(const struct window *w)
+{
+	const struct window_job *j = window_first(w);
+
+	if (j != NULL)
+		return j->seq;
+	return w->complete ? UINT64_MAX : w->frontier;
+}
+
 /* The next job read from the store, in order, while it was dry. */
 void window_fill(struct window *w, const struct pending *p);
 /* The i-th job just filled in, from 0; and its record, which is copied. */

@@ -32,6 +32,7 @@ struct proposer *proposer_new(const struct proposer_config *c)
 	list_init(&p->inflight);
 	p->entry = BUF_INIT(0);
 	p->deadline = loop_timer_add(c->loop, fetch_on_deadline, p);
+	p->look = loop_timer_add(c->loop, fetch_on_look, p);
 	p->min_wait = loop_timer_add(c->loop, on_min_wait, p);
 	p->stats.disk_ok = true;
 	rng_system(&seed, sizeof(seed));
@@ -60,6 +61,7 @@ void proposer_free(struct proposer *p)
 	lot_done(&p->lot);
 	hmap_done(&p->fetches);
 	loop_timer_remove(p->deadline);
+	loop_timer_remove(p->look);
 	loop_timer_remove(p->min_wait);
 	buf_done(&p->entry);
 	arena_done(&p->scratch);
@@ -251,11 +253,14 @@ static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX])
 	return n;
 }
 
+uint64_t proposer_now(const struct proposer *p)
+{
+	return MAX(clock_wall_ns(), p->last_now_ns);
+}
+
 static uint64_t entry_now(struct proposer *p)
 {
-	uint64_t now = clock_wall_ns();
-
-	p->last_now_ns = MAX(now, p->last_now_ns);
+	p->last_now_ns = proposer_now(p);
 	return p->last_now_ns;
 }
 
@@ -413,6 +418,7 @@ int proposer_apply(struct proposer *p, uint64_t raft_index, struct str entry)
 			 clock_mono_ns() - b->proposed_ns);
 	}
 	fsm_take_woken(p->c.fsm, on_woken, p);
+	fetch_arm_look(p);
 	return r;
 }
 

@@ -73,6 +73,7 @@ static void park(struct proposer *p, struct op *op, bool first)
 {
 	lot_park(&p->lot, &op->fetch->waiter, first);
 	arm_deadline(p);
+	fetch_arm_look(p);
 }
 
 static void into_log(struct proposer *p, struct op *op)
@@ -81,10 +82,15 @@ static void into_log(struct proposer *p, struct op *op)
 	proposer_enqueue(p, op);
 }
 
-/* Jobs of this queue that fetches under way have not asked for yet. */
-static bool queue_has_spare(struct proposer *p, struct lot_queue *q)
+static uint64_t takeable(struct proposer *p, const struct lot_queue *q)
 {
-	return fsm_queue_takeable(p->c.fsm, lot_queue_name(q)) > lot_demand(q);
+	return fsm_queue_takeable(p->c.fsm, lot_queue_name(q), proposer_now(p));
+}
+
+/* Jobs of this queue that fetches under way have not asked for yet. */
+static bool queue_has_spare(struct proposer *p, const struct lot_queue *q)
+{
+	return takeable(p, q) > lot_demand(q);
 }
 
 static bool any_queue(struct proposer *p, struct waiter *w, bool spare)
@@ -92,8 +98,7 @@ static bool any_queue(struct proposer *p, struct waiter *w, bool spare)
 	for (size_t i = 0; i < w->n; i++) {
 		struct lot_queue *q = w->places[i].queue;
 
-		if (spare ? queue_has_spare(p, q)
-			  : fsm_queue_takeable(p->c.fsm, lot_queue_name(q)) > 0)
+		if (spare ? queue_has_spare(p, q) : takeable(p, q) > 0)
 			return true;
 	}
 	return false;
@@ -157,16 +162,48 @@ void fetch_submit(struct proposer *p, struct op *op)
 	}
 }
 
-void fetch_wake(struct proposer *p, struct str queue)
+static void wake_line(struct proposer *p, struct lot_queue *q)
 {
-	struct lot_queue *q = lot_find(&p->lot, queue);
 	struct waiter *w;
 
-	while (q != NULL && (w = lot_first(q)) != NULL &&
-	       queue_has_spare(p, q)) {
+	while ((w = lot_first(q)) != NULL && queue_has_spare(p, q)) {
 		lot_unpark(&p->lot, w);
 		into_log(p, container_of(w, struct fetch, waiter)->op);
 	}
+}
+
+void fetch_wake(struct proposer *p, struct str queue)
+{
+	struct lot_queue *q = lot_find(&p->lot, queue);
+
+	if (q != NULL)
+		wake_line(p, q);
+}
+
+static void on_look(void *ctx, struct str queue)
+{
+	fetch_wake(ctx, queue);
+}
+
+void fetch_on_look(void *ctx)
+{
+	struct proposer *p = ctx;
+
+	p->look_armed_ns = 0;
+	fsm_take_looks(p->c.fsm, proposer_now(p), on_look, p);
+	fetch_arm_look(p);
+}
+
+void fetch_arm_look(struct proposer *p)
+{
+	uint64_t when = fsm_look_ns(p->c.fsm), now;
+
+	if (p->lot.parked == 0 || when == 0 ||
+	    (p->look_armed_ns != 0 && p->look_armed_ns <= when))
+		return;
+	now = proposer_now(p);
+	p->look_armed_ns = when;
+	loop_timer_arm(p->look, when > now ? when - now : 0);
 }
 
 /* Calls at most `jobs` waiting fetches of the queue into the entry. */
@@ -176,7 +213,10 @@ static void ride(struct proposer *p, struct str queue, uint64_t jobs,
 	struct lot_queue *q = lot_find(&p->lot, queue);
 	struct waiter *w;
 
-	for (; jobs > 0 && q != NULL && (w = lot_first(q)) != NULL; jobs--) {
+	if (q == NULL || lot_first(q) == NULL ||
+	    !fsm_queue_is_open(p->c.fsm, queue, proposer_now(p)))
+		return;
+	for (; jobs > 0 && (w = lot_first(q)) != NULL; jobs--) {
 		struct op *op = container_of(w, struct fetch, waiter)->op;
 
 		lot_unpark(&p->lot, w);
@@ -225,6 +265,16 @@ static void give_back(struct proposer *p, const struct m_fetch_reply *m)
 	}
 }
 
+/* It may have taken less than it asked for: the rest is for others. */
+static void leave_rest(struct proposer *p, struct op *op)
+{
+	struct waiter *w = &op->fetch->waiter;
+
+	for (size_t i = 0; i < w->n; i++)
+		wake_line(p, w->places[i].queue);
+	op_free(p, op);
+}
+
 void fetch_applied(struct proposer *p, struct op *op, int err, uint64_t seq,
 		   struct str body)
 {
@@ -239,15 +289,15 @@ void fetch_applied(struct proposer *p, struct op *op, int err, uint64_t seq,
 		err = ERR_BAD_MESSAGE;
 	if (err == 0 && gone) {
 		give_back(p, &m);
-		op_free(p, op);
+		leave_rest(p, op);
 	} else if (err == 0 && m.jobs_n == 0 && !p->draining &&
 		   w->deadline.key > clock_mono_ns()) {
 		park(p, op, true);
 		for (size_t i = 0; w->parked && i < w->n; i++)
-			fetch_wake(p, lot_queue_name(w->places[i].queue));
+			wake_line(p, w->places[i].queue);
 	} else {
 		op_reply(op, err, seq, body);
-		op_free(p, op);
+		leave_rest(p, op);
 	}
 }
 

@@ -49,9 +49,11 @@ struct proposer {
 	struct lot lot;
 	struct hmap fetches; /* struct rpc_req -> struct op, all fetches */
 	struct loop_timer *deadline; /* first end of a wait */
+	struct loop_timer *look;     /* time may have freed a job */
 	struct loop_timer *min_wait; /* apply_batch_min_wait is over */
 	uint64_t deadline_armed_ns;
-	uint64_t last_now_ns; /* time never goes back between entries */
+	uint64_t look_armed_ns; /* UNIX time; 0: not armed */
+	uint64_t last_now_ns;   /* time never goes back between entries */
 	uint64_t disk_checked_ns;
 	bool draining;
 	struct rng rng;
@@ -64,6 +66,8 @@ struct proposer {
 void op_reply(struct op *op, int err, uint64_t seq, struct str body);
 void op_free(struct proposer *p, struct op *op);
 void proposer_enqueue(struct proposer *p, struct op *op);
+/* The time the next entry would carry. */
+uint64_t proposer_now(const struct proposer *p);
 
 /* --- proposer_fetch.c --- */
 
@@ -80,5 +84,8 @@ void fetch_wake(struct proposer *p, struct str queue);
 void fetch_free(struct proposer *p, struct op *op);
 void fetch_drain(struct proposer *p);
 void fetch_on_deadline(void *ctx);
+/* When a rate may free jobs for fetches that wait: wakes them then. */
+void fetch_arm_look(struct proposer *p);
+void fetch_on_look(void *ctx);
 
 #endif

@@ -2,6 +2,7 @@
  * Checks of a store as a whole, and of the working set against it. They read
  * everything, so they are for small stores.
  */
+#include "fsm_check_lane.h"
 #include "fsm_fixture.h"
 #include "fsm_impl.h"
 #include "store/event_pack.h"
@@ -15,9 +16,10 @@ struct check {
 	struct fsm *f;
 	struct arena arena;
 	struct hmap queues; /* name -> struct tally */
+	struct lane_check lanes;
 	uint64_t jobs[JOB_STATE_MAX];
 	uint64_t expiring; /* jobs that should have an x| key */
-	uint64_t keys_p, keys_a, keys_s, keys_r, keys_x, keys_qs, keys_w;
+	uint64_t keys_a, keys_s, keys_r, keys_x, keys_qs, keys_w;
 	uint64_t keys_h, keys_bl, keys_t;
 	uint64_t capped; /* queues with max_backlog */
 	uint64_t keys_d, keys_dr;
@@ -105,16 +107,22 @@ static struct tally *tally_of(struct check *c, struct str queue)
 /* --- jobs and their indexes --- */
 
 static void check_index(struct check *c, struct str id, struct str queue,
-			uint8_t prio, const struct m_job_live *l)
+			struct str group, uint8_t prio,
+			const struct m_job_live *l)
 {
 	struct key k;
 
 	switch ((enum job_state)l->state) {
 	case JOB_PENDING:
-		key_pending(&k, queue, prio, l->seq);
+		if (group.n > 0)
+			key_group_pending(&k, queue, group, prio, l->seq);
+		else
+			key_pending(&k, queue, prio, l->seq);
+		lane_tally_of(&c->lanes, queue, group)->pending++;
 		break;
 	case JOB_ACTIVE:
 		key_active(&k, queue, id);
+		lane_tally_of(&c->lanes, queue, group)->active++;
 		break;
 	case JOB_SCHEDULED:
 		key_scheduled(&k, queue, l->scheduled_at, id);
@@ -264,7 +272,7 @@ static void check_job(struct check *c, struct str id, struct str value)
 	check_waiting(c, id, &l);
 	assert_true(l.state > 0 && l.state < JOB_STATE_MAX);
 	queue = l.queue.n > 0 ? l.queue : d.queue;
-	check_index(c, id, queue,
+	check_index(c, id, queue, d.group,
 		    (uint8_t)(MSG_HAS(&l, job_live, priority) ? l.priority
 							      : d.priority),
 		    &l);
@@ -361,41 +369,6 @@ static void check_due(struct check *c, struct str key, bool scheduled)
 		c->keys_r++;
 }
 
-/* A pending job below the frontier must be in the window. */
-static void check_pending(struct check *c, struct str key, struct str value)
-{
-	const char *end = memchr(key.p, '\0', key.n);
-	struct fsm_queue *q =
-	    queue_find(c->f, str_of(key.p, (size_t)(end - key.p)));
-	uint64_t seq = get_be64(key.p + key.n - 8);
-	bool as_created = value.p[0] != 0;
-	const struct window *w;
-	struct key k;
-
-	c->keys_p++;
-	assert_non_null(q);
-	key_live(&k, str_skip(value, 1));
-	assert_int_equal(as_created, !has_key(c, &k));
-	w = &q->windows[(uint8_t)end[1]];
-	if (!w->complete && seq >= w->frontier)
-		return;
-	for (uint32_t i = 0; i < w->n; i++) {
-		const struct window_job *j =
-		    &w->ring[(w->head + i) & (w->cap - 1)];
-
-		if (j->seq != seq)
-			continue;
-		assert_true(as_created || !j->as_created);
-		return;
-	}
-	for (uint32_t i = 0; i < w->heap_n; i++) {
-		if (w->heap[i].seq == seq)
-			return;
-	}
-	fail_msg("pending job %llu is not in its window",
-		 (unsigned long long)seq);
-}
-
 /* Purge must know of it in time, unless it is kept for ever. */
 static void check_ended(struct check *c, struct str key)
 {
@@ -482,7 +455,13 @@ static void check_key(struct check *c, struct str key, struct str v)
 	else if (str_starts(key, STR("l|")))
 		check_line(c, REST("l|"));
 	else if (str_starts(key, STR("p|")))
-		check_pending(c, REST("p|"), v);
+		check_pending(&c->lanes, REST("p|"), v);
+	else if (str_starts(key, STR("g|")))
+		check_group_pending(&c->lanes, REST("g|"), v);
+	else if (str_starts(key, STR("gs|")))
+		check_lane_doc(&c->lanes, REST("gs|"), v);
+	else if (str_starts(key, STR("rl|")))
+		check_limiter(&c->lanes, REST("rl|"));
 	else if (str_starts(key, STR("a|")))
 		check_active(c, REST("a|"), v);
 	else if (str_starts(key, STR("s|")))
@@ -523,12 +502,7 @@ static void check_key(struct check *c, struct str key, struct str v)
 static void check_totals(struct check *c)
 {
 	struct fsm *f = c->f;
-	uint64_t in_windows = 0, docs = 0;
-	struct str name;
-	size_t pos = 0;
-	void *v;
-
-	assert_int_equal(c->keys_p, c->jobs[JOB_PENDING]);
+	assert_int_equal(c->lanes.keys, c->jobs[JOB_PENDING]);
 	assert_int_equal(c->keys_a, c->jobs[JOB_ACTIVE]);
 	assert_int_equal(c->keys_s, c->jobs[JOB_SCHEDULED]);
 	assert_int_equal(c->keys_r, c->jobs[JOB_RETRYING]);
@@ -548,16 +522,7 @@ static void check_totals(struct check *c)
 	assert_int_equal(f->capped, c->capped);
 	if (c->events > 0)
 		assert_int_equal(c->last_event, f->last_seq);
-	while (hmap_next(&f->queues, &pos, &name, &v)) {
-		const struct fsm_queue *q = v;
-
-		for (int i = 0; i < PRIORITIES; i++) {
-			in_windows += window_size(&q->windows[i]);
-			docs += q->windows[i].doc_bytes;
-		}
-	}
-	assert_int_equal(in_windows, f->window_jobs);
-	assert_int_equal(docs, f->window_docs);
+	check_lanes(&c->lanes);
 }
 
 void fx_check_side(struct fx_side *s)
@@ -567,6 +532,9 @@ void fx_check_side(struct fx_side *s)
 	struct record_meta m;
 
 	c.arena.block_size = 64u << 10;
+	c.lanes.kv = s->kv;
+	c.lanes.f = s->f;
+	c.lanes.arena = &c.arena;
 	for (; kv_iter_valid(it); kv_iter_next(it))
 		check_key(&c, kv_iter_key(it), kv_iter_value(it));
 	assert_int_equal(kv_iter_error(it), 0);
@@ -580,5 +548,6 @@ void fx_check_side(struct fx_side *s)
 	fx_check_schedules(s);
 	hmap_done(&c.queues);
 	hmap_done(&c.waiting);
+	hmap_done(&c.lanes.tallies);
 	arena_done(&c.arena);
 }

@@ -44,7 +44,8 @@ static void test_defaults(void **state)
 	assert_false(MSG_HAS(j, job, worker_id));
 	assert_false(MSG_HAS(j, job, tags));
 	fx_timeline(x, "job_1", "enqueued");
-	assert_int_equal(fsm_queue_takeable(x->side[0].f, STR("emails")), 1);
+	assert_int_equal(
+	    fsm_queue_takeable(x->side[0].f, STR("emails"), x->now_ns), 1);
 	assert_int_equal(fsm_counters(x->side[0].f)->enqueued, 1);
 }
 
@@ -81,7 +82,8 @@ static void test_every_field(void **state)
 	assert_str_is(j->tags, "{\"k\":\"v\"}");
 	assert_str_is(j->checkpoint, "[1]");
 	assert_str_is(j->parent_id, "job_0");
-	assert_int_equal(fsm_queue_takeable(x->side[0].f, STR("q")), 0);
+	assert_int_equal(fsm_queue_takeable(x->side[0].f, STR("q"), x->now_ns),
+			 0);
 }
 
 /* What makes no sense is made to: such values cannot come over HTTP. */

@@ -215,7 +215,8 @@ static void test_paused(void **state)
 
 	fx_enqueue(x, "job_1", "q");
 	fx_queue_op(x, OP_PAUSE, "q");
-	assert_int_equal(fsm_queue_takeable(x->side[0].f, STR("q")), 0);
+	assert_int_equal(fsm_queue_takeable(x->side[0].f, STR("q"), x->now_ns),
+			 0);
 	fx_expect_none(x, "q");
 	fx_restart(x, FX_ROCKS);
 	fx_expect_none(x, "q");

@@ -304,7 +304,8 @@ static void checked_fetch(struct world *w)
 	size_t n = 0;
 
 	for (int i = 0; i < 2; i++) {
-		if (fsm_queue_takeable(w->x->side[0].f, queues[i]) > 0)
+		if (fsm_queue_takeable(w->x->side[0].f, queues[i],
+				       w->x->now_ns) > 0)
 			n += scan_queue(w, queues[i], places + n);
 	}
 	qsort(places, n, sizeof(*places), by_place);

@@ -89,14 +89,16 @@ static void test_deep_queue(void **state)
 	x->unchecked = true;
 	enqueue_many(x, 0, MANY, 0);
 	expect_bounded(x);
-	assert_false(queue_of(x, 0)->windows[PRIORITY_NORMAL].complete);
+	assert_false(
+	    queue_of(x, 0)->lanes.base.windows[PRIORITY_NORMAL].complete);
 	expect_in_order(x, 0, 5000);
 	fx_restart(x, FX_ROCKS);
 	enqueue_many(x, MANY, 500, 0);
 	expect_in_order(x, 5001, MANY + 499);
 	expect_bounded(x);
 	fx_expect_none(x, "q");
-	assert_true(queue_of(x, 0)->windows[PRIORITY_NORMAL].complete);
+	assert_true(
+	    queue_of(x, 0)->lanes.base.windows[PRIORITY_NORMAL].complete);
 }
 
 static void give_back(struct fx *x, size_t i)
