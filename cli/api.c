@@ -61,25 +61,38 @@ static bool is_loopback(const char *url)
 	return found;
 }
 
-static struct curl_slist *headers_new(const struct api *api, struct buf *why)
+/* Adds "name: value" unless value is NULL; false when it is no header. */
+static bool header_add(struct curl_slist **list, const char *name,
+		       const char *value, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf line = BUF_INIT(0);
-	struct curl_slist *list, *more;
+	struct curl_slist *more;
 
-	list = curl_slist_append(NULL, "Content-Type: application/json");
-	CHECK(list != NULL);
-	if (api->key == NULL)
-		return list;
-	if (strpbrk(api->key, "\r\n") != NULL) {
-		buf_puts(why, "the API key must be one line");
-		curl_slist_free_all(list);
-		return NULL;
+	if (value == NULL)
+		return true;
+	if (strpbrk(value, "\r\n") != NULL) {
+		buf_printf(why, "the value of %s must be one line", name);
+		return false;
 	}
-	buf_printf(&line, "X-API-Key: %s", api->key);
+	/* curl drops a header without a value unless it ends with ';' */
+	buf_printf(&line, *value == '\0' ? "%s;" : "%s: %s", name, value);
 	buf_putc(&line, '\0');
-	more = curl_slist_append(list, line.p);
+	more = curl_slist_append(*list, line.p);
 	CHECK(more != NULL);
-	return more;
+	*list = more;
+	return true;
+}
+
+static struct curl_slist *headers_new(const struct api *api, struct buf *why)
+{
+	struct curl_slist *list = NULL;
+
+	if (header_add(&list, "Content-Type", "application/json", why) &&
+	    header_add(&list, "X-API-Key", api->key, why) &&
+	    header_add(&list, "Idempotency-Key", api->idempotency_key, why))
+		return list;
+	curl_slist_free_all(list);
+	return NULL;
 }
 
 static void set_request(CURL *c, const char *url, const char *method,

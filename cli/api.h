@@ -9,6 +9,7 @@
 struct api {
 	const char *server; /* "http://host:port", a path below it is kept */
 	const char *key;    /* NULL: none */
+	const char *idempotency_key; /* NULL: none */
 };
 
 /*

@@ -228,6 +228,7 @@ int cmd_call(const struct cmd_args *a, const char *method, const char *path,
 		.server =
 		    given(a->opt[OPT_SERVER], "CORVO_URL", DEFAULT_SERVER),
 		.key = given(a->opt[OPT_API_KEY], "CORVO_API_KEY", NULL),
+		.idempotency_key = a->opt[OPT_IDEMPOTENCY_KEY],
 	};
 
 	if (api_call(&api, method, path, body, ret_reply, &why) < 0)

@@ -76,6 +76,11 @@ static void put_texts(struct json_writer *w, const struct cmd_args *a)
 		{ OPT_PARENT_ID, "parent_id" },
 		{ OPT_ON_DEP_FAILURE, "on_dependency_failure" },
 		{ OPT_BATCH_ID, "batch_id" },
+		{ OPT_TIMEOUT, "timeout" },
+		{ OPT_UNIQUE_KEY, "unique_key" },
+		{ OPT_UNIQUE_PERIOD, "unique_period" },
+		{ OPT_UNIQUE_ACTION, "unique_action" },
+		{ OPT_GROUP, "group" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -138,6 +143,7 @@ static int put_job(struct buf *body, const struct cmd_args *a,
 	if (r != CLI_OK)
 		return r;
 	if (!cmd_put_json(&w, a, OPT_TAGS, "tags") ||
+	    !cmd_put_json(&w, a, OPT_RETRY_JITTER, "retry_jitter") ||
 	    !cmd_put_json(&w, a, OPT_CHECKPOINT, "checkpoint"))
 		return CLI_USAGE;
 	r = put_chain(&w, a);

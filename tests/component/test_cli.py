@@ -59,6 +59,28 @@ def test_enqueue_options(fake):
         "depends_on": ["job_1", "job_2"], "on_dependency_failure": "ignore"}
 
 
+def test_enqueue_options_of_features(fake):
+    enqueued(fake)
+    ok("enqueue", "mail", "{}", "--unique-key", "k", "--unique-period", "10m",
+       "--unique-action", "replace", "--timeout", "30s", "--retry-jitter",
+       "0.5", "--depends-on", "job_1, job_2", "--group", "acme", "--batch-id",
+       "batch_1", "--idempotency-key", "once 1", fake=fake)
+    _, _, body, headers = fake.requests[0]
+    assert json.loads(body) == {
+        "queue": "mail", "payload": {}, "unique_key": "k",
+        "unique_period": "10m", "unique_action": "replace", "timeout": "30s",
+        "retry_jitter": 0.5, "depends_on": ["job_1", "job_2"],
+        "group": "acme", "batch_id": "batch_1"}
+    assert headers["Idempotency-Key"] == "once 1"
+
+
+def test_idempotency_key_is_one_line(fake):
+    p = corvo("enqueue", "mail", "{}", "--idempotency-key", "a\nX: y",
+              fake=fake)
+    assert p.returncode == 1 and "one line" in p.stderr
+    assert fake.requests == []
+
+
 def test_enqueue_delay(fake):
     enqueued(fake, "scheduled")
     ok("enqueue", "mail", "{}", "--delay", "1h30m", fake=fake)
