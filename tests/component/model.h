@@ -17,14 +17,15 @@
 #include "proto/job.h"
 #include "proto/proto.h"
 
-#define MODEL_JOBS    1024
-#define MODEL_QUEUES  16
-#define MODEL_BATCHES 512
-#define MODEL_HANDED  4096
-#define MODEL_DEPS    8
-#define MODEL_GROUPS  8
-#define MODEL_KEYS    256
-#define MODEL_DELETED JOB_STATE_MAX /* how a job ends that is deleted */
+#define MODEL_JOBS      1024
+#define MODEL_QUEUES    16
+#define MODEL_BATCHES   512
+#define MODEL_HANDED    4096
+#define MODEL_DEPS      8
+#define MODEL_GROUPS    8
+#define MODEL_KEYS      256
+#define MODEL_SCHEDULES 16
+#define MODEL_DELETED   JOB_STATE_MAX /* how a job ends that is deleted */
 
 struct model_dep {
 	struct str id;
@@ -58,7 +59,7 @@ struct model_job {
 	struct model_dep deps[MODEL_DEPS];
 	size_t deps_n;
 	uint32_t policy;
-	struct str batch;
+	struct str batch, schedule_id;
 	bool counted;
 	const struct m_chain *chain;
 	struct str chain_id;
@@ -93,6 +94,14 @@ struct model_batch {
 	bool callback_lost; /* deleted by the op that made it */
 };
 
+struct model_schedule {
+	bool used, paused, ended, has_job;
+	struct str id, name, queue, last_job_id;
+	struct m_schedule_job job;
+	uint32_t overlap;
+	uint64_t max_runs, runs, next_run, last_run;
+};
+
 /* An enqueue that was answered under an Idempotency-Key. */
 struct model_key {
 	struct str key;
@@ -116,6 +125,7 @@ struct model {
 	struct model_queue queues[MODEL_QUEUES];
 	struct model_batch batches[MODEL_BATCHES];
 	struct model_key keys[MODEL_KEYS];
+	struct model_schedule schedules[MODEL_SCHEDULES];
 	struct model_ended ended[MODEL_JOBS];
 	size_t ended_n;
 	uint64_t last_token, made;
@@ -202,11 +212,23 @@ void model_hold(struct model *m, const struct m_hold *op);
 void model_reject(struct model *m, const struct m_hold *op);
 void model_pause(struct model *m, struct str queue, bool paused);
 void model_set_queue(struct model *m, const struct m_set_queue *op);
-uint32_t model_clear(struct model *m, struct str queue, bool all);
+uint32_t model_clear(struct model *m, struct str queue);
+/* Dependents are told after each of the portions. */
+uint32_t model_delete_queue(struct model *m, struct str queue,
+			    uint32_t portions);
 uint32_t model_promote(struct model *m);
 uint32_t model_reclaim(struct model *m);
 uint32_t model_expire(struct model *m);
 void model_purge(struct model *m, uint64_t retention);
+
+/* --- schedules (model_schedule.c); each answers the status --- */
+
+struct model_schedule *model_find_schedule(struct model *m, struct str id);
+void model_set_schedule(struct model *m, const struct m_schedule *op);
+void model_delete_schedule(struct model *m, struct str id);
+void model_pause_schedule(struct model *m, const struct m_pause_schedule *op);
+const char *model_run_schedule(struct model *m, const struct m_fire *op);
+const char *model_fire(struct model *m, const struct m_fire *op, bool is_void);
 
 /* --- fetch (model_fetch.c): is this a right answer? --- */
 
@@ -218,6 +240,8 @@ bool model_rates_are_clear(struct model *m);
 /* --- against the state machine (model_compare.c) --- */
 
 struct fx;
+/* As stored; false: there is none. */
+bool model_read_schedule(struct fx *x, struct str id, struct m_schedule *ret);
 /* The job that is being compared, for reports. */
 extern struct str model_suspect;
 /* Learns what the rules leave open, then compares what the op touched. */

@@ -142,6 +142,7 @@ static void same_links(const struct model_job *j, const struct m_job *r)
 {
 	SAME_TEXT(unique_key, j->key);
 	SAME_TEXT(batch_id, j->batch);
+	SAME_TEXT(schedule_id, j->schedule_id);
 	SAME_TEXT(chain_id, j->chain_id);
 	SAME(chain_step, j->step);
 	SAME_TEXT(group, j->group);
@@ -223,6 +224,39 @@ static void compare_batch(struct fx *x, struct model_batch *b)
 		assert_true(str_eq(d.callback_job_id, b->callback_id));
 }
 
+bool model_read_schedule(struct fx *x, struct str id, struct m_schedule *ret)
+{
+	struct buf v = BUF_INIT(0);
+	struct key k;
+	int r;
+
+	key_schedule(&k, id);
+	r = kv_get(x->side[FX_MEM].kv, key_str(&k), &v);
+	if (r == 1)
+		assert_int_equal(msg_decode(&msg_schedule,
+					    arena_copy(&x->arena, buf_str(&v)),
+					    &x->arena, ret),
+				 0);
+	buf_done(&v);
+	return r == 1;
+}
+
+static void compare_schedule(struct fx *x, const struct model_schedule *s)
+{
+	struct m_schedule r;
+
+	if (!model_read_schedule(x, s->id, &r))
+		fail_msg("schedule %.*s is gone", STR_ARG(s->id));
+	assert_true(str_eq(r.name, s->name));
+	assert_true(str_eq(r.queue, s->queue));
+	assert_int_equal(r.paused, s->paused);
+	assert_int_equal(r.ended, s->ended);
+	assert_int_equal(r.next_run, s->next_run);
+	assert_int_equal(r.last_run, s->last_run);
+	assert_int_equal(r.runs, s->runs);
+	assert_true(str_eq(r.last_job_id, s->last_job_id));
+}
+
 static bool has_unnamed(struct model *m)
 {
 	MODEL_EACH(m, j)
@@ -252,6 +286,10 @@ void model_compare(struct model *m, struct fx *x, bool all)
 	}
 	if (look && there != n)
 		fail_msg("there are %zu jobs, the rules say %zu", there, n);
+	for (size_t i = 0; all && i < MODEL_SCHEDULES; i++) {
+		if (m->schedules[i].used)
+			compare_schedule(x, &m->schedules[i]);
+	}
 	for (size_t i = 0; i < MODEL_BATCHES; i++) {
 		if (m->batches[i].used && (all || m->batches[i].callback))
 			compare_batch(x, &m->batches[i]);

@@ -415,8 +415,9 @@ const struct run_kind run_kinds[] = {
 	{ 2, reject },         { 3, move },
 	{ 3, priority },       { 3, run_pause },
 	{ 3, run_set_queue },  { 2, run_open_batch },
-	{ 3, run_seal_batch }, { 1, run_clear },
-	{ 8, promote },        { 6, reclaim },
-	{ 6, expire },         { 3, purge },
+	{ 3, run_seal_batch }, { 6, run_schedule },
+	{ 1, run_clear },      { 8, promote },
+	{ 6, reclaim },        { 6, expire },
+	{ 3, purge },
 };
 const size_t run_kinds_n = ARRAY_SIZE(run_kinds);

@@ -72,26 +72,48 @@ void run_set_queue(struct run *n)
 
 /* --- all jobs of a queue --- */
 
-void run_clear(struct run *n)
+/* Portions until nothing is left. */
+static uint32_t repeat(struct run *n, enum op_id op, struct m_clear_queue *m,
+		       uint32_t *portions)
 {
-	enum op_id op = run_chance(n, 70) ? OP_CLEAR_QUEUE : OP_DELETE_QUEUE;
-	struct m_clear_queue m = { 0 };
 	struct m_clear_queue_reply r;
-	uint32_t count = 0, say;
-	bool there;
+	uint32_t count = 0;
+
+	*portions = 0;
+	do {
+		run_must(n, op, m, &r);
+		count += r.count;
+		*portions += 1;
+		MSG_SET(m, clear_queue, upto_seq, r.upto_seq);
+	} while (r.more);
+	return count;
+}
+
+static void delete_queue(struct run *n)
+{
+	struct m_clear_queue m = { 0 };
+	uint32_t portions, count;
 
 	MSG_SET(&m, clear_queue, queue, run_queue(n));
-	there = model_has_queue(n->m, m.queue);
-	if (op == OP_DELETE_QUEUE && !there) {
+	if (!model_has_queue(n->m, m.queue)) {
 		model_refuse(n->m, ERR_NOT_FOUND);
-		(void)run_do(n, op, &m, NULL);
+		(void)run_do(n, OP_DELETE_QUEUE, &m, NULL);
 		return;
 	}
-	say = there ? model_clear(n->m, m.queue, op == OP_DELETE_QUEUE) : 0;
-	do {
-		run_must(n, op, &m, &r);
-		count += r.count;
-		MSG_SET(&m, clear_queue, upto_seq, r.upto_seq);
-	} while (r.more);
-	assert_int_equal(count, say);
+	count = repeat(n, OP_DELETE_QUEUE, &m, &portions);
+	assert_int_equal(model_delete_queue(n->m, m.queue, portions), count);
+}
+
+void run_clear(struct run *n)
+{
+	struct m_clear_queue m = { 0 };
+	uint32_t portions;
+
+	if (run_chance(n, 30)) {
+		delete_queue(n);
+		return;
+	}
+	MSG_SET(&m, clear_queue, queue, run_queue(n));
+	assert_int_equal(repeat(n, OP_CLEAR_QUEUE, &m, &portions),
+			 model_clear(n->m, m.queue));
 }

@@ -8,11 +8,6 @@ void model_pause(struct model *m, struct str queue, bool paused)
 	model_queue(m, queue)->paused = paused;
 }
 
-static bool is_cleared(const struct model_job *j, bool all)
-{
-	return all || (model_is_waiting(j) && j->state != JOB_HELD);
-}
-
 /* A callback that went with its queue has no id to be learnt. */
 static void forget_callbacks(struct model *m)
 {
@@ -26,11 +21,24 @@ static void forget_callbacks(struct model *m)
 	}
 }
 
-/*
- * Deletes what waits (not what is held), or everything. What the ends of
- * these jobs put into the queue stays, unless the queue itself goes.
- */
-uint32_t model_clear(struct model *m, struct str queue, bool all)
+uint32_t model_clear(struct model *m, struct str queue)
+{
+	uint32_t n = 0;
+
+	MODEL_EACH(m, j)
+	{
+		/* What these ends put into the queue stays. */
+		if (j->unnamed || !str_eq(j->queue, queue) ||
+		    !model_is_waiting(j) || j->state == JOB_HELD)
+			continue;
+		model_end(m, j, MODEL_DELETED);
+		n++;
+	}
+	return n;
+}
+
+/* Everything, also what the ends of these jobs put into the queue. */
+static uint32_t delete_all(struct model *m, struct str queue)
 {
 	uint32_t n = 0, before;
 
@@ -38,16 +46,27 @@ uint32_t model_clear(struct model *m, struct str queue, bool all)
 		before = n;
 		MODEL_EACH(m, j)
 		{
-			if ((j->unnamed && !all) || !str_eq(j->queue, queue) ||
-			    !is_cleared(j, all))
+			if (!str_eq(j->queue, queue))
 				continue;
 			model_end(m, j, MODEL_DELETED);
 			n++;
 		}
 	} while (n > before);
 	forget_callbacks(m);
-	if (all)
-		model_queue(m, queue)->used = false;
+	return n;
+}
+
+uint32_t model_delete_queue(struct model *m, struct str queue,
+			    uint32_t portions)
+{
+	uint32_t n = 0;
+
+	while (portions-- > 0) {
+		n += delete_all(m, queue);
+		if (portions == 0) /* what comes now makes it anew */
+			model_queue(m, queue)->used = false;
+		model_settle(m);
+	}
 	return n;
 }
 

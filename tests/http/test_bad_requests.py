@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import pytest
 
+from bad_rows import ROWS
 from node import API, Client
 
 PAYLOAD_MAX = 256 * 1024
@@ -350,6 +351,8 @@ TABLE = [
     ("cursor a number", "POST", S, {"cursor": 5}, WRONG, "cursor"),
     ("cursor too long", "POST", S, {"cursor": "x" * 1025}, WRONG, "cursor"),
 ]
+
+TABLE += ROWS
 
 
 def exchange(port, data, timeout=20.0):
