@@ -467,10 +467,11 @@ void fsm_due(struct fsm *f, struct m_due_reply *ret)
 	MSG_SET(ret, due_reply, reclaim_ns, heap_first(&f->leases));
 	MSG_SET(ret, due_reply, expire_ns,
 		f->expiry_from == NEVER ? 0 : f->expiry_from);
-	/* Another moment with each entry: sched then hears of the others too,
-	 * for as long as this takes. */
+	/* Long ago, whatever the clock says, and another moment with each
+	 * entry: so sched hears of the other moments too, for as long as this
+	 * takes. */
 	if (deps_is_due(f))
-		MSG_SET(ret, due_reply, release_ns, MAX(f->now_ns, 1ul));
+		MSG_SET(ret, due_reply, release_ns, f->applied_index + 1);
 	MSG_SET(ret, due_reply, fire_ns, heap_first(&f->fires));
 }
 
