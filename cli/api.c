@@ -112,7 +112,7 @@ static void set_request(CURL *c, const char *url, const char *method,
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, reply);
 	if (is_loopback(url))
 		curl_easy_setopt(c, CURLOPT_PROXY, "");
-	if (strcmp(method, "POST") == 0) {
+	if (body.n > 0 || strcmp(method, "POST") == 0) {
 		curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE,
 				 (curl_off_t)body.n);
 		curl_easy_setopt(c, CURLOPT_POSTFIELDS,

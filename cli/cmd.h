@@ -28,6 +28,7 @@ enum cmd_group {
 	G_LOGS = 1 << 9,
 	G_REASON = 1 << 10,
 	G_BATCH = 1 << 11,
+	G_CONFIRM = 1 << 12,
 };
 
 enum cmd_opt {

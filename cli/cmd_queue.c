@@ -3,7 +3,9 @@
  */
 #include <stdio.h>
 
+#include "api.h"
 #include "cmd.h"
+#include "proto/limits.h"
 
 static const struct out_column queue_columns[] = {
 	{ "QUEUE", "name", false, NULL },
@@ -77,18 +79,26 @@ int cmd_workers(const struct cmd_args *a)
 	return CLI_OK;
 }
 
-static int act(const struct cmd_args *a, const char *action, const char *done)
+/* What was asked for is shown by the verb itself, or as JSON. */
+static int show(const struct cmd_args *a, int r, const struct buf *reply,
+		const char *done)
 {
-	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	int r = cmd_call_on(a, "POST", "queues", action, STR_NULL, &reply);
-
 	if (r != CLI_OK)
 		return r;
 	if (a->json)
-		out_json(buf_str(&reply));
+		out_json(buf_str(reply));
 	else
 		(void)printf("Queue %s %s\n", a->argv[0], done);
 	return CLI_OK;
+}
+
+static int act(const struct cmd_args *a, const char *action, const char *done)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+
+	return show(a,
+		    cmd_call_on(a, "POST", "queues", action, STR_NULL, &reply),
+		    &reply, done);
 }
 
 int cmd_pause(const struct cmd_args *a)
@@ -99,6 +109,169 @@ int cmd_pause(const struct cmd_args *a)
 int cmd_resume(const struct cmd_args *a)
 {
 	return act(a, "/resume", "resumed");
+}
+
+/* --- settings --- */
+
+int cmd_queue(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	int r = cmd_call_on(a, "GET", "queues", "", STR_NULL, &reply);
+
+	if (r == CLI_OK)
+		out_json(buf_str(&reply));
+	return r;
+}
+
+/* name=value: JSON as it is, anything else is a text. */
+static bool put_setting(struct json_writer *w, const char *arg)
+{
+	struct json_error e;
+	struct str name, value;
+
+	if (!str_split(str_from(arg), '=', &name, &value) || name.n == 0)
+		return false;
+	jw_key_str(w, name);
+	if (json_validate(value, LIMIT_JSON_DEPTH, &e))
+		jw_raw(w, value);
+	else
+		jw_str(w, value);
+	return true;
+}
+
+int cmd_queue_set(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(LIMIT_BODY_BYTES);
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	struct json_writer w = JSON_WRITER(&body);
+
+	if (a->argc < 2)
+		return cmd_usage("name at least one setting, as name=value");
+	jw_object(&w);
+	for (int i = 1; i < a->argc; i++)
+		if (!put_setting(&w, a->argv[i]))
+			return cmd_usage("\"%s\" is not name=value",
+					 a->argv[i]);
+	jw_object_end(&w);
+	return show(
+	    a, cmd_call_on(a, "PATCH", "queues", "", buf_str(&body), &reply),
+	    &reply, "changed");
+}
+
+static int is_number(const char *what, const char *text)
+{
+	uint64_t v;
+
+	if (str_parse_u64(str_from(text), &v))
+		return CLI_OK;
+	return cmd_usage("%s must be a whole number", what);
+}
+
+int cmd_concurrency(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	int r = is_number("MAX", a->argv[1]);
+
+	if (r != CLI_OK)
+		return r;
+	buf_printf(&body, "{\"max\":%s}", a->argv[1]);
+	return show(a,
+		    cmd_call_on(a, "POST", "queues", "/concurrency",
+				buf_str(&body), &reply),
+		    &reply, "changed");
+}
+
+int cmd_throttle(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	struct json_writer w = JSON_WRITER(&body);
+	int r = is_number("RATE", a->argv[1]);
+
+	if (r != CLI_OK)
+		return r;
+	jw_object(&w);
+	jw_key(&w, "rate");
+	jw_raw(&w, str_from(a->argv[1]));
+	jw_key(&w, "period");
+	jw_cstr(&w, a->argv[2]);
+	jw_object_end(&w);
+	return show(a,
+		    cmd_call_on(a, "POST", "queues", "/throttle",
+				buf_str(&body), &reply),
+		    &reply, "throttled");
+}
+
+int cmd_unthrottle(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+
+	return show(
+	    a,
+	    cmd_call_on(a, "DELETE", "queues", "/throttle", STR_NULL, &reply),
+	    &reply, "no longer throttled");
+}
+
+/* --- drain, clear, destroy --- */
+
+int cmd_drain(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf action = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf status = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf active = BUF_INIT(0);
+	struct json v;
+	int r;
+
+	buf_puts(&action, "/drain?wait=");
+	api_put_segment(&action,
+			a->opt[OPT_WAIT] != NULL ? a->opt[OPT_WAIT] : "60s");
+	buf_putc(&action, '\0');
+	r = cmd_call_on(a, "POST", "queues", action.p, STR_NULL, &reply);
+	if (r != CLI_OK || a->json)
+		return show(a, r, &reply, "");
+	v = json_root(buf_str(&reply));
+	out_text(&status, v, "status");
+	out_text(&active, v, "active");
+	(void)printf("Queue %s %.*s, %.*s active\n", a->argv[0],
+		     STR_ARG(buf_str(&status)), STR_ARG(buf_str(&active)));
+	return CLI_OK;
+}
+
+static int show_count(const struct cmd_args *a, int r, const struct buf *reply,
+		      const char *done)
+{
+	_cleanup_(buf_done) struct buf count = BUF_INIT(0);
+
+	if (r != CLI_OK || a->json)
+		return show(a, r, reply, done);
+	out_text(&count, json_root(buf_str(reply)), "count");
+	(void)printf("Queue %s %s (%.*s jobs)\n", a->argv[0], done,
+		     STR_ARG(buf_str(&count)));
+	return CLI_OK;
+}
+
+int cmd_clear(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+
+	return show_count(
+	    a, cmd_call_on(a, "POST", "queues", "/clear", STR_NULL, &reply),
+	    &reply, "cleared");
+}
+
+int cmd_destroy(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+
+	if (a->opt[OPT_CONFIRM] == NULL)
+		return cmd_usage("this deletes the queue with all its jobs; "
+				 "add --confirm to do it");
+	return show_count(a,
+			  cmd_call_on(a, "DELETE", "queues", "?confirm=true",
+				      STR_NULL, &reply),
+			  &reply, "destroyed");
 }
 
 /* --- status --- */

@@ -40,7 +40,7 @@ class Fake:
                 self.end_headers()
                 self.wfile.write(raw)
 
-            do_GET = do_POST = do_DELETE = answer
+            do_GET = do_POST = do_DELETE = do_PATCH = answer
 
             def log_message(self, *args):
                 pass

@@ -130,6 +130,42 @@ def test_actions(fake):
     assert json.loads(out) == {"status": "retried"}
 
 
+def test_queue_verbs(fake):
+    base = "/api/v1/queues/mail"
+    fake.reply("GET", base, {"name": "mail", "settings": {}})
+    fake.reply("PATCH", base, {"name": "mail", "settings": {}})
+    fake.reply("POST", f"{base}/concurrency", {"status": "ok"})
+    fake.reply("POST", f"{base}/throttle", {"status": "ok"})
+    fake.reply("DELETE", f"{base}/throttle", {"status": "ok"})
+    fake.reply("POST", f"{base}/clear", {"status": "cleared", "count": 7})
+    fake.reply("DELETE", f"{base}?confirm=true",
+               {"status": "deleted", "count": 9})
+    fake.reply("POST", f"{base}/drain?wait=60s",
+               {"status": "drained", "active": 0})
+    fake.reply("POST", f"{base}/drain?wait=5s",
+               {"status": "draining", "active": 2})
+    assert json.loads(ok("queue", "mail", fake=fake))["name"] == "mail"
+    assert ok("queue", "set", "mail", "max_concurrency=5", "period=1m",
+              "retention=null", 'groups={"vip": {"weight": 2}}',
+              fake=fake) == "Queue mail changed\n"
+    assert json.loads(fake.requests[-1][2]) == {
+        "max_concurrency": 5, "period": "1m", "retention": None,
+        "groups": {"vip": {"weight": 2}}}
+    assert ok("concurrency", "mail", "3", fake=fake) == "Queue mail changed\n"
+    assert json.loads(fake.requests[-1][2]) == {"max": 3}
+    assert ok("throttle", "mail", "100", "1m", fake=fake) == \
+        "Queue mail throttled\n"
+    assert json.loads(fake.requests[-1][2]) == {"rate": 100, "period": "1m"}
+    assert ok("unthrottle", "mail", fake=fake) == \
+        "Queue mail no longer throttled\n"
+    assert ok("drain", "mail", fake=fake) == "Queue mail drained, 0 active\n"
+    assert ok("drain", "mail", "--wait", "5s", fake=fake) == \
+        "Queue mail draining, 2 active\n"
+    assert ok("clear", "mail", fake=fake) == "Queue mail cleared (7 jobs)\n"
+    assert ok("destroy", "mail", "--confirm", fake=fake) == \
+        "Queue mail destroyed (9 jobs)\n"
+
+
 @pytest.mark.parametrize("name, path", [
     ("a/b", "a%2Fb"), ("a b?c#d", "a%20b%3Fc%23d"), ("ü", "%C3%BC"),
     ("..", ".."), ("100%", "100%25"), ("a.b-c_d~e", "a.b-c_d~e")])
@@ -330,6 +366,11 @@ def test_api_key(fake):
     (["inspect"], "an argument is missing; use: corvo inspect ID"),
     (["inspect", ""], "the id or name is empty"),
     (["pause", ""], "the id or name is empty"),
+    (["destroy", "q"], "add --confirm"),
+    (["queue", "set", "q"], "at least one setting"),
+    (["queue", "set", "q", "max_backlog"], "is not name=value"),
+    (["concurrency", "q", "few"], "MAX must be a whole number"),
+    (["throttle", "q", "x", "1m"], "RATE must be a whole number"),
     (["batch", "get", ""], "the id or name is empty"),
     (["batch", "open", "--callback-payload", "x"],
      "callback-payload is not valid JSON"),
