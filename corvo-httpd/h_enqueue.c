@@ -5,6 +5,7 @@
 #include "handlers.h"
 #include "proto/job_json.h"
 #include "req.h"
+#include "util/hmap.h"
 
 /* Which job of a request is meant, in front of a refusal. */
 static struct str place_of(struct req *r, const struct m_enqueue_batch *b,
@@ -65,7 +66,47 @@ static void give_ids(struct req *r, struct m_enqueue *e)
 		MSG_SET(e, enqueue, chain_id, req_make_id(r, "chn_"));
 }
 
+/*
+ * The header Idempotency-Key, empty when there is none, and what the request
+ * is known by. The last bit tells the kinds apart, so that the answer to one
+ * is never taken for that of the other. False: an error has been answered.
+ */
+static bool read_idempotency(struct req *r, bool is_batch, struct str *key,
+			     uint64_t *hash)
+{
+	const char *text = req_header(r, "Idempotency-Key");
+
+	*key = STR_NULL;
+	if (text == NULL)
+		return true;
+	*key = str_from(text);
+	*hash = (hash_bytes(r->body.p, r->body.n) & ~1ULL) | is_batch;
+	if (key->n > 0 && key->n <= LIMIT_UNIQUE_KEY_BYTES && str_is_utf8(*key))
+		return true;
+	req_fail(r, ERR_VALIDATION_ERROR,
+		 "the header Idempotency-Key must have 1 to %d bytes of UTF-8",
+		 LIMIT_UNIQUE_KEY_BYTES);
+	return false;
+}
+
 /* --- one --- */
+
+/* The earlier job is not the one asked for, so it is not shown as `job`. */
+static void answer_duplicate(struct req *r, struct m_enqueue_reply *m)
+{
+	struct json_style style = req_style(r);
+	struct json_writer w = req_json(r);
+
+	MSG_UNSET(m, enqueue_reply, status);
+	jw_object(&w);
+	msg_members_to_json(&msg_enqueue_reply, m, &style, &w);
+	jw_key(&w, "status");
+	jw_cstr(&w, "duplicate");
+	jw_key(&w, "unique_job_id");
+	jw_str(&w, m->job_id);
+	jw_object_end(&w);
+	req_answer(r, 200);
+}
 
 static void on_enqueued(struct req *r, const struct rpc_reply *reply)
 {
@@ -77,6 +118,11 @@ static void on_enqueued(struct req *r, const struct rpc_reply *reply)
 
 	if (m == NULL)
 		return;
+	r->replayed = m->replayed;
+	if (m->unique_existing) {
+		answer_duplicate(r, m);
+		return;
+	}
 	job_from_enqueue(e, m, &job);
 	w = req_json(r);
 	jw_object(&w);
@@ -84,15 +130,22 @@ static void on_enqueued(struct req *r, const struct rpc_reply *reply)
 	jw_key(&w, "job");
 	job_to_json(&job, &style, &w);
 	jw_object_end(&w);
-	req_answer(r, m->unique_existing ? 200 : 201);
+	req_answer(r, 201);
 }
 
 static void enqueue_one(struct req *r)
 {
 	struct m_enqueue *e = arena_zalloc(&r->arena, sizeof(*e));
+	struct str key;
+	uint64_t hash;
 
-	if (!req_read(r, &msg_enqueue, e) || !is_payload_ok(r, NULL, e))
+	if (!req_read(r, &msg_enqueue, e) || !is_payload_ok(r, NULL, e) ||
+	    !read_idempotency(r, false, &key, &hash))
 		return;
+	if (key.n > 0) {
+		MSG_SET(e, enqueue, idempotency_key, key);
+		MSG_SET(e, enqueue, idempotency_hash, hash);
+	}
 	give_ids(r, e);
 	r->state = e;
 	req_call_raftd(r, OP_ENQUEUE, e->queue, &msg_enqueue, e, on_enqueued);
@@ -115,6 +168,14 @@ static void write_small_job(struct json_writer *w, const struct m_enqueue *e,
 		jw_key(w, "state");
 		jw_cstr(w, state);
 	}
+	if (m != NULL && m->unique_existing) {
+		jw_key(w, "unique_existing");
+		jw_bool(w, true);
+	}
+	if (m != NULL && m->replaced) {
+		jw_key(w, "replaced");
+		jw_bool(w, true);
+	}
 	jw_object_end(w);
 }
 
@@ -132,6 +193,7 @@ static void on_batch_enqueued(struct req *r, const struct rpc_reply *reply)
 		req_fail_text(r, ERR_BAD_MESSAGE, STR_NULL);
 		return;
 	}
+	r->replayed = m->replayed;
 	w = req_json(r);
 	jw_object(&w);
 	msg_members_to_json(&msg_enqueue_batch_reply, m, &style, &w);
@@ -148,9 +210,16 @@ static void on_batch_enqueued(struct req *r, const struct rpc_reply *reply)
 void h_enqueue_batch(struct req *r)
 {
 	struct m_enqueue_batch *b = arena_zalloc(&r->arena, sizeof(*b));
+	struct str key;
+	uint64_t hash;
 
-	if (!req_read(r, &msg_enqueue_batch, b))
+	if (!req_read(r, &msg_enqueue_batch, b) ||
+	    !read_idempotency(r, true, &key, &hash))
 		return;
+	if (key.n > 0) {
+		MSG_SET(b, enqueue_batch, idempotency_key, key);
+		MSG_SET(b, enqueue_batch, idempotency_hash, hash);
+	}
 	for (size_t i = 0; i < b->jobs_n; i++) {
 		if (!is_payload_ok(r, b, &b->jobs[i]))
 			return;

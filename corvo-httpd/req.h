@@ -52,6 +52,7 @@ struct req {
 	unsigned allow;         /* methods for Allow; 0: no header */
 	unsigned retry_after_s; /* 0: no header */
 	bool has_lag;
+	bool replayed; /* Idempotent-Replayed */
 	bool answered;
 	bool waiting;   /* the server waits for server_resume */
 	bool suspended; /* and its connection is suspended meanwhile */

@@ -154,6 +154,8 @@ static void add_headers(struct MHD_Response *resp, const struct req *r)
 		add_number(resp, "X-Corvo-Index", r->seq);
 	if (r->has_lag)
 		add_number(resp, "X-Corvo-View-Lag-Ms", r->lag_ms);
+	if (r->replayed)
+		add(resp, "Idempotent-Replayed", "true");
 	if (r->retry_after_s != 0)
 		add_number(resp, "Retry-After", r->retry_after_s);
 	if (r->allow != 0)

@@ -29,8 +29,7 @@ static void request_init(struct fsm *f, struct request *r)
 	r->deps = arena_zalloc(a, r->n * sizeof(*r->deps));
 }
 
-/* --- a request that was carried out already --- */
-
+/* What the keys of the store rely on. */
 static int check_names(struct fsm *f, const struct m_enqueue *op)
 {
 	if (op->job_id.n == 0 || op->job_id.n > LIMIT_JOB_ID_BYTES)
@@ -45,8 +44,14 @@ static int check_names(struct fsm *f, const struct m_enqueue *op)
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
 				  "group: must have 1 to %d bytes and no NUL",
 				  LIMIT_GROUP_BYTES);
+	if (op->unique_key.n > LIMIT_UNIQUE_KEY_BYTES)
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "unique_key: must have at most %d bytes",
+				  LIMIT_UNIQUE_KEY_BYTES);
 	return 0;
 }
+
+/* --- a request that was carried out already --- */
 
 /* 1: this resend was carried out already, *ret says how; 0; or -ERR_*. */
 static int find_earlier(struct fsm *f, const struct m_enqueue *op,
@@ -65,25 +70,42 @@ static int find_earlier(struct fsm *f, const struct m_enqueue *op,
 	return r;
 }
 
+/* A job that was not created then: a duplicate, as it is now, or deleted. */
+static int answer_absent(struct fsm *f, const struct m_enqueue *op,
+			 struct m_enqueue_reply *ret)
+{
+	struct m_enqueue drop = *op;
+	struct str holder;
+	int r = 0;
+
+	MSG_SET(ret, enqueue_reply, job_id, op->job_id);
+	if (op->unique_key.n > 0)
+		r = unique_find(f, op->queue, op->unique_key, &holder);
+	if (r <= 0)
+		return r;
+	MSG_SET(&drop, enqueue, unique_action, UNIQUE_DROP);
+	return unique_answer(f, &drop, holder, ret);
+}
+
 /*
  * All of a batch were created in one entry, so any of them speaks for all.
- * One that is not there was deleted since, or was a duplicate: then the holder
- * of its key is the answer, as it was.
+ * What the first try replaced stays replaced: somebody may have replaced it
+ * again since.
  */
 static int find_earlier_batch(struct fsm *f, struct request *q)
 {
+	bool *found = arena_zalloc(&f->item_arena, q->n * sizeof(*found));
 	int r = q->batch_id.n > 0 ? batch_exists(f, q->batch_id) : 0;
 	bool any = r > 0;
 
 	for (size_t i = 0; r >= 0 && i < q->n; i++) {
 		r = find_earlier(f, &q->ops[i], &q->replies[i]);
-		if (r < 0)
-			return r;
+		found[i] = r > 0;
 		any |= r > 0;
-		if (r == 0)
-			MSG_SET(&q->replies[i], enqueue_reply, job_id,
-				q->ops[i].job_id);
 	}
+	for (size_t i = 0; r >= 0 && any && i < q->n; i++)
+		if (!found[i])
+			r = answer_absent(f, &q->ops[i], &q->replies[i]);
 	return r < 0 ? r : any;
 }
 
@@ -238,7 +260,8 @@ int apply_enqueue(struct fsm *f, const struct m_enqueue *op,
 		r = idempotency_find(f, op->idempotency_key,
 				     op->idempotency_hash, &msg_enqueue_reply,
 				     ret);
-	if (r > 0)
+	/* A resend that finds its own answer is no second request. */
+	if (r > 0 && !str_eq(ret->job_id, op->job_id))
 		MSG_SET(ret, enqueue_reply, replayed, true);
 	/* Before the checks: what it depends on may be gone by now. */
 	if (r == 0 && fsm_is_resend(f))
@@ -277,6 +300,16 @@ static int create_batch(struct fsm *f, const struct m_enqueue_batch *op,
 	return r < 0 ? r : request_create(f, q);
 }
 
+/* The answer is that of this very request, which was sent again for it. */
+static bool has_own_id(const struct m_enqueue_batch *op,
+		       const struct m_enqueue_batch_reply *ret)
+{
+	for (size_t i = 0; i < MIN(op->jobs_n, ret->job_ids_n); i++)
+		if (str_eq(op->jobs[i].job_id, ret->job_ids[i]))
+			return true;
+	return false;
+}
+
 int apply_enqueue_batch(struct fsm *f, const struct m_enqueue_batch *op,
 			struct m_enqueue_batch_reply *ret)
 {
@@ -290,7 +323,7 @@ int apply_enqueue_batch(struct fsm *f, const struct m_enqueue_batch *op,
 		r = idempotency_find(f, op->idempotency_key,
 				     op->idempotency_hash,
 				     &msg_enqueue_batch_reply, ret);
-	if (r > 0)
+	if (r > 0 && !has_own_id(op, ret))
 		MSG_SET(ret, enqueue_batch_reply, replayed, true);
 	if (r != 0)
 		return MIN(r, 0);

@@ -150,6 +150,8 @@ static void start_job(struct fsm *f, const struct fetch *ft, struct job *j)
 	if (op->hostname.n == 0)
 		MSG_UNSET(l, job_live, hostname);
 	MSG_SET(l, job_live, fetch_id, op->fetch_id);
+	if (j->doc.timeout > 0)
+		MSG_SET(l, job_live, timeout_at, fsm_later(f, j->doc.timeout));
 	job_move(f, j, JOB_ACTIVE);
 	CHECK(job_event(f, j, EVENT_STARTED, STR_NULL) == token);
 	job_save(f, j);
@@ -192,6 +194,8 @@ static void hand_out(struct fetch *ft, const struct job *j)
 	MSG_SET(r, fetched, lease_token, l->lease_token);
 	if (checkpoint.n > 0)
 		MSG_SET(r, fetched, checkpoint, checkpoint);
+	if (l->timeout_at != 0)
+		MSG_SET(r, fetched, timeout_at, l->timeout_at);
 	if (MSG_HAS(d, job_doc, tags))
 		MSG_SET(r, fetched, tags, d->tags);
 	hand_out_links(j, r);

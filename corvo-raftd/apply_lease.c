@@ -4,15 +4,6 @@
  */
 #include "fsm_impl.h"
 
-static uint64_t lease_end(const struct fsm *f, const struct fsm_active *a)
-{
-	uint64_t end;
-
-	if (__builtin_add_overflow(f->now_ns, a->granted_ns, &end))
-		end = NEVER - 1;
-	return end;
-}
-
 static int beat_store(struct fsm *f, const struct m_beat *b)
 {
 	struct job j;
@@ -39,12 +30,12 @@ static int beat_store(struct fsm *f, const struct m_beat *b)
 	return 0;
 }
 
-static void beat_reply(enum fsm_lease_state s, const struct fsm_active *a,
-		       struct m_beat_reply *ret)
+static void beat_reply(enum fsm_lease_state s, const struct claim *c,
+		       const struct fsm_active *a, struct m_beat_reply *ret)
 {
 	MSG_SET(ret, beat_reply, status,
 		s == FSM_LEASE_OK ? STR("ok") : STR("cancel"));
-	if (s == FSM_LEASE_LOST)
+	if (s == FSM_LEASE_LOST || (s == FSM_LEASE_ENDED && c->has_token))
 		MSG_SET(ret, beat_reply, code,
 			str_from(err_code(ERR_LEASE_LOST)));
 	if (s == FSM_LEASE_UNKNOWN)
@@ -68,12 +59,12 @@ static int beat_one(struct fsm *f, const struct m_heartbeat *op,
 	int r = f->fatal;
 
 	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL) {
-		active_extend(f, a, lease_end(f, a));
+		active_extend(f, a, fsm_later(f, a->granted_ns));
 		worker_touch(f, a->worker);
 		r = beat_store(f, b);
 	}
 	MSG_SET(ret, beat_reply, job_id, b->job_id);
-	beat_reply(s, a, ret);
+	beat_reply(s, &c, a, ret);
 	return r;
 }
 

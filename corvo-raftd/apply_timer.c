@@ -125,6 +125,7 @@ static void reclaim_job(struct fsm *f, struct job *j)
 {
 	bool last = job_attempts_left(j->max_retries, j->live.attempt) == 0;
 
+	MSG_SET(&j->live, job_live, lost_leases, j->live.lost_leases + 1);
 	job_record_error(f, j, STR("lease expired"), STR_NULL);
 	job_event(f, j, EVENT_RECLAIMED, STR_NULL);
 	if (j->live.cancel_requested)
@@ -136,21 +137,46 @@ static void reclaim_job(struct fsm *f, struct job *j)
 	f->counters.reclaimed++;
 }
 
-static bool lease_is_due(const struct fsm *f)
+/* The attempt took too long: it has failed, whatever its worker says. */
+static int time_out_job(struct fsm *f, struct job *j)
 {
-	const struct heap_node *n = heap_min(&f->leases);
+	job_record_error(f, j, STR("timeout"), STR_NULL);
+	job_event(f, j, EVENT_TIMED_OUT, STR_NULL);
+	f->counters.failed++;
+	if (!j->live.cancel_requested)
+		return job_retry_or_die(f, j, NULL, "timeout");
+	job_end_cancelled(f, j);
+	return 0;
+}
 
-	return n != NULL && n->key <= f->now_ns;
+static struct heap_node *first_due(const struct fsm *f, const struct heap *h)
+{
+	struct heap_node *n = heap_min(h);
+
+	return n != NULL && n->key <= f->now_ns ? n : NULL;
+}
+
+/* An attempt that has ended, by its timeout or else by its lease; or NULL. */
+static struct fsm_active *ended_attempt(const struct fsm *f, bool *timed_out)
+{
+	struct heap_node *t = first_due(f, &f->timeouts);
+	struct heap_node *l = first_due(f, &f->leases);
+
+	*timed_out = t != NULL;
+	if (t != NULL)
+		return container_of(t, struct fsm_active, timeout);
+	return l != NULL ? container_of(l, struct fsm_active, lease) : NULL;
 }
 
 int apply_reclaim(struct fsm *f, const struct m_maintain *op,
 		  struct m_maintain_reply *ret)
 {
 	uint32_t limit = maintain_limit(op), count = 0;
+	struct fsm_active *a;
+	bool timed_out;
 
-	for (; count < limit && lease_is_due(f); count++) {
-		struct fsm_active *a = container_of(heap_min(&f->leases),
-						    struct fsm_active, lease);
+	for (; (a = ended_attempt(f, &timed_out)) != NULL && count < limit;
+	     count++) {
 		struct job j;
 		int r;
 
@@ -159,9 +185,14 @@ int apply_reclaim(struct fsm *f, const struct m_maintain *op,
 		if (r < 0)
 			return r;
 		CHECK(r > 0);
-		reclaim_job(f, &j);
+		if (!timed_out)
+			reclaim_job(f, &j);
+		else
+			r = time_out_job(f, &j);
+		if (r < 0)
+			return r;
 	}
-	maintain_fill(count, lease_is_due(f), ret);
+	maintain_fill(count, a != NULL, ret);
 	return 0;
 }
 

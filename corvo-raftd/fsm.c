@@ -63,6 +63,7 @@ static void free_sets(struct fsm *f)
 	heap_done(&f->purge_own);
 	heap_done(&f->purge_default);
 	heap_done(&f->leases);
+	heap_done(&f->timeouts);
 	heap_done(&f->seen);
 	hmap_done(&f->deps.parents);
 	heap_done(&f->idle);
@@ -461,10 +462,16 @@ enum fsm_lease_state fsm_lease_check(struct fsm *f, const struct m_beat *b,
 	return s;
 }
 
+static uint64_t first_of(uint64_t a, uint64_t b)
+{
+	return a == 0 || b == 0 ? a | b : MIN(a, b);
+}
+
 void fsm_due(struct fsm *f, struct m_due_reply *ret)
 {
 	MSG_SET(ret, due_reply, promote_ns, heap_first(&f->due));
-	MSG_SET(ret, due_reply, reclaim_ns, heap_first(&f->leases));
+	MSG_SET(ret, due_reply, reclaim_ns,
+		first_of(heap_first(&f->leases), heap_first(&f->timeouts)));
 	MSG_SET(ret, due_reply, expire_ns,
 		f->expiry_from == NEVER ? 0 : f->expiry_from);
 	/* Long ago, whatever the clock says, and another moment with each

@@ -37,6 +37,11 @@ struct fsm_active *active_add(struct fsm *f, const struct job *j,
 	a->lease.key = lease_expires;
 	a->lease.tie = a->token;
 	heap_insert(&f->leases, &a->lease);
+	if (l->timeout_at != 0) {
+		a->timeout.key = l->timeout_at;
+		a->timeout.tie = a->token;
+		heap_insert(&f->timeouts, &a->timeout);
+	}
 	CHECK(hmap_put(&f->active, a->id, a) == NULL);
 	return a;
 }
@@ -50,6 +55,7 @@ void active_free(struct fsm_active *a)
 void active_remove(struct fsm *f, struct fsm_active *a)
 {
 	heap_remove(&f->leases, &a->lease);
+	heap_remove(&f->timeouts, &a->timeout);
 	CHECK(hmap_remove(&f->active, a->id) == a);
 	lane_count_active(f, a->lane, -1);
 	active_free(a);

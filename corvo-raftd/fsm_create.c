@@ -6,13 +6,6 @@
 
 #include "util/json.h"
 
-static uint64_t add_saturating(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(a, b, &sum) ? NEVER - 1 : sum;
-}
-
 /* What the job names, else what the queue does, else ours. */
 static void fill_retry_rules(const struct m_enqueue *op,
 			     const struct m_set_queue *set, struct m_job_doc *d)
@@ -111,8 +104,7 @@ static void fill_doc(struct fsm *f, const struct new_job *n,
 	if (op->scheduled_at > f->now_ns)
 		MSG_SET(d, job_doc, scheduled_at, op->scheduled_at);
 	if (op->expire_after > 0)
-		MSG_SET(d, job_doc, expire_at,
-			add_saturating(f->now_ns, op->expire_after));
+		MSG_SET(d, job_doc, expire_at, fsm_later(f, op->expire_after));
 	if (op->tags.n > 0)
 		MSG_SET(d, job_doc, tags, op->tags);
 	if (op->checkpoint.n > 0)
@@ -190,6 +182,8 @@ void job_reply(struct str id, const struct m_job_doc *d,
 	MSG_SET(ret, enqueue_reply, created_at, d->created_at);
 	if (d->batch_id.n > 0)
 		MSG_SET(ret, enqueue_reply, batch_id, d->batch_id);
+	if (MSG_HAS(d, job_doc, chain))
+		MSG_SET(ret, enqueue_reply, chain_id, d->chain_id);
 	reply_rules(d, ret);
 }
 

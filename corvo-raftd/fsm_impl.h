@@ -70,8 +70,9 @@ struct fsm_active {
 	uint64_t granted_ns;
 	uint64_t fetch_id;
 	bool cancel_requested;
-	struct heap_node lease; /* key: end of the lease, tie: token */
-	char *live;             /* the live record as stored; NULL: too large */
+	struct heap_node lease;   /* key: end of the lease, tie: token */
+	struct heap_node timeout; /* key: end of the attempt; perhaps none */
+	char *live; /* the live record as stored; NULL: too large */
 	size_t live_n, live_cap;
 };
 
@@ -97,11 +98,12 @@ struct fsm {
 	uint64_t applied_index, last_seq, last_job_seq, first_seq;
 	/* the working set */
 	struct hmap queues, active, workers;
-	struct heap due;    /* queues by first scheduled or retrying job */
-	struct heap leases; /* active jobs by end of lease */
-	struct heap seen;   /* workers by last_heartbeat */
-	struct heap idle;   /* lanes without jobs, by when they may go */
-	struct heap looks;  /* queues by when time alone frees a job */
+	struct heap due;      /* queues by first scheduled or retrying job */
+	struct heap leases;   /* active jobs by end of lease */
+	struct heap timeouts; /* those that have one, by end of the attempt */
+	struct heap seen;     /* workers by last_heartbeat */
+	struct heap idle;     /* lanes without jobs, by when they may go */
+	struct heap looks;    /* queues by when time alone frees a job */
 	/* Queues by their first ended job: those with a retention of their
 	 * own, by when it goes; the others, by when it ended. */
 	struct heap purge_own, purge_default;
@@ -164,6 +166,14 @@ struct str fsm_make_id(struct fsm *f, const char *prefix);
 static inline bool fsm_is_resend(const struct fsm *f)
 {
 	return (f->flags & FRAME_RESEND) != 0;
+}
+
+/* So long after the entry; a time that cannot be told is never. */
+static inline uint64_t fsm_later(const struct fsm *f, uint64_t ns)
+{
+	uint64_t at;
+
+	return __builtin_add_overflow(f->now_ns, ns, &at) ? NEVER - 1 : at;
 }
 
 /* A random number of this item; draw tells several apart. */
@@ -339,6 +349,10 @@ void job_move(struct fsm *f, struct job *j, enum job_state to);
  */
 void job_relink(struct fsm *f, struct job *j, struct fsm_queue *q, uint8_t prio,
 		uint64_t seq);
+/* The doc of a waiting job was changed: writes it. The caller saves. */
+void job_rewrite(struct fsm *f, struct job *j);
+/* Gives a scheduled job another time. The caller saves. */
+void job_reschedule(struct fsm *f, struct job *j, uint64_t ns);
 /*
  * Deletes it with everything that hangs on it: what waits for it is told, its
  * batch counts it, its chain ends. type: EVENT_DELETED or EVENT_PURGED.

@@ -193,15 +193,6 @@ static void leave_state(struct fsm *f, struct job *j)
 	}
 }
 
-static uint64_t new_lease_end(const struct fsm *f, const struct job *j)
-{
-	uint64_t end;
-
-	if (__builtin_add_overflow(f->now_ns, j->live.lease_ns, &end))
-		end = NEVER - 1;
-	return end;
-}
-
 static void enter_active(struct fsm *f, struct job *j, uint64_t expires)
 {
 	struct key k;
@@ -282,16 +273,24 @@ static void job_on_end(struct fsm *f, struct job *j, enum job_state end)
 		deps_unlink(f, j);
 }
 
+static void drop_timeout(struct m_job_live *l)
+{
+	l->timeout_at = 0;
+	MSG_UNSET(l, job_live, timeout_at);
+}
+
 void job_move(struct fsm *f, struct job *j, enum job_state to)
 {
 	bool ends = job_state_is_terminal(to);
 
 	CHECK(job_can_move(j->live.state, to));
 	leave_state(f, j);
+	if (j->live.state == JOB_ACTIVE) /* it was of that attempt */
+		drop_timeout(&j->live);
 	MSG_SET(&j->live, job_live, state, to);
 	if (ends)
 		MSG_SET(&j->live, job_live, ended_at, f->now_ns);
-	enter_state(f, j, new_lease_end(f, j));
+	enter_state(f, j, fsm_later(f, j->live.lease_ns));
 	if (ends)
 		job_on_end(f, j, to);
 }
@@ -312,6 +311,27 @@ void job_relink(struct fsm *f, struct job *j, struct fsm_queue *q, uint8_t prio,
 	j->q = q;
 	j->prio = prio;
 	enter_state(f, j, lease_end);
+}
+
+void job_rewrite(struct fsm *f, struct job *j)
+{
+	struct pending p = { .seq = j->live.seq, .id = j->id };
+	struct key k;
+
+	CHECK(j->has_doc);
+	key_job(&k, j->id);
+	fsm_put(f, &k, &msg_job_doc, &j->doc);
+	MSG_SET(&j->live, job_live, rewritten, true);
+	if (j->live.state == JOB_PENDING)
+		queue_set_changed(f, j->q, j->group, j->prio, &p);
+}
+
+void job_reschedule(struct fsm *f, struct job *j, uint64_t ns)
+{
+	CHECK(j->live.state == JOB_SCHEDULED);
+	leave_state(f, j);
+	MSG_SET(&j->live, job_live, scheduled_at, ns);
+	enter_state(f, j, 0);
 }
 
 static void delete_records(struct fsm *f, const struct job *j)
@@ -501,8 +521,7 @@ int job_retry_or_die(struct fsm *f, struct job *j, const uint64_t *retry_after,
 	if (r < 0)
 		return r;
 	delay = retry_after != NULL ? *retry_after : retry_delay(f, j);
-	if (__builtin_add_overflow(f->now_ns, delay, &due))
-		due = NEVER - 1;
+	due = fsm_later(f, delay);
 	job_event(f, j, EVENT_RETRYING,
 		  fsm_event_time(f, "next_attempt_at", due));
 	if (delay == 0) {

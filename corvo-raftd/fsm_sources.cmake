@@ -3,8 +3,9 @@ set(FSM_SOURCES
   fsm.c fsm_load.c fsm_dispatch.c fsm_queue.c fsm_window.c fsm_job.c
   fsm_await.c
   fsm_active.c fsm_hand.c fsm_log.c fsm_worker.c fsm_create.c
+  fsm_unique.c fsm_idempotency.c
   fsm_settings.c fsm_portion.c fsm_due.c fsm_deps.c
-  fsm_release.c fsm_stubs.c
+  fsm_release.c
   fsm_lane.c fsm_lane_window.c fsm_lane_load.c fsm_limiter.c
   fsm_batch.c fsm_chain.c fsm_payload.c apply_batch.c
   apply_enqueue.c apply_fetch.c apply_ack.c apply_lease.c apply_admin.c

@@ -85,7 +85,8 @@ static void judge(struct leases *l, const struct m_beat *b, struct str worker,
 	MSG_SET(ret, beat_reply, job_id, b->job_id);
 	MSG_SET(ret, beat_reply, status,
 		s == FSM_LEASE_OK ? STR("ok") : STR("cancel"));
-	if (s == FSM_LEASE_LOST)
+	if (s == FSM_LEASE_LOST ||
+	    (s == FSM_LEASE_ENDED && MSG_HAS(b, beat, lease_token)))
 		MSG_SET(ret, beat_reply, code, STR("LEASE_LOST"));
 	if (s == FSM_LEASE_UNKNOWN)
 		MSG_SET(ret, beat_reply, unknown, true);

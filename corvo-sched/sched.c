@@ -326,6 +326,17 @@ static bool due_is_news(const struct sched *s, bool was_leader)
 	return s->leader != was_leader || first_due(s) != s->due_known_ns;
 }
 
+/*
+ * A pause is for the moment at which nothing was found, such as the end of a
+ * lease that was renewed; it must not make another one late.
+ */
+static void task_set_due(struct task *t, uint64_t due_ns)
+{
+	if (due_ns != t->fired_ns)
+		t->hold_ns = t->pause_ns = 0;
+	t->due_ns = due_ns;
+}
+
 static void on_due_reply(void *ctx, const struct rpc_reply *r)
 {
 	struct sched *s = ctx;
@@ -342,12 +353,12 @@ static void on_due_reply(void *ctx, const struct rpc_reply *r)
 		return;
 	}
 	s->leader = m.leader;
-	s->tasks[TASK_PROMOTE].due_ns = m.promote_ns;
-	s->tasks[TASK_RECLAIM].due_ns = m.reclaim_ns;
-	s->tasks[TASK_EXPIRE].due_ns = m.expire_ns;
-	s->tasks[TASK_RELEASE].due_ns = m.release_ns;
-	s->tasks[TASK_FIRE].due_ns = m.fire_ns;
-	s->tasks[TASK_PURGE].due_ns = m.purge_ns;
+	task_set_due(&s->tasks[TASK_PROMOTE], m.promote_ns);
+	task_set_due(&s->tasks[TASK_RECLAIM], m.reclaim_ns);
+	task_set_due(&s->tasks[TASK_EXPIRE], m.expire_ns);
+	task_set_due(&s->tasks[TASK_RELEASE], m.release_ns);
+	task_set_due(&s->tasks[TASK_FIRE], m.fire_ns);
+	task_set_due(&s->tasks[TASK_PURGE], m.purge_ns);
 	if (m.leader && m.trim_seq != 0 && s->trim_call == NULL) {
 		/* on_trim_reply asks again: before that the answer would
 		 * only be the same. */

@@ -66,7 +66,7 @@ void job_from_enqueue(const struct m_enqueue *e,
 	COPY(parent_id);
 	COPY(batch_id);
 	if (MSG_HAS(e, enqueue, chain)) {
-		MSG_SET(ret, job, chain_id, e->chain_id);
+		MSG_SET(ret, job, chain_id, r->chain_id);
 		MSG_SET(ret, job, chain_step, 0);
 		MSG_SET(ret, job, chain_config, e->chain);
 	}
@@ -76,6 +76,9 @@ void job_from_enqueue(const struct m_enqueue *e,
 		MSG_SET(ret, job, on_dependency_failure,
 			e->on_dependency_failure);
 	}
+	COPY(unique_key);
+	COPY(timeout);
+	COPY(group);
 	if (r->status == JOB_SCHEDULED)
 		COPY(scheduled_at);
 	if (MSG_HAS(e, enqueue, expire_after))

@@ -2,35 +2,8 @@
  * Checks of a store as a whole, and of the working set against it. They read
  * everything, so they are for small stores.
  */
-#include "fsm_check_lane.h"
-#include "fsm_fixture.h"
-#include "fsm_impl.h"
+#include "fsm_check.h"
 #include "store/event_pack.h"
-
-struct tally {
-	uint64_t counts[JOB_STATE_MAX];
-};
-
-struct check {
-	struct kv *kv;
-	struct fsm *f;
-	struct arena arena;
-	struct hmap queues; /* name -> struct tally */
-	struct lane_check lanes;
-	uint64_t jobs[JOB_STATE_MAX];
-	uint64_t expiring; /* jobs that should have an x| key */
-	uint64_t keys_a, keys_s, keys_r, keys_x, keys_qs, keys_w;
-	uint64_t keys_h, keys_bl, keys_t;
-	uint64_t capped; /* queues with max_backlog */
-	uint64_t keys_d, keys_dr;
-	struct hmap waiting; /* id -> struct tally: d| keys of a child */
-	uint64_t linked;     /* d| keys that jobs account for */
-	uint64_t events, last_event;
-	uint64_t first_s, first_x;
-	uint64_t errors; /* of the job whose je| keys are being read */
-	struct str errors_of;
-	uint64_t lines, lines_due; /* l| keys, and those jobs should have */
-};
 
 static void dump_key(struct kv_iter *it, struct buf *ret)
 {
@@ -67,7 +40,7 @@ void fx_check_same(struct fx *x)
 	buf_done(&b);
 }
 
-static bool has_key(struct check *c, const struct key *k)
+bool check_has_key(struct check *c, const struct key *k)
 {
 	struct buf b = BUF_INIT(0);
 	int r = kv_get(c->kv, key_str(k), &b);
@@ -77,8 +50,8 @@ static bool has_key(struct check *c, const struct key *k)
 	return r > 0;
 }
 
-static bool read_msg(struct check *c, const struct key *k,
-		     const struct msg_desc *d, void *ret)
+bool check_read_msg(struct check *c, const struct key *k,
+		    const struct msg_desc *d, void *ret)
 {
 	struct buf b = BUF_INIT(0);
 	int r = kv_get(c->kv, key_str(k), &b);
@@ -93,7 +66,7 @@ static bool read_msg(struct check *c, const struct key *k,
 	return r > 0;
 }
 
-static struct tally *tally_of(struct check *c, struct str queue)
+struct tally *tally_of(struct check *c, struct str queue)
 {
 	struct tally *t = hmap_get(&c->queues, queue);
 
@@ -144,84 +117,20 @@ static void check_index(struct check *c, struct str id, struct str queue,
 	case JOB_STATE_MAX:
 		fail_msg("a job in no state");
 	}
-	if (!has_key(c, &k))
+	if (!check_has_key(c, &k))
 		fail_msg("job %.*s is not in the index of its state %u",
 			 STR_ARG(id), l->state);
 }
 
 /* A job without a live record has that of its creation. */
-static void read_live(struct check *c, struct str id, const struct m_job_doc *d,
-		      struct m_job_live *ret)
+void check_read_live(struct check *c, struct str id, const struct m_job_doc *d,
+		     struct m_job_live *ret)
 {
 	struct key k;
 
 	key_live(&k, id);
-	if (!read_msg(c, &k, &msg_job_live, ret))
+	if (!check_read_msg(c, &k, &msg_job_live, ret))
 		job_live_as_created(d, ret);
-}
-
-/* A dr| key that speaks for the children created up to seq. */
-static bool is_to_be_told(struct check *c, struct str parent, uint64_t seq)
-{
-	struct kv_iter *it;
-	struct key from, upto;
-	bool found;
-
-	key_release(&from, parent, seq);
-	key_prefix_queue(&upto, "dr|", parent);
-	key_prefix_end(&upto, &upto);
-	it = kv_iter_new(c->kv, key_str(&from), key_str(&upto));
-	found = kv_iter_valid(it) && get_be64(kv_iter_value(it).p + 1) <= seq;
-	kv_iter_free(it);
-	return found;
-}
-
-/* d|parent child: the child waits, and the parent will tell it. */
-static void check_dependent(struct check *c, struct str key)
-{
-	struct str parent, rest, child;
-	struct m_job_live l = { 0 };
-	struct m_job_doc d;
-	struct tally *t;
-	bool named = false;
-	struct key k;
-
-	c->keys_d++;
-	assert_true(str_split(key, '\0', &parent, &rest));
-	child = str_skip(rest, 8);
-	key_job(&k, child);
-	assert_true(read_msg(c, &k, &msg_job_doc, &d));
-	assert_int_equal(d.seq, get_be64(rest.p));
-	for (size_t i = 0; i < d.depends_on_n; i++)
-		named |= str_eq(d.depends_on[i], parent);
-	assert_true(named);
-	t = hmap_get(&c->waiting, child);
-	if (t == NULL) {
-		t = arena_zalloc(&c->arena, sizeof(*t));
-		hmap_put(&c->waiting, child, t);
-	}
-	t->counts[0]++;
-	if (is_to_be_told(c, parent, d.seq))
-		return;
-	key_job(&k, parent);
-	assert_true(read_msg(c, &k, &msg_job_doc, &d));
-	read_live(c, parent, &d, &l);
-	assert_true(l.dependents && !job_state_is_terminal(l.state));
-}
-
-/* As many d| keys as it waits for; d| stands before j|. */
-static void check_waiting(struct check *c, struct str id,
-			  const struct m_job_live *l)
-{
-	const struct tally *t = hmap_get(&c->waiting, id);
-	uint64_t n = t == NULL ? 0 : t->counts[0];
-
-	assert_int_equal(l->waiting_on, n);
-	c->linked += n;
-	if (n > 0)
-		assert_true(l->state == JOB_BLOCKED || l->state == JOB_HELD);
-	else
-		assert_true(l->state != JOB_BLOCKED);
 }
 
 /* The encoded event in the record at or after its sequence. */
@@ -260,7 +169,7 @@ static void check_event_of(struct check *c, struct str id, uint64_t seq)
 
 static void check_job(struct check *c, struct str id, struct str value)
 {
-	struct m_job_live l = { 0 };
+	struct m_job_live l;
 	struct m_job_doc d;
 	struct str queue;
 	struct key k;
@@ -268,7 +177,7 @@ static void check_job(struct check *c, struct str id, struct str value)
 	assert_int_equal(msg_decode(&msg_job_doc, arena_copy(&c->arena, value),
 				    &c->arena, &d),
 			 0);
-	read_live(c, id, &d, &l);
+	check_read_live(c, id, &d, &l);
 	check_waiting(c, id, &l);
 	assert_true(l.state > 0 && l.state < JOB_STATE_MAX);
 	queue = l.queue.n > 0 ? l.queue : d.queue;
@@ -280,11 +189,15 @@ static void check_job(struct check *c, struct str id, struct str value)
 	c->lines_due += MIN(l.log_lines, (uint32_t)LIMIT_LOG_LINES);
 	c->jobs[l.state]++;
 	tally_of(c, queue)->counts[l.state]++;
+	if (d.unique_key.n > 0 && !job_state_is_terminal(l.state))
+		check_holds_key(c, id, &d);
+	assert_true(l.timeout_at == 0 || l.state == JOB_ACTIVE);
+	c->timeouts += l.timeout_at != 0;
 	if (d.expire_at != 0 && !l.no_expiry &&
 	    !job_state_is_terminal(l.state)) {
 		c->expiring++;
 		key_expiry(&k, d.expire_at, id);
-		assert_true(has_key(c, &k));
+		assert_true(check_has_key(c, &k));
 	}
 }
 
@@ -294,7 +207,7 @@ static void check_error(struct check *c, struct str key)
 	struct key k;
 
 	key_job(&k, id);
-	assert_true(has_key(c, &k));
+	assert_true(check_has_key(c, &k));
 	if (!str_eq(id, c->errors_of)) {
 		c->errors_of = arena_copy(&c->arena, id);
 		c->errors = 0;
@@ -311,7 +224,7 @@ static void check_line(struct check *c, struct str key)
 	struct key k;
 
 	key_live(&k, id);
-	assert_true(read_msg(c, &k, &msg_job_live, &l));
+	assert_true(check_read_msg(c, &k, &msg_job_live, &l));
 	assert_in_range(n, 1, l.log_lines);
 	assert_true(n + LIMIT_LOG_LINES > l.log_lines);
 	c->lines++;
@@ -440,7 +353,7 @@ static void check_live(struct check *c, struct str id)
 	struct key k;
 
 	key_job(&k, id);
-	assert_true(has_key(c, &k));
+	assert_true(check_has_key(c, &k));
 }
 
 static void check_key(struct check *c, struct str key, struct str v)
@@ -486,6 +399,12 @@ static void check_key(struct check *c, struct str key, struct str v)
 		check_counts(c, REST("qs|"), v);
 	else if (str_starts(key, STR("ev|")))
 		check_events(c, REST("ev|"), v);
+	else if (str_starts(key, STR("u|")))
+		check_lock(c, REST("u|"), v);
+	else if (str_starts(key, STR("ik|")))
+		check_kept_answer(c, REST("ik|"), v);
+	else if (str_starts(key, STR("ix|")))
+		check_answer_end(c, REST("ix|"));
 	else if (str_starts(key, STR("w|")))
 		c->keys_w++;
 	else if (str_starts(key, STR("b|")) || str_starts(key, STR("bt|")) ||
@@ -516,6 +435,8 @@ static void check_totals(struct check *c)
 	assert_int_equal(c->keys_dr, f->deps.releases);
 	assert_int_equal(f->active.n, c->keys_a);
 	assert_int_equal(f->leases.n, c->keys_a);
+	assert_int_equal(f->timeouts.n, c->timeouts);
+	assert_int_equal(c->keys_ik, c->keys_ix);
 	assert_int_equal(f->workers.n, c->keys_w);
 	assert_int_equal(f->seen.n, c->keys_w);
 	assert_int_equal(f->queues.n, c->keys_qs);

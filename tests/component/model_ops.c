@@ -103,7 +103,8 @@ void model_beat(struct model *m, struct str worker, const struct m_beat *b,
 		const struct model_job *it = model_find(m, b->job_id);
 
 		ret->unknown = it == NULL;
-		if (it != NULL && it->state == JOB_ACTIVE)
+		if (it != NULL &&
+		    (it->state == JOB_ACTIVE || MSG_HAS(b, beat, lease_token)))
 			ret->code = STR("LEASE_LOST");
 	}
 	m->errs_n = 0;

@@ -7,7 +7,7 @@
 #include "fsm_fixture.h"
 #include "fsm_impl.h"
 
-#define IDS     60 /* ids in use; a deleted one may come again */
+#define IDS     60 /* ids in use */
 #define QUEUES  4
 #define ENTRIES 400
 
@@ -16,6 +16,7 @@ struct world {
 	struct fx *x;
 	uint64_t tokens[IDS]; /* last one handed out */
 	bool known[IDS];      /* enqueued and not deleted */
+	uint64_t gone[IDS];   /* ids deleted there: none ever comes again */
 	struct arena arena;   /* of the entry being made */
 };
 
@@ -26,6 +27,11 @@ static struct str text(struct world *w, const char *fmt, uint64_t n)
 		   ? arena_printf(&w->arena, "q%llu", (unsigned long long)n)
 		   : arena_printf(&w->arena, "job_%02llu",
 				  (unsigned long long)n);
+}
+
+static struct str some_id(struct world *w, uint64_t i)
+{
+	return text(w, "job", i + IDS * w->gone[i]);
 }
 
 static struct str some_queue(struct world *w)
@@ -40,12 +46,22 @@ static bool one_in(struct world *w, uint64_t n)
 
 /* --- one operation each --- */
 
+static void add_unique_key(struct world *w, struct m_enqueue *m)
+{
+	MSG_SET(m, enqueue, unique_key, text(w, "q", rng_below(&w->r, 5)));
+	MSG_SET(m, enqueue, unique_period, rng_below(&w->r, 200));
+	if (one_in(w, 2))
+		MSG_SET(m, enqueue, unique_action, UNIQUE_REPLACE);
+	if (one_in(w, 2))
+		MSG_SET(m, enqueue, payload, text(w, "q", 1));
+}
+
 static void add_enqueue(struct world *w)
 {
 	struct m_enqueue m = { 0 };
 	uint64_t i = rng_below(&w->r, IDS);
 
-	MSG_SET(&m, enqueue, job_id, text(w, "job", i));
+	MSG_SET(&m, enqueue, job_id, some_id(w, i));
 	MSG_SET(&m, enqueue, queue, some_queue(w));
 	MSG_SET(&m, enqueue, priority, (uint32_t)rng_below(&w->r, PRIORITIES));
 	MSG_SET(&m, enqueue, max_retries, (uint32_t)rng_below(&w->r, 4));
@@ -57,6 +73,15 @@ static void add_enqueue(struct world *w)
 			w->x->now_ns + rng_below(&w->r, 100));
 	if (one_in(w, 3))
 		MSG_SET(&m, enqueue, expire_after, 1 + rng_below(&w->r, 300));
+	if (one_in(w, 4))
+		MSG_SET(&m, enqueue, timeout, 1 + rng_below(&w->r, 100));
+	if (one_in(w, 4))
+		add_unique_key(w, &m);
+	if (one_in(w, 8)) {
+		MSG_SET(&m, enqueue, idempotency_key,
+			text(w, "q", rng_below(&w->r, 5)));
+		MSG_SET(&m, enqueue, idempotency_hash, rng_below(&w->r, 2));
+	}
 	/* Ids are unique unless it is a resend. */
 	fx_add(w->x, OP_ENQUEUE, w->known[i] ? FRAME_RESEND : 0, &m);
 	w->known[i] = true;
@@ -90,7 +115,7 @@ static void add_ack(struct world *w)
 	struct m_ack m = { 0 };
 	uint64_t i = rng_below(&w->r, IDS);
 
-	MSG_SET(&m, ack, job_id, text(w, "job", i));
+	MSG_SET(&m, ack, job_id, some_id(w, i));
 	if (one_in(w, 2))
 		MSG_SET(&m, ack, lease_token, w->tokens[i]);
 	if (one_in(w, 6))
@@ -108,7 +133,7 @@ static void add_ack_batch(struct world *w)
 	for (int i = 0; i < 4; i++) {
 		uint64_t n = rng_below(&w->r, IDS);
 
-		MSG_SET(&items[i], ack_item, job_id, text(w, "job", n));
+		MSG_SET(&items[i], ack_item, job_id, some_id(w, n));
 		if (one_in(w, 2))
 			MSG_SET(&items[i], ack_item, lease_token, w->tokens[n]);
 	}
@@ -121,7 +146,7 @@ static void add_fail(struct world *w)
 	struct m_fail m = { 0 };
 	uint64_t i = rng_below(&w->r, IDS);
 
-	MSG_SET(&m, fail, job_id, text(w, "job", i));
+	MSG_SET(&m, fail, job_id, some_id(w, i));
 	MSG_SET(&m, fail, error, STR("boom"));
 	if (one_in(w, 2))
 		MSG_SET(&m, fail, lease_token, w->tokens[i]);
@@ -143,7 +168,7 @@ static void add_heartbeat(struct world *w)
 	for (int i = 0; i < 3; i++) {
 		uint64_t n = rng_below(&w->r, IDS);
 
-		MSG_SET(&beats[i], beat, job_id, text(w, "job", n));
+		MSG_SET(&beats[i], beat, job_id, some_id(w, n));
 		if (one_in(w, 2))
 			MSG_SET(&beats[i], beat, lease_token, w->tokens[n]);
 		if (one_in(w, 2))
@@ -163,7 +188,7 @@ static void add_renew(struct world *w)
 	struct m_renew m = { 0 };
 	uint64_t i = rng_below(&w->r, IDS);
 
-	MSG_SET(&l, renewal, job_id, text(w, "job", i));
+	MSG_SET(&l, renewal, job_id, some_id(w, i));
 	MSG_SET(&l, renewal, lease_token, w->tokens[i]);
 	MSG_SET(&l, renewal, lease_expires_at,
 		w->x->now_ns + rng_below(&w->r, 100));
@@ -181,10 +206,12 @@ static void add_job_op(struct world *w)
 	uint64_t i = rng_below(&w->r, IDS);
 	struct m_job_ref m = { 0 };
 
-	MSG_SET(&m, job_ref, job_id, text(w, "job", i));
+	MSG_SET(&m, job_ref, job_id, some_id(w, i));
 	fx_add(w->x, op, some_flags(w), &m);
-	if (op == OP_DELETE)
+	if (op == OP_DELETE) {
 		w->known[i] = false;
+		w->gone[i]++;
+	}
 }
 
 static void add_hold(struct world *w)
@@ -325,7 +352,7 @@ static void learn_tokens(struct world *w)
 {
 	for (uint64_t i = 0; i < IDS; i++) {
 		const struct fsm_active *a =
-		    active_find(w->x->side[0].f, text(w, "job", i));
+		    active_find(w->x->side[0].f, some_id(w, i));
 
 		if (a != NULL)
 			w->tokens[i] = a->token;

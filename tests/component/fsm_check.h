@@ -1,0 +1,54 @@
+/*
+ * What the parts of the checks of a store share. Keys come without their kind.
+ */
+#ifndef CORVO_FSM_CHECK_H
+#define CORVO_FSM_CHECK_H
+
+#include "fsm_check_lane.h"
+#include "fsm_fixture.h"
+#include "fsm_impl.h"
+
+struct tally {
+	uint64_t counts[JOB_STATE_MAX];
+};
+
+struct check {
+	struct kv *kv;
+	struct fsm *f;
+	struct arena arena;
+	struct hmap queues; /* name -> struct tally */
+	struct lane_check lanes;
+	uint64_t jobs[JOB_STATE_MAX];
+	uint64_t expiring; /* jobs that should have an x| key */
+	uint64_t keys_a, keys_s, keys_r, keys_x, keys_qs, keys_w;
+	uint64_t keys_h, keys_bl, keys_t, keys_ik, keys_ix;
+	uint64_t capped;   /* queues with max_backlog */
+	uint64_t timeouts; /* active jobs whose attempt has an end */
+	uint64_t keys_d, keys_dr;
+	struct hmap waiting; /* id -> struct tally: d| keys of a child */
+	uint64_t linked;     /* d| keys that jobs account for */
+	uint64_t events, last_event;
+	uint64_t first_s, first_x;
+	uint64_t errors; /* of the job whose je| keys are being read */
+	struct str errors_of;
+	uint64_t lines, lines_due; /* l| keys, and those jobs should have */
+};
+
+bool check_has_key(struct check *c, const struct key *k);
+bool check_read_msg(struct check *c, const struct key *k,
+		    const struct msg_desc *d, void *ret);
+struct tally *tally_of(struct check *c, struct str queue);
+/* Also of a job that is as it was created. */
+void check_read_live(struct check *c, struct str id, const struct m_job_doc *d,
+		     struct m_job_live *ret);
+
+/* --- fsm_check_ties.c --- */
+
+void check_dependent(struct check *c, struct str key);
+void check_waiting(struct check *c, struct str id, const struct m_job_live *l);
+void check_holds_key(struct check *c, struct str id, const struct m_job_doc *d);
+void check_lock(struct check *c, struct str key, struct str value);
+void check_kept_answer(struct check *c, struct str key, struct str value);
+void check_answer_end(struct check *c, struct str key);
+
+#endif
