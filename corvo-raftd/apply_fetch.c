@@ -118,6 +118,7 @@ static int next_job(struct fsm *f, struct fetch *ft, struct job *ret,
 			return 1;
 		job_end_expired(f, ret);
 		ft->expired++;
+		prio = 0; /* its chain may have put a better one there */
 	}
 	return 0;
 }

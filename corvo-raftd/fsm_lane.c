@@ -428,8 +428,9 @@ void lane_count_active(struct fsm *f, struct fsm_lane *l, int change)
 	if (!lane_is_base(l)) {
 		CHECK(change > 0 || l->active > 0);
 		l->active += (uint64_t)(int64_t)change;
-		/* An active job that is moved brings a lane of its own along. */
-		if (l->pending + l->active == 0 || !l->stored)
+		/* A job moved while active may be the first of its lane. */
+		if (l->pending + l->active == 0 || l->idle.pos > 0 ||
+		    !l->stored)
 			lane_touch(f, l);
 	}
 	if (l->q->lanes.plain)
