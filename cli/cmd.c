@@ -326,3 +326,18 @@ bool cmd_put_json(struct json_writer *w, const struct cmd_args *a,
 	jw_raw(w, str_from(a->opt[opt]));
 	return true;
 }
+
+int cmd_put_number(struct json_writer *w, const struct cmd_args *a,
+		   enum cmd_opt opt, const char *member)
+{
+	uint64_t v;
+
+	if (a->opt[opt] == NULL)
+		return CLI_OK;
+	if (!str_parse_u64(str_from(a->opt[opt]), &v))
+		return cmd_usage("--%s takes a whole number",
+				 cmd_options[opt].name);
+	jw_key(w, member);
+	jw_u64(w, v);
+	return CLI_OK;
+}

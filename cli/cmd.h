@@ -29,6 +29,9 @@ enum cmd_group {
 	G_REASON = 1 << 10,
 	G_BATCH = 1 << 11,
 	G_CONFIRM = 1 << 12,
+	G_SCHEDULE = 1 << 13,
+	G_ZONE = 1 << 14,
+	G_TIMES = 1 << 15,
 };
 
 enum cmd_opt {
@@ -121,5 +124,8 @@ void cmd_put_text(struct json_writer *w, const struct cmd_args *a,
 		  enum cmd_opt opt, const char *member);
 bool cmd_put_json(struct json_writer *w, const struct cmd_args *a,
 		  enum cmd_opt opt, const char *member);
+/* A whole number; CLI_OK or CLI_USAGE. */
+int cmd_put_number(struct json_writer *w, const struct cmd_args *a,
+		   enum cmd_opt opt, const char *member);
 
 #endif

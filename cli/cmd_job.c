@@ -28,21 +28,6 @@ static int read_stdin(struct buf *ret)
 	return CLI_OK;
 }
 
-static int put_number(struct json_writer *w, const struct cmd_args *a,
-		      enum cmd_opt opt, const char *member)
-{
-	uint64_t v;
-
-	if (a->opt[opt] == NULL)
-		return CLI_OK;
-	if (!str_parse_u64(str_from(a->opt[opt]), &v))
-		return cmd_usage("--%s takes a whole number",
-				 cmd_options[opt].name);
-	jw_key(w, member);
-	jw_u64(w, v);
-	return CLI_OK;
-}
-
 /* Words separated by commas, as an array. */
 static void put_list(struct json_writer *w, const struct cmd_args *a,
 		     enum cmd_opt opt, const char *member)
@@ -137,7 +122,7 @@ static int put_job(struct buf *body, const struct cmd_args *a,
 	jw_raw(&w, str_trim(payload));
 	put_texts(&w, a);
 	put_list(&w, a, OPT_DEPENDS_ON, "depends_on");
-	r = put_number(&w, a, OPT_MAX_RETRIES, "max_retries");
+	r = cmd_put_number(&w, a, OPT_MAX_RETRIES, "max_retries");
 	if (r == CLI_OK)
 		r = put_delay(&w, a);
 	if (r != CLI_OK)
@@ -283,7 +268,7 @@ static int put_search(struct buf *body, const struct cmd_args *a)
 		jw_key(&w, "cursor");
 		jw_cstr(&w, a->opt[OPT_CURSOR]);
 	}
-	r = put_number(&w, a, OPT_LIMIT, "limit");
+	r = cmd_put_number(&w, a, OPT_LIMIT, "limit");
 	jw_object_end(&w);
 	return r;
 }

@@ -11,13 +11,6 @@
 
 #define TIMES_DEFAULT 5
 
-static struct str make_id(struct req *r, const char *prefix)
-{
-	char *id = arena_alloc(&r->arena, ID_LEN_MAX);
-
-	return str_of(id, id_make(&r->h->ids, prefix, clock_wall_ns(), id));
-}
-
 static void answer(struct req *r, const struct msg_desc *d, const void *m)
 {
 	struct json_style style = req_style(r);
@@ -250,7 +243,7 @@ void h_set_schedule(struct req *r)
 
 	if (!read_schedule(r, s))
 		return;
-	MSG_SET(s, schedule, id, make_id(r, "sch_"));
+	MSG_SET(s, schedule, id, req_make_id(r, "sch_"));
 	MSG_SET(s, schedule, create, true);
 	set_schedule(r, s);
 }
@@ -331,7 +324,7 @@ void h_run_schedule(struct req *r)
 
 	if (!req_read(r, &msg_fire, m))
 		return;
-	MSG_SET(m, fire, job_id, make_id(r, "job_"));
+	MSG_SET(m, fire, job_id, req_make_id(r, "job_"));
 	req_call_raftd(r, OP_RUN_SCHEDULE, STR_NULL, &msg_fire, m, on_run);
 }
 

@@ -21,7 +21,8 @@
 /* One row per route that differs from its tables, or has errors of its own. */
 struct special {
 	const char *id;
-	const struct msg_desc *reply; /* instead of the table's */
+	const struct msg_desc *request; /* the table has none */
+	const struct msg_desc *reply;   /* instead of the table's */
 	enum reply_form form;
 	bool may_be_empty;
 	enum err errors[4];
@@ -66,6 +67,20 @@ static const struct special specials[] = {
 			"Ids that do not exist." },
 		      { "canceled", "list of texts", TEXTS_SCHEMA,
 			"Ids the worker should stop working on." }) },
+	{ .id = "set_schedule",
+	  .errors = { ERR_SCHEDULE_ERROR, ERR_CONFLICT, ERR_PAYLOAD_TOO_LARGE },
+	  .request_note = "`name`, `queue` and `cron` are required. The "
+			  "members of `job` may stand beside the others." },
+	{ .id = "put_schedule",
+	  .errors = { ERR_SCHEDULE_ERROR, ERR_CONFLICT, ERR_PAYLOAD_TOO_LARGE },
+	  .request_note = "The new definition: `queue` and `cron` are "
+			  "required, `name` and `paused` stay when absent." },
+	{ .id = "resume_schedule", .errors = { ERR_CONFLICT } },
+	{ .id = "next_times", .reply = &msg_times },
+	{ .id = "preview",
+	  .request = &msg_preview,
+	  .reply = &msg_times,
+	  .errors = { ERR_SCHEDULE_ERROR } },
 	{ .id = "search",
 	  .members = MEMBERS({ "view_lag_ms", "whole number", UINT_SCHEMA,
 			       "Only when the list may lack the newest "
@@ -152,13 +167,16 @@ static void add_usual_errors(const struct route *r, struct route_shape *s)
 	if (strchr(r->path, '{') != NULL)
 		add_error(s, ERR_VALIDATION_ERROR);
 	if (strstr(r->path, "{job_id}") != NULL ||
-	    strstr(r->path, "{batch_id}") != NULL)
+	    strstr(r->path, "{batch_id}") != NULL ||
+	    strstr(r->path, "/schedules/{id}") != NULL)
 		add_error(s, ERR_NOT_FOUND);
 	if (op_info(r->target) != NULL) {
 		add_error(s, ERR_OVERLOADED);
 		add_error(s, ERR_LEADER_UNAVAILABLE);
 		add_error(s, ERR_STORAGE_FULL);
 	} else if (r->target == QUERY_GET_JOB || r->target == QUERY_GET_BATCH ||
+		   r->target == QUERY_GET_SCHEDULE ||
+		   r->target == QUERY_LIST_SCHEDULES ||
 		   r->target == QUERY_NODE_STATUS) {
 		add_error(s, ERR_LEADER_UNAVAILABLE);
 	} else if (query_info(r->target) != NULL) {
@@ -180,9 +198,18 @@ static void apply_special(const struct special *x, struct route_shape *s)
 			add_error(s, x->errors[i]);
 }
 
+static const struct special *find_special(const char *id)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(specials); i++)
+		if (strcmp(specials[i].id, id) == 0)
+			return &specials[i];
+	return NULL;
+}
+
 void route_shape_get(const struct route *r, struct route_shape *ret)
 {
 	const struct call_info *call = op_info(r->target);
+	const struct special *special;
 	bool is_generic =
 	    strcmp(r->handler, "op") == 0 || strcmp(r->handler, "query") == 0;
 
@@ -198,8 +225,10 @@ void route_shape_get(const struct route *r, struct route_shape *ret)
 	/* Probes ask the node's status and say less. */
 	if (call != NULL && strcmp(r->handler, "readyz") != 0)
 		ret->reply = call->reply;
+	special = find_special(ret->id);
+	if (special != NULL && special->request != NULL)
+		ret->request = special->request;
 	add_usual_errors(r, ret);
-	for (size_t i = 0; i < ARRAY_SIZE(specials); i++)
-		if (strcmp(specials[i].id, ret->id) == 0)
-			apply_special(&specials[i], ret);
+	if (special != NULL)
+		apply_special(special, ret);
 }
