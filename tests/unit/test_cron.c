@@ -1,6 +1,6 @@
 /*
  * Cron expressions: what they mean, what is refused, and the changes of the
- * clock. tests/http/test_cron_compare.py compares many more.
+ * clock. test_cron_compare.py compares many more.
  */
 #include "lib/testlib.h"
 
