@@ -138,6 +138,23 @@ typedef bool fsm_schedule_fn(void *ctx, struct str key, struct str value);
 int fsm_each_schedule(struct fsm *f, struct str after, fsm_schedule_fn *fn,
 		      void *ctx);
 
+/* Somebody is asking for jobs of that queue at the moment. */
+typedef bool fsm_fetched_fn(void *ctx, struct str queue);
+
+struct fsm_why {
+	struct str job_id;
+	uint64_t now_ns;
+	fsm_fetched_fn *is_fetched;
+	void *ctx;
+};
+
+/*
+ * Why a job is waiting: 1 with *ret in the arena, 0: no such job, -ERR_*.
+ * Reads a bounded part of the store; best after fsm_flush.
+ */
+int fsm_why(struct fsm *f, const struct fsm_why *ask, struct arena *a,
+	    struct m_why_reply *ret);
+
 struct fsm_counters {
 	uint64_t ops, enqueued, completed, failed;
 	uint64_t promoted, reclaimed, expired;

@@ -41,12 +41,12 @@ static const struct m_group_limit *find_own(const struct fsm_queue *q,
 		       sizeof(*q->set->groups), limit_cmp);
 }
 
-static struct rate queue_rate(const struct fsm_queue *q)
+struct rate lanes_rate(const struct fsm_queue *q)
 {
 	return (struct rate){ q->set->rate, q->set->period };
 }
 
-static struct rate lane_rate(const struct fsm_lane *l)
+struct rate lane_rate(const struct fsm_lane *l)
 {
 	const struct m_set_queue *s = l->q->set;
 
@@ -57,7 +57,7 @@ static struct rate lane_rate(const struct fsm_lane *l)
 	return (struct rate){ s->group_rate, s->group_period };
 }
 
-static uint64_t lane_concurrency(const struct fsm_lane *l)
+uint64_t lane_concurrency(const struct fsm_lane *l)
 {
 	if (lane_is_base(l))
 		return 0;
@@ -100,7 +100,7 @@ static uint64_t queue_room(const struct fsm_queue *q, uint64_t now)
 {
 	uint64_t max = q->set->max_concurrency, n = UINT64_MAX;
 	uint64_t active = q->counts[JOB_ACTIVE];
-	struct rate r = queue_rate(q);
+	struct rate r = lanes_rate(q);
 
 	if (max > 0)
 		n = max > active ? max - active : 0;
@@ -200,7 +200,7 @@ void lanes_look(struct fsm *f, struct fsm_queue *q)
 {
 	struct lanes *ls = &q->lanes;
 	struct heap_node *first = heap_min(&ls->waiting);
-	struct rate r = queue_rate(q);
+	struct rate r = lanes_rate(q);
 	uint64_t when = NEVER;
 
 	if (ls->open > 0)
@@ -450,7 +450,7 @@ static void count_rate(struct limiter **l, const struct rate *r, uint64_t now)
 void lane_handed_out(struct fsm *f, struct fsm_lane *l)
 {
 	struct lanes *ls = &l->q->lanes;
-	struct rate of_queue = queue_rate(l->q), r = lane_rate(l);
+	struct rate of_queue = lanes_rate(l->q), r = lane_rate(l);
 
 	if (ls->plain)
 		return;

@@ -81,6 +81,11 @@ uint64_t lanes_takeable(const struct fsm_queue *q, uint64_t now);
 /* False: at a limit of the queue itself. */
 bool lanes_queue_is_open(const struct fsm_queue *q, uint64_t now);
 
+/* What is set for the queue, and for a group: 0 where there is no limit. */
+struct rate lanes_rate(const struct fsm_queue *q);
+struct rate lane_rate(const struct fsm_lane *l);
+uint64_t lane_concurrency(const struct fsm_lane *l);
+
 /* The lane of a group, or NULL; an empty group always has one. */
 struct fsm_lane *lane_find(struct fsm_queue *q, struct str group);
 /* Finds or creates it. */

@@ -41,6 +41,9 @@ void proposer_submit(struct proposer *p, struct rpc_req req,
 /* An op of the server's own; nobody is answered. The body is copied. */
 void proposer_submit_own(struct proposer *p, uint32_t op, struct str body);
 
+/* A fetch that names this queue waits, or is on its way through the log. */
+bool proposer_is_asked_for(struct proposer *p, struct str queue);
+
 void proposer_cancel(struct proposer *p, struct rpc_req req);
 void proposer_peer_down(struct proposer *p, struct rpc_peer *peer);
 

@@ -301,6 +301,11 @@ void fetch_applied(struct proposer *p, struct op *op, int err, uint64_t seq,
 	}
 }
 
+bool proposer_is_asked_for(struct proposer *p, struct str queue)
+{
+	return lot_find(&p->lot, queue) != NULL;
+}
+
 void proposer_cancel(struct proposer *p, struct rpc_req req)
 {
 	struct op *op = hmap_get(&p->fetches, req_key(&req));

@@ -42,6 +42,9 @@ void drains_cancel(struct svc *s, struct rpc_req req);
 void drains_turn_end(struct svc *s);
 void drains_end(struct svc *s); /* answers all of them now */
 
+/* "job ... not found" */
+void svc_reply_no_job(struct svc *s, struct rpc_req req, struct str id);
+
 /* One function per query of this process; without it, it does not link. */
 #define PROC_IS_RAFTD_RAFTD(x) x
 #define PROC_IS_RAFTD_VIEWD(x)

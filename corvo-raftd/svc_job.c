@@ -42,7 +42,7 @@ static struct str req_key(const struct rpc_req *req)
 
 /* --- answers --- */
 
-static void reply_no_job(struct svc *s, struct rpc_req req, struct str id)
+void svc_reply_no_job(struct svc *s, struct rpc_req req, struct str id)
 {
 	struct str text =
 	    arena_printf(&s->scratch, "job \"%.*s\" not found", STR_ARG(id));
@@ -67,7 +67,7 @@ static void reply_job(struct svc *s, struct rpc_req req, struct str id)
 	if (r < 0)
 		svc_reply_error(req, -r);
 	else if (r == 0)
-		reply_no_job(s, req, id);
+		svc_reply_no_job(s, req, id);
 	else
 		svc_reply(s, req, &msg_job, &job);
 }
@@ -255,7 +255,7 @@ void q_job_logs(struct svc *s, struct rpc_req req, const struct m_job_logs *m)
 	int r = read_job(s, m->job_id, 0, &job);
 
 	if (r == 0) {
-		reply_no_job(s, req, m->job_id);
+		svc_reply_no_job(s, req, m->job_id);
 		return;
 	}
 	if (r > 0)

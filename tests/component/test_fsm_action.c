@@ -247,17 +247,6 @@ static void test_a_new_priority_keeps_the_place(void **state)
 	fx_expect(x, "q", "a");
 }
 
-static void test_priority_is_required(void **state)
-{
-	struct fx *x = *state;
-	struct m_set_priority m = { 0 };
-
-	fx_enqueue(x, "job_1", "q");
-	MSG_SET(&m, set_priority, job_id, STR("job_1"));
-	fx_refused(x, OP_PRIORITY, &m, ERR_VALIDATION_ERROR,
-		   "priority: must be critical, high or normal");
-}
-
 /* --- requeue --- */
 
 static void test_requeue_keeps_the_attempts(void **state)
@@ -402,6 +391,62 @@ static void test_an_approved_job_stands_where_it_stood(void **state)
 	fx_timeline(x, "b", "enqueued held approved started");
 }
 
+/* "child" waits for "parent". */
+static void make_blocked(struct fx *x)
+{
+	struct str parent = STR("parent");
+	struct m_enqueue m = { 0 };
+
+	fx_enqueue(x, "parent", "q");
+	MSG_SET(&m, enqueue, job_id, STR("child"));
+	MSG_SET(&m, enqueue, queue, STR("q"));
+	MSG_SET_LIST(&m, enqueue, depends_on, &parent, 1);
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &m, NULL), 0);
+}
+
+static void test_an_approved_job_goes_on_waiting_for_others(void **state)
+{
+	struct fx *x = *state;
+	struct m_hold m = hold_of("child", NULL);
+	struct m_ack a = { 0 };
+
+	make_blocked(x);
+	do_priority(x, "child", PRIORITY_HIGH);
+	do_move(x, "child", "r");
+	assert_int_equal(fx_do(x, OP_HOLD, &m, NULL), 0);
+	fx_job_op(x, OP_APPROVE, "child", "pending");
+	fx_expect_none(x, "r");
+	assert_int_equal(fx_job(x, "child")->waiting_on, 1);
+	/* held while the other ends, it is free when it is approved */
+	assert_int_equal(fx_do(x, OP_HOLD, &m, NULL), 0);
+	fx_expect(x, "q", "parent");
+	MSG_SET(&a, ack, job_id, STR("parent"));
+	assert_int_equal(fx_do(x, OP_ACK, &a, NULL), 0);
+	fx_expect_state(x, "child", JOB_HELD);
+	fx_restart(x, FX_ROCKS);
+	fx_job_op(x, OP_APPROVE, "child", "pending");
+	fx_expect(x, "r", "child");
+}
+
+/* A rejected job tells those that wait for it, and need not be told. */
+static void test_a_rejected_job_ends_for_others(void **state)
+{
+	struct fx *x = *state;
+	struct m_hold m = hold_of("parent", NULL);
+
+	make_blocked(x);
+	assert_int_equal(fx_do(x, OP_HOLD, &m, NULL), 0);
+	assert_int_equal(fx_do(x, OP_REJECT, &m, NULL), 0);
+	fx_expect_state(x, "child", JOB_DEAD);
+	fx_job_op(x, OP_DELETE, "parent", "deleted");
+	fx_job_op(x, OP_DELETE, "child", "deleted");
+	make_blocked(x);
+	m = hold_of("child", NULL);
+	assert_int_equal(fx_do(x, OP_HOLD, &m, NULL), 0);
+	assert_int_equal(fx_do(x, OP_REJECT, &m, NULL), 0);
+	fx_expect(x, "q", "parent");
+}
+
 static void test_only_held_jobs_are_approved_or_rejected(void **state)
 {
 	struct fx *x = *state;
@@ -528,7 +573,6 @@ int main(void)
 		TEST(test_move_says_from_where),
 		TEST(test_priority_of_waiting_jobs_only),
 		TEST(test_a_new_priority_keeps_the_place),
-		TEST(test_priority_is_required),
 		TEST(test_requeue_keeps_the_attempts),
 		TEST(test_requeue_without_attempts_left_gives_one_more),
 		TEST(test_hold),
@@ -536,6 +580,8 @@ int main(void)
 		TEST(test_a_job_being_cancelled_is_not_held),
 		TEST(test_held_jobs_expire),
 		TEST(test_an_approved_job_stands_where_it_stood),
+		TEST(test_an_approved_job_goes_on_waiting_for_others),
+		TEST(test_a_rejected_job_ends_for_others),
 		TEST(test_only_held_jobs_are_approved_or_rejected),
 		TEST(test_reject),
 		TEST(test_unknown_jobs),
