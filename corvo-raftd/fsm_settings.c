@@ -132,11 +132,15 @@ static bool is_listed(const struct str *names, size_t n, const char *name)
 	} while (0)
 
 /* A rate that goes takes its period along. */
-static bool names_rate(const struct str *remove, size_t n, const char *name,
-		       bool has)
-{
-	return has || is_listed(remove, n, name);
-}
+#define MERGE_RATE(m, msg, rate, period, change)                              \
+	do {                                                                  \
+		MERGE(m, msg, period, change);                                \
+		MERGE_LIMIT(m, msg, rate, change);                            \
+		if (!MSG_HAS(m, msg, rate) &&                                 \
+		    (MSG_HAS(change, msg, rate) ||                            \
+		     is_listed((change)->remove, (change)->remove_n, #rate))) \
+			MSG_UNSET(m, msg, period);                            \
+	} while (0)
 
 static void merge_group(struct m_group_limit *m,
 			const struct m_group_limit *change)
@@ -144,12 +148,7 @@ static void merge_group(struct m_group_limit *m,
 	MSG_SET(m, group_limit, name, change->name);
 	MERGE_LIMIT(m, group_limit, weight, change);
 	MERGE_LIMIT(m, group_limit, max_concurrency, change);
-	MERGE(m, group_limit, period, change);
-	MERGE_LIMIT(m, group_limit, rate, change);
-	if (names_rate(change->remove, change->remove_n, "rate",
-		       MSG_HAS(change, group_limit, rate)) &&
-	    !MSG_HAS(m, group_limit, rate))
-		MSG_UNSET(m, group_limit, period);
+	MERGE_RATE(m, group_limit, rate, period, change);
 	MERGE_LIMIT(m, group_limit, paused, change);
 }
 
@@ -234,22 +233,6 @@ static int merge_groups(struct fsm *f, const struct m_set_queue *now,
 
 /* --- the whole --- */
 
-static void merge_rates(struct m_set_queue *m, const struct m_set_queue *c)
-{
-	MERGE(m, set_queue, period, c);
-	MERGE_LIMIT(m, set_queue, rate, c);
-	if (names_rate(c->remove, c->remove_n, "rate",
-		       MSG_HAS(c, set_queue, rate)) &&
-	    !MSG_HAS(m, set_queue, rate))
-		MSG_UNSET(m, set_queue, period);
-	MERGE(m, set_queue, group_period, c);
-	MERGE_LIMIT(m, set_queue, group_rate, c);
-	if (names_rate(c->remove, c->remove_n, "group_rate",
-		       MSG_HAS(c, set_queue, group_rate)) &&
-	    !MSG_HAS(m, set_queue, group_rate))
-		MSG_UNSET(m, set_queue, group_period);
-}
-
 static void merge_members(struct m_set_queue *m, const struct m_set_queue *c)
 {
 	MERGE_LIMIT(m, set_queue, max_concurrency, c);
@@ -264,7 +247,8 @@ static void merge_members(struct m_set_queue *m, const struct m_set_queue *c)
 	MERGE(m, set_queue, fairness, c);
 	MERGE(m, set_queue, group_tag, c);
 	MERGE_LIMIT(m, set_queue, group_max_concurrency, c);
-	merge_rates(m, c);
+	MERGE_RATE(m, set_queue, rate, period, c);
+	MERGE_RATE(m, set_queue, group_rate, group_period, c);
 }
 
 struct rate_rule {

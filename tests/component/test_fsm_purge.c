@@ -177,6 +177,79 @@ static void test_errors_go_with_their_job(void **state)
 	assert_false(fx_job_exists(x, "job_1"));
 }
 
+static bool has_key(struct fx *x, enum fx_side_id side, const struct key *k)
+{
+	struct buf b = BUF_INIT(0);
+	int r = kv_get(x->side[side].kv, key_str(k), &b);
+
+	assert_true(r >= 0);
+	buf_done(&b);
+	return r > 0;
+}
+
+static void test_ended_batches_go_after_the_general_retention(void **state)
+{
+	struct m_batch_options o = { 0 };
+	struct m_enqueue_batch b = { 0 };
+	struct m_enqueue e = { 0 };
+	struct fx *x = *state;
+	struct key k;
+
+	keep(x, "q", 0); /* its jobs stay, and say nothing of the batch */
+	MSG_SET(&e, enqueue, job_id, STR("job_1"));
+	MSG_SET(&e, enqueue, queue, STR("q"));
+	MSG_SET_LIST(&b, enqueue_batch, jobs, &e, 1);
+	MSG_SET(&b, enqueue_batch, batch, &o);
+	MSG_SET(&b, enqueue_batch, batch_id, STR("batch_1"));
+	assert_int_equal(fx_do(x, OP_ENQUEUE_BATCH, &b, NULL), 0);
+	x->now_ns += 2 * HOUR_NS;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 0); /* not ended */
+	fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
+	assert_true(due(x, FX_MEM, HOUR_NS) >= x->now_ns + HOUR_NS);
+	assert_int_equal(due(x, FX_MEM, 0), 0);
+	x->now_ns += HOUR_NS;
+	for (int side = 0; side < FX_SIDES; side++)
+		fx_restart(x, side);
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 1);
+	key_batch(&k, STR("batch_1"));
+	assert_false(has_key(x, FX_MEM, &k));
+	assert_true(fx_job_exists(x, "job_1"));
+	assert_int_equal(due(x, FX_ROCKS, HOUR_NS), 0);
+}
+
+static void test_idempotency_keys_go_after_their_end(void **state)
+{
+	struct m_enqueue e = { 0 };
+	struct fx *x = *state;
+	struct key k;
+	bool more;
+
+	for (int i = 0; i < 3; i++) {
+		char id[16], name[16];
+
+		(void)snprintf(id, sizeof(id), "job_%d", i);
+		(void)snprintf(name, sizeof(name), "key_%d", i);
+		MSG_SET(&e, enqueue, job_id, str_from(id));
+		MSG_SET(&e, enqueue, queue, STR("q"));
+		MSG_SET(&e, enqueue, idempotency_key, str_from(name));
+		MSG_SET(&e, enqueue, idempotency_hash, 7);
+		assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
+	}
+	key_idempotency(&k, STR("key_0"));
+	x->now_ns += 23 * HOUR_NS;
+	assert_int_equal(purge(x, 0, 0, NULL), 0);
+	assert_true(has_key(x, FX_MEM, &k));
+	assert_true(due(x, FX_MEM, 0) > x->now_ns);
+	x->now_ns += 2 * HOUR_NS;
+	assert_int_equal(purge(x, 0, 2, &more), 2);
+	assert_true(more);
+	assert_int_equal(purge(x, 0, 2, &more), 1);
+	assert_false(more);
+	assert_false(has_key(x, FX_MEM, &k));
+	assert_int_equal(due(x, FX_MEM, 0), 0);
+	assert_true(fx_job_exists(x, "job_0"));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fx_setup, fx_teardown)
@@ -188,6 +261,8 @@ int main(void)
 		T(test_purge_is_due_when_the_first_retention_is_over),
 		T(test_a_retried_job_is_no_longer_to_be_purged),
 		T(test_errors_go_with_their_job),
+		T(test_ended_batches_go_after_the_general_retention),
+		T(test_idempotency_keys_go_after_their_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

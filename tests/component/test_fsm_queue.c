@@ -489,6 +489,43 @@ static void test_delete_removes_everything_of_the_queue(void **state)
 	fx_expect(x, "q", "job_again");
 }
 
+static void test_delete_removes_groups_and_limiters(void **state)
+{
+	struct m_group_limit g = { 0 };
+	struct m_set_queue s = change_of("q");
+	struct fx *x = *state;
+	struct m_fetched j;
+
+	MSG_SET(&s, set_queue, rate, 100);
+	MSG_SET(&s, set_queue, period, NS_PER_S);
+	MSG_SET(&s, set_queue, fairness, FAIRNESS_GROUP);
+	MSG_SET(&g, group_limit, name, STR("a"));
+	MSG_SET(&g, group_limit, rate, 50);
+	MSG_SET(&g, group_limit, period, NS_PER_S);
+	MSG_SET_LIST(&s, set_queue, groups, &g, 1);
+	set_ok(x, &s);
+	for (int i = 0; i < 6; i++) {
+		char id[16];
+		struct m_enqueue e;
+
+		(void)snprintf(id, sizeof(id), "job_%d", i);
+		e = job_of(id, "q");
+		if (i < 4)
+			MSG_SET(&e, enqueue, group,
+				i % 2 ? STR("a") : STR("b"));
+		assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
+	}
+	for (int i = 0; i < 3; i++)
+		assert_true(fx_fetch(x, "q", &j));
+	assert_int_equal(sweep(x, OP_CLEAR_QUEUE, "q"), 3);
+	fx_enqueue(x, "job_more", "q");
+	assert_int_equal(sweep(x, OP_DELETE_QUEUE, "q"), 4);
+	for (int side = 0; side < FX_SIDES; side++)
+		fx_restart(x, side);
+	fx_enqueue(x, "job_new", "q");
+	fx_expect(x, "q", "job_new");
+}
+
 static void test_delete_goes_in_portions(void **state)
 {
 	struct m_clear_queue m = { 0 };
@@ -526,6 +563,7 @@ int main(void)
 		T(test_clear_of_an_unknown_queue_removes_nothing),
 		T(test_clear_goes_in_portions_and_leaves_what_came_later),
 		T(test_delete_removes_everything_of_the_queue),
+		T(test_delete_removes_groups_and_limiters),
 		T(test_delete_goes_in_portions),
 	};
 

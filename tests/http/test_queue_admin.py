@@ -278,6 +278,22 @@ def test_clear_removes_what_waits(client, queue):
     assert client.search(queue=queue)["total"] == 1
 
 
+def test_clear_removes_blocked_jobs_and_leaves_held_ones(client, queue):
+    parent = client.enqueue(queue)
+    running = client.fetch(queue)
+    child = client.enqueue(queue, depends_on=[parent])
+    held = client.enqueue(queue)
+    assert client.post(f"{API}/jobs/{held}/hold").status == 200
+    row = one(client, queue)
+    assert (row["pending"], row["blocked"], row["held"]) == (1, 1, 1)
+    a = client.post(f"{API}/queues/{queue}/clear")
+    assert a.json == {"status": "cleared", "count": 1}
+    assert client.get(f"{API}/jobs/{child}").status == 404
+    assert client.state(held) == "held"
+    client.ack(running)  # nobody waits for it any more
+    assert client.fetch(queue) is None
+
+
 def test_clear_of_an_unknown_queue(client, queue):
     a = client.post(f"{API}/queues/{queue}/clear")
     assert (a.status, a.json) == (200, {"status": "cleared", "count": 0})
@@ -331,3 +347,19 @@ def test_delete_removes_everything_of_the_queue(client, queue):
     assert one(client, queue)["settings"] == {}
     assert client.queue(queue)["enqueued"] == 1
     assert client.fetch(queue)["job_id"] == job
+
+
+def test_delete_frees_unique_keys(client, queue):
+    first = client.enqueue(queue, unique_key="k")
+    a = client.post(f"{API}/enqueue", {"queue": queue, "unique_key": "k"})
+    assert a.json["unique_existing"] is True
+    a = client.request("DELETE", f"{API}/queues/{queue}?confirm=true")
+    assert a.status == 200
+    assert client.enqueue(queue, unique_key="k") != first
+
+
+def test_a_duplicate_is_no_new_job_for_a_full_queue(client, queue):
+    patch(client, queue, max_backlog=1)
+    first = client.enqueue(queue, unique_key="k")
+    a = client.post(f"{API}/enqueue", {"queue": queue, "unique_key": "k"})
+    assert (a.status, a.json["job_id"]) == (200, first)
