@@ -122,6 +122,7 @@ def test_lost_lease_is_an_error_and_counts(client, queue):
     assert error["error"] == "lease expired" and error["attempt"] == 1
     assert (error["worker_id"], error["hostname"]) == ("first", "h1")
     assert "reclaimed" in [e["type"] for e in job["timeline"]]
+    assert job["lost_leases"] == 1
     client.fail(current, error="mine")
     dead = client.job(lost["job_id"])
     assert dead["state"] == "dead"

@@ -141,6 +141,28 @@ def test_retry_is_refused_while_another_job_holds_the_key(client, queue):
     expect_duplicate(client, queue, "k", first)  # it took the lock again
 
 
+def test_requeue_is_refused_while_another_job_holds_the_key(client, queue):
+    first = expect_new(client, queue, "k")
+    end_dead(client, queue, first)
+    second = expect_new(client, queue, "k")
+    a = client.post(f"{API}/jobs/{first}/requeue")
+    assert (a.status, a.code) == (409, "UNIQUE_CONFLICT")
+    assert second in a.json["error"]
+    end_completed(client, queue, second)
+    assert client.post(f"{API}/jobs/{first}/requeue").status == 200
+    expect_duplicate(client, queue, "k", first)
+
+
+def test_move_does_not_move_the_lock(client, queue):
+    job_id = expect_new(client, queue, "k")
+    a = client.post(f"{API}/jobs/{job_id}/move", {"queue": f"{queue}.2"})
+    assert a.status == 200, a
+    expect_duplicate(client, queue, "k", job_id)
+    expect_new(client, f"{queue}.2", "k")
+    end_cancelled(client, queue, job_id)
+    expect_new(client, queue, "k")
+
+
 def test_batch_items_honour_unique_keys(client, queue):
     holder = expect_new(client, queue, "k")
     a = client.post(f"{API}/enqueue/batch", {"jobs": [
