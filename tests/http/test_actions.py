@@ -238,3 +238,58 @@ def test_actions_survive_a_restart(make_node):
         assert c.job(held)["hold_reason"] == "r"
         act(c, held, "approve")
         assert c.fetch("a")["job_id"] == held
+
+
+# --- with other features --------------------------------------------------
+
+def test_requeue_is_refused_while_another_job_holds_the_key(client, queue):
+    job_id = die(client, queue, unique_key="k")
+    holder = client.enqueue(queue, unique_key="k")
+    status, code, text = refused(client, job_id, "requeue")
+    assert (status, code) == (409, "UNIQUE_CONFLICT") and holder in text
+    client.ack(client.fetch(queue))
+    assert act(client, job_id, "requeue") == "requeued"
+    a = client.post(f"{API}/enqueue", {"queue": queue, "unique_key": "k"})
+    assert (a.status, a.json["job_id"]) == (200, job_id), "it has it again"
+
+
+def test_a_move_does_not_move_the_unique_lock(client, queue):
+    job_id = client.enqueue(queue, unique_key="k")
+    act(client, job_id, "move", {"queue": f"{queue}.new"})
+    body = {"queue": queue, "unique_key": "k"}
+    a = client.post(f"{API}/enqueue", body)
+    assert (a.status, a.json["job_id"]) == (200, job_id)
+    client.enqueue(f"{queue}.new", unique_key="k")
+    client.ack(client.fetch(f"{queue}.new"))
+    assert client.state(job_id) == "completed"
+    assert client.post(f"{API}/enqueue", body).status == 201, "it is free"
+
+
+def test_a_moved_active_job_still_times_out(client, queue):
+    job_id = client.enqueue(queue, timeout="300ms", max_retries=1)
+    client.fetch(queue)
+    act(client, job_id, "move", {"queue": f"{queue}.new"})
+    job = client.get(f"{API}/jobs/{job_id}?wait=30s").json
+    assert (job["state"], job["last_error"]) == ("dead", "timeout")
+
+
+def test_a_held_job_does_not_time_out(client, queue):
+    job_id = client.enqueue(queue, timeout="200ms", max_retries=1)
+    client.fetch(queue)
+    act(client, job_id, "hold")
+    assert "timeout_at" not in client.job(job_id)
+    job = client.get(f"{API}/jobs/{job_id}?wait=400ms").json
+    assert job["state"] == "held"
+
+
+def test_a_moved_active_job_takes_a_slot_of_its_new_queue(client, queue):
+    new = f"{queue}.new"
+    a = client.request("PATCH", f"{API}/queues/{new}", {"max_concurrency": 1})
+    assert a.status == 200, a
+    client.enqueue(queue)
+    job = client.fetch(queue)
+    client.enqueue(new)
+    act(client, job["job_id"], "move", {"queue": new})
+    assert client.fetch(new) is None
+    client.ack(job)
+    assert client.fetch(new) is not None
