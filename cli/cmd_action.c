@@ -1,6 +1,6 @@
 /*
- * What people do to one job, and what they ask about it: move, priority,
- * requeue, hold, approve, reject, why, logs.
+ * What people do to one job, and what they ask about it: cancel, move,
+ * priority, requeue, hold, approve, reject, why, logs.
  */
 #include <stdio.h>
 
@@ -41,6 +41,11 @@ static int act(const struct cmd_args *a, const char *action, const char *member,
 		(void)printf("Job %s: %.*s\n", a->argv[0],
 			     STR_ARG(buf_str(&status)));
 	return CLI_OK;
+}
+
+int cmd_cancel(const struct cmd_args *a)
+{
+	return act(a, "/cancel", NULL, NULL);
 }
 
 int cmd_move(const struct cmd_args *a)

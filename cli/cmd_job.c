@@ -1,5 +1,5 @@
 /*
- * One job: enqueue, inspect, retry, cancel, delete; and lists of jobs.
+ * One job: enqueue, inspect, retry, delete; and lists of jobs.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -223,23 +223,6 @@ int cmd_retry(const struct cmd_args *a)
 int cmd_delete(const struct cmd_args *a)
 {
 	return act(a, "DELETE", "", "Job deleted");
-}
-
-int cmd_cancel(const struct cmd_args *a)
-{
-	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf status = BUF_INIT(0);
-	int r = cmd_call_job(a, "POST", "/cancel", STR_NULL, &reply);
-
-	if (r != CLI_OK)
-		return r;
-	out_text(&status, json_root(buf_str(&reply)), "status");
-	if (a->json)
-		out_json(buf_str(&reply));
-	else
-		(void)printf("Job %s: %.*s\n", a->argv[0],
-			     STR_ARG(buf_str(&status)));
-	return CLI_OK;
 }
 
 /* --- search --- */
