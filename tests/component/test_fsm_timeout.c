@@ -198,6 +198,38 @@ static void test_timeout_without_end(void **state)
 }
 
 /* In portions: timeouts in the order of their moments, then leases. */
+static void test_a_held_job_does_not_time_out(void **state)
+{
+	struct fx *x = *state;
+	struct m_hold m = { 0 };
+
+	enqueue(x, "job_1", TIMEOUT_NS, 1);
+	(void)fetch(x);
+	MSG_SET(&m, hold, job_id, STR("job_1"));
+	assert_int_equal(fx_do(x, OP_HOLD, &m, NULL), 0);
+	expect_due(x, 0);
+	x->now_ns += TIMEOUT_NS;
+	assert_int_equal(reclaim(x), 0);
+	fx_expect_state(x, "job_1", JOB_HELD);
+}
+
+static void test_a_moved_job_keeps_its_timeout(void **state)
+{
+	struct fx *x = *state;
+	struct m_move m = { 0 };
+
+	enqueue(x, "job_1", TIMEOUT_NS, 1);
+	(void)fetch(x);
+	MSG_SET(&m, move, job_id, STR("job_1"));
+	MSG_SET(&m, move, queue, STR("r"));
+	assert_int_equal(fx_do(x, OP_MOVE, &m, NULL), 0);
+	expect_due(x, x->now_ns + TIMEOUT_NS);
+	fx_restart(x, FX_ROCKS);
+	x->now_ns += TIMEOUT_NS;
+	assert_int_equal(reclaim(x), 1);
+	fx_expect_state(x, "job_1", JOB_DEAD);
+}
+
 static void test_portions(void **state)
 {
 	struct fx *x = *state;
@@ -246,6 +278,8 @@ int main(void)
 		TEST(test_attempt_that_ends_in_time),
 		TEST(test_timeout_after_cancel),
 		TEST(test_timeout_without_end),
+		TEST(test_a_held_job_does_not_time_out),
+		TEST(test_a_moved_job_keeps_its_timeout),
 		TEST(test_portions),
 		TEST(test_lost_leases_are_counted),
 	};
