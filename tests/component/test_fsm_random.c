@@ -4,45 +4,11 @@
  * what it answers. Fetches are compared with a scan of the store. Crashes lose
  * what was not flushed, and replaying the log must give the same store.
  */
-#include "fsm_fixture.h"
 #include "fsm_impl.h"
+#include "random_world.h"
 
-#define IDS     60 /* ids in use */
-#define QUEUES  4
-#define ENTRIES 400
-
-struct world {
-	struct rng r;
-	struct fx *x;
-	uint64_t tokens[IDS]; /* last one handed out */
-	bool known[IDS];      /* enqueued and not deleted */
-	uint64_t gone[IDS];   /* ids deleted there: none ever comes again */
-	struct arena arena;   /* of the entry being made */
-};
-
-static struct str text(struct world *w, const char *fmt, uint64_t n)
-{
-	/* fmt is one of the literals below */
-	return strcmp(fmt, "q") == 0
-		   ? arena_printf(&w->arena, "q%llu", (unsigned long long)n)
-		   : arena_printf(&w->arena, "job_%02llu",
-				  (unsigned long long)n);
-}
-
-static struct str some_id(struct world *w, uint64_t i)
-{
-	return text(w, "job", i + IDS * w->gone[i]);
-}
-
-static struct str some_queue(struct world *w)
-{
-	return text(w, "q", rng_below(&w->r, QUEUES));
-}
-
-static bool one_in(struct world *w, uint64_t n)
-{
-	return rng_below(&w->r, n) == 0;
-}
+#define ENTRIES    400
+#define PLACES_MAX 8000
 
 /* --- one operation each --- */
 
@@ -56,11 +22,62 @@ static void add_unique_key(struct world *w, struct m_enqueue *m)
 		MSG_SET(m, enqueue, payload, text(w, "q", 1));
 }
 
+/* Mostly one that is there. */
+static struct str some_parent(struct world *w)
+{
+	struct str id;
+	struct m_job j;
+	int tries = 8;
+
+	do
+		id = some_id(w, rng_below(&w->r, IDS));
+	while (tries-- > 0 &&
+	       record_job(w->x->side[0].kv, id, 0, &w->arena, &j) == 0);
+	return id;
+}
+
+/* Ties to other jobs. */
+static void add_links(struct world *w, struct m_enqueue *m)
+{
+	struct m_chain *c = arena_zalloc(&w->arena, sizeof(*c));
+	struct m_chain_step *steps =
+	    arena_zalloc(&w->arena, 3 * sizeof(*steps));
+	struct str *ids = arena_alloc(&w->arena, 3 * sizeof(*ids));
+	size_t n = rng_below(&w->r, 4);
+
+	for (size_t i = 0; i < 3; i++) {
+		ids[i] = some_parent(w);
+		MSG_SET(&steps[i], chain_step, queue, some_queue(w));
+	}
+	if (n > 0 && one_in(w, 2)) {
+		MSG_SET_LIST(m, enqueue, depends_on, ids, n);
+		MSG_SET(m, enqueue, on_dependency_failure,
+			(uint32_t)rng_below(&w->r, 2));
+	}
+	if (one_in(w, 3)) {
+		MSG_SET(&steps[0], chain_step, queue, m->queue);
+		MSG_SET_LIST(c, chain, steps, steps, 2);
+		MSG_SET(c, chain, on_failure, &steps[2]);
+		if (one_in(w, 2))
+			MSG_SET(c, chain, on_exit, &steps[2]);
+		MSG_SET(m, enqueue, chain_id, m->job_id);
+		MSG_SET(m, enqueue, chain, c);
+	}
+	if (one_in(w, 3))
+		MSG_SET(m, enqueue, batch_id, some_batch(w));
+	if (one_in(w, 2))
+		MSG_SET(m, enqueue, group, text(w, "q", rng_below(&w->r, 3)));
+}
+
 static void add_enqueue(struct world *w)
 {
 	struct m_enqueue m = { 0 };
 	uint64_t i = rng_below(&w->r, IDS);
 
+	if (w->known[i] && !one_in(w, 4)) { /* the earlier one lives on */
+		w->known[i] = false;
+		w->gone[i]++;
+	}
 	MSG_SET(&m, enqueue, job_id, some_id(w, i));
 	MSG_SET(&m, enqueue, queue, some_queue(w));
 	MSG_SET(&m, enqueue, priority, (uint32_t)rng_below(&w->r, PRIORITIES));
@@ -77,6 +94,8 @@ static void add_enqueue(struct world *w)
 		MSG_SET(&m, enqueue, timeout, 1 + rng_below(&w->r, 100));
 	if (one_in(w, 4))
 		add_unique_key(w, &m);
+	if (one_in(w, 2))
+		add_links(w, &m);
 	if (one_in(w, 8)) {
 		MSG_SET(&m, enqueue, idempotency_key,
 			text(w, "q", rng_below(&w->r, 5)));
@@ -254,7 +273,8 @@ static void add_queue_op(struct world *w)
 
 static void add_maintain(struct world *w)
 {
-	static const enum op_id ops[] = { OP_PROMOTE, OP_RECLAIM, OP_EXPIRE };
+	static const enum op_id ops[] = { OP_PROMOTE, OP_RECLAIM, OP_EXPIRE,
+					  OP_RELEASE, OP_PURGE };
 	struct m_maintain m = { 0 };
 
 	MSG_SET(&m, maintain, limit, 1 + (uint32_t)rng_below(&w->r, 5));
@@ -267,6 +287,51 @@ static void add_maintain(struct world *w)
 	fx_add(w->x, ops[rng_below(&w->r, ARRAY_SIZE(ops))], 0, &m);
 }
 
+static void add_batch_op(struct world *w)
+{
+	struct m_open_batch open = { 0 };
+	struct m_batch_ref seal = { 0 };
+
+	if (one_in(w, 2)) {
+		MSG_SET(&seal, batch_ref, batch_id, some_batch(w));
+		fx_add(w->x, OP_SEAL_BATCH, some_flags(w), &seal);
+		return;
+	}
+	if (one_in(w, 2))
+		MSG_SET(&open, open_batch, parent_id, some_batch(w));
+	MSG_SET(&open, open_batch, batch_id, text(w, "q", w->batches++));
+	MSG_SET(&open, open_batch, callback_queue, some_queue(w));
+	fx_add(w->x, OP_OPEN_BATCH, some_flags(w), &open);
+}
+
+/* Limits and fairness, but not of the queues checked_fetch looks at. */
+static void add_settings(struct world *w)
+{
+	struct m_set_queue m = { 0 };
+
+	MSG_SET(&m, set_queue, queue,
+		text(w, "q", 1 + 2 * rng_below(&w->r, QUEUES / 2)));
+	MSG_SET(&m, set_queue, fairness, (uint32_t)rng_below(&w->r, 2));
+	MSG_SET(&m, set_queue, max_concurrency, (uint32_t)rng_below(&w->r, 6));
+	MSG_SET(&m, set_queue, group_max_concurrency,
+		(uint32_t)rng_below(&w->r, 4));
+	MSG_SET(&m, set_queue, group_rate, rng_below(&w->r, 3));
+	MSG_SET(&m, set_queue, group_period, NS_PER_S);
+	MSG_SET(&m, set_queue, retention, 500 + rng_below(&w->r, 5000));
+	fx_add(w->x, OP_SET_QUEUE, 0, &m);
+}
+
+static void add_sweep(struct world *w)
+{
+	struct m_clear_queue m = { 0 };
+
+	if (!one_in(w, 25))
+		return;
+	MSG_SET(&m, clear_queue, queue, some_queue(w));
+	fx_add(w->x, one_in(w, 2) ? OP_CLEAR_QUEUE : OP_DELETE_QUEUE,
+	       some_flags(w), &m);
+}
+
 typedef void add_fn(struct world *w);
 
 static add_fn *const adds[] = {
@@ -274,7 +339,8 @@ static add_fn *const adds[] = {
 	add_fetch,    add_fetch,     add_ack,       add_ack,      add_fail,
 	add_fail,     add_heartbeat, add_ack_batch, add_renew,    add_job_op,
 	add_queue_op, add_maintain,  add_maintain,  add_maintain, add_job_op,
-	add_hold,     add_move,      add_priority,
+	add_hold,     add_move,      add_priority,  add_batch_op, add_settings,
+	add_sweep,
 };
 
 /* --- a fetch by itself, against a scan --- */
@@ -295,14 +361,15 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Every pending job of the queue that has not expired. */
-static size_t scan_queue(struct world *w, struct str queue, struct place *ret)
+static size_t scan_index(struct world *w, const char *kind, struct str queue,
+			 struct place *ret)
 {
 	struct kv *kv = w->x->side[0].kv;
 	struct kv_iter *it;
 	struct key from, upto;
 	size_t n = 0;
 
-	key_prefix_queue(&from, "p|", queue);
+	key_prefix_queue(&from, kind, queue);
 	key_prefix_end(&from, &upto);
 	it = kv_iter_new(kv, key_str(&from), key_str(&upto));
 	for (; kv_iter_valid(it); kv_iter_next(it)) {
@@ -310,9 +377,10 @@ static size_t scan_queue(struct world *w, struct str queue, struct place *ret)
 		struct m_job j;
 
 		ret[n] = (struct place){
-			(uint8_t)k.p[from.n], get_be64(k.p + k.n - 8),
+			(uint8_t)k.p[k.n - 9], get_be64(k.p + k.n - 8),
 			arena_copy(&w->arena, str_skip(kv_iter_value(it), 1))
 		};
+		assert_true(n < PLACES_MAX / 4);
 		assert_int_equal(record_job(kv, ret[n].id, 0, &w->arena, &j),
 				 1);
 		if (!MSG_HAS(&j, job, expire_at) || j.expire_at > w->x->now_ns)
@@ -325,15 +393,18 @@ static size_t scan_queue(struct world *w, struct str queue, struct place *ret)
 static void checked_fetch(struct world *w)
 {
 	struct str queues[2] = { text(w, "q", 0), text(w, "q", 2) };
-	struct place places[2 * IDS];
+	struct place *places =
+	    arena_alloc(&w->arena, PLACES_MAX * sizeof(*places));
 	struct m_fetch m = { 0 };
 	struct m_fetch_reply r;
 	size_t n = 0;
 
 	for (int i = 0; i < 2; i++) {
 		if (fsm_queue_takeable(w->x->side[0].f, queues[i],
-				       w->x->now_ns) > 0)
-			n += scan_queue(w, queues[i], places + n);
+				       w->x->now_ns) == 0)
+			continue;
+		n += scan_index(w, "p|", queues[i], places + n);
+		n += scan_index(w, "g|", queues[i], places + n);
 	}
 	qsort(places, n, sizeof(*places), by_place);
 	MSG_SET_LIST(&m, fetch, queues, queues, 2);
