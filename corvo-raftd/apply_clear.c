@@ -1,10 +1,11 @@
 /*
  * clear_queue, delete_queue: the jobs of a queue go, a portion per entry; who
- * asks repeats the operation while there is more.
+ * asks repeats the operation while there is more. Both go through the indexes
+ * along a cursor: what was deleted is not met again, nor what stays.
  *
- * Clear goes once through the indexes of what waits, along a cursor, and
- * leaves what came after it began. A job that is promoted or released
- * meanwhile moves to an index that is still to come, never to one behind.
+ * Clear goes through them once and leaves what came after it began. A job
+ * that is promoted or released meanwhile moves to an index that is still to
+ * come, never to one behind.
  */
 #include "fsm_impl.h"
 
@@ -16,16 +17,14 @@ struct index {
 	enum id_place id;
 };
 
-static const struct index waiting[] = {
+/* What clear deletes comes first. */
+static const struct index indexes[] = {
 	{ "bl|", AFTER_QUEUE }, { "s|", AFTER_TIME }, { "r|", AFTER_TIME },
-	{ "p|", IN_VALUE },     { "g|", IN_VALUE },
+	{ "p|", IN_VALUE },     { "g|", IN_VALUE },   { "a|", AFTER_QUEUE },
+	{ "h|", AFTER_QUEUE },  { "t|", AFTER_TIME },
 };
 
-static const struct index others[] = {
-	{ "a|", AFTER_QUEUE },
-	{ "h|", AFTER_QUEUE },
-	{ "t|", AFTER_TIME },
-};
+#define INDEXES_WAITING 5
 
 struct entry_key {
 	struct str key, id;
@@ -119,15 +118,31 @@ static bool cursor_is_in(struct str cursor, const struct index *index,
 	return cursor.n < KEY_MAX && str_starts(cursor, key_str(&prefix));
 }
 
-/* The index the cursor stands in; all of them: it is none of ours. */
-static size_t cursor_index(const struct m_clear_queue *op)
+/*
+ * Goes on with the first n indexes where op's cursor stands; *ret: the last
+ * key looked at, empty when the end is reached. 0 or -ERR_*.
+ */
+static int sweep(struct fsm *f, size_t n, const struct m_clear_queue *op,
+		 struct portion *p, struct str *ret)
 {
 	size_t i = 0;
+	int r = 0;
 
-	while (op->cursor.n > 0 && i < ARRAY_SIZE(waiting) &&
-	       !cursor_is_in(op->cursor, &waiting[i], op->queue))
+	*ret = op->cursor;
+	while (ret->n > 0 && i < n &&
+	       !cursor_is_in(*ret, &indexes[i], op->queue))
 		i++;
-	return i;
+	if (i == n)
+		return fsm_refuse(f, ERR_BAD_MESSAGE,
+				  "the cursor is none of this queue");
+	while (i < n) {
+		r = sweep_index(f, &indexes[i], op->queue, op, p, ret);
+		if (r < 0 || portion_is_full(p))
+			return r;
+		*ret = STR_NULL;
+		i++;
+	}
+	return 0;
 }
 
 static void event_cleared(struct fsm *f, const struct fsm_queue *q,
@@ -138,12 +153,11 @@ static void event_cleared(struct fsm *f, const struct fsm_queue *q,
 	queue_event(f, q, EVENT_QUEUE_CLEARED, buf_str(&f->data));
 }
 
-static void fill_reply(const struct m_clear_queue *op, const struct portion *p,
-		       struct str cursor, struct m_clear_queue_reply *ret)
+static void fill_reply(const struct portion *p, struct str cursor, bool more,
+		       struct m_clear_queue_reply *ret)
 {
 	MSG_SET(ret, clear_queue_reply, count, p->jobs);
-	MSG_SET(ret, clear_queue_reply, upto_seq, op->upto_seq);
-	MSG_SET(ret, clear_queue_reply, more, cursor.n > 0);
+	MSG_SET(ret, clear_queue_reply, more, more);
 	if (cursor.n > 0)
 		MSG_SET(ret, clear_queue_reply, cursor, cursor);
 }
@@ -154,47 +168,28 @@ int apply_clear_queue(struct fsm *f, const struct m_clear_queue *op,
 	struct fsm_queue *q = queue_find(f, op->queue);
 	struct portion p = { .max = LIMIT_MAINTAIN_JOBS };
 	struct m_clear_queue now = *op;
-	struct str last = op->cursor;
-	size_t i = cursor_index(op);
+	struct str last = STR_NULL;
 	int r = 0;
 
-	if (i == ARRAY_SIZE(waiting))
-		return fsm_refuse(f, ERR_BAD_MESSAGE,
-				  "the cursor is none of this queue");
 	if (now.upto_seq == 0)
 		now.upto_seq = f->last_job_seq;
-	while (r == 0 && q != NULL && i < ARRAY_SIZE(waiting)) {
-		r = sweep_index(f, &waiting[i], q->name, &now, &p, &last);
-		if (portion_is_full(&p))
-			break;
-		i++;
-		last = STR_NULL;
-	}
+	if (q != NULL)
+		r = sweep(f, INDEXES_WAITING, &now, &p, &last);
 	if (r < 0)
 		return r;
 	if (p.jobs > 0)
 		event_cleared(f, q, p.jobs);
-	fill_reply(&now, &p, last, ret);
+	MSG_SET(ret, clear_queue_reply, upto_seq, now.upto_seq);
+	fill_reply(&p, last, last.n > 0, ret);
 	return 0;
 }
 
 /* --- the queue itself --- */
 
-static int sweep_all(struct fsm *f, const struct index *indexes, size_t n,
-		     struct str queue, struct portion *p)
-{
-	static const struct m_clear_queue everything;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < n && !portion_is_full(p); i++) {
-		struct str last = STR_NULL;
-
-		r = sweep_index(f, &indexes[i], queue, &everything, p, &last);
-	}
-	return r;
-}
-
-/* Jobs may have come with those that went: a chain's last, a callback. */
+/*
+ * Jobs may have come meanwhile, behind the cursor, also with those that went:
+ * a chain's last, a callback. Then it is gone through once more.
+ */
 static bool queue_is_empty(const struct fsm_queue *q)
 {
 	for (int i = 0; i < JOB_STATE_MAX; i++)
@@ -208,23 +203,23 @@ int apply_delete_queue(struct fsm *f, const struct m_clear_queue *op,
 {
 	struct fsm_queue *q = queue_find(f, op->queue);
 	struct portion p = { .max = LIMIT_MAINTAIN_JOBS };
+	struct m_clear_queue all = *op;
+	struct str last;
 	bool more;
 	int r;
 
-	if (q == NULL && fsm_is_resend(f))
+	if (q == NULL && (fsm_is_resend(f) || op->cursor.n > 0))
 		return 0;
 	if (q == NULL)
 		return fsm_refuse(f, ERR_NOT_FOUND, "queue \"%.*s\" not found",
 				  STR_ARG(op->queue));
-	r = sweep_all(f, waiting, ARRAY_SIZE(waiting), q->name, &p);
-	if (r == 0)
-		r = sweep_all(f, others, ARRAY_SIZE(others), q->name, &p);
+	all.upto_seq = 0;
+	r = sweep(f, ARRAY_SIZE(indexes), &all, &p, &last);
 	if (r < 0)
 		return r;
 	more = !queue_is_empty(q);
 	if (!more)
 		queue_remove(f, q);
-	MSG_SET(ret, clear_queue_reply, count, p.jobs);
-	MSG_SET(ret, clear_queue_reply, more, more);
+	fill_reply(&p, more ? last : STR_NULL, more, ret);
 	return 0;
 }

@@ -1,5 +1,7 @@
 """Settings of queues, backlog caps, drain, clear and delete."""
 
+import os
+import signal
 import threading
 
 import pytest
@@ -310,6 +312,29 @@ def test_clear_of_many(client, queue):
                "the view to hold it")
     job = client.enqueue(queue)
     assert client.fetch(queue)["job_id"] == job
+
+
+def test_clear_goes_on_after_a_crash_of_raftd(make_node):
+    node = make_node().start()
+    answers = []
+
+    def clear():
+        with node.client() as c:
+            answers.append(c.post(f"{API}/queues/q/clear"))
+
+    with node.client() as c:
+        for _ in range(10):
+            c.post(f"{API}/enqueue/batch", {"jobs": [{"queue": "q"}] * 1000})
+        t = threading.Thread(target=clear)
+        t.start()
+        wait_until(lambda: one(c, "q")["enqueued"] < 10000,
+                   what="the first portion", every=0.001)
+        os.kill(node.ps("raftd")["pid"], signal.SIGKILL)
+        t.join(60)
+        assert [a.status for a in answers] == [200], answers
+        assert answers[0].json["status"] == "cleared"
+        assert one(c, "q")["enqueued"] == 0
+        assert c.fetch("q") is None
 
 
 # --- delete --------------------------------------------------------------
