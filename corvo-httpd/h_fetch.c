@@ -78,14 +78,13 @@ static void on_fetched(struct req *r, const struct rpc_reply *reply)
 static bool fill_defaults(struct req *r, struct m_fetch *f)
 {
 	uint64_t wait_ns = FETCH_WAIT_DEFAULT_NS;
-	uint64_t lease_ns = r->h->set->lease_duration;
 	uint32_t count = 1;
 
 	if (MSG_HAS(f, fetch, timeout))
 		wait_ns = MIN(f->timeout, FETCH_WAIT_MAX_NS);
-	if (MSG_HAS(f, fetch, lease_duration))
-		lease_ns = f->lease_duration;
-	if (lease_ns < LEASE_MIN_NS || lease_ns > LEASE_MAX_NS) {
+	if (MSG_HAS(f, fetch, lease_duration) &&
+	    (f->lease_duration < LEASE_MIN_NS ||
+	     f->lease_duration > LEASE_MAX_NS)) {
 		req_fail(r, ERR_VALIDATION_ERROR,
 			 "lease_duration: must be from 0.001 to %d seconds",
 			 LIMIT_LEASE_S);
@@ -100,7 +99,8 @@ static bool fill_defaults(struct req *r, struct m_fetch *f)
 	if (is_batch(r) && f->count > 0)
 		count = MIN(f->count, LIMIT_FETCH_COUNT);
 	MSG_SET(f, fetch, timeout, wait_ns);
-	MSG_SET(f, fetch, lease_duration, lease_ns);
+	if (!MSG_HAS(f, fetch, lease_duration))
+		MSG_SET(f, fetch, default_lease, r->h->set->lease_duration);
 	MSG_SET(f, fetch, count, count);
 	MSG_SET(f, fetch, fetch_id, rng_u64(&r->h->rng));
 	return true;

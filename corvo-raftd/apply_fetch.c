@@ -130,6 +130,8 @@ static uint64_t lease_of(const struct m_fetch *op, const struct fsm_queue *q)
 	if (ns == 0)
 		ns = q->set->lease_duration;
 	if (ns == 0)
+		ns = op->default_lease;
+	if (ns == 0)
 		ns = LEASE_DEFAULT_NS;
 	return MIN(ns, LIMIT_LEASE_S * NS_PER_S);
 }
