@@ -34,7 +34,7 @@ static _noreturn_ void usage(void)
 		fprintf(stderr, "  %-16s %s\n", modes[i].name, modes[i].doc);
 	fputs("options: --host --port --queue --connections --producers "
 	      "--workers\n  --batch --backlog --payload (bytes) --count "
-	      "--time (s) --gap (ms) --lease (s)\n",
+	      "--time (s) --gap (ms) --lease (s) --groups\n",
 	      stderr);
 	exit(2);
 }
@@ -65,6 +65,7 @@ static void set_number(struct options *o, const char *name, const char *text)
 		{ "batch", &o->batch, NULL, 1 },
 		{ "backlog", &o->backlog, NULL, 1 },
 		{ "payload", &o->payload, NULL, 1 },
+		{ "groups", &o->groups, NULL, 1 },
 		{ "count", NULL, &o->count, 1 },
 		{ "time", NULL, &o->time_ns, 1e9 },
 		{ "gap", NULL, &o->gap_ns, 1e6 },
@@ -93,6 +94,7 @@ static void parse(int argc, char **argv, struct options *o)
 		{ "batch", required_argument, NULL, 0 },
 		{ "backlog", required_argument, NULL, 0 },
 		{ "payload", required_argument, NULL, 0 },
+		{ "groups", required_argument, NULL, 0 },
 		{ "count", required_argument, NULL, 0 },
 		{ "time", required_argument, NULL, 0 },
 		{ "gap", required_argument, NULL, 0 },

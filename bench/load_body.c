@@ -7,7 +7,12 @@
 
 static void put_job(struct buf *b, const struct options *o)
 {
-	buf_printf(b, "{\"queue\":\"%s\",\"payload\":{\"text\":\"", o->queue);
+	static unsigned made;
+
+	buf_printf(b, "{\"queue\":\"%s\",", o->queue);
+	if (o->groups > 0)
+		buf_printf(b, "\"group\":\"g%u\",", made++ % o->groups);
+	buf_puts(b, "\"payload\":{\"text\":\"");
 	for (unsigned i = 0; i + 11 < o->payload; i++)
 		buf_putc(b, (char)('a' + i % 26));
 	buf_puts(b, "\"}}");

@@ -16,6 +16,7 @@ struct options {
 	unsigned batch;
 	unsigned backlog; /* producers wait while so many jobs are not done */
 	unsigned payload; /* bytes */
+	unsigned groups;  /* jobs are of so many groups in turn; 0: of none */
 	uint64_t count;   /* jobs */
 	uint64_t time_ns; /* how long to measure */
 	uint64_t gap_ns;  /* between two enqueues of mode wake */

@@ -50,6 +50,14 @@ static uint64_t measure(struct http *h)
 	return clock_mono_ns() - start_ns;
 }
 
+/* The body of one more job: the same for all, or of the next group. */
+static struct buf *next_job(void)
+{
+	if (run.o->groups > 0)
+		body_job(&run.job, run.o);
+	return &run.job;
+}
+
 /* --- enqueue --- */
 
 static void enqueue_next(struct hconn *c, const struct answer *a)
@@ -58,7 +66,7 @@ static void enqueue_next(struct hconn *c, const struct answer *a)
 		run.done++;
 		stats_add(&run.times, (int64_t)a->took_ns);
 	}
-	http_send(c, PATH_ENQUEUE, &run.job, enqueue_next);
+	http_send(c, PATH_ENQUEUE, next_job(), enqueue_next);
 }
 
 void mode_enqueue(struct http *h, const struct options *o)
@@ -214,7 +222,7 @@ static void produce(struct hconn *c, const struct answer *a)
 		return;
 	}
 	run.sent++;
-	http_send(c, PATH_ENQUEUE, &run.job, produce);
+	http_send(c, PATH_ENQUEUE, next_job(), produce);
 }
 
 static void work(struct hconn *c, const struct answer *a);
