@@ -341,3 +341,16 @@ int cmd_put_number(struct json_writer *w, const struct cmd_args *a,
 	jw_u64(w, v);
 	return CLI_OK;
 }
+
+void cmd_print(const struct cmd_args *a, struct str reply, const char *words,
+	       const char *member)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+
+	if (a->json) {
+		out_json(reply);
+		return;
+	}
+	out_text(&text, json_root(reply), member);
+	(void)printf("%s: %.*s\n", words, STR_ARG(buf_str(&text)));
+}

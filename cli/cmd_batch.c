@@ -1,8 +1,6 @@
 /*
  * Batches: open, seal, get.
  */
-#include <stdio.h>
-
 #include "cmd.h"
 
 static int put_batch(struct buf *body, const struct cmd_args *a)
@@ -18,20 +16,6 @@ static int put_batch(struct buf *body, const struct cmd_args *a)
 	return CLI_OK;
 }
 
-/* The answer as JSON, or one of its members after the words. */
-static void print(const struct cmd_args *a, struct str reply, const char *words,
-		  const char *member)
-{
-	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
-
-	if (a->json) {
-		out_json(reply);
-		return;
-	}
-	out_text(&text, json_root(reply), member);
-	(void)printf("%s: %.*s\n", words, STR_ARG(buf_str(&text)));
-}
-
 int cmd_batch_open(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
@@ -42,7 +26,7 @@ int cmd_batch_open(const struct cmd_args *a)
 		r = cmd_call(a, "POST", "/api/v1/batches", buf_str(&body),
 			     &reply);
 	if (r == CLI_OK)
-		print(a, buf_str(&reply), "Batch opened", "batch_id");
+		cmd_print(a, buf_str(&reply), "Batch opened", "batch_id");
 	return r;
 }
 
@@ -52,7 +36,7 @@ int cmd_batch_seal(const struct cmd_args *a)
 	int r = cmd_call_on(a, "POST", "batches", "/seal", STR_NULL, &reply);
 
 	if (r == CLI_OK)
-		print(a, buf_str(&reply), "Batch sealed, status", "status");
+		cmd_print(a, buf_str(&reply), "Batch sealed, status", "status");
 	return r;
 }
 

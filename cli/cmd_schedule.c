@@ -129,20 +129,6 @@ static int put_schedule(struct buf *body, const struct cmd_args *a)
 	return r;
 }
 
-/* "words: member" of a reply, or all of it as JSON. */
-static void print(const struct cmd_args *a, struct str reply, const char *words,
-		  const char *member)
-{
-	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
-
-	if (a->json) {
-		out_json(reply);
-		return;
-	}
-	out_text(&text, json_root(reply), member);
-	(void)printf("%s: %.*s\n", words, STR_ARG(buf_str(&text)));
-}
-
 int cmd_schedules_create(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
@@ -153,8 +139,8 @@ int cmd_schedules_create(const struct cmd_args *a)
 		r = cmd_call(a, "POST", "/api/v1/schedules", buf_str(&body),
 			     &reply);
 	if (r == CLI_OK)
-		print(a, buf_str(&reply), "Schedule created, next run",
-		      "next_run");
+		cmd_print(a, buf_str(&reply), "Schedule created, next run",
+			  "next_run");
 	return r;
 }
 
@@ -177,7 +163,7 @@ static int act(const struct cmd_args *a, const char *method, const char *action,
 	int r = cmd_call_on(a, method, "schedules", action, STR_NULL, &reply);
 
 	if (r == CLI_OK)
-		print(a, buf_str(&reply), words, member);
+		cmd_print(a, buf_str(&reply), words, member);
 	return r;
 }
 
@@ -207,9 +193,9 @@ int cmd_schedules_run(const struct cmd_args *a)
 		return r;
 	out_text(&id, json_root(buf_str(&reply)), "job_id");
 	if (id.n > 0)
-		print(a, buf_str(&reply), "Job created", "job_id");
+		cmd_print(a, buf_str(&reply), "Job created", "job_id");
 	else
-		print(a, buf_str(&reply), "No job", "reason");
+		cmd_print(a, buf_str(&reply), "No job", "reason");
 	return CLI_OK;
 }
 

@@ -39,6 +39,7 @@ const struct column job_columns[JOB_COLUMNS] = {
 	COL(COL_I64, LIVE_NEVER, "chain_step", chain_step, NULL, NULL),
 	COL(COL_TEXT, LIVE_NEVER, "group_name", group, NULL, NULL),
 	COL(COL_TEXT, LIVE_NEVER, "schedule_id", schedule_id, NULL, NULL),
+	COL(COL_TIME, LIVE_NEVER, "scheduled_for", scheduled_for, NULL, NULL),
 	COL(COL_ENUM, LIVE_NEVER, "on_dependency_failure",
 	    on_dependency_failure, &enum_on_dependency_failure, NULL),
 	COL(COL_COUNT, LIVE_ABSENT, "waiting_on", waiting_on, NULL, NULL),

@@ -43,7 +43,7 @@ struct column {
 	const char *absent;
 };
 
-#define JOB_COLUMNS 44
+#define JOB_COLUMNS 45
 extern const struct column job_columns[JOB_COLUMNS]; /* id is the first */
 
 /* Memory of texts bound to one statement. */

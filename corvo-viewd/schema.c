@@ -28,6 +28,7 @@ static const char *const tables[] = {
 	" chain_step              INTEGER,"
 	" group_name              TEXT,"
 	" schedule_id             TEXT,"
+	" scheduled_for           TEXT,"
 	" on_dependency_failure   TEXT,"
 	" waiting_on              INTEGER,"
 	" blocked                 INTEGER NOT NULL DEFAULT 0,"

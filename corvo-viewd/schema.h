@@ -8,7 +8,7 @@
 
 #include "db.h"
 
-#define SCHEMA_VERSION 2
+#define SCHEMA_VERSION 3
 
 /* In a transaction of the caller's. 0 or -ERR_*. */
 int schema_make_tables(struct db *db);

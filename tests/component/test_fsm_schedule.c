@@ -442,6 +442,24 @@ static void test_overlap_allow(void **state)
 	fx_expect_state(x, "job_2", JOB_PENDING);
 }
 
+static void test_unique_key_of_the_job_applies(void **state)
+{
+	struct fx *x = *state;
+	struct m_schedule m = definition("sch_1", "a");
+	struct m_schedule_job job = { 0 };
+	struct m_fire f;
+
+	MSG_SET(&job, schedule_job, unique_key, STR("k"));
+	MSG_SET(&m, schedule, job, &job);
+	create(x, &m);
+	fire(x, "a", "job_1");
+	f = plan(x, "a", "job_2");
+	expect_fire(x, &f, "skipped", "unique_key");
+	assert_int_equal(get(x, "a").runs, 1);
+	fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
+	fire(x, "a", "job_2");
+}
+
 /* --- by hand --- */
 
 static void test_run_now(void **state)
@@ -566,6 +584,7 @@ int main(void)
 		TEST(test_overlap_skip),
 		TEST(test_overlap_cancel_previous),
 		TEST(test_overlap_allow),
+		TEST(test_unique_key_of_the_job_applies),
 		TEST(test_run_now),
 		TEST(test_due_in_order),
 		TEST(test_list_in_pages),

@@ -1,6 +1,7 @@
 """Schedules from outside: definitions, times, and the jobs they create."""
 
 import time
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -326,6 +327,15 @@ def test_overlap_cancel_previous(client, queue):
     assert client.job(second)["cancel_requested"] is True
 
 
+def test_unique_key_of_the_job_applies(client, queue):
+    create(client, queue, unique_key="k")
+    first = act(client, queue, "run")["job_id"]
+    assert act(client, queue, "run") == {"status": "skipped",
+                                         "reason": "unique_key"}
+    assert client.post(f"{API}/jobs/{first}/cancel").status == 200
+    assert act(client, queue, "run")["status"] == "created"
+
+
 # --- downtime ---------------------------------------------------------------
 
 
@@ -374,3 +384,21 @@ def test_definitions_survive_a_restart(own_node):
     stop_and_start(own_node, 0)
     with own_node.client() as c:
         assert c.get(f"{API}/schedules").json == before
+
+
+def test_schedule_whose_zone_has_gone_is_paused(make_node, monkeypatch,
+                                                tmp_path):
+    zone = tmp_path / "Mine"
+    zone.write_bytes(Path("/usr/share/zoneinfo/Asia/Tokyo").read_bytes())
+    monkeypatch.setenv("TZDIR", str(tmp_path))
+    node = make_node().start()
+    with node.client() as c:
+        create(c, "lost", cron=EVERY_SECOND, timezone="Mine")
+        create(c, "fine", cron=EVERY_SECOND)
+        runs_reach(c, "lost", 1)
+        zone.unlink()
+        wait_until(lambda: get(c, "lost")["paused"], 15 * SLOW, "the pause")
+        assert "schedule lost is paused: timezone" in node.log()
+        runs_reach(c, "fine", get(c, "fine")["runs"] + 1)
+        a = c.post(f"{API}/schedules/lost/resume")
+        assert (a.status, a.code) == (400, "SCHEDULE_ERROR")
