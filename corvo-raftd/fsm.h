@@ -123,7 +123,7 @@ uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns);
  */
 int fsm_batch(struct fsm *f, struct str id, struct m_batch *ret);
 
-#define FSM_DUE_SCHEDULES 64 /* most in one answer */
+#define FSM_DUE_SCHEDULES 256 /* most in one answer */
 
 /* A schedule by id or name, decoded into `a`: 1, 0 absent, or -ERR_*. */
 int fsm_schedule(struct fsm *f, struct str ref, struct arena *a,

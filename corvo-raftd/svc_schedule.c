@@ -29,7 +29,7 @@ void q_get_schedule(struct svc *s, struct rpc_req req,
 void q_due_schedules(struct svc *s, struct rpc_req req,
 		     const struct m_nothing *m)
 {
-	struct m_schedule due[FSM_DUE_SCHEDULES];
+	struct m_schedule *due;
 	struct str ids[FSM_DUE_SCHEDULES];
 	struct m_schedule_list list = { 0 };
 	size_t n = 0;
@@ -39,6 +39,7 @@ void q_due_schedules(struct svc *s, struct rpc_req req,
 	if (node_is_ready(s->r->node))
 		n = fsm_due_schedules(s->r->fsm, clock_wall_ns(), ids,
 				      ARRAY_SIZE(ids));
+	due = arena_zalloc(&s->scratch, (n + 1) * sizeof(*due));
 	for (size_t i = 0; r >= 0 && i < n; i++) {
 		r = fsm_schedule(s->r->fsm, ids[i], &s->scratch, &due[i]);
 		MSG_UNSET(&due[i], schedule, job);

@@ -12,7 +12,7 @@
 #include "util/clock.h"
 #include "util/id.h"
 
-#define ROUND_MAX 256 /* operations of one round */
+#define ROUND_MAX 512 /* operations of one round */
 #define EACH_MAX  16  /* of one schedule */
 
 struct fires {

@@ -548,7 +548,7 @@ static void test_list_in_pages(void **state)
 	struct buf b = BUF_INIT(0);
 
 	for (int i = 1; i <= 3; i++) {
-		char id[8], name[2] = { (char)('z' - i), '\0' };
+		char id[16], name[2] = { (char)('z' - i), '\0' };
 		struct m_schedule m;
 
 		(void)snprintf(id, sizeof(id), "sch_%d", i);
