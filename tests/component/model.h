@@ -70,9 +70,11 @@ struct model_job {
 	struct str holds[4];
 };
 
+/* Counted by the limits that were set at that time. */
 struct model_handed {
 	uint64_t at;
 	struct str group;
+	bool by_queue, by_group;
 };
 
 struct model_queue {
@@ -80,7 +82,7 @@ struct model_queue {
 	bool used, paused;
 	struct m_set_queue set;
 	struct m_group_limit groups[MODEL_GROUPS];
-	struct model_handed handed[MODEL_HANDED]; /* while it has a rate */
+	struct model_handed handed[MODEL_HANDED];
 	size_t handed_n;
 };
 
@@ -107,7 +109,7 @@ struct model_key {
 	struct str key;
 	uint64_t hash, expires_at;
 	struct str job_id;
-	bool existing;
+	bool existing, replaced;
 	enum job_state status;
 };
 
@@ -185,7 +187,7 @@ void model_defaults(struct model *m, struct model_job *j, unsigned named);
 /* ids: of the jobs as the reply must name them; new: they were created. */
 struct model_made {
 	struct str id;
-	bool existing;
+	bool existing, replaced;
 	enum job_state status;
 };
 

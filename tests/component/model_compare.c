@@ -174,6 +174,7 @@ static void same_job(const struct model_job *j, const struct m_job *r)
 	SAME_TEXT(result, j->result);
 	SAME(cancel_requested, j->cancel_requested);
 	assert_int_equal(r->errors_n, j->errors);
+	SAME(lost_leases, j->lost_leases);
 	SAME(log_lines, j->log_lines);
 	SAME(timeout, j->timeout);
 	if (j->last_error.n > 0)

@@ -43,6 +43,13 @@ void model_defaults(struct model *m, struct model_job *j, unsigned named)
 
 /* --- what is refused --- */
 
+/* Of a job that was there before; twins in one request count both. */
+static bool is_duplicate(struct model *m, const struct m_enqueue *op)
+{
+	return op->unique_key.n > 0 &&
+	       model_lock_holder(m, op->queue, op->unique_key) != NULL;
+}
+
 static void check_backlog(struct model *m, const struct m_enqueue *ops,
 			  size_t n)
 {
@@ -62,8 +69,9 @@ static void check_backlog(struct model *m, const struct m_enqueue *ops,
 				 j->state == JOB_RETRYING);
 		}
 		for (size_t k = 0; k < n; k++)
-			have += str_eq(ops[k].queue, ops[i].queue);
-		if (have > max) {
+			have += str_eq(ops[k].queue, ops[i].queue) &&
+				!is_duplicate(m, &ops[k]);
+		if (have > max && !is_duplicate(m, &ops[i])) {
 			model_refuse(m, ERR_QUEUE_FULL);
 			return;
 		}
@@ -82,13 +90,33 @@ static int position(struct str s, size_t n)
 	return (int)v;
 }
 
+/* The item that stands for item p in the end; -1: a job that was there. */
+static int stands_for(struct model *m, const struct m_enqueue *ops, int p)
+{
+	const struct m_enqueue *op = &ops[p];
+
+	if (op->unique_key.n == 0)
+		return p;
+	if (is_duplicate(m, op))
+		return -1;
+	for (int i = 0; i < p; i++) {
+		if (str_eq(ops[i].queue, op->queue) &&
+		    str_eq(ops[i].unique_key, op->unique_key))
+			return i;
+	}
+	return p;
+}
+
 /* Whether item `from` comes back to itself; small batches only. */
-static bool has_cycle(const struct m_enqueue *ops, size_t n, size_t from)
+static bool has_cycle(struct model *m, const struct m_enqueue *ops, size_t n,
+		      size_t from)
 {
 	bool seen[64] = { false };
 	size_t todo[64], todo_n = 0;
 
 	assert_true(n <= 64);
+	if (stands_for(m, ops, (int)from) != (int)from)
+		return false;
 	todo[todo_n++] = from;
 	while (todo_n > 0) {
 		const struct m_enqueue *op = &ops[todo[--todo_n]];
@@ -96,6 +124,8 @@ static bool has_cycle(const struct m_enqueue *ops, size_t n, size_t from)
 		for (size_t i = 0; i < op->depends_on_n; i++) {
 			int p = position(op->depends_on[i], n);
 
+			if (p >= 0)
+				p = stands_for(m, ops, p);
 			if (p < 0)
 				continue;
 			if ((size_t)p == from)
@@ -121,7 +151,7 @@ static void check_deps(struct model *m, const struct m_enqueue *ops, size_t n)
 				return;
 			}
 		}
-		if (has_cycle(ops, n, i)) {
+		if (has_cycle(m, ops, n, i)) {
 			model_refuse(m, ERR_VALIDATION_ERROR);
 			return;
 		}
@@ -224,16 +254,26 @@ static struct model_job *create(struct model *m, const struct m_enqueue *op)
 	return j;
 }
 
-/* A duplicate: the payload of a holder that still waits may be replaced. */
-static void replace(struct model *m, const struct m_enqueue *op,
+/*
+ * A duplicate: the payload of a holder that still waits may be replaced, and
+ * its time, if it waits for one.
+ */
+static bool replace(struct model *m, const struct m_enqueue *op,
 		    struct model_job *holder)
 {
+	bool later = op->scheduled_at > m->now;
+
 	if (op->unique_action != UNIQUE_REPLACE || !model_is_waiting(holder))
-		return;
+		return false;
 	holder->payload = model_copy(m, op->payload);
 	holder->touched = true;
-	if (op->scheduled_at > m->now && holder->state == JOB_SCHEDULED)
-		holder->scheduled_at = op->scheduled_at;
+	if (!MSG_HAS(op, enqueue, scheduled_at))
+		return true;
+	if (holder->state == JOB_SCHEDULED && !later)
+		model_to_pending(m, holder);
+	else if (holder->state == JOB_SCHEDULED || holder->state == JOB_BLOCKED)
+		holder->scheduled_at = later ? op->scheduled_at : 0;
+	return true;
 }
 
 static void add_dep(struct model *m, struct model_job *j, struct str id)
@@ -325,8 +365,9 @@ void model_enqueue(struct model *m, const struct m_enqueue *ops, size_t n,
 			holder = model_lock_holder(m, ops[i].queue,
 						   ops[i].unique_key);
 		ret[i].existing = holder != NULL;
+		ret[i].replaced = false;
 		if (holder != NULL)
-			replace(m, &ops[i], holder);
+			ret[i].replaced = replace(m, &ops[i], holder);
 		else
 			holder = made[i] = create(m, &ops[i]);
 		ret[i].id = holder->id;
@@ -363,7 +404,10 @@ bool model_replay(struct model *m, const struct m_enqueue *op,
 			continue;
 		if (k->hash != op->idempotency_hash)
 			model_refuse(m, ERR_IDEMPOTENCY_MISMATCH);
-		*ret = (struct model_made){ k->job_id, k->existing, k->status };
+		*ret = (struct model_made){ .id = k->job_id,
+					    .existing = k->existing,
+					    .replaced = k->replaced,
+					    .status = k->status };
 		return true;
 	}
 	return false;
@@ -382,6 +426,7 @@ void model_keep(struct model *m, const struct m_enqueue *op,
 	k->expires_at = m->now + 24 * 3600 * NS_PER_S;
 	k->job_id = made->id;
 	k->existing = made->existing;
+	k->replaced = made->replaced;
 	k->status = made->status;
 }
 

@@ -22,7 +22,8 @@ static uint64_t handed_since(const struct model *m, const struct model_queue *q,
 		const struct model_handed *h = &q->handed[i];
 
 		n += h->at + ns > m->now &&
-		     (group == NULL || str_eq(h->group, *group));
+		     (group == NULL ? h->by_queue
+				    : h->by_group && str_eq(h->group, *group));
 	}
 	return n;
 }
@@ -90,13 +91,13 @@ static bool group_is_open(struct model *m, const struct model_queue *q,
 	return l.rate == 0 || handed_since(m, q, l.period, &group) < l.rate;
 }
 
+/* Nothing was handed out at the far end of the period. */
 static bool is_clear(const struct model *m, const struct model_queue *q,
 		     uint64_t rate, uint64_t period, const struct str *group)
 {
 	return rate == 0 ||
-	       (handed_since(m, q, period, group) < rate) ==
-		   (handed_since(m, q, period + 2 * (period / SLOTS) + 2,
-				 group) < rate);
+	       handed_since(m, q, period, group) ==
+		   handed_since(m, q, period + 2 * (period / SLOTS) + 2, group);
 }
 
 bool model_rates_are_clear(struct model *m)
@@ -122,6 +123,7 @@ bool model_rates_are_clear(struct model *m)
 static void note_handed(struct model *m, struct model_queue *q,
 			struct str group)
 {
+	struct limits l = limits_of(q, group);
 	size_t kept = 0;
 
 	for (size_t i = 0; i < q->handed_n; i++) {
@@ -129,8 +131,12 @@ static void note_handed(struct model *m, struct model_queue *q,
 			q->handed[kept++] = q->handed[i];
 	}
 	q->handed_n = kept;
+	if (q->set.rate == 0 && l.rate == 0)
+		return;
 	assert_true(kept < MODEL_HANDED);
-	q->handed[q->handed_n++] = (struct model_handed){ m->now, group };
+	q->handed[q->handed_n++] =
+	    (struct model_handed){ m->now, group, q->set.rate > 0,
+				   group.n > 0 && l.rate > 0 };
 }
 
 /* --- order --- */
@@ -228,6 +234,12 @@ static void start(struct model *m, const struct m_fetch *op,
 	m->last_token = j->token = r->lease_token;
 	note_handed(m, q, j->group);
 	assert_true(str_eq(r->queue, j->queue));
+	assert_int_equal(r->priority, j->prio);
+	assert_int_equal(r->timeout_at, j->timeout_at);
+	assert_true(str_eq(r->group, j->group));
+	assert_true(str_eq(r->chain_id, j->chain_id));
+	assert_int_equal(r->chain_step, j->step);
+	assert_true(str_eq(r->batch_id, j->batch));
 	assert_int_equal(r->attempt, j->attempt);
 	assert_int_equal(r->lease_duration, lease);
 	assert_true(str_eq(r->checkpoint, j->checkpoint));
@@ -263,6 +275,25 @@ static struct model_job *first_alive(struct model *m, const struct m_fetch *op)
 	return j;
 }
 
+/* What stands between the job and a worker, for a report. */
+static void print_limits(struct model *m, const struct model_job *j)
+{
+	const struct model_queue *q = model_queue(m, j->queue);
+	struct limits l = limits_of(q, j->group);
+
+	print_message(
+	    "%.*s, group '%.*s': %zu active of %u, handed out %llu "
+	    "of %llu; its group %zu of %u, %llu of %llu%s%s\n",
+	    STR_ARG(q->name), STR_ARG(j->group), model_active(m, q->name, NULL),
+	    q->set.max_concurrency,
+	    (unsigned long long)handed_since(m, q, q->set.period, NULL),
+	    (unsigned long long)q->set.rate,
+	    model_active(m, q->name, &j->group), l.max,
+	    (unsigned long long)handed_since(m, q, l.period, &j->group),
+	    (unsigned long long)l.rate, l.paused ? ", paused" : "",
+	    q->set.fairness == FAIRNESS_GROUP ? ", fair" : "");
+}
+
 void model_fetch(struct model *m, const struct m_fetch *op,
 		 const struct m_fetch_reply *r)
 {
@@ -275,6 +306,8 @@ void model_fetch(struct model *m, const struct m_fetch *op,
 		if (best == NULL && i < r->jobs_n)
 			fail_msg("got %.*s, expected none",
 				 STR_ARG(r->jobs[i].job_id));
+		if (best != NULL && i >= r->jobs_n)
+			print_limits(m, best);
 		if (best != NULL && i >= r->jobs_n)
 			fail_msg("got none, expected %.*s", STR_ARG(best->id));
 		if (best == NULL)

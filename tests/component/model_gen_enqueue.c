@@ -9,12 +9,12 @@
 /* How often a job has it, in percent. */
 enum {
 	WITH_DEPS = 25,
-	WITH_KEY = 0, /* unique */
-	WITH_TIMEOUT = 0,
-	WITH_GROUP = 0,
+	WITH_KEY = 15, /* unique */
+	WITH_TIMEOUT = 15,
+	WITH_GROUP = 40,
 	WITH_CHAIN = 12,
 	WITH_BATCH = 15,
-	WITH_REPLAY = 0, /* an Idempotency-Key */
+	WITH_REPLAY = 4, /* an Idempotency-Key */
 };
 
 static struct str text(struct run *n, const char *prefix, uint64_t i)
@@ -193,6 +193,7 @@ static void check_made(const struct m_enqueue *op, const struct model_made *say,
 
 	assert_true(str_eq(r->job_id, say->id));
 	assert_int_equal(r->unique_existing, say->existing);
+	assert_int_equal(r->replaced, say->replaced);
 	if (!say->existing && !(open && r->status == JOB_PENDING))
 		assert_int_equal(r->status, say->status);
 }

@@ -3,6 +3,9 @@
  */
 #include "model_run.h"
 
+/* One for all rates, so that a change of settings asks for no conversion. */
+#define PERIOD (20 * NS_PER_S)
+
 void run_pause(struct run *n)
 {
 	struct m_queue_ref m = { 0 };
@@ -31,10 +34,60 @@ static void set_rules(struct run *n, struct m_set_queue *op)
 	if (run_chance(n, 20))
 		MSG_SET(op, set_queue, retry_jitter, 0.25);
 	if (run_chance(n, 20))
+		MSG_SET(op, set_queue, lease_duration,
+			NS_PER_S + run_below(n, 30 * NS_PER_S));
+	if (run_chance(n, 20))
 		MSG_SET(op, set_queue, retention,
 			NS_PER_S + run_below(n, 60 * NS_PER_S));
 	if (run_chance(n, 20))
 		MSG_SET(op, set_queue, max_backlog, run_below(n, 12));
+}
+
+static void fill_group(struct run *n, struct m_group_limit *g)
+{
+	static const char *const names[] = { "g0", "g1", "g2" };
+
+	MSG_SET(g, group_limit, name,
+		str_from(names[run_below(n, ARRAY_SIZE(names))]));
+	if (run_chance(n, 40))
+		MSG_SET(g, group_limit, weight, 1 + (uint32_t)run_below(n, 4));
+	if (run_chance(n, 40))
+		MSG_SET(g, group_limit, max_concurrency,
+			1 + (uint32_t)run_below(n, 3));
+	if (run_chance(n, 30)) {
+		MSG_SET(g, group_limit, rate, 1 + run_below(n, 4));
+		MSG_SET(g, group_limit, period, PERIOD);
+	}
+	if (run_chance(n, 30))
+		MSG_SET(g, group_limit, paused, run_chance(n, 50));
+}
+
+static void set_limits(struct run *n, struct m_set_queue *op)
+{
+	if (run_chance(n, 25))
+		MSG_SET(op, set_queue, max_concurrency,
+			(uint32_t)run_below(n, 6));
+	if (run_chance(n, 25)) {
+		MSG_SET(op, set_queue, rate, 1 + run_below(n, 8));
+		MSG_SET(op, set_queue, period, PERIOD);
+	}
+	if (run_chance(n, 25))
+		MSG_SET(op, set_queue, fairness, (uint32_t)run_below(n, 2));
+	if (run_chance(n, 25))
+		MSG_SET(op, set_queue, group_tag, STR("g"));
+	if (run_chance(n, 25))
+		MSG_SET(op, set_queue, group_max_concurrency,
+			(uint32_t)run_below(n, 4));
+	if (run_chance(n, 25)) {
+		MSG_SET(op, set_queue, group_rate, 1 + run_below(n, 5));
+		MSG_SET(op, set_queue, group_period, PERIOD);
+	}
+	if (run_chance(n, 40)) {
+		struct m_group_limit *g = arena_zalloc(&n->arena, sizeof(*g));
+
+		fill_group(n, g);
+		MSG_SET_LIST(op, set_queue, groups, g, 1);
+	}
 }
 
 /* Some members given as null. */
@@ -43,7 +96,8 @@ static void remove_some(struct run *n, struct m_set_queue *op)
 	static const char *const names[] = {
 		"max_retries",     "retry_backoff", "retry_base_delay",
 		"retry_max_delay", "retry_jitter",  "lease_duration",
-		"retention",       "max_backlog",
+		"retention",       "max_backlog",   "max_concurrency",
+		"fairness",        "group_tag",     "group_max_concurrency",
 	};
 	struct str *remove =
 	    arena_alloc(&n->arena, ARRAY_SIZE(names) * sizeof(*remove));
@@ -57,17 +111,45 @@ static void remove_some(struct run *n, struct m_set_queue *op)
 		MSG_SET_LIST(op, set_queue, remove, remove, k);
 }
 
+/* A rate goes with its period. */
+static void remove_rates(struct run *n, struct m_set_queue *op)
+{
+	static struct str both[] = { { "rate", 4 },
+				     { "period", 6 },
+				     { "group_rate", 10 },
+				     { "group_period", 12 } };
+
+	MSG_SET_LIST(op, set_queue, remove, both + (run_chance(n, 50) ? 0 : 2),
+		     2);
+}
+
 void run_set_queue(struct run *n)
 {
+	static const char *const groups[] = { "g0", "g1", "g2" };
 	struct m_set_queue op = { 0 };
+	struct str group = str_from(groups[run_below(n, ARRAY_SIZE(groups))]);
 
 	MSG_SET(&op, set_queue, queue, run_queue(n));
-	if (run_chance(n, 40))
+	switch (run_below(n, 4)) {
+	case 0:
 		remove_some(n, &op);
-	else
+		break;
+	case 1:
+		remove_rates(n, &op);
+		MSG_SET_LIST(&op, set_queue, remove_groups, &group, 1);
+		break;
+	case 2:
+		set_limits(n, &op);
+		break;
+	default:
 		set_rules(n, &op);
+	}
 	model_set_queue(n->m, &op);
 	run_must(n, OP_SET_QUEUE, &op, NULL);
+	/* Whether a group's rate that is gone and comes again remembers what
+	 * was counted is left open: then nothing is in its window. */
+	if (op.remove_n + op.remove_groups_n + op.groups_n > 0)
+		n->x->now_ns += 2 * PERIOD;
 }
 
 /* --- all jobs of a queue --- */

@@ -103,8 +103,17 @@ static void set_group(struct model *m, struct model_queue *q,
 			to = &q->groups[i];
 	}
 	assert_non_null(to);
-	*to = *g;
 	to->name = model_copy(m, g->name);
+	if (MSG_HAS(g, group_limit, weight))
+		MSG_SET(to, group_limit, weight, g->weight);
+	if (MSG_HAS(g, group_limit, max_concurrency))
+		MSG_SET(to, group_limit, max_concurrency, g->max_concurrency);
+	if (MSG_HAS(g, group_limit, paused))
+		MSG_SET(to, group_limit, paused, g->paused);
+	if (MSG_HAS(g, group_limit, rate)) {
+		MSG_SET(to, group_limit, rate, g->rate);
+		MSG_SET(to, group_limit, period, g->period);
+	}
 }
 
 static void remove_group(struct model_queue *q, struct str name)
@@ -137,6 +146,8 @@ void model_set_queue(struct model *m, const struct m_set_queue *op)
 	SET_LIMIT(group_max_concurrency);
 	SET_LIMIT(group_rate);
 	SET(group_period);
+	for (size_t i = 0; s->rate == 0 && i < q->handed_n; i++)
+		q->handed[i].by_queue = false;
 	for (size_t i = 0; i < op->groups_n; i++)
 		set_group(m, q, &op->groups[i]);
 	for (size_t i = 0; i < op->remove_groups_n; i++)

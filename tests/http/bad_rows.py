@@ -162,6 +162,7 @@ ACTIONS = [
      error("REJECT"), "not found"),
     ("reject of an active job", "POST", f"{J}/@ACTIVE@/reject", b"",
      error("REJECT"), "active"),
+    ("why of no such job", "GET", f"{J}/{NO_JOB}/why", b"", GONE, "job"),
     ("logs of no such job", "GET", f"{J}/{NO_JOB}/logs", b"", GONE, "job"),
     ("logs after a text", "GET", f"{J}/@ACTIVE@/logs?after=x", b"", WRONG,
      "after"),
