@@ -90,32 +90,29 @@ static int position(struct str s, size_t n)
 	return (int)v;
 }
 
-/* The item that stands for item p in the end; -1: a job that was there. */
-static int stands_for(struct model *m, const struct m_enqueue *ops, int p)
+/*
+ * The item that stands for item p in the end: of two with the same key the
+ * first. Also should a job that was there before have the key: a cycle is
+ * refused without a look at what else there is.
+ */
+static int stands_for(const struct m_enqueue *ops, int p)
 {
-	const struct m_enqueue *op = &ops[p];
-
-	if (op->unique_key.n == 0)
-		return p;
-	if (is_duplicate(m, op))
-		return -1;
-	for (int i = 0; i < p; i++) {
-		if (str_eq(ops[i].queue, op->queue) &&
-		    str_eq(ops[i].unique_key, op->unique_key))
+	for (int i = 0; i < p && ops[p].unique_key.n > 0; i++) {
+		if (str_eq(ops[i].queue, ops[p].queue) &&
+		    str_eq(ops[i].unique_key, ops[p].unique_key))
 			return i;
 	}
 	return p;
 }
 
 /* Whether item `from` comes back to itself; small batches only. */
-static bool has_cycle(struct model *m, const struct m_enqueue *ops, size_t n,
-		      size_t from)
+static bool has_cycle(const struct m_enqueue *ops, size_t n, size_t from)
 {
 	bool seen[64] = { false };
 	size_t todo[64], todo_n = 0;
 
 	assert_true(n <= 64);
-	if (stands_for(m, ops, (int)from) != (int)from)
+	if (stands_for(ops, (int)from) != (int)from)
 		return false;
 	todo[todo_n++] = from;
 	while (todo_n > 0) {
@@ -125,7 +122,7 @@ static bool has_cycle(struct model *m, const struct m_enqueue *ops, size_t n,
 			int p = position(op->depends_on[i], n);
 
 			if (p >= 0)
-				p = stands_for(m, ops, p);
+				p = stands_for(ops, p);
 			if (p < 0)
 				continue;
 			if ((size_t)p == from)
@@ -144,14 +141,14 @@ static void check_deps(struct model *m, const struct m_enqueue *ops, size_t n)
 		for (size_t k = 0; k < ops[i].depends_on_n; k++) {
 			int p = position(ops[i].depends_on[k], n);
 
-			if (p == -1 ||
+			if (p == -1 || p == (int)i ||
 			    (p == -2 &&
 			     model_find(m, ops[i].depends_on[k]) == NULL)) {
 				model_refuse(m, ERR_VALIDATION_ERROR);
 				return;
 			}
 		}
-		if (has_cycle(m, ops, n, i)) {
+		if (has_cycle(ops, n, i)) {
 			model_refuse(m, ERR_VALIDATION_ERROR);
 			return;
 		}
