@@ -1,12 +1,14 @@
 """Schedules from outside: definitions, times, and the jobs they create."""
 
+import json
+import subprocess
 import time
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from node import API, is_sanitized, seconds_of, wait_until
+from node import API, CORVO, is_sanitized, seconds_of, wait_until
 
 SLOW = 5 if is_sanitized() else 1
 FAR = "0 0 1 1 *"  # does not come while a test runs
@@ -334,6 +336,38 @@ def test_unique_key_of_the_job_applies(client, queue):
                                          "reason": "unique_key"}
     assert client.post(f"{API}/jobs/{first}/cancel").status == 200
     assert act(client, queue, "run")["status"] == "created"
+
+
+# --- the command line -------------------------------------------------------
+
+
+def test_verbs_of_the_command_line(node, client, queue):
+    def corvo(*words, status=0):
+        p = subprocess.run([str(CORVO), "schedules", *words, "--server",
+                            f"http://127.0.0.1:{node.port}"], timeout=60,
+                           stdin=subprocess.DEVNULL, capture_output=True,
+                           text=True)
+        assert p.returncode == status, p.stdout + p.stderr
+        return p.stdout + p.stderr
+
+    assert "next run: 20" in corvo(
+        "create", queue, queue, "0 5 * * *", '{"n":1}', "--timezone",
+        "Asia/Tokyo", "--overlap", "skip", "--max-runs", "9", "--tags",
+        '{"a":"b"}')
+    s = json.loads(corvo("get", queue))
+    assert s["timezone"] == "Asia/Tokyo" and s["max_runs"] == 9
+    assert s["job"] == {"payload": {"n": 1}, "tags": {"a": "b"}}
+    assert queue in corvo()
+    assert len(corvo("next", queue, "--count", "3").split()) == 3
+    assert "Schedule paused" in corvo("pause", queue)
+    assert get(client, queue)["paused"] is True
+    assert "Schedule resumed" in corvo("resume", queue)
+    assert "Job created: job_" in corvo("run", queue)
+    assert "No job: overlap" in corvo("run", queue)
+    assert "deleted" in corvo("delete", queue)
+    assert "not found" in corvo("get", queue, status=1)
+    assert "hour field, character 3" in corvo("preview", "0 99 * * *",
+                                              status=1)
 
 
 # --- downtime ---------------------------------------------------------------
