@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from node import Node  # noqa: E402
+from node import Node, wait_until  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +16,7 @@ def node(request):
     n = Node(*getattr(request.module, "NODE_FLAGS", []))
     try:
         n.start()
+        wait_until(n.has_view, 60, "the view to answer")
         yield n
     except BaseException:
         n.clean_up(check=False)

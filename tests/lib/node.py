@@ -252,6 +252,11 @@ class Node:
         except (OSError, http.client.HTTPException):
             return False
 
+    def has_view(self):
+        """Lists are answered; a node is ready before, as writes need none."""
+        with Client(self.port, timeout=30) as c:
+            return c.get(f"{API}/queues").status == 200
+
     def refuses(self, *flags, seconds=30.0):
         """Starts a node that must not start: (exit status, its words)."""
         self.spawn(*flags)
