@@ -11,7 +11,7 @@ struct str model_suspect;
 
 static bool holds(struct str text, struct str part)
 {
-	for (size_t i = 0; i + part.n <= text.n; i++) {
+	for (size_t i = 0; part.n > 0 && i + part.n <= text.n; i++) {
 		if (memcmp(text.p + i, part.p, part.n) == 0)
 			return true;
 	}
