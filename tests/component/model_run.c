@@ -83,6 +83,39 @@ static bool is_expected(const struct model *m, int err)
 	return false;
 }
 
+/* --- once more --- */
+
+static bool may_be_resent(enum op_id op, const void *request)
+{
+	static const enum op_id ops[] = {
+		OP_ENQUEUE,      OP_ENQUEUE_BATCH, OP_FETCH,      OP_CANCEL,
+		OP_RETRY,        OP_DELETE,        OP_MOVE,       OP_PRIORITY,
+		OP_REQUEUE,      OP_HOLD,          OP_APPROVE,    OP_REJECT,
+		OP_PAUSE,        OP_RESUME,        OP_OPEN_BATCH, OP_SEAL_BATCH,
+		OP_RUN_SCHEDULE,
+	};
+
+	/* Without a token nobody can tell a second ack from another's. */
+	if (op == OP_ACK)
+		return MSG_HAS((const struct m_ack *)request, ack, lease_token);
+	if (op == OP_FAIL)
+		return MSG_HAS((const struct m_fail *)request, fail,
+			       lease_token);
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		if (ops[i] == op)
+			return true;
+	}
+	return false;
+}
+
+static void keep_request(struct run *n, enum op_id op, const void *request)
+{
+	buf_clear(&n->last);
+	n->last_op = may_be_resent(op, request) ? op : 0;
+	if (n->last_op != 0)
+		msg_encode(op_info(op)->request, request, &n->last);
+}
+
 bool run_do(struct run *n, enum op_id op, const void *request, void *reply)
 {
 	int err;
@@ -94,9 +127,32 @@ bool run_do(struct run *n, enum op_id op, const void *request, void *reply)
 			 err_name(err),
 			 STR_ARG(err ? n->x->replies[0].body : STR("")),
 			 n->m->errs_n ? err_name(n->m->errs[0]) : "accepted");
+	n->last_op = 0;
+	if (err == 0)
+		keep_request(n, op, request);
 	n->accepted += err == 0;
 	n->refused += err != 0;
 	return err == 0;
+}
+
+bool run_resend(struct run *n)
+{
+	struct entry_item item = { .op = n->last_op, .flags = FRAME_RESEND };
+
+	if (n->last_op == 0 || !run_chance(n, 4))
+		return false;
+	item.body = buf_str(&n->last);
+	fx_begin(n->x);
+	entry_add(&n->x->w, &item);
+	n->x->n++;
+	fx_commit(n->x);
+	if (n->x->replies[0].err != 0)
+		fail_msg("%s, sent again: %s (%.*s)", op_info(n->last_op)->name,
+			 err_name(n->x->replies[0].err),
+			 STR_ARG(n->x->replies[0].body));
+	n->resent++;
+	model_begin(n->m, n->x->now_ns);
+	return true;
 }
 
 void run_must(struct run *n, enum op_id op, const void *request, void *reply)
@@ -190,14 +246,17 @@ void run_summary(const struct run *n)
 	size_t jobs = 0;
 
 	MODEL_EACH(n->m, j) jobs++;
-	print_message("%llu ops, %llu accepted, %llu refused, %zu jobs left\n",
+	print_message("%llu ops, %llu accepted, %llu refused, %llu sent again, "
+		      "%zu jobs left\n",
 		      (unsigned long long)n->op,
 		      (unsigned long long)n->accepted,
-		      (unsigned long long)n->refused, jobs);
+		      (unsigned long long)n->refused,
+		      (unsigned long long)n->resent, jobs);
 }
 
 void run_done(struct run *n)
 {
+	buf_done(&n->last);
 	for (size_t i = 0; i < RUN_LOG; i++)
 		free(n->log[i].text);
 	arena_done(&n->arena);

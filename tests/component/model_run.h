@@ -20,14 +20,21 @@ struct run {
 	struct model *m;
 	uint64_t op; /* number of the present one */
 	uint64_t ids, batches, fetches;
-	uint64_t accepted, refused;
+	uint64_t accepted, refused, resent;
 	bool done;
 	struct arena arena; /* of the op being made */
+	struct buf last;    /* request of the last op, if it may be resent */
+	enum op_id last_op;
 	struct run_line log[RUN_LOG];
 };
 
 /* One operation, with the comparison of its replies. */
 void run_step(struct run *n);
+/*
+ * Now and then: the answer got lost and the request comes again. It must be
+ * accepted and change nothing, which the caller compares.
+ */
+bool run_resend(struct run *n);
 /* What failed, how to repeat it, and what led to it. */
 void run_report(const struct run *n);
 void run_summary(const struct run *n);

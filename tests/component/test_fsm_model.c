@@ -63,6 +63,8 @@ static void test_random_ops_agree_with_the_model(void **state)
 	while (n->op < upto) {
 		run_step(n);
 		look_around(n);
+		if (run_resend(n))
+			model_compare(n->m, n->x, true);
 		trim(n);
 		arena_reset(&n->arena);
 	}
