@@ -410,11 +410,21 @@ static void lane_touch(struct fsm *f, struct fsm_lane *l)
 		list_push_back(&f->dirty_lanes, &l->dirty);
 }
 
+/*
+ * It came into being, became idle or is so no more. How many jobs it has is
+ * not stored: that would be a write for each, and is counted at start.
+ */
+static bool lane_wants_look(const struct fsm_lane *l)
+{
+	return !lane_is_base(l) &&
+	       (l->pending + l->active == 0 || l->idle.pos > 0 || !l->stored);
+}
+
 void lane_count_pending(struct fsm *f, struct fsm_lane *l, int change)
 {
 	CHECK(change > 0 || l->pending > 0);
 	l->pending += (uint64_t)(int64_t)change;
-	if (!lane_is_base(l))
+	if (lane_wants_look(l))
 		lane_touch(f, l);
 	if (l->q->lanes.plain)
 		return;
@@ -429,8 +439,7 @@ void lane_count_active(struct fsm *f, struct fsm_lane *l, int change)
 		CHECK(change > 0 || l->active > 0);
 		l->active += (uint64_t)(int64_t)change;
 		/* A job moved while active may be the first of its lane. */
-		if (l->pending + l->active == 0 || l->idle.pos > 0 ||
-		    !l->stored)
+		if (lane_wants_look(l))
 			lane_touch(f, l);
 	}
 	if (l->q->lanes.plain)
@@ -482,8 +491,6 @@ static void write_lane(struct fsm *f, struct fsm_lane *l)
 
 	if (lane_is_base(l))
 		MSG_SET(&m, lane_doc, time, l->q->lanes.time);
-	else
-		MSG_SET(&m, lane_doc, pending, l->pending);
 	if (l->limiter != NULL) {
 		limiter_write(l->limiter, &f->item_arena, &limiter);
 		MSG_SET(&m, lane_doc, limiter, &limiter);

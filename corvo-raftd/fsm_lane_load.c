@@ -1,13 +1,11 @@
 /*
- * Lanes from the store at start: which there are and what they remember, and
- * where the first job of each stands, so that the first fetch need not read
- * the windows of all lanes to find the one that is next.
+ * Lanes from the store at start: which there are and what they remember, how
+ * many jobs they have, and where the first of each stands, so that the first
+ * fetch need not read the windows of all lanes to find the one that is next.
  */
 #include <stdlib.h>
 
 #include "fsm_impl.h"
-
-#define STEPS_MAX 8 /* over jobs of one place before it is jumped over */
 
 static int read_limiter(const struct m_limiter *m, struct limiter **ret)
 {
@@ -30,14 +28,8 @@ static int load_lane(struct fsm *f, struct str key, struct str value)
 	l = lane_get(f, q, group);
 	l->stored = true;
 	l->pass = m.pass;
-	if (group.n == 0) {
+	if (group.n == 0)
 		q->lanes.time = m.time;
-	} else {
-		if (m.pending > q->lanes.base.pending)
-			return -ERR_INTERNAL_ERROR;
-		l->pending = m.pending;
-		q->lanes.base.pending -= m.pending;
-	}
 	return MSG_HAS(&m, lane_doc, limiter)
 		   ? read_limiter(m.limiter, &l->limiter)
 		   : 0;
@@ -71,53 +63,26 @@ static struct fsm_lane *lane_of_key(struct fsm *f, struct str key,
 	return lane_find(q, str_of(rest.p, rest.n - 10));
 }
 
-/* Moves on to the first key of another lane or priority. */
-static struct kv_iter *skip_place(struct fsm *f, struct kv_iter *it,
-				  const struct fsm_lane *l, uint8_t prio,
-				  struct str end)
+/* One pending job of a group; they come in the order of their keys. */
+static int load_pending(struct fsm *f, struct str key,
+			struct str value _unused_)
 {
-	struct key from, upto;
+	struct window *w;
+	struct fsm_lane *l;
+	uint64_t seq;
+	uint8_t prio;
 
-	lane_key(&from, l, prio, 0);
-	lane_key(&upto, l, prio + 1, 0);
-	for (int i = 0; i < STEPS_MAX; i++) {
-		kv_iter_next(it);
-		if (!kv_iter_valid(it) ||
-		    str_cmp(kv_iter_key(it), key_str(&upto)) >= 0)
-			return it;
+	l = lane_of_key(f, key, &prio, &seq);
+	if (l == NULL || l->q->lanes.base.pending == 0)
+		return -ERR_INTERNAL_ERROR;
+	l->pending++;
+	l->q->lanes.base.pending--;
+	w = &l->windows[prio];
+	if (w->complete) { /* the first: the window knows of none below it */
+		w->complete = false;
+		w->frontier = seq;
 	}
-	kv_iter_free(it);
-	return kv_iter_new(f->kv, key_str(&upto), end);
-}
-
-/* A window knows of no job below the first one there is. */
-static int load_firsts(struct fsm *f)
-{
-	struct key from, upto;
-	struct kv_iter *it;
-	int r = 0;
-
-	key_prefix(&from, "g|");
-	key_prefix_end(&from, &upto);
-	it = kv_iter_new(f->kv, key_str(&from), key_str(&upto));
-	while (kv_iter_valid(it)) {
-		uint64_t seq;
-		uint8_t prio;
-		struct fsm_lane *l = lane_of_key(
-		    f, str_skip(kv_iter_key(it), from.n), &prio, &seq);
-
-		if (l == NULL) {
-			r = -ERR_INTERNAL_ERROR;
-			break;
-		}
-		l->windows[prio].complete = false;
-		l->windows[prio].frontier = seq;
-		it = skip_place(f, it, l, prio, key_str(&upto));
-	}
-	if (r == 0)
-		r = kv_iter_error(it);
-	kv_iter_free(it);
-	return r;
+	return 0;
 }
 
 int lanes_load(struct fsm *f)
@@ -126,5 +91,5 @@ int lanes_load(struct fsm *f)
 
 	if (r == 0)
 		r = load_all(f, "rl|", load_limiter);
-	return r < 0 ? r : load_firsts(f);
+	return r < 0 ? r : load_all(f, "g|", load_pending);
 }
