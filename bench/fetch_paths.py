@@ -16,7 +16,7 @@ from figures import (head, load, median, running_node, say, spread,
                      wait_for_view)
 
 API = "/api/v1"
-TAKE = 2000
+TAKE = 10000
 GROUPS = 10000
 BATCH = 1000
 ORDERS = (("plain", "with"), ("with", "plain"))
