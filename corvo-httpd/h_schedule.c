@@ -68,6 +68,12 @@ static void answer_times(struct req *r, const struct plan *p, uint64_t first,
 }
 
 /* A number of the query string; false when an error has been answered. */
+static void refuse_count(struct req *r, const char *name, uint64_t max)
+{
+	req_fail(r, ERR_VALIDATION_ERROR, "%s: must be from 1 to %llu", name,
+		 (unsigned long long)max);
+}
+
 static bool read_number(struct req *r, const char *name, uint64_t max,
 			uint64_t *ret)
 {
@@ -77,8 +83,7 @@ static bool read_number(struct req *r, const char *name, uint64_t max,
 		return true;
 	if (str_parse_u64(str_from(text), ret) && *ret >= 1 && *ret <= max)
 		return true;
-	req_fail(r, ERR_VALIDATION_ERROR, "%s: must be from 1 to %llu", name,
-		 (unsigned long long)max);
+	refuse_count(r, name, max);
 	return false;
 }
 
@@ -119,6 +124,10 @@ void h_preview(struct req *r)
 
 	if (!req_read(r, &msg_preview, m))
 		return;
+	if (MSG_HAS(m, preview, count) && m->count == 0) {
+		refuse_count(r, "count", LIMIT_NEXT_TIMES);
+		return;
+	}
 	s.cron = m->cron;
 	s.timezone = m->timezone;
 	s.dst = m->dst;

@@ -1,8 +1,7 @@
 /*
- * Jobs that wait for jobs. Contract, semantics 3: released dependents stand
- * where their creation puts them, and a blocked job is not in the order at
- * all; semantics 4: what a parent's end does to its children, and what is
- * refused.
+ * Jobs that wait for jobs: released dependents stand where their creation puts
+ * them, and a blocked job is not in the order at all; what a parent's end does
+ * to its children, and what is refused.
  */
 #include "deps_world.h"
 

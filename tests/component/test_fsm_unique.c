@@ -119,7 +119,7 @@ static void to_deleted_while_active(struct fx *x)
 	to_deleted(x);
 }
 
-/* Contract, semantics 5: released at every terminal state and on delete. */
+/* Released at every terminal state and on delete. */
 static void test_lock_is_released_at_every_end(void **state)
 {
 	struct fx *x = *state;
@@ -218,7 +218,7 @@ static void refused_by_holder(struct fx *x, const char *id, const char *text)
 	fx_refused(x, OP_RETRY, &m, ERR_UNIQUE_CONFLICT, text);
 }
 
-/* Contract, semantics 5: 409 UNIQUE_CONFLICT naming the holder. */
+/* 409 UNIQUE_CONFLICT naming the holder. */
 static void test_retry_of_a_key_another_job_holds(void **state)
 {
 	struct fx *x = *state;

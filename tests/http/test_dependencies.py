@@ -1,4 +1,4 @@
-"""Jobs that wait for jobs, from outside: contract, semantics 3 and 4."""
+"""Jobs that wait for jobs, from outside."""
 
 import json
 

@@ -116,8 +116,8 @@ def test_duplicate_binds_as_what_it_was(client, queue):
     expect_again(post(client, ENQUEUE, body, queue), first)
 
 
-@pytest.mark.parametrize("key", ["", "k" * 256])
-@pytest.mark.parametrize("path", [ENQUEUE, BATCH])
+@pytest.mark.parametrize("key", ["", "k" * 256], ids=["empty", "long"])
+@pytest.mark.parametrize("path", [ENQUEUE, BATCH], ids=["one", "several"])
 def test_key_has_1_to_255_bytes(client, queue, path, key):
     body = {"queue": queue} if path == ENQUEUE else \
         {"jobs": [{"queue": queue}]}

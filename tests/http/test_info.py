@@ -162,4 +162,4 @@ def test_every_route_is_served(client):
         a = client.request(method, path, b"{}" if method == "POST" else None)
         assert a.status != 405 and a.status < 500, (method, path, a)
         if a.status == 404:
-            assert a.code == "NOT_FOUND" and "job" in a.json["error"]
+            assert a.code == "NOT_FOUND" and "path" not in a.json["error"]

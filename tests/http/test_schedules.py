@@ -201,7 +201,8 @@ def test_preview(client):
         ["2100-01-01T00:00:00Z", "2100-01-01T00:01:30Z",
          "2100-01-01T00:03:00Z"]
     assert len(preview(client, "* * * * *")) == 5
-    for body in ({}, {"cron": "* * * * *", "count": 101}):
+    for body in ({}, {"cron": "* * * * *", "count": 101},
+                 {"cron": "* * * * *", "count": 0}):
         a = client.post(f"{API}/schedules/preview", body)
         assert (a.status, a.code) == (400, "VALIDATION_ERROR")
     a = client.post(f"{API}/schedules/preview", {"cron": "@sometimes"})
