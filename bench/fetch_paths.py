@@ -16,7 +16,7 @@ from figures import (head, load, median, running_node, say, spread,
                      wait_for_view)
 
 API = "/api/v1"
-TAKE = 10000
+TAKE = 3000
 GROUPS = 10000
 BATCH = 1000
 ORDERS = (("plain", "with"), ("with", "plain"))
@@ -107,7 +107,7 @@ def compare(name, setup, measure, rounds, percent, **fill):
     say(f"{name} / plain", f"{median(ratios):.3f}", ">= 0.90")
 
 
-def main(rounds=9, percent=100):
+def main(rounds=41, percent=100):
     head(f"D  fetches/s, each case against a plain node ({rounds} rounds)")
     compare("throttle on", throttle, fetches, rounds, percent)
     compare("10,000 fair groups", groups, fetches, rounds, percent,
@@ -117,9 +117,9 @@ def main(rounds=9, percent=100):
     compare("1,000,000 scheduled jobs", scheduled, fetches, rounds, percent)
     head("D  lifecycles/s with limits and fairness against none")
     compare("limits and 100 fair groups", limits_and_fairness, lifecycles,
-            3 * rounds, percent, groups=100)
+            rounds, percent, groups=100)
     compare("limits and 10,000 fair groups", limits_and_fairness, lifecycles,
-            3 * rounds, percent, groups=GROUPS)
+            rounds, percent, groups=GROUPS)
 
 
 if __name__ == "__main__":
