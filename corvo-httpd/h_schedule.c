@@ -67,26 +67,6 @@ static void answer_times(struct req *r, const struct plan *p, uint64_t first,
 	req_answer(r, r->match.route->status);
 }
 
-/* A number of the query string; false when an error has been answered. */
-static void refuse_count(struct req *r, const char *name, uint64_t max)
-{
-	req_fail(r, ERR_VALIDATION_ERROR, "%s: must be from 1 to %llu", name,
-		 (unsigned long long)max);
-}
-
-static bool read_number(struct req *r, const char *name, uint64_t max,
-			uint64_t *ret)
-{
-	const char *text = server_argument(r->conn, name);
-
-	if (text == NULL)
-		return true;
-	if (str_parse_u64(str_from(text), ret) && *ret >= 1 && *ret <= max)
-		return true;
-	refuse_count(r, name, max);
-	return false;
-}
-
 static uint64_t runs_left(const struct m_schedule *s)
 {
 	if (s->max_runs == 0)
@@ -100,7 +80,8 @@ static void on_next_times(struct req *r, const struct rpc_reply *reply)
 	uint64_t count = TIMES_DEFAULT;
 	struct plan p;
 
-	if (s == NULL || !read_number(r, "count", LIMIT_NEXT_TIMES, &count) ||
+	if (s == NULL ||
+	    !req_number_argument(r, "count", 1, LIMIT_NEXT_TIMES, &count) ||
 	    !plan_of(r, s, &p))
 		return;
 	r->seq = 0; /* a read has no index of its own */
@@ -125,7 +106,9 @@ void h_preview(struct req *r)
 	if (!req_read(r, &msg_preview, m))
 		return;
 	if (MSG_HAS(m, preview, count) && m->count == 0) {
-		refuse_count(r, "count", LIMIT_NEXT_TIMES);
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "count: must be a whole number from 1 to %d",
+			 LIMIT_NEXT_TIMES);
 		return;
 	}
 	s.cron = m->cron;
@@ -139,7 +122,8 @@ void h_preview(struct req *r)
 		after = m->after;
 	if (plan_of(r, &s, &p))
 		answer_times(r, &p, plan_next(&p, after),
-			     m->count > 0 ? m->count : TIMES_DEFAULT);
+			     MSG_HAS(m, preview, count) ? m->count
+							: TIMES_DEFAULT);
 }
 
 /* --- create and change --- */
@@ -356,7 +340,7 @@ void h_schedules(struct req *r)
 	uint64_t limit = LIMIT_SCHEDULE_PAGE;
 	struct str id;
 
-	if (!read_number(r, "limit", LIMIT_SCHEDULE_PAGE, &limit))
+	if (!req_number_argument(r, "limit", 1, LIMIT_SCHEDULE_PAGE, &limit))
 		return;
 	MSG_SET(m, list_schedules, limit, (uint32_t)limit);
 	if (after != NULL) {

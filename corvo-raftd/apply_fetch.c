@@ -165,7 +165,7 @@ static void hand_out_links(const struct job *j, struct m_fetched *r)
 {
 	const struct m_job_doc *d = &j->doc;
 
-	if (MSG_HAS(&j->live, job_live, timeout_at))
+	if (j->live.timeout_at != 0)
 		MSG_SET(r, fetched, timeout_at, j->live.timeout_at);
 	if (MSG_HAS(d, job_doc, group))
 		MSG_SET(r, fetched, group, d->group);
@@ -197,8 +197,6 @@ static void hand_out(struct fetch *ft, const struct job *j)
 	MSG_SET(r, fetched, lease_token, l->lease_token);
 	if (checkpoint.n > 0)
 		MSG_SET(r, fetched, checkpoint, checkpoint);
-	if (l->timeout_at != 0)
-		MSG_SET(r, fetched, timeout_at, l->timeout_at);
 	if (MSG_HAS(d, job_doc, tags))
 		MSG_SET(r, fetched, tags, d->tags);
 	hand_out_links(j, r);

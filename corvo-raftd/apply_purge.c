@@ -14,13 +14,6 @@
 #define SLACK_PART   64
 #define SLACK_MAX_NS (10 * NS_PER_S)
 
-static uint64_t add_time(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(a, b, &sum) ? NEVER - 1 : sum;
-}
-
 /* --- bounds --- */
 
 void purge_forget(struct fsm *f, struct fsm_queue *q)
@@ -33,7 +26,7 @@ static void place(struct fsm *f, struct fsm_queue *q)
 {
 	bool own = MSG_HAS(q->set, set_queue, retention);
 	uint64_t key =
-	    own ? add_time(q->ended_from, q->set->retention) : q->ended_from;
+	    own ? time_after(q->ended_from, q->set->retention) : q->ended_from;
 
 	if (q->purge_is_own != own)
 		purge_forget(f, q);
@@ -86,8 +79,8 @@ static uint64_t retention_of(const struct fsm_queue *q, uint64_t otherwise)
 
 static uint64_t late(uint64_t from, uint64_t retention)
 {
-	return add_time(add_time(from, retention),
-			MIN(retention / SLACK_PART, SLACK_MAX_NS));
+	return time_after(time_after(from, retention),
+			  MIN(retention / SLACK_PART, SLACK_MAX_NS));
 }
 
 uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns)
@@ -103,7 +96,7 @@ uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns)
 	if (f->batches_from != NEVER && retention_ns > 0)
 		first = MIN(first, late(f->batches_from, retention_ns));
 	if (f->keys_from != NEVER)
-		first = MIN(first, add_time(f->keys_from, SLACK_MAX_NS));
+		first = MIN(first, time_after(f->keys_from, SLACK_MAX_NS));
 	return first == NEVER ? 0 : first;
 }
 
@@ -132,7 +125,7 @@ static struct fsm_queue *due_by_bound(struct fsm *f, uint64_t retention_ns)
 		other = NULL;
 	if (own == NULL || other == NULL)
 		return own != NULL ? own : other;
-	return own->purge.key <= add_time(other->ended_from, retention_ns)
+	return own->purge.key <= time_after(other->ended_from, retention_ns)
 		   ? own
 		   : other;
 }

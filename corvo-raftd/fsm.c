@@ -462,16 +462,11 @@ enum fsm_lease_state fsm_lease_check(struct fsm *f, const struct m_beat *b,
 	return s;
 }
 
-static uint64_t first_of(uint64_t a, uint64_t b)
-{
-	return a == 0 || b == 0 ? a | b : MIN(a, b);
-}
-
 void fsm_due(struct fsm *f, struct m_due_reply *ret)
 {
 	MSG_SET(ret, due_reply, promote_ns, heap_first(&f->due));
 	MSG_SET(ret, due_reply, reclaim_ns,
-		first_of(heap_first(&f->leases), heap_first(&f->timeouts)));
+		min_nonzero(heap_first(&f->leases), heap_first(&f->timeouts)));
 	MSG_SET(ret, due_reply, expire_ns,
 		f->expiry_from == NEVER ? 0 : f->expiry_from);
 	/* Long ago, whatever the clock says, and another moment with each

@@ -168,12 +168,17 @@ static inline bool fsm_is_resend(const struct fsm *f)
 	return (f->flags & FRAME_RESEND) != 0;
 }
 
-/* So long after the entry; a time that cannot be told is never. */
-static inline uint64_t fsm_later(const struct fsm *f, uint64_t ns)
+/* So long after a time, or after the entry; what cannot be told is never. */
+static inline uint64_t time_after(uint64_t from, uint64_t ns)
 {
 	uint64_t at;
 
-	return __builtin_add_overflow(f->now_ns, ns, &at) ? NEVER - 1 : at;
+	return __builtin_add_overflow(from, ns, &at) ? NEVER - 1 : at;
+}
+
+static inline uint64_t fsm_later(const struct fsm *f, uint64_t ns)
+{
+	return time_after(f->now_ns, ns);
 }
 
 /* A random number of this item; draw tells several apart. */

@@ -151,8 +151,7 @@ static uint64_t first_due(const struct m_due_reply *d)
 	uint64_t first = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-		if (all[i] != 0 && (first == 0 || all[i] < first))
-			first = all[i];
+		first = min_nonzero(first, all[i]);
 	return first;
 }
 

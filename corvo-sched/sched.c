@@ -76,13 +76,6 @@ static const unsigned task_ops[TASK_MAX] = {
 static void sched_run(struct sched *s);
 static void due_ask(struct sched *s);
 
-static uint64_t min_nonzero(uint64_t a, uint64_t b)
-{
-	if (a == 0 || b == 0)
-		return a | b;
-	return MIN(a, b);
-}
-
 /* The next pause of a sequence that doubles up to RETRY_MAX_NS. */
 static uint64_t pause_next(uint64_t last_ns, uint64_t first_ns)
 {

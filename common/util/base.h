@@ -15,6 +15,12 @@
 #define MIN(a, b)     ((a) < (b) ? (a) : (b))
 #define MAX(a, b)     ((a) > (b) ? (a) : (b))
 
+/* The earlier of two moments of which 0 is none. */
+static inline uint64_t min_nonzero(uint64_t a, uint64_t b)
+{
+	return a == 0 || b == 0 ? a | b : MIN(a, b);
+}
+
 #define container_of(ptr, type, member) \
 	((type *)((char *)(ptr)-offsetof(type, member)))
 
