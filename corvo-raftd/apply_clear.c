@@ -19,9 +19,10 @@ struct index {
 
 /* What clear deletes comes first. */
 static const struct index indexes[] = {
-	{ "bl|", AFTER_QUEUE }, { "s|", AFTER_TIME }, { "r|", AFTER_TIME },
-	{ "p|", IN_VALUE },     { "g|", IN_VALUE },   { "a|", AFTER_QUEUE },
-	{ "h|", AFTER_QUEUE },  { "t|", AFTER_TIME },
+	{ "bl|", AFTER_QUEUE },      { "s|", AFTER_TIME },
+	{ "r|", AFTER_TIME },        { "p|", IN_VALUE },
+	{ "group-jobs|", IN_VALUE }, { "a|", AFTER_QUEUE },
+	{ "h|", AFTER_QUEUE },       { "t|", AFTER_TIME },
 };
 
 #define INDEXES_WAITING 5

@@ -46,7 +46,7 @@ static int load_limiter(struct fsm *f, struct str key, struct str value)
 	return read_limiter(&m, &q->lanes.limiter);
 }
 
-/* Takes a key of g| apart: queue \0 group \0 prio:1 seq:8. */
+/* Takes a key of group-jobs| apart: queue \0 group \0 prio:1 seq:8. */
 static struct fsm_lane *lane_of_key(struct fsm *f, struct str key,
 				    uint8_t *prio, uint64_t *seq)
 {
@@ -87,9 +87,9 @@ static int load_pending(struct fsm *f, struct str key,
 
 int lanes_load(struct fsm *f)
 {
-	int r = load_all(f, "gs|", load_lane);
+	int r = load_all(f, "group-turn|", load_lane);
 
 	if (r == 0)
 		r = load_all(f, "rl|", load_limiter);
-	return r < 0 ? r : load_all(f, "g|", load_pending);
+	return r < 0 ? r : load_all(f, "group-jobs|", load_pending);
 }

@@ -192,10 +192,15 @@ void key_schedule(struct key *k, struct str id)
 	key_add_str(k, id);
 }
 
+/*
+ * The kinds of groups are long for RocksDB's insert hints, which it keeps per
+ * first 12 bytes: so they stand before the group, and keys of many groups in
+ * one batch still share a hint instead of making one each.
+ */
 void key_group_pending(struct key *k, struct str queue, struct str group,
 		       uint8_t prio, uint64_t seq)
 {
-	key_start(k, "g|");
+	key_start(k, "group-jobs|");
 	key_add_queue(k, queue);
 	key_add_queue(k, group);
 	key_add(k, &prio, 1);
@@ -204,7 +209,7 @@ void key_group_pending(struct key *k, struct str queue, struct str group,
 
 void key_lane(struct key *k, struct str queue, struct str group)
 {
-	key_start(k, "gs|");
+	key_start(k, "group-turn|");
 	key_add_queue(k, queue);
 	key_add_str(k, group);
 }

@@ -27,8 +27,9 @@
  *   bt|ns:8 id               ended batches, by the time they ended
  *   l|id\0 n:4               log_line
  *   sc|id                    schedule
- *   g|queue\0 group\0 prio:1 seq:8   pending jobs that have a group, as p|
- *   gs|queue\0 group         lane_doc
+ *   group-jobs|queue\0 group\0 prio:1 seq:8   pending jobs that have a group,
+ *                            as p|
+ *   group-turn|queue\0 group lane_doc
  *   rl|queue                 limiter of a queue with a rate
  *   qc|queue                 queue_doc
  *   qs|queue                 counts of the queue by state
@@ -43,7 +44,7 @@
 #include "proto/limits.h"
 #include "util/str.h"
 
-#define KEY_MAX (LIMIT_QUEUE_NAME_BYTES + LIMIT_GROUP_BYTES + 32)
+#define KEY_MAX (LIMIT_QUEUE_NAME_BYTES + LIMIT_GROUP_BYTES + 40)
 
 struct key {
 	size_t n;

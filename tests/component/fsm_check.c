@@ -369,10 +369,10 @@ static void check_key(struct check *c, struct str key, struct str v)
 		check_line(c, REST("l|"));
 	else if (str_starts(key, STR("p|")))
 		check_pending(&c->lanes, REST("p|"), v);
-	else if (str_starts(key, STR("g|")))
-		check_group_pending(&c->lanes, REST("g|"), v);
-	else if (str_starts(key, STR("gs|")))
-		check_lane_doc(&c->lanes, REST("gs|"), v);
+	else if (str_starts(key, STR("group-jobs|")))
+		check_group_pending(&c->lanes, REST("group-jobs|"), v);
+	else if (str_starts(key, STR("group-turn|")))
+		check_lane_doc(&c->lanes, REST("group-turn|"), v);
 	else if (str_starts(key, STR("rl|")))
 		check_limiter(&c->lanes, REST("rl|"));
 	else if (str_starts(key, STR("a|")))

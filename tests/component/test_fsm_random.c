@@ -404,7 +404,7 @@ static void checked_fetch(struct world *w)
 				       w->x->now_ns) == 0)
 			continue;
 		n += scan_index(w, "p|", queues[i], places + n);
-		n += scan_index(w, "g|", queues[i], places + n);
+		n += scan_index(w, "group-jobs|", queues[i], places + n);
 	}
 	qsort(places, n, sizeof(*places), by_place);
 	MSG_SET_LIST(&m, fetch, queues, queues, 2);
