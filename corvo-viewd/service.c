@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "proto/view_ask.h"
 #include "rt/log.h"
 #include "rt/rpc.h"
 #include "util/clock.h"
@@ -220,17 +221,7 @@ static int decode_ask(struct ask *a, const struct frame_request *item)
 	r = msg_decode(info->request, buf_str(&a->body), &a->arena, a->msg);
 	if (r < 0)
 		return r;
-	if (info->request == &msg_view_query) {
-		const struct m_view_query *m = a->msg;
-
-		a->min_seq = m->min_seq;
-		wait_ns = m->wait_ns;
-	} else if (info->request == &msg_search) {
-		const struct m_search *m = a->msg;
-
-		a->min_seq = m->min_seq;
-		wait_ns = m->wait_ns;
-	}
+	(void)view_ask_get(info->request, a->msg, &a->min_seq, &wait_ns);
 	wait_ns = MIN(wait_ns, a->service->d->settings.op_timeout);
 	a->wait_until_ns = clock_mono_ns() + wait_ns;
 	a->query.id = item->op;

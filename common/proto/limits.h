@@ -54,5 +54,18 @@
 #define LIMIT_LOG_LINES        1000 /* kept per job: the newest */
 #define LIMIT_LOG_PAGE         1000 /* lines in one answer */
 #define LIMIT_WAIT_S           60   /* of ?wait= */
+#define LIMIT_SEARCH_TEXT      4096 /* bytes of a text to search for */
+#define LIMIT_JQ_BYTES         4096
+#define LIMIT_TOTAL            10000 /* matches counted one by one */
+#define LIMIT_FULLTEXT_ROWS    500
+#define LIMIT_BULK_GET         1000   /* jobs in one bulk-get */
+#define LIMIT_BULK_SYNC        10000  /* jobs a bulk acts on while one waits */
+#define LIMIT_BULK_IDS         500000 /* ids in one request */
+#define LIMIT_BULK_JOBS        10000000 /* jobs of one bulk operation */
+#define LIMIT_BULK_STEP        500      /* jobs of one entry */
+#define LIMIT_BULK_PAGE        10000    /* ids in one message and record */
+#define LIMIT_BULK_CANARY      1000
+#define LIMIT_BULKS            1000 /* operations kept, of any status */
+#define LIMIT_EVENTS_PAGE      1000 /* events in one answer */
 
 #endif

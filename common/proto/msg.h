@@ -9,6 +9,7 @@
 #ifndef CORVO_MSG_H
 #define CORVO_MSG_H
 
+#include "proto/limits.h"
 #include "util/arena.h"
 #include "util/buf.h"
 
@@ -35,6 +36,7 @@ enum field_kind {
 #define F_QUEUE      8u
 #define F_NEVER_NULL 16u
 #define F_OBJECT     32u
+#define F_MANY       64u
 
 struct enum_value {
 	uint32_t number;
@@ -67,6 +69,12 @@ struct field_desc {
 	const struct msg_desc *sub;     /* K_msg, K_msgs */
 	size_t name_len;
 };
+
+/* Most texts in a list that comes from a client. */
+static inline size_t field_texts_max(const struct field_desc *f)
+{
+	return f->flags & F_MANY ? LIMIT_BULK_IDS : LIMIT_LIST_TEXTS;
+}
 
 /* The index of a field in its message is its bit in `has`. */
 struct msg_desc {

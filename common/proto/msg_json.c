@@ -285,7 +285,7 @@ static int read_strs(struct reader *rd, struct place *at, struct json v,
 {
 	struct json_iter it;
 	struct json item;
-	int r = read_list_head(rd, at, v, LIMIT_LIST_TEXTS, ret_n);
+	int r = read_list_head(rd, at, v, field_texts_max(at->field), ret_n);
 
 	if (r < 0)
 		return r;

@@ -90,7 +90,7 @@ static void put_list(struct json_writer *w, const struct field_desc *f)
 	jw_object_end(w);
 	put_limit(w, "maxItems",
 		  f->kind == K_msgs ? f->max
-		  : f->max != 0     ? LIMIT_LIST_TEXTS
+		  : f->max != 0     ? field_texts_max(f)
 				    : 0);
 }
 

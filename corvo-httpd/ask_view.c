@@ -1,0 +1,106 @@
+/*
+ * See ask_view.h. X-Corvo-Min-Index comes from clients.
+ */
+#include "ask_view.h"
+
+#include "proto/view_ask.h"
+
+/* Time for the answer itself, after the wait for the view. */
+#define VIEW_ANSWER_NS (5 * NS_PER_S)
+
+/* A question on its way to the view; in the request's arena. */
+struct question {
+	unsigned query;
+	const struct msg_desc *desc;
+	void *m;
+	uint64_t min_seq;
+	req_reply_fn *then;
+	void *state; /* the handler's, while r->state is ours */
+};
+
+/* False when an error has been answered. */
+static bool read_min_seq(struct req *r, uint64_t *ret)
+{
+	const char *text = req_header(r, "X-Corvo-Min-Index");
+	uint64_t asked = 0;
+
+	if (text != NULL && !str_parse_u64(str_from(text), &asked)) {
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "X-Corvo-Min-Index must be a value of X-Corvo-Index");
+		return false;
+	}
+	*ret = MAX(asked, r->h->seq);
+	return true;
+}
+
+static void put(struct req *r, const struct question *q)
+{
+	uint64_t wait_ns = r->h->set->view_wait;
+
+	(void)view_ask_set(q->desc, q->m, q->min_seq, wait_ns);
+	req_call(r, &(struct req_call){
+			.client = r->h->viewd,
+			.id = q->query,
+			.desc = q->desc,
+			.m = q->m,
+			.timeout_ns = wait_ns + VIEW_ANSWER_NS,
+			.timeout_err = ERR_VIEW_UNAVAILABLE,
+			.flags = RPC_ONCE,
+			.then = q->then,
+		    });
+}
+
+/* Without an answer the view is asked for what this process knows of. */
+static void on_head(struct req *r, const struct rpc_reply *reply)
+{
+	struct question *q = r->state;
+
+	q->min_seq = MAX(q->min_seq, reply->seq);
+	r->state = q->state;
+	r->seq = 0; /* a read has no index of its own */
+	put(r, q);
+}
+
+void ask_view_query(struct req *r, unsigned query, const struct msg_desc *desc,
+		    void *m, req_reply_fn *then)
+{
+	static const struct m_nothing nothing;
+	struct question *q = arena_zalloc(&r->arena, sizeof(*q));
+
+	*q = (struct question){ query, desc, m, 0, then, r->state };
+	if (!read_min_seq(r, &q->min_seq))
+		return;
+	if (!rpc_client_is_up(r->h->viewd)) {
+		req_fail_text(r, ERR_VIEW_UNAVAILABLE, STR_NULL);
+		return;
+	}
+	if (r->h->set->httpd_processes == 1) {
+		put(r, q);
+		return;
+	}
+	r->state = q;
+	req_call(r, &(struct req_call){
+			.client = r->h->raftd,
+			.id = QUERY_NODE_STATUS,
+			.desc = &msg_nothing,
+			.m = &nothing,
+			.timeout_ns = r->h->set->view_wait,
+			.timeout_err = ERR_LEADER_UNAVAILABLE,
+			.flags = RPC_ONCE,
+			.then = on_head,
+		    });
+}
+
+void ask_view(struct req *r, const struct msg_desc *desc, void *m,
+	      req_reply_fn *then)
+{
+	ask_view_query(r, r->match.route->target, desc, m, then);
+}
+
+void ask_view_lag(struct req *r, uint64_t lag_ns)
+{
+	if (lag_ns == 0)
+		return;
+	r->has_lag = true;
+	r->lag_ms = (lag_ns + NS_PER_MS - 1) / NS_PER_MS;
+}

@@ -1,0 +1,26 @@
+/*
+ * Questions to viewd. Each names the event the view must hold: the newest
+ * this node has acknowledged, or a later one the client asks for, so that a
+ * client always finds its own writes. Where several httpd processes share the
+ * port none knows what the others acknowledged, and raftd is asked first.
+ */
+#ifndef CORVO_ASK_VIEW_H
+#define CORVO_ASK_VIEW_H
+
+#include "req.h"
+
+/*
+ * Asks the query of the request's route. m, a message of desc in the
+ * request's arena, gets what it must wait for, if it has a place for it.
+ */
+void ask_view(struct req *r, const struct msg_desc *desc, void *m,
+	      req_reply_fn *then);
+
+/* The same with another query, as often as needed within one request. */
+void ask_view_query(struct req *r, unsigned query, const struct msg_desc *desc,
+		    void *m, req_reply_fn *then);
+
+/* Says in the answer's head how old the view was; 0: it is current. */
+void ask_view_lag(struct req *r, uint64_t lag_ns);
+
+#endif

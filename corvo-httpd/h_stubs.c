@@ -1,0 +1,29 @@
+/*
+ * Routes that are not built yet.
+ */
+#include "handlers.h"
+#include "req.h"
+
+#define STUB(name)                                         \
+	void h_##name(struct req *r)                       \
+	{                                                  \
+		req_fail_text(r, ERR_NOT_FOUND, STR_NULL); \
+	}
+
+STUB(bulk_get)
+STUB(bulk)
+STUB(dead)
+STUB(fulltext)
+STUB(bulks)
+STUB(bulk_progress)
+STUB(bulk_cancel)
+STUB(bulk_pause)
+STUB(bulk_resume)
+STUB(iterations)
+STUB(cluster_events)
+STUB(events)
+STUB(rebuild_view)
+STUB(verify_view)
+STUB(scale)
+STUB(runtime)
+STUB(throughput)

@@ -1,0 +1,38 @@
+/*
+ * The event log, for all streams of this process: raftd is asked once for the
+ * newest events, however many watch, and they are kept in a ring of fixed
+ * size. Who is behind the ring reads its part of the log from raftd by itself,
+ * one page at a time, until it has come up.
+ *
+ * Loop thread. Nothing is asked while nobody watches.
+ */
+#ifndef CORVO_HUB_H
+#define CORVO_HUB_H
+
+#include "httpd.h"
+#include "proto/proto.h"
+
+struct hub;
+struct hub_sub;
+
+struct hub *hub_new(struct httpd *h);
+void hub_free(struct hub *hub); /* no subscription is left; NULL: fine */
+
+typedef void hub_wake_fn(void *ctx);
+
+#define HUB_FROM_NOW UINT64_MAX
+
+/* Events after after_seq. wake(ctx): hub_next may have something again. */
+struct hub_sub *hub_subscribe(struct hub *hub, uint64_t after_seq,
+			      hub_wake_fn *wake, void *ctx);
+void hub_unsubscribe(struct hub_sub *s);
+
+/*
+ * 1: *ret is the next event, good until the next call on this subscription;
+ * 0: none now, wake will be called; -ERR_EVENTS_LOST: the log no longer has
+ * what comes next; other -ERR_*: raftd cannot be asked (wake is called when
+ * it is worth trying again).
+ */
+int hub_next(struct hub_sub *s, struct m_event *ret);
+
+#endif

@@ -1,0 +1,21 @@
+/*
+ * Questions that are not answered yet.
+ */
+#include "svc_impl.h"
+
+#define STUB(name, request)                              \
+	void q_##name(struct svc *s, struct rpc_req req, \
+		      const struct m_##request *m)       \
+	{                                                \
+		(void)s;                                 \
+		(void)m;                                 \
+		svc_reply_error(req, ERR_NOT_FOUND);     \
+	}
+
+STUB(get_jobs, job_ids)
+STUB(events, events_ask)
+STUB(get_bulk, bulk_ref)
+STUB(list_bulks, nothing)
+STUB(due_bulks, nothing)
+STUB(throughput, nothing)
+STUB(scale, scale_ask)
