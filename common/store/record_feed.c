@@ -1,0 +1,277 @@
+/*
+ * The event feed: events, and the present state of all they touch. See
+ * record.h. Any thread; what is returned lives in the caller's arena. Records
+ * were written by the state machine: one that cannot be read is a damaged
+ * store, and an error.
+ */
+#include "proto/job.h"
+#include "store/event_pack.h"
+#include "store/key.h"
+#include "store/record_impl.h"
+#include "util/hmap.h"
+
+#define FEED_BYTES_MAX  (8u << 20) /* of one answer: well below a message */
+#define RECORD_OVERHEAD 64         /* what a record adds beside its texts */
+
+struct feed {
+	struct kv *kv;
+	struct arena *a;
+	struct m_tail_reply *ret;
+	struct hmap jobs, failed, queues, workers; /* seen already */
+	size_t jobs_cap, errors_cap, queues_cap, workers_cap;
+	size_t bytes;
+};
+
+/* The next item of a growing list in the arena. */
+#define FEED_ADD(f, list)                                                  \
+	({                                                                 \
+		struct m_tail_reply *r_ = (f)->ret;                        \
+		if (r_->list##_n == (f)->list##_cap)                       \
+			r_->list =                                         \
+			    feed_grow((f)->a, r_->list, sizeof(*r_->list), \
+				      r_->list##_n, &(f)->list##_cap);     \
+		r_->has |= MSG_BIT(tail_reply, list);                      \
+		&r_->list[r_->list##_n++];                                 \
+	})
+
+static void *feed_grow(struct arena *a, void *list, size_t size, size_t n,
+		       size_t *cap)
+{
+	void *p;
+
+	*cap = MAX(*cap * 2, (size_t)64);
+	p = arena_alloc(a, *cap * size);
+	if (n > 0)
+		memcpy(p, list, n * size);
+	return p;
+}
+
+static bool feed_seen(struct hmap *m, struct str id)
+{
+	static char mark;
+
+	return hmap_put(m, id, &mark) != NULL;
+}
+
+static size_t job_bytes(const struct m_job *j)
+{
+	return 4 * RECORD_OVERHEAD + j->payload.n + j->tags.n + j->progress.n +
+	       j->checkpoint.n + j->result.n + chain_bytes(j->chain_config);
+}
+
+/* The unchanging part stays out unless this answer tells of the creation. */
+static int feed_read_job(struct feed *f, const struct m_event *e,
+			 struct m_job *j)
+{
+	struct m_job_live live;
+	struct key k;
+	int r = 0;
+
+	if (e->type != EVENT_ENQUEUED) {
+		key_live(&k, e->job_id);
+		r = record_read(f->kv, &k, &msg_job_live, f->a, &live);
+		if (r < 0)
+			return r;
+	}
+	if (r > 0 && !live.no_expiry && !live.rewritten) {
+		*j = (struct m_job){ 0 };
+		MSG_SET(j, job, id, e->job_id);
+		record_live(&live, j);
+		MSG_SET(j, job, partial, true);
+		return record_lease(f->kv, e->queue, f->a, j);
+	}
+	r = record_job(f->kv, e->job_id, 0, f->a, j);
+	if (r == 0) {
+		*j = (struct m_job){ 0 };
+		MSG_SET(j, job, id, e->job_id);
+		MSG_SET(j, job, deleted, true);
+	}
+	return r < 0 ? r : 0;
+}
+
+static int feed_job(struct feed *f, const struct m_event *e)
+{
+	struct m_job *j;
+	int r;
+
+	if (feed_seen(&f->jobs, e->job_id))
+		return 0;
+	j = FEED_ADD(f, jobs);
+	r = feed_read_job(f, e, j);
+	f->bytes += job_bytes(j);
+	return r;
+}
+
+static bool event_records_error(const struct m_event *e)
+{
+	return e->type == EVENT_FAILED || e->type == EVENT_RECLAIMED ||
+	       e->type == EVENT_EXPIRED || e->type == EVENT_TIMED_OUT ||
+	       e->type == EVENT_REJECTED || e->type == EVENT_DEPENDENCY_FAILED;
+}
+
+/* From the first failure in this answer on, so the job needs one look. */
+static int feed_errors(struct feed *f, const struct m_event *e)
+{
+	struct m_job_error *list;
+	size_t n;
+	int r;
+
+	if (feed_seen(&f->failed, e->job_id))
+		return 0;
+	r = record_errors(f->kv, e->job_id, e->at, f->a, &list, &n);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		*FEED_ADD(f, errors) = list[i];
+		f->bytes +=
+		    RECORD_OVERHEAD + list[i].error.n + list[i].backtrace.n;
+	}
+	return 0;
+}
+
+static int feed_queue(struct feed *f, struct str name)
+{
+	struct m_queue_doc doc;
+	struct m_queue *q;
+	struct key k;
+	int r;
+
+	if (feed_seen(&f->queues, name))
+		return 0;
+	key_queue(&k, name);
+	r = record_read(f->kv, &k, &msg_queue_doc, f->a, &doc);
+	if (r < 0)
+		return r;
+	q = FEED_ADD(f, queues);
+	if (r > 0) {
+		record_queue(name, &doc, q);
+		return 0;
+	}
+	*q = (struct m_queue){ 0 };
+	MSG_SET(q, queue, name, name);
+	MSG_SET(q, queue, deleted, true);
+	return 0;
+}
+
+static int feed_worker(struct feed *f, struct str id)
+{
+	struct m_worker w;
+	struct key k;
+	int r;
+
+	if (feed_seen(&f->workers, id))
+		return 0;
+	key_worker(&k, id);
+	r = record_read(f->kv, &k, &msg_worker, f->a, &w);
+	if (r <= 0) /* forgotten since */
+		return r;
+	MSG_SET(&w, worker, id, id);
+	*FEED_ADD(f, workers) = w;
+	return 0;
+}
+
+/* What one event touches. */
+static int feed_event(struct feed *f, const struct m_event *e)
+{
+	int r;
+
+	f->bytes += RECORD_OVERHEAD + e->data.n;
+	if (e->job_id.n > 0) {
+		r = feed_job(f, e);
+		if (r == 0 && event_records_error(e))
+			r = feed_errors(f, e);
+		return r;
+	}
+	if (e->type == EVENT_WORKER_SEEN)
+		return feed_worker(f, e->worker_id);
+	return e->queue.n > 0 ? feed_queue(f, e->queue) : 0;
+}
+
+static bool feed_is_full(const struct feed *f, uint32_t limit)
+{
+	return f->ret->events_n >= limit || f->bytes >= FEED_BYTES_MAX;
+}
+
+/* 1: go on with the next event; 0: enough. */
+static int feed_one(struct feed *f, uint64_t seq, struct str raw)
+{
+	struct m_tail_reply *ret = f->ret;
+	struct m_event *e = &ret->events[ret->events_n];
+	int r;
+
+	if (seq <= ret->last_seq)
+		return 1;               /* the view has it */
+	if (seq != ret->last_seq + 1) { /* trimmed meanwhile */
+		MSG_SET(ret, tail_reply, lost, true);
+		return 0;
+	}
+	if (msg_decode(&msg_event, arena_copy(f->a, raw), f->a, e) < 0)
+		return record_damaged();
+	MSG_SET(e, event, seq, seq);
+	ret->last_seq = seq;
+	ret->head_seq = MAX(ret->head_seq, seq);
+	ret->events_n++;
+	r = feed_event(f, e);
+	return r < 0 ? r : 1;
+}
+
+static int feed_pack(struct feed *f, struct str raw, uint32_t limit)
+{
+	struct event_pack p;
+	uint64_t seq;
+	struct str e;
+	int r;
+
+	if (!event_pack_open(&p, raw))
+		return record_damaged();
+	while ((r = event_pack_next(&p, &seq, &e)) > 0) {
+		r = feed_one(f, seq, e);
+		if (r <= 0 || feed_is_full(f, limit))
+			return MIN(r, 0);
+	}
+	return r < 0 ? record_damaged() : 1;
+}
+
+static int feed_events(struct feed *f, uint64_t after_seq, uint32_t limit)
+{
+	struct kv_iter *it;
+	struct key from, upto;
+	int r = 1;
+
+	key_event(&from, after_seq + 1);
+	key_event(&upto, UINT64_MAX);
+	it = kv_iter_new(f->kv, key_str(&from), key_str(&upto));
+	for (; kv_iter_valid(it) && r > 0; kv_iter_next(it))
+		r = feed_pack(f, kv_iter_value(it), limit);
+	if (r >= 0)
+		r = kv_iter_error(it);
+	kv_iter_free(it);
+	return r;
+}
+
+int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
+		struct arena *a, struct m_tail_reply *ret)
+{
+	struct feed f = { .kv = kv, .a = a, .ret = ret };
+	struct record_meta meta;
+	int r = record_meta_read(kv, &meta);
+
+	if (r < 0)
+		return r;
+	*ret = (struct m_tail_reply){ 0 };
+	MSG_SET(ret, tail_reply, head_seq, meta.last_seq);
+	MSG_SET(ret, tail_reply, last_seq, after_seq);
+	if (after_seq + 1 < meta.first_seq) {
+		MSG_SET(ret, tail_reply, lost, true);
+		return 0;
+	}
+	limit = MIN(limit, (uint32_t)LIMIT_TAIL_EVENTS);
+	MSG_SET_LIST(ret, tail_reply, events,
+		     arena_alloc(a, limit * sizeof(*ret->events)), 0);
+	r = feed_events(&f, after_seq, limit);
+	hmap_done(&f.jobs);
+	hmap_done(&f.failed);
+	hmap_done(&f.queues);
+	hmap_done(&f.workers);
+	return r;
+}
