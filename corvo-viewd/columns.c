@@ -18,7 +18,7 @@
 /* Large values stand last: what is before them is read without them. */
 const struct column job_columns[JOB_COLUMNS] = {
 	COL(COL_TEXT, LIVE_NEVER, "id", id, NULL, ""),
-	COL(COL_TEXT, LIVE_NEVER, "queue", queue, NULL, ""),
+	[COLUMN_QUEUE] = COL(COL_TEXT, LIVE_NEVER, "queue", queue, NULL, ""),
 	COL(COL_ENUM, LIVE_ABSENT, "state", state, &enum_job_state, ""),
 	COL(COL_U32, LIVE_NEVER, "priority", priority, NULL, NULL),
 	COL(COL_U32, LIVE_ABSENT, "attempt", attempt, NULL, NULL),
@@ -61,13 +61,14 @@ const struct column job_columns[JOB_COLUMNS] = {
 	COL(COL_TIME, LIVE_ABSENT, "completed_at", completed_at, NULL, NULL),
 	COL(COL_TIME, LIVE_ABSENT, "failed_at", failed_at, NULL, NULL),
 	COL(COL_TIME, LIVE_ABSENT, "cancelled_at", cancelled_at, NULL, NULL),
-	COL(COL_TEXT, LIVE_NEVER, "tags", tags, NULL, NULL),
+	[COLUMN_TAGS] = COL(COL_TEXT, LIVE_NEVER, "tags", tags, NULL, NULL),
 	COL(COL_STRS, LIVE_NEVER, "depends_on", depends_on, NULL, NULL),
 	COL(COL_TEXT, LIVE_ABSENT, "progress", progress, NULL, NULL),
 	COL(COL_TEXT, LIVE_KEPT, "checkpoint", checkpoint, NULL, NULL),
 	COL(COL_TEXT, LIVE_ABSENT, "result", result, NULL, NULL),
 	COL(COL_CHAIN, LIVE_NEVER, "chain_config", chain_config, NULL, NULL),
-	COL(COL_TEXT, LIVE_NEVER, "payload", payload, NULL, "{}"),
+	[COLUMN_PAYLOAD] =
+	    COL(COL_TEXT, LIVE_NEVER, "payload", payload, NULL, "{}"),
 };
 
 static const void *member(const struct m_job *j, const struct column *c)

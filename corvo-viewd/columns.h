@@ -46,6 +46,13 @@ struct column {
 #define JOB_COLUMNS 45
 extern const struct column job_columns[JOB_COLUMNS]; /* id is the first */
 
+/* The columns with full text. */
+enum {
+	COLUMN_QUEUE = 1,
+	COLUMN_TAGS = JOB_COLUMNS - 7,
+	COLUMN_PAYLOAD = JOB_COLUMNS - 1,
+};
+
 /* Memory of texts bound to one statement. */
 struct column_text {
 	struct timetext times;

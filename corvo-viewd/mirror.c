@@ -21,9 +21,23 @@ static const char *const sql[STMT_MAX] = {
 	[STMT_JOB_FIND] = "SELECT rowid, queue, state, error_count,"
 			  " blocked FROM jobs"
 			  " WHERE id=?1",
-	[STMT_JOB_DELETE] = "DELETE FROM jobs WHERE rowid=?1",
+	[STMT_JOBS_DELETE] = "DELETE FROM jobs WHERE rowid IN"
+			     " (SELECT value FROM json_each(?1))",
 	[STMT_JOB_FAILED] = "UPDATE jobs SET last_error=?2, error_count=?3"
 			    " WHERE rowid=?1",
+	[STMT_TEXT_CHANGED] = "SELECT (queue,tags,payload) IS NOT (?2,?3,?4)"
+			      " FROM jobs WHERE rowid=?1",
+	[STMT_TEXT_REMOVE] =
+	    "INSERT INTO jobs_fts(jobs_fts,rowid,queue,tags,payload)"
+	    " SELECT 'delete',j.rowid,j.queue,j.tags,j.payload"
+	    " FROM json_each(?1) e CROSS JOIN jobs j ON j.rowid=e.value",
+	[STMT_TEXT_ADD] =
+	    "INSERT INTO jobs_fts(rowid,queue,tags,payload)"
+	    " SELECT j.rowid,j.queue,j.tags,j.payload"
+	    " FROM json_each(?1) e CROSS JOIN jobs j ON j.rowid=e.value",
+	[STMT_TEXT_ADD_NEW] =
+	    "INSERT INTO jobs_fts(rowid,queue,tags,payload)"
+	    " SELECT rowid,queue,tags,payload FROM jobs WHERE rowid>=?1",
 	[STMT_ERROR_INSERT] =
 	    "INSERT INTO job_errors(job_id,n,attempt,error,backtrace,"
 	    "worker_id,hostname,created_at) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)"
@@ -88,6 +102,7 @@ void mirror_free(struct mirror *m)
 	column_text_done(&m->text);
 	hmap_done(&m->deltas);
 	arena_done(&m->arena);
+	buf_done(&m->rowids);
 	free(m);
 }
 
@@ -140,10 +155,11 @@ static int delete_stats(struct mirror *m, struct str queue)
 	return db_run(m->stmts[STMT_STATS_DELETE]);
 }
 
-static void forget_deltas(struct mirror *m)
+static void forget_changes(struct mirror *m)
 {
 	hmap_clear(&m->deltas);
 	m->last_delta = NULL;
+	m->text_new = 0;
 	arena_reset(&m->arena);
 }
 
@@ -151,7 +167,7 @@ static void forget_deltas(struct mirror *m)
 
 int mirror_begin(struct mirror *m)
 {
-	forget_deltas(m);
+	forget_changes(m);
 	return db_exec(m->db, "BEGIN IMMEDIATE");
 }
 
@@ -160,21 +176,21 @@ int mirror_commit(struct mirror *m)
 	struct str queue;
 	size_t pos = 0;
 	void *d;
-	int r = 0;
+	int r = mirror_text_commit(m);
 
 	while (r == 0 && hmap_next(&m->deltas, &pos, &queue, &d)) {
 		r = write_delta(m, queue, d);
 		if (r == 0 && ((struct mirror_delta *)d)->gone)
 			r = delete_stats(m, queue);
 	}
-	forget_deltas(m);
+	forget_changes(m);
 	return r < 0 ? r : db_exec(m->db, "COMMIT");
 }
 
 /* SQLite has rolled back by itself after some errors; then this fails. */
 void mirror_rollback(struct mirror *m)
 {
-	forget_deltas(m);
+	forget_changes(m);
 	(void)db_exec(m->db, "ROLLBACK");
 }
 
@@ -302,8 +318,8 @@ static int apply_rows(struct mirror *m, const struct m_tail_reply *r)
 		err = mirror_queue(m, &r->queues[i]);
 	for (size_t i = 0; i < r->workers_n && err == 0; i++)
 		err = mirror_worker(m, &r->workers[i]);
-	for (size_t i = 0; i < r->jobs_n && err == 0; i++)
-		err = mirror_job(m, &r->jobs[i]);
+	if (err == 0)
+		err = mirror_jobs(m, r->jobs, r->jobs_n);
 	/* After their jobs, whose rows they need. */
 	for (size_t i = 0; i < r->errors_n && err == 0; i++)
 		err = mirror_error(m, &r->errors[i]);

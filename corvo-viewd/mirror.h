@@ -29,7 +29,7 @@ const char *mirror_why(const struct mirror *m); /* of the last failure */
 /* --- pieces of the above, for a bulk load --- */
 
 int mirror_begin(struct mirror *m);
-int mirror_commit(struct mirror *m); /* writes the counters first */
+int mirror_commit(struct mirror *m); /* writes counters and full text first */
 void mirror_rollback(struct mirror *m);
 
 int mirror_job(struct mirror *m, const struct m_job *j);

@@ -116,17 +116,17 @@ static void count_enter(struct mirror_delta *to, const struct m_job *j)
 	to->blocked += j->blocked;
 }
 
-static int delete_job(struct mirror *m, const struct m_job *j)
+/* --- jobs that are gone --- */
+
+static int leave(struct mirror *m, const struct m_job *j,
+		 struct mirror_rowids *gone)
 {
 	struct mirror_row row;
 	int r = mirror_find(m, j->id, &row);
 
 	if (r != 1)
 		return r;
-	db_bind_i64(m->stmts[STMT_JOB_DELETE], 1, row.rowid);
-	r = db_run(m->stmts[STMT_JOB_DELETE]);
-	if (r < 0)
-		return r;
+	mirror_rowids_add(m, gone, row.rowid);
 	count_leave(&row);
 	row.delta->failed -= row.error_count;
 	if (row.error_count == 0)
@@ -134,6 +134,26 @@ static int delete_job(struct mirror *m, const struct m_job *j)
 	db_bind_text(m->stmts[STMT_ERRORS_DELETE], 1, j->id);
 	return db_run(m->stmts[STMT_ERRORS_DELETE]);
 }
+
+static int delete_jobs(struct mirror *m, const struct m_job *j, size_t n)
+{
+	struct db_stmt *s = m->stmts[STMT_JOBS_DELETE];
+	struct mirror_rowids gone = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++)
+		if (j[i].deleted)
+			r = leave(m, &j[i], &gone);
+	if (r < 0 || gone.n == 0)
+		return r;
+	r = mirror_text_remove(m, &gone);
+	if (r < 0)
+		return r;
+	mirror_rowids_bind(m, s, 1, &gone);
+	return db_run(s);
+}
+
+/* --- partial documents --- */
 
 static int patch_job(struct mirror *m, const struct m_job *j)
 {
@@ -166,37 +186,85 @@ static int run_full(struct mirror *m, enum mirror_stmt which,
 	return db_run(s);
 }
 
-static int replace_job(struct mirror *m, const struct m_job *j)
-{
-	struct mirror_delta *to = mirror_delta(m, j->queue);
-	struct mirror_row row;
-	int r = mirror_find(m, j->id, &row);
+/* --- whole documents --- */
 
-	CHECK(r != 0); /* the insert has just met it */
-	if (r == 1)
-		r = run_full(m, STMT_JOB_UPDATE, j);
+/* A document of a job there is a row of already. */
+struct replaced {
+	const struct m_job *j;
+	struct mirror_row row;
+	struct replaced *next;
+};
+
+static int replace_job(struct mirror *m, const struct replaced *p)
+{
+	struct mirror_delta *to = mirror_delta(m, p->j->queue);
+	struct mirror_row row = p->row;
+	int r = run_full(m, STMT_JOB_UPDATE, p->j);
+
 	if (r < 0)
 		return r;
 	count_leave(&row);
 	row.delta->failed -= row.error_count;
-	count_enter(to, j);
+	count_enter(to, p->j);
 	to->failed += row.error_count;
 	return 0;
 }
 
-int mirror_job(struct mirror *m, const struct m_job *j)
+/* All at once, because each change of the full text costs a statement. */
+static int replace_jobs(struct mirror *m, const struct replaced *first)
 {
-	int r;
+	struct mirror_rowids texts = { 0 };
+	int r = 0;
 
-	if (j->deleted)
-		return delete_job(m, j);
-	if (j->partial)
-		return patch_job(m, j);
-	r = run_full(m, STMT_JOB_INSERT, j);
+	for (const struct replaced *p = first; p != NULL && r >= 0;
+	     p = p->next) {
+		r = mirror_text_changed(m, p->row.rowid, p->j);
+		if (r == 1)
+			mirror_rowids_add(m, &texts, p->row.rowid);
+	}
+	if (r >= 0)
+		r = mirror_text_remove(m, &texts);
+	for (const struct replaced *p = first; p != NULL && r == 0; p = p->next)
+		r = replace_job(m, p);
+	return r < 0 ? r : mirror_text_add(m, &texts);
+}
+
+static int insert_job(struct mirror *m, const struct m_job *j,
+		      struct replaced **met)
+{
+	struct replaced *p;
+	int r = run_full(m, STMT_JOB_INSERT, j);
+
 	if (r < 0)
 		return r;
-	if (db_changes(m->db) == 0)
-		return replace_job(m, j);
-	count_enter(mirror_delta(m, j->queue), j);
-	return 0;
+	if (db_changes(m->db) > 0) {
+		mirror_text_new(m, db_last_rowid(m->db));
+		count_enter(mirror_delta(m, j->queue), j);
+		return 0;
+	}
+	p = arena_alloc(&m->arena, sizeof(*p));
+	*p = (struct replaced){ .j = j, .next = *met };
+	*met = p;
+	r = mirror_find(m, j->id, &p->row);
+	CHECK(r != 0); /* the insert has just met it */
+	return MIN(r, 0);
+}
+
+int mirror_jobs(struct mirror *m, const struct m_job *j, size_t n)
+{
+	struct replaced *met = NULL;
+	int r = delete_jobs(m, j, n);
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		if (j[i].partial && !j[i].deleted)
+			r = patch_job(m, &j[i]);
+		else if (!j[i].deleted)
+			r = insert_job(m, &j[i], &met);
+	}
+	return r < 0 ? r : replace_jobs(m, met);
+}
+
+int mirror_job(struct mirror *m, const struct m_job *j)
+{
+	return mirror_jobs(m, j, 1);
 }

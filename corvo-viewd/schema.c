@@ -66,6 +66,12 @@ static const char *const tables[] = {
 	" chain_config            TEXT,"
 	" payload                 TEXT NOT NULL)",
 
+	/* Kept by mirror_text.c. The texts are those of table jobs; what
+	 * columnsize=0 leaves out only serves ranks. */
+	"CREATE VIRTUAL TABLE jobs_fts USING fts5("
+	" id UNINDEXED, queue, tags, payload,"
+	" content='jobs', columnsize=0)",
+
 	/* n counts up within a job, as in its JSON. */
 	"CREATE TABLE job_errors ("
 	" id         INTEGER PRIMARY KEY,"

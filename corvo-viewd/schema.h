@@ -8,7 +8,23 @@
 
 #include "db.h"
 
-#define SCHEMA_VERSION 3
+#define SCHEMA_VERSION 4
+
+/*
+ * Full text: jobs_fts has the columns id (not searched), queue, tags and
+ * payload, and the row numbers of jobs:
+ *
+ *   SELECT j.id, ... FROM jobs_fts f JOIN jobs j ON j.rowid = f.rowid
+ *   WHERE jobs_fts MATCH ?1 ORDER BY f.rowid DESC LIMIT ?2
+ *
+ * Row numbers grow with creation, so that order is newest first and costs
+ * nothing. Words are runs of letters and digits of any JSON in payload and
+ * tags, names of members too, without case and accents; an address such as
+ * user@example.com is three words in a row. In ?1: word, "words in a row",
+ * word*, AND, OR, NOT, payload : word. Everything but words must stand in
+ * double quotes (doubled inside), or it is a syntax error: quote what users
+ * write.
+ */
 
 /* In a transaction of the caller's. 0 or -ERR_*. */
 int schema_make_tables(struct db *db);

@@ -14,6 +14,7 @@
 #include "store/key.h"
 #include "store/record.h"
 #include "view.h"
+#include "view_rows.h"
 #include "view_world.h"
 
 #define STEPS 3000
@@ -92,21 +93,6 @@ static void live(struct fixture *f, uint64_t *pos)
 
 /* --- looking --- */
 
-/* All rows of a query as text, one line each. */
-static void dump(struct db *db, const char *sql, int columns, struct buf *ret)
-{
-	struct db_stmt *s;
-
-	assert_int_equal(db_prepare(db, sql, &s), 0);
-	while (db_step(s) == 1) {
-		for (int i = 0; i < columns; i++)
-			buf_printf(ret, "%s%.*s", i > 0 ? "|" : "",
-				   STR_ARG(db_text(s, i)));
-		buf_putc(ret, '\n');
-	}
-	db_finalize(s);
-}
-
 /* Everything that does not depend on when the mirror looked. */
 static void dump_all(struct db *db, struct buf *ret)
 {
@@ -151,42 +137,6 @@ static void assert_same_rows(struct db *a, struct db *b)
 	assert_string_equal(da.p, db.p);
 }
 
-static void assert_counters(struct db *db)
-{
-	_cleanup_(buf_done) struct buf kept = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf counted = BUF_INIT(0);
-
-	dump(db,
-	     "SELECT queue, pending, active, held, completed, retrying, dead,"
-	     " cancelled, scheduled, failed, blocked FROM queue_stats"
-	     " WHERE pending+active+held+completed+retrying+dead+cancelled"
-	     "+scheduled > 0 ORDER BY queue",
-	     11, &kept);
-	dump(db,
-	     "SELECT queue, sum(state='pending'), sum(state='active'),"
-	     " sum(state='held'), sum(state='completed'),"
-	     " sum(state='retrying'), sum(state='dead'),"
-	     " sum(state='cancelled'), sum(state='scheduled'),"
-	     " sum(error_count), sum(blocked) FROM jobs GROUP BY queue"
-	     " ORDER BY queue",
-	     11, &counted);
-	buf_putc(&kept, '\0');
-	buf_putc(&counted, '\0');
-	assert_string_equal(kept.p, counted.p);
-}
-
-static int64_t number(struct db *db, const char *sql)
-{
-	struct db_stmt *s;
-	int64_t n;
-
-	assert_int_equal(db_prepare(db, sql, &s), 0);
-	assert_int_equal(db_step(s), 1);
-	n = db_i64(s, 0);
-	db_finalize(s);
-	return n;
-}
-
 /* --- tests --- */
 
 static size_t count_keys(struct kv *kv, const char *kind)
@@ -212,7 +162,7 @@ static void test_rows_equal_store(void **state)
 	struct db_stmt *s;
 
 	live(f, &pos);
-	assert_counters(f->view.writer);
+	assert_consistent(f->view.writer);
 	assert_int_equal(db_prepare(f->view.writer,
 				    "SELECT id, state, attempt, seq,"
 				    " last_error, queue, priority FROM jobs",
@@ -262,7 +212,7 @@ static void test_replay_gives_same_rows(void **state)
 	open_second(f, &db, &m);
 	feed_all(f, m, &again, 2);
 	assert_same_rows(f->view.writer, db);
-	assert_counters(db);
+	assert_consistent(db);
 	/* All of it once more, from the start. */
 	again = 0;
 	feed_all(f, m, &again, 1);
@@ -295,7 +245,7 @@ static void test_rebuild_equals_feed(void **state)
 
 	assert_int_equal(db_open(task.path, DB_WRITE, &built, &why), 0);
 	assert_same_rows(f->view.writer, built);
-	assert_counters(built);
+	assert_consistent(built);
 	db_close(built);
 	assert_int_equal(view_replace(&f->view, &why), 0);
 	assert_int_equal(f->view.position, pos);
@@ -304,7 +254,7 @@ static void test_rebuild_equals_feed(void **state)
 
 	from = f->view.position;
 	live(f, &from);
-	assert_counters(f->view.writer);
+	assert_consistent(f->view.writer);
 	assert_int_equal(number(f->view.writer,
 				"SELECT value FROM meta WHERE key='position'"),
 			 from);
@@ -333,34 +283,12 @@ static void test_rebuild_stops(void **state)
 	buf_done(&task.why);
 }
 
-static void make_job(struct m_job *j, const char *id, enum job_state state)
-{
-	*j = (struct m_job){ 0 };
-	MSG_SET(j, job, id, str_from(id));
-	MSG_SET(j, job, queue, STR("q"));
-	MSG_SET(j, job, state, state);
-	MSG_SET(j, job, payload, STR("1"));
-	MSG_SET(j, job, checkpoint, STR("\"kept\""));
-	MSG_SET(j, job, created_at, NS_PER_S);
-	MSG_SET(j, job, worker_id, STR("w"));
-}
-
 static void apply_one(struct fixture *f, struct m_job *j, uint64_t seq,
 		      int expected)
 {
 	struct m_tail_reply r = { .last_seq = seq, .jobs = j, .jobs_n = 1 };
 
 	assert_int_equal(mirror_apply(f->view.mirror, &r), expected);
-}
-
-static void assert_rows(struct fixture *f, const char *sql, int columns,
-			const char *expected)
-{
-	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
-
-	dump(f->view.writer, sql, columns, &b);
-	buf_putc(&b, '\0');
-	assert_string_equal(b.p, expected);
 }
 
 static void test_partial(void **state)
@@ -377,17 +305,18 @@ static void test_partial(void **state)
 	MSG_SET(&j, job, partial, true);
 	MSG_SET(&j, job, state, JOB_PENDING);
 	apply_one(f, &j, 2, 0);
-	assert_rows(f, sql, 4, "pending||\"kept\"|1\n");
+	assert_rows(f->view.writer, sql, 4, "pending||\"kept\"|1\n");
 	MSG_SET(&j, job, checkpoint, STR("\"new\""));
 	apply_one(f, &j, 3, 0);
-	assert_rows(f, sql, 4, "pending||\"new\"|1\n");
-	assert_counters(f->view.writer);
+	assert_rows(f->view.writer, sql, 4, "pending||\"new\"|1\n");
+	assert_consistent(f->view.writer);
 
 	/* Of a job that was never told of: nothing changes, position too. */
 	MSG_SET(&j, job, id, STR("j2"));
 	apply_one(f, &j, 4, -ERR_NOT_FOUND);
-	assert_rows(f, "SELECT value FROM meta WHERE key='position'", 1, "3\n");
-	assert_rows(f, sql, 4, "pending||\"new\"|1\n");
+	assert_rows(f->view.writer,
+		    "SELECT value FROM meta WHERE key='position'", 1, "3\n");
+	assert_rows(f->view.writer, sql, 4, "pending||\"new\"|1\n");
 }
 
 /* A blocked job counts as pending and as blocked, and moves with its queue. */
@@ -402,26 +331,28 @@ static void test_blocked_jobs_are_counted(void **state)
 	MSG_SET(&j, job, blocked, true);
 	MSG_SET(&j, job, waiting_on, 2);
 	apply_one(f, &j, 1, 0);
-	assert_rows(f, sql, 3, "q|1|1\n");
+	assert_rows(f->view.writer, sql, 3, "q|1|1\n");
 	/* A document with all members, as for a moved job. */
 	MSG_SET(&j, job, queue, STR("r"));
 	MSG_SET(&j, job, priority, PRIORITY_HIGH);
 	apply_one(f, &j, 2, 0);
-	assert_rows(f, sql, 3, "q|0|0\nr|1|1\n");
-	assert_rows(f, "SELECT queue, priority, waiting_on FROM jobs", 3,
+	assert_rows(f->view.writer, sql, 3, "q|0|0\nr|1|1\n");
+	assert_rows(f->view.writer,
+		    "SELECT queue, priority, waiting_on FROM jobs", 3,
 		    "r|1|2\n");
 	j = (struct m_job){ 0 };
 	MSG_SET(&j, job, id, STR("j1"));
 	MSG_SET(&j, job, partial, true);
 	MSG_SET(&j, job, state, JOB_PENDING);
 	apply_one(f, &j, 3, 0);
-	assert_rows(f, sql, 3, "q|0|0\nr|1|0\n");
-	assert_rows(f, "SELECT blocked, waiting_on FROM jobs", 2, "0|\n");
+	assert_rows(f->view.writer, sql, 3, "q|0|0\nr|1|0\n");
+	assert_rows(f->view.writer, "SELECT blocked, waiting_on FROM jobs", 2,
+		    "0|\n");
 	MSG_SET(&j, job, blocked, true);
 	apply_one(f, &j, 4, 0);
 	MSG_SET(&j, job, deleted, true);
 	apply_one(f, &j, 5, 0);
-	assert_rows(f, sql, 3, "q|0|0\nr|0|0\n");
+	assert_rows(f->view.writer, sql, 3, "q|0|0\nr|0|0\n");
 }
 
 static void test_what_ties_a_job_to_others(void **state)
@@ -444,7 +375,7 @@ static void test_what_ties_a_job_to_others(void **state)
 	MSG_SET(&j, job, hold_reason, STR("look first"));
 	MSG_SET(&j, job, timeout, 1500 * NS_PER_MS);
 	apply_one(f, &j, 1, 0);
-	assert_rows(f,
+	assert_rows(f->view.writer,
 		    "SELECT chain_id, chain_step, chain_config, depends_on,"
 		    " on_dependency_failure, hold_reason, timeout_ms FROM jobs",
 		    7,
@@ -453,7 +384,7 @@ static void test_what_ties_a_job_to_others(void **state)
 		    "look first|1500\n");
 	make_job(&j, "j4", JOB_PENDING);
 	apply_one(f, &j, 2, 0);
-	assert_rows(f,
+	assert_rows(f->view.writer,
 		    "SELECT count(*) FROM jobs WHERE id='j4' AND"
 		    " coalesce(chain_id, chain_step, chain_config, depends_on,"
 		    " on_dependency_failure, hold_reason, timeout_ms,"
@@ -474,9 +405,10 @@ static void test_delete(void **state)
 	MSG_SET(&e, job_error, job_id, STR("j1"));
 	MSG_SET(&e, job_error, error, STR("bad"));
 	assert_int_equal(mirror_apply(f->view.mirror, &r), 0);
-	assert_rows(f, "SELECT dead, failed FROM queue_stats", 2, "1|3\n");
-	assert_rows(f, "SELECT job_id, n, error FROM job_errors", 3,
-		    "j1|3|bad\n");
+	assert_rows(f->view.writer, "SELECT dead, failed FROM queue_stats", 2,
+		    "1|3\n");
+	assert_rows(f->view.writer, "SELECT job_id, n, error FROM job_errors",
+		    3, "j1|3|bad\n");
 
 	j = (struct m_job){ 0 };
 	MSG_SET(&j, job, id, STR("j1"));
@@ -485,9 +417,11 @@ static void test_delete(void **state)
 	apply_one(f, &j, 4, 0);
 	/* An error that comes later than the deletion has nowhere to go. */
 	assert_int_equal(mirror_apply(f->view.mirror, &r), 0);
-	assert_rows(f, "SELECT dead, failed FROM queue_stats", 2, "0|0\n");
-	assert_rows(f, "SELECT count(*) FROM jobs", 1, "0\n");
-	assert_rows(f, "SELECT count(*) FROM job_errors", 1, "0\n");
+	assert_rows(f->view.writer, "SELECT dead, failed FROM queue_stats", 2,
+		    "0|0\n");
+	assert_rows(f->view.writer, "SELECT count(*) FROM jobs", 1, "0\n");
+	assert_rows(f->view.writer, "SELECT count(*) FROM job_errors", 1,
+		    "0\n");
 }
 
 /* --- the file --- */
