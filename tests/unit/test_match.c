@@ -1,0 +1,196 @@
+/*
+ * Words to an FTS5 expression: what it looks like, that it finds what it
+ * says, and that no text at all is an error.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "db.h"
+#include "lib/testlib.h"
+#include "match.h"
+
+#define RANDOM_TEXTS 3000
+#define TEXT_MAX     64
+
+static const struct {
+	const char *q;
+	const char *expected; /* NULL: no word in it */
+	bool found;           /* in the document below */
+} rows[] = {
+	{ "hello", "\"hello\"", true },
+	{ "HELLO", "\"HELLO\"", true },
+	{ "  hello\tworld\n", "\"hello\" \"world\"", true },
+	{ "world hello", "\"world\" \"hello\"", true },
+	{ "hello nobody", "\"hello\" \"nobody\"", false },
+	{ "\"hello world\"", "\"hello world\"", true },
+	{ "\"world hello\"", "\"world hello\"", false },
+	{ "\"hello world", "\"hello world\"", true },
+	{ "hel*", "\"hel\"*", true },
+	{ "ello*", "\"ello\"*", false },
+	{ "\"hello wor\"*", "\"hello wor\"*", true },
+	{ "a\"hello world\"b", "\"a\" \"hello world\" \"b\"", false },
+	{ "user@example.com", "\"user@example.com\"", true },
+	{ "user@exam*", "\"user@exam\"*", true },
+	{ "example@user.com", "\"example@user.com\"", false },
+	{ "-- hello ** \"\" \"...\" ", "\"hello\"", true },
+	{ "hello -nobody", "\"hello\" \"-nobody\"", false },
+	/* words of FTS5's own language are words */
+	{ "hello AND nobody", "\"hello\" \"AND\" \"nobody\"", false },
+	{ "hello OR nobody", "\"hello\" \"OR\" \"nobody\"", false },
+	{ "NOT hello", "\"NOT\" \"hello\"", false },
+	{ "NEAR(hello world)", "\"NEAR(hello\" \"world)\"", false },
+	{ "payload:hello", "\"payload:hello\"", false },
+	{ "^hello", "\"^hello\"", true },
+	{ "{a b}:hello", "\"{a\" \"b}:hello\"", false },
+	{ "", NULL, false },
+	{ " \t\n", NULL, false },
+	{ "*", NULL, false },
+	{ "\"", NULL, false },
+	{ "\"\"*", NULL, false },
+	{ "--' ;", NULL, false },
+};
+
+static const char document[] =
+    "{\"text\": \"Hello world\", \"to\": \"user@example.com\"}";
+
+static struct db *open_index(char *path, size_t size)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct db_stmt *s;
+	struct db *db;
+	int fd;
+
+	(void)snprintf(path, size, "/tmp/corvo-match-XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(close(fd), 0);
+	assert_int_equal(db_open(path, DB_LOAD, &db, &why), 0);
+	assert_int_equal(db_exec(db, "CREATE VIRTUAL TABLE t USING"
+				     " fts5(queue, payload)"),
+			 0);
+	assert_int_equal(db_prepare(db, "INSERT INTO t VALUES('mail', ?1)", &s),
+			 0);
+	db_bind_text(s, 1, str_from(document));
+	assert_int_equal(db_run(s), 0);
+	db_finalize(s);
+	return db;
+}
+
+static void close_index(struct db *db, const char *path)
+{
+	db_close(db);
+	assert_int_equal(unlink(path), 0);
+}
+
+/* 1 found, 0 not; an error fails the test. */
+static int look_up(struct db *db, struct str expression)
+{
+	struct db_stmt *s;
+	int r;
+
+	assert_int_equal(
+	    db_prepare(db, "SELECT 1 FROM t WHERE t MATCH ?1 LIMIT 1", &s), 0);
+	db_bind_text(s, 1, expression);
+	r = db_step(s);
+	if (r < 0)
+		fail_msg("%.*s: %s", STR_ARG(expression), db_error(db));
+	db_finalize(s);
+	return r;
+}
+
+static void test_expressions(void **state)
+{
+	char path[64];
+	struct db *db = open_index(path, sizeof(path));
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_(buf_done) struct buf out = BUF_INIT(0);
+		bool any = match_build(str_from(rows[i].q), &out);
+
+		assert_int_equal(any, rows[i].expected != NULL);
+		if (!any)
+			continue;
+		if (!str_is(buf_str(&out), rows[i].expected))
+			fail_msg("%s: %.*s", rows[i].q, STR_ARG(buf_str(&out)));
+		if (look_up(db, buf_str(&out)) != rows[i].found)
+			fail_msg("%s: found %d", rows[i].q, !rows[i].found);
+	}
+	close_index(db, path);
+}
+
+static void test_appends(void **state)
+{
+	_cleanup_(buf_done) struct buf out = BUF_INIT(0);
+
+	(void)state;
+	buf_puts(&out, "before ");
+	assert_false(match_build(STR("..."), &out));
+	assert_true(str_is(buf_str(&out), "before "));
+	assert_true(match_build(STR("a b"), &out));
+	assert_true(str_is(buf_str(&out), "before \"a\" \"b\""));
+}
+
+static void test_nul_is_white_space(void **state)
+{
+	_cleanup_(buf_done) struct buf out = BUF_INIT(0);
+
+	(void)state;
+	assert_true(match_build(STR("a\0b \"c\0d\""), &out));
+	assert_true(str_is(buf_str(&out), "\"a\" \"b\" \"c d\""));
+}
+
+/* As many words as a request can hold. */
+static void test_many_words(void **state)
+{
+	_cleanup_(buf_done) struct buf q = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf out = BUF_INIT(0);
+	char path[64];
+	struct db *db = open_index(path, sizeof(path));
+
+	(void)state;
+	for (int i = 0; i < 2048; i++)
+		buf_puts(&q, "a ");
+	assert_true(match_build(buf_str(&q), &out));
+	assert_int_equal(look_up(db, buf_str(&out)), 0);
+	close_index(db, path);
+}
+
+static void test_no_text_is_an_error(void **state)
+{
+	static const char some[] =
+	    "\"\"\"**  ab'(){}:^+-.,\\%_\xc3\xa9 ANDORNOT";
+	struct rng rng;
+	char path[64];
+	struct db *db = open_index(path, sizeof(path));
+
+	(void)state;
+	test_rng(&rng);
+	for (int i = 0; i < RANDOM_TEXTS; i++) {
+		_cleanup_(buf_done) struct buf out = BUF_INIT(0);
+		char text[TEXT_MAX];
+		size_t n = rng_below(&rng, TEXT_MAX);
+
+		for (size_t k = 0; k < n; k++)
+			text[k] = i % 2 == 0
+				      ? some[rng_below(&rng, sizeof(some))]
+				      : (char)rng_below(&rng, 256);
+		if (match_build(str_of(text, n), &out))
+			(void)look_up(db, buf_str(&out));
+	}
+	close_index(db, path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_expressions),
+		cmocka_unit_test(test_appends),
+		cmocka_unit_test(test_nul_is_white_space),
+		cmocka_unit_test(test_many_words),
+		cmocka_unit_test(test_no_text_is_an_error),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
