@@ -15,7 +15,7 @@
 #define SWEEP_MAX_NS (250 * NS_PER_MS)
 #define SWEEP_MIN_NS (10 * NS_PER_MS)
 
-static void cut(struct conn *c)
+void conn_cut(struct conn *c)
 {
 	(void)shutdown(c->fd, SHUT_RDWR);
 }
@@ -42,21 +42,21 @@ static void sweep_one(struct conns *cs, struct conn *c, uint64_t now_ns)
 	case CONN_NEW:
 	case CONN_HEAD:
 		if (is_over(c, now_ns, cs->request_timeout_ns) || is_at_end(c))
-			cut(c);
+			conn_cut(c);
 		break;
 	case CONN_IDLE:
 		if (is_over(c, now_ns, cs->idle_timeout_ns))
-			cut(c);
+			conn_cut(c);
 		break;
 	case CONN_BODY:
 		if (is_at_end(c))
-			cut(c);
+			conn_cut(c);
 		else if (is_over(c, now_ns, cs->request_timeout_ns))
 			conn_refuse(c, ERR_REQUEST_TIMEOUT, STR_NULL);
 		break;
 	case CONN_LINGER:
 		if (is_over(c, now_ns, LINGER_NS))
-			cut(c);
+			conn_cut(c);
 		break;
 	case CONN_WORK:
 		break;
@@ -163,6 +163,6 @@ void conns_close_idle(struct conns *cs)
 		/* A request that is already in the socket is still served. */
 		if (recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
 			continue;
-		cut(c);
+		conn_cut(c);
 	}
 }

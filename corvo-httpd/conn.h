@@ -51,6 +51,7 @@ void conns_done(struct conns *cs);
 struct conn *conn_open(struct conns *cs, void *handle, int fd);
 void conn_close(struct conns *cs, struct conn *c); /* frees it */
 void conn_enter(struct conn *c, enum conn_phase phase);
+void conn_cut(struct conn *c); /* the server library notices it */
 
 /*
  * Answers at once with an error, although the request has not arrived

@@ -15,6 +15,7 @@
 
 struct conn;
 struct req;
+struct stream;
 
 typedef void req_reply_fn(struct req *r, const struct rpc_reply *reply);
 
@@ -51,6 +52,7 @@ struct req {
 	uint64_t lag_ms;        /* X-Corvo-View-Lag-Ms, if has_lag */
 	unsigned allow;         /* methods for Allow; 0: no header */
 	unsigned retry_after_s; /* 0: no header */
+	struct stream *stream;  /* the answer is one; see stream.h */
 	bool has_lag;
 	bool replayed; /* Idempotent-Replayed */
 	bool answered;

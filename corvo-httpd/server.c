@@ -21,6 +21,7 @@
 #include "park.h"
 #include "req.h"
 #include "rt/log.h"
+#include "stream.h"
 #include "util/clock.h"
 
 /*
@@ -49,6 +50,7 @@ struct server {
 	struct loop_timer *timer; /* moment the library wants to run */
 	struct conns conns;
 	struct park *park;
+	struct streams *streams;
 	size_t held_n;   /* requests that wait without being suspended */
 	uint64_t date_s; /* UNIX time of `date` */
 	char date[32];   /* header of that name */
@@ -144,11 +146,20 @@ static void add_cors(struct MHD_Response *resp, const struct req *r)
 	add(resp, "Access-Control-Allow-Headers", CORS_HEADERS);
 }
 
+/* Nobody on the way may keep it back. */
+static void add_stream(struct MHD_Response *resp)
+{
+	add(resp, "Cache-Control", "no-cache");
+	add(resp, "X-Accel-Buffering", "no");
+}
+
 static void add_headers(struct MHD_Response *resp, const struct req *r)
 {
 	add_date(resp, r->h->server);
-	if (r->out.n > 0)
+	if (r->out.n > 0 || r->stream != NULL)
 		add(resp, "Content-Type", r->content_type);
+	if (r->stream != NULL)
+		add_stream(resp);
 	add_timing(resp, r);
 	if (r->seq != 0)
 		add_number(resp, "X-Corvo-Index", r->seq);
@@ -165,14 +176,47 @@ static void add_headers(struct MHD_Response *resp, const struct req *r)
 	add_cors(resp, r);
 }
 
+/* The library wants more of a stream, because all before has been sent. */
+static ssize_t on_stream(void *cls, _unused_ uint64_t pos, char *to, size_t max)
+{
+	struct req *r = cls;
+	ssize_t n = stream_take(r->stream, to, max);
+
+	r->h->server->queued = true;
+	switch (n) {
+	case STREAM_NOTHING:
+		MHD_suspend_connection(r->conn->handle);
+		return 0;
+	case STREAM_OVER:
+		return MHD_CONTENT_READER_END_OF_STREAM;
+	case STREAM_BROKEN:
+		return MHD_CONTENT_READER_END_WITH_ERROR;
+	default:
+		return n;
+	}
+}
+
+void server_wake_stream(struct req *r)
+{
+	MHD_resume_connection(r->conn->handle);
+	r->h->server->run = true;
+}
+
 /* The bytes stay the request's, which lives until on_completed. */
+static struct MHD_Response *make_answer(struct req *r)
+{
+	if (r->stream != NULL)
+		return MHD_create_response_from_callback(
+		    MHD_SIZE_UNKNOWN, CONNECTION_BYTES, on_stream, r, NULL);
+	return MHD_create_response_from_buffer(
+	    r->out.n, r->out.n > 0 ? r->out.p : "", MHD_RESPMEM_PERSISTENT);
+}
+
 static enum MHD_Result send_answer(struct MHD_Connection *mc, struct req *r)
 {
-	struct MHD_Response *resp;
+	struct MHD_Response *resp = make_answer(r);
 	enum MHD_Result ok;
 
-	resp = MHD_create_response_from_buffer(
-	    r->out.n, r->out.n > 0 ? r->out.p : "", MHD_RESPMEM_PERSISTENT);
 	if (resp == NULL)
 		return MHD_NO;
 	add_headers(resp, r);
@@ -349,6 +393,8 @@ static void on_completed(_unused_ void *cls, _unused_ struct MHD_Connection *mc,
 	*ctx = NULL;
 	if (c->req != NULL && c->req->waiting && !c->req->suspended)
 		c->req->h->server->held_n--; /* closed before its answer */
+	if (c->req != NULL && c->req->stream != NULL)
+		stream_free(c->req->stream);
 	if (c->req != NULL)
 		req_free(c->req);
 	c->req = NULL;
@@ -416,8 +462,10 @@ void server_run(struct server *s)
 	/* It sends at once only what it answers right after reading. */
 	if (s->queued)
 		(void)MHD_run(s->mhd);
-	if (s->grace_over)
+	if (s->grace_over) {
+		streams_cut_all(s->streams);
 		conns_close_idle(&s->conns);
+	}
 	if (s->run)
 		loop_timer_arm(s->timer, 0);
 	else if (s->held_n > 0) /* for which the library would run at once */
@@ -437,6 +485,7 @@ void server_drain(struct server *s)
 		(void)close(fd);
 	s->run = true;
 	park_end_all(s->park);
+	streams_end_all(s->streams);
 	loop_timer_arm(s->grace, DRAIN_GRACE_NS);
 }
 
@@ -448,6 +497,11 @@ size_t server_connections(const struct server *s)
 struct park *server_park(struct server *s)
 {
 	return s->park;
+}
+
+struct streams *server_streams(struct server *s)
+{
+	return s->streams;
 }
 
 static struct MHD_Daemon *start(struct server *s, int listen_fd)
@@ -476,11 +530,14 @@ struct server *server_new(struct httpd *h, int listen_fd, struct buf *why)
 
 	s->h = h;
 	s->park = park_new(h->d->loop);
-	s->mhd = s->park != NULL ? start(s, listen_fd) : NULL;
+	s->streams = streams_new(h->d->loop);
+	if (s->park != NULL && s->streams != NULL)
+		s->mhd = start(s, listen_fd);
 	if (s->mhd == NULL) {
 		buf_printf(why, "cannot start the HTTP server: %s",
 			   strerror(errno));
 		park_free(s->park);
+		streams_free(s->streams);
 		(void)close(listen_fd);
 		free(s);
 		return NULL;
@@ -518,6 +575,7 @@ void server_free(struct server *s)
 	if (s == NULL)
 		return;
 	abandon_all(s);
+	streams_cut_all(s->streams);
 	/* Left to itself the library shuts the listening socket down, and with
 	 * it the one every other httpd process listens on. */
 	fd = MHD_quiesce_daemon(s->mhd);
@@ -528,6 +586,7 @@ void server_free(struct server *s)
 	loop_timer_remove(s->grace);
 	MHD_stop_daemon(s->mhd);
 	park_free(s->park);
+	streams_free(s->streams);
 	conns_done(&s->conns);
 	free(s);
 }

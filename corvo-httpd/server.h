@@ -11,13 +11,15 @@
 struct conn;
 struct park;
 struct req;
+struct streams;
 
 /* Cross-origin headers of every answer, as one text for raw answers. */
 #define CORS_ORIGIN  "*"
 #define CORS_METHODS "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 #define CORS_HEADERS                                                  \
 	"Content-Type, Authorization, X-API-Key, X-Corvo-Namespace, " \
-	"X-Corvo-Min-Index, X-Corvo-Compat, Idempotency-Key"
+	"X-Corvo-Min-Index, X-Corvo-Compat, Idempotency-Key, "        \
+	"Last-Event-ID"
 #define SERVER_CORS_TEXT                                     \
 	"Access-Control-Allow-Origin: " CORS_ORIGIN "\r\n"   \
 	"Access-Control-Allow-Methods: " CORS_METHODS "\r\n" \
@@ -35,11 +37,15 @@ void server_run(struct server *s);   /* end of a turn */
 void server_drain(struct server *s); /* accept no more, finish the rest */
 size_t server_connections(const struct server *s);
 struct park *server_park(struct server *s);
+struct streams *server_streams(struct server *s);
 
 /* A request that waited has its answer now. */
 void server_resume(struct req *r);
 /* The client of a waiting request has gone: close without an answer. */
 void server_abandon(struct req *r);
+
+/* A stream that had nothing to send has something, or ends. */
+void server_wake_stream(struct req *r);
 
 /* Of the query string, as it came (percent-encoded); NULL when absent. */
 const char *server_argument(const struct conn *c, const char *name);

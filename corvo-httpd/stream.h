@@ -3,10 +3,14 @@
  * while there is room and is told when there is room again, so that nothing
  * is kept for a client that reads slowly but one buffer of fixed size.
  *
+ * A client may leave at any moment, or stop reading: both are noticed here.
+ *
  * Loop thread. The request lives until on_closed.
  */
 #ifndef CORVO_STREAM_H
 #define CORVO_STREAM_H
+
+#include <sys/types.h>
 
 #include "req.h"
 
@@ -17,7 +21,8 @@
 struct stream;
 
 struct stream_ops {
-	/* The buffer is empty again, or was from the start. */
+	/* The buffer is empty again, or was from the start. May write and end,
+	 * now or later. */
 	void (*on_room)(void *ctx);
 	/* The client left, was cut off, or everything before stream_end has
 	 * been sent. The stream is gone; the last call. */
@@ -26,21 +31,53 @@ struct stream_ops {
 
 /*
  * Answers the request with 200 and the head of an event stream. A comment
- * line goes out after STREAM_KEEPALIVE_NS of silence, by itself.
+ * line goes out after STREAM_KEEPALIVE_NS of silence, by itself. on_room
+ * never runs inside this call.
  */
 struct stream *stream_begin(struct req *r, const struct stream_ops *ops,
 			    void *ctx);
 
-/* Bytes that can be written now. A frame that does not fit into an empty
- * buffer is written all the same: the buffer grows for that one. */
+/*
+ * Bytes that can be written now; 0 when it is ending. A frame that does not
+ * fit into an empty buffer is written all the same: the buffer grows for that
+ * one. stream_write takes whole frames; one that ends drops them.
+ */
 size_t stream_room(const struct stream *s);
-void stream_write(struct stream *s, struct str bytes);
+void stream_write(struct stream *s, struct str frames);
 
 /* Nothing comes after what was written: send it, then close. */
 void stream_end(struct stream *s);
 
-/* id (0: no id line), event, and one line of JSON, as one frame. */
+/*
+ * id (0: no id line), event, and JSON as one line, as one frame. Line ends
+ * between the parts of the JSON become spaces.
+ */
 void stream_frame(struct buf *out, uint64_t id, const char *event,
 		  struct str data);
+/* event "error" with {"error","code"}; text may be empty. */
+void stream_error_frame(struct buf *out, int err, struct str text);
+
+/* --- for the server --- */
+
+struct streams; /* all of a process */
+
+struct streams *streams_new(struct loop *l); /* NULL: no descriptor left */
+void streams_free(struct streams *all);
+size_t streams_count(const struct streams *all);
+/* Ends all of them after the frame that is being sent. */
+void streams_end_all(struct streams *all);
+/* Closes all of them, whatever they are doing. */
+void streams_cut_all(struct streams *all);
+
+/*
+ * Bytes for the connection, or one of: nothing now (server_wake_stream comes
+ * later), the end, and to be closed at once.
+ */
+#define STREAM_NOTHING 0
+#define STREAM_OVER    (-1)
+#define STREAM_BROKEN  (-2)
+ssize_t stream_take(struct stream *s, char *to, size_t max);
+
+void stream_free(struct stream *s); /* the answer has ended somehow */
 
 #endif
