@@ -69,9 +69,11 @@ static void read_start(const struct m_search *m, struct arena *a,
 static void read_ask(const struct m_search *m, struct arena *a, struct page *p)
 {
 	*p = (struct page){ .ask = m };
-	p->limit = m->limit >= 1 && m->limit <= LIMIT_SEARCH_ROWS
-		       ? m->limit
-		       : SEARCH_DEFAULT_ROWS;
+	p->limit =
+	    m->limit >= 1 && m->limit <= (m->ids_only ? LIMIT_BULK_PAGE
+						      : LIMIT_SEARCH_ROWS)
+		? m->limit
+		: SEARCH_DEFAULT_ROWS;
 	read_states(m, p);
 	read_start(m, a, p);
 }
@@ -181,6 +183,28 @@ static int read_job(struct query *q, struct db_stmt *row, int64_t rowid,
 	return 1;
 }
 
+/* Adds what the key stands for: the job, or only its id. */
+static int read_one(struct query *q, const struct page *p, struct db_stmt *keys,
+		    struct db_stmt *row, struct m_search_reply *ret,
+		    size_t *bytes)
+{
+	struct m_job *job;
+	int r;
+
+	if (p->ask->ids_only) {
+		ret->ids[ret->ids_n++] =
+		    arena_copy(&q->arena, db_text(keys, 1));
+		return 1;
+	}
+	job = &ret->jobs[ret->jobs_n];
+	r = read_job(q, row, db_i64(keys, 2), job);
+	if (r != 1)
+		return r;
+	*bytes += job_bytes(job);
+	ret->jobs_n++;
+	return 1;
+}
+
 static int read_page(struct query *q, const struct page *p,
 		     struct db_stmt *keys, struct db_stmt *row,
 		     struct m_search_reply *ret)
@@ -189,24 +213,25 @@ static int read_page(struct query *q, const struct page *p,
 	size_t bytes = 0;
 	int r;
 
-	ret->jobs = arena_alloc(&q->arena, p->limit * sizeof(*ret->jobs));
+	if (p->ask->ids_only)
+		ret->ids = arena_alloc(&q->arena, p->limit * sizeof(*ret->ids));
+	else
+		ret->jobs =
+		    arena_alloc(&q->arena, p->limit * sizeof(*ret->jobs));
 	while ((r = db_step(keys)) == 1) {
-		struct m_job *job = &ret->jobs[ret->jobs_n];
-
-		if (ret->jobs_n == p->limit || bytes >= SEARCH_BYTES) {
+		if (ret->jobs_n + ret->ids_n == p->limit ||
+		    bytes >= SEARCH_BYTES) {
 			db_reset(keys);
 			MSG_SET(ret, search_reply, has_more, true);
 			MSG_SET(ret, search_reply, cursor,
 				cursor_format(&last, &q->arena));
 			return 0;
 		}
-		r = read_job(q, row, db_i64(keys, 2), job);
+		r = read_one(q, p, keys, row, ret, &bytes);
 		if (r != 1)
 			break;
 		last.created_at = arena_copy(&q->arena, db_text(keys, 0));
-		last.id = job->id;
-		bytes += job_bytes(job);
-		ret->jobs_n++;
+		last.id = arena_copy(&q->arena, db_text(keys, 1));
 	}
 	return r;
 }
@@ -255,6 +280,8 @@ static int search(struct query *q, const struct page *p,
 	if (r < 0)
 		return r;
 	MSG_SET_LIST(ret, search_reply, jobs, ret->jobs, ret->jobs_n);
+	if (p->ask->ids_only)
+		MSG_SET_LIST(ret, search_reply, ids, ret->ids, ret->ids_n);
 	ret->has |= MSG_BIT(search_reply, has_more);
 	return count_matches(q, p, &ret->total);
 }

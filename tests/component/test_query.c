@@ -265,6 +265,31 @@ static void test_limit(void **state)
 	assert_false(r.has_more);
 }
 
+/* For bulk: ids in the order of the list, in larger pages. */
+static void test_ids_only(void **state)
+{
+	struct fixture *f = *state;
+	struct m_search m = { 0 };
+	struct m_search_reply r;
+	char first[64];
+
+	fill(f, JOBS);
+	MSG_SET(&m, search, limit, 1);
+	search(f, &m, &r);
+	(void)snprintf(first, sizeof(first), "%.*s", STR_ARG(r.jobs[0].id));
+	MSG_SET(&m, search, ids_only, true);
+	MSG_SET(&m, search, limit, LIMIT_BULK_PAGE);
+	search(f, &m, &r);
+	assert_int_equal(r.jobs_n, 0);
+	assert_int_equal(r.ids_n, JOBS);
+	assert_str_is(r.ids[0], first);
+	assert_false(r.has_more);
+	MSG_SET(&m, search, limit, 3);
+	search(f, &m, &r);
+	assert_int_equal(r.ids_n, 3);
+	assert_true(r.has_more);
+}
+
 static void assert_starts_over(struct fixture *f, struct str cursor,
 			       const char *order)
 {
@@ -498,15 +523,11 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
-		TEST(test_pages),
-		TEST(test_row),
-		TEST(test_limit),
-		TEST(test_cursor_garbage),
-		TEST(test_cursor_brings_order),
-		TEST(test_large_payloads),
-		TEST(test_queues),
-		TEST(test_workers),
-		TEST(test_metrics),
+		TEST(test_pages),          TEST(test_row),
+		TEST(test_limit),          TEST(test_ids_only),
+		TEST(test_cursor_garbage), TEST(test_cursor_brings_order),
+		TEST(test_large_payloads), TEST(test_queues),
+		TEST(test_workers),        TEST(test_metrics),
 		TEST(test_deadline),
 	};
 
