@@ -97,6 +97,24 @@ void ask_view(struct req *r, const struct msg_desc *desc, void *m,
 	ask_view_query(r, r->match.route->target, desc, m, then);
 }
 
+void ask_view_answer(struct req *r, const struct msg_desc *desc, const void *m,
+		     uint64_t lag_ns)
+{
+	struct json_style style = req_style(r);
+	struct json_writer w;
+
+	ask_view_lag(r, lag_ns);
+	w = req_json(r);
+	jw_object(&w);
+	msg_members_to_json(desc, m, &style, &w);
+	if (r->has_lag) {
+		jw_key(&w, "view_lag_ms");
+		jw_u64(&w, r->lag_ms);
+	}
+	jw_object_end(&w);
+	req_answer(r, 200);
+}
+
 void ask_view_lag(struct req *r, uint64_t lag_ns)
 {
 	if (lag_ns == 0)

@@ -23,4 +23,8 @@ void ask_view_query(struct req *r, unsigned query, const struct msg_desc *desc,
 /* Says in the answer's head how old the view was; 0: it is current. */
 void ask_view_lag(struct req *r, uint64_t lag_ns);
 
+/* Answers with m as the tables write it, an object, and says it there too. */
+void ask_view_answer(struct req *r, const struct msg_desc *desc, const void *m,
+		     uint64_t lag_ns);
+
 #endif

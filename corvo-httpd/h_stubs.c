@@ -10,16 +10,12 @@
 		req_fail_text(r, ERR_NOT_FOUND, STR_NULL); \
 	}
 
-STUB(bulk_get)
 STUB(bulk)
-STUB(dead)
-STUB(fulltext)
 STUB(bulks)
 STUB(bulk_progress)
 STUB(bulk_cancel)
 STUB(bulk_pause)
 STUB(bulk_resume)
-STUB(iterations)
 STUB(cluster_events)
 STUB(events)
 STUB(rebuild_view)

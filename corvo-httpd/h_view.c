@@ -117,13 +117,59 @@ static bool check_states(struct req *r, const struct m_search *s)
 	return false;
 }
 
+static void search(struct req *r, struct m_search *s)
+{
+	if (s->limit < 1 || s->limit > LIMIT_SEARCH_ROWS)
+		MSG_SET(s, search, limit, SEARCH_DEFAULT);
+	ask_view(r, &msg_search, s, on_found);
+}
+
 void h_search(struct req *r)
 {
 	struct m_search *s = arena_zalloc(&r->arena, sizeof(*s));
 
-	if (!req_read(r, &msg_search, s) || !check_states(r, s))
-		return;
-	if (s->limit < 1 || s->limit > LIMIT_SEARCH_ROWS)
-		MSG_SET(s, search, limit, SEARCH_DEFAULT);
-	ask_view(r, &msg_search, s, on_found);
+	if (req_read(r, &msg_search, s) && check_states(r, s))
+		search(r, s);
+}
+
+/* --- GET /dead --- */
+
+/* A member of the search from the query string; empty is absent. */
+static bool read_text(struct req *r, const char *name, struct m_search *s,
+		      struct str *member, uint64_t bit)
+{
+	if (!req_text_argument(r, name, member))
+		return false;
+	if (member->n > 0)
+		s->has |= bit;
+	return true;
+}
+
+/* False when an error has been answered. */
+static bool read_dead(struct req *r, struct m_search *s)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
+	struct str *state = arena_alloc(&r->arena, sizeof(*state));
+	uint64_t limit = 0;
+
+	if (!read_text(r, "queue", s, &s->queue, MSG_BIT(search, queue)) ||
+	    !read_text(r, "cursor", s, &s->cursor, MSG_BIT(search, cursor)) ||
+	    !read_text(r, "order", s, &s->order, MSG_BIT(search, order)) ||
+	    !req_number_argument(r, "limit", 0, UINT32_MAX, &limit))
+		return false;
+	*state = str_from(enum_text(&enum_job_state, JOB_DEAD));
+	MSG_SET_LIST(s, search, state, state, 1);
+	MSG_SET(s, search, limit, (uint32_t)limit);
+	if (msg_check(&msg_search, s, &why) == 0)
+		return true;
+	req_fail_text(r, ERR_VALIDATION_ERROR, buf_str(&why));
+	return false;
+}
+
+void h_dead(struct req *r)
+{
+	struct m_search *s = arena_zalloc(&r->arena, sizeof(*s));
+
+	if (read_dead(r, s))
+		search(r, s);
 }

@@ -202,6 +202,11 @@ static int read_argument(struct req *r, const char *name, struct str *ret)
 	return -1;
 }
 
+bool req_text_argument(struct req *r, const char *name, struct str *ret)
+{
+	return read_argument(r, name, ret) >= 0;
+}
+
 bool req_duration_argument(struct req *r, const char *name, uint64_t *ret)
 {
 	struct str text;

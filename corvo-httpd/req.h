@@ -81,9 +81,11 @@ bool req_read_path(struct req *r, const struct msg_desc *d, void *m);
 bool req_read_json(struct req *r, bool may_be_empty, struct json *ret);
 
 /*
- * Of the query string: text or seconds as nanoseconds, and a whole number from
- * min to max. Absent: *ret stays. False: an error has been answered.
+ * Of the query string: a text in the request's arena, text or seconds as
+ * nanoseconds, and a whole number from min to max. Absent: *ret stays. False:
+ * an error has been answered.
  */
+bool req_text_argument(struct req *r, const char *name, struct str *ret);
 bool req_duration_argument(struct req *r, const char *name, uint64_t *ret);
 bool req_number_argument(struct req *r, const char *name, uint64_t min,
 			 uint64_t max, uint64_t *ret);

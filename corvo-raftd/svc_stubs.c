@@ -12,7 +12,6 @@
 		svc_reply_error(req, ERR_NOT_FOUND);     \
 	}
 
-STUB(get_jobs, job_ids)
 STUB(events, events_ask)
 STUB(get_bulk, bulk_ref)
 STUB(list_bulks, nothing)

@@ -18,6 +18,8 @@ static const struct {
 	{ QUERY_LIST_WORKERS, query_workers },
 	{ QUERY_SEARCH_JOBS, query_search },
 	{ QUERY_VIEWD_METRICS, query_metrics },
+	{ QUERY_FULLTEXT, query_fulltext },
+	{ QUERY_LIST_ITERATIONS, query_iterations },
 };
 
 int query_open(const char *path, struct query **ret, struct buf *why)

@@ -1,7 +1,6 @@
 /*
  * Questions to the view, answered from one reading connection: each row of
- * queries.def for viewd has one function (query.c, query_search.c,
- * query_metrics.c).
+ * queries.def for viewd has one function in one of the query_*.c.
  *
  * A struct query belongs to one thread at a time; only query_interrupt may
  * be called from another. Requests come from httpd and carry what clients

@@ -20,6 +20,10 @@ int query_workers(struct query *q, const struct query_ask *ask,
 int query_search(struct query *q, const struct query_ask *ask, struct buf *out);
 int query_metrics(struct query *q, const struct query_ask *ask,
 		  struct buf *out);
+int query_fulltext(struct query *q, const struct query_ask *ask,
+		   struct buf *out);
+int query_iterations(struct query *q, const struct query_ask *ask,
+		     struct buf *out);
 
 /* Room for one more of n items of `size` bytes in the arena. */
 void *query_grow(struct arena *a, void *items, size_t size, size_t n,

@@ -58,7 +58,8 @@
 #define LIMIT_JQ_BYTES         4096
 #define LIMIT_TOTAL            10000 /* matches counted one by one */
 #define LIMIT_FULLTEXT_ROWS    500
-#define LIMIT_BULK_GET         1000   /* jobs in one bulk-get */
+#define LIMIT_LIST_BYTES       (8u << 20) /* a list of jobs ends there */
+#define LIMIT_BULK_GET         1000       /* jobs in one bulk-get */
 #define LIMIT_BULK_SYNC        10000  /* jobs a bulk acts on while one waits */
 #define LIMIT_BULK_IDS         500000 /* ids in one request */
 #define LIMIT_BULK_JOBS        10000000 /* jobs of one bulk operation */

@@ -215,7 +215,7 @@ enum op_row {
 
 static const struct call_info ops[] = {
 #define OP(num, NAME, name, req, reply, who, doc) \
-	{ num, #name, &msg_##req, &msg_##reply, who, doc },
+	{ num, #name, &msg_##req, &msg_##reply, who, doc, PROC_RAFTD },
 #include "proto/defs/ops.def"
 #undef OP
 };
@@ -228,7 +228,7 @@ enum query_row {
 
 static const struct call_info queries[] = {
 #define QUERY(num, NAME, name, proc, req, reply, doc) \
-	{ num, #name, &msg_##req, &msg_##reply, 0, doc },
+	{ num, #name, &msg_##req, &msg_##reply, 0, doc, PROC_##proc },
 #include "proto/defs/queries.def"
 #undef QUERY
 };

@@ -157,6 +157,7 @@ struct call_info {
 	const struct msg_desc *reply;
 	unsigned who; /* ops only */
 	const char *doc;
+	unsigned process; /* enum proc_id: who answers */
 };
 
 const struct call_info *op_info(unsigned id);    /* NULL: no such op */

@@ -18,6 +18,13 @@
 #define UINT_SCHEMA  "{\"type\":\"integer\",\"minimum\":0}"
 #define REF(name)    "{\"$ref\":\"#/components/schemas/" name "\"}"
 
+#define VIEW_LAG                                                              \
+	{                                                                     \
+		"view_lag_ms", "whole number", UINT_SCHEMA,                   \
+		    "Only when the list may lack the newest writes: how far " \
+		    "it is behind."                                           \
+	}
+
 /* One row per route that differs from its tables, or has errors of its own. */
 struct special {
 	const char *id;
@@ -81,10 +88,14 @@ static const struct special specials[] = {
 	  .request = &msg_preview,
 	  .reply = &msg_times,
 	  .errors = { ERR_SCHEDULE_ERROR } },
-	{ .id = "search",
-	  .members = MEMBERS({ "view_lag_ms", "whole number", UINT_SCHEMA,
-			       "Only when the list may lack the newest "
-			       "writes: how far it is behind." }) },
+	{ .id = "search", .members = MEMBERS(VIEW_LAG) },
+	{ .id = "dead",
+	  .errors = { ERR_VALIDATION_ERROR },
+	  .members = MEMBERS(VIEW_LAG) },
+	{ .id = "fulltext",
+	  .errors = { ERR_VALIDATION_ERROR },
+	  .members = MEMBERS(VIEW_LAG) },
+	{ .id = "iterations", .members = MEMBERS(VIEW_LAG) },
 	{ .id = "retry", .errors = { ERR_RETRY_ERROR } },
 	{ .id = "cancel", .errors = { ERR_CANCEL_ERROR } },
 	{ .id = "queues", .reply = &msg_queue, .form = REPLY_LIST },
@@ -174,13 +185,10 @@ static void add_usual_errors(const struct route *r, struct route_shape *s)
 		add_error(s, ERR_OVERLOADED);
 		add_error(s, ERR_LEADER_UNAVAILABLE);
 		add_error(s, ERR_STORAGE_FULL);
-	} else if (r->target == QUERY_GET_JOB || r->target == QUERY_GET_BATCH ||
-		   r->target == QUERY_GET_SCHEDULE ||
-		   r->target == QUERY_LIST_SCHEDULES ||
-		   r->target == QUERY_NODE_STATUS) {
-		add_error(s, ERR_LEADER_UNAVAILABLE);
 	} else if (query_info(r->target) != NULL) {
-		add_error(s, ERR_VIEW_UNAVAILABLE);
+		add_error(s, query_info(r->target)->process == PROC_VIEWD
+				 ? ERR_VIEW_UNAVAILABLE
+				 : ERR_LEADER_UNAVAILABLE);
 	}
 }
 

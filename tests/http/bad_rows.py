@@ -295,4 +295,33 @@ SCHEDULES = [
      {"cron": "every day"}, (400, None), ""),
 ]
 
-ROWS = JOBS + ACTIONS + QUEUES + SCHEDULES
+READS = [
+    ("dead with a limit that is no number", "GET", f"{API}/dead?limit=many",
+     b"", WRONG, "limit"),
+    ("dead with a negative limit", "GET", f"{API}/dead?limit=-1", b"", WRONG,
+     "limit"),
+    ("dead of an overlong queue", "GET", f"{API}/dead?queue={LONG}", b"",
+     WRONG, "queue"),
+    ("dead of a queue that is no UTF-8", "GET", f"{API}/dead?queue=%ff", b"",
+     WRONG, "queue"),
+    ("dead with an overlong cursor", "GET", f"{API}/dead?cursor={'x' * 1025}",
+     b"", WRONG, "cursor"),
+    ("words missing", "GET", f"{API}/search/fulltext", b"", WRONG,
+     "q is required"),
+    ("words empty", "GET", f"{API}/search/fulltext?q=", b"", WRONG,
+     "q is required"),
+    ("words that are no UTF-8", "GET", f"{API}/search/fulltext?q=%ff", b"",
+     WRONG, "q"),
+    ("a thousand ids and one", "POST", f"{J}/bulk-get",
+     {"job_ids": ["x"] * 1001}, WRONG, "1000"),
+    ("ids that are a text", "POST", f"{J}/bulk-get", {"job_ids": "x"}, WRONG,
+     "job_ids"),
+    ("id that is a number", "POST", f"{J}/bulk-get", {"job_ids": [1]}, WRONG,
+     "job_ids[0]"),
+    ("overlong id", "POST", f"{J}/bulk-get", {"job_ids": ["x" * 65]}, WRONG,
+     "job_ids[0]"),
+    ("iterations of no such job", "GET", f"{J}/{NO_JOB}/iterations", b"",
+     GONE, NO_JOB),
+]
+
+ROWS = READS + JOBS + ACTIONS + QUEUES + SCHEDULES
