@@ -140,6 +140,17 @@ static int parse_option(const struct cmd *c, int argc, char **argv, int *i,
 	return CLI_OK;
 }
 
+/*
+ * Values of the one option that may be given several times; they are kept
+ * behind the arguments, where there is room, as each took a place of its own.
+ */
+static void keep_tag(struct cmd_args *a, char **last)
+{
+	a->tags = last - a->tags_n++;
+	*a->tags = (char *)a->opt[OPT_TAG];
+	a->opt[OPT_TAG] = NULL;
+}
+
 /* Compares the number of arguments with what the verb's row names. */
 static int check_count(const struct cmd *c, int argc)
 {
@@ -162,15 +173,20 @@ static int check_count(const struct cmd *c, int argc)
 	    c->verb, *c->arguments != '\0' ? " " : "", c->arguments);
 }
 
-static int check_output(struct cmd_args *a)
+static int check_output(const struct cmd *c, struct cmd_args *a)
 {
 	const char *output = a->opt[OPT_OUTPUT];
+	bool lists = (c->groups & G_LIST) != 0;
 
 	a->json = a->opt[OPT_OUTPUT_JSON] != NULL;
 	if (output == NULL)
 		return CLI_OK;
-	if (strcmp(output, "json") != 0 && strcmp(output, "table") != 0)
-		return cmd_usage("--output takes table or json");
+	a->ids = lists && strcmp(output, "ids") == 0;
+	if (strcmp(output, "json") != 0 && strcmp(output, "table") != 0 &&
+	    !a->ids)
+		return cmd_usage("--output takes %s", lists
+							  ? "table, json or ids"
+							  : "table or json");
 	a->json = a->json || strcmp(output, "json") == 0;
 	return CLI_OK;
 }
@@ -203,8 +219,10 @@ int cmd_parse(const struct cmd *c, int argc, char **argv, char **keep,
 			    c->verb);
 		else if (r != CLI_OK)
 			return r;
+		if (ret->opt[OPT_TAG] != NULL)
+			keep_tag(ret, keep + argc - 1);
 	}
-	r = check_output(ret);
+	r = check_output(c, ret);
 	if (r != CLI_OK || ret->opt[OPT_HELP] != NULL)
 		return r;
 	return check_count(c, ret->argc);
@@ -313,6 +331,22 @@ void cmd_put_text(struct json_writer *w, const struct cmd_args *a,
 		return;
 	jw_key(w, member);
 	jw_cstr(w, a->opt[opt]);
+}
+
+void cmd_put_list(struct json_writer *w, const struct cmd_args *a,
+		  enum cmd_opt opt, const char *member)
+{
+	struct str rest, word;
+
+	if (a->opt[opt] == NULL)
+		return;
+	jw_key(w, member);
+	jw_array(w);
+	for (rest = str_from(a->opt[opt]); rest.n > 0;) {
+		(void)str_split(rest, ',', &word, &rest);
+		jw_str(w, str_trim(word));
+	}
+	jw_array_end(w);
 }
 
 bool cmd_put_json(struct json_writer *w, const struct cmd_args *a,

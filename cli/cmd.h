@@ -32,6 +32,8 @@ enum cmd_group {
 	G_SCHEDULE = 1 << 13,
 	G_ZONE = 1 << 14,
 	G_TIMES = 1 << 15,
+	G_LIST = 1 << 16, /* lists of jobs; these can show ids alone */
+	G_TOP = 1 << 17,
 };
 
 enum cmd_opt {
@@ -45,7 +47,10 @@ struct cmd_args {
 	const char *opt[OPT_MAX]; /* NULL: not given; a switch: its name */
 	int argc;                 /* arguments that are no options; with */
 	char **argv;              /* G_SETTINGS also the settings' flags */
-	bool json;                /* --output json */
+	bool json;                /* --output json, or --output-json */
+	bool ids;                 /* --output ids */
+	char **tags;              /* each value of --tag */
+	int tags_n;
 };
 
 typedef int cmd_fn(const struct cmd_args *a);
@@ -82,8 +87,8 @@ const struct cmd *cmd_find(int argc, char **argv, int *ret_words);
 bool cmd_takes(const struct cmd *c, unsigned opt);
 
 /*
- * Takes apart what follows the verb. keep holds argc pointers and becomes
- * ret->argv. On failure returns CLI_USAGE and has said why on stderr.
+ * Takes apart what follows the verb. keep holds argc pointers; ret->argv and
+ * ret->tags are in it. On failure returns CLI_USAGE and has said why on stderr.
  */
 int cmd_parse(const struct cmd *c, int argc, char **argv, char **keep,
 	      struct cmd_args *ret);
@@ -121,6 +126,9 @@ bool cmd_is_json(const char *what, struct str text);
 
 /* An option as a member of the body, when it was given; false as above. */
 void cmd_put_text(struct json_writer *w, const struct cmd_args *a,
+		  enum cmd_opt opt, const char *member);
+/* Words separated by commas, as an array. */
+void cmd_put_list(struct json_writer *w, const struct cmd_args *a,
 		  enum cmd_opt opt, const char *member);
 bool cmd_put_json(struct json_writer *w, const struct cmd_args *a,
 		  enum cmd_opt opt, const char *member);

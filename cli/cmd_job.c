@@ -1,5 +1,5 @@
 /*
- * One job: enqueue, inspect, retry, delete; and lists of jobs.
+ * One job: enqueue, inspect, retry, delete.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -26,23 +26,6 @@ static int read_stdin(struct buf *ret)
 		return cmd_failed(
 		    "the payload is larger than a request may be");
 	return CLI_OK;
-}
-
-/* Words separated by commas, as an array. */
-static void put_list(struct json_writer *w, const struct cmd_args *a,
-		     enum cmd_opt opt, const char *member)
-{
-	struct str rest, word;
-
-	if (a->opt[opt] == NULL)
-		return;
-	jw_key(w, member);
-	jw_array(w);
-	for (rest = str_from(a->opt[opt]); rest.n > 0;) {
-		(void)str_split(rest, ',', &word, &rest);
-		jw_str(w, str_trim(word));
-	}
-	jw_array_end(w);
 }
 
 /* The server says what each takes; it knows more than this program. */
@@ -121,7 +104,7 @@ static int put_job(struct buf *body, const struct cmd_args *a,
 	jw_key(&w, "payload");
 	jw_raw(&w, str_trim(payload));
 	put_texts(&w, a);
-	put_list(&w, a, OPT_DEPENDS_ON, "depends_on");
+	cmd_put_list(&w, a, OPT_DEPENDS_ON, "depends_on");
 	r = cmd_put_number(&w, a, OPT_MAX_RETRIES, "max_retries");
 	if (r == CLI_OK)
 		r = put_delay(&w, a);
@@ -223,79 +206,4 @@ int cmd_retry(const struct cmd_args *a)
 int cmd_delete(const struct cmd_args *a)
 {
 	return act(a, "DELETE", "", "Job deleted");
-}
-
-/* --- search --- */
-
-static const struct out_column job_columns[] = {
-	{ "ID", "id", false, NULL },
-	{ "QUEUE", "queue", false, NULL },
-	{ "STATE", "state", false, NULL },
-	{ "PRIORITY", "priority", false, NULL },
-	{ "ATTEMPT", "attempt", true, NULL },
-	{ "CREATED", "created_at", false, out_time },
-};
-
-static int put_search(struct buf *body, const struct cmd_args *a)
-{
-	struct json_writer w = JSON_WRITER(body);
-	int r;
-
-	jw_object(&w);
-	if (a->opt[OPT_QUEUE] != NULL) {
-		jw_key(&w, "queue");
-		jw_cstr(&w, a->opt[OPT_QUEUE]);
-	}
-	put_list(&w, a, OPT_STATE, "state");
-	if (a->opt[OPT_CURSOR] != NULL) {
-		jw_key(&w, "cursor");
-		jw_cstr(&w, a->opt[OPT_CURSOR]);
-	}
-	r = cmd_put_number(&w, a, OPT_LIMIT, "limit");
-	jw_object_end(&w);
-	return r;
-}
-
-static void print_next(struct json reply)
-{
-	_cleanup_(buf_done) struct buf more = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf cursor = BUF_INIT(0);
-
-	out_text(&more, reply, "has_more");
-	out_text(&cursor, reply, "cursor");
-	if (str_is(buf_str(&more), "true"))
-		(void)fprintf(stderr, "There are more: add --cursor %.*s\n",
-			      STR_ARG(buf_str(&cursor)));
-}
-
-/* With --output json: the jobs alone, as an array for other programs. */
-int cmd_search(const struct cmd_args *a)
-{
-	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	struct arena mem = ARENA_INIT;
-	struct json root, jobs;
-	int r = put_search(&body, a);
-
-	if (r == CLI_OK)
-		r = cmd_call(a, "POST", "/api/v1/jobs/search", buf_str(&body),
-			     &reply);
-	if (r != CLI_OK)
-		return r;
-	root = json_root(buf_str(&reply));
-	if (json_type_of(root) != JSON_OBJECT ||
-	    !json_member(root, "jobs", &mem, &jobs) ||
-	    json_type_of(jobs) != JSON_ARRAY) {
-		r = cmd_failed("the server's answer has no list of jobs");
-	} else {
-		if (a->json)
-			out_json(jobs.raw);
-		else if (json_count(jobs) == 0)
-			(void)puts("No jobs");
-		else
-			out_table(jobs, job_columns, ARRAY_SIZE(job_columns));
-		print_next(root);
-	}
-	arena_done(&mem);
-	return r;
 }

@@ -14,7 +14,8 @@ CORVO = BUILD / "cli" / "corvo"
 
 
 class Fake:
-    """Answers what `replies` says and keeps what it was asked."""
+    """Answers what `replies` says and keeps what it was asked. A reply that
+    is a function is given the request's JSON and returns the answer."""
 
     def __init__(self):
         self.requests = []
@@ -26,12 +27,14 @@ class Fake:
 
             def answer(self):
                 n = int(self.headers.get("Content-Length") or 0)
-                fake.requests.append(
-                    (self.command, self.path, self.rfile.read(n).decode(),
-                     dict(self.headers)))
+                asked = self.rfile.read(n).decode()
+                fake.requests.append((self.command, self.path, asked,
+                                      dict(self.headers)))
                 status, body = fake.replies.get(
                     (self.command, self.path),
                     (404, {"error": "no such route", "code": "NOT_FOUND"}))
+                if callable(body):
+                    body = body(json.loads(asked or "null"))
                 raw = body if isinstance(body, bytes) \
                     else json.dumps(body).encode()
                 self.send_response(status)

@@ -174,35 +174,6 @@ def test_names_are_encoded_in_paths(fake, name, path):
     assert ok("pause", name, fake=fake) == "Queue %s paused\n" % name
 
 
-def test_search(fake):
-    fake.reply("POST", "/api/v1/jobs/search",
-               {"jobs": [JOB], "total": 1, "has_more": False})
-    out = ok("search", "--queue", "mail", "--state", "dead,retrying",
-             "--limit", "10", "--cursor", "c", fake=fake)
-    assert json.loads(fake.requests[0][2]) == {
-        "queue": "mail", "state": ["dead", "retrying"], "limit": 10,
-        "cursor": "c"}
-    head, row = out.splitlines()
-    assert head.split() == ["ID", "QUEUE", "STATE", "PRIORITY", "ATTEMPT",
-                            "CREATED"]
-    assert row.split() == ["job_1", "mail", "dead", "high", "3",
-                           "2026-02-11T10:00:00Z"]
-    assert json.loads(ok("search", "--output=json", fake=fake)) == [JOB]
-
-
-def test_search_names_the_next_page(fake):
-    fake.reply("POST", "/api/v1/jobs/search",
-               {"jobs": [JOB], "has_more": True, "cursor": "next"})
-    p = corvo("search", fake=fake)
-    assert p.returncode == 0
-    assert p.stderr == "There are more: add --cursor next\n"
-
-
-def test_search_finds_nothing(fake):
-    fake.reply("POST", "/api/v1/jobs/search", {"jobs": [], "total": 0})
-    assert ok("search", fake=fake) == "No jobs\n"
-
-
 # --- lists ---------------------------------------------------------------
 
 
@@ -276,13 +247,6 @@ def test_strange_answers(fake, status, body, text):
     p = corvo("queues", fake=fake)
     assert p.returncode == 1 and p.stdout == ""
     assert p.stderr.startswith("Error: ") and text in p.stderr
-
-
-@pytest.mark.parametrize("body", [b"[]", b"{}", b'{"jobs": 1}', b"7"])
-def test_strange_search(fake, body):
-    fake.reply("POST", "/api/v1/jobs/search", body)
-    p = corvo("search", fake=fake)
-    assert p.returncode == 1 and "no list of jobs" in p.stderr
 
 
 def test_batch(fake):
