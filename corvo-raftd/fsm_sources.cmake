@@ -10,5 +10,5 @@ set(FSM_SOURCES
   fsm_batch.c fsm_chain.c fsm_payload.c apply_batch.c
   apply_enqueue.c apply_fetch.c apply_ack.c apply_lease.c apply_admin.c
   apply_queue.c apply_clear.c apply_purge.c
-  apply_timer.c apply_action.c
+  apply_timer.c apply_action.c fsm_act.c
   apply_schedule.c fsm_schedule.c)

@@ -20,7 +20,9 @@ void unique_take(struct fsm *f, struct str queue, struct str key, struct str id,
 		 uint64_t period);
 /* The job has ended: frees its key, if it still is its own. */
 void unique_release(struct fsm *f, struct job *j);
-/* A job is to be pending again: takes its key; refused when another has it. */
+/* A job could take its key again: 0; refused when another has it. */
+int unique_check(struct fsm *f, struct job *j);
+/* It is to be pending again: takes its key; refused when another has it. */
 int unique_retake(struct fsm *f, struct job *j);
 /* A duplicate arrived: answers for it, and replaces the payload if asked. */
 int unique_answer(struct fsm *f, const struct m_enqueue *op, struct str holder,

@@ -83,7 +83,7 @@ void unique_release(struct fsm *f, struct job *j)
 	fsm_delete(f, &k);
 }
 
-int unique_retake(struct fsm *f, struct job *j)
+int unique_check(struct fsm *f, struct job *j)
 {
 	const struct m_job_doc *d = &j->doc;
 	struct str holder;
@@ -91,15 +91,23 @@ int unique_retake(struct fsm *f, struct job *j)
 
 	if (r == 0)
 		r = unique_find(f, d->queue, d->unique_key, &holder);
-	if (r < 0)
-		return r;
 	if (r > 0 && !str_eq(holder, j->id))
 		return fsm_refuse(f, ERR_UNIQUE_CONFLICT,
 				  "job \"%.*s\" holds the unique key \"%.*s\"; "
 				  "try again when it has ended",
 				  STR_ARG(holder), STR_ARG(d->unique_key));
-	unique_take(f, d->queue, d->unique_key, j->id, d->unique_period);
-	return 0;
+	return MIN(r, 0);
+}
+
+int unique_retake(struct fsm *f, struct job *j)
+{
+	const struct m_job_doc *d = &j->doc;
+	int r = unique_check(f, j);
+
+	if (r == 0)
+		unique_take(f, d->queue, d->unique_key, j->id,
+			    d->unique_period);
+	return r;
 }
 
 /* --- a duplicate --- */
