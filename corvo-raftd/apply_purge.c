@@ -1,9 +1,9 @@
 /*
  * purge: ended jobs past the retention of their queue, ended batches past the
- * general one, idempotency keys past their end. In bounded portions; what
- * goes follows from the store, the op and the settings alone. The bounds in
- * memory may be too early, never too late: one is made exact before it
- * decides anything.
+ * general one, idempotency keys and bulk operations past their end. In bounded
+ * portions; what goes follows from the store, the op and the settings alone.
+ * The bounds in memory may be too early, never too late: one is made exact
+ * before it decides anything.
  */
 #include "fsm_impl.h"
 
@@ -97,6 +97,9 @@ uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns)
 		first = MIN(first, late(f->batches_from, retention_ns));
 	if (f->keys_from != NEVER)
 		first = MIN(first, time_after(f->keys_from, SLACK_MAX_NS));
+	if (bulks_purge_from(f) != NEVER)
+		first =
+		    MIN(first, time_after(bulks_purge_from(f), SLACK_MAX_NS));
 	return first == NEVER ? 0 : first;
 }
 
@@ -224,11 +227,14 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 		r = purge_pairs(f, &batches, &p);
 	if (r == 0)
 		r = purge_pairs(f, &keys, &p);
+	if (r == 0)
+		r = bulks_purge(f, &p);
 	if (r < 0)
 		return r;
 	MSG_SET(ret, maintain_reply, count, p.jobs);
 	MSG_SET(ret, maintain_reply, more,
 		q != NULL || f->batches_from <= upto ||
-		    f->keys_from <= f->now_ns);
+		    f->keys_from <= f->now_ns ||
+		    bulks_purge_from(f) <= f->now_ns);
 	return 0;
 }

@@ -69,6 +69,7 @@ static void free_sets(struct fsm *f)
 	heap_done(&f->idle);
 	heap_done(&f->looks);
 	schedules_free(f);
+	bulks_free(f);
 	await_free(f);
 }
 
@@ -475,6 +476,7 @@ void fsm_due(struct fsm *f, struct m_due_reply *ret)
 	if (deps_is_due(f))
 		MSG_SET(ret, due_reply, release_ns, f->applied_index + 1);
 	MSG_SET(ret, due_reply, fire_ns, heap_first(&f->fires));
+	MSG_SET(ret, due_reply, bulk_ns, heap_first(&f->bulks.due));
 }
 
 const struct fsm_counters *fsm_counters(const struct fsm *f)

@@ -138,6 +138,17 @@ typedef bool fsm_schedule_fn(void *ctx, struct str key, struct str value);
 int fsm_each_schedule(struct fsm *f, struct str after, fsm_schedule_fn *fn,
 		      void *ctx);
 
+#define FSM_DUE_BULKS 64 /* most in one answer */
+
+/* A bulk operation, decoded into `a`: 1, 0 absent, or -ERR_*. */
+int fsm_bulk(struct fsm *f, struct str id, struct arena *a, struct m_bulk *ret);
+/* As fsm_due_schedules: ids of those a step can do something for. */
+size_t fsm_due_bulks(struct fsm *f, uint64_t now_ns, struct str *ids,
+		     size_t max);
+/* Records in the order of their ids, until fn returns false. 0 or -ERR_*. */
+typedef bool fsm_bulk_fn(void *ctx, struct str key, struct str value);
+int fsm_each_bulk(struct fsm *f, fsm_bulk_fn *fn, void *ctx);
+
 /* Somebody is asking for jobs of that queue at the moment. */
 typedef bool fsm_fetched_fn(void *ctx, struct str queue);
 

@@ -10,6 +10,7 @@
 #define CORVO_FSM_IMPL_H
 
 #include "fsm.h"
+#include "fsm_bulk.h"
 #include "fsm_lane.h"
 #include "fsm_ties.h"
 #include "proto/job.h"
@@ -117,6 +118,7 @@ struct fsm {
 	struct fsm_deps deps;
 	struct hmap schedules, schedule_names; /* by id, by name */
 	struct heap fires;                     /* schedules by next time */
+	struct fsm_bulks bulks;
 	struct fsm_counters counters;
 	struct hmap awaited; /* jobs whose end somebody waits for */
 	struct list ended;   /* those of them that have */
@@ -257,6 +259,7 @@ int settings_merge(struct fsm *f, const struct m_set_queue *now,
 /* --- fsm_portion.c: jobs deleted in bounded portions --- */
 
 /* What one entry may do. Zeroed but for max, nothing is done yet. */
+struct job;
 struct portion {
 	uint32_t jobs, max;      /* deleted, and how many may be */
 	uint32_t looked_at;      /* keys, deleted or not */
@@ -264,6 +267,8 @@ struct portion {
 };
 
 bool portion_is_full(const struct portion *p);
+/* A job was looked at; with_records: and deleted with all it has. */
+void portion_count(struct portion *p, const struct job *j, bool with_records);
 
 /*
  * Deletes the job, unless its place in the queue is after upto_seq (0: in any

@@ -261,6 +261,8 @@ static void job_on_end(struct fsm *f, struct job *j, enum job_state end)
 	drop_expiry(f, j);
 	if (f->awaited.n > 0)
 		await_note_end(f, j->id);
+	if (f->bulks.canaries.n > 0)
+		canary_on_end(f, j, end);
 	if (j->extras & EXTRA_UNIQUE)
 		unique_release(f, j);
 	if (j->extras & EXTRA_BATCH && !j->live.counted)
@@ -426,6 +428,8 @@ void job_record_error(struct fsm *f, struct job *j, struct str error,
 		j->q->failed++;
 		queue_touch(f, j->q);
 	}
+	if (f->bulks.canaries.n > 0)
+		canary_on_error(f, j);
 }
 
 /* --- ends of a life --- */

@@ -190,5 +190,7 @@ int fsm_load(struct fsm *f)
 		r = deps_load(f);
 	if (r == 0)
 		r = schedules_load(f);
+	if (r == 0)
+		r = bulks_load(f);
 	return r;
 }

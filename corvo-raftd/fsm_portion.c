@@ -14,22 +14,31 @@ bool portion_is_full(const struct portion *p)
 	       p->records >= PORTION_RECORDS || p->bytes >= PORTION_BYTES;
 }
 
+void portion_count(struct portion *p, const struct job *j, bool with_records)
+{
+	p->looked_at++;
+	p->bytes += j->doc.payload.n + j->live.result.n + j->live.checkpoint.n;
+	if (with_records)
+		p->records += 1 +
+			      MIN(j->live.errors, (uint32_t)LIMIT_JOB_ERRORS) +
+			      MIN(j->live.log_lines, (uint32_t)LIMIT_LOG_LINES);
+}
+
 int portion_delete(struct fsm *f, struct portion *p, struct str id,
 		   uint64_t upto_seq, enum event_type type)
 {
 	struct job j;
+	bool stays;
 	int r = job_find(f, id, &j);
 
 	if (r < 0)
 		return r;
 	CHECK(r > 0); /* it stands in an index */
-	p->looked_at++;
-	p->bytes += j.doc.payload.n + j.live.result.n + j.live.checkpoint.n;
-	if (upto_seq != 0 && j.live.seq > upto_seq)
+	stays = upto_seq != 0 && j.live.seq > upto_seq;
+	portion_count(p, &j, !stays);
+	if (stays)
 		return 0;
 	p->jobs++;
-	p->records += 1 + MIN(j.live.errors, (uint32_t)LIMIT_JOB_ERRORS) +
-		      MIN(j.live.log_lines, (uint32_t)LIMIT_LOG_LINES);
 	job_delete(f, &j, type);
 	return 0;
 }

@@ -147,7 +147,8 @@ void q_checkpoint_done(struct svc *s, struct rpc_req req,
 static uint64_t first_due(const struct m_due_reply *d)
 {
 	uint64_t all[] = { d->promote_ns, d->reclaim_ns, d->expire_ns,
-			   d->release_ns, d->fire_ns,    d->purge_ns };
+			   d->release_ns, d->fire_ns,    d->purge_ns,
+			   d->bulk_ns };
 	uint64_t first = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)

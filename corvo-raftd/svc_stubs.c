@@ -13,8 +13,5 @@
 	}
 
 STUB(events, events_ask)
-STUB(get_bulk, bulk_ref)
-STUB(list_bulks, nothing)
-STUB(due_bulks, nothing)
 STUB(throughput, nothing)
 STUB(scale, scale_ask)

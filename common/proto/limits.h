@@ -66,7 +66,9 @@
 #define LIMIT_BULK_STEP        500      /* jobs of one entry */
 #define LIMIT_BULK_PAGE        10000    /* ids in one message and record */
 #define LIMIT_BULK_CANARY      1000
-#define LIMIT_BULKS            1000 /* operations kept, of any status */
-#define LIMIT_EVENTS_PAGE      1000 /* events in one answer */
+#define LIMIT_BULKS            1000  /* operations kept, of any status */
+#define LIMIT_BULK_COLLECT_S   3600  /* to name all jobs of an operation */
+#define LIMIT_BULK_KEEP_S      86400 /* an ended operation can be read */
+#define LIMIT_EVENTS_PAGE      1000  /* events in one answer */
 
 #endif

@@ -52,14 +52,20 @@ void key_live(struct key *k, struct str id)
 	key_add_str(k, id);
 }
 
-void key_error(struct key *k, struct str id, uint32_t n)
+static void key_numbered(struct key *k, const char *kind, struct str id,
+			 uint32_t n)
 {
 	char b[4];
 
-	key_start(k, "je|");
+	key_start(k, kind);
 	key_add_queue(k, id);
 	put_be32(b, n);
 	key_add(k, b, sizeof(b));
+}
+
+void key_error(struct key *k, struct str id, uint32_t n)
+{
+	key_numbered(k, "je|", id, n);
 }
 
 void key_pending(struct key *k, struct str queue, uint8_t prio, uint64_t seq)
@@ -176,14 +182,27 @@ void key_batch_end(struct key *k, uint64_t ns, struct str id)
 	key_add_str(k, id);
 }
 
+void key_bulk(struct key *k, struct str id)
+{
+	key_start(k, "bk|");
+	key_add_str(k, id);
+}
+
+void key_bulk_part(struct key *k, struct str id, uint32_t n)
+{
+	key_numbered(k, "bi|", id, n);
+}
+
+void key_canary(struct key *k, struct str id, struct str job_id)
+{
+	key_start(k, "bc|");
+	key_add_queue(k, id);
+	key_add_str(k, job_id);
+}
+
 void key_log(struct key *k, struct str id, uint32_t n)
 {
-	char b[4];
-
-	key_start(k, "l|");
-	key_add_queue(k, id);
-	put_be32(b, n);
-	key_add(k, b, sizeof(b));
+	key_numbered(k, "l|", id, n);
 }
 
 void key_schedule(struct key *k, struct str id)

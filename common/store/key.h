@@ -25,6 +25,9 @@
  *   b|id                     batch_doc
  *   bp|id                    callback_payload of a batch that has not ended
  *   bt|ns:8 id               ended batches, by the time they ended
+ *   bk|id                    bulk: a bulk operation
+ *   bi|id\0 n:4              job_ids: the n-th part of what it is to act on
+ *   bc|id\0 job id           its canaries that have not ended
  *   l|id\0 n:4               log_line
  *   sc|id                    schedule
  *   group-jobs|queue\0 group\0 prio:1 seq:8   pending jobs that have a group,
@@ -76,6 +79,9 @@ void key_idempotency_end(struct key *k, uint64_t ns, struct str key);
 void key_batch(struct key *k, struct str id);
 void key_batch_payload(struct key *k, struct str id);
 void key_batch_end(struct key *k, uint64_t ns, struct str id);
+void key_bulk(struct key *k, struct str id);
+void key_bulk_part(struct key *k, struct str id, uint32_t n);
+void key_canary(struct key *k, struct str id, struct str job_id);
 void key_log(struct key *k, struct str id, uint32_t n);
 void key_schedule(struct key *k, struct str id);
 void key_group_pending(struct key *k, struct str queue, struct str group,

@@ -412,6 +412,9 @@ static void check_key(struct check *c, struct str key, struct str v)
 		return; /* fx_check_batches looks at them */
 	else if (str_starts(key, STR("sc|")))
 		return; /* fx_check_schedules does */
+	else if (str_starts(key, STR("bk|")) || str_starts(key, STR("bi|")) ||
+		 str_starts(key, STR("bc|")))
+		return; /* and fx_check_bulks */
 	else
 		assert_true(str_is(key, "m|"));
 #undef REST
@@ -467,6 +470,7 @@ void fx_check_side(struct fx_side *s)
 	assert_int_equal(m.first_seq, fsm_first_seq(s->f));
 	fx_check_batches(s);
 	fx_check_schedules(s);
+	fx_check_bulks(s);
 	hmap_done(&c.queues);
 	hmap_done(&c.waiting);
 	hmap_done(&c.lanes.tallies);

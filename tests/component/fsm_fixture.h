@@ -102,5 +102,6 @@ void fx_check_side(struct fx_side *s);
 void fx_check_batches(const struct fx_side *side);
 /* Schedules, in memory and in the store. */
 void fx_check_schedules(const struct fx_side *side);
+void fx_check_bulks(const struct fx_side *side);
 
 #endif

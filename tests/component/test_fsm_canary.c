@@ -1,0 +1,138 @@
+/*
+ * Bulk operations that try some of their jobs first.
+ */
+#include "bulk_world.h"
+
+static void begin_canary(struct fx *x, struct str *ids, size_t n,
+			 uint32_t canary)
+{
+	struct m_bulk_create c = create_of(BULK_RETRY);
+
+	MSG_SET(&c, bulk_create, canary, canary);
+	begin(x, &c, ids, n);
+}
+
+static void finish(struct fx *x, const char *id, bool ok)
+{
+	struct m_fail fail = { 0 };
+	struct m_ack ack = { 0 };
+
+	fx_expect(x, "q", id);
+	MSG_SET(&ack, ack, job_id, str_from(id));
+	MSG_SET(&fail, fail, job_id, str_from(id));
+	MSG_SET(&fail, fail, error, STR("again"));
+	if (ok)
+		assert_int_equal(fx_do(x, OP_ACK, &ack, NULL), 0);
+	else
+		assert_int_equal(fx_do(x, OP_FAIL, &fail, NULL), 0);
+}
+
+static void test_canaries_that_complete_let_the_others_follow(void **s)
+{
+	struct fx *x = *s;
+	struct str *ids = make_dead(x, 6);
+
+	fx_job_op(x, OP_DELETE, "job_000", "deleted");
+	begin_canary(x, ids, 6, 2);
+	step(x, 10); /* one is gone, two are tried */
+	expect_bulk(x, BULK_CANARY, 2, 1);
+	assert_int_equal(due(x), 0);
+	finish(x, "job_001", true);
+	restart(x);
+	assert_int_equal(bulk_now(x).canary_completed, 1);
+	step(x, 10);
+	expect_bulk(x, BULK_CANARY, 2, 1);
+	finish(x, "job_002", true);
+	assert_true(due(x) != 0);
+	step(x, 10);
+	expect_bulk(x, BULK_COMPLETED, 5, 1);
+	finish(x, "job_003", false); /* that is no canary */
+	expect_bulk(x, BULK_COMPLETED, 5, 1);
+	free_ids(ids, 6);
+}
+
+static void test_a_canary_that_fails_again_fails_the_operation(void **s)
+{
+	struct fx *x = *s;
+	struct str *ids = make_dead(x, 6);
+
+	begin_canary(x, ids, 6, 3);
+	step(x, 10);
+	finish(x, "job_000", true);
+	restart(x);
+	finish(x, "job_001", false);
+	expect_bulk(x, BULK_FAILED, 3, 0);
+	assert_str_is(bulk_now(x).error, "canary: 1 of 3 failed again");
+	assert_int_equal(bulk_now(x).canary_failed, 1);
+	assert_int_equal(bulk_now(x).canary_completed, 1);
+	step(x, 10);
+	fx_expect_state(x, "job_003", JOB_DEAD);
+	free_ids(ids, 6);
+}
+
+static void fails_when(struct fx *x, enum op_id op, const char *status)
+{
+	struct str *ids = make_dead(x, 2);
+
+	begin_canary(x, ids, 2, 1);
+	step(x, 10);
+	expect_bulk(x, BULK_CANARY, 1, 0);
+	fx_job_op(x, op, "job_000", status);
+	expect_bulk(x, BULK_FAILED, 1, 0);
+	free_ids(ids, 2);
+}
+
+static void test_a_canary_that_is_cancelled_counts_as_failed(void **s)
+{
+	fails_when(*s, OP_CANCEL, "cancelled");
+}
+
+static void test_a_canary_that_is_deleted_counts_as_failed(void **s)
+{
+	fails_when(*s, OP_DELETE, "deleted");
+}
+
+static void test_canaries_are_heard_of_while_it_is_paused(void **s)
+{
+	struct fx *x = *s;
+	struct str *ids = make_dead(x, 3);
+
+	begin_canary(x, ids, 3, 1);
+	step(x, 10);
+	control(x, BULK_PAUSED);
+	finish(x, "job_000", true);
+	expect_bulk(x, BULK_PAUSED, 1, 0);
+	control(x, BULK_RUNNING);
+	step(x, 10);
+	expect_bulk(x, BULK_COMPLETED, 3, 0);
+	free_ids(ids, 3);
+}
+
+static void test_an_operation_of_canaries_only_completes(void **s)
+{
+	struct fx *x = *s;
+	struct str *ids = make_dead(x, 2);
+
+	begin_canary(x, ids, 2, 5);
+	step(x, 10);
+	expect_bulk(x, BULK_COMPLETED, 2, 0);
+	finish(x, "job_000", false);
+	expect_bulk(x, BULK_COMPLETED, 2, 0);
+	free_ids(ids, 2);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, fx_setup, fx_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_canaries_that_complete_let_the_others_follow),
+		T(test_a_canary_that_fails_again_fails_the_operation),
+		T(test_a_canary_that_is_cancelled_counts_as_failed),
+		T(test_a_canary_that_is_deleted_counts_as_failed),
+		T(test_canaries_are_heard_of_while_it_is_paused),
+		T(test_an_operation_of_canaries_only_completes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
