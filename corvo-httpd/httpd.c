@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "hub.h"
 #include "metrics.h"
 #include "req.h"
 #include "rt/log.h"
@@ -114,6 +115,7 @@ static int httpd_init(struct daemon *d, struct buf *why)
 	rng_system(&seed, sizeof(seed));
 	rng_seed(&h->rng, seed);
 	h->metrics = metrics_new();
+	h->hub = hub_new(h);
 	h->raftd = dial(h, PROC_RAFTD, why);
 	h->viewd = h->raftd != NULL ? dial(h, PROC_VIEWD, why) : NULL;
 	if (h->viewd == NULL)
@@ -157,6 +159,7 @@ static void httpd_done(struct daemon *d)
 	if (h == NULL)
 		return;
 	server_free(h->server);
+	hub_free(h->hub);
 	rpc_client_free(h->raftd);
 	rpc_client_free(h->viewd);
 	metrics_free(h->metrics);

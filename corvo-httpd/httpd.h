@@ -15,6 +15,7 @@
 #include "util/list.h"
 #include "util/tz.h"
 
+struct hub;
 struct server;
 struct http_metrics;
 
@@ -22,6 +23,7 @@ struct httpd {
 	struct daemon *d;
 	const struct settings *set;
 	struct server *server;
+	struct hub *hub;
 	struct rpc_client *raftd;
 	struct rpc_client *viewd;
 	struct http_metrics *metrics;

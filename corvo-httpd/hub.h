@@ -4,6 +4,8 @@
  * size. Who is behind the ring reads its part of the log from raftd by itself,
  * one page at a time, until it has come up.
  *
+ * A raftd that is away is waited for; nothing is lost or comes twice by that.
+ *
  * Loop thread. Nothing is asked while nobody watches.
  */
 #ifndef CORVO_HUB_H
@@ -20,19 +22,21 @@ void hub_free(struct hub *hub); /* no subscription is left; NULL: fine */
 
 typedef void hub_wake_fn(void *ctx);
 
-#define HUB_FROM_NOW UINT64_MAX
-
-/* Events after after_seq. wake(ctx): hub_next may have something again. */
+/*
+ * Events after after_seq. wake(ctx): hub_next has something again; it never
+ * runs inside a call from outside, and may end its own subscription.
+ */
 struct hub_sub *hub_subscribe(struct hub *hub, uint64_t after_seq,
 			      hub_wake_fn *wake, void *ctx);
 void hub_unsubscribe(struct hub_sub *s);
 
 /*
- * 1: *ret is the next event, good until the next call on this subscription;
- * 0: none now, wake will be called; -ERR_EVENTS_LOST: the log no longer has
- * what comes next; other -ERR_*: raftd cannot be asked (wake is called when
- * it is worth trying again).
+ * 1: *ret is the next event, good until the loop goes on; 0: none now, wake
+ * will be called; -ERR_EVENTS_LOST: the log no longer has what comes next.
  */
 int hub_next(struct hub_sub *s, struct m_event *ret);
+
+/* The event hub_next gave last as a frame of a stream, made once for all. */
+struct str hub_frame(struct hub_sub *s);
 
 #endif

@@ -204,7 +204,13 @@ static int read_argument(struct req *r, const char *name, struct str *ret)
 
 bool req_text_argument(struct req *r, const char *name, struct str *ret)
 {
-	return read_argument(r, name, ret) >= 0;
+	struct str text;
+	int given = read_argument(r, name, &text);
+
+	/* a stream outlives the memory the server library read it into */
+	if (given > 0)
+		*ret = arena_copy(&r->arena, text);
+	return given >= 0;
 }
 
 bool req_duration_argument(struct req *r, const char *name, uint64_t *ret)

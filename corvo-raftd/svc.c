@@ -30,6 +30,7 @@ struct svc *svc_new(struct raftd *r)
 	s->r = r;
 	s->tail = tail_new(r);
 	s->waits = svc_waits_new(s);
+	s->events = svc_events_new(s);
 	list_init(&s->dues);
 	drains_init(s);
 	return s;
@@ -41,6 +42,7 @@ void svc_free(struct svc *s)
 		return;
 	tail_free(s->tail);
 	svc_waits_free(s->waits);
+	svc_events_free(s->events);
 	LIST_FOREACH_SAFE (it, &s->dues)
 		free(list_entry(it, struct due_wait, node));
 	drains_done(s);
@@ -339,6 +341,7 @@ static void on_cancel(void *ctx, struct rpc_req req)
 
 	proposer_cancel(s->r->proposer, req);
 	svc_waits_cancel(s->waits, req);
+	svc_events_cancel(s->events, req);
 	drains_cancel(s, req);
 }
 
@@ -348,6 +351,7 @@ static void on_peer_down(void *ctx, struct rpc_peer *peer)
 
 	proposer_peer_down(s->r->proposer, peer);
 	svc_waits_peer_down(s->waits, peer);
+	svc_events_peer_down(s->events, peer);
 }
 
 const struct rpc_server_ops svc_ops = {
@@ -398,6 +402,7 @@ void svc_turn_end(struct svc *s)
 	tail_turn_end(s->tail);
 	dues_turn_end(s);
 	svc_waits_turn_end(s->waits);
+	svc_events_turn_end(s->events);
 	drains_turn_end(s);
 }
 

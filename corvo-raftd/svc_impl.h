@@ -7,12 +7,14 @@
 #include "svc.h"
 #include "util/list.h"
 
+struct svc_events;
 struct svc_waits;
 
 struct svc {
 	struct raftd *r;
 	struct tail *tail;
 	struct svc_waits *waits;
+	struct svc_events *events;
 	struct list dues;
 	struct list drains; /* svc_queue.c */
 	struct loop_timer *drain_timer;
@@ -41,6 +43,14 @@ void drains_done(struct svc *s);
 void drains_cancel(struct svc *s, struct rpc_req req);
 void drains_turn_end(struct svc *s);
 void drains_end(struct svc *s); /* answers all of them now */
+
+/* --- svc_events.c: pages of the event log --- */
+
+struct svc_events *svc_events_new(struct svc *s);
+void svc_events_free(struct svc_events *e); /* the worker has ended */
+void svc_events_turn_end(struct svc_events *e);
+void svc_events_cancel(struct svc_events *e, struct rpc_req req);
+void svc_events_peer_down(struct svc_events *e, const struct rpc_peer *peer);
 
 /* "job ... not found" */
 void svc_reply_no_job(struct svc *s, struct rpc_req req, struct str id);

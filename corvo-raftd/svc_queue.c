@@ -53,8 +53,7 @@ void drains_cancel(struct svc *s, struct rpc_req req)
 	LIST_FOREACH_SAFE (it, &s->drains) {
 		struct drain_wait *w = list_entry(it, struct drain_wait, node);
 
-		if (w->req.peer != req.peer || w->req.epoch != req.epoch ||
-		    w->req.id != req.id)
+		if (!rpc_req_is(w->req, req))
 			continue;
 		list_remove(it);
 		free(w);

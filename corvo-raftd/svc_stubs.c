@@ -12,6 +12,5 @@
 		svc_reply_error(req, ERR_NOT_FOUND);     \
 	}
 
-STUB(events, events_ask)
 STUB(throughput, nothing)
 STUB(scale, scale_ask)

@@ -31,6 +31,16 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 		struct arena *a, struct m_tail_reply *ret);
 
 /*
+ * A page of the event log: events after after_seq, at most limit (1 to
+ * LIMIT_TAIL_EVENTS), and no more once they have RECORD_EVENTS_BYTES. Where
+ * the log no longer reaches back that far it begins with the oldest event and
+ * says `lost`; so it does for an after_seq that has not been. 0 or -ERR_*.
+ */
+#define RECORD_EVENTS_BYTES (1u << 20)
+int record_events(struct kv *kv, uint64_t after_seq, uint32_t limit,
+		  struct arena *a, struct m_events_reply *ret);
+
+/*
  * Lines of a job's log after line `after`, at most limit, oldest first; next
  * is the number of the last one. 0 or -ERR_*. The id fits into a key.
  */
