@@ -114,7 +114,8 @@ static void put_reply(struct buf *b, const struct route *r,
 
 	buf_printf(b, "\nAnswers %s%d",
 		   s->may_be_empty ? "204 without a body, or " : "", r->status);
-	if (s->form == REPLY_TEXT || !has_reply_members(s)) {
+	if (s->form == REPLY_TEXT || s->form == REPLY_STREAM ||
+	    !has_reply_members(s)) {
 		buf_puts(b, ".\n");
 		put_note(b, s->reply_note);
 		return;

@@ -428,8 +428,9 @@ static void put_success(struct json_writer *w, const struct route *r,
 	    s->reply_note != NULL ? s->reply_note
 	    : s->reply != NULL    ? s->reply->doc
 				  : r->doc);
-	if (s->form == REPLY_TEXT) {
-		open_content(w, "text/plain");
+	if (s->form == REPLY_TEXT || s->form == REPLY_STREAM) {
+		open_content(w, s->form == REPLY_TEXT ? "text/plain"
+						      : "text/event-stream");
 		put_type(w, "string");
 	} else {
 		open_content(w, "application/json");

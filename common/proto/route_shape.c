@@ -112,6 +112,22 @@ static const struct special specials[] = {
 		"{\"type\":\"array\",\"items\":{\"type\":\"object\"}}",
 		"`id`, `address`, `voter`, `role` and `self` of each "
 		"node." }) },
+	{ .id = "cluster_events",
+	  .errors = { ERR_VALIDATION_ERROR },
+	  .reply_note = "Arguments: `after_seq` (default 0, the oldest event "
+			"kept) and `limit` (default 100, at most 1000). Each "
+			"event also has its time as `at_ns`." },
+	{ .id = "events",
+	  .form = REPLY_STREAM,
+	  .errors = { ERR_VALIDATION_ERROR, ERR_EVENTS_LOST },
+	  .reply_note =
+	      "Server-sent events: `id`, `event` (its type) and `data` (the "
+	      "members of `event`, and `at_ns`), from now on or after the one "
+	      "that the header `Last-Event-ID` or the argument "
+	      "`last_event_id` names. Arguments `queues`, `job_ids` and "
+	      "`types` are lists with commas; an event must match each one "
+	      "given. An event of type `error` with `error` and `code` says "
+	      "why the stream ends." },
 	{ .id = "info",
 	  .members = MEMBERS(
 	      { "server_version", "text", TEXT_SCHEMA,

@@ -12,6 +12,7 @@ enum reply_form {
 	REPLY_OBJECT, /* the message */
 	REPLY_LIST,   /* an array of it */
 	REPLY_TEXT,
+	REPLY_STREAM, /* server-sent events */
 };
 
 /* A member a handler adds, or writes in another way than the message. */
