@@ -7,6 +7,8 @@
 
 /* Time for the answer itself, after the wait for the view. */
 #define VIEW_ANSWER_NS (5 * NS_PER_S)
+/* Least time raftd has to say what was acknowledged. */
+#define HEAD_NS (100 * NS_PER_MS)
 
 /* A question on its way to the view; in the request's arena. */
 struct question {
@@ -50,12 +52,15 @@ static void put(struct req *r, const struct question *q)
 		    });
 }
 
-/* Without an answer the view is asked for what this process knows of. */
+/*
+ * Without an answer nobody knows what was acknowledged: the view is asked for
+ * more than there can be, so that it answers what it has and says so.
+ */
 static void on_head(struct req *r, const struct rpc_reply *reply)
 {
 	struct question *q = r->state;
 
-	q->min_seq = MAX(q->min_seq, reply->seq);
+	q->min_seq = reply->err != 0 ? UINT64_MAX : MAX(q->min_seq, reply->seq);
 	r->state = q->state;
 	r->seq = 0; /* a read has no index of its own */
 	put(r, q);
@@ -74,7 +79,8 @@ void ask_view_query(struct req *r, unsigned query, const struct msg_desc *desc,
 		req_fail_text(r, ERR_VIEW_UNAVAILABLE, STR_NULL);
 		return;
 	}
-	if (r->h->set->httpd_processes == 1) {
+	/* 0: raftd has not been heard since this process began */
+	if (r->h->set->httpd_processes == 1 && r->h->seq != 0) {
 		put(r, q);
 		return;
 	}
@@ -84,7 +90,7 @@ void ask_view_query(struct req *r, unsigned query, const struct msg_desc *desc,
 			.id = QUERY_NODE_STATUS,
 			.desc = &msg_nothing,
 			.m = &nothing,
-			.timeout_ns = r->h->set->view_wait,
+			.timeout_ns = MAX(r->h->set->view_wait, HEAD_NS),
 			.timeout_err = ERR_LEADER_UNAVAILABLE,
 			.flags = RPC_ONCE,
 			.then = on_head,

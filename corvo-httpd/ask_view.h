@@ -2,7 +2,8 @@
  * Questions to viewd. Each names the event the view must hold: the newest
  * this node has acknowledged, or a later one the client asks for, so that a
  * client always finds its own writes. Where several httpd processes share the
- * port none knows what the others acknowledged, and raftd is asked first.
+ * port none knows what the others acknowledged, nor does one that has just
+ * begun what the one before it did: then raftd is asked first.
  */
 #ifndef CORVO_ASK_VIEW_H
 #define CORVO_ASK_VIEW_H
