@@ -66,11 +66,11 @@ static const char *const tables[] = {
 	" chain_config            TEXT,"
 	" payload                 TEXT NOT NULL)",
 
-	/* Kept by mirror_text.c. The texts are those of table jobs; what
-	 * columnsize=0 leaves out only serves ranks. */
+	/* Kept by mirror_text.c; words are found by db.c. The texts are those
+	 * of table jobs; what columnsize=0 leaves out only serves ranks. */
 	"CREATE VIRTUAL TABLE jobs_fts USING fts5("
 	" id UNINDEXED, queue, tags, payload,"
-	" content='jobs', columnsize=0)",
+	" content='jobs', columnsize=0, tokenize='json_words')",
 
 	/* n counts up within a job, as in its JSON. */
 	"CREATE TABLE job_errors ("

@@ -8,7 +8,7 @@
 
 #include "db.h"
 
-#define SCHEMA_VERSION 4
+#define SCHEMA_VERSION 5
 
 /*
  * Full text: jobs_fts has the columns id (not searched), queue, tags and
@@ -19,7 +19,7 @@
  *
  * Row numbers grow with creation, so that order is newest first and costs
  * nothing. Words are runs of letters and digits of any JSON in payload and
- * tags, names of members too, without case and accents; an address such as
+ * tags, names of members too, without case, accents and escapes; an address as
  * user@example.com is three words in a row. In ?1: word, "words in a row",
  * word*, AND, OR, NOT, payload : word. Everything but words must stand in
  * double quotes (doubled inside), or it is a syntax error: quote what users

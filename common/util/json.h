@@ -60,6 +60,12 @@ bool json_member(struct json v, const char *name, struct arena *a,
 
 /* Unescapes a string value; a slice of the text when nothing is escaped. */
 struct str json_string(struct json v, struct arena *a);
+/*
+ * All strings of a text at once, for looking at its words: copies it with the
+ * escapes decoded wherever they stand. The text may be anything; what is no
+ * whole escape is kept. ret has room for text.n bytes; returns how many.
+ */
+size_t json_unescape(struct str text, char *ret);
 /* Numbers: false when it is no integer, out of range, or not a number. */
 bool json_u64(struct json v, uint64_t *ret);
 bool json_i64(struct json v, int64_t *ret);

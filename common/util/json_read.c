@@ -262,6 +262,50 @@ struct str json_string(struct json v, struct arena *a)
 	return slice(start, to);
 }
 
+/* Four hexadecimal digits at p, before end; false when they are not there. */
+static bool scan_hex4(const char *p, const char *end, unsigned *ret)
+{
+	if (end - p < 4)
+		return false;
+	for (int i = 0; i < 4; i++)
+		if (hex_value(p[i]) < 0)
+			return false;
+	*ret = decode_hex4(p);
+	return true;
+}
+
+/* Whether an escape is whole; p is the byte after the backslash. */
+static bool is_escape(const char *p, const char *end)
+{
+	unsigned v;
+
+	if (p == end || *p != 'u')
+		return p < end;
+	if (!scan_hex4(p + 1, end, &v) || is_surrogate_low(v))
+		return false;
+	return !is_surrogate_high(v) ||
+	       (end - p > 7 && p[5] == '\\' && p[6] == 'u' &&
+		scan_hex4(p + 7, end, &v) && is_surrogate_low(v));
+}
+
+size_t json_unescape(struct str text, char *ret)
+{
+	const char *p = text.p, *end = text.p + text.n;
+	char *to = ret;
+
+	while (p < end) {
+		bool escape = *p == '\\' && is_escape(p + 1, end);
+
+		if (!escape) {
+			*to++ = *p++;
+			continue;
+		}
+		p++;
+		to = decode_escape(to, &p);
+	}
+	return (size_t)(to - ret);
+}
+
 bool json_u64(struct json v, uint64_t *ret)
 {
 	return str_parse_u64(v.raw, ret);

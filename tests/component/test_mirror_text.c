@@ -113,6 +113,27 @@ static void test_words_of_payload_queue_and_tags_are_found(void **state)
 	assert_found(f, "nothing", "");
 }
 
+/* As JSON writers that keep to ASCII send it. */
+static void test_words_behind_escapes_are_found(void **state)
+{
+	struct fixture *f = *state;
+	struct m_job j;
+
+	make_text(&j, "j1",
+		  "{\"a\":\"line\\nnext\\ttab\\\\back\\/slash\","
+		  "\"b\":\"Z\\u00fcrich \\ud835\\udc00\\\"quoted\\\"\"}");
+	apply(f, &j, 1);
+	assert_found(f, "line AND next AND tab AND back AND slash", "j1");
+	assert_found(f, "z\xc3\xbcrich", "j1");
+	assert_found(f, "quoted", "j1");
+	assert_found(f, "nnext OR ttab OR u00fcrich", "");
+	/* Those of a user are no JSON. */
+	assert_found(f, "\"line\\next\"", "j1");
+	make_deleted(&j, "j1");
+	apply(f, &j, 1);
+	assert_found(f, "quoted", "");
+}
+
 static void test_a_replaced_payload_is_found_by_its_new_words(void **state)
 {
 	struct fixture *f = *state;
@@ -212,6 +233,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 		    test_words_of_payload_queue_and_tags_are_found, setup,
 		    teardown),
+		cmocka_unit_test_setup_teardown(
+		    test_words_behind_escapes_are_found, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 		    test_a_replaced_payload_is_found_by_its_new_words, setup,
 		    teardown),

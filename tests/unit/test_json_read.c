@@ -272,9 +272,38 @@ static void test_bools(void **state _unused_)
 	assert_false(json_bool(parse_cstr("null"), &b));
 }
 
+static void assert_unescaped(const char *text, const char *expected)
+{
+	char out[64];
+	size_t n = json_unescape(str_from(text), out);
+
+	assert_true(strlen(text) <= sizeof(out));
+	assert_str_is(str_of(out, n), expected);
+}
+
+/* Any text, also one that is no JSON. */
+static void test_unescape(void **state)
+{
+	(void)state;
+	assert_unescaped("", "");
+	assert_unescaped("{\"a\":\"b\"}", "{\"a\":\"b\"}");
+	assert_unescaped("a\\nb\\\\c\\/d\\\"e", "a\nb\\c/d\"e");
+	assert_unescaped("\\u00fc\\u20ac\\ud83d\\ude00.",
+			 "\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80.");
+	assert_unescaped("a\\", "a\\");
+	assert_unescaped("\\u", "\\u");
+	assert_unescaped("\\u12", "\\u12");
+	assert_unescaped("\\u12x4.", "\\u12x4.");
+	assert_unescaped("\\ud83d", "\\ud83d");
+	assert_unescaped("\\ud83d\\u", "\\ud83d\\u");
+	assert_unescaped("\\ud83d\\u0041", "\\ud83dA");
+	assert_unescaped("\\ude00.", "\\ude00.");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unescape),
 		cmocka_unit_test(test_types),
 		cmocka_unit_test(test_root_has_no_space_around),
 		cmocka_unit_test(test_items),
