@@ -34,7 +34,8 @@ static _noreturn_ void usage(void)
 		fprintf(stderr, "  %-16s %s\n", modes[i].name, modes[i].doc);
 	fputs("options: --host --port --queue --connections --producers "
 	      "--workers\n  --batch --backlog --payload (bytes) --count "
-	      "--time (s) --gap (ms) --lease (s) --groups\n",
+	      "--time (s) --gap (ms) --lease (s) --groups "
+	      "--words (0 or 1)\n  --rate --total (lifecycles)\n",
 	      stderr);
 	exit(2);
 }
@@ -66,6 +67,9 @@ static void set_number(struct options *o, const char *name, const char *text)
 		{ "backlog", &o->backlog, NULL, 1 },
 		{ "payload", &o->payload, NULL, 1 },
 		{ "groups", &o->groups, NULL, 1 },
+		{ "words", &o->words, NULL, 1 },
+		{ "rate", &o->rate, NULL, 1 },
+		{ "total", NULL, &o->total, 1 },
 		{ "count", NULL, &o->count, 1 },
 		{ "time", NULL, &o->time_ns, 1e9 },
 		{ "gap", NULL, &o->gap_ns, 1e6 },
@@ -95,6 +99,9 @@ static void parse(int argc, char **argv, struct options *o)
 		{ "backlog", required_argument, NULL, 0 },
 		{ "payload", required_argument, NULL, 0 },
 		{ "groups", required_argument, NULL, 0 },
+		{ "words", required_argument, NULL, 0 },
+		{ "rate", required_argument, NULL, 0 },
+		{ "total", required_argument, NULL, 0 },
 		{ "count", required_argument, NULL, 0 },
 		{ "time", required_argument, NULL, 0 },
 		{ "gap", required_argument, NULL, 0 },

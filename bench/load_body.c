@@ -5,6 +5,22 @@
 
 #include "load_modes.h"
 
+/* About 100 bytes; some words in every job, some in few, some in one. */
+static void put_words(struct buf *b)
+{
+	static uint64_t made;
+	uint64_t n = ++made;
+
+	buf_printf(b,
+		   "\"payload\":{\"to\":\"user%llu@example.com\","
+		   "\"order\":%llu,\"template\":\"word%llu\",\"lines\":"
+		   "[\"red shoes\",\"blue hat %llu\"],\"net\":%llu}}",
+		   (unsigned long long)(n * 2654435761 % 1000003),
+		   (unsigned long long)(n * 40503 % 100000007),
+		   (unsigned long long)(n % 50), (unsigned long long)(n % 997),
+		   (unsigned long long)(n * 7919 % 100000));
+}
+
 static void put_job(struct buf *b, const struct options *o)
 {
 	static unsigned made;
@@ -12,6 +28,10 @@ static void put_job(struct buf *b, const struct options *o)
 	buf_printf(b, "{\"queue\":\"%s\",", o->queue);
 	if (o->groups > 0)
 		buf_printf(b, "\"group\":\"g%u\",", made++ % o->groups);
+	if (o->words > 0) {
+		put_words(b);
+		return;
+	}
 	buf_puts(b, "\"payload\":{\"text\":\"");
 	for (unsigned i = 0; i + 11 < o->payload; i++)
 		buf_putc(b, (char)('a' + i % 26));

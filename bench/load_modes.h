@@ -17,7 +17,10 @@ struct options {
 	unsigned backlog; /* producers wait while so many jobs are not done */
 	unsigned payload; /* bytes */
 	unsigned groups;  /* jobs are of so many groups in turn; 0: of none */
+	unsigned words;   /* not 0: payloads of words, no two jobs the same */
+	unsigned rate;    /* lifecycles begun in a second at most; 0: any */
 	uint64_t count;   /* jobs */
+	uint64_t total;   /* lifecycles after which to end; 0: after time */
 	uint64_t time_ns; /* how long to measure */
 	uint64_t gap_ns;  /* between two enqueues of mode wake */
 	uint64_t lease_ns;

@@ -15,6 +15,7 @@ static struct {
 	uint64_t sent, done; /* jobs */
 	uint64_t asked;      /* fetches on their way or answered */
 	uint64_t acked;
+	uint64_t start_ns; /* of `rate` */
 	bool timing;
 } run;
 
@@ -39,23 +40,30 @@ static void run_end(const struct http *h)
 	stats_done(&run.times);
 }
 
-/* Runs for the time asked for and returns how long it really was. */
+/* Runs as long as asked for and returns how long it really was. */
 static uint64_t measure(struct http *h)
 {
 	uint64_t start_ns = clock_mono_ns();
 
 	run.timing = true;
-	http_run(h, start_ns + run.o->time_ns);
+	http_run(h, run.o->total > 0 ? 0 : start_ns + run.o->time_ns);
 	run.timing = false;
 	return clock_mono_ns() - start_ns;
 }
 
-/* The body of one more job: the same for all, or of the next group. */
+/* The body of one more job: the same for all, or another each time. */
 static struct buf *next_job(void)
 {
-	if (run.o->groups > 0)
+	if (run.o->groups > 0 || run.o->words > 0)
 		body_job(&run.job, run.o);
 	return &run.job;
+}
+
+static struct buf *next_jobs(void)
+{
+	if (run.o->words > 0)
+		body_jobs(&run.jobs, run.o, run.o->batch);
+	return &run.jobs;
 }
 
 /* --- enqueue --- */
@@ -194,18 +202,26 @@ void mode_fetch(struct http *h, const struct options *o)
 	run_end(h);
 }
 
-/* --- lifecycle: one by one --- */
+/* --- lifecycles: which of them may begin --- */
 
-static void produce(struct hconn *c, const struct answer *a);
+#define RATE_TICK_NS (NS_PER_MS)
 
-/* Producers that waited for the backlog to shrink go on. */
-static void wake_producers(struct http *h)
+static bool may_begin(void)
 {
-	for (unsigned i = 0; i < run.o->producers; i++) {
+	const struct options *o = run.o;
+	double s = (double)(clock_mono_ns() - run.start_ns) / 1e9;
+
+	return run.sent - run.acked < o->backlog &&
+	       (o->total == 0 || run.sent < o->total) &&
+	       (o->rate == 0 || (double)run.sent < s * o->rate);
+}
+
+/* Producers that had to wait go on. */
+static void wake_producers(struct http *h, answer_fn *produce)
+{
+	for (unsigned i = 0; i < run.o->producers && may_begin(); i++) {
 		struct hconn *c = h->conns[i];
 
-		if (run.sent - run.acked >= run.o->backlog)
-			return;
 		if (!c->waits)
 			continue;
 		c->waits = false;
@@ -213,11 +229,50 @@ static void wake_producers(struct http *h)
 	}
 }
 
+static void count_acked(struct http *h, uint64_t n)
+{
+	run.acked += n;
+	if (run.timing)
+		run.done += n;
+	if (run.o->total > 0 && run.acked >= run.o->total)
+		h->stop = true;
+}
+
+static void next_tick(struct http *h)
+{
+	h->tick_ns = clock_mono_ns() + RATE_TICK_NS;
+}
+
+static void run_lifecycles(struct http *h, const struct options *o,
+			   answer_fn *produce, answer_fn *work, tick_fn *tick,
+			   const char *name)
+{
+	uint64_t ns;
+
+	run_begin(o, WAIT_S);
+	run.start_ns = clock_mono_ns();
+	if (o->rate > 0) {
+		h->on_tick = tick;
+		next_tick(h);
+	}
+	for (unsigned i = 0; i < o->producers + o->workers; i++)
+		(void)http_connect(h);
+	for (unsigned i = 0; i < o->workers; i++)
+		work(h->conns[o->producers + i], NULL);
+	for (unsigned i = 0; i < o->producers; i++)
+		produce(h->conns[i], NULL);
+	ns = measure(h);
+	print_rate(name, run.done, ns);
+	run_end(h);
+}
+
+/* --- lifecycle: one by one --- */
+
 static void produce(struct hconn *c, const struct answer *a)
 {
 	if (a != NULL && a->status != 201)
 		run.sent--;
-	if (run.sent - run.acked >= run.o->backlog) {
+	if (!may_begin()) {
 		c->waits = true;
 		return;
 	}
@@ -230,11 +285,9 @@ static void work(struct hconn *c, const struct answer *a);
 static void on_acked(struct hconn *c, const struct answer *a)
 {
 	answer_expect(a, 200);
-	run.acked++;
-	if (run.timing)
-		run.done++;
+	count_acked(c->h, 1);
 	http_send(c, PATH_FETCH, &run.fetch, work);
-	wake_producers(c->h);
+	wake_producers(c->h, produce);
 }
 
 static void work(struct hconn *c, const struct answer *a)
@@ -245,48 +298,29 @@ static void work(struct hconn *c, const struct answer *a)
 		http_send(c, PATH_FETCH, &run.fetch, work);
 }
 
+static void on_tick(struct http *h)
+{
+	next_tick(h);
+	wake_producers(h, produce);
+}
+
 void mode_lifecycle(struct http *h, const struct options *o)
 {
-	uint64_t ns;
-
-	run_begin(o, WAIT_S);
-	for (unsigned i = 0; i < o->producers + o->workers; i++)
-		(void)http_connect(h);
-	for (unsigned i = 0; i < o->workers; i++)
-		work(h->conns[o->producers + i], NULL);
-	for (unsigned i = 0; i < o->producers; i++)
-		produce(h->conns[i], NULL);
-	ns = measure(h);
-	print_rate("lifecycles_per_s", run.done, ns);
-	run_end(h);
+	run_lifecycles(h, o, produce, work, on_tick, "lifecycles_per_s");
 }
 
 /* --- lifecycle-batch --- */
-
-static void produce_batch(struct hconn *c, const struct answer *a);
-
-static void wake_batch_producers(struct http *h)
-{
-	for (unsigned i = 0; i < run.o->producers; i++) {
-		struct hconn *c = h->conns[i];
-
-		if (!c->waits)
-			continue;
-		c->waits = false;
-		produce_batch(c, NULL);
-	}
-}
 
 static void produce_batch(struct hconn *c, const struct answer *a)
 {
 	if (a != NULL && a->status != 201)
 		run.sent -= run.o->batch;
-	if (run.sent - run.acked >= run.o->backlog) {
+	if (!may_begin()) {
 		c->waits = true;
 		return;
 	}
 	run.sent += run.o->batch;
-	http_send(c, PATH_ENQUEUE_BATCH, &run.jobs, produce_batch);
+	http_send(c, PATH_ENQUEUE_BATCH, next_jobs(), produce_batch);
 }
 
 static void work_batch(struct hconn *c, const struct answer *a);
@@ -299,11 +333,9 @@ static void on_batch_acked(struct hconn *c, const struct answer *a)
 	if (!answer_number(a, "acked", &acked) || acked != c->n)
 		die("only %llu of %llu acked: %.*s", (unsigned long long)acked,
 		    (unsigned long long)c->n, STR_ARG(a->body));
-	run.acked += acked;
-	if (run.timing)
-		run.done += acked;
+	count_acked(c->h, acked);
 	http_send(c, PATH_FETCH_BATCH, &run.fetch_batch, work_batch);
-	wake_batch_producers(c->h);
+	wake_producers(c->h, produce_batch);
 }
 
 static void work_batch(struct hconn *c, const struct answer *a)
@@ -315,18 +347,14 @@ static void work_batch(struct hconn *c, const struct answer *a)
 		http_send(c, PATH_FETCH_BATCH, &run.fetch_batch, work_batch);
 }
 
+static void on_batch_tick(struct http *h)
+{
+	next_tick(h);
+	wake_producers(h, produce_batch);
+}
+
 void mode_lifecycle_batch(struct http *h, const struct options *o)
 {
-	uint64_t ns;
-
-	run_begin(o, WAIT_S);
-	for (unsigned i = 0; i < o->producers + o->workers; i++)
-		(void)http_connect(h);
-	for (unsigned i = 0; i < o->workers; i++)
-		work_batch(h->conns[o->producers + i], NULL);
-	for (unsigned i = 0; i < o->producers; i++)
-		produce_batch(h->conns[i], NULL);
-	ns = measure(h);
-	print_rate("batch_lifecycles_per_s", run.done, ns);
-	run_end(h);
+	run_lifecycles(h, o, produce_batch, work_batch, on_batch_tick,
+		       "batch_lifecycles_per_s");
 }

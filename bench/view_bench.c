@@ -1,7 +1,8 @@
 /*
  * Times the view by itself: answers of raftd with 8192 events each, decoded
  * and written to SQLite as corvo-viewd does it. A lifecycle is a fresh job
- * with a 100-byte payload that is enqueued, handed out and completed.
+ * with a 100-byte payload of 14 words that is enqueued, handed out and
+ * completed.
  *
  *   whole   all three events of a job in one answer: one row write
  *   split   each in an answer of its own: one insert, two updates
@@ -20,7 +21,6 @@
 #include "view.h"
 
 #define EVENTS         LIMIT_TAIL_EVENTS
-#define PAYLOAD_BYTES  100
 #define CYCLES_DEFAULT 300000
 #define QUEUES         8
 
@@ -29,7 +29,7 @@ struct bench {
 	struct id_gen ids;
 	struct arena arena;
 	struct buf body;
-	char payload[PAYLOAD_BYTES + 1];
+	uint64_t jobs;
 	uint64_t seq, now_ns;
 	uint64_t ended_ns; /* when the jobs of the group ended */
 	uint64_t decode_ns, write_ns;
@@ -56,6 +56,22 @@ static void add_event(struct bench *b, struct m_tail_reply *r, unsigned type,
 	MSG_SET(e, event, attempt, 1);
 }
 
+/* Some words are everywhere, some are rare, some in one job only. */
+static struct str payload(struct bench *b)
+{
+	uint64_t n = ++b->jobs;
+
+	return arena_printf(&b->arena,
+			    "{\"to\":\"user%llu@example.com\",\"order\":%llu,"
+			    "\"template\":\"word%llu\",\"lines\":"
+			    "[\"red shoes\",\"blue hat %llu\"],\"net\":%llu}",
+			    (unsigned long long)(n * 2654435761 % 1000003),
+			    (unsigned long long)(n * 40503 % 100000007),
+			    (unsigned long long)(n % 50),
+			    (unsigned long long)(n % 997),
+			    (unsigned long long)(n * 7919 % 100000));
+}
+
 static void add_doc(struct bench *b, struct m_job *j, size_t i)
 {
 	static const char *const queues[QUEUES] = { "queue-1", "queue-2",
@@ -64,7 +80,7 @@ static void add_doc(struct bench *b, struct m_job *j, size_t i)
 						    "queue-7", "queue-8" };
 
 	MSG_SET(j, job, queue, str_from(queues[i % QUEUES]));
-	MSG_SET(j, job, payload, str_from(b->payload));
+	MSG_SET(j, job, payload, payload(b));
 	MSG_SET(j, job, priority, PRIORITY_NORMAL);
 	MSG_SET(j, job, max_retries, 3);
 	MSG_SET(j, job, retry_backoff, BACKOFF_EXPONENTIAL);
@@ -218,8 +234,6 @@ int main(int argc, char **argv)
 				"[jobs loaded before]\n");
 		return 2;
 	}
-	memset(b.payload, 'x', PAYLOAD_BYTES);
-	b.payload[0] = b.payload[PAYLOAD_BYTES - 1] = '"';
 	if (view_init(&b.view, dir, &why) < 0 ||
 	    (unlink(b.view.path), view_open(&b.view, &why)) < 0) {
 		fprintf(stderr, "%.*s\n", STR_ARG(buf_str(&why)));
