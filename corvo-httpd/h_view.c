@@ -81,12 +81,20 @@ static void on_found(struct req *r, const struct rpc_reply *reply)
 	jw_array_end(&w);
 	jw_key(&w, "total");
 	jw_u64(&w, m->total);
+	if (m->total_is_lower_bound) {
+		jw_key(&w, "total_is_lower_bound");
+		jw_bool(&w, true);
+	}
 	if (m->cursor.n > 0) {
 		jw_key(&w, "cursor");
 		jw_str(&w, m->cursor);
 	}
 	jw_key(&w, "has_more");
 	jw_bool(&w, m->has_more);
+	if (m->partial) {
+		jw_key(&w, "partial");
+		jw_bool(&w, true);
+	}
 	jw_key(&w, "duration_ms");
 	jw_u64(&w, m->duration_ms);
 	if (r->has_lag) {

@@ -21,6 +21,7 @@ struct db {
 	sqlite3 *h;
 	uint64_t deadline_ns;    /* clock_mono_ns; 0: none */
 	const atomic_bool *stop; /* NULL: none */
+	db_match_fn *match;
 };
 
 /*
@@ -243,6 +244,31 @@ void db_interrupt(struct db *db)
 	sqlite3_interrupt(db->h);
 }
 
+/* --- matches() --- */
+
+static const char match_type[] = "match"; /* a pointer to the thing itself */
+
+static void call_match(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	struct db *db = sqlite3_user_data(c);
+	void *what = sqlite3_value_pointer(v[1], match_type);
+	const char *p = (const char *)sqlite3_value_text(v[0]);
+
+	(void)n;
+	sqlite3_result_int(
+	    c,
+	    p != NULL && what != NULL &&
+		db->match(what, str_of(p, (size_t)sqlite3_value_bytes(v[0]))));
+}
+
+void db_set_match(struct db *db, db_match_fn *fn)
+{
+	db->match = fn;
+	CHECK(sqlite3_create_function_v2(db->h, "matches", 2, SQLITE_UTF8, db,
+					 call_match, NULL, NULL,
+					 NULL) == SQLITE_OK);
+}
+
 /* A struct db_stmt is a sqlite3_stmt by another name. */
 static sqlite3_stmt *stmt(struct db_stmt *s)
 {
@@ -286,6 +312,12 @@ void db_bind_f64(struct db_stmt *s, int i, double v)
 void db_bind_null(struct db_stmt *s, int i)
 {
 	CHECK(sqlite3_bind_null(stmt(s), i) == SQLITE_OK);
+}
+
+void db_bind_match(struct db_stmt *s, int i, void *what)
+{
+	CHECK(sqlite3_bind_pointer(stmt(s), i, what, match_type, NULL) ==
+	      SQLITE_OK);
 }
 
 int db_step(struct db_stmt *s)

@@ -48,6 +48,11 @@ void db_interrupt(struct db *db); /* any thread */
 /* Statements end likewise soon after *stop is true; NULL: nobody says so. */
 void db_set_stop(struct db *db, const atomic_bool *stop);
 
+/* What the SQL function matches(text, ?) calls with what is bound to ? by
+ * db_bind_match; it is false for NULL. Before such a statement is prepared. */
+typedef bool db_match_fn(void *what, struct str text);
+void db_set_match(struct db *db, db_match_fn *fn);
+
 /* 0 or -ERR_*. */
 int db_prepare(struct db *db, const char *sql, struct db_stmt **ret);
 void db_finalize(struct db_stmt *s); /* NULL: fine */
@@ -57,6 +62,7 @@ void db_bind_text(struct db_stmt *s, int i, struct str v);
 void db_bind_i64(struct db_stmt *s, int i, int64_t v);
 void db_bind_f64(struct db_stmt *s, int i, double v);
 void db_bind_null(struct db_stmt *s, int i);
+void db_bind_match(struct db_stmt *s, int i, void *what);
 
 /* 1: a row; 0: done; -ERR_*: failed. The latter two reset the statement. */
 int db_step(struct db_stmt *s);

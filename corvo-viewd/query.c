@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "query_impl.h"
+#include "query_jq.h"
 #include "timetext.h"
 
 static const struct {
@@ -22,6 +23,11 @@ static const struct {
 	{ QUERY_LIST_ITERATIONS, query_iterations },
 };
 
+static bool match_jq(void *jq, struct str text)
+{
+	return jq_matches(jq, text);
+}
+
 int query_open(const char *path, struct query **ret, struct buf *why)
 {
 	struct query *q = xcalloc(1, sizeof(*q));
@@ -31,6 +37,7 @@ int query_open(const char *path, struct query **ret, struct buf *why)
 		free(q);
 		return r;
 	}
+	db_set_match(q->db, match_jq);
 	*ret = q;
 	return 0;
 }
@@ -72,13 +79,23 @@ int query_run(struct query *q, const struct query_ask *ask, struct buf *out)
 	r = db_exec(q->db, "BEGIN");
 	if (r == 0)
 		r = run_handler(q, ask, out);
-	if (r < 0)
+	if (r < 0 && r != -ERR_VALIDATION_ERROR)
 		(void)snprintf(q->why, sizeof(q->why), "%s", db_error(q->db));
 	/* After an error SQLite may have ended the transaction by itself. */
 	db_set_deadline(q->db, 0);
 	(void)db_exec(q->db, "ROLLBACK");
 	arena_reset(&q->arena);
 	return r;
+}
+
+int query_refuse(struct query *q, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(q->why, sizeof(q->why), fmt, ap);
+	va_end(ap);
+	return -ERR_VALIDATION_ERROR;
 }
 
 void *query_grow(struct arena *a, void *items, size_t size, size_t n,

@@ -33,7 +33,8 @@ struct query_ask {
 int query_open(const char *path, struct query **ret, struct buf *why);
 void query_close(struct query *q); /* NULL: fine */
 
-/* Appends the encoded reply to out. 0 or -ERR_* as in db.h. */
+/* Appends the encoded reply to out. 0, -ERR_VALIDATION_ERROR with a sentence
+ * for the client in query_why, or -ERR_* as in db.h. */
 int query_run(struct query *q, const struct query_ask *ask, struct buf *out);
 void query_interrupt(struct query *q);        /* any thread */
 const char *query_why(const struct query *q); /* of the last failure */

@@ -34,16 +34,7 @@ void *query_grow(struct arena *a, void *items, size_t size, size_t n,
 	"pending, active, held, completed, retrying, dead, cancelled, scheduled"
 #define QUERY_STATES 8
 
-/* --- cursors (query_cursor.c) --- */
-
-struct cursor {
-	bool descending;
-	struct str created_at; /* as in the column */
-	struct str id;
-};
-
-struct str cursor_format(const struct cursor *c, struct arena *a);
-/* False when the text is no cursor of ours. */
-bool cursor_parse(struct str text, struct arena *a, struct cursor *ret);
+/* Keeps the sentence for query_why. -ERR_VALIDATION_ERROR. */
+_printf_(2, 3) int query_refuse(struct query *q, const char *fmt, ...);
 
 #endif

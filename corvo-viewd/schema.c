@@ -133,10 +133,16 @@ static const char *const indexes[] = {
 	" WHERE state = 'active'",
 	"CREATE INDEX idx_jobs_unique ON jobs(queue, unique_key)"
 	" WHERE unique_key IS NOT NULL",
-	"CREATE INDEX idx_jobs_batch ON jobs(batch_id)"
+	"CREATE INDEX idx_jobs_batch ON jobs(batch_id, created_at, id)"
 	" WHERE batch_id IS NOT NULL",
-	"CREATE INDEX idx_jobs_chain ON jobs(chain_id)"
+	"CREATE INDEX idx_jobs_chain ON jobs(chain_id, created_at, id)"
 	" WHERE chain_id IS NOT NULL",
+	"CREATE INDEX idx_jobs_parent ON jobs(parent_id, created_at, id)"
+	" WHERE parent_id IS NOT NULL",
+	"CREATE INDEX idx_jobs_schedule ON jobs(schedule_id, created_at, id)"
+	" WHERE schedule_id IS NOT NULL",
+	"CREATE INDEX idx_jobs_group ON jobs(group_name, created_at, id)"
+	" WHERE group_name IS NOT NULL",
 	"CREATE INDEX idx_jobs_expire ON jobs(expire_at)"
 	" WHERE expire_at IS NOT NULL",
 	"CREATE INDEX idx_jobs_created ON jobs(created_at, id)",

@@ -82,6 +82,11 @@ static void answer(struct service *s, struct ask *a)
 		rpc_reply(a->req, 0, s->view->position, buf_str(&a->out));
 		return;
 	}
+	if (a->err == -ERR_VALIDATION_ERROR) {
+		rpc_reply(a->req, ERR_VALIDATION_ERROR, 0,
+			  str_from(query_why(a->reader)));
+		return;
+	}
 	log_warn("%s failed: %s: %s", query_info(a->query.id)->name,
 		 err_code(-a->err), query_why(a->reader));
 	if (a->err == -ERR_REQUEST_TIMEOUT)
