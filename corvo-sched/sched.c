@@ -15,6 +15,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "bulks.h"
 #include "fires.h"
 #include "rt/log.h"
 #include "rt/rpc.h"
@@ -31,6 +32,7 @@ enum task_id {
 	TASK_RELEASE,
 	TASK_FIRE,
 	TASK_PURGE,
+	TASK_BULK,
 	TASK_MAX
 };
 
@@ -50,6 +52,7 @@ struct sched {
 	struct rpc_client *raftd;
 	struct task tasks[TASK_MAX];
 	struct fires *fires; /* does the work of TASK_FIRE */
+	struct bulks *bulks; /* and of TASK_BULK */
 	bool leader;
 	bool ready; /* daemon_ready was called */
 	bool draining;
@@ -71,6 +74,7 @@ static const unsigned task_ops[TASK_MAX] = {
 	[TASK_PROMOTE] = OP_PROMOTE, [TASK_RECLAIM] = OP_RECLAIM,
 	[TASK_EXPIRE] = OP_EXPIRE,   [TASK_RELEASE] = OP_RELEASE,
 	[TASK_FIRE] = OP_FIRE,       [TASK_PURGE] = OP_PURGE,
+	[TASK_BULK] = OP_BULK_STEP,
 };
 
 static void sched_run(struct sched *s);
@@ -178,9 +182,18 @@ static void on_fires_done(void *ctx, int err, uint32_t count)
 	task_ended(ctx, err, count, false);
 }
 
+static void on_bulks_done(void *ctx, int err, uint32_t count, bool more)
+{
+	task_ended(ctx, err, count, more);
+}
+
 static bool task_is_busy(const struct task *t)
 {
-	return t->op == OP_FIRE ? fires_is_busy(t->s->fires) : t->call != NULL;
+	if (t->op == OP_FIRE)
+		return fires_is_busy(t->s->fires);
+	if (t->op == OP_BULK_STEP)
+		return bulks_is_busy(t->s->bulks);
+	return t->call != NULL;
 }
 
 static void task_fire(struct task *t)
@@ -193,11 +206,12 @@ static void task_fire(struct task *t)
 			t->s->d->settings.retention);
 	t->fired_ns = t->due_ns;
 	t->hold_ns = 0;
-	if (t->op == OP_FIRE) {
+	if (t->op == OP_FIRE)
 		fires_start(t->s->fires);
-		return;
-	}
-	t->call = propose(t->s, t->op, &m, on_task_reply, t);
+	else if (t->op == OP_BULK_STEP)
+		bulks_start(t->s->bulks);
+	else
+		t->call = propose(t->s, t->op, &m, on_task_reply, t);
 }
 
 static void on_trim_reply(void *ctx, const struct rpc_reply *r)
@@ -352,6 +366,7 @@ static void on_due_reply(void *ctx, const struct rpc_reply *r)
 	task_set_due(&s->tasks[TASK_RELEASE], m.release_ns);
 	task_set_due(&s->tasks[TASK_FIRE], m.fire_ns);
 	task_set_due(&s->tasks[TASK_PURGE], m.purge_ns);
+	task_set_due(&s->tasks[TASK_BULK], m.bulk_ns);
 	if (m.leader && m.trim_seq != 0 && s->trim_call == NULL) {
 		/* on_trim_reply asks again: before that the answer would
 		 * only be the same. */
@@ -427,6 +442,7 @@ static void sched_done(struct daemon *d)
 	if (s->raftd != NULL)
 		rpc_client_free(s->raftd);
 	fires_free(s->fires);
+	bulks_free(s->bulks);
 	if (s->timer_io != NULL) {
 		loop_fd_remove(s->timer_io);
 		loop_timer_remove(s->hold_timer);
@@ -468,6 +484,8 @@ static int sched_init(struct daemon *d, struct buf *why)
 	}
 	s->fires = fires_new(s->raftd, d->settings.op_timeout, on_fires_done,
 			     &s->tasks[TASK_FIRE]);
+	s->bulks = bulks_new(s->raftd, d->settings.op_timeout, on_bulks_done,
+			     &s->tasks[TASK_BULK]);
 	rpc_client_on_state(s->raftd, on_link, s);
 	return 0;
 }
@@ -495,6 +513,7 @@ static void sched_drain(struct daemon *d)
 	for (size_t i = 0; i < TASK_MAX; i++)
 		cancel(s, &s->tasks[i].call);
 	fires_cancel(s->fires);
+	bulks_cancel(s->bulks);
 	daemon_exit(d, 0);
 }
 

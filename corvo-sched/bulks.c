@@ -1,0 +1,138 @@
+/*
+ * See bulks.h. Loop thread. Whoever writes to the node waits behind a step, so
+ * steps are only as large as their round trip stays short; operations share
+ * what there is.
+ */
+#include "bulks.h"
+
+#include <stdlib.h>
+
+#include "round.h"
+#include "util/clock.h"
+
+#define STEP_MIN    25
+#define STEP_FIRST  100
+#define SHORT_NS    (8 * NS_PER_MS)  /* a round may be larger */
+#define LONG_NS     (16 * NS_PER_MS) /* it must be smaller */
+#define RATE_PER_S  10               /* steps a second of one with a rate */
+#define ROUND_STEPS 16               /* steps of one round */
+
+struct bulks {
+	struct round *round;
+	bulks_done_fn *done;
+	void *ctx;
+	uint32_t step_max; /* jobs of all steps of a round */
+	uint64_t sent_ns;  /* monotonic */
+	bool more;
+};
+
+/* --- steps --- */
+
+static uint32_t jobs_of(const struct bulks *b, const struct m_bulk *m, size_t n)
+{
+	uint32_t max = MAX(b->step_max / (uint32_t)n, 1u);
+
+	if (m->rate > 0)
+		max = MIN(max, MAX(m->rate / RATE_PER_S, 1u));
+	return max;
+}
+
+static bool did_something(void *ctx, struct str body)
+{
+	struct bulks *b = ctx;
+	struct m_bulk m;
+	struct arena a = ARENA_INIT;
+	int err = msg_decode(&msg_bulk, body, &a, &m);
+
+	/* An ended one names a moment too, as long as it has leftovers. */
+	if (err == 0 && m.status == BULK_RUNNING && m.due_ns <= clock_wall_ns())
+		b->more = true;
+	arena_done(&a);
+	return err == 0;
+}
+
+static int on_due(void *ctx, struct str body)
+{
+	struct bulks *b = ctx;
+	struct m_bulk_list list;
+	struct arena a = ARENA_INIT;
+	int err = msg_decode(&msg_bulk_list, body, &a, &list);
+	size_t n = err == 0 ? MIN(list.operations_n, (size_t)ROUND_STEPS) : 0;
+
+	b->more = false;
+	b->sent_ns = clock_mono_ns();
+	for (size_t i = 0; i < n; i++) {
+		const struct m_bulk *op = &list.operations[i];
+		struct m_bulk_step m = { 0 };
+
+		MSG_SET(&m, bulk_step, bulk_id, op->id);
+		MSG_SET(&m, bulk_step, processed, op->processed);
+		MSG_SET(&m, bulk_step, max, jobs_of(b, op, n));
+		round_propose(b->round, OP_BULK_STEP, &m, did_something);
+	}
+	arena_done(&a);
+	return err;
+}
+
+static void adapt(struct bulks *b)
+{
+	uint64_t took = clock_mono_ns() - b->sent_ns;
+
+	if (took > LONG_NS)
+		b->step_max = MAX(b->step_max / 2, (uint32_t)STEP_MIN);
+	else if (took < SHORT_NS)
+		b->step_max = MIN(b->step_max + b->step_max / 4,
+				  (uint32_t)LIMIT_BULK_STEP);
+}
+
+static void on_done(void *ctx, int err, uint32_t count)
+{
+	struct bulks *b = ctx;
+
+	if (count > 0)
+		adapt(b);
+	b->done(b->ctx, err, count, b->more && err == 0);
+}
+
+static const struct round_ops round_ops = {
+	.query = QUERY_DUE_BULKS,
+	.on_due = on_due,
+	.on_done = on_done,
+};
+
+/* --- the owner's --- */
+
+struct bulks *bulks_new(struct rpc_client *raftd, uint64_t op_timeout_ns,
+			bulks_done_fn *done, void *ctx)
+{
+	struct bulks *b = xcalloc(1, sizeof(*b));
+
+	b->round = round_new(raftd, op_timeout_ns, &round_ops, b);
+	b->done = done;
+	b->ctx = ctx;
+	b->step_max = STEP_FIRST;
+	return b;
+}
+
+void bulks_free(struct bulks *b)
+{
+	if (b == NULL)
+		return;
+	round_free(b->round);
+	free(b);
+}
+
+bool bulks_is_busy(const struct bulks *b)
+{
+	return round_is_busy(b->round);
+}
+
+void bulks_cancel(struct bulks *b)
+{
+	round_cancel(b->round);
+}
+
+void bulks_start(struct bulks *b)
+{
+	round_start(b->round);
+}
