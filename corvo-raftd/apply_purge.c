@@ -178,6 +178,7 @@ struct pairs {
 	void (*by_id)(struct key *k, struct str id);
 	uint64_t *from; /* bound */
 	uint64_t upto_ns;
+	void (*gone)(struct fsm *f, struct str id); /* NULL: nobody is told */
 };
 
 static int purge_pairs(struct fsm *f, const struct pairs *w, struct portion *p)
@@ -198,6 +199,8 @@ static int purge_pairs(struct fsm *f, const struct pairs *w, struct portion *p)
 		w->by_id(&k, s.ids[i]);
 		fsm_delete(f, &k);
 		txn_delete(f->txn, s.keys[i]);
+		if (w->gone != NULL)
+			w->gone(f, s.ids[i]);
 	}
 	p->jobs += (uint32_t)s.n;
 	*w->from = s.next;
@@ -208,9 +211,10 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 		struct m_maintain_reply *ret)
 {
 	uint64_t upto = op->retention_ns > 0 ? cutoff(f, op->retention_ns) : 0;
-	struct pairs batches = { "bt|", key_batch, &f->batches_from, upto };
-	struct pairs keys = { "ix|", key_idempotency, &f->keys_from,
-			      f->now_ns };
+	struct pairs batches = { "bt|", key_batch, &f->batches_from, upto,
+				 batch_purged };
+	struct pairs keys = { "ix|", key_idempotency, &f->keys_from, f->now_ns,
+			      NULL };
 	struct portion p = { .max = maintain_limit(op) };
 	struct fsm_queue *q;
 	int r;

@@ -9,6 +9,7 @@
  * callback, which may be large, has a record of its own until the end.
  */
 #include "fsm_impl.h"
+#include "store/record.h"
 
 /* A batch being changed; slices live in the item's arena. */
 struct batch {
@@ -62,6 +63,10 @@ static void batch_event(struct fsm *f, const struct batch *b,
 	jw_object(&w);
 	jw_key(&w, "batch_id");
 	jw_str(&w, b->id);
+	if (b->doc.parent_id.n > 0) {
+		jw_key(&w, "parent_id");
+		jw_str(&w, b->doc.parent_id);
+	}
 	if (type == EVENT_BATCH_ENDED) {
 		jw_key(&w, "total");
 		jw_u64(&w, b->doc.total);
@@ -74,6 +79,13 @@ static void batch_event(struct fsm *f, const struct batch *b,
 	MSG_SET(&e, event, type, type);
 	MSG_SET(&e, event, data, buf_str(&f->data));
 	fsm_event(f, &e);
+}
+
+void batch_purged(struct fsm *f, struct str id)
+{
+	struct batch b = { .id = id };
+
+	batch_event(f, &b, EVENT_BATCH_PURGED);
 }
 
 /* --- the end --- */
@@ -326,39 +338,6 @@ int batch_seal(struct fsm *f, struct str id)
 
 /* --- reading --- */
 
-static const char *status_of(const struct m_batch_doc *d)
-{
-	if (d->ended_at != 0)
-		return "completed";
-	return d->sealed ? "running" : "open";
-}
-
-static void compose(const struct batch *b, struct m_batch *ret)
-{
-	const struct m_batch_doc *d = &b->doc;
-
-	*ret = (struct m_batch){ 0 };
-	MSG_SET(ret, batch, id, b->id);
-	MSG_SET(ret, batch, batch_id, b->id);
-	MSG_SET(ret, batch, status, str_from(status_of(d)));
-	MSG_SET(ret, batch, total, d->total);
-	MSG_SET(ret, batch, succeeded, d->succeeded);
-	MSG_SET(ret, batch, failed, d->failed);
-	MSG_SET(ret, batch, pending, d->total - d->succeeded - d->failed);
-	MSG_SET(ret, batch, sealed, d->sealed);
-	MSG_SET(ret, batch, created_at, d->created_at);
-	if (d->callback_queue.n > 0)
-		MSG_SET(ret, batch, callback_queue, d->callback_queue);
-	if (d->callback_payload.n > 0)
-		MSG_SET(ret, batch, callback_payload, d->callback_payload);
-	if (d->callback_job_id.n > 0)
-		MSG_SET(ret, batch, callback_job_id, d->callback_job_id);
-	if (d->parent_id.n > 0)
-		MSG_SET(ret, batch, parent_id, d->parent_id);
-	if (d->ended_at != 0)
-		MSG_SET(ret, batch, completed_at, d->ended_at);
-}
-
 int batch_read(struct fsm *f, struct str id, struct m_batch *ret)
 {
 	struct batch b;
@@ -373,6 +352,6 @@ int batch_read(struct fsm *f, struct str id, struct m_batch *ret)
 		if (r < 0)
 			return r;
 	}
-	compose(&b, ret);
+	record_batch(id, &b.doc, ret);
 	return 1;
 }

@@ -354,11 +354,19 @@ static void delete_records(struct fsm *f, const struct job *j)
 	fsm_delete(f, &k);
 }
 
+/* When the view reads of it, nothing else tells of its batch any more. */
+static struct str deletion_data(struct fsm *f, struct job *j)
+{
+	if (!(j->extras & EXTRA_BATCH) || job_need_doc(f, j) < 0)
+		return STR_NULL;
+	return fsm_event_text(f, "batch_id", j->doc.batch_id);
+}
+
 void job_delete(struct fsm *f, struct job *j, enum event_type type)
 {
 	bool ended = job_state_is_terminal(j->live.state);
 
-	job_event(f, j, type, STR_NULL);
+	job_event(f, j, type, deletion_data(f, j));
 	leave_state(f, j);
 	if (!ended)
 		job_on_end(f, j, JOB_STATE_MAX);

@@ -89,6 +89,8 @@ void batch_add(struct fsm *f, struct str id, uint32_t n);
 void batch_on_end(struct fsm *f, struct job *j, enum job_state end);
 /* Nothing is added any more; 1 found, sealed before or now; 0 absent; -ERR_* */
 int batch_seal(struct fsm *f, struct str id);
+/* The event of a batch whose record is gone. */
+void batch_purged(struct fsm *f, struct str id);
 /* As clients see it; 1 found, 0 absent, -ERR_*. */
 int batch_read(struct fsm *f, struct str id, struct m_batch *ret);
 

@@ -71,10 +71,10 @@ const struct column job_columns[JOB_COLUMNS] = {
 	    COL(COL_TEXT, LIVE_NEVER, "payload", payload, NULL, "{}"),
 };
 
-static const void *member(const struct m_job *j, const struct column *c)
-{
-	return (const char *)j + c->offset;
-}
+/* Every message begins with the bits of the members it has. */
+_Static_assert(offsetof(struct m_job, has) == 0 &&
+		   offsetof(struct m_batch, has) == 0,
+	       "column_bind_member reads them there");
 
 static void bind_enum(struct db_stmt *s, int i, const struct column *c,
 		      uint32_t number)
@@ -132,22 +132,24 @@ void column_text_done(struct column_text *t)
 }
 
 /* Plain numbers are 0 when absent. */
-static bool is_null(const struct column *c, const struct m_job *j)
+static bool is_null(const struct column *c, bool has, const void *m)
 {
-	bool has = (j->has >> c->bit & 1) != 0;
-
+	if (c->kind == COL_COUNT)
+		return !has || *(const uint32_t *)m == 0;
+	if (c->kind == COL_COUNT64)
+		return !has || *(const uint64_t *)m == 0;
 	return !has && c->absent == NULL && c->kind != COL_U32 &&
 	       c->kind != COL_U64 && c->kind != COL_BOOL && c->kind != COL_F64;
 }
 
-void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
-		 struct column_text *text)
+void column_bind_member(struct db_stmt *s, int i, const struct column *col,
+			const void *msg, struct timetext *times,
+			char *time_text)
 {
-	const struct column *col = &job_columns[c];
-	const void *m = member(j, col);
-	bool has = (j->has >> col->bit & 1) != 0;
+	bool has = (*(const uint64_t *)msg >> col->bit & 1) != 0;
+	const void *m = (const char *)msg + col->offset;
 
-	if (is_null(col, j)) {
+	if (is_null(col, has, m)) {
 		db_bind_null(s, i);
 		return;
 	}
@@ -164,6 +166,7 @@ void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
 		db_bind_i64(s, i, *(const uint32_t *)m);
 		break;
 	case COL_U64:
+	case COL_COUNT64:
 		db_bind_i64(s, i, (int64_t) * (const uint64_t *)m);
 		break;
 	case COL_I64:
@@ -179,16 +182,26 @@ void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
 		bind_ms(s, i, *(const uint64_t *)m);
 		break;
 	case COL_TIME:
-		bind_time(s, i, *(const uint64_t *)m, text->text[c],
-			  &text->times);
+		bind_time(s, i, *(const uint64_t *)m, time_text, times);
 		break;
 	case COL_STRS:
-		bind_strs(s, i, j, &text->strs);
-		break;
 	case COL_CHAIN:
-		bind_chain(s, i, j, &text->chain);
-		break;
+		CHECK(!"a column of jobs only");
 	}
+}
+
+void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
+		 struct column_text *text)
+{
+	const struct column *col = &job_columns[c];
+	bool has = (j->has >> col->bit & 1) != 0;
+
+	if (col->kind == COL_STRS && has)
+		bind_strs(s, i, j, &text->strs);
+	else if (col->kind == COL_CHAIN && has)
+		bind_chain(s, i, j, &text->chain);
+	else
+		column_bind_member(s, i, col, j, &text->times, text->text[c]);
 }
 
 static uint64_t read_ms(struct db_stmt *s, int i)
@@ -217,6 +230,7 @@ void column_read(struct db_stmt *s, int i, size_t c, struct arena *a,
 		*(uint32_t *)m = (uint32_t)db_i64(s, i);
 		break;
 	case COL_U64:
+	case COL_COUNT64:
 		*(uint64_t *)m = (uint64_t)db_i64(s, i);
 		break;
 	case COL_I64:

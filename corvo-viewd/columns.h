@@ -20,7 +20,8 @@ enum column_kind {
 	COL_MS,   /* nanoseconds, in the column as milliseconds */
 	COL_TIME, /* nanoseconds, in the column as fixed-width text */
 	COL_I64,
-	COL_COUNT, /* u32 that is absent when it is 0 */
+	COL_COUNT,   /* u32 that is absent when it is 0 */
+	COL_COUNT64, /* u64 likewise */
 	/* As JSON, for readers of the file; lists do not show these. */
 	COL_STRS,
 	COL_CHAIN,
@@ -36,8 +37,9 @@ struct column {
 	const char *name;
 	enum column_kind kind;
 	enum column_live live;
-	uint16_t offset;               /* of the member in struct m_job */
-	uint8_t bit;                   /* of the member in m_job.has */
+	uint16_t offset;               /* of the member in its message */
+	uint8_t bit;                   /* of the member in `has` */
+	bool nested;                   /* rows.c: a member of schedule.job */
 	const struct enum_desc *names; /* COL_ENUM */
 	/* The column is NOT NULL: the text that stands for none, else 0. */
 	const char *absent;
@@ -65,6 +67,14 @@ void column_text_done(struct column_text *t);
 /* Binds the member of column c to parameter i. */
 void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
 		 struct column_text *text);
+
+/*
+ * The same for a column of any message; time_text: TIMETEXT_LEN bytes that
+ * stay valid until the statement is reset.
+ */
+void column_bind_member(struct db_stmt *s, int i, const struct column *col,
+			const void *msg, struct timetext *times,
+			char *time_text);
 
 /* Sets the member of column c from result column i; texts are copied to a. */
 void column_read(struct db_stmt *s, int i, size_t c, struct arena *a,

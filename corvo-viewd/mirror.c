@@ -1,6 +1,6 @@
 /*
  * One answer of raftd, one transaction. See mirror.h; jobs are in
- * mirror_job.c.
+ * mirror_job.c, other rows in mirror_rows.c.
  */
 #include "mirror.h"
 
@@ -19,7 +19,7 @@ _Static_assert(
 
 static const char *const sql[STMT_MAX] = {
 	[STMT_JOB_FIND] = "SELECT rowid, queue, state, error_count,"
-			  " blocked FROM jobs"
+			  " blocked, unique_key IS NOT NULL FROM jobs"
 			  " WHERE id=?1",
 	[STMT_JOBS_DELETE] = "DELETE FROM jobs WHERE rowid IN"
 			     " (SELECT value FROM json_each(?1))",
@@ -38,27 +38,19 @@ static const char *const sql[STMT_MAX] = {
 	[STMT_TEXT_ADD_NEW] =
 	    "INSERT INTO jobs_fts(rowid,queue,tags,payload)"
 	    " SELECT rowid,queue,tags,payload FROM jobs WHERE rowid>=?1",
-	[STMT_ERROR_INSERT] =
-	    "INSERT INTO job_errors(job_id,n,attempt,error,backtrace,"
-	    "worker_id,hostname,created_at) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)"
-	    " ON CONFLICT(job_id,n) DO NOTHING",
 	[STMT_ERROR_TRIM] = "DELETE FROM job_errors WHERE job_id=?1 AND n<=?2",
 	[STMT_ERRORS_DELETE] = "DELETE FROM job_errors WHERE job_id=?1",
-	[STMT_QUEUE] =
-	    "INSERT INTO queues(name,paused,created_at,max_concurrency,"
-	    "rate_limit,rate_window_ms) VALUES(?1,?2,?3,?4,?5,?6)"
-	    " ON CONFLICT(name) DO UPDATE SET paused=?2, created_at=?3,"
-	    " max_concurrency=?4, rate_limit=?5, rate_window_ms=?6",
 	[STMT_QUEUE_DELETE] = "DELETE FROM queues WHERE name=?1",
 	/* Of a queue that has jobs again, or still, they are needed. */
 	[STMT_STATS_DELETE] =
 	    "DELETE FROM queue_stats WHERE queue=?1 AND pending=0"
 	    " AND active=0 AND held=0 AND completed=0 AND retrying=0"
 	    " AND dead=0 AND cancelled=0 AND scheduled=0",
-	[STMT_WORKER] =
-	    "INSERT INTO workers(id,hostname,queues,last_heartbeat,started_at)"
-	    " VALUES(?1,?2,?3,?4,?5) ON CONFLICT(id) DO UPDATE"
-	    " SET hostname=?2, queues=?3, last_heartbeat=?4, started_at=?5",
+	[STMT_LOCK_DELETE] =
+	    "DELETE FROM unique_locks WHERE queue=?1 AND unique_key=?2",
+	[STMT_UNLOCK] = "DELETE FROM unique_locks WHERE job_id=?1",
+	[STMT_BATCH_DELETE] = "DELETE FROM batches WHERE id=?1",
+	[STMT_SCHEDULE_DELETE] = "DELETE FROM schedules WHERE id=?1",
 	[STMT_COUNT] =
 	    "INSERT INTO queue_stats(queue,pending,active,held,completed,"
 	    "retrying,dead,cancelled,scheduled,failed,blocked)"
@@ -72,6 +64,18 @@ static const char *const sql[STMT_MAX] = {
 		      " ON CONFLICT(key) DO UPDATE SET value=?2",
 };
 
+/* Statements that follow from lists of columns. */
+static void put_sql(unsigned stmt, struct buf *ret)
+{
+	if (stmt < STMT_ROW) {
+		mirror_job_sql((enum mirror_stmt)stmt, ret);
+		return;
+	}
+	buf_clear(ret);
+	row_put_upsert(ret, &row_tables[stmt - STMT_ROW]);
+	buf_putc(ret, '\0');
+}
+
 int mirror_new(struct db *db, struct mirror **ret)
 {
 	struct mirror *m = xcalloc(1, sizeof(*m));
@@ -81,7 +85,7 @@ int mirror_new(struct db *db, struct mirror **ret)
 	m->db = db;
 	for (unsigned i = 0; i < STMT_MAX && r == 0; i++) {
 		if (sql[i] == NULL)
-			mirror_job_sql((enum mirror_stmt)i, &b);
+			put_sql(i, &b);
 		r = db_prepare(db, sql[i] != NULL ? sql[i] : b.p, &m->stmts[i]);
 	}
 	buf_done(&b);
@@ -194,100 +198,7 @@ void mirror_rollback(struct mirror *m)
 	(void)db_exec(m->db, "ROLLBACK");
 }
 
-/* --- rows --- */
-
-static void bind_time(struct mirror *m, struct db_stmt *s, int i, uint64_t ns)
-{
-	char *text = arena_alloc(&m->arena, TIMETEXT_LEN);
-
-	timetext_put(&m->text.times, ns, text);
-	db_bind_text(s, i, str_of(text, TIMETEXT_LEN));
-}
-
-static struct str text_or_empty(struct str s)
-{
-	return s.p != NULL ? s : STR("");
-}
-
-static int insert_error(struct mirror *m, const struct m_job_error *e)
-{
-	struct db_stmt *s = m->stmts[STMT_ERROR_INSERT];
-	int r;
-
-	db_bind_text(s, 1, e->job_id);
-	db_bind_i64(s, 2, e->id);
-	db_bind_i64(s, 3, e->attempt);
-	db_bind_text(s, 4, text_or_empty(e->error));
-	db_bind_text(s, 5, e->backtrace);
-	db_bind_text(s, 6, e->worker_id);
-	db_bind_text(s, 7, e->hostname);
-	bind_time(m, s, 8, e->at);
-	r = db_run(s);
-	if (r < 0 || e->id <= LIMIT_JOB_ERRORS)
-		return r;
-	/* The store keeps the newest only; so do we. */
-	db_bind_text(m->stmts[STMT_ERROR_TRIM], 1, e->job_id);
-	db_bind_i64(m->stmts[STMT_ERROR_TRIM], 2,
-		    (int64_t)e->id - LIMIT_JOB_ERRORS);
-	return db_run(m->stmts[STMT_ERROR_TRIM]);
-}
-
-int mirror_error(struct mirror *m, const struct m_job_error *e)
-{
-	struct db_stmt *s = m->stmts[STMT_JOB_FAILED];
-	struct mirror_row row;
-	int r = mirror_find(m, e->job_id, &row);
-
-	if (r != 1) /* deleted since */
-		return r;
-	r = insert_error(m, e);
-	if (r < 0 || (int64_t)e->id <= row.error_count)
-		return r;
-	row.delta->failed += (int64_t)e->id - row.error_count;
-	db_bind_i64(s, 1, row.rowid);
-	db_bind_text(s, 2, text_or_empty(e->error));
-	db_bind_i64(s, 3, e->id);
-	return db_run(s);
-}
-
-/* 0: no limit is set. */
-static void bind_limit(struct db_stmt *s, int i, uint64_t v)
-{
-	if (v > 0)
-		db_bind_i64(s, i, (int64_t)v);
-	else
-		db_bind_null(s, i);
-}
-
-int mirror_queue(struct mirror *m, const struct m_queue *q)
-{
-	struct db_stmt *s = m->stmts[STMT_QUEUE];
-
-	if (q->deleted) {
-		mirror_delta(m, q->name)->gone = true;
-		db_bind_text(m->stmts[STMT_QUEUE_DELETE], 1, q->name);
-		return db_run(m->stmts[STMT_QUEUE_DELETE]);
-	}
-	db_bind_text(s, 1, q->name);
-	db_bind_i64(s, 2, q->paused);
-	bind_time(m, s, 3, q->created_at);
-	bind_limit(s, 4, q->max_concurrency);
-	bind_limit(s, 5, q->rate_limit);
-	bind_limit(s, 6, q->rate_window_ms);
-	return db_run(s);
-}
-
-int mirror_worker(struct mirror *m, const struct m_worker *w)
-{
-	struct db_stmt *s = m->stmts[STMT_WORKER];
-
-	db_bind_text(s, 1, w->id);
-	db_bind_text(s, 2, w->hostname);
-	db_bind_text(s, 3, w->queues);
-	bind_time(m, s, 4, w->last_heartbeat);
-	bind_time(m, s, 5, w->started_at);
-	return db_run(s);
-}
+/* --- position --- */
 
 static int put_meta(struct mirror *m, const char *key, uint64_t v)
 {
@@ -309,6 +220,37 @@ int mirror_position(struct mirror *m, uint64_t seq, uint64_t at_ns)
 
 /* --- one answer --- */
 
+static int delete_each(struct mirror *m, enum mirror_stmt which,
+		       const struct str *ids, size_t n)
+{
+	struct db_stmt *s = m->stmts[which];
+	int err = 0;
+
+	for (size_t i = 0; i < n && err == 0; i++) {
+		db_bind_text(s, 1, ids[i]);
+		err = db_run(s);
+	}
+	return err;
+}
+
+/* Locks come after the jobs: one that ended gave its own back. */
+static int apply_rest(struct mirror *m, const struct m_tail_reply *r)
+{
+	int err = delete_each(m, STMT_BATCH_DELETE, r->gone_batches,
+			      r->gone_batches_n);
+
+	if (err == 0)
+		err = delete_each(m, STMT_SCHEDULE_DELETE, r->gone_schedules,
+				  r->gone_schedules_n);
+	for (size_t i = 0; i < r->batches_n && err == 0; i++)
+		err = mirror_batch(m, &r->batches[i]);
+	for (size_t i = 0; i < r->schedules_n && err == 0; i++)
+		err = mirror_schedule(m, &r->schedules[i]);
+	for (size_t i = 0; i < r->locks_n && err == 0; i++)
+		err = mirror_lock(m, &r->locks[i]);
+	return err;
+}
+
 static int apply_rows(struct mirror *m, const struct m_tail_reply *r)
 {
 	uint64_t at_ns = r->events_n > 0 ? r->events[r->events_n - 1].at : 0;
@@ -323,6 +265,8 @@ static int apply_rows(struct mirror *m, const struct m_tail_reply *r)
 	/* After their jobs, whose rows they need. */
 	for (size_t i = 0; i < r->errors_n && err == 0; i++)
 		err = mirror_error(m, &r->errors[i]);
+	if (err == 0)
+		err = apply_rest(m, r);
 	return err < 0 ? err : mirror_position(m, r->last_seq, at_ns);
 }
 

@@ -36,6 +36,10 @@ int mirror_job(struct mirror *m, const struct m_job *j);
 int mirror_error(struct mirror *m, const struct m_job_error *e);
 int mirror_queue(struct mirror *m, const struct m_queue *q);
 int mirror_worker(struct mirror *m, const struct m_worker *w);
+int mirror_batch(struct mirror *m, const struct m_batch *b);
+int mirror_schedule(struct mirror *m, const struct m_schedule *s);
+/* Without a holder: nobody has the key. */
+int mirror_lock(struct mirror *m, const struct m_unique_lock *l);
 /* at_ns 0: the time of the position is not known and stays. */
 int mirror_position(struct mirror *m, uint64_t seq, uint64_t at_ns);
 

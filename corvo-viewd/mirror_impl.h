@@ -7,6 +7,7 @@
 #include "columns.h"
 #include "mirror.h"
 #include "proto/job.h"
+#include "rows.h"
 #include "util/hmap.h"
 
 enum mirror_stmt {
@@ -20,16 +21,18 @@ enum mirror_stmt {
 	STMT_TEXT_REMOVE,  /* ?1 rowids as a JSON list */
 	STMT_TEXT_ADD,     /* the same */
 	STMT_TEXT_ADD_NEW, /* ?1 the first rowid */
-	STMT_ERROR_INSERT,
 	STMT_ERROR_TRIM,
 	STMT_ERRORS_DELETE,
-	STMT_QUEUE,
 	STMT_QUEUE_DELETE,
 	STMT_STATS_DELETE,
-	STMT_WORKER,
+	STMT_LOCK_DELETE,
+	STMT_UNLOCK,
+	STMT_BATCH_DELETE,
+	STMT_SCHEDULE_DELETE,
 	STMT_COUNT,
 	STMT_META,
-	STMT_MAX
+	STMT_ROW, /* parameters: as row_bind binds them; one per row_kind */
+	STMT_MAX = STMT_ROW + ROW_KINDS
 };
 
 /* What a queue's row of queue_stats has to change by. */
@@ -47,6 +50,7 @@ struct mirror_row {
 	uint32_t state; /* 0: unknown */
 	int64_t error_count;
 	bool blocked;
+	bool unique;                /* it has a unique key */
 	struct mirror_delta *delta; /* of its queue */
 };
 
@@ -60,6 +64,7 @@ struct mirror {
 	struct db *db;
 	struct db_stmt *stmts[STMT_MAX];
 	struct column_text text;
+	struct row_text row_text;
 	struct hmap deltas; /* queue -> struct mirror_delta, in `arena` */
 	struct arena arena; /* of one transaction */
 	struct mirror_delta *last_delta; /* most jobs have the queue of the */
@@ -77,6 +82,9 @@ int mirror_find(struct mirror *m, struct str id, struct mirror_row *ret);
 
 /* Any number of documents, each of another job. */
 int mirror_jobs(struct mirror *m, const struct m_job *j, size_t n);
+
+/* The job has ended or is gone, and its lock with it (mirror_rows.c). */
+int mirror_unlock(struct mirror *m, struct str job_id);
 
 /* --- full text (mirror_text.c) --- */
 

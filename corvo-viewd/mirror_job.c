@@ -93,6 +93,7 @@ int mirror_find(struct mirror *m, struct str id, struct mirror_row *ret)
 	(void)enum_parse(&enum_job_state, db_text(s, 2), &ret->state);
 	ret->error_count = db_i64(s, 3);
 	ret->blocked = db_i64(s, 4) != 0;
+	ret->unique = db_i64(s, 5) != 0;
 	db_reset(s);
 	return 1;
 }
@@ -116,6 +117,12 @@ static void count_enter(struct mirror_delta *to, const struct m_job *j)
 	to->blocked += j->blocked;
 }
 
+/* Of a job that has a unique key. */
+static int unlock_ended(struct mirror *m, const struct m_job *j)
+{
+	return job_state_is_terminal(j->state) ? mirror_unlock(m, j->id) : 0;
+}
+
 /* --- jobs that are gone --- */
 
 static int leave(struct mirror *m, const struct m_job *j,
@@ -129,8 +136,10 @@ static int leave(struct mirror *m, const struct m_job *j,
 	mirror_rowids_add(m, gone, row.rowid);
 	count_leave(&row);
 	row.delta->failed -= row.error_count;
-	if (row.error_count == 0)
-		return 0;
+	if (row.unique)
+		r = mirror_unlock(m, j->id);
+	if (r < 0 || row.error_count == 0)
+		return MIN(r, 0);
 	db_bind_text(m->stmts[STMT_ERRORS_DELETE], 1, j->id);
 	return db_run(m->stmts[STMT_ERRORS_DELETE]);
 }
@@ -173,7 +182,7 @@ static int patch_job(struct mirror *m, const struct m_job *j)
 		return r;
 	count_leave(&row);
 	count_enter(row.delta, j);
-	return 0;
+	return row.unique ? unlock_ended(m, j) : 0;
 }
 
 static int run_full(struct mirror *m, enum mirror_stmt which,
@@ -207,7 +216,7 @@ static int replace_job(struct mirror *m, const struct replaced *p)
 	row.delta->failed -= row.error_count;
 	count_enter(to, p->j);
 	to->failed += row.error_count;
-	return 0;
+	return row.unique ? unlock_ended(m, p->j) : 0;
 }
 
 /* All at once, because each change of the full text costs a statement. */

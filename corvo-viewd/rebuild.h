@@ -1,6 +1,6 @@
 /*
- * A new file of the view from a checkpoint of raftd's store: jobs, errors,
- * queues, workers and counters in bulk, indexes afterwards.
+ * A new file of the view from a checkpoint of raftd's store: all rows and
+ * counters in bulk, indexes afterwards.
  *
  * Runs on a pool thread and touches nothing but the two paths. The
  * checkpoint is raftd's; a record that cannot be read ends the rebuild.

@@ -3,7 +3,7 @@
  * documented columns and may be read by anybody with the sqlite3 shell; the
  * columns of features that do not exist yet are empty.
  */
-#include "schema.h"
+#include "schema_impl.h"
 
 static const char *const tables[] = {
 	/* Large values stand last: SQLite reads a row from its start. */
@@ -149,7 +149,7 @@ static const char *const indexes[] = {
 	"CREATE INDEX idx_workers_seen ON workers(last_heartbeat)",
 };
 
-static int exec_all(struct db *db, const char *const *sql, size_t n)
+int schema_exec(struct db *db, const char *const *sql, size_t n)
 {
 	int r = 0;
 
@@ -160,14 +160,18 @@ static int exec_all(struct db *db, const char *const *sql, size_t n)
 
 int schema_make_tables(struct db *db)
 {
-	int r = exec_all(db, tables, ARRAY_SIZE(tables));
+	int r = schema_exec(db, tables, ARRAY_SIZE(tables));
 
+	if (r == 0)
+		r = schema_make_more_tables(db);
 	return r < 0 ? r : meta_put_u64(db, META_SCHEMA, SCHEMA_VERSION);
 }
 
 int schema_make_indexes(struct db *db)
 {
-	return exec_all(db, indexes, ARRAY_SIZE(indexes));
+	int r = schema_exec(db, indexes, ARRAY_SIZE(indexes));
+
+	return r < 0 ? r : schema_make_more_indexes(db);
 }
 
 /* 1: the statement stands on the row; 0: no such row. */

@@ -8,7 +8,7 @@
 
 #include "db.h"
 
-#define SCHEMA_VERSION 5
+#define SCHEMA_VERSION 6
 
 /*
  * Full text: jobs_fts has the columns id (not searched), queue, tags and

@@ -23,7 +23,8 @@ void record_compose(struct str id, const struct m_job_doc *doc,
 
 /*
  * Events after `after_seq`, at most limit, and the present state of the jobs,
- * queues, workers and errors they touch, each once. A job none of whose
+ * errors, queues, workers, batches, schedules and unique locks they touch, each
+ * once. A job none of whose
  * events here is `enqueued` comes without its unchanging part (partial). A job
  * that is gone comes with `deleted`. 0 or -ERR_*.
  */
@@ -50,6 +51,14 @@ int record_logs(struct kv *kv, struct str id, uint64_t after, uint32_t limit,
 /* What lists show of a queue's record; not its counts. */
 void record_queue(struct str name, const struct m_queue_doc *doc,
 		  struct m_queue *ret);
+
+/* A batch as clients read it; its payload is under bp| until it ends. */
+void record_batch(struct str id, const struct m_batch_doc *doc,
+		  struct m_batch *ret);
+
+/* From the value of a u| key. False when it cannot be read. */
+bool record_lock(struct str queue, struct str key, struct str raw,
+		 struct m_unique_lock *ret);
 
 struct record_meta {
 	uint64_t applied_index;

@@ -9,6 +9,7 @@
 #include "store/key.h"
 #include "store/record_impl.h"
 #include "util/hmap.h"
+#include "util/json.h"
 
 #define FEED_BYTES_MAX  (8u << 20) /* of one answer: well below a message */
 #define RECORD_OVERHEAD 64         /* what a record adds beside its texts */
@@ -17,8 +18,10 @@ struct feed {
 	struct kv *kv;
 	struct arena *a;
 	struct m_tail_reply *ret;
-	struct hmap jobs, failed, queues, workers; /* seen already */
-	size_t jobs_cap, errors_cap, queues_cap, workers_cap;
+	/* seen already */
+	struct hmap jobs, failed, queues, workers, batches, schedules;
+	size_t jobs_cap, errors_cap, queues_cap, workers_cap, batches_cap;
+	size_t schedules_cap, locks_cap, gone_batches_cap, gone_schedules_cap;
 	size_t bytes;
 };
 
@@ -59,6 +62,121 @@ static size_t job_bytes(const struct m_job *j)
 	       j->checkpoint.n + j->result.n + chain_bytes(j->chain_config);
 }
 
+/* --- batches --- */
+
+/* 1: it is in the answer; 0: there is none; or -ERR_*. */
+static int feed_read_batch(struct feed *f, struct str id, struct str *parent)
+{
+	struct m_batch_doc doc;
+	struct m_batch *b;
+	struct key k;
+	int r;
+
+	key_batch(&k, id);
+	r = record_read(f->kv, &k, &msg_batch_doc, f->a, &doc);
+	if (r <= 0)
+		return r;
+	*parent = doc.parent_id;
+	b = FEED_ADD(f, batches);
+	record_batch(id, &doc, b);
+	if (doc.ended_at == 0) {
+		key_batch_payload(&k, id);
+		r = record_get(f->kv, &k, f->a, &b->callback_payload);
+		if (r > 0)
+			b->has |= MSG_BIT(batch, callback_payload);
+	}
+	f->bytes += RECORD_OVERHEAD + b->callback_payload.n;
+	return r < 0 ? r : 1;
+}
+
+/* What changes a batch may end it, and that changes the one it counts in. */
+static int feed_batch(struct feed *f, struct str id)
+{
+	while (id.n > 0 && id.n <= LIMIT_JOB_ID_BYTES &&
+	       !feed_seen(&f->batches, id)) {
+		struct str parent = STR_NULL;
+		int r = feed_read_batch(f, id, &parent);
+
+		if (r < 0)
+			return r;
+		if (r == 0)
+			*FEED_ADD(f, gone_batches) = id;
+		id = parent;
+	}
+	return 0;
+}
+
+/* --- schedules --- */
+
+static int feed_schedule(struct feed *f, struct str id)
+{
+	struct m_schedule s;
+	struct key k;
+	int r;
+
+	if (id.n == 0 || id.n > LIMIT_SCHED_NAME_BYTES ||
+	    feed_seen(&f->schedules, id))
+		return 0;
+	key_schedule(&k, id);
+	r = record_read(f->kv, &k, &msg_schedule, f->a, &s);
+	if (r > 0)
+		*FEED_ADD(f, schedules) = s;
+	else if (r == 0)
+		*FEED_ADD(f, gone_schedules) = id;
+	if (r > 0 && s.job != NULL)
+		f->bytes += s.job->payload.n + s.job->tags.n;
+	f->bytes += RECORD_OVERHEAD;
+	return MIN(r, 0);
+}
+
+/* --- unique locks --- */
+
+/* Whoever holds it now, or that nobody does. */
+static int feed_lock(struct feed *f, struct str queue, struct str unique_key)
+{
+	struct m_unique_lock *l = FEED_ADD(f, locks);
+	struct str raw;
+	struct key k;
+	int r;
+
+	*l = (struct m_unique_lock){ 0 };
+	MSG_SET(l, unique_lock, queue, queue);
+	MSG_SET(l, unique_lock, unique_key, unique_key);
+	key_unique(&k, queue, unique_key);
+	r = record_get(f->kv, &k, f->a, &raw);
+	if (r > 0 && !record_lock(queue, unique_key, raw, l))
+		return record_damaged();
+	return MIN(r, 0);
+}
+
+/* A job that is run again takes its lock again. */
+static int feed_lock_again(struct feed *f, struct str id)
+{
+	struct m_job_doc doc;
+	struct key k;
+	int r;
+
+	key_job(&k, id);
+	r = record_read(f->kv, &k, &msg_job_doc, f->a, &doc);
+	if (r <= 0 || doc.unique_key.n == 0)
+		return MIN(r, 0);
+	return feed_lock(f, doc.queue, doc.unique_key);
+}
+
+/* --- jobs --- */
+
+/* The batch of a job whose document is left out. */
+static int feed_batch_of(struct feed *f, struct str id)
+{
+	struct m_job_doc doc;
+	struct key k;
+	int r;
+
+	key_job(&k, id);
+	r = record_read(f->kv, &k, &msg_job_doc, f->a, &doc);
+	return r <= 0 ? r : feed_batch(f, doc.batch_id);
+}
+
 /* The unchanging part stays out unless this answer tells of the creation. */
 static int feed_read_job(struct feed *f, const struct m_event *e,
 			 struct m_job *j)
@@ -78,7 +196,8 @@ static int feed_read_job(struct feed *f, const struct m_event *e,
 		MSG_SET(j, job, id, e->job_id);
 		record_live(&live, j);
 		MSG_SET(j, job, partial, true);
-		return record_lease(f->kv, e->queue, f->a, j);
+		r = record_lease(f->kv, e->queue, f->a, j);
+		return r < 0 || !live.counted ? r : feed_batch_of(f, e->job_id);
 	}
 	r = record_job(f->kv, e->job_id, 0, f->a, j);
 	if (r == 0) {
@@ -99,6 +218,10 @@ static int feed_job(struct feed *f, const struct m_event *e)
 	j = FEED_ADD(f, jobs);
 	r = feed_read_job(f, e, j);
 	f->bytes += job_bytes(j);
+	if (r == 0 && j->batch_id.n > 0)
+		r = feed_batch(f, j->batch_id);
+	if (r == 0 && j->unique_key.n > 0 && e->type == EVENT_ENQUEUED)
+		r = feed_lock(f, e->queue, j->unique_key);
 	return r;
 }
 
@@ -170,21 +293,74 @@ static int feed_worker(struct feed *f, struct str id)
 	return 0;
 }
 
+/* A text in an event's data; empty when there is none. */
+static struct str event_member(struct feed *f, const struct m_event *e,
+			       const char *name)
+{
+	struct json root, v;
+
+	if (e->data.n == 0)
+		return STR_NULL;
+	root = json_root(e->data);
+	if (json_type_of(root) != JSON_OBJECT ||
+	    !json_member(root, name, f->a, &v) ||
+	    json_type_of(v) != JSON_STRING)
+		return STR_NULL;
+	return json_string(v, f->a);
+}
+
+static int feed_job_event(struct feed *f, const struct m_event *e)
+{
+	int r = feed_job(f, e);
+
+	if (r == 0 && event_records_error(e))
+		r = feed_errors(f, e);
+	if (r < 0)
+		return r;
+	switch (e->type) {
+	case EVENT_RETRIED:
+	case EVENT_REQUEUED:
+		return feed_lock_again(f, e->job_id);
+	case EVENT_DELETED:
+	case EVENT_PURGED:
+		return feed_batch(f, event_member(f, e, "batch_id"));
+	default:
+		return 0;
+	}
+}
+
+static int feed_batch_event(struct feed *f, const struct m_event *e)
+{
+	int r = feed_batch(f, event_member(f, e, "batch_id"));
+
+	return r < 0 ? r : feed_batch(f, event_member(f, e, "parent_id"));
+}
+
 /* What one event touches. */
 static int feed_event(struct feed *f, const struct m_event *e)
 {
-	int r;
-
 	f->bytes += RECORD_OVERHEAD + e->data.n;
-	if (e->job_id.n > 0) {
-		r = feed_job(f, e);
-		if (r == 0 && event_records_error(e))
-			r = feed_errors(f, e);
-		return r;
-	}
-	if (e->type == EVENT_WORKER_SEEN)
+	if (e->job_id.n > 0)
+		return feed_job_event(f, e);
+	switch (e->type) {
+	case EVENT_WORKER_SEEN:
 		return feed_worker(f, e->worker_id);
-	return e->queue.n > 0 ? feed_queue(f, e->queue) : 0;
+	case EVENT_BATCH_OPENED:
+	case EVENT_BATCH_SEALED:
+	case EVENT_BATCH_ENDED:
+	case EVENT_BATCH_PURGED:
+		return feed_batch_event(f, e);
+	case EVENT_SCHEDULE_SET:
+	case EVENT_SCHEDULE_FIRED:
+	case EVENT_SCHEDULE_SKIPPED:
+	case EVENT_SCHEDULE_PAUSED:
+	case EVENT_SCHEDULE_RESUMED:
+	case EVENT_SCHEDULE_ENDED:
+	case EVENT_SCHEDULE_DELETED:
+		return feed_schedule(f, event_member(f, e, "schedule_id"));
+	default:
+		return e->queue.n > 0 ? feed_queue(f, e->queue) : 0;
+	}
 }
 
 static bool feed_is_full(const struct feed *f, uint32_t limit)
@@ -273,5 +449,7 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 	hmap_done(&f.failed);
 	hmap_done(&f.queues);
 	hmap_done(&f.workers);
+	hmap_done(&f.batches);
+	hmap_done(&f.schedules);
 	return r;
 }

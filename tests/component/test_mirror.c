@@ -116,6 +116,16 @@ static void dump_all(struct db *db, struct buf *ret)
 	     ret);
 	dump(db, "SELECT id, hostname, started_at FROM workers ORDER BY id", 3,
 	     ret);
+	dump(db,
+	     "SELECT queue, unique_key, job_id, expires_at FROM unique_locks"
+	     " ORDER BY queue, unique_key",
+	     4, ret);
+	dump(db,
+	     "SELECT id, status, total, pending, succeeded, failed, sealed,"
+	     " parent_id, callback_queue, callback_job_id, created_at,"
+	     " completed_at, callback_payload FROM batches ORDER BY id",
+	     13, ret);
+	dump(db, "SELECT * FROM schedules ORDER BY id", 24, ret);
 	/* A queue whose jobs are all gone may have a row of zeros or none. */
 	dump(db,
 	     "SELECT * FROM queue_stats WHERE pending OR active OR held OR"
@@ -154,6 +164,17 @@ static size_t count_keys(struct kv *kv, const char *kind)
 	return n;
 }
 
+/* As many rows as keys; test_rebuild_equals_feed compares what they say. */
+static void assert_count(struct fixture *f, const char *table,
+			 const char *prefix)
+{
+	_cleanup_(buf_done) struct buf sql = BUF_INIT(0);
+
+	buf_printf(&sql, "SELECT count(*) FROM %s%c", table, '\0');
+	assert_int_equal(number(f->view.writer, sql.p),
+			 count_keys(f->w.kv, prefix));
+}
+
 static void test_rows_equal_store(void **state)
 {
 	struct fixture *f = *state;
@@ -187,6 +208,9 @@ static void test_rows_equal_store(void **state)
 	arena_done(&a);
 	assert_true(jobs > 100);
 	assert_int_equal(jobs, count_keys(f->w.kv, "j|"));
+	assert_count(f, "batches", "b|");
+	assert_count(f, "schedules", "sc|");
+	assert_count(f, "unique_locks", "u|");
 }
 
 static void open_second(struct fixture *f, struct db **db, struct mirror **m)

@@ -79,6 +79,96 @@ static struct str any_job(struct world *w)
 	return str_from(w->jobs[w->jobs_n - 1 - back]);
 }
 
+static struct str any_batch(struct world *w)
+{
+	size_t n = MIN(w->batches_n, (size_t)WORLD_BATCHES);
+
+	return str_from(w->batches[rng_below(w->rng, n)]);
+}
+
+static void open_batch(struct world *w)
+{
+	struct m_open_batch m = { 0 };
+	char id[ID_LEN_MAX];
+
+	(void)id_make(&w->ids, "batch_", w->now_ns, id);
+	MSG_SET(&m, open_batch, batch_id, str_from(id));
+	if (chance(w, 50))
+		MSG_SET(&m, open_batch, callback_queue, queue_name(w));
+	if (chance(w, 50))
+		MSG_SET(&m, open_batch, callback_payload, STR("{\"a\":1}"));
+	if (chance(w, 30) && w->batches_n > 0)
+		MSG_SET(&m, open_batch, parent_id, any_batch(w));
+	apply(w, OP_OPEN_BATCH, &msg_open_batch, &m);
+	(void)snprintf(w->batches[w->batches_n++ % WORLD_BATCHES], ID_LEN_MAX,
+		       "%s", id);
+}
+
+static void seal_batch(struct world *w)
+{
+	struct m_batch_ref m = { 0 };
+
+	if (w->batches_n == 0)
+		return;
+	MSG_SET(&m, batch_ref, batch_id, any_batch(w));
+	apply(w, OP_SEAL_BATCH, &msg_batch_ref, &m);
+}
+
+/* Three of them, set, run and deleted again and again. */
+static void set_schedule(struct world *w, struct str id, struct str name)
+{
+	struct m_schedule_job job = { 0 };
+	struct m_schedule m = { 0 };
+
+	MSG_SET(&m, schedule, id, id);
+	MSG_SET(&m, schedule, name, name);
+	MSG_SET(&m, schedule, queue, queue_name(w));
+	MSG_SET(&m, schedule, cron, STR("@daily"));
+	MSG_SET(&m, schedule, create, chance(w, 80));
+	MSG_SET(&m, schedule, overlap, (uint32_t)rng_below(w->rng, 3));
+	MSG_SET(&m, schedule, next_run, w->now_ns + NS_PER_S);
+	if (chance(w, 50))
+		MSG_SET(&m, schedule, jitter, 1500001);
+	if (chance(w, 50)) {
+		MSG_SET(&job, schedule_job, payload, STR("[1]"));
+		MSG_SET(&job, schedule_job, unique_key, STR("u"));
+		MSG_SET(&m, schedule, job, &job);
+	}
+	if (chance(w, 20))
+		MSG_SET(&m, schedule, max_runs, 2);
+	apply(w, OP_SET_SCHEDULE, &msg_schedule, &m);
+}
+
+static void schedule(struct world *w)
+{
+	static const char *const ids[] = { "sched_1", "sched_2", "sched_3" };
+	struct str id = str_from(ids[rng_below(w->rng, 3)]);
+	struct m_schedule_ref ref = { 0 };
+	struct m_pause_schedule pause = { 0 };
+	struct m_fire fire = { 0 };
+	char job[ID_LEN_MAX];
+
+	switch (rng_below(w->rng, 4)) {
+	case 0:
+		set_schedule(w, id, str_from(ids[rng_below(w->rng, 3)]));
+		break;
+	case 1:
+		MSG_SET(&ref, schedule_ref, id, id);
+		apply(w, OP_DELETE_SCHEDULE, &msg_schedule_ref, &ref);
+		break;
+	case 2:
+		MSG_SET(&pause, pause_schedule, id, id);
+		MSG_SET(&pause, pause_schedule, paused, chance(w, 70));
+		apply(w, OP_PAUSE_SCHEDULE, &msg_pause_schedule, &pause);
+		break;
+	default:
+		(void)id_make(&w->ids, "job_", w->now_ns, job);
+		MSG_SET(&fire, fire, id, id);
+		MSG_SET(&fire, fire, job_id, str_from(job));
+		apply(w, OP_RUN_SCHEDULE, &msg_fire, &fire);
+	}
+}
+
 /* What ties it to other jobs; `parents` and `steps` are the caller's. */
 static void fill_links(struct world *w, struct m_enqueue *m,
 		       struct str *parents, struct m_chain *chain,
@@ -91,9 +181,14 @@ static void fill_links(struct world *w, struct m_enqueue *m,
 			(uint32_t)rng_below(w->rng, 2));
 	}
 	if (chance(w, 10)) {
-		MSG_SET(m, enqueue, unique_key, STR("u"));
+		MSG_SET(m, enqueue, unique_key,
+			chance(w, 50) ? STR("u") : STR("\"v\""));
+		if (chance(w, 50))
+			MSG_SET(m, enqueue, unique_period, 30 * NS_PER_S);
 		MSG_SET(m, enqueue, unique_action, UNIQUE_REPLACE);
 	}
+	if (chance(w, 20) && w->batches_n > 0)
+		MSG_SET(m, enqueue, batch_id, any_batch(w));
 	if (chance(w, 20))
 		MSG_SET(m, enqueue, group, STR("g"));
 	if (chance(w, 20))
@@ -321,7 +416,7 @@ static void maintain(struct world *w, enum op_id op)
 
 void world_step(struct world *w)
 {
-	uint64_t dice = rng_below(w->rng, 110);
+	uint64_t dice = rng_below(w->rng, 116);
 
 	w->now_ns += rng_below(w->rng, NS_PER_S);
 	if (dice < 30)
@@ -354,6 +449,12 @@ void world_step(struct world *w)
 		maintain(w, OP_PURGE);
 	else if (dice < 109)
 		act(w);
+	else if (dice < 111)
+		open_batch(w);
+	else if (dice < 113)
+		seal_batch(w);
+	else if (dice < 115)
+		schedule(w);
 	else if (chance(w, 10))
 		clear(w);
 }

@@ -11,7 +11,8 @@
 #include "util/id.h"
 #include "util/rng.h"
 
-#define WORLD_QUEUES 4
+#define WORLD_QUEUES  4
+#define WORLD_BATCHES 4
 
 struct world_held {
 	char id[ID_LEN_MAX];
@@ -29,6 +30,8 @@ struct world {
 	uint64_t fetches;
 	char (*jobs)[ID_LEN_MAX]; /* every id ever made */
 	size_t jobs_n, jobs_cap;
+	char batches[WORLD_BATCHES][ID_LEN_MAX]; /* the latest, by turns */
+	size_t batches_n;                        /* ever made */
 	struct world_held *held; /* fetched and perhaps still active */
 	size_t held_n, held_cap;
 	struct buf entry, body;
