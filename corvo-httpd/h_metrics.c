@@ -1,10 +1,18 @@
 /*
- * GET /api/v1/metrics: raftd's numbers, then viewd's, then our own. A process
- * that is away leaves its numbers out; the rest is still answered.
+ * Numbers: GET /api/v1/metrics, debug/runtime, metrics/throughput and scale.
+ *
+ * For the first two raftd is asked for its numbers, then viewd, then come our
+ * own. A process that is away leaves its numbers out and is counted for it;
+ * the rest is still answered.
  */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "handlers.h"
 #include "metrics.h"
 #include "req.h"
+#include "rt/procstat.h"
 #include "server.h"
 
 #define METRICS_NS (1 * NS_PER_S) /* for each of the two */
@@ -13,20 +21,21 @@ struct collection {
 	struct m_metrics raftd;
 	struct m_metrics viewd;
 	struct m_metrics own;
+	void (*answer)(struct req *r);
 };
 
-static void answer(struct req *r)
+static void collect_own(struct req *r)
 {
 	struct collection *c = r->state;
-	const struct m_metrics *sets[] = { &c->raftd, &c->viewd, &c->own };
+	struct metric_list l = { .a = &r->arena };
+	char name[32];
 
-	r->seq = 0;
-	metrics_collect(r->h->metrics, server_connections(r->h->server),
-			&r->arena, &c->own);
-	(void)req_json(r);
-	metrics_write(sets, ARRAY_SIZE(sets), &r->out);
-	r->content_type = "text/plain; version=0.0.4; charset=utf-8";
-	req_answer(r, 200);
+	(void)snprintf(name, sizeof(name), "httpd-%u", r->h->d->number);
+	metrics_collect(r->h->metrics, server_connections(r->h->server), &l);
+	procstat_metrics(&l, name, getpid());
+	metric_list_message(&l, &c->own);
+	r->seq = 0; /* a read has no index of its own */
+	c->answer(r);
 }
 
 /*
@@ -34,26 +43,32 @@ static void answer(struct req *r)
  * so it is decoded from a copy.
  */
 static void take(struct req *r, const struct rpc_reply *reply,
-		 struct m_metrics *ret)
+		 enum proc_id from, struct m_metrics *ret)
 {
 	struct str body;
 
-	if (reply->err != 0)
-		return;
-	body = arena_copy(&r->arena, reply->body);
-	if (msg_decode(&msg_metrics, body, &r->arena, ret) != 0)
+	if (reply->err == 0) {
+		body = arena_copy(&r->arena, reply->body);
+		if (msg_decode(&msg_metrics, body, &r->arena, ret) == 0)
+			return;
 		*ret = (struct m_metrics){ 0 };
+	}
+	metrics_note_silent(r->h->metrics, from);
 }
 
-static bool ask(struct req *r, struct rpc_client *client, unsigned id,
+static bool ask(struct req *r, struct rpc_client *client, enum proc_id whom,
 		req_reply_fn *then)
 {
 	static const struct m_nothing nothing;
 
-	if (!rpc_client_is_up(client))
+	if (!rpc_client_is_up(client)) {
+		metrics_note_silent(r->h->metrics, whom);
 		return false;
+	}
 	req_call(r, &(struct req_call){ .client = client,
-					.id = id,
+					.id = whom == PROC_RAFTD
+						  ? QUERY_RAFTD_METRICS
+						  : QUERY_VIEWD_METRICS,
 					.desc = &msg_nothing,
 					.m = &nothing,
 					.timeout_ns = METRICS_NS,
@@ -67,27 +82,151 @@ static void on_viewd(struct req *r, const struct rpc_reply *reply)
 {
 	struct collection *c = r->state;
 
-	take(r, reply, &c->viewd);
-	answer(r);
+	take(r, reply, PROC_VIEWD, &c->viewd);
+	collect_own(r);
 }
 
 static void ask_viewd(struct req *r)
 {
-	if (!ask(r, r->h->viewd, QUERY_VIEWD_METRICS, on_viewd))
-		answer(r);
+	if (!ask(r, r->h->viewd, PROC_VIEWD, on_viewd))
+		collect_own(r);
 }
 
 static void on_raftd(struct req *r, const struct rpc_reply *reply)
 {
 	struct collection *c = r->state;
 
-	take(r, reply, &c->raftd);
+	take(r, reply, PROC_RAFTD, &c->raftd);
 	ask_viewd(r);
+}
+
+static void collect(struct req *r, void (*answer)(struct req *r))
+{
+	struct collection *c = arena_zalloc(&r->arena, sizeof(*c));
+
+	c->answer = answer;
+	r->state = c;
+	if (!ask(r, r->h->raftd, PROC_RAFTD, on_raftd))
+		ask_viewd(r);
+}
+
+/* --- GET /metrics --- */
+
+static void answer_metrics(struct req *r)
+{
+	struct collection *c = r->state;
+	const struct m_metrics *sets[] = { &c->raftd, &c->viewd, &c->own };
+
+	(void)req_json(r);
+	metrics_write(sets, ARRAY_SIZE(sets), &r->out);
+	r->content_type = "text/plain; version=0.0.4; charset=utf-8";
+	req_answer(r, 200);
 }
 
 void h_metrics(struct req *r)
 {
-	r->state = arena_zalloc(&r->arena, sizeof(struct collection));
-	if (!ask(r, r->h->raftd, QUERY_RAFTD_METRICS, on_raftd))
-		ask_viewd(r);
+	collect(r, answer_metrics);
+}
+
+/* --- GET /debug/runtime --- */
+
+/* Of all processes that told theirs; mode: part of the label. */
+static double sum_of(const struct collection *c, enum metric_id id,
+		     const char *mode)
+{
+	const struct m_metrics *sets[] = { &c->raftd, &c->viewd, &c->own };
+	double sum = 0;
+
+	for (size_t s = 0; s < ARRAY_SIZE(sets); s++) {
+		for (size_t i = 0; i < sets[s]->values_n; i++) {
+			const struct m_metric_value *v = &sets[s]->values[i];
+
+			if (v->metric == id &&
+			    memmem(v->label.p, v->label.n, mode,
+				   strlen(mode)) != NULL)
+				sum += v->value;
+		}
+	}
+	return sum;
+}
+
+static void answer_runtime(struct req *r)
+{
+	struct collection *c = r->state;
+	struct json_writer w = req_json(r);
+	const struct {
+		const char *name;
+		double value;
+	} members[] = {
+		{ "goroutines", sum_of(c, METRIC_PROCESS_THREADS, "") },
+		{ "gomaxprocs", (double)sysconf(_SC_NPROCESSORS_ONLN) },
+		{ "heap_inuse_bytes", sum_of(c, METRIC_PROCESS_HEAP, "") },
+		{ "stack_inuse_bytes", sum_of(c, METRIC_PROCESS_STACK, "") },
+		{ "gc_pause_p99_ns", 0 }, /* nothing is collected */
+		{ "cpu_user_ns",
+		  sum_of(c, METRIC_PROCESS_CPU, "user") * (double)NS_PER_S },
+		{ "cpu_sys_ns",
+		  sum_of(c, METRIC_PROCESS_CPU, "system") * (double)NS_PER_S },
+	};
+
+	jw_object(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		jw_key(&w, members[i].name);
+		jw_u64(&w, (uint64_t)members[i].value);
+	}
+	jw_object_end(&w);
+	req_answer(r, 200);
+}
+
+void h_runtime(struct req *r)
+{
+	collect(r, answer_runtime);
+}
+
+/* --- GET /metrics/throughput --- */
+
+static void on_throughput(struct req *r, const struct rpc_reply *reply)
+{
+	struct m_throughput *m = req_reply(r, &msg_throughput, reply);
+	struct json_style style = req_style(r);
+	struct json_writer w;
+
+	if (m == NULL)
+		return;
+	r->seq = 0;
+	w = req_json(r);
+	jw_array(&w);
+	for (size_t i = 0; i < m->minutes_n; i++)
+		msg_to_json(&msg_throughput_minute, &m->minutes[i], &style, &w);
+	jw_array_end(&w);
+	req_answer(r, 200);
+}
+
+void h_throughput(struct req *r)
+{
+	struct m_nothing *m = arena_zalloc(&r->arena, sizeof(*m));
+
+	req_call_raftd(r, QUERY_THROUGHPUT, STR_NULL, &msg_nothing, m,
+		       on_throughput);
+}
+
+/* --- GET /scale --- */
+
+void h_scale(struct req *r)
+{
+	struct m_scale_ask *m = arena_zalloc(&r->arena, sizeof(*m));
+	struct str queue = STR_NULL;
+
+	if (!req_text_argument(r, "queue", &queue))
+		return;
+	if (queue.n > LIMIT_QUEUE_NAME_BYTES) {
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "queue: must have at most %d bytes",
+			 LIMIT_QUEUE_NAME_BYTES);
+		return;
+	}
+	if (queue.n > 0)
+		MSG_SET(m, scale_ask, queue, queue);
+	req_call_raftd(r, QUERY_SCALE, m->queue, &msg_scale_ask, m,
+		       req_answer_query);
 }

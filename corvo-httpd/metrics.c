@@ -27,15 +27,20 @@ static const struct {
 struct series {
 	uint64_t requests;
 	uint64_t errors;
+	uint64_t throttled;
 	uint64_t sum_ns;
 	uint64_t bucket[BUCKETS];
 };
 
 struct http_metrics {
 	uint64_t in_flight;
+	uint64_t silent[PROC_MAX]; /* times it did not tell its numbers */
 	size_t n; /* routes, and one for requests without a route */
 	struct series series[];
 };
+
+/* Processes that are asked for theirs. */
+static const enum proc_id asked[] = { PROC_RAFTD, PROC_VIEWD };
 
 struct http_metrics *metrics_new(void)
 {
@@ -71,53 +76,44 @@ void metrics_count(struct http_metrics *m, const struct req *r)
 	s->requests++;
 	if (r->status >= 400)
 		s->errors++;
+	if (r->status == 429)
+		s->throttled++;
 	CHECK(m->in_flight > 0);
 	m->in_flight--;
 }
 
-/* --- collecting --- */
-
-static void put(struct m_metrics *set, enum metric_id id, double value,
-		struct str label)
+void metrics_note_silent(struct http_metrics *m, enum proc_id p)
 {
-	struct m_metric_value *v = &set->values[set->values_n++];
-
-	*v = (struct m_metric_value){ 0 };
-	MSG_SET(v, metric_value, metric, id);
-	MSG_SET(v, metric_value, value, value);
-	MSG_SET(v, metric_value, label, label);
+	m->silent[p]++;
 }
 
-static void put_series(struct m_metrics *set, const struct series *s,
-		       struct str labels, struct arena *a)
+/* --- collecting --- */
+
+static void put_series(struct metric_list *l, const struct series *s,
+		       struct str labels)
 {
 	uint64_t sum = 0;
 
-	put(set, METRIC_HTTP_REQUESTS, (double)s->requests, labels);
-	put(set, METRIC_HTTP_ERRORS, (double)s->errors, labels);
+	metric_add(l, METRIC_HTTP_REQUESTS, (double)s->requests, labels);
+	metric_add(l, METRIC_HTTP_ERRORS, (double)s->errors, labels);
+	metric_add(l, METRIC_HTTP_THROTTLED, (double)s->throttled, labels);
 	for (size_t i = 0; i < BUCKETS; i++) {
 		const char *le = i < ARRAY_SIZE(bounds) ? bounds[i].le : "+Inf";
 
 		sum += s->bucket[i];
-		put(set, METRIC_HTTP_DURATION, (double)sum,
-		    arena_printf(a, "%.*s,le=\"%s\"", STR_ARG(labels), le));
+		metric_add(
+		    l, METRIC_HTTP_DURATION, (double)sum,
+		    arena_printf(l->a, "%.*s,le=\"%s\"", STR_ARG(labels), le));
 	}
-	put(set, METRIC_HTTP_DURATION, (double)s->sum_ns / (double)NS_PER_S,
-	    arena_printf(a, "sum,%.*s", STR_ARG(labels)));
-	put(set, METRIC_HTTP_DURATION, (double)s->requests,
-	    arena_printf(a, "count,%.*s", STR_ARG(labels)));
+	metric_add(l, METRIC_HTTP_DURATION,
+		   (double)s->sum_ns / (double)NS_PER_S,
+		   arena_printf(l->a, "sum,%.*s", STR_ARG(labels)));
+	metric_add(l, METRIC_HTTP_DURATION, (double)s->requests,
+		   arena_printf(l->a, "count,%.*s", STR_ARG(labels)));
 }
 
-void metrics_collect(const struct http_metrics *m, size_t connections,
-		     struct arena *a, struct m_metrics *ret)
+static void put_routes(const struct http_metrics *m, struct metric_list *l)
 {
-	size_t max = m->n * (BUCKETS + 4) + 2;
-
-	*ret = (struct m_metrics){ 0 };
-	MSG_SET_LIST(ret, metrics, values,
-		     arena_alloc(a, max * sizeof(*ret->values)), 0);
-	put(ret, METRIC_HTTP_IN_FLIGHT, (double)m->in_flight, STR_NULL);
-	put(ret, METRIC_HTTP_CONNECTIONS, (double)connections, STR_NULL);
 	for (size_t i = 0; i < m->n; i++) {
 		const struct route *route = route_at(i);
 		struct str labels = STR("method=\"any\",route=\"unmatched\"");
@@ -125,12 +121,26 @@ void metrics_collect(const struct http_metrics *m, size_t connections,
 		if (m->series[i].requests == 0)
 			continue;
 		if (route != NULL)
-			labels = arena_printf(a, "method=\"%s\",route=\"%s\"",
-					      http_method_name(route->method),
-					      route->path);
-		put_series(ret, &m->series[i], labels, a);
+			labels = arena_printf(
+			    l->a, "method=\"%s\",route=\"%s\"",
+			    http_method_name(route->method), route->path);
+		put_series(l, &m->series[i], labels);
 	}
-	CHECK(ret->values_n <= max);
+}
+
+void metrics_collect(const struct http_metrics *m, size_t connections,
+		     struct metric_list *l)
+{
+	metric_add(l, METRIC_HTTP_IN_FLIGHT, (double)m->in_flight, STR_NULL);
+	metric_add(l, METRIC_HTTP_CONNECTIONS, (double)connections, STR_NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(asked); i++)
+		metric_add(l, METRIC_METRICS_ERRORS,
+			   (double)m->silent[asked[i]],
+			   arena_printf(l->a, "process=\"%s\"",
+					proc_info(asked[i])->name));
+	metric_add(l, METRIC_BUILD_INFO, 1,
+		   arena_printf(l->a, "version=\"%s\"", corvo_version));
+	put_routes(m, l);
 }
 
 /* --- text --- */
@@ -144,6 +154,8 @@ static const char *type_name(enum metric_type t)
 		return "gauge";
 	case METRIC_HISTOGRAM_TYPE:
 		return "histogram";
+	case METRIC_UNTYPED_TYPE:
+		break;
 	}
 	return "untyped";
 }

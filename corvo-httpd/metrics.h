@@ -5,8 +5,7 @@
 #ifndef CORVO_HTTP_METRICS_H
 #define CORVO_HTTP_METRICS_H
 
-#include "proto/proto.h"
-#include "util/arena.h"
+#include "proto/metric_list.h"
 
 struct req;
 struct http_metrics;
@@ -18,14 +17,14 @@ void metrics_begin(struct http_metrics *m);
 /* The request has its answer. */
 void metrics_count(struct http_metrics *m, const struct req *r);
 
-/* The same form in which raftd and viewd send theirs; memory from `a`. */
-void metrics_collect(const struct http_metrics *m, size_t connections,
-		     struct arena *a, struct m_metrics *ret);
+/* A process was asked for its numbers and did not tell them. */
+void metrics_note_silent(struct http_metrics *m, enum proc_id p);
 
-/*
- * Prometheus text of several collections. Of a histogram, values labelled
- * with le are its buckets (cumulative), "sum" and "count" the other two.
- */
+/* The same form in which raftd and viewd send theirs. */
+void metrics_collect(const struct http_metrics *m, size_t connections,
+		     struct metric_list *l);
+
+/* Prometheus text of several collections; labels as in metric_list.h. */
 void metrics_write(const struct m_metrics *const *sets, size_t n,
 		   struct buf *out);
 

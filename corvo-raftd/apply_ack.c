@@ -59,6 +59,7 @@ static int complete(struct fsm *f, const struct m_ack *op)
 	if (r < 0)
 		return r;
 	CHECK(r > 0);
+	scale_note_run(f, &j);
 	if (op->result.n > 0)
 		MSG_SET(&j.live, job_live, result, op->result);
 	if (op->checkpoint.n > 0)
@@ -182,6 +183,7 @@ static int end_attempt(struct fsm *f, struct job *j, const struct m_fail *op,
 	bool no_retry = MSG_HAS(op, fail, retry) && !op->retry;
 	int r;
 
+	scale_note_run(f, j);
 	job_record_error(f, j, op->error, op->backtrace);
 	job_event(f, j, EVENT_FAILED, fsm_event_text(f, "error", op->error));
 	f->counters.failed++;

@@ -142,6 +142,7 @@ static void start_job(struct fsm *f, const struct fetch *ft, struct job *j)
 	struct m_job_live *l = &j->live;
 	uint64_t token = f->last_seq + 1;
 
+	scale_note_start(f, j);
 	MSG_SET(l, job_live, attempt, l->attempt + 1);
 	MSG_SET(l, job_live, worker_id, op->worker_id);
 	MSG_SET(l, job_live, hostname, op->hostname);

@@ -235,6 +235,8 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 		r = bulks_purge(f, &p);
 	if (r < 0)
 		return r;
+	f->counters.purged += p.jobs;
+	f->counters.purge_ns = f->now_ns;
 	MSG_SET(ret, maintain_reply, count, p.jobs);
 	MSG_SET(ret, maintain_reply, more,
 		q != NULL || f->batches_from <= upto ||

@@ -115,6 +115,7 @@ int apply_promote(struct fsm *f, const struct m_maintain *op,
 	}
 	if (r < 0)
 		return r;
+	f->counters.promote_ns = f->now_ns;
 	maintain_fill(limit - left, q != NULL, ret);
 	return 0;
 }
@@ -192,6 +193,7 @@ int apply_reclaim(struct fsm *f, const struct m_maintain *op,
 		if (r < 0)
 			return r;
 	}
+	f->counters.reclaim_ns = f->now_ns;
 	maintain_fill(count, a != NULL, ret);
 	return 0;
 }
@@ -220,6 +222,7 @@ int apply_expire(struct fsm *f, const struct m_maintain *op,
 		CHECK(r > 0 && job_is_expired(f, &j));
 		job_end_expired(f, &j);
 	}
+	f->counters.expire_ns = f->now_ns;
 	maintain_fill((uint32_t)s.n, s.next <= f->now_ns, ret);
 	return 0;
 }

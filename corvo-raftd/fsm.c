@@ -338,6 +338,9 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	if (r < 0)
 		return r;
 	f->now_ns = e.now_ns;
+	f->rates_slot = rates_slot_number(e.now_ns);
+	if (f->since_ns == 0)
+		f->since_ns = e.now_ns;
 	f->seed = e.seed;
 	f->entry_index = raft_index;
 	f->ids_made = 0;
@@ -482,4 +485,9 @@ void fsm_due(struct fsm *f, struct m_due_reply *ret)
 const struct fsm_counters *fsm_counters(const struct fsm *f)
 {
 	return &f->counters;
+}
+
+uint64_t fsm_now_ns(const struct fsm *f)
+{
+	return f->now_ns;
 }

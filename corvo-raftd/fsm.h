@@ -9,6 +9,7 @@
 #ifndef CORVO_FSM_H
 #define CORVO_FSM_H
 
+#include "hist.h"
 #include "proto/frame.h"
 #include "store/kv.h"
 
@@ -166,11 +167,29 @@ struct fsm_why {
 int fsm_why(struct fsm *f, const struct fsm_why *ask, struct arena *a,
 	    struct m_why_reply *ret);
 
+/* Since this process started; what it applied again counts too. */
 struct fsm_counters {
 	uint64_t ops, enqueued, completed, failed;
-	uint64_t promoted, reclaimed, expired;
+	uint64_t promoted, reclaimed, expired, purged;
+	/* times of the last such operation (UNIX ns; 0: none) */
+	uint64_t promote_ns, reclaim_ns, expire_ns, purge_ns;
+	struct hist start_latency, run_time; /* hist_long */
 };
 
 const struct fsm_counters *fsm_counters(const struct fsm *f);
+uint64_t fsm_now_ns(const struct fsm *f); /* of the last entry; 0: none */
+
+/*
+ * What an autoscaler wants to know of a queue: 1, 0: there is no such queue,
+ * -ERR_*. Reads a little of the store. Slices as of fsm_queue.
+ */
+int fsm_scale(struct fsm *f, struct str queue, uint64_t now_ns,
+	      struct m_scale *ret);
+/*
+ * Names of at most max queues by name: all, or those with most waiting and
+ * active jobs. Memory from `a`, the texts as of fsm_queue.
+ */
+size_t fsm_busiest(struct fsm *f, size_t max, struct arena *a,
+		   struct str **ret);
 
 #endif

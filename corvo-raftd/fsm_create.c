@@ -145,6 +145,7 @@ static void add_to_indexes(struct fsm *f, struct fsm_queue *q, struct str id,
 		queue_add_due(f, q, JOB_SCHEDULED, d->scheduled_at);
 		queue_count(f, q, JOB_SCHEDULED, 1);
 	} else {
+		queue_rates(f, q)->in++;
 		queue_count(f, q, JOB_PENDING, 1);
 		queue_add_pending(f, q, d->group, (uint8_t)d->priority, &p);
 	}

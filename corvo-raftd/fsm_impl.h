@@ -12,6 +12,7 @@
 #include "fsm.h"
 #include "fsm_bulk.h"
 #include "fsm_lane.h"
+#include "fsm_rates.h"
 #include "fsm_ties.h"
 #include "proto/job.h"
 #include "store/key.h"
@@ -53,7 +54,8 @@ struct fsm_queue {
 	uint64_t ended_from;    /* no ended job has ended before this */
 	struct heap_node purge; /* in f->purge_own or f->purge_default */
 	bool purge_is_own;
-	uint64_t asked;    /* new jobs of the request being checked */
+	uint64_t asked; /* new jobs of the request being checked */
+	struct rates rates;
 	struct list dirty; /* counts to be written with this entry */
 	struct list woken;
 };
@@ -120,10 +122,12 @@ struct fsm {
 	struct heap fires;                     /* schedules by next time */
 	struct fsm_bulks bulks;
 	struct fsm_counters counters;
+	uint64_t since_ns;   /* of the first entry this process applied */
 	struct hmap awaited; /* jobs whose end somebody waits for */
 	struct list ended;   /* those of them that have */
 	/* the entry and item being applied */
 	uint64_t now_ns, seed;
+	uint64_t rates_slot;    /* where it counts, see fsm_rates.h */
 	uint64_t entry_index;   /* raft index */
 	uint32_t ids_made;      /* in this entry */
 	uint64_t committed_seq; /* newest event before the entry */
@@ -431,6 +435,18 @@ static inline bool job_is_expired(const struct fsm *f, const struct job *j)
 {
 	return j->expire_at != 0 && j->expire_at <= f->now_ns;
 }
+
+/* --- fsm_scale.c: numbers for people and autoscalers --- */
+
+static inline struct rates_slot *queue_rates(struct fsm *f, struct fsm_queue *q)
+{
+	return rates_now(&q->rates, f->rates_slot);
+}
+
+/* A pending job is being handed out. */
+void scale_note_start(struct fsm *f, struct job *j);
+/* Its attempt ended by ack or fail. */
+void scale_note_run(struct fsm *f, struct job *j);
 
 /* --- fsm_active.c --- */
 

@@ -281,6 +281,19 @@ static void drop_timeout(struct m_job_live *l)
 	MSG_UNSET(l, job_live, timeout_at);
 }
 
+static void set_pending_since(struct fsm *f, struct job *j, enum job_state to)
+{
+	struct m_job_live *l = &j->live;
+
+	if (to == JOB_PENDING) {
+		MSG_SET(l, job_live, pending_since, f->now_ns);
+		queue_rates(f, j->q)->in++;
+	} else if (l->state == JOB_PENDING) {
+		l->pending_since = 0;
+		MSG_UNSET(l, job_live, pending_since);
+	}
+}
+
 void job_move(struct fsm *f, struct job *j, enum job_state to)
 {
 	bool ends = job_state_is_terminal(to);
@@ -289,6 +302,7 @@ void job_move(struct fsm *f, struct job *j, enum job_state to)
 	leave_state(f, j);
 	if (j->live.state == JOB_ACTIVE) /* it was of that attempt */
 		drop_timeout(&j->live);
+	set_pending_since(f, j, to);
 	MSG_SET(&j->live, job_live, state, to);
 	if (ends)
 		MSG_SET(&j->live, job_live, ended_at, f->now_ns);
@@ -304,8 +318,11 @@ void job_relink(struct fsm *f, struct job *j, struct fsm_queue *q, uint8_t prio,
 	uint64_t lease_end = j->active != NULL ? j->active->lease.key : 0;
 
 	leave_state(f, j);
-	if (q != j->q)
+	if (q != j->q) {
 		MSG_SET(l, job_live, queue, q->name);
+		if (l->state == JOB_PENDING)
+			queue_rates(f, q)->in++;
+	}
 	if (prio != j->prio)
 		MSG_SET(l, job_live, priority, prio);
 	MSG_SET(l, job_live, rewritten, true);

@@ -1,7 +1,7 @@
 # The state machine: what fsm.h declares.
 set(FSM_SOURCES
   fsm.c fsm_load.c fsm_dispatch.c fsm_queue.c fsm_window.c fsm_job.c
-  fsm_await.c fsm_why.c fsm_why_limits.c
+  fsm_await.c fsm_rates.c fsm_scale.c fsm_why.c fsm_why_limits.c
   fsm_active.c fsm_hand.c fsm_log.c fsm_worker.c fsm_create.c
   fsm_unique.c fsm_idempotency.c
   fsm_settings.c fsm_portion.c fsm_due.c fsm_deps.c

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#define LOOK_MAX 64   /* jobs looked at for one that is as created */
 #define CAP_MIN  4    /* of a group there may be one job */
 #define CAP_KEEP 1024 /* memory of a larger ring goes when it is empty */
 
@@ -188,6 +189,14 @@ const struct window_job *window_first(const struct window *w)
 	if (first_is_in_heap(w))
 		return &w->heap[0];
 	return w->n > 0 ? ring_at(w, 0) : NULL;
+}
+
+const struct window_job *window_first_created(const struct window *w)
+{
+	for (uint32_t i = 0; i < MIN(w->n, (uint32_t)LOOK_MAX); i++)
+		if (ring_at(w, i)->as_created)
+			return ring_at(w, i);
+	return NULL;
 }
 
 void window_pop(struct window *w, struct window_job *ret)

@@ -60,6 +60,8 @@ void window_insert(struct window *w, const struct pending *p, uint32_t max);
 
 /* The first job, or NULL; the pointer is good until the next change. */
 const struct window_job *window_first(const struct window *w);
+/* The first of the next few in order that is as it was created, or NULL. */
+const struct window_job *window_first_created(const struct window *w);
 /* Takes it off; ret->doc is the caller's to free. */
 void window_pop(struct window *w, struct window_job *ret);
 

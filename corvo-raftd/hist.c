@@ -1,18 +1,31 @@
 #include "hist.h"
 
-const double hist_bounds_s[HIST_BOUNDS] = {
-	0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
-	0.01,    0.025,  0.05,    0.1,    0.25,  0.5,    1.0,
+#define US 1000ULL
+#define MS NS_PER_MS
+#define S  NS_PER_S
+
+const struct hist_scale hist_short = {
+	.ns = { 50 * US, 100 * US, 250 * US, 500 * US, 1 * MS, 2500 * US,
+		5 * MS, 10 * MS, 25 * MS, 50 * MS, 100 * MS, 250 * MS, 500 * MS,
+		1 * S },
+	.le = { "0.00005", "0.0001", "0.00025", "0.0005", "0.001", "0.0025",
+		"0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1" },
 };
 
-void hist_add(struct hist *h, uint64_t ns)
+const struct hist_scale hist_long = {
+	.ns = { 1 * MS, 5 * MS, 10 * MS, 50 * MS, 100 * MS, 500 * MS, 1 * S,
+		5 * S, 10 * S, 30 * S, 60 * S, 300 * S, 1800 * S, 3600 * S },
+	.le = { "0.001", "0.005", "0.01", "0.05", "0.1", "0.5", "1", "5", "10",
+		"30", "60", "300", "1800", "3600" },
+};
+
+void hist_add(struct hist *h, const struct hist_scale *s, uint64_t ns)
 {
-	double s = (double)ns / (double)NS_PER_S;
 	size_t i = 0;
 
-	while (i < HIST_BOUNDS && s > hist_bounds_s[i])
+	while (i < HIST_BOUNDS && ns > s->ns[i])
 		i++;
 	h->count[i]++;
 	h->total++;
-	h->sum_s += s;
+	h->sum_s += (double)ns / (double)NS_PER_S;
 }

@@ -323,7 +323,7 @@ static void propose_one(struct proposer *p)
 	entry_encode(p, b);
 	b->proposed_ns = now;
 	LIST_FOREACH (it, &b->ops)
-		hist_add(&p->stats.queue_time,
+		hist_add(&p->stats.queue_time, &hist_short,
 			 now - list_entry(it, struct op, node)->arrived_ns);
 	list_push_back(&p->inflight, &b->node);
 	p->inflight_n++;
@@ -414,7 +414,7 @@ int proposer_apply(struct proposer *p, uint64_t raft_index, struct str entry)
 		b->applied = true;
 		p->stats.pending -= b->n;
 		r = fsm_apply(p->c.fsm, raft_index, entry, on_item, &a);
-		hist_add(&p->stats.apply_time,
+		hist_add(&p->stats.apply_time, &hist_short,
 			 clock_mono_ns() - b->proposed_ns);
 	}
 	fsm_take_woken(p->c.fsm, on_woken, p);

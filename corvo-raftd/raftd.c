@@ -24,7 +24,11 @@ static int on_apply(void *ctx, uint64_t raft_index, struct str entry)
 {
 	struct raftd *r = ctx;
 
-	return proposer_apply(r->proposer, raft_index, entry);
+	int e = proposer_apply(r->proposer, raft_index, entry);
+
+	throughput_note(&r->throughput, fsm_now_ns(r->fsm),
+			fsm_counters(r->fsm));
+	return e;
 }
 
 static int on_before_snapshot(void *ctx)

@@ -10,6 +10,7 @@
 #include "node.h"
 #include "proposer.h"
 #include "rt/daemon.h"
+#include "throughput.h"
 #include "worker.h"
 
 struct svc;
@@ -24,6 +25,7 @@ struct raftd {
 	struct worker *worker; /* the feed and checkpoints */
 	struct rpc_server *rpc;
 	struct svc *svc;
+	struct throughput throughput;
 	uint64_t started_ns;
 	int lock_fd;  /* <data-dir>/raftd.lock */
 	bool leading; /* grace was given for this leadership */

@@ -182,10 +182,27 @@ static void due_now(struct svc *s, struct m_due_reply *ret)
 		MSG_SET(ret, due_reply, trim_seq, last - keep);
 }
 
+/* A sched that was started again counts from 0; our numbers only grow. */
+static void note_sched(struct svc *s, const struct m_due *m)
+{
+	uint64_t now[SCHED_TASKS] = { m->promote_errors, m->reclaim_errors,
+				      m->expire_errors, m->purge_errors };
+
+	if (s->sched_pid != m->pid)
+		memset(s->sched_told, 0, sizeof(s->sched_told));
+	s->sched_pid = m->pid;
+	for (int i = 0; i < SCHED_TASKS; i++) {
+		if (now[i] > s->sched_told[i])
+			s->sched_errors[i] += now[i] - s->sched_told[i];
+		s->sched_told[i] = now[i];
+	}
+}
+
 void q_due(struct svc *s, struct rpc_req req, const struct m_due *m)
 {
 	struct due_wait *w = xcalloc(1, sizeof(*w));
 
+	note_sched(s, m);
 	w->req = req;
 	w->known_ns = m->known_ns;
 	list_push_back(&s->dues, &w->node); /* svc_turn_end looks at it */
@@ -224,10 +241,13 @@ void q_raftd_metrics(struct svc *s, struct rpc_req req,
 		     const struct m_nothing *m)
 {
 	struct m_metrics all;
+	int e = svc_metrics(s->r, &s->scratch, &all);
 
 	(void)m;
-	svc_metrics(s->r, &s->scratch, &all);
-	svc_reply(s, req, &msg_metrics, &all);
+	if (e < 0)
+		svc_reply_error(req, -e);
+	else
+		svc_reply(s, req, &msg_metrics, &all);
 }
 
 /* --- dispatch --- */

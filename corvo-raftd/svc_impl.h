@@ -7,6 +7,15 @@
 #include "svc.h"
 #include "util/list.h"
 
+/* Kinds of work of sched that metrics tell apart. */
+enum {
+	SCHED_PROMOTES,
+	SCHED_RECLAIMS,
+	SCHED_EXPIRES,
+	SCHED_PURGES,
+	SCHED_TASKS
+};
+
 struct svc_events;
 struct svc_waits;
 
@@ -18,6 +27,9 @@ struct svc {
 	struct list dues;
 	struct list drains; /* svc_queue.c */
 	struct loop_timer *drain_timer;
+	/* What sched last told of itself, and its failures in all. */
+	uint32_t sched_pid;
+	uint64_t sched_told[SCHED_TASKS], sched_errors[SCHED_TASKS];
 	struct arena scratch; /* for the query being answered */
 	struct buf out;
 };
@@ -52,6 +64,8 @@ void svc_events_turn_end(struct svc_events *e);
 void svc_events_cancel(struct svc_events *e, struct rpc_req req);
 void svc_events_peer_down(struct svc_events *e, const struct rpc_peer *peer);
 
+/* "queue ... not found" */
+void svc_reply_no_queue(struct svc *s, struct rpc_req req, struct str queue);
 /* "job ... not found" */
 void svc_reply_no_job(struct svc *s, struct rpc_req req, struct str id);
 

@@ -1,49 +1,33 @@
 #include "svc_metrics.h"
 
-#include "svc.h"
+#include <unistd.h>
 
-#define METRICS_MAX 128 /* numbers in one answer */
+#include "rt/procstat.h"
+#include "svc_impl.h"
+#include "util/clock.h"
 
-struct out {
-	struct m_metric_value *values;
-	size_t n;
-	struct arena *a;
-};
-
-static void put_labelled(struct out *o, enum metric_id id, double value,
-			 struct str label)
+static void put(struct metric_list *o, enum metric_id id, uint64_t value)
 {
-	struct m_metric_value *v;
-
-	CHECK(o->n < METRICS_MAX);
-	v = &o->values[o->n++];
-	MSG_SET(v, metric_value, metric, id);
-	MSG_SET(v, metric_value, value, value);
-	if (label.n > 0)
-		MSG_SET(v, metric_value, label, label);
-}
-
-static void put(struct out *o, enum metric_id id, uint64_t value)
-{
-	put_labelled(o, id, (double)value, STR_NULL);
+	metric_add(o, id, (double)value, STR_NULL);
 }
 
 /* Cumulative buckets with their bound, then the sum and the count. */
-static void put_hist(struct out *o, enum metric_id id, const struct hist *h)
+static void put_hist(struct metric_list *o, enum metric_id id,
+		     const struct hist *h, const struct hist_scale *s)
 {
 	uint64_t below = 0;
 
 	for (size_t i = 0; i < HIST_BOUNDS; i++) {
 		below += h->count[i];
-		put_labelled(o, id, (double)below,
-			     arena_printf(o->a, "le=\"%g\"", hist_bounds_s[i]));
+		metric_add(o, id, (double)below,
+			   arena_printf(o->a, "le=\"%s\"", s->le[i]));
 	}
-	put_labelled(o, id, (double)h->total, STR("le=\"+Inf\""));
-	put_labelled(o, id, h->sum_s, STR("sum"));
-	put_labelled(o, id, (double)h->total, STR("count"));
+	metric_add(o, id, (double)h->total, STR("le=\"+Inf\""));
+	metric_add(o, id, h->sum_s, STR("sum"));
+	metric_add(o, id, (double)h->total, STR("count"));
 }
 
-static void put_raft(struct out *o, struct raftd *r)
+static void put_raft(struct metric_list *o, struct raftd *r)
 {
 	struct node_info i;
 
@@ -55,7 +39,7 @@ static void put_raft(struct out *o, struct raftd *r)
 	put(o, METRIC_RAFT_SNAPSHOT_INDEX, i.snapshot_index);
 }
 
-static void put_proposer(struct out *o, struct raftd *r)
+static void put_proposer(struct metric_list *o, struct raftd *r)
 {
 	const struct proposer_stats *p = proposer_stats(r->proposer);
 
@@ -66,11 +50,11 @@ static void put_proposer(struct out *o, struct raftd *r)
 	put(o, METRIC_RAFT_ENTRIES, p->entries);
 	put(o, METRIC_PARKED_FETCHES, p->parked);
 	put(o, METRIC_WAITING_READS, svc_waiting(r->svc));
-	put_hist(o, METRIC_RAFT_QUEUE_TIME, &p->queue_time);
-	put_hist(o, METRIC_RAFT_APPLY_TIME, &p->apply_time);
+	put_hist(o, METRIC_RAFT_QUEUE_TIME, &p->queue_time, &hist_short);
+	put_hist(o, METRIC_RAFT_APPLY_TIME, &p->apply_time, &hist_short);
 }
 
-static void put_jobs(struct out *o, struct raftd *r)
+static void put_jobs(struct metric_list *o, struct raftd *r)
 {
 	const struct fsm_counters *c = fsm_counters(r->fsm);
 
@@ -78,21 +62,76 @@ static void put_jobs(struct out *o, struct raftd *r)
 	put(o, METRIC_ENQUEUED, c->enqueued);
 	put(o, METRIC_COMPLETED, c->completed);
 	put(o, METRIC_FAILED, c->failed);
+	put(o, METRIC_EVENT_SEQ, fsm_last_seq(r->fsm));
+	put(o, METRIC_RENEWALS, leases_renewed(r->leases));
+	put_hist(o, METRIC_START_LATENCY, &c->start_latency, &hist_long);
+	put_hist(o, METRIC_RUN_TIME, &c->run_time, &hist_long);
+}
+
+static void put_time(struct metric_list *o, enum metric_id id, uint64_t ns)
+{
+	metric_add(o, id, (double)ns / (double)NS_PER_S, STR_NULL);
+}
+
+static void put_sched(struct metric_list *o, struct raftd *r)
+{
+	const struct fsm_counters *c = fsm_counters(r->fsm);
+	const uint64_t *errors = r->svc->sched_errors;
+
 	put(o, METRIC_SCHED_PROMOTE, c->promoted);
 	put(o, METRIC_SCHED_RECLAIM, c->reclaimed);
 	put(o, METRIC_SCHED_EXPIRE, c->expired);
-	put(o, METRIC_EVENT_SEQ, fsm_last_seq(r->fsm));
-	put(o, METRIC_RENEWALS, leases_renewed(r->leases));
+	put(o, METRIC_SCHED_PURGE, c->purged);
+	put(o, METRIC_SCHED_PROMOTE_ERRORS, errors[SCHED_PROMOTES]);
+	put(o, METRIC_SCHED_RECLAIM_ERRORS, errors[SCHED_RECLAIMS]);
+	put(o, METRIC_SCHED_EXPIRE_ERRORS, errors[SCHED_EXPIRES]);
+	put(o, METRIC_SCHED_PURGE_ERRORS, errors[SCHED_PURGES]);
+	put_time(o, METRIC_SCHED_LAST_PROMOTE, c->promote_ns);
+	put_time(o, METRIC_SCHED_LAST_RECLAIM, c->reclaim_ns);
+	put_time(o, METRIC_SCHED_LAST_EXPIRE, c->expire_ns);
+	put_time(o, METRIC_SCHED_LAST_PURGE, c->purge_ns);
 }
 
-void svc_metrics(struct raftd *r, struct arena *a, struct m_metrics *ret)
+static int put_queues(struct metric_list *o, struct raftd *r)
 {
-	struct out o = { .a = a };
+	uint64_t now = clock_wall_ns();
+	struct str *names;
+	size_t n = fsm_busiest(r->fsm, LIMIT_METRIC_QUEUES, o->a, &names);
 
-	o.values = arena_zalloc(a, METRICS_MAX * sizeof(*o.values));
+	for (size_t i = 0; i < n; i++) {
+		struct str name = metric_escape(names[i], o->a);
+		struct m_scale s;
+		int e = fsm_scale(r->fsm, names[i], now, &s);
+
+		if (e < 0)
+			return e;
+		metric_add(o, METRIC_OLDEST_WAITING, s.oldest_waiting_seconds,
+			   arena_printf(o->a, "queue=\"%.*s\"", STR_ARG(name)));
+	}
+	return 0;
+}
+
+/* sched and the supervisor are asked nothing by httpd. */
+static void put_processes(struct metric_list *o, struct raftd *r)
+{
+	procstat_metrics(o, "raftd", getpid());
+	if (r->svc->sched_pid != 0)
+		procstat_metrics(o, "sched", (pid_t)r->svc->sched_pid);
+	if (r->d->notify.supervisor_fd >= 0)
+		procstat_metrics(o, "supervisor", getppid());
+}
+
+int svc_metrics(struct raftd *r, struct arena *a, struct m_metrics *ret)
+{
+	struct metric_list o = { .a = a };
+	int e;
+
 	put_raft(&o, r);
 	put_proposer(&o, r);
 	put_jobs(&o, r);
-	*ret = (struct m_metrics){ 0 };
-	MSG_SET_LIST(ret, metrics, values, o.values, o.n);
+	put_sched(&o, r);
+	put_processes(&o, r);
+	e = put_queues(&o, r);
+	metric_list_message(&o, ret);
+	return e;
 }

@@ -6,6 +6,7 @@
 
 #include "raftd.h"
 
-void svc_metrics(struct raftd *r, struct arena *a, struct m_metrics *ret);
+/* 0, or -ERR_* when the store cannot be read. */
+int svc_metrics(struct raftd *r, struct arena *a, struct m_metrics *ret);
 
 #endif

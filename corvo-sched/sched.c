@@ -44,6 +44,7 @@ struct task {
 	uint64_t fired_ns; /* due_ns that the call under way acts on */
 	uint64_t hold_ns;  /* monotonic: not before; 0: at once */
 	uint64_t pause_ns; /* length of the last hold; 0: the last try worked */
+	uint64_t errors;   /* since the start; raftd is told */
 	struct rpc_call *call;
 };
 
@@ -154,7 +155,9 @@ static void task_ended(struct task *t, int err, uint32_t count, bool more)
 		if (t->pause_ns < RETRY_FIRST_NS) /* the first in a row */
 			log_warn("%s was refused: %s", op_info(t->op)->name,
 				 err_code(-err));
+		t->errors++;
 		task_hold(t, RETRY_FIRST_NS);
+		due_ask(t->s); /* tells of it */
 	} else if (more) {
 		t->pause_ns = 0;
 	} else {
@@ -393,6 +396,11 @@ static void due_ask(struct sched *s)
 	loop_timer_disarm(s->due_timer);
 	s->due_known_ns = first_due(s);
 	MSG_SET(&m, due, known_ns, s->due_known_ns);
+	MSG_SET(&m, due, pid, (uint32_t)getpid());
+	MSG_SET(&m, due, promote_errors, s->tasks[TASK_PROMOTE].errors);
+	MSG_SET(&m, due, reclaim_errors, s->tasks[TASK_RECLAIM].errors);
+	MSG_SET(&m, due, expire_errors, s->tasks[TASK_EXPIRE].errors);
+	MSG_SET(&m, due, purge_errors, s->tasks[TASK_PURGE].errors);
 	buf_clear(&s->scratch);
 	msg_encode(&msg_due, &m, &s->scratch);
 	s->due_call =

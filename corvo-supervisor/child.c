@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "procstat.h"
 #include "rt/log.h"
+#include "rt/procstat.h"
 #include "spawn.h"
 #include "util/clock.h"
 

@@ -3,8 +3,8 @@
  */
 #include <unistd.h>
 
-#include "procstat.h"
 #include "proto/err.h"
+#include "rt/procstat.h"
 #include "superv.h"
 #include "util/clock.h"
 #include "util/json.h"

@@ -1,75 +1,85 @@
 /*
- * The view's numbers for GET /api/v1/metrics. Queue names are free text and
- * become label values, so they are escaped as Prometheus wants it.
+ * The view's numbers for GET /api/v1/metrics, and the sizes of files: a reader
+ * runs on a thread that may wait for the disk. Queue names are free text and
+ * become label values.
  */
+#include <unistd.h>
+
+#include "proto/metric_list.h"
 #include "query_impl.h"
+#include "rt/file.h"
+#include "rt/procstat.h"
 #include "timetext.h"
 #include "util/clock.h"
 
-#define METRICS_QUEUES    1000
 #define METRICS_ACTIVE_NS (300 * NS_PER_S) /* a worker counts as active */
 
-struct values {
-	struct arena *a;
-	struct m_metric_value *items;
-	size_t n, cap;
-};
-
-static void add(struct values *v, unsigned metric, double value,
-		struct str label)
+/* The time of the newest event here, when there are newer ones. */
+static double lag_s(const struct query_facts *f)
 {
-	struct m_metric_value *m;
+	uint64_t now = clock_wall_ns();
 
-	v->items = query_grow(v->a, v->items, sizeof(*v->items), v->n, &v->cap);
-	m = &v->items[v->n++];
-	*m = (struct m_metric_value){ 0 };
-	MSG_SET(m, metric_value, metric, metric);
-	MSG_SET(m, metric_value, value, value);
-	if (label.n > 0)
-		MSG_SET(m, metric_value, label, label);
+	if (f->head_seq <= f->position || f->position_ns == 0 ||
+	    now <= f->position_ns)
+		return 0;
+	return (double)(now - f->position_ns) / (double)NS_PER_S;
 }
 
-static void add_facts(struct values *v, const struct query_facts *f)
+static void add_facts(struct metric_list *l, const struct query_facts *f)
 {
 	uint64_t lag =
 	    f->head_seq > f->position ? f->head_seq - f->position : 0;
 
-	add(v, METRIC_VIEW_SEQ, (double)f->position, STR_NULL);
-	add(v, METRIC_VIEW_LAG, (double)lag, STR_NULL);
-	add(v, METRIC_VIEW_REBUILDS, (double)f->rebuilds, STR_NULL);
+	metric_add(l, METRIC_VIEW_SEQ, (double)f->position, STR_NULL);
+	metric_add(l, METRIC_VIEW_LAG, (double)lag, STR_NULL);
+	metric_add(l, METRIC_VIEW_LAG_SECONDS, lag_s(f), STR_NULL);
+	metric_add(l, METRIC_VIEW_REBUILDS, (double)f->rebuilds, STR_NULL);
+	metric_add(l, METRIC_MIRROR_LAG, (double)lag, STR_NULL);
+	metric_add(l, METRIC_MIRROR_DROPPED, 0, STR_NULL);
+	procstat_metrics(l, "viewd", getpid());
 }
 
-static void encode(const struct values *v, struct buf *out)
+static void encode(const struct metric_list *l, struct buf *out)
 {
-	struct m_metrics m = { 0 };
+	struct m_metrics m;
 
-	MSG_SET_LIST(&m, metrics, values, v->items, v->n);
+	metric_list_message(l, &m);
 	msg_encode(&msg_metrics, &m, out);
 }
 
 void query_facts_encode(const struct query_facts *f, struct buf *out)
 {
 	struct arena a = ARENA_INIT;
-	struct values v = { .a = &a };
+	struct metric_list l = { .a = &a };
 
-	add_facts(&v, f);
-	encode(&v, out);
+	add_facts(&l, f);
+	encode(&l, out);
 	arena_done(&a);
 }
 
-static struct str escape_label(struct str s, struct arena *a)
+/* A part that cannot be read is left out. */
+static void add_sizes(struct metric_list *l, const char *data_dir)
 {
-	char *out = arena_alloc(a, s.n * 2 + 1);
-	size_t n = 0;
+	static const struct {
+		const char *dir;
+		const char *label;
+	} parts[] = {
+		{ "rocks", "part=\"rocksdb\"" },
+		{ "raft", "part=\"raft\"" },
+		{ "view", "part=\"sqlite\"" },
+	};
+	uint64_t bytes;
 
-	for (size_t i = 0; i < s.n; i++) {
-		char c = s.p[i];
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		struct str path =
+		    arena_printf(l->a, "%s/%s", data_dir, parts[i].dir);
 
-		if (c == '\\' || c == '"' || c == '\n')
-			out[n++] = '\\';
-		out[n++] = c == '\n' ? 'n' : c;
+		if (dir_bytes(path.p, &bytes) == 0)
+			metric_add(l, METRIC_STORAGE, (double)bytes,
+				   str_from(parts[i].label));
 	}
-	return str_of(out, n);
+	if (dir_free_bytes(data_dir, &bytes) == 0)
+		metric_add(l, METRIC_DISK_FREE, (double)bytes, STR_NULL);
 }
 
 /* One number from a statement without parameters but ?1, if bound. */
@@ -90,14 +100,15 @@ static int one_number(struct query *q, const char *sql, struct str bound,
 	return MIN(r, 0);
 }
 
-static int add_counts(struct query *q, struct values *v)
+static int add_counts(struct query *q, struct metric_list *l)
 {
 	static const struct {
-		unsigned metric;
+		enum metric_id metric;
 		bool since;
 		const char *sql;
 	} counts[] = {
 		{ METRIC_QUEUES, false, "SELECT count(*) FROM queues" },
+		{ METRIC_QUEUES_NOW, false, "SELECT count(*) FROM queues" },
 		{ METRIC_WORKERS_REGISTERED, false,
 		  "SELECT count(*) FROM workers" },
 		{ METRIC_WORKERS_ACTIVE, true,
@@ -117,7 +128,7 @@ static int add_counts(struct query *q, struct values *v)
 
 		if (r < 0)
 			return r;
-		add(v, counts[i].metric, n, STR_NULL);
+		metric_add(l, counts[i].metric, n, STR_NULL);
 	}
 	return 0;
 }
@@ -127,53 +138,65 @@ static const char *state_name(unsigned i)
 	return enum_text(&enum_job_state, i + 1);
 }
 
-static void add_queue(struct db_stmt *s, struct values *v, double *totals,
-		      bool shown)
+static int add_totals(struct query *q, struct metric_list *l)
 {
-	struct str name = shown ? escape_label(db_text(s, 0), v->a) : STR_NULL;
-
-	for (unsigned i = 0; i < QUERY_STATES; i++) {
-		double n = db_f64(s, (int)i + 1);
-
-		totals[i] += n;
-		if (shown)
-			add(v, METRIC_QUEUE_JOBS, n,
-			    arena_printf(v->a, "queue=\"%.*s\",state=\"%s\"",
-					 STR_ARG(name), state_name(i)));
-	}
-}
-
-static int add_jobs(struct query *q, struct values *v)
-{
-	double totals[QUERY_STATES] = { 0 };
-	size_t queues = 0;
 	struct db_stmt *s;
 	int r = db_prepare(q->db,
-			   "SELECT queue, " QUERY_STATE_COLUMNS
-			   " FROM queue_stats ORDER BY queue",
+			   "SELECT sum(pending), sum(active), sum(held),"
+			   " sum(completed), sum(retrying), sum(dead),"
+			   " sum(cancelled), sum(scheduled) FROM queue_stats",
 			   &s);
 
 	if (r < 0)
 		return r;
-	while ((r = db_step(s)) == 1)
-		add_queue(s, v, totals, queues++ < METRICS_QUEUES);
+	r = db_step(s);
+	for (unsigned i = 0; r == 1 && i < QUERY_STATES; i++)
+		metric_add(l, METRIC_JOBS, db_f64(s, (int)i),
+			   arena_printf(l->a, "state=\"%s\"", state_name(i)));
 	db_finalize(s);
-	for (unsigned i = 0; i < QUERY_STATES; i++)
-		add(v, METRIC_JOBS, totals[i],
-		    arena_printf(v->a, "state=\"%s\"", state_name(i)));
+	return MIN(r, 0);
+}
+
+/* Those with most jobs that have not ended, if there are too many. */
+static int add_queues(struct query *q, struct metric_list *l)
+{
+	struct db_stmt *s;
+	int r = db_prepare(q->db,
+			   "SELECT queue, " QUERY_STATE_COLUMNS
+			   " FROM queue_stats ORDER BY pending + active + held"
+			   " + retrying + scheduled DESC, queue LIMIT ?1",
+			   &s);
+
+	if (r < 0)
+		return r;
+	db_bind_i64(s, 1, LIMIT_METRIC_QUEUES);
+	while ((r = db_step(s)) == 1) {
+		struct str name = metric_escape(db_text(s, 0), l->a);
+
+		for (unsigned i = 0; i < QUERY_STATES; i++)
+			metric_add(l, METRIC_QUEUE_JOBS, db_f64(s, (int)i + 1),
+				   arena_printf(l->a,
+						"queue=\"%.*s\",state=\"%s\"",
+						STR_ARG(name), state_name(i)));
+	}
+	db_finalize(s);
 	return r;
 }
 
 int query_metrics(struct query *q, const struct query_ask *ask, struct buf *out)
 {
-	struct values v = { .a = &q->arena };
+	struct metric_list l = { .a = &q->arena };
 	int r;
 
-	add_facts(&v, &ask->facts);
-	r = add_counts(q, &v);
+	add_facts(&l, &ask->facts);
+	if (ask->facts.data_dir != NULL)
+		add_sizes(&l, ask->facts.data_dir);
+	r = add_counts(q, &l);
 	if (r == 0)
-		r = add_jobs(q, &v);
+		r = add_totals(q, &l);
 	if (r == 0)
-		encode(&v, out);
+		r = add_queues(q, &l);
+	if (r == 0)
+		encode(&l, out);
 	return r;
 }

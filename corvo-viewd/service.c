@@ -130,6 +130,7 @@ static void start_reader(struct service *s, size_t i, struct ask *a)
 	a->reader = s->view->readers[i];
 	a->query.facts = s->facts;
 	a->query.facts.position = s->view->position;
+	a->query.facts.position_ns = s->view->position_ns;
 	a->query.lag_ns = s->view->position < a->min_seq ? lag_ns(s) : 0;
 	a->query.deadline_ns = clock_mono_ns() + s->d->settings.op_timeout;
 	loop_work(s->d->loop, run_ask, on_ask_done, a);
@@ -318,6 +319,7 @@ struct service *service_new(struct daemon *d, const struct view *v,
 	s->on_damage = on_damage;
 	s->damage_ctx = ctx;
 	s->start_ns = clock_wall_ns();
+	s->facts.data_dir = d->settings.data_dir;
 	list_init(&s->waiting);
 	list_init(&s->ready);
 	s->wait_timer = loop_timer_add(d->loop, on_wait_timer, s);
@@ -377,6 +379,7 @@ void service_set_usable(struct service *s, bool usable)
 void service_advance(struct service *s, uint64_t head_seq, uint64_t rebuilds)
 {
 	s->facts.position = s->view->position;
+	s->facts.position_ns = s->view->position_ns;
 	s->facts.head_seq = head_seq;
 	s->facts.rebuilds = rebuilds;
 	look_at_waiting(s);

@@ -245,6 +245,7 @@ void gen_metrics(struct buf *b)
 		[METRIC_COUNTER_TYPE] = "counter",
 		[METRIC_GAUGE_TYPE] = "gauge",
 		[METRIC_HISTOGRAM_TYPE] = "histogram",
+		[METRIC_UNTYPED_TYPE] = "untyped",
 	};
 	const struct metric_info *m;
 

@@ -194,7 +194,8 @@ enum metric_id {
 enum metric_type {
 	METRIC_COUNTER_TYPE,
 	METRIC_GAUGE_TYPE,
-	METRIC_HISTOGRAM_TYPE
+	METRIC_HISTOGRAM_TYPE,
+	METRIC_UNTYPED_TYPE
 };
 
 struct metric_info {

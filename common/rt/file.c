@@ -4,6 +4,7 @@
  */
 #include "rt/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -200,4 +201,21 @@ int file_write(const char *path, struct str content)
 	if (r < 0)
 		unlink(tmp.p);
 	return r;
+}
+
+int dir_bytes(const char *path, uint64_t *ret)
+{
+	DIR *dir = opendir(path);
+	struct stat st;
+
+	*ret = 0;
+	if (dir == NULL)
+		return -errno;
+	for (struct dirent *d; (d = readdir(dir)) != NULL;)
+		if (fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) ==
+			0 &&
+		    S_ISREG(st.st_mode))
+			*ret += (uint64_t)st.st_size;
+	(void)closedir(dir);
+	return 0;
 }

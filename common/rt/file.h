@@ -28,6 +28,10 @@ int dir_remove(const char *path);
  */
 int file_lock(const char *path, int *ret_holder);
 
+/* Size of the files in a directory, not of those in directories in it; what
+ * goes away meanwhile counts as nothing. 0 or -errno. */
+int dir_bytes(const char *path, uint64_t *ret);
+
 /* Free bytes for us on the file system of path; 0 or -errno. */
 int dir_free_bytes(const char *path, uint64_t *ret);
 

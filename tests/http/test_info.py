@@ -62,7 +62,8 @@ def parse(text):
                 assert name not in helped, f"{name} is explained twice"
                 helped.add(name)
             else:
-                assert rest in ("counter", "gauge", "histogram"), line
+                assert rest in ("counter", "gauge", "histogram",
+                                "untyped"), line
                 assert name not in families, f"{name} is declared twice"
                 families[name] = (rest, [])
             continue
