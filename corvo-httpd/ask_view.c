@@ -7,6 +7,8 @@
 
 /* Time for the answer itself, after the wait for the view. */
 #define VIEW_ANSWER_NS (5 * NS_PER_S)
+/* How long somebody waits who needs a view that is current. */
+#define SURELY_NS (5 * NS_PER_S)
 /* Least time raftd has to say what was acknowledged. */
 #define HEAD_NS (100 * NS_PER_MS)
 
@@ -16,6 +18,7 @@ struct question {
 	const struct msg_desc *desc;
 	void *m;
 	uint64_t min_seq;
+	uint64_t wait_ns; /* for the view to have it */
 	req_reply_fn *then;
 	void *state; /* the handler's, while r->state is ours */
 };
@@ -37,15 +40,13 @@ static bool read_min_seq(struct req *r, uint64_t *ret)
 
 static void put(struct req *r, const struct question *q)
 {
-	uint64_t wait_ns = r->h->set->view_wait;
-
-	(void)view_ask_set(q->desc, q->m, q->min_seq, wait_ns);
+	(void)view_ask_set(q->desc, q->m, q->min_seq, q->wait_ns);
 	req_call(r, &(struct req_call){
 			.client = r->h->viewd,
 			.id = q->query,
 			.desc = q->desc,
 			.m = q->m,
-			.timeout_ns = wait_ns + VIEW_ANSWER_NS,
+			.timeout_ns = q->wait_ns + VIEW_ANSWER_NS,
 			.timeout_err = ERR_VIEW_UNAVAILABLE,
 			.flags = RPC_ONCE,
 			.then = q->then,
@@ -66,13 +67,13 @@ static void on_head(struct req *r, const struct rpc_reply *reply)
 	put(r, q);
 }
 
-void ask_view_query(struct req *r, unsigned query, const struct msg_desc *desc,
-		    void *m, req_reply_fn *then)
+static void ask(struct req *r, const struct question *what)
 {
 	static const struct m_nothing nothing;
-	struct question *q = arena_zalloc(&r->arena, sizeof(*q));
+	struct question *q = arena_alloc(&r->arena, sizeof(*q));
 
-	*q = (struct question){ query, desc, m, 0, then, r->state };
+	*q = *what;
+	q->state = r->state;
 	if (!read_min_seq(r, &q->min_seq))
 		return;
 	if (!rpc_client_is_up(r->h->viewd)) {
@@ -95,6 +96,27 @@ void ask_view_query(struct req *r, unsigned query, const struct msg_desc *desc,
 			.flags = RPC_ONCE,
 			.then = on_head,
 		    });
+}
+
+void ask_view_query(struct req *r, unsigned query, const struct msg_desc *desc,
+		    void *m, req_reply_fn *then)
+{
+	ask(r, &(struct question){ .query = query,
+				   .desc = desc,
+				   .m = m,
+				   .wait_ns = r->h->set->view_wait,
+				   .then = then });
+}
+
+void ask_view_surely(struct req *r, unsigned query, const struct msg_desc *desc,
+		     void *m, req_reply_fn *then)
+{
+	ask(r,
+	    &(struct question){ .query = query,
+				.desc = desc,
+				.m = m,
+				.wait_ns = MAX(r->h->set->view_wait, SURELY_NS),
+				.then = then });
 }
 
 void ask_view(struct req *r, const struct msg_desc *desc, void *m,
@@ -127,4 +149,23 @@ void ask_view_lag(struct req *r, uint64_t lag_ns)
 		return;
 	r->has_lag = true;
 	r->lag_ms = (lag_ns + NS_PER_MS - 1) / NS_PER_MS;
+}
+
+bool ask_view_states(struct req *r, const struct m_search *s, const char *where)
+{
+	_cleanup_(buf_done) struct buf names = BUF_INIT(1024);
+	uint32_t state;
+	size_t i = 0;
+
+	while (i < s->state_n &&
+	       enum_parse(&enum_job_state, s->state[i], &state))
+		i++;
+	if (i == s->state_n)
+		return true;
+	for (size_t k = 0; k < enum_job_state.n; k++)
+		buf_printf(&names, "%s%s", k > 0 ? ", " : "",
+			   enum_job_state.values[k].text);
+	req_fail(r, ERR_VALIDATION_ERROR, "%sstate[%zu]: must be one of %.*s",
+		 where, i, STR_ARG(buf_str(&names)));
+	return false;
 }

@@ -21,6 +21,17 @@ void ask_view(struct req *r, const struct msg_desc *desc, void *m,
 void ask_view_query(struct req *r, unsigned query, const struct msg_desc *desc,
 		    void *m, req_reply_fn *then);
 
+/* The same for one who will not do with an old answer: waits longer. */
+void ask_view_surely(struct req *r, unsigned query, const struct msg_desc *desc,
+		     void *m, req_reply_fn *then);
+
+/*
+ * The states a search names exist; false when an error has been answered.
+ * where: what stands before their name in the text of it.
+ */
+bool ask_view_states(struct req *r, const struct m_search *s,
+		     const char *where);
+
 /* Says in the answer's head how old the view was; 0: it is current. */
 void ask_view_lag(struct req *r, uint64_t lag_ns);
 

@@ -10,11 +10,5 @@
 		req_fail_text(r, ERR_NOT_FOUND, STR_NULL); \
 	}
 
-STUB(bulk)
-STUB(bulks)
-STUB(bulk_progress)
-STUB(bulk_cancel)
-STUB(bulk_pause)
-STUB(bulk_resume)
 STUB(rebuild_view)
 STUB(verify_view)

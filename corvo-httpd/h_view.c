@@ -105,26 +105,6 @@ static void on_found(struct req *r, const struct rpc_reply *reply)
 	req_answer(r, 200);
 }
 
-/* False when an error has been answered. */
-static bool check_states(struct req *r, const struct m_search *s)
-{
-	_cleanup_(buf_done) struct buf names = BUF_INIT(1024);
-	uint32_t state;
-	size_t i = 0;
-
-	while (i < s->state_n &&
-	       enum_parse(&enum_job_state, s->state[i], &state))
-		i++;
-	if (i == s->state_n)
-		return true;
-	for (size_t k = 0; k < enum_job_state.n; k++)
-		buf_printf(&names, "%s%s", k > 0 ? ", " : "",
-			   enum_job_state.values[k].text);
-	req_fail(r, ERR_VALIDATION_ERROR, "state[%zu]: must be one of %.*s", i,
-		 STR_ARG(buf_str(&names)));
-	return false;
-}
-
 static void search(struct req *r, struct m_search *s)
 {
 	if (s->limit < 1 || s->limit > LIMIT_SEARCH_ROWS)
@@ -136,7 +116,7 @@ void h_search(struct req *r)
 {
 	struct m_search *s = arena_zalloc(&r->arena, sizeof(*s));
 
-	if (req_read(r, &msg_search, s) && check_states(r, s))
+	if (req_read(r, &msg_search, s) && ask_view_states(r, s, ""))
 		search(r, s);
 }
 

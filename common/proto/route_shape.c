@@ -96,6 +96,29 @@ static const struct special specials[] = {
 	  .errors = { ERR_VALIDATION_ERROR },
 	  .members = MEMBERS(VIEW_LAG) },
 	{ .id = "iterations", .members = MEMBERS(VIEW_LAG) },
+	{ .id = "bulk",
+	  .request = &msg_bulk_request,
+	  .errors = { ERR_BULK_ERROR, ERR_VIEW_UNAVAILABLE },
+	  .request_note = "`job_ids` or `filter` is required; `filter` counts "
+			  "only without ids. `rate` and `canary` imply "
+			  "`async`.",
+	  .reply_note = "With `async`, or over 10,000 jobs: 202 and the "
+			"members of `bulk_accepted` instead." },
+	{ .id = "bulk_progress",
+	  .form = REPLY_STREAM,
+	  .may_be_empty = true,
+	  .reply_note =
+	      "Server-sent events: what it is like now "
+	      "(`bulk.async.started`, or how it ended), then "
+	      "`bulk.async.progress`, `paused` and `resumed`, at last "
+	      "`completed`, `failed` or `cancelled`. `data` has `type`, "
+	      "`task_id`, `status`, `action`, `total`, `processed`, "
+	      "`affected`, `skipped`, `percent`, `created_at_ns` and perhaps "
+	      "`error`. With the header `Last-Event-ID` the first frame tells "
+	      "what was missed; 204 when that was nothing and it has ended." },
+	{ .id = "bulk_cancel", .errors = { ERR_BULK_ERROR } },
+	{ .id = "bulk_pause", .errors = { ERR_BULK_ERROR } },
+	{ .id = "bulk_resume", .errors = { ERR_BULK_ERROR } },
 	{ .id = "retry", .errors = { ERR_RETRY_ERROR } },
 	{ .id = "cancel", .errors = { ERR_CANCEL_ERROR } },
 	{ .id = "queues", .reply = &msg_queue, .form = REPLY_LIST },
@@ -195,6 +218,7 @@ static void add_usual_errors(const struct route *r, struct route_shape *s)
 		add_error(s, ERR_VALIDATION_ERROR);
 	if (strstr(r->path, "{job_id}") != NULL ||
 	    strstr(r->path, "{batch_id}") != NULL ||
+	    strstr(r->path, "{bulk_id}") != NULL ||
 	    strstr(r->path, "/schedules/{id}") != NULL)
 		add_error(s, ERR_NOT_FOUND);
 	if (op_info(r->target) != NULL) {

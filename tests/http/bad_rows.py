@@ -324,4 +324,56 @@ READS = [
      GONE, NO_JOB),
 ]
 
-ROWS = READS + JOBS + ACTIONS + QUEUES + SCHEDULES
+BK = f"{API}/bulk"
+NO_BULK = "bulk_00000000000000000000000000"
+
+
+def bulk(action, **members):
+    return {"action": action, "job_ids": ["@DEAD@"], **members}
+
+
+BULK = [
+    ("bulk of nothing", "POST", f"{J}/bulk", {}, WRONG, "action"),
+    ("bulk with no body", "POST", f"{J}/bulk", b"", (400, None), ""),
+    ("bulk a list", "POST", f"{J}/bulk", [], WRONG, "object"),
+    ("bulk with an empty action", "POST", f"{J}/bulk", bulk(" "), WRONG,
+     "action"),
+    ("bulk with an unknown action", "POST", f"{J}/bulk", bulk("explode"),
+     error("BULK"), "action"),
+    ("bulk with a number for an action", "POST", f"{J}/bulk", bulk(1), WRONG,
+     "action"),
+    ("bulk without jobs", "POST", f"{J}/bulk", {"action": "retry"}, WRONG,
+     "job_ids or filter"),
+    ("bulk with a text for ids", "POST", f"{J}/bulk",
+     bulk("retry", job_ids="@DEAD@"), WRONG, "job_ids"),
+    ("bulk with an overlong id", "POST", f"{J}/bulk",
+     bulk("retry", job_ids=["x" * 65]), WRONG, "job_ids[0]"),
+    ("bulk with a text for a filter", "POST", f"{J}/bulk",
+     {"action": "retry", "filter": "all"}, WRONG, "filter"),
+    ("bulk move to nowhere", "POST", f"{J}/bulk", bulk("move"), error("BULK"),
+     "move_to_queue"),
+    ("bulk move to a strange queue", "POST", f"{J}/bulk",
+     bulk("move", move_to_queue="a\0b"), WRONG, "move_to_queue"),
+    ("bulk change of priority to none", "POST", f"{J}/bulk",
+     bulk("change_priority"), error("BULK"), "priority"),
+    ("bulk with a negative rate", "POST", f"{J}/bulk", bulk("retry", rate=-1),
+     WRONG, "rate"),
+    ("bulk with too many canaries", "POST", f"{J}/bulk",
+     bulk("retry", canary=1001), WRONG, "canary"),
+    ("bulk with canaries of a delete", "POST", f"{J}/bulk",
+     bulk("delete", canary=1), error("BULK"), "canary"),
+    ("get of no such bulk operation", "GET", f"{BK}/{NO_BULK}", b"", GONE,
+     "bulk operation"),
+    ("get of an overlong bulk operation", "GET", f"{BK}/" + "b" * 65, b"",
+     WRONG, "bulk_id"),
+    ("progress of no such bulk operation", "GET", f"{BK}/{NO_BULK}/progress",
+     b"", GONE, "bulk operation"),
+    ("pause of no such bulk operation", "POST", f"{BK}/{NO_BULK}/pause", b"",
+     GONE, "bulk operation"),
+    ("resume of no such bulk operation", "POST", f"{BK}/{NO_BULK}/resume",
+     b"", GONE, "bulk operation"),
+    ("cancel of no such bulk operation", "POST", f"{BK}/{NO_BULK}/cancel",
+     b"", GONE, "bulk operation"),
+]
+
+ROWS = BULK + READS + JOBS + ACTIONS + QUEUES + SCHEDULES
