@@ -136,6 +136,8 @@ static int transfer(const struct api *api, const char *url, const char *method,
 	CHECK(c != NULL);
 	set_request(c, url, method, body, reply, text);
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
+	if (api->timeout_s > 0)
+		curl_easy_setopt(c, CURLOPT_TIMEOUT, api->timeout_s);
 	rc = curl_easy_perform(c);
 	if (rc == CURLE_OK)
 		curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, ret_status);

@@ -10,6 +10,7 @@ struct api {
 	const char *server; /* "http://host:port", a path below it is kept */
 	const char *key;    /* NULL: none */
 	const char *idempotency_key; /* NULL: none */
+	long timeout_s;              /* 0: as long as any answer may take */
 };
 
 /*

@@ -238,17 +238,23 @@ static const char *given(const char *option, const char *variable,
 	return v != NULL && *v != '\0' ? v : otherwise;
 }
 
-int cmd_call(const struct cmd_args *a, const char *method, const char *path,
-	     struct str body, struct buf *ret_reply)
+void cmd_api(const struct cmd_args *a, struct api *ret)
 {
-	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
-	struct api api = {
+	*ret = (struct api){
 		.server =
 		    given(a->opt[OPT_SERVER], "CORVO_URL", DEFAULT_SERVER),
 		.key = given(a->opt[OPT_API_KEY], "CORVO_API_KEY", NULL),
 		.idempotency_key = a->opt[OPT_IDEMPOTENCY_KEY],
 	};
+}
 
+int cmd_call(const struct cmd_args *a, const char *method, const char *path,
+	     struct str body, struct buf *ret_reply)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct api api;
+
+	cmd_api(a, &api);
 	if (api_call(&api, method, path, body, ret_reply, &why) < 0)
 		return cmd_failed("%.*s", STR_ARG(buf_str(&why)));
 	return CLI_OK;

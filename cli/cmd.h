@@ -99,6 +99,10 @@ void cmd_help_verb(const struct cmd *c);
 _printf_(1, 2) int cmd_failed(const char *fmt, ...);
 _printf_(1, 2) int cmd_usage(const char *fmt, ...);
 
+/* Where the options and the environment say the server is. */
+struct api;
+void cmd_api(const struct cmd_args *a, struct api *ret);
+
 /*
  * One request to the API. The reply is valid JSON on CLI_OK; otherwise the
  * error has been shown. An empty body sends none.

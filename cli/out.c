@@ -79,7 +79,7 @@ void out_bytes(struct buf *b, struct json object, const char *member)
 	arena_done(&a);
 }
 
-static void put_seconds(struct buf *b, double s)
+void out_put_seconds(struct buf *b, double s)
 {
 	uint64_t whole = (uint64_t)s;
 
@@ -101,7 +101,7 @@ void out_seconds(struct buf *b, struct json object, const char *member)
 
 	if (member_of(object, member, &a, &v) && json_double(v, &s) && s >= 0 &&
 	    s < MAX_SECONDS)
-		put_seconds(b, s);
+		out_put_seconds(b, s);
 	arena_done(&a);
 }
 

@@ -33,6 +33,8 @@ void out_json(struct str json);
 
 /* A number of bytes for people: "512 B", "1.5 MiB". */
 void out_put_bytes(struct buf *b, uint64_t bytes);
+/* A duration for people, s >= 0: "1.5s", "2h05m", "3d04h". */
+void out_put_seconds(struct buf *b, double s);
 
 /* One line; control characters are written as \xNN. */
 void out_line(struct str text);

@@ -9,6 +9,7 @@ pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd)
 pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl)
 pkg_check_modules(SMARTCOLS REQUIRED IMPORTED_TARGET smartcols)
+pkg_check_modules(NCURSES REQUIRED IMPORTED_TARGET ncursesw)
 pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
 
 find_library(NNG_LIBRARY nng REQUIRED)

@@ -234,6 +234,8 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	MSG_SET(&st, node_status, disk_ok, p->disk_ok);
 	MSG_SET(&st, node_status, raft_store, str_from(set->raft_store));
 	MSG_SET(&st, node_status, ready, node_is_ready(r->node));
+	MSG_SET(&st, node_status, uptime_seconds,
+		(clock_mono_ns() - r->started_ns) / NS_PER_S);
 	svc_reply(s, req, &msg_node_status, &st);
 }
 

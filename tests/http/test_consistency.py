@@ -143,6 +143,7 @@ def test_enqueue_is_in_every_list(see, do, queue):
         assert see.states(queue)[job] == "pending"
         assert see.queue(queue)["pending"] == i + 1
         assert see.found(f"{queue}word{i}") == {job: queue}
+        assert see.get(f"/jobs/{job}/iterations")["iterations"] == []
 
 
 def test_batch_is_in_every_list(see, do, queue):

@@ -202,3 +202,8 @@ def test_iterations_of_an_unknown_job(client):
     a = client.get(f"{API}/jobs/{NO_JOB}/iterations")
     assert (a.status, a.code) == (404, "NOT_FOUND")
     assert NO_JOB in a.json["error"]
+
+
+def test_iterations_of_a_job_that_has_none(client, queue):
+    a = client.get(f"{API}/jobs/{client.enqueue(queue)}/iterations")
+    assert (a.status, a.json) == (200, {"iterations": []})
