@@ -25,6 +25,7 @@ struct event_ask {
 	struct rpc_req req;
 	uint64_t after_seq;
 	uint32_t limit;
+	uint64_t head_seq; /* newest event, also if it is in memory only */
 	uint64_t until_ns; /* waits for news until then; clock_mono_ns */
 	int err;
 	struct buf out;
@@ -120,8 +121,10 @@ static void answer_work(void *ctx)
 		r = record_events(a->e->s->r->kv, a->after_seq, a->limit,
 				  &arena, &m);
 	a->err = r < 0 ? -r : 0;
-	if (r == 0)
+	if (r == 0) {
+		m.head_seq = MAX(m.head_seq, a->head_seq);
 		msg_encode(&msg_events_reply, &m, &a->out);
+	}
 	arena_done(&arena);
 }
 
@@ -165,6 +168,7 @@ static void begin_due(struct svc_events *e)
 		}
 		list_remove(it);
 		a->err = -flush_for(e, a);
+		a->head_seq = fsm_last_seq(e->s->r->fsm);
 		e->running++;
 		worker_run(e->s->r->worker, answer_work, answer_done, a);
 	}

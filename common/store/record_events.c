@@ -72,7 +72,7 @@ static int page_read(struct kv *kv, struct page *p)
 int record_events(struct kv *kv, uint64_t after_seq, uint32_t limit,
 		  struct arena *a, struct m_events_reply *ret)
 {
-	struct page p = { .a = a, .after_seq = after_seq, .ret = ret };
+	struct page p = { .a = a, .ret = ret };
 	struct record_meta meta;
 	int r = record_meta_read(kv, &meta);
 
@@ -85,6 +85,8 @@ int record_events(struct kv *kv, uint64_t after_seq, uint32_t limit,
 		MSG_SET(ret, events_reply, next, meta.last_seq);
 		return 0;
 	}
+	/* a record may hold events that are no longer kept */
+	p.after_seq = MAX(after_seq, MAX(meta.first_seq, 1ULL) - 1);
 	MSG_SET(ret, events_reply, next, after_seq);
 	p.limit = MIN(MAX(limit, 1u), (uint32_t)LIMIT_TAIL_EVENTS);
 	MSG_SET_LIST(ret, events_reply, events,
