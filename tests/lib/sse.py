@@ -29,7 +29,7 @@ class EventStream:
     """One connection. The head has been read; status is not 200 if refused."""
 
     def __init__(self, port, query="", path=f"{API}/events", last_id=None,
-                 receive_buffer=None, timeout=30.0):
+                 headers=None, receive_buffer=None, timeout=30.0):
         self.last_id = last_id
         self.rest = b""  # of a frame that is not complete
         self.received = 0  # bytes so far
@@ -41,7 +41,9 @@ class EventStream:
         sock.settimeout(timeout)
         sock.connect(("127.0.0.1", port))
         self.conn.sock = sock
-        headers = {} if last_id is None else {"Last-Event-ID": str(last_id)}
+        headers = dict(headers or {})
+        if last_id is not None:
+            headers["Last-Event-ID"] = str(last_id)
         self.conn.request("GET", path + query, headers=headers)
         self.answer = self.conn.getresponse()
         self.status = self.answer.status
@@ -135,8 +137,8 @@ class EventStream:
 class Stream(EventStream):
     """One that must be there; only frames with data count."""
 
-    def __init__(self, port, path, timeout=60.0):
-        super().__init__(port, path=path, timeout=timeout)
+    def __init__(self, port, path, headers=None, timeout=60.0):
+        super().__init__(port, path=path, headers=headers, timeout=timeout)
         assert self.status == 200, self.refusal()
         kind = self.headers["Content-Type"]
         assert kind.startswith("text/event-stream"), kind
