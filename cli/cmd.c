@@ -13,6 +13,7 @@
 #include "rt/ctl.h"
 
 #define DEFAULT_SERVER "http://127.0.0.1:8080"
+#define LONG_CALL_S    3700L /* a little longer than the server takes */
 
 const struct cmd cmds[] = {
 #define CMD(verb, function, arguments, groups, help) \
@@ -248,16 +249,29 @@ void cmd_api(const struct cmd_args *a, struct api *ret)
 	};
 }
 
-int cmd_call(const struct cmd_args *a, const char *method, const char *path,
-	     struct str body, struct buf *ret_reply)
+static int call(const struct cmd_args *a, const char *method, const char *path,
+		struct str body, long timeout_s, struct buf *ret_reply)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	struct api api;
 
 	cmd_api(a, &api);
+	api.timeout_s = timeout_s;
 	if (api_call(&api, method, path, body, ret_reply, &why) < 0)
 		return cmd_failed("%.*s", STR_ARG(buf_str(&why)));
 	return CLI_OK;
+}
+
+int cmd_call(const struct cmd_args *a, const char *method, const char *path,
+	     struct str body, struct buf *ret_reply)
+{
+	return call(a, method, path, body, 0, ret_reply);
+}
+
+int cmd_call_long(const struct cmd_args *a, const char *method,
+		  const char *path, struct buf *ret_reply)
+{
+	return call(a, method, path, STR_NULL, LONG_CALL_S, ret_reply);
 }
 
 int cmd_call_on(const struct cmd_args *a, const char *method,

@@ -110,6 +110,10 @@ void cmd_api(const struct cmd_args *a, struct api *ret);
 int cmd_call(const struct cmd_args *a, const char *method, const char *path,
 	     struct str body, struct buf *ret_reply);
 
+/* The same for what may take an hour; without a body. */
+int cmd_call_long(const struct cmd_args *a, const char *method,
+		  const char *path, struct buf *ret_reply);
+
 /*
  * The same for the thing a->argv[0] names, in a collection such as "jobs";
  * action: what follows its id in the path, or "".

@@ -47,6 +47,8 @@ static const char *const mode_pragmas[] = {
 
 static int translate(int rc)
 {
+	if (rc == SQLITE_IOERR_SHORT_READ || rc == SQLITE_IOERR_CORRUPTFS)
+		return -ERR_VIEW_UNAVAILABLE;
 	switch (rc & 0xff) {
 	case SQLITE_OK:
 	case SQLITE_DONE:
@@ -204,6 +206,19 @@ int db_exec(struct db *db, const char *sql)
 const char *db_error(struct db *db)
 {
 	return sqlite3_errmsg(db->h);
+}
+
+bool db_is_foreign(struct db *db)
+{
+	switch (sqlite3_errcode(db->h) & 0xff) {
+	case SQLITE_ERROR:
+	case SQLITE_SCHEMA:
+	case SQLITE_CONSTRAINT:
+	case SQLITE_MISMATCH:
+		return true;
+	default:
+		return false;
+	}
 }
 
 int64_t db_changes(struct db *db)
@@ -364,4 +379,53 @@ int64_t db_i64(struct db_stmt *s, int i)
 double db_f64(struct db_stmt *s, int i)
 {
 	return sqlite3_column_double(stmt(s), i);
+}
+
+/* NULL, numbers, texts, blobs. */
+static int type_rank(sqlite3_stmt *s, int i)
+{
+	switch (sqlite3_column_type(s, i)) {
+	case SQLITE_NULL:
+		return 0;
+	case SQLITE_INTEGER:
+	case SQLITE_FLOAT:
+		return 1;
+	case SQLITE_TEXT:
+		return 2;
+	default:
+		return 3;
+	}
+}
+
+static int compare_numbers(sqlite3_stmt *a, sqlite3_stmt *b, int i)
+{
+	if (sqlite3_column_type(a, i) == SQLITE_INTEGER &&
+	    sqlite3_column_type(b, i) == SQLITE_INTEGER) {
+		int64_t x = sqlite3_column_int64(a, i);
+		int64_t y = sqlite3_column_int64(b, i);
+
+		return x < y ? -1 : x > y;
+	}
+	double x = sqlite3_column_double(a, i);
+	double y = sqlite3_column_double(b, i);
+
+	return x < y ? -1 : x > y;
+}
+
+static struct str column_bytes(sqlite3_stmt *s, int i)
+{
+	const void *p = sqlite3_column_blob(s, i);
+
+	return str_of(p != NULL ? p : "", (size_t)sqlite3_column_bytes(s, i));
+}
+
+int db_compare(struct db_stmt *a, struct db_stmt *b, int i)
+{
+	int x = type_rank(stmt(a), i), y = type_rank(stmt(b), i);
+
+	if (x != y || x == 0)
+		return x - y;
+	if (x == 1)
+		return compare_numbers(stmt(a), stmt(b), i);
+	return str_cmp(column_bytes(stmt(a), i), column_bytes(stmt(b), i));
 }

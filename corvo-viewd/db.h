@@ -37,7 +37,10 @@ void db_close(struct db *db); /* all statements finalized before; NULL: fine */
 
 int db_exec(struct db *db, const char *sql); /* without results */
 const char *db_error(struct db *db);         /* of the last failure */
-int64_t db_changes(struct db *db);           /* rows of the last statement */
+/* The last failure is one of the file's content: tables, rows or rules are not
+ * those the statement was made for. */
+bool db_is_foreign(struct db *db);
+int64_t db_changes(struct db *db); /* rows of the last statement */
 int64_t db_last_rowid(struct db *db);
 /* Moves the write-ahead log into the file and makes both durable. */
 int db_checkpoint(struct db *db);
@@ -75,5 +78,7 @@ bool db_is_null(struct db_stmt *s, int i);
 struct str db_text(struct db_stmt *s, int i); /* STR_NULL when NULL */
 int64_t db_i64(struct db_stmt *s, int i);
 double db_f64(struct db_stmt *s, int i);
+/* Column i of two rows, in the order of ORDER BY: < 0, 0 or > 0. */
+int db_compare(struct db_stmt *a, struct db_stmt *b, int i);
 
 #endif

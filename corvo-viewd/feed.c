@@ -27,6 +27,7 @@
 #define BUILD_PAUSE_MAX_NS   (60 * NS_PER_S)
 #define LOG_EVERY_NS         (60 * NS_PER_S) /* a failure that goes on */
 #define STATUS_EVERY_NS      (1 * NS_PER_S)
+#define PLACE_EVERY_NS       (1 * NS_PER_S)
 #define BATCH_BLOCK_BYTES    (256u << 10)
 
 /* --- pauses --- */
@@ -136,17 +137,22 @@ void feed_drop_batches(struct feed *f)
 
 /* --- rebuild: when --- */
 
-/* usable: what is in the file may be shown until the new one is there. */
-static void want_rebuild(struct feed *f, bool usable, const char *reason)
+void feed_want_rebuild(struct feed *f, bool usable, const char *reason)
 {
+	f->build_is_optional = false;
 	if (!usable)
 		service_set_usable(f->service, false);
 	if (f->build != BUILD_NONE)
 		return;
+	f->build_start_ns = clock_mono_ns();
+	/* It compares what is about to go, and holds the one checkpoint. */
+	atomic_store(&f->verify_task.stop, true);
 	log_warn("rebuilding the view: %s", reason);
-	if (f->call != NULL) /* it may wait in raftd for long */
-		rpc_cancel(f->raftd, f->call);
-	f->call = NULL;
+	if (f->call != NULL && f->verify != VERIFY_ASKED) {
+		rpc_cancel(f->raftd,
+			   f->call); /* it may wait in raftd for long */
+		f->call = NULL;
+	}
 	f->build = BUILD_WANTED;
 	f->rebuilds++;
 	feed_status_changed(f);
@@ -154,17 +160,50 @@ static void want_rebuild(struct feed *f, bool usable, const char *reason)
 
 void feed_damaged(struct feed *f)
 {
-	want_rebuild(f, false, "the file is damaged");
+	feed_want_rebuild(f, false, "the file is damaged");
 	feed_drive(f);
 }
 
+void feed_displaced(struct feed *f, enum view_place place)
+{
+	if (place == VIEW_CHANGED)
+		feed_want_rebuild(f, false, "somebody else wrote to the file");
+	else
+		feed_want_rebuild(f, true, "the file was removed or replaced");
+	feed_drive(f);
+}
+
+/* Once a second, also when nothing happens. */
+static void on_place_timer(void *ctx)
+{
+	struct feed *f = ctx;
+
+	loop_timer_arm(f->place_timer, PLACE_EVERY_NS);
+	if (f->view->writer != NULL && !f->writer_runs && !f->stopping &&
+	    f->build == BUILD_NONE && view_place(f->view) != VIEW_IN_PLACE)
+		feed_displaced(f, view_place(f->view));
+}
+
 /* --- write --- */
+
+void feed_writer_begins(struct feed *f)
+{
+	f->writer_runs = true;
+	service_set_writing(f->service, true);
+}
+
+void feed_writer_ended(struct feed *f)
+{
+	f->writer_runs = false;
+	service_set_writing(f->service, false);
+}
 
 static void run_write(void *ctx) /* pool thread */
 {
 	struct batch *b = ctx;
 
 	b->err = mirror_apply(b->f->view->mirror, &b->reply);
+	view_note_write(b->f->view);
 }
 
 static void written(struct feed *f, struct batch *b)
@@ -184,9 +223,9 @@ static void written(struct feed *f, struct batch *b)
 static void write_failed(struct feed *f, int err)
 {
 	if (err == -ERR_NOT_FOUND) {
-		want_rebuild(f, true, "a job that changed is not in it");
+		feed_want_rebuild(f, true, "a job that changed is not in it");
 	} else if (err == -ERR_VIEW_UNAVAILABLE) {
-		want_rebuild(f, false, "the file is damaged");
+		feed_want_rebuild(f, false, "the file is damaged");
 	} else {
 		feed_pause_begin(&f->write_pause);
 		if (feed_pause_may_log(&f->write_pause))
@@ -200,7 +239,7 @@ static void on_written(void *ctx)
 	struct batch *b = ctx;
 	struct feed *f = b->f;
 
-	f->writer_runs = false;
+	feed_writer_ended(f);
 	if (b->err == 0)
 		written(f, b);
 	else
@@ -214,8 +253,19 @@ static void start_write(struct feed *f)
 		f->writing = f->next;
 		f->next = NULL;
 	}
-	f->writer_runs = true;
+	feed_writer_begins(f);
 	loop_work(f->d->loop, run_write, on_written, f->writing);
+}
+
+/* Events are not written over what somebody else has left there. */
+static void check_and_write(struct feed *f)
+{
+	enum view_place place = view_place(f->view);
+
+	if (place != VIEW_IN_PLACE)
+		feed_displaced(f, place);
+	else
+		start_write(f);
 }
 
 /* --- asking raftd --- */
@@ -260,11 +310,11 @@ static void compare_history(struct feed *f, const struct m_node_status *m)
 	f->checked = true;
 	feed_pause_reset(&f->ask_pause);
 	if (m->last_seq < f->received_seq)
-		want_rebuild(f, false,
-			     "it is ahead of raftd: its data were "
-			     "replaced");
+		feed_want_rebuild(f, false,
+				  "it is ahead of raftd: its data were "
+				  "replaced");
 	else if (f->view->fresh && m->last_seq > 0)
-		want_rebuild(f, false, "it is empty");
+		feed_want_rebuild(f, false, "it is empty");
 	else if (f->build == BUILD_NONE)
 		service_set_usable(f->service, true);
 	feed_status_changed(f);
@@ -294,8 +344,8 @@ static void take_batch(struct feed *f, struct batch *b)
 
 	f->head_seq = m->head_seq;
 	if (m->lost) {
-		want_rebuild(f, !f->view->fresh,
-			     "raftd no longer has the events it needs");
+		feed_want_rebuild(f, !f->view->fresh,
+				  "raftd no longer has the events it needs");
 	} else if (m->head_seq < f->received_seq) {
 		f->checked = false;
 	} else if (m->last_seq <= f->received_seq) {
@@ -368,7 +418,8 @@ static void finish_stop(struct feed *f)
 {
 	loop_fn *stopped = f->stopped;
 
-	if (f->writer_runs || f->build == BUILD_LOADING || stopped == NULL)
+	if (f->writer_runs || f->build == BUILD_LOADING ||
+	    f->verify == VERIFY_COMPARING || stopped == NULL)
 		return;
 	feed_drop_batches(f);
 	f->stopped = NULL;
@@ -387,16 +438,23 @@ void feed_drive(struct feed *f)
 	if (f->view->writer == NULL && f->build == BUILD_NONE &&
 	    !f->write_pause.on)
 		try_open(f);
-	if (f->build == BUILD_WANTED && !f->writer_runs) {
+	feed_verify_drive(f, can_ask);
+	can_ask = can_ask && f->call == NULL;
+	if (f->build == BUILD_WANTED && !f->writer_runs &&
+	    f->verify == VERIFY_NONE) {
 		feed_drop_batches(f);
 		if (can_ask && !f->build_pause.on)
 			feed_build_start(f);
 	}
-	if (f->build != BUILD_NONE || f->view->writer == NULL)
+	if (f->build != BUILD_NONE || f->view->writer == NULL ||
+	    feed_verify_holds(f))
 		return;
 	if (!f->writer_runs && !f->write_pause.on &&
-	    (f->writing != NULL || f->next != NULL))
-		start_write(f);
+	    (f->writing != NULL || f->next != NULL)) {
+		check_and_write(f);
+		if (f->build != BUILD_NONE)
+			return; /* it has been driven */
+	}
 	if (can_ask && !f->checked)
 		ask_status(f);
 	else if (can_ask && f->next == NULL)
@@ -420,6 +478,7 @@ struct feed *feed_new(struct daemon *d, struct view *v, struct buf *why)
 	pause_init(&f->build_pause, f, BUILD_PAUSE_FIRST_NS,
 		   BUILD_PAUSE_MAX_NS);
 	f->status_timer = loop_timer_add(d->loop, on_status_timer, f);
+	f->place_timer = loop_timer_add(d->loop, on_place_timer, f);
 	daemon_link_path(d, PROC_RAFTD, PROC_VIEWD, 0, &path);
 	buf_putc(&path, '\0');
 	f->raftd = rpc_client_new(d->ipc, path.p, PROC_VIEWD, why);
@@ -442,6 +501,8 @@ void feed_free(struct feed *f)
 	loop_timer_remove(f->write_pause.timer);
 	loop_timer_remove(f->build_pause.timer);
 	loop_timer_remove(f->status_timer);
+	loop_timer_remove(f->place_timer);
+	verify_end(&f->verify_task);
 	free(f->task.checkpoint);
 	buf_done(&f->task.why);
 	free(f);
@@ -458,6 +519,7 @@ void feed_start(struct feed *f, struct service *s)
 	if (f->view->writer != NULL && !f->view->fresh)
 		service_set_usable(s, true);
 	rpc_client_on_state(f->raftd, on_link, f);
+	loop_timer_arm(f->place_timer, PLACE_EVERY_NS);
 	feed_status_changed(f);
 	feed_drive(f);
 }
@@ -468,6 +530,7 @@ void feed_stop(struct feed *f, loop_fn *done, void *ctx)
 	f->stopped = done;
 	f->stopped_ctx = ctx;
 	atomic_store(&f->task.stop, true);
+	atomic_store(&f->verify_task.stop, true);
 	if (f->call != NULL)
 		rpc_cancel(f->raftd, f->call);
 	f->call = NULL;

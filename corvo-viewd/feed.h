@@ -26,6 +26,15 @@ void feed_start(struct feed *f, struct service *s);
 /* A reader found the file damaged. */
 void feed_damaged(struct feed *f);
 
+/* The file is not where it was, or not as it was. */
+void feed_displaced(struct feed *f, enum view_place place);
+
+/* rebuild_view or verify_view; it is answered in time. */
+void feed_admin(struct feed *f, unsigned query, struct rpc_req req);
+/* Nobody waits any more for that one, or (NULL) for any of the peer. */
+void feed_admin_gone(struct feed *f, const struct rpc_peer *peer,
+		     const struct rpc_req *req);
+
 /* Ends what is under way, then calls done(ctx); the writer is idle then. */
 void feed_stop(struct feed *f, loop_fn *done, void *ctx);
 

@@ -19,33 +19,43 @@ static void on_checkpoint_done(void *ctx, const struct rpc_reply *r)
 			 err_code(r->err));
 }
 
-/* Lets raftd remove the checkpoint; one that is forgotten it finds itself. */
-static void release_checkpoint(struct feed *f)
+void feed_release_checkpoint(struct feed *f, const char *path, uint64_t seq)
 {
 	struct m_checkpoint_ref m = { 0 };
 	struct buf b = BUF_INIT(0);
 
-	if (f->task.checkpoint == NULL)
-		return;
-	MSG_SET(&m, checkpoint_ref, path, str_from(f->task.checkpoint));
-	MSG_SET(&m, checkpoint_ref, seq, f->task.seq);
+	MSG_SET(&m, checkpoint_ref, path, str_from(path));
+	MSG_SET(&m, checkpoint_ref, seq, seq);
 	msg_encode(&msg_checkpoint_ref, &m, &b);
 	if (rpc_client_is_up(f->raftd))
 		(void)rpc_call(f->raftd, QUERY_CHECKPOINT_DONE, STR_NULL,
 			       buf_str(&b), 0, ERR_LEADER_UNAVAILABLE, RPC_ONCE,
 			       on_checkpoint_done, f);
 	buf_done(&b);
+}
+
+static void release_checkpoint(struct feed *f)
+{
+	if (f->task.checkpoint == NULL)
+		return;
+	feed_release_checkpoint(f, f->task.checkpoint, f->task.seq);
 	free(f->task.checkpoint);
 	f->task.checkpoint = NULL;
 }
 
-static void build_failed(struct feed *f, const char *why)
+/* One that was only asked for leaves the view as it is. */
+static void build_failed(struct feed *f, int err, const char *why)
 {
-	f->build = BUILD_WANTED;
-	feed_pause_begin(&f->build_pause);
+	bool again = !f->build_is_optional;
+
+	f->build = again ? BUILD_WANTED : BUILD_NONE;
+	if (again)
+		feed_pause_begin(&f->build_pause);
 	if (feed_pause_may_log(&f->build_pause))
-		log_error("the rebuild failed: %s; trying again", why);
+		log_error("the rebuild failed: %s%s", why,
+			  again ? "; trying again" : "");
 	release_checkpoint(f);
+	feed_answer_rebuild(f, err);
 }
 
 /* The readers are idle: the new file takes the place of the old one. */
@@ -57,8 +67,9 @@ static void on_readers_idle(void *ctx)
 
 	if (r < 0) {
 		service_set_usable(f->service, false);
+		f->build_is_optional = false; /* the old one is gone */
 		buf_putc(&why, '\0');
-		build_failed(f, why.p);
+		build_failed(f, r, why.p);
 	} else {
 		log_info("the view is rebuilt: %llu jobs, position %llu",
 			 (unsigned long long)f->task.jobs,
@@ -69,6 +80,7 @@ static void on_readers_idle(void *ctx)
 		release_checkpoint(f);
 		service_set_usable(f->service, true);
 		feed_status_changed(f);
+		feed_answer_rebuild(f, 0);
 	}
 	service_resume(f->service);
 	feed_drive(f);
@@ -89,7 +101,7 @@ static void on_loaded(void *ctx)
 		f->build = BUILD_NONE;
 	} else if (f->task_err < 0) {
 		buf_putc(&f->task.why, '\0');
-		build_failed(f, f->task.why.p);
+		build_failed(f, f->task_err, f->task.why.p);
 	} else {
 		f->build = BUILD_SWAPPING;
 		service_pause(f->service, on_readers_idle, f);

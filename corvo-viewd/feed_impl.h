@@ -1,5 +1,5 @@
 /*
- * Shared by feed.c and feed_build.c only.
+ * Shared by the feed*.c files only.
  */
 #ifndef CORVO_FEED_IMPL_H
 #define CORVO_FEED_IMPL_H
@@ -7,6 +7,7 @@
 #include "feed.h"
 #include "rebuild.h"
 #include "rt/rpc.h"
+#include "verify.h"
 
 /* Time to wait before something that failed is tried again. */
 struct feed_pause {
@@ -35,6 +36,18 @@ enum build_step {
 	BUILD_SWAPPING, /* waits for the readers */
 };
 
+enum verify_step {
+	VERIFY_NONE,
+	VERIFY_WANTED,   /* waits for the writer */
+	VERIFY_ASKED,    /* raftd makes a checkpoint */
+	VERIFY_ALIGNING, /* the writer brings the view to the same event */
+	VERIFY_COMPARING,
+	VERIFY_TEXT_WANTED, /* waits for the writer */
+	VERIFY_TEXT,        /* the writer looks at the full text */
+};
+
+#define FEED_REBUILD_WAITERS 64 /* requests that share a rebuild */
+
 struct feed {
 	struct daemon *d;
 	struct view *view;
@@ -53,9 +66,22 @@ struct feed {
 	struct rebuild task;
 	int task_err;
 	uint64_t rebuilds;
+	bool build_is_optional; /* asked for: the view is good without it */
+	struct rpc_req rebuild_waiters[FEED_REBUILD_WAITERS];
+	size_t rebuild_waiters_n;
+	uint64_t build_start_ns; /* clock_mono_ns */
+
+	enum verify_step verify;
+	struct verify verify_task;
+	struct view verify_view; /* for the writer's thread, while it aligns */
+	int verify_err;
+	struct rpc_req verify_req;
+	bool verify_is_wanted;    /* somebody waits for verify_req */
+	uint64_t verify_start_ns; /* clock_mono_ns */
 
 	struct feed_pause ask_pause, write_pause, build_pause;
 	struct loop_timer *status_timer;
+	struct loop_timer *place_timer;
 	bool status_armed;
 
 	bool stopping;
@@ -79,6 +105,21 @@ void feed_ask_failed(struct feed *f, const char *what, int err);
 void feed_status_changed(struct feed *f);
 /* Forgets what was received and not written. */
 void feed_drop_batches(struct feed *f);
+
+/* usable: what is in the file may be shown until the new one is there. */
+void feed_want_rebuild(struct feed *f, bool usable, const char *reason);
+/* Around all work of the writer. */
+void feed_writer_begins(struct feed *f);
+void feed_writer_ended(struct feed *f);
+/* Lets raftd remove its checkpoint; one that is forgotten it finds itself. */
+void feed_release_checkpoint(struct feed *f, const char *path, uint64_t seq);
+
+/* feed_admin.c: the rebuild that was asked for has ended. */
+void feed_answer_rebuild(struct feed *f, int err);
+/* Starts the next step of a comparison that waits for something. */
+void feed_verify_drive(struct feed *f, bool can_ask);
+/* It needs the events to stand still. */
+bool feed_verify_holds(const struct feed *f);
 
 /* feed_build.c: the first step of a rebuild that is BUILD_WANTED. */
 void feed_build_start(struct feed *f);

@@ -281,6 +281,8 @@ int mirror_apply(struct mirror *m, const struct m_tail_reply *r)
 	if (err < 0) {
 		/* Before the rollback has a message of its own. */
 		(void)snprintf(m->why, sizeof(m->why), "%s", db_error(m->db));
+		if (err == -ERR_INTERNAL_ERROR && db_is_foreign(m->db))
+			err = -ERR_VIEW_UNAVAILABLE;
 		mirror_rollback(m);
 	}
 	return err;

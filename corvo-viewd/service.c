@@ -43,8 +43,9 @@ struct service {
 	bool paused;
 	loop_fn *idle; /* of service_pause, until it ran */
 	void *idle_ctx;
-	loop_fn *on_damage;
-	void *damage_ctx;
+	bool writing; /* the file is being written to */
+	const struct service_ops *ops;
+	void *ops_ctx;
 	uint64_t start_ns; /* wall clock: age of a view without events */
 	struct query_facts facts;
 };
@@ -109,7 +110,7 @@ static void on_ask_done(void *ctx)
 		answer(s, a);
 	ask_free(a);
 	if (damaged)
-		s->on_damage(s->damage_ctx);
+		s->ops->on_damage(s->ops_ctx);
 	dispatch(s);
 }
 
@@ -144,6 +145,21 @@ static bool is_idle(const struct service *s)
 	return true;
 }
 
+/*
+ * A file that somebody else has written to is not shown. One that is only gone
+ * is still open here, and as good as it was.
+ */
+static void check_place(struct service *s)
+{
+	enum view_place place;
+
+	if (s->writing || !s->usable || list_empty(&s->ready))
+		return;
+	place = view_place(s->view);
+	if (place != VIEW_IN_PLACE)
+		s->ops->on_displaced(s->ops_ctx, place);
+}
+
 /* Gives ready questions to free readers. */
 static void dispatch(struct service *s)
 {
@@ -156,6 +172,7 @@ static void dispatch(struct service *s)
 		}
 		return;
 	}
+	check_place(s);
 	for (size_t i = 0; i < VIEW_READERS && s->usable; i++)
 		if (s->running[i] == NULL && !list_empty(&s->ready))
 			start_reader(
@@ -242,6 +259,10 @@ static void on_request(void *ctx, struct rpc_req req,
 	struct ask *a;
 	int r;
 
+	if (item->op == QUERY_REBUILD_VIEW || item->op == QUERY_VERIFY_VIEW) {
+		s->ops->on_admin(s->ops_ctx, item->op, req);
+		return;
+	}
 	if (s->asks >= SERVICE_ASKS_MAX) {
 		rpc_reply(req, ERR_OVERLOADED, 0,
 			  str_from(err_text(ERR_OVERLOADED)));
@@ -279,6 +300,7 @@ static void drop(struct service *s, const struct rpc_peer *peer,
 {
 	drop_listed(&s->waiting, peer, req);
 	drop_listed(&s->ready, peer, req);
+	s->ops->on_admin_gone(s->ops_ctx, peer, req);
 	for (size_t i = 0; i < VIEW_READERS; i++) {
 		struct ask *a = s->running[i];
 
@@ -310,14 +332,14 @@ static const struct rpc_server_ops server_ops = {
 /* --- from the rest of the process --- */
 
 struct service *service_new(struct daemon *d, const struct view *v,
-			    loop_fn *on_damage, void *ctx)
+			    const struct service_ops *ops, void *ctx)
 {
 	struct service *s = xcalloc(1, sizeof(*s));
 
 	s->d = d;
 	s->view = v;
-	s->on_damage = on_damage;
-	s->damage_ctx = ctx;
+	s->ops = ops;
+	s->ops_ctx = ctx;
 	s->start_ns = clock_wall_ns();
 	s->facts.data_dir = d->settings.data_dir;
 	list_init(&s->waiting);
@@ -383,6 +405,11 @@ void service_advance(struct service *s, uint64_t head_seq, uint64_t rebuilds)
 	s->facts.head_seq = head_seq;
 	s->facts.rebuilds = rebuilds;
 	look_at_waiting(s);
+}
+
+void service_set_writing(struct service *s, bool writing)
+{
+	s->writing = writing;
 }
 
 void service_pause(struct service *s, loop_fn *idle, void *ctx)

@@ -10,13 +10,25 @@
 #define CORVO_SERVICE_H
 
 #include "rt/daemon.h"
+#include "rt/rpc.h"
 #include "view.h"
 
 struct service;
 
-/* on_damage: a reader met a damaged file. */
+struct service_ops {
+	/* A reader met a damaged file. */
+	void (*on_damage)(void *ctx);
+	/* The file is not where it was, or not as it was (view_place). */
+	void (*on_displaced)(void *ctx, enum view_place place);
+	/* rebuild_view or verify_view: answered by whoever takes it. */
+	void (*on_admin)(void *ctx, unsigned query, struct rpc_req req);
+	/* Nobody waits any more for that one, or (NULL) for any of the peer. */
+	void (*on_admin_gone)(void *ctx, const struct rpc_peer *peer,
+			      const struct rpc_req *req);
+};
+
 struct service *service_new(struct daemon *d, const struct view *v,
-			    loop_fn *on_damage, void *ctx);
+			    const struct service_ops *ops, void *ctx);
 void service_free(struct service *s); /* no reader runs; NULL: fine */
 /* One link per httpd process. 0 or -ERR_* with a sentence in why. */
 int service_listen(struct service *s, struct buf *why);
@@ -26,6 +38,9 @@ void service_flush(struct service *s);
 void service_set_usable(struct service *s, bool usable);
 /* The view moved: v->position is new. head_seq and rebuilds: for metrics. */
 void service_advance(struct service *s, uint64_t head_seq, uint64_t rebuilds);
+
+/* The writer is at work, and the file changes. */
+void service_set_writing(struct service *s, bool writing);
 
 /* Starts no further reader; idle(ctx) runs when none is at work. */
 void service_pause(struct service *s, loop_fn *idle, void *ctx);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "rt/file.h"
@@ -183,6 +184,55 @@ static int open_writer(struct view *v, bool check_boot, struct buf *why)
 	return r;
 }
 
+/* All zero when there is none. */
+static void look(const char *path, const char *suffix, struct view_file *ret)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	struct stat st;
+
+	*ret = (struct view_file){ 0 };
+	buf_printf(&b, "%s%s%c", path, suffix, '\0');
+	if (stat(b.p, &st) < 0)
+		return;
+	ret->dev = st.st_dev;
+	ret->ino = st.st_ino;
+	ret->size = (uint64_t)st.st_size;
+	ret->changed_ns = (uint64_t)st.st_mtim.tv_sec * NS_PER_S +
+			  (uint64_t)st.st_mtim.tv_nsec;
+}
+
+static bool same_file(const struct view_file *a, const struct view_file *b)
+{
+	return a->dev == b->dev && a->ino == b->ino;
+}
+
+void view_note_write(struct view *v)
+{
+	struct view_file now;
+
+	look(v->path, "", &now);
+	/* We never make it smaller: that was somebody else meanwhile. */
+	if (same_file(&now, &v->file) && now.size >= v->file.size)
+		v->file = now;
+}
+
+/*
+ * The log is not looked into: other programs may write to it, as SQLite
+ * allows, and our own readers reset it.
+ */
+enum view_place view_place(const struct view *v)
+{
+	struct view_file file, log;
+
+	look(v->path, "", &file);
+	look(v->path, "-wal", &log);
+	if (!same_file(&file, &v->file) || !same_file(&log, &v->log))
+		return VIEW_MOVED;
+	if (file.size != v->file.size || file.changed_ns != v->file.changed_ns)
+		return VIEW_CHANGED;
+	return VIEW_IN_PLACE;
+}
+
 static int open_all(struct view *v, bool check_boot, struct buf *why)
 {
 	int r = open_writer(v, check_boot, why);
@@ -193,8 +243,11 @@ static int open_all(struct view *v, bool check_boot, struct buf *why)
 		if (why->n == 0 && v->writer != NULL)
 			buf_puts(why, db_error(v->writer));
 		view_close(v, false);
+		return r;
 	}
-	return r;
+	look(v->path, "", &v->file);
+	look(v->path, "-wal", &v->log);
+	return 0;
 }
 
 static int remove_one(const char *path, const char *suffix, struct buf *why)

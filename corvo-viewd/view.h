@@ -15,15 +15,27 @@
 
 #define VIEW_READERS 2
 
+/* A file as it was when we last wrote to it. */
+struct view_file {
+	uint64_t dev, ino, size, changed_ns;
+};
+
+enum view_place {
+	VIEW_IN_PLACE,
+	VIEW_MOVED,   /* removed or replaced: what is open is still whole */
+	VIEW_CHANGED, /* somebody else wrote to the file */
+};
+
 struct view {
 	char *path;            /* <data-dir>/view/corvo.db */
 	char *new_path;        /* where a rebuild puts its file */
 	struct db *writer;     /* NULL: not open */
 	struct mirror *mirror; /* on writer */
 	struct query *readers[VIEW_READERS];
-	bool fresh;           /* nothing has been written to it yet */
-	uint64_t position;    /* last event in the file */
-	uint64_t position_ns; /* its time, UNIX; 0: not known */
+	struct view_file file, log; /* of what is open */
+	bool fresh;                 /* nothing has been written to it yet */
+	uint64_t position;          /* last event in the file */
+	uint64_t position_ns;       /* its time, UNIX; 0: not known */
 };
 
 /* Makes the directory. 0 or -ERR_* with a sentence in why. */
@@ -36,6 +48,11 @@ int view_open(struct view *v, struct buf *why);
 
 /* clean: everything is on disk and says so; else as after a crash. */
 void view_close(struct view *v, bool clean);
+
+/* After each write, on the writer's thread: this is how it should be. */
+void view_note_write(struct view *v);
+/* Whether it still is; not while something is being written. */
+enum view_place view_place(const struct view *v);
 
 /* Puts the file at new_path in the place of the open one, and opens it. */
 int view_replace(struct view *v, struct buf *why);

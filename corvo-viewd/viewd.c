@@ -29,6 +29,35 @@ static void on_damage(void *ctx)
 	feed_damaged(v->feed);
 }
 
+static void on_displaced(void *ctx, enum view_place place)
+{
+	struct viewd *v = ctx;
+
+	feed_displaced(v->feed, place);
+}
+
+static void on_admin(void *ctx, unsigned query, struct rpc_req req)
+{
+	struct viewd *v = ctx;
+
+	feed_admin(v->feed, query, req);
+}
+
+static void on_admin_gone(void *ctx, const struct rpc_peer *peer,
+			  const struct rpc_req *req)
+{
+	struct viewd *v = ctx;
+
+	feed_admin_gone(v->feed, peer, req);
+}
+
+static const struct service_ops service_ops = {
+	.on_damage = on_damage,
+	.on_displaced = on_displaced,
+	.on_admin = on_admin,
+	.on_admin_gone = on_admin_gone,
+};
+
 static void viewd_done(struct daemon *d)
 {
 	struct viewd *v = d->state;
@@ -76,7 +105,7 @@ static int viewd_init(struct daemon *d, struct buf *why)
 		return r;
 	}
 	open_view(v);
-	v->service = service_new(d, &v->view, on_damage, v);
+	v->service = service_new(d, &v->view, &service_ops, v);
 	r = service_listen(v->service, why);
 	if (r == 0) {
 		v->feed = feed_new(d, &v->view, why);

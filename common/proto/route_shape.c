@@ -119,6 +119,7 @@ static const struct special specials[] = {
 	{ .id = "bulk_cancel", .errors = { ERR_BULK_ERROR } },
 	{ .id = "bulk_pause", .errors = { ERR_BULK_ERROR } },
 	{ .id = "bulk_resume", .errors = { ERR_BULK_ERROR } },
+	{ .id = "verify_view", .errors = { ERR_CONFLICT } },
 	{ .id = "retry", .errors = { ERR_RETRY_ERROR } },
 	{ .id = "cancel", .errors = { ERR_CANCEL_ERROR } },
 	{ .id = "queues", .reply = &msg_queue, .form = REPLY_LIST },

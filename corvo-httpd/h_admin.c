@@ -1,0 +1,39 @@
+/*
+ * What administrators ask of the view: to be made anew, to be compared with
+ * the store. Both take as long as the data are large, and no body.
+ */
+#include "handlers.h"
+#include "req.h"
+
+/* A view of tens of millions of jobs is done by then. */
+#define ADMIN_NS (3600 * NS_PER_S)
+
+static void ask(struct req *r)
+{
+	static const struct m_nothing nothing;
+
+	if (!rpc_client_is_up(r->h->viewd)) {
+		req_fail_text(r, ERR_VIEW_UNAVAILABLE, STR_NULL);
+		return;
+	}
+	req_call(r, &(struct req_call){
+			.client = r->h->viewd,
+			.id = r->match.route->target,
+			.desc = &msg_nothing,
+			.m = &nothing,
+			.timeout_ns = ADMIN_NS,
+			.timeout_err = ERR_VIEW_UNAVAILABLE,
+			.flags = RPC_ONCE,
+			.then = req_answer_query,
+		    });
+}
+
+void h_rebuild_view(struct req *r)
+{
+	ask(r);
+}
+
+void h_verify_view(struct req *r)
+{
+	ask(r);
+}
