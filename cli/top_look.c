@@ -204,11 +204,9 @@ static void read_rates(struct top_look *l, const struct top_look *before)
 
 static void count_active(struct top_look *l, const struct hmap *by_id)
 {
-	struct json list = list_of(l, PART_ACTIVE, "jobs"), v;
-	struct json_iter it = json_iter(list);
+	struct json_iter it = json_iter(list_of(l, PART_ACTIVE, "jobs"));
+	struct json v;
 
-	l->has_active =
-	    l->replies[PART_ACTIVE].n > 0 && json_count(list) < ACTIVE_MAX;
 	while (json_next_item(&it, &v)) {
 		struct top_worker *w =
 		    hmap_get(by_id, text(v, "worker_id", &l->mem));
@@ -286,35 +284,47 @@ static void read_minute(struct top_look *l)
 
 /* --- all of it --- */
 
-static int ask_all(const struct api *api, struct top_look *l, struct buf *why)
+/* An answer that is not needed may be missing. */
+static int ask(const struct api *api, struct top_look *l, enum top_part part,
+	       struct buf *why)
 {
-	for (size_t i = 0; i < TOP_PARTS; i++) {
-		_cleanup_(buf_done) struct buf ignored = BUF_INIT(0);
-		int r = api_call(api, parts[i].method, parts[i].path,
-				 str_from(parts[i].body), &l->replies[i],
-				 parts[i].needed ? why : &ignored);
+	_cleanup_(buf_done) struct buf ignored = BUF_INIT(0);
+	int r = api_call(api, parts[part].method, parts[part].path,
+			 str_from(parts[part].body), &l->replies[part],
+			 parts[part].needed ? why : &ignored);
 
-		if (r < 0 && parts[i].needed)
-			return r;
-		if (r < 0)
-			buf_clear(&l->replies[i]);
-	}
-	return 0;
+	if (r < 0)
+		buf_clear(&l->replies[part]);
+	return parts[part].needed ? r : 0;
+}
+
+/* Whose the jobs at work are is known of as many as one answer lists. */
+static void ask_active(const struct api *api, struct top_look *l)
+{
+	uint64_t active = 0;
+
+	for (size_t i = 0; i < l->queues_n; i++)
+		active += l->queues[i].active;
+	if (active > 0 && active < ACTIVE_MAX)
+		(void)ask(api, l, PART_ACTIVE, NULL);
+	l->has_active = active == 0 || l->replies[PART_ACTIVE].n > 0;
 }
 
 int top_look_take(const struct api *api, const struct top_look *before,
 		  struct top_look *ret, struct buf *why)
 {
-	int r;
-
 	*ret = (struct top_look){ .wall_ns = clock_wall_ns(),
 				  .mono_ns = clock_mono_ns() };
-	r = ask_all(api, ret, why);
-	if (r < 0)
-		return r;
+	for (int i = 0; i < TOP_PARTS; i++) {
+		int r = i == PART_ACTIVE ? 0 : ask(api, ret, i, why);
+
+		if (r < 0)
+			return r;
+	}
 	read_node(ret);
 	read_queues(ret);
 	read_rates(ret, before);
+	ask_active(api, ret);
 	read_workers(ret);
 	read_failures(ret);
 	read_minute(ret);

@@ -92,6 +92,8 @@ def test_tour(place):
     assert '"attempt": 2' in retried and "out of memory" in retried
     assert "status 204" in of("status %{http_code}")[0]
     assert "Status: healthy" in of("corvo status")[0]
+    assert "emails" in of("corvo search --text")[0]
+    assert "LAST FAILURES" in of("corvo top --once")[0]
     before, after = (next(r.split() for r in text.splitlines()
                           if r.startswith("raftd"))
                      for text in of("corvo ps") if "supervisor" in text)
