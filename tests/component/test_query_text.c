@@ -1,0 +1,254 @@
+/*
+ * Jobs by words and iterations, over a view filled by hand: order, limits of
+ * number and size, the way from words to parts of words.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/testlib.h"
+#include "query.h"
+#include "rt/file.h"
+#include "view.h"
+
+#define BIG_BYTES (1u << 20)
+
+struct fixture {
+	char dir[64];
+	struct view view;
+	struct arena arena; /* of the last answer */
+	struct buf out;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/corvo-text-XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	assert_int_equal(view_init(&f->view, f->dir, &why), 0);
+	assert_int_equal(view_open(&f->view, &why), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	view_close(&f->view, true);
+	view_done(&f->view);
+	assert_int_equal(dir_remove(f->dir), 0);
+	arena_done(&f->arena);
+	buf_done(&f->out);
+	free(f);
+	return 0;
+}
+
+/* --- rows --- */
+
+static void put_job(struct fixture *f, unsigned i, struct str payload)
+{
+	char id[32];
+	struct m_job j = { 0 };
+	struct m_tail_reply r = { .last_seq = i + 1, .jobs = &j, .jobs_n = 1 };
+
+	(void)snprintf(id, sizeof(id), "job_%06u", i);
+	MSG_SET(&j, job, id, str_from(id));
+	MSG_SET(&j, job, queue, STR("Mail-Out"));
+	MSG_SET(&j, job, state, JOB_PENDING);
+	MSG_SET(&j, job, payload, payload);
+	MSG_SET(&j, job, max_retries, 3);
+	MSG_SET(&j, job, retry_backoff, BACKOFF_LINEAR);
+	MSG_SET(&j, job, created_at, (1794700000 + (uint64_t)i) * NS_PER_S);
+	assert_int_equal(mirror_apply(f->view.mirror, &r), 0);
+}
+
+static void put_iteration(struct fixture *f, unsigned n, struct str checkpoint)
+{
+	struct db_stmt *s;
+
+	assert_int_equal(
+	    db_prepare(f->view.writer,
+		       "INSERT INTO job_iterations(job_id, iteration, status,"
+		       " checkpoint, created_at) VALUES('job_000000', ?1,"
+		       " 'continue', ?2, '2026-02-11T10:00:00.000000000Z')",
+		       &s),
+	    0);
+	db_bind_i64(s, 1, n);
+	db_bind_text(s, 2, checkpoint);
+	assert_int_equal(db_run(s), 0);
+	db_finalize(s);
+}
+
+/* --- asking --- */
+
+static void run(struct fixture *f, unsigned id, const void *m, void *ret)
+{
+	struct query_ask ask = { .id = id, .request = m, .lag_ns = 7 };
+
+	arena_reset(&f->arena);
+	buf_clear(&f->out);
+	assert_int_equal(query_run(f->view.readers[0], &ask, &f->out), 0);
+	assert_int_equal(
+	    msg_decode(query_info(id)->reply, buf_str(&f->out), &f->arena, ret),
+	    0);
+}
+
+static void find(struct fixture *f, const char *q, uint32_t limit,
+		 struct m_fulltext_reply *ret)
+{
+	struct m_fulltext m = { 0 };
+
+	MSG_SET(&m, fulltext, q, str_from(q));
+	MSG_SET(&m, fulltext, limit, limit);
+	run(f, QUERY_FULLTEXT, &m, ret);
+	assert_str_is(ret->q, q);
+	assert_int_equal(ret->lag_ns, 7);
+	for (size_t i = 1; i < ret->results_n; i++)
+		assert_true(ret->results[i - 1].created_at >
+			    ret->results[i].created_at);
+}
+
+static size_t count(struct fixture *f, const char *q)
+{
+	struct m_fulltext_reply r;
+
+	find(f, q, 500, &r);
+	return r.results_n;
+}
+
+/* --- words --- */
+
+static void test_words(void **state)
+{
+	struct fixture *f = *state;
+	struct m_fulltext_reply r;
+
+	for (unsigned i = 0; i < 100; i++)
+		put_job(f, i,
+			i % 10 == 0 ? STR("{\"note\": \"Ten\\u0020green\"}")
+				    : STR("{\"note\": \"green\"}"));
+	find(f, "green", 0, &r);
+	assert_int_equal(r.results_n, 50);
+	assert_str_is(r.results[0].id, "job_000099");
+	assert_str_is(r.results[0].queue, "Mail-Out");
+	assert_str_is(r.results[0].state, "pending");
+	assert_str_is(r.results[0].tags, "");
+	assert_false(r.partial);
+	assert_int_equal(count(f, "green"), 100);
+	assert_int_equal(count(f, "ten"), 10);
+	assert_int_equal(count(f, "mail green"), 100);
+	assert_int_equal(count(f, "green blue"), 0);
+}
+
+/* Any part of the text, when no job has the word; lower case is enough. */
+static void test_parts(void **state)
+{
+	struct fixture *f = *state;
+	struct m_fulltext_reply r;
+
+	for (unsigned i = 0; i < 2500; i++)
+		put_job(f, i, i == 3 ? STR("\"Pomegranate\"") : STR("\"x\""));
+	assert_int_equal(count(f, "EGRANAT"), 1);
+	assert_int_equal(count(f, "%"), 0);
+	assert_int_equal(count(f, "_egran"), 0);
+	find(f, "AIL-OU", 20, &r); /* in the queue's name, of every job */
+	assert_int_equal(r.results_n, 20);
+	assert_str_is(r.results[19].id, "job_002480");
+	assert_false(r.partial);
+}
+
+/* Rows far apart: looking goes from one to the next that exists. */
+static void test_parts_over_gaps(void **state)
+{
+	struct fixture *f = *state;
+
+	put_job(f, 0, STR("\"Pomegranate\""));
+	assert_int_equal(db_exec(f->view.writer,
+				 "UPDATE jobs SET rowid=rowid+4000000000000"),
+			 0);
+	put_job(f, 1, STR("\"Pomegranate\""));
+	assert_int_equal(count(f, "megran"), 2);
+}
+
+static void test_large_results(void **state)
+{
+	struct fixture *f = *state;
+	struct m_fulltext_reply r;
+	char *big = xcalloc(1, BIG_BYTES);
+
+	memset(big, 'x', BIG_BYTES);
+	memcpy(big, "\"plum ", 6);
+	big[BIG_BYTES - 1] = '"';
+	for (unsigned i = 0; i < 12; i++)
+		put_job(f, i, str_of(big, BIG_BYTES));
+	find(f, "plum", 500, &r);
+	assert_true(r.results_n >= 8 && r.results_n < 12);
+	assert_true(r.partial);
+	free(big);
+}
+
+/* --- iterations --- */
+
+static void list(struct fixture *f, const char *id, struct m_iteration_list *r)
+{
+	struct m_iterations m = { 0 };
+
+	MSG_SET(&m, iterations, job_id, str_from(id));
+	run(f, QUERY_LIST_ITERATIONS, &m, r);
+	assert_int_equal(r->lag_ns, 7);
+}
+
+static void test_iterations(void **state)
+{
+	struct fixture *f = *state;
+	struct m_iteration_list r;
+
+	put_job(f, 0, STR("{}"));
+	put_job(f, 1, STR("{}"));
+	put_iteration(f, 2, STR_NULL);
+	put_iteration(f, 1, STR("{\"at\":1}"));
+	list(f, "job_000000", &r);
+	assert_int_equal(r.iterations_n, 2);
+	assert_int_equal(r.iterations[0].iteration, 1);
+	assert_str_is(r.iterations[0].checkpoint, "{\"at\":1}");
+	assert_str_is(r.iterations[0].job_id, "job_000000");
+	assert_int_equal(r.iterations[1].iteration, 2);
+	assert_str_is(r.iterations[1].status, "continue");
+	assert_false(MSG_HAS(&r.iterations[1], iteration, checkpoint));
+	assert_false(MSG_HAS(&r.iterations[1], iteration, input_tokens));
+	list(f, "job_000001", &r);
+	assert_true(r.iterations_n == 0 && !r.unknown);
+	list(f, "job_none", &r);
+	assert_true(r.unknown);
+}
+
+static void test_large_iterations(void **state)
+{
+	struct fixture *f = *state;
+	struct m_iteration_list r;
+	char *big = xcalloc(1, BIG_BYTES);
+
+	memset(big, '1', BIG_BYTES);
+	put_job(f, 0, STR("{}"));
+	for (unsigned i = 0; i < 12; i++)
+		put_iteration(f, i, str_of(big, BIG_BYTES));
+	list(f, "job_000000", &r);
+	assert_true(r.iterations_n >= 8 && r.iterations_n < 12);
+	assert_true(r.partial);
+	free(big);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_words),           TEST(test_parts),
+		TEST(test_parts_over_gaps), TEST(test_large_results),
+		TEST(test_iterations),      TEST(test_large_iterations),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
