@@ -2,6 +2,7 @@
  * One queue: reading it, settings, drain, clear, delete. Bodies are hostile;
  * what has to live from call to reply is in the request's arena.
  */
+#include "ask_view.h"
 #include "handlers.h"
 #include "park.h"
 #include "req.h"
@@ -52,10 +53,44 @@ static void on_queue(struct req *r, const struct rpc_reply *reply)
 		answer_queue(r, q);
 }
 
+/* When its oldest pending job was created, only the view knows. */
+static void on_oldest(struct req *r, const struct rpc_reply *reply)
+{
+	struct m_queue *q = r->state;
+	struct m_queue_list list;
+
+	if (reply->err == 0 &&
+	    msg_decode(&msg_queue_list, reply->body, &r->arena, &list) == 0) {
+		ask_view_lag(r, list.lag_ns);
+		if (list.queues_n == 1 &&
+		    MSG_HAS(&list.queues[0], queue, oldest_pending_at))
+			MSG_SET(q, queue, oldest_pending_at,
+				list.queues[0].oldest_pending_at);
+	}
+	r->seq = 0;
+	answer_queue(r, q);
+}
+
+/* Without the view the rest is answered. */
 static void on_read(struct req *r, const struct rpc_reply *reply)
 {
+	struct rpc_reply copy = *reply;
+	struct m_view_query *ask = arena_zalloc(&r->arena, sizeof(*ask));
+	struct m_queue *q;
+
+	/* its texts are needed when the view has answered */
+	copy.body = arena_copy(&r->arena, reply->body);
+	q = req_reply(r, &msg_queue, &copy);
+	if (q == NULL)
+		return;
 	r->seq = 0; /* a read has no index of its own */
-	on_queue(r, reply);
+	if (q->pending == 0 || !rpc_client_is_up(r->h->viewd)) {
+		answer_queue(r, q);
+		return;
+	}
+	r->state = q;
+	MSG_SET(ask, view_query, queue, q->name);
+	ask_view_query(r, QUERY_LIST_QUEUES, &msg_view_query, ask, on_oldest);
 }
 
 void h_get_queue(struct req *r)

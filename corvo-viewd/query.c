@@ -122,11 +122,14 @@ void *query_grow(struct arena *a, void *items, size_t size, size_t n,
 	"(SELECT created_at FROM jobs WHERE queue=name AND state='pending'" \
 	" AND priority=" #priority " ORDER BY created_at LIMIT 1)"
 
-static const char queues_sql[] =
-    "SELECT name, paused, created_at, max_concurrency, rate_limit,"
-    " rate_window_ms, failed, blocked, " QUERY_STATE_COLUMNS
-    ", " OLDEST(0) ", " OLDEST(1) ", " OLDEST(
-	2) " FROM queues LEFT JOIN queue_stats ON queue=name ORDER BY name";
+#define QUEUES_SELECT                                                   \
+	"SELECT name, paused, created_at, max_concurrency, rate_limit," \
+	" rate_window_ms, failed, blocked, " QUERY_STATE_COLUMNS        \
+	", " OLDEST(0) ", " OLDEST(1) ", " OLDEST(                      \
+	    2) " FROM queues LEFT JOIN queue_stats ON queue=name"
+
+static const char queues_sql[] = QUEUES_SELECT " ORDER BY name";
+static const char one_queue_sql[] = QUEUES_SELECT " WHERE name=?1";
 
 enum {
 	Q_NAME,
@@ -140,7 +143,7 @@ enum {
 	Q_STATES,
 	Q_OLDEST = 16
 };
-_Static_assert(Q_STATES + QUERY_STATES == Q_OLDEST, "columns of queues_sql");
+_Static_assert(Q_STATES + QUERY_STATES == Q_OLDEST, "columns of QUEUES_SELECT");
 
 static uint64_t time_column(struct db_stmt *s, int i)
 {
@@ -206,13 +209,17 @@ static void read_queue(struct db_stmt *s, struct arena *a, struct m_queue *ret)
 
 int query_queues(struct query *q, const struct query_ask *ask, struct buf *out)
 {
+	const struct m_view_query *m = ask->request;
+	bool one = m->queue.n > 0;
 	struct m_queue_list list = { 0 };
 	struct db_stmt *s;
 	size_t cap = 0;
-	int r = db_prepare(q->db, queues_sql, &s);
+	int r = db_prepare(q->db, one ? one_queue_sql : queues_sql, &s);
 
 	if (r < 0)
 		return r;
+	if (one)
+		db_bind_text(s, 1, m->queue);
 	while ((r = db_step(s)) == 1) {
 		list.queues =
 		    query_grow(&q->arena, list.queues, sizeof(*list.queues),
