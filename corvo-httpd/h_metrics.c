@@ -14,6 +14,7 @@
 #include "req.h"
 #include "rt/procstat.h"
 #include "server.h"
+#include "stream.h"
 
 #define METRICS_NS (1 * NS_PER_S) /* for each of the two */
 
@@ -32,6 +33,9 @@ static void collect_own(struct req *r)
 
 	(void)snprintf(name, sizeof(name), "httpd-%u", r->h->d->number);
 	metrics_collect(r->h->metrics, server_connections(r->h->server), &l);
+	metric_add(&l, METRIC_STREAMS_OPEN,
+		   (double)streams_count(server_streams(r->h->server)),
+		   STR_NULL);
 	procstat_metrics(&l, name, getpid());
 	metric_list_message(&l, &c->own);
 	r->seq = 0; /* a read has no index of its own */

@@ -320,6 +320,12 @@ READS = [
      "job_ids[0]"),
     ("overlong id", "POST", f"{J}/bulk-get", {"job_ids": ["x" * 65]}, WRONG,
      "job_ids[0]"),
+    ("scale of no such queue", "GET", f"{API}/scale?queue=nobody-names-it",
+     b"", GONE, "nobody-names-it"),
+    ("scale of an overlong queue", "GET", f"{API}/scale?queue={LONG}", b"",
+     WRONG, "queue"),
+    ("scale of a queue that is no UTF-8", "GET", f"{API}/scale?queue=%ff", b"",
+     WRONG, "queue"),
     ("iterations of no such job", "GET", f"{J}/{NO_JOB}/iterations", b"",
      GONE, NO_JOB),
 ]
