@@ -1,5 +1,6 @@
 """GET /api/v1/metrics and debug/runtime; what docs/monitoring relies on."""
 
+import contextlib
 import json
 import os
 import re
@@ -149,15 +150,21 @@ def test_sizes(client):
     assert by_label(m, "corvo_build_info", "version")
 
 
+def metrics_without(client, pid):
+    """While a process hangs; the supervisor may kill it for that."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        return client.metrics()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
 def test_page_is_answered_while_the_view_hangs(client, node):
     pid = node.pids()["viewd"]
     row = 'corvo_metrics_errors_total{process="viewd"}'
     before = client.metrics()[row]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        m = client.metrics()
-    finally:
-        os.kill(pid, signal.SIGCONT)
+    m = metrics_without(client, pid)
     assert m[row] == before + 1
     assert m["corvo_cluster_is_leader"] == 1
     assert "corvo_view_seq" not in m
@@ -168,11 +175,7 @@ def test_page_is_answered_while_raftd_hangs(make_node):
     node = make_node().start()
     with node.client() as c:
         wait_until(node.has_view, 60, "the view")
-        os.kill(node.pids()["raftd"], signal.SIGSTOP)
-        try:
-            m = c.metrics()
-        finally:
-            os.kill(node.pids()["raftd"], signal.SIGCONT)
+        m = metrics_without(c, node.pids()["raftd"])
         assert m['corvo_metrics_errors_total{process="raftd"}'] == 1
         assert "corvo_raft_state" not in m
         assert m["corvo_http_connections"] >= 1
