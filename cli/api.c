@@ -14,6 +14,8 @@
 
 #define API_CONNECT_TIMEOUT_S 5L
 #define API_TIMEOUT_S         90L
+#define API_SILENCE_S         60L /* longest, of a stream */
+#define API_LINE_BYTES        (16u << 20)
 #define API_REPLY_BYTES       (512u << 20) /* 1000 jobs of the largest size */
 #define API_ERROR_BYTES       4096         /* of a reply that is not JSON */
 /* Documents of the deepest nesting stand inside a list of jobs. */
@@ -25,6 +27,35 @@ static size_t on_bytes(char *p, size_t size, size_t n, void *ctx)
 
 	buf_append(reply, p, size * n);
 	return reply->full ? 0 : size * n;
+}
+
+/* An answer read line by line. */
+struct lines {
+	CURL *c;
+	struct buf *reply; /* of an answer that is none of ours */
+	struct buf line;   /* as far as it has come */
+	api_line_fn *fn;
+	void *ctx;
+	bool stopped; /* fn wants no more */
+};
+
+static size_t on_lines(char *p, size_t size, size_t n, void *ctx)
+{
+	struct lines *l = ctx;
+	struct str rest = str_of(p, size * n), line;
+	long status = 0;
+
+	curl_easy_getinfo(l->c, CURLINFO_RESPONSE_CODE, &status);
+	if (status != 200)
+		return on_bytes(p, size, n, l->reply);
+	while (!l->stopped && memchr(rest.p, '\n', rest.n) != NULL) {
+		(void)str_split(rest, '\n', &line, &rest);
+		buf_put_str(&l->line, line);
+		l->stopped = !l->fn(l->ctx, buf_str(&l->line));
+		buf_clear(&l->line);
+	}
+	buf_put_str(&l->line, rest);
+	return l->stopped || l->line.full ? 0 : size * n;
 }
 
 void api_put_segment(struct buf *path, const char *text)
@@ -120,9 +151,20 @@ static void set_request(CURL *c, const char *url, const char *method,
 	}
 }
 
+static void set_stream(CURL *c, struct lines *l)
+{
+	l->c = c;
+	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_lines);
+	curl_easy_setopt(c, CURLOPT_WRITEDATA, l);
+	curl_easy_setopt(c, CURLOPT_TIMEOUT, 0L);
+	curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+	curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, API_SILENCE_S);
+}
+
+/* lines: NULL, or who reads a reply of 200. */
 static int transfer(const struct api *api, const char *url, const char *method,
-		    struct str body, struct buf *reply, long *ret_status,
-		    struct buf *why)
+		    struct str body, struct buf *reply, struct lines *lines,
+		    long *ret_status, struct buf *why)
 {
 	char text[CURL_ERROR_SIZE] = "";
 	struct curl_slist *headers;
@@ -138,7 +180,11 @@ static int transfer(const struct api *api, const char *url, const char *method,
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
 	if (api->timeout_s > 0)
 		curl_easy_setopt(c, CURLOPT_TIMEOUT, api->timeout_s);
+	if (lines != NULL)
+		set_stream(c, lines);
 	rc = curl_easy_perform(c);
+	if (lines != NULL && lines->stopped)
+		rc = CURLE_OK;
 	if (rc == CURLE_OK)
 		curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, ret_status);
 	else if (reply->full)
@@ -172,22 +218,52 @@ static void put_refusal(struct buf *why, struct str reply, bool valid,
 	arena_done(&a);
 }
 
+static void put_url(struct buf *url, const struct api *api, const char *path)
+{
+	struct str server = str_from(api->server);
+
+	while (server.n > 0 && server.p[server.n - 1] == '/')
+		server.n--;
+	buf_printf(url, "%.*s%s", STR_ARG(server), path);
+	buf_putc(url, '\0');
+}
+
+int api_stream(const struct api *api, const char *path, api_line_fn *fn,
+	       void *ctx, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(API_REPLY_BYTES);
+	_cleanup_(buf_done) struct buf url = BUF_INIT(0);
+	struct lines l = { .reply = &reply,
+			   .line = BUF_INIT(API_LINE_BYTES),
+			   .fn = fn,
+			   .ctx = ctx };
+	struct json_error bad;
+	long status = 0;
+	int r;
+
+	put_url(&url, api, path);
+	r = transfer(api, url.p, "GET", STR_NULL, &reply, &l, &status, why);
+	buf_done(&l.line);
+	if (r < 0 || status == 200)
+		return r;
+	put_refusal(why, buf_str(&reply),
+		    json_validate(buf_str(&reply), API_JSON_DEPTH, &bad),
+		    status);
+	return -ERR_VALIDATION_ERROR;
+}
+
 int api_call(const struct api *api, const char *method, const char *path,
 	     struct str body, struct buf *ret_reply, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(API_REPLY_BYTES);
 	_cleanup_(buf_done) struct buf url = BUF_INIT(0);
-	struct str server = str_from(api->server);
 	struct json_error bad;
 	long status = 0;
 	bool valid;
 	int r;
 
-	while (server.n > 0 && server.p[server.n - 1] == '/')
-		server.n--;
-	buf_printf(&url, "%.*s%s", STR_ARG(server), path);
-	buf_putc(&url, '\0');
-	r = transfer(api, url.p, method, body, &reply, &status, why);
+	put_url(&url, api, path);
+	r = transfer(api, url.p, method, body, &reply, NULL, &status, why);
 	if (r < 0)
 		return r;
 	valid = json_validate(buf_str(&reply), API_JSON_DEPTH, &bad);

@@ -21,6 +21,15 @@ struct api {
 int api_call(const struct api *api, const char *method, const char *path,
 	     struct str body, struct buf *ret_reply, struct buf *why);
 
+/*
+ * GET of an answer that goes on, such as an event stream: fn is given each
+ * line without its end, until it returns false or the server ends it; both
+ * are 0. Errors as above, also of a server that fell silent.
+ */
+typedef bool api_line_fn(void *ctx, struct str line);
+int api_stream(const struct api *api, const char *path, api_line_fn *fn,
+	       void *ctx, struct buf *why);
+
 /* Appends one segment of a path, percent-encoded. */
 void api_put_segment(struct buf *path, const char *text);
 

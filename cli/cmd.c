@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "api.h"
 #include "proto/limits.h"
@@ -287,6 +288,21 @@ int cmd_call_on(const struct cmd_args *a, const char *method,
 	buf_puts(&path, action);
 	buf_putc(&path, '\0');
 	return cmd_call(a, method, path.p, body, ret_reply);
+}
+
+int cmd_read_stdin(struct buf *ret)
+{
+	char chunk[4096];
+	ssize_t n;
+
+	while ((n = read(STDIN_FILENO, chunk, sizeof(chunk))) > 0)
+		buf_append(ret, chunk, (size_t)n);
+	if (n < 0)
+		return cmd_failed("cannot read standard input");
+	if (ret->full)
+		return cmd_failed(
+		    "standard input is larger than a request may be");
+	return CLI_OK;
 }
 
 /* The options that say where the node is, as flags for settings_load. */

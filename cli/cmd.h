@@ -34,6 +34,7 @@ enum cmd_group {
 	G_TIMES = 1 << 15,
 	G_LIST = 1 << 16, /* lists of jobs; these can show ids alone */
 	G_TOP = 1 << 17,
+	G_BULK = 1 << 18,
 };
 
 enum cmd_opt {
@@ -128,6 +129,9 @@ int cmd_call_job(const struct cmd_args *a, const char *method,
 /* The same to the supervisor of the node that a's options name. */
 int cmd_control(const struct cmd_args *a, const char *request,
 		struct buf *ret_reply);
+
+/* All of standard input, up to ret->max. CLI_OK or CLI_FAILED. */
+int cmd_read_stdin(struct buf *ret);
 
 /* False, and a usage error shown, when text is not one JSON value. */
 bool cmd_is_json(const char *what, struct str text);

@@ -2,7 +2,6 @@
  * One job: enqueue, inspect, retry, delete.
  */
 #include <stdio.h>
-#include <unistd.h>
 
 #include "api.h"
 #include "cmd.h"
@@ -12,21 +11,6 @@
 #include "util/timefmt.h"
 
 /* --- enqueue --- */
-
-static int read_stdin(struct buf *ret)
-{
-	char chunk[4096];
-	ssize_t n;
-
-	while ((n = read(STDIN_FILENO, chunk, sizeof(chunk))) > 0)
-		buf_append(ret, chunk, (size_t)n);
-	if (n < 0)
-		return cmd_failed("cannot read standard input");
-	if (ret->full)
-		return cmd_failed(
-		    "the payload is larger than a request may be");
-	return CLI_OK;
-}
 
 /* The server says what each takes; it knows more than this program. */
 static void put_texts(struct json_writer *w, const struct cmd_args *a)
@@ -140,7 +124,7 @@ int cmd_enqueue(const struct cmd_args *a)
 	int r = CLI_OK;
 
 	if (strcmp(a->argv[1], "-") == 0)
-		r = read_stdin(&payload);
+		r = cmd_read_stdin(&payload);
 	else
 		buf_puts(&payload, a->argv[1]);
 	if (r == CLI_OK)

@@ -1,0 +1,386 @@
+/*
+ * Many jobs at once: bulk ACTION, and operations in the background. Ids come
+ * from standard input, in any of the forms our own lists have; what a server
+ * says is shown through the writers of out.h.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "api.h"
+#include "cmd.h"
+#include "proto/limits.h"
+
+/* Ids and what stands around them in a list of jobs. */
+#define STDIN_BYTES (512u << 20)
+#define JSON_DEPTH  (LIMIT_JSON_DEPTH + 8)
+#define RECONNECTS  10 /* in a row, without any news */
+
+/* --- ids from standard input --- */
+
+/* "id", {"id": "id"} or {"job_id": "id"}; others are left out. */
+static void put_id(struct json_writer *w, struct json v, struct arena *a)
+{
+	struct json id = v;
+
+	if (json_type_of(v) == JSON_OBJECT && !json_member(v, "id", a, &id) &&
+	    !json_member(v, "job_id", a, &id))
+		return;
+	if (json_type_of(id) == JSON_STRING)
+		jw_str(w, json_string(id, a));
+}
+
+static void put_ids_of(struct json_writer *w, struct json v, struct arena *a)
+{
+	static const char *const lists[] = { "jobs", "job_ids", "ids",
+					     "results" };
+	struct json_iter it;
+	struct json item;
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		if (json_type_of(v) == JSON_OBJECT &&
+		    json_member(v, lists[i], a, &item) &&
+		    json_type_of(item) == JSON_ARRAY) {
+			v = item;
+			break;
+		}
+	if (json_type_of(v) != JSON_ARRAY) {
+		put_id(w, v, a);
+		return;
+	}
+	it = json_iter(v);
+	while (json_next_item(&it, &item))
+		put_id(w, item, a);
+}
+
+static bool is_json(struct str text)
+{
+	struct json_error e;
+
+	return text.n > 0 && strchr("{[\"", text.p[0]) != NULL &&
+	       json_validate(text, JSON_DEPTH, &e);
+}
+
+/* One document, or one id or document on each line. */
+static void put_ids(struct json_writer *w, struct str text)
+{
+	struct arena a = ARENA_INIT;
+	struct str line;
+
+	text = str_trim(text);
+	jw_array(w);
+	if (is_json(text)) {
+		put_ids_of(w, json_root(text), &a);
+		text = STR_NULL;
+	}
+	while (text.n > 0) {
+		(void)str_split(text, '\n', &line, &text);
+		line = str_trim(line);
+		if (is_json(line))
+			put_ids_of(w, json_root(line), &a);
+		else if (line.n > 0)
+			jw_str(w, line);
+	}
+	jw_array_end(w);
+	arena_done(&a);
+}
+
+/* --- the request --- */
+
+static int put_jobs(struct json_writer *w, const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(STDIN_BYTES);
+	int r;
+
+	if (a->opt[OPT_FILTER] != NULL)
+		return cmd_put_json(w, a, OPT_FILTER, "filter") ? CLI_OK
+								: CLI_USAGE;
+	if (isatty(STDIN_FILENO))
+		return cmd_usage("give ids on standard input, one on each "
+				 "line, or --filter");
+	r = cmd_read_stdin(&text);
+	if (r != CLI_OK)
+		return r;
+	jw_key(w, "job_ids");
+	put_ids(w, buf_str(&text));
+	return CLI_OK;
+}
+
+static void put_switch(struct json_writer *w, const struct cmd_args *a,
+		       enum cmd_opt opt, const char *member)
+{
+	if (a->opt[opt] == NULL)
+		return;
+	jw_key(w, member);
+	jw_bool(w, true);
+}
+
+/* What the action acts towards; the server knows which need it. */
+static int put_target(struct json_writer *w, const char *action,
+		      const char *target)
+{
+	if (target == NULL)
+		return CLI_OK;
+	if (strcmp(action, "move") == 0)
+		jw_key(w, "move_to_queue");
+	else if (strcmp(action, "change_priority") == 0)
+		jw_key(w, "priority");
+	else
+		return cmd_usage("only move and change_priority take a second "
+				 "argument");
+	jw_cstr(w, target);
+	return CLI_OK;
+}
+
+static int put_request(struct buf *body, const struct cmd_args *a,
+		       const char *action, const char *target)
+{
+	struct json_writer w = JSON_WRITER(body);
+	int r;
+
+	jw_object(&w);
+	jw_key(&w, "action");
+	jw_cstr(&w, action);
+	r = put_target(&w, action, target);
+	if (r == CLI_OK)
+		r = cmd_put_number(&w, a, OPT_BULK_RATE, "rate");
+	if (r == CLI_OK)
+		r = cmd_put_number(&w, a, OPT_CANARY, "canary");
+	if (r == CLI_OK)
+		r = put_jobs(&w, a);
+	cmd_put_text(&w, a, OPT_REASON, "reason");
+	put_switch(&w, a, OPT_DRY_RUN, "dry_run");
+	put_switch(&w, a, OPT_ASYNC, "async");
+	jw_object_end(&w);
+	return r;
+}
+
+/* --- progress --- */
+
+struct follow {
+	const struct cmd_args *a;
+	struct buf data;  /* of the frame being read */
+	uint64_t percent; /* shown last */
+	bool news;        /* since the last connection */
+	bool ended, failed;
+};
+
+static uint64_t number_of(struct json v, const char *member)
+{
+	struct arena a = ARENA_INIT;
+	struct json n;
+	uint64_t value = 0;
+
+	if (json_member(v, member, &a, &n))
+		(void)json_u64(n, &value);
+	arena_done(&a);
+	return value;
+}
+
+static bool is(struct json v, const char *member, const char *text)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	out_text(&b, v, member);
+	return str_is(buf_str(&b), text);
+}
+
+static void print_end(const struct follow *f, struct json v)
+{
+	_cleanup_(buf_done) struct buf line = BUF_INIT(0);
+
+	if (f->a->json) {
+		out_json(v.raw);
+		return;
+	}
+	out_text(&line, v, "status");
+	buf_printf(&line, ": %llu affected, %llu skipped, of %llu",
+		   (unsigned long long)number_of(v, "affected"),
+		   (unsigned long long)number_of(v, "skipped"),
+		   (unsigned long long)number_of(v, "total"));
+	if (f->failed && !is(v, "error", "")) {
+		buf_puts(&line, "; ");
+		out_text(&line, v, "error");
+	}
+	out_line(buf_str(&line));
+}
+
+static void show_frame(struct follow *f, struct json v)
+{
+	uint64_t percent = number_of(v, "percent");
+
+	f->news = true;
+	f->failed = is(v, "status", "failed") || is(v, "status", "cancelled");
+	f->ended = f->failed || is(v, "status", "completed");
+	if (f->ended) {
+		print_end(f, v);
+	} else if (percent != f->percent && !f->a->json) {
+		f->percent = percent;
+		(void)printf("%llu%%: %llu of %llu\n",
+			     (unsigned long long)percent,
+			     (unsigned long long)number_of(v, "processed"),
+			     (unsigned long long)number_of(v, "total"));
+		(void)fflush(stdout);
+	}
+}
+
+static bool on_line(void *ctx, struct str line)
+{
+	struct follow *f = ctx;
+
+	if (str_starts(line, STR("data:"))) {
+		buf_clear(&f->data);
+		buf_put_str(&f->data, str_trim(str_skip(line, 5)));
+	} else if (line.n == 0 && is_json(buf_str(&f->data))) {
+		show_frame(f, json_root(buf_str(&f->data)));
+		buf_clear(&f->data);
+	}
+	return !f->ended;
+}
+
+/* A process of the node may end meanwhile; the operation does not. */
+static int follow(const struct cmd_args *a, const char *path)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct follow f = { .a = a };
+	struct api api;
+	int r = 0;
+
+	cmd_api(a, &api);
+	for (int tries = 0; !f.ended && tries < RECONNECTS; tries++) {
+		f.news = false;
+		buf_clear(&why);
+		r = api_stream(&api, path, on_line, &f, &why);
+		if (f.news)
+			tries = 0;
+	}
+	buf_done(&f.data);
+	if (!f.ended && r < 0)
+		return cmd_failed("%.*s", STR_ARG(buf_str(&why)));
+	if (!f.ended)
+		return cmd_failed("the server tells no progress");
+	return f.failed ? CLI_FAILED : CLI_OK;
+}
+
+/* --- bulk ACTION --- */
+
+static void print_result(struct json v, bool dry_run)
+{
+	unsigned long long affected = number_of(v, "affected");
+	unsigned long long skipped = number_of(v, "skipped");
+
+	(void)printf("%s%llu affected, %llu skipped\n",
+		     dry_run ? "Dry run: " : "", affected, skipped);
+}
+
+/* The answer of one that goes on in the background. */
+static int accepted(const struct cmd_args *a, struct str reply)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf line = BUF_INIT(0);
+	struct json v = json_root(reply);
+
+	buf_puts(&line, "Bulk operation: ");
+	out_text(&line, v, "bulk_operation_id");
+	buf_printf(&line, " (%llu jobs)",
+		   (unsigned long long)number_of(v, "estimated_total"));
+	out_text(&path, v, "progress_url");
+	buf_putc(&path, '\0');
+	if (a->opt[OPT_BULK_WAIT] == NULL && a->json) {
+		out_json(reply);
+		return CLI_OK;
+	}
+	if (!a->json)
+		out_line(buf_str(&line));
+	return a->opt[OPT_BULK_WAIT] != NULL ? follow(a, path.p) : CLI_OK;
+}
+
+static int run(const struct cmd_args *a, const char *action, const char *target)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	int r = put_request(&body, a, action, target);
+
+	if (r == CLI_OK)
+		r = cmd_call(a, "POST", "/api/v1/jobs/bulk", buf_str(&body),
+			     &reply);
+	if (r != CLI_OK)
+		return r;
+	if (!is(json_root(buf_str(&reply)), "bulk_operation_id", ""))
+		return accepted(a, buf_str(&reply));
+	if (a->json)
+		out_json(buf_str(&reply));
+	else
+		print_result(json_root(buf_str(&reply)),
+			     a->opt[OPT_DRY_RUN] != NULL);
+	return CLI_OK;
+}
+
+int cmd_bulk(const struct cmd_args *a)
+{
+	return run(a, a->argv[0], a->argc > 1 ? a->argv[1] : NULL);
+}
+
+/* --- operations in the background --- */
+
+static int control(const struct cmd_args *a, const char *what)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	int r = cmd_call_on(a, "POST", "bulk", what, STR_NULL, &reply);
+
+	if (r == CLI_OK)
+		cmd_print(a, buf_str(&reply), "Bulk operation", "status");
+	return r;
+}
+
+int cmd_bulk_cancel(const struct cmd_args *a)
+{
+	return a->argc > 0 ? control(a, "/cancel") : run(a, "cancel", NULL);
+}
+
+int cmd_bulk_pause(const struct cmd_args *a)
+{
+	return control(a, "/pause");
+}
+
+int cmd_bulk_resume(const struct cmd_args *a)
+{
+	return control(a, "/resume");
+}
+
+int cmd_bulk_status(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	int r = cmd_call_on(a, "GET", "bulk", "", STR_NULL, &reply);
+
+	if (r == CLI_OK)
+		out_json(buf_str(&reply));
+	return r;
+}
+
+int cmd_bulk_list(const struct cmd_args *a)
+{
+	static const struct out_column columns[] = {
+		{ "ID", "id", false, NULL },
+		{ "ACTION", "action", false, NULL },
+		{ "STATUS", "status", false, NULL },
+		{ "PROCESSED", "processed", true, NULL },
+		{ "AFFECTED", "affected", true, NULL },
+		{ "SKIPPED", "skipped", true, NULL },
+		{ "TOTAL", "total", true, NULL },
+		{ "CREATED", "created_at", false, out_time },
+	};
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	struct arena mem = ARENA_INIT;
+	struct json list;
+	int r = cmd_call(a, "GET", "/api/v1/bulk", STR_NULL, &reply);
+
+	if (r != CLI_OK)
+		return r;
+	if (a->json)
+		out_json(buf_str(&reply));
+	else if (json_member(json_root(buf_str(&reply)), "operations", &mem,
+			     &list))
+		out_table(list, columns, ARRAY_SIZE(columns));
+	arena_done(&mem);
+	return CLI_OK;
+}
