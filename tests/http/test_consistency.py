@@ -21,7 +21,8 @@ SERIAL = itertools.count()
 
 
 class Load(threading.Thread):
-    """Batches of jobs and their ends, on a queue of its own, until stop()."""
+    """Batches of jobs and their ends, on a queue of its own, until stop().
+    Each round ends with a list, so that the view can follow."""
 
     def __init__(self, node):
         super().__init__()
@@ -44,6 +45,7 @@ class Load(threading.Thread):
                      {"queues": ["load"], "count": 50, "timeout": 0}).json
         acks = [{"job_id": j["job_id"]} for j in got["jobs"]]
         assert c.post(f"{API}/ack/batch", {"acks": acks}).status == 200
+        assert c.get(f"{API}/queues").status == 200
 
     def stop(self):
         self.ended.set()
