@@ -30,6 +30,7 @@ struct svc {
 	/* What sched last told of itself, and its failures in all. */
 	uint32_t sched_pid;
 	uint64_t sched_told[SCHED_TASKS], sched_errors[SCHED_TASKS];
+	size_t jobs_asks;     /* under way in svc_jobs.c */
 	struct arena scratch; /* for the query being answered */
 	struct buf out;
 };

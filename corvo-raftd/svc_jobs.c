@@ -9,6 +9,9 @@
 #include "svc_impl.h"
 #include "util/hmap.h"
 
+/* At a time: the worker has the view's feed to read too. */
+#define JOBS_ASKS_MAX 32
+
 struct jobs_ask {
 	struct rpc_req req;
 	struct svc *s;
@@ -89,6 +92,7 @@ static void jobs_done(void *ctx)
 {
 	struct jobs_ask *a = ctx;
 
+	a->s->jobs_asks--;
 	if (a->err != 0)
 		svc_reply_error(a->req, a->err);
 	else
@@ -106,6 +110,12 @@ void q_get_jobs(struct svc *s, struct rpc_req req, const struct m_job_ids *m)
 		svc_reply_error(req, ERR_BAD_MESSAGE);
 		return;
 	}
+	if (s->jobs_asks >= JOBS_ASKS_MAX) {
+		rpc_reply(req, ERR_OVERLOADED, 0,
+			  STR("too many reads of many jobs are under way"));
+		return;
+	}
+	s->jobs_asks++;
 	a = xcalloc(1, sizeof(*a));
 	a->req = req;
 	a->s = s;

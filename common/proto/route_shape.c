@@ -89,6 +89,7 @@ static const struct special specials[] = {
 	  .reply = &msg_times,
 	  .errors = { ERR_SCHEDULE_ERROR } },
 	{ .id = "search", .members = MEMBERS(VIEW_LAG) },
+	{ .id = "bulk_get", .errors = { ERR_OVERLOADED } },
 	{ .id = "dead",
 	  .errors = { ERR_VALIDATION_ERROR },
 	  .members = MEMBERS(VIEW_LAG) },

@@ -22,6 +22,15 @@ def corvo(node):
     return run
 
 
+def shell(node, line):
+    env = {**os.environ, "CORVO_URL": f"http://127.0.0.1:{node.port}",
+           "PATH": f"{CORVO.parent}:{os.environ['PATH']}"}
+    p = subprocess.run(["bash", "-o", "pipefail", "-c", line], env=env,
+                       capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0, p
+    return p.stdout
+
+
 def kill(client, queue, n, error="SMTP: no"):
     ids = [client.enqueue(queue, max_retries=1, payload={"n": i},
                           tags={"tenant": "acme", "odd.name": "a=b"})
@@ -104,6 +113,26 @@ def test_dead_and_held(client, corvo, queue):
     assert "ask first" in corvo("held", "--output=table")
     assert corvo("iterations", held) == "No iterations\n"
     corvo("iterations", "job_unknown", status=1)
+
+
+@pytest.mark.parametrize("output", [[], ["--output", "json"],
+                                    ["--output-json"]])
+def test_pipes_from_search_to_bulk(node, client, queue, output):
+    """As in the documents: dead jobs with an error, retried."""
+    dead = kill(client, queue, 3)
+    others = kill(client, queue + "-other", 1, error="something else")
+    words = " ".join(["--state dead --error-contains SMTP", *output])
+    shell(node, f"corvo search --queue '{queue}' {words} | corvo bulk retry")
+    assert {client.state(i) for i in dead} == {"pending"}
+    assert client.state(others[0]) == "dead"
+
+
+def test_count_of_dead_jobs_per_queue(node, client, queue):
+    """The documents' line with jq."""
+    kill(client, queue, 4)
+    out = shell(node, "corvo search --state dead --output json | jq '"
+                "group_by(.queue) | map({queue: .[0].queue, count: length})'")
+    assert {"queue": queue, "count": 4} in json.loads(out)
 
 
 def test_top_once(client, corvo, queue):

@@ -125,6 +125,26 @@ def test_bulk_get_names_what_did_not_fit(client, queue):
     assert got == ids
 
 
+def test_many_bulk_gets_at_a_time(node, client, queue):
+    """Each is answered, or refused and may come again; nothing else waits."""
+    ids = client.post(f"{API}/enqueue/batch", {
+        "jobs": [{"queue": queue}] * 1000}).json["job_ids"]
+    clients = [node.client() for _ in range(60)]
+    for c in clients:
+        c.send("POST", f"{API}/jobs/bulk-get", {"job_ids": ids})
+    client.enqueue(queue)
+    answers = [c.receive() for c in clients]
+    for c in clients:
+        c.close()
+    assert {a.status for a in answers} <= {200, 429}
+    for a in answers:
+        if a.status == 429:
+            assert a.code == "OVERLOADED" and a.headers["Retry-After"]
+        else:
+            assert len(a.json["jobs"]) == 1000
+    assert any(a.status == 200 for a in answers)
+
+
 # --- GET /search/fulltext ------------------------------------------------
 
 
