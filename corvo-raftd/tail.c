@@ -13,15 +13,21 @@
 #define PACE_NS           (25 * NS_PER_MS)
 #define PACE_SATURATED_NS (250 * NS_PER_MS)
 #define SATURATED_EVENTS  512 /* in one answer, then */
-#define SATURATED_DEPTH   8   /* ops per entry that say so */
+#define SATURATED_DEPTH   8   /* ops per entry that say so, */
+#define SATURATED_LOOKS   4   /* and so many hindered answers on end */
+/* An answer was hindered when the worker got less than half of a processor,
+ * not counting the time any thread needs to wake up. */
+#define HINDERED_NS (4 * NS_PER_MS)
 
 /* One question, waiting or being answered. */
 struct ask {
 	struct list node;
 	struct rpc_req req;
-	struct raftd *r;
+	struct tail *tail;
 	uint64_t after_seq;
 	uint32_t limit;
+	uint64_t given_ns; /* to the worker */
+	bool hindered;     /* others needed the processors meanwhile */
 	int err;
 	struct buf out;
 };
@@ -34,6 +40,7 @@ struct tail {
 	uint64_t answered_ns;    /* last answer, and the log's state then: */
 	uint64_t answered_entries;
 	uint64_t answered_ops;
+	unsigned hindered; /* answers on end */
 };
 
 static void on_pace(void *ctx)
@@ -75,7 +82,7 @@ void tail_ask(struct tail *t, struct rpc_req req, const struct m_tail *m)
 	struct ask *a = xcalloc(1, sizeof(*a));
 
 	a->req = req;
-	a->r = t->r;
+	a->tail = t;
 	a->after_seq = m->after_seq;
 	a->limit = m->limit == 0 ? LIMIT_TAIL_EVENTS : m->limit;
 	list_init(&a->node);
@@ -88,21 +95,27 @@ static void answer_work(void *ctx)
 {
 	struct ask *a = ctx;
 	struct arena arena = { .block_size = 64 * 1024 };
+	uint64_t start_ns = clock_cpu_ns(), cpu_ns;
 	struct m_tail_reply m;
 	int r = -a->err;
 
 	if (r == 0)
-		r = record_feed(a->r->kv, a->after_seq, a->limit, &arena, &m);
+		r = record_feed(a->tail->r->kv, a->after_seq, a->limit, &arena,
+				&m);
 	a->err = r < 0 ? -r : 0;
 	if (r == 0)
 		msg_encode(&msg_tail_reply, &m, &a->out);
 	arena_done(&arena);
+	cpu_ns = clock_cpu_ns() - start_ns;
+	a->hindered = clock_mono_ns() - a->given_ns > 2 * cpu_ns + HINDERED_NS;
 }
 
 static void answer_done(void *ctx)
 {
 	struct ask *a = ctx;
+	struct tail *t = a->tail;
 
+	t->hindered = a->hindered ? t->hindered + 1 : 0;
 	if (a->err != 0)
 		rpc_reply(a->req, a->err, 0, str_from(err_text(a->err)));
 	else
@@ -136,17 +149,28 @@ static bool is_far_behind(const struct tail *t, const struct ask *a)
 	       t->r->d->settings.event_retention / 2;
 }
 
+/*
+ * Deep entries alone do not say that the processors are busy: many clients
+ * at once make them deep on an idle machine too. So the worker, which runs at
+ * low priority, must have been kept from running as well, and not just once.
+ */
+static bool is_saturated(const struct tail *t, const struct proposer_stats *p)
+{
+	return t->hindered >= SATURATED_LOOKS && depth(t, p) >= SATURATED_DEPTH;
+}
+
 /* True: answer now. Else the timer is armed for the moment when to look. */
 static bool is_time(struct tail *t, struct ask *a)
 {
 	const struct proposer_stats *p = proposer_stats(t->r->proposer);
 	uint64_t now = clock_mono_ns(), pace = PACE_NS;
+	uint64_t since = now - t->answered_ns;
 
-	if (depth(t, p) >= SATURATED_DEPTH && !is_far_behind(t, a)) {
+	if (is_saturated(t, p) && !is_far_behind(t, a)) {
 		pace = PACE_SATURATED_NS;
 		a->limit = MIN(a->limit, (uint32_t)SATURATED_EVENTS);
 	}
-	if (now - t->answered_ns >= pace) {
+	if (since >= pace) {
 		t->answered_ns = now;
 		t->answered_entries = p->entries;
 		t->answered_ops = p->ops;
@@ -154,7 +178,7 @@ static bool is_time(struct tail *t, struct ask *a)
 	}
 	/* the depth may be another one after the shorter pause */
 	t->paced = true;
-	loop_timer_arm(t->pace, PACE_NS);
+	loop_timer_arm(t->pace, MIN(pace - since, PACE_NS));
 	return false;
 }
 
@@ -171,6 +195,7 @@ void tail_turn_end(struct tail *t)
 		} else if (has_news(t, a) && is_time(t, a)) {
 			list_remove(it);
 			a->err = -fsm_flush(t->r->fsm);
+			a->given_ns = clock_mono_ns();
 			worker_run(t->r->worker, answer_work, answer_done, a);
 		}
 	}

@@ -101,6 +101,25 @@ void feed_status_changed(struct feed *f)
 
 /* --- batches --- */
 
+/*
+ * For the lag: the time of the first event that is known and not written. Of
+ * one that was not received only the order is known: it came after the last
+ * one written, or after the rebuild began.
+ */
+static void note_behind(struct feed *f)
+{
+	const struct batch *b = f->writing != NULL ? f->writing : f->next;
+	struct view *v = f->view;
+
+	if (b != NULL && b->reply.events_n > 0)
+		v->behind_ns = b->reply.events[0].at;
+	else if (f->build != BUILD_NONE)
+		v->behind_ns =
+		    v->behind_ns != 0 ? v->behind_ns : clock_wall_ns();
+	else
+		v->behind_ns = f->head_seq > v->position ? v->position_ns : 0;
+}
+
 static void batch_free(struct batch *b)
 {
 	if (b == NULL)
@@ -133,6 +152,7 @@ void feed_drop_batches(struct feed *f)
 	batch_free(f->writing);
 	f->next = f->writing = NULL;
 	f->received_seq = f->view->position;
+	note_behind(f);
 }
 
 /* --- rebuild: when --- */
@@ -155,6 +175,7 @@ void feed_want_rebuild(struct feed *f, bool usable, const char *reason)
 	}
 	f->build = BUILD_WANTED;
 	f->rebuilds++;
+	note_behind(f);
 	feed_status_changed(f);
 }
 
@@ -211,12 +232,15 @@ static void written(struct feed *f, struct batch *b)
 	size_t n = b->reply.events_n;
 
 	feed_pause_reset(&f->write_pause);
+	f->view->took_lag_ns = view_lag_ns(f->view);
+	f->view->took_ns = clock_mono_ns();
 	f->view->position = b->reply.last_seq;
 	if (n > 0)
 		f->view->position_ns = b->reply.events[n - 1].at;
 	f->view->fresh = false;
 	f->writing = NULL;
 	batch_free(b);
+	note_behind(f);
 	feed_status_changed(f);
 }
 
@@ -354,6 +378,7 @@ static void take_batch(struct feed *f, struct batch *b)
 		feed_pause_reset(&f->ask_pause);
 		f->received_seq = m->last_seq;
 		f->next = b;
+		note_behind(f);
 		return;
 	}
 	batch_free(b);

@@ -17,9 +17,9 @@ struct query;
 /* What the rest of the process knows, for query_metrics. */
 struct query_facts {
 	uint64_t position;
-	uint64_t position_ns; /* its time, UNIX */
 	uint64_t head_seq;
 	uint64_t rebuilds;
+	uint64_t lag_ns;      /* see view_lag_ns */
 	const char *data_dir; /* whose files are measured; NULL: none */
 };
 

@@ -14,17 +14,6 @@
 
 #define METRICS_ACTIVE_NS (300 * NS_PER_S) /* a worker counts as active */
 
-/* The time of the newest event here, when there are newer ones. */
-static double lag_s(const struct query_facts *f)
-{
-	uint64_t now = clock_wall_ns();
-
-	if (f->head_seq <= f->position || f->position_ns == 0 ||
-	    now <= f->position_ns)
-		return 0;
-	return (double)(now - f->position_ns) / (double)NS_PER_S;
-}
-
 static void add_facts(struct metric_list *l, const struct query_facts *f)
 {
 	uint64_t lag =
@@ -32,7 +21,8 @@ static void add_facts(struct metric_list *l, const struct query_facts *f)
 
 	metric_add(l, METRIC_VIEW_SEQ, (double)f->position, STR_NULL);
 	metric_add(l, METRIC_VIEW_LAG, (double)lag, STR_NULL);
-	metric_add(l, METRIC_VIEW_LAG_SECONDS, lag_s(f), STR_NULL);
+	metric_add(l, METRIC_VIEW_LAG_SECONDS, (double)f->lag_ns / 1e9,
+		   STR_NULL);
 	metric_add(l, METRIC_VIEW_REBUILDS, (double)f->rebuilds, STR_NULL);
 	metric_add(l, METRIC_MIRROR_LAG, (double)lag, STR_NULL);
 	metric_add(l, METRIC_MIRROR_DROPPED, 0, STR_NULL);

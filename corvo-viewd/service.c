@@ -19,7 +19,8 @@ struct ask {
 	struct service *service;
 	struct rpc_req req;
 	uint64_t min_seq;
-	uint64_t wait_until_ns; /* clock_mono_ns */
+	uint64_t came_ns;       /* clock_mono_ns */
+	uint64_t wait_until_ns; /* the same */
 	struct buf body;        /* the request as it came */
 	struct arena arena;     /* its lists */
 	void *msg;              /* decoded, in arena */
@@ -46,7 +47,6 @@ struct service {
 	bool writing; /* the file is being written to */
 	const struct service_ops *ops;
 	void *ops_ctx;
-	uint64_t start_ns; /* wall clock: age of a view without events */
 	struct query_facts facts;
 };
 
@@ -114,14 +114,24 @@ static void on_ask_done(void *ctx)
 	dispatch(s);
 }
 
-/* Age of what the view shows, for an answer that could not wait longer. */
-static uint64_t lag_ns(const struct service *s)
+/*
+ * Age of what the view shows, for an answer that could not wait longer. What
+ * it waited for happened before it came.
+ */
+static uint64_t lag_ns(const struct service *s, const struct ask *a)
 {
-	uint64_t then =
-	    s->view->position_ns != 0 ? s->view->position_ns : s->start_ns;
-	uint64_t now = clock_wall_ns();
+	uint64_t waited_ns = clock_mono_ns() - a->came_ns;
 
-	return now > then ? now - then : 1;
+	return MAX(MAX(view_lag_ns(s->view), waited_ns), (uint64_t)1);
+}
+
+static struct query_facts facts(const struct service *s)
+{
+	struct query_facts f = s->facts;
+
+	f.position = s->view->position;
+	f.lag_ns = view_lag_ns(s->view);
+	return f;
 }
 
 static void start_reader(struct service *s, size_t i, struct ask *a)
@@ -129,10 +139,8 @@ static void start_reader(struct service *s, size_t i, struct ask *a)
 	list_remove(&a->node);
 	s->running[i] = a;
 	a->reader = s->view->readers[i];
-	a->query.facts = s->facts;
-	a->query.facts.position = s->view->position;
-	a->query.facts.position_ns = s->view->position_ns;
-	a->query.lag_ns = s->view->position < a->min_seq ? lag_ns(s) : 0;
+	a->query.facts = facts(s);
+	a->query.lag_ns = s->view->position < a->min_seq ? lag_ns(s, a) : 0;
 	a->query.deadline_ns = clock_mono_ns() + s->d->settings.op_timeout;
 	loop_work(s->d->loop, run_ask, on_ask_done, a);
 }
@@ -190,11 +198,13 @@ static void make_ready(struct service *s, struct ask *a)
 /* Without a view the numbers that need none are told at once. */
 static void answer_without_view(struct service *s, struct ask *a)
 {
+	const struct query_facts f = facts(s);
+
 	if (a->query.id != QUERY_VIEWD_METRICS) {
 		refuse(a, ERR_VIEW_UNAVAILABLE, err_text(ERR_VIEW_UNAVAILABLE));
 		return;
 	}
-	query_facts_encode(&s->facts, &a->out);
+	query_facts_encode(&f, &a->out);
 	rpc_reply(a->req, 0, 0, buf_str(&a->out));
 	ask_free(a);
 }
@@ -246,7 +256,8 @@ static int decode_ask(struct ask *a, const struct frame_request *item)
 		return r;
 	(void)view_ask_get(info->request, a->msg, &a->min_seq, &wait_ns);
 	wait_ns = MIN(wait_ns, a->service->d->settings.op_timeout);
-	a->wait_until_ns = clock_mono_ns() + wait_ns;
+	a->came_ns = clock_mono_ns();
+	a->wait_until_ns = a->came_ns + wait_ns;
 	a->query.id = item->op;
 	a->query.request = a->msg;
 	return 0;
@@ -340,7 +351,6 @@ struct service *service_new(struct daemon *d, const struct view *v,
 	s->view = v;
 	s->ops = ops;
 	s->ops_ctx = ctx;
-	s->start_ns = clock_wall_ns();
 	s->facts.data_dir = d->settings.data_dir;
 	list_init(&s->waiting);
 	list_init(&s->ready);
@@ -400,8 +410,6 @@ void service_set_usable(struct service *s, bool usable)
 
 void service_advance(struct service *s, uint64_t head_seq, uint64_t rebuilds)
 {
-	s->facts.position = s->view->position;
-	s->facts.position_ns = s->view->position_ns;
 	s->facts.head_seq = head_seq;
 	s->facts.rebuilds = rebuilds;
 	look_at_waiting(s);

@@ -16,10 +16,12 @@
 #include "rt/file.h"
 #include "rt/log.h"
 #include "schema.h"
+#include "util/clock.h"
 
 #define BOOT_ID_PATH  "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_BYTES 64
 #define BOOT_CLEAN    "clean"
+#define LAG_SHOWN_NS  NS_PER_S /* of the last answer */
 
 int view_init(struct view *v, const char *data_dir, struct buf *why)
 {
@@ -303,6 +305,17 @@ void view_close(struct view *v, bool clean)
 			 db_error(v->writer));
 	db_close(v->writer);
 	v->writer = NULL;
+}
+
+uint64_t view_lag_ns(const struct view *v)
+{
+	uint64_t now = clock_wall_ns();
+
+	if (v->behind_ns != 0)
+		return now > v->behind_ns ? now - v->behind_ns : 1;
+	if (v->took_ns != 0 && clock_mono_ns() - v->took_ns < LAG_SHOWN_NS)
+		return v->took_lag_ns;
+	return 0;
 }
 
 int view_replace(struct view *v, struct buf *why)

@@ -36,6 +36,10 @@ struct view {
 	bool fresh;                 /* nothing has been written to it yet */
 	uint64_t position;          /* last event in the file */
 	uint64_t position_ns;       /* its time, UNIX; 0: not known */
+	/* Time, UNIX, of the first event that is known and not in the file;
+	 * 0: none is known. How old it was when it got there last, and when
+	 * that was (clock_mono_ns). */
+	uint64_t behind_ns, took_lag_ns, took_ns;
 };
 
 /* Makes the directory. 0 or -ERR_* with a sentence in why. */
@@ -53,6 +57,13 @@ void view_close(struct view *v, bool clean);
 void view_note_write(struct view *v);
 /* Whether it still is; not while something is being written. */
 enum view_place view_place(const struct view *v);
+
+/*
+ * How far the file is behind: the age of the first event it lacks. Events
+ * come in answers, so in between, for a second, it is what it was at the last
+ * one; 0 when nothing new came.
+ */
+uint64_t view_lag_ns(const struct view *v);
 
 /* Puts the file at new_path in the place of the open one, and opens it. */
 int view_replace(struct view *v, struct buf *why);

@@ -92,7 +92,9 @@ static void run(struct fixture *f, unsigned id, const void *m, void *ret)
 	struct query_ask ask = { .id = id,
 				 .request = m,
 				 .lag_ns = 7,
-				 .facts = { .position = 5, .head_seq = 9 } };
+				 .facts = { .position = 5,
+					    .head_seq = 9,
+					    .lag_ns = 1500 * NS_PER_MS } };
 
 	arena_reset(&f->arena);
 	buf_clear(&f->out);
@@ -493,6 +495,7 @@ static void test_metrics(void **state)
 	run(f, QUERY_VIEWD_METRICS, &m, &r);
 	assert_true(metric(&r, METRIC_VIEW_SEQ, "") == 5);
 	assert_true(metric(&r, METRIC_VIEW_LAG, "") == 4);
+	assert_true(metric(&r, METRIC_VIEW_LAG_SECONDS, "") == 1.5);
 	assert_true(metric(&r, METRIC_QUEUES, "") == 1);
 	assert_true(metric(&r, METRIC_WORKERS_ACTIVE, "") == 0);
 	assert_true(metric(&r, METRIC_JOBS, "state=\"pending\"") == 126);

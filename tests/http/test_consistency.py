@@ -451,3 +451,13 @@ def first_answer(node, queue):
         return None
     assert a.status in (200, 503), a
     return (a, pending) if a.status == 200 else None
+
+
+def test_lag_is_a_time_and_none_when_nothing_is_missing(node):
+    with node.client() as c:
+        for _ in range(20):
+            c.enqueue("q")
+        assert c.metrics()["corvo_view_lag_seconds"] < 60
+        wait_until(lambda: c.metrics()["corvo_view_lag_seconds"] == 0,
+                   20, "a lag of 0")
+        assert c.metrics()["corvo_view_lag_events"] == 0
