@@ -7,10 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "db.h"
 #include "mirror.h"
+#include "rt/file.h"
 #include "scan.h"
 #include "schema.h"
 
@@ -179,6 +182,23 @@ static int sync_file(struct rebuild *r)
 	return err == ENOSPC ? -ERR_STORAGE_FULL : -ERR_INTERNAL_ERROR;
 }
 
+/* Somebody may have removed that, too. */
+static int make_directory(struct rebuild *r)
+{
+	const char *slash = strrchr(r->path, '/');
+	char *dir;
+	int err;
+
+	if (slash == NULL)
+		return 0;
+	dir = xstrndup(r->path, (size_t)(slash - r->path));
+	err = dir_make(dir);
+	if (err < 0)
+		buf_printf(&r->why, "cannot make %s: %s", dir, strerror(-err));
+	free(dir);
+	return err < 0 ? -ERR_INTERNAL_ERROR : 0;
+}
+
 int rebuild_run(struct rebuild *r)
 {
 	struct loader l = { .task = r };
@@ -186,6 +206,9 @@ int rebuild_run(struct rebuild *r)
 
 	r->jobs = 0;
 	buf_clear(&r->why);
+	err = make_directory(r);
+	if (err < 0)
+		return err;
 	if (unlink(r->path) < 0 && errno != ENOENT) {
 		buf_printf(&r->why, "cannot remove %s: %s", r->path,
 			   strerror(errno));
