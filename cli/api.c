@@ -16,6 +16,7 @@
 #define API_TIMEOUT_S         90L
 #define API_SILENCE_S         60L /* longest, of a stream */
 #define API_LINE_BYTES        (16u << 20)
+#define API_MAY_PASS          500          /* statuses that need not stay */
 #define API_REPLY_BYTES       (512u << 20) /* 1000 jobs of the largest size */
 #define API_ERROR_BYTES       4096         /* of a reply that is not JSON */
 /* Documents of the deepest nesting stand inside a list of jobs. */
@@ -120,7 +121,8 @@ static struct curl_slist *headers_new(const struct api *api, struct buf *why)
 
 	if (header_add(&list, "Content-Type", "application/json", why) &&
 	    header_add(&list, "X-API-Key", api->key, why) &&
-	    header_add(&list, "Idempotency-Key", api->idempotency_key, why))
+	    header_add(&list, "Idempotency-Key", api->idempotency_key, why) &&
+	    header_add(&list, "Last-Event-ID", api->last_event_id, why))
 		return list;
 	curl_slist_free_all(list);
 	return NULL;
@@ -249,7 +251,8 @@ int api_stream(const struct api *api, const char *path, api_line_fn *fn,
 	put_refusal(why, buf_str(&reply),
 		    json_validate(buf_str(&reply), API_JSON_DEPTH, &bad),
 		    status);
-	return -ERR_VALIDATION_ERROR;
+	return status >= API_MAY_PASS ? -ERR_LEADER_UNAVAILABLE
+				      : -ERR_VALIDATION_ERROR;
 }
 
 int api_call(const struct api *api, const char *method, const char *path,

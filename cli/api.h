@@ -10,6 +10,7 @@ struct api {
 	const char *server; /* "http://host:port", a path below it is kept */
 	const char *key;    /* NULL: none */
 	const char *idempotency_key; /* NULL: none */
+	const char *last_event_id;   /* of a stream; NULL: none */
 	long timeout_s;              /* 0: as long as any answer may take */
 };
 
@@ -24,7 +25,8 @@ int api_call(const struct api *api, const char *method, const char *path,
 /*
  * GET of an answer that goes on, such as an event stream: fn is given each
  * line without its end, until it returns false or the server ends it; both
- * are 0. Errors as above, also of a server that fell silent.
+ * are 0. Errors as above, also of a server that fell silent;
+ * -ERR_VALIDATION_ERROR when it makes no sense to try again.
  */
 typedef bool api_line_fn(void *ctx, struct str line);
 int api_stream(const struct api *api, const char *path, api_line_fn *fn,

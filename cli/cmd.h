@@ -35,6 +35,7 @@ enum cmd_group {
 	G_LIST = 1 << 16, /* lists of jobs; these can show ids alone */
 	G_TOP = 1 << 17,
 	G_BULK = 1 << 18,
+	G_EVENTS = 1 << 19,
 };
 
 enum cmd_opt {

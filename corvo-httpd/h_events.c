@@ -13,70 +13,17 @@
 /* Events a filter leaves out before the client is told where it is. */
 #define SKIPPED_MAX 1000
 
-/* --- GET /cluster/events --- */
-
-static void on_page(struct req *r, const struct rpc_reply *reply)
-{
-	struct m_events_reply *m = req_reply(r, &msg_events_reply, reply);
-	struct json_writer w;
-
-	if (m == NULL)
-		return;
-	w = req_json(r);
-	jw_object(&w);
-	jw_key(&w, "events");
-	jw_array(&w);
-	for (size_t i = 0; i < m->events_n; i++)
-		event_to_json(&m->events[i], &w);
-	jw_array_end(&w);
-	jw_key(&w, "next");
-	jw_u64(&w, m->next);
-	jw_key(&w, "head_seq");
-	jw_u64(&w, m->head_seq);
-	if (m->lost) {
-		jw_key(&w, "lost");
-		jw_bool(&w, true);
-	}
-	jw_object_end(&w);
-	req_answer(r, 200);
-}
-
-static void ask(struct req *r, uint64_t after_seq, uint64_t limit,
-		req_reply_fn *then)
-{
-	struct m_events_ask m = { 0 };
-
-	MSG_SET(&m, events_ask, after_seq, after_seq);
-	MSG_SET(&m, events_ask, limit, (uint32_t)limit);
-	req_call_raftd(r, QUERY_EVENTS, STR_NULL, &msg_events_ask, &m, then);
-}
-
-void h_cluster_events(struct req *r)
-{
-	uint64_t after_seq = 0, limit = PAGE_DEFAULT;
-
-	if (!req_number_argument(r, "after_seq", 0, UINT64_MAX, &after_seq) ||
-	    !req_number_argument(r, "limit", 1, UINT64_MAX, &limit))
-		return;
-	ask(r, after_seq, MIN(limit, (uint64_t)LIMIT_EVENTS_PAGE), on_page);
-}
-
-/* --- GET /events --- */
+/* --- filters --- */
 
 struct names {
 	struct str *items;
 	size_t n; /* 0: all */
 };
 
-struct watch {
-	struct stream *stream;
-	struct hub_sub *sub;
+struct filter {
 	struct names queues, job_ids;
 	bool types[EVENT_TYPE_MAX];
 	bool all_types;
-	bool resumed; /* the client named its place */
-	uint64_t pos; /* last event seen */
-	uint64_t told;
 };
 
 static bool names_have(const struct names *l, struct str name)
@@ -107,14 +54,14 @@ static bool read_names(struct req *r, const char *name, struct names *ret)
 	return true;
 }
 
-static bool read_types(struct req *r, struct watch *w)
+static bool read_types(struct req *r, struct filter *f)
 {
 	struct names l = { 0 };
 	uint32_t type;
 
 	if (!read_names(r, "types", &l))
 		return false;
-	w->all_types = l.n == 0;
+	f->all_types = l.n == 0;
 	for (size_t i = 0; i < l.n; i++) {
 		if (!enum_parse(&enum_event_type, l.items[i], &type)) {
 			req_fail(r, ERR_VALIDATION_ERROR,
@@ -122,10 +69,88 @@ static bool read_types(struct req *r, struct watch *w)
 				 STR_ARG(l.items[i]));
 			return false;
 		}
-		w->types[type] = true;
+		f->types[type] = true;
 	}
 	return true;
 }
+
+static bool read_filter(struct req *r, struct filter *f)
+{
+	return read_names(r, "queues", &f->queues) &&
+	       read_names(r, "job_ids", &f->job_ids) && read_types(r, f);
+}
+
+static bool matches(const struct filter *f, const struct m_event *e)
+{
+	return (f->all_types ||
+		(e->type < EVENT_TYPE_MAX && f->types[e->type])) &&
+	       names_have(&f->queues, e->queue) &&
+	       names_have(&f->job_ids, e->job_id);
+}
+
+/* --- GET /cluster/events --- */
+
+static void on_page(struct req *r, const struct rpc_reply *reply)
+{
+	struct m_events_reply *m = req_reply(r, &msg_events_reply, reply);
+	const struct filter *f = r->state;
+	struct json_writer w;
+
+	if (m == NULL)
+		return;
+	w = req_json(r);
+	jw_object(&w);
+	jw_key(&w, "events");
+	jw_array(&w);
+	for (size_t i = 0; i < m->events_n; i++)
+		if (matches(f, &m->events[i]))
+			event_to_json(&m->events[i], &w);
+	jw_array_end(&w);
+	jw_key(&w, "next");
+	jw_u64(&w, m->next);
+	jw_key(&w, "head_seq");
+	jw_u64(&w, m->head_seq);
+	if (m->lost) {
+		jw_key(&w, "lost");
+		jw_bool(&w, true);
+	}
+	jw_object_end(&w);
+	req_answer(r, 200);
+}
+
+static void ask(struct req *r, uint64_t after_seq, uint64_t limit,
+		req_reply_fn *then)
+{
+	struct m_events_ask m = { 0 };
+
+	MSG_SET(&m, events_ask, after_seq, after_seq);
+	MSG_SET(&m, events_ask, limit, (uint32_t)limit);
+	req_call_raftd(r, QUERY_EVENTS, STR_NULL, &msg_events_ask, &m, then);
+}
+
+void h_cluster_events(struct req *r)
+{
+	struct filter *f = arena_zalloc(&r->arena, sizeof(*f));
+	uint64_t after_seq = 0, limit = PAGE_DEFAULT;
+
+	r->state = f;
+	if (!read_filter(r, f) ||
+	    !req_number_argument(r, "after_seq", 0, UINT64_MAX, &after_seq) ||
+	    !req_number_argument(r, "limit", 1, UINT64_MAX, &limit))
+		return;
+	ask(r, after_seq, MIN(limit, (uint64_t)LIMIT_EVENTS_PAGE), on_page);
+}
+
+/* --- GET /events --- */
+
+struct watch {
+	struct stream *stream;
+	struct hub_sub *sub;
+	struct filter filter;
+	bool resumed; /* the client named its place */
+	uint64_t pos; /* last event seen */
+	uint64_t told;
+};
 
 /* Where the client is: by header, which a browser sends, or by argument. */
 static bool read_place(struct req *r, struct watch *w)
@@ -141,14 +166,6 @@ static bool read_place(struct req *r, struct watch *w)
 	req_fail(r, ERR_VALIDATION_ERROR,
 		 "last_event_id: must be the id of an event of this stream");
 	return false;
-}
-
-static bool matches(const struct watch *w, const struct m_event *e)
-{
-	return (w->all_types ||
-		(e->type < EVENT_TYPE_MAX && w->types[e->type])) &&
-	       names_have(&w->queues, e->queue) &&
-	       names_have(&w->job_ids, e->job_id);
 }
 
 /* An id without an event: where to go on, for a client that is cut off. */
@@ -178,7 +195,7 @@ static void fill(void *ctx)
 
 	while (stream_room(w->stream) > 0 && (n = hub_next(w->sub, &e)) > 0) {
 		w->pos = e.seq;
-		if (matches(w, &e)) {
+		if (matches(&w->filter, &e)) {
 			stream_write(w->stream, hub_frame(w->sub));
 			w->told = e.seq;
 		} else if (w->pos - w->told >= SKIPPED_MAX) {
@@ -225,8 +242,6 @@ void h_events(struct req *r)
 	struct watch *w = arena_zalloc(&r->arena, sizeof(*w));
 
 	r->state = w;
-	if (read_names(r, "queues", &w->queues) &&
-	    read_names(r, "job_ids", &w->job_ids) && read_types(r, w) &&
-	    read_place(r, w))
+	if (read_filter(r, &w->filter) && read_place(r, w))
 		ask(r, w->pos, 1, on_place);
 }

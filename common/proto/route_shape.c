@@ -139,9 +139,11 @@ static const struct special specials[] = {
 		"node." }) },
 	{ .id = "cluster_events",
 	  .errors = { ERR_VALIDATION_ERROR },
-	  .reply_note = "Arguments: `after_seq` (default 0, the oldest event "
-			"kept) and `limit` (default 100, at most 1000). Each "
-			"event also has its time as `at_ns`." },
+	  .reply_note =
+	      "Arguments: `after_seq` (default 0, the oldest event "
+	      "kept), `limit` (default 100, at most 1000; events "
+	      "before the filters) and the filters of `/api/v1/events`. Each "
+	      "event also has its time as `at_ns`." },
 	{ .id = "events",
 	  .form = REPLY_STREAM,
 	  .errors = { ERR_VALIDATION_ERROR, ERR_EVENTS_LOST },

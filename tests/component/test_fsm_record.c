@@ -1,6 +1,8 @@
 /*
  * What clients and the view read: jobs put together, the feed, timelines.
  */
+#include <stdio.h>
+
 #include "fsm_fixture.h"
 
 static struct m_tail_reply feed(struct fx *x, uint64_t after, uint32_t limit)
@@ -13,6 +15,20 @@ static struct m_tail_reply feed(struct fx *x, uint64_t after, uint32_t limit)
 	    record_feed(x->side[FX_ROCKS].kv, after, limit, &x->arena, &b), 0);
 	assert_int_equal(a.events_n, b.events_n);
 	assert_int_equal(a.jobs_n, b.jobs_n);
+	return a;
+}
+
+static struct m_events_reply page(struct fx *x, uint64_t after, uint32_t limit)
+{
+	struct m_events_reply a, b;
+
+	assert_int_equal(
+	    record_events(x->side[FX_MEM].kv, after, limit, &x->arena, &a), 0);
+	assert_int_equal(
+	    record_events(x->side[FX_ROCKS].kv, after, limit, &x->arena, &b),
+	    0);
+	assert_int_equal(a.events_n, b.events_n);
+	assert_int_equal(a.next, b.next);
 	return a;
 }
 
@@ -197,6 +213,86 @@ static void test_timeline_is_bounded(void **state)
 		assert_true(j->timeline[i].seq > j->timeline[i - 1].seq);
 }
 
+static void test_pages_of_events(void **state)
+{
+	struct fx *x = *state;
+	struct m_events_reply r = page(x, 0, 10);
+
+	assert_int_equal(r.events_n, 0);
+	assert_int_equal(r.next, 0);
+	assert_false(r.lost);
+	fx_enqueue(x, "job_1", "q"); /* queue_created, enqueued */
+	fx_expect(x, "q", "job_1");  /* started, worker_seen */
+	fail_job(x, "job_1", "one"); /* failed, retrying */
+	for (uint64_t after = 0; after < 6; after += 2) {
+		r = page(x, after, 2);
+		assert_int_equal(r.events_n, 2);
+		assert_int_equal(r.events[0].seq, after + 1);
+		assert_int_equal(r.events[1].seq, after + 2);
+		assert_int_equal(r.next, after + 2);
+		assert_int_equal(r.head_seq, 6);
+		assert_false(r.lost);
+	}
+	r = page(x, 6, 2);
+	assert_int_equal(r.events_n, 0);
+	assert_int_equal(r.next, 6);
+	assert_false(r.lost);
+	/* the middle of a record, and at least one of them */
+	r = page(x, 4, 0);
+	assert_int_equal(r.events_n, 1);
+	assert_int_equal(r.events[0].type, EVENT_FAILED);
+}
+
+static void test_pages_of_a_log_that_was_trimmed(void **state)
+{
+	struct m_maintain m = { 0 };
+	struct fx *x = *state;
+	struct m_events_reply r;
+
+	for (int i = 0; i < 10; i++) { /* the first one: queue_created, too */
+		char id[16];
+
+		(void)snprintf(id, sizeof(id), "job_%d", i);
+		fx_enqueue(x, id, "q");
+	}
+	MSG_SET(&m, maintain, upto_seq, 5);
+	assert_int_equal(fx_do(x, OP_TRIM_EVENTS, &m, NULL), 0);
+	r = page(x, 2, 3);
+	assert_true(r.lost);
+	assert_int_equal(r.events_n, 3);
+	assert_int_equal(r.events[0].seq, 6);
+	assert_int_equal(r.next, 8);
+	assert_false(page(x, 5, 3).lost);
+	/* a place that has not been */
+	r = page(x, 12, 3);
+	assert_true(r.lost);
+	assert_int_equal(r.events_n, 0);
+	assert_int_equal(r.next, 11);
+	assert_true(page(x, UINT64_MAX, 3).lost);
+}
+
+static void test_pages_of_large_events(void **state)
+{
+	struct fx *x = *state;
+	struct m_heartbeat m = { 0 };
+	struct m_beat b = { 0 };
+	struct m_events_reply r;
+	char text[10000];
+
+	memset(text, 'x', sizeof(text));
+	text[0] = text[sizeof(text) - 1] = '"';
+	fx_enqueue(x, "job_1", "q");
+	fx_expect(x, "q", "job_1"); /* four events so far */
+	MSG_SET(&b, beat, job_id, STR("job_1"));
+	MSG_SET(&b, beat, progress, str_of(text, sizeof(text)));
+	MSG_SET_LIST(&m, heartbeat, jobs, &b, 1);
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(fx_do(x, OP_HEARTBEAT, &m, NULL), 0);
+	r = page(x, 4, 1000);
+	assert_in_range(r.events_n, 50, RECORD_EVENTS_BYTES / 10000 + 1);
+	assert_int_equal(r.next, 4 + r.events_n);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, fx_setup, fx_teardown)
 
 int main(void)
@@ -208,6 +304,9 @@ int main(void)
 		TEST(test_feed_of_dropped_expiry),
 		TEST(test_feed_bytes),
 		TEST(test_timeline_is_bounded),
+		TEST(test_pages_of_events),
+		TEST(test_pages_of_a_log_that_was_trimmed),
+		TEST(test_pages_of_large_events),
 	};
 
 	return cmocka_run_group_tests_name("fsm_record", tests, NULL, NULL);

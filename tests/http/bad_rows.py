@@ -382,4 +382,24 @@ BULK = [
      b"", GONE, "bulk operation"),
 ]
 
-ROWS = BULK + READS + JOBS + ACTIONS + QUEUES + SCHEDULES
+EVENTS = [
+    ("events of no such type", "GET", f"{API}/events?types=nope", b"", WRONG,
+     "nope"),
+    ("events after no number", "GET", f"{API}/events?last_event_id=x", b"",
+     WRONG, "last_event_id"),
+    ("events after a negative number", "GET",
+     f"{API}/events?last_event_id=-1", b"", WRONG, "last_event_id"),
+    ("events after one that never was", "GET",
+     f"{API}/events?last_event_id=999999999999", b"", (410, "EVENTS_LOST"),
+     "no longer kept"),
+    ("events of a queue that is no UTF-8", "GET", f"{API}/events?queues=%FF",
+     b"", WRONG, "queues"),
+    ("page of events after no number", "GET",
+     f"{API}/cluster/events?after_seq=x", b"", WRONG, "after_seq"),
+    ("page of events with a wrong limit", "GET",
+     f"{API}/cluster/events?limit=-5", b"", WRONG, "limit"),
+    ("page of events of no such type", "GET",
+     f"{API}/cluster/events?types=nope", b"", WRONG, "nope"),
+]
+
+ROWS = EVENTS + BULK + READS + JOBS + ACTIONS + QUEUES + SCHEDULES

@@ -93,7 +93,7 @@ def follow(port, place, done, seen, errors=None, rng=None):
         except BROKEN as e:
             if errors is None:
                 raise
-            errors.append(e)
+            errors.append(repr(e))  # itself it would keep the socket
         cuts += 1
     return cuts
 

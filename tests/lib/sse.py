@@ -39,13 +39,17 @@ class EventStream:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF,
                             receive_buffer)
         sock.settimeout(timeout)
-        sock.connect(("127.0.0.1", port))
         self.conn.sock = sock
         headers = dict(headers or {})
         if last_id is not None:
             headers["Last-Event-ID"] = str(last_id)
-        self.conn.request("GET", path + query, headers=headers)
-        self.answer = self.conn.getresponse()
+        try:
+            sock.connect(("127.0.0.1", port))
+            self.conn.request("GET", path + query, headers=headers)
+            self.answer = self.conn.getresponse()
+        except BaseException:
+            self.conn.close()
+            raise
         self.status = self.answer.status
         self.headers = self.answer.headers
 

@@ -1,0 +1,285 @@
+/*
+ * `corvo events`: the newest events, or all as they happen. What the server
+ * sends is hostile: bounded, checked to be JSON, and shown only through the
+ * writers of out.h.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "api.h"
+#include "cmd.h"
+#include "proto/err.h"
+#include "proto/limits.h"
+
+#define NEWEST     100  /* events shown when none is named */
+#define RETRY_MS   1000 /* between attempts to connect again */
+#define JSON_DEPTH (LIMIT_JSON_DEPTH + 8)
+
+static const struct out_column event_columns[] = {
+	{ "SEQ", "seq", true, NULL },
+	{ "TIME", "at", false, out_time },
+	{ "TYPE", "type", false, NULL },
+	{ "QUEUE", "queue", false, NULL },
+	{ "JOB", "job_id", false, NULL },
+	{ "ATTEMPT", "attempt", true, NULL },
+	{ "WORKER", "worker_id", false, NULL },
+	{ "DATA", "data", false, NULL },
+};
+
+static bool has_filter(const struct cmd_args *a)
+{
+	return a->opt[OPT_EVENTS_QUEUE] != NULL ||
+	       a->opt[OPT_EVENTS_TYPE] != NULL ||
+	       a->opt[OPT_EVENTS_JOB] != NULL;
+}
+
+static void put_filters(struct buf *path, const struct cmd_args *a)
+{
+	static const struct {
+		enum cmd_opt opt;
+		const char *name;
+	} filters[] = {
+		{ OPT_EVENTS_QUEUE, "queues" },
+		{ OPT_EVENTS_TYPE, "types" },
+		{ OPT_EVENTS_JOB, "job_ids" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(filters); i++) {
+		if (a->opt[filters[i].opt] == NULL)
+			continue;
+		buf_printf(path, "&%s=", filters[i].name);
+		api_put_segment(path, a->opt[filters[i].opt]);
+	}
+}
+
+/* --- a page --- */
+
+static int get_page(const struct cmd_args *a, uint64_t after, uint64_t limit,
+		    struct buf *reply)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+
+	buf_printf(&path, "/api/v1/cluster/events?after_seq=%llu&limit=%llu",
+		   (unsigned long long)after, (unsigned long long)limit);
+	put_filters(&path, a);
+	buf_putc(&path, '\0');
+	return cmd_call(a, "GET", path.p, STR_NULL, reply);
+}
+
+static bool member(struct str text, const char *name, enum json_type type,
+		   struct arena *arena, struct json *ret)
+{
+	return json_type_of(json_root(text)) == JSON_OBJECT &&
+	       json_member(json_root(text), name, arena, ret) &&
+	       json_type_of(*ret) == type;
+}
+
+/* Where the newest `limit` events begin. */
+static int find_newest(const struct cmd_args *a, uint64_t limit, uint64_t *ret)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	struct arena arena = ARENA_INIT;
+	struct json v;
+	uint64_t head = 0;
+	int r = get_page(a, 0, 1, &reply);
+
+	if (r != CLI_OK)
+		return r;
+	if (!member(buf_str(&reply), "head_seq", JSON_NUMBER, &arena, &v) ||
+	    !json_u64(v, &head))
+		r = cmd_failed("the server's answer is no page of events");
+	*ret = head > limit ? head - limit : 0;
+	arena_done(&arena);
+	return r;
+}
+
+static int show_page(const struct cmd_args *a, const char *after)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	/* a filter looks at as many as one page may have */
+	uint64_t from = 0, limit = has_filter(a) ? LIMIT_EVENTS_PAGE : NEWEST;
+	struct arena arena = ARENA_INIT;
+	struct json events;
+	int r = CLI_OK;
+
+	if (after == NULL)
+		r = find_newest(a, limit, &from);
+	else
+		(void)str_parse_u64(str_from(after), &from);
+	if (r == CLI_OK)
+		r = get_page(a, from, limit, &reply);
+	if (r != CLI_OK)
+		return r;
+	if (a->json)
+		out_json(buf_str(&reply));
+	else if (!member(buf_str(&reply), "events", JSON_ARRAY, &arena,
+			 &events))
+		r = cmd_failed("the server's answer is no page of events");
+	else if (json_count(events) == 0)
+		(void)puts("No events");
+	else
+		out_table(events, event_columns, ARRAY_SIZE(event_columns));
+	arena_done(&arena);
+	return r;
+}
+
+/* --- as they happen --- */
+
+struct follow {
+	const struct cmd_args *a;
+	char last_id[64];  /* where to go on; empty: from now */
+	struct buf event;  /* of the frame that is not complete */
+	struct buf data;   /* the same */
+	struct buf failed; /* the server ended the stream for good: why */
+	bool connected;    /* once */
+};
+
+/* One line for each event, since they come one by one. */
+static void show_event(const struct follow *f, struct str data)
+{
+	_cleanup_(buf_done) struct buf line = BUF_INIT(0);
+	struct json_error bad;
+
+	if (!json_validate(data, JSON_DEPTH, &bad) ||
+	    json_type_of(json_root(data)) != JSON_OBJECT)
+		return;
+	if (f->a->json) {
+		out_line(data);
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(event_columns); i++) {
+		const struct out_column *c = &event_columns[i];
+		size_t before = line.n;
+
+		(c->cell != NULL ? c->cell : out_text)(&line, json_root(data),
+						       c->member);
+		if (line.n > before)
+			buf_puts(&line, "  ");
+	}
+	out_line(str_trim(buf_str(&line)));
+}
+
+/* A slow reader is only cut off; what is no longer kept is gone for good. */
+static void on_error(struct follow *f, struct str data)
+{
+	struct arena arena = ARENA_INIT;
+	struct json_error bad;
+	struct json code, text;
+
+	if (json_validate(data, JSON_DEPTH, &bad) &&
+	    member(data, "code", JSON_STRING, &arena, &code) &&
+	    member(data, "error", JSON_STRING, &arena, &text) &&
+	    str_is(json_string(code, &arena), err_code(ERR_EVENTS_LOST)))
+		buf_put_str(&f->failed, json_string(text, &arena));
+	arena_done(&arena);
+}
+
+static void on_field(struct follow *f, struct str name, struct str value)
+{
+	struct buf *b = NULL;
+
+	if (str_is(name, "id") && value.n < sizeof(f->last_id))
+		(void)snprintf(f->last_id, sizeof(f->last_id), "%.*s",
+			       STR_ARG(value));
+	else if (str_is(name, "event"))
+		b = &f->event;
+	else if (str_is(name, "data"))
+		b = &f->data;
+	if (b == NULL)
+		return;
+	buf_clear(b);
+	buf_put_str(b, value);
+}
+
+static bool on_line(void *ctx, struct str line)
+{
+	struct follow *f = ctx;
+	struct str name, value;
+
+	f->connected = true;
+	if (line.n > 0) {
+		(void)str_split(line, ':', &name, &value);
+		if (value.n > 0 && value.p[0] == ' ')
+			value = str_skip(value, 1);
+		on_field(f, name, value);
+		return true;
+	}
+	if (f->data.n > 0 && str_is(buf_str(&f->event), "error"))
+		on_error(f, buf_str(&f->data));
+	else if (f->data.n > 0)
+		show_event(f, buf_str(&f->data));
+	buf_clear(&f->event);
+	buf_clear(&f->data);
+	return fflush(stdout) == 0 && f->failed.n == 0;
+}
+
+/* False: it makes no sense to try again; *ret_exit says how it ended. */
+static bool follow_once(struct follow *f, struct api *api, const char *path,
+			int *ret_exit)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	char last_id[sizeof(f->last_id)];
+	int r;
+
+	/* what came of a frame before it broke off counts for nothing */
+	buf_clear(&f->event);
+	buf_clear(&f->data);
+	(void)snprintf(last_id, sizeof(last_id), "%s", f->last_id);
+	api->last_event_id = last_id[0] != '\0' ? last_id : NULL;
+	r = api_stream(api, path, on_line, f, &why);
+	if (ferror(stdout)) { /* main says so */
+		*ret_exit = CLI_OK;
+		return false;
+	}
+	if (f->failed.n > 0)
+		*ret_exit = cmd_failed("%.*s", STR_ARG(buf_str(&f->failed)));
+	else if (r < 0 && (!f->connected || r == -ERR_VALIDATION_ERROR))
+		*ret_exit = cmd_failed("%.*s", STR_ARG(buf_str(&why)));
+	else
+		return true;
+	return false;
+}
+
+/* All that was shown is written: each piece is flushed. */
+static void on_interrupt(int signal_number)
+{
+	(void)signal_number;
+	_exit(CLI_OK);
+}
+
+static int follow(const struct cmd_args *a, const char *after)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	struct follow f = { .a = a };
+	struct api api;
+	int r = CLI_OK;
+
+	cmd_api(a, &api);
+	buf_puts(&path, "/api/v1/events?");
+	put_filters(&path, a);
+	buf_putc(&path, '\0');
+	if (after != NULL)
+		(void)snprintf(f.last_id, sizeof(f.last_id), "%s", after);
+	(void)signal(SIGINT, on_interrupt);
+	while (follow_once(&f, &api, path.p, &r)) {
+		(void)fprintf(stderr, "The connection ended; trying again\n");
+		(void)poll(NULL, 0, RETRY_MS);
+	}
+	buf_done(&f.event);
+	buf_done(&f.data);
+	buf_done(&f.failed);
+	return r;
+}
+
+int cmd_events(const struct cmd_args *a)
+{
+	const char *after = a->opt[OPT_EVENTS_AFTER];
+	uint64_t seq;
+
+	if (after != NULL && !str_parse_u64(str_from(after), &seq))
+		return cmd_usage("--after must be the sequence of an event");
+	return a->opt[OPT_EVENTS_FOLLOW] != NULL ? follow(a, after)
+						 : show_page(a, after);
+}
