@@ -129,9 +129,10 @@ static int show_page(const struct cmd_args *a, const char *after)
 
 struct follow {
 	const struct cmd_args *a;
-	char last_id[64];  /* where to go on; empty: from now */
-	struct buf event;  /* of the frame that is not complete */
-	struct buf data;   /* the same */
+	char last_id[64]; /* where to go on; empty: from now */
+	struct buf id;    /* of the frame that is not complete */
+	struct buf event; /* the same */
+	struct buf data;
 	struct buf failed; /* the server ended the stream for good: why */
 	bool connected;    /* once */
 };
@@ -180,9 +181,8 @@ static void on_field(struct follow *f, struct str name, struct str value)
 {
 	struct buf *b = NULL;
 
-	if (str_is(name, "id") && value.n < sizeof(f->last_id))
-		(void)snprintf(f->last_id, sizeof(f->last_id), "%.*s",
-			       STR_ARG(value));
+	if (str_is(name, "id"))
+		b = &f->id;
 	else if (str_is(name, "event"))
 		b = &f->event;
 	else if (str_is(name, "data"))
@@ -191,6 +191,13 @@ static void on_field(struct follow *f, struct str name, struct str value)
 		return;
 	buf_clear(b);
 	buf_put_str(b, value);
+}
+
+static void forget_frame(struct follow *f)
+{
+	buf_clear(&f->id);
+	buf_clear(&f->event);
+	buf_clear(&f->data);
 }
 
 static bool on_line(void *ctx, struct str line)
@@ -206,12 +213,14 @@ static bool on_line(void *ctx, struct str line)
 		on_field(f, name, value);
 		return true;
 	}
+	if (f->id.n > 0 && f->id.n < sizeof(f->last_id))
+		(void)snprintf(f->last_id, sizeof(f->last_id), "%.*s",
+			       STR_ARG(buf_str(&f->id)));
 	if (f->data.n > 0 && str_is(buf_str(&f->event), "error"))
 		on_error(f, buf_str(&f->data));
 	else if (f->data.n > 0)
 		show_event(f, buf_str(&f->data));
-	buf_clear(&f->event);
-	buf_clear(&f->data);
+	forget_frame(f);
 	return fflush(stdout) == 0 && f->failed.n == 0;
 }
 
@@ -224,8 +233,7 @@ static bool follow_once(struct follow *f, struct api *api, const char *path,
 	int r;
 
 	/* what came of a frame before it broke off counts for nothing */
-	buf_clear(&f->event);
-	buf_clear(&f->data);
+	forget_frame(f);
 	(void)snprintf(last_id, sizeof(last_id), "%s", f->last_id);
 	api->last_event_id = last_id[0] != '\0' ? last_id : NULL;
 	r = api_stream(api, path, on_line, f, &why);
@@ -267,6 +275,7 @@ static int follow(const struct cmd_args *a, const char *after)
 		(void)fprintf(stderr, "The connection ended; trying again\n");
 		(void)poll(NULL, 0, RETRY_MS);
 	}
+	buf_done(&f.id);
 	buf_done(&f.event);
 	buf_done(&f.data);
 	buf_done(&f.failed);

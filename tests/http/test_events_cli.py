@@ -67,7 +67,8 @@ def test_filters_and_places(node, client, queue):
 
 
 def test_what_is_wrong_is_said(node):
-    for args, word in ((["--type", "nope"], "nope"), (["--after", "x"], "after"),
+    for args, word in ((["--type", "nope"], "nope"),
+                       (["--after", "x"], "after"),
                        (["--follow", "--type", "nope"], "nope"),
                        (["--follow", "--after", "99999999"], "no longer kept")):
         done = run(node, *args)
