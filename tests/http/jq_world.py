@@ -55,7 +55,9 @@ def text_of(tree, rng):
 def follow(value, path):
     for key in path:
         if isinstance(key, int):
-            if not isinstance(value, list) or not -len(value) <= key < len(value):
+            if not isinstance(value, list):
+                return MISSING
+            if not -len(value) <= key < len(value):
                 return MISSING
         elif not isinstance(value, dict) or key not in value:
             return MISSING

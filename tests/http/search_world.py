@@ -118,8 +118,8 @@ class World:
         raw = {"payload": self.payload()}
         if self.rng.random() < 0.5:
             raw["tags"] = self.tags()
-        text = json.dumps(job)[:-1]
-        return raw, text + "".join(f', "{k}": {v}' for k, v in raw.items()) + "}"
+        more = "".join(f', "{k}": {v}' for k, v in raw.items())
+        return raw, json.dumps(job)[:-1] + more + "}"
 
     def enqueue(self):
         for start in range(0, self.count, 500):

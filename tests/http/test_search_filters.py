@@ -49,7 +49,7 @@ def values(world, name):
     return sorted({j[name] for j in world.jobs.values() if name in j})
 
 
-# --- filters ------------------------------------------------------------------
+# --- filters ----------------------------------------------------------------
 
 
 def test_world_has_everything(world):
@@ -224,7 +224,7 @@ def test_filters_together(world, client):
         check(world, client, **random_members(world, rng))
 
 
-# --- payload_jq ---------------------------------------------------------------
+# --- payload_jq -------------------------------------------------------------
 
 
 def jq_matching(world, tree, **members):
@@ -317,7 +317,7 @@ def test_jq_malformed_names_the_position(world, client, text, at):
     assert a.json["error"].endswith(f"at byte {at}"), a.json["error"]
 
 
-# --- order and pages ------------------------------------------------------------
+# --- order and pages --------------------------------------------------------
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
@@ -373,7 +373,7 @@ def test_total_on_every_page(world, client):
         members["cursor"] = a["cursor"]
 
 
-# --- the time budget ------------------------------------------------------------
+# --- the time budget --------------------------------------------------------
 
 
 @pytest.mark.parametrize("sort", ["created_at", "started_at", "attempt"])
@@ -407,7 +407,7 @@ def test_budget_full_page_is_not_partial(world, client):
     assert len(a["jobs"]) == 3 and "partial" not in a and a["has_more"]
 
 
-# --- texts that try to be something else ------------------------------------------
+# --- texts that try to be something else ------------------------------------
 
 
 TEXTS = ["queue", "payload_contains", "payload_jq", "unique_key", "batch_id",
