@@ -3,11 +3,18 @@
  * the store. Both take as long as the data are large, and no body.
  */
 #include "handlers.h"
+#include "park.h"
 #include "req.h"
 
 /* A view of tens of millions of jobs is done by then. */
 #define ADMIN_NS (3600 * NS_PER_S)
 
+static void end_parked(struct req *r)
+{
+	req_fail_text(r, ERR_SHUTTING_DOWN, STR_NULL);
+}
+
+/* A comparison whose client has gone is given up. */
 static void ask(struct req *r)
 {
 	static const struct m_nothing nothing;
@@ -26,6 +33,8 @@ static void ask(struct req *r)
 			.flags = RPC_ONCE,
 			.then = req_answer_query,
 		    });
+	r->end_parked = end_parked;
+	park_add(r);
 }
 
 void h_rebuild_view(struct req *r)

@@ -524,7 +524,7 @@ static void test_names_that_cannot_be(void **state)
 	assert_int_equal(fsm_batch(x->side[0].f, STR("batch_1"), &b), 0);
 }
 
-/* Batch events tell of no job and no queue: the view passes them over. */
+/* Batch events tell of no job and no queue. */
 static void test_feed_has_batch_events(void **state)
 {
 	static const enum event_type types[] = { EVENT_BATCH_OPENED,
