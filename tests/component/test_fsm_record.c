@@ -291,165 +291,163 @@ static void test_pages_of_large_events(void **state)
 	r = page(x, 4, 1000);
 	assert_in_range(r.events_n, 50, RECORD_EVENTS_BYTES / 10000 + 1);
 	assert_int_equal(r.next, 4 + r.events_n);
+}
 
-	/* --- what ties jobs together, for the view --- */
+/* --- what ties jobs together, for the view --- */
 
-	static uint64_t head(struct fx * x)
-	{
-		return fsm_last_seq(x->side[FX_MEM].f);
-	}
+static uint64_t head(struct fx *x)
+{
+	return fsm_last_seq(x->side[FX_MEM].f);
+}
 
-	static void open_batch(struct fx * x, const char *id,
-			       const char *parent)
-	{
-		struct m_open_batch m = { 0 };
+static void open_batch(struct fx *x, const char *id, const char *parent)
+{
+	struct m_open_batch m = { 0 };
 
-		MSG_SET(&m, open_batch, batch_id, str_from(id));
-		MSG_SET(&m, open_batch, callback_payload, STR("[1]"));
-		if (parent != NULL)
-			MSG_SET(&m, open_batch, parent_id, str_from(parent));
-		assert_int_equal(fx_do(x, OP_OPEN_BATCH, &m, NULL), 0);
-	}
+	MSG_SET(&m, open_batch, batch_id, str_from(id));
+	MSG_SET(&m, open_batch, callback_payload, STR("[1]"));
+	if (parent != NULL)
+		MSG_SET(&m, open_batch, parent_id, str_from(parent));
+	assert_int_equal(fx_do(x, OP_OPEN_BATCH, &m, NULL), 0);
+}
 
-	static void add_job(struct fx * x, const char *id, const char *batch,
-			    const char *key)
-	{
-		struct m_enqueue m = { 0 };
+static void add_job(struct fx *x, const char *id, const char *batch,
+		    const char *key)
+{
+	struct m_enqueue m = { 0 };
 
-		MSG_SET(&m, enqueue, job_id, str_from(id));
-		MSG_SET(&m, enqueue, queue, STR("q"));
-		if (batch != NULL)
-			MSG_SET(&m, enqueue, batch_id, str_from(batch));
-		if (key != NULL)
-			MSG_SET(&m, enqueue, unique_key, str_from(key));
-		assert_int_equal(fx_do(x, OP_ENQUEUE, &m, NULL), 0);
-	}
+	MSG_SET(&m, enqueue, job_id, str_from(id));
+	MSG_SET(&m, enqueue, queue, STR("q"));
+	if (batch != NULL)
+		MSG_SET(&m, enqueue, batch_id, str_from(batch));
+	if (key != NULL)
+		MSG_SET(&m, enqueue, unique_key, str_from(key));
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &m, NULL), 0);
+}
 
-	static void test_feed_tells_of_the_batch_a_job_counts_in(void **state)
-	{
-		struct fx *x = *state;
-		struct m_tail_reply r;
-		uint64_t at;
+static void test_feed_tells_of_the_batch_a_job_counts_in(void **state)
+{
+	struct fx *x = *state;
+	struct m_tail_reply r;
+	uint64_t at;
 
-		open_batch(x, "batch_0", NULL);
-		open_batch(x, "batch_1", "batch_0");
-		at = head(x);
-		add_job(x, "job_1", "batch_1", NULL);
-		add_job(x, "job_2", "batch_1", NULL);
-		r = feed(x, at, 100);
-		assert_int_equal(r.batches_n,
-				 2); /* each once, and what it is in */
-		assert_str_is(r.batches[0].id, "batch_1");
-		assert_int_equal(r.batches[0].total, 2);
-		assert_str_is(r.batches[0].callback_payload, "[1]");
-		assert_str_is(r.batches[1].id, "batch_0");
-		at = head(x);
-		fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
-		r = feed(x, at, 100);
-		assert_true(r.jobs[0].partial);
-		assert_int_equal(r.batches[0].failed, 1);
-		at = head(x);
-		fx_job_op(x, OP_DELETE, "job_2", "deleted");
-		r = feed(x, at, 100);
-		assert_true(r.jobs[0].deleted);
-		assert_int_equal(r.batches[0].failed, 2);
-	}
+	open_batch(x, "batch_0", NULL);
+	open_batch(x, "batch_1", "batch_0");
+	at = head(x);
+	add_job(x, "job_1", "batch_1", NULL);
+	add_job(x, "job_2", "batch_1", NULL);
+	r = feed(x, at, 100);
+	assert_int_equal(r.batches_n, 2); /* each once, and what it is in */
+	assert_str_is(r.batches[0].id, "batch_1");
+	assert_int_equal(r.batches[0].total, 2);
+	assert_str_is(r.batches[0].callback_payload, "[1]");
+	assert_str_is(r.batches[1].id, "batch_0");
+	at = head(x);
+	fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
+	r = feed(x, at, 100);
+	assert_true(r.jobs[0].partial);
+	assert_int_equal(r.batches[0].failed, 1);
+	at = head(x);
+	fx_job_op(x, OP_DELETE, "job_2", "deleted");
+	r = feed(x, at, 100);
+	assert_true(r.jobs[0].deleted);
+	assert_int_equal(r.batches[0].failed, 2);
+}
 
-	static void test_feed_tells_of_batches_that_are_gone(void **state)
-	{
-		struct m_maintain purge = { 0 };
-		struct m_batch_ref seal = { 0 };
-		struct fx *x = *state;
-		struct m_tail_reply r;
-		uint64_t at;
+static void test_feed_tells_of_batches_that_are_gone(void **state)
+{
+	struct m_maintain purge = { 0 };
+	struct m_batch_ref seal = { 0 };
+	struct fx *x = *state;
+	struct m_tail_reply r;
+	uint64_t at;
 
-		open_batch(x, "batch_1", NULL);
-		MSG_SET(&seal, batch_ref, batch_id, STR("batch_1"));
-		assert_int_equal(fx_do(x, OP_SEAL_BATCH, &seal, NULL), 0);
-		at = head(x);
-		x->now_ns += 10 * NS_PER_S;
-		MSG_SET(&purge, maintain, retention_ns, NS_PER_S);
-		assert_int_equal(fx_do(x, OP_PURGE, &purge, NULL), 0);
-		r = feed(x, at, 100);
-		assert_int_equal(r.events_n, 1);
-		assert_int_equal(r.events[0].type, EVENT_BATCH_PURGED);
-		assert_int_equal(r.batches_n, 0);
-		assert_int_equal(r.gone_batches_n, 1);
-		assert_str_is(r.gone_batches[0], "batch_1");
-	}
+	open_batch(x, "batch_1", NULL);
+	MSG_SET(&seal, batch_ref, batch_id, STR("batch_1"));
+	assert_int_equal(fx_do(x, OP_SEAL_BATCH, &seal, NULL), 0);
+	at = head(x);
+	x->now_ns += 10 * NS_PER_S;
+	MSG_SET(&purge, maintain, retention_ns, NS_PER_S);
+	assert_int_equal(fx_do(x, OP_PURGE, &purge, NULL), 0);
+	r = feed(x, at, 100);
+	assert_int_equal(r.events_n, 1);
+	assert_int_equal(r.events[0].type, EVENT_BATCH_PURGED);
+	assert_int_equal(r.batches_n, 0);
+	assert_int_equal(r.gone_batches_n, 1);
+	assert_str_is(r.gone_batches[0], "batch_1");
+}
 
-	static void test_feed_tells_of_locks_when_they_are_taken(void **state)
-	{
-		struct fx *x = *state;
-		struct m_tail_reply r;
-		uint64_t at = head(x);
+static void test_feed_tells_of_locks_when_they_are_taken(void **state)
+{
+	struct fx *x = *state;
+	struct m_tail_reply r;
+	uint64_t at = head(x);
 
-		add_job(x, "job_1", NULL, "key");
-		add_job(x, "job_2", NULL, NULL);
-		r = feed(x, at, 100);
-		assert_int_equal(r.locks_n, 1);
-		assert_str_is(r.locks[0].queue, "q");
-		assert_str_is(r.locks[0].unique_key, "key");
-		assert_str_is(r.locks[0].job_id, "job_1");
-		assert_true(r.locks[0].expires_at > x->now_ns);
-		fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
-		r = feed(x, at, 100); /* nobody holds it now */
-		assert_int_equal(r.locks_n, 1);
-		assert_int_equal(r.locks[0].job_id.n, 0);
-		at = head(x);
-		x->now_ns += NS_PER_S;
-		fx_job_op(x, OP_RETRY, "job_1", "retried");
-		r = feed(x, at, 100);
-		assert_int_equal(r.locks_n, 1);
-		assert_str_is(r.locks[0].job_id, "job_1");
-	}
+	add_job(x, "job_1", NULL, "key");
+	add_job(x, "job_2", NULL, NULL);
+	r = feed(x, at, 100);
+	assert_int_equal(r.locks_n, 1);
+	assert_str_is(r.locks[0].queue, "q");
+	assert_str_is(r.locks[0].unique_key, "key");
+	assert_str_is(r.locks[0].job_id, "job_1");
+	assert_true(r.locks[0].expires_at > x->now_ns);
+	fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
+	r = feed(x, at, 100); /* nobody holds it now */
+	assert_int_equal(r.locks_n, 1);
+	assert_int_equal(r.locks[0].job_id.n, 0);
+	at = head(x);
+	x->now_ns += NS_PER_S;
+	fx_job_op(x, OP_RETRY, "job_1", "retried");
+	r = feed(x, at, 100);
+	assert_int_equal(r.locks_n, 1);
+	assert_str_is(r.locks[0].job_id, "job_1");
+}
 
-	static void test_feed_tells_of_schedules(void **state)
-	{
-		struct m_schedule_ref ref = { 0 };
-		struct m_schedule m = { 0 };
-		struct fx *x = *state;
-		struct m_tail_reply r;
-		uint64_t at = head(x);
+static void test_feed_tells_of_schedules(void **state)
+{
+	struct m_schedule_ref ref = { 0 };
+	struct m_schedule m = { 0 };
+	struct fx *x = *state;
+	struct m_tail_reply r;
+	uint64_t at = head(x);
 
-		MSG_SET(&m, schedule, id, STR("sched_1"));
-		MSG_SET(&m, schedule, name, STR("nightly"));
-		MSG_SET(&m, schedule, queue, STR("q"));
-		MSG_SET(&m, schedule, cron, STR("@daily"));
-		MSG_SET(&m, schedule, create, true);
-		MSG_SET(&m, schedule, next_run, x->now_ns + NS_PER_S);
-		assert_int_equal(fx_do(x, OP_SET_SCHEDULE, &m, NULL), 0);
-		r = feed(x, at, 100);
-		assert_int_equal(r.schedules_n, 1);
-		assert_str_is(r.schedules[0].name, "nightly");
-		MSG_SET(&ref, schedule_ref, id, STR("nightly"));
-		assert_int_equal(fx_do(x, OP_DELETE_SCHEDULE, &ref, NULL), 0);
-		r = feed(x, at, 100);
-		assert_int_equal(r.schedules_n, 0);
-		assert_int_equal(r.gone_schedules_n, 1);
-		assert_str_is(r.gone_schedules[0], "sched_1");
-	}
+	MSG_SET(&m, schedule, id, STR("sched_1"));
+	MSG_SET(&m, schedule, name, STR("nightly"));
+	MSG_SET(&m, schedule, queue, STR("q"));
+	MSG_SET(&m, schedule, cron, STR("@daily"));
+	MSG_SET(&m, schedule, create, true);
+	MSG_SET(&m, schedule, next_run, x->now_ns + NS_PER_S);
+	assert_int_equal(fx_do(x, OP_SET_SCHEDULE, &m, NULL), 0);
+	r = feed(x, at, 100);
+	assert_int_equal(r.schedules_n, 1);
+	assert_str_is(r.schedules[0].name, "nightly");
+	MSG_SET(&ref, schedule_ref, id, STR("nightly"));
+	assert_int_equal(fx_do(x, OP_DELETE_SCHEDULE, &ref, NULL), 0);
+	r = feed(x, at, 100);
+	assert_int_equal(r.schedules_n, 0);
+	assert_int_equal(r.gone_schedules_n, 1);
+	assert_str_is(r.gone_schedules[0], "sched_1");
+}
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, fx_setup, fx_teardown)
 
-	int main(void)
-	{
-		const struct CMUnitTest tests[] = {
-			TEST(test_absent),
-			TEST(test_feed),
-			TEST(test_feed_of_active_and_deleted),
-			TEST(test_feed_of_dropped_expiry),
-			TEST(test_feed_bytes),
-			TEST(test_timeline_is_bounded),
-			TEST(test_pages_of_events),
-			TEST(test_pages_of_a_log_that_was_trimmed),
-			TEST(test_pages_of_large_events),
-			TEST(test_feed_tells_of_the_batch_a_job_counts_in),
-			TEST(test_feed_tells_of_batches_that_are_gone),
-			TEST(test_feed_tells_of_locks_when_they_are_taken),
-			TEST(test_feed_tells_of_schedules),
-		};
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_absent),
+		TEST(test_feed),
+		TEST(test_feed_of_active_and_deleted),
+		TEST(test_feed_of_dropped_expiry),
+		TEST(test_feed_bytes),
+		TEST(test_timeline_is_bounded),
+		TEST(test_pages_of_events),
+		TEST(test_pages_of_a_log_that_was_trimmed),
+		TEST(test_pages_of_large_events),
+		TEST(test_feed_tells_of_the_batch_a_job_counts_in),
+		TEST(test_feed_tells_of_batches_that_are_gone),
+		TEST(test_feed_tells_of_locks_when_they_are_taken),
+		TEST(test_feed_tells_of_schedules),
+	};
 
-		return cmocka_run_group_tests_name("fsm_record", tests, NULL,
-						   NULL);
-	}
+	return cmocka_run_group_tests_name("fsm_record", tests, NULL, NULL);
+}
