@@ -35,8 +35,9 @@ struct fake {
 	struct rpc_req waiting[WAITING_MAX];
 	uint64_t known[WAITING_MAX];
 	size_t waiting_n;
-	unsigned asks; /* DUE questions so far */
-	unsigned ops;  /* operations so far */
+	unsigned asks;     /* DUE questions so far */
+	struct m_due told; /* the last of them */
+	unsigned ops;      /* operations so far */
 	uint64_t last_ns, gap_ns;
 	uint64_t best_late_ns;
 	struct rpc_req held; /* an operation whose answer waits */
@@ -113,6 +114,7 @@ static void on_request(void *ctx, struct rpc_req req,
 		f->waiting[f->waiting_n] = req;
 		f->known[f->waiting_n++] = due.known_ns;
 		f->asks++;
+		f->told = due;
 		due_changed(f);
 	} else {
 		uint64_t now = clock_mono_ns();
@@ -316,6 +318,9 @@ static void errors_on_op(struct fake *f, struct rpc_req req, unsigned op,
 	EXPECT(f->ops < ARRAY_SIZE(gaps_ms));
 	EXPECT(f->gap_ns >=
 	       (gaps_ms[f->ops] - gaps_ms[f->ops] / 50) * NS_PER_MS);
+	EXPECT(f->told.pid != 0);
+	EXPECT(f->told.promote_errors == f->ops - 1); /* for metrics */
+	EXPECT(f->told.reclaim_errors == 0 && f->told.purge_errors == 0);
 	if (f->ops < 4) {
 		rpc_reply(req,
 			  f->ops % 2 ? ERR_OVERLOADED : ERR_LEADER_UNAVAILABLE,
