@@ -2,19 +2,16 @@
  * Numbers: GET /api/v1/metrics, debug/runtime, metrics/throughput and scale.
  *
  * For the first two raftd is asked for its numbers, then viewd, then come our
- * own. A process that is away leaves its numbers out and is counted for it;
- * the rest is still answered.
+ * own and those of other httpd processes. A process that is away leaves its
+ * numbers out and is counted for it; the rest is still answered.
  */
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "handlers.h"
 #include "metrics.h"
 #include "req.h"
-#include "rt/procstat.h"
-#include "server.h"
-#include "stream.h"
+#include "tell.h"
 
 #define METRICS_NS (1 * NS_PER_S) /* for each of the two */
 
@@ -22,25 +19,9 @@ struct collection {
 	struct m_metrics raftd;
 	struct m_metrics viewd;
 	struct m_metrics own;
+	struct m_metrics others; /* httpd processes */
 	void (*answer)(struct req *r);
 };
-
-static void collect_own(struct req *r)
-{
-	struct collection *c = r->state;
-	struct metric_list l = { .a = &r->arena };
-	char name[32];
-
-	(void)snprintf(name, sizeof(name), "httpd-%u", r->h->d->number);
-	metrics_collect(r->h->metrics, server_connections(r->h->server), &l);
-	metric_add(&l, METRIC_STREAMS_OPEN,
-		   (double)streams_count(server_streams(r->h->server)),
-		   STR_NULL);
-	procstat_metrics(&l, name, getpid());
-	metric_list_message(&l, &c->own);
-	r->seq = 0; /* a read has no index of its own */
-	c->answer(r);
-}
 
 /*
  * The reply's bytes are gone after the callback and labels point into them,
@@ -58,6 +39,47 @@ static void take(struct req *r, const struct rpc_reply *reply,
 		*ret = (struct m_metrics){ 0 };
 	}
 	metrics_note_silent(r->h->metrics, from);
+}
+
+static void on_others(struct req *r, const struct rpc_reply *reply)
+{
+	struct collection *c = r->state;
+
+	take(r, reply, PROC_RAFTD, &c->others);
+	r->seq = 0;
+	c->answer(r);
+}
+
+/* raftd keeps what it is told now: no number goes down that was answered. */
+static void ask_others(struct req *r)
+{
+	struct collection *c = r->state;
+	struct m_tell_metrics *m = arena_zalloc(&r->arena, sizeof(*m));
+
+	MSG_SET(m, tell_metrics, number, r->h->d->number);
+	MSG_SET_LIST(m, tell_metrics, values, c->own.values, c->own.values_n);
+	req_call(r, &(struct req_call){ .client = r->h->raftd,
+					.id = QUERY_TELL_METRICS,
+					.desc = &msg_tell_metrics,
+					.m = m,
+					.timeout_ns = METRICS_NS,
+					.timeout_err = ERR_LEADER_UNAVAILABLE,
+					.flags = RPC_ONCE,
+					.then = on_others });
+}
+
+static void collect_own(struct req *r)
+{
+	struct collection *c = r->state;
+	struct metric_list l = { .a = &r->arena };
+
+	tell_collect(r->h, &l);
+	metric_list_message(&l, &c->own);
+	r->seq = 0; /* a read has no index of its own */
+	if (tell_has_others(r->h) && rpc_client_is_up(r->h->raftd))
+		ask_others(r);
+	else
+		c->answer(r);
 }
 
 static bool ask(struct req *r, struct rpc_client *client, enum proc_id whom,
@@ -119,7 +141,8 @@ static void collect(struct req *r, void (*answer)(struct req *r))
 static void answer_metrics(struct req *r)
 {
 	struct collection *c = r->state;
-	const struct m_metrics *sets[] = { &c->raftd, &c->viewd, &c->own };
+	const struct m_metrics *sets[] = { &c->raftd, &c->viewd, &c->own,
+					   &c->others };
 
 	(void)req_json(r);
 	metrics_write(sets, ARRAY_SIZE(sets), &r->out);
@@ -138,7 +161,8 @@ void h_metrics(struct req *r)
 static double sum_of(const struct collection *c, enum metric_id id,
 		     const char *mode)
 {
-	const struct m_metrics *sets[] = { &c->raftd, &c->viewd, &c->own };
+	const struct m_metrics *sets[] = { &c->raftd, &c->viewd, &c->own,
+					   &c->others };
 	double sum = 0;
 
 	for (size_t s = 0; s < ARRAY_SIZE(sets); s++) {

@@ -15,6 +15,7 @@
 #include "rt/log.h"
 #include "rt/netaddr.h"
 #include "server.h"
+#include "tell.h"
 
 /*
  * What arrived in a turn leaves in one message, up to so many operations: a
@@ -127,6 +128,7 @@ static int httpd_init(struct daemon *d, struct buf *why)
 	h->server = server_new(h, fd, why);
 	if (h->server == NULL)
 		return -ERR_INTERNAL_ERROR;
+	h->tell = tell_new(h);
 	rpc_client_on_state(h->raftd, on_raftd_state, h);
 	return 0;
 }
@@ -158,6 +160,7 @@ static void httpd_done(struct daemon *d)
 
 	if (h == NULL)
 		return;
+	tell_free(h->tell);
 	server_free(h->server);
 	hub_free(h->hub);
 	rpc_client_free(h->raftd);

@@ -18,6 +18,7 @@
 struct hub;
 struct server;
 struct http_metrics;
+struct tell;
 
 struct httpd {
 	struct daemon *d;
@@ -27,6 +28,7 @@ struct httpd {
 	struct rpc_client *raftd;
 	struct rpc_client *viewd;
 	struct http_metrics *metrics;
+	struct tell *tell;
 	struct id_gen ids;
 	struct rng rng;
 	uint64_t seq;          /* greatest event sequence any reply carried */

@@ -112,35 +112,37 @@ static void put_series(struct metric_list *l, const struct series *s,
 		   arena_printf(l->a, "count,%.*s", STR_ARG(labels)));
 }
 
-static void put_routes(const struct http_metrics *m, struct metric_list *l)
+static void put_routes(const struct http_metrics *m, struct str extra,
+		       struct metric_list *l)
 {
 	for (size_t i = 0; i < m->n; i++) {
 		const struct route *route = route_at(i);
-		struct str labels = STR("method=\"any\",route=\"unmatched\"");
+		struct str labels;
 
 		if (m->series[i].requests == 0)
 			continue;
-		if (route != NULL)
-			labels = arena_printf(
-			    l->a, "method=\"%s\",route=\"%s\"",
-			    http_method_name(route->method), route->path);
+		labels = arena_printf(
+		    l->a, "%.*smethod=\"%s\",route=\"%s\"", STR_ARG(extra),
+		    route != NULL ? http_method_name(route->method) : "any",
+		    route != NULL ? route->path : "unmatched");
 		put_series(l, &m->series[i], labels);
 	}
 }
 
-void metrics_collect(const struct http_metrics *m, size_t connections,
-		     struct metric_list *l)
+void metrics_collect(const struct http_metrics *m, struct str extra,
+		     size_t connections, struct metric_list *l)
 {
-	metric_add(l, METRIC_HTTP_IN_FLIGHT, (double)m->in_flight, STR_NULL);
-	metric_add(l, METRIC_HTTP_CONNECTIONS, (double)connections, STR_NULL);
+	struct str alone = extra;
+
+	alone.n -= MIN(alone.n, (size_t)1); /* its comma */
+	metric_add(l, METRIC_HTTP_IN_FLIGHT, (double)m->in_flight, alone);
+	metric_add(l, METRIC_HTTP_CONNECTIONS, (double)connections, alone);
 	for (size_t i = 0; i < ARRAY_SIZE(asked); i++)
-		metric_add(l, METRIC_METRICS_ERRORS,
-			   (double)m->silent[asked[i]],
-			   arena_printf(l->a, "process=\"%s\"",
-					proc_info(asked[i])->name));
-	metric_add(l, METRIC_BUILD_INFO, 1,
-		   arena_printf(l->a, "version=\"%s\"", corvo_version));
-	put_routes(m, l);
+		metric_add(
+		    l, METRIC_METRICS_ERRORS, (double)m->silent[asked[i]],
+		    arena_printf(l->a, "%.*sprocess=\"%s\"", STR_ARG(extra),
+				 proc_info(asked[i])->name));
+	put_routes(m, extra, l);
 }
 
 /* --- text --- */

@@ -20,9 +20,12 @@ void metrics_count(struct http_metrics *m, const struct req *r);
 /* A process was asked for its numbers and did not tell them. */
 void metrics_note_silent(struct http_metrics *m, enum proc_id p);
 
-/* The same form in which raftd and viewd send theirs. */
-void metrics_collect(const struct http_metrics *m, size_t connections,
-		     struct metric_list *l);
+/*
+ * The same form in which raftd and viewd send theirs. extra: a label of all of
+ * them, ending in a comma, or empty.
+ */
+void metrics_collect(const struct http_metrics *m, struct str extra,
+		     size_t connections, struct metric_list *l);
 
 /* Prometheus text of several collections; labels as in metric_list.h. */
 void metrics_write(const struct m_metrics *const *sets, size_t n,

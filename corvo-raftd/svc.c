@@ -11,7 +11,6 @@
 #include "rt/log.h"
 #include "store/record.h"
 #include "svc_impl.h"
-#include "svc_metrics.h"
 #include "tail.h"
 #include "util/clock.h"
 #include "util/list.h"
@@ -46,6 +45,8 @@ void svc_free(struct svc *s)
 	LIST_FOREACH_SAFE (it, &s->dues)
 		free(list_entry(it, struct due_wait, node));
 	drains_done(s);
+	for (size_t i = 0; i < ARRAY_SIZE(s->httpd_metrics); i++)
+		buf_done(&s->httpd_metrics[i]);
 	arena_done(&s->scratch);
 	buf_done(&s->out);
 	free(s);
@@ -237,19 +238,6 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	MSG_SET(&st, node_status, uptime_seconds,
 		(clock_mono_ns() - r->started_ns) / NS_PER_S);
 	svc_reply(s, req, &msg_node_status, &st);
-}
-
-void q_raftd_metrics(struct svc *s, struct rpc_req req,
-		     const struct m_nothing *m)
-{
-	struct m_metrics all;
-	int e = svc_metrics(s->r, &s->scratch, &all);
-
-	(void)m;
-	if (e < 0)
-		svc_reply_error(req, -e);
-	else
-		svc_reply(s, req, &msg_metrics, &all);
 }
 
 /* --- dispatch --- */

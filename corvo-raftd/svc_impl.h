@@ -30,7 +30,9 @@ struct svc {
 	/* What sched last told of itself, and its failures in all. */
 	uint32_t sched_pid;
 	uint64_t sched_told[SCHED_TASKS], sched_errors[SCHED_TASKS];
-	size_t jobs_asks;     /* under way in svc_jobs.c */
+	size_t jobs_asks; /* under way in svc_jobs.c */
+	/* What each of several httpd processes last told of itself. */
+	struct buf httpd_metrics[LIMIT_HTTPD_PROCESSES];
 	struct arena scratch; /* for the query being answered */
 	struct buf out;
 };

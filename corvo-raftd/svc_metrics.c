@@ -1,5 +1,7 @@
-#include "svc_metrics.h"
-
+/*
+ * raftd's rows of metrics.def, and those of the httpd processes where there
+ * are several: a client reaches only one of them.
+ */
 #include <unistd.h>
 
 #include "rt/procstat.h"
@@ -37,6 +39,8 @@ static void put_raft(struct metric_list *o, struct raftd *r)
 	put(o, METRIC_RAFT_APPLIED_INDEX, i.applied_index);
 	put(o, METRIC_RAFT_COMMIT_INDEX, i.commit_index);
 	put(o, METRIC_RAFT_SNAPSHOT_INDEX, i.snapshot_index);
+	metric_add(o, METRIC_BUILD_INFO, 1,
+		   arena_printf(o->a, "version=\"%s\"", corvo_version));
 }
 
 static void put_proposer(struct metric_list *o, struct raftd *r)
@@ -121,17 +125,59 @@ static void put_processes(struct metric_list *o, struct raftd *r)
 		procstat_metrics(o, "supervisor", getppid());
 }
 
-int svc_metrics(struct raftd *r, struct arena *a, struct m_metrics *ret)
+void q_raftd_metrics(struct svc *s, struct rpc_req req,
+		     const struct m_nothing *m)
 {
-	struct metric_list o = { .a = a };
+	struct metric_list o = { .a = &s->scratch };
+	struct m_metrics all;
 	int e;
 
-	put_raft(&o, r);
-	put_proposer(&o, r);
-	put_jobs(&o, r);
-	put_sched(&o, r);
-	put_processes(&o, r);
-	e = put_queues(&o, r);
-	metric_list_message(&o, ret);
-	return e;
+	(void)m;
+	put_raft(&o, s->r);
+	put_proposer(&o, s->r);
+	put_jobs(&o, s->r);
+	put_sched(&o, s->r);
+	put_processes(&o, s->r);
+	e = put_queues(&o, s->r);
+	if (e < 0) {
+		svc_reply_error(req, -e);
+		return;
+	}
+	metric_list_message(&o, &all);
+	svc_reply(s, req, &msg_metrics, &all);
+}
+
+/* --- several httpd processes --- */
+
+static void put_told(struct metric_list *o, const struct buf *told)
+{
+	struct m_metrics m;
+
+	/* it is what we encoded */
+	CHECK(msg_decode(&msg_metrics, buf_str(told), o->a, &m) == 0);
+	for (size_t i = 0; i < m.values_n; i++)
+		metric_add(o, m.values[i].metric, m.values[i].value,
+			   m.values[i].label);
+}
+
+void q_tell_metrics(struct svc *s, struct rpc_req req,
+		    const struct m_tell_metrics *m)
+{
+	struct metric_list others = { .a = &s->scratch };
+	struct m_metrics all = { 0 };
+	struct buf *own;
+
+	if (m->number >= LIMIT_HTTPD_PROCESSES) {
+		svc_reply_error(req, ERR_BAD_MESSAGE);
+		return;
+	}
+	own = &s->httpd_metrics[m->number];
+	MSG_SET_LIST(&all, metrics, values, m->values, m->values_n);
+	buf_clear(own);
+	msg_encode(&msg_metrics, &all, own);
+	for (size_t i = 0; !m->quiet && i < LIMIT_HTTPD_PROCESSES; i++)
+		if (i != m->number && s->httpd_metrics[i].n > 0)
+			put_told(&others, &s->httpd_metrics[i]);
+	metric_list_message(&others, &all);
+	svc_reply(s, req, &msg_metrics, &all);
 }

@@ -54,6 +54,7 @@
 #define LIMIT_LOG_LINES        1000 /* kept per job: the newest */
 #define LIMIT_LOG_PAGE         1000 /* lines in one answer */
 #define LIMIT_WAIT_S           60   /* of ?wait= */
+#define LIMIT_HTTPD_PROCESSES  64
 #define LIMIT_METRIC_QUEUES    1000 /* queues in metrics and in scale */
 #define LIMIT_SEARCH_TEXT      4096 /* bytes of a text to search for */
 #define LIMIT_JQ_BYTES         4096

@@ -30,7 +30,7 @@ static const struct {
 	{ SETTING_watchdog_timeout, 100 * NS_PER_MS, HOUR_NS },
 	{ SETTING_stopped_timeout, 10 * NS_PER_MS, HOUR_NS },
 	{ SETTING_crash_limit, 1, 1000000 },
-	{ SETTING_httpd_processes, 1, 64 },
+	{ SETTING_httpd_processes, 1, LIMIT_HTTPD_PROCESSES },
 	{ SETTING_max_payload_size, 1, 8 * MIB },
 	{ SETTING_max_connections, 1, 1000000 },
 	{ SETTING_request_timeout, NS_PER_MS, HOUR_NS },

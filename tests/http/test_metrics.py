@@ -257,6 +257,32 @@ def test_series_of_queues_are_bounded(make_node):
         promtool("check", "metrics", text=text_of(c))
 
 
+def test_several_httpd_processes_are_all_told_of(make_node, queue):
+    node = make_node("--httpd-processes=2").start()
+    wait_until(node.has_view, 60, "the view")
+    name = "corvo_http_requests_total"
+    seen = {}
+
+    def scrape():
+        with node.client() as c:
+            c.enqueue(queue)
+            m = c.metrics()
+        rows = by_label(m, name, "httpd")
+        for httpd, value in rows.items():
+            assert value >= seen.get(httpd, 0), (httpd, rows, seen)
+        seen.update(rows)
+        return m
+
+    wait_until(lambda: scrape() and set(seen) == {"0", "1"}, 20, "both")
+    for _ in range(50):
+        m = scrape()
+    assert sum(by_label(m, name, "httpd").values()) >= 100
+    assert {"httpd-0", "httpd-1"} <= set(
+        by_label(m, "corvo_process_open_fds", "process"))
+    with node.client() as c:
+        promtool("check", "metrics", text=text_of(c))
+
+
 def test_runtime(client):
     a = client.get(f"{API}/debug/runtime")
     assert a.status == 200
