@@ -43,22 +43,39 @@ static void add(struct fx *x, const char *id, const char *group,
 	assert_int_equal(fx_do(x, OP_ENQUEUE, &m, NULL), 0);
 }
 
-static void ack(struct fx *x, const struct m_fetched *j)
+/* What was fetched is gone with the next entry. */
+struct held {
+	char id[32];
+	uint64_t token;
+};
+
+static struct held fetch(struct fx *x)
+{
+	struct m_fetched j;
+	struct held h;
+
+	assert_true(fx_fetch(x, "q", &j));
+	(void)snprintf(h.id, sizeof(h.id), "%.*s", STR_ARG(j.job_id));
+	h.token = j.lease_token;
+	return h;
+}
+
+static void ack(struct fx *x, const struct held *h)
 {
 	struct m_ack m = { 0 };
 	struct m_status_reply r;
 
-	MSG_SET(&m, ack, job_id, j->job_id);
-	MSG_SET(&m, ack, lease_token, j->lease_token);
+	MSG_SET(&m, ack, job_id, str_from(h->id));
+	MSG_SET(&m, ack, lease_token, h->token);
 	assert_int_equal(fx_do(x, OP_ACK, &m, &r), 0);
 }
 
-static void give_up(struct fx *x, const struct m_fetched *j, bool requeue)
+static void give_up(struct fx *x, const struct held *h, bool requeue)
 {
 	struct m_fail m = { 0 };
 	struct m_fail_reply r;
 
-	MSG_SET(&m, fail, job_id, j->job_id);
+	MSG_SET(&m, fail, job_id, str_from(h->id));
 	MSG_SET(&m, fail, error, STR("no"));
 	if (requeue)
 		MSG_SET(&m, fail, requeue, true);
@@ -82,11 +99,11 @@ static void
 test_start_latency_of_a_plain_job_begins_at_its_creation(void **state)
 {
 	struct fx *x = *state;
-	struct m_fetched j;
+	struct held j;
 
 	fx_enqueue(x, "job_1", "q");
 	x->now_ns += 3 * S;
-	assert_true(fx_fetch(x, "q", &j));
+	j = fetch(x);
 	expect_sum(&counters(x)->start_latency, 1, 3);
 	x->now_ns += 2 * S;
 	ack(x, &j);
@@ -97,7 +114,6 @@ static void
 test_start_latency_of_a_promoted_job_begins_at_its_time(void **state)
 {
 	struct fx *x = *state;
-	struct m_fetched j;
 
 	add(x, "job_1", NULL, PRIORITY_NORMAL, x->now_ns + 3600 * S);
 	expect_oldest(x, "q", 0);
@@ -106,7 +122,7 @@ test_start_latency_of_a_promoted_job_begins_at_its_time(void **state)
 	fx_restart(x, FX_ROCKS);
 	x->now_ns += 4 * S;
 	expect_oldest(x, "q", x->now_ns - 4 * S);
-	assert_true(fx_fetch(x, "q", &j));
+	(void)fetch(x);
 	for (int i = 0; i < FX_SIDES; i++)
 		expect_sum(&fsm_counters(x->side[i].f)->start_latency, 1, 4);
 }
@@ -114,24 +130,24 @@ test_start_latency_of_a_promoted_job_begins_at_its_time(void **state)
 static void test_start_latency_after_a_retry_begins_anew(void **state)
 {
 	struct fx *x = *state;
-	struct m_fetched j;
+	struct held j;
 
 	fx_enqueue(x, "job_1", "q");
-	assert_true(fx_fetch(x, "q", &j));
+	j = fetch(x);
 	x->now_ns += 1 * S;
 	give_up(x, &j, false);
 	expect_sum(&counters(x)->run_time, 1, 1);
 	x->now_ns += 5 * S;
 	assert_int_equal(fx_maintain(x, OP_PROMOTE, 0, NULL), 1);
 	x->now_ns += 2 * S;
-	assert_true(fx_fetch(x, "q", &j));
+	j = fetch(x);
 	expect_sum(&counters(x)->start_latency, 2, 2);
 	/* given back: no attempt ended, and it waits from now on */
 	x->now_ns += 1 * S;
 	give_up(x, &j, true);
 	expect_sum(&counters(x)->run_time, 1, 1);
 	x->now_ns += 1 * S;
-	assert_true(fx_fetch(x, "q", &j));
+	j = fetch(x);
 	expect_sum(&counters(x)->start_latency, 3, 3);
 }
 
@@ -165,14 +181,13 @@ static void test_oldest_waiting_behind_a_job_that_came_back(void **state)
 {
 	struct fx *x = *state;
 	uint64_t t = x->now_ns;
-	struct m_fetched j;
+	struct held j;
 
 	fx_enqueue(x, "job_1", "q");
-	assert_true(fx_fetch(x, "q", &j));
+	j = fetch(x);
 	x->now_ns = t + 1 * S;
 	fx_enqueue(x, "job_2", "q");
 	x->now_ns = t + 50 * S;
-	j.job_id = STR("job_1"); /* the text went with the entry */
 	give_up(x, &j, true);
 	x->now_ns = t + 60 * S;
 	expect_oldest(x, "q", t + 1 * S);
@@ -184,13 +199,13 @@ static void
 test_rates_count_what_became_pending_and_was_handed_out(void **state)
 {
 	struct fx *x = *state;
-	struct m_fetched j;
+	struct held j;
 	struct m_scale m;
 
 	x->now_ns = FX_START_NS / (10 * S) * (10 * S);
 	fx_enqueue(x, "job_1", "q");
 	add(x, "job_2", NULL, PRIORITY_NORMAL, x->now_ns + 1 * S);
-	assert_true(fx_fetch(x, "q", &j));
+	j = fetch(x);
 	x->now_ns += 1 * S;
 	give_up(x, &j, true);                /* pending again */
 	fx_maintain(x, OP_PROMOTE, 0, NULL); /* job_2 */
@@ -207,7 +222,7 @@ static void test_suggestion_heeds_pause_and_limit(void **state)
 {
 	struct fx *x = *state;
 	struct m_set_queue set = { 0 };
-	struct m_fetched j;
+	struct held j;
 
 	for (int i = 0; i < 20; i++) {
 		char id[16];
@@ -215,7 +230,7 @@ static void test_suggestion_heeds_pause_and_limit(void **state)
 		(void)snprintf(id, sizeof(id), "job_%d", i);
 		fx_enqueue(x, id, "q");
 	}
-	assert_true(fx_fetch(x, "q", &j));
+	j = fetch(x);
 	x->now_ns += 30 * S;
 	ack(x, &j); /* run time 30 s, 19 wait: 9.5 and 0.67 a second * 30 */
 	assert_int_equal(scale(x, FX_MEM, "q").suggested_workers, 30);
