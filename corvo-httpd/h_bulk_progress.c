@@ -140,15 +140,6 @@ static void write_event(struct watch *w, const struct m_event *e)
 	arena_done(&a);
 }
 
-static void end_lost(struct watch *w)
-{
-	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
-
-	stream_error_frame(&b, ERR_EVENTS_LOST, STR_NULL);
-	stream_write(w->stream, buf_str(&b));
-	stream_end(w->stream);
-}
-
 static void fill(void *ctx)
 {
 	struct watch *w = ctx;
@@ -161,7 +152,7 @@ static void fill(void *ctx)
 		if (str_eq(e.bulk_id, w->id))
 			write_event(w, &e);
 	if (n < 0)
-		end_lost(w);
+		stream_end_error(w->stream, ERR_EVENTS_LOST);
 }
 
 static void on_closed(void *ctx)

@@ -178,15 +178,6 @@ static void tell_place(struct watch *w)
 	w->told = w->pos;
 }
 
-static void end_lost(struct watch *w)
-{
-	_cleanup_(buf_done) struct buf b = BUF_INIT(8192);
-
-	stream_error_frame(&b, ERR_EVENTS_LOST, STR_NULL);
-	stream_write(w->stream, buf_str(&b));
-	stream_end(w->stream);
-}
-
 static void fill(void *ctx)
 {
 	struct watch *w = ctx;
@@ -203,7 +194,7 @@ static void fill(void *ctx)
 		}
 	}
 	if (n < 0)
-		end_lost(w);
+		stream_end_error(w->stream, ERR_EVENTS_LOST);
 }
 
 static void on_closed(void *ctx)

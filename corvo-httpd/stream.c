@@ -77,6 +77,15 @@ void stream_error_frame(struct buf *out, int err, struct str text)
 	stream_frame(out, 0, "error", str_trim(buf_str(&body)));
 }
 
+void stream_end_error(struct stream *s, int err)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	stream_error_frame(&b, err, STR_NULL);
+	stream_write(s, buf_str(&b));
+	stream_end(s);
+}
+
 /* --- ends --- */
 
 static void wake(struct stream *s)

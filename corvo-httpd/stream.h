@@ -57,6 +57,9 @@ void stream_frame(struct buf *out, uint64_t id, const char *event,
 /* event "error" with {"error","code"}; text may be empty. */
 void stream_error_frame(struct buf *out, int err, struct str text);
 
+/* Ends it with an error frame; the client is to come again. */
+void stream_end_error(struct stream *s, int err);
+
 /* --- for the server --- */
 
 struct streams; /* all of a process */

@@ -474,21 +474,13 @@ int fsm_bulk(struct fsm *f, struct str id, struct arena *a, struct m_bulk *ret)
 size_t fsm_due_bulks(struct fsm *f, uint64_t now_ns, struct str *ids,
 		     size_t max)
 {
-	struct heap_node *taken[FSM_DUE_BULKS];
-	size_t n = 0;
+	struct heap_node *due[FSM_DUE_BULKS];
+	size_t n;
 
-	CHECK(max <= ARRAY_SIZE(taken));
-	while (n < max) {
-		struct heap_node *first = heap_min(&f->bulks.due);
-
-		if (first == NULL || first->key > now_ns)
-			break;
-		heap_remove(&f->bulks.due, first);
-		ids[n] = container_of(first, struct fsm_bulk, due)->id;
-		taken[n++] = first;
-	}
+	CHECK(max <= ARRAY_SIZE(due));
+	n = heap_upto(&f->bulks.due, now_ns, due, max);
 	for (size_t i = 0; i < n; i++)
-		heap_insert(&f->bulks.due, taken[i]);
+		ids[i] = container_of(due[i], struct fsm_bulk, due)->id;
 	return n;
 }
 

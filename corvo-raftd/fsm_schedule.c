@@ -206,21 +206,13 @@ int fsm_schedule(struct fsm *f, struct str ref, struct arena *a,
 size_t fsm_due_schedules(struct fsm *f, uint64_t now_ns, struct str *ids,
 			 size_t max)
 {
-	struct heap_node *taken[FSM_DUE_SCHEDULES];
-	size_t n = 0;
+	struct heap_node *due[FSM_DUE_SCHEDULES];
+	size_t n;
 
-	CHECK(max <= ARRAY_SIZE(taken));
-	while (n < max) {
-		struct heap_node *first = heap_min(&f->fires);
-
-		if (first == NULL || first->key > now_ns)
-			break;
-		heap_remove(&f->fires, first);
-		ids[n] = container_of(first, struct fsm_schedule, due)->id;
-		taken[n++] = first;
-	}
+	CHECK(max <= ARRAY_SIZE(due));
+	n = heap_upto(&f->fires, now_ns, due, max);
 	for (size_t i = 0; i < n; i++)
-		heap_insert(&f->fires, taken[i]);
+		ids[i] = container_of(due[i], struct fsm_schedule, due)->id;
 	return n;
 }
 

@@ -103,3 +103,17 @@ void heap_update(struct heap *h, struct heap_node *n, uint64_t key)
 	CHECK(n->pos <= h->n && h->nodes[n->pos - 1] == n);
 	heap_place(h, n->pos, n);
 }
+
+size_t heap_upto(struct heap *h, uint64_t key, struct heap_node **ret,
+		 size_t max)
+{
+	size_t n = 0;
+
+	while (n < max && h->n > 0 && h->nodes[0]->key <= key) {
+		ret[n] = h->nodes[0];
+		heap_remove(h, ret[n++]);
+	}
+	for (size_t i = 0; i < n; i++)
+		heap_insert(h, ret[i]);
+	return n;
+}

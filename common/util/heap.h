@@ -26,4 +26,8 @@ void heap_remove(struct heap *h, struct heap_node *n); /* no-op if absent */
 /* Gives n a new key: inserts it if it was not in the heap. */
 void heap_update(struct heap *h, struct heap_node *n, uint64_t key);
 
+/* The nodes up to that key in order, at most max; the heap stays as it is. */
+size_t heap_upto(struct heap *h, uint64_t key, struct heap_node **ret,
+		 size_t max);
+
 #endif

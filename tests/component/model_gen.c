@@ -418,6 +418,6 @@ const struct run_kind run_kinds[] = {
 	{ 3, run_seal_batch }, { 6, run_schedule },
 	{ 1, run_clear },      { 8, promote },
 	{ 6, reclaim },        { 6, expire },
-	{ 3, purge },
+	{ 3, purge },          { 6, run_bulk },
 };
 const size_t run_kinds_n = ARRAY_SIZE(run_kinds);

@@ -55,6 +55,26 @@ static void test_ties_decide_equal_keys(void **state _unused_)
 	heap_done(&h);
 }
 
+static void test_upto_names_the_first_and_keeps_all(void **state _unused_)
+{
+	struct heap_node nodes[6] = { 0 }, *ret[6];
+	struct heap h = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
+		nodes[i].key = (i * 5) % 6; /* 0 5 4 3 2 1 */
+		heap_insert(&h, &nodes[i]);
+	}
+	assert_int_equal(heap_upto(&h, 3, ret, ARRAY_SIZE(ret)), 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(ret[i]->key, i);
+	assert_int_equal(heap_upto(&h, 3, ret, 2), 2);
+	assert_int_equal(ret[1]->key, 1);
+	assert_int_equal(h.n, ARRAY_SIZE(nodes));
+	heap_check(&h);
+	heap_done(&h);
+	assert_int_equal(heap_upto(&h, 3, ret, 2), 0);
+}
+
 static void test_update_moves_both_ways(void **state _unused_)
 {
 	struct heap_node a = { .key = 10 }, b = { .key = 20 }, c = { 0 };
@@ -137,6 +157,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_ties_decide_equal_keys),
+		cmocka_unit_test(test_upto_names_the_first_and_keeps_all),
 		cmocka_unit_test(test_update_moves_both_ways),
 		cmocka_unit_test(test_random_operations),
 	};
