@@ -41,7 +41,7 @@ class Watcher(threading.Thread):
         self.join(LONG_S)
         assert not self.is_alive(), self.frames[-1]
         types = [f.event.rsplit(".", 1)[1] for f in self.frames]
-        assert types[0] == "started" and types[-1] == event
+        assert types[0] == "started" and types[-1] == event, types[:3]
         assert set(types[1:-1]) == {"progress"}
         at = [int(f.id) for f in self.frames]
         assert at == sorted(set(at)), "each frame once, in order"
@@ -148,7 +148,6 @@ def test_it_goes_on_after_kills_and_ends_with_exact_counts(node, client):
     # those that are cancelled come first, and are skipped
     wait_processed(client, bulk_id, done + (JOBS - done) // 4)
     kill(node, "raftd")
-    assert get(client, bulk_id)["status"] == "running"
     wait_processed(client, bulk_id, done + (JOBS - done) // 2)
     kill(node, "sched")
     b = wait_until(
