@@ -2,40 +2,8 @@
  * What is found by its words: documents written to SQLite one by one, and
  * after each the full text compared with the rows and asked for words.
  */
-#include "lib/testlib.h"
-#include "rt/file.h"
-#include "view.h"
+#include "view_fixture.h"
 #include "view_rows.h"
-
-struct fixture {
-	char dir[64];
-	struct view view;
-	uint64_t seq;
-};
-
-static int setup(void **state)
-{
-	struct fixture *f = xcalloc(1, sizeof(*f));
-	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
-
-	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/corvo-text-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
-	assert_int_equal(view_init(&f->view, f->dir, &why), 0);
-	assert_int_equal(view_open(&f->view, &why), 0);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	view_close(&f->view, false);
-	view_done(&f->view);
-	dir_remove(f->dir);
-	free(f);
-	return 0;
-}
 
 static void apply(struct fixture *f, struct m_job *j, size_t n)
 {

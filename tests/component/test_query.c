@@ -2,53 +2,9 @@
  * Lists and searches over a view filled by hand: pages that meet without gap
  * or overlap, filters, totals, cursors from strangers, limits of size.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "lib/testlib.h"
-#include "query.h"
-#include "rt/file.h"
-#include "view.h"
+#include "view_fixture.h"
 
 #define JOBS 1000
-
-struct fixture {
-	char dir[64];
-	struct view view;
-	struct arena arena; /* of the last answer */
-	struct buf out;
-};
-
-static struct query *reader(struct fixture *f)
-{
-	return f->view.readers[0];
-}
-
-static int setup(void **state)
-{
-	struct fixture *f = xcalloc(1, sizeof(*f));
-	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
-
-	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/corvo-query-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
-	assert_int_equal(view_init(&f->view, f->dir, &why), 0);
-	assert_int_equal(view_open(&f->view, &why), 0);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	view_close(&f->view, true);
-	view_done(&f->view);
-	assert_int_equal(dir_remove(f->dir), 0);
-	arena_done(&f->arena);
-	buf_done(&f->out);
-	free(f);
-	return 0;
-}
 
 /* --- rows --- */
 
@@ -86,23 +42,6 @@ static void fill(struct fixture *f, unsigned n)
 }
 
 /* --- asking --- */
-
-static void run(struct fixture *f, unsigned id, const void *m, void *ret)
-{
-	struct query_ask ask = { .id = id,
-				 .request = m,
-				 .lag_ns = 7,
-				 .facts = { .position = 5,
-					    .head_seq = 9,
-					    .lag_ns = 1500 * NS_PER_MS } };
-
-	arena_reset(&f->arena);
-	buf_clear(&f->out);
-	assert_int_equal(query_run(reader(f), &ask, &f->out), 0);
-	assert_int_equal(
-	    msg_decode(query_info(id)->reply, buf_str(&f->out), &f->arena, ret),
-	    0);
-}
 
 static void search(struct fixture *f, const struct m_search *m,
 		   struct m_search_reply *ret)
@@ -516,7 +455,7 @@ static void test_deadline(void **state)
 	fill(f, JOBS);
 	MSG_SET(&m, search, limit, 1000);
 	MSG_SET(&m, search, queue, STR("a"));
-	assert_int_equal(query_run(reader(f), &ask, &f->out),
+	assert_int_equal(query_run(f->view.readers[0], &ask, &f->out),
 			 -ERR_REQUEST_TIMEOUT);
 	search(f, &m, &r);
 	assert_true(r.jobs_n > 0);

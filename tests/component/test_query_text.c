@@ -2,48 +2,9 @@
  * Jobs by words and iterations, over a view filled by hand: order, limits of
  * number and size, the way from words to parts of words.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "lib/testlib.h"
-#include "query.h"
-#include "rt/file.h"
-#include "view.h"
+#include "view_fixture.h"
 
 #define BIG_BYTES (1u << 20)
-
-struct fixture {
-	char dir[64];
-	struct view view;
-	struct arena arena; /* of the last answer */
-	struct buf out;
-};
-
-static int setup(void **state)
-{
-	struct fixture *f = xcalloc(1, sizeof(*f));
-	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
-
-	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/corvo-text-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
-	assert_int_equal(view_init(&f->view, f->dir, &why), 0);
-	assert_int_equal(view_open(&f->view, &why), 0);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	view_close(&f->view, true);
-	view_done(&f->view);
-	assert_int_equal(dir_remove(f->dir), 0);
-	arena_done(&f->arena);
-	buf_done(&f->out);
-	free(f);
-	return 0;
-}
 
 /* --- rows --- */
 
@@ -82,18 +43,6 @@ static void put_iteration(struct fixture *f, unsigned n, struct str checkpoint)
 }
 
 /* --- asking --- */
-
-static void run(struct fixture *f, unsigned id, const void *m, void *ret)
-{
-	struct query_ask ask = { .id = id, .request = m, .lag_ns = 7 };
-
-	arena_reset(&f->arena);
-	buf_clear(&f->out);
-	assert_int_equal(query_run(f->view.readers[0], &ask, &f->out), 0);
-	assert_int_equal(
-	    msg_decode(query_info(id)->reply, buf_str(&f->out), &f->arena, ret),
-	    0);
-}
 
 static void find(struct fixture *f, const char *q, uint32_t limit,
 		 struct m_fulltext_reply *ret)

@@ -7,21 +7,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from node import Node, wait_until  # noqa: E402
+from node import Node, running  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def node(request):
     """A running node; a module's NODE_FLAGS are added to its command."""
-    n = Node(*getattr(request.module, "NODE_FLAGS", []))
-    try:
-        n.start()
-        wait_until(n.has_view, 60, "the view to answer")
+    with running(*getattr(request.module, "NODE_FLAGS", [])) as n:
         yield n
-    except BaseException:
-        n.clean_up(check=False)
-        raise
-    n.clean_up()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from node import API, Node, wait_until
+from node import API, running, wait_until
 
 LAG = "X-Corvo-View-Lag-Ms"
 NO_JOB = "job_00000000000000000000000000"
@@ -56,10 +56,8 @@ class Load(threading.Thread):
 @pytest.fixture(scope="module", params=[1, 3], ids=["1-httpd", "3-httpd"])
 def crowd(request):
     """Clients of a node under load; view-wait is no limit here."""
-    n = Node(f"--httpd-processes={request.param}", "--view-wait=10s")
-    try:
-        n.start()
-        wait_until(n.has_view, 60, "the view to answer")
+    with running(f"--httpd-processes={request.param}",
+                 "--view-wait=10s") as n:
         load = Load(n)
         load.start()
         clients = [n.client() for _ in range(CLIENTS)]
@@ -67,10 +65,6 @@ def crowd(request):
         for c in clients:
             c.close()
         load.stop()
-    except BaseException:
-        n.clean_up(check=False)
-        raise
-    n.clean_up()
 
 
 class Reader:
@@ -313,16 +307,9 @@ def test_index_of_one_process_serves_at_another(crowd, queue):
 @pytest.fixture(scope="module", params=[1, 3], ids=["1-httpd", "3-httpd"])
 def hasty(request):
     """A node whose lists wait for next to nothing."""
-    n = Node()
-    n.flags = [f"--httpd-processes={request.param}", "--view-wait=1ms"]
-    try:
-        n.start()
-        wait_until(n.has_view, 60, "the view to answer")
+    with running(f"--httpd-processes={request.param}",
+                 "--view-wait=1ms") as n:
         yield n
-    except BaseException:
-        n.clean_up(check=False)
-        raise
-    n.clean_up()
 
 
 READS = [("GET", "/queues", None), ("GET", "/workers", None),

@@ -352,3 +352,17 @@ class Node:
 
     def client(self, timeout=30.0):
         return Client(self.port, timeout)
+
+
+@contextlib.contextmanager
+def running(*flags):
+    """A node whose lists are answered; checked and gone at the end."""
+    n = Node(*flags)
+    try:
+        n.start()
+        wait_until(n.has_view, 60, "the view to answer")
+        yield n
+    except BaseException:
+        n.clean_up(check=False)
+        raise
+    n.clean_up()
