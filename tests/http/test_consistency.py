@@ -61,6 +61,9 @@ def crowd(request):
         load = Load(n)
         load.start()
         clients = [n.client() for _ in range(CLIENTS)]
+        for c in clients:  # each process finds the view by itself
+            wait_until(lambda: c.get(f"{API}/queues").status == 200, 60,
+                       "the view to answer at every process")
         yield clients
         for c in clients:
             c.close()
@@ -309,6 +312,8 @@ def hasty(request):
     """A node whose lists wait for next to nothing."""
     with running(f"--httpd-processes={request.param}",
                  "--view-wait=1ms") as n:
+        for _ in range(30):  # by all of its processes
+            wait_until(n.has_view, 60, "the view to answer")
         yield n
 
 

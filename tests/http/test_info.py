@@ -160,6 +160,8 @@ def test_every_route_is_served(client):
     """No row of the table is without its handler."""
     for method, path in routes():
         path = re.sub(r"\{[^}]+\}", "x", path)
+        if path == f"{API}/events":
+            path += "?types=none"  # refused: the answer would have no end
         a = client.request(method, path, b"{}" if method == "POST" else None)
         assert a.status != 405 and a.status < 500, (method, path, a)
         if a.status == 404:
