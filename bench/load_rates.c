@@ -211,7 +211,8 @@ static bool may_begin(void)
 	const struct options *o = run.o;
 	double s = (double)(clock_mono_ns() - run.start_ns) / 1e9;
 
-	return run.sent - run.acked < o->backlog &&
+	/* others may have left jobs: more can be done than were sent */
+	return run.sent < run.acked + o->backlog &&
 	       (o->total == 0 || run.sent < o->total) &&
 	       (o->rate == 0 || (double)run.sent < s * o->rate);
 }

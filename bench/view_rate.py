@@ -194,7 +194,8 @@ def steady(seconds):
         head(f"C  lag under {full / 2:,.0f} lifecycles/s for {seconds} s")
         command = arguments(node, "lifecycle", {
             "producers": 32, "workers": 64, "backlog": 5000,
-            "rate": int(full / 2), "time": seconds, **WORDS})
+            "rate": int(full / 2), "time": seconds, "queue": "steady",
+            **WORDS})
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as p:
             with Sampler(node) as sampler:
                 done = p.stdout.read().split()

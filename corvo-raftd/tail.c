@@ -12,9 +12,11 @@
 
 #define PACE_NS           (25 * NS_PER_MS)
 #define PACE_SATURATED_NS (250 * NS_PER_MS)
-#define SATURATED_EVENTS  512 /* in one answer, then */
-#define SATURATED_DEPTH   8   /* ops per entry that say so, */
-#define SATURATED_LOOKS   4   /* and so many hindered answers on end */
+#define SATURATED_DEPTH   8 /* ops per entry that say so, */
+#define SATURATED_LOOKS   2 /* and so many hindered answers on end */
+/* Events in one answer while entries are deep. */
+#define SHARE_FIRST 1024
+#define SHARE_MIN   512
 /* An answer was hindered when the worker got less than half of a processor,
  * not counting the time any thread needs to wake up. */
 #define HINDERED_NS (4 * NS_PER_MS)
@@ -28,6 +30,7 @@ struct ask {
 	uint32_t limit;
 	uint64_t given_ns; /* to the worker */
 	bool hindered;     /* others needed the processors meanwhile */
+	bool full;         /* there was more */
 	int err;
 	struct buf out;
 };
@@ -41,6 +44,7 @@ struct tail {
 	uint64_t answered_entries;
 	uint64_t answered_ops;
 	unsigned hindered; /* answers on end */
+	uint32_t share;    /* SHARE_*: grows while answers are not hindered */
 };
 
 static void on_pace(void *ctx)
@@ -55,6 +59,7 @@ struct tail *tail_new(struct raftd *r)
 	struct tail *t = xcalloc(1, sizeof(*t));
 
 	t->r = r;
+	t->share = SHARE_FIRST;
 	t->pace = loop_timer_add(r->d->loop, on_pace, t);
 	list_init(&t->waiting);
 	return t;
@@ -103,19 +108,30 @@ static void answer_work(void *ctx)
 		r = record_feed(a->tail->r->kv, a->after_seq, a->limit, &arena,
 				&m);
 	a->err = r < 0 ? -r : 0;
-	if (r == 0)
+	if (r == 0) {
 		msg_encode(&msg_tail_reply, &m, &a->out);
+		a->full = m.events_n == a->limit;
+	}
 	arena_done(&arena);
 	cpu_ns = clock_cpu_ns() - start_ns;
 	a->hindered = clock_mono_ns() - a->given_ns > 2 * cpu_ns + HINDERED_NS;
 }
 
+/* What the next answer may cost follows from what this one did. */
+static void learn(struct tail *t, const struct ask *a)
+{
+	t->hindered = a->hindered ? t->hindered + 1 : 0;
+	if (a->hindered)
+		t->share = MAX(t->share / 2, (uint32_t)SHARE_MIN);
+	else if (a->full)
+		t->share = MIN(t->share * 2, (uint32_t)LIMIT_TAIL_EVENTS);
+}
+
 static void answer_done(void *ctx)
 {
 	struct ask *a = ctx;
-	struct tail *t = a->tail;
 
-	t->hindered = a->hindered ? t->hindered + 1 : 0;
+	learn(a->tail, a);
 	if (a->err != 0)
 		rpc_reply(a->req, a->err, 0, str_from(err_text(a->err)));
 	else
@@ -150,25 +166,22 @@ static bool is_far_behind(const struct tail *t, const struct ask *a)
 }
 
 /*
+ * True: answer now. Else the timer is armed for the moment when to look.
+ *
  * Deep entries alone do not say that the processors are busy: many clients
  * at once make them deep on an idle machine too. So the worker, which runs at
  * low priority, must have been kept from running as well, and not just once.
  */
-static bool is_saturated(const struct tail *t, const struct proposer_stats *p)
-{
-	return t->hindered >= SATURATED_LOOKS && depth(t, p) >= SATURATED_DEPTH;
-}
-
-/* True: answer now. Else the timer is armed for the moment when to look. */
 static bool is_time(struct tail *t, struct ask *a)
 {
 	const struct proposer_stats *p = proposer_stats(t->r->proposer);
 	uint64_t now = clock_mono_ns(), pace = PACE_NS;
 	uint64_t since = now - t->answered_ns;
 
-	if (is_saturated(t, p) && !is_far_behind(t, a)) {
-		pace = PACE_SATURATED_NS;
-		a->limit = MIN(a->limit, (uint32_t)SATURATED_EVENTS);
+	if (depth(t, p) >= SATURATED_DEPTH && !is_far_behind(t, a)) {
+		a->limit = MIN(a->limit, t->share);
+		if (t->hindered >= SATURATED_LOOKS)
+			pace = PACE_SATURATED_NS;
 	}
 	if (since >= pace) {
 		t->answered_ns = now;

@@ -13,6 +13,7 @@
 #include "schema.h"
 #include "store/key.h"
 #include "store/record.h"
+#include "util/hmap.h"
 #include "view.h"
 #include "view_rows.h"
 #include "view_world.h"
@@ -211,6 +212,31 @@ static void test_rows_equal_store(void **state)
 	assert_count(f, "batches", "b|");
 	assert_count(f, "schedules", "sc|");
 	assert_count(f, "unique_locks", "u|");
+}
+
+/* Whatever happened to a job, it is told of once, and as a whole. */
+static void test_lifecycles_in_one_answer_are_one_row_each(void **state)
+{
+	struct fixture *f = *state;
+	struct arena a = ARENA_INIT;
+	struct hmap seen = { 0 };
+	struct m_tail_reply r;
+
+	while (f->w.jobs_n < 200)
+		world_step(&f->w);
+	assert_int_equal(record_feed(f->w.kv, 0, LIMIT_TAIL_EVENTS, &a, &r), 0);
+	assert_int_equal(r.last_seq, r.head_seq);
+	assert_true(r.jobs_n >= 100 && r.events_n > r.jobs_n);
+	for (size_t i = 0; i < r.jobs_n; i++) {
+		assert_null(hmap_put(&seen, r.jobs[i].id, &r));
+		assert_false(r.jobs[i].partial);
+	}
+	assert_int_equal(mirror_apply(f->view.mirror, &r), 0);
+	assert_int_equal(number(f->view.writer, "SELECT count(*) FROM jobs"),
+			 count_keys(f->w.kv, "j|"));
+	assert_consistent(f->view.writer);
+	hmap_done(&seen);
+	arena_done(&a);
 }
 
 static void open_second(struct fixture *f, struct db **db, struct mirror **m)
@@ -532,6 +558,9 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_rows_equal_store, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(
+		    test_lifecycles_in_one_answer_are_one_row_each, setup,
+		    teardown),
 		cmocka_unit_test_setup_teardown(test_replay_gives_same_rows,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rebuild_equals_feed, setup,
