@@ -10,10 +10,10 @@
 #include "round.h"
 #include "util/clock.h"
 
-#define STEP_MIN    25
-#define STEP_FIRST  100
-#define SHORT_NS    (8 * NS_PER_MS)  /* a round may be larger */
-#define LONG_NS     (16 * NS_PER_MS) /* it must be smaller */
+#define STEP_MIN    100 /* a millisecond or two, however slow the disk is */
+#define STEP_FIRST  200
+#define SHORT_NS    (10 * NS_PER_MS) /* a round may be larger */
+#define LONG_NS     (20 * NS_PER_MS) /* it must be smaller */
 #define RATE_PER_S  10               /* steps a second of one with a rate */
 #define ROUND_STEPS 16               /* steps of one round */
 

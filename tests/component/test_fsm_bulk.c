@@ -53,45 +53,60 @@ static void expect_act(struct fx *x, const struct m_bulk_act *m,
 
 /* --- in one entry --- */
 
-static void test_each_action_serves_its_states_and_skips_the_others(void **s)
+struct one_case {
+	struct m_bulk_act op; /* on job_1 */
+	enum job_state state; /* which is in this one */
+	bool serves;
+};
+
+typedef void case_fn(struct fx *x, const struct one_case *c);
+
+/* Each action from each state. */
+static void each_case(struct fx *x, case_fn *fn)
 {
 	struct str id = STR("job_1");
-	struct fx *x = *s;
 
 	for (size_t a = 0; a < ARRAY_SIZE(served); a++) {
 		for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
-			struct m_bulk_act m = act_of(a, &id, 1);
-			bool serves = (served[a] & 1u << states[i]) != 0;
+			struct one_case c = {
+				.op = act_of(a, &id, 1),
+				.state = states[i],
+				.serves = (served[a] & 1u << states[i]) != 0,
+			};
 
-			fx_make(x, "job_1", states[i]);
-			expect_act(x, &m, serves, !serves);
-			expect_act(x, &m, 0, 1); /* it is so already */
-			if (a != BULK_DELETE || !serves)
+			fx_make(x, "job_1", c.state);
+			fn(x, &c);
+			if (fx_job_exists(x, "job_1"))
 				fx_job_op(x, OP_DELETE, "job_1", "deleted");
 		}
 	}
 }
 
+static void acts(struct fx *x, const struct one_case *c)
+{
+	expect_act(x, &c->op, c->serves, !c->serves);
+	expect_act(x, &c->op, 0, 1); /* it is so already */
+}
+
+static void test_each_action_serves_its_states_and_skips_the_others(void **s)
+{
+	each_case(*s, acts);
+}
+
+static void only_judges(struct fx *x, const struct one_case *c)
+{
+	uint64_t seq = fsm_last_seq(x->side[FX_MEM].f);
+	struct m_bulk_act op = c->op;
+
+	MSG_SET(&op, bulk_act, dry_run, true);
+	expect_act(x, &op, c->serves, !c->serves);
+	assert_int_equal(fsm_last_seq(x->side[FX_MEM].f), seq);
+	fx_expect_state(x, "job_1", c->state);
+}
+
 static void test_a_dry_run_judges_the_same_and_changes_nothing(void **s)
 {
-	struct str id = STR("job_1");
-	struct fx *x = *s;
-
-	for (size_t a = 0; a < ARRAY_SIZE(served); a++) {
-		for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
-			struct m_bulk_act m = act_of(a, &id, 1);
-			bool serves = (served[a] & 1u << states[i]) != 0;
-			uint64_t seq;
-
-			fx_make(x, "job_1", states[i]);
-			seq = fsm_last_seq(x->side[FX_MEM].f);
-			MSG_SET(&m, bulk_act, dry_run, true);
-			expect_act(x, &m, serves, !serves);
-			assert_int_equal(fsm_last_seq(x->side[FX_MEM].f), seq);
-			fx_expect_state(x, "job_1", states[i]);
-			fx_job_op(x, OP_DELETE, "job_1", "deleted");
-		}
-	}
+	each_case(*s, only_judges);
 }
 
 static void test_unknown_and_repeated_ids_are_skipped(void **s)
