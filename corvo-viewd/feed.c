@@ -242,6 +242,8 @@ static void written(struct feed *f, struct batch *b)
 	batch_free(b);
 	note_behind(f);
 	feed_status_changed(f);
+	if (f->rebuild_waiters_n > 0 && f->build == BUILD_NONE)
+		feed_answer_rebuild(f, 0);
 }
 
 static void write_failed(struct feed *f, int err)
@@ -384,6 +386,13 @@ static void take_batch(struct feed *f, struct batch *b)
 	batch_free(b);
 }
 
+/* A view that is good is kept up while another one is loaded. */
+static bool takes_events(const struct feed *f)
+{
+	return f->build == BUILD_NONE ||
+	       (f->build == BUILD_LOADING && f->build_is_optional);
+}
+
 static void on_tail(void *ctx, const struct rpc_reply *r)
 {
 	struct feed *f = ctx;
@@ -395,7 +404,7 @@ static void on_tail(void *ctx, const struct rpc_reply *r)
 	if (b == NULL)
 		feed_ask_failed(f, "tail",
 				r->err != 0 ? -r->err : -ERR_BAD_MESSAGE);
-	else if (f->build != BUILD_NONE || f->stopping)
+	else if (!takes_events(f) || f->stopping)
 		batch_free(b);
 	else
 		take_batch(f, b);
@@ -471,13 +480,16 @@ void feed_drive(struct feed *f)
 		if (can_ask && !f->build_pause.on)
 			feed_build_start(f);
 	}
-	if (f->build != BUILD_NONE || f->view->writer == NULL ||
-	    feed_verify_holds(f))
+	if (f->build == BUILD_LOADED && !f->writer_runs) {
+		feed_build_swap(f); /* drives again when it is done */
+		return;
+	}
+	if (!takes_events(f) || f->view->writer == NULL || feed_verify_holds(f))
 		return;
 	if (!f->writer_runs && !f->write_pause.on &&
 	    (f->writing != NULL || f->next != NULL)) {
 		check_and_write(f);
-		if (f->build != BUILD_NONE)
+		if (!takes_events(f))
 			return; /* it has been driven */
 	}
 	if (can_ask && !f->checked)

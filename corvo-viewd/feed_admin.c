@@ -42,6 +42,8 @@ void feed_answer_rebuild(struct feed *f, int err)
 {
 	struct m_rebuild_reply m = { 0 };
 
+	if (err == 0 && f->view->position < f->rebuild_goal)
+		return; /* feed.c comes again with the next events */
 	MSG_SET(&m, rebuild_reply, status, STR("ok"));
 	MSG_SET(&m, rebuild_reply, rebuilt, true);
 	MSG_SET(&m, rebuild_reply, jobs, f->task.jobs);

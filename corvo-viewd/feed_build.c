@@ -63,6 +63,7 @@ static void on_readers_idle(void *ctx)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	struct feed *f = ctx;
+	uint64_t before = f->view->position;
 	int r = view_replace(f->view, &why);
 
 	if (r < 0) {
@@ -79,6 +80,7 @@ static void on_readers_idle(void *ctx)
 		feed_drop_batches(f);
 		release_checkpoint(f);
 		service_set_usable(f->service, true);
+		f->rebuild_goal = f->build_is_optional ? before : 0;
 		feed_status_changed(f);
 		feed_answer_rebuild(f, 0);
 	}
@@ -103,10 +105,19 @@ static void on_loaded(void *ctx)
 		buf_putc(&f->task.why, '\0');
 		build_failed(f, f->task_err, f->task.why.p);
 	} else {
-		f->build = BUILD_SWAPPING;
-		service_pause(f->service, on_readers_idle, f);
+		/* What it asks for now does not go on from the new file. */
+		if (f->call != NULL)
+			rpc_cancel(f->raftd, f->call);
+		f->call = NULL;
+		f->build = BUILD_LOADED;
 	}
 	feed_drive(f);
+}
+
+void feed_build_swap(struct feed *f)
+{
+	f->build = BUILD_SWAPPING;
+	service_pause(f->service, on_readers_idle, f);
 }
 
 static void on_checkpoint(void *ctx, const struct rpc_reply *r)

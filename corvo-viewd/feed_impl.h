@@ -33,6 +33,7 @@ enum build_step {
 	BUILD_WANTED, /* waits for the writer, the pause, the link */
 	BUILD_ASKED,  /* raftd makes a checkpoint */
 	BUILD_LOADING,
+	BUILD_LOADED,   /* waits for the writer */
 	BUILD_SWAPPING, /* waits for the readers */
 };
 
@@ -70,6 +71,7 @@ struct feed {
 	struct rpc_req rebuild_waiters[FEED_REBUILD_WAITERS];
 	size_t rebuild_waiters_n;
 	uint64_t build_start_ns; /* clock_mono_ns */
+	uint64_t rebuild_goal;   /* event the view had before the swap */
 
 	enum verify_step verify;
 	struct verify verify_task;
@@ -114,14 +116,17 @@ void feed_writer_ended(struct feed *f);
 /* Lets raftd remove its checkpoint; one that is forgotten it finds itself. */
 void feed_release_checkpoint(struct feed *f, const char *path, uint64_t seq);
 
-/* feed_admin.c: the rebuild that was asked for has ended. */
+/* feed_admin.c: the rebuild that was asked for has ended; one that is good
+ * (0) is told of when the view is where the old one was. */
 void feed_answer_rebuild(struct feed *f, int err);
 /* Starts the next step of a comparison that waits for something. */
 void feed_verify_drive(struct feed *f, bool can_ask);
 /* It needs the events to stand still. */
 bool feed_verify_holds(const struct feed *f);
 
-/* feed_build.c: the first step of a rebuild that is BUILD_WANTED. */
+/* feed_build.c: the writer is idle, and a new file is loaded. */
+void feed_build_swap(struct feed *f);
+/* The first step of a rebuild that is BUILD_WANTED. */
 void feed_build_start(struct feed *f);
 
 #endif

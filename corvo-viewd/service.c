@@ -44,7 +44,8 @@ struct service {
 	bool paused;
 	loop_fn *idle; /* of service_pause, until it ran */
 	void *idle_ctx;
-	bool writing; /* the file is being written to */
+	bool writing;   /* the file is being written to */
+	uint64_t shown; /* the newest event that answers were given with */
 	const struct service_ops *ops;
 	void *ops_ctx;
 	struct query_facts facts;
@@ -125,6 +126,15 @@ static uint64_t lag_ns(const struct service *s, const struct ask *a)
 	return MAX(MAX(view_lag_ns(s->view), waited_ns), (uint64_t)1);
 }
 
+/*
+ * A view that was made anew may be older than the one before it for a moment.
+ * Nobody is shown the past without being told.
+ */
+static bool is_behind(const struct service *s, const struct ask *a)
+{
+	return s->view->position < MAX(a->min_seq, s->shown);
+}
+
 static struct query_facts facts(const struct service *s)
 {
 	struct query_facts f = s->facts;
@@ -140,7 +150,8 @@ static void start_reader(struct service *s, size_t i, struct ask *a)
 	s->running[i] = a;
 	a->reader = s->view->readers[i];
 	a->query.facts = facts(s);
-	a->query.lag_ns = s->view->position < a->min_seq ? lag_ns(s, a) : 0;
+	a->query.lag_ns = is_behind(s, a) ? lag_ns(s, a) : 0;
+	s->shown = MAX(s->shown, s->view->position);
 	a->query.deadline_ns = clock_mono_ns() + s->d->settings.op_timeout;
 	loop_work(s->d->loop, run_ask, on_ask_done, a);
 }
@@ -218,7 +229,7 @@ static void look_at_waiting(struct service *s)
 	LIST_FOREACH_SAFE (it, &s->waiting) {
 		struct ask *a = list_entry(it, struct ask, node);
 
-		if (s->usable && a->min_seq <= s->view->position)
+		if (s->usable && !is_behind(s, a))
 			make_ready(s, a);
 		else if (a->wait_until_ns > now)
 			next = MIN(next, a->wait_until_ns);
@@ -399,7 +410,9 @@ void service_flush(struct service *s)
 void service_set_usable(struct service *s, bool usable)
 {
 	s->usable = usable;
-	while (!usable && !list_empty(&s->ready)) {
+	if (!usable)
+		s->shown = 0; /* what comes may be of another history */
+	while (!list_empty(&s->ready)) {
 		struct list *first = s->ready.next;
 
 		list_remove(first);
