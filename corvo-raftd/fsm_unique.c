@@ -13,18 +13,14 @@
  * Owns nothing; slices live in the item's arena.
  */
 #include "fsm_impl.h"
+#include "store/record.h"
 
 #define UNIQUE_PERIOD_NS (3600 * NS_PER_S) /* of jobs that name none */
 #define LOCK_HEAD_BYTES  8
 
-struct lock {
-	uint64_t expires_ns;
-	struct str id; /* holder */
-};
-
 /* 1: there is a lock, perhaps one whose period is over; 0: none; -ERR_*. */
 static int lock_read(struct fsm *f, struct str queue, struct str key,
-		     struct lock *ret)
+		     struct m_unique_lock *ret)
 {
 	struct str raw;
 	struct key k;
@@ -34,22 +30,20 @@ static int lock_read(struct fsm *f, struct str queue, struct str key,
 	r = fsm_get(f, &k, &raw);
 	if (r <= 0)
 		return r;
-	if (raw.n <= LOCK_HEAD_BYTES)
+	if (!record_lock(queue, key, raw, ret))
 		return fsm_fail(f, -ERR_INTERNAL_ERROR);
-	ret->expires_ns = get_be64(raw.p);
-	ret->id = str_skip(raw, LOCK_HEAD_BYTES);
 	return 1;
 }
 
 int unique_find(struct fsm *f, struct str queue, struct str key,
 		struct str *holder)
 {
-	struct lock l;
+	struct m_unique_lock l;
 	int r = lock_read(f, queue, key, &l);
 
-	if (r <= 0 || l.expires_ns <= f->now_ns)
+	if (r <= 0 || l.expires_at <= f->now_ns)
 		return MIN(r, 0);
-	*holder = l.id;
+	*holder = l.job_id;
 	return 1;
 }
 
@@ -70,14 +64,14 @@ void unique_take(struct fsm *f, struct str queue, struct str key, struct str id,
 
 void unique_release(struct fsm *f, struct job *j)
 {
-	struct lock l;
+	struct m_unique_lock l;
 	struct key k;
 
 	/* A store that fails has set f->fatal: the entry is not committed. */
 	if (job_need_doc(f, j) < 0 ||
 	    lock_read(f, j->doc.queue, j->doc.unique_key, &l) <= 0)
 		return;
-	if (!str_eq(l.id, j->id))
+	if (!str_eq(l.job_id, j->id))
 		return; /* its period was over, and another job took it */
 	key_unique(&k, j->doc.queue, j->doc.unique_key);
 	fsm_delete(f, &k);

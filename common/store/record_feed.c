@@ -62,6 +62,15 @@ static size_t job_bytes(const struct m_job *j)
 	       j->checkpoint.n + j->result.n + chain_bytes(j->chain_config);
 }
 
+/* 1 found, 0 absent, or -ERR_*. */
+static int feed_read_doc(struct feed *f, struct str id, struct m_job_doc *ret)
+{
+	struct key k;
+
+	key_job(&k, id);
+	return record_read(f->kv, &k, &msg_job_doc, f->a, ret);
+}
+
 /* --- batches --- */
 
 /* 1: it is in the answer; 0: there is none; or -ERR_*. */
@@ -153,14 +162,11 @@ static int feed_lock(struct feed *f, struct str queue, struct str unique_key)
 static int feed_lock_again(struct feed *f, struct str id)
 {
 	struct m_job_doc doc;
-	struct key k;
-	int r;
+	int r = feed_read_doc(f, id, &doc);
 
-	key_job(&k, id);
-	r = record_read(f->kv, &k, &msg_job_doc, f->a, &doc);
-	if (r <= 0 || doc.unique_key.n == 0)
-		return MIN(r, 0);
-	return feed_lock(f, doc.queue, doc.unique_key);
+	return r > 0 && doc.unique_key.n > 0
+		   ? feed_lock(f, doc.queue, doc.unique_key)
+		   : MIN(r, 0);
 }
 
 /* --- jobs --- */
@@ -169,11 +175,8 @@ static int feed_lock_again(struct feed *f, struct str id)
 static int feed_batch_of(struct feed *f, struct str id)
 {
 	struct m_job_doc doc;
-	struct key k;
-	int r;
+	int r = feed_read_doc(f, id, &doc);
 
-	key_job(&k, id);
-	r = record_read(f->kv, &k, &msg_job_doc, f->a, &doc);
 	return r <= 0 ? r : feed_batch(f, doc.batch_id);
 }
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from node import API, Node, wait_until
+from node import API, Node, fill_disk, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a tmpfs")
 
@@ -38,19 +38,6 @@ def node():
         n.clean_up(check=False)
 
 
-def fill(node):
-    """Takes every byte that is left."""
-    path = node.data / "filler"
-    with open(path, "ab", buffering=0) as f:
-        step = 1 << 20
-        while step:
-            try:
-                f.write(b"\0" * step)
-            except OSError:
-                step //= 2
-    return path
-
-
 def try_enqueue(client):
     return client.post(f"{API}/enqueue", {"queue": "full",
                                           "payload": "x" * 4000})
@@ -76,7 +63,7 @@ def test_full_and_free_again(node):
         for _ in range(100):
             acked.append(try_enqueue(c).json["job_id"])
         for _ in range(2):
-            filler = fill(node)
+            filler = fill_disk(node.data)
             a = write_until_refused(c, acked)
             assert (a.status, a.code) == (503, "STORAGE_FULL"), a
             assert "Retry-After" in a.headers
@@ -105,7 +92,7 @@ def test_full_at_a_start(node):
         for _ in range(100):
             acked.append(try_enqueue(c).json["job_id"])
     node.stop()
-    filler = fill(node)
+    filler = fill_disk(node.data)
     node.spawn()
     # Whether it starts and refuses writes, or says why it cannot start: it
     # must not damage anything.

@@ -267,19 +267,26 @@ def test_exact_while_jobs_come_and_go(node, good):
     assert not errors, errors
 
 
-def test_one_comparison_at_a_time(node, good):
-    """Those that meet another one are told so; nobody is told nonsense."""
+def ask_at_once(node, path, n):
+    """The answers to n requests that are under way together."""
     answers = []
 
     def ask():
         with node.client() as c:
-            answers.append(c.post(f"{API}/admin/verify-view"))
+            answers.append(c.post(path))
 
-    threads = [threading.Thread(target=ask) for _ in range(6)]
+    threads = [threading.Thread(target=ask) for _ in range(n)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
+    assert len(answers) == n
+    return answers
+
+
+def test_one_comparison_at_a_time(node, good):
+    """Those that meet another one are told so; nobody is told nonsense."""
+    answers = ask_at_once(node, f"{API}/admin/verify-view", 6)
     assert any(a.status == 200 for a in answers)
     for a in answers:
         assert a.status == 200 and a.json["status"] == "ok" or \
@@ -289,17 +296,7 @@ def test_one_comparison_at_a_time(node, good):
 def test_rebuilds_asked_for_together_are_one(node, good):
     with node.client() as c:
         before = c.metrics()["corvo_view_rebuilds_total"]
-    answers = []
-
-    def ask():
-        with node.client() as c:
-            answers.append(c.post(f"{API}/admin/rebuild-sqlite"))
-
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    answers = ask_at_once(node, f"{API}/admin/rebuild-sqlite", 8)
     for a in answers:
         assert a.status == 200, a
         assert a.json["status"] == "ok" and a.json["rebuilt"] is True

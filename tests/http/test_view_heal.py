@@ -14,7 +14,7 @@ import threading
 
 import pytest
 
-from node import API, wait_until
+from node import API, fill_disk, wait_until
 
 MANY = 400
 WORDS = " ".join(f"filler{n}" for n in range(300))  # several pages of file
@@ -271,14 +271,7 @@ def test_full_disk_of_the_view_only(make_node):
         node.start()
         wait_until(node.has_view, 60, "a view")
         with node.client() as c:
-            fill = view_dir(node) / "filler"
-            with open(fill, "ab", buffering=0) as f:
-                step = 1 << 20
-                while step:
-                    try:
-                        f.write(b"\0" * step)
-                    except OSError:
-                        step //= 2
+            filler = fill_disk(view_dir(node))
             for _ in range(300):
                 c.enqueue("fs", payload=WORDS)
             works(c)
@@ -286,7 +279,7 @@ def test_full_disk_of_the_view_only(make_node):
             assert a.status == 503 or "X-Corvo-View-Lag-Ms" in a.headers, a
             a = c.post(f"{API}/admin/rebuild-sqlite")
             assert a.status == 503, a
-            fill.unlink()
+            filler.unlink()
             wait_until(lambda: (verify(c) or {}).get("status") == "ok", 60,
                        "a whole view")
             assert c.queue("fs")["enqueued"] == 301

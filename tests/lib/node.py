@@ -67,6 +67,19 @@ def free_port():
         return s.getsockname()[1]
 
 
+def fill_disk(directory):
+    """Takes every byte that is left there; returns the file."""
+    path = Path(directory) / "filler"
+    with open(path, "ab", buffering=0) as f:
+        step = 1 << 20
+        while step:
+            try:
+                f.write(b"\0" * step)
+            except OSError:
+                step //= 2
+    return path
+
+
 def is_alive(pid):
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
