@@ -6,8 +6,10 @@
  */
 #include "stream.h"
 
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -40,6 +42,7 @@ struct stream {
 	size_t taken;       /* of out */
 	uint64_t wrote_ns;  /* last bytes came in */
 	uint64_t active_ns; /* the client took some, or there came the first */
+	int unsent;         /* bytes the kernel had for it at the last look */
 	bool idle;          /* all is taken; the connection is suspended */
 	bool watched;
 	bool ending; /* nothing is written any more */
@@ -69,11 +72,11 @@ void stream_frame(struct buf *out, uint64_t id, const char *event,
 	buf_puts(out, "\n\n");
 }
 
-void stream_error_frame(struct buf *out, int err, struct str text)
+static void error_frame(struct buf *out, int err)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(8192);
 
-	error_body(&body, err, text);
+	error_body(&body, err, STR_NULL);
 	stream_frame(out, 0, "error", str_trim(buf_str(&body)));
 }
 
@@ -81,7 +84,7 @@ void stream_end_error(struct stream *s, int err)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 
-	stream_error_frame(&b, err, STR_NULL);
+	error_frame(&b, err);
 	stream_write(s, buf_str(&b));
 	stream_end(s);
 }
@@ -154,7 +157,7 @@ static void drop_slow(struct stream *s)
 	log_info("closing an event stream that takes nothing for %llu s",
 		 (unsigned long long)(STREAM_STALL_NS / NS_PER_S));
 	drop_unsent(s);
-	stream_error_frame(&s->out, ERR_SLOW_READER, STR_NULL);
+	error_frame(&s->out, ERR_SLOW_READER);
 	s->ending = true;
 	s->active_ns = clock_mono_ns();
 	tell_closed(s);
@@ -170,10 +173,23 @@ static void arm(struct streams *all)
 	loop_timer_arm(all->timer, SWEEP_NS);
 }
 
+/* It may take the bytes the kernel has while the library waits for room. */
+static void look_at_socket(struct stream *s, uint64_t now_ns)
+{
+	int n;
+
+	if (ioctl(s->r->conn->fd, SIOCOUTQ, &n) == 0 && n != s->unsent) {
+		s->unsent = n;
+		s->active_ns = now_ns;
+	}
+}
+
 static void sweep_one(struct stream *s, uint64_t now_ns)
 {
 	if (s->broken)
 		return;
+	if (!s->idle)
+		look_at_socket(s, now_ns);
 	if (!s->idle && now_ns - s->active_ns >= STREAM_STALL_NS)
 		drop_slow(s);
 	else if (s->idle && now_ns - s->wrote_ns >= STREAM_KEEPALIVE_NS)

@@ -54,8 +54,6 @@ void stream_end(struct stream *s);
  */
 void stream_frame(struct buf *out, uint64_t id, const char *event,
 		  struct str data);
-/* event "error" with {"error","code"}; text may be empty. */
-void stream_error_frame(struct buf *out, int err, struct str text);
 
 /* Ends it with an error frame; the client is to come again. */
 void stream_end_error(struct stream *s, int err);

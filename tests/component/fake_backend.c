@@ -325,6 +325,37 @@ static void answer_metric(struct rpc_req req, unsigned metric,
 	answer(req, &msg_metrics, &set);
 }
 
+/*
+ * A log of so many events, and nothing new ever: who waits is not answered.
+ * Who asks after one that never was is refused.
+ */
+#define LOG_EVENTS 3
+
+static void on_events(struct rpc_req req, const struct m_events_ask *m)
+{
+	struct m_events_reply reply = { 0 };
+	struct m_event e[LOG_EVENTS] = { 0 };
+	size_t n = 0;
+
+	if (m->after_seq > LOG_EVENTS) {
+		refuse(req, ERR_OVERLOADED, "");
+		return;
+	}
+	for (uint64_t i = m->after_seq + 1; i <= LOG_EVENTS; i++) {
+		MSG_SET(&e[n], event, seq, i);
+		MSG_SET(&e[n], event, type, EVENT_STARTED);
+		MSG_SET(&e[n], event, at, 1);
+		MSG_SET(&e[n], event, job_id, STR("job_1"));
+		n++;
+	}
+	if (n == 0 && m->wait_ns > 0)
+		return;
+	MSG_SET_LIST(&reply, events_reply, events, e, n);
+	MSG_SET(&reply, events_reply, next, LOG_EVENTS);
+	MSG_SET(&reply, events_reply, head_seq, LOG_EVENTS);
+	answer(req, &msg_events_reply, &reply);
+}
+
 /* --- viewd --- */
 
 static void on_search(struct rpc_req req, const struct m_search *m)
@@ -379,6 +410,8 @@ static void on_question(struct rpc_req req, unsigned id, const void *m)
 		on_get_job(req, m);
 	} else if (id == QUERY_NODE_STATUS) {
 		on_node_status(req);
+	} else if (id == QUERY_EVENTS) {
+		on_events(req, m);
 	} else if (id == QUERY_RAFTD_METRICS) {
 		answer_metric(req, METRIC_RAFT_QUEUE_TIME, "le=\"0.001\"");
 	} else if (id == QUERY_VIEWD_METRICS) {

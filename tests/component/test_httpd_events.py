@@ -1,0 +1,106 @@
+"""corvo-httpd alone: what streams of events ask of raftd, and when."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from httpd_fixture import is_closed, node, read_answer, send
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+
+from sse import EventStream  # noqa: E402
+
+LOG_EVENTS = 3  # in the log of the fake raftd
+
+
+@pytest.fixture
+def h():
+    with node() as httpd:
+        yield httpd
+
+
+def asked(h, waiting):
+    """Questions for events, those that wait for news or the others."""
+    return [e["body"]["after_seq"] for e in h.backend.seen("request", "events")
+            if (e["body"].get("wait_ns", 0) > 0) == waiting]
+
+
+def test_all_streams_share_one_question(h):
+    streams = [EventStream(h.port) for _ in range(10)]
+    for s in streams:
+        assert s.read()[0].id == LOG_EVENTS
+    h.backend.wait("request", "events", after_seq=LOG_EVENTS, limit=4096)
+    assert asked(h, waiting=True) == [LOG_EVENTS]
+    # and one that is behind reads by itself, and then shares it, too
+    with EventStream(h.port, last_id=1) as late:
+        assert [e["seq"] for e in late.take(2)] == [2, 3]
+    assert asked(h, waiting=True) == [LOG_EVENTS]
+    for s in streams:
+        s.close()
+
+
+def test_nothing_is_asked_while_nobody_watches(h):
+    for _ in range(3):
+        with EventStream(h.port) as s:
+            s.read()
+            h.backend.wait("request", "events", limit=4096)
+        # the question that waits is taken back
+        h.backend.wait("cancel")
+        h.backend.events.clear()
+        h.get("/info")
+        assert not h.backend.seen("request", "events")
+
+
+def test_a_stream_waits_for_raftd_to_come_back(h):
+    with EventStream(h.port) as s:
+        s.read()
+        h.backend.wait("request", "events", limit=4096)
+        h.backend.kill()
+        h.backend.start()
+        again = h.backend.wait("request", "events", count=2, limit=4096)
+        assert [e["resend"] for e in again] == [False, True]
+        with EventStream(h.port, last_id=0) as other:
+            assert [e["seq"] for e in other.take(3)] == [1, 2, 3]
+
+
+def test_a_refusal_of_raftd_is_answered(h):
+    with EventStream(h.port, last_id=LOG_EVENTS + 1) as s:
+        assert s.status == 429
+        assert s.refusal()["code"] == "OVERLOADED"
+
+
+def test_a_client_of_http_1_0(h):
+    with h.connect() as s:
+        s.sendall(b"GET /api/v1/events?last_event_id=2 HTTP/1.0\r\n\r\n")
+        got = b""
+        while b"event: started\n" not in got:
+            got += s.recv(65536)
+        assert b"chunked" not in got
+        assert got.endswith(b"\n\n")
+
+
+def test_a_large_head_leaves_room_for_frames(h):
+    with h.connect() as s:
+        send(s, "GET", "/api/v1/events?last_event_id=0",
+             extra="X-Padding: " + "x" * 6000 + "\r\n")
+        got = b""
+        while got.count(b"event: started\n") < LOG_EVENTS:
+            got += s.recv(65536)
+
+
+def test_the_connection_is_kept_when_a_stream_was_refused(h):
+    with h.connect() as s:
+        f = s.makefile("rb")
+        send(s, "GET", "/api/v1/events?types=nope")
+        assert read_answer(f)[0] == 400
+        send(s, "GET", "/api/v1/info")
+        assert read_answer(f)[0] == 200
+
+
+def test_a_client_that_closes_half_is_gone(h):
+    with h.connect() as s:
+        send(s, "GET", "/api/v1/events")
+        s.shutdown(1)  # SHUT_WR: it will never ask again
+        assert is_closed(s)
+    h.backend.wait("cancel")
