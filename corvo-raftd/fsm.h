@@ -181,9 +181,12 @@ uint64_t fsm_now_ns(const struct fsm *f); /* of the last entry; 0: none */
 
 /*
  * What an autoscaler wants to know of a queue: 1, 0: there is no such queue,
- * -ERR_*. Reads a little of the store. Slices as of fsm_queue.
+ * -ERR_*. Who waits longest may have to be read from the store, once after a
+ * start; *fills counts down the windows that may be. At 0 it is left out while
+ * it is not known. Slices as of fsm_queue.
  */
-int fsm_scale(struct fsm *f, struct str queue, uint64_t now_ns,
+#define FSM_SCALE_FILLS 192 /* a few milliseconds */
+int fsm_scale(struct fsm *f, struct str queue, uint64_t now_ns, unsigned *fills,
 	      struct m_scale *ret);
 /*
  * Names of at most max queues by name: all, or those with most waiting and

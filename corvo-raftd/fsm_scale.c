@@ -13,7 +13,6 @@
 #include "fsm_impl.h"
 
 #define LANES_LOOKED_AT 1000 /* groups of a queue */
-#define SCANS_MAX       16   /* windows that are only in the store */
 
 /* --- notes --- */
 
@@ -52,8 +51,8 @@ void scale_note_run(struct fsm *f, struct job *j)
 
 /* The place of a pending job. */
 struct spot {
-	struct fsm_lane *lane;      /* NULL: none */
-	const struct window_job *w; /* NULL: only in the store */
+	struct fsm_lane *lane; /* NULL: none */
+	const struct window_job *w;
 	uint64_t seq;
 	uint8_t prio;
 	bool as_created;
@@ -62,7 +61,8 @@ struct spot {
 struct search {
 	struct fsm *f;
 	struct spot created, returned; /* the first of each */
-	int scans;
+	unsigned *fills;
+	bool unknown; /* a window is not read in, and no more may be */
 };
 
 static void take(struct search *s, const struct spot *p)
@@ -73,33 +73,14 @@ static void take(struct search *s, const struct spot *p)
 		*best = *p;
 }
 
-static bool on_first(void *ctx, struct str key, struct str value)
+static int fill(struct search *s, struct fsm_lane *l, uint8_t prio)
 {
-	struct spot *p = ctx;
-
-	p->seq = get_be64(key.p + key.n - 8);
-	p->as_created = value.p[0] != 0;
-	return false;
-}
-
-/* Reading the window in would cost a thousand keys. */
-static int look_in_store(struct search *s, struct spot *p)
-{
-	uint64_t frontier = p->lane->windows[p->prio].frontier;
-	struct key from, upto;
-	int r;
-
-	if (s->scans++ == SCANS_MAX)
+	if (*s->fills == 0) {
+		s->unknown = true;
 		return 0;
-	p->seq = NEVER;
-	lane_key(&from, p->lane, p->prio, frontier);
-	lane_key(&upto, p->lane, p->prio + 1, 0);
-	r = txn_scan(s->f->txn, key_str(&from), key_str(&upto), on_first, p);
-	if (r < 0)
-		return fsm_fail(s->f, r);
-	if (p->seq != NEVER)
-		take(s, p);
-	return 0;
+	}
+	(*s->fills)--;
+	return lane_fill(s->f, l, prio);
 }
 
 static int look_at_lane(struct search *s, struct fsm_lane *l)
@@ -111,8 +92,9 @@ static int look_at_lane(struct search *s, struct fsm_lane *l)
 		struct spot p = { .lane = l, .prio = i };
 
 		if (window_is_dry(w)) {
-			r = look_in_store(s, &p);
-			continue;
+			r = fill(s, l, i);
+			if (r < 0)
+				break;
 		}
 		p.w = window_first_created(w);
 		if (p.w != NULL) {
@@ -149,7 +131,7 @@ static int spot_id(struct fsm *f, const struct spot *p, struct str *ret)
 	struct key k;
 	int r;
 
-	if (p->w != NULL && p->w->id_n > 0) {
+	if (p->w->id_n > 0) {
 		*ret = str_of(p->w->id, p->w->id_n);
 		return 1;
 	}
@@ -173,7 +155,7 @@ static int spot_since(struct fsm *f, const struct spot *p, uint64_t *ret)
 	r = spot_id(f, p, &id);
 	if (r <= 0)
 		return r;
-	if (p->as_created && p->w != NULL)
+	if (p->as_created)
 		doc = str_of(p->w->doc, p->w->doc_n);
 	r = p->as_created ? job_find_as_created(f, id, doc, &j)
 			  : job_find(f, id, &j);
@@ -183,10 +165,11 @@ static int spot_since(struct fsm *f, const struct spot *p, uint64_t *ret)
 	return MIN(r, 0);
 }
 
-/* 0 with NEVER when nothing waits. */
-static int oldest_waiting(struct fsm *f, struct fsm_queue *q, uint64_t *ret)
+/* 0 with NEVER when nothing waits, or it is not known. */
+static int oldest_waiting(struct fsm *f, struct fsm_queue *q, unsigned *fills,
+			  uint64_t *ret)
 {
-	struct search s = { .f = f };
+	struct search s = { .f = f, .fills = fills };
 	uint64_t returned;
 	int r;
 
@@ -195,8 +178,9 @@ static int oldest_waiting(struct fsm *f, struct fsm_queue *q, uint64_t *ret)
 		return 0;
 	arena_reset(&f->item_arena); /* nothing of an entry is in it now */
 	r = look_at_lanes(&s, q);
-	if (r == 0)
-		r = spot_since(f, &s.created, ret);
+	if (r < 0 || s.unknown)
+		return r;
+	r = spot_since(f, &s.created, ret);
 	if (r == 0)
 		r = spot_since(f, &s.returned, &returned);
 	if (r == 0)
@@ -218,7 +202,7 @@ static uint64_t suggest(const struct fsm_queue *q, const struct rates_sum *s)
 	return n;
 }
 
-int fsm_scale(struct fsm *f, struct str queue, uint64_t now_ns,
+int fsm_scale(struct fsm *f, struct str queue, uint64_t now_ns, unsigned *fills,
 	      struct m_scale *ret)
 {
 	struct fsm_queue *q = queue_find(f, queue);
@@ -228,7 +212,7 @@ int fsm_scale(struct fsm *f, struct str queue, uint64_t now_ns,
 
 	if (q == NULL)
 		return 0;
-	r = oldest_waiting(f, q, &oldest);
+	r = oldest_waiting(f, q, fills, &oldest);
 	if (r < 0)
 		return r;
 	rates_read(&q->rates, now_ns, f->since_ns, &s);

@@ -99,16 +99,19 @@ static void put_sched(struct metric_list *o, struct raftd *r)
 static int put_queues(struct metric_list *o, struct raftd *r)
 {
 	uint64_t now = clock_wall_ns();
+	unsigned fills = FSM_SCALE_FILLS;
 	struct str *names;
 	size_t n = fsm_busiest(r->fsm, LIMIT_METRIC_QUEUES, o->a, &names);
 
 	for (size_t i = 0; i < n; i++) {
 		struct str name = metric_escape(names[i], o->a);
 		struct m_scale s;
-		int e = fsm_scale(r->fsm, names[i], now, &s);
+		int e = fsm_scale(r->fsm, names[i], now, &fills, &s);
 
 		if (e < 0)
 			return e;
+		if (s.waiting > 0 && !MSG_HAS(&s, scale, oldest_waiting_at))
+			continue; /* not known yet */
 		metric_add(o, METRIC_OLDEST_WAITING, s.oldest_waiting_seconds,
 			   arena_printf(o->a, "queue=\"%.*s\"", STR_ARG(name)));
 	}

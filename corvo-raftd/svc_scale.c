@@ -20,13 +20,14 @@ void q_throughput(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 static int read_busiest(struct svc *s, struct m_scale_list *ret)
 {
 	uint64_t now = clock_wall_ns();
+	unsigned fills = FSM_SCALE_FILLS;
 	struct str *names;
 	size_t n =
 	    fsm_busiest(s->r->fsm, LIMIT_METRIC_QUEUES, &s->scratch, &names);
 	struct m_scale *all = arena_alloc(&s->scratch, n * sizeof(*all));
 
 	for (size_t i = 0; i < n; i++) {
-		int r = fsm_scale(s->r->fsm, names[i], now, &all[i]);
+		int r = fsm_scale(s->r->fsm, names[i], now, &fills, &all[i]);
 
 		if (r < 0)
 			return r;
@@ -39,13 +40,15 @@ static int read_busiest(struct svc *s, struct m_scale_list *ret)
 void q_scale(struct svc *s, struct rpc_req req, const struct m_scale_ask *m)
 {
 	struct m_scale_list list = { 0 };
+	unsigned fills = FSM_SCALE_FILLS;
 	struct m_scale one;
 	int r;
 
 	if (m->queue.n == 0) {
 		r = read_busiest(s, &list);
 	} else {
-		r = fsm_scale(s->r->fsm, m->queue, clock_wall_ns(), &one);
+		r = fsm_scale(s->r->fsm, m->queue, clock_wall_ns(), &fills,
+			      &one);
 		MSG_SET_LIST(&list, scale_list, queues, &one, r > 0 ? 1 : 0);
 	}
 	if (r > 0)

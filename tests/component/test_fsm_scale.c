@@ -9,10 +9,12 @@
 static struct m_scale scale(struct fx *x, enum fx_side_id side,
 			    const char *queue)
 {
+	unsigned fills = FSM_SCALE_FILLS;
 	struct m_scale ret;
 
-	assert_int_equal(
-	    fsm_scale(x->side[side].f, str_from(queue), x->now_ns, &ret), 1);
+	assert_int_equal(fsm_scale(x->side[side].f, str_from(queue), x->now_ns,
+				   &fills, &ret),
+			 1);
 	return ret;
 }
 
@@ -243,13 +245,38 @@ static void test_suggestion_heeds_pause_and_limit(void **state)
 	assert_true(scale(x, FX_MEM, "q").paused);
 }
 
+/* What would have to be read is left out rather than told wrongly. */
+static void test_reads_after_a_start_are_bounded(void **state)
+{
+	struct fx *x = *state;
+	struct fsm *f;
+	unsigned fills = 2; /* of three priorities */
+	struct m_scale m;
+
+	fx_enqueue(x, "job_1", "q");
+	fx_restart(x, FX_ROCKS);
+	f = x->side[FX_ROCKS].f;
+	assert_int_equal(fsm_scale(f, STR("q"), x->now_ns, &fills, &m), 1);
+	assert_int_equal(fills, 0);
+	assert_int_equal(m.waiting, 1);
+	assert_false(MSG_HAS(&m, scale, oldest_waiting_at));
+	fills = 2;
+	assert_int_equal(fsm_scale(f, STR("q"), x->now_ns, &fills, &m), 1);
+	assert_int_equal(fills, 1);
+	assert_int_equal(m.oldest_waiting_at, FX_START_NS);
+	fills = 0; /* now it is known */
+	assert_int_equal(fsm_scale(f, STR("q"), x->now_ns, &fills, &m), 1);
+	assert_int_equal(m.oldest_waiting_at, FX_START_NS);
+}
+
 static void test_unknown_queue(void **state)
 {
 	struct fx *x = *state;
+	unsigned fills = 0;
 	struct m_scale m;
 
-	assert_int_equal(fsm_scale(x->side[0].f, STR("nobody"), x->now_ns, &m),
-			 0);
+	assert_int_equal(
+	    fsm_scale(x->side[0].f, STR("nobody"), x->now_ns, &fills, &m), 0);
 }
 
 static void test_busiest_queues_by_name(void **state)
@@ -290,6 +317,7 @@ int main(void)
 		TEST(test_oldest_waiting_behind_a_job_that_came_back),
 		TEST(test_rates_count_what_became_pending_and_was_handed_out),
 		TEST(test_suggestion_heeds_pause_and_limit),
+		TEST(test_reads_after_a_start_are_bounded),
 		TEST(test_unknown_queue),
 		TEST(test_busiest_queues_by_name),
 	};
