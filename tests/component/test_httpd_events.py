@@ -103,4 +103,3 @@ def test_a_client_that_closes_half_is_gone(h):
         send(s, "GET", "/api/v1/events")
         s.shutdown(1)  # SHUT_WR: it will never ask again
         assert is_closed(s)
-    h.backend.wait("cancel")
