@@ -96,6 +96,15 @@ void tail_ask(struct tail *t, struct rpc_req req, const struct m_tail *m)
 
 /* --- answering, on the worker --- */
 
+/* Of the events themselves the view only wants to know the time. */
+static void keep_ends(struct m_tail_reply *m)
+{
+	if (m->events_n <= 2)
+		return;
+	m->events[1] = m->events[m->events_n - 1];
+	m->events_n = 2;
+}
+
 static void answer_work(void *ctx)
 {
 	struct ask *a = ctx;
@@ -109,8 +118,9 @@ static void answer_work(void *ctx)
 				&m);
 	a->err = r < 0 ? -r : 0;
 	if (r == 0) {
-		msg_encode(&msg_tail_reply, &m, &a->out);
 		a->full = m.events_n == a->limit;
+		keep_ends(&m);
+		msg_encode(&msg_tail_reply, &m, &a->out);
 	}
 	arena_done(&arena);
 	cpu_ns = clock_cpu_ns() - start_ns;
