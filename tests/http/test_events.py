@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
-from node import API, SOURCE, is_sanitized, seconds_of, wait_until
+from node import (API, SOURCE, is_sanitized, running, seconds_of,
+                  wait_until)
 from sse import EventStream
 
 NODE_FLAGS = ["--retention=3s"]  # so that batches are purged, too
@@ -225,14 +226,8 @@ def test_a_place_that_never_was_is_refused(node, client):
 @pytest.fixture(scope="module")
 def short_node():
     """A node whose log is short."""
-    from node import Node
-    n = Node("--event-retention=1000")
-    try:
-        yield n.start()
-    except BaseException:
-        n.clean_up(check=False)
-        raise
-    n.clean_up()
+    with running("--event-retention=1000") as n:
+        yield n
 
 
 def is_trimmed(client):
