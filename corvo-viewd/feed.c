@@ -101,6 +101,13 @@ void feed_status_changed(struct feed *f)
 
 /* --- batches --- */
 
+/* A view that is good is kept up while another one is loaded. */
+static bool takes_events(const struct feed *f)
+{
+	return f->build == BUILD_NONE ||
+	       (f->build == BUILD_LOADING && f->build_is_optional);
+}
+
 /*
  * For the lag: the time of the first event that is known and not written. Of
  * one that was not received only the order is known: it came after the last
@@ -113,7 +120,7 @@ static void note_behind(struct feed *f)
 
 	if (b != NULL && b->reply.events_n > 0)
 		v->behind_ns = b->reply.events[0].at;
-	else if (f->build != BUILD_NONE)
+	else if (!takes_events(f))
 		v->behind_ns =
 		    v->behind_ns != 0 ? v->behind_ns : clock_wall_ns();
 	else
@@ -152,7 +159,6 @@ void feed_drop_batches(struct feed *f)
 	batch_free(f->writing);
 	f->next = f->writing = NULL;
 	f->received_seq = f->view->position;
-	note_behind(f);
 }
 
 /* --- rebuild: when --- */
@@ -175,7 +181,6 @@ void feed_want_rebuild(struct feed *f, bool usable, const char *reason)
 	}
 	f->build = BUILD_WANTED;
 	f->rebuilds++;
-	note_behind(f);
 	feed_status_changed(f);
 }
 
@@ -380,17 +385,9 @@ static void take_batch(struct feed *f, struct batch *b)
 		feed_pause_reset(&f->ask_pause);
 		f->received_seq = m->last_seq;
 		f->next = b;
-		note_behind(f);
 		return;
 	}
 	batch_free(b);
-}
-
-/* A view that is good is kept up while another one is loaded. */
-static bool takes_events(const struct feed *f)
-{
-	return f->build == BUILD_NONE ||
-	       (f->build == BUILD_LOADING && f->build_is_optional);
 }
 
 static void on_tail(void *ctx, const struct rpc_reply *r)
@@ -465,6 +462,7 @@ void feed_drive(struct feed *f)
 	bool can_ask =
 	    rpc_client_is_up(f->raftd) && f->call == NULL && !f->ask_pause.on;
 
+	note_behind(f);
 	if (f->stopping) {
 		finish_stop(f);
 		return;
