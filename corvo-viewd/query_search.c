@@ -160,7 +160,7 @@ static int prepare_keys(struct search *s, struct db_stmt **ret)
 
 	buf_puts(&sql.text, "SELECT k.c, k.i, k.r, ");
 	search_put_filter(s, &sql);
-	row = s->has_filter || s->sort != SORT_CREATED;
+	row = s->needs_row || s->sort != SORT_CREATED;
 	buf_printf(&sql.text, ", %s FROM (", sort_columns[s->sort]);
 	search_put_keys(s, &sql);
 	buf_puts(&sql.text, ") k");
@@ -292,7 +292,11 @@ static bool is_past(const struct scan *sc)
 
 	if (!spot_is_set(to))
 		return false;
-	order = spot_cmp(&sc->last, to);
+	if (sc->s->plan.by_rowid)
+		order = (db_i64(sc->keys, K_ROWID) > sc->s->plan.to) -
+			(db_i64(sc->keys, K_ROWID) < sc->s->plan.to);
+	else
+		order = spot_cmp(&sc->last, to);
 	return sc->s->descending ? order < 0 : order > 0;
 }
 

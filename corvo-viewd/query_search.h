@@ -109,12 +109,18 @@ enum plan_kind {
 	PLAN_UNIQUE,
 	PLAN_ID,
 	PLAN_TEXT,
+	PLAN_WORKER,
+	PLAN_ERRORS, /* jobs with recorded errors */
 };
 
 struct plan {
 	enum plan_kind kind;
 	const char *column, *index; /* PLAN_COLUMN */
 	struct str value;
+	/* In the order of row numbers, which grow with creation: a set that
+	 * is too large to be sorted. PLAN_TEXT and PLAN_WORKER. */
+	bool by_rowid;
+	int64_t from, to; /* rows between these, for by_rowid */
 };
 
 struct search {
@@ -134,6 +140,7 @@ struct search {
 	struct str id_end; /* of ids with the prefix, the first after them */
 	struct plan plan;
 	bool has_filter; /* there are conditions beside the plan */
+	bool needs_row;  /* and they are on more than the id */
 	uint32_t hash;   /* of the question */
 
 	uint64_t end_ns;   /* clock_mono_ns: when the budget is used up */
@@ -143,7 +150,7 @@ struct search {
 /* Reads the conditions. 0 or -ERR_VALIDATION_ERROR. (query_search_filter.c) */
 int search_read_filter(struct search *s);
 void search_done(struct search *s);
-/* Appends the conditions the plan leaves open on jobs j, or "1". */
+/* Appends the conditions the plan leaves open, on jobs j and keys k. */
 void search_put_filter(struct search *s, struct sql *sql);
 
 /* Chooses s->plan. 0 or -ERR_*. (query_search_plan.c) */

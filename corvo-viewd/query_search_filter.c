@@ -164,6 +164,8 @@ static bool is_planned(const struct search *s, const char *column)
 	if (s->plan.kind == PLAN_UNIQUE)
 		return strcmp(column, "unique_key") == 0 ||
 		       strcmp(column, "queue") == 0;
+	if (s->plan.kind == PLAN_WORKER)
+		return strcmp(column, "worker_id") == 0;
 	return s->plan.kind == PLAN_RANGES && strcmp(column, "queue") == 0;
 }
 
@@ -239,20 +241,35 @@ static void put_costly(struct search *s, struct sql *sql)
 		    sql_text(sql, s->match), sql_text(sql, m->text));
 }
 
+/* Plans in the order of row numbers do not look at times. */
+static void put_created(const struct search *s, struct sql *sql)
+{
+	if (s->after.n > 0)
+		buf_printf(&sql->text, " AND j.created_at>?%d",
+			   sql_text(sql, s->after));
+	if (s->before.n > 0)
+		buf_printf(&sql->text, " AND j.created_at<?%d",
+			   sql_text(sql, s->before));
+}
+
 /* CASE, because SQLite evaluates all parts of an AND that is a value. */
 void search_put_filter(struct search *s, struct sql *sql)
 {
-	size_t start;
+	size_t start, rest;
 
 	buf_puts(&sql->text, "CASE WHEN 1");
 	start = sql->text.n;
-	put_columns(s, sql);
-	put_state_and_priority(s, sql);
 	if (s->id_end.n > 0 && s->plan.kind != PLAN_ID)
-		buf_printf(&sql->text, " AND j.id>=?%d AND j.id<?%d",
+		buf_printf(&sql->text, " AND k.i>=?%d AND k.i<?%d",
 			   sql_text(sql, s->m->job_id_prefix),
 			   sql_text(sql, s->id_end));
+	rest = sql->text.n;
+	put_columns(s, sql);
+	put_state_and_priority(s, sql);
+	if (s->plan.by_rowid)
+		put_created(s, sql);
 	put_costly(s, sql);
 	s->has_filter = sql->text.n > start;
+	s->needs_row = sql->text.n > rest;
 	buf_puts(&sql->text, " THEN 1 ELSE 0 END");
 }

@@ -2,8 +2,8 @@
  * Which index leads to the jobs of a search. Whatever it is, the jobs come in
  * the order of their creation: as ranges of an index that ends in it, which
  * SQLite merges, or, where the index knows nothing of it, as a set so small
- * (LIMIT_TOTAL) that it may be sorted. So a page costs what is looked at, and
- * any of them can be gone on from any job.
+ * (LIMIT_TOTAL) that it may be sorted; a larger one comes by row numbers. So a
+ * page costs what is looked at, and any of them can be gone on from any job.
  */
 #include "query_search.h"
 
@@ -120,6 +120,15 @@ static void put_set(const struct search *s, enum plan_kind kind,
 			   " WHERE jobs.id>=?%d AND jobs.id<?%d",
 			   sql_text(sql, s->m->job_id_prefix),
 			   sql_text(sql, s->id_end));
+	else if (kind == PLAN_WORKER)
+		buf_printf(&sql->text,
+			   "jobs INDEXED BY idx_jobs_worker"
+			   " WHERE worker_id=?%d",
+			   sql_text(sql, s->m->worker_id));
+	else if (kind == PLAN_ERRORS)
+		buf_puts(&sql->text,
+			 "(SELECT DISTINCT job_id AS e FROM job_errors)"
+			 " CROSS JOIN jobs ON jobs.id=e WHERE 1");
 	else
 		buf_printf(&sql->text,
 			   "(SELECT rowid AS t FROM jobs_fts WHERE jobs_fts"
@@ -141,6 +150,8 @@ static int is_small(struct search *s, enum plan_kind kind)
 	if (kind == PLAN_TEXT)
 		buf_printf(&sql.text, "jobs_fts WHERE jobs_fts MATCH ?%d",
 			   sql_text(&sql, s->match));
+	else if (kind == PLAN_ERRORS)
+		buf_puts(&sql.text, "job_errors");
 	else
 		put_set(s, kind, &sql);
 	buf_printf(&sql.text, " LIMIT %d)", LIMIT_TOTAL + 1);
@@ -172,8 +183,10 @@ static bool try_column(struct search *s)
 
 		if (v.n == 0)
 			continue;
-		s->plan = (struct plan){ PLAN_COLUMN, indexed[i].column,
-					 indexed[i].index, v };
+		s->plan = (struct plan){ .kind = PLAN_COLUMN,
+					 .column = indexed[i].column,
+					 .index = indexed[i].index,
+					 .value = v };
 		return true;
 	}
 	return false;
@@ -189,6 +202,51 @@ static bool can_match(const struct search *s)
 	return false;
 }
 
+/*
+ * The row number that stands for a spot: the job's own, or of the last one
+ * created before it, on the side where that one is still to come.
+ */
+static int find_rowid(struct search *s, const struct spot *spot, int64_t *ret)
+{
+	struct sql sql = { .text = BUF_INIT(0) };
+	struct db_stmt *stmt;
+	bool same;
+	int id, r;
+
+	id = sql_text(&sql, spot_id(spot));
+	buf_printf(&sql.text,
+		   "SELECT rowid, id=?%d FROM jobs INDEXED BY idx_jobs_created"
+		   " WHERE (created_at, id)<=(?%d,?%d)"
+		   " ORDER BY created_at DESC, id DESC LIMIT 1",
+		   id, sql_text(&sql, spot_created(spot)), id);
+	r = sql_prepare(s->q, &sql, &stmt);
+	if (r < 0)
+		return r;
+	r = db_step(stmt);
+	*ret = 0;
+	if (r == 1) {
+		same = db_i64(stmt, 1) != 0;
+		*ret = db_i64(stmt, 0) + (!same && s->descending ? 1 : 0);
+	}
+	db_finalize(stmt);
+	return MIN(r, 0);
+}
+
+static int plan_by_rowid(struct search *s, enum plan_kind kind)
+{
+	struct plan *p = &s->plan;
+	int r = 0;
+
+	*p = (struct plan){ .kind = kind, .by_rowid = true };
+	p->from = s->descending ? INT64_MAX : 0;
+	p->to = s->descending ? 0 : INT64_MAX;
+	if (spot_is_set(&s->at.from))
+		r = find_rowid(s, &s->at.from, &p->from);
+	if (r == 0 && spot_is_set(&s->at.to))
+		r = find_rowid(s, &s->at.to, &p->to);
+	return r;
+}
+
 /* The one that leads to the fewest jobs, as far as can be told. */
 int search_make_plan(struct search *s)
 {
@@ -202,12 +260,22 @@ int search_make_plan(struct search *s)
 	if (r == 0)
 		r = try_set(s, PLAN_ID, m->job_id_prefix.n > 0);
 	if (r == 0)
-		r = try_column(s);
-	if (r == 0)
 		r = try_set(s, PLAN_TEXT, s->by_text);
 	if (r == 0)
-		s->plan.kind = PLAN_RANGES;
-	return MIN(r, 0);
+		r = try_column(s);
+	if (r == 0)
+		r = try_set(s, PLAN_WORKER, m->worker_id.n > 0);
+	if (r == 0)
+		r = try_set(s, PLAN_ERRORS,
+			    m->has_errors || m->error_contains.n > 0);
+	if (r != 0)
+		return MIN(r, 0);
+	if (s->by_text)
+		return plan_by_rowid(s, PLAN_TEXT);
+	if (m->worker_id.n > 0)
+		return plan_by_rowid(s, PLAN_WORKER);
+	s->plan.kind = PLAN_RANGES;
+	return 0;
 }
 
 /* --- the keys --- */
@@ -309,8 +377,27 @@ static void put_ranges(const struct search *s, struct bounds *b,
 	}
 }
 
-/* The LIMIT keeps SQLite from dropping the order of a subquery. */
-void search_put_keys(struct search *s, struct sql *sql)
+static void put_by_rowid(const struct search *s, struct sql *sql)
+{
+	const char *table = "jobs";
+
+	if (s->plan.kind == PLAN_TEXT) {
+		table = "jobs_fts";
+		buf_printf(&sql->text,
+			   SELECT_KEYS "jobs_fts CROSS JOIN jobs ON"
+				       " jobs.rowid=jobs_fts.rowid"
+				       " WHERE jobs_fts MATCH ?%d",
+			   sql_text(sql, s->match));
+	} else {
+		buf_puts(&sql->text, SELECT_KEYS);
+		put_set(s, s->plan.kind, sql);
+	}
+	buf_printf(&sql->text, " AND %s.rowid%s?%d ORDER BY %s.rowid %s", table,
+		   s->descending ? "<" : ">", sql_number(sql, s->plan.from),
+		   table, s->descending ? "DESC" : "ASC");
+}
+
+static void put_by_creation(struct search *s, struct sql *sql)
 {
 	const char *order = s->descending ? "DESC" : "ASC";
 	struct bounds b = put_bounds(s, sql);
@@ -329,5 +416,15 @@ void search_put_keys(struct search *s, struct sql *sql)
 		buf_puts(&sql->text, " AND ");
 		put_bounded(s, &b, &sql->text);
 	}
-	buf_printf(&sql->text, " ORDER BY 1 %s, 2 %s LIMIT -1", order, order);
+	buf_printf(&sql->text, " ORDER BY 1 %s, 2 %s", order, order);
+}
+
+/* The LIMIT keeps SQLite from dropping the order of a subquery. */
+void search_put_keys(struct search *s, struct sql *sql)
+{
+	if (s->plan.by_rowid)
+		put_by_rowid(s, sql);
+	else
+		put_by_creation(s, sql);
+	buf_puts(&sql->text, " LIMIT -1");
 }

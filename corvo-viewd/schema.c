@@ -143,6 +143,10 @@ static const char *const indexes[] = {
 	" WHERE schedule_id IS NOT NULL",
 	"CREATE INDEX idx_jobs_group ON jobs(group_name, created_at, id)"
 	" WHERE group_name IS NOT NULL",
+	/* Its rows are in the order of their numbers; it changes with every
+	 * attempt, so it is as small as can be. */
+	"CREATE INDEX idx_jobs_worker ON jobs(worker_id)"
+	" WHERE worker_id IS NOT NULL",
 	"CREATE INDEX idx_jobs_expire ON jobs(expire_at)"
 	" WHERE expire_at IS NOT NULL",
 	"CREATE INDEX idx_jobs_created ON jobs(created_at, id)",

@@ -8,7 +8,7 @@
 
 #include "db.h"
 
-#define SCHEMA_VERSION 6
+#define SCHEMA_VERSION 7
 
 /*
  * Full text: jobs_fts has the columns id (not searched), queue, tags and
