@@ -13,6 +13,7 @@ from search_world import (EQUAL, FUTURE, ODD, PRIORITIES, STATES, TIMES, World,
 
 SEED = int(os.environ.get("CORVO_SEED", random.randrange(1 << 32)))
 JOBS = 10000
+COUNTED = 10000  # totals are exact up to here
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def check(world, client, **members):
     expected = world.matching(**members)
     ids, total, _ = find(client, **members)
     assert ids == [j["id"] for j in expected], members
-    assert total == len(expected), members
+    assert total == len(expected), members  # known on the last page
     return len(expected)
 
 
@@ -171,7 +172,8 @@ def test_filter_text(world, client):
 
 
 def test_filter_text_finds_an_id(world, client):
-    job_id = sorted(world.jobs)[7]
+    # The later jobs of a chain carry the id of an earlier one.
+    job_id = next(j["id"] for j in world.newest_first if "chain_id" not in j)
     assert find(client, text=job_id)[0] == [job_id]
 
 
@@ -433,7 +435,7 @@ def test_injection_in_texts_changes_nothing(world, client, name):
                             "job_id_prefix"]:
             expected = world.matching(**{name: text})
             assert got == [j["id"] for j in expected[:100]], text
-            assert a.json["total"] == len(expected)
+            assert a.json["total"] == min(len(expected), COUNTED)
         elif name in ("sort", "order", "cursor"):
             assert got == everything[:100], text
     a = client.search(limit=1000)
