@@ -168,7 +168,7 @@ def catch_up(lifecycles):
                            every=0.01)
         start = time.monotonic()
         wait_until(lambda: seen_by_view(node) >= events, 600, "the view",
-                   every=0.02)
+                   every=0.1)
         took = time.monotonic() - start
         say("taken in by the view, lifecycles/s",
             f"{(events - first) / events * lifecycles / took:,.0f}",
