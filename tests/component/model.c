@@ -337,6 +337,19 @@ void model_settle(struct model *m)
 
 /* --- ends --- */
 
+/* A callback deleted by the op that made it has no id to be learnt. */
+static void forget_callback(struct model *m, const struct model_job *j)
+{
+	for (size_t i = 0; i < MODEL_BATCHES; i++) {
+		struct model_batch *b = &m->batches[i];
+
+		if (b->callback != j)
+			continue;
+		b->callback = NULL;
+		b->callback_lost = true;
+	}
+}
+
 /* The job ends; with MODEL_DELETED its record goes too. */
 void model_end(struct model *m, struct model_job *j, enum job_state how)
 {
@@ -364,6 +377,8 @@ void model_end(struct model *m, struct model_job *j, enum job_state how)
 		assert_true(m->ended_n < MODEL_JOBS);
 		m->ended[m->ended_n++] = (struct model_ended){ j->id, how };
 	}
-	if (how == MODEL_DELETED)
+	if (how == MODEL_DELETED) {
+		forget_callback(m, j);
 		j->used = false;
+	}
 }

@@ -8,19 +8,6 @@ void model_pause(struct model *m, struct str queue, bool paused)
 	model_queue(m, queue)->paused = paused;
 }
 
-/* A callback that went with its queue has no id to be learnt. */
-static void forget_callbacks(struct model *m)
-{
-	for (size_t i = 0; i < MODEL_BATCHES; i++) {
-		struct model_batch *b = &m->batches[i];
-
-		if (b->callback != NULL && !b->callback->used) {
-			b->callback = NULL;
-			b->callback_lost = true;
-		}
-	}
-}
-
 uint32_t model_clear(struct model *m, struct str queue)
 {
 	uint32_t n = 0;
@@ -52,7 +39,6 @@ static uint32_t delete_all(struct model *m, struct str queue)
 			n++;
 		}
 	} while (n > before);
-	forget_callbacks(m);
 	return n;
 }
 
