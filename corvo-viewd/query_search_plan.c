@@ -202,6 +202,17 @@ static bool can_match(const struct search *s)
 	return false;
 }
 
+/* Almost all jobs of these states have errors: their ranges serve better. */
+static bool wants_errors(const struct search *s)
+{
+	if (!s->m->has_errors && s->m->error_contains.n == 0)
+		return false;
+	for (size_t i = 1; i < JOB_STATES_SHOWN; i++)
+		if (s->states[i] && i != JOB_DEAD && i != JOB_RETRYING)
+			return true;
+	return false;
+}
+
 /*
  * The row number that stands for a spot: the job's own, or of the last one
  * created before it, on the side where that one is still to come.
@@ -266,8 +277,7 @@ int search_make_plan(struct search *s)
 	if (r == 0)
 		r = try_set(s, PLAN_WORKER, m->worker_id.n > 0);
 	if (r == 0)
-		r = try_set(s, PLAN_ERRORS,
-			    m->has_errors || m->error_contains.n > 0);
+		r = try_set(s, PLAN_ERRORS, wants_errors(s));
 	if (r != 0)
 		return MIN(r, 0);
 	if (s->by_text)
