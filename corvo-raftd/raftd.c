@@ -16,6 +16,7 @@
  * Changes that may gather before RocksDB gets them: enough for most of a short
  * job's life, little enough to be written without a noticeable pause.
  */
+#define WORKER_NICE        10
 #define WRITE_BEHIND_BYTES (256u << 10)
 
 /* --- the node calls --- */
@@ -202,7 +203,7 @@ static void make_parts(struct raftd *r)
 
 	r->proposer = proposer_new(&c);
 	r->leases = leases_new(r->d->loop, r->fsm, r->proposer);
-	r->worker = worker_new(r->d->loop);
+	r->worker = worker_new(r->d->loop, WORKER_NICE);
 	r->svc = svc_new(r);
 	r->rpc = rpc_server_new(r->d->ipc, PROC_RAFTD, &svc_ops, r->svc);
 }

@@ -10,8 +10,8 @@
 #include "node.h"
 #include "proposer.h"
 #include "rt/daemon.h"
+#include "rt/worker.h"
 #include "throughput.h"
-#include "worker.h"
 
 struct svc;
 

@@ -4,9 +4,9 @@
  * Readers yield to writers. While there is always something new the view is
  * answered only every so often: what happened to one job meanwhile is one row
  * to write instead of three. While the write path is saturated, which shows in
- * deep entries and in answers that others kept from being made, the view gets
- * little at a time and falls behind; it catches up when the burst is over, and
- * its answers say how far behind it is.
+ * deep entries and busy processors, the view gets little at a time and falls
+ * behind; it catches up when the burst is over, and its answers say how far
+ * behind it is.
  */
 #ifndef CORVO_TAIL_H
 #define CORVO_TAIL_H

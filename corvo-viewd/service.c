@@ -9,10 +9,13 @@
 #include "proto/view_ask.h"
 #include "rt/log.h"
 #include "rt/rpc.h"
+#include "rt/worker.h"
 #include "util/clock.h"
 #include "util/list.h"
 
 #define SERVICE_ASKS_MAX 4096 /* questions held at a time */
+/* Above that of the process: the view keeps up before it is searched. */
+#define READER_NICE 15
 
 struct ask {
 	struct list node;
@@ -39,7 +42,8 @@ struct service {
 	struct list ready;
 	size_t asks; /* in all places */
 	struct ask *running[VIEW_READERS];
-	struct loop_timer *wait_timer; /* the first wait_until_ns */
+	struct worker *workers[VIEW_READERS]; /* one for each reader */
+	struct loop_timer *wait_timer;        /* the first wait_until_ns */
 	bool usable;
 	bool paused;
 	loop_fn *idle; /* of service_pause, until it ran */
@@ -71,7 +75,7 @@ static void refuse(struct ask *a, int err, const char *text)
 
 /* --- readers --- */
 
-static void run_ask(void *ctx) /* pool thread */
+static void run_ask(void *ctx) /* a reader's thread */
 {
 	struct ask *a = ctx;
 
@@ -153,7 +157,7 @@ static void start_reader(struct service *s, size_t i, struct ask *a)
 	a->query.lag_ns = is_behind(s, a) ? lag_ns(s, a) : 0;
 	s->shown = MAX(s->shown, s->view->position);
 	a->query.deadline_ns = clock_mono_ns() + s->d->settings.op_timeout;
-	loop_work(s->d->loop, run_ask, on_ask_done, a);
+	worker_run(s->workers[i], run_ask, on_ask_done, a);
 }
 
 static bool is_idle(const struct service *s)
@@ -365,6 +369,8 @@ struct service *service_new(struct daemon *d, const struct view *v,
 	s->facts.data_dir = d->settings.data_dir;
 	list_init(&s->waiting);
 	list_init(&s->ready);
+	for (size_t i = 0; i < VIEW_READERS; i++)
+		s->workers[i] = worker_new(d->loop, READER_NICE);
 	s->wait_timer = loop_timer_add(d->loop, on_wait_timer, s);
 	s->server = rpc_server_new(d->ipc, PROC_VIEWD, &server_ops, s);
 	return s;
@@ -381,6 +387,8 @@ void service_free(struct service *s)
 	if (s == NULL)
 		return;
 	CHECK(is_idle(s));
+	for (size_t i = 0; i < VIEW_READERS; i++)
+		worker_free(s->workers[i]);
 	free_listed(&s->waiting);
 	free_listed(&s->ready);
 	rpc_server_free(s->server);

@@ -1,7 +1,7 @@
 /*
  * Answers httpd's questions. Each may name an event it wants to see; it waits
  * for the view to hold it, without a thread, and then runs on one of the
- * readers (a pool thread each), so that a slow search delays neither the feed
+ * readers (a thread each), so that a slow search delays neither the feed
  * nor, while a reader is free, other questions.
  *
  * Loop thread. Requests come from httpd; one that cannot be read is refused.

@@ -19,8 +19,3 @@ uint64_t clock_mono_ns(void)
 {
 	return clock_read(CLOCK_MONOTONIC);
 }
-
-uint64_t clock_cpu_ns(void)
-{
-	return clock_read(CLOCK_THREAD_CPUTIME_ID);
-}

@@ -9,6 +9,5 @@
 
 uint64_t clock_wall_ns(void); /* UNIX time */
 uint64_t clock_mono_ns(void); /* for deadlines and durations */
-uint64_t clock_cpu_ns(void);  /* CPU time of this thread */
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * One background thread for work that must not hold up the loop: reading the
- * feed for the view, making checkpoints. It runs at low priority, so that
- * readers never slow down writers. Work runs in the order it was given.
+ * One background thread for work that must not hold up the loop, with a
+ * priority of its own, so that readers never slow down writers. Work runs in
+ * the order it was given.
  */
 #ifndef CORVO_WORKER_H
 #define CORVO_WORKER_H
@@ -10,7 +10,8 @@
 
 struct worker;
 
-struct worker *worker_new(struct loop *l);
+/* nice: as in nice(2), not below that of the process. */
+struct worker *worker_new(struct loop *l, int nice);
 /* Finishes what was given, runs its `done`, and joins the thread. */
 void worker_free(struct worker *w);
 

@@ -1,4 +1,8 @@
-#include "worker.h"
+/*
+ * See worker.h. Tasks wait in one list for the thread and, when it is done
+ * with them, in another for the loop.
+ */
+#include "rt/worker.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,8 +13,6 @@
 #include <unistd.h>
 
 #include "util/list.h"
-
-#define WORKER_NICE 10
 
 struct task {
 	struct list node;
@@ -26,6 +28,7 @@ struct worker {
 	struct list todo; /* under lock */
 	struct list finished;
 	bool stop;
+	int nice;
 	int wake_fd;
 	struct loop_fd *wake;
 };
@@ -52,7 +55,7 @@ static void *worker_main(void *ctx)
 	uint64_t one = 1;
 
 	/* only a matter of speed: without the right to it we go on */
-	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORKER_NICE);
+	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), w->nice);
 	while ((t = take(w)) != NULL) {
 		t->work(t->ctx);
 		pthread_mutex_lock(&w->lock);
@@ -86,10 +89,11 @@ static void on_wake(void *ctx, int fd, int events)
 	}
 }
 
-struct worker *worker_new(struct loop *l)
+struct worker *worker_new(struct loop *l, int nice)
 {
 	struct worker *w = xcalloc(1, sizeof(*w));
 
+	w->nice = nice;
 	list_init(&w->todo);
 	list_init(&w->finished);
 	pthread_mutex_init(&w->lock, NULL);
