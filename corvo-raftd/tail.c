@@ -27,6 +27,7 @@ struct ask {
 	struct raftd *r;
 	uint64_t after_seq;
 	uint32_t limit;
+	bool busy; /* writers need the processors */
 	int err;
 	struct buf out;
 };
@@ -114,6 +115,7 @@ static void answer_work(void *ctx)
 	a->err = r < 0 ? -r : 0;
 	if (r == 0) {
 		keep_ends(&m);
+		MSG_SET(&m, tail_reply, busy, a->busy);
 		msg_encode(&msg_tail_reply, &m, &a->out);
 	}
 	arena_done(&arena);
@@ -184,6 +186,7 @@ static bool is_time(struct tail *t, struct ask *a)
 	uint64_t since = now - t->answered_ns;
 
 	look_at_log(t, now);
+	a->busy = t->saturated;
 	if (t->saturated && !is_far_behind(t, a)) {
 		pace = PACE_SATURATED_NS;
 		a->limit = MIN(a->limit, (uint32_t)SATURATED_EVENTS);

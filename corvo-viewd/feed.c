@@ -374,6 +374,7 @@ static void take_batch(struct feed *f, struct batch *b)
 	const struct m_tail_reply *m = &b->reply;
 
 	f->head_seq = m->head_seq;
+	service_set_busy(f->service, m->busy);
 	if (m->lost) {
 		feed_want_rebuild(f, !f->view->fresh,
 				  "raftd no longer has the events it needs");

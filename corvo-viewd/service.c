@@ -16,6 +16,11 @@
 #define SERVICE_ASKS_MAX 4096 /* questions held at a time */
 /* Above that of the process: the view keeps up before it is searched. */
 #define READER_NICE 15
+/* While writers need the processors: rest so many times as long as the last
+ * question took, at most so long. */
+#define REST_TIMES  4
+#define REST_MAX_NS (400 * NS_PER_MS)
+#define BUSY_NS     NS_PER_S /* it counts for so long */
 
 struct ask {
 	struct list node;
@@ -24,6 +29,7 @@ struct ask {
 	uint64_t min_seq;
 	uint64_t came_ns;       /* clock_mono_ns */
 	uint64_t wait_until_ns; /* the same */
+	uint64_t started_ns;    /* the same */
 	struct buf body;        /* the request as it came */
 	struct arena arena;     /* its lists */
 	void *msg;              /* decoded, in arena */
@@ -43,7 +49,10 @@ struct service {
 	size_t asks; /* in all places */
 	struct ask *running[VIEW_READERS];
 	struct worker *workers[VIEW_READERS]; /* one for each reader */
-	struct loop_timer *wait_timer;        /* the first wait_until_ns */
+	uint64_t busy_until_ns;               /* writers need the processors */
+	uint64_t rest_until_ns;               /* so no reader starts before */
+	struct loop_timer *rest_timer;
+	struct loop_timer *wait_timer; /* the first wait_until_ns */
 	bool usable;
 	bool paused;
 	loop_fn *idle; /* of service_pause, until it ran */
@@ -56,6 +65,7 @@ struct service {
 };
 
 static void dispatch(struct service *s);
+static void rest_after(struct service *s, const struct ask *a);
 
 static void ask_free(struct ask *a)
 {
@@ -111,6 +121,7 @@ static void on_ask_done(void *ctx)
 	for (size_t i = 0; i < VIEW_READERS; i++)
 		if (s->running[i] == a)
 			s->running[i] = NULL;
+	rest_after(s, a);
 	if (!a->dropped)
 		answer(s, a);
 	ask_free(a);
@@ -156,7 +167,8 @@ static void start_reader(struct service *s, size_t i, struct ask *a)
 	a->query.facts = facts(s);
 	a->query.lag_ns = is_behind(s, a) ? lag_ns(s, a) : 0;
 	s->shown = MAX(s->shown, s->view->position);
-	a->query.deadline_ns = clock_mono_ns() + s->d->settings.op_timeout;
+	a->started_ns = clock_mono_ns();
+	a->query.deadline_ns = a->started_ns + s->d->settings.op_timeout;
 	worker_run(s->workers[i], run_ask, on_ask_done, a);
 }
 
@@ -183,6 +195,32 @@ static void check_place(struct service *s)
 		s->ops->on_displaced(s->ops_ctx, place);
 }
 
+/* How many readers may be at work. */
+static size_t readers_now(const struct service *s)
+{
+	uint64_t now = clock_mono_ns();
+
+	if (now >= s->busy_until_ns)
+		return VIEW_READERS;
+	return now >= s->rest_until_ns;
+}
+
+static void on_rest_over(void *ctx)
+{
+	dispatch(ctx);
+}
+
+static void rest_after(struct service *s, const struct ask *a)
+{
+	uint64_t now = clock_mono_ns(), rest;
+
+	if (now >= s->busy_until_ns)
+		return;
+	rest = MIN((now - a->started_ns) * REST_TIMES, REST_MAX_NS);
+	s->rest_until_ns = now + rest;
+	loop_timer_arm(s->rest_timer, rest);
+}
+
 /* Gives ready questions to free readers. */
 static void dispatch(struct service *s)
 {
@@ -196,7 +234,7 @@ static void dispatch(struct service *s)
 		return;
 	}
 	check_place(s);
-	for (size_t i = 0; i < VIEW_READERS && s->usable; i++)
+	for (size_t i = 0; i < readers_now(s) && s->usable; i++)
 		if (s->running[i] == NULL && !list_empty(&s->ready))
 			start_reader(
 			    s, i, list_entry(s->ready.next, struct ask, node));
@@ -372,6 +410,7 @@ struct service *service_new(struct daemon *d, const struct view *v,
 	for (size_t i = 0; i < VIEW_READERS; i++)
 		s->workers[i] = worker_new(d->loop, READER_NICE);
 	s->wait_timer = loop_timer_add(d->loop, on_wait_timer, s);
+	s->rest_timer = loop_timer_add(d->loop, on_rest_over, s);
 	s->server = rpc_server_new(d->ipc, PROC_VIEWD, &server_ops, s);
 	return s;
 }
@@ -393,6 +432,7 @@ void service_free(struct service *s)
 	free_listed(&s->ready);
 	rpc_server_free(s->server);
 	loop_timer_remove(s->wait_timer);
+	loop_timer_remove(s->rest_timer);
 	free(s);
 }
 
@@ -427,6 +467,11 @@ void service_set_usable(struct service *s, bool usable)
 		list_push_back(&s->waiting, first);
 	}
 	look_at_waiting(s);
+}
+
+void service_set_busy(struct service *s, bool busy)
+{
+	s->busy_until_ns = busy ? clock_mono_ns() + BUSY_NS : 0;
 }
 
 void service_advance(struct service *s, uint64_t head_seq, uint64_t rebuilds)
