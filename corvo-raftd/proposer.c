@@ -14,6 +14,7 @@
 #include "rt/log.h"
 #include "util/clock.h"
 
+#define CROWD               16 /* pending ops */
 #define DISK_CHECK_NS       (100 * NS_PER_MS)
 #define OVERLOAD_RETRY_TEXT "too many operations are waiting for the log"
 
@@ -329,6 +330,7 @@ static void propose_one(struct proposer *p)
 	p->inflight_n++;
 	p->stats.entries++;
 	p->stats.ops += b->n;
+	p->stats.crowded += p->stats.pending >= CROWD;
 	r = node_propose(p->node, buf_str(&p->entry), &b->raft_index,
 			 on_proposed, b);
 	if (r < 0)

@@ -62,6 +62,7 @@ struct proposer_stats {
 	uint64_t parked;   /* fetches waiting for a job */
 	uint64_t entries;  /* proposed since start */
 	uint64_t ops;      /* in them */
+	uint64_t crowded;  /* entries proposed while many ops were pending */
 	uint64_t overload; /* ops refused */
 	uint64_t fetch_overload;
 	bool disk_ok;

@@ -6,19 +6,11 @@
 
 #include <stdlib.h>
 
+#include "pace.h"
 #include "rt/cpu_use.h"
 #include "store/record.h"
 #include "util/clock.h"
 #include "util/list.h"
-
-#define PACE_NS           (25 * NS_PER_MS)
-#define PACE_SATURATED_NS (250 * NS_PER_MS)
-#define SATURATED_EVENTS  512 /* in one answer, then */
-/* Mean ops per entry, in DEPTH_ONE-ths, at which that begins and ends. */
-#define DEPTH_ONE  16
-#define DEPTH_HIGH (13 * DEPTH_ONE)
-#define DEPTH_LOW  (11 * DEPTH_ONE)
-#define DEPTH_MAX  (24 * DEPTH_ONE) /* more counts as that */
 
 /* One question, waiting or being answered. */
 struct ask {
@@ -35,22 +27,17 @@ struct ask {
 struct tail {
 	struct raftd *r;
 	struct list waiting;
-	struct loop_timer *pace; /* the next answer may be given */
-	bool paced;              /* that timer is armed */
-	uint64_t answered_ns;    /* last answer */
-	uint64_t looked_ns;      /* at the log, and its state then: */
-	uint64_t looked_entries;
-	uint64_t looked_ops;
-	uint64_t depth; /* of entries, smoothed, in DEPTH_ONE-ths */
-	bool saturated;
+	struct loop_timer *next; /* answer may be given */
+	bool is_waiting;         /* that timer is armed */
+	struct pace pace;
 	struct cpu_use cpus;
 };
 
-static void on_pace(void *ctx)
+static void on_next(void *ctx)
 {
 	struct tail *t = ctx;
 
-	t->paced = false; /* tail_turn_end of this turn does the work */
+	t->is_waiting = false; /* tail_turn_end of this turn does the work */
 }
 
 struct tail *tail_new(struct raftd *r)
@@ -58,7 +45,7 @@ struct tail *tail_new(struct raftd *r)
 	struct tail *t = xcalloc(1, sizeof(*t));
 
 	t->r = r;
-	t->pace = loop_timer_add(r->d->loop, on_pace, t);
+	t->next = loop_timer_add(r->d->loop, on_next, t);
 	list_init(&t->waiting);
 	return t;
 }
@@ -76,7 +63,8 @@ void tail_free(struct tail *t)
 		return;
 	LIST_FOREACH_SAFE (it, &t->waiting)
 		ask_free(list_entry(it, struct ask, node));
-	loop_timer_remove(t->pace);
+	loop_timer_remove(t->next);
+	cpu_use_done(&t->cpus);
 	free(t);
 }
 
@@ -141,35 +129,6 @@ static bool has_news(const struct tail *t, const struct ask *a)
 }
 
 /*
- * Deep entries say that more operations come than can be written one by one:
- * three to eight while a node does half of what it can, fifteen and more when
- * clients wait for it. A slow disk makes them deep, too, but leaves processors
- * idle; then the view is in nobody's way.
- */
-static void look_at_log(struct tail *t, uint64_t now)
-{
-	const struct proposer_stats *p = proposer_stats(t->r->proposer);
-	uint64_t entries = p->entries - t->looked_entries;
-	uint64_t depth = 0;
-
-	if (now - t->looked_ns < PACE_NS)
-		return;
-	if (now - t->looked_ns > PACE_SATURATED_NS) /* there was nothing new */
-		t->depth = 0;
-	if (entries > 0)
-		depth = (p->ops - t->looked_ops) * DEPTH_ONE / entries;
-	/* one slow flush of the disk makes one very deep entry */
-	t->depth = (7 * t->depth + MIN(depth, (uint64_t)DEPTH_MAX)) / 8;
-	t->looked_ns = now;
-	t->looked_entries = p->entries;
-	t->looked_ops = p->ops;
-	if (t->depth >= DEPTH_HIGH)
-		t->saturated = cpu_use_is_busy(&t->cpus, now);
-	else if (t->depth < DEPTH_LOW)
-		t->saturated = false;
-}
-
-/*
  * A view that would lose events to their retention is not kept waiting: to
  * build it anew costs more.
  */
@@ -182,29 +141,27 @@ static bool is_far_behind(const struct tail *t, const struct ask *a)
 /* True: answer now. Else the timer is armed for the moment when to look. */
 static bool is_time(struct tail *t, struct ask *a)
 {
-	uint64_t now = clock_mono_ns(), pace = PACE_NS;
-	uint64_t since = now - t->answered_ns;
+	const struct proposer_stats *s = proposer_stats(t->r->proposer);
+	uint64_t now = clock_mono_ns(), wait;
+	bool hurry = is_far_behind(t, a);
 
-	look_at_log(t, now);
-	a->busy = t->saturated;
-	if (t->saturated && !is_far_behind(t, a)) {
-		pace = PACE_SATURATED_NS;
-		a->limit = MIN(a->limit, (uint32_t)SATURATED_EVENTS);
+	pace_look(&t->pace, now, s->entries, s->crowded,
+		  cpu_use_is_busy(&t->cpus, now));
+	wait = pace_wait(&t->pace, now, hurry);
+	if (wait > 0) {
+		t->is_waiting = true;
+		loop_timer_arm(t->next, wait);
+		return false;
 	}
-	if (since >= pace) {
-		t->answered_ns = now;
-		return true;
-	}
-	/* the log may be another one after the shorter pause */
-	t->paced = true;
-	loop_timer_arm(t->pace, MIN(pace - since, PACE_NS));
-	return false;
+	a->busy = t->pace.saturated;
+	a->limit = pace_answer(&t->pace, now, a->limit, hurry);
+	return true;
 }
 
 void tail_turn_end(struct tail *t)
 {
 	/* while the log is replayed the end is not where it was and will be */
-	if (t->paced || !node_is_ready(t->r->node))
+	if (t->is_waiting || !node_is_ready(t->r->node))
 		return;
 	LIST_FOREACH_SAFE (it, &t->waiting) {
 		struct ask *a = list_entry(it, struct ask, node);

@@ -1,12 +1,7 @@
 /*
- * The event feed for the view: answers `tail` when there is something new.
- *
- * Readers yield to writers. While there is always something new the view is
- * answered only every so often: what happened to one job meanwhile is one row
- * to write instead of three. While the write path is saturated, which shows in
- * deep entries and busy processors, the view gets little at a time and falls
- * behind; it catches up when the burst is over, and its answers say how far
- * behind it is.
+ * The event feed for the view: answers `tail` when there is something new, in
+ * the pace of pace.h. While readers yield to writers the answers say so, and
+ * the view's own answers say how far behind it is.
  */
 #ifndef CORVO_TAIL_H
 #define CORVO_TAIL_H

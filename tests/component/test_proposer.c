@@ -375,6 +375,28 @@ static void too_many_waiting_ops_are_refused(void **state)
 	assert_int_equal(proposer_stats(f->p)->overload, 1);
 }
 
+/* Fetches that wait for a job are nobody who waits for the log. */
+static void an_entry_is_crowded_from_16_waiting_ops_on(void **state)
+{
+	struct fixture *f = *state;
+	char id[16];
+
+	for (int i = 0; i < 40; i++)
+		fetch(f, PEER_B, "empty", 30 * NS_PER_S);
+	for (int i = 0; i < 31; i++) {
+		(void)snprintf(id, sizeof(id), "job_%d", i);
+		enqueue(f, id, "q");
+		if (i == 14) {
+			proposer_pump(f->p);
+			assert_int_equal(proposer_stats(f->p)->crowded, 0);
+			commit(f);
+		}
+	}
+	proposer_pump(f->p);
+	assert_int_equal(proposer_stats(f->p)->entries, 2);
+	assert_int_equal(proposer_stats(f->p)->crowded, 1);
+}
+
 static void too_many_parked_fetches_are_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -543,6 +565,7 @@ int main(void)
 		CASE(acks_run_first_and_fetches_last),
 		CASE(pipeline_is_bounded_and_gathers),
 		CASE(too_many_waiting_ops_are_refused),
+		CASE(an_entry_is_crowded_from_16_waiting_ops_on),
 		CASE(too_many_parked_fetches_are_refused),
 		CASE(full_disk_refuses_writes),
 		CASE(cancelled_wait_gets_no_job),

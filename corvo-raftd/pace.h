@@ -1,0 +1,45 @@
+/*
+ * How often, and how much at a time, the view is told what happened.
+ *
+ * While there is always something new it is told every so often: what happened
+ * to one job meanwhile is one row to write instead of three. While more is
+ * asked of the write path than it can do it is told little, so that readers
+ * yield to writers, and falls behind; it catches up when the burst is over.
+ *
+ * Time and the state of the log come in from outside.
+ */
+#ifndef CORVO_PACE_H
+#define CORVO_PACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PACE_NS           UINT64_C(25000000)  /* between two answers */
+#define PACE_SATURATED_NS UINT64_C(250000000) /* while writers need it all */
+#define SATURATED_EVENTS  512u                /* in one answer, then */
+
+struct pace {
+	uint64_t answered_ns; /* last answer */
+	uint64_t looked_ns;   /* at the log, and its counters then: */
+	uint64_t entries;
+	uint64_t crowded;
+	uint64_t share; /* of entries that were crowded, smoothed, 0..1000 */
+	bool saturated;
+};
+
+/*
+ * What the log did until now; `entries` and `crowded` count up, see
+ * proposer_stats. Cheap to call often: looks at most every PACE_NS.
+ */
+void pace_look(struct pace *p, uint64_t now_ns, uint64_t entries,
+	       uint64_t crowded, bool processors_busy);
+
+/* Nanoseconds until the next answer may be given; 0: now. `hurry`: to let it
+ * fall behind further would cost more than it saves. */
+uint64_t pace_wait(const struct pace *p, uint64_t now_ns, bool hurry);
+
+/* An answer is given now. Returns how many events it may hold. */
+uint32_t pace_answer(struct pace *p, uint64_t now_ns, uint32_t limit,
+		     bool hurry);
+
+#endif
