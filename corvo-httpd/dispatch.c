@@ -12,7 +12,6 @@ typedef void handler_fn(struct req *r);
 static handler_fn *const handlers[] = {
 #define ROUTE(method, path, handler, target, status, doc) h_##handler,
 #include "proto/defs/routes.def"
-#undef ROUTE
 };
 
 /* "http://host/path" names the same thing as "/path". */

@@ -10,6 +10,5 @@ struct req;
 #define ROUTE(method, path, handler, target, status, doc) \
 	void h_##handler(struct req *r);
 #include "proto/defs/routes.def"
-#undef ROUTE
 
 #endif

@@ -10,14 +10,12 @@
 		return apply_##name(f, op, ret);                         \
 	}
 #include "proto/defs/ops.def"
-#undef OP
 
 typedef int call_fn(struct fsm *f, const void *op, void *ret);
 
 static call_fn *const calls[OP_ID_MAX] = {
 #define OP(num, NAME, name, request, reply, who, doc) [num] = call_##name,
 #include "proto/defs/ops.def"
-#undef OP
 };
 
 int fsm_dispatch(struct fsm *f, unsigned op, const void *request, void *reply)

@@ -529,7 +529,6 @@ void fsm_worker_free(struct fsm_worker *w);
 	int apply_##name(struct fsm *f, const struct m_##request *op, \
 			 struct m_##reply *ret);
 #include "proto/defs/ops.def"
-#undef OP
 
 /* fsm_dispatch.c */
 int fsm_dispatch(struct fsm *f, unsigned op, const void *request, void *reply);

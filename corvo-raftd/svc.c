@@ -253,7 +253,6 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 #define QUERY(num, NAME, name, proc, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(QUERY_THUNK(name, req_type))
 #include "proto/defs/queries.def"
-#undef QUERY
 
 static const struct {
 	unsigned id;
@@ -263,14 +262,12 @@ static const struct {
 #define QUERY(num, NAME, name, proc, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(QUERY_ROW(NAME, name))
 #include "proto/defs/queries.def"
-#undef QUERY
 };
 
 union any_query {
 #define QUERY(num, NAME, name, proc, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(struct m_##req_type name;)
 #include "proto/defs/queries.def"
-#undef QUERY
 };
 
 static void on_query(struct svc *s, struct rpc_req req,

@@ -81,6 +81,5 @@ void svc_reply_no_job(struct svc *s, struct rpc_req req, struct str id);
 #define QUERY(num, NAME, name, proc, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(QUERY_DECL(name, req_type))
 #include "proto/defs/queries.def"
-#undef QUERY
 
 #endif

@@ -25,10 +25,7 @@ static const char *const state_names[SUPERV_STATE_MAX] = {
 	[SUPERV_RUNNING] = "running",
 #define PROC(NAME, name, program, doc) \
 	[SUPERV_DRAIN_##NAME] = "draining " #name,
-#define LINK(server, client, doc)
 #include "proto/defs/procs.def"
-#undef PROC
-#undef LINK
 	[SUPERV_DONE] = "done",
 };
 

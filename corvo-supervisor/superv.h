@@ -19,10 +19,7 @@ enum superv_state {
 	SUPERV_STARTING,
 	SUPERV_RUNNING,
 #define PROC(NAME, name, program, doc) SUPERV_DRAIN_##NAME,
-#define LINK(server, client, doc)
 #include "proto/defs/procs.def"
-#undef PROC
-#undef LINK
 	SUPERV_DONE,
 	SUPERV_STATE_MAX
 };

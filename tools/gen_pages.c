@@ -165,7 +165,6 @@ void gen_events(struct buf *b)
 	} rows[] = {
 #define EVENT(NAME, event_name, num, text) { #event_name, num, text },
 #include "proto/defs/events.def"
-#undef EVENT
 	};
 
 	gen_head(b, "Events");
@@ -182,7 +181,6 @@ void gen_errors(struct buf *b)
 	static const enum err rows[] = {
 #define ERR(name, number, status, text) ERR_##name,
 #include "proto/defs/errors.def"
-#undef ERR
 	};
 
 	gen_head(b, "Errors");

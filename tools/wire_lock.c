@@ -64,18 +64,12 @@ static void put_rows(struct buf *b)
 	put_calls(b, "op", op_at);
 	put_calls(b, "query", query_at);
 #define ENUM(name, fallback) put_enum(b, &enum_##name);
-#define ENUM_VALUE(e, NAME, num, text)
-#define ENUM_END(name)
 #include "proto/defs/enums.def"
-#undef ENUM
-#undef ENUM_VALUE
-#undef ENUM_END
 	put_enum(b, &enum_job_state);
 	put_enum(b, &enum_event_type);
 #define ERR(name, number, status, text) \
 	buf_printf(b, "error %d %s %d\n", number, #name, status);
 #include "proto/defs/errors.def"
-#undef ERR
 }
 
 static bool has_row(struct str rows, struct str row)

@@ -15,7 +15,6 @@ struct err_row {
 static const struct err_row rows[] = {
 #define ERR(name, number, status, text) [number] = { #name, status, text },
 #include "proto/defs/errors.def"
-#undef ERR
 };
 
 static const struct err_row *err_row(int e)

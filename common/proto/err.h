@@ -8,7 +8,6 @@
 enum err {
 #define ERR(name, number, status, text) ERR_##name = number,
 #include "proto/defs/errors.def"
-#undef ERR
 };
 
 /* All take the positive number; an unknown one reads as INTERNAL_ERROR. */

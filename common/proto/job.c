@@ -6,22 +6,12 @@
 
 static const bool terminal[JOB_STATE_MAX] = {
 #define STATE(NAME, name, num, is_terminal) [JOB_##NAME] = is_terminal,
-#define INNER_STATE(NAME, num)
-#define MOVE(from, to)
 #include "proto/defs/states.def"
-#undef STATE
-#undef INNER_STATE
-#undef MOVE
 };
 
 static const bool moves[JOB_STATE_MAX][JOB_STATE_MAX] = {
-#define STATE(NAME, name, num, is_terminal)
-#define INNER_STATE(NAME, num)
 #define MOVE(from, to) [JOB_##from][JOB_##to] = true,
 #include "proto/defs/states.def"
-#undef STATE
-#undef INNER_STATE
-#undef MOVE
 };
 
 bool job_state_is_terminal(enum job_state s)

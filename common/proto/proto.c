@@ -22,24 +22,15 @@ const uint64_t corvo_defs_hash = CORVO_DEFS_HASH;
 	}              \
 	;
 #include "proto/defs/enums.def"
-#undef ENUM
-#undef ENUM_VALUE
-#undef ENUM_END
 
 static const struct enum_value values_job_state[] = {
 #define STATE(NAME, name, num, terminal) { num, #name },
-#define INNER_STATE(NAME, num)
-#define MOVE(from, to)
 #include "proto/defs/states.def"
-#undef STATE
-#undef INNER_STATE
-#undef MOVE
 };
 
 static const struct enum_value values_event_type[] = {
 #define EVENT(NAME, name, num, doc) { num, #name },
 #include "proto/defs/events.def"
-#undef EVENT
 };
 
 /* Compiles only while stored numbers are unique. */
@@ -48,11 +39,7 @@ _unused_ static void numbers_of_states(unsigned number)
 	switch (number) {
 #define STATE(NAME, name, num, terminal) case num:
 #define INNER_STATE(NAME, num)           case num:
-#define MOVE(from, to)
 #include "proto/defs/states.def"
-#undef STATE
-#undef INNER_STATE
-#undef MOVE
 		break;
 	}
 }
@@ -62,7 +49,6 @@ _unused_ static void numbers_of_events(unsigned number)
 	switch (number) {
 #define EVENT(NAME, name, num, doc) case num:
 #include "proto/defs/events.def"
-#undef EVENT
 		break;
 	}
 }
@@ -77,12 +63,7 @@ _unused_ static void numbers_of_events(unsigned number)
 	};
 
 #define ENUM(name, fallback) ENUM_DESC(name, fallback)
-#define ENUM_VALUE(e, NAME, num, text)
-#define ENUM_END(name)
 #include "proto/defs/enums.def"
-#undef ENUM
-#undef ENUM_VALUE
-#undef ENUM_END
 ENUM_DESC(job_state, -1, .inner = JOB_BLOCKED)
 ENUM_DESC(event_type, -1)
 
@@ -125,12 +106,6 @@ ENUM_DESC(event_type, -1)
 	}             \
 	;
 #include "proto/defs/messages.def"
-#undef MSG
-#undef FIELD
-#undef FIELD_ENUM
-#undef FIELD_MSG
-#undef FIELD_MSGS
-#undef MSG_END
 
 /* A tag above 63 is past the end of by_tag and does not compile. */
 #define MSG(msg_name, msg_doc)                       \
@@ -141,11 +116,7 @@ ENUM_DESC(event_type, -1)
 		.fields = fields_##msg_name,         \
 		.n = MF_##msg_name##_MAX,            \
 		.by_tag = {
-#define FIELD(m, tag, kind, name, flags, max, doc) [tag] = MF_##m##_##name + 1,
-#define FIELD_ENUM(m, tag, e, name, flags, doc)    [tag] = MF_##m##_##name + 1,
-#define FIELD_MSG(m, tag, sub, name, flags, doc)   [tag] = MF_##m##_##name + 1,
-#define FIELD_MSGS(m, tag, sub, name, flags, max, doc) \
-	[tag] = MF_##m##_##name + 1,
+#define ANY_FIELD(m, tag, name) [tag] = MF_##m##_##name + 1,
 #define MSG_END(name)                                                        \
 	}                                                                    \
 	,                                                                    \
@@ -155,12 +126,6 @@ ENUM_DESC(event_type, -1)
 	_Static_assert(sizeof(struct m_##name) <= UINT16_MAX,                \
 		       "offsets have 16 bits");
 #include "proto/defs/messages.def"
-#undef MSG
-#undef FIELD
-#undef FIELD_ENUM
-#undef FIELD_MSG
-#undef FIELD_MSGS
-#undef MSG_END
 
 /* Compiles only while the tags of a message are unique and not 0. */
 #define MSG(name, doc)                                    \
@@ -168,36 +133,16 @@ ENUM_DESC(event_type, -1)
 	{                                                 \
 		switch (tag) {                            \
 		case 0:
-#define FIELD(m, tag, kind, name, flags, max, doc)     case tag:
-#define FIELD_ENUM(m, tag, e, name, flags, doc)        case tag:
-#define FIELD_MSG(m, tag, sub, name, flags, doc)       case tag:
-#define FIELD_MSGS(m, tag, sub, name, flags, max, doc) case tag:
+#define ANY_FIELD(m, tag, name) case tag:
 #define MSG_END(name) \
 	break;        \
 	}             \
 	}
 #include "proto/defs/messages.def"
-#undef MSG
-#undef FIELD
-#undef FIELD_ENUM
-#undef FIELD_MSG
-#undef FIELD_MSGS
-#undef MSG_END
 
 static const struct msg_desc *const messages[] = {
 #define MSG(name, doc) &msg_##name,
-#define FIELD(m, tag, kind, name, flags, max, doc)
-#define FIELD_ENUM(m, tag, e, name, flags, doc)
-#define FIELD_MSG(m, tag, sub, name, flags, doc)
-#define FIELD_MSGS(m, tag, sub, name, flags, max, doc)
-#define MSG_END(name)
 #include "proto/defs/messages.def"
-#undef MSG
-#undef FIELD
-#undef FIELD_ENUM
-#undef FIELD_MSG
-#undef FIELD_MSGS
-#undef MSG_END
 };
 
 const struct msg_desc *msg_at(size_t i)
@@ -210,27 +155,23 @@ const struct msg_desc *msg_at(size_t i)
 enum op_row {
 #define OP(num, NAME, name, req, reply, who, doc) OP_ROW_##NAME,
 #include "proto/defs/ops.def"
-#undef OP
 };
 
 static const struct call_info ops[] = {
 #define OP(num, NAME, name, req, reply, who, doc) \
 	{ num, #name, &msg_##req, &msg_##reply, who, doc, PROC_RAFTD },
 #include "proto/defs/ops.def"
-#undef OP
 };
 
 enum query_row {
 #define QUERY(num, NAME, name, proc, req, reply, doc) QUERY_ROW_##NAME,
 #include "proto/defs/queries.def"
-#undef QUERY
 };
 
 static const struct call_info queries[] = {
 #define QUERY(num, NAME, name, proc, req, reply, doc) \
 	{ num, #name, &msg_##req, &msg_##reply, 0, doc, PROC_##proc },
 #include "proto/defs/queries.def"
-#undef QUERY
 };
 
 /* Numbers of ops and queries travel in one place: none may mean both. */
@@ -241,12 +182,10 @@ static const struct call_info *call_find(unsigned id)
 	case num:                                 \
 		return &ops[OP_ROW_##NAME];
 #include "proto/defs/ops.def"
-#undef OP
 #define QUERY(num, NAME, name, proc, req, reply, doc) \
 	case num:                                     \
 		return &queries[QUERY_ROW_##NAME];
 #include "proto/defs/queries.def"
-#undef QUERY
 	default:
 		return NULL;
 	}
@@ -267,11 +206,9 @@ const struct call_info *query_info(unsigned id)
 #define OP(num, NAME, name, req, reply, who, doc) \
 	_Static_assert(num > 0 && num < QUERY_FIRST, "number of op " #name);
 #include "proto/defs/ops.def"
-#undef OP
 #define QUERY(num, NAME, name, proc, req, reply, doc) \
 	_Static_assert(num >= QUERY_FIRST, "number of query " #name);
 #include "proto/defs/queries.def"
-#undef QUERY
 
 const struct call_info *op_at(size_t i)
 {
@@ -287,10 +224,7 @@ const struct call_info *query_at(size_t i)
 
 static const struct proc_info procs[PROC_MAX] = {
 #define PROC(NAME, name, program, doc) { #name, program, doc },
-#define LINK(server, client, doc)
 #include "proto/defs/procs.def"
-#undef PROC
-#undef LINK
 };
 
 const struct proc_info *proc_info(enum proc_id p)
@@ -304,14 +238,12 @@ const struct proc_info *proc_info(enum proc_id p)
 enum metric_row {
 #define METRIC(num, NAME, name, type, proc, help) METRIC_ROW_##NAME,
 #include "proto/defs/metrics.def"
-#undef METRIC
 };
 
 static const struct metric_info metrics[] = {
 #define METRIC(num, NAME, name, type, proc, help) \
 	{ num, name, METRIC_##type##_TYPE, PROC_##proc, help },
 #include "proto/defs/metrics.def"
-#undef METRIC
 };
 
 const struct metric_info *metric_info(unsigned id)
@@ -321,7 +253,6 @@ const struct metric_info *metric_info(unsigned id)
 	case num:                                 \
 		return &metrics[METRIC_ROW_##NAME];
 #include "proto/defs/metrics.def"
-#undef METRIC
 	default:
 		return NULL;
 	}

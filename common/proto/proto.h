@@ -20,35 +20,22 @@
 	}              \
 	;
 #include "proto/defs/enums.def"
-#undef ENUM
-#undef ENUM_VALUE
-#undef ENUM_END
 
 enum job_state {
 #define STATE(NAME, name, num, terminal) JOB_##NAME = num,
 #define INNER_STATE(NAME, num)           JOB_##NAME = num,
-#define MOVE(from, to)
 #include "proto/defs/states.def"
-#undef STATE
-#undef INNER_STATE
-#undef MOVE
 	JOB_STATE_MAX
 };
 
 enum event_type {
 #define EVENT(NAME, name, num, doc) EVENT_##NAME = num,
 #include "proto/defs/events.def"
-#undef EVENT
 	EVENT_TYPE_MAX
 };
 
 #define ENUM(name, fallback) extern const struct enum_desc enum_##name;
-#define ENUM_VALUE(e, NAME, num, text)
-#define ENUM_END(name)
 #include "proto/defs/enums.def"
-#undef ENUM
-#undef ENUM_VALUE
-#undef ENUM_END
 extern const struct enum_desc enum_job_state;
 extern const struct enum_desc enum_event_type;
 
@@ -81,46 +68,20 @@ extern const struct enum_desc enum_event_type;
 	}             \
 	;
 #include "proto/defs/messages.def"
-#undef MSG
-#undef FIELD
-#undef FIELD_ENUM
-#undef FIELD_MSG
-#undef FIELD_MSGS
-#undef MSG_END
 
 /* Field numbers: MF_<msg>_<field> is the bit in `has`. */
 #define MSG(name, doc) \
 	enum mf_##name \
 	{
-#define FIELD(m, tag, kind, name, flags, max, doc)     MF_##m##_##name,
-#define FIELD_ENUM(m, tag, e, name, flags, doc)        MF_##m##_##name,
-#define FIELD_MSG(m, tag, sub, name, flags, doc)       MF_##m##_##name,
-#define FIELD_MSGS(m, tag, sub, name, flags, max, doc) MF_##m##_##name,
+#define ANY_FIELD(m, tag, name) MF_##m##_##name,
 #define MSG_END(name)   \
 	MF_##name##_MAX \
 	}               \
 	;
 #include "proto/defs/messages.def"
-#undef MSG
-#undef FIELD
-#undef FIELD_ENUM
-#undef FIELD_MSG
-#undef FIELD_MSGS
-#undef MSG_END
 
 #define MSG(name, doc) extern const struct msg_desc msg_##name;
-#define FIELD(m, tag, kind, name, flags, max, doc)
-#define FIELD_ENUM(m, tag, e, name, flags, doc)
-#define FIELD_MSG(m, tag, sub, name, flags, doc)
-#define FIELD_MSGS(m, tag, sub, name, flags, max, doc)
-#define MSG_END(name)
 #include "proto/defs/messages.def"
-#undef MSG
-#undef FIELD
-#undef FIELD_ENUM
-#undef FIELD_MSG
-#undef FIELD_MSGS
-#undef MSG_END
 
 #define MSG_BIT(msg, field)    (1ULL << MF_##msg##_##field)
 #define MSG_HAS(m, msg, field) (((m)->has & MSG_BIT(msg, field)) != 0)
@@ -136,14 +97,12 @@ extern const struct enum_desc enum_event_type;
 enum op_id {
 #define OP(num, NAME, name, req, reply, who, doc) OP_##NAME = num,
 #include "proto/defs/ops.def"
-#undef OP
 	OP_ID_MAX
 };
 
 enum query_id {
 #define QUERY(num, NAME, name, proc, req, reply, doc) QUERY_##NAME = num,
 #include "proto/defs/queries.def"
-#undef QUERY
 };
 
 #define OP_CLIENT 1u
@@ -167,10 +126,7 @@ const struct call_info *query_info(unsigned id); /* NULL: no such query */
 
 enum proc_id {
 #define PROC(NAME, name, program, doc) PROC_##NAME,
-#define LINK(server, client, doc)
 #include "proto/defs/procs.def"
-#undef PROC
-#undef LINK
 	PROC_MAX
 };
 
@@ -187,7 +143,6 @@ const struct proc_info *proc_info(enum proc_id p);
 enum metric_id {
 #define METRIC(num, NAME, name, type, proc, help) METRIC_##NAME = num,
 #include "proto/defs/metrics.def"
-#undef METRIC
 	METRIC_ID_MAX
 };
 

@@ -19,7 +19,6 @@ static struct route routes[] = {
 		.doc = text,                                     \
 	},
 #include "proto/defs/routes.def"
-#undef ROUTE
 };
 
 struct segments {

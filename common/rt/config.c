@@ -31,14 +31,12 @@ static const size_t offsets[SETTING_MAX] = {
 #define SETTING(name, kind, def, flags, doc) \
 	[SETTING_##name] = offsetof(struct settings, name),
 #include "proto/defs/settings.def"
-#undef SETTING
 };
 
 #define SETTING(name, kind, def, flags, doc)    \
 	static char flag_##name[] = "--" #name; \
 	static char env_##name[] = "CORVO_" #name;
 #include "proto/defs/settings.def"
-#undef SETTING
 
 static const struct setting_info infos[SETTING_MAX] = {
 #define SETTING(n, k, d, f, text)           \
@@ -50,7 +48,6 @@ static const struct setting_info infos[SETTING_MAX] = {
 			  .kind = SK_##k,   \
 			  .flags = f },
 #include "proto/defs/settings.def"
-#undef SETTING
 };
 
 /*
@@ -67,7 +64,6 @@ __attribute__((constructor)) static void spell_names(void)
 		if (*p >= 'a' && *p <= 'z')          \
 			*p = (char)(*p - 'a' + 'A');
 #include "proto/defs/settings.def"
-#undef SETTING
 }
 
 static const char *const kind_takes[] = {

@@ -9,7 +9,6 @@
 enum setting_id {
 #define SETTING(name, kind, def, flags, doc) SETTING_##name,
 #include "proto/defs/settings.def"
-#undef SETTING
 	SETTING_MAX
 };
 
@@ -27,7 +26,6 @@ enum setting_kind { SK_str, SK_bool, SK_u64, SK_dur, SK_size };
 struct settings {
 #define SETTING(name, kind, def, flags, doc) SETTING_CTYPE_##kind name;
 #include "proto/defs/settings.def"
-#undef SETTING
 	enum setting_source source[SETTING_MAX];
 	const char *text[SETTING_MAX]; /* the value as it was written */
 	struct settings_mem *mem;      /* owns every string above */

@@ -99,7 +99,6 @@ static int err_by_code(struct str code)
 	if (str_is(code, #name))        \
 		return number;
 #include "proto/defs/errors.def"
-#undef ERR
 	return ERR_INTERNAL_ERROR;
 }
 

@@ -11,7 +11,6 @@ static void test_every_row(void **state _unused_)
 	assert_string_equal(err_text(ERR_##name), message); \
 	assert_in_range(err_status(ERR_##name), 400, 599);
 #include "proto/defs/errors.def"
-#undef ERR
 }
 
 static void test_unknown_is_internal(void **state _unused_)
