@@ -12,11 +12,12 @@
 #include "svc.h"
 #include "util/clock.h"
 
+#define WORKER_NICE 10 /* what runs there can wait for a turn of the loop */
+
 /*
  * Changes that may gather before RocksDB gets them: enough for most of a short
  * job's life, little enough to be written without a noticeable pause.
  */
-#define WORKER_NICE        10
 #define WRITE_BEHIND_BYTES (256u << 10)
 
 /* --- the node calls --- */
