@@ -281,6 +281,9 @@ int api_call(const struct api *api, const char *method, const char *path,
 			   api->server);
 		return -ERR_BAD_MESSAGE;
 	}
-	buf_put_str(ret_reply, buf_str(&reply));
+	/* it may be large: handed over, not copied */
+	buf_done(ret_reply);
+	*ret_reply = reply;
+	reply = (struct buf)BUF_INIT(0);
 	return 0;
 }

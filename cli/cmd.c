@@ -3,6 +3,7 @@
  */
 #include "cmd.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "api.h"
 #include "proto/limits.h"
+#include "proto/msg.h"
 #include "rt/config.h"
 #include "rt/ctl.h"
 
@@ -31,21 +33,22 @@ const struct cmd_option cmd_options[OPT_MAX] = {
 
 /* --- messages --- */
 
-/*
- * Texts from a server go through here to a terminal: other control characters
- * than tab and newline are replaced.
- */
+/* Texts from a server go through here to a terminal; they may have lines. */
 static void complain(const char *fmt, va_list ap)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf clean = BUF_INIT(0);
+	struct str rest, line;
 
 	buf_vprintf(&text, fmt, ap);
-	for (size_t i = 0; i < text.n; i++)
-		if (((unsigned char)text.p[i] < 0x20 && text.p[i] != '\n' &&
-		     text.p[i] != '\t') ||
-		    text.p[i] == 0x7f)
-			text.p[i] = '?';
-	(void)fprintf(stderr, "Error: %.*s\n", STR_ARG(buf_str(&text)));
+	rest = buf_str(&text);
+	do {
+		bool more = str_split(rest, '\n', &line, &rest);
+
+		out_put_clean(&clean, line);
+		buf_puts(&clean, more ? "\n" : "");
+	} while (rest.n > 0);
+	(void)fprintf(stderr, "Error: %.*s\n", STR_ARG(buf_str(&clean)));
 }
 
 int cmd_failed(const char *fmt, ...)
@@ -98,6 +101,27 @@ const struct cmd *cmd_find(int argc, char **argv, int *ret_words)
 	return NULL;
 }
 
+int cmd_unknown(const char *word)
+{
+	_cleanup_(buf_done) struct buf names = BUF_INIT(0);
+
+	for (size_t i = 0; i < cmds_n; i++) {
+		struct str first, rest;
+
+		if (str_split(str_from(cmds[i].verb), ' ', &first, &rest) &&
+		    str_is(first, word))
+			buf_printf(&names, "%s%s", names.n > 0 ? ", " : "",
+				   cmds[i].verb);
+	}
+	if (names.n > 0)
+		return cmd_usage("there is no command \"%s\" alone; there "
+				 "are: %.*s",
+				 word, STR_ARG(buf_str(&names)));
+	return cmd_usage("there is no command \"%s\"; `corvo help` shows "
+			 "them all",
+			 word);
+}
+
 bool cmd_takes(const struct cmd *c, unsigned opt)
 {
 	unsigned groups = c->groups & G_RAW ? 0 : c->groups | G_ALL;
@@ -142,6 +166,22 @@ static int parse_option(const struct cmd *c, int argc, char **argv, int *i,
 	return CLI_OK;
 }
 
+/* No argument begins so: a number may have a sign, but no letter after it. */
+static bool is_short(const char *arg)
+{
+	return arg[0] == '-' && isalpha((unsigned char)arg[1]);
+}
+
+static int parse_short(const struct cmd *c, const char *arg,
+		       struct cmd_args *ret)
+{
+	if (strcmp(arg, "-h") != 0)
+		return cmd_usage("unknown option %s; see: corvo help %s", arg,
+				 c->verb);
+	ret->opt[OPT_HELP] = cmd_options[OPT_HELP].name;
+	return CLI_OK;
+}
+
 /*
  * Values of the one option that may be given several times; they are kept
  * behind the arguments, where there is room, as each took a place of its own.
@@ -151,6 +191,38 @@ static void keep_tag(struct cmd_args *a, char **last)
 	a->tags = last - a->tags_n++;
 	*a->tags = (char *)a->opt[OPT_TAG];
 	a->opt[OPT_TAG] = NULL;
+}
+
+/*
+ * Names that a server takes for the usual one when it does not know them, or
+ * ignores; whoever types one means something else.
+ */
+static int check_names(const struct cmd_args *a)
+{
+	static const struct {
+		enum cmd_opt opt;
+		const char *names;
+	} rules[] = {
+		{ OPT_PRIORITY, CMD_PRIORITIES },
+		{ OPT_FIND_PRIORITY, CMD_PRIORITIES },
+		{ OPT_RETRY_BACKOFF, "none fixed linear exponential" },
+		{ OPT_SORT,
+		  "created_at priority started_at completed_at attempt" },
+		{ OPT_ORDER, "asc desc" },
+	};
+	int r = CLI_OK;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rules) && r == CLI_OK; i++) {
+		_cleanup_(buf_done) struct buf what = BUF_INIT(0);
+
+		if (a->opt[rules[i].opt] == NULL)
+			continue;
+		buf_printf(&what, "--%s", cmd_options[rules[i].opt].name);
+		buf_putc(&what, '\0');
+		r = cmd_check_name(what.p, a->opt[rules[i].opt],
+				   rules[i].names);
+	}
+	return r;
 }
 
 /* Compares the number of arguments with what the verb's row names. */
@@ -203,6 +275,12 @@ int cmd_parse(const struct cmd *c, int argc, char **argv, char **keep,
 	for (int i = 0; i < argc;) {
 		bool unknown = false;
 
+		if (options && is_short(argv[i])) {
+			r = parse_short(c, argv[i++], ret);
+			if (r != CLI_OK)
+				return r;
+			continue;
+		}
 		if (!options || strncmp(argv[i], "--", 2) != 0) {
 			keep[ret->argc++] = argv[i++];
 			continue;
@@ -227,7 +305,8 @@ int cmd_parse(const struct cmd *c, int argc, char **argv, char **keep,
 	r = check_output(c, ret);
 	if (r != CLI_OK || ret->opt[OPT_HELP] != NULL)
 		return r;
-	return check_count(c, ret->argc);
+	r = check_names(ret);
+	return r == CLI_OK ? check_count(c, ret->argc) : r;
 }
 
 /* --- asking --- */
@@ -348,6 +427,18 @@ int cmd_control(const struct cmd_args *a, const char *request,
 	return CLI_OK;
 }
 
+int cmd_check_name(const char *what, const char *given, const char *names)
+{
+	struct str rest = str_from(names), name;
+
+	while (rest.n > 0) {
+		(void)str_split(rest, ' ', &name, &rest);
+		if (str_is(name, given))
+			return CLI_OK;
+	}
+	return cmd_usage("%s takes one of: %s", what, names);
+}
+
 bool cmd_is_json(const char *what, struct str text)
 {
 	struct json_error bad;
@@ -358,6 +449,59 @@ bool cmd_is_json(const char *what, struct str text)
 			"quotes of its own: '\"text\"')",
 			what, bad.text, bad.pos);
 	return false;
+}
+
+/* Lists of records that JSON has in another shape count too. */
+static bool is_asked(const struct field_desc *f)
+{
+	return f->kind == K_msgs || !(f->flags & (F_INTERNAL | F_PATH));
+}
+
+static bool is_known(const struct msg_desc *d, struct str name)
+{
+	struct str ms = name;
+
+	if (name.n > 3 && memcmp(name.p + name.n - 3, "_ms", 3) == 0)
+		ms.n -= 3;
+	for (size_t i = 0; i < d->n; i++) {
+		const struct field_desc *f = &d->fields[i];
+
+		if (is_asked(f) && (str_is(name, f->name) ||
+				    (f->kind == K_dur && str_is(ms, f->name))))
+			return true;
+	}
+	return false;
+}
+
+static int unknown_member(const char *what, struct str name,
+			  const struct msg_desc *d)
+{
+	_cleanup_(buf_done) struct buf names = BUF_INIT(0);
+
+	for (size_t i = 0; i < d->n; i++)
+		if (is_asked(&d->fields[i]))
+			buf_printf(&names, "%s%s", names.n > 0 ? ", " : "",
+				   d->fields[i].name);
+	return cmd_usage("%s knows no \"%.*s\"; it knows %.*s", what,
+			 STR_ARG(name), STR_ARG(buf_str(&names)));
+}
+
+int cmd_check_members(const char *what, struct json v, const struct msg_desc *d)
+{
+	struct arena a = ARENA_INIT;
+	struct json_iter it;
+	struct json member;
+	struct str name;
+	int r = CLI_OK;
+
+	if (json_type_of(v) != JSON_OBJECT)
+		return cmd_usage("%s takes an object, {...}", what);
+	it = json_iter(v);
+	while (r == CLI_OK && json_next_member(&it, &a, &name, &member))
+		if (!is_known(d, name))
+			r = unknown_member(what, name, d);
+	arena_done(&a);
+	return r;
 }
 
 void cmd_put_text(struct json_writer *w, const struct cmd_args *a,
@@ -422,5 +566,5 @@ void cmd_print(const struct cmd_args *a, struct str reply, const char *words,
 		return;
 	}
 	out_text(&text, json_root(reply), member);
-	(void)printf("%s: %.*s\n", words, STR_ARG(buf_str(&text)));
+	out_linef("%s: %.*s", words, STR_ARG(buf_str(&text)));
 }

@@ -85,6 +85,9 @@ extern const struct cmd_option cmd_options[OPT_MAX];
  */
 const struct cmd *cmd_find(int argc, char **argv, int *ret_words);
 
+/* Says so, and which there are that begin with the word; CLI_USAGE. */
+int cmd_unknown(const char *word);
+
 /* Whether an option (enum cmd_opt) belongs to the verb. */
 bool cmd_takes(const struct cmd *c, unsigned opt);
 
@@ -134,8 +137,20 @@ int cmd_control(const struct cmd_args *a, const char *request,
 /* All of standard input, up to ret->max. CLI_OK or CLI_FAILED. */
 int cmd_read_stdin(struct buf *ret);
 
+/* CLI_OK when given is one of these names, which a space separates. */
+#define CMD_PRIORITIES "critical high normal"
+int cmd_check_name(const char *what, const char *given, const char *names);
+
 /* False, and a usage error shown, when text is not one JSON value. */
 bool cmd_is_json(const char *what, struct str text);
+
+/*
+ * CLI_USAGE, and said so, when v is no object, or has a member that requests
+ * of type d do not know: a server would ignore it without a word.
+ */
+struct msg_desc;
+int cmd_check_members(const char *what, struct json v,
+		      const struct msg_desc *d);
 
 /* An option as a member of the body, when it was given; false as above. */
 void cmd_put_text(struct json_writer *w, const struct cmd_args *a,

@@ -38,8 +38,8 @@ static int act(const struct cmd_args *a, const char *action, const char *member,
 	if (a->json)
 		out_json(buf_str(&reply));
 	else
-		(void)printf("Job %s: %.*s\n", a->argv[0],
-			     STR_ARG(buf_str(&status)));
+		out_linef("Job %s: %.*s", a->argv[0],
+			  STR_ARG(buf_str(&status)));
 	return CLI_OK;
 }
 
@@ -55,7 +55,9 @@ int cmd_move(const struct cmd_args *a)
 
 int cmd_priority(const struct cmd_args *a)
 {
-	return act(a, "/priority", "priority", a->argv[1]);
+	int r = cmd_check_name("PRIORITY", a->argv[1], CMD_PRIORITIES);
+
+	return r == CLI_OK ? act(a, "/priority", "priority", a->argv[1]) : r;
 }
 
 int cmd_requeue(const struct cmd_args *a)

@@ -3,17 +3,22 @@
  * from standard input, in any of the forms our own lists have; what a server
  * says is shown through the writers of out.h.
  */
+#include <ctype.h>
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "api.h"
 #include "cmd.h"
+#include "proto/err.h"
 #include "proto/limits.h"
+#include "proto/proto.h"
 
 /* Ids and what stands around them in a list of jobs. */
 #define STDIN_BYTES (512u << 20)
 #define JSON_DEPTH  (LIMIT_JSON_DEPTH + 8)
-#define RECONNECTS  10 /* in a row, without any news */
+#define RECONNECTS  30 /* in a row, without any news */
+#define RETRY_MS    1000
 
 /* --- ids from standard input --- */
 
@@ -60,11 +65,22 @@ static bool is_json(struct str text)
 	       json_validate(text, JSON_DEPTH, &e);
 }
 
+/* A row of a table or a list that was cut off is none. */
+static bool is_id(struct str line)
+{
+	for (size_t i = 0; i < line.n; i++)
+		if (!isalnum((unsigned char)line.p[i]) &&
+		    strchr("_-.:", line.p[i]) == NULL)
+			return false;
+	return true;
+}
+
 /* One document, or one id or document on each line. */
-static void put_ids(struct json_writer *w, struct str text)
+static int put_ids(struct json_writer *w, struct str text)
 {
 	struct arena a = ARENA_INIT;
 	struct str line;
+	int r = CLI_OK;
 
 	text = str_trim(text);
 	jw_array(w);
@@ -72,19 +88,34 @@ static void put_ids(struct json_writer *w, struct str text)
 		put_ids_of(w, json_root(text), &a);
 		text = STR_NULL;
 	}
-	while (text.n > 0) {
+	for (size_t n = 1; text.n > 0 && r == CLI_OK; n++) {
 		(void)str_split(text, '\n', &line, &text);
 		line = str_trim(line);
 		if (is_json(line))
 			put_ids_of(w, json_root(line), &a);
+		else if (!is_id(line))
+			r = cmd_failed("line %zu of standard input is neither "
+				       "an id nor a job as JSON; nothing was "
+				       "done",
+				       n);
 		else if (line.n > 0)
 			jw_str(w, line);
 	}
 	jw_array_end(w);
 	arena_done(&a);
+	return r;
 }
 
 /* --- the request --- */
+
+/* The server ignores what it does not know, and would take all jobs then. */
+static int put_filter(struct json_writer *w, const struct cmd_args *a)
+{
+	if (!cmd_put_json(w, a, OPT_FILTER, "filter"))
+		return CLI_USAGE;
+	return cmd_check_members(
+	    "--filter", json_root(str_from(a->opt[OPT_FILTER])), &msg_search);
+}
 
 static int put_jobs(struct json_writer *w, const struct cmd_args *a)
 {
@@ -92,8 +123,7 @@ static int put_jobs(struct json_writer *w, const struct cmd_args *a)
 	int r;
 
 	if (a->opt[OPT_FILTER] != NULL)
-		return cmd_put_json(w, a, OPT_FILTER, "filter") ? CLI_OK
-								: CLI_USAGE;
+		return put_filter(w, a);
 	if (isatty(STDIN_FILENO))
 		return cmd_usage("give ids on standard input, one on each "
 				 "line, or --filter");
@@ -101,8 +131,7 @@ static int put_jobs(struct json_writer *w, const struct cmd_args *a)
 	if (r != CLI_OK)
 		return r;
 	jw_key(w, "job_ids");
-	put_ids(w, buf_str(&text));
-	return CLI_OK;
+	return put_ids(w, buf_str(&text));
 }
 
 static void put_switch(struct json_writer *w, const struct cmd_args *a,
@@ -118,17 +147,21 @@ static void put_switch(struct json_writer *w, const struct cmd_args *a,
 static int put_target(struct json_writer *w, const char *action,
 		      const char *target)
 {
+	int r = CLI_OK;
+
 	if (target == NULL)
 		return CLI_OK;
-	if (strcmp(action, "move") == 0)
+	if (strcmp(action, "move") == 0) {
 		jw_key(w, "move_to_queue");
-	else if (strcmp(action, "change_priority") == 0)
+	} else if (strcmp(action, "change_priority") == 0) {
+		r = cmd_check_name("PRIORITY", target, CMD_PRIORITIES);
 		jw_key(w, "priority");
-	else
+	} else {
 		return cmd_usage("only move and change_priority take a second "
 				 "argument");
+	}
 	jw_cstr(w, target);
-	return CLI_OK;
+	return r;
 }
 
 static int put_request(struct buf *body, const struct cmd_args *a,
@@ -170,7 +203,7 @@ static uint64_t number_of(struct json v, const char *member)
 	struct json n;
 	uint64_t value = 0;
 
-	if (json_member(v, member, &a, &n))
+	if (json_type_of(v) == JSON_OBJECT && json_member(v, member, &a, &n))
 		(void)json_u64(n, &value);
 	arena_done(&a);
 	return value;
@@ -234,10 +267,10 @@ static bool on_line(void *ctx, struct str line)
 		show_frame(f, json_root(buf_str(&f->data)));
 		buf_clear(&f->data);
 	}
-	return !f->ended;
+	return !f->ended && !ferror(stdout);
 }
 
-/* A process of the node may end meanwhile; the operation does not. */
+/* The node may start again meanwhile; the operation goes on then. */
 static int follow(const struct cmd_args *a, const char *path)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
@@ -247,18 +280,27 @@ static int follow(const struct cmd_args *a, const char *path)
 
 	cmd_api(a, &api);
 	for (int tries = 0; !f.ended && tries < RECONNECTS; tries++) {
+		if (tries > 0)
+			(void)poll(NULL, 0, RETRY_MS);
 		f.news = false;
 		buf_clear(&why);
 		r = api_stream(&api, path, on_line, &f, &why);
+		if (r == -ERR_VALIDATION_ERROR || (r == 0 && !f.news) ||
+		    ferror(stdout))
+			break;
 		if (f.news)
 			tries = 0;
 	}
 	buf_done(&f.data);
-	if (!f.ended && r < 0)
-		return cmd_failed("%.*s", STR_ARG(buf_str(&why)));
-	if (!f.ended)
-		return cmd_failed("the server tells no progress");
-	return f.failed ? CLI_FAILED : CLI_OK;
+	if (f.ended)
+		return f.failed ? CLI_FAILED : CLI_OK;
+	if (ferror(stdout))
+		return CLI_OK; /* main says so */
+	if (r == 0)
+		buf_puts(&why, "the server tells no progress");
+	return cmd_failed("%.*s; the operation may go on, `corvo bulk list` "
+			  "shows it",
+			  STR_ARG(buf_str(&why)));
 }
 
 /* --- bulk ACTION --- */
@@ -378,9 +420,15 @@ int cmd_bulk_list(const struct cmd_args *a)
 		return r;
 	if (a->json)
 		out_json(buf_str(&reply));
-	else if (json_member(json_root(buf_str(&reply)), "operations", &mem,
-			     &list))
+	else if (json_type_of(json_root(buf_str(&reply))) != JSON_OBJECT ||
+		 !json_member(json_root(buf_str(&reply)), "operations", &mem,
+			      &list) ||
+		 json_type_of(list) != JSON_ARRAY)
+		r = cmd_failed("the server's answer is no list");
+	else if (json_count(list) == 0)
+		(void)puts("No bulk operations");
+	else
 		out_table(list, columns, ARRAY_SIZE(columns));
 	arena_done(&mem);
-	return CLI_OK;
+	return r;
 }

@@ -135,6 +135,7 @@ struct follow {
 	struct buf data;
 	struct buf failed; /* the server ended the stream for good: why */
 	bool connected;    /* once */
+	bool told;         /* that it is not any more */
 };
 
 /* One line for each event, since they come one by one. */
@@ -147,7 +148,8 @@ static void show_event(const struct follow *f, struct str data)
 	    json_type_of(json_root(data)) != JSON_OBJECT)
 		return;
 	if (f->a->json) {
-		out_line(data);
+		out_raw_json(data);
+		(void)putchar('\n');
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(event_columns); i++) {
@@ -206,6 +208,7 @@ static bool on_line(void *ctx, struct str line)
 	struct str name, value;
 
 	f->connected = true;
+	f->told = false;
 	if (line.n > 0) {
 		(void)str_split(line, ':', &name, &value);
 		if (value.n > 0 && value.p[0] == ' ')
@@ -224,7 +227,20 @@ static bool on_line(void *ctx, struct str line)
 	return fflush(stdout) == 0 && f->failed.n == 0;
 }
 
-/* False: it makes no sense to try again; *ret_exit says how it ended. */
+/* Once, however long it takes until it is back. */
+static void tell_broken(struct follow *f, struct str why)
+{
+	_cleanup_(buf_done) struct buf clean = BUF_INIT(0);
+
+	if (f->told)
+		return;
+	f->told = true;
+	out_put_clean(&clean, why);
+	(void)fprintf(stderr, "The connection ended; trying again%s%.*s\n",
+		      clean.n > 0 ? ": " : "", STR_ARG(buf_str(&clean)));
+}
+
+/* False: it makes no sense to try again; *ret_exit: CLI_OK unless it failed. */
 static bool follow_once(struct follow *f, struct api *api, const char *path,
 			int *ret_exit)
 {
@@ -237,17 +253,15 @@ static bool follow_once(struct follow *f, struct api *api, const char *path,
 	(void)snprintf(last_id, sizeof(last_id), "%s", f->last_id);
 	api->last_event_id = last_id[0] != '\0' ? last_id : NULL;
 	r = api_stream(api, path, on_line, f, &why);
-	if (ferror(stdout)) { /* main says so */
-		*ret_exit = CLI_OK;
-		return false;
-	}
+	if (ferror(stdout))
+		return false; /* main says so */
 	if (f->failed.n > 0)
 		*ret_exit = cmd_failed("%.*s", STR_ARG(buf_str(&f->failed)));
 	else if (r < 0 && (!f->connected || r == -ERR_VALIDATION_ERROR))
 		*ret_exit = cmd_failed("%.*s", STR_ARG(buf_str(&why)));
 	else
-		return true;
-	return false;
+		tell_broken(f, buf_str(&why));
+	return *ret_exit == CLI_OK;
 }
 
 /* All that was shown is written: each piece is flushed. */
@@ -271,10 +285,8 @@ static int follow(const struct cmd_args *a, const char *after)
 	if (after != NULL)
 		(void)snprintf(f.last_id, sizeof(f.last_id), "%s", after);
 	(void)signal(SIGINT, on_interrupt);
-	while (follow_once(&f, &api, path.p, &r)) {
-		(void)fprintf(stderr, "The connection ended; trying again\n");
+	while (follow_once(&f, &api, path.p, &r))
 		(void)poll(NULL, 0, RETRY_MS);
-	}
 	buf_done(&f.id);
 	buf_done(&f.event);
 	buf_done(&f.data);

@@ -141,9 +141,7 @@ int cmd_help(const struct cmd_args *a)
 	}
 	c = cmd_find(a->argc, a->argv, &words);
 	if (c == NULL)
-		return cmd_usage("there is no command \"%s\"; `corvo help` "
-				 "shows them all",
-				 a->argv[0]);
+		return cmd_unknown(a->argv[0]);
 	cmd_help_verb(c);
 	return CLI_OK;
 }

@@ -112,8 +112,8 @@ static void print_enqueued(struct json reply)
 
 	out_text(&id, reply, "job_id");
 	out_text(&status, reply, "status");
-	(void)printf("Job enqueued: %.*s (status: %.*s)\n",
-		     STR_ARG(buf_str(&id)), STR_ARG(buf_str(&status)));
+	out_linef("Job enqueued: %.*s (status: %.*s)", STR_ARG(buf_str(&id)),
+		  STR_ARG(buf_str(&status)));
 }
 
 int cmd_enqueue(const struct cmd_args *a)

@@ -6,6 +6,7 @@
 #include "api.h"
 #include "cmd.h"
 #include "proto/limits.h"
+#include "proto/proto.h"
 
 static const struct out_column queue_columns[] = {
 	{ "QUEUE", "name", false, NULL },
@@ -88,7 +89,7 @@ static int show(const struct cmd_args *a, int r, const struct buf *reply,
 	if (a->json)
 		out_json(buf_str(reply));
 	else
-		(void)printf("Queue %s %s\n", a->argv[0], done);
+		out_linef("Queue %s %s", a->argv[0], done);
 	return CLI_OK;
 }
 
@@ -124,19 +125,19 @@ int cmd_queue(const struct cmd_args *a)
 }
 
 /* name=value: JSON as it is, anything else is a text. */
-static bool put_setting(struct json_writer *w, const char *arg)
+static int put_setting(struct json_writer *w, const char *arg)
 {
 	struct json_error e;
 	struct str name, value;
 
 	if (!str_split(str_from(arg), '=', &name, &value) || name.n == 0)
-		return false;
+		return cmd_usage("\"%s\" is not name=value", arg);
 	jw_key_str(w, name);
 	if (json_validate(value, LIMIT_JSON_DEPTH, &e))
 		jw_raw(w, value);
 	else
 		jw_str(w, value);
-	return true;
+	return CLI_OK;
 }
 
 int cmd_queue_set(const struct cmd_args *a)
@@ -145,14 +146,19 @@ int cmd_queue_set(const struct cmd_args *a)
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
 	struct json_writer w = JSON_WRITER(&body);
 
+	int r = CLI_OK;
+
 	if (a->argc < 2)
 		return cmd_usage("name at least one setting, as name=value");
 	jw_object(&w);
-	for (int i = 1; i < a->argc; i++)
-		if (!put_setting(&w, a->argv[i]))
-			return cmd_usage("\"%s\" is not name=value",
-					 a->argv[i]);
+	for (int i = 1; i < a->argc && r == CLI_OK; i++)
+		r = put_setting(&w, a->argv[i]);
 	jw_object_end(&w);
+	if (r == CLI_OK)
+		r = cmd_check_members("queue set", json_root(buf_str(&body)),
+				      &msg_set_queue);
+	if (r != CLI_OK)
+		return r;
 	return show(
 	    a, cmd_call_on(a, "PATCH", "queues", "", buf_str(&body), &reply),
 	    &reply, "changed");
@@ -229,14 +235,18 @@ int cmd_drain(const struct cmd_args *a)
 			a->opt[OPT_WAIT] != NULL ? a->opt[OPT_WAIT] : "60s");
 	buf_putc(&action, '\0');
 	r = cmd_call_on(a, "POST", "queues", action.p, STR_NULL, &reply);
-	if (r != CLI_OK || a->json)
-		return show(a, r, &reply, "");
+	if (r != CLI_OK)
+		return r;
+	if (a->json)
+		out_json(buf_str(&reply));
 	v = json_root(buf_str(&reply));
 	out_text(&status, v, "status");
 	out_text(&active, v, "active");
-	(void)printf("Queue %s %.*s, %.*s active\n", a->argv[0],
-		     STR_ARG(buf_str(&status)), STR_ARG(buf_str(&active)));
-	return CLI_OK;
+	if (!a->json)
+		out_linef("Queue %s %.*s, %.*s active", a->argv[0],
+			  STR_ARG(buf_str(&status)), STR_ARG(buf_str(&active)));
+	/* whoever deploys next wants to know */
+	return str_is(buf_str(&status), "drained") ? CLI_OK : CLI_FAILED;
 }
 
 static int show_count(const struct cmd_args *a, int r, const struct buf *reply,
@@ -247,8 +257,8 @@ static int show_count(const struct cmd_args *a, int r, const struct buf *reply,
 	if (r != CLI_OK || a->json)
 		return show(a, r, reply, done);
 	out_text(&count, json_root(buf_str(reply)), "count");
-	(void)printf("Queue %s %s (%.*s jobs)\n", a->argv[0], done,
-		     STR_ARG(buf_str(&count)));
+	out_linef("Queue %s %s (%.*s jobs)", a->argv[0], done,
+		  STR_ARG(buf_str(&count)));
 	return CLI_OK;
 }
 
@@ -308,9 +318,9 @@ static void print_node(struct json node)
 	out_text(&mode, node, "mode");
 	out_text(&id, node, "node_id");
 	out_text(&state, node, "state");
-	(void)printf("Mode: %.*s  Status: %s  Node: %.*s (%.*s)\n",
-		     STR_ARG(buf_str(&mode)), health(node),
-		     STR_ARG(buf_str(&id)), STR_ARG(buf_str(&state)));
+	out_linef("Mode: %.*s  Status: %s  Node: %.*s (%.*s)",
+		  STR_ARG(buf_str(&mode)), health(node), STR_ARG(buf_str(&id)),
+		  STR_ARG(buf_str(&state)));
 }
 
 int cmd_status(const struct cmd_args *a)
@@ -318,20 +328,28 @@ int cmd_status(const struct cmd_args *a)
 	_cleanup_(buf_done) struct buf node = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf queues = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf both = BUF_INIT(0);
+	struct json_writer w = JSON_WRITER(&both);
 	int r = cmd_call(a, "GET", "/api/v1/cluster/status", STR_NULL, &node);
 
-	if (r == CLI_OK)
-		r = call_list(a, "/api/v1/queues", &queues);
 	if (r != CLI_OK)
 		return r;
+	/* without its lists a node still has a state worth knowing */
+	r = call_list(a, "/api/v1/queues", &queues);
 	if (a->json) {
-		buf_printf(&both, "{\"cluster\":%.*s,\"queues\":%.*s}",
-			   STR_ARG(buf_str(&node)), STR_ARG(buf_str(&queues)));
+		jw_object(&w);
+		jw_key(&w, "cluster");
+		jw_raw(&w, buf_str(&node));
+		if (r == CLI_OK) {
+			jw_key(&w, "queues");
+			jw_raw(&w, buf_str(&queues));
+		}
+		jw_object_end(&w);
 		out_json(buf_str(&both));
-		return CLI_OK;
+		return r;
 	}
 	print_node(json_root(buf_str(&node)));
-	print_list(json_root(buf_str(&queues)), queue_columns,
-		   ARRAY_SIZE(queue_columns), "No queues");
-	return CLI_OK;
+	if (r == CLI_OK)
+		print_list(json_root(buf_str(&queues)), queue_columns,
+			   ARRAY_SIZE(queue_columns), "No queues");
+	return r;
 }

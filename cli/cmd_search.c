@@ -211,9 +211,10 @@ static void show_json(const struct walk *k, struct json jobs)
 	uint64_t n = k->shown;
 	struct json job;
 
-	while (json_next_item(&it, &job))
-		(void)printf("%s\n%.*s", n++ == 0 ? "[" : ",",
-			     STR_ARG(job.raw));
+	while (json_next_item(&it, &job)) {
+		(void)puts(n++ == 0 ? "[" : ",");
+		out_raw_json(job.raw);
+	}
 }
 
 static void show_page(struct walk *k, struct json jobs)
@@ -277,14 +278,18 @@ static int next_page(struct walk *k)
 /* What is after the last job. */
 static void show_end(const struct walk *k)
 {
+	_cleanup_(buf_done) struct buf cursor = BUF_INIT(0);
+
 	if (k->form == FORM_JSON)
 		(void)puts(k->shown == 0 ? "[]" : "\n]");
 	if (k->form == FORM_TABLE && k->shown == 0)
 		(void)puts(k->list->nothing);
-	if (k->more)
+	if (k->more && !ferror(stdout)) {
+		out_put_clean(&cursor, buf_str(&k->cursor));
 		(void)fprintf(stderr,
 			      "There are more: add --all, or --cursor %.*s\n",
-			      STR_ARG(buf_str(&k->cursor)));
+			      STR_ARG(buf_str(&cursor)));
+	}
 }
 
 /* Ids into a pipe, so that another corvo can take them from there. */

@@ -17,9 +17,7 @@ static int run(int argc, char **argv)
 
 	c = cmd_find(argc, argv, &words);
 	if (c == NULL) {
-		r = cmd_usage("there is no command \"%s\"; `corvo help` shows "
-			      "them all",
-			      argv[0]);
+		r = cmd_unknown(argv[0]);
 	} else {
 		r = cmd_parse(c, argc - words, argv + words, keep, &a);
 		if (r == CLI_OK && a.opt[OPT_HELP] != NULL)
@@ -31,14 +29,31 @@ static int run(int argc, char **argv)
 	return r;
 }
 
+/* Like every program whose reader has had enough: without a word. */
+static void end_as_unread(void)
+{
+	(void)signal(SIGPIPE, SIG_DFL);
+	(void)raise(SIGPIPE);
+}
+
+/*
+ * What is parsed stays in C; this is for the width of names on screen. Where
+ * no language is set, as in a cron job, names are UTF-8 all the same.
+ */
+static void set_locale(void)
+{
+	(void)setlocale(LC_CTYPE, "");
+	if (MB_CUR_MAX == 1)
+		(void)setlocale(LC_CTYPE, "C.UTF-8");
+}
+
 int main(int argc, char **argv)
 {
 	static char help[] = "help", version[] = "version";
 	int r;
 
-	/* For the width of names on screen; what is parsed stays in C. */
-	(void)setlocale(LC_CTYPE, "");
-	/* A closed pipe is a failed write, reported below. */
+	set_locale();
+	/* A closed pipe is a failed write; also one to a server. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (argc < 2) {
 		(void)cmd_usage(
@@ -50,7 +65,9 @@ int main(int argc, char **argv)
 	else if (strcmp(argv[1], "--version") == 0)
 		argv[1] = version;
 	r = run(argc - 1, argv + 1);
-	if (!out_close() && r == CLI_OK)
-		r = cmd_failed("cannot write the output");
-	return r;
+	if (out_close())
+		return r;
+	if (out_is_unread())
+		end_as_unread();
+	return r == CLI_OK ? cmd_failed("cannot write the output") : r;
 }

@@ -6,7 +6,10 @@
 #include "out.h"
 
 #include <inttypes.h>
+#include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <libsmartcols.h>
 
@@ -151,6 +154,34 @@ static void put_line(struct buf *b, size_t depth)
 		buf_putc(b, ' ');
 }
 
+/* U+0080 to U+009F, in two bytes, are control characters too. */
+static bool is_c1(struct str s, size_t i)
+{
+	return (unsigned char)s.p[i] == 0xc2 && i + 1 < s.n &&
+	       (unsigned char)s.p[i + 1] < 0xa0;
+}
+
+/*
+ * Copies a part of valid JSON. Of all control characters only these may stand
+ * in a string as they are; escaped they mean the same.
+ */
+static void put_string(struct buf *b, struct str s)
+{
+	size_t from = 0;
+
+	for (size_t i = 0; i < s.n; i++) {
+		bool c1 = is_c1(s, i);
+
+		if (!c1 && s.p[i] != 0x7f)
+			continue;
+		buf_append(b, s.p + from, i - from);
+		i += c1;
+		buf_printf(b, "\\u%04x", (unsigned char)s.p[i]);
+		from = i + 1;
+	}
+	buf_append(b, s.p + from, s.n - from);
+}
+
 /* The end of the string that starts at p; the text is valid. */
 static const char *string_end(const char *p, const char *end)
 {
@@ -176,7 +207,7 @@ static const char *put_token(struct buf *b, const char *p, const char *end,
 	switch (*p) {
 	case '"':
 		next = string_end(p, end);
-		buf_append(b, p, (size_t)(next - p));
+		put_string(b, str_of(p, (size_t)(next - p)));
 		return next;
 	case '{':
 	case '[':
@@ -218,25 +249,58 @@ void out_json(struct str json)
 	(void)fwrite(b.p, 1, b.n, stdout); /* out_close sees a failure */
 }
 
-void out_line(struct str text)
+void out_raw_json(struct str json)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	put_string(&b, json);
+	(void)fwrite(b.p, 1, b.n, stdout);
+}
+
+/* --- lines --- */
+
+void out_put_clean(struct buf *b, struct str text)
 {
 	for (size_t i = 0; i < text.n; i++) {
 		unsigned char c = (unsigned char)text.p[i];
-		/* U+0080 to U+009F, in two bytes, are control characters too */
-		bool c1 = c == 0xc2 && i + 1 < text.n &&
-			  (unsigned char)text.p[i + 1] < 0xa0;
 
-		if (c1)
-			(void)printf("\\x%02x", (unsigned char)text.p[++i]);
+		if (is_c1(text, i))
+			buf_printf(b, "\\x%02x", (unsigned char)text.p[++i]);
 		else if ((c < 0x20 && c != '\t') || c == 0x7f)
-			(void)printf("\\x%02x", c);
+			buf_printf(b, "\\x%02x", c);
 		else
-			(void)putchar(c);
+			buf_putc(b, (char)c);
 	}
-	(void)putchar('\n');
+}
+
+void out_line(struct str text)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	out_put_clean(&b, text);
+	buf_putc(&b, '\n');
+	(void)fwrite(b.p, 1, b.n, stdout);
+}
+
+void out_linef(const char *fmt, ...)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(&b, fmt, ap);
+	va_end(ap);
+	out_line(buf_str(&b));
 }
 
 bool out_close(void)
 {
 	return fflush(stdout) == 0 && !ferror(stdout);
+}
+
+bool out_is_unread(void)
+{
+	struct pollfd out = { .fd = STDOUT_FILENO };
+
+	return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }

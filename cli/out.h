@@ -30,16 +30,23 @@ void out_table(struct json array, const struct out_column *columns, size_t n);
 
 /* Valid JSON with two spaces of indentation and a newline at the end. */
 void out_json(struct str json);
+/* The same value without a newline, in as many lines as it has. */
+void out_raw_json(struct str json);
 
 /* A number of bytes for people: "512 B", "1.5 MiB". */
 void out_put_bytes(struct buf *b, uint64_t bytes);
 /* A duration for people, s >= 0: "1.5s", "2h05m", "3d04h". */
 void out_put_seconds(struct buf *b, double s);
 
-/* One line; control characters are written as \xNN. */
+/* Appends text with control characters but tabs as \xNN. */
+void out_put_clean(struct buf *b, struct str text);
+/* One line of such text. */
 void out_line(struct str text);
+_printf_(1, 2) void out_linef(const char *fmt, ...);
 
 /* Flushes; false when something could not be written. */
 bool out_close(void);
+/* Whether that was because nobody reads any more, as after `| head`. */
+bool out_is_unread(void);
 
 #endif

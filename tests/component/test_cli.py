@@ -1,11 +1,10 @@
 """The corvo command against a fake server: output, exit status, requests."""
 
-import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
-import threading
 
 import pytest
 
@@ -147,9 +146,10 @@ def test_queue_verbs(fake):
     assert json.loads(ok("queue", "mail", fake=fake))["name"] == "mail"
     assert ok("queue", "set", "mail", "max_concurrency=5", "period=1m",
               "retention=null", 'groups={"vip": {"weight": 2}}',
-              fake=fake) == "Queue mail changed\n"
+              "lease_duration_ms=9000", fake=fake) == "Queue mail changed\n"
     assert json.loads(fake.requests[-1][2]) == {
         "max_concurrency": 5, "period": "1m", "retention": None,
+        "lease_duration_ms": 9000,
         "groups": {"vip": {"weight": 2}}}
     assert ok("concurrency", "mail", "3", fake=fake) == "Queue mail changed\n"
     assert json.loads(fake.requests[-1][2]) == {"max": 3}
@@ -159,8 +159,10 @@ def test_queue_verbs(fake):
     assert ok("unthrottle", "mail", fake=fake) == \
         "Queue mail no longer throttled\n"
     assert ok("drain", "mail", fake=fake) == "Queue mail drained, 0 active\n"
-    assert ok("drain", "mail", "--wait", "5s", fake=fake) == \
-        "Queue mail draining, 2 active\n"
+    for output in ([], ["--output", "json"]):
+        p = corvo("drain", "mail", "--wait", "5s", *output, fake=fake)
+        assert p.returncode == 1 and p.stderr == ""
+        assert "draining" in p.stdout and "2" in p.stdout
     assert ok("clear", "mail", fake=fake) == "Queue mail cleared (7 jobs)\n"
     assert ok("destroy", "mail", "--confirm", fake=fake) == \
         "Queue mail destroyed (9 jobs)\n"
@@ -211,6 +213,19 @@ def test_status(fake, change, word):
     assert both["cluster"]["node_id"] == "node-1"
 
 
+def test_status_without_the_lists(fake):
+    """At night somebody wants to know what still works."""
+    fake.reply("GET", "/api/v1/cluster/status", NODE)
+    fake.reply("GET", "/api/v1/queues",
+               {"error": "the view is down", "code": "VIEW_UNAVAILABLE"}, 503)
+    p = corvo("status", fake=fake)
+    assert (p.returncode, p.stderr) == (1, "Error: the view is down\n")
+    assert p.stdout.startswith("Mode: cluster  Status: healthy")
+    p = corvo("status", "--output", "json", fake=fake)
+    assert p.returncode == 1
+    assert json.loads(p.stdout) == {"cluster": NODE}
+
+
 def test_control_characters_do_not_reach_the_terminal(fake):
     fake.reply("GET", "/api/v1/queues",
                [{**QUEUE, "name": "a\x1b[31mb\nc\x00d"}])
@@ -218,7 +233,36 @@ def test_control_characters_do_not_reach_the_terminal(fake):
     assert "\x1b" not in out and len(out.splitlines()) == 2
     fake.reply("GET", "/api/v1/workers", {"error": "a\x1b[31mb"}, 400)
     p = corvo("workers", fake=fake)
-    assert p.stderr == "Error: a?[31mb\n"
+    assert p.stderr == "Error: a\\x1b[31mb\n"
+
+
+C1 = "a\x9b31mb\x7fc\x85\u00fc"
+
+
+@pytest.mark.parametrize("args, method, path, answer", [
+    (["enqueue", "q", "{}"], "POST", "/api/v1/enqueue",
+     {"job_id": C1, "status": "\x1b[2J"}),
+    (["cancel", "j"], "POST", "/api/v1/jobs/j/cancel", {"status": C1}),
+    (["clear", "q"], "POST", "/api/v1/queues/q/clear", {"count": C1}),
+    (["drain", "q"], "POST", "/api/v1/queues/q/drain?wait=60s",
+     {"status": "drained", "active": C1}),
+    (["batch", "open"], "POST", "/api/v1/batches", {"batch_id": C1}),
+    (["inspect", "j"], "GET", "/api/v1/jobs/j", {"payload": {C1: [C1]}})],
+    ids=lambda v: v[0] if isinstance(v, list) else "")
+def test_answers_are_made_harmless(fake, args, method, path, answer):
+    """Also the control characters that JSON may hold as they are."""
+    fake.reply(method, path, json.dumps(answer, ensure_ascii=False).encode())
+    out = ok(*args, fake=fake)
+    assert not any(c < " " and c != "\n" or "\x7f" <= c < "\xa0" for c in out)
+    assert "\u00fc" in out
+    if args[0] == "inspect":
+        assert json.loads(out) == answer
+
+
+def test_names_are_shown_where_no_language_is_set(fake):
+    fake.reply("GET", "/api/v1/queues", [{**QUEUE, "name": "gr\u00fc\u00df"}])
+    for env in ({"LC_ALL": "C"}, {"LC_ALL": "POSIX"}, {"LC_ALL": ""}):
+        assert "gr\u00fc\u00df " in ok("queues", fake=fake, **env)
 
 
 # --- what can go wrong ---------------------------------------------------
@@ -326,7 +370,19 @@ def test_api_key(fake):
 @pytest.mark.parametrize("args, text", [
     ([], "no command given"),
     (["frobnicate"], 'no command "frobnicate"'),
-    (["config"], 'no command "config"'),
+    (["config"], 'no command "config" alone; there are: config list, config'),
+    (["help", "batch"], "there are: batch open, batch seal, batch get"),
+    (["enqueue", "q", "{}", "-p", "high"], "unknown option -p"),
+    (["enqueue", "q", "{}", "--priority", "urgent"],
+     "--priority takes one of: critical high normal"),
+    (["schedules", "create", "n", "q", "* * * * *", "--priority=High"],
+     "--priority takes one of"),
+    (["enqueue", "q", "{}", "--retry-backoff", "slow"],
+     "--retry-backoff takes one of: none fixed linear exponential"),
+    (["priority", "j", "urgent"], "PRIORITY takes one of"),
+    (["queue", "set", "q", "max_concurency=5"],
+     'knows no "max_concurency"; it knows max_concurrency, rate'),
+    (["queue", "set", "q", "queue=x"], 'knows no "queue"'),
     (["inspect"], "an argument is missing; use: corvo inspect ID"),
     (["inspect", ""], "the id or name is empty"),
     (["pause", ""], "the id or name is empty"),
@@ -363,6 +419,18 @@ def test_usage_errors(fake, args, text):
     assert p.stderr.startswith("Error: ") and text in p.stderr
 
 
+@pytest.mark.parametrize("verb", ["queues", "help"])
+def test_a_reader_that_has_had_enough_hears_nothing(fake, verb):
+    """`corvo queues | head -1` ends as any other program does there."""
+    fake.reply("GET", "/api/v1/queues", [QUEUE])
+    r, w = os.pipe()
+    os.close(r)
+    p = subprocess.run([CORVO, verb], stdout=w, stderr=subprocess.PIPE,
+                       env={**os.environ, "CORVO_URL": fake.url}, timeout=30)
+    os.close(w)
+    assert (p.returncode, p.stderr) == (-signal.SIGPIPE, b"")
+
+
 def test_output_that_cannot_be_written(fake):
     fake.reply("GET", "/api/v1/queues", [QUEUE])
     with open("/dev/full", "w") as full:
@@ -382,7 +450,8 @@ def test_help():
     for verb in ("server", "enqueue", "ps", "config list"):
         assert "\n  %s " % verb in out
     assert "--max-retries N" in ok("help", "enqueue")
-    assert ok("help", "enqueue") == ok("enqueue", "--help")
+    assert ok("help", "enqueue") == ok("enqueue", "--help") == \
+        ok("enqueue", "-h")
     assert "--data-dir (data)" in ok("help", "server")
     assert ok("help", "config", "list").startswith("Use: corvo config list")
 
@@ -455,90 +524,3 @@ def test_server_without_a_supervisor(tmp_path):
                        timeout=30)
     assert p.returncode == 1
     assert p.stderr.startswith("Error: corvo-supervisor is missing")
-
-
-# --- the supervisor's socket ---------------------------------------------
-
-PS = {"supervisor": {"pid": 10, "version": "0.4.0", "node_id": "node-1",
-                     "address": "127.0.0.1:8080", "state": "running",
-                     "uptime_s": 3.5, "memory_bytes": 1048576, "cpu_s": 0.1},
-      "processes": [{"name": "raftd", "pid": 11, "state": "up",
-                     "restarts": 2, "uptime_s": 230000,
-                     "memory_bytes": 3 * 1048576, "cpu_s": 1.25,
-                     "status": "leader", "last_exit": None}]}
-
-
-@contextlib.contextmanager
-def supervisor(run_dir, reply):
-    """One answer on the control socket; yields the request's list."""
-    got = []
-    run_dir.mkdir(parents=True)
-    with socket.socket(socket.AF_UNIX) as s:
-        s.bind(str(run_dir / "control.sock"))
-        s.listen()
-
-        def serve():
-            c, _ = s.accept()
-            with c:
-                got.append(c.makefile().readline())
-                c.sendall(reply)
-
-        t = threading.Thread(target=serve)
-        t.start()
-        yield got
-        t.join()
-
-
-def test_ps(tmp_path):
-    with supervisor(tmp_path / "data" / "run", json.dumps(PS).encode()) as got:
-        lines = ok("ps", cwd=tmp_path).splitlines()
-    assert got == ["ps\n"]
-    assert lines[0].split() == ["NAME", "PID", "STATE", "RESTARTS", "UPTIME",
-                                "MEMORY", "CPU", "STATUS"]
-    assert lines[1].split() == ["supervisor", "10", "running", "3.5s", "1.0",
-                                "MiB", "0.1s", "127.0.0.1:8080"]
-    assert lines[2].split() == ["raftd", "11", "up", "2", "2d15h", "3.0",
-                                "MiB", "1.2s", "leader"]
-    assert lines[3] == "Total memory: 4.0 MiB"
-
-
-def test_ps_json_and_directories(tmp_path):
-    raw = json.dumps(PS).encode()
-    with supervisor(tmp_path / "d" / "run", raw):
-        out = ok("ps", "--data-dir", tmp_path / "d", "--output=json")
-    assert json.loads(out) == PS
-    with supervisor(tmp_path / "r", raw):
-        ok("ps", "--run-dir", tmp_path / "r")
-    conf = tmp_path / "corvo.conf"
-    conf.write_text("run_dir = %s\n" % (tmp_path / "r2"))
-    with supervisor(tmp_path / "r2", raw):
-        ok("ps", "--config", conf)
-
-
-@pytest.mark.parametrize("args, request_line, text", [
-    (["restart", "httpd-0"], "restart httpd-0\n", "Restarted httpd-0\n"),
-    (["log-level", "debug"], "log-level debug\n", "Log level is debug\n"),
-    (["reload"], "reload\n", "Settings reloaded\n"),
-    (["stop"], "stop\n", "The node is stopping\n")])
-def test_control_requests(tmp_path, args, request_line, text):
-    with supervisor(tmp_path / "data" / "run", b'{"ok":true}') as got:
-        assert ok(*args, cwd=tmp_path) == text
-    assert got == [request_line]
-
-
-@pytest.mark.parametrize("reply, text", [
-    (b'{"error":"no process has that name","code":"NOT_FOUND"}',
-     "Error: no process has that name\n"),
-    (b"", "Error: the supervisor's answer cannot be read\n"),
-    (b"{}", "Error: the supervisor's answer has no processes\n"),
-    (b'{"supervisor":1,"processes":2}',
-     "Error: the supervisor's answer has no processes\n")])
-def test_control_refusals(tmp_path, reply, text):
-    with supervisor(tmp_path / "data" / "run", reply):
-        p = corvo("ps", cwd=tmp_path)
-    assert (p.returncode, p.stdout, p.stderr) == (1, "", text)
-
-
-def test_no_node_here(tmp_path):
-    p = corvo("ps", cwd=tmp_path)
-    assert p.returncode == 1 and "no node is running" in p.stderr

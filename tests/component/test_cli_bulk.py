@@ -54,12 +54,40 @@ def test_dry_run(fake):
     assert asked(fake)["dry_run"] is True
 
 
-@pytest.mark.parametrize("args", [
-    ["retry", "x"], ["retry", "--rate", "fast"], ["retry", "--filter", "{"],
-    []])
-def test_wrong_use(fake, args):
+@pytest.mark.parametrize("args, text", [
+    (["retry", "x"], "only move and change_priority"),
+    (["retry", "--rate", "fast"], "--rate takes a whole number"),
+    (["retry", "--filter", "{"], "filter is not valid JSON"),
+    (["delete", "--filter", '{"stat": ["dead"]}'],
+     '--filter knows no "stat"; it knows queue, state'),
+    (["delete", "--filter", '["dead"]'], "--filter takes an object"),
+    (["change_priority", "urgent"], "PRIORITY takes one of"),
+    ([], "an argument is missing")])
+def test_wrong_use(fake, args, text):
     p = corvo("bulk", *args, fake=fake)
-    assert p.returncode == 2 and p.stderr, p
+    assert (p.returncode, p.stdout, fake.requests) == (2, "", [])
+    assert text in p.stderr
+
+
+@pytest.mark.parametrize("stdin, line", [
+    ("ID    QUEUE  STATE\njob_1 mail   dead\n", 1),
+    ('[\n{"id":"job_1"},\n{"id":"jo', 1),
+    ('job_1\n\n{"id":"job_2"}\n{"id":"jo\n', 4)])
+def test_what_is_no_list_of_ids_is_refused(fake, stdin, line):
+    """A table, or a list whose writer failed: nothing is done by halves."""
+    p = corvo("bulk", "delete", fake=fake, stdin=stdin)
+    assert (p.returncode, fake.requests) == (1, [])
+    assert f"line {line} of standard input is neither an id" in p.stderr
+
+
+@pytest.mark.parametrize("body", [b"[]", b"7", b'{"operations": 1}'])
+def test_strange_answers(fake, body):
+    fake.reply("POST", BULK, body)
+    fake.reply("GET", "/api/v1/bulk", body)
+    assert ok("bulk", "retry", fake=fake, stdin="x\n") == \
+        "0 affected, 0 skipped\n"
+    p = corvo("bulk", "list", fake=fake)
+    assert p.returncode == 1 and "no list" in p.stderr
 
 
 def frame(number, kind, **members):
@@ -122,3 +150,5 @@ def test_operations(fake):
     rows = ok("bulk", "list", fake=fake).splitlines()
     assert rows[0].split()[0] == "ID" and rows[1].split()[:3] == \
         ["bulk_1", "retry", "paused"]
+    fake.reply("GET", "/api/v1/bulk", {"operations": []})
+    assert ok("bulk", "list", fake=fake) == "No bulk operations\n"

@@ -127,6 +127,25 @@ def test_pipes_from_search_to_bulk(node, client, queue, output):
     assert client.state(others[0]) == "dead"
 
 
+def test_bulk_waits_through_a_restart_of_the_node(make_node):
+    node = make_node()
+    node.start()
+    with node.client() as c:
+        for _ in range(20):
+            c.enqueue("slow")
+    with subprocess.Popen(
+            [CORVO, "bulk", "hold", "--filter", '{"queue": "slow"}', "--rate",
+             "2", "--wait", "--server", f"http://127.0.0.1:{node.port}"],
+            stdout=subprocess.PIPE, text=True) as p:
+        assert p.stdout.readline().startswith("Bulk operation: ")
+        assert "of 20" in p.stdout.readline()  # some of it is done
+        node.stop()
+        node.start()
+        lines = p.stdout.read().splitlines()
+        assert p.wait(60) == 0, lines
+    assert lines[-1] == "completed: 20 affected, 0 skipped, of 20"
+
+
 def test_count_of_dead_jobs_per_queue(node, client, queue):
     """The documents' line with jq."""
     kill(client, queue, 4)

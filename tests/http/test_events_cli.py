@@ -85,6 +85,19 @@ def test_follow_ends_well_when_interrupted(node, client, queue, tmp_path):
     assert f.interrupt() == 0
 
 
+def test_follow_writes_json_whatever_an_event_holds(node, client, tmp_path):
+    """Control characters may stand in JSON as they are; not on a terminal."""
+    f = Follow(node, tmp_path / "out", "--queue", "odd", "--after", "0")
+    client.enqueue("odd", max_retries=1)
+    job = client.fetch("odd", worker_id="w\x9b\x7f\x85\u00fc")
+    client.fail(job, error="\x9b31m red")
+    f.wait_for(lambda e: e and e[-1]["type"] in ("failed", "dead"), "its end")
+    assert f.interrupt() == 0
+    assert not set(f.path.read_text()) & {"\x9b", "\x7f", "\x85"}
+    assert "w\x9b\x7f\x85\u00fc" in json.dumps(f.events(),
+                                            ensure_ascii=False)
+
+
 def test_follow_goes_on_when_the_connection_breaks(node, client, queue,
                                                    tmp_path):
     client.enqueue(queue)

@@ -1,0 +1,94 @@
+"""Verbs about the node on this machine, against a fake supervisor."""
+
+import contextlib
+import json
+import socket
+import threading
+
+import pytest
+
+from cli_fixture import corvo, ok
+
+PS = {"supervisor": {"pid": 10, "version": "0.4.0", "node_id": "node-1",
+                     "address": "127.0.0.1:8080", "state": "running",
+                     "uptime_s": 3.5, "memory_bytes": 1048576, "cpu_s": 0.1},
+      "processes": [{"name": "raftd", "pid": 11, "state": "up",
+                     "restarts": 2, "uptime_s": 230000,
+                     "memory_bytes": 3 * 1048576, "cpu_s": 1.25,
+                     "status": "leader", "last_exit": None}]}
+
+
+@contextlib.contextmanager
+def supervisor(run_dir, reply):
+    """One answer on the control socket; yields the request's list."""
+    got = []
+    run_dir.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(run_dir / "control.sock"))
+        s.listen()
+
+        def serve():
+            c, _ = s.accept()
+            with c:
+                got.append(c.makefile().readline())
+                c.sendall(reply)
+
+        t = threading.Thread(target=serve)
+        t.start()
+        yield got
+        t.join()
+
+
+def test_ps(tmp_path):
+    with supervisor(tmp_path / "data" / "run", json.dumps(PS).encode()) as got:
+        lines = ok("ps", cwd=tmp_path).splitlines()
+    assert got == ["ps\n"]
+    assert lines[0].split() == ["NAME", "PID", "STATE", "RESTARTS", "UPTIME",
+                                "MEMORY", "CPU", "STATUS"]
+    assert lines[1].split() == ["supervisor", "10", "running", "3.5s", "1.0",
+                                "MiB", "0.1s", "127.0.0.1:8080"]
+    assert lines[2].split() == ["raftd", "11", "up", "2", "2d15h", "3.0",
+                                "MiB", "1.2s", "leader"]
+    assert lines[3] == "Total memory: 4.0 MiB"
+
+
+def test_ps_json_and_directories(tmp_path):
+    raw = json.dumps(PS).encode()
+    with supervisor(tmp_path / "d" / "run", raw):
+        out = ok("ps", "--data-dir", tmp_path / "d", "--output=json")
+    assert json.loads(out) == PS
+    with supervisor(tmp_path / "r", raw):
+        ok("ps", "--run-dir", tmp_path / "r")
+    conf = tmp_path / "corvo.conf"
+    conf.write_text("run_dir = %s\n" % (tmp_path / "r2"))
+    with supervisor(tmp_path / "r2", raw):
+        ok("ps", "--config", conf)
+
+
+@pytest.mark.parametrize("args, request_line, text", [
+    (["restart", "httpd-0"], "restart httpd-0\n", "Restarted httpd-0\n"),
+    (["log-level", "debug"], "log-level debug\n", "Log level is debug\n"),
+    (["reload"], "reload\n", "Settings reloaded\n"),
+    (["stop"], "stop\n", "The node is stopping\n")])
+def test_control_requests(tmp_path, args, request_line, text):
+    with supervisor(tmp_path / "data" / "run", b'{"ok":true}') as got:
+        assert ok(*args, cwd=tmp_path) == text
+    assert got == [request_line]
+
+
+@pytest.mark.parametrize("reply, text", [
+    (b'{"error":"no process has that name","code":"NOT_FOUND"}',
+     "Error: no process has that name\n"),
+    (b"", "Error: the supervisor's answer cannot be read\n"),
+    (b"{}", "Error: the supervisor's answer has no processes\n"),
+    (b'{"supervisor":1,"processes":2}',
+     "Error: the supervisor's answer has no processes\n")])
+def test_control_refusals(tmp_path, reply, text):
+    with supervisor(tmp_path / "data" / "run", reply):
+        p = corvo("ps", cwd=tmp_path)
+    assert (p.returncode, p.stdout, p.stderr) == (1, "", text)
+
+
+def test_no_node_here(tmp_path):
+    p = corvo("ps", cwd=tmp_path)
+    assert p.returncode == 1 and "no node is running" in p.stderr
