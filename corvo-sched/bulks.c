@@ -37,7 +37,7 @@ static uint32_t jobs_of(const struct bulks *b, const struct m_bulk *m, size_t n)
 	return max;
 }
 
-static bool did_something(void *ctx, struct str body)
+static int did_something(void *ctx, struct str body)
 {
 	struct bulks *b = ctx;
 	struct m_bulk m;
@@ -48,7 +48,7 @@ static bool did_something(void *ctx, struct str body)
 	if (err == 0 && m.status == BULK_RUNNING && m.due_ns <= clock_wall_ns())
 		b->more = true;
 	arena_done(&a);
-	return err == 0;
+	return err < 0 ? err : 1;
 }
 
 static int on_due(void *ctx, struct str body)

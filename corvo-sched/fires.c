@@ -25,23 +25,24 @@ struct fires {
 
 /* --- operations --- */
 
-static bool has_fired(void *ctx, struct str body)
+static int has_fired(void *ctx, struct str body)
 {
 	struct m_fire_reply m;
 	struct arena a = ARENA_INIT;
-	bool is_void = msg_decode(&msg_fire_reply, body, &a, &m) == 0 &&
-		       str_is(m.status, "void");
+	int r = msg_decode(&msg_fire_reply, body, &a, &m);
 
 	(void)ctx;
+	if (r == 0)
+		r = !str_is(m.status, "void");
 	arena_done(&a);
-	return !is_void;
+	return r;
 }
 
-static bool was_paused(void *ctx, struct str body)
+static int was_paused(void *ctx, struct str body)
 {
 	(void)ctx;
 	(void)body;
-	return true;
+	return 1;
 }
 
 /*

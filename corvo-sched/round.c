@@ -89,12 +89,16 @@ static void on_answer(void *ctx, const struct rpc_reply *reply)
 	struct slot *s = ctx;
 	struct round *r = s->r;
 
+	int did = -reply->err;
+
 	s->call = NULL;
 	r->open--;
-	if (reply->err == 0)
-		r->count += s->did(r->ctx, reply->body);
+	if (did == 0)
+		did = s->did(r->ctx, reply->body);
+	if (did > 0)
+		r->count++;
 	else if (r->err == 0)
-		r->err = -reply->err;
+		r->err = did;
 	end_if_all(r);
 }
 

@@ -31,8 +31,9 @@ void round_start(struct round *r); /* on_done runs once, later */
 bool round_is_busy(const struct round *r);
 void round_cancel(struct round *r); /* on_done does not run */
 
-/* Whether an operation that was not refused did something. */
-typedef bool round_did_fn(void *ctx, struct str body);
+/* The answer of an operation that was not refused: 1 when it did something,
+ * 0 when not, -ERR_* when it cannot be read. */
+typedef int round_did_fn(void *ctx, struct str body);
 
 /* Only in on_due, and not when it is full. */
 bool round_is_full(const struct round *r);

@@ -1,0 +1,390 @@
+/*
+ * corvo-sched and bulk operations that go on in the background: which steps
+ * it proposes when, how large they are, and what each kind of answer does.
+ */
+#include "component/sched_world.h"
+
+#define OPS_MAX    20
+#define FIRST_STEP 200 /* jobs of the first round */
+#define LEAST_STEP 100
+#define SLOW_MS    25 /* a round that took so long was too large */
+
+/* Each script runs in a process of its own, which starts with zeroes. */
+static struct {
+	struct m_bulk list[OPS_MAX]; /* what is due, as raftd says it */
+	size_t n;
+	unsigned rounds, steps;
+	uint32_t max; /* of the last step */
+	struct rpc_req step;
+	bool open;       /* it is not answered yet */
+	uint64_t due_ns; /* none may come before; wall clock */
+	uint64_t asked_ns;
+	bool slow; /* answers take SLOW_MS from now on */
+} w;
+
+static struct m_bulk *bulk(const char *id)
+{
+	struct m_bulk *b = &w.list[w.n++];
+
+	MSG_SET(b, bulk, id, str_from(id));
+	MSG_SET(b, bulk, status, BULK_RUNNING);
+	MSG_SET(b, bulk, total, 1000000);
+	MSG_SET(b, bulk, processed, 40);
+	return b;
+}
+
+static void due_at(struct fake *f, uint64_t ns)
+{
+	f->due.leader = true;
+	f->due.bulk_ns = ns;
+	due_changed(f);
+}
+
+/* Raftd was asked; how long after the time before. */
+static uint64_t note_round(void)
+{
+	uint64_t now = clock_mono_ns(), gap = now - w.asked_ns;
+
+	EXPECT(!w.open); /* one round at a time */
+	EXPECT(clock_wall_ns() >= w.due_ns);
+	w.rounds++;
+	w.asked_ns = now;
+	return gap;
+}
+
+static void answer_due(struct rpc_req req)
+{
+	struct m_bulk_list list = { 0 };
+
+	MSG_SET_LIST(&list, bulk_list, operations, w.list, w.n);
+	reply(req, &msg_bulk_list, &list);
+}
+
+/* A step for the operation as it stands; its size. */
+static uint32_t read_step(const struct frame_request *item,
+			  const struct m_bulk *b)
+{
+	struct arena a = ARENA_INIT;
+	struct m_bulk_step m;
+
+	EXPECT(item->op == OP_BULK_STEP);
+	EXPECT((item->flags & FRAME_RESEND) == 0);
+	EXPECT(msg_decode(&msg_bulk_step, item->body, &a, &m) == 0);
+	EXPECT(str_eq(m.bulk_id, b->id));
+	EXPECT(m.processed == b->processed);
+	EXPECT(m.max >= 1 && m.max <= LIMIT_BULK_STEP);
+	w.steps++;
+	arena_done(&a);
+	return m.max;
+}
+
+/* The step was taken; the next one may come after so long. */
+static void answer_step(struct rpc_req req, struct m_bulk *b, uint32_t n,
+			uint64_t after_ms)
+{
+	b->processed += n;
+	w.due_ns = in_ms(after_ms);
+	MSG_SET(b, bulk, due_ns, w.due_ns);
+	reply(req, &msg_bulk, b);
+}
+
+static void end(struct fake *f, struct rpc_req req, struct m_bulk *b)
+{
+	MSG_SET(b, bulk, status, BULK_COMPLETED);
+	f->due.bulk_ns = 0;
+	reply(req, &msg_bulk, b);
+	due_changed(f);
+	done(f);
+}
+
+static void one_start(struct fake *f)
+{
+	(void)bulk("b");
+	due_at(f, in_ms(1));
+}
+
+/* --- size --- */
+
+/* Grows while rounds are short; halves with each one that was long. */
+static void size_answer(struct fake *f)
+{
+	w.open = false;
+	if (w.slow && w.max == LEAST_STEP) {
+		end(f, w.step, &w.list[0]);
+		return;
+	}
+	/* due at once: no DUE is needed for the next */
+	answer_step(w.step, &w.list[0], w.max, 0);
+}
+
+static void size_on_item(struct fake *f, struct rpc_req req,
+			 const struct frame_request *item)
+{
+	uint32_t max;
+
+	if (item->op == QUERY_DUE_BULKS) {
+		(void)note_round();
+		answer_due(req);
+		return;
+	}
+	EXPECT(!w.open);
+	max = read_step(item, &w.list[0]);
+	if (w.steps == 1)
+		EXPECT(max == FIRST_STEP);
+	else if (w.slow)
+		EXPECT(max == MAX(w.max / 2, (uint32_t)LEAST_STEP));
+	w.slow |= max > FIRST_STEP;
+	w.max = max;
+	w.step = req;
+	w.open = true;
+	if (w.slow)
+		timer_in_ms(f, SLOW_MS);
+	else
+		size_answer(f);
+}
+
+/* --- rate --- */
+
+static void rate_start(struct fake *f)
+{
+	struct m_bulk *b = bulk("b");
+
+	MSG_SET(b, bulk, rate, 50);
+	due_at(f, in_ms(1));
+}
+
+static void rate_on_item(struct fake *f, struct rpc_req req,
+			 const struct frame_request *item)
+{
+	struct m_bulk *b = &w.list[0];
+
+	if (item->op == QUERY_DUE_BULKS) {
+		(void)note_round(); /* not before its time */
+		answer_due(req);
+		return;
+	}
+	/* A tenth of a second's jobs at a time, but one at least. */
+	EXPECT(read_step(item, b) == (b->rate == 50 ? 5 : 1));
+	if (w.steps == 3)
+		MSG_SET(b, bulk, rate, 3);
+	if (w.steps == 5) {
+		end(f, req, b);
+		return;
+	}
+	answer_step(req, b, 5, 60);
+	due_at(f, w.due_ns);
+}
+
+/* --- several --- */
+
+static void several_start(struct fake *f)
+{
+	static const char *const ids[OPS_MAX] = { "b0", "b1", "b2" };
+
+	for (size_t i = 0; i < 3; i++)
+		(void)bulk(ids[i]);
+	due_at(f, in_ms(1));
+}
+
+static void several_on_item(struct fake *f, struct rpc_req req,
+			    const struct frame_request *item)
+{
+	struct m_bulk *b;
+
+	if (item->op == QUERY_DUE_BULKS) {
+		EXPECT(w.steps % 3 == 0); /* the round before was complete */
+		(void)note_round();
+		answer_due(req);
+		return;
+	}
+	/* One step each, and they share what a round may have. */
+	b = &w.list[w.steps % 3];
+	w.max = read_step(item, b);
+	if (w.rounds == 1)
+		EXPECT(w.max == FIRST_STEP / 3);
+	if (w.rounds < 3) {
+		answer_step(req, b, w.max, 0);
+		return;
+	}
+	MSG_SET(b, bulk, status, BULK_COMPLETED);
+	f->due.bulk_ns = 0;
+	reply(req, &msg_bulk, b);
+	due_changed(f);
+	if (w.steps == 9)
+		done(f);
+}
+
+/* --- answers that are no --- */
+
+/* Paused between question and step: nothing more until it is resumed. */
+static void paused_on_item(struct fake *f, struct rpc_req req,
+			   const struct frame_request *item)
+{
+	struct m_bulk *b = &w.list[0];
+
+	EXPECT(b->status == BULK_RUNNING);
+	if (item->op == QUERY_DUE_BULKS) {
+		(void)note_round();
+		answer_due(req);
+		return;
+	}
+	(void)read_step(item, b);
+	if (w.steps == 2) {
+		end(f, req, b);
+		return;
+	}
+	MSG_SET(b, bulk, status, BULK_PAUSED);
+	f->due.bulk_ns = 0;
+	answer_step(req, b, 0, 0);
+	due_changed(f);
+	timer_in_ms(f, 200);
+}
+
+static void paused_on_timer(struct fake *f)
+{
+	EXPECT(w.rounds == 1 && w.steps == 1);
+	MSG_SET(&w.list[0], bulk, status, BULK_RUNNING);
+	due_at(f, clock_wall_ns());
+}
+
+/* Somebody else has taken the step: the next one names the new place. */
+static void stale_on_item(struct fake *f, struct rpc_req req,
+			  const struct frame_request *item)
+{
+	struct m_bulk *b = &w.list[0];
+
+	if (item->op == QUERY_DUE_BULKS) {
+		(void)note_round();
+		answer_due(req);
+		return;
+	}
+	(void)read_step(item, b);
+	if (w.steps == 3)
+		end(f, req, b);
+	else
+		answer_step(req, b, 17, 0);
+}
+
+/* Refused, first the step and then the question: 50 ms, then 100. */
+static void refused_on_item(struct fake *f, struct rpc_req req,
+			    const struct frame_request *item)
+{
+	static const uint64_t gap_ms[] = { 0, 49, 98 };
+
+	if (item->op == QUERY_DUE_BULKS) {
+		EXPECT(w.rounds < ARRAY_SIZE(gap_ms));
+		EXPECT(note_round() >= gap_ms[w.rounds - 1] * NS_PER_MS);
+		if (w.rounds == 2)
+			rpc_reply(req, ERR_LEADER_UNAVAILABLE, 0, STR("no"));
+		else
+			answer_due(req);
+		return;
+	}
+	(void)read_step(item, &w.list[0]);
+	if (w.steps == 2)
+		end(f, req, &w.list[0]);
+	else
+		rpc_reply(req, ERR_OVERLOADED, 0, STR("no"));
+}
+
+/* Answers that are no messages: no hot loop comes of them. */
+static void garbage_on_item(struct fake *f, struct rpc_req req,
+			    const struct frame_request *item)
+{
+	if (w.rounds == 0)
+		timer_in_ms(f, 300);
+	if (item->op == QUERY_DUE_BULKS) {
+		(void)note_round();
+		if (w.rounds % 2 == 1) {
+			answer_due(req);
+			return;
+		}
+	}
+	rpc_reply(req, 0, 0, STR("\xc1 what"));
+}
+
+static void garbage_on_timer(struct fake *f)
+{
+	EXPECT(w.rounds >= 1 && w.rounds <= 12);
+	done(f);
+}
+
+/* --- raftd dies with a step under way --- */
+
+static void open_on_item(struct fake *f, struct rpc_req req,
+			 const struct frame_request *item)
+{
+	if (item->op == QUERY_DUE_BULKS) {
+		(void)note_round();
+		answer_due(req);
+		return;
+	}
+	(void)read_step(item, &w.list[0]);
+	done(f); /* and never answers */
+}
+
+enum script_id {
+	SIZE,
+	RATE,
+	SEVERAL,
+	PAUSED,
+	STALE,
+	REFUSED,
+	GARBAGE,
+	OPEN,
+};
+
+const struct script scripts[] = {
+	[SIZE] = { .start = one_start,
+		   .on_item = size_on_item,
+		   .on_timer = size_answer },
+	[RATE] = { .start = rate_start, .on_item = rate_on_item },
+	[SEVERAL] = { .start = several_start, .on_item = several_on_item },
+	[PAUSED] = { .start = one_start,
+		     .on_item = paused_on_item,
+		     .on_timer = paused_on_timer },
+	[STALE] = { .start = one_start, .on_item = stale_on_item },
+	[REFUSED] = { .start = one_start, .on_item = refused_on_item },
+	[GARBAGE] = { .start = one_start,
+		      .on_item = garbage_on_item,
+		      .on_timer = garbage_on_timer },
+	[OPEN] = { .start = one_start, .on_item = open_on_item },
+};
+
+/* --- tests --- */
+
+PLAY(test_one_step_at_a_time_as_large_as_it_stays_short, SIZE)
+PLAY(test_a_rate_bounds_each_step_and_its_moment, RATE)
+PLAY(test_operations_share_a_round, SEVERAL)
+PLAY(test_a_paused_operation_rests_until_it_is_resumed, PAUSED)
+PLAY(test_a_stale_step_is_followed_by_one_from_the_new_place, STALE)
+PLAY(test_a_refused_step_comes_again_after_a_pause, REFUSED)
+PLAY(test_answers_that_cannot_be_read_are_errors, GARBAGE)
+
+/* The lost step is not sent again; raftd is asked where it stands. */
+static void test_raftd_restarts_during_a_step(void **state)
+{
+	struct fixture *f = *state;
+	struct actor a = actor_start(fake_raftd, f->socket, OPEN);
+
+	actor_expect(&a, "ok");
+	actor_kill(&a);
+	play(f, STALE);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+		TEST(test_one_step_at_a_time_as_large_as_it_stays_short),
+		TEST(test_a_rate_bounds_each_step_and_its_moment),
+		TEST(test_operations_share_a_round),
+		TEST(test_a_paused_operation_rests_until_it_is_resumed),
+		TEST(test_a_stale_step_is_followed_by_one_from_the_new_place),
+		TEST(test_a_refused_step_comes_again_after_a_pause),
+		TEST(test_answers_that_cannot_be_read_are_errors),
+		TEST(test_raftd_restarts_during_a_step),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
