@@ -305,8 +305,7 @@ static bool is_enough(const struct scan *sc)
 	if (sc->s->sort != SORT_CREATED || !sc->more)
 		return false;
 	return !sc->counting ||
-	       (!sc->s->m->count_all &&
-		sc->found > LIMIT_TOTAL - MIN(sc->s->at.seen, LIMIT_TOTAL));
+	       sc->found > LIMIT_TOTAL - MIN(sc->s->at.seen, LIMIT_TOTAL);
 }
 
 /* A sort's later pages look at all that its first one looked at. */
@@ -315,7 +314,7 @@ static bool is_time_over(const struct scan *sc)
 	const struct search *s = sc->s;
 
 	return sc->looked % SEARCH_LOOKS == 0 && !s->at.has_after &&
-	       !s->m->count_all && clock_mono_ns() >= s->end_ns;
+	       clock_mono_ns() >= s->end_ns;
 }
 
 static int walk(struct scan *sc)
@@ -449,7 +448,7 @@ static void set_counted(const struct scan *sc)
 	uint64_t before = known ? at->seen : 0;
 	uint64_t total = before + sc->found;
 
-	if (!sc->ended && total > LIMIT_TOTAL && !sc->s->m->count_all)
+	if (!sc->ended && total > LIMIT_TOTAL)
 		total = MAX((uint64_t)LIMIT_TOTAL, before + rows(sc->reply));
 	MSG_SET(sc->reply, search_reply, total, total);
 	if (!sc->ended || !known)
@@ -481,7 +480,7 @@ static int run_scan(struct scan *sc)
 		r = prepare_row(s->q, &sc->row);
 	if (r < 0)
 		return r;
-	sc->counting = !has_counters(s) && (!s->m->ids_only || s->m->count_all);
+	sc->counting = !has_counters(s) && !s->m->ids_only;
 	sc->next = s->at;
 	sc->next.filter = s->hash;
 	r = walk(sc);

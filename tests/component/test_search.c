@@ -45,12 +45,6 @@ static void assert_counted_to_the_limit(struct fixture *f, struct m_search *m)
 	assert_int_equal(r.total, LIMIT_TOTAL);
 	assert_true(r.total_is_lower_bound);
 	assert_false(r.partial);
-	MSG_SET(m, search, count_all, true);
-	search(f, m, &r);
-	assert_int_equal(r.total, MANY);
-	assert_false(r.total_is_lower_bound);
-	MSG_UNSET(m, search, count_all);
-	m->count_all = false;
 	MSG_SET(m, search, limit, LIMIT_BULK_PAGE);
 	assert_int_equal(walk(f, *m, &pages), MANY);
 }
