@@ -10,18 +10,34 @@
 #include "query_jq.h"
 #include "timetext.h"
 
-static const struct {
+static const struct handler {
 	unsigned id;
+	bool quick;
 	int (*fn)(struct query *q, const struct query_ask *ask,
 		  struct buf *out);
 } handlers[] = {
-	{ QUERY_LIST_QUEUES, query_queues },
-	{ QUERY_LIST_WORKERS, query_workers },
-	{ QUERY_SEARCH_JOBS, query_search },
-	{ QUERY_VIEWD_METRICS, query_metrics },
-	{ QUERY_FULLTEXT, query_fulltext },
-	{ QUERY_LIST_ITERATIONS, query_iterations },
+	{ QUERY_LIST_QUEUES, true, query_queues },
+	{ QUERY_LIST_WORKERS, true, query_workers },
+	{ QUERY_SEARCH_JOBS, false, query_search },
+	{ QUERY_VIEWD_METRICS, true, query_metrics },
+	{ QUERY_FULLTEXT, false, query_fulltext },
+	{ QUERY_LIST_ITERATIONS, true, query_iterations },
 };
+
+static const struct handler *handler_of(unsigned id)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(handlers); i++)
+		if (handlers[i].id == id)
+			return &handlers[i];
+	return NULL;
+}
+
+bool query_is_quick(unsigned id)
+{
+	const struct handler *h = handler_of(id);
+
+	return h != NULL && h->quick;
+}
 
 static bool match_jq(void *jq, struct str text)
 {
@@ -64,10 +80,9 @@ const char *query_why(const struct query *q)
 static int run_handler(struct query *q, const struct query_ask *ask,
 		       struct buf *out)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(handlers); i++)
-		if (handlers[i].id == ask->id)
-			return handlers[i].fn(q, ask, out);
-	return -ERR_BAD_MESSAGE;
+	const struct handler *h = handler_of(ask->id);
+
+	return h == NULL ? -ERR_BAD_MESSAGE : h->fn(q, ask, out);
 }
 
 /* One read transaction: all parts of an answer tell of the same moment. */

@@ -31,6 +31,9 @@ struct query_ask {
 	struct query_facts facts;
 };
 
+/* What it costs does not grow with the number of jobs. */
+bool query_is_quick(unsigned id);
+
 /* path: of the file, which exists. 0 or -ERR_* with a sentence in why. */
 int query_open(const char *path, struct query **ret, struct buf *why);
 void query_close(struct query *q); /* NULL: fine */

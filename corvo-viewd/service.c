@@ -1,6 +1,11 @@
 /*
- * A question is on exactly one of: waiting (for its event), ready (for a
+ * A question is on exactly one of: waiting (for its event), its lane (for a
  * reader), or a reader's hands.
+ *
+ * There is a lane for quick questions (query_is_quick) and one for those that
+ * may take seconds. The first reader is for the quick ones only, so whatever
+ * is searched, and however long searches have to rest, numbers and small lists
+ * are told at once.
  */
 #include "service.h"
 
@@ -22,9 +27,19 @@
 #define REST_MAX_NS (400 * NS_PER_MS)
 #define BUSY_NS     NS_PER_S /* it counts for so long */
 
+struct lane {
+	struct list ready;
+	size_t first; /* its reader while writers need the processors */
+	uint64_t rest_until_ns; /* which then starts nothing before */
+};
+
+enum { LANE_QUICK, LANE_SLOW, LANES };
+_Static_assert(VIEW_READERS >= LANES, "each lane has a reader");
+
 struct ask {
 	struct list node;
 	struct service *service;
+	struct lane *lane;
 	struct rpc_req req;
 	uint64_t min_seq;
 	uint64_t came_ns;       /* clock_mono_ns */
@@ -45,13 +60,12 @@ struct service {
 	const struct view *view;
 	struct rpc_server *server;
 	struct list waiting;
-	struct list ready;
+	struct lane lanes[LANES];
 	size_t asks; /* in all places */
 	struct ask *running[VIEW_READERS];
 	struct worker *workers[VIEW_READERS]; /* one for each reader */
 	uint64_t busy_until_ns;               /* writers need the processors */
-	uint64_t rest_until_ns;               /* so no reader starts before */
-	struct loop_timer *rest_timer;
+	struct loop_timer *rest_timer; /* the end of a rest, or of that */
 	struct loop_timer *wait_timer; /* the first wait_until_ns */
 	bool usable;
 	bool paused;
@@ -180,6 +194,14 @@ static bool is_idle(const struct service *s)
 	return true;
 }
 
+static bool has_ready(const struct service *s)
+{
+	for (size_t i = 0; i < LANES; i++)
+		if (!list_empty(&s->lanes[i].ready))
+			return true;
+	return false;
+}
+
 /*
  * A file that somebody else has written to is not shown. One that is only gone
  * is still open here, and as good as it was.
@@ -188,37 +210,66 @@ static void check_place(struct service *s)
 {
 	enum view_place place;
 
-	if (s->writing || !s->usable || list_empty(&s->ready))
+	if (s->writing || !s->usable || !has_ready(s))
 		return;
 	place = view_place(s->view);
 	if (place != VIEW_IN_PLACE)
 		s->ops->on_displaced(s->ops_ctx, place);
 }
 
-/* How many readers may be at work. */
-static size_t readers_now(const struct service *s)
+static bool is_busy(const struct service *s)
+{
+	return clock_mono_ns() < s->busy_until_ns;
+}
+
+static void rest_after(struct service *s, const struct ask *a)
 {
 	uint64_t now = clock_mono_ns();
 
-	if (now >= s->busy_until_ns)
-		return VIEW_READERS;
-	return now >= s->rest_until_ns;
+	if (is_busy(s))
+		a->lane->rest_until_ns =
+		    now + MIN((now - a->started_ns) * REST_TIMES, REST_MAX_NS);
+}
+
+/* Whether that reader may take a question of the lane. */
+static bool may_read(const struct service *s, size_t reader,
+		     const struct lane *l)
+{
+	if (list_empty(&l->ready) || reader < l->first)
+		return false;
+	return !is_busy(s) ||
+	       (reader == l->first && clock_mono_ns() >= l->rest_until_ns);
+}
+
+/* The next question for a free reader, or NULL. */
+static struct ask *next_ask(struct service *s, size_t reader)
+{
+	for (size_t i = LANES; i-- > 0;)
+		if (may_read(s, reader, &s->lanes[i]))
+			return list_entry(s->lanes[i].ready.next, struct ask,
+					  node);
+	return NULL;
+}
+
+/* Nobody else says that a rest is over, or that writers need less. */
+static void arm_rest_timer(struct service *s)
+{
+	uint64_t now = clock_mono_ns(), at = s->busy_until_ns;
+
+	if (!is_busy(s) || !has_ready(s)) {
+		loop_timer_disarm(s->rest_timer);
+		return;
+	}
+	for (size_t i = 0; i < LANES; i++)
+		if (!list_empty(&s->lanes[i].ready) &&
+		    s->lanes[i].rest_until_ns > now)
+			at = MIN(at, s->lanes[i].rest_until_ns);
+	loop_timer_arm(s->rest_timer, at > now ? at - now : 0);
 }
 
 static void on_rest_over(void *ctx)
 {
 	dispatch(ctx);
-}
-
-static void rest_after(struct service *s, const struct ask *a)
-{
-	uint64_t now = clock_mono_ns(), rest;
-
-	if (now >= s->busy_until_ns)
-		return;
-	rest = MIN((now - a->started_ns) * REST_TIMES, REST_MAX_NS);
-	s->rest_until_ns = now + rest;
-	loop_timer_arm(s->rest_timer, rest);
 }
 
 /* Gives ready questions to free readers. */
@@ -234,18 +285,21 @@ static void dispatch(struct service *s)
 		return;
 	}
 	check_place(s);
-	for (size_t i = 0; i < readers_now(s) && s->usable; i++)
-		if (s->running[i] == NULL && !list_empty(&s->ready))
-			start_reader(
-			    s, i, list_entry(s->ready.next, struct ask, node));
+	for (size_t i = 0; i < VIEW_READERS && s->usable; i++) {
+		struct ask *a = s->running[i] == NULL ? next_ask(s, i) : NULL;
+
+		if (a != NULL)
+			start_reader(s, i, a);
+	}
+	arm_rest_timer(s);
 }
 
 /* --- waiting for the view --- */
 
-static void make_ready(struct service *s, struct ask *a)
+static void make_ready(struct ask *a)
 {
 	list_remove(&a->node);
-	list_push_back(&s->ready, &a->node);
+	list_push_back(&a->lane->ready, &a->node);
 }
 
 /* Without a view the numbers that need none are told at once. */
@@ -272,11 +326,11 @@ static void look_at_waiting(struct service *s)
 		struct ask *a = list_entry(it, struct ask, node);
 
 		if (s->usable && !is_behind(s, a))
-			make_ready(s, a);
+			make_ready(a);
 		else if (a->wait_until_ns > now)
 			next = MIN(next, a->wait_until_ns);
 		else if (s->usable)
-			make_ready(s, a);
+			make_ready(a);
 		else
 			answer_without_view(s, a);
 	}
@@ -313,6 +367,9 @@ static int decode_ask(struct ask *a, const struct frame_request *item)
 	a->wait_until_ns = a->came_ns + wait_ns;
 	a->query.id = item->op;
 	a->query.request = a->msg;
+	a->lane =
+	    &a->service
+		 ->lanes[query_is_quick(item->op) ? LANE_QUICK : LANE_SLOW];
 	return 0;
 }
 
@@ -363,7 +420,8 @@ static void drop(struct service *s, const struct rpc_peer *peer,
 		 const struct rpc_req *req)
 {
 	drop_listed(&s->waiting, peer, req);
-	drop_listed(&s->ready, peer, req);
+	for (size_t i = 0; i < LANES; i++)
+		drop_listed(&s->lanes[i].ready, peer, req);
 	s->ops->on_admin_gone(s->ops_ctx, peer, req);
 	for (size_t i = 0; i < VIEW_READERS; i++) {
 		struct ask *a = s->running[i];
@@ -406,7 +464,10 @@ struct service *service_new(struct daemon *d, const struct view *v,
 	s->ops_ctx = ctx;
 	s->facts.data_dir = d->settings.data_dir;
 	list_init(&s->waiting);
-	list_init(&s->ready);
+	for (size_t i = 0; i < LANES; i++) {
+		list_init(&s->lanes[i].ready);
+		s->lanes[i].first = i;
+	}
 	for (size_t i = 0; i < VIEW_READERS; i++)
 		s->workers[i] = worker_new(d->loop, READER_NICE);
 	s->wait_timer = loop_timer_add(d->loop, on_wait_timer, s);
@@ -429,7 +490,8 @@ void service_free(struct service *s)
 	for (size_t i = 0; i < VIEW_READERS; i++)
 		worker_free(s->workers[i]);
 	free_listed(&s->waiting);
-	free_listed(&s->ready);
+	for (size_t i = 0; i < LANES; i++)
+		free_listed(&s->lanes[i].ready);
 	rpc_server_free(s->server);
 	loop_timer_remove(s->wait_timer);
 	loop_timer_remove(s->rest_timer);
@@ -460,18 +522,23 @@ void service_set_usable(struct service *s, bool usable)
 	s->usable = usable;
 	if (!usable)
 		s->shown = 0; /* what comes may be of another history */
-	while (!list_empty(&s->ready)) {
-		struct list *first = s->ready.next;
+	for (size_t i = 0; i < LANES; i++)
+		while (!list_empty(&s->lanes[i].ready)) {
+			struct list *first = s->lanes[i].ready.next;
 
-		list_remove(first);
-		list_push_back(&s->waiting, first);
-	}
+			list_remove(first);
+			list_push_back(&s->waiting, first);
+		}
 	look_at_waiting(s);
 }
 
 void service_set_busy(struct service *s, bool busy)
 {
+	bool was_busy = s->busy_until_ns != 0;
+
 	s->busy_until_ns = busy ? clock_mono_ns() + BUSY_NS : 0;
+	if (was_busy && !busy) /* not here: the feed is in the middle of it */
+		loop_timer_arm(s->rest_timer, 0);
 }
 
 void service_advance(struct service *s, uint64_t head_seq, uint64_t rebuilds)

@@ -37,7 +37,8 @@ void service_flush(struct service *s);
 /* Whether the view may be shown; until then questions wait or get 503. */
 void service_set_usable(struct service *s, bool usable);
 /* Whether writers need the processors. While they do, for a second after it
- * was last said, one reader works at a time and rests after each question. */
+ * was last said, one search runs at a time and a rest follows it; likewise of
+ * quick questions, beside it. */
 void service_set_busy(struct service *s, bool busy);
 /* The view moved: v->position is new. head_seq and rebuilds: for metrics. */
 void service_advance(struct service *s, uint64_t head_seq, uint64_t rebuilds);

@@ -13,7 +13,7 @@
 #include "mirror.h"
 #include "query.h"
 
-#define VIEW_READERS 2
+#define VIEW_READERS 3
 
 /* A file as it was when we last wrote to it. */
 struct view_file {

@@ -1,242 +1,13 @@
 /*
- * The real corvo-viewd between a fake raftd and a fake httpd, both in one
- * actor process: waiting for an event, giving up on it, having no view, and
- * every reason to rebuild. A script reports "ok" when it has seen all.
+ * corvo-viewd as its neighbours see it: waiting for an event, giving up on it,
+ * having no view, every reason to rebuild, and who is answered first.
  */
-#include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "component/actor.h"
-#include "rt/file.h"
-#include "rt/rpc.h"
-#include "store/key.h"
-#include "store/kv.h"
-#include "util/clock.h"
+#include "viewd_world.h"
 
 #define WAIT_LONG_NS  (20 * NS_PER_S)
 #define WAIT_SHORT_NS (50 * NS_PER_MS)
-
-struct fake;
-
-struct script {
-	void (*start)(struct fake *f);
-	void (*on_answer)(struct fake *f, const struct rpc_reply *r);
-	/* What raftd is asked; all but tail, which waits for `head`. */
-	void (*on_ask)(struct fake *f, struct rpc_req req, unsigned id);
-};
-
-struct fake {
-	int fd;
-	const char *dir;
-	struct loop *l;
-	struct ipc *ipc;
-	struct rpc_server *raftd;
-	struct rpc_client *httpd;
-	struct loop_timer *timer;
-	loop_fn *later; /* what the timer does */
-	const struct script *script;
-	struct rpc_req tail;
-	uint64_t tail_after;
-	bool tail_waits;
-	uint64_t head; /* newest event; queue-<n> is made by event n */
-	bool lost, not_ready;
-	uint64_t asked_ns; /* when the last question was put */
-	unsigned step;
-	unsigned checkpoints;
-	bool asked;
-};
-
-/* --- raftd --- */
-
-static void reply(struct rpc_req req, const struct msg_desc *d, const void *m)
-{
-	struct buf b = BUF_INIT(0);
-
-	msg_encode(d, m, &b);
-	rpc_reply(req, 0, 0, buf_str(&b));
-	buf_done(&b);
-}
-
-/* The events after the ones viewd has, if there are any. */
-static void answer_tail(struct fake *f)
-{
-	struct m_tail_reply m = { 0 };
-	struct m_event e = { 0 };
-	struct m_queue q = { 0 };
-	char name[32];
-
-	if (!f->tail_waits || (f->tail_after == f->head && !f->lost))
-		return;
-	f->tail_waits = false;
-	(void)snprintf(name, sizeof(name), "queue-%llu",
-		       (unsigned long long)f->head);
-	MSG_SET(&q, queue, name, str_from(name));
-	MSG_SET(&q, queue, created_at, clock_wall_ns());
-	MSG_SET(&e, event, type, EVENT_QUEUE_CREATED);
-	MSG_SET(&e, event, at, clock_wall_ns());
-	MSG_SET(&e, event, seq, f->head);
-	MSG_SET(&m, tail_reply, head_seq, f->head);
-	MSG_SET(&m, tail_reply, lost, f->lost);
-	MSG_SET(&m, tail_reply, last_seq, MAX(f->head, f->tail_after));
-	if (!f->lost && f->head > f->tail_after) {
-		MSG_SET_LIST(&m, tail_reply, events, &e, 1);
-		MSG_SET_LIST(&m, tail_reply, queues, &q, 1);
-	}
-	reply(f->tail, &msg_tail_reply, &m);
-}
-
-static void publish(struct fake *f, uint64_t head)
-{
-	f->head = head;
-	answer_tail(f);
-}
-
-static void publish_one(void *ctx)
-{
-	publish(ctx, 1);
-}
-
-static void later(struct fake *f, uint64_t ms, loop_fn *fn)
-{
-	f->later = fn;
-	loop_timer_arm(f->timer, ms * NS_PER_MS);
-}
-
-static void answer_status(struct fake *f, struct rpc_req req)
-{
-	struct m_node_status m = { 0 };
-
-	MSG_SET(&m, node_status, last_seq, f->head);
-	MSG_SET(&m, node_status, ready, !f->not_ready);
-	reply(req, &msg_node_status, &m);
-}
-
-/* A store with one queue, as raftd would have written it. */
-static void answer_checkpoint(struct fake *f, struct rpc_req req,
-			      const char *queue, uint64_t seq)
-{
-	struct kv_options o = { .write_buffer_bytes = 1u << 20,
-				.cache_bytes = 1u << 20 };
-	struct buf why = BUF_INIT(0), value = BUF_INIT(0);
-	struct m_checkpoint_ref ref = { 0 };
-	struct m_queue_doc doc = { 0 };
-	struct kv_batch *batch;
-	struct kv *kv;
-	struct key k;
-	char path[128];
-
-	(void)snprintf(path, sizeof(path), "%s/checkpoint-%u", f->dir,
-		       ++f->checkpoints);
-	EXPECT(kv_rocks_open(path, &o, &kv, &why) == 0);
-	MSG_SET(&doc, queue_doc, created_at, clock_wall_ns());
-	msg_encode(&msg_queue_doc, &doc, &value);
-	key_queue(&k, str_from(queue));
-	batch = kv_batch_new(kv);
-	kv_batch_put(batch, key_str(&k), buf_str(&value));
-	EXPECT(kv_write(kv, batch) == 0);
-	kv_batch_free(batch);
-	EXPECT(kv_flush(kv, &why) == 0);
-	kv_close(kv);
-	MSG_SET(&ref, checkpoint_ref, path, str_from(path));
-	MSG_SET(&ref, checkpoint_ref, seq, seq);
-	reply(req, &msg_checkpoint_ref, &ref);
-	buf_done(&value);
-	buf_done(&why);
-}
-
-static void on_request(void *ctx, struct rpc_req req,
-		       const struct frame_request *item)
-{
-	struct fake *f = ctx;
-	struct arena a = ARENA_INIT;
-	struct m_nothing nothing = { 0 };
-	struct m_tail m;
-
-	if (item->op == QUERY_TAIL) {
-		EXPECT(msg_decode(&msg_tail, item->body, &a, &m) == 0);
-		f->tail = req;
-		f->tail_after = m.after_seq;
-		f->tail_waits = true;
-		if (f->head == 0) /* both have nothing: now it begins */
-			later(f, 50, publish_one);
-		answer_tail(f);
-	} else if (item->op == QUERY_NODE_STATUS) {
-		answer_status(f, req);
-	} else if (f->script->on_ask != NULL) {
-		f->script->on_ask(f, req, item->op);
-		if (item->op == QUERY_CHECKPOINT_DONE)
-			reply(req, &msg_nothing, &nothing);
-	} else {
-		EXPECT(!"a checkpoint was asked for");
-	}
-	arena_done(&a);
-}
-
-static void on_cancel(void *ctx, struct rpc_req req)
-{
-	struct fake *f = ctx;
-
-	if (f->tail_waits && f->tail.id == req.id)
-		f->tail_waits = false;
-}
-
-static void on_peer_down(void *ctx, struct rpc_peer *peer)
-{
-	struct fake *f = ctx;
-
-	(void)peer;
-	f->tail_waits = false;
-}
-
-/* --- httpd --- */
-
-static void on_answer(void *ctx, const struct rpc_reply *r)
-{
-	struct fake *f = ctx;
-
-	f->script->on_answer(f, r);
-}
-
-static void ask_queues(struct fake *f, uint64_t min_seq, uint64_t wait_ns)
-{
-	struct m_view_query m = { 0 };
-	struct buf b = BUF_INIT(0);
-
-	MSG_SET(&m, view_query, min_seq, min_seq);
-	MSG_SET(&m, view_query, wait_ns, wait_ns);
-	msg_encode(&msg_view_query, &m, &b);
-	f->asked_ns = clock_mono_ns();
-	(void)rpc_call(f->httpd, QUERY_LIST_QUEUES, STR_NULL, buf_str(&b), 0,
-		       ERR_VIEW_UNAVAILABLE, 0, on_answer, f);
-	buf_done(&b);
-}
-
-static void ask_metrics(struct fake *f)
-{
-	(void)rpc_call(f->httpd, QUERY_VIEWD_METRICS, STR_NULL, STR("\x80"), 0,
-		       ERR_VIEW_UNAVAILABLE, 0, on_answer, f);
-}
-
-/* The answer is a list that ends with this queue; returns its lag. */
-static uint64_t expect_queue(const struct rpc_reply *r, const char *last)
-{
-	struct arena a = ARENA_INIT;
-	struct m_queue_list m;
-
-	EXPECT(r->err == 0);
-	EXPECT(msg_decode(&msg_queue_list, r->body, &a, &m) == 0);
-	EXPECT((m.queues_n == 0) == (last == NULL));
-	if (last != NULL)
-		EXPECT(str_is(m.queues[m.queues_n - 1].name, last));
-	arena_done(&a);
-	return m.lag_ns;
-}
-
-static void done(struct fake *f)
-{
-	line_send(f->fd, "ok");
-}
 
 /* --- scripts --- */
 
@@ -277,7 +48,7 @@ static void empty_on_answer(struct fake *f, const struct rpc_reply *r)
 	switch (f->step++) {
 	case 0:
 		EXPECT(r->err == ERR_VIEW_UNAVAILABLE);
-		ask_metrics(f);
+		ask(f, QUERY_VIEWD_METRICS, &(struct m_nothing){ 0 });
 		break;
 	case 1:
 		EXPECT(r->err == 0);
@@ -399,137 +170,115 @@ static void ahead_on_ask(struct fake *f, struct rpc_req req, unsigned id)
 		ask_queues(f, 3, WAIT_LONG_NS);
 }
 
-enum script_id { WAIT, EMPTY, LOST, AHEAD };
+/* For a search that takes a hundred times as long as anything quick. */
+#define BUSY_JOBS   150
+#define BUSY_TESTS  400
+#define BUSY_BUDGET (3 * NS_PER_S)
 
-static const struct script scripts[] = {
-	[WAIT] = { wait_start, wait_on_answer, NULL },
-	[EMPTY] = { empty_start, empty_on_answer, empty_on_ask },
-	[LOST] = { lost_start, lost_on_answer, lost_on_ask },
-	[AHEAD] = { ahead_start, ahead_on_answer, ahead_on_ask },
-};
-
-/* --- actors --- */
-
-static void on_turn_end(void *ctx)
+static void busy_start(struct fake *f)
 {
-	struct fake *f = ctx;
+	static char ids[BUSY_JOBS][16];
+	static struct m_job jobs[BUSY_JOBS];
+	struct buf payload = BUF_INIT(0);
 
-	rpc_server_flush(f->raftd);
-	rpc_client_flush(f->httpd);
+	buf_putc(&payload, '{');
+	for (unsigned i = 0; i < 400; i++)
+		buf_printf(&payload, "\"member-%u\":[%u],", i, i);
+	buf_puts(&payload, "\"a\":1}");
+	for (unsigned i = 0; i < BUSY_JOBS; i++) {
+		struct m_job *j = &jobs[i];
+
+		(void)snprintf(ids[i], sizeof(ids[i]), "job_%u", i);
+		MSG_SET(j, job, id, str_from(ids[i]));
+		MSG_SET(j, job, queue, STR("queue-1"));
+		MSG_SET(j, job, state, JOB_PENDING);
+		MSG_SET(j, job, payload, buf_str(&payload));
+		MSG_SET(j, job, created_at, clock_wall_ns());
+	}
+	f->jobs = jobs;
+	f->jobs_n = BUSY_JOBS;
+	f->busy = true;
+	ask_queues(f, 1, WAIT_LONG_NS);
 }
 
-static void on_timer(void *ctx)
+static void ask_long_search(struct fake *f)
 {
-	struct fake *f = ctx;
+	struct buf jq = BUF_INIT(0);
+	struct m_search m = { 0 };
 
-	f->later(f);
+	for (unsigned i = 0; i < BUSY_TESTS; i++)
+		buf_puts(&jq, i > 0 ? " or .a==2" : ".a==2");
+	MSG_SET(&m, search, payload_jq, buf_str(&jq));
+	MSG_SET(&m, search, time_budget, BUSY_BUDGET);
+	ask(f, QUERY_SEARCH_JOBS, &m);
+	buf_done(&jq);
 }
 
-static void on_test(void *ctx, int fd, int events)
+/*
+ * Writers need the processors: searches come one at a time with rests between
+ * them. What is quick by its nature waits for neither.
+ */
+static void busy_on_answer(struct fake *f, const struct rpc_reply *r)
 {
-	struct fake *f = ctx;
-
-	(void)fd;
-	(void)events;
-	loop_stop(f->l);
-}
-
-static void neighbours(int fd, const char *dir, unsigned number)
-{
-	static const struct rpc_server_ops ops = {
-		.on_request = on_request,
-		.on_cancel = on_cancel,
-		.on_peer_down = on_peer_down,
+	static const unsigned order[] = {
+		QUERY_LIST_QUEUES,   QUERY_VIEWD_METRICS, QUERY_LIST_WORKERS,
+		QUERY_VIEWD_METRICS, QUERY_SEARCH_JOBS,   QUERY_LIST_QUEUES,
+		QUERY_SEARCH_JOBS
 	};
-	struct fake f = { .fd = fd, .dir = dir, .script = &scripts[number] };
-	struct buf why = BUF_INIT(0);
-	struct loop_fd *test;
-	char path[128];
 
-	f.l = loop_new();
-	f.ipc = ipc_new(f.l);
-	f.timer = loop_timer_add(f.l, on_timer, &f);
-	f.raftd = rpc_server_new(f.ipc, PROC_RAFTD, &ops, &f);
-	(void)snprintf(path, sizeof(path), "%s/raftd-viewd.sock", dir);
-	EXPECT(rpc_server_listen(f.raftd, path, &why) == 0);
-	(void)snprintf(path, sizeof(path), "%s/viewd-httpd-0.sock", dir);
-	f.httpd = rpc_client_new(f.ipc, path, PROC_HTTPD, &why);
-	EXPECT(f.httpd != NULL);
-	loop_on_turn_end(f.l, on_turn_end, &f);
-	test = loop_fd_add(f.l, fd, LOOP_READ, on_test, &f);
-	f.script->start(&f);
-	loop_run(f.l);
-	loop_fd_remove(test);
-	rpc_client_free(f.httpd);
-	rpc_server_free(f.raftd);
-	ipc_free(f.ipc);
-	loop_free(f.l);
-	buf_done(&why);
+	EXPECT(r->err == 0);
+	EXPECT(f->answered == order[f->step]);
+	switch (f->step++) {
+	case 0:
+		ask_long_search(f);
+		ask_long_search(f);
+		ask(f, QUERY_VIEWD_METRICS, &(struct m_nothing){ 0 });
+		break;
+	case 1:
+		ask(f, QUERY_LIST_WORKERS, &(struct m_view_query){ 0 });
+		break;
+	case 2:
+		ask(f, QUERY_VIEWD_METRICS, &(struct m_nothing){ 0 });
+		break;
+	case 4: /* the other one has to wait now */
+		ask_queues(f, 1, 0);
+		break;
+	case 6:
+		done(f);
+		break;
+	default:
+		break;
+	}
 }
 
-struct fixture {
-	char dir[64];
-	pid_t viewd;
-};
-
-static int setup(void **state)
-{
-	const char *build = getenv("CORVO_BUILD_DIR");
-	struct fixture *f = xcalloc(1, sizeof(*f));
-	char program[512], data[96], run[96];
-	char *argv[] = { program, data, run, NULL };
-
-	if (build == NULL)
-		fail_msg("CORVO_BUILD_DIR does not say where corvo-viewd is");
-	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/corvo-viewd-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
-	(void)snprintf(program, sizeof(program), "%s/corvo-viewd/corvo-viewd",
-		       build);
-	(void)snprintf(data, sizeof(data), "--data-dir=%s", f->dir);
-	(void)snprintf(run, sizeof(run), "--run-dir=%s", f->dir);
-	assert_int_equal(
-	    posix_spawn(&f->viewd, program, NULL, NULL, argv, environ), 0);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-	int status;
-
-	assert_int_equal(kill(f->viewd, SIGTERM), 0);
-	assert_int_equal(waitpid(f->viewd, &status, 0), f->viewd);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
-	assert_int_equal(dir_remove(f->dir), 0);
-	free(f);
-	return 0;
-}
-
-static void play(struct fixture *f, enum script_id id)
-{
-	struct actor a = actor_start(neighbours, f->dir, id);
-
-	actor_expect(&a, "ok");
-	line_send(a.fd, "end");
-	actor_join(&a);
-}
+static const struct script wait_script = { wait_start, wait_on_answer, NULL };
+static const struct script empty_script = { empty_start, empty_on_answer,
+					    empty_on_ask };
+static const struct script lost_script = { lost_start, lost_on_answer,
+					   lost_on_ask };
+static const struct script ahead_script = { ahead_start, ahead_on_answer,
+					    ahead_on_ask };
+static const struct script busy_script = { busy_start, busy_on_answer, NULL };
 
 static void test_wait(void **state)
 {
-	play(*state, WAIT);
+	play(*state, &wait_script);
 }
 
 static void test_empty_view(void **state)
 {
-	play(*state, EMPTY);
+	play(*state, &empty_script);
 }
 
 static void test_lost_and_ahead(void **state)
 {
-	play(*state, LOST);
-	play(*state, AHEAD);
+	play(*state, &lost_script);
+	play(*state, &ahead_script);
+}
+
+static void test_quick_questions_pass_resting_searches(void **state)
+{
+	play(*state, &busy_script);
 }
 
 int main(void)
@@ -539,6 +288,7 @@ int main(void)
 		TEST(test_wait),
 		TEST(test_empty_view),
 		TEST(test_lost_and_ahead),
+		TEST(test_quick_questions_pass_resting_searches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
