@@ -60,11 +60,7 @@ static void put_status(const struct top *t, struct buf *b)
 {
 	if (t->problem.n > 0) {
 		buf_puts(b, "server away: ");
-		for (size_t i = 0; i < t->problem.n; i++) {
-			unsigned char c = (unsigned char)t->problem.p[i];
-
-			buf_putc(b, c < 0x20 || c == 0x7f ? '?' : (char)c);
-		}
+		out_put_clean(b, buf_str(&t->problem));
 	} else if (t->typing) {
 		buf_printf(b, "filter: %.*s_", STR_ARG(buf_str(&t->filter)));
 	} else {

@@ -3,9 +3,12 @@
  */
 #include "screen.h"
 
+#include <poll.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <ncurses.h>
+#include <term.h> /* after it */
 
 static SCREEN *screen;
 
@@ -15,6 +18,12 @@ bool screen_begin(void)
 	screen = newterm(NULL, stdout, stdin);
 	if (screen == NULL)
 		return false;
+	/* one that can only go on in the next line, such as "dumb" */
+	if (tigetstr("cup") == NULL) {
+		delscreen(screen);
+		screen = NULL;
+		return false;
+	}
 	(void)raw();
 	(void)noecho();
 	(void)keypad(stdscr, TRUE);
@@ -84,10 +93,21 @@ static int translate(int key)
 	}
 }
 
+/* Then there is never a key again, and no waiting for one. */
+static bool is_gone(void)
+{
+	struct pollfd in = { .fd = STDIN_FILENO };
+
+	return poll(&in, 1, 0) == 1 &&
+	       (in.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+}
+
 int screen_key(uint64_t wait_ns)
 {
 	uint64_t ms = (wait_ns + NS_PER_MS - 1) / NS_PER_MS;
+	int key;
 
 	timeout((int)MIN(ms, (uint64_t)INT32_MAX));
-	return translate(getch());
+	key = getch();
+	return key == ERR && is_gone() ? KEY_QUIT : translate(key);
 }

@@ -10,7 +10,7 @@
 /* Other keys are their characters. */
 enum screen_key {
 	KEY_NOTHING = -1, /* time is up */
-	KEY_QUIT = 3,     /* Ctrl-C; the terminal sends no signals */
+	KEY_QUIT = 3,     /* Ctrl-C, as no signal; or the terminal is gone */
 	KEY_RETURN = '\n',
 	KEY_ESCAPE = 27,
 	KEY_ERASE = 127,

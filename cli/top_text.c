@@ -190,21 +190,22 @@ static void add_totals(const struct top_look *l, struct top_page *p,
 
 /* --- queues --- */
 
-static uint64_t key_of(const struct top_queue *q, enum top_sort sort)
+static double key_of(const struct top_queue *q, enum top_sort sort)
 {
 	switch (sort) {
 	case SORT_PENDING:
-		return q->pending;
+		return (double)q->pending;
 	case SORT_ACTIVE:
-		return q->active;
+		return (double)q->active;
 	case SORT_DEAD:
-		return q->dead;
+		return (double)q->dead;
 	case SORT_IN:
-		return (uint64_t)(q->in * 1000);
+		return q->in;
 	case SORT_OUT:
-		return (uint64_t)(q->out * 1000);
+		return q->out;
 	case SORT_OLDEST: /* the longest wait is the largest */
-		return q->oldest_ns == 0 ? 0 : UINT64_MAX - q->oldest_ns;
+		return q->oldest_ns == 0 ? 0
+					 : (double)(UINT64_MAX - q->oldest_ns);
 	case SORT_NAME:
 	case TOP_SORTS:
 		break;
@@ -216,7 +217,7 @@ static int compare_queues(const void *a, const void *b, void *ctx)
 {
 	const struct top_queue *x = a, *y = b;
 	enum top_sort sort = *(enum top_sort *)ctx;
-	uint64_t kx = key_of(x, sort), ky = key_of(y, sort);
+	double kx = key_of(x, sort), ky = key_of(y, sort);
 
 	if (kx != ky)
 		return kx > ky ? -1 : 1;

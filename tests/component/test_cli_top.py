@@ -136,11 +136,13 @@ def test_usage_errors(server, interval):
 class Terminal:
     """A corvo top on a terminal of its own; keeps what it wrote."""
 
-    def __init__(self, url, rows=30, columns=120):
+    def __init__(self, url, rows=30, columns=120, term="xterm"):
         self.text = ""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            env = {"TERM": "xterm", "LC_ALL": "C.UTF-8",
+            # as under nohup: it must see by itself that its terminal is gone
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            env = {"TERM": term, "LC_ALL": "C.UTF-8",
                    "PATH": os.environ["PATH"]}
             for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
                 if name in os.environ:
@@ -195,7 +197,8 @@ class Terminal:
         """Exit status, when it ends by itself."""
         end = time.monotonic() + 20
         while time.monotonic() < end:
-            self.read(0.05)
+            if self.fd is None or not self.read(0.05):
+                time.sleep(0.01)
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid != 0:
                 self.pid = None
@@ -207,7 +210,13 @@ class Terminal:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
+        if self.fd is not None:
+            os.close(self.fd)
+
+
+    def hang_up(self):
         os.close(self.fd)
+        self.fd = None
 
 
 @pytest.fixture
@@ -228,6 +237,27 @@ def test_control_c_ends_it(terminal):
     terminal.wait_for("q quit")
     terminal.type("\x03")
     assert terminal.status() == 0
+
+
+@pytest.mark.parametrize("keys", ["", "p"])
+def test_ends_with_its_terminal(terminal, keys):
+    """Also when paused, and does not ask for keys for ever."""
+    terminal.wait_for("q quit")
+    if keys:
+        terminal.type(keys)
+        terminal.shows("p go on")
+    terminal.hang_up()
+    terminal.status()
+
+
+@pytest.mark.parametrize("term", ["dumb", "unheard-of"])
+def test_terminal_without_a_cursor(server, term):
+    t = Terminal(server.url, term=term)
+    try:
+        t.wait_for("no terminal to draw on; `corvo top --once`")
+        assert t.status() == 1 and "QUEUE" not in t.text
+    finally:
+        t.close()
 
 
 def test_shows_what_changes(terminal, server):
