@@ -88,7 +88,7 @@ static void print_member(const char *before, struct json object,
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
 
 	buf_puts(&text, before);
-	out_text(&text, object, member);
+	out_brief(&text, object, member);
 	out_line(buf_str(&text));
 }
 

@@ -48,7 +48,7 @@ static const struct out_column dead_columns[] = {
 	{ "QUEUE", "queue", false, NULL },
 	{ "ATTEMPT", "attempt", true, NULL },
 	{ "FAILED", "failed_at", false, out_time },
-	{ "ERROR", "last_error", false, NULL },
+	{ "ERROR", "last_error", false, out_brief },
 };
 
 static const struct out_column held_columns[] = {
@@ -56,7 +56,7 @@ static const struct out_column held_columns[] = {
 	{ "QUEUE", "queue", false, NULL },
 	{ "STATE", "state", false, NULL },
 	{ "CREATED", "created_at", false, out_time },
-	{ "REASON", "hold_reason", false, NULL },
+	{ "REASON", "hold_reason", false, out_brief },
 };
 
 /* --- the question --- */

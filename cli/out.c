@@ -13,7 +13,8 @@
 
 #include <libsmartcols.h>
 
-#define INDENT 2
+#define INDENT      2
+#define BRIEF_BYTES 200
 
 #define KIB 1024u
 
@@ -40,6 +41,25 @@ void out_text(struct buf *b, struct json object, const char *member)
 				   ? json_string(v, &a)
 				   : v.raw);
 	arena_done(&a);
+}
+
+void out_brief(struct buf *b, struct json object, const char *member)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	struct str line, rest;
+	bool cut;
+
+	out_text(&text, object, member);
+	cut = str_split(str_trim(buf_str(&text)), '\n', &line, &rest);
+	if (line.n > BRIEF_BYTES) {
+		cut = true;
+		line.n = BRIEF_BYTES;
+		/* not inside a character */
+		while (line.n > 0 && (line.p[line.n] & 0xc0) == 0x80)
+			line.n--;
+	}
+	buf_put_str(b, str_trim(line));
+	buf_puts(b, cut ? "..." : "");
 }
 
 /* Seconds are enough in a list: "2026-02-11T10:00:00Z". */

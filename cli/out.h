@@ -21,6 +21,8 @@ struct out_column {
 
 /* Texts unescaped, everything else as it is, nothing when absent or null. */
 void out_text(struct buf *b, struct json object, const char *member);
+/* The same of a text that may be a stack trace: its beginning, in one line. */
+void out_brief(struct buf *b, struct json object, const char *member);
 void out_time(struct buf *b, struct json object, const char *member);
 void out_bytes(struct buf *b, struct json object, const char *member);
 void out_seconds(struct buf *b, struct json object, const char *member);

@@ -40,6 +40,9 @@ def test_why(fake):
         "the queue is paused\n"
         "- queue \"q\" is paused\n"
         "- 2 jobs ahead\n")
+    fake.reply("GET", "/api/v1/jobs/job_1/why", {
+        "summary": "dead: it died: Traceback\n  File x", "reasons": []})
+    assert ok("why", "job_1", fake=fake) == "dead: it died: Traceback...\n"
 
 
 LOGS = [{"seq": 1, "at": "2026-02-11T10:00:00.5Z", "attempt": 1,

@@ -212,6 +212,17 @@ def test_dead(fake):
     assert ok("dead", fake=fake) == "job_1\n"
 
 
+@pytest.mark.parametrize("error, shown", [
+    ("Traceback:\n  File x\n", "Traceback:..."), ("one\n", "one"),
+    ("\n\r\n", ""), ("\u00fc" * 150, "\u00fc" * 100 + "..."),
+    ("a" + "\u00fc" * 150, "a" + "\u00fc" * 99 + "..."),
+    ("x" * 200, "x" * 200)])
+def test_dead_shows_where_an_error_begins(fake, error, shown):
+    one(fake, {**JOB, "last_error": error})
+    row = ok("dead", "--output=table", fake=fake).splitlines()[1]
+    assert row.partition("10:00:01Z")[2].strip() == shown
+
+
 def test_held(fake):
     one(fake, {"id": "job_2", "queue": "mail", "state": "held",
                "hold_reason": "too dear"})
