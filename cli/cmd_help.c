@@ -75,8 +75,8 @@ static void help_all(void)
 		print_row("  ", VERB_WIDTH, buf_str(&left), cmds[i].help);
 	}
 	(void)printf("\n`corvo help VERB` shows the options of a verb.\n"
-		     "Exit status: 0 done, 1 refused or unreachable, "
-		     "2 the command line is wrong.\n");
+		     "Exit status: 0 done, 1 refused, unreachable or not "
+		     "reached, 2 the command line is wrong.\n");
 }
 
 /* --- the reference page --- */
@@ -110,7 +110,10 @@ static void help_markdown(void)
 	(void)printf("# The corvo command\n\n"
 		     "Generated from cli/cmds.def by `make docs`.\n\n"
 		     "Exit status: 0 done; 1 refused or unreachable, with "
-		     "`Error: text` on stderr;\n2 the command line is wrong."
+		     "`Error: text` on stderr, or\nnot reached what it was "
+		     "for (`drain`, `bulk --wait`, `admin verify-view`);\n2 "
+		     "the command line is wrong. What is asked for goes to "
+		     "stdout, everything\nelse to stderr."
 		     "\n\nEvery verb but server takes:\n\n"
 		     "| option | |\n|---|---|\n");
 	for (unsigned i = 0; i < OPT_MAX; i++) {

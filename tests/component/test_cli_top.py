@@ -195,15 +195,18 @@ class Terminal:
 
     def status(self):
         """Exit status, when it ends by itself."""
-        end = time.monotonic() + 20
-        while time.monotonic() < end:
-            if self.fd is None or not self.read(0.05):
-                time.sleep(0.01)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid != 0:
-                self.pid = None
-                return os.waitstatus_to_exitcode(status)
-        raise AssertionError("it did not end: " + self.text[-2000:])
+        child = os.pidfd_open(self.pid)
+        files = [child] + ([] if self.fd is None else [self.fd])
+        while ready := select.select(files, [], [], 20)[0]:
+            if child in ready:
+                break
+            if not self.read(0):
+                files = [child]
+        os.close(child)
+        assert ready, "it did not end: " + self.text[-2000:]
+        _, status = os.waitpid(self.pid, 0)
+        self.pid = None
+        return os.waitstatus_to_exitcode(status)
 
     def close(self):
         if self.pid is not None:
