@@ -41,7 +41,10 @@ struct req {
 	/* a long-polling fetch: what to answer when it is ended early */
 	void (*end_parked)(struct req *r);
 	uint64_t parked_ns; /* since when; 0: not parked */
-	bool watched;       /* its socket is watched for a client that left */
+	/* it is worked on to its end, also when the client leaves before: its
+	 * connection is not looked at meanwhile */
+	bool outlives;
+	bool watched; /* its socket is watched for a client that left */
 
 	/* the answer */
 	int status;
@@ -50,6 +53,7 @@ struct req {
 	const char *content_type;
 	uint64_t seq;           /* X-Corvo-Index; 0: none */
 	uint64_t lag_ms;        /* X-Corvo-View-Lag-Ms, if has_lag */
+	uint64_t preferred_ns;  /* Preference-Applied: wait; 0: no header */
 	unsigned allow;         /* methods for Allow; 0: no header */
 	unsigned retry_after_s; /* 0: no header */
 	struct stream *stream;  /* the answer is one; see stream.h */
@@ -104,6 +108,7 @@ struct req_call {
 	const struct msg_desc *desc; /* of m */
 	const void *m;
 	uint64_t timeout_ns;
+	uint64_t link_ns; /* how long it may wait for the link; 0: as long */
 	int timeout_err;
 	unsigned flags; /* RPC_ONCE */
 	req_reply_fn *then;

@@ -12,9 +12,10 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <stdlib.h>
-#include <time.h>
+#include <strings.h>
 #include <unistd.h>
 
+#include "answer.h"
 #include "conn.h"
 #include "dispatch.h"
 #include "metrics.h"
@@ -25,13 +26,14 @@
 #include "util/clock.h"
 
 /*
- * Memory of one connection: request line, head, and the answer's head must
- * fit. It is cleared for each request, so more of it is slower.
+ * Memory of one connection: the request's head, an entry for each header and
+ * argument of it, and the answer's head must fit. What is larger than a head
+ * may be is answered by us as long as there is room to read it, else by the
+ * library, in its own words. All of it is cleared for each request, so more
+ * of it is slower.
  */
-#define CONNECTION_BYTES (8u << 10)
-/* A longer request line is answered 414; one that does not even fit into
- * CONNECTION_BYTES gets the library's own answer. */
-#define URI_BYTES_MAX 4096
+#define ANSWER_HEAD_BYTES (2u << 10)
+#define CONNECTION_BYTES  (LIMIT_HEAD_BYTES + ANSWER_HEAD_BYTES)
 
 /*
  * A drain closes connections after their next answer; those that ask nothing
@@ -51,9 +53,8 @@ struct server {
 	struct conns conns;
 	struct park *park;
 	struct streams *streams;
-	size_t held_n;   /* requests that wait without being suspended */
-	uint64_t date_s; /* UNIX time of `date` */
-	char date[32];   /* header of that name */
+	size_t held_n; /* requests that wait without being suspended */
+	struct answer_date date;
 	uint64_t now_ns; /* when this run began: good enough for HOLD_NS */
 	bool run;        /* something happened: run at the end of the turn */
 	bool queued;     /* this run queued an answer but did not send it */
@@ -62,119 +63,6 @@ struct server {
 };
 
 /* --- answers --- */
-
-static void add(struct MHD_Response *resp, const char *name, const char *value)
-{
-	/* Fails only without memory; names and values are our own. */
-	CHECK(MHD_add_response_header(resp, name, value) == MHD_YES);
-}
-
-/* At least `width` digits, ending before `end`; returns their start. */
-static char *digits(char *end, uint64_t v, int width)
-{
-	do {
-		*--end = (char)('0' + v % 10);
-		v /= 10;
-		width--;
-	} while (v != 0 || width > 0);
-	return end;
-}
-
-static void add_number(struct MHD_Response *resp, const char *name, uint64_t v)
-{
-	char text[24];
-
-	text[sizeof(text) - 1] = '\0';
-	add(resp, name, digits(text + sizeof(text) - 1, v, 1));
-}
-
-static void add_allow(struct MHD_Response *resp, unsigned allow)
-{
-	_cleanup_(buf_done) struct buf b = BUF_INIT(128);
-
-	for (int m = 0; m < HTTP_METHOD_MAX; m++) {
-		if ((allow & (1u << m)) == 0)
-			continue;
-		buf_printf(&b, "%s, ", http_method_name(m));
-		if (m == HTTP_GET)
-			buf_puts(&b, "HEAD, ");
-	}
-	buf_puts(&b, "OPTIONS");
-	buf_putc(&b, '\0');
-	add(resp, "Allow", b.p);
-}
-
-/* "proc;dur=12.345", without the cost of printf: it is on every answer. */
-static void add_timing(struct MHD_Response *resp, const struct req *r)
-{
-	static const char head[] = "proc;dur=";
-	uint64_t us = (clock_mono_ns() - r->start_ns) / NS_PER_US;
-	char text[64];
-	char *p = text + sizeof(text) - 1;
-
-	*p = '\0';
-	p = digits(p, us % 1000, 3);
-	*--p = '.';
-	p = digits(p, us / 1000, 1) - (sizeof(head) - 1);
-	memcpy(p, head, sizeof(head) - 1);
-	add(resp, "Server-Timing", p);
-}
-
-/* The library would format it for every answer. */
-static void add_date(struct MHD_Response *resp, struct server *s)
-{
-	time_t now = (time_t)(clock_wall_ns() / NS_PER_S);
-	struct tm tm;
-
-	if ((uint64_t)now != s->date_s) {
-		CHECK(gmtime_r(&now, &tm) != NULL);
-		CHECK(strftime(s->date, sizeof(s->date),
-			       "%a, %d %b %Y %H:%M:%S GMT", &tm) > 0);
-		s->date_s = (uint64_t)now;
-	}
-	add(resp, "Date", s->date);
-}
-
-/* They are for browsers, which say where they come from. */
-static void add_cors(struct MHD_Response *resp, const struct req *r)
-{
-	if (strcmp(r->method, "OPTIONS") != 0 &&
-	    server_header(r->conn, "Origin") == NULL)
-		return;
-	add(resp, "Access-Control-Allow-Origin", CORS_ORIGIN);
-	add(resp, "Access-Control-Allow-Methods", CORS_METHODS);
-	add(resp, "Access-Control-Allow-Headers", CORS_HEADERS);
-}
-
-/* Nobody on the way may keep it back. */
-static void add_stream(struct MHD_Response *resp)
-{
-	add(resp, "Cache-Control", "no-cache");
-	add(resp, "X-Accel-Buffering", "no");
-}
-
-static void add_headers(struct MHD_Response *resp, const struct req *r)
-{
-	add_date(resp, r->h->server);
-	if (r->out.n > 0 || r->stream != NULL)
-		add(resp, "Content-Type", r->content_type);
-	if (r->stream != NULL)
-		add_stream(resp);
-	add_timing(resp, r);
-	if (r->seq != 0)
-		add_number(resp, "X-Corvo-Index", r->seq);
-	if (r->has_lag)
-		add_number(resp, "X-Corvo-View-Lag-Ms", r->lag_ms);
-	if (r->replayed)
-		add(resp, "Idempotent-Replayed", "true");
-	if (r->retry_after_s != 0)
-		add_number(resp, "Retry-After", r->retry_after_s);
-	if (r->allow != 0)
-		add_allow(resp, r->allow);
-	if (r->h->draining)
-		add(resp, "Connection", "close");
-	add_cors(resp, r);
-}
 
 /* The library wants more of a stream, because all before has been sent. */
 static ssize_t on_stream(void *cls, _unused_ uint64_t pos, char *to, size_t max)
@@ -219,7 +107,7 @@ static enum MHD_Result send_answer(struct MHD_Connection *mc, struct req *r)
 
 	if (resp == NULL)
 		return MHD_NO;
-	add_headers(resp, r);
+	answer_headers(resp, r, &r->h->server->date);
 	ok = MHD_queue_response(mc, (unsigned)r->status, resp);
 	MHD_destroy_response(resp);
 	return ok;
@@ -248,7 +136,7 @@ void server_resume(struct req *r)
 static void hold_or_suspend(struct server *s, struct MHD_Connection *mc,
 			    struct req *r)
 {
-	bool fits = r->waiting || s->held_n < HELD_MAX;
+	bool fits = (r->waiting || s->held_n < HELD_MAX) && !r->outlives;
 
 	if (!r->waiting)
 		s->held_n++;
@@ -288,27 +176,87 @@ const char *server_argument(const struct conn *c, const char *name)
 					   name);
 }
 
-static bool is_body_too_large(const struct conn *c)
+/* What a head says of its own size and of its body. */
+struct head {
+	size_t bytes;
+	const char *length; /* Content-Length */
+	const char *coding; /* Transfer-Encoding */
+	bool is_ambiguous;  /* one of them is there twice */
+};
+
+static void note_once(struct head *x, const char **place, const char *value)
 {
-	const char *text = server_header(c, "Content-Length");
+	x->is_ambiguous |= *place != NULL;
+	*place = value;
+}
+
+static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind,
+				 const char *name, const char *value)
+{
+	struct head *x = cls;
+
+	x->bytes += LIMIT_HEAD_ENTRY_BYTES;
+	if (kind == MHD_COOKIE_KIND) /* the library keeps a copy */
+		x->bytes += strlen(name) + (value != NULL ? strlen(value) : 0);
+	if (kind != MHD_HEADER_KIND)
+		return MHD_YES;
+	if (strcasecmp(name, "Content-Length") == 0)
+		note_once(x, &x->length, value);
+	else if (strcasecmp(name, "Transfer-Encoding") == 0)
+		note_once(x, &x->coding, value);
+	return MHD_YES;
+}
+
+static void read_head(struct MHD_Connection *mc, struct head *x)
+{
+	const union MHD_ConnectionInfo *i = MHD_get_connection_info(
+	    mc, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+
+	CHECK(i != NULL);
+	*x = (struct head){ .bytes = i->header_size };
+	(void)MHD_get_connection_values(
+	    mc, MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND,
+	    on_header, x);
+}
+
+/*
+ * Refuses what need not be read to its end. A body whose length two headers
+ * tell differently could hide a request that somebody else on the way has not
+ * seen.
+ */
+static void check_head(struct conn *c, const struct head *x)
+{
 	uint64_t n;
 
-	return text != NULL && str_parse_u64(str_from(text), &n) &&
-	       n > LIMIT_BODY_BYTES;
+	if (c->uri_too_long)
+		conn_refuse(c, ERR_URI_TOO_LONG, STR_NULL);
+	else if (x->bytes > LIMIT_HEAD_BYTES)
+		conn_refuse(c, ERR_HEAD_TOO_LARGE, STR_NULL);
+	else if (x->is_ambiguous || (x->length != NULL && x->coding != NULL))
+		conn_refuse(c, ERR_VALIDATION_ERROR,
+			    STR("Content-Length or Transfer-Encoding: one of "
+				"them, once"));
+	else if (x->coding != NULL && strcasecmp(x->coding, "chunked") != 0)
+		conn_refuse(c, ERR_VALIDATION_ERROR,
+			    STR("Transfer-Encoding: must be chunked"));
+	else if (x->length != NULL && str_parse_u64(str_from(x->length), &n) &&
+		 n > LIMIT_BODY_BYTES)
+		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
 }
 
 static void on_head(struct server *s, struct conn *c, const char *url,
 		    const char *method)
 {
 	struct req *r = req_new(s->h);
+	struct head x;
 
 	r->conn = c;
 	r->method = method;
 	r->path = str_from(url);
 	c->req = r;
 	conn_enter(c, CONN_BODY);
-	if (is_body_too_large(c))
-		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
+	read_head(c->handle, &x);
+	check_head(c, &x);
 }
 
 static void on_body(struct conn *c, const char *data, size_t n)
@@ -329,10 +277,7 @@ static enum MHD_Result on_whole(struct MHD_Connection *mc, struct conn *c)
 
 	conn_enter(c, CONN_WORK);
 	metrics_begin(r->h->metrics);
-	if (c->uri_too_long)
-		req_fail_text(r, ERR_URI_TOO_LONG, STR_NULL);
-	else
-		dispatch(r);
+	dispatch(r);
 	if (r->answered)
 		return send_answer(mc, r);
 	hold_or_suspend(r->h->server, mc, r);
@@ -376,7 +321,7 @@ static void *on_uri(_unused_ void *cls, const char *uri,
 {
 	struct conn *c = conn_of(mc);
 
-	c->uri_too_long = strlen(uri) > URI_BYTES_MAX;
+	c->uri_too_long = strlen(uri) > LIMIT_URI_BYTES;
 	conn_enter(c, CONN_HEAD);
 	return NULL;
 }

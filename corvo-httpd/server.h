@@ -1,7 +1,8 @@
 /*
- * The seam to libmicrohttpd: connections, heads, bodies, answers. No other
- * file knows that library. It runs on our loop: its descriptor is watched,
- * and server_run, called at the end of each turn, does what is to be done.
+ * The seam to libmicrohttpd: connections, heads, bodies, answers. No file but
+ * answer.c knows that library besides. It runs on our loop: its descriptor is
+ * watched, and server_run, called at the end of each turn, does what is to be
+ * done.
  */
 #ifndef CORVO_SERVER_H
 #define CORVO_SERVER_H
@@ -19,7 +20,7 @@ struct streams;
 #define CORS_HEADERS                                                  \
 	"Content-Type, Authorization, X-API-Key, X-Corvo-Namespace, " \
 	"X-Corvo-Min-Index, X-Corvo-Compat, Idempotency-Key, "        \
-	"Last-Event-ID"
+	"Last-Event-ID, Prefer"
 #define SERVER_CORS_TEXT                                     \
 	"Access-Control-Allow-Origin: " CORS_ORIGIN "\r\n"   \
 	"Access-Control-Allow-Methods: " CORS_METHODS "\r\n" \
