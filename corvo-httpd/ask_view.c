@@ -47,6 +47,7 @@ static void put(struct req *r, const struct question *q)
 			.desc = q->desc,
 			.m = q->m,
 			.timeout_ns = q->wait_ns + VIEW_ANSWER_NS,
+			.link_ns = MAX(q->wait_ns, (uint64_t)1),
 			.timeout_err = ERR_VIEW_UNAVAILABLE,
 			.flags = RPC_ONCE,
 			.then = q->then,
@@ -76,10 +77,6 @@ static void ask(struct req *r, const struct question *what)
 	q->state = r->state;
 	if (!read_min_seq(r, &q->min_seq))
 		return;
-	if (!rpc_client_is_up(r->h->viewd)) {
-		req_fail_text(r, ERR_VIEW_UNAVAILABLE, STR_NULL);
-		return;
-	}
 	/* 0: raftd has not been heard since this process began */
 	if (r->h->set->httpd_processes == 1 && r->h->seq != 0) {
 		put(r, q);

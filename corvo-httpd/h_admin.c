@@ -19,16 +19,13 @@ static void ask(struct req *r)
 {
 	static const struct m_nothing nothing;
 
-	if (!rpc_client_is_up(r->h->viewd)) {
-		req_fail_text(r, ERR_VIEW_UNAVAILABLE, STR_NULL);
-		return;
-	}
 	req_call(r, &(struct req_call){
 			.client = r->h->viewd,
 			.id = r->match.route->target,
 			.desc = &msg_nothing,
 			.m = &nothing,
 			.timeout_ns = ADMIN_NS,
+			.link_ns = MAX(r->h->set->view_wait, (uint64_t)1),
 			.timeout_err = ERR_VIEW_UNAVAILABLE,
 			.flags = RPC_ONCE,
 			.then = req_answer_query,

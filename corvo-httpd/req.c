@@ -285,6 +285,8 @@ void req_call(struct req *r, const struct req_call *c)
 	call = rpc_call(c->client, c->id, c->key, buf_str(b),
 			clock_mono_ns() + c->timeout_ns, c->timeout_err,
 			c->flags, on_reply, r);
+	if (c->link_ns != 0 && !rpc_client_is_up(c->client))
+		rpc_send_by(c->client, call, clock_mono_ns() + c->link_ns);
 	r->call = call;
 	if (b->cap > SCRATCH_KEEP_BYTES)
 		buf_done(b);

@@ -32,6 +32,7 @@ enum client_state {
 struct rpc_call {
 	struct list node;
 	struct heap_node due; /* key: deadline */
+	uint64_t answer_ns;   /* the deadline, while due is that to be sent */
 	uint64_t id;
 	rpc_reply_fn *fn;
 	void *ctx;
@@ -245,6 +246,22 @@ static void splice_back(struct list *l, struct list *first, struct list *end)
 	l->prev = last;
 }
 
+static void set_due(struct rpc_client *c, struct rpc_call *call, uint64_t ns)
+{
+	call->due.tie = call->id;
+	heap_update(&c->due, &call->due, ns);
+	arm_timer(c);
+}
+
+static void note_sent(struct rpc_client *c, struct rpc_call *call)
+{
+	call->sent = true;
+	if (call->answer_ns == 0)
+		return;
+	set_due(c, call, call->answer_ns);
+	call->answer_ns = 0;
+}
+
 static int send_requests(struct rpc_client *c)
 {
 	struct list *first = c->unsent.next, *end = first;
@@ -264,7 +281,7 @@ static int send_requests(struct rpc_client *c)
 	if (r < 0)
 		return r;
 	for (struct list *it = first; it != end; it = it->next)
-		list_entry(it, struct rpc_call, node)->sent = true;
+		note_sent(c, list_entry(it, struct rpc_call, node));
 	splice_back(&c->sent, first, end);
 	rpc_buf_reuse(&c->out);
 	return 0;
@@ -495,15 +512,20 @@ struct rpc_call *rpc_call(struct rpc_client *c, unsigned id, struct str key,
 		memcpy(call->bytes + key.n, body.p, body.n);
 	list_push_back(&c->unsent, &call->node);
 	add_call(c, call);
-	if (deadline_ns != 0) {
-		call->due.key = deadline_ns;
-		call->due.tie = call->id;
-		heap_insert(&c->due, &call->due);
-		arm_timer(c);
-	}
+	if (deadline_ns != 0)
+		set_due(c, call, deadline_ns);
 	if (++c->gathered == c->flush_at)
 		rpc_client_flush(c);
 	return call;
+}
+
+void rpc_send_by(struct rpc_client *c, struct rpc_call *call, uint64_t by_ns)
+{
+	CHECK(call->due.key != 0);
+	if (call->sent || by_ns >= call->due.key)
+		return;
+	call->answer_ns = call->due.key;
+	set_due(c, call, by_ns);
 }
 
 void rpc_client_flush_at(struct rpc_client *c, size_t calls)

@@ -56,6 +56,12 @@ struct rpc_call *rpc_call(struct rpc_client *c, unsigned id, struct str key,
 			  int timeout_err, unsigned flags, rpc_reply_fn *fn,
 			  void *ctx);
 
+/*
+ * A call that was just made ends with its timeout_err when it has not been
+ * sent by by_ns, for want of a link; once it was, its deadline counts.
+ */
+void rpc_send_by(struct rpc_client *c, struct rpc_call *call, uint64_t by_ns);
+
 /* Forgets the call: fn will not run; the server is told to drop it. */
 void rpc_cancel(struct rpc_client *c, struct rpc_call *call);
 size_t rpc_client_pending(const struct rpc_client *c);
