@@ -333,6 +333,7 @@ void h_bulk(struct req *r)
 	if (!req_read(r, &msg_bulk_request, &w->ask) || !check(r, &w->ask))
 		return;
 	r->state = w;
+	r->outlives = !w->ask.dry_run;
 	if (w->ask.job_ids_n > 0 || !MSG_HAS(&w->ask, bulk_request, filter)) {
 		take_ids(r, w);
 	} else {

@@ -467,6 +467,7 @@ static void sweep(struct req *r, unsigned op, const char *done)
 	s->op = op;
 	s->done = done;
 	r->state = s;
+	r->outlives = true;
 	if (req_read(r, &msg_clear_queue, &s->m))
 		req_call_raftd(r, op, s->m.queue, &msg_clear_queue, &s->m,
 			       on_swept);

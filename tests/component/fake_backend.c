@@ -356,6 +356,41 @@ static void on_events(struct rpc_req req, const struct m_events_ask *m)
 	answer(req, &msg_events_reply, &reply);
 }
 
+/* A queue that is cleared in so many portions, each after a while. */
+#define CLEAR_PORTIONS 10
+#define PORTION_NS     (2 * NS_PER_MS)
+
+struct portion {
+	struct rpc_req req;
+	struct loop_timer *timer;
+	size_t done; /* portions before this one */
+};
+
+static void on_portion(void *ctx)
+{
+	struct m_clear_queue_reply reply = { 0 };
+	struct portion *p = ctx;
+	char cursor[CLEAR_PORTIONS];
+
+	memset(cursor, 'x', sizeof(cursor));
+	MSG_SET(&reply, clear_queue_reply, count, 1);
+	MSG_SET(&reply, clear_queue_reply, more, p->done + 1 < CLEAR_PORTIONS);
+	MSG_SET(&reply, clear_queue_reply, cursor, str_of(cursor, p->done + 1));
+	answer(p->req, &msg_clear_queue_reply, &reply);
+	loop_timer_remove(p->timer);
+	free(p);
+}
+
+static void on_clear(struct rpc_req req, const struct m_clear_queue *m)
+{
+	struct portion *p = xcalloc(1, sizeof(*p));
+
+	p->req = req;
+	p->done = m->cursor.n;
+	p->timer = loop_timer_add(loop, on_portion, p);
+	loop_timer_arm(p->timer, PORTION_NS);
+}
+
 /* --- viewd --- */
 
 static void on_search(struct rpc_req req, const struct m_search *m)
@@ -450,6 +485,8 @@ static void on_request(_unused_ void *ctx, struct rpc_req req,
 		on_heartbeat(req, m);
 	} else if (item->op == OP_ACK) {
 		on_ack(req, m);
+	} else if (item->op == OP_CLEAR_QUEUE || item->op == OP_DELETE_QUEUE) {
+		on_clear(req, m);
 	} else if (op_info(item->op) != NULL) {
 		on_job_op(req, item->op);
 	} else {

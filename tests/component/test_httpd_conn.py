@@ -240,6 +240,22 @@ def test_thousand_parked_fetches():
         h.backend.wait("cancel", count=999)
 
 
+@pytest.mark.parametrize("method,path,op", [
+    ("POST", "/queues/q/clear", "clear_queue"),
+    ("DELETE", "/queues/q?confirm=true", "delete_queue")])
+def test_a_clear_is_done_although_its_client_has_left(h, method, path, op):
+    portions = 10  # of the fake
+    s = h.connect()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    send(s, method, "/api/v1" + path)
+    while not h.backend.seen("request", op):
+        pass  # it leaves at once, so no time is to be lost
+    s.close()
+    h.backend.wait("request", op, count=portions)
+    r = h.request(method, "/api/v1" + path)
+    assert r.status == 200 and r.json()["count"] == portions
+
+
 # --- backends that go away ------------------------------------------------
 
 
@@ -292,6 +308,57 @@ def test_viewd_that_dies_during_a_question(h):
             status, headers, body = read_answer(s.makefile("rb"))
             assert status == 503 and headers["retry-after"] == "1"
             assert json.loads(body)["code"] == "VIEW_UNAVAILABLE"
+
+
+def asks_of_the_view(h):
+    """Every kind of question to the view, each on a connection of its own."""
+    kinds = [("GET", "/queues", None), ("GET", "/workers", None),
+             ("POST", "/jobs/search", {}), ("GET", "/dead", None)]
+    socks = []
+    for method, path, body in kinds:
+        socks.append(h.connect())
+        send(socks[-1], method, "/api/v1" + path, body)
+    return socks
+
+
+def test_lists_wait_for_a_view_that_comes_back():
+    with node("--view-wait=15s") as h:
+        h.backend.kill()
+        wait_until(lambda: "link to raftd is down" in h.logged(), "the end")
+        socks = asks_of_the_view(h)
+        assert not select.select(socks, [], [], 0.3)[0]
+        h.backend.start()
+        for s in socks:
+            assert read_answer(s.makefile("rb"))[0] == 200
+            s.close()
+
+
+def test_lists_wait_no_longer_than_view_wait():
+    with node("--view-wait=300ms", "--op-timeout=60s") as h:
+        assert h.get("/queues").status == 200
+        h.backend.kill()
+        wait_until(lambda: "link to raftd is down" in h.logged(), "the end")
+        start = time.monotonic()
+        for s in asks_of_the_view(h):
+            status, headers, body = read_answer(s.makefile("rb"))
+            assert status == 503 and headers["retry-after"] == "1"
+            assert json.loads(body)["code"] == "VIEW_UNAVAILABLE"
+            s.close()
+        assert 0.3 <= time.monotonic() - start < 5
+        r = h.post("/admin/verify-view")
+        assert r.error() == (503, "VIEW_UNAVAILABLE")
+
+
+def test_clients_of_a_view_that_is_away_may_leave():
+    with node("--view-wait=200ms") as h:
+        h.backend.kill()
+        wait_until(lambda: "link to raftd is down" in h.logged(), "the end")
+        for s in asks_of_the_view(h):
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                         struct.pack("ii", 1, 0))
+            s.close()
+        wait_until(lambda: "corvo_http_connections 1\n" in
+                   h.get("/metrics").body.decode(), "them to be forgotten")
 
 
 def test_not_ready_without_raftd():
