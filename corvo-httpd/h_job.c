@@ -9,6 +9,7 @@
 #include "park.h"
 #include "proto/job_json.h"
 #include "req.h"
+#include "server.h"
 #include "util/timefmt.h"
 
 #define WAIT_MAX_NS (LIMIT_WAIT_S * NS_PER_S)
@@ -82,14 +83,18 @@ static bool read_preference(struct str text, uint64_t *ret)
 	return false;
 }
 
-/* False: an error has been answered. */
-static bool read_wait(struct req *r, uint64_t *ret)
+/*
+ * The argument counts before the header, whose wish may be passed over.
+ * False: an error has been answered.
+ */
+static bool read_wait(struct req *r, uint64_t *ret, bool *is_wish)
 {
 	const char *prefer = req_header(r, "Prefer");
 
 	*ret = 0;
 	if (prefer != NULL && !read_preference(str_from(prefer), ret))
 		*ret = 0;
+	*is_wish = server_argument(r->conn, "wait") == NULL;
 	return req_duration_argument(r, "wait", ret);
 }
 
@@ -97,8 +102,9 @@ void h_get_job(struct req *r)
 {
 	struct m_job_ref *m = arena_zalloc(&r->arena, sizeof(*m));
 	uint64_t wait_ns;
+	bool is_wish;
 
-	if (!req_read(r, &msg_job_ref, m) || !read_wait(r, &wait_ns))
+	if (!req_read(r, &msg_job_ref, m) || !read_wait(r, &wait_ns, &is_wish))
 		return;
 	r->state = m;
 	if (wait_ns == 0 || r->h->draining) {
@@ -106,6 +112,7 @@ void h_get_job(struct req *r)
 		return;
 	}
 	MSG_SET(m, job_ref, wait_ns, MIN(wait_ns, WAIT_MAX_NS));
+	r->preferred_ns = is_wish ? m->wait_ns : 0;
 	ask_and_wait(r);
 }
 

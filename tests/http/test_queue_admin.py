@@ -2,8 +2,6 @@
 
 import os
 import signal
-import socket
-import struct
 import threading
 
 import pytest
@@ -337,27 +335,6 @@ def test_clear_goes_on_after_a_crash_of_raftd(make_node):
         assert answers[0].json["status"] == "cleared"
         assert one(c, "q")["enqueued"] == 0
         assert c.fetch("q") is None
-
-
-@pytest.mark.parametrize("method,path", [
-    ("POST", "/clear"), ("DELETE", "?confirm=true")])
-def test_goes_on_when_the_client_leaves(node, client, queue, method, path):
-    for _ in range(10):
-        client.post(f"{API}/enqueue/batch",
-                    {"jobs": [{"queue": queue}] * 1000})
-    with socket.create_connection(("127.0.0.1", node.port)) as s:
-        s.sendall(f"{method} {API}/queues/{queue}{path} HTTP/1.1\r\n"
-                  "Host: x\r\nContent-Length: 0\r\n\r\n".encode())
-        wait_until(lambda: left(client, queue) < 10000,
-                   what="the first portion", every=0.001)
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
-                     struct.pack("ii", 1, 0))
-    wait_until(lambda: left(client, queue) == 0, 60, "the last portion")
-
-
-def left(client, queue):
-    """Waiting jobs; none in a queue that is no longer there."""
-    return client.get(f"{API}/queues/{queue}").json.get("enqueued", 0)
 
 
 # --- delete --------------------------------------------------------------

@@ -54,12 +54,25 @@ def test_several_wait_for_one_job(node, client, queue):
 
 
 @pytest.mark.parametrize("prefer", [
-    "wait=60", "respond-async, wait=60", "Wait=60; x=y"])
+    "wait=60", "respond-async, wait=60", "Wait=60; x=y", "wait=3600"])
 def test_prefer_header(node, client, queue, prefer):
     job_id = client.enqueue(queue)
     with Wait(node, client, job_id, "", {"Prefer": prefer}) as w:
         client.ack(client.fetch(queue))
-        assert w.answer().json["state"] == "completed"
+        a = w.answer()
+        assert a.json["state"] == "completed"
+        assert a.headers["Preference-Applied"] == "wait=60"
+
+
+def test_preference_that_was_not_heeded_is_not_named(client, queue):
+    path = f"{API}/jobs/{client.enqueue(queue)}"
+    for argument, prefer in [("?wait=10ms", "wait=60"), ("", "wait=soon"),
+                             ("", "respond-async"), ("", "wait=0")]:
+        a = client.get(path + argument, {"Prefer": prefer})
+        assert a.status == 200
+        assert "Preference-Applied" not in a.headers, (argument, prefer)
+    a = client.get(path, {"Prefer": "wait=10ms"})
+    assert a.headers["Preference-Applied"] == "wait"
 
 
 def test_a_failed_attempt_is_no_end_and_death_is(node, client, queue):
