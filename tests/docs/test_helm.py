@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 ROOT = Path(os.environ["CORVO_SOURCE_DIR"])
+BUILD = Path(os.environ["CORVO_BUILD_DIR"])
 CHART = ROOT / "helm" / "corvo"
 TEMPLATES = sorted(p for p in CHART.glob("templates/**/*") if p.is_file())
 ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.S)
@@ -103,10 +104,42 @@ def test_stop_is_longer_than_the_node_s_own():
         ".Values.shutdownTimeoutSeconds) 10 }}" in text
 
 
+def test_the_smoke_test_is_no_node():
+    """Its pod must not be in the services or the disruption budget."""
+    text = (CHART / "templates/tests/smoke.yaml").read_text()
+    assert "corvo.labels" not in text and "corvo.selectorLabels" not in text
+
+
+def test_big_numbers_are_written_out():
+    text = (CHART / "templates/configmap.yaml").read_text()
+    assert '{{ include "corvo.setting" $value }}' in text
+
+
 if shutil.which("helm"):  # Debian has no package of it
+
+    def render(*sets):
+        args = [a for s in sets for a in ("--set", s)]
+        return subprocess.run(
+            ["helm", "template", "rel", str(CHART), "--kube-version", "1.30",
+             *args], capture_output=True, text=True, check=False)
 
     def test_lint():
         subprocess.run(["helm", "lint", "--strict", str(CHART)], check=True)
-        p = subprocess.run(["helm", "template", str(CHART), "--set",
-                            "replicas=3"], capture_output=True, text=True)
-        assert p.returncode != 0 and "runs one node" in p.stderr
+
+    def test_rendered_settings_are_taken_by_a_node(tmp_path):
+        out = render("settings.event_retention=20000000",
+                     "settings.retention=24h").stdout
+        conf = next(d["data"]["corvo.conf"] for d in yaml.safe_load_all(out)
+                    if d["kind"] == "ConfigMap")
+        (tmp_path / "corvo.conf").write_text(conf)
+        subprocess.run([BUILD / "cli" / "corvo", "config", "check",
+                        tmp_path / "corvo.conf"], check=True)
+
+    @pytest.mark.parametrize("value,says", [
+        ("replicas=3", "runs one node"),
+        ("open=false", "no API keys yet"),
+        ("settings.bind=x", "/settings"),
+    ])
+    def test_refused(value, says):
+        p = render(value)
+        assert p.returncode != 0 and says in p.stderr
