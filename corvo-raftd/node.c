@@ -344,6 +344,21 @@ static int node_bootstrap(struct node *n, const struct settings *s,
 	return 0;
 }
 
+/* Without members it would wait for a leader that cannot come. */
+static int node_has_cluster(struct node *n, const struct settings *s,
+			    struct buf *why)
+{
+	if (n->raft.configuration.n > 0)
+		return 0;
+	buf_printf(why,
+		   "%s holds no cluster yet and --bootstrap=false forbids to "
+		   "make one; joining one is not available in this version, so "
+		   "start without --bootstrap=false, or with the --data-dir "
+		   "of a node",
+		   s->data_dir);
+	return -ERR_VALIDATION_ERROR;
+}
+
 static void node_check(struct node *n)
 {
 	bool leader = raft_state(&n->raft) == RAFT_LEADER;
@@ -415,6 +430,9 @@ int node_start(struct loop *l, const struct node_config *c,
 	r = raft_start(&n->raft);
 	if (r != 0)
 		return raft_failed(n, r, "start", why);
+	r = node_has_cluster(n, c->settings, why);
+	if (r < 0)
+		return r;
 	n->watch = loop_timer_add(l, on_watch, n);
 	loop_timer_arm(n->watch, 0);
 	return 0;

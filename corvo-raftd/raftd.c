@@ -220,8 +220,8 @@ static int raftd_init(struct daemon *d, struct buf *why)
 	r->lock_fd = -1;
 	r->started_ns = clock_mono_ns();
 	if (!d->settings.durable)
-		log_warn("the uv log flushes every entry; --durable=false has "
-			 "no effect with it");
+		log_warn("--durable=false is not available in this version: "
+			 "every write is flushed before it is answered");
 	e = open_store(r, why);
 	if (e < 0)
 		return e;

@@ -29,6 +29,7 @@ struct run {
 	int applied; /* entries seen by apply */
 	bool bad;    /* one was not what was proposed */
 	bool die;    /* SIGKILL itself when all are applied */
+	bool no_bootstrap;
 };
 
 static void fill(int number, char *ret)
@@ -140,6 +141,7 @@ static void run_node(struct run *r, const char *dir)
 
 	assert_int_equal(settings_load(0, NULL, &r->s, &why), 0);
 	r->s.data_dir = dir;
+	r->s.bootstrap = !r->no_bootstrap;
 	r->s.raft_segment_size = 64 * 1024; /* so that it takes several */
 	r->loop = loop_new();
 	assert_int_equal(node_start(r->loop, &c, &ops, r, &r->node, &why), 0);
@@ -197,30 +199,70 @@ static void a_clean_stop_keeps_everything_too(void **state)
 	dir_remove(dir);
 }
 
+/* A start with the settings of `r` fails with `error` and says `words`. */
+static void assert_refused(struct run *r, int error, const char *words)
+{
+	struct buf why = BUF_INIT(0);
+	struct node_config c = { .settings = &r->s };
+
+	r->loop = loop_new();
+	assert_int_equal(node_start(r->loop, &c, &ops, r, &r->node, &why),
+			 -error);
+	buf_putc(&why, '\0');
+	assert_non_null(strstr(why.p, words));
+	node_free(r->node);
+	loop_free(r->loop);
+	settings_done(&r->s);
+	buf_done(&why);
+}
+
+static void default_settings(struct run *r, const char *dir)
+{
+	struct buf why = BUF_INIT(0);
+
+	assert_int_equal(settings_load(0, NULL, &r->s, &why), 0);
+	r->s.data_dir = dir;
+}
+
 static void another_name_is_refused(void **state)
 {
 	char dir[] = "/tmp/corvo-node-XXXXXX";
 	struct run first = { .append = 1 };
 	struct run second = { 0 };
-	struct buf why = BUF_INIT(0);
-	struct node_config c = { .settings = &second.s };
 
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	run_child(&first, dir);
-	assert_int_equal(settings_load(0, NULL, &second.s, &why), 0);
-	second.s.data_dir = dir;
+	default_settings(&second, dir);
 	second.s.node_id = "other";
-	second.loop = loop_new();
-	assert_int_equal(
-	    node_start(second.loop, &c, &ops, &second, &second.node, &why),
-	    -ERR_VALIDATION_ERROR);
-	buf_putc(&why, '\0');
-	assert_non_null(strstr(why.p, "belongs to node node-1"));
-	node_free(second.node);
-	loop_free(second.loop);
-	settings_done(&second.s);
-	buf_done(&why);
+	assert_refused(&second, ERR_VALIDATION_ERROR, "belongs to node node-1");
+	dir_remove(dir);
+}
+
+static void an_empty_directory_without_bootstrap_is_refused(void **state)
+{
+	char dir[] = "/tmp/corvo-node-XXXXXX";
+	struct run r = { 0 };
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	default_settings(&r, dir);
+	r.s.bootstrap = false;
+	assert_refused(&r, ERR_VALIDATION_ERROR,
+		       "start without --bootstrap=false");
+	dir_remove(dir);
+}
+
+static void a_node_that_exists_starts_without_bootstrap(void **state)
+{
+	char dir[] = "/tmp/corvo-node-XXXXXX";
+	struct run first = { .append = 1 };
+	struct run second = { .no_bootstrap = true };
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	run_child(&first, dir);
+	run_child(&second, dir);
 	dir_remove(dir);
 }
 
@@ -238,25 +280,13 @@ static void a_damaged_log_is_an_error_with_a_text(void **state)
 	char dir[] = "/tmp/corvo-node-XXXXXX";
 	struct run first = { .append = 1 };
 	struct run second = { 0 };
-	struct buf why = BUF_INIT(0);
-	struct node_config c = { .settings = &second.s };
 
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	run_child(&first, dir);
 	damage_first_segment(dir);
-	assert_int_equal(settings_load(0, NULL, &second.s, &why), 0);
-	second.s.data_dir = dir;
-	second.loop = loop_new();
-	assert_int_equal(
-	    node_start(second.loop, &c, &ops, &second, &second.node, &why),
-	    -ERR_INTERNAL_ERROR);
-	buf_putc(&why, '\0');
-	assert_non_null(strstr(why.p, "load closed segment"));
-	node_free(second.node);
-	loop_free(second.loop);
-	settings_done(&second.s);
-	buf_done(&why);
+	default_settings(&second, dir);
+	assert_refused(&second, ERR_INTERNAL_ERROR, "load closed segment");
 	dir_remove(dir);
 }
 
@@ -266,6 +296,9 @@ int main(void)
 		cmocka_unit_test(every_length_survives_a_crash),
 		cmocka_unit_test(a_clean_stop_keeps_everything_too),
 		cmocka_unit_test(another_name_is_refused),
+		cmocka_unit_test(
+		    an_empty_directory_without_bootstrap_is_refused),
+		cmocka_unit_test(a_node_that_exists_starts_without_bootstrap),
 		cmocka_unit_test(a_damaged_log_is_an_error_with_a_text),
 	};
 
