@@ -4,7 +4,8 @@
 #   make test           every test; the last line says how many
 #   make build          what make run starts, in build/release
 #   make bench          speed beside nginx on this machine
-#   make install        PREFIX=/usr/local DESTDIR=
+#   make install        PREFIX=/usr/local DESTDIR=; keeps an edited corvo.conf
+#   make uninstall      DESTDIR=; keeps settings and data
 #   make format docs clean
 
 PREFIX    ?= /usr/local
@@ -17,7 +18,7 @@ CTEST_FLAGS ?=
 launcher := $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 jobs     := $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: run build test bench install format docs clean
+.PHONY: run build test bench install uninstall format docs clean
 
 run: build
 	build/release/cli/corvo server --data-dir ./data $(RUN_FLAGS)
@@ -46,6 +47,9 @@ bench: build
 
 install: build
 	DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(PREFIX)
+
+uninstall:
+	tools/uninstall build/release/install_manifest.txt $(DESTDIR)
 
 format:
 	git ls-files '*.c' '*.h' | xargs clang-format -i
