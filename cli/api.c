@@ -163,6 +163,16 @@ static void set_stream(CURL *c, struct lines *l)
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, API_SILENCE_S);
 }
 
+/* A list that lacks the newest writes says so. */
+static void read_lag(CURL *c, uint64_t *ret)
+{
+	struct curl_header *h;
+
+	if (ret != NULL && curl_easy_header(c, "X-Corvo-View-Lag-Ms", 0,
+					    CURLH_HEADER, -1, &h) == CURLHE_OK)
+		(void)str_parse_u64(str_from(h->value), ret);
+}
+
 /* lines: NULL, or who reads a reply of 200. */
 static int transfer(const struct api *api, const char *url, const char *method,
 		    struct str body, struct buf *reply, struct lines *lines,
@@ -187,13 +197,15 @@ static int transfer(const struct api *api, const char *url, const char *method,
 	rc = curl_easy_perform(c);
 	if (lines != NULL && lines->stopped)
 		rc = CURLE_OK;
-	if (rc == CURLE_OK)
+	if (rc == CURLE_OK) {
 		curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, ret_status);
-	else if (reply->full)
+		read_lag(c, api->ret_lag_ms);
+	} else if (reply->full) {
 		buf_puts(why, "the server's answer is too large");
-	else
+	} else {
 		buf_printf(why, "cannot reach %s: %s", api->server,
 			   text[0] != '\0' ? text : curl_easy_strerror(rc));
+	}
 	curl_easy_cleanup(c);
 	curl_slist_free_all(headers);
 	return rc == CURLE_OK ? 0 : -ERR_INTERNAL_ERROR;

@@ -12,6 +12,7 @@ struct api {
 	const char *idempotency_key; /* NULL: none */
 	const char *last_event_id;   /* of a stream; NULL: none */
 	long timeout_s;              /* 0: as long as any answer may take */
+	uint64_t *ret_lag_ms; /* NULL, or how far a list is behind, if it is */
 };
 
 /*

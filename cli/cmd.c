@@ -329,15 +329,34 @@ void cmd_api(const struct cmd_args *a, struct api *ret)
 	};
 }
 
+/* Once, however many pages a list has. */
+static void tell_lag(uint64_t lag_ms)
+{
+	static bool told;
+
+	if (lag_ms == 0 || told)
+		return;
+	told = true;
+	(void)fprintf(stderr,
+		      "Lists are %llu ms behind; the newest changes may be "
+		      "missing here\n",
+		      (unsigned long long)lag_ms);
+}
+
 static int call(const struct cmd_args *a, const char *method, const char *path,
 		struct str body, long timeout_s, struct buf *ret_reply)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	uint64_t lag_ms = 0;
 	struct api api;
+	int r;
 
 	cmd_api(a, &api);
 	api.timeout_s = timeout_s;
-	if (api_call(&api, method, path, body, ret_reply, &why) < 0)
+	api.ret_lag_ms = &lag_ms;
+	r = api_call(&api, method, path, body, ret_reply, &why);
+	tell_lag(lag_ms);
+	if (r < 0)
 		return cmd_failed("%.*s", STR_ARG(buf_str(&why)));
 	return CLI_OK;
 }

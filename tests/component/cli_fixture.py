@@ -15,11 +15,13 @@ CORVO = BUILD / "cli" / "corvo"
 
 class Fake:
     """Answers what `replies` says and keeps what it was asked. A reply that
-    is a function is given the request's JSON and returns the answer."""
+    is a function is given the request's JSON and returns the answer.
+    `headers` are added to every answer."""
 
     def __init__(self):
         self.requests = []
         self.replies = {}
+        self.headers = {}
         fake = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -40,6 +42,8 @@ class Fake:
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(raw)))
+                for name, value in fake.headers.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(raw)
 

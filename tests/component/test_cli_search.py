@@ -193,6 +193,18 @@ def test_search_ends_with_its_reader(fake):
         assert p.stderr.read() == b""
 
 
+def test_lists_that_are_behind_say_so_once(fake):
+    fake.headers = {"X-Corvo-View-Lag-Ms": "350"}
+    ids = paged(fake, 2500)
+    p = corvo("search", fake=fake)
+    assert p.returncode == 0 and p.stdout.split() == ids
+    assert p.stderr == ("Lists are 350 ms behind; the newest changes may be "
+                        "missing here\n")
+    for value in ("0", "soon", "-1", ""):
+        fake.headers = {"X-Corvo-View-Lag-Ms": value}
+        ok("search", fake=fake)
+
+
 def test_nothing_found(fake):
     fake.reply("POST", SEARCH, {"jobs": [], "total": 0})
     assert ok("search", "--output=table", fake=fake) == "No jobs\n"
