@@ -3,6 +3,7 @@
 import http.client
 import json
 import resource
+import select
 import socket
 
 import pytest
@@ -68,13 +69,21 @@ def test_idle_connections(node, n):
 
 
 def test_more_than_the_limit(make_node):
+    """Those over it wait, and are served as others go."""
     node = make_node("--max-connections=50")
     node.start()
     crowd = []
     for _ in range(80):
         s = socket.create_connection(("127.0.0.1", node.port), 20)
-        s.settimeout(5)
+        s.settimeout(20)
+        s.sendall(REQUEST)
         crowd.append(s)
+    served, waiting = crowd[:50], crowd[50:]
+    for s in served:
+        assert s.recv(65536).startswith(b"HTTP/1.1 200")
+    assert select.select(waiting, [], [], 0.2)[0] == []
+    served[0].close()
+    assert len(select.select(waiting, [], [], 20)[0]) == 1
     for s in crowd:
         s.close()
     with node.client() as c:

@@ -67,12 +67,12 @@ def test_filters_and_places(node, client, queue):
 
 
 def test_what_is_wrong_is_said(node):
-    for args, word in ((["--type", "nope"], "nope"),
-                       (["--after", "x"], "after"),
-                       (["--follow", "--type", "nope"], "nope"),
-                       (["--follow", "--after", "99999999"], "no longer kept")):
+    for status, args, word in (
+            (1, ["--type", "nope"], "nope"), (2, ["--after", "x"], "after"),
+            (1, ["--follow", "--type", "nope"], "nope"),
+            (1, ["--follow", "--after", "99999999"], "no longer kept")):
         done = run(node, *args)
-        assert done.returncode in (1, 2), done
+        assert (done.returncode, done.stdout) == (status, ""), done
         assert word in done.stderr, done
 
 

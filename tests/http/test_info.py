@@ -99,6 +99,7 @@ def test_metrics(client, queue):
 def test_histograms(client, queue):
     client.enqueue(queue)
     families = parse(client.get(f"{API}/metrics").body.decode())
+    seen = {}
     for name, (kind, samples) in families.items():
         if kind != "histogram":
             continue
@@ -118,6 +119,10 @@ def test_histograms(client, queue):
             assert bounds == sorted(bounds) and bounds[-1] == float("inf")
             assert counts == sorted(counts), (name, labels)
             assert s["_count"] == counts[-1] and s["_sum"] >= 0
+            seen[name] = seen.get(name, 0) + s["_count"]
+    assert set(seen) == {name for name, kind in metrics_def()
+                         if kind == "HISTOGRAM"}
+    assert seen["corvo_http_request_duration_seconds"] > 0
 
 
 def test_metrics_count(client, queue):
@@ -158,6 +163,7 @@ def test_openapi(client):
 
 def test_every_route_is_served(client):
     """No row of the table is without its handler."""
+    assert len(routes()) > 50
     for method, path in routes():
         path = re.sub(r"\{[^}]+\}", "x", path)
         if path == f"{API}/events":

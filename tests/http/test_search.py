@@ -137,6 +137,7 @@ def test_of_all_queues(client, filled):
 
 def test_search_agrees_with_get(client, filled):
     a = client.search(queue="big", limit=1000)
+    assert len(a["jobs"]) == JOBS
     for row in a["jobs"][::25]:
         job = client.job(row["id"])
         for name in ("state", "attempt", "queue", "payload", "created_at",
