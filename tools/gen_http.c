@@ -86,14 +86,37 @@ static void put_path_members(struct buf *b, const struct route *r)
 			put_member(b, &call->request->fields[i], true);
 }
 
+/* needed: the name of one, or NULL */
+static void put_shape_members(struct buf *b, const struct shape_member *m,
+			      const char *needed)
+{
+	for (; m != NULL && m->name != NULL; m++) {
+		bool is_needed = needed != NULL && strcmp(needed, m->name) == 0;
+
+		buf_printf(b, "| `%s` | %s | %s%s |\n", m->name, m->type,
+			   is_needed ? "**Required.** " : "", m->doc);
+	}
+}
+
+static void put_arguments(struct buf *b, const struct route_shape *s)
+{
+	if (s->arguments == NULL)
+		return;
+	put_table_head(b, "\nIn the query string:");
+	put_shape_members(b, s->arguments, s->needs);
+}
+
 static void put_request(struct buf *b, const struct route_shape *s)
 {
-	if (s->request == NULL)
+	const struct msg_desc *d = s->request;
+
+	if (d == NULL && s->takes == NULL)
 		return;
 	put_table_head(b, "\nTakes:");
-	for (size_t i = 0; i < s->request->n; i++)
-		if (field_is_in_body(&s->request->fields[i]))
-			put_member(b, &s->request->fields[i], true);
+	for (size_t i = 0; d != NULL && i < d->n; i++)
+		if (field_is_in_body(&d->fields[i]))
+			put_member(b, &d->fields[i], true);
+	put_shape_members(b, d != NULL ? message_extra(d) : s->takes, s->needs);
 	put_note(b, s->request_note);
 }
 
@@ -110,8 +133,6 @@ static bool has_reply_members(const struct route_shape *s)
 static void put_reply(struct buf *b, const struct route *r,
 		      const struct route_shape *s)
 {
-	const struct shape_member *m = s->members;
-
 	buf_printf(b, "\nAnswers %s%d",
 		   s->may_be_empty ? "204 without a body, or " : "", r->status);
 	if (s->form == REPLY_TEXT || s->form == REPLY_STREAM ||
@@ -126,11 +147,9 @@ static void put_reply(struct buf *b, const struct route *r,
 	for (size_t i = 0; s->reply != NULL && i < s->reply->n; i++)
 		if (route_shape_has(s, &s->reply->fields[i]))
 			put_member(b, &s->reply->fields[i], false);
-	if (s->reply == &msg_job)
-		buf_puts(b, "| `worker` | object | `worker_id` and `hostname` "
-			    "as `id` and `hostname`. |\n");
-	for (; m != NULL && m->name != NULL; m++)
-		buf_printf(b, "| `%s` | %s | %s |\n", m->name, m->type, m->doc);
+	if (s->reply != NULL)
+		put_shape_members(b, message_extra(s->reply), NULL);
+	put_shape_members(b, s->members, NULL);
 	put_note(b, s->reply_note);
 }
 
@@ -160,6 +179,7 @@ static void put_route(struct buf *b, const struct route *r)
 	buf_printf(b, "\n## %s %s\n\n%s\n", http_method_name(r->method),
 		   r->path, r->doc);
 	put_path_members(b, r);
+	put_arguments(b, &s);
 	put_request(b, &s);
 	put_reply(b, r, &s);
 	put_errors(b, &s);

@@ -106,7 +106,7 @@ static void put_nested(struct json_writer *w, const struct field_desc *f)
 }
 
 static void put_kind(struct json_writer *w, const struct field_desc *f,
-		     enum role role)
+		     unsigned roles)
 {
 	switch ((enum field_kind)f->kind) {
 	case K_bool:
@@ -136,7 +136,7 @@ static void put_kind(struct json_writer *w, const struct field_desc *f,
 		break;
 	case K_dur:
 	case K_secs:
-		if (role == ROLE_REQUEST)
+		if ((roles & ROLE_REQUEST) != 0)
 			put_duration_in(w);
 		else if (f->kind == K_dur)
 			put_type(w, "string");
@@ -169,35 +169,52 @@ static void put_millis(struct json_writer *w, const struct field_desc *f)
 	jw_object_end(w);
 }
 
-static void put_member(struct json_writer *w, const struct field_desc *f,
-		       enum role role)
+static bool is_shown(const struct field_desc *f, unsigned roles)
 {
-	jw_key(w, f->name);
-	jw_object(w);
-	put_kind(w, f, role);
-	put(w, "description", f->doc);
-	jw_object_end(w);
-	if (f->kind == K_dur || (f->kind == K_secs && role == ROLE_REQUEST))
-		put_millis(w, f);
-}
-
-/* --- messages --- */
-
-static bool is_shown(const struct field_desc *f, enum role role)
-{
-	if (role == ROLE_REQUEST)
+	if ((roles & ROLE_REPLY) == 0)
 		return field_is_in_body(f);
 	return (f->flags & F_INTERNAL) == 0;
 }
 
-static void put_required(struct json_writer *w, const struct msg_desc *d,
-			 enum role role)
+static void put_member(struct json_writer *w, const struct field_desc *f,
+		       unsigned roles)
 {
-	unsigned flag = role == ROLE_REQUEST ? F_REQUIRED : F_NEVER_NULL;
+	jw_key(w, f->name);
+	jw_object(w);
+	put_kind(w, f, roles);
+	put(w, "description", f->doc);
+	if ((roles & ROLE_REQUEST) != 0 && !is_shown(f, ROLE_REQUEST)) {
+		jw_key(w, "readOnly");
+		jw_bool(w, true);
+	}
+	jw_object_end(w);
+	if (f->kind == K_dur ||
+	    (f->kind == K_secs && (roles & ROLE_REQUEST) != 0))
+		put_millis(w, f);
+}
+
+static void put_shape_members(struct json_writer *w,
+			      const struct shape_member *m)
+{
+	for (; m != NULL && m->name != NULL; m++) {
+		jw_key(w, m->name);
+		jw_raw(w, str_from(m->schema));
+	}
+}
+
+/* --- messages --- */
+
+/* Of one that is asked and answered, what is asked for. */
+static void put_required(struct json_writer *w, const struct msg_desc *d,
+			 unsigned roles)
+{
+	bool is_request = (roles & ROLE_REQUEST) != 0;
+	unsigned flag = is_request ? F_REQUIRED : F_NEVER_NULL;
+	unsigned shown = is_request ? ROLE_REQUEST : ROLE_REPLY;
 	bool open = false;
 
 	for (size_t i = 0; i < d->n; i++) {
-		if (!is_shown(&d->fields[i], role) ||
+		if (!is_shown(&d->fields[i], shown) ||
 		    (d->fields[i].flags & flag) == 0)
 			continue;
 		if (!open) {
@@ -211,30 +228,20 @@ static void put_required(struct json_writer *w, const struct msg_desc *d,
 		jw_array_end(w);
 }
 
-static void put_worker(struct json_writer *w)
-{
-	jw_key(w, "worker");
-	jw_raw(w, STR("{\"type\":\"object\",\"properties\":{\"id\":{\"type\":"
-		      "\"string\"},\"hostname\":{\"type\":\"string\"}},"
-		      "\"description\":\"worker_id and hostname as an "
-		      "object.\"}"));
-}
-
 static void put_message(struct json_writer *w, const struct msg_desc *d,
-			enum role role)
+			unsigned roles)
 {
 	jw_key(w, d->name);
 	jw_object(w);
 	put_type(w, "object");
 	put(w, "description", d->doc);
-	put_required(w, d, role);
+	put_required(w, d, roles);
 	jw_key(w, "properties");
 	jw_object(w);
 	for (size_t i = 0; i < d->n; i++)
-		if (is_shown(&d->fields[i], role))
-			put_member(w, &d->fields[i], role);
-	if (d == &msg_job)
-		put_worker(w);
+		if (is_shown(&d->fields[i], roles))
+			put_member(w, &d->fields[i], roles);
+	put_shape_members(w, message_extra(d));
 	jw_object_end(w);
 	jw_object_end(w);
 }
@@ -262,6 +269,8 @@ static void mark(const struct msg_desc *d, enum role role, uint8_t *roles)
 	for (size_t f = 0; f < d->n; f++)
 		if (d->fields[f].sub != NULL && is_shown(&d->fields[f], role))
 			mark(d->fields[f].sub, role, roles);
+	if (message_extra_sub(d) != NULL)
+		mark(message_extra_sub(d), role, roles);
 }
 
 static void put_schemas(struct json_writer *w)
@@ -276,6 +285,8 @@ static void put_schemas(struct json_writer *w)
 			mark(s.request, ROLE_REQUEST, roles);
 		if (s.reply != NULL)
 			mark(s.reply, ROLE_REPLY, roles);
+		if (s.also_reply != NULL)
+			mark(s.also_reply, ROLE_REPLY, roles);
 	}
 	jw_key(w, "schemas");
 	jw_object(w);
@@ -289,10 +300,7 @@ static void put_schemas(struct json_writer *w)
 		      "try again.\"}}}"));
 	for (size_t i = 0; (d = msg_at(i)) != NULL; i++)
 		if (roles[i] != 0)
-			put_message(w, d,
-				    (roles[i] & ROLE_REQUEST) != 0
-					? ROLE_REQUEST
-					: ROLE_REPLY);
+			put_message(w, d, roles[i]);
 	jw_object_end(w);
 }
 
@@ -307,13 +315,32 @@ static const struct field_desc *find_member(const struct msg_desc *d,
 	return NULL;
 }
 
-static void put_parameters(struct json_writer *w, const struct route *r)
+static bool needs(const struct route_shape *s, const struct shape_member *m)
+{
+	return s->needs != NULL && strcmp(s->needs, m->name) == 0;
+}
+
+static void open_parameter(struct json_writer *w, const char *name,
+			   const char *in, bool required, const char *doc)
+{
+	jw_object(w);
+	put(w, "name", name);
+	put(w, "in", in);
+	jw_key(w, "required");
+	jw_bool(w, required);
+	put(w, "description", doc);
+	jw_key(w, "schema");
+}
+
+static void put_parameters(struct json_writer *w, const struct route *r,
+			   const struct route_shape *s)
 {
 	const struct call_info *call = op_info(r->target);
+	const struct shape_member *a = s->arguments;
 	struct route_match m;
 
 	route_find(r->method, str_from(r->path), &m);
-	if (m.n == 0)
+	if (m.n == 0 && a == NULL)
 		return;
 	if (call == NULL)
 		call = query_info(r->target);
@@ -324,16 +351,15 @@ static void put_parameters(struct json_writer *w, const struct route *r)
 		    call != NULL ? find_member(call->request, m.name[i]) : NULL;
 
 		CHECK(f != NULL);
-		jw_object(w);
-		put(w, "name", f->name);
-		put(w, "in", "path");
-		jw_key(w, "required");
-		jw_bool(w, true);
-		put(w, "description", f->doc);
-		jw_key(w, "schema");
+		open_parameter(w, f->name, "path", true, f->doc);
 		jw_object(w);
 		put_kind(w, f, ROLE_REQUEST);
 		jw_object_end(w);
+		jw_object_end(w);
+	}
+	for (; a != NULL && a->name != NULL; a++) {
+		open_parameter(w, a->name, "query", needs(s, a), a->doc);
+		jw_raw(w, str_from(a->schema));
 		jw_object_end(w);
 	}
 	jw_array_end(w);
@@ -356,13 +382,26 @@ static void close_content(struct json_writer *w)
 	jw_object_end(w);
 }
 
+static void put_taken(struct json_writer *w, const struct route_shape *s)
+{
+	put_type(w, "object");
+	jw_key(w, "properties");
+	jw_object(w);
+	put_shape_members(w, s->takes);
+	jw_object_end(w);
+	jw_key(w, "required");
+	jw_array(w);
+	jw_cstr(w, s->needs);
+	jw_array_end(w);
+}
+
 static void put_request(struct json_writer *w, const struct route_shape *s)
 {
-	bool required = false;
+	bool required = s->takes != NULL;
 
-	if (s->request == NULL)
+	if (s->request == NULL && s->takes == NULL)
 		return;
-	for (size_t i = 0; i < s->request->n; i++)
+	for (size_t i = 0; s->request != NULL && i < s->request->n; i++)
 		if (field_is_in_body(&s->request->fields[i]))
 			required |= s->request->fields[i].flags & F_REQUIRED;
 	jw_key(w, "requestBody");
@@ -372,7 +411,10 @@ static void put_request(struct json_writer *w, const struct route_shape *s)
 	if (s->request_note != NULL)
 		put(w, "description", s->request_note);
 	open_content(w, "application/json");
-	put_ref(w, s->request->name);
+	if (s->request != NULL)
+		put_ref(w, s->request->name);
+	else
+		put_taken(w, s);
 	close_content(w);
 	jw_object_end(w);
 }
@@ -381,18 +423,13 @@ static void put_request(struct json_writer *w, const struct route_shape *s)
 static void put_reply_members(struct json_writer *w,
 			      const struct route_shape *s)
 {
-	const struct shape_member *m = s->members;
-
 	put_type(w, "object");
 	jw_key(w, "properties");
 	jw_object(w);
 	for (size_t i = 0; s->reply != NULL && i < s->reply->n; i++)
 		if (route_shape_has(s, &s->reply->fields[i]))
 			put_member(w, &s->reply->fields[i], ROLE_REPLY);
-	for (; m != NULL && m->name != NULL; m++) {
-		jw_key(w, m->name);
-		jw_raw(w, str_from(m->schema));
-	}
+	put_shape_members(w, s->members);
 	jw_object_end(w);
 }
 
@@ -419,6 +456,22 @@ static void put_status(struct json_writer *w, int status)
 	jw_key_str(w, str_from(text));
 }
 
+static void put_other_success(struct json_writer *w,
+			      const struct route_shape *s)
+{
+	put_status(w, s->also);
+	jw_object(w);
+	put(w, "description",
+	    s->also_reply != NULL ? s->also_reply->doc : s->reply_note);
+	open_content(w, "application/json");
+	if (s->also_reply != NULL)
+		put_ref(w, s->also_reply->name);
+	else
+		put_reply_schema(w, s);
+	close_content(w);
+	jw_object_end(w);
+}
+
 static void put_success(struct json_writer *w, const struct route *r,
 			const struct route_shape *s)
 {
@@ -438,12 +491,14 @@ static void put_success(struct json_writer *w, const struct route *r,
 	}
 	close_content(w);
 	jw_object_end(w);
-	if (!s->may_be_empty)
-		return;
-	put_status(w, 204);
-	jw_object(w);
-	put(w, "description", "There is nothing.");
-	jw_object_end(w);
+	if (s->also != 0)
+		put_other_success(w, s);
+	if (s->may_be_empty) {
+		put_status(w, 204);
+		jw_object(w);
+		put(w, "description", "There is nothing.");
+		jw_object_end(w);
+	}
 }
 
 /* Codes that share a status share a response. */
@@ -488,7 +543,7 @@ static void put_route(struct json_writer *w, const struct route *r)
 	jw_object(w);
 	put(w, "operationId", s.id);
 	put(w, "summary", r->doc);
-	put_parameters(w, r);
+	put_parameters(w, r, &s);
 	put_request(w, &s);
 	jw_key(w, "responses");
 	jw_object(w);

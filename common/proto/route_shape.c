@@ -25,13 +25,42 @@
 		    "it is behind."                                           \
 	}
 
+#define WAIT_ARGUMENT(doc)                           \
+	{                                            \
+		"wait", "duration", TEXT_SCHEMA, doc \
+	}
+
+#define LIMIT_ARGUMENT(doc)                               \
+	{                                                 \
+		"limit", "whole number", UINT_SCHEMA, doc \
+	}
+
+#define EVENT_FILTERS                                                         \
+	{ "queues", "text", TEXT_SCHEMA,                                      \
+	  "Only events of these queues, with "                                \
+	  "commas between them." },                                           \
+	    { "job_ids", "text", TEXT_SCHEMA, "Only events of these jobs." }, \
+	{                                                                     \
+		"types", "text", TEXT_SCHEMA, "Only events of these types."   \
+	}
+
+#define STATUS_MEMBER(doc)                         \
+	{                                          \
+		"status", "text", TEXT_SCHEMA, doc \
+	}
+
 /* One row per route that differs from its tables, or has errors of its own. */
 struct special {
 	const char *id;
-	const struct msg_desc *request; /* the table has none */
-	const struct msg_desc *reply;   /* instead of the table's */
+	const struct shape_member *arguments;
+	const struct msg_desc *request;   /* the table has none */
+	const struct shape_member *takes; /* instead of the table's */
+	const char *needs;
+	const struct msg_desc *reply; /* instead of the table's */
 	enum reply_form form;
 	bool may_be_empty;
+	int also;
+	const struct msg_desc *also_reply;
 	enum err errors[4];
 	const char *request_note;
 	const char *reply_note;
@@ -45,8 +74,13 @@ static const struct special specials[] = {
 			  "`/api/v1/enqueue/batch` takes it. `payload` is at "
 			  "most as large as the setting `max_payload_size` "
 			  "says (256KiB).",
+	  .also = 200,
+	  .reply_note = "200 for a duplicate, which has no `job`.",
 	  .members = MEMBERS(
-	      { "job", "job", REF("job"), "The job as it was created." }) },
+	      { "job", "job", REF("job"), "The job as it was created." },
+	      STATUS_MEMBER("State of the job, or duplicate."),
+	      { "unique_job_id", "text", TEXT_SCHEMA,
+		"Of a duplicate: the earlier job, as `job_id`." }) },
 	{ .id = "enqueue_batch",
 	  .errors = { ERR_PAYLOAD_TOO_LARGE, ERR_NOT_FOUND, ERR_BATCH_ERROR },
 	  .members = MEMBERS({ "jobs", "list of objects",
@@ -83,22 +117,51 @@ static const struct special specials[] = {
 	  .request_note = "The new definition: `queue` and `cron` are "
 			  "required, `name` and `paused` stay when absent." },
 	{ .id = "resume_schedule", .errors = { ERR_CONFLICT } },
-	{ .id = "next_times", .reply = &msg_times },
+	{ .id = "schedules",
+	  .arguments = MEMBERS(
+	      LIMIT_ARGUMENT("Schedules in the answer, at most 1000."),
+	      { "after", "text", TEXT_SCHEMA, "`next` of the page before." }),
+	  .errors = { ERR_VALIDATION_ERROR } },
+	{ .id = "next_times",
+	  .arguments = MEMBERS({ "count", "whole number", UINT_SCHEMA,
+				 "Times in the answer, at most 100 (5)." }),
+	  .reply = &msg_times },
 	{ .id = "preview",
 	  .request = &msg_preview,
 	  .reply = &msg_times,
 	  .errors = { ERR_SCHEDULE_ERROR } },
 	{ .id = "search", .members = MEMBERS(VIEW_LAG) },
 	{ .id = "bulk_get", .errors = { ERR_OVERLOADED } },
+	{ .id = "get_job",
+	  .arguments = MEMBERS(WAIT_ARGUMENT(
+	      "Wait so long, at most 60s, for the job to end. The header "
+	      "Prefer: wait=30 says the same.")),
+	  .errors = { ERR_OVERLOADED } },
+	{ .id = "job_logs",
+	  .arguments =
+	      MEMBERS({ "after", "whole number", UINT_SCHEMA,
+			"`next` of the page before (0)." },
+		      LIMIT_ARGUMENT("Lines in the answer, at most 1000.")) },
 	{ .id = "dead",
+	  .arguments = MEMBERS(
+	      { "queue", "text", TEXT_SCHEMA, "Only jobs of this queue." },
+	      LIMIT_ARGUMENT("Jobs in the answer, at most 1000 (50)."),
+	      { "cursor", "text", TEXT_SCHEMA, "`cursor` of the page before." },
+	      { "order", "text", TEXT_SCHEMA, "asc or desc." }),
 	  .errors = { ERR_VALIDATION_ERROR },
 	  .members = MEMBERS(VIEW_LAG) },
 	{ .id = "fulltext",
+	  .needs = "q",
+	  .arguments =
+	      MEMBERS({ "q", "text", TEXT_SCHEMA, "The words." },
+		      LIMIT_ARGUMENT("Jobs in the answer, at most 500 (50).")),
 	  .errors = { ERR_VALIDATION_ERROR },
 	  .members = MEMBERS(VIEW_LAG) },
 	{ .id = "iterations", .members = MEMBERS(VIEW_LAG) },
 	{ .id = "bulk",
 	  .request = &msg_bulk_request,
+	  .also = 202,
+	  .also_reply = &msg_bulk_accepted,
 	  .errors = { ERR_BULK_ERROR, ERR_VIEW_UNAVAILABLE },
 	  .request_note = "`job_ids` or `filter` is required; `filter` counts "
 			  "only without ids. `rate` and `canary` imply "
@@ -124,6 +187,34 @@ static const struct special specials[] = {
 	{ .id = "retry", .errors = { ERR_RETRY_ERROR } },
 	{ .id = "cancel", .errors = { ERR_CANCEL_ERROR } },
 	{ .id = "queues", .reply = &msg_queue, .form = REPLY_LIST },
+	{ .id = "drain",
+	  .arguments = MEMBERS(WAIT_ARGUMENT(
+	      "Wait so long, at most 60s, until no job is active.")),
+	  .reply = &msg_drain_reply },
+	{ .id = "clear_queue",
+	  .members = MEMBERS(STATUS_MEMBER("Always cleared.")) },
+	{ .id = "delete_queue",
+	  .needs = "confirm",
+	  .arguments =
+	      MEMBERS({ "confirm", "text", TEXT_SCHEMA, "Must be true." }),
+	  .members = MEMBERS(STATUS_MEMBER("Always deleted.")) },
+	{ .id = "set_concurrency",
+	  .needs = "max",
+	  .takes = MEMBERS({ "max", "whole number", "{\"type\":\"integer\"}",
+			     "Most active jobs; 0 removes the limit." }),
+	  .reply = &msg_status_reply },
+	{ .id = "set_throttle",
+	  .needs = "rate",
+	  .takes = MEMBERS({ "rate", "whole number", UINT_SCHEMA,
+			     "Most jobs handed out in any period." },
+			   { "period", "duration",
+			     "{\"oneOf\":[" TEXT_SCHEMA
+			     ",{\"type\":\"number\",\"minimum\":0}]}",
+			     "That period." },
+			   { "window_ms", "whole number", UINT_SCHEMA,
+			     "The period in milliseconds, instead." }),
+	  .reply = &msg_status_reply },
+	{ .id = "unset_throttle", .reply = &msg_status_reply },
 	{ .id = "workers", .reply = &msg_worker, .form = REPLY_LIST },
 	{ .id = "cluster_status",
 	  .members = MEMBERS(
@@ -138,23 +229,26 @@ static const struct special specials[] = {
 		"`id`, `address`, `voter`, `role` and `self` of each "
 		"node." }) },
 	{ .id = "cluster_events",
-	  .errors = { ERR_VALIDATION_ERROR },
-	  .reply_note =
-	      "Arguments: `after_seq` (default 0, the oldest event "
-	      "kept), `limit` (default 100, at most 1000; events "
-	      "before the filters) and the filters of `/api/v1/events`. Each "
-	      "event also has its time as `at_ns`." },
+	  .arguments = MEMBERS(
+	      { "after_seq", "whole number", UINT_SCHEMA,
+		"Events after this one (0: from the oldest kept)." },
+	      LIMIT_ARGUMENT("Events, before the filters, at most 1000 (100)."),
+	      EVENT_FILTERS),
+	  .errors = { ERR_VALIDATION_ERROR } },
 	{ .id = "events",
+	  .arguments = MEMBERS({ "last_event_id", "text", TEXT_SCHEMA,
+				 "Events after this one; the header "
+				 "Last-Event-ID counts before it." },
+			       EVENT_FILTERS),
 	  .form = REPLY_STREAM,
 	  .errors = { ERR_VALIDATION_ERROR, ERR_EVENTS_LOST },
 	  .reply_note =
 	      "Server-sent events: `id`, `event` (its type) and `data` (the "
 	      "members of `event`, and `at_ns`), from now on or after the one "
 	      "that the header `Last-Event-ID` or the argument "
-	      "`last_event_id` names. Arguments `queues`, `job_ids` and "
-	      "`types` are lists with commas; an event must match each one "
-	      "given. An event of type `error` with `error` and `code` says "
-	      "why the stream ends." },
+	      "`last_event_id` names. An event must match each filter that is "
+	      "given. One of type `error` with `error` and `code` says why "
+	      "the stream ends." },
 	{ .id = "info",
 	  .members = MEMBERS(
 	      { "server_version", "text", TEXT_SCHEMA,
@@ -166,7 +260,10 @@ static const struct special specials[] = {
 	{ .id = "throughput",
 	  .reply = &msg_throughput_minute,
 	  .form = REPLY_LIST },
-	{ .id = "scale", .errors = { ERR_NOT_FOUND, ERR_VALIDATION_ERROR } },
+	{ .id = "scale",
+	  .arguments =
+	      MEMBERS({ "queue", "text", TEXT_SCHEMA, "Only this queue." }),
+	  .errors = { ERR_NOT_FOUND, ERR_VALIDATION_ERROR } },
 	{ .id = "runtime",
 	  .members = MEMBERS(
 	      { "goroutines", "whole number", UINT_SCHEMA, "Threads." },
@@ -194,6 +291,57 @@ static const struct special specials[] = {
 	      MEMBERS({ "status", "text", TEXT_SCHEMA, "Always ready." }) },
 	{ .id = "openapi", .reply_note = "The OpenAPI document." },
 };
+
+/* --- messages --- */
+
+/* Members JSON has beside those of a table; sub: what they refer to. */
+static const struct extra {
+	const struct msg_desc *d;
+	const struct shape_member *members;
+	const struct msg_desc *sub;
+} extras[] = {
+	{ &msg_job,
+	  MEMBERS({ "worker", "object",
+		    "{\"type\":\"object\",\"properties\":{\"id\":" TEXT_SCHEMA
+		    ",\"hostname\":" TEXT_SCHEMA "}}",
+		    "`worker_id` and `hostname` as `id` and `hostname`." }),
+	  NULL },
+	{ &msg_set_queue,
+	  MEMBERS({ "groups", "object",
+		    "{\"type\":\"object\",\"additionalProperties\":{"
+		    "\"nullable\":true,\"allOf\":[" REF("group_limit") "]}}",
+		    "Limits of single groups, by name: `weight`, "
+		    "`max_concurrency`, `rate`, `period`, `paused`." }),
+	  &msg_group_limit },
+	{ &msg_event,
+	  MEMBERS({ "at_ns", "whole number", UINT_SCHEMA,
+		    "The same in nanoseconds since 1970." }),
+	  NULL },
+};
+
+static const struct extra *find_extra(const struct msg_desc *d)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(extras); i++)
+		if (extras[i].d == d)
+			return &extras[i];
+	return NULL;
+}
+
+const struct shape_member *message_extra(const struct msg_desc *d)
+{
+	const struct extra *x = find_extra(d);
+
+	return x != NULL ? x->members : NULL;
+}
+
+const struct msg_desc *message_extra_sub(const struct msg_desc *d)
+{
+	const struct extra *x = find_extra(d);
+
+	return x != NULL ? x->sub : NULL;
+}
+
+/* --- routes --- */
 
 bool route_shape_has(const struct route_shape *s, const struct field_desc *f)
 {
@@ -231,7 +379,7 @@ static void add_error(struct route_shape *s, enum err e)
 /* What follows from the kind of route. */
 static void add_usual_errors(const struct route *r, struct route_shape *s)
 {
-	if (s->request != NULL) {
+	if (s->request != NULL || s->takes != NULL) {
 		add_error(s, ERR_PARSE_ERROR);
 		add_error(s, ERR_VALIDATION_ERROR);
 		add_error(s, ERR_BODY_TOO_LARGE);
@@ -258,6 +406,10 @@ static void apply_special(const struct special *x, struct route_shape *s)
 {
 	if (x->reply != NULL)
 		s->reply = x->reply;
+	s->arguments = x->arguments;
+	s->needs = x->needs;
+	s->also = x->also;
+	s->also_reply = x->also_reply;
 	s->form = x->form;
 	s->may_be_empty = x->may_be_empty;
 	s->request_note = x->request_note;
@@ -290,7 +442,8 @@ void route_shape_get(const struct route *r, struct route_shape *ret)
 		CHECK(call != NULL);
 		ret->id = call->name;
 	}
-	if (call != NULL && r->method != HTTP_GET && has_body(call->request))
+	if (call != NULL && r->method != HTTP_GET && r->method != HTTP_DELETE &&
+	    has_body(call->request))
 		ret->request = call->request;
 	/* Probes ask the node's status and say less. */
 	if (call != NULL && strcmp(r->handler, "readyz") != 0)
@@ -298,6 +451,10 @@ void route_shape_get(const struct route *r, struct route_shape *ret)
 	special = find_special(ret->id);
 	if (special != NULL && special->request != NULL)
 		ret->request = special->request;
+	if (special != NULL && special->takes != NULL) {
+		ret->request = NULL;
+		ret->takes = special->takes;
+	}
 	add_usual_errors(r, ret);
 	if (special != NULL)
 		apply_special(special, ret);

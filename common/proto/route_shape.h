@@ -15,7 +15,8 @@ enum reply_form {
 	REPLY_STREAM, /* server-sent events */
 };
 
-/* A member a handler adds, or writes in another way than the message. */
+/* A member a handler adds, or writes in another way than the message. Lists
+ * of them end with a NULL name. */
 struct shape_member {
 	const char *name;
 	const char *type;   /* in words */
@@ -26,14 +27,19 @@ struct shape_member {
 #define SHAPE_ERRORS_MAX 12
 
 struct route_shape {
-	const char *id;                 /* unique among routes */
-	const struct msg_desc *request; /* NULL: takes no body */
-	const char *request_note;       /* or NULL */
-	const struct msg_desc *reply;   /* NULL: only `members` */
+	const char *id;                       /* unique among routes */
+	const struct shape_member *arguments; /* of the query string, or NULL */
+	const struct msg_desc *request;       /* NULL: takes no body, or: */
+	const struct shape_member *takes;     /* a body no message describes */
+	const char *needs; /* the argument, or member of takes, it must have */
+	const char *request_note;     /* or NULL */
+	const struct msg_desc *reply; /* NULL: only `members` */
 	enum reply_form form;
 	const char *reply_note;             /* or NULL */
-	const struct shape_member *members; /* up to a NULL name; or NULL */
+	const struct shape_member *members; /* or NULL */
 	bool may_be_empty;                  /* also answers 204 */
+	int also;                           /* another status of success */
+	const struct msg_desc *also_reply;  /* its body; NULL: the same */
 	size_t errors_n;
 	enum err errors[SHAPE_ERRORS_MAX];
 };
@@ -42,6 +48,12 @@ void route_shape_get(const struct route *r, struct route_shape *ret);
 
 /* The reply shows this member of its message as the message has it. */
 bool route_shape_has(const struct route_shape *s, const struct field_desc *f);
+
+/* Members of a message in JSON that its table does not have, or NULL. */
+const struct shape_member *message_extra(const struct msg_desc *d);
+
+/* A message those members refer to, or NULL. */
+const struct msg_desc *message_extra_sub(const struct msg_desc *d);
 
 /* Members of the request that a body may hold. */
 bool field_is_in_body(const struct field_desc *f);
