@@ -58,3 +58,20 @@ def test_purge_goes_on_after_a_restart(make_node):
     with node.client() as c:
         wait_until(lambda: is_gone(c, job), what="the purge")
         assert c.get(f"{API}/queues/q").json["completed"] == 0
+
+
+def test_a_reload_changes_it(make_node, tmp_path):
+    conf = tmp_path / "corvo.conf"
+    conf.write_text("retention = 1h\n")
+    node = make_node(f"--config={conf}").start()
+    with node.client() as c:
+        job = finish(c, "q")
+        # half edited: nothing to the node, and to processes that restart
+        conf.write_text("retention =\nret")
+        for name in ("raftd", "sched"):
+            assert "pid" in node.ask(f"restart {name}", timeout=60)
+        wait_until(node.is_ready, what="the node")
+        assert c.state(job) == "completed"
+        conf.write_text("retention = 1ms\n")
+        assert node.ask("reload") == {"ok": True}
+        wait_until(lambda: is_gone(c, job), what="the purge")
