@@ -16,7 +16,7 @@
 #include "spawn.h"
 #include "util/clock.h"
 
-#define START_TIMEOUT_NS (60 * NS_PER_S)   /* without a sign of life */
+#define START_TIMEOUT_NS (600 * NS_PER_S)  /* without a sign of life */
 #define ABORT_GRACE_NS   (200 * NS_PER_MS) /* to write a core, then SIGKILL */
 #define READS_PER_TURN   16
 #define SERVED_NS        NS_PER_S
@@ -195,6 +195,8 @@ static void start_process(struct child *c, int fds[2])
 		.argv = c->host->argv,
 		.notify_fd = fds[1],
 		.listen_fd = c->proc == PROC_HTTPD ? c->host->listen_fd : -1,
+		.config_fd = c->host->config_fd,
+		.lock_fd = c->host->lock_fd,
 		.number = c->number,
 		.watchdog_ms = s->watchdog_timeout / NS_PER_MS,
 	};

@@ -48,6 +48,8 @@ struct child_host {
 	int argc; /* flags, passed on to every child */
 	char *const *argv;
 	int listen_fd;       /* given to httpd */
+	int config_fd;       /* settings of the file, for children; or -1 */
+	int lock_fd;         /* on the data directory, held by all */
 	const char *level;   /* log level set by hand; NULL: the settings' */
 	uint64_t stop_by_ns; /* a stopping child is killed then */
 	void *ctx;

@@ -122,12 +122,20 @@ static char **make_env(struct arena *a, const struct spawn_args *args)
 
 static char **make_argv(struct arena *a, const struct spawn_args *args)
 {
-	char **argv = arena_alloc(a, ((size_t)args->argc + 2) * sizeof(*argv));
+	char **argv = arena_alloc(a, ((size_t)args->argc + 3) * sizeof(*argv));
+	char config[64];
+	size_t n = 0;
 
-	argv[0] = arena_cstr(a, str_from(args->program));
+	argv[n++] = arena_cstr(a, str_from(args->program));
 	for (int i = 0; i < args->argc; i++)
-		argv[i + 1] = args->argv[i];
-	argv[args->argc + 1] = NULL;
+		argv[n++] = args->argv[i];
+	/* The last one counts: it hides the file of ours. */
+	if (args->config_fd >= 0) {
+		(void)snprintf(config, sizeof(config),
+			       "--config=/proc/self/fd/%d", args->config_fd);
+		argv[n++] = arena_cstr(a, str_from(config));
+	}
+	argv[n] = NULL;
 	return argv;
 }
 
@@ -161,6 +169,8 @@ static _noreturn_ void child_exec(const struct spawn_args *args, char **argv,
 		(void)dup2(null_fd, STDIN_FILENO);
 	keep_open(args->notify_fd);
 	keep_open(args->listen_fd);
+	keep_open(args->config_fd);
+	keep_open(args->lock_fd);
 	child_signals();
 	(void)execve(args->path, argv, envp);
 	log_error("cannot execute %s: %s", args->path, strerror(errno));

@@ -22,14 +22,16 @@ struct spawn_args {
 	char *const *argv;
 	int notify_fd;        /* the child's end; CORVO_NOTIFY_FD */
 	int listen_fd;        /* CORVO_LISTEN_FD; -1: not given */
+	int config_fd;        /* read as the file of --config; -1: none */
+	int lock_fd;          /* held for as long as the child lives */
 	unsigned number;      /* CORVO_NUMBER */
 	uint64_t watchdog_ms; /* CORVO_WATCHDOG_MS */
 };
 
 /*
- * Forks and executes. The child has the two descriptors of args beside
- * standard input (/dev/null), output and error, default signals, and dies
- * with us. Returns its pid or -errno.
+ * Forks and executes. The child has the descriptors of args beside standard
+ * input (/dev/null), output and error, default signals, and dies with us.
+ * Returns its pid or -errno.
  */
 pid_t spawn(const struct spawn_args *args);
 

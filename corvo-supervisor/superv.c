@@ -209,6 +209,8 @@ int superv_reload(struct superv *s, struct buf *why)
 		       (unsigned long long)(clock_mono_ns() / NS_PER_US));
 	sd_notify_send(s->systemd.systemd_fd, words);
 	r = settings_reload(s->argc, s->argv, &s->settings, &kept, why);
+	if (r == 0)
+		r = superv_publish(s, why);
 	if (r == 0) {
 		s->host.level = NULL;
 		apply_log(s);
@@ -377,7 +379,6 @@ int superv_main(int argc, char *const argv[])
 {
 	struct superv s = { .argc = argc,
 			    .argv = argv,
-			    .lock_fd = -1,
 			    .signal_fd = -1,
 			    .ctl = { .fd = -1 },
 			    .started_ns = clock_mono_ns() };
@@ -387,6 +388,8 @@ int superv_main(int argc, char *const argv[])
 				      .argc = argc,
 				      .argv = argv,
 				      .listen_fd = -1,
+				      .config_fd = -1,
+				      .lock_fd = -1,
 				      .ctx = &s,
 				      .on_ready = on_child_ready,
 				      .on_down = on_child_down };

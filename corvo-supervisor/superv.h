@@ -30,7 +30,6 @@ struct superv {
 	char *const *argv;
 	struct buf run_dir; /* NUL-terminated */
 	struct buf address; /* we listen on; NUL-terminated */
-	int lock_fd;        /* data directory */
 	int signal_fd;
 	struct child_host host;
 	struct child *children; /* in start order */
@@ -52,6 +51,12 @@ int superv_main(int argc, char *const argv[]);
 /* Everything up to the first child; -ERR_* with text in why. */
 int superv_set_up(struct superv *s, struct buf *why);
 void superv_tear_down(struct superv *s); /* also after a failed set-up */
+/*
+ * Writes down for the children what the configuration file has set. They never
+ * read the file itself: one that is being edited must not change or break a
+ * process that only starts again. 0 or -ERR_INTERNAL_ERROR with text in why.
+ */
+int superv_publish(struct superv *s, struct buf *why);
 
 /* --- for superv_ctl.c --- */
 

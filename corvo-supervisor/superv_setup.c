@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -17,12 +18,13 @@
 #include "proto/err.h"
 #include "rt/file.h"
 #include "rt/netaddr.h"
+#include "rt/procstat.h"
 #include "superv.h"
 #include "util/clock.h"
 
-/* A predecessor that was killed may leave processes that hold the port. */
-#define PORT_WAIT_NS   (5 * NS_PER_S)
-#define PORT_WAIT_STEP 50 /* ms */
+/* A predecessor that was killed may leave processes, for some seconds. */
+#define LEFTOVER_WAIT_NS   (5 * NS_PER_S)
+#define LEFTOVER_WAIT_STEP 50 /* ms */
 
 static int make_children(struct superv *s, struct buf *why)
 {
@@ -68,27 +70,85 @@ static int make_dirs(struct superv *s, struct buf *why)
 	return 0;
 }
 
+/*
+ * Children hold the lock too, so that those of a supervisor that was killed
+ * are gone, with their sockets, before new ones start.
+ */
+static bool is_leftover(int r, int holder)
+{
+	return r == -EWOULDBLOCK && holder > 0 && !procstat_is_running(holder);
+}
+
+static int wait_lock(const char *path, int *holder)
+{
+	uint64_t give_up_ns = clock_mono_ns() + LEFTOVER_WAIT_NS;
+	int r;
+
+	for (;;) {
+		r = file_lock(path, holder);
+		if (!is_leftover(r, *holder) || clock_mono_ns() >= give_up_ns)
+			return r;
+		(void)poll(NULL, 0, LEFTOVER_WAIT_STEP);
+	}
+}
+
 static int take_lock(struct superv *s, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
 	int holder = 0;
+	int r;
 
 	buf_printf(&path, "%s/corvo.lock", s->settings.data_dir);
 	buf_putc(&path, '\0');
-	s->lock_fd = file_lock(path.p, &holder);
-	if (s->lock_fd >= 0)
+	r = wait_lock(path.p, &holder);
+	if (r >= 0) {
+		s->host.lock_fd = r;
 		return 0;
-	if (s->lock_fd == -EWOULDBLOCK)
+	}
+	if (is_leftover(r, holder))
+		buf_printf(why,
+			   "the data directory %s is still in use by processes "
+			   "of node %d, which is gone; `fuser %s` names them: "
+			   "end them, then start again",
+			   s->settings.data_dir, holder, path.p);
+	else if (r == -EWOULDBLOCK)
 		buf_printf(why,
 			   "the data directory %s is in use by another node "
 			   "(process %d); stop that one, or choose another "
 			   "directory with --data-dir",
 			   s->settings.data_dir, holder);
 	else
-		buf_printf(why, "cannot lock %s: %s", path.p,
-			   strerror(-s->lock_fd));
-	s->lock_fd = -1;
+		buf_printf(why, "cannot lock %s: %s", path.p, strerror(-r));
 	return -ERR_VALIDATION_ERROR;
+}
+
+/* --- settings for the children --- */
+
+static void put_config(const struct settings *s, struct buf *b)
+{
+	for (unsigned i = 0; i < SETTING_MAX; i++)
+		if (s->source[i] == SRC_FILE)
+			buf_printf(b, "%s = \"%s\"\n",
+				   setting_info((enum setting_id)i)->name,
+				   s->text[i]);
+}
+
+int superv_publish(struct superv *s, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	int fd = s->host.config_fd;
+
+	if (s->settings.config[0] == '\0')
+		return 0;
+	if (fd < 0)
+		fd = memfd_create("corvo.conf", MFD_CLOEXEC);
+	s->host.config_fd = fd;
+	put_config(&s->settings, &text);
+	if (fd >= 0 && pwrite(fd, text.p, text.n, 0) == (ssize_t)text.n &&
+	    ftruncate(fd, (off_t)text.n) == 0)
+		return 0;
+	buf_printf(why, "cannot write the settings down: %s", strerror(errno));
+	return -ERR_INTERNAL_ERROR;
 }
 
 /* The address as it came out: a port 0 was replaced. */
@@ -123,7 +183,7 @@ static bool was_unclean(const struct superv *s)
 
 static int open_port(struct superv *s, struct buf *why)
 {
-	uint64_t patience = was_unclean(s) ? PORT_WAIT_NS : 0;
+	uint64_t patience = was_unclean(s) ? LEFTOVER_WAIT_NS : 0;
 	uint64_t give_up_ns = clock_mono_ns() + patience;
 	struct netaddr a;
 	int r;
@@ -136,7 +196,7 @@ static int open_port(struct superv *s, struct buf *why)
 		r = netaddr_listen(&a, s->settings.bind, why);
 		if (r >= 0 || clock_mono_ns() >= give_up_ns)
 			break;
-		(void)poll(NULL, 0, PORT_WAIT_STEP);
+		(void)poll(NULL, 0, LEFTOVER_WAIT_STEP);
 	}
 	if (r < 0)
 		return r;
@@ -186,6 +246,8 @@ int superv_set_up(struct superv *s, struct buf *why)
 	raise_limits();
 	r = make_children(s, why);
 	if (r == 0)
+		r = superv_publish(s, why);
+	if (r == 0)
 		r = make_dirs(s, why);
 	if (r == 0)
 		r = take_lock(s, why);
@@ -201,7 +263,8 @@ int superv_set_up(struct superv *s, struct buf *why)
 
 void superv_tear_down(struct superv *s)
 {
-	const int fds[] = { s->host.listen_fd, s->signal_fd, s->lock_fd };
+	const int fds[] = { s->host.listen_fd, s->host.config_fd, s->signal_fd,
+			    s->host.lock_fd };
 
 	ctl_server_close(&s->ctl);
 	for (size_t i = 0; i < s->children_n; i++)

@@ -150,8 +150,11 @@ int file_lock(const char *path, int *ret_holder)
 		(void)close(fd);
 		return r;
 	}
-	n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n) {
+	/* In place and always as long: the next start needs no room for it
+	 * on a disk that is full by then. */
+	n = snprintf(text, sizeof(text), "%-10d\n", (int)getpid());
+	errno = 0;
+	if (pwrite(fd, text, (size_t)n, 0) != n) {
 		r = errno != 0 ? -errno : -EIO;
 		(void)close(fd);
 		return r;

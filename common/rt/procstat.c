@@ -193,6 +193,14 @@ void procstat_metrics(struct metric_list *l, const char *name, pid_t pid)
 	metric_add(l, METRIC_PROCESS_STACK, (double)p.stack_bytes, label);
 }
 
+bool procstat_is_running(pid_t pid)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	struct str stat;
+
+	return read_stat(pid, &text, &stat) && !str_starts(stat, STR("Z"));
+}
+
 bool procstat_is_traced(pid_t pid)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);

@@ -11,7 +11,8 @@
 /* Proportional share of memory, so that processes add up; else resident. */
 uint64_t procstat_memory_bytes(pid_t pid);
 double procstat_cpu_s(pid_t pid);
-bool procstat_is_traced(pid_t pid); /* a debugger is attached */
+bool procstat_is_traced(pid_t pid);  /* a debugger is attached */
+bool procstat_is_running(pid_t pid); /* not gone, nor dead and not reaped */
 
 struct procstat {
 	uint64_t resident_bytes;

@@ -256,6 +256,70 @@ def test_crash_loop_gives_up_and_says_why(node):
     assert node.words("raftd")[-2:] == ["drain", "left"]  # was drained
 
 
+def test_a_program_that_cannot_be_executed_is_tried_again(node):
+    node.start()
+    program = node.libexec / "corvo-viewd"
+    sound = program.read_text()
+    program.unlink()  # in use: it must not be written to
+    program.write_text("\x7fELF, almost")
+    program.chmod(0o755)
+    old = node.pid("viewd")
+    os.kill(old, signal.SIGKILL)
+    wait_for(lambda: f"cannot execute {program}" in node.log())
+    wait_for(lambda: node.ps("viewd")["state"] == "backoff")
+    program.write_text(sound)
+    node.wait_back("viewd", old)
+    assert node.stop() == 0
+
+
+def test_restarts_leave_no_descriptors_behind(node):
+    def fds():
+        return sorted(os.readlink(x) for x in fd_dir.iterdir()
+                      if x.is_symlink())
+
+    node.mode("sched", "swift")
+    node.start()
+    fd_dir = Path(f"/proc/{node.process.pid}/fd")
+    node.ask("restart sched")
+    before = len(fds())
+    for _ in range(200):
+        assert "pid" in node.ask("restart sched")
+    # the connection of the last request may still be being closed
+    wait_for(lambda: len(fds()) <= before, text=str(fds()))
+    assert node.ps("sched")["restarts"] == 201
+    assert node.stop() == 0
+
+
+def test_a_new_node_waits_for_the_processes_of_a_killed_one(node):
+    node.mode("raftd", "linger")
+    node.start()
+    node.process.kill()
+    node.process.wait()
+    node.err.unlink()
+    node.start()
+    words = node.words("raftd")
+    assert words == ["start", "ready", "orphan", "gone", "start", "ready"]
+
+
+@pytest.mark.parametrize("kind", ["full", "closed"])
+def test_a_log_that_cannot_be_written_stops_nothing(node, kind):
+    if kind == "full":
+        err = open("/dev/full", "wb")
+    else:
+        reader, writer = os.pipe()
+        os.close(reader)
+        err = open(writer, "wb", closefd=True)
+    with err:
+        node.start(wait=False, stderr=err)
+    sock = node.data / "run" / "control.sock"
+    wait_for(sock.exists)
+    wait_for(lambda: node.ps()["supervisor"]["state"] == "running")
+    old = node.pid("sched")
+    os.kill(old, signal.SIGKILL)
+    node.wait_back("sched", old)
+    assert node.stop() == 0
+
+
 def test_children_leave_when_the_supervisor_is_killed(node):
     node.start()
     pids = [p["pid"] for p in node.ps()["processes"]]
@@ -309,6 +373,16 @@ def test_stop_while_starting(node):
     node.start("--crash-limit=1000", wait=False)
     wait_for(lambda: len(node.words("viewd")) >= 3)
     assert node.stop() == 0
+    assert node.words("raftd")[-1] == "left"
+
+
+def test_stop_while_a_process_is_not_ready_yet(node):
+    node.mode("viewd", "unready")
+    node.start(wait=False)
+    wait_for(lambda: "start" in node.words("viewd"))
+    assert node.stop() == 0
+    assert node.words("viewd") == ["start", "drain", "left"]
+    assert node.words("sched") == []
     assert node.words("raftd")[-1] == "left"
 
 
@@ -409,6 +483,26 @@ def test_hangup_with_a_broken_file_keeps_the_settings(node):
     assert node.ask("reload")["code"] == "VALIDATION_ERROR"
     assert not any(w == "reload" for _, w, _ in node.events())
     assert node.ps()["supervisor"]["state"] == "running"
+
+
+def test_an_edited_file_is_nothing_to_a_process_that_starts_again(node):
+    """Whether it cannot be read, or names what only a new node may have."""
+    def config(name):
+        return (node.dir / f"{name}.config").read_text()
+
+    conf = node.dir / "corvo.conf"
+    conf.write_text("log_level = info\nnode_id = a # one\n")
+    node.start(f"--config={conf}")
+    first = config("viewd")
+    assert 'log_level = "info"' in first and 'node_id = "a"' in first
+    for text in ("this is no line\n", "node_id = b\nlog_level = warn\n"):
+        conf.write_text(text)
+        node.ask("restart viewd")
+        assert config("viewd") == first
+    assert node.ask("reload") == {"ok": True}
+    node.ask("restart viewd")
+    assert 'log_level = "warn"' in config("viewd")
+    assert 'node_id = "a"' in config("viewd")
 
 
 # --- systemd -------------------------------------------------------------

@@ -38,9 +38,14 @@ try:
 except FileNotFoundError:
     mode = []
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-signal.signal(signal.SIGTERM, lambda *a: (event("sigterm"), sys.exit(0)))
+signal.signal(signal.SIGTERM, signal.SIG_IGN if "linger" in mode else
+              lambda *a: (event("sigterm"), sys.exit(0)))
 note = socket.socket(fileno=int(os.environ["CORVO_NOTIFY_FD"]))
 beat = int(os.environ["CORVO_WATCHDOG_MS"]) / 4000
+for arg in sys.argv:
+    if arg.startswith("--config="):
+        with open("%%s/%%s.config" %% (here, full), "w") as out:
+            out.write(open(arg.split("=", 1)[1]).read())
 event("start")
 if "die" in mode:
     sys.exit(7)
@@ -52,14 +57,18 @@ if name == "httpd":
     listener.setblocking(False)
 elif "CORVO_LISTEN_FD" in os.environ:
     event("unexpected-listener")
-event("ready")
-note.sendall(b"STATUS=all is well\nREADY=1\n")
+if "unready" not in mode:
+    event("ready")
+    note.sendall(b"STATUS=all is well\nREADY=1\n")
 pending = b""
 while True:
     fds = [note] + ([listener] if listener else [])
     readable, _, _ = select.select(fds, [], [], beat)
     if "mute" not in mode:
-        note.sendall(b"WATCHDOG=1\n")
+        try:
+            note.sendall(b"WATCHDOG=1\n")
+        except BrokenPipeError:
+            pass  # the end of file is read below
     if listener in readable:
         try:
             c, _ = listener.accept()
@@ -71,13 +80,16 @@ while True:
         got = note.recv(4096)
         if not got:
             event("orphan")
+            if "linger" in mode:
+                select.select([], [], [], 0.5)
+                event("gone")
             sys.exit(0)
         pending += got
         while b"\n" in pending:
             line, pending = pending.split(b"\n", 1)
             event(line.decode())
             if line == b"drain" and "stubborn" not in mode:
-                select.select([], [], [], 0.05)
+                select.select([], [], [], 0 if "swift" in mode else 0.05)
                 event("left")
                 sys.exit(0)
 '''
@@ -128,13 +140,14 @@ class Node:
     def mode(self, name, *words):
         (self.dir / f"{name}.mode").write_text(" ".join(words))
 
-    def start(self, *flags, wait=True):
+    def start(self, *flags, wait=True, stderr=None):
         env = {k: v for k, v in os.environ.items() if not k.startswith("CORVO")}
         env["CORVO_LIBEXEC"] = str(self.libexec)
         self.process = subprocess.Popen(
             [str(SUPERVISOR), f"--data-dir={self.data}",
              f"--bind=127.0.0.1:{self.port}", *flags],
-            env=env, stderr=open(self.err, "ab"), stdin=subprocess.DEVNULL,
+            env=env, stderr=stderr or open(self.err, "ab"),
+            stdin=subprocess.DEVNULL,
             user=self.user)
         if wait:
             wait_for(lambda: "ready: listening on" in self.log() or
