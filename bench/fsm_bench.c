@@ -5,6 +5,7 @@
  *
  * fsm_bench [directory for RocksDB] [cycles] [memory|rocksdb]
  */
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -19,6 +20,7 @@
 #define FLUSH_ENTRIES  10000 /* the memory twin keeps what it may go back to */
 #define SHALLOW        1000
 #define DEEP           1000000
+#define OPEN_DIRS      8
 
 struct bench {
 	struct kv *kv;
@@ -209,6 +211,15 @@ static void run_rocks(const char *dir, size_t queued, size_t cycles)
 	buf_done(&why);
 }
 
+static int remove_one(const char *path, const struct stat *st, int type,
+		      struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
 int main(int argc, char **argv)
 {
 	char dir[] = "/tmp/fsm_bench_XXXXXX";
@@ -234,5 +245,9 @@ int main(int argc, char **argv)
 		run_rocks(where, SHALLOW, cycles);
 		run_rocks(where, DEEP, cycles);
 	}
+	/* a directory that was named stays, to be looked at */
+	if (where == dir &&
+	    nftw(dir, remove_one, OPEN_DIRS, FTW_DEPTH | FTW_PHYS) != 0)
+		perror(dir);
 	return 0;
 }

@@ -272,6 +272,7 @@ static void run_case(const char *name, void (*serve)(void),
 	CHECK(a >= 0);
 	if (a == 0) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		(void)close(pipe_fd[1]);
 		serve();
 		_exit(0);
 	}
@@ -283,11 +284,12 @@ static void run_case(const char *name, void (*serve)(void),
 		CHECK(write(pipe_fd[1], &n, sizeof(n)) == sizeof(n));
 		_exit(0);
 	}
+	/* so that a client that fails is the end of the pipe */
+	(void)close(pipe_fd[1]);
 	CHECK(read(pipe_fd[0], &n, sizeof(n)) == sizeof(n));
 	CHECK(wait4(b, NULL, 0, &client) == b);
 	CHECK(wait4(a, NULL, 0, &server) == a);
 	(void)close(pipe_fd[0]);
-	(void)close(pipe_fd[1]);
 	printf("%-14s %4u under way %9.0f/s   CPU us each: client %6.2f, "
 	       "server %6.2f\n",
 	       name, flight, (double)n * 1e9 / (double)run_ns,

@@ -27,6 +27,8 @@ static const struct {
 	{ "lease", mode_lease, "hand-out after the end of a lease" },
 };
 
+#define UNSIGNED_MAX 1e9 /* of an option that is no time and no count */
+
 static _noreturn_ void usage(void)
 {
 	fputs("load MODE [OPTION=VALUE ...]; modes:\n", stderr);
@@ -79,6 +81,8 @@ static void set_number(struct options *o, const char *name, const char *text)
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
 		if (strcmp(table[i].name, name) != 0)
 			continue;
+		if (table[i].u != NULL && v > UNSIGNED_MAX)
+			die("--%s=%s is too large", name, text);
 		if (table[i].u != NULL)
 			*table[i].u = (unsigned)v;
 		else
@@ -120,8 +124,13 @@ static void parse(int argc, char **argv, struct options *o)
 		else
 			set_number(o, longs[at].name, optarg);
 	}
-	if (r != -1 || optind != argc || o->batch == 0)
+	if (r != -1 || optind != argc)
 		usage();
+	/* with none of these there would be nothing to wait for, for ever */
+	if (o->batch == 0 || o->connections == 0 || o->producers == 0 ||
+	    o->workers == 0 || o->count == 0)
+		die("--batch, --connections, --producers, --workers and "
+		    "--count are at least 1");
 }
 
 int main(int argc, char **argv)

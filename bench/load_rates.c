@@ -66,11 +66,19 @@ static struct buf *next_jobs(void)
 	return &run.jobs;
 }
 
+/* Refused for a moment is false; anything else would make a figure a lie. */
+static bool is_taken(const struct answer *a)
+{
+	if (a->status != 429 && a->status != 503)
+		answer_expect(a, 201);
+	return a->status == 201;
+}
+
 /* --- enqueue --- */
 
 static void enqueue_next(struct hconn *c, const struct answer *a)
 {
-	if (a != NULL && a->status == 201) {
+	if (a != NULL && is_taken(a)) {
 		run.done++;
 		stats_add(&run.times, (int64_t)a->took_ns);
 	}
@@ -96,15 +104,10 @@ static void fill_next(struct hconn *c, const struct answer *a)
 {
 	uint64_t left;
 
-	if (a != NULL) {
-		/* Refused for a moment: the same again. */
-		if (a->status == 429 || a->status == 503)
-			run.sent -= c->n;
-		else
-			answer_expect(a, 201);
-		if (a->status == 201)
-			run.done += c->n;
-	}
+	if (a != NULL && is_taken(a))
+		run.done += c->n;
+	else if (a != NULL)
+		run.sent -= c->n; /* the same again */
 	if (run.done == run.o->count)
 		c->h->stop = true;
 	left = run.o->count - run.sent;
@@ -271,7 +274,7 @@ static void run_lifecycles(struct http *h, const struct options *o,
 
 static void produce(struct hconn *c, const struct answer *a)
 {
-	if (a != NULL && a->status != 201)
+	if (a != NULL && !is_taken(a))
 		run.sent--;
 	if (!may_begin()) {
 		c->waits = true;
@@ -314,7 +317,7 @@ void mode_lifecycle(struct http *h, const struct options *o)
 
 static void produce_batch(struct hconn *c, const struct answer *a)
 {
-	if (a != NULL && a->status != 201)
+	if (a != NULL && !is_taken(a))
 		run.sent -= run.o->batch;
 	if (!may_begin()) {
 		c->waits = true;

@@ -84,9 +84,10 @@ static void work(struct hconn *c, const struct answer *a)
 
 static void wake_tick(struct http *h)
 {
-	(void)h;
-	if (run.producer->on_answer != NULL) /* not answered yet: later */
+	if (run.producer->on_answer != NULL) { /* not answered yet: later */
+		h->tick_ns = clock_mono_ns() + NS_PER_MS;
 		return;
+	}
 	run.enqueued_ns = clock_mono_ns();
 	http_send(run.producer, PATH_ENQUEUE, &run.job, on_enqueued);
 }

@@ -14,6 +14,8 @@ queue of a tenth of the jobs with JSON payloads in batches of 1,000.
 
 import contextlib
 import random
+import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -163,27 +165,32 @@ def conditions(node):
 
 
 @contextlib.contextmanager
-def searching(node, seconds):
-    """The clients of search.lua, while the block runs."""
+def searching(node, seconds, rates):
+    """The clients of search.lua, while the block runs; how many searches a
+    second they got goes to rates."""
     with subprocess.Popen(
             ["wrk", "-t1", f"-c{SEARCHERS}", f"-d{seconds}s", "--timeout=60s",
              "-s", SCRIPT, f"http://127.0.0.1:{node.port}"],
             stdout=subprocess.PIPE, text=True) as p:
         try:
-            yield p
+            yield
         finally:
-            p.terminate()
-            p.wait()
+            p.send_signal(signal.SIGINT)
+            out = p.communicate()[0]
+    rates.append(float(re.search(r"Requests/sec:\s+([\d.]+)", out)[1]))
+    if refused := re.search(r"Non-2xx or 3xx responses: (\d+)", out):
+        print(f"  {refused[1]} searches were refused; the figures are wrong")
 
 
 def beside_writers(node, rounds, seconds):
     got = {"without": [], "with": []}
+    searches = []
     for _ in range(rounds):
         wait_for_view(node)
         got["without"].append(load(node, "enqueue", queue="written",
                                    connections=64, time=seconds))
         wait_for_view(node)
-        with searching(node, seconds + 60):
+        with searching(node, seconds + 60, searches):
             got["with"].append(load(node, "enqueue", queue="written",
                                     connections=64, time=seconds))
     rates = {k: [x["enqueue_per_s"] for x in v] for k, v in got.items()}
@@ -191,6 +198,7 @@ def beside_writers(node, rounds, seconds):
     for k in got:
         say(f"enqueues/s {k} {SEARCHERS} clients searching", spread(rates[k]))
         say("  p99, us", spread(p99s[k]))
+    say("  their searches/s meanwhile", spread(searches))
     for name, of, limit in (("rate", rates, ">= 0.70"), ("p99", p99s, "< 3")):
         ratio = median(of["with"]) / median(of["without"])
         say(f"{name} with / without", f"{ratio:.2f}", limit)
