@@ -1,6 +1,6 @@
 /*
- * A condition as it is run; shared by query_jq.c (reads it) and
- * query_jq_run.c (runs it).
+ * A condition as it is run; shared by query_jq.c (reads it), query_jq_run.c
+ * (runs it) and query_jq_walk.c (walks the document).
  */
 #ifndef CORVO_QUERY_JQ_IMPL_H
 #define CORVO_QUERY_JQ_IMPL_H
@@ -45,8 +45,20 @@ struct jq_step {
 struct jq {
 	struct jq_step *steps;
 	size_t n;
-	struct arena arena; /* of one document */
+	bool has_escapes;   /* the document, which is validated then */
+	struct arena arena; /* of the document's unescaped texts */
 };
+
+/* Members of an object or items of an array, in a text that may be anything;
+ * texts begin and end with a quote. */
+struct jq_iter {
+	const char *p, *end;
+};
+
+struct jq_iter jq_iter(struct json v);
+bool jq_next_item(struct jq_iter *it, struct json *ret);
+bool jq_next_member(struct jq_iter *it, struct json *ret_key,
+		    struct json *ret); /* key: with its quotes */
 
 /* False when v is no number or too large for a double. */
 bool jq_number(struct json v, long double *ret);

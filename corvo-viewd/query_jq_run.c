@@ -1,7 +1,8 @@
 /*
  * Runs a condition on one document. The document is what a client once sent,
- * read back from a file anybody may have written to: it is validated first.
- * Memory of unescaped texts lasts for one document.
+ * read back from a file anybody may have written to. It is only validated when
+ * it seems to match, or has escapes, which are not decoded unseen: what is not
+ * JSON never matches. Memory of unescaped texts lasts for one document.
  */
 #include "query_jq_impl.h"
 
@@ -26,17 +27,24 @@ bool jq_number(struct json v, long double *ret)
 
 /* --- following a path --- */
 
+static bool is_key(struct jq *jq, struct json key, struct str name)
+{
+	if (jq->has_escapes)
+		return str_eq(json_string(key, &jq->arena), name);
+	return key.raw.n == name.n + 2 &&
+	       (name.n == 0 || memcmp(key.raw.p + 1, name.p, name.n) == 0);
+}
+
 /* Of members with the same name the last one counts, as in jq. */
 static bool find_member(struct jq *jq, struct json v, struct str name,
 			struct json *ret)
 {
-	struct json_iter it = json_iter(v);
-	struct json item;
-	struct str key;
+	struct jq_iter it = jq_iter(v);
+	struct json key, item;
 	bool found = false;
 
-	while (json_next_member(&it, &jq->arena, &key, &item)) {
-		if (!str_eq(key, name))
+	while (jq_next_member(&it, &key, &item)) {
+		if (!is_key(jq, key, name))
 			continue;
 		*ret = item;
 		found = true;
@@ -44,14 +52,27 @@ static bool find_member(struct jq *jq, struct json v, struct str name,
 	return found;
 }
 
+static int64_t count(struct json v)
+{
+	bool object = json_type_of(v) == JSON_OBJECT;
+	struct jq_iter it = jq_iter(v);
+	struct json key, item;
+	int64_t n = 0;
+
+	while (object ? jq_next_member(&it, &key, &item)
+		      : jq_next_item(&it, &item))
+		n++;
+	return n;
+}
+
 static bool find_item(struct json v, int64_t index, struct json *ret)
 {
-	struct json_iter it = json_iter(v);
-	int64_t left = index < 0 ? (int64_t)json_count(v) + index : index;
+	struct jq_iter it = jq_iter(v);
+	int64_t left = index < 0 ? count(v) + index : index;
 
 	if (left < 0)
 		return false;
-	while (json_next_item(&it, ret))
+	while (jq_next_item(&it, ret))
 		if (left-- == 0)
 			return true;
 	return false;
@@ -116,7 +137,7 @@ static bool compare(struct jq *jq, const struct jq_step *s, struct json v)
 
 static bool contains(struct jq *jq, struct json v, struct str text)
 {
-	struct json_iter it;
+	struct jq_iter it;
 	struct json item;
 	struct str s;
 
@@ -127,8 +148,8 @@ static bool contains(struct jq *jq, struct json v, struct str text)
 	}
 	if (json_type_of(v) != JSON_ARRAY)
 		return false;
-	it = json_iter(v);
-	while (json_next_item(&it, &item))
+	it = jq_iter(v);
+	while (jq_next_item(&it, &item))
 		if (json_type_of(item) == JSON_STRING &&
 		    str_eq(json_string(item, &jq->arena), text))
 			return true;
@@ -143,7 +164,7 @@ static bool length_of(struct jq *jq, struct json v, int64_t *ret)
 
 	*ret = 0;
 	if (type == JSON_ARRAY || type == JSON_OBJECT) {
-		*ret = (int64_t)json_count(v);
+		*ret = count(v);
 		return true;
 	}
 	if (type != JSON_STRING)
@@ -173,15 +194,10 @@ static bool test(struct jq *jq, const struct jq_step *s, struct json root)
 	       holds(s->cmp, (n > s->length) - (n < s->length));
 }
 
-bool jq_matches(struct jq *jq, struct str text)
+static bool run(struct jq *jq, struct json root)
 {
-	struct json_error err;
-	struct json root;
 	bool truth = false;
 
-	if (!json_validate(text, LIMIT_JSON_DEPTH, &err))
-		return false;
-	root = json_root(text);
 	for (size_t i = 0; i < jq->n; i++) {
 		const struct jq_step *s = &jq->steps[i];
 
@@ -192,8 +208,32 @@ bool jq_matches(struct jq *jq, struct str text)
 		else if (truth == (s->code == JQ_JUMP_TRUE))
 			i = MIN(s->target, jq->n) - 1; /* and i++ */
 	}
-	arena_reset(&jq->arena);
 	return truth;
+}
+
+static bool is_json(struct str text)
+{
+	struct json_error err;
+
+	return json_validate(text, LIMIT_JSON_DEPTH, &err);
+}
+
+bool jq_matches(struct jq *jq, struct str text)
+{
+	struct json root = { str_trim(text) };
+	bool checked, truth;
+
+	if (root.raw.n == 0)
+		return false;
+	jq->has_escapes = memchr(text.p, '\\', text.n) != NULL;
+	/* What is inside an object or array comes from the walk. */
+	checked =
+	    jq->has_escapes || (root.raw.p[0] != '{' && root.raw.p[0] != '[');
+	if (checked && !is_json(text))
+		return false;
+	truth = run(jq, root);
+	arena_reset(&jq->arena);
+	return truth && (checked || is_json(text));
 }
 
 void jq_done(struct jq *jq)

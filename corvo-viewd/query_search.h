@@ -113,8 +113,18 @@ enum plan_kind {
 	PLAN_ERRORS, /* jobs with recorded errors */
 };
 
+/* Jobs of one state and, within a queue, of one priority. */
+struct range {
+	const char *state; /* NULL: of any */
+	int priority;      /* -1: of any */
+};
+
+#define PLAN_RANGES_MAX (QUERY_STATES * (PRIORITY_NORMAL + 1))
+
 struct plan {
 	enum plan_kind kind;
+	struct range ranges[PLAN_RANGES_MAX]; /* PLAN_RANGES */
+	size_t ranges_n;
 	const char *column, *index; /* PLAN_COLUMN */
 	struct str value;
 	/* In the order of row numbers, which grow with creation: a set that

@@ -258,6 +258,85 @@ static int plan_by_rowid(struct search *s, enum plan_kind kind)
 	return r;
 }
 
+/* --- ranges --- */
+
+static void add_range(struct plan *p, const char *state, int priority)
+{
+	CHECK(p->ranges_n < PLAN_RANGES_MAX);
+	p->ranges[p->ranges_n++] = (struct range){ state, priority };
+}
+
+static void list_ranges(struct search *s)
+{
+	bool by_queue = s->m->queue.n > 0;
+
+	if (!by_queue && !s->some_states) {
+		add_range(&s->plan, NULL, -1);
+		return;
+	}
+	for (unsigned i = 1; i < JOB_STATES_SHOWN; i++) {
+		const char *state = enum_text(&enum_job_state, i);
+
+		if (s->states[i] && !by_queue)
+			add_range(&s->plan, state, -1);
+		for (unsigned prio = PRIORITY_CRITICAL;
+		     s->states[i] && by_queue && prio <= PRIORITY_NORMAL;
+		     prio++)
+			if (!MSG_HAS(s->m, search, priority) ||
+			    s->m->priority == prio)
+				add_range(&s->plan, state, (int)prio);
+	}
+}
+
+/* 1: there is a job in it. */
+static int has_job(const struct search *s, struct db_stmt *stmt,
+		   const struct range *range)
+{
+	int r;
+
+	db_bind_text(stmt, 1, str_from(range->state));
+	if (range->priority >= 0) {
+		db_bind_text(stmt, 2, s->m->queue);
+		db_bind_i64(stmt, 3, range->priority);
+	}
+	r = db_step(stmt);
+	db_reset(stmt);
+	return r;
+}
+
+/*
+ * Merging ranges costs more than a look into each: most queues have jobs in
+ * few states, of one priority. One is kept, whatever is in it.
+ */
+static int drop_empty_ranges(struct search *s)
+{
+	static const char by_queue[] =
+	    "SELECT 1 FROM jobs INDEXED BY idx_jobs_queue_state_priority"
+	    " WHERE state=?1 AND queue=?2 AND priority=?3 LIMIT 1";
+	static const char by_state[] =
+	    "SELECT 1 FROM jobs INDEXED BY idx_jobs_state"
+	    " WHERE state=?1 LIMIT 1";
+	struct plan *p = &s->plan;
+	struct db_stmt *stmt;
+	size_t n = 0;
+	int r;
+
+	if (p->ranges_n <= 1)
+		return 0;
+	r = db_prepare(s->q->db, s->m->queue.n > 0 ? by_queue : by_state,
+		       &stmt);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < p->ranges_n && r >= 0; i++) {
+		r = has_job(s, stmt, &p->ranges[i]);
+		if (r == 1)
+			p->ranges[n++] = p->ranges[i];
+	}
+	db_finalize(stmt);
+	p->ranges_n = MAX(n, (size_t)1);
+	return MIN(r, 0);
+}
+
 /* The one that leads to the fewest jobs, as far as can be told. */
 int search_make_plan(struct search *s)
 {
@@ -285,7 +364,8 @@ int search_make_plan(struct search *s)
 	if (m->worker_id.n > 0)
 		return plan_by_rowid(s, PLAN_WORKER);
 	s->plan.kind = PLAN_RANGES;
-	return 0;
+	list_ranges(s);
+	return drop_empty_ranges(s);
 }
 
 /* --- the keys --- */
@@ -342,48 +422,25 @@ static void put_bounded(const struct search *s, const struct bounds *b,
 	"SELECT jobs.created_at AS c, jobs.id AS i, jobs.rowid AS r FROM "
 
 static void put_range(const struct search *s, const struct bounds *b,
-		      const char *state, int priority, struct buf *out,
-		      bool first)
+		      const struct range *r, struct buf *out)
 {
-	buf_puts(out, first ? "" : " UNION ALL ");
 	buf_puts(out, SELECT_KEYS "jobs WHERE ");
-	if (priority >= 0)
+	if (r->priority >= 0)
 		buf_printf(out, "queue=?%d AND priority=%d AND ", b->value,
-			   priority);
-	if (state != NULL)
-		buf_printf(out, "state='%s' AND ", state);
+			   r->priority);
+	if (r->state != NULL)
+		buf_printf(out, "state='%s' AND ", r->state);
 	put_bounded(s, b, out);
 }
 
 static void put_ranges(const struct search *s, struct bounds *b,
 		       struct sql *sql)
 {
-	bool by_queue = s->m->queue.n > 0;
-	bool first = true;
-
-	if (by_queue)
+	if (s->m->queue.n > 0)
 		b->value = sql_text(sql, s->m->queue);
-	if (!by_queue && !s->some_states) {
-		put_range(s, b, NULL, -1, &sql->text, true);
-		return;
-	}
-	for (unsigned i = 1; i < JOB_STATES_SHOWN; i++) {
-		const char *state = enum_text(&enum_job_state, i);
-
-		if (!s->states[i])
-			continue;
-		if (!by_queue) {
-			put_range(s, b, state, -1, &sql->text, first);
-			first = false;
-		}
-		for (unsigned prio = PRIORITY_CRITICAL;
-		     by_queue && prio <= PRIORITY_NORMAL; prio++) {
-			if (MSG_HAS(s->m, search, priority) &&
-			    s->m->priority != prio)
-				continue;
-			put_range(s, b, state, (int)prio, &sql->text, first);
-			first = false;
-		}
+	for (size_t i = 0; i < s->plan.ranges_n; i++) {
+		buf_puts(&sql->text, i == 0 ? "" : " UNION ALL ");
+		put_range(s, b, &s->plan.ranges[i], &sql->text);
 	}
 }
 

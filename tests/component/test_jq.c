@@ -2,6 +2,8 @@
  * payload_jq: each form against documents, positions of errors, limits, and
  * random texts that must neither crash nor hang.
  */
+#include <stdio.h>
+
 #include "lib/testlib.h"
 #include "proto/limits.h"
 #include "query_jq.h"
@@ -255,6 +257,169 @@ static void test_depth(void **state)
 	arena_done(&a);
 }
 
+/* What is no JSON matches nothing, wherever it is broken. */
+static void test_broken_documents(void **state)
+{
+	static const char *const broken[] = {
+		"\"",
+		"\"a",
+		"{",
+		"[",
+		"{\"a\": 1",
+		"{\"a\": 1]",
+		"{\"a\" 1}",
+		"{\"a\": }",
+		"{\"a\"}",
+		"{a: 1}",
+		"{\"a\": 1,}",
+		"{\"a\": 01}",
+		"{\"a\": x}",
+		"{\"a\": \"x}",
+		"{\"a\": [}",
+		"{\"a\": {\"b\"}}",
+		"[1, 2",
+		"[1 2]",
+		"[\"a\" : 1]",
+		"[,]",
+		"}",
+		"]",
+		"{\"a\": 1} x",
+		"\"a\" \"b\"",
+		"\"a\\\"",
+		"{\"a\\\": 1}",
+		"{\"a\": \"\\\"}",
+		"{\"a\": \"\n\"}",
+		"tru",
+		"1x",
+		"{\"a\": \"\xff\"}",
+		"[[[[",
+	};
+	static const char *const conditions[] = {
+		".a == 1",
+		"not .a == 1",
+		".a == null",
+		".a != 1",
+		". | length >= 0",
+		"not . | length < 0",
+		".a | contains(\"\") | not",
+		".[0] != 7",
+		".[-1] == null",
+		". == 1 | not",
+		".a.b == null or .a | startswith(\"\")",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(broken); i++)
+		for (size_t k = 0; k < ARRAY_SIZE(conditions); k++)
+			if (run(conditions[k], broken[i]))
+				fail_msg("%s matches %s", conditions[k],
+					 broken[i]);
+}
+
+/* A document of every kind of value, written in some way or other. */
+static void put_value(struct buf *b, struct rng *rng, unsigned depth)
+{
+	static const char *const scalars[] = {
+		"1",       "-2.5e1", "true",        "null", "\"x\"",
+		"\"a b\"", "\"\"",   "\"x,]}{[:\"", "0",    "\"\\\"\\\\\""
+	};
+	static const char *const keys[] = { "\"a\"", "\"l\"", "\"\"",
+					    "\"\\u0061\"", "\"x\"" };
+	static const char *const spaces[] = { "", " ", "\n\t", "" };
+	uint64_t kind = rng_below(rng, depth < 4 ? 4 : 2);
+	bool object = kind == 2;
+
+	if (kind < 2) {
+		buf_puts(b, scalars[rng_below(rng, ARRAY_SIZE(scalars))]);
+		return;
+	}
+	buf_putc(b, object ? '{' : '[');
+	for (uint64_t i = 0, n = rng_below(rng, 4); i < n; i++) {
+		buf_puts(b, i > 0 ? "," : "");
+		buf_puts(b, spaces[rng_below(rng, ARRAY_SIZE(spaces))]);
+		if (object) {
+			buf_puts(b, keys[rng_below(rng, ARRAY_SIZE(keys))]);
+			buf_puts(b, " : ");
+		}
+		put_value(b, rng, depth + 1);
+		buf_puts(b, spaces[rng_below(rng, ARRAY_SIZE(spaces))]);
+	}
+	buf_putc(b, object ? '}' : ']');
+}
+
+/* The last member of that name, by the reader of validated text. */
+static bool member_of(struct json v, const char *name, struct arena *a,
+		      struct json *ret)
+{
+	struct json_iter it;
+	struct json item;
+	struct str key;
+	bool found = false;
+
+	if (json_type_of(v) != JSON_OBJECT)
+		return false;
+	it = json_iter(v);
+	while (json_next_member(&it, a, &key, &item))
+		if (str_is(key, name)) {
+			*ret = item;
+			found = true;
+		}
+	return found;
+}
+
+/* Path .a.l | length, as the other reader of JSON finds it; -1: none. */
+static int64_t length_at(struct str text, struct arena *a)
+{
+	struct json v = json_root(text);
+
+	if (!member_of(v, "a", a, &v) || !member_of(v, "l", a, &v))
+		return -1;
+	if (json_type_of(v) == JSON_STRING)
+		return (int64_t)json_string(v, a).n;
+	if (json_type_of(v) != JSON_ARRAY && json_type_of(v) != JSON_OBJECT)
+		return -1;
+	return (int64_t)json_count(v);
+}
+
+/* Whole documents, and ones with a byte changed or missing. */
+static void test_documents_are_read_as_json(void **state)
+{
+	struct arena a = ARENA_INIT;
+	struct buf b = BUF_INIT(0);
+	unsigned found = 0;
+	struct rng rng;
+
+	(void)state;
+	test_rng(&rng);
+	for (unsigned i = 0; i < 100000; i++) {
+		struct json_error err;
+		char text[64];
+		int64_t n = -1;
+		bool valid;
+
+		buf_clear(&b);
+		if (i % 2 == 0)
+			buf_puts(&b, "{\"a\": {\"l\": ");
+		put_value(&b, &rng, 0);
+		buf_puts(&b, i % 2 == 0 ? "}}" : "");
+		if (rng_below(&rng, 3) == 0)
+			b.p[rng_below(&rng, b.n)] = "{}[]\",:x\\ "[i % 10];
+		valid = json_validate(buf_str(&b), LIMIT_JSON_DEPTH, &err);
+		if (valid)
+			n = length_at(buf_str(&b), &a);
+		(void)snprintf(text, sizeof(text), ".a.l | length == %lld",
+			       (long long)n);
+		buf_putc(&b, '\0');
+		assert_int_equal(run(text, b.p), n >= 0);
+		assert_int_equal(run("not .zzz == 1", b.p), valid);
+		found += n >= 0;
+		arena_reset(&a);
+	}
+	assert_true(found > 1000);
+	buf_done(&b);
+	arena_done(&a);
+}
+
 /* Pieces of the language in any order: read or refused, and run. */
 static void test_random(void **state)
 {
@@ -304,9 +469,14 @@ static void test_random(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_compare),   cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_functions), cmocka_unit_test(test_logic),
-		cmocka_unit_test(test_errors),    cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_compare),
+		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_functions),
+		cmocka_unit_test(test_logic),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_broken_documents),
+		cmocka_unit_test(test_documents_are_read_as_json),
 		cmocka_unit_test(test_random),
 	};
 
