@@ -174,6 +174,11 @@ int db_open(const char *path, enum db_mode mode, struct db **ret,
 		check_failed(__FILE__, __LINE__, "out of memory");
 	sqlite3_extended_result_codes(db->h, 1);
 	sqlite3_busy_timeout(db->h, DB_BUSY_MS);
+	if (r == 0 && sqlite3_db_readonly(db->h, "main") == 1) {
+		buf_printf(why, "%s cannot be written to", path);
+		db_close(db);
+		return -ERR_VIEW_UNAVAILABLE;
+	}
 	if (r == 0)
 		r = db_exec(db, mode_pragmas[mode]);
 	if (r == 0)

@@ -6,7 +6,8 @@
  * stay valid until db_reset.
  *
  * Errors: -ERR_STORAGE_FULL      no space left; the file is as it was
- *         -ERR_VIEW_UNAVAILABLE  the file is damaged or not ours
+ *         -ERR_VIEW_UNAVAILABLE  the file is damaged, not ours, or may not be
+ *                                written to when it is opened
  *         -ERR_REQUEST_TIMEOUT   interrupted, or past the time limit
  *         -ERR_INTERNAL_ERROR    anything else; db_error has the text
  */

@@ -172,7 +172,7 @@ void feed_want_rebuild(struct feed *f, bool usable, const char *reason)
 		return;
 	f->build_start_ns = clock_mono_ns();
 	/* It compares what is about to go, and holds the one checkpoint. */
-	atomic_store(&f->verify_task.stop, true);
+	feed_verify_stop(f);
 	log_warn("rebuilding the view: %s", reason);
 	if (f->call != NULL && f->verify != VERIFY_ASKED) {
 		rpc_cancel(f->raftd,
@@ -248,7 +248,7 @@ static void written(struct feed *f, struct batch *b)
 	note_behind(f);
 	feed_status_changed(f);
 	if (f->rebuild_waiters_n > 0 && f->build == BUILD_NONE)
-		feed_answer_rebuild(f, 0);
+		feed_answer_rebuild(f, 0, NULL);
 }
 
 static void write_failed(struct feed *f, int err)
@@ -306,8 +306,12 @@ static void on_link(void *ctx, bool up)
 {
 	struct feed *f = ctx;
 
-	(void)up;
 	f->checked = false;
+	if (up && !f->was_up) {
+		f->was_up = true;
+		/* of a process before this one, if there is any */
+		feed_release_checkpoint(f, "", 0);
+	}
 	feed_pause_reset(&f->ask_pause);
 	feed_drive(f);
 }
@@ -566,7 +570,7 @@ void feed_stop(struct feed *f, loop_fn *done, void *ctx)
 	f->stopped = done;
 	f->stopped_ctx = ctx;
 	atomic_store(&f->task.stop, true);
-	atomic_store(&f->verify_task.stop, true);
+	feed_verify_stop(f);
 	if (f->call != NULL)
 		rpc_cancel(f->raftd, f->call);
 	f->call = NULL;

@@ -38,7 +38,7 @@ static void refuse(struct rpc_req req, int err, const char *text)
 
 /* --- rebuild --- */
 
-void feed_answer_rebuild(struct feed *f, int err)
+void feed_answer_rebuild(struct feed *f, int err, const char *why)
 {
 	struct m_rebuild_reply m = { 0 };
 
@@ -50,7 +50,8 @@ void feed_answer_rebuild(struct feed *f, int err)
 	MSG_SET(&m, rebuild_reply, duration_ms, ms_since(f->build_start_ns));
 	for (size_t i = 0; i < f->rebuild_waiters_n; i++) {
 		if (err < 0)
-			refuse(f->rebuild_waiters[i], -err, NULL);
+			refuse(f->rebuild_waiters[i], -err,
+			       err == -ERR_STORAGE_FULL ? NULL : why);
 		else
 			reply_message(f->rebuild_waiters[i], &msg_rebuild_reply,
 				      &m);
@@ -118,6 +119,13 @@ static bool is_over(struct feed *f)
 	return f->verify_err < 0;
 }
 
+void feed_verify_stop(struct feed *f)
+{
+	atomic_store(&f->verify_task.stop, true);
+	if (f->verify == VERIFY_TEXT)
+		db_interrupt(f->view->writer);
+}
+
 /* --- verify: the steps, the last one first --- */
 
 static void run_text(void *ctx) /* pool thread */
@@ -170,6 +178,7 @@ static void on_aligned(void *ctx)
 	feed_writer_ended(f);
 	f->view->position = f->verify_view.position;
 	f->view->position_ns = f->verify_view.position_ns;
+	f->view->fresh = f->view->position == 0;
 	f->received_seq = f->view->position;
 	feed_status_changed(f);
 	if (is_over(f)) {
@@ -298,6 +307,6 @@ void feed_admin_gone(struct feed *f, const struct rpc_peer *peer,
 	if (!f->verify_is_wanted || !is_meant(&f->verify_req, peer, req))
 		return;
 	f->verify_is_wanted = false;
-	atomic_store(&f->verify_task.stop, true);
+	feed_verify_stop(f);
 	feed_drive(f);
 }

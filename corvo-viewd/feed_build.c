@@ -55,7 +55,7 @@ static void build_failed(struct feed *f, int err, const char *why)
 		log_error("the rebuild failed: %s%s", why,
 			  again ? "; trying again" : "");
 	release_checkpoint(f);
-	feed_answer_rebuild(f, err);
+	feed_answer_rebuild(f, err, why);
 }
 
 /* The readers are idle: the new file takes the place of the old one. */
@@ -82,7 +82,7 @@ static void on_readers_idle(void *ctx)
 		service_set_usable(f->service, true);
 		f->rebuild_goal = f->build_is_optional ? before : 0;
 		feed_status_changed(f);
-		feed_answer_rebuild(f, 0);
+		feed_answer_rebuild(f, 0, NULL);
 	}
 	service_resume(f->service);
 	feed_drive(f);
@@ -131,7 +131,9 @@ static void on_checkpoint(void *ctx, const struct rpc_reply *r)
 	f->build = BUILD_WANTED;
 	if (err == 0)
 		err = msg_decode(&msg_checkpoint_ref, r->body, &a, &m);
-	if (err < 0) {
+	if (err < 0 && f->build_is_optional) {
+		build_failed(f, err, "corvo-raftd made no checkpoint");
+	} else if (err < 0) {
 		feed_ask_failed(f, "checkpoint", err);
 	} else if (!f->stopping) {
 		feed_pause_reset(&f->ask_pause);

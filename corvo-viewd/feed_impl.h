@@ -56,6 +56,7 @@ struct feed {
 	struct rpc_client *raftd;
 	struct rpc_call *call; /* the one question under way */
 
+	bool was_up;           /* raftd was there once */
 	bool checked;          /* raftd may be asked for events */
 	uint64_t received_seq; /* last event received */
 	uint64_t head_seq;     /* newest event raftd told of */
@@ -117,10 +118,13 @@ void feed_writer_ended(struct feed *f);
 void feed_release_checkpoint(struct feed *f, const char *path, uint64_t seq);
 
 /* feed_admin.c: the rebuild that was asked for has ended; one that is good
- * (0) is told of when the view is where the old one was. */
-void feed_answer_rebuild(struct feed *f, int err);
+ * (0) is told of when the view is where the old one was. why: of one that
+ * failed. */
+void feed_answer_rebuild(struct feed *f, int err, const char *why);
 /* Starts the next step of a comparison that waits for something. */
 void feed_verify_drive(struct feed *f, bool can_ask);
+/* Makes one that is under way end soon. */
+void feed_verify_stop(struct feed *f);
 /* It needs the events to stand still. */
 bool feed_verify_holds(const struct feed *f);
 

@@ -29,6 +29,12 @@ static int align_once(struct verify *t, struct view *v, struct kv *kv)
 	}
 	if (r == 0)
 		r = mirror_apply(v->mirror, &m);
+	if (r == -ERR_NOT_FOUND) { /* the feed is going to meet it, too */
+		buf_puts(&t->why,
+			 "a job that changed is not in the view, which "
+			 "is made anew; try again");
+		r = -ERR_VIEW_UNAVAILABLE;
+	}
 	if (r == 0) {
 		v->position = m.last_seq;
 		if (m.events_n > 0)
@@ -226,6 +232,8 @@ int verify_text(struct verify *t, struct db *writer)
 			    STR("the texts of table jobs"));
 		r = 0;
 	}
+	if (r < 0 && atomic_load(&t->stop))
+		return -ERR_SHUTTING_DOWN;
 	if (r < 0)
 		buf_puts(&t->why, db_error(writer));
 	return r;

@@ -39,7 +39,8 @@ int verify_align(struct verify *t, struct view *v);
 /* Fills the reply, duration apart. 0 or -ERR_* as above. */
 int verify_compare(struct verify *t);
 
-/* Adds what is wrong with the full text. The writer's thread. */
+/* Adds what is wrong with the full text. The writer's thread; it may take
+ * long, and ends early when t->stop is set and then the writer interrupted. */
 int verify_text(struct verify *t, struct db *writer);
 
 void verify_end(struct verify *t); /* ready for another one */

@@ -44,6 +44,7 @@ int view_init(struct view *v, const char *data_dir, struct buf *why)
 	buf_puts(&b, ".new");
 	v->new_path = xstrndup(b.p, b.n);
 	buf_done(&b);
+	(void)unlink(v->new_path); /* of a rebuild that was cut off, if any */
 	return 0;
 }
 
@@ -111,8 +112,9 @@ static int check_pages(struct db *db, struct buf *why)
 	return 0;
 }
 
+/* *ret_marked: it already has the id of this boot. */
 static int check_file(struct view *v, bool check_boot, struct str boot,
-		      struct buf *why)
+		      bool *ret_marked, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 	uint64_t version;
@@ -125,8 +127,8 @@ static int check_file(struct view *v, bool check_boot, struct str boot,
 	r = meta_get_text(v->writer, META_BOOT, &b);
 	if (r < 0)
 		return r;
-	if (check_boot && !str_is(buf_str(&b), BOOT_CLEAN) &&
-	    !str_eq(buf_str(&b), boot))
+	*ret_marked = check_boot && str_eq(buf_str(&b), boot);
+	if (check_boot && !str_is(buf_str(&b), BOOT_CLEAN) && !*ret_marked)
 		return not_ours(why, "the machine stopped while it was open");
 	return check_pages(v->writer, why);
 }
@@ -164,6 +166,7 @@ static int open_writer(struct view *v, bool check_boot, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf boot = BUF_INIT(0);
+	bool marked = false;
 	int r = db_open(v->path, DB_WRITE, &v->writer, why);
 
 	if (r < 0)
@@ -173,8 +176,9 @@ static int open_writer(struct view *v, bool check_boot, struct buf *why)
 	if (r < 0)
 		return r;
 	r = b.n == 0 ? make_file(v->writer)
-		     : check_file(v, check_boot, buf_str(&boot), why);
-	if (r == 0)
+		     : check_file(v, check_boot, buf_str(&boot), &marked, why);
+	/* After a crash another program may read, and keep it from syncing. */
+	if (r == 0 && !marked)
 		r = mark_file(v->writer, buf_str(&boot));
 	if (r == 0)
 		r = meta_get_u64(v->writer, META_POSITION, &v->position);
@@ -220,15 +224,18 @@ void view_note_write(struct view *v)
 
 /*
  * The log is not looked into: other programs may write to it, as SQLite
- * allows, and our own readers reset it.
+ * allows, and our own readers reset it. Without its index other programs
+ * would make one of their own, and not see what is written from then on.
  */
 enum view_place view_place(const struct view *v)
 {
-	struct view_file file, log;
+	struct view_file file, log, index;
 
 	look(v->path, "", &file);
 	look(v->path, "-wal", &log);
-	if (!same_file(&file, &v->file) || !same_file(&log, &v->log))
+	look(v->path, "-shm", &index);
+	if (!same_file(&file, &v->file) || !same_file(&log, &v->log) ||
+	    !same_file(&index, &v->index))
 		return VIEW_MOVED;
 	if (file.size != v->file.size || file.changed_ns != v->file.changed_ns)
 		return VIEW_CHANGED;
@@ -249,6 +256,7 @@ static int open_all(struct view *v, bool check_boot, struct buf *why)
 	}
 	look(v->path, "", &v->file);
 	look(v->path, "-wal", &v->log);
+	look(v->path, "-shm", &v->index);
 	return 0;
 }
 
@@ -275,15 +283,21 @@ static int remove_files(struct view *v, struct buf *why)
 
 int view_open(struct view *v, struct buf *why)
 {
+	_cleanup_(buf_done) struct buf failed = BUF_INIT(0);
 	int r = open_all(v, true, why);
 
 	if (r != -ERR_VIEW_UNAVAILABLE)
 		return r;
+	r = remove_files(v, &failed);
+	if (r < 0) {
+		buf_puts(why, "; ");
+		buf_put_str(why, buf_str(&failed));
+		return r;
+	}
 	log_warn("the view at %s is made anew: %.*s", v->path,
 		 STR_ARG(buf_str(why)));
 	buf_clear(why);
-	r = remove_files(v, why);
-	return r < 0 ? r : open_all(v, true, why);
+	return open_all(v, true, why);
 }
 
 void view_close(struct view *v, bool clean)

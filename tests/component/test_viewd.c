@@ -24,6 +24,7 @@ static void wait_on_answer(struct fake *f, const struct rpc_reply *r)
 
 	if (f->step++ == 0) {
 		EXPECT(f->head == 1 && lag == 0);
+		EXPECT(f->released);
 		EXPECT(r->seq == 1);
 		ask_queues(f, 99, WAIT_SHORT_NS);
 		return;
@@ -170,6 +171,42 @@ static void ahead_on_ask(struct fake *f, struct rpc_req req, unsigned id)
 		ask_queues(f, 3, WAIT_LONG_NS);
 }
 
+/*
+ * A rebuild that was asked for and gets no checkpoint is given up: the view is
+ * good without it, and goes on.
+ */
+static void refused_start(struct fake *f)
+{
+	ask_queues(f, 1, WAIT_LONG_NS);
+}
+
+static void refused_on_answer(struct fake *f, const struct rpc_reply *r)
+{
+	switch (f->step++) {
+	case 0:
+		EXPECT(expect_queue(r, "queue-1") == 0);
+		ask(f, QUERY_REBUILD_VIEW, &(struct m_nothing){ 0 });
+		break;
+	case 1:
+		EXPECT(r->err == ERR_OVERLOADED);
+		EXPECT(str_is(r->body, "corvo-raftd made no checkpoint"));
+		publish(f, 2);
+		ask_queues(f, 2, WAIT_LONG_NS);
+		break;
+	default:
+		EXPECT(expect_queue(r, "queue-2") == 0);
+		EXPECT(f->checkpoints == 1);
+		done(f);
+	}
+}
+
+static void refused_on_ask(struct fake *f, struct rpc_req req, unsigned id)
+{
+	EXPECT(id == QUERY_CHECKPOINT);
+	f->checkpoints++;
+	rpc_reply(req, ERR_OVERLOADED, 0, STR("not now"));
+}
+
 /* For a search that takes a hundred times as long as anything quick. */
 #define BUSY_JOBS   150
 #define BUSY_TESTS  400
@@ -258,6 +295,8 @@ static const struct script lost_script = { lost_start, lost_on_answer,
 					   lost_on_ask };
 static const struct script ahead_script = { ahead_start, ahead_on_answer,
 					    ahead_on_ask };
+static const struct script refused_script = { refused_start, refused_on_answer,
+					      refused_on_ask };
 static const struct script busy_script = { busy_start, busy_on_answer, NULL };
 
 static void test_wait(void **state)
@@ -276,6 +315,11 @@ static void test_lost_and_ahead(void **state)
 	play(*state, &ahead_script);
 }
 
+static void test_refused_rebuild_leaves_the_view_as_it_was(void **state)
+{
+	play(*state, &refused_script);
+}
+
 static void test_quick_questions_pass_resting_searches(void **state)
 {
 	play(*state, &busy_script);
@@ -288,6 +332,7 @@ int main(void)
 		TEST(test_wait),
 		TEST(test_empty_view),
 		TEST(test_lost_and_ahead),
+		TEST(test_refused_rebuild_leaves_the_view_as_it_was),
 		TEST(test_quick_questions_pass_resting_searches),
 	};
 

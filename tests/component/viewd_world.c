@@ -111,6 +111,18 @@ void answer_checkpoint(struct fake *f, struct rpc_req req, const char *queue,
 	buf_done(&why);
 }
 
+static bool is_unnamed(const struct frame_request *item)
+{
+	struct arena a = ARENA_INIT;
+	struct m_checkpoint_ref m;
+	bool unnamed;
+
+	EXPECT(msg_decode(&msg_checkpoint_ref, item->body, &a, &m) == 0);
+	unnamed = m.path.n == 0;
+	arena_done(&a);
+	return unnamed;
+}
+
 static void on_request(void *ctx, struct rpc_req req,
 		       const struct frame_request *item)
 {
@@ -129,6 +141,9 @@ static void on_request(void *ctx, struct rpc_req req,
 		answer_tail(f);
 	} else if (item->op == QUERY_NODE_STATUS) {
 		answer_status(f, req);
+	} else if (item->op == QUERY_CHECKPOINT_DONE && is_unnamed(item)) {
+		f->released = true;
+		reply(req, &msg_nothing, &nothing);
 	} else if (f->script->on_ask != NULL) {
 		f->script->on_ask(f, req, item->op);
 		if (item->op == QUERY_CHECKPOINT_DONE)

@@ -42,6 +42,7 @@ struct fake {
 	unsigned answered; /* QUERY_* of the answer that came last */
 	unsigned step;
 	unsigned checkpoints;
+	bool released; /* what a viewd before this one may have left */
 	bool asked;
 };
 

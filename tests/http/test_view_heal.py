@@ -148,6 +148,7 @@ FAULTS = {
     "all deleted": delete_all,
     "directory deleted": no_directory,
     "log deleted": lambda n: (view_dir(n) / "corvo.db-wal").unlink(),
+    "index deleted": lambda n: (view_dir(n) / "corvo.db-shm").unlink(),
     "replaced by an empty file": replace_by_empty,
     "replaced by an old view": replace_by_old,
     "cut to nothing": lambda n: os.truncate(file_of(n), 0),
@@ -175,7 +176,8 @@ def is_whole(node, client, writer):
         return bool(writer.wrong)
     found = verify(client)
     return found is not None and found["status"] == "ok" and \
-        found["rows"] > MANY and file_of(node).exists()
+        found["rows"] > MANY and file_of(node).exists() and \
+        (view_dir(node) / "corvo.db-shm").exists()
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -212,6 +214,43 @@ def test_file_damaged_while_viewd_is_down(node, client):
         os.kill(old, signal.SIGKILL)
         wait_until(lambda: (verify(client) or {}).get("status") == "ok", 60,
                    f"a whole view after {fault}")
+
+
+def test_index_cut_is_survived(node, client):
+    """SQLite maps it into memory: viewd dies of that, and comes back."""
+    wait_until(lambda: verify(client), 60, "a view")
+    os.truncate(view_dir(node) / "corvo.db-shm", 0)
+    client.enqueue("before", payload=1)
+    wait_until(lambda: (verify(client) or {}).get("status") == "ok" and
+               client.queue("before")["enqueued"] >= MANY, 60, "a whole view")
+
+
+def test_viewd_dies_while_another_program_reads(node, client):
+    """The program goes on reading, and the view comes back meanwhile."""
+    wait_until(lambda: verify(client), 60, "a view")
+    db = sqlite3.connect(file_of(node), isolation_level=None, timeout=30)
+    db.execute("BEGIN")
+    count = "SELECT count(*) FROM jobs"
+    seen = db.execute(count).fetchone()
+    client.enqueue("before", payload=1)
+    restart_viewd(node)
+    wait_until(lambda: (verify(client) or {}).get("status") == "ok", 60,
+               "a whole view")
+    assert db.execute(count).fetchone() == seen
+    db.execute("COMMIT")
+    assert db.execute(count).fetchone()[0] == seen[0] + 1
+    db.close()
+
+
+def test_checkpoint_of_a_dead_viewd_is_removed(node, client):
+    """Its hard links would keep deleted files on the disk."""
+    wait_until(lambda: verify(client), 60, "a view")
+    left = node.data / "checkpoints" / "view"
+    (left / "some").mkdir(parents=True)
+    (view_dir(node) / "corvo.db.new").write_bytes(b"x" * 100)
+    restart_viewd(node)
+    wait_until(lambda: not left.exists(), 30, "the checkpoint to be gone")
+    assert not (view_dir(node) / "corvo.db.new").exists()
 
 
 # --- file systems ---------------------------------------------------------
