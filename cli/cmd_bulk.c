@@ -22,19 +22,33 @@
 
 /* --- ids from standard input --- */
 
+/* The list they go to. */
+struct ids {
+	struct json_writer *w;
+	struct arena mem;
+	size_t n;
+};
+
+static void put_id(struct ids *ids, struct str id)
+{
+	jw_str(ids->w, id);
+	ids->n++;
+}
+
 /* "id", {"id": "id"} or {"job_id": "id"}; others are left out. */
-static void put_id(struct json_writer *w, struct json v, struct arena *a)
+static void put_id_of(struct ids *ids, struct json v)
 {
 	struct json id = v;
 
-	if (json_type_of(v) == JSON_OBJECT && !json_member(v, "id", a, &id) &&
-	    !json_member(v, "job_id", a, &id))
+	if (json_type_of(v) == JSON_OBJECT &&
+	    !json_member(v, "id", &ids->mem, &id) &&
+	    !json_member(v, "job_id", &ids->mem, &id))
 		return;
 	if (json_type_of(id) == JSON_STRING)
-		jw_str(w, json_string(id, a));
+		put_id(ids, json_string(id, &ids->mem));
 }
 
-static void put_ids_of(struct json_writer *w, struct json v, struct arena *a)
+static void put_ids_of(struct ids *ids, struct json v)
 {
 	static const char *const lists[] = { "jobs", "job_ids", "ids",
 					     "results" };
@@ -43,18 +57,18 @@ static void put_ids_of(struct json_writer *w, struct json v, struct arena *a)
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		if (json_type_of(v) == JSON_OBJECT &&
-		    json_member(v, lists[i], a, &item) &&
+		    json_member(v, lists[i], &ids->mem, &item) &&
 		    json_type_of(item) == JSON_ARRAY) {
 			v = item;
 			break;
 		}
 	if (json_type_of(v) != JSON_ARRAY) {
-		put_id(w, v, a);
+		put_id_of(ids, v);
 		return;
 	}
 	it = json_iter(v);
 	while (json_next_item(&it, &item))
-		put_id(w, item, a);
+		put_id_of(ids, item);
 }
 
 static bool is_json(struct str text)
@@ -75,34 +89,46 @@ static bool is_id(struct str line)
 	return true;
 }
 
-/* One document, or one id or document on each line. */
-static int put_ids(struct json_writer *w, struct str text)
+static int put_lines(struct ids *ids, struct str text)
 {
-	struct arena a = ARENA_INIT;
 	struct str line;
 	int r = CLI_OK;
 
-	text = str_trim(text);
-	jw_array(w);
-	if (is_json(text)) {
-		put_ids_of(w, json_root(text), &a);
-		text = STR_NULL;
-	}
 	for (size_t n = 1; text.n > 0 && r == CLI_OK; n++) {
 		(void)str_split(text, '\n', &line, &text);
 		line = str_trim(line);
 		if (is_json(line))
-			put_ids_of(w, json_root(line), &a);
+			put_ids_of(ids, json_root(line));
 		else if (!is_id(line))
 			r = cmd_failed("line %zu of standard input is neither "
 				       "an id nor a job as JSON; nothing was "
 				       "done",
 				       n);
 		else if (line.n > 0)
-			jw_str(w, line);
+			put_id(ids, line);
 	}
+	return r;
+}
+
+/* One document, or one id or document on each line. */
+static int put_ids(struct json_writer *w, struct str text)
+{
+	struct ids ids = { .w = w };
+	int r = CLI_OK;
+
+	text = str_trim(text);
+	jw_array(w);
+	if (is_json(text))
+		put_ids_of(&ids, json_root(text));
+	else
+		r = put_lines(&ids, text);
 	jw_array_end(w);
-	arena_done(&a);
+	arena_done(&ids.mem);
+	if (r == CLI_OK && ids.n > LIMIT_BULK_IDS)
+		return cmd_failed("%zu ids are more than the %d of one request;"
+				  " find them with --filter, or send them in "
+				  "parts",
+				  ids.n, LIMIT_BULK_IDS);
 	return r;
 }
 

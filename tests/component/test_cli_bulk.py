@@ -80,6 +80,14 @@ def test_what_is_no_list_of_ids_is_refused(fake, stdin, line):
     assert f"line {line} of standard input is neither an id" in p.stderr
 
 
+def test_more_ids_than_a_request_may_have(fake):
+    fake.reply("POST", BULK, DONE)
+    ok("bulk", "retry", fake=fake, stdin="j\n" * 500_000)
+    p = corvo("bulk", "retry", fake=fake, stdin="j\n" * 500_001)
+    assert p.returncode == 1 and len(fake.requests) == 1
+    assert "500001 ids are more than" in p.stderr and "--filter" in p.stderr
+
+
 @pytest.mark.parametrize("body", [b"[]", b"7", b'{"operations": 1}'])
 def test_strange_answers(fake, body):
     fake.reply("POST", BULK, body)
