@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "answer.h"
 #include "api.h"
 #include "cmd.h"
 
@@ -96,21 +97,18 @@ int cmd_why(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
 	struct arena mem = ARENA_INIT;
-	struct json root, reasons, one;
+	struct json reasons, one;
 	struct json_iter it;
 	int r = cmd_call_job(a, "GET", "/why", STR_NULL, &reply);
 
 	if (r != CLI_OK)
 		return r;
-	root = json_root(buf_str(&reply));
 	if (a->json) {
 		out_json(buf_str(&reply));
 		return CLI_OK;
 	}
-	print_member("", root, "summary");
-	if (json_type_of(root) == JSON_OBJECT &&
-	    json_member(root, "reasons", &mem, &reasons) &&
-	    json_type_of(reasons) == JSON_ARRAY) {
+	print_member("", json_root(buf_str(&reply)), "summary");
+	if (answer_list(buf_str(&reply), "reasons", &mem, &reasons)) {
 		it = json_iter(reasons);
 		while (json_next_item(&it, &one))
 			print_member("- ", one, "text");
@@ -143,7 +141,7 @@ static int show_page(const struct cmd_args *a, uint64_t *next, size_t *ret_n)
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
 	struct arena mem = ARENA_INIT;
-	struct json root, lines, last;
+	struct json lines, last;
 	int r;
 
 	buf_printf(&path, "/logs?after=%llu", (unsigned long long)*next);
@@ -151,11 +149,9 @@ static int show_page(const struct cmd_args *a, uint64_t *next, size_t *ret_n)
 	r = cmd_call_job(a, "GET", path.p, STR_NULL, &reply);
 	if (r != CLI_OK)
 		return r;
-	root = json_root(buf_str(&reply));
-	if (json_type_of(root) != JSON_OBJECT ||
-	    !json_member(root, "logs", &mem, &lines) ||
-	    json_type_of(lines) != JSON_ARRAY ||
-	    !json_member(root, "next", &mem, &last) || !json_u64(last, next)) {
+	if (!answer_list(buf_str(&reply), "logs", &mem, &lines) ||
+	    !json_member(json_root(buf_str(&reply)), "next", &mem, &last) ||
+	    !json_u64(last, next)) {
 		r = cmd_failed("the server's answer has no lines");
 	} else {
 		*ret_n = json_count(lines);
@@ -173,15 +169,14 @@ static int has_ended(const struct cmd_args *a, bool *ret)
 {
 	static const char *const ends[] = { "completed", "dead", "cancelled" };
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf state = BUF_INIT(0);
 	int r = cmd_call_job(a, "GET", "?wait=1s", STR_NULL, &reply);
 
 	*ret = false;
 	if (r != CLI_OK)
 		return r;
-	out_text(&state, json_root(buf_str(&reply)), "state");
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
-		*ret = *ret || str_is(buf_str(&state), ends[i]);
+		*ret = *ret ||
+		       answer_is(json_root(buf_str(&reply)), "state", ends[i]);
 	return CLI_OK;
 }
 

@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 
+#include "answer.h"
 #include "cmd.h"
 
 static const struct out_column difference_columns[] = {
@@ -11,33 +12,18 @@ static const struct out_column difference_columns[] = {
 	{ "STORE", "store", false, NULL },
 };
 
-static uint64_t number(struct json root, const char *name)
+static void print_comparison(struct str reply)
 {
+	struct json root = json_root(reply), first;
 	struct arena a = ARENA_INIT;
-	struct json v;
-	uint64_t n = 0;
 
-	if (json_type_of(root) == JSON_OBJECT &&
-	    json_member(root, name, &a, &v))
-		(void)json_u64(v, &n);
-	arena_done(&a);
-	return n;
-}
-
-static void print_comparison(struct json root)
-{
-	struct arena a = ARENA_INIT;
-	struct json first;
-
-	if (json_type_of(root) == JSON_OBJECT &&
-	    json_member(root, "first", &a, &first) &&
-	    json_type_of(first) == JSON_ARRAY && json_count(first) > 0)
+	if (answer_list(reply, "first", &a, &first) && json_count(first) > 0)
 		out_table(first, difference_columns,
 			  ARRAY_SIZE(difference_columns));
 	arena_done(&a);
 	(void)printf("%llu rows compared, %llu differences\n",
-		     (unsigned long long)number(root, "rows"),
-		     (unsigned long long)number(root, "differences"));
+		     (unsigned long long)answer_number(root, "rows"),
+		     (unsigned long long)answer_number(root, "differences"));
 }
 
 int cmd_admin_verify_view(const struct cmd_args *a)
@@ -52,8 +38,8 @@ int cmd_admin_verify_view(const struct cmd_args *a)
 	if (a->json)
 		out_json(buf_str(&reply));
 	else
-		print_comparison(root);
-	return number(root, "differences") > 0 ? CLI_FAILED : CLI_OK;
+		print_comparison(buf_str(&reply));
+	return answer_number(root, "differences") > 0 ? CLI_FAILED : CLI_OK;
 }
 
 int cmd_admin_rebuild_view(const struct cmd_args *a)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "answer.h"
 #include "api.h"
 #include "cmd.h"
 #include "proto/err.h"
@@ -223,26 +224,6 @@ struct follow {
 	bool ended, failed;
 };
 
-static uint64_t number_of(struct json v, const char *member)
-{
-	struct arena a = ARENA_INIT;
-	struct json n;
-	uint64_t value = 0;
-
-	if (json_type_of(v) == JSON_OBJECT && json_member(v, member, &a, &n))
-		(void)json_u64(n, &value);
-	arena_done(&a);
-	return value;
-}
-
-static bool is(struct json v, const char *member, const char *text)
-{
-	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
-
-	out_text(&b, v, member);
-	return str_is(buf_str(&b), text);
-}
-
 static void print_end(const struct follow *f, struct json v)
 {
 	_cleanup_(buf_done) struct buf line = BUF_INIT(0);
@@ -253,10 +234,10 @@ static void print_end(const struct follow *f, struct json v)
 	}
 	out_text(&line, v, "status");
 	buf_printf(&line, ": %llu affected, %llu skipped, of %llu",
-		   (unsigned long long)number_of(v, "affected"),
-		   (unsigned long long)number_of(v, "skipped"),
-		   (unsigned long long)number_of(v, "total"));
-	if (f->failed && !is(v, "error", "")) {
+		   (unsigned long long)answer_number(v, "affected"),
+		   (unsigned long long)answer_number(v, "skipped"),
+		   (unsigned long long)answer_number(v, "total"));
+	if (f->failed && !answer_is(v, "error", "")) {
 		buf_puts(&line, "; ");
 		out_text(&line, v, "error");
 	}
@@ -265,19 +246,20 @@ static void print_end(const struct follow *f, struct json v)
 
 static void show_frame(struct follow *f, struct json v)
 {
-	uint64_t percent = number_of(v, "percent");
+	uint64_t percent = answer_number(v, "percent");
 
 	f->news = true;
-	f->failed = is(v, "status", "failed") || is(v, "status", "cancelled");
-	f->ended = f->failed || is(v, "status", "completed");
+	f->failed = answer_is(v, "status", "failed") ||
+		    answer_is(v, "status", "cancelled");
+	f->ended = f->failed || answer_is(v, "status", "completed");
 	if (f->ended) {
 		print_end(f, v);
 	} else if (percent != f->percent && !f->a->json) {
 		f->percent = percent;
 		(void)printf("%llu%%: %llu of %llu\n",
 			     (unsigned long long)percent,
-			     (unsigned long long)number_of(v, "processed"),
-			     (unsigned long long)number_of(v, "total"));
+			     (unsigned long long)answer_number(v, "processed"),
+			     (unsigned long long)answer_number(v, "total"));
 		(void)fflush(stdout);
 	}
 }
@@ -333,8 +315,8 @@ static int follow(const struct cmd_args *a, const char *path)
 
 static void print_result(struct json v, bool dry_run)
 {
-	unsigned long long affected = number_of(v, "affected");
-	unsigned long long skipped = number_of(v, "skipped");
+	unsigned long long affected = answer_number(v, "affected");
+	unsigned long long skipped = answer_number(v, "skipped");
 
 	(void)printf("%s%llu affected, %llu skipped\n",
 		     dry_run ? "Dry run: " : "", affected, skipped);
@@ -350,7 +332,7 @@ static int accepted(const struct cmd_args *a, struct str reply)
 	buf_puts(&line, "Bulk operation: ");
 	out_text(&line, v, "bulk_operation_id");
 	buf_printf(&line, " (%llu jobs)",
-		   (unsigned long long)number_of(v, "estimated_total"));
+		   (unsigned long long)answer_number(v, "estimated_total"));
 	out_text(&path, v, "progress_url");
 	buf_putc(&path, '\0');
 	if (a->opt[OPT_BULK_WAIT] == NULL && a->json) {
@@ -373,7 +355,7 @@ static int run(const struct cmd_args *a, const char *action, const char *target)
 			     &reply);
 	if (r != CLI_OK)
 		return r;
-	if (!is(json_root(buf_str(&reply)), "bulk_operation_id", ""))
+	if (!answer_is(json_root(buf_str(&reply)), "bulk_operation_id", ""))
 		return accepted(a, buf_str(&reply));
 	if (a->json)
 		out_json(buf_str(&reply));
@@ -446,10 +428,7 @@ int cmd_bulk_list(const struct cmd_args *a)
 		return r;
 	if (a->json)
 		out_json(buf_str(&reply));
-	else if (json_type_of(json_root(buf_str(&reply))) != JSON_OBJECT ||
-		 !json_member(json_root(buf_str(&reply)), "operations", &mem,
-			      &list) ||
-		 json_type_of(list) != JSON_ARRAY)
+	else if (!answer_list(buf_str(&reply), "operations", &mem, &list))
 		r = cmd_failed("the server's answer is no list");
 	else if (json_count(list) == 0)
 		(void)puts("No bulk operations");

@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 
+#include "answer.h"
 #include "cmd.h"
 
 static const struct out_column process_columns[] = {
@@ -16,19 +17,6 @@ static const struct out_column process_columns[] = {
 	{ "STATUS", "status", false, NULL },
 };
 
-static uint64_t memory_of(struct json object)
-{
-	struct arena a = ARENA_INIT;
-	struct json v;
-	uint64_t bytes = 0;
-
-	if (json_type_of(object) == JSON_OBJECT &&
-	    json_member(object, "memory_bytes", &a, &v))
-		(void)json_u64(v, &bytes);
-	arena_done(&a);
-	return bytes;
-}
-
 /* The supervisor as a row like the others: it has no restarts to count. */
 static void put_rows(struct buf *b, struct json supervisor,
 		     struct json processes, uint64_t *ret_total)
@@ -39,7 +27,7 @@ static void put_rows(struct buf *b, struct json supervisor,
 	struct json v;
 	struct str key;
 
-	*ret_total = memory_of(supervisor);
+	*ret_total = answer_number(supervisor, "memory_bytes");
 	jw_array(&w);
 	jw_object(&w);
 	jw_key(&w, "name");
@@ -52,7 +40,7 @@ static void put_rows(struct buf *b, struct json supervisor,
 	it = json_iter(processes);
 	while (json_next_item(&it, &v)) {
 		jw_raw(&w, v.raw);
-		*ret_total += memory_of(v);
+		*ret_total += answer_number(v, "memory_bytes");
 	}
 	jw_array_end(&w);
 	arena_done(&a);

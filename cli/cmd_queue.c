@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 
+#include "answer.h"
 #include "api.h"
 #include "cmd.h"
 #include "proto/limits.h"
@@ -286,25 +287,14 @@ int cmd_destroy(const struct cmd_args *a)
 
 /* --- status --- */
 
-static bool member_is(struct json object, const char *name, const char *text)
-{
-	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
-
-	out_text(&b, object, name);
-	return str_is(buf_str(&b), text);
-}
-
 /* What is wrong with the node, worst first, in one word. */
 static const char *health(struct json node)
 {
-	_cleanup_(buf_done) struct buf leader = BUF_INIT(0);
-
-	out_text(&leader, node, "leader_id");
-	if (member_is(node, "disk_ok", "false"))
+	if (answer_is(node, "disk_ok", "false"))
 		return "disk full";
-	if (leader.n == 0)
+	if (answer_is(node, "leader_id", ""))
 		return "no leader";
-	if (member_is(node, "ready", "false"))
+	if (answer_is(node, "ready", "false"))
 		return "catching up";
 	return "healthy";
 }

@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 
+#include "answer.h"
 #include "api.h"
 #include "cmd.h"
 
@@ -40,10 +41,7 @@ static int get_all(const struct cmd_args *a, struct buf *ret, size_t *ret_n)
 		r = cmd_call(a, "GET", path.p, STR_NULL, &reply);
 		if (r != CLI_OK)
 			break;
-		if (json_type_of(json_root(buf_str(&reply))) != JSON_OBJECT ||
-		    !json_member(json_root(buf_str(&reply)), "schedules",
-				 &arena, &list) ||
-		    json_type_of(list) != JSON_ARRAY) {
+		if (!answer_list(buf_str(&reply), "schedules", &arena, &list)) {
 			r = cmd_failed("the server's answer is no list");
 			break;
 		}
@@ -203,16 +201,14 @@ int cmd_schedules_run(const struct cmd_args *a)
 
 static int print_times(const struct cmd_args *a, struct str reply)
 {
-	struct json root = json_root(reply), list, item;
+	struct json list, item;
 	struct arena arena = ARENA_INIT;
 	struct json_iter it;
 	int r = CLI_OK;
 
 	if (a->json) {
 		out_json(reply);
-	} else if (json_type_of(root) != JSON_OBJECT ||
-		   !json_member(root, "times", &arena, &list) ||
-		   json_type_of(list) != JSON_ARRAY) {
+	} else if (!answer_list(reply, "times", &arena, &list)) {
 		r = cmd_failed("the server's answer has no times");
 	} else {
 		for (it = json_iter(list); json_next_item(&it, &item);)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "answer.h"
 #include "cmd.h"
 #include "proto/limits.h"
 
@@ -257,7 +258,7 @@ static int next_page(struct walk *k)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	struct json root, jobs;
+	struct json jobs;
 	int r = put_page(k, &body);
 
 	if (r == CLI_OK)
@@ -266,13 +267,10 @@ static int next_page(struct walk *k)
 	if (r != CLI_OK)
 		return r;
 	arena_reset(&k->mem);
-	root = json_root(buf_str(&reply));
-	if (json_type_of(root) != JSON_OBJECT ||
-	    !json_member(root, "jobs", &k->mem, &jobs) ||
-	    json_type_of(jobs) != JSON_ARRAY)
+	if (!answer_list(buf_str(&reply), "jobs", &k->mem, &jobs))
 		return cmd_failed("the server's answer has no list of jobs");
 	show_page(k, jobs);
-	return read_next(k, root);
+	return read_next(k, json_root(buf_str(&reply)));
 }
 
 /* What is after the last job. */
@@ -386,15 +384,12 @@ int cmd_iterations(const struct cmd_args *a)
 	};
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
 	struct arena mem = ARENA_INIT;
-	struct json root, list;
+	struct json list;
 	int r = cmd_call_job(a, "GET", "/iterations", STR_NULL, &reply);
 
 	if (r != CLI_OK)
 		return r;
-	root = json_root(buf_str(&reply));
-	if (json_type_of(root) != JSON_OBJECT ||
-	    !json_member(root, "iterations", &mem, &list) ||
-	    json_type_of(list) != JSON_ARRAY)
+	if (!answer_list(buf_str(&reply), "iterations", &mem, &list))
 		r = cmd_failed("the server's answer has no iterations");
 	else if (a->json)
 		out_json(buf_str(&reply));
