@@ -20,15 +20,22 @@
 
 /* --- writing --- */
 
-void frame_begin(struct frame_writer *w, struct buf *b, enum frame_kind kind,
-		 uint64_t epoch)
+/* Both envelopes are [version, number, number, items]. */
+static void begin(struct frame_writer *w, struct buf *b, uint64_t version,
+		  uint64_t first, uint64_t second)
 {
 	buf_clear(b);
 	mpk_array(b, 4);
-	mpk_u64(b, FRAME_VERSION);
-	mpk_u64(b, kind);
-	mpk_u64(b, epoch);
+	mpk_u64(b, version);
+	mpk_u64(b, first);
+	mpk_u64(b, second);
 	*w = (struct frame_writer){ .b = b, .count_at = mpk_array_open(b) };
+}
+
+void frame_begin(struct frame_writer *w, struct buf *b, enum frame_kind kind,
+		 uint64_t epoch)
+{
+	begin(w, b, FRAME_VERSION, kind, epoch);
 }
 
 void frame_add_hello(struct frame_writer *w, const struct frame_hello *h)
@@ -77,12 +84,7 @@ void frame_end(struct frame_writer *w)
 void entry_begin(struct frame_writer *w, struct buf *b, uint64_t now_ns,
 		 uint64_t seed)
 {
-	buf_clear(b);
-	mpk_array(b, 4);
-	mpk_u64(b, ENTRY_VERSION);
-	mpk_u64(b, now_ns);
-	mpk_u64(b, seed);
-	*w = (struct frame_writer){ .b = b, .count_at = mpk_array_open(b) };
+	begin(w, b, ENTRY_VERSION, now_ns, seed);
 }
 
 void entry_add(struct frame_writer *w, const struct entry_item *item)
@@ -96,7 +98,7 @@ void entry_add(struct frame_writer *w, const struct entry_item *item)
 
 void entry_end(struct frame_writer *w)
 {
-	mpk_array_close(w->b, w->count_at, w->n);
+	frame_end(w);
 }
 
 /* --- reading --- */
@@ -164,6 +166,23 @@ static struct str take_str(struct cursor *c)
 	const struct mpk_node *v = take(c, MPK_STR);
 
 	return v != NULL ? mpk_get_str(v) : STR_NULL;
+}
+
+/* The items of an envelope of that version; NULL when it is none. */
+static const struct mpk_node *open_envelope(struct str in, uint64_t version,
+					    uint64_t *first, uint64_t *second)
+{
+	const struct mpk_node *root = mpk_parse(mpk_reader_get(), in);
+	struct cursor c;
+
+	if (root == NULL)
+		return NULL;
+	c = cursor(root, 4);
+	if (take_u64(&c) != version)
+		return NULL;
+	*first = take_u64(&c);
+	*second = take_u64(&c);
+	return take(&c, MPK_ARRAY);
 }
 
 static bool read_hello(const struct mpk_node *items, struct frame *ret)
@@ -252,45 +271,29 @@ static bool read_items(const struct mpk_node *items, struct arena *a,
 
 int frame_decode(struct str in, struct arena *a, struct frame *ret)
 {
-	const struct mpk_node *root = mpk_parse(mpk_reader_get(), in);
 	const struct mpk_node *items;
-	struct cursor c;
+	uint64_t kind;
 
-	if (root == NULL)
+	items = open_envelope(in, FRAME_VERSION, &kind, &ret->epoch);
+	if (items == NULL || kind > FRAME_REPLY)
 		return -ERR_BAD_MESSAGE;
-	c = cursor(root, 4);
-	if (take_u64(&c) != FRAME_VERSION)
-		return -ERR_BAD_MESSAGE;
-	ret->kind = take_u32(&c);
-	ret->epoch = take_u64(&c);
-	items = take(&c, MPK_ARRAY);
-	if (items == NULL || !read_items(items, a, ret))
-		return -ERR_BAD_MESSAGE;
-	return 0;
+	ret->kind = (enum frame_kind)kind;
+	return read_items(items, a, ret) ? 0 : -ERR_BAD_MESSAGE;
 }
 
 int entry_decode(struct str in, struct arena *a, struct entry *ret)
 {
-	const struct mpk_node *root = mpk_parse(mpk_reader_get(), in);
 	const struct mpk_node *items;
-	struct cursor c;
 
-	if (root == NULL)
-		return -ERR_BAD_MESSAGE;
-	c = cursor(root, 4);
-	if (take_u64(&c) != ENTRY_VERSION)
-		return -ERR_BAD_MESSAGE;
-	ret->now_ns = take_u64(&c);
-	ret->seed = take_u64(&c);
-	items = take(&c, MPK_ARRAY);
+	items = open_envelope(in, ENTRY_VERSION, &ret->now_ns, &ret->seed);
 	if (items == NULL)
 		return -ERR_BAD_MESSAGE;
 	ret->n = mpk_count(items);
 	ret->items = arena_alloc(a, ret->n * sizeof(*ret->items));
 	for (uint32_t i = 0; i < ret->n; i++) {
+		struct cursor c = cursor(mpk_item(items, i), ITEM_LEN);
 		struct entry_item *item = &ret->items[i];
 
-		c = cursor(mpk_item(items, i), ITEM_LEN);
 		item->op = take_u32(&c);
 		item->flags = take_u32(&c);
 		item->body = take_str(&c);
