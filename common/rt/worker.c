@@ -109,6 +109,7 @@ void worker_run(struct worker *w, loop_fn *work, loop_fn *done, void *ctx)
 {
 	struct task *t = xcalloc(1, sizeof(*t));
 
+	CHECK(!w->stop);
 	t->work = work;
 	t->done = done;
 	t->ctx = ctx;

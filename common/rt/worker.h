@@ -12,7 +12,8 @@ struct worker;
 
 /* nice: as in nice(2), not below that of the process. */
 struct worker *worker_new(struct loop *l, int nice);
-/* Finishes what was given, runs its `done`, and joins the thread. */
+/* Finishes what was given, joins the thread, and runs what is left of `done`,
+ * in which nothing more may be given. */
 void worker_free(struct worker *w);
 
 /* `work` on the thread, then `done` on the loop. */

@@ -1,0 +1,103 @@
+/*
+ * Work on a thread of its own: in order, its ends on the loop's thread, and
+ * nothing lost when the worker goes while there is work left.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/testlib.h"
+#include "rt/worker.h"
+
+#define TASKS 1000
+
+struct world {
+	struct loop *loop;
+	struct worker *worker;
+	pthread_t caller;
+	size_t worked;    /* by the thread, then read by the loop */
+	size_t done;      /* by the loop */
+	atomic_bool hold; /* the thread waits while it is set */
+	int nice;         /* of the thread */
+};
+
+struct task {
+	struct world *w;
+	size_t number;
+};
+
+static void work(void *ctx)
+{
+	struct task *t = ctx;
+
+	/* not the test's thread, where alone assert_ may be used */
+	CHECK(!pthread_equal(pthread_self(), t->w->caller));
+	while (atomic_load(&t->w->hold))
+		(void)sched_yield();
+	t->w->nice = getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid));
+	CHECK(t->w->worked++ == t->number);
+}
+
+static void done(void *ctx)
+{
+	struct task *t = ctx;
+
+	assert_true(pthread_equal(pthread_self(), t->w->caller));
+	assert_int_equal(t->w->done++, t->number);
+	if (t->w->done == TASKS)
+		loop_stop(t->w->loop);
+}
+
+static void start(struct world *w, struct task *tasks)
+{
+	*w = (struct world){ .loop = loop_new(), .caller = pthread_self() };
+	w->worker = worker_new(w->loop, 7);
+	atomic_store(&w->hold, true);
+	for (size_t i = 0; i < TASKS; i++) {
+		tasks[i] = (struct task){ .w = w, .number = i };
+		worker_run(w->worker, work, done, &tasks[i]);
+	}
+	assert_int_equal(w->done, 0); /* never inside worker_run */
+}
+
+static void test_in_order_and_back_on_the_loop(void **state _unused_)
+{
+	static struct task tasks[TASKS];
+	struct world w;
+
+	start(&w, tasks);
+	atomic_store(&w.hold, false);
+	loop_run(w.loop);
+	assert_int_equal(w.done, TASKS);
+	assert_true(w.nice >= 7); /* more, when the test has more itself */
+	worker_free(w.worker);
+	assert_int_equal(w.done, TASKS);
+	loop_free(w.loop);
+}
+
+static void test_free_finishes_what_was_given(void **state _unused_)
+{
+	static struct task tasks[TASKS];
+	struct world w;
+
+	start(&w, tasks);
+	atomic_store(&w.hold, false);
+	worker_free(w.worker);
+	assert_int_equal(w.worked, TASKS);
+	assert_int_equal(w.done, TASKS);
+	loop_free(w.loop);
+	worker_free(NULL);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_in_order_and_back_on_the_loop),
+		cmocka_unit_test(test_free_finishes_what_was_given),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
