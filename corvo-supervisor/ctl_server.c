@@ -27,7 +27,7 @@ static int ctl_listen(const struct sockaddr_un *sa)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	/* The lock on the data directory is ours, so a file there is old. */
+	/* The lock on the run directory is ours, so a file there is old. */
 	(void)unlink(sa->sun_path);
 	/* Not chmod afterwards: others could connect in between. */
 	mask = umask(0177);

@@ -380,6 +380,7 @@ int superv_main(int argc, char *const argv[])
 	struct superv s = { .argc = argc,
 			    .argv = argv,
 			    .signal_fd = -1,
+			    .run_lock_fd = -1,
 			    .ctl = { .fd = -1 },
 			    .started_ns = clock_mono_ns() };
 	int status = EXIT_USAGE;

@@ -31,6 +31,7 @@ struct superv {
 	struct buf run_dir; /* NUL-terminated */
 	struct buf address; /* we listen on; NUL-terminated */
 	int signal_fd;
+	int run_lock_fd; /* run directory; the host has that on the data */
 	struct child_host host;
 	struct child *children; /* in start order */
 	size_t children_n;

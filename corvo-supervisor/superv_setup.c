@@ -92,34 +92,51 @@ static int wait_lock(const char *path, int *holder)
 	}
 }
 
-static int take_lock(struct superv *s, struct buf *why)
+/* kind: "data" or "run", as in the flag that names the directory. */
+static int take_lock(const char *dir, const char *kind, const char *name,
+		     int *ret_fd, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
 	int holder = 0;
 	int r;
 
-	buf_printf(&path, "%s/corvo.lock", s->settings.data_dir);
+	buf_printf(&path, "%s/%s", dir, name);
 	buf_putc(&path, '\0');
 	r = wait_lock(path.p, &holder);
 	if (r >= 0) {
-		s->host.lock_fd = r;
+		*ret_fd = r;
 		return 0;
 	}
 	if (is_leftover(r, holder))
 		buf_printf(why,
-			   "the data directory %s is still in use by processes "
+			   "the %s directory %s is still in use by processes "
 			   "of node %d, which is gone; `fuser %s` names them: "
 			   "end them, then start again",
-			   s->settings.data_dir, holder, path.p);
+			   kind, dir, holder, path.p);
 	else if (r == -EWOULDBLOCK)
 		buf_printf(why,
-			   "the data directory %s is in use by another node "
+			   "the %s directory %s is in use by another node "
 			   "(process %d); stop that one, or choose another "
-			   "directory with --data-dir",
-			   s->settings.data_dir, holder);
+			   "directory with --%s-dir",
+			   kind, dir, holder, kind);
 	else
 		buf_printf(why, "cannot lock %s: %s", path.p, strerror(-r));
 	return -ERR_VALIDATION_ERROR;
+}
+
+/*
+ * The run directory too: a node that shared it would take the sockets of
+ * this one away, and its processes would be served by the other's.
+ */
+static int take_locks(struct superv *s, struct buf *why)
+{
+	int r = take_lock(s->settings.data_dir, "data", "corvo.lock",
+			  &s->host.lock_fd, why);
+
+	if (r == 0)
+		r = take_lock(s->run_dir.p, "run", "run.lock", &s->run_lock_fd,
+			      why);
+	return r;
 }
 
 /* --- settings for the children --- */
@@ -250,7 +267,7 @@ int superv_set_up(struct superv *s, struct buf *why)
 	if (r == 0)
 		r = make_dirs(s, why);
 	if (r == 0)
-		r = take_lock(s, why);
+		r = take_locks(s, why);
 	if (r == 0)
 		r = open_port(s, why);
 	if (r == 0)
@@ -264,7 +281,7 @@ int superv_set_up(struct superv *s, struct buf *why)
 void superv_tear_down(struct superv *s)
 {
 	const int fds[] = { s->host.listen_fd, s->host.config_fd, s->signal_fd,
-			    s->host.lock_fd };
+			    s->run_lock_fd, s->host.lock_fd };
 
 	ctl_server_close(&s->ctl);
 	for (size_t i = 0; i < s->children_n; i++)

@@ -84,6 +84,19 @@ def test_second_node_on_the_same_directory_names_the_first(node, tmp_path):
     assert node.process.poll() is None
 
 
+def test_second_node_on_the_same_run_directory_names_the_first(node,
+                                                               tmp_path):
+    run = tmp_path / "run"
+    node.start(f"--run-dir={run}")
+    other = tmp_path / "other"
+    other.mkdir()
+    status, log = refused(Node(other), f"--run-dir={run}")
+    assert status == 1
+    assert f"run directory {run} is in use by another node" in log
+    assert f"(process {node.process.pid})" in log and "--run-dir" in log
+    assert (run / "control.sock").exists()
+
+
 def test_busy_port(node):
     with socket.socket() as s:
         s.bind(("127.0.0.1", node.port))
