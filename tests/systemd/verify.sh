@@ -62,6 +62,15 @@ for unit in "$unit_dir"/corvo*.service "$unit_dir"/corvo*.socket \
 	[ -z "$out" ] || fail "$(basename "$unit"): $out"
 done
 
+# The two ways to run a node exclude each other. Without an order as well, the
+# port and the data would be taken before the other has let go of them.
+for unit in "$unit_dir"/corvo-*.service "$unit_dir"/corvo-*.socket; do
+	for line in Conflicts=corvo.service After=corvo.service; do
+		grep -qx "$line" "$unit" ||
+			fail "$(basename "$unit") lacks $line"
+	done
+done
+
 # Exposure of at most 2.5 of 10, and the rules every service must keep.
 for unit in "$unit_dir"/corvo*.service; do
 	name=$(basename "$unit")
