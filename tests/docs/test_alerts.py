@@ -1,0 +1,99 @@
+"""The alert rules: which numbers make them fire, and which do not.
+
+promtool plays series of one sample a minute to the rules.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(os.environ["CORVO_SOURCE_DIR"])
+RULES = ROOT / "docs/monitoring/alerts.yaml"
+UP = 'up{job="corvo",instance="a"}'
+LEADER = 'corvo_cluster_is_leader{instance="%s"}'
+UPTIME = 'corvo_process_uptime_seconds{instance="a",process="viewd"}'
+DEAD = 'corvo_queue_jobs{instance="%s",queue="q",state="dead"}'
+PENDING = 'corvo_jobs{instance="a",state="pending"}'
+WORKERS = 'corvo_workers_active{instance="a"}'
+PARKED = 'corvo_parked_fetches{instance="a"}'
+
+
+def fires(tmp_path, alert, series, labels=None):
+    """Is the alert firing after half an hour of the series?"""
+    assert shutil.which("promtool"), "promtool is missing: tools/deps test"
+    rules = yaml.safe_load(RULES.read_text())
+    rule = next(r for g in rules["groups"] for r in g["rules"]
+                if r["alert"] == alert)
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(
+        {"groups": [{"name": "x", "rules": [
+            {**rule, "annotations": {}}]}]}))
+    want = [{"exp_labels": {"severity": rule["labels"]["severity"],
+                            **(labels or {})}}]
+
+    def agrees(expected):
+        (tmp_path / "test.yaml").write_text(yaml.safe_dump({
+            "rule_files": ["rules.yaml"], "evaluation_interval": "1m",
+            "tests": [{"interval": "1m", "input_series": [
+                {"series": k, "values": v} for k, v in series.items()],
+                "alert_rule_test": [{"eval_time": "30m", "alertname": alert,
+                                     "exp_alerts": expected}]}]}))
+        return subprocess.run(
+            ["promtool", "test", "rules", tmp_path / "test.yaml"],
+            capture_output=True, text=True, check=False)
+
+    if agrees(want).returncode == 0:
+        return True
+    quiet = agrees([])
+    assert quiet.returncode == 0, quiet.stdout + quiet.stderr
+    return False
+
+
+@pytest.mark.parametrize("series,expected", [
+    ({LEADER % "a": "1x40"}, False),
+    ({LEADER % "a": "0x40", LEADER % "b": "1x40"}, False),
+    ({LEADER % "a": "0x40", LEADER % "b": "0x40"}, True),
+    # The process that would tell is away.
+    ({}, True),
+])
+def test_no_leader(tmp_path, series, expected):
+    assert fires(tmp_path, "CorvoNoLeader",
+                 {UP: "1x40", **series}) is expected
+
+
+def test_no_leader_is_silent_where_nothing_is_scraped(tmp_path):
+    assert not fires(tmp_path, "CorvoNoLeader", {"other": "1x40"})
+
+
+@pytest.mark.parametrize("values,expected", [
+    ("0+60x40", False),                              # never
+    (" ".join(["0+60x20", "5+60x20"]), True),        # once
+    (" ".join(["10+60x3"] * 10), True),              # again and again
+])
+def test_restarts(tmp_path, values, expected):
+    assert fires(tmp_path, "CorvoProcessRestarts", {UPTIME: values},
+                 {"instance": "a", "process": "viewd"}) is expected
+
+
+def test_deaths_are_counted_once_in_a_cluster(tmp_path):
+    one = {DEAD % n: "0+0.5x40" for n in "abc"}  # 7.5 in 15 minutes
+    assert not fires(tmp_path, "CorvoJobsDie", one, {"queue": "q"})
+    many = {DEAD % n: "0+1x40" for n in "abc"}
+    assert fires(tmp_path, "CorvoJobsDie", many, {"queue": "q"})
+
+
+@pytest.mark.parametrize("pending,workers,parked,expected", [
+    (5, 0, 0, True),
+    (0, 0, 0, False),
+    (5, 1, 0, False),
+    # Idle workers of other queues are workers too.
+    (5, 0, 2, False),
+])
+def test_no_workers(tmp_path, pending, workers, parked, expected):
+    series = {PENDING: f"{pending}x40", WORKERS: f"{workers}x40",
+              PARKED: f"{parked}x40"}
+    assert fires(tmp_path, "CorvoNoWorkers", series,
+                 {"instance": "a"}) is expected
