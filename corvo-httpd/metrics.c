@@ -78,6 +78,11 @@ void metrics_count(struct http_metrics *m, const struct req *r)
 		s->errors++;
 	if (r->status == 429)
 		s->throttled++;
+	metrics_leave(m);
+}
+
+void metrics_leave(struct http_metrics *m)
+{
 	CHECK(m->in_flight > 0);
 	m->in_flight--;
 }

@@ -93,7 +93,8 @@ void server_wake_stream(struct req *r)
 /* The bytes stay the request's, which lives until on_completed. */
 static struct MHD_Response *make_answer(struct req *r)
 {
-	if (r->stream != NULL)
+	/* The library sends the last chunk of one even after a HEAD. */
+	if (r->stream != NULL && strcmp(r->method, "HEAD") != 0)
 		return MHD_create_response_from_callback(
 		    MHD_SIZE_UNKNOWN, CONNECTION_BYTES, on_stream, r, NULL);
 	return MHD_create_response_from_buffer(
@@ -326,6 +327,20 @@ static void *on_uri(_unused_ void *cls, const char *uri,
 	return NULL;
 }
 
+static void free_req(struct conn *c)
+{
+	struct req *r = c->req;
+
+	if (r->waiting && !r->suspended)
+		r->h->server->held_n--; /* closed before its answer */
+	if (c->phase == CONN_WORK && !r->answered)
+		metrics_leave(r->h->metrics);
+	if (r->stream != NULL)
+		stream_free(r->stream);
+	req_free(r);
+	c->req = NULL;
+}
+
 /* The answer has left, or the connection is closed. */
 static void on_completed(_unused_ void *cls, _unused_ struct MHD_Connection *mc,
 			 void **ctx,
@@ -336,13 +351,8 @@ static void on_completed(_unused_ void *cls, _unused_ struct MHD_Connection *mc,
 	if (c == NULL)
 		return;
 	*ctx = NULL;
-	if (c->req != NULL && c->req->waiting && !c->req->suspended)
-		c->req->h->server->held_n--; /* closed before its answer */
-	if (c->req != NULL && c->req->stream != NULL)
-		stream_free(c->req->stream);
 	if (c->req != NULL)
-		req_free(c->req);
-	c->req = NULL;
+		free_req(c);
 	conn_enter(c, CONN_IDLE);
 }
 

@@ -205,6 +205,9 @@ def test_lost_client_of_a_parked_fetch(h):
     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     s.close()
     h.backend.wait("cancel", count=cancels + 2)
+    # and neither is counted among those that are answered
+    wait_until(lambda: "corvo_http_requests_in_flight 1\n" in
+               h.get("/metrics").body.decode(), "them to be forgotten")
 
 
 def memory_kb(pid):

@@ -98,6 +98,17 @@ def test_the_connection_is_kept_when_a_stream_was_refused(h):
         assert read_answer(f)[0] == 200
 
 
+def test_nothing_follows_the_head_of_a_head_request(h):
+    with h.connect() as s:
+        send(s, "HEAD", "/api/v1/events")
+        send(s, "GET", "/api/v1/info")
+        f = s.makefile("rb")
+        status, headers, _ = read_answer(f)
+        assert status == 200
+        assert headers["content-type"] == "text/event-stream"
+        assert read_answer(f)[0] == 200
+
+
 def test_a_client_that_closes_half_is_gone(h):
     with h.connect() as s:
         send(s, "GET", "/api/v1/events")
