@@ -137,6 +137,44 @@ static void deadline_actor(int fd, const char *path, unsigned number)
 	w_end(&w);
 }
 
+static void send_by_actor(int fd, const char *path, unsigned number)
+{
+	uint64_t start_ns;
+	struct rpc_call *call;
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	w_dial(&w);
+	/* nobody listens: it ends long before its deadline */
+	start_ns = clock_mono_ns();
+	call = w_call(&w, "unsent", 3600 * NS_PER_S, RPC_ONCE);
+	rpc_send_by(w.client, call, start_ns + 30 * NS_PER_MS);
+	w_wait(&w, has_reply);
+	EXPECT(clock_mono_ns() - start_ns >= 30 * NS_PER_MS);
+	EXPECT(w.last_err == ERR_LEADER_UNAVAILABLE);
+	EXPECT(rpc_client_pending(w.client) == 0);
+
+	/* sent in time: from then on only the deadline counts */
+	w_serve(&w);
+	w_wait(&w, client_up);
+	w.replies = 0;
+	start_ns = clock_mono_ns();
+	call = w_call(&w, "sent", 1500 * NS_PER_MS, 0);
+	rpc_send_by(w.client, call, start_ns + NS_PER_S);
+	w_wait(&w, has_reply);
+	EXPECT(clock_mono_ns() - start_ns >= 1500 * NS_PER_MS);
+	EXPECT(w.seen_n == 1 && w.last_err == ERR_LEADER_UNAVAILABLE);
+
+	/* a later moment than the deadline changes nothing */
+	w.replies = 0;
+	call = w_call(&w, "short", 10 * NS_PER_MS, 0);
+	rpc_send_by(w.client, call, clock_mono_ns() + 3600 * NS_PER_S);
+	w_wait(&w, has_reply);
+	w_end(&w);
+}
+
 static void cancel_actor(int fd, const char *path, unsigned number)
 {
 	struct rpc_call *call;
@@ -304,6 +342,7 @@ RPC_TEST(batching)
 RPC_TEST(replies)
 RPC_TEST(sizes)
 RPC_TEST(deadline)
+RPC_TEST(send_by)
 RPC_TEST(cancel)
 RPC_TEST(hash)
 RPC_TEST(epoch)
@@ -316,6 +355,7 @@ int main(void)
 		cmocka_unit_test(test_replies),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_send_by),
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_hash),
 		cmocka_unit_test(test_epoch),
