@@ -2,7 +2,7 @@
  * corvo-sched and bulk operations that go on in the background: which steps
  * it proposes when, how large they are, and what each kind of answer does.
  */
-#include "component/sched_world.h"
+#include "component/sched_rounds.h"
 
 #define OPS_MAX    20
 #define FIRST_STEP 200 /* jobs of the first round */
@@ -13,13 +13,11 @@
 static struct {
 	struct m_bulk list[OPS_MAX]; /* what is due, as raftd says it */
 	size_t n;
-	unsigned rounds, steps;
+	unsigned steps;
 	uint32_t max; /* of the last step */
 	struct rpc_req step;
-	bool open;       /* it is not answered yet */
 	uint64_t due_ns; /* none may come before; wall clock */
-	uint64_t asked_ns;
-	bool slow; /* answers take SLOW_MS from now on */
+	bool slow;       /* answers take SLOW_MS from now on */
 } w;
 
 static struct m_bulk *bulk(const char *id)
@@ -40,22 +38,11 @@ static void due_at(struct fake *f, uint64_t ns)
 	due_changed(f);
 }
 
-/* Raftd was asked; how long after the time before. */
-static uint64_t note_round(void)
-{
-	uint64_t now = clock_mono_ns(), gap = now - w.asked_ns;
-
-	EXPECT(!w.open); /* one round at a time */
-	EXPECT(clock_wall_ns() >= w.due_ns);
-	w.rounds++;
-	w.asked_ns = now;
-	return gap;
-}
-
 static void answer_due(struct rpc_req req)
 {
 	struct m_bulk_list list = { 0 };
 
+	EXPECT(clock_wall_ns() >= w.due_ns);
 	MSG_SET_LIST(&list, bulk_list, operations, w.list, w.n);
 	reply(req, &msg_bulk_list, &list);
 }
@@ -68,7 +55,6 @@ static uint32_t read_step(const struct frame_request *item,
 	struct m_bulk_step m;
 
 	EXPECT(item->op == OP_BULK_STEP);
-	EXPECT((item->flags & FRAME_RESEND) == 0);
 	EXPECT(msg_decode(&msg_bulk_step, item->body, &a, &m) == 0);
 	EXPECT(str_eq(m.bulk_id, b->id));
 	EXPECT(m.processed == b->processed);
@@ -88,8 +74,10 @@ static void answer_step(struct rpc_req req, struct m_bulk *b, uint32_t n,
 	reply(req, &msg_bulk, b);
 }
 
-static void end(struct fake *f, struct rpc_req req, struct m_bulk *b)
+static void end(struct fake *f, struct rpc_req req)
 {
+	struct m_bulk *b = &w.list[0];
+
 	MSG_SET(b, bulk, status, BULK_COMPLETED);
 	f->due.bulk_ns = 0;
 	reply(req, &msg_bulk, b);
@@ -108,9 +96,9 @@ static void one_start(struct fake *f)
 /* Grows while rounds are short; halves with each one that was long. */
 static void size_answer(struct fake *f)
 {
-	w.open = false;
+	rounds_open = 0;
 	if (w.slow && w.max == LEAST_STEP) {
-		end(f, w.step, &w.list[0]);
+		end(f, w.step);
 		return;
 	}
 	/* due at once: no DUE is needed for the next */
@@ -122,12 +110,9 @@ static void size_on_item(struct fake *f, struct rpc_req req,
 {
 	uint32_t max;
 
-	if (item->op == QUERY_DUE_BULKS) {
-		(void)note_round();
-		answer_due(req);
+	if (round_begins(req, item))
 		return;
-	}
-	EXPECT(!w.open);
+	EXPECT(rounds_open == 0);
 	max = read_step(item, &w.list[0]);
 	if (w.steps == 1)
 		EXPECT(max == FIRST_STEP);
@@ -136,7 +121,7 @@ static void size_on_item(struct fake *f, struct rpc_req req,
 	w.slow |= max > FIRST_STEP;
 	w.max = max;
 	w.step = req;
-	w.open = true;
+	rounds_open = 1;
 	if (w.slow)
 		timer_in_ms(f, SLOW_MS);
 	else
@@ -158,17 +143,14 @@ static void rate_on_item(struct fake *f, struct rpc_req req,
 {
 	struct m_bulk *b = &w.list[0];
 
-	if (item->op == QUERY_DUE_BULKS) {
-		(void)note_round(); /* not before its time */
-		answer_due(req);
+	if (round_begins(req, item))
 		return;
-	}
 	/* A tenth of a second's jobs at a time, but one at least. */
 	EXPECT(read_step(item, b) == (b->rate == 50 ? 5 : 1));
 	if (w.steps == 3)
 		MSG_SET(b, bulk, rate, 3);
 	if (w.steps == 5) {
-		end(f, req, b);
+		end(f, req);
 		return;
 	}
 	answer_step(req, b, 5, 60);
@@ -191,18 +173,16 @@ static void several_on_item(struct fake *f, struct rpc_req req,
 {
 	struct m_bulk *b;
 
-	if (item->op == QUERY_DUE_BULKS) {
-		EXPECT(w.steps % 3 == 0); /* the round before was complete */
-		(void)note_round();
-		answer_due(req);
+	/* a round begins when the one before was complete */
+	EXPECT(item->op != kind.query || w.steps % 3 == 0);
+	if (round_begins(req, item))
 		return;
-	}
 	/* One step each, and they share what a round may have. */
 	b = &w.list[w.steps % 3];
 	w.max = read_step(item, b);
-	if (w.rounds == 1)
+	if (rounds == 1)
 		EXPECT(w.max == FIRST_STEP / 3);
-	if (w.rounds < 3) {
+	if (rounds < 3) {
 		answer_step(req, b, w.max, 0);
 		return;
 	}
@@ -223,14 +203,11 @@ static void paused_on_item(struct fake *f, struct rpc_req req,
 	struct m_bulk *b = &w.list[0];
 
 	EXPECT(b->status == BULK_RUNNING);
-	if (item->op == QUERY_DUE_BULKS) {
-		(void)note_round();
-		answer_due(req);
+	if (round_begins(req, item))
 		return;
-	}
 	(void)read_step(item, b);
 	if (w.steps == 2) {
-		end(f, req, b);
+		end(f, req);
 		return;
 	}
 	MSG_SET(b, bulk, status, BULK_PAUSED);
@@ -242,7 +219,7 @@ static void paused_on_item(struct fake *f, struct rpc_req req,
 
 static void paused_on_timer(struct fake *f)
 {
-	EXPECT(w.rounds == 1 && w.steps == 1);
+	EXPECT(rounds == 1 && w.steps == 1);
 	MSG_SET(&w.list[0], bulk, status, BULK_RUNNING);
 	due_at(f, clock_wall_ns());
 }
@@ -253,88 +230,39 @@ static void stale_on_item(struct fake *f, struct rpc_req req,
 {
 	struct m_bulk *b = &w.list[0];
 
-	if (item->op == QUERY_DUE_BULKS) {
-		(void)note_round();
-		answer_due(req);
+	if (round_begins(req, item))
 		return;
-	}
 	(void)read_step(item, b);
 	if (w.steps == 3)
-		end(f, req, b);
+		end(f, req);
 	else
 		answer_step(req, b, 17, 0);
 }
 
-/* Refused, first the step and then the question: 50 ms, then 100. */
-static void refused_on_item(struct fake *f, struct rpc_req req,
-			    const struct frame_request *item)
-{
-	static const uint64_t gap_ms[] = { 0, 49, 98 };
+/* --- tests --- */
 
-	if (item->op == QUERY_DUE_BULKS) {
-		EXPECT(w.rounds < ARRAY_SIZE(gap_ms));
-		EXPECT(note_round() >= gap_ms[w.rounds - 1] * NS_PER_MS);
-		if (w.rounds == 2)
-			rpc_reply(req, ERR_LEADER_UNAVAILABLE, 0, STR("no"));
-		else
-			answer_due(req);
-		return;
-	}
+static void read_first(const struct frame_request *item)
+{
 	(void)read_step(item, &w.list[0]);
-	if (w.steps == 2)
-		end(f, req, &w.list[0]);
-	else
-		rpc_reply(req, ERR_OVERLOADED, 0, STR("no"));
 }
 
-/* Answers that are no messages: no hot loop comes of them. */
-static void garbage_on_item(struct fake *f, struct rpc_req req,
-			    const struct frame_request *item)
-{
-	if (w.rounds == 0)
-		timer_in_ms(f, 300);
-	if (item->op == QUERY_DUE_BULKS) {
-		(void)note_round();
-		if (w.rounds % 2 == 1) {
-			answer_due(req);
-			return;
-		}
-	}
-	rpc_reply(req, 0, 0, STR("\xc1 what"));
-}
-
-static void garbage_on_timer(struct fake *f)
-{
-	EXPECT(w.rounds >= 1 && w.rounds <= 12);
-	done(f);
-}
-
-/* --- raftd dies with a step under way --- */
-
-static void open_on_item(struct fake *f, struct rpc_req req,
-			 const struct frame_request *item)
-{
-	if (item->op == QUERY_DUE_BULKS) {
-		(void)note_round();
-		answer_due(req);
-		return;
-	}
-	(void)read_step(item, &w.list[0]);
-	done(f); /* and never answers */
-}
+const struct kind kind = {
+	.query = QUERY_DUE_BULKS,
+	.answer_due = answer_due,
+	.read_op = read_first,
+	.end = end,
+};
 
 enum script_id {
-	SIZE,
+	SIZE = OWN_SCRIPTS,
 	RATE,
 	SEVERAL,
 	PAUSED,
 	STALE,
-	REFUSED,
-	GARBAGE,
-	OPEN,
 };
 
 const struct script scripts[] = {
+	ROUND_SCRIPTS(one_start),
 	[SIZE] = { .start = one_start,
 		   .on_item = size_on_item,
 		   .on_timer = size_answer },
@@ -344,45 +272,28 @@ const struct script scripts[] = {
 		     .on_item = paused_on_item,
 		     .on_timer = paused_on_timer },
 	[STALE] = { .start = one_start, .on_item = stale_on_item },
-	[REFUSED] = { .start = one_start, .on_item = refused_on_item },
-	[GARBAGE] = { .start = one_start,
-		      .on_item = garbage_on_item,
-		      .on_timer = garbage_on_timer },
-	[OPEN] = { .start = one_start, .on_item = open_on_item },
 };
-
-/* --- tests --- */
 
 PLAY(test_one_step_at_a_time_as_large_as_it_stays_short, SIZE)
 PLAY(test_a_rate_bounds_each_step_and_its_moment, RATE)
 PLAY(test_operations_share_a_round, SEVERAL)
 PLAY(test_a_paused_operation_rests_until_it_is_resumed, PAUSED)
 PLAY(test_a_stale_step_is_followed_by_one_from_the_new_place, STALE)
-PLAY(test_a_refused_step_comes_again_after_a_pause, REFUSED)
-PLAY(test_answers_that_cannot_be_read_are_errors, GARBAGE)
 
-/* The lost step is not sent again; raftd is asked where it stands. */
 static void test_raftd_restarts_during_a_step(void **state)
 {
-	struct fixture *f = *state;
-	struct actor a = actor_start(fake_raftd, f->socket, OPEN);
-
-	actor_expect(&a, "ok");
-	actor_kill(&a);
-	play(f, STALE);
+	round_lost_then(state, STALE);
 }
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+		ROUND_TESTS,
 		TEST(test_one_step_at_a_time_as_large_as_it_stays_short),
 		TEST(test_a_rate_bounds_each_step_and_its_moment),
 		TEST(test_operations_share_a_round),
 		TEST(test_a_paused_operation_rests_until_it_is_resumed),
 		TEST(test_a_stale_step_is_followed_by_one_from_the_new_place),
-		TEST(test_a_refused_step_comes_again_after_a_pause),
-		TEST(test_answers_that_cannot_be_read_are_errors),
 		TEST(test_raftd_restarts_during_a_step),
 	};
 

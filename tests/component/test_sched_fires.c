@@ -2,7 +2,7 @@
  * corvo-sched and schedules: what it asks and proposes when the time of one
  * has come, and what it does with each kind of answer.
  */
-#include "component/sched_world.h"
+#include "component/sched_rounds.h"
 
 #define FIRES_MAX 64
 #define SCHEDULES 2
@@ -12,9 +12,7 @@ static struct {
 	struct m_schedule list[SCHEDULES]; /* what is due, as raftd says it */
 	size_t n;
 	struct rpc_req open[FIRES_MAX]; /* operations not answered yet */
-	size_t open_n;
-	unsigned rounds, fires, pauses;
-	uint64_t asked_ns;        /* last, monotonic */
+	unsigned fires, pauses;
 	char jobs[FIRES_MAX][64]; /* ids, all different */
 } w;
 
@@ -40,17 +38,6 @@ static void due_at(struct fake *f, uint64_t ns)
 	f->due.leader = true;
 	f->due.fire_ns = ns;
 	due_changed(f);
-}
-
-/* Raftd was asked; how long after the time before. */
-static uint64_t note_round(void)
-{
-	uint64_t now = clock_mono_ns(), gap = now - w.asked_ns;
-
-	EXPECT(w.open_n == 0); /* one round at a time */
-	w.asked_ns = now;
-	w.rounds++;
-	return gap;
 }
 
 static void answer_due(struct rpc_req req)
@@ -86,7 +73,6 @@ static struct m_fire read_fire(const struct frame_request *item,
 	struct m_fire m;
 
 	EXPECT(item->op == OP_FIRE);
-	EXPECT((item->flags & FRAME_RESEND) == 0);
 	EXPECT(msg_decode(&msg_fire, item->body, &a, &m) == 0);
 	EXPECT(str_eq(m.id, s->id));
 	EXPECT(m.version == s->version);
@@ -111,11 +97,8 @@ static void time_on_item(struct fake *f, struct rpc_req req,
 	struct m_fire m;
 
 	EXPECT(clock_wall_ns() >= s->next_run); /* never early */
-	if (item->op == QUERY_DUE_SCHEDULES) {
-		(void)note_round();
-		answer_due(req);
+	if (round_begins(req, item))
 		return;
-	}
 	m = read_fire(item, s);
 	EXPECT(!m.skip && m.missed == 0 && m.at_ns == 0);
 	EXPECT(m.next_ns == second_of(s->next_run) + NS_PER_S);
@@ -148,9 +131,8 @@ static void missed_on_timer(struct fake *f)
 	struct m_schedule *s = &w.list[0];
 
 	due_at(f, s->next_run);
-	for (size_t i = 0; i < w.open_n; i++)
-		answer_fire(w.open[i], "created");
-	w.open_n = 0;
+	for (; rounds_open > 0; rounds_open--)
+		answer_fire(w.open[rounds_open - 1], "created");
 	if (s->next_run > clock_wall_ns())
 		done(f);
 }
@@ -161,18 +143,15 @@ static void missed_on_item(struct fake *f, struct rpc_req req,
 	struct m_schedule *s = &w.list[0];
 	struct m_fire m;
 
-	if (item->op == QUERY_DUE_SCHEDULES) {
-		(void)note_round();
-		answer_due(req);
+	if (round_begins(req, item))
 		return;
-	}
 	/* Each names the time before it as the one that must have come. */
 	m = read_fire(item, s);
 	EXPECT(!m.skip && m.missed == 0);
 	EXPECT(m.next_ns == s->next_run + NS_PER_S);
 	s->next_run = m.next_ns;
-	w.open[w.open_n++] = req;
-	EXPECT(w.open_n <= 16); /* and a bounded number at a time */
+	w.open[rounds_open++] = req;
+	EXPECT(rounds_open <= 16); /* and a bounded number at a time */
 	timer_in_ms(f, 20);
 }
 
@@ -184,13 +163,10 @@ static void void_on_item(struct fake *f, struct rpc_req req,
 {
 	struct m_schedule *s = &w.list[0];
 
-	if (item->op == QUERY_DUE_SCHEDULES) {
-		(void)note_round();
-		if (w.rounds == 4)
-			s->version = 8;
-		answer_due(req);
+	if (item->op == kind.query && rounds == 3)
+		s->version = 8;
+	if (round_begins(req, item))
 		return;
-	}
 	(void)read_fire(item, s);
 	if (s->version == 7) {
 		answer_fire(req, "void");
@@ -199,52 +175,6 @@ static void void_on_item(struct fake *f, struct rpc_req req,
 	f->due.fire_ns = 0;
 	answer_fire(req, "created");
 	due_changed(f);
-	done(f);
-}
-
-/* Refused, first the operation and then the question: 50 ms, then 100. */
-static void refused_on_item(struct fake *f, struct rpc_req req,
-			    const struct frame_request *item)
-{
-	static const uint64_t gap_ms[] = { 0, 49, 98 };
-
-	if (item->op == QUERY_DUE_SCHEDULES) {
-		EXPECT(w.rounds < ARRAY_SIZE(gap_ms));
-		EXPECT(note_round() >= gap_ms[w.rounds - 1] * NS_PER_MS);
-		if (w.rounds == 2)
-			rpc_reply(req, ERR_LEADER_UNAVAILABLE, 0, STR("no"));
-		else
-			answer_due(req);
-		return;
-	}
-	(void)read_fire(item, &w.list[0]);
-	if (w.fires == 1) {
-		rpc_reply(req, ERR_OVERLOADED, 0, STR("no"));
-		return;
-	}
-	f->due.fire_ns = 0;
-	answer_fire(req, "created");
-	due_changed(f);
-	done(f);
-}
-
-/* Answers that are no messages are errors: no hot loop comes of them. */
-static void garbage_on_item(struct fake *f, struct rpc_req req,
-			    const struct frame_request *item)
-{
-	if (w.rounds == 0)
-		timer_in_ms(f, 300);
-	if (item->op == QUERY_DUE_SCHEDULES) {
-		(void)note_round();
-		answer_due(req);
-		return;
-	}
-	rpc_reply(req, 0, 0, STR("\xc1 what"));
-}
-
-static void garbage_on_timer(struct fake *f)
-{
-	EXPECT(w.rounds >= 1 && w.rounds <= 12);
 	done(f);
 }
 
@@ -267,12 +197,9 @@ static void broken_on_item(struct fake *f, struct rpc_req req,
 	struct m_pause_schedule m;
 	struct arena a = ARENA_INIT;
 
-	if (item->op == QUERY_DUE_SCHEDULES) {
-		(void)note_round();
-		EXPECT(w.rounds == 1);
-		answer_due(req);
+	if (round_begins(req, item))
 		return;
-	}
+	EXPECT(rounds == 1);
 	f->due.fire_ns = 0;
 	if (item->op == OP_PAUSE_SCHEDULE) {
 		EXPECT(msg_decode(&msg_pause_schedule, item->body, &a, &m) ==
@@ -290,73 +217,62 @@ static void broken_on_item(struct fake *f, struct rpc_req req,
 		done(f);
 }
 
-/* --- raftd dies with a round under way --- */
+/* --- tests --- */
 
-static void open_on_item(struct fake *f, struct rpc_req req,
-			 const struct frame_request *item)
+static void read_first(const struct frame_request *item)
 {
-	if (item->op == QUERY_DUE_SCHEDULES) {
-		(void)note_round();
-		answer_due(req);
-		return;
-	}
 	(void)read_fire(item, &w.list[0]);
-	done(f); /* and never answers */
 }
 
+static void end(struct fake *f, struct rpc_req req)
+{
+	f->due.fire_ns = 0;
+	answer_fire(req, "created");
+	due_changed(f);
+	done(f);
+}
+
+const struct kind kind = {
+	.query = QUERY_DUE_SCHEDULES,
+	.answer_due = answer_due,
+	.read_op = read_first,
+	.end = end,
+};
+
 enum script_id {
-	IN_TIME,
+	IN_TIME = OWN_SCRIPTS,
 	MISSED,
 	VOID,
-	REFUSED,
-	GARBAGE,
 	BROKEN,
-	OPEN,
 };
 
 const struct script scripts[] = {
+	ROUND_SCRIPTS(time_start),
 	[IN_TIME] = { .start = time_start, .on_item = time_on_item },
 	[MISSED] = { .start = missed_start,
 		     .on_item = missed_on_item,
 		     .on_timer = missed_on_timer },
 	[VOID] = { .start = time_start, .on_item = void_on_item },
-	[REFUSED] = { .start = time_start, .on_item = refused_on_item },
-	[GARBAGE] = { .start = time_start,
-		      .on_item = garbage_on_item,
-		      .on_timer = garbage_on_timer },
 	[BROKEN] = { .start = broken_start, .on_item = broken_on_item },
-	[OPEN] = { .start = time_start, .on_item = open_on_item },
 };
-
-/* --- tests --- */
 
 PLAY(test_a_schedule_fires_at_its_times, IN_TIME)
 PLAY(test_missed_times_are_fired_in_order_once_each, MISSED)
 PLAY(test_a_void_fire_is_planned_anew, VOID)
-PLAY(test_a_refused_fire_comes_again_after_a_pause, REFUSED)
-PLAY(test_answers_that_cannot_be_read_are_errors, GARBAGE)
 PLAY(test_a_broken_schedule_is_paused_and_holds_up_no_other, BROKEN)
 
-/* Nothing of the lost round is sent again; raftd is asked what is due. */
 static void test_raftd_restarts_during_a_fire(void **state)
 {
-	struct fixture *f = *state;
-	struct actor a = actor_start(fake_raftd, f->socket, OPEN);
-
-	actor_expect(&a, "ok");
-	actor_kill(&a);
-	play(f, IN_TIME);
+	round_lost_then(state, IN_TIME);
 }
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+		ROUND_TESTS,
 		TEST(test_a_schedule_fires_at_its_times),
 		TEST(test_missed_times_are_fired_in_order_once_each),
 		TEST(test_a_void_fire_is_planned_anew),
-		TEST(test_a_refused_fire_comes_again_after_a_pause),
-		TEST(test_answers_that_cannot_be_read_are_errors),
 		TEST(test_a_broken_schedule_is_paused_and_holds_up_no_other),
 		TEST(test_raftd_restarts_during_a_fire),
 	};
