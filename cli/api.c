@@ -203,8 +203,12 @@ static int transfer(const struct api *api, const char *url, const char *method,
 	} else if (reply->full) {
 		buf_puts(why, "the server's answer is too large");
 	} else {
-		buf_printf(why, "cannot reach %s: %s", api->server,
-			   text[0] != '\0' ? text : curl_easy_strerror(rc));
+		buf_printf(why, "cannot reach %s: %s%s", api->server,
+			   text[0] != '\0' ? text : curl_easy_strerror(rc),
+			   rc == CURLE_COULDNT_CONNECT
+			       ? "; is it running there? --server or CORVO_URL "
+				 "name another"
+			       : "");
 	}
 	curl_easy_cleanup(c);
 	curl_slist_free_all(headers);

@@ -90,25 +90,27 @@ const struct cmd *cmd_find(int argc, char **argv, int *ret_words)
 	return NULL;
 }
 
-int cmd_unknown(const char *word)
+int cmd_unknown(int argc, char **argv)
 {
 	_cleanup_(buf_done) struct buf names = BUF_INIT(0);
+	const char *second = argc > 1 && argv[1][0] != '-' ? argv[1] : "";
 
 	for (size_t i = 0; i < cmds_n; i++) {
 		struct str first, rest;
 
 		if (str_split(str_from(cmds[i].verb), ' ', &first, &rest) &&
-		    str_is(first, word))
+		    str_is(first, argv[0]))
 			buf_printf(&names, "%s%s", names.n > 0 ? ", " : "",
 				   cmds[i].verb);
 	}
 	if (names.n > 0)
-		return cmd_usage("there is no command \"%s\" alone; there "
-				 "are: %.*s",
-				 word, STR_ARG(buf_str(&names)));
+		return cmd_usage("there is no command \"%s%s%s\"; there are: "
+				 "%.*s",
+				 argv[0], *second != '\0' ? " " : "", second,
+				 STR_ARG(buf_str(&names)));
 	return cmd_usage("there is no command \"%s\"; `corvo help` shows "
 			 "them all",
-			 word);
+			 argv[0]);
 }
 
 bool cmd_takes(const struct cmd *c, unsigned opt)
@@ -155,10 +157,15 @@ static int parse_option(const struct cmd *c, int argc, char **argv, int *i,
 	return CLI_OK;
 }
 
-/* No argument begins so: a number may have a sign, but no letter after it. */
-static bool is_short(const char *arg)
+/*
+ * No argument begins so: a number may have a sign, but no letter after it. The
+ * value of a setting may.
+ */
+static bool is_short(const struct cmd *c, const char *arg)
 {
-	return arg[0] == '-' && isalpha((unsigned char)arg[1]);
+	return strcmp(arg, "-h") == 0 ||
+	       (arg[0] == '-' && isalpha((unsigned char)arg[1]) &&
+		!(c->groups & G_SETTINGS));
 }
 
 static int parse_short(const struct cmd *c, const char *arg,
@@ -264,7 +271,7 @@ int cmd_parse(const struct cmd *c, int argc, char **argv, char **keep,
 	for (int i = 0; i < argc;) {
 		bool unknown = false;
 
-		if (options && is_short(argv[i])) {
+		if (options && is_short(c, argv[i])) {
 			r = parse_short(c, argv[i++], ret);
 			if (r != CLI_OK)
 				return r;

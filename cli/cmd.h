@@ -85,8 +85,8 @@ extern const struct cmd_option cmd_options[OPT_MAX];
  */
 const struct cmd *cmd_find(int argc, char **argv, int *ret_words);
 
-/* Says so, and which there are that begin with the word; CLI_USAGE. */
-int cmd_unknown(const char *word);
+/* Says that cmd_find found none, and what begins so; CLI_USAGE. */
+int cmd_unknown(int argc, char **argv);
 
 /* Whether an option (enum cmd_opt) belongs to the verb. */
 bool cmd_takes(const struct cmd *c, unsigned opt);

@@ -117,10 +117,14 @@ static int show_page(const struct cmd_args *a, const char *after)
 	else if (!member(buf_str(&reply), "events", JSON_ARRAY, &arena,
 			 &events))
 		r = cmd_failed("the server's answer is no page of events");
-	else if (json_count(events) == 0)
-		(void)puts("No events");
-	else
+	else if (json_count(events) > 0)
 		out_table(events, event_columns, ARRAY_SIZE(event_columns));
+	else if (has_filter(a) && after == NULL)
+		out_linef("No such events among the newest %d; --after begins "
+			  "earlier",
+			  LIMIT_EVENTS_PAGE);
+	else
+		(void)puts("No events");
 	arena_done(&arena);
 	return r;
 }

@@ -144,7 +144,7 @@ int cmd_help(const struct cmd_args *a)
 	}
 	c = cmd_find(a->argc, a->argv, &words);
 	if (c == NULL)
-		return cmd_unknown(a->argv[0]);
+		return cmd_unknown(a->argc, a->argv);
 	cmd_help_verb(c);
 	return CLI_OK;
 }

@@ -17,7 +17,7 @@ static int run(int argc, char **argv)
 
 	c = cmd_find(argc, argv, &words);
 	if (c == NULL) {
-		r = cmd_unknown(argv[0]);
+		r = cmd_unknown(argc, argv);
 	} else {
 		r = cmd_parse(c, argc - words, argv + words, keep, &a);
 		if (r == CLI_OK && a.opt[OPT_HELP] != NULL)

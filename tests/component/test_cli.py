@@ -342,6 +342,7 @@ def test_unreachable():
         p = corvo("queues", "--server", url)
     assert p.returncode == 1
     assert p.stderr.startswith("Error: cannot reach %s: " % url)
+    assert p.stderr.endswith("--server or CORVO_URL name another\n")
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "nonsense://x", "::"])
@@ -370,7 +371,8 @@ def test_api_key(fake):
 @pytest.mark.parametrize("args, text", [
     ([], "no command given"),
     (["frobnicate"], 'no command "frobnicate"'),
-    (["config"], 'no command "config" alone; there are: config list, config'),
+    (["config"], 'no command "config"; there are: config list, config'),
+    (["config", "lst"], 'no command "config lst"; there are: config list'),
     (["help", "batch"], "there are: batch open, batch seal, batch get"),
     (["enqueue", "q", "{}", "-p", "high"], "unknown option -p"),
     (["enqueue", "q", "{}", "--priority", "urgent"],
@@ -476,6 +478,11 @@ def test_config_list(tmp_path):
     assert table.splitlines()[0].split() == ["NAME", "VALUE", "SOURCE"]
     assert ["node_id", "n7", "file"] in [r.split()
                                          for r in table.splitlines()]
+
+
+def test_value_of_a_setting_may_begin_with_a_dash():
+    out = ok("config", "list", "--node-id", "-n", "--output", "json")
+    assert {r["name"]: r["value"] for r in json.loads(out)}["node_id"] == "-n"
 
 
 def test_config_list_refuses(tmp_path):

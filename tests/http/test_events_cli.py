@@ -66,6 +66,13 @@ def test_filters_and_places(node, client, queue):
     assert after[0]["job_id"] == other
 
 
+def test_a_page_without_any_says_how_far_it_looked(node, client, queue):
+    client.enqueue(queue)
+    assert run(node, "--queue", "nobody").stdout == \
+        "No such events among the newest 1000; --after begins earlier\n"
+    assert run(node, "--after", "99999999").stdout == "No events\n"
+
+
 def test_what_is_wrong_is_said(node):
     for status, args, word in (
             (1, ["--type", "nope"], "nope"), (2, ["--after", "x"], "after"),
