@@ -68,7 +68,9 @@ def free_port():
 
 
 def fill_disk(directory):
-    """Takes every byte that is left there; returns the file."""
+    """Takes every byte that is left there; returns the file. Only of a small
+    file system made for that, never of the machine's own."""
+    assert shutil.disk_usage(directory).free < 1 << 30, directory
     path = Path(directory) / "filler"
     with open(path, "ab", buffering=0) as f:
         step = 1 << 20
