@@ -29,8 +29,8 @@
 #define WINDOWS_TOTAL_MAX     (1u << 20)  /* jobs in all windows together */
 #define WINDOW_DOC_BYTES      4096        /* largest record kept in one */
 #define WINDOWS_DOCS_MAX      (16u << 20) /* bytes of records in all */
-#define WORKERS_MAX           10000
-#define WORKER_FORGET_NS      (86400 * NS_PER_S)
+#define WORKERS_MAX           LIMIT_WORKERS
+#define WORKER_FORGET_NS      (LIMIT_WORKER_IDLE_S * NS_PER_S)
 #define WORKER_REFRESH_NS     (5 * NS_PER_S)
 #define LIVE_CACHE_BYTES      1024 /* largest live record kept in memory */
 #define LEASE_DEFAULT_NS      (60 * NS_PER_S)

@@ -16,6 +16,9 @@
 #define DB_PROGRESS_STEPS 4000
 /* Somebody with the sqlite3 shell may hold the file for a moment. */
 #define DB_BUSY_MS 5000
+/* Or read it for hours, which keeps the log where it is. Opening and closing
+ * the view, which nothing else goes on beside, do not wait for that. */
+#define DB_CHECKPOINT_BUSY_MS 300
 
 struct db {
 	sqlite3 *h;
@@ -242,8 +245,10 @@ int db_checkpoint(struct db *db)
 
 	if (r < 0)
 		return r;
+	sqlite3_busy_timeout(db->h, DB_CHECKPOINT_BUSY_MS);
 	r = translate(sqlite3_wal_checkpoint_v2(
 	    db->h, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
+	sqlite3_busy_timeout(db->h, DB_BUSY_MS);
 	if (r < 0)
 		return r;
 	return db_exec(db, "PRAGMA synchronous=OFF");

@@ -43,7 +43,8 @@ const char *db_error(struct db *db);         /* of the last failure */
 bool db_is_foreign(struct db *db);
 int64_t db_changes(struct db *db); /* rows of the last statement */
 int64_t db_last_rowid(struct db *db);
-/* Moves the write-ahead log into the file and makes both durable. */
+/* Moves the write-ahead log into the file and makes both durable; fails soon
+ * when another program is reading. */
 int db_checkpoint(struct db *db);
 
 /* Statements end with -ERR_REQUEST_TIMEOUT after that; 0: no limit. */

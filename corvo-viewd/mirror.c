@@ -51,6 +51,10 @@ static const char *const sql[STMT_MAX] = {
 	[STMT_UNLOCK] = "DELETE FROM unique_locks WHERE job_id=?1",
 	[STMT_BATCH_DELETE] = "DELETE FROM batches WHERE id=?1",
 	[STMT_SCHEDULE_DELETE] = "DELETE FROM schedules WHERE id=?1",
+	[STMT_WORKERS_IDLE] = "DELETE FROM workers WHERE last_heartbeat<=?1",
+	[STMT_WORKERS_OLD] =
+	    "DELETE FROM workers WHERE id IN (SELECT id FROM workers"
+	    " ORDER BY last_heartbeat DESC LIMIT -1 OFFSET ?1)",
 	[STMT_COUNT] =
 	    "INSERT INTO queue_stats(queue,pending,active,held,completed,"
 	    "retrying,dead,cancelled,scheduled,failed,blocked)"
@@ -258,8 +262,8 @@ static int apply_rows(struct mirror *m, const struct m_tail_reply *r)
 
 	for (size_t i = 0; i < r->queues_n && err == 0; i++)
 		err = mirror_queue(m, &r->queues[i]);
-	for (size_t i = 0; i < r->workers_n && err == 0; i++)
-		err = mirror_worker(m, &r->workers[i]);
+	if (err == 0)
+		err = mirror_workers(m, r->workers, r->workers_n);
 	if (err == 0)
 		err = mirror_jobs(m, r->jobs, r->jobs_n);
 	/* After their jobs, whose rows they need. */

@@ -29,6 +29,8 @@ enum mirror_stmt {
 	STMT_UNLOCK,
 	STMT_BATCH_DELETE,
 	STMT_SCHEDULE_DELETE,
+	STMT_WORKERS_IDLE, /* ?1 seen last at that time or before */
+	STMT_WORKERS_OLD,  /* but for the ?1 that were seen last */
 	STMT_COUNT,
 	STMT_META,
 	STMT_ROW, /* parameters: as row_bind binds them; one per row_kind */
@@ -71,6 +73,8 @@ struct mirror {
 	struct str last_queue;           /* job before them */
 	/* Rows from this one on are new and not in jobs_fts yet; 0: none. */
 	int64_t text_new;
+	uint64_t
+	    workers_ns; /* the store has forgotten some by then; so have we */
 	struct buf rowids; /* a list as JSON */
 	char why[256];     /* of mirror_apply's last failure */
 };
@@ -82,6 +86,8 @@ int mirror_find(struct mirror *m, struct str id, struct mirror_row *ret);
 
 /* Any number of documents, each of another job. */
 int mirror_jobs(struct mirror *m, const struct m_job *j, size_t n);
+
+int mirror_workers(struct mirror *m, const struct m_worker *w, size_t n);
 
 /* The job has ended or is gone, and its lock with it (mirror_rows.c). */
 int mirror_unlock(struct mirror *m, struct str job_id);

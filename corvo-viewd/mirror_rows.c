@@ -4,6 +4,9 @@
  */
 #include "mirror_impl.h"
 
+/* Old workers are looked for when one is so much newer than the last time. */
+#define WORKERS_EVERY_NS (60 * NS_PER_S)
+
 static int put_row(struct mirror *m, enum row_kind kind, const void *msg)
 {
 	struct db_stmt *s = m->stmts[STMT_ROW + kind];
@@ -55,6 +58,44 @@ int mirror_queue(struct mirror *m, const struct m_queue *q)
 int mirror_worker(struct mirror *m, const struct m_worker *w)
 {
 	return put_row(m, ROW_WORKER, w);
+}
+
+/*
+ * The store forgets workers without an event, at the moment a new one comes:
+ * idle ones, and the oldest when they are too many. Here some more may stay
+ * for a while: of workers seen at the same time it is not known who went.
+ */
+static int forget_workers(struct mirror *m, uint64_t now_ns)
+{
+	struct db_stmt *idle = m->stmts[STMT_WORKERS_IDLE];
+	struct db_stmt *old = m->stmts[STMT_WORKERS_OLD];
+	uint64_t keep_ns = LIMIT_WORKER_IDLE_S * NS_PER_S;
+	struct timetext times = { 0 };
+	char text[TIMETEXT_LEN];
+	int r;
+
+	timetext_put(&times, now_ns > keep_ns ? now_ns - keep_ns : 0, text);
+	db_bind_text(idle, 1, str_of(text, sizeof(text)));
+	r = db_run(idle);
+	if (r < 0)
+		return r;
+	db_bind_i64(old, 1, 2 * LIMIT_WORKERS);
+	return db_run(old);
+}
+
+int mirror_workers(struct mirror *m, const struct m_worker *w, size_t n)
+{
+	uint64_t newest_ns = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		r = mirror_worker(m, &w[i]);
+		newest_ns = MAX(newest_ns, w[i].started_at);
+	}
+	if (r < 0 || newest_ns < m->workers_ns + WORKERS_EVERY_NS)
+		return r;
+	m->workers_ns = newest_ns;
+	return forget_workers(m, newest_ns);
 }
 
 int mirror_batch(struct mirror *m, const struct m_batch *b)

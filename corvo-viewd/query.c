@@ -127,6 +127,16 @@ void *query_grow(struct arena *a, void *items, size_t size, size_t n,
 	return p;
 }
 
+struct str query_lower(struct arena *a, struct str s)
+{
+	char *p = arena_alloc(a, s.n);
+
+	for (size_t i = 0; i < s.n; i++)
+		p[i] = s.p[i] >= 'A' && s.p[i] <= 'Z' ? (char)(s.p[i] | 0x20)
+						      : s.p[i];
+	return str_of(p, s.n);
+}
+
 /* --- queues --- */
 
 /*

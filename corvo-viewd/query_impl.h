@@ -29,6 +29,9 @@ int query_iterations(struct query *q, const struct query_ask *ask,
 void *query_grow(struct arena *a, void *items, size_t size, size_t n,
 		 size_t *cap);
 
+/* A to Z in lower case, as SQLite's lower() has it. */
+struct str query_lower(struct arena *a, struct str s);
+
 /* SELECTs that end in queue_stats columns list them in this order. */
 #define QUERY_STATE_COLUMNS \
 	"pending, active, held, completed, retrying, dead, cancelled, scheduled"

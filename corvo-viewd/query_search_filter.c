@@ -8,16 +8,6 @@
 
 /* --- reading --- */
 
-static struct str lower(struct arena *a, struct str s)
-{
-	char *p = arena_alloc(a, s.n + 1);
-
-	for (size_t i = 0; i < s.n; i++)
-		p[i] = s.p[i] >= 'A' && s.p[i] <= 'Z' ? (char)(s.p[i] | 0x20)
-						      : s.p[i];
-	return str_of(p, s.n);
-}
-
 static struct str time_text(struct arena *a, uint64_t ns)
 {
 	struct timetext t = { 0 };
@@ -223,7 +213,7 @@ static void put_costly(struct search *s, struct sql *sql)
 		buf_printf(b, " AND matches(j.tags,?%d)", sql_jq(sql, s->tags));
 	if (m->payload_contains.n > 0)
 		buf_printf(b, " AND instr(lower(j.payload),?%d)",
-			   sql_text(sql, lower(a, m->payload_contains)));
+			   sql_text(sql, query_lower(a, m->payload_contains)));
 	if (s->jq != NULL)
 		buf_printf(b, " AND matches(j.payload,?%d)",
 			   sql_jq(sql, s->jq));
@@ -232,7 +222,7 @@ static void put_costly(struct search *s, struct sql *sql)
 			   " AND j.error_count>0 AND EXISTS (SELECT 1 FROM"
 			   " job_errors e WHERE e.job_id=j.id AND"
 			   " instr(lower(e.error),?%d))",
-			   sql_text(sql, lower(a, m->error_contains)));
+			   sql_text(sql, query_lower(a, m->error_contains)));
 	if (s->by_text && s->plan.kind != PLAN_TEXT)
 		buf_printf(
 		    b,

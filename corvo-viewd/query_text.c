@@ -110,16 +110,6 @@ static int step_down(struct db_stmt *highest, int64_t *rowid)
 	return MIN(r, 0);
 }
 
-static struct str to_lower(struct arena *a, struct str s)
-{
-	char *p = arena_alloc(a, s.n);
-
-	for (size_t i = 0; i < s.n; i++)
-		p[i] = s.p[i] >= 'A' && s.p[i] <= 'Z' ? (char)(s.p[i] | 0x20)
-						      : s.p[i];
-	return str_of(p, s.n);
-}
-
 /* As take_rows; 1 also when time is up. */
 static int scan(struct hits *h, struct db_stmt *highest, struct db_stmt *part)
 {
@@ -150,7 +140,7 @@ static int find_part(struct hits *h, struct str q)
 		return r;
 	r = db_prepare(h->q->db, part_sql, &part);
 	if (r == 0) {
-		db_bind_text(part, 1, to_lower(&h->q->arena, q));
+		db_bind_text(part, 1, query_lower(&h->q->arena, q));
 		r = scan(h, highest, part);
 	}
 	db_finalize(part);

@@ -336,6 +336,38 @@ static void test_queues(void **state)
 	assert_false(MSG_HAS(&r.queues[2], queue, oldest_pending_at));
 }
 
+static size_t see_worker(struct fixture *f, const char *id, uint64_t started_s,
+			 uint64_t seen_s)
+{
+	const uint64_t start_s = 1794700000;
+	struct m_view_query m = { 0 };
+	struct m_worker w = { 0 };
+	struct m_tail_reply t = { .workers = &w, .workers_n = 1 };
+	struct m_worker_list r;
+
+	MSG_SET(&w, worker, id, str_from(id));
+	MSG_SET(&w, worker, started_at, (start_s + started_s) * NS_PER_S);
+	MSG_SET(&w, worker, last_heartbeat, (start_s + seen_s) * NS_PER_S);
+	t.last_seq = ++f->seq;
+	assert_int_equal(mirror_apply(f->view.mirror, &t), 0);
+	run(f, QUERY_LIST_WORKERS, &m, &r);
+	return r.workers_n;
+}
+
+/* As the store does it: when another one comes. */
+static void test_workers_long_idle_are_forgotten(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t day_s = LIMIT_WORKER_IDLE_S;
+
+	assert_int_equal(see_worker(f, "idle", 0, 0), 1);
+	assert_int_equal(see_worker(f, "busy", 0, 5), 2);
+	assert_int_equal(see_worker(f, "busy", 0, 2 * day_s), 2);
+	assert_int_equal(see_worker(f, "new", day_s - 1, day_s), 3);
+	assert_int_equal(see_worker(f, "newer", day_s + 60, day_s + 60), 3);
+	assert_int_equal(see_worker(f, "idle", day_s + 70, day_s + 70), 4);
+}
+
 static void test_workers(void **state)
 {
 	struct fixture *f = *state;
@@ -418,11 +450,17 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
-		TEST(test_pages),          TEST(test_row),
-		TEST(test_limit),          TEST(test_ids_only),
-		TEST(test_cursor_garbage), TEST(test_cursor_brings_order),
-		TEST(test_large_payloads), TEST(test_queues),
-		TEST(test_workers),        TEST(test_metrics),
+		TEST(test_pages),
+		TEST(test_row),
+		TEST(test_limit),
+		TEST(test_ids_only),
+		TEST(test_cursor_garbage),
+		TEST(test_cursor_brings_order),
+		TEST(test_large_payloads),
+		TEST(test_queues),
+		TEST(test_workers_long_idle_are_forgotten),
+		TEST(test_workers),
+		TEST(test_metrics),
 		TEST(test_deadline),
 	};
 
