@@ -30,33 +30,69 @@ static size_t on_bytes(char *p, size_t size, size_t n, void *ctx)
 	return reply->full ? 0 : size * n;
 }
 
-/* An answer read line by line. */
-struct lines {
+/* A stream on its way. */
+struct stream {
 	CURL *c;
-	struct buf *reply; /* of an answer that is none of ours */
-	struct buf line;   /* as far as it has come */
-	api_line_fn *fn;
+	struct buf *reply;         /* of an answer that is none */
+	struct buf line;           /* as far as it has come */
+	struct buf id, type, data; /* of the event, likewise */
+	api_event_fn *fn;
 	void *ctx;
 	bool stopped; /* fn wants no more */
 };
 
-static size_t on_lines(char *p, size_t size, size_t n, void *ctx)
+static void on_field(struct stream *s, struct str line)
 {
-	struct lines *l = ctx;
+	struct str name, value;
+	struct buf *b = NULL;
+
+	(void)str_split(line, ':', &name, &value);
+	if (str_is(name, "id"))
+		b = &s->id;
+	else if (str_is(name, "event"))
+		b = &s->type;
+	else if (str_is(name, "data"))
+		b = &s->data;
+	if (b == NULL)
+		return; /* a comment, or of a newer server */
+	buf_clear(b);
+	buf_put_str(b, value.n > 0 && value.p[0] == ' ' ? str_skip(value, 1)
+							: value);
+}
+
+/* An empty line ends an event. */
+static void on_line(struct stream *s, struct str line)
+{
+	struct api_event e = { buf_str(&s->id), buf_str(&s->type),
+			       buf_str(&s->data) };
+
+	if (line.n > 0) {
+		on_field(s, line);
+		return;
+	}
+	s->stopped = !s->fn(s->ctx, &e);
+	buf_clear(&s->id);
+	buf_clear(&s->type);
+	buf_clear(&s->data);
+}
+
+static size_t on_stream(char *p, size_t size, size_t n, void *ctx)
+{
+	struct stream *s = ctx;
 	struct str rest = str_of(p, size * n), line;
 	long status = 0;
 
-	curl_easy_getinfo(l->c, CURLINFO_RESPONSE_CODE, &status);
+	curl_easy_getinfo(s->c, CURLINFO_RESPONSE_CODE, &status);
 	if (status != 200)
-		return on_bytes(p, size, n, l->reply);
-	while (!l->stopped && memchr(rest.p, '\n', rest.n) != NULL) {
+		return on_bytes(p, size, n, s->reply);
+	while (!s->stopped && memchr(rest.p, '\n', rest.n) != NULL) {
 		(void)str_split(rest, '\n', &line, &rest);
-		buf_put_str(&l->line, line);
-		l->stopped = !l->fn(l->ctx, buf_str(&l->line));
-		buf_clear(&l->line);
+		buf_put_str(&s->line, line);
+		on_line(s, buf_str(&s->line));
+		buf_clear(&s->line);
 	}
-	buf_put_str(&l->line, rest);
-	return l->stopped || l->line.full ? 0 : size * n;
+	buf_put_str(&s->line, rest);
+	return s->stopped || s->line.full ? 0 : size * n;
 }
 
 void api_put_segment(struct buf *path, const char *text)
@@ -153,11 +189,11 @@ static void set_request(CURL *c, const char *url, const char *method,
 	}
 }
 
-static void set_stream(CURL *c, struct lines *l)
+static void set_stream(CURL *c, struct stream *s)
 {
-	l->c = c;
-	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_lines);
-	curl_easy_setopt(c, CURLOPT_WRITEDATA, l);
+	s->c = c;
+	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_stream);
+	curl_easy_setopt(c, CURLOPT_WRITEDATA, s);
 	curl_easy_setopt(c, CURLOPT_TIMEOUT, 0L);
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, API_SILENCE_S);
@@ -173,9 +209,9 @@ static void read_lag(CURL *c, uint64_t *ret)
 		(void)str_parse_u64(str_from(h->value), ret);
 }
 
-/* lines: NULL, or who reads a reply of 200. */
+/* stream: NULL, or who reads a reply of 200. */
 static int transfer(const struct api *api, const char *url, const char *method,
-		    struct str body, struct buf *reply, struct lines *lines,
+		    struct str body, struct buf *reply, struct stream *stream,
 		    long *ret_status, struct buf *why)
 {
 	char text[CURL_ERROR_SIZE] = "";
@@ -192,15 +228,15 @@ static int transfer(const struct api *api, const char *url, const char *method,
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
 	if (api->timeout_s > 0)
 		curl_easy_setopt(c, CURLOPT_TIMEOUT, api->timeout_s);
-	if (lines != NULL)
-		set_stream(c, lines);
+	if (stream != NULL)
+		set_stream(c, stream);
 	rc = curl_easy_perform(c);
-	if (lines != NULL && lines->stopped)
+	if (stream != NULL && stream->stopped)
 		rc = CURLE_OK;
 	if (rc == CURLE_OK) {
 		curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, ret_status);
 		read_lag(c, api->ret_lag_ms);
-	} else if (reply->full) {
+	} else if (reply->full || (stream != NULL && stream->line.full)) {
 		buf_puts(why, "the server's answer is too large");
 	} else {
 		buf_printf(why, "cannot reach %s: %s%s", api->server,
@@ -246,22 +282,25 @@ static void put_url(struct buf *url, const struct api *api, const char *path)
 	buf_putc(url, '\0');
 }
 
-int api_stream(const struct api *api, const char *path, api_line_fn *fn,
+int api_stream(const struct api *api, const char *path, api_event_fn *fn,
 	       void *ctx, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(API_REPLY_BYTES);
 	_cleanup_(buf_done) struct buf url = BUF_INIT(0);
-	struct lines l = { .reply = &reply,
-			   .line = BUF_INIT(API_LINE_BYTES),
-			   .fn = fn,
-			   .ctx = ctx };
+	struct stream s = { .reply = &reply,
+			    .line = BUF_INIT(API_LINE_BYTES),
+			    .fn = fn,
+			    .ctx = ctx };
 	struct json_error bad;
 	long status = 0;
 	int r;
 
 	put_url(&url, api, path);
-	r = transfer(api, url.p, "GET", STR_NULL, &reply, &l, &status, why);
-	buf_done(&l.line);
+	r = transfer(api, url.p, "GET", STR_NULL, &reply, &s, &status, why);
+	buf_done(&s.line);
+	buf_done(&s.id);
+	buf_done(&s.type);
+	buf_done(&s.data);
 	if (r < 0 || status == 200)
 		return r;
 	put_refusal(why, buf_str(&reply),

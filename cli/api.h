@@ -23,14 +23,19 @@ struct api {
 int api_call(const struct api *api, const char *method, const char *path,
 	     struct str body, struct buf *ret_reply, struct buf *why);
 
+/* What it has not is empty; all of it in a sign of life. */
+struct api_event {
+	struct str id, type, data;
+};
+
 /*
- * GET of an answer that goes on, such as an event stream: fn is given each
- * line without its end, until it returns false or the server ends it; both
- * are 0. Errors as above, also of a server that fell silent;
+ * GET of a stream of server-sent events: fn is given each, until it returns
+ * false or the server ends it; both are 0. One that breaks off counts for
+ * nothing. Errors as above, also of a server that fell silent;
  * -ERR_VALIDATION_ERROR when it makes no sense to try again.
  */
-typedef bool api_line_fn(void *ctx, struct str line);
-int api_stream(const struct api *api, const char *path, api_line_fn *fn,
+typedef bool api_event_fn(void *ctx, const struct api_event *e);
+int api_stream(const struct api *api, const char *path, api_event_fn *fn,
 	       void *ctx, struct buf *why);
 
 /* Appends one segment of a path, percent-encoded. */

@@ -218,7 +218,6 @@ static int put_request(struct buf *body, const struct cmd_args *a,
 
 struct follow {
 	const struct cmd_args *a;
-	struct buf data;  /* of the frame being read */
 	uint64_t percent; /* shown last */
 	bool news;        /* since the last connection */
 	bool ended, failed;
@@ -264,17 +263,12 @@ static void show_frame(struct follow *f, struct json v)
 	}
 }
 
-static bool on_line(void *ctx, struct str line)
+static bool on_event(void *ctx, const struct api_event *e)
 {
 	struct follow *f = ctx;
 
-	if (str_starts(line, STR("data:"))) {
-		buf_clear(&f->data);
-		buf_put_str(&f->data, str_trim(str_skip(line, 5)));
-	} else if (line.n == 0 && is_json(buf_str(&f->data))) {
-		show_frame(f, json_root(buf_str(&f->data)));
-		buf_clear(&f->data);
-	}
+	if (is_json(e->data))
+		show_frame(f, json_root(e->data));
 	return !f->ended && !ferror(stdout);
 }
 
@@ -292,14 +286,13 @@ static int follow(const struct cmd_args *a, const char *path)
 			(void)poll(NULL, 0, RETRY_MS);
 		f.news = false;
 		buf_clear(&why);
-		r = api_stream(&api, path, on_line, &f, &why);
+		r = api_stream(&api, path, on_event, &f, &why);
 		if (r == -ERR_VALIDATION_ERROR || (r == 0 && !f.news) ||
 		    ferror(stdout))
 			break;
 		if (f.news)
 			tries = 0;
 	}
-	buf_done(&f.data);
 	if (f.ended)
 		return f.failed ? CLI_FAILED : CLI_OK;
 	if (ferror(stdout))

@@ -133,10 +133,7 @@ static int show_page(const struct cmd_args *a, const char *after)
 
 struct follow {
 	const struct cmd_args *a;
-	char last_id[64]; /* where to go on; empty: from now */
-	struct buf id;    /* of the frame that is not complete */
-	struct buf event; /* the same */
-	struct buf data;
+	char last_id[64];  /* where to go on; empty: from now */
 	struct buf failed; /* the server ended the stream for good: why */
 	bool connected;    /* once */
 	bool told;         /* that it is not any more */
@@ -183,51 +180,19 @@ static void on_error(struct follow *f, struct str data)
 	arena_done(&arena);
 }
 
-static void on_field(struct follow *f, struct str name, struct str value)
-{
-	struct buf *b = NULL;
-
-	if (str_is(name, "id"))
-		b = &f->id;
-	else if (str_is(name, "event"))
-		b = &f->event;
-	else if (str_is(name, "data"))
-		b = &f->data;
-	if (b == NULL)
-		return;
-	buf_clear(b);
-	buf_put_str(b, value);
-}
-
-static void forget_frame(struct follow *f)
-{
-	buf_clear(&f->id);
-	buf_clear(&f->event);
-	buf_clear(&f->data);
-}
-
-static bool on_line(void *ctx, struct str line)
+static bool on_event(void *ctx, const struct api_event *e)
 {
 	struct follow *f = ctx;
-	struct str name, value;
 
 	f->connected = true;
 	f->told = false;
-	if (line.n > 0) {
-		(void)str_split(line, ':', &name, &value);
-		if (value.n > 0 && value.p[0] == ' ')
-			value = str_skip(value, 1);
-		on_field(f, name, value);
-		return true;
-	}
-	if (f->id.n > 0 && f->id.n < sizeof(f->last_id))
+	if (e->id.n > 0 && e->id.n < sizeof(f->last_id))
 		(void)snprintf(f->last_id, sizeof(f->last_id), "%.*s",
-			       STR_ARG(buf_str(&f->id)));
-	if (f->data.n > 0 && str_is(buf_str(&f->event), "error"))
-		on_error(f, buf_str(&f->data));
-	else if (f->data.n > 0)
-		show_event(f, buf_str(&f->data));
-	forget_frame(f);
+			       STR_ARG(e->id));
+	if (e->data.n > 0 && str_is(e->type, "error"))
+		on_error(f, e->data);
+	else if (e->data.n > 0)
+		show_event(f, e->data);
 	return fflush(stdout) == 0 && f->failed.n == 0;
 }
 
@@ -252,11 +217,9 @@ static bool follow_once(struct follow *f, struct api *api, const char *path,
 	char last_id[sizeof(f->last_id)];
 	int r;
 
-	/* what came of a frame before it broke off counts for nothing */
-	forget_frame(f);
 	(void)snprintf(last_id, sizeof(last_id), "%s", f->last_id);
 	api->last_event_id = last_id[0] != '\0' ? last_id : NULL;
-	r = api_stream(api, path, on_line, f, &why);
+	r = api_stream(api, path, on_event, f, &why);
 	if (ferror(stdout))
 		return false; /* main says so */
 	if (f->failed.n > 0)
@@ -291,9 +254,6 @@ static int follow(const struct cmd_args *a, const char *after)
 	(void)signal(SIGINT, on_interrupt);
 	while (follow_once(&f, &api, path.p, &r))
 		(void)poll(NULL, 0, RETRY_MS);
-	buf_done(&f.id);
-	buf_done(&f.event);
-	buf_done(&f.data);
 	buf_done(&f.failed);
 	return r;
 }
