@@ -150,15 +150,13 @@ int file_lock(const char *path, int *ret_holder)
 		(void)close(fd);
 		return r;
 	}
-	/* In place and always as long: the next start needs no room for it
-	 * on a disk that is full by then. */
+	/*
+	 * Always as long, so that it is written in place. On a disk that is
+	 * full all the same the lock is worth more than our name in it.
+	 */
 	n = snprintf(text, sizeof(text), "%-10d\n", (int)getpid());
-	errno = 0;
-	if (pwrite(fd, text, (size_t)n, 0) != n) {
-		r = errno != 0 ? -errno : -EIO;
-		(void)close(fd);
-		return r;
-	}
+	if (pwrite(fd, text, (size_t)n, 0) != n)
+		(void)!ftruncate(fd, 0);
 	return fd;
 }
 

@@ -22,7 +22,8 @@ int dir_make(const char *path);
 int dir_remove(const char *path);
 
 /*
- * Takes an exclusive lock on path (made if missing) and writes our pid in it.
+ * Takes an exclusive lock on path (made if missing) and writes our pid in it,
+ * when there is room for it.
  * Returns the descriptor to keep open, or -errno; -EWOULDBLOCK when another
  * process holds it, with its pid in *ret_holder (0 if unknown).
  */

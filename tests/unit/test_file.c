@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,7 +78,6 @@ static void test_lock(void **state _unused_)
 	int fd = file_lock(in_dir("lock"), &holder);
 
 	assert_true(fd >= 0);
-	/* always as long: a full disk does not keep a node from starting */
 	(void)snprintf(text, sizeof(text), "%-10d\n", (int)getpid());
 	assert_int_equal(file_read(in_dir("lock"), 100, &b), 0);
 	assert_str_is(buf_str(&b), text);
@@ -88,6 +89,24 @@ static void test_lock(void **state _unused_)
 	assert_true(fd >= 0);
 	(void)close(fd);
 	assert_int_equal(file_lock(in_dir("no/lock"), &holder), -ENOENT);
+}
+
+/* A disk that is full does not keep a node from starting. */
+static void test_lock_without_room(void **state _unused_)
+{
+	struct rlimit old, none;
+	int holder = -1, fd;
+
+	(void)signal(SIGXFSZ, SIG_IGN);
+	assert_return_code(getrlimit(RLIMIT_FSIZE, &old), errno);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = old.rlim_max };
+	assert_return_code(setrlimit(RLIMIT_FSIZE, &none), errno);
+	fd = file_lock(in_dir("full"), &holder);
+	assert_return_code(setrlimit(RLIMIT_FSIZE, &old), errno);
+	assert_true(fd >= 0);
+	assert_int_equal(file_lock(in_dir("full"), &holder), -EWOULDBLOCK);
+	assert_int_equal(holder, 0);
+	(void)close(fd);
 }
 
 static void test_free_bytes(void **state _unused_)
@@ -105,6 +124,7 @@ int main(void)
 		cmocka_unit_test(test_read),
 		cmocka_unit_test(test_directories),
 		cmocka_unit_test(test_lock),
+		cmocka_unit_test(test_lock_without_room),
 		cmocka_unit_test(test_free_bytes),
 	};
 
