@@ -39,16 +39,18 @@ static const struct {
 	{ SETTING_view_wait, 0, 60 * NS_PER_S },
 	{ SETTING_lease_duration, NS_PER_MS, LIMIT_LEASE_S *NS_PER_S },
 	{ SETTING_raft_max_pending, 1, 10000000 },
-	{ SETTING_raft_max_pending_bytes, 64 * KIB, 64 * GIB },
+	/* less would refuse a large request for ever */
+	{ SETTING_raft_max_pending_bytes, 2 * LIMIT_BODY_BYTES, 64 * GIB },
 	{ SETTING_raft_max_fetch_inflight, 1, 1000000 },
-	{ SETTING_raft_max_parked, 0, 10000000 },
+	{ SETTING_raft_max_parked, 1, 10000000 },
 	{ SETTING_apply_batch_max, 1, 100000 },
 	{ SETTING_apply_batch_bytes, 4 * KIB, 32 * MIB },
 	{ SETTING_apply_batch_min_wait, 0, NS_PER_S },
 	{ SETTING_apply_inflight, 1, 64 },
 	{ SETTING_raft_segment_size, 64 * KIB, GIB },
 	{ SETTING_snapshot_bytes, 64 * KIB, 4 * GIB },
-	{ SETTING_rocksdb_write_buffer, 64 * KIB, 4 * GIB },
+	/* with less RocksDB fails an assertion of its own */
+	{ SETTING_rocksdb_write_buffer, MIB, 4 * GIB },
 	{ SETTING_rocksdb_cache, 0, 1024 * GIB },
 	{ SETTING_event_retention, 1, 1000000000000 },
 };
