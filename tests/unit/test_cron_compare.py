@@ -2,7 +2,8 @@
 
 Compared twice: with a brute force written here on Python's zoneinfo, for each
 rule of `dst`, and with the package cronsim, which has Debian's rule too, for
-`once`. cronsim is installed by pip into the build folder at the first run.
+`once`. cronsim is installed by pip into the build folder at the first run;
+where pip cannot get it that comparison is skipped.
 """
 
 import calendar
@@ -261,9 +262,12 @@ def cronsim():
     try:
         from cronsim import CronSim
     except ImportError:
-        subprocess.run([sys.executable, "-m", "pip", "install", "-q",
-                        "--no-deps", "--target", str(folder), "cronsim"],
-                       check=True, timeout=120)
+        got = subprocess.run(
+            [sys.executable, "-m", "pip", "install", "-q", "--no-deps",
+             "--target", str(folder), "cronsim"],
+            capture_output=True, text=True, check=False, timeout=120)
+        if got.returncode != 0:  # a machine without a way to the packages
+            pytest.skip("cronsim cannot be had: " + got.stderr[-200:])
         importlib.invalidate_caches()
         from cronsim import CronSim
     return CronSim
