@@ -14,7 +14,7 @@ import threading
 
 import pytest
 
-from node import API, fill_disk, wait_until
+from node import API, fill_disk, is_sanitized, wait_until
 
 MANY = 400
 WORDS = " ".join(f"filler{n}" for n in range(300))  # several pages of file
@@ -216,6 +216,7 @@ def test_file_damaged_while_viewd_is_down(node, client):
                    f"a whole view after {fault}")
 
 
+@pytest.mark.skipif(is_sanitized(), reason="the sanitizer reports the signal")
 def test_index_cut_is_survived(node, client):
     """SQLite maps it into memory: viewd dies of that, and comes back."""
     wait_until(lambda: verify(client), 60, "a view")
