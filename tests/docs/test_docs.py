@@ -47,3 +47,13 @@ def test_command_reference_is_current():
                          check=True, capture_output=True, text=True).stdout
     assert (ROOT / "docs/reference/cli.md").read_text() == out, \
         "run: make docs"
+
+
+def test_the_exercise_takes_a_free_tag():
+    defs = (ROOT / "common/proto/defs/messages.def").read_text()
+    text = (ROOT / "docs/hacking.md").read_text()
+    rows = re.findall(r"^ *FIELD\((\w+), (\d+),", text, re.M)
+    assert rows
+    for message, tag in rows:
+        assert not re.search(rf"^FIELD\w*\({message}, {tag},", defs, re.M), \
+            f"tag {tag} of {message} is taken; take the next in hacking.md"
