@@ -17,6 +17,7 @@
 #define API_SILENCE_S         60L /* longest, of a stream */
 #define API_LINE_BYTES        (16u << 20)
 #define API_MAY_PASS          500          /* statuses that need not stay */
+#define API_BUSY              429          /* nor this one */
 #define API_REPLY_BYTES       (512u << 20) /* 1000 jobs of the largest size */
 #define API_ERROR_BYTES       4096         /* of a reply that is not JSON */
 /* Documents of the deepest nesting stand inside a list of jobs. */
@@ -306,8 +307,9 @@ int api_stream(const struct api *api, const char *path, api_event_fn *fn,
 	put_refusal(why, buf_str(&reply),
 		    json_validate(buf_str(&reply), API_JSON_DEPTH, &bad),
 		    status);
-	return status >= API_MAY_PASS ? -ERR_LEADER_UNAVAILABLE
-				      : -ERR_VALIDATION_ERROR;
+	return status >= API_MAY_PASS || status == API_BUSY
+		   ? -ERR_LEADER_UNAVAILABLE
+		   : -ERR_VALIDATION_ERROR;
 }
 
 int api_call(const struct api *api, const char *method, const char *path,

@@ -20,6 +20,7 @@
 #define JSON_DEPTH  (LIMIT_JSON_DEPTH + 8)
 #define RECONNECTS  30 /* in a row, without any news */
 #define RETRY_MS    1000
+#define QUIET_ENDS  3 /* streams in a row that end well and tell nothing */
 
 /* --- ids from standard input --- */
 
@@ -281,17 +282,19 @@ static int follow(const struct cmd_args *a, const char *path)
 	int r = 0;
 
 	cmd_api(a, &api);
-	for (int tries = 0; !f.ended && tries < RECONNECTS; tries++) {
+	for (int tries = 0, quiet = 0;
+	     !f.ended && tries < RECONNECTS && quiet < QUIET_ENDS; tries++) {
 		if (tries > 0)
 			(void)poll(NULL, 0, RETRY_MS);
 		f.news = false;
 		buf_clear(&why);
 		r = api_stream(&api, path, on_event, &f, &why);
-		if (r == -ERR_VALIDATION_ERROR || (r == 0 && !f.news) ||
-		    ferror(stdout))
+		if (r == -ERR_VALIDATION_ERROR || ferror(stdout))
 			break;
 		if (f.news)
-			tries = 0;
+			tries = quiet = 0;
+		else if (r == 0)
+			quiet++;
 	}
 	if (f.ended)
 		return f.failed ? CLI_FAILED : CLI_OK;
