@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "metrics.h"
 #include "req.h"
 #include "server.h"
 #include "util/clock.h"
@@ -131,6 +132,13 @@ void conn_enter(struct conn *c, enum conn_phase phase)
 	c->phase = phase;
 }
 
+static void count_refused(struct req *r, int err)
+{
+	r->status = err_status(err);
+	metrics_begin(r->h->metrics);
+	metrics_count(r->h->metrics, r);
+}
+
 void conn_refuse(struct conn *c, int err, struct str text)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(4096);
@@ -148,6 +156,7 @@ void conn_refuse(struct conn *c, int err, struct str text)
 	 * the client is gone there is nobody to tell. */
 	(void)send(c->fd, out.p, out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)shutdown(c->fd, SHUT_WR);
+	count_refused(c->req, err);
 	conn_enter(c, CONN_LINGER);
 }
 

@@ -54,8 +54,8 @@ void conn_enter(struct conn *c, enum conn_phase phase);
 void conn_cut(struct conn *c); /* the server library notices it */
 
 /*
- * Answers at once with an error, although the request has not arrived
- * completely, and lingers: the client can read the answer while it is still
+ * Answers the request that is under way at once with an error, although it
+ * has not arrived completely, and lingers: the client can read the answer while it is still
  * sending, where a plain close would throw the answer away with a reset.
  */
 void conn_refuse(struct conn *c, int err, struct str text);

@@ -6,7 +6,6 @@
 #include "handlers.h"
 #include "proto/plan.h"
 #include "req.h"
-#include "server.h"
 #include "util/clock.h"
 
 #define TIMES_DEFAULT 5
@@ -336,22 +335,20 @@ static void on_list(struct req *r, const struct rpc_reply *reply)
 void h_schedules(struct req *r)
 {
 	struct m_list_schedules *m = arena_zalloc(&r->arena, sizeof(*m));
-	const char *after = server_argument(r->conn, "after");
 	uint64_t limit = LIMIT_SCHEDULE_PAGE;
-	struct str id;
+	struct str after = STR_NULL;
 
-	if (!req_number_argument(r, "limit", 1, LIMIT_SCHEDULE_PAGE, &limit))
+	if (!req_number_argument(r, "limit", 1, LIMIT_SCHEDULE_PAGE, &limit) ||
+	    !req_text_argument(r, "after", &after))
 		return;
-	MSG_SET(m, list_schedules, limit, (uint32_t)limit);
-	if (after != NULL) {
-		if (!url_decode(str_from(after), &r->arena, &id) ||
-		    id.n > LIMIT_SCHED_NAME_BYTES) {
-			req_fail(r, ERR_VALIDATION_ERROR,
-				 "after: must be the next of a page before");
-			return;
-		}
-		MSG_SET(m, list_schedules, after, id);
+	if (after.n > LIMIT_SCHED_NAME_BYTES) {
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "after: must be the next of a page before");
+		return;
 	}
+	MSG_SET(m, list_schedules, limit, (uint32_t)limit);
+	if (after.n > 0)
+		MSG_SET(m, list_schedules, after, after);
 	req_call_raftd(r, QUERY_LIST_SCHEDULES, STR_NULL, &msg_list_schedules,
 		       m, on_list);
 }

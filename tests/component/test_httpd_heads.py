@@ -73,6 +73,20 @@ def test_cookies_and_arguments_count(h):
         b"X: " + b"x" * 1000 + b"\r\n\r\n")) == (431, "HEAD_TOO_LARGE")
 
 
+def test_refused_requests_are_counted(h):
+    def refused():
+        row = 'corvo_http_request_errors_total{method="any",route="unmatched"} '
+        text = h.get("/metrics").body.decode()
+        return int((text.split(row) + ["0\n"])[1].split("\n")[0])
+
+    before = refused()
+    exchange(h, head(HEAD_BYTES + 1, 1))
+    exchange(h, LINE + b"Content-Length: %d\r\n\r\n" % (17 << 20))
+    assert refused() == before + 2
+    assert "corvo_http_requests_in_flight 1\n" in \
+        h.get("/metrics").body.decode()
+
+
 @pytest.mark.parametrize("n,status", [(4096, 404), (4097, 414), (7000, 414)])
 def test_length_of_the_request_line(h, n, status):
     path = b"/" + b"p" * (n - 1)
