@@ -55,8 +55,9 @@ void conn_cut(struct conn *c); /* the server library notices it */
 
 /*
  * Answers the request that is under way at once with an error, although it
- * has not arrived completely, and lingers: the client can read the answer while it is still
- * sending, where a plain close would throw the answer away with a reset.
+ * has not arrived completely, and lingers: the client can read the answer while
+ * it is still sending, where a plain close would throw the answer away with a
+ * reset.
  */
 void conn_refuse(struct conn *c, int err, struct str text);
 

@@ -8,14 +8,10 @@
 static void on_opened(struct req *r, const struct rpc_reply *reply)
 {
 	struct m_batch_ref *m = req_reply(r, &msg_batch_ref, reply);
-	struct json_style style = req_style(r);
-	struct json_writer w;
 
-	if (m == NULL)
-		return;
-	w = req_json(r);
-	msg_to_json(&msg_batch_ref, m, &style, &w);
-	req_answer(r, r->match.route->status);
+	if (m != NULL)
+		req_answer_message(r, &msg_batch_ref, m,
+				   r->match.route->status);
 }
 
 void h_open_batch(struct req *r)

@@ -37,16 +37,6 @@ struct work {
 
 static void go_on(struct req *r);
 
-static void answer(struct req *r, const struct msg_desc *d, const void *m,
-		   int status)
-{
-	struct json_style style = req_style(r);
-	struct json_writer w = req_json(r);
-
-	msg_to_json(d, m, &style, &w);
-	req_answer(r, status);
-}
-
 /* --- the jobs a filter finds --- */
 
 static void keep_ids(struct work *w, const struct m_search_reply *m)
@@ -128,7 +118,7 @@ static void answer_sum(struct req *r, struct work *w)
 		MSG_SET(m, bulk_result, dry_run, true);
 		r->seq = 0; /* nothing was written */
 	}
-	answer(r, &msg_bulk_result, m, 200);
+	req_answer_message(r, &msg_bulk_result, m, 200);
 }
 
 static void fail_midway(struct req *r, const struct work *w,
@@ -192,7 +182,7 @@ static void answer_accepted(struct req *r, const struct work *w)
 	MSG_SET(&m, bulk_accepted, progress_url,
 		arena_printf(&r->arena, "/api/v1/bulk/%.*s/progress",
 			     STR_ARG(w->bulk_id)));
-	answer(r, &msg_bulk_accepted, &m, 202);
+	req_answer_message(r, &msg_bulk_accepted, &m, 202);
 }
 
 static void on_named(struct req *r, const struct rpc_reply *reply)
@@ -359,7 +349,7 @@ static void on_controlled(struct req *r, const struct rpc_reply *reply)
 	const struct m_bulk *m = req_reply(r, &msg_bulk, reply);
 
 	if (m != NULL)
-		answer(r, &msg_bulk, m, 200);
+		req_answer_message(r, &msg_bulk, m, 200);
 }
 
 static void control(struct req *r, enum bulk_status status)

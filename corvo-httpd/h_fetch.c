@@ -11,28 +11,6 @@
 #define LEASE_MIN_NS          NS_PER_MS
 #define LEASE_MAX_NS          (LIMIT_LEASE_S * NS_PER_S)
 
-static void answer_jobs(struct req *r, const struct m_fetch_reply *m)
-{
-	struct json_style style = req_style(r);
-	struct json_writer w = req_json(r);
-
-	msg_to_json(&msg_fetch_reply, m, &style, &w);
-	req_answer(r, 200);
-}
-
-static void answer_job(struct req *r, const struct m_fetch_reply *m)
-{
-	struct json_style style = req_style(r);
-	struct json_writer w = req_json(r);
-
-	if (m->jobs_n == 0) {
-		req_answer_empty(r, 204);
-		return;
-	}
-	msg_to_json(&msg_fetched, &m->jobs[0], &style, &w);
-	req_answer(r, 200);
-}
-
 static bool is_batch(const struct req *r)
 {
 	return r->state != NULL;
@@ -41,9 +19,11 @@ static bool is_batch(const struct req *r)
 static void answer(struct req *r, const struct m_fetch_reply *m)
 {
 	if (is_batch(r))
-		answer_jobs(r, m);
+		req_answer_message(r, &msg_fetch_reply, m, 200);
+	else if (m->jobs_n == 0)
+		req_answer_empty(r, 204);
 	else
-		answer_job(r, m);
+		req_answer_message(r, &msg_fetched, &m->jobs[0], 200);
 }
 
 /* Nothing came in time, or the node is going away. */

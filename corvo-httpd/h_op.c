@@ -21,15 +21,10 @@ static struct str routing_key(const struct msg_desc *d, const void *m)
 static void on_op_reply(struct req *r, const struct rpc_reply *reply)
 {
 	const struct msg_desc *d = op_info(r->match.route->target)->reply;
-	struct json_style style = req_style(r);
-	struct json_writer w;
-	void *m = req_reply(r, d, reply);
+	const void *m = req_reply(r, d, reply);
 
-	if (m == NULL)
-		return;
-	w = req_json(r);
-	msg_to_json(d, m, &style, &w);
-	req_answer(r, r->match.route->status);
+	if (m != NULL)
+		req_answer_message(r, d, m, r->match.route->status);
 }
 
 void h_op(struct req *r)
@@ -47,16 +42,12 @@ void h_op(struct req *r)
 void req_answer_query(struct req *r, const struct rpc_reply *reply)
 {
 	const struct msg_desc *d = query_info(r->match.route->target)->reply;
-	struct json_style style = req_style(r);
-	struct json_writer w;
-	void *m = req_reply(r, d, reply);
+	const void *m = req_reply(r, d, reply);
 
 	if (m == NULL)
 		return;
 	r->seq = 0; /* a read has no index of its own */
-	w = req_json(r);
-	msg_to_json(d, m, &style, &w);
-	req_answer(r, r->match.route->status);
+	req_answer_message(r, d, m, r->match.route->status);
 }
 
 void h_query(struct req *r)

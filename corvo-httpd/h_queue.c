@@ -361,14 +361,9 @@ void h_unset_throttle(struct req *r)
 static void on_drained(struct req *r, const struct rpc_reply *reply)
 {
 	struct m_drain_reply *m = req_reply(r, &msg_drain_reply, reply);
-	struct json_style style = req_style(r);
-	struct json_writer w;
 
-	if (m == NULL)
-		return;
-	w = req_json(r);
-	msg_to_json(&msg_drain_reply, m, &style, &w);
-	req_answer(r, 200);
+	if (m != NULL)
+		req_answer_message(r, &msg_drain_reply, m, 200);
 }
 
 /* The node goes while somebody waits; another one can go on. */

@@ -12,11 +12,7 @@
 
 static void answer(struct req *r, const struct msg_desc *d, const void *m)
 {
-	struct json_style style = req_style(r);
-	struct json_writer w = req_json(r);
-
-	msg_to_json(d, m, &style, &w);
-	req_answer(r, r->match.route->status);
+	req_answer_message(r, d, m, r->match.route->status);
 }
 
 static void on_schedule(struct req *r, const struct rpc_reply *reply)

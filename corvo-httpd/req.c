@@ -395,6 +395,16 @@ void req_answer(struct req *r, int status)
 	finish(r, status);
 }
 
+void req_answer_message(struct req *r, const struct msg_desc *d, const void *m,
+			int status)
+{
+	struct json_style style = req_style(r);
+	struct json_writer w = req_json(r);
+
+	msg_to_json(d, m, &style, &w);
+	req_answer(r, status);
+}
+
 void req_answer_empty(struct req *r, int status)
 {
 	buf_clear(&r->out);

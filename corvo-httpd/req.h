@@ -129,6 +129,10 @@ void *req_reply(struct req *r, const struct msg_desc *d,
 
 /* --- answering --- */
 
+/* With a message as the tables write it. */
+void req_answer_message(struct req *r, const struct msg_desc *d, const void *m,
+			int status);
+
 /* With the reply of the route's query, as the tables write it. */
 void req_answer_query(struct req *r, const struct rpc_reply *reply);
 
