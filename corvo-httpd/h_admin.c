@@ -19,6 +19,10 @@ static void ask(struct req *r)
 {
 	static const struct m_nothing nothing;
 
+	if (r->h->draining) {
+		end_parked(r);
+		return;
+	}
 	req_call(r, &(struct req_call){
 			.client = r->h->viewd,
 			.id = r->match.route->target,

@@ -417,6 +417,26 @@ def test_drain():
             assert h.proc.wait(PATIENCE) == 0
 
 
+def test_nothing_begins_to_wait_during_a_drain():
+    """It would hold up the end for as long as it may take."""
+    asks = [("POST", "/admin/verify-view"), ("POST", "/queues/q/drain?wait=60"),
+            ("POST", "/fetch"), ("GET", "/jobs/job_x?wait=60"),
+            ("GET", "/events")]
+    with node("--op-timeout=1s") as h:
+        socks = [h.connect() for _ in asks]
+        for s, (method, path) in zip(socks, asks):
+            s.sendall(f"{method} /api/v1{path} HTTP/1.1\r\nHost: x\r\n"
+                      "Content-Length: 19\r\n\r\n".encode())
+        h.get("/info")  # their heads have been read by now
+        h.proc.send_signal(signal.SIGTERM)
+        wait_until(lambda: "draining" in h.logged(), "the drain")
+        for s in socks:
+            s.sendall(b'{"queues":["none"]}')
+        assert h.proc.wait(PATIENCE) == 0
+        for s in socks:
+            s.close()
+
+
 def test_drain_cuts_no_client_at_work():
     """A kept connection is told to close with its next answer."""
     with node() as h:
