@@ -204,49 +204,84 @@ static void fill_job(const struct m_schedule *s, struct str job_id,
 	COPY(group);
 }
 
-/* *reason: why there is to be no job; NULL: nothing stands in its way. */
-static int check_overlap(struct fsm *f, const struct m_schedule *s,
-			 const char **reason)
-{
-	struct m_job_ref ref = { 0 };
-	struct m_status_reply status = { 0 };
+/* What is known of a new job before it is created, or not. */
+struct attempt {
+	struct m_enqueue op;
+	const char *reason; /* why there is to be none; NULL: nothing is */
+	bool cancels;       /* the last one goes for it */
 	struct job last;
+};
+
+/* A last job in hold stays beside the new one: it waits for a person. */
+static int check_overlap(struct fsm *f, const struct m_schedule *s,
+			 struct attempt *a)
+{
 	int r;
 
 	if (s->overlap == OVERLAP_ALLOW || s->last_job_id.n == 0)
 		return 0;
-	r = job_find(f, s->last_job_id, &last);
-	if (r <= 0 || job_state_is_terminal(last.live.state))
+	r = job_find(f, s->last_job_id, &a->last);
+	if (r <= 0 || job_state_is_terminal(a->last.live.state))
 		return MIN(r, 0);
-	if (s->overlap == OVERLAP_SKIP) {
-		*reason = "overlap";
-		return 0;
-	}
-	MSG_SET(&ref, job_ref, job_id, s->last_job_id);
-	(void)apply_cancel(f, &ref, &status); /* one in hold stays: it waits
-						 for a person */
-	return f->fatal;
+	if (s->overlap == OVERLAP_SKIP)
+		a->reason = "overlap";
+	else
+		a->cancels = a->last.live.state != JOB_HELD;
+	return 0;
 }
 
-static int check_unique(struct fsm *f, const struct m_enqueue *e,
-			const char **reason)
+/* It ends as soon as it is cancelled; one a worker has does so later. */
+static const struct job *ends_for_it(const struct attempt *a)
 {
+	return a->cancels && a->last.live.state != JOB_ACTIVE ? &a->last : NULL;
+}
+
+/* *own: the key is held by the last job, which keeps it for the moment. */
+static int check_unique(struct fsm *f, struct attempt *a, bool *own)
+{
+	const struct m_enqueue *e = &a->op;
 	struct str holder;
+	bool by_last;
 	int r;
 
-	if (e->unique_key.n == 0 || *reason != NULL)
+	if (e->unique_key.n == 0 || a->reason != NULL)
 		return 0;
 	r = unique_find(f, e->queue, e->unique_key, &holder);
-	if (r > 0)
-		*reason = "unique_key";
-	return MIN(r, 0);
+	if (r <= 0)
+		return r;
+	by_last = a->cancels && str_eq(holder, a->last.id);
+	if (!by_last)
+		a->reason = "unique_key";
+	*own = by_last && ends_for_it(a) == NULL;
+	return 0;
 }
 
-static void check_room(struct fsm *f, const struct m_enqueue *e,
-		       const char **reason)
+/*
+ * Nothing is cancelled for a job that cannot come. A key that the last one
+ * itself holds is no such reason: only its end lets the next one come.
+ */
+static int make_way(struct fsm *f, const struct m_schedule *s,
+		    struct attempt *a)
 {
-	if (*reason == NULL && queue_check_room(f, e, 1) < 0)
-		*reason = "queue_full";
+	struct m_job_ref ref = { 0 };
+	struct m_status_reply status = { 0 };
+	bool own = false;
+	int r = check_overlap(f, s, a);
+
+	if (r == 0)
+		r = check_unique(f, a, &own);
+	if (r < 0)
+		return r;
+	if (a->reason == NULL &&
+	    queue_check_swap(f, a->op.queue, ends_for_it(a)) < 0)
+		a->reason = "queue_full";
+	if (a->reason == NULL && a->cancels) {
+		MSG_SET(&ref, job_ref, job_id, s->last_job_id);
+		r = apply_cancel(f, &ref, &status);
+	}
+	if (a->reason == NULL && own)
+		a->reason = "unique_key";
+	return r;
 }
 
 static void count_run(struct fsm *f, struct m_schedule *s, struct str job_id)
@@ -262,28 +297,26 @@ static int run(struct fsm *f, struct m_schedule *s, struct str job_id,
 {
 	struct schedule_note note = { .scheduled_for = scheduled_for };
 	struct m_enqueue_reply reply = { 0 };
-	struct new_job n = { .schedule_id = s->id,
+	struct attempt a = { 0 };
+	struct new_job n = { .op = &a.op,
+			     .schedule_id = s->id,
 			     .scheduled_for = scheduled_for };
-	struct m_enqueue e;
 	int r;
 
-	fill_job(s, job_id, &e);
-	n.op = &e;
-	r = check_overlap(f, s, &note.reason);
-	if (r == 0)
-		r = check_unique(f, &e, &note.reason);
-	if (r == 0)
-		check_room(f, &e, &note.reason);
-	if (r < 0 || f->fatal < 0)
-		return r < 0 ? r : f->fatal;
-	if (note.reason != NULL) {
+	fill_job(s, job_id, &a.op);
+	r = make_way(f, s, &a);
+	if (r < 0)
+		return r;
+	if (a.reason != NULL) {
+		note.reason = a.reason;
 		schedule_event(f, EVENT_SCHEDULE_SKIPPED, s, &note);
 		MSG_SET(ret, fire_reply, status, STR("skipped"));
-		MSG_SET(ret, fire_reply, reason, str_from(note.reason));
+		MSG_SET(ret, fire_reply, reason, str_from(a.reason));
 		return 0;
 	}
-	if (e.unique_key.n > 0)
-		unique_take(f, e.queue, e.unique_key, job_id, e.unique_period);
+	if (a.op.unique_key.n > 0)
+		unique_take(f, a.op.queue, a.op.unique_key, job_id,
+			    a.op.unique_period);
 	job_create(f, &n, &reply);
 	note.job_id = job_id;
 	schedule_event(f, EVENT_SCHEDULE_FIRED, s, &note);

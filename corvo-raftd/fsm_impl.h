@@ -247,6 +247,9 @@ void queue_show(const struct fsm_queue *q, struct m_queue *ret);
 
 /* Room for these jobs in their queues: 0, or QUEUE_FULL. */
 int queue_check_room(struct fsm *f, const struct m_enqueue *ops, size_t n);
+/* The same for one new job, when another ends for it; NULL: none does. */
+struct job;
+int queue_check_swap(struct fsm *f, struct str name, const struct job *leaving);
 
 /* --- fsm_settings.c: what is set for a queue --- */
 
@@ -263,7 +266,6 @@ int settings_merge(struct fsm *f, const struct m_set_queue *now,
 /* --- fsm_portion.c: jobs deleted in bounded portions --- */
 
 /* What one entry may do. Zeroed but for max, nothing is done yet. */
-struct job;
 struct portion {
 	uint32_t jobs, max;      /* deleted, and how many may be */
 	uint32_t looked_at;      /* keys, deleted or not */

@@ -191,15 +191,31 @@ void fx_refused(struct fx *x, enum op_id op, const void *request, int err,
 
 /* --- short forms --- */
 
-void fx_enqueue(struct fx *x, const char *id, const char *queue)
+struct m_enqueue fx_new(const char *id, const char *queue)
 {
 	struct m_enqueue m = { 0 };
-	struct m_enqueue_reply r;
 
 	MSG_SET(&m, enqueue, job_id, str_from(id));
 	MSG_SET(&m, enqueue, queue, str_from(queue));
+	return m;
+}
+
+void fx_enqueue(struct fx *x, const char *id, const char *queue)
+{
+	struct m_enqueue m = fx_new(id, queue);
+	struct m_enqueue_reply r;
+
 	assert_int_equal(fx_do(x, OP_ENQUEUE, &m, &r), 0);
 	assert_str_is(r.job_id, id);
+}
+
+void fx_cap(struct fx *x, const char *queue, uint64_t max_backlog)
+{
+	struct m_set_queue m = { 0 };
+
+	MSG_SET(&m, set_queue, queue, str_from(queue));
+	MSG_SET(&m, set_queue, max_backlog, max_backlog);
+	assert_int_equal(fx_do(x, OP_SET_QUEUE, &m, NULL), 0);
 }
 
 /* From active on. */

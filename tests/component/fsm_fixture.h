@@ -66,7 +66,9 @@ void fx_refused(struct fx *x, enum op_id op, const void *request, int err,
 
 /* --- short forms --- */
 
+struct m_enqueue fx_new(const char *id, const char *queue);
 void fx_enqueue(struct fx *x, const char *id, const char *queue);
+void fx_cap(struct fx *x, const char *queue, uint64_t max_backlog);
 /*
  * A job of queue "q" in that state, by the ways a job gets there; expires in an
  * hour. Nothing else may be pending there.

@@ -159,6 +159,9 @@ size_t model_active(struct model *m, struct str queue, const struct str *group);
 	for (struct model_job *j = (m)->jobs; j < (m)->jobs + (m)->top; j++) \
 		if (j->used)
 
+/* How many more may wait in it. */
+uint64_t model_room(struct model *m, struct str queue);
+
 /* --- the life of a job (model.c) --- */
 
 struct str model_copy(struct model *m, struct str s);

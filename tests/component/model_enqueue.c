@@ -43,35 +43,57 @@ void model_defaults(struct model *m, struct model_job *j, unsigned named)
 
 /* --- what is refused --- */
 
-/* Of a job that was there before; twins in one request count both. */
-static bool is_duplicate(struct model *m, const struct m_enqueue *op)
+/*
+ * The item that stands for item p in the end: of two with the same key the
+ * first. Also should a job that was there before have the key: a cycle is
+ * refused without a look at what else there is.
+ */
+static int stands_for(const struct m_enqueue *ops, int p)
 {
-	return op->unique_key.n > 0 &&
-	       model_lock_holder(m, op->queue, op->unique_key) != NULL;
+	for (int i = 0; i < p && ops[p].unique_key.n > 0; i++) {
+		if (str_eq(ops[i].queue, ops[p].queue) &&
+		    str_eq(ops[i].unique_key, ops[p].unique_key))
+			return i;
+	}
+	return p;
+}
+
+/* Of a job that was there before, or of one further up in the request. */
+static bool is_duplicate(struct model *m, const struct m_enqueue *ops, size_t i)
+{
+	return stands_for(ops, (int)i) != (int)i ||
+	       (ops[i].unique_key.n > 0 &&
+		model_lock_holder(m, ops[i].queue, ops[i].unique_key) != NULL);
+}
+
+uint64_t model_room(struct model *m, struct str queue)
+{
+	uint64_t max = 0, have = 0;
+
+	if (model_has_queue(m, queue))
+		max = model_queue(m, queue)->set.max_backlog;
+	if (max == 0)
+		return UINT64_MAX;
+	MODEL_EACH(m, j)
+	{
+		have += str_eq(j->queue, queue) &&
+			(j->state == JOB_PENDING || j->state == JOB_SCHEDULED ||
+			 j->state == JOB_RETRYING);
+	}
+	return max > have ? max - have : 0;
 }
 
 static void check_backlog(struct model *m, const struct m_enqueue *ops,
 			  size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		uint64_t max, have = 0;
+		uint64_t asked = 0;
 
-		if (!model_has_queue(m, ops[i].queue))
-			continue;
-		max = model_queue(m, ops[i].queue)->set.max_backlog;
-		if (max == 0)
-			continue;
-		MODEL_EACH(m, j)
-		{
-			have += str_eq(j->queue, ops[i].queue) &&
-				(j->state == JOB_PENDING ||
-				 j->state == JOB_SCHEDULED ||
-				 j->state == JOB_RETRYING);
-		}
-		for (size_t k = 0; k < n; k++)
-			have += str_eq(ops[k].queue, ops[i].queue) &&
-				!is_duplicate(m, &ops[k]);
-		if (have > max && !is_duplicate(m, &ops[i])) {
+		for (size_t k = 0; k <= i; k++)
+			asked += str_eq(ops[k].queue, ops[i].queue) &&
+				 !is_duplicate(m, ops, k);
+		if (!is_duplicate(m, ops, i) &&
+		    asked > model_room(m, ops[i].queue)) {
 			model_refuse(m, ERR_QUEUE_FULL);
 			return;
 		}
@@ -88,21 +110,6 @@ static int position(struct str s, size_t n)
 	if (!str_parse_u64(str_skip(s, 1), &v) || v >= n || n == 1)
 		return -1;
 	return (int)v;
-}
-
-/*
- * The item that stands for item p in the end: of two with the same key the
- * first. Also should a job that was there before have the key: a cycle is
- * refused without a look at what else there is.
- */
-static int stands_for(const struct m_enqueue *ops, int p)
-{
-	for (int i = 0; i < p && ops[p].unique_key.n > 0; i++) {
-		if (str_eq(ops[i].queue, ops[p].queue) &&
-		    str_eq(ops[i].unique_key, ops[p].unique_key))
-			return i;
-	}
-	return p;
 }
 
 /* Whether item `from` comes back to itself; small batches only. */

@@ -82,22 +82,56 @@ void model_pause_schedule(struct model *m, const struct m_pause_schedule *op)
 	set_next(s, op->next_ns);
 }
 
-/* Why the last job stands in the way of another; it may be cancelled. */
-static bool overlaps(struct model *m, const struct model_schedule *s)
+/* The last job, when it is to go for the next one; or NULL. */
+static struct model_job *previous(struct model *m,
+				  const struct model_schedule *s)
 {
 	struct model_job *last = model_find(m, s->last_job_id);
 
-	if (s->overlap == OVERLAP_ALLOW || last == NULL ||
-	    job_state_is_terminal(last->state))
+	return s->overlap == OVERLAP_CANCEL_PREVIOUS && last != NULL &&
+		       !job_state_is_terminal(last->state) &&
+		       last->state != JOB_HELD
+		   ? last
+		   : NULL;
+}
+
+static bool overlaps(struct model *m, const struct model_schedule *s)
+{
+	const struct model_job *last = model_find(m, s->last_job_id);
+
+	return s->overlap == OVERLAP_SKIP && last != NULL &&
+	       !job_state_is_terminal(last->state);
+}
+
+/*
+ * Cancels the last job for this one. False: the queue has no room or another
+ * job has the key, and nothing was cancelled.
+ */
+static bool make_way(struct model *m, const struct model_schedule *s,
+		     const struct m_enqueue *e)
+{
+	struct model_job *last = previous(m, s), was, *holder = NULL;
+	bool fits;
+
+	if (e->unique_key.n > 0)
+		holder = model_lock_holder(m, e->queue, e->unique_key);
+	if (holder != NULL && holder != last)
 		return false;
-	if (s->overlap == OVERLAP_CANCEL_PREVIOUS && last->state != JOB_HELD) {
-		last->touched = true;
-		if (last->state == JOB_ACTIVE)
-			last->cancel_requested = true;
-		else
-			model_end(m, last, JOB_CANCELLED);
-	}
-	return s->overlap == OVERLAP_SKIP;
+	if (last == NULL)
+		return model_room(m, e->queue) > 0;
+	was = *last;
+	if (last->state != JOB_ACTIVE)
+		last->state = JOB_CANCELLED; /* as if, to look at the room */
+	fits = model_room(m, e->queue) > 0;
+	*last = was;
+	if (!fits)
+		return false;
+	last->touched = true;
+	if (last->state == JOB_ACTIVE)
+		last->cancel_requested = true;
+	else
+		model_end(m, last, JOB_CANCELLED);
+	return true;
 }
 
 static void fill_job(const struct model_schedule *s, struct str job_id,
@@ -125,19 +159,16 @@ static const char *run(struct model *m, struct model_schedule *s,
 {
 	struct m_enqueue e = { 0 };
 	struct model_made made;
-	bool taken;
 
-	if (overlaps(m, s))
-		return "skipped";
 	fill_job(s, job_id, &e);
-	taken = e.unique_key.n > 0 &&
-		model_lock_holder(m, e.queue, e.unique_key) != NULL;
-	if (!taken)
-		model_enqueue(m, &e, 1, STR_NULL, NULL, &made);
-	if (taken || m->errs_n > 0) { /* the queue is full */
-		m->errs_n = 0;
+	if (overlaps(m, s) || !make_way(m, s, &e))
 		return "skipped";
-	}
+	/* A worker may still have the last one, and the key with it. */
+	if (e.unique_key.n > 0 &&
+	    model_lock_holder(m, e.queue, e.unique_key) != NULL)
+		return "skipped";
+	model_enqueue(m, &e, 1, STR_NULL, NULL, &made);
+	assert_int_equal(m->errs_n, 0);
 	model_find(m, made.id)->schedule_id = s->id;
 	s->runs++;
 	s->last_run = m->now;

@@ -3,19 +3,10 @@
  */
 #include "fsm_fixture.h"
 
-static struct m_enqueue job(const char *id, const char *queue)
-{
-	struct m_enqueue m = { 0 };
-
-	MSG_SET(&m, enqueue, job_id, str_from(id));
-	MSG_SET(&m, enqueue, queue, str_from(queue));
-	return m;
-}
-
 static void test_defaults(void **state)
 {
 	struct fx *x = *state;
-	struct m_enqueue m = job("job_1", "emails");
+	struct m_enqueue m = fx_new("job_1", "emails");
 	struct m_enqueue_reply r;
 	const struct m_job *j;
 
@@ -52,7 +43,7 @@ static void test_defaults(void **state)
 static void test_every_field(void **state)
 {
 	struct fx *x = *state;
-	struct m_enqueue m = job("job_1", "q");
+	struct m_enqueue m = fx_new("job_1", "q");
 	const struct m_job *j;
 
 	MSG_SET(&m, enqueue, payload, STR("{ \"a\" : [1, 2] }"));
@@ -90,7 +81,7 @@ static void test_every_field(void **state)
 static void test_strange_values(void **state)
 {
 	struct fx *x = *state;
-	struct m_enqueue m = job("job_1", "q");
+	struct m_enqueue m = fx_new("job_1", "q");
 
 	MSG_SET(&m, enqueue, retry_jitter, -1.0);
 	MSG_SET(&m, enqueue, expire_after, UINT64_MAX);
@@ -111,14 +102,14 @@ static void test_refused(void **state)
 
 	memset(long_name, 'q', sizeof(long_name));
 	memset(long_id, 'j', sizeof(long_id));
-	m = job("", "q");
+	m = fx_new("", "q");
 	fx_refused(x, OP_ENQUEUE, &m, ERR_VALIDATION_ERROR,
 		   "job_id: must have 1 to 64 bytes");
-	m = job("job_1", "q");
+	m = fx_new("job_1", "q");
 	m.job_id = str_of(long_id, sizeof(long_id));
 	fx_refused(x, OP_ENQUEUE, &m, ERR_VALIDATION_ERROR,
 		   "job_id: must have 1 to 64 bytes");
-	m = job("job_1", "");
+	m = fx_new("job_1", "");
 	fx_refused(x, OP_ENQUEUE, &m, ERR_VALIDATION_ERROR,
 		   "queue: must have 1 to 255 bytes");
 	m.queue = str_of(long_name, sizeof(long_name));
@@ -145,8 +136,8 @@ static void test_longest_names(void **state)
 static void test_batch(void **state)
 {
 	struct fx *x = *state;
-	struct m_enqueue jobs[3] = { job("job_1", "a"), job("job_2", "b"),
-				     job("job_3", "a") };
+	struct m_enqueue jobs[3] = { fx_new("job_1", "a"), fx_new("job_2", "b"),
+				     fx_new("job_3", "a") };
 	struct m_enqueue_batch m = { 0 };
 	struct m_enqueue_batch_reply r;
 
@@ -167,7 +158,8 @@ static void test_batch(void **state)
 static void test_batch_is_all_or_nothing(void **state)
 {
 	struct fx *x = *state;
-	struct m_enqueue jobs[2] = { job("job_1", "a"), job("job_2", "") };
+	struct m_enqueue jobs[2] = { fx_new("job_1", "a"),
+				     fx_new("job_2", "") };
 	struct m_enqueue_batch m = { 0 };
 
 	MSG_SET_LIST(&m, enqueue_batch, jobs, jobs, 2);
@@ -191,8 +183,9 @@ static void test_empty_batch(void **state)
 static void test_resend(void **state)
 {
 	struct fx *x = *state;
-	struct m_enqueue m = job("job_1", "q");
-	struct m_enqueue jobs[2] = { job("job_2", "q"), job("job_3", "q") };
+	struct m_enqueue m = fx_new("job_1", "q");
+	struct m_enqueue jobs[2] = { fx_new("job_2", "q"),
+				     fx_new("job_3", "q") };
 	struct m_enqueue_batch batch = { 0 };
 	struct m_enqueue_batch_reply br;
 	struct m_enqueue_reply r;
@@ -222,7 +215,7 @@ static void test_resend(void **state)
 static void test_entry_of_many(void **state)
 {
 	struct fx *x = *state;
-	struct m_enqueue good = job("job_1", "q"), bad = job("job_2", "");
+	struct m_enqueue good = fx_new("job_1", "q"), bad = fx_new("job_2", "");
 	struct str queue = STR("q");
 	struct m_fetch fetch = { 0 };
 	struct m_fetch_reply r;

@@ -255,83 +255,6 @@ static void test_jobs_take_the_retry_rules_of_their_queue(void **state)
 	assert_int_equal(fx_job(x, "job_c")->max_retries, 3);
 }
 
-/* --- max_backlog --- */
-
-static struct m_enqueue job_of(const char *id, const char *queue)
-{
-	struct m_enqueue e = { 0 };
-
-	MSG_SET(&e, enqueue, job_id, str_from(id));
-	MSG_SET(&e, enqueue, queue, str_from(queue));
-	return e;
-}
-
-static void cap(struct fx *x, const char *queue, uint64_t n)
-{
-	struct m_set_queue m = change_of(queue);
-
-	MSG_SET(&m, set_queue, max_backlog, n);
-	set_ok(x, &m);
-}
-
-#define FULL(q, n, max)                                                    \
-	"queue \"" q "\" is full: " n " jobs wait and max_backlog is " max \
-	"; try again after retry_after_ms"
-
-static void test_a_full_queue_refuses_jobs(void **state)
-{
-	struct m_enqueue e = job_of("job_3", "q");
-	struct fx *x = *state;
-
-	cap(x, "q", 2);
-	fx_enqueue(x, "job_1", "q");
-	fx_enqueue(x, "job_2", "q");
-	fx_refused(x, OP_ENQUEUE, &e, ERR_QUEUE_FULL, FULL("q", "2", "2"));
-	MSG_SET(&e, enqueue, scheduled_at, x->now_ns + NS_PER_S);
-	fx_refused(x, OP_ENQUEUE, &e, ERR_QUEUE_FULL, FULL("q", "2", "2"));
-	/* what a worker has, does not wait */
-	fx_expect(x, "q", "job_1");
-	assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
-	/* the resend of one that was taken is no new one */
-	assert_int_equal(fx_resend(x, OP_ENQUEUE, &e, NULL), 0);
-	e = job_of("job_4", "q");
-	fx_refused(x, OP_ENQUEUE, &e, ERR_QUEUE_FULL, FULL("q", "2", "2"));
-	cap(x, "q", 0);
-	fx_enqueue(x, "job_4", "q");
-}
-
-static void test_a_retry_is_never_refused_for_a_full_queue(void **state)
-{
-	struct m_fail f = { 0 };
-	struct fx *x = *state;
-
-	cap(x, "q", 1);
-	fx_enqueue(x, "job_1", "q");
-	fx_expect(x, "q", "job_1");
-	fx_enqueue(x, "job_2", "q");
-	MSG_SET(&f, fail, job_id, STR("job_1"));
-	MSG_SET(&f, fail, error, STR("no"));
-	assert_int_equal(fx_do(x, OP_FAIL, &f, NULL), 0);
-	fx_expect_state(x, "job_1", JOB_RETRYING);
-}
-
-static void test_a_batch_over_max_backlog_is_refused_as_a_whole(void **state)
-{
-	struct m_enqueue jobs[] = { job_of("job_1", "a"), job_of("job_2", "b"),
-				    job_of("job_3", "a"),
-				    job_of("job_4", "a") };
-	struct m_enqueue_batch b = { 0 };
-	struct fx *x = *state;
-
-	cap(x, "a", 2);
-	MSG_SET_LIST(&b, enqueue_batch, jobs, jobs, 4);
-	fx_refused(x, OP_ENQUEUE_BATCH, &b, ERR_QUEUE_FULL,
-		   FULL("a", "0", "2"));
-	MSG_SET_LIST(&b, enqueue_batch, jobs, jobs, 3);
-	assert_int_equal(fx_do(x, OP_ENQUEUE_BATCH, &b, NULL), 0);
-	fx_expect_state(x, "job_3", JOB_PENDING);
-}
-
 /* --- clear and delete --- */
 
 /* All portions that are left after the one answered; returns the count. */
@@ -385,10 +308,10 @@ static void fill(struct fx *x, const char *queue)
 	assert_int_equal(fx_do(x, OP_FAIL, &fail, NULL), 0);
 	fx_enqueue(x, "job_cancelled", queue);
 	fx_job_op(x, OP_CANCEL, "job_cancelled", "cancelled");
-	e = job_of("job_scheduled", queue);
+	e = fx_new("job_scheduled", queue);
 	MSG_SET(&e, enqueue, scheduled_at, x->now_ns + 3600 * NS_PER_S);
 	assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
-	e = job_of("job_critical", queue);
+	e = fx_new("job_critical", queue);
 	MSG_SET(&e, enqueue, priority, PRIORITY_CRITICAL);
 	assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
 	fx_enqueue(x, "job_pending", queue);
@@ -430,7 +353,7 @@ static void many(struct fx *x, uint32_t from, uint32_t n, bool scheduled)
 		struct m_enqueue e;
 
 		(void)snprintf(id, sizeof(id), "job_%05u", i);
-		e = job_of(id, "q");
+		e = fx_new(id, "q");
 		if (scheduled)
 			MSG_SET(&e, enqueue, scheduled_at,
 				x->now_ns + (1 + i) * NS_PER_S);
@@ -524,7 +447,7 @@ static void test_delete_removes_groups_and_limiters(void **state)
 		struct m_enqueue e;
 
 		(void)snprintf(id, sizeof(id), "job_%d", i);
-		e = job_of(id, "q");
+		e = fx_new(id, "q");
 		if (i < 4)
 			MSG_SET(&e, enqueue, group,
 				i % 2 ? STR("a") : STR("b"));
@@ -573,9 +496,6 @@ int main(void)
 		T(test_settings_survive_a_restart_and_a_pause),
 		T(test_a_change_that_changes_nothing_leaves_no_event),
 		T(test_jobs_take_the_retry_rules_of_their_queue),
-		T(test_a_full_queue_refuses_jobs),
-		T(test_a_retry_is_never_refused_for_a_full_queue),
-		T(test_a_batch_over_max_backlog_is_refused_as_a_whole),
 		T(test_clear_removes_what_waits_and_nothing_else),
 		T(test_clear_of_an_unknown_queue_removes_nothing),
 		T(test_clear_goes_in_portions_and_leaves_what_came_later),

@@ -2,41 +2,7 @@
  * Schedules in the state machine: what is kept, what a fire does and what it
  * may not do twice. Times come with the operations, so any number will do.
  */
-#include "fsm_fixture.h"
-
-#define STEP (60 * NS_PER_S)
-
-static struct m_schedule definition(const char *id, const char *name)
-{
-	struct m_schedule m = { 0 };
-
-	MSG_SET(&m, schedule, id, str_from(id));
-	MSG_SET(&m, schedule, name, str_from(name));
-	MSG_SET(&m, schedule, queue, STR("q"));
-	MSG_SET(&m, schedule, cron, STR("* * * * *"));
-	MSG_SET(&m, schedule, create, true);
-	MSG_SET(&m, schedule, next_run, FX_START_NS + STEP);
-	return m;
-}
-
-static void create(struct fx *x, const struct m_schedule *m)
-{
-	if (fx_do(x, OP_SET_SCHEDULE, m, NULL) != 0)
-		fail_msg("%.*s", STR_ARG(x->replies[0].body));
-}
-
-/* As both sides have it; the answer lives until the next entry. */
-static struct m_schedule get(struct fx *x, const char *ref)
-{
-	struct m_schedule m[FX_SIDES];
-
-	for (int i = 0; i < FX_SIDES; i++)
-		assert_int_equal(
-		    fsm_schedule(x->side[i].f, str_from(ref), &x->arena, &m[i]),
-		    1);
-	assert_int_equal(m[0].next_run, m[1].next_run);
-	return m[0];
-}
+#include "schedule_world.h"
 
 static void expect_fire_ns(struct fx *x, uint64_t ns)
 {
@@ -46,57 +12,6 @@ static void expect_fire_ns(struct fx *x, uint64_t ns)
 		fsm_due(x->side[i].f, &r);
 		assert_int_equal(r.fire_ns, ns);
 	}
-}
-
-/* The plan sched would make: from its next time to the one a step later. */
-static struct m_fire plan(struct fx *x, const char *ref, const char *job)
-{
-	struct m_schedule s = get(x, ref);
-	struct m_fire m = { 0 };
-
-	MSG_SET(&m, fire, id, str_from(ref));
-	MSG_SET(&m, fire, due_ns, s.next_run);
-	MSG_SET(&m, fire, next_ns, s.next_run + STEP);
-	MSG_SET(&m, fire, version, s.version);
-	MSG_SET(&m, fire, job_id, str_from(job));
-	return m;
-}
-
-static void expect_fire(struct fx *x, const struct m_fire *m,
-			const char *status, const char *reason)
-{
-	struct m_fire_reply r;
-
-	if (fx_do(x, OP_FIRE, m, &r) != 0)
-		fail_msg("%.*s", STR_ARG(x->replies[0].body));
-	assert_str_is(r.status, status);
-	assert_str_is(r.reason, reason);
-}
-
-static void fire(struct fx *x, const char *ref, const char *job)
-{
-	struct m_fire m = plan(x, ref, job);
-
-	x->now_ns = MAX(x->now_ns, m.due_ns);
-	expect_fire(x, &m, "created", "");
-}
-
-/* The types of the newest events, n of them, and the data of the last. */
-static struct str last_events(struct fx *x, uint64_t n, const char *types)
-{
-	uint64_t last = fsm_last_seq(x->side[FX_MEM].f);
-	struct buf b = BUF_INIT(0);
-	struct m_tail_reply t;
-
-	assert_int_equal(
-	    record_feed(x->side[FX_MEM].kv, last - n, 100, &x->arena, &t), 0);
-	assert_int_equal(t.events_n, n);
-	for (size_t i = 0; i < n; i++)
-		buf_printf(&b, "%s%s", i ? " " : "",
-			   enum_text(&enum_event_type, t.events[i].type));
-	assert_str_is(buf_str(&b), types);
-	buf_done(&b);
-	return t.events[n - 1].data;
 }
 
 /* --- definitions --- */
@@ -389,77 +304,6 @@ static void test_no_next_time_ends_it(void **state)
 	expect_fire_ns(x, 0);
 }
 
-/* --- overlap --- */
-
-static void test_overlap_skip(void **state)
-{
-	struct fx *x = *state;
-	struct m_schedule m = definition("sch_1", "a");
-	struct m_fire f;
-
-	MSG_SET(&m, schedule, overlap, OVERLAP_SKIP);
-	create(x, &m);
-	fire(x, "a", "job_1");
-	f = plan(x, "a", "job_2");
-	expect_fire(x, &f, "skipped", "overlap"); /* it waits */
-	last_events(x, 1, "schedule_skipped");
-	fx_expect(x, "q", "job_1");
-	f = plan(x, "a", "job_2");
-	expect_fire(x, &f, "skipped", "overlap"); /* it runs */
-	assert_int_equal(get(x, "a").runs, 1);
-	fx_job_op(x, OP_DELETE, "job_1", "deleted");
-	fire(x, "a", "job_2");
-	fx_job_op(x, OP_CANCEL, "job_2", "cancelled");
-	fire(x, "a", "job_3");
-}
-
-static void test_overlap_cancel_previous(void **state)
-{
-	struct fx *x = *state;
-	struct m_schedule m = definition("sch_1", "a");
-
-	MSG_SET(&m, schedule, overlap, OVERLAP_CANCEL_PREVIOUS);
-	create(x, &m);
-	fire(x, "a", "job_1");
-	fire(x, "a", "job_2");
-	fx_expect_state(x, "job_1", JOB_CANCELLED);
-	fx_expect(x, "q", "job_2");
-	fire(x, "a", "job_3");
-	fx_expect_state(x, "job_2", JOB_ACTIVE);
-	assert_true(fx_job(x, "job_2")->cancel_requested);
-	fx_expect_state(x, "job_3", JOB_PENDING);
-}
-
-static void test_overlap_allow(void **state)
-{
-	struct fx *x = *state;
-	struct m_schedule m = definition("sch_1", "a");
-
-	create(x, &m);
-	fire(x, "a", "job_1");
-	fire(x, "a", "job_2");
-	fx_expect_state(x, "job_1", JOB_PENDING);
-	fx_expect_state(x, "job_2", JOB_PENDING);
-}
-
-static void test_unique_key_of_the_job_applies(void **state)
-{
-	struct fx *x = *state;
-	struct m_schedule m = definition("sch_1", "a");
-	struct m_schedule_job job = { 0 };
-	struct m_fire f;
-
-	MSG_SET(&job, schedule_job, unique_key, STR("k"));
-	MSG_SET(&m, schedule, job, &job);
-	create(x, &m);
-	fire(x, "a", "job_1");
-	f = plan(x, "a", "job_2");
-	expect_fire(x, &f, "skipped", "unique_key");
-	assert_int_equal(get(x, "a").runs, 1);
-	fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
-	fire(x, "a", "job_2");
-}
-
 /* --- by hand --- */
 
 static void test_run_now(void **state)
@@ -581,10 +425,6 @@ int main(void)
 		TEST(test_missed_times_are_skipped_and_counted),
 		TEST(test_max_runs_ends_it),
 		TEST(test_no_next_time_ends_it),
-		TEST(test_overlap_skip),
-		TEST(test_overlap_cancel_previous),
-		TEST(test_overlap_allow),
-		TEST(test_unique_key_of_the_job_applies),
 		TEST(test_run_now),
 		TEST(test_due_in_order),
 		TEST(test_list_in_pages),
