@@ -1,9 +1,9 @@
 /*
- * purge: ended jobs past the retention of their queue, ended batches past the
- * general one, idempotency keys and bulk operations past their end. In bounded
- * portions; what goes follows from the store, the op and the settings alone.
- * The bounds in memory may be too early, never too late: one is made exact
- * before it decides anything.
+ * purge: ended jobs past the retention of their queue, ended batches and those
+ * nobody seals past the general one, idempotency keys and bulk operations past
+ * their end. In bounded portions; what goes follows from the store, the op and
+ * the settings alone. The bounds in memory may be too early, never too late:
+ * one is made exact before it decides anything.
  */
 #include "fsm_impl.h"
 
@@ -95,6 +95,8 @@ uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns)
 		first = MIN(first, late(other->ended_from, retention_ns));
 	if (f->batches_from != NEVER && retention_ns > 0)
 		first = MIN(first, late(f->batches_from, retention_ns));
+	if (f->open_from != NEVER && retention_ns > 0)
+		first = MIN(first, late(f->open_from, retention_ns));
 	if (f->keys_from != NEVER)
 		first = MIN(first, time_after(f->keys_from, SLACK_MAX_NS));
 	if (bulks_purge_from(f) != NEVER)
@@ -229,6 +231,8 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 	}
 	if (r == 0)
 		r = purge_pairs(f, &batches, &p);
+	if (r == 0 && upto > 0)
+		r = batches_purge_open(f, upto, &p);
 	if (r == 0)
 		r = purge_pairs(f, &keys, &p);
 	if (r == 0)
@@ -239,7 +243,7 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 	f->counters.purge_ns = f->now_ns;
 	MSG_SET(ret, maintain_reply, count, p.jobs);
 	MSG_SET(ret, maintain_reply, more,
-		q != NULL || f->batches_from <= upto ||
+		q != NULL || f->batches_from <= upto || f->open_from <= upto ||
 		    f->keys_from <= f->now_ns ||
 		    bulks_purge_from(f) <= f->now_ns);
 	return 0;

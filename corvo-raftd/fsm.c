@@ -36,7 +36,8 @@ struct fsm *fsm_new(struct kv *kv)
 	f->entry_arena.block_size = ENTRY_ARENA_BYTES;
 	f->item_arena.block_size = ITEM_ARENA_BYTES;
 	f->first_seq = 1;
-	f->expiry_from = f->batches_from = f->keys_from = NEVER;
+	f->expiry_from = f->keys_from = NEVER;
+	f->batches_from = f->open_from = NEVER;
 	list_init(&f->dirty);
 	list_init(&f->woken);
 	list_init(&f->ended);

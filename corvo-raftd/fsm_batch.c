@@ -7,6 +7,11 @@
  *
  * Each job that ends rewrites the record of its batch, so the payload of the
  * callback, which may be large, has a record of its own until the end.
+ *
+ * An open batch nobody seals goes by the retention, counted from its last
+ * change. A key for each change would be one more write for each job, so the
+ * key bo| has the time at which it was last looked at: it may be too early, and
+ * is put right when the purge meets it.
  */
 #include "fsm_impl.h"
 #include "store/record.h"
@@ -43,12 +48,40 @@ static int must_have(struct fsm *f, struct str id, struct batch *ret)
 	return MIN(r, 0);
 }
 
-static void batch_save(struct fsm *f, const struct batch *b)
+static void write_batch(struct fsm *f, const struct batch *b)
 {
 	struct key k;
 
 	key_batch(&k, b->id);
 	fsm_put(f, &k, &msg_batch_doc, &b->doc);
+}
+
+/* After a change. */
+static void batch_save(struct fsm *f, struct batch *b)
+{
+	if (!b->doc.sealed)
+		MSG_SET(&b->doc, batch_doc, changed_at, f->now_ns);
+	write_batch(f, b);
+}
+
+/* --- open ones, by time; the caller saves --- */
+
+static void list_open(struct fsm *f, struct batch *b, uint64_t ns)
+{
+	struct key k;
+
+	MSG_SET(&b->doc, batch_doc, listed_at, ns);
+	key_batch_open(&k, ns, b->id);
+	txn_put(f->txn, key_str(&k), STR(""));
+	f->open_from = MIN(f->open_from, ns);
+}
+
+static void unlist_open(struct fsm *f, const struct batch *b)
+{
+	struct key k;
+
+	key_batch_open(&k, b->doc.listed_at, b->id);
+	fsm_delete(f, &k);
 }
 
 /* --- events --- */
@@ -173,9 +206,14 @@ static void count(struct m_batch_doc *d, bool succeeded)
 		MSG_SET(d, batch_doc, failed, d->failed + 1);
 }
 
+static bool waits(const struct m_batch_doc *d)
+{
+	return d->succeeded + d->failed < d->total;
+}
+
 static bool is_complete(const struct m_batch_doc *d)
 {
-	return d->sealed && d->succeeded + d->failed == d->total;
+	return d->sealed && !waits(d);
 }
 
 /*
@@ -288,6 +326,8 @@ int batch_create(struct fsm *f, struct str id, const struct m_batch_options *o,
 		MSG_SET(&parent.doc, batch_doc, total, parent.doc.total + 1);
 		batch_save(f, &parent);
 	}
+	if (!sealed)
+		list_open(f, &b, f->now_ns);
 	batch_event(f, &b, EVENT_BATCH_OPENED);
 	batch_save(f, &b);
 	return 0;
@@ -331,9 +371,78 @@ int batch_seal(struct fsm *f, struct str id)
 	if (r <= 0 || b.doc.sealed)
 		return r;
 	MSG_SET(&b.doc, batch_doc, sealed, true);
+	unlist_open(f, &b);
+	MSG_UNSET(&b.doc, batch_doc, listed_at);
+	MSG_UNSET(&b.doc, batch_doc, changed_at);
 	batch_event(f, &b, EVENT_BATCH_SEALED);
 	batch_settle(f, &b);
 	return 1;
+}
+
+/* --- open ones nobody seals --- */
+
+/* Its parent need not wait for it any more. */
+static int give_up(struct fsm *f, struct batch *b)
+{
+	struct str parent_id = b->doc.parent_id;
+	struct key k;
+	int r;
+
+	unlist_open(f, b);
+	key_batch_payload(&k, b->id);
+	fsm_delete(f, &k);
+	key_batch(&k, b->id);
+	fsm_delete(f, &k);
+	batch_event(f, b, EVENT_BATCH_PURGED);
+	if (parent_id.n == 0)
+		return 0;
+	r = must_have(f, parent_id, b);
+	if (r < 0)
+		return r;
+	count(&b->doc, false);
+	batch_settle(f, b);
+	return 0;
+}
+
+/* 1: it went; 0: it is looked at again later; -ERR_*. */
+static int look_at_open(struct fsm *f, struct str id, uint64_t upto_ns)
+{
+	struct batch b;
+	int r = must_have(f, id, &b);
+
+	if (r < 0)
+		return r;
+	if (!waits(&b.doc) && b.doc.changed_at <= upto_ns) {
+		r = give_up(f, &b);
+		return r < 0 ? r : 1;
+	}
+	unlist_open(f, &b);
+	list_open(f, &b, waits(&b.doc) ? f->now_ns : b.doc.changed_at);
+	write_batch(f, &b);
+	return 0;
+}
+
+int batches_purge_open(struct fsm *f, uint64_t upto_ns, struct portion *p)
+{
+	struct due_scan s = { .max = p->max - p->jobs, .upto_ns = upto_ns };
+	struct key k;
+	int r;
+
+	/* Also when the portion is full: a seal has left the bound too early,
+	 * and the answer tells whether there is more. */
+	s.ids = arena_alloc(&f->item_arena, s.max * sizeof(*s.ids));
+	key_prefix(&k, "bo|");
+	r = due_scan_run(f, &k, f->open_from, &s);
+	if (r < 0)
+		return r;
+	f->open_from = s.next;
+	for (size_t i = 0; i < s.n; i++) {
+		r = look_at_open(f, s.ids[i], upto_ns);
+		if (r < 0)
+			return r;
+		p->jobs += (uint32_t)r;
+	}
+	return 0;
 }
 
 /* --- reading --- */

@@ -112,6 +112,7 @@ struct fsm {
 	 * own, by when it goes; the others, by when it ended. */
 	struct heap purge_own, purge_default;
 	uint64_t batches_from, keys_from; /* first ended batch, first key */
+	uint64_t open_from;               /* first open batch, by listed_at */
 	uint32_t capped;                  /* queues with max_backlog */
 	uint64_t expiry_from;             /* no job expires before this */
 	uint64_t window_jobs;             /* in all windows */

@@ -144,6 +144,10 @@ static int load_due(struct fsm *f)
 	r = first_time(f, &k, &f->batches_from);
 	if (r < 0)
 		return r;
+	key_prefix(&k, "bo|");
+	r = first_time(f, &k, &f->open_from);
+	if (r < 0)
+		return r;
 	key_prefix(&k, "ix|");
 	r = first_time(f, &k, &f->keys_from);
 	if (r < 0)

@@ -10,6 +10,7 @@
 
 struct fsm;
 struct job;
+struct portion;
 
 /* --- fsm_unique.c: at most one job per key --- */
 
@@ -89,6 +90,11 @@ void batch_add(struct fsm *f, struct str id, uint32_t n);
 void batch_on_end(struct fsm *f, struct job *j, enum job_state end);
 /* Nothing is added any more; 1 found, sealed before or now; 0 absent; -ERR_* */
 int batch_seal(struct fsm *f, struct str id);
+/*
+ * Open ones go that have nothing to wait for and did not change after that
+ * time: nobody seals them any more. 0 or -ERR_*.
+ */
+int batches_purge_open(struct fsm *f, uint64_t upto_ns, struct portion *p);
 /* The event of a batch whose record is gone. */
 void batch_purged(struct fsm *f, struct str id);
 /* As clients see it; 1 found, 0 absent, -ERR_*. */

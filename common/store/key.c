@@ -182,6 +182,13 @@ void key_batch_end(struct key *k, uint64_t ns, struct str id)
 	key_add_str(k, id);
 }
 
+void key_batch_open(struct key *k, uint64_t ns, struct str id)
+{
+	key_start(k, "bo|");
+	key_add_be64(k, ns);
+	key_add_str(k, id);
+}
+
 void key_bulk(struct key *k, struct str id)
 {
 	key_start(k, "bk|");

@@ -79,6 +79,7 @@ void key_idempotency_end(struct key *k, uint64_t ns, struct str key);
 void key_batch(struct key *k, struct str id);
 void key_batch_payload(struct key *k, struct str id);
 void key_batch_end(struct key *k, uint64_t ns, struct str id);
+void key_batch_open(struct key *k, uint64_t ns, struct str id);
 void key_bulk(struct key *k, struct str id);
 void key_bulk_part(struct key *k, struct str id, uint32_t n);
 void key_canary(struct key *k, struct str id, struct str job_id);

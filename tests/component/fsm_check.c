@@ -408,7 +408,7 @@ static void check_key(struct check *c, struct str key, struct str v)
 	else if (str_starts(key, STR("w|")))
 		c->keys_w++;
 	else if (str_starts(key, STR("b|")) || str_starts(key, STR("bt|")) ||
-		 str_starts(key, STR("bp|")))
+		 str_starts(key, STR("bo|")) || str_starts(key, STR("bp|")))
 		return; /* fx_check_batches looks at them */
 	else if (str_starts(key, STR("sc|")))
 		return; /* fx_check_schedules does */

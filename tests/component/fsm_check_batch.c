@@ -1,6 +1,7 @@
 /*
  * Batches against the jobs that name them: what is not counted yet is there
- * and has not ended, an ended batch has counted all, and has its keys.
+ * and has not ended, an ended batch has counted all, and ended and open ones
+ * have their keys.
  */
 #include "fsm_fixture.h"
 #include "fsm_impl.h"
@@ -12,6 +13,7 @@ struct batch_check {
 	struct arena arena;
 	struct hmap waiting; /* batch -> jobs and batches not counted: size_t */
 	size_t ended, ends;  /* b| with an end, bt| */
+	size_t open, opens;  /* b| not sealed, bo| */
 };
 
 typedef void each_fn(struct batch_check *c, struct str key, struct str value);
@@ -95,6 +97,13 @@ static void on_batch(struct batch_check *c, struct str id, struct str value)
 			 d.total);
 	assert_true(d.depth >= 1 && d.depth <= LIMIT_BATCH_DEPTH);
 	assert_int_equal(d.ended_at != 0, d.sealed && waiting == NULL);
+	assert_int_equal(d.listed_at != 0, !d.sealed);
+	assert_int_equal(d.changed_at != 0, !d.sealed);
+	if (!d.sealed) {
+		c->open++;
+		key_batch_open(&k, d.listed_at, id);
+		assert_true(get(c, &k, &raw));
+	}
 	if (d.ended_at == 0)
 		return;
 	c->ended++;
@@ -109,6 +118,13 @@ static void on_end(struct batch_check *c, struct str key,
 {
 	c->ends++;
 	assert_true(c->f->batches_from <= get_be64(key.p));
+}
+
+static void on_open(struct batch_check *c, struct str key,
+		    struct str value _unused_)
+{
+	c->opens++;
+	assert_true(c->f->open_from <= get_be64(key.p));
 }
 
 static void on_payload(struct batch_check *c, struct str id,
@@ -129,8 +145,10 @@ void fx_check_batches(const struct fx_side *side)
 	each(&c, "b|", on_nested);
 	each(&c, "b|", on_batch);
 	each(&c, "bt|", on_end);
+	each(&c, "bo|", on_open);
 	each(&c, "bp|", on_payload);
 	assert_int_equal(c.ends, c.ended);
+	assert_int_equal(c.opens, c.open);
 	assert_int_equal(c.waiting.n, 0); /* every batch named is there */
 	hmap_done(&c.waiting);
 	arena_done(&c.arena);

@@ -226,12 +226,6 @@ void model_retry_or_die(struct model *m, struct model_job *j,
 
 /* --- batches --- */
 
-void model_count_in(struct model *m, struct model_batch *b)
-{
-	(void)m;
-	b->total++;
-}
-
 static void batch_callback(struct model *m, struct model_batch *b)
 {
 	struct model_job *j;
@@ -262,6 +256,8 @@ void model_batch_look(struct model *m, struct model_batch *b)
 
 		b->ended_at = m->now;
 		batch_callback(m, b);
+		if (up != NULL)
+			up->changed_at = m->now;
 		if (up != NULL && b->failed == 0)
 			up->succeeded++;
 		else if (up != NULL)
@@ -278,6 +274,7 @@ static void batch_count(struct model *m, struct model_job *j,
 	if (j->batch.n == 0 || j->counted)
 		return;
 	assert_non_null(b);
+	b->changed_at = m->now;
 	j->counted = true;
 	if (how == JOB_COMPLETED)
 		b->succeeded++;

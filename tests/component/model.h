@@ -90,7 +90,7 @@ struct model_batch {
 	bool used, sealed;
 	struct str id, callback_queue, parent;
 	struct str callback_payload;
-	uint64_t total, succeeded, failed, created_at, ended_at;
+	uint64_t total, succeeded, failed, created_at, ended_at, changed_at;
 	struct model_job *callback; /* made by this op */
 	struct str callback_id;
 	bool callback_lost; /* deleted by the op that made it */
@@ -176,7 +176,6 @@ void model_leave(struct model_job *j);
 /* After an error; the delay may be given. */
 void model_retry_or_die(struct model *m, struct model_job *j,
 			const uint64_t *delay);
-void model_count_in(struct model *m, struct model_batch *b);
 /* It may have ended. */
 void model_batch_look(struct model *m, struct model_batch *b);
 /* After each op: tells those that wait for what ended in it. */

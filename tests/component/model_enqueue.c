@@ -342,10 +342,12 @@ static struct model_batch *add_batch(struct model *m, struct str id,
 	b->callback_queue = model_copy(m, o->callback_queue);
 	b->callback_payload = model_copy(m, o->callback_payload);
 	b->parent = model_copy(m, o->parent_id);
-	b->created_at = m->now;
+	b->created_at = b->changed_at = m->now;
 	up = model_find_batch(m, b->parent);
-	if (up != NULL)
+	if (up != NULL) {
+		up->changed_at = m->now;
 		up->total++;
+	}
 	return b;
 }
 
@@ -383,6 +385,7 @@ void model_enqueue(struct model *m, const struct m_enqueue *ops, size_t n,
 		if (made[i] == NULL || in == NULL)
 			continue;
 		made[i]->batch = in->id;
+		in->changed_at = m->now;
 		in->total++;
 	}
 	for (size_t i = 0; i < n; i++) {

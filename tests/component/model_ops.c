@@ -355,6 +355,19 @@ uint32_t model_expire(struct model *m)
 	return n;
 }
 
+/* Nobody seals it: it goes, and its parent counts it as failed. */
+static void purge_open(struct model *m, struct model_batch *b)
+{
+	struct model_batch *up = model_find_batch(m, b->parent);
+
+	b->used = false;
+	if (up == NULL)
+		return;
+	up->failed++;
+	up->changed_at = m->now;
+	model_batch_look(m, up);
+}
+
 void model_purge(struct model *m, uint64_t retention)
 {
 	MODEL_EACH(m, j)
@@ -370,8 +383,12 @@ void model_purge(struct model *m, uint64_t retention)
 	for (size_t i = 0; i < MODEL_BATCHES; i++) {
 		struct model_batch *b = &m->batches[i];
 
-		if (b->used && b->ended_at != 0 && retention != 0 &&
-		    b->ended_at + retention <= m->now)
+		if (!b->used || retention == 0)
+			continue;
+		if (b->ended_at != 0 && b->ended_at + retention <= m->now)
 			b->used = false;
+		else if (!b->sealed && b->succeeded + b->failed == b->total &&
+			 b->changed_at + retention <= m->now)
+			purge_open(m, b);
 	}
 }

@@ -187,13 +187,26 @@ static bool has_key(struct fx *x, enum fx_side_id side, const struct key *k)
 	return r > 0;
 }
 
+static bool batch_is_there(struct fx *x, const char *id)
+{
+	struct key k;
+
+	key_batch(&k, str_from(id));
+	return has_key(x, FX_MEM, &k);
+}
+
+static void restart(struct fx *x)
+{
+	for (int side = 0; side < FX_SIDES; side++)
+		fx_restart(x, side);
+}
+
 static void test_ended_batches_go_after_the_general_retention(void **state)
 {
 	struct m_batch_options o = { 0 };
 	struct m_enqueue_batch b = { 0 };
 	struct m_enqueue e = { 0 };
 	struct fx *x = *state;
-	struct key k;
 
 	keep(x, "q", 0); /* its jobs stay, and say nothing of the batch */
 	MSG_SET(&e, enqueue, job_id, STR("job_1"));
@@ -208,13 +221,160 @@ static void test_ended_batches_go_after_the_general_retention(void **state)
 	assert_true(due(x, FX_MEM, HOUR_NS) >= x->now_ns + HOUR_NS);
 	assert_int_equal(due(x, FX_MEM, 0), 0);
 	x->now_ns += HOUR_NS;
-	for (int side = 0; side < FX_SIDES; side++)
-		fx_restart(x, side);
+	restart(x);
 	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 1);
-	key_batch(&k, STR("batch_1"));
-	assert_false(has_key(x, FX_MEM, &k));
+	assert_false(batch_is_there(x, "batch_1"));
 	assert_true(fx_job_exists(x, "job_1"));
 	assert_int_equal(due(x, FX_ROCKS, HOUR_NS), 0);
+}
+
+/* --- open batches --- */
+
+static void open_batch(struct fx *x, const char *id, const char *parent)
+{
+	struct m_open_batch m = { 0 };
+
+	MSG_SET(&m, open_batch, batch_id, str_from(id));
+	MSG_SET(&m, open_batch, callback_queue, STR("done"));
+	MSG_SET(&m, open_batch, callback_payload, STR("{\"a\":1}"));
+	if (parent != NULL)
+		MSG_SET(&m, open_batch, parent_id, str_from(parent));
+	assert_int_equal(fx_do(x, OP_OPEN_BATCH, &m, NULL), 0);
+}
+
+static int seal(struct fx *x, const char *id)
+{
+	struct m_batch_ref m = { 0 };
+
+	MSG_SET(&m, batch_ref, batch_id, str_from(id));
+	return fx_do(x, OP_SEAL_BATCH, &m, NULL);
+}
+
+static void add_to(struct fx *x, const char *batch, const char *job)
+{
+	struct m_enqueue e = fx_new(job, "q");
+
+	MSG_SET(&e, enqueue, batch_id, str_from(batch));
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
+}
+
+static void test_an_open_batch_nobody_seals_goes_after_the_retention(void **s)
+{
+	struct fx *x = *s;
+	struct key k;
+
+	open_batch(x, "batch_1", NULL);
+	assert_true(due(x, FX_MEM, HOUR_NS) >= x->now_ns + HOUR_NS);
+	assert_int_equal(due(x, FX_MEM, 0), 0);
+	x->now_ns += HOUR_NS - 1;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 0);
+	x->now_ns++;
+	assert_int_equal(purge(x, 0, 0, NULL), 0); /* kept for ever */
+	restart(x);
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 1);
+	assert_false(batch_is_there(x, "batch_1"));
+	key_batch_payload(&k, STR("batch_1"));
+	assert_false(has_key(x, FX_MEM, &k));
+	assert_int_equal(seal(x, "batch_1"), ERR_NOT_FOUND);
+	fx_expect_none(x, "done");
+	assert_int_equal(due(x, FX_ROCKS, HOUR_NS), 0);
+}
+
+static void test_a_change_keeps_an_open_batch_for_another_retention(void **s)
+{
+	struct fx *x = *s;
+
+	keep(x, "q", 0);
+	open_batch(x, "batch_1", NULL);
+	x->now_ns += HOUR_NS / 2;
+	add_to(x, "batch_1", "job_1");
+	fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
+	x->now_ns += HOUR_NS / 2;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 0);
+	restart(x);
+	assert_true(due(x, FX_ROCKS, HOUR_NS) >= x->now_ns + HOUR_NS / 2);
+	x->now_ns += HOUR_NS / 2;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 1);
+	assert_false(batch_is_there(x, "batch_1"));
+	assert_true(fx_job_exists(x, "job_1"));
+}
+
+static void test_an_open_batch_stays_while_a_job_of_it_lives(void **state)
+{
+	struct fx *x = *state;
+	bool more;
+
+	keep(x, "q", 0);
+	open_batch(x, "batch_1", NULL);
+	add_to(x, "batch_1", "job_1");
+	for (int i = 0; i < 3; i++) {
+		x->now_ns += 2 * HOUR_NS;
+		assert_int_equal(purge(x, HOUR_NS, 0, &more), 0);
+		assert_false(more);
+		assert_true(due(x, FX_MEM, HOUR_NS) > x->now_ns);
+	}
+	fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
+	x->now_ns += HOUR_NS - 1;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 0);
+	x->now_ns++;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 1);
+	assert_true(fx_job_exists(x, "job_1"));
+}
+
+static void test_a_parent_counts_a_batch_nobody_sealed_as_failed(void **state)
+{
+	struct fx *x = *state;
+	struct m_fetched job;
+
+	open_batch(x, "top", NULL);
+	open_batch(x, "low", "top");
+	assert_int_equal(seal(x, "top"), 0);
+	x->now_ns += HOUR_NS;
+	assert_int_equal(purge(x, HOUR_NS, 0, NULL), 1);
+	assert_false(batch_is_there(x, "low"));
+	assert_true(batch_is_there(x, "top")); /* it has ended just now */
+	assert_true(fx_fetch(x, "done", &job));
+	assert_str_is(job.payload, "{\"a\":1,\"batch\":{\"id\":\"top\","
+				   "\"total\":1,\"succeeded\":0,"
+				   "\"failed\":1}}");
+}
+
+static void test_open_batches_go_in_portions(void **state)
+{
+	struct fx *x = *state;
+	bool more;
+
+	for (int i = 0; i < 5; i++) {
+		char id[16];
+
+		(void)snprintf(id, sizeof(id), "batch_%d", i);
+		open_batch(x, id, NULL);
+	}
+	x->now_ns += HOUR_NS;
+	assert_int_equal(purge(x, HOUR_NS, 2, &more), 2);
+	assert_true(more);
+	restart(x);
+	assert_int_equal(purge(x, HOUR_NS, 2, &more), 2);
+	assert_true(more);
+	assert_int_equal(purge(x, HOUR_NS, 2, &more), 1);
+	assert_false(more);
+}
+
+/* A full portion still knows that there is no more, restarted or not. */
+static void test_a_sealed_batch_is_no_more_to_be_purged(void **state)
+{
+	struct fx *x = *state;
+	bool more;
+
+	open_batch(x, "batch_1", NULL);
+	add_to(x, "batch_1", "job_1");
+	assert_int_equal(seal(x, "batch_1"), 0);
+	fx_enqueue(x, "job_2", "q");
+	fx_job_op(x, OP_CANCEL, "job_2", "cancelled");
+	x->now_ns += HOUR_NS;
+	fx_restart(x, FX_ROCKS);
+	assert_int_equal(purge(x, HOUR_NS, 1, &more), 1);
+	assert_false(more);
 }
 
 static void test_idempotency_keys_go_after_their_end(void **state)
@@ -262,6 +422,12 @@ int main(void)
 		T(test_a_retried_job_is_no_longer_to_be_purged),
 		T(test_errors_go_with_their_job),
 		T(test_ended_batches_go_after_the_general_retention),
+		T(test_an_open_batch_nobody_seals_goes_after_the_retention),
+		T(test_a_change_keeps_an_open_batch_for_another_retention),
+		T(test_an_open_batch_stays_while_a_job_of_it_lives),
+		T(test_a_parent_counts_a_batch_nobody_sealed_as_failed),
+		T(test_open_batches_go_in_portions),
+		T(test_a_sealed_batch_is_no_more_to_be_purged),
 		T(test_idempotency_keys_go_after_their_end),
 	};
 

@@ -40,6 +40,8 @@ static void test_layout(void **state)
 	ASSERT_KEY(&k, "bp|batch_1");
 	key_batch_end(&k, 256, STR("b"));
 	ASSERT_KEY(&k, "bt|\0\0\0\0\0\0\1\0b");
+	key_batch_open(&k, 256, STR("b"));
+	ASSERT_KEY(&k, "bo|\0\0\0\0\0\0\1\0b");
 	key_queue(&k, STR("q"));
 	ASSERT_KEY(&k, "qc|q");
 	key_counts(&k, STR("q"));
