@@ -31,6 +31,35 @@ static void find_queues(struct fsm *f, struct fetch *ft)
 	}
 }
 
+/*
+ * Takes off the first job of a lane if it has left. A lane of a fair queue is
+ * chosen by its turn: a place that nobody stands at must not be weighed against
+ * jobs of other queues, since a replica may or may not remember it. Elsewhere
+ * the place itself decides, and who takes the job finds out. As created, it has
+ * not left. True: look again.
+ */
+static bool drop_left(struct fsm *f, const struct fetch *ft, struct fsm_lane *l,
+		      uint8_t prio, const struct window_job *w)
+{
+	struct window_job left;
+	struct str value;
+	struct key k;
+	int r;
+
+	if (ft->queues_n < 2 || w->as_created ||
+	    l->q->set->fairness != FAIRNESS_GROUP)
+		return false;
+	lane_key(&k, l, prio, w->seq);
+	r = txn_get(f->txn, key_str(&k), &value);
+	if (r < 0)
+		(void)fsm_fail(f, r);
+	if (r != 0)
+		return false;
+	lane_pop(f, l, prio, &left);
+	free(left.doc);
+	return true;
+}
+
 /* The lane whose job of that priority stands first, over all queues. */
 static struct fsm_lane *best_lane(struct fsm *f, const struct fetch *ft,
 				  uint8_t prio)
@@ -39,10 +68,12 @@ static struct fsm_lane *best_lane(struct fsm *f, const struct fetch *ft,
 	uint64_t best_seq = NEVER;
 
 	for (size_t i = 0; i < ft->queues_n; i++) {
+		const struct window_job *w;
 		struct fsm_lane *l;
-		const struct window_job *w =
-		    queue_first(f, ft->queues[i], prio, &l);
 
+		do
+			w = queue_first(f, ft->queues[i], prio, &l);
+		while (w != NULL && drop_left(f, ft, l, prio, w));
 		if (w != NULL && w->seq < best_seq) {
 			best = l;
 			best_seq = w->seq;

@@ -3,9 +3,10 @@
  *
  * A window holds every pending job with a place below its frontier; those at
  * or above it are only in the store and are read in when the window runs dry.
- * A job may have left (cancelled, deleted) while it is still here: whoever
- * takes one looks at the job itself. So what a window holds never decides
- * what is handed out, only how fast it is found, and replicas may differ.
+ * A job may have left (cancelled, deleted) while it is still here, though not
+ * as created: whoever takes one, or decides by it, looks at the job itself. So
+ * what a window holds never decides what is handed out, only how fast it is
+ * found, and replicas may differ.
  */
 #ifndef CORVO_FSM_WINDOW_H
 #define CORVO_FSM_WINDOW_H

@@ -17,6 +17,7 @@ struct world {
 	bool known[IDS];      /* enqueued and not deleted */
 	uint64_t gone[IDS];   /* ids used up there: none ever comes again */
 	uint64_t batches;     /* opened so far */
+	uint64_t bulks;       /* begun so far */
 	struct arena arena;   /* of the entry being made */
 };
 

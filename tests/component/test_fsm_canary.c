@@ -121,6 +121,92 @@ static void test_an_operation_of_canaries_only_completes(void **s)
 	free_ids(ids, 2);
 }
 
+/* --- two operations and one job --- */
+
+/* Another one with a canary, over the same job. */
+static void begin_second(struct fx *x, struct str *ids, size_t n)
+{
+	struct m_bulk_create c = create_of(BULK_RETRY);
+	struct m_bulk_add add = add_of(0, ids, n, true);
+	struct m_bulk_step step = { 0 };
+
+	MSG_SET(&c, bulk_create, bulk_id, STR("bulk_2"));
+	MSG_SET(&c, bulk_create, canary, 1);
+	MSG_SET(&add, bulk_add, bulk_id, STR("bulk_2"));
+	MSG_SET(&step, bulk_step, bulk_id, STR("bulk_2"));
+	MSG_SET(&step, bulk_step, max, 10);
+	assert_int_equal(fx_do(x, OP_BULK_CREATE, &c, NULL), 0);
+	assert_int_equal(fx_do(x, OP_BULK_ADD, &add, NULL), 0);
+	assert_int_equal(fx_do(x, OP_BULK_STEP, &step, NULL), 0);
+}
+
+static struct m_bulk second(struct fx *x)
+{
+	struct m_bulk b;
+
+	assert_int_equal(
+	    fsm_bulk(x->side[FX_ROCKS].f, STR("bulk_2"), &x->arena, &b), 1);
+	return b;
+}
+
+static void give_back(struct fx *x, const char *id)
+{
+	struct m_fail fail = { 0 };
+
+	fx_expect(x, "q", id);
+	MSG_SET(&fail, fail, job_id, str_from(id));
+	MSG_SET(&fail, fail, error, STR("later"));
+	MSG_SET(&fail, fail, requeue, true);
+	assert_int_equal(fx_do(x, OP_FAIL, &fail, NULL), 0);
+}
+
+/*
+ * A canary waits, is held or is with a worker until it ends or fails, and in
+ * none of these states can another operation retry it: so it is the canary of
+ * one operation at a time, and that one hears of its end.
+ */
+static void test_a_canary_of_one_operation_is_skipped_by_another(void **s)
+{
+	struct m_hold hold = { 0 };
+	struct fx *x = *s;
+	struct str *ids = make_dead(x, 3);
+
+	begin_canary(x, ids, 3, 1);
+	step(x, 10);
+	give_back(x, "job_000");
+	MSG_SET(&hold, hold, job_id, STR("job_000"));
+	assert_int_equal(fx_do(x, OP_HOLD, &hold, NULL), 0);
+	begin_second(x, ids, 1);
+	assert_int_equal(second(x).status, BULK_COMPLETED);
+	assert_int_equal(second(x).skipped, 1);
+	fx_job_op(x, OP_APPROVE, "job_000", "pending");
+	restart(x);
+	finish(x, "job_000", true);
+	step(x, 10);
+	expect_bulk(x, BULK_COMPLETED, 3, 0);
+	free_ids(ids, 3);
+}
+
+static void test_a_canary_that_has_completed_may_be_one_again(void **state)
+{
+	struct fx *x = *state;
+	struct str *ids = make_dead(x, 3);
+
+	begin_canary(x, ids, 3, 2);
+	step(x, 10);
+	finish(x, "job_000", true);
+	begin_second(x, ids, 3); /* the first of it is tried once more */
+	assert_int_equal(second(x).status, BULK_CANARY);
+	restart(x);
+	finish(x, "job_001", true);
+	step(x, 10); /* the first operation goes on ... */
+	expect_bulk(x, BULK_COMPLETED, 3, 0);
+	finish(x, "job_000", false); /* ... whatever becomes of the second */
+	assert_int_equal(second(x).status, BULK_FAILED);
+	expect_bulk(x, BULK_COMPLETED, 3, 0);
+	free_ids(ids, 3);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fx_setup, fx_teardown)
 
 int main(void)
@@ -132,6 +218,8 @@ int main(void)
 		T(test_a_canary_that_is_deleted_counts_as_failed),
 		T(test_canaries_are_heard_of_while_it_is_paused),
 		T(test_an_operation_of_canaries_only_completes),
+		T(test_a_canary_of_one_operation_is_skipped_by_another),
+		T(test_a_canary_that_has_completed_may_be_one_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

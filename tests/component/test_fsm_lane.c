@@ -390,6 +390,35 @@ static void test_stale_places_are_met_and_left(void **state)
 	expect(x, 9, "");
 }
 
+/*
+ * "left" is remembered as the first of its lane, and the turn is the lane's.
+ * Its place must not be weighed against that of another queue's job: a replica
+ * that has been restarted does not remember it.
+ */
+static void test_a_job_that_left_does_not_stand_for_its_queue(void **state)
+{
+	struct str queues[] = { STR("q"), STR("other") };
+	struct m_enqueue between = fx_new("between", "other");
+	struct m_fetch m = { 0 };
+	struct m_fetch_reply r;
+	struct fx *x = *state;
+
+	set_fair(x);
+	enqueue(x, "before", NULL, PRIORITY_HIGH);
+	expect(x, 1, "before"); /* the next turn is that of a group */
+	enqueue(x, "first", NULL, PRIORITY_HIGH);
+	MSG_SET(&between, enqueue, priority, PRIORITY_HIGH);
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &between, NULL), 0);
+	enqueue(x, "left", "g", PRIORITY_HIGH);
+	enqueue(x, "stays", "g", PRIORITY_NORMAL);
+	fx_job_op(x, OP_CANCEL, "left", "cancelled");
+	fx_restart(x, FX_ROCKS);
+	MSG_SET_LIST(&m, fetch, queues, queues, 2);
+	assert_int_equal(fx_do(x, OP_FETCH, &m, &r), 0);
+	assert_int_equal(r.jobs_n, 1);
+	assert_str_is(r.jobs[0].job_id, "first");
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fx_setup, fx_teardown)
 
 int main(void)
@@ -410,6 +439,7 @@ int main(void)
 		T(test_lanes_leave_no_trace),
 		T(test_fair_lanes_leave_when_time_has_passed_them),
 		T(test_stale_places_are_met_and_left),
+		T(test_a_job_that_left_does_not_stand_for_its_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
