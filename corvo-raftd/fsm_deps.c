@@ -175,25 +175,24 @@ struct graph {
  * Should an earlier job hold the key, both are that one, which waits for none
  * of these: a cycle by way of it is refused all the same.
  */
-static void graph_find_same(struct fsm *f, struct graph *g)
+static void graph_find_same(struct graph *g)
 {
 	struct hmap keys = { 0 };
 
 	for (uint32_t i = 0; i < g->n; i++) {
 		const struct m_enqueue *op = &g->ops[i];
 		const uint32_t *first;
-		struct str key;
+		struct key k;
 
 		g->same[i] = i;
 		if (op->unique_key.n == 0)
 			continue;
-		key = arena_printf(&f->item_arena, "%.*s\n%.*s",
-				   STR_ARG(op->queue), STR_ARG(op->unique_key));
-		first = hmap_get(&keys, key);
+		key_unique(&k, op->queue, op->unique_key);
+		first = hmap_get(&keys, key_str(&k));
 		if (first != NULL)
 			g->same[i] = *first;
 		else
-			hmap_put(&keys, key, &g->same[i]);
+			hmap_put(&keys, key_str(&k), &g->same[i]);
 	}
 	hmap_done(&keys);
 }
@@ -231,7 +230,7 @@ static void graph_init(struct fsm *f, struct graph *g, size_t edges)
 	g->from = arena_zalloc(a, (g->n + 1) * sizeof(*g->from));
 	g->to = arena_alloc(a, edges * sizeof(*g->to));
 	at = arena_alloc(a, g->n * sizeof(*at));
-	graph_find_same(f, g);
+	graph_find_same(g);
 	GRAPH_EACH_EDGE(g, p, i, g->from[p + 1]++)
 	for (uint32_t i = 0; i < g->n; i++)
 		g->from[i + 1] += g->from[i];

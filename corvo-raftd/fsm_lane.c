@@ -264,8 +264,11 @@ struct fsm_lane *lane_get(struct fsm *f, struct fsm_queue *q, struct str group)
 	l->group = str_of(p, group.n);
 	l->q = q;
 	l->own = find_own(q, group);
-	/* Equal on all replicas: it decides which lanes are forgotten first. */
-	l->idle.tie = hash_bytes(p, group.n);
+	/*
+	 * Equal on all replicas: it decides which lanes are forgotten first.
+	 * Queues may have groups of the same name, and of each other's.
+	 */
+	l->idle.tie = hash_bytes(p, group.n) + 3 * q->due.tie;
 	list_init(&l->dirty);
 	for (int i = 0; i < PRIORITIES; i++)
 		window_reset(&l->windows[i], true);

@@ -419,6 +419,63 @@ static void test_a_job_that_left_does_not_stand_for_its_queue(void **state)
 	assert_str_is(r.jobs[0].job_id, "first");
 }
 
+/* --- many lanes that go at once --- */
+
+#define SAME_GROUPS (LIMIT_MAINTAIN_JOBS * 2 / 5)
+
+/* A job of each group comes and goes; the rate remembers the groups. */
+static void use_groups(struct fx *x, const char *queue)
+{
+	struct m_enqueue *jobs = xcalloc(SAME_GROUPS, sizeof(*jobs));
+	struct m_ack_item *acks = xcalloc(SAME_GROUPS, sizeof(*acks));
+	struct str name = str_from(queue);
+	struct m_enqueue_batch all = { 0 };
+	struct m_ack_batch done = { 0 };
+	struct m_set_queue set_rate = { 0 };
+	struct m_fetch fetch = { 0 };
+	struct arena a = { 0 };
+
+	MSG_SET(&set_rate, set_queue, queue, name);
+	MSG_SET(&set_rate, set_queue, group_rate, 5);
+	MSG_SET(&set_rate, set_queue, group_period, NS_PER_S);
+	assert_int_equal(fx_do(x, OP_SET_QUEUE, &set_rate, NULL), 0);
+	for (int i = 0; i < SAME_GROUPS; i++) {
+		struct str id = arena_printf(&a, "%s%d", queue, i);
+
+		MSG_SET(&jobs[i], enqueue, job_id, id);
+		MSG_SET(&jobs[i], enqueue, queue, name);
+		MSG_SET(&jobs[i], enqueue, group, arena_printf(&a, "g%d", i));
+		MSG_SET(&acks[i], ack_item, job_id, id);
+	}
+	MSG_SET_LIST(&all, enqueue_batch, jobs, jobs, SAME_GROUPS);
+	assert_int_equal(fx_do(x, OP_ENQUEUE_BATCH, &all, NULL), 0);
+	MSG_SET_LIST(&fetch, fetch, queues, &name, 1);
+	MSG_SET(&fetch, fetch, count, SAME_GROUPS);
+	assert_int_equal(fx_do(x, OP_FETCH, &fetch, NULL), 0);
+	MSG_SET_LIST(&done, ack_batch, acks, acks, SAME_GROUPS);
+	assert_int_equal(fx_do(x, OP_ACK_BATCH, &done, NULL), 0);
+	arena_done(&a);
+	free(jobs);
+	free(acks);
+}
+
+/* One entry forgets so many and no more: which, must not depend on memory. */
+static void test_replicas_forget_the_same_lanes_of_several_queues(void **state)
+{
+	struct fx *x = *state;
+
+	x->unchecked = true;
+	use_groups(x, "a");
+	use_groups(x, "b");
+	use_groups(x, "c");
+	fx_restart(x, FX_ROCKS);
+	x->now_ns += 10 * NS_PER_S;
+	x->unchecked = false;
+	fx_enqueue(x, "job_1", "q");
+	fx_enqueue(x, "job_2", "q");
+	assert_int_equal(x->side[FX_MEM].f->idle.n, 0);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fx_setup, fx_teardown)
 
 int main(void)
@@ -440,6 +497,7 @@ int main(void)
 		T(test_fair_lanes_leave_when_time_has_passed_them),
 		T(test_stale_places_are_met_and_left),
 		T(test_a_job_that_left_does_not_stand_for_its_queue),
+		T(test_replicas_forget_the_same_lanes_of_several_queues),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
