@@ -43,7 +43,7 @@ static int inherited_fd(void)
 	return str_is(str_from(count), "1") ? SYSTEMD_LISTEN_FD : -1;
 }
 
-static int take_inherited(int fd, struct buf *why)
+static int take_inherited(const struct settings *set, int fd, struct buf *why)
 {
 	int listening = 0;
 	socklen_t n = sizeof(listening);
@@ -54,6 +54,14 @@ static int take_inherited(int fd, struct buf *why)
 			   "descriptor %d was passed as the HTTP socket but "
 			   "does not listen",
 			   fd);
+		return -ERR_VALIDATION_ERROR;
+	}
+	if (!set->open && netaddr_fd_is_local(fd) <= 0) {
+		buf_puts(why, "the HTTP socket that was passed can be reached "
+			      "from other machines, and nobody has to log in; "
+			      "let it listen on 127.0.0.1 (ListenStream= of "
+			      "corvo-httpd.socket), or set open = true if that "
+			      "is what you want");
 		return -ERR_VALIDATION_ERROR;
 	}
 	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -68,7 +76,7 @@ static int open_listener(const struct settings *set, struct buf *why)
 	int r;
 
 	if (fd >= 0)
-		return take_inherited(fd, why);
+		return take_inherited(set, fd, why);
 	r = settings_check_bind(set, why);
 	if (r < 0)
 		return r;

@@ -65,6 +65,16 @@ static bool is_loopback(const struct sockaddr_storage *sa)
 	return IN6_IS_ADDR_LOOPBACK(v6);
 }
 
+int netaddr_fd_is_local(int fd)
+{
+	struct sockaddr_storage sa = { 0 };
+	socklen_t len = sizeof(sa);
+
+	if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
+		return -errno;
+	return sa.ss_family == AF_UNIX || is_loopback(&sa);
+}
+
 static void every_address(struct netaddr *ret, uint16_t port)
 {
 	struct sockaddr_in6 *in6 = (void *)&ret->sa;

@@ -14,6 +14,12 @@ struct netaddr {
 	bool loopback; /* no other machine can reach it */
 };
 
+/*
+ * True when no other machine can reach the socket; a UNIX socket is such a
+ * one. -errno when the descriptor is none.
+ */
+int netaddr_fd_is_local(int fd);
+
 /* An empty host is every address. -ERR_VALIDATION_ERROR with text in why. */
 int netaddr_parse(const char *text, struct netaddr *ret, struct buf *why);
 

@@ -512,11 +512,12 @@ def test_systemd_socket():
         p.stderr.close()
 
 
-def failed_start(*flags, env=None):
+def failed_start(*flags, env=None, pass_fds=()):
     with tempfile.TemporaryDirectory(prefix="corvo-httpd-") as directory:
         p = subprocess.run(
             [HTTPD, f"--data-dir={directory}", *flags], capture_output=True,
-            text=True, timeout=PATIENCE, env=dict(os.environ, **(env or {})))
+            text=True, timeout=PATIENCE, pass_fds=pass_fds,
+            env=dict(os.environ, **(env or {})))
         assert p.returncode == 1, p.stderr
         return p.stderr
 
@@ -530,6 +531,16 @@ def test_refused_starts():
     assert "--open" in failed_start("--bind=0.0.0.0:18099")
     text = failed_start(env={"CORVO_LISTEN_FD": "0"})
     assert "does not listen" in text
+
+
+def test_passed_socket_that_others_can_reach_needs_open():
+    with socket.socket() as s:
+        s.bind(("0.0.0.0", 0))
+        s.listen(1)
+        text = failed_start(env={"CORVO_LISTEN_FD": str(s.fileno())},
+                            pass_fds=[s.fileno()])
+        assert "can be reached from other machines" in text
+        assert "open = true" in text
 
 
 def test_connection_limit():
