@@ -75,20 +75,26 @@ static bool page_has(const struct page *p, uint64_t seq)
 	return p != NULL && seq >= p->first && seq - p->first < p->n;
 }
 
-/* NULL when the answer holds no events; *m is what it says else. */
-static struct page *page_read(const struct rpc_reply *reply,
-			      struct m_events_reply *m)
+/*
+ * *ret: NULL when the answer holds no events; *m is what it says else. False
+ * when it is a refusal, or cannot be read.
+ */
+static bool page_read(const struct rpc_reply *reply, struct m_events_reply *m,
+		      struct page **ret)
 {
-	struct page *p = xcalloc(1, sizeof(*p));
+	struct page *p;
+	int r;
 
+	*ret = NULL;
+	if (reply->err != 0)
+		return false;
+	p = xcalloc(1, sizeof(*p));
 	p->arena.block_size = PAGE_BLOCK;
-	*m = (struct m_events_reply){ 0 };
-	if (msg_decode(&msg_events_reply, arena_copy(&p->arena, reply->body),
-		       &p->arena, m) < 0 ||
-	    m->events_n == 0) {
+	r = msg_decode(&msg_events_reply, arena_copy(&p->arena, reply->body),
+		       &p->arena, m);
+	if (r < 0 || m->events_n == 0) {
 		page_free(p);
-		m->events_n = 0;
-		return NULL;
+		return r == 0;
 	}
 	p->events = m->events;
 	p->n = m->events_n;
@@ -97,7 +103,8 @@ static struct page *page_read(const struct rpc_reply *reply,
 	/* with its frames, about */
 	p->bytes = sizeof(*p) + PAGE_BLOCK + 3 * reply->body.n +
 		   p->n * (sizeof(*p->events) + sizeof(*p->frames));
-	return p;
+	*ret = p;
+	return true;
 }
 
 static void ring_drop(struct hub *hub, struct page *p)
@@ -182,9 +189,13 @@ static void wake_all(struct hub *hub)
 
 static void retry_later(struct hub *hub, const struct rpc_reply *reply)
 {
+	struct str why = reply->body;
+
 	if (hub->retrying)
 		return;
-	log_warn("cannot read the event log: %.*s", STR_ARG(reply->body));
+	if (reply->err == 0)
+		why = str_from(err_text(ERR_BAD_MESSAGE));
+	log_warn("cannot read the event log: %.*s", STR_ARG(why));
 	hub->retrying = true;
 	loop_timer_arm(hub->retry, RETRY_NS);
 }
@@ -206,11 +217,10 @@ static void on_ring_page(void *ctx, const struct rpc_reply *reply)
 	struct page *p;
 
 	hub->call = NULL;
-	if (reply->err != 0) {
+	if (!page_read(reply, &m, &p)) {
 		retry_later(hub, reply);
 		return;
 	}
-	p = page_read(reply, &m);
 	if (m.lost || (p != NULL && p->first != hub->head + 1)) {
 		page_free(p);
 		ring_stop(hub);
@@ -240,12 +250,11 @@ static void on_own_page(void *ctx, const struct rpc_reply *reply)
 	struct m_events_reply m;
 
 	s->call = NULL;
-	if (reply->err != 0) {
+	if (!page_read(reply, &m, &s->own)) {
 		s->failed = true;
 		retry_later(s->hub, reply);
 		return;
 	}
-	s->own = page_read(reply, &m);
 	/* the ring may have brought it further meanwhile */
 	s->lost = s->pos == s->asked &&
 		  (m.lost || (s->own != NULL && s->own->first != s->pos + 1));
