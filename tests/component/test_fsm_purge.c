@@ -345,7 +345,7 @@ static void test_open_batches_go_in_portions(void **state)
 	bool more;
 
 	for (int i = 0; i < 5; i++) {
-		char id[16];
+		char id[32];
 
 		(void)snprintf(id, sizeof(id), "batch_%d", i);
 		open_batch(x, id, NULL);
