@@ -119,6 +119,20 @@ static bool is_over(struct feed *f)
 	return f->verify_err < 0;
 }
 
+/*
+ * Before the writer works for it: what somebody else has left there is not
+ * taken for our own. The feed finds it too, and has the file made anew.
+ */
+static void check_place(struct feed *f)
+{
+	if (f->verify_err < 0 || view_place(f->view) == VIEW_IN_PLACE)
+		return;
+	f->verify_err = -ERR_VIEW_UNAVAILABLE;
+	buf_puts(&f->verify_task.why,
+		 "the view's file was moved or changed and "
+		 "is made anew; try again");
+}
+
 void feed_verify_stop(struct feed *f)
 {
 	atomic_store(&f->verify_task.stop, true);
@@ -206,6 +220,7 @@ static void on_checkpoint(void *ctx, const struct rpc_reply *r)
 		f->verify_task.seq = m.seq;
 	}
 	arena_done(&a);
+	check_place(f);
 	if (is_over(f)) {
 		end_verify(f);
 	} else {
@@ -239,6 +254,7 @@ void feed_verify_drive(struct feed *f, bool can_ask)
 
 	if (!waits || f->writer_runs)
 		return;
+	check_place(f);
 	if (is_over(f) || !rpc_client_is_up(f->raftd)) {
 		if (f->verify_err == 0)
 			f->verify_err = -ERR_LEADER_UNAVAILABLE;

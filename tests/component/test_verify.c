@@ -1,0 +1,145 @@
+/*
+ * A comparison of the view with the store, step by step: the store lives on
+ * while the view stands still, and the view is brought to it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lib/testlib.h"
+#include "verify.h"
+#include "view_world.h"
+
+#define STEPS 1000
+
+struct fixture {
+	struct rng rng;
+	struct world w;
+	struct view view;
+	struct verify task;
+	unsigned checkpoints;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	test_rng(&f->rng);
+	world_init(&f->w, &f->rng);
+	assert_int_equal(view_init(&f->view, f->w.dir, &why), 0);
+	assert_int_equal(view_open(&f->view, &why), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	verify_end(&f->task);
+	view_close(&f->view, false);
+	view_done(&f->view);
+	world_done(&f->w);
+	free(f);
+	return 0;
+}
+
+/* The world goes on; then verify_align to how it is. */
+static int align(struct fixture *f)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	char name[32];
+
+	for (unsigned i = 0; i < STEPS; i++)
+		world_step(&f->w);
+	(void)snprintf(name, sizeof(name), "checkpoint-%u", f->checkpoints++);
+	f->task.checkpoint = xstrdup(world_path(&f->w, name));
+	assert_int_equal(kv_checkpoint(f->w.kv, f->task.checkpoint, &why), 0);
+	return verify_align(&f->task, &f->view);
+}
+
+static void test_nothing_differs(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t before = f->view.position;
+
+		assert_int_equal(align(f), 0);
+		assert_true(f->view.position > before);
+		assert_int_equal(f->view.position, f->task.seq);
+		assert_int_equal(verify_compare(&f->task), 0);
+		assert_int_equal(verify_text(&f->task, f->view.writer), 0);
+		assert_int_equal(f->task.reply.differences, 0);
+		assert_true(f->task.reply.rows > 0);
+		verify_end(&f->task);
+	}
+}
+
+/* What is written after the snapshot does not count. */
+static void test_the_moment_is_kept(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(align(f), 0);
+	assert_int_equal(db_exec(f->view.writer,
+				 "INSERT INTO queues(name, created_at)"
+				 " VALUES('nobody has it', '')"),
+			 0);
+	assert_int_equal(verify_compare(&f->task), 0);
+	assert_int_equal(f->task.reply.differences, 0);
+	verify_end(&f->task);
+	assert_int_equal(align(f), 0);
+	assert_int_equal(verify_compare(&f->task), 0);
+	assert_int_equal(f->task.reply.differences, 1);
+	assert_str_is(f->task.reply.first[0].table, "queues");
+	assert_str_is(f->task.reply.first[0].key, "nobody has it");
+}
+
+static void test_a_job_that_changed_is_missing(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(align(f), 0);
+	verify_end(&f->task);
+	assert_int_equal(db_exec(f->view.writer, "DELETE FROM jobs"), 0);
+	assert_int_equal(align(f), -ERR_VIEW_UNAVAILABLE);
+	assert_str_is(buf_str(&f->task.why),
+		      "a job that changed is not in the view, which is made "
+		      "anew; try again");
+}
+
+static void test_it_can_be_stopped(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(align(f), 0);
+	atomic_store(&f->task.stop, true);
+	assert_int_equal(verify_compare(&f->task), -ERR_SHUTTING_DOWN);
+	verify_end(&f->task);
+	atomic_store(&f->task.stop, true);
+	assert_int_equal(align(f), -ERR_SHUTTING_DOWN);
+}
+
+static void test_without_a_checkpoint(void **state)
+{
+	struct fixture *f = *state;
+
+	f->task.checkpoint = xstrdup(world_path(&f->w, "nowhere"));
+	assert_true(verify_align(&f->task, &f->view) < 0);
+	assert_true(f->task.why.n > 0);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+		TEST(test_nothing_differs),
+		TEST(test_the_moment_is_kept),
+		TEST(test_a_job_that_changed_is_missing),
+		TEST(test_it_can_be_stopped),
+		TEST(test_without_a_checkpoint),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
