@@ -83,28 +83,43 @@ static void test_another_program_may_read_while_it_is_opened(void **state)
 	db_close(other);
 }
 
+/* Closes the view and makes its file one that nobody may write to; dir: its
+ * directory, with these permissions. */
+static void protect(struct fixture *f, mode_t mode, char *dir, size_t size)
+{
+	put_queue(f);
+	view_close(&f->view, true);
+	(void)snprintf(dir, size, "%s/view", f->dir);
+	assert_return_code(chmod(f->view.path, 0444), errno);
+	assert_return_code(chmod(f->dir, 0755), errno);
+	assert_return_code(chmod(dir, mode), errno);
+}
+
+/* Root may write to everything. */
+static int open_as_user(struct fixture *f, struct buf *why)
+{
+	bool root = geteuid() == 0;
+	int r;
+
+	if (root)
+		assert_return_code(seteuid(NOBODY), errno);
+	r = view_open(&f->view, why);
+	if (root)
+		assert_return_code(seteuid(0), errno);
+	return r;
+}
+
 /* Made by another user; the directory is ours. */
 static void test_file_that_may_not_be_written_to(void **state)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	struct fixture *f = *state;
-	bool root = geteuid() == 0;
 	char dir[128];
-	int r;
 
-	put_queue(f);
-	view_close(&f->view, true);
-	assert_int_equal(chmod(f->view.path, 0444), 0);
-	(void)snprintf(dir, sizeof(dir), "%s/view", f->dir);
-	if (root) {
-		assert_int_equal(chmod(f->dir, 0755), 0);
-		assert_int_equal(chown(dir, NOBODY, NOBODY), 0);
-		assert_int_equal(seteuid(NOBODY), 0);
-	}
-	r = view_open(&f->view, &why);
-	if (root)
-		assert_int_equal(seteuid(0), 0);
-	if (r < 0)
+	protect(f, 0755, dir, sizeof(dir));
+	if (geteuid() == 0)
+		assert_return_code(chown(dir, NOBODY, NOBODY), errno);
+	if (open_as_user(f, &why) < 0)
 		fail_msg("%.*s", STR_ARG(buf_str(&why)));
 	assert_true(f->view.fresh);
 	put_queue(f);
@@ -115,27 +130,15 @@ static void test_directory_that_may_not_be_written_to(void **state)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	struct fixture *f = *state;
-	bool root = geteuid() == 0;
 	char dir[128];
-	int r;
 
-	put_queue(f);
-	view_close(&f->view, true);
-	(void)snprintf(dir, sizeof(dir), "%s/view", f->dir);
-	assert_int_equal(chmod(f->view.path, 0444), 0);
-	assert_int_equal(chmod(f->dir, 0755), 0);
-	assert_int_equal(chmod(dir, 0555), 0);
-	if (root)
-		assert_int_equal(seteuid(NOBODY), 0);
-	r = view_open(&f->view, &why);
-	if (root)
-		assert_int_equal(seteuid(0), 0);
-	assert_true(r < 0);
+	protect(f, 0555, dir, sizeof(dir));
+	assert_true(open_as_user(f, &why) < 0);
 	assert_null(f->view.writer);
 	buf_putc(&why, '\0');
 	assert_non_null(strstr(why.p, "Permission denied"));
-	assert_int_equal(chmod(dir, 0755), 0);
-	assert_int_equal(chmod(f->view.path, 0644), 0);
+	assert_return_code(chmod(dir, 0755), errno);
+	assert_return_code(chmod(f->view.path, 0644), errno);
 	buf_clear(&why);
 	assert_int_equal(view_open(&f->view, &why), 0);
 	assert_int_equal(f->view.position, 1);
