@@ -127,45 +127,54 @@ void proposer_enqueue(struct proposer *p, struct op *op)
 /*
  * Room for what may follow an accepted op: two log segments that libraft
  * prepares ahead, and the memtables RocksDB has yet to write. Refusing before
- * the disk is really full is what lets the node recover by itself.
+ * the disk is really full is what lets the node recover by itself; what frees
+ * room may use half of this.
  */
-static bool disk_has_room(struct proposer *p)
+static void look_at_disk(struct proposer *p)
 {
 	const struct settings *s = p->c.settings;
 	uint64_t now = clock_mono_ns();
 	uint64_t need = 2 * s->raft_segment_size + 3 * s->rocksdb_write_buffer;
-	uint64_t free_bytes;
+	uint64_t free_bytes = 0;
 	bool ok;
 
 	if (p->disk_checked_ns != 0 && now - p->disk_checked_ns < DISK_CHECK_NS)
-		return p->stats.disk_ok;
+		return;
 	p->disk_checked_ns = now;
-	ok =
-	    dir_free_bytes(s->data_dir, &free_bytes) == 0 && free_bytes >= need;
+	ok = dir_free_bytes(s->data_dir, &free_bytes) == 0;
+	p->disk_may_free = ok && free_bytes >= need / 2;
+	ok = ok && free_bytes >= need;
 	if (ok != p->stats.disk_ok)
 		log_warn(ok ? "disk space is back; taking writes again"
 			    : "disk space is low; refusing writes need=%" PRIu64
 			      " dir=%s",
 			 need, s->data_dir);
 	p->stats.disk_ok = ok;
-	return ok;
 }
 
+/*
+ * What the node itself has to do is taken also when clients are told to come
+ * again: there is little of it at a time, and without it leases would not end
+ * and nothing old would go.
+ */
 static int admit(struct proposer *p, const struct op *op, const char **ret_text)
 {
 	const struct settings *s = p->c.settings;
+	unsigned who = op_info(op->id)->who;
 
-	*ret_text = OVERLOAD_RETRY_TEXT;
 	if (p->draining) {
 		*ret_text = err_text(ERR_SHUTTING_DOWN);
 		return ERR_SHUTTING_DOWN;
 	}
-	if (p->stats.pending >= s->raft_max_pending ||
-	    p->pending_bytes + op->body.n > s->raft_max_pending_bytes) {
+	if (!(who & OP_SERVER) &&
+	    (p->stats.pending >= s->raft_max_pending ||
+	     p->pending_bytes + op->body.n > s->raft_max_pending_bytes)) {
+		*ret_text = OVERLOAD_RETRY_TEXT;
 		p->stats.overload++;
 		return ERR_OVERLOADED;
 	}
-	if (!disk_has_room(p)) {
+	look_at_disk(p);
+	if (who & OP_FREES ? !p->disk_may_free : !p->stats.disk_ok) {
 		*ret_text = err_text(ERR_STORAGE_FULL);
 		return ERR_STORAGE_FULL;
 	}
@@ -440,6 +449,6 @@ bool proposer_is_idle(const struct proposer *p)
 const struct proposer_stats *proposer_stats(struct proposer *p)
 {
 	p->stats.parked = p->lot.parked;
-	(void)disk_has_room(p); /* notes it in the stats */
+	look_at_disk(p);
 	return &p->stats;
 }

@@ -55,6 +55,7 @@ struct proposer {
 	uint64_t look_armed_ns; /* UNIX time; 0: not armed */
 	uint64_t last_now_ns;   /* time never goes back between entries */
 	uint64_t disk_checked_ns;
+	bool disk_may_free; /* there is room for what makes room */
 	bool draining;
 	struct rng rng;
 	struct buf entry; /* reused for every entry */

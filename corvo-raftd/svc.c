@@ -332,7 +332,7 @@ static void on_request(void *ctx, struct rpc_req req,
 	} else if (item->op == OP_HEARTBEAT && node_is_ready(s->r->node) &&
 		   leases_heartbeat(s->r->leases, req, item)) {
 		return;
-	} else if (op_info(item->op)->who == OP_SERVER &&
+	} else if ((op_info(item->op)->who & OP_SERVER) != 0 &&
 		   nothing_is_due(s, item->op)) {
 		struct m_maintain_reply none = { 0 };
 
@@ -342,10 +342,24 @@ static void on_request(void *ctx, struct rpc_req req,
 	}
 }
 
+/* An asker that is gone is noticed when there is something to answer. */
+static void dues_cancel(struct svc *s, struct rpc_req req)
+{
+	LIST_FOREACH_SAFE (it, &s->dues) {
+		struct due_wait *w = list_entry(it, struct due_wait, node);
+
+		if (!rpc_req_is(w->req, req))
+			continue;
+		list_remove(it);
+		free(w);
+	}
+}
+
 static void on_cancel(void *ctx, struct rpc_req req)
 {
 	struct svc *s = ctx;
 
+	dues_cancel(s, req);
 	proposer_cancel(s->r->proposer, req);
 	svc_waits_cancel(s->waits, req);
 	svc_events_cancel(s->events, req);

@@ -129,8 +129,8 @@ static void put_calls(struct buf *b, const struct call_info *(*at)(size_t i),
 		buf_puts(b, " | ");
 		if (has_who)
 			buf_printf(b, "%s | ",
-				   c->who == OP_CLIENT ? "clients"
-						       : "the node itself");
+				   c->who & OP_CLIENT ? "clients"
+						      : "the node itself");
 		gen_cell(b, c->doc);
 		buf_puts(b, " |\n");
 	}

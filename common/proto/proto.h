@@ -107,6 +107,7 @@ enum query_id {
 
 #define OP_CLIENT 1u
 #define OP_SERVER 2u
+#define OP_FREES  4u
 
 /* One row of ops.def or queries.def. */
 struct call_info {

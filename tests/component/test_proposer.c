@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "proposer.h"
+#include "rt/file.h"
 #include "store/record.h"
 #include "util/clock.h"
 
@@ -419,6 +420,53 @@ static void full_disk_refuses_writes(void **state)
 	assert_false(proposer_stats(f->p)->disk_ok);
 }
 
+static struct rpc_req maintain(struct fixture *f, unsigned op)
+{
+	static const struct m_maintain m;
+
+	return submit(f, PEER_A, op, &m, "");
+}
+
+/* There would be no way out of it. */
+static void nearly_full_disk_takes_what_frees_room(void **state)
+{
+	struct fixture *f = *state;
+	struct m_job_ref job = { 0 };
+	uint64_t room;
+
+	MSG_SET(&job, job_ref, job_id, STR("job_1"));
+	assert_int_equal(dir_free_bytes(f->s.data_dir, &room), 0);
+	f->s.raft_segment_size = room / 10 * 7; /* of which two are kept free */
+	assert_int_equal(reply_to(f, enqueue(f, "job_1", "q"))->err,
+			 ERR_STORAGE_FULL);
+	assert_int_equal(reply_to(f, maintain(f, OP_PROMOTE))->err,
+			 ERR_STORAGE_FULL);
+	assert_null(reply_to(f, maintain(f, OP_PURGE)));
+	assert_null(reply_to(f, maintain(f, OP_TRIM_EVENTS)));
+	assert_null(reply_to(f, submit(f, PEER_A, OP_DELETE, &job, "")));
+}
+
+static void full_disk_takes_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	f->s.raft_segment_size = UINT64_MAX / 8;
+	assert_int_equal(reply_to(f, maintain(f, OP_PURGE))->err,
+			 ERR_STORAGE_FULL);
+}
+
+static void overload_does_not_stop_the_clock(void **state)
+{
+	struct fixture *f = *state;
+
+	f->s.raft_max_pending = 1;
+	enqueue(f, "job_1", "q");
+	assert_int_equal(reply_to(f, enqueue(f, "job_2", "q"))->err,
+			 ERR_OVERLOADED);
+	assert_null(reply_to(f, maintain(f, OP_RECLAIM)));
+	assert_null(reply_to(f, maintain(f, OP_PROMOTE)));
+}
+
 static void cancelled_wait_gets_no_job(void **state)
 {
 	struct fixture *f = *state;
@@ -568,6 +616,9 @@ int main(void)
 		CASE(an_entry_is_crowded_from_16_waiting_ops_on),
 		CASE(too_many_parked_fetches_are_refused),
 		CASE(full_disk_refuses_writes),
+		CASE(nearly_full_disk_takes_what_frees_room),
+		CASE(full_disk_takes_nothing),
+		CASE(overload_does_not_stop_the_clock),
 		CASE(cancelled_wait_gets_no_job),
 		CASE(job_of_a_client_that_left_is_given_back),
 		CASE(peer_that_goes_takes_its_waits_along),
