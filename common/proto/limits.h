@@ -4,11 +4,9 @@
 #ifndef CORVO_LIMITS_H
 #define CORVO_LIMITS_H
 
-#define LIMIT_BODY_BYTES (16u << 20) /* one HTTP body */
-#define LIMIT_HEAD_BYTES (8u << 10)  /* request line and headers */
-#define LIMIT_HEAD_ENTRY_BYTES                        \
-	64 /* each header, cookie, argument counts so \
-	    */
+#define LIMIT_BODY_BYTES       (16u << 20) /* one HTTP body */
+#define LIMIT_HEAD_BYTES       (8u << 10)  /* request line and headers */
+#define LIMIT_HEAD_ENTRY_BYTES 64          /* each header, cookie, argument */
 #define LIMIT_URI_BYTES        4096
 #define LIMIT_JSON_DEPTH       64
 #define LIMIT_QUEUE_NAME_BYTES 255
