@@ -15,6 +15,9 @@ ODD = ["'; DROP TABLE jobs; --", '"', "'", "\\", "%", "_", "$.a", "a.b",
 WORDS = ["welcome", "invoice", "Report", "alpha", "beta", "user", "example"]
 KEYS = ["tenant", "a.b", "a", "'", '"', "$", "\U0001f511", "k\\", "[0]", "%"]
 NAMES = ODD[:10]  # of workers and groups, without NUL
+# Words that only somebody who reads the escapes finds side by side.
+ESCAPED = [r'["user", "\n", "example"]', r'"user\u0020example"',
+           r'"\u0075ser \u0065xample"', r'"user \\u0065xample"']
 # Times far enough from now that nothing becomes due during the test.
 FUTURE = ["2100-01-01T00:00:00Z", "2100-01-01T00:00:00.000000001Z",
           "2101-06-01T12:00:00Z", "2150-01-01T00:00:00Z"]
@@ -130,6 +133,11 @@ class World:
             for (raw, _), got in zip(made, a.json["job_ids"]):
                 if got not in self.raw:  # not a duplicate by its unique key
                     self.raw[got] = raw["payload"]
+        for payload in ESCAPED:
+            body = '{"queue": "q1", "payload": ' + payload + "}"
+            a = self.c.post(f"{API}/enqueue", body.encode())
+            assert a.status == 201, a
+            self.raw[a.json["job_id"]] = payload
 
     def run_schedule(self):
         a = self.c.post(f"{API}/schedules", {
@@ -223,6 +231,14 @@ def ascii_lower(text):
     return "".join(c.lower() if c.isascii() else c for c in text)
 
 
+ESCAPE = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')
+
+
+def unescaped(raw):
+    """JSON with the characters that its escapes stand for."""
+    return ESCAPE.sub(lambda m: json.loads(f'"{m[0]}"'), raw)
+
+
 def tokens(text):
     return [t.lower() for t in re.findall(r"[^\W_]+", text)]
 
@@ -233,8 +249,8 @@ def prepare(job):
     job["_lower"] = ascii_lower(job["_raw"])
     job["_errors"] = [ascii_lower(e["error"]) for e in job.get("errors", [])]
     job["_spot"] = (job["_ns"]["created_at"], job["id"].encode())
-    job["_tokens"] = [tokens(x) for x in (job["_raw"], job["_tags"],
-                                          job["queue"])]
+    job["_tokens"] = [tokens(x) for x in (
+        unescaped(job["_raw"]), unescaped(job["_tags"]), job["queue"])]
 
 
 def has_phrase(words, have, prefix):

@@ -11,14 +11,18 @@ from node import API
 from search_world import (EQUAL, FUTURE, ODD, PRIORITIES, STATES, TIMES, World,
                           in_order)
 
-SEED = int(os.environ.get("CORVO_SEED", random.randrange(1 << 32)))
+SEED = int(os.environ.get("CORVO_TEST_SEED", random.randrange(1 << 32)))
 JOBS = 10000
 COUNTED = 10000  # totals are exact up to here
 
 
+@pytest.fixture(autouse=True)
+def seed():
+    print(f"CORVO_TEST_SEED={SEED}")  # shown with whatever fails
+
+
 @pytest.fixture(scope="module")
 def world(node):
-    print(f"CORVO_SEED={SEED}")
     with node.client(timeout=60) as c:
         yield World(c, SEED, JOBS).make()
 

@@ -41,7 +41,8 @@ class Load:
     def __init__(self, port, producers=4, workers=6, before=None):
         """before: an earlier load on the same data; goes on with its list."""
         self.port = port
-        self.seed = int(os.environ.get("CORVO_SEED", random.randrange(1 << 32)))
+        self.seed = int(os.environ.get("CORVO_TEST_SEED") or
+                        random.randrange(1 << 32))
         self.lock = threading.Lock()
         # id: time of the acknowledgement
         self.enqueued = before.enqueued if before else {}
@@ -62,7 +63,7 @@ class Load:
                         for i in range(n)]
 
     def start(self):
-        print(f"load: seed {self.seed}")
+        print(f"load: CORVO_TEST_SEED={self.seed}")
         for t in self.threads:
             t.start()
         return self

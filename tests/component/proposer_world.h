@@ -1,0 +1,258 @@
+/*
+ * The proposer with the real state machine on the in-memory store, a node that
+ * commits when the test says so, and replies that are written down.
+ *
+ * Included by one file of each test program: it defines what the proposer
+ * calls of node.h and rpc.h.
+ */
+#ifndef CORVO_PROPOSER_WORLD_H
+#define CORVO_PROPOSER_WORLD_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "proposer.h"
+#include "store/record.h"
+#include "util/clock.h"
+
+#define PEER_A      ((struct rpc_peer *)0x10)
+#define PEER_B      ((struct rpc_peer *)0x20)
+#define ENTRIES_MAX 64
+#define REPLIES_MAX 256
+
+/* --- fakes of node.h and rpc.h --- */
+
+struct node {
+	bool ready;
+	bool refuse;
+	size_t n;
+	struct {
+		struct buf bytes;
+		node_done_fn *done;
+		void *ctx;
+	} entries[ENTRIES_MAX];
+};
+
+struct seen_reply {
+	struct rpc_req req;
+	int err;
+	struct buf body;
+};
+
+struct fixture {
+	struct loop *loop;
+	struct kv *kv;
+	struct fsm *fsm;
+	struct proposer *p;
+	struct settings s;
+	struct node node;
+	size_t committed; /* entries handed to proposer_apply */
+	uint64_t next_id;
+	struct arena a;
+	struct buf renewals;
+	size_t replies_n;
+	struct seen_reply replies[REPLIES_MAX];
+};
+
+static struct fixture *fx; /* replies come without a context */
+static struct rpc_peer *dead_peer;
+
+int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
+		 node_done_fn *done, void *ctx)
+{
+	if (n->refuse)
+		return -ERR_LEADER_UNAVAILABLE;
+	assert_true(n->n < ENTRIES_MAX);
+	n->entries[n->n].bytes = BUF_INIT(0);
+	buf_put_str(&n->entries[n->n].bytes, entry);
+	n->entries[n->n].done = done;
+	n->entries[n->n].ctx = ctx;
+	*ret_index = ++n->n;
+	return 0;
+}
+
+bool node_is_ready(const struct node *n)
+{
+	return n->ready;
+}
+
+void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body)
+{
+	struct seen_reply *r = &fx->replies[fx->replies_n++];
+
+	(void)seq;
+	assert_true(fx->replies_n <= REPLIES_MAX);
+	r->req = req;
+	r->err = err;
+	r->body = BUF_INIT(0);
+	buf_put_str(&r->body, body);
+}
+
+bool rpc_req_is_live(struct rpc_req req)
+{
+	return req.peer != dead_peer;
+}
+
+static inline bool take_renewals(void *ctx, struct buf *body)
+{
+	struct fixture *f = ctx;
+
+	if (f->renewals.n == 0)
+		return false;
+	buf_put_str(body, buf_str(&f->renewals));
+	buf_clear(&f->renewals);
+	return true;
+}
+
+/* --- fixture --- */
+
+static inline int setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof(*f));
+	struct buf why = BUF_INIT(0);
+	struct proposer_config c;
+
+	fx = f;
+	dead_peer = NULL;
+	assert_int_equal(settings_load(0, NULL, &f->s, &why), 0);
+	f->s.data_dir = "/tmp";
+	f->s.raft_segment_size = f->s.rocksdb_write_buffer = 4096;
+	f->loop = loop_new();
+	f->kv = kv_mem_new();
+	f->fsm = fsm_new(f->kv);
+	assert_int_equal(fsm_load(f->fsm), 0);
+	c = (struct proposer_config){ .loop = f->loop,
+				      .settings = &f->s,
+				      .fsm = f->fsm,
+				      .take_renewals = take_renewals,
+				      .ctx = f };
+	f->p = proposer_new(&c);
+	f->node.ready = true;
+	proposer_set_node(f->p, &f->node);
+	*state = f;
+	return 0;
+}
+
+static inline int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	/* entries that were never committed end as the library ends them */
+	for (size_t i = f->committed; i < f->node.n; i++)
+		f->node.entries[i].done(f->node.entries[i].ctx,
+					-ERR_LEADER_UNAVAILABLE);
+	proposer_free(f->p);
+	fsm_free(f->fsm);
+	kv_close(f->kv);
+	loop_free(f->loop);
+	settings_done(&f->s);
+	for (size_t i = 0; i < f->node.n; i++)
+		buf_done(&f->node.entries[i].bytes);
+	for (size_t i = 0; i < f->replies_n; i++)
+		buf_done(&f->replies[i].body);
+	buf_done(&f->renewals);
+	arena_done(&f->a);
+	free(f);
+	return 0;
+}
+
+static inline struct rpc_req submit(struct fixture *f, struct rpc_peer *peer,
+				    unsigned op, const void *m, const char *key)
+{
+	struct buf body = BUF_INIT(0);
+	struct rpc_req req = { .peer = peer, .epoch = 7, .id = ++f->next_id };
+	struct frame_request item = { .id = req.id, .op = op };
+
+	msg_encode(op_info(op)->request, m, &body);
+	item.key = str_from(key);
+	item.body = buf_str(&body);
+	proposer_submit(f->p, req, &item);
+	buf_done(&body);
+	return req;
+}
+
+static inline struct rpc_req enqueue(struct fixture *f, const char *id,
+				     const char *queue)
+{
+	struct m_enqueue m = { 0 };
+
+	MSG_SET(&m, enqueue, job_id, str_from(id));
+	MSG_SET(&m, enqueue, queue, str_from(queue));
+	MSG_SET(&m, enqueue, payload, STR("{}"));
+	return submit(f, PEER_A, OP_ENQUEUE, &m, queue);
+}
+
+static inline struct rpc_req fetch(struct fixture *f, struct rpc_peer *peer,
+				   const char *queue, uint64_t wait_ns)
+{
+	struct m_fetch m = { 0 };
+	struct str q = str_from(queue);
+
+	MSG_SET_LIST(&m, fetch, queues, &q, 1);
+	MSG_SET(&m, fetch, worker_id, STR("w1"));
+	MSG_SET(&m, fetch, timeout, wait_ns);
+	MSG_SET(&m, fetch, lease_duration, 60 * NS_PER_S);
+	MSG_SET(&m, fetch, fetch_id, f->next_id + 1000);
+	return submit(f, peer, OP_FETCH, &m, queue);
+}
+
+static inline struct entry entry_at(struct fixture *f, size_t i)
+{
+	struct entry e;
+
+	assert_true(i < f->node.n);
+	assert_int_equal(
+	    entry_decode(buf_str(&f->node.entries[i].bytes), &f->a, &e), 0);
+	return e;
+}
+
+/* Commits the next entry, as the log would. */
+static inline void commit(struct fixture *f)
+{
+	size_t i = f->committed++;
+
+	assert_true(i < f->node.n);
+	assert_int_equal(
+	    proposer_apply(f->p, i + 1, buf_str(&f->node.entries[i].bytes)), 0);
+	f->node.entries[i].done(f->node.entries[i].ctx, 0);
+}
+
+static inline void pump_and_commit_all(struct fixture *f)
+{
+	proposer_pump(f->p);
+	while (f->committed < f->node.n) {
+		commit(f);
+		proposer_pump(f->p);
+	}
+}
+
+static inline struct seen_reply *reply_to(struct fixture *f, struct rpc_req req)
+{
+	for (size_t i = 0; i < f->replies_n; i++)
+		if (f->replies[i].req.id == req.id)
+			return &f->replies[i];
+	return NULL;
+}
+
+/* Number of jobs a fetch was given; -1: no answer yet. */
+static inline int jobs_given(struct fixture *f, struct rpc_req req)
+{
+	struct seen_reply *r = reply_to(f, req);
+	struct m_fetch_reply m;
+
+	if (r == NULL)
+		return -1;
+	assert_int_equal(r->err, 0);
+	assert_int_equal(
+	    msg_decode(&msg_fetch_reply, buf_str(&r->body), &f->a, &m), 0);
+	return (int)m.jobs_n;
+}
+
+#define CASE(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+#endif

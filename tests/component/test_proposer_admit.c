@@ -1,0 +1,128 @@
+/*
+ * What the proposer takes when there is much to do or little room on the disk.
+ * See proposer_world.h.
+ */
+#include "proposer_world.h"
+#include "rt/file.h"
+
+static void too_many_waiting_ops_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_req r;
+
+	f->s.raft_max_pending = 2;
+	enqueue(f, "job_1", "q");
+	enqueue(f, "job_2", "q");
+	r = enqueue(f, "job_3", "q");
+	assert_int_equal(reply_to(f, r)->err, ERR_OVERLOADED);
+	pump_and_commit_all(f);
+	r = enqueue(f, "job_4", "q");
+	assert_null(reply_to(f, r));
+	assert_int_equal(proposer_stats(f->p)->overload, 1);
+}
+
+/* Fetches that wait for a job are nobody who waits for the log. */
+static void an_entry_is_crowded_from_16_waiting_ops_on(void **state)
+{
+	struct fixture *f = *state;
+	char id[16];
+
+	for (int i = 0; i < 40; i++)
+		fetch(f, PEER_B, "empty", 30 * NS_PER_S);
+	for (int i = 0; i < 31; i++) {
+		(void)snprintf(id, sizeof(id), "job_%d", i);
+		enqueue(f, id, "q");
+		if (i == 14) {
+			proposer_pump(f->p);
+			assert_int_equal(proposer_stats(f->p)->crowded, 0);
+			commit(f);
+		}
+	}
+	proposer_pump(f->p);
+	assert_int_equal(proposer_stats(f->p)->entries, 2);
+	assert_int_equal(proposer_stats(f->p)->crowded, 1);
+}
+
+static void too_many_parked_fetches_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_req r;
+
+	f->s.raft_max_parked = 1;
+	fetch(f, PEER_A, "q", 30 * NS_PER_S);
+	r = fetch(f, PEER_A, "q", 30 * NS_PER_S);
+	assert_int_equal(reply_to(f, r)->err, ERR_OVERLOADED);
+}
+
+static void full_disk_refuses_writes(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_req r;
+
+	f->s.raft_segment_size = UINT64_MAX / 8; /* nothing is that large */
+	r = enqueue(f, "job_1", "q");
+	assert_int_equal(reply_to(f, r)->err, ERR_STORAGE_FULL);
+	assert_false(proposer_stats(f->p)->disk_ok);
+}
+
+static struct rpc_req maintain(struct fixture *f, unsigned op)
+{
+	static const struct m_maintain m;
+
+	return submit(f, PEER_A, op, &m, "");
+}
+
+/* There would be no way out of it. */
+static void nearly_full_disk_takes_what_frees_room(void **state)
+{
+	struct fixture *f = *state;
+	struct m_job_ref job = { 0 };
+	uint64_t room;
+
+	MSG_SET(&job, job_ref, job_id, STR("job_1"));
+	assert_int_equal(dir_free_bytes(f->s.data_dir, &room), 0);
+	f->s.raft_segment_size = room / 10 * 7; /* of which two are kept free */
+	assert_int_equal(reply_to(f, enqueue(f, "job_1", "q"))->err,
+			 ERR_STORAGE_FULL);
+	assert_int_equal(reply_to(f, maintain(f, OP_PROMOTE))->err,
+			 ERR_STORAGE_FULL);
+	assert_null(reply_to(f, maintain(f, OP_PURGE)));
+	assert_null(reply_to(f, maintain(f, OP_TRIM_EVENTS)));
+	assert_null(reply_to(f, submit(f, PEER_A, OP_DELETE, &job, "")));
+}
+
+static void full_disk_takes_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	f->s.raft_segment_size = UINT64_MAX / 8;
+	assert_int_equal(reply_to(f, maintain(f, OP_PURGE))->err,
+			 ERR_STORAGE_FULL);
+}
+
+static void overload_does_not_stop_the_clock(void **state)
+{
+	struct fixture *f = *state;
+
+	f->s.raft_max_pending = 1;
+	enqueue(f, "job_1", "q");
+	assert_int_equal(reply_to(f, enqueue(f, "job_2", "q"))->err,
+			 ERR_OVERLOADED);
+	assert_null(reply_to(f, maintain(f, OP_RECLAIM)));
+	assert_null(reply_to(f, maintain(f, OP_PROMOTE)));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(too_many_waiting_ops_are_refused),
+		CASE(an_entry_is_crowded_from_16_waiting_ops_on),
+		CASE(too_many_parked_fetches_are_refused),
+		CASE(full_disk_refuses_writes),
+		CASE(nearly_full_disk_takes_what_frees_room),
+		CASE(full_disk_takes_nothing),
+		CASE(overload_does_not_stop_the_clock),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
