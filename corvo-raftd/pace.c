@@ -17,7 +17,7 @@
 #define SHARE_ONE  1000u
 #define SHARE_HIGH 700u /* saturated from here */
 #define SHARE_LOW  500u /* no longer below this */
-#define SMOOTH     8u   /* looks; together as long as PACE_SATURATED_NS */
+#define SMOOTH     12u  /* looks: bad moments of 0.3 s are forgiven */
 
 void pace_look(struct pace *p, uint64_t now_ns, uint64_t entries,
 	       uint64_t crowded, bool processors_busy)

@@ -78,18 +78,19 @@ static void test_ends_soon_after_the_rush(void **state _unused_)
 
 	run(&w, 5000, 90);
 	assert_true(w.p.saturated);
-	run(&w, 250, 10);
+	run(&w, 400, 10);
 	assert_false(w.p.saturated);
 }
 
-/* One slow flush of the disk: every entry of a tenth of a second is crowded. */
+/* Slow flushes of the disk: for a quarter of a second all entries are crowded.
+ */
 static void test_a_bad_moment_is_no_saturation(void **state _unused_)
 {
 	struct world w = a_world();
 
 	for (int i = 0; i < 20; i++) {
-		run(&w, 400, 15);
-		run(&w, 100, 100);
+		run(&w, 1600, 15);
+		run(&w, 250, 100);
 		assert_false(w.p.saturated);
 	}
 }
