@@ -4,18 +4,11 @@
  */
 #include "answer.h"
 
-#include <microhttpd.h>
 #include <time.h>
 
 #include "req.h"
 #include "server.h"
 #include "util/clock.h"
-
-static void add(struct MHD_Response *resp, const char *name, const char *value)
-{
-	/* Fails only without memory; names and values are our own. */
-	CHECK(MHD_add_response_header(resp, name, value) == MHD_YES);
-}
 
 /* At least `width` digits, ending before `end`; returns their start. */
 static char *digits(char *end, uint64_t v, int width)
@@ -28,15 +21,15 @@ static char *digits(char *end, uint64_t v, int width)
 	return end;
 }
 
-static void add_number(struct MHD_Response *resp, const char *name, uint64_t v)
+static void add_number(const struct answer_to *to, const char *name, uint64_t v)
 {
 	char text[24];
 
 	text[sizeof(text) - 1] = '\0';
-	add(resp, name, digits(text + sizeof(text) - 1, v, 1));
+	to->add(to->ctx, name, digits(text + sizeof(text) - 1, v, 1));
 }
 
-static void add_allow(struct MHD_Response *resp, unsigned allow)
+static void add_allow(const struct answer_to *to, unsigned allow)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(128);
 
@@ -49,11 +42,11 @@ static void add_allow(struct MHD_Response *resp, unsigned allow)
 	}
 	buf_puts(&b, "OPTIONS");
 	buf_putc(&b, '\0');
-	add(resp, "Allow", b.p);
+	to->add(to->ctx, "Allow", b.p);
 }
 
 /* "proc;dur=12.345", without the cost of printf: it is on every answer. */
-static void add_timing(struct MHD_Response *resp, const struct req *r)
+static void add_timing(const struct answer_to *to, const struct req *r)
 {
 	static const char head[] = "proc;dur=";
 	uint64_t us = (clock_mono_ns() - r->start_ns) / NS_PER_US;
@@ -65,11 +58,11 @@ static void add_timing(struct MHD_Response *resp, const struct req *r)
 	*--p = '.';
 	p = digits(p, us / 1000, 1) - (sizeof(head) - 1);
 	memcpy(p, head, sizeof(head) - 1);
-	add(resp, "Server-Timing", p);
+	to->add(to->ctx, "Server-Timing", p);
 }
 
 /* The library would format it for every answer. */
-static void add_date(struct MHD_Response *resp, struct answer_date *d)
+static void add_date(const struct answer_to *to, struct answer_date *d)
 {
 	time_t now = (time_t)(clock_wall_ns() / NS_PER_S);
 	struct tm tm;
@@ -80,66 +73,66 @@ static void add_date(struct MHD_Response *resp, struct answer_date *d)
 			       "%a, %d %b %Y %H:%M:%S GMT", &tm) > 0);
 		d->unix_s = (uint64_t)now;
 	}
-	add(resp, "Date", d->text);
+	to->add(to->ctx, "Date", d->text);
 }
 
 /* They are for browsers, which say where they come from. */
-static void add_cors(struct MHD_Response *resp, const struct req *r)
+static void add_cors(const struct answer_to *to, const struct req *r)
 {
 	if (strcmp(r->method, "OPTIONS") != 0 &&
 	    server_header(r->conn, "Origin") == NULL)
 		return;
-	add(resp, "Access-Control-Allow-Origin", CORS_ORIGIN);
-	add(resp, "Access-Control-Allow-Methods", CORS_METHODS);
-	add(resp, "Access-Control-Allow-Headers", CORS_HEADERS);
+	to->add(to->ctx, "Access-Control-Allow-Origin", CORS_ORIGIN);
+	to->add(to->ctx, "Access-Control-Allow-Methods", CORS_METHODS);
+	to->add(to->ctx, "Access-Control-Allow-Headers", CORS_HEADERS);
 }
 
 /* RFC 7240; its wait is in whole seconds, ours may be in parts of one. */
-static void add_preference(struct MHD_Response *resp, uint64_t wait_ns)
+static void add_preference(const struct answer_to *to, uint64_t wait_ns)
 {
 	static const char head[] = "wait=";
 	char text[32];
 	char *p = text + sizeof(text) - 1;
 
 	if (wait_ns % NS_PER_S != 0) {
-		add(resp, "Preference-Applied", "wait");
+		to->add(to->ctx, "Preference-Applied", "wait");
 		return;
 	}
 	*p = '\0';
 	p = digits(p, wait_ns / NS_PER_S, 1) - (sizeof(head) - 1);
 	memcpy(p, head, sizeof(head) - 1);
-	add(resp, "Preference-Applied", p);
+	to->add(to->ctx, "Preference-Applied", p);
 }
 
 /* Nobody on the way may keep it back. */
-static void add_stream(struct MHD_Response *resp)
+static void add_stream(const struct answer_to *to)
 {
-	add(resp, "Cache-Control", "no-cache");
-	add(resp, "X-Accel-Buffering", "no");
+	to->add(to->ctx, "Cache-Control", "no-cache");
+	to->add(to->ctx, "X-Accel-Buffering", "no");
 }
 
-void answer_headers(struct MHD_Response *resp, const struct req *r,
+void answer_headers(const struct answer_to *to, const struct req *r,
 		    struct answer_date *date)
 {
-	add_date(resp, date);
+	add_date(to, date);
 	if (r->out.n > 0 || r->stream != NULL)
-		add(resp, "Content-Type", r->content_type);
+		to->add(to->ctx, "Content-Type", r->content_type);
 	if (r->stream != NULL)
-		add_stream(resp);
-	add_timing(resp, r);
+		add_stream(to);
+	add_timing(to, r);
 	if (r->seq != 0)
-		add_number(resp, "X-Corvo-Index", r->seq);
+		add_number(to, "X-Corvo-Index", r->seq);
 	if (r->has_lag)
-		add_number(resp, "X-Corvo-View-Lag-Ms", r->lag_ms);
+		add_number(to, "X-Corvo-View-Lag-Ms", r->lag_ms);
 	if (r->replayed)
-		add(resp, "Idempotent-Replayed", "true");
+		to->add(to->ctx, "Idempotent-Replayed", "true");
 	if (r->preferred_ns != 0)
-		add_preference(resp, r->preferred_ns);
+		add_preference(to, r->preferred_ns);
 	if (r->retry_after_s != 0)
-		add_number(resp, "Retry-After", r->retry_after_s);
+		add_number(to, "Retry-After", r->retry_after_s);
 	if (r->allow != 0)
-		add_allow(resp, r->allow);
+		add_allow(to, r->allow);
 	if (r->h->draining)
-		add(resp, "Connection", "close");
-	add_cors(resp, r);
+		to->add(to->ctx, "Connection", "close");
+	add_cors(to, r);
 }

@@ -101,14 +101,21 @@ static struct MHD_Response *make_answer(struct req *r)
 	    r->out.n, r->out.n > 0 ? r->out.p : "", MHD_RESPMEM_PERSISTENT);
 }
 
+static void add_header(void *resp, const char *name, const char *value)
+{
+	/* Fails only without memory; names and values are our own. */
+	CHECK(MHD_add_response_header(resp, name, value) == MHD_YES);
+}
+
 static enum MHD_Result send_answer(struct MHD_Connection *mc, struct req *r)
 {
 	struct MHD_Response *resp = make_answer(r);
+	const struct answer_to to = { add_header, resp };
 	enum MHD_Result ok;
 
 	if (resp == NULL)
 		return MHD_NO;
-	answer_headers(resp, r, &r->h->server->date);
+	answer_headers(&to, r, &r->h->server->date);
 	ok = MHD_queue_response(mc, (unsigned)r->status, resp);
 	MHD_destroy_response(resp);
 	return ok;

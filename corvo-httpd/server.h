@@ -1,8 +1,7 @@
 /*
- * The seam to libmicrohttpd: connections, heads, bodies, answers. No file but
- * answer.c knows that library besides. It runs on our loop: its descriptor is
- * watched, and server_run, called at the end of each turn, does what is to be
- * done.
+ * The seam to libmicrohttpd: connections, heads, bodies, answers. No other
+ * file knows that library. It runs on our loop: its descriptor is watched,
+ * and server_run, called at the end of each turn, does what is to be done.
  */
 #ifndef CORVO_SERVER_H
 #define CORVO_SERVER_H

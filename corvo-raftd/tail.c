@@ -27,7 +27,7 @@ struct ask {
 struct tail {
 	struct raftd *r;
 	struct list waiting;
-	struct loop_timer *next; /* answer may be given */
+	struct loop_timer *next; /* when to look again */
 	bool is_waiting;         /* that timer is armed */
 	struct pace pace;
 	struct cpu_use cpus;
