@@ -22,12 +22,10 @@ struct fixture {
 static int setup(void **state)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
-	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 
 	test_rng(&f->rng);
 	world_init(&f->w, &f->rng);
-	assert_int_equal(view_init(&f->view, f->w.dir, &why), 0);
-	assert_int_equal(view_open(&f->view, &why), 0);
+	world_open_view(&f->w, &f->view);
 	*state = f;
 	return 0;
 }
@@ -37,8 +35,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	verify_end(&f->task);
-	view_close(&f->view, false);
-	view_done(&f->view);
+	world_close_view(&f->view);
 	world_done(&f->w);
 	free(f);
 	return 0;

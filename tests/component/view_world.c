@@ -9,6 +9,7 @@
 
 #include "lib/testlib.h"
 #include "rt/file.h"
+#include "view.h"
 
 static struct str queue_name(struct world *w)
 {
@@ -493,4 +494,18 @@ void world_done(struct world *w)
 	free(w->held);
 	buf_done(&w->entry);
 	buf_done(&w->body);
+}
+
+void world_open_view(struct world *w, struct view *v)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	assert_int_equal(view_init(v, w->dir, &why), 0);
+	assert_int_equal(view_open(v, &why), 0);
+}
+
+void world_close_view(struct view *v)
+{
+	view_close(v, false);
+	view_done(v);
 }

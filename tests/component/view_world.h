@@ -14,6 +14,8 @@
 #define WORLD_QUEUES  4
 #define WORLD_BATCHES 4
 
+struct view;
+
 struct world_held {
 	char id[ID_LEN_MAX];
 	uint64_t token;
@@ -39,6 +41,10 @@ struct world {
 
 void world_init(struct world *w, struct rng *r);
 void world_done(struct world *w); /* removes the directory too */
+
+/* The empty view of a world. */
+void world_open_view(struct world *w, struct view *v);
+void world_close_view(struct view *v);
 
 /* One random operation; the clock moves by up to a second. */
 void world_step(struct world *w);
