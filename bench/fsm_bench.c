@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "fsm.h"
+#include "fsm/fsm.h"
 #include "util/clock.h"
 #include "util/id.h"
 

@@ -9,7 +9,7 @@
 #include "rt/file.h"
 #include "rt/log.h"
 #include "store/record.h"
-#include "svc.h"
+#include "serve/svc.h"
 #include "util/clock.h"
 
 #define WORKER_NICE 10 /* what runs there can wait for a turn of the loop */

@@ -5,13 +5,13 @@
 #ifndef CORVO_RAFTD_H
 #define CORVO_RAFTD_H
 
-#include "fsm.h"
-#include "leases.h"
-#include "node.h"
-#include "proposer.h"
+#include "fsm/fsm.h"
+#include "propose/leases.h"
+#include "cluster/node.h"
+#include "propose/proposer.h"
 #include "rt/daemon.h"
 #include "rt/worker.h"
-#include "throughput.h"
+#include "serve/throughput.h"
 
 struct svc;
 

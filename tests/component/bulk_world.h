@@ -5,7 +5,7 @@
 #define CORVO_BULK_WORLD_H
 
 #include "fsm_fixture.h"
-#include "fsm_impl.h"
+#include "fsm/fsm_impl.h"
 
 #define ID "bulk_1"
 

@@ -6,7 +6,7 @@
 
 #include "fsm_check_lane.h"
 #include "fsm_fixture.h"
-#include "fsm_impl.h"
+#include "fsm/fsm_impl.h"
 
 struct tally {
 	uint64_t counts[JOB_STATE_MAX];

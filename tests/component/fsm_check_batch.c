@@ -4,7 +4,7 @@
  * have their keys.
  */
 #include "fsm_fixture.h"
-#include "fsm_impl.h"
+#include "fsm/fsm_impl.h"
 #include "proto/job.h"
 
 struct batch_check {

@@ -5,7 +5,7 @@
 #ifndef CORVO_FSM_CHECK_LANE_H
 #define CORVO_FSM_CHECK_LANE_H
 
-#include "fsm_impl.h"
+#include "fsm/fsm_impl.h"
 
 /* What the jobs say of one lane. */
 struct lane_tally {

@@ -3,7 +3,7 @@
  * when it has one; nothing else is.
  */
 #include "fsm_fixture.h"
-#include "fsm_impl.h"
+#include "fsm/fsm_impl.h"
 
 void fx_check_schedules(const struct fx_side *side)
 {

@@ -8,7 +8,7 @@
 
 #include "lib/testlib.h"
 
-#include "fsm.h"
+#include "fsm/fsm.h"
 #include "store/record.h"
 
 #define FX_START_NS (1700000000 * NS_PER_S)

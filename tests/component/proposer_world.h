@@ -3,7 +3,7 @@
  * commits when the test says so, and replies that are written down.
  *
  * Included by one file of each test program: it defines what the proposer
- * calls of node.h and rpc.h.
+ * calls of cluster/node.h and rpc.h.
  */
 #ifndef CORVO_PROPOSER_WORLD_H
 #define CORVO_PROPOSER_WORLD_H
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "proposer.h"
+#include "propose/proposer.h"
 #include "store/record.h"
 #include "util/clock.h"
 
@@ -25,7 +25,7 @@
 #define ENTRIES_MAX 64
 #define REPLIES_MAX 256
 
-/* --- fakes of node.h and rpc.h --- */
+/* --- fakes of cluster/node.h and rpc.h --- */
 
 struct node {
 	bool ready;

@@ -2,7 +2,7 @@
  * Answers kept under an Idempotency-Key and given again.
  */
 #include "fsm_fixture.h"
-#include "fsm_impl.h"
+#include "fsm/fsm_impl.h"
 
 #define DAY_NS (86400 * NS_PER_S)
 

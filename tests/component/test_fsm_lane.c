@@ -4,7 +4,7 @@
  * goes through restarts of one side, whose replies must stay the same.
  */
 #include "fsm_fixture.h"
-#include "fsm_impl.h"
+#include "fsm/fsm_impl.h"
 
 static void enqueue(struct fx *x, const char *id, const char *group,
 		    enum priority p)

@@ -4,7 +4,7 @@
  * times, restarts and changes of settings.
  */
 #include "fsm_fixture.h"
-#include "fsm_impl.h"
+#include "fsm/fsm_impl.h"
 #include "util/rng.h"
 
 #define Q STR("q")

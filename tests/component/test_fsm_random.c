@@ -4,7 +4,7 @@
  * what it answers. Fetches are compared with a scan of the store. Crashes lose
  * what was not flushed, and replaying the log must give the same store.
  */
-#include "fsm_impl.h"
+#include "fsm/fsm_impl.h"
 #include "random_bulk.h"
 
 #define ENTRIES    400

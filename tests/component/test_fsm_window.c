@@ -4,7 +4,7 @@
  * compared with a scan of the store.
  */
 #include "fsm_fixture.h"
-#include "fsm_impl.h"
+#include "fsm/fsm_impl.h"
 
 #define MANY     21000
 #define ID_BYTES 32

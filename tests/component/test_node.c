@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "node.h"
+#include "cluster/node.h"
 #include "proto/err.h"
 #include "rt/file.h"
 
@@ -78,7 +78,7 @@ static void on_stop_time(void *ctx)
 	node_stop(r->node, on_stopped, r);
 }
 
-/* In a turn of its own, as node.h asks for. */
+/* In a turn of its own, as cluster/node.h asks for. */
 static void stop_soon(struct run *r)
 {
 	r->stop = loop_timer_add(r->loop, on_stop_time, r);

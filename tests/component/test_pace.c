@@ -2,7 +2,7 @@
  * The pace of the view's feed, in a time of its own: a log that is crowded or
  * not, and the moments at which an answer is given.
  */
-#include "pace.h"
+#include "serve/pace.h"
 
 #include "lib/testlib.h"
 

@@ -6,7 +6,7 @@
 #ifndef CORVO_VIEW_WORLD_H
 #define CORVO_VIEW_WORLD_H
 
-#include "fsm.h"
+#include "fsm/fsm.h"
 #include "store/kv.h"
 #include "util/id.h"
 #include "util/rng.h"

@@ -1,0 +1,198 @@
+/*
+ * The state machine: raft entries in, changes to the store and replies out.
+ *
+ * Deterministic: time, randomness and ids come with the entry; it does no I/O
+ * but through kv. Beside the store it keeps the working set in memory (queue
+ * windows, active leases, due times), derived from the store and rebuilt by
+ * fsm_load. One thread; the leader's reads below run on the same thread.
+ */
+#ifndef CORVO_FSM_H
+#define CORVO_FSM_H
+
+#include "util/hist.h"
+#include "proto/frame.h"
+#include "store/kv.h"
+
+struct fsm;
+
+struct fsm *fsm_new(struct kv *kv);
+void fsm_free(struct fsm *f); /* does not close the store */
+int fsm_load(struct fsm *f);  /* rebuilds the working set; 0 or -ERR_* */
+
+/*
+ * Applies one entry. Entries at or below the applied index found in the store
+ * are skipped (they are replayed after a restart). `fn`, if given, runs once
+ * per item in order, after all changes of the entry are made. Returns 0, also
+ * when items were refused (that is in their reply), or -ERR_* when the node
+ * must stop: a store error, or an entry that cannot be read.
+ */
+typedef void fsm_reply_fn(void *ctx, size_t item, int err, uint64_t seq,
+			  struct str body);
+int fsm_apply(struct fsm *f, uint64_t raft_index, struct str entry,
+	      fsm_reply_fn *fn, void *ctx);
+
+/*
+ * Lets the changes of several entries gather, up to so many bytes, before they
+ * go to the store as one batch. What came and went meanwhile (a job's place in
+ * the queue, its lease) is then not written at all. The raft log has it all:
+ * after a crash the entries since the last batch are applied again. 0, as at
+ * first: each entry is written by itself.
+ */
+void fsm_write_behind(struct fsm *f, size_t bytes);
+
+/* Everything applied so far is in the store, for others to read. */
+int fsm_flush(struct fsm *f); /* 0 or -ERR_*: the node must stop */
+
+uint64_t fsm_applied_index(const struct fsm *f);
+uint64_t fsm_last_seq(const struct fsm *f);
+uint64_t fsm_first_seq(const struct fsm *f);
+
+/* --- what the leader asks --- */
+
+/*
+ * Jobs a fetch could take from this queue at that moment: 0 when it is paused
+ * or at a limit. May be too few where groups have limits; fetches that find
+ * more are told by fsm_take_woken.
+ */
+uint64_t fsm_queue_takeable(struct fsm *f, struct str queue, uint64_t now_ns);
+/* False when it is paused or at a limit of its own, whatever comes in. */
+bool fsm_queue_is_open(struct fsm *f, struct str queue, uint64_t now_ns);
+
+/*
+ * The first moment (UNIX ns; 0: none) at which a queue may be able to hand out
+ * more only because time has passed; and those queues, each once until it is
+ * touched again. fn may not apply.
+ */
+uint64_t fsm_look_ns(const struct fsm *f);
+void fsm_take_looks(struct fsm *f, uint64_t now_ns,
+		    void (*fn)(void *ctx, struct str queue), void *ctx);
+
+/*
+ * The queue as clients see it; false: there is none. What it points to is the
+ * state machine's, good until the next entry.
+ */
+bool fsm_queue(struct fsm *f, struct str name, struct m_queue *ret);
+
+/*
+ * Queues that may have gained takeable jobs since the last call, each once.
+ * fn may not apply.
+ */
+void fsm_take_woken(struct fsm *f, void (*fn)(void *ctx, struct str queue),
+		    void *ctx);
+
+/*
+ * Somebody waits for the job's end. fn hears of those that ended or were
+ * deleted since the last call, each once; nobody waits for them then.
+ */
+void fsm_await(struct fsm *f, struct str id);
+void fsm_unawait(struct fsm *f, struct str id);
+void fsm_take_ended(struct fsm *f, void (*fn)(void *ctx, struct str id),
+		    void *ctx);
+
+enum fsm_lease_state {
+	FSM_LEASE_OK,      /* held by the caller */
+	FSM_LEASE_CANCEL,  /* held, and cancellation was asked for */
+	FSM_LEASE_LOST,    /* held by another, or under another token */
+	FSM_LEASE_ENDED,   /* the job exists and is not active */
+	FSM_LEASE_UNKNOWN, /* no such job */
+};
+
+struct fsm_lease {
+	uint64_t token;
+	uint64_t granted_ns; /* length a heartbeat extends by */
+	uint64_t expires_ns; /* as replicated */
+};
+
+/* Judges one heartbeat entry without changing anything. */
+enum fsm_lease_state fsm_lease_check(struct fsm *f, const struct m_beat *b,
+				     struct str worker_id,
+				     struct fsm_lease *ret);
+
+/* Every active job, in no particular order. */
+typedef void fsm_lease_fn(void *ctx, struct str job_id,
+			  const struct fsm_lease *lease);
+void fsm_each_lease(struct fsm *f, fsm_lease_fn *fn, void *ctx);
+
+/* First due moments (UNIX ns; 0: none), without trim_seq and leader. */
+void fsm_due(struct fsm *f, struct m_due_reply *ret);
+/* When a purge with this retention has something to do; 0: nothing. */
+uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns);
+
+/*
+ * One batch; slices are valid until the state machine is called again. 1
+ * found, 0 absent, -ERR_*.
+ */
+int fsm_batch(struct fsm *f, struct str id, struct m_batch *ret);
+
+#define FSM_DUE_SCHEDULES 256 /* most in one answer */
+
+/* A schedule by id or name, decoded into `a`: 1, 0 absent, or -ERR_*. */
+int fsm_schedule(struct fsm *f, struct str ref, struct arena *a,
+		 struct m_schedule *ret);
+/* Ids of those whose time has come, first those due first; until the next
+ * entry. At most max, which is at most FSM_DUE_SCHEDULES. */
+size_t fsm_due_schedules(struct fsm *f, uint64_t now_ns, struct str *ids,
+			 size_t max);
+/* Records (key, encoded schedule) in the order of their ids, those after the
+ * id `after`, until fn returns false. 0 or -ERR_*. */
+typedef bool fsm_schedule_fn(void *ctx, struct str key, struct str value);
+int fsm_each_schedule(struct fsm *f, struct str after, fsm_schedule_fn *fn,
+		      void *ctx);
+
+#define FSM_DUE_BULKS 64 /* most in one answer */
+
+/* A bulk operation, decoded into `a`: 1, 0 absent, or -ERR_*. */
+int fsm_bulk(struct fsm *f, struct str id, struct arena *a, struct m_bulk *ret);
+/* As fsm_due_schedules: ids of those a step can do something for. */
+size_t fsm_due_bulks(struct fsm *f, uint64_t now_ns, struct str *ids,
+		     size_t max);
+/* Records in the order of their ids, until fn returns false. 0 or -ERR_*. */
+typedef bool fsm_bulk_fn(void *ctx, struct str key, struct str value);
+int fsm_each_bulk(struct fsm *f, fsm_bulk_fn *fn, void *ctx);
+
+/* Somebody is asking for jobs of that queue at the moment. */
+typedef bool fsm_fetched_fn(void *ctx, struct str queue);
+
+struct fsm_why {
+	struct str job_id;
+	uint64_t now_ns;
+	fsm_fetched_fn *is_fetched;
+	void *ctx;
+};
+
+/*
+ * Why a job is waiting: 1 with *ret in the arena, 0: no such job, -ERR_*.
+ * Reads a bounded part of the store; best after fsm_flush.
+ */
+int fsm_why(struct fsm *f, const struct fsm_why *ask, struct arena *a,
+	    struct m_why_reply *ret);
+
+/* Since this process started; what it applied again counts too. */
+struct fsm_counters {
+	uint64_t ops, enqueued, completed, failed;
+	uint64_t promoted, reclaimed, expired, purged;
+	/* times of the last such operation (UNIX ns; 0: none) */
+	uint64_t promote_ns, reclaim_ns, expire_ns, purge_ns;
+	struct hist start_latency, run_time; /* hist_long */
+};
+
+const struct fsm_counters *fsm_counters(const struct fsm *f);
+uint64_t fsm_now_ns(const struct fsm *f); /* of the last entry; 0: none */
+
+/*
+ * What an autoscaler wants to know of a queue: 1, 0: there is no such queue,
+ * -ERR_*. Who waits longest may have to be read from the store, once after a
+ * start; *fills counts down the windows that may be. At 0 it is left out while
+ * it is not known. Slices as of fsm_queue.
+ */
+#define FSM_SCALE_FILLS 192 /* a few milliseconds */
+int fsm_scale(struct fsm *f, struct str queue, uint64_t now_ns, unsigned *fills,
+	      struct m_scale *ret);
+/*
+ * Names of at most max queues by name: all, or those with most waiting and
+ * active jobs. Memory from `a`, the texts as of fsm_queue.
+ */
+size_t fsm_busiest(struct fsm *f, size_t max, struct arena *a,
+		   struct str **ret);
+
+#endif

@@ -1,0 +1,141 @@
+/*
+ * Jobs in workers' hands, and the rule of who may speak for one.
+ */
+#include <stdlib.h>
+
+#include "fsm/fsm_impl.h"
+
+struct fsm_active *active_find(const struct fsm *f, struct str id)
+{
+	return hmap_get(&f->active, id);
+}
+
+struct fsm_active *active_add(struct fsm *f, const struct job *j,
+			      uint64_t lease_expires)
+{
+	const struct m_job_live *l = &j->live;
+	struct fsm_active *a =
+	    xcalloc(1, sizeof(*a) + j->id.n + l->worker_id.n);
+	char *p = (char *)(a + 1);
+
+	memcpy(p, j->id.p, j->id.n);
+	if (l->worker_id.n > 0)
+		memcpy(p + j->id.n, l->worker_id.p, l->worker_id.n);
+	a->id = str_of(p, j->id.n);
+	a->worker = str_of(p + j->id.n, l->worker_id.n);
+	a->q = j->q;
+	a->lane = lane_get(f, j->q, j->group);
+	lane_count_active(f, a->lane, 1);
+	a->prio = j->prio;
+	a->extras = j->extras;
+	a->max_retries = j->max_retries;
+	a->expire_at = j->expire_at;
+	a->token = l->lease_token;
+	a->granted_ns = l->lease_ns;
+	a->fetch_id = l->fetch_id;
+	a->cancel_requested = l->cancel_requested;
+	a->lease.key = lease_expires;
+	a->lease.tie = a->token;
+	heap_insert(&f->leases, &a->lease);
+	if (l->timeout_at != 0) {
+		a->timeout.key = l->timeout_at;
+		a->timeout.tie = a->token;
+		heap_insert(&f->timeouts, &a->timeout);
+	}
+	CHECK(hmap_put(&f->active, a->id, a) == NULL);
+	return a;
+}
+
+void active_free(struct fsm_active *a)
+{
+	free(a->live);
+	free(a);
+}
+
+void active_remove(struct fsm *f, struct fsm_active *a)
+{
+	heap_remove(&f->leases, &a->lease);
+	heap_remove(&f->timeouts, &a->timeout);
+	CHECK(hmap_remove(&f->active, a->id) == a);
+	lane_count_active(f, a->lane, -1);
+	active_free(a);
+}
+
+void active_keep_live(struct fsm_active *a, struct str encoded)
+{
+	if (encoded.n > LIVE_CACHE_BYTES) {
+		free(a->live);
+		a->live = NULL;
+		a->live_n = a->live_cap = 0;
+		return;
+	}
+	if (encoded.n > a->live_cap) {
+		a->live = xrealloc(a->live, encoded.n);
+		a->live_cap = encoded.n;
+	}
+	memcpy(a->live, encoded.p, encoded.n);
+	a->live_n = encoded.n;
+}
+
+bool active_extend(struct fsm *f, struct fsm_active *a, uint64_t expires)
+{
+	struct key k;
+	char v[16];
+
+	if (expires <= a->lease.key)
+		return false;
+	heap_update(&f->leases, &a->lease, expires);
+	put_be64(v, expires);
+	put_be64(v + 8, a->token);
+	key_active(&k, a->q->name, a->id);
+	txn_put(f->txn, key_str(&k), str_of(v, sizeof(v)));
+	return true;
+}
+
+/* A job handed to a nameless worker is held by whoever has the token. */
+static bool claim_holds(const struct claim *c, const struct fsm_active *a)
+{
+	if (c->has_token && c->token != a->token)
+		return false;
+	return c->worker.n == 0 || a->worker.n == 0 ||
+	       str_eq(c->worker, a->worker);
+}
+
+enum fsm_lease_state claim_judge(struct fsm *f, const struct claim *c,
+				 struct fsm_active **ret)
+{
+	struct fsm_active *a = active_find(f, c->job_id);
+	struct str doc;
+	struct key k;
+	int r;
+
+	*ret = a;
+	if (a != NULL) {
+		if (!claim_holds(c, a))
+			return FSM_LEASE_LOST;
+		return a->cancel_requested ? FSM_LEASE_CANCEL : FSM_LEASE_OK;
+	}
+	if (c->job_id.n == 0 || c->job_id.n > LIMIT_JOB_ID_BYTES)
+		return FSM_LEASE_UNKNOWN;
+	key_job(&k, c->job_id);
+	r = txn_get(f->txn, key_str(&k), &doc);
+	if (r < 0) /* the next apply stops the node */
+		(void)fsm_fail(f, r);
+	return r > 0 ? FSM_LEASE_ENDED : FSM_LEASE_UNKNOWN;
+}
+
+void fsm_each_lease(struct fsm *f, fsm_lease_fn *fn, void *ctx)
+{
+	size_t pos = 0;
+	struct str id;
+	void *v;
+
+	while (hmap_next(&f->active, &pos, &id, &v)) {
+		const struct fsm_active *a = v;
+		struct fsm_lease lease = { .token = a->token,
+					   .granted_ns = a->granted_ns,
+					   .expires_ns = a->lease.key };
+
+		fn(ctx, id, &lease);
+	}
+}

@@ -1,0 +1,143 @@
+/*
+ * The registry of workers: who took a job, from where, and when it was last
+ * seen. The map mirrors the w| records exactly, so what is written and what
+ * is forgotten is the same on all replicas. A record is rewritten at most
+ * every WORKER_REFRESH_NS; there are at most WORKERS_MAX.
+ */
+#include <stdlib.h>
+
+#include "fsm/fsm_impl.h"
+#include "util/json.h"
+
+static struct str own(struct str s)
+{
+	return str_of(xstrndup(s.n ? s.p : "", s.n), s.n);
+}
+
+static void disown(struct str s)
+{
+	free((char *)s.p);
+}
+
+static void replace(struct str *s, struct str by)
+{
+	if (str_eq(*s, by))
+		return;
+	disown(*s);
+	*s = own(by);
+}
+
+void fsm_worker_free(struct fsm_worker *w)
+{
+	disown(w->id);
+	disown(w->hostname);
+	disown(w->queues);
+	free(w);
+}
+
+struct fsm_worker *worker_add(struct fsm *f, const struct m_worker *m)
+{
+	struct fsm_worker *w = xcalloc(1, sizeof(*w));
+
+	w->id = own(m->id);
+	w->hostname = own(m->hostname);
+	w->queues = own(m->queues);
+	w->started_at = m->started_at;
+	w->seen.key = m->last_heartbeat;
+	w->seen.tie = hash_bytes(m->id.p, m->id.n);
+	heap_insert(&f->seen, &w->seen);
+	CHECK(hmap_put(&f->workers, w->id, w) == NULL);
+	return w;
+}
+
+static void worker_write(struct fsm *f, const struct fsm_worker *w)
+{
+	struct m_worker m = { 0 };
+	struct m_event e = { 0 };
+	struct key k;
+
+	MSG_SET(&m, worker, hostname, w->hostname);
+	MSG_SET(&m, worker, queues, w->queues);
+	MSG_SET(&m, worker, last_heartbeat, w->seen.key);
+	MSG_SET(&m, worker, started_at, w->started_at);
+	key_worker(&k, w->id);
+	fsm_put(f, &k, &msg_worker, &m);
+	MSG_SET(&e, event, type, EVENT_WORKER_SEEN);
+	MSG_SET(&e, event, worker_id, w->id);
+	fsm_event(f, &e);
+}
+
+/* Makes room for one more: those not seen for long, then the oldest. */
+static void forget_workers(struct fsm *f)
+{
+	struct heap_node *n;
+
+	while ((n = heap_min(&f->seen)) != NULL &&
+	       (n->key + WORKER_FORGET_NS <= f->now_ns ||
+		f->workers.n >= WORKERS_MAX)) {
+		struct fsm_worker *w = container_of(n, struct fsm_worker, seen);
+		struct key k;
+
+		key_worker(&k, w->id);
+		fsm_delete(f, &k);
+		heap_remove(&f->seen, n);
+		CHECK(hmap_remove(&f->workers, w->id) == w);
+		fsm_worker_free(w);
+	}
+}
+
+static bool is_stale(const struct fsm *f, const struct fsm_worker *w)
+{
+	return f->now_ns >= w->seen.key + WORKER_REFRESH_NS;
+}
+
+static void worker_refresh(struct fsm *f, struct fsm_worker *w)
+{
+	heap_update(&f->seen, &w->seen, f->now_ns);
+	worker_write(f, w);
+}
+
+static struct str queues_json(struct fsm *f, const struct m_fetch *op)
+{
+	struct json_writer w = JSON_WRITER(&f->data);
+
+	buf_clear(&f->data);
+	jw_array(&w);
+	for (size_t i = 0; i < op->queues_n; i++)
+		jw_str(&w, op->queues[i]);
+	jw_array_end(&w);
+	return buf_str(&f->data);
+}
+
+void worker_seen(struct fsm *f, const struct m_fetch *op)
+{
+	struct fsm_worker *w;
+	struct m_worker m = { 0 };
+
+	if (op->worker_id.n == 0 || op->worker_id.n > LIMIT_WORKER_ID_BYTES)
+		return;
+	m.id = op->worker_id;
+	m.hostname = op->hostname;
+	m.queues = queues_json(f, op);
+	m.started_at = m.last_heartbeat = f->now_ns;
+	w = hmap_get(&f->workers, m.id);
+	if (w == NULL) {
+		forget_workers(f);
+		worker_write(f, worker_add(f, &m));
+		return;
+	}
+	if (!is_stale(f, w) && str_eq(w->hostname, m.hostname) &&
+	    str_eq(w->queues, m.queues))
+		return;
+	replace(&w->hostname, m.hostname);
+	replace(&w->queues, m.queues);
+	worker_refresh(f, w);
+}
+
+void worker_touch(struct fsm *f, struct str id)
+{
+	struct fsm_worker *w = id.n > 0 ? hmap_get(&f->workers, id) : NULL;
+
+	if (w != NULL && is_stale(f, w))
+		worker_refresh(f, w);
+}

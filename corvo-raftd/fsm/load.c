@@ -1,0 +1,200 @@
+/*
+ * Rebuilds the working set from the store at start. Windows of pending jobs
+ * are not read here: they are filled when the first fetch asks.
+ */
+#include "fsm/fsm_impl.h"
+#include "store/record.h"
+
+int load_all(struct fsm *f, const char *kind, load_fn *fn)
+{
+	struct kv_iter *it;
+	struct key from, upto;
+	int r = 0;
+
+	key_prefix(&from, kind);
+	key_prefix_end(&from, &upto);
+	it = kv_iter_new(f->kv, key_str(&from), key_str(&upto));
+	for (; kv_iter_valid(it) && r == 0; kv_iter_next(it)) {
+		arena_reset(&f->item_arena);
+		r = fn(f, str_skip(kv_iter_key(it), from.n), kv_iter_value(it));
+	}
+	if (r == 0)
+		r = kv_iter_error(it);
+	kv_iter_free(it);
+	return r;
+}
+
+static int load_queue(struct fsm *f, struct str key, struct str value)
+{
+	struct m_queue_doc doc;
+
+	if (!queue_name_fits(key) ||
+	    msg_decode(&msg_queue_doc, value, &f->item_arena, &doc) < 0)
+		return -ERR_INTERNAL_ERROR;
+	queue_add(f, key, &doc);
+	return 0;
+}
+
+static int load_counts(struct fsm *f, struct str key, struct str value)
+{
+	struct fsm_queue *q = queue_find(f, key);
+	struct m_queue m;
+
+	if (q == NULL || msg_decode(&msg_queue, value, &f->item_arena, &m) < 0)
+		return -ERR_INTERNAL_ERROR;
+	q->counts[JOB_PENDING] = m.pending;
+	q->lanes.base.pending = m.pending; /* lanes_load takes groups off */
+	q->counts[JOB_ACTIVE] = m.active;
+	q->counts[JOB_HELD] = m.held;
+	q->counts[JOB_COMPLETED] = m.completed;
+	q->counts[JOB_DEAD] = m.dead;
+	q->counts[JOB_SCHEDULED] = m.scheduled;
+	q->counts[JOB_RETRYING] = m.retrying;
+	q->counts[JOB_CANCELLED] = m.cancelled;
+	q->counts[JOB_BLOCKED] = m.blocked;
+	q->failed = m.failed;
+	return 0;
+}
+
+static int load_active(struct fsm *f, struct str key, struct str value)
+{
+	struct job j = { 0 };
+	struct str queue, raw;
+	struct key k;
+	int r;
+
+	if (!str_split(key, '\0', &queue, &j.id) || j.id.n == 0 ||
+	    j.id.n > LIMIT_JOB_ID_BYTES || value.n < 16)
+		return -ERR_INTERNAL_ERROR;
+	key_job(&k, j.id);
+	r = fsm_read(f, &k, &msg_job_doc, &j.doc);
+	if (r <= 0)
+		return r < 0 ? r : -ERR_INTERNAL_ERROR;
+	key_live(&k, j.id);
+	r = fsm_get(f, &k, &raw);
+	if (r <= 0)
+		return r < 0 ? r : -ERR_INTERNAL_ERROR;
+	j.q = queue_find(f, queue);
+	if (j.q == NULL || j.doc.priority >= PRIORITIES ||
+	    msg_decode(&msg_job_live, raw, &f->item_arena, &j.live) < 0 ||
+	    j.live.state != JOB_ACTIVE)
+		return -ERR_INTERNAL_ERROR;
+	job_compose(f, &j);
+	if (j.q != queue_find(f, queue))
+		return -ERR_INTERNAL_ERROR;
+	active_keep_live(active_add(f, &j, get_be64(value.p)), raw);
+	return 0;
+}
+
+static int load_worker(struct fsm *f, struct str key, struct str value)
+{
+	struct m_worker m;
+
+	if (msg_decode(&msg_worker, value, &f->item_arena, &m) < 0)
+		return -ERR_INTERNAL_ERROR;
+	m.id = key;
+	worker_add(f, &m);
+	return 0;
+}
+
+/* The time in the first key with this prefix; NEVER: there is none. */
+static int first_time(struct fsm *f, const struct key *prefix, uint64_t *ret)
+{
+	struct kv_iter *it;
+	struct key upto;
+	int r;
+
+	key_prefix_end(prefix, &upto);
+	it = kv_iter_new(f->kv, key_str(prefix), key_str(&upto));
+	*ret = NEVER;
+	if (kv_iter_valid(it))
+		*ret = get_be64(kv_iter_key(it).p + prefix->n);
+	r = kv_iter_error(it);
+	kv_iter_free(it);
+	return r;
+}
+
+static int load_due(struct fsm *f)
+{
+	struct str name;
+	struct key k;
+	size_t pos = 0;
+	void *v;
+	int r;
+
+	while (hmap_next(&f->queues, &pos, &name, &v)) {
+		uint64_t scheduled, retrying, ended;
+
+		key_prefix_queue(&k, "s|", name);
+		r = first_time(f, &k, &scheduled);
+		if (r < 0)
+			return r;
+		key_prefix_queue(&k, "r|", name);
+		r = first_time(f, &k, &retrying);
+		if (r < 0)
+			return r;
+		queue_set_due(f, v, scheduled, retrying);
+		key_prefix_queue(&k, "t|", name);
+		r = first_time(f, &k, &ended);
+		if (r < 0)
+			return r;
+		purge_set_first(f, v, ended);
+	}
+	key_prefix(&k, "bt|");
+	r = first_time(f, &k, &f->batches_from);
+	if (r < 0)
+		return r;
+	key_prefix(&k, "bo|");
+	r = first_time(f, &k, &f->open_from);
+	if (r < 0)
+		return r;
+	key_prefix(&k, "ix|");
+	r = first_time(f, &k, &f->keys_from);
+	if (r < 0)
+		return r;
+	key_prefix(&k, "x|");
+	return first_time(f, &k, &f->expiry_from);
+}
+
+static void load_settings(struct fsm *f)
+{
+	struct str name;
+	size_t pos = 0;
+	void *v;
+
+	while (hmap_next(&f->queues, &pos, &name, &v))
+		lanes_settings_changed(f, v);
+}
+
+int fsm_load(struct fsm *f)
+{
+	struct record_meta m;
+	int r = record_meta_read(f->kv, &m);
+
+	if (r < 0)
+		return r;
+	f->applied_index = m.applied_index;
+	f->last_seq = m.last_seq;
+	f->last_job_seq = m.last_job_seq;
+	f->first_seq = m.first_seq;
+	r = load_all(f, "qc|", load_queue);
+	if (r == 0)
+		r = load_all(f, "qs|", load_counts);
+	if (r == 0)
+		r = lanes_load(f);
+	if (r == 0)
+		r = load_all(f, "a|", load_active);
+	if (r == 0)
+		r = load_all(f, "w|", load_worker);
+	if (r == 0)
+		r = load_due(f);
+	if (r == 0)
+		load_settings(f);
+	if (r == 0)
+		r = deps_load(f);
+	if (r == 0)
+		r = schedules_load(f);
+	if (r == 0)
+		r = bulks_load(f);
+	return r;
+}

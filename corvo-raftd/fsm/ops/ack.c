@@ -1,0 +1,278 @@
+/*
+ * ack, ack_batch, fail: a worker ends an attempt. Whoever holds the lease may;
+ * without token and worker_id anybody may, as clients of v0.3.0 do.
+ */
+#include "fsm/fsm_impl.h"
+
+static int refuse_not_found(struct fsm *f, int err, struct str id)
+{
+	return fsm_refuse(f, err, "job \"%.*s\" not found", STR_ARG(id));
+}
+
+static int refuse_lost(struct fsm *f, struct str id)
+{
+	return fsm_refuse(f, ERR_LEASE_LOST,
+			  "the lease on job \"%.*s\" is no longer yours",
+			  STR_ARG(id));
+}
+
+/* The job is not active: who named himself has lost his lease. */
+static int refuse_ended(struct fsm *f, int err, const struct claim *c)
+{
+	if (c->has_token || c->worker.n > 0)
+		return refuse_lost(f, c->job_id);
+	return fsm_refuse(f, err, "job \"%.*s\" is not active",
+			  STR_ARG(c->job_id));
+}
+
+/* --- ack --- */
+
+/* The first try of a resent ack was carried out: the answer got lost. */
+static bool ack_was_done(const struct claim *c, const struct job *j)
+{
+	if (j->live.state == JOB_COMPLETED)
+		return !c->has_token || c->token == j->live.lease_token;
+	return j->live.state == JOB_CANCELLED && c->has_token &&
+	       c->token == j->live.lease_token;
+}
+
+static int ack_ended(struct fsm *f, const struct claim *c)
+{
+	struct job j;
+	int r;
+
+	if (!fsm_is_resend(f))
+		return refuse_ended(f, ERR_ACK_ERROR, c);
+	r = job_find(f, c->job_id, &j);
+	if (r < 0)
+		return r;
+	if (r > 0 && ack_was_done(c, &j))
+		return 0;
+	return refuse_ended(f, ERR_ACK_ERROR, c);
+}
+
+static int complete(struct fsm *f, const struct m_ack *op)
+{
+	struct job j;
+	int r = job_find(f, op->job_id, &j);
+
+	if (r < 0)
+		return r;
+	CHECK(r > 0);
+	scale_note_run(f, &j);
+	if (op->result.n > 0)
+		MSG_SET(&j.live, job_live, result, op->result);
+	if (op->checkpoint.n > 0)
+		MSG_SET(&j.live, job_live, checkpoint, op->checkpoint);
+	log_append(f, &j, op->logs, op->logs_n);
+	if (j.live.cancel_requested) {
+		job_end_cancelled(f, &j);
+		return 0;
+	}
+	j.exit_chain = op->step_status == STEP_EXIT;
+	job_event(f, &j, EVENT_COMPLETED, STR_NULL);
+	job_move(f, &j, JOB_COMPLETED);
+	MSG_SET(&j.live, job_live, completed_at, f->now_ns);
+	job_save(f, &j);
+	f->counters.completed++;
+	return 0;
+}
+
+static int ack_one(struct fsm *f, const struct m_ack *op, int not_found)
+{
+	struct claim c = {
+		.job_id = op->job_id,
+		.worker = op->worker_id,
+		.has_token = MSG_HAS(op, ack, lease_token),
+		.token = op->lease_token,
+	};
+	struct fsm_active *a;
+
+	switch (claim_judge(f, &c, &a)) {
+	case FSM_LEASE_OK:
+	case FSM_LEASE_CANCEL:
+		return complete(f, op);
+	case FSM_LEASE_LOST:
+		return refuse_lost(f, op->job_id);
+	case FSM_LEASE_ENDED:
+		return ack_ended(f, &c);
+	case FSM_LEASE_UNKNOWN:
+		break;
+	}
+	return refuse_not_found(f, not_found, op->job_id);
+}
+
+int apply_ack(struct fsm *f, const struct m_ack *op, struct m_status_reply *ret)
+{
+	int r = ack_one(f, op, ERR_ACK_ERROR);
+
+	if (r == 0)
+		MSG_SET(ret, status_reply, status, STR("ok"));
+	return r;
+}
+
+static void ack_from_item(const struct m_ack_item *item, struct m_ack *ret)
+{
+	*ret = (struct m_ack){ 0 };
+	MSG_SET(ret, ack, job_id, item->job_id);
+	MSG_SET(ret, ack, result, item->result);
+	MSG_SET(ret, ack, checkpoint, item->checkpoint);
+	MSG_SET(ret, ack, worker_id, item->worker_id);
+	MSG_SET(ret, ack, step_status, item->step_status);
+	if (MSG_HAS(item, ack_item, lease_token))
+		MSG_SET(ret, ack, lease_token, item->lease_token);
+	if (item->logs_n > 0)
+		MSG_SET_LIST(ret, ack, logs, item->logs, item->logs_n);
+}
+
+int apply_ack_batch(struct fsm *f, const struct m_ack_batch *op,
+		    struct m_ack_batch_reply *ret)
+{
+	struct m_refusal *refused =
+	    arena_zalloc(&f->item_arena, op->acks_n * sizeof(*refused));
+	uint32_t acked = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < op->acks_n; i++) {
+		struct m_ack ack;
+		int r;
+
+		ack_from_item(&op->acks[i], &ack);
+		r = ack_one(f, &ack, ERR_NOT_FOUND);
+		if (f->fatal < 0)
+			return f->fatal;
+		if (r == 0) {
+			acked++;
+			continue;
+		}
+		MSG_SET(&refused[n], refusal, job_id, ack.job_id);
+		MSG_SET(&refused[n], refusal, code, str_from(err_code(-r)));
+		n++;
+	}
+	MSG_SET(ret, ack_batch_reply, acked, acked);
+	if (n > 0)
+		MSG_SET_LIST(ret, ack_batch_reply, refused, refused, n);
+	return 0;
+}
+
+/* --- fail --- */
+
+static void fill_fail_reply(const struct job *j, enum job_state status,
+			    struct m_fail_reply *ret)
+{
+	MSG_SET(ret, fail_reply, status, status);
+	MSG_SET(ret, fail_reply, attempts_remaining,
+		status == JOB_DEAD || status == JOB_CANCELLED
+		    ? 0
+		    : job_attempts_left(j->max_retries, j->live.attempt));
+}
+
+static void give_back(struct fsm *f, struct job *j, struct m_fail_reply *ret)
+{
+	job_event(f, j, EVENT_GIVEN_BACK, STR_NULL);
+	CHECK(j->live.attempt > 0);
+	MSG_SET(&j->live, job_live, attempt, j->live.attempt - 1);
+	job_back_to_pending(f, j);
+	fill_fail_reply(j, JOB_PENDING, ret);
+}
+
+static int end_attempt(struct fsm *f, struct job *j, const struct m_fail *op,
+		       struct m_fail_reply *ret)
+{
+	bool last = job_attempts_left(j->max_retries, j->live.attempt) == 0;
+	bool no_retry = MSG_HAS(op, fail, retry) && !op->retry;
+	int r;
+
+	scale_note_run(f, j);
+	job_record_error(f, j, op->error, op->backtrace);
+	job_event(f, j, EVENT_FAILED, fsm_event_text(f, "error", op->error));
+	f->counters.failed++;
+	if (j->live.cancel_requested) {
+		job_end_cancelled(f, j);
+		fill_fail_reply(j, JOB_CANCELLED, ret);
+		return 0;
+	}
+	if (no_retry && !last) {
+		job_end_dead(f, j, "the worker asked for no retry");
+		fill_fail_reply(j, JOB_DEAD, ret);
+		return 0;
+	}
+	r = job_retry_or_die(
+	    f, j, MSG_HAS(op, fail, retry_after) ? &op->retry_after : NULL,
+	    "no attempts left");
+	if (r < 0)
+		return r;
+	fill_fail_reply(j, last ? JOB_DEAD : JOB_RETRYING, ret);
+	if (!last)
+		MSG_SET(ret, fail_reply, next_attempt_at,
+			MAX(j->live.scheduled_at, f->now_ns));
+	return 0;
+}
+
+static int fail_held(struct fsm *f, const struct m_fail *op,
+		     struct m_fail_reply *ret)
+{
+	struct job j;
+	int r = job_find(f, op->job_id, &j);
+
+	if (r < 0)
+		return r;
+	CHECK(r > 0);
+	log_append(f, &j, op->logs, op->logs_n);
+	if (!op->requeue)
+		return end_attempt(f, &j, op, ret);
+	if (j.live.cancel_requested) {
+		job_end_cancelled(f, &j);
+		fill_fail_reply(&j, JOB_CANCELLED, ret);
+	} else {
+		give_back(f, &j, ret);
+	}
+	return 0;
+}
+
+/* A resent fail is answered from what the first try made of the job. */
+static int fail_ended(struct fsm *f, const struct claim *c,
+		      struct m_fail_reply *ret)
+{
+	struct job j;
+	int r;
+
+	if (!fsm_is_resend(f))
+		return refuse_ended(f, ERR_FAIL_ERROR, c);
+	r = job_find(f, c->job_id, &j);
+	if (r < 0)
+		return r;
+	if (r == 0 || j.live.state == JOB_COMPLETED ||
+	    (c->has_token
+		 ? c->token != j.live.lease_token
+		 : j.live.state != JOB_RETRYING && j.live.state != JOB_DEAD))
+		return refuse_ended(f, ERR_FAIL_ERROR, c);
+	fill_fail_reply(&j, j.live.state, ret);
+	if (j.live.state == JOB_RETRYING)
+		MSG_SET(ret, fail_reply, next_attempt_at, j.live.scheduled_at);
+	return 0;
+}
+
+int apply_fail(struct fsm *f, const struct m_fail *op, struct m_fail_reply *ret)
+{
+	struct claim c = {
+		.job_id = op->job_id,
+		.worker = op->worker_id,
+		.has_token = MSG_HAS(op, fail, lease_token),
+		.token = op->lease_token,
+	};
+	struct fsm_active *a;
+
+	switch (claim_judge(f, &c, &a)) {
+	case FSM_LEASE_OK:
+	case FSM_LEASE_CANCEL:
+		return fail_held(f, op, ret);
+	case FSM_LEASE_LOST:
+		return refuse_lost(f, op->job_id);
+	case FSM_LEASE_ENDED:
+		return fail_ended(f, &c, ret);
+	case FSM_LEASE_UNKNOWN:
+		break;
+	}
+	return refuse_not_found(f, ERR_FAIL_ERROR, op->job_id);
+}

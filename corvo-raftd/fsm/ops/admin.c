@@ -1,0 +1,28 @@
+/*
+ * pause and resume of a queue.
+ */
+#include "fsm/fsm_impl.h"
+
+static int set_paused(struct fsm *f, const struct m_queue_ref *op, bool paused)
+{
+	if (!queue_name_fits(op->queue))
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "queue: must have 1 to %d bytes",
+				  LIMIT_QUEUE_NAME_BYTES);
+	queue_set_paused(f, queue_get(f, op->queue), paused);
+	return 0;
+}
+
+int apply_pause(struct fsm *f, const struct m_queue_ref *op,
+		struct m_status_reply *ret)
+{
+	MSG_SET(ret, status_reply, status, STR("paused"));
+	return set_paused(f, op, true);
+}
+
+int apply_resume(struct fsm *f, const struct m_queue_ref *op,
+		 struct m_status_reply *ret)
+{
+	MSG_SET(ret, status_reply, status, STR("resumed"));
+	return set_paused(f, op, false);
+}

@@ -1,0 +1,341 @@
+/*
+ * enqueue, enqueue_batch: new jobs. Ids were chosen before the entry was
+ * proposed and are new, except in a resend, which may meet its own first try.
+ *
+ * First everything that may be refused is checked for all jobs of a request;
+ * then it is decided which of them are duplicates of earlier ones; then the
+ * others are created; then they are tied to those they depend on, which may
+ * stand further down in the same request.
+ */
+#include "fsm/fsm_impl.h"
+
+/* The jobs of one request. */
+struct request {
+	const struct m_enqueue *ops;
+	size_t n;
+	struct str batch_id; /* of the whole request; or empty */
+	struct str *ids;     /* of a duplicate, that of the earlier job */
+	bool *duplicate;
+	struct deps *deps;
+	struct m_enqueue_reply *replies;
+};
+
+static void request_init(struct fsm *f, struct request *r)
+{
+	struct arena *a = &f->item_arena;
+
+	r->ids = arena_zalloc(a, r->n * sizeof(*r->ids));
+	r->duplicate = arena_zalloc(a, r->n * sizeof(*r->duplicate));
+	r->deps = arena_zalloc(a, r->n * sizeof(*r->deps));
+}
+
+/* What the keys of the store rely on. */
+static int check_names(struct fsm *f, const struct m_enqueue *op)
+{
+	if (op->job_id.n == 0 || op->job_id.n > LIMIT_JOB_ID_BYTES)
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "job_id: must have 1 to %d bytes",
+				  LIMIT_JOB_ID_BYTES);
+	if (!queue_name_fits(op->queue))
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "queue: must have 1 to %d bytes",
+				  LIMIT_QUEUE_NAME_BYTES);
+	if (op->group.n > 0 && !group_name_fits(op->group))
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "group: must have 1 to %d bytes and no NUL",
+				  LIMIT_GROUP_BYTES);
+	if (op->unique_key.n > LIMIT_UNIQUE_KEY_BYTES)
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "unique_key: must have at most %d bytes",
+				  LIMIT_UNIQUE_KEY_BYTES);
+	return 0;
+}
+
+/* --- a request that was carried out already --- */
+
+/* 1: this resend was carried out already, *ret says how; 0; or -ERR_*. */
+static int find_earlier(struct fsm *f, const struct m_enqueue *op,
+			struct m_enqueue_reply *ret)
+{
+	struct m_job_doc doc;
+	struct key k;
+	int r = check_names(f, op);
+
+	if (r < 0)
+		return r;
+	key_job(&k, op->job_id);
+	r = fsm_read(f, &k, &msg_job_doc, &doc);
+	if (r > 0)
+		job_reply(op->job_id, &doc, ret);
+	return r;
+}
+
+/* A job that was not created then: a duplicate, as it is now, or deleted. */
+static int answer_absent(struct fsm *f, const struct m_enqueue *op,
+			 struct m_enqueue_reply *ret)
+{
+	struct m_enqueue drop = *op;
+	struct str holder;
+	int r = 0;
+
+	MSG_SET(ret, enqueue_reply, job_id, op->job_id);
+	if (op->unique_key.n > 0)
+		r = unique_find(f, op->queue, op->unique_key, &holder);
+	if (r <= 0)
+		return r;
+	MSG_SET(&drop, enqueue, unique_action, UNIQUE_DROP);
+	return unique_answer(f, &drop, holder, ret);
+}
+
+/*
+ * All of a batch were created in one entry, so any of them speaks for all.
+ * What the first try replaced stays replaced: somebody may have replaced it
+ * again since.
+ */
+static int find_earlier_batch(struct fsm *f, struct request *q)
+{
+	bool *found = arena_zalloc(&f->item_arena, q->n * sizeof(*found));
+	int r = q->batch_id.n > 0 ? batch_exists(f, q->batch_id) : 0;
+	bool any = r > 0;
+
+	for (size_t i = 0; r >= 0 && i < q->n; i++) {
+		r = find_earlier(f, &q->ops[i], &q->replies[i]);
+		found[i] = r > 0;
+		any |= r > 0;
+	}
+	for (size_t i = 0; r >= 0 && any && i < q->n; i++)
+		if (!found[i])
+			r = answer_absent(f, &q->ops[i], &q->replies[i]);
+	return r < 0 ? r : any;
+}
+
+/* --- checks --- */
+
+static int check_batch(struct fsm *f, const struct request *q, size_t i)
+{
+	struct str id = q->ops[i].batch_id;
+
+	if (id.n == 0 || (i > 0 && str_eq(id, q->ops[i - 1].batch_id)))
+		return 0;
+	if (q->batch_id.n > 0)
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "jobs[%zu].batch_id: the jobs become a batch "
+				  "of their own by the member batch; give "
+				  "either",
+				  i);
+	return batch_check(f, id);
+}
+
+static int check_job(struct fsm *f, const struct request *q, size_t i)
+{
+	const struct m_enqueue *op = &q->ops[i];
+	int r = check_names(f, op);
+
+	if (r == 0 && MSG_HAS(op, enqueue, chain))
+		r = chain_check(f, op);
+	return r < 0 ? r : check_batch(f, q, i);
+}
+
+static int request_check(struct fsm *f, const struct request *q)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < q->n; i++)
+		r = check_job(f, q, i);
+	if (r == 0)
+		r = deps_check(f, q->ops, q->n);
+	if (r == 0)
+		r = queue_check_room(f, q->ops, q->n);
+	return r;
+}
+
+/* --- creation --- */
+
+static int find_duplicate(struct fsm *f, struct request *q, size_t i)
+{
+	const struct m_enqueue *op = &q->ops[i];
+	int r;
+
+	q->ids[i] = op->job_id;
+	if (op->unique_key.n == 0)
+		return 0;
+	r = unique_find(f, op->queue, op->unique_key, &q->ids[i]);
+	if (r > 0)
+		q->duplicate[i] = true;
+	if (r == 0) {
+		q->ids[i] = op->job_id;
+		unique_take(f, op->queue, op->unique_key, op->job_id,
+			    op->unique_period);
+	}
+	return MIN(r, 0);
+}
+
+static int create(struct fsm *f, struct request *q, size_t i)
+{
+	struct m_enqueue op = q->ops[i];
+	struct deps *d = &q->deps[i];
+	struct new_job n = { .op = &op };
+	int r;
+
+	if (q->duplicate[i])
+		return unique_answer(f, &op, q->ids[i], &q->replies[i]);
+	if (op.depends_on_n > 0) {
+		r = deps_resolve(f, &op, q->ids, d);
+		if (r < 0)
+			return r;
+		MSG_SET_LIST(&op, enqueue, depends_on, d->ids, d->n);
+		n.waiting_on = d->waiting_on;
+	}
+	if (q->batch_id.n > 0)
+		MSG_SET(&op, enqueue, batch_id, q->batch_id);
+	job_create(f, &n, &q->replies[i]);
+	d->seq = f->last_job_seq;
+	return 0;
+}
+
+/*
+ * The batches hear of new jobs before anything may end them. Jobs of the same
+ * batch mostly stand together.
+ */
+static void count_in_batches(struct fsm *f, const struct request *q)
+{
+	struct str id = q->batch_id;
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < q->n; i++) {
+		struct str own = q->ops[i].batch_id;
+
+		if (q->duplicate[i] || (q->batch_id.n == 0 && own.n == 0))
+			continue;
+		if (q->batch_id.n == 0 && !str_eq(own, id)) {
+			if (n > 0)
+				batch_add(f, id, n);
+			id = own;
+			n = 0;
+		}
+		n++;
+	}
+	if (n > 0 || q->batch_id.n > 0)
+		batch_add(f, id, n);
+}
+
+/* The jobs exist: what counts them or waits for them hears of it. */
+static int request_link(struct fsm *f, const struct request *q)
+{
+	int r = 0;
+
+	count_in_batches(f, q);
+	for (size_t i = 0; r == 0 && i < q->n; i++) {
+		if (q->duplicate[i] || q->deps[i].n == 0)
+			continue;
+		r = deps_link(f, q->ids[i], &q->deps[i]);
+		if (r == 0 && q->deps[i].failed.n > 0)
+			MSG_SET(&q->replies[i], enqueue_reply, status,
+				JOB_DEAD);
+	}
+	return r;
+}
+
+static int request_create(struct fsm *f, struct request *q)
+{
+	int r = 0;
+
+	request_init(f, q);
+	for (size_t i = 0; r == 0 && i < q->n; i++)
+		r = find_duplicate(f, q, i);
+	for (size_t i = 0; r == 0 && i < q->n; i++)
+		r = create(f, q, i);
+	return r < 0 ? r : request_link(f, q);
+}
+
+/* --- the operations --- */
+
+int apply_enqueue(struct fsm *f, const struct m_enqueue *op,
+		  struct m_enqueue_reply *ret)
+{
+	struct request q = { .ops = op, .n = 1, .replies = ret };
+	int r = 0;
+
+	if (op->idempotency_key.n > 0)
+		r = idempotency_find(f, op->idempotency_key,
+				     op->idempotency_hash, &msg_enqueue_reply,
+				     ret);
+	/* A resend that finds its own answer is no second request. */
+	if (r > 0 && !str_eq(ret->job_id, op->job_id))
+		MSG_SET(ret, enqueue_reply, replayed, true);
+	/* Before the checks: what it depends on may be gone by now. */
+	if (r == 0 && fsm_is_resend(f))
+		r = find_earlier(f, op, ret);
+	if (r == 0)
+		r = request_check(f, &q);
+	if (r != 0)
+		return MIN(r, 0);
+	r = request_create(f, &q);
+	if (r == 0 && op->idempotency_key.n > 0)
+		idempotency_keep(f, op->idempotency_key, op->idempotency_hash,
+				 &msg_enqueue_reply, ret);
+	return r;
+}
+
+static void fill_batch_reply(struct fsm *f, const struct request *q,
+			     struct m_enqueue_batch_reply *ret)
+{
+	struct str *ids = arena_alloc(&f->item_arena, q->n * sizeof(*ids));
+
+	for (size_t i = 0; i < q->n; i++)
+		ids[i] = q->replies[i].job_id;
+	MSG_SET_LIST(ret, enqueue_batch_reply, job_ids, ids, q->n);
+	MSG_SET_LIST(ret, enqueue_batch_reply, jobs, q->replies, q->n);
+	if (q->batch_id.n > 0)
+		MSG_SET(ret, enqueue_batch_reply, batch_id, q->batch_id);
+}
+
+static int create_batch(struct fsm *f, const struct m_enqueue_batch *op,
+			struct request *q)
+{
+	int r = request_check(f, q);
+
+	if (r == 0 && q->batch_id.n > 0)
+		r = batch_create(f, q->batch_id, op->batch, true);
+	return r < 0 ? r : request_create(f, q);
+}
+
+/* The answer is that of this very request, which was sent again for it. */
+static bool has_own_id(const struct m_enqueue_batch *op,
+		       const struct m_enqueue_batch_reply *ret)
+{
+	for (size_t i = 0; i < MIN(op->jobs_n, ret->job_ids_n); i++)
+		if (str_eq(op->jobs[i].job_id, ret->job_ids[i]))
+			return true;
+	return false;
+}
+
+int apply_enqueue_batch(struct fsm *f, const struct m_enqueue_batch *op,
+			struct m_enqueue_batch_reply *ret)
+{
+	struct request q = { .ops = op->jobs, .n = op->jobs_n };
+	int r = 0;
+
+	q.replies = arena_zalloc(&f->item_arena, q.n * sizeof(*q.replies));
+	if (MSG_HAS(op, enqueue_batch, batch))
+		q.batch_id = op->batch_id;
+	if (op->idempotency_key.n > 0)
+		r = idempotency_find(f, op->idempotency_key,
+				     op->idempotency_hash,
+				     &msg_enqueue_batch_reply, ret);
+	if (r > 0 && !has_own_id(op, ret))
+		MSG_SET(ret, enqueue_batch_reply, replayed, true);
+	if (r != 0)
+		return MIN(r, 0);
+	if (fsm_is_resend(f))
+		r = find_earlier_batch(f, &q);
+	if (r == 0)
+		r = create_batch(f, op, &q);
+	if (r < 0)
+		return r;
+	fill_batch_reply(f, &q, ret);
+	if (op->idempotency_key.n > 0)
+		idempotency_keep(f, op->idempotency_key, op->idempotency_hash,
+				 &msg_enqueue_batch_reply, ret);
+	return 0;
+}

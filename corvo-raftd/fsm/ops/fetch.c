@@ -1,0 +1,327 @@
+/*
+ * fetch: hands jobs to a worker. The best priority over all queues named,
+ * inside a priority the job that stands first, over all of them.
+ */
+#include <stdlib.h>
+
+#include "fsm/fsm_impl.h"
+
+struct fetch {
+	const struct m_fetch *op;
+	struct fsm_queue *queues[LIMIT_FETCH_QUEUES];
+	size_t queues_n;
+	struct m_fetched *jobs;
+	size_t n, max;
+	size_t bytes;     /* of payloads and checkpoints */
+	uint32_t expired; /* jobs found dead on the way */
+};
+
+static void find_queues(struct fsm *f, struct fetch *ft)
+{
+	size_t n = MIN(ft->op->queues_n, (size_t)LIMIT_FETCH_QUEUES);
+
+	for (size_t i = 0; i < n; i++) {
+		struct fsm_queue *q = queue_find(f, ft->op->queues[i]);
+
+		if (q == NULL || q->paused)
+			continue;
+		if (!q->lanes.plain)
+			lanes_release(f, q);
+		ft->queues[ft->queues_n++] = q;
+	}
+}
+
+/*
+ * Takes off the first job of a lane if it has left. A lane of a fair queue is
+ * chosen by its turn: a place that nobody stands at must not be weighed against
+ * jobs of other queues, since a replica may or may not remember it. Elsewhere
+ * the place itself decides, and who takes the job finds out. As created, it has
+ * not left. True: look again.
+ */
+static bool drop_left(struct fsm *f, const struct fetch *ft, struct fsm_lane *l,
+		      uint8_t prio, const struct window_job *w)
+{
+	struct window_job left;
+	struct str value;
+	struct key k;
+	int r;
+
+	if (ft->queues_n < 2 || w->as_created ||
+	    l->q->set->fairness != FAIRNESS_GROUP)
+		return false;
+	lane_key(&k, l, prio, w->seq);
+	r = txn_get(f->txn, key_str(&k), &value);
+	if (r < 0)
+		(void)fsm_fail(f, r);
+	if (r != 0)
+		return false;
+	lane_pop(f, l, prio, &left);
+	free(left.doc);
+	return true;
+}
+
+/* The lane whose job of that priority stands first, over all queues. */
+static struct fsm_lane *best_lane(struct fsm *f, const struct fetch *ft,
+				  uint8_t prio)
+{
+	struct fsm_lane *best = NULL;
+	uint64_t best_seq = NEVER;
+
+	for (size_t i = 0; i < ft->queues_n; i++) {
+		const struct window_job *w;
+		struct fsm_lane *l;
+
+		do
+			w = queue_first(f, ft->queues[i], prio, &l);
+		while (w != NULL && drop_left(f, ft, l, prio, w));
+		if (w != NULL && w->seq < best_seq) {
+			best = l;
+			best_seq = w->seq;
+		}
+	}
+	return best;
+}
+
+/* The id of a window's job; long ones are only in the store. */
+static int window_job_id(struct fsm *f, const struct fsm_lane *l, uint8_t prio,
+			 const struct window_job *w, struct str *ret)
+{
+	struct key k;
+	int r;
+
+	if (w->id_n > 0) {
+		*ret = arena_copy(&f->item_arena, str_of(w->id, w->id_n));
+		return 1;
+	}
+	lane_key(&k, l, prio, w->seq);
+	r = fsm_get(f, &k, ret);
+	if (r > 0)
+		*ret = str_skip(*ret, 1);
+	return r;
+}
+
+/* Takes the first job off the window. 1: it is pending there; 0: stale. */
+static int take_first(struct fsm *f, struct fsm_lane *l, uint8_t prio,
+		      struct job *ret)
+{
+	struct window_job w;
+	struct str id, doc;
+	int r;
+
+	lane_pop(f, l, prio, &w);
+	doc = arena_copy(&f->item_arena, str_of(w.doc, w.doc_n));
+	free(w.doc);
+	r = window_job_id(f, l, prio, &w, &id);
+	if (r <= 0)
+		return r;
+	r = w.as_created ? job_find_as_created(f, id, doc, ret)
+			 : job_find(f, id, ret);
+	if (r <= 0)
+		return r;
+	ret->taken = true;
+	return ret->live.state == JOB_PENDING && ret->live.seq == w.seq &&
+	       ret->q == l->q && ret->prio == prio;
+}
+
+/* The next job to hand out, and its lane: 1 found, 0 none, -ERR_*. */
+static int next_job(struct fsm *f, struct fetch *ft, struct job *ret,
+		    struct fsm_lane **ret_lane)
+{
+	uint8_t prio = 0;
+
+	while (prio < PRIORITIES && ft->expired < FETCH_EXPIRED_MAX) {
+		struct fsm_lane *l = best_lane(f, ft, prio);
+		int r;
+
+		if (f->fatal < 0)
+			return f->fatal;
+		if (l == NULL) {
+			prio++;
+			continue;
+		}
+		*ret_lane = l;
+		r = take_first(f, l, prio, ret);
+		if (r < 0)
+			return r;
+		if (r == 0)
+			continue;
+		if (!job_is_expired(f, ret))
+			return 1;
+		job_end_expired(f, ret);
+		ft->expired++;
+		prio = 0; /* its chain may have put a better one there */
+	}
+	return 0;
+}
+
+static uint64_t lease_of(const struct m_fetch *op, const struct fsm_queue *q)
+{
+	uint64_t ns = op->lease_duration;
+
+	if (ns == 0)
+		ns = q->set->lease_duration;
+	if (ns == 0)
+		ns = op->default_lease;
+	if (ns == 0)
+		ns = LEASE_DEFAULT_NS;
+	return MIN(ns, LIMIT_LEASE_S * NS_PER_S);
+}
+
+static void start_job(struct fsm *f, const struct fetch *ft, struct job *j)
+{
+	const struct m_fetch *op = ft->op;
+	struct m_job_live *l = &j->live;
+	uint64_t token = f->last_seq + 1;
+
+	scale_note_start(f, j);
+	MSG_SET(l, job_live, attempt, l->attempt + 1);
+	MSG_SET(l, job_live, worker_id, op->worker_id);
+	MSG_SET(l, job_live, hostname, op->hostname);
+	MSG_SET(l, job_live, started_at, f->now_ns);
+	MSG_SET(l, job_live, lease_ns, lease_of(op, j->q));
+	MSG_SET(l, job_live, lease_token, token);
+	if (op->worker_id.n == 0)
+		MSG_UNSET(l, job_live, worker_id);
+	if (op->hostname.n == 0)
+		MSG_UNSET(l, job_live, hostname);
+	MSG_SET(l, job_live, fetch_id, op->fetch_id);
+	if (j->doc.timeout > 0)
+		MSG_SET(l, job_live, timeout_at, fsm_later(f, j->doc.timeout));
+	job_move(f, j, JOB_ACTIVE);
+	CHECK(job_event(f, j, EVENT_STARTED, STR_NULL) == token);
+	job_save(f, j);
+}
+
+/* What a job belongs to, where it does. */
+static void hand_out_links(const struct job *j, struct m_fetched *r)
+{
+	const struct m_job_doc *d = &j->doc;
+
+	if (j->live.timeout_at != 0)
+		MSG_SET(r, fetched, timeout_at, j->live.timeout_at);
+	if (MSG_HAS(d, job_doc, group))
+		MSG_SET(r, fetched, group, d->group);
+	if (MSG_HAS(d, job_doc, chain_id)) {
+		MSG_SET(r, fetched, chain_id, d->chain_id);
+		MSG_SET(r, fetched, chain_step, d->chain_step);
+	}
+	if (MSG_HAS(d, job_doc, batch_id))
+		MSG_SET(r, fetched, batch_id, d->batch_id);
+}
+
+static void hand_out(struct fetch *ft, const struct job *j)
+{
+	struct m_fetched *r = &ft->jobs[ft->n++];
+	const struct m_job_doc *d = &j->doc;
+	const struct m_job_live *l = &j->live;
+	struct str checkpoint =
+	    MSG_HAS(l, job_live, checkpoint) ? l->checkpoint : d->checkpoint;
+
+	*r = (struct m_fetched){ 0 };
+	MSG_SET(r, fetched, job_id, j->id);
+	MSG_SET(r, fetched, queue, j->q->name);
+	MSG_SET(r, fetched, payload,
+		MSG_HAS(d, job_doc, payload) ? d->payload : STR("{}"));
+	MSG_SET(r, fetched, priority, j->prio);
+	MSG_SET(r, fetched, attempt, l->attempt);
+	MSG_SET(r, fetched, max_retries, d->max_retries);
+	MSG_SET(r, fetched, lease_duration, l->lease_ns);
+	MSG_SET(r, fetched, lease_token, l->lease_token);
+	if (checkpoint.n > 0)
+		MSG_SET(r, fetched, checkpoint, checkpoint);
+	if (MSG_HAS(d, job_doc, tags))
+		MSG_SET(r, fetched, tags, d->tags);
+	hand_out_links(j, r);
+	ft->bytes += r->payload.n + checkpoint.n + d->tags.n;
+}
+
+static int by_token(const void *a, const void *b)
+{
+	const struct fsm_active *x = *(struct fsm_active *const *)a;
+	const struct fsm_active *y = *(struct fsm_active *const *)b;
+
+	return (x->token > y->token) - (x->token < y->token);
+}
+
+/* Jobs the first try of this fetch was given, in the order of that try. */
+static size_t find_given(struct fsm *f, uint64_t fetch_id,
+			 struct fsm_active ***ret)
+{
+	struct fsm_active **given =
+	    arena_alloc(&f->item_arena, f->active.n * sizeof(*given));
+	struct str id;
+	size_t pos = 0, n = 0;
+	void *v;
+
+	while (hmap_next(&f->active, &pos, &id, &v)) {
+		struct fsm_active *a = v;
+
+		if (a->fetch_id == fetch_id)
+			given[n++] = a;
+	}
+	qsort(given, n, sizeof(*given), by_token);
+	*ret = given;
+	return n;
+}
+
+static int hand_out_again(struct fsm *f, struct fetch *ft)
+{
+	struct fsm_active **given;
+	size_t n = find_given(f, ft->op->fetch_id, &given);
+	int r;
+
+	for (size_t i = 0; i < n && ft->n < ft->max; i++) {
+		struct job j;
+
+		r = job_find(f, given[i]->id, &j);
+		if (r < 0)
+			return r;
+		CHECK(r > 0);
+		r = job_need_doc(f, &j);
+		if (r < 0)
+			return r;
+		hand_out(ft, &j);
+	}
+	return 0;
+}
+
+static int hand_out_new(struct fsm *f, struct fetch *ft)
+{
+	struct fsm_lane *l;
+	struct job j;
+	int r = 0;
+
+	find_queues(f, ft);
+	while (ft->n < ft->max && ft->bytes < FETCH_BYTES_MAX) {
+		r = next_job(f, ft, &j, &l);
+		if (r <= 0)
+			break;
+		start_job(f, ft, &j);
+		lane_handed_out(f, l);
+		hand_out(ft, &j);
+	}
+	for (size_t i = 0; ft->n == 0 && i < ft->queues_n; i++)
+		lanes_look(f, ft->queues[i]);
+	if (r >= 0 && ft->n > 0)
+		worker_seen(f, ft->op);
+	return MIN(r, 0);
+}
+
+int apply_fetch(struct fsm *f, const struct m_fetch *op,
+		struct m_fetch_reply *ret)
+{
+	struct fetch *ft = arena_zalloc(&f->item_arena, sizeof(*ft));
+	int r = 0;
+
+	ft->op = op;
+	ft->max = MIN(MAX(op->count, 1u), (uint32_t)LIMIT_FETCH_COUNT);
+	ft->jobs = arena_alloc(&f->item_arena, ft->max * sizeof(*ft->jobs));
+	if (fsm_is_resend(f) && op->fetch_id != 0)
+		r = hand_out_again(f, ft);
+	if (r == 0 && ft->n == 0)
+		r = hand_out_new(f, ft);
+	if (r < 0)
+		return r;
+	MSG_SET_LIST(ret, fetch_reply, jobs, ft->jobs, ft->n);
+	return 0;
+}

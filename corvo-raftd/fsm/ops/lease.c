@@ -1,0 +1,104 @@
+/*
+ * heartbeat, renew: signs of life. Heartbeats that only extend a lease are
+ * kept by the leader and arrive together in a renew.
+ */
+#include "fsm/fsm_impl.h"
+
+static int beat_store(struct fsm *f, const struct m_beat *b)
+{
+	struct job j;
+	int r;
+
+	if (b->progress.n == 0 && b->checkpoint.n == 0 && b->logs_n == 0)
+		return 0;
+	r = job_find(f, b->job_id, &j);
+	if (r < 0)
+		return r;
+	CHECK(r > 0);
+	if (b->progress.n > 0)
+		MSG_SET(&j.live, job_live, progress, b->progress);
+	if (b->checkpoint.n > 0)
+		MSG_SET(&j.live, job_live, checkpoint, b->checkpoint);
+	if (b->progress.n > 0 || b->checkpoint.n > 0)
+		job_event(f, &j, EVENT_PROGRESS, b->progress);
+	if (b->logs_n > 0) {
+		log_append(f, &j, b->logs, b->logs_n);
+		job_event(f, &j, EVENT_LOGGED,
+			  fsm_event_number(f, "lines", b->logs_n));
+	}
+	job_save(f, &j);
+	return 0;
+}
+
+static void beat_reply(enum fsm_lease_state s, const struct claim *c,
+		       const struct fsm_active *a, struct m_beat_reply *ret)
+{
+	MSG_SET(ret, beat_reply, status,
+		s == FSM_LEASE_OK ? STR("ok") : STR("cancel"));
+	if (s == FSM_LEASE_LOST || (s == FSM_LEASE_ENDED && c->has_token))
+		MSG_SET(ret, beat_reply, code,
+			str_from(err_code(ERR_LEASE_LOST)));
+	if (s == FSM_LEASE_UNKNOWN)
+		MSG_SET(ret, beat_reply, unknown, true);
+	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL)
+		MSG_SET(ret, beat_reply, lease_expires_at, a->lease.key);
+}
+
+/* A worker told to cancel keeps its lease while it winds up. */
+static int beat_one(struct fsm *f, const struct m_heartbeat *op,
+		    const struct m_beat *b, struct m_beat_reply *ret)
+{
+	struct claim c = {
+		.job_id = b->job_id,
+		.worker = b->worker_id.n > 0 ? b->worker_id : op->worker_id,
+		.has_token = MSG_HAS(b, beat, lease_token),
+		.token = b->lease_token,
+	};
+	struct fsm_active *a;
+	enum fsm_lease_state s = claim_judge(f, &c, &a);
+	int r = f->fatal;
+
+	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL) {
+		active_extend(f, a, fsm_later(f, a->granted_ns));
+		worker_touch(f, a->worker);
+		r = beat_store(f, b);
+	}
+	MSG_SET(ret, beat_reply, job_id, b->job_id);
+	beat_reply(s, &c, a, ret);
+	return r;
+}
+
+int apply_heartbeat(struct fsm *f, const struct m_heartbeat *op,
+		    struct m_heartbeat_reply *ret)
+{
+	struct m_beat_reply *replies =
+	    arena_zalloc(&f->item_arena, op->jobs_n * sizeof(*replies));
+
+	for (size_t i = 0; i < op->jobs_n; i++) {
+		int r = beat_one(f, op, &op->jobs[i], &replies[i]);
+
+		if (r < 0)
+			return r;
+	}
+	MSG_SET_LIST(ret, heartbeat_reply, jobs, replies, op->jobs_n);
+	return 0;
+}
+
+int apply_renew(struct fsm *f, const struct m_renew *op,
+		struct m_maintain_reply *ret)
+{
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < op->leases_n; i++) {
+		const struct m_renewal *l = &op->leases[i];
+		struct fsm_active *a = active_find(f, l->job_id);
+
+		/* Acked, lost or handed out again since: nothing to renew. */
+		if (a == NULL || a->token != l->lease_token)
+			continue;
+		count += active_extend(f, a, l->lease_expires_at);
+		worker_touch(f, a->worker);
+	}
+	MSG_SET(ret, maintain_reply, count, count);
+	return 0;
+}

@@ -1,0 +1,250 @@
+/*
+ * purge: ended jobs past the retention of their queue, ended batches and those
+ * nobody seals past the general one, idempotency keys and bulk operations past
+ * their end. In bounded portions; what goes follows from the store, the op and
+ * the settings alone. The bounds in memory may be too early, never too late:
+ * one is made exact before it decides anything.
+ */
+#include "fsm/fsm_impl.h"
+
+/*
+ * A purge comes a little later than it could, so that one serves many jobs:
+ * by this part of the retention, at most so long.
+ */
+#define SLACK_PART   64
+#define SLACK_MAX_NS (10 * NS_PER_S)
+
+/* --- bounds --- */
+
+void purge_forget(struct fsm *f, struct fsm_queue *q)
+{
+	heap_remove(q->purge_is_own ? &f->purge_own : &f->purge_default,
+		    &q->purge);
+}
+
+static void place(struct fsm *f, struct fsm_queue *q)
+{
+	bool own = MSG_HAS(q->set, set_queue, retention);
+	uint64_t key =
+	    own ? time_after(q->ended_from, q->set->retention) : q->ended_from;
+
+	if (q->purge_is_own != own)
+		purge_forget(f, q);
+	q->purge_is_own = own;
+	if (q->ended_from == NEVER || (own && q->set->retention == 0))
+		purge_forget(f, q);
+	else if (q->purge.pos == 0 || q->purge.key != key)
+		heap_update(own ? &f->purge_own : &f->purge_default, &q->purge,
+			    key);
+}
+
+void purge_set_first(struct fsm *f, struct fsm_queue *q, uint64_t ended_ns)
+{
+	q->ended_from = ended_ns;
+	place(f, q);
+}
+
+void purge_note_job(struct fsm *f, struct fsm_queue *q, uint64_t ended_ns)
+{
+	if (ended_ns < q->ended_from)
+		purge_set_first(f, q, ended_ns);
+}
+
+void purge_settings_changed(struct fsm *f, struct fsm_queue *q)
+{
+	place(f, q);
+}
+
+void purge_note_batch(struct fsm *f, uint64_t ended_ns)
+{
+	f->batches_from = MIN(f->batches_from, ended_ns);
+}
+
+void purge_note_key(struct fsm *f, uint64_t expires_ns)
+{
+	f->keys_from = MIN(f->keys_from, expires_ns);
+}
+
+static struct fsm_queue *first_of(const struct heap *h)
+{
+	struct heap_node *n = heap_min(h);
+
+	return n == NULL ? NULL : container_of(n, struct fsm_queue, purge);
+}
+
+static uint64_t retention_of(const struct fsm_queue *q, uint64_t otherwise)
+{
+	return q->purge_is_own ? q->set->retention : otherwise;
+}
+
+static uint64_t late(uint64_t from, uint64_t retention)
+{
+	return time_after(time_after(from, retention),
+			  MIN(retention / SLACK_PART, SLACK_MAX_NS));
+}
+
+uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns)
+{
+	const struct fsm_queue *own = first_of(&f->purge_own);
+	const struct fsm_queue *other = first_of(&f->purge_default);
+	uint64_t first = NEVER;
+
+	if (own != NULL)
+		first = MIN(first, late(own->ended_from, own->set->retention));
+	if (other != NULL && retention_ns > 0)
+		first = MIN(first, late(other->ended_from, retention_ns));
+	if (f->batches_from != NEVER && retention_ns > 0)
+		first = MIN(first, late(f->batches_from, retention_ns));
+	if (f->open_from != NEVER && retention_ns > 0)
+		first = MIN(first, late(f->open_from, retention_ns));
+	if (f->keys_from != NEVER)
+		first = MIN(first, time_after(f->keys_from, SLACK_MAX_NS));
+	if (bulks_purge_from(f) != NEVER)
+		first =
+		    MIN(first, time_after(bulks_purge_from(f), SLACK_MAX_NS));
+	return first == NEVER ? 0 : first;
+}
+
+/* --- the operation --- */
+
+/* Ended by then is past the retention. */
+static uint64_t cutoff(const struct fsm *f, uint64_t retention)
+{
+	return f->now_ns > retention ? f->now_ns - retention : 0;
+}
+
+static bool is_due(const struct fsm *f, const struct fsm_queue *q, uint64_t ns)
+{
+	return q != NULL && ns > 0 && q->ended_from <= cutoff(f, ns);
+}
+
+/* Of the two heaps, the queue whose first job goes first; or NULL. */
+static struct fsm_queue *due_by_bound(struct fsm *f, uint64_t retention_ns)
+{
+	struct fsm_queue *own = first_of(&f->purge_own);
+	struct fsm_queue *other = first_of(&f->purge_default);
+
+	if (own != NULL && !is_due(f, own, own->set->retention))
+		own = NULL;
+	if (!is_due(f, other, retention_ns))
+		other = NULL;
+	if (own == NULL || other == NULL)
+		return own != NULL ? own : other;
+	return own->purge.key <= time_after(other->ended_from, retention_ns)
+		   ? own
+		   : other;
+}
+
+/* The same by the store. */
+static int due_queue(struct fsm *f, uint64_t retention_ns,
+		     struct fsm_queue **ret)
+{
+	for (;;) {
+		struct due_scan s = { 0 };
+		struct key k;
+		int r;
+
+		*ret = due_by_bound(f, retention_ns);
+		if (*ret == NULL)
+			return 0;
+		key_prefix_queue(&k, "t|", (*ret)->name);
+		r = due_scan_run(f, &k, (*ret)->ended_from, &s);
+		if (r < 0 || s.next == (*ret)->ended_from)
+			return r;
+		purge_set_first(f, *ret, s.next);
+	}
+}
+
+static int purge_queue(struct fsm *f, struct fsm_queue *q, uint64_t retention,
+		       struct portion *p)
+{
+	struct due_scan s = { .max = p->max - p->jobs,
+			      .upto_ns = cutoff(f, retention) };
+	struct key k;
+	size_t i = 0;
+	int r;
+
+	s.ids = arena_alloc(&f->item_arena, s.max * sizeof(*s.ids));
+	key_prefix_queue(&k, "t|", q->name);
+	r = due_scan_run(f, &k, q->ended_from, &s);
+	for (; r == 0 && i < s.n && !portion_is_full(p); i++)
+		r = portion_delete(f, p, s.ids[i], 0, EVENT_PURGED);
+	if (r == 0 && i == s.n)
+		purge_set_first(f, q, s.next);
+	return r;
+}
+
+/* Records that have an index by time and one by id, and nothing else. */
+struct pairs {
+	const char *by_time;
+	void (*by_id)(struct key *k, struct str id);
+	uint64_t *from; /* bound */
+	uint64_t upto_ns;
+	void (*gone)(struct fsm *f, struct str id); /* NULL: nobody is told */
+};
+
+static int purge_pairs(struct fsm *f, const struct pairs *w, struct portion *p)
+{
+	struct due_scan s = { .max = p->max - p->jobs, .upto_ns = w->upto_ns };
+	struct key k;
+	int r;
+
+	if (w->upto_ns == 0 || s.max == 0)
+		return 0;
+	s.ids = arena_alloc(&f->item_arena, s.max * sizeof(*s.ids));
+	s.keys = arena_alloc(&f->item_arena, s.max * sizeof(*s.keys));
+	key_prefix(&k, w->by_time);
+	r = due_scan_run(f, &k, *w->from, &s);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < s.n; i++) {
+		w->by_id(&k, s.ids[i]);
+		fsm_delete(f, &k);
+		txn_delete(f->txn, s.keys[i]);
+		if (w->gone != NULL)
+			w->gone(f, s.ids[i]);
+	}
+	p->jobs += (uint32_t)s.n;
+	*w->from = s.next;
+	return 0;
+}
+
+int apply_purge(struct fsm *f, const struct m_maintain *op,
+		struct m_maintain_reply *ret)
+{
+	uint64_t upto = op->retention_ns > 0 ? cutoff(f, op->retention_ns) : 0;
+	struct pairs batches = { "bt|", key_batch, &f->batches_from, upto,
+				 batch_purged };
+	struct pairs keys = { "ix|", key_idempotency, &f->keys_from, f->now_ns,
+			      NULL };
+	struct portion p = { .max = maintain_limit(op) };
+	struct fsm_queue *q;
+	int r;
+
+	for (;;) {
+		r = due_queue(f, op->retention_ns, &q);
+		if (r < 0 || q == NULL || portion_is_full(&p))
+			break;
+		r = purge_queue(f, q, retention_of(q, op->retention_ns), &p);
+		if (r < 0)
+			break;
+	}
+	if (r == 0)
+		r = purge_pairs(f, &batches, &p);
+	if (r == 0 && upto > 0)
+		r = batches_purge_open(f, upto, &p);
+	if (r == 0)
+		r = purge_pairs(f, &keys, &p);
+	if (r == 0)
+		r = bulks_purge(f, &p);
+	if (r < 0)
+		return r;
+	f->counters.purged += p.jobs;
+	f->counters.purge_ns = f->now_ns;
+	MSG_SET(ret, maintain_reply, count, p.jobs);
+	MSG_SET(ret, maintain_reply, more,
+		q != NULL || f->batches_from <= upto || f->open_from <= upto ||
+		    f->keys_from <= f->now_ns ||
+		    bulks_purge_from(f) <= f->now_ns);
+	return 0;
+}

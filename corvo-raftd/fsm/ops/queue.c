@@ -1,0 +1,74 @@
+/*
+ * set_queue: what people set for a queue. Names and numbers come from clients
+ * through the log.
+ */
+#include "fsm/fsm_impl.h"
+#include "proto/msg_json.h"
+
+/* {"set":{...},"groups":N,"removed":[...]}: what the change was about. */
+static struct str change_data(struct fsm *f, const struct m_set_queue *op)
+{
+	struct json_writer w = JSON_WRITER(&f->data);
+	struct json_style style = { 0 };
+	struct m_set_queue set = *op;
+
+	MSG_UNSET(&set, set_queue, queue);
+	buf_clear(&f->data);
+	jw_object(&w);
+	jw_key(&w, "set");
+	msg_to_json(&msg_set_queue, &set, &style, &w);
+	if (op->groups_n + op->remove_groups_n > 0) {
+		jw_key(&w, "groups");
+		jw_u64(&w, op->groups_n + op->remove_groups_n);
+	}
+	if (op->remove_n > 0) {
+		jw_key(&w, "removed");
+		jw_array(&w);
+		for (size_t i = 0; i < op->remove_n; i++)
+			jw_str(&w, op->remove[i]);
+		jw_array_end(&w);
+	}
+	jw_object_end(&w);
+	return buf_str(&f->data);
+}
+
+static bool is_same(const struct m_set_queue *a, const struct m_set_queue *b)
+{
+	struct buf x = BUF_INIT(0), y = BUF_INIT(0);
+	bool same;
+
+	msg_encode(&msg_set_queue, a, &x);
+	msg_encode(&msg_set_queue, b, &y);
+	same = str_eq(buf_str(&x), buf_str(&y));
+	buf_done(&x);
+	buf_done(&y);
+	return same;
+}
+
+int apply_set_queue(struct fsm *f, const struct m_set_queue *op,
+		    struct m_queue *ret)
+{
+	static const struct m_set_queue none;
+	struct fsm_queue *q;
+	struct m_set_queue merged;
+	int r;
+
+	if (!queue_name_fits(op->queue))
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "queue: must have 1 to %d bytes",
+				  LIMIT_QUEUE_NAME_BYTES);
+	q = queue_find(f, op->queue);
+	r = settings_merge(f, q != NULL ? q->set : &none, op, &merged);
+	if (r < 0)
+		return r;
+	q = queue_get(f, op->queue);
+	if (!is_same(q->set, &merged)) {
+		settings_keep(f, q, &merged);
+		queue_write_doc(f, q);
+		queue_event(f, q, EVENT_QUEUE_CHANGED, change_data(f, op));
+		purge_settings_changed(f, q);
+		lanes_settings_changed(f, q);
+	}
+	queue_show(q, ret);
+	return 0;
+}

@@ -1,0 +1,131 @@
+/*
+ * Lanes: the pending jobs of a queue, apart by group. The jobs without a group
+ * are the queue's base lane; a lane of a group exists while the group has
+ * pending or active jobs, or while something is still to be remembered of it.
+ *
+ * Which lane is next does not depend on what its windows hold: a lane stands
+ * in the heap of its queue by a bound that is never too high, and is put right
+ * when it is met. A lane that may not hand out now (paused, at its limit) is
+ * in no heap of turns; one that only waits for its rate is in q->waiting.
+ *
+ * A queue with only its base lane and no limits is `plain`: its heaps are
+ * empty and nothing here is asked about it.
+ */
+#ifndef CORVO_FSM_LANE_H
+#define CORVO_FSM_LANE_H
+
+#include "fsm/order/limiter.h"
+#include "fsm/order/window.h"
+#include "util/heap.h"
+#include "util/hmap.h"
+#include "util/list.h"
+
+#define PRIORITIES 3
+
+struct fsm;
+struct fsm_queue;
+struct key;
+
+struct fsm_lane {
+	struct str group; /* behind the struct; empty: the base lane */
+	struct fsm_queue *q;
+	struct window windows[PRIORITIES];
+	struct heap_node turn[PRIORITIES]; /* in q->turns */
+	uint64_t pending;
+	uint64_t active;         /* of a group; the base lane does not count */
+	uint64_t open;           /* jobs it may hand out, when last looked at */
+	uint64_t pass;           /* fairness: lower goes first */
+	struct limiter *limiter; /* NULL: nothing counted */
+	const struct m_group_limit *own; /* in q->set, or NULL */
+	struct heap_node wait;           /* in q->waiting */
+	struct heap_node idle;           /* in f->idle, or q's by pass */
+	bool idle_by_pass;
+	struct list dirty; /* in f->dirty_lanes */
+	bool stored;       /* has a record */
+};
+
+/* What a queue keeps of its lanes; a member of struct fsm_queue. */
+struct lanes {
+	struct fsm_lane base;
+	bool plain;
+	struct hmap groups;            /* name -> struct fsm_lane */
+	struct heap turns[PRIORITIES]; /* lanes that may hand out */
+	struct heap waiting;           /* lanes by the moment they may again */
+	struct heap idle;              /* empty lanes that are ahead, by pass */
+	uint64_t open;                 /* of all lanes */
+	uint64_t time;                 /* fairness: pass handed out last */
+	struct limiter *limiter;       /* of the queue */
+	bool limiter_dirty;
+	struct heap_node look; /* in f->looks: when to look at it again */
+};
+
+/* A name that can stand in a key. */
+bool group_name_fits(struct str group);
+
+void lanes_init(struct fsm_queue *q);
+void lanes_done(struct fsm_queue *q);
+/* The queue goes, its jobs are gone: removes every trace of its lanes. */
+void lanes_delete(struct fsm *f, struct fsm_queue *q);
+/* q->set is another; also after loading. */
+void lanes_settings_changed(struct fsm *f, struct fsm_queue *q);
+/* Writes touched lanes and forgets those nobody needs; ends each entry. */
+void lanes_write_dirty(struct fsm *f);
+/* When would time alone let the queue hand out more? For f->looks. */
+void lanes_look(struct fsm *f, struct fsm_queue *q);
+/* The limiter of the queue, if it counted in this entry. */
+void lanes_write_limiter(struct fsm *f, struct fsm_queue *q);
+/* Lanes whose rate allows jobs again take part again. */
+void lanes_release(struct fsm *f, struct fsm_queue *q);
+/* Jobs a fetch could take at that moment. */
+uint64_t lanes_takeable(const struct fsm_queue *q, uint64_t now);
+/* False: at a limit of the queue itself. */
+bool lanes_queue_is_open(const struct fsm_queue *q, uint64_t now);
+
+/* What is set for the queue, and for a group: 0 where there is no limit. */
+struct rate lanes_rate(const struct fsm_queue *q);
+struct rate lane_rate(const struct fsm_lane *l);
+uint64_t lane_concurrency(const struct fsm_lane *l);
+
+/* The lane of a group, or NULL; an empty group always has one. */
+struct fsm_lane *lane_find(struct fsm_queue *q, struct str group);
+/* Finds or creates it. */
+struct fsm_lane *lane_get(struct fsm *f, struct fsm_queue *q, struct str group);
+/* A pending job came to it or left it; the queue's count is right already. */
+void lane_count_pending(struct fsm *f, struct fsm_lane *l, int change);
+/* The same of a job in a worker's hands. */
+void lane_count_active(struct fsm *f, struct fsm_lane *l, int change);
+/* A job of it was handed out: counts for rates and turns. */
+void lane_handed_out(struct fsm *f, struct fsm_lane *l);
+/* Puts its place among the others right after any change. */
+void lane_refresh(struct fsm *f, struct fsm_lane *l);
+/* The lane whose turn it is, its window not dry; NULL: none. Not plain. */
+struct fsm_lane *lane_next(struct fsm *f, struct fsm_queue *q, uint8_t prio);
+
+/* --- order/lane_window.c --- */
+
+/* The key under which a pending job of the lane stands. */
+void lane_key(struct key *k, const struct fsm_lane *l, uint8_t prio,
+	      uint64_t seq);
+/* Reads on in the store when a window is dry; 0 or -ERR_*. */
+int lane_fill(struct fsm *f, struct fsm_lane *l, uint8_t prio);
+/* No pending jobs are left: what the windows hold is stale. */
+void lane_clear(struct fsm *f, struct fsm_lane *l);
+/* The key of a pending job; is_new: the store does not have it. */
+void lane_write(struct fsm *f, const struct fsm_lane *l, uint8_t prio,
+		const struct pending *p, bool is_new);
+/* A pending job came: its key, and its place in the window. */
+void lane_insert(struct fsm *f, struct fsm_lane *l, uint8_t prio,
+		 const struct pending *p);
+/* A job in the window is not as created any more, or has left. */
+void lane_changed(struct fsm *f, struct fsm_lane *l, uint8_t prio,
+		  uint64_t seq);
+/* Takes the first job off; ret->doc is the caller's to free. */
+void lane_pop(struct fsm *f, struct fsm_lane *l, uint8_t prio,
+	      struct window_job *ret);
+
+/* --- order/lane_load.c --- */
+
+/* Lanes and limiters from the store, after queues and counts. */
+int lanes_load(struct fsm *f);
+
+#endif

@@ -1,0 +1,191 @@
+/*
+ * The windows of a lane and its keys in the store: what is pending is written
+ * here, and read back when a window runs dry.
+ */
+#include "fsm/fsm_impl.h"
+
+#define REFILL_STEPS      4 /* over the records of other jobs */
+#define REFILL_MISSES_MAX 8 /* in a row */
+
+/* So that ten thousand deep queues or groups together stay bounded too. */
+static uint32_t window_max(const struct fsm *f, const struct fsm_lane *l)
+{
+	if (f->window_jobs < WINDOWS_TOTAL_MAX)
+		return WINDOW_JOBS_MAX;
+	return l->group.n > 0 ? WINDOW_GROUP_JOBS_MIN : WINDOW_JOBS_MIN;
+}
+
+/* Runs a change of a window and keeps the totals true. */
+#define WINDOW_CHANGE(f, w, change)                 \
+	do {                                        \
+		(f)->window_jobs -= window_size(w); \
+		(f)->window_docs -= (w)->doc_bytes; \
+		change;                             \
+		(f)->window_jobs += window_size(w); \
+		(f)->window_docs += (w)->doc_bytes; \
+	} while (0)
+
+void lane_key(struct key *k, const struct fsm_lane *l, uint8_t prio,
+	      uint64_t seq)
+{
+	if (l->group.n == 0)
+		key_pending(k, l->q->name, prio, seq);
+	else
+		key_group_pending(k, l->q->name, l->group, prio, seq);
+}
+
+void lane_write(struct fsm *f, const struct fsm_lane *l, uint8_t prio,
+		const struct pending *p, bool is_new)
+{
+	char value[1 + LIMIT_JOB_ID_BYTES];
+	struct key k;
+
+	CHECK(p->id.n <= LIMIT_JOB_ID_BYTES);
+	value[0] = (char)p->as_created;
+	memcpy(value + 1, p->id.p, p->id.n);
+	lane_key(&k, l, prio, p->seq);
+	if (is_new)
+		txn_put_new(f->txn, key_str(&k), str_of(value, 1 + p->id.n));
+	else
+		txn_put(f->txn, key_str(&k), str_of(value, 1 + p->id.n));
+}
+
+void lane_insert(struct fsm *f, struct fsm_lane *l, uint8_t prio,
+		 const struct pending *p)
+{
+	struct window *w = &l->windows[prio];
+	struct pending kept = *p;
+
+	lane_write(f, l, prio, p, true);
+	if (p->doc.n > WINDOW_DOC_BYTES ||
+	    f->window_docs + p->doc.n > WINDOWS_DOCS_MAX)
+		kept.doc = STR_NULL;
+	WINDOW_CHANGE(f, w, window_insert(w, &kept, window_max(f, l)));
+}
+
+struct refill {
+	struct window *w;
+	uint32_t left;
+	bool more;
+};
+
+static bool refill_add(void *ctx, struct str key, struct str value)
+{
+	struct refill *r = ctx;
+	struct pending p = {
+		.seq = get_be64(key.p + key.n - 8),
+		.id = str_skip(value, 1),
+		.as_created = value.p[0] != 0,
+	};
+
+	if (r->left == 0) {
+		r->more = true;
+		return false;
+	}
+	r->left--;
+	window_fill(r->w, &p);
+	return true;
+}
+
+static void refill_doc(struct fsm *f, struct window *w, uint32_t i,
+		       struct str doc)
+{
+	if (!window_filled_at(w, i)->as_created || doc.n == 0 ||
+	    doc.n > WINDOW_DOC_BYTES ||
+	    f->window_docs + w->doc_bytes + doc.n > WINDOWS_DOCS_MAX)
+		return;
+	window_fill_doc(w, i, doc);
+}
+
+/*
+ * Reads records of the jobs just filled in, along one iterator: jobs of a deep
+ * queue were mostly created one after the other, and a step costs a tenth of
+ * a get. Gives up where other jobs lie between.
+ */
+static int refill_docs(struct fsm *f, struct window *w)
+{
+	const struct window_job *j = window_filled_at(w, 0);
+	struct kv_iter *it;
+	struct key k;
+	uint32_t missed = 0;
+	int r;
+
+	if (j == NULL)
+		return 0;
+	key_job(&k, str_of(j->id, j->id_n));
+	it = kv_iter_new(f->kv, key_str(&k), STR_NULL);
+	for (uint32_t i = 0;
+	     missed < REFILL_MISSES_MAX && (j = window_filled_at(w, i)) != NULL;
+	     i++) {
+		struct str id = str_of(j->id, j->id_n);
+		int c = -1;
+
+		key_job(&k, id);
+		for (int steps = 0; kv_iter_valid(it) && steps < REFILL_STEPS;
+		     steps++) {
+			c = str_cmp(kv_iter_key(it), key_str(&k));
+			if (c >= 0)
+				break;
+			kv_iter_next(it);
+		}
+		/* an id may have been deleted and used again since */
+		if (c == 0 && !txn_has(f->txn, key_str(&k)))
+			refill_doc(f, w, i, kv_iter_value(it));
+		missed = c == 0 ? 0 : missed + 1;
+	}
+	r = kv_iter_error(it);
+	kv_iter_free(it);
+	return r;
+}
+
+static int window_refill(struct fsm *f, struct fsm_lane *l, uint8_t prio)
+{
+	struct window *w = &l->windows[prio];
+	struct refill fill = {
+		.w = w,
+		.left = MIN(window_max(f, l) / 2, (uint32_t)WINDOW_REFILL),
+	};
+	struct key from, upto;
+	int r;
+
+	lane_key(&from, l, prio, w->frontier);
+	lane_key(&upto, l, prio + 1, 0);
+	r = txn_scan(f->txn, key_str(&from), key_str(&upto), refill_add, &fill);
+	if (r == 0)
+		r = refill_docs(f, w);
+	if (r < 0)
+		return fsm_fail(f, r);
+	window_filled(w, fill.more);
+	f->window_jobs += window_size(w);
+	f->window_docs += w->doc_bytes;
+	return 0;
+}
+
+int lane_fill(struct fsm *f, struct fsm_lane *l, uint8_t prio)
+{
+	return window_is_dry(&l->windows[prio]) ? window_refill(f, l, prio) : 0;
+}
+
+void lane_clear(struct fsm *f, struct fsm_lane *l)
+{
+	for (int i = 0; i < PRIORITIES; i++) {
+		struct window *w = &l->windows[i];
+
+		WINDOW_CHANGE(f, w, window_reset(w, true));
+	}
+}
+
+void lane_pop(struct fsm *f, struct fsm_lane *l, uint8_t prio,
+	      struct window_job *ret)
+{
+	struct window *w = &l->windows[prio];
+
+	WINDOW_CHANGE(f, w, window_pop(w, ret));
+}
+
+void lane_changed(struct fsm *f, struct fsm_lane *l, uint8_t prio, uint64_t seq)
+{
+	struct window *w = &l->windows[prio];
+
+	WINDOW_CHANGE(f, w, window_changed(w, seq));
+}

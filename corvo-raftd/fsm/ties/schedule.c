@@ -1,0 +1,232 @@
+/*
+ * Schedules: records sc|id in the store; in memory only their ids, names and
+ * next times. What they create is in ops/schedule.c.
+ */
+#include "fsm/fsm_impl.h"
+
+#include <stdlib.h>
+
+#include "util/json.h"
+
+/* Behind the struct: the id. */
+struct fsm_schedule {
+	struct str id;
+	struct str name;      /* its own memory */
+	struct heap_node due; /* in f->fires, while it has a next time */
+};
+
+/* --- in memory --- */
+
+static struct fsm_schedule *find(const struct fsm *f, struct str ref)
+{
+	struct fsm_schedule *s = hmap_get(&f->schedules, ref);
+
+	return s != NULL ? s : hmap_get(&f->schedule_names, ref);
+}
+
+static void set_name(struct fsm *f, struct fsm_schedule *s, struct str name)
+{
+	if (str_eq(s->name, name))
+		return;
+	if (s->name.p != NULL)
+		hmap_remove(&f->schedule_names, s->name);
+	free((char *)s->name.p);
+	s->name = str_of(xstrndup(name.p, name.n), name.n);
+	hmap_put(&f->schedule_names, s->name, s);
+}
+
+static struct fsm_schedule *add(struct fsm *f, struct str id)
+{
+	struct fsm_schedule *s = xcalloc(1, sizeof(*s) + id.n);
+
+	memcpy(s + 1, id.p, id.n);
+	s->id = str_of(s + 1, id.n);
+	s->due.tie = hash_bytes(id.p, id.n);
+	hmap_put(&f->schedules, s->id, s);
+	return s;
+}
+
+static void keep(struct fsm *f, const struct m_schedule *m)
+{
+	struct fsm_schedule *s = hmap_get(&f->schedules, m->id);
+
+	if (s == NULL)
+		s = add(f, m->id);
+	set_name(f, s, m->name);
+	if (m->next_run != 0)
+		heap_update(&f->fires, &s->due, m->next_run);
+	else
+		heap_remove(&f->fires, &s->due);
+}
+
+static void schedule_free(struct fsm_schedule *s)
+{
+	free((char *)s->name.p);
+	free(s);
+}
+
+static bool load_one(void *ctx, struct str key, struct str value)
+{
+	struct fsm *f = ctx;
+	struct m_schedule m;
+
+	arena_reset(&f->item_arena);
+	if (msg_decode(&msg_schedule, value, &f->item_arena, &m) < 0 ||
+	    !str_eq(m.id, str_skip(key, sizeof("sc|") - 1))) {
+		f->fatal = -ERR_INTERNAL_ERROR;
+		return false;
+	}
+	keep(f, &m);
+	return true;
+}
+
+int schedules_load(struct fsm *f)
+{
+	struct key from, upto;
+	int r;
+
+	key_prefix(&from, "sc|");
+	key_prefix_end(&from, &upto);
+	r = txn_scan(f->txn, key_str(&from), key_str(&upto), load_one, f);
+	return r < 0 ? r : f->fatal;
+}
+
+void schedules_free(struct fsm *f)
+{
+	struct str key;
+	size_t pos = 0;
+	void *v;
+
+	while (hmap_next(&f->schedules, &pos, &key, &v))
+		schedule_free(v);
+	hmap_done(&f->schedules);
+	hmap_done(&f->schedule_names);
+	heap_done(&f->fires);
+}
+
+/* --- records --- */
+
+bool schedule_exists(const struct fsm *f, struct str ref)
+{
+	return find(f, ref) != NULL;
+}
+
+int schedule_find(struct fsm *f, struct str ref, struct m_schedule *ret)
+{
+	const struct fsm_schedule *s = find(f, ref);
+	struct key k;
+	int r;
+
+	if (s == NULL)
+		return 0;
+	key_schedule(&k, s->id);
+	r = fsm_read(f, &k, &msg_schedule, ret);
+	CHECK(r != 0);
+	return r;
+}
+
+void schedule_save(struct fsm *f, const struct m_schedule *m)
+{
+	struct key k;
+
+	key_schedule(&k, m->id);
+	fsm_put(f, &k, &msg_schedule, m);
+	keep(f, m);
+}
+
+void schedule_remove(struct fsm *f, const struct m_schedule *m)
+{
+	struct fsm_schedule *s = hmap_remove(&f->schedules, m->id);
+	struct key k;
+
+	CHECK(s != NULL);
+	hmap_remove(&f->schedule_names, s->name);
+	heap_remove(&f->fires, &s->due);
+	schedule_free(s);
+	key_schedule(&k, m->id);
+	fsm_delete(f, &k);
+}
+
+void schedule_event(struct fsm *f, enum event_type type,
+		    const struct m_schedule *s, const struct schedule_note *n)
+{
+	struct json_writer w = JSON_WRITER(&f->data);
+	struct m_event e = { 0 };
+
+	buf_clear(&f->data);
+	jw_object(&w);
+	jw_key(&w, "schedule_id");
+	jw_str(&w, s->id);
+	jw_key(&w, "name");
+	jw_str(&w, s->name);
+	if (n != NULL && n->job_id.n > 0) {
+		jw_key(&w, "job_id");
+		jw_str(&w, n->job_id);
+	}
+	if (n != NULL && n->scheduled_for != 0) {
+		jw_key(&w, "scheduled_for");
+		jw_time(&w, n->scheduled_for);
+	}
+	if (n != NULL && n->reason != NULL) {
+		jw_key(&w, "reason");
+		jw_cstr(&w, n->reason);
+	}
+	if (n != NULL && n->missed > 0) {
+		jw_key(&w, "missed");
+		jw_u64(&w, n->missed);
+	}
+	jw_object_end(&w);
+	MSG_SET(&e, event, type, type);
+	MSG_SET(&e, event, data, buf_str(&f->data));
+	fsm_event(f, &e);
+}
+
+/* --- what the leader asks --- */
+
+int fsm_schedule(struct fsm *f, struct str ref, struct arena *a,
+		 struct m_schedule *ret)
+{
+	const struct fsm_schedule *s = find(f, ref);
+	struct str raw;
+	struct key k;
+	int r;
+
+	if (s == NULL)
+		return 0;
+	key_schedule(&k, s->id);
+	r = txn_get(f->txn, key_str(&k), &raw);
+	if (r < 0)
+		return r;
+	CHECK(r > 0);
+	return msg_decode(&msg_schedule, arena_copy(a, raw), a, ret) < 0
+		   ? -ERR_INTERNAL_ERROR
+		   : 1;
+}
+
+size_t fsm_due_schedules(struct fsm *f, uint64_t now_ns, struct str *ids,
+			 size_t max)
+{
+	struct heap_node *due[FSM_DUE_SCHEDULES];
+	size_t n;
+
+	CHECK(max <= ARRAY_SIZE(due));
+	n = heap_upto(&f->fires, now_ns, due, max);
+	for (size_t i = 0; i < n; i++)
+		ids[i] = container_of(due[i], struct fsm_schedule, due)->id;
+	return n;
+}
+
+int fsm_each_schedule(struct fsm *f, struct str after, fsm_schedule_fn *fn,
+		      void *ctx)
+{
+	struct key from, prefix, upto;
+
+	key_prefix(&prefix, "sc|");
+	key_prefix_end(&prefix, &upto);
+	if (after.n > LIMIT_SCHED_NAME_BYTES)
+		return 0;
+	key_schedule(&from, after);
+	if (after.n > 0)
+		from.p[from.n++] = '\0'; /* the first key behind it */
+	return txn_scan(f->txn, key_str(&from), key_str(&upto), fn, ctx);
+}

@@ -1,0 +1,171 @@
+#include "propose/leases.h"
+
+#include <stdlib.h>
+
+#include "util/clock.h"
+#include "util/hmap.h"
+
+#define RENEW_PERIOD_NS (1 * NS_PER_S)
+#define RENEW_OP_LEASES 10000 /* most leases in one op */
+
+struct renewal {
+	uint64_t token;
+	uint64_t expires_ns;
+};
+
+struct leases {
+	struct loop *loop;
+	struct fsm *fsm;
+	struct proposer *proposer;
+	struct loop_timer *timer;
+	struct hmap renewed; /* job id -> struct renewal */
+	struct arena scratch;
+	uint64_t count;
+};
+
+static void on_period(void *ctx)
+{
+	struct leases *l = ctx;
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+
+	while (leases_take(l, &body)) {
+		proposer_submit_own(l->proposer, OP_RENEW, buf_str(&body));
+		buf_clear(&body);
+	}
+}
+
+struct leases *leases_new(struct loop *loop, struct fsm *f, struct proposer *p)
+{
+	struct leases *l = xcalloc(1, sizeof(*l));
+
+	l->loop = loop;
+	l->fsm = f;
+	l->proposer = p;
+	l->timer = loop_timer_add(loop, on_period, l);
+	return l;
+}
+
+void leases_free(struct leases *l)
+{
+	size_t pos = 0;
+	struct str key;
+	void *v;
+
+	if (l == NULL)
+		return;
+	while (hmap_next(&l->renewed, &pos, &key, &v))
+		free(v);
+	hmap_done(&l->renewed);
+	loop_timer_remove(l->timer);
+	arena_done(&l->scratch);
+	free(l);
+}
+
+static void note(struct leases *l, struct str job_id, uint64_t token,
+		 uint64_t expires_ns)
+{
+	struct renewal *r = hmap_get(&l->renewed, job_id);
+
+	if (r == NULL) {
+		if (l->renewed.n == 0)
+			loop_timer_arm(l->timer, RENEW_PERIOD_NS);
+		r = xcalloc(1, sizeof(*r));
+		hmap_put(&l->renewed, job_id, r);
+	}
+	r->token = token;
+	r->expires_ns = expires_ns;
+}
+
+static void judge(struct leases *l, const struct m_beat *b, struct str worker,
+		  uint64_t now_ns, struct m_beat_reply *ret)
+{
+	struct fsm_lease lease;
+	enum fsm_lease_state s = fsm_lease_check(l->fsm, b, worker, &lease);
+
+	MSG_SET(ret, beat_reply, job_id, b->job_id);
+	MSG_SET(ret, beat_reply, status,
+		s == FSM_LEASE_OK ? STR("ok") : STR("cancel"));
+	if (s == FSM_LEASE_LOST ||
+	    (s == FSM_LEASE_ENDED && MSG_HAS(b, beat, lease_token)))
+		MSG_SET(ret, beat_reply, code, STR("LEASE_LOST"));
+	if (s == FSM_LEASE_UNKNOWN)
+		MSG_SET(ret, beat_reply, unknown, true);
+	if (s != FSM_LEASE_OK && s != FSM_LEASE_CANCEL)
+		return;
+	/* one that is to be cancelled lives on while its worker winds up */
+	note(l, b->job_id, lease.token, now_ns + lease.granted_ns);
+	MSG_SET(ret, beat_reply, lease_expires_at, now_ns + lease.granted_ns);
+	l->count++;
+}
+
+bool leases_heartbeat(struct leases *l, struct rpc_req req,
+		      const struct frame_request *item)
+{
+	_cleanup_(buf_done) struct buf out = BUF_INIT(0);
+	struct m_heartbeat m;
+	struct m_heartbeat_reply reply = { 0 };
+	struct m_beat_reply *answers;
+	uint64_t now_ns = clock_wall_ns();
+
+	arena_reset(&l->scratch);
+	if (msg_decode(&msg_heartbeat, item->body, &l->scratch, &m) < 0)
+		return false; /* apply refuses it */
+	for (size_t i = 0; i < m.jobs_n; i++)
+		if (MSG_HAS(&m.jobs[i], beat, progress) ||
+		    MSG_HAS(&m.jobs[i], beat, checkpoint) ||
+		    m.jobs[i].logs_n > 0)
+			return false;
+	answers = arena_zalloc(&l->scratch, (m.jobs_n + 1) * sizeof(*answers));
+	for (size_t i = 0; i < m.jobs_n; i++)
+		judge(l, &m.jobs[i], m.worker_id, now_ns, &answers[i]);
+	MSG_SET_LIST(&reply, heartbeat_reply, jobs, answers, m.jobs_n);
+	msg_encode(&msg_heartbeat_reply, &reply, &out);
+	rpc_reply(req, 0, fsm_last_seq(l->fsm), buf_str(&out));
+	return true;
+}
+
+bool leases_take(struct leases *l, struct buf *body)
+{
+	size_t n = 0, max = MIN(l->renewed.n, (size_t)RENEW_OP_LEASES);
+	struct m_renewal *items;
+	struct m_renew m = { 0 };
+	size_t pos = 0;
+	struct str key;
+	void *v;
+
+	if (max == 0)
+		return false;
+	arena_reset(&l->scratch);
+	items = arena_zalloc(&l->scratch, max * sizeof(*items));
+	while (n < max && hmap_next(&l->renewed, &pos, &key, &v)) {
+		struct renewal *r = v;
+
+		MSG_SET(&items[n], renewal, job_id,
+			arena_copy(&l->scratch, key));
+		MSG_SET(&items[n], renewal, lease_token, r->token);
+		MSG_SET(&items[n], renewal, lease_expires_at, r->expires_ns);
+		hmap_remove(&l->renewed, items[n].job_id);
+		free(r);
+		n++;
+	}
+	MSG_SET_LIST(&m, renew, leases, items, n);
+	msg_encode(&msg_renew, &m, body);
+	return true;
+}
+
+static void on_lease(void *ctx, struct str job_id,
+		     const struct fsm_lease *lease)
+{
+	note(ctx, job_id, lease->token, clock_wall_ns() + lease->granted_ns);
+}
+
+void leases_grace(struct leases *l)
+{
+	fsm_each_lease(l->fsm, on_lease, l);
+	on_period(l);
+}
+
+uint64_t leases_renewed(const struct leases *l)
+{
+	return l->count;
+}

@@ -1,0 +1,31 @@
+/*
+ * Heartbeats that only extend a lease: answered from the leader's memory and
+ * written to the log about once a second, all together.
+ *
+ * A leader that is new (or was restarted) does not know the last second of
+ * heartbeats, so it first grants every active lease one full period.
+ */
+#ifndef CORVO_LEASES_H
+#define CORVO_LEASES_H
+
+#include "fsm/fsm.h"
+#include "propose/proposer.h"
+
+struct leases;
+
+struct leases *leases_new(struct loop *l, struct fsm *f, struct proposer *p);
+void leases_free(struct leases *l);
+
+/* Answers the request if it carries nothing to store; else false. */
+bool leases_heartbeat(struct leases *l, struct rpc_req req,
+		      const struct frame_request *item);
+
+/* For proposer_config.take_renewals. */
+bool leases_take(struct leases *l, struct buf *body);
+
+/* This node has begun to lead. */
+void leases_grace(struct leases *l);
+
+uint64_t leases_renewed(const struct leases *l); /* since start */
+
+#endif

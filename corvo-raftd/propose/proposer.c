@@ -1,0 +1,454 @@
+/*
+ * Entries: admission, group commit, answers. See propose/proposer.h.
+ *
+ * Bodies of ops come from other processes of this node, which checked what
+ * clients sent; the state machine decodes them once, at apply. Here only
+ * fetches are looked into.
+ */
+#include "propose/proposer_impl.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "rt/file.h"
+#include "rt/log.h"
+#include "util/clock.h"
+
+#define CROWD               16 /* pending ops */
+#define DISK_CHECK_NS       (100 * NS_PER_MS)
+#define OVERLOAD_RETRY_TEXT "too many operations are waiting for the log"
+
+static void on_min_wait(void *ctx)
+{
+	(void)ctx; /* the pump at the end of this turn does the work */
+}
+
+struct proposer *proposer_new(const struct proposer_config *c)
+{
+	struct proposer *p = xcalloc(1, sizeof(*p));
+	uint64_t seed;
+
+	p->c = *c;
+	list_init(&p->pending);
+	list_init(&p->inflight);
+	p->entry = BUF_INIT(0);
+	p->deadline = loop_timer_add(c->loop, fetch_on_deadline, p);
+	p->look = loop_timer_add(c->loop, fetch_on_look, p);
+	p->min_wait = loop_timer_add(c->loop, on_min_wait, p);
+	p->stats.disk_ok = true;
+	rng_system(&seed, sizeof(seed));
+	rng_seed(&p->rng, seed);
+	return p;
+}
+
+static void ops_free(struct proposer *p, struct list *ops)
+{
+	LIST_FOREACH_SAFE (it, ops)
+		op_free(p, list_entry(it, struct op, node));
+}
+
+void proposer_free(struct proposer *p)
+{
+	if (p == NULL)
+		return;
+	fetch_drain(p);
+	ops_free(p, &p->pending);
+	LIST_FOREACH_SAFE (it, &p->inflight) {
+		struct batch *b = list_entry(it, struct batch, node);
+
+		ops_free(p, &b->ops);
+		free(b);
+	}
+	lot_done(&p->lot);
+	hmap_done(&p->fetches);
+	loop_timer_remove(p->deadline);
+	loop_timer_remove(p->look);
+	loop_timer_remove(p->min_wait);
+	buf_done(&p->entry);
+	arena_done(&p->scratch);
+	free(p);
+}
+
+void proposer_set_node(struct proposer *p, struct node *n)
+{
+	p->node = n;
+}
+
+/* --- ops --- */
+
+static struct op *op_new(struct rpc_req req, uint32_t id, uint32_t flags,
+			 struct str key, struct str body)
+{
+	struct op *op = xmalloc(sizeof(*op) + key.n + body.n);
+	char *tail = (char *)(op + 1);
+
+	*op = (struct op){ .req = req, .id = id, .flags = flags };
+	op->arrived_ns = clock_mono_ns();
+	if (body.n > 0)
+		memcpy(tail, body.p, body.n);
+	if (key.n > 0)
+		memcpy(tail + body.n, key.p, key.n);
+	op->body = str_of(tail, body.n);
+	op->key = str_of(tail + body.n, key.n);
+	list_init(&op->node);
+	return op;
+}
+
+void op_free(struct proposer *p, struct op *op)
+{
+	list_remove(&op->node);
+	if (op->fetch != NULL)
+		fetch_free(p, op);
+	free(op);
+}
+
+void op_reply(struct op *op, int err, uint64_t seq, struct str body)
+{
+	if (op->req.peer != NULL && !op->cancelled)
+		rpc_reply(op->req, err, seq, body);
+}
+
+static void op_refuse(struct proposer *p, struct op *op, int err,
+		      const char *text)
+{
+	op_reply(op, err, 0, str_from(text));
+	op_free(p, op);
+}
+
+void proposer_enqueue(struct proposer *p, struct op *op)
+{
+	list_push_back(&p->pending, &op->node);
+	p->stats.pending++;
+	p->pending_bytes += op->body.n;
+}
+
+/* --- admission --- */
+
+/*
+ * Room for what may follow an accepted op: two log segments that libraft
+ * prepares ahead, and the memtables RocksDB has yet to write. Refusing before
+ * the disk is really full is what lets the node recover by itself; what frees
+ * room may use half of this.
+ */
+static void look_at_disk(struct proposer *p)
+{
+	const struct settings *s = p->c.settings;
+	uint64_t now = clock_mono_ns();
+	uint64_t need = 2 * s->raft_segment_size + 3 * s->rocksdb_write_buffer;
+	uint64_t free_bytes = 0;
+	bool ok;
+
+	if (p->disk_checked_ns != 0 && now - p->disk_checked_ns < DISK_CHECK_NS)
+		return;
+	p->disk_checked_ns = now;
+	ok = dir_free_bytes(s->data_dir, &free_bytes) == 0;
+	p->disk_may_free = ok && free_bytes >= need / 2;
+	ok = ok && free_bytes >= need;
+	if (ok != p->stats.disk_ok)
+		log_warn(ok ? "disk space is back; taking writes again"
+			    : "disk space is low; refusing writes need=%" PRIu64
+			      " dir=%s",
+			 need, s->data_dir);
+	p->stats.disk_ok = ok;
+}
+
+/*
+ * What the node itself has to do is taken also when clients are told to come
+ * again: there is little of it at a time, and without it leases would not end
+ * and nothing old would go.
+ */
+static int admit(struct proposer *p, const struct op *op, const char **ret_text)
+{
+	const struct settings *s = p->c.settings;
+	unsigned who = op_info(op->id)->who;
+
+	if (p->draining) {
+		*ret_text = err_text(ERR_SHUTTING_DOWN);
+		return ERR_SHUTTING_DOWN;
+	}
+	if (!(who & OP_SERVER) &&
+	    (p->stats.pending >= s->raft_max_pending ||
+	     p->pending_bytes + op->body.n > s->raft_max_pending_bytes)) {
+		*ret_text = OVERLOAD_RETRY_TEXT;
+		p->stats.overload++;
+		return ERR_OVERLOADED;
+	}
+	look_at_disk(p);
+	if (who & OP_FREES ? !p->disk_may_free : !p->stats.disk_ok) {
+		*ret_text = err_text(ERR_STORAGE_FULL);
+		return ERR_STORAGE_FULL;
+	}
+	return 0;
+}
+
+void proposer_submit(struct proposer *p, struct rpc_req req,
+		     const struct frame_request *item)
+{
+	struct op *op =
+	    op_new(req, item->op, item->flags, item->key, item->body);
+	const char *text;
+	int err = admit(p, op, &text);
+
+	if (err != 0)
+		op_refuse(p, op, err, text);
+	else if (op->id == OP_FETCH)
+		fetch_submit(p, op);
+	else
+		proposer_enqueue(p, op);
+}
+
+void proposer_submit_own(struct proposer *p, uint32_t op, struct str body)
+{
+	proposer_enqueue(p,
+			 op_new((struct rpc_req){ 0 }, op, 0, STR_NULL, body));
+}
+
+/* --- entries --- */
+
+enum op_class { CLASS_FIRST, CLASS_MIDDLE, CLASS_LAST, CLASS_MAX };
+
+static enum op_class op_class(uint32_t id)
+{
+	switch (id) {
+	case OP_ACK:
+	case OP_ACK_BATCH:
+	case OP_FAIL:
+	case OP_RENEW:
+		return CLASS_FIRST;
+	case OP_FETCH:
+		return CLASS_LAST;
+	default:
+		return CLASS_MIDDLE;
+	}
+}
+
+static size_t put_renewals(struct proposer *p, struct list *into)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	size_t n = 0;
+
+	while (p->c.take_renewals != NULL &&
+	       p->c.take_renewals(p->c.ctx, &body)) {
+		struct op *op = op_new((struct rpc_req){ 0 }, OP_RENEW, 0,
+				       STR_NULL, buf_str(&body));
+
+		list_push_back(into, &op->node);
+		p->stats.pending++;
+		n++;
+		buf_clear(&body);
+	}
+	return n;
+}
+
+/* Moves ops from pending into the lists by class until the entry is full. */
+static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX])
+{
+	const struct settings *s = p->c.settings;
+	size_t n = 0, bytes = 0;
+
+	while (!list_empty(&p->pending) && n < s->apply_batch_max) {
+		struct op *op = list_entry(p->pending.next, struct op, node);
+
+		if (n > 0 && bytes + op->body.n > s->apply_batch_bytes)
+			break;
+		list_remove(&op->node);
+		list_push_back(&by_class[op_class(op->id)], &op->node);
+		p->pending_bytes -= op->body.n;
+		bytes += op->body.n;
+		n++;
+		if (op->id == OP_RECLAIM)
+			n += put_renewals(p, &by_class[CLASS_FIRST]);
+		fetch_ride_along(p, op, &by_class[CLASS_LAST], &n);
+	}
+	return n;
+}
+
+uint64_t proposer_now(const struct proposer *p)
+{
+	return MAX(clock_wall_ns(), p->last_now_ns);
+}
+
+static uint64_t entry_now(struct proposer *p)
+{
+	p->last_now_ns = proposer_now(p);
+	return p->last_now_ns;
+}
+
+static void entry_encode(struct proposer *p, struct batch *b)
+{
+	struct frame_writer w;
+
+	entry_begin(&w, &p->entry, entry_now(p), rng_u64(&p->rng));
+	LIST_FOREACH (it, &b->ops) {
+		struct op *op = list_entry(it, struct op, node);
+		struct entry_item item = { op->id, op->flags, op->body };
+
+		entry_add(&w, &item);
+	}
+	entry_end(&w);
+}
+
+static void batch_fail(struct proposer *p, struct batch *b, int err)
+{
+	p->stats.pending -= b->n;
+	LIST_FOREACH_SAFE (it, &b->ops)
+		op_refuse(p, list_entry(it, struct op, node), err,
+			  err_text(err));
+}
+
+static void on_proposed(void *ctx, int err)
+{
+	struct batch *b = ctx;
+	struct proposer *p = b->p;
+
+	if (!b->applied)
+		batch_fail(p, b, err < 0 ? -err : ERR_INTERNAL_ERROR);
+	list_remove(&b->node);
+	p->inflight_n--;
+	free(b);
+}
+
+static void list_move_all(struct list *from, struct list *to)
+{
+	LIST_FOREACH_SAFE (it, from) {
+		list_remove(it);
+		list_push_back(to, it);
+	}
+}
+
+static void propose_one(struct proposer *p)
+{
+	struct list by_class[CLASS_MAX];
+	struct batch *b = xcalloc(1, sizeof(*b));
+	uint64_t now = clock_mono_ns();
+	int r;
+
+	for (int i = 0; i < CLASS_MAX; i++)
+		list_init(&by_class[i]);
+	b->p = p;
+	list_init(&b->ops);
+	b->n = entry_take(p, by_class);
+	for (int i = 0; i < CLASS_MAX; i++)
+		list_move_all(&by_class[i], &b->ops);
+	entry_encode(p, b);
+	b->proposed_ns = now;
+	LIST_FOREACH (it, &b->ops)
+		hist_add(&p->stats.queue_time, &hist_short,
+			 now - list_entry(it, struct op, node)->arrived_ns);
+	list_push_back(&p->inflight, &b->node);
+	p->inflight_n++;
+	p->stats.entries++;
+	p->stats.ops += b->n;
+	p->stats.crowded += p->stats.pending >= CROWD;
+	r = node_propose(p->node, buf_str(&p->entry), &b->raft_index,
+			 on_proposed, b);
+	if (r < 0)
+		on_proposed(b, r);
+}
+
+/* True while apply_batch_min_wait asks for patience; arms its timer. */
+static bool should_gather(struct proposer *p)
+{
+	const struct settings *s = p->c.settings;
+	struct op *first = list_entry(p->pending.next, struct op, node);
+	uint64_t age;
+
+	if (s->apply_batch_min_wait == 0 ||
+	    p->stats.pending >= s->apply_batch_max)
+		return false;
+	age = clock_mono_ns() - first->arrived_ns;
+	if (age >= s->apply_batch_min_wait)
+		return false;
+	loop_timer_arm(p->min_wait, s->apply_batch_min_wait - age);
+	return true;
+}
+
+void proposer_pump(struct proposer *p)
+{
+	if (p->node == NULL || !node_is_ready(p->node))
+		return;
+	while (!list_empty(&p->pending) &&
+	       p->inflight_n < p->c.settings->apply_inflight) {
+		if (should_gather(p))
+			return;
+		propose_one(p);
+	}
+}
+
+/* --- apply --- */
+
+struct answer_ctx {
+	struct proposer *p;
+	struct list *next; /* op the next reply belongs to */
+};
+
+static void on_item(void *ctx, size_t item, int err, uint64_t seq,
+		    struct str body)
+{
+	struct answer_ctx *a = ctx;
+	struct op *op = list_entry(a->next, struct op, node);
+
+	(void)item;
+	a->next = a->next->next;
+	if (op->fetch != NULL) {
+		fetch_applied(a->p, op, err, seq, body);
+		return;
+	}
+	op_reply(op, err, seq, body);
+	op_free(a->p, op);
+}
+
+static void on_woken(void *ctx, struct str queue)
+{
+	fetch_wake(ctx, queue);
+}
+
+int proposer_apply(struct proposer *p, uint64_t raft_index, struct str entry)
+{
+	struct batch *b = NULL;
+	int r;
+
+	if (!list_empty(&p->inflight))
+		LIST_FOREACH (it, &p->inflight) {
+			struct batch *c = list_entry(it, struct batch, node);
+
+			if (!c->applied) {
+				b = c->raft_index == raft_index ? c : NULL;
+				break;
+			}
+		}
+	if (b == NULL) {
+		r = fsm_apply(p->c.fsm, raft_index, entry, NULL, NULL);
+	} else {
+		struct answer_ctx a = { p, b->ops.next };
+
+		b->applied = true;
+		p->stats.pending -= b->n;
+		r = fsm_apply(p->c.fsm, raft_index, entry, on_item, &a);
+		hist_add(&p->stats.apply_time, &hist_short,
+			 clock_mono_ns() - b->proposed_ns);
+	}
+	fsm_take_woken(p->c.fsm, on_woken, p);
+	fetch_arm_look(p);
+	return r;
+}
+
+/* --- the rest --- */
+
+void proposer_drain(struct proposer *p)
+{
+	p->draining = true;
+	fetch_drain(p);
+}
+
+bool proposer_is_idle(const struct proposer *p)
+{
+	return list_empty(&p->pending) && p->inflight_n == 0;
+}
+
+const struct proposer_stats *proposer_stats(struct proposer *p)
+{
+	p->stats.parked = p->lot.parked;
+	look_at_disk(p);
+	return &p->stats;
+}

@@ -1,0 +1,76 @@
+/*
+ * From requests to raft entries and back: admission, group commit, and the
+ * fetches that wait for work.
+ *
+ * Every op that waits when the raft pipeline has room goes into one entry;
+ * nothing is timed, so an idle node adds no delay and a loaded one batches
+ * deeply. Inside an entry acks run first and fetches last, so that a freed slot
+ * is used at once. A fetch that finds nothing waits here, outside the log, and
+ * travels in the entry of the enqueue that wakes it.
+ *
+ * Loop thread only.
+ */
+#ifndef CORVO_PROPOSER_H
+#define CORVO_PROPOSER_H
+
+#include "fsm/fsm.h"
+#include "util/hist.h"
+#include "cluster/node.h"
+#include "rt/rpc.h"
+
+struct proposer;
+
+struct proposer_config {
+	struct loop *loop;
+	const struct settings *settings;
+	struct fsm *fsm;
+	/* Leases that heartbeats extended and the log does not know yet, as
+	 * the body of an OP_RENEW; false: none (left). They go in front of
+	 * every reclaim, or it would take jobs from workers that live. */
+	bool (*take_renewals)(void *ctx, struct buf *body);
+	void *ctx;
+};
+
+struct proposer *proposer_new(const struct proposer_config *c);
+void proposer_free(struct proposer *p); /* unanswered requests are dropped */
+void proposer_set_node(struct proposer *p, struct node *n);
+
+/* Takes a request; it is answered through rpc_reply, maybe at once. */
+void proposer_submit(struct proposer *p, struct rpc_req req,
+		     const struct frame_request *item);
+/* An op of the server's own; nobody is answered. The body is copied. */
+void proposer_submit_own(struct proposer *p, uint32_t op, struct str body);
+
+/* A fetch that names this queue waits, or is on its way through the log. */
+bool proposer_is_asked_for(struct proposer *p, struct str queue);
+
+void proposer_cancel(struct proposer *p, struct rpc_req req);
+void proposer_peer_down(struct proposer *p, struct rpc_peer *peer);
+
+/* End of a loop turn: fills the pipeline with what has gathered. */
+void proposer_pump(struct proposer *p);
+
+/* A committed entry; answers those of its ops that came from here. */
+int proposer_apply(struct proposer *p, uint64_t raft_index, struct str entry);
+
+/* Refuses everything new; parked fetches are answered empty. */
+void proposer_drain(struct proposer *p);
+bool proposer_is_idle(const struct proposer *p); /* nothing under way */
+
+struct proposer_stats {
+	uint64_t pending;  /* ops waiting for an entry or in one */
+	uint64_t parked;   /* fetches waiting for a job */
+	uint64_t entries;  /* proposed since start */
+	uint64_t ops;      /* in them */
+	uint64_t crowded;  /* entries proposed while many ops were pending */
+	uint64_t overload; /* ops refused */
+	uint64_t fetch_overload;
+	bool disk_ok;
+	struct hist queue_time;
+	struct hist apply_time;
+};
+
+/* As of now; also looks at the disk. */
+const struct proposer_stats *proposer_stats(struct proposer *p);
+
+#endif

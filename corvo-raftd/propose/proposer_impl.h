@@ -1,0 +1,92 @@
+/*
+ * Shared by propose/proposer.c (entries) and propose/fetch.c (fetches).
+ */
+#ifndef CORVO_PROPOSER_IMPL_H
+#define CORVO_PROPOSER_IMPL_H
+
+#include "propose/lot.h"
+#include "propose/proposer.h"
+#include "util/rng.h"
+
+/* One operation on its way through the log. */
+struct op {
+	struct list node;   /* in proposer.pending or batch.ops */
+	struct rpc_req req; /* peer NULL: our own, nobody is answered */
+	uint32_t id;        /* enum op_id */
+	uint32_t flags;     /* FRAME_RESEND */
+	uint64_t arrived_ns;
+	bool cancelled;      /* whoever asked is gone */
+	struct fetch *fetch; /* OP_FETCH: the rest of it */
+	struct str key;      /* both point behind the struct */
+	struct str body;
+};
+
+/* What only a fetch has. */
+struct fetch {
+	struct waiter waiter;
+	struct op *op;
+	struct lot_place places[];
+};
+
+/* One entry under way. */
+struct batch {
+	struct list node; /* in proposer.inflight, in order of index */
+	struct proposer *p;
+	uint64_t raft_index;
+	uint64_t proposed_ns;
+	struct list ops; /* in the order of the entry */
+	size_t n;
+	bool applied;
+};
+
+struct proposer {
+	struct proposer_config c;
+	struct node *node;
+	struct list pending; /* in the order they came */
+	size_t pending_bytes;
+	struct list inflight;
+	size_t inflight_n;
+	struct lot lot;
+	struct hmap fetches; /* struct rpc_req -> struct op, all fetches */
+	struct loop_timer *deadline; /* first end of a wait */
+	struct loop_timer *look;     /* time may have freed a job */
+	struct loop_timer *min_wait; /* apply_batch_min_wait is over */
+	uint64_t deadline_armed_ns;
+	uint64_t look_armed_ns; /* UNIX time; 0: not armed */
+	uint64_t last_now_ns;   /* time never goes back between entries */
+	uint64_t disk_checked_ns;
+	bool disk_may_free; /* there is room for what makes room */
+	bool draining;
+	struct rng rng;
+	struct buf entry; /* reused for every entry */
+	struct arena scratch;
+	struct proposer_stats stats;
+};
+
+/* --- propose/proposer.c --- */
+void op_reply(struct op *op, int err, uint64_t seq, struct str body);
+void op_free(struct proposer *p, struct op *op);
+void proposer_enqueue(struct proposer *p, struct op *op);
+/* The time the next entry would carry. */
+uint64_t proposer_now(const struct proposer *p);
+
+/* --- propose/fetch.c --- */
+
+/* Decodes a new fetch and parks, answers or enqueues it. */
+void fetch_submit(struct proposer *p, struct op *op);
+/* An entry with this op is being built: calls waiting fetches into it. */
+void fetch_ride_along(struct proposer *p, const struct op *op,
+		      struct list *into, size_t *n);
+/* What the state machine answered a fetch. */
+void fetch_applied(struct proposer *p, struct op *op, int err, uint64_t seq,
+		   struct str body);
+/* After an entry: fetches that can be served now leave the lot. */
+void fetch_wake(struct proposer *p, struct str queue);
+void fetch_free(struct proposer *p, struct op *op);
+void fetch_drain(struct proposer *p);
+void fetch_on_deadline(void *ctx);
+/* When a rate may free jobs for fetches that wait: wakes them then. */
+void fetch_arm_look(struct proposer *p);
+void fetch_on_look(void *ctx);
+
+#endif

@@ -1,0 +1,186 @@
+/*
+ * raftd's rows of metrics.def, and those of the httpd processes where there
+ * are several: a client reaches only one of them.
+ */
+#include <unistd.h>
+
+#include "rt/procstat.h"
+#include "serve/svc_impl.h"
+#include "util/clock.h"
+
+static void put(struct metric_list *o, enum metric_id id, uint64_t value)
+{
+	metric_add(o, id, (double)value, STR_NULL);
+}
+
+/* Cumulative buckets with their bound, then the sum and the count. */
+static void put_hist(struct metric_list *o, enum metric_id id,
+		     const struct hist *h, const struct hist_scale *s)
+{
+	uint64_t below = 0;
+
+	for (size_t i = 0; i < HIST_BOUNDS; i++) {
+		below += h->count[i];
+		metric_add(o, id, (double)below,
+			   arena_printf(o->a, "le=\"%s\"", s->le[i]));
+	}
+	metric_add(o, id, (double)h->total, STR("le=\"+Inf\""));
+	metric_add(o, id, h->sum_s, STR("sum"));
+	metric_add(o, id, (double)h->total, STR("count"));
+}
+
+static void put_raft(struct metric_list *o, struct raftd *r)
+{
+	struct node_info i;
+
+	node_info(r->node, &i);
+	put(o, METRIC_CLUSTER_IS_LEADER, node_is_leader(r->node));
+	put(o, METRIC_RAFT_STATE, (uint64_t)i.state_number);
+	put(o, METRIC_RAFT_APPLIED_INDEX, i.applied_index);
+	put(o, METRIC_RAFT_COMMIT_INDEX, i.commit_index);
+	put(o, METRIC_RAFT_SNAPSHOT_INDEX, i.snapshot_index);
+	metric_add(o, METRIC_BUILD_INFO, 1,
+		   arena_printf(o->a, "version=\"%s\"", corvo_version));
+}
+
+static void put_proposer(struct metric_list *o, struct raftd *r)
+{
+	const struct proposer_stats *p = proposer_stats(r->proposer);
+
+	put(o, METRIC_RAFT_APPLY_PENDING, p->pending);
+	put(o, METRIC_RAFT_APPLY_MAX_PENDING, r->d->settings.raft_max_pending);
+	put(o, METRIC_RAFT_APPLY_OVERLOAD, p->overload);
+	put(o, METRIC_RAFT_FETCH_OVERLOAD, p->fetch_overload);
+	put(o, METRIC_RAFT_ENTRIES, p->entries);
+	put(o, METRIC_PARKED_FETCHES, p->parked);
+	put(o, METRIC_WAITING_READS, svc_waiting(r->svc));
+	put_hist(o, METRIC_RAFT_QUEUE_TIME, &p->queue_time, &hist_short);
+	put_hist(o, METRIC_RAFT_APPLY_TIME, &p->apply_time, &hist_short);
+}
+
+static void put_jobs(struct metric_list *o, struct raftd *r)
+{
+	const struct fsm_counters *c = fsm_counters(r->fsm);
+
+	put(o, METRIC_RAFT_APPLIED, c->ops);
+	put(o, METRIC_ENQUEUED, c->enqueued);
+	put(o, METRIC_COMPLETED, c->completed);
+	put(o, METRIC_FAILED, c->failed);
+	put(o, METRIC_EVENT_SEQ, fsm_last_seq(r->fsm));
+	put(o, METRIC_RENEWALS, leases_renewed(r->leases));
+	put_hist(o, METRIC_START_LATENCY, &c->start_latency, &hist_long);
+	put_hist(o, METRIC_RUN_TIME, &c->run_time, &hist_long);
+}
+
+static void put_time(struct metric_list *o, enum metric_id id, uint64_t ns)
+{
+	metric_add(o, id, (double)ns / (double)NS_PER_S, STR_NULL);
+}
+
+static void put_sched(struct metric_list *o, struct raftd *r)
+{
+	const struct fsm_counters *c = fsm_counters(r->fsm);
+	const uint64_t *errors = r->svc->sched_errors;
+
+	put(o, METRIC_SCHED_PROMOTE, c->promoted);
+	put(o, METRIC_SCHED_RECLAIM, c->reclaimed);
+	put(o, METRIC_SCHED_EXPIRE, c->expired);
+	put(o, METRIC_SCHED_PURGE, c->purged);
+	put(o, METRIC_SCHED_PROMOTE_ERRORS, errors[SCHED_PROMOTES]);
+	put(o, METRIC_SCHED_RECLAIM_ERRORS, errors[SCHED_RECLAIMS]);
+	put(o, METRIC_SCHED_EXPIRE_ERRORS, errors[SCHED_EXPIRES]);
+	put(o, METRIC_SCHED_PURGE_ERRORS, errors[SCHED_PURGES]);
+	put_time(o, METRIC_SCHED_LAST_PROMOTE, c->promote_ns);
+	put_time(o, METRIC_SCHED_LAST_RECLAIM, c->reclaim_ns);
+	put_time(o, METRIC_SCHED_LAST_EXPIRE, c->expire_ns);
+	put_time(o, METRIC_SCHED_LAST_PURGE, c->purge_ns);
+}
+
+static int put_queues(struct metric_list *o, struct raftd *r)
+{
+	uint64_t now = clock_wall_ns();
+	unsigned fills = FSM_SCALE_FILLS;
+	struct str *names;
+	size_t n = fsm_busiest(r->fsm, LIMIT_METRIC_QUEUES, o->a, &names);
+
+	for (size_t i = 0; i < n; i++) {
+		struct str name = metric_escape(names[i], o->a);
+		struct m_scale s;
+		int e = fsm_scale(r->fsm, names[i], now, &fills, &s);
+
+		if (e < 0)
+			return e;
+		if (s.waiting > 0 && !MSG_HAS(&s, scale, oldest_waiting_at))
+			continue; /* not known yet */
+		metric_add(o, METRIC_OLDEST_WAITING, s.oldest_waiting_seconds,
+			   arena_printf(o->a, "queue=\"%.*s\"", STR_ARG(name)));
+	}
+	return 0;
+}
+
+/* sched and the supervisor are asked nothing by httpd. */
+static void put_processes(struct metric_list *o, struct raftd *r)
+{
+	procstat_metrics(o, "raftd", getpid());
+	if (r->svc->sched_pid != 0)
+		procstat_metrics(o, "sched", (pid_t)r->svc->sched_pid);
+	if (r->d->notify.supervisor_fd >= 0)
+		procstat_metrics(o, "supervisor", getppid());
+}
+
+void q_raftd_metrics(struct svc *s, struct rpc_req req,
+		     const struct m_nothing *m)
+{
+	struct metric_list o = { .a = &s->scratch };
+	struct m_metrics all;
+	int e;
+
+	(void)m;
+	put_raft(&o, s->r);
+	put_proposer(&o, s->r);
+	put_jobs(&o, s->r);
+	put_sched(&o, s->r);
+	put_processes(&o, s->r);
+	e = put_queues(&o, s->r);
+	if (e < 0) {
+		svc_reply_error(req, -e);
+		return;
+	}
+	metric_list_message(&o, &all);
+	svc_reply(s, req, &msg_metrics, &all);
+}
+
+/* --- several httpd processes --- */
+
+static void put_told(struct metric_list *o, const struct buf *told)
+{
+	struct m_metrics m;
+
+	/* it is what we encoded */
+	CHECK(msg_decode(&msg_metrics, buf_str(told), o->a, &m) == 0);
+	for (size_t i = 0; i < m.values_n; i++)
+		metric_add(o, m.values[i].metric, m.values[i].value,
+			   m.values[i].label);
+}
+
+void q_tell_metrics(struct svc *s, struct rpc_req req,
+		    const struct m_tell_metrics *m)
+{
+	struct metric_list others = { .a = &s->scratch };
+	struct m_metrics all = { 0 };
+	struct buf *own;
+
+	if (m->number >= LIMIT_HTTPD_PROCESSES) {
+		svc_reply_error(req, ERR_BAD_MESSAGE);
+		return;
+	}
+	own = &s->httpd_metrics[m->number];
+	MSG_SET_LIST(&all, metrics, values, m->values, m->values_n);
+	buf_clear(own);
+	msg_encode(&msg_metrics, &all, own);
+	for (size_t i = 0; !m->quiet && i < LIMIT_HTTPD_PROCESSES; i++)
+		if (i != m->number && s->httpd_metrics[i].n > 0)
+			put_told(&others, &s->httpd_metrics[i]);
+	metric_list_message(&others, &all);
+	svc_reply(s, req, &msg_metrics, &all);
+}

@@ -1,0 +1,85 @@
+/*
+ * Inside raftd's services: what their files share. Loop thread.
+ */
+#ifndef CORVO_SVC_IMPL_H
+#define CORVO_SVC_IMPL_H
+
+#include "serve/svc.h"
+#include "util/list.h"
+
+/* Kinds of work of sched that metrics tell apart. */
+enum {
+	SCHED_PROMOTES,
+	SCHED_RECLAIMS,
+	SCHED_EXPIRES,
+	SCHED_PURGES,
+	SCHED_TASKS
+};
+
+struct svc_events;
+struct svc_waits;
+
+struct svc {
+	struct raftd *r;
+	struct tail *tail;
+	struct svc_waits *waits;
+	struct svc_events *events;
+	struct list dues;
+	struct list drains; /* serve/queue.c */
+	struct loop_timer *drain_timer;
+	/* What sched last told of itself, and its failures in all. */
+	uint32_t sched_pid;
+	uint64_t sched_told[SCHED_TASKS], sched_errors[SCHED_TASKS];
+	size_t jobs_asks; /* under way in serve/jobs.c */
+	/* What each of several httpd processes last told of itself. */
+	struct buf httpd_metrics[LIMIT_HTTPD_PROCESSES];
+	struct arena scratch; /* for the query being answered */
+	struct buf out;
+};
+
+void svc_reply_error(struct rpc_req req, int err);
+void svc_reply(struct svc *s, struct rpc_req req, const struct msg_desc *d,
+	       const void *m);
+
+/* --- serve/job.c: questions that wait for a job's end --- */
+
+struct svc_waits *svc_waits_new(struct svc *s);
+void svc_waits_free(struct svc_waits *w);
+void svc_waits_turn_end(struct svc_waits *w);
+size_t svc_waits_count(const struct svc_waits *w);
+/* Answers all of them now. */
+void svc_waits_drain(struct svc_waits *w);
+void svc_waits_cancel(struct svc_waits *w, struct rpc_req req);
+void svc_waits_peer_down(struct svc_waits *w, const struct rpc_peer *peer);
+/* --- serve/queue.c: who waits for a queue to drain --- */
+
+void drains_init(struct svc *s);
+void drains_done(struct svc *s);
+void drains_cancel(struct svc *s, struct rpc_req req);
+void drains_turn_end(struct svc *s);
+void drains_end(struct svc *s); /* answers all of them now */
+
+/* --- serve/events.c: pages of the event log --- */
+
+struct svc_events *svc_events_new(struct svc *s);
+void svc_events_free(struct svc_events *e); /* the worker has ended */
+void svc_events_turn_end(struct svc_events *e);
+void svc_events_cancel(struct svc_events *e, struct rpc_req req);
+void svc_events_peer_down(struct svc_events *e, const struct rpc_peer *peer);
+
+/* "queue ... not found" */
+void svc_reply_no_queue(struct svc *s, struct rpc_req req, struct str queue);
+/* "job ... not found" */
+void svc_reply_no_job(struct svc *s, struct rpc_req req, struct str id);
+
+/* One function per query of this process; without it, it does not link. */
+#define PROC_IS_RAFTD_RAFTD(x) x
+#define PROC_IS_RAFTD_VIEWD(x)
+#define QUERY_DECL(name, req_type)                       \
+	void q_##name(struct svc *s, struct rpc_req req, \
+		      const struct m_##req_type *m);
+#define QUERY(num, NAME, name, proc, req_type, reply, doc) \
+	PROC_IS_RAFTD_##proc(QUERY_DECL(name, req_type))
+#include "proto/defs/queries.def"
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * The event feed. See serve/tail.h. Questions wait on the loop thread; the answer
+ * is read from the store on the worker.
+ */
+#include "serve/tail.h"
+
+#include <stdlib.h>
+
+#include "serve/pace.h"
+#include "rt/cpu_use.h"
+#include "store/record.h"
+#include "util/clock.h"
+#include "util/list.h"
+
+/* One question, waiting or being answered. */
+struct ask {
+	struct list node;
+	struct rpc_req req;
+	struct raftd *r;
+	uint64_t after_seq;
+	uint32_t limit;
+	bool busy; /* writers need the processors */
+	int err;
+	struct buf out;
+};
+
+struct tail {
+	struct raftd *r;
+	struct list waiting;
+	struct loop_timer *next; /* when to look again */
+	bool is_waiting;         /* that timer is armed */
+	struct pace pace;
+	struct cpu_use cpus;
+};
+
+static void on_next(void *ctx)
+{
+	struct tail *t = ctx;
+
+	t->is_waiting = false; /* tail_turn_end of this turn does the work */
+}
+
+struct tail *tail_new(struct raftd *r)
+{
+	struct tail *t = xcalloc(1, sizeof(*t));
+
+	t->r = r;
+	t->next = loop_timer_add(r->d->loop, on_next, t);
+	list_init(&t->waiting);
+	return t;
+}
+
+static void ask_free(struct ask *a)
+{
+	list_remove(&a->node);
+	buf_done(&a->out);
+	free(a);
+}
+
+void tail_free(struct tail *t)
+{
+	if (t == NULL)
+		return;
+	LIST_FOREACH_SAFE (it, &t->waiting)
+		ask_free(list_entry(it, struct ask, node));
+	loop_timer_remove(t->next);
+	cpu_use_done(&t->cpus);
+	free(t);
+}
+
+void tail_ask(struct tail *t, struct rpc_req req, const struct m_tail *m)
+{
+	struct ask *a = xcalloc(1, sizeof(*a));
+
+	a->req = req;
+	a->r = t->r;
+	a->after_seq = m->after_seq;
+	a->limit = m->limit == 0 ? LIMIT_TAIL_EVENTS : m->limit;
+	list_init(&a->node);
+	list_push_back(&t->waiting, &a->node); /* tail_turn_end looks at it */
+}
+
+/* --- answering, on the worker --- */
+
+/* Of the events themselves the view only wants to know the time. */
+static void keep_ends(struct m_tail_reply *m)
+{
+	if (m->events_n <= 2)
+		return;
+	m->events[1] = m->events[m->events_n - 1];
+	m->events_n = 2;
+}
+
+static void answer_work(void *ctx)
+{
+	struct ask *a = ctx;
+	struct arena arena = { .block_size = 64 * 1024 };
+	struct m_tail_reply m;
+	int r = -a->err;
+
+	if (r == 0)
+		r = record_feed(a->r->kv, a->after_seq, a->limit, &arena, &m);
+	a->err = r < 0 ? -r : 0;
+	if (r == 0) {
+		keep_ends(&m);
+		MSG_SET(&m, tail_reply, busy, a->busy);
+		msg_encode(&msg_tail_reply, &m, &a->out);
+	}
+	arena_done(&arena);
+}
+
+static void answer_done(void *ctx)
+{
+	struct ask *a = ctx;
+
+	if (a->err != 0)
+		rpc_reply(a->req, a->err, 0, str_from(err_text(a->err)));
+	else
+		rpc_reply(a->req, 0, 0, buf_str(&a->out));
+	ask_free(a);
+}
+
+/* --- when to answer --- */
+
+/* Behind the end, or ahead of it, is worth an answer. */
+static bool has_news(const struct tail *t, const struct ask *a)
+{
+	return a->after_seq != fsm_last_seq(t->r->fsm);
+}
+
+/*
+ * A view that would lose events to their retention is not kept waiting: to
+ * build it anew costs more.
+ */
+static bool is_far_behind(const struct tail *t, const struct ask *a)
+{
+	return fsm_last_seq(t->r->fsm) - a->after_seq >
+	       t->r->d->settings.event_retention / 2;
+}
+
+/* True: answer now. Else the timer is armed for the moment when to look. */
+static bool is_time(struct tail *t, struct ask *a)
+{
+	const struct proposer_stats *s = proposer_stats(t->r->proposer);
+	uint64_t now = clock_mono_ns(), wait;
+	bool hurry = is_far_behind(t, a);
+
+	pace_look(&t->pace, now, s->entries, s->crowded,
+		  cpu_use_is_busy(&t->cpus, now));
+	wait = pace_wait(&t->pace, now, hurry);
+	if (wait > 0) {
+		t->is_waiting = true;
+		loop_timer_arm(t->next, wait);
+		return false;
+	}
+	a->busy = t->pace.saturated;
+	a->limit = pace_answer(&t->pace, now, a->limit, hurry);
+	return true;
+}
+
+void tail_turn_end(struct tail *t)
+{
+	/* while the log is replayed the end is not where it was and will be */
+	if (t->is_waiting || !node_is_ready(t->r->node))
+		return;
+	LIST_FOREACH_SAFE (it, &t->waiting) {
+		struct ask *a = list_entry(it, struct ask, node);
+
+		if (!rpc_req_is_live(a->req)) {
+			ask_free(a);
+		} else if (has_news(t, a) && is_time(t, a)) {
+			list_remove(it);
+			a->err = -fsm_flush(t->r->fsm);
+			worker_run(t->r->worker, answer_work, answer_done, a);
+		}
+	}
+}
