@@ -5,9 +5,9 @@
 #define CORVO_FEED_IMPL_H
 
 #include "feed.h"
-#include "rebuild.h"
+#include "check/rebuild.h"
 #include "rt/rpc.h"
-#include "verify.h"
+#include "check/verify.h"
 
 /* Time to wait before something that failed is tried again. */
 struct feed_pause {

@@ -15,7 +15,7 @@
 
 #include "rt/file.h"
 #include "rt/log.h"
-#include "schema.h"
+#include "db/schema.h"
 #include "util/clock.h"
 
 #define BOOT_ID_PATH  "/proc/sys/kernel/random/boot_id"

@@ -9,9 +9,9 @@
 #ifndef CORVO_VIEW_H
 #define CORVO_VIEW_H
 
-#include "db.h"
-#include "mirror.h"
-#include "query.h"
+#include "db/db.h"
+#include "mirror/mirror.h"
+#include "query/query.h"
 
 #define VIEW_READERS 3
 

@@ -6,7 +6,7 @@
 
 #include "lib/testlib.h"
 #include "proto/limits.h"
-#include "query_jq.h"
+#include "query/jq/jq.h"
 #include "util/rng.h"
 
 static const char doc[] =

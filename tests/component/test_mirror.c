@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "lib/testlib.h"
-#include "rebuild.h"
+#include "check/rebuild.h"
 #include "rt/file.h"
-#include "schema.h"
+#include "db/schema.h"
 #include "store/key.h"
 #include "store/record.h"
 #include "util/hmap.h"

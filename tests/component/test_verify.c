@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "lib/testlib.h"
-#include "verify.h"
+#include "check/verify.h"
 #include "view_world.h"
 
 #define STEPS 1000

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "lib/testlib.h"
-#include "query.h"
+#include "query/query.h"
 #include "rt/file.h"
 #include "view.h"
 

@@ -5,7 +5,7 @@
 #ifndef CORVO_VIEW_ROWS_H
 #define CORVO_VIEW_ROWS_H
 
-#include "db.h"
+#include "db/db.h"
 #include "proto/proto.h"
 
 /* All rows of a query as text, one line each, appended to ret. */

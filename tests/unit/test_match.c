@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "db.h"
+#include "db/db.h"
 #include "lib/testlib.h"
-#include "match.h"
+#include "query/match.h"
 
 #define RANDOM_TEXTS 3000
 #define TEXT_MAX     64

@@ -1,0 +1,258 @@
+/*
+ * Members of message `job` to columns and back. Runs on the writer's and the
+ * readers' threads; keeps no state. Values of a column may be anything when
+ * the file was written by somebody else: what cannot be read reads as absent.
+ */
+#include "db/columns.h"
+
+#include "proto/msg_json.h"
+
+/* kind, live, column, member, names, absent */
+#define COL(k, l, column, member, e, none)                          \
+	{                                                           \
+		.name = column, .kind = k, .live = l,               \
+		.offset = offsetof(struct m_job, member),           \
+		.bit = MF_job_##member, .names = e, .absent = none, \
+	}
+
+/* Large values stand last: what is before them is read without them. */
+const struct column job_columns[JOB_COLUMNS] = {
+	COL(COL_TEXT, LIVE_NEVER, "id", id, NULL, ""),
+	[COLUMN_QUEUE] = COL(COL_TEXT, LIVE_NEVER, "queue", queue, NULL, ""),
+	COL(COL_ENUM, LIVE_ABSENT, "state", state, &enum_job_state, ""),
+	COL(COL_U32, LIVE_NEVER, "priority", priority, NULL, NULL),
+	COL(COL_U32, LIVE_ABSENT, "attempt", attempt, NULL, NULL),
+	COL(COL_U32, LIVE_NEVER, "max_retries", max_retries, NULL, NULL),
+	COL(COL_ENUM, LIVE_NEVER, "retry_backoff", retry_backoff, &enum_backoff,
+	    ""),
+	COL(COL_MS, LIVE_NEVER, "retry_base_delay_ms", retry_base_delay, NULL,
+	    ""),
+	COL(COL_MS, LIVE_NEVER, "retry_max_delay_ms", retry_max_delay, NULL,
+	    ""),
+	COL(COL_F64, LIVE_NEVER, "retry_jitter", retry_jitter, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "unique_key", unique_key, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "batch_id", batch_id, NULL, NULL),
+	COL(COL_TEXT, LIVE_ABSENT, "worker_id", worker_id, NULL, NULL),
+	COL(COL_TEXT, LIVE_ABSENT, "hostname", hostname, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "parent_id", parent_id, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "chain_id", chain_id, NULL, NULL),
+	COL(COL_I64, LIVE_NEVER, "chain_step", chain_step, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "group_name", group, NULL, NULL),
+	COL(COL_TEXT, LIVE_NEVER, "schedule_id", schedule_id, NULL, NULL),
+	COL(COL_TIME, LIVE_NEVER, "scheduled_for", scheduled_for, NULL, NULL),
+	COL(COL_ENUM, LIVE_NEVER, "on_dependency_failure",
+	    on_dependency_failure, &enum_on_dependency_failure, NULL),
+	COL(COL_COUNT, LIVE_ABSENT, "waiting_on", waiting_on, NULL, NULL),
+	COL(COL_BOOL, LIVE_ABSENT, "blocked", blocked, NULL, NULL),
+	COL(COL_COUNT, LIVE_ABSENT, "lost_leases", lost_leases, NULL, NULL),
+	COL(COL_COUNT, LIVE_ABSENT, "log_lines", log_lines, NULL, NULL),
+	COL(COL_MS, LIVE_NEVER, "timeout_ms", timeout, NULL, NULL),
+	COL(COL_TIME, LIVE_ABSENT, "timeout_at", timeout_at, NULL, NULL),
+	COL(COL_TEXT, LIVE_ABSENT, "hold_reason", hold_reason, NULL, NULL),
+	COL(COL_BOOL, LIVE_ABSENT, "cancel_requested", cancel_requested, NULL,
+	    NULL),
+	COL(COL_U64, LIVE_ABSENT, "seq", seq, NULL, NULL),
+	COL(COL_TIME, LIVE_ABSENT, "lease_expires_at", lease_expires_at, NULL,
+	    NULL),
+	COL(COL_TIME, LIVE_ABSENT, "scheduled_at", scheduled_at, NULL, NULL),
+	COL(COL_TIME, LIVE_NEVER, "expire_at", expire_at, NULL, NULL),
+	COL(COL_TIME, LIVE_NEVER, "created_at", created_at, NULL, ""),
+	COL(COL_TIME, LIVE_ABSENT, "started_at", started_at, NULL, NULL),
+	COL(COL_TIME, LIVE_ABSENT, "completed_at", completed_at, NULL, NULL),
+	COL(COL_TIME, LIVE_ABSENT, "failed_at", failed_at, NULL, NULL),
+	COL(COL_TIME, LIVE_ABSENT, "cancelled_at", cancelled_at, NULL, NULL),
+	[COLUMN_TAGS] = COL(COL_TEXT, LIVE_NEVER, "tags", tags, NULL, NULL),
+	COL(COL_STRS, LIVE_NEVER, "depends_on", depends_on, NULL, NULL),
+	COL(COL_TEXT, LIVE_ABSENT, "progress", progress, NULL, NULL),
+	COL(COL_TEXT, LIVE_KEPT, "checkpoint", checkpoint, NULL, NULL),
+	COL(COL_TEXT, LIVE_ABSENT, "result", result, NULL, NULL),
+	COL(COL_CHAIN, LIVE_NEVER, "chain_config", chain_config, NULL, NULL),
+	[COLUMN_PAYLOAD] =
+	    COL(COL_TEXT, LIVE_NEVER, "payload", payload, NULL, "{}"),
+};
+
+/* Every message begins with the bits of the members it has. */
+_Static_assert(offsetof(struct m_job, has) == 0 &&
+		   offsetof(struct m_batch, has) == 0,
+	       "column_bind_member reads them there");
+
+static void bind_enum(struct db_stmt *s, int i, const struct column *c,
+		      uint32_t number)
+{
+	const char *text = enum_text(c->names, number);
+
+	/* A number of a newer version is kept, as nothing we know. */
+	db_bind_text(s, i, text != NULL ? str_from(text) : STR("unknown"));
+}
+
+/* Whole milliseconds as a number anybody can read, others exactly. */
+static void bind_ms(struct db_stmt *s, int i, uint64_t ns)
+{
+	if (ns % NS_PER_MS == 0)
+		db_bind_i64(s, i, (int64_t)(ns / NS_PER_MS));
+	else
+		db_bind_f64(s, i, (double)ns / (double)NS_PER_MS);
+}
+
+static void bind_time(struct db_stmt *s, int i, uint64_t ns, char *text,
+		      struct timetext *times)
+{
+	timetext_put(times, ns, text);
+	db_bind_text(s, i, str_of(text, TIMETEXT_LEN));
+}
+
+static void bind_strs(struct db_stmt *s, int i, const struct m_job *j,
+		      struct buf *b)
+{
+	struct json_writer w = JSON_WRITER(b);
+
+	buf_clear(b);
+	jw_array(&w);
+	for (size_t k = 0; k < j->depends_on_n; k++)
+		jw_str(&w, j->depends_on[k]);
+	jw_array_end(&w);
+	db_bind_text(s, i, buf_str(b));
+}
+
+static void bind_chain(struct db_stmt *s, int i, const struct m_job *j,
+		       struct buf *b)
+{
+	static const struct json_style style;
+	struct json_writer w = JSON_WRITER(b);
+
+	buf_clear(b);
+	msg_to_json(&msg_chain, j->chain_config, &style, &w);
+	db_bind_text(s, i, buf_str(b));
+}
+
+void column_text_done(struct column_text *t)
+{
+	buf_done(&t->strs);
+	buf_done(&t->chain);
+}
+
+/* Plain numbers are 0 when absent. */
+static bool is_null(const struct column *c, bool has, const void *m)
+{
+	if (c->kind == COL_COUNT)
+		return !has || *(const uint32_t *)m == 0;
+	if (c->kind == COL_COUNT64)
+		return !has || *(const uint64_t *)m == 0;
+	return !has && c->absent == NULL && c->kind != COL_U32 &&
+	       c->kind != COL_U64 && c->kind != COL_BOOL && c->kind != COL_F64;
+}
+
+void column_bind_member(struct db_stmt *s, int i, const struct column *col,
+			const void *msg, struct timetext *times,
+			char *time_text)
+{
+	bool has = (*(const uint64_t *)msg >> col->bit & 1) != 0;
+	const void *m = (const char *)msg + col->offset;
+
+	if (is_null(col, has, m)) {
+		db_bind_null(s, i);
+		return;
+	}
+	switch (col->kind) {
+	case COL_TEXT:
+		db_bind_text(
+		    s, i, has ? *(const struct str *)m : str_from(col->absent));
+		break;
+	case COL_ENUM:
+		bind_enum(s, i, col, *(const uint32_t *)m);
+		break;
+	case COL_U32:
+	case COL_COUNT:
+		db_bind_i64(s, i, *(const uint32_t *)m);
+		break;
+	case COL_U64:
+	case COL_COUNT64:
+		db_bind_i64(s, i, (int64_t) * (const uint64_t *)m);
+		break;
+	case COL_I64:
+		db_bind_i64(s, i, *(const int64_t *)m);
+		break;
+	case COL_BOOL:
+		db_bind_i64(s, i, *(const bool *)m);
+		break;
+	case COL_F64:
+		db_bind_f64(s, i, *(const double *)m);
+		break;
+	case COL_MS:
+		bind_ms(s, i, *(const uint64_t *)m);
+		break;
+	case COL_TIME:
+		bind_time(s, i, *(const uint64_t *)m, time_text, times);
+		break;
+	case COL_STRS:
+	case COL_CHAIN:
+		CHECK(!"a column of jobs only");
+	}
+}
+
+void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
+		 struct column_text *text)
+{
+	const struct column *col = &job_columns[c];
+	bool has = (j->has >> col->bit & 1) != 0;
+
+	if (col->kind == COL_STRS && has)
+		bind_strs(s, i, j, &text->strs);
+	else if (col->kind == COL_CHAIN && has)
+		bind_chain(s, i, j, &text->chain);
+	else
+		column_bind_member(s, i, col, j, &text->times, text->text[c]);
+}
+
+static uint64_t read_ms(struct db_stmt *s, int i)
+{
+	return (uint64_t)(db_f64(s, i) * (double)NS_PER_MS + 0.5);
+}
+
+void column_read(struct db_stmt *s, int i, size_t c, struct arena *a,
+		 struct m_job *j)
+{
+	const struct column *col = &job_columns[c];
+	void *m = (char *)j + col->offset;
+	bool has = !db_is_null(s, i);
+
+	if (!has)
+		return;
+	switch (col->kind) {
+	case COL_TEXT:
+		*(struct str *)m = arena_copy(a, db_text(s, i));
+		break;
+	case COL_ENUM:
+		has = enum_parse(col->names, db_text(s, i), m);
+		break;
+	case COL_U32:
+	case COL_COUNT:
+		*(uint32_t *)m = (uint32_t)db_i64(s, i);
+		break;
+	case COL_U64:
+	case COL_COUNT64:
+		*(uint64_t *)m = (uint64_t)db_i64(s, i);
+		break;
+	case COL_I64:
+		*(int64_t *)m = db_i64(s, i);
+		break;
+	case COL_BOOL:
+		has = *(bool *)m = db_i64(s, i) != 0;
+		break;
+	case COL_F64:
+		has = (*(double *)m = db_f64(s, i)) != 0;
+		break;
+	case COL_MS:
+		*(uint64_t *)m = read_ms(s, i);
+		break;
+	case COL_TIME:
+		*(uint64_t *)m = timetext_parse(db_text(s, i));
+		break;
+	case COL_STRS:
+	case COL_CHAIN:
+		has = false;
+		break;
+	}
+	if (has)
+		j->has |= 1ULL << col->bit;
+}

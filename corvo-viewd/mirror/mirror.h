@@ -1,0 +1,46 @@
+/*
+ * The feed of raftd as rows: what an event changed is upserted, and the
+ * counters of queue_stats move with the rows. Applying the same documents
+ * twice gives the same rows.
+ *
+ * Belongs to the thread that owns the connection. Documents are raftd's;
+ * members may be absent or of a newer version, never trusted to be complete.
+ */
+#ifndef CORVO_MIRROR_H
+#define CORVO_MIRROR_H
+
+#include "db/db.h"
+#include "proto/proto.h"
+
+struct mirror;
+
+/* db has the tables. 0 or -ERR_*. */
+int mirror_new(struct db *db, struct mirror **ret);
+void mirror_free(struct mirror *m); /* before db_close; NULL: fine */
+
+/*
+ * Takes in one answer of raftd in one transaction, position included. On
+ * failure nothing has changed: -ERR_NOT_FOUND when a partial document names
+ * a job there is no row of (the view is incomplete), else as db/db.h.
+ */
+int mirror_apply(struct mirror *m, const struct m_tail_reply *r);
+const char *mirror_why(const struct mirror *m); /* of the last failure */
+
+/* --- pieces of the above, for a bulk load --- */
+
+int mirror_begin(struct mirror *m);
+int mirror_commit(struct mirror *m); /* writes counters and full text first */
+void mirror_rollback(struct mirror *m);
+
+int mirror_job(struct mirror *m, const struct m_job *j);
+int mirror_error(struct mirror *m, const struct m_job_error *e);
+int mirror_queue(struct mirror *m, const struct m_queue *q);
+int mirror_worker(struct mirror *m, const struct m_worker *w);
+int mirror_batch(struct mirror *m, const struct m_batch *b);
+int mirror_schedule(struct mirror *m, const struct m_schedule *s);
+/* Without a holder: nobody has the key. */
+int mirror_lock(struct mirror *m, const struct m_unique_lock *l);
+/* at_ns 0: the time of the position is not known and stays. */
+int mirror_position(struct mirror *m, uint64_t seq, uint64_t at_ns);
+
+#endif

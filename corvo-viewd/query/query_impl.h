@@ -1,0 +1,43 @@
+/*
+ * Shared by the query_*.c files only.
+ */
+#ifndef CORVO_QUERY_IMPL_H
+#define CORVO_QUERY_IMPL_H
+
+#include "db/db.h"
+#include "query/query.h"
+
+struct query {
+	struct db *db;
+	struct arena arena; /* of one answer */
+	char why[256];      /* of the last failure */
+};
+
+/* Each fills the reply's message in q->arena and encodes it to out. */
+int query_queues(struct query *q, const struct query_ask *ask, struct buf *out);
+int query_workers(struct query *q, const struct query_ask *ask,
+		  struct buf *out);
+int query_search(struct query *q, const struct query_ask *ask, struct buf *out);
+int query_metrics(struct query *q, const struct query_ask *ask,
+		  struct buf *out);
+int query_fulltext(struct query *q, const struct query_ask *ask,
+		   struct buf *out);
+int query_iterations(struct query *q, const struct query_ask *ask,
+		     struct buf *out);
+
+/* Room for one more of n items of `size` bytes in the arena. */
+void *query_grow(struct arena *a, void *items, size_t size, size_t n,
+		 size_t *cap);
+
+/* A to Z in lower case, as SQLite's lower() has it. */
+struct str query_lower(struct arena *a, struct str s);
+
+/* SELECTs that end in queue_stats columns list them in this order. */
+#define QUERY_STATE_COLUMNS \
+	"pending, active, held, completed, retrying, dead, cancelled, scheduled"
+#define QUERY_STATES 8
+
+/* Keeps the sentence for query_why. -ERR_VALIDATION_ERROR. */
+_printf_(2, 3) int query_refuse(struct query *q, const char *fmt, ...);
+
+#endif
