@@ -9,13 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "hub.h"
-#include "metrics.h"
-#include "req.h"
+#include "req/hub.h"
+#include "req/metrics.h"
+#include "req/req.h"
 #include "rt/log.h"
 #include "rt/netaddr.h"
-#include "server.h"
-#include "tell.h"
+#include "front/server.h"
+#include "req/tell.h"
 
 /*
  * What arrived in a turn leaves in one message, up to so many operations: a

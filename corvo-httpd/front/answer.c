@@ -1,0 +1,138 @@
+/*
+ * Headers of answers. See front/answer.h. It is on the path of every request, so
+ * numbers are written without printf.
+ */
+#include "front/answer.h"
+
+#include <time.h>
+
+#include "req/req.h"
+#include "front/server.h"
+#include "util/clock.h"
+
+/* At least `width` digits, ending before `end`; returns their start. */
+static char *digits(char *end, uint64_t v, int width)
+{
+	do {
+		*--end = (char)('0' + v % 10);
+		v /= 10;
+		width--;
+	} while (v != 0 || width > 0);
+	return end;
+}
+
+static void add_number(const struct answer_to *to, const char *name, uint64_t v)
+{
+	char text[24];
+
+	text[sizeof(text) - 1] = '\0';
+	to->add(to->ctx, name, digits(text + sizeof(text) - 1, v, 1));
+}
+
+static void add_allow(const struct answer_to *to, unsigned allow)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(128);
+
+	for (int m = 0; m < HTTP_METHOD_MAX; m++) {
+		if ((allow & (1u << m)) == 0)
+			continue;
+		buf_printf(&b, "%s, ", http_method_name(m));
+		if (m == HTTP_GET)
+			buf_puts(&b, "HEAD, ");
+	}
+	buf_puts(&b, "OPTIONS");
+	buf_putc(&b, '\0');
+	to->add(to->ctx, "Allow", b.p);
+}
+
+/* "proc;dur=12.345", without the cost of printf: it is on every answer. */
+static void add_timing(const struct answer_to *to, const struct req *r)
+{
+	static const char head[] = "proc;dur=";
+	uint64_t us = (clock_mono_ns() - r->start_ns) / NS_PER_US;
+	char text[64];
+	char *p = text + sizeof(text) - 1;
+
+	*p = '\0';
+	p = digits(p, us % 1000, 3);
+	*--p = '.';
+	p = digits(p, us / 1000, 1) - (sizeof(head) - 1);
+	memcpy(p, head, sizeof(head) - 1);
+	to->add(to->ctx, "Server-Timing", p);
+}
+
+/* The library would format it for every answer. */
+static void add_date(const struct answer_to *to, struct answer_date *d)
+{
+	time_t now = (time_t)(clock_wall_ns() / NS_PER_S);
+	struct tm tm;
+
+	if ((uint64_t)now != d->unix_s) {
+		CHECK(gmtime_r(&now, &tm) != NULL);
+		CHECK(strftime(d->text, sizeof(d->text),
+			       "%a, %d %b %Y %H:%M:%S GMT", &tm) > 0);
+		d->unix_s = (uint64_t)now;
+	}
+	to->add(to->ctx, "Date", d->text);
+}
+
+/* They are for browsers, which say where they come from. */
+static void add_cors(const struct answer_to *to, const struct req *r)
+{
+	if (strcmp(r->method, "OPTIONS") != 0 &&
+	    server_header(r->conn, "Origin") == NULL)
+		return;
+	to->add(to->ctx, "Access-Control-Allow-Origin", CORS_ORIGIN);
+	to->add(to->ctx, "Access-Control-Allow-Methods", CORS_METHODS);
+	to->add(to->ctx, "Access-Control-Allow-Headers", CORS_HEADERS);
+}
+
+/* RFC 7240; its wait is in whole seconds, ours may be in parts of one. */
+static void add_preference(const struct answer_to *to, uint64_t wait_ns)
+{
+	static const char head[] = "wait=";
+	char text[32];
+	char *p = text + sizeof(text) - 1;
+
+	if (wait_ns % NS_PER_S != 0) {
+		to->add(to->ctx, "Preference-Applied", "wait");
+		return;
+	}
+	*p = '\0';
+	p = digits(p, wait_ns / NS_PER_S, 1) - (sizeof(head) - 1);
+	memcpy(p, head, sizeof(head) - 1);
+	to->add(to->ctx, "Preference-Applied", p);
+}
+
+/* Nobody on the way may keep it back. */
+static void add_stream(const struct answer_to *to)
+{
+	to->add(to->ctx, "Cache-Control", "no-cache");
+	to->add(to->ctx, "X-Accel-Buffering", "no");
+}
+
+void answer_headers(const struct answer_to *to, const struct req *r,
+		    struct answer_date *date)
+{
+	add_date(to, date);
+	if (r->out.n > 0 || r->stream != NULL)
+		to->add(to->ctx, "Content-Type", r->content_type);
+	if (r->stream != NULL)
+		add_stream(to);
+	add_timing(to, r);
+	if (r->seq != 0)
+		add_number(to, "X-Corvo-Index", r->seq);
+	if (r->has_lag)
+		add_number(to, "X-Corvo-View-Lag-Ms", r->lag_ms);
+	if (r->replayed)
+		to->add(to->ctx, "Idempotent-Replayed", "true");
+	if (r->preferred_ns != 0)
+		add_preference(to, r->preferred_ns);
+	if (r->retry_after_s != 0)
+		add_number(to, "Retry-After", r->retry_after_s);
+	if (r->allow != 0)
+		add_allow(to, r->allow);
+	if (r->h->draining)
+		to->add(to->ctx, "Connection", "close");
+	add_cors(to, r);
+}

@@ -1,0 +1,177 @@
+/*
+ * Open connections and their time limits. See front/conn.h.
+ */
+#include "front/conn.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "req/metrics.h"
+#include "req/req.h"
+#include "front/server.h"
+#include "util/clock.h"
+
+/* How long a refused client may go on sending before it is cut off. */
+#define LINGER_NS    (2 * NS_PER_S)
+#define SWEEP_MAX_NS (250 * NS_PER_MS)
+#define SWEEP_MIN_NS (10 * NS_PER_MS)
+
+void conn_cut(struct conn *c)
+{
+	(void)shutdown(c->fd, SHUT_RDWR);
+}
+
+static bool is_over(const struct conn *c, uint64_t now_ns, uint64_t limit_ns)
+{
+	return now_ns - c->since_ns > limit_ns;
+}
+
+/*
+ * The library may miss an end of file that came together with the last bytes
+ * of a request that is not complete; then it would wait for more of it.
+ */
+static bool is_at_end(const struct conn *c)
+{
+	char byte;
+
+	return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static void sweep_one(struct conns *cs, struct conn *c, uint64_t now_ns)
+{
+	switch (c->phase) {
+	case CONN_NEW:
+	case CONN_HEAD:
+		if (is_over(c, now_ns, cs->request_timeout_ns) || is_at_end(c))
+			conn_cut(c);
+		break;
+	case CONN_IDLE:
+		if (is_over(c, now_ns, cs->idle_timeout_ns))
+			conn_cut(c);
+		break;
+	case CONN_BODY:
+		if (is_at_end(c))
+			conn_cut(c);
+		else if (is_over(c, now_ns, cs->request_timeout_ns))
+			conn_refuse(c, ERR_REQUEST_TIMEOUT, STR_NULL);
+		break;
+	case CONN_LINGER:
+		if (is_over(c, now_ns, LINGER_NS))
+			conn_cut(c);
+		break;
+	case CONN_WORK:
+		break;
+	}
+}
+
+static void arm(struct conns *cs)
+{
+	if (cs->armed || cs->n == 0)
+		return;
+	cs->armed = true;
+	loop_timer_arm(cs->timer, cs->sweep_ns);
+}
+
+static void on_sweep(void *ctx)
+{
+	struct conns *cs = ctx;
+	uint64_t now_ns = clock_mono_ns();
+
+	cs->armed = false;
+	LIST_FOREACH (it, &cs->all)
+		sweep_one(cs, list_entry(it, struct conn, node), now_ns);
+	arm(cs);
+}
+
+void conns_init(struct conns *cs, struct loop *l, uint64_t request_timeout_ns,
+		uint64_t idle_timeout_ns)
+{
+	uint64_t sweep_ns = MIN(request_timeout_ns, idle_timeout_ns) / 8;
+
+	*cs = (struct conns){
+		.timer = loop_timer_add(l, on_sweep, cs),
+		.sweep_ns = MIN(MAX(sweep_ns, SWEEP_MIN_NS), SWEEP_MAX_NS),
+		.request_timeout_ns = request_timeout_ns,
+		.idle_timeout_ns = idle_timeout_ns,
+	};
+	list_init(&cs->all);
+}
+
+void conns_done(struct conns *cs)
+{
+	CHECK(cs->n == 0);
+	loop_timer_remove(cs->timer);
+}
+
+struct conn *conn_open(struct conns *cs, void *handle, int fd)
+{
+	struct conn *c = xcalloc(1, sizeof(*c));
+
+	c->handle = handle;
+	c->fd = fd;
+	conn_enter(c, CONN_NEW);
+	list_push_back(&cs->all, &c->node);
+	cs->n++;
+	arm(cs);
+	return c;
+}
+
+void conn_close(struct conns *cs, struct conn *c)
+{
+	CHECK(c->req == NULL);
+	list_remove(&c->node);
+	cs->n--;
+	free(c);
+}
+
+void conn_enter(struct conn *c, enum conn_phase phase)
+{
+	/* One limit holds for head and body together; work has none. */
+	if (phase != CONN_BODY && phase != CONN_WORK)
+		c->since_ns = clock_mono_ns();
+	c->phase = phase;
+}
+
+static void count_refused(struct req *r, int err)
+{
+	r->status = err_status(err);
+	metrics_begin(r->h->metrics);
+	metrics_count(r->h->metrics, r);
+}
+
+void conn_refuse(struct conn *c, int err, struct str text)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(4096);
+	_cleanup_(buf_done) struct buf out = BUF_INIT(8192);
+
+	error_body(&body, err, text);
+	buf_printf(&out,
+		   "HTTP/1.1 %d %s\r\n" SERVER_CORS_TEXT
+		   "Content-Type: application/json\r\n"
+		   "Content-Length: %zu\r\n"
+		   "Connection: close\r\n\r\n",
+		   err_status(err), err_code(err), body.n);
+	buf_put_str(&out, buf_str(&body));
+	/* A socket nothing was written to takes these few bytes at once; if
+	 * the client is gone there is nobody to tell. */
+	(void)send(c->fd, out.p, out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)shutdown(c->fd, SHUT_WR);
+	count_refused(c->req, err);
+	conn_enter(c, CONN_LINGER);
+}
+
+void conns_close_idle(struct conns *cs)
+{
+	char byte;
+
+	LIST_FOREACH (it, &cs->all) {
+		struct conn *c = list_entry(it, struct conn, node);
+
+		if (c->phase != CONN_IDLE && c->phase != CONN_NEW)
+			continue;
+		/* A request that is already in the socket is still served. */
+		if (recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+			continue;
+		conn_cut(c);
+	}
+}

@@ -1,0 +1,158 @@
+/*
+ * Long-polling fetches. See front/park.h.
+ */
+#include "front/park.h"
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "front/conn.h"
+#include "rt/log.h"
+#include "front/server.h"
+#include "util/clock.h"
+
+#define WATCH_AFTER_NS (50 * NS_PER_MS)
+#define EVENTS_MAX     256 /* taken from the kernel at a time */
+
+struct park {
+	struct list fresh; /* not watched yet, oldest first */
+	struct list watched;
+	int epoll_fd;
+	struct loop_fd *poll;
+	struct loop_timer *timer;
+	bool armed;
+};
+
+static struct park *park_of(const struct req *r)
+{
+	return server_park(r->h->server);
+}
+
+static void arm(struct park *p, uint64_t after_ns)
+{
+	p->armed = true;
+	loop_timer_arm(p->timer, after_ns);
+}
+
+static void watch(struct park *p, struct req *r)
+{
+	struct epoll_event e = { .events = EPOLLRDHUP, .data.ptr = r };
+
+	list_remove(&r->node);
+	list_push_back(&p->watched, &r->node);
+	if (epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, r->conn->fd, &e) < 0) {
+		/* Still served; only a lost client goes unnoticed. */
+		log_warn("cannot watch a waiting connection: %m");
+		return;
+	}
+	r->watched = true;
+}
+
+static void on_timer(void *ctx)
+{
+	struct park *p = ctx;
+	uint64_t now_ns = clock_mono_ns();
+
+	p->armed = false;
+	LIST_FOREACH_SAFE (it, &p->fresh) {
+		struct req *r = list_entry(it, struct req, node);
+		uint64_t age_ns = now_ns - r->parked_ns;
+
+		if (age_ns < WATCH_AFTER_NS) {
+			arm(p, WATCH_AFTER_NS - age_ns);
+			return;
+		}
+		watch(p, r);
+	}
+}
+
+/* The client is gone: no job may be handed to it. */
+static void on_gone(struct req *r)
+{
+	park_remove(r);
+	CHECK(r->call != NULL);
+	rpc_cancel(r->client, r->call);
+	r->call = NULL;
+	server_abandon(r);
+}
+
+static void on_events(void *ctx, _unused_ int fd, _unused_ int events)
+{
+	struct park *p = ctx;
+	struct epoll_event e[EVENTS_MAX];
+	int n = epoll_wait(p->epoll_fd, e, EVENTS_MAX, 0);
+
+	for (int i = 0; i < n; i++)
+		on_gone(e[i].data.ptr);
+}
+
+struct park *park_new(struct loop *l)
+{
+	struct park *p = xcalloc(1, sizeof(*p));
+
+	list_init(&p->fresh);
+	list_init(&p->watched);
+	p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (p->epoll_fd < 0) {
+		free(p);
+		return NULL;
+	}
+	p->poll = loop_fd_add(l, p->epoll_fd, LOOP_READ, on_events, p);
+	p->timer = loop_timer_add(l, on_timer, p);
+	return p;
+}
+
+void park_free(struct park *p)
+{
+	if (p == NULL)
+		return;
+	CHECK(list_empty(&p->fresh) && list_empty(&p->watched));
+	loop_fd_remove(p->poll);
+	loop_timer_remove(p->timer);
+	(void)close(p->epoll_fd);
+	free(p);
+}
+
+void park_add(struct req *r)
+{
+	struct park *p = park_of(r);
+
+	r->parked_ns = clock_mono_ns();
+	list_push_back(&p->fresh, &r->node);
+	if (!p->armed)
+		arm(p, WATCH_AFTER_NS);
+}
+
+void park_remove(struct req *r)
+{
+	struct park *p;
+
+	if (r->parked_ns == 0)
+		return;
+	p = park_of(r);
+	r->parked_ns = 0;
+	list_remove(&r->node);
+	if (!r->watched)
+		return;
+	r->watched = false;
+	(void)epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, r->conn->fd, NULL);
+}
+
+static void end_list(struct list *l)
+{
+	while (!list_empty(l)) {
+		struct req *r = list_entry(l->next, struct req, node);
+
+		park_remove(r);
+		rpc_cancel(r->client, r->call);
+		r->call = NULL;
+		r->end_parked(r);
+	}
+}
+
+void park_end_all(struct park *p)
+{
+	end_list(&p->fresh);
+	end_list(&p->watched);
+}

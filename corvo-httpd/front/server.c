@@ -1,0 +1,554 @@
+/*
+ * libmicrohttpd on our loop. See front/server.h.
+ *
+ * The library calls on_request at least twice per request: when the head is
+ * complete, for each piece of the body, and once more when it has arrived.
+ * A request that cannot be answered there and then suspends its connection;
+ * when the answer is known the connection is resumed and on_request is called
+ * once more, to take the answer. All of that is on the loop thread.
+ */
+#include "front/server.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "front/answer.h"
+#include "front/conn.h"
+#include "req/dispatch.h"
+#include "req/metrics.h"
+#include "front/park.h"
+#include "req/req.h"
+#include "rt/log.h"
+#include "front/stream.h"
+#include "util/clock.h"
+
+/*
+ * Memory of one connection: the request's head, an entry for each header and
+ * argument of it, and the answer's head must fit. What is larger than a head
+ * may be is answered by us as long as there is room to read it, else by the
+ * library, in its own words. All of it is cleared for each request, so more
+ * of it is slower.
+ */
+#define ANSWER_HEAD_BYTES (2u << 10)
+#define CONNECTION_BYTES  (LIMIT_HEAD_BYTES + ANSWER_HEAD_BYTES)
+
+/*
+ * A drain closes connections after their next answer; those that ask nothing
+ * for so long are closed without one. Clients at work thus notice no cut.
+ */
+#define DRAIN_GRACE_NS (200 * NS_PER_MS)
+
+#define HELD_MAX    256 /* waiting connections that are not suspended */
+#define HOLD_NS     (5 * NS_PER_MS)
+#define HELD_RUN_NS (1 * NS_PER_MS)
+
+struct server {
+	struct httpd *h;
+	struct MHD_Daemon *mhd;
+	struct loop_fd *poll;
+	struct loop_timer *timer; /* moment the library wants to run */
+	struct conns conns;
+	struct park *park;
+	struct streams *streams;
+	size_t held_n; /* requests that wait without being suspended */
+	struct answer_date date;
+	uint64_t now_ns; /* when this run began: good enough for HOLD_NS */
+	bool run;        /* something happened: run at the end of the turn */
+	bool queued;     /* this run queued an answer but did not send it */
+	struct loop_timer *grace; /* armed by a drain */
+	bool grace_over;
+};
+
+/* --- answers --- */
+
+/* The library wants more of a stream, because all before has been sent. */
+static ssize_t on_stream(void *cls, _unused_ uint64_t pos, char *to, size_t max)
+{
+	struct req *r = cls;
+	ssize_t n = stream_take(r->stream, to, max);
+
+	r->h->server->queued = true;
+	switch (n) {
+	case STREAM_NOTHING:
+		MHD_suspend_connection(r->conn->handle);
+		return 0;
+	case STREAM_OVER:
+		return MHD_CONTENT_READER_END_OF_STREAM;
+	case STREAM_BROKEN:
+		return MHD_CONTENT_READER_END_WITH_ERROR;
+	default:
+		return n;
+	}
+}
+
+void server_wake_stream(struct req *r)
+{
+	MHD_resume_connection(r->conn->handle);
+	r->h->server->run = true;
+}
+
+/* The bytes stay the request's, which lives until on_completed. */
+static struct MHD_Response *make_answer(struct req *r)
+{
+	/* The library sends the last chunk of one even after a HEAD. */
+	if (r->stream != NULL && strcmp(r->method, "HEAD") != 0)
+		return MHD_create_response_from_callback(
+		    MHD_SIZE_UNKNOWN, CONNECTION_BYTES, on_stream, r, NULL);
+	return MHD_create_response_from_buffer(
+	    r->out.n, r->out.n > 0 ? r->out.p : "", MHD_RESPMEM_PERSISTENT);
+}
+
+static void add_header(void *resp, const char *name, const char *value)
+{
+	/* Fails only without memory; names and values are our own. */
+	CHECK(MHD_add_response_header(resp, name, value) == MHD_YES);
+}
+
+static enum MHD_Result send_answer(struct MHD_Connection *mc, struct req *r)
+{
+	struct MHD_Response *resp = make_answer(r);
+	const struct answer_to to = { add_header, resp };
+	enum MHD_Result ok;
+
+	if (resp == NULL)
+		return MHD_NO;
+	answer_headers(&to, r, &r->h->server->date);
+	ok = MHD_queue_response(mc, (unsigned)r->status, resp);
+	MHD_destroy_response(resp);
+	return ok;
+}
+
+void server_resume(struct req *r)
+{
+	struct server *s = r->h->server;
+
+	CHECK(r->waiting);
+	r->waiting = false;
+	if (r->suspended)
+		MHD_resume_connection(r->conn->handle);
+	else
+		s->held_n--;
+	r->suspended = false;
+	s->run = true;
+}
+
+/*
+ * To suspend a connection and resume it costs two system calls, a tenth of
+ * what a short request costs. One that is not suspended is offered again at
+ * every run: cheap for a few and for as long as an operation takes, so only
+ * those beyond are suspended.
+ */
+static void hold_or_suspend(struct server *s, struct MHD_Connection *mc,
+			    struct req *r)
+{
+	bool fits = (r->waiting || s->held_n < HELD_MAX) && !r->outlives;
+
+	if (!r->waiting)
+		s->held_n++;
+	r->waiting = true;
+	if (fits && (int64_t)(s->now_ns - r->start_ns) < (int64_t)HOLD_NS)
+		return;
+	s->held_n--;
+	r->suspended = true;
+	MHD_suspend_connection(mc);
+}
+
+void server_abandon(struct req *r)
+{
+	r->abandoned = true;
+	server_resume(r);
+}
+
+/* --- requests --- */
+
+static struct conn *conn_of(struct MHD_Connection *mc)
+{
+	const union MHD_ConnectionInfo *i =
+	    MHD_get_connection_info(mc, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	CHECK(i != NULL && i->socket_context != NULL);
+	return i->socket_context;
+}
+
+const char *server_header(const struct conn *c, const char *name)
+{
+	return MHD_lookup_connection_value(c->handle, MHD_HEADER_KIND, name);
+}
+
+const char *server_argument(const struct conn *c, const char *name)
+{
+	return MHD_lookup_connection_value(c->handle, MHD_GET_ARGUMENT_KIND,
+					   name);
+}
+
+/* What a head says of its own size and of its body. */
+struct head {
+	size_t bytes;
+	const char *length; /* Content-Length */
+	const char *coding; /* Transfer-Encoding */
+	bool is_ambiguous;  /* one of them is there twice */
+};
+
+static void note_once(struct head *x, const char **place, const char *value)
+{
+	x->is_ambiguous |= *place != NULL;
+	*place = value;
+}
+
+static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind,
+				 const char *name, const char *value)
+{
+	struct head *x = cls;
+
+	x->bytes += LIMIT_HEAD_ENTRY_BYTES;
+	if (kind == MHD_COOKIE_KIND) /* the library keeps a copy */
+		x->bytes += strlen(name) + (value != NULL ? strlen(value) : 0);
+	if (kind != MHD_HEADER_KIND)
+		return MHD_YES;
+	if (strcasecmp(name, "Content-Length") == 0)
+		note_once(x, &x->length, value);
+	else if (strcasecmp(name, "Transfer-Encoding") == 0)
+		note_once(x, &x->coding, value);
+	return MHD_YES;
+}
+
+static void read_head(struct MHD_Connection *mc, struct head *x)
+{
+	const union MHD_ConnectionInfo *i = MHD_get_connection_info(
+	    mc, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+
+	CHECK(i != NULL);
+	*x = (struct head){ .bytes = i->header_size };
+	(void)MHD_get_connection_values(
+	    mc, MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND,
+	    on_header, x);
+}
+
+/*
+ * Refuses what need not be read to its end. A body whose length two headers
+ * tell differently could hide a request that somebody else on the way has not
+ * seen.
+ */
+static void check_head(struct conn *c, const struct head *x)
+{
+	uint64_t n;
+
+	if (c->uri_too_long)
+		conn_refuse(c, ERR_URI_TOO_LONG, STR_NULL);
+	else if (x->bytes > LIMIT_HEAD_BYTES)
+		conn_refuse(c, ERR_HEAD_TOO_LARGE, STR_NULL);
+	else if (x->is_ambiguous || (x->length != NULL && x->coding != NULL))
+		conn_refuse(c, ERR_VALIDATION_ERROR,
+			    STR("Content-Length or Transfer-Encoding: one of "
+				"them, once"));
+	else if (x->coding != NULL && strcasecmp(x->coding, "chunked") != 0)
+		conn_refuse(c, ERR_VALIDATION_ERROR,
+			    STR("Transfer-Encoding: must be chunked"));
+	else if (x->length != NULL && str_parse_u64(str_from(x->length), &n) &&
+		 n > LIMIT_BODY_BYTES)
+		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
+}
+
+static void on_head(struct server *s, struct conn *c, const char *url,
+		    const char *method)
+{
+	struct req *r = req_new(s->h);
+	struct head x;
+
+	r->conn = c;
+	r->method = method;
+	r->path = str_from(url);
+	c->req = r;
+	conn_enter(c, CONN_BODY);
+	read_head(c->handle, &x);
+	check_head(c, &x);
+}
+
+static void on_body(struct conn *c, const char *data, size_t n)
+{
+	struct req *r = c->req;
+
+	if (c->phase == CONN_LINGER)
+		return;
+	buf_append(&r->body, data, n);
+	if (r->body.full)
+		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
+}
+
+/* The request is complete. */
+static enum MHD_Result on_whole(struct MHD_Connection *mc, struct conn *c)
+{
+	struct req *r = c->req;
+
+	conn_enter(c, CONN_WORK);
+	metrics_begin(r->h->metrics);
+	dispatch(r);
+	if (r->answered)
+		return send_answer(mc, r);
+	hold_or_suspend(r->h->server, mc, r);
+	return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *mc,
+				  const char *url, const char *method,
+				  _unused_ const char *version,
+				  const char *data, size_t *data_n, void **ctx)
+{
+	struct server *s = cls;
+	struct conn *c = *ctx;
+
+	if (c == NULL) {
+		c = conn_of(mc);
+		*ctx = c;
+		on_head(s, c, url, method);
+		return MHD_YES;
+	}
+	if (*data_n > 0) {
+		on_body(c, data, *data_n);
+		*data_n = 0;
+		return MHD_YES;
+	}
+	if (c->phase == CONN_LINGER || c->req->abandoned)
+		return MHD_NO; /* closes */
+	if (c->req->answered) {
+		s->queued = true;
+		return send_answer(mc, c->req);
+	}
+	if (!c->req->waiting)
+		return on_whole(mc, c);
+	hold_or_suspend(s, mc, c->req);
+	return MHD_YES;
+}
+
+/* The request line has arrived: the only sign of a head that never ends. */
+static void *on_uri(_unused_ void *cls, const char *uri,
+		    struct MHD_Connection *mc)
+{
+	struct conn *c = conn_of(mc);
+
+	c->uri_too_long = strlen(uri) > LIMIT_URI_BYTES;
+	conn_enter(c, CONN_HEAD);
+	return NULL;
+}
+
+static void free_req(struct conn *c)
+{
+	struct req *r = c->req;
+
+	if (r->waiting && !r->suspended)
+		r->h->server->held_n--; /* closed before its answer */
+	if (c->phase == CONN_WORK && !r->answered)
+		metrics_leave(r->h->metrics);
+	if (r->stream != NULL)
+		stream_free(r->stream);
+	req_free(r);
+	c->req = NULL;
+}
+
+/* The answer has left, or the connection is closed. */
+static void on_completed(_unused_ void *cls, _unused_ struct MHD_Connection *mc,
+			 void **ctx,
+			 _unused_ enum MHD_RequestTerminationCode code)
+{
+	struct conn *c = *ctx;
+
+	if (c == NULL)
+		return;
+	*ctx = NULL;
+	if (c->req != NULL)
+		free_req(c);
+	conn_enter(c, CONN_IDLE);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *mc, void **ctx,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct server *s = cls;
+	const union MHD_ConnectionInfo *i;
+
+	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+		conn_close(&s->conns, *ctx);
+		/* At the limit of connections or descriptors the library has
+		 * stopped listening; only when run again does it resume. */
+		s->run = true;
+		return;
+	}
+	i = MHD_get_connection_info(mc, MHD_CONNECTION_INFO_CONNECTION_FD);
+	*ctx = conn_open(&s->conns, mc, i->connect_fd);
+}
+
+/* Paths stay as they came: an encoded slash is part of a name. */
+static size_t keep_escapes(_unused_ void *cls,
+			   _unused_ struct MHD_Connection *c, char *s)
+{
+	return strlen(s);
+}
+
+/* --- the loop --- */
+
+static void on_ready(void *ctx, _unused_ int fd, _unused_ int events)
+{
+	struct server *s = ctx;
+
+	s->run = true;
+}
+
+static void on_timer(void *ctx)
+{
+	struct server *s = ctx;
+
+	s->run = true;
+}
+
+static void on_grace_over(void *ctx)
+{
+	struct server *s = ctx;
+
+	s->grace_over = true;
+	s->run = true;
+}
+
+void server_run(struct server *s)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	if (!s->run)
+		return;
+	s->run = false;
+	s->queued = false;
+	s->now_ns = clock_mono_ns();
+	(void)MHD_run(s->mhd);
+	/* It sends at once only what it answers right after reading. */
+	if (s->queued)
+		(void)MHD_run(s->mhd);
+	if (s->grace_over) {
+		streams_cut_all(s->streams);
+		conns_close_idle(&s->conns);
+	}
+	if (s->run)
+		loop_timer_arm(s->timer, 0);
+	else if (s->held_n > 0) /* for which the library would run at once */
+		loop_timer_arm(s->timer, HELD_RUN_NS);
+	else if (MHD_get_timeout(s->mhd, &ms) == MHD_YES)
+		loop_timer_arm(s->timer, ms * NS_PER_MS);
+	else
+		loop_timer_disarm(s->timer);
+}
+
+void server_drain(struct server *s)
+{
+	int fd = MHD_quiesce_daemon(s->mhd);
+
+	/* Our copy only: the supervisor's stays open for the next httpd. */
+	if (fd >= 0)
+		(void)close(fd);
+	s->run = true;
+	park_end_all(s->park);
+	streams_end_all(s->streams);
+	loop_timer_arm(s->grace, DRAIN_GRACE_NS);
+}
+
+size_t server_connections(const struct server *s)
+{
+	return s->conns.n;
+}
+
+struct park *server_park(struct server *s)
+{
+	return s->park;
+}
+
+struct streams *server_streams(struct server *s)
+{
+	return s->streams;
+}
+
+static struct MHD_Daemon *start(struct server *s, int listen_fd)
+{
+	const struct settings *set = s->h->set;
+	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME |
+			 MHD_USE_TURBO | MHD_USE_SUPPRESS_DATE_NO_CLOCK;
+	unsigned idle_s =
+	    (unsigned)((set->idle_timeout + NS_PER_S - 1) / NS_PER_S);
+
+	return MHD_start_daemon(
+	    flags, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET,
+	    listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+	    (unsigned)set->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
+	    idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+	    (size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+	    s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+	    MHD_OPTION_URI_LOG_CALLBACK, on_uri, s,
+	    MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_END);
+}
+
+struct server *server_new(struct httpd *h, int listen_fd, struct buf *why)
+{
+	struct server *s = xcalloc(1, sizeof(*s));
+	const union MHD_DaemonInfo *i;
+
+	s->h = h;
+	s->park = park_new(h->d->loop);
+	s->streams = streams_new(h->d->loop);
+	if (s->park != NULL && s->streams != NULL)
+		s->mhd = start(s, listen_fd);
+	if (s->mhd == NULL) {
+		buf_printf(why, "cannot start the HTTP server: %s",
+			   strerror(errno));
+		park_free(s->park);
+		streams_free(s->streams);
+		(void)close(listen_fd);
+		free(s);
+		return NULL;
+	}
+	conns_init(&s->conns, h->d->loop, h->set->request_timeout,
+		   h->set->idle_timeout);
+	i = MHD_get_daemon_info(s->mhd, MHD_DAEMON_INFO_EPOLL_FD);
+	CHECK(i != NULL);
+	s->poll = loop_fd_add(h->d->loop, i->epoll_fd, LOOP_READ, on_ready, s);
+	s->timer = loop_timer_add(h->d->loop, on_timer, s);
+	s->grace = loop_timer_add(h->d->loop, on_grace_over, s);
+	s->run = true;
+	return s;
+}
+
+static void abandon_all(struct server *s)
+{
+	LIST_FOREACH (it, &s->conns.all) {
+		struct req *r = list_entry(it, struct conn, node)->req;
+
+		if (r == NULL || !r->waiting)
+			continue;
+		if (r->call != NULL)
+			rpc_cancel(r->client, r->call);
+		r->call = NULL;
+		park_remove(r);
+		server_abandon(r);
+	}
+}
+
+void server_free(struct server *s)
+{
+	int fd;
+
+	if (s == NULL)
+		return;
+	abandon_all(s);
+	streams_cut_all(s->streams);
+	/* Left to itself the library shuts the listening socket down, and with
+	 * it the one every other httpd process listens on. */
+	fd = MHD_quiesce_daemon(s->mhd);
+	if (fd >= 0)
+		(void)close(fd);
+	loop_fd_remove(s->poll);
+	loop_timer_remove(s->timer);
+	loop_timer_remove(s->grace);
+	MHD_stop_daemon(s->mhd);
+	park_free(s->park);
+	streams_free(s->streams);
+	conns_done(&s->conns);
+	free(s);
+}

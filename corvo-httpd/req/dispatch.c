@@ -1,0 +1,73 @@
+/*
+ * Finds the route of a request and calls its handler. See req/dispatch.h.
+ */
+#include "req/dispatch.h"
+
+#include "routes/handlers.h"
+#include "req/req.h"
+
+typedef void handler_fn(struct req *r);
+
+/* In the order of the table: route.index is the place. */
+static handler_fn *const handlers[] = {
+#define ROUTE(method, path, handler, target, status, doc) h_##handler,
+#include "proto/defs/routes.def"
+};
+
+/* "http://host/path" names the same thing as "/path". */
+static struct str strip_origin(struct str url)
+{
+	struct str rest = url;
+
+	if (!str_starts(url, STR("http://")))
+		return url;
+	rest = str_skip(url, sizeof("http://") - 1);
+	for (size_t i = 0; i < rest.n; i++)
+		if (rest.p[i] == '/')
+			return str_skip(rest, i);
+	return STR("/");
+}
+
+/* "/batch" is another name of "/batches". */
+static struct str full_name(struct req *r, struct str path)
+{
+	static const struct str alias = { "/api/v1/batch", 13 };
+	struct str rest;
+
+	if (!str_starts(path, alias))
+		return path;
+	rest = str_skip(path, alias.n);
+	if (rest.n > 0 && rest.p[0] != '/')
+		return path;
+	return arena_printf(&r->arena, "/api/v1/batches%.*s", STR_ARG(rest));
+}
+
+static void refuse_method(struct req *r)
+{
+	r->allow = r->match.allowed;
+	req_fail_text(r, ERR_METHOD_NOT_ALLOWED, STR_NULL);
+}
+
+void dispatch(struct req *r)
+{
+	struct str method = str_from(r->method);
+	enum http_method m = HTTP_GET;
+	bool known = str_is(method, "HEAD") || http_method_parse(method, &m);
+
+	if (str_is(method, "OPTIONS")) {
+		req_answer_empty(r, 200);
+		return;
+	}
+	r->path = full_name(r, strip_origin(r->path));
+	route_find(m, r->path, &r->match);
+	if (r->match.allowed == 0) {
+		req_fail(r, ERR_NOT_FOUND,
+			 "there is nothing at this path; /openapi.json lists "
+			 "what there is");
+	} else if (!known || r->match.route == NULL) {
+		r->match.route = NULL;
+		refuse_method(r);
+	} else {
+		handlers[r->match.route->index](r);
+	}
+}

@@ -1,0 +1,28 @@
+/*
+ * Events as JSON. See req/event_json.h.
+ */
+#include "req/event_json.h"
+
+#include "front/stream.h"
+
+void event_to_json(const struct m_event *e, struct json_writer *w)
+{
+	struct json_style style = { 0 };
+
+	jw_object(w);
+	msg_members_to_json(&msg_event, e, &style, w);
+	jw_key(w, "at_ns");
+	jw_u64(w, e->at);
+	jw_object_end(w);
+}
+
+void event_frame(struct buf *out, const struct m_event *e)
+{
+	_cleanup_(buf_done) struct buf json = BUF_INIT(0);
+	struct json_writer w = JSON_WRITER(&json);
+	const char *type = enum_text(&enum_event_type, e->type);
+
+	event_to_json(e, &w);
+	stream_frame(out, e->seq, type != NULL ? type : "unknown",
+		     buf_str(&json));
+}

@@ -1,0 +1,234 @@
+/*
+ * Counters of requests, and Prometheus text. See req/metrics.h.
+ */
+#include "req/metrics.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "proto/route.h"
+#include "req/req.h"
+#include "util/clock.h"
+
+static const struct {
+	uint64_t ns;
+	const char *le;
+} bounds[] = {
+	{ 1 * NS_PER_MS, "0.001" },  { 5 * NS_PER_MS, "0.005" },
+	{ 10 * NS_PER_MS, "0.01" },  { 25 * NS_PER_MS, "0.025" },
+	{ 50 * NS_PER_MS, "0.05" },  { 100 * NS_PER_MS, "0.1" },
+	{ 250 * NS_PER_MS, "0.25" }, { 500 * NS_PER_MS, "0.5" },
+	{ 1000 * NS_PER_MS, "1" },   { 2500 * NS_PER_MS, "2.5" },
+	{ 5000 * NS_PER_MS, "5" },   { 10000 * NS_PER_MS, "10" },
+};
+
+#define BUCKETS (ARRAY_SIZE(bounds) + 1) /* and +Inf */
+
+struct series {
+	uint64_t requests;
+	uint64_t errors;
+	uint64_t throttled;
+	uint64_t sum_ns;
+	uint64_t bucket[BUCKETS];
+};
+
+struct http_metrics {
+	uint64_t in_flight;
+	uint64_t silent[PROC_MAX]; /* times it did not tell its numbers */
+	size_t n; /* routes, and one for requests without a route */
+	struct series series[];
+};
+
+/* Processes that are asked for theirs. */
+static const enum proc_id asked[] = { PROC_RAFTD, PROC_VIEWD };
+
+struct http_metrics *metrics_new(void)
+{
+	size_t n = route_count() + 1;
+	struct http_metrics *m;
+
+	m = xcalloc(1, sizeof(*m) + n * sizeof(struct series));
+	m->n = n;
+	return m;
+}
+
+void metrics_free(struct http_metrics *m)
+{
+	free(m);
+}
+
+void metrics_begin(struct http_metrics *m)
+{
+	m->in_flight++;
+}
+
+void metrics_count(struct http_metrics *m, const struct req *r)
+{
+	const struct route *route = r->match.route;
+	struct series *s = &m->series[route != NULL ? route->index : m->n - 1];
+	uint64_t ns = clock_mono_ns() - r->start_ns;
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(bounds) && ns > bounds[i].ns)
+		i++;
+	s->bucket[i]++;
+	s->sum_ns += ns;
+	s->requests++;
+	if (r->status >= 400)
+		s->errors++;
+	if (r->status == 429)
+		s->throttled++;
+	metrics_leave(m);
+}
+
+void metrics_leave(struct http_metrics *m)
+{
+	CHECK(m->in_flight > 0);
+	m->in_flight--;
+}
+
+void metrics_note_silent(struct http_metrics *m, enum proc_id p)
+{
+	m->silent[p]++;
+}
+
+/* --- collecting --- */
+
+static void put_series(struct metric_list *l, const struct series *s,
+		       struct str labels)
+{
+	uint64_t sum = 0;
+
+	metric_add(l, METRIC_HTTP_REQUESTS, (double)s->requests, labels);
+	metric_add(l, METRIC_HTTP_ERRORS, (double)s->errors, labels);
+	metric_add(l, METRIC_HTTP_THROTTLED, (double)s->throttled, labels);
+	for (size_t i = 0; i < BUCKETS; i++) {
+		const char *le = i < ARRAY_SIZE(bounds) ? bounds[i].le : "+Inf";
+
+		sum += s->bucket[i];
+		metric_add(
+		    l, METRIC_HTTP_DURATION, (double)sum,
+		    arena_printf(l->a, "%.*s,le=\"%s\"", STR_ARG(labels), le));
+	}
+	metric_add(l, METRIC_HTTP_DURATION,
+		   (double)s->sum_ns / (double)NS_PER_S,
+		   arena_printf(l->a, "sum,%.*s", STR_ARG(labels)));
+	metric_add(l, METRIC_HTTP_DURATION, (double)s->requests,
+		   arena_printf(l->a, "count,%.*s", STR_ARG(labels)));
+}
+
+static void put_routes(const struct http_metrics *m, struct str extra,
+		       struct metric_list *l)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		const struct route *route = route_at(i);
+		struct str labels;
+
+		if (m->series[i].requests == 0)
+			continue;
+		labels = arena_printf(
+		    l->a, "%.*smethod=\"%s\",route=\"%s\"", STR_ARG(extra),
+		    route != NULL ? http_method_name(route->method) : "any",
+		    route != NULL ? route->path : "unmatched");
+		put_series(l, &m->series[i], labels);
+	}
+}
+
+void metrics_collect(const struct http_metrics *m, struct str extra,
+		     size_t connections, struct metric_list *l)
+{
+	struct str alone = extra;
+
+	alone.n -= MIN(alone.n, (size_t)1); /* its comma */
+	metric_add(l, METRIC_HTTP_IN_FLIGHT, (double)m->in_flight, alone);
+	metric_add(l, METRIC_HTTP_CONNECTIONS, (double)connections, alone);
+	for (size_t i = 0; i < ARRAY_SIZE(asked); i++)
+		metric_add(
+		    l, METRIC_METRICS_ERRORS, (double)m->silent[asked[i]],
+		    arena_printf(l->a, "%.*sprocess=\"%s\"", STR_ARG(extra),
+				 proc_info(asked[i])->name));
+	put_routes(m, extra, l);
+}
+
+/* --- text --- */
+
+static const char *type_name(enum metric_type t)
+{
+	switch (t) {
+	case METRIC_COUNTER_TYPE:
+		return "counter";
+	case METRIC_GAUGE_TYPE:
+		return "gauge";
+	case METRIC_HISTOGRAM_TYPE:
+		return "histogram";
+	case METRIC_UNTYPED_TYPE:
+		break;
+	}
+	return "untyped";
+}
+
+/* "sum,a=b" -> "_sum" and "a=b"; labels with le belong to _bucket. */
+static const char *histogram_part(struct str *label)
+{
+	struct str head, tail;
+
+	(void)str_split(*label, ',', &head, &tail);
+	if (str_is(head, "sum") || str_is(head, "count")) {
+		*label = tail;
+		return str_is(head, "sum") ? "_sum" : "_count";
+	}
+	return "_bucket";
+}
+
+static void write_number(struct buf *out, double v)
+{
+	/* Whole numbers below 2^53 exactly, the rest as short as it goes. */
+	if (v == floor(v) && fabs(v) < 9007199254740992.0)
+		buf_put_i64(out, (int64_t)v);
+	else
+		buf_printf(out, "%.9g", v);
+}
+
+static void write_value(const struct metric_info *i,
+			const struct m_metric_value *v, struct buf *out)
+{
+	struct str label = v->label;
+
+	buf_puts(out, i->name);
+	if (i->type == METRIC_HISTOGRAM_TYPE)
+		buf_puts(out, histogram_part(&label));
+	if (label.n > 0)
+		buf_printf(out, "{%.*s}", STR_ARG(label));
+	buf_putc(out, ' ');
+	write_number(out, v->value);
+	buf_putc(out, '\n');
+}
+
+static void write_metric(const struct metric_info *i,
+			 const struct m_metrics *const *sets, size_t n,
+			 struct buf *out)
+{
+	bool first = true;
+
+	for (size_t s = 0; s < n; s++) {
+		for (size_t k = 0; k < sets[s]->values_n; k++) {
+			if (sets[s]->values[k].metric != i->id)
+				continue;
+			if (first)
+				buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n",
+					   i->name, i->help, i->name,
+					   type_name(i->type));
+			first = false;
+			write_value(i, &sets[s]->values[k], out);
+		}
+	}
+}
+
+void metrics_write(const struct m_metrics *const *sets, size_t n,
+		   struct buf *out)
+{
+	const struct metric_info *info;
+
+	for (size_t i = 0; (info = metric_at(i)) != NULL; i++)
+		write_metric(info, sets, n, out);
+}

@@ -1,0 +1,417 @@
+/*
+ * One request: pool, reading, calls, answers. See req/req.h.
+ */
+#include "req/req.h"
+
+#include <stdlib.h>
+
+#include "req/metrics.h"
+#include "front/park.h"
+#include "front/server.h"
+#include "util/clock.h"
+#include "util/timefmt.h"
+
+/* Memory a pooled request may keep; what is larger is given back. */
+#define POOL_KEEP_BYTES (16u << 10)
+#define POOL_MAX        512 /* requests kept for reuse */
+/* A message larger than that gives its buffer back. */
+#define SCRATCH_KEEP_BYTES (1u << 20)
+#define ARENA_BLOCK        2048
+
+static void req_reset(struct req *r)
+{
+	struct arena arena = r->arena;
+	struct buf body = r->body;
+	struct buf out = r->out;
+
+	arena_reset(&arena);
+	if (body.cap > POOL_KEEP_BYTES)
+		buf_done(&body);
+	if (out.cap > POOL_KEEP_BYTES)
+		buf_done(&out);
+	buf_clear(&body);
+	buf_clear(&out);
+	*r = (struct req){ .arena = arena, .body = body, .out = out };
+	list_init(&r->node);
+}
+
+struct req *req_new(struct httpd *h)
+{
+	struct req *r;
+
+	if (list_empty(&h->free_reqs)) {
+		r = xcalloc(1, sizeof(*r));
+		r->arena.block_size = ARENA_BLOCK;
+		r->body.max = LIMIT_BODY_BYTES;
+		list_init(&r->node);
+	} else {
+		r = list_entry(h->free_reqs.next, struct req, node);
+		list_remove(&r->node);
+		h->free_reqs_n--;
+	}
+	r->h = h;
+	r->start_ns = clock_mono_ns();
+	r->content_type = "application/json";
+	return r;
+}
+
+static void req_release(struct req *r)
+{
+	arena_done(&r->arena);
+	buf_done(&r->body);
+	buf_done(&r->out);
+	free(r);
+}
+
+void req_free(struct req *r)
+{
+	struct httpd *h = r->h;
+
+	if (r->call != NULL)
+		rpc_cancel(r->client, r->call);
+	park_remove(r);
+	req_reset(r);
+	if (h->free_reqs_n >= POOL_MAX) {
+		req_release(r);
+		return;
+	}
+	list_push_front(&h->free_reqs, &r->node);
+	h->free_reqs_n++;
+}
+
+void req_pool_done(struct httpd *h)
+{
+	LIST_FOREACH_SAFE (it, &h->free_reqs) {
+		list_remove(it);
+		req_release(list_entry(it, struct req, node));
+	}
+	h->free_reqs_n = 0;
+}
+
+/* --- reading --- */
+
+static bool all_optional(const struct msg_desc *d)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		unsigned f = d->fields[i].flags;
+
+		if ((f & F_REQUIRED) && !(f & (F_PATH | F_INTERNAL)))
+			return false;
+	}
+	return true;
+}
+
+static bool set_path_field(struct req *r, const struct msg_desc *d, void *m,
+			   size_t param)
+{
+	struct str name = r->match.name[param];
+	struct str value;
+
+	if (!url_decode(r->match.value[param], &r->arena, &value) ||
+	    !str_is_utf8(value)) {
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "%.*s in the path is not percent-encoded UTF-8",
+			 STR_ARG(name));
+		return false;
+	}
+	for (size_t i = 0; i < d->n; i++) {
+		const struct field_desc *f = &d->fields[i];
+
+		if (!(f->flags & F_PATH) || !str_is(name, f->name))
+			continue;
+		CHECK(f->kind == K_str);
+		*(struct str *)((char *)m + f->offset) = value;
+		*(uint64_t *)m |= 1ULL << i; /* `has` is the first member */
+		return true;
+	}
+	CHECK(!"a route names a member its message does not have");
+	return false;
+}
+
+bool req_read_path(struct req *r, const struct msg_desc *d, void *m)
+{
+	for (size_t i = 0; i < r->match.n; i++)
+		if (!set_path_field(r, d, m, i))
+			return false;
+	return true;
+}
+
+bool req_read_json(struct req *r, bool may_be_empty, struct json *ret)
+{
+	struct str text = buf_str(&r->body);
+	struct json_error e;
+
+	if (text.n == 0 && may_be_empty)
+		text = STR("{}");
+	if (!json_validate(text, LIMIT_JSON_DEPTH, &e)) {
+		req_fail(r, ERR_PARSE_ERROR, "invalid JSON at byte %zu: %s",
+			 e.pos, e.text);
+		return false;
+	}
+	*ret = json_root(text);
+	if (json_type_of(*ret) != JSON_OBJECT) {
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "the body must be an object, not %s",
+			 json_type_name(json_type_of(*ret)));
+		return false;
+	}
+	return true;
+}
+
+bool req_read(struct req *r, const struct msg_desc *d, void *m)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
+	enum http_method method = r->match.route->method;
+	struct json v;
+	int err;
+
+	if (!req_read_path(r, d, m))
+		return false;
+	if (method == HTTP_GET || method == HTTP_DELETE) {
+		err = msg_check(d, m, &why);
+	} else {
+		if (!req_read_json(r, all_optional(d), &v))
+			return false;
+		err = msg_from_json(d, v, &r->arena, m, &why);
+	}
+	if (err == 0)
+		return true;
+	req_fail_text(r, -err, buf_str(&why));
+	return false;
+}
+
+struct str req_make_id(struct req *r, const char *prefix)
+{
+	char *id = arena_alloc(&r->arena, ID_LEN_MAX);
+	size_t n = id_make(&r->h->ids, prefix, clock_wall_ns(), id);
+
+	return str_of(id, n);
+}
+
+/* 1 given, decoded; 0 absent; -1: an error has been answered. */
+static int read_argument(struct req *r, const char *name, struct str *ret)
+{
+	const char *raw = server_argument(r->conn, name);
+
+	if (raw == NULL)
+		return 0;
+	if (url_decode(str_from(raw), &r->arena, ret) && str_is_utf8(*ret))
+		return 1;
+	req_fail(r, ERR_VALIDATION_ERROR, "%s is not percent-encoded UTF-8",
+		 name);
+	return -1;
+}
+
+bool req_text_argument(struct req *r, const char *name, struct str *ret)
+{
+	struct str text;
+	int given = read_argument(r, name, &text);
+
+	/* a stream outlives the memory the server library read it into */
+	if (given > 0)
+		*ret = arena_copy(&r->arena, text);
+	return given >= 0;
+}
+
+bool req_duration_argument(struct req *r, const char *name, uint64_t *ret)
+{
+	struct str text;
+	int given = read_argument(r, name, &text);
+
+	if (given <= 0)
+		return given == 0;
+	if (duration_read(text, ret))
+		return true;
+	req_fail(r, ERR_VALIDATION_ERROR,
+		 "%s: must be a duration such as 30s, or a number of seconds",
+		 name);
+	return false;
+}
+
+bool req_number_argument(struct req *r, const char *name, uint64_t min,
+			 uint64_t max, uint64_t *ret)
+{
+	struct str text;
+	int given = read_argument(r, name, &text);
+	uint64_t v;
+
+	if (given <= 0)
+		return given == 0;
+	if (str_parse_u64(text, &v) && v >= min && v <= max) {
+		*ret = v;
+		return true;
+	}
+	req_fail(r, ERR_VALIDATION_ERROR,
+		 "%s: must be a whole number from %llu to %llu", name,
+		 (unsigned long long)min, (unsigned long long)max);
+	return false;
+}
+
+struct json_style req_style(struct req *r)
+{
+	const char *h =
+	    r->h->compat_03 ? NULL : req_header(r, "X-Corvo-Compat");
+
+	return (struct json_style){
+		.compat_03 = r->h->compat_03 || str_is(str_from(h), "0.3"),
+	};
+}
+
+/* --- calls --- */
+
+static void on_reply(void *ctx, const struct rpc_reply *reply)
+{
+	struct req *r = ctx;
+
+	r->call = NULL;
+	park_remove(r);
+	if (r->client == r->h->raftd) {
+		r->h->seq = MAX(r->h->seq, reply->seq);
+		r->seq = reply->seq;
+	}
+	r->then(r, reply);
+}
+
+void req_call(struct req *r, const struct req_call *c)
+{
+	struct buf *b = &r->h->scratch;
+	struct rpc_call *call;
+
+	buf_clear(b);
+	msg_encode(c->desc, c->m, b);
+	CHECK(!b->full);
+	r->client = c->client;
+	r->then = c->then;
+	call = rpc_call(c->client, c->id, c->key, buf_str(b),
+			clock_mono_ns() + c->timeout_ns, c->timeout_err,
+			c->flags, on_reply, r);
+	if (c->link_ns != 0 && !rpc_client_is_up(c->client))
+		rpc_send_by(c->client, call, clock_mono_ns() + c->link_ns);
+	r->call = call;
+	if (b->cap > SCRATCH_KEEP_BYTES)
+		buf_done(b);
+}
+
+void req_call_raftd(struct req *r, unsigned id, struct str key,
+		    const struct msg_desc *d, const void *m, req_reply_fn *then)
+{
+	req_call(r, &(struct req_call){ .client = r->h->raftd,
+					.id = id,
+					.key = key,
+					.desc = d,
+					.m = m,
+					.timeout_ns = r->h->set->op_timeout,
+					.timeout_err = ERR_LEADER_UNAVAILABLE,
+					.then = then });
+}
+
+void *req_reply(struct req *r, const struct msg_desc *d,
+		const struct rpc_reply *reply)
+{
+	void *m;
+
+	if (reply->err != 0) {
+		req_fail_text(r, reply->err, reply->body);
+		return NULL;
+	}
+	m = arena_alloc(&r->arena, d->size);
+	if (msg_decode(d, reply->body, &r->arena, m) != 0) {
+		req_fail(r, ERR_BAD_MESSAGE, "%s", err_text(ERR_BAD_MESSAGE));
+		return NULL;
+	}
+	return m;
+}
+
+/* --- answers --- */
+
+unsigned error_retry_after(int err)
+{
+	int status = err_status(err);
+
+	return status == 429 || status == 503 ? 1 : 0;
+}
+
+void error_body(struct buf *out, int err, struct str text)
+{
+	struct json_writer w = JSON_WRITER(out);
+
+	jw_object(&w);
+	jw_key(&w, "error");
+	if (text.n > 0)
+		jw_str(&w, text);
+	else
+		jw_cstr(&w, err_text(err));
+	jw_key(&w, "code");
+	jw_cstr(&w, err_code(err));
+	if (err_status(err) == 429) {
+		jw_key(&w, "retry_after_ms");
+		jw_u64(&w, error_retry_after(err) * 1000);
+	}
+	jw_object_end(&w);
+	buf_putc(out, '\n');
+}
+
+static void finish(struct req *r, int status)
+{
+	CHECK(!r->answered);
+	r->answered = true;
+	r->status = status;
+	metrics_count(r->h->metrics, r);
+	if (r->waiting)
+		server_resume(r);
+}
+
+void req_fail_text(struct req *r, int err, struct str text)
+{
+	buf_clear(&r->out);
+	error_body(&r->out, err, text);
+	r->err = err;
+	r->content_type = "application/json";
+	r->retry_after_s = error_retry_after(err);
+	finish(r, err_status(err));
+}
+
+void req_fail(struct req *r, int err, const char *fmt, ...)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(4096);
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(&text, fmt, ap);
+	va_end(ap);
+	req_fail_text(r, err, buf_str(&text));
+}
+
+struct json_writer req_json(struct req *r)
+{
+	buf_clear(&r->out);
+	return JSON_WRITER(&r->out);
+}
+
+void req_answer(struct req *r, int status)
+{
+	if (r->out.n == 0 || r->out.p[r->out.n - 1] != '\n')
+		buf_putc(&r->out, '\n');
+	finish(r, status);
+}
+
+void req_answer_message(struct req *r, const struct msg_desc *d, const void *m,
+			int status)
+{
+	struct json_style style = req_style(r);
+	struct json_writer w = req_json(r);
+
+	msg_to_json(d, m, &style, &w);
+	req_answer(r, status);
+}
+
+void req_answer_empty(struct req *r, int status)
+{
+	buf_clear(&r->out);
+	finish(r, status);
+}
+
+const char *req_header(struct req *r, const char *name)
+{
+	return server_header(r->conn, name);
+}

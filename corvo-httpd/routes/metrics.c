@@ -1,0 +1,260 @@
+/*
+ * Numbers: GET /api/v1/metrics, debug/runtime, metrics/throughput and scale.
+ *
+ * For the first two raftd is asked for its numbers, then viewd, then come our
+ * own and those of other httpd processes. A process that is away leaves its
+ * numbers out and is counted for it; the rest is still answered.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "routes/handlers.h"
+#include "req/metrics.h"
+#include "req/req.h"
+#include "req/tell.h"
+
+#define METRICS_NS (1 * NS_PER_S) /* for each of the two */
+
+struct collection {
+	struct m_metrics raftd;
+	struct m_metrics viewd;
+	struct m_metrics own;
+	struct m_metrics others; /* httpd processes */
+	void (*answer)(struct req *r);
+};
+
+/*
+ * The reply's bytes are gone after the callback and labels point into them,
+ * so it is decoded from a copy.
+ */
+static void take(struct req *r, const struct rpc_reply *reply,
+		 enum proc_id from, struct m_metrics *ret)
+{
+	struct str body;
+
+	if (reply->err == 0) {
+		body = arena_copy(&r->arena, reply->body);
+		if (msg_decode(&msg_metrics, body, &r->arena, ret) == 0)
+			return;
+		*ret = (struct m_metrics){ 0 };
+	}
+	metrics_note_silent(r->h->metrics, from);
+}
+
+static void on_others(struct req *r, const struct rpc_reply *reply)
+{
+	struct collection *c = r->state;
+
+	take(r, reply, PROC_RAFTD, &c->others);
+	r->seq = 0;
+	c->answer(r);
+}
+
+/* raftd keeps what it is told now: no number goes down that was answered. */
+static void ask_others(struct req *r)
+{
+	struct collection *c = r->state;
+	struct m_tell_metrics *m = arena_zalloc(&r->arena, sizeof(*m));
+
+	MSG_SET(m, tell_metrics, number, r->h->d->number);
+	MSG_SET_LIST(m, tell_metrics, values, c->own.values, c->own.values_n);
+	req_call(r, &(struct req_call){ .client = r->h->raftd,
+					.id = QUERY_TELL_METRICS,
+					.desc = &msg_tell_metrics,
+					.m = m,
+					.timeout_ns = METRICS_NS,
+					.timeout_err = ERR_LEADER_UNAVAILABLE,
+					.flags = RPC_ONCE,
+					.then = on_others });
+}
+
+static void collect_own(struct req *r)
+{
+	struct collection *c = r->state;
+	struct metric_list l = { .a = &r->arena };
+
+	tell_collect(r->h, &l);
+	metric_list_message(&l, &c->own);
+	r->seq = 0; /* a read has no index of its own */
+	if (tell_has_others(r->h) && rpc_client_is_up(r->h->raftd))
+		ask_others(r);
+	else
+		c->answer(r);
+}
+
+static bool ask(struct req *r, struct rpc_client *client, enum proc_id whom,
+		req_reply_fn *then)
+{
+	static const struct m_nothing nothing;
+
+	if (!rpc_client_is_up(client)) {
+		metrics_note_silent(r->h->metrics, whom);
+		return false;
+	}
+	req_call(r, &(struct req_call){ .client = client,
+					.id = whom == PROC_RAFTD
+						  ? QUERY_RAFTD_METRICS
+						  : QUERY_VIEWD_METRICS,
+					.desc = &msg_nothing,
+					.m = &nothing,
+					.timeout_ns = METRICS_NS,
+					.timeout_err = ERR_LEADER_UNAVAILABLE,
+					.flags = RPC_ONCE,
+					.then = then });
+	return true;
+}
+
+static void on_viewd(struct req *r, const struct rpc_reply *reply)
+{
+	struct collection *c = r->state;
+
+	take(r, reply, PROC_VIEWD, &c->viewd);
+	collect_own(r);
+}
+
+static void ask_viewd(struct req *r)
+{
+	if (!ask(r, r->h->viewd, PROC_VIEWD, on_viewd))
+		collect_own(r);
+}
+
+static void on_raftd(struct req *r, const struct rpc_reply *reply)
+{
+	struct collection *c = r->state;
+
+	take(r, reply, PROC_RAFTD, &c->raftd);
+	ask_viewd(r);
+}
+
+static void collect(struct req *r, void (*answer)(struct req *r))
+{
+	struct collection *c = arena_zalloc(&r->arena, sizeof(*c));
+
+	c->answer = answer;
+	r->state = c;
+	if (!ask(r, r->h->raftd, PROC_RAFTD, on_raftd))
+		ask_viewd(r);
+}
+
+/* --- GET /metrics --- */
+
+static void answer_metrics(struct req *r)
+{
+	struct collection *c = r->state;
+	const struct m_metrics *sets[] = { &c->raftd, &c->viewd, &c->own,
+					   &c->others };
+
+	(void)req_json(r);
+	metrics_write(sets, ARRAY_SIZE(sets), &r->out);
+	r->content_type = "text/plain; version=0.0.4; charset=utf-8";
+	req_answer(r, 200);
+}
+
+void h_metrics(struct req *r)
+{
+	collect(r, answer_metrics);
+}
+
+/* --- GET /debug/runtime --- */
+
+/* Of all processes that told theirs; mode: part of the label. */
+static double sum_of(const struct collection *c, enum metric_id id,
+		     const char *mode)
+{
+	const struct m_metrics *sets[] = { &c->raftd, &c->viewd, &c->own,
+					   &c->others };
+	double sum = 0;
+
+	for (size_t s = 0; s < ARRAY_SIZE(sets); s++) {
+		for (size_t i = 0; i < sets[s]->values_n; i++) {
+			const struct m_metric_value *v = &sets[s]->values[i];
+
+			if (v->metric == id &&
+			    memmem(v->label.p, v->label.n, mode,
+				   strlen(mode)) != NULL)
+				sum += v->value;
+		}
+	}
+	return sum;
+}
+
+static void answer_runtime(struct req *r)
+{
+	struct collection *c = r->state;
+	struct json_writer w = req_json(r);
+	const struct {
+		const char *name;
+		double value;
+	} members[] = {
+		{ "goroutines", sum_of(c, METRIC_PROCESS_THREADS, "") },
+		{ "gomaxprocs", (double)sysconf(_SC_NPROCESSORS_ONLN) },
+		{ "heap_inuse_bytes", sum_of(c, METRIC_PROCESS_HEAP, "") },
+		{ "stack_inuse_bytes", sum_of(c, METRIC_PROCESS_STACK, "") },
+		{ "gc_pause_p99_ns", 0 }, /* nothing is collected */
+		{ "cpu_user_ns",
+		  sum_of(c, METRIC_PROCESS_CPU, "user") * (double)NS_PER_S },
+		{ "cpu_sys_ns",
+		  sum_of(c, METRIC_PROCESS_CPU, "system") * (double)NS_PER_S },
+	};
+
+	jw_object(&w);
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		jw_key(&w, members[i].name);
+		jw_u64(&w, (uint64_t)members[i].value);
+	}
+	jw_object_end(&w);
+	req_answer(r, 200);
+}
+
+void h_runtime(struct req *r)
+{
+	collect(r, answer_runtime);
+}
+
+/* --- GET /metrics/throughput --- */
+
+static void on_throughput(struct req *r, const struct rpc_reply *reply)
+{
+	struct m_throughput *m = req_reply(r, &msg_throughput, reply);
+	struct json_style style = req_style(r);
+	struct json_writer w;
+
+	if (m == NULL)
+		return;
+	r->seq = 0;
+	w = req_json(r);
+	jw_array(&w);
+	for (size_t i = 0; i < m->minutes_n; i++)
+		msg_to_json(&msg_throughput_minute, &m->minutes[i], &style, &w);
+	jw_array_end(&w);
+	req_answer(r, 200);
+}
+
+void h_throughput(struct req *r)
+{
+	struct m_nothing *m = arena_zalloc(&r->arena, sizeof(*m));
+
+	req_call_raftd(r, QUERY_THROUGHPUT, STR_NULL, &msg_nothing, m,
+		       on_throughput);
+}
+
+/* --- GET /scale --- */
+
+void h_scale(struct req *r)
+{
+	struct m_scale_ask *m = arena_zalloc(&r->arena, sizeof(*m));
+	struct str queue = STR_NULL;
+
+	if (!req_text_argument(r, "queue", &queue))
+		return;
+	if (queue.n > LIMIT_QUEUE_NAME_BYTES) {
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "queue: must have at most %d bytes",
+			 LIMIT_QUEUE_NAME_BYTES);
+		return;
+	}
+	if (queue.n > 0)
+		MSG_SET(m, scale_ask, queue, queue);
+	req_call_raftd(r, QUERY_SCALE, m->queue, &msg_scale_ask, m,
+		       req_answer_query);
+}

@@ -1,0 +1,108 @@
+/*
+ * The smaller reads: jobs by their ids, jobs by their words, and
+ * iterations. Arguments and bodies come from clients.
+ */
+#include "req/ask_view.h"
+#include "routes/handlers.h"
+#include "proto/job_json.h"
+
+/* --- POST /jobs/bulk-get --- */
+
+static void on_jobs(struct req *r, const struct rpc_reply *reply)
+{
+	struct m_job_list *m = req_reply(r, &msg_job_list, reply);
+	struct json_style style = req_style(r);
+	struct json_writer w;
+
+	if (m == NULL)
+		return;
+	r->seq = 0; /* a read has no index of its own */
+	w = req_json(r);
+	jw_object(&w);
+	jw_key(&w, "jobs");
+	jw_array(&w);
+	for (size_t i = 0; i < m->jobs_n; i++)
+		job_to_json(&m->jobs[i], &style, &w);
+	jw_array_end(&w);
+	if (m->omitted_n > 0) {
+		jw_key(&w, "omitted");
+		jw_array(&w);
+		for (size_t i = 0; i < m->omitted_n; i++)
+			jw_str(&w, m->omitted[i]);
+		jw_array_end(&w);
+	}
+	jw_object_end(&w);
+	req_answer(r, 200);
+}
+
+void h_bulk_get(struct req *r)
+{
+	struct m_job_ids *m = arena_zalloc(&r->arena, sizeof(*m));
+
+	if (!req_read(r, &msg_job_ids, m))
+		return;
+	if (m->job_ids_n > LIMIT_BULK_GET) {
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "job_ids: at most %d at a time", LIMIT_BULK_GET);
+		return;
+	}
+	req_call_raftd(r, QUERY_GET_JOBS, STR_NULL, &msg_job_ids, m, on_jobs);
+}
+
+/* --- GET /search/fulltext --- */
+
+static void on_hits(struct req *r, const struct rpc_reply *reply)
+{
+	struct m_fulltext_reply *m = req_reply(r, &msg_fulltext_reply, reply);
+
+	if (m != NULL)
+		ask_view_answer(r, &msg_fulltext_reply, m, m->lag_ns);
+}
+
+/* A limit outside its range means the default, as in a search. */
+void h_fulltext(struct req *r)
+{
+	struct m_fulltext *m = arena_zalloc(&r->arena, sizeof(*m));
+	uint64_t limit = 0;
+	struct str text = STR_NULL;
+
+	if (!req_text_argument(r, "q", &m->q) ||
+	    !req_text_argument(r, "limit", &text))
+		return;
+	if (m->q.n == 0) {
+		req_fail(r, ERR_VALIDATION_ERROR, "q is required");
+		return;
+	}
+	m->has |= MSG_BIT(fulltext, q);
+	if (str_parse_u64(text, &limit) && limit <= LIMIT_FULLTEXT_ROWS)
+		MSG_SET(m, fulltext, limit, (uint32_t)limit);
+	ask_view(r, &msg_fulltext, m, on_hits);
+}
+
+/* --- GET /jobs/{job_id}/iterations --- */
+
+static void on_iterations(struct req *r, const struct rpc_reply *reply)
+{
+	const struct m_iterations *asked = r->state;
+	struct m_iteration_list *m = req_reply(r, &msg_iteration_list, reply);
+
+	if (m == NULL)
+		return;
+	if (m->unknown) {
+		ask_view_lag(r, m->lag_ns);
+		req_fail(r, ERR_NOT_FOUND, "job \"%.*s\" not found",
+			 STR_ARG(asked->job_id));
+		return;
+	}
+	ask_view_answer(r, &msg_iteration_list, m, m->lag_ns);
+}
+
+void h_iterations(struct req *r)
+{
+	struct m_iterations *m = arena_zalloc(&r->arena, sizeof(*m));
+
+	if (!req_read(r, &msg_iterations, m))
+		return;
+	r->state = m;
+	ask_view(r, &msg_iterations, m, on_iterations);
+}
