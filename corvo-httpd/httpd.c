@@ -9,13 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "front/server.h"
 #include "req/hub.h"
 #include "req/metrics.h"
 #include "req/req.h"
+#include "req/tell.h"
 #include "rt/log.h"
 #include "rt/netaddr.h"
-#include "front/server.h"
-#include "req/tell.h"
 
 /*
  * What arrived in a turn leaves in one message, up to so many operations: a

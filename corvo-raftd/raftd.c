@@ -8,8 +8,8 @@
 
 #include "rt/file.h"
 #include "rt/log.h"
-#include "store/record.h"
 #include "serve/svc.h"
+#include "store/record.h"
 #include "util/clock.h"
 
 #define WORKER_NICE 10 /* what runs there can wait for a turn of the loop */

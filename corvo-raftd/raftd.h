@@ -5,9 +5,9 @@
 #ifndef CORVO_RAFTD_H
 #define CORVO_RAFTD_H
 
+#include "cluster/node.h"
 #include "fsm/fsm.h"
 #include "propose/leases.h"
-#include "cluster/node.h"
 #include "propose/proposer.h"
 #include "rt/daemon.h"
 #include "rt/worker.h"

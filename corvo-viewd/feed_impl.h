@@ -4,10 +4,10 @@
 #ifndef CORVO_FEED_IMPL_H
 #define CORVO_FEED_IMPL_H
 
-#include "feed.h"
 #include "check/rebuild.h"
-#include "rt/rpc.h"
 #include "check/verify.h"
+#include "feed.h"
+#include "rt/rpc.h"
 
 /* Time to wait before something that failed is tried again. */
 struct feed_pause {

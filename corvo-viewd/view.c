@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "db/schema.h"
 #include "rt/file.h"
 #include "rt/log.h"
-#include "db/schema.h"
 #include "util/clock.h"
 
 #define BOOT_ID_PATH  "/proc/sys/kernel/random/boot_id"

@@ -1,13 +1,13 @@
 /*
- * Headers of answers. See front/answer.h. It is on the path of every request, so
- * numbers are written without printf.
+ * Headers of answers. See front/answer.h. It is on the path of every request,
+ * so numbers are written without printf.
  */
 #include "front/answer.h"
 
 #include <time.h>
 
-#include "req/req.h"
 #include "front/server.h"
+#include "req/req.h"
 #include "util/clock.h"
 
 /* At least `width` digits, ending before `end`; returns their start. */

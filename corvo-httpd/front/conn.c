@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "front/server.h"
 #include "req/metrics.h"
 #include "req/req.h"
-#include "front/server.h"
 #include "util/clock.h"
 
 /* How long a refused client may go on sending before it is cut off. */

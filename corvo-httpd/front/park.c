@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "front/conn.h"
-#include "rt/log.h"
 #include "front/server.h"
+#include "rt/log.h"
 #include "util/clock.h"
 
 #define WATCH_AFTER_NS (50 * NS_PER_MS)

@@ -17,12 +17,12 @@
 
 #include "front/answer.h"
 #include "front/conn.h"
+#include "front/park.h"
+#include "front/stream.h"
 #include "req/dispatch.h"
 #include "req/metrics.h"
-#include "front/park.h"
 #include "req/req.h"
 #include "rt/log.h"
-#include "front/stream.h"
 #include "util/clock.h"
 
 /*

@@ -1,6 +1,6 @@
 /*
- * Event streams. See front/stream.h. The server takes bytes as fast as the client
- * does; when there are none its connection is suspended, and the server
+ * Event streams. See front/stream.h. The server takes bytes as fast as the
+ * client does; when there are none its connection is suspended, and the server
  * library no longer looks at the socket, so it is watched here. What clients
  * send meanwhile is never read.
  */
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "front/conn.h"
-#include "rt/log.h"
 #include "front/server.h"
+#include "rt/log.h"
 #include "util/clock.h"
 
 #define EVENTS_MAX 256 /* taken from the kernel at a time */

@@ -3,8 +3,8 @@
  */
 #include "req/dispatch.h"
 
-#include "routes/handlers.h"
 #include "req/req.h"
+#include "routes/handlers.h"
 
 typedef void handler_fn(struct req *r);
 

@@ -1,6 +1,6 @@
 /*
- * The event log for all streams. See req/hub.h. raftd's answers are trusted as far
- * as they can be read; pages own the memory of their events.
+ * The event log for all streams. See req/hub.h. raftd's answers are trusted as
+ * far as they can be read; pages own the memory of their events.
  */
 #include "req/hub.h"
 

@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 
-#include "req/metrics.h"
 #include "front/park.h"
 #include "front/server.h"
+#include "req/metrics.h"
 #include "util/clock.h"
 #include "util/timefmt.h"
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "req/metrics.h"
-#include "rt/procstat.h"
 #include "front/server.h"
 #include "front/stream.h"
+#include "req/metrics.h"
+#include "rt/procstat.h"
 #include "util/clock.h"
 
 #define TELL_NS (2 * NS_PER_S)

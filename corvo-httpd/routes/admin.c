@@ -2,9 +2,9 @@
  * What administrators ask of the view: to be made anew, to be compared with
  * the store. Both take as long as the data are large, and no body.
  */
-#include "routes/handlers.h"
 #include "front/park.h"
 #include "req/req.h"
+#include "routes/handlers.h"
 
 /* A view of tens of millions of jobs is done by then. */
 #define ADMIN_NS (3600 * NS_PER_S)

@@ -2,8 +2,8 @@
  * POST /batches. The id is made here, so that a request that is sent again
  * after a crash of raftd names the same batch.
  */
-#include "routes/handlers.h"
 #include "req/req.h"
+#include "routes/handlers.h"
 
 static void on_opened(struct req *r, const struct rpc_reply *reply)
 {

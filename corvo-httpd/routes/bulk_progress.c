@@ -7,9 +7,9 @@
  * Last-Event-ID gets one frame for whatever it missed. The id and the header
  * come from clients. What a stream needs lives in its request.
  */
-#include "routes/handlers.h"
-#include "req/hub.h"
 #include "front/stream.h"
+#include "req/hub.h"
+#include "routes/handlers.h"
 #include "util/json.h"
 
 struct watch {

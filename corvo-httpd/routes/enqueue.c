@@ -2,9 +2,9 @@
  * POST /enqueue and /enqueue/batch. Ids are made here, so that a request that
  * is sent again after a crash of raftd names the same job.
  */
-#include "routes/handlers.h"
 #include "proto/job_json.h"
 #include "req/req.h"
+#include "routes/handlers.h"
 #include "util/hmap.h"
 
 /* Which job of a request is meant, in front of a refusal. */

@@ -3,11 +3,11 @@
  * and Last-Event-ID come from clients. What a stream needs lives in its
  * request.
  */
-#include "req/event_json.h"
-#include "routes/handlers.h"
-#include "req/hub.h"
 #include "front/server.h"
 #include "front/stream.h"
+#include "req/event_json.h"
+#include "req/hub.h"
+#include "routes/handlers.h"
 
 #define PAGE_DEFAULT 100
 /* Events a filter leaves out before the client is told where it is. */

@@ -2,9 +2,9 @@
  * POST /fetch and /fetch/batch. The waiting is done by raftd; here the fetch
  * is only parked, so that it can be dropped when its client goes away.
  */
-#include "routes/handlers.h"
 #include "front/park.h"
 #include "req/req.h"
+#include "routes/handlers.h"
 
 #define FETCH_WAIT_DEFAULT_NS (30 * NS_PER_S)
 #define FETCH_WAIT_MAX_NS     (LIMIT_FETCH_WAIT_S * NS_PER_S)

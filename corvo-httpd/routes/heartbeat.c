@@ -2,8 +2,8 @@
  * POST /heartbeat. Clients send their jobs in one of two forms, a map from
  * id to members or a list of objects with a job_id; both become the same op.
  */
-#include "routes/handlers.h"
 #include "req/req.h"
+#include "routes/handlers.h"
 #include "util/hmap.h"
 
 /* --- reading --- */

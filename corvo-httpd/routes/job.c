@@ -5,11 +5,11 @@
  */
 #include <strings.h>
 
-#include "routes/handlers.h"
 #include "front/park.h"
+#include "front/server.h"
 #include "proto/job_json.h"
 #include "req/req.h"
-#include "front/server.h"
+#include "routes/handlers.h"
 #include "util/timefmt.h"
 
 #define WAIT_MAX_NS (LIMIT_WAIT_S * NS_PER_S)

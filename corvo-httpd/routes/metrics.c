@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "routes/handlers.h"
 #include "req/metrics.h"
 #include "req/req.h"
 #include "req/tell.h"
+#include "routes/handlers.h"
 
 #define METRICS_NS (1 * NS_PER_S) /* for each of the two */
 

@@ -1,9 +1,9 @@
 /*
  * What the node says about itself: status, health, version, its own API.
  */
-#include "routes/handlers.h"
 #include "proto/openapi.h"
 #include "req/req.h"
+#include "routes/handlers.h"
 
 /* A probe is answered within this time, whatever raftd does. */
 #define PROBE_NS (1 * NS_PER_S)

@@ -2,8 +2,8 @@
  * The generic handler: JSON to the op's request, the op, its reply to JSON.
  * Most writes need nothing else, and so do questions raftd answers as asked.
  */
-#include "routes/handlers.h"
 #include "req/req.h"
+#include "routes/handlers.h"
 
 /* Queue the message is about: where it would be routed. */
 static struct str routing_key(const struct msg_desc *d, const void *m)

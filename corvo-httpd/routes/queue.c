@@ -2,11 +2,11 @@
  * One queue: reading it, settings, drain, clear, delete. Bodies are hostile;
  * what has to live from call to reply is in the request's arena.
  */
-#include "req/ask_view.h"
-#include "routes/handlers.h"
 #include "front/park.h"
-#include "req/req.h"
 #include "front/server.h"
+#include "req/ask_view.h"
+#include "req/req.h"
+#include "routes/handlers.h"
 #include "util/hmap.h"
 
 /* --- a queue as JSON --- */

@@ -2,9 +2,9 @@
  * The smaller reads: jobs by their ids, jobs by their words, and
  * iterations. Arguments and bodies come from clients.
  */
+#include "proto/job_json.h"
 #include "req/ask_view.h"
 #include "routes/handlers.h"
-#include "proto/job_json.h"
 
 /* --- POST /jobs/bulk-get --- */
 

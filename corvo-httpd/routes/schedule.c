@@ -3,9 +3,9 @@
  * operation, because zone files may differ between nodes. Bodies are hostile;
  * what is kept between call and reply lives in the request's arena.
  */
-#include "routes/handlers.h"
 #include "proto/plan.h"
 #include "req/req.h"
+#include "routes/handlers.h"
 #include "util/clock.h"
 
 #define TIMES_DEFAULT 5

@@ -1,9 +1,9 @@
 /*
  * Lists and searches, answered by viewd.
  */
+#include "proto/job_json.h"
 #include "req/ask_view.h"
 #include "routes/handlers.h"
-#include "proto/job_json.h"
 
 #define SEARCH_DEFAULT 50
 

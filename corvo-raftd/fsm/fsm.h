@@ -9,9 +9,9 @@
 #ifndef CORVO_FSM_H
 #define CORVO_FSM_H
 
-#include "util/hist.h"
 #include "proto/frame.h"
 #include "store/kv.h"
+#include "util/hist.h"
 
 struct fsm;
 

@@ -10,9 +10,9 @@
 #define CORVO_FSM_IMPL_H
 
 #include "fsm/fsm.h"
-#include "fsm/ties/bulk.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/rates.h"
+#include "fsm/ties/bulk.h"
 #include "fsm/ties/ties.h"
 #include "proto/job.h"
 #include "store/key.h"

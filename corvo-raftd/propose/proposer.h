@@ -13,10 +13,10 @@
 #ifndef CORVO_PROPOSER_H
 #define CORVO_PROPOSER_H
 
-#include "fsm/fsm.h"
-#include "util/hist.h"
 #include "cluster/node.h"
+#include "fsm/fsm.h"
 #include "rt/rpc.h"
+#include "util/hist.h"
 
 struct proposer;
 

@@ -10,8 +10,8 @@
  */
 #include <stdlib.h>
 
-#include "store/record.h"
 #include "serve/svc_impl.h"
+#include "store/record.h"
 #include "util/clock.h"
 
 #define PACE_NS      (25 * NS_PER_MS)

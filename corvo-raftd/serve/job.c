@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "proto/job.h"
-#include "store/record.h"
 #include "serve/svc_impl.h"
+#include "store/record.h"
 #include "util/clock.h"
 #include "util/heap.h"
 #include "util/hmap.h"

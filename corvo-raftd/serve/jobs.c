@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "store/record.h"
 #include "serve/svc_impl.h"
+#include "store/record.h"
 #include "util/hmap.h"
 
 /* At a time: the worker has the view's feed to read too. */

@@ -1,6 +1,6 @@
 /*
- * RPC services of raftd. See serve/svc.h. Loop thread; what takes long (the feed,
- * checkpoints) runs on the worker and comes back.
+ * RPC services of raftd. See serve/svc.h. Loop thread; what takes long (the
+ * feed, checkpoints) runs on the worker and comes back.
  */
 #include "serve/svc.h"
 
@@ -9,9 +9,9 @@
 
 #include "rt/file.h"
 #include "rt/log.h"
-#include "store/record.h"
 #include "serve/svc_impl.h"
 #include "serve/tail.h"
+#include "store/record.h"
 #include "util/clock.h"
 #include "util/list.h"
 

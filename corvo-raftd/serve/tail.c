@@ -1,13 +1,13 @@
 /*
- * The event feed. See serve/tail.h. Questions wait on the loop thread; the answer
- * is read from the store on the worker.
+ * The event feed. See serve/tail.h. Questions wait on the loop thread; the
+ * answer is read from the store on the worker.
  */
 #include "serve/tail.h"
 
 #include <stdlib.h>
 
-#include "serve/pace.h"
 #include "rt/cpu_use.h"
+#include "serve/pace.h"
 #include "store/record.h"
 #include "util/clock.h"
 #include "util/list.h"

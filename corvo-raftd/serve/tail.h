@@ -1,7 +1,7 @@
 /*
  * The event feed for the view: answers `tail` when there is something new, in
- * the pace of serve/pace.h. While readers yield to writers the answers say so, and
- * the view's own answers say how far behind it is.
+ * the pace of serve/pace.h. While readers yield to writers the answers say so,
+ * and the view's own answers say how far behind it is.
  */
 #ifndef CORVO_TAIL_H
 #define CORVO_TAIL_H

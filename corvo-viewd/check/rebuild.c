@@ -1,6 +1,6 @@
 /*
- * See check/rebuild.h. Rows are written as the feed would write them, but in large
- * transactions and without indexes, which are made afterwards.
+ * See check/rebuild.h. Rows are written as the feed would write them, but in
+ * large transactions and without indexes, which are made afterwards.
  */
 #include "check/rebuild.h"
 
@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check/scan.h"
 #include "db/db.h"
+#include "db/schema.h"
 #include "mirror/mirror.h"
 #include "rt/file.h"
-#include "check/scan.h"
-#include "db/schema.h"
 
 #define REBUILD_TXN_JOBS 50000 /* rows of one transaction */
 

@@ -1,7 +1,7 @@
 /*
  * All records of a checkpoint that have rows in the view, in the order of
- * their keys: for those who load them (check/rebuild.c) and those who compare them
- * (check/verify.c).
+ * their keys: for those who load them (check/rebuild.c) and those who compare
+ * them (check/verify.c).
  *
  * Belongs to one thread. The checkpoint is raftd's; a record that cannot be
  * read ends the walk.
@@ -9,8 +9,8 @@
 #ifndef CORVO_SCAN_H
 #define CORVO_SCAN_H
 
-#include "proto/proto.h"
 #include "db/rows.h"
+#include "proto/proto.h"
 #include "store/kv.h"
 
 struct scan {

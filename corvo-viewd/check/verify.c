@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 #include "check/scan.h"
+#include "check/verify_impl.h"
 #include "db/schema.h"
 #include "store/record.h"
 #include "util/hmap.h"
-#include "check/verify_impl.h"
 
 #define ALIGN_EVENTS 4096 /* of one transaction */
 

@@ -4,9 +4,9 @@
 #ifndef CORVO_VERIFY_IMPL_H
 #define CORVO_VERIFY_IMPL_H
 
+#include "check/verify.h"
 #include "db/rows.h"
 #include "util/hmap.h"
-#include "check/verify.h"
 
 /* Two statements with the same columns, both in the order of their keys. */
 struct merge {

@@ -2,9 +2,9 @@
  * Two sorted lists of rows side by side, and the counters of queues against
  * counted jobs. See check/verify_impl.h.
  */
-#include "proto/job.h"
-#include "db/schema.h"
 #include "check/verify_impl.h"
+#include "db/schema.h"
+#include "proto/job.h"
 
 #define SHOWN_DIFFERENCES 100
 #define SHOWN_BYTES       200 /* of a value or key */

@@ -7,8 +7,8 @@
 #define CORVO_COLUMNS_H
 
 #include "db/db.h"
-#include "proto/proto.h"
 #include "db/timetext.h"
+#include "proto/proto.h"
 
 enum column_kind {
 	COL_TEXT,

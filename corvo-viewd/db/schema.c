@@ -66,8 +66,9 @@ static const char *const tables[] = {
 	" chain_config            TEXT,"
 	" payload                 TEXT NOT NULL)",
 
-	/* Kept by mirror/text.c; words are found by db/db.c. The texts are those
-	 * of table jobs; what columnsize=0 leaves out only serves ranks. */
+	/* Kept by mirror/text.c; words are found by db/db.c. The texts are
+	 * those of table jobs; what columnsize=0 leaves out only serves ranks.
+	 */
 	"CREATE VIRTUAL TABLE jobs_fts USING fts5("
 	" id UNINDEXED, queue, tags, payload,"
 	" content='jobs', columnsize=0, tokenize='json_words')",
@@ -101,9 +102,9 @@ static const char *const tables[] = {
 	" last_heartbeat TEXT NOT NULL,"
 	" started_at     TEXT NOT NULL)",
 
-	/* Jobs by state, kept in step with table jobs by mirror/mirror.c; failed:
-	 * errors ever recorded of the jobs that are stored; blocked: of the
-	 * pending ones, those that wait for other jobs. */
+	/* Jobs by state, kept in step with table jobs by mirror/mirror.c;
+	 * failed: errors ever recorded of the jobs that are stored; blocked: of
+	 * the pending ones, those that wait for other jobs. */
 	"CREATE TABLE queue_stats ("
 	" queue     TEXT PRIMARY KEY,"
 	" pending   INTEGER NOT NULL DEFAULT 0,"

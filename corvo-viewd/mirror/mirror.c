@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mirror/mirror_impl.h"
 #include "db/schema.h"
+#include "mirror/mirror_impl.h"
 
 /* Counters are written in the order of their numbers: ?2 is state 1. */
 _Static_assert(

@@ -5,9 +5,9 @@
 #define CORVO_MIRROR_IMPL_H
 
 #include "db/columns.h"
+#include "db/rows.h"
 #include "mirror/mirror.h"
 #include "proto/job.h"
-#include "db/rows.h"
 #include "util/hmap.h"
 
 enum mirror_stmt {

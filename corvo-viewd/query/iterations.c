@@ -1,8 +1,8 @@
 /*
  * Iterations of an agent's job, in order. The id comes from a client.
  */
-#include "query/query_impl.h"
 #include "db/timetext.h"
+#include "query/query_impl.h"
 
 static const char iterations_sql[] =
     "SELECT id, iteration, status, hold_reason, input_tokens, output_tokens,"

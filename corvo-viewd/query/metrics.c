@@ -5,11 +5,11 @@
  */
 #include <unistd.h>
 
+#include "db/timetext.h"
 #include "proto/metric_list.h"
 #include "query/query_impl.h"
 #include "rt/file.h"
 #include "rt/procstat.h"
-#include "db/timetext.h"
 #include "util/clock.h"
 
 #define METRICS_ACTIVE_NS (300 * NS_PER_S) /* a worker counts as active */

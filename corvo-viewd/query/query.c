@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "query/query_impl.h"
-#include "query/jq/jq.h"
 #include "db/timetext.h"
+#include "query/jq/jq.h"
+#include "query/query_impl.h"
 
 static const struct handler {
 	unsigned id;

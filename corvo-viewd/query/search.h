@@ -10,10 +10,10 @@
 #ifndef CORVO_QUERY_SEARCH_H
 #define CORVO_QUERY_SEARCH_H
 
-#include "proto/job.h"
-#include "query/query_impl.h"
-#include "query/jq/jq.h"
 #include "db/timetext.h"
+#include "proto/job.h"
+#include "query/jq/jq.h"
+#include "query/query_impl.h"
 
 enum search_sort {
 	SORT_CREATED,

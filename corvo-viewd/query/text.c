@@ -6,9 +6,9 @@
  *
  * The text comes from a client and is only ever bound.
  */
+#include "db/timetext.h"
 #include "query/match.h"
 #include "query/query_impl.h"
-#include "db/timetext.h"
 #include "util/clock.h"
 
 #define TEXT_DEFAULT_ROWS 50

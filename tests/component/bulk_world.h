@@ -4,8 +4,8 @@
 #ifndef CORVO_BULK_WORLD_H
 #define CORVO_BULK_WORLD_H
 
-#include "fsm_fixture.h"
 #include "fsm/fsm_impl.h"
+#include "fsm_fixture.h"
 
 #define ID "bulk_1"
 

@@ -4,9 +4,9 @@
 #ifndef CORVO_FSM_CHECK_H
 #define CORVO_FSM_CHECK_H
 
+#include "fsm/fsm_impl.h"
 #include "fsm_check_lane.h"
 #include "fsm_fixture.h"
-#include "fsm/fsm_impl.h"
 
 struct tally {
 	uint64_t counts[JOB_STATE_MAX];

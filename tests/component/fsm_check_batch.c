@@ -3,8 +3,8 @@
  * and has not ended, an ended batch has counted all, and ended and open ones
  * have their keys.
  */
-#include "fsm_fixture.h"
 #include "fsm/fsm_impl.h"
+#include "fsm_fixture.h"
 #include "proto/job.h"
 
 struct batch_check {

@@ -2,8 +2,8 @@
  * Schedules: each record is in memory by id and by name, and by its next time
  * when it has one; nothing else is.
  */
-#include "fsm_fixture.h"
 #include "fsm/fsm_impl.h"
+#include "fsm_fixture.h"
 
 void fx_check_schedules(const struct fx_side *side)
 {

@@ -1,8 +1,8 @@
 /*
  * Answers kept under an Idempotency-Key and given again.
  */
-#include "fsm_fixture.h"
 #include "fsm/fsm_impl.h"
+#include "fsm_fixture.h"
 
 #define DAY_NS (86400 * NS_PER_S)
 

@@ -3,8 +3,8 @@
  * of single groups, and that lanes come and go without a trace. Every test
  * goes through restarts of one side, whose replies must stay the same.
  */
-#include "fsm_fixture.h"
 #include "fsm/fsm_impl.h"
+#include "fsm_fixture.h"
 
 static void enqueue(struct fx *x, const char *id, const char *group,
 		    enum priority p)

@@ -3,8 +3,8 @@
  * rate is checked by what it promises: every window of the period, over random
  * times, restarts and changes of settings.
  */
-#include "fsm_fixture.h"
 #include "fsm/fsm_impl.h"
+#include "fsm_fixture.h"
 #include "util/rng.h"
 
 #define Q STR("q")

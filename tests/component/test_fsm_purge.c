@@ -1,6 +1,6 @@
 /* Retention: ended jobs, batches and keys go when their time is over. */
-#include "fsm_fixture.h"
 #include "fsm/fsm_impl.h"
+#include "fsm_fixture.h"
 
 #define HOUR_NS (3600 * NS_PER_S)
 

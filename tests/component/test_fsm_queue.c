@@ -1,6 +1,6 @@
 /* Settings of queues: merged, checked, kept. */
-#include "fsm_fixture.h"
 #include "fsm/fsm_impl.h"
+#include "fsm_fixture.h"
 
 /* What the queue has in memory on one side. */
 static const struct m_set_queue *set_of(struct fx *x, enum fx_side_id side,

@@ -3,8 +3,8 @@
  * below the frontier, memory that stays bounded. The order of fetches is
  * compared with a scan of the store.
  */
-#include "fsm_fixture.h"
 #include "fsm/fsm_impl.h"
+#include "fsm_fixture.h"
 
 #define MANY     21000
 #define ID_BYTES 32

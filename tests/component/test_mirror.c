@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/testlib.h"
 #include "check/rebuild.h"
-#include "rt/file.h"
 #include "db/schema.h"
+#include "lib/testlib.h"
+#include "rt/file.h"
 #include "store/key.h"
 #include "store/record.h"
 #include "util/hmap.h"

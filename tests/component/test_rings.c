@@ -5,8 +5,8 @@
 #include "lib/testlib.h"
 
 #include "fsm/order/rates.h"
-#include "util/hist.h"
 #include "serve/throughput.h"
+#include "util/hist.h"
 
 #define MINUTE (60 * NS_PER_S)
 #define T0     (28333333 * MINUTE) /* the beginning of a minute in 2023 */

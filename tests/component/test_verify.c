@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lib/testlib.h"
 #include "check/verify.h"
+#include "lib/testlib.h"
 #include "view_world.h"
 
 #define STEPS 1000

@@ -213,13 +213,15 @@ def check_headers_compile_alone():
                          "libmicrohttpd", "libcurl", "smartcols")
              for f in package_flags(p)]
 
-    # A test's header may stand on the process it tests.
+    # A process's headers are named from its folder; a test's header may
+    # stand on the process it tests.
     processes = [x for d in sorted(ROOT.glob("corvo-*"))
                  for x in ("-I", str(d))]
 
     def compile_one(header):
         path = ROOT / header
-        more = processes if header.startswith("tests/") else []
+        more = processes if header.startswith("tests/") else [
+            "-I", str(ROOT / header.split("/")[0])]
         with tempfile.NamedTemporaryFile("w", suffix=".c") as c:
             # Twice: the guard must work.
             c.write('#include "%s"\n#include "%s"\n' % (path, path))

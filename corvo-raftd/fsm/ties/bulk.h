@@ -1,7 +1,8 @@
 /*
  * Inside the state machine: bulk operations, which act on many jobs step by
  * step. All of it is in their records; in memory are only what is due and
- * which jobs are canaries. Conventions as in fsm/fsm_impl.h, which includes this.
+ * which jobs are canaries. Conventions as in fsm/fsm_impl.h, which includes
+ * this.
  */
 #ifndef CORVO_FSM_BULK_H
 #define CORVO_FSM_BULK_H
