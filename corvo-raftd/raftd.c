@@ -12,6 +12,16 @@
 #include "store/record.h"
 #include "util/clock.h"
 
+struct raftd {
+	struct parts p;
+	struct rpc_server *rpc;
+	struct svc *svc;
+	int lock_fd;  /* <data-dir>/raftd.lock */
+	bool leading; /* grace was given for this leadership */
+	bool draining;
+	bool stopping; /* the node is being closed */
+};
+
 #define WORKER_NICE 10 /* what runs there can wait for a turn of the loop */
 
 /*
@@ -26,10 +36,10 @@ static int on_apply(void *ctx, uint64_t raft_index, struct str entry)
 {
 	struct raftd *r = ctx;
 
-	int e = proposer_apply(r->proposer, raft_index, entry);
+	int e = proposer_apply(r->p.proposer, raft_index, entry);
 
-	throughput_note(&r->throughput, fsm_now_ns(r->fsm),
-			fsm_counters(r->fsm));
+	throughput_note(&r->p.throughput, fsm_now_ns(r->p.fsm),
+			fsm_counters(r->p.fsm));
 	return e;
 }
 
@@ -37,12 +47,12 @@ static int on_before_snapshot(void *ctx)
 {
 	struct raftd *r = ctx;
 
-	return fsm_flush(r->fsm);
+	return fsm_flush(r->p.fsm);
 }
 
 static void snapshot_path(struct raftd *r, const char *name, struct buf *ret)
 {
-	buf_printf(ret, "%s/checkpoints/%s", r->d->settings.data_dir, name);
+	buf_printf(ret, "%s/checkpoints/%s", r->p.d->settings.data_dir, name);
 	buf_putc(ret, '\0');
 }
 
@@ -63,7 +73,7 @@ static int on_make_durable(void *ctx)
 	snapshot_path(r, "snapshot.new", &next);
 	e = dir_remove(next.p);
 	if (e == 0)
-		e = kv_checkpoint(r->kv, next.p, &why);
+		e = kv_checkpoint(r->p.kv, next.p, &why);
 	if (e == 0)
 		e = dir_remove(path.p);
 	if (e == 0 && rename(next.p, path.p) < 0)
@@ -82,18 +92,18 @@ static void on_change(void *ctx)
 {
 	struct raftd *r = ctx;
 
-	if (!node_is_ready(r->node)) {
+	if (!node_is_ready(r->p.node)) {
 		r->leading = false;
 		return;
 	}
 	if (r->leading)
 		return;
 	r->leading = true;
-	leases_grace(r->leases);
+	leases_grace(r->p.leases);
 	log_info("ready index=%" PRIu64 " seq=%" PRIu64 " ms=%" PRIu64,
-		 fsm_applied_index(r->fsm), fsm_last_seq(r->fsm),
-		 (clock_mono_ns() - r->started_ns) / NS_PER_MS);
-	daemon_ready(r->d);
+		 fsm_applied_index(r->p.fsm), fsm_last_seq(r->p.fsm),
+		 (clock_mono_ns() - r->p.started_ns) / NS_PER_MS);
+	daemon_ready(r->p.d);
 }
 
 static const struct node_ops node_ops = {
@@ -107,7 +117,7 @@ static bool take_renewals(void *ctx, struct buf *body)
 {
 	struct raftd *r = ctx;
 
-	return leases_take(r->leases, body);
+	return leases_take(r->p.leases, body);
 }
 
 /* --- start --- */
@@ -117,7 +127,7 @@ static int data_path(struct raftd *r, const char *name, struct buf *ret,
 {
 	int e;
 
-	buf_printf(ret, "%s/%s", r->d->settings.data_dir, name);
+	buf_printf(ret, "%s/%s", r->p.d->settings.data_dir, name);
 	buf_putc(ret, '\0');
 	e = dir_make(ret->p);
 	if (e < 0)
@@ -130,7 +140,7 @@ static int take_lock(struct raftd *r, struct buf *why)
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
 	int holder = 0;
 
-	buf_printf(&path, "%s/raftd.lock", r->d->settings.data_dir);
+	buf_printf(&path, "%s/raftd.lock", r->p.d->settings.data_dir);
 	buf_putc(&path, '\0');
 	r->lock_fd = file_lock(path.p, &holder);
 	if (r->lock_fd >= 0)
@@ -139,7 +149,7 @@ static int take_lock(struct raftd *r, struct buf *why)
 		buf_printf(why,
 			   "another corvo-raftd (pid %d) uses %s; stop it or "
 			   "give this one its own --data-dir",
-			   holder, r->d->settings.data_dir);
+			   holder, r->p.d->settings.data_dir);
 	else
 		buf_printf(why, "cannot lock %s: %s", path.p,
 			   strerror(-r->lock_fd));
@@ -148,7 +158,7 @@ static int take_lock(struct raftd *r, struct buf *why)
 
 static int open_store(struct raftd *r, struct buf *why)
 {
-	const struct settings *s = &r->d->settings;
+	const struct settings *s = &r->p.d->settings;
 	struct kv_options o = {
 		.write_buffer_bytes = s->rocksdb_write_buffer,
 		.cache_bytes = s->rocksdb_cache,
@@ -162,12 +172,12 @@ static int open_store(struct raftd *r, struct buf *why)
 	if (e == 0)
 		e = take_lock(r, why);
 	if (e == 0)
-		e = kv_rocks_open(rocks.p, &o, &r->kv, why);
+		e = kv_rocks_open(rocks.p, &o, &r->p.kv, why);
 	if (e < 0)
 		return e;
-	r->fsm = fsm_new(r->kv);
-	fsm_write_behind(r->fsm, WRITE_BEHIND_BYTES);
-	e = fsm_load(r->fsm);
+	r->p.fsm = fsm_new(r->p.kv);
+	fsm_write_behind(r->p.fsm, WRITE_BEHIND_BYTES);
+	e = fsm_load(r->p.fsm);
 	if (e < 0)
 		buf_printf(why, "cannot read the state in %s: %s", rocks.p,
 			   err_text(-e));
@@ -181,12 +191,12 @@ static int listen_all(struct raftd *r, struct buf *why)
 	int e = 0;
 
 	for (size_t i = 0; e == 0 && i < ARRAY_SIZE(single); i++) {
-		daemon_link_path(r->d, PROC_RAFTD, single[i], 0, &path);
+		daemon_link_path(r->p.d, PROC_RAFTD, single[i], 0, &path);
 		e = rpc_server_listen(r->rpc, path.p, why);
 	}
-	for (unsigned i = 0; e == 0 && i < r->d->settings.httpd_processes;
+	for (unsigned i = 0; e == 0 && i < r->p.d->settings.httpd_processes;
 	     i++) {
-		daemon_link_path(r->d, PROC_RAFTD, PROC_HTTPD, i, &path);
+		daemon_link_path(r->p.d, PROC_RAFTD, PROC_HTTPD, i, &path);
 		e = rpc_server_listen(r->rpc, path.p, why);
 	}
 	return e;
@@ -195,18 +205,18 @@ static int listen_all(struct raftd *r, struct buf *why)
 static void make_parts(struct raftd *r)
 {
 	struct proposer_config c = {
-		.loop = r->d->loop,
-		.settings = &r->d->settings,
-		.fsm = r->fsm,
+		.loop = r->p.d->loop,
+		.settings = &r->p.d->settings,
+		.fsm = r->p.fsm,
 		.take_renewals = take_renewals,
 		.ctx = r,
 	};
 
-	r->proposer = proposer_new(&c);
-	r->leases = leases_new(r->d->loop, r->fsm, r->proposer);
-	r->worker = worker_new(r->d->loop, WORKER_NICE);
-	r->svc = svc_new(r);
-	r->rpc = rpc_server_new(r->d->ipc, PROC_RAFTD, &svc_ops, r->svc);
+	r->p.proposer = proposer_new(&c);
+	r->p.leases = leases_new(r->p.d->loop, r->p.fsm, r->p.proposer);
+	r->p.worker = worker_new(r->p.d->loop, WORKER_NICE);
+	r->svc = svc_new(&r->p);
+	r->rpc = rpc_server_new(r->p.d->ipc, PROC_RAFTD, &svc_ops, r->svc);
 }
 
 static int raftd_init(struct daemon *d, struct buf *why)
@@ -216,9 +226,9 @@ static int raftd_init(struct daemon *d, struct buf *why)
 	int e;
 
 	d->state = r;
-	r->d = d;
+	r->p.d = d;
 	r->lock_fd = -1;
-	r->started_ns = clock_mono_ns();
+	r->p.started_ns = clock_mono_ns();
 	if (!d->settings.durable)
 		log_warn("--durable=false is not available in this version: "
 			 "every write is flushed before it is answered");
@@ -226,11 +236,11 @@ static int raftd_init(struct daemon *d, struct buf *why)
 	if (e < 0)
 		return e;
 	make_parts(r);
-	c.store_index = fsm_applied_index(r->fsm);
-	e = node_start(d->loop, &c, &node_ops, r, &r->node, why);
+	c.store_index = fsm_applied_index(r->p.fsm);
+	e = node_start(d->loop, &c, &node_ops, r, &r->p.node, why);
 	if (e < 0)
 		return e;
-	proposer_set_node(r->proposer, r->node);
+	proposer_set_node(r->p.proposer, r->p.node);
 	return listen_all(r, why);
 }
 
@@ -240,7 +250,7 @@ static void on_node_stopped(void *ctx)
 {
 	struct raftd *r = ctx;
 
-	daemon_exit(r->d, 0);
+	daemon_exit(r->p.d, 0);
 }
 
 static void flush_work(void *ctx)
@@ -248,7 +258,7 @@ static void flush_work(void *ctx)
 	struct raftd *r = ctx;
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 
-	if (kv_flush(r->kv, &why) < 0)
+	if (kv_flush(r->p.kv, &why) < 0)
 		log_warn("flush: %.*s; the log has it all",
 			 STR_ARG(buf_str(&why)));
 }
@@ -257,7 +267,7 @@ static void flush_done(void *ctx)
 {
 	struct raftd *r = ctx;
 
-	node_stop(r->node, on_node_stopped, r);
+	node_stop(r->p.node, on_node_stopped, r);
 }
 
 static void raftd_drain(struct daemon *d)
@@ -265,19 +275,19 @@ static void raftd_drain(struct daemon *d)
 	struct raftd *r = d->state;
 
 	r->draining = true;
-	proposer_drain(r->proposer);
+	proposer_drain(r->p.proposer);
 	svc_drain(r->svc);
 }
 
 /* The last entries are applied: flush, so that the next start is quick. */
 static void maybe_stop(struct raftd *r)
 {
-	if (!r->draining || r->stopping || !proposer_is_idle(r->proposer))
+	if (!r->draining || r->stopping || !proposer_is_idle(r->p.proposer))
 		return;
 	r->stopping = true;
-	if (fsm_flush(r->fsm) < 0)
+	if (fsm_flush(r->p.fsm) < 0)
 		log_warn("the last changes are in the log only");
-	worker_run(r->worker, flush_work, flush_done, r);
+	worker_run(r->p.worker, flush_work, flush_done, r);
 }
 
 static void raftd_turn_end(struct daemon *d)
@@ -285,7 +295,7 @@ static void raftd_turn_end(struct daemon *d)
 	struct raftd *r = d->state;
 
 	if (!r->stopping)
-		proposer_pump(r->proposer);
+		proposer_pump(r->p.proposer);
 	maybe_stop(r);
 	svc_turn_end(r->svc);
 	rpc_server_flush(r->rpc);
@@ -297,14 +307,14 @@ static void raftd_done(struct daemon *d)
 
 	if (r == NULL)
 		return;
-	worker_free(r->worker);
-	node_free(r->node); /* ends what is under way in the proposer */
-	leases_free(r->leases);
-	proposer_free(r->proposer);
+	worker_free(r->p.worker);
+	node_free(r->p.node); /* ends what is under way in the proposer */
+	leases_free(r->p.leases);
+	proposer_free(r->p.proposer);
 	rpc_server_free(r->rpc);
 	svc_free(r->svc);
-	fsm_free(r->fsm);
-	kv_close(r->kv);
+	fsm_free(r->p.fsm);
+	kv_close(r->p.kv);
 	if (r->lock_fd >= 0)
 		close(r->lock_fd);
 	free(r);

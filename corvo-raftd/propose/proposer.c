@@ -1,5 +1,5 @@
 /*
- * Entries: admission, group commit, answers. See propose/proposer.h.
+ * Entries: group commit and answers. See propose/proposer.h.
  *
  * Bodies of ops come from other processes of this node, which checked what
  * clients sent; the state machine decodes them once, at apply. Here only
@@ -7,16 +7,11 @@
  */
 #include "propose/proposer_impl.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
-#include "rt/file.h"
-#include "rt/log.h"
 #include "util/clock.h"
 
-#define CROWD               16 /* pending ops */
-#define DISK_CHECK_NS       (100 * NS_PER_MS)
-#define OVERLOAD_RETRY_TEXT "too many operations are waiting for the log"
+#define CROWD 16 /* pending ops */
 
 static void on_min_wait(void *ctx)
 {
@@ -122,72 +117,13 @@ void proposer_enqueue(struct proposer *p, struct op *op)
 	p->pending_bytes += op->body.n;
 }
 
-/* --- admission --- */
-
-/*
- * Room for what may follow an accepted op: two log segments that libraft
- * prepares ahead, and the memtables RocksDB has yet to write. Refusing before
- * the disk is really full is what lets the node recover by itself; what frees
- * room may use half of this.
- */
-static void look_at_disk(struct proposer *p)
-{
-	const struct settings *s = p->c.settings;
-	uint64_t now = clock_mono_ns();
-	uint64_t need = 2 * s->raft_segment_size + 3 * s->rocksdb_write_buffer;
-	uint64_t free_bytes = 0;
-	bool ok;
-
-	if (p->disk_checked_ns != 0 && now - p->disk_checked_ns < DISK_CHECK_NS)
-		return;
-	p->disk_checked_ns = now;
-	ok = dir_free_bytes(s->data_dir, &free_bytes) == 0;
-	p->disk_may_free = ok && free_bytes >= need / 2;
-	ok = ok && free_bytes >= need;
-	if (ok != p->stats.disk_ok)
-		log_warn(ok ? "disk space is back; taking writes again"
-			    : "disk space is low; refusing writes need=%" PRIu64
-			      " dir=%s",
-			 need, s->data_dir);
-	p->stats.disk_ok = ok;
-}
-
-/*
- * What the node itself has to do is taken also when clients are told to come
- * again: there is little of it at a time, and without it leases would not end
- * and nothing old would go.
- */
-static int admit(struct proposer *p, const struct op *op, const char **ret_text)
-{
-	const struct settings *s = p->c.settings;
-	unsigned who = op_info(op->id)->who;
-
-	if (p->draining) {
-		*ret_text = err_text(ERR_SHUTTING_DOWN);
-		return ERR_SHUTTING_DOWN;
-	}
-	if (!(who & OP_SERVER) &&
-	    (p->stats.pending >= s->raft_max_pending ||
-	     p->pending_bytes + op->body.n > s->raft_max_pending_bytes)) {
-		*ret_text = OVERLOAD_RETRY_TEXT;
-		p->stats.overload++;
-		return ERR_OVERLOADED;
-	}
-	look_at_disk(p);
-	if (who & OP_FREES ? !p->disk_may_free : !p->stats.disk_ok) {
-		*ret_text = err_text(ERR_STORAGE_FULL);
-		return ERR_STORAGE_FULL;
-	}
-	return 0;
-}
-
 void proposer_submit(struct proposer *p, struct rpc_req req,
 		     const struct frame_request *item)
 {
 	struct op *op =
 	    op_new(req, item->op, item->flags, item->key, item->body);
 	const char *text;
-	int err = admit(p, op, &text);
+	int err = admission_judge(p, op, &text);
 
 	if (err != 0)
 		op_refuse(p, op, err, text);
@@ -449,6 +385,6 @@ bool proposer_is_idle(const struct proposer *p)
 const struct proposer_stats *proposer_stats(struct proposer *p)
 {
 	p->stats.parked = p->lot.parked;
-	look_at_disk(p);
+	admission_look_at_disk(p);
 	return &p->stats;
 }

@@ -1,5 +1,5 @@
 /*
- * Shared by propose/proposer.c (entries) and propose/fetch.c (fetches).
+ * Shared by proposer.c (entries), admission.c (what is taken) and fetch.c.
  */
 #ifndef CORVO_PROPOSER_IMPL_H
 #define CORVO_PROPOSER_IMPL_H
@@ -69,6 +69,14 @@ void op_free(struct proposer *p, struct op *op);
 void proposer_enqueue(struct proposer *p, struct op *op);
 /* The time the next entry would carry. */
 uint64_t proposer_now(const struct proposer *p);
+
+/* --- propose/admission.c --- */
+
+/* 0: the op is taken; or ERR_* with a sentence. */
+int admission_judge(struct proposer *p, const struct op *op,
+		    const char **ret_text);
+/* Whether there is room on the disk, at most ten times a second. */
+void admission_look_at_disk(struct proposer *p);
 
 /* --- propose/fetch.c --- */
 

@@ -11,7 +11,7 @@
 void q_get_bulk(struct svc *s, struct rpc_req req, const struct m_bulk_ref *m)
 {
 	struct m_bulk found;
-	int r = fsm_bulk(s->r->fsm, m->bulk_id, &s->scratch, &found);
+	int r = fsm_bulk(s->p->fsm, m->bulk_id, &s->scratch, &found);
 
 	if (r > 0) {
 		svc_reply(s, req, &msg_bulk, &found);
@@ -22,7 +22,7 @@ void q_get_bulk(struct svc *s, struct rpc_req req, const struct m_bulk_ref *m)
 		    &s->scratch, "bulk operation \"%.*s\" not found",
 		    STR_ARG(m->bulk_id));
 
-		rpc_reply(req, ERR_NOT_FOUND, fsm_last_seq(s->r->fsm), text);
+		rpc_reply(req, ERR_NOT_FOUND, fsm_last_seq(s->p->fsm), text);
 	}
 }
 
@@ -64,7 +64,7 @@ void q_list_bulks(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 
 	(void)m;
 	c.items = arena_alloc(c.arena, LIMIT_BULKS * sizeof(*c.items));
-	r = fsm_each_bulk(s->r->fsm, collect, &c);
+	r = fsm_each_bulk(s->p->fsm, collect, &c);
 	if (r == 0)
 		r = c.err;
 	if (r < 0) {
@@ -87,12 +87,12 @@ void q_due_bulks(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	int r = 0;
 
 	(void)m;
-	if (node_is_ready(s->r->node))
-		n = fsm_due_bulks(s->r->fsm, clock_wall_ns(), ids,
+	if (node_is_ready(s->p->node))
+		n = fsm_due_bulks(s->p->fsm, clock_wall_ns(), ids,
 				  ARRAY_SIZE(ids));
 	due = arena_zalloc(&s->scratch, (n + 1) * sizeof(*due));
 	for (size_t i = 0; r >= 0 && i < n; i++)
-		r = fsm_bulk(s->r->fsm, ids[i], &s->scratch, &due[i]);
+		r = fsm_bulk(s->p->fsm, ids[i], &s->scratch, &due[i]);
 	MSG_SET_LIST(&list, bulk_list, operations, due, n);
 	if (r < 0)
 		svc_reply_error(req, -r);

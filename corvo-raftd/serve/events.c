@@ -57,7 +57,7 @@ struct svc_events *svc_events_new(struct svc *s)
 	e->s = s;
 	list_init(&e->waiting);
 	list_init(&e->due);
-	e->timer = loop_timer_add(s->r->d->loop, on_timer, e);
+	e->timer = loop_timer_add(s->p->d->loop, on_timer, e);
 	return e;
 }
 
@@ -118,7 +118,7 @@ static void answer_work(void *ctx)
 	int r = -a->err;
 
 	if (r == 0)
-		r = record_events(a->e->s->r->kv, a->after_seq, a->limit,
+		r = record_events(a->e->s->p->kv, a->after_seq, a->limit,
 				  &arena, &m);
 	a->err = r < 0 ? -r : 0;
 	if (r == 0) {
@@ -143,7 +143,7 @@ static void answer_done(void *ctx)
 /* What is asked for may be in memory only; older pages are in the store. */
 static int flush_for(struct svc_events *e, const struct event_ask *a)
 {
-	struct fsm *f = e->s->r->fsm;
+	struct fsm *f = e->s->p->fsm;
 	int r;
 
 	if (a->after_seq < e->flushed_seq &&
@@ -168,9 +168,9 @@ static void begin_due(struct svc_events *e)
 		}
 		list_remove(it);
 		a->err = -flush_for(e, a);
-		a->head_seq = fsm_last_seq(e->s->r->fsm);
+		a->head_seq = fsm_last_seq(e->s->p->fsm);
 		e->running++;
-		worker_run(e->s->r->worker, answer_work, answer_done, a);
+		worker_run(e->s->p->worker, answer_work, answer_done, a);
 	}
 }
 
@@ -187,7 +187,7 @@ static void arm(struct svc_events *e, uint64_t at_ns, uint64_t now_ns)
 /* Those who need wait no longer are due. */
 static void look(struct svc_events *e, uint64_t now_ns)
 {
-	uint64_t last = fsm_last_seq(e->s->r->fsm);
+	uint64_t last = fsm_last_seq(e->s->p->fsm);
 	uint64_t next_ns = e->answered_ns + PACE_NS, again_ns = UINT64_MAX;
 	bool is_time = now_ns >= next_ns;
 
@@ -210,7 +210,7 @@ static void look(struct svc_events *e, uint64_t now_ns)
 void svc_events_turn_end(struct svc_events *e)
 {
 	/* while the log is replayed the end is not where it was and will be */
-	if (e->asked == 0 || !node_is_ready(e->s->r->node))
+	if (e->asked == 0 || !node_is_ready(e->s->p->node))
 		return;
 	if (!list_empty(&e->waiting))
 		look(e, clock_mono_ns());

@@ -47,16 +47,16 @@ void svc_reply_no_job(struct svc *s, struct rpc_req req, struct str id)
 	struct str text =
 	    arena_printf(&s->scratch, "job \"%.*s\" not found", STR_ARG(id));
 
-	rpc_reply(req, ERR_NOT_FOUND, fsm_last_seq(s->r->fsm), text);
+	rpc_reply(req, ERR_NOT_FOUND, fsm_last_seq(s->p->fsm), text);
 }
 
 /* 1 found, 0 absent, -ERR_*. */
 static int read_job(struct svc *s, struct str id, unsigned what,
 		    struct m_job *ret)
 {
-	int r = fsm_flush(s->r->fsm);
+	int r = fsm_flush(s->p->fsm);
 
-	return r < 0 ? r : record_job(s->r->kv, id, what, &s->scratch, ret);
+	return r < 0 ? r : record_job(s->p->kv, id, what, &s->scratch, ret);
 }
 
 static void reply_job(struct svc *s, struct rpc_req req, struct str id)
@@ -84,7 +84,7 @@ static void waiter_free(struct svc_waits *w, struct job_waiter *a)
 	free(a);
 	if (!list_empty(&j->waiters))
 		return;
-	fsm_unawait(w->s->r->fsm, j->id);
+	fsm_unawait(w->s->p->fsm, j->id);
 	CHECK(hmap_remove(&w->jobs, j->id) == j);
 	free(j);
 }
@@ -136,7 +136,7 @@ static struct job_wait *job_wait_of(struct svc_waits *w, struct str id)
 	j->id = str_of(j + 1, id.n);
 	list_init(&j->waiters);
 	hmap_put(&w->jobs, j->id, j);
-	fsm_await(w->s->r->fsm, j->id);
+	fsm_await(w->s->p->fsm, j->id);
 	return j;
 }
 
@@ -146,7 +146,7 @@ static void wait_for(struct svc *s, struct rpc_req req,
 	struct svc_waits *w = s->waits;
 	struct job_waiter *a;
 
-	if (w->reqs.n >= s->r->d->settings.raft_max_parked) {
+	if (w->reqs.n >= s->p->d->settings.raft_max_parked) {
 		rpc_reply(req, ERR_OVERLOADED, 0,
 			  STR("too many reads are waiting"));
 		return;
@@ -165,7 +165,7 @@ void q_get_job(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
 {
 	struct m_job job;
 
-	if (m->wait_ns > 0 && !s->r->draining &&
+	if (m->wait_ns > 0 && !s->draining &&
 	    read_job(s, m->job_id, 0, &job) > 0 &&
 	    !job_state_is_terminal(job.state))
 		wait_for(s, req, m);
@@ -189,7 +189,7 @@ struct svc_waits *svc_waits_new(struct svc *s)
 	struct svc_waits *w = xcalloc(1, sizeof(*w));
 
 	w->s = s;
-	w->timer = loop_timer_add(s->r->d->loop, on_timer, w);
+	w->timer = loop_timer_add(s->p->d->loop, on_timer, w);
 	return w;
 }
 
@@ -208,7 +208,7 @@ void svc_waits_free(struct svc_waits *w)
 
 void svc_waits_turn_end(struct svc_waits *w)
 {
-	fsm_take_ended(w->s->r->fsm, on_ended, w);
+	fsm_take_ended(w->s->p->fsm, on_ended, w);
 }
 
 size_t svc_waits_count(const struct svc_waits *w)
@@ -259,7 +259,7 @@ void q_job_logs(struct svc *s, struct rpc_req req, const struct m_job_logs *m)
 		return;
 	}
 	if (r > 0)
-		r = record_logs(s->r->kv, m->job_id, m->after, m->limit,
+		r = record_logs(s->p->kv, m->job_id, m->after, m->limit,
 				&s->scratch, &logs);
 	if (r < 0)
 		svc_reply_error(req, -r);

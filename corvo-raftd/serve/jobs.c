@@ -41,7 +41,7 @@ static int read_job(struct jobs_ask *a, struct str id, struct m_job *ret,
 	struct arena arena = { .block_size = 64 * 1024 };
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 	struct m_job job;
-	int r = record_job(a->s->r->kv, id, RECORD_ERRORS | RECORD_TIMELINE,
+	int r = record_job(a->s->p->kv, id, RECORD_ERRORS | RECORD_TIMELINE,
 			   &arena, &job);
 
 	if (r > 0) {
@@ -119,8 +119,8 @@ void q_get_jobs(struct svc *s, struct rpc_req req, const struct m_job_ids *m)
 	a = xcalloc(1, sizeof(*a));
 	a->req = req;
 	a->s = s;
-	a->seq = fsm_last_seq(s->r->fsm);
+	a->seq = fsm_last_seq(s->p->fsm);
 	copy_ids(a, m);
-	a->err = -fsm_flush(s->r->fsm);
-	worker_run(s->r->worker, jobs_work, jobs_done, a);
+	a->err = -fsm_flush(s->p->fsm);
+	worker_run(s->p->worker, jobs_work, jobs_done, a);
 }

@@ -29,12 +29,12 @@ static void put_hist(struct metric_list *o, enum metric_id id,
 	metric_add(o, id, (double)h->total, STR("count"));
 }
 
-static void put_raft(struct metric_list *o, struct raftd *r)
+static void put_raft(struct metric_list *o, struct svc *s)
 {
 	struct node_info i;
 
-	node_info(r->node, &i);
-	put(o, METRIC_CLUSTER_IS_LEADER, node_is_leader(r->node));
+	node_info(s->p->node, &i);
+	put(o, METRIC_CLUSTER_IS_LEADER, node_is_leader(s->p->node));
 	put(o, METRIC_RAFT_STATE, (uint64_t)i.state_number);
 	put(o, METRIC_RAFT_APPLIED_INDEX, i.applied_index);
 	put(o, METRIC_RAFT_COMMIT_INDEX, i.commit_index);
@@ -43,31 +43,32 @@ static void put_raft(struct metric_list *o, struct raftd *r)
 		   arena_printf(o->a, "version=\"%s\"", corvo_version));
 }
 
-static void put_proposer(struct metric_list *o, struct raftd *r)
+static void put_proposer(struct metric_list *o, struct svc *s)
 {
-	const struct proposer_stats *p = proposer_stats(r->proposer);
+	const struct proposer_stats *p = proposer_stats(s->p->proposer);
 
 	put(o, METRIC_RAFT_APPLY_PENDING, p->pending);
-	put(o, METRIC_RAFT_APPLY_MAX_PENDING, r->d->settings.raft_max_pending);
+	put(o, METRIC_RAFT_APPLY_MAX_PENDING,
+	    s->p->d->settings.raft_max_pending);
 	put(o, METRIC_RAFT_APPLY_OVERLOAD, p->overload);
 	put(o, METRIC_RAFT_FETCH_OVERLOAD, p->fetch_overload);
 	put(o, METRIC_RAFT_ENTRIES, p->entries);
 	put(o, METRIC_PARKED_FETCHES, p->parked);
-	put(o, METRIC_WAITING_READS, svc_waiting(r->svc));
+	put(o, METRIC_WAITING_READS, svc_waiting(s));
 	put_hist(o, METRIC_RAFT_QUEUE_TIME, &p->queue_time, &hist_short);
 	put_hist(o, METRIC_RAFT_APPLY_TIME, &p->apply_time, &hist_short);
 }
 
-static void put_jobs(struct metric_list *o, struct raftd *r)
+static void put_jobs(struct metric_list *o, struct svc *s)
 {
-	const struct fsm_counters *c = fsm_counters(r->fsm);
+	const struct fsm_counters *c = fsm_counters(s->p->fsm);
 
 	put(o, METRIC_RAFT_APPLIED, c->ops);
 	put(o, METRIC_ENQUEUED, c->enqueued);
 	put(o, METRIC_COMPLETED, c->completed);
 	put(o, METRIC_FAILED, c->failed);
-	put(o, METRIC_EVENT_SEQ, fsm_last_seq(r->fsm));
-	put(o, METRIC_RENEWALS, leases_renewed(r->leases));
+	put(o, METRIC_EVENT_SEQ, fsm_last_seq(s->p->fsm));
+	put(o, METRIC_RENEWALS, leases_renewed(s->p->leases));
 	put_hist(o, METRIC_START_LATENCY, &c->start_latency, &hist_long);
 	put_hist(o, METRIC_RUN_TIME, &c->run_time, &hist_long);
 }
@@ -77,10 +78,10 @@ static void put_time(struct metric_list *o, enum metric_id id, uint64_t ns)
 	metric_add(o, id, (double)ns / (double)NS_PER_S, STR_NULL);
 }
 
-static void put_sched(struct metric_list *o, struct raftd *r)
+static void put_sched(struct metric_list *o, struct svc *s)
 {
-	const struct fsm_counters *c = fsm_counters(r->fsm);
-	const uint64_t *errors = r->svc->sched_errors;
+	const struct fsm_counters *c = fsm_counters(s->p->fsm);
+	const uint64_t *errors = s->sched_errors;
 
 	put(o, METRIC_SCHED_PROMOTE, c->promoted);
 	put(o, METRIC_SCHED_RECLAIM, c->reclaimed);
@@ -96,35 +97,35 @@ static void put_sched(struct metric_list *o, struct raftd *r)
 	put_time(o, METRIC_SCHED_LAST_PURGE, c->purge_ns);
 }
 
-static int put_queues(struct metric_list *o, struct raftd *r)
+static int put_queues(struct metric_list *o, struct svc *s)
 {
 	uint64_t now = clock_wall_ns();
 	unsigned fills = FSM_SCALE_FILLS;
 	struct str *names;
-	size_t n = fsm_busiest(r->fsm, LIMIT_METRIC_QUEUES, o->a, &names);
+	size_t n = fsm_busiest(s->p->fsm, LIMIT_METRIC_QUEUES, o->a, &names);
 
 	for (size_t i = 0; i < n; i++) {
 		struct str name = metric_escape(names[i], o->a);
-		struct m_scale s;
-		int e = fsm_scale(r->fsm, names[i], now, &fills, &s);
+		struct m_scale q;
+		int e = fsm_scale(s->p->fsm, names[i], now, &fills, &q);
 
 		if (e < 0)
 			return e;
-		if (s.waiting > 0 && !MSG_HAS(&s, scale, oldest_waiting_at))
+		if (q.waiting > 0 && !MSG_HAS(&q, scale, oldest_waiting_at))
 			continue; /* not known yet */
-		metric_add(o, METRIC_OLDEST_WAITING, s.oldest_waiting_seconds,
+		metric_add(o, METRIC_OLDEST_WAITING, q.oldest_waiting_seconds,
 			   arena_printf(o->a, "queue=\"%.*s\"", STR_ARG(name)));
 	}
 	return 0;
 }
 
 /* sched and the supervisor are asked nothing by httpd. */
-static void put_processes(struct metric_list *o, struct raftd *r)
+static void put_processes(struct metric_list *o, struct svc *s)
 {
 	procstat_metrics(o, "raftd", getpid());
-	if (r->svc->sched_pid != 0)
-		procstat_metrics(o, "sched", (pid_t)r->svc->sched_pid);
-	if (r->d->notify.supervisor_fd >= 0)
+	if (s->sched_pid != 0)
+		procstat_metrics(o, "sched", (pid_t)s->sched_pid);
+	if (s->p->d->notify.supervisor_fd >= 0)
 		procstat_metrics(o, "supervisor", getppid());
 }
 
@@ -136,12 +137,12 @@ void q_raftd_metrics(struct svc *s, struct rpc_req req,
 	int e;
 
 	(void)m;
-	put_raft(&o, s->r);
-	put_proposer(&o, s->r);
-	put_jobs(&o, s->r);
-	put_sched(&o, s->r);
-	put_processes(&o, s->r);
-	e = put_queues(&o, s->r);
+	put_raft(&o, s);
+	put_proposer(&o, s);
+	put_jobs(&o, s);
+	put_sched(&o, s);
+	put_processes(&o, s);
+	e = put_queues(&o, s);
 	if (e < 0) {
 		svc_reply_error(req, -e);
 		return;

@@ -10,7 +10,7 @@
 
 void svc_reply_no_queue(struct svc *s, struct rpc_req req, struct str queue)
 {
-	rpc_reply(req, ERR_NOT_FOUND, fsm_last_seq(s->r->fsm),
+	rpc_reply(req, ERR_NOT_FOUND, fsm_last_seq(s->p->fsm),
 		  arena_printf(&s->scratch, "queue \"%.*s\" not found",
 			       STR_ARG(queue)));
 }
@@ -19,7 +19,7 @@ void q_get_queue(struct svc *s, struct rpc_req req, const struct m_queue_ref *m)
 {
 	struct m_queue q;
 
-	if (fsm_queue(s->r->fsm, m->queue, &q))
+	if (fsm_queue(s->p->fsm, m->queue, &q))
 		svc_reply(s, req, &msg_queue, &q);
 	else
 		svc_reply_no_queue(s, req, m->queue);
@@ -42,7 +42,7 @@ static void on_drain_timer(void *ctx)
 void drains_init(struct svc *s)
 {
 	list_init(&s->drains);
-	s->drain_timer = loop_timer_add(s->r->d->loop, on_drain_timer, s);
+	s->drain_timer = loop_timer_add(s->p->d->loop, on_drain_timer, s);
 }
 
 void drains_done(struct svc *s)
@@ -83,7 +83,7 @@ static bool drain_answer(struct svc *s, const struct drain_wait *w,
 {
 	struct m_drain_reply reply = { 0 };
 	struct m_queue q = { 0 };
-	bool found = fsm_queue(s->r->fsm, w->queue, &q);
+	bool found = fsm_queue(s->p->fsm, w->queue, &q);
 
 	if (found && q.active > 0 && q.paused && now_ns < w->deadline_ns)
 		return false;

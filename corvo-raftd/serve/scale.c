@@ -12,7 +12,7 @@ void q_throughput(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	struct m_throughput reply = { 0 };
 
 	(void)m;
-	throughput_read(&s->r->throughput, clock_wall_ns(), minutes);
+	throughput_read(&s->p->throughput, clock_wall_ns(), minutes);
 	MSG_SET_LIST(&reply, throughput, minutes, minutes, THROUGHPUT_MINUTES);
 	svc_reply(s, req, &msg_throughput, &reply);
 }
@@ -23,11 +23,11 @@ static int read_busiest(struct svc *s, struct m_scale_list *ret)
 	unsigned fills = FSM_SCALE_FILLS;
 	struct str *names;
 	size_t n =
-	    fsm_busiest(s->r->fsm, LIMIT_METRIC_QUEUES, &s->scratch, &names);
+	    fsm_busiest(s->p->fsm, LIMIT_METRIC_QUEUES, &s->scratch, &names);
 	struct m_scale *all = arena_alloc(&s->scratch, n * sizeof(*all));
 
 	for (size_t i = 0; i < n; i++) {
-		int r = fsm_scale(s->r->fsm, names[i], now, &fills, &all[i]);
+		int r = fsm_scale(s->p->fsm, names[i], now, &fills, &all[i]);
 
 		if (r < 0)
 			return r;
@@ -47,7 +47,7 @@ void q_scale(struct svc *s, struct rpc_req req, const struct m_scale_ask *m)
 	if (m->queue.n == 0) {
 		r = read_busiest(s, &list);
 	} else {
-		r = fsm_scale(s->r->fsm, m->queue, clock_wall_ns(), &fills,
+		r = fsm_scale(s->p->fsm, m->queue, clock_wall_ns(), &fills,
 			      &one);
 		MSG_SET_LIST(&list, scale_list, queues, &one, r > 0 ? 1 : 0);
 	}

@@ -11,7 +11,7 @@ void q_get_schedule(struct svc *s, struct rpc_req req,
 		    const struct m_schedule_ref *m)
 {
 	struct m_schedule found;
-	int r = fsm_schedule(s->r->fsm, m->id, &s->scratch, &found);
+	int r = fsm_schedule(s->p->fsm, m->id, &s->scratch, &found);
 
 	if (r < 0) {
 		svc_reply_error(req, -r);
@@ -19,7 +19,7 @@ void q_get_schedule(struct svc *s, struct rpc_req req,
 		struct str text = arena_printf(
 		    &s->scratch, "schedule \"%.*s\" not found", STR_ARG(m->id));
 
-		rpc_reply(req, ERR_NOT_FOUND, fsm_last_seq(s->r->fsm), text);
+		rpc_reply(req, ERR_NOT_FOUND, fsm_last_seq(s->p->fsm), text);
 	} else {
 		svc_reply(s, req, &msg_schedule, &found);
 	}
@@ -36,12 +36,12 @@ void q_due_schedules(struct svc *s, struct rpc_req req,
 	int r = 0;
 
 	(void)m;
-	if (node_is_ready(s->r->node))
-		n = fsm_due_schedules(s->r->fsm, clock_wall_ns(), ids,
+	if (node_is_ready(s->p->node))
+		n = fsm_due_schedules(s->p->fsm, clock_wall_ns(), ids,
 				      ARRAY_SIZE(ids));
 	due = arena_zalloc(&s->scratch, (n + 1) * sizeof(*due));
 	for (size_t i = 0; r >= 0 && i < n; i++) {
-		r = fsm_schedule(s->r->fsm, ids[i], &s->scratch, &due[i]);
+		r = fsm_schedule(s->p->fsm, ids[i], &s->scratch, &due[i]);
 		MSG_UNSET(&due[i], schedule, job);
 	}
 	MSG_SET_LIST(&list, schedule_list, schedules, due, n);
@@ -87,7 +87,7 @@ void q_list_schedules(struct svc *s, struct rpc_req req,
 	if (m->limit > 0)
 		p.limit = MIN(m->limit, (uint32_t)LIMIT_SCHEDULE_PAGE);
 	p.items = arena_alloc(&s->scratch, p.limit * sizeof(*p.items));
-	r = fsm_each_schedule(s->r->fsm, m->after, page_add, &p);
+	r = fsm_each_schedule(s->p->fsm, m->after, page_add, &p);
 	if (r == 0)
 		r = p.err;
 	if (r < 0) {

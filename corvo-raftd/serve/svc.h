@@ -5,9 +5,9 @@
 #ifndef CORVO_SVC_H
 #define CORVO_SVC_H
 
-#include "raftd.h"
+#include "serve/parts.h"
 
-struct svc *svc_new(struct raftd *r);
+struct svc *svc_new(struct parts *p);
 void svc_free(struct svc *s);
 
 extern const struct rpc_server_ops svc_ops; /* ctx: struct svc */

@@ -20,16 +20,17 @@ struct svc_events;
 struct svc_waits;
 
 struct svc {
-	struct raftd *r;
+	struct parts *p;
 	struct tail *tail;
 	struct svc_waits *waits;
 	struct svc_events *events;
-	struct list dues;
+	struct list dues;   /* serve/due.c */
 	struct list drains; /* serve/queue.c */
 	struct loop_timer *drain_timer;
 	/* What sched last told of itself, and its failures in all. */
 	uint32_t sched_pid;
 	uint64_t sched_told[SCHED_TASKS], sched_errors[SCHED_TASKS];
+	bool draining;    /* nothing begins to wait any more */
 	size_t jobs_asks; /* under way in serve/jobs.c */
 	/* What each of several httpd processes last told of itself. */
 	struct buf httpd_metrics[LIMIT_HTTPD_PROCESSES];
@@ -58,6 +59,14 @@ void drains_done(struct svc *s);
 void drains_cancel(struct svc *s, struct rpc_req req);
 void drains_turn_end(struct svc *s);
 void drains_end(struct svc *s); /* answers all of them now */
+
+/* --- serve/due.c: sched waits for the next moment --- */
+
+void dues_done(struct svc *s);
+void dues_cancel(struct svc *s, struct rpc_req req);
+void dues_turn_end(struct svc *s);
+/* The work sched comes for is done or gone by now. */
+bool dues_is_nothing(struct svc *s, uint32_t op);
 
 /* --- serve/events.c: pages of the event log --- */
 

@@ -16,7 +16,7 @@
 struct ask {
 	struct list node;
 	struct rpc_req req;
-	struct raftd *r;
+	struct parts *p;
 	uint64_t after_seq;
 	uint32_t limit;
 	bool busy; /* writers need the processors */
@@ -25,7 +25,7 @@ struct ask {
 };
 
 struct tail {
-	struct raftd *r;
+	struct parts *p;
 	struct list waiting;
 	struct loop_timer *next; /* when to look again */
 	bool is_waiting;         /* that timer is armed */
@@ -40,12 +40,12 @@ static void on_next(void *ctx)
 	t->is_waiting = false; /* tail_turn_end of this turn does the work */
 }
 
-struct tail *tail_new(struct raftd *r)
+struct tail *tail_new(struct parts *p)
 {
 	struct tail *t = xcalloc(1, sizeof(*t));
 
-	t->r = r;
-	t->next = loop_timer_add(r->d->loop, on_next, t);
+	t->p = p;
+	t->next = loop_timer_add(p->d->loop, on_next, t);
 	list_init(&t->waiting);
 	return t;
 }
@@ -73,7 +73,7 @@ void tail_ask(struct tail *t, struct rpc_req req, const struct m_tail *m)
 	struct ask *a = xcalloc(1, sizeof(*a));
 
 	a->req = req;
-	a->r = t->r;
+	a->p = t->p;
 	a->after_seq = m->after_seq;
 	a->limit = m->limit == 0 ? LIMIT_TAIL_EVENTS : m->limit;
 	list_init(&a->node);
@@ -99,7 +99,7 @@ static void answer_work(void *ctx)
 	int r = -a->err;
 
 	if (r == 0)
-		r = record_feed(a->r->kv, a->after_seq, a->limit, &arena, &m);
+		r = record_feed(a->p->kv, a->after_seq, a->limit, &arena, &m);
 	a->err = r < 0 ? -r : 0;
 	if (r == 0) {
 		keep_ends(&m);
@@ -125,7 +125,7 @@ static void answer_done(void *ctx)
 /* Behind the end, or ahead of it, is worth an answer. */
 static bool has_news(const struct tail *t, const struct ask *a)
 {
-	return a->after_seq != fsm_last_seq(t->r->fsm);
+	return a->after_seq != fsm_last_seq(t->p->fsm);
 }
 
 /*
@@ -134,14 +134,14 @@ static bool has_news(const struct tail *t, const struct ask *a)
  */
 static bool is_far_behind(const struct tail *t, const struct ask *a)
 {
-	return fsm_last_seq(t->r->fsm) - a->after_seq >
-	       t->r->d->settings.event_retention / 2;
+	return fsm_last_seq(t->p->fsm) - a->after_seq >
+	       t->p->d->settings.event_retention / 2;
 }
 
 /* True: answer now. Else the timer is armed for the moment when to look. */
 static bool is_time(struct tail *t, struct ask *a)
 {
-	const struct proposer_stats *s = proposer_stats(t->r->proposer);
+	const struct proposer_stats *s = proposer_stats(t->p->proposer);
 	uint64_t now = clock_mono_ns(), wait;
 	bool hurry = is_far_behind(t, a);
 
@@ -161,7 +161,7 @@ static bool is_time(struct tail *t, struct ask *a)
 void tail_turn_end(struct tail *t)
 {
 	/* while the log is replayed the end is not where it was and will be */
-	if (t->is_waiting || !node_is_ready(t->r->node))
+	if (t->is_waiting || !node_is_ready(t->p->node))
 		return;
 	LIST_FOREACH_SAFE (it, &t->waiting) {
 		struct ask *a = list_entry(it, struct ask, node);
@@ -170,8 +170,8 @@ void tail_turn_end(struct tail *t)
 			ask_free(a);
 		} else if (has_news(t, a) && is_time(t, a)) {
 			list_remove(it);
-			a->err = -fsm_flush(t->r->fsm);
-			worker_run(t->r->worker, answer_work, answer_done, a);
+			a->err = -fsm_flush(t->p->fsm);
+			worker_run(t->p->worker, answer_work, answer_done, a);
 		}
 	}
 }

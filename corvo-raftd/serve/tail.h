@@ -6,11 +6,11 @@
 #ifndef CORVO_TAIL_H
 #define CORVO_TAIL_H
 
-#include "raftd.h"
+#include "serve/parts.h"
 
 struct tail;
 
-struct tail *tail_new(struct raftd *r);
+struct tail *tail_new(struct parts *p);
 void tail_free(struct tail *t);
 
 /* Takes a question; it is answered now or when there is something new. */

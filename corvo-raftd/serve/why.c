@@ -9,7 +9,7 @@ static bool is_fetched(void *ctx, struct str queue)
 {
 	const struct svc *s = ctx;
 
-	return proposer_is_asked_for(s->r->proposer, queue);
+	return proposer_is_asked_for(s->p->proposer, queue);
 }
 
 void q_why(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
@@ -19,10 +19,10 @@ void q_why(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
 			       .is_fetched = is_fetched,
 			       .ctx = s };
 	struct m_why_reply reply;
-	int r = fsm_flush(s->r->fsm);
+	int r = fsm_flush(s->p->fsm);
 
 	if (r == 0)
-		r = fsm_why(s->r->fsm, &ask, &s->scratch, &reply);
+		r = fsm_why(s->p->fsm, &ask, &s->scratch, &reply);
 	if (r < 0)
 		svc_reply_error(req, -r);
 	else if (r == 0)

@@ -1,0 +1,28 @@
+/*
+ * The parts of this process that its services answer from. raftd.c makes them,
+ * wires them and owns them; here they are only used. Loop thread.
+ */
+#ifndef CORVO_PARTS_H
+#define CORVO_PARTS_H
+
+#include "cluster/node.h"
+#include "fsm/fsm.h"
+#include "propose/leases.h"
+#include "propose/proposer.h"
+#include "rt/daemon.h"
+#include "rt/worker.h"
+#include "serve/throughput.h"
+
+struct parts {
+	struct daemon *d;
+	struct kv *kv;
+	struct fsm *fsm;
+	struct node *node;
+	struct proposer *proposer;
+	struct leases *leases;
+	struct worker *worker; /* the feed and checkpoints */
+	struct throughput throughput;
+	uint64_t started_ns;
+};
+
+#endif
