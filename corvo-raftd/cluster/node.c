@@ -11,32 +11,20 @@
  * ours carry their length and are padded here. Any error of the log stops the
  * process: a leader whose disk fails may diverge.
  */
-#include "cluster/node.h"
-
 #include <endian.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <raft.h>
-#include <raft/uv.h>
-
+#include "cluster/node_impl.h"
 #include "proto/err.h"
-#include "rt/file.h"
 #include "rt/log.h"
-#include "util/list.h"
-
-#define SNAPSHOT_NEVER       (1u << 30) /* entries: not by count */
-#define SNAPSHOT_TRAILING    64         /* entries kept behind a snapshot */
-#define ELECTION_TIMEOUT_MS  300
-#define HEARTBEAT_TIMEOUT_MS 50
-#define MANIFEST_FORMAT      "corvo snapshot 1 index %" PRIu64 "\n"
-#define MANIFEST_BYTES       128
 
 /* An entry in the log: its length in four bytes, the bytes, zeros. */
 #define ENTRY_HEAD_BYTES 4
 #define ENTRY_ALIGN      8
+
+#define WATCH_NS (100 * NS_PER_MS)
 
 struct proposal {
 	struct raft_apply req;
@@ -45,74 +33,7 @@ struct proposal {
 	void *ctx;
 };
 
-struct node {
-	struct loop *loop;
-	const struct node_ops *ops;
-	void *ctx;
-	struct raft raft;
-	struct raft_io io;
-	struct raft_uv_transport transport;
-	struct raft_fsm fsm;
-	struct loop_timer *watch; /* notices changes of leadership */
-	uint64_t store_index;     /* applied index the store started with */
-	uint64_t snapshot_bytes;  /* setting */
-	uint64_t bytes_since;     /* entries applied since the last snapshot */
-	uint64_t ready_index;     /* applied up to here: ready */
-	bool opened;              /* raft_init done */
-	bool leader;              /* as last reported */
-	bool ready;
-	bool stopping;
-	loop_fn *stop_done;
-	void *stop_ctx;
-};
-
-#define WATCH_NS (100 * NS_PER_MS)
-
-/* --- transport of a cluster of one --- */
-
-static int transport_init(struct raft_uv_transport *t, raft_id id,
-			  const char *address)
-{
-	(void)t;
-	(void)id;
-	(void)address;
-	return 0;
-}
-
-static int transport_listen(struct raft_uv_transport *t, raft_uv_accept_cb cb)
-{
-	(void)t;
-	(void)cb;
-	return 0;
-}
-
-static int transport_connect(struct raft_uv_transport *t,
-			     struct raft_uv_connect *req, raft_id id,
-			     const char *address, raft_uv_connect_cb cb)
-{
-	(void)t;
-	(void)req;
-	(void)id;
-	(void)address;
-	(void)cb;
-	return RAFT_NOCONNECTION;
-}
-
-static void transport_close(struct raft_uv_transport *t,
-			    raft_uv_transport_close_cb cb)
-{
-	cb(t);
-}
-
-/* --- state machine callbacks --- */
-
-/* Cuts the log as soon as enough bytes were applied since the last cut. */
-static void snapshot_by_bytes(struct node *n, size_t len)
-{
-	n->bytes_since += len;
-	if (n->bytes_since >= n->snapshot_bytes)
-		raft_set_snapshot_threshold(&n->raft, 1);
-}
+/* --- entries --- */
 
 static bool entry_unwrap(const struct raft_buffer *buf, struct str *ret)
 {
@@ -144,8 +65,8 @@ static int entry_wrap(struct str entry, struct raft_buffer *ret)
 	return 0;
 }
 
-static int on_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
-		    void **result)
+int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
+	       void **result)
 {
 	struct node *n = fsm->data;
 	uint64_t index = raft_last_applied(&n->raft) + 1;
@@ -160,204 +81,11 @@ static int on_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
 			  err_text(-r));
 		abort();
 	}
-	snapshot_by_bytes(n, buf->len);
+	node_snapshot_by_bytes(n, buf->len);
 	return 0;
 }
 
-static int on_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[],
-		       unsigned *n_bufs)
-{
-	struct node *n = fsm->data;
-	struct raft_buffer *b;
-
-	if (n->ops->before_snapshot(n->ctx) != 0)
-		return RAFT_BUSY;
-	b = raft_malloc(sizeof(*b));
-	if (b == NULL)
-		return RAFT_NOMEM;
-	b->base = raft_calloc(1, MANIFEST_BYTES);
-	if (b->base == NULL) {
-		raft_free(b);
-		return RAFT_NOMEM;
-	}
-	snprintf(b->base, MANIFEST_BYTES, MANIFEST_FORMAT,
-		 (uint64_t)raft_last_applied(&n->raft));
-	b->len = MANIFEST_BYTES;
-	*bufs = b;
-	*n_bufs = 1;
-	n->bytes_since = 0;
-	raft_set_snapshot_threshold(&n->raft, SNAPSHOT_NEVER);
-	return 0;
-}
-
-/*
- * The store may hold entries after the snapshot's index by the time it is
- * flushed. That is fine: replay skips what the store has.
- */
-static int on_snapshot_async(struct raft_fsm *fsm, struct raft_buffer *bufs[],
-			     unsigned *n_bufs)
-{
-	struct node *n = fsm->data;
-
-	(void)bufs;
-	(void)n_bufs;
-	return n->ops->make_durable(n->ctx) == 0 ? 0 : RAFT_IOERR;
-}
-
-static int on_snapshot_finalize(struct raft_fsm *fsm,
-				struct raft_buffer *bufs[], unsigned *n_bufs)
-{
-	(void)fsm;
-	if (*bufs != NULL) {
-		raft_free((*bufs)[0].base);
-		raft_free(*bufs);
-	}
-	*bufs = NULL;
-	*n_bufs = 0;
-	return 0;
-}
-
-static int on_restore(struct raft_fsm *fsm, struct raft_buffer *buf)
-{
-	struct node *n = fsm->data;
-	uint64_t index = 0;
-	char text[MANIFEST_BYTES + 1] = "";
-
-	memcpy(text, buf->base, MIN(buf->len, (size_t)MANIFEST_BYTES));
-	if (sscanf(text, MANIFEST_FORMAT, &index) != 1) {
-		log_error("the raft snapshot is not one of ours");
-		return RAFT_CORRUPT;
-	}
-	if (n->store_index < index) {
-		log_error("the store is at raft index %" PRIu64
-			  " but the log was cut at %" PRIu64
-			  ": the rocks directory is not the one of this log",
-			  n->store_index, index);
-		return RAFT_CORRUPT;
-	}
-	raft_free(buf->base);
-	return 0;
-}
-
-/* --- start --- */
-
-static int raft_failed(struct node *n, int rv, const char *what,
-		       struct buf *why)
-{
-	const char *text = n->opened ? raft_errmsg(&n->raft) : n->io.errmsg;
-
-	if (text == NULL || text[0] == '\0')
-		text = raft_strerror(rv);
-	buf_printf(why, "raft: cannot %s: %s", what, text);
-	return rv == RAFT_NOSPACE ? -ERR_STORAGE_FULL : -ERR_INTERNAL_ERROR;
-}
-
-/*
- * A data directory belongs to one node name for ever: the raft id is derived
- * from the name once and the log refers to it.
- */
-static int node_identity(const struct settings *s, raft_id *ret_id,
-			 struct buf *why)
-{
-	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf old = BUF_INIT(0);
-	int r;
-
-	*ret_id = raft_digest(s->node_id, 0);
-	buf_printf(&path, "%s/node", s->data_dir);
-	buf_putc(&path, '\0');
-	buf_printf(&text, "%s %llu\n", s->node_id, *ret_id);
-
-	r = file_read(path.p, 4096, &old);
-	if (r == 0 && str_eq(buf_str(&old), buf_str(&text)))
-		return 0;
-	if (r == 0) {
-		buf_printf(why,
-			   "%s belongs to node %.*s; start with that --node-id "
-			   "or use another --data-dir",
-			   s->data_dir, (int)strcspn(old.p, " \n"), old.p);
-		return -ERR_VALIDATION_ERROR;
-	}
-	r = file_write(path.p, buf_str(&text));
-	if (r < 0) {
-		buf_printf(why, "cannot write %s: %s", path.p, strerror(-r));
-		return -ERR_INTERNAL_ERROR;
-	}
-	return 0;
-}
-
-static int node_open(struct node *n, const struct settings *s, struct buf *why)
-{
-	_cleanup_(buf_done) struct buf dir = BUF_INIT(0);
-	raft_id id;
-	int r;
-
-	r = node_identity(s, &id, why);
-	if (r < 0)
-		return r;
-	buf_printf(&dir, "%s/raft", s->data_dir);
-	buf_putc(&dir, '\0');
-	r = dir_make(dir.p);
-	if (r < 0) {
-		buf_printf(why, "cannot make %s: %s", dir.p, strerror(-r));
-		return -ERR_INTERNAL_ERROR;
-	}
-	r = raft_uv_init(&n->io, loop_uv(n->loop), dir.p, &n->transport);
-	if (r != 0)
-		return raft_failed(n, r, "open the log", why);
-	/* it says 1 although it has async_work, which our snapshots need */
-	n->io.version = 2;
-	raft_uv_set_segment_size(&n->io, s->raft_segment_size);
-	raft_uv_set_snapshot_compression(&n->io, false);
-	raft_uv_set_auto_recovery(&n->io, false);
-	r = raft_init(&n->raft, &n->io, &n->fsm, id, s->raft_bind);
-	if (r != 0) {
-		raft_failed(n, r, "open the log", why);
-		raft_uv_close(&n->io);
-		return -ERR_INTERNAL_ERROR;
-	}
-	n->opened = true;
-	raft_set_election_timeout(&n->raft, ELECTION_TIMEOUT_MS);
-	raft_set_heartbeat_timeout(&n->raft, HEARTBEAT_TIMEOUT_MS);
-	raft_set_snapshot_threshold(&n->raft, SNAPSHOT_NEVER);
-	raft_set_snapshot_trailing(&n->raft, SNAPSHOT_TRAILING);
-	raft_set_pre_vote(&n->raft, true);
-	return 0;
-}
-
-static int node_bootstrap(struct node *n, const struct settings *s,
-			  struct buf *why)
-{
-	struct raft_configuration conf;
-	int r;
-
-	if (!s->bootstrap)
-		return 0;
-	raft_configuration_init(&conf);
-	r = raft_configuration_add(&conf, n->raft.id, s->raft_bind, RAFT_VOTER);
-	if (r == 0)
-		r = raft_bootstrap(&n->raft, &conf);
-	raft_configuration_close(&conf);
-	if (r != 0 && r != RAFT_CANTBOOTSTRAP)
-		return raft_failed(n, r, "bootstrap", why);
-	return 0;
-}
-
-/* Without members it would wait for a leader that cannot come. */
-static int node_has_cluster(struct node *n, const struct settings *s,
-			    struct buf *why)
-{
-	if (n->raft.configuration.n > 0)
-		return 0;
-	buf_printf(why,
-		   "%s holds no cluster yet and --bootstrap=false forbids to "
-		   "make one; joining one is not available in this version, so "
-		   "start without --bootstrap=false, or with the --data-dir "
-		   "of a node",
-		   s->data_dir);
-	return -ERR_VALIDATION_ERROR;
-}
+/* --- leadership --- */
 
 static void node_check(struct node *n)
 {
@@ -387,55 +115,10 @@ static void on_watch(void *ctx)
 		loop_timer_arm(n->watch, WATCH_NS);
 }
 
-static void node_wire(struct node *n)
+void node_watch(struct node *n)
 {
-	n->transport = (struct raft_uv_transport){
-		.data = n,
-		.init = transport_init,
-		.listen = transport_listen,
-		.connect = transport_connect,
-		.close = transport_close,
-	};
-	n->fsm = (struct raft_fsm){
-		.version = 3,
-		.data = n,
-		.apply = on_apply,
-		.snapshot = on_snapshot,
-		.restore = on_restore,
-		.snapshot_finalize = on_snapshot_finalize,
-		.snapshot_async = on_snapshot_async,
-	};
-}
-
-int node_start(struct loop *l, const struct node_config *c,
-	       const struct node_ops *ops, void *ctx, struct node **ret,
-	       struct buf *why)
-{
-	struct node *n = xcalloc(1, sizeof(*n));
-	int r;
-
-	n->loop = l;
-	n->ops = ops;
-	n->ctx = ctx;
-	n->store_index = c->store_index;
-	n->snapshot_bytes = c->settings->snapshot_bytes;
-	node_wire(n);
-	*ret = n;
-	r = node_open(n, c->settings, why);
-	if (r < 0)
-		return r;
-	r = node_bootstrap(n, c->settings, why);
-	if (r < 0)
-		return r;
-	r = raft_start(&n->raft);
-	if (r != 0)
-		return raft_failed(n, r, "start", why);
-	r = node_has_cluster(n, c->settings, why);
-	if (r < 0)
-		return r;
-	n->watch = loop_timer_add(l, on_watch, n);
+	n->watch = loop_timer_add(n->loop, on_watch, n);
 	loop_timer_arm(n->watch, 0);
-	return 0;
 }
 
 /* --- stop --- */

@@ -1,0 +1,52 @@
+/*
+ * The raft node inside: what node.c and the node_*.c share. The only files that
+ * know libraft.
+ */
+#ifndef CORVO_NODE_IMPL_H
+#define CORVO_NODE_IMPL_H
+
+#include "cluster/node.h"
+
+#include <raft.h>
+#include <raft/uv.h>
+
+#define SNAPSHOT_NEVER    (1u << 30) /* entries: not by count */
+#define SNAPSHOT_TRAILING 64         /* entries kept behind a snapshot */
+
+struct node {
+	struct loop *loop;
+	const struct node_ops *ops;
+	void *ctx;
+	struct raft raft;
+	struct raft_io io;
+	struct raft_uv_transport transport;
+	struct raft_fsm fsm;
+	struct loop_timer *watch; /* notices changes of leadership */
+	uint64_t store_index;     /* applied index the store started with */
+	uint64_t snapshot_bytes;  /* setting */
+	uint64_t bytes_since;     /* entries applied since the last snapshot */
+	uint64_t ready_index;     /* applied up to here: ready */
+	bool opened;              /* raft_init done */
+	bool leader;              /* as last reported */
+	bool ready;
+	bool stopping;
+	loop_fn *stop_done;
+	void *stop_ctx;
+};
+
+/* The library has committed a command. */
+int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
+	       void **result);
+
+/* Looks whether leadership or readiness changed, now and from now on. */
+void node_watch(struct node *n);
+
+/* The library's words about what just failed; -ERR_*. */
+int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why);
+
+void node_wire_transport(struct node *n);
+void node_wire_snapshots(struct node *n);
+/* Cuts the log as soon as enough bytes were applied since the last cut. */
+void node_snapshot_by_bytes(struct node *n, size_t len);
+
+#endif

@@ -1,0 +1,167 @@
+/*
+ * The start of a node: its name, its log, its cluster.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/node_impl.h"
+#include "proto/err.h"
+#include "rt/file.h"
+
+#define ELECTION_TIMEOUT_MS  300
+#define HEARTBEAT_TIMEOUT_MS 50
+
+int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why)
+{
+	const char *text = n->opened ? raft_errmsg(&n->raft) : n->io.errmsg;
+
+	if (text == NULL || text[0] == '\0')
+		text = raft_strerror(rv);
+	buf_printf(why, "raft: cannot %s: %s", what, text);
+	return rv == RAFT_NOSPACE ? -ERR_STORAGE_FULL : -ERR_INTERNAL_ERROR;
+}
+
+/*
+ * A data directory belongs to one node name for ever: the raft id is derived
+ * from the name once and the log refers to it.
+ */
+static int node_identity(const struct settings *s, raft_id *ret_id,
+			 struct buf *why)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf old = BUF_INIT(0);
+	int r;
+
+	*ret_id = raft_digest(s->node_id, 0);
+	buf_printf(&path, "%s/node", s->data_dir);
+	buf_putc(&path, '\0');
+	buf_printf(&text, "%s %llu\n", s->node_id, *ret_id);
+
+	r = file_read(path.p, 4096, &old);
+	if (r == 0 && str_eq(buf_str(&old), buf_str(&text)))
+		return 0;
+	if (r == 0) {
+		buf_printf(why,
+			   "%s belongs to node %.*s; start with that --node-id "
+			   "or use another --data-dir",
+			   s->data_dir, (int)strcspn(old.p, " \n"), old.p);
+		return -ERR_VALIDATION_ERROR;
+	}
+	r = file_write(path.p, buf_str(&text));
+	if (r < 0) {
+		buf_printf(why, "cannot write %s: %s", path.p, strerror(-r));
+		return -ERR_INTERNAL_ERROR;
+	}
+	return 0;
+}
+
+static int node_open(struct node *n, const struct settings *s, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf dir = BUF_INIT(0);
+	raft_id id;
+	int r;
+
+	r = node_identity(s, &id, why);
+	if (r < 0)
+		return r;
+	buf_printf(&dir, "%s/raft", s->data_dir);
+	buf_putc(&dir, '\0');
+	r = dir_make(dir.p);
+	if (r < 0) {
+		buf_printf(why, "cannot make %s: %s", dir.p, strerror(-r));
+		return -ERR_INTERNAL_ERROR;
+	}
+	r = raft_uv_init(&n->io, loop_uv(n->loop), dir.p, &n->transport);
+	if (r != 0)
+		return node_raft_failed(n, r, "open the log", why);
+	/* it says 1 although it has async_work, which our snapshots need */
+	n->io.version = 2;
+	raft_uv_set_segment_size(&n->io, s->raft_segment_size);
+	raft_uv_set_snapshot_compression(&n->io, false);
+	raft_uv_set_auto_recovery(&n->io, false);
+	r = raft_init(&n->raft, &n->io, &n->fsm, id, s->raft_bind);
+	if (r != 0) {
+		node_raft_failed(n, r, "open the log", why);
+		raft_uv_close(&n->io);
+		return -ERR_INTERNAL_ERROR;
+	}
+	n->opened = true;
+	raft_set_election_timeout(&n->raft, ELECTION_TIMEOUT_MS);
+	raft_set_heartbeat_timeout(&n->raft, HEARTBEAT_TIMEOUT_MS);
+	raft_set_snapshot_threshold(&n->raft, SNAPSHOT_NEVER);
+	raft_set_snapshot_trailing(&n->raft, SNAPSHOT_TRAILING);
+	raft_set_pre_vote(&n->raft, true);
+	return 0;
+}
+
+static int node_bootstrap(struct node *n, const struct settings *s,
+			  struct buf *why)
+{
+	struct raft_configuration conf;
+	int r;
+
+	if (!s->bootstrap)
+		return 0;
+	raft_configuration_init(&conf);
+	r = raft_configuration_add(&conf, n->raft.id, s->raft_bind, RAFT_VOTER);
+	if (r == 0)
+		r = raft_bootstrap(&n->raft, &conf);
+	raft_configuration_close(&conf);
+	if (r != 0 && r != RAFT_CANTBOOTSTRAP)
+		return node_raft_failed(n, r, "bootstrap", why);
+	return 0;
+}
+
+/* Without members it would wait for a leader that cannot come. */
+static int node_has_cluster(struct node *n, const struct settings *s,
+			    struct buf *why)
+{
+	if (n->raft.configuration.n > 0)
+		return 0;
+	buf_printf(why,
+		   "%s holds no cluster yet and --bootstrap=false forbids to "
+		   "make one; joining one is not available in this version, so "
+		   "start without --bootstrap=false, or with the --data-dir "
+		   "of a node",
+		   s->data_dir);
+	return -ERR_VALIDATION_ERROR;
+}
+
+static void node_wire(struct node *n)
+{
+	n->fsm =
+	    (struct raft_fsm){ .version = 3, .data = n, .apply = node_apply };
+	node_wire_snapshots(n);
+	node_wire_transport(n);
+}
+
+int node_start(struct loop *l, const struct node_config *c,
+	       const struct node_ops *ops, void *ctx, struct node **ret,
+	       struct buf *why)
+{
+	struct node *n = xcalloc(1, sizeof(*n));
+	int r;
+
+	n->loop = l;
+	n->ops = ops;
+	n->ctx = ctx;
+	n->store_index = c->store_index;
+	n->snapshot_bytes = c->settings->snapshot_bytes;
+	node_wire(n);
+	*ret = n;
+	r = node_open(n, c->settings, why);
+	if (r < 0)
+		return r;
+	r = node_bootstrap(n, c->settings, why);
+	if (r < 0)
+		return r;
+	r = raft_start(&n->raft);
+	if (r != 0)
+		return node_raft_failed(n, r, "start", why);
+	r = node_has_cluster(n, c->settings, why);
+	if (r < 0)
+		return r;
+	node_watch(n);
+	return 0;
+}
