@@ -2,7 +2,10 @@
  * From an op's number to its function: the rows of ops.def. A row without an
  * apply_<name> does not link, one with other types does not compile.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/dispatch.h"
+
+#include "fsm/core/state.h"
+#include "fsm/ops/ops.h"
 
 #define OP(num, NAME, name, request, reply, who, doc)                    \
 	static int call_##name(struct fsm *f, const void *op, void *ret) \

@@ -7,15 +7,27 @@
  *
  * Loop thread only. The arenas live for one entry and one item.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/fsm.h"
+
+#include "fsm/ask/await.h"
+#include "fsm/ask/why.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/dispatch.h"
+#include "fsm/job/active.h"
+#include "fsm/job/job.h"
+#include "fsm/job/worker.h"
+#include "fsm/order/queue.h"
+#include "fsm/order/rates.h"
+#include "fsm/ties/bulk.h"
+#include "fsm/ties/deps.h"
+#include "fsm/ties/schedule.h"
+#include "fsm/ties/ties.h"
 
 #include <stdlib.h>
 
 #include "store/event_pack.h"
 #include "store/record.h"
-#include "util/id.h"
-#include "util/json.h"
-#include "util/rng.h"
 
 #define ENTRY_ARENA_BYTES (64u << 10)
 #define ITEM_ARENA_BYTES  (64u << 10)
@@ -27,11 +39,21 @@ struct reply {
 	size_t at, n; /* in f->out */
 };
 
+static void on_ended(struct fsm *f, struct job *j, enum job_state end)
+{
+	if (f->awaited.n > 0)
+		await_note_end(f, j->id);
+	ties_on_end(f, j, end);
+}
+
+static const struct job_hooks hooks = { on_ended, ties_on_error };
+
 struct fsm *fsm_new(struct kv *kv)
 {
 	struct fsm *f = xcalloc(1, sizeof(*f));
 
 	f->kv = kv;
+	f->hooks = &hooks;
 	f->txn = txn_new(kv);
 	f->entry_arena.block_size = ENTRY_ARENA_BYTES;
 	f->item_arena.block_size = ITEM_ARENA_BYTES;
@@ -90,70 +112,6 @@ void fsm_free(struct fsm *f)
 	free(f);
 }
 
-/* --- what apply functions use --- */
-
-int fsm_refuse(struct fsm *f, int err, const char *fmt, ...)
-{
-	va_list ap;
-
-	buf_clear(&f->why);
-	va_start(ap, fmt);
-	buf_vprintf(&f->why, fmt, ap);
-	va_end(ap);
-	return -err;
-}
-
-int fsm_fail(struct fsm *f, int r)
-{
-	CHECK(r < 0);
-	f->fatal = r;
-	return r;
-}
-
-int fsm_get(struct fsm *f, const struct key *k, struct str *ret)
-{
-	int r = txn_get(f->txn, key_str(k), ret);
-
-	if (r < 0)
-		return fsm_fail(f, r);
-	if (r > 0)
-		*ret = arena_copy(&f->item_arena, *ret);
-	return r;
-}
-
-int fsm_read(struct fsm *f, const struct key *k, const struct msg_desc *d,
-	     void *ret)
-{
-	struct str raw;
-	int r = fsm_get(f, k, &raw);
-
-	if (r <= 0)
-		return r;
-	if (msg_decode(d, raw, &f->item_arena, ret) < 0)
-		return fsm_fail(f, -ERR_INTERNAL_ERROR);
-	return 1;
-}
-
-void fsm_put(struct fsm *f, const struct key *k, const struct msg_desc *d,
-	     const void *m)
-{
-	buf_clear(&f->scratch);
-	msg_encode(d, m, &f->scratch);
-	txn_put(f->txn, key_str(k), buf_str(&f->scratch));
-}
-
-void fsm_delete(struct fsm *f, const struct key *k)
-{
-	txn_delete(f->txn, key_str(k));
-}
-
-uint64_t fsm_event(struct fsm *f, struct m_event *e)
-{
-	MSG_SET(e, event, at, f->now_ns);
-	event_pack_add(&f->events, ++f->last_seq, e);
-	return f->last_seq;
-}
-
 /* One record for all events of the entry. */
 static void write_events(struct fsm *f)
 {
@@ -167,73 +125,6 @@ static void write_events(struct fsm *f)
 		buf_done(&f->events);
 	else
 		buf_clear(&f->events);
-}
-
-struct str fsm_event_text(struct fsm *f, const char *name, struct str text)
-{
-	struct json_writer w = JSON_WRITER(&f->data);
-
-	buf_clear(&f->data);
-	jw_object(&w);
-	jw_key(&w, name);
-	jw_str(&w, text);
-	jw_object_end(&w);
-	return buf_str(&f->data);
-}
-
-struct str fsm_event_number(struct fsm *f, const char *name, uint64_t n)
-{
-	struct json_writer w = JSON_WRITER(&f->data);
-
-	buf_clear(&f->data);
-	jw_object(&w);
-	jw_key(&w, name);
-	jw_u64(&w, n);
-	jw_object_end(&w);
-	return buf_str(&f->data);
-}
-
-struct str fsm_event_change(struct fsm *f, struct str from, struct str to)
-{
-	struct json_writer w = JSON_WRITER(&f->data);
-
-	buf_clear(&f->data);
-	jw_object(&w);
-	jw_key(&w, "from");
-	jw_str(&w, from);
-	jw_key(&w, "to");
-	jw_str(&w, to);
-	jw_object_end(&w);
-	return buf_str(&f->data);
-}
-
-struct str fsm_event_time(struct fsm *f, const char *name, uint64_t ns)
-{
-	struct json_writer w = JSON_WRITER(&f->data);
-
-	buf_clear(&f->data);
-	jw_object(&w);
-	jw_key(&w, name);
-	jw_time(&w, ns);
-	jw_object_end(&w);
-	return buf_str(&f->data);
-}
-
-uint64_t fsm_random(const struct fsm *f, uint32_t draw)
-{
-	struct rng r;
-
-	rng_seed(&r, f->seed ^ ((uint64_t)f->item << 32 | draw));
-	return rng_u64(&r);
-}
-
-struct str fsm_make_id(struct fsm *f, const char *prefix)
-{
-	char *id = arena_alloc(&f->item_arena, ID_LEN_MAX);
-	size_t n =
-	    id_derive(prefix, f->now_ns, f->entry_index, f->ids_made++, id);
-
-	return str_of(id, n);
 }
 
 /* --- apply --- */
@@ -365,130 +256,4 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	}
 	send_replies(f, replies, e.n, fn, ctx);
 	return 0;
-}
-
-/* --- what the leader asks --- */
-
-static uint64_t heap_first(const struct heap *h)
-{
-	const struct heap_node *n = heap_min(h);
-
-	return n != NULL && n->key != NEVER ? n->key : 0;
-}
-
-uint64_t fsm_applied_index(const struct fsm *f)
-{
-	return f->applied_index;
-}
-
-uint64_t fsm_last_seq(const struct fsm *f)
-{
-	return f->last_seq;
-}
-
-uint64_t fsm_first_seq(const struct fsm *f)
-{
-	return f->first_seq;
-}
-
-uint64_t fsm_queue_takeable(struct fsm *f, struct str queue, uint64_t now)
-{
-	const struct fsm_queue *q = queue_find(f, queue);
-
-	if (q == NULL || q->paused)
-		return 0;
-	return q->lanes.plain ? q->counts[JOB_PENDING] : lanes_takeable(q, now);
-}
-
-bool fsm_queue_is_open(struct fsm *f, struct str queue, uint64_t now)
-{
-	const struct fsm_queue *q = queue_find(f, queue);
-
-	return q == NULL || (!q->paused && lanes_queue_is_open(q, now));
-}
-
-uint64_t fsm_look_ns(const struct fsm *f)
-{
-	return heap_first(&f->looks);
-}
-
-void fsm_take_looks(struct fsm *f, uint64_t now,
-		    void (*fn)(void *ctx, struct str queue), void *ctx)
-{
-	struct heap_node *n;
-
-	while ((n = heap_min(&f->looks)) != NULL && n->key <= now) {
-		heap_remove(&f->looks, n);
-		fn(ctx, container_of(n, struct fsm_queue, lanes.look)->name);
-	}
-}
-
-bool fsm_queue(struct fsm *f, struct str name, struct m_queue *ret)
-{
-	const struct fsm_queue *q = queue_find(f, name);
-
-	if (q == NULL)
-		return false;
-	queue_show(q, ret);
-	return true;
-}
-
-void fsm_take_woken(struct fsm *f, void (*fn)(void *ctx, struct str queue),
-		    void *ctx)
-{
-	while (!list_empty(&f->woken)) {
-		struct fsm_queue *q =
-		    list_entry(f->woken.next, struct fsm_queue, woken);
-
-		list_remove(&q->woken);
-		fn(ctx, q->name);
-	}
-}
-
-enum fsm_lease_state fsm_lease_check(struct fsm *f, const struct m_beat *b,
-				     struct str worker_id,
-				     struct fsm_lease *ret)
-{
-	struct claim c = {
-		.job_id = b->job_id,
-		.worker = b->worker_id.n > 0 ? b->worker_id : worker_id,
-		.has_token = MSG_HAS(b, beat, lease_token),
-		.token = b->lease_token,
-	};
-	struct fsm_active *a;
-	enum fsm_lease_state s = claim_judge(f, &c, &a);
-
-	*ret = (struct fsm_lease){ 0 };
-	if (a != NULL) {
-		ret->token = a->token;
-		ret->granted_ns = a->granted_ns;
-		ret->expires_ns = a->lease.key;
-	}
-	return s;
-}
-
-void fsm_due(struct fsm *f, struct m_due_reply *ret)
-{
-	MSG_SET(ret, due_reply, promote_ns, heap_first(&f->due));
-	MSG_SET(ret, due_reply, reclaim_ns,
-		min_nonzero(heap_first(&f->leases), heap_first(&f->timeouts)));
-	MSG_SET(ret, due_reply, expire_ns,
-		f->expiry_from == NEVER ? 0 : f->expiry_from);
-	/* Long ago, whatever the clock says, and another moment with each
-	 * entry: so sched hears of the other moments too, for as long as this
-	 * takes. */
-	if (deps_is_due(f))
-		MSG_SET(ret, due_reply, release_ns, f->applied_index + 1);
-	MSG_SET(ret, due_reply, fire_ns, heap_first(&f->fires));
-	MSG_SET(ret, due_reply, bulk_ns, heap_first(&f->bulks.due));
-}
-
-const struct fsm_counters *fsm_counters(const struct fsm *f)
-{
-	return &f->counters;
-}
-
-uint64_t fsm_now_ns(const struct fsm *f)
-{
-	return f->now_ns;
 }

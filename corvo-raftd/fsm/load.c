@@ -2,27 +2,20 @@
  * Rebuilds the working set from the store at start. Windows of pending jobs
  * are not read here: they are filled when the first fetch asks.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/scan.h"
+#include "fsm/core/state.h"
+#include "fsm/job/active.h"
+#include "fsm/job/job.h"
+#include "fsm/job/worker.h"
+#include "fsm/order/lane.h"
+#include "fsm/order/queue.h"
+#include "fsm/order/retention.h"
+#include "fsm/order/window.h"
+#include "fsm/ties/bulk.h"
+#include "fsm/ties/deps.h"
+#include "fsm/ties/schedule.h"
 #include "store/record.h"
-
-int load_all(struct fsm *f, const char *kind, load_fn *fn)
-{
-	struct kv_iter *it;
-	struct key from, upto;
-	int r = 0;
-
-	key_prefix(&from, kind);
-	key_prefix_end(&from, &upto);
-	it = kv_iter_new(f->kv, key_str(&from), key_str(&upto));
-	for (; kv_iter_valid(it) && r == 0; kv_iter_next(it)) {
-		arena_reset(&f->item_arena);
-		r = fn(f, str_skip(kv_iter_key(it), from.n), kv_iter_value(it));
-	}
-	if (r == 0)
-		r = kv_iter_error(it);
-	kv_iter_free(it);
-	return r;
-}
 
 static int load_queue(struct fsm *f, struct str key, struct str value)
 {

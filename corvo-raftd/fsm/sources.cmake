@@ -1,15 +1,16 @@
 # The state machine, what fsm.h declares; floor by floor, the lowest first.
 set(FSM_SOURCES
-  fsm/core/due_scan.c
+  fsm/core/entry.c fsm/core/scan.c
   fsm/order/limiter.c fsm/order/rates.c fsm/order/window.c
   fsm/order/lane.c fsm/order/lane_window.c fsm/order/lane_load.c
-  fsm/order/queue.c fsm/order/settings.c
+  fsm/order/queue.c fsm/order/settings.c fsm/order/retention.c
   fsm/job/job.c fsm/job/active.c fsm/job/create.c fsm/job/log.c
-  fsm/job/worker.c fsm/job/portion.c
-  fsm/ties/unique.c fsm/ties/idempotency.c fsm/ties/deps.c
-  fsm/ties/release.c fsm/ties/batch.c fsm/ties/chain.c fsm/ties/payload.c
-  fsm/ties/schedule.c fsm/ties/bulk.c
-  fsm/ask/await.c fsm/ask/scale.c fsm/ask/why.c fsm/ask/why_limits.c
+  fsm/job/worker.c fsm/job/portion.c fsm/job/timing.c
+  fsm/ties/ties.c fsm/ties/unique.c fsm/ties/idempotency.c
+  fsm/ties/backlog.c fsm/ties/deps.c fsm/ties/release.c fsm/ties/batch.c
+  fsm/ties/chain.c fsm/ties/payload.c fsm/ties/schedule.c fsm/ties/bulk.c
+  fsm/ask/leader.c fsm/ask/await.c fsm/ask/scale.c fsm/ask/why.c
+  fsm/ask/why_limits.c
   fsm/ops/hand.c fsm/ops/act.c fsm/ops/enqueue.c fsm/ops/fetch.c
   fsm/ops/ack.c fsm/ops/lease.c fsm/ops/action.c fsm/ops/batch.c
   fsm/ops/bulk.c fsm/ops/queue.c fsm/ops/clear.c fsm/ops/schedule.c

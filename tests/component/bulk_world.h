@@ -4,7 +4,7 @@
 #ifndef CORVO_BULK_WORLD_H
 #define CORVO_BULK_WORLD_H
 
-#include "fsm/fsm_impl.h"
+#include "fsm/core/state.h"
 #include "fsm_fixture.h"
 
 #define ID "bulk_1"

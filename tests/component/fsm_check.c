@@ -3,6 +3,10 @@
  * everything, so they are for small stores.
  */
 #include "fsm_check.h"
+#include "fsm/job/active.h"
+#include "fsm/job/job.h"
+#include "fsm/order/queue.h"
+#include "fsm/ties/deps.h"
 #include "store/event_pack.h"
 
 static void dump_key(struct kv_iter *it, struct buf *ret)

@@ -4,7 +4,8 @@
 #ifndef CORVO_FSM_CHECK_H
 #define CORVO_FSM_CHECK_H
 
-#include "fsm/fsm_impl.h"
+#include "fsm/core/state.h"
+#include "fsm/order/lane.h"
 #include "fsm_check_lane.h"
 #include "fsm_fixture.h"
 

@@ -3,7 +3,9 @@
  * and has not ended, an ended batch has counted all, and ended and open ones
  * have their keys.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/state.h"
+#include "fsm/job/job.h"
+#include "fsm/ties/batch.h"
 #include "fsm_fixture.h"
 #include "proto/job.h"
 

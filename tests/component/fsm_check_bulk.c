@@ -3,6 +3,7 @@
  * is left of its ids is what it has not processed; canaries are jobs that have
  * not ended, of an operation that waits for them.
  */
+#include "fsm/ties/bulk.h"
 #include "fsm_check.h"
 
 struct bulk_check {

@@ -1,5 +1,8 @@
 #include "fsm_check_lane.h"
 
+#include "fsm/order/lane.h"
+#include "fsm/order/limiter.h"
+#include "fsm/order/queue.h"
 #include "fsm_fixture.h"
 
 struct lane_tally *lane_tally_of(struct lane_check *c, struct str queue,

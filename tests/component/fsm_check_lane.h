@@ -5,7 +5,8 @@
 #ifndef CORVO_FSM_CHECK_LANE_H
 #define CORVO_FSM_CHECK_LANE_H
 
-#include "fsm/fsm_impl.h"
+#include "fsm/core/state.h"
+#include "fsm/order/window.h"
 
 /* What the jobs say of one lane. */
 struct lane_tally {

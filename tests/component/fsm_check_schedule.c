@@ -2,7 +2,7 @@
  * Schedules: each record is in memory by id and by name, and by its next time
  * when it has one; nothing else is.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/state.h"
 #include "fsm_fixture.h"
 
 void fx_check_schedules(const struct fx_side *side)

@@ -3,6 +3,7 @@
  * keys, answers kept for idempotency keys.
  */
 #include "fsm_check.h"
+#include "proto/job.h"
 
 /* --- dependencies --- */
 

@@ -1,7 +1,7 @@
 /*
  * Answers kept under an Idempotency-Key and given again.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/state.h"
 #include "fsm_fixture.h"
 
 #define DAY_NS (86400 * NS_PER_S)

@@ -3,7 +3,10 @@
  * of single groups, and that lanes come and go without a trace. Every test
  * goes through restarts of one side, whose replies must stay the same.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/state.h"
+#include "fsm/job/job.h"
+#include "fsm/order/lane.h"
+#include "fsm/order/queue.h"
 #include "fsm_fixture.h"
 
 static void enqueue(struct fx *x, const char *id, const char *group,

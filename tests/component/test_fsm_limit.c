@@ -3,7 +3,11 @@
  * rate is checked by what it promises: every window of the period, over random
  * times, restarts and changes of settings.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/state.h"
+#include "fsm/order/lane.h"
+#include "fsm/order/limiter.h"
+#include "fsm/order/queue.h"
+#include "fsm/order/window.h"
 #include "fsm_fixture.h"
 #include "util/rng.h"
 

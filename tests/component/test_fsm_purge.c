@@ -1,5 +1,6 @@
 /* Retention: ended jobs, batches and keys go when their time is over. */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 #include "fsm_fixture.h"
 
 #define HOUR_NS (3600 * NS_PER_S)

@@ -1,5 +1,7 @@
 /* Settings of queues: merged, checked, kept. */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/state.h"
+#include "fsm/order/limiter.h"
+#include "fsm/order/queue.h"
 #include "fsm_fixture.h"
 
 /* What the queue has in memory on one side. */

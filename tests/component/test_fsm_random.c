@@ -4,7 +4,11 @@
  * what it answers. Fetches are compared with a scan of the store. Crashes lose
  * what was not flushed, and replaying the log must give the same store.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/active.h"
+#include "fsm/job/job.h"
+#include "fsm/order/lane.h"
 #include "random_bulk.h"
 
 #define ENTRIES    400

@@ -3,7 +3,10 @@
  * below the frontier, memory that stays bounded. The order of fetches is
  * compared with a scan of the store.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/state.h"
+#include "fsm/order/lane.h"
+#include "fsm/order/queue.h"
+#include "fsm/order/window.h"
 #include "fsm_fixture.h"
 
 #define MANY     21000

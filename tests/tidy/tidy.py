@@ -82,9 +82,16 @@ def c_files():
     return matching("*.c", "*.h")
 
 
+@lru_cache(None)
+def floors():
+    return [n for n, _ in rules("layer")]
+
+
+@lru_cache(None)
 def folder_of(name):
-    parts = name.split("/")
-    return "/".join(parts[:2]) if parts[0] == "common" else parts[0]
+    """The row of deps.txt a file belongs to: the longest that fits."""
+    fit = [n for n in floors() if name.startswith(n + "/")]
+    return max(fit, key=len) if fit else "/".join(name.split("/")[:-1])
 
 
 @lru_cache(None)
@@ -160,14 +167,21 @@ def includes():
 
 
 @lru_cache(None)
-def header_folder(name):
-    """Which folder of ours a header written as `name` belongs to."""
-    if (ROOT / "common" / name).is_file():
-        return folder_of("common/" + name)
+def header_path(f, name):
+    """The header of ours that `name` means in the file f, or None. What it
+    may be: beside the file, of common, of f's own process; of any process
+    where f is a test or a benchmark."""
+    places = [str(Path(f).parent), "common", f.split("/")[0]]
+    if f.startswith(("tests/", "bench/")):
+        places += ["tests", *sorted(d.name for d in ROOT.glob("corvo-*"))]
+    for place in places:
+        if (ROOT / place / name).is_file():
+            return place + "/" + name
     return None
 
 
 def check_include_directions():
+    """A folder's row names the folders below it, or single headers."""
     allowed = {n: r.split() for n, r in rules("layer")}
     for f, i, name in includes():
         here = folder_of(f)
@@ -175,14 +189,29 @@ def check_include_directions():
             yield "%s: its folder has no layer row in deps.txt" % f
             continue
         may = allowed[here]
-        to = header_folder(name)
-        if to and to != here and to not in may and "*" not in may:
+        to = header_path(f, name)
+        if to is None:
+            for other in ROOT.glob("corvo-*"):
+                if "*" not in may and (other / name).is_file():
+                    yield "%s:%d: %s belongs to %s" % (
+                        f, i, name, other.name)
+        elif "*" not in may and to not in may and \
+                folder_of(to) != here and folder_of(to) not in may:
             yield "%s:%d: %s may not include %s" % (f, i, here, name)
-        if to is None and "*" not in may and not (
-                (ROOT / f).parent / name).is_file():
-            for other in allowed:
-                if other != here and (ROOT / other / name).is_file():
-                    yield "%s:%d: %s belongs to %s" % (f, i, name, other)
+
+
+def check_layers_have_an_order():
+    """No two floors include each other, by whatever way around."""
+    below = {n: [x for x in r.split() if x != "*" and "." not in x]
+             for n, r in rules("layer")}
+
+    def reaches(a, b, seen):
+        return any(x == b or (x not in seen and reaches(
+            x, b, seen | {x})) for x in below.get(a, ()))
+
+    for n in below:
+        if reaches(n, n, set()):
+            yield "deps.txt: %s stands on itself" % n
 
 
 def check_library_seams():

@@ -4,7 +4,9 @@
  */
 #include <stdlib.h>
 
-#include "fsm/fsm_impl.h"
+#include "fsm/ask/await.h"
+
+#include "fsm/core/state.h"
 
 struct awaited {
 	struct list node; /* in f->ended, once it has */

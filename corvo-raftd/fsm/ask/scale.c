@@ -10,42 +10,16 @@
  */
 #include <stdlib.h>
 
-#include "fsm/fsm_impl.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/job.h"
+#include "fsm/job/timing.h"
+#include "fsm/order/lane.h"
+#include "fsm/order/queue.h"
+#include "fsm/order/rates.h"
+#include "fsm/order/window.h"
 
 #define LANES_LOOKED_AT 1000 /* groups of a queue */
-
-/* --- notes --- */
-
-static uint64_t pending_since(const struct job *j)
-{
-	return MSG_HAS(&j->live, job_live, pending_since)
-		   ? j->live.pending_since
-		   : j->doc.created_at;
-}
-
-/* Clocks of leaders differ: what would be negative is 0. */
-static uint64_t passed(uint64_t from, uint64_t to)
-{
-	return to > from ? to - from : 0;
-}
-
-void scale_note_start(struct fsm *f, struct job *j)
-{
-	CHECK(j->has_doc);
-	queue_rates(f, j->q)->out++;
-	hist_add(&f->counters.start_latency, &hist_long,
-		 passed(pending_since(j), f->now_ns));
-}
-
-void scale_note_run(struct fsm *f, struct job *j)
-{
-	uint64_t ns = passed(j->live.started_at, f->now_ns);
-	struct rates_slot *s = queue_rates(f, j->q);
-
-	s->runs++;
-	s->run_ns += ns;
-	hist_add(&f->counters.run_time, &hist_long, ns);
-}
 
 /* --- who waits longest --- */
 
@@ -161,7 +135,7 @@ static int spot_since(struct fsm *f, const struct spot *p, uint64_t *ret)
 			  : job_find(f, id, &j);
 	if (r > 0 && j.live.state == JOB_PENDING && j.live.seq == p->seq &&
 	    j.q == p->lane->q)
-		*ret = pending_since(&j);
+		*ret = timing_pending_since(&j);
 	return MIN(r, 0);
 }
 
@@ -228,7 +202,8 @@ int fsm_scale(struct fsm *f, struct str queue, uint64_t now_ns, unsigned *fills,
 	if (oldest != NEVER) {
 		MSG_SET(ret, scale, oldest_waiting_at, oldest);
 		MSG_SET(ret, scale, oldest_waiting_seconds,
-			(double)passed(oldest, now_ns) / (double)NS_PER_S);
+			(double)timing_passed(oldest, now_ns) /
+			    (double)NS_PER_S);
 	}
 	MSG_SET(ret, scale, paused, q->paused);
 	return 1;

@@ -5,6 +5,7 @@
  */
 #include "fsm/ask/why.h"
 
+#include "fsm/job/worker.h"
 #include "util/json.h"
 #include "util/timefmt.h"
 

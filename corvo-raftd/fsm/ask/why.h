@@ -5,7 +5,7 @@
 #ifndef CORVO_FSM_WHY_H
 #define CORVO_FSM_WHY_H
 
-#include "fsm/fsm_impl.h"
+#include "fsm/job/job.h"
 
 #define WHY_SHOWN 10 /* most jobs or workers named in one reason */
 

@@ -3,7 +3,14 @@
  */
 #include <stdlib.h>
 
-#include "fsm/fsm_impl.h"
+#include "fsm/job/active.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/job.h"
+#include "fsm/order/lane.h"
+
+#define LIVE_CACHE_BYTES 1024 /* largest live record kept in memory */
 
 struct fsm_active *active_find(const struct fsm *f, struct str id)
 {

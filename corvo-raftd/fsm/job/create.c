@@ -2,7 +2,13 @@
  * Creates jobs: for clients, chains, batches and schedules alike. What was
  * asked for has been checked by the caller.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/job/create.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/order/lane.h"
+#include "fsm/order/queue.h"
+#include "fsm/order/window.h"
 
 #include "util/json.h"
 

@@ -2,7 +2,16 @@
  * One job: finding it, moving it between states with everything that hangs
  * on its state, recording what happened to it.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/job/job.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/active.h"
+#include "fsm/job/log.h"
+#include "fsm/order/lane.h"
+#include "fsm/order/queue.h"
+#include "fsm/order/retention.h"
+#include "fsm/order/window.h"
 
 /* --- finding --- */
 
@@ -259,20 +268,7 @@ static void drop_expiry(struct fsm *f, const struct job *j)
 static void job_on_end(struct fsm *f, struct job *j, enum job_state end)
 {
 	drop_expiry(f, j);
-	if (f->awaited.n > 0)
-		await_note_end(f, j->id);
-	if (f->bulks.canaries.n > 0)
-		canary_on_end(f, j, end);
-	if (j->extras & EXTRA_UNIQUE)
-		unique_release(f, j);
-	if (j->extras & EXTRA_BATCH && !j->live.counted)
-		batch_on_end(f, j, end);
-	if (j->extras & EXTRA_CHAIN)
-		chain_on_end(f, j, end);
-	if (j->live.dependents)
-		deps_on_end(f, j, end);
-	if (j->live.waiting_on > 0)
-		deps_unlink(f, j);
+	f->hooks->ended(f, j, end);
 }
 
 static void drop_timeout(struct m_job_live *l)
@@ -453,8 +449,7 @@ void job_record_error(struct fsm *f, struct job *j, struct str error,
 		j->q->failed++;
 		queue_touch(f, j->q);
 	}
-	if (f->bulks.canaries.n > 0)
-		canary_on_error(f, j);
+	f->hooks->failed(f, j);
 }
 
 /* --- ends of a life --- */

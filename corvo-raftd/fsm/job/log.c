@@ -3,7 +3,11 @@
  * the newest LIMIT_LOG_LINES are kept. Lines come from workers; their number
  * and length were checked where they came in.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/job/log.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 /* Number of the first line that is still there. */
 static uint32_t first_kept(uint32_t lines)

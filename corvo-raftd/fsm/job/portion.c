@@ -3,7 +3,10 @@
  * entry does so much and no more, counted in jobs, in records that go with
  * them and in bytes read for it; ids come from our own indexes.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/job/portion.h"
+
+#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 
 #define PORTION_RECORDS (10 * LIMIT_MAINTAIN_JOBS)
 #define PORTION_BYTES   (16u << 20)

@@ -6,7 +6,14 @@
  */
 #include <stdlib.h>
 
-#include "fsm/fsm_impl.h"
+#include "fsm/job/worker.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+
+#define WORKERS_MAX       LIMIT_WORKERS
+#define WORKER_FORGET_NS  (LIMIT_WORKER_IDLE_S * NS_PER_S)
+#define WORKER_REFRESH_NS (5 * NS_PER_S)
 #include "util/json.h"
 
 static struct str own(struct str s)

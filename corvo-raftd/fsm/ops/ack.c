@@ -2,7 +2,13 @@
  * ack, ack_batch, fail: a worker ends an attempt. Whoever holds the lease may;
  * without token and worker_id anybody may, as clients of v0.3.0 do.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/active.h"
+#include "fsm/job/job.h"
+#include "fsm/job/log.h"
+#include "fsm/job/timing.h"
+#include "fsm/ops/ops.h"
 
 static int refuse_not_found(struct fsm *f, int err, struct str id)
 {
@@ -59,7 +65,7 @@ static int complete(struct fsm *f, const struct m_ack *op)
 	if (r < 0)
 		return r;
 	CHECK(r > 0);
-	scale_note_run(f, &j);
+	timing_note_run(f, &j);
 	if (op->result.n > 0)
 		MSG_SET(&j.live, job_live, result, op->result);
 	if (op->checkpoint.n > 0)
@@ -183,7 +189,7 @@ static int end_attempt(struct fsm *f, struct job *j, const struct m_fail *op,
 	bool no_retry = MSG_HAS(op, fail, retry) && !op->retry;
 	int r;
 
-	scale_note_run(f, j);
+	timing_note_run(f, j);
 	job_record_error(f, j, op->error, op->backtrace);
 	job_event(f, j, EVENT_FAILED, fsm_event_text(f, "error", op->error));
 	f->counters.failed++;

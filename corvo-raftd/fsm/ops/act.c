@@ -3,6 +3,8 @@
  * it changes anything, so that an operation on many jobs can pass over one.
  */
 #include "fsm/ops/act.h"
+#include "fsm/ops/hand.h"
+#include "fsm/ties/unique.h"
 
 /* --- what an action does to a job that was found --- */
 

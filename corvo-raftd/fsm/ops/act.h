@@ -1,11 +1,11 @@
 /*
  * Inside the state machine: what people do to one job, by itself or to many at
- * once. Conventions as in fsm/fsm_impl.h.
+ * once.
  */
 #ifndef CORVO_FSM_ACT_H
 #define CORVO_FSM_ACT_H
 
-#include "fsm/fsm_impl.h"
+#include "fsm/job/job.h"
 
 struct act {
 	enum bulk_action action;

@@ -3,6 +3,7 @@
  * people do to one job. What each does is in ops/act.c.
  */
 #include "fsm/ops/act.h"
+#include "fsm/ops/ops.h"
 
 int apply_retry(struct fsm *f, const struct m_job_ref *op,
 		struct m_status_reply *ret)

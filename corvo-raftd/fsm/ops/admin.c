@@ -1,7 +1,10 @@
 /*
  * pause and resume of a queue.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/ops/ops.h"
+#include "fsm/order/queue.h"
 
 static int set_paused(struct fsm *f, const struct m_queue_ref *op, bool paused)
 {

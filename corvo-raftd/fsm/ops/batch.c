@@ -2,7 +2,10 @@
  * open_batch, seal_batch, and the read of one batch. Ids were chosen before
  * the entry was proposed: a batch of that id is the one of an earlier try.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/ties/batch.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/ops/ops.h"
 
 int apply_open_batch(struct fsm *f, const struct m_open_batch *op,
 		     struct m_batch_ref *ret)

@@ -4,7 +4,11 @@
  * it cannot be done to is skipped. Ids are hostile. Counts are changed in the
  * same entry as the jobs they count, so they are exact whatever crashes.
  */
+#include "fsm/ties/bulk.h"
+#include "fsm/job/portion.h"
 #include "fsm/ops/act.h"
+#include "fsm/ops/ops.h"
+#include "fsm/ties/idempotency.h"
 
 /* --- what is the same of all --- */
 

@@ -7,7 +7,11 @@
  * that is promoted or released meanwhile moves to an index that is still to
  * come, never to one behind.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/portion.h"
+#include "fsm/ops/ops.h"
+#include "fsm/order/queue.h"
 
 /* Where an index has the id of its job. */
 enum id_place { AFTER_QUEUE, AFTER_TIME, IN_VALUE };

@@ -7,7 +7,18 @@
  * others are created; then they are tied to those they depend on, which may
  * stand further down in the same request.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/create.h"
+#include "fsm/ops/ops.h"
+#include "fsm/order/lane.h"
+#include "fsm/order/queue.h"
+#include "fsm/ties/backlog.h"
+#include "fsm/ties/batch.h"
+#include "fsm/ties/chain.h"
+#include "fsm/ties/deps.h"
+#include "fsm/ties/idempotency.h"
+#include "fsm/ties/unique.h"
 
 /* The jobs of one request. */
 struct request {
@@ -145,7 +156,7 @@ static int request_check(struct fsm *f, const struct request *q)
 	if (r == 0)
 		r = deps_check(f, q->ops, q->n);
 	if (r == 0)
-		r = queue_check_room(f, q->ops, q->n);
+		r = backlog_check(f, q->ops, q->n);
 	return r;
 }
 

@@ -4,7 +4,20 @@
  */
 #include <stdlib.h>
 
-#include "fsm/fsm_impl.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/active.h"
+#include "fsm/job/job.h"
+#include "fsm/job/timing.h"
+#include "fsm/job/worker.h"
+#include "fsm/ops/ops.h"
+#include "fsm/order/lane.h"
+#include "fsm/order/queue.h"
+#include "fsm/order/window.h"
+
+#define LEASE_DEFAULT_NS  (60 * NS_PER_S)
+#define FETCH_BYTES_MAX   (8u << 20) /* payloads in one answer */
+#define FETCH_EXPIRED_MAX 1000       /* jobs one fetch may find expired */
 
 struct fetch {
 	const struct m_fetch *op;
@@ -173,7 +186,7 @@ static void start_job(struct fsm *f, const struct fetch *ft, struct job *j)
 	struct m_job_live *l = &j->live;
 	uint64_t token = f->last_seq + 1;
 
-	scale_note_start(f, j);
+	timing_note_start(f, j);
 	MSG_SET(l, job_live, attempt, l->attempt + 1);
 	MSG_SET(l, job_live, worker_id, op->worker_id);
 	MSG_SET(l, job_live, hostname, op->hostname);

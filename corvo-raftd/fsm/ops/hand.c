@@ -2,7 +2,12 @@
  * What operations on one job by hand share: finding it, refusing it, and
  * another life for one that has ended. Ids come from clients.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/ops/hand.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/job.h"
+#include "fsm/ties/unique.h"
 
 int job_must_find(struct fsm *f, struct str id, int err, struct job *ret)
 {

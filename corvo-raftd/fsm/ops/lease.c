@@ -2,7 +2,13 @@
  * heartbeat, renew: signs of life. Heartbeats that only extend a lease are
  * kept by the leader and arrive together in a renew.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/active.h"
+#include "fsm/job/job.h"
+#include "fsm/job/log.h"
+#include "fsm/job/worker.h"
+#include "fsm/ops/ops.h"
 
 static int beat_store(struct fsm *f, const struct m_beat *b)
 {

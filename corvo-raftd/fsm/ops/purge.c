@@ -5,7 +5,15 @@
  * the settings alone. The bounds in memory may be too early, never too late:
  * one is made exact before it decides anything.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/scan.h"
+#include "fsm/core/state.h"
+#include "fsm/job/portion.h"
+#include "fsm/ops/maintain.h"
+#include "fsm/ops/ops.h"
+#include "fsm/order/retention.h"
+#include "fsm/ties/batch.h"
+#include "fsm/ties/bulk.h"
 
 /*
  * A purge comes a little later than it could, so that one serves many jobs:
@@ -13,64 +21,6 @@
  */
 #define SLACK_PART   64
 #define SLACK_MAX_NS (10 * NS_PER_S)
-
-/* --- bounds --- */
-
-void purge_forget(struct fsm *f, struct fsm_queue *q)
-{
-	heap_remove(q->purge_is_own ? &f->purge_own : &f->purge_default,
-		    &q->purge);
-}
-
-static void place(struct fsm *f, struct fsm_queue *q)
-{
-	bool own = MSG_HAS(q->set, set_queue, retention);
-	uint64_t key =
-	    own ? time_after(q->ended_from, q->set->retention) : q->ended_from;
-
-	if (q->purge_is_own != own)
-		purge_forget(f, q);
-	q->purge_is_own = own;
-	if (q->ended_from == NEVER || (own && q->set->retention == 0))
-		purge_forget(f, q);
-	else if (q->purge.pos == 0 || q->purge.key != key)
-		heap_update(own ? &f->purge_own : &f->purge_default, &q->purge,
-			    key);
-}
-
-void purge_set_first(struct fsm *f, struct fsm_queue *q, uint64_t ended_ns)
-{
-	q->ended_from = ended_ns;
-	place(f, q);
-}
-
-void purge_note_job(struct fsm *f, struct fsm_queue *q, uint64_t ended_ns)
-{
-	if (ended_ns < q->ended_from)
-		purge_set_first(f, q, ended_ns);
-}
-
-void purge_settings_changed(struct fsm *f, struct fsm_queue *q)
-{
-	place(f, q);
-}
-
-void purge_note_batch(struct fsm *f, uint64_t ended_ns)
-{
-	f->batches_from = MIN(f->batches_from, ended_ns);
-}
-
-void purge_note_key(struct fsm *f, uint64_t expires_ns)
-{
-	f->keys_from = MIN(f->keys_from, expires_ns);
-}
-
-static struct fsm_queue *first_of(const struct heap *h)
-{
-	struct heap_node *n = heap_min(h);
-
-	return n == NULL ? NULL : container_of(n, struct fsm_queue, purge);
-}
 
 static uint64_t retention_of(const struct fsm_queue *q, uint64_t otherwise)
 {
@@ -85,8 +35,8 @@ static uint64_t late(uint64_t from, uint64_t retention)
 
 uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns)
 {
-	const struct fsm_queue *own = first_of(&f->purge_own);
-	const struct fsm_queue *other = first_of(&f->purge_default);
+	const struct fsm_queue *own = purge_first(&f->purge_own);
+	const struct fsm_queue *other = purge_first(&f->purge_default);
 	uint64_t first = NEVER;
 
 	if (own != NULL)
@@ -105,8 +55,6 @@ uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns)
 	return first == NEVER ? 0 : first;
 }
 
-/* --- the operation --- */
-
 /* Ended by then is past the retention. */
 static uint64_t cutoff(const struct fsm *f, uint64_t retention)
 {
@@ -121,8 +69,8 @@ static bool is_due(const struct fsm *f, const struct fsm_queue *q, uint64_t ns)
 /* Of the two heaps, the queue whose first job goes first; or NULL. */
 static struct fsm_queue *due_by_bound(struct fsm *f, uint64_t retention_ns)
 {
-	struct fsm_queue *own = first_of(&f->purge_own);
-	struct fsm_queue *other = first_of(&f->purge_default);
+	struct fsm_queue *own = purge_first(&f->purge_own);
+	struct fsm_queue *other = purge_first(&f->purge_default);
 
 	if (own != NULL && !is_due(f, own, own->set->retention))
 		own = NULL;

@@ -2,7 +2,13 @@
  * set_queue: what people set for a queue. Names and numbers come from clients
  * through the log.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/order/queue.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/ops/ops.h"
+#include "fsm/order/lane.h"
+#include "fsm/order/retention.h"
+#include "fsm/order/settings.h"
 #include "proto/msg_json.h"
 
 /* {"set":{...},"groups":N,"removed":[...]}: what the change was about. */

@@ -8,7 +8,15 @@
  * fire creates the job and sets the next time in one entry. So a crash at
  * any moment can neither lose a run nor double it.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/ties/schedule.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/create.h"
+#include "fsm/job/job.h"
+#include "fsm/ops/ops.h"
+#include "fsm/order/queue.h"
+#include "fsm/ties/backlog.h"
+#include "fsm/ties/unique.h"
 
 static int must_find(struct fsm *f, struct str ref, struct m_schedule *ret)
 {
@@ -273,7 +281,7 @@ static int make_way(struct fsm *f, const struct m_schedule *s,
 	if (r < 0)
 		return r;
 	if (a->reason == NULL &&
-	    queue_check_swap(f, a->op.queue, ends_for_it(a)) < 0)
+	    backlog_check_swap(f, a->op.queue, ends_for_it(a)) < 0)
 		a->reason = "queue_full";
 	if (a->reason == NULL && a->cancels) {
 		MSG_SET(&ref, job_ref, job_id, s->last_job_id);

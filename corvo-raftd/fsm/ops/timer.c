@@ -1,10 +1,17 @@
 /*
- * promote, reclaim, expire, trim_events: what comes with time, in bounded
- * portions. What is moved follows from the store alone. The bounds kept in
- * memory may be too early, never too late, and differ between replicas: so a
+ * promote, reclaim, expire, release, trim_events: what comes with time, in
+ * bounded portions. What is moved follows from the store alone. The bounds kept
+ * in memory may be too early, never too late, and differ between replicas: so a
  * bound is made exact before anything is decided by it.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/scan.h"
+#include "fsm/core/state.h"
+#include "fsm/job/active.h"
+#include "fsm/job/job.h"
+#include "fsm/ops/maintain.h"
+#include "fsm/ops/ops.h"
+#include "fsm/order/queue.h"
+#include "fsm/ties/deps.h"
 
 uint32_t maintain_limit(const struct m_maintain *op)
 {
@@ -224,6 +231,20 @@ int apply_expire(struct fsm *f, const struct m_maintain *op,
 	}
 	f->counters.expire_ns = f->now_ns;
 	maintain_fill((uint32_t)s.n, s.next <= f->now_ns, ret);
+	return 0;
+}
+
+/* --- release --- */
+
+int apply_release(struct fsm *f, const struct m_maintain *op,
+		  struct m_maintain_reply *ret)
+{
+	uint32_t told = 0;
+	int r = deps_release(f, maintain_limit(op), &told);
+
+	if (r < 0)
+		return r;
+	maintain_fill(told, deps_is_due(f), ret);
 	return 0;
 }
 

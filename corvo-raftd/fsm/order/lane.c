@@ -4,7 +4,13 @@
  */
 #include <stdlib.h>
 
-#include "fsm/fsm_impl.h"
+#include "fsm/order/lane.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/order/limiter.h"
+#include "fsm/order/queue.h"
+#include "fsm/order/window.h"
 
 #define STRIDE (1u << 20) /* what one turn costs a lane of weight 1 */
 

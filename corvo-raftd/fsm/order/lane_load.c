@@ -5,7 +5,12 @@
  */
 #include <stdlib.h>
 
-#include "fsm/fsm_impl.h"
+#include "fsm/core/scan.h"
+#include "fsm/core/state.h"
+#include "fsm/order/lane.h"
+#include "fsm/order/limiter.h"
+#include "fsm/order/queue.h"
+#include "fsm/order/window.h"
 
 static int read_limiter(const struct m_limiter *m, struct limiter **ret)
 {

@@ -2,7 +2,10 @@
  * The windows of a lane and its keys in the store: what is pending is written
  * here, and read back when a window runs dry.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/order/queue.h"
+#include "fsm/order/window.h"
 
 #define REFILL_STEPS      4 /* over the records of other jobs */
 #define REFILL_MISSES_MAX 8 /* in a row */

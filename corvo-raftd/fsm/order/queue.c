@@ -4,7 +4,14 @@
  */
 #include <stdlib.h>
 
-#include "fsm/fsm_impl.h"
+#include "fsm/order/queue.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/order/lane.h"
+#include "fsm/order/retention.h"
+#include "fsm/order/settings.h"
+#include "fsm/order/window.h"
 #include "store/record.h"
 
 bool queue_name_fits(struct str name)

@@ -15,6 +15,14 @@
 
 #define WINDOW_ID_BYTES 34
 
+#define WINDOW_JOBS_MAX       8192        /* of one window */
+#define WINDOW_REFILL         1024        /* read at a time */
+#define WINDOW_JOBS_MIN       64          /* when all windows hold too many */
+#define WINDOW_GROUP_JOBS_MIN 2           /* the same, of a group */
+#define WINDOWS_TOTAL_MAX     (1u << 20)  /* jobs in all windows together */
+#define WINDOW_DOC_BYTES      4096        /* largest record kept in one */
+#define WINDOWS_DOCS_MAX      (16u << 20) /* bytes of records in all */
+
 /* A job as it is told to a window. */
 struct pending {
 	uint64_t seq;

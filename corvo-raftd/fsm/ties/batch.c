@@ -13,7 +13,17 @@
  * key bo| has the time at which it was last looked at: it may be too early, and
  * is put right when the purge meets it.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/ties/batch.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/scan.h"
+#include "fsm/core/state.h"
+#include "fsm/job/create.h"
+#include "fsm/job/job.h"
+#include "fsm/job/portion.h"
+#include "fsm/order/queue.h"
+#include "fsm/order/retention.h"
+#include "fsm/ties/payload.h"
 #include "store/record.h"
 
 /* A batch being changed; slices live in the item's arena. */

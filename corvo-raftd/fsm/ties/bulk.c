@@ -7,7 +7,13 @@
  * step reads no more than it may do. Each page that arrives has numbers for
  * PAGE_PARTS of them; those it does not need stay free.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/ties/bulk.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/scan.h"
+#include "fsm/core/state.h"
+#include "fsm/job/job.h"
+#include "fsm/job/portion.h"
 
 #include <stdlib.h>
 

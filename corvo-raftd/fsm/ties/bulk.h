@@ -1,20 +1,13 @@
 /*
  * Inside the state machine: bulk operations, which act on many jobs step by
  * step. All of it is in their records; in memory are only what is due and
- * which jobs are canaries. Conventions as in fsm/fsm_impl.h, which includes
- * this.
+ * which jobs are canaries.
  */
-#ifndef CORVO_FSM_BULK_H
-#define CORVO_FSM_BULK_H
+#ifndef CORVO_FSM_TIES_BULK_H
+#define CORVO_FSM_TIES_BULK_H
 
-#include "proto/job.h"
-#include "proto/proto.h"
-#include "util/heap.h"
-#include "util/hmap.h"
-
-struct fsm;
-struct job;
-struct portion;
+#include "fsm/job/job.h"
+#include "fsm/job/portion.h"
 
 /* Behind the struct: the id. */
 struct fsm_bulk {
@@ -22,13 +15,6 @@ struct fsm_bulk {
 	enum bulk_status status;
 	struct heap_node due;  /* in due, while a step has something to do */
 	struct heap_node ends; /* in ends, while only time moves it */
-};
-
-struct fsm_bulks {
-	struct hmap by_id;
-	struct heap due;      /* by when the next step may come */
-	struct heap ends;     /* by when it is purged, or given up */
-	struct hmap canaries; /* id of a job -> its struct fsm_bulk */
 };
 
 int bulks_load(struct fsm *f);

@@ -6,7 +6,14 @@
  * The parts of a chain come from clients and were checked as JSON; results and
  * errors come from workers. All slices live in the item's arena.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/ties/chain.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/create.h"
+#include "fsm/job/job.h"
+#include "fsm/order/queue.h"
+#include "fsm/ties/payload.h"
 
 #define STEPS_MIN       2
 #define STEP_ON_EXIT    (-1)

@@ -12,7 +12,14 @@
  * may be large and many, so each is read once per request and in place; memory
  * is the item's arena.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/ties/deps.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/active.h"
+#include "fsm/job/job.h"
+#include "fsm/order/queue.h"
+#include "fsm/order/window.h"
 
 /* Live records of parents that one request may make us write again. */
 #define PARENTS_BYTES_MAX (32u << 20)

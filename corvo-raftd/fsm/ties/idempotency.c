@@ -8,7 +8,11 @@
  * A key is tied to the hash of what was asked, which also tells the kinds of
  * requests apart: an answer is only ever read as what it was written.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/ties/idempotency.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/order/retention.h"
 
 #define IDEMPOTENCY_KEEP_NS (86400 * NS_PER_S)
 

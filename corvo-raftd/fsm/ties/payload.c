@@ -4,7 +4,9 @@
  * in; their values are passed on byte for byte. Keys that have escapes are
  * decoded into the item's arena.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/ties/payload.h"
+
+#include "fsm/core/state.h"
 
 static bool is_object(struct str raw)
 {

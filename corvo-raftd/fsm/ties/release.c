@@ -8,7 +8,10 @@
  * dr| keys, and goes on with RELEASE: where the last portion ended, also after
  * a restart.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/job.h"
+#include "fsm/ties/deps.h"
 
 /* So many bytes that are read for a child count as one more child. */
 #define BYTES_PER_CHILD (16u << 10)
@@ -285,20 +288,13 @@ void deps_settle(struct fsm *f)
 	hmap_done(&f->deps.parents);
 }
 
-int apply_release(struct fsm *f, const struct m_maintain *op,
-		  struct m_maintain_reply *ret)
+int deps_release(struct fsm *f, uint32_t max, uint32_t *ret_told)
 {
-	uint32_t told = 0;
 	struct key k;
-	int r;
 
-	f->deps.left = MIN(f->deps.left, maintain_limit(op));
+	f->deps.left = MIN(f->deps.left, max);
 	key_prefix(&k, "dr|");
-	r = release_all(f, &k, &told);
-	if (r < 0)
-		return r;
-	maintain_fill(told, deps_is_due(f), ret);
-	return 0;
+	return release_all(f, &k, ret_told);
 }
 
 bool deps_is_due(const struct fsm *f)

@@ -2,7 +2,10 @@
  * Schedules: records sc|id in the store; in memory only their ids, names and
  * next times. What they create is in ops/schedule.c.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/ties/schedule.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
 
 #include <stdlib.h>
 

@@ -12,7 +12,11 @@
  *
  * Owns nothing; slices live in the item's arena.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/ties/unique.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
+#include "fsm/job/job.h"
 #include "store/record.h"
 
 #define UNIQUE_PERIOD_NS (3600 * NS_PER_S) /* of jobs that name none */

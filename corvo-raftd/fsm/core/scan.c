@@ -2,7 +2,10 @@
  * Reads what is due: keys that begin with a prefix, a time and an id, in
  * order. They are our own.
  */
-#include "fsm/fsm_impl.h"
+#include "fsm/core/scan.h"
+
+#include "fsm/core/entry.h"
+#include "fsm/core/state.h"
 
 static bool due_scan_add(void *ctx, struct str key, struct str value _unused_)
 {
@@ -38,4 +41,23 @@ int due_scan_run(struct fsm *f, const struct key *prefix, uint64_t from,
 	key_prefix_end(prefix, &upto);
 	r = txn_scan(f->txn, key_str(&start), key_str(&upto), due_scan_add, s);
 	return r < 0 ? fsm_fail(f, r) : 0;
+}
+
+int load_all(struct fsm *f, const char *kind, load_fn *fn)
+{
+	struct kv_iter *it;
+	struct key from, upto;
+	int r = 0;
+
+	key_prefix(&from, kind);
+	key_prefix_end(&from, &upto);
+	it = kv_iter_new(f->kv, key_str(&from), key_str(&upto));
+	for (; kv_iter_valid(it) && r == 0; kv_iter_next(it)) {
+		arena_reset(&f->item_arena);
+		r = fn(f, str_skip(kv_iter_key(it), from.n), kv_iter_value(it));
+	}
+	if (r == 0)
+		r = kv_iter_error(it);
+	kv_iter_free(it);
+	return r;
 }

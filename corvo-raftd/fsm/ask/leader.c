@@ -1,0 +1,132 @@
+/*
+ * What the leader asks between entries; nothing changes by it.
+ */
+#include "fsm/core/state.h"
+#include "fsm/job/active.h"
+#include "fsm/order/lane.h"
+#include "fsm/order/queue.h"
+#include "fsm/ties/deps.h"
+
+static uint64_t heap_first(const struct heap *h)
+{
+	const struct heap_node *n = heap_min(h);
+
+	return n != NULL && n->key != NEVER ? n->key : 0;
+}
+
+uint64_t fsm_applied_index(const struct fsm *f)
+{
+	return f->applied_index;
+}
+
+uint64_t fsm_last_seq(const struct fsm *f)
+{
+	return f->last_seq;
+}
+
+uint64_t fsm_first_seq(const struct fsm *f)
+{
+	return f->first_seq;
+}
+
+uint64_t fsm_queue_takeable(struct fsm *f, struct str queue, uint64_t now)
+{
+	const struct fsm_queue *q = queue_find(f, queue);
+
+	if (q == NULL || q->paused)
+		return 0;
+	return q->lanes.plain ? q->counts[JOB_PENDING] : lanes_takeable(q, now);
+}
+
+bool fsm_queue_is_open(struct fsm *f, struct str queue, uint64_t now)
+{
+	const struct fsm_queue *q = queue_find(f, queue);
+
+	return q == NULL || (!q->paused && lanes_queue_is_open(q, now));
+}
+
+uint64_t fsm_look_ns(const struct fsm *f)
+{
+	return heap_first(&f->looks);
+}
+
+void fsm_take_looks(struct fsm *f, uint64_t now,
+		    void (*fn)(void *ctx, struct str queue), void *ctx)
+{
+	struct heap_node *n;
+
+	while ((n = heap_min(&f->looks)) != NULL && n->key <= now) {
+		heap_remove(&f->looks, n);
+		fn(ctx, container_of(n, struct fsm_queue, lanes.look)->name);
+	}
+}
+
+bool fsm_queue(struct fsm *f, struct str name, struct m_queue *ret)
+{
+	const struct fsm_queue *q = queue_find(f, name);
+
+	if (q == NULL)
+		return false;
+	queue_show(q, ret);
+	return true;
+}
+
+void fsm_take_woken(struct fsm *f, void (*fn)(void *ctx, struct str queue),
+		    void *ctx)
+{
+	while (!list_empty(&f->woken)) {
+		struct fsm_queue *q =
+		    list_entry(f->woken.next, struct fsm_queue, woken);
+
+		list_remove(&q->woken);
+		fn(ctx, q->name);
+	}
+}
+
+enum fsm_lease_state fsm_lease_check(struct fsm *f, const struct m_beat *b,
+				     struct str worker_id,
+				     struct fsm_lease *ret)
+{
+	struct claim c = {
+		.job_id = b->job_id,
+		.worker = b->worker_id.n > 0 ? b->worker_id : worker_id,
+		.has_token = MSG_HAS(b, beat, lease_token),
+		.token = b->lease_token,
+	};
+	struct fsm_active *a;
+	enum fsm_lease_state s = claim_judge(f, &c, &a);
+
+	*ret = (struct fsm_lease){ 0 };
+	if (a != NULL) {
+		ret->token = a->token;
+		ret->granted_ns = a->granted_ns;
+		ret->expires_ns = a->lease.key;
+	}
+	return s;
+}
+
+void fsm_due(struct fsm *f, struct m_due_reply *ret)
+{
+	MSG_SET(ret, due_reply, promote_ns, heap_first(&f->due));
+	MSG_SET(ret, due_reply, reclaim_ns,
+		min_nonzero(heap_first(&f->leases), heap_first(&f->timeouts)));
+	MSG_SET(ret, due_reply, expire_ns,
+		f->expiry_from == NEVER ? 0 : f->expiry_from);
+	/* Long ago, whatever the clock says, and another moment with each
+	 * entry: so sched hears of the other moments too, for as long as this
+	 * takes. */
+	if (deps_is_due(f))
+		MSG_SET(ret, due_reply, release_ns, f->applied_index + 1);
+	MSG_SET(ret, due_reply, fire_ns, heap_first(&f->fires));
+	MSG_SET(ret, due_reply, bulk_ns, heap_first(&f->bulks.due));
+}
+
+const struct fsm_counters *fsm_counters(const struct fsm *f)
+{
+	return &f->counters;
+}
+
+uint64_t fsm_now_ns(const struct fsm *f)
+{
+	return f->now_ns;
+}

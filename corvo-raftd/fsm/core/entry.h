@@ -1,0 +1,62 @@
+/*
+ * What applying an entry stands on: the store, events, ids, time, randomness.
+ *
+ * Functions that return int and read the store return -ERR_* also for a store
+ * that fails; f->fatal is set then and the entry is not committed.
+ */
+#ifndef CORVO_FSM_CORE_ENTRY_H
+#define CORVO_FSM_CORE_ENTRY_H
+
+#include "fsm/core/state.h"
+#include "proto/frame.h"
+#include "proto/job.h"
+#include "proto/proto.h"
+
+/* Fills f->why; returns -err. */
+_printf_(3, 4) int fsm_refuse(struct fsm *f, int err, const char *fmt, ...);
+/* Notes that the store failed; returns r. */
+int fsm_fail(struct fsm *f, int r);
+
+/* 1 found, copied into the item's arena; 0 absent; -ERR_*. */
+int fsm_get(struct fsm *f, const struct key *k, struct str *ret);
+/* fsm_get, decoded. */
+int fsm_read(struct fsm *f, const struct key *k, const struct msg_desc *d,
+	     void *ret);
+void fsm_put(struct fsm *f, const struct key *k, const struct msg_desc *d,
+	     const void *m);
+void fsm_delete(struct fsm *f, const struct key *k);
+
+/* Appends to the event log: time and sequence are filled in. */
+uint64_t fsm_event(struct fsm *f, struct m_event *e);
+/* {"name":"text"} in f->data. */
+struct str fsm_event_text(struct fsm *f, const char *name, struct str text);
+struct str fsm_event_time(struct fsm *f, const char *name, uint64_t ns);
+struct str fsm_event_number(struct fsm *f, const char *name, uint64_t n);
+/* {"from":"text","to":"text"} */
+struct str fsm_event_change(struct fsm *f, struct str from, struct str to);
+
+/* A new id, the same on all replicas; in the item's arena. */
+struct str fsm_make_id(struct fsm *f, const char *prefix);
+
+static inline bool fsm_is_resend(const struct fsm *f)
+{
+	return (f->flags & FRAME_RESEND) != 0;
+}
+
+/* So long after a time, or after the entry; what cannot be told is never. */
+static inline uint64_t time_after(uint64_t from, uint64_t ns)
+{
+	uint64_t at;
+
+	return __builtin_add_overflow(from, ns, &at) ? NEVER - 1 : at;
+}
+
+static inline uint64_t fsm_later(const struct fsm *f, uint64_t ns)
+{
+	return time_after(f->now_ns, ns);
+}
+
+/* A random number of this item; draw tells several apart. */
+uint64_t fsm_random(const struct fsm *f, uint32_t draw);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * The state machine in memory: the working set, and the entry being applied.
+ * Each floor keeps its own members; all of them are either derived from the
+ * store or belong to the entry. One thread.
+ */
+#ifndef CORVO_FSM_CORE_STATE_H
+#define CORVO_FSM_CORE_STATE_H
+
+#include "fsm/fsm.h"
+#include "store/key.h"
+#include "store/txn.h"
+#include "util/arena.h"
+#include "util/buf.h"
+#include "util/heap.h"
+#include "util/hmap.h"
+#include "util/list.h"
+
+struct deps_end;
+struct job_hooks;
+
+#define NEVER UINT64_MAX
+
+/* Jobs that wait for jobs; see ties/deps.c. */
+struct fsm_deps {
+	uint64_t releases; /* dr| keys */
+	/* the entry and item being applied */
+	uint32_t left;                   /* children that may still be told */
+	struct deps_end *first, **ended; /* jobs that ended in this item */
+	struct hmap parents;             /* jobs this item's jobs wait for */
+};
+
+/* Bulk operations; see ties/bulk.h. */
+struct fsm_bulks {
+	struct hmap by_id;
+	struct heap due;      /* by when the next step may come */
+	struct heap ends;     /* by when it is purged, or given up */
+	struct hmap canaries; /* id of a job -> its struct fsm_bulk */
+};
+
+struct fsm {
+	struct kv *kv;
+	const struct job_hooks *hooks; /* job/job.h */
+	struct txn *txn;
+	/* as stored under m| */
+	uint64_t applied_index, last_seq, last_job_seq, first_seq;
+	/* the working set */
+	struct hmap queues, active, workers;
+	struct heap due;      /* queues by first scheduled or retrying job */
+	struct heap leases;   /* active jobs by end of lease */
+	struct heap timeouts; /* those that have one, by end of the attempt */
+	struct heap seen;     /* workers by last_heartbeat */
+	struct heap idle;     /* lanes without jobs, by when they may go */
+	struct heap looks;    /* queues by when time alone frees a job */
+	/* Queues by their first ended job: those with a retention of their
+	 * own, by when it goes; the others, by when it ended. */
+	struct heap purge_own, purge_default;
+	uint64_t batches_from, keys_from; /* first ended batch, first key */
+	uint64_t open_from;               /* first open batch, by listed_at */
+	uint32_t capped;                  /* queues with max_backlog */
+	uint64_t expiry_from;             /* no job expires before this */
+	uint64_t window_jobs;             /* in all windows */
+	uint64_t window_docs;             /* bytes of records kept there */
+	struct list dirty, woken, dirty_lanes;
+	struct fsm_deps deps;
+	struct hmap schedules, schedule_names; /* by id, by name */
+	struct heap fires;                     /* schedules by next time */
+	struct fsm_bulks bulks;
+	struct fsm_counters counters;
+	uint64_t since_ns;   /* of the first entry this process applied */
+	struct hmap awaited; /* jobs whose end somebody waits for */
+	struct list ended;   /* those of them that have */
+	/* the entry and item being applied */
+	uint64_t now_ns, seed;
+	uint64_t rates_slot;    /* where it counts, see order/rates.h */
+	uint64_t entry_index;   /* raft index */
+	uint32_t ids_made;      /* in this entry */
+	uint64_t committed_seq; /* newest event before the entry */
+	uint32_t item, flags;
+	int fatal;
+	struct arena entry_arena, item_arena;
+	struct buf why;     /* text of a refusal */
+	struct buf scratch; /* a record on its way into the txn */
+	struct buf data;    /* JSON of an event or a worker */
+	struct buf out;     /* replies of the entry */
+	struct buf events;  /* of the entry, as one record */
+	size_t behind_max;  /* bytes that may gather before they are written */
+};
+
+#endif

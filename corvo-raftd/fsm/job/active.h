@@ -1,0 +1,53 @@
+/*
+ * Jobs in workers' hands, and who may speak for them.
+ */
+#ifndef CORVO_FSM_JOB_ACTIVE_H
+#define CORVO_FSM_JOB_ACTIVE_H
+
+#include "fsm/core/entry.h"
+#include "fsm/order/queue.h"
+
+struct job;
+
+/* A job in a worker's hands. */
+struct fsm_active {
+	struct str id; /* behind the struct, with worker */
+	struct str worker;
+	struct fsm_queue *q;
+	struct fsm_lane *lane;
+	uint8_t prio;
+	uint8_t extras; /* enum job_extra */
+	uint32_t max_retries;
+	uint64_t expire_at; /* 0: never */
+	uint64_t token;
+	uint64_t granted_ns;
+	uint64_t fetch_id;
+	bool cancel_requested;
+	struct heap_node lease;   /* key: end of the lease, tie: token */
+	struct heap_node timeout; /* key: end of the attempt; perhaps none */
+	char *live; /* the live record as stored; NULL: too large */
+	size_t live_n, live_cap;
+};
+
+struct fsm_active *active_find(const struct fsm *f, struct str id);
+struct fsm_active *active_add(struct fsm *f, const struct job *j,
+			      uint64_t lease_expires);
+void active_remove(struct fsm *f, struct fsm_active *a);
+void active_free(struct fsm_active *a);
+/* Keeps the live record in memory, so that an ack need not read it. */
+void active_keep_live(struct fsm_active *a, struct str encoded);
+/* Moves the end of the lease forward, never back; true when it moved. */
+bool active_extend(struct fsm *f, struct fsm_active *a, uint64_t expires);
+
+/* Who may speak for a job: the rule of ack, fail and heartbeat. */
+struct claim {
+	struct str job_id;
+	struct str worker; /* empty: not said */
+	bool has_token;
+	uint64_t token;
+};
+
+enum fsm_lease_state claim_judge(struct fsm *f, const struct claim *c,
+				 struct fsm_active **ret);
+
+#endif

@@ -1,0 +1,21 @@
+/*
+ * What operations on one job by hand share.
+ */
+#ifndef CORVO_FSM_OPS_HAND_H
+#define CORVO_FSM_OPS_HAND_H
+
+#include "fsm/job/job.h"
+
+/* 0 found; refused with `err` when absent, or -ERR_* of the store. */
+int job_must_find(struct fsm *f, struct str id, int err, struct job *ret);
+/* `done`: what cannot be done to it, as in "cancelled". */
+int job_refuse_state(struct fsm *f, int err, const struct job *j,
+		     const char *done);
+/*
+ * An ended or scheduled job goes to the end of its queue, with so many attempts
+ * used; also saves. Refused when another job holds its unique key.
+ */
+int job_rerun(struct fsm *f, struct job *j, enum event_type type,
+	      uint32_t attempt);
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * Schedules.
+ */
+#ifndef CORVO_FSM_TIES_SCHEDULE_H
+#define CORVO_FSM_TIES_SCHEDULE_H
+
+#include "fsm/core/entry.h"
+
+int schedules_load(struct fsm *f);
+void schedules_free(struct fsm *f);
+bool schedule_exists(const struct fsm *f, struct str ref); /* id or name */
+/* By id or name: 1 found, 0 absent, -ERR_*. */
+int schedule_find(struct fsm *f, struct str ref, struct m_schedule *ret);
+void schedule_save(struct fsm *f, const struct m_schedule *m);
+void schedule_remove(struct fsm *f, const struct m_schedule *m);
+
+/* What an event says beside which schedule it is about; 0, NULL: nothing. */
+struct schedule_note {
+	struct str job_id;
+	uint64_t scheduled_for;
+	const char *reason;
+	uint64_t missed;
+};
+
+void schedule_event(struct fsm *f, enum event_type type,
+		    const struct m_schedule *s, const struct schedule_note *n);
+
+#endif
