@@ -46,10 +46,30 @@ static void put_rows(struct buf *b, struct json supervisor,
 	arena_done(&a);
 }
 
+/* "Total memory: 49.3 MiB of 768.0 MiB (the control group /corvo)" */
+static void print_memory(struct json root, uint64_t total)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	struct arena a = ARENA_INIT;
+	struct json memory, from;
+
+	out_put_bytes(&text, total);
+	if (json_member(root, "memory", &a, &memory) &&
+	    json_type_of(memory) == JSON_OBJECT &&
+	    answer_number(memory, "limit_bytes") > 0 &&
+	    json_member(memory, "from", &a, &from) &&
+	    json_type_of(from) == JSON_STRING) {
+		buf_puts(&text, " of ");
+		out_put_bytes(&text, answer_number(memory, "limit_bytes"));
+		buf_printf(&text, " (%.*s)", STR_ARG(json_string(from, &a)));
+	}
+	(void)printf("Total memory: %.*s\n", STR_ARG(buf_str(&text)));
+	arena_done(&a);
+}
+
 static int print_processes(struct str reply)
 {
 	_cleanup_(buf_done) struct buf rows = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf memory = BUF_INIT(0);
 	struct json root = json_root(reply), supervisor, processes;
 	struct arena a = ARENA_INIT;
 	uint64_t total;
@@ -65,8 +85,7 @@ static int print_processes(struct str reply)
 		put_rows(&rows, supervisor, processes, &total);
 		out_table(json_root(buf_str(&rows)), process_columns,
 			  ARRAY_SIZE(process_columns));
-		out_put_bytes(&memory, total);
-		(void)printf("Total memory: %.*s\n", STR_ARG(buf_str(&memory)));
+		print_memory(root, total);
 	}
 	arena_done(&a);
 	return r;

@@ -199,6 +199,7 @@ static void start_process(struct child *c, int fds[2])
 		.lock_fd = c->host->lock_fd,
 		.number = c->number,
 		.watchdog_ms = s->watchdog_timeout / NS_PER_MS,
+		.memory = s->memory.bytes,
 	};
 
 	c->watchdog_ns = s->watchdog_timeout;

@@ -18,14 +18,14 @@
 #include "util/arena.h"
 
 #define EXIT_NOT_EXECUTABLE 127
-#define SPAWN_VARS          6
+#define SPAWN_VARS          7
 
 /* Ours to give, or meant for us alone: never passed on as found. */
 static const char *const not_inherited[] = {
 	"CORVO_NOTIFY_FD=", "CORVO_WATCHDOG_MS=", "CORVO_LISTEN_FD=",
 	"CORVO_NUMBER=",    "CORVO_SUPERVISED=",  "NOTIFY_SOCKET=",
 	"WATCHDOG_USEC=",   "WATCHDOG_PID=",      "LISTEN_FDS=",
-	"LISTEN_PID=",      "LISTEN_FDNAMES=",
+	"LISTEN_PID=",      "LISTEN_FDNAMES=",    "CORVO_MEMORY_LIMIT=",
 };
 
 static bool is_program(struct buf *path)
@@ -112,6 +112,9 @@ static char **make_env(struct arena *a, const struct spawn_args *args)
 	if (args->listen_fd >= 0)
 		add_var(a, envp, &n, "CORVO_LISTEN_FD",
 			(uint64_t)args->listen_fd);
+	/* Read once for the node: its processes share one memory. */
+	if (args->memory > 0)
+		add_var(a, envp, &n, "CORVO_MEMORY_LIMIT", args->memory);
 	/* A loop turn handles far more requests than the seven small blocks
 	 * per size that glibc keeps at hand for a thread. */
 	if (getenv("GLIBC_TUNABLES") == NULL)

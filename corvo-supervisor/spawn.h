@@ -26,6 +26,7 @@ struct spawn_args {
 	int lock_fd;          /* held for as long as the child lives */
 	unsigned number;      /* CORVO_NUMBER */
 	uint64_t watchdog_ms; /* CORVO_WATCHDOG_MS */
+	uint64_t memory;      /* CORVO_MEMORY_LIMIT; 0: unknown */
 };
 
 /*

@@ -353,6 +353,7 @@ static int run(struct superv *s)
 		log_error("%.*s", STR_ARG(buf_str(&why)));
 		return EXIT_FAILURE;
 	}
+	settings_log_budgets(&s->settings);
 	start_next(s);
 	while (s->state != SUPERV_DONE)
 		turn(s);

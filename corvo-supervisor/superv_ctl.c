@@ -73,6 +73,28 @@ static void put_child(struct json_writer *w, const struct child *c)
 	jw_object_end(w);
 }
 
+static void put_memory(struct json_writer *w, const struct settings *s)
+{
+	struct budget all[BUDGET_MAX];
+
+	settings_budgets(s, all);
+	jw_object(w);
+	jw_key(w, "limit_bytes");
+	jw_u64(w, s->memory.bytes);
+	jw_key(w, "from");
+	/* A path of the kernel, cut at a byte: it need not be UTF-8. */
+	jw_cstr(w,
+		str_is_utf8(str_from(s->memory.from)) ? s->memory.from : "?");
+	jw_key(w, "budgets");
+	jw_object(w);
+	for (size_t i = 0; i < BUDGET_MAX; i++) {
+		jw_key(w, setting_info(all[i].id)->name);
+		jw_u64(w, all[i].bytes);
+	}
+	jw_object_end(w);
+	jw_object_end(w);
+}
+
 static void req_ps(struct superv *s, struct ctl_client *c, struct str arg)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
@@ -87,6 +109,8 @@ static void req_ps(struct superv *s, struct ctl_client *c, struct str arg)
 	for (size_t i = 0; i < s->children_n; i++)
 		put_child(&w, &s->children[i]);
 	jw_array_end(&w);
+	jw_key(&w, "memory");
+	put_memory(&w, &s->settings);
 	jw_object_end(&w);
 	ctl_reply(c, buf_str(&b));
 }

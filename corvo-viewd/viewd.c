@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "db/db.h"
 #include "feed.h"
 #include "rt/log.h"
 #include "service.h"
@@ -98,6 +99,7 @@ static int viewd_init(struct daemon *d, struct buf *why)
 	d->state = v;
 	v->d = d;
 	yield_to_writers();
+	db_set_cache(d->settings.view_cache);
 	r = view_init(&v->view, d->settings.data_dir, why);
 	if (r < 0) {
 		free(v);

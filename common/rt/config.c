@@ -83,9 +83,8 @@ const struct setting_info *setting_info(enum setting_id id)
 const char *setting_source_name(enum setting_source s)
 {
 	static const char *const names[] = {
-		[SRC_DEFAULT] = "default",
-		[SRC_FILE] = "file",
-		[SRC_ENV] = "environment",
+		[SRC_DEFAULT] = "default", [SRC_MEMORY] = "memory",
+		[SRC_FILE] = "file",       [SRC_ENV] = "environment",
 		[SRC_FLAG] = "flag",
 	};
 
@@ -162,9 +161,8 @@ uint64_t setting_number(const struct settings *s, enum setting_id id)
 	return *(const uint64_t *)(const void *)((const char *)s + offsets[id]);
 }
 
-/* Stores text as the value of id; false when its kind cannot read it. */
-static bool store(struct settings *s, enum setting_id id,
-		  enum setting_source src, struct str text)
+bool setting_store(struct settings *s, enum setting_id id,
+		   enum setting_source src, struct str text)
 {
 	const char *copy = arena_cstr(&s->mem->arena, text);
 	bool ok = true;
@@ -212,13 +210,17 @@ void setting_put_where(struct buf *why, const struct settings *s,
 	case SRC_DEFAULT:
 		buf_printf(why, "setting %s (its default): ", info->name);
 		break;
+	case SRC_MEMORY:
+		buf_printf(why,
+			   "setting %s (a share of the memory): ", info->name);
+		break;
 	}
 }
 
 static int set(struct settings *s, enum setting_id id, enum setting_source src,
 	       struct str text, struct buf *why)
 {
-	if (store(s, id, src, text))
+	if (setting_store(s, id, src, text))
 		return 0;
 	setting_put_where(why, s, id, src);
 	buf_printf(why, "\"%.*s\" cannot be read; it takes %s", STR_ARG(text),
@@ -432,7 +434,7 @@ static int find_file(struct settings *s, int argc, char *const argv[],
 	const char *text = getenv(infos[SETTING_config].env);
 
 	if (text != NULL && *text != '\0')
-		(void)store(s, SETTING_config, SRC_ENV, str_from(text));
+		(void)setting_store(s, SETTING_config, SRC_ENV, str_from(text));
 	for (int i = 0; i < argc;) {
 		struct flag f;
 		int r = flag_parse(argc, argv, &i, &f, why);
@@ -440,7 +442,7 @@ static int find_file(struct settings *s, int argc, char *const argv[],
 		if (r < 0)
 			return r;
 		if (f.id == SETTING_config)
-			(void)store(s, f.id, SRC_FLAG, f.value);
+			(void)setting_store(s, f.id, SRC_FLAG, f.value);
 	}
 	return 0;
 }
@@ -453,8 +455,8 @@ static int load_sources(struct settings *s, int argc, char *const argv[],
 	int r;
 
 	for (unsigned i = 0; i < SETTING_MAX; i++)
-		CHECK(store(s, (enum setting_id)i, SRC_DEFAULT,
-			    str_from(infos[i].def)));
+		CHECK(setting_store(s, (enum setting_id)i, SRC_DEFAULT,
+				    str_from(infos[i].def)));
 	r = find_file(s, argc, argv, why);
 	if (r == 0)
 		r = load_file(s, why);
@@ -462,8 +464,10 @@ static int load_sources(struct settings *s, int argc, char *const argv[],
 		r = load_env(s, why);
 	if (r == 0)
 		r = load_flags(s, argc, argv, why);
-	if (r == 0)
+	if (r == 0) {
+		settings_derive(s);
 		r = settings_check(s, why);
+	}
 	return r;
 }
 
@@ -508,8 +512,8 @@ int settings_reload(int argc, char *const argv[], struct settings *s,
 			continue;
 		if (infos[i].flags & S_RELOAD) {
 			/* copied: `fresh` goes, and old strings stay */
-			CHECK(store(s, id, fresh.source[i],
-				    str_from(fresh.text[i])));
+			CHECK(setting_store(s, id, fresh.source[i],
+					    str_from(fresh.text[i])));
 			s->mem->line[i] = fresh.mem->line[i];
 			continue;
 		}

@@ -4,6 +4,7 @@
 #ifndef CORVO_CONFIG_H
 #define CORVO_CONFIG_H
 
+#include "rt/memory_limit.h"
 #include "util/buf.h"
 
 enum setting_id {
@@ -12,7 +13,8 @@ enum setting_id {
 	SETTING_MAX
 };
 
-enum setting_source { SRC_DEFAULT, SRC_FILE, SRC_ENV, SRC_FLAG };
+/* SRC_MEMORY: a share of the node's memory, less than the default. */
+enum setting_source { SRC_DEFAULT, SRC_MEMORY, SRC_FILE, SRC_ENV, SRC_FLAG };
 enum setting_kind { SK_str, SK_bool, SK_u64, SK_dur, SK_size };
 
 #define S_RELOAD 1u
@@ -28,6 +30,7 @@ struct settings {
 #include "proto/defs/settings.def"
 	enum setting_source source[SETTING_MAX];
 	const char *text[SETTING_MAX]; /* the value as it was written */
+	struct memory_limit memory;    /* what the budgets are shares of */
 	struct settings_mem *mem;      /* owns every string above */
 };
 
@@ -68,6 +71,28 @@ int settings_reload(int argc, char *const argv[], struct settings *s,
  * -ERR_VALIDATION_ERROR with a text that says what to do.
  */
 int settings_check_bind(const struct settings *s, struct buf *why);
+
+/*
+ * The settings that are memory: those of budgets.def. settings_load gives a
+ * share of the node's memory to each that nobody has set.
+ */
+enum budget_id {
+#define BUDGET(setting, per_gib, copies, min) BUDGET_##setting,
+#include "proto/defs/budgets.def"
+	BUDGET_MAX
+};
+
+struct budget {
+	enum setting_id id;
+	uint64_t bytes;  /* the setting's value */
+	unsigned copies; /* so many of it there may be at a time */
+};
+
+void settings_budgets(const struct settings *s, struct budget ret[BUDGET_MAX]);
+
+/* Logs memory and budgets in a line, and a warning when budgets that were set
+ * leave too little for all else. */
+void settings_log_budgets(const struct settings *s);
 
 /* <run_dir> resolved: s->run_dir or <data_dir>/run. */
 void settings_run_dir(const struct settings *s, struct buf *ret);

@@ -15,6 +15,7 @@
 #define SOCKET_PATH_BYTES    108
 #define SOCKET_NAME_LONGEST  "/raftd-httpd-63.sock"
 #define RAFT_SEGMENT_QUANTUM 4096
+#define MEMORY_LIMIT_MIN     MIB /* less is a missing unit */
 
 #define KIB     (1ULL << 10)
 #define MIB     (1ULL << 20)
@@ -52,6 +53,7 @@ static const struct {
 	/* with less RocksDB fails an assertion of its own */
 	{ SETTING_rocksdb_write_buffer, MIB, 4 * GIB },
 	{ SETTING_rocksdb_cache, 0, 1024 * GIB },
+	{ SETTING_view_cache, MIB, 64 * GIB },
 	{ SETTING_event_retention, 1, 1000000000000 },
 };
 
@@ -64,7 +66,7 @@ static int refuse(const struct settings *s, enum setting_id id,
 	return -ERR_VALIDATION_ERROR;
 }
 
-static void put_quantity(struct buf *b, enum setting_kind kind, uint64_t v)
+void setting_put_value(struct buf *b, enum setting_kind kind, uint64_t v)
 {
 	if (kind == SK_dur)
 		duration_format(b, v);
@@ -85,9 +87,11 @@ static int check_ranges(const struct settings *s, struct buf *why)
 
 		if (v >= ranges[i].min && v <= ranges[i].max)
 			continue;
-		put_quantity(&takes, setting_info(id)->kind, ranges[i].min);
+		setting_put_value(&takes, setting_info(id)->kind,
+				  ranges[i].min);
 		buf_puts(&takes, " to ");
-		put_quantity(&takes, setting_info(id)->kind, ranges[i].max);
+		setting_put_value(&takes, setting_info(id)->kind,
+				  ranges[i].max);
 		buf_putc(&takes, '\0');
 		return refuse(s, id, takes.p, why);
 	}
@@ -151,6 +155,14 @@ static int check_paths(const struct settings *s, struct buf *why)
 	return -ERR_VALIDATION_ERROR;
 }
 
+static int check_memory(const struct settings *s, struct buf *why)
+{
+	if (s->memory_limit != 0 && s->memory_limit < MEMORY_LIMIT_MIN)
+		return refuse(s, SETTING_memory_limit, "0, or 1MiB and more",
+			      why);
+	return 0;
+}
+
 static int check_raft(const struct settings *s, struct buf *why)
 {
 	if (s->raft_segment_size % RAFT_SEGMENT_QUANTUM != 0)
@@ -165,7 +177,7 @@ static int check_raft(const struct settings *s, struct buf *why)
 int settings_check(const struct settings *s, struct buf *why)
 {
 	static int (*const checks[])(const struct settings *, struct buf *) = {
-		check_ranges, check_words, check_paths, check_raft
+		check_ranges, check_words, check_paths, check_memory, check_raft
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {

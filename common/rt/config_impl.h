@@ -13,6 +13,16 @@ void setting_put_where(struct buf *why, const struct settings *s,
 /* The value of a setting that is no text and no bool. */
 uint64_t setting_number(const struct settings *s, enum setting_id id);
 
+/* "64MiB", "10s": as it would be written for a setting of that kind. */
+void setting_put_value(struct buf *b, enum setting_kind kind, uint64_t v);
+
+/* Stores text as the value of id; false when its kind cannot read it. */
+bool setting_store(struct settings *s, enum setting_id id,
+		   enum setting_source src, struct str text);
+
+/* Finds the node's memory and gives shares to the budgets nobody has set. */
+void settings_derive(struct settings *s);
+
 /* Every rule but settings_check_bind; 0 or -ERR_VALIDATION_ERROR. */
 int settings_check(const struct settings *s, struct buf *why);
 

@@ -2,7 +2,8 @@
  * The supervisor's control socket, <run-dir>/control.sock: a UNIX stream, one
  * request line, one reply of JSON, then the supervisor closes. Requests:
  *
- *   ps                    {"supervisor":{...},"processes":[{...}]}
+ *   ps                    {"supervisor":{...},"processes":[{...}],
+ *                         "memory":{...}}
  *   restart NAME          NAME as ps shows it: raftd, httpd-0, ...
  *   log-level LEVEL       all processes, until the next reload
  *   reload                like SIGHUP

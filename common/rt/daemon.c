@@ -437,6 +437,9 @@ int daemon_main(int argc, char **argv, const struct daemon_ops *ops)
 	CHECK(priv.signal_fd >= 0);
 	notify_init(&d.notify);
 	if (load_settings(&d) == 0) {
+		/* A supervisor has said it for all of its processes. */
+		if (d.notify.supervisor_fd < 0)
+			settings_log_budgets(&d.settings);
 		if (make_run_dir(&d) == 0)
 			status = serve(&d);
 		settings_done(&d.settings);

@@ -6,6 +6,7 @@
 #include "db/db.h"
 
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/err.h"
@@ -38,15 +39,14 @@ static const char *const mode_pragmas[] = {
 			      "PRAGMA synchronous=OFF;"
 			      "PRAGMA wal_autocheckpoint=2000;"
 			      "PRAGMA journal_size_limit=33554432;"
-			      "PRAGMA cache_size=-16384;"
 			      "PRAGMA temp_store=MEMORY",
-	[DB_READ] = "PRAGMA query_only=1;"
-		    "PRAGMA cache_size=-2048",
+	[DB_READ] = "PRAGMA query_only=1",
 	[DB_LOAD] = DB_PAGES "PRAGMA journal_mode=OFF;"
 			     "PRAGMA synchronous=OFF;"
-			     "PRAGMA locking_mode=EXCLUSIVE;"
-			     "PRAGMA cache_size=-32768",
+			     "PRAGMA locking_mode=EXCLUSIVE",
 };
+
+static uint64_t cache_bytes = 16u << 20;
 
 static int translate(int rc)
 {
@@ -77,6 +77,23 @@ void db_set_temp_dir(const char *dir)
 	sqlite3_free(sqlite3_temp_directory);
 	sqlite3_temp_directory =
 	    dir != NULL ? sqlite3_mprintf("%s", dir) : NULL;
+}
+
+void db_set_cache(uint64_t bytes)
+{
+	cache_bytes = bytes;
+}
+
+static int set_cache(struct db *db, enum db_mode mode)
+{
+	const uint64_t bytes[] = { [DB_WRITE] = cache_bytes,
+				   [DB_READ] = cache_bytes / 8,
+				   [DB_LOAD] = cache_bytes * 2 };
+	char sql[64];
+
+	(void)snprintf(sql, sizeof(sql), "PRAGMA cache_size=-%llu",
+		       (unsigned long long)(bytes[mode] >> 10));
+	return db_exec(db, sql);
 }
 
 static int on_progress(void *ctx)
@@ -184,6 +201,8 @@ int db_open(const char *path, enum db_mode mode, struct db **ret,
 	}
 	if (r == 0)
 		r = db_exec(db, mode_pragmas[mode]);
+	if (r == 0)
+		r = set_cache(db, mode);
 	if (r == 0)
 		r = add_words(db);
 	if (r < 0) {

@@ -31,6 +31,10 @@ enum db_mode {
  * open. */
 void db_set_temp_dir(const char *dir);
 
+/* Pages a connection made later may keep in memory: so much to write, twice
+ * that to load, an eighth to read. */
+void db_set_cache(uint64_t bytes);
+
 /* 0 or -ERR_* with a sentence in why. */
 int db_open(const char *path, enum db_mode mode, struct db **ret,
 	    struct buf *why);

@@ -474,6 +474,11 @@ def test_config_list(tmp_path):
     assert rows["bind"] == ("127.0.0.1:1", "flag")
     assert rows["log_level"] == ("error", "environment")
     assert rows["durable"] == ("true", "default")
+    out = ok("config", "list", "--memory-limit=512MiB", "--output", "json",
+             CORVO_SNAPSHOT_BYTES="64MiB")
+    rows = {r["name"]: (r["value"], r["source"]) for r in json.loads(out)}
+    assert rows["rocksdb_cache"] == ("32MiB", "memory")
+    assert rows["snapshot_bytes"] == ("64MiB", "environment")
     table = ok("config", "list", "--config", str(conf))
     assert table.splitlines()[0].split() == ["NAME", "VALUE", "SOURCE"]
     assert ["node_id", "n7", "file"] in [r.split()

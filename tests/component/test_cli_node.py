@@ -15,14 +15,16 @@ PS = {"supervisor": {"pid": 10, "version": "0.4.0", "node_id": "node-1",
       "processes": [{"name": "raftd", "pid": 11, "state": "up",
                      "restarts": 2, "uptime_s": 230000,
                      "memory_bytes": 3 * 1048576, "cpu_s": 1.25,
-                     "status": "leader", "last_exit": None}]}
+                     "status": "leader", "last_exit": None}],
+      "memory": {"limit_bytes": 512 << 20, "from": "the machine",
+                 "budgets": {"rocksdb_cache": 32 << 20}}}
 
 
 @contextlib.contextmanager
 def supervisor(run_dir, reply):
     """One answer on the control socket; yields the request's list."""
     got = []
-    run_dir.mkdir(parents=True)
+    run_dir.mkdir(parents=True, exist_ok=True)
     with socket.socket(socket.AF_UNIX) as s:
         s.bind(str(run_dir / "control.sock"))
         s.listen()
@@ -49,7 +51,17 @@ def test_ps(tmp_path):
                                 "MiB", "0.1s", "127.0.0.1:8080"]
     assert lines[2].split() == ["raftd", "11", "up", "2", "2d15h", "3.0",
                                 "MiB", "1.2s", "leader"]
-    assert lines[3] == "Total memory: 4.0 MiB"
+    assert lines[3] == "Total memory: 4.0 MiB of 512.0 MiB (the machine)"
+
+
+def test_ps_of_a_node_that_does_not_know_its_memory(tmp_path):
+    reply = {k: PS[k] for k in ("supervisor", "processes")}
+    for more in ({}, {"memory": {"limit_bytes": 0, "from": ""}},
+                 {"memory": 7}):
+        with supervisor(tmp_path / "run", json.dumps(reply | more).encode()):
+            out = ok("ps", "--run-dir", tmp_path / "run")
+        assert out.splitlines()[3] == "Total memory: 4.0 MiB"
+        (tmp_path / "run" / "control.sock").unlink()
 
 
 def test_ps_json_and_directories(tmp_path):

@@ -10,23 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from superv_node import BUILD, NODE, Node, PROCS, alive, wait_for
-
-
-@pytest.fixture
-def node(tmp_path):
-    n = Node(tmp_path)
-    yield n
-    n.clean_up()
-    assert "ERROR: " not in n.log() and "runtime error" not in n.log(), n.log()
-
-
-def refused(node, *flags):
-    """Starts a node that must not start; its exit status and words."""
-    node.start(*flags, wait=False)
-    status = node.exit()
-    assert node.events() == []
-    return status, node.log()
+from superv_node import (BUILD, NODE, Node, PROCS, alive, node, refused,
+                         wait_for)
 
 
 # --- starting ------------------------------------------------------------

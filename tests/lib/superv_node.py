@@ -15,6 +15,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 BUILD = Path(os.environ.get("CORVO_BUILD_DIR") or
              Path(__file__).parents[2] / "build" / "dev")
 SUPERVISOR = BUILD / "corvo-supervisor" / "corvo-supervisor"
@@ -224,6 +226,22 @@ class Node:
             if alive(pid) and "corvo-" in cmdline(pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def node(tmp_path):
+    n = Node(tmp_path)
+    yield n
+    n.clean_up()
+    assert "ERROR: " not in n.log() and "runtime error" not in n.log(), n.log()
+
+
+def refused(node, *flags):
+    """Starts a node that must not start; its exit status and words."""
+    node.start(*flags, wait=False)
+    status = node.exit()
+    assert node.events() == []
+    return status, node.log()
 
 
 def cmdline(pid):
