@@ -14,6 +14,7 @@
 #include "req/metrics.h"
 #include "req/req.h"
 #include "req/tell.h"
+#include "routes/dispatch.h"
 #include "rt/log.h"
 #include "rt/netaddr.h"
 
@@ -86,6 +87,61 @@ static int open_listener(const struct settings *set, struct buf *why)
 	return netaddr_listen(&a, set->bind, why);
 }
 
+/* --- requests --- */
+
+static struct exchange *on_begin(void *ctx)
+{
+	return &req_new(ctx)->x;
+}
+
+static void on_complete(struct exchange *x)
+{
+	struct req *r = req_of(x);
+
+	metrics_begin(r->h->metrics);
+	r->counted = true;
+	dispatch(r);
+}
+
+static void on_refused(struct exchange *x, _unused_ int err)
+{
+	struct req *r = req_of(x);
+
+	metrics_begin(r->h->metrics);
+	metrics_count(r->h->metrics, r);
+}
+
+static void on_left(struct exchange *x)
+{
+	req_cancel_call(req_of(x));
+}
+
+static void on_end_parked(struct exchange *x)
+{
+	struct req *r = req_of(x);
+
+	req_cancel_call(r);
+	r->end_parked(r);
+}
+
+static void on_end(struct exchange *x)
+{
+	struct req *r = req_of(x);
+
+	if (r->counted && !x->answered)
+		metrics_leave(r->h->metrics);
+	req_free(r);
+}
+
+static const struct front_ops front_ops = {
+	.begin = on_begin,
+	.complete = on_complete,
+	.refused = on_refused,
+	.left = on_left,
+	.end_parked = on_end_parked,
+	.end = on_end,
+};
+
 /* --- life --- */
 
 static void on_raftd_state(void *ctx, bool up)
@@ -133,7 +189,8 @@ static int httpd_init(struct daemon *d, struct buf *why)
 	fd = open_listener(&d->settings, why);
 	if (fd < 0)
 		return fd;
-	h->server = server_new(h, fd, why);
+	h->server = server_new(
+	    &(struct server_config){ d->loop, h->set, &front_ops, h }, fd, why);
 	if (h->server == NULL)
 		return -ERR_INTERNAL_ERROR;
 	h->tell = tell_new(h);

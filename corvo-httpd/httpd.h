@@ -10,37 +10,6 @@
 #define CORVO_HTTPD_H
 
 #include "rt/daemon.h"
-#include "rt/rpc.h"
-#include "util/id.h"
-#include "util/list.h"
-#include "util/tz.h"
-
-struct hub;
-struct server;
-struct http_metrics;
-struct tell;
-
-struct httpd {
-	struct daemon *d;
-	const struct settings *set;
-	struct server *server;
-	struct hub *hub;
-	struct rpc_client *raftd;
-	struct rpc_client *viewd;
-	struct http_metrics *metrics;
-	struct tell *tell;
-	struct id_gen ids;
-	struct rng rng;
-	uint64_t seq;          /* greatest event sequence any reply carried */
-	struct buf scratch;    /* message being encoded */
-	struct list free_reqs; /* requests to be used again */
-	size_t free_reqs_n;
-	struct tz_cache zones; /* for schedules */
-	struct buf openapi;    /* openapi.json, made at the first request */
-	bool compat_03;        /* settings.compat */
-	bool draining;
-	bool told_ready;
-};
 
 extern const struct daemon_ops httpd_ops;
 

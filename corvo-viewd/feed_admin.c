@@ -225,7 +225,12 @@ static void on_checkpoint(void *ctx, const struct rpc_reply *r)
 		end_verify(f);
 	} else {
 		f->verify = VERIFY_ALIGNING;
-		f->verify_view = *f->view; /* readers go on with the other */
+		f->verify_view = (struct verify_view){
+			.mirror = f->view->mirror,
+			.path = f->view->path,
+			.position = f->view->position,
+			.position_ns = f->view->position_ns,
+		};
 		feed_writer_begins(f);
 		loop_work(f->d->loop, run_align, on_aligned, f);
 	}

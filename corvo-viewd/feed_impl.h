@@ -76,7 +76,8 @@ struct feed {
 
 	enum verify_step verify;
 	struct verify verify_task;
-	struct view verify_view; /* for the writer's thread, while it aligns */
+	struct verify_view
+	    verify_view; /* for the writer's thread, while it aligns */
 	int verify_err;
 	struct rpc_req verify_req;
 	bool verify_is_wanted;    /* somebody waits for verify_req */

@@ -164,3 +164,17 @@ void arena_done(struct arena *a)
 	a->head = NULL;
 	a->used = 0;
 }
+
+void *arena_grow(struct arena *a, void *items, size_t size, size_t n,
+		 size_t *cap)
+{
+	void *p;
+
+	if (n < *cap)
+		return items;
+	*cap = MAX(*cap * 2, (size_t)64);
+	p = arena_alloc(a, *cap * size);
+	if (n > 0)
+		memcpy(p, items, n * size);
+	return p;
+}

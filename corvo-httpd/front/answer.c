@@ -7,8 +7,10 @@
 #include <time.h>
 
 #include "front/server.h"
-#include "req/req.h"
+#include "proto/err.h"
+#include "proto/route.h"
 #include "util/clock.h"
+#include "util/json.h"
 
 /* At least `width` digits, ending before `end`; returns their start. */
 static char *digits(char *end, uint64_t v, int width)
@@ -46,10 +48,10 @@ static void add_allow(const struct answer_to *to, unsigned allow)
 }
 
 /* "proc;dur=12.345", without the cost of printf: it is on every answer. */
-static void add_timing(const struct answer_to *to, const struct req *r)
+static void add_timing(const struct answer_to *to, const struct exchange *x)
 {
 	static const char head[] = "proc;dur=";
-	uint64_t us = (clock_mono_ns() - r->start_ns) / NS_PER_US;
+	uint64_t us = (clock_mono_ns() - x->start_ns) / NS_PER_US;
 	char text[64];
 	char *p = text + sizeof(text) - 1;
 
@@ -77,10 +79,10 @@ static void add_date(const struct answer_to *to, struct answer_date *d)
 }
 
 /* They are for browsers, which say where they come from. */
-static void add_cors(const struct answer_to *to, const struct req *r)
+static void add_cors(const struct answer_to *to, const struct exchange *x)
 {
-	if (strcmp(r->method, "OPTIONS") != 0 &&
-	    server_header(r->conn, "Origin") == NULL)
+	if (strcmp(x->method, "OPTIONS") != 0 &&
+	    server_header(x->conn, "Origin") == NULL)
 		return;
 	to->add(to->ctx, "Access-Control-Allow-Origin", CORS_ORIGIN);
 	to->add(to->ctx, "Access-Control-Allow-Methods", CORS_METHODS);
@@ -111,28 +113,55 @@ static void add_stream(const struct answer_to *to)
 	to->add(to->ctx, "X-Accel-Buffering", "no");
 }
 
-void answer_headers(const struct answer_to *to, const struct req *r,
-		    struct answer_date *date)
+void answer_headers(const struct answer_to *to, const struct exchange *x,
+		    bool last, struct answer_date *date)
 {
 	add_date(to, date);
-	if (r->out.n > 0 || r->stream != NULL)
-		to->add(to->ctx, "Content-Type", r->content_type);
-	if (r->stream != NULL)
+	if (x->out.n > 0 || x->stream != NULL)
+		to->add(to->ctx, "Content-Type", x->content_type);
+	if (x->stream != NULL)
 		add_stream(to);
-	add_timing(to, r);
-	if (r->seq != 0)
-		add_number(to, "X-Corvo-Index", r->seq);
-	if (r->has_lag)
-		add_number(to, "X-Corvo-View-Lag-Ms", r->lag_ms);
-	if (r->replayed)
+	add_timing(to, x);
+	if (x->seq != 0)
+		add_number(to, "X-Corvo-Index", x->seq);
+	if (x->has_lag)
+		add_number(to, "X-Corvo-View-Lag-Ms", x->lag_ms);
+	if (x->replayed)
 		to->add(to->ctx, "Idempotent-Replayed", "true");
-	if (r->preferred_ns != 0)
-		add_preference(to, r->preferred_ns);
-	if (r->retry_after_s != 0)
-		add_number(to, "Retry-After", r->retry_after_s);
-	if (r->allow != 0)
-		add_allow(to, r->allow);
-	if (r->h->draining)
+	if (x->preferred_ns != 0)
+		add_preference(to, x->preferred_ns);
+	if (x->retry_after_s != 0)
+		add_number(to, "Retry-After", x->retry_after_s);
+	if (x->allow != 0)
+		add_allow(to, x->allow);
+	if (last)
 		to->add(to->ctx, "Connection", "close");
-	add_cors(to, r);
+	add_cors(to, x);
+}
+
+unsigned answer_retry_after(int err)
+{
+	int status = err_status(err);
+
+	return status == 429 || status == 503 ? 1 : 0;
+}
+
+void answer_error_body(struct buf *out, int err, struct str text)
+{
+	struct json_writer w = JSON_WRITER(out);
+
+	jw_object(&w);
+	jw_key(&w, "error");
+	if (text.n > 0)
+		jw_str(&w, text);
+	else
+		jw_cstr(&w, err_text(err));
+	jw_key(&w, "code");
+	jw_cstr(&w, err_code(err));
+	if (err_status(err) == 429) {
+		jw_key(&w, "retry_after_ms");
+		jw_u64(&w, answer_retry_after(err) * 1000);
+	}
+	jw_object_end(&w);
+	buf_putc(out, '\n');
 }

@@ -4,9 +4,7 @@
 #ifndef CORVO_ANSWER_H
 #define CORVO_ANSWER_H
 
-#include <stdint.h>
-
-struct req;
+#include "front/exchange.h"
 
 /* Where they go; name and value last only for the call. */
 struct answer_to {
@@ -20,7 +18,12 @@ struct answer_date {
 	char text[32];
 };
 
-void answer_headers(const struct answer_to *to, const struct req *r,
-		    struct answer_date *date);
+/* last: the connection is closed after it. */
+void answer_headers(const struct answer_to *to, const struct exchange *x,
+		    bool last, struct answer_date *date);
+
+/* {"error":text,"code":CODE}; an empty text: that of errors.def. */
+void answer_error_body(struct buf *out, int err, struct str text);
+unsigned answer_retry_after(int err); /* seconds; 0: no header */
 
 #endif

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "front/answer.h"
 #include "front/server.h"
-#include "req/metrics.h"
-#include "req/req.h"
+#include "proto/err.h"
 #include "util/clock.h"
 
 /* How long a refused client may go on sending before it is cut off. */
@@ -118,7 +118,7 @@ struct conn *conn_open(struct conns *cs, void *handle, int fd)
 
 void conn_close(struct conns *cs, struct conn *c)
 {
-	CHECK(c->req == NULL);
+	CHECK(c->exchange == NULL);
 	list_remove(&c->node);
 	cs->n--;
 	free(c);
@@ -132,19 +132,12 @@ void conn_enter(struct conn *c, enum conn_phase phase)
 	c->phase = phase;
 }
 
-static void count_refused(struct req *r, int err)
-{
-	r->status = err_status(err);
-	metrics_begin(r->h->metrics);
-	metrics_count(r->h->metrics, r);
-}
-
 void conn_refuse(struct conn *c, int err, struct str text)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(4096);
 	_cleanup_(buf_done) struct buf out = BUF_INIT(8192);
 
-	error_body(&body, err, text);
+	answer_error_body(&body, err, text);
 	buf_printf(&out,
 		   "HTTP/1.1 %d %s\r\n" SERVER_CORS_TEXT
 		   "Content-Type: application/json\r\n"
@@ -156,7 +149,7 @@ void conn_refuse(struct conn *c, int err, struct str text)
 	 * the client is gone there is nobody to tell. */
 	(void)send(c->fd, out.p, out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)shutdown(c->fd, SHUT_WR);
-	count_refused(c->req, err);
+	server_refused(c->exchange, err);
 	conn_enter(c, CONN_LINGER);
 }
 

@@ -13,7 +13,7 @@
 #include "util/list.h"
 #include "util/str.h"
 
-struct req;
+struct exchange;
 
 enum conn_phase {
 	CONN_NEW,    /* accepted; no request line yet */
@@ -29,8 +29,8 @@ struct conn {
 	void *handle; /* the server library's */
 	int fd;
 	enum conn_phase phase;
-	uint64_t since_ns; /* of the phase; BODY: of HEAD */
-	struct req *req;   /* NULL: none under way */
+	uint64_t since_ns;         /* of the phase; BODY: of HEAD */
+	struct exchange *exchange; /* NULL: none under way */
 	bool uri_too_long;
 };
 

@@ -24,9 +24,9 @@ struct park {
 	bool armed;
 };
 
-static struct park *park_of(const struct req *r)
+static struct park *park_of(const struct exchange *x)
 {
-	return server_park(r->h->server);
+	return server_park(x->server);
 }
 
 static void arm(struct park *p, uint64_t after_ns)
@@ -35,18 +35,18 @@ static void arm(struct park *p, uint64_t after_ns)
 	loop_timer_arm(p->timer, after_ns);
 }
 
-static void watch(struct park *p, struct req *r)
+static void watch(struct park *p, struct exchange *x)
 {
-	struct epoll_event e = { .events = EPOLLRDHUP, .data.ptr = r };
+	struct epoll_event e = { .events = EPOLLRDHUP, .data.ptr = x };
 
-	list_remove(&r->node);
-	list_push_back(&p->watched, &r->node);
-	if (epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, r->conn->fd, &e) < 0) {
+	list_remove(&x->node);
+	list_push_back(&p->watched, &x->node);
+	if (epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, x->conn->fd, &e) < 0) {
 		/* Still served; only a lost client goes unnoticed. */
 		log_warn("cannot watch a waiting connection: %m");
 		return;
 	}
-	r->watched = true;
+	x->watched = true;
 }
 
 static void on_timer(void *ctx)
@@ -56,25 +56,22 @@ static void on_timer(void *ctx)
 
 	p->armed = false;
 	LIST_FOREACH_SAFE (it, &p->fresh) {
-		struct req *r = list_entry(it, struct req, node);
-		uint64_t age_ns = now_ns - r->parked_ns;
+		struct exchange *x = list_entry(it, struct exchange, node);
+		uint64_t age_ns = now_ns - x->parked_ns;
 
 		if (age_ns < WATCH_AFTER_NS) {
 			arm(p, WATCH_AFTER_NS - age_ns);
 			return;
 		}
-		watch(p, r);
+		watch(p, x);
 	}
 }
 
 /* The client is gone: no job may be handed to it. */
-static void on_gone(struct req *r)
+static void on_gone(struct exchange *x)
 {
-	park_remove(r);
-	CHECK(r->call != NULL);
-	rpc_cancel(r->client, r->call);
-	r->call = NULL;
-	server_abandon(r);
+	park_remove(x);
+	server_left(x);
 }
 
 static void on_events(void *ctx, _unused_ int fd, _unused_ int events)
@@ -114,40 +111,38 @@ void park_free(struct park *p)
 	free(p);
 }
 
-void park_add(struct req *r)
+void park_add(struct exchange *x)
 {
-	struct park *p = park_of(r);
+	struct park *p = park_of(x);
 
-	r->parked_ns = clock_mono_ns();
-	list_push_back(&p->fresh, &r->node);
+	x->parked_ns = clock_mono_ns();
+	list_push_back(&p->fresh, &x->node);
 	if (!p->armed)
 		arm(p, WATCH_AFTER_NS);
 }
 
-void park_remove(struct req *r)
+void park_remove(struct exchange *x)
 {
 	struct park *p;
 
-	if (r->parked_ns == 0)
+	if (x->parked_ns == 0)
 		return;
-	p = park_of(r);
-	r->parked_ns = 0;
-	list_remove(&r->node);
-	if (!r->watched)
+	p = park_of(x);
+	x->parked_ns = 0;
+	list_remove(&x->node);
+	if (!x->watched)
 		return;
-	r->watched = false;
-	(void)epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, r->conn->fd, NULL);
+	x->watched = false;
+	(void)epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, x->conn->fd, NULL);
 }
 
 static void end_list(struct list *l)
 {
 	while (!list_empty(l)) {
-		struct req *r = list_entry(l->next, struct req, node);
+		struct exchange *x = list_entry(l->next, struct exchange, node);
 
-		park_remove(r);
-		rpc_cancel(r->client, r->call);
-		r->call = NULL;
-		r->end_parked(r);
+		park_remove(x);
+		server_end_parked(x);
 	}
 }
 

@@ -7,17 +7,18 @@
 #ifndef CORVO_PARK_H
 #define CORVO_PARK_H
 
-#include "req/req.h"
+#include "front/exchange.h"
+#include "rt/loop.h"
 
 struct park;
 
 struct park *park_new(struct loop *l);
 void park_free(struct park *p);
 
-void park_add(struct req *r);    /* its call is under way */
-void park_remove(struct req *r); /* no-op when it is not parked */
+void park_add(struct exchange *x);    /* its call is under way */
+void park_remove(struct exchange *x); /* no-op when it is not parked */
 
-/* Ends all of them with what end_parked answers. */
+/* Ends all of them through end_parked of the server's ops. */
 void park_end_all(struct park *p);
 
 #endif

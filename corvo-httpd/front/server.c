@@ -19,9 +19,8 @@
 #include "front/conn.h"
 #include "front/park.h"
 #include "front/stream.h"
-#include "req/dispatch.h"
-#include "req/metrics.h"
-#include "req/req.h"
+#include "proto/err.h"
+#include "proto/limits.h"
 #include "rt/log.h"
 #include "util/clock.h"
 
@@ -46,7 +45,8 @@
 #define HELD_RUN_NS (1 * NS_PER_MS)
 
 struct server {
-	struct httpd *h;
+	struct server_config c;
+	bool draining;
 	struct MHD_Daemon *mhd;
 	struct loop_fd *poll;
 	struct loop_timer *timer; /* moment the library wants to run */
@@ -67,13 +67,13 @@ struct server {
 /* The library wants more of a stream, because all before has been sent. */
 static ssize_t on_stream(void *cls, _unused_ uint64_t pos, char *to, size_t max)
 {
-	struct req *r = cls;
-	ssize_t n = stream_take(r->stream, to, max);
+	struct exchange *x = cls;
+	ssize_t n = stream_take(x->stream, to, max);
 
-	r->h->server->queued = true;
+	x->server->queued = true;
 	switch (n) {
 	case STREAM_NOTHING:
-		MHD_suspend_connection(r->conn->handle);
+		MHD_suspend_connection(x->conn->handle);
 		return 0;
 	case STREAM_OVER:
 		return MHD_CONTENT_READER_END_OF_STREAM;
@@ -84,21 +84,21 @@ static ssize_t on_stream(void *cls, _unused_ uint64_t pos, char *to, size_t max)
 	}
 }
 
-void server_wake_stream(struct req *r)
+void server_wake_stream(struct exchange *x)
 {
-	MHD_resume_connection(r->conn->handle);
-	r->h->server->run = true;
+	MHD_resume_connection(x->conn->handle);
+	x->server->run = true;
 }
 
 /* The bytes stay the request's, which lives until on_completed. */
-static struct MHD_Response *make_answer(struct req *r)
+static struct MHD_Response *make_answer(struct exchange *x)
 {
 	/* The library sends the last chunk of one even after a HEAD. */
-	if (r->stream != NULL && strcmp(r->method, "HEAD") != 0)
+	if (x->stream != NULL && strcmp(x->method, "HEAD") != 0)
 		return MHD_create_response_from_callback(
-		    MHD_SIZE_UNKNOWN, CONNECTION_BYTES, on_stream, r, NULL);
+		    MHD_SIZE_UNKNOWN, CONNECTION_BYTES, on_stream, x, NULL);
 	return MHD_create_response_from_buffer(
-	    r->out.n, r->out.n > 0 ? r->out.p : "", MHD_RESPMEM_PERSISTENT);
+	    x->out.n, x->out.n > 0 ? x->out.p : "", MHD_RESPMEM_PERSISTENT);
 }
 
 static void add_header(void *resp, const char *name, const char *value)
@@ -107,31 +107,32 @@ static void add_header(void *resp, const char *name, const char *value)
 	CHECK(MHD_add_response_header(resp, name, value) == MHD_YES);
 }
 
-static enum MHD_Result send_answer(struct MHD_Connection *mc, struct req *r)
+static enum MHD_Result send_answer(struct MHD_Connection *mc,
+				   struct exchange *x)
 {
-	struct MHD_Response *resp = make_answer(r);
+	struct MHD_Response *resp = make_answer(x);
 	const struct answer_to to = { add_header, resp };
 	enum MHD_Result ok;
 
 	if (resp == NULL)
 		return MHD_NO;
-	answer_headers(&to, r, &r->h->server->date);
-	ok = MHD_queue_response(mc, (unsigned)r->status, resp);
+	answer_headers(&to, x, x->server->draining, &x->server->date);
+	ok = MHD_queue_response(mc, (unsigned)x->status, resp);
 	MHD_destroy_response(resp);
 	return ok;
 }
 
-void server_resume(struct req *r)
+void server_resume(struct exchange *x)
 {
-	struct server *s = r->h->server;
+	struct server *s = x->server;
 
-	CHECK(r->waiting);
-	r->waiting = false;
-	if (r->suspended)
-		MHD_resume_connection(r->conn->handle);
+	CHECK(x->waiting);
+	x->waiting = false;
+	if (x->suspended)
+		MHD_resume_connection(x->conn->handle);
 	else
 		s->held_n--;
-	r->suspended = false;
+	x->suspended = false;
 	s->run = true;
 }
 
@@ -142,24 +143,25 @@ void server_resume(struct req *r)
  * those beyond are suspended.
  */
 static void hold_or_suspend(struct server *s, struct MHD_Connection *mc,
-			    struct req *r)
+			    struct exchange *x)
 {
-	bool fits = (r->waiting || s->held_n < HELD_MAX) && !r->outlives;
+	bool fits = (x->waiting || s->held_n < HELD_MAX) && !x->outlives;
 
-	if (!r->waiting)
+	if (!x->waiting)
 		s->held_n++;
-	r->waiting = true;
-	if (fits && (int64_t)(s->now_ns - r->start_ns) < (int64_t)HOLD_NS)
+	x->waiting = true;
+	if (fits && (int64_t)(s->now_ns - x->start_ns) < (int64_t)HOLD_NS)
 		return;
 	s->held_n--;
-	r->suspended = true;
+	x->suspended = true;
 	MHD_suspend_connection(mc);
 }
 
-void server_abandon(struct req *r)
+/* The client of a waiting request has gone: close without an answer. */
+static void abandon(struct exchange *x)
 {
-	r->abandoned = true;
-	server_resume(r);
+	x->abandoned = true;
+	server_resume(x);
 }
 
 /* --- requests --- */
@@ -255,40 +257,40 @@ static void check_head(struct conn *c, const struct head *x)
 static void on_head(struct server *s, struct conn *c, const char *url,
 		    const char *method)
 {
-	struct req *r = req_new(s->h);
-	struct head x;
+	struct exchange *x = s->c.ops->begin(s->c.ctx);
+	struct head head;
 
-	r->conn = c;
-	r->method = method;
-	r->path = str_from(url);
-	c->req = r;
+	x->server = s;
+	x->conn = c;
+	x->method = method;
+	x->path = str_from(url);
+	c->exchange = x;
 	conn_enter(c, CONN_BODY);
-	read_head(c->handle, &x);
-	check_head(c, &x);
+	read_head(c->handle, &head);
+	check_head(c, &head);
 }
 
 static void on_body(struct conn *c, const char *data, size_t n)
 {
-	struct req *r = c->req;
+	struct exchange *x = c->exchange;
 
 	if (c->phase == CONN_LINGER)
 		return;
-	buf_append(&r->body, data, n);
-	if (r->body.full)
+	buf_append(&x->body, data, n);
+	if (x->body.full)
 		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
 }
 
 /* The request is complete. */
 static enum MHD_Result on_whole(struct MHD_Connection *mc, struct conn *c)
 {
-	struct req *r = c->req;
+	struct exchange *x = c->exchange;
 
 	conn_enter(c, CONN_WORK);
-	metrics_begin(r->h->metrics);
-	dispatch(r);
-	if (r->answered)
-		return send_answer(mc, r);
-	hold_or_suspend(r->h->server, mc, r);
+	x->server->c.ops->complete(x);
+	if (x->answered)
+		return send_answer(mc, x);
+	hold_or_suspend(x->server, mc, x);
 	return MHD_YES;
 }
 
@@ -311,15 +313,15 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mc,
 		*data_n = 0;
 		return MHD_YES;
 	}
-	if (c->phase == CONN_LINGER || c->req->abandoned)
+	if (c->phase == CONN_LINGER || c->exchange->abandoned)
 		return MHD_NO; /* closes */
-	if (c->req->answered) {
+	if (c->exchange->answered) {
 		s->queued = true;
-		return send_answer(mc, c->req);
+		return send_answer(mc, c->exchange);
 	}
-	if (!c->req->waiting)
+	if (!c->exchange->waiting)
 		return on_whole(mc, c);
-	hold_or_suspend(s, mc, c->req);
+	hold_or_suspend(s, mc, c->exchange);
 	return MHD_YES;
 }
 
@@ -334,18 +336,16 @@ static void *on_uri(_unused_ void *cls, const char *uri,
 	return NULL;
 }
 
-static void free_req(struct conn *c)
+static void end_exchange(struct conn *c)
 {
-	struct req *r = c->req;
+	struct exchange *x = c->exchange;
 
-	if (r->waiting && !r->suspended)
-		r->h->server->held_n--; /* closed before its answer */
-	if (c->phase == CONN_WORK && !r->answered)
-		metrics_leave(r->h->metrics);
-	if (r->stream != NULL)
-		stream_free(r->stream);
-	req_free(r);
-	c->req = NULL;
+	if (x->waiting && !x->suspended)
+		x->server->held_n--; /* closed before its answer */
+	if (x->stream != NULL)
+		stream_free(x->stream);
+	x->server->c.ops->end(x);
+	c->exchange = NULL;
 }
 
 /* The answer has left, or the connection is closed. */
@@ -358,8 +358,8 @@ static void on_completed(_unused_ void *cls, _unused_ struct MHD_Connection *mc,
 	if (c == NULL)
 		return;
 	*ctx = NULL;
-	if (c->req != NULL)
-		free_req(c);
+	if (c->exchange != NULL)
+		end_exchange(c);
 	conn_enter(c, CONN_IDLE);
 }
 
@@ -445,10 +445,16 @@ void server_drain(struct server *s)
 	/* Our copy only: the supervisor's stays open for the next httpd. */
 	if (fd >= 0)
 		(void)close(fd);
+	s->draining = true;
 	s->run = true;
 	park_end_all(s->park);
 	streams_end_all(s->streams);
 	loop_timer_arm(s->grace, DRAIN_GRACE_NS);
+}
+
+bool server_is_draining(const struct server *s)
+{
+	return s->draining;
 }
 
 size_t server_connections(const struct server *s)
@@ -468,7 +474,7 @@ struct streams *server_streams(struct server *s)
 
 static struct MHD_Daemon *start(struct server *s, int listen_fd)
 {
-	const struct settings *set = s->h->set;
+	const struct settings *set = s->c.settings;
 	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME |
 			 MHD_USE_TURBO | MHD_USE_SUPPRESS_DATE_NO_CLOCK;
 	unsigned idle_s =
@@ -485,14 +491,15 @@ static struct MHD_Daemon *start(struct server *s, int listen_fd)
 	    MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_END);
 }
 
-struct server *server_new(struct httpd *h, int listen_fd, struct buf *why)
+struct server *server_new(const struct server_config *c, int listen_fd,
+			  struct buf *why)
 {
 	struct server *s = xcalloc(1, sizeof(*s));
 	const union MHD_DaemonInfo *i;
 
-	s->h = h;
-	s->park = park_new(h->d->loop);
-	s->streams = streams_new(h->d->loop);
+	s->c = *c;
+	s->park = park_new(c->loop);
+	s->streams = streams_new(c->loop);
 	if (s->park != NULL && s->streams != NULL)
 		s->mhd = start(s, listen_fd);
 	if (s->mhd == NULL) {
@@ -504,13 +511,13 @@ struct server *server_new(struct httpd *h, int listen_fd, struct buf *why)
 		free(s);
 		return NULL;
 	}
-	conns_init(&s->conns, h->d->loop, h->set->request_timeout,
-		   h->set->idle_timeout);
+	conns_init(&s->conns, c->loop, c->settings->request_timeout,
+		   c->settings->idle_timeout);
 	i = MHD_get_daemon_info(s->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 	CHECK(i != NULL);
-	s->poll = loop_fd_add(h->d->loop, i->epoll_fd, LOOP_READ, on_ready, s);
-	s->timer = loop_timer_add(h->d->loop, on_timer, s);
-	s->grace = loop_timer_add(h->d->loop, on_grace_over, s);
+	s->poll = loop_fd_add(c->loop, i->epoll_fd, LOOP_READ, on_ready, s);
+	s->timer = loop_timer_add(c->loop, on_timer, s);
+	s->grace = loop_timer_add(c->loop, on_grace_over, s);
 	s->run = true;
 	return s;
 }
@@ -518,15 +525,14 @@ struct server *server_new(struct httpd *h, int listen_fd, struct buf *why)
 static void abandon_all(struct server *s)
 {
 	LIST_FOREACH (it, &s->conns.all) {
-		struct req *r = list_entry(it, struct conn, node)->req;
+		struct exchange *x =
+		    list_entry(it, struct conn, node)->exchange;
 
-		if (r == NULL || !r->waiting)
+		if (x == NULL || !x->waiting)
 			continue;
-		if (r->call != NULL)
-			rpc_cancel(r->client, r->call);
-		r->call = NULL;
-		park_remove(r);
-		server_abandon(r);
+		park_remove(x);
+		s->c.ops->left(x);
+		abandon(x);
 	}
 }
 
@@ -551,4 +557,21 @@ void server_free(struct server *s)
 	streams_free(s->streams);
 	conns_done(&s->conns);
 	free(s);
+}
+
+void server_refused(struct exchange *x, int err)
+{
+	x->status = err_status(err);
+	x->server->c.ops->refused(x, err);
+}
+
+void server_left(struct exchange *x)
+{
+	x->server->c.ops->left(x);
+	abandon(x);
+}
+
+void server_end_parked(struct exchange *x)
+{
+	x->server->c.ops->end_parked(x);
 }

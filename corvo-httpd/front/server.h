@@ -6,11 +6,12 @@
 #ifndef CORVO_SERVER_H
 #define CORVO_SERVER_H
 
-#include "httpd.h"
+#include "front/exchange.h"
+#include "rt/config.h"
+#include "rt/loop.h"
 
 struct conn;
 struct park;
-struct req;
 struct streams;
 
 /* Cross-origin headers of every answer, as one text for raw answers. */
@@ -29,23 +30,39 @@ struct streams;
  * Serves the listening socket, which it takes over. NULL with a sentence in
  * `why` when that cannot be done.
  */
-struct server *server_new(struct httpd *h, int listen_fd, struct buf *why);
+struct server_config {
+	struct loop *loop;
+	const struct settings *settings;
+	const struct front_ops *ops;
+	void *ctx;
+};
+
+struct server *server_new(const struct server_config *c, int listen_fd,
+			  struct buf *why);
 /* Closes every connection, whatever it is doing. */
 void server_free(struct server *s);
 
 void server_run(struct server *s);   /* end of a turn */
 void server_drain(struct server *s); /* accept no more, finish the rest */
+bool server_is_draining(const struct server *s);
 size_t server_connections(const struct server *s);
 struct park *server_park(struct server *s);
 struct streams *server_streams(struct server *s);
 
 /* A request that waited has its answer now. */
-void server_resume(struct req *r);
-/* The client of a waiting request has gone: close without an answer. */
-void server_abandon(struct req *r);
+void server_resume(struct exchange *x);
+
+/* --- for the files of the front --- */
+
+/* conn.c refused it with an error. */
+void server_refused(struct exchange *x, int err);
+/* park.c saw its client leave. */
+void server_left(struct exchange *x);
+/* park.c ends it. */
+void server_end_parked(struct exchange *x);
 
 /* A stream that had nothing to send has something, or ends. */
-void server_wake_stream(struct req *r);
+void server_wake_stream(struct exchange *x);
 
 /* Of the query string, as it came (percent-encoded); NULL when absent. */
 const char *server_argument(const struct conn *c, const char *name);

@@ -13,8 +13,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "front/answer.h"
 #include "front/conn.h"
 #include "front/server.h"
+#include "proto/err.h"
 #include "rt/log.h"
 #include "util/clock.h"
 
@@ -35,7 +37,7 @@ struct streams {
 
 struct stream {
 	struct list node;
-	struct req *r;
+	struct exchange *x;
 	const struct stream_ops *ops; /* NULL: on_closed has run */
 	void *ctx;
 	struct buf out;
@@ -51,7 +53,7 @@ struct stream {
 
 static struct streams *streams_of(const struct stream *s)
 {
-	return server_streams(s->r->h->server);
+	return server_streams(s->x->server);
 }
 
 /* --- frames --- */
@@ -76,7 +78,7 @@ static void error_frame(struct buf *out, int err)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(8192);
 
-	error_body(&body, err, STR_NULL);
+	answer_error_body(&body, err, STR_NULL);
 	stream_frame(out, 0, "error", str_trim(buf_str(&body)));
 }
 
@@ -97,7 +99,7 @@ static void wake(struct stream *s)
 	if (!s->idle)
 		return;
 	s->idle = false;
-	server_wake_stream(s->r);
+	server_wake_stream(s->x);
 }
 
 static void tell_closed(struct stream *s)
@@ -114,7 +116,7 @@ static void unwatch(struct stream *s)
 	if (!s->watched)
 		return;
 	s->watched = false;
-	(void)epoll_ctl(streams_of(s)->epoll_fd, EPOLL_CTL_DEL, s->r->conn->fd,
+	(void)epoll_ctl(streams_of(s)->epoll_fd, EPOLL_CTL_DEL, s->x->conn->fd,
 			NULL);
 }
 
@@ -124,7 +126,7 @@ static void break_off(struct stream *s)
 	unwatch(s);
 	s->broken = true;
 	s->ending = true;
-	conn_cut(s->r->conn);
+	conn_cut(s->x->conn);
 	wake(s);
 }
 
@@ -178,7 +180,7 @@ static void look_at_socket(struct stream *s, uint64_t now_ns)
 {
 	int n;
 
-	if (ioctl(s->r->conn->fd, SIOCOUTQ, &n) == 0 && n != s->unsent) {
+	if (ioctl(s->x->conn->fd, SIOCOUTQ, &n) == 0 && n != s->unsent) {
 		s->unsent = n;
 		s->active_ns = now_ns;
 	}
@@ -223,7 +225,7 @@ static void watch(struct streams *all, struct stream *s)
 {
 	struct epoll_event e = { .events = EPOLLRDHUP, .data.ptr = s };
 
-	if (epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, s->r->conn->fd, &e) < 0)
+	if (epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, s->x->conn->fd, &e) < 0)
 		/* Still served; that it left shows at the next keepalive. */
 		log_warn("cannot watch the connection of a stream: %m");
 	else
@@ -232,28 +234,27 @@ static void watch(struct streams *all, struct stream *s)
 
 /* --- for sources --- */
 
-struct stream *stream_begin(struct req *r, const struct stream_ops *ops,
+struct stream *stream_begin(struct exchange *x, const struct stream_ops *ops,
 			    void *ctx)
 {
 	struct stream *s = xcalloc(1, sizeof(*s));
-	struct streams *all = server_streams(r->h->server);
+	struct streams *all = server_streams(x->server);
 	int bytes = SOCKET_BYTES;
 
-	s->r = r;
+	s->x = x;
 	s->ops = ops;
 	s->ctx = ctx;
 	s->wrote_ns = s->active_ns = clock_mono_ns();
-	s->ending = r->h->draining;
+	s->ending = server_is_draining(x->server);
 	list_push_back(&all->all, &s->node);
 	all->n++;
 	arm(all);
 	watch(all, s);
 	/* only a matter of memory: the kernel's own choice is larger */
-	(void)setsockopt(r->conn->fd, SOL_SOCKET, SO_SNDBUF, &bytes,
+	(void)setsockopt(x->conn->fd, SOL_SOCKET, SO_SNDBUF, &bytes,
 			 sizeof(bytes));
-	r->stream = s;
-	r->content_type = "text/event-stream";
-	req_answer_empty(r, 200);
+	x->stream = s;
+	x->content_type = "text/event-stream";
 	return s;
 }
 

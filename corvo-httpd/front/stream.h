@@ -12,7 +12,8 @@
 
 #include <sys/types.h>
 
-#include "req/req.h"
+#include "front/exchange.h"
+#include "rt/loop.h"
 
 #define STREAM_BUFFER_BYTES (64u << 10)
 #define STREAM_KEEPALIVE_NS (15 * NS_PER_S)
@@ -34,7 +35,7 @@ struct stream_ops {
  * line goes out after STREAM_KEEPALIVE_NS of silence, by itself. on_room
  * never runs inside this call.
  */
-struct stream *stream_begin(struct req *r, const struct stream_ops *ops,
+struct stream *stream_begin(struct exchange *x, const struct stream_ops *ops,
 			    void *ctx);
 
 /*

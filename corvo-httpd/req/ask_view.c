@@ -64,7 +64,7 @@ static void on_head(struct req *r, const struct rpc_reply *reply)
 
 	q->min_seq = reply->err != 0 ? UINT64_MAX : MAX(q->min_seq, reply->seq);
 	r->state = q->state;
-	r->seq = 0; /* a read has no index of its own */
+	r->x.seq = 0; /* a read has no index of its own */
 	put(r, q);
 }
 
@@ -132,9 +132,9 @@ void ask_view_answer(struct req *r, const struct msg_desc *desc, const void *m,
 	w = req_json(r);
 	jw_object(&w);
 	msg_members_to_json(desc, m, &style, &w);
-	if (r->has_lag) {
+	if (r->x.has_lag) {
 		jw_key(&w, "view_lag_ms");
-		jw_u64(&w, r->lag_ms);
+		jw_u64(&w, r->x.lag_ms);
 	}
 	jw_object_end(&w);
 	req_answer(r, 200);
@@ -144,8 +144,8 @@ void ask_view_lag(struct req *r, uint64_t lag_ns)
 {
 	if (lag_ns == 0)
 		return;
-	r->has_lag = true;
-	r->lag_ms = (lag_ns + NS_PER_MS - 1) / NS_PER_MS;
+	r->x.has_lag = true;
+	r->x.lag_ms = (lag_ns + NS_PER_MS - 1) / NS_PER_MS;
 }
 
 bool ask_view_states(struct req *r, const struct m_search *s, const char *where)

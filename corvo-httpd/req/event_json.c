@@ -4,6 +4,7 @@
 #include "req/event_json.h"
 
 #include "front/stream.h"
+#include "req/req.h"
 
 void event_to_json(const struct m_event *e, struct json_writer *w)
 {

@@ -11,8 +11,8 @@
 #ifndef CORVO_HUB_H
 #define CORVO_HUB_H
 
-#include "httpd.h"
 #include "proto/proto.h"
+#include "req/parts.h"
 
 struct hub;
 struct hub_sub;

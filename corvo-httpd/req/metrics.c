@@ -66,7 +66,7 @@ void metrics_count(struct http_metrics *m, const struct req *r)
 {
 	const struct route *route = r->match.route;
 	struct series *s = &m->series[route != NULL ? route->index : m->n - 1];
-	uint64_t ns = clock_mono_ns() - r->start_ns;
+	uint64_t ns = clock_mono_ns() - r->x.start_ns;
 	size_t i = 0;
 
 	while (i < ARRAY_SIZE(bounds) && ns > bounds[i].ns)
@@ -74,9 +74,9 @@ void metrics_count(struct http_metrics *m, const struct req *r)
 	s->bucket[i]++;
 	s->sum_ns += ns;
 	s->requests++;
-	if (r->status >= 400)
+	if (r->x.status >= 400)
 		s->errors++;
-	if (r->status == 429)
+	if (r->x.status == 429)
 		s->throttled++;
 	metrics_leave(m);
 }

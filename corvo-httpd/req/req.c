@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "front/answer.h"
 #include "front/park.h"
 #include "front/server.h"
 #include "req/metrics.h"
@@ -21,8 +22,8 @@
 static void req_reset(struct req *r)
 {
 	struct arena arena = r->arena;
-	struct buf body = r->body;
-	struct buf out = r->out;
+	struct buf body = r->x.body;
+	struct buf out = r->x.out;
 
 	arena_reset(&arena);
 	if (body.cap > POOL_KEEP_BYTES)
@@ -31,8 +32,8 @@ static void req_reset(struct req *r)
 		buf_done(&out);
 	buf_clear(&body);
 	buf_clear(&out);
-	*r = (struct req){ .arena = arena, .body = body, .out = out };
-	list_init(&r->node);
+	*r = (struct req){ .arena = arena, .x = { .body = body, .out = out } };
+	list_init(&r->x.node);
 }
 
 struct req *req_new(struct httpd *h)
@@ -42,24 +43,31 @@ struct req *req_new(struct httpd *h)
 	if (list_empty(&h->free_reqs)) {
 		r = xcalloc(1, sizeof(*r));
 		r->arena.block_size = ARENA_BLOCK;
-		r->body.max = LIMIT_BODY_BYTES;
-		list_init(&r->node);
+		r->x.body.max = LIMIT_BODY_BYTES;
+		list_init(&r->x.node);
 	} else {
-		r = list_entry(h->free_reqs.next, struct req, node);
-		list_remove(&r->node);
+		r = list_entry(h->free_reqs.next, struct req, x.node);
+		list_remove(&r->x.node);
 		h->free_reqs_n--;
 	}
 	r->h = h;
-	r->start_ns = clock_mono_ns();
-	r->content_type = "application/json";
+	r->x.start_ns = clock_mono_ns();
+	r->x.content_type = "application/json";
 	return r;
+}
+
+void req_cancel_call(struct req *r)
+{
+	if (r->call != NULL)
+		rpc_cancel(r->client, r->call);
+	r->call = NULL;
 }
 
 static void req_release(struct req *r)
 {
 	arena_done(&r->arena);
-	buf_done(&r->body);
-	buf_done(&r->out);
+	buf_done(&r->x.body);
+	buf_done(&r->x.out);
 	free(r);
 }
 
@@ -67,15 +75,14 @@ void req_free(struct req *r)
 {
 	struct httpd *h = r->h;
 
-	if (r->call != NULL)
-		rpc_cancel(r->client, r->call);
-	park_remove(r);
+	req_cancel_call(r);
+	park_remove(&r->x);
 	req_reset(r);
 	if (h->free_reqs_n >= POOL_MAX) {
 		req_release(r);
 		return;
 	}
-	list_push_front(&h->free_reqs, &r->node);
+	list_push_front(&h->free_reqs, &r->x.node);
 	h->free_reqs_n++;
 }
 
@@ -83,7 +90,7 @@ void req_pool_done(struct httpd *h)
 {
 	LIST_FOREACH_SAFE (it, &h->free_reqs) {
 		list_remove(it);
-		req_release(list_entry(it, struct req, node));
+		req_release(list_entry(it, struct req, x.node));
 	}
 	h->free_reqs_n = 0;
 }
@@ -138,7 +145,7 @@ bool req_read_path(struct req *r, const struct msg_desc *d, void *m)
 
 bool req_read_json(struct req *r, bool may_be_empty, struct json *ret)
 {
-	struct str text = buf_str(&r->body);
+	struct str text = buf_str(&r->x.body);
 	struct json_error e;
 
 	if (text.n == 0 && may_be_empty)
@@ -191,7 +198,7 @@ struct str req_make_id(struct req *r, const char *prefix)
 /* 1 given, decoded; 0 absent; -1: an error has been answered. */
 static int read_argument(struct req *r, const char *name, struct str *ret)
 {
-	const char *raw = server_argument(r->conn, name);
+	const char *raw = server_argument(r->x.conn, name);
 
 	if (raw == NULL)
 		return 0;
@@ -264,10 +271,10 @@ static void on_reply(void *ctx, const struct rpc_reply *reply)
 	struct req *r = ctx;
 
 	r->call = NULL;
-	park_remove(r);
+	park_remove(&r->x);
 	if (r->client == r->h->raftd) {
 		r->h->seq = MAX(r->h->seq, reply->seq);
-		r->seq = reply->seq;
+		r->x.seq = reply->seq;
 	}
 	r->then(r, reply);
 }
@@ -324,50 +331,23 @@ void *req_reply(struct req *r, const struct msg_desc *d,
 
 /* --- answers --- */
 
-unsigned error_retry_after(int err)
-{
-	int status = err_status(err);
-
-	return status == 429 || status == 503 ? 1 : 0;
-}
-
-void error_body(struct buf *out, int err, struct str text)
-{
-	struct json_writer w = JSON_WRITER(out);
-
-	jw_object(&w);
-	jw_key(&w, "error");
-	if (text.n > 0)
-		jw_str(&w, text);
-	else
-		jw_cstr(&w, err_text(err));
-	jw_key(&w, "code");
-	jw_cstr(&w, err_code(err));
-	if (err_status(err) == 429) {
-		jw_key(&w, "retry_after_ms");
-		jw_u64(&w, error_retry_after(err) * 1000);
-	}
-	jw_object_end(&w);
-	buf_putc(out, '\n');
-}
-
 static void finish(struct req *r, int status)
 {
-	CHECK(!r->answered);
-	r->answered = true;
-	r->status = status;
+	CHECK(!r->x.answered);
+	r->x.answered = true;
+	r->x.status = status;
 	metrics_count(r->h->metrics, r);
-	if (r->waiting)
-		server_resume(r);
+	if (r->x.waiting)
+		server_resume(&r->x);
 }
 
 void req_fail_text(struct req *r, int err, struct str text)
 {
-	buf_clear(&r->out);
-	error_body(&r->out, err, text);
-	r->err = err;
-	r->content_type = "application/json";
-	r->retry_after_s = error_retry_after(err);
+	buf_clear(&r->x.out);
+	answer_error_body(&r->x.out, err, text);
+	r->x.err = err;
+	r->x.content_type = "application/json";
+	r->x.retry_after_s = answer_retry_after(err);
 	finish(r, err_status(err));
 }
 
@@ -384,14 +364,14 @@ void req_fail(struct req *r, int err, const char *fmt, ...)
 
 struct json_writer req_json(struct req *r)
 {
-	buf_clear(&r->out);
-	return JSON_WRITER(&r->out);
+	buf_clear(&r->x.out);
+	return JSON_WRITER(&r->x.out);
 }
 
 void req_answer(struct req *r, int status)
 {
-	if (r->out.n == 0 || r->out.p[r->out.n - 1] != '\n')
-		buf_putc(&r->out, '\n');
+	if (r->x.out.n == 0 || r->x.out.p[r->x.out.n - 1] != '\n')
+		buf_putc(&r->x.out, '\n');
 	finish(r, status);
 }
 
@@ -407,11 +387,20 @@ void req_answer_message(struct req *r, const struct msg_desc *d, const void *m,
 
 void req_answer_empty(struct req *r, int status)
 {
-	buf_clear(&r->out);
+	buf_clear(&r->x.out);
 	finish(r, status);
+}
+
+struct stream *req_answer_stream(struct req *r, const struct stream_ops *ops,
+				 void *ctx)
+{
+	struct stream *s = stream_begin(&r->x, ops, ctx);
+
+	req_answer_empty(r, 200);
+	return s;
 }
 
 const char *req_header(struct req *r, const char *name)
 {
-	return server_header(r->conn, name);
+	return server_header(r->x.conn, name);
 }

@@ -9,28 +9,22 @@
 #ifndef CORVO_REQ_H
 #define CORVO_REQ_H
 
-#include "httpd.h"
+#include "front/exchange.h"
+#include "front/stream.h"
 #include "proto/msg_json.h"
 #include "proto/route.h"
+#include "req/parts.h"
 
-struct conn;
 struct req;
-struct stream;
 
 typedef void req_reply_fn(struct req *r, const struct rpc_reply *reply);
 
 struct req {
-	struct list node; /* free list, or the list of parked fetches */
+	struct exchange x; /* what came, and the answer */
 	struct httpd *h;
-	struct conn *conn;
-	uint64_t start_ns; /* monotonic; the head had arrived */
-
-	/* what was asked */
-	const char *method; /* as the client wrote it; the server's memory */
-	struct str path;    /* without the query; still percent-encoded */
+	bool counted; /* metrics know that it is under way */
 	struct route_match match;
 	struct arena arena;
-	struct buf body;
 
 	/* the call that is under way */
 	struct rpc_client *client;
@@ -40,30 +34,12 @@ struct req {
 
 	/* a long-polling fetch: what to answer when it is ended early */
 	void (*end_parked)(struct req *r);
-	uint64_t parked_ns; /* since when; 0: not parked */
-	/* it is worked on to its end, also when the client leaves before: its
-	 * connection is not looked at meanwhile */
-	bool outlives;
-	bool watched; /* its socket is watched for a client that left */
-
-	/* the answer */
-	int status;
-	int err; /* ERR_ number of an error answer */
-	struct buf out;
-	const char *content_type;
-	uint64_t seq;           /* X-Corvo-Index; 0: none */
-	uint64_t lag_ms;        /* X-Corvo-View-Lag-Ms, if has_lag */
-	uint64_t preferred_ns;  /* Preference-Applied: wait; 0: no header */
-	unsigned allow;         /* methods for Allow; 0: no header */
-	unsigned retry_after_s; /* 0: no header */
-	struct stream *stream;  /* the answer is one; see front/stream.h */
-	bool has_lag;
-	bool replayed; /* Idempotent-Replayed */
-	bool answered;
-	bool waiting;   /* the server waits for server_resume */
-	bool suspended; /* and its connection is suspended meanwhile */
-	bool abandoned; /* the client is gone: close, answer nothing */
 };
+
+static inline struct req *req_of(struct exchange *x)
+{
+	return container_of(x, struct req, x);
+}
 
 struct req *req_new(struct httpd *h);
 void req_free(struct req *r);        /* back to the pool; cancels its call */
@@ -143,9 +119,11 @@ void req_fail_text(struct req *r, int err, struct str text);
 struct json_writer req_json(struct req *r); /* starts the body */
 void req_answer(struct req *r, int status); /* the body is complete */
 void req_answer_empty(struct req *r, int status);
+/* With an event stream, see front/stream.h. */
+struct stream *req_answer_stream(struct req *r, const struct stream_ops *ops,
+				 void *ctx);
 
-/* The body of an error answer, also used by the server for raw answers. */
-void error_body(struct buf *out, int err, struct str text);
-unsigned error_retry_after(int err); /* seconds; 0: no header */
+/* What it asked for is not wanted any more. */
+void req_cancel_call(struct req *r);
 
 #endif

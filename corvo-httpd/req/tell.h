@@ -6,8 +6,8 @@
 #ifndef CORVO_TELL_H
 #define CORVO_TELL_H
 
-#include "httpd.h"
 #include "proto/metric_list.h"
+#include "req/parts.h"
 
 struct tell;
 

@@ -35,7 +35,7 @@ static void ask(struct req *r)
 			.then = req_answer_query,
 		    });
 	r->end_parked = end_parked;
-	park_add(r);
+	park_add(&r->x);
 }
 
 void h_rebuild_view(struct req *r)

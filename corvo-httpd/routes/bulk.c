@@ -113,10 +113,10 @@ static void answer_sum(struct req *r, struct work *w)
 {
 	struct m_bulk_result *m = &w->sum;
 
-	m->duration_ms = (clock_mono_ns() - r->start_ns) / NS_PER_MS;
+	m->duration_ms = (clock_mono_ns() - r->x.start_ns) / NS_PER_MS;
 	if (w->ask.dry_run) {
 		MSG_SET(m, bulk_result, dry_run, true);
-		r->seq = 0; /* nothing was written */
+		r->x.seq = 0; /* nothing was written */
 	}
 	req_answer_message(r, &msg_bulk_result, m, 200);
 }
@@ -285,7 +285,7 @@ static bool names_action(struct req *r)
 {
 	struct json v;
 
-	return json_member(json_root(buf_str(&r->body)), "action", &r->arena,
+	return json_member(json_root(buf_str(&r->x.body)), "action", &r->arena,
 			   &v) &&
 	       str_trim(json_string(v, &r->arena)).n > 0;
 }
@@ -323,7 +323,7 @@ void h_bulk(struct req *r)
 	if (!req_read(r, &msg_bulk_request, &w->ask) || !check(r, &w->ask))
 		return;
 	r->state = w;
-	r->outlives = !w->ask.dry_run;
+	r->x.outlives = !w->ask.dry_run;
 	if (w->ask.job_ids_n > 0 || !MSG_HAS(&w->ask, bulk_request, filter)) {
 		take_ids(r, w);
 	} else {

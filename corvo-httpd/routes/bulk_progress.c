@@ -9,6 +9,7 @@
  */
 #include "front/stream.h"
 #include "req/hub.h"
+#include "req/req.h"
 #include "routes/handlers.h"
 #include "util/json.h"
 
@@ -203,7 +204,7 @@ static void on_bulk(struct req *r, const struct rpc_reply *reply)
 
 	if (m == NULL)
 		return;
-	r->seq = 0; /* a read has no index of its own */
+	r->x.seq = 0; /* a read has no index of its own */
 	resumes = read_place(r, &place);
 	state_of_bulk(m, &s);
 	if (resumes && place >= s.seq && has_ended(&s)) {
@@ -212,7 +213,7 @@ static void on_bulk(struct req *r, const struct rpc_reply *reply)
 	}
 	if (!has_ended(&s))
 		w->sub = hub_subscribe(r->h->hub, reply->seq, fill, w);
-	w->stream = stream_begin(r, &watch_ops, w);
+	w->stream = req_answer_stream(r, &watch_ops, w);
 	if (!resumes)
 		write_frame(w, &s, EVENT_BULK_STARTED);
 	else if (place < s.seq)

@@ -80,7 +80,7 @@ static bool read_idempotency(struct req *r, bool is_batch, struct str *key,
 	if (text == NULL)
 		return true;
 	*key = str_from(text);
-	*hash = (hash_bytes(r->body.p, r->body.n) & ~1ULL) | is_batch;
+	*hash = (hash_bytes(r->x.body.p, r->x.body.n) & ~1ULL) | is_batch;
 	if (key->n > 0 && key->n <= LIMIT_UNIQUE_KEY_BYTES && str_is_utf8(*key))
 		return true;
 	req_fail(r, ERR_VALIDATION_ERROR,
@@ -118,7 +118,7 @@ static void on_enqueued(struct req *r, const struct rpc_reply *reply)
 
 	if (m == NULL)
 		return;
-	r->replayed = m->replayed;
+	r->x.replayed = m->replayed;
 	if (m->unique_existing) {
 		answer_duplicate(r, m);
 		return;
@@ -193,7 +193,7 @@ static void on_batch_enqueued(struct req *r, const struct rpc_reply *reply)
 		req_fail_text(r, ERR_BAD_MESSAGE, STR_NULL);
 		return;
 	}
-	r->replayed = m->replayed;
+	r->x.replayed = m->replayed;
 	w = req_json(r);
 	jw_object(&w);
 	msg_members_to_json(&msg_enqueue_batch_reply, m, &style, &w);
@@ -239,7 +239,7 @@ void h_enqueue(struct req *r)
 	struct json v, jobs;
 
 	/* The word alone decides nothing; it saves the search for it. */
-	if (memmem(r->body.p, r->body.n, "\"jobs\"", 6) == NULL) {
+	if (memmem(r->x.body.p, r->x.body.n, "\"jobs\"", 6) == NULL) {
 		enqueue_one(r);
 		return;
 	}

@@ -7,6 +7,7 @@
 #include "front/stream.h"
 #include "req/event_json.h"
 #include "req/hub.h"
+#include "req/req.h"
 #include "routes/handlers.h"
 
 #define PAGE_DEFAULT 100
@@ -224,7 +225,7 @@ static void on_place(struct req *r, const struct rpc_reply *reply)
 	if (!w->resumed)
 		w->pos = m->head_seq;
 	w->sub = hub_subscribe(r->h->hub, w->pos, fill, w);
-	w->stream = stream_begin(r, &watch_ops, w);
+	w->stream = req_answer_stream(r, &watch_ops, w);
 	tell_place(w);
 }
 

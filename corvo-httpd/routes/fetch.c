@@ -107,7 +107,7 @@ static void fetch(struct req *r)
 	if (f->timeout == 0)
 		return;
 	r->end_parked = answer_nothing;
-	park_add(r);
+	park_add(&r->x);
 }
 
 void h_fetch(struct req *r)

@@ -24,7 +24,7 @@ static void on_job(struct req *r, const struct rpc_reply *reply)
 
 	if (job == NULL)
 		return;
-	r->seq = 0; /* a read has no index of its own */
+	r->x.seq = 0; /* a read has no index of its own */
 	w = req_json(r);
 	job_to_json(job, &style, &w);
 	req_answer(r, r->match.route->status);
@@ -65,7 +65,7 @@ static void ask_and_wait(struct req *r)
 			.then = on_awaited,
 		    });
 	r->end_parked = ask_now;
-	park_add(r);
+	park_add(&r->x);
 }
 
 /* "wait=30" among other preferences; one that cannot be read is no wish. */
@@ -94,7 +94,7 @@ static bool read_wait(struct req *r, uint64_t *ret, bool *is_wish)
 	*ret = 0;
 	if (prefer != NULL && !read_preference(str_from(prefer), ret))
 		*ret = 0;
-	*is_wish = server_argument(r->conn, "wait") == NULL;
+	*is_wish = server_argument(r->x.conn, "wait") == NULL;
 	return req_duration_argument(r, "wait", ret);
 }
 
@@ -112,7 +112,7 @@ void h_get_job(struct req *r)
 		return;
 	}
 	MSG_SET(m, job_ref, wait_ns, MIN(wait_ns, WAIT_MAX_NS));
-	r->preferred_ns = is_wish ? m->wait_ns : 0;
+	r->x.preferred_ns = is_wish ? m->wait_ns : 0;
 	ask_and_wait(r);
 }
 

@@ -46,7 +46,7 @@ static void on_others(struct req *r, const struct rpc_reply *reply)
 	struct collection *c = r->state;
 
 	take(r, reply, PROC_RAFTD, &c->others);
-	r->seq = 0;
+	r->x.seq = 0;
 	c->answer(r);
 }
 
@@ -75,7 +75,7 @@ static void collect_own(struct req *r)
 
 	tell_collect(r->h, &l);
 	metric_list_message(&l, &c->own);
-	r->seq = 0; /* a read has no index of its own */
+	r->x.seq = 0; /* a read has no index of its own */
 	if (tell_has_others(r->h) && rpc_client_is_up(r->h->raftd))
 		ask_others(r);
 	else
@@ -145,8 +145,8 @@ static void answer_metrics(struct req *r)
 					   &c->others };
 
 	(void)req_json(r);
-	metrics_write(sets, ARRAY_SIZE(sets), &r->out);
-	r->content_type = "text/plain; version=0.0.4; charset=utf-8";
+	metrics_write(sets, ARRAY_SIZE(sets), &r->x.out);
+	r->x.content_type = "text/plain; version=0.0.4; charset=utf-8";
 	req_answer(r, 200);
 }
 
@@ -221,7 +221,7 @@ static void on_throughput(struct req *r, const struct rpc_reply *reply)
 
 	if (m == NULL)
 		return;
-	r->seq = 0;
+	r->x.seq = 0;
 	w = req_json(r);
 	jw_array(&w);
 	for (size_t i = 0; i < m->minutes_n; i++)

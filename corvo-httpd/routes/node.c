@@ -87,7 +87,7 @@ static void on_status(struct req *r, const struct rpc_reply *reply)
 
 	if (m == NULL)
 		return;
-	r->seq = 0;
+	r->x.seq = 0;
 	w = req_json(r);
 	jw_object(&w);
 	jw_key(&w, "mode");
@@ -111,7 +111,7 @@ static void answer_alive(struct req *r, const struct m_node_status *m)
 {
 	struct json_writer w = req_json(r);
 
-	r->seq = 0;
+	r->x.seq = 0;
 	jw_object(&w);
 	jw_key(&w, "status");
 	jw_cstr(&w, "ok");
@@ -153,7 +153,7 @@ static void on_readiness(struct req *r, const struct rpc_reply *reply)
 
 	if (m == NULL)
 		return;
-	r->seq = 0;
+	r->x.seq = 0;
 	if (m->leader_id.n == 0) {
 		req_fail(r, ERR_LEADER_UNAVAILABLE, "no leader is known");
 	} else if (!m->ready) {
@@ -202,6 +202,6 @@ void h_openapi(struct req *r)
 	if (r->h->openapi.n == 0)
 		openapi_write(&r->h->openapi);
 	(void)req_json(r);
-	buf_put_str(&r->out, buf_str(&r->h->openapi));
+	buf_put_str(&r->x.out, buf_str(&r->h->openapi));
 	req_answer(r, 200);
 }

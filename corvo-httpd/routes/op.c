@@ -46,7 +46,7 @@ void req_answer_query(struct req *r, const struct rpc_reply *reply)
 
 	if (m == NULL)
 		return;
-	r->seq = 0; /* a read has no index of its own */
+	r->x.seq = 0; /* a read has no index of its own */
 	req_answer_message(r, d, m, r->match.route->status);
 }
 

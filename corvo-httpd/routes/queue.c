@@ -67,7 +67,7 @@ static void on_oldest(struct req *r, const struct rpc_reply *reply)
 			MSG_SET(q, queue, oldest_pending_at,
 				list.queues[0].oldest_pending_at);
 	}
-	r->seq = 0;
+	r->x.seq = 0;
 	answer_queue(r, q);
 }
 
@@ -83,7 +83,7 @@ static void on_read(struct req *r, const struct rpc_reply *reply)
 	q = req_reply(r, &msg_queue, &copy);
 	if (q == NULL)
 		return;
-	r->seq = 0; /* a read has no index of its own */
+	r->x.seq = 0; /* a read has no index of its own */
 	if (q->pending == 0 || !rpc_client_is_up(r->h->viewd)) {
 		answer_queue(r, q);
 		return;
@@ -393,7 +393,7 @@ static void on_paused(struct req *r, const struct rpc_reply *reply)
 	if (m->wait_ns == 0)
 		return;
 	r->end_parked = end_drain;
-	park_add(r);
+	park_add(&r->x);
 }
 
 void h_drain(struct req *r)
@@ -462,7 +462,7 @@ static void sweep(struct req *r, unsigned op, const char *done)
 	s->op = op;
 	s->done = done;
 	r->state = s;
-	r->outlives = true;
+	r->x.outlives = true;
 	if (req_read(r, &msg_clear_queue, &s->m))
 		req_call_raftd(r, op, s->m.queue, &msg_clear_queue, &s->m,
 			       on_swept);
@@ -475,7 +475,7 @@ void h_clear_queue(struct req *r)
 
 void h_delete_queue(struct req *r)
 {
-	const char *confirm = server_argument(r->conn, "confirm");
+	const char *confirm = server_argument(r->x.conn, "confirm");
 
 	if (confirm == NULL || !str_is(str_from(confirm), "true"))
 		req_fail(r, ERR_VALIDATION_ERROR,

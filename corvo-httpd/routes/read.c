@@ -16,7 +16,7 @@ static void on_jobs(struct req *r, const struct rpc_reply *reply)
 
 	if (m == NULL)
 		return;
-	r->seq = 0; /* a read has no index of its own */
+	r->x.seq = 0; /* a read has no index of its own */
 	w = req_json(r);
 	jw_object(&w);
 	jw_key(&w, "jobs");

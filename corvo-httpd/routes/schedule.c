@@ -79,7 +79,7 @@ static void on_next_times(struct req *r, const struct rpc_reply *reply)
 	    !req_number_argument(r, "count", 1, LIMIT_NEXT_TIMES, &count) ||
 	    !plan_of(r, s, &p))
 		return;
-	r->seq = 0; /* a read has no index of its own */
+	r->x.seq = 0; /* a read has no index of its own */
 	answer_times(r, &p, s->next_run, MIN(count, runs_left(s)));
 }
 
@@ -324,7 +324,7 @@ static void on_list(struct req *r, const struct rpc_reply *reply)
 
 	if (m == NULL)
 		return;
-	r->seq = 0; /* a read has no index of its own */
+	r->x.seq = 0; /* a read has no index of its own */
 	answer(r, &msg_schedule_list, m);
 }
 

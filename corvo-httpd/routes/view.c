@@ -97,9 +97,9 @@ static void on_found(struct req *r, const struct rpc_reply *reply)
 	}
 	jw_key(&w, "duration_ms");
 	jw_u64(&w, m->duration_ms);
-	if (r->has_lag) {
+	if (r->x.has_lag) {
 		jw_key(&w, "view_lag_ms");
-		jw_u64(&w, r->lag_ms);
+		jw_u64(&w, r->x.lag_ms);
 	}
 	jw_object_end(&w);
 	req_answer(r, 200);

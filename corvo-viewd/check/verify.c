@@ -17,7 +17,7 @@
 
 /* --- the same moment --- */
 
-static int align_once(struct verify *t, struct view *v, struct kv *kv)
+static int align_once(struct verify *t, struct verify_view *v, struct kv *kv)
 {
 	struct arena a = { .block_size = 64 * 1024 };
 	struct m_tail_reply m;
@@ -63,7 +63,7 @@ static int open_snapshot(struct verify *t, const char *path)
 	return r;
 }
 
-int verify_align(struct verify *t, struct view *v)
+int verify_align(struct verify *t, struct verify_view *v)
 {
 	struct record_meta meta = { 0 };
 	struct scan s;

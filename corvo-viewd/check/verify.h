@@ -13,7 +13,6 @@
 #include <stdatomic.h>
 
 #include "mirror/mirror.h"
-#include "view.h"
 
 struct verify {
 	char *checkpoint; /* directory of the store */
@@ -28,13 +27,21 @@ struct verify {
 	struct buf why;     /* a sentence on failure */
 };
 
+/* The view that is compared, as its writer has it. */
+struct verify_view {
+	struct mirror *mirror;
+	const char *path;
+	uint64_t position;    /* last event in the file */
+	uint64_t position_ns; /* its time, UNIX; 0: not known */
+};
+
 /*
  * Brings the view, whose last event is v->position, to the checkpoint's, and
  * takes a snapshot of it. The writer's thread; nothing else may write. On
  * success the view's position is t->seq. 0 or -ERR_*; -ERR_SHUTTING_DOWN when
  * stopped.
  */
-int verify_align(struct verify *t, struct view *v);
+int verify_align(struct verify *t, struct verify_view *v);
 
 /* Fills the reply, duration apart. 0 or -ERR_* as above. */
 int verify_compare(struct verify *t);

@@ -95,7 +95,7 @@ static int read_list(struct query *q, struct str job_id,
 			break;
 		}
 		ret->iterations =
-		    query_grow(&q->arena, ret->iterations, sizeof(*it),
+		    arena_grow(&q->arena, ret->iterations, sizeof(*it),
 			       ret->iterations_n, &cap);
 		it = &ret->iterations[ret->iterations_n++];
 		read_iteration(s, job_id, &q->arena, it);

@@ -113,20 +113,6 @@ int query_refuse(struct query *q, const char *fmt, ...)
 	return -ERR_VALIDATION_ERROR;
 }
 
-void *query_grow(struct arena *a, void *items, size_t size, size_t n,
-		 size_t *cap)
-{
-	void *p;
-
-	if (n < *cap)
-		return items;
-	*cap = MAX(*cap * 2, (size_t)64);
-	p = arena_alloc(a, *cap * size);
-	if (n > 0)
-		memcpy(p, items, n * size);
-	return p;
-}
-
 struct str query_lower(struct arena *a, struct str s)
 {
 	char *p = arena_alloc(a, s.n);
@@ -247,7 +233,7 @@ int query_queues(struct query *q, const struct query_ask *ask, struct buf *out)
 		db_bind_text(s, 1, m->queue);
 	while ((r = db_step(s)) == 1) {
 		list.queues =
-		    query_grow(&q->arena, list.queues, sizeof(*list.queues),
+		    arena_grow(&q->arena, list.queues, sizeof(*list.queues),
 			       list.queues_n, &cap);
 		read_queue(s, &q->arena, &list.queues[list.queues_n++]);
 	}
@@ -290,7 +276,7 @@ int query_workers(struct query *q, const struct query_ask *ask, struct buf *out)
 		return r;
 	while ((r = db_step(s)) == 1) {
 		list.workers =
-		    query_grow(&q->arena, list.workers, sizeof(*list.workers),
+		    arena_grow(&q->arena, list.workers, sizeof(*list.workers),
 			       list.workers_n, &cap);
 		read_worker(s, &q->arena, &list.workers[list.workers_n++]);
 	}

@@ -25,10 +25,6 @@ int query_fulltext(struct query *q, const struct query_ask *ask,
 int query_iterations(struct query *q, const struct query_ask *ask,
 		     struct buf *out);
 
-/* Room for one more of n items of `size` bytes in the arena. */
-void *query_grow(struct arena *a, void *items, size_t size, size_t n,
-		 size_t *cap);
-
 /* A to Z in lower case, as SQLite's lower() has it. */
 struct str query_lower(struct arena *a, struct str s);
 

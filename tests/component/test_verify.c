@@ -7,6 +7,7 @@
 
 #include "check/verify.h"
 #include "lib/testlib.h"
+#include "view.h"
 #include "view_world.h"
 
 #define STEPS 1000
@@ -41,6 +42,19 @@ static int teardown(void **state)
 	return 0;
 }
 
+static int align_view(struct fixture *f)
+{
+	struct verify_view v = {
+		.mirror = f->view.mirror,
+		.path = f->view.path,
+		.position = f->view.position,
+	};
+	int r = verify_align(&f->task, &v);
+
+	f->view.position = v.position;
+	return r;
+}
+
 /* The world goes on; then verify_align to how it is. */
 static int align(struct fixture *f)
 {
@@ -52,7 +66,7 @@ static int align(struct fixture *f)
 	(void)snprintf(name, sizeof(name), "checkpoint-%u", f->checkpoints++);
 	f->task.checkpoint = xstrdup(world_path(&f->w, name));
 	assert_int_equal(kv_checkpoint(f->w.kv, f->task.checkpoint, &why), 0);
-	return verify_align(&f->task, &f->view);
+	return align_view(f);
 }
 
 static void test_nothing_differs(void **state)
@@ -123,7 +137,7 @@ static void test_without_a_checkpoint(void **state)
 	struct fixture *f = *state;
 
 	f->task.checkpoint = xstrdup(world_path(&f->w, "nowhere"));
-	assert_true(verify_align(&f->task, &f->view) < 0);
+	assert_true(align_view(f) < 0);
 	assert_true(f->task.why.n > 0);
 }
 

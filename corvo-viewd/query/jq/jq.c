@@ -9,8 +9,6 @@
  */
 #include "query/jq/jq_impl.h"
 
-#include "query/query_impl.h"
-
 struct parser {
 	const char *start, *p, *end;
 	struct arena *a;
@@ -198,7 +196,7 @@ static bool take_path(struct parser *ps, struct jq_path *ret)
 		if (!more)
 			return true;
 		ret->keys =
-		    query_grow(ps->a, ret->keys, sizeof(key), ret->n, &cap);
+		    arena_grow(ps->a, ret->keys, sizeof(key), ret->n, &cap);
 		ret->keys[ret->n++] = key;
 	}
 }
@@ -210,7 +208,7 @@ static struct jq_step *add_step(struct parser *ps, enum jq_code code)
 	struct jq *jq = ps->jq;
 	struct jq_step *s;
 
-	jq->steps = query_grow(ps->a, jq->steps, sizeof(*s), jq->n, &ps->cap);
+	jq->steps = arena_grow(ps->a, jq->steps, sizeof(*s), jq->n, &ps->cap);
 	s = &jq->steps[jq->n++];
 	*s = (struct jq_step){ .code = code };
 	return s;

@@ -1,7 +1,7 @@
 /*
- * Finds the route of a request and calls its handler. See req/dispatch.h.
+ * Finds the route of a request and calls its handler. See routes/dispatch.h.
  */
-#include "req/dispatch.h"
+#include "routes/dispatch.h"
 
 #include "req/req.h"
 #include "routes/handlers.h"
@@ -44,13 +44,13 @@ static struct str full_name(struct req *r, struct str path)
 
 static void refuse_method(struct req *r)
 {
-	r->allow = r->match.allowed;
+	r->x.allow = r->match.allowed;
 	req_fail_text(r, ERR_METHOD_NOT_ALLOWED, STR_NULL);
 }
 
 void dispatch(struct req *r)
 {
-	struct str method = str_from(r->method);
+	struct str method = str_from(r->x.method);
 	enum http_method m = HTTP_GET;
 	bool known = str_is(method, "HEAD") || http_method_parse(method, &m);
 
@@ -58,8 +58,8 @@ void dispatch(struct req *r)
 		req_answer_empty(r, 200);
 		return;
 	}
-	r->path = full_name(r, strip_origin(r->path));
-	route_find(m, r->path, &r->match);
+	r->x.path = full_name(r, strip_origin(r->x.path));
+	route_find(m, r->x.path, &r->match);
 	if (r->match.allowed == 0) {
 		req_fail(r, ERR_NOT_FOUND,
 			 "there is nothing at this path; /openapi.json lists "

@@ -1,0 +1,73 @@
+/*
+ * A request and its answer as the front knows them: what came, what goes, and
+ * how far it is. What it means is for the floor above, which embeds this and is
+ * told through struct front_ops; the server never looks further.
+ *
+ * The path and the body are hostile. Loop thread.
+ */
+#ifndef CORVO_EXCHANGE_H
+#define CORVO_EXCHANGE_H
+
+#include "util/buf.h"
+#include "util/list.h"
+
+struct conn;
+struct server;
+struct stream;
+
+struct exchange {
+	struct list node; /* of those that wait, or of its owner */
+	struct server *server;
+	struct conn *conn;
+	uint64_t start_ns; /* monotonic; the head had arrived */
+
+	/* what was asked */
+	const char *method; /* as the client wrote it; the server's memory */
+	struct str path;    /* without the query; still percent-encoded */
+	struct buf body;
+
+	/* while it waits */
+	uint64_t parked_ns; /* since when, see front/park.h; 0: not parked */
+	/* it is worked on to its end, also when the client leaves before: its
+	 * connection is not looked at meanwhile */
+	bool outlives;
+	bool watched;   /* its socket is watched for a client that left */
+	bool waiting;   /* the server waits for server_resume */
+	bool suspended; /* and its connection is suspended meanwhile */
+	bool abandoned; /* the client is gone: close, answer nothing */
+
+	/* the answer */
+	bool answered;
+	int status;
+	int err; /* ERR_ number of an error answer */
+	struct buf out;
+	const char *content_type;
+	uint64_t seq;           /* X-Corvo-Index; 0: none */
+	uint64_t lag_ms;        /* X-Corvo-View-Lag-Ms, if has_lag */
+	uint64_t preferred_ns;  /* Preference-Applied: wait; 0: no header */
+	unsigned allow;         /* methods for Allow; 0: no header */
+	unsigned retry_after_s; /* 0: no header */
+	struct stream *stream;  /* the answer is one; see front/stream.h */
+	bool has_lag;
+	bool replayed; /* Idempotent-Replayed */
+};
+
+/* What the floor above does with them. */
+struct front_ops {
+	/* A head has come: an exchange for it. */
+	struct exchange *(*begin)(void *ctx);
+	/* The request is complete: it is answered now, or later and then
+	 * resumed by server_resume. */
+	void (*complete)(struct exchange *x);
+	/* It is refused before it was complete; err is being told. */
+	void (*refused)(struct exchange *x, int err);
+	/* Its client left while it waited: nothing it asked for may be done
+	 * in its name any more. */
+	void (*left)(struct exchange *x);
+	/* The server stops: answer what is parked with what there is. */
+	void (*end_parked)(struct exchange *x);
+	/* It is over; unanswered: its client left before. The last call. */
+	void (*end)(struct exchange *x);
+};
+
+#endif
