@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/openapi.h"
 #include "gen.h"
-#include "proto/openapi.h"
 
 #define PATH_BYTES 4096
 

@@ -1,6 +1,6 @@
 /* The page of the HTTP API: every route with what it takes and answers. */
+#include "api/route_shape.h"
 #include "gen.h"
-#include "proto/route_shape.h"
 
 static const char intro[] =
     "Requests and answers are JSON. An answer that is no success is an "

@@ -1,7 +1,7 @@
 /*
  * What the node says about itself: status, health, version, its own API.
  */
-#include "proto/openapi.h"
+#include "api/openapi.h"
 #include "req/req.h"
 #include "routes/handlers.h"
 

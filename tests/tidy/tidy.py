@@ -170,9 +170,9 @@ def includes():
 def header_path(f, name):
     """The header of ours that `name` means in the file f, or None. What it
     may be: beside the file, of common, of f's own process; of any process
-    where f is a test or a benchmark."""
+    where f is a test, a benchmark or a tool."""
     places = [str(Path(f).parent), "common", f.split("/")[0]]
-    if f.startswith(("tests/", "bench/")):
+    if f.startswith(("tests/", "bench/", "tools/")):
         places += ["tests", *sorted(d.name for d in ROOT.glob("corvo-*"))]
     for place in places:
         if (ROOT / place / name).is_file():

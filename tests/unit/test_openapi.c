@@ -1,8 +1,8 @@
 /* The API document and the shapes of routes it is made from. */
-#include "proto/openapi.h"
+#include "api/openapi.h"
 
+#include "api/route_shape.h"
 #include "lib/testlib.h"
-#include "proto/route_shape.h"
 #include "util/json.h"
 
 static struct json document(struct buf *b)

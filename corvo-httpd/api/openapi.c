@@ -2,11 +2,11 @@
  * Walks routes and messages. No input from outside; the cost is that of a
  * page, so callers that serve it keep the result.
  */
-#include "proto/openapi.h"
+#include "api/openapi.h"
 
 #include <stdio.h>
 
-#include "proto/route_shape.h"
+#include "api/route_shape.h"
 #include "util/json.h"
 
 #define REF_MAX 128

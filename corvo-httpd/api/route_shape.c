@@ -1,7 +1,7 @@
 /*
  * What corvo-httpd's handlers do beyond the tables. Constants and lookups.
  */
-#include "proto/route_shape.h"
+#include "api/route_shape.h"
 
 #define MEMBERS(...)                  \
 	(const struct shape_member[]) \
