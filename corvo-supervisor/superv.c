@@ -341,6 +341,7 @@ static void turn(struct superv *s)
 		on_signals(s);
 	ctl_server_on_poll(&s->ctl, fds + 1, ctl_n);
 	tick(s, clock_mono_ns());
+	log_settle();
 }
 
 /* --- all together --- */
@@ -367,8 +368,7 @@ static int load(struct superv *s)
 
 	if (settings_load(s->argc, s->argv, &s->settings, &why) < 0 ||
 	    settings_check_bind(&s->settings, &why) < 0) {
-		(void)fprintf(stderr, "corvo-supervisor: %.*s\n",
-			      STR_ARG(buf_str(&why)));
+		log_plain("corvo-supervisor: %.*s", STR_ARG(buf_str(&why)));
 		return -ERR_VALIDATION_ERROR;
 	}
 	log_init("supervisor", s->settings.node_id);

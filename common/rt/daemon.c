@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <execinfo.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,8 @@
 /* Without a supervisor nobody waits for the end of a drain. */
 #define DAEMON_ORPHAN_DRAIN_NS NS_PER_S
 #define DAEMON_ORPHAN_ALARM_S  3
+#define DAEMON_CRASH_ALARM_S   2
+#define DAEMON_CRASH_WAIT_MS   1000
 #define DAEMON_FRAMES_MAX      64
 #define DAEMON_NAME_BYTES      32
 
@@ -56,7 +59,7 @@ static void write_all(const char *text)
 	size_t n = strlen(text);
 
 	while (n > 0) {
-		ssize_t done = write(STDERR_FILENO, text, n);
+		ssize_t done = write(log_fd(), text, n);
 
 		if (done <= 0)
 			return;
@@ -70,12 +73,17 @@ static void on_crash(int sig)
 	void *frames[DAEMON_FRAMES_MAX];
 	char number[4] = { (char)('0' + sig / 10), (char)('0' + sig % 10), '\n',
 			   '\0' };
+	struct pollfd room = { .fd = log_fd(), .events = POLLOUT };
 	int n;
 
+	/* A pipe that nobody reads must not keep us from dying. */
+	(void)alarm(DAEMON_CRASH_ALARM_S);
+	(void)poll(&room, 1, DAEMON_CRASH_WAIT_MS);
 	write_all(crash_text);
 	write_all(number);
 	n = backtrace(frames, DAEMON_FRAMES_MAX);
-	backtrace_symbols_fd(frames, n, STDERR_FILENO);
+	backtrace_symbols_fd(frames, n, log_fd());
+	(void)alarm(0);
 	(void)raise(sig); /* the handler is reset: now it kills */
 }
 
@@ -257,6 +265,7 @@ static void on_beat(void *ctx)
 	struct daemon *d = ctx;
 
 	notify_watchdog(&d->notify);
+	log_settle();
 	loop_timer_arm(d->priv->beat, d->notify.watchdog_ns);
 }
 
@@ -353,7 +362,7 @@ static int load_settings(struct daemon *d)
 	struct daemon_priv *p = d->priv;
 
 	if (settings_load(p->argc, p->argv, &d->settings, &why) < 0) {
-		fprintf(stderr, "%s: %.*s\n", p->name, STR_ARG(buf_str(&why)));
+		log_plain("%s: %.*s", p->name, STR_ARG(buf_str(&why)));
 		return -ERR_VALIDATION_ERROR;
 	}
 	log_init(p->name, d->settings.node_id);

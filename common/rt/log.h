@@ -5,6 +5,8 @@
  *   {"time":...,"level":"info","proc":"raftd","node":"node-1","msg":...}
  *
  * One write(2) per line, so lines of several processes on one pipe do not mix.
+ * Logging never waits for whoever reads: a line there is no room for is dropped
+ * and counted, and the count is logged as soon as there is room again.
  * Thread-safe. Libraries below rt do not log; they return.
  */
 #ifndef CORVO_LOG_H
@@ -14,12 +16,25 @@
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
-void log_init(const char *proc, const char *node); /* strings are copied */
+/* Looks at stderr, too: again after it was replaced. Strings are copied. */
+void log_init(const char *proc, const char *node);
 void log_set_level(enum log_level l);
 enum log_level log_get_level(void);
 void log_set_json(bool json);
 bool log_level_parse(struct str s, enum log_level *ret);
 const char *log_level_name(enum log_level l);
+
+/* Says how many lines were dropped, if any and if there is room: for a moment
+ * when there may be none to log for long. */
+void log_settle(void);
+uint64_t log_dropped(void); /* lines, since the start */
+
+/* Stderr, as it can be written to without waiting where that is possible: for
+ * the words of a crash. */
+int log_fd(void);
+
+/* A line without time and names, for what is wrong before log_init. */
+_printf_(1, 2) void log_plain(const char *fmt, ...);
 
 _printf_(2, 3) void log_write(enum log_level l, const char *fmt, ...);
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "rt/file.h"
+#include "rt/log.h"
 
 #define PROC_FILE_BYTES (64u << 10)
 
@@ -191,6 +192,9 @@ void procstat_metrics(struct metric_list *l, const char *name, pid_t pid)
 	metric_add(l, METRIC_PROCESS_THREADS, (double)p.threads, label);
 	metric_add(l, METRIC_PROCESS_HEAP, (double)p.anonymous_bytes, label);
 	metric_add(l, METRIC_PROCESS_STACK, (double)p.stack_bytes, label);
+	if (pid == getpid()) /* others do not tell */
+		metric_add(l, METRIC_PROCESS_LOG_DROPPED, (double)log_dropped(),
+			   label);
 }
 
 bool procstat_is_running(pid_t pid)

@@ -222,6 +222,23 @@ class Client:
         return {name: float(value) for name, value in rows}
 
 
+@contextlib.contextmanager
+def full_pipe():
+    """(end to read, end to write) of a pipe there is no room in. Who writes
+    to it waits: the flag that it does not is shared by all who write."""
+    r, w = os.pipe()
+    try:
+        os.set_blocking(w, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(w, b"x")
+        os.set_blocking(w, True)
+        yield r, w
+    finally:
+        os.close(r)
+        os.close(w)
+
+
 class Node:
     def __init__(self, *flags, directory=None):
         self.dir = Path(directory or tempfile.mkdtemp(prefix="corvo-test-"))
@@ -242,18 +259,19 @@ class Node:
                 f"--data-dir={self.data}",
                 f"--raft-bind=127.0.0.1:{self.raft_port}", *self.flags, *flags]
 
-    def spawn(self, *flags):
+    def spawn(self, *flags, stderr=None):
         """Starts the node and returns at once."""
         env = {k: v for k, v in os.environ.items()
                if not k.startswith("CORVO_")}
-        with open(self.err, "ab") as err:
+        with open(self.err, "ab") as log:
+            err = log if stderr is None else stderr
             self.process = subprocess.Popen(
                 self.command(*flags), env=env, stdin=subprocess.DEVNULL,
                 stdout=err, stderr=err)
         return self
 
-    def start(self, *flags, seconds=60.0):
-        self.spawn(*flags)
+    def start(self, *flags, seconds=60.0, stderr=None):
+        self.spawn(*flags, stderr=stderr)
         wait_until(lambda: self.process.poll() is not None or self.is_ready(),
                    seconds, "the node to be ready")
         assert self.process.poll() is None, self.log()[-LOG_SHOWN:]

@@ -1,6 +1,7 @@
 /* What is too small for a test program of its own: base, clock, list. */
 #include "util/base.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,6 +65,28 @@ static void test_check_says_where_and_aborts(void **state _unused_)
 	assert_string_equal(text, "file.c:12: CHECK failed: a == b\n");
 }
 
+/* It dies all the same; otherwise waitpid waits for ever. */
+static void test_check_dies_although_nobody_reads(void **state _unused_)
+{
+	int fds[2], status;
+	pid_t pid;
+
+	assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
+	while (write(fds[1], "x", 1) == 1)
+		;
+	assert_int_equal(fcntl(fds[1], F_SETFL, 0), 0);
+	pid = fork();
+	if (pid == 0) {
+		signal(SIGABRT, SIG_DFL);
+		dup2(fds[1], STDERR_FILENO);
+		check_failed("file.c", 12, "a == b");
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static void test_clocks(void **state _unused_)
 {
 	uint64_t last = clock_mono_ns();
@@ -121,6 +144,7 @@ int main(void)
 		cmocka_unit_test(test_allocations),
 		cmocka_unit_test(test_size_zero_is_memory_too),
 		cmocka_unit_test(test_check_says_where_and_aborts),
+		cmocka_unit_test(test_check_dies_although_nobody_reads),
 		cmocka_unit_test(test_clocks),
 		cmocka_unit_test(test_list),
 	};
