@@ -159,6 +159,7 @@ static void apply_item(struct fsm *f, const struct entry_item *item,
 
 	arena_reset(&f->item_arena);
 	f->flags = item->flags;
+	f->draws = 0;
 	ret->at = f->out.n;
 	r = apply_decoded(f, item);
 	if (r < 0)

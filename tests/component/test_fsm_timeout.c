@@ -253,6 +253,37 @@ static void test_portions(void **state)
 	assert_str_is(fx_job(x, "job_2")->last_error, "lease expired");
 }
 
+/* What jitter is for: they must not all come back at one moment. */
+static void test_jobs_that_time_out_together_come_back_apart(void **state)
+{
+	struct fx *x = *state;
+	uint64_t due[20];
+	char id[16];
+
+	for (size_t i = 0; i < ARRAY_SIZE(due); i++) {
+		struct m_enqueue m;
+
+		(void)snprintf(id, sizeof(id), "job_%zu", i);
+		m = fx_new(id, "q");
+		MSG_SET(&m, enqueue, timeout, TIMEOUT_NS);
+		MSG_SET(&m, enqueue, max_retries, 3);
+		MSG_SET(&m, enqueue, retry_backoff, BACKOFF_FIXED);
+		MSG_SET(&m, enqueue, retry_base_delay, 3600 * NS_PER_S);
+		MSG_SET(&m, enqueue, retry_max_delay, 3600 * NS_PER_S);
+		MSG_SET(&m, enqueue, retry_jitter, 1.0);
+		assert_int_equal(fx_do(x, OP_ENQUEUE, &m, NULL), 0);
+		(void)fetch(x);
+	}
+	x->now_ns += TIMEOUT_NS;
+	assert_int_equal(reclaim(x), ARRAY_SIZE(due));
+	for (size_t i = 0; i < ARRAY_SIZE(due); i++) {
+		(void)snprintf(id, sizeof(id), "job_%zu", i);
+		due[i] = fx_job(x, id)->scheduled_at;
+		for (size_t k = 0; k < i; k++)
+			assert_int_not_equal(due[i], due[k]);
+	}
+}
+
 /* Counted, and death at the last attempt. */
 static void test_lost_leases_are_counted(void **state)
 {
@@ -284,6 +315,7 @@ int main(void)
 		TEST(test_a_held_job_does_not_time_out),
 		TEST(test_a_moved_job_keeps_its_timeout),
 		TEST(test_portions),
+		TEST(test_jobs_that_time_out_together_come_back_apart),
 		TEST(test_lost_leases_are_counted),
 	};
 

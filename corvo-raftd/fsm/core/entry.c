@@ -122,11 +122,11 @@ struct str fsm_event_time(struct fsm *f, const char *name, uint64_t ns)
 	return buf_str(&f->data);
 }
 
-uint64_t fsm_random(const struct fsm *f, uint32_t draw)
+uint64_t fsm_random(struct fsm *f)
 {
 	struct rng r;
 
-	rng_seed(&r, f->seed ^ ((uint64_t)f->item << 32 | draw));
+	rng_seed(&r, f->seed ^ ((uint64_t)f->item << 32 | f->draws++));
 	return rng_u64(&r);
 }
 

@@ -56,7 +56,7 @@ static inline uint64_t fsm_later(const struct fsm *f, uint64_t ns)
 	return time_after(f->now_ns, ns);
 }
 
-/* A random number of this item; draw tells several apart. */
-uint64_t fsm_random(const struct fsm *f, uint32_t draw);
+/* The next random number of this item, the same on all replicas. */
+uint64_t fsm_random(struct fsm *f);
 
 #endif

@@ -76,6 +76,7 @@ struct fsm {
 	uint32_t ids_made;      /* in this entry */
 	uint64_t committed_seq; /* newest event before the entry */
 	uint32_t item, flags;
+	uint32_t draws; /* random numbers of this item so far */
 	int fatal;
 	struct arena entry_arena, item_arena;
 	struct buf why;     /* text of a refusal */
