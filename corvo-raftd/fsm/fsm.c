@@ -80,6 +80,7 @@ static void free_sets(struct fsm *f)
 	for (pos = 0; hmap_next(&f->workers, &pos, &key, &v);)
 		fsm_worker_free(v);
 	hmap_done(&f->active);
+	bynum_done(&f->given);
 	hmap_done(&f->queues);
 	hmap_done(&f->workers);
 	heap_done(&f->due);

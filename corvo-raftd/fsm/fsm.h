@@ -89,6 +89,9 @@ void fsm_unawait(struct fsm *f, struct str id);
 void fsm_take_ended(struct fsm *f, void (*fn)(void *ctx, struct str id),
 		    void *ctx);
 
+/* A job is in the hands of whoever sent this fetch. */
+bool fsm_fetch_holds(const struct fsm *f, uint64_t fetch_id);
+
 enum fsm_lease_state {
 	FSM_LEASE_OK,      /* held by the caller */
 	FSM_LEASE_CANCEL,  /* held, and cancellation was asked for */

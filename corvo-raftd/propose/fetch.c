@@ -124,11 +124,49 @@ static struct fetch *fetch_new(struct proposer *p, struct op *op,
 	    xcalloc(1, sizeof(*f) + m->queues_n * sizeof(f->places[0]));
 
 	f->op = op;
+	f->id = m->fetch_id;
 	f->waiter.count = m->count == 0 ? 1 : m->count;
 	f->waiter.places = f->places;
 	f->waiter.deadline.key = op->arrived_ns + m->timeout;
 	lot_enter(&p->lot, &f->waiter, m->queues, m->queues_n);
 	return f;
+}
+
+/*
+ * A resend is like any other fetch unless its first try was given jobs, which
+ * the state machine knows once it has applied the whole log.
+ */
+static bool holds_jobs(struct proposer *p, const struct op *op)
+{
+	return (op->flags & FRAME_RESEND) &&
+	       fsm_fetch_holds(p->c.fsm, op->fetch->id);
+}
+
+/* Whether the log has, or may have, something for it. */
+static bool must_ask(struct proposer *p, const struct op *op, bool waits)
+{
+	struct waiter *w = &op->fetch->waiter;
+
+	if (holds_jobs(p, op) || any_queue(p, w, true))
+		return true;
+	return !waits && (!node_is_ready(p->node) || any_queue(p, w, false));
+}
+
+void fetch_look_again(struct proposer *p)
+{
+	size_t pos = 0;
+	struct str key;
+	void *v;
+
+	p->unsure = false;
+	while (hmap_next(&p->fetches, &pos, &key, &v)) {
+		struct op *op = v;
+
+		if (!op->fetch->waiter.parked || !holds_jobs(p, op))
+			continue;
+		lot_unpark(&p->lot, &op->fetch->waiter);
+		into_log(p, op);
+	}
 }
 
 void fetch_submit(struct proposer *p, struct op *op)
@@ -151,13 +189,12 @@ void fetch_submit(struct proposer *p, struct op *op)
 		op_reply(op, ERR_OVERLOADED, 0,
 			 STR("too many fetches are waiting"));
 		op_free(p, op);
-	} else if ((op->flags & FRAME_RESEND) || any_queue(p, w, true) ||
-		   (m.timeout == 0 && any_queue(p, w, false))) {
-		/* a resend asks the log what it was given before */
+	} else if (must_ask(p, op, m.timeout > 0)) {
 		into_log(p, op);
 	} else if (m.timeout == 0) {
 		reply_empty(p, op);
 	} else {
+		p->unsure |= !node_is_ready(p->node);
 		park(p, op, false);
 	}
 }

@@ -303,6 +303,8 @@ void proposer_pump(struct proposer *p)
 {
 	if (p->node == NULL || !node_is_ready(p->node))
 		return;
+	if (p->unsure)
+		fetch_look_again(p);
 	while (!list_empty(&p->pending) &&
 	       p->inflight_n < p->c.settings->apply_inflight) {
 		if (should_gather(p))

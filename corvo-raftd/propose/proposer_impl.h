@@ -25,6 +25,7 @@ struct op {
 struct fetch {
 	struct waiter waiter;
 	struct op *op;
+	uint64_t id; /* stays the same when it is sent again */
 	struct lot_place places[];
 };
 
@@ -48,6 +49,7 @@ struct proposer {
 	size_t inflight_n;
 	struct lot lot;
 	struct hmap fetches; /* struct rpc_req -> struct op, all fetches */
+	bool unsure;         /* some were parked before we were ready */
 	struct loop_timer *deadline; /* first end of a wait */
 	struct loop_timer *look;     /* time may have freed a job */
 	struct loop_timer *min_wait; /* apply_batch_min_wait is over */
@@ -88,6 +90,8 @@ void fetch_ride_along(struct proposer *p, const struct op *op,
 /* What the state machine answered a fetch. */
 void fetch_applied(struct proposer *p, struct op *op, int err, uint64_t seq,
 		   struct str body);
+/* Ready: those that were parked before and hold jobs go and ask for them. */
+void fetch_look_again(struct proposer *p);
 /* After an entry: fetches that can be served now leave the lot. */
 void fetch_wake(struct proposer *p, struct str queue);
 void fetch_free(struct proposer *p, struct op *op);

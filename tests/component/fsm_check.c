@@ -256,6 +256,25 @@ static void check_counts(struct check *c, struct str queue, struct str value)
 	assert_int_equal(m.cancelled, t->counts[JOB_CANCELLED]);
 }
 
+/* Its fetch finds it when it is sent again. */
+static void check_given(struct check *c, const struct fsm_active *a)
+{
+	const struct bynum_node *g = bynum_first(&c->f->given, a->given.num);
+	struct m_job_live l;
+	struct key k;
+
+	key_live(&k, a->id);
+	assert_true(check_read_msg(c, &k, &msg_job_live, &l));
+	assert_int_equal(a->given.num, l.fetch_id);
+	assert_int_equal(a->token, l.lease_token);
+	if (l.fetch_id == 0)
+		return;
+	c->given++;
+	while (g != NULL && g != &a->given)
+		g = bynum_next(g);
+	assert_non_null(g);
+}
+
 static void check_active(struct check *c, struct str key, struct str value)
 {
 	struct str queue, id;
@@ -268,6 +287,7 @@ static void check_active(struct check *c, struct str key, struct str value)
 	assert_true(str_eq(a->q->name, queue));
 	assert_int_equal(a->lease.key, get_be64(value.p));
 	assert_int_equal(a->token, get_be64(value.p + 8));
+	check_given(c, a);
 }
 
 static void check_due(struct check *c, struct str key, bool scheduled)
@@ -443,6 +463,7 @@ static void check_totals(struct check *c)
 	assert_int_equal(f->active.n, c->keys_a);
 	assert_int_equal(f->leases.n, c->keys_a);
 	assert_int_equal(f->timeouts.n, c->timeouts);
+	assert_int_equal(f->given.n, c->given);
 	assert_int_equal(c->keys_ik, c->keys_ix);
 	assert_int_equal(f->workers.n, c->keys_w);
 	assert_int_equal(f->seen.n, c->keys_w);

@@ -25,6 +25,7 @@ struct check {
 	uint64_t keys_h, keys_bl, keys_t, keys_ik, keys_ix;
 	uint64_t capped;   /* queues with max_backlog */
 	uint64_t timeouts; /* active jobs whose attempt has an end */
+	uint64_t given;    /* active jobs of a fetch that can be sent again */
 	uint64_t keys_d, keys_dr;
 	struct hmap waiting; /* id -> struct tally: d| keys of a child */
 	uint64_t linked;     /* d| keys that jobs account for */

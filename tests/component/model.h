@@ -48,7 +48,7 @@ struct model_job {
 	uint64_t cancelled_at, ended_at, expire_at;
 	uint64_t timeout, timeout_at;
 	struct str worker;
-	uint64_t token, lease_ns, lease_end;
+	uint64_t token, lease_ns, lease_end, fetch_id;
 	bool cancel_requested;
 	uint64_t delay_min, delay_max; /* of a random delay just drawn */
 	struct str progress, checkpoint, result, hold_reason, last_error;
@@ -238,6 +238,9 @@ const char *model_fire(struct model *m, const struct m_fire *op, bool is_void);
 
 void model_fetch(struct model *m, const struct m_fetch *op,
 		 const struct m_fetch_reply *r);
+/* It was sent again: the same jobs, under other tokens and from now on. */
+void model_fetch_again(struct model *m, const struct m_fetch *op,
+		       const struct m_fetch_reply *r);
 /* The limits of no queue are between two slots of its counters. */
 bool model_rates_are_clear(struct model *m);
 

@@ -213,7 +213,8 @@ static bool fair_choice(struct model *m, const struct m_fetch *op,
 
 /* --- an answer --- */
 
-static void start(struct model *m, const struct m_fetch *op,
+/* It begins now, under a token nobody had. */
+static void begin(struct model *m, const struct m_fetch *op,
 		  const struct m_fetched *r, struct model_job *j)
 {
 	struct model_queue *q = model_queue(m, j->queue);
@@ -221,18 +222,12 @@ static void start(struct model *m, const struct m_fetch *op,
 			 : q->set.lease_duration ? q->set.lease_duration
 						 : 60 * NS_PER_S;
 
-	assert_true(j->expire_at == 0 || j->expire_at > m->now);
-	j->touched = true;
-	j->state = JOB_ACTIVE;
-	j->attempt++;
-	j->worker = model_copy(m, op->worker_id);
 	j->started_at = m->now;
 	j->lease_ns = lease;
 	j->lease_end = m->now + lease;
 	j->timeout_at = j->timeout > 0 ? m->now + j->timeout : 0;
 	assert_true(r->lease_token > m->last_token);
 	m->last_token = j->token = r->lease_token;
-	note_handed(m, q, j->group);
 	assert_true(str_eq(r->queue, j->queue));
 	assert_int_equal(r->priority, j->prio);
 	assert_int_equal(r->timeout_at, j->timeout_at);
@@ -243,6 +238,37 @@ static void start(struct model *m, const struct m_fetch *op,
 	assert_int_equal(r->attempt, j->attempt);
 	assert_int_equal(r->lease_duration, lease);
 	assert_true(str_eq(r->checkpoint, j->checkpoint));
+}
+
+static void start(struct model *m, const struct m_fetch *op,
+		  const struct m_fetched *r, struct model_job *j)
+{
+	assert_true(j->expire_at == 0 || j->expire_at > m->now);
+	j->touched = true;
+	j->state = JOB_ACTIVE;
+	j->attempt++;
+	j->worker = model_copy(m, op->worker_id);
+	j->fetch_id = op->fetch_id;
+	begin(m, op, r, j);
+	note_handed(m, model_queue(m, j->queue), j->group);
+}
+
+void model_fetch_again(struct model *m, const struct m_fetch *op,
+		       const struct m_fetch_reply *r)
+{
+	size_t held = 0;
+
+	for (size_t i = 0; i < r->jobs_n; i++) {
+		struct model_job *j = model_find(m, r->jobs[i].job_id);
+
+		assert_non_null(j);
+		assert_int_equal(j->state, JOB_ACTIVE);
+		assert_int_equal(j->fetch_id, op->fetch_id);
+		begin(m, op, &r->jobs[i], j);
+	}
+	MODEL_EACH(m, j)
+	held += j->state == JOB_ACTIVE && j->fetch_id == op->fetch_id;
+	assert_int_equal(r->jobs_n, held);
 }
 
 /* The job the answer names; one just made by the server gets its name. */

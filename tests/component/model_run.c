@@ -135,6 +135,19 @@ bool run_do(struct run *n, enum op_id op, const void *request, void *reply)
 	return err == 0;
 }
 
+static void compare_fetch_again(struct run *n)
+{
+	struct m_fetch op;
+	struct m_fetch_reply r;
+
+	assert_int_equal(
+	    msg_decode(&msg_fetch, buf_str(&n->last), &n->arena, &op), 0);
+	assert_int_equal(
+	    msg_decode(&msg_fetch_reply, n->x->replies[0].body, &n->arena, &r),
+	    0);
+	model_fetch_again(n->m, &op, &r);
+}
+
 bool run_resend(struct run *n)
 {
 	struct entry_item item = { .op = n->last_op, .flags = FRAME_RESEND };
@@ -152,6 +165,8 @@ bool run_resend(struct run *n)
 			 STR_ARG(n->x->replies[0].body));
 	n->resent++;
 	model_begin(n->m, n->x->now_ns);
+	if (n->last_op == OP_FETCH)
+		compare_fetch_again(n);
 	return true;
 }
 

@@ -32,7 +32,8 @@ struct run {
 void run_step(struct run *n);
 /*
  * Now and then: the answer got lost and the request comes again. It must be
- * accepted and change nothing, which the caller compares.
+ * accepted and change nothing, which the caller compares. Jobs of a fetch have
+ * other tokens afterwards.
  */
 bool run_resend(struct run *n);
 /* What failed, how to repeat it, and what led to it. */

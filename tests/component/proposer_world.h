@@ -161,12 +161,14 @@ static inline int teardown(void **state)
 	return 0;
 }
 
-static inline struct rpc_req submit(struct fixture *f, struct rpc_peer *peer,
-				    unsigned op, const void *m, const char *key)
+static inline struct rpc_req submit_flags(struct fixture *f,
+					  struct rpc_peer *peer, unsigned op,
+					  const void *m, const char *key,
+					  uint32_t flags)
 {
 	struct buf body = BUF_INIT(0);
 	struct rpc_req req = { .peer = peer, .epoch = 7, .id = ++f->next_id };
-	struct frame_request item = { .id = req.id, .op = op };
+	struct frame_request item = { .id = req.id, .op = op, .flags = flags };
 
 	msg_encode(op_info(op)->request, m, &body);
 	item.key = str_from(key);
@@ -174,6 +176,12 @@ static inline struct rpc_req submit(struct fixture *f, struct rpc_peer *peer,
 	proposer_submit(f->p, req, &item);
 	buf_done(&body);
 	return req;
+}
+
+static inline struct rpc_req submit(struct fixture *f, struct rpc_peer *peer,
+				    unsigned op, const void *m, const char *key)
+{
+	return submit_flags(f, peer, op, m, key, 0);
 }
 
 static inline struct rpc_req enqueue(struct fixture *f, const char *id,
@@ -187,18 +195,38 @@ static inline struct rpc_req enqueue(struct fixture *f, const char *id,
 	return submit(f, PEER_A, OP_ENQUEUE, &m, queue);
 }
 
+static inline void fill_fetch(struct m_fetch *m, struct str *queue,
+			      uint64_t wait_ns, uint64_t fetch_id)
+{
+	*m = (struct m_fetch){ 0 };
+	MSG_SET_LIST(m, fetch, queues, queue, 1);
+	MSG_SET(m, fetch, worker_id, STR("w1"));
+	MSG_SET(m, fetch, timeout, wait_ns);
+	MSG_SET(m, fetch, lease_duration, 60 * NS_PER_S);
+	MSG_SET(m, fetch, fetch_id, fetch_id);
+}
+
 static inline struct rpc_req fetch(struct fixture *f, struct rpc_peer *peer,
 				   const char *queue, uint64_t wait_ns)
 {
-	struct m_fetch m = { 0 };
 	struct str q = str_from(queue);
+	struct m_fetch m;
 
-	MSG_SET_LIST(&m, fetch, queues, &q, 1);
-	MSG_SET(&m, fetch, worker_id, STR("w1"));
-	MSG_SET(&m, fetch, timeout, wait_ns);
-	MSG_SET(&m, fetch, lease_duration, 60 * NS_PER_S);
-	MSG_SET(&m, fetch, fetch_id, f->next_id + 1000);
+	fill_fetch(&m, &q, wait_ns, f->next_id + 1000);
 	return submit(f, peer, OP_FETCH, &m, queue);
+}
+
+/* A fetch that names itself, sent for the first time or again. */
+static inline struct rpc_req fetch_named(struct fixture *f,
+					 struct rpc_peer *peer,
+					 uint64_t fetch_id, uint64_t wait_ns,
+					 uint32_t flags)
+{
+	struct str q = STR("q");
+	struct m_fetch m;
+
+	fill_fetch(&m, &q, wait_ns, fetch_id);
+	return submit_flags(f, peer, OP_FETCH, &m, "q", flags);
 }
 
 static inline struct entry entry_at(struct fixture *f, size_t i)

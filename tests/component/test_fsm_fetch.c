@@ -268,13 +268,26 @@ static void test_expired_dies_at_fetch(void **state)
 	assert_int_equal(fsm_counters(x->side[0].f)->expired, 1);
 }
 
+/* --- resends --- */
+
+static struct m_fetch fetch_of(struct str *queue, uint64_t fetch_id,
+			       uint32_t count)
+{
+	struct m_fetch f = { 0 };
+
+	MSG_SET_LIST(&f, fetch, queues, queue, 1);
+	MSG_SET(&f, fetch, fetch_id, fetch_id);
+	MSG_SET(&f, fetch, count, count);
+	MSG_SET(&f, fetch, worker_id, STR("w1"));
+	return f;
+}
+
 /* A fetch whose answer was lost gets the same jobs again. */
 static void test_resend(void **state)
 {
 	struct fx *x = *state;
 	struct str queue = STR("q");
-	struct m_fetch f = { 0 };
-	uint64_t seq;
+	struct m_fetch f = fetch_of(&queue, 77, 2);
 
 	for (int i = 0; i < 5; i++) {
 		char id[16];
@@ -282,20 +295,96 @@ static void test_resend(void **state)
 		(void)snprintf(id, sizeof(id), "job_%d", i);
 		fx_enqueue(x, id, "q");
 	}
-	MSG_SET_LIST(&f, fetch, queues, &queue, 1);
-	MSG_SET(&f, fetch, fetch_id, 77);
-	MSG_SET(&f, fetch, count, 2);
-	MSG_SET(&f, fetch, worker_id, STR("w1"));
 	expect_fetch(x, &f, true, "job_0 job_1"); /* nothing given yet */
-	seq = fsm_last_seq(x->side[0].f);
 	expect_fetch(x, &f, true, "job_0 job_1");
 	fx_restart(x, FX_ROCKS);
 	expect_fetch(x, &f, true, "job_0 job_1");
-	assert_int_equal(fsm_last_seq(x->side[0].f), seq);
+	assert_int_equal(fx_job(x, "job_0")->attempt, 1);
 	MSG_SET(&f, fetch, fetch_id, 78);
 	expect_fetch(x, &f, true, "job_2 job_3");
 	/* without the mark it is a new fetch */
 	expect_fetch(x, &f, false, "job_4");
+}
+
+static void test_fetch_knows_whether_it_holds_jobs(void **state)
+{
+	struct fx *x = *state;
+	struct str queue = STR("q");
+	struct m_fetch f = fetch_of(&queue, 77, 1);
+	struct m_ack ack = { 0 };
+
+	fx_enqueue(x, "job_1", "q");
+	assert_false(fsm_fetch_holds(x->side[FX_ROCKS].f, 77));
+	expect_fetch(x, &f, false, "job_1");
+	assert_true(fsm_fetch_holds(x->side[FX_ROCKS].f, 77));
+	fx_restart(x, FX_ROCKS);
+	assert_true(fsm_fetch_holds(x->side[FX_ROCKS].f, 77));
+	assert_false(fsm_fetch_holds(x->side[FX_ROCKS].f, 78));
+	MSG_SET(&ack, ack, job_id, STR("job_1"));
+	assert_int_equal(fx_do(x, OP_ACK, &ack, NULL), 0);
+	assert_false(fsm_fetch_holds(x->side[FX_ROCKS].f, 77));
+}
+
+/*
+ * The first answer was lost, and the job in it is on its way back to the queue
+ * when the fetch is sent again: who got the second answer keeps it.
+ */
+static void
+test_old_token_cannot_give_back_what_was_handed_out_again(void **state)
+{
+	struct fx *x = *state;
+	struct str queue = STR("q");
+	struct m_fetch f = fetch_of(&queue, 77, 1);
+	struct m_fetch_reply first, second;
+	struct m_fail back = { 0 };
+	struct m_ack ack = { 0 };
+	uint64_t old, new;
+
+	fx_enqueue(x, "job_1", "q");
+	assert_int_equal(fx_do(x, OP_FETCH, &f, &first), 0);
+	old = first.jobs[0].lease_token;
+	assert_int_equal(fx_resend(x, OP_FETCH, &f, &second), 0);
+	assert_int_equal(second.jobs_n, 1);
+	new = second.jobs[0].lease_token;
+	MSG_SET(&back, fail, job_id, STR("job_1"));
+	MSG_SET(&back, fail, requeue, true);
+	MSG_SET(&back, fail, lease_token, old);
+	fx_refused(x, OP_FAIL, &back, ERR_LEASE_LOST,
+		   "the lease on job \"job_1\" is no longer yours");
+	fx_expect_none(x, "q");
+	MSG_SET(&ack, ack, job_id, STR("job_1"));
+	MSG_SET(&ack, ack, lease_token, new);
+	assert_int_equal(fx_do(x, OP_ACK, &ack, NULL), 0);
+	fx_expect_state(x, "job_1", JOB_COMPLETED);
+}
+
+/* Whoever gets the job late has as much time as if it were the first. */
+static void
+test_lease_and_timeout_begin_when_it_is_handed_out_again(void **state)
+{
+	struct fx *x = *state;
+	struct str queue = STR("q");
+	struct m_fetch f = fetch_of(&queue, 77, 1);
+	struct m_enqueue m = fx_new("job_1", "q");
+	const struct m_job *j;
+
+	MSG_SET(&m, enqueue, timeout, 20 * NS_PER_S);
+	MSG_SET(&f, fetch, lease_duration, 10 * NS_PER_S);
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &m, NULL), 0);
+	expect_fetch(x, &f, false, "job_1");
+	x->now_ns += 9 * NS_PER_S;
+	expect_fetch(x, &f, true, "job_1");
+	j = fx_job(x, "job_1");
+	assert_int_equal(j->started_at, x->now_ns);
+	assert_int_equal(j->lease_expires_at, x->now_ns + 10 * NS_PER_S);
+	assert_int_equal(j->timeout_at, x->now_ns + 20 * NS_PER_S);
+	assert_int_equal(j->attempt, 1);
+	fx_timeline(x, "job_1", "enqueued started started");
+	fx_restart(x, FX_MEM);
+	x->now_ns += 10 * NS_PER_S - 1;
+	assert_int_equal(fx_maintain(x, OP_RECLAIM, 0, NULL), 0);
+	x->now_ns++;
+	assert_int_equal(fx_maintain(x, OP_RECLAIM, 0, NULL), 1);
 }
 
 /* --- workers --- */
@@ -429,6 +518,9 @@ int main(void)
 		TEST(test_gone_jobs),
 		TEST(test_expired_dies_at_fetch),
 		TEST(test_resend),
+		TEST(test_fetch_knows_whether_it_holds_jobs),
+		TEST(test_old_token_cannot_give_back_what_was_handed_out_again),
+		TEST(test_lease_and_timeout_begin_when_it_is_handed_out_again),
 		TEST(test_workers),
 		TEST(test_woken),
 	};

@@ -83,6 +83,11 @@ void fsm_take_woken(struct fsm *f, void (*fn)(void *ctx, struct str queue),
 	}
 }
 
+bool fsm_fetch_holds(const struct fsm *f, uint64_t fetch_id)
+{
+	return bynum_first(&f->given, fetch_id) != NULL;
+}
+
 enum fsm_lease_state fsm_lease_check(struct fsm *f, const struct m_beat *b,
 				     struct str worker_id,
 				     struct fsm_lease *ret)

@@ -11,6 +11,7 @@
 #include "store/txn.h"
 #include "util/arena.h"
 #include "util/buf.h"
+#include "util/bynum.h"
 #include "util/heap.h"
 #include "util/hmap.h"
 #include "util/list.h"
@@ -45,6 +46,7 @@ struct fsm {
 	uint64_t applied_index, last_seq, last_job_seq, first_seq;
 	/* the working set */
 	struct hmap queues, active, workers;
+	struct bynum given;   /* active jobs by the fetch that took them */
 	struct heap due;      /* queues by first scheduled or retrying job */
 	struct heap leases;   /* active jobs by end of lease */
 	struct heap timeouts; /* those that have one, by end of the attempt */

@@ -17,6 +17,20 @@ struct fsm_active *active_find(const struct fsm *f, struct str id)
 	return hmap_get(&f->active, id);
 }
 
+/* Ends of the lease and, unless 0, of the attempt, ordered by the token. */
+static void set_times(struct fsm *f, struct fsm_active *a,
+		      uint64_t lease_expires, uint64_t timeout_at)
+{
+	a->lease.key = lease_expires;
+	a->lease.tie = a->token;
+	heap_insert(&f->leases, &a->lease);
+	if (timeout_at == 0)
+		return;
+	a->timeout.key = timeout_at;
+	a->timeout.tie = a->token;
+	heap_insert(&f->timeouts, &a->timeout);
+}
+
 struct fsm_active *active_add(struct fsm *f, const struct job *j,
 			      uint64_t lease_expires)
 {
@@ -39,16 +53,11 @@ struct fsm_active *active_add(struct fsm *f, const struct job *j,
 	a->expire_at = j->expire_at;
 	a->token = l->lease_token;
 	a->granted_ns = l->lease_ns;
-	a->fetch_id = l->fetch_id;
+	a->given.num = l->fetch_id;
+	if (l->fetch_id != 0)
+		bynum_add(&f->given, &a->given);
 	a->cancel_requested = l->cancel_requested;
-	a->lease.key = lease_expires;
-	a->lease.tie = a->token;
-	heap_insert(&f->leases, &a->lease);
-	if (l->timeout_at != 0) {
-		a->timeout.key = l->timeout_at;
-		a->timeout.tie = a->token;
-		heap_insert(&f->timeouts, &a->timeout);
-	}
+	set_times(f, a, lease_expires, l->timeout_at);
 	CHECK(hmap_put(&f->active, a->id, a) == NULL);
 	return a;
 }
@@ -63,6 +72,7 @@ void active_remove(struct fsm *f, struct fsm_active *a)
 {
 	heap_remove(&f->leases, &a->lease);
 	heap_remove(&f->timeouts, &a->timeout);
+	bynum_remove(&f->given, &a->given);
 	CHECK(hmap_remove(&f->active, a->id) == a);
 	lane_count_active(f, a->lane, -1);
 	active_free(a);
@@ -84,18 +94,37 @@ void active_keep_live(struct fsm_active *a, struct str encoded)
 	a->live_n = encoded.n;
 }
 
-bool active_extend(struct fsm *f, struct fsm_active *a, uint64_t expires)
+static void write_lease(struct fsm *f, const struct fsm_active *a)
 {
 	struct key k;
 	char v[16];
 
-	if (expires <= a->lease.key)
-		return false;
-	heap_update(&f->leases, &a->lease, expires);
-	put_be64(v, expires);
+	put_be64(v, a->lease.key);
 	put_be64(v + 8, a->token);
 	key_active(&k, a->q->name, a->id);
 	txn_put(f->txn, key_str(&k), str_of(v, sizeof(v)));
+}
+
+void active_grant_again(struct fsm *f, struct fsm_active *a,
+			const struct job *j)
+{
+	const struct m_job_live *l = &j->live;
+
+	CHECK(l->lease_token > a->token);
+	heap_remove(&f->leases, &a->lease);
+	heap_remove(&f->timeouts, &a->timeout);
+	a->token = l->lease_token;
+	a->granted_ns = l->lease_ns;
+	set_times(f, a, fsm_later(f, l->lease_ns), l->timeout_at);
+	write_lease(f, a);
+}
+
+bool active_extend(struct fsm *f, struct fsm_active *a, uint64_t expires)
+{
+	if (expires <= a->lease.key)
+		return false;
+	heap_update(&f->leases, &a->lease, expires);
+	write_lease(f, a);
 	return true;
 }
 

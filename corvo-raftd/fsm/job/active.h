@@ -21,7 +21,7 @@ struct fsm_active {
 	uint64_t expire_at; /* 0: never */
 	uint64_t token;
 	uint64_t granted_ns;
-	uint64_t fetch_id;
+	struct bynum_node given; /* by fetch_id, unless that is 0 */
 	bool cancel_requested;
 	struct heap_node lease;   /* key: end of the lease, tie: token */
 	struct heap_node timeout; /* key: end of the attempt; perhaps none */
@@ -36,6 +36,10 @@ void active_remove(struct fsm *f, struct fsm_active *a);
 void active_free(struct fsm_active *a);
 /* Keeps the live record in memory, so that an ack need not read it. */
 void active_keep_live(struct fsm_active *a, struct str encoded);
+/* It is handed out once more: token, lease and timeout of j->live, from now.
+ */
+void active_grant_again(struct fsm *f, struct fsm_active *a,
+			const struct job *j);
 /* Moves the end of the lease forward, never back; true when it moved. */
 bool active_extend(struct fsm *f, struct fsm_active *a, uint64_t expires);
 

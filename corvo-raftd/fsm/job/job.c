@@ -527,8 +527,7 @@ static uint64_t retry_delay(struct fsm *f, const struct job *j)
 
 	return job_retry_delay((enum backoff)d->retry_backoff,
 			       d->retry_base_delay, d->retry_max_delay,
-			       d->retry_jitter, j->live.attempt,
-			       fsm_random(f));
+			       d->retry_jitter, j->live.attempt, fsm_random(f));
 }
 
 int job_retry_or_die(struct fsm *f, struct job *j, const uint64_t *retry_after,

@@ -180,29 +180,46 @@ static uint64_t lease_of(const struct m_fetch *op, const struct fsm_queue *q)
 	return MIN(ns, LIMIT_LEASE_S * NS_PER_S);
 }
 
+/*
+ * The job is in the hands of who sent the fetch, under a token of its own. A
+ * token is the number of the event that tells of it: none is given twice.
+ */
+static void fill_start(struct fsm *f, const struct m_fetch *op, struct job *j)
+{
+	struct m_job_live *l = &j->live;
+
+	MSG_SET(l, job_live, started_at, f->now_ns);
+	MSG_SET(l, job_live, lease_ns, lease_of(op, j->q));
+	MSG_SET(l, job_live, lease_token, f->last_seq + 1);
+	if (j->doc.timeout > 0)
+		MSG_SET(l, job_live, timeout_at, fsm_later(f, j->doc.timeout));
+}
+
+static void tell_start(struct fsm *f, struct job *j)
+{
+	uint64_t seq = job_event(f, j, EVENT_STARTED, STR_NULL);
+
+	CHECK(seq == j->live.lease_token);
+	job_save(f, j);
+}
+
 static void start_job(struct fsm *f, const struct fetch *ft, struct job *j)
 {
 	const struct m_fetch *op = ft->op;
 	struct m_job_live *l = &j->live;
-	uint64_t token = f->last_seq + 1;
 
 	timing_note_start(f, j);
 	MSG_SET(l, job_live, attempt, l->attempt + 1);
 	MSG_SET(l, job_live, worker_id, op->worker_id);
 	MSG_SET(l, job_live, hostname, op->hostname);
-	MSG_SET(l, job_live, started_at, f->now_ns);
-	MSG_SET(l, job_live, lease_ns, lease_of(op, j->q));
-	MSG_SET(l, job_live, lease_token, token);
 	if (op->worker_id.n == 0)
 		MSG_UNSET(l, job_live, worker_id);
 	if (op->hostname.n == 0)
 		MSG_UNSET(l, job_live, hostname);
 	MSG_SET(l, job_live, fetch_id, op->fetch_id);
-	if (j->doc.timeout > 0)
-		MSG_SET(l, job_live, timeout_at, fsm_later(f, j->doc.timeout));
+	fill_start(f, op, j);
 	job_move(f, j, JOB_ACTIVE);
-	CHECK(job_event(f, j, EVENT_STARTED, STR_NULL) == token);
-	job_save(f, j);
+	tell_start(f, j);
 }
 
 /* What a job belongs to, where it does. */
@@ -260,42 +277,53 @@ static int by_token(const void *a, const void *b)
 static size_t find_given(struct fsm *f, uint64_t fetch_id,
 			 struct fsm_active ***ret)
 {
-	struct fsm_active **given =
-	    arena_alloc(&f->item_arena, f->active.n * sizeof(*given));
-	struct str id;
-	size_t pos = 0, n = 0;
-	void *v;
+	struct bynum_node *first = bynum_first(&f->given, fetch_id), *g;
+	size_t n = 0;
 
-	while (hmap_next(&f->active, &pos, &id, &v)) {
-		struct fsm_active *a = v;
-
-		if (a->fetch_id == fetch_id)
-			given[n++] = a;
-	}
-	qsort(given, n, sizeof(*given), by_token);
-	*ret = given;
+	for (g = first; g != NULL; g = bynum_next(g))
+		n++;
+	*ret = arena_alloc(&f->item_arena, n * sizeof(**ret));
+	n = 0;
+	for (g = first; g != NULL; g = bynum_next(g))
+		(*ret)[n++] = container_of(g, struct fsm_active, given);
+	qsort(*ret, n, sizeof(**ret), by_token);
 	return n;
+}
+
+/*
+ * The answer to the first try may be on its way back to the queue already, or
+ * may be given back later: that concerns its token. Who is answered now holds
+ * the job under another one, and begins now.
+ */
+static int start_again(struct fsm *f, struct fetch *ft, struct fsm_active *a)
+{
+	struct job j;
+	int r = job_find(f, a->id, &j);
+
+	if (r < 0)
+		return r;
+	CHECK(r > 0);
+	r = job_need_doc(f, &j);
+	if (r < 0)
+		return r;
+	fill_start(f, ft->op, &j);
+	active_grant_again(f, a, &j);
+	tell_start(f, &j);
+	hand_out(ft, &j);
+	return 0;
 }
 
 static int hand_out_again(struct fsm *f, struct fetch *ft)
 {
 	struct fsm_active **given;
 	size_t n = find_given(f, ft->op->fetch_id, &given);
-	int r;
+	int r = 0;
 
-	for (size_t i = 0; i < n && ft->n < ft->max; i++) {
-		struct job j;
-
-		r = job_find(f, given[i]->id, &j);
-		if (r < 0)
-			return r;
-		CHECK(r > 0);
-		r = job_need_doc(f, &j);
-		if (r < 0)
-			return r;
-		hand_out(ft, &j);
-	}
-	return 0;
+	for (size_t i = 0; i < n && ft->n < ft->max && r == 0; i++)
+		r = start_again(f, ft, given[i]);
+	if (r == 0 && ft->n > 0)
+		worker_seen(f, ft->op);
+	return r;
 }
 
 static int hand_out_new(struct fsm *f, struct fetch *ft)
