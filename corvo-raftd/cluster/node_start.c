@@ -1,6 +1,7 @@
 /*
  * The start of a node: its name, its log, its cluster.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "proto/err.h"
 #include "rt/file.h"
 
+#define NODE_FILE_BYTES      4096
 #define ELECTION_TIMEOUT_MS  300
 #define HEARTBEAT_TIMEOUT_MS 50
 
@@ -19,6 +21,38 @@ int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why)
 		text = raft_strerror(rv);
 	buf_printf(why, "raft: cannot %s: %s", what, text);
 	return rv == RAFT_NOSPACE ? -ERR_STORAGE_FULL : -ERR_INTERNAL_ERROR;
+}
+
+/* "NAME NUMBER" and the end of the line: the name. */
+static bool node_file_name(struct str text, struct str *ret_name)
+{
+	struct str line, number, rest;
+	uint64_t id;
+
+	return str_split(text, '\n', &line, &rest) && rest.n == 0 &&
+	       str_split(line, ' ', ret_name, &number) && ret_name->n > 0 &&
+	       str_parse_u64(number, &id);
+}
+
+static int node_file_refuse(const char *path, const char *data_dir,
+			    struct str text, struct buf *why)
+{
+	struct str name;
+
+	if (node_file_name(text, &name))
+		buf_printf(why,
+			   "%s belongs to node %.*s; start with that --node-id "
+			   "or use another --data-dir",
+			   data_dir, STR_ARG(name));
+	else
+		buf_printf(why,
+			   "the file %s is damaged: it should hold one line, "
+			   "the node's name and a number; put it back from a "
+			   "backup, or, when you are sure which node this data "
+			   "belongs to, remove it and start with that "
+			   "--node-id",
+			   path);
+	return -ERR_VALIDATION_ERROR;
 }
 
 /*
@@ -38,15 +72,15 @@ static int node_identity(const struct settings *s, raft_id *ret_id,
 	buf_putc(&path, '\0');
 	buf_printf(&text, "%s %llu\n", s->node_id, *ret_id);
 
-	r = file_read(path.p, 4096, &old);
+	r = file_read(path.p, NODE_FILE_BYTES, &old);
 	if (r == 0 && str_eq(buf_str(&old), buf_str(&text)))
 		return 0;
-	if (r == 0) {
-		buf_printf(why,
-			   "%s belongs to node %.*s; start with that --node-id "
-			   "or use another --data-dir",
-			   s->data_dir, (int)strcspn(old.p, " \n"), old.p);
-		return -ERR_VALIDATION_ERROR;
+	if (r == 0 || r == -EFBIG)
+		return node_file_refuse(path.p, s->data_dir, buf_str(&old),
+					why);
+	if (r != -ENOENT) {
+		buf_printf(why, "cannot read %s: %s", path.p, strerror(-r));
+		return -ERR_INTERNAL_ERROR;
 	}
 	r = file_write(path.p, buf_str(&text));
 	if (r < 0) {
