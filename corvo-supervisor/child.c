@@ -282,6 +282,13 @@ static void act_stop_later(struct child *c)
 	c->deadline_ns = c->host->stop_by_ns;
 }
 
+/* One that has been sent SIGABRT or SIGKILL keeps the time it has left. */
+static void act_stop_killed(struct child *c)
+{
+	c->come_back = false;
+	c->planned = true;
+}
+
 static void act_restart_later(struct child *c)
 {
 	c->come_back = c->planned = true;
@@ -423,7 +430,7 @@ static child_action_fn *const actions[CHILD_STATE_MAX][CHILD_EVENT_MAX] = {
 			     EV(KILL, kill), EV(STUCK, kill_late),
 			     EV(EXIT, left), EV(TIMER, kill_late) },
 	[CHILD_KILLED] = { EV(START, ignore), EV(READY, ignore),
-			   EV(STOP, stop_later), EV(RESTART, restart_later),
+			   EV(STOP, stop_killed), EV(RESTART, restart_later),
 			   EV(KILL, kill), EV(STUCK, ignore), EV(EXIT, left),
 			   EV(TIMER, kill_now) },
 	[CHILD_BACKOFF] = { EV(START, start), EV(READY, ignore), EV(STOP, down),

@@ -1,8 +1,15 @@
-"""What a node may use, and what it says about it at start."""
+"""What a node may use and inherit, and what it says about it at start."""
 
+import contextlib
+import fcntl
+import os
+import resource
+import time
 from pathlib import Path
 
-from superv_node import NODE, node, wait_for
+import pytest
+
+from superv_node import NODE, node, refused, wait_for
 
 MIB = 1 << 20
 
@@ -46,3 +53,15 @@ def test_budgets_that_leave_too_little_are_a_warning(node):
 def test_a_limit_above_what_there_is_is_a_warning(node):
     node.start("--memory-limit=100000GiB")
     wait_for(lambda: "memory_limit is 102400000MiB, but " in node.log())
+
+
+# --- leaving -------------------------------------------------------------
+
+
+def test_a_stop_gives_no_more_time_to_a_process_that_was_aborted(node):
+    """It has 200 ms to write a core, whatever the stop as a whole may take."""
+    node.mode("httpd", "mute", "hardy")
+    node.start("--watchdog-timeout=300ms", "--shutdown-timeout=100s")
+    wait_for(lambda: "sigabrt" in node.words("httpd-0"))
+    node.process.terminate()
+    assert node.exit(30) == 0

@@ -42,6 +42,8 @@ except FileNotFoundError:
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 signal.signal(signal.SIGTERM, signal.SIG_IGN if "linger" in mode else
               lambda *a: (event("sigterm"), sys.exit(0)))
+if "hardy" in mode:
+    signal.signal(signal.SIGABRT, lambda *a: event("sigabrt"))
 note = socket.socket(fileno=int(os.environ["CORVO_NOTIFY_FD"]))
 beat = int(os.environ["CORVO_WATCHDOG_MS"]) / 4000
 for arg in sys.argv:
