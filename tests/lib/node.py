@@ -82,6 +82,18 @@ def fill_disk(directory):
     return path
 
 
+def programs_for_everybody(directory):
+    """Copies of the programs that any user may run, and the path of corvo
+    among them: the build may be in a folder that only its owner may enter."""
+    directory.chmod(0o755)
+    for program in (CORVO, *sorted(BUILD.glob("corvo-*/corvo-*"))):
+        if program.is_file() and os.access(program, os.X_OK):
+            folder = directory / "programs" / program.parent.name
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(program, folder)
+    return directory / "programs" / "cli" / "corvo"
+
+
 def is_alive(pid):
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()

@@ -8,6 +8,7 @@ the file <dir>/<name>.mode, read again at every start.
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -130,6 +131,7 @@ class Node:
         self.data = tmp / "data"
         self.port = free_port()
         self.process = None
+        self.program = SUPERVISOR
         self.user = None  # who runs it; None: who runs the tests
         self.err = tmp / "stderr"
         self.libexec.mkdir()
@@ -141,6 +143,12 @@ class Node:
         path.write_text(FAKE % {"python": sys.executable, "dir": str(self.dir)})
         path.chmod(0o755)
 
+    def copy_program(self):
+        """Runs a copy of it in the node's own folder: there is no other
+        program beside it, and any user may enter."""
+        self.dir.chmod(0o755)
+        self.program = Path(shutil.copy(SUPERVISOR, self.dir))
+
     def mode(self, name, *words):
         (self.dir / f"{name}.mode").write_text(" ".join(words))
 
@@ -148,7 +156,7 @@ class Node:
         env = {k: v for k, v in os.environ.items() if not k.startswith("CORVO")}
         env["CORVO_LIBEXEC"] = str(self.libexec)
         self.process = subprocess.Popen(
-            [str(SUPERVISOR), f"--data-dir={self.data}",
+            [str(self.program), f"--data-dir={self.data}",
              f"--bind=127.0.0.1:{self.port}", *flags],
             env=env, stderr=stderr or open(self.err, "ab"),
             stdin=subprocess.DEVNULL,
