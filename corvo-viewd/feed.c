@@ -14,6 +14,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "feed_impl.h"
 #include "rt/log.h"
@@ -426,6 +427,7 @@ static void ask_tail(struct feed *f)
 
 	MSG_SET(&m, tail, after_seq, f->received_seq);
 	MSG_SET(&m, tail, limit, LIMIT_TAIL_EVENTS);
+	MSG_SET(&m, tail, pid, (uint32_t)getpid());
 	feed_ask(f, QUERY_TAIL, &msg_tail, &m, on_tail);
 }
 

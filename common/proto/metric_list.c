@@ -44,6 +44,12 @@ struct str metric_escape(struct str s, struct arena *a)
 	return str_of(out, n);
 }
 
+const struct metric_part metric_parts[METRIC_PARTS] = {
+	{ "rocks", "part=\"rocksdb\"" },
+	{ "raft", "part=\"raft\"" },
+	{ "view", "part=\"sqlite\"" },
+};
+
 void metric_list_message(const struct metric_list *l, struct m_metrics *ret)
 {
 	*ret = (struct m_metrics){ 0 };

@@ -178,20 +178,33 @@ bool procstat_read(pid_t pid, struct procstat *ret)
 void procstat_metrics(struct metric_list *l, const char *name, pid_t pid)
 {
 	struct str label = arena_printf(l->a, "process=\"%s\"", name);
-	struct procstat p;
+	struct str user =
+	    arena_printf(l->a, "%.*s,mode=\"user\"", STR_ARG(label));
+	struct str system =
+	    arena_printf(l->a, "%.*s,mode=\"system\"", STR_ARG(label));
+	struct procstat p = { 0 };
 
-	if (!procstat_read(pid, &p))
-		return;
-	metric_add(l, METRIC_PROCESS_UPTIME, p.uptime_s, label);
-	metric_add(l, METRIC_PROCESS_RSS, (double)p.resident_bytes, label);
-	metric_add(l, METRIC_PROCESS_CPU, p.user_s,
-		   arena_printf(l->a, "%.*s,mode=\"user\"", STR_ARG(label)));
-	metric_add(l, METRIC_PROCESS_CPU, p.system_s,
-		   arena_printf(l->a, "%.*s,mode=\"system\"", STR_ARG(label)));
-	metric_add(l, METRIC_PROCESS_FDS, (double)p.fds, label);
-	metric_add(l, METRIC_PROCESS_THREADS, (double)p.threads, label);
-	metric_add(l, METRIC_PROCESS_HEAP, (double)p.anonymous_bytes, label);
-	metric_add(l, METRIC_PROCESS_STACK, (double)p.stack_bytes, label);
+	if (pid > 0)
+		(void)procstat_read(pid, &p);
+	const struct {
+		enum metric_id id;
+		double value;
+		struct str label;
+	} rows[] = {
+		{ METRIC_PROCESS_UPTIME, p.uptime_s, label },
+		{ METRIC_PROCESS_RSS, (double)p.resident_bytes, label },
+		{ METRIC_PROCESS_CPU, p.user_s, user },
+		{ METRIC_PROCESS_CPU, p.system_s, system },
+		{ METRIC_PROCESS_FDS, (double)p.fds, label },
+		{ METRIC_PROCESS_THREADS, (double)p.threads, label },
+		{ METRIC_PROCESS_HEAP, (double)p.anonymous_bytes, label },
+		{ METRIC_PROCESS_STACK, (double)p.stack_bytes, label },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		metric_add(l, rows[i].id,
+			   pid > 0 ? rows[i].value : METRIC_UNKNOWN,
+			   rows[i].label);
 	if (pid == getpid()) /* others do not tell */
 		metric_add(l, METRIC_PROCESS_LOG_DROPPED, (double)log_dropped(),
 			   label);

@@ -26,7 +26,10 @@ struct procstat {
 
 bool procstat_read(pid_t pid, struct procstat *ret);
 
-/* The metrics that every process has, labelled with its name. */
+/*
+ * The metrics that every process has, labelled with its name. They are there
+ * in any case: 0 of a process that is gone, NaN when its pid is not known (0).
+ */
 void procstat_metrics(struct metric_list *l, const char *name, pid_t pid);
 
 #endif

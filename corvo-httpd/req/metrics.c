@@ -32,7 +32,14 @@ struct series {
 	uint64_t bucket[BUCKETS];
 };
 
+/* What viewd told last. */
+struct view_told {
+	uint64_t at_ns; /* 0: never */
+	double seq, lag_s, rebuilds, log_dropped;
+};
+
 struct http_metrics {
+	struct view_told view;
 	uint64_t in_flight;
 	uint64_t silent[PROC_MAX]; /* times it did not tell its numbers */
 	size_t n; /* routes, and one for requests without a route */
@@ -150,6 +157,56 @@ void metrics_collect(const struct http_metrics *m, struct str extra,
 	put_routes(m, extra, l);
 }
 
+/* --- in the place of viewd --- */
+
+static double value_of(const struct m_metrics *set, enum metric_id id)
+{
+	for (size_t i = 0; i < set->values_n; i++)
+		if (set->values[i].metric == id)
+			return set->values[i].value;
+	return METRIC_UNKNOWN;
+}
+
+void metrics_note_view(struct http_metrics *m, const struct m_metrics *told)
+{
+	m->view = (struct view_told){
+		.at_ns = clock_mono_ns(),
+		.seq = value_of(told, METRIC_VIEW_SEQ),
+		.lag_s = value_of(told, METRIC_VIEW_LAG_SECONDS),
+		.rebuilds = value_of(told, METRIC_VIEW_REBUILDS),
+		.log_dropped = value_of(told, METRIC_PROCESS_LOG_DROPPED),
+	};
+}
+
+/*
+ * A view that is away stays where it was: what it has not taken in is counted
+ * from what raftd says, and is as old as its silence at most.
+ */
+void metrics_of_silent_view(const struct http_metrics *m,
+			    const struct m_metrics *raftd,
+			    struct metric_list *l)
+{
+	const struct view_told *v = &m->view;
+	uint64_t silent_ns = clock_mono_ns() - v->at_ns;
+	double seq = v->at_ns != 0 ? v->seq : METRIC_UNKNOWN;
+	double lag = value_of(raftd, METRIC_EVENT_SEQ) - seq; /* or NaN */
+	double lag_s = v->lag_s + (double)silent_ns / (double)NS_PER_S;
+
+	if (lag < 0) /* asked before a write that it knew of */
+		lag = 0;
+	metric_add(l, METRIC_VIEW_SEQ, seq, STR_NULL);
+	metric_add(l, METRIC_VIEW_LAG, lag, STR_NULL);
+	metric_add(l, METRIC_MIRROR_LAG, lag, STR_NULL);
+	metric_add(l, METRIC_VIEW_LAG_SECONDS, lag > 0 ? lag_s : lag, STR_NULL);
+	metric_add(l, METRIC_VIEW_REBUILDS, v->rebuilds, STR_NULL);
+	metric_add(l, METRIC_MIRROR_DROPPED, 0, STR_NULL);
+	metric_add(l, METRIC_PROCESS_LOG_DROPPED, v->log_dropped,
+		   STR("process=\"viewd\""));
+	for (size_t i = 0; i < METRIC_PARTS; i++)
+		metric_add(l, METRIC_STORAGE, METRIC_UNKNOWN,
+			   str_from(metric_parts[i].label));
+}
+
 /* --- text --- */
 
 static const char *type_name(enum metric_type t)
@@ -183,10 +240,13 @@ static const char *histogram_part(struct str *label)
 static void write_number(struct buf *out, double v)
 {
 	/* Whole numbers below 2^53 exactly, the rest as short as it goes. */
-	if (v == floor(v) && fabs(v) < 9007199254740992.0)
+	if (isnan(v))
+		buf_puts(out, "NaN");
+	else if (v == floor(v) && fabs(v) < 9007199254740992.0)
 		buf_put_i64(out, (int64_t)v);
 	else
 		buf_printf(out, "%.9g", v);
+	buf_putc(out, '\n');
 }
 
 static void write_value(const struct metric_info *i,
@@ -201,34 +261,58 @@ static void write_value(const struct metric_info *i,
 		buf_printf(out, "{%.*s}", STR_ARG(label));
 	buf_putc(out, ' ');
 	write_number(out, v->value);
-	buf_putc(out, '\n');
 }
 
-static void write_metric(const struct metric_info *i,
-			 const struct m_metrics *const *sets, size_t n,
-			 struct buf *out)
+/* Names of queues are free text and become label values. */
+static void write_queue(const struct metric_info *i,
+			const struct m_metric_queue *q, struct str name,
+			struct buf *out)
 {
-	bool first = true;
-
-	for (size_t s = 0; s < n; s++) {
-		for (size_t k = 0; k < sets[s]->values_n; k++) {
-			if (sets[s]->values[k].metric != i->id)
-				continue;
-			if (first)
-				buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n",
-					   i->name, i->help, i->name,
-					   type_name(i->type));
-			first = false;
-			write_value(i, &sets[s]->values[k], out);
-		}
+	if (i->id == METRIC_OLDEST_WAITING) {
+		buf_printf(out, "%s{queue=\"%.*s\"} ", i->name, STR_ARG(name));
+		write_number(out,
+			     MSG_HAS(q, metric_queue, oldest_waiting_seconds)
+				 ? q->oldest_waiting_seconds
+				 : METRIC_UNKNOWN);
+		return;
 	}
+#define STATE(NAME, state, num, terminal)                                    \
+	buf_printf(out, "%s{queue=\"%.*s\",state=\"" #state "\"} ", i->name, \
+		   STR_ARG(name));                                           \
+	write_number(out, (double)q->state);
+#include "proto/defs/states.def"
+}
+
+static bool is_of_queues(const struct metric_info *i)
+{
+	return i->id == METRIC_QUEUE_JOBS || i->id == METRIC_OLDEST_WAITING;
+}
+
+static void write_set(const struct metric_info *i, const struct m_metrics *m,
+		      struct arena *a, struct buf *out)
+{
+	for (size_t k = 0; k < m->values_n; k++)
+		if (m->values[k].metric == i->id)
+			write_value(i, &m->values[k], out);
+	for (size_t k = 0; is_of_queues(i) && k < m->queues_n; k++)
+		write_queue(i, &m->queues[k],
+			    metric_escape(m->queues[k].name, a), out);
 }
 
 void metrics_write(const struct m_metrics *const *sets, size_t n,
-		   struct buf *out)
+		   struct arena *a, struct buf *out)
 {
-	const struct metric_info *info;
+	const struct metric_info *i;
 
-	for (size_t i = 0; (info = metric_at(i)) != NULL; i++)
-		write_metric(info, sets, n, out);
+	for (size_t row = 0; (i = metric_at(row)) != NULL; row++) {
+		size_t head = out->n, body;
+
+		buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", i->name,
+			   i->help, i->name, type_name(i->type));
+		body = out->n;
+		for (size_t s = 0; s < n; s++)
+			write_set(i, sets[s], a, out);
+		if (out->n == body) /* nobody has a number of it */
+			out->n = head;
+	}
 }

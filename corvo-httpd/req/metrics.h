@@ -30,8 +30,20 @@ void metrics_note_silent(struct http_metrics *m, enum proc_id p);
 void metrics_collect(const struct http_metrics *m, struct str extra,
 		     size_t connections, struct metric_list *l);
 
-/* Prometheus text of several collections; labels as in metric_list.h. */
+/*
+ * viewd told its numbers; and what to say when it does not. No series goes with
+ * it: what cannot be told is NaN. raftd: its numbers, perhaps none.
+ */
+void metrics_note_view(struct http_metrics *m, const struct m_metrics *told);
+void metrics_of_silent_view(const struct http_metrics *m,
+			    const struct m_metrics *raftd,
+			    struct metric_list *l);
+
+/*
+ * Prometheus text of several collections; labels as in metric_list.h. What is
+ * made on the way comes from `a`.
+ */
 void metrics_write(const struct m_metrics *const *sets, size_t n,
-		   struct buf *out);
+		   struct arena *a, struct buf *out);
 
 #endif

@@ -2,8 +2,9 @@
  * Numbers: GET /api/v1/metrics, debug/runtime, metrics/throughput and scale.
  *
  * For the first two raftd is asked for its numbers, then viewd, then come our
- * own and those of other httpd processes. A process that is away leaves its
- * numbers out and is counted for it; the rest is still answered.
+ * own and those of other httpd processes. A process that does not answer is
+ * counted for it; the rest is still answered. raftd is given a second to come
+ * back. What viewd would have said is then said in its place.
  */
 #include <string.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@ struct collection {
  * The reply's bytes are gone after the callback and labels point into them,
  * so it is decoded from a copy.
  */
-static void take(struct req *r, const struct rpc_reply *reply,
+static bool take(struct req *r, const struct rpc_reply *reply,
 		 enum proc_id from, struct m_metrics *ret)
 {
 	struct str body;
@@ -35,17 +36,18 @@ static void take(struct req *r, const struct rpc_reply *reply,
 	if (reply->err == 0) {
 		body = arena_copy(&r->arena, reply->body);
 		if (msg_decode(&msg_metrics, body, &r->arena, ret) == 0)
-			return;
+			return true;
 		*ret = (struct m_metrics){ 0 };
 	}
 	metrics_note_silent(r->h->metrics, from);
+	return false;
 }
 
 static void on_others(struct req *r, const struct rpc_reply *reply)
 {
 	struct collection *c = r->state;
 
-	take(r, reply, PROC_RAFTD, &c->others);
+	(void)take(r, reply, PROC_RAFTD, &c->others);
 	r->x.seq = 0;
 	c->answer(r);
 }
@@ -82,48 +84,54 @@ static void collect_own(struct req *r)
 		c->answer(r);
 }
 
-static bool ask(struct req *r, struct rpc_client *client, enum proc_id whom,
-		req_reply_fn *then)
+static void ask(struct req *r, struct rpc_client *client, unsigned id,
+		unsigned flags, req_reply_fn *then)
 {
 	static const struct m_nothing nothing;
 
-	if (!rpc_client_is_up(client)) {
-		metrics_note_silent(r->h->metrics, whom);
-		return false;
-	}
 	req_call(r, &(struct req_call){ .client = client,
-					.id = whom == PROC_RAFTD
-						  ? QUERY_RAFTD_METRICS
-						  : QUERY_VIEWD_METRICS,
+					.id = id,
 					.desc = &msg_nothing,
 					.m = &nothing,
 					.timeout_ns = METRICS_NS,
 					.timeout_err = ERR_LEADER_UNAVAILABLE,
-					.flags = RPC_ONCE,
+					.flags = flags,
 					.then = then });
-	return true;
+}
+
+static void go_on_without_viewd(struct req *r)
+{
+	struct collection *c = r->state;
+	struct metric_list l = { .a = &r->arena };
+
+	metrics_of_silent_view(r->h->metrics, &c->raftd, &l);
+	metric_list_message(&l, &c->viewd);
+	collect_own(r);
 }
 
 static void on_viewd(struct req *r, const struct rpc_reply *reply)
 {
 	struct collection *c = r->state;
 
-	take(r, reply, PROC_VIEWD, &c->viewd);
+	if (!take(r, reply, PROC_VIEWD, &c->viewd)) {
+		go_on_without_viewd(r);
+		return;
+	}
+	metrics_note_view(r->h->metrics, &c->viewd);
 	collect_own(r);
-}
-
-static void ask_viewd(struct req *r)
-{
-	if (!ask(r, r->h->viewd, PROC_VIEWD, on_viewd))
-		collect_own(r);
 }
 
 static void on_raftd(struct req *r, const struct rpc_reply *reply)
 {
 	struct collection *c = r->state;
 
-	take(r, reply, PROC_RAFTD, &c->raftd);
-	ask_viewd(r);
+	(void)take(r, reply, PROC_RAFTD, &c->raftd);
+	if (rpc_client_is_up(r->h->viewd)) {
+		ask(r, r->h->viewd, QUERY_VIEWD_METRICS, RPC_ONCE, on_viewd);
+		return;
+	}
+	metrics_note_silent(r->h->metrics, PROC_VIEWD);
+	go_on_without_viewd(r);
 }
 
 static void collect(struct req *r, void (*answer)(struct req *r))
@@ -132,8 +140,7 @@ static void collect(struct req *r, void (*answer)(struct req *r))
 
 	c->answer = answer;
 	r->state = c;
-	if (!ask(r, r->h->raftd, PROC_RAFTD, on_raftd))
-		ask_viewd(r);
+	ask(r, r->h->raftd, QUERY_RAFTD_METRICS, 0, on_raftd);
 }
 
 /* --- GET /metrics --- */
@@ -145,7 +152,7 @@ static void answer_metrics(struct req *r)
 					   &c->others };
 
 	(void)req_json(r);
-	metrics_write(sets, ARRAY_SIZE(sets), &r->x.out);
+	metrics_write(sets, ARRAY_SIZE(sets), &r->arena, &r->x.out);
 	r->x.content_type = "text/plain; version=0.0.4; charset=utf-8";
 	req_answer(r, 200);
 }
@@ -169,7 +176,7 @@ static double sum_of(const struct collection *c, enum metric_id id,
 		for (size_t i = 0; i < sets[s]->values_n; i++) {
 			const struct m_metric_value *v = &sets[s]->values[i];
 
-			if (v->metric == id &&
+			if (v->metric == id && !isnan(v->value) &&
 			    memmem(v->label.p, v->label.n, mode,
 				   strlen(mode)) != NULL)
 				sum += v->value;

@@ -182,6 +182,16 @@ struct fsm_counters {
 const struct fsm_counters *fsm_counters(const struct fsm *f);
 uint64_t fsm_now_ns(const struct fsm *f); /* of the last entry; 0: none */
 
+/* Of all queues together. */
+struct fsm_totals {
+	uint64_t jobs[JOB_STATE_MAX]; /* by state, as clients are shown it */
+	uint64_t queues;
+	uint64_t workers, workers_active; /* active: seen since then */
+};
+
+void fsm_totals(struct fsm *f, uint64_t active_since_ns,
+		struct fsm_totals *ret);
+
 /*
  * What an autoscaler wants to know of a queue: 1, 0: there is no such queue,
  * -ERR_*. Who waits longest may have to be read from the store, once after a
@@ -193,7 +203,8 @@ int fsm_scale(struct fsm *f, struct str queue, uint64_t now_ns, unsigned *fills,
 	      struct m_scale *ret);
 /*
  * Names of at most max queues by name: all, or those with most waiting and
- * active jobs. Memory from `a`, the texts as of fsm_queue.
+ * active jobs, of equals always the same. Memory from `a`, the texts as of
+ * fsm_queue.
  */
 size_t fsm_busiest(struct fsm *f, size_t max, struct arena *a,
 		   struct str **ret);

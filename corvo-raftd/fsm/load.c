@@ -45,6 +45,8 @@ static int load_counts(struct fsm *f, struct str key, struct str value)
 	q->counts[JOB_RETRYING] = m.retrying;
 	q->counts[JOB_CANCELLED] = m.cancelled;
 	q->counts[JOB_BLOCKED] = m.blocked;
+	for (int i = 0; i < JOB_STATE_MAX; i++)
+		f->jobs[i] += q->counts[i];
 	q->failed = m.failed;
 	return 0;
 }

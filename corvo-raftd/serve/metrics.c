@@ -4,9 +4,13 @@
  */
 #include <unistd.h>
 
+#include "rt/file.h"
 #include "rt/procstat.h"
 #include "serve/svc_impl.h"
 #include "util/clock.h"
+
+#define WORKER_ACTIVE_NS (300 * NS_PER_S) /* counts as active so long */
+#define CHOICE_NS        (60 * NS_PER_S)  /* which queues are shown */
 
 static void put(struct metric_list *o, enum metric_id id, uint64_t value)
 {
@@ -97,34 +101,99 @@ static void put_sched(struct metric_list *o, struct svc *s)
 	put_time(o, METRIC_SCHED_LAST_PURGE, c->purge_ns);
 }
 
-static int put_queues(struct metric_list *o, struct svc *s)
+static void put_totals(struct metric_list *o, const struct fsm_totals *t)
 {
-	uint64_t now = clock_wall_ns();
+	put(o, METRIC_QUEUES, t->queues);
+	put(o, METRIC_QUEUES_NOW, t->queues);
+	put(o, METRIC_WORKERS_REGISTERED, t->workers);
+	put(o, METRIC_WORKERS_ACTIVE, t->workers_active);
+#define STATE(NAME, name, num, terminal)                 \
+	metric_add(o, METRIC_JOBS, (double)t->jobs[num], \
+		   STR("state=\"" #name "\""));
+#include "proto/defs/states.def"
+}
+
+static void put_disk(struct metric_list *o, struct svc *s)
+{
+	uint64_t bytes;
+	int e = dir_free_bytes(s->p->d->settings.data_dir, &bytes);
+
+	metric_add(o, METRIC_DISK_FREE, e == 0 ? (double)bytes : METRIC_UNKNOWN,
+		   STR_NULL);
+}
+
+/*
+ * All, or those with most to do. Who that is, is asked once a minute: it costs
+ * a look at every queue, and series that come and go are of little use.
+ */
+static size_t choose_queues(struct svc *s, uint64_t all, struct str **ret)
+{
+	uint64_t now = clock_mono_ns();
+
+	if (all <= LIMIT_METRIC_QUEUES)
+		return fsm_busiest(s->p->fsm, LIMIT_METRIC_QUEUES, &s->scratch,
+				   ret);
+	if (s->chosen_ns == 0 || now - s->chosen_ns >= CHOICE_NS) {
+		arena_reset(&s->chosen_arena);
+		s->chosen_n = fsm_busiest(s->p->fsm, LIMIT_METRIC_QUEUES,
+					  &s->chosen_arena, &s->chosen);
+		for (size_t i = 0; i < s->chosen_n; i++)
+			s->chosen[i] =
+			    arena_copy(&s->chosen_arena, s->chosen[i]);
+		s->chosen_ns = now;
+	}
+	*ret = s->chosen;
+	return s->chosen_n;
+}
+
+/* 1, 0: there is no such queue any more, -ERR_*. */
+static int read_queue(struct svc *s, struct str name, unsigned *fills,
+		      struct m_metric_queue *ret)
+{
+	struct m_queue q;
+	struct m_scale sc;
+	int r = fsm_scale(s->p->fsm, name, clock_wall_ns(), fills, &sc);
+
+	if (r <= 0)
+		return r;
+	CHECK(fsm_queue(s->p->fsm, name, &q));
+	*ret = (struct m_metric_queue){ 0 };
+	MSG_SET(ret, metric_queue, name, q.name);
+#define STATE(NAME, state, num, terminal) \
+	MSG_SET(ret, metric_queue, state, q.state);
+#include "proto/defs/states.def"
+	if (sc.waiting == 0 || MSG_HAS(&sc, scale, oldest_waiting_at))
+		MSG_SET(ret, metric_queue, oldest_waiting_seconds,
+			sc.oldest_waiting_seconds);
+	return 1;
+}
+
+/* One row for all of a queue: a thousand queues are 9,000 series. */
+static int put_queues(struct svc *s, uint64_t all, struct m_metrics *ret)
+{
 	unsigned fills = FSM_SCALE_FILLS;
 	struct str *names;
-	size_t n = fsm_busiest(s->p->fsm, LIMIT_METRIC_QUEUES, o->a, &names);
+	size_t found = 0, n = choose_queues(s, all, &names);
+	struct m_metric_queue *rows =
+	    arena_alloc(&s->scratch, n * sizeof(*rows));
 
 	for (size_t i = 0; i < n; i++) {
-		struct str name = metric_escape(names[i], o->a);
-		struct m_scale q;
-		int e = fsm_scale(s->p->fsm, names[i], now, &fills, &q);
+		int r = read_queue(s, names[i], &fills, &rows[found]);
 
-		if (e < 0)
-			return e;
-		if (q.waiting > 0 && !MSG_HAS(&q, scale, oldest_waiting_at))
-			continue; /* not known yet */
-		metric_add(o, METRIC_OLDEST_WAITING, q.oldest_waiting_seconds,
-			   arena_printf(o->a, "queue=\"%.*s\"", STR_ARG(name)));
+		if (r < 0)
+			return r;
+		found += (size_t)r;
 	}
+	MSG_SET_LIST(ret, metrics, queues, rows, found);
 	return 0;
 }
 
-/* sched and the supervisor are asked nothing by httpd. */
+/* httpd asks neither sched nor the supervisor, and viewd may be away. */
 static void put_processes(struct metric_list *o, struct svc *s)
 {
 	procstat_metrics(o, "raftd", getpid());
-	if (s->sched_pid != 0)
-		procstat_metrics(o, "sched", (pid_t)s->sched_pid);
+	procstat_metrics(o, "viewd", (pid_t)s->viewd_pid);
+	procstat_metrics(o, "sched", (pid_t)s->sched_pid);
 	if (s->p->d->notify.supervisor_fd >= 0)
 		procstat_metrics(o, "supervisor", getppid());
 }
@@ -133,6 +202,7 @@ void q_raftd_metrics(struct svc *s, struct rpc_req req,
 		     const struct m_nothing *m)
 {
 	struct metric_list o = { .a = &s->scratch };
+	struct fsm_totals t;
 	struct m_metrics all;
 	int e;
 
@@ -141,13 +211,16 @@ void q_raftd_metrics(struct svc *s, struct rpc_req req,
 	put_proposer(&o, s);
 	put_jobs(&o, s);
 	put_sched(&o, s);
+	fsm_totals(s->p->fsm, clock_wall_ns() - WORKER_ACTIVE_NS, &t);
+	put_totals(&o, &t);
+	put_disk(&o, s);
 	put_processes(&o, s);
-	e = put_queues(&o, s);
+	metric_list_message(&o, &all);
+	e = put_queues(s, t.queues, &all);
 	if (e < 0) {
 		svc_reply_error(req, -e);
 		return;
 	}
-	metric_list_message(&o, &all);
 	svc_reply(s, req, &msg_metrics, &all);
 }
 

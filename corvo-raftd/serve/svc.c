@@ -37,6 +37,7 @@ void svc_free(struct svc *s)
 	drains_done(s);
 	for (size_t i = 0; i < ARRAY_SIZE(s->httpd_metrics); i++)
 		buf_done(&s->httpd_metrics[i]);
+	arena_done(&s->chosen_arena);
 	arena_done(&s->scratch);
 	buf_done(&s->out);
 	free(s);
@@ -59,6 +60,7 @@ void svc_reply(struct svc *s, struct rpc_req req, const struct msg_desc *d,
 
 void q_tail(struct svc *s, struct rpc_req req, const struct m_tail *m)
 {
+	s->viewd_pid = m->pid;
 	tail_ask(s->tail, req, m);
 }
 

@@ -28,10 +28,15 @@ struct svc {
 	struct list drains; /* serve/queue.c */
 	struct loop_timer *drain_timer;
 	/* What sched last told of itself, and its failures in all. */
-	uint32_t sched_pid;
+	uint32_t sched_pid, viewd_pid; /* 0: not told yet */
 	uint64_t sched_told[SCHED_TASKS], sched_errors[SCHED_TASKS];
 	bool draining;    /* nothing begins to wait any more */
 	size_t jobs_asks; /* under way in serve/jobs.c */
+	/* Queues that have metrics of their own, where there are too many. */
+	struct arena chosen_arena;
+	struct str *chosen;
+	size_t chosen_n;
+	uint64_t chosen_ns; /* 0: not yet */
 	/* What each of several httpd processes last told of itself. */
 	struct buf httpd_metrics[LIMIT_HTTPD_PROCESSES];
 	struct arena scratch; /* for the query being answered */

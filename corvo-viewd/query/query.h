@@ -44,7 +44,7 @@ int query_run(struct query *q, const struct query_ask *ask, struct buf *out);
 void query_interrupt(struct query *q);        /* any thread */
 const char *query_why(const struct query *q); /* of the last failure */
 
-/* The numbers that need no database. */
+/* The answer to QUERY_VIEWD_METRICS, which needs no database. */
 void query_facts_encode(const struct query_facts *f, struct buf *out);
 
 #endif

@@ -468,6 +468,7 @@ static void check_totals(struct check *c)
 	assert_int_equal(f->workers.n, c->keys_w);
 	assert_int_equal(f->seen.n, c->keys_w);
 	assert_int_equal(f->queues.n, c->keys_qs);
+	assert_memory_equal(f->jobs, c->jobs, sizeof(c->jobs));
 	assert_int_equal(f->capped, c->capped);
 	if (c->events > 0)
 		assert_int_equal(c->last_event, f->last_seq);

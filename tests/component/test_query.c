@@ -404,27 +404,14 @@ static double metric(const struct m_metrics *m, unsigned id, const char *label)
 static void test_metrics(void **state)
 {
 	struct fixture *f = *state;
-	struct m_tail_reply t = { .last_seq = 2000, .jobs_n = 1 };
 	struct m_nothing m = { 0 };
 	struct m_metrics r;
-	struct m_job j;
-	char id[32];
 
-	fill(f, JOBS);
-	add_queue(f, "a", false);
-	make_job(&j, 8000, id, sizeof(id));
-	MSG_SET(&j, job, queue, STR("say \"\\\n"));
-	t.jobs = &j;
-	assert_int_equal(mirror_apply(f->view.mirror, &t), 0);
 	run(f, QUERY_VIEWD_METRICS, &m, &r);
 	assert_true(metric(&r, METRIC_VIEW_SEQ, "") == 5);
 	assert_true(metric(&r, METRIC_VIEW_LAG, "") == 4);
 	assert_true(metric(&r, METRIC_VIEW_LAG_SECONDS, "") == 1.5);
-	assert_true(metric(&r, METRIC_QUEUES, "") == 1);
-	assert_true(metric(&r, METRIC_WORKERS_ACTIVE, "") == 0);
-	assert_true(metric(&r, METRIC_JOBS, "state=\"pending\"") == 126);
-	assert_true(metric(&r, METRIC_QUEUE_JOBS,
-			   "queue=\"say \\\"\\\\\\n\",state=\"pending\"") == 1);
+	assert_true(metric(&r, METRIC_VIEW_REBUILDS, "") == 0);
 }
 
 /* A search that takes too long ends, and the reader goes on. */

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import re
 import shutil
@@ -150,32 +151,79 @@ def test_sizes(client):
     assert by_label(m, "corvo_build_info", "version")
 
 
-def metrics_without(client, pid):
-    """While a process hangs; the supervisor may kill it for that."""
+@contextlib.contextmanager
+def hanging(pid):
+    """The supervisor may kill it for that."""
     os.kill(pid, signal.SIGSTOP)
     try:
-        return client.metrics()
+        yield
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
 
 
-def test_page_is_answered_while_the_view_hangs(client, node):
-    pid = node.pids()["viewd"]
-    row = 'corvo_metrics_errors_total{process="viewd"}'
-    before = client.metrics()[row]
-    m = metrics_without(client, pid)
-    assert m[row] == before + 1
-    assert m["corvo_cluster_is_leader"] == 1
-    assert "corvo_view_seq" not in m
-    wait_until(lambda: "corvo_view_seq" in client.metrics(), 30, "the view")
+def test_numbers_of_jobs_do_not_wait_for_the_view(client, node, queue):
+    wait_until(lambda: is_whole(client.metrics()), 60, "every number")
+    before = client.metrics()
+    silent = 'corvo_metrics_errors_total{process="viewd"}'
+    with hanging(node.pids()["viewd"]):
+        client.enqueue(queue)
+        client.fetch(queue, worker_id=queue)
+        m = client.metrics()
+    assert m[silent] == before[silent] + 1
+    assert by_label(m, "corvo_queue_jobs", "queue")[queue] == 1
+    assert m[f'corvo_queue_jobs{{queue="{queue}",state="active"}}'] == 1
+
+    def grew(name):
+        return m[name] - before[name]
+
+    assert grew('corvo_jobs{state="active"}') == 1
+    assert grew("corvo_queues") == grew("corvo_queues_total") == 1
+    assert grew("corvo_workers_registered") == 1
+    assert grew("corvo_workers_active") == 1
+    assert m["corvo_disk_free_bytes"] > 0
+    # and it is said how far behind the view is
+    assert m["corvo_view_seq"] == before["corvo_view_seq"]
+    assert m["corvo_view_lag_events"] == \
+        m["corvo_event_seq"] - before["corvo_view_seq"]
+    assert m["corvo_view_lag_seconds"] > 0
+    wait_until(lambda: client.metrics()["corvo_view_lag_events"] == 0, 30,
+               "the view")
+
+
+def is_whole(metrics):
+    """No process is away, and nothing is unknown."""
+    return len(by_label(metrics, "corvo_storage_bytes", "part")) == 3 and \
+        not any(map(math.isnan, metrics.values()))
+
+
+def test_no_series_goes_with_the_view(client, node, queue):
+    client.enqueue(queue)
+    wait_until(lambda: is_whole(client.metrics()), 60, "every number")
+    series = set(client.metrics())
+    old = node.pids()["viewd"]
+    with hanging(old):
+        m = client.metrics()
+        assert series - set(m) == set()
+        assert all(math.isnan(v) for v in
+                   by_label(m, "corvo_storage_bytes", "part").values())
+        promtool("check", "metrics", text=text_of(client))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(old, signal.SIGKILL)
+
+    def is_back():
+        m = client.metrics()
+        assert series - set(m) == set()
+        return is_whole(m) and node.ps("viewd")["state"] == "ready"
+
+    wait_until(is_back, 60, "viewd to be back")
 
 
 def test_page_is_answered_while_raftd_hangs(make_node):
-    node = make_node().start()
+    node = make_node("--stopped-timeout=1m").start()
     with node.client() as c:
-        wait_until(node.has_view, 60, "the view")
-        m = metrics_without(c, node.pids()["raftd"])
+        with hanging(node.pids()["raftd"]):
+            m = c.metrics()
         assert m['corvo_metrics_errors_total{process="raftd"}'] == 1
         assert "corvo_raft_state" not in m
         assert m["corvo_http_connections"] >= 1
@@ -246,8 +294,8 @@ def test_series_of_queues_are_bounded(make_node):
         jobs += [{"queue": "zz-busy"}] * 3
         a = c.post(f"{API}/enqueue/batch", {"jobs": jobs})
         assert a.status == 201, a
-        wait_until(lambda: c.metrics()["corvo_queues"] == 1101, 20, "the view")
         m = c.metrics()
+        assert m["corvo_queues"] == 1101
         rows = by_label(m, "corvo_queue_jobs", "queue")
         assert len(rows) == 1000 and rows["zz-busy"] == 3
         rows = by_label(m, "corvo_queue_oldest_waiting_seconds", "queue")
@@ -255,6 +303,19 @@ def test_series_of_queues_are_bounded(make_node):
         assert m['corvo_jobs{state="pending"}'] == 1103
         assert len(c.get(f"{API}/scale").json["queues"]) == 1000
         promtool("check", "metrics", text=text_of(c))
+    # Who waits longest is read in little by little after a start.
+    node.stop()
+    node.start()
+    with node.client() as c:
+        waits = waiting(c)
+        assert len(waits) == 1000 and any(map(math.isnan, waits))
+        wait_until(lambda: all(w > 0 for w in waiting(c)), 20, "all of them")
+
+
+def waiting(client):
+    rows = by_label(client.metrics(), "corvo_queue_oldest_waiting_seconds",
+                    "queue")
+    return list(rows.values())
 
 
 def test_several_httpd_processes_are_all_told_of(make_node, queue):

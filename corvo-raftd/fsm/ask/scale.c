@@ -209,10 +209,29 @@ int fsm_scale(struct fsm *f, struct str queue, uint64_t now_ns, unsigned *fills,
 	return 1;
 }
 
+void fsm_totals(struct fsm *f, uint64_t active_since_ns, struct fsm_totals *ret)
+{
+	*ret = (struct fsm_totals){ .queues = f->queues.n,
+				    .workers = f->workers.n };
+	for (int i = 0; i < JOB_STATE_MAX; i++)
+		ret->jobs[job_state_shown((enum job_state)i)] += f->jobs[i];
+	for (size_t i = 0; i < f->seen.n; i++)
+		if (f->seen.nodes[i]->key >= active_since_ns)
+			ret->workers_active++;
+}
+
 struct place {
-	struct heap_node node; /* key: its jobs */
+	struct heap_node node; /* key: its jobs, tie: its name */
 	const struct fsm_queue *q;
 };
+
+/* Equals are told apart by name: the choice is the same each time. */
+static bool is_busier(const struct place *p, uint64_t jobs, struct str name)
+{
+	if (p->q == NULL || jobs != p->node.key)
+		return p->q == NULL || jobs > p->node.key;
+	return hash_bytes(name.p, name.n) > p->node.tie;
+}
 
 static int by_name(const void *a, const void *b)
 {
@@ -239,9 +258,11 @@ size_t fsm_busiest(struct fsm *f, size_t max, struct arena *a, struct str **ret)
 			n++;
 		else
 			p = container_of(heap_min(&least), struct place, node);
-		if (p->q != NULL && jobs <= p->node.key)
+		if (!is_busier(p, jobs, name))
 			continue;
 		p->q = q;
+		heap_remove(&least, &p->node);
+		p->node.tie = hash_bytes(name.p, name.n);
 		heap_update(&least, &p->node, jobs);
 	}
 	heap_done(&least);

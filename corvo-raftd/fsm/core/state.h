@@ -46,7 +46,8 @@ struct fsm {
 	uint64_t applied_index, last_seq, last_job_seq, first_seq;
 	/* the working set */
 	struct hmap queues, active, workers;
-	struct bynum given;   /* active jobs by the fetch that took them */
+	struct bynum given; /* active jobs by the fetch that took them */
+	uint64_t jobs[JOB_STATE_MAX]; /* the counts of all queues together */
 	struct heap due;      /* queues by first scheduled or retrying job */
 	struct heap leases;   /* active jobs by end of lease */
 	struct heap timeouts; /* those that have one, by end of the attempt */

@@ -127,6 +127,7 @@ void queue_count(struct fsm *f, struct fsm_queue *q, enum job_state s,
 {
 	CHECK(change > 0 || q->counts[s] > 0);
 	q->counts[s] += (uint64_t)(int64_t)change;
+	f->jobs[s] += (uint64_t)(int64_t)change;
 	queue_touch(f, q);
 }
 
