@@ -15,6 +15,7 @@
 #include "req/req.h"
 #include "req/tell.h"
 #include "routes/dispatch.h"
+#include "rt/fds.h"
 #include "rt/log.h"
 #include "rt/netaddr.h"
 
@@ -24,25 +25,7 @@
  */
 #define OPS_PER_MESSAGE 16
 
-#define SYSTEMD_LISTEN_FD 3 /* the first descriptor systemd passes */
-
 /* --- the listening socket --- */
-
-/* A socket somebody else opened; -1 when there is none. */
-static int inherited_fd(void)
-{
-	const char *ours = getenv("CORVO_LISTEN_FD");
-	const char *count = getenv("LISTEN_FDS");
-	const char *pid = getenv("LISTEN_PID");
-	uint64_t n;
-
-	if (ours != NULL && str_parse_u64(str_from(ours), &n) && n <= INT32_MAX)
-		return (int)n;
-	if (count == NULL || pid == NULL || !str_parse_u64(str_from(pid), &n) ||
-	    n != (uint64_t)getpid())
-		return -1;
-	return str_is(str_from(count), "1") ? SYSTEMD_LISTEN_FD : -1;
-}
 
 static int take_inherited(const struct settings *set, int fd, struct buf *why)
 {
@@ -72,7 +55,7 @@ static int take_inherited(const struct settings *set, int fd, struct buf *why)
 
 static int open_listener(const struct settings *set, struct buf *why)
 {
-	int fd = inherited_fd();
+	int fd = fds_listener();
 	struct netaddr a;
 	int r;
 

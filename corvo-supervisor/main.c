@@ -2,12 +2,11 @@
  * corvo-supervisor: runs a node in the foreground. Its flags are the
  * settings; `corvo server` becomes this program.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "rt/fds.h"
 #include "superv.h"
 
 static int print_help(void)
@@ -23,18 +22,6 @@ static int print_help(void)
 	return EXIT_SUCCESS;
 }
 
-/* Descriptors 0 to 2 must be taken, or a socket would receive log lines. */
-static void fill_standard_fds(void)
-{
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0)
-		(void)close(fd);
-}
-
 int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "--help") == 0)
@@ -43,6 +30,6 @@ int main(int argc, char **argv)
 		(void)printf("corvo-supervisor %s\n", corvo_version);
 		return EXIT_SUCCESS;
 	}
-	fill_standard_fds();
+	fds_fill_standard();
 	return superv_main(argc - 1, argv + 1);
 }

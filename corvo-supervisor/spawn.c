@@ -170,6 +170,9 @@ static _noreturn_ void child_exec(const struct spawn_args *args, char **argv,
 	null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (null_fd >= 0)
 		(void)dup2(null_fd, STDIN_FILENO);
+	/* Ours are all closed by execve; so is what a library may have opened.
+	 */
+	(void)close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
 	keep_open(args->notify_fd);
 	keep_open(args->listen_fd);
 	keep_open(args->config_fd);

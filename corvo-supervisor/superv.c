@@ -3,6 +3,7 @@
  */
 #include "superv.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "proto/err.h"
+#include "rt/fds.h"
 #include "util/clock.h"
 
 #define EXIT_USAGE 2 /* a restart would fail the same way */
@@ -310,9 +312,14 @@ static uint64_t wait_poll(const struct superv *s, struct pollfd *fds, size_t n)
 	struct timespec ts = { .tv_sec = (time_t)(ns / NS_PER_S),
 			       .tv_nsec = (long)(ns % NS_PER_S) };
 
-	if (ppoll(fds, n, &ts, NULL) < 0)
+	if (ppoll(fds, n, &ts, NULL) < 0) {
 		for (size_t i = 0; i < n; i++)
 			fds[i].revents = 0;
+		/* More than we may open (the limit was lowered): signals at
+		 * least are heard, and nothing spins. */
+		if (errno == EINVAL)
+			(void)ppoll(fds, 1, &ts, NULL);
+	}
 	return now + ns;
 }
 
@@ -365,12 +372,16 @@ static int run(struct superv *s)
 static int load(struct superv *s)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	int keep[2];
 
 	if (settings_load(s->argc, s->argv, &s->settings, &why) < 0 ||
 	    settings_check_bind(&s->settings, &why) < 0) {
 		log_plain("corvo-supervisor: %.*s", STR_ARG(buf_str(&why)));
 		return -ERR_VALIDATION_ERROR;
 	}
+	keep[0] = s->systemd.systemd_fd;
+	keep[1] = fds_of_path(s->settings.config);
+	fds_close_but(keep, ARRAY_SIZE(keep));
 	log_init("supervisor", s->settings.node_id);
 	apply_log(s);
 	return 0;

@@ -8,11 +8,16 @@
 
 #include "child.h"
 #include "ctl_server.h"
+#include "proto/limits.h"
 #include "rt/log.h"
 #include "rt/notify.h"
 
 /* One of each kind, and httpd_processes at most 64. */
 #define SUPERV_CHILDREN_MAX (PROC_MAX - 1 + 64)
+
+/* poll takes no more entries than there may be open files. */
+_Static_assert(1 + CTL_POLL_FDS + SUPERV_CHILDREN_MAX < LIMIT_FILES_MIN,
+	       "a limit of open files we can poll with");
 
 /* The ladder goes from RUNNING down: the last process started leaves first. */
 enum superv_state {

@@ -11,11 +11,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "proto/err.h"
+#include "rt/fds.h"
 #include "rt/file.h"
 #include "rt/netaddr.h"
 #include "rt/procstat.h"
@@ -242,26 +242,15 @@ static int block_signals(struct superv *s, struct buf *why)
 	return -ERR_INTERNAL_ERROR;
 }
 
-static void raise_limits(void)
-{
-	struct rlimit r;
-
-	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur == r.rlim_max)
-		return;
-	r.rlim_cur = r.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &r) < 0)
-		log_warn("cannot raise the limit of open files: %s",
-			 strerror(errno));
-}
-
 int superv_set_up(struct superv *s, struct buf *why)
 {
 	int r;
 
 	settings_run_dir(&s->settings, &s->run_dir);
 	buf_putc(&s->run_dir, '\0');
-	raise_limits();
-	r = make_children(s, why);
+	r = fds_check_limit(&s->settings, why);
+	if (r == 0)
+		r = make_children(s, why);
 	if (r == 0)
 		r = superv_publish(s, why);
 	if (r == 0)

@@ -76,6 +76,9 @@
 #define LIMIT_BULKS            1000  /* operations kept, of any status */
 #define LIMIT_BULK_COLLECT_S   3600  /* to name all jobs of an operation */
 #define LIMIT_BULK_KEEP_S      86400 /* an ended operation can be read */
-#define LIMIT_EVENTS_PAGE      1000  /* events in one answer */
+#define LIMIT_FILES_MIN        256   /* open files, with which a node works */
+#define LIMIT_FILES_OWN        128  /* of these, for links, logs and the like */
+#define LIMIT_FILES_STORE      512  /* RocksDB keeps open, where it may */
+#define LIMIT_EVENTS_PAGE      1000 /* events in one answer */
 
 #endif

@@ -16,11 +16,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rt/fds.h"
 #include "rt/file.h"
 #include "rt/log.h"
 
@@ -331,16 +331,28 @@ static unsigned number_from_env(void)
 	return (unsigned)v;
 }
 
-/* Each connection is a descriptor; take as many as we may have. */
-static void raise_file_limit(void)
+/* A supervisor has done that: what it left open is for us. */
+static void close_inherited(struct daemon *d)
 {
-	struct rlimit lim;
+	const int keep[] = { d->notify.systemd_fd, d->priv->signal_fd,
+			     fds_of_path(d->settings.config), fds_listener() };
 
-	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 &&
-	    lim.rlim_cur < lim.rlim_max) {
-		lim.rlim_cur = lim.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &lim);
-	}
+	if (d->notify.supervisor_fd < 0)
+		fds_close_but(keep, ARRAY_SIZE(keep));
+}
+
+/* What a supervisor has checked and said for all of its processes. */
+static int check_limits(struct daemon *d)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	if (d->notify.supervisor_fd >= 0)
+		return 0;
+	settings_log_budgets(&d->settings);
+	if (fds_check_limit(&d->settings, &why) == 0)
+		return 0;
+	log_error("cannot start: %.*s", STR_ARG(buf_str(&why)));
+	return -ERR_VALIDATION_ERROR;
 }
 
 static int block_signals(void)
@@ -365,6 +377,7 @@ static int load_settings(struct daemon *d)
 		log_plain("%s: %.*s", p->name, STR_ARG(buf_str(&why)));
 		return -ERR_VALIDATION_ERROR;
 	}
+	close_inherited(d);
 	log_init(p->name, d->settings.node_id);
 	apply_log_settings(&d->settings);
 	return 0;
@@ -440,16 +453,14 @@ int daemon_main(int argc, char **argv, const struct daemon_ops *ops)
 	else
 		(void)snprintf(priv.name, sizeof(priv.name), "%s", name);
 	(void)umask(027);
-	raise_file_limit();
+	fds_fill_standard();
+	(void)fds_raise_limit();
 	catch_crashes(priv.name);
 	priv.signal_fd = block_signals();
 	CHECK(priv.signal_fd >= 0);
 	notify_init(&d.notify);
 	if (load_settings(&d) == 0) {
-		/* A supervisor has said it for all of its processes. */
-		if (d.notify.supervisor_fd < 0)
-			settings_log_budgets(&d.settings);
-		if (make_run_dir(&d) == 0)
+		if (check_limits(&d) == 0 && make_run_dir(&d) == 0)
 			status = serve(&d);
 		settings_done(&d.settings);
 	}

@@ -6,8 +6,10 @@
  */
 #include <rocksdb/c.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "proto/err.h"
+#include "proto/limits.h"
 #include "store/kv_impl.h"
 
 #define BLOOM_BITS_PER_KEY 10
@@ -17,7 +19,6 @@
 #define LEVEL0_COMPACT     8
 #define LEVEL0_SLOWDOWN    40
 #define LEVEL0_STOP        64
-#define OPEN_FILES         512
 #define INFO_LOGS          2
 #define INFO_LOG_BYTES     (1u << 20)
 #define INFO_LOG_WARN      2
@@ -296,6 +297,19 @@ static void rocks_table_options(struct rocks *s, uint64_t cache_bytes)
 	rocksdb_options_set_block_based_table_factory(s->options, s->table);
 }
 
+/* Not so many that nothing else could be opened any more. */
+static int open_files(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 ||
+	    r.rlim_cur >= LIMIT_FILES_STORE + LIMIT_FILES_OWN)
+		return LIMIT_FILES_STORE;
+	return r.rlim_cur > 2 * LIMIT_FILES_OWN
+		   ? (int)r.rlim_cur - LIMIT_FILES_OWN
+		   : LIMIT_FILES_OWN;
+}
+
 static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 {
 	static const int compression[] = { rocksdb_no_compression,
@@ -322,7 +336,7 @@ static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 	rocksdb_options_set_max_background_jobs(x, BACKGROUND_JOBS);
 	rocksdb_env_lower_thread_pool_cpu_priority(s->env);
 	rocksdb_options_set_env(x, s->env);
-	rocksdb_options_set_max_open_files(x, OPEN_FILES);
+	rocksdb_options_set_max_open_files(x, open_files());
 	rocksdb_options_set_info_log_level(x, INFO_LOG_WARN);
 	rocksdb_options_set_keep_log_file_num(x, INFO_LOGS);
 	rocksdb_options_set_max_log_file_size(x, INFO_LOG_BYTES);

@@ -21,6 +21,7 @@
 #include "front/stream.h"
 #include "proto/err.h"
 #include "proto/limits.h"
+#include "rt/fds.h"
 #include "rt/log.h"
 #include "util/clock.h"
 
@@ -483,10 +484,11 @@ static struct MHD_Daemon *start(struct server *s, int listen_fd)
 	return MHD_start_daemon(
 	    flags, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET,
 	    listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-	    (unsigned)set->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
-	    idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-	    (size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-	    s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+	    (unsigned)fds_room_for(set->max_connections),
+	    MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
+	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+	    MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+	    MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
 	    MHD_OPTION_URI_LOG_CALLBACK, on_uri, s,
 	    MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_END);
 }

@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import os
 import resource
-import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +52,60 @@ def test_budgets_that_leave_too_little_are_a_warning(node):
 def test_a_limit_above_what_there_is_is_a_warning(node):
     node.start("--memory-limit=100000GiB")
     wait_for(lambda: "memory_limit is 102400000MiB, but " in node.log())
+
+
+# --- descriptors ---------------------------------------------------------
+
+
+def is_at_end(fd):
+    """Nobody has the writing end of that pipe any more."""
+    os.set_blocking(fd, False)
+    with contextlib.suppress(BlockingIOError):
+        return os.read(fd, 1) == b""
+    return False
+
+
+def test_inherited_descriptors_are_closed(node):
+    """Whoever waits for the end of a pipe does not wait for the node."""
+    r, w = os.pipe()
+    high = fcntl.fcntl(w, fcntl.F_DUPFD, 200)
+    node.start(pass_fds=(w, high))
+    os.close(w)
+    os.close(high)
+    wait_for(lambda: is_at_end(r), text="the end of the pipe")
+    os.close(r)
+
+
+def limit_files(n):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))
+
+
+@pytest.mark.parametrize("n", [12, 40, 255])
+def test_too_few_open_files_are_refused(node, n):
+    node.start(wait=False, preexec_fn=limit_files(n))
+    assert node.exit() == 1
+    assert node.events() == []
+    assert f"a process may open {n} files here, and needs 256" in node.log()
+
+
+def test_few_open_files_are_a_warning(node):
+    node.start(preexec_fn=limit_files(300))
+    assert "too few for max_connections=10000, which needs 10128" in node.log()
+    assert "the store keeps fewer open" in node.log()
+
+
+def test_enough_open_files_are_no_warning(node):
+    node.start("--max-connections=512", preexec_fn=limit_files(640))
+    assert "files here" not in node.log()
+
+
+def test_a_limit_lowered_later_leaves_it_able_to_stop(node):
+    """poll refuses more entries than a process may have open files."""
+    node.start()
+    pid = node.process.pid
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (8, 8))
+    node.process.terminate()
+    node.exit(30)
 
 
 # --- leaving -------------------------------------------------------------

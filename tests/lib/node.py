@@ -271,7 +271,7 @@ class Node:
                 f"--data-dir={self.data}",
                 f"--raft-bind=127.0.0.1:{self.raft_port}", *self.flags, *flags]
 
-    def spawn(self, *flags, stderr=None):
+    def spawn(self, *flags, stderr=None, **popen):
         """Starts the node and returns at once."""
         env = {k: v for k, v in os.environ.items()
                if not k.startswith("CORVO_")}
@@ -279,11 +279,11 @@ class Node:
             err = log if stderr is None else stderr
             self.process = subprocess.Popen(
                 self.command(*flags), env=env, stdin=subprocess.DEVNULL,
-                stdout=err, stderr=err)
+                stdout=err, stderr=err, **popen)
         return self
 
-    def start(self, *flags, seconds=60.0, stderr=None):
-        self.spawn(*flags, stderr=stderr)
+    def start(self, *flags, seconds=60.0, **popen):
+        self.spawn(*flags, **popen)
         wait_until(lambda: self.process.poll() is not None or self.is_ready(),
                    seconds, "the node to be ready")
         assert self.process.poll() is None, self.log()[-LOG_SHOWN:]

@@ -152,7 +152,7 @@ class Node:
     def mode(self, name, *words):
         (self.dir / f"{name}.mode").write_text(" ".join(words))
 
-    def start(self, *flags, wait=True, stderr=None):
+    def start(self, *flags, wait=True, stderr=None, **popen):
         env = {k: v for k, v in os.environ.items() if not k.startswith("CORVO")}
         env["CORVO_LIBEXEC"] = str(self.libexec)
         self.process = subprocess.Popen(
@@ -160,7 +160,7 @@ class Node:
              f"--bind=127.0.0.1:{self.port}", *flags],
             env=env, stderr=stderr or open(self.err, "ab"),
             stdin=subprocess.DEVNULL,
-            user=self.user)
+            user=self.user, **popen)
         if wait:
             wait_for(lambda: "ready: listening on" in self.log() or
                      self.process.poll() is not None, text="the node")
