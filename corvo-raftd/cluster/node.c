@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/node_fault.h"
 #include "cluster/node_impl.h"
 #include "proto/err.h"
 #include "rt/log.h"
@@ -145,6 +146,7 @@ void node_stop(struct node *n, loop_fn *done, void *ctx)
 		done(ctx);
 		return;
 	}
+	node_fault_end();
 	n->raft.data = n;
 	raft_close(&n->raft, on_closed);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/node_fault.h"
 #include "cluster/node_impl.h"
 #include "proto/err.h"
 #include "rt/file.h"
@@ -109,6 +110,7 @@ static int node_open(struct node *n, const struct settings *s, struct buf *why)
 	r = raft_uv_init(&n->io, loop_uv(n->loop), dir.p, &n->transport);
 	if (r != 0)
 		return node_raft_failed(n, r, "open the log", why);
+	node_fault_begin(&n->io, n->loop);
 	/* it says 1 although it has async_work, which our snapshots need */
 	n->io.version = 2;
 	raft_uv_set_segment_size(&n->io, s->raft_segment_size);

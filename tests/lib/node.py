@@ -263,6 +263,7 @@ class Node:
         self.flags = slow + list(flags)
         self.process = None
         self.seen_pids = set()
+        self.log_delay = self.dir / "log_delay"
 
     # --- life ------------------------------------------------------------
 
@@ -275,6 +276,7 @@ class Node:
         """Starts the node and returns at once."""
         env = {k: v for k, v in os.environ.items()
                if not k.startswith("CORVO_")}
+        env["CORVO_FAULT_LOG_DELAY"] = str(self.log_delay)
         with open(self.err, "ab") as log:
             err = log if stderr is None else stderr
             self.process = subprocess.Popen(
@@ -354,6 +356,11 @@ class Node:
                 self.kill_all()
             if not os.environ.get("CORVO_KEEP"):
                 shutil.rmtree(self.dir, ignore_errors=True)
+
+    def slow_log(self, seconds):
+        """From now on an entry counts as written so much later; 0: at once.
+        Only of builds with CORVO_FAULTS."""
+        self.log_delay.write_text(str(int(seconds * 1000)))
 
     # --- looking at it ---------------------------------------------------
 

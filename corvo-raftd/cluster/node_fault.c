@@ -1,0 +1,126 @@
+#include "cluster/node_fault.h"
+
+#include <stdlib.h>
+
+#include <raft.h>
+
+#include "rt/file.h"
+#include "rt/loop.h"
+#include "util/clock.h"
+#include "util/list.h"
+#include "util/str.h"
+
+/* An append on its way. */
+struct slow {
+	struct list node; /* in the order they were made */
+	struct raft_io_append *req;
+	raft_io_append_cb cb;
+	uint64_t due_ns; /* 0: it is not on the disk yet */
+};
+
+typedef int append_fn(struct raft_io *io, struct raft_io_append *req,
+		      const struct raft_entry entries[], unsigned n,
+		      raft_io_append_cb cb);
+
+static struct {
+	const char *path;
+	append_fn *append; /* the library's own */
+	struct loop_timer *timer;
+	struct list slow;
+} fault;
+
+static uint64_t delay_ns(void)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	uint64_t ms;
+
+	if (file_read(fault.path, 64, &text) < 0 ||
+	    !str_parse_u64(str_trim(buf_str(&text)), &ms))
+		return 0;
+	return ms * NS_PER_MS;
+}
+
+static void say(struct slow *s, int status)
+{
+	list_remove(&s->node);
+	s->cb(s->req, status);
+	free(s);
+}
+
+static struct slow *first(void)
+{
+	return list_empty(&fault.slow)
+		   ? NULL
+		   : list_entry(fault.slow.next, struct slow, node);
+}
+
+static void on_timer(void *ctx)
+{
+	uint64_t now_ns = clock_mono_ns();
+	struct slow *s;
+
+	(void)ctx;
+	while ((s = first()) != NULL && s->due_ns != 0 && s->due_ns <= now_ns)
+		say(s, 0);
+	if (s != NULL && s->due_ns != 0)
+		loop_timer_arm(fault.timer, s->due_ns - now_ns);
+}
+
+static void on_written(struct raft_io_append *req, int status)
+{
+	struct slow *s = NULL;
+
+	LIST_FOREACH (it, &fault.slow) {
+		s = list_entry(it, struct slow, node);
+		if (s->req == req)
+			break;
+	}
+	CHECK(s != NULL && s->req == req);
+	if (status != 0 || fault.timer == NULL) {
+		say(s, status);
+		return;
+	}
+	s->due_ns = clock_mono_ns() + delay_ns();
+	on_timer(NULL);
+}
+
+static int append(struct raft_io *io, struct raft_io_append *req,
+		  const struct raft_entry entries[], unsigned n,
+		  raft_io_append_cb cb)
+{
+	struct slow *s = xcalloc(1, sizeof(*s));
+	int r;
+
+	s->req = req;
+	s->cb = cb;
+	list_push_back(&fault.slow, &s->node);
+	r = fault.append(io, req, entries, n, on_written);
+	if (r != 0) {
+		list_remove(&s->node);
+		free(s);
+	}
+	return r;
+}
+
+void node_fault_begin(struct raft_io *io, struct loop *l)
+{
+	fault.path = getenv("CORVO_FAULT_LOG_DELAY");
+	if (fault.path == NULL)
+		return;
+	list_init(&fault.slow);
+	fault.append = io->append;
+	io->append = append;
+	fault.timer = loop_timer_add(l, on_timer, NULL);
+}
+
+void node_fault_end(void)
+{
+	struct slow *s;
+
+	if (fault.timer == NULL)
+		return;
+	loop_timer_remove(fault.timer);
+	fault.timer = NULL;
+	while ((s = first()) != NULL && s->due_ns != 0)
+		say(s, 0);
+}
