@@ -18,6 +18,7 @@
 #define API_LINE_BYTES        (16u << 20)
 #define API_MAY_PASS          500          /* statuses that need not stay */
 #define API_BUSY              429          /* nor this one */
+#define API_UNKNOWN           504          /* OUTCOME_UNKNOWN */
 #define API_REPLY_BYTES       (512u << 20) /* 1000 jobs of the largest size */
 #define API_ERROR_BYTES       4096         /* of a reply that is not JSON */
 /* Documents of the deepest nesting stand inside a list of jobs. */
@@ -329,7 +330,8 @@ int api_call(const struct api *api, const char *method, const char *path,
 	valid = json_validate(buf_str(&reply), API_JSON_DEPTH, &bad);
 	if (status < 200 || status > 299) {
 		put_refusal(why, buf_str(&reply), valid, status);
-		return -ERR_VALIDATION_ERROR;
+		return status == API_UNKNOWN ? -ERR_OUTCOME_UNKNOWN
+					     : -ERR_VALIDATION_ERROR;
 	}
 	if (!valid) {
 		buf_printf(why,

@@ -11,8 +11,9 @@
 
 enum cli_exit {
 	CLI_OK = 0,
-	CLI_FAILED = 1, /* refused or unreachable; "Error: text" on stderr */
-	CLI_USAGE = 2,  /* the command line itself is wrong */
+	CLI_FAILED = 1,  /* refused or unreachable; "Error: text" on stderr */
+	CLI_USAGE = 2,   /* the command line itself is wrong */
+	CLI_UNKNOWN = 3, /* the server does not know whether it was done */
 };
 
 enum cmd_group {

@@ -9,6 +9,7 @@
 
 #include "api.h"
 #include "cmd.h"
+#include "proto/err.h"
 #include "proto/limits.h"
 #include "proto/msg.h"
 #include "rt/config.h"
@@ -64,9 +65,10 @@ static int call(const struct cmd_args *a, const char *method, const char *path,
 	api.ret_lag_ms = &lag_ms;
 	r = api_call(&api, method, path, body, ret_reply, &why);
 	tell_lag(lag_ms);
-	if (r < 0)
-		return cmd_failed("%.*s", STR_ARG(buf_str(&why)));
-	return CLI_OK;
+	if (r == 0)
+		return CLI_OK;
+	(void)cmd_failed("%.*s", STR_ARG(buf_str(&why)));
+	return r == -ERR_OUTCOME_UNKNOWN ? CLI_UNKNOWN : CLI_FAILED;
 }
 
 int cmd_call(const struct cmd_args *a, const char *method, const char *path,

@@ -76,7 +76,8 @@ static void help_all(void)
 	}
 	(void)printf("\n`corvo help VERB` shows the options of a verb.\n"
 		     "Exit status: 0 done, 1 refused, unreachable or not "
-		     "reached, 2 the command line is wrong.\n");
+		     "reached, 2 the command line is wrong,\n3 the server "
+		     "does not know whether it was done.\n");
 }
 
 /* --- the reference page --- */
@@ -112,8 +113,9 @@ static void help_markdown(void)
 		     "Exit status: 0 done; 1 refused or unreachable, with "
 		     "`Error: text` on stderr, or\nnot reached what it was "
 		     "for (`drain`, `bulk --wait`, `admin verify-view`);\n2 "
-		     "the command line is wrong. What is asked for goes to "
-		     "stdout, everything\nelse to stderr."
+		     "the command line is wrong; 3 the server does not know "
+		     "whether it was done (504\n`OUTCOME_UNKNOWN`). What is "
+		     "asked for goes to stdout, everything else to stderr."
 		     "\n\nEvery verb but server takes:\n\n"
 		     "| option | |\n|---|---|\n");
 	for (unsigned i = 0; i < OPT_MAX; i++) {

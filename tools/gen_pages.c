@@ -189,10 +189,17 @@ void gen_errors(struct buf *b)
 		    "```json\n{\"error\": \"queue is required\", \"code\": "
 		    "\"VALIDATION_ERROR\"}\n```\n\n"
 		    "`code` is for programs and never changes; `error` is for "
-		    "people. Answers with the status 429\nand 503 carry a "
-		    "`Retry-After` header (429 also the member "
-		    "`retry_after_ms`): the same request\nmay be sent again "
-		    "after that time.\n\n"
+		    "people.\n\n"
+		    "What is refused, with any status of 400 to 499 or with "
+		    "503, was not carried out and will\nnot be. Answers with "
+		    "the status 429 and 503 carry a `Retry-After` header (429 "
+		    "also the\nmember `retry_after_ms`): the same request may "
+		    "be sent again after that time.\n\n"
+		    "504 `OUTCOME_UNKNOWN` means that nobody knows: the "
+		    "request was on its way into the log\nwhen its time was "
+		    "over, or a part of it was done. See\n"
+		    "[idempotency](../features/idempotency.md) for what may be "
+		    "sent again then.\n\n"
 		    "| Code | Status | Meaning |\n|---|--:|---|\n");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		buf_printf(b, "| `%s` | %d | ", err_code(rows[i]),

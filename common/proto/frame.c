@@ -14,7 +14,7 @@
 #define ENTRY_VERSION 1
 
 #define HELLO_LEN   5
-#define REQUEST_LEN 5
+#define REQUEST_LEN 6
 #define REPLY_LEN   4
 #define ITEM_LEN    3
 
@@ -55,6 +55,7 @@ void frame_add_request(struct frame_writer *w, const struct frame_request *r)
 	mpk_u64(w->b, r->id);
 	mpk_u64(w->b, r->op);
 	mpk_u64(w->b, r->flags);
+	mpk_u64(w->b, r->deadline_ns);
 	mpk_str(w->b, r->key);
 	mpk_bin(w->b, r->body);
 	w->n++;
@@ -215,6 +216,7 @@ static bool read_requests(const struct mpk_node *items, struct arena *a,
 		r->id = take_u64(&c);
 		r->op = take_u32(&c);
 		r->flags = take_u32(&c);
+		r->deadline_ns = take_u64(&c);
 		r->key = take_str(&c);
 		r->body = take_str(&c);
 		if (!c.ok)

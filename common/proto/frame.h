@@ -4,7 +4,7 @@
  *
  * A frame is [version, kind, epoch, [item, ...]].
  *   hello    one item: [proc, number, pid, defs hash, version text]
- *   request  items [id, op or query number, flags, key, body]
+ *   request  items [id, op or query number, flags, deadline, key, body]
  *   cancel   items [id]
  *   reply    items [id, err, seq, body]
  * The writers append items and patch the count, so a frame is built in place.
@@ -30,7 +30,8 @@ struct frame_request {
 	uint64_t id;
 	uint32_t op;
 	uint32_t flags;
-	struct str key; /* queue the op is about, or empty */
+	uint64_t deadline_ns; /* clock_mono_ns of this machine; 0: none */
+	struct str key;       /* queue the op is about, or empty */
 	struct str body;
 };
 

@@ -31,8 +31,8 @@ enum client_state {
 
 struct rpc_call {
 	struct list node;
-	struct heap_node due; /* key: deadline */
-	uint64_t answer_ns;   /* the deadline, while due is that to be sent */
+	struct heap_node due; /* key: when it is looked at, see on_timer */
+	uint64_t deadline_ns; /* 0: none */
 	uint64_t id;
 	rpc_reply_fn *fn;
 	void *ctx;
@@ -147,11 +147,12 @@ static void finish(struct rpc_client *c, struct rpc_call *call,
 
 static void finish_timeout(struct rpc_client *c, struct rpc_call *call)
 {
-	struct rpc_reply r = {
-		.err = call->timeout_err,
-		.body = str_from(err_text(call->timeout_err)),
-	};
+	struct rpc_reply r = { .err = call->timeout_err,
+			       .sent = call->sent || call->resend };
 
+	if (r.sent && (call->flags & RPC_CHANGES))
+		r.err = ERR_OUTCOME_UNKNOWN;
+	r.body = str_from(err_text(r.err));
 	finish(c, call, &r);
 }
 
@@ -176,6 +177,20 @@ static void arm_timer(struct rpc_client *c)
 	loop_timer_arm(c->timer, min->key > now_ns ? min->key - now_ns : 0);
 }
 
+static void set_due(struct rpc_client *c, struct rpc_call *call, uint64_t ns)
+{
+	call->due.tie = call->id;
+	heap_update(&c->due, &call->due, ns);
+	arm_timer(c);
+}
+
+/* The server withdraws it now if it still waits there, and will say so. */
+static bool is_awaited(const struct rpc_call *call)
+{
+	return (call->flags & RPC_CHANGES) && call->sent &&
+	       call->due.key < call->deadline_ns + RPC_LATE_NS;
+}
+
 static void on_timer(void *ctx)
 {
 	struct rpc_client *c = ctx;
@@ -191,6 +206,10 @@ static void on_timer(void *ctx)
 		if (min == NULL || min->key > now_ns)
 			break;
 		call = container_of(min, struct rpc_call, due);
+		if (is_awaited(call)) {
+			set_due(c, call, call->deadline_ns + RPC_LATE_NS);
+			continue;
+		}
 		tell_cancel(c, call);
 		finish_timeout(c, call);
 	}
@@ -224,6 +243,7 @@ static void put_request(struct frame_writer *w, const struct rpc_call *call)
 		.id = call->id,
 		.op = call->op,
 		.flags = call->resend ? FRAME_RESEND : 0,
+		.deadline_ns = call->deadline_ns,
 		.key = str_of(call->bytes, call->key_n),
 		.body = str_of(call->bytes + call->key_n, call->body_n),
 	};
@@ -246,20 +266,11 @@ static void splice_back(struct list *l, struct list *first, struct list *end)
 	l->prev = last;
 }
 
-static void set_due(struct rpc_client *c, struct rpc_call *call, uint64_t ns)
-{
-	call->due.tie = call->id;
-	heap_update(&c->due, &call->due, ns);
-	arm_timer(c);
-}
-
 static void note_sent(struct rpc_client *c, struct rpc_call *call)
 {
 	call->sent = true;
-	if (call->answer_ns == 0)
-		return;
-	set_due(c, call, call->answer_ns);
-	call->answer_ns = 0;
+	if (call->due.key < call->deadline_ns)
+		set_due(c, call, call->deadline_ns);
 }
 
 static int send_requests(struct rpc_client *c)
@@ -504,6 +515,7 @@ struct rpc_call *rpc_call(struct rpc_client *c, unsigned id, struct str key,
 		.body_n = body.n,
 		.op = id,
 		.flags = flags,
+		.deadline_ns = deadline_ns,
 		.timeout_err = timeout_err,
 	};
 	if (key.n > 0)
@@ -521,11 +533,9 @@ struct rpc_call *rpc_call(struct rpc_client *c, unsigned id, struct str key,
 
 void rpc_send_by(struct rpc_client *c, struct rpc_call *call, uint64_t by_ns)
 {
-	CHECK(call->due.key != 0);
-	if (call->sent || by_ns >= call->due.key)
-		return;
-	call->answer_ns = call->due.key;
-	set_due(c, call, by_ns);
+	CHECK(call->deadline_ns != 0);
+	if (!call->sent && by_ns < call->deadline_ns)
+		set_due(c, call, by_ns);
 }
 
 void rpc_client_flush_at(struct rpc_client *c, size_t calls)

@@ -28,6 +28,7 @@ struct rpc_reply {
 	int err;         /* 0 or a positive ERR_ number */
 	uint64_t seq;    /* event sequence after the operation; 0: none */
 	struct str body; /* encoded reply message, or error text if err */
+	bool sent;       /* no answer came in time: it had left this process */
 };
 
 /* Runs once per call, on the loop thread; the body is valid during it. */
@@ -46,11 +47,17 @@ void rpc_client_on_state(struct rpc_client *c, void (*fn)(void *ctx, bool up),
  * Sends a request (id of ops.def or queries.def, routing key, encoded body).
  * The body is kept until the reply: if the link goes down it is sent again,
  * marked as a resend, when it is back. Past deadline_ns (clock_mono_ns; 0:
- * none) the call ends with `timeout_err`. RPC_ONCE: not sent again, ends
- * with timeout_err at once when the link goes down. A body past
- * RPC_BODY_BYTES is a bug of the caller. fn never runs inside rpc_call.
+ * none), which the server is told, the call ends with `timeout_err`. A body
+ * past RPC_BODY_BYTES is a bug of the caller. fn never runs inside rpc_call.
+ *
+ * RPC_ONCE: not sent again, ends with timeout_err at once when the link goes
+ * down. RPC_CHANGES: it changes something, so timeout_err says that nothing was
+ * done. One that was sent waits RPC_LATE_NS longer, for the server to say that
+ * it withdrew it, and ends with ERR_OUTCOME_UNKNOWN.
  */
-#define RPC_ONCE 1u
+#define RPC_ONCE    1u
+#define RPC_CHANGES 2u
+#define RPC_LATE_NS NS_PER_S
 struct rpc_call *rpc_call(struct rpc_client *c, unsigned id, struct str key,
 			  struct str body, uint64_t deadline_ns,
 			  int timeout_err, unsigned flags, rpc_reply_fn *fn,

@@ -143,7 +143,7 @@ unsigned answer_retry_after(int err)
 {
 	int status = err_status(err);
 
-	return status == 429 || status == 503 ? 1 : 0;
+	return status == 429 || status == 503 || status == 504 ? 1 : 0;
 }
 
 void answer_error_body(struct buf *out, int err, struct str text)

@@ -302,14 +302,16 @@ void req_call(struct req *r, const struct req_call *c)
 void req_call_raftd(struct req *r, unsigned id, struct str key,
 		    const struct msg_desc *d, const void *m, req_reply_fn *then)
 {
-	req_call(r, &(struct req_call){ .client = r->h->raftd,
-					.id = id,
-					.key = key,
-					.desc = d,
-					.m = m,
-					.timeout_ns = r->h->set->op_timeout,
-					.timeout_err = ERR_LEADER_UNAVAILABLE,
-					.then = then });
+	req_call(r, &(struct req_call){
+			.client = r->h->raftd,
+			.id = id,
+			.key = key,
+			.desc = d,
+			.m = m,
+			.timeout_ns = r->h->set->op_timeout,
+			.timeout_err = ERR_LEADER_UNAVAILABLE,
+			.flags = op_info(id) != NULL ? RPC_CHANGES : 0,
+			.then = then });
 }
 
 void *req_reply(struct req *r, const struct msg_desc *d,
@@ -341,8 +343,18 @@ static void finish(struct req *r, int status)
 		server_resume(&r->x);
 }
 
+/* A refusal says that nothing was done, which would not be true any more. */
+static bool is_refusal(int err)
+{
+	int status = err_status(err);
+
+	return status < 500 || status == 503;
+}
+
 void req_fail_text(struct req *r, int err, struct str text)
 {
+	if (r->partly && is_refusal(err))
+		err = ERR_OUTCOME_UNKNOWN;
 	buf_clear(&r->x.out);
 	answer_error_body(&r->x.out, err, text);
 	r->x.err = err;
@@ -360,6 +372,18 @@ void req_fail(struct req *r, int err, const char *fmt, ...)
 	buf_vprintf(&text, fmt, ap);
 	va_end(ap);
 	req_fail_text(r, err, buf_str(&text));
+}
+
+void req_fail_partly(struct req *r, const struct rpc_reply *reply,
+		     const char *done, uint64_t n)
+{
+	if (n == 0) {
+		req_fail_text(r, reply->err, reply->body);
+		return;
+	}
+	r->partly = true;
+	req_fail(r, reply->err, "%.*s; %llu jobs were %s before that",
+		 STR_ARG(reply->body), (unsigned long long)n, done);
 }
 
 struct json_writer req_json(struct req *r)

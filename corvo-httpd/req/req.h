@@ -34,6 +34,8 @@ struct req {
 
 	/* a long-polling fetch: what to answer when it is ended early */
 	void (*end_parked)(struct req *r);
+	/* some of it was carried out: what fails after that is no refusal */
+	bool partly;
 };
 
 static inline struct req *req_of(struct exchange *x)
@@ -86,7 +88,7 @@ struct req_call {
 	uint64_t timeout_ns;
 	uint64_t link_ns; /* how long it may wait for the link; 0: as long */
 	int timeout_err;
-	unsigned flags; /* RPC_ONCE */
+	unsigned flags; /* RPC_ */
 	req_reply_fn *then;
 };
 
@@ -112,9 +114,16 @@ void req_answer_message(struct req *r, const struct msg_desc *d, const void *m,
 /* With the reply of the route's query, as the tables write it. */
 void req_answer_query(struct req *r, const struct rpc_reply *reply);
 
-/* {"error":text,"code":CODE} with the status of errors.def. */
+/*
+ * {"error":text,"code":CODE} with the status of errors.def. Of a request that
+ * was partly carried out a refusal becomes OUTCOME_UNKNOWN.
+ */
 _printf_(3, 4) void req_fail(struct req *r, int err, const char *fmt, ...);
 void req_fail_text(struct req *r, int err, struct str text);
+
+/* With the error of a reply, when n jobs were `done` before it came. */
+void req_fail_partly(struct req *r, const struct rpc_reply *reply,
+		     const char *done, uint64_t n);
 
 struct json_writer req_json(struct req *r); /* starts the body */
 void req_answer(struct req *r, int status); /* the body is complete */

@@ -121,30 +121,21 @@ static void answer_sum(struct req *r, struct work *w)
 	req_answer_message(r, &msg_bulk_result, m, 200);
 }
 
-static void fail_midway(struct req *r, const struct work *w,
-			const struct rpc_reply *reply)
-{
-	if (w->sum.affected == 0 || w->ask.dry_run)
-		req_fail_text(r, reply->err, reply->body);
-	else
-		req_fail(
-		    r, reply->err, "%.*s; %llu jobs were acted on before that",
-		    STR_ARG(reply->body), (unsigned long long)w->sum.affected);
-}
-
 static void on_acted(struct req *r, const struct rpc_reply *reply)
 {
 	struct work *w = r->state;
 	const struct m_bulk_result *m;
 
 	if (reply->err != 0) {
-		fail_midway(r, w, reply);
+		req_fail_partly(r, reply, "acted on",
+				w->ask.dry_run ? 0 : w->sum.affected);
 		return;
 	}
 	m = req_reply(r, &msg_bulk_result, reply);
 	if (m == NULL)
 		return;
 	w->sum.affected += m->affected;
+	r->partly = w->sum.affected > 0 && !w->ask.dry_run;
 	w->sum.skipped += m->skipped;
 	w->sum.total += m->total;
 	w->at += m->total; /* perhaps not all that were sent */

@@ -46,7 +46,10 @@ static void on_fetched(struct req *r, const struct rpc_reply *reply)
 		if (rpc_client_is_up(r->client))
 			answer_nothing(r);
 		else
-			req_fail_text(r, ERR_LEADER_UNAVAILABLE, STR_NULL);
+			req_fail_text(r,
+				      reply->sent ? ERR_OUTCOME_UNKNOWN
+						  : ERR_LEADER_UNAVAILABLE,
+				      STR_NULL);
 		return;
 	}
 	m = req_reply(r, &msg_fetch_reply, reply);

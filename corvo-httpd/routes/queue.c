@@ -378,6 +378,7 @@ static void on_paused(struct req *r, const struct rpc_reply *reply)
 
 	if (req_reply(r, &msg_status_reply, reply) == NULL)
 		return;
+	r->partly = true; /* it is paused */
 	if (r->h->draining)
 		MSG_SET(m, drain, wait_ns, 0);
 	req_call(r, &(struct req_call){
@@ -438,10 +439,14 @@ static void sweep_answer(struct req *r, const struct sweep *s)
 
 static void on_swept(struct req *r, const struct rpc_reply *reply)
 {
-	struct m_clear_queue_reply *m =
-	    req_reply(r, &msg_clear_queue_reply, reply);
+	struct m_clear_queue_reply *m;
 	struct sweep *s = r->state;
 
+	if (reply->err != 0) {
+		req_fail_partly(r, reply, "deleted", s->count);
+		return;
+	}
+	m = req_reply(r, &msg_clear_queue_reply, reply);
 	if (m == NULL)
 		return;
 	s->count += m->count;

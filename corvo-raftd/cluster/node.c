@@ -184,7 +184,7 @@ static void on_applied(struct raft_apply *req, int status, void *result)
 			  raft_errmsg(&n->raft));
 		abort();
 	}
-	p->done(p->ctx, status == 0 ? 0 : -ERR_LEADER_UNAVAILABLE);
+	p->done(p->ctx, status == 0 ? 0 : -ERR_OUTCOME_UNKNOWN);
 	free(p);
 	if (!n->stopping && !n->ready)
 		node_check(n);

@@ -50,7 +50,7 @@ void node_free(struct node *n);
 
 /*
  * Appends one entry. `done` runs after the entry was applied here (0), or
- * when it is unknown whether it ever will be (-ERR_LEADER_UNAVAILABLE).
+ * when it is unknown whether it ever will be (-ERR_OUTCOME_UNKNOWN).
  * -ERR_LEADER_UNAVAILABLE at once when this node does not lead.
  */
 typedef void node_done_fn(void *ctx, int err);

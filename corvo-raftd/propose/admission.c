@@ -11,6 +11,7 @@
 
 #define DISK_CHECK_NS       (100 * NS_PER_MS)
 #define OVERLOAD_RETRY_TEXT "too many operations are waiting for the log"
+#define LATE_TEXT           "this waited too long for the log and was withdrawn"
 
 /*
  * Room for what may follow an accepted op: two log segments that libraft
@@ -55,6 +56,10 @@ int admission_judge(struct proposer *p, const struct op *op,
 		*ret_text = err_text(ERR_SHUTTING_DOWN);
 		return ERR_SHUTTING_DOWN;
 	}
+	if (admission_is_late(op, op->arrived_ns)) {
+		*ret_text = LATE_TEXT;
+		return ERR_LEADER_UNAVAILABLE;
+	}
 	if (!(who & OP_SERVER) &&
 	    (p->stats.pending >= s->raft_max_pending ||
 	     p->pending_bytes + op->body.n > s->raft_max_pending_bytes)) {
@@ -68,4 +73,28 @@ int admission_judge(struct proposer *p, const struct op *op,
 		return ERR_STORAGE_FULL;
 	}
 	return 0;
+}
+
+/* --- deadlines --- */
+
+/* Whoever asked has been told, or will be, that it was not done. */
+void admission_withdraw(struct proposer *p, struct op *op)
+{
+	pending_remove(p, op);
+	p->stats.pending--;
+	op_refuse(p, op, ERR_LEADER_UNAVAILABLE, LATE_TEXT);
+}
+
+void admission_on_late(void *ctx)
+{
+	struct proposer *p = ctx;
+	uint64_t now_ns = clock_mono_ns();
+
+	p->late_armed = false;
+	LIST_FOREACH_SAFE (it, &p->pending) {
+		struct op *op = list_entry(it, struct op, node);
+
+		if (admission_is_late(op, now_ns))
+			admission_withdraw(p, op);
+	}
 }

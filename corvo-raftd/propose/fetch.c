@@ -186,9 +186,8 @@ void fetch_submit(struct proposer *p, struct op *op)
 	hmap_put(&p->fetches, req_key(&op->req), op);
 	if (too_many(p, w)) {
 		p->stats.fetch_overload++;
-		op_reply(op, ERR_OVERLOADED, 0,
-			 STR("too many fetches are waiting"));
-		op_free(p, op);
+		op_refuse(p, op, ERR_OVERLOADED,
+			  "too many fetches are waiting");
 	} else if (must_ask(p, op, m.timeout > 0)) {
 		into_log(p, op);
 	} else if (m.timeout == 0) {

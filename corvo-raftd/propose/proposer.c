@@ -12,6 +12,8 @@
 #include "util/clock.h"
 
 #define CROWD 16 /* pending ops */
+/* How often waiting ops are looked at for their deadline. */
+#define LATE_LOOK_NS (50 * NS_PER_MS)
 
 static void on_min_wait(void *ctx)
 {
@@ -30,6 +32,7 @@ struct proposer *proposer_new(const struct proposer_config *c)
 	p->deadline = loop_timer_add(c->loop, fetch_on_deadline, p);
 	p->look = loop_timer_add(c->loop, fetch_on_look, p);
 	p->min_wait = loop_timer_add(c->loop, on_min_wait, p);
+	p->late = loop_timer_add(c->loop, admission_on_late, p);
 	p->stats.disk_ok = true;
 	rng_system(&seed, sizeof(seed));
 	rng_seed(&p->rng, seed);
@@ -59,6 +62,7 @@ void proposer_free(struct proposer *p)
 	loop_timer_remove(p->deadline);
 	loop_timer_remove(p->look);
 	loop_timer_remove(p->min_wait);
+	loop_timer_remove(p->late);
 	buf_done(&p->entry);
 	arena_done(&p->scratch);
 	free(p);
@@ -103,9 +107,12 @@ void op_reply(struct op *op, int err, uint64_t seq, struct str body)
 		rpc_reply(op->req, err, seq, body);
 }
 
-static void op_refuse(struct proposer *p, struct op *op, int err,
-		      const char *text)
+void op_refuse(struct proposer *p, struct op *op, int err, const char *text)
 {
+	if (op->flags & FRAME_RESEND) {
+		err = ERR_OUTCOME_UNKNOWN;
+		text = err_text(err);
+	}
 	op_reply(op, err, 0, str_from(text));
 	op_free(p, op);
 }
@@ -117,14 +124,22 @@ void proposer_enqueue(struct proposer *p, struct op *op)
 	p->pending_bytes += op->body.n;
 }
 
+void pending_remove(struct proposer *p, struct op *op)
+{
+	list_remove(&op->node);
+	p->pending_bytes -= op->body.n;
+}
+
 void proposer_submit(struct proposer *p, struct rpc_req req,
 		     const struct frame_request *item)
 {
 	struct op *op =
 	    op_new(req, item->op, item->flags, item->key, item->body);
 	const char *text;
-	int err = admission_judge(p, op, &text);
+	int err;
 
+	op->deadline_ns = item->deadline_ns;
+	err = admission_judge(p, op, &text);
 	if (err != 0)
 		op_refuse(p, op, err, text);
 	else if (op->id == OP_FETCH)
@@ -177,7 +192,8 @@ static size_t put_renewals(struct proposer *p, struct list *into)
 }
 
 /* Moves ops from pending into the lists by class until the entry is full. */
-static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX])
+static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX],
+			 uint64_t now_ns)
 {
 	const struct settings *s = p->c.settings;
 	size_t n = 0, bytes = 0;
@@ -185,11 +201,14 @@ static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX])
 	while (!list_empty(&p->pending) && n < s->apply_batch_max) {
 		struct op *op = list_entry(p->pending.next, struct op, node);
 
+		if (admission_is_late(op, now_ns)) {
+			admission_withdraw(p, op);
+			continue;
+		}
 		if (n > 0 && bytes + op->body.n > s->apply_batch_bytes)
 			break;
-		list_remove(&op->node);
+		pending_remove(p, op);
 		list_push_back(&by_class[op_class(op->id)], &op->node);
-		p->pending_bytes -= op->body.n;
 		bytes += op->body.n;
 		n++;
 		if (op->id == OP_RECLAIM)
@@ -232,16 +251,22 @@ static void batch_fail(struct proposer *p, struct batch *b, int err)
 			  err_text(err));
 }
 
+static void batch_end(struct batch *b)
+{
+	b->p->inflight_n--;
+	list_remove(&b->node);
+	free(b);
+}
+
+/* An entry that was taken and not applied here may be applied yet. */
 static void on_proposed(void *ctx, int err)
 {
 	struct batch *b = ctx;
-	struct proposer *p = b->p;
 
+	(void)err;
 	if (!b->applied)
-		batch_fail(p, b, err < 0 ? -err : ERR_INTERNAL_ERROR);
-	list_remove(&b->node);
-	p->inflight_n--;
-	free(b);
+		batch_fail(b->p, b, ERR_OUTCOME_UNKNOWN);
+	batch_end(b);
 }
 
 static void list_move_all(struct list *from, struct list *to)
@@ -263,7 +288,11 @@ static void propose_one(struct proposer *p)
 		list_init(&by_class[i]);
 	b->p = p;
 	list_init(&b->ops);
-	b->n = entry_take(p, by_class);
+	b->n = entry_take(p, by_class, now);
+	if (b->n == 0) { /* all of them were too late */
+		free(b);
+		return;
+	}
 	for (int i = 0; i < CLASS_MAX; i++)
 		list_move_all(&by_class[i], &b->ops);
 	entry_encode(p, b);
@@ -278,8 +307,10 @@ static void propose_one(struct proposer *p)
 	p->stats.crowded += p->stats.pending >= CROWD;
 	r = node_propose(p->node, buf_str(&p->entry), &b->raft_index,
 			 on_proposed, b);
-	if (r < 0)
-		on_proposed(b, r);
+	if (r == 0)
+		return;
+	batch_fail(p, b, -r);
+	batch_end(b);
 }
 
 /* True while apply_batch_min_wait asks for patience; arms its timer. */
@@ -299,7 +330,7 @@ static bool should_gather(struct proposer *p)
 	return true;
 }
 
-void proposer_pump(struct proposer *p)
+static void fill_pipeline(struct proposer *p)
 {
 	if (p->node == NULL || !node_is_ready(p->node))
 		return;
@@ -311,6 +342,15 @@ void proposer_pump(struct proposer *p)
 			return;
 		propose_one(p);
 	}
+}
+
+void proposer_pump(struct proposer *p)
+{
+	fill_pipeline(p);
+	if (p->late_armed || list_empty(&p->pending))
+		return;
+	p->late_armed = true;
+	loop_timer_arm(p->late, LATE_LOOK_NS);
 }
 
 /* --- apply --- */

@@ -15,9 +15,10 @@ struct op {
 	uint32_t id;        /* enum op_id */
 	uint32_t flags;     /* FRAME_RESEND */
 	uint64_t arrived_ns;
-	bool cancelled;      /* whoever asked is gone */
-	struct fetch *fetch; /* OP_FETCH: the rest of it */
-	struct str key;      /* both point behind the struct */
+	uint64_t deadline_ns; /* not proposed after that; 0: whenever */
+	bool cancelled;       /* whoever asked is gone */
+	struct fetch *fetch;  /* OP_FETCH: the rest of it */
+	struct str key;       /* both point behind the struct */
 	struct str body;
 };
 
@@ -53,6 +54,8 @@ struct proposer {
 	struct loop_timer *deadline; /* first end of a wait */
 	struct loop_timer *look;     /* time may have freed a job */
 	struct loop_timer *min_wait; /* apply_batch_min_wait is over */
+	struct loop_timer *late;     /* looks for ops past their deadline */
+	bool late_armed;
 	uint64_t deadline_armed_ns;
 	uint64_t look_armed_ns; /* UNIX time; 0: not armed */
 	uint64_t last_now_ns;   /* time never goes back between entries */
@@ -68,7 +71,13 @@ struct proposer {
 /* --- propose/proposer.c --- */
 void op_reply(struct op *op, int err, uint64_t seq, struct str body);
 void op_free(struct proposer *p, struct op *op);
+/*
+ * Answers that it was not taken, and frees it. What an earlier try of it may
+ * have done is not known then.
+ */
+void op_refuse(struct proposer *p, struct op *op, int err, const char *text);
 void proposer_enqueue(struct proposer *p, struct op *op);
+void pending_remove(struct proposer *p, struct op *op);
 /* The time the next entry would carry. */
 uint64_t proposer_now(const struct proposer *p);
 
@@ -77,6 +86,15 @@ uint64_t proposer_now(const struct proposer *p);
 /* 0: the op is taken; or ERR_* with a sentence. */
 int admission_judge(struct proposer *p, const struct op *op,
 		    const char **ret_text);
+static inline bool admission_is_late(const struct op *op, uint64_t now_ns)
+{
+	return op->deadline_ns != 0 && op->deadline_ns <= now_ns;
+}
+
+/* Refuses one that waits. */
+void admission_withdraw(struct proposer *p, struct op *op);
+/* All that are late. */
+void admission_on_late(void *ctx);
 /* Whether there is room on the disk, at most ten times a second. */
 void admission_look_at_disk(struct proposer *p);
 

@@ -53,6 +53,8 @@ struct fixture {
 	struct node node;
 	size_t committed; /* entries handed to proposer_apply */
 	uint64_t next_id;
+	uint64_t deadline_ns; /* of what is submitted from now on */
+	uint32_t flags;       /* the same */
 	struct arena a;
 	struct buf renewals;
 	size_t replies_n;
@@ -145,7 +147,7 @@ static inline int teardown(void **state)
 	/* entries that were never committed end as the library ends them */
 	for (size_t i = f->committed; i < f->node.n; i++)
 		f->node.entries[i].done(f->node.entries[i].ctx,
-					-ERR_LEADER_UNAVAILABLE);
+					-ERR_OUTCOME_UNKNOWN);
 	proposer_free(f->p);
 	fsm_free(f->fsm);
 	kv_close(f->kv);
@@ -168,7 +170,10 @@ static inline struct rpc_req submit_flags(struct fixture *f,
 {
 	struct buf body = BUF_INIT(0);
 	struct rpc_req req = { .peer = peer, .epoch = 7, .id = ++f->next_id };
-	struct frame_request item = { .id = req.id, .op = op, .flags = flags };
+	struct frame_request item = { .id = req.id,
+				      .op = op,
+				      .flags = flags | f->flags,
+				      .deadline_ns = f->deadline_ns };
 
 	msg_encode(op_info(op)->request, m, &body);
 	item.key = str_from(key);

@@ -106,6 +106,7 @@ static inline void raw_done(struct raw *r)
 struct seen {
 	struct rpc_req req;
 	uint32_t op, flags;
+	uint64_t deadline_ns;
 	char body[16];
 };
 
@@ -134,7 +135,10 @@ static inline void w_request(void *ctx, struct rpc_req req,
 	struct seen *s = &w->seen[w->seen_n++];
 
 	EXPECT(w->seen_n < ARRAY_SIZE(w->seen));
-	*s = (struct seen){ .req = req, .op = item->op, .flags = item->flags };
+	*s = (struct seen){ .req = req,
+			    .op = item->op,
+			    .flags = item->flags,
+			    .deadline_ns = item->deadline_ns };
 	(void)snprintf(s->body, sizeof(s->body), "%.*s", STR_ARG(item->body));
 	EXPECT(rpc_req_is_live(req));
 	if (w->answer)

@@ -226,6 +226,13 @@ def test_status_without_the_lists(fake):
     assert json.loads(p.stdout) == {"cluster": NODE}
 
 
+def test_an_unknown_outcome_has_a_status_of_its_own(fake):
+    fake.reply("POST", "/api/v1/jobs/job_1/retry",
+               {"error": "nobody knows", "code": "OUTCOME_UNKNOWN"}, 504)
+    p = corvo("retry", "job_1", fake=fake)
+    assert (p.returncode, p.stderr) == (3, "Error: nobody knows\n")
+
+
 def test_control_characters_do_not_reach_the_terminal(fake):
     fake.reply("GET", "/api/v1/queues",
                [{**QUEUE, "name": "a\x1b[31mb\nc\x00d"}])

@@ -292,12 +292,22 @@ def test_requests_are_held_while_raftd_restarts():
 
 def test_deadlines():
     with node("--op-timeout=300ms", "--view-wait=10ms") as h:
+        # it was sent: perhaps it is carried out
         r = h.post("/enqueue", {"queue": "silent"})
-        assert r.error() == (503, "LEADER_UNAVAILABLE")
+        assert r.error() == (504, "OUTCOME_UNKNOWN")
         assert int(r.headers["Retry-After"]) >= 1
-        h.backend.kill()
+        with h.connect() as fetch:
+            send(fetch, "POST", "/api/v1/fetch",
+                 {"queues": ["none"], "timeout": 0.5})
+            h.backend.wait("request", "fetch")
+            h.backend.kill()
+            status, _, body = read_answer(fetch.makefile("rb"))
+            assert status == 504
+            assert json.loads(body)["code"] == "OUTCOME_UNKNOWN"
+        # these never left
         r = h.post("/enqueue", {"queue": "q"})
         assert r.error() == (503, "LEADER_UNAVAILABLE")
+        assert int(r.headers["Retry-After"]) >= 1
         r = h.post("/fetch", {"queues": ["q"], "timeout": 0.1})
         assert r.error() == (503, "LEADER_UNAVAILABLE")
 

@@ -112,6 +112,97 @@ static void overload_does_not_stop_the_clock(void **state)
 	assert_null(reply_to(f, maintain(f, OP_PROMOTE)));
 }
 
+/* --- deadlines --- */
+
+static void answered_late(struct fixture *f, struct rpc_req r)
+{
+	assert_non_null(reply_to(f, r));
+	assert_int_equal(reply_to(f, r)->err, ERR_LEADER_UNAVAILABLE);
+}
+
+static void stop_when_answered(void *ctx)
+{
+	struct fixture *f = ctx;
+
+	proposer_pump(f->p);
+	if (f->replies_n > 0)
+		loop_stop(f->loop);
+}
+
+/* Nobody waits for it any more: it must not be carried out later. */
+static void what_waits_at_its_deadline_is_withdrawn(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_req late, other;
+
+	f->node.ready = false;
+	f->deadline_ns = clock_mono_ns() + 20 * NS_PER_MS;
+	late = enqueue(f, "job_1", "q");
+	f->deadline_ns += 600 * NS_PER_S;
+	other = enqueue(f, "job_2", "q");
+	loop_on_turn_end(f->loop, stop_when_answered, f);
+	proposer_pump(f->p);
+	loop_run(f->loop);
+	answered_late(f, late);
+	assert_null(reply_to(f, other));
+	assert_int_equal(proposer_stats(f->p)->pending, 1);
+	f->node.ready = true;
+	pump_and_commit_all(f);
+	assert_int_equal(entry_at(f, 0).n, 1);
+	assert_int_equal(reply_to(f, other)->err, 0);
+}
+
+static void what_comes_after_its_deadline_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	f->deadline_ns = clock_mono_ns() - 1;
+	answered_late(f, enqueue(f, "job_1", "q"));
+	answered_late(f, fetch(f, PEER_A, "q", 30 * NS_PER_S));
+	assert_true(proposer_is_idle(f->p));
+}
+
+/* It may wait behind a slow log, without a turn of the loop in between. */
+static void nothing_late_goes_into_an_entry(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_req late;
+
+	f->node.ready = false;
+	f->deadline_ns = clock_mono_ns() + NS_PER_MS;
+	late = enqueue(f, "job_1", "q");
+	while (clock_mono_ns() < f->deadline_ns)
+		;
+	f->node.ready = true;
+	proposer_pump(f->p);
+	answered_late(f, late);
+	assert_int_equal(f->node.n, 0);
+	assert_int_equal(proposer_stats(f->p)->pending, 0);
+}
+
+/* The first try of it may be in the log. */
+static void refused_resend_is_no_refusal(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_req r;
+
+	f->flags = FRAME_RESEND;
+	f->s.raft_max_pending = 0;
+	r = enqueue(f, "job_1", "q");
+	assert_int_equal(reply_to(f, r)->err, ERR_OUTCOME_UNKNOWN);
+	f->s.raft_max_pending = 10;
+	f->s.raft_max_parked = 0;
+	r = fetch(f, PEER_A, "q", 30 * NS_PER_S);
+	assert_int_equal(reply_to(f, r)->err, ERR_OUTCOME_UNKNOWN);
+	f->node.refuse = true;
+	r = enqueue(f, "job_1", "q");
+	proposer_pump(f->p);
+	assert_int_equal(reply_to(f, r)->err, ERR_OUTCOME_UNKNOWN);
+	proposer_drain(f->p);
+	r = enqueue(f, "job_1", "q");
+	assert_int_equal(reply_to(f, r)->err, ERR_OUTCOME_UNKNOWN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -122,6 +213,10 @@ int main(void)
 		CASE(nearly_full_disk_takes_what_frees_room),
 		CASE(full_disk_takes_nothing),
 		CASE(overload_does_not_stop_the_clock),
+		CASE(what_waits_at_its_deadline_is_withdrawn),
+		CASE(what_comes_after_its_deadline_is_refused),
+		CASE(nothing_late_goes_into_an_entry),
+		CASE(refused_resend_is_no_refusal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,6 +137,57 @@ static void deadline_actor(int fd, const char *path, unsigned number)
 	w_end(&w);
 }
 
+/* A call that changes something: its error says whether that was done. */
+static void changes_actor(int fd, const char *path, unsigned number)
+{
+	uint64_t start_ns, deadline_ns;
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	w_dial(&w);
+	/* never sent */
+	(void)w_call(&w, "unsent", 10 * NS_PER_MS, RPC_CHANGES);
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_LEADER_UNAVAILABLE);
+
+	/* the server is told the deadline, and says in time what it did */
+	w_serve(&w);
+	w_wait(&w, client_up);
+	w.replies = 0;
+	start_ns = clock_mono_ns();
+	(void)w_call(&w, "slow", 100 * NS_PER_MS, RPC_CHANGES);
+	w_wait(&w, has_seen);
+	deadline_ns = w.seen[0].deadline_ns;
+	EXPECT(deadline_ns >= start_ns + 100 * NS_PER_MS);
+	EXPECT(deadline_ns <= clock_mono_ns() + 100 * NS_PER_MS);
+	while (clock_mono_ns() < deadline_ns)
+		w_idle(&w);
+	EXPECT(w.replies == 0);
+	rpc_reply(w.seen[0].req, ERR_OVERLOADED, 7, STR("no"));
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_OVERLOADED);
+
+	/* it says nothing */
+	w.replies = 0;
+	start_ns = clock_mono_ns();
+	(void)w_call(&w, "silent", 10 * NS_PER_MS, RPC_CHANGES);
+	w_wait(&w, has_reply);
+	EXPECT(clock_mono_ns() - start_ns >= 10 * NS_PER_MS + RPC_LATE_NS);
+	EXPECT(w.last_err == ERR_OUTCOME_UNKNOWN);
+
+	/* it goes away, and nobody comes back */
+	w.replies = w.seen_n = 0;
+	(void)w_call(&w, "killed", 300 * NS_PER_MS, RPC_CHANGES);
+	w_wait(&w, has_seen);
+	rpc_server_free(w.server);
+	w.server = NULL;
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_OUTCOME_UNKNOWN);
+	w_end(&w);
+}
+
 static void send_by_actor(int fd, const char *path, unsigned number)
 {
 	uint64_t start_ns;
@@ -342,6 +393,7 @@ RPC_TEST(batching)
 RPC_TEST(replies)
 RPC_TEST(sizes)
 RPC_TEST(deadline)
+RPC_TEST(changes)
 RPC_TEST(send_by)
 RPC_TEST(cancel)
 RPC_TEST(hash)
@@ -355,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_replies),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_changes),
 		cmocka_unit_test(test_send_by),
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_hash),

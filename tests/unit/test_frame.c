@@ -13,6 +13,7 @@ static void write_requests(struct buf *b, size_t n)
 		struct frame_request r = { .id = i << 40,
 					   .op = OP_FETCH,
 					   .flags = i % 2 ? FRAME_RESEND : 0,
+					   .deadline_ns = i << 50,
 					   .key = STR("mail"),
 					   .body = STR("\x81\x01\xa1q") };
 
@@ -92,6 +93,7 @@ static void test_requests(void **state _unused_)
 			assert_true(f.requests[i].id == i << 40);
 			assert_int_equal(f.requests[i].op, OP_FETCH);
 			assert_int_equal(f.requests[i].flags, i % 2);
+			assert_true(f.requests[i].deadline_ns == i << 50);
 			assert_str_is(f.requests[i].key, "mail");
 			assert_int_equal(f.requests[i].body.n, 4);
 		}
