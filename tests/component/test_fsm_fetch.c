@@ -455,6 +455,26 @@ static void test_workers(void **state)
 	assert_int_equal(fsm_last_seq(x->side[0].f), seq + 1);
 }
 
+/* Such a name is a text like any other. */
+static void test_worker_with_a_nul_in_its_name(void **state)
+{
+	struct fx *x = *state;
+	struct str queue = STR("q"), name = STR("w\0x");
+	struct m_fetch f = { 0 };
+	struct m_tail_reply r;
+
+	fx_enqueue(x, "job_0", "q");
+	MSG_SET_LIST(&f, fetch, queues, &queue, 1);
+	MSG_SET(&f, fetch, worker_id, name);
+	MSG_SET(&f, fetch, hostname, STR("h\0y"));
+	expect_fetch(x, &f, false, "job_0");
+	assert_int_equal(
+	    record_feed(x->side[0].kv, 0, LIMIT_TAIL_EVENTS, &x->arena, &r), 0);
+	assert_int_equal(r.workers_n, 1);
+	assert_true(str_eq(r.workers[0].id, name));
+	assert_true(str_eq(r.workers[0].hostname, STR("h\0y")));
+}
+
 /* --- what the leader asks --- */
 
 static void note_woken(void *ctx, struct str queue)
@@ -522,6 +542,7 @@ int main(void)
 		TEST(test_old_token_cannot_give_back_what_was_handed_out_again),
 		TEST(test_lease_and_timeout_begin_when_it_is_handed_out_again),
 		TEST(test_workers),
+		TEST(test_worker_with_a_nul_in_its_name),
 		TEST(test_woken),
 	};
 

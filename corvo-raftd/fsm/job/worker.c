@@ -16,9 +16,14 @@
 #define WORKER_REFRESH_NS (5 * NS_PER_S)
 #include "util/json.h"
 
+/* Workers choose their names: a NUL in one does not end it. */
 static struct str own(struct str s)
 {
-	return str_of(xstrndup(s.n ? s.p : "", s.n), s.n);
+	char *p = xmalloc(s.n);
+
+	if (s.n > 0)
+		memcpy(p, s.p, s.n);
+	return str_of(p, s.n);
 }
 
 static void disown(struct str s)
