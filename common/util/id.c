@@ -64,11 +64,25 @@ size_t id_derive(const char *prefix, uint64_t wall_ns, uint64_t index,
 	return id_write(prefix, wall_ns / NS_PER_MS, tail, ret);
 }
 
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static struct str skip_shard(struct str s)
+{
+	bool has = s.n > ID_SHARD_LEN && s.p[0] == 's' && is_digit(s.p[1]) &&
+		   is_digit(s.p[2]) && s.p[3] == '_';
+
+	return has ? str_skip(s, ID_SHARD_LEN) : s;
+}
+
 bool id_is_valid(struct str s, const char *prefix)
 {
 	struct str p = str_from(prefix);
 	struct str ulid;
 
+	s = skip_shard(s);
 	if (!str_starts(s, p))
 		return false;
 	ulid = str_skip(s, p.n);

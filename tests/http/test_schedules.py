@@ -165,6 +165,8 @@ def test_list_in_pages(client, queue):
     ({"jitter": "soon"}, "VALIDATION_ERROR", "jitter"),
     ({"max_runs": -1}, "VALIDATION_ERROR", "max_runs"),
     ({"name": "sch_01M7F1K1KZVTT9NDZ6800NBA01"}, "VALIDATION_ERROR", "name"),
+    ({"name": "s03_sch_01M7F1K1KZVTT9NDZ6800NBA01"}, "VALIDATION_ERROR",
+     "name"),
     ({"name": "a\nb"}, "VALIDATION_ERROR", "name"),
     ({"job": 5}, "VALIDATION_ERROR", "job"),
 ])
