@@ -9,6 +9,7 @@
 #include "rt/file.h"
 #include "rt/log.h"
 #include "serve/svc.h"
+#include "store/format.h"
 #include "store/record.h"
 #include "util/clock.h"
 
@@ -38,6 +39,12 @@ static int on_apply(void *ctx, uint64_t raft_index, struct str entry)
 
 	int e = proposer_apply(r->p.proposer, raft_index, entry);
 
+	if (e < 0 && entry_format(entry) > STORED_FORMAT)
+		log_error("entry %" PRIu64
+			  " of the raft log has format %" PRIu64
+			  " and this version of Corvo knows formats up to %u; "
+			  "start the version that wrote it",
+			  raft_index, entry_format(entry), STORED_FORMAT);
 	throughput_note(&r->p.throughput, fsm_now_ns(r->p.fsm),
 			fsm_counters(r->p.fsm));
 	return e;
@@ -156,6 +163,44 @@ static int take_lock(struct raftd *r, struct buf *why)
 	return -ERR_INTERNAL_ERROR;
 }
 
+/* --- the format of the store --- */
+
+struct upgrading {
+	struct notify *notify;
+	uint64_t keys;
+};
+
+/* It may take longer than the supervisor waits for a sign of life. */
+static void on_upgrade_batch(void *ctx, uint64_t keys)
+{
+	struct upgrading *u = ctx;
+
+	u->keys = keys;
+	notify_watchdog(u->notify);
+}
+
+static int prepare_store(struct raftd *r, const char *path, struct buf *why)
+{
+	struct upgrading u = { .notify = &r->p.d->notify };
+	struct format_upgrade how = { .on_batch = on_upgrade_batch, .ctx = &u };
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	uint64_t begin = clock_mono_ns();
+	uint32_t format = 0;
+	int e = format_read(r->p.kv, &format);
+	bool old = e == 0 && format > 0 && format < STORED_FORMAT;
+
+	if (old)
+		log_info("upgrading the store from format %u to %u", format,
+			 STORED_FORMAT);
+	e = format_prepare(r->p.kv, &how, &text);
+	if (e < 0)
+		buf_printf(why, "%s: %.*s", path, STR_ARG(buf_str(&text)));
+	else if (old)
+		log_info("the store is upgraded keys=%" PRIu64 " ms=%" PRIu64,
+			 u.keys, (clock_mono_ns() - begin) / NS_PER_MS);
+	return e;
+}
+
 static int open_store(struct raftd *r, struct buf *why)
 {
 	const struct settings *s = &r->p.d->settings;
@@ -173,6 +218,8 @@ static int open_store(struct raftd *r, struct buf *why)
 		e = take_lock(r, why);
 	if (e == 0)
 		e = kv_rocks_open(rocks.p, &o, &r->p.kv, why);
+	if (e == 0)
+		e = prepare_store(r, rocks.p, why);
 	if (e < 0)
 		return e;
 	r->p.fsm = fsm_new(r->p.kv);

@@ -11,7 +11,6 @@
 #include "proto/mpk.h"
 
 #define FRAME_VERSION 1
-#define ENTRY_VERSION 1
 
 #define HELLO_LEN   5
 #define REQUEST_LEN 6
@@ -85,7 +84,7 @@ void frame_end(struct frame_writer *w)
 void entry_begin(struct frame_writer *w, struct buf *b, uint64_t now_ns,
 		 uint64_t seed)
 {
-	begin(w, b, ENTRY_VERSION, now_ns, seed);
+	begin(w, b, STORED_FORMAT, now_ns, seed);
 }
 
 void entry_add(struct frame_writer *w, const struct entry_item *item)
@@ -169,8 +168,8 @@ static struct str take_str(struct cursor *c)
 	return v != NULL ? mpk_get_str(v) : STR_NULL;
 }
 
-/* The items of an envelope of that version; NULL when it is none. */
-static const struct mpk_node *open_envelope(struct str in, uint64_t version,
+/* The items of an envelope; NULL when it is none. */
+static const struct mpk_node *open_envelope(struct str in, uint64_t *version,
 					    uint64_t *first, uint64_t *second)
 {
 	const struct mpk_node *root = mpk_parse(mpk_reader_get(), in);
@@ -179,8 +178,7 @@ static const struct mpk_node *open_envelope(struct str in, uint64_t version,
 	if (root == NULL)
 		return NULL;
 	c = cursor(root, 4);
-	if (take_u64(&c) != version)
-		return NULL;
+	*version = take_u64(&c);
 	*first = take_u64(&c);
 	*second = take_u64(&c);
 	return take(&c, MPK_ARRAY);
@@ -274,10 +272,10 @@ static bool read_items(const struct mpk_node *items, struct arena *a,
 int frame_decode(struct str in, struct arena *a, struct frame *ret)
 {
 	const struct mpk_node *items;
-	uint64_t kind;
+	uint64_t version, kind;
 
-	items = open_envelope(in, FRAME_VERSION, &kind, &ret->epoch);
-	if (items == NULL || kind > FRAME_REPLY)
+	items = open_envelope(in, &version, &kind, &ret->epoch);
+	if (items == NULL || version != FRAME_VERSION || kind > FRAME_REPLY)
 		return -ERR_BAD_MESSAGE;
 	ret->kind = (enum frame_kind)kind;
 	return read_items(items, a, ret) ? 0 : -ERR_BAD_MESSAGE;
@@ -286,10 +284,12 @@ int frame_decode(struct str in, struct arena *a, struct frame *ret)
 int entry_decode(struct str in, struct arena *a, struct entry *ret)
 {
 	const struct mpk_node *items;
+	uint64_t format;
 
-	items = open_envelope(in, ENTRY_VERSION, &ret->now_ns, &ret->seed);
-	if (items == NULL)
+	items = open_envelope(in, &format, &ret->now_ns, &ret->seed);
+	if (items == NULL || format == 0 || format > STORED_FORMAT)
 		return -ERR_BAD_MESSAGE;
+	ret->format = (uint32_t)format;
 	ret->n = mpk_count(items);
 	ret->items = arena_alloc(a, ret->n * sizeof(*ret->items));
 	for (uint32_t i = 0; i < ret->n; i++) {
@@ -303,4 +303,14 @@ int entry_decode(struct str in, struct arena *a, struct entry *ret)
 			return -ERR_BAD_MESSAGE;
 	}
 	return 0;
+}
+
+uint64_t entry_format(struct str in)
+{
+	const struct mpk_node *root = mpk_parse(mpk_reader_get(), in);
+	struct cursor c = { .array = root };
+
+	c.ok = root != NULL && mpk_type_of(root) == MPK_ARRAY &&
+	       mpk_count(root) > 0;
+	return take_u64(&c);
 }

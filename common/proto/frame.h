@@ -73,8 +73,16 @@ struct frame {
 int frame_decode(struct str in, struct arena *a, struct frame *ret);
 
 /*
- * A raft entry is [version, now_ns, seed, [[op, flags, body], ...]]: all an
- * op needs travels with it, so apply reads no clock and no dice.
+ * The format of what is stored, keys and records of the store and entries of
+ * the log alike. A release that adds or changes any of them, or what an op
+ * does, has a higher one than the release before. 1: 0.4.0.
+ */
+#define STORED_FORMAT 2u
+
+/*
+ * A raft entry is [format, now_ns, seed, [[op, flags, body], ...]]: all an
+ * op needs travels with it, so apply reads no clock and no dice. Entries of
+ * older formats are applied as the release that wrote them did.
  */
 struct entry_item {
 	uint32_t op;
@@ -83,6 +91,7 @@ struct entry_item {
 };
 
 struct entry {
+	uint32_t format; /* STORED_FORMAT of who wrote it */
 	uint64_t now_ns;
 	uint64_t seed;
 	size_t n;
@@ -93,6 +102,9 @@ void entry_begin(struct frame_writer *w, struct buf *b, uint64_t now_ns,
 		 uint64_t seed);
 void entry_add(struct frame_writer *w, const struct entry_item *item);
 void entry_end(struct frame_writer *w);
+/* 0 or -ERR_BAD_MESSAGE, also for a newer format. */
 int entry_decode(struct str in, struct arena *a, struct entry *ret);
+/* The format of an entry, also of one that cannot be read; 0: no entry. */
+uint64_t entry_format(struct str in);
 
 #endif

@@ -26,10 +26,19 @@ static void key_add_str(struct key *k, struct str s)
 	key_add(k, s.p, s.n);
 }
 
-static void key_add_queue(struct key *k, struct str queue)
+/* A text that something follows. */
+static void key_add_part(struct key *k, struct str s)
 {
-	key_add_str(k, queue);
+	key_add_str(k, s);
 	key_add(k, "", 1);
+}
+
+static void key_add_be32(struct key *k, uint32_t v)
+{
+	char b[4];
+
+	put_be32(b, v);
+	key_add(k, b, sizeof(b));
 }
 
 static void key_add_be64(struct key *k, uint64_t v)
@@ -38,6 +47,19 @@ static void key_add_be64(struct key *k, uint64_t v)
 
 	put_be64(b, v);
 	key_add(k, b, sizeof(b));
+}
+
+static void key_start_space(struct key *k, const char *kind, uint32_t space)
+{
+	key_start(k, kind);
+	key_add_be32(k, space);
+}
+
+static void key_start_queue(struct key *k, const char *kind, uint32_t space,
+			    struct str queue)
+{
+	key_start_space(k, kind, space);
+	key_add_part(k, queue);
 }
 
 void key_job(struct key *k, struct str id)
@@ -55,12 +77,9 @@ void key_live(struct key *k, struct str id)
 static void key_numbered(struct key *k, const char *kind, struct str id,
 			 uint32_t n)
 {
-	char b[4];
-
 	key_start(k, kind);
-	key_add_queue(k, id);
-	put_be32(b, n);
-	key_add(k, b, sizeof(b));
+	key_add_part(k, id);
+	key_add_be32(k, n);
 }
 
 void key_error(struct key *k, struct str id, uint32_t n)
@@ -68,33 +87,32 @@ void key_error(struct key *k, struct str id, uint32_t n)
 	key_numbered(k, "je|", id, n);
 }
 
-void key_pending(struct key *k, struct str queue, uint8_t prio, uint64_t seq)
+void key_pending(struct key *k, uint32_t space, struct str queue, uint8_t prio,
+		 uint64_t seq)
 {
-	key_start(k, "p|");
-	key_add_queue(k, queue);
+	key_start_queue(k, "p|", space, queue);
 	key_add(k, &prio, 1);
 	key_add_be64(k, seq);
 }
 
-void key_active(struct key *k, struct str queue, struct str id)
+void key_active(struct key *k, uint32_t space, struct str queue, struct str id)
 {
-	key_start(k, "a|");
-	key_add_queue(k, queue);
+	key_start_queue(k, "a|", space, queue);
 	key_add_str(k, id);
 }
 
-void key_scheduled(struct key *k, struct str queue, uint64_t ns, struct str id)
+void key_scheduled(struct key *k, uint32_t space, struct str queue, uint64_t ns,
+		   struct str id)
 {
-	key_start(k, "s|");
-	key_add_queue(k, queue);
+	key_start_queue(k, "s|", space, queue);
 	key_add_be64(k, ns);
 	key_add_str(k, id);
 }
 
-void key_retrying(struct key *k, struct str queue, uint64_t ns, struct str id)
+void key_retrying(struct key *k, uint32_t space, struct str queue, uint64_t ns,
+		  struct str id)
 {
-	key_start(k, "r|");
-	key_add_queue(k, queue);
+	key_start_queue(k, "r|", space, queue);
 	key_add_be64(k, ns);
 	key_add_str(k, id);
 }
@@ -106,24 +124,22 @@ void key_expiry(struct key *k, uint64_t ns, struct str id)
 	key_add_str(k, id);
 }
 
-void key_held(struct key *k, struct str queue, struct str id)
+void key_held(struct key *k, uint32_t space, struct str queue, struct str id)
 {
-	key_start(k, "h|");
-	key_add_queue(k, queue);
+	key_start_queue(k, "h|", space, queue);
 	key_add_str(k, id);
 }
 
-void key_blocked(struct key *k, struct str queue, struct str id)
+void key_blocked(struct key *k, uint32_t space, struct str queue, struct str id)
 {
-	key_start(k, "bl|");
-	key_add_queue(k, queue);
+	key_start_queue(k, "bl|", space, queue);
 	key_add_str(k, id);
 }
 
-void key_ended(struct key *k, struct str queue, uint64_t ns, struct str id)
+void key_ended(struct key *k, uint32_t space, struct str queue, uint64_t ns,
+	       struct str id)
 {
-	key_start(k, "t|");
-	key_add_queue(k, queue);
+	key_start_queue(k, "t|", space, queue);
 	key_add_be64(k, ns);
 	key_add_str(k, id);
 }
@@ -131,7 +147,7 @@ void key_ended(struct key *k, struct str queue, uint64_t ns, struct str id)
 void key_dependent(struct key *k, struct str id, uint64_t seq, struct str child)
 {
 	key_start(k, "d|");
-	key_add_queue(k, id);
+	key_add_part(k, id);
 	key_add_be64(k, seq);
 	key_add_str(k, child);
 }
@@ -139,27 +155,29 @@ void key_dependent(struct key *k, struct str id, uint64_t seq, struct str child)
 void key_release(struct key *k, struct str id, uint64_t upto)
 {
 	key_start(k, "dr|");
-	key_add_queue(k, id);
+	key_add_part(k, id);
 	key_add_be64(k, upto);
 }
 
-void key_unique(struct key *k, struct str queue, struct str unique_key)
+void key_unique(struct key *k, uint32_t space, struct str queue,
+		struct str unique_key)
 {
-	key_start(k, "u|");
-	key_add_queue(k, queue);
+	key_start_queue(k, "u|", space, queue);
 	key_add_str(k, unique_key);
 }
 
-void key_idempotency(struct key *k, struct str idempotency_key)
+void key_idempotency(struct key *k, uint32_t space, struct str idempotency_key)
 {
-	key_start(k, "ik|");
+	key_start_space(k, "ik|", space);
 	key_add_str(k, idempotency_key);
 }
 
-void key_idempotency_end(struct key *k, uint64_t ns, struct str key)
+void key_idempotency_end(struct key *k, uint64_t ns, uint32_t space,
+			 struct str key)
 {
-	key_start(k, "ix|");
+	key_start(k, "ie|");
 	key_add_be64(k, ns);
+	key_add_be32(k, space);
 	key_add_str(k, key);
 }
 
@@ -203,7 +221,7 @@ void key_bulk_part(struct key *k, struct str id, uint32_t n)
 void key_canary(struct key *k, struct str id, struct str job_id)
 {
 	key_start(k, "bc|");
-	key_add_queue(k, id);
+	key_add_part(k, id);
 	key_add_str(k, job_id);
 }
 
@@ -212,9 +230,9 @@ void key_log(struct key *k, struct str id, uint32_t n)
 	key_numbered(k, "l|", id, n);
 }
 
-void key_schedule(struct key *k, struct str id)
+void key_schedule(struct key *k, uint32_t space, struct str id)
 {
-	key_start(k, "sc|");
+	key_start_space(k, "sc|", space);
 	key_add_str(k, id);
 }
 
@@ -223,44 +241,42 @@ void key_schedule(struct key *k, struct str id)
  * first 12 bytes: so they stand before the group, and keys of many groups in
  * one batch still share a hint instead of making one each.
  */
-void key_group_pending(struct key *k, struct str queue, struct str group,
-		       uint8_t prio, uint64_t seq)
+void key_group_pending(struct key *k, uint32_t space, struct str queue,
+		       struct str group, uint8_t prio, uint64_t seq)
 {
-	key_start(k, "group-jobs|");
-	key_add_queue(k, queue);
-	key_add_queue(k, group);
+	key_start_queue(k, "group-jobs|", space, queue);
+	key_add_part(k, group);
 	key_add(k, &prio, 1);
 	key_add_be64(k, seq);
 }
 
-void key_lane(struct key *k, struct str queue, struct str group)
+void key_lane(struct key *k, uint32_t space, struct str queue, struct str group)
 {
-	key_start(k, "group-turn|");
-	key_add_queue(k, queue);
+	key_start_queue(k, "group-turn|", space, queue);
 	key_add_str(k, group);
 }
 
-void key_limiter(struct key *k, struct str queue)
+void key_limiter(struct key *k, uint32_t space, struct str queue)
 {
-	key_start(k, "rl|");
+	key_start_space(k, "rl|", space);
 	key_add_str(k, queue);
 }
 
-void key_queue(struct key *k, struct str queue)
+void key_queue(struct key *k, uint32_t space, struct str queue)
 {
-	key_start(k, "qc|");
+	key_start_space(k, "qc|", space);
 	key_add_str(k, queue);
 }
 
-void key_counts(struct key *k, struct str queue)
+void key_counts(struct key *k, uint32_t space, struct str queue)
 {
-	key_start(k, "qs|");
+	key_start_space(k, "qs|", space);
 	key_add_str(k, queue);
 }
 
-void key_worker(struct key *k, struct str id)
+void key_worker(struct key *k, uint32_t space, struct str id)
 {
-	key_start(k, "w|");
+	key_start_space(k, "wk|", space);
 	key_add_str(k, id);
 }
 
@@ -275,15 +291,40 @@ void key_meta(struct key *k)
 	key_start(k, "m|");
 }
 
+void key_format(struct key *k)
+{
+	key_start(k, "format|");
+}
+
 void key_prefix(struct key *k, const char *kind)
 {
 	key_start(k, kind);
 }
 
-void key_prefix_queue(struct key *k, const char *kind, struct str queue)
+void key_prefix_space(struct key *k, const char *kind, uint32_t space)
+{
+	key_start_space(k, kind, space);
+}
+
+void key_prefix_queue(struct key *k, const char *kind, uint32_t space,
+		      struct str queue)
+{
+	key_start_queue(k, kind, space, queue);
+}
+
+void key_prefix_id(struct key *k, const char *kind, struct str id)
 {
 	key_start(k, kind);
-	key_add_queue(k, queue);
+	key_add_part(k, id);
+}
+
+bool key_take_space(struct str *rest, uint32_t *ret)
+{
+	if (rest->n < KEY_SPACE_BYTES)
+		return false;
+	*ret = get_be32(rest->p);
+	*rest = str_skip(*rest, KEY_SPACE_BYTES);
+	return true;
 }
 
 void key_prefix_end(const struct key *k, struct key *ret)

@@ -2,44 +2,51 @@
  * The keys of the store: prefix, '|', parts. Numbers are big-endian, so byte
  * order is numeric order. '\0' ends a queue name inside a key.
  *
+ * Names that clients choose (queues, unique and idempotency keys, workers) live
+ * in a namespace, and so do schedules, which are listed by it: its number, in
+ * space:4, stands before the name. Ids are the server's own and unique without
+ * it; they have room for a shard (util/id.h).
+ *
  *   j|id                     job_doc    the part that never changes
  *   jl|id                    job_live   absent while the job is as created
  *   je|id\0 n:4              job_error
- *   p|queue\0 prio:1 seq:8   as_created:1 job id; pending jobs in the order
- *                            of fetch; 1: it has no jl|
- *   a|queue\0 id             lease_expires_ns:8 lease_token:8
- *   s|queue\0 ns:8 id        scheduled
- *   r|queue\0 ns:8 id        retrying
+ *   p|space:4 queue\0 prio:1 seq:8   as_created:1 job id; pending jobs in the
+ *                            order of fetch; 1: it has no jl|
+ *   a|space:4 queue\0 id     lease_expires_ns:8 lease_token:8
+ *   s|space:4 queue\0 ns:8 id   scheduled
+ *   r|space:4 queue\0 ns:8 id   retrying
  *   x|ns:8 id                expiry of jobs that have one and have not ended
- *   h|queue\0 id             held
- *   bl|queue\0 id            blocked: waits for other jobs
- *   t|queue\0 ns:8 id        ended, by the time it ended
+ *   h|space:4 queue\0 id     held
+ *   bl|space:4 queue\0 id    blocked: waits for other jobs
+ *   t|space:4 queue\0 ns:8 id   ended, by the time it ended
  *   d|id\0 seq:8 child       jobs that wait for job id, in the order of their
  *                            creation: seq is that of their job_doc
  *   dr|id\0 upto:8           outcome:1 from:8; job id has ended, and its
  *                            dependents with from <= seq <= upto are still to
  *                            be told; later ones wait for another end of it
- *   u|queue\0 key            lock of a unique key: expires_ns:8 job id
- *   ik|key                   idempotency_doc
- *   ix|ns:8 key              the same by the time they expire
+ *   u|space:4 queue\0 key    lock of a unique key: expires_ns:8 job id
+ *   ik|space:4 key           idempotency_doc
+ *   ie|ns:8 space:4 key      the same by the time they expire
  *   b|id                     batch_doc
  *   bp|id                    callback_payload of a batch that has not ended
  *   bt|ns:8 id               ended batches, by the time they ended
+ *   bo|ns:8 id               open batches, by listed_at
  *   bk|id                    bulk: a bulk operation
  *   bi|id\0 n:4              job_ids: the n-th part of what it is to act on
  *   bc|id\0 job id           its canaries that have not ended
  *   l|id\0 n:4               log_line
- *   sc|id                    schedule
- *   group-jobs|queue\0 group\0 prio:1 seq:8   pending jobs that have a group,
- *                            as p|
- *   group-turn|queue\0 group lane_doc
- *   rl|queue                 limiter of a queue with a rate
- *   qc|queue                 queue_doc
- *   qs|queue                 counts of the queue by state
- *   w|id                     worker
+ *   sc|space:4 id            schedule
+ *   group-jobs|space:4 queue\0 group\0 prio:1 seq:8   pending jobs that have
+ *                            a group, as p|
+ *   group-turn|space:4 queue\0 group   lane_doc
+ *   rl|space:4 queue         limiter of a queue with a rate
+ *   qc|space:4 queue         queue_doc
+ *   qs|space:4 queue         counts of the queue by state
+ *   wk|space:4 id            worker
  *   ev|seq:8                 events of one entry, seq is the last: event_pack.h
  *   m|                       applied raft index:8, last event seq:8,
  *                            last job seq:8, first event seq:8
+ *   format|                  format:4 of all this: format.h
  */
 #ifndef CORVO_KEY_H
 #define CORVO_KEY_H
@@ -59,23 +66,34 @@ static inline struct str key_str(const struct key *k)
 	return (struct str){ k->p, k->n };
 }
 
+/* The namespace that everything is in today. */
+#define SPACE_DEFAULT   0u
+#define KEY_SPACE_BYTES 4
+
 void key_job(struct key *k, struct str id);
 void key_live(struct key *k, struct str id);
 void key_error(struct key *k, struct str id, uint32_t n);
-void key_pending(struct key *k, struct str queue, uint8_t prio, uint64_t seq);
-void key_active(struct key *k, struct str queue, struct str id);
-void key_scheduled(struct key *k, struct str queue, uint64_t ns, struct str id);
-void key_retrying(struct key *k, struct str queue, uint64_t ns, struct str id);
+void key_pending(struct key *k, uint32_t space, struct str queue, uint8_t prio,
+		 uint64_t seq);
+void key_active(struct key *k, uint32_t space, struct str queue, struct str id);
+void key_scheduled(struct key *k, uint32_t space, struct str queue, uint64_t ns,
+		   struct str id);
+void key_retrying(struct key *k, uint32_t space, struct str queue, uint64_t ns,
+		  struct str id);
 void key_expiry(struct key *k, uint64_t ns, struct str id);
-void key_held(struct key *k, struct str queue, struct str id);
-void key_blocked(struct key *k, struct str queue, struct str id);
-void key_ended(struct key *k, struct str queue, uint64_t ns, struct str id);
+void key_held(struct key *k, uint32_t space, struct str queue, struct str id);
+void key_blocked(struct key *k, uint32_t space, struct str queue,
+		 struct str id);
+void key_ended(struct key *k, uint32_t space, struct str queue, uint64_t ns,
+	       struct str id);
 void key_dependent(struct key *k, struct str id, uint64_t seq,
 		   struct str child);
 void key_release(struct key *k, struct str id, uint64_t upto);
-void key_unique(struct key *k, struct str queue, struct str unique_key);
-void key_idempotency(struct key *k, struct str idempotency_key);
-void key_idempotency_end(struct key *k, uint64_t ns, struct str key);
+void key_unique(struct key *k, uint32_t space, struct str queue,
+		struct str unique_key);
+void key_idempotency(struct key *k, uint32_t space, struct str idempotency_key);
+void key_idempotency_end(struct key *k, uint64_t ns, uint32_t space,
+			 struct str key);
 void key_batch(struct key *k, struct str id);
 void key_batch_payload(struct key *k, struct str id);
 void key_batch_end(struct key *k, uint64_t ns, struct str id);
@@ -84,20 +102,30 @@ void key_bulk(struct key *k, struct str id);
 void key_bulk_part(struct key *k, struct str id, uint32_t n);
 void key_canary(struct key *k, struct str id, struct str job_id);
 void key_log(struct key *k, struct str id, uint32_t n);
-void key_schedule(struct key *k, struct str id);
-void key_group_pending(struct key *k, struct str queue, struct str group,
-		       uint8_t prio, uint64_t seq);
-void key_lane(struct key *k, struct str queue, struct str group);
-void key_limiter(struct key *k, struct str queue);
-void key_queue(struct key *k, struct str queue);
-void key_counts(struct key *k, struct str queue);
-void key_worker(struct key *k, struct str id);
+void key_schedule(struct key *k, uint32_t space, struct str id);
+void key_group_pending(struct key *k, uint32_t space, struct str queue,
+		       struct str group, uint8_t prio, uint64_t seq);
+void key_lane(struct key *k, uint32_t space, struct str queue,
+	      struct str group);
+void key_limiter(struct key *k, uint32_t space, struct str queue);
+void key_queue(struct key *k, uint32_t space, struct str queue);
+void key_counts(struct key *k, uint32_t space, struct str queue);
+void key_worker(struct key *k, uint32_t space, struct str id);
 void key_event(struct key *k, uint64_t seq);
 void key_meta(struct key *k);
+void key_format(struct key *k);
 
-/* All keys of a kind: "qc|", or of a kind and queue: "s|" queue \0. */
+/*
+ * All keys of a kind: "qc|"; of a kind and namespace; of those and a queue:
+ * "s|" space queue \0; of a kind and an id: "d|" id \0.
+ */
 void key_prefix(struct key *k, const char *kind);
-void key_prefix_queue(struct key *k, const char *kind, struct str queue);
+void key_prefix_space(struct key *k, const char *kind, uint32_t space);
+void key_prefix_queue(struct key *k, const char *kind, uint32_t space,
+		      struct str queue);
+void key_prefix_id(struct key *k, const char *kind, struct str id);
+/* Takes the namespace off what follows a kind; false: there is none. */
+bool key_take_space(struct str *rest, uint32_t *ret);
 /* The first key after all keys that start with k. */
 void key_prefix_end(const struct key *k, struct key *ret);
 

@@ -175,7 +175,7 @@ int record_lease(struct kv *kv, struct str queue, struct arena *a,
 
 	if (ret->state != JOB_ACTIVE)
 		return 0;
-	key_active(&k, queue, ret->id);
+	key_active(&k, SPACE_DEFAULT, queue, ret->id);
 	r = record_get(kv, &k, a, &raw);
 	if (r <= 0) /* it may end between the two reads */
 		return r;

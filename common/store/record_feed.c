@@ -126,7 +126,7 @@ static int feed_schedule(struct feed *f, struct str id)
 	if (id.n == 0 || id.n > LIMIT_SCHED_NAME_BYTES ||
 	    feed_seen(&f->schedules, id))
 		return 0;
-	key_schedule(&k, id);
+	key_schedule(&k, SPACE_DEFAULT, id);
 	r = record_read(f->kv, &k, &msg_schedule, f->a, &s);
 	if (r > 0)
 		*FEED_ADD(f, schedules) = s;
@@ -151,7 +151,7 @@ static int feed_lock(struct feed *f, struct str queue, struct str unique_key)
 	*l = (struct m_unique_lock){ 0 };
 	MSG_SET(l, unique_lock, queue, queue);
 	MSG_SET(l, unique_lock, unique_key, unique_key);
-	key_unique(&k, queue, unique_key);
+	key_unique(&k, SPACE_DEFAULT, queue, unique_key);
 	r = record_get(f->kv, &k, f->a, &raw);
 	if (r > 0 && !record_lock(queue, unique_key, raw, l))
 		return record_damaged();
@@ -264,7 +264,7 @@ static int feed_queue(struct feed *f, struct str name)
 
 	if (feed_seen(&f->queues, name))
 		return 0;
-	key_queue(&k, name);
+	key_queue(&k, SPACE_DEFAULT, name);
 	r = record_read(f->kv, &k, &msg_queue_doc, f->a, &doc);
 	if (r < 0)
 		return r;
@@ -287,7 +287,7 @@ static int feed_worker(struct feed *f, struct str id)
 
 	if (feed_seen(&f->workers, id))
 		return 0;
-	key_worker(&k, id);
+	key_worker(&k, SPACE_DEFAULT, id);
 	r = record_read(f->kv, &k, &msg_worker, f->a, &w);
 	if (r <= 0) /* forgotten since */
 		return r;

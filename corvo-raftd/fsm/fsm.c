@@ -237,6 +237,7 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 		f->since_ns = e.now_ns;
 	f->seed = e.seed;
 	f->entry_index = raft_index;
+	f->entry_format = e.format;
 	f->ids_made = 0;
 	f->deps.left = LIMIT_MAINTAIN_JOBS;
 	f->committed_seq = f->last_seq;

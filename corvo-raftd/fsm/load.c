@@ -118,18 +118,19 @@ static int load_due(struct fsm *f)
 	int r;
 
 	while (hmap_next(&f->queues, &pos, &name, &v)) {
+		const struct fsm_queue *q = v;
 		uint64_t scheduled, retrying, ended;
 
-		key_prefix_queue(&k, "s|", name);
+		key_prefix_queue(&k, "s|", q->space, q->name);
 		r = first_time(f, &k, &scheduled);
 		if (r < 0)
 			return r;
-		key_prefix_queue(&k, "r|", name);
+		key_prefix_queue(&k, "r|", q->space, q->name);
 		r = first_time(f, &k, &retrying);
 		if (r < 0)
 			return r;
 		queue_set_due(f, v, scheduled, retrying);
-		key_prefix_queue(&k, "t|", name);
+		key_prefix_queue(&k, "t|", q->space, q->name);
 		r = first_time(f, &k, &ended);
 		if (r < 0)
 			return r;
@@ -143,7 +144,7 @@ static int load_due(struct fsm *f)
 	r = first_time(f, &k, &f->open_from);
 	if (r < 0)
 		return r;
-	key_prefix(&k, "ix|");
+	key_prefix(&k, "ie|");
 	r = first_time(f, &k, &f->keys_from);
 	if (r < 0)
 		return r;
@@ -172,15 +173,15 @@ int fsm_load(struct fsm *f)
 	f->last_seq = m.last_seq;
 	f->last_job_seq = m.last_job_seq;
 	f->first_seq = m.first_seq;
-	r = load_all(f, "qc|", load_queue);
+	r = load_all_named(f, "qc|", load_queue);
 	if (r == 0)
-		r = load_all(f, "qs|", load_counts);
+		r = load_all_named(f, "qs|", load_counts);
 	if (r == 0)
 		r = lanes_load(f);
 	if (r == 0)
-		r = load_all(f, "a|", load_active);
+		r = load_all_named(f, "a|", load_active);
 	if (r == 0)
-		r = load_all(f, "w|", load_worker);
+		r = load_all_named(f, "wk|", load_worker);
 	if (r == 0)
 		r = load_due(f);
 	if (r == 0)

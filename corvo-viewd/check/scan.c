@@ -5,6 +5,7 @@
  */
 #include "check/scan.h"
 
+#include "store/format.h"
 #include "store/key.h"
 #include "store/record.h"
 
@@ -12,7 +13,7 @@
 #define ERROR_KEY_TAIL   5          /* of je|: NUL and a number */
 
 static const char *const prefixes[ROW_KINDS] = {
-	[ROW_QUEUE] = "qc|", [ROW_WORKER] = "w|",    [ROW_LOCK] = "u|",
+	[ROW_QUEUE] = "qc|", [ROW_WORKER] = "wk|",   [ROW_LOCK] = "u|",
 	[ROW_BATCH] = "b|",  [ROW_SCHEDULE] = "sc|",
 };
 
@@ -34,6 +35,15 @@ static struct str key_rest(struct str key)
 	return rest;
 }
 
+/* The same of a key that begins with a namespace; there is one only. */
+static bool key_name(struct str key, struct str *ret)
+{
+	uint32_t space;
+
+	*ret = key_rest(key);
+	return key_take_space(ret, &space) && space == SPACE_DEFAULT;
+}
+
 static int bad_record(struct scan *s, struct str key)
 {
 	buf_printf(s->why,
@@ -51,6 +61,8 @@ int scan_open(struct scan *s, const char *checkpoint, struct buf *why)
 
 	*s = (struct scan){ .why = why };
 	r = kv_rocks_open(checkpoint, &options, &s->kv, why);
+	if (r == 0)
+		r = format_check(s->kv, why);
 	if (r < 0)
 		return r;
 	s->jobs = iterate(s->kv, "j|");
@@ -226,8 +238,11 @@ int scan_row(struct scan *s, enum row_kind kind, union scan_row *ret)
 	s->row_read = kv_iter_valid(s->rows);
 	if (!s->row_read)
 		return kv_iter_error(s->rows);
-	key = key_rest(kv_iter_key(s->rows));
 	raw = kv_iter_value(s->rows);
+	if (kind == ROW_BATCH)
+		key = key_rest(kv_iter_key(s->rows));
+	else if (!key_name(kv_iter_key(s->rows), &key))
+		return bad_record(s, kv_iter_key(s->rows));
 	switch (kind) {
 	case ROW_QUEUE:
 		return read_queue(s, key, raw, &ret->queue);

@@ -11,7 +11,7 @@ struct lane_tally *lane_tally_of(struct lane_check *c, struct str queue,
 	struct lane_tally *t;
 	struct key k;
 
-	key_lane(&k, queue, group);
+	key_lane(&k, SPACE_DEFAULT, queue, group);
 	t = hmap_get(&c->tallies, key_str(&k));
 	if (t == NULL) {
 		t = arena_zalloc(c->arena, sizeof(*t));

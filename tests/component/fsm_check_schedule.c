@@ -13,7 +13,7 @@ void fx_check_schedules(const struct fx_side *side)
 	struct key from, upto;
 	struct kv_iter *it;
 
-	key_prefix(&from, "sc|");
+	key_prefix_space(&from, "sc|", SPACE_DEFAULT);
 	key_prefix_end(&from, &upto);
 	it = kv_iter_new(side->kv, key_str(&from), key_str(&upto));
 	for (; kv_iter_valid(it); kv_iter_next(it)) {

@@ -15,7 +15,7 @@ static bool is_to_be_told(struct check *c, struct str parent, uint64_t seq)
 	bool found;
 
 	key_release(&from, parent, seq);
-	key_prefix_queue(&upto, "dr|", parent);
+	key_prefix_id(&upto, "dr|", parent);
 	key_prefix_end(&upto, &upto);
 	it = kv_iter_new(c->kv, key_str(&from), key_str(&upto));
 	found = kv_iter_valid(it) && get_be64(kv_iter_value(it).p + 1) <= seq;
@@ -80,7 +80,7 @@ static struct str holder_of(struct check *c, struct str queue, struct str key)
 	struct key k;
 	int r;
 
-	key_unique(&k, queue, key);
+	key_unique(&k, SPACE_DEFAULT, queue, key);
 	r = kv_get(c->kv, key_str(&k), &b);
 	assert_true(r >= 0);
 	if (r > 0)
@@ -131,12 +131,12 @@ void check_kept_answer(struct check *c, struct str key, struct str value)
 				    arena_copy(&c->arena, value), &c->arena,
 				    &d),
 			 0);
-	key_idempotency_end(&k, d.expires_at, key);
+	key_idempotency_end(&k, d.expires_at, SPACE_DEFAULT, key);
 	assert_true(check_has_key(c, &k));
 }
 
 void check_answer_end(struct check *c, struct str key)
 {
-	c->keys_ix++;
+	c->keys_ie++;
 	assert_true(c->f->keys_from <= get_be64(key.p));
 }

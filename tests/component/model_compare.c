@@ -231,7 +231,7 @@ bool model_read_schedule(struct fx *x, struct str id, struct m_schedule *ret)
 	struct key k;
 	int r;
 
-	key_schedule(&k, id);
+	key_schedule(&k, SPACE_DEFAULT, id);
 	r = kv_get(x->side[FX_MEM].kv, key_str(&k), &v);
 	if (r == 1)
 		assert_int_equal(msg_decode(&msg_schedule,

@@ -396,7 +396,7 @@ static void test_idempotency_keys_go_after_their_end(void **state)
 		MSG_SET(&e, enqueue, idempotency_hash, 7);
 		assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
 	}
-	key_idempotency(&k, STR("key_0"));
+	key_idempotency(&k, SPACE_DEFAULT, STR("key_0"));
 	x->now_ns += 23 * HOUR_NS;
 	assert_int_equal(purge(x, 0, 0, NULL), 0);
 	assert_true(has_key(x, FX_MEM, &k));

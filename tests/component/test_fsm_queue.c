@@ -365,6 +365,34 @@ static void many(struct fx *x, uint32_t from, uint32_t n, bool scheduled)
 	x->unchecked = false;
 }
 
+/*
+ * An entry that 0.4.0 wrote: its cursor is a key without a namespace. The jobs
+ * before it stay, as they did then.
+ */
+static void test_clear_goes_on_where_0_4_0_was(void **state)
+{
+	struct m_clear_queue m = { 0 };
+	struct fx *x = *state;
+	char cursor[4 + 8 + 9] = "s|q";
+
+	many(x, 0, 3, true);
+	put_be64(cursor + 4, x->now_ns + NS_PER_S);
+	memcpy(cursor + 12, "job_00000", 9);
+	MSG_SET(&m, clear_queue, queue, STR("q"));
+	MSG_SET(&m, clear_queue, cursor, str_of(cursor, sizeof(cursor)));
+	fx_begin(x);
+	fx_add(x, OP_CLEAR_QUEUE, 0, &m);
+	x->entry.p[1] = 1; /* its format */
+	fx_commit(x);
+	assert_int_equal(x->replies[0].err, 0);
+	assert_true(fx_job_exists(x, "job_00000"));
+	assert_false(fx_job_exists(x, "job_00001"));
+	assert_false(fx_job_exists(x, "job_00002"));
+	/* of ours it would be none of this queue */
+	fx_refused(x, OP_CLEAR_QUEUE, &m, ERR_BAD_MESSAGE,
+		   "the cursor is none of this queue");
+}
+
 static void test_clear_goes_in_portions_and_leaves_what_came_later(void **state)
 {
 	struct m_clear_queue m = { 0 };
@@ -500,6 +528,7 @@ int main(void)
 		T(test_jobs_take_the_retry_rules_of_their_queue),
 		T(test_clear_removes_what_waits_and_nothing_else),
 		T(test_clear_of_an_unknown_queue_removes_nothing),
+		T(test_clear_goes_on_where_0_4_0_was),
 		T(test_clear_goes_in_portions_and_leaves_what_came_later),
 		T(test_delete_removes_everything_of_the_queue),
 		T(test_delete_removes_groups_and_limiters),

@@ -376,7 +376,7 @@ static size_t scan_index(struct world *w, const char *kind, struct str queue,
 	struct key from, upto;
 	size_t n = 0;
 
-	key_prefix_queue(&from, kind, queue);
+	key_prefix_queue(&from, kind, SPACE_DEFAULT, queue);
 	key_prefix_end(&from, &upto);
 	it = kv_iter_new(kv, key_str(&from), key_str(&upto));
 	for (; kv_iter_valid(it); kv_iter_next(it)) {

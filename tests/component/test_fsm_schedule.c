@@ -3,6 +3,7 @@
  * may not do twice. Times come with the operations, so any number will do.
  */
 #include "schedule_world.h"
+#include "store/key.h"
 
 static void expect_fire_ns(struct fx *x, uint64_t ns)
 {
@@ -381,7 +382,7 @@ static bool collect(void *ctx, struct str key, struct str value)
 	struct buf *b = ctx;
 
 	(void)value;
-	buf_put_str(b, str_skip(key, sizeof("sc|") - 1));
+	buf_put_str(b, str_skip(key, sizeof("sc|") - 1 + KEY_SPACE_BYTES));
 	buf_putc(b, ' ');
 	return b->n < 12;
 }

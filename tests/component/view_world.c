@@ -9,6 +9,7 @@
 
 #include "lib/testlib.h"
 #include "rt/file.h"
+#include "store/format.h"
 #include "view.h"
 
 static struct str queue_name(struct world *w)
@@ -481,6 +482,7 @@ void world_init(struct world *w, struct rng *r)
 	assert_non_null(mkdtemp(w->dir));
 	assert_int_equal(
 	    kv_rocks_open(world_path(w, "rocks"), &o, &w->kv, &why), 0);
+	assert_int_equal(format_prepare(w->kv, NULL, &why), 0);
 	w->fsm = fsm_new(w->kv);
 	assert_int_equal(fsm_load(w->fsm), 0);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "rt/file.h"
+#include "store/format.h"
 #include "store/key.h"
 #include "store/kv.h"
 
@@ -95,9 +96,10 @@ void answer_checkpoint(struct fake *f, struct rpc_req req, const char *queue,
 	(void)snprintf(path, sizeof(path), "%s/checkpoint-%u", f->dir,
 		       ++f->checkpoints);
 	EXPECT(kv_rocks_open(path, &o, &kv, &why) == 0);
+	EXPECT(format_prepare(kv, NULL, &why) == 0);
 	MSG_SET(&doc, queue_doc, created_at, clock_wall_ns());
 	msg_encode(&msg_queue_doc, &doc, &value);
-	key_queue(&k, str_from(queue));
+	key_queue(&k, SPACE_DEFAULT, str_from(queue));
 	batch = kv_batch_new(kv);
 	kv_batch_put(batch, key_str(&k), buf_str(&value));
 	EXPECT(kv_write(kv, batch) == 0);

@@ -138,12 +138,35 @@ static void test_entry(void **state _unused_)
 
 	write_entry(&b);
 	assert_int_equal(entry_decode(buf_str(&b), &a, &e), 0);
+	assert_int_equal(e.format, STORED_FORMAT);
 	assert_true(e.now_ns == 1700000000 * NS_PER_S);
 	assert_true(e.seed == UINT64_MAX - 1);
 	assert_int_equal(e.n, 19);
 	assert_int_equal(e.items[18].op, 19);
 	assert_int_equal(e.items[18].flags, FRAME_RESEND);
 	assert_int_equal(e.items[0].body.n, 1);
+}
+
+/* The format is the second byte. */
+static void test_entry_of_another_format(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	_cleanup_(arena_done) struct arena a = ARENA_INIT;
+	struct entry e;
+
+	write_entry(&b);
+	b.p[1] = 1;
+	assert_int_equal(entry_decode(buf_str(&b), &a, &e), 0);
+	assert_int_equal(e.format, 1);
+	assert_int_equal(e.n, 19);
+	b.p[1] = STORED_FORMAT + 1;
+	assert_int_equal(entry_decode(buf_str(&b), &a, &e), -ERR_BAD_MESSAGE);
+	assert_int_equal(entry_format(buf_str(&b)), STORED_FORMAT + 1);
+	b.p[1] = 0;
+	assert_int_equal(entry_decode(buf_str(&b), &a, &e), -ERR_BAD_MESSAGE);
+	assert_int_equal(entry_format(STR("")), 0);
+	assert_int_equal(entry_format(STR("\x90")), 0);
+	assert_int_equal(entry_format(STR("\x05")), 0);
 }
 
 static int decode_any(struct str in, struct arena *a)
@@ -267,6 +290,7 @@ int main(void)
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_entry),
+		cmocka_unit_test(test_entry_of_another_format),
 		cmocka_unit_test(test_truncation),
 		cmocka_unit_test(test_byte_flips),
 		cmocka_unit_test(test_wrong_shapes),

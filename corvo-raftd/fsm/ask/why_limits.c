@@ -58,7 +58,7 @@ static int why_slots(struct why *w, const char *code, uint64_t active,
 	int r;
 
 	h.ids = arena_alloc(w->a, WHY_SHOWN * sizeof(*h.ids));
-	key_prefix_queue(&from, "a|", w->j->q->name);
+	key_prefix_queue(&from, "a|", w->j->q->space, w->j->q->name);
 	key_prefix_end(&from, &upto);
 	h.prefix_n = from.n;
 	r = txn_scan(w->f->txn, key_str(&from), key_str(&upto), holders_add,

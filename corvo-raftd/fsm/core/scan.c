@@ -43,7 +43,7 @@ int due_scan_run(struct fsm *f, const struct key *prefix, uint64_t from,
 	return r < 0 ? fsm_fail(f, r) : 0;
 }
 
-int load_all(struct fsm *f, const char *kind, load_fn *fn)
+static int load_keys(struct fsm *f, const char *kind, bool named, load_fn *fn)
 {
 	struct kv_iter *it;
 	struct key from, upto;
@@ -53,11 +53,29 @@ int load_all(struct fsm *f, const char *kind, load_fn *fn)
 	key_prefix_end(&from, &upto);
 	it = kv_iter_new(f->kv, key_str(&from), key_str(&upto));
 	for (; kv_iter_valid(it) && r == 0; kv_iter_next(it)) {
+		struct str key = str_skip(kv_iter_key(it), from.n);
+		uint32_t space = SPACE_DEFAULT;
+
 		arena_reset(&f->item_arena);
-		r = fn(f, str_skip(kv_iter_key(it), from.n), kv_iter_value(it));
+		if (named && !key_take_space(&key, &space))
+			r = -ERR_INTERNAL_ERROR;
+		else if (space != SPACE_DEFAULT) /* there is no other */
+			r = -ERR_INTERNAL_ERROR;
+		else
+			r = fn(f, key, kv_iter_value(it));
 	}
 	if (r == 0)
 		r = kv_iter_error(it);
 	kv_iter_free(it);
 	return r;
+}
+
+int load_all(struct fsm *f, const char *kind, load_fn *fn)
+{
+	return load_keys(f, kind, false, fn);
+}
+
+int load_all_named(struct fsm *f, const char *kind, load_fn *fn)
+{
+	return load_keys(f, kind, true, fn);
 }

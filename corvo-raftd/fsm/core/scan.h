@@ -9,6 +9,8 @@
 /* Runs fn for all keys of a kind, without the kind; only while loading. */
 typedef int load_fn(struct fsm *f, struct str key, struct str value);
 int load_all(struct fsm *f, const char *kind, load_fn *fn);
+/* The same for keys that begin with a namespace, which is left out too. */
+int load_all_named(struct fsm *f, const char *kind, load_fn *fn);
 
 /* --- keys of a prefix, a time and an id --- */
 

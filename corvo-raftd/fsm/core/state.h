@@ -76,6 +76,7 @@ struct fsm {
 	uint64_t now_ns, seed;
 	uint64_t rates_slot;    /* where it counts, see order/rates.h */
 	uint64_t entry_index;   /* raft index */
+	uint32_t entry_format;  /* STORED_FORMAT of who wrote it */
 	uint32_t ids_made;      /* in this entry */
 	uint64_t committed_seq; /* newest event before the entry */
 	uint32_t item, flags;

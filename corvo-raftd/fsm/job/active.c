@@ -101,7 +101,7 @@ static void write_lease(struct fsm *f, const struct fsm_active *a)
 
 	put_be64(v, a->lease.key);
 	put_be64(v + 8, a->token);
-	key_active(&k, a->q->name, a->id);
+	key_active(&k, a->q->space, a->q->name, a->id);
 	txn_put(f->txn, key_str(&k), str_of(v, sizeof(v)));
 }
 

@@ -142,11 +142,11 @@ static void add_to_indexes(struct fsm *f, struct fsm_queue *q, struct str id,
 	struct key k;
 
 	if (d->waiting_on > 0) {
-		key_blocked(&k, q->name, id);
+		key_blocked(&k, q->space, q->name, id);
 		txn_put(f->txn, key_str(&k), STR(""));
 		queue_count(f, q, JOB_BLOCKED, 1);
 	} else if (d->scheduled_at != 0) {
-		key_scheduled(&k, q->name, d->scheduled_at, id);
+		key_scheduled(&k, q->space, q->name, d->scheduled_at, id);
 		txn_put(f->txn, key_str(&k), STR(""));
 		queue_add_due(f, q, JOB_SCHEDULED, d->scheduled_at);
 		queue_count(f, q, JOB_SCHEDULED, 1);

@@ -155,9 +155,11 @@ int job_need_doc(struct fsm *f, struct job *j)
 static void due_key(struct key *k, const struct job *j)
 {
 	if (j->live.state == JOB_SCHEDULED)
-		key_scheduled(k, j->q->name, j->live.scheduled_at, j->id);
+		key_scheduled(k, j->q->space, j->q->name, j->live.scheduled_at,
+			      j->id);
 	else
-		key_retrying(k, j->q->name, j->live.scheduled_at, j->id);
+		key_retrying(k, j->q->space, j->q->name, j->live.scheduled_at,
+			     j->id);
 }
 
 /* Takes the job out of the index of its present state. */
@@ -173,7 +175,7 @@ static void leave_state(struct fsm *f, struct job *j)
 		queue_remove_pending(f, j->q, j->group, j->prio, j->live.seq);
 		break;
 	case JOB_ACTIVE:
-		key_active(&k, j->q->name, j->id);
+		key_active(&k, j->q->space, j->q->name, j->id);
 		fsm_delete(f, &k);
 		active_remove(f, j->active);
 		j->active = NULL;
@@ -184,17 +186,17 @@ static void leave_state(struct fsm *f, struct job *j)
 		fsm_delete(f, &k);
 		break;
 	case JOB_HELD:
-		key_held(&k, j->q->name, j->id);
+		key_held(&k, j->q->space, j->q->name, j->id);
 		fsm_delete(f, &k);
 		break;
 	case JOB_BLOCKED:
-		key_blocked(&k, j->q->name, j->id);
+		key_blocked(&k, j->q->space, j->q->name, j->id);
 		fsm_delete(f, &k);
 		break;
 	case JOB_COMPLETED:
 	case JOB_DEAD:
 	case JOB_CANCELLED:
-		key_ended(&k, j->q->name, j->live.ended_at, j->id);
+		key_ended(&k, j->q->space, j->q->name, j->live.ended_at, j->id);
 		fsm_delete(f, &k);
 		break;
 	case JOB_STATE_MAX:
@@ -209,7 +211,7 @@ static void enter_active(struct fsm *f, struct job *j, uint64_t expires)
 
 	put_be64(v, expires);
 	put_be64(v + 8, j->live.lease_token);
-	key_active(&k, j->q->name, j->id);
+	key_active(&k, j->q->space, j->q->name, j->id);
 	txn_put_new(f->txn, key_str(&k), str_of(v, sizeof(v)));
 	j->active = active_add(f, j, expires);
 }
@@ -235,17 +237,17 @@ static void enter_state(struct fsm *f, struct job *j, uint64_t lease_end)
 		queue_add_due(f, j->q, j->live.state, j->live.scheduled_at);
 		break;
 	case JOB_HELD:
-		key_held(&k, j->q->name, j->id);
+		key_held(&k, j->q->space, j->q->name, j->id);
 		txn_put(f->txn, key_str(&k), STR(""));
 		break;
 	case JOB_BLOCKED:
-		key_blocked(&k, j->q->name, j->id);
+		key_blocked(&k, j->q->space, j->q->name, j->id);
 		txn_put(f->txn, key_str(&k), STR(""));
 		break;
 	case JOB_COMPLETED:
 	case JOB_DEAD:
 	case JOB_CANCELLED:
-		key_ended(&k, j->q->name, j->live.ended_at, j->id);
+		key_ended(&k, j->q->space, j->q->name, j->live.ended_at, j->id);
 		txn_put(f->txn, key_str(&k), STR(""));
 		purge_note_job(f, j->q, j->live.ended_at);
 		break;

@@ -72,7 +72,7 @@ static void worker_write(struct fsm *f, const struct fsm_worker *w)
 	MSG_SET(&m, worker, queues, w->queues);
 	MSG_SET(&m, worker, last_heartbeat, w->seen.key);
 	MSG_SET(&m, worker, started_at, w->started_at);
-	key_worker(&k, w->id);
+	key_worker(&k, SPACE_DEFAULT, w->id);
 	fsm_put(f, &k, &msg_worker, &m);
 	MSG_SET(&e, event, type, EVENT_WORKER_SEEN);
 	MSG_SET(&e, event, worker_id, w->id);
@@ -90,7 +90,7 @@ static void forget_workers(struct fsm *f)
 		struct fsm_worker *w = container_of(n, struct fsm_worker, seen);
 		struct key k;
 
-		key_worker(&k, w->id);
+		key_worker(&k, SPACE_DEFAULT, w->id);
 		fsm_delete(f, &k);
 		heap_remove(&f->seen, n);
 		CHECK(hmap_remove(&f->workers, w->id) == w);

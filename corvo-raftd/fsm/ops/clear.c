@@ -12,6 +12,7 @@
 #include "fsm/job/portion.h"
 #include "fsm/ops/ops.h"
 #include "fsm/order/queue.h"
+#include "store/format.h"
 
 /* Where an index has the id of its job. */
 enum id_place { AFTER_QUEUE, AFTER_TIME, IN_VALUE };
@@ -74,12 +75,13 @@ static bool sweep_add(void *ctx, struct str key, struct str value)
 
 /* What is left of the portion, from the key after `cursor` on. */
 static int sweep_scan(struct fsm *f, const struct index *index,
-		      struct str queue, struct str cursor, struct sweep *s)
+		      const struct fsm_queue *q, struct str cursor,
+		      struct sweep *s)
 {
 	struct key prefix, from, upto;
 	int r;
 
-	key_prefix_queue(&prefix, index->prefix, queue);
+	key_prefix_queue(&prefix, index->prefix, q->space, q->name);
 	from = prefix;
 	if (cursor.n > 0) {
 		memcpy(from.p, cursor.p, cursor.n);
@@ -98,14 +100,15 @@ static int sweep_scan(struct fsm *f, const struct index *index,
 
 /* Goes on with one index; *last: the last key looked at. */
 static int sweep_index(struct fsm *f, const struct index *index,
-		       struct str queue, const struct m_clear_queue *op,
-		       struct portion *p, struct str *last)
+		       const struct fsm_queue *q,
+		       const struct m_clear_queue *op, struct portion *p,
+		       struct str *last)
 {
 	struct sweep s = { .max = LIMIT_MAINTAIN_JOBS - p->looked_at };
 	int r;
 
 	s.keys = arena_alloc(&f->item_arena, s.max * sizeof(*s.keys));
-	r = sweep_scan(f, index, queue, *last, &s);
+	r = sweep_scan(f, index, q, *last, &s);
 	for (size_t i = 0; r == 0 && i < s.n && !portion_is_full(p); i++) {
 		r = portion_delete(f, p, s.keys[i].id, op->upto_seq,
 				   EVENT_DELETED);
@@ -115,33 +118,44 @@ static int sweep_index(struct fsm *f, const struct index *index,
 }
 
 static bool cursor_is_in(struct str cursor, const struct index *index,
-			 struct str queue)
+			 const struct fsm_queue *q)
 {
 	struct key prefix;
 
-	key_prefix_queue(&prefix, index->prefix, queue);
+	key_prefix_queue(&prefix, index->prefix, q->space, q->name);
 	return cursor.n < KEY_MAX && str_starts(cursor, key_str(&prefix));
+}
+
+/* Cursors of format 1 were keys of format 1. */
+static struct str cursor_now(struct fsm *f, struct str cursor)
+{
+	struct key *k;
+
+	if (f->entry_format > 1 || cursor.n == 0)
+		return cursor;
+	k = arena_alloc(&f->item_arena, sizeof(*k));
+	return format_key_of_1(cursor, k) ? key_str(k) : cursor;
 }
 
 /*
  * Goes on with the first n indexes where op's cursor stands; *ret: the last
  * key looked at, empty when the end is reached. 0 or -ERR_*.
  */
-static int sweep(struct fsm *f, size_t n, const struct m_clear_queue *op,
-		 struct portion *p, struct str *ret)
+static int sweep(struct fsm *f, const struct fsm_queue *q, size_t n,
+		 const struct m_clear_queue *op, struct portion *p,
+		 struct str *ret)
 {
 	size_t i = 0;
 	int r = 0;
 
-	*ret = op->cursor;
-	while (ret->n > 0 && i < n &&
-	       !cursor_is_in(*ret, &indexes[i], op->queue))
+	*ret = cursor_now(f, op->cursor);
+	while (ret->n > 0 && i < n && !cursor_is_in(*ret, &indexes[i], q))
 		i++;
 	if (i == n)
 		return fsm_refuse(f, ERR_BAD_MESSAGE,
 				  "the cursor is none of this queue");
 	while (i < n) {
-		r = sweep_index(f, &indexes[i], op->queue, op, p, ret);
+		r = sweep_index(f, &indexes[i], q, op, p, ret);
 		if (r < 0 || portion_is_full(p))
 			return r;
 		*ret = STR_NULL;
@@ -179,7 +193,7 @@ int apply_clear_queue(struct fsm *f, const struct m_clear_queue *op,
 	if (now.upto_seq == 0)
 		now.upto_seq = f->last_job_seq;
 	if (q != NULL)
-		r = sweep(f, INDEXES_WAITING, &now, &p, &last);
+		r = sweep(f, q, INDEXES_WAITING, &now, &p, &last);
 	if (r < 0)
 		return r;
 	if (p.jobs > 0)
@@ -219,7 +233,7 @@ int apply_delete_queue(struct fsm *f, const struct m_clear_queue *op,
 		return fsm_refuse(f, ERR_NOT_FOUND, "queue \"%.*s\" not found",
 				  STR_ARG(op->queue));
 	all.upto_seq = 0;
-	r = sweep(f, ARRAY_SIZE(indexes), &all, &p, &last);
+	r = sweep(f, q, ARRAY_SIZE(indexes), &all, &p, &last);
 	if (r < 0)
 		return r;
 	more = !queue_is_empty(q);

@@ -95,7 +95,7 @@ static int due_queue(struct fsm *f, uint64_t retention_ns,
 		*ret = due_by_bound(f, retention_ns);
 		if (*ret == NULL)
 			return 0;
-		key_prefix_queue(&k, "t|", (*ret)->name);
+		key_prefix_queue(&k, "t|", (*ret)->space, (*ret)->name);
 		r = due_scan_run(f, &k, (*ret)->ended_from, &s);
 		if (r < 0 || s.next == (*ret)->ended_from)
 			return r;
@@ -113,7 +113,7 @@ static int purge_queue(struct fsm *f, struct fsm_queue *q, uint64_t retention,
 	int r;
 
 	s.ids = arena_alloc(&f->item_arena, s.max * sizeof(*s.ids));
-	key_prefix_queue(&k, "t|", q->name);
+	key_prefix_queue(&k, "t|", q->space, q->name);
 	r = due_scan_run(f, &k, q->ended_from, &s);
 	for (; r == 0 && i < s.n && !portion_is_full(p); i++)
 		r = portion_delete(f, p, s.ids[i], 0, EVENT_PURGED);
@@ -125,11 +125,19 @@ static int purge_queue(struct fsm *f, struct fsm_queue *q, uint64_t retention,
 /* Records that have an index by time and one by id, and nothing else. */
 struct pairs {
 	const char *by_time;
-	void (*by_id)(struct key *k, struct str id);
-	uint64_t *from; /* bound */
+	void (*by_id)(struct key *k, struct str id); /* what follows the time */
+	uint64_t *from;                              /* bound */
 	uint64_t upto_ns;
 	void (*gone)(struct fsm *f, struct str id); /* NULL: nobody is told */
 };
+
+static void key_of_answer(struct key *k, struct str rest)
+{
+	uint32_t space;
+
+	CHECK(key_take_space(&rest, &space));
+	key_idempotency(k, space, rest);
+}
 
 static int purge_pairs(struct fsm *f, const struct pairs *w, struct portion *p)
 {
@@ -163,7 +171,7 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 	uint64_t upto = op->retention_ns > 0 ? cutoff(f, op->retention_ns) : 0;
 	struct pairs batches = { "bt|", key_batch, &f->batches_from, upto,
 				 batch_purged };
-	struct pairs keys = { "ix|", key_idempotency, &f->keys_from, f->now_ns,
+	struct pairs keys = { "ie|", key_of_answer, &f->keys_from, f->now_ns,
 			      NULL };
 	struct portion p = { .max = maintain_limit(op) };
 	struct fsm_queue *q;

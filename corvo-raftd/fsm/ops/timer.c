@@ -47,11 +47,11 @@ static int due_queue(struct fsm *f, struct fsm_queue **ret)
 		if (n == NULL || n->key > f->now_ns)
 			return 0;
 		q = container_of(n, struct fsm_queue, due);
-		key_prefix_queue(&k, "s|", q->name);
+		key_prefix_queue(&k, "s|", q->space, q->name);
 		err = due_scan_run(f, &k, q->scheduled_from, &s);
 		if (err < 0)
 			return err;
-		key_prefix_queue(&k, "r|", q->name);
+		key_prefix_queue(&k, "r|", q->space, q->name);
 		err = due_scan_run(f, &k, q->retrying_from, &r);
 		if (err < 0)
 			return err;
@@ -88,13 +88,13 @@ static int promote_queue(struct fsm *f, struct fsm_queue *q, struct str *ids,
 	struct key k;
 	int err;
 
-	key_prefix_queue(&k, "s|", q->name);
+	key_prefix_queue(&k, "s|", q->space, q->name);
 	err = due_scan_run(f, &k, q->scheduled_from, &s);
 	if (err < 0)
 		return err;
 	r.ids = ids + s.n;
 	r.max = *left - s.n;
-	key_prefix_queue(&k, "r|", q->name);
+	key_prefix_queue(&k, "r|", q->space, q->name);
 	err = due_scan_run(f, &k, q->retrying_from, &r);
 	if (err < 0)
 		return err;

@@ -326,7 +326,7 @@ static void lane_delete(struct fsm *f, struct fsm_lane *l)
 	leave_idle(f, l);
 	list_remove(&l->dirty);
 	if (l->stored) {
-		key_lane(&k, q->name, l->group);
+		key_lane(&k, q->space, q->name, l->group);
 		fsm_delete(f, &k);
 	}
 	if (lane_is_base(l))
@@ -348,7 +348,7 @@ void lanes_delete(struct fsm *f, struct fsm_queue *q)
 		lane_delete(f, v);
 	lane_delete(f, &ls->base);
 	heap_remove(&f->looks, &ls->look);
-	key_limiter(&k, q->name);
+	key_limiter(&k, q->space, q->name);
 	fsm_delete(f, &k);
 }
 
@@ -393,7 +393,7 @@ void lanes_settings_changed(struct fsm *f, struct fsm_queue *q)
 		free(ls->limiter);
 		ls->limiter = NULL;
 		ls->limiter_dirty = false;
-		key_limiter(&k, q->name);
+		key_limiter(&k, q->space, q->name);
 		fsm_delete(f, &k);
 	}
 	update_plain(f, q);
@@ -508,7 +508,7 @@ static void write_lane(struct fsm *f, struct fsm_lane *l)
 		MSG_SET(&m, lane_doc, pass, l->pass);
 	buf_clear(&f->scratch);
 	msg_encode(&msg_lane_doc, &m, &f->scratch);
-	key_lane(&k, l->q->name, l->group);
+	key_lane(&k, l->q->space, l->q->name, l->group);
 	if (l->stored)
 		txn_put(f->txn, key_str(&k), buf_str(&f->scratch));
 	else
@@ -567,6 +567,6 @@ void lanes_write_limiter(struct fsm *f, struct fsm_queue *q)
 		return;
 	q->lanes.limiter_dirty = false;
 	limiter_write(q->lanes.limiter, &f->item_arena, &m);
-	key_limiter(&k, q->name);
+	key_limiter(&k, q->space, q->name);
 	fsm_put(f, &k, &msg_limiter, &m);
 }

@@ -51,7 +51,7 @@ static int load_limiter(struct fsm *f, struct str key, struct str value)
 	return read_limiter(&m, &q->lanes.limiter);
 }
 
-/* Takes a key of group-jobs| apart: queue \0 group \0 prio:1 seq:8. */
+/* Takes the rest of a group-jobs| key apart: queue \0 group \0 prio:1 seq:8. */
 static struct fsm_lane *lane_of_key(struct fsm *f, struct str key,
 				    uint8_t *prio, uint64_t *seq)
 {
@@ -92,9 +92,9 @@ static int load_pending(struct fsm *f, struct str key,
 
 int lanes_load(struct fsm *f)
 {
-	int r = load_all(f, "group-turn|", load_lane);
+	int r = load_all_named(f, "group-turn|", load_lane);
 
 	if (r == 0)
-		r = load_all(f, "rl|", load_limiter);
-	return r < 0 ? r : load_all(f, "group-jobs|", load_pending);
+		r = load_all_named(f, "rl|", load_limiter);
+	return r < 0 ? r : load_all_named(f, "group-jobs|", load_pending);
 }

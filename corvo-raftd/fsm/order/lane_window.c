@@ -32,9 +32,10 @@ void lane_key(struct key *k, const struct fsm_lane *l, uint8_t prio,
 	      uint64_t seq)
 {
 	if (l->group.n == 0)
-		key_pending(k, l->q->name, prio, seq);
+		key_pending(k, l->q->space, l->q->name, prio, seq);
 	else
-		key_group_pending(k, l->q->name, l->group, prio, seq);
+		key_group_pending(k, l->q->space, l->q->name, l->group, prio,
+				  seq);
 }
 
 void lane_write(struct fsm *f, const struct fsm_lane *l, uint8_t prio,

@@ -32,6 +32,7 @@ struct fsm_queue *queue_add(struct fsm *f, struct str name,
 	char *p = (char *)(q + 1);
 
 	memcpy(p, name.p, name.n);
+	q->space = SPACE_DEFAULT;
 	q->name = str_of(p, name.n);
 	q->created_at = doc->created_at;
 	q->paused = doc->paused;
@@ -81,7 +82,7 @@ void queue_write_doc(struct fsm *f, const struct fsm_queue *q)
 	struct key k;
 
 	fill_doc(q, &doc);
-	key_queue(&k, q->name);
+	key_queue(&k, q->space, q->name);
 	fsm_put(f, &k, &msg_queue_doc, &doc);
 }
 
@@ -153,7 +154,7 @@ static void write_counts(struct fsm *f, const struct fsm_queue *q)
 	struct key k;
 
 	count_fields(q, &m);
-	key_counts(&k, q->name);
+	key_counts(&k, q->space, q->name);
 	fsm_put(f, &k, &msg_queue, &m);
 }
 
@@ -296,9 +297,9 @@ void queue_remove(struct fsm *f, struct fsm_queue *q)
 
 	for (int i = 0; i < JOB_STATE_MAX; i++)
 		CHECK(q->counts[i] == 0);
-	key_queue(&k, q->name);
+	key_queue(&k, q->space, q->name);
 	fsm_delete(f, &k);
-	key_counts(&k, q->name);
+	key_counts(&k, q->space, q->name);
 	fsm_delete(f, &k);
 	queue_event(f, q, EVENT_QUEUE_DELETED, STR_NULL);
 	lanes_delete(f, q); /* reads the settings */

@@ -10,6 +10,7 @@
 #include "fsm/order/rates.h"
 
 struct fsm_queue {
+	uint32_t space;  /* its namespace */
 	struct str name; /* behind the struct */
 	uint64_t created_at;
 	bool paused;

@@ -43,7 +43,7 @@ static int counts_as_new(struct fsm *f, const struct m_enqueue *op,
 	r = unique_find(f, op->queue, op->unique_key, &holder);
 	if (r != 0)
 		return MIN(r, 0);
-	key_unique(&k, op->queue, op->unique_key);
+	key_unique(&k, SPACE_DEFAULT, op->queue, op->unique_key);
 	return hmap_put(keys, key_str(&k), keys) == NULL;
 }
 

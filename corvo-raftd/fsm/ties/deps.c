@@ -194,7 +194,7 @@ static void graph_find_same(struct graph *g)
 		g->same[i] = i;
 		if (op->unique_key.n == 0)
 			continue;
-		key_unique(&k, op->queue, op->unique_key);
+		key_unique(&k, SPACE_DEFAULT, op->queue, op->unique_key);
 		first = hmap_get(&keys, key_str(&k));
 		if (first != NULL)
 			g->same[i] = *first;

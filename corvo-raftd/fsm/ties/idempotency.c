@@ -3,7 +3,7 @@
  * the Idempotency-Key for a day and given again. Keys are hostile texts of a
  * limited length, checked before they get here.
  *
- * ik|key holds the answer, ix|ns key is where a purge finds it when its time
+ * ik|key holds the answer, ie|ns key is where a purge finds it when its time
  * is over; until then an outdated record counts as absent and is overwritten.
  * A key is tied to the hash of what was asked, which also tells the kinds of
  * requests apart: an answer is only ever read as what it was written.
@@ -21,7 +21,7 @@ static int record_read(struct fsm *f, struct str key,
 {
 	struct key k;
 
-	key_idempotency(&k, key);
+	key_idempotency(&k, SPACE_DEFAULT, key);
 	return fsm_read(f, &k, &msg_idempotency_doc, ret);
 }
 
@@ -54,7 +54,7 @@ void idempotency_keep(struct fsm *f, struct str key, uint64_t hash,
 	if (r < 0)
 		return; /* f->fatal is set: the entry is not committed */
 	if (r > 0) {
-		key_idempotency_end(&k, doc.expires_at, key);
+		key_idempotency_end(&k, doc.expires_at, SPACE_DEFAULT, key);
 		fsm_delete(f, &k);
 	}
 	msg_encode(d, reply, &encoded);
@@ -63,9 +63,9 @@ void idempotency_keep(struct fsm *f, struct str key, uint64_t hash,
 	MSG_SET(&doc, idempotency_doc, reply, buf_str(&encoded));
 	MSG_SET(&doc, idempotency_doc, expires_at,
 		fsm_later(f, IDEMPOTENCY_KEEP_NS));
-	key_idempotency(&k, key);
+	key_idempotency(&k, SPACE_DEFAULT, key);
 	fsm_put(f, &k, &msg_idempotency_doc, &doc);
-	key_idempotency_end(&k, doc.expires_at, key);
+	key_idempotency_end(&k, doc.expires_at, SPACE_DEFAULT, key);
 	txn_put(f->txn, key_str(&k), STR(""));
 	purge_note_key(f, doc.expires_at);
 	buf_done(&encoded);

@@ -184,7 +184,7 @@ static int scan_children(struct fsm *f, const struct release *r,
 	ret->max = f->deps.left;
 	ret->ids = arena_alloc(ret->arena, ret->max * sizeof(*ret->ids));
 	ret->seqs = arena_alloc(ret->arena, ret->max * sizeof(*ret->seqs));
-	key_prefix_queue(&from, "d|", r->parent);
+	key_prefix_id(&from, "d|", r->parent);
 	ret->prefix_n = from.n;
 	key_dependent(&from, r->parent, r->from, STR_NULL);
 	key_dependent(&upto, r->parent, r->upto + 1, STR_NULL);
@@ -280,7 +280,7 @@ void deps_settle(struct fsm *f)
 	     e != NULL && f->deps.left > 0 && f->fatal == 0; e = e->next) {
 		struct key k;
 
-		key_prefix_queue(&k, "dr|", e->id);
+		key_prefix_id(&k, "dr|", e->id);
 		(void)release_all(f, &k,
 				  &told); /* f->fatal says if it failed */
 	}

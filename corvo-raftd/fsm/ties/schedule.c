@@ -5,6 +5,7 @@
 #include "fsm/ties/schedule.h"
 
 #include "fsm/core/entry.h"
+#include "fsm/core/scan.h"
 #include "fsm/core/state.h"
 
 #include <stdlib.h>
@@ -68,30 +69,20 @@ static void schedule_free(struct fsm_schedule *s)
 	free(s);
 }
 
-static bool load_one(void *ctx, struct str key, struct str value)
+static int load_schedule(struct fsm *f, struct str id, struct str value)
 {
-	struct fsm *f = ctx;
 	struct m_schedule m;
 
-	arena_reset(&f->item_arena);
 	if (msg_decode(&msg_schedule, value, &f->item_arena, &m) < 0 ||
-	    !str_eq(m.id, str_skip(key, sizeof("sc|") - 1))) {
-		f->fatal = -ERR_INTERNAL_ERROR;
-		return false;
-	}
+	    !str_eq(m.id, id))
+		return -ERR_INTERNAL_ERROR;
 	keep(f, &m);
-	return true;
+	return 0;
 }
 
 int schedules_load(struct fsm *f)
 {
-	struct key from, upto;
-	int r;
-
-	key_prefix(&from, "sc|");
-	key_prefix_end(&from, &upto);
-	r = txn_scan(f->txn, key_str(&from), key_str(&upto), load_one, f);
-	return r < 0 ? r : f->fatal;
+	return load_all_named(f, "sc|", load_schedule);
 }
 
 void schedules_free(struct fsm *f)
@@ -122,7 +113,7 @@ int schedule_find(struct fsm *f, struct str ref, struct m_schedule *ret)
 
 	if (s == NULL)
 		return 0;
-	key_schedule(&k, s->id);
+	key_schedule(&k, SPACE_DEFAULT, s->id);
 	r = fsm_read(f, &k, &msg_schedule, ret);
 	CHECK(r != 0);
 	return r;
@@ -132,7 +123,7 @@ void schedule_save(struct fsm *f, const struct m_schedule *m)
 {
 	struct key k;
 
-	key_schedule(&k, m->id);
+	key_schedule(&k, SPACE_DEFAULT, m->id);
 	fsm_put(f, &k, &msg_schedule, m);
 	keep(f, m);
 }
@@ -146,7 +137,7 @@ void schedule_remove(struct fsm *f, const struct m_schedule *m)
 	hmap_remove(&f->schedule_names, s->name);
 	heap_remove(&f->fires, &s->due);
 	schedule_free(s);
-	key_schedule(&k, m->id);
+	key_schedule(&k, SPACE_DEFAULT, m->id);
 	fsm_delete(f, &k);
 }
 
@@ -196,7 +187,7 @@ int fsm_schedule(struct fsm *f, struct str ref, struct arena *a,
 
 	if (s == NULL)
 		return 0;
-	key_schedule(&k, s->id);
+	key_schedule(&k, SPACE_DEFAULT, s->id);
 	r = txn_get(f->txn, key_str(&k), &raw);
 	if (r < 0)
 		return r;
@@ -224,11 +215,11 @@ int fsm_each_schedule(struct fsm *f, struct str after, fsm_schedule_fn *fn,
 {
 	struct key from, prefix, upto;
 
-	key_prefix(&prefix, "sc|");
+	key_prefix_space(&prefix, "sc|", SPACE_DEFAULT);
 	key_prefix_end(&prefix, &upto);
 	if (after.n > LIMIT_SCHED_NAME_BYTES)
 		return 0;
-	key_schedule(&from, after);
+	key_schedule(&from, SPACE_DEFAULT, after);
 	if (after.n > 0)
 		from.p[from.n++] = '\0'; /* the first key behind it */
 	return txn_scan(f->txn, key_str(&from), key_str(&upto), fn, ctx);

@@ -30,7 +30,7 @@ static int lock_read(struct fsm *f, struct str queue, struct str key,
 	struct key k;
 	int r;
 
-	key_unique(&k, queue, key);
+	key_unique(&k, SPACE_DEFAULT, queue, key);
 	r = fsm_get(f, &k, &raw);
 	if (r <= 0)
 		return r;
@@ -62,7 +62,7 @@ void unique_take(struct fsm *f, struct str queue, struct str key, struct str id,
 		period = UNIQUE_PERIOD_NS;
 	put_be64(value, fsm_later(f, period));
 	memcpy(value + LOCK_HEAD_BYTES, id.p, id.n);
-	key_unique(&k, queue, key);
+	key_unique(&k, SPACE_DEFAULT, queue, key);
 	txn_put(f->txn, key_str(&k), str_of(value, LOCK_HEAD_BYTES + id.n));
 }
 
@@ -77,7 +77,7 @@ void unique_release(struct fsm *f, struct job *j)
 		return;
 	if (!str_eq(l.job_id, j->id))
 		return; /* its period was over, and another job took it */
-	key_unique(&k, j->doc.queue, j->doc.unique_key);
+	key_unique(&k, SPACE_DEFAULT, j->doc.queue, j->doc.unique_key);
 	fsm_delete(f, &k);
 }
 
