@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <execinfo.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,6 +32,8 @@
 #define DAEMON_CRASH_WAIT_MS   1000
 #define DAEMON_FRAMES_MAX      64
 #define DAEMON_NAME_BYTES      32
+#define HEAP_BLOCK_BYTES       (1 << 20)  /* larger ones are mapped */
+#define HEAP_TRIM_BYTES        (16 << 20) /* free at the end: given back */
 
 struct daemon_priv {
 	int argc; /* flags only */
@@ -437,6 +440,17 @@ static int serve(struct daemon *d)
 	return started ? d->priv->status : EXIT_FAILURE;
 }
 
+/*
+ * Large blocks go back to the system when they are freed. Left alone, the
+ * first one that is freed teaches malloc to keep such blocks in its heap,
+ * where a few small ones behind them hold them for good.
+ */
+static void tune_heap(void)
+{
+	(void)mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK_BYTES);
+	(void)mallopt(M_TRIM_THRESHOLD, HEAP_TRIM_BYTES);
+}
+
 int daemon_main(int argc, char **argv, const struct daemon_ops *ops)
 {
 	struct daemon_priv priv = { .argc = argc - 1, .argv = argv + 1 };
@@ -455,6 +469,7 @@ int daemon_main(int argc, char **argv, const struct daemon_ops *ops)
 	(void)umask(027);
 	fds_fill_standard();
 	(void)fds_raise_limit();
+	tune_heap();
 	catch_crashes(priv.name);
 	priv.signal_fd = block_signals();
 	CHECK(priv.signal_fd >= 0);

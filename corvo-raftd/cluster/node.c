@@ -3,13 +3,13 @@
  *
  * What has to be handled around the library: apply is given no index (it is
  * last_applied + 1); after a start all entries since the last snapshot are
- * applied again; the log since then is also in memory, so snapshots are taken
- * by bytes and not by entries; a snapshot is one buffer, so it is only a
- * manifest, and the state itself is in the store, made durable first. The log
- * pads entries to eight bytes when it writes them but not when it reads them,
- * so entries of other lengths cut off all that follow them at the next start:
- * ours carry their length and are padded here. Any error of the log stops the
- * process: a leader whose disk fails may diverge.
+ * applied again; the log since then is also in memory, so snapshots are taken,
+ * and entries kept behind them, by bytes and not by number; a snapshot is one
+ * buffer, so it is only a manifest, and the state itself is in the store, made
+ * durable first. The log pads entries to eight bytes when it writes them but
+ * not when it reads them, so entries of other lengths cut off all that follow
+ * them at the next start: ours carry their length and are padded here. Any
+ * error of the log stops the process: a leader whose disk fails may diverge.
  */
 #include <endian.h>
 #include <inttypes.h>

@@ -60,6 +60,12 @@ int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
 bool node_is_leader(const struct node *n);
 bool node_is_ready(const struct node *n); /* leads, and the log is applied */
 
+/* Of the log in memory: entries under way, since the last cut, and kept behind
+ * it. */
+uint64_t node_log_bytes(struct node *n);
+/* The log is being cut, or should have been. */
+bool node_cut_is_due(struct node *n);
+
 struct node_info {
 	const char *state; /* "Leader", "Follower", "Candidate", "Shutdown" */
 	int state_number;  /* 0 follower, 1 candidate, 2 leader, 3 shutdown */

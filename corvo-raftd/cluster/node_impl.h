@@ -10,8 +10,20 @@
 #include <raft.h>
 #include <raft/uv.h>
 
-#define SNAPSHOT_NEVER    (1u << 30) /* entries: not by count */
-#define SNAPSHOT_TRAILING 64         /* entries kept behind a snapshot */
+#define SNAPSHOT_NEVER (1u << 30) /* entries: not by count */
+
+/* Entries kept behind a snapshot: so many, and of snapshot_bytes a part. */
+#define SNAPSHOT_TRAILING 64
+#define TRAILING_PART     4
+
+/* Sums over the log in memory, and what they are sums of. */
+struct node_weight {
+	uint64_t bytes; /* of all entries */
+	uint64_t uncut; /* of those the last snapshot does not cover */
+	uint64_t offset;
+	uint64_t last;
+	uint64_t snapshot;
+};
 
 struct node {
 	struct loop *loop;
@@ -25,9 +37,10 @@ struct node {
 	uint64_t store_index;     /* applied index the store started with */
 	uint64_t snapshot_bytes;  /* setting */
 	uint64_t bytes_since;     /* entries applied since the last snapshot */
-	uint64_t ready_index;     /* applied up to here: ready */
-	bool opened;              /* raft_init done */
-	bool leader;              /* as last reported */
+	struct node_weight weight;
+	uint64_t ready_index; /* applied up to here: ready */
+	bool opened;          /* raft_init done */
+	bool leader;          /* as last reported */
 	bool ready;
 	bool stopping;
 	loop_fn *stop_done;
@@ -48,5 +61,12 @@ void node_wire_transport(struct node *n);
 void node_wire_snapshots(struct node *n);
 /* Cuts the log as soon as enough bytes were applied since the last cut. */
 void node_snapshot_by_bytes(struct node *n, size_t len);
+
+/*
+ * How many entries a snapshot of what is applied now leaves in the log: by
+ * their number and weight, and at least one, since 0 has another meaning to
+ * the library.
+ */
+unsigned node_trailing(const struct node *n);
 
 #endif

@@ -41,6 +41,7 @@ static int on_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[],
 	*n_bufs = 1;
 	n->bytes_since = 0;
 	raft_set_snapshot_threshold(&n->raft, SNAPSHOT_NEVER);
+	raft_set_snapshot_trailing(&n->raft, node_trailing(n));
 	return 0;
 }
 

@@ -183,7 +183,9 @@ int node_start(struct loop *l, const struct node_config *c,
 	n->ops = ops;
 	n->ctx = ctx;
 	n->store_index = c->store_index;
-	n->snapshot_bytes = c->settings->snapshot_bytes;
+	/* half is for what comes while a snapshot is taken */
+	n->snapshot_bytes = MIN(c->settings->snapshot_bytes,
+				c->settings->raft_max_pending_bytes / 2);
 	node_wire(n);
 	*ret = n;
 	r = node_open(n, c->settings, why);

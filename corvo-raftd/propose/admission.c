@@ -12,6 +12,7 @@
 #define DISK_CHECK_NS       (100 * NS_PER_MS)
 #define OVERLOAD_RETRY_TEXT "too many operations are waiting for the log"
 #define LATE_TEXT           "this waited too long for the log and was withdrawn"
+#define WEIGHT_RETRY_TEXT   "operations and the log in memory weigh too much"
 
 /*
  * Room for what may follow an accepted op: two log segments that libraft
@@ -42,6 +43,30 @@ void admission_look_at_disk(struct proposer *p)
 }
 
 /*
+ * All that is kept for the log is weighed, so that raft_max_pending_bytes
+ * bounds the memory and not only the line in front of it. An op that is alone
+ * is taken, however heavy, unless the log has yet to be cut: it could never
+ * be taken otherwise.
+ */
+static bool is_too_heavy(struct proposer *p, const struct op *op)
+{
+	uint64_t weight = p->stats.pending_bytes + op->body.n;
+
+	if (p->node != NULL)
+		weight += node_log_bytes(p->node);
+	return weight > p->c.settings->raft_max_pending_bytes &&
+	       (p->stats.pending > 0 || p->node == NULL ||
+		node_cut_is_due(p->node));
+}
+
+static const char *overload(struct proposer *p, const struct op *op)
+{
+	if (p->stats.pending >= p->c.settings->raft_max_pending)
+		return OVERLOAD_RETRY_TEXT;
+	return is_too_heavy(p, op) ? WEIGHT_RETRY_TEXT : NULL;
+}
+
+/*
  * What the node itself has to do is taken also when clients are told to come
  * again: there is little of it at a time, and without it leases would not end
  * and nothing old would go.
@@ -49,7 +74,6 @@ void admission_look_at_disk(struct proposer *p)
 int admission_judge(struct proposer *p, const struct op *op,
 		    const char **ret_text)
 {
-	const struct settings *s = p->c.settings;
 	unsigned who = op_info(op->id)->who;
 
 	if (p->draining) {
@@ -60,10 +84,8 @@ int admission_judge(struct proposer *p, const struct op *op,
 		*ret_text = LATE_TEXT;
 		return ERR_LEADER_UNAVAILABLE;
 	}
-	if (!(who & OP_SERVER) &&
-	    (p->stats.pending >= s->raft_max_pending ||
-	     p->pending_bytes + op->body.n > s->raft_max_pending_bytes)) {
-		*ret_text = OVERLOAD_RETRY_TEXT;
+	*ret_text = who & OP_SERVER ? NULL : overload(p, op);
+	if (*ret_text != NULL) {
 		p->stats.overload++;
 		return ERR_OVERLOADED;
 	}
@@ -80,8 +102,7 @@ int admission_judge(struct proposer *p, const struct op *op,
 /* Whoever asked has been told, or will be, that it was not done. */
 void admission_withdraw(struct proposer *p, struct op *op)
 {
-	pending_remove(p, op);
-	p->stats.pending--;
+	pending_drop(p, op);
 	op_refuse(p, op, ERR_LEADER_UNAVAILABLE, LATE_TEXT);
 }
 

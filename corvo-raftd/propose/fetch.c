@@ -257,7 +257,7 @@ static void ride(struct proposer *p, struct str queue, uint64_t jobs,
 
 		lot_unpark(&p->lot, w);
 		lot_add_demand(w);
-		p->stats.pending++;
+		proposer_count(p, op);
 		list_push_back(into, &op->node);
 		(*n)++;
 	}

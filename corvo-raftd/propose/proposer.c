@@ -11,7 +11,8 @@
 
 #include "util/clock.h"
 
-#define CROWD 16 /* pending ops */
+#define ENTRY_KEEP_BYTES (4u << 20) /* of the buffer entries are built in */
+#define CROWD            16         /* pending ops */
 /* How often waiting ops are looked at for their deadline. */
 #define LATE_LOOK_NS (50 * NS_PER_MS)
 
@@ -117,17 +118,32 @@ void op_refuse(struct proposer *p, struct op *op, int err, const char *text)
 	op_free(p, op);
 }
 
+void proposer_count(struct proposer *p, const struct op *op)
+{
+	p->stats.pending++;
+	p->stats.pending_bytes += op->body.n;
+}
+
+/* The ops of an entry are applied, or given up. */
+static void uncount(struct proposer *p, const struct batch *b)
+{
+	CHECK(p->stats.pending >= b->n && p->stats.pending_bytes >= b->bytes);
+	p->stats.pending -= b->n;
+	p->stats.pending_bytes -= b->bytes;
+}
+
 void proposer_enqueue(struct proposer *p, struct op *op)
 {
 	list_push_back(&p->pending, &op->node);
-	p->stats.pending++;
-	p->pending_bytes += op->body.n;
+	proposer_count(p, op);
 }
 
-void pending_remove(struct proposer *p, struct op *op)
+void pending_drop(struct proposer *p, struct op *op)
 {
+	CHECK(p->stats.pending > 0 && p->stats.pending_bytes >= op->body.n);
 	list_remove(&op->node);
-	p->pending_bytes -= op->body.n;
+	p->stats.pending--;
+	p->stats.pending_bytes -= op->body.n;
 }
 
 void proposer_submit(struct proposer *p, struct rpc_req req,
@@ -184,7 +200,7 @@ static size_t put_renewals(struct proposer *p, struct list *into)
 				       STR_NULL, buf_str(&body));
 
 		list_push_back(into, &op->node);
-		p->stats.pending++;
+		proposer_count(p, op);
 		n++;
 		buf_clear(&body);
 	}
@@ -207,7 +223,7 @@ static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX],
 		}
 		if (n > 0 && bytes + op->body.n > s->apply_batch_bytes)
 			break;
-		pending_remove(p, op);
+		list_remove(&op->node);
 		list_push_back(&by_class[op_class(op->id)], &op->node);
 		bytes += op->body.n;
 		n++;
@@ -245,7 +261,7 @@ static void entry_encode(struct proposer *p, struct batch *b)
 
 static void batch_fail(struct proposer *p, struct batch *b, int err)
 {
-	p->stats.pending -= b->n;
+	uncount(p, b);
 	LIST_FOREACH_SAFE (it, &b->ops)
 		op_refuse(p, list_entry(it, struct op, node), err,
 			  err_text(err));
@@ -297,9 +313,13 @@ static void propose_one(struct proposer *p)
 		list_move_all(&by_class[i], &b->ops);
 	entry_encode(p, b);
 	b->proposed_ns = now;
-	LIST_FOREACH (it, &b->ops)
+	LIST_FOREACH (it, &b->ops) {
+		struct op *op = list_entry(it, struct op, node);
+
+		b->bytes += op->body.n;
 		hist_add(&p->stats.queue_time, &hist_short,
-			 now - list_entry(it, struct op, node)->arrived_ns);
+			 now - op->arrived_ns);
+	}
 	list_push_back(&p->inflight, &b->node);
 	p->inflight_n++;
 	p->stats.entries++;
@@ -307,10 +327,12 @@ static void propose_one(struct proposer *p)
 	p->stats.crowded += p->stats.pending >= CROWD;
 	r = node_propose(p->node, buf_str(&p->entry), &b->raft_index,
 			 on_proposed, b);
-	if (r == 0)
-		return;
-	batch_fail(p, b, -r);
-	batch_end(b);
+	if (r < 0) {
+		batch_fail(p, b, -r);
+		batch_end(b);
+	}
+	if (p->entry.cap > ENTRY_KEEP_BYTES)
+		buf_done(&p->entry);
 }
 
 /* True while apply_batch_min_wait asks for patience; arms its timer. */
@@ -401,7 +423,7 @@ int proposer_apply(struct proposer *p, uint64_t raft_index, struct str entry)
 		struct answer_ctx a = { p, b->ops.next };
 
 		b->applied = true;
-		p->stats.pending -= b->n;
+		uncount(p, b);
 		r = fsm_apply(p->c.fsm, raft_index, entry, on_item, &a);
 		hist_add(&p->stats.apply_time, &hist_short,
 			 clock_mono_ns() - b->proposed_ns);

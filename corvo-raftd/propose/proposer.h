@@ -58,10 +58,11 @@ void proposer_drain(struct proposer *p);
 bool proposer_is_idle(const struct proposer *p); /* nothing under way */
 
 struct proposer_stats {
-	uint64_t pending;  /* ops waiting for an entry or in one */
-	uint64_t parked;   /* fetches waiting for a job */
-	uint64_t entries;  /* proposed since start */
-	uint64_t ops;      /* in them */
+	uint64_t pending;       /* ops waiting for an entry or in one */
+	uint64_t pending_bytes; /* of their bodies */
+	uint64_t parked;        /* fetches waiting for a job */
+	uint64_t entries;       /* proposed since start */
+	uint64_t ops;           /* in them */
 	uint64_t crowded;  /* entries proposed while many ops were pending */
 	uint64_t overload; /* ops refused */
 	uint64_t fetch_overload;

@@ -38,6 +38,7 @@ struct batch {
 	uint64_t proposed_ns;
 	struct list ops; /* in the order of the entry */
 	size_t n;
+	uint64_t bytes; /* of their bodies */
 	bool applied;
 };
 
@@ -45,7 +46,6 @@ struct proposer {
 	struct proposer_config c;
 	struct node *node;
 	struct list pending; /* in the order they came */
-	size_t pending_bytes;
 	struct list inflight;
 	size_t inflight_n;
 	struct lot lot;
@@ -77,7 +77,10 @@ void op_free(struct proposer *p, struct op *op);
  */
 void op_refuse(struct proposer *p, struct op *op, int err, const char *text);
 void proposer_enqueue(struct proposer *p, struct op *op);
-void pending_remove(struct proposer *p, struct op *op);
+/* An op that waited for an entry goes into none. */
+void pending_drop(struct proposer *p, struct op *op);
+/* An op that goes into an entry without having waited for one. */
+void proposer_count(struct proposer *p, const struct op *op);
 /* The time the next entry would carry. */
 uint64_t proposer_now(const struct proposer *p);
 

@@ -43,6 +43,7 @@ static void put_raft(struct metric_list *o, struct svc *s)
 	put(o, METRIC_RAFT_APPLIED_INDEX, i.applied_index);
 	put(o, METRIC_RAFT_COMMIT_INDEX, i.commit_index);
 	put(o, METRIC_RAFT_SNAPSHOT_INDEX, i.snapshot_index);
+	put(o, METRIC_RAFT_LOG_BYTES, node_log_bytes(s->p->node));
 	metric_add(o, METRIC_BUILD_INFO, 1,
 		   arena_printf(o->a, "version=\"%s\"", corvo_version));
 }
@@ -52,6 +53,7 @@ static void put_proposer(struct metric_list *o, struct svc *s)
 	const struct proposer_stats *p = proposer_stats(s->p->proposer);
 
 	put(o, METRIC_RAFT_APPLY_PENDING, p->pending);
+	put(o, METRIC_RAFT_PENDING_BYTES, p->pending_bytes);
 	put(o, METRIC_RAFT_APPLY_MAX_PENDING,
 	    s->p->d->settings.raft_max_pending);
 	put(o, METRIC_RAFT_APPLY_OVERLOAD, p->overload);

@@ -30,6 +30,8 @@
 struct node {
 	bool ready;
 	bool refuse;
+	bool cut_is_due;
+	uint64_t log_bytes;
 	size_t n;
 	struct {
 		struct buf bytes;
@@ -81,6 +83,16 @@ int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
 bool node_is_ready(const struct node *n)
 {
 	return n->ready;
+}
+
+uint64_t node_log_bytes(struct node *n)
+{
+	return n->log_bytes;
+}
+
+bool node_cut_is_due(struct node *n)
+{
+	return n->cut_is_due;
 }
 
 void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body)

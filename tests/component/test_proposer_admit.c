@@ -21,6 +21,77 @@ static void too_many_waiting_ops_are_refused(void **state)
 	assert_int_equal(proposer_stats(f->p)->overload, 1);
 }
 
+static struct rpc_req maintain(struct fixture *f, unsigned op)
+{
+	static const struct m_maintain m;
+
+	return submit(f, PEER_A, op, &m, "");
+}
+
+static bool is_taken(struct fixture *f, const char *id)
+{
+	struct seen_reply *r = reply_to(f, enqueue(f, id, "q"));
+
+	if (r != NULL)
+		assert_int_equal(r->err, ERR_OVERLOADED);
+	return r == NULL;
+}
+
+/* Of one enqueue; all of this file are equally long. */
+static uint64_t enqueue_bytes(struct fixture *f)
+{
+	uint64_t n;
+
+	assert_true(is_taken(f, "job_0"));
+	n = proposer_stats(f->p)->pending_bytes;
+	pump_and_commit_all(f);
+	assert_int_equal(proposer_stats(f->p)->pending_bytes, 0);
+	return n;
+}
+
+static void ops_weigh_until_they_are_applied(void **state)
+{
+	struct fixture *f = *state;
+
+	f->s.raft_max_pending_bytes = 2 * enqueue_bytes(f) - 1;
+	assert_true(is_taken(f, "job_1"));
+	assert_false(is_taken(f, "job_2"));
+	proposer_pump(f->p);
+	assert_false(is_taken(f, "job_3")); /* in an entry, and in memory */
+	commit(f);
+	assert_true(is_taken(f, "job_4"));
+	pump_and_commit_all(f);
+}
+
+static void the_log_in_memory_weighs_too(void **state)
+{
+	struct fixture *f = *state;
+
+	f->s.raft_max_pending_bytes = 1000;
+	f->node.log_bytes = 1000 - 2 * enqueue_bytes(f);
+	assert_true(is_taken(f, "job_1"));
+	f->node.log_bytes++;
+	assert_false(is_taken(f, "job_2"));
+	assert_null(reply_to(f, maintain(f, OP_RECLAIM)));
+	f->node.log_bytes = 100;
+	assert_true(is_taken(f, "job_3"));
+}
+
+/* Nothing would ever make room for it. */
+static void a_heavy_op_that_is_alone_is_taken(void **state)
+{
+	struct fixture *f = *state;
+
+	f->s.raft_max_pending_bytes = 1;
+	assert_true(is_taken(f, "job_1"));
+	assert_false(is_taken(f, "job_2"));
+	pump_and_commit_all(f);
+	f->node.cut_is_due = true; /* this will */
+	assert_false(is_taken(f, "job_3"));
+	f->node.cut_is_due = false;
+	assert_true(is_taken(f, "job_4"));
+}
+
 /* Fetches that wait for a job are nobody who waits for the log. */
 static void an_entry_is_crowded_from_16_waiting_ops_on(void **state)
 {
@@ -63,13 +134,6 @@ static void full_disk_refuses_writes(void **state)
 	r = enqueue(f, "job_1", "q");
 	assert_int_equal(reply_to(f, r)->err, ERR_STORAGE_FULL);
 	assert_false(proposer_stats(f->p)->disk_ok);
-}
-
-static struct rpc_req maintain(struct fixture *f, unsigned op)
-{
-	static const struct m_maintain m;
-
-	return submit(f, PEER_A, op, &m, "");
 }
 
 /* There would be no way out of it. */
@@ -207,6 +271,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(too_many_waiting_ops_are_refused),
+		CASE(ops_weigh_until_they_are_applied),
+		CASE(the_log_in_memory_weighs_too),
+		CASE(a_heavy_op_that_is_alone_is_taken),
 		CASE(an_entry_is_crowded_from_16_waiting_ops_on),
 		CASE(too_many_parked_fetches_are_refused),
 		CASE(full_disk_refuses_writes),

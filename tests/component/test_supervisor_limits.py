@@ -27,7 +27,7 @@ def test_budgets_are_shares_of_the_memory_and_shown(node):
     assert memory["limit_bytes"] == 512 * MIB
     assert memory["from"] == "the setting memory_limit"
     assert memory["budgets"]["rocksdb_cache"] == 32 * MIB
-    assert memory["budgets"]["raft_max_pending_bytes"] == 64 * MIB
+    assert memory["budgets"]["raft_max_pending_bytes"] == 96 * MIB
     assert memory["budgets"]["snapshot_bytes"] == MIB
     line = next(x for x in node.log().splitlines() if "budgets:" in x)
     assert "memory=512MiB (the setting memory_limit)" in line

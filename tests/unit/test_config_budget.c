@@ -56,7 +56,7 @@ static void test_little_memory_makes_shares(void **state _unused_)
 	LOAD(&s, "--memory-limit=512MiB");
 	assert_int_equal(s.memory.bytes, 512 * MIB);
 	assert_string_equal(s.memory.from, "the setting memory_limit");
-	assert_int_equal(s.raft_max_pending_bytes, 64 * MIB);
+	assert_int_equal(s.raft_max_pending_bytes, 96 * MIB);
 	assert_int_equal(s.snapshot_bytes, 32 * MIB);
 	assert_int_equal(s.rocksdb_cache, 32 * MIB);
 	assert_int_equal(s.rocksdb_write_buffer, 8 * MIB);

@@ -1,0 +1,75 @@
+/*
+ * What the log weighs in memory: the library keeps every entry since the last
+ * snapshot there, and some behind it.
+ */
+#include "cluster/node_impl.h"
+
+/* What the library keeps for an entry beside its bytes. */
+#define ENTRY_OVERHEAD (sizeof(struct raft_entry) + 64)
+
+static uint64_t entry_bytes(const struct raft *r, uint64_t index)
+{
+	size_t at = r->log.front + (size_t)(index - r->log.offset - 1);
+
+	return ENTRY_OVERHEAD + r->log.entries[at % r->log.size].buf.len;
+}
+
+static uint64_t last_index(const struct raft *r)
+{
+	size_t n = r->log.back - r->log.front;
+
+	if (r->log.back < r->log.front)
+		n += r->log.size;
+	return r->log.offset + n;
+}
+
+/* Brings the sums up to date: cheap unless the log was cut. */
+static const struct node_weight *weigh(struct node *n)
+{
+	const struct raft *r = &n->raft;
+	struct node_weight *w = &n->weight;
+	uint64_t last = last_index(r);
+
+	if (w->offset != r->log.offset || last < w->last ||
+	    w->snapshot != r->log.snapshot.last_index)
+		*w = (struct node_weight){
+			.offset = r->log.offset,
+			.last = r->log.offset,
+			.snapshot = r->log.snapshot.last_index,
+		};
+	while (w->last < last) {
+		uint64_t bytes = entry_bytes(r, ++w->last);
+
+		w->bytes += bytes;
+		if (w->last > w->snapshot)
+			w->uncut += bytes;
+	}
+	return w;
+}
+
+uint64_t node_log_bytes(struct node *n)
+{
+	return weigh(n)->bytes;
+}
+
+bool node_cut_is_due(struct node *n)
+{
+	return weigh(n)->uncut >= n->snapshot_bytes;
+}
+
+unsigned node_trailing(const struct node *n)
+{
+	const struct raft *r = &n->raft;
+	uint64_t left = n->snapshot_bytes / TRAILING_PART;
+	unsigned i = 0;
+
+	for (; i < SNAPSHOT_TRAILING && r->last_applied - i > r->log.offset;
+	     i++) {
+		uint64_t bytes = entry_bytes(r, r->last_applied - i);
+
+		if (bytes > left)
+			break;
+		left -= bytes;
+	}
+	return MAX(i, 1u);
+}
