@@ -17,7 +17,6 @@ struct raftd {
 	struct parts p;
 	struct rpc_server *rpc;
 	struct svc *svc;
-	int lock_fd;  /* <data-dir>/raftd.lock */
 	bool leading; /* grace was given for this leadership */
 	bool draining;
 	bool stopping; /* the node is being closed */
@@ -142,27 +141,6 @@ static int data_path(struct raftd *r, const char *name, struct buf *ret,
 	return e < 0 ? -ERR_INTERNAL_ERROR : 0;
 }
 
-static int take_lock(struct raftd *r, struct buf *why)
-{
-	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
-	int holder = 0;
-
-	buf_printf(&path, "%s/raftd.lock", r->p.d->settings.data_dir);
-	buf_putc(&path, '\0');
-	r->lock_fd = file_lock(path.p, &holder);
-	if (r->lock_fd >= 0)
-		return 0;
-	if (r->lock_fd == -EWOULDBLOCK)
-		buf_printf(why,
-			   "another corvo-raftd (pid %d) uses %s; stop it or "
-			   "give this one its own --data-dir",
-			   holder, r->p.d->settings.data_dir);
-	else
-		buf_printf(why, "cannot lock %s: %s", path.p,
-			   strerror(-r->lock_fd));
-	return -ERR_INTERNAL_ERROR;
-}
-
 /* --- the format of the store --- */
 
 struct upgrading {
@@ -214,8 +192,6 @@ static int open_store(struct raftd *r, struct buf *why)
 
 	if (e == 0)
 		e = data_path(r, "checkpoints", &checkpoints, why);
-	if (e == 0)
-		e = take_lock(r, why);
 	if (e == 0)
 		e = kv_rocks_open(rocks.p, &o, &r->p.kv, why);
 	if (e == 0)
@@ -274,7 +250,6 @@ static int raftd_init(struct daemon *d, struct buf *why)
 
 	d->state = r;
 	r->p.d = d;
-	r->lock_fd = -1;
 	r->p.started_ns = clock_mono_ns();
 	if (!d->settings.durable)
 		log_warn("--durable=false is not available in this version: "
@@ -362,14 +337,13 @@ static void raftd_done(struct daemon *d)
 	svc_free(r->svc);
 	fsm_free(r->p.fsm);
 	kv_close(r->p.kv);
-	if (r->lock_fd >= 0)
-		close(r->lock_fd);
 	free(r);
 	d->state = NULL;
 }
 
 const struct daemon_ops raftd_ops = {
 	.proc = PROC_RAFTD,
+	.single = true,
 	.init = raftd_init,
 	.drain = raftd_drain,
 	.done = raftd_done,

@@ -534,6 +534,7 @@ static void sched_turn_end(struct daemon *d)
 
 const struct daemon_ops sched_ops = {
 	.proc = PROC_SCHED,
+	.single = true,
 	.init = sched_init,
 	.drain = sched_drain,
 	.done = sched_done,

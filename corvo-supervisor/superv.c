@@ -362,6 +362,9 @@ static int run(struct superv *s)
 		return EXIT_FAILURE;
 	}
 	settings_log_budgets(&s->settings);
+	if (geteuid() == 0)
+		log_warn("running as root, which a node does not need: start "
+			 "it as a user of its own");
 	start_next(s);
 	while (s->state != SUPERV_DONE)
 		turn(s);

@@ -50,24 +50,9 @@ static int make_children(struct superv *s, struct buf *why)
 
 static int make_dirs(struct superv *s, struct buf *why)
 {
-	const char *const dirs[] = { s->settings.data_dir, s->run_dir.p };
+	int r = dir_take(s->settings.data_dir, "data", why);
 
-	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
-		int r = dir_make(dirs[i]);
-
-		if (r == 0 && access(dirs[i], W_OK | X_OK) < 0)
-			r = -errno;
-		if (r < 0) {
-			buf_printf(why,
-				   "cannot write in the directory %s: %s; give "
-				   "this user the right to, or choose another "
-				   "with %s",
-				   dirs[i], strerror(-r),
-				   i == 0 ? "--data-dir" : "--run-dir");
-			return -ERR_VALIDATION_ERROR;
-		}
-	}
-	return 0;
+	return r == 0 ? dir_take(s->run_dir.p, "run", why) : r;
 }
 
 /*
@@ -120,7 +105,8 @@ static int take_lock(const char *dir, const char *kind, const char *name,
 			   "directory with --%s-dir",
 			   kind, dir, holder, kind);
 	else
-		buf_printf(why, "cannot lock %s: %s", path.p, strerror(-r));
+		buf_printf(why, "cannot lock %s: %s", path.p,
+			   file_lock_error(r));
 	return -ERR_VALIDATION_ERROR;
 }
 

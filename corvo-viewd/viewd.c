@@ -156,6 +156,7 @@ static void viewd_turn_end(struct daemon *d)
 
 const struct daemon_ops viewd_ops = {
 	.proc = PROC_VIEWD,
+	.single = true,
 	.init = viewd_init,
 	.drain = viewd_drain,
 	.done = viewd_done,

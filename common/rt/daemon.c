@@ -40,6 +40,7 @@ struct daemon_priv {
 	char **argv;
 	char name[DAEMON_NAME_BYTES]; /* "httpd-1" */
 	int signal_fd;
+	int lock_fd; /* of a process that is alone; -1: not held */
 	struct loop_fd *signals;
 	struct loop_fd *supervisor;
 	struct loop_timer *beat;
@@ -352,6 +353,8 @@ static int check_limits(struct daemon *d)
 	if (d->notify.supervisor_fd >= 0)
 		return 0;
 	settings_log_budgets(&d->settings);
+	if (geteuid() == 0)
+		log_warn("running as root, which no process of a node needs");
 	if (fds_check_limit(&d->settings, &why) == 0)
 		return 0;
 	log_error("cannot start: %.*s", STR_ARG(buf_str(&why)));
@@ -386,18 +389,47 @@ static int load_settings(struct daemon *d)
 	return 0;
 }
 
-/* Started by hand there may be no supervisor that made it. */
-static int make_run_dir(struct daemon *d)
+static int take_lock(struct daemon *d, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	const char *dir = d->settings.data_dir;
+	int holder = 0, r;
+
+	buf_printf(&path, "%s/%s.lock%c", dir, proc_info(d->proc)->name, '\0');
+	r = file_lock(path.p, &holder);
+	if (r >= 0) {
+		d->priv->lock_fd = r;
+		return 0;
+	}
+	if (r == -EWOULDBLOCK)
+		buf_printf(why,
+			   "another %s (pid %d) uses %s; stop it or give this "
+			   "one its own --data-dir",
+			   proc_info(d->proc)->program, holder, dir);
+	else
+		buf_printf(why, "cannot lock %s: %s", path.p,
+			   file_lock_error(r));
+	return -ERR_VALIDATION_ERROR;
+}
+
+/* Started by hand there may be no supervisor that made them. */
+static int take_dirs(struct daemon *d)
 {
 	_cleanup_(buf_done) struct buf dir = BUF_INIT(0);
-	int r;
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	int r = 0;
 
 	settings_run_dir(&d->settings, &dir);
 	buf_putc(&dir, '\0');
-	r = dir_make(dir.p);
+	if (d->ops->single) {
+		r = dir_take(d->settings.data_dir, "data", &why);
+		if (r == 0)
+			r = take_lock(d, &why);
+	}
+	if (r == 0)
+		r = dir_take(dir.p, "run", &why);
 	if (r < 0)
-		log_error("cannot make the directory %s: %s", dir.p,
-			  strerror(-r));
+		log_error("cannot start: %.*s", STR_ARG(buf_str(&why)));
 	return r;
 }
 
@@ -453,7 +485,9 @@ static void tune_heap(void)
 
 int daemon_main(int argc, char **argv, const struct daemon_ops *ops)
 {
-	struct daemon_priv priv = { .argc = argc - 1, .argv = argv + 1 };
+	struct daemon_priv priv = { .argc = argc - 1,
+				    .argv = argv + 1,
+				    .lock_fd = -1 };
 	struct daemon d = { .proc = ops->proc, .ops = ops, .priv = &priv };
 	const char *name = proc_info(ops->proc)->name;
 	int status = EXIT_FAILURE;
@@ -475,12 +509,14 @@ int daemon_main(int argc, char **argv, const struct daemon_ops *ops)
 	CHECK(priv.signal_fd >= 0);
 	notify_init(&d.notify);
 	if (load_settings(&d) == 0) {
-		if (check_limits(&d) == 0 && make_run_dir(&d) == 0)
+		if (check_limits(&d) == 0 && take_dirs(&d) == 0)
 			status = serve(&d);
 		settings_done(&d.settings);
 	}
 	notify_done(&d.notify);
 	(void)close(priv.signal_fd);
+	if (priv.lock_fd >= 0)
+		(void)close(priv.lock_fd);
 	return status;
 }
 

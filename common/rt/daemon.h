@@ -26,6 +26,8 @@ struct daemon {
 
 struct daemon_ops {
 	enum proc_id proc;
+	/* There is one of it in a node: <data-dir>/<name>.lock is held. */
+	bool single;
 	/* Sets everything up; non-zero ends the process with status 1 after
 	 * the text in `why` was logged. Calls daemon_ready when it can serve,
 	 * now or later. */

@@ -14,6 +14,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "proto/err.h"
+
+#define OUR_GROUPS_MAX   1024 /* of us that are looked at */
 #define FILE_CHUNK_BYTES 4096
 #define DIR_MODE         0750
 #define FILE_MODE        0640
@@ -135,14 +138,126 @@ static int holder_pid(int fd)
 	return pid <= INT32_MAX ? (int)pid : 0;
 }
 
+/* --- what only we may change --- */
+
+static bool is_trusted(uid_t owner)
+{
+	return owner == geteuid() || owner == 0;
+}
+
+static bool is_our_group(gid_t group)
+{
+	gid_t groups[OUR_GROUPS_MAX];
+	int n = getgroups(OUR_GROUPS_MAX, groups);
+
+	if (group == getegid())
+		return true;
+	for (int i = 0; i < n; i++)
+		if (groups[i] == group)
+			return true;
+	return false;
+}
+
+static bool others_write(const struct stat *st)
+{
+	return (st->st_mode & S_IWOTH) != 0 ||
+	       ((st->st_mode & S_IWGRP) != 0 && !is_our_group(st->st_gid));
+}
+
+/* O_PATH: a look at it, for which no right to read is needed. */
+static int look_at(const char *path, int flags, struct stat *ret)
+{
+	int fd = open(path, O_PATH | O_CLOEXEC | flags);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = fstat(fd, ret) < 0 ? -errno : 0;
+	(void)close(fd);
+	return r;
+}
+
+static int check_dir(const char *path, const char *kind, struct buf *why)
+{
+	const char *what = "";
+	struct stat st;
+	int r = look_at(path, O_NOFOLLOW, &st);
+
+	if (r == 0 && S_ISLNK(st.st_mode) && is_trusted(st.st_uid))
+		r = look_at(path, O_DIRECTORY, &st);
+	else if (r == 0 && S_ISLNK(st.st_mode))
+		what = "symbolic link in the place of the ";
+	if (r < 0) {
+		buf_printf(why, "cannot look at the %s directory %s: %s", kind,
+			   path, strerror(-r));
+	} else if (!is_trusted(st.st_uid)) {
+		buf_printf(why,
+			   "the %s%s directory %s belongs to user %u, and we "
+			   "are user %u: give it to us (chown), start the node "
+			   "as that user, or choose another with --%s-dir",
+			   what, kind, path, st.st_uid, geteuid(), kind);
+	} else if (others_write(&st)) {
+		buf_printf(why,
+			   "other users may write in the %s directory %s "
+			   "(mode %04o, group %u) and change what the node "
+			   "keeps there: take that right away (chmod go-w), or "
+			   "choose another with --%s-dir",
+			   kind, path, st.st_mode & 07777, st.st_gid, kind);
+	} else {
+		return 0;
+	}
+	return -ERR_VALIDATION_ERROR;
+}
+
+int dir_take(const char *path, const char *kind, struct buf *why)
+{
+	int r = dir_make(path);
+
+	if (r == 0 && access(path, W_OK | X_OK) < 0)
+		r = -errno;
+	if (r == 0)
+		return check_dir(path, kind, why);
+	buf_printf(why,
+		   "cannot write in the directory %s: %s; give this user the "
+		   "right to, or choose another with --%s-dir",
+		   path, strerror(-r), kind);
+	return -ERR_VALIDATION_ERROR;
+}
+
+/* --- locks --- */
+
+static bool is_lock_file(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	       is_trusted(st.st_uid) && st.st_nlink == 1 && !others_write(&st);
+}
+
+const char *file_lock_error(int err)
+{
+	if (err == -ELOOP)
+		return "it is a symbolic link; remove it";
+	if (err == -EPERM)
+		return "it belongs to another user, has another name, or "
+		       "others may write to it; remove it";
+	return strerror(-err);
+}
+
 int file_lock(const char *path, int *ret_holder)
 {
 	char text[32];
 	int fd, n, r;
 
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+	/* O_NONBLOCK: something else may stand there, a pipe for example. */
+	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+		  0640);
 	if (fd < 0)
 		return -errno;
+	if (!is_lock_file(fd)) {
+		(void)close(fd);
+		return -EPERM;
+	}
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		r = -errno;
 		if (r == -EWOULDBLOCK)

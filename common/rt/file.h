@@ -22,12 +22,25 @@ int dir_make(const char *path);
 int dir_remove(const char *path);
 
 /*
+ * Makes the directory of that kind ("data" or "run", as in the flag that names
+ * it) and sees to it that nobody else can change what is in it: it belongs to
+ * us or to root, and so does a symbolic link in its place; of others, only a
+ * group we are in may write. 0 or -ERR_VALIDATION_ERROR with a sentence that
+ * says what to do.
+ */
+int dir_take(const char *path, const char *kind, struct buf *why);
+
+/*
  * Takes an exclusive lock on path (made if missing) and writes our pid in it,
- * when there is room for it.
+ * when there is room for it. A symbolic link (-ELOOP) and a file that others
+ * own, know by another name or may write to (-EPERM) are refused.
  * Returns the descriptor to keep open, or -errno; -EWOULDBLOCK when another
  * process holds it, with its pid in *ret_holder (0 if unknown).
  */
 int file_lock(const char *path, int *ret_holder);
+
+/* What such an error of file_lock means. */
+const char *file_lock_error(int err);
 
 /* Size of the files in a directory, not of those in directories in it; what
  * goes away meanwhile counts as nothing. 0 or -errno. */

@@ -288,7 +288,7 @@ static void test_refusals(void **state)
 	assert_int_equal(end_of(&a), 1);
 	(void)close(err);
 	a = start(false, "--run-dir=/proc/no", &err);
-	expect_line(err, "cannot make the directory /proc/no");
+	expect_line(err, "cannot write in the directory /proc/no");
 	assert_int_equal(end_of(&a), 1);
 	(void)close(err);
 	a = start(false, "--version", &err);

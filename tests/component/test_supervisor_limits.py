@@ -32,7 +32,7 @@ def test_budgets_are_shares_of_the_memory_and_shown(node):
     line = next(x for x in node.log().splitlines() if "budgets:" in x)
     assert "memory=512MiB (the setting memory_limit)" in line
     assert "rocksdb_cache=32MiB" in line and "snapshot_bytes=1MiB" in line
-    assert " warn " not in node.log()
+    assert "these budgets" not in node.log()
 
 
 def test_all_processes_have_the_memory_the_supervisor_found(node):
@@ -106,6 +106,48 @@ def test_a_limit_lowered_later_leaves_it_able_to_stop(node):
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (8, 8))
     node.process.terminate()
     node.exit(30)
+
+
+# --- folders and locks ---------------------------------------------------
+
+
+def test_a_data_directory_others_may_write_in_is_refused(node):
+    node.data.mkdir()
+    node.data.chmod(0o777)
+    status, log = refused(node)
+    assert status == 1
+    assert f"other users may write in the data directory {node.data}" in log
+    assert "chmod go-w" in log and "--data-dir" in log
+    assert list(node.data.iterdir()) == []
+
+
+def test_a_run_directory_others_may_write_in_is_refused(node):
+    run = node.dir / "r"
+    run.mkdir()
+    run.chmod(0o1777)
+    status, log = refused(node, f"--run-dir={run}")
+    assert status == 1
+    assert f"other users may write in the run directory {run}" in log
+    assert list(run.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["data/corvo.lock", "data/run/run.lock"])
+def test_a_lock_that_is_a_link_is_refused(node, name):
+    """It would be written to, and may be a file of somebody else."""
+    lock = node.dir / name
+    victim = node.dir / "victim"
+    victim.write_text("precious")
+    lock.parent.mkdir(parents=True)
+    lock.symlink_to(victim)
+    status, log = refused(node)
+    assert status == 1
+    assert f"cannot lock {lock}: it is a symbolic link" in log
+    assert victim.read_text() == "precious"
+
+
+def test_root_is_warned(node):
+    node.start()
+    assert ("running as root" in node.log()) == (os.geteuid() == 0)
 
 
 # --- leaving -------------------------------------------------------------

@@ -23,7 +23,8 @@ FLAGS = ["--raft-segment-size=4MiB", "--rocksdb-write-buffer=2MiB",
 def node():
     n = Node(*FLAGS)
     n.data.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m",
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o",
+                            f"size={SIZE_MB}m,mode=0700",
                             "tmpfs", str(n.data)], capture_output=True)
     if mount.returncode != 0:
         n.clean_up(check=False)

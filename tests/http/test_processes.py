@@ -5,6 +5,8 @@ import os
 import resource
 import subprocess
 
+import pytest
+
 from node import BUILD, full_pipe, wait_until
 
 PROCS = ("raftd", "viewd", "httpd-0")
@@ -85,6 +87,21 @@ def test_a_process_started_by_hand_refuses_too_few_files(tmp_path):
     with by_hand("sched", tmp_path, preexec_fn=limit) as p:
         assert p.wait(30) == 1
     assert "may open 100 files here" in (tmp_path / "sched.log").read_text()
+
+
+@pytest.mark.parametrize("name", ["raftd", "viewd", "sched"])
+def test_no_second_one_in_a_node(node, tmp_path, name):
+    pid = node.pids()[name]
+    # The last flag counts; without its own sockets it would only disturb.
+    with by_hand(name, tmp_path, f"--data-dir={node.data}",
+                 f"--run-dir={tmp_path}") as p:
+        assert p.wait(30) == 1
+    words = (tmp_path / f"{name}.log").read_text()
+    assert f"another corvo-{name} (pid {pid}) uses {node.data}" in words
+    assert node.pids()[name] == pid
+    with node.client() as c:
+        c.enqueue("q")
+        assert c.search(queue="q")["total"] > 0
 
 
 def test_the_least_number_of_open_files_is_enough(make_node):

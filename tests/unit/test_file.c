@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lib/testlib.h"
+#include "proto/err.h"
 
 static char dir[64];
 
@@ -118,6 +119,74 @@ static void test_free_bytes(void **state _unused_)
 	assert_int_equal(dir_free_bytes(in_dir("no"), &n), -ENOENT);
 }
 
+static void assert_lock_refused(const char *name, int err)
+{
+	int holder = 7;
+
+	assert_int_equal(file_lock(in_dir(name), &holder), err);
+	assert_int_equal(holder, 7);
+	assert_true(strlen(file_lock_error(err)) > 10);
+}
+
+static void test_lock_of_others_is_refused(void **state _unused_)
+{
+	char other[128];
+
+	(void)snprintf(other, sizeof(other), "%s", in_dir("other"));
+	assert_int_equal(file_write(other, STR("precious")), 0);
+	assert_return_code(symlink(other, in_dir("soft")), errno);
+	assert_lock_refused("soft", -ELOOP);
+	assert_return_code(link(other, in_dir("hard")), errno);
+	assert_lock_refused("hard", -EPERM);
+	assert_return_code(unlink(in_dir("hard")), errno);
+	assert_return_code(chmod(other, 0666), errno);
+	assert_lock_refused("other", -EPERM);
+	assert_return_code(mkfifo(in_dir("pipe"), 0600), errno);
+	assert_lock_refused("pipe", -EPERM);
+}
+
+static void assert_taken(const char *name, const char *words)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	int r = dir_take(in_dir(name), "data", &why);
+
+	buf_putc(&why, '\0');
+	assert_int_equal(r, words == NULL ? 0 : -ERR_VALIDATION_ERROR);
+	if (words != NULL && strstr(why.p, words) == NULL)
+		fail_msg("got \"%s\", expected \"%s\"", why.p, words);
+}
+
+static void test_only_we_may_write_in_a_directory_of_ours(void **state _unused_)
+{
+	char taken[128];
+
+	assert_taken("taken", NULL);
+	(void)snprintf(taken, sizeof(taken), "%s", in_dir("taken"));
+	assert_return_code(chmod(taken, 0757), errno);
+	assert_taken("taken", "other users may write in the data directory");
+	assert_return_code(chmod(taken, 01777), errno);
+	assert_taken("taken", "(mode 1777, group");
+	/* volumes of containers are given to a group */
+	assert_return_code(chmod(taken, 0770), errno);
+	assert_taken("taken", NULL);
+	/* a link of ours says where we want it */
+	assert_return_code(symlink(taken, in_dir("link")), errno);
+	assert_taken("link", NULL);
+	assert_taken("link/below", NULL);
+	assert_return_code(chmod(taken, 0777), errno);
+	assert_taken("link", "other users may write");
+	if (geteuid() != 0) /* only root can give files away */
+		return;
+	assert_return_code(chmod(taken, 0770), errno);
+	assert_return_code(chown(taken, 0, 4711), errno);
+	assert_taken("taken", "other users may write");
+	assert_return_code(chown(taken, 4711, 0), errno);
+	assert_taken("taken", "belongs to user 4711, and we are user 0");
+	assert_return_code(chown(taken, 0, 0), errno);
+	assert_return_code(lchown(in_dir("link"), 4711, 0), errno);
+	assert_taken("link", "the symbolic link in the place of the data");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -125,6 +194,8 @@ int main(void)
 		cmocka_unit_test(test_directories),
 		cmocka_unit_test(test_lock),
 		cmocka_unit_test(test_lock_without_room),
+		cmocka_unit_test(test_lock_of_others_is_refused),
+		cmocka_unit_test(test_only_we_may_write_in_a_directory_of_ours),
 		cmocka_unit_test(test_free_bytes),
 	};
 
