@@ -45,6 +45,13 @@ int ipc_dial(struct ipc *i, const char *path, const struct ipc_ops *ops,
 /* No callback of the link runs any more. Allowed inside its callbacks. */
 void ipc_close(struct ipc_link *l);
 
+/*
+ * The peer sends what cannot be read: in on_message, ends the connection and
+ * makes it anew, as after any other loss, but in no hurry when it happens
+ * again and again. on_down follows; no message of the old connection does.
+ */
+void ipc_drop(struct ipc_link *l);
+
 bool ipc_is_up(const struct ipc_link *l);
 bool ipc_is_sending(const struct ipc_link *l); /* a send has not left yet */
 

@@ -1,8 +1,8 @@
 /*
  * Links over nng's ipc:// streams, the only file that knows nng. The bytes
  * come from another process of ours, but may be anything: lengths are checked
- * and nothing else of a message is looked at. On the stream a message is a
- * head of 8 bytes, length and mark, and its bytes.
+ * and nothing else of a message is looked at. On the stream a message follows
+ * its head (ipc_head.h).
  *
  * Threads: on_opened, on_readable and on_written run on nng's threads and
  * only leave a note in the link's mail and wake the loop; all else is the
@@ -18,7 +18,6 @@
  * nng's reaper waits for it and no socket of the process is closed any more.
  * On a stream too an aio started after the close never ends: see tx_lock.
  */
-#include <endian.h>
 #include <errno.h>
 #include <nng/nng.h>
 #include <pthread.h>
@@ -31,27 +30,22 @@
 #include <unistd.h>
 
 #include "proto/err.h"
-#include "proto/limits.h"
 #include "rt/ipc.h"
+#include "rt/ipc_head.h"
 #include "rt/log.h"
 #include "util/list.h"
 
-#define IPC_MARK         0x31767263u /* "crv1" */
 #define IPC_READ_BYTES   (128u << 10)
 #define IPC_SOCKET_MODE  0600
 #define IPC_PATH_BYTES   (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
 #define IPC_RETRY_MIN_NS (5 * NS_PER_MS)
 #define IPC_RETRY_MAX_NS (50 * NS_PER_MS)
+#define IPC_RETRY_BAD_NS NS_PER_S /* most, of a peer that sends nonsense */
 
 /* What waits in a link's mail; the results are in the aio. */
 #define MAIL_OPEN  1u
 #define MAIL_READ  2u
 #define MAIL_WRITE 4u
-
-struct head {
-	uint32_t len; /* of the bytes that follow; little endian, as mark */
-	uint32_t mark;
-};
 
 struct ipc {
 	struct loop *loop;
@@ -75,6 +69,7 @@ struct ipc_link {
 	nng_aio *open;
 	struct loop_timer *retry;
 	uint64_t retry_ns;
+	bool bad; /* the last thing the peer sent could not be read */
 
 	atomic_uint mail;
 	nng_stream *stream; /* NULL: not connected */
@@ -163,8 +158,10 @@ static void start_open(void *ctx)
  */
 static void open_later(struct ipc_link *l)
 {
+	uint64_t max_ns = l->bad ? IPC_RETRY_BAD_NS : IPC_RETRY_MAX_NS;
+
 	loop_timer_arm(l->retry, l->retry_ns);
-	l->retry_ns = MIN(l->retry_ns * 2, IPC_RETRY_MAX_NS);
+	l->retry_ns = MIN(l->retry_ns * 2, max_ns);
 }
 
 /* Ends the connection; when it returns no aio of it is under way. */
@@ -192,7 +189,7 @@ static void lose(struct ipc_link *l)
 	l->ops->on_down(l->ctx);
 	if (l->closed)
 		return;
-	if (l->listener != NULL)
+	if (l->listener != NULL && !l->bad)
 		start_open(l);
 	else
 		open_later(l);
@@ -211,7 +208,8 @@ static void opened(struct ipc_link *l)
 		return;
 	}
 	l->stream = nng_aio_get_output(l->open, 0);
-	l->retry_ns = IPC_RETRY_MIN_NS;
+	if (!l->bad)
+		l->retry_ns = IPC_RETRY_MIN_NS;
 	l->tx_closing = false;
 	l->rx_over = false;
 	read_soon(l);
@@ -234,30 +232,30 @@ static void fit_buffer(struct ipc_link *l, size_t need)
 
 /*
  * Hands out every whole message. *ret_need is the size of the one that has
- * begun. False when the stream is no stream of messages.
+ * begun. False when the stream is no stream of messages, or its messages mean
+ * nothing to whoever takes them (ipc_drop).
  */
 static bool hand_out(struct ipc_link *l, size_t *ret_at, size_t *ret_need)
 {
+	const size_t head = sizeof(struct ipc_head);
 	size_t at = 0, len;
-	struct head h;
 
 	*ret_need = 0;
-	while (l->rx_n - at >= sizeof(h)) {
-		memcpy(&h, l->rx + at, sizeof(h));
-		len = le32toh(h.len);
-		if (le32toh(h.mark) != IPC_MARK || len > LIMIT_MESSAGE_BYTES)
+	while (l->rx_n - at >= head) {
+		l->bad = !ipc_head_read(l->rx + at, &len);
+		if (l->bad)
 			return false;
-		if (l->rx_n - at - sizeof(h) < len) {
-			*ret_need = sizeof(h) + len;
+		if (l->rx_n - at - head < len) {
+			*ret_need = head + len;
 			break;
 		}
-		l->ops->on_message(l->ctx, l->rx + at + sizeof(h), len);
-		if (l->closed)
+		l->ops->on_message(l->ctx, l->rx + at + head, len);
+		if (l->closed || l->bad)
 			break;
-		at += sizeof(h) + len;
+		at += head + len;
 	}
 	*ret_at = at;
-	return true;
+	return l->closed || !l->bad;
 }
 
 /* Bytes have come in. */
@@ -267,8 +265,8 @@ static void received(struct ipc_link *l, size_t n)
 
 	l->rx_n += n;
 	if (!hand_out(l, &at, &need)) {
-		log_error("%s: the peer does not send messages of ours; "
-			  "the connection is closed",
+		log_error("%s: what the peer sends cannot be read; connecting "
+			  "anew",
 			  l->path);
 		lose(l);
 		return;
@@ -417,6 +415,12 @@ struct loop *ipc_loop(struct ipc *i)
 	return i->loop;
 }
 
+void ipc_drop(struct ipc_link *l)
+{
+	CHECK(l->ipc->busy);
+	l->bad = true;
+}
+
 bool ipc_is_up(const struct ipc_link *l)
 {
 	return l->stream != NULL;
@@ -552,27 +556,22 @@ void ipc_close(struct ipc_link *l)
 /* --- sending --- */
 
 /* Keeps what could not be written, from byte `from` of head and data on. */
-static void keep_rest(struct ipc_link *l, const struct head *h,
+static void keep_rest(struct ipc_link *l, const struct ipc_head *h,
 		      const void *data, size_t n, size_t from)
 {
-	size_t head_n = from < sizeof(*h) ? sizeof(*h) - from : 0;
-	size_t skip = from > sizeof(*h) ? from - sizeof(*h) : 0;
-
 	l->tx_at = 0;
-	l->tx_n = head_n + n - skip;
+	l->tx_n = sizeof(*h) + n - from;
 	if (l->tx_cap < l->tx_n || l->tx_cap > 2 * IPC_READ_BYTES) {
 		free(l->tx);
 		l->tx_cap = MAX(l->tx_n, (size_t)IPC_READ_BYTES);
 		l->tx = xmalloc(l->tx_cap);
 	}
-	memcpy(l->tx, (const char *)h + sizeof(*h) - head_n, head_n);
-	if (n > skip)
-		memcpy(l->tx + head_n, (const char *)data + skip, n - skip);
+	ipc_head_copy(l->tx, h, data, n, from);
 }
 
 int ipc_send(struct ipc_link *l, const void *data, size_t n)
 {
-	struct head h = { htole32((uint32_t)n), htole32(IPC_MARK) };
+	struct ipc_head h = ipc_head_of(n);
 	nng_iov iov[2] = { { &h, sizeof(h) }, { (void *)data, n } };
 	size_t done;
 	int rv;

@@ -1,6 +1,6 @@
 /*
  * The client's side of RPC. Replies come from another process and may be
- * anything; a frame that cannot be read makes us deaf to its connection.
+ * anything; after a frame that cannot be read the connection is made anew.
  *
  * Loop thread only. A call is one allocation that holds its body until the
  * reply. It is on one of two lists in the order the calls were made: unsent,
@@ -26,7 +26,7 @@ enum client_state {
 	CLIENT_GREET, /* link up, our hello has yet to be sent */
 	CLIENT_WAIT,  /* it was sent, the server's has yet to come */
 	CLIENT_UP,
-	CLIENT_DEAF, /* other tables, or sent what cannot be read */
+	CLIENT_DEAF, /* the server has other tables */
 };
 
 struct rpc_call {
@@ -423,12 +423,9 @@ static void on_message(void *ctx, const void *data, size_t n)
 	if (c->state == CLIENT_DEAF)
 		return;
 	r = frame_decode(str_of(data, n), &c->arena, &f);
-	if (r < 0 || (f.kind != FRAME_HELLO && f.kind != FRAME_REPLY)) {
-		log_error("%s: a message of %zu bytes could not be read; the "
-			  "server is ignored until it connects again",
-			  c->path, n);
-		set_state(c, CLIENT_DEAF);
-	} else if (f.epoch != c->epoch)
+	if (r < 0 || (f.kind != FRAME_HELLO && f.kind != FRAME_REPLY))
+		ipc_drop(c->link);
+	else if (f.epoch != c->epoch)
 		log_debug("%s: a message of another connection", c->path);
 	else if (f.kind == FRAME_HELLO)
 		on_hello(c, &f);

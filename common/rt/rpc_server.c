@@ -1,7 +1,7 @@
 /*
  * The server's side of RPC: one peer per listening socket. Frames come from
- * another process and may be anything; one that cannot be read makes us deaf
- * to its connection, because what came before it may be wrong too.
+ * another process and may be anything; after one that cannot be read the
+ * connection is made anew, because what came before it may be wrong too.
  *
  * Loop thread only. A peer lives as long as its server, so a struct rpc_req
  * may be kept however long; its epoch tells whether it still means anything.
@@ -16,7 +16,7 @@
 enum peer_state {
 	PEER_NEW, /* no hello yet */
 	PEER_SERVED,
-	PEER_DEAF, /* refused, or sent what cannot be read */
+	PEER_DEAF, /* refused */
 };
 
 struct rpc_peer {
@@ -263,12 +263,9 @@ static void on_message(void *ctx, const void *data, size_t n)
 	r = frame_decode(str_of(data, n), &s->arena, &f);
 	if (r == 0 && f.kind == FRAME_HELLO && f.epoch != 0)
 		on_hello(p, &f);
-	else if (r < 0 || f.kind == FRAME_HELLO || f.kind == FRAME_REPLY) {
-		log_error("%s: a message of %zu bytes could not be read; the "
-			  "peer is ignored until it connects again",
-			  p->path, n);
-		leave(p, PEER_DEAF);
-	} else if (p->epoch == 0 || f.epoch != p->epoch)
+	else if (r < 0 || f.kind == FRAME_HELLO || f.kind == FRAME_REPLY)
+		ipc_drop(p->link);
+	else if (p->epoch == 0 || f.epoch != p->epoch)
 		log_debug("%s: a message of another connection", p->path);
 	else if (f.kind == FRAME_REQUEST)
 		on_requests(p, &f);

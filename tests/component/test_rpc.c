@@ -337,9 +337,27 @@ static void epoch_actor(int fd, const char *path, unsigned number)
 	w_end(&w);
 }
 
-static void malformed_actor(int fd, const char *path, unsigned number)
+static bool raw_is_back(struct world *w)
 {
-	static const char junk[] = "\x94\x01\x02\xff\xff\xff junk";
+	return w->raw.up && w->raw.downs > 0;
+}
+
+static bool raw_is_greeted(struct world *w)
+{
+	return raw_is_back(w) && w->raw.frames > 0 &&
+	       w->raw.frame.kind == FRAME_HELLO;
+}
+
+static bool raw_is_asked(struct world *w)
+{
+	return w->raw.frames > 0 && w->raw.frame.kind == FRAME_REQUEST;
+}
+
+static const char junk[] = "\x94\x01\x02\xff\xff\xff junk";
+
+/* The client that sent it is served again, once it has greeted anew. */
+static void bad_request_actor(int fd, const char *path, unsigned number)
+{
 	struct buf why = BUF_INIT(0);
 	struct world w;
 
@@ -351,27 +369,67 @@ static void malformed_actor(int fd, const char *path, unsigned number)
 	w_wait(&w, raw_is_up);
 	raw_hello(&w.raw, 5, corvo_defs_hash);
 	EXPECT(ipc_send(w.raw.link, junk, sizeof(junk)) == 0);
-	w_wait(&w, has_peer_down);
-	EXPECT(ipc_send(w.raw.link, "", 0) == 0);
-	raw_request(&w.raw, 5, 1);
-	w_idle(&w);
+	raw_request(&w.raw, 5, 1); /* came with it, and goes with it */
+	w_wait(&w, raw_is_back);
 	EXPECT(w.seen_n == 0 && w.peer_downs == 1);
-	ipc_close(w.raw.link);
-	w.answer = true;
-	w_dial(&w);
-	(void)w_call(&w, "x", 0, 0);
-	w_wait(&w, has_reply);
-	EXPECT(w.last_err == 0);
+	raw_hello(&w.raw, 6, corvo_defs_hash);
+	raw_request(&w.raw, 6, 2);
+	w_wait(&w, has_seen);
+	EXPECT(w.seen[0].req.id == 2 && w.raw.downs == 1);
 	w_end(&w);
+}
 
-	/* from a server */
+/* A call that was under way is made again, and answered. */
+static void bad_reply_actor(int fd, const char *path, unsigned number)
+{
+	struct world w;
+
+	(void)fd;
+	(void)number;
 	w_start(&w, path);
 	greet(&w, corvo_defs_hash);
 	w_wait(&w, client_up);
+	(void)w_call(&w, "x", 0, 0);
+	w_wait(&w, raw_is_asked);
+	EXPECT(w.raw.frame.requests[0].flags == 0);
 	EXPECT(ipc_send(w.raw.link, junk, sizeof(junk)) == 0);
-	(void)w_call(&w, "x", 50 * NS_PER_MS, 0);
+	w_wait(&w, raw_is_greeted);
+	EXPECT(!w.was_up && w.replies == 0);
+	raw_hello(&w.raw, w.raw.frame.epoch, corvo_defs_hash);
+	w_wait(&w, raw_is_asked);
+	EXPECT(w.raw.frame.requests[0].flags == FRAME_RESEND);
+	raw_reply(&w.raw, w.raw.frame.epoch, w.raw.frame.requests[0].id);
 	w_wait(&w, has_reply);
-	EXPECT(w.last_err == ERR_LEADER_UNAVAILABLE && !w.was_up);
+	EXPECT(w.last_err == 0 && w.was_up);
+	w_end(&w);
+}
+
+static bool raw_is_down(struct world *w)
+{
+	return !w->raw.up;
+}
+
+/* Nothing but nonsense, again and again: calls end, and nobody hurries. */
+static void only_nonsense_actor(int fd, const char *path, unsigned number)
+{
+	uint64_t start_ns = clock_mono_ns();
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	greet(&w, corvo_defs_hash);
+	w_wait(&w, client_up);
+	(void)w_call(&w, "x", 100 * NS_PER_MS, 0);
+	while (w.raw.downs < 8) {
+		w_wait(&w, raw_is_up);
+		EXPECT(ipc_send(w.raw.link, junk, sizeof(junk)) == 0);
+		w_wait(&w, raw_is_down);
+	}
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_LEADER_UNAVAILABLE);
+	/* 5 + 10 + 20 + ... + 320 ms */
+	EXPECT(clock_mono_ns() - start_ns > 600 * NS_PER_MS);
 	w_end(&w);
 }
 
@@ -398,7 +456,9 @@ RPC_TEST(send_by)
 RPC_TEST(cancel)
 RPC_TEST(hash)
 RPC_TEST(epoch)
-RPC_TEST(malformed)
+RPC_TEST(bad_request)
+RPC_TEST(bad_reply)
+RPC_TEST(only_nonsense)
 
 int main(void)
 {
@@ -412,7 +472,9 @@ int main(void)
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_hash),
 		cmocka_unit_test(test_epoch),
-		cmocka_unit_test(test_malformed),
+		cmocka_unit_test(test_bad_request),
+		cmocka_unit_test(test_bad_reply),
+		cmocka_unit_test(test_only_nonsense),
 	};
 	int r = cmocka_run_group_tests(tests, NULL, NULL);
 
