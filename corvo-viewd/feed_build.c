@@ -117,6 +117,7 @@ static void on_loaded(void *ctx)
 void feed_build_swap(struct feed *f)
 {
 	f->build = BUILD_SWAPPING;
+	service_yield(f->service);
 	service_pause(f->service, on_readers_idle, f);
 }
 

@@ -50,6 +50,7 @@ struct ask {
 	void *msg;              /* decoded, in arena */
 	struct query_ask query;
 	bool dropped;         /* nobody wants the answer any more */
+	bool again;           /* was interrupted to be run once more */
 	struct query *reader; /* set while it runs */
 	int err;
 	struct buf out;
@@ -126,6 +127,14 @@ static void answer(struct service *s, struct ask *a)
 		rpc_reply(a->req, -a->err, 0, str_from(err_text(-a->err)));
 }
 
+/* Back to where it was before it ran, as the next of its lane. */
+static void put_back(struct ask *a)
+{
+	a->again = false;
+	buf_clear(&a->out);
+	list_push_front(&a->lane->ready, &a->node);
+}
+
 static void on_ask_done(void *ctx)
 {
 	struct ask *a = ctx;
@@ -136,9 +145,13 @@ static void on_ask_done(void *ctx)
 		if (s->running[i] == a)
 			s->running[i] = NULL;
 	rest_after(s, a);
-	if (!a->dropped)
-		answer(s, a);
-	ask_free(a);
+	if (!a->dropped && a->again && a->err == -ERR_REQUEST_TIMEOUT) {
+		put_back(a);
+	} else {
+		if (!a->dropped)
+			answer(s, a);
+		ask_free(a);
+	}
 	if (damaged)
 		s->ops->on_damage(s->ops_ctx);
 	dispatch(s);
@@ -183,6 +196,7 @@ static void start_reader(struct service *s, size_t i, struct ask *a)
 	s->shown = MAX(s->shown, s->view->position);
 	a->started_ns = clock_mono_ns();
 	a->query.deadline_ns = a->started_ns + s->d->settings.op_timeout;
+	query_begin(a->reader);
 	worker_run(s->workers[i], run_ask, on_ask_done, a);
 }
 
@@ -410,8 +424,7 @@ static void drop_listed(struct list *l, const struct rpc_peer *peer,
 		struct ask *a = list_entry(it, struct ask, node);
 
 		if (a->req.peer == peer &&
-		    (req == NULL ||
-		     (a->req.id == req->id && a->req.epoch == req->epoch)))
+		    (req == NULL || rpc_req_is(a->req, *req)))
 			ask_free(a);
 	}
 }
@@ -427,8 +440,7 @@ static void drop(struct service *s, const struct rpc_peer *peer,
 		struct ask *a = s->running[i];
 
 		if (a == NULL || a->req.peer != peer ||
-		    (req != NULL &&
-		     (a->req.id != req->id || a->req.epoch != req->epoch)))
+		    (req != NULL && !rpc_req_is(a->req, *req)))
 			continue;
 		a->dropped = true;
 		query_interrupt(a->reader);
@@ -565,6 +577,18 @@ void service_resume(struct service *s)
 {
 	s->paused = false;
 	dispatch(s);
+}
+
+void service_yield(struct service *s)
+{
+	for (size_t i = 0; i < VIEW_READERS; i++) {
+		struct ask *a = s->running[i];
+
+		if (a == NULL || a->lane != &s->lanes[LANE_SLOW])
+			continue;
+		a->again = true;
+		query_interrupt(a->reader);
+	}
 }
 
 void service_interrupt(struct service *s)

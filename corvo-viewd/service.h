@@ -51,5 +51,8 @@ void service_pause(struct service *s, loop_fn *idle, void *ctx);
 void service_resume(struct service *s);
 /* Makes readers that are at work end soon. */
 void service_interrupt(struct service *s);
+/* The same for searches, which begin anew when they may: before a pause that
+ * others wait for. */
+void service_yield(struct service *s);
 
 #endif

@@ -54,6 +54,7 @@ int query_open(const char *path, struct query **ret, struct buf *why)
 		return r;
 	}
 	db_set_match(q->db, match_jq);
+	db_set_stop(q->db, &q->stop);
 	*ret = q;
 	return 0;
 }
@@ -67,8 +68,15 @@ void query_close(struct query *q)
 	free(q);
 }
 
+void query_begin(struct query *q)
+{
+	atomic_store(&q->stop, false);
+}
+
+/* The flag is for statements that have not begun: SQLite forgets those. */
 void query_interrupt(struct query *q)
 {
+	atomic_store(&q->stop, true);
 	db_interrupt(q->db);
 }
 

@@ -2,9 +2,9 @@
  * Questions to the view, answered from one reading connection: each row of
  * queries.def for viewd has one function in one of the query_*.c.
  *
- * A struct query belongs to one thread at a time; only query_interrupt may
- * be called from another. Requests come from httpd and carry what clients
- * wrote: texts are only ever bound as parameters.
+ * A struct query belongs to one thread at a time; only query_begin and
+ * query_interrupt may be called from another. Requests come from httpd and
+ * carry what clients wrote: texts are only ever bound as parameters.
  */
 #ifndef CORVO_QUERY_H
 #define CORVO_QUERY_H
@@ -41,7 +41,13 @@ void query_close(struct query *q); /* NULL: fine */
 /* Appends the encoded reply to out. 0, -ERR_VALIDATION_ERROR with a sentence
  * for the client in query_why, or -ERR_* as in db/db.h. */
 int query_run(struct query *q, const struct query_ask *ask, struct buf *out);
-void query_interrupt(struct query *q);        /* any thread */
+/*
+ * The question under way, or the one that was begun and is about to run, ends
+ * soon with -ERR_REQUEST_TIMEOUT. Both on the thread that hands questions out,
+ * which may be another than that of query_run.
+ */
+void query_begin(struct query *q);
+void query_interrupt(struct query *q);
 const char *query_why(const struct query *q); /* of the last failure */
 
 /* The answer to QUERY_VIEWD_METRICS, which needs no database. */

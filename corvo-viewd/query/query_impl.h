@@ -4,6 +4,8 @@
 #ifndef CORVO_QUERY_IMPL_H
 #define CORVO_QUERY_IMPL_H
 
+#include <stdatomic.h>
+
 #include "db/db.h"
 #include "query/query.h"
 
@@ -11,6 +13,7 @@ struct query {
 	struct db *db;
 	struct arena arena; /* of one answer */
 	char why[256];      /* of the last failure */
+	atomic_bool stop;   /* query_interrupt; since query_begin */
 };
 
 /* Each fills the reply's message in q->arena and encodes it to out. */

@@ -207,22 +207,25 @@ static void refused_on_ask(struct fake *f, struct rpc_req req, unsigned id)
 	rpc_reply(req, ERR_OVERLOADED, 0, STR("not now"));
 }
 
-/* For a search that takes a hundred times as long as anything quick. */
-#define BUSY_JOBS   150
-#define BUSY_TESTS  400
-#define BUSY_BUDGET (3 * NS_PER_S)
+/* For a search that takes a hundred times as long as anything quick, and for
+ * one that takes as long as it may. */
+#define BUSY_JOBS      150
+#define ENDLESS_JOBS   3000
+#define BUSY_TESTS     400
+#define BUSY_BUDGET    (3 * NS_PER_S)
+#define ENDLESS_BUDGET (10 * NS_PER_S)
 
-static void busy_start(struct fake *f)
+static void make_jobs(struct fake *f, unsigned n)
 {
-	static char ids[BUSY_JOBS][16];
-	static struct m_job jobs[BUSY_JOBS];
+	static char ids[ENDLESS_JOBS][16];
+	static struct m_job jobs[ENDLESS_JOBS];
 	struct buf payload = BUF_INIT(0);
 
 	buf_putc(&payload, '{');
 	for (unsigned i = 0; i < 400; i++)
 		buf_printf(&payload, "\"member-%u\":[%u],", i, i);
 	buf_puts(&payload, "\"a\":1}");
-	for (unsigned i = 0; i < BUSY_JOBS; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		struct m_job *j = &jobs[i];
 
 		(void)snprintf(ids[i], sizeof(ids[i]), "job_%u", i);
@@ -233,12 +236,17 @@ static void busy_start(struct fake *f)
 		MSG_SET(j, job, created_at, clock_wall_ns());
 	}
 	f->jobs = jobs;
-	f->jobs_n = BUSY_JOBS;
-	f->busy = true;
+	f->jobs_n = n;
 	ask_queues(f, 1, WAIT_LONG_NS);
 }
 
-static void ask_long_search(struct fake *f)
+static void busy_start(struct fake *f)
+{
+	f->busy = true;
+	make_jobs(f, BUSY_JOBS);
+}
+
+static void ask_long_search(struct fake *f, uint64_t budget_ns)
 {
 	struct buf jq = BUF_INIT(0);
 	struct m_search m = { 0 };
@@ -246,7 +254,7 @@ static void ask_long_search(struct fake *f)
 	for (unsigned i = 0; i < BUSY_TESTS; i++)
 		buf_puts(&jq, i > 0 ? " or .a==2" : ".a==2");
 	MSG_SET(&m, search, payload_jq, buf_str(&jq));
-	MSG_SET(&m, search, time_budget, BUSY_BUDGET);
+	MSG_SET(&m, search, time_budget, budget_ns);
 	ask(f, QUERY_SEARCH_JOBS, &m);
 	buf_done(&jq);
 }
@@ -267,8 +275,8 @@ static void busy_on_answer(struct fake *f, const struct rpc_reply *r)
 	EXPECT(f->answered == order[f->step]);
 	switch (f->step++) {
 	case 0:
-		ask_long_search(f);
-		ask_long_search(f);
+		ask_long_search(f, BUSY_BUDGET);
+		ask_long_search(f, BUSY_BUDGET);
 		ask(f, QUERY_VIEWD_METRICS, &(struct m_nothing){ 0 });
 		break;
 	case 1:
@@ -288,6 +296,46 @@ static void busy_on_answer(struct fake *f, const struct rpc_reply *r)
 	}
 }
 
+/*
+ * A search that goes on for seconds: the new file does not wait for it, and it
+ * is answered from there.
+ */
+static void swap_start(struct fake *f)
+{
+	make_jobs(f, ENDLESS_JOBS);
+}
+
+static void swap_on_answer(struct fake *f, const struct rpc_reply *r)
+{
+	static const unsigned order[] = { QUERY_LIST_QUEUES, QUERY_REBUILD_VIEW,
+					  QUERY_SEARCH_JOBS };
+	struct arena a = ARENA_INIT;
+	struct m_search_reply m;
+
+	EXPECT(r->err == 0);
+	EXPECT(f->answered == order[f->step]);
+	switch (f->step++) {
+	case 0:
+		ask_long_search(f, ENDLESS_BUDGET);
+		ask(f, QUERY_REBUILD_VIEW, &(struct m_nothing){ 0 });
+		break;
+	case 2:
+		EXPECT(msg_decode(&msg_search_reply, r->body, &a, &m) == 0);
+		EXPECT(!m.partial && m.jobs_n == 0);
+		arena_done(&a);
+		done(f);
+		break;
+	default:
+		break;
+	}
+}
+
+static void swap_on_ask(struct fake *f, struct rpc_req req, unsigned id)
+{
+	if (id == QUERY_CHECKPOINT)
+		answer_checkpoint(f, req, "rebuilt", 1);
+}
+
 static const struct script wait_script = { wait_start, wait_on_answer, NULL };
 static const struct script empty_script = { empty_start, empty_on_answer,
 					    empty_on_ask };
@@ -298,6 +346,8 @@ static const struct script ahead_script = { ahead_start, ahead_on_answer,
 static const struct script refused_script = { refused_start, refused_on_answer,
 					      refused_on_ask };
 static const struct script busy_script = { busy_start, busy_on_answer, NULL };
+static const struct script swap_script = { swap_start, swap_on_answer,
+					   swap_on_ask };
 
 static void test_wait(void **state)
 {
@@ -325,6 +375,11 @@ static void test_quick_questions_pass_resting_searches(void **state)
 	play(*state, &busy_script);
 }
 
+static void test_a_search_does_not_hold_up_a_new_file(void **state)
+{
+	play(*state, &swap_script);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -334,6 +389,7 @@ int main(void)
 		TEST(test_lost_and_ahead),
 		TEST(test_refused_rebuild_leaves_the_view_as_it_was),
 		TEST(test_quick_questions_pass_resting_searches),
+		TEST(test_a_search_does_not_hold_up_a_new_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
