@@ -37,6 +37,7 @@
 #define LIMIT_LIST_TEXTS       256  /* texts in one list of a request */
 #define LIMIT_DURATION_S       (36525ULL * 86400) /* in a request: 100 years */
 #define LIMIT_MAINTAIN_JOBS    1000 /* jobs one maintenance op may move */
+#define LIMIT_ENTRY_BYTES      (16u << 20) /* read and written by one entry */
 #define LIMIT_UNIQUE_KEY_BYTES 255
 #define LIMIT_GROUP_BYTES      255
 #define LIMIT_GROUP_LIMITS     10000 /* groups of a queue with own limits */

@@ -14,8 +14,11 @@
 
 #include "util/hmap.h"
 
-#define SLOTS_MIN   1024
-#define ARENA_BYTES (256u << 10)
+#define SLOTS_MIN    1024
+#define ARENA_BYTES  (256u << 10)
+#define CHANGE_BYTES 64         /* what a change weighs beside key and value */
+#define KEEP_BYTES   (2u << 20) /* memory of larger ones is given back */
+#define KEEP_ENTRIES 65536
 
 struct entry {
 	struct str key;
@@ -51,6 +54,7 @@ struct txn {
 	struct range *ranges; /* deleted */
 	size_t ranges_n, ranges_cap;
 	size_t bytes; /* copied in since the last commit */
+	uint64_t written;
 };
 
 struct txn *txn_new(struct kv *kv)
@@ -188,6 +192,7 @@ static void txn_set(struct txn *t, struct str key, struct str value,
 
 	CHECK(key.n > 0);
 	t->bytes += key.n + value.n;
+	t->written += key.n + value.n + CHANGE_BYTES;
 	if (t->slots[i] != 0) {
 		t->entries[t->slots[i] - 1].value =
 		    arena_copy(&t->arena, value);
@@ -425,8 +430,26 @@ static void txn_fill_batch(struct txn *t)
 	}
 }
 
+/* A large txn came: the next ones need not carry its memory along. */
+static void txn_give_back(struct txn *t)
+{
+	for (size_t i = 0; i < t->groups_n; i++)
+		free(t->groups[i].entries);
+	t->groups_n = 0;
+	free(t->slots);
+	free(t->entries);
+	t->entries = NULL;
+	t->cap = 0;
+	t->slots_n = SLOTS_MIN;
+	t->slots = xcalloc(t->slots_n, sizeof(*t->slots));
+	kv_batch_free(t->batch);
+	t->batch = kv_batch_new(t->kv);
+}
+
 static void txn_forget(struct txn *t)
 {
+	bool large = t->bytes > KEEP_BYTES || t->n > KEEP_ENTRIES;
+
 	for (size_t i = 0; i < t->n; i++)
 		t->slots[t->entries[i].slot] = 0;
 	t->n = 0;
@@ -437,11 +460,20 @@ static void txn_forget(struct txn *t)
 	t->ranges_n = 0;
 	t->bytes = 0;
 	arena_reset(&t->arena);
+	if (t->got.cap > KEEP_BYTES)
+		buf_done(&t->got);
+	if (large)
+		txn_give_back(t);
 }
 
 size_t txn_bytes(const struct txn *t)
 {
 	return t->bytes;
+}
+
+uint64_t txn_written(const struct txn *t)
+{
+	return t->written;
 }
 
 int txn_commit(struct txn *t)

@@ -37,6 +37,11 @@ int txn_scan(struct txn *t, struct str from, struct str upto, txn_scan_fn *fn,
 
 /* Bytes of keys and values gathered since the last commit. */
 size_t txn_bytes(const struct txn *t);
+/*
+ * Weight of all changes ever made: bytes of keys and values, also of those
+ * written over since, and a little for each change.
+ */
+uint64_t txn_written(const struct txn *t);
 
 int txn_commit(struct txn *t); /* writes the batch, forgets it; 0 or -ERR_* */
 

@@ -17,6 +17,14 @@ void buf_clear(struct buf *b)
 	b->full = false;
 }
 
+void buf_shrink(struct buf *b, size_t keep)
+{
+	if (b->cap > keep)
+		buf_done(b);
+	else
+		buf_clear(b);
+}
+
 /*
  * Memory for n more bytes, whatever the maximum says: printing needs one
  * byte for a NUL that never counts.

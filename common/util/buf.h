@@ -22,6 +22,8 @@ struct buf {
 
 void buf_done(struct buf *b);  /* frees; leaves it empty and usable */
 void buf_clear(struct buf *b); /* keeps the memory, forgets `full` */
+/* Empties it; memory of more than `keep` bytes goes back. */
+void buf_shrink(struct buf *b, size_t keep);
 
 /* Room for n more bytes at b->p + b->n; NULL when that passes the maximum. */
 char *buf_reserve(struct buf *b, size_t n);

@@ -31,12 +31,13 @@
 
 #define ENTRY_ARENA_BYTES (64u << 10)
 #define ITEM_ARENA_BYTES  (64u << 10)
-#define OUT_KEEP_BYTES    (8u << 20) /* larger reply buffers are let go */
+#define KEEP_BYTES        (1u << 20) /* larger buffers are let go */
 
 struct reply {
 	int err;
 	uint64_t seq;
-	size_t at, n; /* in f->out */
+	size_t at, n;    /* in f->out */
+	struct str left; /* instead: the item as it came */
 };
 
 static void on_ended(struct fsm *f, struct job *j, enum job_state end)
@@ -57,6 +58,7 @@ struct fsm *fsm_new(struct kv *kv)
 	f->txn = txn_new(kv);
 	f->entry_arena.block_size = ENTRY_ARENA_BYTES;
 	f->item_arena.block_size = ITEM_ARENA_BYTES;
+	f->budget.max = LIMIT_ENTRY_BYTES;
 	f->first_seq = 1;
 	f->expiry_from = f->keys_from = NEVER;
 	f->batches_from = f->open_from = NEVER;
@@ -64,6 +66,7 @@ struct fsm *fsm_new(struct kv *kv)
 	list_init(&f->woken);
 	list_init(&f->ended);
 	list_init(&f->dirty_lanes);
+	list_init(&f->unsure);
 	return f;
 }
 
@@ -122,10 +125,7 @@ static void write_events(struct fsm *f)
 		return;
 	key_event(&k, f->last_seq);
 	txn_put(f->txn, key_str(&k), buf_str(&f->events));
-	if (f->events.cap > OUT_KEEP_BYTES)
-		buf_done(&f->events);
-	else
-		buf_clear(&f->events);
+	buf_clear(&f->events);
 }
 
 /* --- apply --- */
@@ -147,7 +147,9 @@ static int apply_decoded(struct fsm *f, const struct entry_item *item)
 				  "the operation could not be read");
 	r = fsm_dispatch(f, item->op, request, reply);
 	deps_settle(f);
-	if (r == 0)
+	if (r == APPLY_REST)
+		msg_encode(info->request, f->rest, &f->out);
+	else if (r == 0)
 		msg_encode(info->reply, reply, &f->out);
 	return r;
 }
@@ -159,16 +161,49 @@ static void apply_item(struct fsm *f, const struct entry_item *item,
 	int r;
 
 	arena_reset(&f->item_arena);
+	budget_take(f, item->body.n);
 	f->flags = item->flags;
 	f->draws = 0;
 	ret->at = f->out.n;
 	r = apply_decoded(f, item);
+	CHECK(r <= 0 || r == APPLY_REST);
 	if (r < 0)
 		buf_put_str(&f->out, buf_str(&f->why));
-	ret->err = -r;
+	ret->err = r == APPLY_REST ? FSM_AGAIN : -r;
 	ret->seq = f->last_seq;
 	ret->n = f->out.n - ret->at;
 	f->counters.ops++;
+}
+
+/*
+ * The entry has done enough before it comes to this one. The first always has
+ * its turn, so every item gets done in the end. Renewals too: a reclaim that
+ * overtook them would take jobs from workers that live.
+ */
+static bool must_wait(const struct fsm *f, const struct entry_item *item)
+{
+	return f->item > 0 && item->op != OP_RENEW &&
+	       (budget_is_spent(f) || !budget_has(f, item->body.n));
+}
+
+static struct reply *apply_items(struct fsm *f, const struct entry *e)
+{
+	struct reply *ret = arena_zalloc(&f->entry_arena, e->n * sizeof(*ret));
+
+	budget_begin(f);
+	for (size_t i = 0; i < e->n && f->fatal == 0; i++) {
+		const struct entry_item *item = &e->items[i];
+
+		f->item = (uint32_t)i;
+		if (must_wait(f, item))
+			ret[i] = (struct reply){ .err = FSM_AGAIN,
+						 .seq = f->last_seq,
+						 .left = item->body };
+		else
+			apply_item(f, item, &ret[i]);
+	}
+	f->weight = budget_spent(f);
+	return ret;
 }
 
 static void write_meta(struct fsm *f)
@@ -187,11 +222,25 @@ static void write_meta(struct fsm *f)
 static void send_replies(struct fsm *f, const struct reply *replies, size_t n,
 			 fsm_reply_fn *fn, void *ctx)
 {
-	for (size_t i = 0; fn != NULL && i < n; i++)
-		fn(ctx, i, replies[i].err, replies[i].seq,
-		   str_of(f->out.p + replies[i].at, replies[i].n));
-	if (f->out.cap > OUT_KEEP_BYTES)
-		buf_done(&f->out);
+	for (size_t i = 0; fn != NULL && i < n; i++) {
+		const struct reply *r = &replies[i];
+
+		fn(ctx, i, r->err, r->seq,
+		   r->left.p != NULL ? r->left
+				     : str_of(f->out.p + r->at, r->n));
+	}
+}
+
+/* A large entry came: the next ones need not carry its memory along. */
+static void give_back(struct fsm *f)
+{
+	arena_reset(&f->item_arena);
+	arena_reset(&f->entry_arena);
+	buf_shrink(&f->out, KEEP_BYTES);
+	buf_shrink(&f->events, KEEP_BYTES);
+	buf_shrink(&f->scratch, KEEP_BYTES);
+	buf_shrink(&f->data, KEEP_BYTES);
+	buf_shrink(&f->why, KEEP_BYTES);
 }
 
 void fsm_write_behind(struct fsm *f, size_t bytes)
@@ -239,13 +288,10 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	f->entry_index = raft_index;
 	f->entry_format = e.format;
 	f->ids_made = 0;
-	f->deps.left = LIMIT_MAINTAIN_JOBS;
 	f->committed_seq = f->last_seq;
-	replies = arena_alloc(&f->entry_arena, e.n * sizeof(*replies));
-	for (size_t i = 0; i < e.n && f->fatal == 0; i++) {
-		f->item = (uint32_t)i;
-		apply_item(f, &e.items[i], &replies[i]);
-	}
+	replies = apply_items(f, &e);
+	if (f->fatal == 0)
+		(void)bounds_settle(f);
 	if (f->fatal < 0)
 		return f->fatal;
 	f->applied_index = raft_index;
@@ -258,5 +304,6 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 			return r;
 	}
 	send_replies(f, replies, e.n, fn, ctx);
+	give_back(f);
 	return 0;
 }

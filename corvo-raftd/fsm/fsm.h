@@ -28,6 +28,14 @@ int fsm_load(struct fsm *f);  /* rebuilds the working set; 0 or -ERR_* */
  */
 typedef void fsm_reply_fn(void *ctx, size_t item, int err, uint64_t seq,
 			  struct str body);
+
+/*
+ * In the place of an error: the entry had done what one entry may before it
+ * got to the item, or to its end. The body is the request of what is left of
+ * it, to be proposed again.
+ */
+#define FSM_AGAIN (-1)
+
 int fsm_apply(struct fsm *f, uint64_t raft_index, struct str entry,
 	      fsm_reply_fn *fn, void *ctx);
 
@@ -42,6 +50,15 @@ void fsm_write_behind(struct fsm *f, size_t bytes);
 
 /* Everything applied so far is in the store, for others to read. */
 int fsm_flush(struct fsm *f); /* 0 or -ERR_*: the node must stop */
+
+/*
+ * Bytes one entry may read, write and answer before the rest has to wait;
+ * LIMIT_ENTRY_BYTES where nothing is said. Part of what all replicas must have
+ * in common: only tests set it.
+ */
+void fsm_set_budget(struct fsm *f, uint64_t bytes);
+/* What the last entry has weighed. */
+uint64_t fsm_entry_weight(const struct fsm *f);
 
 uint64_t fsm_applied_index(const struct fsm *f);
 uint64_t fsm_last_seq(const struct fsm *f);

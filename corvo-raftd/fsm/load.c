@@ -109,6 +109,25 @@ static int first_time(struct fsm *f, const struct key *prefix, uint64_t *ret)
 	return r;
 }
 
+/* Most queues have nothing of most kinds, which the counts tell. */
+static int load_bounds(struct fsm *f, struct fsm_queue *q)
+{
+	for (enum bound b = 0; b < BOUNDS; b++) {
+		uint64_t first;
+		struct key k;
+		int r;
+
+		if (!bounds_has(q, b))
+			continue;
+		key_prefix_queue(&k, bounds_prefix(b), q->space, q->name);
+		r = first_time(f, &k, &first);
+		if (r < 0)
+			return r;
+		bounds_set(f, q, b, first);
+	}
+	return 0;
+}
+
 static int load_due(struct fsm *f)
 {
 	struct str name;
@@ -118,23 +137,9 @@ static int load_due(struct fsm *f)
 	int r;
 
 	while (hmap_next(&f->queues, &pos, &name, &v)) {
-		const struct fsm_queue *q = v;
-		uint64_t scheduled, retrying, ended;
-
-		key_prefix_queue(&k, "s|", q->space, q->name);
-		r = first_time(f, &k, &scheduled);
+		r = load_bounds(f, v);
 		if (r < 0)
 			return r;
-		key_prefix_queue(&k, "r|", q->space, q->name);
-		r = first_time(f, &k, &retrying);
-		if (r < 0)
-			return r;
-		queue_set_due(f, v, scheduled, retrying);
-		key_prefix_queue(&k, "t|", q->space, q->name);
-		r = first_time(f, &k, &ended);
-		if (r < 0)
-			return r;
-		purge_set_first(f, v, ended);
 	}
 	key_prefix(&k, "bt|");
 	r = first_time(f, &k, &f->batches_from);

@@ -1,9 +1,10 @@
 # The state machine, what fsm.h declares; floor by floor, the lowest first.
 set(FSM_SOURCES
-  fsm/core/entry.c fsm/core/scan.c
+  fsm/core/entry.c fsm/core/scan.c fsm/core/budget.c
   fsm/order/limiter.c fsm/order/rates.c fsm/order/window.c
   fsm/order/lane.c fsm/order/lane_window.c fsm/order/lane_load.c
   fsm/order/queue.c fsm/order/settings.c fsm/order/retention.c
+  fsm/order/bounds.c
   fsm/job/job.c fsm/job/active.c fsm/job/create.c fsm/job/log.c
   fsm/job/worker.c fsm/job/portion.c fsm/job/timing.c
   fsm/ties/ties.c fsm/ties/unique.c fsm/ties/idempotency.c

@@ -35,6 +35,7 @@ struct proposer *proposer_new(const struct proposer_config *c)
 	p->min_wait = loop_timer_add(c->loop, on_min_wait, p);
 	p->late = loop_timer_add(c->loop, admission_on_late, p);
 	p->stats.disk_ok = true;
+	p->ops_max = SIZE_MAX;
 	rng_system(&seed, sizeof(seed));
 	rng_seed(&p->rng, seed);
 	return p;
@@ -99,6 +100,7 @@ void op_free(struct proposer *p, struct op *op)
 	list_remove(&op->node);
 	if (op->fetch != NULL)
 		fetch_free(p, op);
+	free(op->rest);
 	free(op);
 }
 
@@ -110,7 +112,7 @@ void op_reply(struct op *op, int err, uint64_t seq, struct str body)
 
 void op_refuse(struct proposer *p, struct op *op, int err, const char *text)
 {
-	if (op->flags & FRAME_RESEND) {
+	if (op->flags & FRAME_RESEND || op->rest != NULL) {
 		err = ERR_OUTCOME_UNKNOWN;
 		text = err_text(err);
 	}
@@ -172,15 +174,25 @@ void proposer_submit_own(struct proposer *p, uint32_t op, struct str body)
 
 /* --- entries --- */
 
-enum op_class { CLASS_FIRST, CLASS_MIDDLE, CLASS_LAST, CLASS_MAX };
+enum op_class {
+	CLASS_RENEW, /* before any reclaim */
+	CLASS_AGAIN, /* those that had no turn in their entry */
+	CLASS_FIRST,
+	CLASS_MIDDLE,
+	CLASS_LAST,
+	CLASS_MAX
+};
 
-static enum op_class op_class(uint32_t id)
+static enum op_class op_class(const struct op *op)
 {
-	switch (id) {
+	if (op->id == OP_RENEW)
+		return CLASS_RENEW;
+	if (op->again)
+		return CLASS_AGAIN;
+	switch (op->id) {
 	case OP_ACK:
 	case OP_ACK_BATCH:
 	case OP_FAIL:
-	case OP_RENEW:
 		return CLASS_FIRST;
 	case OP_FETCH:
 		return CLASS_LAST;
@@ -213,8 +225,9 @@ static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX],
 {
 	const struct settings *s = p->c.settings;
 	size_t n = 0, bytes = 0;
+	size_t max = MIN(p->ops_max, (size_t)s->apply_batch_max);
 
-	while (!list_empty(&p->pending) && n < s->apply_batch_max) {
+	while (!list_empty(&p->pending) && n < max) {
 		struct op *op = list_entry(p->pending.next, struct op, node);
 
 		if (admission_is_late(op, now_ns)) {
@@ -224,11 +237,11 @@ static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX],
 		if (n > 0 && bytes + op->body.n > s->apply_batch_bytes)
 			break;
 		list_remove(&op->node);
-		list_push_back(&by_class[op_class(op->id)], &op->node);
+		list_push_back(&by_class[op_class(op)], &op->node);
 		bytes += op->body.n;
 		n++;
 		if (op->id == OP_RECLAIM)
-			n += put_renewals(p, &by_class[CLASS_FIRST]);
+			n += put_renewals(p, &by_class[CLASS_RENEW]);
 		fetch_ride_along(p, op, &by_class[CLASS_LAST], &n);
 	}
 	return n;
@@ -331,8 +344,7 @@ static void propose_one(struct proposer *p)
 		batch_fail(p, b, -r);
 		batch_end(b);
 	}
-	if (p->entry.cap > ENTRY_KEEP_BYTES)
-		buf_done(&p->entry);
+	buf_shrink(&p->entry, ENTRY_KEEP_BYTES);
 }
 
 /* True while apply_batch_min_wait asks for patience; arms its timer. */
@@ -380,7 +392,47 @@ void proposer_pump(struct proposer *p)
 struct answer_ctx {
 	struct proposer *p;
 	struct list *next; /* op the next reply belongs to */
+	struct list again; /* those the entry had no room for */
+	size_t done;
 };
+
+/* What is left of it goes into a later entry. */
+static void op_again(struct op *op, struct str rest, struct list *into)
+{
+	char *p;
+
+	op->again = true;
+	if (!str_eq(rest, op->body)) {
+		p = xmalloc(rest.n);
+		memcpy(p, rest.p, rest.n);
+		free(op->rest);
+		op->rest = p;
+		op->deadline_ns = 0; /* what was begun is finished */
+		op->body = str_of(p, rest.n);
+	}
+	list_remove(&op->node);
+	list_push_back(into, &op->node);
+}
+
+/*
+ * They come first in the next entry, in their order. Entries take fewer ops as
+ * long as they have no room for all, or most would be logged again and again.
+ */
+static void put_again(struct proposer *p, struct answer_ctx *a)
+{
+	if (list_empty(&a->again)) {
+		p->ops_max = MAX(p->ops_max, p->ops_max * 2);
+		return;
+	}
+	p->ops_max = MAX(a->done, (size_t)1);
+	while (!list_empty(&a->again)) {
+		struct op *op = list_entry(a->again.prev, struct op, node);
+
+		list_remove(&op->node);
+		list_push_front(&p->pending, &op->node);
+		proposer_count(p, op);
+	}
+}
 
 static void on_item(void *ctx, size_t item, int err, uint64_t seq,
 		    struct str body)
@@ -390,6 +442,11 @@ static void on_item(void *ctx, size_t item, int err, uint64_t seq,
 
 	(void)item;
 	a->next = a->next->next;
+	if (err == FSM_AGAIN) {
+		op_again(op, body, &a->again);
+		return;
+	}
+	a->done++;
 	if (op->fetch != NULL) {
 		fetch_applied(a->p, op, err, seq, body);
 		return;
@@ -420,11 +477,13 @@ int proposer_apply(struct proposer *p, uint64_t raft_index, struct str entry)
 	if (b == NULL) {
 		r = fsm_apply(p->c.fsm, raft_index, entry, NULL, NULL);
 	} else {
-		struct answer_ctx a = { p, b->ops.next };
+		struct answer_ctx a = { .p = p, .next = b->ops.next };
 
+		list_init(&a.again);
 		b->applied = true;
 		uncount(p, b);
 		r = fsm_apply(p->c.fsm, raft_index, entry, on_item, &a);
+		put_again(p, &a);
 		hist_add(&p->stats.apply_time, &hist_short,
 			 clock_mono_ns() - b->proposed_ns);
 	}

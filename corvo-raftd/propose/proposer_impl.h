@@ -17,6 +17,8 @@ struct op {
 	uint64_t arrived_ns;
 	uint64_t deadline_ns; /* not proposed after that; 0: whenever */
 	bool cancelled;       /* whoever asked is gone */
+	bool again;           /* an entry had no room left for it */
+	char *rest;           /* owned: the body, once a part of it is done */
 	struct fetch *fetch;  /* OP_FETCH: the rest of it */
 	struct str key;       /* both point behind the struct */
 	struct str body;
@@ -46,6 +48,7 @@ struct proposer {
 	struct proposer_config c;
 	struct node *node;
 	struct list pending; /* in the order they came */
+	size_t ops_max; /* in an entry, while entries have no room for all */
 	struct list inflight;
 	size_t inflight_n;
 	struct lot lot;

@@ -255,6 +255,9 @@ static void check_counts(struct check *c, struct str queue, struct str value)
 	assert_int_equal(m.scheduled, t->counts[JOB_SCHEDULED]);
 	assert_int_equal(m.retrying, t->counts[JOB_RETRYING]);
 	assert_int_equal(m.cancelled, t->counts[JOB_CANCELLED]);
+	for (enum bound b = 0; b < BOUNDS; b++)
+		if (!bounds_has(q, b))
+			assert_int_equal(q->bounds.first[b], NEVER);
 }
 
 /* Its fetch finds it when it is sent again. */
@@ -291,36 +294,36 @@ static void check_active(struct check *c, struct str key, struct str value)
 	check_given(c, a);
 }
 
-static void check_due(struct check *c, struct str key, bool scheduled)
+/* The first of its kind is known to the nanosecond. */
+static const struct fsm_queue *check_bound(struct check *c, struct str key,
+					   enum bound b)
 {
 	const char *end = memchr(key.p, '\0', key.n);
 	struct str name = str_of(key.p, (size_t)(end - key.p));
 	const struct fsm_queue *q = queue_find(c->f, name);
+	struct tally *t = tally_of(c, name);
 	uint64_t ns = get_be64(end + 1);
+	uint64_t *keys[BOUNDS] = { &c->keys_s, &c->keys_r, &c->keys_t };
 
+	(*keys[b])++;
 	assert_non_null(q);
-	assert_true((scheduled ? q->scheduled_from : q->retrying_from) <= ns);
-	assert_true(q->due.pos > 0 && q->due.key <= ns);
-	if (scheduled)
-		c->keys_s++;
-	else
-		c->keys_r++;
+	if (!t->seen[b])
+		assert_int_equal(q->bounds.first[b], ns);
+	t->seen[b] = true;
+	if (b != BOUND_ENDED)
+		assert_true(q->bounds.due.pos > 0 && q->bounds.due.key <= ns);
+	return q;
 }
 
 /* Purge must know of it in time, unless it is kept for ever. */
 static void check_ended(struct check *c, struct str key)
 {
-	const char *end = memchr(key.p, '\0', key.n);
-	const struct fsm_queue *q =
-	    queue_find(c->f, str_of(key.p, (size_t)(end - key.p)));
-	bool own;
+	const struct fsm_queue *q = check_bound(c, key, BOUND_ENDED);
+	bool own = MSG_HAS(q->set, set_queue, retention);
 
-	c->keys_t++;
-	assert_non_null(q);
-	own = MSG_HAS(q->set, set_queue, retention);
-	assert_true(q->ended_from <= get_be64(end + 1));
-	assert_int_equal(q->purge_is_own, own);
-	assert_int_equal(q->purge.pos > 0, !own || q->set->retention > 0);
+	assert_int_equal(q->bounds.purge_is_own, own);
+	assert_int_equal(q->bounds.purge.pos > 0,
+			 !own || q->set->retention > 0);
 }
 
 /* What was set is in memory as it is in the store. */
@@ -414,9 +417,9 @@ static void check_key(struct check *c, struct str key, struct str v)
 	else if (str_starts(key, STR("a|")))
 		check_active(c, NAME("a|"), v);
 	else if (str_starts(key, STR("s|")))
-		check_due(c, NAME("s|"), true);
+		check_bound(c, NAME("s|"), BOUND_SCHEDULED);
 	else if (str_starts(key, STR("r|")))
-		check_due(c, NAME("r|"), false);
+		check_bound(c, NAME("r|"), BOUND_RETRYING);
 	else if (str_starts(key, STR("h|")))
 		c->keys_h++;
 	else if (str_starts(key, STR("bl|")))

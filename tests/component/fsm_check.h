@@ -5,12 +5,14 @@
 #define CORVO_FSM_CHECK_H
 
 #include "fsm/core/state.h"
+#include "fsm/order/bounds.h"
 #include "fsm/order/lane.h"
 #include "fsm_check_lane.h"
 #include "fsm_fixture.h"
 
 struct tally {
 	uint64_t counts[JOB_STATE_MAX];
+	bool seen[BOUNDS]; /* a job of the kind */
 };
 
 struct check {

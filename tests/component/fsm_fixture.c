@@ -17,9 +17,11 @@ static struct kv *open_rocks(const char *dir)
 	return kv;
 }
 
-static void load(struct fx_side *s)
+static void load(const struct fx *x, struct fx_side *s)
 {
 	s->f = fsm_new(s->kv);
+	if (x->budget > 0)
+		fsm_set_budget(s->f, x->budget);
 	assert_int_equal(fsm_load(s->f), 0);
 }
 
@@ -33,7 +35,7 @@ int fx_setup(void **state)
 	x->side[FX_MEM].kv = kv_mem_new();
 	x->side[FX_ROCKS].kv = open_rocks(x->dir);
 	for (int i = 0; i < FX_SIDES; i++)
-		load(&x->side[i]);
+		load(x, &x->side[i]);
 	*state = x;
 	return 0;
 }
@@ -64,7 +66,14 @@ void fx_restart(struct fx *x, enum fx_side_id side)
 		kv_close(s->kv);
 		s->kv = open_rocks(x->dir);
 	}
-	load(s);
+	load(x, s);
+}
+
+void fx_set_budget(struct fx *x, uint64_t bytes)
+{
+	x->budget = bytes;
+	for (int i = 0; i < FX_SIDES; i++)
+		fsm_set_budget(x->side[i].f, bytes);
 }
 
 /* --- entries --- */

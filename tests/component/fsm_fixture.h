@@ -32,6 +32,7 @@ struct fx {
 	uint64_t raft_index;
 	uint64_t now_ns; /* of the next entry */
 	bool unchecked;  /* leaves out the checks after each entry */
+	uint64_t budget; /* of an entry; 0: as usual */
 	struct frame_writer w;
 	struct buf entry;
 	struct arena arena; /* what was read since the last entry */
@@ -45,6 +46,9 @@ int fx_teardown(void **state);
 
 /* A new state machine, loaded from the store; RocksDB is opened anew. */
 void fx_restart(struct fx *x, enum fx_side_id side);
+
+/* Entries may do less than usual, also after a restart. */
+void fx_set_budget(struct fx *x, uint64_t bytes);
 
 /* An entry: begin, add items, commit; then x->replies. */
 void fx_begin(struct fx *x);

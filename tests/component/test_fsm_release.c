@@ -271,7 +271,7 @@ static void test_large_dependents_are_told_in_smaller_portions(void **state)
 	x->unchecked = false;
 	told = fx_maintain(x, OP_RELEASE, 0, &more);
 	assert_true(more);
-	assert_in_range(told, 10, 60);
+	assert_in_range(told, 10, 64);
 	while (more)
 		fx_maintain(x, OP_RELEASE, 0, &more);
 	expect_waiting(x, "c00149", 0);

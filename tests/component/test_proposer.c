@@ -247,6 +247,85 @@ static void wait_ends_in_time_and_not_early(void **state)
 	assert_true(clock_mono_ns() - begin >= 30 * NS_PER_MS);
 }
 
+static size_t answers_to(struct fixture *f, struct rpc_req req)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->replies_n; i++)
+		n += f->replies[i].req.id == req.id;
+	return n;
+}
+
+/* What an entry has no room for comes first in the next one. */
+static void ops_an_entry_has_no_room_for_are_proposed_again(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_req e[20];
+	struct entry second;
+
+	fsm_set_budget(f->fsm, 2000);
+	for (int i = 0; i < 20; i++) {
+		char id[16];
+
+		(void)snprintf(id, sizeof(id), "job_%02d", i);
+		e[i] = enqueue(f, id, "q");
+	}
+	proposer_pump(f->p);
+	assert_int_equal(entry_at(f, 0).n, 20);
+	commit(f);
+	assert_in_range(f->replies_n, 1, 19);
+	for (size_t i = 0; i < 20; i++) /* in order, each at most once */
+		assert_int_equal(answers_to(f, e[i]), i < f->replies_n);
+	proposer_pump(f->p);
+	second = entry_at(f, 1);
+	assert_in_range(second.n, 1, f->replies_n); /* it has learnt */
+	pump_and_commit_all(f);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(answers_to(f, e[i]), 1);
+		assert_int_equal(reply_to(f, e[i])->err, 0);
+	}
+	assert_int_equal(proposer_stats(f->p)->pending, 0);
+	assert_true(proposer_is_idle(f->p));
+}
+
+/* A batch that takes several entries is answered once, as a whole. */
+static void a_batch_of_acks_over_several_entries_is_one_answer(void **state)
+{
+	struct fixture *f = *state;
+	struct m_ack_item acks[20] = { 0 };
+	struct m_ack_batch m = { 0 };
+	struct m_ack_batch_reply r;
+	char ids[20][16];
+	struct rpc_req req;
+
+	for (int i = 0; i < 20; i++) {
+		(void)snprintf(ids[i], sizeof(ids[i]), "job_%02d", i);
+		enqueue(f, ids[i], "q");
+		fetch(f, PEER_A, "q", 0);
+		MSG_SET(&acks[i], ack_item, job_id, str_from(ids[i]));
+	}
+	pump_and_commit_all(f);
+	for (int i = 0; i < 20; i++)
+		fetch(f, PEER_A, "q", 0);
+	pump_and_commit_all(f);
+	fsm_set_budget(f->fsm, 2000);
+	MSG_SET_LIST(&m, ack_batch, acks, acks, 20);
+	req = submit(f, PEER_A, OP_ACK_BATCH, &m, "");
+	proposer_pump(f->p);
+	commit(f);
+	assert_int_equal(answers_to(f, req), 0);
+	assert_int_equal(proposer_stats(f->p)->pending, 1);
+	pump_and_commit_all(f);
+	assert_int_equal(answers_to(f, req), 1);
+	assert_int_equal(reply_to(f, req)->err, 0);
+	assert_int_equal(msg_decode(&msg_ack_batch_reply,
+				    buf_str(&reply_to(f, req)->body), &f->a,
+				    &r),
+			 0);
+	assert_int_equal(r.acked, 20);
+	assert_int_equal(r.refused_n, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,6 +344,8 @@ int main(void)
 		CASE(ops_wait_until_the_node_is_ready),
 		CASE(drain_answers_waits_and_refuses_new_ones),
 		CASE(wait_ends_in_time_and_not_early),
+		CASE(ops_an_entry_has_no_room_for_are_proposed_again),
+		CASE(a_batch_of_acks_over_several_entries_is_one_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

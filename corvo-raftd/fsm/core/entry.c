@@ -28,15 +28,24 @@ int fsm_fail(struct fsm *f, int r)
 	return r;
 }
 
+int fsm_go_on_with(struct fsm *f, const void *request)
+{
+	CHECK(budget_is_spent(f));
+	f->rest = request;
+	return APPLY_REST;
+}
+
 int fsm_get(struct fsm *f, const struct key *k, struct str *ret)
 {
 	int r = txn_get(f->txn, key_str(k), ret);
 
 	if (r < 0)
 		return fsm_fail(f, r);
-	if (r > 0)
-		*ret = arena_copy(&f->item_arena, *ret);
-	return r;
+	if (r == 0)
+		return 0;
+	*ret = arena_copy(&f->item_arena, *ret);
+	budget_take(f, ret->n);
+	return 1;
 }
 
 int fsm_read(struct fsm *f, const struct key *k, const struct msg_desc *d,

@@ -16,6 +16,13 @@
 _printf_(3, 4) int fsm_refuse(struct fsm *f, int err, const char *fmt, ...);
 /* Notes that the store failed; returns r. */
 int fsm_fail(struct fsm *f, int r);
+/*
+ * What is left of the item's request, once the budget is spent: a later entry
+ * goes on with it. For an apply function to return; *request in the arena of
+ * the item.
+ */
+#define APPLY_REST 1
+int fsm_go_on_with(struct fsm *f, const void *request);
 
 /* 1 found, copied into the item's arena; 0 absent; -ERR_*. */
 int fsm_get(struct fsm *f, const struct key *k, struct str *ret);

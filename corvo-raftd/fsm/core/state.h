@@ -6,6 +6,7 @@
 #ifndef CORVO_FSM_CORE_STATE_H
 #define CORVO_FSM_CORE_STATE_H
 
+#include "fsm/core/budget.h"
 #include "fsm/fsm.h"
 #include "store/key.h"
 #include "store/txn.h"
@@ -24,8 +25,7 @@ struct job_hooks;
 /* Jobs that wait for jobs; see ties/deps.c. */
 struct fsm_deps {
 	uint64_t releases; /* dr| keys */
-	/* the entry and item being applied */
-	uint32_t left;                   /* children that may still be told */
+	/* the item being applied */
 	struct deps_end *first, **ended; /* jobs that ended in this item */
 	struct hmap parents;             /* jobs this item's jobs wait for */
 };
@@ -64,6 +64,7 @@ struct fsm {
 	uint64_t window_jobs;             /* in all windows */
 	uint64_t window_docs;             /* bytes of records kept there */
 	struct list dirty, woken, dirty_lanes;
+	struct list unsure; /* queues whose bounds have to be read */
 	struct fsm_deps deps;
 	struct hmap schedules, schedule_names; /* by id, by name */
 	struct heap fires;                     /* schedules by next time */
@@ -88,7 +89,10 @@ struct fsm {
 	struct buf data;    /* JSON of an event or a worker */
 	struct buf out;     /* replies of the entry */
 	struct buf events;  /* of the entry, as one record */
-	size_t behind_max;  /* bytes that may gather before they are written */
+	struct budget budget;
+	uint64_t weight;   /* of the last entry */
+	const void *rest;  /* of the item: what is left of its request */
+	size_t behind_max; /* bytes that may gather before they are written */
 };
 
 #endif

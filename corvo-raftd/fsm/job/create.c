@@ -148,7 +148,7 @@ static void add_to_indexes(struct fsm *f, struct fsm_queue *q, struct str id,
 	} else if (d->scheduled_at != 0) {
 		key_scheduled(&k, q->space, q->name, d->scheduled_at, id);
 		txn_put(f->txn, key_str(&k), STR(""));
-		queue_add_due(f, q, JOB_SCHEDULED, d->scheduled_at);
+		bounds_add(f, q, JOB_SCHEDULED, d->scheduled_at);
 		queue_count(f, q, JOB_SCHEDULED, 1);
 	} else {
 		queue_rates(f, q)->in++;

@@ -37,6 +37,7 @@ static int job_find_active(struct fsm *f, struct fsm_active *a, struct job *ret)
 		key_live(&k, a->id);
 		r = fsm_read(f, &k, &msg_job_live, &ret->live);
 	} else {
+		budget_take(f, a->live_n); /* as if it had been read */
 		raw = arena_copy(&f->item_arena, str_of(a->live, a->live_n));
 		CHECK(msg_decode(&msg_job_live, raw, &f->item_arena,
 				 &ret->live) == 0);
@@ -96,11 +97,13 @@ int job_find_as_created(struct fsm *f, struct str id, struct str doc,
 	int r = 1;
 
 	*ret = (struct job){ .id = id };
-	if (doc.n == 0)
+	if (doc.n == 0) {
 		r = read_doc(f, id, &ret->doc);
-	else
+	} else {
+		budget_take(f, doc.n); /* as if it had been read */
 		CHECK(msg_decode(&msg_job_doc, doc, &f->item_arena,
 				 &ret->doc) == 0);
+	}
 	if (r <= 0)
 		return r;
 	job_live_as_created(&ret->doc, &ret->live);
@@ -184,6 +187,7 @@ static void leave_state(struct fsm *f, struct job *j)
 	case JOB_RETRYING:
 		due_key(&k, j);
 		fsm_delete(f, &k);
+		bounds_leave(f, j->q, j->live.state, j->live.scheduled_at);
 		break;
 	case JOB_HELD:
 		key_held(&k, j->q->space, j->q->name, j->id);
@@ -198,6 +202,7 @@ static void leave_state(struct fsm *f, struct job *j)
 	case JOB_CANCELLED:
 		key_ended(&k, j->q->space, j->q->name, j->live.ended_at, j->id);
 		fsm_delete(f, &k);
+		bounds_leave(f, j->q, j->live.state, j->live.ended_at);
 		break;
 	case JOB_STATE_MAX:
 		break;
@@ -234,7 +239,7 @@ static void enter_state(struct fsm *f, struct job *j, uint64_t lease_end)
 	case JOB_RETRYING:
 		due_key(&k, j);
 		txn_put(f->txn, key_str(&k), STR(""));
-		queue_add_due(f, j->q, j->live.state, j->live.scheduled_at);
+		bounds_add(f, j->q, j->live.state, j->live.scheduled_at);
 		break;
 	case JOB_HELD:
 		key_held(&k, j->q->space, j->q->name, j->id);
@@ -249,7 +254,7 @@ static void enter_state(struct fsm *f, struct job *j, uint64_t lease_end)
 	case JOB_CANCELLED:
 		key_ended(&k, j->q->space, j->q->name, j->live.ended_at, j->id);
 		txn_put(f->txn, key_str(&k), STR(""));
-		purge_note_job(f, j->q, j->live.ended_at);
+		bounds_add(f, j->q, j->live.state, j->live.ended_at);
 		break;
 	case JOB_STATE_MAX:
 		break;
@@ -361,6 +366,7 @@ static void delete_records(struct fsm *f, const struct job *j)
 		key_error(&k, j->id, i);
 		fsm_delete(f, &k);
 	}
+	budget_take_records(f, n + 1 - first);
 	if (j->live.log_lines > 0)
 		log_delete(f, j);
 	key_live(&k, j->id);

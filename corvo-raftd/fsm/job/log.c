@@ -54,4 +54,5 @@ void log_delete(struct fsm *f, const struct job *j)
 	uint32_t n = j->live.log_lines;
 
 	delete_lines(f, j->id, first_kept(n), n + 1);
+	budget_take_records(f, n + 1 - first_kept(n));
 }

@@ -1,21 +1,17 @@
 /*
- * Jobs deleted in bounded portions.
+ * Many jobs, some at a time.
  */
 #ifndef CORVO_FSM_JOB_PORTION_H
 #define CORVO_FSM_JOB_PORTION_H
 
 #include "fsm/job/job.h"
 
-/* What one entry may do. Zeroed but for max, nothing is done yet. */
+/* What an operation may do: so many jobs, within the budget of its entry. */
 struct portion {
-	uint32_t jobs, max;      /* deleted, and how many may be */
-	uint32_t looked_at;      /* keys, deleted or not */
-	uint64_t records, bytes; /* that went with them */
+	uint32_t jobs, max; /* done, and how many may be */
 };
 
-bool portion_is_full(const struct portion *p);
-/* A job was looked at; with_records: and deleted with all it has. */
-void portion_count(struct portion *p, const struct job *j, bool with_records);
+bool portion_is_full(const struct fsm *f, const struct portion *p);
 
 /*
  * Deletes the job, unless its place in the queue is after upto_seq (0: in any

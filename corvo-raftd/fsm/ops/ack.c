@@ -131,33 +131,59 @@ static void ack_from_item(const struct m_ack_item *item, struct m_ack *ret)
 		MSG_SET_LIST(ret, ack, logs, item->logs, item->logs_n);
 }
 
+/* The next of them; *done counts it. */
+static int ack_next(struct fsm *f, struct m_ack_batch *done)
+{
+	struct m_ack ack;
+	int r;
+
+	ack_from_item(&done->acks[0], &ack);
+	done->acks++;
+	done->acks_n--;
+	r = ack_one(f, &ack, ERR_NOT_FOUND);
+	if (f->fatal < 0)
+		return f->fatal;
+	if (r == 0) {
+		MSG_SET(done, ack_batch, acked, done->acked + 1);
+	} else {
+		struct m_refusal *m = &done->refused[done->refused_n++];
+
+		MSG_SET(m, refusal, job_id, ack.job_id);
+		MSG_SET(m, refusal, code, str_from(err_code(-r)));
+	}
+	return 0;
+}
+
+/*
+ * Each job may have large records, and its end may create another: what does
+ * not fit into this entry is left to the next ones, with what is known so far.
+ */
 int apply_ack_batch(struct fsm *f, const struct m_ack_batch *op,
 		    struct m_ack_batch_reply *ret)
 {
-	struct m_refusal *refused =
-	    arena_zalloc(&f->item_arena, op->acks_n * sizeof(*refused));
-	uint32_t acked = 0;
-	size_t n = 0;
+	struct m_ack_batch *left = arena_alloc(&f->item_arena, sizeof(*left));
+	size_t all = op->acks_n + op->refused_n;
 
-	for (size_t i = 0; i < op->acks_n; i++) {
-		struct m_ack ack;
+	*left = *op;
+	MSG_SET_LIST(left, ack_batch, refused,
+		     arena_zalloc(&f->item_arena, all * sizeof(*left->refused)),
+		     op->refused_n);
+	if (op->refused_n > 0)
+		memcpy(left->refused, op->refused,
+		       op->refused_n * sizeof(*op->refused));
+	while (left->acks_n > 0) {
 		int r;
 
-		ack_from_item(&op->acks[i], &ack);
-		r = ack_one(f, &ack, ERR_NOT_FOUND);
-		if (f->fatal < 0)
-			return f->fatal;
-		if (r == 0) {
-			acked++;
-			continue;
-		}
-		MSG_SET(&refused[n], refusal, job_id, ack.job_id);
-		MSG_SET(&refused[n], refusal, code, str_from(err_code(-r)));
-		n++;
+		if (left->acks_n < op->acks_n && budget_is_spent(f))
+			return fsm_go_on_with(f, left);
+		r = ack_next(f, left);
+		if (r < 0)
+			return r;
 	}
-	MSG_SET(ret, ack_batch_reply, acked, acked);
-	if (n > 0)
-		MSG_SET_LIST(ret, ack_batch_reply, refused, refused, n);
+	MSG_SET(ret, ack_batch_reply, acked, left->acked);
+	if (left->refused_n > 0)
+		MSG_SET_LIST(ret, ack_batch_reply, refused, left->refused,
+			     left->refused_n);
 	return 0;
 }
 

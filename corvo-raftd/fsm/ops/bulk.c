@@ -34,7 +34,8 @@ static int act_or_skip(struct fsm *f, const struct act *a, struct str id,
 	struct job j = { 0 };
 	int r = act_on(f, a, id, &j);
 
-	portion_count(p, &j, r > 0 && a->action == BULK_DELETE);
+	budget_take_job(f);
+	p->jobs++;
 	if (f->fatal < 0)
 		return f->fatal;
 	return r > 0;
@@ -49,7 +50,7 @@ static int act_on_all(struct fsm *f, const struct act *a,
 	size_t i = 0;
 	int r;
 
-	for (; i < op->job_ids_n && !portion_is_full(&p); i++) {
+	for (; i < op->job_ids_n && !portion_is_full(f, &p); i++) {
 		r = act_or_skip(f, a, op->job_ids[i], &p);
 		if (r < 0)
 			return r;
@@ -301,7 +302,7 @@ static int64_t act_on_part(struct fsm *f, struct m_bulk *m,
 	for (size_t i = m->part_at; i < part->job_ids_n && n < max; i++, n++) {
 		int r;
 
-		if (portion_is_full(&p) || has_tried_enough(m))
+		if (portion_is_full(f, &p) || has_tried_enough(m))
 			break;
 		r = act_or_skip(f, &a, part->job_ids[i], &p);
 		if (r < 0)

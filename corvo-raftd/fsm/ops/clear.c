@@ -98,23 +98,27 @@ static int sweep_scan(struct fsm *f, const struct index *index,
 	return r < 0 ? fsm_fail(f, r) : 0;
 }
 
-/* Goes on with one index; *last: the last key looked at. */
+/*
+ * Goes on with one index; *last: the last key looked at. 1: there may be more
+ * keys in it, 0: none, or -ERR_*.
+ */
 static int sweep_index(struct fsm *f, const struct index *index,
 		       const struct fsm_queue *q,
 		       const struct m_clear_queue *op, struct portion *p,
 		       struct str *last)
 {
-	struct sweep s = { .max = LIMIT_MAINTAIN_JOBS - p->looked_at };
+	struct sweep s = { .max = LIMIT_MAINTAIN_JOBS };
+	size_t i = 0;
 	int r;
 
 	s.keys = arena_alloc(&f->item_arena, s.max * sizeof(*s.keys));
 	r = sweep_scan(f, index, q, *last, &s);
-	for (size_t i = 0; r == 0 && i < s.n && !portion_is_full(p); i++) {
+	for (; r == 0 && i < s.n && !portion_is_full(f, p); i++) {
 		r = portion_delete(f, p, s.keys[i].id, op->upto_seq,
 				   EVENT_DELETED);
 		*last = s.keys[i].key;
 	}
-	return r;
+	return r < 0 ? r : i < s.n || s.more;
 }
 
 static bool cursor_is_in(struct str cursor, const struct index *index,
@@ -156,8 +160,10 @@ static int sweep(struct fsm *f, const struct fsm_queue *q, size_t n,
 				  "the cursor is none of this queue");
 	while (i < n) {
 		r = sweep_index(f, &indexes[i], q, op, p, ret);
-		if (r < 0 || portion_is_full(p))
-			return r;
+		if (r < 0 || portion_is_full(f, p))
+			return MIN(r, 0);
+		if (r > 0)
+			continue;
 		*ret = STR_NULL;
 		i++;
 	}

@@ -154,6 +154,8 @@ static int request_check(struct fsm *f, const struct request *q)
 	for (size_t i = 0; r == 0 && i < q->n; i++)
 		r = check_job(f, q, i);
 	if (r == 0)
+		r = unique_check_all(f, q->ops, q->n);
+	if (r == 0)
 		r = deps_check(f, q->ops, q->n);
 	if (r == 0)
 		r = backlog_check(f, q->ops, q->n);

@@ -15,9 +15,8 @@
 #include "fsm/order/queue.h"
 #include "fsm/order/window.h"
 
-#define LEASE_DEFAULT_NS  (60 * NS_PER_S)
-#define FETCH_BYTES_MAX   (8u << 20) /* payloads in one answer */
-#define FETCH_EXPIRED_MAX 1000       /* jobs one fetch may find expired */
+#define LEASE_DEFAULT_NS (60 * NS_PER_S)
+#define FETCH_BYTES_MAX  (8u << 20) /* payloads in one answer */
 
 struct fetch {
 	const struct m_fetch *op;
@@ -25,8 +24,7 @@ struct fetch {
 	size_t queues_n;
 	struct m_fetched *jobs;
 	size_t n, max;
-	size_t bytes;     /* of payloads and checkpoints */
-	uint32_t expired; /* jobs found dead on the way */
+	size_t bytes; /* of payloads and checkpoints */
 };
 
 static void find_queues(struct fsm *f, struct fetch *ft)
@@ -95,21 +93,28 @@ static struct fsm_lane *best_lane(struct fsm *f, const struct fetch *ft,
 	return best;
 }
 
-/* The id of a window's job; long ones are only in the store. */
+/*
+ * The id of a window's job; long ones are only in the store. One that is not as
+ * created may have left: 0 then. Its record is not read for that: it may be
+ * large, and a replica whose window has forgotten it would not read it either.
+ */
 static int window_job_id(struct fsm *f, const struct fsm_lane *l, uint8_t prio,
 			 const struct window_job *w, struct str *ret)
 {
+	struct str value;
 	struct key k;
 	int r;
 
-	if (w->id_n > 0) {
+	if (w->as_created && w->id_n > 0) {
 		*ret = arena_copy(&f->item_arena, str_of(w->id, w->id_n));
 		return 1;
 	}
 	lane_key(&k, l, prio, w->seq);
-	r = fsm_get(f, &k, ret);
+	r = txn_get(f->txn, key_str(&k), &value);
+	if (r < 0)
+		return fsm_fail(f, r);
 	if (r > 0)
-		*ret = str_skip(*ret, 1);
+		*ret = arena_copy(&f->item_arena, str_skip(value, 1));
 	return r;
 }
 
@@ -129,11 +134,12 @@ static int take_first(struct fsm *f, struct fsm_lane *l, uint8_t prio,
 		return r;
 	r = w.as_created ? job_find_as_created(f, id, doc, ret)
 			 : job_find(f, id, ret);
-	if (r <= 0)
+	if (r < 0)
 		return r;
+	CHECK(r > 0 && ret->live.state == JOB_PENDING &&
+	      ret->live.seq == w.seq && ret->q == l->q && ret->prio == prio);
 	ret->taken = true;
-	return ret->live.state == JOB_PENDING && ret->live.seq == w.seq &&
-	       ret->q == l->q && ret->prio == prio;
+	return 1;
 }
 
 /* The next job to hand out, and its lane: 1 found, 0 none, -ERR_*. */
@@ -142,7 +148,7 @@ static int next_job(struct fsm *f, struct fetch *ft, struct job *ret,
 {
 	uint8_t prio = 0;
 
-	while (prio < PRIORITIES && ft->expired < FETCH_EXPIRED_MAX) {
+	while (prio < PRIORITIES && !budget_is_spent(f)) {
 		struct fsm_lane *l = best_lane(f, ft, prio);
 		int r;
 
@@ -161,7 +167,7 @@ static int next_job(struct fsm *f, struct fetch *ft, struct job *ret,
 		if (!job_is_expired(f, ret))
 			return 1;
 		job_end_expired(f, ret);
-		ft->expired++;
+		budget_take_job(f);
 		prio = 0; /* its chain may have put a better one there */
 	}
 	return 0;
@@ -363,6 +369,9 @@ int apply_fetch(struct fsm *f, const struct m_fetch *op,
 		r = hand_out_new(f, ft);
 	if (r < 0)
 		return r;
+	/* It met so many expired jobs that it came to no other. */
+	if (ft->n == 0 && budget_is_spent(f))
+		return fsm_go_on_with(f, op);
 	MSG_SET_LIST(ret, fetch_reply, jobs, ft->jobs, ft->n);
 	return 0;
 }

@@ -74,19 +74,37 @@ static int beat_one(struct fsm *f, const struct m_heartbeat *op,
 	return r;
 }
 
+/* The records of the jobs are large: later entries go on after `done`. */
+static int beat_rest(struct fsm *f, const struct m_heartbeat *op, size_t done,
+		     struct m_beat_reply *replies)
+{
+	struct m_heartbeat *left = arena_alloc(&f->item_arena, sizeof(*left));
+
+	*left = *op;
+	MSG_SET_LIST(left, heartbeat, jobs, op->jobs + done, op->jobs_n - done);
+	MSG_SET_LIST(left, heartbeat, answers, replies, op->answers_n + done);
+	return fsm_go_on_with(f, left);
+}
+
 int apply_heartbeat(struct fsm *f, const struct m_heartbeat *op,
 		    struct m_heartbeat_reply *ret)
 {
-	struct m_beat_reply *replies =
-	    arena_zalloc(&f->item_arena, op->jobs_n * sizeof(*replies));
+	size_t before = op->answers_n, i = 0;
+	struct m_beat_reply *replies = arena_zalloc(
+	    &f->item_arena, (before + op->jobs_n) * sizeof(*replies));
 
-	for (size_t i = 0; i < op->jobs_n; i++) {
-		int r = beat_one(f, op, &op->jobs[i], &replies[i]);
+	if (before > 0)
+		memcpy(replies, op->answers, before * sizeof(*replies));
+	for (; i < op->jobs_n; i++) {
+		int r;
 
+		if (i > 0 && budget_is_spent(f))
+			return beat_rest(f, op, i, replies);
+		r = beat_one(f, op, &op->jobs[i], &replies[before + i]);
 		if (r < 0)
 			return r;
 	}
-	MSG_SET_LIST(ret, heartbeat_reply, jobs, replies, op->jobs_n);
+	MSG_SET_LIST(ret, heartbeat_reply, jobs, replies, before + i);
 	return 0;
 }
 

@@ -2,8 +2,8 @@
  * purge: ended jobs past the retention of their queue, ended batches and those
  * nobody seals past the general one, idempotency keys and bulk operations past
  * their end. In bounded portions; what goes follows from the store, the op and
- * the settings alone. The bounds in memory may be too early, never too late:
- * one is made exact before it decides anything.
+ * the settings alone. The bounds of batches and keys may be too early, never
+ * too late.
  */
 #include "fsm/core/entry.h"
 #include "fsm/core/scan.h"
@@ -11,6 +11,7 @@
 #include "fsm/job/portion.h"
 #include "fsm/ops/maintain.h"
 #include "fsm/ops/ops.h"
+#include "fsm/order/bounds.h"
 #include "fsm/order/retention.h"
 #include "fsm/ties/batch.h"
 #include "fsm/ties/bulk.h"
@@ -24,7 +25,12 @@
 
 static uint64_t retention_of(const struct fsm_queue *q, uint64_t otherwise)
 {
-	return q->purge_is_own ? q->set->retention : otherwise;
+	return q->bounds.purge_is_own ? q->set->retention : otherwise;
+}
+
+static uint64_t ended_from(const struct fsm_queue *q)
+{
+	return q->bounds.first[BOUND_ENDED];
 }
 
 static uint64_t late(uint64_t from, uint64_t retention)
@@ -40,9 +46,9 @@ uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns)
 	uint64_t first = NEVER;
 
 	if (own != NULL)
-		first = MIN(first, late(own->ended_from, own->set->retention));
+		first = MIN(first, late(ended_from(own), own->set->retention));
 	if (other != NULL && retention_ns > 0)
-		first = MIN(first, late(other->ended_from, retention_ns));
+		first = MIN(first, late(ended_from(other), retention_ns));
 	if (f->batches_from != NEVER && retention_ns > 0)
 		first = MIN(first, late(f->batches_from, retention_ns));
 	if (f->open_from != NEVER && retention_ns > 0)
@@ -63,11 +69,11 @@ static uint64_t cutoff(const struct fsm *f, uint64_t retention)
 
 static bool is_due(const struct fsm *f, const struct fsm_queue *q, uint64_t ns)
 {
-	return q != NULL && ns > 0 && q->ended_from <= cutoff(f, ns);
+	return q != NULL && ns > 0 && ended_from(q) <= cutoff(f, ns);
 }
 
 /* Of the two heaps, the queue whose first job goes first; or NULL. */
-static struct fsm_queue *due_by_bound(struct fsm *f, uint64_t retention_ns)
+static struct fsm_queue *due_queue(const struct fsm *f, uint64_t retention_ns)
 {
 	struct fsm_queue *own = purge_first(&f->purge_own);
 	struct fsm_queue *other = purge_first(&f->purge_default);
@@ -78,29 +84,10 @@ static struct fsm_queue *due_by_bound(struct fsm *f, uint64_t retention_ns)
 		other = NULL;
 	if (own == NULL || other == NULL)
 		return own != NULL ? own : other;
-	return own->purge.key <= time_after(other->ended_from, retention_ns)
+	return own->bounds.purge.key <=
+		       time_after(ended_from(other), retention_ns)
 		   ? own
 		   : other;
-}
-
-/* The same by the store. */
-static int due_queue(struct fsm *f, uint64_t retention_ns,
-		     struct fsm_queue **ret)
-{
-	for (;;) {
-		struct due_scan s = { 0 };
-		struct key k;
-		int r;
-
-		*ret = due_by_bound(f, retention_ns);
-		if (*ret == NULL)
-			return 0;
-		key_prefix_queue(&k, "t|", (*ret)->space, (*ret)->name);
-		r = due_scan_run(f, &k, (*ret)->ended_from, &s);
-		if (r < 0 || s.next == (*ret)->ended_from)
-			return r;
-		purge_set_first(f, *ret, s.next);
-	}
 }
 
 static int purge_queue(struct fsm *f, struct fsm_queue *q, uint64_t retention,
@@ -109,17 +96,14 @@ static int purge_queue(struct fsm *f, struct fsm_queue *q, uint64_t retention,
 	struct due_scan s = { .max = p->max - p->jobs,
 			      .upto_ns = cutoff(f, retention) };
 	struct key k;
-	size_t i = 0;
 	int r;
 
 	s.ids = arena_alloc(&f->item_arena, s.max * sizeof(*s.ids));
 	key_prefix_queue(&k, "t|", q->space, q->name);
-	r = due_scan_run(f, &k, q->ended_from, &s);
-	for (; r == 0 && i < s.n && !portion_is_full(p); i++)
+	r = due_scan_run(f, &k, ended_from(q), &s);
+	for (size_t i = 0; r == 0 && i < s.n && !portion_is_full(f, p); i++)
 		r = portion_delete(f, p, s.ids[i], 0, EVENT_PURGED);
-	if (r == 0 && i == s.n)
-		purge_set_first(f, q, s.next);
-	return r;
+	return r < 0 ? r : bounds_settle(f);
 }
 
 /* Records that have an index by time and one by id, and nothing else. */
@@ -139,13 +123,27 @@ static void key_of_answer(struct key *k, struct str rest)
 	key_idempotency(k, space, rest);
 }
 
+static void purge_pair(struct fsm *f, const struct pairs *w, struct str id,
+		       struct str by_time)
+{
+	struct key k;
+
+	w->by_id(&k, id);
+	fsm_delete(f, &k);
+	txn_delete(f->txn, by_time);
+	if (w->gone != NULL)
+		w->gone(f, id);
+	budget_take_job(f);
+}
+
 static int purge_pairs(struct fsm *f, const struct pairs *w, struct portion *p)
 {
 	struct due_scan s = { .max = p->max - p->jobs, .upto_ns = w->upto_ns };
 	struct key k;
+	size_t i = 0;
 	int r;
 
-	if (w->upto_ns == 0 || s.max == 0)
+	if (w->upto_ns == 0 || portion_is_full(f, p))
 		return 0;
 	s.ids = arena_alloc(&f->item_arena, s.max * sizeof(*s.ids));
 	s.keys = arena_alloc(&f->item_arena, s.max * sizeof(*s.keys));
@@ -153,15 +151,11 @@ static int purge_pairs(struct fsm *f, const struct pairs *w, struct portion *p)
 	r = due_scan_run(f, &k, *w->from, &s);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < s.n; i++) {
-		w->by_id(&k, s.ids[i]);
-		fsm_delete(f, &k);
-		txn_delete(f->txn, s.keys[i]);
-		if (w->gone != NULL)
-			w->gone(f, s.ids[i]);
-	}
-	p->jobs += (uint32_t)s.n;
-	*w->from = s.next;
+	for (; i < s.n && !budget_is_spent(f); i++)
+		purge_pair(f, w, s.ids[i], s.keys[i]);
+	p->jobs += (uint32_t)i;
+	if (i == s.n)
+		*w->from = s.next;
 	return 0;
 }
 
@@ -174,16 +168,14 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 	struct pairs keys = { "ie|", key_of_answer, &f->keys_from, f->now_ns,
 			      NULL };
 	struct portion p = { .max = maintain_limit(op) };
-	struct fsm_queue *q;
-	int r;
+	int r = bounds_settle(f);
 
-	for (;;) {
-		r = due_queue(f, op->retention_ns, &q);
-		if (r < 0 || q == NULL || portion_is_full(&p))
+	while (r == 0 && !portion_is_full(f, &p)) {
+		struct fsm_queue *q = due_queue(f, op->retention_ns);
+
+		if (q == NULL)
 			break;
 		r = purge_queue(f, q, retention_of(q, op->retention_ns), &p);
-		if (r < 0)
-			break;
 	}
 	if (r == 0)
 		r = purge_pairs(f, &batches, &p);
@@ -199,7 +191,8 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 	f->counters.purge_ns = f->now_ns;
 	MSG_SET(ret, maintain_reply, count, p.jobs);
 	MSG_SET(ret, maintain_reply, more,
-		q != NULL || f->batches_from <= upto || f->open_from <= upto ||
+		due_queue(f, op->retention_ns) != NULL ||
+		    f->batches_from <= upto || f->open_from <= upto ||
 		    f->keys_from <= f->now_ns ||
 		    bulks_purge_from(f) <= f->now_ns);
 	return 0;

@@ -72,7 +72,7 @@ int apply_set_queue(struct fsm *f, const struct m_set_queue *op,
 		settings_keep(f, q, &merged);
 		queue_write_doc(f, q);
 		queue_event(f, q, EVENT_QUEUE_CHANGED, change_data(f, op));
-		purge_settings_changed(f, q);
+		bounds_settings_changed(f, q);
 		lanes_settings_changed(f, q);
 	}
 	queue_show(q, ret);

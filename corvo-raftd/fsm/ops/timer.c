@@ -1,15 +1,16 @@
 /*
  * promote, reclaim, expire, release, trim_events: what comes with time, in
- * bounded portions. What is moved follows from the store alone. The bounds kept
- * in memory may be too early, never too late, and differ between replicas: so a
- * bound is made exact before anything is decided by it.
+ * bounded portions. What is moved follows from the store alone.
  */
+#include "fsm/core/budget.h"
 #include "fsm/core/scan.h"
 #include "fsm/core/state.h"
 #include "fsm/job/active.h"
 #include "fsm/job/job.h"
+#include "fsm/job/portion.h"
 #include "fsm/ops/maintain.h"
 #include "fsm/ops/ops.h"
+#include "fsm/order/bounds.h"
 #include "fsm/order/queue.h"
 #include "fsm/ties/deps.h"
 
@@ -34,96 +35,69 @@ void maintain_fill(uint32_t count, bool more, struct m_maintain_reply *ret)
 /* --- promote --- */
 
 /* The queue whose first job is due first of all; NULL: nothing is due. */
-static int due_queue(struct fsm *f, struct fsm_queue **ret)
+static struct fsm_queue *due_queue(const struct fsm *f)
 {
-	*ret = NULL;
-	for (;;) {
-		struct heap_node *n = heap_min(&f->due);
-		struct due_scan s = { 0 }, r = { 0 };
-		struct fsm_queue *q;
-		struct key k;
-		int err;
+	struct heap_node *n = heap_min(&f->due);
 
-		if (n == NULL || n->key > f->now_ns)
-			return 0;
-		q = container_of(n, struct fsm_queue, due);
-		key_prefix_queue(&k, "s|", q->space, q->name);
-		err = due_scan_run(f, &k, q->scheduled_from, &s);
-		if (err < 0)
-			return err;
-		key_prefix_queue(&k, "r|", q->space, q->name);
-		err = due_scan_run(f, &k, q->retrying_from, &r);
-		if (err < 0)
-			return err;
-		if (MIN(s.next, r.next) == n->key) {
-			*ret = q;
-			return 0;
-		}
-		queue_set_due(f, q, s.next, r.next);
-	}
+	return n != NULL && n->key <= f->now_ns
+		   ? container_of(n, struct fsm_queue, bounds.due)
+		   : NULL;
 }
 
-static int promote_ids(struct fsm *f, const struct due_scan *s)
+static int promote_job(struct fsm *f, struct str id)
 {
-	for (size_t i = 0; i < s->n; i++) {
-		struct job j;
-		int r = job_find(f, s->ids[i], &j);
+	struct job j;
+	int r = job_find(f, id, &j);
 
-		if (r < 0)
-			return r;
-		CHECK(r > 0);
-		job_event(f, &j, EVENT_PROMOTED, STR_NULL);
-		job_back_to_pending(f, &j);
-		f->counters.promoted++;
-	}
+	if (r < 0)
+		return r;
+	CHECK(r > 0);
+	job_event(f, &j, EVENT_PROMOTED, STR_NULL);
+	job_back_to_pending(f, &j);
+	f->counters.promoted++;
+	budget_take_job(f);
 	return 0;
 }
 
-/* Promotes the due jobs of one queue, at most *left. */
-static int promote_queue(struct fsm *f, struct fsm_queue *q, struct str *ids,
-			 uint32_t *left)
+/* Promotes due jobs of one queue and kind. */
+static int promote_some(struct fsm *f, struct fsm_queue *q, enum bound b,
+			struct portion *p)
 {
-	struct due_scan s = { .ids = ids, .max = *left };
-	struct due_scan r = { 0 };
+	struct due_scan s = { .max = p->max - p->jobs };
 	struct key k;
-	int err;
+	int r;
 
-	key_prefix_queue(&k, "s|", q->space, q->name);
-	err = due_scan_run(f, &k, q->scheduled_from, &s);
-	if (err < 0)
-		return err;
-	r.ids = ids + s.n;
-	r.max = *left - s.n;
-	key_prefix_queue(&k, "r|", q->space, q->name);
-	err = due_scan_run(f, &k, q->retrying_from, &r);
-	if (err < 0)
-		return err;
-	queue_set_due(f, q, s.next, r.next);
-	*left -= (uint32_t)(s.n + r.n);
-	err = promote_ids(f, &s);
-	return err < 0 ? err : promote_ids(f, &r);
+	if (q->bounds.first[b] > f->now_ns)
+		return 0;
+	s.ids = new_ids(f, p->max - p->jobs);
+	key_prefix_queue(&k, bounds_prefix(b), q->space, q->name);
+	r = due_scan_run(f, &k, q->bounds.first[b], &s);
+	for (size_t i = 0; r == 0 && i < s.n && !portion_is_full(f, p); i++) {
+		r = promote_job(f, s.ids[i]);
+		p->jobs++;
+	}
+	return r;
 }
 
 int apply_promote(struct fsm *f, const struct m_maintain *op,
 		  struct m_maintain_reply *ret)
 {
-	uint32_t limit = maintain_limit(op), left = limit;
-	struct str *ids = new_ids(f, limit);
-	struct fsm_queue *q;
-	int r;
+	struct portion p = { .max = maintain_limit(op) };
+	int r = bounds_settle(f);
 
-	for (;;) {
-		r = due_queue(f, &q);
-		if (r < 0 || q == NULL || left == 0)
-			break;
-		r = promote_queue(f, q, ids, &left);
-		if (r < 0)
-			break;
+	while (r == 0 && due_queue(f) != NULL && !portion_is_full(f, &p)) {
+		struct fsm_queue *q = due_queue(f);
+
+		r = promote_some(f, q, BOUND_SCHEDULED, &p);
+		if (r == 0)
+			r = promote_some(f, q, BOUND_RETRYING, &p);
+		if (r == 0)
+			r = bounds_settle(f);
 	}
 	if (r < 0)
 		return r;
 	f->counters.promote_ns = f->now_ns;
-	maintain_fill(limit - left, q != NULL, ret);
+	maintain_fill(p.jobs, due_queue(f) != NULL, ret);
 	return 0;
 }
 
@@ -176,61 +150,81 @@ static struct fsm_active *ended_attempt(const struct fsm *f, bool *timed_out)
 	return l != NULL ? container_of(l, struct fsm_active, lease) : NULL;
 }
 
+static int end_attempt(struct fsm *f, const struct fsm_active *a,
+		       bool timed_out)
+{
+	struct job j;
+	/* The active record goes with its id while the job moves. */
+	int r = job_find(f, arena_copy(&f->item_arena, a->id), &j);
+
+	if (r < 0)
+		return r;
+	CHECK(r > 0);
+	if (timed_out)
+		return time_out_job(f, &j);
+	reclaim_job(f, &j);
+	return 0;
+}
+
 int apply_reclaim(struct fsm *f, const struct m_maintain *op,
 		  struct m_maintain_reply *ret)
 {
-	uint32_t limit = maintain_limit(op), count = 0;
+	struct portion p = { .max = maintain_limit(op) };
 	struct fsm_active *a;
 	bool timed_out;
 
-	for (; (a = ended_attempt(f, &timed_out)) != NULL && count < limit;
-	     count++) {
-		struct job j;
-		int r;
+	while ((a = ended_attempt(f, &timed_out)) != NULL &&
+	       !portion_is_full(f, &p)) {
+		int r = end_attempt(f, a, timed_out);
 
-		/* The active record goes with its id while the job moves. */
-		r = job_find(f, arena_copy(&f->item_arena, a->id), &j);
 		if (r < 0)
 			return r;
-		CHECK(r > 0);
-		if (!timed_out)
-			reclaim_job(f, &j);
-		else
-			r = time_out_job(f, &j);
-		if (r < 0)
-			return r;
+		budget_take_job(f);
+		p.jobs++;
 	}
 	f->counters.reclaim_ns = f->now_ns;
-	maintain_fill(count, a != NULL, ret);
+	maintain_fill(p.jobs, a != NULL, ret);
 	return 0;
 }
 
 /* --- expire --- */
 
+static int expire_job(struct fsm *f, struct str id)
+{
+	struct job j;
+	int r = job_find(f, id, &j);
+
+	if (r < 0)
+		return r;
+	CHECK(r > 0 && job_is_expired(f, &j));
+	job_end_expired(f, &j);
+	budget_take_job(f);
+	return 0;
+}
+
 int apply_expire(struct fsm *f, const struct m_maintain *op,
 		 struct m_maintain_reply *ret)
 {
-	uint32_t limit = maintain_limit(op);
-	struct due_scan s = { .ids = new_ids(f, limit), .max = limit };
+	struct portion p = { .max = maintain_limit(op) };
+	struct due_scan s = { .ids = new_ids(f, p.max), .max = p.max };
+	uint64_t first = f->expiry_from;
 	struct key k;
 	int r;
 
 	key_prefix(&k, "x|");
-	r = due_scan_run(f, &k, f->expiry_from, &s);
+	r = due_scan_run(f, &k, first, &s);
 	if (r < 0)
 		return r;
 	f->expiry_from = s.next;
-	for (size_t i = 0; i < s.n; i++) {
-		struct job j;
-
-		r = job_find(f, s.ids[i], &j);
+	while (p.jobs < s.n && !portion_is_full(f, &p)) {
+		r = expire_job(f, s.ids[p.jobs++]);
 		if (r < 0)
 			return r;
-		CHECK(r > 0 && job_is_expired(f, &j));
-		job_end_expired(f, &j);
 	}
+	if (p.jobs < s.n) /* the next portion goes on from there */
+		f->expiry_from = MIN(f->expiry_from, first);
 	f->counters.expire_ns = f->now_ns;
-	maintain_fill((uint32_t)s.n, s.next <= f->now_ns, ret);
+	maintain_fill(p.jobs, p.jobs < s.n || s.next <= f->now_ns, ret);
 	return 0;
 }
 
@@ -239,12 +233,12 @@ int apply_expire(struct fsm *f, const struct m_maintain *op,
 int apply_release(struct fsm *f, const struct m_maintain *op,
 		  struct m_maintain_reply *ret)
 {
-	uint32_t told = 0;
-	int r = deps_release(f, maintain_limit(op), &told);
+	struct portion p = { .max = maintain_limit(op) };
+	int r = deps_release(f, &p);
 
 	if (r < 0)
 		return r;
-	maintain_fill(told, deps_is_due(f), ret);
+	maintain_fill(p.jobs, deps_is_due(f), ret);
 	return 0;
 }
 

@@ -135,7 +135,10 @@ static int refill_docs(struct fsm *f, struct window *w)
 		/* an id may have been deleted and used again since */
 		if (c == 0 && !txn_has(f->txn, key_str(&k)))
 			refill_doc(f, w, i, kv_iter_value(it));
-		missed = c == 0 ? 0 : missed + 1;
+		/* records too large to be kept are not worth the steps */
+		missed = c == 0 && kv_iter_value(it).n <= WINDOW_DOC_BYTES
+			     ? 0
+			     : missed + 1;
 	}
 	r = kv_iter_error(it);
 	kv_iter_free(it);

@@ -36,10 +36,8 @@ struct fsm_queue *queue_add(struct fsm *f, struct str name,
 	q->name = str_of(p, name.n);
 	q->created_at = doc->created_at;
 	q->paused = doc->paused;
-	q->scheduled_from = q->retrying_from = q->ended_from = NEVER;
 	settings_keep(f, q, doc->settings);
-	/* Equal on all replicas: it decides whose jobs are promoted first. */
-	q->due.tie = q->purge.tie = hash_bytes(name.p, name.n);
+	bounds_init(q, hash_bytes(name.p, name.n));
 	list_init(&q->dirty);
 	list_init(&q->woken);
 	lanes_init(q);
@@ -257,38 +255,6 @@ const struct window_job *queue_first(struct fsm *f, struct fsm_queue *q,
 	return l == NULL ? NULL : window_first(&l->windows[prio]);
 }
 
-/* --- due --- */
-
-static void queue_update_due(struct fsm *f, struct fsm_queue *q)
-{
-	uint64_t first = MIN(q->scheduled_from, q->retrying_from);
-
-	if (first == NEVER)
-		heap_remove(&f->due, &q->due);
-	else if (q->due.pos == 0 || q->due.key != first)
-		heap_update(&f->due, &q->due, first);
-}
-
-void queue_add_due(struct fsm *f, struct fsm_queue *q, enum job_state s,
-		   uint64_t ns)
-{
-	uint64_t *from =
-	    s == JOB_SCHEDULED ? &q->scheduled_from : &q->retrying_from;
-
-	if (ns >= *from)
-		return;
-	*from = ns;
-	queue_update_due(f, q);
-}
-
-void queue_set_due(struct fsm *f, struct fsm_queue *q, uint64_t scheduled,
-		   uint64_t retrying)
-{
-	q->scheduled_from = scheduled;
-	q->retrying_from = retrying;
-	queue_update_due(f, q);
-}
-
 /* --- the end --- */
 
 void queue_remove(struct fsm *f, struct fsm_queue *q)
@@ -304,8 +270,7 @@ void queue_remove(struct fsm *f, struct fsm_queue *q)
 	queue_event(f, q, EVENT_QUEUE_DELETED, STR_NULL);
 	lanes_delete(f, q); /* reads the settings */
 	settings_keep(f, q, NULL);
-	purge_forget(f, q);
-	heap_remove(&f->due, &q->due);
+	bounds_done(f, q);
 	list_remove(&q->dirty);
 	list_remove(&q->woken);
 	CHECK(hmap_remove(&f->queues, q->name) == q);

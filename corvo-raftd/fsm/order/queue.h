@@ -6,6 +6,7 @@
 #define CORVO_FSM_ORDER_QUEUE_H
 
 #include "fsm/core/entry.h"
+#include "fsm/order/bounds.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/rates.h"
 
@@ -20,12 +21,7 @@ struct fsm_queue {
 	uint64_t counts[JOB_STATE_MAX];
 	uint64_t failed; /* attempts */
 	struct lanes lanes;
-	/* No job of the kind is due before this; NEVER: there is none. */
-	uint64_t scheduled_from, retrying_from;
-	struct heap_node due;   /* in f->due, by the smaller of the two */
-	uint64_t ended_from;    /* no ended job has ended before this */
-	struct heap_node purge; /* in f->purge_own or f->purge_default */
-	bool purge_is_own;
+	struct bounds bounds;
 	uint64_t asked; /* new jobs of the request being checked */
 	struct rates rates;
 	struct list dirty; /* counts to be written with this entry */
@@ -67,13 +63,7 @@ const struct window_job *queue_first(struct fsm *f, struct fsm_queue *q,
 void queue_set_changed(struct fsm *f, struct fsm_queue *q, struct str group,
 		       uint8_t prio, const struct pending *p);
 
-/* A job of that state is due at ns. */
-void queue_add_due(struct fsm *f, struct fsm_queue *q, enum job_state s,
-		   uint64_t ns);
 void queue_set_paused(struct fsm *f, struct fsm_queue *q, bool paused);
-/* After a look at the store. */
-void queue_set_due(struct fsm *f, struct fsm_queue *q, uint64_t scheduled,
-		   uint64_t retrying);
 
 /* As clients are shown it; slices are the queue's own. */
 void queue_show(const struct fsm_queue *q, struct m_queue *ret);

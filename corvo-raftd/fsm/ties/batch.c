@@ -434,24 +434,31 @@ static int look_at_open(struct fsm *f, struct str id, uint64_t upto_ns)
 
 int batches_purge_open(struct fsm *f, uint64_t upto_ns, struct portion *p)
 {
-	struct due_scan s = { .max = p->max - p->jobs, .upto_ns = upto_ns };
+	uint64_t first = f->open_from;
+	struct due_scan s = { .upto_ns = upto_ns };
 	struct key k;
+	size_t i = 0;
 	int r;
 
 	/* Also when the portion is full: a seal has left the bound too early,
 	 * and the answer tells whether there is more. */
+	if (!portion_is_full(f, p))
+		s.max = p->max - p->jobs;
 	s.ids = arena_alloc(&f->item_arena, s.max * sizeof(*s.ids));
 	key_prefix(&k, "bo|");
-	r = due_scan_run(f, &k, f->open_from, &s);
+	r = due_scan_run(f, &k, first, &s);
 	if (r < 0)
 		return r;
 	f->open_from = s.next;
-	for (size_t i = 0; i < s.n; i++) {
+	for (; i < s.n && !budget_is_spent(f); i++) {
 		r = look_at_open(f, s.ids[i], upto_ns);
+		budget_take_job(f);
 		if (r < 0)
 			return r;
 		p->jobs += (uint32_t)r;
 	}
+	if (i < s.n)
+		f->open_from = MIN(f->open_from, first);
 	return 0;
 }
 

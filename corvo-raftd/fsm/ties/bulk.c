@@ -436,7 +436,7 @@ uint64_t bulks_purge_from(const struct fsm *f)
 
 int bulks_purge(struct fsm *f, struct portion *p)
 {
-	while (bulks_purge_from(f) <= f->now_ns && !portion_is_full(p)) {
+	while (bulks_purge_from(f) <= f->now_ns && !portion_is_full(f, p)) {
 		struct fsm_bulk *b = container_of(heap_min(&f->bulks.ends),
 						  struct fsm_bulk, ends);
 		struct m_bulk m;

@@ -40,7 +40,8 @@ void deps_settle(struct fsm *f);
 /* Dependents are still to be told: RELEASE is due. */
 bool deps_is_due(const struct fsm *f);
 int deps_load(struct fsm *f);
-/* Tells dependents until the portion is used up; how many, or -ERR_*. */
-int deps_release(struct fsm *f, uint32_t max, uint32_t *ret_told);
+/* Tells dependents until the portion is full. 0 or -ERR_*. */
+struct portion;
+int deps_release(struct fsm *f, struct portion *p);
 
 #endif

@@ -4,17 +4,16 @@
  * memory, and the list is worked off after the item. A child that dies of it
  * is put on the list in turn.
  *
- * One entry tells a bounded number of children. What is left is found by its
- * dr| keys, and goes on with RELEASE: where the last portion ended, also after
- * a restart.
+ * One entry tells as many children as its budget allows. What is left is found
+ * by its dr| keys, and goes on with RELEASE: where the last portion ended, also
+ * after a restart.
  */
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/job/job.h"
+#include "fsm/job/portion.h"
 #include "fsm/ties/deps.h"
 
-/* So many bytes that are read for a child count as one more child. */
-#define BYTES_PER_CHILD (16u << 10)
 #define RELEASE_BYTES   9 /* outcome:1 from:8 */
 #define OUTCOME_DELETED 0 /* others are states */
 
@@ -114,17 +113,6 @@ static void child_is_free(struct fsm *f, struct job *j)
 	}
 }
 
-/* What telling it costs, so that an entry's memory is bounded too. */
-static uint32_t cost_of(const struct job *j)
-{
-	const struct m_job_doc *d = &j->doc;
-	size_t bytes = d->payload.n + d->checkpoint.n + j->live.checkpoint.n;
-
-	if (MSG_HAS(d, job_doc, chain))
-		bytes += chain_bytes(d->chain);
-	return 1 + (uint32_t)(bytes / BYTES_PER_CHILD);
-}
-
 static int tell_child(struct fsm *f, const struct release *r, uint64_t seq,
 		      struct str id)
 {
@@ -138,7 +126,6 @@ static int tell_child(struct fsm *f, const struct release *r, uint64_t seq,
 	if (err < 0)
 		return err;
 	CHECK(err > 0 && j.live.waiting_on > 0);
-	f->deps.left -= MIN(f->deps.left, cost_of(&j));
 	MSG_SET(&j.live, job_live, waiting_on, j.live.waiting_on - 1);
 	if (r->outcome != JOB_COMPLETED &&
 	    j.doc.on_dependency_failure == DEPENDENCY_FAIL)
@@ -147,6 +134,7 @@ static int tell_child(struct fsm *f, const struct release *r, uint64_t seq,
 		child_is_free(f, &j);
 	else
 		job_save(f, &j);
+	budget_take_job(f);
 	return 0;
 }
 
@@ -174,14 +162,14 @@ static bool child_scan_add(void *ctx, struct str key, struct str value _unused_)
 	return true;
 }
 
-static int scan_children(struct fsm *f, const struct release *r,
+static int scan_children(struct fsm *f, const struct release *r, size_t max,
 			 struct child_scan *ret)
 {
 	struct key from, upto;
 	int err;
 
 	ret->arena = &f->item_arena;
-	ret->max = f->deps.left;
+	ret->max = max;
 	ret->ids = arena_alloc(ret->arena, ret->max * sizeof(*ret->ids));
 	ret->seqs = arena_alloc(ret->arena, ret->max * sizeof(*ret->seqs));
 	key_prefix_id(&from, "d|", r->parent);
@@ -193,21 +181,21 @@ static int scan_children(struct fsm *f, const struct release *r,
 	return err < 0 ? fsm_fail(f, err) : 0;
 }
 
-/* Tells children as long as the entry may; *told grows. */
-static int tell_children(struct fsm *f, struct release *r, uint32_t *told)
+/* Tells children as long as the entry may. */
+static int tell_children(struct fsm *f, struct release *r, struct portion *p)
 {
 	struct child_scan s = { 0 };
 	struct key k;
 	size_t i = 0;
-	int err = scan_children(f, r, &s);
+	int err = scan_children(f, r, p->max - p->jobs, &s);
 
-	for (; err == 0 && i < s.n && f->deps.left > 0; i++) {
+	for (; err == 0 && i < s.n && !portion_is_full(f, p); i++) {
 		err = tell_child(f, r, s.seqs[i], s.ids[i]);
 		r->from = s.seqs[i] + 1;
+		p->jobs++;
 	}
 	if (err < 0)
 		return err;
-	*told += (uint32_t)i;
 	if (i < s.n || s.more) {
 		put_release(f, r);
 		return 0;
@@ -258,43 +246,43 @@ static int first_release(struct fsm *f, const struct key *prefix,
 }
 
 /* Works off ends under the prefix, the earliest of a parent first. */
-static int release_all(struct fsm *f, const struct key *prefix, uint32_t *told)
+static int release_all(struct fsm *f, const struct key *prefix,
+		       struct portion *p)
 {
 	struct release rel;
 	int r = 0;
 
-	while (r == 0 && f->deps.left > 0) {
+	while (r == 0 && !portion_is_full(f, p)) {
 		r = first_release(f, prefix, &rel);
 		if (r <= 0)
 			return r;
-		r = tell_children(f, &rel, told);
+		r = tell_children(f, &rel, p);
 	}
 	return r;
 }
 
 void deps_settle(struct fsm *f)
 {
-	uint32_t told = 0;
+	struct portion p = { .max = LIMIT_MAINTAIN_JOBS };
 
 	for (struct deps_end *e = f->deps.first;
-	     e != NULL && f->deps.left > 0 && f->fatal == 0; e = e->next) {
+	     e != NULL && !portion_is_full(f, &p) && f->fatal == 0;
+	     e = e->next) {
 		struct key k;
 
 		key_prefix_id(&k, "dr|", e->id);
-		(void)release_all(f, &k,
-				  &told); /* f->fatal says if it failed */
+		(void)release_all(f, &k, &p); /* f->fatal says if it failed */
 	}
 	f->deps.first = NULL;
 	hmap_done(&f->deps.parents);
 }
 
-int deps_release(struct fsm *f, uint32_t max, uint32_t *ret_told)
+int deps_release(struct fsm *f, struct portion *p)
 {
 	struct key k;
 
-	f->deps.left = MIN(f->deps.left, max);
 	key_prefix(&k, "dr|");
-	return release_all(f, &k, ret_told);
+	return release_all(f, &k, p);
 }
 
 bool deps_is_due(const struct fsm *f)

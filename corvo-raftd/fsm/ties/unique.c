@@ -21,6 +21,8 @@
 
 #define UNIQUE_PERIOD_NS (3600 * NS_PER_S) /* of jobs that name none */
 #define LOCK_HEAD_BYTES  8
+/* Records that one request may make us write again. */
+#define REPLACED_BYTES_MAX (LIMIT_ENTRY_BYTES / 2)
 
 /* 1: there is a lock, perhaps one whose period is over; 0: none; -ERR_*. */
 static int lock_read(struct fsm *f, struct str queue, struct str key,
@@ -149,8 +151,8 @@ static void replace(struct fsm *f, struct job *j, const struct m_enqueue *op)
 	job_save(f, j);
 }
 
-int unique_answer(struct fsm *f, const struct m_enqueue *op, struct str holder,
-		  struct m_enqueue_reply *ret)
+static int replace_holder(struct fsm *f, const struct m_enqueue *op,
+			  struct str holder, struct m_enqueue_reply *ret)
 {
 	struct job j;
 	int r = job_find(f, holder, &j);
@@ -158,12 +160,107 @@ int unique_answer(struct fsm *f, const struct m_enqueue *op, struct str holder,
 	if (r < 0)
 		return r;
 	CHECK(r > 0); /* a lock goes with its job */
-	if (op->unique_action == UNIQUE_REPLACE && can_be_replaced(&j)) {
+	if (can_be_replaced(&j)) {
 		replace(f, &j, op);
 		MSG_SET(ret, enqueue_reply, replaced, true);
 	}
-	MSG_SET(ret, enqueue_reply, job_id, holder);
 	MSG_SET(ret, enqueue_reply, status, job_state_shown(j.live.state));
+	return 0;
+}
+
+/* In place, without a copy of what may be large. */
+static int read_state(struct fsm *f, const struct key *k,
+		      const struct msg_desc *d, enum job_state *ret)
+{
+	struct arena a = ARENA_INIT;
+	struct m_job_live live = { 0 };
+	struct m_job_doc doc = { 0 };
+	bool is_live = d == &msg_job_live;
+	struct str raw;
+	int r = txn_get(f->txn, key_str(k), &raw);
+
+	if (r < 0)
+		return fsm_fail(f, r);
+	if (r == 0)
+		return 0;
+	if (msg_decode(d, raw, &a, is_live ? (void *)&live : &doc) < 0)
+		r = fsm_fail(f, -ERR_INTERNAL_ERROR);
+	else
+		*ret = is_live ? live.state : job_state_at_creation(&doc);
+	arena_done(&a);
+	return r;
+}
+
+/* Only its state; 1 found, 0 absent, -ERR_*. */
+static int find_state(struct fsm *f, struct str id, enum job_state *ret)
+{
+	struct key k;
+	int r;
+
+	key_live(&k, id);
+	r = read_state(f, &k, &msg_job_live, ret);
+	if (r != 0)
+		return r;
+	key_job(&k, id);
+	return read_state(f, &k, &msg_job_doc, ret);
+}
+
+int unique_answer(struct fsm *f, const struct m_enqueue *op, struct str holder,
+		  struct m_enqueue_reply *ret)
+{
+	enum job_state s;
+	int r;
+
+	MSG_SET(ret, enqueue_reply, job_id, holder);
 	MSG_SET(ret, enqueue_reply, unique_existing, true);
+	if (op->unique_action == UNIQUE_REPLACE)
+		return replace_holder(f, op, holder, ret);
+	/* Thousands in one request may meet jobs as large as they come. */
+	r = find_state(f, holder, &s);
+	if (r < 0)
+		return r;
+	CHECK(r > 0);
+	MSG_SET(ret, enqueue_reply, status, job_state_shown(s));
+	return 0;
+}
+
+/* --- many of them --- */
+
+/* What a replacement reads and writes again; 0: there is none, or -ERR_*. */
+static int64_t replaced_bytes(struct fsm *f, const struct m_enqueue *op)
+{
+	struct str holder, raw;
+	struct key k;
+	int r;
+
+	if (op->unique_key.n == 0 || op->unique_action != UNIQUE_REPLACE)
+		return 0;
+	r = unique_find(f, op->queue, op->unique_key, &holder);
+	if (r <= 0)
+		return r;
+	key_job(&k, holder);
+	r = txn_get(f->txn, key_str(&k), &raw);
+	if (r < 0)
+		return fsm_fail(f, r);
+	return r > 0 ? (int64_t)raw.n : 0;
+}
+
+int unique_check_all(struct fsm *f, const struct m_enqueue *ops, size_t n)
+{
+	int64_t all = 0;
+
+	for (size_t i = 0; n > 1 && i < n; i++) {
+		int64_t one = replaced_bytes(f, &ops[i]);
+
+		if (one < 0)
+			return (int)one;
+		all += one;
+		if (all > REPLACED_BYTES_MAX)
+			return fsm_refuse(f, ERR_VALIDATION_ERROR,
+					  "jobs[%zu].unique_action: the jobs "
+					  "to replace are too large together; "
+					  "send fewer jobs in one request",
+					  i);
+	}
 	return 0;
 }

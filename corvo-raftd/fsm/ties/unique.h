@@ -17,6 +17,11 @@ void unique_release(struct fsm *f, struct job *j);
 int unique_check(struct fsm *f, struct job *j);
 /* It is to be pending again: takes its key; refused when another has it. */
 int unique_retake(struct fsm *f, struct job *j);
+/*
+ * Jobs of one request, n of them: 0, or refused when those they replace are
+ * too large together.
+ */
+int unique_check_all(struct fsm *f, const struct m_enqueue *ops, size_t n);
 /* A duplicate arrived: answers for it, and replaces the payload if asked. */
 int unique_answer(struct fsm *f, const struct m_enqueue *op, struct str holder,
 		  struct m_enqueue_reply *ret);
