@@ -65,6 +65,11 @@ bool node_is_ready(const struct node *n); /* leads, and the log is applied */
 uint64_t node_log_bytes(struct node *n);
 /* The log is being cut, or should have been. */
 bool node_cut_is_due(struct node *n);
+/*
+ * It should be cut, and nobody does: the library looks only after an entry.
+ * True at most once a second; who asked has to propose one, also an empty one.
+ */
+bool node_wants_entry(struct node *n);
 
 struct node_info {
 	const char *state; /* "Leader", "Follower", "Candidate", "Shutdown" */

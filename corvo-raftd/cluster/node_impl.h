@@ -15,6 +15,7 @@
 /* Entries kept behind a snapshot: so many, and of snapshot_bytes a part. */
 #define SNAPSHOT_TRAILING 64
 #define TRAILING_PART     4
+#define CUT_RETRY_NS      NS_PER_S /* between entries asked for a cut */
 
 /* Sums over the log in memory, and what they are sums of. */
 struct node_weight {
@@ -38,9 +39,10 @@ struct node {
 	uint64_t snapshot_bytes;  /* setting */
 	uint64_t bytes_since;     /* entries applied since the last snapshot */
 	struct node_weight weight;
-	uint64_t ready_index; /* applied up to here: ready */
-	bool opened;          /* raft_init done */
-	bool leader;          /* as last reported */
+	uint64_t cut_asked_ns; /* node_wants_entry was true */
+	uint64_t ready_index;  /* applied up to here: ready */
+	bool opened;           /* raft_init done */
+	bool leader;           /* as last reported */
 	bool ready;
 	bool stopping;
 	loop_fn *stop_done;

@@ -3,6 +3,7 @@
  * snapshot there, and some behind it.
  */
 #include "cluster/node_impl.h"
+#include "util/clock.h"
 
 /* What the library keeps for an entry beside its bytes. */
 #define ENTRY_OVERHEAD (sizeof(struct raft_entry) + 64)
@@ -55,6 +56,18 @@ uint64_t node_log_bytes(struct node *n)
 bool node_cut_is_due(struct node *n)
 {
 	return weigh(n)->uncut >= n->snapshot_bytes;
+}
+
+bool node_wants_entry(struct node *n)
+{
+	uint64_t now = clock_mono_ns();
+
+	if (!node_cut_is_due(n) || n->raft.snapshot.pending.term != 0 ||
+	    (n->cut_asked_ns != 0 && now - n->cut_asked_ns < CUT_RETRY_NS))
+		return false;
+	n->cut_asked_ns = now;
+	raft_set_snapshot_threshold(&n->raft, 1);
+	return true;
 }
 
 unsigned node_trailing(const struct node *n)

@@ -306,7 +306,8 @@ static void list_move_all(struct list *from, struct list *to)
 	}
 }
 
-static void propose_one(struct proposer *p)
+/* may_be_empty: the entry itself is what is needed. */
+static void propose_one(struct proposer *p, bool may_be_empty)
 {
 	struct list by_class[CLASS_MAX];
 	struct batch *b = xcalloc(1, sizeof(*b));
@@ -318,7 +319,7 @@ static void propose_one(struct proposer *p)
 	b->p = p;
 	list_init(&b->ops);
 	b->n = entry_take(p, by_class, now);
-	if (b->n == 0) { /* all of them were too late */
+	if (b->n == 0 && !may_be_empty) { /* all of them were too late */
 		free(b);
 		return;
 	}
@@ -374,8 +375,10 @@ static void fill_pipeline(struct proposer *p)
 	       p->inflight_n < p->c.settings->apply_inflight) {
 		if (should_gather(p))
 			return;
-		propose_one(p);
+		propose_one(p, false);
 	}
+	if (p->inflight_n == 0 && node_wants_entry(p->node))
+		propose_one(p, true);
 }
 
 void proposer_pump(struct proposer *p)

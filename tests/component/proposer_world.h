@@ -31,6 +31,7 @@ struct node {
 	bool ready;
 	bool refuse;
 	bool cut_is_due;
+	bool wants_entry;
 	uint64_t log_bytes;
 	size_t n;
 	struct {
@@ -93,6 +94,14 @@ uint64_t node_log_bytes(struct node *n)
 bool node_cut_is_due(struct node *n)
 {
 	return n->cut_is_due;
+}
+
+bool node_wants_entry(struct node *n)
+{
+	bool wants = n->wants_entry;
+
+	n->wants_entry = false;
+	return wants;
 }
 
 void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body)

@@ -92,6 +92,23 @@ static void a_heavy_op_that_is_alone_is_taken(void **state)
 	assert_true(is_taken(f, "job_4"));
 }
 
+/* Everything may be refused until the log is cut: nobody else cuts it. */
+static void a_log_that_waits_to_be_cut_gets_an_entry(void **state)
+{
+	struct fixture *f = *state;
+
+	proposer_pump(f->p);
+	assert_int_equal(f->node.n, 0);
+	f->node.cut_is_due = f->node.wants_entry = true;
+	f->s.raft_max_pending_bytes = 1;
+	assert_false(is_taken(f, "job_1"));
+	proposer_pump(f->p);
+	assert_int_equal(f->node.n, 1);
+	assert_int_equal(entry_at(f, 0).n, 0);
+	commit(f);
+	assert_true(proposer_is_idle(f->p));
+}
+
 /* Fetches that wait for a job are nobody who waits for the log. */
 static void an_entry_is_crowded_from_16_waiting_ops_on(void **state)
 {
@@ -274,6 +291,7 @@ int main(void)
 		CASE(ops_weigh_until_they_are_applied),
 		CASE(the_log_in_memory_weighs_too),
 		CASE(a_heavy_op_that_is_alone_is_taken),
+		CASE(a_log_that_waits_to_be_cut_gets_an_entry),
 		CASE(an_entry_is_crowded_from_16_waiting_ops_on),
 		CASE(too_many_parked_fetches_are_refused),
 		CASE(full_disk_refuses_writes),
