@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "rt/log.h"
+#include "rt/notify.h"
 #include "rt/procstat.h"
 #include "spawn.h"
 #include "util/clock.h"
@@ -342,13 +343,25 @@ static void act_down(struct child *c)
 	c->host->on_down(c->host->ctx, c);
 }
 
+bool child_is_hopeless(const struct child *c)
+{
+	return c->has_exited && WIFEXITED(c->last_exit) &&
+	       WEXITSTATUS(c->last_exit) == EXIT_NO_RETRY;
+}
+
 static void give_up(struct child *c, const char *exit_text)
 {
-	log_error("giving up: %s died %u times in a row before it was ready; "
-		  "last: %s; its own log lines above say why (setting "
-		  "crash_limit=%llu)",
-		  c->name, c->unready_lives, exit_text,
-		  (unsigned long long)c->host->settings->crash_limit);
+	if (child_is_hopeless(c))
+		log_error("giving up: starting %s again would not help; its "
+			  "own log line above says what does",
+			  c->name);
+	else
+		log_error(
+		    "giving up: %s died %u times in a row before it was ready; "
+		    "last: %s; its own log lines above say why (setting "
+		    "crash_limit=%llu)",
+		    c->name, c->unready_lives, exit_text,
+		    (unsigned long long)c->host->settings->crash_limit);
 	set_state(c, CHILD_FAILED, 0);
 	c->host->on_down(c->host->ctx, c);
 }
@@ -376,7 +389,8 @@ static void act_crash(struct child *c)
 		c->unready_lives++;
 	else if (now - c->ready_ns >= SERVED_NS)
 		c->short_lives = 0;
-	if (c->unready_lives >= c->host->settings->crash_limit) {
+	if (c->unready_lives >= c->host->settings->crash_limit ||
+	    (c->ready_ns == 0 && child_is_hopeless(c))) {
 		give_up(c, text.p);
 		return;
 	}

@@ -93,6 +93,8 @@ void child_done(struct child *c);
 
 const char *child_state_name(enum child_state s);
 bool child_is_gone(const struct child *c); /* DOWN or FAILED */
+/* It said itself that another start would not help. */
+bool child_is_hopeless(const struct child *c);
 
 void child_event(struct child *c, enum child_event e);
 void child_on_readable(struct child *c);              /* c->fd */

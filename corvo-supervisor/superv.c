@@ -16,8 +16,6 @@
 #include "rt/fds.h"
 #include "util/clock.h"
 
-#define EXIT_USAGE 2 /* a restart would fail the same way */
-
 /* Waking up later than this means that we were stopped, not the children. */
 #define PAUSE_NS    (500 * NS_PER_MS)
 #define POLL_MAX_NS (60 * NS_PER_S)
@@ -125,6 +123,7 @@ static void on_child_down(void *ctx, struct child *c)
 		s->failed = true;
 	if (c->state == CHILD_FAILED) {
 		s->failed = true;
+		s->hopeless = s->hopeless || child_is_hopeless(c);
 		ctl_server_wake(&s->ctl, c, ERR_INTERNAL_ERROR,
 				"it keeps dying before it is ready; the log "
 				"says why");
@@ -369,6 +368,8 @@ static int run(struct superv *s)
 	while (s->state != SUPERV_DONE)
 		turn(s);
 	log_info("stopped%s", s->failed ? ", not cleanly" : "");
+	if (s->hopeless)
+		return EXIT_NO_RETRY;
 	return s->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -398,7 +399,7 @@ int superv_main(int argc, char *const argv[])
 			    .run_lock_fd = -1,
 			    .ctl = { .fd = -1 },
 			    .started_ns = clock_mono_ns() };
-	int status = EXIT_USAGE;
+	int status = EXIT_NO_RETRY;
 
 	s.host = (struct child_host){ .settings = &s.settings,
 				      .argc = argc,

@@ -47,6 +47,7 @@ struct superv {
 	uint64_t beat_ns;    /* next beat to systemd */
 	uint64_t stop_by_ns; /* the whole stop, when stopping */
 	bool failed;         /* exit status 1 */
+	bool hopeless;       /* or EXIT_NO_RETRY */
 };
 
 /* The whole life of a node; returns the exit status. argv: flags only. */

@@ -454,11 +454,13 @@ static int serve(struct daemon *d)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	bool started;
+	int r;
 
 	d->loop = loop_new();
 	d->ipc = ipc_new(d->loop);
 	watch(d);
-	started = d->ops->init(d, &why) == 0;
+	r = d->ops->init(d, &why);
+	started = r == 0;
 	if (started)
 		loop_run(d->loop);
 	else
@@ -469,7 +471,9 @@ static int serve(struct daemon *d)
 	ipc_free(d->ipc);
 	loop_free(d->loop);
 	ipc_exit();
-	return started ? d->priv->status : EXIT_FAILURE;
+	if (started)
+		return d->priv->status;
+	return r == -ERR_CONFLICT ? EXIT_NO_RETRY : EXIT_FAILURE;
 }
 
 /*

@@ -29,8 +29,8 @@ struct daemon_ops {
 	/* There is one of it in a node: <data-dir>/<name>.lock is held. */
 	bool single;
 	/* Sets everything up; non-zero ends the process with status 1 after
-	 * the text in `why` was logged. Calls daemon_ready when it can serve,
-	 * now or later. */
+	 * the text in `why` was logged, -ERR_CONFLICT with EXIT_NO_RETRY.
+	 * Calls daemon_ready when it can serve, now or later. */
 	int (*init)(struct daemon *d, struct buf *why);
 	/* Settings marked S_RELOAD may have changed. May be NULL. */
 	void (*reload)(struct daemon *d);

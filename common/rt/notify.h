@@ -16,6 +16,10 @@
 
 #include "util/str.h"
 
+/* Exit status of a process that another start would not help: a setting or the
+ * data are wrong, and it has said how. The supervisor ends the node with it. */
+#define EXIT_NO_RETRY 2
+
 struct notify {
 	int supervisor_fd;    /* -1: not under the supervisor */
 	int systemd_fd;       /* -1: not under systemd */

@@ -249,6 +249,14 @@ def test_crash_loop_gives_up_and_says_why(node):
     assert node.words("raftd")[-2:] == ["drain", "left"]  # was drained
 
 
+def test_a_start_that_cannot_help_is_tried_once(node):
+    node.mode("raftd", "refuse")
+    node.start(wait=False)
+    assert node.exit() == 2
+    assert "giving up: starting raftd again would not help" in node.log()
+    assert node.words("raftd") == ["start"]
+
+
 def test_a_program_that_cannot_be_executed_is_tried_again(node):
     node.start()
     program = node.libexec / "corvo-viewd"

@@ -54,6 +54,8 @@ for arg in sys.argv:
 event("start")
 if "die" in mode:
     sys.exit(7)
+if "refuse" in mode:
+    sys.exit(2)
 time_to_ready = 0.1 if "slow" in mode else 0
 select.select([], [], [], time_to_ready)
 listener = None
