@@ -1,6 +1,7 @@
 /*
  * `corvo server` becomes corvo-supervisor: same pid, so that whoever started
- * the one (a shell, systemd, Kubernetes) watches and signals the other.
+ * the one (a shell, systemd, Kubernetes) watches and signals the other. So does
+ * `corvo recover` become corvo-raftd.
  */
 #include <errno.h>
 #include <signal.h>
@@ -9,8 +10,6 @@
 #include <unistd.h>
 
 #include "cmd.h"
-
-#define PROGRAM "corvo-supervisor"
 
 /* The folder of our own executable; false when it cannot be told. */
 static bool own_dir(struct buf *ret)
@@ -35,49 +34,59 @@ static bool is_program(struct buf *path)
 }
 
 /* Where it may be: named by the user, installed, or in a build tree. */
-static bool find_supervisor(struct buf *ret)
+static bool find_program(const char *name, struct buf *ret)
 {
-	static const char *const places[] = {
-		"/../libexec/corvo/" PROGRAM,
-		"/../" PROGRAM "/" PROGRAM,
-	};
 	_cleanup_(buf_done) struct buf dir = BUF_INIT(0);
 	const char *libexec = getenv("CORVO_LIBEXEC");
 
 	if (libexec != NULL && *libexec != '\0') {
-		buf_printf(ret, "%s/" PROGRAM, libexec);
+		buf_printf(ret, "%s/%s", libexec, name);
 		if (is_program(ret))
 			return true;
 	}
 	if (!own_dir(&dir))
 		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		buf_clear(ret);
-		buf_put_str(ret, buf_str(&dir));
-		buf_puts(ret, places[i]);
-		if (is_program(ret))
-			return true;
-	}
-	return false;
+	buf_clear(ret);
+	buf_printf(ret, "%.*s/../libexec/corvo/%s", STR_ARG(buf_str(&dir)),
+		   name);
+	if (is_program(ret))
+		return true;
+	buf_clear(ret);
+	buf_printf(ret, "%.*s/../%s/%s", STR_ARG(buf_str(&dir)), name, name);
+	return is_program(ret);
 }
 
-int cmd_server(const struct cmd_args *a)
+/* Becomes the program; returns only when that fails. */
+static int become(const char *name, const char *verb, const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
 	char **argv;
+	int n = 0;
 
-	/* argv[0], the flags, NULL; freed only when exec fails. */
-	if (!find_supervisor(&path))
-		return cmd_failed(PROGRAM
-				  " is missing: it is neither in "
+	if (!find_program(name, &path))
+		return cmd_failed("%s is missing: it is neither in "
 				  "../libexec/corvo nor in CORVO_LIBEXEC; "
-				  "install Corvo completely");
-	argv = xcalloc((size_t)a->argc + 2, sizeof(*argv));
-	argv[0] = path.p;
+				  "install Corvo completely",
+				  name);
+	/* argv[0], the verb, the flags, NULL; freed only when exec fails. */
+	argv = xcalloc((size_t)a->argc + 3, sizeof(*argv));
+	argv[n++] = path.p;
+	if (verb != NULL)
+		argv[n++] = (char *)verb;
 	for (int i = 0; i < a->argc; i++)
-		argv[i + 1] = a->argv[i];
+		argv[n++] = a->argv[i];
 	(void)signal(SIGPIPE, SIG_DFL);
 	(void)execv(path.p, argv);
 	free(argv);
 	return cmd_failed("cannot run %s: %s", path.p, strerror(errno));
+}
+
+int cmd_server(const struct cmd_args *a)
+{
+	return become("corvo-supervisor", NULL, a);
+}
+
+int cmd_recover(const struct cmd_args *a)
+{
+	return become("corvo-raftd", "recover", a);
 }

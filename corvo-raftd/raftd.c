@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "keep.h"
 #include "rt/file.h"
 #include "rt/log.h"
 #include "serve/svc.h"
@@ -32,12 +33,14 @@ struct raftd {
 
 /* --- the node calls --- */
 
-static int on_apply(void *ctx, uint64_t raft_index, struct str entry)
+static int on_apply(void *ctx, uint64_t raft_index,
+		    const struct entry_origin *o, struct str entry)
 {
 	struct raftd *r = ctx;
+	int e;
 
-	int e = proposer_apply(r->p.proposer, raft_index, entry);
-
+	fsm_set_origin(r->p.fsm, o);
+	e = proposer_apply(r->p.proposer, raft_index, entry);
 	if (e < 0 && entry_format(entry) > STORED_FORMAT)
 		log_error("entry %" PRIu64
 			  " of the raft log has format %" PRIu64
@@ -56,12 +59,6 @@ static int on_before_snapshot(void *ctx)
 	return fsm_flush(r->p.fsm);
 }
 
-static void snapshot_path(struct raftd *r, const char *name, struct buf *ret)
-{
-	buf_printf(ret, "%s/checkpoints/%s", r->p.d->settings.data_dir, name);
-	buf_putc(ret, '\0');
-}
-
 /*
  * Pool thread. The log may be cut only up to what a flushed checkpoint holds;
  * the checkpoint is hard links, and stays as the state to send to a follower.
@@ -69,22 +66,11 @@ static void snapshot_path(struct raftd *r, const char *name, struct buf *ret)
 static int on_make_durable(void *ctx)
 {
 	struct raftd *r = ctx;
-	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf next = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	uint64_t begin = clock_mono_ns();
-	int e;
+	int e = keep_make(r->p.kv, r->p.d->settings.data_dir, &why);
 
-	snapshot_path(r, "snapshot", &path);
-	snapshot_path(r, "snapshot.new", &next);
-	e = dir_remove(next.p);
-	if (e == 0)
-		e = kv_checkpoint(r->p.kv, next.p, &why);
-	if (e == 0)
-		e = dir_remove(path.p);
-	if (e == 0 && rename(next.p, path.p) < 0)
-		e = -errno;
-	if (e != 0) {
+	if (e < 0) {
 		log_error("snapshot: %.*s; the log is kept",
 			  STR_ARG(buf_str(&why)));
 		return e;
@@ -259,6 +245,7 @@ static int raftd_init(struct daemon *d, struct buf *why)
 		return e;
 	make_parts(r);
 	c.store_index = fsm_applied_index(r->p.fsm);
+	c.store_origin = *fsm_origin(r->p.fsm);
 	e = node_start(d->loop, &c, &node_ops, r, &r->p.node, why);
 	if (e < 0)
 		return e;

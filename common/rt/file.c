@@ -108,6 +108,19 @@ int dir_make(const char *path)
 	return dir_make_one(path);
 }
 
+int dir_sync(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fsync(fd) < 0)
+		r = -errno;
+	(void)close(fd);
+	return r;
+}
+
 static int remove_one(const char *path, const struct stat *st, int type,
 		      struct FTW *ftw)
 {

@@ -18,6 +18,9 @@ int file_write(const char *path, struct str content);
 /* Makes the directory and its parents (mode 0750). 0 or -errno. */
 int dir_make(const char *path);
 
+/* What was made, renamed or removed in it is on disk. 0 or -errno. */
+int dir_sync(const char *path);
+
 /* Removes a directory tree. 0 or -errno. Missing is fine. */
 int dir_remove(const char *path);
 

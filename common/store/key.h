@@ -45,7 +45,8 @@
  *   wk|space:4 id            worker
  *   ev|seq:8                 events of one entry, seq is the last: event_pack.h
  *   m|                       applied raft index:8, last event seq:8,
- *                            last job seq:8, first event seq:8
+ *                            last job seq:8, first event seq:8, and of the
+ *                            entry at that index term:8 id:8 history:16
  *   format|                  format:4 of all this: format.h
  */
 #ifndef CORVO_KEY_H

@@ -9,8 +9,8 @@
 #include "store/event_pack.h"
 #include "store/key.h"
 
-#define META_BYTES  32
-#define LEASE_BYTES 16
+#define OLD_META_BYTES 32 /* without the origin */
+#define LEASE_BYTES    16
 
 int record_damaged(void)
 {
@@ -40,6 +40,18 @@ int record_read(struct kv *kv, const struct key *k, const struct msg_desc *d,
 	return msg_decode(d, raw, a, ret) < 0 ? record_damaged() : 1;
 }
 
+void record_meta_encode(const struct record_meta *m,
+			char ret[RECORD_META_BYTES])
+{
+	put_be64(ret, m->applied_index);
+	put_be64(ret + 8, m->last_seq);
+	put_be64(ret + 16, m->last_job_seq);
+	put_be64(ret + 24, m->first_seq);
+	put_be64(ret + 32, m->origin.term);
+	put_be64(ret + 40, m->origin.id);
+	memcpy(ret + 48, m->origin.history.id, HISTORY_BYTES);
+}
+
 int record_meta_read(struct kv *kv, struct record_meta *ret)
 {
 	struct buf b = BUF_INIT(0);
@@ -49,13 +61,18 @@ int record_meta_read(struct kv *kv, struct record_meta *ret)
 	*ret = (struct record_meta){ .first_seq = 1 };
 	key_meta(&k);
 	r = kv_get(kv, key_str(&k), &b);
-	if (r > 0 && b.n < META_BYTES)
+	if (r > 0 && b.n < OLD_META_BYTES)
 		r = record_damaged();
 	if (r > 0) {
 		ret->applied_index = get_be64(b.p);
 		ret->last_seq = get_be64(b.p + 8);
 		ret->last_job_seq = get_be64(b.p + 16);
 		ret->first_seq = get_be64(b.p + 24);
+	}
+	if (r > 0 && b.n >= RECORD_META_BYTES) {
+		ret->origin.term = get_be64(b.p + 32);
+		ret->origin.id = get_be64(b.p + 40);
+		memcpy(ret->origin.history.id, b.p + 48, HISTORY_BYTES);
 	}
 	buf_done(&b);
 	return r < 0 ? r : 0;

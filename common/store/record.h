@@ -5,6 +5,7 @@
 #ifndef CORVO_RECORD_H
 #define CORVO_RECORD_H
 
+#include "proto/origin.h"
 #include "proto/proto.h"
 #include "store/kv.h"
 
@@ -62,11 +63,15 @@ bool record_lock(struct str queue, struct str key, struct str raw,
 
 struct record_meta {
 	uint64_t applied_index;
-	uint64_t last_seq;     /* newest event */
-	uint64_t last_job_seq; /* newest place in the order of creation */
-	uint64_t first_seq;    /* oldest event kept */
+	uint64_t last_seq;          /* newest event */
+	uint64_t last_job_seq;      /* newest place in the order of creation */
+	uint64_t first_seq;         /* oldest event kept */
+	struct entry_origin origin; /* of the entry at applied_index */
 };
 
+#define RECORD_META_BYTES 64
+void record_meta_encode(const struct record_meta *m,
+			char ret[RECORD_META_BYTES]);
 int record_meta_read(struct kv *kv, struct record_meta *ret);
 
 #endif

@@ -6,24 +6,18 @@
  * applied again; the log since then is also in memory, so snapshots are taken,
  * and entries kept behind them, by bytes and not by number; a snapshot is one
  * buffer, so it is only a manifest, and the state itself is in the store, made
- * durable first. The log pads entries to eight bytes when it writes them but
- * not when it reads them, so entries of other lengths cut off all that follow
- * them at the next start: ours carry their length and are padded here. Any
- * error of the log stops the process: a leader whose disk fails may diverge.
+ * durable first. Any error of the log stops the process: a leader whose disk
+ * fails may diverge. What the library cannot be trusted to read is read before:
+ * logcheck.h.
  */
-#include <endian.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "cluster/entry.h"
 #include "cluster/node_fault.h"
 #include "cluster/node_impl.h"
 #include "proto/err.h"
 #include "rt/log.h"
-
-/* An entry in the log: its length in four bytes, the bytes, zeros. */
-#define ENTRY_HEAD_BYTES 4
-#define ENTRY_ALIGN      8
 
 #define WATCH_NS (100 * NS_PER_MS)
 
@@ -36,34 +30,33 @@ struct proposal {
 
 /* --- entries --- */
 
-static bool entry_unwrap(const struct raft_buffer *buf, struct str *ret)
+static uint64_t entry_term(const struct raft_log *l, uint64_t index)
 {
-	uint32_t n;
+	size_t at = (size_t)(index - l->offset - 1);
 
-	if (buf->len < ENTRY_HEAD_BYTES)
-		return false;
-	memcpy(&n, buf->base, sizeof(n));
-	n = le32toh(n);
-	*ret = str_of((char *)buf->base + ENTRY_HEAD_BYTES, n);
-	return n <= buf->len - ENTRY_HEAD_BYTES;
+	CHECK(l->size > 0 && index > l->offset);
+	return l->entries[(l->front + at) % l->size].term;
 }
 
-static int entry_wrap(struct str entry, struct raft_buffer *ret)
+static int apply_command(struct node *n, uint64_t index,
+			 const struct raft_buffer *buf)
 {
-	uint32_t n = htole32((uint32_t)entry.n);
-	size_t len = ENTRY_HEAD_BYTES + entry.n;
+	struct entry_origin o = { .term = entry_term(&n->raft.log, index) };
+	struct entry_head h;
+	struct str bytes;
+	int r;
 
-	CHECK(entry.n < UINT32_MAX / 2);
-	len = (len + ENTRY_ALIGN - 1) & ~(size_t)(ENTRY_ALIGN - 1);
-	ret->base = raft_malloc(len);
-	if (ret->base == NULL)
-		return RAFT_NOMEM;
-	ret->len = len;
-	memcpy(ret->base, &n, sizeof(n));
-	memcpy((char *)ret->base + ENTRY_HEAD_BYTES, entry.p, entry.n);
-	memset((char *)ret->base + ENTRY_HEAD_BYTES + entry.n, 0,
-	       len - ENTRY_HEAD_BYTES - entry.n);
-	return 0;
+	if (!entry_unwrap(str_of(buf->base, buf->len), &h, &bytes))
+		return -ERR_BAD_MESSAGE;
+	CHECK(h.index == 0 || h.index == index);
+	o.id = h.id;
+	o.history = h.history;
+	r = n->ops->apply(n->ctx, index, &o, bytes);
+	if (r == 0 && index > n->applied) {
+		n->applied = index;
+		n->origin = o;
+	}
+	return r;
 }
 
 int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
@@ -71,12 +64,9 @@ int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
 {
 	struct node *n = fsm->data;
 	uint64_t index = raft_last_applied(&n->raft) + 1;
-	struct str entry;
-	int r = -ERR_BAD_MESSAGE;
+	int r = apply_command(n, index, buf);
 
 	*result = NULL;
-	if (entry_unwrap(buf, &entry))
-		r = n->ops->apply(n->ctx, index, entry);
 	if (r < 0) {
 		log_error("cannot apply entry %" PRIu64 ": %s; stopping", index,
 			  err_text(-r));
@@ -112,8 +102,10 @@ static void on_watch(void *ctx)
 	struct node *n = ctx;
 
 	node_check(n);
-	if (!n->stopping) /* which on_change may ask for */
-		loop_timer_arm(n->watch, WATCH_NS);
+	if (n->stopping) /* which on_change may ask for */
+		return;
+	node_mark_look(&n->mark, n->loop, n->raft.commit_index);
+	loop_timer_arm(n->watch, WATCH_NS);
 }
 
 void node_watch(struct node *n)
@@ -167,6 +159,7 @@ void node_free(struct node *n)
 		while (!closed)
 			(void)uv_run(loop_uv(n->loop), UV_RUN_ONCE);
 	}
+	node_mark_done(&n->mark);
 	free(n);
 }
 
@@ -190,6 +183,23 @@ static void on_applied(struct raft_apply *req, int status, void *result)
 		node_check(n);
 }
 
+/* What the log keeps of it; the library frees it. */
+static void entry_make(struct node *n, struct str entry,
+		       struct raft_buffer *ret)
+{
+	struct entry_head h = {
+		.index = raft_last_index(&n->raft) + 1,
+		.committed = n->raft.commit_index,
+		.id = rng_u64(&n->rng) | 1, /* never 0 */
+		.history = n->history,
+	};
+
+	ret->len = entry_wrapped_len(entry.n);
+	ret->base = raft_malloc(ret->len);
+	CHECK(ret->base != NULL);
+	entry_wrap(&h, entry, ret->base);
+}
+
 int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
 		 node_done_fn *done, void *ctx)
 {
@@ -203,8 +213,7 @@ int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
 	p->node = n;
 	p->done = done;
 	p->ctx = ctx;
-	/* the library frees it, when the log no longer needs the entry */
-	CHECK(entry_wrap(entry, &buf) == 0);
+	entry_make(n, entry, &buf);
 	r = raft_apply(&n->raft, &p->req, &buf, 1, on_applied);
 	if (r != 0) {
 		log_warn("an entry was not taken: %s", raft_errmsg(&n->raft));

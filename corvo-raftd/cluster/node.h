@@ -7,16 +7,17 @@
 #ifndef CORVO_NODE_H
 #define CORVO_NODE_H
 
+#include "proto/origin.h"
 #include "rt/config.h"
 #include "rt/loop.h"
-#include "util/buf.h"
 
 struct node;
 
 struct node_ops {
 	/* A committed entry, in order, also those replayed after a start.
 	 * Non-zero: the store cannot go on and the process must stop. */
-	int (*apply)(void *ctx, uint64_t raft_index, struct str entry);
+	int (*apply)(void *ctx, uint64_t raft_index,
+		     const struct entry_origin *o, struct str entry);
 	/* The log is to be cut behind what is applied now: on the loop, before
 	 * make_durable. Non-zero: not now. */
 	int (*before_snapshot)(void *ctx);
@@ -29,16 +30,28 @@ struct node_ops {
 
 struct node_config {
 	const struct settings *settings;
-	uint64_t store_index; /* applied index found in the store */
+	/* What the store says of the last entry that was applied to it; index
+	 * 0: the store is empty. */
+	uint64_t store_index;
+	struct entry_origin store_origin;
 };
 
 /*
  * Opens the log in <data-dir>/raft, bootstraps it when it is empty, and starts.
- * 0 or -ERR_* with a sentence in `why`.
+ * A log that is damaged, or is not the one the store was made from, is refused
+ * before anything is changed: -ERR_CONFLICT. 0 or -ERR_* with a sentence in
+ * `why`.
  */
 int node_start(struct loop *l, const struct node_config *c,
 	       const struct node_ops *ops, void *ctx, struct node **ret,
 	       struct buf *why);
+
+/*
+ * Makes, in an empty folder, the log of a node whose store has applied the
+ * entry `index`, and nothing more. 0 or -ERR_* with a sentence in `why`.
+ */
+int node_make_log(const struct settings *s, const char *dir, uint64_t index,
+		  const struct entry_origin *o, struct buf *why);
 
 /*
  * Stops taking entries; `done` runs when the log is closed. Not from inside a

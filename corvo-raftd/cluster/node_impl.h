@@ -5,7 +5,10 @@
 #ifndef CORVO_NODE_IMPL_H
 #define CORVO_NODE_IMPL_H
 
+#include "cluster/manifest.h"
 #include "cluster/node.h"
+#include "cluster/node_mark.h"
+#include "util/rng.h"
 
 #include <raft.h>
 #include <raft/uv.h>
@@ -35,9 +38,13 @@ struct node {
 	struct raft_uv_transport transport;
 	struct raft_fsm fsm;
 	struct loop_timer *watch; /* notices changes of leadership */
-	uint64_t store_index;     /* applied index the store started with */
-	uint64_t snapshot_bytes;  /* setting */
-	uint64_t bytes_since;     /* entries applied since the last snapshot */
+	struct history history;   /* of all entries from now on */
+	struct rng rng;           /* ids of entries */
+	struct node_mark mark;
+	uint64_t applied;           /* last command given to apply */
+	struct entry_origin origin; /* of that */
+	uint64_t snapshot_bytes;    /* setting */
+	uint64_t bytes_since; /* entries applied since the last snapshot */
 	struct node_weight weight;
 	uint64_t cut_asked_ns; /* node_wants_entry was true */
 	uint64_t ready_index;  /* applied up to here: ready */
@@ -58,6 +65,9 @@ void node_watch(struct node *n);
 
 /* The library's words about what just failed; -ERR_*. */
 int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why);
+
+/* The raft id of the name; the data directory must be that node's. */
+int node_identity(const struct settings *s, raft_id *ret_id, struct buf *why);
 
 void node_wire_transport(struct node *n);
 void node_wire_snapshots(struct node *n);

@@ -1,15 +1,9 @@
 /*
  * Snapshots: when the log is cut, and what stands in its place.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cluster/node_impl.h"
-#include "rt/log.h"
-
-#define MANIFEST_FORMAT "corvo snapshot 1 index %" PRIu64 "\n"
-#define MANIFEST_BYTES  128
 
 void node_snapshot_by_bytes(struct node *n, size_t len)
 {
@@ -18,26 +12,38 @@ void node_snapshot_by_bytes(struct node *n, size_t len)
 		raft_set_snapshot_threshold(&n->raft, 1);
 }
 
+/* The library frees nothing of it: on_snapshot_finalize does. */
+static struct raft_buffer *make_manifest(const struct node *n)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	struct raft_buffer *b = raft_malloc(sizeof(*b));
+	struct manifest m = { .index = n->raft.last_applied,
+			      .applied = n->applied,
+			      .origin = n->origin };
+
+	if (b == NULL)
+		return NULL;
+	manifest_put(&text, &m);
+	b->len = text.n;
+	b->base = raft_malloc(text.n);
+	if (b->base == NULL) {
+		raft_free(b);
+		return NULL;
+	}
+	memcpy(b->base, text.p, text.n);
+	return b;
+}
+
 static int on_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[],
 		       unsigned *n_bufs)
 {
 	struct node *n = fsm->data;
-	struct raft_buffer *b;
 
 	if (n->ops->before_snapshot(n->ctx) != 0)
 		return RAFT_BUSY;
-	b = raft_malloc(sizeof(*b));
-	if (b == NULL)
+	*bufs = make_manifest(n);
+	if (*bufs == NULL)
 		return RAFT_NOMEM;
-	b->base = raft_calloc(1, MANIFEST_BYTES);
-	if (b->base == NULL) {
-		raft_free(b);
-		return RAFT_NOMEM;
-	}
-	snprintf(b->base, MANIFEST_BYTES, MANIFEST_FORMAT,
-		 (uint64_t)raft_last_applied(&n->raft));
-	b->len = MANIFEST_BYTES;
-	*bufs = b;
 	*n_bufs = 1;
 	n->bytes_since = 0;
 	raft_set_snapshot_threshold(&n->raft, SNAPSHOT_NEVER);
@@ -72,24 +78,13 @@ static int on_snapshot_finalize(struct raft_fsm *fsm,
 	return 0;
 }
 
+/* It was looked at, and the store compared with it, before the start. */
 static int on_restore(struct raft_fsm *fsm, struct raft_buffer *buf)
 {
-	struct node *n = fsm->data;
-	uint64_t index = 0;
-	char text[MANIFEST_BYTES + 1] = "";
+	struct manifest m;
 
-	memcpy(text, buf->base, MIN(buf->len, (size_t)MANIFEST_BYTES));
-	if (sscanf(text, MANIFEST_FORMAT, &index) != 1) {
-		log_error("the raft snapshot is not one of ours");
-		return RAFT_CORRUPT;
-	}
-	if (n->store_index < index) {
-		log_error("the store is at raft index %" PRIu64
-			  " but the log was cut at %" PRIu64
-			  ": the rocks directory is not the one of this log",
-			  n->store_index, index);
-		return RAFT_CORRUPT;
-	}
+	(void)fsm;
+	CHECK(manifest_parse(str_of(buf->base, buf->len), &m));
 	raft_free(buf->base);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/fit.h"
 #include "cluster/node_fault.h"
 #include "cluster/node_impl.h"
 #include "proto/err.h"
@@ -60,8 +61,7 @@ static int node_file_refuse(const char *path, const char *data_dir,
  * A data directory belongs to one node name for ever: the raft id is derived
  * from the name once and the log refers to it.
  */
-static int node_identity(const struct settings *s, raft_id *ret_id,
-			 struct buf *why)
+int node_identity(const struct settings *s, raft_id *ret_id, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
@@ -91,9 +91,80 @@ static int node_identity(const struct settings *s, raft_id *ret_id,
 	return 0;
 }
 
-static int node_open(struct node *n, const struct settings *s, struct buf *why)
+/* --- the log, before the library sees it --- */
+
+static void refuse(const struct settings *s, const char *what,
+		   const struct buf *clause, struct buf *why)
+{
+	buf_printf(why,
+		   "%s: %.*s; put back copies of %s/raft and %s/rocks that "
+		   "were taken together, or run `corvo recover --data-dir=%s`",
+		   what, STR_ARG(buf_str(clause)), s->data_dir, s->data_dir,
+		   s->data_dir);
+}
+
+static int judge_log(struct fit *f, const struct settings *s, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf clause = BUF_INIT(0);
+
+	if (f->log.damage.n > 0) {
+		refuse(s, "the raft log is damaged", &f->log.damage, why);
+		return -ERR_CONFLICT;
+	}
+	if (!fit_judge(f, &clause)) {
+		refuse(s, "the raft log and the store do not fit", &clause,
+		       why);
+		return -ERR_CONFLICT;
+	}
+	return log_check_mend(&f->log, why) < 0 ? -ERR_INTERNAL_ERROR : 0;
+}
+
+/* The entries from now on belong to the history there is. */
+static void choose_history(struct node *n, const struct fit *f)
+{
+	n->history = f->log.history;
+	if (history_is_none(&n->history))
+		n->history = f->store.origin.history;
+	if (history_is_none(&n->history))
+		history_make(&n->history);
+}
+
+static int node_look_at_log(struct node *n, const struct node_config *c,
+			    const char *dir, bool *is_new, struct buf *why)
+{
+	struct fit f = { .store = { c->store_index, c->store_origin } };
+	int r = fit_read(&f, dir, why);
+
+	r = r < 0 ? -ERR_INTERNAL_ERROR : judge_log(&f, c->settings, why);
+	if (r == 0) {
+		choose_history(n, &f);
+		*is_new = f.log.is_new;
+		if (*is_new && c->settings->bootstrap)
+			log_check_forget(&f.log);
+		n->applied = c->store_index;
+		n->origin = c->store_origin;
+		node_mark_init(&n->mark, dir, &f.log.mark, &n->history);
+	}
+	fit_done(&f);
+	return r;
+}
+
+/* --- the library --- */
+
+static void node_set_limits(struct node *n)
+{
+	raft_set_election_timeout(&n->raft, ELECTION_TIMEOUT_MS);
+	raft_set_heartbeat_timeout(&n->raft, HEARTBEAT_TIMEOUT_MS);
+	raft_set_snapshot_threshold(&n->raft, SNAPSHOT_NEVER);
+	raft_set_snapshot_trailing(&n->raft, SNAPSHOT_TRAILING);
+	raft_set_pre_vote(&n->raft, true);
+}
+
+static int node_open(struct node *n, const struct node_config *c, bool *is_new,
+		     struct buf *why)
 {
 	_cleanup_(buf_done) struct buf dir = BUF_INIT(0);
+	const struct settings *s = c->settings;
 	raft_id id;
 	int r;
 
@@ -107,6 +178,9 @@ static int node_open(struct node *n, const struct settings *s, struct buf *why)
 		buf_printf(why, "cannot make %s: %s", dir.p, strerror(-r));
 		return -ERR_INTERNAL_ERROR;
 	}
+	r = node_look_at_log(n, c, dir.p, is_new, why);
+	if (r < 0)
+		return r;
 	r = raft_uv_init(&n->io, loop_uv(n->loop), dir.p, &n->transport);
 	if (r != 0)
 		return node_raft_failed(n, r, "open the log", why);
@@ -123,11 +197,7 @@ static int node_open(struct node *n, const struct settings *s, struct buf *why)
 		return -ERR_INTERNAL_ERROR;
 	}
 	n->opened = true;
-	raft_set_election_timeout(&n->raft, ELECTION_TIMEOUT_MS);
-	raft_set_heartbeat_timeout(&n->raft, HEARTBEAT_TIMEOUT_MS);
-	raft_set_snapshot_threshold(&n->raft, SNAPSHOT_NEVER);
-	raft_set_snapshot_trailing(&n->raft, SNAPSHOT_TRAILING);
-	raft_set_pre_vote(&n->raft, true);
+	node_set_limits(n);
 	return 0;
 }
 
@@ -137,14 +207,12 @@ static int node_bootstrap(struct node *n, const struct settings *s,
 	struct raft_configuration conf;
 	int r;
 
-	if (!s->bootstrap)
-		return 0;
 	raft_configuration_init(&conf);
 	r = raft_configuration_add(&conf, n->raft.id, s->raft_bind, RAFT_VOTER);
 	if (r == 0)
 		r = raft_bootstrap(&n->raft, &conf);
 	raft_configuration_close(&conf);
-	if (r != 0 && r != RAFT_CANTBOOTSTRAP)
+	if (r != 0)
 		return node_raft_failed(n, r, "bootstrap", why);
 	return 0;
 }
@@ -177,21 +245,24 @@ int node_start(struct loop *l, const struct node_config *c,
 	       struct buf *why)
 {
 	struct node *n = xcalloc(1, sizeof(*n));
+	bool is_new = false;
+	uint64_t seed;
 	int r;
 
 	n->loop = l;
 	n->ops = ops;
 	n->ctx = ctx;
-	n->store_index = c->store_index;
+	n->mark.fd = -1;
+	rng_system(&seed, sizeof(seed));
+	rng_seed(&n->rng, seed);
 	/* half is for what comes while a snapshot is taken */
 	n->snapshot_bytes = MIN(c->settings->snapshot_bytes,
 				c->settings->raft_max_pending_bytes / 2);
 	node_wire(n);
 	*ret = n;
-	r = node_open(n, c->settings, why);
-	if (r < 0)
-		return r;
-	r = node_bootstrap(n, c->settings, why);
+	r = node_open(n, c, &is_new, why);
+	if (r == 0 && is_new && c->settings->bootstrap)
+		r = node_bootstrap(n, c->settings, why);
 	if (r < 0)
 		return r;
 	r = raft_start(&n->raft);

@@ -208,13 +208,17 @@ static struct reply *apply_items(struct fsm *f, const struct entry *e)
 
 static void write_meta(struct fsm *f)
 {
+	struct record_meta m = {
+		.applied_index = f->applied_index,
+		.last_seq = f->last_seq,
+		.last_job_seq = f->last_job_seq,
+		.first_seq = f->first_seq,
+		.origin = f->origin,
+	};
+	char v[RECORD_META_BYTES];
 	struct key k;
-	char v[32];
 
-	put_be64(v, f->applied_index);
-	put_be64(v + 8, f->last_seq);
-	put_be64(v + 16, f->last_job_seq);
-	put_be64(v + 24, f->first_seq);
+	record_meta_encode(&m, v);
 	key_meta(&k);
 	txn_put(f->txn, key_str(&k), str_of(v, sizeof(v)));
 }
@@ -295,6 +299,7 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	if (f->fatal < 0)
 		return f->fatal;
 	f->applied_index = raft_index;
+	f->origin = f->next_origin;
 	queue_write_dirty(f);
 	write_events(f);
 	write_meta(f);
@@ -306,4 +311,14 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	send_replies(f, replies, e.n, fn, ctx);
 	give_back(f);
 	return 0;
+}
+
+void fsm_set_origin(struct fsm *f, const struct entry_origin *o)
+{
+	f->next_origin = *o;
+}
+
+const struct entry_origin *fsm_origin(const struct fsm *f)
+{
+	return &f->origin;
 }

@@ -10,6 +10,7 @@
 #define CORVO_FSM_H
 
 #include "proto/frame.h"
+#include "proto/origin.h"
 #include "store/kv.h"
 #include "util/hist.h"
 
@@ -38,6 +39,10 @@ typedef void fsm_reply_fn(void *ctx, size_t item, int err, uint64_t seq,
 
 int fsm_apply(struct fsm *f, uint64_t raft_index, struct str entry,
 	      fsm_reply_fn *fn, void *ctx);
+/* Where the next entry comes from; it is written to the store with it. */
+void fsm_set_origin(struct fsm *f, const struct entry_origin *o);
+/* Of the last entry applied. */
+const struct entry_origin *fsm_origin(const struct fsm *f);
 
 /*
  * Lets the changes of several entries gather, up to so many bytes, before they

@@ -178,6 +178,7 @@ int fsm_load(struct fsm *f)
 	f->last_seq = m.last_seq;
 	f->last_job_seq = m.last_job_seq;
 	f->first_seq = m.first_seq;
+	f->origin = m.origin;
 	r = load_all_named(f, "qc|", load_queue);
 	if (r == 0)
 		r = load_all_named(f, "qs|", load_counts);

@@ -44,6 +44,8 @@ struct fsm {
 	struct txn *txn;
 	/* as stored under m| */
 	uint64_t applied_index, last_seq, last_job_seq, first_seq;
+	struct entry_origin origin;
+	struct entry_origin next_origin; /* of the entry to come */
 	/* the working set */
 	struct hmap queues, active, workers;
 	struct bynum given; /* active jobs by the fetch that took them */
