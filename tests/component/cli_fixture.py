@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import patience
+
 BUILD = Path(os.environ["CORVO_BUILD_DIR"])
 CORVO = BUILD / "cli" / "corvo"
 
@@ -81,7 +83,7 @@ def corvo(*args, fake=None, stdin="", cwd=None, **env):
         full["CORVO_URL"] = fake.url
     full.update(env)
     return subprocess.run([CORVO, *args], input=stdin, env=full, cwd=cwd,
-                          capture_output=True, text=True, timeout=30)
+                          capture_output=True, text=True, timeout=patience(30))
 
 
 def ok(*args, **kw):

@@ -8,32 +8,26 @@ import contextlib
 import http.client
 import json
 import os
-import select
 import signal
 import socket
 import struct
 import subprocess
 import tempfile
 import threading
-import time
 from pathlib import Path
+
+import waiting
 
 BUILD = Path(os.environ.get("CORVO_BUILD_DIR", "/work/main/build/dev"))
 HTTPD = BUILD / "corvo-httpd" / "corvo-httpd"
 FAKE = BUILD / "tests" / "component" / "fake_backend"
 # A sanitizer needs memory of its own, so limits are not checked under it.
 SANITIZED = b"__asan_init" in HTTPD.read_bytes() if HTTPD.exists() else False
-PATIENCE = 20  # seconds until a condition counts as never met
+PATIENCE = waiting.patience(20)
 
 
 def wait_until(condition, what):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        got = condition()
-        if got:
-            return got
-        select.select([], [], [], 0.01)
-    raise AssertionError("waited in vain for " + what)
+    return waiting.wait_until(condition, 20, what)
 
 
 class Backend:

@@ -435,9 +435,9 @@ static void test_random_times_with_limits_of_queue_and_groups(void **state)
 	MSG_SET(&m, set_queue, group_period, NS_PER_S);
 	MSG_SET(&m, set_queue, fairness, FAIRNESS_GROUP);
 	set(x, &m);
-	for (int i = 0; i < 400; i++)
+	for (int i = 0; i < 200; i++)
 		random_step(x, &rng, &all, by_group, &made);
-	assert_true(all.n > 100);
+	assert_true(all.n > 80);
 	check_windows(all.at, all.n, 10, 2 * NS_PER_S);
 	for (int i = 0; i < GROUPS; i++)
 		check_windows(by_group[i].at, by_group[i].n, 3, NS_PER_S);

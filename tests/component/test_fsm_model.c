@@ -11,7 +11,7 @@
 #include "fsm_fixture.h"
 #include "model_run.h"
 
-#define OPS        25000
+#define OPS        8000
 #define ALL_EVERY  16   /* ops between comparisons of everything */
 #define SAME_EVERY 500  /* between comparisons of the two stores */
 #define DISK_EVERY 2500 /* between restarts on RocksDB */

@@ -20,6 +20,10 @@ from httpd_fixture import (HTTPD, PATIENCE, SANITIZED, Backend, Httpd,
                            wait_until)
 
 
+FETCH_S = 30  # a fetch that says nothing of it waits so long
+IDLE_S = 75  # --idle-timeout
+
+
 @pytest.fixture(scope="module")
 def h():
     with node() as httpd:
@@ -91,14 +95,17 @@ def test_http_10_and_close(h):
 
 
 def test_answers_are_not_delayed(h):
-    """Two segments and a delayed acknowledgement would cost 40 ms each."""
+    """Two segments and a delayed acknowledgement would cost 40 ms each time;
+    a busy machine costs as much, but not always."""
+    took = []
     with h.connect() as s:
         f = s.makefile("rb")
-        start = time.monotonic()
         for _ in range(50):
+            start = time.monotonic()
             send(s, "POST", "/api/v1/enqueue", {"queue": "q"})
             assert read_answer(f)[0] == 201
-        assert time.monotonic() - start < 1
+            took.append(time.monotonic() - start)
+    assert min(took) < 0.03, took
 
 
 def test_not_http(h):
@@ -335,7 +342,7 @@ def asks_of_the_view(h):
 
 
 def test_lists_wait_for_a_view_that_comes_back():
-    with node("--view-wait=15s") as h:
+    with node("--view-wait=60s") as h:
         h.backend.kill()
         wait_until(lambda: "link to raftd is down" in h.logged(), "the end")
         socks = asks_of_the_view(h)
@@ -357,7 +364,7 @@ def test_lists_wait_no_longer_than_view_wait():
             assert status == 503 and headers["retry-after"] == "1"
             assert json.loads(body)["code"] == "VIEW_UNAVAILABLE"
             s.close()
-        assert 0.3 <= time.monotonic() - start < 5
+        assert 0.3 <= time.monotonic() - start < 50  # --op-timeout is 60 s
         r = h.post("/admin/verify-view")
         assert r.error() == (503, "VIEW_UNAVAILABLE")
 
@@ -388,7 +395,7 @@ def test_not_ready_without_raftd():
 
 def can_connect(port):
     try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
+        socket.create_connection(("127.0.0.1", port), PATIENCE).close()
         return True
     except ConnectionRefusedError:
         return False
@@ -417,7 +424,7 @@ def test_drain():
             assert status == 204 and headers["connection"] == "close"
             status, headers, body = read_answer(batch.makefile("rb"))
             assert status == 200 and json.loads(body) == {"jobs": []}
-            assert time.monotonic() - start < 1
+            assert time.monotonic() - start < FETCH_S - 5
             h.backend.wait("cancel", count=2)
             assert h.proc.poll() is None  # one request is still coming
             assert not can_connect(h.port)
@@ -471,7 +478,7 @@ def test_idle_drain_is_quick():
             start = time.monotonic()
             h.proc.send_signal(signal.SIGTERM)
             assert h.proc.wait(PATIENCE) == 0
-            assert time.monotonic() - start < 1.5
+            assert time.monotonic() - start < IDLE_S - 15
 
 
 def test_inherited_socket_outlives_httpd():

@@ -2,15 +2,16 @@
 
 import ctypes
 import os
+import re
 import signal
 import socket
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
 from superv_node import NODE, Node, PROCS, alive, node, refused, wait_for
+from waiting import patience
 
 
 # --- starting ------------------------------------------------------------
@@ -149,13 +150,19 @@ def test_open_allows_it(node):
 # --- crashes and hangs ---------------------------------------------------
 
 
+def pauses(node):
+    """Milliseconds before each start of a process that died."""
+    return [int(ms) for ms in
+            re.findall(r"starting it again in (\d+) ms", node.log())]
+
+
 @pytest.mark.parametrize("name", NODE)
-def test_killed_child_is_back_within_a_second(node, name):
+def test_killed_child_is_started_again_at_once(node, name):
     node.start()
     old = node.pid(name)
     os.kill(old, signal.SIGKILL)
-    took, p = node.wait_back(name, old)
-    assert took < 1.0
+    p = node.wait_back(name, old)
+    assert pauses(node) == [0]
     assert p["restarts"] == 1
     assert p["last_exit"] == "killed by SIGKILL"
     others = [x["restarts"] for x in node.ps()["processes"]
@@ -168,8 +175,8 @@ def test_many_kills_do_not_exhaust_the_patience(node):
     for _ in range(12):
         old = node.pid("viewd")
         os.kill(old, signal.SIGKILL)
-        took, _ = node.wait_back("viewd", old)
-        assert took < 1.0
+        node.wait_back("viewd", old)
+    assert max(pauses(node)) <= 100  # of a process that got to work
     assert node.ps("viewd")["restarts"] == 12
     assert node.stop() == 0
 
@@ -179,9 +186,9 @@ def test_connections_wait_while_httpd_restarts(node):
     node.mode("httpd", "slow")
     old = node.pid("httpd-0")
     os.kill(old, signal.SIGSTOP)  # accepts nothing any more
-    with socket.create_connection(("127.0.0.1", node.port), 10) as s:
+    with socket.create_connection(("127.0.0.1", node.port), patience(10)) as s:
         os.kill(old, signal.SIGKILL)
-        s.settimeout(10)
+        s.settimeout(patience(10))
         assert int(s.recv(64)) != old
     assert node.request() == node.pid("httpd-0")
 
@@ -190,9 +197,10 @@ def test_stopped_process_is_replaced(node):
     node.start()
     old = node.pid("raftd")
     os.kill(old, signal.SIGSTOP)
-    took, p = node.wait_back("raftd", old)
-    assert took < 1.2  # 500 ms of patience, then a start
+    node.wait_back("raftd", old)
+    # that is after 500 ms; the watchdog would have needed five seconds
     assert "is stopped by a signal" in node.log()
+    assert "no sign of life" not in node.log()
 
 
 def test_stop_and_continue_is_forgiven(node):
@@ -211,7 +219,7 @@ def test_silent_process_is_killed_by_the_watchdog(node):
     node.start("--watchdog-timeout=400ms")
     old = node.pid("sched")
     node.mode("sched")
-    _, p = node.wait_back("sched", old)
+    p = node.wait_back("sched", old)
     assert p["last_exit"] == "killed by SIGABRT"
     assert "process=sched" in node.log() and "no sign of life" in node.log()
 
@@ -228,8 +236,7 @@ def test_a_process_under_a_debugger_is_left_alone(node):
     if ptrace(seize, traced, None, None) != 0:
         pytest.skip("ptrace is not allowed here")
     for _ in range(2):
-        _, p = node.wait_back("viewd", other)
-        other = p["pid"]
+        other = node.wait_back("viewd", other)["pid"]
     assert node.pid("sched") == traced
     os.kill(traced, signal.SIGSTOP)  # detaching needs a stop
     os.waitpid(traced, 0x40000000)  # __WALL
@@ -347,11 +354,9 @@ def test_start_right_after_a_kill_waits_for_the_port(node):
 
 def test_child_that_ignores_drain_is_killed_in_time(node):
     node.mode("httpd", "stubborn")
-    node.start("--shutdown-timeout=1s")
-    began = time.monotonic()
+    node.start("--shutdown-timeout=4s")  # half of it for the first
     node.process.terminate()
-    assert node.exit() == 1
-    assert time.monotonic() - began < 2.0
+    assert node.exit() == 1  # it would have stayed for ever
     assert "process=httpd-0" in node.log()
     assert "did not leave in time" in node.log()
     # the others still had their turn
@@ -360,11 +365,11 @@ def test_child_that_ignores_drain_is_killed_in_time(node):
 
 def test_second_signal_kills_at_once(node):
     node.mode("httpd", "stubborn")
-    node.start("--shutdown-timeout=1m")
+    node.start("--shutdown-timeout=1h")
     node.process.terminate()
     wait_for(lambda: "drain" in node.words("httpd-0"))
     node.process.terminate()
-    assert node.exit(5) == 1
+    assert node.exit() == 1
     pids = {pid for _, _, pid in node.events()}
     assert not any(alive(p) for p in pids)
 
@@ -452,7 +457,7 @@ def test_bad_requests_and_silent_clients_do_no_harm(node):
     assert node.ask("x" * 5000)["code"] == "VALIDATION_ERROR"
     assert node.ps()["supervisor"]["state"] == "running"
     for s in silent:  # each is dropped by the server
-        s.settimeout(10)
+        s.settimeout(patience(10))
         assert s.recv(1) == b""
         s.close()
 
@@ -514,7 +519,7 @@ def test_systemd_hears_ready_watchdog_and_stopping(node, tmp_path,
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
         s.bind(str(path))
-        s.settimeout(10)
+        s.settimeout(patience(10))
         monkeypatch.setenv("NOTIFY_SOCKET", str(path))
         monkeypatch.setenv("WATCHDOG_USEC", "400000")
         heard = []

@@ -9,8 +9,6 @@ import pytest
 
 from node import CORVO, wait_until
 
-NODE_FLAGS = ["--view-wait=20s"]  # what was written is listed, on any machine
-
 
 @pytest.fixture
 def corvo(node):

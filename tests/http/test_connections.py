@@ -6,9 +6,8 @@ import resource
 import select
 import socket
 
-import pytest
-
 from node import API, is_sanitized, wait_until
+from waiting import patience
 
 NODE_FLAGS = ["--max-connections=11000"]
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -41,13 +40,13 @@ def post(path, body):
             % (API.encode(), path.encode(), len(body))) + body
 
 
-@pytest.mark.parametrize("n", [2000] if is_sanitized() else [2000, 10000])
-def test_idle_connections(node, n):
+def test_idle_connections(node):
+    n = 2000 if is_sanitized() else 10000
     assert open_files() >= n + 200, "raise the limit of open files"
     crowd = []
     try:
         for _ in range(n):
-            s = socket.create_connection(("127.0.0.1", node.port), 20)
+            s = socket.create_connection(("127.0.0.1", node.port), patience(20))
             s.sendall(REQUEST)
             crowd.append(s)
         for s in crowd:
@@ -74,8 +73,8 @@ def test_more_than_the_limit(make_node):
     node.start()
     crowd = []
     for _ in range(80):
-        s = socket.create_connection(("127.0.0.1", node.port), 20)
-        s.settimeout(20)
+        s = socket.create_connection(("127.0.0.1", node.port), patience(20))
+        s.settimeout(patience(20))
         s.sendall(REQUEST)
         crowd.append(s)
     served, waiting = crowd[:50], crowd[50:]
@@ -83,7 +82,7 @@ def test_more_than_the_limit(make_node):
         assert s.recv(65536).startswith(b"HTTP/1.1 200")
     assert select.select(waiting, [], [], 0.2)[0] == []
     served[0].close()
-    assert len(select.select(waiting, [], [], 20)[0]) == 1
+    assert len(select.select(waiting, [], [], patience(20))[0]) == 1
     for s in crowd:
         s.close()
     with node.client() as c:
@@ -93,7 +92,7 @@ def test_more_than_the_limit(make_node):
 
 def test_pipelining_keeps_the_order(node):
     n = 200
-    with socket.create_connection(("127.0.0.1", node.port), 20) as s:
+    with socket.create_connection(("127.0.0.1", node.port), patience(20)) as s:
         s.sendall(b"".join(post("/enqueue", {"queue": "pipe", "payload": i})
                            for i in range(n)))
         got = answers(s, n)
@@ -108,7 +107,7 @@ def test_pipelining_keeps_the_order(node):
 
 def test_pipelined_life(node):
     """Enqueue and fetch without waiting in between, then a refusal."""
-    with socket.create_connection(("127.0.0.1", node.port), 20) as s:
+    with socket.create_connection(("127.0.0.1", node.port), patience(20)) as s:
         s.sendall(post("/enqueue", {"queue": "pipe2"}) +
                   post("/fetch", {"queues": ["pipe2"], "timeout": 5}) +
                   post("/enqueue", {}) + REQUEST)
@@ -120,7 +119,7 @@ def test_pipelined_life(node):
 def test_pieces_of_any_size(node):
     """The same request cut at every byte."""
     whole = post("/enqueue", {"queue": "pieces", "payload": "x" * 20})
-    with socket.create_connection(("127.0.0.1", node.port), 20) as s:
+    with socket.create_connection(("127.0.0.1", node.port), patience(20)) as s:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for cut in range(1, len(whole)):
             s.sendall(whole[:cut])
@@ -129,7 +128,7 @@ def test_pieces_of_any_size(node):
 
 
 def test_http_1_0(node):
-    with socket.create_connection(("127.0.0.1", node.port), 20) as s:
+    with socket.create_connection(("127.0.0.1", node.port), patience(20)) as s:
         s.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         r = http.client.HTTPResponse(s)
         r.begin()
@@ -137,7 +136,7 @@ def test_http_1_0(node):
 
 
 def test_connection_close(node):
-    with socket.create_connection(("127.0.0.1", node.port), 20) as s:
+    with socket.create_connection(("127.0.0.1", node.port), patience(20)) as s:
         s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
                   b"Connection: close\r\n\r\n")
         got = b""

@@ -56,8 +56,7 @@ class Load(threading.Thread):
 @pytest.fixture(scope="module", params=[1, 3], ids=["1-httpd", "3-httpd"])
 def crowd(request):
     """Clients of a node under load; view-wait is no limit here."""
-    with running(f"--httpd-processes={request.param}",
-                 "--view-wait=10s") as n:
+    with running(f"--httpd-processes={request.param}") as n:
         load = Load(n)
         load.start()
         clients = [n.client() for _ in range(CLIENTS)]
@@ -418,7 +417,7 @@ def test_lists_are_complete_or_refused_while_the_view_dies(hasty, queue):
 @pytest.mark.parametrize("processes", [1, 3])
 def test_new_process_knows_what_the_old_one_acknowledged(make_node, processes):
     """The view is kept busy, so that it is behind when httpd is back."""
-    node = make_node(f"--httpd-processes={processes}", "--view-wait=10s")
+    node = make_node(f"--httpd-processes={processes}")
     node.start()
     wait_until(node.has_view, 60, "the view to answer")
     for i in range(5):

@@ -7,14 +7,13 @@ from urllib.parse import quote
 
 import pytest
 
-from node import (API, SOURCE, is_sanitized, running, seconds_of,
-                  wait_until)
+from node import API, SOURCE, running, seconds_of, wait_until
 from sse import EventStream
+from waiting import patience
 
 NODE_FLAGS = ["--retention=3s"]  # so that batches are purged, too
 EVENTS = f"{API}/events"
 PAGES = f"{API}/cluster/events"
-SLOW = 5 if is_sanitized() else 1
 EVERY_SECOND = "* * * * * *"
 
 
@@ -423,7 +422,7 @@ def test_every_type_of_event_is_streamed(node, client, queue):
         for way in (ways_of_a_job, ways_of_several, ways_of_a_queue,
                     ways_of_a_schedule):
             way(client, queue)
-        missing, end = set(wanted), time.monotonic() + 30 * SLOW
+        missing, end = set(wanted), time.monotonic() + patience(30)
 
         def is_last(e):
             missing.discard(e["type"])

@@ -1,7 +1,6 @@
 """Groups of a queue: fair shares, limits of each group and of single ones."""
 
 import collections
-import time
 
 from node import API
 from queues import Parked, enqueue_many, fetch_many, patch
@@ -112,11 +111,9 @@ def test_rate_of_each_group(node, client, queue):
     enqueue_many(client, queue, 3, group="a")
     enqueue_many(client, queue, 3, group="b")
     assert groups_of(fetch_many(client, queue, 20)) == {"a": 2, "b": 2}
-    start = time.monotonic()
     waiting = [Parked(node, client, queue) for _ in range(2)]
     got = collections.Counter(w.receive()["group"] for w in waiting)
     assert got == {"a": 1, "b": 1}
-    assert time.monotonic() - start < 5
 
 
 def test_a_name_that_cannot_be_a_group_is_refused(client, queue):

@@ -55,7 +55,7 @@ def test_no_earlier_than_the_delay(client, queue):
     again = client.fetch(queue, timeout=10)
     late = time.time() - due
     assert again["attempt"] == 2
-    assert 0 <= late < 2, late
+    assert late >= 0, late
 
 
 def test_jitter(client, queue):

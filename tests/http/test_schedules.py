@@ -8,9 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
-from node import API, CORVO, is_sanitized, seconds_of, wait_until
+from node import API, CORVO, seconds_of, wait_until
 
-SLOW = 5 if is_sanitized() else 1
+# By a timer: nothing that looks now and then is as quick even once in a few
+# times. The strict figures are those of bench/timers.py.
+TIMELY_S = 0.5
 FAR = "0 0 1 1 *"  # does not come while a test runs
 EVERY_SECOND = "* * * * * *"
 
@@ -52,7 +54,7 @@ def jobs_of(client, queue):
 
 def runs_reach(client, name, n):
     return wait_until(lambda: get(client, name)["runs"] >= n and
-                      get(client, name), 15 * SLOW, f"{n} runs of {name}")
+                      get(client, name), 15, f"{n} runs of {name}")
 
 
 # --- definitions ------------------------------------------------------------
@@ -250,7 +252,7 @@ def test_fires_on_time_and_once(client, queue):
     late = [seconds_of(j["created_at"]) - t for j, t in zip(jobs, times)]
     print("late by ms:", [round(x * 1000, 2) for x in late])
     assert min(late) >= 0, "never early"
-    assert min(late) <= 0.020 * SLOW, "always late"
+    assert min(late) <= TIMELY_S, "always late"
     for j in jobs:
         assert j["payload"] == {"n": 1} and j["max_retries"] == 4
         assert j["tags"] == {"k": "v"} and j["schedule_id"] == s["id"]
@@ -264,7 +266,7 @@ def test_end_at_ends_it(client, queue):
     end = time.time() + 2.5
     create(client, queue, cron=EVERY_SECOND, end_at=rfc3339(end))
     s = wait_until(lambda: get(client, queue).get("ended") and
-                   get(client, queue), 15 * SLOW, "the end")
+                   get(client, queue), 15, "the end")
     assert 1 <= s["runs"] <= 3
     assert all(seconds_of(j["scheduled_for"]) <= end
                for j in jobs_of(client, queue))
@@ -289,9 +291,10 @@ def test_pause_and_resume(client, queue):
     create(client, queue + "-clock", cron=EVERY_SECOND)
     runs_reach(client, queue + "-clock", 2)
     assert get(client, queue)["runs"] == s["runs"]
+    began = time.time()
     s = act(client, queue, "resume")
     assert s["paused"] is False
-    assert seconds_of(s["next_run"]) > time.time() - 1
+    assert seconds_of(s["next_run"]) > began
     runs_reach(client, queue, s["runs"] + 1)
     for name in (queue, queue + "-clock"):
         assert delete(client, name).status == 200
@@ -434,7 +437,7 @@ def test_schedule_whose_zone_has_gone_is_paused(make_node, monkeypatch,
         create(c, "fine", cron=EVERY_SECOND)
         runs_reach(c, "lost", 1)
         zone.unlink()
-        wait_until(lambda: get(c, "lost")["paused"], 15 * SLOW, "the pause")
+        wait_until(lambda: get(c, "lost")["paused"], 15, "the pause")
         assert "schedule lost is paused: timezone" in node.log()
         runs_reach(c, "fine", get(c, "fine")["runs"] + 1)
         a = c.post(f"{API}/schedules/lost/resume")

@@ -12,7 +12,7 @@ from search_world import (EQUAL, FUTURE, ODD, PRIORITIES, STATES, TIMES, World,
                           in_order)
 
 SEED = int(os.environ.get("CORVO_TEST_SEED", random.randrange(1 << 32)))
-JOBS = 10000
+JOBS = 3000
 COUNTED = 10000  # totals are exact up to here
 
 

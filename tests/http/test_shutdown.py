@@ -1,4 +1,4 @@
-"""SIGTERM under load: what was acknowledged stays, and it ends in time."""
+"""SIGTERM under load: what was acknowledged stays, and it ends in order."""
 
 import http.client
 import signal
@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from node import API, Client, is_sanitized, wait_until
+from node import API, Client, wait_until
+from waiting import patience
 
 NETWORK = (OSError, http.client.HTTPException)
-IN_TIME_S = 10.0 * (3 if is_sanitized() else 1)
 
 
 class Producers:
@@ -45,7 +45,7 @@ class Producers:
     def end(self):
         self.stop = True
         for t in self.threads:
-            t.join(30)
+            t.join(patience(30))
 
 
 @pytest.mark.parametrize("round_", range(3))
@@ -54,13 +54,9 @@ def test_everything_acknowledged_is_there(make_node, round_):
     node.start()
     load = Producers(node.port)
     wait_until(lambda: len(load.acked) > 200, 60, "some load")
-    began = time.monotonic()
     node.stop()
-    took = time.monotonic() - began
     load.end()
-    print(f"{len(load.acked)} acknowledged, stopped in {took:.2f} s, "
-          f"statuses {load.statuses}")
-    assert took < IN_TIME_S
+    print(f"{len(load.acked)} acknowledged, statuses {load.statuses}")
     assert load.statuses <= {201, 503}
     node.start()
     with node.client() as c:
@@ -80,11 +76,10 @@ def test_parked_fetches_get_an_answer(make_node):
     with node.client() as c:
         wait_until(lambda: c.metrics()["corvo_parked_fetches"] == 20, 10,
                    "the fetches to be parked")
-    began = time.monotonic()
     node.process.send_signal(signal.SIGTERM)
     got = [c.receive() for c in parked]
-    assert node.process.wait(30) == 0
-    assert time.monotonic() - began < IN_TIME_S
+    # in order, and so before --shutdown-timeout, which is below theirs
+    assert node.process.wait(patience(20)) == 0
     for i, a in enumerate(got):
         if i % 2:
             assert a.status == 204, a
@@ -99,9 +94,7 @@ def test_idle_connections_do_not_hold_it_up(make_node):
     idle = [node.client() for _ in range(50)]
     for c in idle:
         assert c.get("/healthz").status == 200
-    began = time.monotonic()
-    node.stop()
-    assert time.monotonic() - began < IN_TIME_S / 2
+    node.stop()  # before --shutdown-timeout, which is below --idle-timeout
 
 
 def test_sigint_is_the_same(make_node):
@@ -110,7 +103,7 @@ def test_sigint_is_the_same(make_node):
     with node.client() as c:
         job_id = c.enqueue("int")
     node.process.send_signal(signal.SIGINT)
-    assert node.process.wait(30) == 0
+    assert node.process.wait(patience(20)) == 0
     node.start()
     with node.client() as c:
         assert c.state(job_id) == "pending"
@@ -124,7 +117,7 @@ def test_stop_while_it_starts(make_node):
         end = time.monotonic() + wait_s
         wait_until(lambda: time.monotonic() >= end, 5, every=0.005)
         node.process.send_signal(signal.SIGTERM)
-        status = node.process.wait(30)
+        status = node.process.wait(patience(20))
         assert status in (0, -signal.SIGTERM), node.log()
         node.check_log()
 

@@ -11,7 +11,7 @@ from node import API, wait_until
 NODE_FLAGS = ["--request-timeout=1s", "--idle-timeout=2s"]
 HEAD = (b"POST /api/v1/enqueue HTTP/1.1\r\nHost: x\r\n"
         b"Content-Length: 100\r\n\r\n")
-LATEST_S = 8.0  # far above any of the limits, far below the defaults
+LATEST_S = 25.0  # far above any of the limits, below the defaults
 
 
 def connect(node):
@@ -170,7 +170,7 @@ def test_many_slow_ones_at_a_time(node):
     with node.client() as c:
         for _ in range(20):
             c.enqueue("beside")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < LATEST_S
     for s in crowd:
         assert_408_or_closed(read_all(s))
         s.close()

@@ -55,7 +55,7 @@ class Watcher(threading.Thread):
 
 @pytest.fixture(scope="module")
 def node():
-    n = Node("--log-level=warn", "--view-wait=10s")
+    n = Node("--log-level=warn")
     n.start()
     wait_until(n.has_view, 60, "the view to answer")
     with n.client(timeout=LONG_S) as c:

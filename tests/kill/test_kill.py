@@ -1,7 +1,7 @@
 """Every process of a node is killed, again and again, under load.
 
-CORVO_KILLS says how often each one (default 6). The time limits are those of
-a release build; a sanitized build gets SLOW times as long.
+CORVO_KILLS says how often each one. How long it takes until a process is back
+is a figure of bench/restart.py.
 """
 
 import os
@@ -13,10 +13,7 @@ import pytest
 from load import Load
 from node import Node, is_alive, is_sanitized, wait_until
 
-KILLS = int(os.environ.get("CORVO_KILLS", "6"))
-SLOW = 8 if is_sanitized() else 1
-BACK_S = 1.0 * SLOW  # from SIGKILL to a new process that is ready
-STOPPED_S = 0.5  # --stopped-timeout: how long a stopped process is left alone
+KILLS = int(os.environ.get("CORVO_KILLS") or ("3" if is_sanitized() else "5"))
 BETWEEN = 150  # jobs that must be done between two kills
 VICTIMS = ["raftd", "viewd", "sched", "httpd-0"]
 
@@ -37,7 +34,7 @@ def wait_back(node, name, old):
         p = node.ps(name)
         return p["state"] == "ready" and p["pid"] not in (0, old)
 
-    wait_until(is_back, 30 * SLOW, f"{name} to be back", every=0.005)
+    wait_until(is_back, 30, f"{name} to be back", every=0.005)
     node.pids()
     return time.monotonic() - began
 
@@ -49,14 +46,13 @@ def kill_once(node, name):
 
 
 def stop_once(node, name):
-    """SIGSTOP: (seconds until it was given up, seconds from then to ready)."""
+    """SIGSTOP: it is given up, long before the watchdog would do it."""
     old = node.pids()[name]
-    began = time.monotonic()
     os.kill(old, signal.SIGSTOP)
-    wait_until(lambda: not is_alive(old), 30 * SLOW,
+    wait_until(lambda: not is_alive(old), 30,
                f"the stopped {name} to be killed", every=0.005)
-    gone = time.monotonic() - began
-    return gone, wait_back(node, name, old)
+    assert "is stopped by a signal" in node.log()
+    return wait_back(node, name, old)
 
 
 @pytest.mark.parametrize("name", VICTIMS)
@@ -67,16 +63,15 @@ def test_killed_under_load(node, name):
     for _ in range(KILLS):
         back.append(kill_once(node, name))
         load.progress(BETWEEN)
-    gone, after = stop_once(node, name)
+    after = stop_once(node, name)
     load.progress(BETWEEN)
     with node.client() as c:
         load.drain(c)
         load.report()
-        print(f"{name}: back after {' '.join(f'{s:.3f}' for s in back)} s; "
-              f"stopped: given up after {gone:.3f} s, back {after:.3f} s later")
+        print(f"{name}: back after {' '.join(f'{s:.3f}' for s in back)} s, "
+              f"after a stop {after:.3f} s")
         load.check(c)
-    assert max(back) <= BACK_S, back
-    assert gone <= STOPPED_S + 0.5 * SLOW and after <= BACK_S, (gone, after)
+    assert "no sign of life" not in node.log()
     rows = node.ps()
     assert rows[name]["restarts"] == KILLS + 1
     for other in set(VICTIMS) - {name}:

@@ -18,6 +18,8 @@ import time
 from calendar import timegm
 from pathlib import Path
 
+from waiting import patience, wait_until  # noqa: F401, for those that import it
+
 SOURCE = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("CORVO_BUILD_DIR", SOURCE / "build" / "dev"))
 CORVO = BUILD / "cli" / "corvo"
@@ -41,17 +43,6 @@ def is_sanitized():
         if line.startswith("CORVO_SANITIZE:") and line.split("=", 1)[1]:
             return True
     return False
-
-
-def wait_until(cond, seconds=10.0, what="", every=0.01):
-    """Waits until cond() is true and returns its value."""
-    end = time.monotonic() + seconds
-    while True:
-        value = cond()
-        if value:
-            return value
-        assert time.monotonic() < end, f"timed out waiting for {what or cond}"
-        time.sleep(every)  # tidy: poll interval
 
 
 def seconds_of(text):
@@ -125,7 +116,7 @@ class Client:
 
     def __init__(self, port, timeout=30.0):
         self.port = port
-        self.timeout = timeout
+        self.timeout = patience(timeout)
         self.conn = None
 
     def __enter__(self):
@@ -252,15 +243,18 @@ def full_pipe():
 
 
 class Node:
+    # Requests are asserted to be served, lists to be current, and a stop to be
+    # in order: on a busy machine all that may take its time.
+    PATIENT_FLAGS = ["--op-timeout=1m", "--view-wait=30s",
+                     "--shutdown-timeout=45s"]
+
     def __init__(self, *flags, directory=None):
         self.dir = Path(directory or tempfile.mkdtemp(prefix="corvo-test-"))
         self.data = self.dir / "data"
         self.err = self.dir / "stderr"
         self.port = free_port()
         self.raft_port = free_port()
-        # Lists are asserted to be current; a slow build needs more time.
-        slow = ["--view-wait=5s"] if is_sanitized() else []
-        self.flags = slow + list(flags)
+        self.flags = [*self.PATIENT_FLAGS, *flags]
         self.process = None
         self.seen_pids = set()
         self.log_delay = self.dir / "log_delay"
@@ -294,7 +288,7 @@ class Node:
 
     def is_ready(self):
         try:
-            with Client(self.port, timeout=5) as c:
+            with Client(self.port, timeout=1) as c:
                 return c.get("/readyz").status == 200
         except (OSError, http.client.HTTPException):
             return False
@@ -307,16 +301,16 @@ class Node:
     def refuses(self, *flags, seconds=30.0):
         """Starts a node that must not start: (exit status, its words)."""
         self.spawn(*flags)
-        status = self.process.wait(seconds)
+        status = self.process.wait(patience(seconds))
         return status, self.log()
 
-    def stop(self, seconds=40.0):
+    def stop(self, seconds=20.0):
         """SIGTERM; the exit status must be 0 and the log clean."""
         with contextlib.suppress(OSError):
             self.pids()
         self.process.terminate()
         try:
-            status = self.process.wait(seconds)
+            status = self.process.wait(patience(seconds))
         except subprocess.TimeoutExpired:
             words = self.log()[-LOG_SHOWN:]
             self.kill_all()
@@ -337,7 +331,7 @@ class Node:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         if self.process is not None:
-            self.process.wait(20)
+            self.process.wait(patience(20))
         wait_until(lambda: not any(self.is_ours(p) for p in self.seen_pids),
                    20, "killed processes to be gone")
 
@@ -376,7 +370,7 @@ class Node:
 
     def ask(self, request, timeout=10.0):
         with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(timeout)
+            s.settimeout(patience(timeout))
             s.connect(str(self.data / "run" / "control.sock"))
             s.sendall(request.encode() + b"\n")
             reply = b""

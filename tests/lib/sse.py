@@ -10,6 +10,8 @@ import socket
 import struct
 from dataclasses import dataclass
 
+from waiting import patience
+
 API = "/api/v1"
 
 
@@ -38,7 +40,7 @@ class EventStream:
         if receive_buffer:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF,
                             receive_buffer)
-        sock.settimeout(timeout)
+        sock.settimeout(patience(timeout))
         self.conn.sock = sock
         headers = dict(headers or {})
         if last_id is not None:

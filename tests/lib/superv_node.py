@@ -13,10 +13,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from waiting import patience, wait_until
 
 BUILD = Path(os.environ.get("CORVO_BUILD_DIR") or
              Path(__file__).parents[2] / "build" / "dev")
@@ -102,15 +103,9 @@ while True:
 '''
 
 
-def wait_for(what, seconds=10.0, text=""):
+def wait_for(what, text=""):
     """Waits until what() is true; returns its value."""
-    end = time.monotonic() + seconds
-    while True:
-        value = what()
-        if value:
-            return value
-        assert time.monotonic() < end, f"timed out waiting for {text or what}"
-        time.sleep(0.01)  # tidy: poll interval
+    return wait_until(what, what=text)
 
 
 def alive(pid):
@@ -159,7 +154,8 @@ class Node:
         env["CORVO_LIBEXEC"] = str(self.libexec)
         self.process = subprocess.Popen(
             [str(self.program), f"--data-dir={self.data}",
-             f"--bind=127.0.0.1:{self.port}", *flags],
+             f"--bind=127.0.0.1:{self.port}", "--shutdown-timeout=45s",
+             *flags],
             env=env, stderr=stderr or open(self.err, "ab"),
             stdin=subprocess.DEVNULL,
             user=self.user, **popen)
@@ -185,7 +181,7 @@ class Node:
 
     def ask(self, request, timeout=20):
         with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(timeout)
+            s.settimeout(patience(timeout))
             s.connect(str(self.data / "run" / "control.sock"))
             s.sendall(request.encode() + b"\n")
             reply = b""
@@ -207,18 +203,17 @@ class Node:
         p = self.ps(name)
         return p["state"] == "ready" and p["pid"] != old and p
 
-    def wait_back(self, name, old, seconds=10.0):
-        began = time.monotonic()
-        p = wait_for(lambda: self.back(name, old), seconds, f"{name} again")
-        return time.monotonic() - began, p
+    def wait_back(self, name, old):
+        return wait_for(lambda: self.back(name, old), f"{name} again")
 
     def request(self, timeout=10):
         """One connection to the port; the pid that served it."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout) as s:
+        address = ("127.0.0.1", self.port)
+        with socket.create_connection(address, patience(timeout)) as s:
             return int(s.recv(64))
 
     def exit(self, seconds=20):
-        return self.process.wait(seconds)
+        return self.process.wait(patience(seconds))
 
     def stop(self):
         if self.process and self.process.poll() is None:
