@@ -241,6 +241,7 @@ static void written(struct feed *f, struct batch *b)
 	f->view->took_lag_ns = view_lag_ns(f->view);
 	f->view->took_ns = clock_mono_ns();
 	f->view->position = b->reply.last_seq;
+	(void)history_parse(b->reply.history, &f->view->history);
 	if (n > 0)
 		f->view->position_ns = b->reply.events[n - 1].at;
 	f->view->fresh = false;
@@ -336,16 +337,28 @@ void feed_ask_failed(struct feed *f, const char *what, int err)
 			 err_code(-err));
 }
 
+/* What raftd says; a text that is none is of no view. */
+static bool is_history_of(const struct view *v, struct str text)
+{
+	struct history h;
+
+	return history_parse(text, &h) && history_eq(&h, &v->history);
+}
+
 static void compare_history(struct feed *f, const struct m_node_status *m)
 {
+	bool other = !f->view->fresh && !is_history_of(f->view, m->history);
+
 	f->head_seq = m->last_seq;
-	if (m->last_seq < f->received_seq && !m->ready) {
+	if ((m->last_seq < f->received_seq || other) && !m->ready) {
 		feed_pause_begin(&f->ask_pause); /* it still reads its log */
 		return;
 	}
 	f->checked = true;
 	feed_pause_reset(&f->ask_pause);
-	if (m->last_seq < f->received_seq)
+	if (other)
+		feed_want_rebuild(f, false, "it is of another history");
+	else if (m->last_seq < f->received_seq)
 		feed_want_rebuild(f, false,
 				  "it is ahead of raftd: its data were "
 				  "replaced");

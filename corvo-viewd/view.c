@@ -161,6 +161,17 @@ static int mark_file(struct db *db, struct str mark)
 	return r < 0 ? r : db_checkpoint(db);
 }
 
+/* A text that is none stands for a history there is not. */
+static int read_history(struct view *v)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	int r = meta_get_text(v->writer, META_HISTORY, &b);
+
+	if (r == 0 && !history_parse(buf_str(&b), &v->history))
+		history_make(&v->history);
+	return r;
+}
+
 /* The writer, on a file that is checked or just made. */
 static int open_writer(struct view *v, bool check_boot, struct buf *why)
 {
@@ -184,6 +195,8 @@ static int open_writer(struct view *v, bool check_boot, struct buf *why)
 		r = meta_get_u64(v->writer, META_POSITION, &v->position);
 	if (r == 0)
 		r = meta_get_u64(v->writer, META_POSITION_AT, &v->position_ns);
+	if (r == 0)
+		r = read_history(v);
 	if (r == 0)
 		r = mirror_new(v->writer, &v->mirror);
 	v->fresh = v->position == 0;

@@ -11,6 +11,7 @@
 
 #include "db/db.h"
 #include "mirror/mirror.h"
+#include "proto/origin.h"
 #include "query/query.h"
 
 #define VIEW_READERS 3
@@ -33,9 +34,10 @@ struct view {
 	struct mirror *mirror; /* on writer */
 	struct query *readers[VIEW_READERS];
 	struct view_file file, log, index; /* of what is open */
-	bool fresh;           /* nothing has been written to it yet */
-	uint64_t position;    /* last event in the file */
-	uint64_t position_ns; /* its time, UNIX; 0: not known */
+	bool fresh;             /* nothing has been written to it yet */
+	uint64_t position;      /* last event in the file */
+	uint64_t position_ns;   /* its time, UNIX; 0: not known */
+	struct history history; /* that it is of */
 	/* Time, UNIX, of the first event that is known and not in the file;
 	 * 0: none is known. How old it was when it got there last, and when
 	 * that was (clock_mono_ns). */

@@ -428,6 +428,15 @@ static int feed_events(struct feed *f, uint64_t after_seq, uint32_t limit)
 	return r;
 }
 
+static void put_history(const struct record_meta *meta, struct arena *a,
+			struct m_tail_reply *ret)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	history_put(&b, &meta->origin.history);
+	MSG_SET(ret, tail_reply, history, arena_copy(a, buf_str(&b)));
+}
+
 int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 		struct arena *a, struct m_tail_reply *ret)
 {
@@ -440,6 +449,7 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 	*ret = (struct m_tail_reply){ 0 };
 	MSG_SET(ret, tail_reply, head_seq, meta.last_seq);
 	MSG_SET(ret, tail_reply, last_seq, after_seq);
+	put_history(&meta, a, ret);
 	if (after_seq + 1 < meta.first_seq) {
 		MSG_SET(ret, tail_reply, lost, true);
 		return 0;

@@ -69,10 +69,13 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	const struct parts *parts = s->p;
 	const struct settings *set = &parts->d->settings;
 	const struct proposer_stats *p = proposer_stats(parts->proposer);
+	_cleanup_(buf_done) struct buf history = BUF_INIT(0);
 	struct m_node_status st = { 0 };
 	struct node_info i;
 
 	(void)m;
+	history_put(&history, &fsm_origin(parts->fsm)->history);
+	MSG_SET(&st, node_status, history, buf_str(&history));
 	node_info(parts->node, &i);
 	MSG_SET(&st, node_status, node_id, str_from(set->node_id));
 	MSG_SET(&st, node_status, state, str_from(i.state));

@@ -16,6 +16,7 @@
 #include "db/schema.h"
 #include "mirror/mirror.h"
 #include "rt/file.h"
+#include "store/record.h"
 
 #define REBUILD_TXN_JOBS 50000 /* rows of one transaction */
 
@@ -128,6 +129,22 @@ static int load_kinds(struct loader *l)
 	return r;
 }
 
+/* The history is part of what a checkpoint holds. */
+static int load_history(struct loader *l)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	struct record_meta meta;
+	int r = record_meta_read(l->scan.kv, &meta);
+
+	if (r < 0) {
+		buf_printf(&l->task->why, "cannot read the checkpoint: %s",
+			   kv_error_text());
+		return r;
+	}
+	history_put(&b, &meta.origin.history);
+	return mirror_history(l->mirror, buf_str(&b));
+}
+
 static int load(struct loader *l)
 {
 	int r = schema_make_tables(l->db);
@@ -140,6 +157,8 @@ static int load(struct loader *l)
 		r = load_jobs(l);
 	if (r == 0)
 		r = load_kinds(l);
+	if (r == 0)
+		r = load_history(l);
 	if (r == 0)
 		r = mirror_position(l->mirror, l->task->seq, l->newest_ns);
 	if (r == 0)

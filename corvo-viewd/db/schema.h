@@ -8,7 +8,7 @@
 
 #include "db/db.h"
 
-#define SCHEMA_VERSION 7
+#define SCHEMA_VERSION 8
 
 /*
  * Full text: jobs_fts has the columns id (not searched), queue, tags and
@@ -36,6 +36,7 @@ int schema_make_indexes(struct db *db);
 #define META_SCHEMA      "schema_version"
 #define META_POSITION    "position"    /* last event taken in */
 #define META_POSITION_AT "position_at" /* its time, UNIX nanoseconds */
+#define META_HISTORY     "history"     /* that those events belong to */
 #define META_BOOT        "boot"        /* see view.c */
 
 /* 0 or -ERR_*; a missing row reads as 0 and as an empty text. */

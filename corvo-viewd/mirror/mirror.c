@@ -222,6 +222,15 @@ int mirror_position(struct mirror *m, uint64_t seq, uint64_t at_ns)
 	return put_meta(m, META_POSITION_AT, at_ns);
 }
 
+int mirror_history(struct mirror *m, struct str history)
+{
+	struct db_stmt *s = m->stmts[STMT_META];
+
+	db_bind_text(s, 1, str_from(META_HISTORY));
+	db_bind_text(s, 2, history.n > 0 ? history : STR("")); /* not NULL */
+	return db_run(s);
+}
+
 /* --- one answer --- */
 
 static int delete_each(struct mirror *m, enum mirror_stmt which,
@@ -271,6 +280,8 @@ static int apply_rows(struct mirror *m, const struct m_tail_reply *r)
 		err = mirror_error(m, &r->errors[i]);
 	if (err == 0)
 		err = apply_rest(m, r);
+	if (err == 0)
+		err = mirror_history(m, r->history);
 	return err < 0 ? err : mirror_position(m, r->last_seq, at_ns);
 }
 

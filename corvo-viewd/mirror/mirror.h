@@ -42,5 +42,7 @@ int mirror_schedule(struct mirror *m, const struct m_schedule *s);
 int mirror_lock(struct mirror *m, const struct m_unique_lock *l);
 /* at_ns 0: the time of the position is not known and stays. */
 int mirror_position(struct mirror *m, uint64_t seq, uint64_t at_ns);
+/* Of the events taken in; as history_put writes it. */
+int mirror_history(struct mirror *m, struct str history);
 
 #endif
