@@ -32,7 +32,8 @@ struct check {
 	struct hmap waiting; /* id -> struct tally: d| keys of a child */
 	uint64_t linked;     /* d| keys that jobs account for */
 	uint64_t events, last_event;
-	struct str *by_seq; /* encoded events from the first on; NULL: not read */
+	/* encoded events from the first on; NULL: not read */
+	struct str *by_seq;
 	uint64_t first_seq;
 	uint64_t first_s, first_x;
 	uint64_t errors; /* of the job whose je| keys are being read */

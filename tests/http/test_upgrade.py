@@ -40,7 +40,8 @@ def assert_everything(client):
     dead = client.search(queue="dead")["jobs"]
     assert [j["state"] for j in dead] == ["dead"]
     assert client.job(dead[0]["id"])["errors"][0]["error"] == "out of memory"
-    names = [s["name"] for s in client.get(f"{API}/schedules").json["schedules"]]
+    schedules = client.get(f"{API}/schedules").json["schedules"]
+    names = [s["name"] for s in schedules]
     assert names == ["nightly"]
 
 
