@@ -105,11 +105,11 @@ static const struct node_ops node_ops = {
 	.on_change = on_change,
 };
 
-static bool take_renewals(void *ctx, struct buf *body)
+static bool take_renewals(void *ctx, struct buf *body, bool *more)
 {
 	struct raftd *r = ctx;
 
-	return leases_take(r->p.leases, body);
+	return leases_take(r->p.leases, body, more);
 }
 
 /* --- start --- */

@@ -207,6 +207,8 @@ static void task_fire(struct task *t)
 	if (t->op == OP_PURGE)
 		MSG_SET(&m, maintain, retention_ns,
 			t->s->d->settings.retention);
+	if (t->op == OP_RECLAIM)
+		MSG_SET(&m, maintain, asked_ns, clock_wall_ns());
 	t->fired_ns = t->due_ns;
 	t->hold_ns = 0;
 	if (t->op == OP_FIRE)

@@ -26,12 +26,9 @@ struct leases {
 static void on_period(void *ctx)
 {
 	struct leases *l = ctx;
-	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
 
-	while (leases_take(l, &body)) {
-		proposer_submit_own(l->proposer, OP_RENEW, buf_str(&body));
-		buf_clear(&body);
-	}
+	if (l->renewed.n > 0)
+		proposer_renew(l->proposer);
 }
 
 struct leases *leases_new(struct loop *loop, struct fsm *f, struct proposer *p)
@@ -124,7 +121,7 @@ bool leases_heartbeat(struct leases *l, struct rpc_req req,
 	return true;
 }
 
-bool leases_take(struct leases *l, struct buf *body)
+bool leases_take(struct leases *l, struct buf *body, bool *more)
 {
 	size_t n = 0, max = MIN(l->renewed.n, (size_t)RENEW_OP_LEASES);
 	struct m_renewal *items;
@@ -148,6 +145,7 @@ bool leases_take(struct leases *l, struct buf *body)
 		free(r);
 		n++;
 	}
+	*more = l->renewed.n > 0;
 	MSG_SET_LIST(&m, renew, leases, items, n);
 	msg_encode(&msg_renew, &m, body);
 	return true;

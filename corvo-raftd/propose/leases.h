@@ -21,7 +21,7 @@ bool leases_heartbeat(struct leases *l, struct rpc_req req,
 		      const struct frame_request *item);
 
 /* For proposer_config.take_renewals. */
-bool leases_take(struct leases *l, struct buf *body);
+bool leases_take(struct leases *l, struct buf *body, bool *more);
 
 /* This node has begun to lead. */
 void leases_grace(struct leases *l);

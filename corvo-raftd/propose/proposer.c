@@ -172,6 +172,11 @@ void proposer_submit_own(struct proposer *p, uint32_t op, struct str body)
 			 op_new((struct rpc_req){ 0 }, op, 0, STR_NULL, body));
 }
 
+void proposer_renew(struct proposer *p)
+{
+	p->renew_due = true;
+}
+
 /* --- entries --- */
 
 enum op_class {
@@ -201,22 +206,27 @@ static enum op_class op_class(const struct op *op)
 	}
 }
 
-static size_t put_renewals(struct proposer *p, struct list *into)
+/*
+ * Leases that are extended now, one op of them at most: they are put down when
+ * the entry is built, so that none waits behind a reclaim. True: that is all.
+ */
+static bool put_renewals(struct proposer *p, struct list *into, size_t *n)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
-	size_t n = 0;
+	bool more = false;
+	struct op *op;
 
-	while (p->c.take_renewals != NULL &&
-	       p->c.take_renewals(p->c.ctx, &body)) {
-		struct op *op = op_new((struct rpc_req){ 0 }, OP_RENEW, 0,
-				       STR_NULL, buf_str(&body));
-
-		list_push_back(into, &op->node);
-		proposer_count(p, op);
-		n++;
-		buf_clear(&body);
-	}
-	return n;
+	p->renew_due = false;
+	if (p->c.take_renewals == NULL ||
+	    !p->c.take_renewals(p->c.ctx, &body, &more))
+		return true;
+	op = op_new((struct rpc_req){ 0 }, OP_RENEW, 0, STR_NULL,
+		    buf_str(&body));
+	list_push_back(into, &op->node);
+	proposer_count(p, op);
+	(*n)++;
+	p->renew_due = more; /* the next entry goes on */
+	return !more;
 }
 
 /* Moves ops from pending into the lists by class until the entry is full. */
@@ -224,9 +234,12 @@ static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX],
 			 uint64_t now_ns)
 {
 	const struct settings *s = p->c.settings;
+	bool asked = p->renew_due, all = false;
 	size_t n = 0, bytes = 0;
 	size_t max = MIN(p->ops_max, (size_t)s->apply_batch_max);
 
+	if (asked)
+		all = put_renewals(p, &by_class[CLASS_RENEW], &n);
 	while (!list_empty(&p->pending) && n < max) {
 		struct op *op = list_entry(p->pending.next, struct op, node);
 
@@ -236,12 +249,16 @@ static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX],
 		}
 		if (n > 0 && bytes + op->body.n > s->apply_batch_bytes)
 			break;
+		if (op->id == OP_RECLAIM && !asked) {
+			all = put_renewals(p, &by_class[CLASS_RENEW], &n);
+			asked = true;
+		}
+		if (op->id == OP_RECLAIM && !all)
+			break; /* it waits until all of them are in the log */
 		list_remove(&op->node);
 		list_push_back(&by_class[op_class(op)], &op->node);
 		bytes += op->body.n;
 		n++;
-		if (op->id == OP_RECLAIM)
-			n += put_renewals(p, &by_class[CLASS_RENEW]);
 		fetch_ride_along(p, op, &by_class[CLASS_LAST], &n);
 	}
 	return n;
@@ -355,7 +372,7 @@ static bool should_gather(struct proposer *p)
 	struct op *first = list_entry(p->pending.next, struct op, node);
 	uint64_t age;
 
-	if (s->apply_batch_min_wait == 0 ||
+	if (s->apply_batch_min_wait == 0 || p->renew_due ||
 	    p->stats.pending >= s->apply_batch_max)
 		return false;
 	age = clock_mono_ns() - first->arrived_ns;
@@ -371,7 +388,7 @@ static void fill_pipeline(struct proposer *p)
 		return;
 	if (p->unsure)
 		fetch_look_again(p);
-	while (!list_empty(&p->pending) &&
+	while ((!list_empty(&p->pending) || p->renew_due) &&
 	       p->inflight_n < p->c.settings->apply_inflight) {
 		if (should_gather(p))
 			return;

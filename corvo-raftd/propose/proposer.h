@@ -25,9 +25,10 @@ struct proposer_config {
 	const struct settings *settings;
 	struct fsm *fsm;
 	/* Leases that heartbeats extended and the log does not know yet, as
-	 * the body of an OP_RENEW; false: none (left). They go in front of
-	 * every reclaim, or it would take jobs from workers that live. */
-	bool (*take_renewals)(void *ctx, struct buf *body);
+	 * the body of an OP_RENEW; false: none. Asked for when an entry is
+	 * built: they go in front of every reclaim, or it would take jobs from
+	 * workers that live. *more: another op of them is left. */
+	bool (*take_renewals)(void *ctx, struct buf *body, bool *more);
 	void *ctx;
 };
 
@@ -40,6 +41,9 @@ void proposer_submit(struct proposer *p, struct rpc_req req,
 		     const struct frame_request *item);
 /* An op of the server's own; nobody is answered. The body is copied. */
 void proposer_submit_own(struct proposer *p, uint32_t op, struct str body);
+
+/* The next entry carries renewals, also when there is nothing else. */
+void proposer_renew(struct proposer *p);
 
 /* A fetch that names this queue waits, or is on its way through the log. */
 bool proposer_is_asked_for(struct proposer *p, struct str queue);

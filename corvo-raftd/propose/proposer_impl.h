@@ -64,6 +64,7 @@ struct proposer {
 	uint64_t last_now_ns;   /* time never goes back between entries */
 	uint64_t disk_checked_ns;
 	bool disk_may_free; /* there is room for what makes room */
+	bool renew_due;     /* the next entry has to carry renewals */
 	bool draining;
 	struct rng rng;
 	struct buf entry; /* reused for every entry */

@@ -16,13 +16,14 @@
 
 #include <cmocka.h>
 
+#include "propose/leases.h"
 #include "propose/proposer.h"
 #include "store/record.h"
 #include "util/clock.h"
 
 #define PEER_A      ((struct rpc_peer *)0x10)
 #define PEER_B      ((struct rpc_peer *)0x20)
-#define ENTRIES_MAX 64
+#define ENTRIES_MAX 128
 #define REPLIES_MAX 256
 
 /* --- fakes of cluster/node.h and rpc.h --- */
@@ -59,7 +60,8 @@ struct fixture {
 	uint64_t deadline_ns; /* of what is submitted from now on */
 	uint32_t flags;       /* the same */
 	struct arena a;
-	struct buf renewals;
+	struct leases *leases; /* NULL: a number of ops */
+	size_t renewals;
 	size_t replies_n;
 	struct seen_reply replies[REPLIES_MAX];
 };
@@ -121,14 +123,17 @@ bool rpc_req_is_live(struct rpc_req req)
 	return req.peer != dead_peer;
 }
 
-static inline bool take_renewals(void *ctx, struct buf *body)
+static inline bool take_renewals(void *ctx, struct buf *body, bool *more)
 {
+	static const struct m_renew m;
 	struct fixture *f = ctx;
 
-	if (f->renewals.n == 0)
+	if (f->leases != NULL)
+		return leases_take(f->leases, body, more);
+	if (f->renewals == 0)
 		return false;
-	buf_put_str(body, buf_str(&f->renewals));
-	buf_clear(&f->renewals);
+	msg_encode(&msg_renew, &m, body);
+	*more = --f->renewals > 0;
 	return true;
 }
 
@@ -169,6 +174,7 @@ static inline int teardown(void **state)
 	for (size_t i = f->committed; i < f->node.n; i++)
 		f->node.entries[i].done(f->node.entries[i].ctx,
 					-ERR_OUTCOME_UNKNOWN);
+	leases_free(f->leases);
 	proposer_free(f->p);
 	fsm_free(f->fsm);
 	kv_close(f->kv);
@@ -178,7 +184,6 @@ static inline int teardown(void **state)
 		buf_done(&f->node.entries[i].bytes);
 	for (size_t i = 0; i < f->replies_n; i++)
 		buf_done(&f->replies[i].body);
-	buf_done(&f->renewals);
 	arena_done(&f->a);
 	free(f);
 	return 0;

@@ -426,6 +426,38 @@ static void test_reclaim(void **state)
 	assert_int_equal(fsm_counters(x->side[0].f)->reclaimed, 3);
 }
 
+/*
+ * It waited for its turn. The worker spoke in time, but after the reclaim was
+ * asked for, and comes behind it.
+ */
+static void test_reclaim_leaves_what_ended_while_it_waited(void **state)
+{
+	struct fx *x = *state;
+	struct m_maintain m = { 0 };
+	struct m_maintain_reply r;
+	struct m_fetched late;
+	struct m_ack ack;
+
+	(void)take(x, "job_1");
+	x->now_ns += 2 * NS_PER_S;
+	late = take(x, "job_2");
+	x->now_ns += 59 * NS_PER_S;
+	MSG_SET(&m, maintain, asked_ns, x->now_ns);
+	x->now_ns += 10 * NS_PER_S;
+	assert_int_equal(fx_do(x, OP_RECLAIM, &m, &r), 0);
+	assert_int_equal(r.count, 1);
+	assert_false(r.more);
+	fx_expect_state(x, "job_1", JOB_PENDING);
+	ack = ack_of("job_2", late.lease_token, NULL);
+	assert_int_equal(fx_do(x, OP_ACK, &ack, NULL), 0);
+	/* a clock that was set back takes nothing before its time */
+	fx_expect(x, "q", "job_1");
+	MSG_SET(&m, maintain, asked_ns, x->now_ns + 3600 * NS_PER_S);
+	assert_int_equal(fx_do(x, OP_RECLAIM, &m, &r), 0);
+	assert_int_equal(r.count, 0);
+	fx_expect_state(x, "job_1", JOB_ACTIVE);
+}
+
 static void test_reclaim_in_portions(void **state)
 {
 	struct fx *x = *state;
@@ -504,6 +536,7 @@ int main(void)
 		TEST(test_lease_check),
 		TEST(test_renew),
 		TEST(test_reclaim),
+		TEST(test_reclaim_leaves_what_ended_while_it_waited),
 		TEST(test_reclaim_in_portions),
 		TEST(test_cancel_of_active),
 	};

@@ -165,24 +165,6 @@ static void peer_that_goes_takes_its_waits_along(void **state)
 	assert_int_equal(jobs_given(f, b), 1);
 }
 
-static void renewals_go_before_a_reclaim(void **state)
-{
-	struct fixture *f = *state;
-	struct m_renew renew = { 0 };
-	struct m_maintain m = { 0 };
-	struct entry e;
-
-	msg_encode(&msg_renew, &renew, &f->renewals);
-	MSG_SET(&m, maintain, limit, 10);
-	submit(f, PEER_A, OP_RECLAIM, &m, "");
-	proposer_pump(f->p);
-	e = entry_at(f, 0);
-	assert_int_equal(e.n, 2);
-	assert_int_equal(e.items[0].op, OP_RENEW);
-	assert_int_equal(e.items[1].op, OP_RECLAIM);
-	commit(f);
-}
-
 static void lost_leadership_answers_everybody(void **state)
 {
 	struct fixture *f = *state;
@@ -339,7 +321,6 @@ int main(void)
 		CASE(cancelled_wait_gets_no_job),
 		CASE(job_of_a_client_that_left_is_given_back),
 		CASE(peer_that_goes_takes_its_waits_along),
-		CASE(renewals_go_before_a_reclaim),
 		CASE(lost_leadership_answers_everybody),
 		CASE(ops_wait_until_the_node_is_ready),
 		CASE(drain_answers_waits_and_refuses_new_ones),

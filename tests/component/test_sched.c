@@ -38,6 +38,8 @@ static void moments_on_op(struct fake *f, struct rpc_req req, unsigned op,
 	EXPECT(op == ops[(f->ops - 1) % 4]);
 	EXPECT(m->limit == LIMIT_MAINTAIN_JOBS);
 	EXPECT(now >= at); /* never early */
+	if (op == OP_RECLAIM)
+		EXPECT(m->asked_ns >= at && m->asked_ns <= now);
 	f->best_late_ns = MIN(f->best_late_ns, now - at);
 	if (f->ops == 60) {
 		printf("best lateness %llu us\n",

@@ -131,18 +131,29 @@ static int time_out_job(struct fsm *f, struct job *j)
 	return 0;
 }
 
-static struct heap_node *first_due(const struct fsm *f, const struct heap *h)
+/*
+ * Up to when attempts have ended. What ended after a reclaim was asked for is
+ * left to the next one: the worker may have spoken in time, and its words wait
+ * behind this one.
+ */
+static uint64_t reclaim_upto(const struct fsm *f, const struct m_maintain *op)
+{
+	return op->asked_ns == 0 ? f->now_ns : MIN(op->asked_ns, f->now_ns);
+}
+
+static struct heap_node *first_due(const struct heap *h, uint64_t upto)
 {
 	struct heap_node *n = heap_min(h);
 
-	return n != NULL && n->key <= f->now_ns ? n : NULL;
+	return n != NULL && n->key <= upto ? n : NULL;
 }
 
 /* An attempt that has ended, by its timeout or else by its lease; or NULL. */
-static struct fsm_active *ended_attempt(const struct fsm *f, bool *timed_out)
+static struct fsm_active *ended_attempt(const struct fsm *f, uint64_t upto,
+					bool *timed_out)
 {
-	struct heap_node *t = first_due(f, &f->timeouts);
-	struct heap_node *l = first_due(f, &f->leases);
+	struct heap_node *t = first_due(&f->timeouts, upto);
+	struct heap_node *l = first_due(&f->leases, upto);
 
 	*timed_out = t != NULL;
 	if (t != NULL)
@@ -170,10 +181,11 @@ int apply_reclaim(struct fsm *f, const struct m_maintain *op,
 		  struct m_maintain_reply *ret)
 {
 	struct portion p = { .max = maintain_limit(op) };
+	uint64_t upto = reclaim_upto(f, op);
 	struct fsm_active *a;
 	bool timed_out;
 
-	while ((a = ended_attempt(f, &timed_out)) != NULL &&
+	while ((a = ended_attempt(f, upto, &timed_out)) != NULL &&
 	       !portion_is_full(f, &p)) {
 		int r = end_attempt(f, a, timed_out);
 

@@ -1,0 +1,167 @@
+/*
+ * Leases that heartbeats extended, and reclaims. See proposer_world.h.
+ */
+#include "proposer_world.h"
+
+#define WORKERS 50
+
+static void reclaim(struct fixture *f)
+{
+	struct m_maintain m = { 0 };
+
+	MSG_SET(&m, maintain, limit, 10);
+	submit(f, PEER_A, OP_RECLAIM, &m, "");
+}
+
+/* Items of all entries so far, as one text: a word each, an entry a line. */
+static const char *log_text(struct fixture *f)
+{
+	struct buf b = BUF_INIT(0);
+	char *text;
+
+	for (size_t i = 0; i < f->node.n; i++) {
+		struct entry e = entry_at(f, i);
+
+		for (size_t k = 0; k < e.n; k++)
+			buf_printf(&b, "%s%s", k > 0 ? " " : "",
+				   op_info(e.items[k].op)->name);
+		buf_puts(&b, "\n");
+	}
+	text = arena_alloc(&f->a, b.n + 1);
+	memcpy(text, b.p, b.n);
+	text[b.n] = '\0';
+	buf_done(&b);
+	return text;
+}
+
+static void renewals_go_before_a_reclaim(void **state)
+{
+	struct fixture *f = *state;
+	struct m_ack ack = { 0 };
+
+	f->renewals = 1;
+	MSG_SET(&ack, ack, job_id, STR("job_1"));
+	submit(f, PEER_A, OP_ACK, &ack, "");
+	reclaim(f);
+	pump_and_commit_all(f);
+	assert_string_equal(log_text(f), "renew ack reclaim\n");
+}
+
+/* However many there are: the entries stay small, and the reclaim waits. */
+static void reclaim_waits_for_the_last_renewal(void **state)
+{
+	struct fixture *f = *state;
+
+	f->renewals = 3;
+	reclaim(f);
+	enqueue(f, "job_1", "q");
+	pump_and_commit_all(f);
+	assert_string_equal(log_text(f),
+			    "renew\nrenew\nrenew reclaim enqueue\n");
+}
+
+static void renewals_alone_make_an_entry(void **state)
+{
+	struct fixture *f = *state;
+
+	f->renewals = 1;
+	pump_and_commit_all(f);
+	assert_int_equal(f->node.n, 0);
+	proposer_renew(f->p);
+	pump_and_commit_all(f);
+	assert_string_equal(log_text(f), "renew\n");
+	proposer_renew(f->p); /* a reclaim took them meanwhile */
+	pump_and_commit_all(f);
+	assert_int_equal(f->node.n, 1);
+}
+
+/* --- with the real leases --- */
+
+static void start_workers(struct fixture *f)
+{
+	char id[16];
+
+	f->leases = leases_new(f->loop, f->fsm, f->p);
+	for (int i = 0; i < WORKERS; i++) {
+		(void)snprintf(id, sizeof(id), "job_%d", i);
+		enqueue(f, id, "q");
+		pump_and_commit_all(f);
+		fetch(f, PEER_A, "q", 0);
+		pump_and_commit_all(f);
+	}
+	leases_grace(f->leases);
+	pump_and_commit_all(f);
+}
+
+static void heartbeat_of_all(struct fixture *f)
+{
+	struct rpc_req req = { .peer = PEER_A, .epoch = 7 };
+	struct frame_request item = { .op = OP_HEARTBEAT };
+	struct buf body = BUF_INIT(0);
+
+	for (int i = 0; i < WORKERS; i++) {
+		struct m_heartbeat m = { 0 };
+		struct m_beat b = { 0 };
+		char id[16];
+
+		(void)snprintf(id, sizeof(id), "job_%d", i);
+		MSG_SET(&b, beat, job_id, str_from(id));
+		MSG_SET_LIST(&m, heartbeat, jobs, &b, 1);
+		buf_clear(&body);
+		msg_encode(&msg_heartbeat, &m, &body);
+		item.body = buf_str(&body);
+		req.id = ++f->next_id;
+		assert_true(leases_heartbeat(f->leases, req, &item));
+	}
+	buf_done(&body);
+}
+
+static void stop_loop(void *ctx)
+{
+	loop_stop(ctx);
+}
+
+/* The timer of the leases was armed before and fires first. */
+static void let_the_period_end(struct fixture *f)
+{
+	struct loop_timer *t = loop_timer_add(f->loop, stop_loop, f->loop);
+
+	loop_timer_arm(t, NS_PER_S + NS_PER_MS);
+	loop_run(f->loop);
+	loop_timer_remove(t);
+}
+
+/*
+ * A reclaim waits for its turn; the workers give a sign of life; the second
+ * after which that is written down is over before the reclaim's turn comes.
+ */
+static void waiting_reclaim_does_not_overtake_renewals(void **state)
+{
+	struct fixture *f = *state;
+	const char *text;
+
+	start_workers(f);
+	f->s.apply_batch_max = f->s.apply_inflight = 1;
+	enqueue(f, "job_first", "q");
+	proposer_pump(f->p);
+	reclaim(f);
+	heartbeat_of_all(f);
+	let_the_period_end(f);
+	pump_and_commit_all(f);
+	text = strstr(log_text(f), "reclaim");
+	assert_non_null(text);
+	assert_null(strstr(text, "renew"));
+	assert_int_equal(leases_renewed(f->leases), WORKERS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(renewals_go_before_a_reclaim),
+		CASE(reclaim_waits_for_the_last_renewal),
+		CASE(renewals_alone_make_an_entry),
+		CASE(waiting_reclaim_does_not_overtake_renewals),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
