@@ -32,8 +32,7 @@ struct check {
 	struct hmap waiting; /* id -> struct tally: d| keys of a child */
 	uint64_t linked;     /* d| keys that jobs account for */
 	uint64_t events, last_event;
-	/* encoded events from the first on; NULL: not read */
-	struct str *by_seq;
+	struct str *by_seq; /* encoded events from first_seq on, once read */
 	uint64_t first_seq;
 	uint64_t first_s, first_x;
 	uint64_t errors; /* of the job whose je| keys are being read */

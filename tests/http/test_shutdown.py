@@ -11,6 +11,9 @@ from node import API, Client, wait_until
 from waiting import patience
 
 NETWORK = (OSError, http.client.HTTPException)
+# Whoever has not left by then is killed, and the stop is not in order: below
+# what a fetch waits, and how long a connection may be idle.
+SOON = "--shutdown-timeout=45s"
 
 
 class Producers:
@@ -67,7 +70,7 @@ def test_everything_acknowledged_is_there(make_node, round_):
 
 
 def test_parked_fetches_get_an_answer(make_node):
-    node = make_node()
+    node = make_node(SOON)
     node.start()
     parked = [node.client() for _ in range(20)]
     for i, c in enumerate(parked):
@@ -78,7 +81,6 @@ def test_parked_fetches_get_an_answer(make_node):
                    "the fetches to be parked")
     node.process.send_signal(signal.SIGTERM)
     got = [c.receive() for c in parked]
-    # in order, and so before --shutdown-timeout, which is below theirs
     assert node.process.wait(patience(20)) == 0
     for i, a in enumerate(got):
         if i % 2:
@@ -89,12 +91,12 @@ def test_parked_fetches_get_an_answer(make_node):
 
 
 def test_idle_connections_do_not_hold_it_up(make_node):
-    node = make_node()
+    node = make_node(SOON)
     node.start()
     idle = [node.client() for _ in range(50)]
     for c in idle:
         assert c.get("/healthz").status == 200
-    node.stop()  # before --shutdown-timeout, which is below --idle-timeout
+    node.stop()
 
 
 def test_sigint_is_the_same(make_node):

@@ -246,7 +246,7 @@ class Node:
     # Requests are asserted to be served, lists to be current, and a stop to be
     # in order: on a busy machine all that may take its time.
     PATIENT_FLAGS = ["--op-timeout=1m", "--view-wait=30s",
-                     "--shutdown-timeout=45s"]
+                     "--shutdown-timeout=4m"]
 
     def __init__(self, *flags, directory=None):
         self.dir = Path(directory or tempfile.mkdtemp(prefix="corvo-test-"))

@@ -154,7 +154,7 @@ class Node:
         env["CORVO_LIBEXEC"] = str(self.libexec)
         self.process = subprocess.Popen(
             [str(self.program), f"--data-dir={self.data}",
-             f"--bind=127.0.0.1:{self.port}", "--shutdown-timeout=45s",
+             f"--bind=127.0.0.1:{self.port}", "--shutdown-timeout=4m",
              *flags],
             env=env, stderr=stderr or open(self.err, "ab"),
             stdin=subprocess.DEVNULL,
