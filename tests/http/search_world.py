@@ -6,6 +6,7 @@ import random
 import re
 
 from node import API
+from waiting import wait_until
 
 QUEUES = ["mail", "resize", "a-queue.with_all", "q1", "q2"]
 ODD = ["'; DROP TABLE jobs; --", '"', "'", "\\", "%", "_", "$.a", "a.b",
@@ -191,8 +192,12 @@ class World:
         self.read()
         return self
 
+    def view_is_current(self):
+        return "view_lag_ms" not in self.c.search(limit=1)
+
     def read(self):
         """What the state machine says of every job that exists."""
+        wait_until(self.view_is_current, 30, "the view to have all jobs")
         found, cursor = [], None
         while True:
             members = {"cursor": cursor} if cursor else {}
