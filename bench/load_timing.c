@@ -31,11 +31,13 @@ static void begin(struct http *h, const struct options *o, tick_fn *on_tick)
 	run.o = o;
 	body_job(&run.job, o);
 	body_fetch(&run.fetch, o, WAIT_S);
-	run.producer = http_connect(h);
+	if (on_tick != NULL) /* a connection nobody uses would be closed */
+		run.producer = http_connect(h);
 	for (unsigned i = 0; i < o->workers; i++)
 		work(http_connect(h), NULL);
 	h->on_tick = on_tick;
-	h->tick_ns = clock_mono_ns() + SETTLE_NS;
+	if (on_tick != NULL)
+		h->tick_ns = clock_mono_ns() + SETTLE_NS;
 }
 
 static void end(const char *name)
@@ -114,11 +116,6 @@ void mode_wake(struct http *h, const struct options *o)
 
 /* --- park: hold so many fetches --- */
 
-static void no_tick(struct http *h)
-{
-	(void)h;
-}
-
 static void on_parked_job(struct hconn *c, const struct answer *a)
 {
 	send_ack(c, a, fetch_again);
@@ -127,7 +124,7 @@ static void on_parked_job(struct hconn *c, const struct answer *a)
 void mode_park(struct http *h, const struct options *o)
 {
 	on_job = on_parked_job;
-	begin(h, o, no_tick);
+	begin(h, o, NULL);
 	printf("parked %u\n", o->workers);
 	(void)fflush(stdout); /* a script waits for this line */
 	http_run(h, clock_mono_ns() + o->time_ns);
