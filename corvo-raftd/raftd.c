@@ -63,21 +63,16 @@ static int on_before_snapshot(void *ctx)
  * Pool thread. The log may be cut only up to what a flushed checkpoint holds;
  * the checkpoint is hard links, and stays as the state to send to a follower.
  */
-static int on_make_durable(void *ctx)
+static int on_make_durable(void *ctx, struct buf *why)
 {
 	struct raftd *r = ctx;
-	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	uint64_t begin = clock_mono_ns();
-	int e = keep_make(r->p.kv, r->p.d->settings.data_dir, &why);
+	int e = keep_make(r->p.kv, r->p.d->settings.data_dir, why);
 
-	if (e < 0) {
-		log_error("snapshot: %.*s; the log is kept",
-			  STR_ARG(buf_str(&why)));
-		return e;
-	}
-	log_info("snapshot taken ms=%" PRIu64,
-		 (clock_mono_ns() - begin) / NS_PER_MS);
-	return 0;
+	if (e == 0)
+		log_info("snapshot taken ms=%" PRIu64,
+			 (clock_mono_ns() - begin) / NS_PER_MS);
+	return e;
 }
 
 static void on_change(void *ctx)

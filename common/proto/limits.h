@@ -82,4 +82,7 @@
 #define LIMIT_FILES_STORE      512  /* RocksDB keeps open, where it may */
 #define LIMIT_EVENTS_PAGE      1000 /* events in one answer */
 
+/* Snapshots that failed in a row before /readyz says so. */
+#define LIMIT_SNAPSHOT_FAILURES 3
+
 #endif

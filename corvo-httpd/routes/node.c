@@ -161,6 +161,12 @@ static void on_readiness(struct req *r, const struct rpc_reply *reply)
 			 "the log is not applied completely yet");
 	} else if (!m->disk_ok) {
 		req_fail_text(r, ERR_STORAGE_FULL, STR_NULL);
+	} else if (m->snapshot_failures >= LIMIT_SNAPSHOT_FAILURES) {
+		req_fail(r, ERR_STORAGE_ERROR,
+			 "no snapshot of the store could be taken %u times in "
+			 "a row, so the raft log only grows; the log of "
+			 "corvo-raftd says why",
+			 m->snapshot_failures);
 	} else {
 		w = req_json(r);
 		jw_object(&w);

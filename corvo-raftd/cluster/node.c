@@ -160,6 +160,7 @@ void node_free(struct node *n)
 			(void)uv_run(loop_uv(n->loop), UV_RUN_ONCE);
 	}
 	node_mark_done(&n->mark);
+	buf_done(&n->cut.why);
 	free(n);
 }
 
@@ -253,4 +254,6 @@ void node_info(const struct node *n, struct node_info *ret)
 	ret->applied_index = n->raft.last_applied;
 	ret->commit_index = n->raft.commit_index;
 	ret->snapshot_index = n->raft.log.snapshot.last_index;
+	ret->cut_failures = n->cut.failures;
+	ret->cut_failures_total = n->cut.failures_total;
 }

@@ -22,8 +22,9 @@ struct node_ops {
 	 * make_durable. Non-zero: not now. */
 	int (*before_snapshot)(void *ctx);
 	/* On a pool thread: make everything applied so far survive a crash.
-	 * 0 lets the log be cut; anything else keeps it. */
-	int (*make_durable)(void *ctx);
+	 * 0 lets the log be cut; anything else keeps it, says why, and is
+	 * tried again after a pause that grows. */
+	int (*make_durable)(void *ctx, struct buf *why);
 	/* Leadership or readiness changed. */
 	void (*on_change)(void *ctx);
 };
@@ -91,6 +92,8 @@ struct node_info {
 	uint64_t applied_index;
 	uint64_t commit_index;
 	uint64_t snapshot_index;
+	unsigned cut_failures;       /* in a row: the log only grows */
+	uint64_t cut_failures_total; /* since the start */
 };
 
 void node_info(const struct node *n, struct node_info *ret);

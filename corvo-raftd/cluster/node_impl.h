@@ -20,6 +20,22 @@
 #define TRAILING_PART     4
 #define CUT_RETRY_NS      NS_PER_S /* between entries asked for a cut */
 
+/* How it went to cut the log. A pool thread writes err and why in between. */
+struct node_cut {
+	int err;
+	struct buf why;
+	uint64_t bytes;    /* bytes_since when it began */
+	unsigned failures; /* in a row */
+	uint64_t failures_total;
+	uint64_t retry_ns; /* clock_mono_ns: not before; 0: at once */
+	/* the library's own, which ours stands before */
+	int (*put)(struct raft_io *io, unsigned trailing,
+		   struct raft_io_snapshot_put *req,
+		   const struct raft_snapshot *snapshot,
+		   raft_io_snapshot_put_cb cb);
+	raft_io_snapshot_put_cb put_cb;
+};
+
 /* Sums over the log in memory, and what they are sums of. */
 struct node_weight {
 	uint64_t bytes; /* of all entries */
@@ -46,6 +62,7 @@ struct node {
 	uint64_t snapshot_bytes;    /* setting */
 	uint64_t bytes_since; /* entries applied since the last snapshot */
 	struct node_weight weight;
+	struct node_cut cut;
 	uint64_t cut_asked_ns; /* node_wants_entry was true */
 	uint64_t ready_index;  /* applied up to here: ready */
 	bool opened;           /* raft_init done */
@@ -71,6 +88,10 @@ int node_identity(const struct settings *s, raft_id *ret_id, struct buf *why);
 
 void node_wire_transport(struct node *n);
 void node_wire_snapshots(struct node *n);
+/* After raft_uv_init: also what becomes of a snapshot's file is heard of. */
+void node_watch_snapshots(struct node *n);
+/* The last try to cut the log failed a moment ago. */
+bool node_cut_must_wait(const struct node *n);
 /* Cuts the log as soon as enough bytes were applied since the last cut. */
 void node_snapshot_by_bytes(struct node *n, size_t len);
 

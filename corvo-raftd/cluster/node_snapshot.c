@@ -1,16 +1,107 @@
 /*
  * Snapshots: when the log is cut, and what stands in its place.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "cluster/node_impl.h"
+#include "rt/log.h"
+#include "util/clock.h"
+
+#define RETRY_FIRST_NS NS_PER_S
+#define RETRY_MAX_NS   (60 * NS_PER_S)
+
+/* --- when --- */
+
+bool node_cut_must_wait(const struct node *n)
+{
+	return n->cut.retry_ns != 0 && clock_mono_ns() < n->cut.retry_ns;
+}
 
 void node_snapshot_by_bytes(struct node *n, size_t len)
 {
 	n->bytes_since += len;
-	if (n->bytes_since >= n->snapshot_bytes)
+	if (n->bytes_since >= n->snapshot_bytes && !node_cut_must_wait(n))
 		raft_set_snapshot_threshold(&n->raft, 1);
 }
+
+/* --- how it went --- */
+
+/* The log stays as it is, and is to be cut as if nothing had been tried. */
+static void cut_failed(struct node *n, struct str why)
+{
+	struct node_cut *c = &n->cut;
+	uint64_t wait = RETRY_FIRST_NS;
+
+	for (unsigned i = 0; i < c->failures && wait < RETRY_MAX_NS; i++)
+		wait *= 2;
+	wait = MIN(wait, RETRY_MAX_NS);
+	c->failures++;
+	c->failures_total++;
+	c->retry_ns = clock_mono_ns() + wait;
+	n->bytes_since += c->bytes;
+	c->bytes = 0;
+	if (why.p != c->why.p) {
+		buf_clear(&c->why);
+		buf_put_str(&c->why, why);
+	}
+	log_error("the log cannot be cut and grows (%" PRIu64
+		  " bytes in memory): %.*s; failure %u in a row, trying again "
+		  "in %" PRIu64 " s",
+		  node_log_bytes(n), STR_ARG(buf_str(&c->why)), c->failures,
+		  wait / NS_PER_S);
+}
+
+static void cut_done(struct node *n)
+{
+	struct node_cut *c = &n->cut;
+
+	if (c->failures > 0)
+		log_info("the log is cut again, after %u failures",
+			 c->failures);
+	c->failures = 0;
+	c->retry_ns = 0;
+	c->bytes = 0;
+	buf_clear(&c->why);
+}
+
+static void on_put(struct raft_io_snapshot_put *req, int status)
+{
+	struct node *n = container_of(req, struct node, raft.snapshot.put);
+
+	n->cut.put_cb(req, status); /* it cuts the log, if it may */
+	if (n->stopping)
+		return;
+	if (status == 0)
+		cut_done(n);
+	else
+		cut_failed(n, str_from(n->io.errmsg[0] != '\0'
+					   ? n->io.errmsg
+					   : raft_strerror(status)));
+}
+
+static int put_snapshot(struct raft_io *io, unsigned trailing,
+			struct raft_io_snapshot_put *req,
+			const struct raft_snapshot *snapshot,
+			raft_io_snapshot_put_cb cb)
+{
+	struct node *n = container_of(io, struct node, io);
+	int r;
+
+	n->cut.put_cb = cb;
+	r = n->cut.put(io, trailing, req, snapshot, on_put);
+	if (r != 0)
+		cut_failed(n, str_from(raft_strerror(r)));
+	return r;
+}
+
+void node_watch_snapshots(struct node *n)
+{
+	n->cut.put = n->io.snapshot_put;
+	n->io.snapshot_put = put_snapshot;
+}
+
+/* --- what the library asks for --- */
 
 /* The library frees nothing of it: on_snapshot_finalize does. */
 static struct raft_buffer *make_manifest(const struct node *n)
@@ -45,6 +136,7 @@ static int on_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[],
 	if (*bufs == NULL)
 		return RAFT_NOMEM;
 	*n_bufs = 1;
+	n->cut.bytes = n->bytes_since;
 	n->bytes_since = 0;
 	raft_set_snapshot_threshold(&n->raft, SNAPSHOT_NEVER);
 	raft_set_snapshot_trailing(&n->raft, node_trailing(n));
@@ -62,13 +154,19 @@ static int on_snapshot_async(struct raft_fsm *fsm, struct raft_buffer *bufs[],
 
 	(void)bufs;
 	(void)n_bufs;
-	return n->ops->make_durable(n->ctx) == 0 ? 0 : RAFT_IOERR;
+	buf_clear(&n->cut.why);
+	n->cut.err = n->ops->make_durable(n->ctx, &n->cut.why);
+	return n->cut.err == 0 ? 0 : RAFT_IOERR;
 }
 
 static int on_snapshot_finalize(struct raft_fsm *fsm,
 				struct raft_buffer *bufs[], unsigned *n_bufs)
 {
-	(void)fsm;
+	struct node *n = fsm->data;
+
+	if (n->cut.err != 0 && !n->stopping)
+		cut_failed(n, buf_str(&n->cut.why));
+	n->cut.err = 0;
 	if (*bufs != NULL) {
 		raft_free((*bufs)[0].base);
 		raft_free(*bufs);

@@ -185,6 +185,7 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 	if (r != 0)
 		return node_raft_failed(n, r, "open the log", why);
 	node_fault_begin(&n->io, n->loop);
+	node_watch_snapshots(n);
 	/* it says 1 although it has async_work, which our snapshots need */
 	n->io.version = 2;
 	raft_uv_set_segment_size(&n->io, s->raft_segment_size);

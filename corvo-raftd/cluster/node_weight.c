@@ -63,6 +63,7 @@ bool node_wants_entry(struct node *n)
 	uint64_t now = clock_mono_ns();
 
 	if (!node_cut_is_due(n) || n->raft.snapshot.pending.term != 0 ||
+	    node_cut_must_wait(n) ||
 	    (n->cut_asked_ns != 0 && now - n->cut_asked_ns < CUT_RETRY_NS))
 		return false;
 	n->cut_asked_ns = now;

@@ -44,6 +44,7 @@ static void put_raft(struct metric_list *o, struct svc *s)
 	put(o, METRIC_RAFT_COMMIT_INDEX, i.commit_index);
 	put(o, METRIC_RAFT_SNAPSHOT_INDEX, i.snapshot_index);
 	put(o, METRIC_RAFT_LOG_BYTES, node_log_bytes(s->p->node));
+	put(o, METRIC_RAFT_SNAPSHOT_FAILURES, i.cut_failures_total);
 	metric_add(o, METRIC_BUILD_INFO, 1,
 		   arena_printf(o->a, "version=\"%s\"", corvo_version));
 }

@@ -86,6 +86,7 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	MSG_SET(&st, node_status, applied_index, i.applied_index);
 	MSG_SET(&st, node_status, commit_index, i.commit_index);
 	MSG_SET(&st, node_status, snapshot_index, i.snapshot_index);
+	MSG_SET(&st, node_status, snapshot_failures, i.cut_failures);
 	MSG_SET(&st, node_status, last_seq, fsm_last_seq(parts->fsm));
 	MSG_SET(&st, node_status, first_seq, fsm_first_seq(parts->fsm));
 	MSG_SET(&st, node_status, apply_pending_now, p->pending);

@@ -67,9 +67,10 @@ static int on_before_snapshot(void *ctx)
 	return 0;
 }
 
-static int on_make_durable(void *ctx)
+static int on_make_durable(void *ctx, struct buf *why)
 {
 	(void)ctx;
+	(void)why;
 	return 0;
 }
 
