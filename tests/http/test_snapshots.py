@@ -1,4 +1,5 @@
-"""Snapshots that fail: told, counted, tried again, and healed without traffic."""
+"""Snapshots that fail: told, counted, tried again, and healed without
+traffic."""
 
 from node import API, wait_until
 
