@@ -15,6 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 from node import BUILD, Node  # noqa: E402
+from waiting import patience  # noqa: E402
 
 ROOT = Path(os.environ["CORVO_SOURCE_DIR"])
 PAGES = sorted(p for p in (ROOT / "docs/features").glob("*.md")
@@ -82,7 +83,7 @@ def test_page(page, node):
     p = subprocess.run(
         ["bash"], input=script_of(page).replace(":8080", f":{node.port}"),
         cwd=node.dir, env=env, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, timeout=120)
+        stderr=subprocess.STDOUT, text=True, timeout=patience(120))
     assert p.returncode == 0, p.stdout
 
 

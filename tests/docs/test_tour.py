@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import patience
+
 ROOT = Path(os.environ["CORVO_SOURCE_DIR"])
 BUILD = Path(os.environ["CORVO_BUILD_DIR"])
 
@@ -32,7 +34,7 @@ def free_port():
 
 
 def wait_ready(url, node):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + patience(60)
     while time.monotonic() < deadline:
         assert node.poll() is None, "the node ended"
         with contextlib.suppress(OSError):
@@ -78,7 +80,7 @@ def test_tour(place):
     env["CORVO_URL"] = "http://127.0.0.1:%d" % port
     p = subprocess.run(
         ["bash"], input="\n".join(script).replace(":8080", ":%d" % port),
-        cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+        cwd=cwd, env=env, capture_output=True, text=True, timeout=patience(120))
     assert p.returncode == 0, "\n".join([*tour(), p.stdout, p.stderr])
     out = dict(re.findall(r"### (\d+)\n(.*?)(?=### |\Z)", p.stdout, re.S))
 

@@ -255,6 +255,7 @@ class Node:
         self.port = free_port()
         self.raft_port = free_port()
         self.flags = [*self.PATIENT_FLAGS, *flags]
+        self.corvo = CORVO
         self.process = None
         self.seen_pids = set()
         self.log_delay = self.dir / "log_delay"
@@ -262,7 +263,7 @@ class Node:
     # --- life ------------------------------------------------------------
 
     def command(self, *flags):
-        return [str(CORVO), "server", f"--bind=127.0.0.1:{self.port}",
+        return [str(self.corvo), "server", f"--bind=127.0.0.1:{self.port}",
                 f"--data-dir={self.data}",
                 f"--raft-bind=127.0.0.1:{self.raft_port}", *self.flags, *flags]
 
