@@ -9,6 +9,7 @@
 #include "keep.h"
 #include "rt/file.h"
 #include "rt/log.h"
+#include "rt/room.h"
 #include "serve/svc.h"
 #include "store/format.h"
 #include "store/record.h"
@@ -18,6 +19,8 @@ struct raftd {
 	struct parts p;
 	struct rpc_server *rpc;
 	struct svc *svc;
+	struct loop_timer *room; /* looks at the disk */
+	bool wide;    /* the store has a write buffer for a full disk */
 	bool leading; /* grace was given for this leadership */
 	bool draining;
 	bool stopping; /* the node is being closed */
@@ -30,6 +33,15 @@ struct raftd {
  * job's life, little enough to be written without a noticeable pause.
  */
 #define WRITE_BEHIND_BYTES (256u << 10)
+
+#define ROOM_NS NS_PER_S /* between looks at the disk */
+
+/*
+ * On a full disk nothing can be flushed, and RocksDB takes no more writes once
+ * it has tried: what is replayed at a start has to stay in memory then. That
+ * is at most the log since the last snapshot.
+ */
+#define WIDE_BUFFER_BYTES (2ULL << 30)
 
 /* --- the node calls --- */
 
@@ -56,6 +68,8 @@ static int on_before_snapshot(void *ctx)
 {
 	struct raftd *r = ctx;
 
+	if (!proposer_stats(r->p.proposer)->disk_ok)
+		return -ERR_STORAGE_FULL;
 	return fsm_flush(r->p.fsm);
 }
 
@@ -164,7 +178,8 @@ static int open_store(struct raftd *r, struct buf *why)
 {
 	const struct settings *s = &r->p.d->settings;
 	struct kv_options o = {
-		.write_buffer_bytes = s->rocksdb_write_buffer,
+		.write_buffer_bytes =
+		    r->wide ? WIDE_BUFFER_BYTES : s->rocksdb_write_buffer,
 		.cache_bytes = s->rocksdb_cache,
 	};
 	_cleanup_(buf_done) struct buf rocks = BUF_INIT(0);
@@ -223,11 +238,65 @@ static void make_parts(struct raftd *r)
 	r->rpc = rpc_server_new(r->p.d->ipc, PROC_RAFTD, &svc_ops, r->svc);
 }
 
+static int start(struct raftd *r, struct buf *why)
+{
+	struct node_config c = { .settings = &r->p.d->settings };
+	int e;
+
+	r->wide = room_look(c.settings, ROOM_NONE) != ROOM_OK;
+	e = open_store(r, why);
+	if (e < 0)
+		return e;
+	room_reserve(c.settings); /* what opening has left of it */
+	make_parts(r);
+	c.store_index = fsm_applied_index(r->p.fsm);
+	c.store_origin = *fsm_origin(r->p.fsm);
+	e = node_start(r->p.d->loop, &c, &node_ops, r, &r->p.node, why);
+	if (e < 0)
+		return e;
+	proposer_set_node(r->p.proposer, r->p.node);
+	return listen_all(r, why);
+}
+
+/* There was no room to open the store. */
+static void start_later(struct raftd *r)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	if (!room_to_open(&r->p.d->settings))
+		return;
+	if (start(r, &why) == 0)
+		return;
+	log_error("%.*s", STR_ARG(buf_str(&why)));
+	daemon_exit(r->p.d, EXIT_FAILURE);
+}
+
+static void use_room(struct raftd *r)
+{
+	const struct settings *s = &r->p.d->settings;
+
+	if (!proposer_stats(r->p.proposer)->disk_ok)
+		return;
+	room_reserve(s);
+	if (r->wide &&
+	    kv_set_write_buffer(r->p.kv, s->rocksdb_write_buffer) == 0)
+		r->wide = false;
+}
+
+static void on_room(void *ctx)
+{
+	struct raftd *r = ctx;
+
+	loop_timer_arm(r->room, ROOM_NS);
+	if (r->rpc == NULL)
+		start_later(r);
+	else
+		use_room(r);
+}
+
 static int raftd_init(struct daemon *d, struct buf *why)
 {
 	struct raftd *r = xcalloc(1, sizeof(*r));
-	struct node_config c = { .settings = &d->settings };
-	int e;
 
 	d->state = r;
 	r->p.d = d;
@@ -235,17 +304,14 @@ static int raftd_init(struct daemon *d, struct buf *why)
 	if (!d->settings.durable)
 		log_warn("--durable=false is not available in this version: "
 			 "every write is flushed before it is answered");
-	e = open_store(r, why);
-	if (e < 0)
-		return e;
-	make_parts(r);
-	c.store_index = fsm_applied_index(r->p.fsm);
-	c.store_origin = *fsm_origin(r->p.fsm);
-	e = node_start(d->loop, &c, &node_ops, r, &r->p.node, why);
-	if (e < 0)
-		return e;
-	proposer_set_node(r->p.proposer, r->p.node);
-	return listen_all(r, why);
+	r->room = loop_timer_add(d->loop, on_room, r);
+	loop_timer_arm(r->room, ROOM_NS);
+	if (room_to_open(&d->settings))
+		return start(r, why);
+	log_error("there is no room on the disk to open the store; waiting for "
+		  "it dir=%s",
+		  d->settings.data_dir);
+	return 0;
 }
 
 /* --- stop --- */
@@ -279,6 +345,10 @@ static void raftd_drain(struct daemon *d)
 	struct raftd *r = d->state;
 
 	r->draining = true;
+	if (r->rpc == NULL) {
+		daemon_exit(d, EXIT_SUCCESS);
+		return;
+	}
 	proposer_drain(r->p.proposer);
 	svc_drain(r->svc);
 }
@@ -298,6 +368,8 @@ static void raftd_turn_end(struct daemon *d)
 {
 	struct raftd *r = d->state;
 
+	if (r->rpc == NULL) /* no room to start yet */
+		return;
 	if (!r->stopping)
 		proposer_pump(r->p.proposer);
 	maybe_stop(r);
@@ -311,6 +383,7 @@ static void raftd_done(struct daemon *d)
 
 	if (r == NULL)
 		return;
+	loop_timer_remove(r->room);
 	worker_free(r->p.worker);
 	node_free(r->p.node); /* ends what is under way in the proposer */
 	leases_free(r->p.leases);

@@ -107,3 +107,8 @@ int kv_checkpoint(struct kv *kv, const char *path, struct buf *why)
 {
 	return kv->ops->checkpoint(kv, path, why);
 }
+
+int kv_set_write_buffer(struct kv *kv, uint64_t bytes)
+{
+	return kv->ops->set_write_buffer(kv, bytes);
+}

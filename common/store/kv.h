@@ -60,6 +60,9 @@ int kv_flush(struct kv *kv, struct buf *why);
 /* Flushes, then hard-links the files into a new directory `path`. */
 int kv_checkpoint(struct kv *kv, const char *path, struct buf *why);
 
+/* Another size of the write buffer, from now on. 0 or -ERR_*. */
+int kv_set_write_buffer(struct kv *kv, uint64_t bytes);
+
 /* kv_mem only: forgets writes since the last kv_flush, as a crash would. */
 void kv_mem_crash(struct kv *kv);
 

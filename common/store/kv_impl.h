@@ -27,6 +27,7 @@ struct kv_ops {
 	int (*write)(struct kv *kv, struct kv_batch *b);
 	int (*flush)(struct kv *kv, struct buf *why);
 	int (*checkpoint)(struct kv *kv, const char *path, struct buf *why);
+	int (*set_write_buffer)(struct kv *kv, uint64_t bytes);
 };
 
 struct kv {

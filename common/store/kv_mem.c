@@ -502,6 +502,11 @@ static int mem_checkpoint(struct kv *kv _unused_, const char *path _unused_,
 	return -ERR_INTERNAL_ERROR;
 }
 
+static int mem_set_write_buffer(struct kv *kv _unused_, uint64_t bytes _unused_)
+{
+	return 0;
+}
+
 static const struct kv_ops mem_ops = {
 	.close = mem_close,
 	.get = mem_get,
@@ -520,6 +525,7 @@ static const struct kv_ops mem_ops = {
 	.write = mem_write,
 	.flush = mem_flush,
 	.checkpoint = mem_checkpoint,
+	.set_write_buffer = mem_set_write_buffer,
 };
 
 struct kv *kv_mem_new(void)

@@ -21,7 +21,7 @@
 #define LEVEL0_STOP        64
 #define INFO_LOGS          2
 #define INFO_LOG_BYTES     (1u << 20)
-#define INFO_LOG_WARN      2
+#define INFO_LOG_FATAL     4
 #define ARENA_BLOCK_BYTES  (256u << 10) /* a fresh node stays small */
 #define BLOCK_BYTES        (8u << 10)
 #define WRITE_BUFFER_BYTES (32u << 20) /* when the options say 0 */
@@ -261,6 +261,21 @@ static int rocks_checkpoint(struct kv *kv, const char *path, struct buf *why)
 	return err != NULL ? rocks_error(err, why) : 0;
 }
 
+static int rocks_set_write_buffer(struct kv *kv, uint64_t bytes)
+{
+	struct rocks *s = container_of(kv, struct rocks, kv);
+	const char *const names[] = { "write_buffer_size" };
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	const char *values[1];
+	char *err = NULL;
+
+	buf_put_u64(&text, bytes);
+	buf_putc(&text, '\0');
+	values[0] = text.p;
+	rocksdb_set_options(s->db, 1, names, values, &err);
+	return err != NULL ? rocks_error(err, NULL) : 0;
+}
+
 static const struct kv_ops rocks_ops = {
 	.close = rocks_close,
 	.get = rocks_get,
@@ -279,6 +294,7 @@ static const struct kv_ops rocks_ops = {
 	.write = rocks_write,
 	.flush = rocks_flush,
 	.checkpoint = rocks_checkpoint,
+	.set_write_buffer = rocks_set_write_buffer,
 };
 
 static void rocks_table_options(struct rocks *s, uint64_t cache_bytes)
@@ -337,7 +353,9 @@ static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 	rocksdb_env_lower_thread_pool_cpu_priority(s->env);
 	rocksdb_options_set_env(x, s->env);
 	rocksdb_options_set_max_open_files(x, open_files());
-	rocksdb_options_set_info_log_level(x, INFO_LOG_WARN);
+	/* a second line that cannot be written would abort the process; what
+	 * went wrong is told by every call */
+	rocksdb_options_set_info_log_level(x, INFO_LOG_FATAL);
 	rocksdb_options_set_keep_log_file_num(x, INFO_LOGS);
 	rocksdb_options_set_max_log_file_size(x, INFO_LOG_BYTES);
 	rocksdb_options_set_stats_dump_period_sec(x, 0);

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 
 #include "propose/proposer_impl.h"
-#include "rt/file.h"
 #include "rt/log.h"
 #include "util/clock.h"
 
@@ -14,32 +13,40 @@
 #define LATE_TEXT           "this waited too long for the log and was withdrawn"
 #define WEIGHT_RETRY_TEXT   "operations and the log in memory weigh too much"
 
-/*
- * Room for what may follow an accepted op: two log segments that libraft
- * prepares ahead, and the memtables RocksDB has yet to write. Refusing before
- * the disk is really full is what lets the node recover by itself; what frees
- * room may use half of this.
- */
 void admission_look_at_disk(struct proposer *p)
 {
 	const struct settings *s = p->c.settings;
 	uint64_t now = clock_mono_ns();
-	uint64_t need = 2 * s->raft_segment_size + 3 * s->rocksdb_write_buffer;
-	uint64_t free_bytes = 0;
+	enum room before = p->room;
 	bool ok;
 
 	if (p->disk_checked_ns != 0 && now - p->disk_checked_ns < DISK_CHECK_NS)
 		return;
 	p->disk_checked_ns = now;
-	ok = dir_free_bytes(s->data_dir, &free_bytes) == 0;
-	p->disk_may_free = ok && free_bytes >= need / 2;
-	ok = ok && free_bytes >= need;
+	p->room = room_look(s, before);
+	ok = p->room == ROOM_OK;
 	if (ok != p->stats.disk_ok)
 		log_warn(ok ? "disk space is back; taking writes again"
 			    : "disk space is low; refusing writes need=%" PRIu64
 			      " dir=%s",
-			 need, s->data_dir);
+			 room_needed(s, before), s->data_dir);
 	p->stats.disk_ok = ok;
+}
+
+bool admission_has_room(struct proposer *p)
+{
+	admission_look_at_disk(p);
+	if (p->room != ROOM_NONE)
+		return true;
+	LIST_FOREACH_SAFE (it, &p->pending) {
+		struct op *op = list_entry(it, struct op, node);
+
+		if ((op->req.peer == NULL || op->rest != NULL) && !p->draining)
+			continue;
+		pending_drop(p, op);
+		op_refuse(p, op, ERR_STORAGE_FULL, err_text(ERR_STORAGE_FULL));
+	}
+	return false;
 }
 
 /*
@@ -90,7 +97,7 @@ int admission_judge(struct proposer *p, const struct op *op,
 		return ERR_OVERLOADED;
 	}
 	admission_look_at_disk(p);
-	if (who & OP_FREES ? !p->disk_may_free : !p->stats.disk_ok) {
+	if (p->room < (who & OP_FREES ? ROOM_LOW : ROOM_OK)) {
 		*ret_text = err_text(ERR_STORAGE_FULL);
 		return ERR_STORAGE_FULL;
 	}

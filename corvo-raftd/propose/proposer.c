@@ -35,6 +35,8 @@ struct proposer *proposer_new(const struct proposer_config *c)
 	p->min_wait = loop_timer_add(c->loop, on_min_wait, p);
 	p->late = loop_timer_add(c->loop, admission_on_late, p);
 	p->stats.disk_ok = true;
+	p->room = ROOM_NONE;
+	admission_look_at_disk(p); /* before the log gives back any room */
 	p->ops_max = SIZE_MAX;
 	rng_system(&seed, sizeof(seed));
 	rng_seed(&p->rng, seed);
@@ -388,13 +390,18 @@ static void fill_pipeline(struct proposer *p)
 		return;
 	if (p->unsure)
 		fetch_look_again(p);
-	while ((!list_empty(&p->pending) || p->renew_due) &&
-	       p->inflight_n < p->c.settings->apply_inflight) {
+	if (!admission_has_room(p))
+		return;
+	/* while there is little, leases that were extended stay in memory:
+	 * nothing takes them back then */
+	while (
+	    (!list_empty(&p->pending) || (p->renew_due && p->stats.disk_ok)) &&
+	    p->inflight_n < p->c.settings->apply_inflight) {
 		if (should_gather(p))
 			return;
 		propose_one(p, false);
 	}
-	if (p->inflight_n == 0 && node_wants_entry(p->node))
+	if (p->inflight_n == 0 && p->stats.disk_ok && node_wants_entry(p->node))
 		propose_one(p, true);
 }
 

@@ -6,6 +6,7 @@
 
 #include "propose/lot.h"
 #include "propose/proposer.h"
+#include "rt/room.h"
 #include "util/rng.h"
 
 /* One operation on its way through the log. */
@@ -63,8 +64,8 @@ struct proposer {
 	uint64_t look_armed_ns; /* UNIX time; 0: not armed */
 	uint64_t last_now_ns;   /* time never goes back between entries */
 	uint64_t disk_checked_ns;
-	bool disk_may_free; /* there is room for what makes room */
-	bool renew_due;     /* the next entry has to carry renewals */
+	enum room room; /* on the disk, as of then */
+	bool renew_due; /* the next entry has to carry renewals */
 	bool draining;
 	struct rng rng;
 	struct buf entry; /* reused for every entry */
@@ -104,6 +105,9 @@ void admission_withdraw(struct proposer *p, struct op *op);
 void admission_on_late(void *ctx);
 /* Whether there is room on the disk, at most ten times a second. */
 void admission_look_at_disk(struct proposer *p);
+/* False: nothing can be written, and who waits for that has been told. The
+ * server's own ops and those that are done in part wait on, but for a drain. */
+bool admission_has_room(struct proposer *p);
 
 /* --- propose/fetch.c --- */
 

@@ -60,9 +60,14 @@ static void checkpoint_path(const struct svc *s, struct buf *ret)
 
 void q_checkpoint(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 {
-	struct checkpoint_job *j = xcalloc(1, sizeof(*j));
+	struct checkpoint_job *j;
 
 	(void)m;
+	if (!proposer_stats(s->p->proposer)->disk_ok) {
+		svc_reply_error(req, ERR_STORAGE_FULL);
+		return;
+	}
+	j = xcalloc(1, sizeof(*j));
 	j->req = req;
 	j->s = s;
 	checkpoint_path(s, &j->path);

@@ -4,6 +4,7 @@
  */
 #include "proposer_world.h"
 #include "rt/file.h"
+#include "rt/room.h"
 
 static void too_many_waiting_ops_are_refused(void **state)
 {
@@ -142,12 +143,22 @@ static void too_many_parked_fetches_are_refused(void **state)
 	assert_int_equal(reply_to(f, r)->err, ERR_OVERLOADED);
 }
 
+/* Two segments are kept free; it looks at the disk now and then. */
+static void need_segments_of(struct fixture *f, uint64_t bytes, bool ok)
+{
+	f->s.raft_segment_size = bytes;
+	while (proposer_stats(f->p)->disk_ok != ok)
+		proposer_pump(f->p);
+}
+
+#define SEGMENT_TOO_LARGE (UINT64_MAX / 8) /* for any disk */
+
 static void full_disk_refuses_writes(void **state)
 {
 	struct fixture *f = *state;
 	struct rpc_req r;
 
-	f->s.raft_segment_size = UINT64_MAX / 8; /* nothing is that large */
+	need_segments_of(f, SEGMENT_TOO_LARGE, false);
 	r = enqueue(f, "job_1", "q");
 	assert_int_equal(reply_to(f, r)->err, ERR_STORAGE_FULL);
 	assert_false(proposer_stats(f->p)->disk_ok);
@@ -162,7 +173,7 @@ static void nearly_full_disk_takes_what_frees_room(void **state)
 
 	MSG_SET(&job, job_ref, job_id, STR("job_1"));
 	assert_int_equal(dir_free_bytes(f->s.data_dir, &room), 0);
-	f->s.raft_segment_size = room / 10 * 7; /* of which two are kept free */
+	need_segments_of(f, room / 10 * 7, false);
 	assert_int_equal(reply_to(f, enqueue(f, "job_1", "q"))->err,
 			 ERR_STORAGE_FULL);
 	assert_int_equal(reply_to(f, maintain(f, OP_PROMOTE))->err,
@@ -176,9 +187,64 @@ static void full_disk_takes_nothing(void **state)
 {
 	struct fixture *f = *state;
 
-	f->s.raft_segment_size = UINT64_MAX / 8;
+	need_segments_of(f, SEGMENT_TOO_LARGE, false);
 	assert_int_equal(reply_to(f, maintain(f, OP_PURGE))->err,
 			 ERR_STORAGE_FULL);
+}
+
+/* What is laid out again first would be one write too many. */
+static void a_low_disk_needs_more_room_to_begin_than_to_go_on(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t room;
+
+	assert_int_equal(dir_free_bytes(f->s.data_dir, &room), 0);
+	f->s.raft_segment_size = room / 10 * 3;
+	assert_int_equal(room_look(&f->s, ROOM_OK), ROOM_OK);
+	assert_int_equal(room_look(&f->s, ROOM_LOW), ROOM_LOW);
+	assert_int_equal(room_look(&f->s, ROOM_NONE), ROOM_NONE);
+	need_segments_of(f, SEGMENT_TOO_LARGE, false);
+	need_segments_of(f, 4096, true);
+}
+
+/* They went around admission, and a log that cannot be written ends us. */
+static void renewals_stay_in_memory_while_the_disk_is_full(void **state)
+{
+	struct fixture *f = *state;
+
+	need_segments_of(f, SEGMENT_TOO_LARGE, false);
+	f->renewals = 1;
+	proposer_renew(f->p);
+	proposer_pump(f->p);
+	assert_int_equal(f->node.n, 0);
+	assert_int_equal(f->renewals, 1);
+	need_segments_of(f, 4096, true);
+	proposer_pump(f->p);
+	assert_int_equal(f->node.n, 1);
+	assert_int_equal(f->renewals, 0);
+	commit(f);
+}
+
+static void what_waits_while_the_disk_fills_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct m_fail fail = { 0 };
+	struct buf body = BUF_INIT(0);
+	struct rpc_req r;
+
+	f->s.apply_inflight = 0; /* the log is busy */
+	r = enqueue(f, "job_1", "q");
+	MSG_SET(&fail, fail, job_id, STR("job_0"));
+	msg_encode(&msg_fail, &fail, &body);
+	proposer_submit_own(f->p, OP_FAIL, buf_str(&body));
+	buf_done(&body);
+	need_segments_of(f, SEGMENT_TOO_LARGE, false);
+	proposer_pump(f->p);
+	assert_int_equal(reply_to(f, r)->err, ERR_STORAGE_FULL);
+	assert_int_equal(proposer_stats(f->p)->pending, 1); /* our own */
+	proposer_drain(f->p);
+	proposer_pump(f->p);
+	assert_true(proposer_is_idle(f->p));
 }
 
 static void overload_does_not_stop_the_clock(void **state)
@@ -297,6 +363,9 @@ int main(void)
 		CASE(full_disk_refuses_writes),
 		CASE(nearly_full_disk_takes_what_frees_room),
 		CASE(full_disk_takes_nothing),
+		CASE(a_low_disk_needs_more_room_to_begin_than_to_go_on),
+		CASE(renewals_stay_in_memory_while_the_disk_is_full),
+		CASE(what_waits_while_the_disk_fills_is_refused),
 		CASE(overload_does_not_stop_the_clock),
 		CASE(what_waits_at_its_deadline_is_withdrawn),
 		CASE(what_comes_after_its_deadline_is_refused),

@@ -5,6 +5,7 @@ Needs root, for a small file system of its own.
 
 import os
 import subprocess
+import time
 
 import pytest
 
@@ -20,8 +21,8 @@ FLAGS = ["--raft-segment-size=4MiB", "--rocksdb-write-buffer=2MiB",
 
 
 @pytest.fixture
-def node():
-    n = Node(*FLAGS)
+def node(request):
+    n = Node(*getattr(request, "param", FLAGS))
     n.data.mkdir()
     mount = subprocess.run(["mount", "-t", "tmpfs", "-o",
                             f"size={SIZE_MB}m,mode=0700",
@@ -87,22 +88,96 @@ def test_full_and_free_again(node):
         c.ack(c.fetch("full"))
 
 
-def test_full_at_a_start(node):
-    acked = []
+def renewals(client):
+    return client.metrics()["corvo_lease_renewals_total"]
+
+
+def write_some(node):
     with node.client() as c:
-        for _ in range(100):
-            acked.append(try_enqueue(c).json["job_id"])
-    node.stop()
+        return [try_enqueue(c).json["job_id"] for _ in range(100)]
+
+
+def start_on_full(node, words, *flags):
+    """Starts the node and returns when it has said that, or has ended."""
+    before = len(node.log())
     filler = fill_disk(node.data)
-    node.spawn()
-    # Whether it starts and refuses writes, or says why it cannot start: it
-    # must not damage anything.
-    wait_until(lambda: node.process.poll() is not None or node.is_ready() or
-               "full" in node.log() or "No space" in node.log(), 60,
-               "a sign of the full disk")
-    filler.unlink()
+    node.spawn(*flags)
+    wait_until(lambda: words in node.log()[before:] or
+               node.process.poll() is not None, 60, words)
+    assert node.process.poll() is None, node.log()[before:]
+    return filler
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_start_on_a_full_disk_serves_reads_and_heals(node, end):
+    acked = write_some(node)
+    (node.stop if end == "stop" else node.kill_all)()
+    filler = start_on_full(node, "ready: listening")
+    with node.client() as c:
+        assert c.get("/healthz").status == 200
+        # Also when the start itself gave back room, which the first write
+        # would take again.
+        assert c.get("/readyz").code == "STORAGE_FULL"
+        check_all(c, acked)
+        assert try_enqueue(c).code == "STORAGE_FULL"
+        pids = node.pids()
+        filler.unlink()
+        wait_until(lambda: try_enqueue(c).status == 201, 30,
+                   "writes to work again", every=0.1)
+        check_all(c, acked)
+    assert node.pids()["raftd"] == pids["raftd"]
+    wait_until(lambda: (node.data / "reserve").stat().st_size >= 4 << 20, 30,
+               "the reserve to be made again")
+
+
+def test_without_any_room_a_start_waits_for_it(node):
+    acked = write_some(node)
     node.kill_all()
-    node.start()
+    (node.data / "reserve").unlink()
+    filler = start_on_full(node, "no room on the disk to open the store",
+                           "--crash-limit=2")
+    filler.unlink()
+    wait_until(node.is_ready, 60, "the node to be ready")
+    assert node.ps("raftd")["restarts"] == 0
     with node.client() as c:
         check_all(c, acked)
         assert try_enqueue(c).status == 201
+
+
+LEASES = 500
+
+
+@pytest.mark.parametrize("node", [[
+    # Segments that are soon full, were anything written.
+    "--raft-segment-size=64KiB", "--apply-batch-bytes=32KiB",
+    "--rocksdb-write-buffer=1MiB", "--view-wait=100ms"]], indirect=True)
+def test_leases_are_kept_while_the_disk_is_full(node):
+    with node.client() as c:
+        jobs = [{"queue": "full", "payload": {}}] * LEASES
+        assert c.post(f"{API}/enqueue/batch", {"jobs": jobs}).status == 201
+        a = c.post(f"{API}/fetch/batch", {
+            "queues": ["full"], "worker_id": "w1", "count": LEASES,
+            "lease_duration": 8})
+        held = a.json["jobs"]
+        assert len(held) == LEASES
+        beat = {"worker_id": "w1", "jobs": {
+            j["job_id"]: {"lease_token": j["lease_token"]} for j in held}}
+        raftd = node.pids()["raftd"]
+        filler = fill_disk(node.data)
+        # Longer than the lease, and than the log has room for.
+        end = time.monotonic() + 12
+        beats = 0
+        while time.monotonic() < end:
+            a = c.post(f"{API}/heartbeat", beat)
+            assert a.status == 200, a
+            assert {x["status"] for x in a.json["jobs"].values()} == {"ok"}
+            beats += 1
+            wait_until(lambda: renewals(c) >= beats * LEASES, 10, "the beat")
+        assert node.pids()["raftd"] == raftd
+        filler.unlink()
+        wait_until(lambda: try_enqueue(c).status == 201, 30,
+                   "writes to work again", every=0.1)
+        assert {c.post(f"{API}/ack/{j['job_id']}",
+                       {"lease_token": j["lease_token"]}).status
+                for j in held[:50]} == {200}
+    assert node.pids()["raftd"] == raftd
