@@ -99,16 +99,7 @@ static size_t on_stream(char *p, size_t size, size_t n, void *ctx)
 
 void api_put_segment(struct buf *path, const char *text)
 {
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "abcdefghijklmnopqrstuvwxyz"
-				    "0123456789-._~";
-
-	for (const char *p = text; *p != '\0'; p++) {
-		if (strchr(plain, *p) != NULL)
-			buf_putc(path, *p);
-		else
-			buf_printf(path, "%%%02X", (unsigned char)*p);
-	}
+	buf_put_percent(path, str_from(text));
 }
 
 /* A proxy cannot reach the loopback of this machine. */

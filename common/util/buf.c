@@ -102,6 +102,20 @@ void buf_put_i64(struct buf *b, int64_t v)
 	buf_append(b, p, (size_t)(end - p));
 }
 
+void buf_put_percent(struct buf *b, struct str s)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "abcdefghijklmnopqrstuvwxyz"
+				    "0123456789-._~";
+
+	for (size_t i = 0; i < s.n; i++) {
+		if (memchr(plain, s.p[i], sizeof(plain) - 1) != NULL)
+			buf_putc(b, s.p[i]);
+		else
+			buf_printf(b, "%%%02X", (unsigned char)s.p[i]);
+	}
+}
+
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
 	va_list ap;

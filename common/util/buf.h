@@ -30,6 +30,8 @@ char *buf_reserve(struct buf *b, size_t n);
 void buf_append_slow(struct buf *b, const void *p, size_t n); /* may grow */
 void buf_put_u64(struct buf *b, uint64_t v);                  /* decimal */
 void buf_put_i64(struct buf *b, int64_t v);                   /* decimal */
+/* As a segment of a path or an argument of a URL has it: %20. */
+void buf_put_percent(struct buf *b, struct str s);
 _printf_(2, 3) void buf_printf(struct buf *b, const char *fmt, ...);
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
 

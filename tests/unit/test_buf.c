@@ -157,6 +157,14 @@ static void test_random_appends(void **state _unused_)
 	}
 }
 
+static void test_a_text_as_a_url_has_it(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	buf_put_percent(&b, STR("a-Z_0.~ %&/\xc3\xa4\0"));
+	assert_true(str_is(buf_str(&b), "a-Z_0.~%20%25%26%2F%C3%A4%00"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -168,6 +176,7 @@ int main(void)
 		cmocka_unit_test(test_reserve),
 		cmocka_unit_test(test_done_leaves_it_usable),
 		cmocka_unit_test(test_random_appends),
+		cmocka_unit_test(test_a_text_as_a_url_has_it),
 	};
 
 	return cmocka_run_group_tests_name("buf", tests, NULL, NULL);
