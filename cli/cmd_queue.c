@@ -42,6 +42,61 @@ static int call_list(const struct cmd_args *a, const char *path,
 	return CLI_OK;
 }
 
+/*
+ * Appends the queues of a page, and says the name of the last one. True: there
+ * may be others after it. Any server may be at the other end.
+ */
+static bool add_page(struct json page, struct buf *to, struct buf *last)
+{
+	struct json_iter it = json_iter(page);
+	struct arena a = ARENA_INIT;
+	struct str after = STR_NULL;
+	struct json item, name;
+	bool goes_on;
+	size_t n = 0;
+
+	for (; json_next_item(&it, &item); n++) {
+		if (to->n > 1)
+			buf_putc(to, ',');
+		buf_put_str(to, item.raw);
+		if (json_type_of(item) == JSON_OBJECT &&
+		    json_member(item, "name", &a, &name) &&
+		    json_type_of(name) == JSON_STRING)
+			after = json_string(name, &a);
+	}
+	goes_on = n == LIMIT_QUEUE_PAGE && str_cmp(after, buf_str(last)) > 0;
+	buf_clear(last);
+	buf_put_str(last, after);
+	arena_done(&a);
+	return goes_on;
+}
+
+/* All queues as one list, page by page. */
+static int call_queues(const struct cmd_args *a, struct buf *ret)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf page = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf last = BUF_INIT(0);
+	int r;
+
+	buf_putc(ret, '[');
+	do {
+		buf_clear(&path);
+		buf_puts(&path, "/api/v1/queues");
+		if (last.n > 0) {
+			buf_puts(&path, "?after=");
+			buf_put_percent(&path, buf_str(&last));
+		}
+		buf_putc(&path, '\0');
+		buf_clear(&page);
+		r = call_list(a, path.p, &page);
+		if (r != CLI_OK)
+			return r;
+	} while (add_page(json_root(buf_str(&page)), ret, &last));
+	buf_putc(ret, ']');
+	return CLI_OK;
+}
+
 static void print_list(struct json list, const struct out_column *columns,
 		       size_t n, const char *nothing)
 {
@@ -54,7 +109,7 @@ static void print_list(struct json list, const struct out_column *columns,
 int cmd_queues(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	int r = call_list(a, "/api/v1/queues", &reply);
+	int r = call_queues(a, &reply);
 
 	if (r != CLI_OK)
 		return r;
@@ -324,7 +379,7 @@ int cmd_status(const struct cmd_args *a)
 	if (r != CLI_OK)
 		return r;
 	/* without its lists a node still has a state worth knowing */
-	r = call_list(a, "/api/v1/queues", &queues);
+	r = call_queues(a, &queues);
 	if (a->json) {
 		jw_object(&w);
 		jw_key(&w, "cluster");

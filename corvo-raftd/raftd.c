@@ -20,8 +20,9 @@ struct raftd {
 	struct rpc_server *rpc;
 	struct svc *svc;
 	struct loop_timer *room; /* looks at the disk */
-	bool wide;    /* the store has a write buffer for a full disk */
-	bool leading; /* grace was given for this leadership */
+	bool wide;        /* the store has a write buffer for a full disk */
+	bool leading;     /* grace was given for this leadership */
+	bool told_limits; /* proposed in it */
 	bool draining;
 	bool stopping; /* the node is being closed */
 };
@@ -45,6 +46,26 @@ struct raftd {
 
 /* --- the node calls --- */
 
+/*
+ * What is set here becomes part of the state, the same on all replicas. Once
+ * in a leadership; when the disk is full, with the first entry after that.
+ */
+static void propose_limits(struct raftd *r)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	uint64_t max_queues = r->p.d->settings.max_queues;
+	struct m_limits m = { 0 };
+
+	if (!r->leading || r->told_limits ||
+	    fsm_max_queues(r->p.fsm) == max_queues ||
+	    !proposer_stats(r->p.proposer)->disk_ok)
+		return;
+	r->told_limits = true;
+	MSG_SET(&m, limits, max_queues, max_queues);
+	msg_encode(&msg_limits, &m, &b);
+	proposer_submit_own(r->p.proposer, OP_SET_LIMITS, buf_str(&b));
+}
+
 static int on_apply(void *ctx, uint64_t raft_index,
 		    const struct entry_origin *o, struct str entry)
 {
@@ -61,6 +82,7 @@ static int on_apply(void *ctx, uint64_t raft_index,
 			  raft_index, entry_format(entry), STORED_FORMAT);
 	throughput_note(&r->p.throughput, fsm_now_ns(r->p.fsm),
 			fsm_counters(r->p.fsm));
+	propose_limits(r);
 	return e;
 }
 
@@ -100,7 +122,9 @@ static void on_change(void *ctx)
 	if (r->leading)
 		return;
 	r->leading = true;
+	r->told_limits = false;
 	leases_grace(r->p.leases);
+	propose_limits(r);
 	log_info("ready index=%" PRIu64 " seq=%" PRIu64 " ms=%" PRIu64,
 		 fsm_applied_index(r->p.fsm), fsm_last_seq(r->p.fsm),
 		 (clock_mono_ns() - r->p.started_ns) / NS_PER_MS);

@@ -61,8 +61,9 @@
 #define LIMIT_LOG_PAGE         1000 /* lines in one answer */
 #define LIMIT_WAIT_S           60   /* of ?wait= */
 #define LIMIT_HTTPD_PROCESSES  64
-#define LIMIT_METRIC_QUEUES    1000 /* queues in metrics and in scale */
-#define LIMIT_SEARCH_TEXT      4096 /* bytes of a text to search for */
+#define LIMIT_QUEUE_PAGE       10000 /* queues in one answer */
+#define LIMIT_METRIC_QUEUES    1000  /* queues in metrics and in scale */
+#define LIMIT_SEARCH_TEXT      4096  /* bytes of a text to search for */
 #define LIMIT_JQ_BYTES         4096
 #define LIMIT_TOTAL            10000 /* matches counted one by one */
 #define LIMIT_FULLTEXT_ROWS    500

@@ -296,6 +296,11 @@ void key_format(struct key *k)
 	key_start(k, "format|");
 }
 
+void key_limits(struct key *k)
+{
+	key_start(k, "limits|");
+}
+
 void key_prefix(struct key *k, const char *kind)
 {
 	key_start(k, kind);

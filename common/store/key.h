@@ -48,6 +48,7 @@
  *                            last job seq:8, first event seq:8, and of the
  *                            entry at that index term:8 id:8 history:16
  *   format|                  format:4 of all this: format.h
+ *   limits|                  limits
  */
 #ifndef CORVO_KEY_H
 #define CORVO_KEY_H
@@ -115,6 +116,7 @@ void key_worker(struct key *k, uint32_t space, struct str id);
 void key_event(struct key *k, uint64_t seq);
 void key_meta(struct key *k);
 void key_format(struct key *k);
+void key_limits(struct key *k);
 
 /*
  * All keys of a kind: "qc|"; of a kind and namespace; of those and a queue:

@@ -186,7 +186,15 @@ static const struct special specials[] = {
 	{ .id = "verify_view", .errors = { ERR_CONFLICT } },
 	{ .id = "retry", .errors = { ERR_RETRY_ERROR } },
 	{ .id = "cancel", .errors = { ERR_CANCEL_ERROR } },
-	{ .id = "queues", .reply = &msg_queue, .form = REPLY_LIST },
+	{ .id = "queues",
+	  .arguments =
+	      MEMBERS(LIMIT_ARGUMENT("Queues in the answer, at most 10000."),
+		      { "after", "text", TEXT_SCHEMA,
+			"Those whose names come after this one; the header "
+			"X-Corvo-Next of a page says how to go on." }),
+	  .errors = { ERR_VALIDATION_ERROR },
+	  .reply = &msg_queue,
+	  .form = REPLY_LIST },
 	{ .id = "drain",
 	  .arguments = MEMBERS(WAIT_ARGUMENT(
 	      "Wait so long, at most 60s, until no job is active.")),

@@ -126,6 +126,8 @@ void answer_headers(const struct answer_to *to, const struct exchange *x,
 		add_number(to, "X-Corvo-Index", x->seq);
 	if (x->has_lag)
 		add_number(to, "X-Corvo-View-Lag-Ms", x->lag_ms);
+	if (x->next != NULL)
+		to->add(to->ctx, "X-Corvo-Next", x->next);
 	if (x->replayed)
 		to->add(to->ctx, "Idempotent-Replayed", "true");
 	if (x->preferred_ns != 0)

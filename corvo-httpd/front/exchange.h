@@ -44,6 +44,7 @@ struct exchange {
 	const char *content_type;
 	uint64_t seq;           /* X-Corvo-Index; 0: none */
 	uint64_t lag_ms;        /* X-Corvo-View-Lag-Ms, if has_lag */
+	const char *next;       /* X-Corvo-Next; NULL: no header */
 	uint64_t preferred_ns;  /* Preference-Applied: wait; 0: no header */
 	unsigned allow;         /* methods for Allow; 0: no header */
 	unsigned retry_after_s; /* 0: no header */

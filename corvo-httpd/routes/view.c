@@ -7,13 +7,6 @@
 
 #define SEARCH_DEFAULT 50
 
-static void list(struct req *r, req_reply_fn *then)
-{
-	struct m_view_query *q = arena_zalloc(&r->arena, sizeof(*q));
-
-	ask_view(r, &msg_view_query, q, then);
-}
-
 /* --- GET /queues, /workers --- */
 
 static void answer_list(struct req *r, const struct msg_desc *d,
@@ -33,15 +26,38 @@ static void answer_list(struct req *r, const struct msg_desc *d,
 
 static void on_queues(struct req *r, const struct rpc_reply *reply)
 {
+	_cleanup_(buf_done) struct buf next = BUF_INIT(0);
 	struct m_queue_list *m = req_reply(r, &msg_queue_list, reply);
 
-	if (m != NULL)
-		answer_list(r, &msg_queue, m->queues, m->queues_n, m->lag_ns);
+	if (m == NULL)
+		return;
+	if (m->more && m->queues_n > 0) { /* as it goes into ?after= */
+		buf_put_percent(&next, m->queues[m->queues_n - 1].name);
+		r->x.next = arena_cstr(&r->arena, buf_str(&next));
+	}
+	answer_list(r, &msg_queue, m->queues, m->queues_n, m->lag_ns);
 }
 
 void h_queues(struct req *r)
 {
-	list(r, on_queues);
+	struct m_view_query *q = arena_zalloc(&r->arena, sizeof(*q));
+	struct str after = STR_NULL;
+	uint64_t limit = LIMIT_QUEUE_PAGE;
+
+	if (!req_number_argument(r, "limit", 1, UINT64_MAX, &limit) ||
+	    !req_text_argument(r, "after", &after))
+		return;
+	if (after.n > LIMIT_QUEUE_NAME_BYTES) {
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "after: must be the name of a queue, with at most %d "
+			 "bytes",
+			 LIMIT_QUEUE_NAME_BYTES);
+		return;
+	}
+	MSG_SET(q, view_query, after, after);
+	MSG_SET(q, view_query, limit,
+		(uint32_t)MIN(limit, (uint64_t)LIMIT_QUEUE_PAGE));
+	ask_view(r, &msg_view_query, q, on_queues);
 }
 
 static void on_workers(struct req *r, const struct rpc_reply *reply)
@@ -55,7 +71,9 @@ static void on_workers(struct req *r, const struct rpc_reply *reply)
 
 void h_workers(struct req *r)
 {
-	list(r, on_workers);
+	struct m_view_query *q = arena_zalloc(&r->arena, sizeof(*q));
+
+	ask_view(r, &msg_view_query, q, on_workers);
 }
 
 /* --- POST /jobs/search --- */

@@ -95,6 +95,7 @@ static void free_sets(struct fsm *f)
 	hmap_done(&f->deps.parents);
 	heap_done(&f->idle);
 	heap_done(&f->looks);
+	heap_done(&f->idle_queues);
 	schedules_free(f);
 	bulks_free(f);
 	await_free(f);

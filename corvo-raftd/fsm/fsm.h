@@ -140,8 +140,15 @@ void fsm_each_lease(struct fsm *f, fsm_lease_fn *fn, void *ctx);
 
 /* First due moments (UNIX ns; 0: none), without trim_seq and leader. */
 void fsm_due(struct fsm *f, struct m_due_reply *ret);
-/* When a purge with this retention has something to do; 0: nothing. */
-uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns);
+/*
+ * When a purge with this retention, that forgets queues idle for so long, has
+ * something to do; 0: nothing.
+ */
+uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns,
+		       uint64_t idle_ns);
+
+/* As the state has it; 0: any number. */
+uint64_t fsm_max_queues(const struct fsm *f);
 
 /*
  * One batch; slices are valid until the state machine is called again. 1

@@ -11,6 +11,7 @@
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/retention.h"
+#include "fsm/order/roster.h"
 #include "fsm/order/window.h"
 #include "fsm/ties/bulk.h"
 #include "fsm/ties/deps.h"
@@ -48,6 +49,7 @@ static int load_counts(struct fsm *f, struct str key, struct str value)
 	for (int i = 0; i < JOB_STATE_MAX; i++)
 		f->jobs[i] += q->counts[i];
 	q->failed = m.failed;
+	roster_load_idle(f, q, m.idle_since);
 	return 0;
 }
 
@@ -179,7 +181,9 @@ int fsm_load(struct fsm *f)
 	f->last_job_seq = m.last_job_seq;
 	f->first_seq = m.first_seq;
 	f->origin = m.origin;
-	r = load_all_named(f, "qc|", load_queue);
+	r = roster_load(f);
+	if (r == 0)
+		r = load_all_named(f, "qc|", load_queue);
 	if (r == 0)
 		r = load_all_named(f, "qs|", load_counts);
 	if (r == 0)

@@ -4,7 +4,8 @@ set(FSM_SOURCES
   fsm/order/limiter.c fsm/order/rates.c fsm/order/window.c
   fsm/order/lane.c fsm/order/lane_window.c fsm/order/lane_load.c
   fsm/order/queue.c fsm/order/settings.c fsm/order/retention.c
-  fsm/order/bounds.c
+  fsm/order/bounds.c fsm/order/roster.c
+  fsm/order/lane_delete.c
   fsm/job/job.c fsm/job/active.c fsm/job/create.c fsm/job/log.c
   fsm/job/worker.c fsm/job/portion.c fsm/job/timing.c
   fsm/ties/ties.c fsm/ties/unique.c fsm/ties/idempotency.c

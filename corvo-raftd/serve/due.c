@@ -32,7 +32,8 @@ static void due_moments(struct svc *s, struct m_due_reply *ret)
 {
 	fsm_due(s->p->fsm, ret);
 	MSG_SET(ret, due_reply, purge_ns,
-		fsm_purge_due(s->p->fsm, s->p->d->settings.retention));
+		fsm_purge_due(s->p->fsm, s->p->d->settings.retention,
+			      s->p->d->settings.queue_idle));
 }
 
 static void due_now(struct svc *s, struct m_due_reply *ret)

@@ -147,7 +147,8 @@ struct str query_lower(struct arena *a, struct str s)
 	", " OLDEST(0) ", " OLDEST(1) ", " OLDEST(                      \
 	    2) " FROM queues LEFT JOIN queue_stats ON queue=name"
 
-static const char queues_sql[] = QUEUES_SELECT " ORDER BY name";
+static const char queues_sql[] =
+    QUEUES_SELECT " WHERE name>?1 ORDER BY name LIMIT ?2";
 static const char one_queue_sql[] = QUEUES_SELECT " WHERE name=?1";
 
 enum {
@@ -226,25 +227,46 @@ static void read_queue(struct db_stmt *s, struct arena *a, struct m_queue *ret)
 		MSG_SET(ret, queue, oldest_pending_at, oldest);
 }
 
+/* Most of the page, and one more tells that there are others. */
+static int read_page(struct query *q, struct db_stmt *s, size_t max,
+		     struct m_queue_list *ret)
+{
+	size_t cap = 0;
+	int r;
+
+	while ((r = db_step(s)) == 1) {
+		if (ret->queues_n == max) {
+			MSG_SET(ret, queue_list, more, true);
+			return 0;
+		}
+		ret->queues =
+		    arena_grow(&q->arena, ret->queues, sizeof(*ret->queues),
+			       ret->queues_n, &cap);
+		read_queue(s, &q->arena, &ret->queues[ret->queues_n++]);
+	}
+	return r;
+}
+
 int query_queues(struct query *q, const struct query_ask *ask, struct buf *out)
 {
 	const struct m_view_query *m = ask->request;
 	bool one = m->queue.n > 0;
+	size_t max = LIMIT_QUEUE_PAGE;
 	struct m_queue_list list = { 0 };
 	struct db_stmt *s;
-	size_t cap = 0;
 	int r = db_prepare(q->db, one ? one_queue_sql : queues_sql, &s);
 
 	if (r < 0)
 		return r;
-	if (one)
-		db_bind_text(s, 1, m->queue);
-	while ((r = db_step(s)) == 1) {
-		list.queues =
-		    arena_grow(&q->arena, list.queues, sizeof(*list.queues),
-			       list.queues_n, &cap);
-		read_queue(s, &q->arena, &list.queues[list.queues_n++]);
-	}
+	if (m->limit > 0)
+		max = MIN((size_t)m->limit, max);
+	db_bind_text(s, 1,
+		     one              ? m->queue
+		     : m->after.n > 0 ? m->after
+				      : STR(""));
+	if (!one)
+		db_bind_i64(s, 2, (int64_t)max + 1);
+	r = read_page(q, s, max, &list);
 	db_finalize(s);
 	if (r < 0)
 		return r;

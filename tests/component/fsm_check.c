@@ -6,6 +6,7 @@
 #include "fsm/job/active.h"
 #include "fsm/job/job.h"
 #include "fsm/order/queue.h"
+#include "fsm/order/roster.h"
 #include "fsm/ties/deps.h"
 #include "store/event_pack.h"
 
@@ -269,6 +270,13 @@ static void check_counts(struct check *c, struct str queue, struct str value)
 	for (enum bound b = 0; b < BOUNDS; b++)
 		if (!bounds_has(q, b))
 			assert_int_equal(q->bounds.first[b], NEVER);
+	assert_int_equal(q->idle.pos > 0, roster_is_idle(q));
+	if (roster_is_idle(q)) /* older stores do not say since when */
+		assert_int_equal(q->idle.key, m.idle_since != 0
+						  ? m.idle_since
+						  : q->created_at);
+	else
+		assert_int_equal(m.idle_since, 0);
 }
 
 /* Its fetch finds it when it is sent again. */
@@ -466,7 +474,8 @@ static void check_key(struct check *c, struct str key, struct str v)
 		 str_starts(key, STR("bc|")))
 		return; /* and fx_check_bulks */
 	else
-		assert_true(str_is(key, "m|") || str_is(key, "format|"));
+		assert_true(str_is(key, "limits|") || str_is(key, "m|") ||
+			    str_is(key, "format|"));
 #undef REST
 #undef NAME
 }

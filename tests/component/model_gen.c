@@ -368,6 +368,7 @@ static uint32_t maintain(struct run *n, enum op_id op, uint64_t retention)
 	if (op == OP_PROMOTE || op == OP_PURGE || !some_depend(n))
 		MSG_SET(&m, maintain, limit, 1 + (uint32_t)run_below(n, 20));
 	MSG_SET(&m, maintain, retention_ns, retention);
+	MSG_SET(&m, maintain, idle_ns, RETENTION); /* of purge */
 	do {
 		run_must(n, op, &m, &r);
 		assert_true(m.limit == 0 || r.count <= m.limit);
@@ -397,11 +398,27 @@ static void expire(struct run *n)
 	assert_int_equal(model_expire(n->m), count);
 }
 
+/* When it goes is left open, but nobody may need it. */
+static void learn_forgotten(struct run *n)
+{
+	for (size_t i = 0; i < MODEL_QUEUES; i++) {
+		struct model_queue *q = &n->m->queues[i];
+		struct m_queue there;
+
+		if (!q->used || fsm_queue(n->x->side[0].f, q->name, &there))
+			continue;
+		assert_false(q->paused || q->set.has != 0);
+		MODEL_EACH(n->m, j) assert_false(str_eq(j->queue, q->name));
+		q->used = false;
+	}
+}
+
 /* What ended long ago goes, so that the population stays small. */
 static void purge(struct run *n)
 {
 	model_purge(n->m, RETENTION);
 	(void)maintain(n, OP_PURGE, RETENTION);
+	learn_forgotten(n);
 }
 
 const struct run_kind run_kinds[] = {

@@ -357,10 +357,10 @@ static void test_an_ended_operation_is_kept_for_a_day(void **s)
 	assert_int_equal(fx_maintain(x, OP_PURGE, 10, NULL), 0);
 	assert_true(exists(x));
 	x->now_ns += 1;
-	assert_true(fsm_purge_due(x->side[FX_ROCKS].f, 0) != 0);
+	assert_true(fsm_purge_due(x->side[FX_ROCKS].f, 0, 0) != 0);
 	assert_int_equal(fx_maintain(x, OP_PURGE, 10, NULL), 1);
 	assert_false(exists(x));
-	assert_int_equal(fsm_purge_due(x->side[FX_ROCKS].f, 0), 0);
+	assert_int_equal(fsm_purge_due(x->side[FX_ROCKS].f, 0, 0), 0);
 }
 
 static void test_one_that_was_never_started_is_given_up_after_an_hour(void **s)

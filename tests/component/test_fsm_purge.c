@@ -38,7 +38,7 @@ static void keep(struct fx *x, const char *queue, uint64_t retention_ns)
 
 static uint64_t due(struct fx *x, enum fx_side_id side, uint64_t retention_ns)
 {
-	return fsm_purge_due(x->side[side].f, retention_ns);
+	return fsm_purge_due(x->side[side].f, retention_ns, 0);
 }
 
 static void test_ended_jobs_go_after_the_retention(void **state)

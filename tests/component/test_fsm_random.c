@@ -281,6 +281,7 @@ static void add_maintain(struct world *w)
 					  OP_RELEASE, OP_PURGE };
 	struct m_maintain m = { 0 };
 
+	MSG_SET(&m, maintain, idle_ns, rng_below(&w->r, 50));
 	MSG_SET(&m, maintain, limit, 1 + (uint32_t)rng_below(&w->r, 5));
 	if (one_in(w, 10)) {
 		MSG_SET(&m, maintain, upto_seq,

@@ -306,6 +306,34 @@ static void add_queue(struct fixture *f, const char *name, bool paused)
 	assert_int_equal(mirror_apply(f->view.mirror, &t), 0);
 }
 
+/* In pages, by name, each queue once. */
+static void test_queues_in_pages(void **state)
+{
+	struct fixture *f = *state;
+	struct m_view_query m = { 0 };
+	struct m_queue_list r;
+
+	add_queue(f, "b", false);
+	add_queue(f, "a", false);
+	add_queue(f, "c", false);
+	MSG_SET(&m, view_query, limit, 2);
+	run(f, QUERY_LIST_QUEUES, &m, &r);
+	assert_int_equal(r.queues_n, 2);
+	assert_str_is(r.queues[0].name, "a");
+	assert_str_is(r.queues[1].name, "b");
+	assert_true(r.more);
+	MSG_SET(&m, view_query, after, STR("b"));
+	run(f, QUERY_LIST_QUEUES, &m, &r);
+	assert_int_equal(r.queues_n, 1);
+	assert_str_is(r.queues[0].name, "c");
+	assert_false(r.more);
+	MSG_SET(&m, view_query, after, STR("aa")); /* need not exist */
+	run(f, QUERY_LIST_QUEUES, &m, &r);
+	assert_int_equal(r.queues_n, 2);
+	assert_str_is(r.queues[0].name, "b");
+	assert_false(r.more); /* a page that is just full is the last one */
+}
+
 static void test_queues(void **state)
 {
 	struct fixture *f = *state;
@@ -445,6 +473,7 @@ int main(void)
 		TEST(test_cursor_brings_order),
 		TEST(test_large_payloads),
 		TEST(test_queues),
+		TEST(test_queues_in_pages),
 		TEST(test_workers_long_idle_are_forgotten),
 		TEST(test_workers),
 		TEST(test_metrics),

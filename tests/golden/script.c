@@ -482,6 +482,24 @@ static void clears(struct script *s)
 	one(s, OP_DELETE_QUEUE, &m, NULL);
 }
 
+/* A queue nobody needs goes. */
+static void limits(struct script *s)
+{
+	struct m_limits m = { 0 };
+	struct m_maintain idle = { 0 };
+	struct m_queue_ref ref = { 0 };
+
+	MSG_SET(&ref, queue_ref, queue, STR("idle"));
+	one(s, OP_RESUME, &ref, NULL);
+	MSG_SET(&ref, queue_ref, queue, STR("idle-later"));
+	s->now_ns += SECOND;
+	one(s, OP_RESUME, &ref, NULL);
+	MSG_SET(&idle, maintain, idle_ns, SECOND);
+	one(s, OP_PURGE, &idle, NULL);
+	MSG_SET(&m, limits, max_queues, 1000);
+	one(s, OP_SET_LIMITS, &m, NULL);
+}
+
 static void times(struct script *s)
 {
 	struct m_enqueue m = job("job_brief", "mail");
@@ -497,6 +515,7 @@ static void times(struct script *s)
 	maintain(s, OP_PROMOTE, 0, 0);
 	maintain(s, OP_TRIM_EVENTS, 20, 0);
 	maintain(s, OP_PURGE, 0, 60 * SECOND);
+	limits(s);
 }
 
 /* --- what is there at the end, of the kinds that are gone by now --- */

@@ -135,3 +135,8 @@ uint64_t fsm_now_ns(const struct fsm *f)
 {
 	return f->now_ns;
 }
+
+uint64_t fsm_max_queues(const struct fsm *f)
+{
+	return f->max_queues;
+}

@@ -4,6 +4,7 @@
  */
 #include "fsm/ops/act.h"
 #include "fsm/ops/hand.h"
+#include "fsm/order/roster.h"
 #include "fsm/ties/unique.h"
 
 /* --- what an action does to a job that was found --- */
@@ -101,9 +102,13 @@ static int act_cancel(struct fsm *f, const struct act *a, struct job *j)
 static int act_move(struct fsm *f, const struct act *a, struct job *j)
 {
 	struct fsm_queue *from = j->q;
+	int r;
 
 	if (str_eq(from->name, a->queue))
 		return 0;
+	r = roster_check(f, &a->queue, 1);
+	if (r < 0)
+		return r;
 	if (a->dry_run)
 		return 1;
 	job_relink(f, j, queue_get(f, a->queue), j->prio, ++f->last_job_seq);

@@ -1,17 +1,23 @@
 /*
- * pause and resume of a queue.
+ * pause and resume of a queue; limits of the whole.
  */
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/ops/ops.h"
 #include "fsm/order/queue.h"
+#include "fsm/order/roster.h"
 
 static int set_paused(struct fsm *f, const struct m_queue_ref *op, bool paused)
 {
+	int r;
+
 	if (!queue_name_fits(op->queue))
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
 				  "queue: must have 1 to %d bytes",
 				  LIMIT_QUEUE_NAME_BYTES);
+	r = roster_check(f, &op->queue, 1);
+	if (r < 0)
+		return r;
 	queue_set_paused(f, queue_get(f, op->queue), paused);
 	return 0;
 }
@@ -28,4 +34,12 @@ int apply_resume(struct fsm *f, const struct m_queue_ref *op,
 {
 	MSG_SET(ret, status_reply, status, STR("resumed"));
 	return set_paused(f, op, false);
+}
+
+int apply_set_limits(struct fsm *f, const struct m_limits *op,
+		     struct m_nothing *ret _unused_)
+{
+	if (op->max_queues != f->max_queues)
+		roster_set_max(f, op->max_queues);
+	return 0;
 }

@@ -8,9 +8,16 @@
 #include "fsm/job/portion.h"
 #include "fsm/ops/act.h"
 #include "fsm/ops/ops.h"
+#include "fsm/order/roster.h"
 #include "fsm/ties/idempotency.h"
 
 /* --- what is the same of all --- */
+
+/* The queue jobs are to be moved to, if that is asked for, can be made. */
+static int check_room(struct fsm *f, uint32_t action, struct str queue)
+{
+	return action == BULK_MOVE ? roster_check(f, &queue, 1) : 0;
+}
 
 static int check_act(struct fsm *f, const struct act *a)
 {
@@ -95,7 +102,9 @@ int apply_bulk_act(struct fsm *f, const struct m_bulk_act *op,
 		if (r != 0)
 			return MIN(r, 0);
 	}
-	r = act_on_all(f, &a, op, ret);
+	r = check_room(f, op->action, op->move_to_queue);
+	if (r == 0)
+		r = act_on_all(f, &a, op, ret);
 	if (r == 0 && keeps)
 		idempotency_keep(f, kept_as(f, op), 0, &msg_bulk_result, ret);
 	return r;
@@ -162,6 +171,9 @@ int apply_bulk_create(struct fsm *f, const struct m_bulk_create *op,
 		r = bulk_find(f, op->bulk_id, ret);
 	if (r != 0)
 		return MIN(r, 0);
+	r = check_room(f, op->action, op->move_to_queue);
+	if (r < 0)
+		return r;
 	if (!bulk_make_room(f))
 		return fsm_refuse(f, ERR_BULK_ERROR,
 				  "there are %d bulk operations that have not "

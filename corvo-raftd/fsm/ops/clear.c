@@ -211,18 +211,6 @@ int apply_clear_queue(struct fsm *f, const struct m_clear_queue *op,
 
 /* --- the queue itself --- */
 
-/*
- * Jobs may have come meanwhile, behind the cursor, also with those that went:
- * a chain's last, a callback. Then it is gone through once more.
- */
-static bool queue_is_empty(const struct fsm_queue *q)
-{
-	for (int i = 0; i < JOB_STATE_MAX; i++)
-		if (q->counts[i] > 0)
-			return false;
-	return true;
-}
-
 int apply_delete_queue(struct fsm *f, const struct m_clear_queue *op,
 		       struct m_clear_queue_reply *ret)
 {
@@ -242,9 +230,17 @@ int apply_delete_queue(struct fsm *f, const struct m_clear_queue *op,
 	r = sweep(f, q, ARRAY_SIZE(indexes), &all, &p, &last);
 	if (r < 0)
 		return r;
+	/* Jobs may have come meanwhile, behind the cursor, also with those that
+	 * went: a chain's last, a callback. Then it is gone through once more.
+	 */
 	more = !queue_is_empty(q);
-	if (!more)
-		queue_remove(f, q);
+	if (!more) {
+		r = queue_remove(f, q);
+		if (r < 0)
+			return r;
+		more = r == 0; /* groups are left */
+		last = STR_NULL;
+	}
 	fill_reply(&p, more ? last : STR_NULL, more, ret);
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include "fsm/ops/ops.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
+#include "fsm/order/roster.h"
 #include "fsm/ties/backlog.h"
 #include "fsm/ties/batch.h"
 #include "fsm/ties/chain.h"
@@ -24,8 +25,9 @@
 struct request {
 	const struct m_enqueue *ops;
 	size_t n;
-	struct str batch_id; /* of the whole request; or empty */
-	struct str *ids;     /* of a duplicate, that of the earlier job */
+	struct str batch_id;       /* of the whole request; or empty */
+	struct str callback_queue; /* of that batch; or empty */
+	struct str *ids;           /* of a duplicate, that of the earlier job */
 	bool *duplicate;
 	struct deps *deps;
 	struct m_enqueue_reply *replies;
@@ -147,12 +149,52 @@ static int check_job(struct fsm *f, const struct request *q, size_t i)
 	return r < 0 ? r : check_batch(f, q, i);
 }
 
+/* Queues a request may name: its own and those of its chain. */
+static size_t names_of(const struct m_enqueue *op, struct str *ret)
+{
+	const struct m_chain *c = op->chain;
+	size_t n = 0;
+
+	ret[n++] = op->queue;
+	if (!MSG_HAS(op, enqueue, chain))
+		return n;
+	for (size_t i = 0; i < c->steps_n; i++)
+		ret[n++] = c->steps[i].queue;
+	if (c->on_failure != NULL)
+		ret[n++] = c->on_failure->queue;
+	if (c->on_exit != NULL)
+		ret[n++] = c->on_exit->queue;
+	return n;
+}
+
+/* Those of a chain come into being later, but nobody is asked then. */
+static int check_queues(struct fsm *f, const struct request *q)
+{
+	size_t max = 1, n = 0;
+	struct str *names;
+
+	for (size_t i = 0; i < q->n; i++)
+		max += MSG_HAS(&q->ops[i], enqueue, chain)
+			   ? q->ops[i].chain->steps_n + 3
+			   : 1;
+	if (roster_has_room(f, max))
+		return 0;
+	names = arena_alloc(&f->item_arena, max * sizeof(*names));
+	for (size_t i = 0; i < q->n; i++)
+		n += names_of(&q->ops[i], names + n);
+	if (q->callback_queue.n > 0)
+		names[n++] = q->callback_queue;
+	return roster_check(f, names, n);
+}
+
 static int request_check(struct fsm *f, const struct request *q)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < q->n; i++)
 		r = check_job(f, q, i);
+	if (r == 0)
+		r = check_queues(f, q);
 	if (r == 0)
 		r = unique_check_all(f, q->ops, q->n);
 	if (r == 0)
@@ -330,8 +372,10 @@ int apply_enqueue_batch(struct fsm *f, const struct m_enqueue_batch *op,
 	int r = 0;
 
 	q.replies = arena_zalloc(&f->item_arena, q.n * sizeof(*q.replies));
-	if (MSG_HAS(op, enqueue_batch, batch))
+	if (MSG_HAS(op, enqueue_batch, batch)) {
 		q.batch_id = op->batch_id;
+		q.callback_queue = op->batch->callback_queue;
+	}
 	if (op->idempotency_key.n > 0)
 		r = idempotency_find(f, op->idempotency_key,
 				     op->idempotency_hash,

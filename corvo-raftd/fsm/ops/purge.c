@@ -13,6 +13,7 @@
 #include "fsm/ops/ops.h"
 #include "fsm/order/bounds.h"
 #include "fsm/order/retention.h"
+#include "fsm/order/roster.h"
 #include "fsm/ties/batch.h"
 #include "fsm/ties/bulk.h"
 
@@ -39,7 +40,8 @@ static uint64_t late(uint64_t from, uint64_t retention)
 			  MIN(retention / SLACK_PART, SLACK_MAX_NS));
 }
 
-uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns)
+uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns,
+		       uint64_t idle_ns)
 {
 	const struct fsm_queue *own = purge_first(&f->purge_own);
 	const struct fsm_queue *other = purge_first(&f->purge_default);
@@ -53,6 +55,8 @@ uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns)
 		first = MIN(first, late(f->batches_from, retention_ns));
 	if (f->open_from != NEVER && retention_ns > 0)
 		first = MIN(first, late(f->open_from, retention_ns));
+	if (roster_idle_from(f) != NEVER && idle_ns > 0)
+		first = MIN(first, late(roster_idle_from(f), idle_ns));
 	if (f->keys_from != NEVER)
 		first = MIN(first, time_after(f->keys_from, SLACK_MAX_NS));
 	if (bulks_purge_from(f) != NEVER)
@@ -159,6 +163,26 @@ static int purge_pairs(struct fsm *f, const struct pairs *w, struct portion *p)
 	return 0;
 }
 
+/* The first queue that is idle for long enough; or NULL. */
+static struct fsm_queue *idle_queue(const struct fsm *f, uint64_t idle_ns)
+{
+	return idle_ns > 0 ? roster_idle(f, cutoff(f, idle_ns)) : NULL;
+}
+
+static int purge_idle(struct fsm *f, uint64_t idle_ns, struct portion *p)
+{
+	struct fsm_queue *q;
+	int r = 0;
+
+	while (r >= 0 && !portion_is_full(f, p) &&
+	       (q = idle_queue(f, idle_ns)) != NULL) {
+		r = queue_remove(f, q);
+		p->jobs += r > 0;
+		budget_take_job(f);
+	}
+	return MIN(r, 0);
+}
+
 int apply_purge(struct fsm *f, const struct m_maintain *op,
 		struct m_maintain_reply *ret)
 {
@@ -185,6 +209,8 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 		r = purge_pairs(f, &keys, &p);
 	if (r == 0)
 		r = bulks_purge(f, &p);
+	if (r == 0)
+		r = purge_idle(f, op->idle_ns, &p);
 	if (r < 0)
 		return r;
 	f->counters.purged += p.jobs;
@@ -194,6 +220,7 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 		due_queue(f, op->retention_ns) != NULL ||
 		    f->batches_from <= upto || f->open_from <= upto ||
 		    f->keys_from <= f->now_ns ||
-		    bulks_purge_from(f) <= f->now_ns);
+		    bulks_purge_from(f) <= f->now_ns ||
+		    idle_queue(f, op->idle_ns) != NULL);
 	return 0;
 }

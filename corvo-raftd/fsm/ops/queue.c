@@ -8,6 +8,7 @@
 #include "fsm/ops/ops.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/retention.h"
+#include "fsm/order/roster.h"
 #include "fsm/order/settings.h"
 #include "proto/msg_json.h"
 
@@ -63,6 +64,9 @@ int apply_set_queue(struct fsm *f, const struct m_set_queue *op,
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
 				  "queue: must have 1 to %d bytes",
 				  LIMIT_QUEUE_NAME_BYTES);
+	r = roster_check(f, &op->queue, 1);
+	if (r < 0)
+		return r;
 	q = queue_find(f, op->queue);
 	r = settings_merge(f, q != NULL ? q->set : &none, op, &merged);
 	if (r < 0)
@@ -70,6 +74,7 @@ int apply_set_queue(struct fsm *f, const struct m_set_queue *op,
 	q = queue_get(f, op->queue);
 	if (!is_same(q->set, &merged)) {
 		settings_keep(f, q, &merged);
+		queue_touch(f, q);
 		queue_write_doc(f, q);
 		queue_event(f, q, EVENT_QUEUE_CHANGED, change_data(f, op));
 		bounds_settings_changed(f, q);

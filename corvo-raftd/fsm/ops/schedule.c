@@ -15,6 +15,7 @@
 #include "fsm/job/job.h"
 #include "fsm/ops/ops.h"
 #include "fsm/order/queue.h"
+#include "fsm/order/roster.h"
 #include "fsm/ties/backlog.h"
 #include "fsm/ties/unique.h"
 
@@ -115,6 +116,9 @@ static int create(struct fsm *f, const struct m_schedule *op,
 		return fsm_refuse(f, ERR_SCHEDULE_ERROR,
 				  "there are %d schedules already; delete some",
 				  LIMIT_SCHEDULES);
+	r = roster_check(f, &op->queue, 1);
+	if (r < 0)
+		return r;
 	MSG_SET(ret, schedule, id, op->id);
 	MSG_SET(ret, schedule, created_at, f->now_ns);
 	replace(f, op, ret);
@@ -131,6 +135,8 @@ int apply_set_schedule(struct fsm *f, const struct m_schedule *op,
 	if (op->create)
 		return create(f, op, ret);
 	r = must_find(f, op->id, ret);
+	if (r == 0)
+		r = roster_check(f, &op->queue, 1);
 	if (r < 0)
 		return r;
 	if (!str_eq(ret->name, op->name) && schedule_exists(f, op->name))
@@ -283,6 +289,8 @@ static int make_way(struct fsm *f, const struct m_schedule *s,
 	if (a->reason == NULL &&
 	    backlog_check_swap(f, a->op.queue, ends_for_it(a)) < 0)
 		a->reason = "queue_full";
+	if (a->reason == NULL && roster_check(f, &a->op.queue, 1) < 0)
+		a->reason = "queue_limit";
 	if (a->reason == NULL && a->cancels) {
 		MSG_SET(&ref, job_ref, job_id, s->last_job_id);
 		r = apply_cancel(f, &ref, &status);

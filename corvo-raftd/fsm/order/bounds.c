@@ -3,6 +3,7 @@
  */
 #include "fsm/order/bounds.h"
 
+#include "fsm/core/budget.h"
 #include "fsm/core/scan.h"
 #include "fsm/order/queue.h"
 
@@ -140,6 +141,7 @@ static int settle_one(struct fsm *f, struct fsm_queue *q, enum bound b)
 	if (r < 0)
 		return r;
 	CHECK(s.next != NEVER); /* by the counts there is one */
+	budget_take_records(f, 1);
 	bounds_set(f, q, b, s.next);
 	return 0;
 }

@@ -6,6 +6,7 @@
  * A job that comes moves its bound at once. When the first of its kind leaves,
  * what comes after it has to be read: once for all that left, by
  * bounds_settle, before anything is decided by it and at the end of the entry.
+ * Each such look counts as a record of the entry's budget.
  */
 #ifndef CORVO_BOUNDS_H
 #define CORVO_BOUNDS_H

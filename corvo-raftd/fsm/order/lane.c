@@ -315,7 +315,7 @@ static void leave_idle(struct fsm *f, struct fsm_lane *l)
 	heap_remove(l->idle_by_pass ? &l->q->lanes.idle : &f->idle, &l->idle);
 }
 
-static void lane_delete(struct fsm *f, struct fsm_lane *l)
+void lane_delete(struct fsm *f, struct fsm_lane *l)
 {
 	struct fsm_queue *q = l->q;
 	struct key k;
@@ -334,22 +334,6 @@ static void lane_delete(struct fsm *f, struct fsm_lane *l)
 	CHECK(hmap_remove(&q->lanes.groups, l->group) == l);
 	lane_free(l);
 	update_plain(f, q);
-}
-
-void lanes_delete(struct fsm *f, struct fsm_queue *q)
-{
-	struct lanes *ls = &q->lanes;
-	struct str name;
-	struct key k;
-	size_t pos = 0;
-	void *v;
-
-	while (hmap_next(&ls->groups, &pos, &name, &v))
-		lane_delete(f, v);
-	lane_delete(f, &ls->base);
-	heap_remove(&f->looks, &ls->look);
-	key_limiter(&k, q->space, q->name);
-	fsm_delete(f, &k);
 }
 
 /*

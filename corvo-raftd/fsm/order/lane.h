@@ -64,8 +64,13 @@ bool group_name_fits(struct str group);
 
 void lanes_init(struct fsm_queue *q);
 void lanes_done(struct fsm_queue *q);
-/* The queue goes, its jobs are gone: removes every trace of its lanes. */
-void lanes_delete(struct fsm *f, struct fsm_queue *q);
+/* One without jobs goes; of the base lane only what is stored. */
+void lane_delete(struct fsm *f, struct fsm_lane *l);
+/*
+ * The queue goes, its jobs are gone: removes every trace of its lanes. 1: all
+ * are gone; 0: the budget is spent before that; -ERR_*.
+ */
+int lanes_delete(struct fsm *f, struct fsm_queue *q);
 /* q->set is another; also after loading. */
 void lanes_settings_changed(struct fsm *f, struct fsm_queue *q);
 /* Writes touched lanes and forgets those nobody needs; ends each entry. */

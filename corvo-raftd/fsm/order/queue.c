@@ -10,6 +10,7 @@
 #include "fsm/core/state.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/retention.h"
+#include "fsm/order/roster.h"
 #include "fsm/order/settings.h"
 #include "fsm/order/window.h"
 #include "store/record.h"
@@ -38,6 +39,7 @@ struct fsm_queue *queue_add(struct fsm *f, struct str name,
 	q->paused = doc->paused;
 	settings_keep(f, q, doc->settings);
 	bounds_init(q, hash_bytes(name.p, name.n));
+	q->idle.tie = q->bounds.due.tie;
 	list_init(&q->dirty);
 	list_init(&q->woken);
 	lanes_init(q);
@@ -105,6 +107,7 @@ void queue_set_paused(struct fsm *f, struct fsm_queue *q, bool paused)
 	if (q->paused == paused)
 		return;
 	q->paused = paused;
+	queue_touch(f, q);
 	queue_write_doc(f, q);
 	queue_event(f, q, paused ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED,
 		    STR_NULL);
@@ -117,8 +120,10 @@ void queue_set_paused(struct fsm *f, struct fsm_queue *q, bool paused)
 
 void queue_touch(struct fsm *f, struct fsm_queue *q)
 {
-	if (list_empty(&q->dirty))
-		list_push_back(&f->dirty, &q->dirty);
+	if (!list_empty(&q->dirty))
+		return;
+	list_push_back(&f->dirty, &q->dirty);
+	heap_remove(&f->idle_queues, &q->idle); /* roster_settle looks again */
 }
 
 void queue_count(struct fsm *f, struct fsm_queue *q, enum job_state s,
@@ -152,6 +157,8 @@ static void write_counts(struct fsm *f, const struct fsm_queue *q)
 	struct key k;
 
 	count_fields(q, &m);
+	if (q->idle.pos > 0)
+		MSG_SET(&m, queue, idle_since, q->idle.key);
 	key_counts(&k, q->space, q->name);
 	fsm_put(f, &k, &msg_queue, &m);
 }
@@ -181,6 +188,7 @@ void queue_write_dirty(struct fsm *f)
 		    list_entry(f->dirty.next, struct fsm_queue, dirty);
 
 		list_remove(&q->dirty);
+		roster_settle(f, q);
 		write_counts(f, q);
 		if (!q->lanes.plain) {
 			lanes_write_limiter(f, q);
@@ -257,22 +265,34 @@ const struct window_job *queue_first(struct fsm *f, struct fsm_queue *q,
 
 /* --- the end --- */
 
-void queue_remove(struct fsm *f, struct fsm_queue *q)
+bool queue_is_empty(const struct fsm_queue *q)
+{
+	for (int i = 0; i < JOB_STATE_MAX; i++)
+		if (q->counts[i] > 0)
+			return false;
+	return true;
+}
+
+int queue_remove(struct fsm *f, struct fsm_queue *q)
 {
 	struct key k;
+	int r;
 
-	for (int i = 0; i < JOB_STATE_MAX; i++)
-		CHECK(q->counts[i] == 0);
+	CHECK(queue_is_empty(q));
+	r = lanes_delete(f, q); /* reads the settings */
+	if (r <= 0)
+		return r;
 	key_queue(&k, q->space, q->name);
 	fsm_delete(f, &k);
 	key_counts(&k, q->space, q->name);
 	fsm_delete(f, &k);
 	queue_event(f, q, EVENT_QUEUE_DELETED, STR_NULL);
-	lanes_delete(f, q); /* reads the settings */
 	settings_keep(f, q, NULL);
 	bounds_done(f, q);
+	heap_remove(&f->idle_queues, &q->idle);
 	list_remove(&q->dirty);
 	list_remove(&q->woken);
 	CHECK(hmap_remove(&f->queues, q->name) == q);
 	queue_free(q);
+	return 1;
 }

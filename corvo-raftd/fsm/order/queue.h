@@ -24,7 +24,8 @@ struct fsm_queue {
 	struct bounds bounds;
 	uint64_t asked; /* new jobs of the request being checked */
 	struct rates rates;
-	struct list dirty; /* counts to be written with this entry */
+	struct heap_node idle; /* in f->idle_queues, by since when */
+	struct list dirty;     /* counts to be written with this entry */
 	struct list woken;
 };
 
@@ -36,8 +37,12 @@ struct fsm_queue *queue_get(struct fsm *f, struct str name);
 struct fsm_queue *queue_add(struct fsm *f, struct str name,
 			    const struct m_queue_doc *doc);
 void queue_free(struct fsm_queue *q);
-/* An empty one goes, from memory and store. */
-void queue_remove(struct fsm *f, struct fsm_queue *q);
+bool queue_is_empty(const struct fsm_queue *q); /* has no jobs */
+/*
+ * An empty one goes, from memory and store, first its groups. 1: it is gone; 0:
+ * some groups are left to a later entry, the budget is spent; -ERR_*.
+ */
+int queue_remove(struct fsm *f, struct fsm_queue *q);
 void queue_write_doc(struct fsm *f, const struct fsm_queue *q);
 void queue_write_dirty(struct fsm *f); /* counts of touched queues */
 void queue_count(struct fsm *f, struct fsm_queue *q, enum job_state s,

@@ -23,6 +23,7 @@
 #include "fsm/job/portion.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/retention.h"
+#include "fsm/order/roster.h"
 #include "fsm/ties/payload.h"
 #include "store/record.h"
 
@@ -307,7 +308,10 @@ static int check_new(struct fsm *f, struct str id,
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
 				  "callback_queue: must have 1 to %d bytes",
 				  LIMIT_QUEUE_NAME_BYTES);
-	r = batch_find(f, id, &b);
+	r = o->callback_queue.n > 0 ? roster_check(f, &o->callback_queue, 1)
+				    : 0;
+	if (r == 0)
+		r = batch_find(f, id, &b);
 	if (r > 0)
 		return fsm_refuse(f, ERR_CONFLICT,
 				  "batch \"%.*s\" exists already", STR_ARG(id));
