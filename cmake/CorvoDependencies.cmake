@@ -12,6 +12,22 @@ pkg_check_modules(SMARTCOLS REQUIRED IMPORTED_TARGET smartcols)
 pkg_check_modules(NCURSES REQUIRED IMPORTED_TARGET ncursesw)
 pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
 
+# libmicrohttpd reads its sockets through wire_recv of corvo-httpd/front/wire.h:
+# a copy of the static library, in which the name recv is another. It is the
+# only way to see the bytes of a request before the library takes them.
+find_library(MICROHTTPD_ARCHIVE libmicrohttpd.a REQUIRED)
+set(MICROHTTPD_COPY ${CMAKE_BINARY_DIR}/libmicrohttpd_wire.a)
+add_custom_command(OUTPUT ${MICROHTTPD_COPY}
+  COMMAND ${CMAKE_OBJCOPY} --redefine-sym recv=wire_recv
+          ${MICROHTTPD_ARCHIVE} ${MICROHTTPD_COPY}
+  DEPENDS ${MICROHTTPD_ARCHIVE} VERBATIM)
+add_custom_target(microhttpd_copy DEPENDS ${MICROHTTPD_COPY})
+pkg_check_modules(GNUTLS REQUIRED IMPORTED_TARGET gnutls)
+add_library(corvo_microhttpd INTERFACE)
+add_dependencies(corvo_microhttpd microhttpd_copy)
+target_link_libraries(corvo_microhttpd INTERFACE ${MICROHTTPD_COPY}
+  PkgConfig::GNUTLS Threads::Threads)
+
 find_library(NNG_LIBRARY nng REQUIRED)
 add_library(nng INTERFACE)
 target_link_libraries(nng INTERFACE ${NNG_LIBRARY} Threads::Threads)

@@ -8,6 +8,9 @@
 #define LIMIT_HEAD_BYTES       (8u << 10)  /* request line and headers */
 #define LIMIT_HEAD_ENTRY_BYTES 64          /* each header, cookie, argument */
 #define LIMIT_URI_BYTES        4096
+#define LIMIT_METHOD_BYTES     32
+#define LIMIT_EMPTY_LINES      8   /* before a request line */
+#define LIMIT_CHUNK_LINE_BYTES 256 /* the size of a chunk, with extensions */
 #define LIMIT_JSON_DEPTH       64
 #define LIMIT_QUEUE_NAME_BYTES 255
 #define LIMIT_WORKER_ID_BYTES  255

@@ -8,6 +8,7 @@
 
 #include "front/answer.h"
 #include "front/server.h"
+#include "front/wire.h"
 #include "proto/err.h"
 #include "util/clock.h"
 
@@ -101,15 +102,18 @@ void conns_done(struct conns *cs)
 {
 	CHECK(cs->n == 0);
 	loop_timer_remove(cs->timer);
+	wire_done();
 }
 
-struct conn *conn_open(struct conns *cs, void *handle, int fd)
+struct conn *conn_open(struct conns *cs, struct server *s, void *handle, int fd)
 {
 	struct conn *c = xcalloc(1, sizeof(*c));
 
+	c->server = s;
 	c->handle = handle;
 	c->fd = fd;
 	conn_enter(c, CONN_NEW);
+	wire_add(c);
 	list_push_back(&cs->all, &c->node);
 	cs->n++;
 	arm(cs);
@@ -119,6 +123,7 @@ struct conn *conn_open(struct conns *cs, void *handle, int fd)
 void conn_close(struct conns *cs, struct conn *c)
 {
 	CHECK(c->exchange == NULL);
+	wire_remove(c);
 	list_remove(&c->node);
 	cs->n--;
 	free(c);
@@ -149,7 +154,7 @@ void conn_refuse(struct conn *c, int err, struct str text)
 	 * the client is gone there is nobody to tell. */
 	(void)send(c->fd, out.p, out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)shutdown(c->fd, SHUT_WR);
-	server_refused(c->exchange, err);
+	server_refused(c, err);
 	conn_enter(c, CONN_LINGER);
 }
 

@@ -9,11 +9,13 @@
 #ifndef CORVO_CONN_H
 #define CORVO_CONN_H
 
+#include "front/framing.h"
 #include "rt/loop.h"
 #include "util/list.h"
 #include "util/str.h"
 
 struct exchange;
+struct server;
 
 enum conn_phase {
 	CONN_NEW,    /* accepted; no request line yet */
@@ -26,12 +28,16 @@ enum conn_phase {
 
 struct conn {
 	struct list node;
+	struct server *server;
 	void *handle; /* the server library's */
 	int fd;
 	enum conn_phase phase;
 	uint64_t since_ns;         /* of the phase; BODY: of HEAD */
 	struct exchange *exchange; /* NULL: none under way */
-	bool uri_too_long;
+	struct framing framing;    /* of what has been read */
+	int bad;                   /* -ERR_: so the next request is refused */
+	uint64_t answered_n;       /* requests */
+	size_t thrown_away_n;      /* bytes that came after it was refused */
 };
 
 struct conns {
@@ -48,16 +54,17 @@ void conns_init(struct conns *cs, struct loop *l, uint64_t request_timeout_ns,
 		uint64_t idle_timeout_ns);
 void conns_done(struct conns *cs);
 
-struct conn *conn_open(struct conns *cs, void *handle, int fd);
+struct conn *conn_open(struct conns *cs, struct server *s, void *handle,
+		       int fd);
 void conn_close(struct conns *cs, struct conn *c); /* frees it */
 void conn_enter(struct conn *c, enum conn_phase phase);
 void conn_cut(struct conn *c); /* the server library notices it */
 
 /*
- * Answers the request that is under way at once with an error, although it
- * has not arrived completely, and lingers: the client can read the answer while
- * it is still sending, where a plain close would throw the answer away with a
- * reset.
+ * Answers the request that is under way, or coming, at once with an error,
+ * although it has not arrived completely, and lingers: the client can read the
+ * answer while it is still sending, where a plain close would throw the answer
+ * away with a reset.
  */
 void conn_refuse(struct conn *c, int err, struct str text);
 

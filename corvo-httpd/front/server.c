@@ -19,6 +19,7 @@
 #include "front/conn.h"
 #include "front/park.h"
 #include "front/stream.h"
+#include "front/wire.h"
 #include "proto/err.h"
 #include "proto/limits.h"
 #include "rt/fds.h"
@@ -27,10 +28,8 @@
 
 /*
  * Memory of one connection: the request's head, an entry for each header and
- * argument of it, and the answer's head must fit. What is larger than a head
- * may be is answered by us as long as there is room to read it, else by the
- * library, in its own words. All of it is cleared for each request, so more
- * of it is slower.
+ * argument of it, and the answer's head must fit; the framing counts them. All
+ * of it is cleared for each request, so more of it is slower.
  */
 #define ANSWER_HEAD_BYTES (2u << 10)
 #define CONNECTION_BYTES  (LIMIT_HEAD_BYTES + ANSWER_HEAD_BYTES)
@@ -187,88 +186,30 @@ const char *server_argument(const struct conn *c, const char *name)
 					   name);
 }
 
-/* What a head says of its own size and of its body. */
-struct head {
-	size_t bytes;
-	const char *length; /* Content-Length */
-	const char *coding; /* Transfer-Encoding */
-	bool is_ambiguous;  /* one of them is there twice */
-};
-
-static void note_once(struct head *x, const char **place, const char *value)
+static struct exchange *begin_exchange(struct conn *c)
 {
-	x->is_ambiguous |= *place != NULL;
-	*place = value;
-}
+	struct exchange *x = c->server->c.ops->begin(c->server->c.ctx);
 
-static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind,
-				 const char *name, const char *value)
-{
-	struct head *x = cls;
-
-	x->bytes += LIMIT_HEAD_ENTRY_BYTES;
-	if (kind == MHD_COOKIE_KIND) /* the library keeps a copy */
-		x->bytes += strlen(name) + (value != NULL ? strlen(value) : 0);
-	if (kind != MHD_HEADER_KIND)
-		return MHD_YES;
-	if (strcasecmp(name, "Content-Length") == 0)
-		note_once(x, &x->length, value);
-	else if (strcasecmp(name, "Transfer-Encoding") == 0)
-		note_once(x, &x->coding, value);
-	return MHD_YES;
-}
-
-static void read_head(struct MHD_Connection *mc, struct head *x)
-{
-	const union MHD_ConnectionInfo *i = MHD_get_connection_info(
-	    mc, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-
-	CHECK(i != NULL);
-	*x = (struct head){ .bytes = i->header_size };
-	(void)MHD_get_connection_values(
-	    mc, MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND,
-	    on_header, x);
-}
-
-/*
- * Refuses what need not be read to its end. A body whose length two headers
- * tell differently could hide a request that somebody else on the way has not
- * seen.
- */
-static void check_head(struct conn *c, const struct head *x)
-{
-	uint64_t n;
-
-	if (c->uri_too_long)
-		conn_refuse(c, ERR_URI_TOO_LONG, STR_NULL);
-	else if (x->bytes > LIMIT_HEAD_BYTES)
-		conn_refuse(c, ERR_HEAD_TOO_LARGE, STR_NULL);
-	else if (x->is_ambiguous || (x->length != NULL && x->coding != NULL))
-		conn_refuse(c, ERR_VALIDATION_ERROR,
-			    STR("Content-Length or Transfer-Encoding: one of "
-				"them, once"));
-	else if (x->coding != NULL && strcasecmp(x->coding, "chunked") != 0)
-		conn_refuse(c, ERR_VALIDATION_ERROR,
-			    STR("Transfer-Encoding: must be chunked"));
-	else if (x->length != NULL && str_parse_u64(str_from(x->length), &n) &&
-		 n > LIMIT_BODY_BYTES)
-		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
-}
-
-static void on_head(struct server *s, struct conn *c, const char *url,
-		    const char *method)
-{
-	struct exchange *x = s->c.ops->begin(s->c.ctx);
-	struct head head;
-
-	x->server = s;
+	x->server = c->server;
 	x->conn = c;
+	return x;
+}
+
+/* "http://host/path" is for /path as well; its form has been checked. */
+static struct str path_of(const char *url)
+{
+	return str_from(*url == 'h' ? strchr(url + sizeof("http:/"), '/')
+				    : url);
+}
+
+static void on_head(struct conn *c, const char *url, const char *method)
+{
+	struct exchange *x = begin_exchange(c);
+
 	x->method = method;
-	x->path = str_from(url);
+	x->path = path_of(url);
 	c->exchange = x;
 	conn_enter(c, CONN_BODY);
-	read_head(c->handle, &head);
-	check_head(c, &head);
 }
 
 static void on_body(struct conn *c, const char *data, size_t n)
@@ -278,7 +219,7 @@ static void on_body(struct conn *c, const char *data, size_t n)
 	if (c->phase == CONN_LINGER)
 		return;
 	buf_append(&x->body, data, n);
-	if (x->body.full)
+	if (x->body.full) /* in chunks; a length is refused with its head */
 		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
 }
 
@@ -306,7 +247,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mc,
 	if (c == NULL) {
 		c = conn_of(mc);
 		*ctx = c;
-		on_head(s, c, url, method);
+		on_head(c, url, method);
 		return MHD_YES;
 	}
 	if (*data_n > 0) {
@@ -327,13 +268,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mc,
 }
 
 /* The request line has arrived: the only sign of a head that never ends. */
-static void *on_uri(_unused_ void *cls, const char *uri,
+static void *on_uri(_unused_ void *cls, _unused_ const char *uri,
 		    struct MHD_Connection *mc)
 {
-	struct conn *c = conn_of(mc);
-
-	c->uri_too_long = strlen(uri) > LIMIT_URI_BYTES;
-	conn_enter(c, CONN_HEAD);
+	conn_enter(conn_of(mc), CONN_HEAD);
 	return NULL;
 }
 
@@ -351,8 +289,7 @@ static void end_exchange(struct conn *c)
 
 /* The answer has left, or the connection is closed. */
 static void on_completed(_unused_ void *cls, _unused_ struct MHD_Connection *mc,
-			 void **ctx,
-			 _unused_ enum MHD_RequestTerminationCode code)
+			 void **ctx, enum MHD_RequestTerminationCode code)
 {
 	struct conn *c = *ctx;
 
@@ -362,6 +299,8 @@ static void on_completed(_unused_ void *cls, _unused_ struct MHD_Connection *mc,
 	if (c->exchange != NULL)
 		end_exchange(c);
 	conn_enter(c, CONN_IDLE);
+	if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+		wire_answered(c);
 }
 
 static void on_connection(void *cls, struct MHD_Connection *mc, void **ctx,
@@ -378,7 +317,7 @@ static void on_connection(void *cls, struct MHD_Connection *mc, void **ctx,
 		return;
 	}
 	i = MHD_get_connection_info(mc, MHD_CONNECTION_INFO_CONNECTION_FD);
-	*ctx = conn_open(&s->conns, mc, i->connect_fd);
+	*ctx = conn_open(&s->conns, s, mc, i->connect_fd);
 }
 
 /* Paths stay as they came: an encoded slash is part of a name. */
@@ -561,10 +500,16 @@ void server_free(struct server *s)
 	free(s);
 }
 
-void server_refused(struct exchange *x, int err)
+void server_refused(struct conn *c, int err)
 {
+	bool has_head = c->exchange != NULL;
+	struct exchange *x = has_head ? c->exchange : begin_exchange(c);
+
+	buf_done(&x->body); /* what comes of it is thrown away */
 	x->status = err_status(err);
-	x->server->c.ops->refused(x, err);
+	c->server->c.ops->refused(x, err);
+	if (!has_head)
+		c->server->c.ops->end(x);
 }
 
 void server_left(struct exchange *x)

@@ -54,8 +54,8 @@ void server_resume(struct exchange *x);
 
 /* --- for the files of the front --- */
 
-/* conn.c refused it with an error. */
-void server_refused(struct exchange *x, int err);
+/* conn.c refused what is under way on it, or what was coming. */
+void server_refused(struct conn *c, int err);
 /* park.c saw its client leave. */
 void server_left(struct exchange *x);
 /* park.c ends it. */

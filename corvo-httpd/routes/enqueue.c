@@ -239,7 +239,8 @@ void h_enqueue(struct req *r)
 	struct json v, jobs;
 
 	/* The word alone decides nothing; it saves the search for it. */
-	if (memmem(r->x.body.p, r->x.body.n, "\"jobs\"", 6) == NULL) {
+	if (r->x.body.n == 0 ||
+	    memmem(r->x.body.p, r->x.body.n, "\"jobs\"", 6) == NULL) {
 		enqueue_one(r);
 		return;
 	}

@@ -97,6 +97,15 @@ class Httpd:
         assert code == 0, self.logged()
         self.log.close()
 
+    def cpu_ticks(self):
+        """Processor time it has used."""
+        stat = Path(f"/proc/{self.proc.pid}/stat").read_text()
+        fields = stat.rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
+    def cpu_seconds(self):
+        return self.cpu_ticks() / os.sysconf("SC_CLK_TCK")
+
     def connect(self):
         return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
 

@@ -7,17 +7,17 @@ where pip cannot get it that comparison is skipped.
 """
 
 import calendar
-import importlib
 import os
 import random
 import subprocess
-import sys
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+
+from packages import pip_package
 
 BUILD = Path(os.environ["CORVO_BUILD_DIR"])
 CRON_TIMES = BUILD / "tests" / "unit" / "cron_times"
@@ -255,24 +255,6 @@ def test_agrees_with_a_brute_force(rule):
 # --- cronsim ----------------------------------------------------------------
 
 
-def cronsim():
-    """The class, from the system or a folder of the build tree."""
-    folder = BUILD / "python"
-    sys.path.append(str(folder))
-    try:
-        from cronsim import CronSim
-    except ImportError:
-        got = subprocess.run(
-            [sys.executable, "-m", "pip", "install", "-q", "--no-deps",
-             "--target", str(folder), "cronsim"],
-            capture_output=True, text=True, check=False, timeout=120)
-        if got.returncode != 0:  # a machine without a way to the packages
-            pytest.skip("cronsim cannot be had: " + got.stderr[-200:])
-        importlib.invalidate_caches()
-        from cronsim import CronSim
-    return CronSim
-
-
 def is_on_the_hour(name, change):
     zone = ZoneInfo(name)
     return all((change + utc_offset(zone, at).total_seconds()) % 3600 == 0
@@ -289,7 +271,7 @@ def cronsim_knows(expression, name, change):
 
 
 def test_agrees_with_cronsim():
-    CronSim = cronsim()
+    CronSim = pip_package("cronsim").CronSim
     questions, expected = [], []
     for e in expressions():
         dense = e.split()[1] == "*"

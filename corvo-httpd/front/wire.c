@@ -1,0 +1,123 @@
+/*
+ * Checked reading. See front/wire.h.
+ */
+#include "front/wire.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "front/conn.h"
+#include "front/framing.h"
+#include "proto/limits.h"
+#include "util/str.h"
+
+/* What a refused client sends is taken in parts, so that others have a turn;
+ * one that sends more than any body may be long is cut off. */
+#define BIN_BYTES       (64u << 10)
+#define BINS_PER_TURN   16
+#define THROWN_AWAY_MAX (2 * (size_t)LIMIT_BODY_BYTES)
+
+/* The library knows a connection by its descriptor, so this is by that. */
+static struct conn **by_fd;
+static size_t by_fd_n;
+
+void wire_add(struct conn *c)
+{
+	size_t i = (size_t)c->fd;
+
+	if (i >= by_fd_n) {
+		size_t n = MAX(i + 1, by_fd_n * 2);
+
+		by_fd = xrealloc(by_fd, n * sizeof(struct conn *));
+		memset(by_fd + by_fd_n, 0,
+		       (n - by_fd_n) * sizeof(struct conn *));
+		by_fd_n = n;
+	}
+	CHECK(by_fd[i] == NULL);
+	by_fd[i] = c;
+}
+
+void wire_remove(struct conn *c)
+{
+	CHECK(by_fd[c->fd] == c);
+	by_fd[c->fd] = NULL;
+}
+
+void wire_done(void)
+{
+	free(by_fd);
+	by_fd = NULL;
+	by_fd_n = 0;
+}
+
+static void refuse(struct conn *c)
+{
+	conn_refuse(c, -c->bad, str_from(c->framing.why));
+}
+
+static ssize_t nothing_yet(void)
+{
+	errno = EAGAIN;
+	return -1;
+}
+
+/*
+ * The answer has been sent; the client can read it only as long as nothing of
+ * what it sends meets a closed socket.
+ */
+static ssize_t throw_away(struct conn *c)
+{
+	static char bin[BIN_BYTES];
+
+	for (int i = 0; i < BINS_PER_TURN; i++) {
+		ssize_t n = recv(c->fd, bin, sizeof(bin), MSG_DONTWAIT);
+
+		if (n <= 0)
+			return n;
+		c->thrown_away_n += (size_t)n;
+	}
+	/* EINTR: the library comes again without waiting for more to come */
+	errno = c->thrown_away_n > THROWN_AWAY_MAX ? ECONNRESET : EINTR;
+	return -1;
+}
+
+/*
+ * The requests before a bad one are served. Bytes of the bad one that the
+ * library has seen are part of a head or of a body, never all of it: so it is
+ * refused as soon as it is the next.
+ */
+static ssize_t take_good(struct conn *c, size_t good)
+{
+	if (good > 0)
+		return (ssize_t)good;
+	if (c->answered_n == c->framing.whole)
+		refuse(c);
+	return nothing_yet();
+}
+
+ssize_t wire_recv(int fd, void *to, size_t n, int flags)
+{
+	struct conn *c = (size_t)fd < by_fd_n ? by_fd[fd] : NULL;
+	size_t good;
+	ssize_t got;
+
+	if (c == NULL)
+		return recv(fd, to, n, flags);
+	if (c->phase == CONN_LINGER)
+		return throw_away(c);
+	if (c->bad != 0)
+		return nothing_yet();
+	got = recv(fd, to, n, flags);
+	if (got <= 0)
+		return got;
+	c->bad = framing_feed(&c->framing, to, (size_t)got, &good);
+	return c->bad == 0 ? got : take_good(c, good);
+}
+
+void wire_answered(struct conn *c)
+{
+	c->answered_n++;
+	if (c->bad != 0 && c->answered_n == c->framing.whole)
+		refuse(c);
+}

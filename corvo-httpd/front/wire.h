@@ -1,0 +1,30 @@
+/*
+ * The bytes between a socket and the server library, which is linked so that
+ * it calls wire_recv where it would call recv (see CMakeLists.txt). Here the
+ * framing of each request is checked before the library sees a byte of it, and
+ * what a refused client still sends is thrown away.
+ */
+#ifndef CORVO_WIRE_H
+#define CORVO_WIRE_H
+
+#include <sys/types.h>
+
+#include "util/base.h"
+
+struct conn;
+
+/* From the first byte on; before the descriptor is closed wire_remove. */
+void wire_add(struct conn *c);
+void wire_remove(struct conn *c);
+void wire_done(void); /* frees what it keeps, when all are removed */
+
+/* As recv. Of a descriptor that was not added it is recv. */
+ssize_t wire_recv(int fd, void *to, size_t n, int flags);
+
+/*
+ * A request of it has been answered. If the next one is known to be bad and
+ * no other stands before it, it is refused now.
+ */
+void wire_answered(struct conn *c);
+
+#endif
