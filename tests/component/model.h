@@ -131,6 +131,7 @@ struct model {
 	struct model_ended ended[MODEL_JOBS];
 	size_t ended_n;
 	uint64_t last_token, made;
+	uint64_t max_queues; /* 0: any number */
 	/* Refusals that would be right now; none: the op must succeed. */
 	int errs[8];
 	size_t errs_n;
@@ -149,6 +150,8 @@ void model_refuse(struct model *m, int err);
 struct model_job *model_find(struct model *m, struct str id); /* or NULL */
 struct model_queue *model_queue(struct model *m, struct str name);
 bool model_has_queue(const struct model *m, struct str name);
+/* Those of them that are not there may be made; else the op is refused. */
+bool model_may_name(struct model *m, const struct str *names, size_t n);
 struct model_batch *model_find_batch(struct model *m, struct str id);
 struct model_job *model_lock_holder(struct model *m, struct str queue,
 				    struct str key);

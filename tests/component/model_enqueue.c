@@ -172,6 +172,30 @@ static void check_batch(struct model *m, struct str id)
 		model_refuse(m, ERR_BATCH_ERROR);
 }
 
+/* Also those a chain or a callback will need. */
+static void check_names(struct model *m, const struct m_enqueue *ops, size_t n,
+			const struct m_batch_options *batch)
+{
+	struct str names[MODEL_JOBS];
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct m_chain *c = ops[i].chain;
+
+		names[k++] = ops[i].queue;
+		for (size_t s = 0; c != NULL && s < c->steps_n; s++)
+			names[k++] = c->steps[s].queue;
+		if (c != NULL && c->on_failure != NULL)
+			names[k++] = c->on_failure->queue;
+		if (c != NULL && c->on_exit != NULL)
+			names[k++] = c->on_exit->queue;
+	}
+	if (batch != NULL && batch->callback_queue.n > 0)
+		names[k++] = batch->callback_queue;
+	assert_true(k <= MODEL_JOBS);
+	(void)model_may_name(m, names, k);
+}
+
 static void check_all(struct model *m, const struct m_enqueue *ops, size_t n,
 		      const struct m_batch_options *batch)
 {
@@ -185,6 +209,7 @@ static void check_all(struct model *m, const struct m_enqueue *ops, size_t n,
 		check_batch(m, batch->parent_id);
 	check_deps(m, ops, n);
 	check_backlog(m, ops, n);
+	check_names(m, ops, n, batch);
 }
 
 /* --- creation --- */
@@ -447,6 +472,8 @@ void model_open_batch(struct model *m, const struct m_open_batch *op)
 
 	if (op->parent_id.n > 0)
 		check_batch(m, op->parent_id);
+	if (op->callback_queue.n > 0)
+		(void)model_may_name(m, &op->callback_queue, 1);
 	if (m->errs_n == 0)
 		add_batch(m, op->batch_id, &o, false);
 }

@@ -368,7 +368,7 @@ static uint32_t maintain(struct run *n, enum op_id op, uint64_t retention)
 	if (op == OP_PROMOTE || op == OP_PURGE || !some_depend(n))
 		MSG_SET(&m, maintain, limit, 1 + (uint32_t)run_below(n, 20));
 	MSG_SET(&m, maintain, retention_ns, retention);
-	MSG_SET(&m, maintain, idle_ns, RETENTION); /* of purge */
+	MSG_SET(&m, maintain, idle_ns, NS_PER_S); /* of purge */
 	do {
 		run_must(n, op, &m, &r);
 		assert_true(m.limit == 0 || r.count <= m.limit);
@@ -436,5 +436,6 @@ const struct run_kind run_kinds[] = {
 	{ 1, run_clear },      { 8, promote },
 	{ 6, reclaim },        { 6, expire },
 	{ 3, purge },          { 6, run_bulk },
+	{ 1, run_limits },
 };
 const size_t run_kinds_n = ARRAY_SIZE(run_kinds);

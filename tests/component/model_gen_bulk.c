@@ -94,7 +94,9 @@ void run_bulk(struct run *n)
 	if (op.action == BULK_HOLD && run_chance(n, 50))
 		MSG_SET(&op, bulk_act, reason, STR("look first"));
 	MSG_SET(&op, bulk_act, dry_run, run_chance(n, 20));
-	if (!op.dry_run)
+	if (op.action == BULK_MOVE)
+		(void)model_may_name(n->m, &op.move_to_queue, 1);
+	if (!op.dry_run && n->m->errs_n == 0)
 		affected = act_on_all(n, &op);
 	if (!run_do(n, OP_BULK_ACT, &op, &r))
 		return;

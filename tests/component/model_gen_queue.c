@@ -11,9 +11,20 @@ void run_pause(struct run *n)
 	struct m_queue_ref m = { 0 };
 	bool pause = run_chance(n, 35);
 
-	MSG_SET(&m, queue_ref, queue, run_queue(n));
+	MSG_SET(&m, queue_ref, queue,
+		run_chance(n, 30) ? STR("seldom") : run_queue(n));
 	model_pause(n->m, m.queue, pause);
-	run_must(n, pause ? OP_PAUSE : OP_RESUME, &m, NULL);
+	(void)run_do(n, pause ? OP_PAUSE : OP_RESUME, &m, NULL);
+}
+
+void run_limits(struct run *n)
+{
+	struct m_limits m = { 0 };
+
+	if (run_chance(n, 60))
+		MSG_SET(&m, limits, max_queues, 1 + run_below(n, 5));
+	n->m->max_queues = m.max_queues;
+	run_must(n, OP_SET_LIMITS, &m, NULL);
 }
 
 /* --- settings --- */
@@ -145,7 +156,8 @@ void run_set_queue(struct run *n)
 		set_rules(n, &op);
 	}
 	model_set_queue(n->m, &op);
-	run_must(n, OP_SET_QUEUE, &op, NULL);
+	if (!run_do(n, OP_SET_QUEUE, &op, NULL))
+		return;
 	/* Whether a group's rate that is gone and comes again remembers what
 	 * was counted is left open: then nothing is in its window. */
 	if (op.remove_n + op.remove_groups_n + op.groups_n > 0)

@@ -249,7 +249,7 @@ void model_move(struct model *m, const struct m_move *op)
 		return;
 	}
 	j->touched = true;
-	if (str_eq(j->queue, op->queue))
+	if (str_eq(j->queue, op->queue) || !model_may_name(m, &op->queue, 1))
 		return;
 	j->queue = model_queue(m, op->queue)->name;
 	j->placed = true;

@@ -3,8 +3,34 @@
  */
 #include "model.h"
 
+static bool is_in(struct str name, const struct str *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (str_eq(names[i], name))
+			return true;
+	}
+	return false;
+}
+
+bool model_may_name(struct model *m, const struct str *names, size_t n)
+{
+	size_t there = 0, news = 0;
+
+	for (size_t i = 0; i < MODEL_QUEUES; i++)
+		there += m->queues[i].used;
+	for (size_t i = 0; i < n; i++)
+		news +=
+		    !model_has_queue(m, names[i]) && !is_in(names[i], names, i);
+	if (news == 0 || m->max_queues == 0 || there + news <= m->max_queues)
+		return true;
+	model_refuse(m, ERR_QUEUE_LIMIT);
+	return false;
+}
+
 void model_pause(struct model *m, struct str queue, bool paused)
 {
+	if (!model_may_name(m, &queue, 1))
+		return;
 	model_queue(m, queue)->paused = paused;
 }
 
@@ -112,9 +138,13 @@ static void remove_group(struct model_queue *q, struct str name)
 
 void model_set_queue(struct model *m, const struct m_set_queue *op)
 {
-	struct model_queue *q = model_queue(m, op->queue);
-	struct m_set_queue *s = &q->set;
+	struct model_queue *q;
+	struct m_set_queue *s;
 
+	if (!model_may_name(m, &op->queue, 1))
+		return;
+	q = model_queue(m, op->queue);
+	s = &q->set;
 	SET_LIMIT(max_concurrency);
 	SET_LIMIT(rate);
 	SET(period);

@@ -68,7 +68,7 @@ struct str run_queue(struct run *n);
 /* Makes a job; without its id's use in a batch of n. */
 void run_fill_job(struct run *n, struct m_enqueue *op, size_t batch_n);
 run_fn run_enqueue, run_enqueue_batch, run_open_batch, run_seal_batch;
-run_fn run_pause, run_set_queue, run_clear;
+run_fn run_pause, run_set_queue, run_clear, run_limits;
 run_fn run_schedule, run_bulk;
 
 #endif

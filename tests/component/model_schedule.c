@@ -40,6 +40,10 @@ void model_set_schedule(struct model *m, const struct m_schedule *op)
 		model_refuse(m, ERR_CONFLICT);
 		return;
 	}
+	if (!op->create && must_find(m, op->id) == NULL)
+		return;
+	if (!model_may_name(m, &op->queue, 1))
+		return;
 	if (op->create) {
 		for (s = m->schedules; s->used; s++)
 			assert_true(s + 1 < m->schedules + MODEL_SCHEDULES);
@@ -48,8 +52,6 @@ void model_set_schedule(struct model *m, const struct m_schedule *op)
 		s->name = model_copy(m, op->name);
 	} else {
 		s = must_find(m, op->id);
-		if (s == NULL)
-			return;
 	}
 	s->queue = model_copy(m, op->queue);
 	s->overlap = op->overlap;
@@ -161,6 +163,10 @@ static const char *run(struct model *m, struct model_schedule *s,
 	struct model_made made;
 
 	fill_job(s, job_id, &e);
+	if (!model_may_name(m, &e.queue, 1)) {
+		m->errs_n = 0; /* only this time */
+		return "skipped";
+	}
 	if (overlaps(m, s) || !make_way(m, s, &e))
 		return "skipped";
 	/* A worker may still have the last one, and the key with it. */
