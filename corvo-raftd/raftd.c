@@ -37,6 +37,8 @@ struct raftd {
 
 #define ROOM_NS NS_PER_S /* between looks at the disk */
 
+#define SAME_ERROR_NS (10 * NS_PER_S) /* between lines about one error */
+
 /*
  * On a full disk nothing can be flushed, and RocksDB takes no more writes once
  * it has tried: what is replayed at a start has to stay in memory then. That
@@ -66,6 +68,29 @@ static void propose_limits(struct raftd *r)
 	proposer_submit_own(r->p.proposer, OP_SET_LIMITS, buf_str(&b));
 }
 
+static void note_damage(struct raftd *r, uint64_t raft_index)
+{
+	if (r->p.damage.n > 0)
+		return;
+	buf_printf(&r->p.damage,
+		   "the store cannot apply entry %" PRIu64
+		   " of the log: %s; nothing is written any more; put that "
+		   "file back from a backup of this data directory, or mend "
+		   "the disk, and restart the node: the log still has what "
+		   "the store has not",
+		   raft_index, kv_error_text());
+	log_error("%.*s", STR_ARG(buf_str(&r->p.damage)));
+}
+
+static int on_rewind(void *ctx, uint64_t *ret_index)
+{
+	struct raftd *r = ctx;
+	int e = fsm_rewind(r->p.fsm);
+
+	*ret_index = fsm_applied_index(r->p.fsm);
+	return e;
+}
+
 static int on_apply(void *ctx, uint64_t raft_index,
 		    const struct entry_origin *o, struct str entry)
 {
@@ -74,7 +99,9 @@ static int on_apply(void *ctx, uint64_t raft_index,
 
 	fsm_set_origin(r->p.fsm, o);
 	e = proposer_apply(r->p.proposer, raft_index, entry);
-	if (e < 0 && entry_format(entry) > STORED_FORMAT)
+	if (e == -ERR_STORAGE_ERROR)
+		note_damage(r, raft_index);
+	else if (e < 0 && entry_format(entry) > STORED_FORMAT)
 		log_error("entry %" PRIu64
 			  " of the raft log has format %" PRIu64
 			  " and this version of Corvo knows formats up to %u; "
@@ -115,6 +142,8 @@ static void on_change(void *ctx)
 {
 	struct raftd *r = ctx;
 
+	if (node_is_frozen(r->p.node))
+		daemon_ready(r->p.d); /* it is as ready as it will be */
 	if (!node_is_ready(r->p.node)) {
 		r->leading = false;
 		return;
@@ -135,6 +164,7 @@ static const struct node_ops node_ops = {
 	.apply = on_apply,
 	.before_snapshot = on_before_snapshot,
 	.make_durable = on_make_durable,
+	.rewind = on_rewind,
 	.on_change = on_change,
 };
 
@@ -198,6 +228,21 @@ static int prepare_store(struct raftd *r, const char *path, struct buf *why)
 	return e;
 }
 
+/* Any thread. Who meets the same again and again says so once a while. */
+static void on_store_error(const char *text)
+{
+	static _Thread_local char last[128];
+	static _Thread_local uint64_t last_ns;
+	uint64_t now = clock_mono_ns();
+
+	if (last_ns != 0 && now - last_ns < SAME_ERROR_NS &&
+	    strncmp(last, text, sizeof(last) - 1) == 0)
+		return;
+	(void)snprintf(last, sizeof(last), "%s", text);
+	last_ns = now;
+	log_error("store: %s", text);
+}
+
 static int open_store(struct raftd *r, struct buf *why)
 {
 	const struct settings *s = &r->p.d->settings;
@@ -214,6 +259,7 @@ static int open_store(struct raftd *r, struct buf *why)
 		e = data_path(r, "checkpoints", &checkpoints, why);
 	if (e == 0)
 		e = kv_rocks_open(rocks.p, &o, &r->p.kv, why);
+	kv_on_error(on_store_error);
 	if (e == 0)
 		e = prepare_store(r, rocks.p, why);
 	if (e < 0)
@@ -222,8 +268,12 @@ static int open_store(struct raftd *r, struct buf *why)
 	fsm_write_behind(r->p.fsm, WRITE_BEHIND_BYTES);
 	e = fsm_load(r->p.fsm);
 	if (e < 0)
-		buf_printf(why, "cannot read the state in %s: %s", rocks.p,
-			   err_text(-e));
+		buf_printf(why,
+			   "cannot read the state in %s: %s; put the file back "
+			   "from a backup of this data directory",
+			   rocks.p,
+			   e == -ERR_STORAGE_ERROR ? kv_error_text()
+						   : err_text(-e));
 	return e;
 }
 
@@ -416,6 +466,7 @@ static void raftd_done(struct daemon *d)
 	svc_free(r->svc);
 	fsm_free(r->p.fsm);
 	kv_close(r->p.kv);
+	buf_done(&r->p.damage);
 	free(r);
 	d->state = NULL;
 }

@@ -7,10 +7,18 @@
 
 /* Per thread, so that a reader does not overwrite what the writer met. */
 static _Thread_local char error_text[512];
+static kv_error_fn *error_fn;
+
+void kv_on_error(kv_error_fn *fn)
+{
+	error_fn = fn;
+}
 
 int kv_error_set(int err, const char *text)
 {
 	(void)snprintf(error_text, sizeof(error_text), "%s", text);
+	if (error_fn != NULL)
+		error_fn(error_text);
 	return err;
 }
 

@@ -22,7 +22,7 @@ struct kv_options {
 	bool read_only; /* a checkpoint, or a look from outside */
 };
 
-/* 0 or -ERR_STORAGE_FULL, -ERR_INTERNAL_ERROR with a sentence in why. */
+/* 0 or -ERR_STORAGE_FULL, -ERR_STORAGE_ERROR with a sentence in why. */
 int kv_rocks_open(const char *path, const struct kv_options *o, struct kv **ret,
 		  struct buf *why);
 struct kv *kv_mem_new(void);
@@ -51,9 +51,16 @@ int kv_write(struct kv *kv, struct kv_batch *b);
 
 /*
  * What the store said about this thread's last -ERR_* of get, write or an
- * iterator, for the log.
+ * iterator, for the log. RocksDB names the file.
  */
 const char *kv_error_text(void);
+
+/*
+ * Hears of every error of every store of this process, on the thread that met
+ * it. Set once, before there are several threads.
+ */
+typedef void kv_error_fn(const char *text);
+void kv_on_error(kv_error_fn *fn);
 
 /* Everything written so far is on disk. Any thread; may take long. */
 int kv_flush(struct kv *kv, struct buf *why);

@@ -63,7 +63,7 @@ struct rocks_batch {
 static int rocks_error(char *err, struct buf *why)
 {
 	int r = strstr(err, "No space left") != NULL ? -ERR_STORAGE_FULL
-						     : -ERR_INTERNAL_ERROR;
+						     : -ERR_STORAGE_ERROR;
 
 	kv_error_set(r, err);
 	if (why != NULL)

@@ -154,7 +154,9 @@ static void on_readiness(struct req *r, const struct rpc_reply *reply)
 	if (m == NULL)
 		return;
 	r->x.seq = 0;
-	if (m->leader_id.n == 0) {
+	if (m->damage.n > 0) {
+		req_fail(r, ERR_STORAGE_ERROR, "%.*s", STR_ARG(m->damage));
+	} else if (m->leader_id.n == 0) {
 		req_fail(r, ERR_LEADER_UNAVAILABLE, "no leader is known");
 	} else if (!m->ready) {
 		req_fail(r, ERR_LEADER_UNAVAILABLE,

@@ -7,8 +7,9 @@
  * and entries kept behind them, by bytes and not by number; a snapshot is one
  * buffer, so it is only a manifest, and the state itself is in the store, made
  * durable first. Any error of the log stops the process: a leader whose disk
- * fails may diverge. What the library cannot be trusted to read is read before:
- * logcheck.h.
+ * fails may diverge. An entry that a damaged store cannot apply does not: it
+ * would be met again at every start. What the library cannot be trusted to read
+ * is read before: logcheck.h.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,18 +31,20 @@ struct proposal {
 
 /* --- entries --- */
 
-static uint64_t entry_term(const struct raft_log *l, uint64_t index)
+static const struct raft_entry *log_entry(const struct raft_log *l,
+					  uint64_t index)
 {
 	size_t at = (size_t)(index - l->offset - 1);
 
 	CHECK(l->size > 0 && index > l->offset);
-	return l->entries[(l->front + at) % l->size].term;
+	return &l->entries[(l->front + at) % l->size];
 }
 
 static int apply_command(struct node *n, uint64_t index,
 			 const struct raft_buffer *buf)
 {
-	struct entry_origin o = { .term = entry_term(&n->raft.log, index) };
+	struct entry_origin o = { .term =
+				      log_entry(&n->raft.log, index)->term };
 	struct entry_head h;
 	struct str bytes;
 	int r;
@@ -59,14 +62,50 @@ static int apply_command(struct node *n, uint64_t index,
 	return r;
 }
 
+/* Applies again what the store has lost by going back; 0 or -ERR_*. */
+static int apply_again(struct node *n, uint64_t from, uint64_t upto)
+{
+	const struct raft_log *l = &n->raft.log;
+	int r = 0;
+
+	for (uint64_t i = from; r == 0 && i < upto; i++) {
+		const struct raft_entry *e = log_entry(l, i);
+
+		if (e->type == RAFT_COMMAND)
+			r = apply_command(n, i, &e->buf);
+	}
+	return r;
+}
+
+void node_freeze(struct node *n, uint64_t index)
+{
+	bool was_ready = n->ready;
+	uint64_t at = 0;
+
+	n->frozen = true;
+	n->ready = false;
+	/* Entries that a start has yet to replay may have been answered before:
+	 * without them there is nothing true to be read. */
+	n->whole = was_ready && n->ops->rewind(n->ctx, &at) == 0 &&
+		   apply_again(n, at + 1, index) == 0;
+	n->ops->on_change(n->ctx);
+}
+
 int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
 	       void **result)
 {
 	struct node *n = fsm->data;
 	uint64_t index = raft_last_applied(&n->raft) + 1;
-	int r = apply_command(n, index, buf);
+	int r;
 
 	*result = NULL;
+	if (n->frozen)
+		return 0;
+	r = apply_command(n, index, buf);
+	if (r == -ERR_STORAGE_ERROR) {
+		node_freeze(n, index);
+		return 0;
+	}
 	if (r < 0) {
 		log_error("cannot apply entry %" PRIu64 ": %s; stopping", index,
 			  err_text(-r));
@@ -85,7 +124,8 @@ static void node_check(struct node *n)
 
 	if (leader && !n->leader)
 		n->ready_index = raft_last_index(&n->raft);
-	ready = leader && raft_last_applied(&n->raft) >= n->ready_index;
+	ready = leader && !n->frozen &&
+		raft_last_applied(&n->raft) >= n->ready_index;
 	if (leader == n->leader && ready == n->ready)
 		return;
 	if (leader != n->leader)
@@ -174,8 +214,11 @@ static void on_applied(struct raft_apply *req, int status, void *result)
 	(void)result;
 	if (status == RAFT_IOERR || status == RAFT_NOSPACE ||
 	    status == RAFT_CORRUPT) {
-		log_error("the raft log cannot be written: %s; stopping",
-			  raft_errmsg(&n->raft));
+		log_error("the raft log in %s/raft cannot be written: %s; "
+			  "stopping",
+			  n->data_dir,
+			  n->io.errmsg[0] != '\0' ? n->io.errmsg
+						  : raft_strerror(status));
 		abort();
 	}
 	p->done(p->ctx, status == 0 ? 0 : -ERR_OUTCOME_UNKNOWN);
@@ -236,6 +279,16 @@ bool node_is_ready(const struct node *n)
 	return n->ready;
 }
 
+bool node_is_frozen(const struct node *n)
+{
+	return n->frozen;
+}
+
+bool node_is_whole(const struct node *n)
+{
+	return n->ready || n->whole;
+}
+
 void node_info(const struct node *n, struct node_info *ret)
 {
 	static const struct {
@@ -251,7 +304,7 @@ void node_info(const struct node *n, struct node_info *ret)
 	ret->state = states[n->raft.state].name;
 	ret->state_number = states[n->raft.state].number;
 	ret->term = n->raft.current_term;
-	ret->applied_index = n->raft.last_applied;
+	ret->applied_index = n->frozen ? n->applied : n->raft.last_applied;
 	ret->commit_index = n->raft.commit_index;
 	ret->snapshot_index = n->raft.log.snapshot.last_index;
 	ret->cut_failures = n->cut.failures;

@@ -15,7 +15,8 @@ struct node;
 
 struct node_ops {
 	/* A committed entry, in order, also those replayed after a start.
-	 * Non-zero: the store cannot go on and the process must stop. */
+	 * -ERR_STORAGE_ERROR: the store is damaged, and the node freezes.
+	 * Other errors: the process must stop. */
 	int (*apply)(void *ctx, uint64_t raft_index,
 		     const struct entry_origin *o, struct str entry);
 	/* The log is to be cut behind what is applied now: on the loop, before
@@ -25,7 +26,11 @@ struct node_ops {
 	 * 0 lets the log be cut; anything else keeps it, says why, and is
 	 * tried again after a pause that grows. */
 	int (*make_durable)(void *ctx, struct buf *why);
-	/* Leadership or readiness changed. */
+	/* The node has frozen: undoes what apply did by half. Entries after
+	 * *ret_index are applied again, up to the one that failed. 0 or
+	 * -ERR_*. */
+	int (*rewind)(void *ctx, uint64_t *ret_index);
+	/* Leadership or readiness changed, or the node has frozen. */
 	void (*on_change)(void *ctx);
 };
 
@@ -73,6 +78,14 @@ int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
 
 bool node_is_leader(const struct node *n);
 bool node_is_ready(const struct node *n); /* leads, and the log is applied */
+/*
+ * An entry could not be applied: neither it nor any after it are, until the
+ * next start, so it is never ready again. The log keeps them.
+ */
+bool node_is_frozen(const struct node *n);
+/* Ready, or it was when it froze: what is applied is all that was ever
+ * answered, and can be read. */
+bool node_is_whole(const struct node *n);
 
 /* Of the log in memory: entries under way, since the last cut, and kept behind
  * it. */

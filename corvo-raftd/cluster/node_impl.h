@@ -49,6 +49,7 @@ struct node {
 	struct loop *loop;
 	const struct node_ops *ops;
 	void *ctx;
+	const char *data_dir;
 	struct raft raft;
 	struct raft_io io;
 	struct raft_uv_transport transport;
@@ -68,6 +69,8 @@ struct node {
 	bool opened;           /* raft_init done */
 	bool leader;           /* as last reported */
 	bool ready;
+	bool frozen;
+	bool whole; /* while frozen */
 	bool stopping;
 	loop_fn *stop_done;
 	void *stop_ctx;
@@ -79,6 +82,9 @@ int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
 
 /* Looks whether leadership or readiness changed, now and from now on. */
 void node_watch(struct node *n);
+
+/* The store could not apply the entry `index`. */
+void node_freeze(struct node *n, uint64_t index);
 
 /* The library's words about what just failed; -ERR_*. */
 int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why);

@@ -130,7 +130,7 @@ static int on_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[],
 {
 	struct node *n = fsm->data;
 
-	if (n->ops->before_snapshot(n->ctx) != 0)
+	if (n->frozen || n->ops->before_snapshot(n->ctx) != 0)
 		return RAFT_BUSY;
 	*bufs = make_manifest(n);
 	if (*bufs == NULL)

@@ -253,6 +253,7 @@ int node_start(struct loop *l, const struct node_config *c,
 	n->loop = l;
 	n->ops = ops;
 	n->ctx = ctx;
+	n->data_dir = c->settings->data_dir;
 	n->mark.fd = -1;
 	rng_system(&seed, sizeof(seed));
 	rng_seed(&n->rng, seed);

@@ -49,11 +49,9 @@ static void on_ended(struct fsm *f, struct job *j, enum job_state end)
 
 static const struct job_hooks hooks = { on_ended, ties_on_error };
 
-struct fsm *fsm_new(struct kv *kv)
+static void fsm_init(struct fsm *f, struct kv *kv)
 {
-	struct fsm *f = xcalloc(1, sizeof(*f));
-
-	f->kv = kv;
+	*f = (struct fsm){ .kv = kv };
 	f->hooks = &hooks;
 	f->txn = txn_new(kv);
 	f->entry_arena.block_size = ENTRY_ARENA_BYTES;
@@ -67,6 +65,13 @@ struct fsm *fsm_new(struct kv *kv)
 	list_init(&f->ended);
 	list_init(&f->dirty_lanes);
 	list_init(&f->unsure);
+}
+
+struct fsm *fsm_new(struct kv *kv)
+{
+	struct fsm *f = xmalloc(sizeof(*f));
+
+	fsm_init(f, kv);
 	return f;
 }
 
@@ -98,15 +103,10 @@ static void free_sets(struct fsm *f)
 	heap_done(&f->idle_queues);
 	schedules_free(f);
 	bulks_free(f);
-	await_free(f);
 }
 
-void fsm_free(struct fsm *f)
+static void free_entry(struct fsm *f)
 {
-	if (f == NULL)
-		return;
-	free_sets(f);
-	txn_free(f->txn);
 	arena_done(&f->entry_arena);
 	arena_done(&f->item_arena);
 	buf_done(&f->why);
@@ -114,7 +114,37 @@ void fsm_free(struct fsm *f)
 	buf_done(&f->data);
 	buf_done(&f->out);
 	buf_done(&f->events);
+}
+
+void fsm_free(struct fsm *f)
+{
+	if (f == NULL)
+		return;
+	free_sets(f);
+	await_free(f);
+	txn_free(f->txn);
+	free_entry(f);
 	free(f);
+}
+
+int fsm_rewind(struct fsm *f)
+{
+	struct fsm old = *f;
+
+	free_sets(f);
+	txn_free(f->txn);
+	free_entry(f);
+	fsm_init(f, old.kv);
+	f->budget.max = old.budget.max;
+	f->behind_max = old.behind_max;
+	f->counters = old.counters;
+	f->since_ns = old.since_ns;
+	f->now_ns = old.now_ns;
+	/* whoever waits for a job goes on */
+	f->awaited = old.awaited;
+	f->ended = old.ended;
+	f->broken = fsm_load(f);
+	return f->broken;
 }
 
 /* One record for all events of the entry. */
@@ -253,11 +283,12 @@ void fsm_write_behind(struct fsm *f, size_t bytes)
 	f->behind_max = bytes;
 }
 
+/* A batch that was not written is gone, though the entries were applied. */
 int fsm_flush(struct fsm *f)
 {
-	int r = txn_bytes(f->txn) == 0 ? 0 : txn_commit(f->txn);
-
-	return r < 0 ? fsm_fail(f, r) : 0;
+	if (f->broken == 0 && txn_bytes(f->txn) > 0)
+		f->broken = txn_commit(f->txn);
+	return f->broken;
 }
 
 /* Events are trimmed by ranges, which takes them to be in the store. */
@@ -276,8 +307,11 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	struct entry e;
 	int r;
 
+	if (f->broken < 0)
+		return f->broken;
 	if (raft_index <= f->applied_index)
 		return 0;
+	f->fatal = 0; /* a question met it, and was told */
 	arena_reset(&f->entry_arena);
 	buf_clear(&f->out);
 	r = entry_decode(raw, &f->entry_arena, &e);
@@ -297,8 +331,10 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	replies = apply_items(f, &e);
 	if (f->fatal == 0)
 		(void)bounds_settle(f);
-	if (f->fatal < 0)
-		return f->fatal;
+	if (f->fatal < 0) {
+		f->broken = f->fatal; /* half of the entry is done */
+		return f->broken;
+	}
 	f->applied_index = raft_index;
 	f->origin = f->next_origin;
 	queue_write_dirty(f);

@@ -19,6 +19,12 @@ struct fsm;
 struct fsm *fsm_new(struct kv *kv);
 void fsm_free(struct fsm *f); /* does not close the store */
 int fsm_load(struct fsm *f);  /* rebuilds the working set; 0 or -ERR_* */
+/*
+ * After fsm_apply or fsm_flush failed: forgets what is not in the store. It is
+ * as after a start then; entries since fsm_applied_index may be applied again.
+ * 0 or -ERR_*.
+ */
+int fsm_rewind(struct fsm *f);
 
 /*
  * Applies one entry. Entries at or below the applied index found in the store
@@ -53,8 +59,11 @@ const struct entry_origin *fsm_origin(const struct fsm *f);
  */
 void fsm_write_behind(struct fsm *f, size_t bytes);
 
-/* Everything applied so far is in the store, for others to read. */
-int fsm_flush(struct fsm *f); /* 0 or -ERR_*: the node must stop */
+/*
+ * Everything applied so far is in the store, for others to read. 0 or -ERR_*:
+ * it is not, nor will it be; nothing more is applied.
+ */
+int fsm_flush(struct fsm *f);
 
 /*
  * Bytes one entry may read, write and answer before the rest has to wait;
@@ -111,6 +120,9 @@ void fsm_unawait(struct fsm *f, struct str id);
 void fsm_take_ended(struct fsm *f, void (*fn)(void *ctx, struct str id),
 		    void *ctx);
 
+/* 0: all of the job can be read, or there is none; or -ERR_*. */
+int fsm_job_check(struct fsm *f, struct str id);
+
 /* A job is in the hands of whoever sent this fetch. */
 bool fsm_fetch_holds(const struct fsm *f, uint64_t fetch_id);
 
@@ -119,7 +131,7 @@ enum fsm_lease_state {
 	FSM_LEASE_CANCEL,  /* held, and cancellation was asked for */
 	FSM_LEASE_LOST,    /* held by another, or under another token */
 	FSM_LEASE_ENDED,   /* the job exists and is not active */
-	FSM_LEASE_UNKNOWN, /* no such job */
+	FSM_LEASE_UNKNOWN, /* no such job, or the store failed */
 };
 
 struct fsm_lease {
@@ -128,10 +140,10 @@ struct fsm_lease {
 	uint64_t expires_ns; /* as replicated */
 };
 
-/* Judges one heartbeat entry without changing anything. */
-enum fsm_lease_state fsm_lease_check(struct fsm *f, const struct m_beat *b,
-				     struct str worker_id,
-				     struct fsm_lease *ret);
+/* Judges one heartbeat entry without changing anything. 0 or -ERR_*: there may
+ * be such a job, and it cannot be read. */
+int fsm_lease_check(struct fsm *f, const struct m_beat *b, struct str worker_id,
+		    enum fsm_lease_state *ret_state, struct fsm_lease *ret);
 
 /* Every active job, in no particular order. */
 typedef void fsm_lease_fn(void *ctx, struct str job_id,

@@ -3,6 +3,7 @@
  * anybody's way. Loop thread.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "propose/proposer_impl.h"
 #include "rt/log.h"
@@ -33,20 +34,32 @@ void admission_look_at_disk(struct proposer *p)
 	p->stats.disk_ok = ok;
 }
 
+/* all: also the server's own ops and those that are done in part. */
+static void refuse_pending(struct proposer *p, int err, bool all)
+{
+	LIST_FOREACH_SAFE (it, &p->pending) {
+		struct op *op = list_entry(it, struct op, node);
+
+		if ((op->req.peer == NULL || op->rest != NULL) && !all)
+			continue;
+		pending_drop(p, op);
+		op_refuse(p, op, err, err_text(err));
+	}
+}
+
 bool admission_has_room(struct proposer *p)
 {
 	admission_look_at_disk(p);
 	if (p->room != ROOM_NONE)
 		return true;
-	LIST_FOREACH_SAFE (it, &p->pending) {
-		struct op *op = list_entry(it, struct op, node);
-
-		if ((op->req.peer == NULL || op->rest != NULL) && !p->draining)
-			continue;
-		pending_drop(p, op);
-		op_refuse(p, op, ERR_STORAGE_FULL, err_text(ERR_STORAGE_FULL));
-	}
+	refuse_pending(p, ERR_STORAGE_FULL, p->draining);
 	return false;
+}
+
+void admission_end(struct proposer *p)
+{
+	fetch_drain(p);
+	refuse_pending(p, ERR_STORAGE_ERROR, true);
 }
 
 /*
@@ -73,6 +86,39 @@ static const char *overload(struct proposer *p, const struct op *op)
 	return is_too_heavy(p, op) ? WEIGHT_RETRY_TEXT : NULL;
 }
 
+/* Rare operations of people on one job. The others are worth no second look:
+ * an active job is in memory, and which job a fetch takes is not known. */
+static bool names_one_job(uint32_t op)
+{
+	static const uint32_t ops[] = { OP_CANCEL,   OP_RETRY,   OP_DELETE,
+					OP_MOVE,     OP_REQUEUE, OP_HOLD,
+					OP_PRIORITY, OP_APPROVE, OP_REJECT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+		if (ops[i] == op)
+			return true;
+	return false;
+}
+
+/* Once it is in the log, a job that cannot be read would freeze the node. 0 or
+ * -ERR_*. */
+static int look_at_job(struct proposer *p, const struct op *op)
+{
+	const struct msg_desc *d = op_info(op->id)->request;
+	const struct field_desc *id = &d->fields[0];
+	char *m;
+
+	if (!names_one_job(op->id))
+		return 0;
+	CHECK(id->kind == K_str && strcmp(id->name, "job_id") == 0);
+	arena_reset(&p->scratch);
+	m = arena_alloc(&p->scratch, d->size);
+	if (msg_decode(d, op->body, &p->scratch, m) < 0)
+		return 0; /* apply refuses it */
+	return fsm_job_check(
+	    p->c.fsm, *(const struct str *)(const void *)(m + id->offset));
+}
+
 /*
  * What the node itself has to do is taken also when clients are told to come
  * again: there is little of it at a time, and without it leases would not end
@@ -82,6 +128,7 @@ int admission_judge(struct proposer *p, const struct op *op,
 		    const char **ret_text)
 {
 	unsigned who = op_info(op->id)->who;
+	int r;
 
 	if (p->draining) {
 		*ret_text = err_text(ERR_SHUTTING_DOWN);
@@ -90,6 +137,10 @@ int admission_judge(struct proposer *p, const struct op *op,
 	if (admission_is_late(op, op->arrived_ns)) {
 		*ret_text = LATE_TEXT;
 		return ERR_LEADER_UNAVAILABLE;
+	}
+	if (p->node != NULL && node_is_frozen(p->node)) {
+		*ret_text = err_text(ERR_STORAGE_ERROR);
+		return ERR_STORAGE_ERROR;
 	}
 	*ret_text = who & OP_SERVER ? NULL : overload(p, op);
 	if (*ret_text != NULL) {
@@ -101,7 +152,9 @@ int admission_judge(struct proposer *p, const struct op *op,
 		*ret_text = err_text(ERR_STORAGE_FULL);
 		return ERR_STORAGE_FULL;
 	}
-	return 0;
+	r = look_at_job(p, op);
+	*ret_text = r < 0 ? err_text(-r) : NULL;
+	return -r;
 }
 
 /* --- deadlines --- */

@@ -73,12 +73,16 @@ static void note(struct leases *l, struct str job_id, uint64_t token,
 	r->expires_ns = expires_ns;
 }
 
-static void judge(struct leases *l, const struct m_beat *b, struct str worker,
-		  uint64_t now_ns, struct m_beat_reply *ret)
+/* 0 or -ERR_*. */
+static int judge(struct leases *l, const struct m_beat *b, struct str worker,
+		 uint64_t now_ns, struct m_beat_reply *ret)
 {
+	enum fsm_lease_state s;
 	struct fsm_lease lease;
-	enum fsm_lease_state s = fsm_lease_check(l->fsm, b, worker, &lease);
+	int r = fsm_lease_check(l->fsm, b, worker, &s, &lease);
 
+	if (r < 0)
+		return r;
 	MSG_SET(ret, beat_reply, job_id, b->job_id);
 	MSG_SET(ret, beat_reply, status,
 		s == FSM_LEASE_OK ? STR("ok") : STR("cancel"));
@@ -88,11 +92,12 @@ static void judge(struct leases *l, const struct m_beat *b, struct str worker,
 	if (s == FSM_LEASE_UNKNOWN)
 		MSG_SET(ret, beat_reply, unknown, true);
 	if (s != FSM_LEASE_OK && s != FSM_LEASE_CANCEL)
-		return;
+		return 0;
 	/* one that is to be cancelled lives on while its worker winds up */
 	note(l, b->job_id, lease.token, now_ns + lease.granted_ns);
 	MSG_SET(ret, beat_reply, lease_expires_at, now_ns + lease.granted_ns);
 	l->count++;
+	return 0;
 }
 
 bool leases_heartbeat(struct leases *l, struct rpc_req req,
@@ -103,6 +108,7 @@ bool leases_heartbeat(struct leases *l, struct rpc_req req,
 	struct m_heartbeat_reply reply = { 0 };
 	struct m_beat_reply *answers;
 	uint64_t now_ns = clock_wall_ns();
+	int r = 0;
 
 	arena_reset(&l->scratch);
 	if (msg_decode(&msg_heartbeat, item->body, &l->scratch, &m) < 0)
@@ -113,8 +119,12 @@ bool leases_heartbeat(struct leases *l, struct rpc_req req,
 		    m.jobs[i].logs_n > 0)
 			return false;
 	answers = arena_zalloc(&l->scratch, (m.jobs_n + 1) * sizeof(*answers));
-	for (size_t i = 0; i < m.jobs_n; i++)
-		judge(l, &m.jobs[i], m.worker_id, now_ns, &answers[i]);
+	for (size_t i = 0; r == 0 && i < m.jobs_n; i++)
+		r = judge(l, &m.jobs[i], m.worker_id, now_ns, &answers[i]);
+	if (r < 0) { /* a job that cannot be read is not one that is gone */
+		rpc_reply(req, -r, 0, str_from(err_text(-r)));
+		return true;
+	}
 	MSG_SET_LIST(&reply, heartbeat_reply, jobs, answers, m.jobs_n);
 	msg_encode(&msg_heartbeat_reply, &reply, &out);
 	rpc_reply(req, 0, fsm_last_seq(l->fsm), buf_str(&out));

@@ -291,12 +291,17 @@ static void entry_encode(struct proposer *p, struct batch *b)
 	entry_end(&w);
 }
 
-static void batch_fail(struct proposer *p, struct batch *b, int err)
+static void batch_refuse(struct proposer *p, struct batch *b, int err)
 {
-	uncount(p, b);
 	LIST_FOREACH_SAFE (it, &b->ops)
 		op_refuse(p, list_entry(it, struct op, node), err,
 			  err_text(err));
+}
+
+static void batch_fail(struct proposer *p, struct batch *b, int err)
+{
+	uncount(p, b);
+	batch_refuse(p, b, err);
 }
 
 static void batch_end(struct batch *b)
@@ -386,6 +391,8 @@ static bool should_gather(struct proposer *p)
 
 static void fill_pipeline(struct proposer *p)
 {
+	if (p->node != NULL && node_is_frozen(p->node))
+		admission_end(p);
 	if (p->node == NULL || !node_is_ready(p->node))
 		return;
 	if (p->unsure)
@@ -511,6 +518,8 @@ int proposer_apply(struct proposer *p, uint64_t raft_index, struct str entry)
 		uncount(p, b);
 		r = fsm_apply(p->c.fsm, raft_index, entry, on_item, &a);
 		put_again(p, &a);
+		if (r < 0) /* it is in the log, and may be applied yet */
+			batch_refuse(p, b, ERR_OUTCOME_UNKNOWN);
 		hist_add(&p->stats.apply_time, &hist_short,
 			 clock_mono_ns() - b->proposed_ns);
 	}

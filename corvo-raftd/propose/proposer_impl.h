@@ -108,6 +108,8 @@ void admission_look_at_disk(struct proposer *p);
 /* False: nothing can be written, and who waits for that has been told. The
  * server's own ops and those that are done in part wait on, but for a drain. */
 bool admission_has_room(struct proposer *p);
+/* The node has frozen: whoever waits is told. */
+void admission_end(struct proposer *p);
 
 /* --- propose/fetch.c --- */
 

@@ -23,6 +23,7 @@ struct parts {
 	struct worker *worker; /* the feed and checkpoints */
 	struct throughput throughput;
 	uint64_t started_ns;
+	struct buf damage; /* why the node has frozen, in a sentence */
 };
 
 #endif

@@ -94,6 +94,7 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	MSG_SET(&st, node_status, disk_ok, p->disk_ok);
 	MSG_SET(&st, node_status, raft_store, str_from(set->raft_store));
 	MSG_SET(&st, node_status, ready, node_is_ready(parts->node));
+	MSG_SET(&st, node_status, damage, buf_str(&parts->damage));
 	MSG_SET(&st, node_status, uptime_seconds,
 		(clock_mono_ns() - parts->started_ns) / NS_PER_S);
 	svc_reply(s, req, &msg_node_status, &st);
@@ -134,6 +135,11 @@ static void on_query(struct svc *s, struct rpc_req req,
 {
 	union any_query m;
 
+	if (node_is_frozen(s->p->node) && !node_is_whole(s->p->node) &&
+	    item->op != QUERY_NODE_STATUS) {
+		svc_reply_error(req, ERR_STORAGE_ERROR);
+		return;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(queries); i++) {
 		if (queries[i].id != item->op)
 			continue;

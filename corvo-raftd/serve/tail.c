@@ -161,7 +161,7 @@ static bool is_time(struct tail *t, struct ask *a)
 void tail_turn_end(struct tail *t)
 {
 	/* while the log is replayed the end is not where it was and will be */
-	if (t->is_waiting || !node_is_ready(t->p->node))
+	if (t->is_waiting || !node_is_whole(t->p->node))
 		return;
 	LIST_FOREACH_SAFE (it, &t->waiting) {
 		struct ask *a = list_entry(it, struct ask, node);

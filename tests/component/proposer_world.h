@@ -30,6 +30,7 @@
 
 struct node {
 	bool ready;
+	bool frozen;
 	bool refuse;
 	bool cut_is_due;
 	bool wants_entry;
@@ -86,6 +87,11 @@ int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
 bool node_is_ready(const struct node *n)
 {
 	return n->ready;
+}
+
+bool node_is_frozen(const struct node *n)
+{
+	return n->frozen;
 }
 
 uint64_t node_log_bytes(struct node *n)

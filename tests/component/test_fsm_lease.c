@@ -315,6 +315,16 @@ static void test_large_checkpoint(void **state)
 	free(big);
 }
 
+static enum fsm_lease_state lease_state(struct fsm *f, const struct m_beat *b,
+					struct str worker,
+					struct fsm_lease *ret)
+{
+	enum fsm_lease_state s;
+
+	assert_int_equal(fsm_lease_check(f, b, worker, &s, ret), 0);
+	return s;
+}
+
 static void test_lease_check(void **state)
 {
 	struct fx *x = *state;
@@ -324,26 +334,24 @@ static void test_lease_check(void **state)
 	struct fsm *f = x->side[FX_ROCKS].f;
 
 	MSG_SET(&b, beat, job_id, STR("job_1"));
-	assert_int_equal(fsm_lease_check(f, &b, STR("w1"), &l), FSM_LEASE_OK);
+	assert_int_equal(lease_state(f, &b, STR("w1"), &l), FSM_LEASE_OK);
 	assert_int_equal(l.token, j.lease_token);
 	assert_int_equal(l.granted_ns, 60 * NS_PER_S);
 	assert_int_equal(l.expires_ns, FX_START_NS + 60 * NS_PER_S);
-	assert_int_equal(fsm_lease_check(f, &b, STR("w2"), &l), FSM_LEASE_LOST);
+	assert_int_equal(lease_state(f, &b, STR("w2"), &l), FSM_LEASE_LOST);
 	MSG_SET(&b, beat, worker_id, STR("w1"));
-	assert_int_equal(fsm_lease_check(f, &b, STR("w2"), &l), FSM_LEASE_OK);
+	assert_int_equal(lease_state(f, &b, STR("w2"), &l), FSM_LEASE_OK);
 	MSG_SET(&b, beat, lease_token, TOKEN_WRONG);
-	assert_int_equal(fsm_lease_check(f, &b, STR("w1"), &l), FSM_LEASE_LOST);
+	assert_int_equal(lease_state(f, &b, STR("w1"), &l), FSM_LEASE_LOST);
 	MSG_SET(&b, beat, lease_token, j.lease_token);
 	fx_job_op(x, OP_CANCEL, "job_1", "cancelling");
-	assert_int_equal(fsm_lease_check(f, &b, STR_NULL, &l),
-			 FSM_LEASE_CANCEL);
+	assert_int_equal(lease_state(f, &b, STR_NULL, &l), FSM_LEASE_CANCEL);
 	fx_enqueue(x, "job_2", "q");
 	MSG_SET(&b, beat, job_id, STR("job_2"));
-	assert_int_equal(fsm_lease_check(f, &b, STR_NULL, &l), FSM_LEASE_ENDED);
+	assert_int_equal(lease_state(f, &b, STR_NULL, &l), FSM_LEASE_ENDED);
 	assert_int_equal(l.token, 0);
 	MSG_SET(&b, beat, job_id, STR("job_3"));
-	assert_int_equal(fsm_lease_check(f, &b, STR_NULL, &l),
-			 FSM_LEASE_UNKNOWN);
+	assert_int_equal(lease_state(f, &b, STR_NULL, &l), FSM_LEASE_UNKNOWN);
 }
 
 static void test_renew(void **state)

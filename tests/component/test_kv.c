@@ -368,7 +368,7 @@ static void test_open_refuses(void **state)
 
 	/* a second one on the same directory */
 	assert_int_equal(kv_rocks_open(f->path, &o, &kv, &why),
-			 -ERR_INTERNAL_ERROR);
+			 -ERR_STORAGE_ERROR);
 	assert_true(why.n > 0);
 	assert_null(kv);
 	/* nothing there to be read */

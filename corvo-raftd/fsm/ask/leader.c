@@ -3,6 +3,7 @@
  */
 #include "fsm/core/state.h"
 #include "fsm/job/active.h"
+#include "fsm/job/job.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
 #include "fsm/ties/deps.h"
@@ -83,14 +84,25 @@ void fsm_take_woken(struct fsm *f, void (*fn)(void *ctx, struct str queue),
 	}
 }
 
+int fsm_job_check(struct fsm *f, struct str id)
+{
+	struct job j;
+	int r;
+
+	arena_reset(&f->item_arena);
+	r = job_find(f, id, &j);
+	if (r > 0)
+		r = job_need_doc(f, &j);
+	return MIN(r, 0);
+}
+
 bool fsm_fetch_holds(const struct fsm *f, uint64_t fetch_id)
 {
 	return bynum_first(&f->given, fetch_id) != NULL;
 }
 
-enum fsm_lease_state fsm_lease_check(struct fsm *f, const struct m_beat *b,
-				     struct str worker_id,
-				     struct fsm_lease *ret)
+int fsm_lease_check(struct fsm *f, const struct m_beat *b, struct str worker_id,
+		    enum fsm_lease_state *ret_state, struct fsm_lease *ret)
 {
 	struct claim c = {
 		.job_id = b->job_id,
@@ -99,15 +111,16 @@ enum fsm_lease_state fsm_lease_check(struct fsm *f, const struct m_beat *b,
 		.token = b->lease_token,
 	};
 	struct fsm_active *a;
-	enum fsm_lease_state s = claim_judge(f, &c, &a);
 
+	f->fatal = 0;
+	*ret_state = claim_judge(f, &c, &a);
 	*ret = (struct fsm_lease){ 0 };
 	if (a != NULL) {
 		ret->token = a->token;
 		ret->granted_ns = a->granted_ns;
 		ret->expires_ns = a->lease.key;
 	}
-	return s;
+	return f->fatal;
 }
 
 void fsm_due(struct fsm *f, struct m_due_reply *ret)

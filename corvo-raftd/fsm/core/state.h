@@ -86,7 +86,8 @@ struct fsm {
 	uint64_t committed_seq; /* newest event before the entry */
 	uint32_t item, flags;
 	uint32_t draws; /* random numbers of this item so far */
-	int fatal;
+	int fatal;      /* the store failed; the entry is not committed */
+	int broken; /* what is in memory is not what was applied: no more is */
 	struct arena entry_arena, item_arena;
 	struct buf why;     /* text of a refusal */
 	struct buf scratch; /* a record on its way into the txn */

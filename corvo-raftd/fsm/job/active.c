@@ -155,7 +155,7 @@ enum fsm_lease_state claim_judge(struct fsm *f, const struct claim *c,
 		return FSM_LEASE_UNKNOWN;
 	key_job(&k, c->job_id);
 	r = txn_get(f->txn, key_str(&k), &doc);
-	if (r < 0) /* the next apply stops the node */
+	if (r < 0)
 		(void)fsm_fail(f, r);
 	return r > 0 ? FSM_LEASE_ENDED : FSM_LEASE_UNKNOWN;
 }

@@ -104,18 +104,18 @@ static void refill_doc(struct fsm *f, struct window *w, uint32_t i,
 /*
  * Reads records of the jobs just filled in, along one iterator: jobs of a deep
  * queue were mostly created one after the other, and a step costs a tenth of
- * a get. Gives up where other jobs lie between.
+ * a get. Gives up where other jobs lie between, and where one cannot be read:
+ * that is for whoever takes the job.
  */
-static int refill_docs(struct fsm *f, struct window *w)
+static void refill_docs(struct fsm *f, struct window *w)
 {
 	const struct window_job *j = window_filled_at(w, 0);
 	struct kv_iter *it;
 	struct key k;
 	uint32_t missed = 0;
-	int r;
 
 	if (j == NULL)
-		return 0;
+		return;
 	key_job(&k, str_of(j->id, j->id_n));
 	it = kv_iter_new(f->kv, key_str(&k), STR_NULL);
 	for (uint32_t i = 0;
@@ -140,9 +140,7 @@ static int refill_docs(struct fsm *f, struct window *w)
 			     ? 0
 			     : missed + 1;
 	}
-	r = kv_iter_error(it);
 	kv_iter_free(it);
-	return r;
 }
 
 static int window_refill(struct fsm *f, struct fsm_lane *l, uint8_t prio)
@@ -158,10 +156,11 @@ static int window_refill(struct fsm *f, struct fsm_lane *l, uint8_t prio)
 	lane_key(&from, l, prio, w->frontier);
 	lane_key(&upto, l, prio + 1, 0);
 	r = txn_scan(f->txn, key_str(&from), key_str(&upto), refill_add, &fill);
-	if (r == 0)
-		r = refill_docs(f, w);
-	if (r < 0)
+	if (r < 0) {
+		window_reset(w, false);
 		return fsm_fail(f, r);
+	}
+	refill_docs(f, w);
 	window_filled(w, fill.more);
 	f->window_jobs += window_size(w);
 	f->window_docs += w->doc_bytes;
