@@ -2,6 +2,7 @@
  * See plan.h. The expression and the name of the zone come from clients.
  */
 #include "proto/plan.h"
+#include "util/hash.h"
 
 _Static_assert((int)DST_ONCE == (int)CRON_ONCE &&
 		   (int)DST_SKIP == (int)CRON_SKIP &&
@@ -13,7 +14,7 @@ static uint64_t jitter_of(const struct m_schedule *s)
 {
 	uint64_t ms = s->jitter / NS_PER_MS;
 
-	return ms == 0 ? 0 : hash_bytes(s->name.p, s->name.n) % ms * NS_PER_MS;
+	return ms == 0 ? 0 : hash_stable(s->name.p, s->name.n) % ms * NS_PER_MS;
 }
 
 /* What @every counts from: the time before, if there is one. */

@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-#include "util/hmap.h"
+#include "util/hash.h"
 
 #define SLOTS_MIN    1024
 #define ARENA_BYTES  (256u << 10)
@@ -49,6 +49,7 @@ struct txn {
 	size_t n, cap;
 	uint32_t *slots; /* index of an entry + 1; 0: free */
 	size_t slots_n;  /* power of two */
+	uint64_t seed;   /* of their hashes */
 	struct group *groups;
 	size_t groups_n, groups_cap;
 	struct range *ranges; /* deleted */
@@ -65,6 +66,7 @@ struct txn *txn_new(struct kv *kv)
 	t->batch = kv_batch_new(kv);
 	t->arena.block_size = ARENA_BYTES;
 	t->slots_n = SLOTS_MIN;
+	t->seed = hash_new_seed();
 	t->slots = xcalloc(t->slots_n, sizeof(*t->slots));
 	return t;
 }
@@ -93,9 +95,9 @@ static void *grow(void *p, size_t *cap, size_t size)
 
 /* --- the table --- */
 
-static uint32_t txn_hash(struct str key)
+static uint32_t txn_hash(const struct txn *t, struct str key)
 {
-	uint64_t h = hash_bytes(key.p, key.n);
+	uint64_t h = hash_secret(t->seed, key.p, key.n);
 
 	return (uint32_t)(h ^ h >> 32);
 }
@@ -121,7 +123,7 @@ static struct entry *txn_find(const struct txn *t, struct str key)
 
 	if (t->n == 0)
 		return NULL;
-	i = txn_slot(t, key, txn_hash(key));
+	i = txn_slot(t, key, txn_hash(t, key));
 	return t->slots[i] ? &t->entries[t->slots[i] - 1] : NULL;
 }
 
@@ -185,7 +187,7 @@ static void group_add(struct txn *t, struct group *g, uint32_t entry)
 static void txn_set(struct txn *t, struct str key, struct str value,
 		    bool is_new)
 {
-	uint32_t hash = txn_hash(key);
+	uint32_t hash = txn_hash(t, key);
 	size_t i = txn_slot(t, key, hash);
 	struct entry *e;
 	char *p;
@@ -441,6 +443,7 @@ static void txn_give_back(struct txn *t)
 	t->entries = NULL;
 	t->cap = 0;
 	t->slots_n = SLOTS_MIN;
+	t->seed = hash_new_seed();
 	t->slots = xcalloc(t->slots_n, sizeof(*t->slots));
 	kv_batch_free(t->batch);
 	t->batch = kv_batch_new(t->kv);

@@ -8,8 +8,9 @@
  */
 #include "util/hmap.h"
 
-#include <endian.h>
 #include <stdlib.h>
+
+#include "util/hash.h"
 
 #define CAP_MIN    8
 #define INLINE_MAX 40
@@ -31,59 +32,6 @@ struct hmap_slot {
 };
 
 _Static_assert(sizeof(struct hmap_slot) == SLOT_SIZE, "one cache line");
-
-static uint64_t load64(const unsigned char *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return le64toh(v);
-}
-
-static uint64_t load32(const unsigned char *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return le32toh(v);
-}
-
-/* The two halves of the 128-bit product, folded. */
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-	unsigned __int128 m = (unsigned __int128)a * b;
-
-	return (uint64_t)m ^ (uint64_t)(m >> 64);
-}
-
-/*
- * Multiply and fold, 16 bytes a step; the last step reads the final bytes,
- * overlapping where they are fewer. The constants are odd with about half of
- * their bits set.
- */
-uint64_t hash_bytes(const void *data, size_t n)
-{
-	const uint64_t k0 = 0x9e3779b97f4a7c15ULL;
-	const uint64_t k1 = 0xd1b54a32d192ed03ULL;
-	const uint64_t k2 = 0x8cb92ba72f3d8dd7ULL;
-	const unsigned char *p = data;
-	uint64_t h = k0, a = 0, b = 0;
-	size_t left = n;
-
-	for (; left > 16; left -= 16, p += 16)
-		h = mix(load64(p) ^ k1, load64(p + 8) ^ h);
-	if (left >= 8) {
-		a = load64(p);
-		b = load64(p + left - 8);
-	} else if (left >= 4) {
-		a = load32(p);
-		b = load32(p + left - 4);
-	} else if (left > 0) {
-		a = (uint64_t)p[0] << 16 | (uint64_t)p[left / 2] << 8 |
-		    p[left - 1];
-	}
-	return mix(k2 ^ n, mix(a ^ k1, b ^ h));
-}
 
 static const char *slot_key(const struct hmap_slot *s)
 {
@@ -127,9 +75,9 @@ static struct hmap_slot *slots_new(size_t cap)
 	return slots;
 }
 
-static uint64_t key_hash(struct str key)
+static uint64_t key_hash(const struct hmap *m, struct str key)
 {
-	return hash_bytes(key.p, key.n) | HASH_LIVE;
+	return hash_secret(m->seed, key.p, key.n) | HASH_LIVE;
 }
 
 static struct hmap_slot *hmap_find(const struct hmap *m, struct str key,
@@ -205,17 +153,21 @@ void hmap_clear(struct hmap *m)
 
 void *hmap_get(const struct hmap *m, struct str key)
 {
-	struct hmap_slot *s = hmap_find(m, key, key_hash(key));
+	struct hmap_slot *s = hmap_find(m, key, key_hash(m, key));
 
 	return s ? s->v : NULL;
 }
 
 void *hmap_put(struct hmap *m, struct str key, void *v)
 {
-	uint64_t hash = key_hash(key);
-	struct hmap_slot *s = hmap_find(m, key, hash);
+	struct hmap_slot *s;
+	uint64_t hash;
 
 	CHECK(v != NULL);
+	if (m->cap == 0)
+		m->seed = hash_new_seed();
+	hash = key_hash(m, key);
+	s = hmap_find(m, key, hash);
 	if (s != NULL) {
 		void *old = s->v;
 
@@ -234,7 +186,7 @@ void *hmap_put(struct hmap *m, struct str key, void *v)
 
 void *hmap_remove(struct hmap *m, struct str key)
 {
-	struct hmap_slot *s = hmap_find(m, key, key_hash(key));
+	struct hmap_slot *s = hmap_find(m, key, key_hash(m, key));
 	size_t mask = m->cap - 1;
 	size_t i;
 	void *v;

@@ -1,7 +1,8 @@
 /*
- * Hash map from bytes to a pointer. Keys are copied in. Iteration order is
- * unspecified; code whose result must be the same on all replicas never
- * depends on it.
+ * Hash map from bytes to a pointer. Keys are copied in. Every map has another
+ * order, so that nobody can choose keys that collide; code whose result must
+ * be the same on all replicas never depends on it, and the tests that compare
+ * replicas of one process would notice.
  */
 #ifndef CORVO_HMAP_H
 #define CORVO_HMAP_H
@@ -12,9 +13,10 @@ struct hmap_slot;
 
 struct hmap {
 	struct hmap_slot *slots;
-	size_t cap;  /* power of two, or 0 */
-	size_t n;    /* live entries */
-	size_t gone; /* removed slots not yet reused */
+	size_t cap;    /* power of two, or 0 */
+	size_t n;      /* live entries */
+	size_t gone;   /* removed slots not yet reused */
+	uint64_t seed; /* of its hashes, drawn with its first slots */
 };
 
 void hmap_done(struct hmap *m);  /* frees keys and slots, not the values */
@@ -33,7 +35,5 @@ void *hmap_remove(struct hmap *m, struct str key); /* the removed value */
  */
 bool hmap_next(const struct hmap *m, size_t *pos, struct str *ret_key,
 	       void **ret_v);
-
-uint64_t hash_bytes(const void *p, size_t n); /* fast, not cryptographic */
 
 #endif

@@ -5,7 +5,7 @@
 #include "proto/job_json.h"
 #include "req/req.h"
 #include "routes/handlers.h"
-#include "util/hmap.h"
+#include "util/hash.h"
 
 /* Which job of a request is meant, in front of a refusal. */
 static struct str place_of(struct req *r, const struct m_enqueue_batch *b,
@@ -80,7 +80,7 @@ static bool read_idempotency(struct req *r, bool is_batch, struct str *key,
 	if (text == NULL)
 		return true;
 	*key = str_from(text);
-	*hash = (hash_bytes(r->x.body.p, r->x.body.n) & ~1ULL) | is_batch;
+	*hash = (hash_stable(r->x.body.p, r->x.body.n) & ~1ULL) | is_batch;
 	if (key->n > 0 && key->n <= LIMIT_UNIQUE_KEY_BYTES && str_is_utf8(*key))
 		return true;
 	req_fail(r, ERR_VALIDATION_ERROR,

@@ -6,7 +6,7 @@
 
 #include "db/columns.h"
 #include "util/clock.h"
-#include "util/hmap.h"
+#include "util/hash.h"
 
 #define SEARCH_DEFAULT_ROWS 50
 /* A page ends early at so many bytes; the next one goes on there. */
@@ -108,7 +108,7 @@ static uint32_t hash_filter(const struct m_search *m)
 	MSG_UNSET(&copy, search, wait_ns);
 	MSG_UNSET(&copy, search, time_budget);
 	msg_encode(&msg_search, &copy, &b);
-	return (uint32_t)hash_bytes(b.p, b.n);
+	return (uint32_t)hash_stable(b.p, b.n);
 }
 
 /* Some of the time until SQLite would be stopped is kept for the answer. */

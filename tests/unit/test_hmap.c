@@ -1,6 +1,7 @@
 #include "util/hmap.h"
 
 #include "lib/testlib.h"
+#include "util/hash.h"
 
 #define MODEL_KEYS 400
 #define KEY_MAX    128
@@ -233,11 +234,11 @@ static void test_hash_depends_on_every_byte(void **state _unused_)
 		uint64_t whole;
 
 		memset(text, 0, sizeof(text));
-		whole = hash_bytes(text, n);
-		assert_true(whole != hash_bytes(text, n + 1));
+		whole = hash_stable(text, n);
+		assert_true(whole != hash_stable(text, n + 1));
 		for (size_t bit = 0; bit < n * 8; bit++) {
 			text[bit / 8] ^= (unsigned char)(1 << bit % 8);
-			assert_true(hash_bytes(text, n) != whole);
+			assert_true(hash_stable(text, n) != whole);
 			text[bit / 8] ^= (unsigned char)(1 << bit % 8);
 		}
 	}
@@ -263,15 +264,86 @@ static void test_hash_avalanche(void **state _unused_)
 
 			for (size_t j = 0; j < lens[l]; j++)
 				text[j] = (unsigned char)rng_u64(&r);
-			a = hash_bytes(text, lens[l]);
+			a = hash_stable(text, lens[l]);
 			text[bit / 8] ^= (unsigned char)(1 << bit % 8);
-			b = hash_bytes(text, lens[l]);
+			b = hash_stable(text, lens[l]);
 			for (int k = 0; k < 64; k++)
 				flips[k] += (int)((a ^ b) >> k & 1);
 		}
 		for (int k = 0; k < 64; k++)
 			assert_in_range(flips[k], 2000 - 320, 2000 + 320);
 	}
+}
+
+/* --- keys that were chosen to collide --- */
+
+#define CHOSEN      500
+#define CHOSEN_BITS 10
+
+/* The next text whose public hash ends like that of the empty one. */
+static size_t choose(char *to, size_t max, uint64_t *n)
+{
+	uint64_t mask = (1u << CHOSEN_BITS) - 1;
+	uint64_t want = hash_stable("", 0) & mask;
+	size_t len;
+
+	do
+		len = (size_t)snprintf(to, max, "job_%llu",
+				       (unsigned long long)(*n)++);
+	while ((hash_stable(to, len) & mask) != want);
+	return len;
+}
+
+static size_t places_taken(const bool *taken)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < 1u << CHOSEN_BITS; i++)
+		n += taken[i];
+	return n;
+}
+
+/*
+ * 500 throws into 1,024 places take about 395 of them, if nobody can aim.
+ */
+static void test_nobody_can_choose_keys_that_collide(void **state _unused_)
+{
+	bool taken[1u << CHOSEN_BITS] = { false };
+	uint64_t seed = hash_new_seed(), n = 0;
+	char text[32];
+
+	for (size_t i = 0; i < CHOSEN; i++) {
+		size_t len = choose(text, sizeof(text), &n);
+
+		taken[hash_secret(seed, text, len) &
+		      ((1u << CHOSEN_BITS) - 1)] = true;
+	}
+	assert_in_range(places_taken(taken), 340, CHOSEN);
+}
+
+/* The order of one says nothing about that of another. */
+static void test_two_maps_have_different_orders(void **state _unused_)
+{
+	struct hmap a = { 0 }, b = { 0 };
+	size_t at_a = 0, at_b = 0;
+	struct str key_a, key_b;
+	bool same = true;
+	void *v;
+
+	for (int i = 0; i < 100; i++) {
+		char text[16];
+		struct str key =
+		    str_of(text, (size_t)snprintf(text, sizeof(text), "%d", i));
+
+		(void)hmap_put(&a, key, &a);
+		(void)hmap_put(&b, key, &b);
+	}
+	while (hmap_next(&a, &at_a, &key_a, &v) &&
+	       hmap_next(&b, &at_b, &key_b, &v))
+		same &= str_eq(key_a, key_b);
+	assert_false(same);
+	hmap_done(&a);
+	hmap_done(&b);
 }
 
 int main(void)
@@ -285,6 +357,8 @@ int main(void)
 		cmocka_unit_test(test_gone_slots_are_reused),
 		cmocka_unit_test(test_hash_depends_on_every_byte),
 		cmocka_unit_test(test_hash_avalanche),
+		cmocka_unit_test(test_nobody_can_choose_keys_that_collide),
+		cmocka_unit_test(test_two_maps_have_different_orders),
 	};
 
 	return cmocka_run_group_tests_name("hmap", tests, NULL, NULL);

@@ -18,6 +18,7 @@
 #include "fsm/order/queue.h"
 #include "fsm/order/rates.h"
 #include "fsm/order/window.h"
+#include "util/hash.h"
 
 #define LANES_LOOKED_AT 1000 /* groups of a queue */
 
@@ -230,7 +231,7 @@ static bool is_busier(const struct place *p, uint64_t jobs, struct str name)
 {
 	if (p->q == NULL || jobs != p->node.key)
 		return p->q == NULL || jobs > p->node.key;
-	return hash_bytes(name.p, name.n) > p->node.tie;
+	return hash_stable(name.p, name.n) > p->node.tie;
 }
 
 static int by_name(const void *a, const void *b)
@@ -262,7 +263,7 @@ size_t fsm_busiest(struct fsm *f, size_t max, struct arena *a, struct str **ret)
 			continue;
 		p->q = q;
 		heap_remove(&least, &p->node);
-		p->node.tie = hash_bytes(name.p, name.n);
+		p->node.tie = hash_stable(name.p, name.n);
 		heap_update(&least, &p->node, jobs);
 	}
 	heap_done(&least);

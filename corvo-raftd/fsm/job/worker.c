@@ -14,6 +14,7 @@
 #define WORKERS_MAX       LIMIT_WORKERS
 #define WORKER_FORGET_NS  (LIMIT_WORKER_IDLE_S * NS_PER_S)
 #define WORKER_REFRESH_NS (5 * NS_PER_S)
+#include "util/hash.h"
 #include "util/json.h"
 
 /* Workers choose their names: a NUL in one does not end it. */
@@ -56,7 +57,7 @@ struct fsm_worker *worker_add(struct fsm *f, const struct m_worker *m)
 	w->queues = own(m->queues);
 	w->started_at = m->started_at;
 	w->seen.key = m->last_heartbeat;
-	w->seen.tie = hash_bytes(m->id.p, m->id.n);
+	w->seen.tie = hash_stable(m->id.p, m->id.n);
 	heap_insert(&f->seen, &w->seen);
 	CHECK(hmap_put(&f->workers, w->id, w) == NULL);
 	return w;

@@ -11,6 +11,7 @@
 #include "fsm/order/limiter.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/window.h"
+#include "util/hash.h"
 
 #define STRIDE (1u << 20) /* what one turn costs a lane of weight 1 */
 
@@ -274,7 +275,7 @@ struct fsm_lane *lane_get(struct fsm *f, struct fsm_queue *q, struct str group)
 	 * Equal on all replicas: it decides which lanes are forgotten first.
 	 * Queues may have groups of the same name, and of each other's.
 	 */
-	l->idle.tie = hash_bytes(p, group.n) + 3 * q->bounds.due.tie;
+	l->idle.tie = hash_stable(p, group.n) + 3 * q->bounds.due.tie;
 	list_init(&l->dirty);
 	for (int i = 0; i < PRIORITIES; i++)
 		window_reset(&l->windows[i], true);

@@ -14,6 +14,7 @@
 #include "fsm/order/settings.h"
 #include "fsm/order/window.h"
 #include "store/record.h"
+#include "util/hash.h"
 
 bool queue_name_fits(struct str name)
 {
@@ -38,7 +39,7 @@ struct fsm_queue *queue_add(struct fsm *f, struct str name,
 	q->created_at = doc->created_at;
 	q->paused = doc->paused;
 	settings_keep(f, q, doc->settings);
-	bounds_init(q, hash_bytes(name.p, name.n));
+	bounds_init(q, hash_stable(name.p, name.n));
 	q->idle.tie = q->bounds.due.tie;
 	list_init(&q->dirty);
 	list_init(&q->woken);

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "util/hash.h"
 #include "util/json.h"
 
 /* Behind the struct: the id. */
@@ -45,7 +46,7 @@ static struct fsm_schedule *add(struct fsm *f, struct str id)
 
 	memcpy(s + 1, id.p, id.n);
 	s->id = str_of(s + 1, id.n);
-	s->due.tie = hash_bytes(id.p, id.n);
+	s->due.tie = hash_stable(id.p, id.n);
 	hmap_put(&f->schedules, s->id, s);
 	return s;
 }
