@@ -6,7 +6,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 set(CORVO_SANITIZE "" CACHE STRING "sanitizers, e.g. address,undefined")
 option(CORVO_WERROR "treat warnings as errors" OFF)
-option(CORVO_FAULTS "tests may make the disk slow" OFF)
+option(CORVO_FAULTS "tests may make the disk slow and set the clock" OFF)
 
 add_compile_options(-Wall -Wextra -Wshadow -Wstrict-prototypes
   -Wmissing-prototypes -Wformat=2 -Wundef -Wvla -Wpointer-arith

@@ -10,7 +10,6 @@
 #include "proto/plan.h"
 #include "round.h"
 #include "rt/log.h"
-#include "util/clock.h"
 #include "util/id.h"
 
 #define EACH_MAX 16 /* operations of one schedule in a round */
@@ -61,6 +60,19 @@ static void pause_broken(struct fires *f, const struct m_schedule *s,
 	round_propose(f->round, OP_PAUSE_SCHEDULE, &m, was_paused);
 }
 
+static void propose_again(struct fires *f, const struct plan *plan,
+			  const struct m_schedule *s, uint64_t now_ns)
+{
+	struct m_fire m = { 0 };
+
+	MSG_SET(&m, fire, id, s->id);
+	MSG_SET(&m, fire, due_ns, s->next_run);
+	MSG_SET(&m, fire, version, s->version);
+	MSG_SET(&m, fire, next_ns, plan_again(plan, s, now_ns));
+	MSG_SET(&m, fire, again, true);
+	round_propose(f->round, OP_FIRE, &m, has_fired);
+}
+
 /* All its times that have come, in order, as many as fit. */
 static void fire_all(struct fires *f, struct m_schedule *s, uint64_t now_ns)
 {
@@ -73,6 +85,10 @@ static void fire_all(struct fires *f, struct m_schedule *s, uint64_t now_ns)
 		return;
 	}
 	buf_done(&why);
+	if (s->set_back_ns != 0) {
+		propose_again(f, &plan, s, now_ns);
+		return;
+	}
 	for (size_t i = 0; i < EACH_MAX && !round_is_full(f->round) &&
 			   s->next_run != 0 && s->next_run <= now_ns;
 	     i++) {
@@ -94,12 +110,11 @@ static int on_due(void *ctx, struct str body)
 	struct fires *f = ctx;
 	struct m_schedule_list list;
 	struct arena a = ARENA_INIT;
-	uint64_t now_ns = clock_wall_ns();
 	int err = msg_decode(&msg_schedule_list, body, &a, &list);
 
 	for (size_t i = 0;
 	     err == 0 && i < list.schedules_n && !round_is_full(f->round); i++)
-		fire_all(f, &list.schedules[i], now_ns);
+		fire_all(f, &list.schedules[i], list.now_ns);
 	arena_done(&a);
 	return err;
 }

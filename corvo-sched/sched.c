@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "bulks.h"
@@ -251,23 +250,13 @@ static void trim_fire(struct sched *s, uint64_t upto_seq)
 
 /* --- the timer --- */
 
-/*
- * Sets the wall-clock timer; 0 clears it. TFD_TIMER_CANCEL_ON_SET wakes us
- * when the clock is stepped, in either direction.
- */
+/* Sets the wall-clock timer; 0 clears it. */
 static void timer_set(struct sched *s, uint64_t at_ns)
 {
-	struct itimerspec spec = {
-		.it_value.tv_sec = (time_t)(at_ns / NS_PER_S),
-		.it_value.tv_nsec = (long)(at_ns % NS_PER_S),
-	};
-
 	if (at_ns == s->timer_ns)
 		return;
 	s->timer_ns = at_ns;
-	CHECK(timerfd_settime(s->timer_fd,
-			      TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET,
-			      &spec, NULL) == 0);
+	clock_timer_set(s->timer_fd, at_ns);
 }
 
 static void on_timer(void *ctx, int fd, int events)
@@ -476,8 +465,7 @@ static int sched_init(struct daemon *d, struct buf *why)
 	s->d = d;
 	for (size_t i = 0; i < TASK_MAX; i++)
 		s->tasks[i] = (struct task){ .s = s, .op = task_ops[i] };
-	s->timer_fd =
-	    timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+	s->timer_fd = clock_timer_new();
 	if (s->timer_fd < 0) {
 		buf_printf(why, "timerfd_create: %s", strerror(errno));
 		sched_done(d);

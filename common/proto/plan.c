@@ -79,6 +79,34 @@ uint64_t plan_last(const struct plan *p, uint64_t after_ns, uint64_t upto_ns)
 	return last;
 }
 
+/* Counts @every from before that moment, in the same rhythm. */
+static struct plan anchored_before(const struct plan *p, uint64_t ns)
+{
+	struct plan ret = *p;
+	uint64_t every = p->cron.every_ns, back;
+
+	if (every == 0 || p->anchor_ns <= ns)
+		return ret;
+	back = ((p->anchor_ns - ns) / every + 1) * every;
+	if (back < p->anchor_ns)
+		ret.anchor_ns = p->anchor_ns - back;
+	return ret;
+}
+
+uint64_t plan_again(const struct plan *p, const struct m_schedule *s,
+		    uint64_t now_ns)
+{
+	uint64_t by = s->set_back_ns;
+	uint64_t from = s->next_run - MIN(by, s->next_run);
+	struct plan b = anchored_before(p, MIN(from, now_ns));
+	uint64_t next = plan_next(&b, now_ns);
+
+	if (next == 0 || next >= s->next_run ||
+	    plan_last(&b, from, s->next_run - 1) == 0)
+		return s->next_run;
+	return next;
+}
+
 /* Times from due_ns on before that one. */
 static uint64_t count_missed(const struct plan *p, uint64_t due_ns,
 			     uint64_t before_ns)

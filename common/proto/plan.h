@@ -38,6 +38,14 @@ uint64_t plan_next(const struct plan *p, uint64_t after_ns);
 uint64_t plan_last(const struct plan *p, uint64_t after_ns, uint64_t upto_ns);
 
 /*
+ * The next time of a schedule since the clock was set back: no time comes twice
+ * if there is one in less than the clock was set back by, else none would for
+ * as long, and it goes on with the first that is to come.
+ */
+uint64_t plan_again(const struct plan *p, const struct m_schedule *s,
+		    uint64_t now_ns);
+
+/*
  * next_run of the schedule has come: fills the operation that deals with it,
  * all but job_id. A time that is late is fired, made up for or left out, as
  * the schedule's catch_up says.

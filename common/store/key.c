@@ -291,6 +291,11 @@ void key_meta(struct key *k)
 	key_start(k, "m|");
 }
 
+void key_clock(struct key *k)
+{
+	key_start(k, "clock|");
+}
+
 void key_format(struct key *k)
 {
 	key_start(k, "format|");

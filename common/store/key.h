@@ -47,6 +47,8 @@
  *   m|                       applied raft index:8, last event seq:8,
  *                            last job seq:8, first event seq:8, and of the
  *                            entry at that index term:8 id:8 history:16
+ *                            now:8
+ *   clock|                   clock_walk, while there is one
  *   format|                  format:4 of all this: format.h
  *   limits|                  limits
  */
@@ -115,6 +117,7 @@ void key_counts(struct key *k, uint32_t space, struct str queue);
 void key_worker(struct key *k, uint32_t space, struct str id);
 void key_event(struct key *k, uint64_t seq);
 void key_meta(struct key *k);
+void key_clock(struct key *k);
 void key_format(struct key *k);
 void key_limits(struct key *k);
 

@@ -10,6 +10,7 @@
 #include "store/key.h"
 
 #define OLD_META_BYTES 32 /* without the origin */
+#define NO_TIME_BYTES  64 /* with it, without the time */
 #define LEASE_BYTES    16
 
 int record_damaged(void)
@@ -50,6 +51,7 @@ void record_meta_encode(const struct record_meta *m,
 	put_be64(ret + 32, m->origin.term);
 	put_be64(ret + 40, m->origin.id);
 	memcpy(ret + 48, m->origin.history.id, HISTORY_BYTES);
+	put_be64(ret + 64, m->now_ns);
 }
 
 int record_meta_read(struct kv *kv, struct record_meta *ret)
@@ -69,11 +71,13 @@ int record_meta_read(struct kv *kv, struct record_meta *ret)
 		ret->last_job_seq = get_be64(b.p + 16);
 		ret->first_seq = get_be64(b.p + 24);
 	}
-	if (r > 0 && b.n >= RECORD_META_BYTES) {
+	if (r > 0 && b.n >= NO_TIME_BYTES) {
 		ret->origin.term = get_be64(b.p + 32);
 		ret->origin.id = get_be64(b.p + 40);
 		memcpy(ret->origin.history.id, b.p + 48, HISTORY_BYTES);
 	}
+	if (r > 0 && b.n >= RECORD_META_BYTES)
+		ret->now_ns = get_be64(b.p + 64);
 	buf_done(&b);
 	return r < 0 ? r : 0;
 }

@@ -67,9 +67,10 @@ struct record_meta {
 	uint64_t last_job_seq;      /* newest place in the order of creation */
 	uint64_t first_seq;         /* oldest event kept */
 	struct entry_origin origin; /* of the entry at applied_index */
+	uint64_t now_ns;            /* its time; 0: not known */
 };
 
-#define RECORD_META_BYTES 64
+#define RECORD_META_BYTES 72
 void record_meta_encode(const struct record_meta *m,
 			char ret[RECORD_META_BYTES]);
 int record_meta_read(struct kv *kv, struct record_meta *ret);

@@ -245,6 +245,7 @@ static void write_meta(struct fsm *f)
 		.last_job_seq = f->last_job_seq,
 		.first_seq = f->first_seq,
 		.origin = f->origin,
+		.now_ns = f->now_ns,
 	};
 	char v[RECORD_META_BYTES];
 	struct key k;
@@ -321,7 +322,7 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 		return r;
 	f->now_ns = e.now_ns;
 	f->rates_slot = rates_slot_number(e.now_ns);
-	if (f->since_ns == 0)
+	if (f->since_ns == 0 || e.now_ns < f->since_ns)
 		f->since_ns = e.now_ns;
 	f->seed = e.seed;
 	f->entry_index = raft_index;

@@ -222,6 +222,8 @@ struct fsm_counters {
 
 const struct fsm_counters *fsm_counters(const struct fsm *f);
 uint64_t fsm_now_ns(const struct fsm *f); /* of the last entry; 0: none */
+/* The clock was set, and a clock_set is needed to go on moving what is left. */
+bool fsm_clock_is_moving(const struct fsm *f);
 
 /* Of all queues together. */
 struct fsm_totals {

@@ -2,6 +2,7 @@
  * Rebuilds the working set from the store at start. Windows of pending jobs
  * are not read here: they are filled when the first fetch asks.
  */
+#include "fsm/core/clock.h"
 #include "fsm/core/entry.h"
 #include "fsm/core/scan.h"
 #include "fsm/core/state.h"
@@ -181,6 +182,7 @@ int fsm_load(struct fsm *f)
 	f->last_job_seq = m.last_job_seq;
 	f->first_seq = m.first_seq;
 	f->origin = m.origin;
+	f->now_ns = m.now_ns;
 	r = roster_load(f);
 	if (r == 0)
 		r = load_all_named(f, "qc|", load_queue);
@@ -202,5 +204,7 @@ int fsm_load(struct fsm *f)
 		r = schedules_load(f);
 	if (r == 0)
 		r = bulks_load(f);
+	if (r == 0)
+		r = clock_load(f);
 	return r;
 }

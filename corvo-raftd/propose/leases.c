@@ -10,7 +10,8 @@
 
 struct renewal {
 	uint64_t token;
-	uint64_t expires_ns;
+	uint64_t granted_ns;
+	uint64_t at_ns; /* monotonic: whatever becomes of the wall clock */
 };
 
 struct leases {
@@ -58,8 +59,8 @@ void leases_free(struct leases *l)
 	free(l);
 }
 
-static void note(struct leases *l, struct str job_id, uint64_t token,
-		 uint64_t expires_ns)
+static void note(struct leases *l, struct str job_id,
+		 const struct fsm_lease *lease)
 {
 	struct renewal *r = hmap_get(&l->renewed, job_id);
 
@@ -69,8 +70,9 @@ static void note(struct leases *l, struct str job_id, uint64_t token,
 		r = xcalloc(1, sizeof(*r));
 		hmap_put(&l->renewed, job_id, r);
 	}
-	r->token = token;
-	r->expires_ns = expires_ns;
+	r->token = lease->token;
+	r->granted_ns = lease->granted_ns;
+	r->at_ns = clock_mono_ns();
 }
 
 /* 0 or -ERR_*. */
@@ -94,7 +96,7 @@ static int judge(struct leases *l, const struct m_beat *b, struct str worker,
 	if (s != FSM_LEASE_OK && s != FSM_LEASE_CANCEL)
 		return 0;
 	/* one that is to be cancelled lives on while its worker winds up */
-	note(l, b->job_id, lease.token, now_ns + lease.granted_ns);
+	note(l, b->job_id, &lease);
 	MSG_SET(ret, beat_reply, lease_expires_at, now_ns + lease.granted_ns);
 	l->count++;
 	return 0;
@@ -107,7 +109,7 @@ bool leases_heartbeat(struct leases *l, struct rpc_req req,
 	struct m_heartbeat m;
 	struct m_heartbeat_reply reply = { 0 };
 	struct m_beat_reply *answers;
-	uint64_t now_ns = clock_wall_ns();
+	uint64_t now_ns = proposer_now(l->proposer);
 	int r = 0;
 
 	arena_reset(&l->scratch);
@@ -136,6 +138,7 @@ bool leases_take(struct leases *l, struct buf *body, bool *more)
 	size_t n = 0, max = MIN(l->renewed.n, (size_t)RENEW_OP_LEASES);
 	struct m_renewal *items;
 	struct m_renew m = { 0 };
+	uint64_t now_ns = proposer_now(l->proposer), mono_ns = clock_mono_ns();
 	size_t pos = 0;
 	struct str key;
 	void *v;
@@ -150,7 +153,8 @@ bool leases_take(struct leases *l, struct buf *body, bool *more)
 		MSG_SET(&items[n], renewal, job_id,
 			arena_copy(&l->scratch, key));
 		MSG_SET(&items[n], renewal, lease_token, r->token);
-		MSG_SET(&items[n], renewal, lease_expires_at, r->expires_ns);
+		MSG_SET(&items[n], renewal, lease_expires_at,
+			now_ns - (mono_ns - r->at_ns) + r->granted_ns);
 		hmap_remove(&l->renewed, items[n].job_id);
 		free(r);
 		n++;
@@ -164,7 +168,7 @@ bool leases_take(struct leases *l, struct buf *body, bool *more)
 static void on_lease(void *ctx, struct str job_id,
 		     const struct fsm_lease *lease)
 {
-	note(ctx, job_id, lease->token, clock_wall_ns() + lease->granted_ns);
+	note(ctx, job_id, lease);
 }
 
 void leases_grace(struct leases *l)

@@ -34,6 +34,7 @@ struct proposer *proposer_new(const struct proposer_config *c)
 	p->look = loop_timer_add(c->loop, fetch_on_look, p);
 	p->min_wait = loop_timer_add(c->loop, on_min_wait, p);
 	p->late = loop_timer_add(c->loop, admission_on_late, p);
+	time_new(p);
 	p->stats.disk_ok = true;
 	p->room = ROOM_NONE;
 	admission_look_at_disk(p); /* before the log gives back any room */
@@ -67,6 +68,7 @@ void proposer_free(struct proposer *p)
 	loop_timer_remove(p->look);
 	loop_timer_remove(p->min_wait);
 	loop_timer_remove(p->late);
+	time_free(p);
 	buf_done(&p->entry);
 	arena_done(&p->scratch);
 	free(p);
@@ -182,6 +184,7 @@ void proposer_renew(struct proposer *p)
 /* --- entries --- */
 
 enum op_class {
+	CLASS_CLOCK, /* the entry's time is that after it */
 	CLASS_RENEW, /* before any reclaim */
 	CLASS_AGAIN, /* those that had no turn in their entry */
 	CLASS_FIRST,
@@ -208,6 +211,24 @@ static enum op_class op_class(const struct op *op)
 	}
 }
 
+static void put_own(struct proposer *p, uint32_t id, struct str body,
+		    struct list *into, size_t *n)
+{
+	struct op *op = op_new((struct rpc_req){ 0 }, id, 0, STR_NULL, body);
+
+	list_push_back(into, &op->node);
+	proposer_count(p, op);
+	(*n)++;
+}
+
+static void put_clock(struct proposer *p, struct list *into, size_t *n)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+
+	if (time_take(p, &body))
+		put_own(p, OP_CLOCK_SET, buf_str(&body), into, n);
+}
+
 /*
  * Leases that are extended now, one op of them at most: they are put down when
  * the entry is built, so that none waits behind a reclaim. True: that is all.
@@ -216,17 +237,12 @@ static bool put_renewals(struct proposer *p, struct list *into, size_t *n)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
 	bool more = false;
-	struct op *op;
 
 	p->renew_due = false;
 	if (p->c.take_renewals == NULL ||
 	    !p->c.take_renewals(p->c.ctx, &body, &more))
 		return true;
-	op = op_new((struct rpc_req){ 0 }, OP_RENEW, 0, STR_NULL,
-		    buf_str(&body));
-	list_push_back(into, &op->node);
-	proposer_count(p, op);
-	(*n)++;
+	put_own(p, OP_RENEW, buf_str(&body), into, n);
 	p->renew_due = more; /* the next entry goes on */
 	return !more;
 }
@@ -240,6 +256,7 @@ static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX],
 	size_t n = 0, bytes = 0;
 	size_t max = MIN(p->ops_max, (size_t)s->apply_batch_max);
 
+	put_clock(p, &by_class[CLASS_CLOCK], &n);
 	if (asked)
 		all = put_renewals(p, &by_class[CLASS_RENEW], &n);
 	while (!list_empty(&p->pending) && n < max) {
@@ -266,15 +283,10 @@ static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX],
 	return n;
 }
 
-uint64_t proposer_now(const struct proposer *p)
-{
-	return MAX(clock_wall_ns(), p->last_now_ns);
-}
-
 static uint64_t entry_now(struct proposer *p)
 {
-	p->last_now_ns = proposer_now(p);
-	return p->last_now_ns;
+	p->clock.last_ns = proposer_now(p);
+	return p->clock.last_ns;
 }
 
 static void entry_encode(struct proposer *p, struct batch *b)
@@ -306,6 +318,8 @@ static void batch_fail(struct proposer *p, struct batch *b, int err)
 
 static void batch_end(struct batch *b)
 {
+	if (b->has_clock)
+		b->p->clock_inflight = false;
 	b->p->inflight_n--;
 	list_remove(&b->node);
 	free(b);
@@ -331,7 +345,7 @@ static void list_move_all(struct list *from, struct list *to)
 }
 
 /* may_be_empty: the entry itself is what is needed. */
-static void propose_one(struct proposer *p, bool may_be_empty)
+static int propose_one(struct proposer *p, bool may_be_empty)
 {
 	struct list by_class[CLASS_MAX];
 	struct batch *b = xcalloc(1, sizeof(*b));
@@ -345,8 +359,9 @@ static void propose_one(struct proposer *p, bool may_be_empty)
 	b->n = entry_take(p, by_class, now);
 	if (b->n == 0 && !may_be_empty) { /* all of them were too late */
 		free(b);
-		return;
+		return 0;
 	}
+	b->has_clock = !list_empty(&by_class[CLASS_CLOCK]);
 	for (int i = 0; i < CLASS_MAX; i++)
 		list_move_all(&by_class[i], &b->ops);
 	entry_encode(p, b);
@@ -366,10 +381,13 @@ static void propose_one(struct proposer *p, bool may_be_empty)
 	r = node_propose(p->node, buf_str(&p->entry), &b->raft_index,
 			 on_proposed, b);
 	if (r < 0) {
+		if (b->has_clock)
+			time_not_taken(p);
 		batch_fail(p, b, -r);
 		batch_end(b);
 	}
 	buf_shrink(&p->entry, ENTRY_KEEP_BYTES);
+	return r;
 }
 
 /* True while apply_batch_min_wait asks for patience; arms its timer. */
@@ -379,7 +397,7 @@ static bool should_gather(struct proposer *p)
 	struct op *first = list_entry(p->pending.next, struct op, node);
 	uint64_t age;
 
-	if (s->apply_batch_min_wait == 0 || p->renew_due ||
+	if (s->apply_batch_min_wait == 0 || p->renew_due || time_is_due(p) ||
 	    p->stats.pending >= s->apply_batch_max)
 		return false;
 	age = clock_mono_ns() - first->arrived_ns;
@@ -389,27 +407,37 @@ static bool should_gather(struct proposer *p)
 	return true;
 }
 
+/*
+ * While there is little room, leases that were extended stay in memory:
+ * nothing takes them back then.
+ */
+static bool has_work(const struct proposer *p)
+{
+	return !list_empty(&p->pending) || time_is_due(p) ||
+	       (p->renew_due && p->stats.disk_ok);
+}
+
 static void fill_pipeline(struct proposer *p)
 {
-	if (p->node != NULL && node_is_frozen(p->node))
+	if (p->node == NULL)
+		return;
+	if (node_is_frozen(p->node))
 		admission_end(p);
-	if (p->node == NULL || !node_is_ready(p->node))
+	time_lead(p, node_is_ready(p->node));
+	if (!node_is_ready(p->node))
 		return;
 	if (p->unsure)
 		fetch_look_again(p);
 	if (!admission_has_room(p))
 		return;
-	/* while there is little, leases that were extended stay in memory:
-	 * nothing takes them back then */
-	while (
-	    (!list_empty(&p->pending) || (p->renew_due && p->stats.disk_ok)) &&
-	    p->inflight_n < p->c.settings->apply_inflight) {
+	while (has_work(p) && p->inflight_n < p->c.settings->apply_inflight) {
 		if (should_gather(p))
 			return;
-		propose_one(p, false);
+		if (propose_one(p, false) < 0 && list_empty(&p->pending))
+			return; /* what is ours is tried again later */
 	}
 	if (p->inflight_n == 0 && p->stats.disk_ok && node_wants_entry(p->node))
-		propose_one(p, true);
+		(void)propose_one(p, true);
 }
 
 void proposer_pump(struct proposer *p)
@@ -544,6 +572,8 @@ bool proposer_is_idle(const struct proposer *p)
 const struct proposer_stats *proposer_stats(struct proposer *p)
 {
 	p->stats.parked = p->lot.parked;
+	p->stats.clock_forward = p->clock.forward;
+	p->stats.clock_back = p->clock.back;
 	admission_look_at_disk(p);
 	return &p->stats;
 }

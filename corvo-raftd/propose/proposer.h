@@ -45,6 +45,17 @@ void proposer_submit_own(struct proposer *p, uint32_t op, struct str body);
 /* The next entry carries renewals, also when there is nothing else. */
 void proposer_renew(struct proposer *p);
 
+/*
+ * The time the next entry would carry: the wall clock's, but for some seconds
+ * after that was set.
+ */
+uint64_t proposer_now(const struct proposer *p);
+/*
+ * False: this node was away and has just begun to lead; its clock may yet turn
+ * out to be wrong. Nothing should be deleted by it.
+ */
+bool proposer_time_is_settled(const struct proposer *p);
+
 /* A fetch that names this queue waits, or is on its way through the log. */
 bool proposer_is_asked_for(struct proposer *p, struct str queue);
 
@@ -70,6 +81,7 @@ struct proposer_stats {
 	uint64_t crowded;  /* entries proposed while many ops were pending */
 	uint64_t overload; /* ops refused */
 	uint64_t fetch_overload;
+	uint64_t clock_forward, clock_back; /* times the clock was set */
 	bool disk_ok;
 	struct hist queue_time;
 	struct hist apply_time;

@@ -6,6 +6,7 @@
 
 #include "propose/lot.h"
 #include "propose/proposer.h"
+#include "propose/wallclock.h"
 #include "rt/room.h"
 #include "util/rng.h"
 
@@ -43,6 +44,7 @@ struct batch {
 	size_t n;
 	uint64_t bytes; /* of their bodies */
 	bool applied;
+	bool has_clock; /* a clock_set is its first op */
 };
 
 struct proposer {
@@ -59,10 +61,14 @@ struct proposer {
 	struct loop_timer *look;     /* time may have freed a job */
 	struct loop_timer *min_wait; /* apply_batch_min_wait is over */
 	struct loop_timer *late;     /* looks for ops past their deadline */
+	struct loop_timer *clock_look;
+	struct wallclock clock;
+	struct wallclock_step step; /* the next entry is the first after it */
+	bool step_due, step_sent;
+	bool clock_inflight; /* an entry with a clock_set is under way */
 	bool late_armed;
 	uint64_t deadline_armed_ns;
 	uint64_t look_armed_ns; /* UNIX time; 0: not armed */
-	uint64_t last_now_ns;   /* time never goes back between entries */
 	uint64_t disk_checked_ns;
 	enum room room; /* on the disk, as of then */
 	bool renew_due; /* the next entry has to carry renewals */
@@ -86,8 +92,6 @@ void proposer_enqueue(struct proposer *p, struct op *op);
 void pending_drop(struct proposer *p, struct op *op);
 /* An op that goes into an entry without having waited for one. */
 void proposer_count(struct proposer *p, const struct op *op);
-/* The time the next entry would carry. */
-uint64_t proposer_now(const struct proposer *p);
 
 /* --- propose/admission.c --- */
 
@@ -110,6 +114,19 @@ void admission_look_at_disk(struct proposer *p);
 bool admission_has_room(struct proposer *p);
 /* The node has frozen: whoever waits is told. */
 void admission_end(struct proposer *p);
+
+/* --- propose/time.c --- */
+
+void time_new(struct proposer *p);
+void time_free(struct proposer *p);
+/* Whether we lead: time goes on from that of the last entry. */
+void time_lead(struct proposer *p, bool leads);
+/* The next entry has to carry a clock_set. */
+bool time_is_due(const struct proposer *p);
+/* Its body, when it has to. */
+bool time_take(struct proposer *p, struct buf *body);
+/* The log refused that entry: the next one has to. */
+void time_not_taken(struct proposer *p);
 
 /* --- propose/fetch.c --- */
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "serve/svc_impl.h"
-#include "util/clock.h"
 
 void q_get_bulk(struct svc *s, struct rpc_req req, const struct m_bulk_ref *m)
 {
@@ -88,7 +87,7 @@ void q_due_bulks(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 
 	(void)m;
 	if (node_is_ready(s->p->node))
-		n = fsm_due_bulks(s->p->fsm, clock_wall_ns(), ids,
+		n = fsm_due_bulks(s->p->fsm, proposer_now(s->p->proposer), ids,
 				  ARRAY_SIZE(ids));
 	due = arena_zalloc(&s->scratch, (n + 1) * sizeof(*due));
 	for (size_t i = 0; r >= 0 && i < n; i++)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "serve/svc_impl.h"
-#include "util/clock.h"
 
 /* sched, waiting for the next moment to change. */
 struct due_wait {
@@ -89,6 +88,9 @@ bool dues_is_nothing(struct svc *s, uint32_t op)
 
 	if (!node_is_ready(s->p->node))
 		return false;
+	if ((op == OP_EXPIRE || op == OP_PURGE) &&
+	    !proposer_time_is_settled(s->p->proposer))
+		return true;
 	due_moments(s, &now);
 	switch (op) {
 	case OP_PROMOTE:
@@ -109,7 +111,7 @@ bool dues_is_nothing(struct svc *s, uint32_t op)
 	default:
 		return false;
 	}
-	return moment == 0 || moment > clock_wall_ns();
+	return moment == 0 || moment > proposer_now(s->p->proposer);
 }
 
 /* An asker that is gone is noticed when there is something to answer. */
@@ -135,7 +137,8 @@ void dues_done(struct svc *s)
  * An earlier moment is news at once. A later one is not until the known one
  * has come: under load the first lease that ends is another one all the time.
  */
-static bool due_is_news(const struct m_due_reply *now, uint64_t known_ns)
+static bool due_is_news(const struct svc *s, const struct m_due_reply *now,
+			uint64_t known_ns)
 {
 	uint64_t first = first_due(now);
 
@@ -145,7 +148,7 @@ static bool due_is_news(const struct m_due_reply *now, uint64_t known_ns)
 		return false;
 	if (known_ns == 0 || (first != 0 && first < known_ns))
 		return true;
-	return known_ns <= clock_wall_ns();
+	return known_ns <= proposer_now(s->p->proposer);
 }
 
 void dues_turn_end(struct svc *s)
@@ -158,7 +161,8 @@ void dues_turn_end(struct svc *s)
 	LIST_FOREACH_SAFE (it, &s->dues) {
 		struct due_wait *w = list_entry(it, struct due_wait, node);
 
-		if (rpc_req_is_live(w->req) && !due_is_news(&now, w->known_ns))
+		if (rpc_req_is_live(w->req) &&
+		    !due_is_news(s, &now, w->known_ns))
 			continue;
 		svc_reply(s, w->req, &msg_due_reply, &now);
 		list_remove(it);

@@ -62,6 +62,10 @@ static void put_proposer(struct metric_list *o, struct svc *s)
 	put(o, METRIC_RAFT_ENTRIES, p->entries);
 	put(o, METRIC_PARKED_FETCHES, p->parked);
 	put(o, METRIC_WAITING_READS, svc_waiting(s));
+	metric_add(o, METRIC_CLOCK_STEPS, (double)p->clock_forward,
+		   STR("direction=\"forward\""));
+	metric_add(o, METRIC_CLOCK_STEPS, (double)p->clock_back,
+		   STR("direction=\"back\""));
 	put_hist(o, METRIC_RAFT_QUEUE_TIME, &p->queue_time, &hist_short);
 	put_hist(o, METRIC_RAFT_APPLY_TIME, &p->apply_time, &hist_short);
 }
@@ -155,7 +159,8 @@ static int read_queue(struct svc *s, struct str name, unsigned *fills,
 {
 	struct m_queue q;
 	struct m_scale sc;
-	int r = fsm_scale(s->p->fsm, name, clock_wall_ns(), fills, &sc);
+	int r = fsm_scale(s->p->fsm, name, proposer_now(s->p->proposer), fills,
+			  &sc);
 
 	if (r <= 0)
 		return r;
@@ -214,7 +219,8 @@ void q_raftd_metrics(struct svc *s, struct rpc_req req,
 	put_proposer(&o, s);
 	put_jobs(&o, s);
 	put_sched(&o, s);
-	fsm_totals(s->p->fsm, clock_wall_ns() - WORKER_ACTIVE_NS, &t);
+	fsm_totals(s->p->fsm, proposer_now(s->p->proposer) - WORKER_ACTIVE_NS,
+		   &t);
 	put_totals(&o, &t);
 	put_disk(&o, s);
 	put_processes(&o, s);

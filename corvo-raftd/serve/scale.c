@@ -4,7 +4,6 @@
  */
 #include "serve/svc_impl.h"
 #include "serve/throughput.h"
-#include "util/clock.h"
 
 void q_throughput(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 {
@@ -12,14 +11,15 @@ void q_throughput(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	struct m_throughput reply = { 0 };
 
 	(void)m;
-	throughput_read(&s->p->throughput, clock_wall_ns(), minutes);
+	throughput_read(&s->p->throughput, proposer_now(s->p->proposer),
+			minutes);
 	MSG_SET_LIST(&reply, throughput, minutes, minutes, THROUGHPUT_MINUTES);
 	svc_reply(s, req, &msg_throughput, &reply);
 }
 
 static int read_busiest(struct svc *s, struct m_scale_list *ret)
 {
-	uint64_t now = clock_wall_ns();
+	uint64_t now = proposer_now(s->p->proposer);
 	unsigned fills = FSM_SCALE_FILLS;
 	struct str *names;
 	size_t n =
@@ -47,8 +47,8 @@ void q_scale(struct svc *s, struct rpc_req req, const struct m_scale_ask *m)
 	if (m->queue.n == 0) {
 		r = read_busiest(s, &list);
 	} else {
-		r = fsm_scale(s->p->fsm, m->queue, clock_wall_ns(), &fills,
-			      &one);
+		r = fsm_scale(s->p->fsm, m->queue, proposer_now(s->p->proposer),
+			      &fills, &one);
 		MSG_SET_LIST(&list, scale_list, queues, &one, r > 0 ? 1 : 0);
 	}
 	if (r > 0)

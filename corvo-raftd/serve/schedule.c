@@ -3,7 +3,6 @@
  * writes that are not in the store yet included.
  */
 #include "serve/svc_impl.h"
-#include "util/clock.h"
 
 #define PAGE_BYTES (8u << 20) /* of the schedules in one answer */
 
@@ -32,19 +31,20 @@ void q_due_schedules(struct svc *s, struct rpc_req req,
 	struct m_schedule *due;
 	struct str ids[FSM_DUE_SCHEDULES];
 	struct m_schedule_list list = { 0 };
+	uint64_t now_ns = proposer_now(s->p->proposer);
 	size_t n = 0;
 	int r = 0;
 
 	(void)m;
 	if (node_is_ready(s->p->node))
-		n = fsm_due_schedules(s->p->fsm, clock_wall_ns(), ids,
-				      ARRAY_SIZE(ids));
+		n = fsm_due_schedules(s->p->fsm, now_ns, ids, ARRAY_SIZE(ids));
 	due = arena_zalloc(&s->scratch, (n + 1) * sizeof(*due));
 	for (size_t i = 0; r >= 0 && i < n; i++) {
 		r = fsm_schedule(s->p->fsm, ids[i], &s->scratch, &due[i]);
 		MSG_UNSET(&due[i], schedule, job);
 	}
 	MSG_SET_LIST(&list, schedule_list, schedules, due, n);
+	MSG_SET(&list, schedule_list, now_ns, now_ns);
 	if (r < 0)
 		svc_reply_error(req, -r);
 	else

@@ -6,7 +6,7 @@ static struct throughput_slot *slot_of(struct throughput *t, uint64_t minute)
 {
 	struct throughput_slot *s = &t->slots[minute % THROUGHPUT_MINUTES];
 
-	if (s->minute < minute)
+	if (s->minute != minute)
 		*s = (struct throughput_slot){ .minute = minute };
 	return s;
 }
@@ -16,8 +16,6 @@ void throughput_note(struct throughput *t, uint64_t at_ns,
 {
 	struct throughput_slot *s = slot_of(t, at_ns / MINUTE_NS);
 
-	/* A slot of a later minute: the clock was set back by an hour or
-	 * more, and there it counts. */
 	s->enqueued += c->enqueued - t->enqueued;
 	s->completed += c->completed - t->completed;
 	s->failed += c->failed - t->failed;

@@ -3,7 +3,6 @@
  * jobs right now.
  */
 #include "serve/svc_impl.h"
-#include "util/clock.h"
 
 static bool is_fetched(void *ctx, struct str queue)
 {
@@ -15,7 +14,7 @@ static bool is_fetched(void *ctx, struct str queue)
 void q_why(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
 {
 	struct fsm_why ask = { .job_id = m->job_id,
-			       .now_ns = clock_wall_ns(),
+			       .now_ns = proposer_now(s->p->proposer),
 			       .is_fetched = is_fetched,
 			       .ctx = s };
 	struct m_why_reply reply;

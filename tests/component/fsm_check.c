@@ -107,6 +107,8 @@ static void check_index(struct check *c, struct str id, struct str queue,
 		key_scheduled(&k, SPACE_DEFAULT, queue, l->scheduled_at, id);
 		break;
 	case JOB_RETRYING:
+		assert_true(!check_moved_all(c) ||
+			    l->failed_at <= c->f->now_ns);
 		key_retrying(&k, SPACE_DEFAULT, queue, l->scheduled_at, id);
 		break;
 	case JOB_HELD:
@@ -310,6 +312,9 @@ static void check_active(struct check *c, struct str key, struct str value)
 	assert_true(str_eq(a->q->name, queue));
 	assert_int_equal(a->lease.key, get_be64(value.p));
 	assert_int_equal(a->token, get_be64(value.p + 8));
+	/* no lease is eternal, whatever becomes of the clock */
+	if (check_moved_all(c))
+		assert_true(a->lease.key <= c->f->now_ns + a->granted_ns);
 	check_given(c, a);
 }
 
@@ -475,7 +480,8 @@ static void check_key(struct check *c, struct str key, struct str v)
 		return; /* and fx_check_bulks */
 	else
 		assert_true(str_is(key, "limits|") || str_is(key, "m|") ||
-			    str_is(key, "format|"));
+			    str_is(key, "format|") ||
+			    (str_is(key, "clock|") && c->f->clock.open));
 #undef REST
 #undef NAME
 }
@@ -513,7 +519,7 @@ static void check_totals(struct check *c)
 
 void fx_check_side(struct fx_side *s)
 {
-	struct check c = { .kv = s->kv, .f = s->f };
+	struct check c = { .kv = s->kv, .f = s->f, .latest_ns = s->latest_ns };
 	struct kv_iter *it = kv_iter_new(s->kv, STR_NULL, STR_NULL);
 	struct record_meta m;
 

@@ -18,6 +18,7 @@ struct tally {
 struct check {
 	struct kv *kv;
 	struct fsm *f;
+	uint64_t latest_ns; /* 0: not known */
 	struct arena arena;
 	struct hmap queues; /* name -> struct tally */
 	struct lane_check lanes;
@@ -39,6 +40,12 @@ struct check {
 	struct str errors_of;
 	uint64_t lines, lines_due; /* l| keys, and those jobs should have */
 };
+
+/* Nothing is counted from a time that is yet to come. */
+static inline bool check_moved_all(const struct check *c)
+{
+	return c->latest_ns != 0 && !c->f->clock.open;
+}
 
 bool check_has_key(struct check *c, const struct key *k);
 bool check_read_msg(struct check *c, const struct key *k,

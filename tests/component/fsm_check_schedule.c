@@ -31,7 +31,7 @@ void fx_check_schedules(const struct fx_side *side)
 		n++;
 		due += m.next_run != 0;
 		if (m.next_run != 0)
-			first = MIN(first, m.next_run);
+			first = MIN(first, m.set_back_ns != 0 ? 1 : m.next_run);
 	}
 	assert_int_equal(kv_iter_error(it), 0);
 	kv_iter_free(it);

@@ -129,6 +129,8 @@ void fx_apply(struct fx *x, struct str entry)
 	assert_int_equal(
 	    fsm_apply(x->side[FX_ROCKS].f, x->raft_index, entry, on_second, x),
 	    0);
+	for (int i = 0; i < FX_SIDES; i++)
+		x->side[i].latest_ns = MAX(x->side[i].latest_ns, x->now_ns);
 	if (x->unchecked)
 		return;
 	fx_check_same(x);

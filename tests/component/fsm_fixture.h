@@ -18,6 +18,7 @@ enum fx_side_id { FX_MEM, FX_ROCKS, FX_SIDES };
 struct fx_side {
 	struct kv *kv;
 	struct fsm *f;
+	uint64_t latest_ns; /* the latest time there was */
 };
 
 struct fx_reply {

@@ -128,7 +128,8 @@ void model_renew(struct model *m, const struct m_renewal *r)
 
 	if (j == NULL || j->state != JOB_ACTIVE || j->token != r->lease_token)
 		return;
-	j->lease_end = MAX(j->lease_end, r->lease_expires_at);
+	j->lease_end =
+	    MAX(j->lease_end, MIN(r->lease_expires_at, m->now + j->lease_ns));
 	j->touched = true;
 }
 

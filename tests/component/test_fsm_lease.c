@@ -363,11 +363,12 @@ static void test_renew(void **state)
 	struct m_maintain_reply r;
 	struct m_due_reply due = { 0 };
 
+	x->now_ns += 30 * NS_PER_S;
 	MSG_SET(&list[0], renewal, job_id, STR("job_1"));
 	MSG_SET(&list[0], renewal, lease_token, a.lease_token);
 	MSG_SET(&list[0], renewal, lease_expires_at,
-		FX_START_NS + 90 * NS_PER_S);
-	list[1] = list[0]; /* not backward */
+		FX_START_NS + 95 * NS_PER_S); /* no longer than granted */
+	list[1] = list[0];                    /* not backward */
 	MSG_SET(&list[1], renewal, lease_expires_at,
 		FX_START_NS + 80 * NS_PER_S);
 	list[2] = list[0];
@@ -382,7 +383,7 @@ static void test_renew(void **state)
 			 FX_START_NS + 90 * NS_PER_S);
 	fsm_due(x->side[0].f, &due);
 	assert_int_equal(due.reclaim_ns, FX_START_NS + 60 * NS_PER_S);
-	x->now_ns += 60 * NS_PER_S;
+	x->now_ns += 30 * NS_PER_S;
 	assert_int_equal(fx_maintain(x, OP_RECLAIM, 10, NULL), 1);
 	fx_expect_state(x, "job_2", JOB_PENDING);
 	fx_expect_state(x, "job_1", JOB_ACTIVE);

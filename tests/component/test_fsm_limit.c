@@ -56,7 +56,7 @@ static void run_ring(struct rng *rng, const struct rate *r)
 			limiter_add(&l, r, now);
 			at[n++] = now;
 		} else {
-			uint64_t next = limiter_next(&l, r);
+			uint64_t next = limiter_next(&l, r, now);
 
 			assert_true(next > now);
 			assert_int_equal(limiter_left(&l, r, next - 1), 0);

@@ -10,6 +10,7 @@
 #include "fsm/job/job.h"
 #include "fsm/order/lane.h"
 #include "random_bulk.h"
+#include "random_clock.h"
 
 #define ENTRIES    400
 #define PLACES_MAX 8000
@@ -441,8 +442,7 @@ static void random_entry(struct world *w)
 {
 	struct fx *x = w->x;
 
-	x->now_ns += rng_below(&w->r, 20);
-	fx_begin(x);
+	begin_entry(w);
 	for (uint64_t n = 1 + rng_below(&w->r, 12); n > 0; n--)
 		adds[rng_below(&w->r, ARRAY_SIZE(adds))](w);
 	fx_commit(x);

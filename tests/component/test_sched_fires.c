@@ -51,6 +51,7 @@ static void answer_due(struct rpc_req req)
 	struct m_schedule_list list = { 0 };
 
 	MSG_SET_LIST(&list, schedule_list, schedules, w.list, w.n);
+	MSG_SET(&list, schedule_list, now_ns, clock_wall_ns());
 	reply(req, &msg_schedule_list, &list);
 }
 

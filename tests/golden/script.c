@@ -518,6 +518,17 @@ static void times(struct script *s)
 	limits(s);
 }
 
+/* The clock is set back, and then forward; something of each kind moves. */
+static void set_clock(struct script *s, uint64_t by)
+{
+	struct m_clock_set m = { 0 };
+
+	MSG_SET(&m, clock_set, from_ns, s->now_ns);
+	s->now_ns += by;
+	MSG_SET(&m, clock_set, to_ns, s->now_ns);
+	one(s, OP_CLOCK_SET, &m, NULL);
+}
+
 /* --- what is there at the end, of the kinds that are gone by now --- */
 
 static void leftovers(struct script *s)
@@ -562,6 +573,8 @@ void golden_script(struct golden *g, struct golden_lines *log)
 	clears(&s);
 	times(&s);
 	leftovers(&s);
+	set_clock(&s, -(uint64_t)(1800 * SECOND));
+	set_clock(&s, 900 * SECOND);
 	buf_done(&s.entry);
 	buf_done(&s.body);
 }

@@ -259,6 +259,7 @@ class Node:
         self.process = None
         self.seen_pids = set()
         self.log_delay = self.dir / "log_delay"
+        self.clock = self.dir / "clock"
 
     # --- life ------------------------------------------------------------
 
@@ -272,6 +273,7 @@ class Node:
         env = {k: v for k, v in os.environ.items()
                if not k.startswith("CORVO_")}
         env["CORVO_FAULT_LOG_DELAY"] = str(self.log_delay)
+        env["CORVO_FAULT_CLOCK"] = str(self.clock)
         with open(self.err, "ab") as log:
             err = log if stderr is None else stderr
             self.process = subprocess.Popen(
@@ -356,6 +358,13 @@ class Node:
         """From now on an entry counts as written so much later; 0: at once.
         Only of builds with CORVO_FAULTS."""
         self.log_delay.write_text(str(int(seconds * 1000)))
+
+    def set_clock(self, seconds):
+        """From now on the node's wall clock is so much ahead of ours, or
+        behind. Only of builds with CORVO_FAULTS."""
+        new = self.clock.with_suffix(".new")
+        new.write_text(str(int(seconds * 1000)))
+        new.rename(self.clock)
 
     # --- looking at it ---------------------------------------------------
 

@@ -1,6 +1,7 @@
 /*
  * What the leader asks between entries; nothing changes by it.
  */
+#include "fsm/core/clock.h"
 #include "fsm/core/state.h"
 #include "fsm/job/active.h"
 #include "fsm/job/job.h"
@@ -126,8 +127,10 @@ int fsm_lease_check(struct fsm *f, const struct m_beat *b, struct str worker_id,
 void fsm_due(struct fsm *f, struct m_due_reply *ret)
 {
 	MSG_SET(ret, due_reply, promote_ns, heap_first(&f->due));
-	MSG_SET(ret, due_reply, reclaim_ns,
-		min_nonzero(heap_first(&f->leases), heap_first(&f->timeouts)));
+	if (!clock_holds_leases(f))
+		MSG_SET(ret, due_reply, reclaim_ns,
+			min_nonzero(heap_first(&f->leases),
+				    heap_first(&f->timeouts)));
 	MSG_SET(ret, due_reply, expire_ns,
 		f->expiry_from == NEVER ? 0 : f->expiry_from);
 	/* Long ago, whatever the clock says, and another moment with each
@@ -142,6 +145,11 @@ void fsm_due(struct fsm *f, struct m_due_reply *ret)
 const struct fsm_counters *fsm_counters(const struct fsm *f)
 {
 	return &f->counters;
+}
+
+bool fsm_clock_is_moving(const struct fsm *f)
+{
+	return f->clock.open;
 }
 
 uint64_t fsm_now_ns(const struct fsm *f)

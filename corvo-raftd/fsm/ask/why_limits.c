@@ -83,7 +83,7 @@ static int why_slots(struct why *w, const char *code, uint64_t active,
 static void why_rate(struct why *w, const char *code, const struct limiter *l,
 		     const struct rate *rate)
 {
-	uint64_t next = limiter_next(l, rate);
+	uint64_t next = limiter_next(l, rate, w->now_ns);
 	struct m_reason *m;
 
 	buf_printf(&w->text, " has used up its rate of %llu per ",

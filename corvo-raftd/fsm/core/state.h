@@ -30,6 +30,14 @@ struct fsm_deps {
 	struct hmap parents;             /* jobs this item's jobs wait for */
 };
 
+/* As stored under clock|; see core/clock.h. */
+struct fsm_clock {
+	bool open; /* the clock was set, and not all has moved with it */
+	uint64_t from_ns, to_ns;
+	uint32_t kind;
+	struct key after;
+};
+
 /* Bulk operations; see ties/bulk.h. */
 struct fsm_bulks {
 	struct hmap by_id;
@@ -73,6 +81,7 @@ struct fsm {
 	struct hmap schedules, schedule_names; /* by id, by name */
 	struct heap fires;                     /* schedules by next time */
 	struct fsm_bulks bulks;
+	struct fsm_clock clock;
 	struct fsm_counters counters;
 	uint64_t since_ns;   /* of the first entry this process applied */
 	struct hmap awaited; /* jobs whose end somebody waits for */

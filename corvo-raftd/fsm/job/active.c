@@ -123,9 +123,20 @@ bool active_extend(struct fsm *f, struct fsm_active *a, uint64_t expires)
 {
 	if (expires <= a->lease.key)
 		return false;
+	active_set_lease(f, a, expires);
+	return true;
+}
+
+void active_set_lease(struct fsm *f, struct fsm_active *a, uint64_t expires)
+{
 	heap_update(&f->leases, &a->lease, expires);
 	write_lease(f, a);
-	return true;
+}
+
+void active_set_timeout(struct fsm *f, struct fsm_active *a, uint64_t at)
+{
+	CHECK(a->timeout.pos != 0);
+	heap_update(&f->timeouts, &a->timeout, at);
 }
 
 /* A job handed to a nameless worker is held by whoever has the token. */

@@ -42,6 +42,9 @@ void active_grant_again(struct fsm *f, struct fsm_active *a,
 			const struct job *j);
 /* Moves the end of the lease forward, never back; true when it moved. */
 bool active_extend(struct fsm *f, struct fsm_active *a, uint64_t expires);
+/* The clock was set: this is its end now. */
+void active_set_lease(struct fsm *f, struct fsm_active *a, uint64_t expires);
+void active_set_timeout(struct fsm *f, struct fsm_active *a, uint64_t at);
 
 /* Who may speak for a job: the rule of ack, fail and heartbeat. */
 struct claim {

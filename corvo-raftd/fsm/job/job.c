@@ -350,7 +350,7 @@ void job_rewrite(struct fsm *f, struct job *j)
 
 void job_reschedule(struct fsm *f, struct job *j, uint64_t ns)
 {
-	CHECK(j->live.state == JOB_SCHEDULED);
+	CHECK(j->live.state == JOB_SCHEDULED || j->live.state == JOB_RETRYING);
 	leave_state(f, j);
 	MSG_SET(&j->live, job_live, scheduled_at, ns);
 	enter_state(f, j, 0);

@@ -101,7 +101,9 @@ static void forget_workers(struct fsm *f)
 
 static bool is_stale(const struct fsm *f, const struct fsm_worker *w)
 {
-	return f->now_ns >= w->seen.key + WORKER_REFRESH_NS;
+	/* One seen later than now was so before the clock was set back. */
+	return f->now_ns < w->seen.key ||
+	       f->now_ns >= w->seen.key + WORKER_REFRESH_NS;
 }
 
 static void worker_refresh(struct fsm *f, struct fsm_worker *w)

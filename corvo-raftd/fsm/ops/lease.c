@@ -108,6 +108,15 @@ int apply_heartbeat(struct fsm *f, const struct m_heartbeat *op,
 	return 0;
 }
 
+/* No lease lasts longer than it was granted for, from now on. */
+static uint64_t renewed_until(const struct fsm *f, const struct fsm_active *a,
+			      const struct m_renewal *l)
+{
+	if (f->entry_format < 2)
+		return l->lease_expires_at;
+	return MIN(l->lease_expires_at, fsm_later(f, a->granted_ns));
+}
+
 int apply_renew(struct fsm *f, const struct m_renew *op,
 		struct m_maintain_reply *ret)
 {
@@ -120,7 +129,7 @@ int apply_renew(struct fsm *f, const struct m_renew *op,
 		/* Acked, lost or handed out again since: nothing to renew. */
 		if (a == NULL || a->token != l->lease_token)
 			continue;
-		count += active_extend(f, a, l->lease_expires_at);
+		count += active_extend(f, a, renewed_until(f, a, l));
 		worker_touch(f, a->worker);
 	}
 	MSG_SET(ret, maintain_reply, count, count);

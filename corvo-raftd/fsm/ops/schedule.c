@@ -39,6 +39,8 @@ static void set_next(struct fsm *f, struct m_schedule *s, uint64_t next_ns)
 {
 	s->next_run = 0;
 	MSG_UNSET(s, schedule, next_run);
+	s->set_back_ns = 0;
+	MSG_UNSET(s, schedule, set_back_ns);
 	s->ended = false;
 	MSG_UNSET(s, schedule, ended);
 	if (s->paused)
@@ -398,6 +400,16 @@ static void skip_missed(struct fsm *f, const struct m_fire *op,
 	schedule_event(f, EVENT_SCHEDULE_SKIPPED, s, &note);
 }
 
+/* The clock was set back: this is its next time now. */
+static void take_plan(struct fsm *f, const struct m_fire *op,
+		      struct m_schedule *s)
+{
+	if (op->next_ns != s->next_run)
+		schedule_event(f, EVENT_SCHEDULE_SET, s, NULL);
+	set_next(f, s, op->next_ns);
+	schedule_save(f, s);
+}
+
 int apply_fire(struct fsm *f, const struct m_fire *op, struct m_fire_reply *ret)
 {
 	struct m_schedule s;
@@ -406,8 +418,13 @@ int apply_fire(struct fsm *f, const struct m_fire *op, struct m_fire_reply *ret)
 	if (r < 0)
 		return r;
 	if (r == 0 || s.version != op->version || s.next_run != op->due_ns ||
-	    op->due_ns == 0) {
+	    op->due_ns == 0 || op->again != (s.set_back_ns != 0)) {
 		MSG_SET(ret, fire_reply, status, STR("void"));
+		return 0;
+	}
+	if (op->again) {
+		take_plan(f, op, &s);
+		MSG_SET(ret, fire_reply, status, STR("planned"));
 		return 0;
 	}
 	r = op->skip ? 0 : check_job_id(f, op->job_id);

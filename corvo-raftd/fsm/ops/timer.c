@@ -3,6 +3,7 @@
  * bounded portions. What is moved follows from the store alone.
  */
 #include "fsm/core/budget.h"
+#include "fsm/core/clock.h"
 #include "fsm/core/scan.h"
 #include "fsm/core/state.h"
 #include "fsm/job/active.h"
@@ -185,6 +186,10 @@ int apply_reclaim(struct fsm *f, const struct m_maintain *op,
 	struct fsm_active *a;
 	bool timed_out;
 
+	if (clock_holds_leases(f)) {
+		maintain_fill(0, false, ret);
+		return 0;
+	}
 	while ((a = ended_attempt(f, upto, &timed_out)) != NULL &&
 	       !portion_is_full(f, &p)) {
 		int r = end_attempt(f, a, timed_out);

@@ -163,7 +163,7 @@ void lane_refresh(struct fsm *f, struct fsm_lane *l)
 		struct rate r = lane_rate(l);
 
 		heap_update(&ls->waiting, &l->wait,
-			    limiter_next(l->limiter, &r));
+			    limiter_next(l->limiter, &r, f->now_ns));
 	} else {
 		heap_remove(&ls->waiting, &l->wait);
 	}
@@ -216,7 +216,7 @@ void lanes_look(struct fsm *f, struct fsm_queue *q)
 		when = first->key;
 	if (when != NEVER && r.jobs > 0 &&
 	    limiter_left(ls->limiter, &r, f->now_ns) == 0)
-		when = MAX(when, limiter_next(ls->limiter, &r));
+		when = MAX(when, limiter_next(ls->limiter, &r, f->now_ns));
 	if (when == 0 && first != NULL)
 		when = first->key;
 	if (ls->plain || q->paused || when == 0 || when == NEVER)

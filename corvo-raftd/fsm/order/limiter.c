@@ -34,11 +34,29 @@ static uint64_t slot_end(const struct limiter *l, const struct rate *r,
 	return end;
 }
 
+/* The last slot that counts: later ones were before the clock was set back. */
+static uint64_t last_slot(const struct limiter *l, uint64_t now)
+{
+	return MIN(now / l->slot_ns, l->newest);
+}
+
+/* Jobs in all slots that are not later than now. */
+static uint64_t limiter_upto(const struct limiter *l, uint64_t now)
+{
+	uint64_t n = l->total;
+
+	if (n == 0 || now / l->slot_ns < l->oldest)
+		return 0;
+	for (uint64_t i = l->newest; i > last_slot(l, now); i--)
+		n -= slot_count(l, i);
+	return n;
+}
+
 /* Jobs in slots that lie in the period that ends now, if only in part. */
 static uint64_t limiter_held(const struct limiter *l, const struct rate *r,
 			     uint64_t now)
 {
-	uint64_t from, held = l->total;
+	uint64_t from, held = limiter_upto(l, now);
 
 	if (held == 0)
 		return 0;
@@ -58,12 +76,13 @@ uint64_t limiter_left(const struct limiter *l, const struct rate *r,
 	return r->jobs > held ? r->jobs - held : 0;
 }
 
-uint64_t limiter_next(const struct limiter *l, const struct rate *r)
+uint64_t limiter_next(const struct limiter *l, const struct rate *r,
+		      uint64_t now)
 {
-	uint64_t held = l == NULL ? 0 : l->total, moment = 0;
+	uint64_t held = l == NULL ? 0 : limiter_upto(l, now), moment = 0;
 
 	for (uint64_t i = l == NULL ? 0 : l->oldest; held >= r->jobs; i++) {
-		if (i > l->newest)
+		if (l == NULL || i > last_slot(l, now))
 			return UINT64_MAX - 1; /* a rate of nothing */
 		held -= slot_count(l, i);
 		moment = slot_end(l, r, i);
@@ -113,6 +132,21 @@ static void limiter_refit(struct limiter *l, uint64_t slot_ns, uint64_t now)
 	}
 }
 
+/* Slots after that one were counted before the clock was set back. */
+static void limiter_forget_after(struct limiter *l, uint64_t slot)
+{
+	if (slot < l->oldest) {
+		*l = (struct limiter){ .slot_ns = l->slot_ns,
+				       .newest = slot,
+				       .oldest = slot };
+		return;
+	}
+	for (; l->newest > slot; l->newest--) {
+		l->total -= slot_count(l, l->newest);
+		*slot_at(l, l->newest) = 0;
+	}
+}
+
 void limiter_add(struct limiter *l, const struct rate *r, uint64_t now)
 {
 	uint64_t slot_ns = slot_length(r->period_ns);
@@ -120,7 +154,8 @@ void limiter_add(struct limiter *l, const struct rate *r, uint64_t now)
 
 	if (l->slot_ns != slot_ns)
 		limiter_refit(l, slot_ns, now);
-	limiter_advance(l, MAX(slot, l->newest));
+	limiter_forget_after(l, slot);
+	limiter_advance(l, slot);
 	*slot_at(l, l->newest) += 1;
 	l->total++;
 }

@@ -6,6 +6,10 @@
  * than the rate allows; what it costs is that a job may come one slot (a 64th
  * of the period) later than it could. Every call takes a bounded time.
  *
+ * A clock that is set back is followed: slots that are later than now do not
+ * count, so a period after that may see twice its jobs, and nothing waits until
+ * the clock catches up.
+ *
  * Questions may be asked for another period than the one the ring was made
  * for (the setting has changed); the ring is refitted when it next counts. So
  * what is answered depends only on what is stored, and replicas agree.
@@ -40,7 +44,8 @@ void limiter_add(struct limiter *l, const struct rate *r, uint64_t now);
 uint64_t limiter_left(const struct limiter *l, const struct rate *r,
 		      uint64_t now);
 /* The first moment at which limiter_left is not 0. */
-uint64_t limiter_next(const struct limiter *l, const struct rate *r);
+uint64_t limiter_next(const struct limiter *l, const struct rate *r,
+		      uint64_t now);
 /* From this moment on nothing of it counts any more. */
 uint64_t limiter_end(const struct limiter *l, const struct rate *r);
 

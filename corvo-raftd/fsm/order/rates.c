@@ -6,21 +6,6 @@
 #define WORK_OFF_S  60.0
 #define WORKERS_MAX 1e9 /* far beyond sense: what a number can hold */
 
-struct rates_slot *rates_turn(struct rates *r, uint64_t number)
-{
-	if (number <= r->newest)
-		return &r->slots[r->newest % RATES_SLOTS];
-	for (uint64_t i = 1; i <= MIN(number - r->newest, RATES_SLOTS); i++) {
-		struct rates_slot *s = &r->slots[(r->newest + i) % RATES_SLOTS];
-
-		if (s->runs > 0)
-			r->mean_ns = s->run_ns / s->runs;
-		*s = (struct rates_slot){ 0 };
-	}
-	r->newest = number;
-	return &r->slots[number % RATES_SLOTS];
-}
-
 /* The slot of that number; NULL: nothing was counted then. */
 static const struct rates_slot *slot_at(const struct rates *r, uint64_t number)
 {
@@ -39,6 +24,25 @@ static uint64_t last_mean_ns(const struct rates *r)
 			return s->run_ns / s->runs;
 	}
 	return r->mean_ns;
+}
+
+struct rates_slot *rates_turn(struct rates *r, uint64_t number)
+{
+	if (number < r->newest) { /* the clock was set back */
+		uint64_t mean_ns = last_mean_ns(r);
+
+		*r = (struct rates){ .newest = number, .mean_ns = mean_ns };
+		return &r->slots[number % RATES_SLOTS];
+	}
+	for (uint64_t i = 1; i <= MIN(number - r->newest, RATES_SLOTS); i++) {
+		struct rates_slot *s = &r->slots[(r->newest + i) % RATES_SLOTS];
+
+		if (s->runs > 0)
+			r->mean_ns = s->run_ns / s->runs;
+		*s = (struct rates_slot){ 0 };
+	}
+	r->newest = number;
+	return &r->slots[number % RATES_SLOTS];
 }
 
 void rates_read(const struct rates *r, uint64_t now_ns, uint64_t since_ns,

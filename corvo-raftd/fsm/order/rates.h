@@ -32,7 +32,7 @@ static inline uint64_t rates_slot_number(uint64_t now_ns)
 	return now_ns / RATES_SLOT_NS;
 }
 
-/* Begins a later slot, or finds the newest when the clock went back. */
+/* Begins a later slot, or all anew when the clock was set back. */
 struct rates_slot *rates_turn(struct rates *r, uint64_t number);
 
 static inline struct rates_slot *rates_now(struct rates *r, uint64_t number)

@@ -59,7 +59,9 @@ static void keep(struct fsm *f, const struct m_schedule *m)
 		s = add(f, m->id);
 	set_name(f, s, m->name);
 	if (m->next_run != 0)
-		heap_update(&f->fires, &s->due, m->next_run);
+		heap_update(&f->fires, &s->due,
+			    m->set_back_ns != 0 ? SCHEDULE_AT_ONCE
+						: m->next_run);
 	else
 		heap_remove(&f->fires, &s->due);
 }

@@ -6,6 +6,9 @@
 
 #include "fsm/core/entry.h"
 
+/* When one is due whose time has to be computed anew. */
+#define SCHEDULE_AT_ONCE 1
+
 int schedules_load(struct fsm *f);
 void schedules_free(struct fsm *f);
 bool schedule_exists(const struct fsm *f, struct str ref); /* id or name */
