@@ -170,8 +170,8 @@ static void apply(struct bench *b)
 
 	entry_begin(&w, &b->entry, b->now_ns, ++b->index);
 	for (struct item *i = all; i != NULL; i = i->next)
-		entry_add(&w,
-			  &(struct entry_item){ i->op, 0, buf_str(&i->body) });
+		entry_add(&w, &(struct entry_item){
+				  .op = i->op, .body = buf_str(&i->body) });
 	entry_end(&w);
 	b->first = NULL;
 	b->end = &b->first;

@@ -10,31 +10,41 @@
 
 #include "proto/mpk.h"
 
-#define FRAME_VERSION 1
+#define FRAME_VERSION 2
 
-#define HELLO_LEN   5
-#define REQUEST_LEN 6
+#define FRAME_LEN   4
+#define ENTRY_LEN   5
+#define ENTRY_LEN_1 4 /* of format 1 */
+#define HELLO_LEN   6
+#define REQUEST_LEN 7
 #define REPLY_LEN   4
-#define ITEM_LEN    3
+#define CALLER_LEN  2
+#define ITEM_LEN    5
+#define ITEM_LEN_1  3
 
 /* --- writing --- */
 
-/* Both envelopes are [version, number, number, items]. */
-static void begin(struct frame_writer *w, struct buf *b, uint64_t version,
-		  uint64_t first, uint64_t second)
+/* Both envelopes are [version, number, number, ..., items]. */
+static void begin(struct buf *b, uint32_t len, uint64_t version, uint64_t first,
+		  uint64_t second)
 {
 	buf_clear(b);
-	mpk_array(b, 4);
+	mpk_array(b, len);
 	mpk_u64(b, version);
 	mpk_u64(b, first);
 	mpk_u64(b, second);
+}
+
+static void begin_items(struct frame_writer *w, struct buf *b)
+{
 	*w = (struct frame_writer){ .b = b, .count_at = mpk_array_open(b) };
 }
 
 void frame_begin(struct frame_writer *w, struct buf *b, enum frame_kind kind,
 		 uint64_t epoch)
 {
-	begin(w, b, FRAME_VERSION, kind, epoch);
+	begin(b, FRAME_LEN, FRAME_VERSION, kind, epoch);
+	begin_items(w, b);
 }
 
 void frame_add_hello(struct frame_writer *w, const struct frame_hello *h)
@@ -45,6 +55,7 @@ void frame_add_hello(struct frame_writer *w, const struct frame_hello *h)
 	mpk_u64(w->b, h->pid);
 	mpk_u64(w->b, h->defs_hash);
 	mpk_str(w->b, h->version);
+	mpk_u64(w->b, h->origin);
 	w->n++;
 }
 
@@ -55,6 +66,7 @@ void frame_add_request(struct frame_writer *w, const struct frame_request *r)
 	mpk_u64(w->b, r->op);
 	mpk_u64(w->b, r->flags);
 	mpk_u64(w->b, r->deadline_ns);
+	mpk_u64(w->b, r->done);
 	mpk_str(w->b, r->key);
 	mpk_bin(w->b, r->body);
 	w->n++;
@@ -84,7 +96,21 @@ void frame_end(struct frame_writer *w)
 void entry_begin(struct frame_writer *w, struct buf *b, uint64_t now_ns,
 		 uint64_t seed)
 {
-	begin(w, b, STORED_FORMAT, now_ns, seed);
+	entry_begin_for(w, b, now_ns, seed, NULL, 0);
+}
+
+void entry_begin_for(struct frame_writer *w, struct buf *b, uint64_t now_ns,
+		     uint64_t seed, const struct entry_caller *callers,
+		     size_t n)
+{
+	begin(b, ENTRY_LEN, STORED_FORMAT, now_ns, seed);
+	mpk_array(b, (uint32_t)n);
+	for (size_t i = 0; i < n; i++) {
+		mpk_array(b, CALLER_LEN);
+		mpk_u64(b, callers[i].origin);
+		mpk_u64(b, callers[i].done);
+	}
+	begin_items(w, b);
 }
 
 void entry_add(struct frame_writer *w, const struct entry_item *item)
@@ -92,6 +118,8 @@ void entry_add(struct frame_writer *w, const struct entry_item *item)
 	mpk_array(w->b, ITEM_LEN);
 	mpk_u64(w->b, item->op);
 	mpk_u64(w->b, item->flags);
+	mpk_u64(w->b, item->caller);
+	mpk_u64(w->b, item->id);
 	mpk_bin(w->b, item->body);
 	w->n++;
 }
@@ -168,20 +196,29 @@ static struct str take_str(struct cursor *c)
 	return v != NULL ? mpk_get_str(v) : STR_NULL;
 }
 
-/* The items of an envelope; NULL when it is none. */
-static const struct mpk_node *open_envelope(struct str in, uint64_t *version,
-					    uint64_t *first, uint64_t *second)
+/* What an envelope begins with; the rest of it is read from the cursor. */
+static struct cursor open_envelope(struct str in, uint64_t *version,
+				   uint64_t *first, uint64_t *second)
 {
 	const struct mpk_node *root = mpk_parse(mpk_reader_get(), in);
-	struct cursor c;
+	struct cursor c = { .ok = false };
 
 	if (root == NULL)
-		return NULL;
-	c = cursor(root, 4);
+		return c;
+	c = (struct cursor){ .array = root,
+			     .ok = mpk_type_of(root) == MPK_ARRAY &&
+				   mpk_count(root) >= FRAME_LEN };
 	*version = take_u64(&c);
 	*first = take_u64(&c);
 	*second = take_u64(&c);
-	return take(&c, MPK_ARRAY);
+	return c;
+}
+
+/* The last member, an array, of an envelope that has so many. */
+static const struct mpk_node *take_last(struct cursor *c, uint32_t len)
+{
+	c->ok = c->ok && mpk_count(c->array) == len;
+	return take(c, MPK_ARRAY);
 }
 
 static bool read_hello(const struct mpk_node *items, struct frame *ret)
@@ -200,6 +237,7 @@ static bool read_hello(const struct mpk_node *items, struct frame *ret)
 	ret->hello.pid = take_u32(&c);
 	ret->hello.defs_hash = take_u64(&c);
 	ret->hello.version = take_str(&c);
+	ret->hello.origin = take_u64(&c);
 	return c.ok;
 }
 
@@ -215,6 +253,8 @@ static bool read_requests(const struct mpk_node *items, struct arena *a,
 		r->op = take_u32(&c);
 		r->flags = take_u32(&c);
 		r->deadline_ns = take_u64(&c);
+		r->done = take_u64(&c);
+		r->origin = 0;
 		r->key = take_str(&c);
 		r->body = take_str(&c);
 		if (!c.ok)
@@ -272,36 +312,65 @@ static bool read_items(const struct mpk_node *items, struct arena *a,
 int frame_decode(struct str in, struct arena *a, struct frame *ret)
 {
 	const struct mpk_node *items;
-	uint64_t version, kind;
+	uint64_t version = 0, kind = 0;
+	struct cursor c = open_envelope(in, &version, &kind, &ret->epoch);
 
-	items = open_envelope(in, &version, &kind, &ret->epoch);
+	items = take_last(&c, FRAME_LEN);
 	if (items == NULL || version != FRAME_VERSION || kind > FRAME_REPLY)
 		return -ERR_BAD_MESSAGE;
 	ret->kind = (enum frame_kind)kind;
 	return read_items(items, a, ret) ? 0 : -ERR_BAD_MESSAGE;
 }
 
+static bool read_callers(const struct mpk_node *callers, struct arena *a,
+			 struct entry *ret)
+{
+	ret->callers_n = callers != NULL ? mpk_count(callers) : 0;
+	ret->callers = arena_alloc(a, ret->callers_n * sizeof(*ret->callers));
+	for (uint32_t i = 0; i < ret->callers_n; i++) {
+		struct cursor c = cursor(mpk_item(callers, i), CALLER_LEN);
+
+		ret->callers[i].origin = take_u64(&c);
+		ret->callers[i].done = take_u64(&c);
+		if (!c.ok)
+			return false;
+	}
+	return true;
+}
+
+static bool read_item(const struct mpk_node *v, const struct entry *e,
+		      struct entry_item *ret)
+{
+	struct cursor c = cursor(v, e->format > 1 ? ITEM_LEN : ITEM_LEN_1);
+
+	*ret = (struct entry_item){ .op = take_u32(&c) };
+	ret->flags = take_u32(&c);
+	if (e->format > 1) {
+		ret->caller = take_u32(&c);
+		ret->id = take_u64(&c);
+	}
+	ret->body = take_str(&c);
+	return c.ok && ret->caller <= e->callers_n;
+}
+
 int entry_decode(struct str in, struct arena *a, struct entry *ret)
 {
-	const struct mpk_node *items;
-	uint64_t format;
+	const struct mpk_node *callers = NULL, *items;
+	uint64_t format = 0;
+	struct cursor c = open_envelope(in, &format, &ret->now_ns, &ret->seed);
 
-	items = open_envelope(in, &format, &ret->now_ns, &ret->seed);
-	if (items == NULL || format == 0 || format > STORED_FORMAT)
+	if (format > 1)
+		callers = take(&c, MPK_ARRAY);
+	items = take_last(&c, format > 1 ? ENTRY_LEN : ENTRY_LEN_1);
+	if (items == NULL || format == 0 || format > STORED_FORMAT ||
+	    !read_callers(callers, a, ret))
 		return -ERR_BAD_MESSAGE;
 	ret->format = (uint32_t)format;
 	ret->n = mpk_count(items);
 	ret->items = arena_alloc(a, ret->n * sizeof(*ret->items));
-	for (uint32_t i = 0; i < ret->n; i++) {
-		struct cursor c = cursor(mpk_item(items, i), ITEM_LEN);
-		struct entry_item *item = &ret->items[i];
-
-		item->op = take_u32(&c);
-		item->flags = take_u32(&c);
-		item->body = take_str(&c);
-		if (!c.ok)
+	for (uint32_t i = 0; i < ret->n; i++)
+		if (!read_item(mpk_item(items, i), ret, &ret->items[i]))
 			return -ERR_BAD_MESSAGE;
-	}
 	return 0;
 }
 

@@ -3,8 +3,8 @@
  * through mpk.h like everything else.
  *
  * A frame is [version, kind, epoch, [item, ...]].
- *   hello    one item: [proc, number, pid, defs hash, version text]
- *   request  items [id, op or query number, flags, deadline, key, body]
+ *   hello    one item: [proc, number, pid, defs hash, version text, origin]
+ *   request  items [id, op or query number, flags, deadline, done, key, body]
  *   cancel   items [id]
  *   reply    items [id, err, seq, body]
  * The writers append items and patch the count, so a frame is built in place.
@@ -17,6 +17,7 @@
 enum frame_kind { FRAME_HELLO = 1, FRAME_REQUEST, FRAME_CANCEL, FRAME_REPLY };
 
 #define FRAME_RESEND 1u /* this request may have been carried out already */
+#define FRAME_KEEP   2u /* it may come again: its answer is to be kept */
 
 struct frame_hello {
 	uint32_t proc;
@@ -24,6 +25,7 @@ struct frame_hello {
 	uint32_t pid;
 	uint64_t defs_hash;
 	struct str version;
+	uint64_t origin; /* of the requests that follow: a random number */
 };
 
 struct frame_request {
@@ -31,6 +33,8 @@ struct frame_request {
 	uint32_t op;
 	uint32_t flags;
 	uint64_t deadline_ns; /* clock_mono_ns of this machine; 0: none */
+	uint64_t done;        /* with KEEP: the sender has all answers below */
+	uint64_t origin;      /* of the connection's hello */
 	struct str key;       /* queue the op is about, or empty */
 	struct str body;
 };
@@ -80,26 +84,42 @@ int frame_decode(struct str in, struct arena *a, struct frame *ret);
 #define STORED_FORMAT 2u
 
 /*
- * A raft entry is [format, now_ns, seed, [[op, flags, body], ...]]: all an
- * op needs travels with it, so apply reads no clock and no dice. Entries of
- * older formats are applied as the release that wrote them did.
+ * A raft entry is [format, now_ns, seed, [[origin, done], ...],
+ * [[op, flags, caller, id, body], ...]]: all an op needs travels with it, so
+ * apply reads no clock and no dice. Entries of older formats are applied as the
+ * release that wrote them did; format 1 has no callers.
  */
 struct entry_item {
 	uint32_t op;
 	uint32_t flags; /* FRAME_RESEND */
 	struct str body;
+	uint32_t
+	    caller;  /* which of the entry's, from 1; 0: no answer is kept */
+	uint64_t id; /* the caller's number of this request */
+};
+
+/* Whose answers are kept. */
+struct entry_caller {
+	uint64_t origin;
+	uint64_t done; /* as in frame_request */
 };
 
 struct entry {
 	uint32_t format; /* STORED_FORMAT of who wrote it */
 	uint64_t now_ns;
 	uint64_t seed;
+	size_t callers_n;
+	struct entry_caller *callers;
 	size_t n;
 	struct entry_item *items;
 };
 
 void entry_begin(struct frame_writer *w, struct buf *b, uint64_t now_ns,
 		 uint64_t seed);
+/* The same with callers, for items that name them. */
+void entry_begin_for(struct frame_writer *w, struct buf *b, uint64_t now_ns,
+		     uint64_t seed, const struct entry_caller *callers,
+		     size_t n);
 void entry_add(struct frame_writer *w, const struct entry_item *item);
 void entry_end(struct frame_writer *w);
 /* 0 or -ERR_BAD_MESSAGE, also for a newer format. */

@@ -31,6 +31,7 @@ enum client_state {
 
 struct rpc_call {
 	struct list node;
+	struct list kept;     /* in rpc_client.kept */
 	struct heap_node due; /* key: when it is looked at, see on_timer */
 	uint64_t deadline_ns; /* 0: none */
 	uint64_t id;
@@ -51,8 +52,10 @@ struct rpc_client {
 	enum proc_id self;
 	char *path;
 	enum client_state state;
-	uint64_t epoch; /* of the present connection */
+	uint64_t epoch;  /* of the present connection */
+	uint64_t origin; /* who we are, on every connection */
 	uint64_t last_id;
+	struct list kept; /* calls whose answers the server keeps, by id */
 	struct list unsent;
 	size_t gathered; /* calls since the last flush */
 	size_t flush_at; /* calls that are not left to gather; 0: no bound */
@@ -134,6 +137,7 @@ static void take_call(struct rpc_client *c, struct rpc_call *call)
 	remove_slot(c, at);
 	c->n--;
 	list_remove(&call->node);
+	list_remove(&call->kept);
 	heap_remove(&c->due, &call->due);
 }
 
@@ -237,7 +241,16 @@ static int send_cancels(struct rpc_client *c)
 	return r;
 }
 
-static void put_request(struct frame_writer *w, const struct rpc_call *call)
+/* All calls below this have ended: their answers may be forgotten. */
+static uint64_t done_below(const struct rpc_client *c)
+{
+	if (list_empty(&c->kept))
+		return c->last_id + 1;
+	return list_entry(c->kept.next, struct rpc_call, kept)->id;
+}
+
+static void put_request(struct frame_writer *w, const struct rpc_call *call,
+			uint64_t done)
 {
 	struct frame_request r = {
 		.id = call->id,
@@ -248,6 +261,10 @@ static void put_request(struct frame_writer *w, const struct rpc_call *call)
 		.body = str_of(call->bytes + call->key_n, call->body_n),
 	};
 
+	if (call->flags & RPC_KEEP) {
+		r.flags |= FRAME_KEEP;
+		r.done = done;
+	}
 	frame_add_request(w, &r);
 }
 
@@ -276,6 +293,7 @@ static void note_sent(struct rpc_client *c, struct rpc_call *call)
 static int send_requests(struct rpc_client *c)
 {
 	struct list *first = c->unsent.next, *end = first;
+	uint64_t done = done_below(c);
 	struct frame_writer w;
 	int r;
 
@@ -285,7 +303,7 @@ static int send_requests(struct rpc_client *c)
 
 		if (w.n > 0 && c->out.n + call->body_n > RPC_FRAME_BYTES)
 			break;
-		put_request(&w, call);
+		put_request(&w, call, done);
 	}
 	frame_end(&w);
 	r = ipc_send(c->link, c->out.p, c->out.n);
@@ -300,7 +318,7 @@ static int send_requests(struct rpc_client *c)
 
 static int send_hello(struct rpc_client *c)
 {
-	int r = rpc_hello_send(c->link, c->self, c->epoch, &c->out);
+	int r = rpc_hello_send(c->link, c->self, c->epoch, c->origin, &c->out);
 
 	if (r == 0)
 		c->state = CLIENT_WAIT;
@@ -338,13 +356,21 @@ static void set_state(struct rpc_client *c, enum client_state next)
 		c->on_state(c->on_state_ctx, next == CLIENT_UP);
 }
 
+static uint64_t random_number(void)
+{
+	uint64_t n;
+
+	do
+		rng_system(&n, sizeof(n));
+	while (n == 0);
+	return n;
+}
+
 static void on_up(void *ctx)
 {
 	struct rpc_client *c = ctx;
 
-	do
-		rng_system(&c->epoch, sizeof(c->epoch));
-	while (c->epoch == 0);
+	c->epoch = random_number();
 	c->state = CLIENT_GREET;
 	rpc_client_flush(c);
 }
@@ -455,6 +481,8 @@ struct rpc_client *rpc_client_new(struct ipc *i, const char *path,
 
 	c->self = self;
 	c->path = xstrdup(path);
+	c->origin = random_number();
+	list_init(&c->kept);
 	list_init(&c->unsent);
 	list_init(&c->sent);
 	resize_slots(c, CALL_SLOTS_MIN);
@@ -520,6 +548,9 @@ struct rpc_call *rpc_call(struct rpc_client *c, unsigned id, struct str key,
 	if (body.n > 0)
 		memcpy(call->bytes + key.n, body.p, body.n);
 	list_push_back(&c->unsent, &call->node);
+	list_init(&call->kept);
+	if (flags & RPC_KEEP)
+		list_push_back(&c->kept, &call->kept);
 	add_call(c, call);
 	if (deadline_ns != 0)
 		set_due(c, call, deadline_ns);

@@ -53,10 +53,13 @@ void rpc_client_on_state(struct rpc_client *c, void (*fn)(void *ctx, bool up),
  * RPC_ONCE: not sent again, ends with timeout_err at once when the link goes
  * down. RPC_CHANGES: it changes something, so timeout_err says that nothing was
  * done. One that was sent waits RPC_LATE_NS longer, for the server to say that
- * it withdrew it, and ends with ERR_OUTCOME_UNKNOWN.
+ * it withdrew it, and ends with ERR_OUTCOME_UNKNOWN. RPC_KEEP: the server keeps
+ * its answer for when it is sent again, until it hears with a later call that
+ * it has arrived; not for calls that wait long, they hold up all others.
  */
 #define RPC_ONCE    1u
 #define RPC_CHANGES 2u
+#define RPC_KEEP    4u
 #define RPC_LATE_NS NS_PER_S
 struct rpc_call *rpc_call(struct rpc_client *c, unsigned id, struct str key,
 			  struct str body, uint64_t deadline_ns,

@@ -11,9 +11,9 @@
 /* A buffer larger than that is not kept for the next frame. */
 #define RPC_KEEP_BYTES (1u << 20)
 
-/* Sends our hello. 0 or as ipc_send. */
+/* Sends our hello; origin: of our requests, if any. 0 or as ipc_send. */
 int rpc_hello_send(struct ipc_link *l, enum proc_id self, uint64_t epoch,
-		   struct buf *scratch);
+		   uint64_t origin, struct buf *scratch);
 
 /* True when the peer has our tables; otherwise says both versions in the log.
  */

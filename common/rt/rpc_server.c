@@ -25,8 +25,9 @@ struct rpc_peer {
 	struct ipc_link *link;
 	char *path;
 	enum peer_state state;
-	uint64_t epoch; /* of the client's hello; 0: not served */
-	uint64_t hello; /* epoch of a hello of ours that is due; 0: none */
+	uint64_t epoch;  /* of the client's hello; 0: not served */
+	uint64_t origin; /* the same */
+	uint64_t hello;  /* epoch of a hello of ours that is due; 0: none */
 	struct frame_writer w; /* open frame in `out` while w.n > 0 */
 	struct buf out;
 	struct list closed; /* struct closed_frame, sent before `out` */
@@ -49,7 +50,7 @@ struct rpc_server {
 };
 
 int rpc_hello_send(struct ipc_link *l, enum proc_id self, uint64_t epoch,
-		   struct buf *scratch)
+		   uint64_t origin, struct buf *scratch)
 {
 	struct frame_writer w;
 	struct frame_hello h = {
@@ -57,6 +58,7 @@ int rpc_hello_send(struct ipc_link *l, enum proc_id self, uint64_t epoch,
 		.pid = (uint32_t)getpid(),
 		.defs_hash = corvo_defs_hash,
 		.version = str_from(corvo_version),
+		.origin = origin,
 	};
 
 	frame_begin(&w, scratch, FRAME_HELLO, epoch);
@@ -182,7 +184,7 @@ static void flush_peer(struct rpc_peer *p)
 	while (r == 0 && ipc_is_up(p->link) && !ipc_is_sending(p->link)) {
 		if (p->hello != 0) {
 			r = rpc_hello_send(p->link, p->server->self, p->hello,
-					   &p->server->hello);
+					   0, &p->server->hello);
 			if (r == 0)
 				p->hello = 0;
 		} else if (!list_empty(&p->closed)) {
@@ -226,6 +228,7 @@ static void on_hello(struct rpc_peer *p, const struct frame *f)
 	p->hello = f->epoch;
 	p->state = same ? PEER_SERVED : PEER_DEAF;
 	p->epoch = same ? f->epoch : 0;
+	p->origin = f->hello.origin;
 	flush_peer(p);
 }
 
@@ -236,6 +239,7 @@ static void on_requests(struct rpc_peer *p, const struct frame *f)
 
 	for (size_t i = 0; i < f->n; i++) {
 		req.id = f->requests[i].id;
+		f->requests[i].origin = p->origin;
 		s->ops->on_request(s->ctx, req, &f->requests[i]);
 	}
 }

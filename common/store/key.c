@@ -280,6 +280,12 @@ void key_worker(struct key *k, uint32_t space, struct str id)
 	key_add_str(k, id);
 }
 
+void key_answers(struct key *k, uint64_t raft_index)
+{
+	key_start(k, "an|");
+	key_add_be64(k, raft_index);
+}
+
 void key_event(struct key *k, uint64_t seq)
 {
 	key_start(k, "ev|");

@@ -43,6 +43,8 @@
  *   qc|space:4 queue         queue_doc
  *   qs|space:4 queue         counts of the queue by state
  *   wk|space:4 id            worker
+ *   an|index:8               answers of one entry: raftd's fsm/core/answers.c
+ *   ao|                      callers whose answers are not kept any more
  *   ev|seq:8                 events of one entry, seq is the last: event_pack.h
  *   m|                       applied raft index:8, last event seq:8,
  *                            last job seq:8, first event seq:8, and of the
@@ -115,6 +117,7 @@ void key_limiter(struct key *k, uint32_t space, struct str queue);
 void key_queue(struct key *k, uint32_t space, struct str queue);
 void key_counts(struct key *k, uint32_t space, struct str queue);
 void key_worker(struct key *k, uint32_t space, struct str id);
+void key_answers(struct key *k, uint64_t raft_index);
 void key_event(struct key *k, uint64_t seq);
 void key_meta(struct key *k);
 void key_clock(struct key *k);

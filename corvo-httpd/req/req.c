@@ -299,19 +299,26 @@ void req_call(struct req *r, const struct req_call *c)
 		buf_done(b);
 }
 
+/* A fetch has a name of its own, by which it finds what it was given. */
+static unsigned call_flags(unsigned id)
+{
+	if (op_info(id) == NULL)
+		return 0;
+	return RPC_CHANGES | (id != OP_FETCH ? RPC_KEEP : 0);
+}
+
 void req_call_raftd(struct req *r, unsigned id, struct str key,
 		    const struct msg_desc *d, const void *m, req_reply_fn *then)
 {
-	req_call(r, &(struct req_call){
-			.client = r->h->raftd,
-			.id = id,
-			.key = key,
-			.desc = d,
-			.m = m,
-			.timeout_ns = r->h->set->op_timeout,
-			.timeout_err = ERR_LEADER_UNAVAILABLE,
-			.flags = op_info(id) != NULL ? RPC_CHANGES : 0,
-			.then = then });
+	req_call(r, &(struct req_call){ .client = r->h->raftd,
+					.id = id,
+					.key = key,
+					.desc = d,
+					.m = m,
+					.timeout_ns = r->h->set->op_timeout,
+					.timeout_err = ERR_LEADER_UNAVAILABLE,
+					.flags = call_flags(id),
+					.then = then });
 }
 
 void *req_reply(struct req *r, const struct msg_desc *d,

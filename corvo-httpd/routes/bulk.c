@@ -157,7 +157,6 @@ static void act(struct req *r, struct work *w)
 	if (ask->reason.n > 0)
 		MSG_SET(&m, bulk_act, reason, ask->reason);
 	MSG_SET(&m, bulk_act, dry_run, ask->dry_run);
-	MSG_SET(&m, bulk_act, request_id, req_make_id(r, "req_"));
 	req_call_raftd(r, OP_BULK_ACT, STR_NULL, &msg_bulk_act, &m, on_acted);
 }
 

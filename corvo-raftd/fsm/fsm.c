@@ -11,6 +11,7 @@
 
 #include "fsm/ask/await.h"
 #include "fsm/ask/why.h"
+#include "fsm/core/answers.h"
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/dispatch.h"
@@ -38,6 +39,7 @@ struct reply {
 	uint64_t seq;
 	size_t at, n;    /* in f->out */
 	struct str left; /* instead: the item as it came */
+	bool is_again;   /* of an earlier try */
 };
 
 static void on_ended(struct fsm *f, struct job *j, enum job_state end)
@@ -65,6 +67,7 @@ static void fsm_init(struct fsm *f, struct kv *kv)
 	list_init(&f->ended);
 	list_init(&f->dirty_lanes);
 	list_init(&f->unsure);
+	list_init(&f->answers.kept);
 }
 
 struct fsm *fsm_new(struct kv *kv)
@@ -103,6 +106,7 @@ static void free_sets(struct fsm *f)
 	heap_done(&f->idle_queues);
 	schedules_free(f);
 	bulks_free(f);
+	answers_free(f);
 }
 
 static void free_entry(struct fsm *f)
@@ -185,25 +189,109 @@ static int apply_decoded(struct fsm *f, const struct entry_item *item)
 	return r;
 }
 
-/* One item; its reply is appended to f->out. */
-static void apply_item(struct fsm *f, const struct entry_item *item,
-		       struct reply *ret)
+/* --- requests that come again --- */
+
+static struct str reply_body(const struct fsm *f, const struct reply *r)
 {
+	return r->left.p != NULL ? r->left : str_of(f->out.p + r->at, r->n);
+}
+
+/* The first try may stand in the same entry: it was on its way still. */
+static const struct reply *find_in_entry(const struct entry *e, size_t i,
+					 const struct reply *replies)
+{
+	const struct entry_item *item = &e->items[i];
+
+	while (i-- > 0)
+		if (e->items[i].caller == item->caller &&
+		    e->items[i].id == item->id && replies[i].left.p == NULL)
+			return &replies[i];
+	return NULL;
+}
+
+/* What was answered before, or is known of it: as answers_find. */
+static int find_answer(struct fsm *f, const struct entry *e, size_t i,
+		       const struct reply *replies, struct answer *ret)
+{
+	const struct entry_item *item = &e->items[i];
+	const struct reply *first = find_in_entry(e, i, replies);
+
+	if (first == NULL)
+		return answers_find(f, &e->callers[item->caller - 1], item->id,
+				    ret);
+	ret->err = first->err;
+	ret->seq = first->seq;
+	ret->body = arena_copy(&f->entry_arena, reply_body(f, first));
+	return 1;
+}
+
+/*
+ * Answers a resend from what its first try did: true. False: that was not
+ * carried out, or not to its end; then *body is what is left of it.
+ */
+static bool answer_again(struct fsm *f, const struct entry *e, size_t i,
+			 struct reply *replies, struct str *body)
+{
+	struct answer a = { .err = ERR_OUTCOME_UNKNOWN, .seq = f->last_seq };
+	int r = find_answer(f, e, i, replies, &a);
+
+	if (r == 0)
+		return false;
+	if (a.err == FSM_AGAIN) {
+		*body = arena_copy(&f->entry_arena, a.body);
+		return false;
+	}
+	if (a.err == ERR_OUTCOME_UNKNOWN)
+		a.body = str_from(err_text(ERR_OUTCOME_UNKNOWN));
+	replies[i] = (struct reply){ .err = a.err,
+				     .seq = a.seq,
+				     .at = f->out.n,
+				     .n = a.body.n,
+				     .is_again = true };
+	buf_put_str(&f->out, a.body);
+	return true;
+}
+
+/* One item; its reply is appended to f->out. */
+static void apply_item(struct fsm *f, const struct entry *e, size_t i,
+		       struct reply *replies)
+{
+	struct entry_item item = e->items[i];
+	struct reply *ret = &replies[i];
 	int r;
 
 	arena_reset(&f->item_arena);
-	budget_take(f, item->body.n);
-	f->flags = item->flags;
+	budget_take(f, item.body.n);
+	f->flags = item.flags;
 	f->draws = 0;
+	f->counters.ops++;
+	if (item.caller != 0 && fsm_is_resend(f) &&
+	    answer_again(f, e, i, replies, &item.body))
+		return;
 	ret->at = f->out.n;
-	r = apply_decoded(f, item);
+	r = apply_decoded(f, &item);
 	CHECK(r <= 0 || r == APPLY_REST);
 	if (r < 0)
 		buf_put_str(&f->out, buf_str(&f->why));
 	ret->err = r == APPLY_REST ? FSM_AGAIN : -r;
 	ret->seq = f->last_seq;
 	ret->n = f->out.n - ret->at;
-	f->counters.ops++;
+}
+
+static void keep_answers(struct fsm *f, const struct entry *e,
+			 const struct reply *replies)
+{
+	struct answer *all;
+
+	if (e->callers_n == 0)
+		return;
+	all = arena_alloc(&f->entry_arena, e->n * sizeof(*all));
+	for (size_t i = 0; i < e->n; i++)
+		all[i] = (struct answer){ replies[i].err, replies[i].seq,
+					  reply_body(f, &replies[i]),
+					  replies[i].is_again ||
+					      replies[i].left.p != NULL };
+	answers_keep(f, e, all);
 }
 
 /*
@@ -231,7 +319,7 @@ static struct reply *apply_items(struct fsm *f, const struct entry *e)
 						 .seq = f->last_seq,
 						 .left = item->body };
 		else
-			apply_item(f, item, &ret[i]);
+			apply_item(f, e, i, ret);
 	}
 	f->weight = budget_spent(f);
 	return ret;
@@ -261,9 +349,7 @@ static void send_replies(struct fsm *f, const struct reply *replies, size_t n,
 	for (size_t i = 0; fn != NULL && i < n; i++) {
 		const struct reply *r = &replies[i];
 
-		fn(ctx, i, r->err, r->seq,
-		   r->left.p != NULL ? r->left
-				     : str_of(f->out.p + r->at, r->n));
+		fn(ctx, i, r->err, r->seq, reply_body(f, r));
 	}
 }
 
@@ -287,8 +373,10 @@ void fsm_write_behind(struct fsm *f, size_t bytes)
 /* A batch that was not written is gone, though the entries were applied. */
 int fsm_flush(struct fsm *f)
 {
-	if (f->broken == 0 && txn_bytes(f->txn) > 0)
+	if (f->broken == 0 && txn_bytes(f->txn) > 0) {
+		answers_store(f);
 		f->broken = txn_commit(f->txn);
+	}
 	return f->broken;
 }
 
@@ -338,6 +426,7 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	}
 	f->applied_index = raft_index;
 	f->origin = f->next_origin;
+	keep_answers(f, &e, replies);
 	queue_write_dirty(f);
 	write_events(f);
 	write_meta(f);

@@ -2,6 +2,7 @@
  * Rebuilds the working set from the store at start. Windows of pending jobs
  * are not read here: they are filled when the first fetch asks.
  */
+#include "fsm/core/answers.h"
 #include "fsm/core/clock.h"
 #include "fsm/core/entry.h"
 #include "fsm/core/scan.h"
@@ -206,5 +207,7 @@ int fsm_load(struct fsm *f)
 		r = bulks_load(f);
 	if (r == 0)
 		r = clock_load(f);
+	if (r == 0)
+		r = answers_load(f);
 	return r;
 }

@@ -1,6 +1,7 @@
 # The state machine, what fsm.h declares; floor by floor, the lowest first.
 set(FSM_SOURCES
   fsm/core/entry.c fsm/core/scan.c fsm/core/budget.c fsm/core/clock.c
+  fsm/core/answers.c
   fsm/order/limiter.c fsm/order/rates.c fsm/order/window.c
   fsm/order/lane.c fsm/order/lane_window.c fsm/order/lane_load.c
   fsm/order/queue.c fsm/order/settings.c fsm/order/retention.c

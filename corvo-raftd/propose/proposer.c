@@ -70,6 +70,7 @@ void proposer_free(struct proposer *p)
 	loop_timer_remove(p->late);
 	time_free(p);
 	buf_done(&p->entry);
+	free(p->callers);
 	arena_done(&p->scratch);
 	free(p);
 }
@@ -161,6 +162,7 @@ void proposer_submit(struct proposer *p, struct rpc_req req,
 	int err;
 
 	op->deadline_ns = item->deadline_ns;
+	op->caller = (struct entry_caller){ item->origin, item->done };
 	err = admission_judge(p, op, &text);
 	if (err != 0)
 		op_refuse(p, op, err, text);
@@ -289,20 +291,6 @@ static uint64_t entry_now(struct proposer *p)
 	return p->clock.last_ns;
 }
 
-static void entry_encode(struct proposer *p, struct batch *b)
-{
-	struct frame_writer w;
-
-	entry_begin(&w, &p->entry, entry_now(p), rng_u64(&p->rng));
-	LIST_FOREACH (it, &b->ops) {
-		struct op *op = list_entry(it, struct op, node);
-		struct entry_item item = { op->id, op->flags, op->body };
-
-		entry_add(&w, &item);
-	}
-	entry_end(&w);
-}
-
 static void batch_refuse(struct proposer *p, struct batch *b, int err)
 {
 	LIST_FOREACH_SAFE (it, &b->ops)
@@ -364,7 +352,7 @@ static int propose_one(struct proposer *p, bool may_be_empty)
 	b->has_clock = !list_empty(&by_class[CLASS_CLOCK]);
 	for (int i = 0; i < CLASS_MAX; i++)
 		list_move_all(&by_class[i], &b->ops);
-	entry_encode(p, b);
+	entry_encode(p, b, entry_now(p));
 	b->proposed_ns = now;
 	LIST_FOREACH (it, &b->ops) {
 		struct op *op = list_entry(it, struct op, node);
@@ -469,7 +457,8 @@ static void op_again(struct op *op, struct str rest, struct list *into)
 		memcpy(p, rest.p, rest.n);
 		free(op->rest);
 		op->rest = p;
-		op->deadline_ns = 0; /* what was begun is finished */
+		op->deadline_ns = 0;       /* what was begun is finished */
+		op->flags |= FRAME_RESEND; /* by a second try, maybe */
 		op->body = str_of(p, rest.n);
 	}
 	list_remove(&op->node);

@@ -12,10 +12,11 @@
 
 /* One operation on its way through the log. */
 struct op {
-	struct list node;   /* in proposer.pending or batch.ops */
-	struct rpc_req req; /* peer NULL: our own, nobody is answered */
-	uint32_t id;        /* enum op_id */
-	uint32_t flags;     /* FRAME_RESEND */
+	struct list node;           /* in proposer.pending or batch.ops */
+	struct rpc_req req;         /* peer NULL: our own, nobody is answered */
+	uint32_t id;                /* enum op_id */
+	uint32_t flags;             /* FRAME_ */
+	struct entry_caller caller; /* with FRAME_KEEP: whose request it is */
 	uint64_t arrived_ns;
 	uint64_t deadline_ns; /* not proposed after that; 0: whenever */
 	bool cancelled;       /* whoever asked is gone */
@@ -74,7 +75,9 @@ struct proposer {
 	bool renew_due; /* the next entry has to carry renewals */
 	bool draining;
 	struct rng rng;
-	struct buf entry; /* reused for every entry */
+	struct buf entry;             /* reused for every entry */
+	struct entry_caller *callers; /* of the entry being made */
+	size_t callers_n, callers_cap;
 	struct arena scratch;
 	struct proposer_stats stats;
 };
@@ -92,6 +95,11 @@ void proposer_enqueue(struct proposer *p, struct op *op);
 void pending_drop(struct proposer *p, struct op *op);
 /* An op that goes into an entry without having waited for one. */
 void proposer_count(struct proposer *p, const struct op *op);
+
+/* --- propose/encode.c --- */
+
+/* Into p->entry. */
+void entry_encode(struct proposer *p, struct batch *b, uint64_t now_ns);
 
 /* --- propose/admission.c --- */
 

@@ -22,14 +22,29 @@ static void dump_key(struct kv_iter *it, struct buf *ret)
 	buf_put_str(ret, v);
 }
 
-void fx_dump(struct kv *kv, struct buf *ret)
+static void dump(struct kv *kv, bool all, struct buf *ret)
 {
 	struct kv_iter *it = kv_iter_new(kv, STR_NULL, STR_NULL);
 
-	for (; kv_iter_valid(it); kv_iter_next(it))
-		dump_key(it, ret);
+	for (; kv_iter_valid(it); kv_iter_next(it)) {
+		struct str k = kv_iter_key(it);
+
+		if (all || !(str_is(k, "m|") || str_starts(k, STR("an|")) ||
+			     str_is(k, "ao|")))
+			dump_key(it, ret);
+	}
 	assert_int_equal(kv_iter_error(it), 0);
 	kv_iter_free(it);
+}
+
+void fx_dump(struct kv *kv, struct buf *ret)
+{
+	dump(kv, true, ret);
+}
+
+void fx_dump_state(struct kv *kv, struct buf *ret)
+{
+	dump(kv, false, ret);
 }
 
 void fx_check_same(struct fx *x)
@@ -470,6 +485,10 @@ static void check_key(struct check *c, struct str key, struct str v)
 		check_answer_end(c, REST("ie|"));
 	else if (str_starts(key, STR("wk|")))
 		c->keys_w++;
+	else if (str_starts(key, STR("an|")))
+		c->answer_bytes += v.n;
+	else if (str_is(key, "ao|"))
+		assert_int_equal(v.n, c->f->answers.lost_n * 16);
 	else if (str_starts(key, STR("b|")) || str_starts(key, STR("bt|")) ||
 		 str_starts(key, STR("bo|")) || str_starts(key, STR("bp|")))
 		return; /* fx_check_batches looks at them */
@@ -490,6 +509,10 @@ static void check_key(struct check *c, struct str key, struct str v)
 static void check_totals(struct check *c)
 {
 	struct fsm *f = c->f;
+
+	assert_int_equal(c->answer_bytes, f->answers.bytes);
+	assert_true(f->answers.bytes <= LIMIT_ANSWERS_BYTES);
+	assert_true(f->answers.n <= LIMIT_ANSWERS);
 	assert_int_equal(c->lanes.keys, c->jobs[JOB_PENDING]);
 	assert_int_equal(c->keys_a, c->jobs[JOB_ACTIVE]);
 	assert_int_equal(c->keys_s, c->jobs[JOB_SCHEDULED]);

@@ -38,6 +38,7 @@ struct check {
 	uint64_t first_s, first_x;
 	uint64_t errors; /* of the job whose je| keys are being read */
 	struct str errors_of;
+	uint64_t answer_bytes;     /* of an| records */
 	uint64_t lines, lines_due; /* l| keys, and those jobs should have */
 };
 

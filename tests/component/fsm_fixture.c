@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include "proto/mpk.h"
+
+#define FX_ORIGIN 0x1234567890abcdefULL
+
 static struct kv *open_rocks(const char *dir)
 {
 	struct kv_options o = { .write_buffer_bytes = 1u << 20,
@@ -32,6 +36,7 @@ int fx_setup(void **state)
 	(void)snprintf(x->dir, sizeof(x->dir), "/tmp/corvo_fsm_XXXXXX");
 	assert_non_null(mkdtemp(x->dir));
 	x->now_ns = FX_START_NS;
+	x->keep = FX_KEEP;
 	x->side[FX_MEM].kv = kv_mem_new();
 	x->side[FX_ROCKS].kv = open_rocks(x->dir);
 	for (int i = 0; i < FX_SIDES; i++)
@@ -53,6 +58,7 @@ int fx_teardown(void **state)
 	assert_int_equal(system(cmd), 0);
 	buf_done(&x->entry);
 	arena_done(&x->arena);
+	hmap_done(&x->sent);
 	free(x);
 	return 0;
 }
@@ -82,19 +88,66 @@ void fx_begin(struct fx *x)
 {
 	arena_reset(&x->arena);
 	x->n = 0;
-	entry_begin(&x->w, &x->entry, x->now_ns, x->raft_index + 1);
+	entry_begin_for(&x->w, &x->entry, x->now_ns, x->raft_index + 1,
+			&(struct entry_caller){
+			    FX_ORIGIN, 1 + x->calls - MIN(x->calls, x->keep) },
+			1);
+}
+
+/* A request that comes again has the number of the first time. */
+static uint64_t number_of(struct fx *x, enum op_id op, uint32_t flags,
+			  struct str body)
+{
+	struct buf key = BUF_INIT(0);
+	uint64_t id = 0;
+
+	buf_printf(&key, "%u ", (unsigned)op);
+	if (body.n > 0)
+		buf_put_str(&key, body);
+	if (flags & FRAME_RESEND)
+		id = (uintptr_t)hmap_get(&x->sent, buf_str(&key));
+	if (id == 0)
+		id = ++x->calls;
+	(void)hmap_put(&x->sent, buf_str(&key), (void *)(uintptr_t)id);
+	buf_done(&key);
+	return id;
+}
+
+static void add_item(struct fx *x, enum op_id op, uint32_t flags, uint64_t id,
+		     struct str body)
+{
+	struct entry_item item = { .op = op,
+				   .flags = flags,
+				   .body = body.n ? body : STR(""),
+				   .caller = id != 0,
+				   .id = id };
+
+	entry_add(&x->w, &item);
+	x->n++;
+}
+
+uint64_t fx_add_raw(struct fx *x, enum op_id op, uint32_t flags,
+		    struct str body)
+{
+	/* as corvo-httpd does: a fetch has a name of its own */
+	uint64_t id = op == OP_FETCH ? 0 : number_of(x, op, flags, body);
+
+	add_item(x, op, flags, id, body);
+	return id;
+}
+
+void fx_add_again(struct fx *x, enum op_id op, uint64_t id, struct str body)
+{
+	add_item(x, op, FRAME_RESEND, id, body);
 }
 
 void fx_add(struct fx *x, enum op_id op, uint32_t flags, const void *request)
 {
-	struct entry_item item = { .op = op, .flags = flags };
 	struct buf b = BUF_INIT(0);
 
 	msg_encode(op_info(op)->request, request, &b);
-	item.body = b.n ? buf_str(&b) : STR("");
-	entry_add(&x->w, &item);
+	(void)fx_add_raw(x, op, flags, buf_str(&b));
 	buf_done(&b);
-	x->n++;
 }
 
 static void on_first(void *ctx, size_t item, int err, uint64_t seq,
@@ -169,19 +222,27 @@ int fx_resend(struct fx *x, enum op_id op, const void *request, void *reply)
 	return do_one(x, op, FRAME_RESEND, request, reply);
 }
 
-/* Everything but the applied index. */
-static void dump_without_index(struct fx *x, struct buf *ret)
+int fx_do_old(struct fx *x, enum op_id op, uint32_t flags, const void *request)
 {
-	struct kv *kv = x->side[FX_MEM].kv;
-	struct kv_iter *it = kv_iter_new(kv, STR_NULL, STR_NULL);
+	struct buf b = BUF_INIT(0), body = BUF_INIT(0);
 
-	for (; kv_iter_valid(it); kv_iter_next(it)) {
-		if (str_is(kv_iter_key(it), "m|"))
-			continue;
-		buf_put_str(ret, kv_iter_key(it));
-		buf_put_str(ret, kv_iter_value(it));
-	}
-	kv_iter_free(it);
+	msg_encode(op_info(op)->request, request, &body);
+	mpk_array(&b, 4);
+	mpk_u64(&b, 1);
+	mpk_u64(&b, x->now_ns);
+	mpk_u64(&b, x->raft_index + 1);
+	mpk_array(&b, 1);
+	mpk_array(&b, 3);
+	mpk_u64(&b, op);
+	mpk_u64(&b, flags);
+	mpk_bin(&b, buf_str(&body));
+	arena_reset(&x->arena);
+	x->n = 1;
+	x->replies = arena_zalloc(&x->arena, sizeof(*x->replies));
+	fx_apply(x, buf_str(&b));
+	buf_done(&body);
+	buf_done(&b);
+	return x->replies[0].err;
 }
 
 void fx_refused(struct fx *x, enum op_id op, const void *request, int err,
@@ -190,11 +251,11 @@ void fx_refused(struct fx *x, enum op_id op, const void *request, int err,
 	struct buf before = BUF_INIT(0), after = BUF_INIT(0);
 	uint64_t seq = fsm_last_seq(x->side[FX_MEM].f);
 
-	dump_without_index(x, &before);
+	fx_dump_state(x->side[FX_MEM].kv, &before);
 	assert_int_equal(fx_do(x, op, request, NULL), err);
 	assert_str_is(x->replies[0].body, text);
 	assert_int_equal(x->replies[0].seq, seq);
-	dump_without_index(x, &after);
+	fx_dump_state(x->side[FX_MEM].kv, &after);
 	assert_true(str_eq(buf_str(&before), buf_str(&after)));
 	buf_done(&before);
 	buf_done(&after);

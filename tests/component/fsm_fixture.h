@@ -10,6 +10,7 @@
 
 #include "fsm/fsm.h"
 #include "store/record.h"
+#include "util/hmap.h"
 
 #define FX_START_NS (1700000000 * NS_PER_S)
 
@@ -34,6 +35,10 @@ struct fx {
 	uint64_t now_ns; /* of the next entry */
 	bool unchecked;  /* leaves out the checks after each entry */
 	uint64_t budget; /* of an entry; 0: as usual */
+	/* All requests come from one caller; it may ask for the answers of the
+	 * last few again. */
+	uint64_t calls, keep;
+	struct hmap sent; /* op and body -> number of the last such request */
 	struct frame_writer w;
 	struct buf entry;
 	struct arena arena; /* what was read since the last entry */
@@ -63,7 +68,18 @@ void fx_apply(struct fx *x, struct str entry);
  * ERR_ number; then the text is in x->replies[0].body.
  */
 int fx_do(struct fx *x, enum op_id op, const void *request, void *reply);
+/* The last request of that op and content comes again, in an entry of its own;
+ * one that never came comes late. */
+#define FX_KEEP 50 /* of x->keep, at first */
 int fx_resend(struct fx *x, enum op_id op, const void *request, void *reply);
+/* As fx_add, with an encoded request; returns its number, 0: it has none. */
+uint64_t fx_add_raw(struct fx *x, enum op_id op, uint32_t flags,
+		    struct str body);
+/* The request of that number comes again. */
+void fx_add_again(struct fx *x, enum op_id op, uint64_t id, struct str body);
+
+/* The same as release 0.4.0 wrote it, with these flags: format 1. */
+int fx_do_old(struct fx *x, enum op_id op, uint32_t flags, const void *request);
 
 /* Refused with this code and text, and nothing changed. */
 void fx_refused(struct fx *x, enum op_id op, const void *request, int err,
@@ -100,6 +116,8 @@ void fx_expect_state(struct fx *x, const char *id, enum job_state s);
 
 /* All keys and values in one text. */
 void fx_dump(struct kv *kv, struct buf *ret);
+/* Without the applied index and the answers that are kept. */
+void fx_dump_state(struct kv *kv, struct buf *ret);
 /* Both sides hold the same. */
 void fx_check_same(struct fx *x);
 /* Each job is in the index its state says and in no other, counts are true,

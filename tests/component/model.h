@@ -66,6 +66,11 @@ struct model_job {
 	int64_t step;
 	bool chained;    /* what follows it was made already */
 	bool exit_chain; /* its ack said so */
+	/* what ended its last attempt, if that named a token */
+	uint64_t spent_token;
+	struct str spent_by;
+	struct m_fail_reply spent_reply;
+	uint64_t spent_at;
 	/* Texts the payload must hold, of a job the server made. */
 	struct str holds[4];
 };
@@ -122,6 +127,7 @@ struct model_ended {
 struct model {
 	struct arena arena;
 	uint64_t now;
+	uint64_t failed_at; /* when the last fail that was answered came */
 	struct model_job jobs[MODEL_JOBS];
 	size_t top; /* none is used from here on */
 	struct model_queue queues[MODEL_QUEUES];

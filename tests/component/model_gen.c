@@ -199,7 +199,7 @@ static void fail_job(struct run *n)
 	assert_int_equal(r.status, say.status);
 	assert_int_equal(r.attempts_remaining, say.attempts_remaining);
 	if (r.status == JOB_RETRYING)
-		assert_true(r.next_attempt_at >= n->x->now_ns &&
+		assert_true(r.next_attempt_at >= n->m->failed_at &&
 			    r.next_attempt_at <= say.next_attempt_at);
 	else
 		assert_false(MSG_HAS(&r, fail_reply, next_attempt_at));

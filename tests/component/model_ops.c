@@ -29,14 +29,74 @@ static struct model_job *holder(struct model *m, struct str id, bool has_token,
 	return NULL;
 }
 
+/* --- a request that ended an attempt is answered so again --- */
+
+static struct str said(struct model *m, struct buf *b, const struct str *logs,
+		       size_t logs_n)
+{
+	struct str ret;
+
+	for (size_t i = 0; i < logs_n; i++)
+		buf_printf(b, "|%.*s", STR_ARG(logs[i]));
+	ret = model_copy(m, buf_str(b));
+	buf_done(b);
+	return ret;
+}
+
+static struct str ack_said(struct model *m, const struct m_ack *op)
+{
+	struct buf b = BUF_INIT(0);
+
+	buf_printf(&b, "ack|%.*s|%.*s|%.*s|%u", STR_ARG(op->worker_id),
+		   STR_ARG(op->result), STR_ARG(op->checkpoint),
+		   op->step_status);
+	return said(m, &b, op->logs, op->logs_n);
+}
+
+static struct str fail_said(struct model *m, const struct m_fail *op)
+{
+	struct buf b = BUF_INIT(0);
+
+	buf_printf(&b, "fail|%.*s|%.*s|%d %d %d %d %llu",
+		   STR_ARG(op->worker_id), STR_ARG(op->error), op->requeue,
+		   MSG_HAS(op, fail, retry), op->retry,
+		   MSG_HAS(op, fail, retry_after),
+		   (unsigned long long)op->retry_after);
+	return said(m, &b, op->logs, op->logs_n);
+}
+
+static void spend(struct model_job *j, bool has_token, uint64_t token,
+		  struct str by)
+{
+	j->spent_token = has_token ? token : 0;
+	j->spent_by = by;
+}
+
+/* The job it ended an attempt of; then it is not refused. */
+static struct model_job *spent(struct model *m, struct str id, bool has_token,
+			       uint64_t token, struct str by)
+{
+	struct model_job *j = model_find(m, id);
+
+	if (j == NULL || !has_token || j->spent_token != token ||
+	    !str_eq(j->spent_by, by))
+		return NULL;
+	m->errs_n = 0;
+	return j;
+}
+
 void model_ack(struct model *m, const struct m_ack *op, int not_found)
 {
-	struct model_job *j =
-	    holder(m, op->job_id, MSG_HAS(op, ack, lease_token),
-		   op->lease_token, op->worker_id, not_found, ERR_ACK_ERROR);
+	bool has_token = MSG_HAS(op, ack, lease_token);
+	struct model_job *j = holder(m, op->job_id, has_token, op->lease_token,
+				     op->worker_id, not_found, ERR_ACK_ERROR);
+	struct str by = ack_said(m, op);
 
-	if (j == NULL)
+	if (j == NULL) {
+		(void)spent(m, op->job_id, has_token, op->lease_token, by);
 		return;
+	}
+	spend(j, has_token, op->lease_token, by);
 	if (op->result.n > 0)
 		j->result = model_copy(m, op->result);
 	if (op->checkpoint.n > 0)
@@ -63,12 +123,20 @@ static void fail_attempt(struct model *m, struct model_job *j,
 void model_fail(struct model *m, const struct m_fail *op,
 		struct m_fail_reply *ret)
 {
-	struct model_job *j = holder(
-	    m, op->job_id, MSG_HAS(op, fail, lease_token), op->lease_token,
-	    op->worker_id, ERR_FAIL_ERROR, ERR_FAIL_ERROR);
+	bool has_token = MSG_HAS(op, fail, lease_token);
+	struct model_job *j =
+	    holder(m, op->job_id, has_token, op->lease_token, op->worker_id,
+		   ERR_FAIL_ERROR, ERR_FAIL_ERROR);
+	struct str by = fail_said(m, op);
 
-	if (j == NULL)
+	if (j == NULL) {
+		j = spent(m, op->job_id, has_token, op->lease_token, by);
+		if (j != NULL)
+			*ret = j->spent_reply;
+		m->failed_at = j != NULL ? j->spent_at : 0;
 		return;
+	}
+	spend(j, has_token, op->lease_token, by);
 	j->touched = true;
 	j->log_lines += (uint32_t)op->logs_n;
 	if (!op->requeue) {
@@ -86,6 +154,9 @@ void model_fail(struct model *m, const struct m_fail *op,
 	ret->attempts_remaining =
 	    job_state_is_terminal(j->state) ? 0 : model_attempts_left(j);
 	ret->next_attempt_at = j->scheduled_at ? j->scheduled_at : m->now;
+	j->spent_reply = *ret;
+	j->spent_at = m->now;
+	m->failed_at = m->now;
 }
 
 void model_beat(struct model *m, struct str worker, const struct m_beat *b,

@@ -150,14 +150,10 @@ static void compare_fetch_again(struct run *n)
 
 bool run_resend(struct run *n)
 {
-	struct entry_item item = { .op = n->last_op, .flags = FRAME_RESEND };
-
 	if (n->last_op == 0 || !run_chance(n, 4))
 		return false;
-	item.body = buf_str(&n->last);
 	fx_begin(n->x);
-	entry_add(&n->x->w, &item);
-	n->x->n++;
+	(void)fx_add_raw(n->x, n->last_op, FRAME_RESEND, buf_str(&n->last));
 	fx_commit(n->x);
 	if (n->x->replies[0].err != 0)
 		fail_msg("%s, sent again: %s (%.*s)", op_info(n->last_op)->name,

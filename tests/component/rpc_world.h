@@ -107,6 +107,7 @@ struct seen {
 	struct rpc_req req;
 	uint32_t op, flags;
 	uint64_t deadline_ns;
+	uint64_t origin, done;
 	char body[16];
 };
 
@@ -138,7 +139,9 @@ static inline void w_request(void *ctx, struct rpc_req req,
 	*s = (struct seen){ .req = req,
 			    .op = item->op,
 			    .flags = item->flags,
-			    .deadline_ns = item->deadline_ns };
+			    .deadline_ns = item->deadline_ns,
+			    .origin = item->origin,
+			    .done = item->done };
 	(void)snprintf(s->body, sizeof(s->body), "%.*s", STR_ARG(item->body));
 	EXPECT(rpc_req_is_live(req));
 	if (w->answer)

@@ -145,7 +145,8 @@ static size_t count_keys(struct fx *x, const char *part)
 	for (; kv_iter_valid(it); kv_iter_next(it)) {
 		struct str k = kv_iter_key(it), v = kv_iter_value(it);
 
-		if (str_starts(k, STR("ev|")))
+		/* events, and answers that may be asked for again, stay */
+		if (str_starts(k, STR("ev|")) || str_starts(k, STR("an|")))
 			continue;
 		n += memmem(k.p, k.n, part, strlen(part)) != NULL;
 		n += memmem(v.p, v.n, part, strlen(part)) != NULL;

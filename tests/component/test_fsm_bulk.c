@@ -158,13 +158,30 @@ static void test_a_resend_is_answered_as_the_first_time(void **s)
 
 	fx_make(x, "job_1", JOB_DEAD);
 	fx_make(x, "job_2", JOB_PENDING);
-	MSG_SET(&m, bulk_act, request_id, STR("req_1"));
 	expect_act(x, &m, 1, 1);
 	fx_restart(x, FX_ROCKS);
 	assert_int_equal(fx_resend(x, OP_BULK_ACT, &m, &r), 0);
 	assert_int_equal(r.affected, 1);
 	assert_int_equal(r.skipped, 1);
 	assert_int_equal(r.total, 2);
+}
+
+/* Its entries name no caller; the request has a name instead. */
+static void test_a_resend_of_0_4_0_is_answered_as_the_first_time(void **s)
+{
+	struct str id = STR("job_1");
+	struct m_bulk_act m = act_of(BULK_RETRY, &id, 1);
+	struct fx *x = *s;
+	struct m_bulk_result r;
+
+	fx_make(x, "job_1", JOB_DEAD);
+	MSG_SET(&m, bulk_act, request_id, STR("req_1"));
+	assert_int_equal(fx_do_old(x, OP_BULK_ACT, 0, &m), 0);
+	fx_restart(x, FX_ROCKS);
+	assert_int_equal(fx_do_old(x, OP_BULK_ACT, FRAME_RESEND, &m), 0);
+	assert_int_equal(
+	    msg_decode(&msg_bulk_result, x->replies[0].body, &x->arena, &r), 0);
+	assert_int_equal(r.affected, 1);
 }
 
 static void test_what_an_action_needs_is_asked_for(void **s)
@@ -418,6 +435,7 @@ int main(void)
 		T(test_unknown_and_repeated_ids_are_skipped),
 		T(test_a_job_whose_unique_key_another_holds_is_skipped),
 		T(test_a_resend_is_answered_as_the_first_time),
+		T(test_a_resend_of_0_4_0_is_answered_as_the_first_time),
 		T(test_what_an_action_needs_is_asked_for),
 		T(test_steps_go_through_all_pages_with_exact_counts),
 		T(test_a_page_must_follow_the_one_before),

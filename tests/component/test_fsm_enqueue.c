@@ -179,6 +179,20 @@ static void test_empty_batch(void **state)
 	assert_int_equal(fx_resend(x, OP_ENQUEUE_BATCH, &m, &r), 0);
 }
 
+/* Its answers were not kept; the job itself says that it was done. */
+static void test_resend_of_0_4_0(void **state)
+{
+	struct fx *x = *state;
+	struct m_enqueue m = fx_new("job_1", "q");
+	uint64_t seq;
+
+	assert_int_equal(fx_do_old(x, OP_ENQUEUE, FRAME_RESEND, &m), 0);
+	seq = fsm_last_seq(x->side[0].f);
+	assert_int_equal(fx_do_old(x, OP_ENQUEUE, FRAME_RESEND, &m),
+			 ERR_OUTCOME_UNKNOWN);
+	assert_int_equal(fsm_last_seq(x->side[0].f), seq);
+}
+
 /* A request that may have been carried out already is answered as before. */
 static void test_resend(void **state)
 {
@@ -321,6 +335,7 @@ int main(void)
 		TEST(test_batch_is_all_or_nothing),
 		TEST(test_empty_batch),
 		TEST(test_resend),
+		TEST(test_resend_of_0_4_0),
 		TEST(test_entry_of_many),
 		TEST(test_unknown_and_broken_items),
 		TEST(test_broken_entry_stops),

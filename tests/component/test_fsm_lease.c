@@ -1,46 +1,7 @@
 /*
  * Leases: who may ack, fail and heartbeat; heartbeats; renewals; reclaim.
  */
-#include "fsm_fixture.h"
-
-#define TOKEN_NONE  0
-#define TOKEN_WRONG 999
-
-static struct m_fetched take(struct fx *x, const char *id)
-{
-	struct m_fetched j;
-
-	fx_enqueue(x, id, "q");
-	assert_true(fx_fetch(x, "q", &j));
-	assert_str_is(j.job_id, id);
-	return j;
-}
-
-static struct m_ack ack_of(const char *id, uint64_t token, const char *worker)
-{
-	struct m_ack m = { 0 };
-
-	MSG_SET(&m, ack, job_id, str_from(id));
-	if (token != TOKEN_NONE)
-		MSG_SET(&m, ack, lease_token, token);
-	if (worker != NULL)
-		MSG_SET(&m, ack, worker_id, str_from(worker));
-	return m;
-}
-
-static struct m_fail fail_of(const char *id, uint64_t token, const char *worker)
-{
-	struct m_fail m = { 0 };
-
-	MSG_SET(&m, fail, job_id, str_from(id));
-	if (token != TOKEN_NONE)
-		MSG_SET(&m, fail, lease_token, token);
-	if (worker != NULL)
-		MSG_SET(&m, fail, worker_id, str_from(worker));
-	return m;
-}
-
-#define LOST(id) "the lease on job \"" id "\" is no longer yours"
+#include "lease_world.h"
 
 /* Who may end an attempt; the same rows for ack and fail. */
 static void test_ownership(void **state)
@@ -162,39 +123,6 @@ static void test_nameless_holder(void **state)
 	fx_refused(x, OP_ACK, &m, ERR_LEASE_LOST, LOST("job_1"));
 	m = ack_of("job_1", TOKEN_NONE, "w1");
 	assert_int_equal(fx_do(x, OP_ACK, &m, NULL), 0);
-}
-
-static void test_resent_ack_and_fail(void **state)
-{
-	struct fx *x = *state;
-	struct m_fetched j = take(x, "job_1");
-	struct m_ack m = ack_of("job_1", j.lease_token, NULL);
-	struct m_fail f;
-	struct m_fail_reply first, again;
-	uint64_t seq;
-
-	assert_int_equal(fx_do(x, OP_ACK, &m, NULL), 0);
-	seq = fsm_last_seq(x->side[0].f);
-	assert_int_equal(fx_resend(x, OP_ACK, &m, NULL), 0);
-	m = ack_of("job_1", TOKEN_NONE, NULL);
-	assert_int_equal(fx_resend(x, OP_ACK, &m, NULL), 0);
-	m = ack_of("job_1", TOKEN_WRONG, NULL);
-	assert_int_equal(fx_resend(x, OP_ACK, &m, NULL), ERR_LEASE_LOST);
-	f = fail_of("job_1", j.lease_token, NULL);
-	assert_int_equal(fx_resend(x, OP_FAIL, &f, NULL), ERR_LEASE_LOST);
-	assert_int_equal(fsm_last_seq(x->side[0].f), seq);
-
-	j = take(x, "job_2");
-	f = fail_of("job_2", j.lease_token, NULL);
-	assert_int_equal(fx_do(x, OP_FAIL, &f, &first), 0);
-	assert_int_equal(fx_resend(x, OP_FAIL, &f, &again), 0);
-	assert_int_equal(again.status, first.status);
-	assert_int_equal(again.next_attempt_at, first.next_attempt_at);
-	assert_int_equal(again.attempts_remaining, first.attempts_remaining);
-	f = fail_of("job_2", TOKEN_NONE, NULL);
-	assert_int_equal(fx_resend(x, OP_FAIL, &f, NULL), 0);
-	m = ack_of("job_2", TOKEN_NONE, NULL);
-	assert_int_equal(fx_resend(x, OP_ACK, &m, NULL), ERR_ACK_ERROR);
 }
 
 static void test_ack_batch(void **state)
@@ -538,7 +466,6 @@ int main(void)
 		TEST(test_ack),
 		TEST(test_ack_refused),
 		TEST(test_nameless_holder),
-		TEST(test_resent_ack_and_fail),
 		TEST(test_ack_batch),
 		TEST(test_heartbeat),
 		TEST(test_large_checkpoint),

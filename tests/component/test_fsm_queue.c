@@ -380,11 +380,7 @@ static void test_clear_goes_on_where_0_4_0_was(void **state)
 	memcpy(cursor + 12, "job_00000", 9);
 	MSG_SET(&m, clear_queue, queue, STR("q"));
 	MSG_SET(&m, clear_queue, cursor, str_of(cursor, sizeof(cursor)));
-	fx_begin(x);
-	fx_add(x, OP_CLEAR_QUEUE, 0, &m);
-	x->entry.p[1] = 1; /* its format */
-	fx_commit(x);
-	assert_int_equal(x->replies[0].err, 0);
+	assert_int_equal(fx_do_old(x, OP_CLEAR_QUEUE, 0, &m), 0);
 	assert_true(fx_job_exists(x, "job_00000"));
 	assert_false(fx_job_exists(x, "job_00001"));
 	assert_false(fx_job_exists(x, "job_00002"));
@@ -449,7 +445,6 @@ static void test_delete_removes_everything_of_the_queue(void **state)
 	MSG_SET(&m, clear_queue, queue, STR("q"));
 	fx_refused(x, OP_DELETE_QUEUE, &m, ERR_NOT_FOUND,
 		   "queue \"q\" not found");
-	assert_int_equal(fx_resend(x, OP_DELETE_QUEUE, &m, NULL), 0);
 	/* a new one of that name starts from nothing */
 	fx_restart(x, FX_ROCKS);
 	fx_enqueue(x, "job_again", "q");

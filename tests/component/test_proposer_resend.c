@@ -155,8 +155,10 @@ static void replay_first_try(struct fixture *f, uint64_t index)
 	fill_fetch(&m, &q, WAIT_NS, FETCH_ID);
 	msg_encode(&msg_fetch, &m, &ask);
 	entry_begin(&w, &entry, clock_wall_ns(), 1);
-	entry_add(&w, &(struct entry_item){ OP_ENQUEUE, 0, buf_str(&job) });
-	entry_add(&w, &(struct entry_item){ OP_FETCH, 0, buf_str(&ask) });
+	entry_add(&w, &(struct entry_item){ .op = OP_ENQUEUE,
+					    .body = buf_str(&job) });
+	entry_add(
+	    &w, &(struct entry_item){ .op = OP_FETCH, .body = buf_str(&ask) });
 	entry_end(&w);
 	assert_int_equal(proposer_apply(f->p, index, buf_str(&entry)), 0);
 	buf_done(&entry);

@@ -188,6 +188,68 @@ static void changes_actor(int fd, const char *path, unsigned number)
 	w_end(&w);
 }
 
+static bool seen_two(struct world *w)
+{
+	return w->seen_n == 2;
+}
+
+static bool replied_two(struct world *w)
+{
+	return w->replies == 2;
+}
+
+/* A call whose answer is kept: the server hears which have arrived. */
+static void keep_actor(int fd, const char *path, unsigned number)
+{
+	struct seen first;
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	w_serve(&w);
+	w_dial(&w);
+	w_wait(&w, client_up);
+	/* one that waits long and is not kept holds up nobody */
+	(void)w_call(&w, "long", 0, 0);
+	(void)w_call(&w, "one", 0, RPC_CHANGES | RPC_KEEP);
+	w_wait(&w, seen_two);
+	EXPECT(!(w.seen[0].flags & FRAME_KEEP));
+	first = w.seen[1];
+	EXPECT(first.flags == FRAME_KEEP && first.origin != 0);
+	EXPECT(first.done == first.req.id);
+
+	/* the link is lost: the same number of the same caller comes again */
+	w.seen_n = 0;
+	rpc_server_free(w.server);
+	w_serve(&w);
+	w_wait(&w, seen_two);
+	EXPECT(w.seen[1].flags == (FRAME_KEEP | FRAME_RESEND));
+	EXPECT(w.seen[1].origin == first.origin);
+	EXPECT(w.seen[1].req.id == first.req.id);
+	EXPECT(w.seen[1].done == first.req.id);
+
+	/* answered: the next one says so */
+	rpc_reply(w.seen[1].req, 0, 7, STR("done"));
+	w_wait(&w, has_reply);
+	w.seen_n = 0;
+	(void)w_call(&w, "two", 0, RPC_CHANGES | RPC_KEEP);
+	(void)w_call(&w, "three", 0, RPC_CHANGES | RPC_KEEP);
+	w_wait(&w, seen_two);
+	EXPECT(w.seen[0].done > first.req.id);
+	EXPECT(w.seen[1].done == w.seen[0].req.id);
+
+	/* out of order: the first that is missing counts */
+	rpc_reply(w.seen[1].req, 0, 7, STR("done"));
+	w_wait(&w, replied_two);
+	first = w.seen[0];
+	w.seen_n = 0;
+	(void)w_call(&w, "four", 0, RPC_CHANGES | RPC_KEEP);
+	w_wait(&w, has_seen);
+	EXPECT(w.seen[0].done == first.req.id);
+	w_end(&w);
+}
+
 static void send_by_actor(int fd, const char *path, unsigned number)
 {
 	uint64_t start_ns;
@@ -452,6 +514,7 @@ RPC_TEST(replies)
 RPC_TEST(sizes)
 RPC_TEST(deadline)
 RPC_TEST(changes)
+RPC_TEST(keep)
 RPC_TEST(send_by)
 RPC_TEST(cancel)
 RPC_TEST(hash)
@@ -468,6 +531,7 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_deadline),
 		cmocka_unit_test(test_changes),
+		cmocka_unit_test(test_keep),
 		cmocka_unit_test(test_send_by),
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_hash),

@@ -7,10 +7,14 @@
 #define START_NS (1700000000 * NS_PER_S)
 #define SECOND   NS_PER_S
 
+#define CALLER       0x1234567890abcdefULL
+#define ANSWERS_KEPT 3 /* requests whose answers are on their way */
+
 struct script {
 	struct golden *g;
 	struct golden_lines *log;
 	uint64_t now_ns;
+	uint64_t calls;
 	struct frame_writer w;
 	struct buf entry, body;
 	size_t n;
@@ -18,10 +22,17 @@ struct script {
 
 static void add(struct script *s, enum op_id op, const void *m)
 {
+	struct entry_caller c = { CALLER, 0 };
 	struct entry_item item = { .op = op };
 
+	if (op != OP_FETCH) { /* as corvo-httpd sends them */
+		item.caller = 1;
+		item.id = ++s->calls;
+	}
+	c.done = s->calls - MIN(s->calls, (uint64_t)ANSWERS_KEPT);
 	if (s->n++ == 0)
-		entry_begin(&s->w, &s->entry, s->now_ns, s->g->index + 1);
+		entry_begin_for(&s->w, &s->entry, s->now_ns, s->g->index + 1,
+				&c, 1);
 	buf_clear(&s->body);
 	msg_encode(op_info(op)->request, m, &s->body);
 	item.body = s->body.n > 0 ? buf_str(&s->body) : STR("");
@@ -423,7 +434,6 @@ static void bulks(struct script *s)
 	fail(s, "job_k2", "broken", false);
 	MSG_SET(&act, bulk_act, action, BULK_RETRY);
 	MSG_SET_LIST(&act, bulk_act, job_ids, ids, 1);
-	MSG_SET(&act, bulk_act, request_id, STR("req_1"));
 	one(s, OP_BULK_ACT, &act, NULL);
 	MSG_SET(&create, bulk_create, bulk_id, STR("bulk_1"));
 	MSG_SET(&create, bulk_create, action, BULK_RETRY);

@@ -67,12 +67,30 @@ static void write_entry(struct buf *b)
 {
 	struct frame_writer w;
 
-	entry_begin(&w, b, 1700000000 * NS_PER_S, UINT64_MAX - 1);
+	entry_begin_for(&w, b, 1700000000 * NS_PER_S, UINT64_MAX - 1,
+			(struct entry_caller[]){ { UINT64_MAX, 7 }, { 1, 0 } },
+			2);
 	for (uint32_t i = 1; i < 20; i++)
 		entry_add(&w, &(struct entry_item){ .op = i,
 						    .flags = FRAME_RESEND,
-						    .body = STR("\x80") });
+						    .body = STR("\x80"),
+						    .caller = i % 3,
+						    .id = i << 20 });
 	entry_end(&w);
+}
+
+/* As release 0.4.0 wrote it. */
+static void write_old_entry(struct buf *b)
+{
+	mpk_array(b, 4);
+	mpk_u64(b, 1);
+	mpk_u64(b, 1700000000 * NS_PER_S);
+	mpk_u64(b, 5);
+	mpk_array(b, 1);
+	mpk_array(b, 3);
+	mpk_u64(b, OP_ACK);
+	mpk_u64(b, FRAME_RESEND);
+	mpk_bin(b, STR("\x80"));
 }
 
 static void test_requests(void **state _unused_)
@@ -145,6 +163,26 @@ static void test_entry(void **state _unused_)
 	assert_int_equal(e.items[18].op, 19);
 	assert_int_equal(e.items[18].flags, FRAME_RESEND);
 	assert_int_equal(e.items[0].body.n, 1);
+	assert_int_equal(e.callers_n, 2);
+	assert_true(e.callers[0].origin == UINT64_MAX);
+	assert_int_equal(e.callers[0].done, 7);
+	assert_int_equal(e.items[18].caller, 1);
+	assert_int_equal(e.items[18].id, 19 << 20);
+	assert_int_equal(e.items[2].caller, 0);
+}
+
+static void test_entry_names_a_caller_it_has(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	_cleanup_(arena_done) struct arena a = ARENA_INIT;
+	struct frame_writer w;
+	struct entry e;
+
+	entry_begin(&w, &b, 1, 1);
+	entry_add(&w, &(struct entry_item){
+			  .op = OP_ACK, .body = STR("\x80"), .caller = 1 });
+	entry_end(&w);
+	assert_int_equal(entry_decode(buf_str(&b), &a, &e), -ERR_BAD_MESSAGE);
 }
 
 /* The format is the second byte. */
@@ -154,11 +192,17 @@ static void test_entry_of_another_format(void **state _unused_)
 	_cleanup_(arena_done) struct arena a = ARENA_INIT;
 	struct entry e;
 
-	write_entry(&b);
-	b.p[1] = 1;
+	write_old_entry(&b);
 	assert_int_equal(entry_decode(buf_str(&b), &a, &e), 0);
 	assert_int_equal(e.format, 1);
-	assert_int_equal(e.n, 19);
+	assert_int_equal(e.n, 1);
+	assert_int_equal(e.callers_n, 0);
+	assert_int_equal(e.items[0].op, OP_ACK);
+	assert_int_equal(e.items[0].caller, 0);
+	b.p[1] = STORED_FORMAT; /* whose shape it does not have */
+	assert_int_equal(entry_decode(buf_str(&b), &a, &e), -ERR_BAD_MESSAGE);
+	buf_clear(&b);
+	write_entry(&b);
 	b.p[1] = STORED_FORMAT + 1;
 	assert_int_equal(entry_decode(buf_str(&b), &a, &e), -ERR_BAD_MESSAGE);
 	assert_int_equal(entry_format(buf_str(&b)), STORED_FORMAT + 1);
@@ -245,20 +289,20 @@ static void test_byte_flips(void **state _unused_)
 static void test_wrong_shapes(void **state _unused_)
 {
 	static const struct str bad[] = {
-		STR("\x94\x02\x02\x01\x90"),         /* version */
-		STR("\x94\x01\x09\x01\x90"),         /* kind */
-		STR("\x94\x01\x00\x01\x90"),         /* kind */
-		STR("\x94\x01\x02\xff\x90"),         /* epoch */
-		STR("\x93\x01\x02\x01"),             /* too short */
-		STR("\x95\x01\x02\x01\x90\x01"),     /* too long */
-		STR("\x94\x01\x02\x01\x80"),         /* items no array */
-		STR("\x94\x01\x02\x01\x91\x01"),     /* request no array */
-		STR("\x94\x01\x01\x01\x90"),         /* hello without item */
-		STR("\x94\x01\x01\x01\x91\x91\x01"), /* short hello */
-		STR("\x94\x01\x03\x01\x91\xa1x"),    /* cancel text */
-		STR("\x94\x01\x04\x01\x91\x94\x01\xce\xff\xff\xff\xff\x01\xa0"),
-		STR("\x94\x01\x02\x01\x91\x95\x01\xcf\0\0\0\1\0\0\0\0\x01"
-		    "\xa0\xa0"), /* op above 32 bits */
+		STR("\x94\x01\x02\x01\x90"),         /* version */
+		STR("\x94\x02\x09\x01\x90"),         /* kind */
+		STR("\x94\x02\x00\x01\x90"),         /* kind */
+		STR("\x94\x02\x02\xff\x90"),         /* epoch */
+		STR("\x93\x02\x02\x01"),             /* too short */
+		STR("\x95\x02\x02\x01\x90\x01"),     /* too long */
+		STR("\x94\x02\x02\x01\x80"),         /* items no array */
+		STR("\x94\x02\x02\x01\x91\x01"),     /* request no array */
+		STR("\x94\x02\x01\x01\x90"),         /* hello without item */
+		STR("\x94\x02\x01\x01\x91\x91\x01"), /* short hello */
+		STR("\x94\x02\x03\x01\x91\xa1x"),    /* cancel text */
+		STR("\x94\x02\x04\x01\x91\x94\x01\xce\xff\xff\xff\xff\x01\xa0"),
+		STR("\x94\x02\x02\x01\x91\x97\x01\xcf\0\0\0\1\0\0\0\0\x01"
+		    "\x01\x01\xa0\xa0"), /* op above 32 bits */
 	};
 	_cleanup_(arena_done) struct arena a = ARENA_INIT;
 	struct frame f;
@@ -268,8 +312,8 @@ static void test_wrong_shapes(void **state _unused_)
 			fail_msg("case %zu was accepted", i);
 	/* A longer hello is a newer program, which must be told apart. */
 	assert_int_equal(
-	    frame_decode(STR("\x94\x01\x01\x01\x91\x96\x01\x02\x03\x04\xa1"
-			     "5\xc0"),
+	    frame_decode(STR("\x94\x02\x01\x01\x91\x97\x01\x02\x03\x04\xa1"
+			     "5\x06\xc0"),
 			 &a, &f),
 	    0);
 }
@@ -291,6 +335,7 @@ int main(void)
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_entry),
 		cmocka_unit_test(test_entry_of_another_format),
+		cmocka_unit_test(test_entry_names_a_caller_it_has),
 		cmocka_unit_test(test_truncation),
 		cmocka_unit_test(test_byte_flips),
 		cmocka_unit_test(test_wrong_shapes),

@@ -50,6 +50,15 @@ static inline bool fsm_is_resend(const struct fsm *f)
 	return (f->flags & FRAME_RESEND) != 0;
 }
 
+/*
+ * For entries of format 1, which name no caller: no answers are kept for them,
+ * so a resend is known by what its first try left behind.
+ */
+static inline bool fsm_is_old_resend(const struct fsm *f)
+{
+	return f->entry_format == 1 && fsm_is_resend(f);
+}
+
 /* So long after a time, or after the entry; what cannot be told is never. */
 static inline uint64_t time_after(uint64_t from, uint64_t ns)
 {

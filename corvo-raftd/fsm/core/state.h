@@ -46,6 +46,29 @@ struct fsm_bulks {
 	struct hmap canaries; /* id of a job -> its struct fsm_bulk */
 };
 
+struct answers_caller {
+	uint64_t origin;
+	uint64_t done; /* it has all answers below this */
+	size_t uses;   /* kept entries that name it */
+	uint64_t last; /* index of the last of them, which says `done` */
+};
+
+struct answers_lost {
+	uint64_t origin;
+	uint64_t upto; /* answers up to this may be gone */
+};
+
+/* Answers that may be asked for again; see core/answers.h. */
+struct answers {
+	struct list kept; /* entries, oldest first */
+	size_t n, bytes;  /* of all */
+	struct answers_caller *callers;
+	size_t callers_n, callers_cap;
+	struct answers_lost lost[LIMIT_ANSWERS_LOST];
+	size_t lost_n;
+	struct bynum index; /* of the entries that were searched */
+};
+
 struct fsm {
 	struct kv *kv;
 	const struct job_hooks *hooks; /* job/job.h */
@@ -82,6 +105,7 @@ struct fsm {
 	struct heap fires;                     /* schedules by next time */
 	struct fsm_bulks bulks;
 	struct fsm_clock clock;
+	struct answers answers;
 	struct fsm_counters counters;
 	uint64_t since_ns;   /* of the first entry this process applied */
 	struct hmap awaited; /* jobs whose end somebody waits for */

@@ -9,6 +9,7 @@
 #include "fsm/job/log.h"
 #include "fsm/job/timing.h"
 #include "fsm/ops/ops.h"
+#include "util/hash.h"
 
 static int refuse_not_found(struct fsm *f, int err, struct str id)
 {
@@ -31,33 +32,75 @@ static int refuse_ended(struct fsm *f, int err, const struct claim *c)
 			  STR_ARG(c->job_id));
 }
 
+/*
+ * --- requests sent again ---
+ *
+ * A token that ended an attempt is spent. The job remembers with what, until
+ * the next attempt has ended: the same request is answered as the first time,
+ * another one is refused.
+ */
+
+static uint64_t hash_add(uint64_t h, struct str s)
+{
+	return (h ^ hash_stable(s.p, s.n)) * 0x9e3779b97f4a7c15ULL + s.n;
+}
+
+static uint64_t hash_add_lines(uint64_t h, const struct str *lines, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		h = hash_add(h, lines[i]);
+	return h + n;
+}
+
+static uint64_t ack_hash(const struct m_ack *op)
+{
+	uint64_t h = hash_add(op->lease_token << 1, op->worker_id);
+
+	h = hash_add(h + op->step_status, op->result);
+	h = hash_add(h, op->checkpoint);
+	return hash_add_lines(h, op->logs, op->logs_n);
+}
+
+static uint64_t fail_hash(const struct m_fail *op)
+{
+	uint64_t how = (uint64_t)op->requeue << 3 | (uint64_t)op->retry << 2 |
+		       (uint64_t)MSG_HAS(op, fail, retry_after) << 1 |
+		       (uint64_t)MSG_HAS(op, fail, retry);
+	uint64_t h = hash_add(op->lease_token << 1 | 1, op->worker_id);
+
+	h = hash_add(h + how, op->error);
+	h = hash_add(h ^ op->retry_after, op->backtrace);
+	return hash_add_lines(h, op->logs, op->logs_n);
+}
+
+/* The caller saves. */
+static void spend(struct job *j, const struct claim *c, uint64_t hash)
+{
+	struct m_job_live *l = &j->live;
+
+	MSG_UNSET(l, job_live, spent);
+	MSG_UNSET(l, job_live, spent_status);
+	MSG_UNSET(l, job_live, spent_left);
+	MSG_UNSET(l, job_live, spent_next_at);
+	if (c->has_token)
+		MSG_SET(l, job_live, spent, hash);
+}
+
+/* 1: this very request ended an attempt, of *ret; 0; -ERR_* of the store. */
+static int was_spent(struct fsm *f, const struct claim *c, uint64_t hash,
+		     struct job *ret)
+{
+	int r = c->has_token ? job_find(f, c->job_id, ret) : 0;
+
+	if (r <= 0)
+		return r;
+	return MSG_HAS(&ret->live, job_live, spent) && ret->live.spent == hash;
+}
+
 /* --- ack --- */
 
-/* The first try of a resent ack was carried out: the answer got lost. */
-static bool ack_was_done(const struct claim *c, const struct job *j)
-{
-	if (j->live.state == JOB_COMPLETED)
-		return !c->has_token || c->token == j->live.lease_token;
-	return j->live.state == JOB_CANCELLED && c->has_token &&
-	       c->token == j->live.lease_token;
-}
-
-static int ack_ended(struct fsm *f, const struct claim *c)
-{
-	struct job j;
-	int r;
-
-	if (!fsm_is_resend(f))
-		return refuse_ended(f, ERR_ACK_ERROR, c);
-	r = job_find(f, c->job_id, &j);
-	if (r < 0)
-		return r;
-	if (r > 0 && ack_was_done(c, &j))
-		return 0;
-	return refuse_ended(f, ERR_ACK_ERROR, c);
-}
-
-static int complete(struct fsm *f, const struct m_ack *op)
+static int complete(struct fsm *f, const struct m_ack *op,
+		    const struct claim *c)
 {
 	struct job j;
 	int r = job_find(f, op->job_id, &j);
@@ -71,6 +114,7 @@ static int complete(struct fsm *f, const struct m_ack *op)
 	if (op->checkpoint.n > 0)
 		MSG_SET(&j.live, job_live, checkpoint, op->checkpoint);
 	log_append(f, &j, op->logs, op->logs_n);
+	spend(&j, c, c->has_token ? ack_hash(op) : 0);
 	if (j.live.cancel_requested) {
 		job_end_cancelled(f, &j);
 		return 0;
@@ -92,20 +136,21 @@ static int ack_one(struct fsm *f, const struct m_ack *op, int not_found)
 		.has_token = MSG_HAS(op, ack, lease_token),
 		.token = op->lease_token,
 	};
+	enum fsm_lease_state s;
 	struct fsm_active *a;
+	struct job j;
+	int r;
 
-	switch (claim_judge(f, &c, &a)) {
-	case FSM_LEASE_OK:
-	case FSM_LEASE_CANCEL:
-		return complete(f, op);
-	case FSM_LEASE_LOST:
-		return refuse_lost(f, op->job_id);
-	case FSM_LEASE_ENDED:
-		return ack_ended(f, &c);
-	case FSM_LEASE_UNKNOWN:
-		break;
-	}
-	return refuse_not_found(f, not_found, op->job_id);
+	s = claim_judge(f, &c, &a);
+	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL)
+		return complete(f, op, &c);
+	if (s == FSM_LEASE_UNKNOWN)
+		return refuse_not_found(f, not_found, op->job_id);
+	r = was_spent(f, &c, ack_hash(op), &j);
+	if (r != 0)
+		return MIN(r, 0);
+	return s == FSM_LEASE_LOST ? refuse_lost(f, op->job_id)
+				   : refuse_ended(f, ERR_ACK_ERROR, &c);
 }
 
 int apply_ack(struct fsm *f, const struct m_ack *op, struct m_status_reply *ret)
@@ -241,8 +286,30 @@ static int end_attempt(struct fsm *f, struct job *j, const struct m_fail *op,
 	return 0;
 }
 
+/* What the job remembers of the answer. The caller saves. */
+static void spend_fail(struct job *j, const struct claim *c, uint64_t hash,
+		       const struct m_fail_reply *m)
+{
+	struct m_job_live *l = &j->live;
+
+	spend(j, c, hash);
+	MSG_SET(l, job_live, spent_status, m->status);
+	MSG_SET(l, job_live, spent_left, m->attempts_remaining);
+	if (MSG_HAS(m, fail_reply, next_attempt_at))
+		MSG_SET(l, job_live, spent_next_at, m->next_attempt_at);
+}
+
+static void fill_spent_reply(const struct m_job_live *l,
+			     struct m_fail_reply *ret)
+{
+	MSG_SET(ret, fail_reply, status, l->spent_status);
+	MSG_SET(ret, fail_reply, attempts_remaining, l->spent_left);
+	if (MSG_HAS(l, job_live, spent_next_at))
+		MSG_SET(ret, fail_reply, next_attempt_at, l->spent_next_at);
+}
+
 static int fail_held(struct fsm *f, const struct m_fail *op,
-		     struct m_fail_reply *ret)
+		     const struct claim *c, struct m_fail_reply *ret)
 {
 	struct job j;
 	int r = job_find(f, op->job_id, &j);
@@ -251,37 +318,18 @@ static int fail_held(struct fsm *f, const struct m_fail *op,
 		return r;
 	CHECK(r > 0);
 	log_append(f, &j, op->logs, op->logs_n);
-	if (!op->requeue)
-		return end_attempt(f, &j, op, ret);
-	if (j.live.cancel_requested) {
+	if (!op->requeue) {
+		r = end_attempt(f, &j, op, ret);
+	} else if (j.live.cancel_requested) {
 		job_end_cancelled(f, &j);
 		fill_fail_reply(&j, JOB_CANCELLED, ret);
 	} else {
 		give_back(f, &j, ret);
 	}
-	return 0;
-}
-
-/* A resent fail is answered from what the first try made of the job. */
-static int fail_ended(struct fsm *f, const struct claim *c,
-		      struct m_fail_reply *ret)
-{
-	struct job j;
-	int r;
-
-	if (!fsm_is_resend(f))
-		return refuse_ended(f, ERR_FAIL_ERROR, c);
-	r = job_find(f, c->job_id, &j);
-	if (r < 0)
-		return r;
-	if (r == 0 || j.live.state == JOB_COMPLETED ||
-	    (c->has_token
-		 ? c->token != j.live.lease_token
-		 : j.live.state != JOB_RETRYING && j.live.state != JOB_DEAD))
-		return refuse_ended(f, ERR_FAIL_ERROR, c);
-	fill_fail_reply(&j, j.live.state, ret);
-	if (j.live.state == JOB_RETRYING)
-		MSG_SET(ret, fail_reply, next_attempt_at, j.live.scheduled_at);
+	if (r < 0 || !c->has_token)
+		return MIN(r, 0);
+	spend_fail(&j, c, fail_hash(op), ret);
+	job_save(f, &j);
 	return 0;
 }
 
@@ -293,18 +341,21 @@ int apply_fail(struct fsm *f, const struct m_fail *op, struct m_fail_reply *ret)
 		.has_token = MSG_HAS(op, fail, lease_token),
 		.token = op->lease_token,
 	};
+	enum fsm_lease_state s;
 	struct fsm_active *a;
+	struct job j;
+	int r;
 
-	switch (claim_judge(f, &c, &a)) {
-	case FSM_LEASE_OK:
-	case FSM_LEASE_CANCEL:
-		return fail_held(f, op, ret);
-	case FSM_LEASE_LOST:
-		return refuse_lost(f, op->job_id);
-	case FSM_LEASE_ENDED:
-		return fail_ended(f, &c, ret);
-	case FSM_LEASE_UNKNOWN:
-		break;
-	}
-	return refuse_not_found(f, ERR_FAIL_ERROR, op->job_id);
+	s = claim_judge(f, &c, &a);
+	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL)
+		return fail_held(f, op, &c, ret);
+	if (s == FSM_LEASE_UNKNOWN)
+		return refuse_not_found(f, ERR_FAIL_ERROR, op->job_id);
+	r = was_spent(f, &c, fail_hash(op), &j);
+	if (r > 0)
+		fill_spent_reply(&j.live, ret);
+	if (r != 0)
+		return MIN(r, 0);
+	return s == FSM_LEASE_LOST ? refuse_lost(f, op->job_id)
+				   : refuse_ended(f, ERR_FAIL_ERROR, &c);
 }

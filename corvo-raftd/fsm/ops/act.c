@@ -16,10 +16,7 @@ struct kind {
 	int err;            /* code of a refusal */
 	const char *done;   /* as in "cannot be cancelled" */
 	const char *status; /* what a client is told */
-	unsigned after;     /* states a resend may find: one bit each */
 };
-
-#define IN(state) (1u << (JOB_##state))
 
 #define KINDS (BULK_REJECT + 1)
 
@@ -184,21 +181,19 @@ static int act_reject(struct fsm *f, const struct act *a, struct job *j)
 }
 
 static const struct kind kinds[KINDS] = {
-	[BULK_RETRY] = { act_retry, ERR_RETRY_ERROR, "retried", "retried",
-			 IN(PENDING) },
-	[BULK_DELETE] = { act_delete, ERR_NOT_FOUND, "deleted", "deleted", 0 },
+	[BULK_RETRY] = { act_retry, ERR_RETRY_ERROR, "retried", "retried" },
+	[BULK_DELETE] = { act_delete, ERR_NOT_FOUND, "deleted", "deleted" },
 	[BULK_CANCEL] = { act_cancel, ERR_CANCEL_ERROR, "cancelled",
-			  "cancelled", IN(CANCELLED) },
-	[BULK_MOVE] = { act_move, ERR_MOVE_ERROR, "moved", "moved", 0 },
+			  "cancelled" },
+	[BULK_MOVE] = { act_move, ERR_MOVE_ERROR, "moved", "moved" },
 	[BULK_REQUEUE] = { act_requeue, ERR_REQUEUE_ERROR, "requeued",
-			   "requeued", IN(PENDING) | IN(ACTIVE) },
+			   "requeued" },
 	[BULK_CHANGE_PRIORITY] = { act_priority, ERR_PRIORITY_ERROR,
-				   "given another priority", "changed", 0 },
-	[BULK_HOLD] = { act_hold, ERR_HOLD_ERROR, "held", "held", IN(HELD) },
+				   "given another priority", "changed" },
+	[BULK_HOLD] = { act_hold, ERR_HOLD_ERROR, "held", "held" },
 	[BULK_APPROVE] = { act_approve, ERR_APPROVE_ERROR, "approved",
-			   "pending", IN(PENDING) | IN(BLOCKED) | IN(ACTIVE) },
-	[BULK_REJECT] = { act_reject, ERR_REJECT_ERROR, "rejected", "dead",
-			  IN(DEAD) },
+			   "pending" },
+	[BULK_REJECT] = { act_reject, ERR_REJECT_ERROR, "rejected", "dead" },
 };
 
 /* --- one job, alone or of many --- */
@@ -219,12 +214,8 @@ int act_alone(struct fsm *f, const struct act *a, struct str id,
 	int r = job_must_find(f, id, k->err, &j);
 
 	MSG_SET(ret, status_reply, status, str_from(k->status));
-	if (r == -ERR_NOT_FOUND && a->action == BULK_DELETE && fsm_is_resend(f))
-		return 0;
 	if (r < 0)
 		return r;
-	if (fsm_is_resend(f) && (k->after & 1u << j.live.state) != 0)
-		return 0;
 	r = k->fn(f, a, &j);
 	if (a->action == BULK_CANCEL && j.live.state == JOB_ACTIVE)
 		MSG_SET(ret, status_reply, status, STR("cancelling"));

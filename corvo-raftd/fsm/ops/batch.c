@@ -15,7 +15,7 @@ int apply_open_batch(struct fsm *f, const struct m_open_batch *op,
 		.callback_payload = op->callback_payload,
 		.parent_id = op->parent_id,
 	};
-	int r = fsm_is_resend(f) ? batch_exists(f, op->batch_id) : 0;
+	int r = fsm_is_old_resend(f) ? batch_exists(f, op->batch_id) : 0;
 
 	if (r == 0)
 		r = batch_create(f, op->batch_id, &o, false);

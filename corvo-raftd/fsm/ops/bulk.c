@@ -70,8 +70,9 @@ static int act_on_all(struct fsm *f, const struct act *a,
 }
 
 /*
- * Kept as an answer to a request sent twice, under a name no client can give:
- * a header has no line break in it.
+ * As 0.4.0 did, whose entries name no caller: kept as an answer to a request
+ * sent twice, under a name no client can give: a header has no line break in
+ * it.
  */
 static struct str kept_as(struct fsm *f, const struct m_bulk_act *op)
 {
@@ -96,7 +97,7 @@ int apply_bulk_act(struct fsm *f, const struct m_bulk_act *op,
 		return fsm_refuse(f, ERR_BULK_ERROR,
 				  "request_id: must have at most %d bytes",
 				  LIMIT_JOB_ID_BYTES);
-	if (keeps && fsm_is_resend(f)) {
+	if (keeps && fsm_is_old_resend(f)) {
 		r = idempotency_find(f, kept_as(f, op), 0, &msg_bulk_result,
 				     ret);
 		if (r != 0)
@@ -257,8 +258,6 @@ static int resume_bulk(struct fsm *f, struct m_bulk *m)
 
 static int cancel_bulk(struct fsm *f, struct m_bulk *m)
 {
-	if (m->status == BULK_CANCELLED && fsm_is_resend(f))
-		return 0;
 	if (bulk_has_ended(m))
 		return refuse_control(f, m, "cancelled");
 	bulk_end(f, m, BULK_CANCELLED, STR_NULL);

@@ -221,7 +221,7 @@ int apply_delete_queue(struct fsm *f, const struct m_clear_queue *op,
 	bool more;
 	int r;
 
-	if (q == NULL && (fsm_is_resend(f) || op->cursor.n > 0))
+	if (q == NULL && op->cursor.n > 0)
 		return 0;
 	if (q == NULL)
 		return fsm_refuse(f, ERR_NOT_FOUND, "queue \"%.*s\" not found",

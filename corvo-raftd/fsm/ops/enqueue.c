@@ -1,6 +1,6 @@
 /*
  * enqueue, enqueue_batch: new jobs. Ids were chosen before the entry was
- * proposed and are new, except in a resend, which may meet its own first try.
+ * proposed and are new.
  *
  * First everything that may be refused is checked for all jobs of a request;
  * then it is decided which of them are duplicates of earlier ones; then the
@@ -10,6 +10,7 @@
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/job/create.h"
+#include "fsm/ops/hand.h"
 #include "fsm/ops/ops.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
@@ -64,64 +65,6 @@ static int check_names(struct fsm *f, const struct m_enqueue *op)
 	return 0;
 }
 
-/* --- a request that was carried out already --- */
-
-/* 1: this resend was carried out already, *ret says how; 0; or -ERR_*. */
-static int find_earlier(struct fsm *f, const struct m_enqueue *op,
-			struct m_enqueue_reply *ret)
-{
-	struct m_job_doc doc;
-	struct key k;
-	int r = check_names(f, op);
-
-	if (r < 0)
-		return r;
-	key_job(&k, op->job_id);
-	r = fsm_read(f, &k, &msg_job_doc, &doc);
-	if (r > 0)
-		job_reply(op->job_id, &doc, ret);
-	return r;
-}
-
-/* A job that was not created then: a duplicate, as it is now, or deleted. */
-static int answer_absent(struct fsm *f, const struct m_enqueue *op,
-			 struct m_enqueue_reply *ret)
-{
-	struct m_enqueue drop = *op;
-	struct str holder;
-	int r = 0;
-
-	MSG_SET(ret, enqueue_reply, job_id, op->job_id);
-	if (op->unique_key.n > 0)
-		r = unique_find(f, op->queue, op->unique_key, &holder);
-	if (r <= 0)
-		return r;
-	MSG_SET(&drop, enqueue, unique_action, UNIQUE_DROP);
-	return unique_answer(f, &drop, holder, ret);
-}
-
-/*
- * All of a batch were created in one entry, so any of them speaks for all.
- * What the first try replaced stays replaced: somebody may have replaced it
- * again since.
- */
-static int find_earlier_batch(struct fsm *f, struct request *q)
-{
-	bool *found = arena_zalloc(&f->item_arena, q->n * sizeof(*found));
-	int r = q->batch_id.n > 0 ? batch_exists(f, q->batch_id) : 0;
-	bool any = r > 0;
-
-	for (size_t i = 0; r >= 0 && i < q->n; i++) {
-		r = find_earlier(f, &q->ops[i], &q->replies[i]);
-		found[i] = r > 0;
-		any |= r > 0;
-	}
-	for (size_t i = 0; r >= 0 && any && i < q->n; i++)
-		if (!found[i])
-			r = answer_absent(f, &q->ops[i], &q->replies[i]);
-	return r < 0 ? r : any;
-}
-
 /* --- checks --- */
 
 static int check_batch(struct fsm *f, const struct request *q, size_t i)
@@ -144,6 +87,8 @@ static int check_job(struct fsm *f, const struct request *q, size_t i)
 	const struct m_enqueue *op = &q->ops[i];
 	int r = check_names(f, op);
 
+	if (r == 0)
+		r = job_refuse_resend(f, op->job_id);
 	if (r == 0 && MSG_HAS(op, enqueue, chain))
 		r = chain_check(f, op);
 	return r < 0 ? r : check_batch(f, q, i);
@@ -315,12 +260,8 @@ int apply_enqueue(struct fsm *f, const struct m_enqueue *op,
 		r = idempotency_find(f, op->idempotency_key,
 				     op->idempotency_hash, &msg_enqueue_reply,
 				     ret);
-	/* A resend that finds its own answer is no second request. */
-	if (r > 0 && !str_eq(ret->job_id, op->job_id))
+	if (r > 0)
 		MSG_SET(ret, enqueue_reply, replayed, true);
-	/* Before the checks: what it depends on may be gone by now. */
-	if (r == 0 && fsm_is_resend(f))
-		r = find_earlier(f, op, ret);
 	if (r == 0)
 		r = request_check(f, &q);
 	if (r != 0)
@@ -350,19 +291,15 @@ static int create_batch(struct fsm *f, const struct m_enqueue_batch *op,
 {
 	int r = request_check(f, q);
 
+	if (r == 0 && q->batch_id.n > 0 && fsm_is_resend(f))
+		r = batch_exists(f, q->batch_id);
+	if (r > 0)
+		return fsm_refuse(f, ERR_OUTCOME_UNKNOWN,
+				  "batch \"%.*s\" was created already",
+				  STR_ARG(q->batch_id));
 	if (r == 0 && q->batch_id.n > 0)
 		r = batch_create(f, q->batch_id, op->batch, true);
 	return r < 0 ? r : request_create(f, q);
-}
-
-/* The answer is that of this very request, which was sent again for it. */
-static bool has_own_id(const struct m_enqueue_batch *op,
-		       const struct m_enqueue_batch_reply *ret)
-{
-	for (size_t i = 0; i < MIN(op->jobs_n, ret->job_ids_n); i++)
-		if (str_eq(op->jobs[i].job_id, ret->job_ids[i]))
-			return true;
-	return false;
 }
 
 int apply_enqueue_batch(struct fsm *f, const struct m_enqueue_batch *op,
@@ -380,14 +317,11 @@ int apply_enqueue_batch(struct fsm *f, const struct m_enqueue_batch *op,
 		r = idempotency_find(f, op->idempotency_key,
 				     op->idempotency_hash,
 				     &msg_enqueue_batch_reply, ret);
-	if (r > 0 && !has_own_id(op, ret))
+	if (r > 0)
 		MSG_SET(ret, enqueue_batch_reply, replayed, true);
 	if (r != 0)
 		return MIN(r, 0);
-	if (fsm_is_resend(f))
-		r = find_earlier_batch(f, &q);
-	if (r == 0)
-		r = create_batch(f, op, &q);
+	r = create_batch(f, op, &q);
 	if (r < 0)
 		return r;
 	fill_batch_reply(f, &q, ret);

@@ -19,6 +19,20 @@ int job_must_find(struct fsm *f, struct str id, int err, struct job *ret)
 	return MIN(r, 0);
 }
 
+int job_refuse_resend(struct fsm *f, struct str id)
+{
+	struct job j;
+	int r = 0;
+
+	if (fsm_is_resend(f))
+		r = job_find(f, id, &j);
+	if (r > 0)
+		return fsm_refuse(f, ERR_OUTCOME_UNKNOWN,
+				  "job \"%.*s\" was created already",
+				  STR_ARG(id));
+	return r;
+}
+
 int job_refuse_state(struct fsm *f, int err, const struct job *j,
 		     const char *done)
 {

@@ -8,6 +8,12 @@
 
 /* 0 found; refused with `err` when absent, or -ERR_* of the store. */
 int job_must_find(struct fsm *f, struct str id, int err, struct job *ret);
+/*
+ * Ids are new, but in a resend whose answer is not kept any more (in entries of
+ * format 1 none ever was): it created that job, and must not again. 0, or
+ * refused.
+ */
+int job_refuse_resend(struct fsm *f, struct str id);
 /* `done`: what cannot be done to it, as in "cancelled". */
 int job_refuse_state(struct fsm *f, int err, const struct job *j,
 		     const char *done);

@@ -13,6 +13,7 @@
 #include "fsm/core/state.h"
 #include "fsm/job/create.h"
 #include "fsm/job/job.h"
+#include "fsm/ops/hand.h"
 #include "fsm/ops/ops.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/roster.h"
@@ -108,7 +109,7 @@ static int create(struct fsm *f, const struct m_schedule *op,
 {
 	int r = 0;
 
-	if (fsm_is_resend(f))
+	if (fsm_is_old_resend(f))
 		r = schedule_find(f, op->id, ret);
 	if (r != 0)
 		return MIN(r, 0);
@@ -156,8 +157,6 @@ int apply_delete_schedule(struct fsm *f, const struct m_schedule_ref *op,
 	int r = must_find(f, op->id, &s);
 
 	MSG_SET(ret, status_reply, status, STR("deleted"));
-	if (r == -ERR_NOT_FOUND && fsm_is_resend(f))
-		return 0;
 	if (r < 0)
 		return r;
 	schedule_event(f, EVENT_SCHEDULE_DELETED, &s, NULL);
@@ -344,20 +343,6 @@ static int run(struct fsm *f, struct m_schedule *s, struct str job_id,
 	return 0;
 }
 
-/* 1: the job is there, this was carried out before; 0; or -ERR_*. */
-static int find_earlier(struct fsm *f, struct str job_id,
-			struct m_fire_reply *ret)
-{
-	struct job j;
-	int r = fsm_is_resend(f) ? job_find(f, job_id, &j) : 0;
-
-	if (r > 0) {
-		MSG_SET(ret, fire_reply, status, STR("created"));
-		MSG_SET(ret, fire_reply, job_id, job_id);
-	}
-	return r;
-}
-
 static int check_job_id(struct fsm *f, struct str id)
 {
 	if (id.n > 0 && id.n <= LIMIT_JOB_ID_BYTES)
@@ -374,10 +359,9 @@ int apply_run_schedule(struct fsm *f, const struct m_fire *op,
 	int r = check_job_id(f, op->job_id);
 
 	if (r == 0)
-		r = find_earlier(f, op->job_id, ret);
-	if (r != 0)
-		return MIN(r, 0);
-	r = must_find(f, op->id, &s);
+		r = job_refuse_resend(f, op->job_id);
+	if (r == 0)
+		r = must_find(f, op->id, &s);
 	if (r < 0)
 		return r;
 	r = run(f, &s, op->job_id, f->now_ns, ret);
