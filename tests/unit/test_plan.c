@@ -246,6 +246,48 @@ static void test_end_while_down(void **state)
 	assert_int_equal(m.next_ns, 0);
 }
 
+/* Its next time after the clock was set back by that much, to NOW. */
+static uint64_t again(const char *cron, uint64_t next_run, uint64_t by)
+{
+	struct m_schedule s;
+	struct plan p;
+
+	make(&s, cron, next_run);
+	MSG_SET(&s, schedule, set_back_ns, by);
+	plan(&s, &p);
+	return plan_again(&p, &s, NOW);
+}
+
+/* It would stand still for an hour: it goes on with what the clock shows. */
+static void test_set_back_further_than_to_the_last_time(void **state)
+{
+	uint64_t hour = 60 * MIN_NS, minute = NOW + 40 * NS_PER_S;
+
+	(void)state;
+	assert_int_equal(again("* * * * *", minute + hour, hour), minute);
+	assert_int_equal(again("@every 10m", NOW + hour + 7 * NS_PER_S, hour),
+			 NOW + 7 * NS_PER_S);
+	assert_int_equal(again("@every 25m", NOW + hour, hour),
+			 NOW + 10 * MIN_NS);
+}
+
+/* What it did today, it does not do twice. */
+static void test_set_back_less_than_to_the_last_time(void **state)
+{
+	uint64_t hour = 60 * MIN_NS, day = 24 * hour, minute;
+
+	(void)state;
+	minute = NOW + 40 * NS_PER_S;
+	/* 22:30 was an hour too early; the next one is tomorrow's */
+	assert_int_equal(again("30 22 * * *", minute + 16 * MIN_NS + day, hour),
+			 minute + 16 * MIN_NS + day);
+	assert_int_equal(again("@every 2h", NOW + 90 * MIN_NS, hour),
+			 NOW + 90 * MIN_NS);
+	/* by seconds, just behind a minute that has run */
+	assert_int_equal(again("* * * * *", minute + MIN_NS, 30 * NS_PER_S),
+			 minute + MIN_NS);
+}
+
 static int done(void **state)
 {
 	(void)state;
@@ -267,6 +309,8 @@ int main(void)
 		cmocka_unit_test(test_catch_up_all),
 		cmocka_unit_test(test_long_downtime_is_cheap),
 		cmocka_unit_test(test_end_while_down),
+		cmocka_unit_test(test_set_back_further_than_to_the_last_time),
+		cmocka_unit_test(test_set_back_less_than_to_the_last_time),
 	};
 
 	return cmocka_run_group_tests_name("plan", tests, NULL, done);
