@@ -113,6 +113,8 @@ static void on_end(struct exchange *x)
 
 	if (r->counted && !x->answered)
 		metrics_leave(r->h->metrics);
+	if (!x->sent && r->unsent != NULL)
+		r->unsent(r);
 	req_free(r);
 }
 

@@ -3,6 +3,7 @@
  */
 #include "front/conn.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -20,6 +21,13 @@
 void conn_cut(struct conn *c)
 {
 	(void)shutdown(c->fd, SHUT_RDWR);
+}
+
+bool conn_is_left(const struct conn *c)
+{
+	struct pollfd p = { .fd = c->fd, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0;
 }
 
 static bool is_over(const struct conn *c, uint64_t now_ns, uint64_t limit_ns)

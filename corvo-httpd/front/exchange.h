@@ -35,6 +35,7 @@ struct exchange {
 	bool waiting;   /* the server waits for server_resume */
 	bool suspended; /* and its connection is suspended meanwhile */
 	bool abandoned; /* the client is gone: close, answer nothing */
+	bool sent;      /* all of the answer is in the hands of the kernel */
 
 	/* the answer */
 	bool answered;

@@ -161,7 +161,8 @@ static void hold_or_suspend(struct server *s, struct MHD_Connection *mc,
 static void abandon(struct exchange *x)
 {
 	x->abandoned = true;
-	server_resume(x);
+	if (x->waiting) /* else it is just being begun */
+		server_resume(x);
 }
 
 /* --- requests --- */
@@ -230,6 +231,8 @@ static enum MHD_Result on_whole(struct MHD_Connection *mc, struct conn *c)
 
 	conn_enter(c, CONN_WORK);
 	x->server->c.ops->complete(x);
+	if (x->abandoned)
+		return MHD_NO; /* closes */
 	if (x->answered)
 		return send_answer(mc, x);
 	hold_or_suspend(x->server, mc, x);
@@ -291,15 +294,18 @@ static void end_exchange(struct conn *c)
 static void on_completed(_unused_ void *cls, _unused_ struct MHD_Connection *mc,
 			 void **ctx, enum MHD_RequestTerminationCode code)
 {
+	bool sent = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
 	struct conn *c = *ctx;
 
 	if (c == NULL)
 		return;
 	*ctx = NULL;
-	if (c->exchange != NULL)
+	if (c->exchange != NULL) {
+		c->exchange->sent = sent;
 		end_exchange(c);
+	}
 	conn_enter(c, CONN_IDLE);
-	if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+	if (sent)
 		wire_answered(c);
 }
 
@@ -516,6 +522,15 @@ void server_left(struct exchange *x)
 {
 	x->server->c.ops->left(x);
 	abandon(x);
+}
+
+bool server_if_left(struct exchange *x)
+{
+	CHECK(!x->answered && !x->abandoned);
+	if (!conn_is_left(x->conn))
+		return false;
+	server_left(x);
+	return true;
 }
 
 void server_end_parked(struct exchange *x)

@@ -52,6 +52,12 @@ struct streams *server_streams(struct server *s);
 /* A request that waited has its answer now. */
 void server_resume(struct exchange *x);
 
+/*
+ * Looks at the socket of a request that is not answered yet. True: its client
+ * has left, and the request has ended without an answer; front_ops.end comes.
+ */
+bool server_if_left(struct exchange *x);
+
 /* --- for the files of the front --- */
 
 /* conn.c refused what is under way on it, or what was coming. */

@@ -34,6 +34,9 @@ struct req {
 
 	/* a long-polling fetch: what to answer when it is ended early */
 	void (*end_parked)(struct req *r);
+	/* its answer could not be sent: undo what it gives away; NULL: nothing
+	 * to undo. What it needs is in the arena. */
+	void (*unsent)(struct req *r);
 	/* some of it was carried out: what fails after that is no refusal */
 	bool partly;
 };

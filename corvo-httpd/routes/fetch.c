@@ -1,20 +1,81 @@
 /*
  * POST /fetch and /fetch/batch. The waiting is done by raftd; here the fetch
  * is only parked, so that it can be dropped when its client goes away.
+ *
+ * A job in the hands of a client that has left is lost until its lease ends.
+ * So the socket is looked at before jobs are asked for and before they are
+ * handed out, and what could not be sent goes back at once.
  */
 #include "front/park.h"
+#include "front/server.h"
 #include "req/req.h"
 #include "routes/handlers.h"
+#include "rt/log.h"
+#include "util/clock.h"
 
 #define FETCH_WAIT_DEFAULT_NS (30 * NS_PER_S)
 #define FETCH_WAIT_MAX_NS     (LIMIT_FETCH_WAIT_S * NS_PER_S)
 #define LEASE_MIN_NS          NS_PER_MS
 #define LEASE_MAX_NS          (LIMIT_LEASE_S * NS_PER_S)
 
+struct asked {
+	bool batch;          /* answers an object with a list */
+	struct m_fail *back; /* what gives the jobs of the answer back */
+	size_t n;
+};
+
 static bool is_batch(const struct req *r)
 {
-	return r->state != NULL;
+	return ((const struct asked *)r->state)->batch;
 }
+
+/* --- giving back --- */
+
+static void on_given_back(_unused_ void *ctx, const struct rpc_reply *reply)
+{
+	if (reply->err != 0 && reply->err != ERR_LEASE_LOST)
+		log_warn("a job nobody took could not be given back (%s): it "
+			 "waits for the end of its lease",
+			 err_code(reply->err));
+}
+
+/* As raftd does it when it hears in time that nobody waits any more. */
+static void give_back(struct req *r)
+{
+	struct httpd *h = r->h;
+	struct asked *a = r->state;
+
+	for (size_t i = 0; i < a->n; i++) {
+		buf_clear(&h->scratch);
+		msg_encode(&msg_fail, &a->back[i], &h->scratch);
+		(void)rpc_call(
+		    h->raftd, OP_FAIL, STR_NULL, buf_str(&h->scratch),
+		    clock_mono_ns() + h->set->op_timeout,
+		    ERR_LEADER_UNAVAILABLE, RPC_CHANGES, on_given_back, NULL);
+	}
+	a->n = 0;
+}
+
+/* The reply lasts only for the call; what names its jobs is copied. */
+static void remember(struct req *r, const struct m_fetch_reply *m)
+{
+	struct asked *a = r->state;
+
+	a->n = m->jobs_n;
+	a->back = arena_zalloc(&r->arena, a->n * sizeof(*a->back));
+	for (size_t i = 0; i < a->n; i++) {
+		const struct m_fetched *job = &m->jobs[i];
+
+		MSG_SET(&a->back[i], fail, job_id,
+			arena_copy(&r->arena, job->job_id));
+		MSG_SET(&a->back[i], fail, requeue, true);
+		MSG_SET(&a->back[i], fail, lease_token, job->lease_token);
+	}
+	if (a->n > 0)
+		r->unsent = give_back;
+}
+
+/* --- answers --- */
 
 static void answer(struct req *r, const struct m_fetch_reply *m)
 {
@@ -53,7 +114,10 @@ static void on_fetched(struct req *r, const struct rpc_reply *reply)
 		return;
 	}
 	m = req_reply(r, &msg_fetch_reply, reply);
-	if (m != NULL)
+	if (m == NULL)
+		return;
+	remember(r, m);
+	if (m->jobs_n == 0 || !server_if_left(&r->x))
 		answer(r, m);
 }
 
@@ -89,11 +153,15 @@ static bool fill_defaults(struct req *r, struct m_fetch *f)
 	return true;
 }
 
-static void fetch(struct req *r)
+static void fetch(struct req *r, bool batch)
 {
 	struct m_fetch *f = arena_zalloc(&r->arena, sizeof(*f));
+	struct asked *a = arena_zalloc(&r->arena, sizeof(*a));
 
-	if (!req_read(r, &msg_fetch, f) || !fill_defaults(r, f))
+	a->batch = batch;
+	r->state = a;
+	if (!req_read(r, &msg_fetch, f) || !fill_defaults(r, f) ||
+	    server_if_left(&r->x))
 		return;
 	if (r->h->draining)
 		MSG_SET(f, fetch, timeout, 0);
@@ -115,11 +183,10 @@ static void fetch(struct req *r)
 
 void h_fetch(struct req *r)
 {
-	fetch(r);
+	fetch(r, false);
 }
 
 void h_fetch_batch(struct req *r)
 {
-	r->state = r; /* anything: a batch answers an object with a list */
-	fetch(r);
+	fetch(r, true);
 }

@@ -1,0 +1,47 @@
+"""corvo-httpd alone: fetches whose clients have left.
+
+httpd_fixture.py starts it with a raftd and a viewd of canned answers.
+"""
+
+import socket
+
+import pytest
+
+from httpd_fixture import node, send, wait_until
+
+
+@pytest.fixture(scope="module")
+def h():
+    with node() as httpd:
+        yield httpd
+
+
+def test_a_job_for_a_client_that_left_goes_back(h):
+    """Without an attempt; also when it left in the first moments of its wait,
+    in which nobody watches its socket."""
+    cancels = len(h.backend.seen("cancel"))
+    for i in range(10):
+        s = h.connect()
+        send(s, "POST", "/api/v1/fetch", {"queues": [f"left-{i}"]})
+        h.backend.wait("request", "fetch", queues=[f"left-{i}"])
+        s.close()
+        # hands a job to the fetch, if that was not cancelled yet
+        assert h.post("/enqueue", {"queue": f"left-{i}"}).status == 201
+    wait_until(lambda: len(h.backend.seen("request", "fail")) +
+               len(h.backend.seen("cancel")) == cancels + 10,
+               "all ten to be given back or cancelled")
+    for e in h.backend.seen("request", "fail"):
+        assert e["body"]["job_id"] == "job_fetched"
+        assert e["body"]["requeue"] is True and e["body"]["lease_token"] == 7
+
+
+def test_nothing_is_asked_for_a_client_that_left(h):
+    before = len(h.backend.seen("request", "fetch"))
+    for path in ("/fetch", "/fetch/batch"):
+        with h.connect() as s:
+            # one segment each: the request, then the end
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+            send(s, "POST", "/api/v1" + path, {"queues": ["jobs"]})
+            s.shutdown(socket.SHUT_WR)
+            assert s.recv(65536) == b""
+    assert len(h.backend.seen("request", "fetch")) == before
