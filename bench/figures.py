@@ -24,9 +24,10 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager
-def running_node(*flags):
+def running_node(*flags, build=BUILD):
     """A fresh node, ended and removed afterwards."""
     node = Node("--log-level=warn", *flags)
+    node.corvo = build / "cli" / "corvo"
     try:
         node.start()
         yield node
