@@ -129,7 +129,7 @@ void http_send(struct hconn *c, const char *path, const struct buf *body,
 	buf_clear(&c->out);
 	buf_puts(&c->out, body != NULL ? "POST " : "GET ");
 	buf_puts(&c->out, path);
-	buf_puts(&c->out, " HTTP/1.1\r\nHost: load\r\n");
+	buf_puts(&c->out, " HTTP/1.1\r\nHost: localhost\r\n");
 	if (body != NULL) {
 		buf_puts(&c->out, "Content-Length: ");
 		buf_put_u64(&c->out, body->n);

@@ -174,6 +174,7 @@ static int httpd_init(struct daemon *d, struct buf *why)
 	fd = open_listener(&d->settings, why);
 	if (fd < 0)
 		return fd;
+	h->check_host = netaddr_fd_is_local(fd) > 0;
 	h->server = server_new(
 	    &(struct server_config){ d->loop, h->set, &front_ops, h }, fd, why);
 	if (h->server == NULL)

@@ -81,10 +81,10 @@ static void add_date(const struct answer_to *to, struct answer_date *d)
 /* They are for browsers, which say where they come from. */
 static void add_cors(const struct answer_to *to, const struct exchange *x)
 {
-	if (strcmp(x->method, "OPTIONS") != 0 &&
-	    server_header(x->conn, "Origin") == NULL)
+	if (x->cors_origin == NULL)
 		return;
-	to->add(to->ctx, "Access-Control-Allow-Origin", CORS_ORIGIN);
+	to->add(to->ctx, "Access-Control-Allow-Origin", x->cors_origin);
+	to->add(to->ctx, "Vary", "Origin");
 	to->add(to->ctx, "Access-Control-Allow-Methods", CORS_METHODS);
 	to->add(to->ctx, "Access-Control-Allow-Headers", CORS_HEADERS);
 }

@@ -152,7 +152,7 @@ void conn_refuse(struct conn *c, int err, struct str text)
 
 	answer_error_body(&body, err, text);
 	buf_printf(&out,
-		   "HTTP/1.1 %d %s\r\n" SERVER_CORS_TEXT
+		   "HTTP/1.1 %d %s\r\n"
 		   "Content-Type: application/json\r\n"
 		   "Content-Length: %zu\r\n"
 		   "Connection: close\r\n\r\n",

@@ -43,13 +43,14 @@ struct exchange {
 	int err; /* ERR_ number of an error answer */
 	struct buf out;
 	const char *content_type;
-	uint64_t seq;           /* X-Corvo-Index; 0: none */
-	uint64_t lag_ms;        /* X-Corvo-View-Lag-Ms, if has_lag */
-	const char *next;       /* X-Corvo-Next; NULL: no header */
-	uint64_t preferred_ns;  /* Preference-Applied: wait; 0: no header */
-	unsigned allow;         /* methods for Allow; 0: no header */
-	unsigned retry_after_s; /* 0: no header */
-	struct stream *stream;  /* the answer is one; see front/stream.h */
+	uint64_t seq;            /* X-Corvo-Index; 0: none */
+	uint64_t lag_ms;         /* X-Corvo-View-Lag-Ms, if has_lag */
+	const char *next;        /* X-Corvo-Next; NULL: no header */
+	uint64_t preferred_ns;   /* Preference-Applied: wait; 0: no header */
+	unsigned allow;          /* methods for Allow; 0: no header */
+	unsigned retry_after_s;  /* 0: no header */
+	const char *cors_origin; /* may read the answer; NULL: nobody else */
+	struct stream *stream;   /* the answer is one; see front/stream.h */
 	bool has_lag;
 	bool replayed; /* Idempotent-Replayed */
 };

@@ -196,19 +196,12 @@ static struct exchange *begin_exchange(struct conn *c)
 	return x;
 }
 
-/* "http://host/path" is for /path as well; its form has been checked. */
-static struct str path_of(const char *url)
-{
-	return str_from(*url == 'h' ? strchr(url + sizeof("http:/"), '/')
-				    : url);
-}
-
 static void on_head(struct conn *c, const char *url, const char *method)
 {
 	struct exchange *x = begin_exchange(c);
 
 	x->method = method;
-	x->path = path_of(url);
+	x->path = str_from(url);
 	c->exchange = x;
 	conn_enter(c, CONN_BODY);
 }

@@ -14,17 +14,12 @@ struct conn;
 struct park;
 struct streams;
 
-/* Cross-origin headers of every answer, as one text for raw answers. */
-#define CORS_ORIGIN  "*"
+/* What those who may ask from another origin may send. */
 #define CORS_METHODS "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 #define CORS_HEADERS                                                  \
 	"Content-Type, Authorization, X-API-Key, X-Corvo-Namespace, " \
 	"X-Corvo-Min-Index, X-Corvo-Compat, Idempotency-Key, "        \
 	"Last-Event-ID, Prefer"
-#define SERVER_CORS_TEXT                                     \
-	"Access-Control-Allow-Origin: " CORS_ORIGIN "\r\n"   \
-	"Access-Control-Allow-Methods: " CORS_METHODS "\r\n" \
-	"Access-Control-Allow-Headers: " CORS_HEADERS "\r\n"
 
 /*
  * Serves the listening socket, which it takes over. NULL with a sentence in

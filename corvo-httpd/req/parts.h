@@ -34,6 +34,7 @@ struct httpd {
 	struct tz_cache zones; /* for schedules */
 	struct buf openapi;    /* openapi.json, made at the first request */
 	bool compat_03;        /* settings.compat */
+	bool check_host;       /* only this machine reaches it; req/origin.h */
 	bool draining;
 	bool told_ready;
 };

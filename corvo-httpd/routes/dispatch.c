@@ -3,7 +3,7 @@
  */
 #include "routes/dispatch.h"
 
-#include "req/req.h"
+#include "req/origin.h"
 #include "routes/handlers.h"
 
 typedef void handler_fn(struct req *r);
@@ -54,11 +54,13 @@ void dispatch(struct req *r)
 	enum http_method m = HTTP_GET;
 	bool known = str_is(method, "HEAD") || http_method_parse(method, &m);
 
+	r->x.path = full_name(r, strip_origin(r->x.path));
+	if (!origin_admit(r))
+		return;
 	if (str_is(method, "OPTIONS")) {
 		req_answer_empty(r, 200);
 		return;
 	}
-	r->x.path = full_name(r, strip_origin(r->x.path));
 	route_find(m, r->x.path, &r->match);
 	if (r->match.allowed == 0) {
 		req_fail(r, ERR_NOT_FOUND,

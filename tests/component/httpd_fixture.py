@@ -190,7 +190,7 @@ def node(*flags):
 
 def message(method, path, body=None, extra=""):
     data = json.dumps(body).encode() if body is not None else b""
-    return (f"{method} {path} HTTP/1.1\r\nHost: x\r\n{extra}"
+    return (f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{extra}"
             f"Content-Length: {len(data)}\r\n\r\n").encode() + data
 
 

@@ -360,21 +360,12 @@ def test_head_and_options(h):
     assert int(r.headers["Content-Length"]) > 10
     r = h.request("OPTIONS", "/any/path")
     assert r.status == 200 and r.body == b""
-    assert r.headers["Access-Control-Allow-Origin"] == "*"
-    assert "PUT" in r.headers["Access-Control-Allow-Methods"]
-    assert "X-API-Key" in r.headers["Access-Control-Allow-Headers"]
-
-
-def test_a_browser_is_told_what_it_may_send(h):
-    r = h.request("GET", "/api/v1/info", headers={"Origin": "http://ui"})
-    assert r.headers["Access-Control-Allow-Origin"] == "*"
-    assert "PUT" in r.headers["Access-Control-Allow-Methods"]
-    assert "X-API-Key" in r.headers["Access-Control-Allow-Headers"]
 
 
 def test_absolute_form(h):
     with h.connect() as s:
-        s.sendall(b"GET http://corvo/api/v1/info HTTP/1.1\r\nHost: x\r\n\r\n")
+        s.sendall(b"GET http://corvo/api/v1/info HTTP/1.1\r\n"
+                  b"Host: localhost\r\n\r\n")
         assert read_answer(s.makefile("rb"))[0] == 200
 
 
@@ -426,7 +417,7 @@ def test_large_body_within_the_limit(h):
 
 def test_announced_body_too_large(h):
     with h.connect() as s:
-        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: x\r\n"
+        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: localhost\r\n"
                   b"Content-Length: 16777217\r\n\r\n")
         status, headers, body = read_answer(s.makefile("rb"))
         assert status == 413 and headers["connection"] == "close"
@@ -442,7 +433,7 @@ def test_sent_body_too_large(h):
 
 def test_chunked_body_too_large(h):
     with h.connect() as s:
-        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: x\r\n"
+        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: localhost\r\n"
                   b"Transfer-Encoding: chunked\r\n\r\n")
         chunk = b"100000\r\n" + b" " * (1 << 20) + b"\r\n"
         for _ in range(17):

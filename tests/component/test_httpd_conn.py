@@ -67,7 +67,7 @@ def test_pipelined_behind_a_parked_fetch(h):
 
 def test_chunked_body(h):
     with h.connect() as s:
-        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: x\r\n"
+        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: localhost\r\n"
                   b"Transfer-Encoding: chunked\r\n\r\n"
                   b"8\r\n{\"queue\"\r\n5\r\n:\"q\"}\r\n0\r\n\r\n")
         assert read_answer(s.makefile("rb"))[0] == 201
@@ -77,7 +77,7 @@ def test_expect_continue(h):
     with h.connect() as s:
         f = s.makefile("rb")
         body = b'{"queue":"q"}'
-        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: x\r\n"
+        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: localhost\r\n"
                   b"Expect: 100-continue\r\n"
                   b"Content-Length: %d\r\n\r\n" % len(body))
         assert f.readline().split()[1] == b"100" and f.readline() == b"\r\n"
@@ -88,7 +88,7 @@ def test_expect_continue(h):
 def test_http_10_and_close(h):
     for version, extra in [("1.0", ""), ("1.1", "Connection: close\r\n")]:
         with h.connect() as s:
-            s.sendall(f"GET /api/v1/info HTTP/{version}\r\nHost: x\r\n"
+            s.sendall(f"GET /api/v1/info HTTP/{version}\r\nHost: localhost\r\n"
                       f"{extra}\r\n".encode())
             assert read_answer(s.makefile("rb"))[0] == 200
             assert is_closed(s)
@@ -147,8 +147,8 @@ def test_slow_clients():
         # a body that never comes, and one that drips
         for drip in (False, True):
             with h.connect() as s:
-                s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: x\r\n"
-                          b"Content-Length: 1000\r\n\r\n{")
+                s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\n"
+                          b"Host: localhost\r\nContent-Length: 1000\r\n\r\n{")
                 status, headers, body = drip_until_answer(s, drip)
                 assert status == 408 and headers["connection"] == "close"
                 assert json.loads(body)["code"] == "REQUEST_TIMEOUT"
@@ -408,7 +408,7 @@ def test_drain():
             send(batch, "POST", "/api/v1/fetch/batch", {"queues": ["none"]})
             send(idle, "GET", "/api/v1/info")
             assert read_answer(idle.makefile("rb"))[0] == 200
-            busy.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: x\r\n"
+            busy.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: localhost\r\n"
                          b"Content-Length: 13\r\n\r\n")
             h.backend.wait("request", "fetch", count=2)
             start = time.monotonic()
@@ -437,7 +437,7 @@ def test_nothing_begins_to_wait_during_a_drain():
     with node("--op-timeout=1s") as h:
         socks = [h.connect() for _ in asks]
         for s, (method, path) in zip(socks, asks):
-            s.sendall(f"{method} /api/v1{path} HTTP/1.1\r\nHost: x\r\n"
+            s.sendall(f"{method} /api/v1{path} HTTP/1.1\r\nHost: localhost\r\n"
                       "Content-Length: 19\r\n\r\n".encode())
         h.get("/info")  # their heads have been read by now
         h.proc.send_signal(signal.SIGTERM)

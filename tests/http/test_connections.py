@@ -10,7 +10,7 @@ from node import API, is_sanitized, wait_until
 from waiting import patience
 
 NODE_FLAGS = ["--max-connections=11000"]
-REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def open_files():
@@ -36,8 +36,9 @@ def answers(s, n):
 
 def post(path, body):
     body = json.dumps(body).encode()
-    return (b"POST %s%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
-            % (API.encode(), path.encode(), len(body))) + body
+    return (b"POST %s%s HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: %d\r\n\r\n" %
+            (API.encode(), path.encode(), len(body))) + body
 
 
 def test_idle_connections(node):
@@ -137,7 +138,7 @@ def test_http_1_0(node):
 
 def test_connection_close(node):
     with socket.create_connection(("127.0.0.1", node.port), patience(20)) as s:
-        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
                   b"Connection: close\r\n\r\n")
         got = b""
         while chunk := s.recv(4096):

@@ -22,7 +22,7 @@ ROUNDS = 400
 
 def request(method, path, body=None, headers=""):
     data = b"" if body is None else json.dumps(body).encode()
-    return (f"{method} {API}{path} HTTP/1.1\r\nHost: x\r\n{headers}"
+    return (f"{method} {API}{path} HTTP/1.1\r\nHost: localhost\r\n{headers}"
             f"Content-Length: {len(data)}\r\n\r\n").encode() + data
 
 

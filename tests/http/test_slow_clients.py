@@ -9,7 +9,7 @@ import pytest
 from node import API, wait_until
 
 NODE_FLAGS = ["--request-timeout=1s", "--idle-timeout=2s"]
-HEAD = (b"POST /api/v1/enqueue HTTP/1.1\r\nHost: x\r\n"
+HEAD = (b"POST /api/v1/enqueue HTTP/1.1\r\nHost: localhost\r\n"
         b"Content-Length: 100\r\n\r\n")
 LATEST_S = 25.0  # far above any of the limits, below the defaults
 
@@ -111,7 +111,7 @@ def test_connection_that_says_nothing(node):
 
 def test_idle_keep_alive_is_closed(node):
     with connect(node) as s:
-        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         began = time.monotonic()
         got = read_all(s)
         took = time.monotonic() - began
@@ -122,7 +122,7 @@ def test_idle_keep_alive_is_closed(node):
 def test_client_that_closes_its_half(node):
     """Half-closed after the request: the answer still comes."""
     with connect(node) as s:
-        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         s.shutdown(socket.SHUT_WR)
         assert read_all(s).startswith(b"HTTP/1.1 200")
 
@@ -133,7 +133,7 @@ def test_client_that_reads_nothing(node):
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         s.settimeout(1)
         s.connect(("127.0.0.1", node.port))
-        request = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+        request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
         try:
             for _ in range(200):
                 s.sendall(request)
@@ -182,7 +182,7 @@ def test_many_slow_ones_at_a_time(node):
 def test_expect_100_continue(node):
     body = b'{"queue":"expected"}'
     with connect(node) as s:
-        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: x\r\n"
+        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: localhost\r\n"
                   b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n"
                   % len(body))
         assert s.recv(4096).startswith(b"HTTP/1.1 100")

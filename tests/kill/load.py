@@ -204,7 +204,7 @@ class Load:
                 address = ("127.0.0.1", self.port)
                 with socket.create_connection(address, 10) as s:
                     self.connects += 1
-                    s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+                    s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
                               b"Connection: close\r\n\r\n")
                     while s.recv(4096):
                         pass

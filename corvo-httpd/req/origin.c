@@ -1,0 +1,142 @@
+/*
+ * Hosts and origins of requests. See req/origin.h.
+ */
+#include "req/origin.h"
+
+#include <arpa/inet.h>
+#include <strings.h>
+
+static bool is_same_text(struct str a, struct str b)
+{
+	return a.n == b.n && strncasecmp(a.p, b.p, a.n) == 0;
+}
+
+/* Whether a comma-separated list has it. */
+static bool list_has(const char *list, struct str wanted)
+{
+	struct str item, rest = str_from(list);
+
+	while (rest.n > 0) {
+		(void)str_split(rest, ',', &item, &rest);
+		item = str_trim(item);
+		if (is_same_text(item, wanted) || str_is(item, "*"))
+			return true;
+	}
+	return false;
+}
+
+/* "name:8080" and "[::1]:8080" without their ports. */
+static struct str without_port(struct str host)
+{
+	size_t n = host.n;
+
+	if (n > 0 && host.p[0] == '[') {
+		const char *end = memchr(host.p, ']', n);
+
+		return end == NULL
+			   ? host
+			   : str_of(host.p + 1, (size_t)(end - host.p) - 1);
+	}
+	while (n > 0 && host.p[n - 1] != ':')
+		n--;
+	return n > 0 ? str_of(host.p, n - 1) : host;
+}
+
+static bool ends_with(struct str s, struct str end)
+{
+	return s.n >= end.n && is_same_text(str_skip(s, s.n - end.n), end);
+}
+
+bool origin_is_loopback(struct str host)
+{
+	struct str name = without_port(host);
+	char text[INET6_ADDRSTRLEN];
+	uint8_t v6[16];
+	uint8_t v4[4];
+
+	if (is_same_text(name, STR("localhost")) ||
+	    ends_with(name, STR(".localhost")))
+		return true;
+	if (name.n >= sizeof(text))
+		return false;
+	memcpy(text, name.p, name.n);
+	text[name.n] = '\0';
+	if (inet_pton(AF_INET, text, v4) == 1)
+		return v4[0] == 127;
+	if (inet_pton(AF_INET6, text, v6) != 1)
+		return false;
+	if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(void *)v6))
+		return v6[12] == 127;
+	return IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)(void *)v6);
+}
+
+/* They say nothing a page could use, and are asked by address. */
+static bool is_probe(struct str path)
+{
+	return str_is(path, "/healthz") || str_is(path, "/readyz") ||
+	       str_is(path, "/metrics");
+}
+
+static bool is_host_ours(struct req *r, const char *host)
+{
+	struct str h = str_from(host);
+
+	/* A browser always sends one; HTTP/1.0 need not. */
+	if (!r->h->check_host || host == NULL || origin_is_loopback(h))
+		return true;
+	return list_has(r->h->set->allowed_hosts, h) ||
+	       list_has(r->h->set->allowed_hosts, without_port(h));
+}
+
+/* The page came from here, as our own UI does. */
+static bool is_same_origin(const char *origin, const char *host)
+{
+	struct str s = str_from(origin);
+
+	for (size_t i = 0; i + 2 < s.n; i++)
+		if (memcmp(s.p + i, "://", 3) == 0)
+			return is_same_text(str_skip(s, i + 3), str_from(host));
+	return false;
+}
+
+/* One that a browser sends without asking is not of this type. */
+static bool is_json(struct req *r)
+{
+	const char *type = req_header(r, "Content-Type");
+	struct str name, rest;
+
+	(void)str_split(str_from(type), ';', &name, &rest);
+	name = str_trim(name);
+	return is_same_text(name, STR("application/json")) ||
+	       ends_with(name, STR("+json"));
+}
+
+static bool is_harmless(struct req *r)
+{
+	return strcmp(r->x.method, "GET") == 0 ||
+	       strcmp(r->x.method, "HEAD") == 0 ||
+	       strcmp(r->x.method, "OPTIONS") == 0;
+}
+
+bool origin_admit(struct req *r)
+{
+	const char *host = req_header(r, "Host");
+	const char *origin = req_header(r, "Origin");
+
+	if (is_probe(r->x.path))
+		return true;
+	if (!is_host_ours(r, host)) {
+		req_fail_text(r, ERR_MISDIRECTED, STR_NULL);
+		return false;
+	}
+	if (origin == NULL)
+		return true;
+	if (list_has(r->h->set->cors_origins, str_from(origin))) {
+		r->x.cors_origin = origin;
+		return true;
+	}
+	if (is_harmless(r) || is_same_origin(origin, host) || is_json(r))
+		return true;
+	req_fail_text(r, ERR_UNSUPPORTED_MEDIA_TYPE, STR_NULL);
+	return false;
+}
