@@ -68,8 +68,8 @@ static void json_read(struct bench *b)
 	struct buf why = BUF_INIT(0);
 
 	CHECK(json_validate(b->json, LIMIT_JSON_DEPTH, &err));
-	CHECK(msg_from_json(&msg_enqueue, json_root(b->json), &b->a, &m,
-			    &why) == 0);
+	CHECK(msg_from_json(&(struct msg_reader){ .a = &b->a, .why = &why },
+			    &msg_enqueue, json_root(b->json), &m) == 0);
 	b->sum += m.queue.n;
 	arena_reset(&b->a);
 }
@@ -126,8 +126,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: msg_bench [milliseconds]\n");
 		return 2;
 	}
-	CHECK(msg_from_json(&msg_enqueue, json_root(b.json), &b.a, &b.m,
-			    &why) == 0);
+	CHECK(msg_from_json(&(struct msg_reader){ .a = &b.a, .why = &why },
+			    &msg_enqueue, json_root(b.json), &b.m) == 0);
 	MSG_SET(&b.m, enqueue, job_id, STR("job_01HX7Y2K3MABCDEFGHJKMNPQRS"));
 	msg_encode(&msg_enqueue, &b.m, &b.body);
 	frame_write(&b);

@@ -149,6 +149,7 @@ static struct curl_slist *headers_new(const struct api *api, struct buf *why)
 	struct curl_slist *list = NULL;
 
 	if (header_add(&list, "Content-Type", "application/json", why) &&
+	    header_add(&list, "X-Corvo-Strict", "1", why) &&
 	    header_add(&list, "X-API-Key", api->key, why) &&
 	    header_add(&list, "Idempotency-Key", api->idempotency_key, why) &&
 	    header_add(&list, "Last-Event-ID", api->last_event_id, why))

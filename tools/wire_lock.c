@@ -32,7 +32,7 @@ static void put_messages(struct buf *b)
 
 			buf_printf(b, "field %s %u %s %s", d->name, f->tag,
 				   kinds[f->kind], f->name);
-			if (f->values != NULL)
+			if (f->kind == K_enum)
 				buf_printf(b, " %s", f->values->name);
 			if (f->sub != NULL)
 				buf_printf(b, " %s", f->sub->name);
@@ -63,7 +63,7 @@ static void put_rows(struct buf *b)
 	put_messages(b);
 	put_calls(b, "op", op_at);
 	put_calls(b, "query", query_at);
-#define ENUM(name, fallback) put_enum(b, &enum_##name);
+#define ENUM(name, how, code_03) put_enum(b, &enum_##name);
 #include "proto/defs/enums.def"
 	put_enum(b, &enum_job_state);
 	put_enum(b, &enum_event_type);

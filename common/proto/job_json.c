@@ -81,6 +81,8 @@ void job_from_enqueue(const struct m_enqueue *e,
 	COPY(group);
 	if (r->status == JOB_SCHEDULED)
 		COPY(scheduled_at);
+	if (r->status == JOB_SCHEDULED && e->delay > 0)
+		MSG_SET(ret, job, scheduled_at, r->created_at + e->delay);
 	if (MSG_HAS(e, enqueue, expire_after))
 		MSG_SET(ret, job, expire_at, r->created_at + e->expire_after);
 }

@@ -12,6 +12,8 @@
 #define LIMIT_EMPTY_LINES      8   /* before a request line */
 #define LIMIT_CHUNK_LINE_BYTES 256 /* the size of a chunk, with extensions */
 #define LIMIT_JSON_DEPTH       64
+#define LIMIT_IGNORED          10  /* members named as ignored */
+#define LIMIT_REQUEST_ID_BYTES 128 /* of X-Request-Id */
 #define LIMIT_QUEUE_NAME_BYTES 255
 #define LIMIT_WORKER_ID_BYTES  255
 #define LIMIT_HOSTNAME_BYTES   255

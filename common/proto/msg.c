@@ -28,10 +28,7 @@ bool enum_parse(const struct enum_desc *e, struct str text, uint32_t *ret)
 			return true;
 		}
 	}
-	if (e->fallback < 0)
-		return false;
-	*ret = (uint32_t)e->fallback;
-	return true;
+	return false;
 }
 
 /* --- writing --- */

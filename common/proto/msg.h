@@ -37,6 +37,15 @@ enum field_kind {
 #define F_NEVER_NULL 16u
 #define F_OBJECT     32u
 #define F_MANY       64u
+#define F_ANSWER     128u
+#define F_ROUTE      256u
+#define F_DEFAULT_03 512u
+#define F_FILTER     1024u
+#define F_TEXTS      2048u
+#define F_OR_WORD    4096u
+
+#define E_EXACT 0u
+#define E_LOOSE 1u
 
 struct enum_value {
 	uint32_t number;
@@ -47,7 +56,8 @@ struct enum_desc {
 	const char *name;
 	const struct enum_value *values;
 	size_t n;
-	int fallback;   /* number of an unknown text; < 0: enums.def */
+	unsigned how;   /* E_ */
+	int code_03;    /* ERR_ of an unknown text for clients of 0.3 */
 	uint32_t inner; /* one that only records hold, without a text; or 0 */
 };
 
@@ -65,7 +75,7 @@ struct field_desc {
 	uint32_t max;
 	const char *name;
 	const char *doc;
-	const struct enum_desc *values; /* K_enum */
+	const struct enum_desc *values; /* K_enum, or words of a text */
 	const struct msg_desc *sub;     /* K_msg, K_msgs */
 	size_t name_len;
 };

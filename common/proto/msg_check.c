@@ -5,6 +5,8 @@
 #include "proto/msg_json.h"
 #include "proto/msg_place.h"
 
+#define NAME_SHOWN_MAX 64 /* bytes of a strange member's name */
+
 /* Called along descriptors, a few levels at most. */
 void place_print(const struct place *at, struct buf *why)
 {
@@ -32,6 +34,30 @@ int place_refuse(const struct place *at, struct buf *why, const char *fmt, ...)
 	va_start(ap, fmt);
 	buf_vprintf(why, fmt, ap);
 	va_end(ap);
+	return -ERR_VALIDATION_ERROR;
+}
+
+void place_print_name(struct str name, struct buf *why)
+{
+	size_t n = name.n;
+
+	if (n > NAME_SHOWN_MAX) {
+		n = NAME_SHOWN_MAX;
+		while (n > 0 && (name.p[n] & 0xc0) == 0x80)
+			n--; /* not in the middle of a character */
+	}
+	buf_append(why, name.p, n);
+	if (n < name.n)
+		buf_puts(why, "...");
+}
+
+int place_refuse_word(const struct place *at, struct buf *why)
+{
+	const struct enum_desc *e = at->field->values;
+
+	(void)place_refuse(at, why, "must be one of");
+	for (size_t i = 0; i < e->n; i++)
+		buf_printf(why, "%s %s", i > 0 ? "," : "", e->values[i].text);
 	return -ERR_VALIDATION_ERROR;
 }
 
@@ -82,7 +108,10 @@ static int check_text(const struct place *at, struct str s, struct buf *why)
 {
 	const struct field_desc *f = at->field;
 	const char *fault;
+	uint32_t number;
 
+	if (f->values != NULL && !enum_parse(f->values, s, &number))
+		return place_refuse_word(at, why);
 	if (f->max != 0 && s.n > f->max)
 		return place_refuse(at, why, "must be at most %u bytes",
 				    f->max);

@@ -6,19 +6,9 @@
  * Functions that follow nested messages call themselves along descriptors,
  * never along data.
  */
-#include "proto/msg_json.h"
-
 #include <stdlib.h>
 
-#include "proto/msg_place.h"
-#include "util/timefmt.h"
-
-#define KEY_SHOWN_MAX 64 /* bytes of a strange member's name in a refusal */
-
-struct reader {
-	struct arena *a;
-	struct buf *why;
-};
+#include "proto/msg_read.h"
 
 /* --- members given twice --- */
 
@@ -33,22 +23,16 @@ struct seen {
 	struct str first[UNKNOWN_FIRST];
 };
 
-static int refuse_twice(struct reader *rd, const struct place *at,
+static int refuse_twice(const struct msg_reader *rd, const struct place *at,
 			struct str key)
 {
-	size_t n = key.n;
-
-	if (n > KEY_SHOWN_MAX) {
-		n = KEY_SHOWN_MAX;
-		while (n > 0 && (key.p[n] & 0xc0) == 0x80)
-			n--; /* not in the middle of a character */
-	}
 	if (at != NULL) {
 		place_print(at, rd->why);
 		buf_puts(rd->why, ": ");
 	}
-	buf_printf(rd->why, "member \"%.*s%s\" is given twice", (int)n, key.p,
-		   n < key.n ? "..." : "");
+	buf_puts(rd->why, "member \"");
+	place_print_name(key, rd->why);
+	buf_puts(rd->why, "\" is given twice");
 	return -ERR_PARSE_ERROR;
 }
 
@@ -92,187 +76,81 @@ static const struct str *find_twin(struct str *keys, size_t n)
 	return NULL;
 }
 
-/* --- values --- */
+/* --- members nothing is done with --- */
 
-static int refuse_type(struct reader *rd, const struct place *at,
-		       const char *want, struct json v)
+/* In a filter each member must say something. */
+static bool is_filter(const struct place *up)
 {
-	return place_refuse(at, rd->why, "must be %s, not %s", want,
-			    json_type_name(json_type_of(v)));
+	return up != NULL && (up->field->flags & F_FILTER) != 0;
 }
 
-static int read_uint(struct reader *rd, const struct place *at, struct json v,
-		     uint64_t *ret)
+static void print_member(const struct place *up, struct str key, struct buf *to)
 {
-	uint64_t max = at->field->kind == K_u32 ? UINT32_MAX : UINT64_MAX;
-
-	if (at->field->max != 0)
-		max = at->field->max;
-	if (json_type_of(v) != JSON_NUMBER)
-		return refuse_type(rd, at, "a number", v);
-	if (!json_u64(v, ret) || *ret > max)
-		return place_refuse(at, rd->why,
-				    "must be a whole number from 0 to %llu",
-				    (unsigned long long)max);
-	return 0;
+	if (up != NULL) {
+		place_print(up, to);
+		buf_putc(to, '.');
+	}
+	place_print_name(key, to);
 }
 
-static int read_i64(struct reader *rd, const struct place *at, struct json v,
-		    int64_t *ret)
+static int ignore(const struct msg_reader *rd, const struct place *up,
+		  struct str key)
 {
-	if (json_type_of(v) != JSON_NUMBER)
-		return refuse_type(rd, at, "a number", v);
-	if (!json_i64(v, ret))
-		return place_refuse(at, rd->why,
-				    "must be a whole number of 64 bits");
-	return 0;
-}
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	struct ignored *i = rd->ignored;
 
-static int read_f64(struct reader *rd, const struct place *at, struct json v,
-		    double *ret)
-{
-	uint32_t max = at->field->max;
-
-	if (json_type_of(v) != JSON_NUMBER)
-		return refuse_type(rd, at, "a number", v);
-	if (!json_double(v, ret))
-		return place_refuse(at, rd->why, "is too large a number");
-	if (max != 0 && (*ret < 0 || *ret > max))
-		return place_refuse(at, rd->why,
-				    "must be a number from 0 to %u", max);
-	return 0;
-}
-
-static int read_bool(struct reader *rd, const struct place *at, struct json v,
-		     bool *ret)
-{
-	if (!json_bool(v, ret))
-		return refuse_type(rd, at, "true or false", v);
-	return 0;
-}
-
-static int read_raw(struct reader *rd, const struct place *at, struct json v,
-		    struct str *ret)
-{
-	if ((at->field->flags & F_OBJECT) != 0 &&
-	    json_type_of(v) != JSON_OBJECT)
-		return refuse_type(rd, at, "an object", v);
-	*ret = v.raw;
-	return 0;
-}
-
-static int read_time(struct reader *rd, const struct place *at, struct json v,
-		     uint64_t *ret)
-{
-	if (json_type_of(v) != JSON_STRING)
-		return refuse_type(rd, at, "a string", v);
-	if (!time_parse(json_string(v, rd->a), ret))
-		return place_refuse(at, rd->why,
-				    "must be a time of the years 1970 to 2200 "
-				    "such as \"2026-02-11T10:00:00Z\"");
-	return 0;
-}
-
-#define DURATION_MAX_NS (LIMIT_DURATION_S * NS_PER_S)
-
-static int read_seconds(struct reader *rd, const struct place *at,
-			struct json v, uint64_t *ret)
-{
-	double s;
-
-	/* Whole numbers first: a double would round the large ones. */
-	if (json_u64(v, ret)) {
-		*ret = *ret <= LIMIT_DURATION_S ? *ret * NS_PER_S : UINT64_MAX;
+	if (is_filter(up)) {
+		print_member(up, key, rd->why);
+		buf_puts(rd->why, ": a filter has no such member");
+		return -ERR_VALIDATION_ERROR;
+	}
+	if (i == NULL || i->n == LIMIT_IGNORED ||
+	    (up == NULL && rd->beside != NULL &&
+	     msg_has_member(rd->beside, key)))
 		return 0;
-	}
-	if (!json_double(v, &s) || s > LIMIT_DURATION_S)
-		*ret = UINT64_MAX;
-	else if (s < 0)
-		return place_refuse(at, rd->why, "must not be negative");
-	else
-		*ret = (uint64_t)(s * (double)NS_PER_S + 0.5);
+	if (i->paths == NULL)
+		i->paths =
+		    arena_alloc(rd->a, LIMIT_IGNORED * sizeof(*i->paths));
+	buf_put_str(&path, rd->under);
+	print_member(up, key, &path);
+	i->paths[i->n++] = arena_copy(rd->a, buf_str(&path));
 	return 0;
 }
 
-static int read_millis(struct reader *rd, const struct place *at, struct json v,
-		       uint64_t *ret)
+/*
+ * A member that only the server sets. What the path says already may be said
+ * again, and null says nothing.
+ */
+static int skip_member(const struct msg_reader *rd, const struct place *at,
+		       struct str key, struct json v, const char *m)
 {
-	if (json_type_of(v) != JSON_NUMBER)
-		return refuse_type(rd, at, "a number", v);
-	if (!json_u64(v, ret))
-		return place_refuse(
-		    at, rd->why,
-		    "must be a whole number of milliseconds, 0 or more");
-	if (__builtin_mul_overflow(*ret, NS_PER_MS, ret))
-		*ret = UINT64_MAX;
-	return 0;
-}
+	const struct field_desc *f = at->field;
 
-static int read_duration(struct reader *rd, const struct place *at,
-			 struct json v, uint64_t *ret)
-{
-	int r = 0;
-
-	if (at->in_ms) {
-		r = read_millis(rd, at, v, ret);
-	} else if (json_type_of(v) == JSON_NUMBER) {
-		r = read_seconds(rd, at, v, ret);
-	} else if (json_type_of(v) != JSON_STRING) {
-		return refuse_type(rd, at, "a duration or a number of seconds",
-				   v);
-	} else if (!duration_parse(json_string(v, rd->a), ret)) {
-		return place_refuse(at, rd->why,
-				    "must be a duration such as \"90s\", "
-				    "\"1h30m\" or \"500ms\"");
-	}
-	if (r == 0 && *ret > DURATION_MAX_NS)
-		return place_refuse(at, rd->why, "must be at most 100 years");
-	return r;
-}
-
-/* For enums whose texts are read in any case. */
-static struct str loose_text(struct reader *rd, struct str text)
-{
-	struct str trimmed = str_trim(text);
-	char *p = arena_cstr(rd->a, trimmed);
-
-	for (size_t i = 0; i < trimmed.n; i++)
-		if (p[i] >= 'A' && p[i] <= 'Z')
-			p[i] = (char)(p[i] - 'A' + 'a');
-	return str_of(p, trimmed.n);
-}
-
-static int read_enum(struct reader *rd, const struct place *at, struct json v,
-		     uint32_t *ret)
-{
-	const struct enum_desc *e = at->field->values;
-	struct str text;
-
-	if (json_type_of(v) != JSON_STRING)
-		return refuse_type(rd, at, "a string", v);
-	text = json_string(v, rd->a);
-	if (e->fallback < -1) {
-		text = loose_text(rd, text);
-		if (text.n == 0)
-			text = str_from(e->values[0].text);
-	}
-	if (enum_parse(e, text, ret))
+	if ((f->flags & F_ROUTE) != 0 ||
+	    (json_type_of(v) == JSON_NULL && !is_filter(at->up)))
 		return 0;
-	(void)place_refuse(at, rd->why, "must be one of");
-	for (size_t i = 0; i < e->n; i++)
-		buf_printf(rd->why, "%s %s", i > 0 ? "," : "",
-			   e->values[i].text);
-	return e->fallback < -1 ? e->fallback : -ERR_VALIDATION_ERROR;
+	if ((f->flags & F_PATH) != 0 && json_type_of(v) == JSON_STRING &&
+	    str_eq(json_string(v, rd->a), *(const struct str *)(m + f->offset)))
+		return 0;
+	return ignore(rd, at->up, key);
+}
+
+static bool says_nothing(struct json v)
+{
+	enum json_type t = json_type_of(v);
+
+	return t == JSON_NULL || (t == JSON_STRING && v.raw.n == 2) ||
+	       ((t == JSON_ARRAY || t == JSON_OBJECT) && json_count(v) == 0);
 }
 
 /* --- lists --- */
 
 /* An array of at most `max` items (0: any number). */
-static int read_list_head(struct reader *rd, const struct place *at,
+static int read_list_head(const struct msg_reader *rd, const struct place *at,
 			  struct json v, size_t max, size_t *ret_n)
 {
 	if (json_type_of(v) != JSON_ARRAY)
-		return refuse_type(rd, at, "an array", v);
+		return msg_refuse_type(rd, at, "an array", v);
 	*ret_n = json_count(v);
 	if (max != 0 && *ret_n > max)
 		return place_refuse(at, rd->why, "must have at most %zu items",
@@ -280,8 +158,8 @@ static int read_list_head(struct reader *rd, const struct place *at,
 	return 0;
 }
 
-static int read_strs(struct reader *rd, struct place *at, struct json v,
-		     struct str **ret, size_t *ret_n)
+static int read_strs(const struct msg_reader *rd, struct place *at,
+		     struct json v, struct str **ret, size_t *ret_n)
 {
 	struct json_iter it;
 	struct json item;
@@ -293,25 +171,25 @@ static int read_strs(struct reader *rd, struct place *at, struct json v,
 	it = json_iter(v);
 	for (at->index = 0; json_next_item(&it, &item); at->index++) {
 		if (json_type_of(item) != JSON_STRING)
-			return refuse_type(rd, at, "a string", item);
+			return msg_refuse_type(rd, at, "a string", item);
 		(*ret)[at->index] = json_string(item, rd->a);
 	}
 	return 0;
 }
 
-static int read_object(struct reader *rd, const struct msg_desc *d,
+static int read_object(const struct msg_reader *rd, const struct msg_desc *d,
 		       struct json v, char *m, const struct place *at);
 
-static int read_msg(struct reader *rd, const struct place *at, struct json v,
-		    void *ret)
+static int read_msg(const struct msg_reader *rd, const struct place *at,
+		    struct json v, void *ret)
 {
 	if (json_type_of(v) != JSON_OBJECT)
-		return refuse_type(rd, at, "an object", v);
+		return msg_refuse_type(rd, at, "an object", v);
 	return read_object(rd, at->field->sub, v, ret, at);
 }
 
-static int read_msgs(struct reader *rd, struct place *at, struct json v,
-		     void **ret, size_t *ret_n)
+static int read_msgs(const struct msg_reader *rd, struct place *at,
+		     struct json v, void **ret, size_t *ret_n)
 {
 	size_t size = at->field->sub->size;
 	struct json_iter it;
@@ -333,62 +211,33 @@ static int read_msgs(struct reader *rd, struct place *at, struct json v,
 /* --- objects --- */
 
 /* p: the member of the struct; n: of a list, its count. */
-static int read_value(struct reader *rd, struct place *at, struct json v,
-		      void *p, size_t *n)
+static int read_value(const struct msg_reader *rd, struct place *at,
+		      struct json v, void *p, size_t *n)
 {
-	uint64_t number = 0;
-	int r;
+	unsigned kind = at->field->kind;
 
-	switch ((enum field_kind)at->field->kind) {
-	case K_bool:
-		return read_bool(rd, at, v, p);
-	case K_u32:
-		r = read_uint(rd, at, v, &number);
-		*(uint32_t *)p = (uint32_t)number;
-		return r;
-	case K_u64:
-		return read_uint(rd, at, v, p);
-	case K_i64:
-		return read_i64(rd, at, v, p);
-	case K_f64:
-		return read_f64(rd, at, v, p);
-	case K_str:
-		if (json_type_of(v) != JSON_STRING)
-			return refuse_type(rd, at, "a string", v);
-		*(struct str *)p = json_string(v, rd->a);
-		return 0;
-	case K_raw:
-		return read_raw(rd, at, v, p);
-	case K_time:
-		return read_time(rd, at, v, p);
-	case K_dur:
-	case K_secs:
-		return read_duration(rd, at, v, p);
-	case K_strs:
+	if (kind == K_strs)
 		return read_strs(rd, at, v, p, n);
-	case K_enum:
-		return read_enum(rd, at, v, p);
-	case K_msg:
-		*(void **)p = arena_zalloc(rd->a, at->field->sub->size);
-		return read_msg(rd, at, v, *(void **)p);
-	case K_msgs:
+	if (kind == K_msgs)
 		return read_msgs(rd, at, v, p, n);
-	}
-	return -ERR_INTERNAL_ERROR;
+	if (kind != K_msg)
+		return msg_read_scalar(rd, at, v, p);
+	*(void **)p = arena_zalloc(rd->a, at->field->sub->size);
+	return read_msg(rd, at, v, *(void **)p);
 }
 
 /*
  * The second form of a duration. Job JSON carries both, so a client may send
  * both back, but not two different ones.
  */
-static int read_twin(struct reader *rd, struct place *at, struct json v,
-		     uint64_t *ns)
+static int read_twin(const struct msg_reader *rd, struct place *at,
+		     struct json v, uint64_t *ns)
 {
 	uint64_t other;
-	int r = read_duration(rd, at, v, &other);
+	int r = msg_read_duration(rd, at, v, &other);
 
-	if (r < 0)
-		return r;
+	if (r != 0)
+		return MIN(r, 0);
 	if (other / NS_PER_MS != *ns / NS_PER_MS) {
 		at->in_ms = false;
 		return place_refuse(at, rd->why, "differs from %s_ms",
@@ -427,28 +276,61 @@ static const struct field_desc *find_field(const struct msg_desc *d,
 	return f;
 }
 
-static int read_member(struct reader *rd, struct place *at, struct json v,
-		       uint64_t bit, char *m)
+/* A text in the place of an object: it goes into the enum after it. */
+static int read_word(const struct msg_reader *rd, struct place *at,
+		     struct json v, uint64_t bit, char *m)
+{
+	struct field_desc word = at->field[1];
+	int r;
+
+	word.name = at->field->name; /* as the client calls it */
+	at->field = &word;
+	r = msg_read_scalar(rd, at, v, m + word.offset);
+	if (r == 0)
+		*(uint64_t *)m |= bit << 1;
+	return MIN(r, 0);
+}
+
+static int read_member(const struct msg_reader *rd, struct place *at,
+		       struct json v, uint64_t bit, char *m)
 {
 	const struct field_desc *f = at->field;
 	uint64_t *has = (uint64_t *)m;
 	void *p = m + f->offset;
 	int r;
 
-	if ((f->flags & (F_INTERNAL | F_PATH)) != 0 ||
-	    json_type_of(v) == JSON_NULL)
+	if (is_filter(at->up) && says_nothing(v))
+		return place_refuse(at, rd->why,
+				    "says nothing; leave it out, or say "
+				    "{\"all\": true} alone for every job");
+	if (json_type_of(v) == JSON_NULL)
 		return 0;
+	if ((f->flags & F_OR_WORD) != 0 && json_type_of(v) == JSON_STRING)
+		return read_word(rd, at, v, bit, m);
 	if ((f->kind == K_dur || f->kind == K_secs) && (*has & bit) != 0)
 		return read_twin(rd, at, v, p);
 	r = read_value(rd, at, v, p, (size_t *)(m + f->count_offset));
-	if (r < 0)
-		return r;
-	if (f->kind != K_str || ((struct str *)p)->n > 0)
+	if (r == 0)
 		*has |= bit;
-	return 0;
+	return MIN(r, 0);
 }
 
-static int read_object(struct reader *rd, const struct msg_desc *d,
+/* One member that the message has. */
+static int read_known(const struct msg_reader *rd, struct place *at,
+		      struct str key, struct json v, struct seen *seen,
+		      uint64_t bit, char *m)
+{
+	uint64_t *known = at->in_ms ? &seen->known_ms : &seen->known;
+
+	if ((*known & bit) != 0)
+		return refuse_twice(rd, at->up, key);
+	*known |= bit;
+	if ((at->field->flags & (F_INTERNAL | F_PATH | F_ANSWER)) != 0)
+		return skip_member(rd, at, key, v, m);
+	return read_member(rd, at, v, bit, m);
+}
+
+static int read_object(const struct msg_reader *rd, const struct msg_desc *d,
 		       struct json v, char *m, const struct place *up)
 {
 	struct json_iter it = json_iter(v);
@@ -456,45 +338,51 @@ static int read_object(struct reader *rd, const struct msg_desc *d,
 	const struct str *twin;
 	struct json value;
 	struct str key;
+	int r = 0;
 
 	seen.known = seen.known_ms = 0;
 	seen.n = 0;
 	seen.cap = UNKNOWN_FIRST;
 	seen.unknown = seen.first;
-	while (json_next_member(&it, rd->a, &key, &value)) {
+	while (r == 0 && json_next_member(&it, rd->a, &key, &value)) {
 		struct place at = { up, NULL, PLACE_NO_INDEX, false };
-		uint64_t *known;
-		uint64_t bit;
-		int r;
 
 		at.field = find_field(d, key, &at.in_ms);
-		if (at.field == NULL) {
-			seen_add_unknown(&seen, rd->a, key);
+		if (at.field != NULL) {
+			r = read_known(rd, &at, key, value, &seen,
+				       1ULL << (at.field - d->fields), m);
 			continue;
 		}
-		known = at.in_ms ? &seen.known_ms : &seen.known;
-		bit = 1ULL << (at.field - d->fields);
-		if ((*known & bit) != 0)
-			return refuse_twice(rd, up, key);
-		*known |= bit;
-		r = read_member(rd, &at, value, bit, m);
-		if (r < 0)
-			return r;
+		seen_add_unknown(&seen, rd->a, key);
+		r = ignore(rd, up, key);
 	}
+	if (r < 0)
+		return r;
+	if (is_filter(up) && seen.known == 0 && seen.known_ms == 0)
+		return place_refuse(up, rd->why,
+				    "has no member; {\"all\": true} stands for "
+				    "every job");
 	twin = find_twin(seen.unknown, seen.n);
 	return twin != NULL ? refuse_twice(rd, up, *twin) : 0;
 }
 
-int msg_from_json(const struct msg_desc *d, struct json v, struct arena *a,
-		  void *m, struct buf *why)
+bool msg_has_member(const struct msg_desc *d, struct str name)
 {
-	struct reader rd = { a, why };
+	bool in_ms;
+	const struct field_desc *f = find_field(d, name, &in_ms);
+
+	return f != NULL && (f->flags & (F_INTERNAL | F_PATH | F_ANSWER)) == 0;
+}
+
+int msg_from_json(const struct msg_reader *rd, const struct msg_desc *d,
+		  struct json v, void *m)
+{
 	int r;
 
 	if (json_type_of(v) != JSON_OBJECT)
-		return place_refuse(NULL, why,
+		return place_refuse(NULL, rd->why,
 				    "the body must be an object, not %s",
 				    json_type_name(json_type_of(v)));
-	r = read_object(&rd, d, v, m, NULL);
-	return r < 0 ? r : msg_check(d, m, why);
+	r = read_object(rd, d, v, m, NULL);
+	return r < 0 ? r : msg_check(d, m, rd->why);
 }

@@ -7,11 +7,29 @@
 #include "proto/proto.h"
 #include "util/json.h"
 
+/* Members of a request that nothing is done with, as "jobs[3].foo". */
+struct ignored {
+	struct str *paths; /* in the reader's arena */
+	size_t n;          /* at most LIMIT_IGNORED; later ones are not noted */
+};
+
+/* How a request is read. */
+struct msg_reader {
+	struct arena *a;         /* for what is read */
+	struct buf *why;         /* a refusal */
+	struct ignored *ignored; /* NULL: not of interest */
+	struct str under;        /* what stands before their paths */
+	/* members of this message are no business of this reader; or NULL */
+	const struct msg_desc *beside;
+	bool compat_03; /* as --compat=0.3 has it */
+};
+
 /*
  * Reads the members of `v` (validated JSON, an object) into *m, which may
- * already hold fields taken from the path. Members named by F_INTERNAL or
- * F_PATH fields and unknown members are ignored; null leaves a field absent,
- * and so does an empty text. A duration may be given under two names
+ * already hold fields taken from the path. Unknown members and those of
+ * F_INTERNAL and F_ANSWER fields are ignored and noted, and of F_PATH fields
+ * those that say something else than the path; null leaves a field absent, and
+ * so does an empty text. A duration may be given under two names
  * (retry_after, retry_after_ms) when both say the same.
  * Checks types, ranges, `max`, queue names (F_QUEUE), and after that
  * F_REQUIRED, in nested messages too. A member given twice (also an unknown
@@ -19,8 +37,11 @@
  * -ERR_VALIDATION_ERROR with a sentence in `why` that names the member
  * ("jobs[3].queue: ...").
  */
-int msg_from_json(const struct msg_desc *d, struct json v, struct arena *a,
-		  void *m, struct buf *why);
+int msg_from_json(const struct msg_reader *rd, const struct msg_desc *d,
+		  struct json v, void *m);
+
+/* The message has a member of that name for clients. */
+bool msg_has_member(const struct msg_desc *d, struct str name);
 
 /* Only the checks after reading: required members, queue names, limits. */
 int msg_check(const struct msg_desc *d, const void *m, struct buf *why);

@@ -129,6 +129,12 @@ void msg_members_to_json(const struct msg_desc *d, const void *m,
 
 		if ((f->flags & F_INTERNAL) != 0)
 			continue;
+		if ((f->flags & F_OR_WORD) != 0 && !present &&
+		    (has >> (i + 1) & 1) != 0) {
+			jw_key_len(w, f->name, f->name_len);
+			write_value(w, f + 1, m, style);
+			continue;
+		}
 		/* A nested message that is absent has nothing to show. */
 		if (!present &&
 		    ((f->flags & F_NEVER_NULL) == 0 || f->kind == K_msg))

@@ -20,6 +20,12 @@ struct place {
 /* Appends "jobs[3].queue"; nothing for NULL. */
 void place_print(const struct place *at, struct buf *why);
 
+/* A name as a client wrote it, the beginning of a long one. */
+void place_print_name(struct str name, struct buf *why);
+
+/* That the enum of the field has no such word. -ERR_VALIDATION_ERROR. */
+int place_refuse_word(const struct place *at, struct buf *why);
+
 /* Appends "jobs[3].queue: text" to `why`, returns -ERR_VALIDATION_ERROR. */
 _printf_(3, 4) int place_refuse(const struct place *at, struct buf *why,
 				const char *fmt, ...);

@@ -16,7 +16,7 @@ const uint64_t corvo_defs_hash = CORVO_DEFS_HASH;
 
 #define VALUES(name) static const struct enum_value values_##name[]
 
-#define ENUM(name, fallback)           VALUES(name) = {
+#define ENUM(name, how, code_03)       VALUES(name) = {
 #define ENUM_VALUE(e, NAME, num, text) { num, text },
 #define ENUM_END(name) \
 	}              \
@@ -53,19 +53,20 @@ _unused_ static void numbers_of_events(unsigned number)
 	}
 }
 
-#define ENUM_DESC(enum_name, when_unknown, ...)      \
+#define ENUM_DESC(enum_name, how_read, code, ...)    \
 	const struct enum_desc enum_##enum_name = {  \
 		.name = #enum_name,                  \
 		.values = values_##enum_name,        \
 		.n = ARRAY_SIZE(values_##enum_name), \
-		.fallback = when_unknown,            \
+		.how = how_read,                     \
+		.code_03 = code,                     \
 		__VA_ARGS__                          \
 	};
 
-#define ENUM(name, fallback) ENUM_DESC(name, fallback)
+#define ENUM(name, how, code_03) ENUM_DESC(name, how, code_03)
 #include "proto/defs/enums.def"
-ENUM_DESC(job_state, -1, .inner = JOB_BLOCKED)
-ENUM_DESC(event_type, -1)
+ENUM_DESC(job_state, E_EXACT, ERR_VALIDATION_ERROR, .inner = JOB_BLOCKED)
+ENUM_DESC(event_type, E_EXACT, ERR_VALIDATION_ERROR)
 
 /* --- messages --- */
 
@@ -94,6 +95,11 @@ ENUM_DESC(event_type, -1)
 	  .count_offset = COUNT_OFFSET_##field_kind(m, name) },
 #define FIELD_ENUM(m, tag, e, name, flags, doc)                 \
 	{ FIELD_HEAD(m, tag, name, flags, doc), .kind = K_enum, \
+	  .values = &enum_##e },
+#define FIELD_WORD(m, tag, field_kind, e, name, flags, field_max, doc)  \
+	{ FIELD_HEAD(m, tag, name, flags, doc), .kind = K_##field_kind, \
+	  .max = field_max,                                             \
+	  .count_offset = COUNT_OFFSET_##field_kind(m, name),           \
 	  .values = &enum_##e },
 #define FIELD_MSG(m, tag, sub_name, name, flags, doc)          \
 	{ FIELD_HEAD(m, tag, name, flags, doc), .kind = K_msg, \

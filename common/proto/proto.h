@@ -14,7 +14,7 @@
 
 /* --- enums --- */
 
-#define ENUM(name, fallback)           enum name {
+#define ENUM(name, how, code_03)       enum name {
 #define ENUM_VALUE(e, NAME, num, text) NAME = num,
 #define ENUM_END(name) \
 	}              \
@@ -34,7 +34,7 @@ enum event_type {
 	EVENT_TYPE_MAX
 };
 
-#define ENUM(name, fallback) extern const struct enum_desc enum_##name;
+#define ENUM(name, how, code_03) extern const struct enum_desc enum_##name;
 #include "proto/defs/enums.def"
 extern const struct enum_desc enum_job_state;
 extern const struct enum_desc enum_event_type;
@@ -60,7 +60,9 @@ extern const struct enum_desc enum_event_type;
 		uint64_t has;
 #define FIELD(m, tag, kind, name, flags, max, doc) MSG_MEMBER_##kind(name)
 #define FIELD_ENUM(m, tag, e, name, flags, doc)    uint32_t name;
-#define FIELD_MSG(m, tag, sub, name, flags, doc)   struct m_##sub *name;
+#define FIELD_WORD(m, tag, kind, e, name, flags, max, doc) \
+	MSG_MEMBER_##kind(name)
+#define FIELD_MSG(m, tag, sub, name, flags, doc) struct m_##sub *name;
 #define FIELD_MSGS(m, tag, sub, name, flags, max, doc) \
 	struct m_##sub *name;                          \
 	size_t name##_n;

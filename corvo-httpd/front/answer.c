@@ -8,6 +8,7 @@
 
 #include "front/server.h"
 #include "proto/err.h"
+#include "proto/limits.h"
 #include "proto/route.h"
 #include "util/clock.h"
 #include "util/json.h"
@@ -122,12 +123,15 @@ void answer_headers(const struct answer_to *to, const struct exchange *x,
 	if (x->stream != NULL)
 		add_stream(to);
 	add_timing(to, x);
+	to->add(to->ctx, "X-Request-Id", x->request_id);
 	if (x->seq != 0)
 		add_number(to, "X-Corvo-Index", x->seq);
 	if (x->has_lag)
 		add_number(to, "X-Corvo-View-Lag-Ms", x->lag_ms);
 	if (x->next != NULL)
 		to->add(to->ctx, "X-Corvo-Next", x->next);
+	if (x->ignored != NULL)
+		to->add(to->ctx, "X-Corvo-Ignored", x->ignored);
 	if (x->replayed)
 		to->add(to->ctx, "Idempotent-Replayed", "true");
 	if (x->preferred_ns != 0)
@@ -139,6 +143,37 @@ void answer_headers(const struct answer_to *to, const struct exchange *x,
 	if (last)
 		to->add(to->ctx, "Connection", "close");
 	add_cors(to, x);
+}
+
+/* Visible ASCII: it goes into logs and into the answer's head as it is. */
+static bool is_request_id(const char *s)
+{
+	size_t n = 0;
+
+	for (; s[n] != '\0'; n++)
+		if (s[n] <= ' ' || s[n] > '~' || n == LIMIT_REQUEST_ID_BYTES)
+			return false;
+	return n > 0;
+}
+
+const char *answer_make_id(char id[REQUEST_ID_MADE], struct rng *rng)
+{
+	static const char hex[] = "0123456789abcdef";
+	uint64_t v = rng_u64(rng);
+
+	for (size_t i = 0; i < REQUEST_ID_MADE - 1; i++, v >>= 4)
+		id[i] = hex[v & 15];
+	id[REQUEST_ID_MADE - 1] = '\0';
+	return id;
+}
+
+void answer_name_request(struct exchange *x, struct rng *rng)
+{
+	const char *given = server_header(x->conn, "X-Request-Id");
+
+	x->request_id = given != NULL && is_request_id(given)
+			    ? given
+			    : answer_make_id(x->made_id, rng);
 }
 
 unsigned answer_retry_after(int err)

@@ -5,6 +5,7 @@
 #define CORVO_ANSWER_H
 
 #include "front/exchange.h"
+#include "util/rng.h"
 
 /* Where they go; name and value last only for the call. */
 struct answer_to {
@@ -21,6 +22,10 @@ struct answer_date {
 /* last: the connection is closed after it. */
 void answer_headers(const struct answer_to *to, const struct exchange *x,
 		    bool last, struct answer_date *date);
+
+/* Takes the client's X-Request-Id, if it can be one, or makes one. */
+void answer_name_request(struct exchange *x, struct rng *rng);
+const char *answer_make_id(char id[REQUEST_ID_MADE], struct rng *rng);
 
 /* {"error":text,"code":CODE}; an empty text: that of errors.def. */
 void answer_error_body(struct buf *out, int err, struct str text);

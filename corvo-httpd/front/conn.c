@@ -150,13 +150,17 @@ void conn_refuse(struct conn *c, int err, struct str text)
 	_cleanup_(buf_done) struct buf body = BUF_INIT(4096);
 	_cleanup_(buf_done) struct buf out = BUF_INIT(8192);
 
+	char id[REQUEST_ID_MADE];
+
 	answer_error_body(&body, err, text);
 	buf_printf(&out,
 		   "HTTP/1.1 %d %s\r\n"
 		   "Content-Type: application/json\r\n"
 		   "Content-Length: %zu\r\n"
+		   "X-Request-Id: %s\r\n"
 		   "Connection: close\r\n\r\n",
-		   err_status(err), err_code(err), body.n);
+		   err_status(err), err_code(err), body.n,
+		   server_request_id(c, id));
 	buf_put_str(&out, buf_str(&body));
 	/* A socket nothing was written to takes these few bytes at once; if
 	 * the client is gone there is nobody to tell. */

@@ -15,6 +15,8 @@ struct conn;
 struct server;
 struct stream;
 
+#define REQUEST_ID_MADE 17 /* bytes of one that is made here, with its NUL */
+
 struct exchange {
 	struct list node; /* of those that wait, or of its owner */
 	struct server *server;
@@ -25,6 +27,8 @@ struct exchange {
 	const char *method; /* as the client wrote it; the server's memory */
 	struct str path;    /* without the query; still percent-encoded */
 	struct buf body;
+	const char *request_id; /* X-Request-Id of it and of its answer */
+	char made_id[REQUEST_ID_MADE]; /* where it came without one */
 
 	/* while it waits */
 	uint64_t parked_ns; /* since when, see front/park.h; 0: not parked */
@@ -46,6 +50,7 @@ struct exchange {
 	uint64_t seq;            /* X-Corvo-Index; 0: none */
 	uint64_t lag_ms;         /* X-Corvo-View-Lag-Ms, if has_lag */
 	const char *next;        /* X-Corvo-Next; NULL: no header */
+	const char *ignored;     /* X-Corvo-Ignored; NULL: no header */
 	uint64_t preferred_ns;   /* Preference-Applied: wait; 0: no header */
 	unsigned allow;          /* methods for Allow; 0: no header */
 	unsigned retry_after_s;  /* 0: no header */

@@ -55,6 +55,7 @@ struct server {
 	struct streams *streams;
 	size_t held_n; /* requests that wait without being suspended */
 	struct answer_date date;
+	struct rng rng;  /* for ids of requests */
 	uint64_t now_ns; /* when this run began: good enough for HOLD_NS */
 	bool run;        /* something happened: run at the end of the turn */
 	bool queued;     /* this run queued an answer but did not send it */
@@ -202,6 +203,7 @@ static void on_head(struct conn *c, const char *url, const char *method)
 
 	x->method = method;
 	x->path = str_from(url);
+	answer_name_request(x, &c->server->rng);
 	c->exchange = x;
 	conn_enter(c, CONN_BODY);
 }
@@ -436,8 +438,11 @@ struct server *server_new(const struct server_config *c, int listen_fd,
 {
 	struct server *s = xcalloc(1, sizeof(*s));
 	const union MHD_DaemonInfo *i;
+	uint64_t seed;
 
 	s->c = *c;
+	rng_system(&seed, sizeof(seed));
+	rng_seed(&s->rng, seed);
 	s->park = park_new(c->loop);
 	s->streams = streams_new(c->loop);
 	if (s->park != NULL && s->streams != NULL)
@@ -497,6 +502,12 @@ void server_free(struct server *s)
 	streams_free(s->streams);
 	conns_done(&s->conns);
 	free(s);
+}
+
+const char *server_request_id(struct conn *c, char room[REQUEST_ID_MADE])
+{
+	return c->exchange != NULL ? c->exchange->request_id
+				   : answer_make_id(room, &c->server->rng);
 }
 
 void server_refused(struct conn *c, int err)

@@ -19,7 +19,7 @@ struct streams;
 #define CORS_HEADERS                                                  \
 	"Content-Type, Authorization, X-API-Key, X-Corvo-Namespace, " \
 	"X-Corvo-Min-Index, X-Corvo-Compat, Idempotency-Key, "        \
-	"Last-Event-ID, Prefer"
+	"Last-Event-ID, Prefer, X-Corvo-Strict, X-Request-Id"
 
 /*
  * Serves the listening socket, which it takes over. NULL with a sentence in
@@ -55,6 +55,8 @@ bool server_if_left(struct exchange *x);
 
 /* --- for the files of the front --- */
 
+/* Of the request under way, or one for a request that is refused at once. */
+const char *server_request_id(struct conn *c, char room[REQUEST_ID_MADE]);
 /* conn.c refused what is under way on it, or what was coming. */
 void server_refused(struct conn *c, int err);
 /* park.c saw its client leave. */

@@ -148,21 +148,14 @@ void ask_view_lag(struct req *r, uint64_t lag_ns)
 	r->x.lag_ms = (lag_ns + NS_PER_MS - 1) / NS_PER_MS;
 }
 
-bool ask_view_states(struct req *r, const struct m_search *s, const char *where)
+bool ask_view_all_ok(struct req *r, const struct m_search *s, const char *where)
 {
-	_cleanup_(buf_done) struct buf names = BUF_INIT(1024);
-	uint32_t state;
-	size_t i = 0;
-
-	while (i < s->state_n &&
-	       enum_parse(&enum_job_state, s->state[i], &state))
-		i++;
-	if (i == s->state_n)
+	if (!MSG_HAS(s, search, all))
 		return true;
-	for (size_t k = 0; k < enum_job_state.n; k++)
-		buf_printf(&names, "%s%s", k > 0 ? ", " : "",
-			   enum_job_state.values[k].text);
-	req_fail(r, ERR_VALIDATION_ERROR, "%sstate[%zu]: must be one of %.*s",
-		 where, i, STR_ARG(buf_str(&names)));
+	if (s->all && (s->has & ~SEARCH_PAGE_BITS) == MSG_BIT(search, all))
+		return true;
+	req_fail(r, ERR_VALIDATION_ERROR,
+		 "%sall: must be true, and no condition may stand beside it",
+		 where);
 	return false;
 }

@@ -25,11 +25,17 @@ void ask_view_query(struct req *r, unsigned query, const struct msg_desc *desc,
 void ask_view_surely(struct req *r, unsigned query, const struct msg_desc *desc,
 		     void *m, req_reply_fn *then);
 
+/* Members of a search that say which page of what it finds. */
+#define SEARCH_PAGE_BITS                                    \
+	(MSG_BIT(search, limit) | MSG_BIT(search, cursor) | \
+	 MSG_BIT(search, sort) | MSG_BIT(search, order) |   \
+	 MSG_BIT(search, time_budget))
+
 /*
- * The states a search names exist; false when an error has been answered.
- * where: what stands before their name in the text of it.
+ * The member `all` stands alone; false when an error has been answered.
+ * where: what stands before its name in the text of it.
  */
-bool ask_view_states(struct req *r, const struct m_search *s,
+bool ask_view_all_ok(struct req *r, const struct m_search *s,
 		     const char *where);
 
 /* Says in the answer's head how old the view was; 0: it is current. */

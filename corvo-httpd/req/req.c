@@ -18,6 +18,8 @@
 /* A message larger than that gives its buffer back. */
 #define SCRATCH_KEEP_BYTES (1u << 20)
 #define ARENA_BLOCK        2048
+/* Of X-Corvo-Ignored: the answer's head has to fit into what is kept for it. */
+#define IGNORED_BYTES_MAX 512
 
 static void req_reset(struct req *r)
 {
@@ -165,9 +167,97 @@ bool req_read_json(struct req *r, bool may_be_empty, struct json *ret)
 	return true;
 }
 
+struct msg_reader req_reader(struct req *r, struct buf *why)
+{
+	return (struct msg_reader){ .a = &r->arena,
+				    .why = why,
+				    .ignored = &r->ignored,
+				    .compat_03 = req_is_compat(r) };
+}
+
+static bool is_strict(struct req *r)
+{
+	const char *h = req_header(r, "X-Corvo-Strict");
+
+	return h != NULL ? !str_is(str_from(h), "0") : r->h->set->strict;
+}
+
+/* As it may stand in a header: names are any text. */
+static void put_path(struct buf *out, struct str path)
+{
+	for (size_t i = 0; i < path.n; i++) {
+		unsigned char c = (unsigned char)path.p[i];
+
+		if (c > ' ' && c < 0x7f && c != ',' && c != '%')
+			buf_putc(out, (char)c);
+		else
+			buf_printf(out, "%%%02X", c);
+	}
+}
+
+static void name_ignored(struct req *r)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+
+	for (size_t i = 0; i < r->ignored.n; i++) {
+		size_t before = text.n;
+
+		if (before > 0)
+			buf_puts(&text, ", ");
+		put_path(&text, r->ignored.paths[i]);
+		if (text.n > IGNORED_BYTES_MAX)
+			text.n = before;
+	}
+	r->x.ignored = arena_cstr(&r->arena, buf_str(&text));
+}
+
+void req_ignore(struct req *r, const char *name)
+{
+	struct ignored *i = &r->ignored;
+
+	if (i->paths == NULL)
+		i->paths =
+		    arena_alloc(&r->arena, LIMIT_IGNORED * sizeof(*i->paths));
+	if (i->n < LIMIT_IGNORED)
+		i->paths[i->n++] = str_from(name);
+}
+
+bool req_read_done(struct req *r)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(4096);
+
+	if (r->ignored.n == 0)
+		return true;
+	if (!is_strict(r)) {
+		name_ignored(r);
+		return true;
+	}
+	for (size_t i = 0; i < r->ignored.n; i++)
+		buf_printf(&text, "%s%.*s", i > 0 ? ", " : "",
+			   STR_ARG(r->ignored.paths[i]));
+	req_fail(r, ERR_VALIDATION_ERROR,
+		 "%.*s: would be ignored, and the request is strict",
+		 STR_ARG(buf_str(&text)));
+	return false;
+}
+
+bool req_is_compat(struct req *r)
+{
+	const char *h =
+	    r->h->compat_03 ? NULL : req_header(r, "X-Corvo-Compat");
+
+	return r->h->compat_03 || (h != NULL && str_is(str_from(h), "0.3"));
+}
+
+int req_mistake(struct req *r, int code_03)
+{
+	return req_is_compat(r) ? code_03 : ERR_VALIDATION_ERROR;
+}
+
 bool req_read(struct req *r, const struct msg_desc *d, void *m)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
+	struct msg_reader rd;
 	enum http_method method = r->match.route->method;
 	struct json v;
 	int err;
@@ -179,10 +269,11 @@ bool req_read(struct req *r, const struct msg_desc *d, void *m)
 	} else {
 		if (!req_read_json(r, all_optional(d), &v))
 			return false;
-		err = msg_from_json(d, v, &r->arena, m, &why);
+		rd = req_reader(r, &why);
+		err = msg_from_json(&rd, d, v, m);
 	}
 	if (err == 0)
-		return true;
+		return req_read_done(r);
 	req_fail_text(r, -err, buf_str(&why));
 	return false;
 }
@@ -225,8 +316,8 @@ bool req_duration_argument(struct req *r, const char *name, uint64_t *ret)
 	struct str text;
 	int given = read_argument(r, name, &text);
 
-	if (given <= 0)
-		return given == 0;
+	if (given <= 0 || text.n == 0)
+		return given >= 0;
 	if (duration_read(text, ret))
 		return true;
 	req_fail(r, ERR_VALIDATION_ERROR,
@@ -256,12 +347,7 @@ bool req_number_argument(struct req *r, const char *name, uint64_t min,
 
 struct json_style req_style(struct req *r)
 {
-	const char *h =
-	    r->h->compat_03 ? NULL : req_header(r, "X-Corvo-Compat");
-
-	return (struct json_style){
-		.compat_03 = r->h->compat_03 || str_is(str_from(h), "0.3"),
-	};
+	return (struct json_style){ .compat_03 = req_is_compat(r) };
 }
 
 /* --- calls --- */

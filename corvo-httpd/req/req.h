@@ -32,6 +32,8 @@ struct req {
 	req_reply_fn *then;
 	void *state; /* the handler's own, in the arena */
 
+	struct ignored ignored; /* members nothing is done with */
+
 	/* a long-polling fetch: what to answer when it is ended early */
 	void (*end_parked)(struct req *r);
 	/* its answer could not be sent: undo what it gives away; NULL: nothing
@@ -64,6 +66,21 @@ bool req_read(struct req *r, const struct msg_desc *d, void *m);
 /* The two halves of it. */
 bool req_read_path(struct req *r, const struct msg_desc *d, void *m);
 bool req_read_json(struct req *r, bool may_be_empty, struct json *ret);
+
+/*
+ * For who reads members by himself: a reader that notes what is ignored, and
+ * what is to be called when all is read. That names it in the answer, or
+ * refuses the request if it is a strict one: false.
+ */
+struct msg_reader req_reader(struct req *r, struct buf *why);
+bool req_read_done(struct req *r);
+/* A member of the tables that this route has no use for, before that. */
+void req_ignore(struct req *r, const char *name);
+
+/* A client of v0.3.0, by the setting or the header X-Corvo-Compat. */
+bool req_is_compat(struct req *r);
+/* The error a mistake gets: code_03 for such a client. */
+int req_mistake(struct req *r, int code_03);
 
 /*
  * Of the query string: a text in the request's arena, text or seconds as

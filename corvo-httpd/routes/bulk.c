@@ -99,9 +99,6 @@ static void prepare_search(struct req *r, struct work *w)
 	MSG_SET(s, search, limit, LIMIT_BULK_PAGE);
 	MSG_SET(s, search, order, STR("asc"));
 	MSG_SET(s, search, ids_only, true);
-	MSG_UNSET(s, search, sort);
-	MSG_UNSET(s, search, cursor);
-	MSG_UNSET(s, search, time_budget);
 	w->more = true;
 	w->ids = arena_alloc(&r->arena, PENDING_MAX * sizeof(*w->ids));
 	w->texts = arena_alloc(&r->arena, PENDING_MAX * sizeof(*w->texts));
@@ -270,39 +267,44 @@ static void take_ids(struct req *r, struct work *w)
 	hmap_done(&seen);
 }
 
-/* An empty text would be read as the first action there is. */
-static bool names_action(struct req *r)
+/*
+ * Members of a search that say which page of it; a filter is all of it.
+ * False when an error has been answered.
+ */
+static bool is_filter_ok(struct req *r, const struct m_search *f)
 {
-	struct json v;
-
-	return json_member(json_root(buf_str(&r->x.body)), "action", &r->arena,
-			   &v) &&
-	       str_trim(json_string(v, &r->arena)).n > 0;
+	if ((f->has & SEARCH_PAGE_BITS) == 0)
+		return ask_view_all_ok(r, f, "filter.");
+	req_fail(r, ERR_VALIDATION_ERROR,
+		 "filter: takes no limit, cursor, sort, order or time_budget; "
+		 "all jobs it finds are acted on");
+	return false;
 }
 
 /* False when an error has been answered. */
 static bool check(struct req *r, const struct m_bulk_request *m)
 {
-	if (!names_action(r))
-		req_fail(r, ERR_VALIDATION_ERROR, "action: is required");
-	else if (!MSG_HAS(m, bulk_request, job_ids) &&
-		 !MSG_HAS(m, bulk_request, filter))
+	bool by_ids = MSG_HAS(m, bulk_request, job_ids);
+	bool by_filter = MSG_HAS(m, bulk_request, filter);
+	int mistake = req_mistake(r, ERR_BULK_ERROR);
+
+	if (by_ids == by_filter)
 		req_fail(r, ERR_VALIDATION_ERROR,
-			 "job_ids or filter: one of them is required");
+			 "job_ids or filter: one of them is required, and only "
+			 "one");
 	else if (m->action == BULK_MOVE && m->move_to_queue.n == 0)
-		req_fail(r, ERR_BULK_ERROR,
-			 "move_to_queue: is required for move");
+		req_fail(r, mistake, "move_to_queue: is required for move");
 	else if (m->action == BULK_CHANGE_PRIORITY &&
 		 !MSG_HAS(m, bulk_request, priority))
-		req_fail(r, ERR_BULK_ERROR,
+		req_fail(r, mistake,
 			 "priority: is required for change_priority");
 	else if (m->canary > 0 && m->action != BULK_RETRY &&
 		 m->action != BULK_REQUEUE)
-		req_fail(r, ERR_BULK_ERROR,
+		req_fail(r, mistake,
 			 "canary: is for retry and requeue, whose jobs can "
 			 "fail again");
 	else
-		return true;
+		return !by_filter || is_filter_ok(r, m->filter);
 	return false;
 }
 
@@ -314,13 +316,10 @@ void h_bulk(struct req *r)
 		return;
 	r->state = w;
 	r->x.outlives = !w->ask.dry_run;
-	if (w->ask.job_ids_n > 0 || !MSG_HAS(&w->ask, bulk_request, filter)) {
+	if (MSG_HAS(&w->ask, bulk_request, job_ids))
 		take_ids(r, w);
-	} else {
-		if (!ask_view_states(r, w->ask.filter, "filter."))
-			return;
+	else
 		prepare_search(r, w);
-	}
 	go_on(r);
 }
 

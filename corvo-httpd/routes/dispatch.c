@@ -28,12 +28,14 @@ static struct str strip_origin(struct str url)
 	return STR("/");
 }
 
-/* "/batch" is another name of "/batches". */
+/* "/batch" is another name of "/batches", and "/metrics" of ours. */
 static struct str full_name(struct req *r, struct str path)
 {
 	static const struct str alias = { "/api/v1/batch", 13 };
 	struct str rest;
 
+	if (str_is(path, "/metrics"))
+		return STR("/api/v1/metrics");
 	if (!str_starts(path, alias))
 		return path;
 	rest = str_skip(path, alias.n);
@@ -54,9 +56,10 @@ void dispatch(struct req *r)
 	enum http_method m = HTTP_GET;
 	bool known = str_is(method, "HEAD") || http_method_parse(method, &m);
 
-	r->x.path = full_name(r, strip_origin(r->x.path));
-	if (!origin_admit(r))
+	r->x.path = strip_origin(r->x.path);
+	if (!origin_admit(r)) /* who may ask for /metrics may not for others */
 		return;
+	r->x.path = full_name(r, r->x.path);
 	if (str_is(method, "OPTIONS")) {
 		req_answer_empty(r, 200);
 		return;

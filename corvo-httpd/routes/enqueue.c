@@ -59,6 +59,18 @@ static bool is_payload_ok(struct req *r, const struct m_enqueue_batch *b,
 	return is_chain_ok(r, place_of(r, b, e), e->chain);
 }
 
+/* The same. */
+static bool is_delay_ok(struct req *r, const struct m_enqueue_batch *b,
+			const struct m_enqueue *e)
+{
+	if (!MSG_HAS(e, enqueue, delay) || !MSG_HAS(e, enqueue, scheduled_at))
+		return true;
+	req_fail(r, ERR_VALIDATION_ERROR,
+		 "%.*sdelay: may not stand beside scheduled_at",
+		 STR_ARG(place_of(r, b, e)));
+	return false;
+}
+
 static void give_ids(struct req *r, struct m_enqueue *e)
 {
 	MSG_SET(e, enqueue, job_id, req_make_id(r, "job_"));
@@ -140,6 +152,7 @@ static void enqueue_one(struct req *r)
 	uint64_t hash;
 
 	if (!req_read(r, &msg_enqueue, e) || !is_payload_ok(r, NULL, e) ||
+	    !is_delay_ok(r, NULL, e) ||
 	    !read_idempotency(r, false, &key, &hash))
 		return;
 	if (key.n > 0) {
@@ -221,7 +234,8 @@ void h_enqueue_batch(struct req *r)
 		MSG_SET(b, enqueue_batch, idempotency_hash, hash);
 	}
 	for (size_t i = 0; i < b->jobs_n; i++) {
-		if (!is_payload_ok(r, b, &b->jobs[i]))
+		if (!is_payload_ok(r, b, &b->jobs[i]) ||
+		    !is_delay_ok(r, b, &b->jobs[i]))
 			return;
 		give_ids(r, &b->jobs[i]);
 	}

@@ -160,8 +160,11 @@ static void fetch(struct req *r, bool batch)
 
 	a->batch = batch;
 	r->state = a;
-	if (!req_read(r, &msg_fetch, f) || !fill_defaults(r, f) ||
-	    server_if_left(&r->x))
+	if (!req_read(r, &msg_fetch, f))
+		return;
+	if (!batch && MSG_HAS(f, fetch, count))
+		req_ignore(r, "count");
+	if (!req_read_done(r) || !fill_defaults(r, f) || server_if_left(&r->x))
 		return;
 	if (r->h->draining)
 		MSG_SET(f, fetch, timeout, 0);

@@ -42,7 +42,8 @@ static struct str parse_text(struct req *r, struct str raw)
 static bool read_list(struct req *r, struct json body, struct m_heartbeat *m)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
-	int err = msg_from_json(&msg_heartbeat, body, &r->arena, m, &why);
+	struct msg_reader rd = req_reader(r, &why);
+	int err = msg_from_json(&rd, &msg_heartbeat, body, m);
 
 	if (err != 0) {
 		req_fail_text(r, -err, buf_str(&why));
@@ -62,13 +63,16 @@ static bool read_beat(struct req *r, struct str id, struct json v,
 		      struct m_beat *b)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
+	struct msg_reader rd = req_reader(r, &why);
 	int err = 0;
 
+	rd.under =
+	    arena_printf(&r->arena, "jobs.%.*s.", (int)MIN(id.n, 64u), id.p);
 	MSG_SET(b, beat, job_id, id);
 	if (json_type_of(v) == JSON_NULL)
 		err = msg_check(&msg_beat, b, &why);
 	else if (json_type_of(v) == JSON_OBJECT)
-		err = msg_from_json(&msg_beat, v, &r->arena, b, &why);
+		err = msg_from_json(&rd, &msg_beat, v, b);
 	else {
 		buf_printf(&why, "must be an object, not %s",
 			   json_type_name(json_type_of(v)));
@@ -190,7 +194,7 @@ void h_heartbeat(struct req *r)
 	struct m_heartbeat *m = arena_zalloc(&r->arena, sizeof(*m));
 	struct m_heartbeat_reply none = { 0 };
 
-	if (!read_heartbeat(r, m))
+	if (!read_heartbeat(r, m) || !req_read_done(r))
 		return;
 	if (m->jobs_n == 0)
 		answer(r, &none);

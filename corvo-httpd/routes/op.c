@@ -18,10 +18,46 @@ static struct str routing_key(const struct msg_desc *d, const void *m)
 	return STR_NULL;
 }
 
+/* What v0.3.0 answered where there is no such job. */
+static int unknown_job_03(unsigned op)
+{
+	switch (op) {
+	case OP_ACK:
+		return ERR_ACK_ERROR;
+	case OP_FAIL:
+		return ERR_FAIL_ERROR;
+	case OP_RETRY:
+		return ERR_RETRY_ERROR;
+	case OP_CANCEL:
+		return ERR_CANCEL_ERROR;
+	case OP_MOVE:
+		return ERR_MOVE_ERROR;
+	case OP_PRIORITY:
+		return ERR_PRIORITY_ERROR;
+	case OP_REQUEUE:
+		return ERR_REQUEUE_ERROR;
+	case OP_HOLD:
+		return ERR_HOLD_ERROR;
+	case OP_APPROVE:
+		return ERR_APPROVE_ERROR;
+	case OP_REJECT:
+		return ERR_REJECT_ERROR;
+	default:
+		return ERR_NOT_FOUND;
+	}
+}
+
 static void on_op_reply(struct req *r, const struct rpc_reply *reply)
 {
 	const struct msg_desc *d = op_info(r->match.route->target)->reply;
-	const void *m = req_reply(r, d, reply);
+	const void *m;
+
+	if (reply->err == ERR_NOT_FOUND && req_is_compat(r)) {
+		req_fail_text(r, unknown_job_03(r->match.route->target),
+			      reply->body);
+		return;
+	}
+	m = req_reply(r, d, reply);
 
 	if (m != NULL)
 		req_answer_message(r, d, m, r->match.route->status);

@@ -153,10 +153,13 @@ static bool read_group(struct req *r, struct str name, struct json v,
 		       struct m_group_limit *ret)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
+	struct msg_reader rd = req_reader(r, &why);
 	struct str *nulls;
 	size_t n;
 	int err;
 
+	rd.under = arena_printf(&r->arena, "groups.%.*s.",
+				(int)MIN(name.n, 64u), name.p);
 	*ret = (struct m_group_limit){ 0 };
 	MSG_SET(ret, group_limit, name, name);
 	if (json_type_of(v) != JSON_OBJECT) {
@@ -165,7 +168,7 @@ static bool read_group(struct req *r, struct str name, struct json v,
 			 STR_ARG(name), json_type_name(json_type_of(v)));
 		return false;
 	}
-	err = msg_from_json(&msg_group_limit, v, &r->arena, ret, &why);
+	err = msg_from_json(&rd, &msg_group_limit, v, ret);
 	if (err < 0) {
 		req_fail(r, -err, "groups.%.*s.%.*s", STR_ARG(name),
 			 STR_ARG(buf_str(&why)));
@@ -243,7 +246,7 @@ void h_set_queue(struct req *r)
 	n = read_nulls(r, &msg_set_queue, v, &nulls);
 	if (n > 0)
 		MSG_SET_LIST(m, set_queue, remove, nulls, n);
-	if (read_groups_member(r, v, m))
+	if (read_groups_member(r, v, m) && req_read_done(r))
 		req_call_raftd(r, OP_SET_QUEUE, m->queue, &msg_set_queue, m,
 			       on_queue);
 }
@@ -280,69 +283,56 @@ static void set(struct req *r, const struct m_set_queue *m)
 			       on_set);
 }
 
+/* False when an error has been answered: the body must have the member. */
+static bool needs_member(struct req *r, const char *name)
+{
+	struct json v;
+
+	if (json_member(json_root(buf_str(&r->x.body)), name, &r->arena, &v))
+		return true;
+	req_fail(r, ERR_VALIDATION_ERROR,
+		 "%s is required; 0 or null removes the limit", name);
+	return false;
+}
+
 void h_set_concurrency(struct req *r)
 {
 	struct m_set_queue *m = arena_zalloc(&r->arena, sizeof(*m));
-	struct json v, max;
-	int64_t n;
+	struct m_set_concurrency asked = { 0 };
 
-	if (!req_read_path(r, &msg_set_queue, m) ||
-	    !req_read_json(r, false, &v))
+	if (!req_read(r, &msg_set_concurrency, &asked) ||
+	    !needs_member(r, "max"))
 		return;
-	if (!json_member(v, "max", &r->arena, &max) || !json_i64(max, &n) ||
-	    n > LIMIT_CONCURRENCY) {
-		req_fail(r, ERR_VALIDATION_ERROR,
-			 "max: must be a whole number up to %d; 0 removes the "
-			 "limit",
-			 LIMIT_CONCURRENCY);
-		return;
-	}
-	MSG_SET(m, set_queue, max_concurrency, n > 0 ? (uint32_t)n : 0);
+	MSG_SET(m, set_queue, queue, asked.queue);
+	MSG_SET(m, set_queue, max_concurrency, asked.max);
 	set(r, m);
-}
-
-/* window_ms or period; false: neither is there and positive. */
-static bool read_window(struct req *r, struct json v,
-			const struct m_set_queue *asked, uint64_t *ret)
-{
-	struct json window;
-	uint64_t ms;
-
-	if (json_member(v, "window_ms", &r->arena, &window) &&
-	    json_type_of(window) != JSON_NULL)
-		return json_u64(window, &ms) && ms > 0 &&
-		       !__builtin_mul_overflow(ms, (uint64_t)NS_PER_MS, ret);
-	*ret = asked->period;
-	return *ret > 0;
 }
 
 void h_set_throttle(struct req *r)
 {
 	struct m_set_queue *m = arena_zalloc(&r->arena, sizeof(*m));
-	struct m_set_queue asked = { 0 };
-	uint64_t window;
-	struct json v, rate;
-	uint64_t n = 0;
+	struct m_set_throttle asked = { 0 };
+	uint64_t period;
 
-	if (!req_read_json(r, false, &v))
+	if (!req_read(r, &msg_set_throttle, &asked) || !needs_member(r, "rate"))
 		return;
-	if (!json_member(v, "rate", &r->arena, &rate) || !json_u64(rate, &n))
-		n = 0;
-	if (n == 0) {
+	period =
+	    MSG_HAS(&asked, set_throttle, window) ? asked.window : asked.period;
+	if (MSG_HAS(&asked, set_throttle, period) && period != asked.period) {
 		req_fail(r, ERR_VALIDATION_ERROR,
-			 "rate and window_ms must be positive");
+			 "period: differs from window_ms");
 		return;
 	}
-	if (!req_read(r, &msg_set_queue, &asked))
-		return;
-	if (!read_window(r, v, &asked, &window)) {
+	if (asked.rate > 0 && period == 0) {
 		req_fail(r, ERR_VALIDATION_ERROR,
-			 "rate and window_ms must be positive");
+			 "period: must be more than 0; it may also be given as "
+			 "window_ms");
 		return;
 	}
 	MSG_SET(m, set_queue, queue, asked.queue);
-	MSG_SET(m, set_queue, rate, n);
-	MSG_SET(m, set_queue, period, window);
+	MSG_SET(m, set_queue, rate, asked.rate);
+	if (asked.rate > 0)
+		MSG_SET(m, set_queue, period, period);
 	set(r, m);
 }
 

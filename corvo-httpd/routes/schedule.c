@@ -123,19 +123,6 @@ void h_preview(struct req *r)
 
 /* --- create and change --- */
 
-/* Only the server says these. */
-static void clear_own(struct m_schedule *s)
-{
-	MSG_UNSET(s, schedule, next_run);
-	MSG_UNSET(s, schedule, last_run);
-	MSG_UNSET(s, schedule, last_job_id);
-	MSG_UNSET(s, schedule, runs);
-	MSG_UNSET(s, schedule, created_at);
-	MSG_UNSET(s, schedule, updated_at);
-	MSG_UNSET(s, schedule, ended);
-	s->next_run = s->created_at = s->runs = 0;
-}
-
 static bool is_name_ok(struct str name)
 {
 	for (size_t i = 0; i < name.n; i++)
@@ -174,18 +161,19 @@ static int read_members(struct req *r, struct json body, struct m_schedule *s,
 			struct buf *why)
 {
 	struct m_schedule_job *job = arena_zalloc(&r->arena, sizeof(*job));
+	struct msg_reader rd = req_reader(r, why);
 	struct json inner;
-	int err = msg_from_json(&msg_schedule, body, &r->arena, s, why);
+	int err;
 
+	rd.beside = &msg_schedule_job;
+	err = msg_from_json(&rd, &msg_schedule, body, s);
+	rd.ignored = NULL; /* that was noted */
 	if (err == 0)
-		err =
-		    msg_from_json(&msg_schedule_job, body, &r->arena, job, why);
+		err = msg_from_json(&rd, &msg_schedule_job, body, job);
 	if (err == 0 && MSG_HAS(s, schedule, job) &&
 	    json_member(body, "job", &r->arena, &inner))
-		err = msg_from_json(&msg_schedule_job, inner, &r->arena, job,
-				    why);
+		err = msg_from_json(&rd, &msg_schedule_job, inner, job);
 	MSG_SET(s, schedule, job, job);
-	clear_own(s);
 	return err;
 }
 
@@ -202,7 +190,7 @@ static bool read_schedule(struct req *r, struct m_schedule *s)
 	err = read_members(r, body, s, &why);
 	if (err < 0)
 		req_fail_text(r, -err, buf_str(&why));
-	return err == 0;
+	return err == 0 && req_read_done(r);
 }
 
 /* Its first time comes with it. */

@@ -134,7 +134,7 @@ void h_search(struct req *r)
 {
 	struct m_search *s = arena_zalloc(&r->arena, sizeof(*s));
 
-	if (req_read(r, &msg_search, s) && ask_view_states(r, s, ""))
+	if (req_read(r, &msg_search, s) && ask_view_all_ok(r, s, ""))
 		search(r, s);
 }
 

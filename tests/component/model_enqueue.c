@@ -247,6 +247,12 @@ static void fill_rules(struct model *m, const struct m_enqueue *op,
 	model_defaults(m, j, named);
 }
 
+/* When the job is to run; what is past means now. */
+static uint64_t due(const struct model *m, const struct m_enqueue *op)
+{
+	return op->delay > 0 ? m->now + op->delay : op->scheduled_at;
+}
+
 static struct model_job *create(struct model *m, const struct m_enqueue *op)
 {
 	struct model_job *j = model_add(m);
@@ -265,9 +271,9 @@ static struct model_job *create(struct model *m, const struct m_enqueue *op)
 	if (op->expire_after > 0)
 		j->expire_at = m->now + op->expire_after;
 	j->state = JOB_PENDING;
-	if (op->scheduled_at > m->now) {
+	if (due(m, op) > m->now) {
 		j->state = JOB_SCHEDULED;
-		j->scheduled_at = op->scheduled_at;
+		j->scheduled_at = due(m, op);
 	}
 	if (op->unique_key.n > 0) {
 		j->key = model_copy(m, op->unique_key);
@@ -290,18 +296,18 @@ static struct model_job *create(struct model *m, const struct m_enqueue *op)
 static bool replace(struct model *m, const struct m_enqueue *op,
 		    struct model_job *holder)
 {
-	bool later = op->scheduled_at > m->now;
+	bool later = due(m, op) > m->now;
 
 	if (op->unique_action != UNIQUE_REPLACE || !model_is_waiting(holder))
 		return false;
 	holder->payload = model_copy(m, op->payload);
 	holder->touched = true;
-	if (!MSG_HAS(op, enqueue, scheduled_at))
+	if (!MSG_HAS(op, enqueue, scheduled_at) && !MSG_HAS(op, enqueue, delay))
 		return true;
 	if (holder->state == JOB_SCHEDULED && !later)
 		model_to_pending(m, holder);
 	else if (holder->state == JOB_SCHEDULED || holder->state == JOB_BLOCKED)
-		holder->scheduled_at = later ? op->scheduled_at : 0;
+		holder->scheduled_at = later ? due(m, op) : 0;
 	return true;
 }
 
@@ -517,6 +523,10 @@ static struct model_job *follow(struct model *m, const struct model_job *prev,
 	j->base = prev->base;
 	j->cap = prev->cap;
 	j->jitter = prev->jitter;
+	if (s->delay > 0) {
+		j->state = JOB_SCHEDULED;
+		j->scheduled_at = m->now + s->delay;
+	}
 	model_defaults(m, j, named);
 	return j;
 }
@@ -551,11 +561,14 @@ static void follow_failure(struct model *m, const struct model_job *prev)
 void model_chain_end(struct model *m, struct model_job *j, enum job_state how)
 {
 	const struct m_chain *c = j->chain;
-	bool exits = how != JOB_COMPLETED || j->step + 1 >= (int64_t)c->steps_n;
+	bool goes_on =
+	    how == JOB_COMPLETED ||
+	    (how == JOB_DEAD && c->after_failure == AFTER_FAILURE_CONTINUE);
+	bool exits = !goes_on || j->step + 1 >= (int64_t)c->steps_n;
 
 	if (j->step < 0 || j->chained)
 		return;
-	if (how == JOB_DEAD) {
+	if (how == JOB_DEAD && !goes_on) {
 		if (MSG_HAS(c, chain, on_failure))
 			follow_failure(m, j);
 		return;

@@ -130,7 +130,7 @@ static void ack(struct run *n)
 	add_logs(n, &op.logs, &op.logs_n);
 	if (op.logs_n > 0)
 		op.has |= MSG_BIT(ack, logs);
-	model_ack(n->m, &op, ERR_ACK_ERROR);
+	model_ack(n->m, &op, ERR_NOT_FOUND);
 	if (run_do(n, OP_ACK, &op, &r))
 		assert_str_is(r.status, "ok");
 }

@@ -93,6 +93,8 @@ static void fill_step(struct run *n, struct m_chain_step *s)
 		MSG_SET(s, chain_step, group, text(n, "g", run_below(n, 3)));
 	if (run_chance(n, WITH_TIMEOUT))
 		MSG_SET(s, chain_step, timeout, 9 * NS_PER_S);
+	if (run_chance(n, 10))
+		MSG_SET(s, chain_step, delay, run_below(n, 9 * NS_PER_S));
 }
 
 static struct m_chain_step *new_step(struct run *n)
@@ -115,6 +117,8 @@ static void fill_chain(struct run *n, struct m_enqueue *op)
 	MSG_SET_LIST(c, chain, steps, s, steps);
 	if (run_chance(n, 50))
 		MSG_SET(c, chain, on_failure, new_step(n));
+	else if (run_chance(n, 50))
+		MSG_SET(c, chain, after_failure, AFTER_FAILURE_CONTINUE);
 	if (run_chance(n, 50))
 		MSG_SET(c, chain, on_exit, new_step(n));
 	MSG_SET(op, enqueue, chain, c);
@@ -155,6 +159,8 @@ void run_fill_job(struct run *n, struct m_enqueue *op, size_t batch_n)
 	if (run_chance(n, 15))
 		MSG_SET(op, enqueue, scheduled_at,
 			n->x->now_ns - NS_PER_S + run_below(n, 9 * NS_PER_S));
+	else if (run_chance(n, 10))
+		MSG_SET(op, enqueue, delay, run_below(n, 9 * NS_PER_S));
 	if (run_chance(n, 15))
 		MSG_SET(op, enqueue, expire_after,
 			1 + run_below(n, 30 * NS_PER_S));

@@ -126,7 +126,7 @@ void model_fail(struct model *m, const struct m_fail *op,
 	bool has_token = MSG_HAS(op, fail, lease_token);
 	struct model_job *j =
 	    holder(m, op->job_id, has_token, op->lease_token, op->worker_id,
-		   ERR_FAIL_ERROR, ERR_FAIL_ERROR);
+		   ERR_NOT_FOUND, ERR_FAIL_ERROR);
 	struct str by = fail_said(m, op);
 
 	if (j == NULL) {
@@ -286,13 +286,12 @@ const char *model_job_op(struct model *m, enum op_id op, struct str id)
 {
 	static const struct {
 		enum op_id op;
-		int unknown;
 		const char *(*fn)(struct model *m, struct model_job *j);
 	} ops[] = {
-		{ OP_CANCEL, ERR_CANCEL_ERROR, cancel },
-		{ OP_RETRY, ERR_RETRY_ERROR, retry },
-		{ OP_REQUEUE, ERR_REQUEUE_ERROR, requeue },
-		{ OP_APPROVE, ERR_APPROVE_ERROR, approve },
+		{ OP_CANCEL, cancel },
+		{ OP_RETRY, retry },
+		{ OP_REQUEUE, requeue },
+		{ OP_APPROVE, approve },
 	};
 	struct model_job *j = model_find(m, id);
 
@@ -301,7 +300,7 @@ const char *model_job_op(struct model *m, enum op_id op, struct str id)
 			continue;
 		if (j != NULL)
 			return ops[i].fn(m, j);
-		model_refuse(m, ops[i].unknown);
+		model_refuse(m, ERR_NOT_FOUND);
 		return "";
 	}
 	assert_int_equal(op, OP_DELETE);
@@ -317,7 +316,7 @@ void model_move(struct model *m, const struct m_move *op)
 	struct model_job *j = model_find(m, op->job_id);
 
 	if (j == NULL) {
-		model_refuse(m, ERR_MOVE_ERROR);
+		model_refuse(m, ERR_NOT_FOUND);
 		return;
 	}
 	j->touched = true;
@@ -332,7 +331,7 @@ void model_priority(struct model *m, const struct m_set_priority *op)
 	struct model_job *j = model_find(m, op->job_id);
 
 	if (j == NULL || !model_is_waiting(j)) {
-		model_refuse(m, ERR_PRIORITY_ERROR);
+		model_refuse(m, j == NULL ? ERR_NOT_FOUND : ERR_PRIORITY_ERROR);
 		return;
 	}
 	j->prio = op->priority;
@@ -345,7 +344,7 @@ void model_hold(struct model *m, const struct m_hold *op)
 
 	if (j == NULL || job_state_is_terminal(j->state) ||
 	    j->state == JOB_HELD || j->cancel_requested) {
-		model_refuse(m, ERR_HOLD_ERROR);
+		model_refuse(m, j == NULL ? ERR_NOT_FOUND : ERR_HOLD_ERROR);
 		return;
 	}
 	model_leave(j);
@@ -360,7 +359,7 @@ void model_reject(struct model *m, const struct m_hold *op)
 	struct model_job *j = model_find(m, op->job_id);
 
 	if (j == NULL || j->state != JOB_HELD) {
-		model_refuse(m, ERR_REJECT_ERROR);
+		model_refuse(m, j == NULL ? ERR_NOT_FOUND : ERR_REJECT_ERROR);
 		return;
 	}
 	model_error(m, j, STR_NULL);

@@ -89,7 +89,8 @@ def test_flags_cover_the_members_of_a_search(fake):
     with open(page) as f:
         rows = [line for line in f if line.startswith("FIELD")
                 and "(search," in line and "F_INTERNAL" not in line]
-    members = {row.split(",")[3].strip() for row in rows}
+    members = {row.split(",")[4 if "_WORD" in row else 3].strip()
+               for row in rows}
     out = ok("help", "search")
     flags = {line.split()[0][2:].replace("-", "_")
              for line in out.splitlines() if line.startswith("  --")}

@@ -500,12 +500,12 @@ static void test_unknown_jobs(void **state)
 	struct m_job_ref r = ref("nope");
 	static const char text[] = "job \"nope\" not found";
 
-	fx_refused(x, OP_MOVE, &move, ERR_MOVE_ERROR, text);
-	fx_refused(x, OP_PRIORITY, &priority, ERR_PRIORITY_ERROR, text);
-	fx_refused(x, OP_REQUEUE, &r, ERR_REQUEUE_ERROR, text);
-	fx_refused(x, OP_HOLD, &hold, ERR_HOLD_ERROR, text);
-	fx_refused(x, OP_APPROVE, &r, ERR_APPROVE_ERROR, text);
-	fx_refused(x, OP_REJECT, &hold, ERR_REJECT_ERROR, text);
+	fx_refused(x, OP_MOVE, &move, ERR_NOT_FOUND, text);
+	fx_refused(x, OP_PRIORITY, &priority, ERR_NOT_FOUND, text);
+	fx_refused(x, OP_REQUEUE, &r, ERR_NOT_FOUND, text);
+	fx_refused(x, OP_HOLD, &hold, ERR_NOT_FOUND, text);
+	fx_refused(x, OP_APPROVE, &r, ERR_NOT_FOUND, text);
+	fx_refused(x, OP_REJECT, &hold, ERR_NOT_FOUND, text);
 }
 
 static void resent(struct fx *x, enum op_id op, const void *m,

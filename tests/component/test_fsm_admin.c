@@ -177,9 +177,8 @@ static void test_unknown_jobs(void **state)
 	struct fx *x = *state;
 	struct m_job_ref m = ref("nope");
 
-	fx_refused(x, OP_CANCEL, &m, ERR_CANCEL_ERROR,
-		   "job \"nope\" not found");
-	fx_refused(x, OP_RETRY, &m, ERR_RETRY_ERROR, "job \"nope\" not found");
+	fx_refused(x, OP_CANCEL, &m, ERR_NOT_FOUND, "job \"nope\" not found");
+	fx_refused(x, OP_RETRY, &m, ERR_NOT_FOUND, "job \"nope\" not found");
 	fx_refused(x, OP_DELETE, &m, ERR_NOT_FOUND, "job \"nope\" not found");
 }
 

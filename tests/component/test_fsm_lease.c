@@ -92,13 +92,13 @@ static void test_ack_refused(void **state)
 	struct m_ack m = ack_of("job_9", TOKEN_NONE, NULL);
 	struct m_fail f = fail_of("job_9", TOKEN_WRONG, NULL);
 
-	fx_refused(x, OP_ACK, &m, ERR_ACK_ERROR, "job \"job_9\" not found");
-	fx_refused(x, OP_FAIL, &f, ERR_FAIL_ERROR, "job \"job_9\" not found");
+	fx_refused(x, OP_ACK, &m, ERR_NOT_FOUND, "job \"job_9\" not found");
+	fx_refused(x, OP_FAIL, &f, ERR_NOT_FOUND, "job \"job_9\" not found");
 	memset(long_id, 'j', LIMIT_JOB_ID_BYTES + 1);
 	m = ack_of(long_id, TOKEN_NONE, NULL);
-	assert_int_equal(fx_do(x, OP_ACK, &m, NULL), ERR_ACK_ERROR);
+	assert_int_equal(fx_do(x, OP_ACK, &m, NULL), ERR_NOT_FOUND);
 	m = ack_of("", TOKEN_NONE, NULL);
-	fx_refused(x, OP_ACK, &m, ERR_ACK_ERROR, "job \"\" not found");
+	fx_refused(x, OP_ACK, &m, ERR_NOT_FOUND, "job \"\" not found");
 	fx_enqueue(x, "job_1", "q");
 	m = ack_of("job_1", TOKEN_NONE, NULL);
 	fx_refused(x, OP_ACK, &m, ERR_ACK_ERROR, "job \"job_1\" is not active");

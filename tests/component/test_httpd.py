@@ -330,10 +330,11 @@ def test_bad_min_index(h):
     assert r.error() == (400, V)
 
 
-def test_unknown_members_and_nulls_are_ignored(h):
+def test_unknown_members_are_ignored_and_named(h):
     r = h.post("/enqueue", {"queue": "q", "what": [1], "max_retries": None,
                             "job_id": "mine"})
     assert r.status == 201 and r.json()["job_id"] != "mine"
+    assert r.headers["X-Corvo-Ignored"] == "what, job_id"
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1", "/api/v1/nope", "//",

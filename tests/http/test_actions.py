@@ -216,9 +216,9 @@ def test_only_held_jobs_are_approved_or_rejected(client, queue, action):
 @pytest.mark.parametrize("action,body", [
     ("move", {"queue": "x"}), ("priority", {"priority": "high"}),
     ("requeue", None), ("hold", None), ("approve", None), ("reject", None)])
-def test_an_unknown_job_is_the_actions_own_refusal(client, action, body):
+def test_an_unknown_job_is_not_found(client, action, body):
     assert refused(client, "job_none", action, body) == (
-        400, f"{action.upper()}_ERROR", 'job "job_none" not found')
+        404, "NOT_FOUND", 'job "job_none" not found')
 
 
 def test_actions_survive_a_restart(make_node):

@@ -93,19 +93,22 @@ def test_step_status_continue_goes_on(client, queue, word):
 
 @pytest.mark.parametrize("word", ["stop", "exit now", "\u00a0exit"],
                          ids=["other", "two", "no-space"])
-def test_other_step_status_is_ack_error(client, queue, word):
+def test_other_step_status_is_refused(client, queue, word):
     start(client, queue)
     job = client.fetch(queue)
     a = client.post(f"{API}/ack/{job['job_id']}", {"step_status": word})
-    assert (a.status, a.code) == (400, "ACK_ERROR"), a
+    assert (a.status, a.code) == (400, "VALIDATION_ERROR"), a
     assert a.json["error"] == "step_status: must be one of continue, exit"
     a = client.post(f"{API}/ack/batch", {"acks": [
         {"job_id": job["job_id"], "step_status": word}]})
-    assert (a.status, a.code) == (400, "ACK_ERROR"), a
+    assert (a.status, a.code) == (400, "VALIDATION_ERROR"), a
     assert "acks[0].step_status" in a.json["error"]
     assert client.state(job["job_id"]) == "active"
     a = client.post(f"{API}/ack/{job['job_id']}", {"step_status": 1})
     assert (a.status, a.code) == (400, "VALIDATION_ERROR"), a
+    a = client.post(f"{API}/ack/{job['job_id']}", {"step_status": word},
+                    {"X-Corvo-Compat": "0.3"})
+    assert (a.status, a.code) == (400, "ACK_ERROR"), a
 
 
 def test_step_status_of_a_job_without_chain_is_ignored(client, queue):

@@ -26,7 +26,7 @@ def test_group_comes_from_the_tag_the_queue_names(client, queue):
     patch(client, queue, group_tag="customer")
     by_tag = client.enqueue(queue, tags={"customer": "acme"})
     named = client.enqueue(queue, tags={"customer": "acme"}, group="own")
-    number = client.enqueue(queue, tags={"customer": 42})
+    number = client.enqueue(queue, tags={"customer": "42"})
     without = client.enqueue(queue, tags={"other": "acme"})
     assert client.job(by_tag)["group"] == "acme"
     assert client.job(named)["group"] == "own"

@@ -261,4 +261,4 @@ def test_delete_in_any_state(client, queue, state):
         assert beat["jobs"][job_id]["status"] == "cancel"
         assert beat["unknown"] == [job_id]
         a = client.post(f"{API}/ack/{job_id}", {})
-        assert (a.status, a.code) == (400, "ACK_ERROR")
+        assert (a.status, a.code) == (404, "NOT_FOUND")

@@ -102,7 +102,7 @@ def test_filter_tags_with_any_characters(world, client):
 def test_filter_tags_must_be_texts(world, client, tags):
     a = client.post(f"{API}/jobs/search", {"tags": tags})
     assert a.status == 400 and a.code == "VALIDATION_ERROR"
-    assert "tags" in a.json["error"] and "text" in a.json["error"]
+    assert "tags" in a.json["error"] and "string" in a.json["error"]
 
 
 def test_filter_payload_contains(world, client):
@@ -339,9 +339,14 @@ def test_sort_pages_see_every_job_once(world, client, sort, order):
     assert total == len(expected) and pages == -(-len(expected) // 17)
 
 
-def test_sort_unknown_is_by_creation(world, client):
-    ids = [j["id"] for j in client.search(limit=9, sort="colour")["jobs"]]
-    assert ids == in_order(world.jobs.values())[:9]
+@pytest.mark.parametrize("member,words", [
+    ("sort", "created_at, priority, started_at, completed_at, attempt"),
+    ("order", "asc, desc"), ("priority", "critical, high, normal")])
+def test_an_unknown_word_is_refused_and_names_what_there_is(
+        client, member, words):
+    a = client.post(f"{API}/jobs/search", {member: "colour"})
+    assert a.status == 400 and a.code == "VALIDATION_ERROR", a
+    assert a.json["error"] == f"{member}: must be one of {words}"
 
 
 def test_cursor_brings_sort_and_order(world, client):

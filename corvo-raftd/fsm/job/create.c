@@ -107,8 +107,8 @@ static void fill_doc(struct fsm *f, const struct new_job *n,
 	fill_retry_rules(op, q->set, d);
 	MSG_SET(d, job_doc, created_at, f->now_ns);
 	MSG_SET(d, job_doc, seq, ++f->last_job_seq);
-	if (op->scheduled_at > f->now_ns)
-		MSG_SET(d, job_doc, scheduled_at, op->scheduled_at);
+	if (enqueue_due(f, op) > f->now_ns)
+		MSG_SET(d, job_doc, scheduled_at, enqueue_due(f, op));
 	if (op->expire_after > 0)
 		MSG_SET(d, job_doc, expire_at, fsm_later(f, op->expire_after));
 	if (op->tags.n > 0)

@@ -4,6 +4,7 @@
 #ifndef CORVO_FSM_JOB_CREATE_H
 #define CORVO_FSM_JOB_CREATE_H
 
+#include "fsm/core/entry.h"
 #include "fsm/job/job.h"
 
 /* A job to be created: what a client may say, and what only we do. */
@@ -21,5 +22,12 @@ void job_reply(struct str id, const struct m_job_doc *d,
 /* Creates it, with record, event and indexes. Nothing is checked here. */
 void job_create(struct fsm *f, const struct new_job *n,
 		struct m_enqueue_reply *ret);
+
+/* When the job is to run; what is past means now. */
+static inline uint64_t enqueue_due(const struct fsm *f,
+				   const struct m_enqueue *op)
+{
+	return op->delay > 0 ? fsm_later(f, op->delay) : op->scheduled_at;
+}
 
 #endif

@@ -11,9 +11,10 @@
 #include "fsm/ops/ops.h"
 #include "util/hash.h"
 
-static int refuse_not_found(struct fsm *f, int err, struct str id)
+static int refuse_not_found(struct fsm *f, struct str id)
 {
-	return fsm_refuse(f, err, "job \"%.*s\" not found", STR_ARG(id));
+	return fsm_refuse(f, ERR_NOT_FOUND, "job \"%.*s\" not found",
+			  STR_ARG(id));
 }
 
 static int refuse_lost(struct fsm *f, struct str id)
@@ -128,7 +129,7 @@ static int complete(struct fsm *f, const struct m_ack *op,
 	return 0;
 }
 
-static int ack_one(struct fsm *f, const struct m_ack *op, int not_found)
+static int ack_one(struct fsm *f, const struct m_ack *op)
 {
 	struct claim c = {
 		.job_id = op->job_id,
@@ -145,7 +146,7 @@ static int ack_one(struct fsm *f, const struct m_ack *op, int not_found)
 	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL)
 		return complete(f, op, &c);
 	if (s == FSM_LEASE_UNKNOWN)
-		return refuse_not_found(f, not_found, op->job_id);
+		return refuse_not_found(f, op->job_id);
 	r = was_spent(f, &c, ack_hash(op), &j);
 	if (r != 0)
 		return MIN(r, 0);
@@ -155,7 +156,7 @@ static int ack_one(struct fsm *f, const struct m_ack *op, int not_found)
 
 int apply_ack(struct fsm *f, const struct m_ack *op, struct m_status_reply *ret)
 {
-	int r = ack_one(f, op, ERR_ACK_ERROR);
+	int r = ack_one(f, op);
 
 	if (r == 0)
 		MSG_SET(ret, status_reply, status, STR("ok"));
@@ -185,7 +186,7 @@ static int ack_next(struct fsm *f, struct m_ack_batch *done)
 	ack_from_item(&done->acks[0], &ack);
 	done->acks++;
 	done->acks_n--;
-	r = ack_one(f, &ack, ERR_NOT_FOUND);
+	r = ack_one(f, &ack);
 	if (f->fatal < 0)
 		return f->fatal;
 	if (r == 0) {
@@ -350,7 +351,7 @@ int apply_fail(struct fsm *f, const struct m_fail *op, struct m_fail_reply *ret)
 	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL)
 		return fail_held(f, op, &c, ret);
 	if (s == FSM_LEASE_UNKNOWN)
-		return refuse_not_found(f, ERR_FAIL_ERROR, op->job_id);
+		return refuse_not_found(f, op->job_id);
 	r = was_spent(f, &c, fail_hash(op), &j);
 	if (r > 0)
 		fill_spent_reply(&j.live, ret);

@@ -201,7 +201,7 @@ static const struct kind kinds[KINDS] = {
 int act_on(struct fsm *f, const struct act *a, struct str id, struct job *ret)
 {
 	const struct kind *k = &kinds[a->action];
-	int r = job_must_find(f, id, k->err, ret);
+	int r = job_must_find(f, id, ret);
 
 	return r < 0 ? r : k->fn(f, a, ret);
 }
@@ -211,7 +211,7 @@ int act_alone(struct fsm *f, const struct act *a, struct str id,
 {
 	const struct kind *k = &kinds[a->action];
 	struct job j;
-	int r = job_must_find(f, id, k->err, &j);
+	int r = job_must_find(f, id, &j);
 
 	MSG_SET(ret, status_reply, status, str_from(k->status));
 	if (r < 0)

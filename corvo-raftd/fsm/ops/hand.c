@@ -9,12 +9,12 @@
 #include "fsm/job/job.h"
 #include "fsm/ties/unique.h"
 
-int job_must_find(struct fsm *f, struct str id, int err, struct job *ret)
+int job_must_find(struct fsm *f, struct str id, struct job *ret)
 {
 	int r = job_find(f, id, ret);
 
 	if (r == 0)
-		return fsm_refuse(f, err, "job \"%.*s\" not found",
+		return fsm_refuse(f, ERR_NOT_FOUND, "job \"%.*s\" not found",
 				  STR_ARG(id));
 	return MIN(r, 0);
 }

@@ -6,8 +6,8 @@
 
 #include "fsm/job/job.h"
 
-/* 0 found; refused with `err` when absent, or -ERR_* of the store. */
-int job_must_find(struct fsm *f, struct str id, int err, struct job *ret);
+/* 0 found; refused when absent, or -ERR_* of the store. */
+int job_must_find(struct fsm *f, struct str id, struct job *ret);
 /*
  * Ids are new, but in a resend whose answer is not kept any more (in entries of
  * format 1 none ever was): it created that job, and must not again. 0, or

@@ -217,6 +217,7 @@ static void fill_job(const struct m_schedule *s, struct str job_id,
 	COPY(unique_key);
 	COPY(unique_period);
 	COPY(group);
+	COPY(delay);
 }
 
 /* What is known of a new job before it is created, or not. */

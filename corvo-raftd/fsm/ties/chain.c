@@ -155,6 +155,8 @@ static struct str make_next(struct fsm *f, const struct job *j,
 	MSG_SET(&op, enqueue, job_id, fsm_make_id(f, "job_"));
 	MSG_SET(&op, enqueue, queue, s->queue);
 	MSG_SET(&op, enqueue, payload, buf_str(&payload));
+	if (s->delay > 0)
+		MSG_SET(&op, enqueue, delay, s->delay);
 	MSG_SET(&op, enqueue, parent_id, j->id);
 	MSG_SET(&op, enqueue, chain_id, j->doc.chain_id);
 	MSG_SET(&op, enqueue, chain, j->doc.chain);
@@ -193,31 +195,35 @@ static const char *end_text(const struct job *j, enum job_state end)
 {
 	if (end == JOB_COMPLETED)
 		return j->exit_chain ? "exit" : "completed";
+	if (end == JOB_DEAD)
+		return "failed";
 	return end == JOB_CANCELLED ? "cancelled" : "deleted";
 }
 
 /*
  * A step that is retried by hand and ends again does not run what follows it a
- * second time. One that died has nothing behind it yet: its chain goes on when
- * it completes after all.
+ * second time. One that died has nothing behind it yet, unless the chain shall
+ * continue: its chain goes on when it completes after all.
  */
 void chain_on_end(struct fsm *f, struct job *j, enum job_state end)
 {
 	const struct m_chain *c;
 	int64_t next;
+	bool goes_on;
 
 	if (j->live.chained || job_need_doc(f, j) < 0 || j->doc.chain_step < 0)
 		return;
 	c = j->doc.chain;
 	next = j->doc.chain_step + 1;
-	if (end == JOB_DEAD) {
+	goes_on = end == JOB_DEAD && c->after_failure == AFTER_FAILURE_CONTINUE;
+	if (end == JOB_DEAD && !goes_on) {
 		tell(f, j, make_next(f, j, c->on_failure, STEP_ON_FAILURE),
 		     STEP_ON_FAILURE, "failed");
 		return;
 	}
 	MSG_SET(&j->live, job_live, chained, true);
-	if (end == JOB_COMPLETED && !j->exit_chain &&
-	    (size_t)next < c->steps_n) {
+	goes_on = goes_on || (end == JOB_COMPLETED && !j->exit_chain);
+	if (goes_on && (size_t)next < c->steps_n) {
 		tell(f, j, make_next(f, j, &c->steps[next], next), next, NULL);
 		return;
 	}

@@ -16,6 +16,7 @@
 
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
+#include "fsm/job/create.h"
 #include "fsm/job/job.h"
 #include "store/record.h"
 
@@ -146,8 +147,8 @@ static void replace(struct fsm *f, struct job *j, const struct m_enqueue *op)
 		MSG_UNSET(&j->doc, job_doc, payload);
 	job_rewrite(f, j);
 	job_event(f, j, EVENT_REPLACED, STR_NULL);
-	if (MSG_HAS(op, enqueue, scheduled_at))
-		replace_time(f, j, op->scheduled_at);
+	if (MSG_HAS(op, enqueue, scheduled_at) || MSG_HAS(op, enqueue, delay))
+		replace_time(f, j, enqueue_due(f, op));
 	job_save(f, j);
 }
 

@@ -1,0 +1,23 @@
+/*
+ * What the two halves of the reader of requests share: msg_json.c reads
+ * objects and lists, msg_json_value.c single values.
+ */
+#ifndef CORVO_MSG_READ_H
+#define CORVO_MSG_READ_H
+
+#include "proto/msg_json.h"
+#include "proto/msg_place.h"
+
+/* Beside 0 and -ERR_*: the value is as good as none. */
+#define MSG_READ_ABSENT 1
+
+/* Kinds that are neither lists nor messages; p: the member of the struct. */
+int msg_read_scalar(const struct msg_reader *rd, const struct place *at,
+		    struct json v, void *p);
+int msg_read_duration(const struct msg_reader *rd, const struct place *at,
+		      struct json v, uint64_t *ret);
+
+int msg_refuse_type(const struct msg_reader *rd, const struct place *at,
+		    const char *want, struct json v);
+
+#endif
