@@ -158,7 +158,8 @@ static void ack_batch(struct run *n)
 		struct m_ack one = { 0 };
 
 		MSG_SET(&one, ack, job_id, items[i].job_id);
-		MSG_SET(&one, ack, result, items[i].result);
+		if (MSG_HAS(&items[i], ack_item, result))
+			MSG_SET(&one, ack, result, items[i].result);
 		if (MSG_HAS(&items[i], ack_item, lease_token))
 			MSG_SET(&one, ack, lease_token, items[i].lease_token);
 		n->m->errs_n = 0;

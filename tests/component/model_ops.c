@@ -47,9 +47,9 @@ static struct str ack_said(struct model *m, const struct m_ack *op)
 {
 	struct buf b = BUF_INIT(0);
 
-	buf_printf(&b, "ack|%.*s|%.*s|%.*s|%u", STR_ARG(op->worker_id),
+	buf_printf(&b, "ack|%.*s|%.*s|%.*s|%d %u", STR_ARG(op->worker_id),
 		   STR_ARG(op->result), STR_ARG(op->checkpoint),
-		   op->step_status);
+		   MSG_HAS(op, ack, step_status), op->step_status);
 	return said(m, &b, op->logs, op->logs_n);
 }
 
@@ -57,11 +57,11 @@ static struct str fail_said(struct model *m, const struct m_fail *op)
 {
 	struct buf b = BUF_INIT(0);
 
-	buf_printf(&b, "fail|%.*s|%.*s|%d %d %d %d %llu",
-		   STR_ARG(op->worker_id), STR_ARG(op->error), op->requeue,
-		   MSG_HAS(op, fail, retry), op->retry,
-		   MSG_HAS(op, fail, retry_after),
-		   (unsigned long long)op->retry_after);
+	buf_printf(
+	    &b, "fail|%.*s|%.*s|%d %d %d %d %d %llu", STR_ARG(op->worker_id),
+	    STR_ARG(op->error), MSG_HAS(op, fail, requeue), op->requeue,
+	    MSG_HAS(op, fail, retry), op->retry, MSG_HAS(op, fail, retry_after),
+	    (unsigned long long)op->retry_after);
 	return said(m, &b, op->logs, op->logs_n);
 }
 

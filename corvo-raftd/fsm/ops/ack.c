@@ -41,37 +41,13 @@ static int refuse_ended(struct fsm *f, int err, const struct claim *c)
  * another one is refused.
  */
 
-static uint64_t hash_add(uint64_t h, struct str s)
+/* Of all its members, those of later versions too. */
+static uint64_t request_hash(struct fsm *f, const struct msg_desc *d,
+			     const void *op)
 {
-	return (h ^ hash_stable(s.p, s.n)) * 0x9e3779b97f4a7c15ULL + s.n;
-}
-
-static uint64_t hash_add_lines(uint64_t h, const struct str *lines, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		h = hash_add(h, lines[i]);
-	return h + n;
-}
-
-static uint64_t ack_hash(const struct m_ack *op)
-{
-	uint64_t h = hash_add(op->lease_token << 1, op->worker_id);
-
-	h = hash_add(h + op->step_status, op->result);
-	h = hash_add(h, op->checkpoint);
-	return hash_add_lines(h, op->logs, op->logs_n);
-}
-
-static uint64_t fail_hash(const struct m_fail *op)
-{
-	uint64_t how = (uint64_t)op->requeue << 3 | (uint64_t)op->retry << 2 |
-		       (uint64_t)MSG_HAS(op, fail, retry_after) << 1 |
-		       (uint64_t)MSG_HAS(op, fail, retry);
-	uint64_t h = hash_add(op->lease_token << 1 | 1, op->worker_id);
-
-	h = hash_add(h + how, op->error);
-	h = hash_add(h ^ op->retry_after, op->backtrace);
-	return hash_add_lines(h, op->logs, op->logs_n);
+	f->scratch.n = 0;
+	msg_encode(d, op, &f->scratch);
+	return hash_stable(f->scratch.p, f->scratch.n);
 }
 
 /* The caller saves. */
@@ -115,7 +91,7 @@ static int complete(struct fsm *f, const struct m_ack *op,
 	if (op->checkpoint.n > 0)
 		MSG_SET(&j.live, job_live, checkpoint, op->checkpoint);
 	log_append(f, &j, op->logs, op->logs_n);
-	spend(&j, c, c->has_token ? ack_hash(op) : 0);
+	spend(&j, c, c->has_token ? request_hash(f, &msg_ack, op) : 0);
 	if (j.live.cancel_requested) {
 		job_end_cancelled(f, &j);
 		return 0;
@@ -147,7 +123,7 @@ static int ack_one(struct fsm *f, const struct m_ack *op)
 		return complete(f, op, &c);
 	if (s == FSM_LEASE_UNKNOWN)
 		return refuse_not_found(f, op->job_id);
-	r = was_spent(f, &c, ack_hash(op), &j);
+	r = was_spent(f, &c, request_hash(f, &msg_ack, op), &j);
 	if (r != 0)
 		return MIN(r, 0);
 	return s == FSM_LEASE_LOST ? refuse_lost(f, op->job_id)
@@ -163,16 +139,22 @@ int apply_ack(struct fsm *f, const struct m_ack *op, struct m_status_reply *ret)
 	return r;
 }
 
+#define TAKE(member)                                             \
+	do {                                                     \
+		if (MSG_HAS(item, ack_item, member))             \
+			MSG_SET(ret, ack, member, item->member); \
+	} while (0)
+
+/* The very same as if it had been sent alone. */
 static void ack_from_item(const struct m_ack_item *item, struct m_ack *ret)
 {
 	*ret = (struct m_ack){ 0 };
-	MSG_SET(ret, ack, job_id, item->job_id);
-	MSG_SET(ret, ack, result, item->result);
-	MSG_SET(ret, ack, checkpoint, item->checkpoint);
-	MSG_SET(ret, ack, worker_id, item->worker_id);
-	MSG_SET(ret, ack, step_status, item->step_status);
-	if (MSG_HAS(item, ack_item, lease_token))
-		MSG_SET(ret, ack, lease_token, item->lease_token);
+	TAKE(job_id);
+	TAKE(result);
+	TAKE(checkpoint);
+	TAKE(worker_id);
+	TAKE(step_status);
+	TAKE(lease_token);
 	if (item->logs_n > 0)
 		MSG_SET_LIST(ret, ack, logs, item->logs, item->logs_n);
 }
@@ -329,7 +311,7 @@ static int fail_held(struct fsm *f, const struct m_fail *op,
 	}
 	if (r < 0 || !c->has_token)
 		return MIN(r, 0);
-	spend_fail(&j, c, fail_hash(op), ret);
+	spend_fail(&j, c, request_hash(f, &msg_fail, op), ret);
 	job_save(f, &j);
 	return 0;
 }
@@ -352,7 +334,7 @@ int apply_fail(struct fsm *f, const struct m_fail *op, struct m_fail_reply *ret)
 		return fail_held(f, op, &c, ret);
 	if (s == FSM_LEASE_UNKNOWN)
 		return refuse_not_found(f, op->job_id);
-	r = was_spent(f, &c, fail_hash(op), &j);
+	r = was_spent(f, &c, request_hash(f, &msg_fail, op), &j);
 	if (r > 0)
 		fill_spent_reply(&j.live, ret);
 	if (r != 0)

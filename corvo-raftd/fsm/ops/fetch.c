@@ -31,6 +31,7 @@ static void find_queues(struct fsm *f, struct fetch *ft)
 {
 	size_t n = MIN(ft->op->queues_n, (size_t)LIMIT_FETCH_QUEUES);
 
+	ft->queues_n = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct fsm_queue *q = queue_find(f, ft->op->queues[i]);
 
@@ -168,7 +169,10 @@ static int next_job(struct fsm *f, struct fetch *ft, struct job *ret,
 			return 1;
 		job_end_expired(f, ret);
 		budget_take_job(f);
-		prio = 0; /* its chain may have put a better one there */
+		/* its chain may have put a better one there, perhaps into a
+		 * queue that was not there before */
+		find_queues(f, ft);
+		prio = 0;
 	}
 	return 0;
 }
