@@ -23,6 +23,7 @@ struct raftd {
 	bool wide;        /* the store has a write buffer for a full disk */
 	bool leading;     /* grace was given for this leadership */
 	bool told_limits; /* proposed in it */
+	bool unborn;      /* the disk knows of no entry yet */
 	bool draining;
 	bool stopping; /* the node is being closed */
 };
@@ -91,6 +92,21 @@ static int on_rewind(void *ctx, uint64_t *ret_index)
 	return e;
 }
 
+/*
+ * The first entry of a node is on the disk before it is answered: a store that
+ * knows of none would take a lost log for that of a new node.
+ */
+static void be_born(struct raftd *r)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	if (!r->unborn || !proposer_stats(r->p.proposer)->disk_ok)
+		return;
+	if (fsm_flush(r->p.fsm) < 0 || kv_flush(r->p.kv, &why) < 0)
+		return; /* told by the store; the next entry tries again */
+	r->unborn = false;
+}
+
 static int on_apply(void *ctx, uint64_t raft_index,
 		    const struct entry_origin *o, struct str entry)
 {
@@ -109,6 +125,8 @@ static int on_apply(void *ctx, uint64_t raft_index,
 			  raft_index, entry_format(entry), STORED_FORMAT);
 	throughput_note(&r->p.throughput, fsm_now_ns(r->p.fsm),
 			fsm_counters(r->p.fsm));
+	if (e == 0)
+		be_born(r);
 	propose_limits(r);
 	return e;
 }
@@ -267,6 +285,7 @@ static int open_store(struct raftd *r, struct buf *why)
 	r->p.fsm = fsm_new(r->p.kv);
 	fsm_write_behind(r->p.fsm, WRITE_BEHIND_BYTES);
 	e = fsm_load(r->p.fsm);
+	r->unborn = e == 0 && fsm_applied_index(r->p.fsm) == 0;
 	if (e < 0)
 		buf_printf(why,
 			   "cannot read the state in %s: %s; put the file back "

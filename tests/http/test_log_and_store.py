@@ -106,6 +106,16 @@ def test_a_lost_log(make_node):
     works(node)
 
 
+def test_a_lost_log_of_a_node_that_was_killed_young(make_node):
+    """Its store had little time to be written, but knows that it lived."""
+    node = make_node().start()
+    with node.client() as c:
+        fill(c, "q", 1)
+    node.kill_all()
+    shutil.rmtree(node.data / "raft")
+    refuses(node, "the store has applied entry", "the log is empty")
+
+
 def test_a_log_older_than_the_store(make_node):
     node = make_node().start()
     with node.client() as c:
