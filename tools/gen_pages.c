@@ -176,10 +176,25 @@ void gen_events(struct buf *b)
 			   rows[i].name, rows[i].doc);
 }
 
+static const char *again_text(enum err_again again)
+{
+	switch (again) {
+	case AGAIN_NOW:
+		return "yes, at once";
+	case AGAIN_AFTER:
+		return "yes, after `Retry-After`";
+	case AGAIN_SAME:
+		return "only with the same `Idempotency-Key` or `lease_token`";
+	case AGAIN_NO:
+		break;
+	}
+	return "no: change the request";
+}
+
 void gen_errors(struct buf *b)
 {
 	static const enum err rows[] = {
-#define ERR(name, number, status, text) ERR_##name,
+#define ERR(name, number, status, again, text) ERR_##name,
 #include "proto/defs/errors.def"
 	};
 
@@ -192,20 +207,25 @@ void gen_errors(struct buf *b)
 		    "people.\n\n"
 		    "What is refused, with any status of 400 to 499 or with "
 		    "503, was not carried out and will\nnot be. Answers with "
-		    "the status 429 and 503 carry a `Retry-After` header (429 "
-		    "also the\nmember `retry_after_ms`): the same request may "
-		    "be sent again after that time.\n\n"
+		    "the status 429, 503 and 504 carry a `Retry-After` header "
+		    "(429 also the\nmember `retry_after_ms`).\n\n"
 		    "504 `OUTCOME_UNKNOWN` means that nobody knows: the "
 		    "request was on its way into the log\nwhen its time was "
 		    "over, or a part of it was done. See\n"
 		    "[idempotency](../features/idempotency.md) for what may be "
 		    "sent again then.\n\n"
-		    "| Code | Status | Meaning |\n|---|--:|---|\n");
+		    "These are all the ways in which a request can be refused, "
+		    "and whether the same request\nmay be sent again. One "
+		    "that changes nothing (every GET, and searches) may always "
+		    "be\nsent again; it gets the same answer where it says "
+		    "no.\n\n"
+		    "| Code | Status | Meaning | May be sent again |\n"
+		    "|---|--:|---|---|\n");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		buf_printf(b, "| `%s` | %d | ", err_code(rows[i]),
 			   err_status(rows[i]));
 		gen_cell(b, err_text(rows[i]));
-		buf_puts(b, " |\n");
+		buf_printf(b, " | %s |\n", again_text(err_again(rows[i])));
 	}
 }
 

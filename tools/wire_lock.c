@@ -67,7 +67,7 @@ static void put_rows(struct buf *b)
 #include "proto/defs/enums.def"
 	put_enum(b, &enum_job_state);
 	put_enum(b, &enum_event_type);
-#define ERR(name, number, status, text) \
+#define ERR(name, number, status, again, text) \
 	buf_printf(b, "error %d %s %d\n", number, #name, status);
 #include "proto/defs/errors.def"
 }

@@ -10,10 +10,12 @@ struct err_row {
 	const char *code;
 	int status;
 	const char *text;
+	enum err_again again;
 };
 
 static const struct err_row rows[] = {
-#define ERR(name, number, status, text) [number] = { #name, status, text },
+#define ERR(name, number, status, again, text) \
+	[number] = { #name, status, text, again },
 #include "proto/defs/errors.def"
 };
 
@@ -32,6 +34,11 @@ const char *err_code(int e)
 int err_status(int e)
 {
 	return err_row(e)->status;
+}
+
+enum err_again err_again(int e)
+{
+	return err_row(e)->again;
 }
 
 const char *err_text(int e)

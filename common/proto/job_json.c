@@ -83,6 +83,10 @@ void job_from_enqueue(const struct m_enqueue *e,
 		COPY(scheduled_at);
 	if (r->status == JOB_SCHEDULED && e->delay > 0)
 		MSG_SET(ret, job, scheduled_at, r->created_at + e->delay);
-	if (MSG_HAS(e, enqueue, expire_after))
+	if (e->unique_key.n > 0 && e->unique_period > 0)
+		COPY(unique_period);
+	if (e->expire_after > 0) {
 		MSG_SET(ret, job, expire_at, r->created_at + e->expire_after);
+		COPY(expire_after);
+	}
 }

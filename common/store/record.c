@@ -112,7 +112,10 @@ static void compose_doc(const struct m_job_doc *d, struct m_job *ret)
 	COPY(d, job_doc, parent_id, parent_id);
 	MSG_SET(ret, job, created_at, d->created_at);
 	COPY_TIME(d, job_doc, expire_at);
+	if (d->expire_at != 0)
+		MSG_SET(ret, job, expire_after, d->expire_at - d->created_at);
 	COPY(d, job_doc, unique_key, unique_key);
+	COPY_TIME(d, job_doc, unique_period);
 	COPY(d, job_doc, chain_id, chain_id);
 	COPY(d, job_doc, chain_step, chain_step);
 	COPY(d, job_doc, batch_id, batch_id);

@@ -178,9 +178,7 @@ void answer_name_request(struct exchange *x, struct rng *rng)
 
 unsigned answer_retry_after(int err)
 {
-	int status = err_status(err);
-
-	return status == 429 || status == 503 || status == 504 ? 1 : 0;
+	return err_again(err) == AGAIN_AFTER || err_status(err) == 504 ? 1 : 0;
 }
 
 void answer_error_body(struct buf *out, int err, struct str text)

@@ -15,12 +15,21 @@ static void answer(struct req *r, const struct msg_desc *d, const void *m)
 	req_answer_message(r, d, m, r->match.route->status);
 }
 
+/* A schedule without a zone goes by UTC, and says so. */
+static void show_zone(struct m_schedule *s)
+{
+	if (s->timezone.n == 0)
+		MSG_SET(s, schedule, timezone, STR("UTC"));
+}
+
 static void on_schedule(struct req *r, const struct rpc_reply *reply)
 {
 	struct m_schedule *s = req_reply(r, &msg_schedule, reply);
 
-	if (s != NULL)
-		answer(r, &msg_schedule, s);
+	if (s == NULL)
+		return;
+	show_zone(s);
+	answer(r, &msg_schedule, s);
 }
 
 /* Asks for the schedule the path names. */
@@ -31,6 +40,20 @@ static void get_schedule(struct req *r, struct str id, req_reply_fn *then)
 	MSG_SET(&ref, schedule_ref, id, id);
 	req_call_raftd(r, QUERY_GET_SCHEDULE, STR_NULL, &msg_schedule_ref, &ref,
 		       then);
+}
+
+static void on_read(struct req *r, const struct rpc_reply *reply)
+{
+	r->x.seq = 0; /* a read has no index of its own */
+	on_schedule(r, reply);
+}
+
+void h_get_schedule(struct req *r)
+{
+	struct m_schedule_ref *m = arena_zalloc(&r->arena, sizeof(*m));
+
+	if (req_read(r, &msg_schedule_ref, m))
+		get_schedule(r, m->id, on_read);
 }
 
 /* --- times --- */
@@ -313,6 +336,8 @@ static void on_list(struct req *r, const struct rpc_reply *reply)
 	if (m == NULL)
 		return;
 	r->x.seq = 0; /* a read has no index of its own */
+	for (size_t i = 0; i < m->schedules_n; i++)
+		show_zone(&m->schedules[i]);
 	answer(r, &msg_schedule_list, m);
 }
 

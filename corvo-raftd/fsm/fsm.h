@@ -145,6 +145,9 @@ struct fsm_lease {
 int fsm_lease_check(struct fsm *f, const struct m_beat *b, struct str worker_id,
 		    enum fsm_lease_state *ret_state, struct fsm_lease *ret);
 
+/* The lease of a job, from memory; false: it is not active. */
+bool fsm_lease_find(struct fsm *f, struct str job_id, struct fsm_lease *ret);
+
 /* Every active job, in no particular order. */
 typedef void fsm_lease_fn(void *ctx, struct str job_id,
 			  const struct fsm_lease *lease);

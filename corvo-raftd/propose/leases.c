@@ -102,6 +102,25 @@ static int judge(struct leases *l, const struct m_beat *b, struct str worker,
 	return 0;
 }
 
+static uint64_t renewed_until(const struct renewal *r, uint64_t now_ns,
+			      uint64_t mono_ns)
+{
+	return now_ns - (mono_ns - r->at_ns) + r->granted_ns;
+}
+
+uint64_t leases_end(const struct leases *l, struct str job_id)
+{
+	const struct renewal *r = hmap_get(&l->renewed, job_id);
+	struct fsm_lease lease;
+
+	if (!fsm_lease_find(l->fsm, job_id, &lease))
+		return 0;
+	if (r == NULL || r->token != lease.token)
+		return lease.expires_ns;
+	return MAX(lease.expires_ns, renewed_until(r, proposer_now(l->proposer),
+						   clock_mono_ns()));
+}
+
 bool leases_heartbeat(struct leases *l, struct rpc_req req,
 		      const struct frame_request *item)
 {
@@ -154,7 +173,7 @@ bool leases_take(struct leases *l, struct buf *body, bool *more)
 			arena_copy(&l->scratch, key));
 		MSG_SET(&items[n], renewal, lease_token, r->token);
 		MSG_SET(&items[n], renewal, lease_expires_at,
-			now_ns - (mono_ns - r->at_ns) + r->granted_ns);
+			renewed_until(r, now_ns, mono_ns));
 		hmap_remove(&l->renewed, items[n].job_id);
 		free(r);
 		n++;

@@ -20,6 +20,12 @@ void leases_free(struct leases *l);
 bool leases_heartbeat(struct leases *l, struct rpc_req req,
 		      const struct frame_request *item);
 
+/*
+ * When the lease of an active job ends, with the heartbeats that are not in
+ * the log yet; 0: it has none.
+ */
+uint64_t leases_end(const struct leases *l, struct str job_id);
+
 /* For proposer_config.take_renewals. */
 bool leases_take(struct leases *l, struct buf *body, bool *more);
 

@@ -59,6 +59,20 @@ static int read_job(struct svc *s, struct str id, unsigned what,
 	return r < 0 ? r : record_job(s->p->kv, id, what, &s->scratch, ret);
 }
 
+void svc_show_lease(struct m_job *job, uint64_t end_ns)
+{
+	if (job->state == JOB_ACTIVE && end_ns != 0)
+		MSG_SET(job, job, lease_expires_at, end_ns);
+}
+
+/* The store has the lease as it was granted; heartbeats are in memory. */
+static void reply_found(struct svc *s, struct rpc_req req, struct m_job *job)
+{
+	if (job->state == JOB_ACTIVE)
+		svc_show_lease(job, leases_end(s->p->leases, job->id));
+	svc_reply(s, req, &msg_job, job);
+}
+
 static void reply_job(struct svc *s, struct rpc_req req, struct str id)
 {
 	struct m_job job;
@@ -69,7 +83,7 @@ static void reply_job(struct svc *s, struct rpc_req req, struct str id)
 	else if (r == 0)
 		svc_reply_no_job(s, req, id);
 	else
-		svc_reply(s, req, &msg_job, &job);
+		reply_found(s, req, &job);
 }
 
 /* --- waiting --- */

@@ -17,6 +17,7 @@ struct jobs_ask {
 	struct svc *s;
 	struct arena arena; /* ids, and the answer */
 	struct m_job_ids ids;
+	uint64_t *lease_ends; /* of each; 0: it has none */
 	int err;
 	uint64_t seq;
 	struct buf out;
@@ -28,6 +29,10 @@ static void copy_ids(struct jobs_ask *a, const struct m_job_ids *m)
 
 	for (size_t i = 0; i < m->job_ids_n; i++)
 		list[i] = arena_copy(&a->arena, m->job_ids[i]);
+	a->lease_ends =
+	    arena_alloc(&a->arena, m->job_ids_n * sizeof(*a->lease_ends));
+	for (size_t i = 0; i < m->job_ids_n; i++)
+		a->lease_ends[i] = leases_end(a->s->p->leases, list[i]);
 	MSG_SET_LIST(&a->ids, job_ids, job_ids, list, m->job_ids_n);
 }
 
@@ -68,6 +73,8 @@ static int read_jobs(struct jobs_ask *a, struct m_job_list *ret)
 		if (hmap_put(&seen, ids[i], a) != NULL)
 			continue;
 		r = read_job(a, ids[i], &jobs[found], &bytes);
+		if (r > 0)
+			svc_show_lease(&jobs[found], a->lease_ends[i]);
 		found += r > 0;
 	}
 	hmap_done(&seen);

@@ -84,6 +84,8 @@ void svc_events_peer_down(struct svc_events *e, const struct rpc_peer *peer);
 /* "queue ... not found" */
 void svc_reply_no_queue(struct svc *s, struct rpc_req req, struct str queue);
 /* "job ... not found" */
+/* Of an active job, as heartbeats have extended it; 0: nothing is known. */
+void svc_show_lease(struct m_job *job, uint64_t end_ns);
 void svc_reply_no_job(struct svc *s, struct rpc_req req, struct str id);
 
 /* One function per query of this process; without it, it does not link. */

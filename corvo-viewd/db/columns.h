@@ -45,7 +45,7 @@ struct column {
 	const char *absent;
 };
 
-#define JOB_COLUMNS 45
+#define JOB_COLUMNS 47
 extern const struct column job_columns[JOB_COLUMNS]; /* id is the first */
 
 /* The columns with full text. */

@@ -19,6 +19,8 @@ static const char *const tables[] = {
 	" retry_max_delay_ms      INTEGER NOT NULL DEFAULT 600000,"
 	" retry_jitter            REAL NOT NULL DEFAULT 0,"
 	" unique_key              TEXT,"
+	" unique_period_ms        INTEGER,"
+	" expire_after_ms         INTEGER,"
 	" batch_id                TEXT,"
 	" worker_id               TEXT,"
 	" hostname                TEXT,"

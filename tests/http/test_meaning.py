@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from node import API, seconds_of
+from node import API, SOURCE, seconds_of, wait_until
 
 STRICT = {"X-Corvo-Strict": "1"}
 COMPAT = {"X-Corvo-Compat": "0.3"}
@@ -330,3 +330,85 @@ def test_every_answer_has_the_id_of_its_request(client):
         assert re.fullmatch("[0-9a-f]{16}", a.headers["X-Request-Id"])
     a = client.get("/healthz", {"X-Request-Id": "x" * 128})
     assert a.headers["X-Request-Id"] == "x" * 128
+
+
+def test_a_job_shows_its_durations_as_given(client, queue):
+    a = client.post(f"{API}/enqueue", {
+        "queue": queue, "unique_key": "k", "unique_period": "90s",
+        "expire_after": "2h"})
+    (found,) = client.search(queue=queue)["jobs"]
+    for job in (a.json["job"], client.job(a.json["job_id"]), found):
+        assert job["unique_period"] == "1m30s"
+        assert job["unique_period_ms"] == 90000
+        assert job["expire_after_ms"] == 7200000
+    plain = client.job(client.enqueue(queue))
+    assert "unique_period" not in plain and "expire_after" not in plain
+
+
+def test_a_schedule_always_shows_its_timezone(client, queue):
+    a = client.post(f"{API}/schedules", {"name": queue, "queue": queue,
+                                         "cron": "@daily"})
+    listed = [s for s in client.get(f"{API}/schedules").json["schedules"]
+              if s["name"] == queue]
+    one = client.get(f"{API}/schedules/{queue}")
+    assert "X-Corvo-Index" not in one.headers
+    paused = client.post(f"{API}/schedules/{queue}/pause", {})
+    for s in (a.json, one.json, paused.json, *listed):
+        assert s["timezone"] == "UTC"
+
+
+def test_a_lease_is_shown_as_heartbeats_extended_it(client, queue):
+    client.enqueue(queue)
+    job = client.fetch(queue, lease_duration=30)
+    first = seconds_of(client.job(job["job_id"])["lease_expires_at"])
+    wait_until(lambda: time.time() > first - 29)
+    a = client.post(f"{API}/heartbeat", {"jobs": {job["job_id"]: {}}})
+    told = seconds_of(a.json["jobs"][job["job_id"]]["lease_expires_at"])
+    assert told > first + 0.5
+    got = client.post(f"{API}/jobs/bulk-get", {"job_ids": [job["job_id"]]})
+    for shown in (client.job(job["job_id"]), got.json["jobs"][0]):
+        assert abs(seconds_of(shown["lease_expires_at"]) - told) < 0.1
+
+
+# --- whether a request may be sent again
+
+def errors_page():
+    """{code: (status, may it be sent again)} of docs/reference/errors.md."""
+    text = (SOURCE / "docs" / "reference" / "errors.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| .* \| (.*) \|$", text, re.M)
+    return {code: (int(status), again) for code, status, again in rows}
+
+
+def test_the_page_of_refusals_says_what_the_server_does(client, queue):
+    page = errors_page()
+    client.request("PATCH", f"{API}/queues/{queue}", {"max_backlog": 1})
+    client.enqueue(queue)
+    held = client.fetch(queue)
+    client.enqueue(queue)
+    ack = f"{API}/ack/{held['job_id']}"
+    refused = [
+        ("POST", f"{API}/enqueue", {"queue": ""}, "VALIDATION_ERROR"),
+        ("POST", f"{API}/enqueue", "{", "PARSE_ERROR"),
+        ("POST", f"{API}/enqueue", {"queue": queue}, "QUEUE_FULL"),
+        ("POST", ack, {"lease_token": 1}, "LEASE_LOST"),
+        ("POST", f"{API}/ack/{NO_JOB}", {}, "NOT_FOUND"),
+        ("PUT", f"{API}/enqueue", {}, "METHOD_NOT_ALLOWED"),
+    ]
+    for method, path, body, code in refused:
+        a = client.request(method, path, body)
+        status, again = page[code]
+        assert (a.status, a.code) == (status, code), a
+        later = "Retry-After" in a.headers
+        assert later == (again == "yes, after `Retry-After`"), (code, again)
+        assert later or again == "no: change the request"
+        # it was not carried out, and is refused again
+        assert client.request(method, path, body).code == code
+    client.ack(held)
+    client.ack(client.fetch(queue))
+    assert client.post(f"{API}/enqueue", {"queue": queue}).status == 201
+    # the same request once more, with what makes that safe
+    key = {"Idempotency-Key": queue}
+    body = {"queue": queue + ".2"}
+    assert page["OUTCOME_UNKNOWN"][1].startswith("only with the same")
+    first = client.post(f"{API}/enqueue", body, key)
+    assert client.post(f"{API}/enqueue", body, key).json == first.json

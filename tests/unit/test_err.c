@@ -4,12 +4,26 @@
 
 static void test_every_row(void **state _unused_)
 {
-#define ERR(name, number, http, message)                    \
+#define ERR(name, number, http, again, message)             \
+	assert_int_equal(err_again(ERR_##name), again);     \
 	assert_string_equal(err_code(ERR_##name), #name);   \
 	assert_int_equal(ERR_##name, number);               \
 	assert_int_equal(err_status(ERR_##name), http);     \
 	assert_string_equal(err_text(ERR_##name), message); \
 	assert_in_range(err_status(ERR_##name), 400, 599);
+#include "proto/defs/errors.def"
+}
+
+/* What a status promises: 4xx and 503 were not carried out. */
+static void test_again_fits_the_status(void **state _unused_)
+{
+#define ERR(name, number, http, again, message)       \
+	if (http == 429 || http == 503)               \
+		assert_int_equal(again, AGAIN_AFTER); \
+	else if (http == 500 || http == 504)          \
+		assert_int_equal(again, AGAIN_SAME);  \
+	else                                          \
+		assert_true(again == AGAIN_NO || again == AGAIN_NOW);
 #include "proto/defs/errors.def"
 }
 
@@ -28,6 +42,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_row),
+		cmocka_unit_test(test_again_fits_the_status),
 		cmocka_unit_test(test_unknown_is_internal),
 	};
 

@@ -102,6 +102,22 @@ bool fsm_fetch_holds(const struct fsm *f, uint64_t fetch_id)
 	return bynum_first(&f->given, fetch_id) != NULL;
 }
 
+static void tell_lease(const struct fsm_active *a, struct fsm_lease *ret)
+{
+	ret->token = a->token;
+	ret->granted_ns = a->granted_ns;
+	ret->expires_ns = a->lease.key;
+}
+
+bool fsm_lease_find(struct fsm *f, struct str job_id, struct fsm_lease *ret)
+{
+	const struct fsm_active *a = active_find(f, job_id);
+
+	if (a != NULL)
+		tell_lease(a, ret);
+	return a != NULL;
+}
+
 int fsm_lease_check(struct fsm *f, const struct m_beat *b, struct str worker_id,
 		    enum fsm_lease_state *ret_state, struct fsm_lease *ret)
 {
@@ -116,11 +132,8 @@ int fsm_lease_check(struct fsm *f, const struct m_beat *b, struct str worker_id,
 	f->fatal = 0;
 	*ret_state = claim_judge(f, &c, &a);
 	*ret = (struct fsm_lease){ 0 };
-	if (a != NULL) {
-		ret->token = a->token;
-		ret->granted_ns = a->granted_ns;
-		ret->expires_ns = a->lease.key;
-	}
+	if (a != NULL)
+		tell_lease(a, ret);
 	return f->fatal;
 }
 
