@@ -81,12 +81,14 @@ def test_fetch_nothing(h):
 @pytest.mark.parametrize("count,given", [(None, 1), (0, 1), (3, 3),
                                          (9999, 512)])
 def test_fetch_batch_count(h, count, given):
-    body = {"queues": ["jobs"], "timeout": 500}
+    worker = f"asks-for-{count}"
+    body = {"queues": ["jobs"], "timeout": 500, "worker_id": worker}
     if count is not None:
         body["count"] = count
     r = h.post("/fetch/batch", body)
     assert r.status == 200 and len(r.json()["jobs"]) == given
-    assert h.backend.seen("request", "fetch")[-1]["body"]["timeout"] == 60
+    event = h.backend.wait("request", "fetch", worker_id=worker)[0]
+    assert event["body"]["timeout"] == 60
 
 
 def test_fetch_is_woken(h):
