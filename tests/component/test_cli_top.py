@@ -14,6 +14,7 @@ import time
 import pytest
 
 from cli_fixture import CORVO, corvo, fake, ok  # noqa: F401 (a fixture)
+from waiting import patience
 
 NODE = {"node_id": "node-7", "state": "Leader", "uptime_seconds": 7500,
         "ready": True, "disk_ok": True}
@@ -132,6 +133,9 @@ def test_usage_errors(server, interval):
 
 # --- live ----------------------------------------------------------------
 
+CLEAR = "\x1b[2J"  # a picture drawn anew begins so
+PATIENCE = patience(20)
+
 
 class Terminal:
     """A corvo top on a terminal of its own; keeps what it wrote."""
@@ -167,7 +171,7 @@ class Terminal:
         return bool(chunk)
 
     def wait_for(self, *words):
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         while not all(w in self.text for w in words):
             assert time.monotonic() < end, (words, self.text[-2000:])
             self.read(0.1)
@@ -177,18 +181,25 @@ class Terminal:
             pass
         self.text = ""
 
+    def redraw(self):
+        """Makes it draw a whole picture; otherwise only what differs from
+        the one before is written. A width that it had just now would be
+        none that has changed, if it did not look in between."""
+        self.resize(self.rows, 100 + (self.columns + 1) % 100)
+
     def shows(self, *words):
-        """Waits until a picture drawn anew has all words; otherwise only
-        what differs from the one before is written."""
-        end = time.monotonic() + 20
+        """Waits until a whole picture has all words, and keeps that one. It
+        may be drawn long after it was asked for."""
+        end = time.monotonic() + PATIENCE
+        self.forget()
         while True:
-            self.forget()
-            self.resize(self.rows, self.columns ^ 1)
-            while self.read(0.2) and not all(w in self.text for w in words):
-                pass
-            if all(w in self.text for w in words):
-                return
+            for picture in self.text.split(CLEAR)[1:]:
+                if all(w in picture for w in words):
+                    self.text = picture
+                    return
             assert time.monotonic() < end, (words, self.text[-2000:])
+            if not self.read(0.2):
+                self.redraw()
 
     def type(self, keys):
         os.write(self.fd, keys.encode())
@@ -197,7 +208,7 @@ class Terminal:
         """Exit status, when it ends by itself."""
         child = os.pidfd_open(self.pid)
         files = [child] + ([] if self.fd is None else [self.fd])
-        while ready := select.select(files, [], [], 20)[0]:
+        while ready := select.select(files, [], [], PATIENCE)[0]:
             if child in ready:
                 break
             if not self.read(0):
@@ -215,7 +226,6 @@ class Terminal:
             os.waitpid(self.pid, 0)
         if self.fd is not None:
             os.close(self.fd)
-
 
     def hang_up(self):
         os.close(self.fd)
