@@ -20,9 +20,10 @@
 #define LONG 250 /* entries: several segments and snapshots */
 
 /* Logs that were written and left alone: short, and long. */
-static char dirs[2][32];
+static char dirs[2][64];
 static const char *original; /* one of them */
 static char copy[64];
+static char root[] = "/tmp/corvo-log-XXXXXX"; /* of all of them */
 
 /* --- files --- */
 
@@ -76,7 +77,7 @@ static const char *fresh(void)
 	struct buf b = BUF_INIT(0);
 	struct names names;
 
-	(void)snprintf(copy, sizeof(copy), "%s.copy", original);
+	(void)snprintf(copy, sizeof(copy), "%s/copy", root);
 	assert_int_equal(dir_remove(copy), 0);
 	assert_int_equal(dir_make(path_in(copy, "")), 0);
 	list_names(original, &names);
@@ -98,19 +99,20 @@ static void use_log(bool is_long)
 	original = dir;
 	if (dir[0] != '\0')
 		return;
-	(void)snprintf(dir, sizeof(dirs[0]), "/tmp/corvo-log-XXXXXX");
-	assert_non_null(mkdtemp(dir));
+	(void)snprintf(dir, sizeof(dirs[0]), "%s/%s", root,
+		       is_long ? "long" : "short");
+	assert_int_equal(dir_make(dir), 0);
 	run_child(&w, dir);
+}
+
+static int set_up(void **state _unused_)
+{
+	return mkdtemp(root) != NULL ? 0 : -1;
 }
 
 static int tear_down(void **state _unused_)
 {
-	int r = copy[0] != '\0' ? dir_remove(copy) : 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
-		if (dirs[i][0] != '\0' && dir_remove(dirs[i]) < 0)
-			r = -1;
-	return r;
+	return dir_remove(root);
 }
 
 static void flip(struct buf *b, size_t byte, unsigned bit)
@@ -328,7 +330,7 @@ static void any_byte_of_a_closed_segment(void **state _unused_)
 	use_log(false);
 	fresh();
 	assert_all_there(copy, ENTRIES); /* which closes it */
-	(void)snprintf(closed, sizeof(closed), "%s.closed", original);
+	(void)snprintf(closed, sizeof(closed), "%s/closed", root);
 	assert_int_equal(rename(copy, closed), 0);
 	original = closed;
 	list_names(original, &names);
@@ -574,5 +576,5 @@ int main(void)
 		cmocka_unit_test(an_entry_comes_back_as_it_was),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, tear_down);
+	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
