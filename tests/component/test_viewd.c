@@ -6,7 +6,8 @@
 
 #include "viewd_world.h"
 
-#define WAIT_LONG_NS  (20 * NS_PER_S)
+/* Until it is so: only a failure takes as long. */
+#define WAIT_LONG_NS  (ACTOR_WAIT_MS * NS_PER_MS)
 #define WAIT_SHORT_NS (50 * NS_PER_MS)
 
 /* --- scripts --- */
@@ -316,7 +317,6 @@ static void swap_on_answer(struct fake *f, const struct rpc_reply *r)
 	EXPECT(f->answered == order[f->step]);
 	switch (f->step++) {
 	case 0:
-		ask_long_search(f, ENDLESS_BUDGET);
 		ask(f, QUERY_REBUILD_VIEW, &(struct m_nothing){ 0 });
 		break;
 	case 2:
@@ -332,8 +332,11 @@ static void swap_on_answer(struct fake *f, const struct rpc_reply *r)
 
 static void swap_on_ask(struct fake *f, struct rpc_req req, unsigned id)
 {
-	if (id == QUERY_CHECKPOINT)
-		answer_checkpoint(f, req, "rebuilt", 1);
+	if (id != QUERY_CHECKPOINT)
+		return;
+	/* both leave at the end of this turn */
+	answer_checkpoint(f, req, "rebuilt", 1);
+	ask_long_search(f, ENDLESS_BUDGET);
 }
 
 static const struct script wait_script = { wait_start, wait_on_answer, NULL };

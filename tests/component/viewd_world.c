@@ -297,7 +297,9 @@ int setup(void **state)
 	const char *build = getenv("CORVO_BUILD_DIR");
 	struct fixture *f = xcalloc(1, sizeof(*f));
 	char program[512], data[96], run[96];
-	char *argv[] = { program, data, run, NULL };
+	/* a wait for the view is no longer than that; see WAIT_LONG_NS */
+	char timeout[] = "--op-timeout=4m";
+	char *argv[] = { program, data, run, timeout, NULL };
 
 	if (build == NULL)
 		fail_msg("CORVO_BUILD_DIR does not say where corvo-viewd is");
