@@ -61,23 +61,25 @@ def difference(found, table, key, column=""):
 
 
 def make_life(c):
-    """Something in every table that is filled; the ids of some jobs."""
+    """Something in every table that is filled; the ids of some jobs. Nothing
+    of it changes by itself while the tests run, however long they take: an
+    event of a queue would make the row again that a test has removed."""
     ids = [c.enqueue("verify", payload={"n": n, "text": f"word{n}"},
                      tags={"a": str(n)}) for n in range(20)]
     c.enqueue("verify", unique_key="only one", payload=1)
     done = c.fetch("verify")
     c.ack(done, result=[1])
     failed = c.fetch("verify")
-    c.fail(failed)
-    c.fetch("verify")  # stays active
+    c.fail(failed, retry_after="1h")
+    c.fetch("verify", lease_duration=3600)  # stays active
     c.post(f"{API}/jobs/{ids[10]}/cancel")
     a = c.post(f"{API}/batches", {"callback_queue": "later",
                                   "callback_payload": {"x": 1}})
     batch = a.json["batch_id"]
     c.enqueue("verify.batch", batch_id=batch)
     c.ack(c.fetch("verify.batch"))
-    c.post(f"{API}/schedules", {"name": "nightly", "queue": "verify",
-                                "cron": "@daily", "payload": {"p": 1}})
+    c.post(f"{API}/schedules", {"name": "new year", "queue": "verify",
+                                "cron": "@yearly", "payload": {"p": 1}})
     assert is_current(c)
     return {"jobs": ids, "failed": failed["job_id"], "batch": batch}
 
@@ -125,7 +127,7 @@ def test_batches_schedules_and_locks_have_rows(node, life):
         " WHERE id=?", life["batch"])
     assert (total, succeeded, json.loads(payload)) == (1, 1, {"x": 1})
     assert read(node, "SELECT name, queue, cron FROM schedules") == \
-        [("nightly", "verify", "@daily")]
+        [("new year", "verify", "@yearly")]
     assert read(node, "SELECT queue, unique_key FROM unique_locks") == \
         [("verify", "only one")]
 
