@@ -29,3 +29,23 @@ void hist_add(struct hist *h, const struct hist_scale *s, uint64_t ns)
 	h->total++;
 	h->sum_s += (double)ns / (double)NS_PER_S;
 }
+
+double hist_quantile(const struct hist *h, const struct hist_scale *s,
+		     double share)
+{
+	double wanted = share * (double)h->total;
+	double below = 0;
+
+	for (size_t i = 0; h->total > 0 && i < HIST_BOUNDS; i++) {
+		double from = i > 0 ? (double)s->ns[i - 1] : 0;
+		double n = (double)h->count[i];
+
+		if (n > 0 && below + n >= wanted)
+			return (from + ((double)s->ns[i] - from) *
+					   (wanted - below) / n) /
+			       (double)NS_PER_S;
+		below += n;
+	}
+	return h->total > 0 ? (double)s->ns[HIST_BOUNDS - 1] / (double)NS_PER_S
+			    : 0;
+}

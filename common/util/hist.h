@@ -25,4 +25,9 @@ struct hist {
 /* Always with the same scale. */
 void hist_add(struct hist *h, const struct hist_scale *s, uint64_t ns);
 
+/* Seconds that a share of them (0 to 1) took at most: by its bucket, evenly
+ * within; above all bounds: the last bound. None: 0. */
+double hist_quantile(const struct hist *h, const struct hist_scale *s,
+		     double share);
+
 #endif

@@ -138,6 +138,7 @@ void h_preview(struct req *r)
 	s.name = m->name;
 	if (MSG_HAS(m, preview, after))
 		after = m->after;
+	s.created_at = after; /* as if it were saved then */
 	if (plan_of(r, &s, &p))
 		answer_times(r, &p, plan_next(&p, after),
 			     MSG_HAS(m, preview, count) ? m->count

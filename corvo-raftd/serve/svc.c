@@ -61,7 +61,45 @@ void svc_reply(struct svc *s, struct rpc_req req, const struct msg_desc *d,
 void q_tail(struct svc *s, struct rpc_req req, const struct m_tail *m)
 {
 	s->viewd_pid = m->pid;
+	s->viewd_seq = m->after_seq;
 	tail_ask(s->tail, req, m);
+}
+
+static void fill_hist(struct svc *s, const struct hist *h,
+		      struct m_time_hist *ret)
+{
+	struct m_hist_bucket *b =
+	    arena_zalloc(&s->scratch, HIST_BOUNDS * sizeof(*b));
+	uint64_t below = 0;
+
+	for (size_t i = 0; i < HIST_BOUNDS; i++) {
+		below += h->count[i];
+		MSG_SET(&b[i], hist_bucket, le,
+			(double)hist_short.ns[i] / (double)NS_PER_S);
+		MSG_SET(&b[i], hist_bucket, count, below);
+	}
+	MSG_SET(ret, time_hist, count, h->total);
+	MSG_SET(ret, time_hist, avg,
+		h->total > 0 ? h->sum_s / (double)h->total : 0);
+	MSG_SET(ret, time_hist, p50, hist_quantile(h, &hist_short, 0.5));
+	MSG_SET(ret, time_hist, p90, hist_quantile(h, &hist_short, 0.9));
+	MSG_SET(ret, time_hist, p99, hist_quantile(h, &hist_short, 0.99));
+	MSG_SET_LIST(ret, time_hist, buckets, b, HIST_BOUNDS);
+}
+
+static void fill_mirror(const struct svc *s, struct m_mirror_status *ret)
+{
+	uint64_t newest = fsm_last_seq(s->p->fsm);
+	uint64_t lag = newest - MIN(s->viewd_seq, newest);
+
+	MSG_SET(ret, mirror_status, async, true);
+	MSG_SET(ret, mirror_status, dropped, 0);
+	MSG_SET(ret, mirror_status, queued, newest);
+	MSG_SET(ret, mirror_status, applied, newest - lag);
+	MSG_SET(ret, mirror_status, lag, lag);
+	MSG_SET(ret, mirror_status, queue_depth, lag);
+	MSG_SET(ret, mirror_status, queue_capacity,
+		s->p->d->settings.event_retention);
 }
 
 void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
@@ -71,6 +109,8 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	const struct proposer_stats *p = proposer_stats(parts->proposer);
 	_cleanup_(buf_done) struct buf history = BUF_INIT(0);
 	struct m_node_status st = { 0 };
+	struct m_time_hist queue_time = { 0 }, apply_time = { 0 };
+	struct m_mirror_status mirror = { 0 };
 	struct node_info i;
 
 	(void)m;
@@ -97,6 +137,12 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	MSG_SET(&st, node_status, damage, buf_str(&parts->damage));
 	MSG_SET(&st, node_status, uptime_seconds,
 		(clock_mono_ns() - parts->started_ns) / NS_PER_S);
+	fill_hist(s, &p->queue_time, &queue_time);
+	fill_hist(s, &p->apply_time, &apply_time);
+	fill_mirror(s, &mirror);
+	MSG_SET(&st, node_status, queue_time_hist, &queue_time);
+	MSG_SET(&st, node_status, apply_time_hist, &apply_time);
+	MSG_SET(&st, node_status, sqlite_mirror, &mirror);
 	svc_reply(s, req, &msg_node_status, &st);
 }
 

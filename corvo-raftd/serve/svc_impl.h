@@ -29,6 +29,7 @@ struct svc {
 	struct loop_timer *drain_timer;
 	/* What sched last told of itself, and its failures in all. */
 	uint32_t sched_pid, viewd_pid; /* 0: not told yet */
+	uint64_t viewd_seq;            /* last event it has said to have */
 	uint64_t sched_told[SCHED_TASKS], sched_errors[SCHED_TASKS];
 	bool draining;    /* nothing begins to wait any more */
 	size_t jobs_asks; /* under way in serve/jobs.c */

@@ -3,7 +3,7 @@
 import json
 import re
 
-from node import API, SOURCE
+from node import API, SOURCE, wait_until
 
 SAMPLE = re.compile(
     r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_][a-zA-Z0-9_]*='
@@ -43,6 +43,27 @@ def test_cluster_status(client):
     a = client.get(f"{API}/cluster/status")
     assert a.status == 200
     assert a.json["state"] == "Leader" and a.json["node_id"] == "node-1"
+
+
+def test_cluster_status_tells_times_and_the_view(client, queue):
+    """Members of the catalogue: they count what is done meanwhile."""
+    before = client.get(f"{API}/cluster/status").json
+    for _ in range(5):
+        client.enqueue(queue)
+    now = client.get(f"{API}/cluster/status").json
+    for name in "queue_time_hist", "apply_time_hist":
+        h = now[name]
+        assert h["count"] >= before[name]["count"] + 5
+        assert 0 < h["p50"] <= h["p90"] <= h["p99"] and h["avg"] > 0
+        counts = [b["count"] for b in h["buckets"]]
+        assert counts == sorted(counts) and counts[-1] <= h["count"]
+    assert now["sqlite_mirror"]["queued"] >= \
+        before["sqlite_mirror"]["queued"] + 5
+    wait_until(lambda: client.get(f"{API}/cluster/status")
+               .json["sqlite_mirror"]["lag"] == 0, 30, "the view")
+    m = client.get(f"{API}/cluster/status").json["sqlite_mirror"]
+    assert m["applied"] == m["queued"] and m["dropped"] == 0
+    assert m["async"] and m["queue_capacity"] > 0
 
 
 def test_headers(client, queue):

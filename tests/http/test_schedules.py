@@ -204,6 +204,10 @@ def test_preview(client):
                    end_at="2100-01-01T00:03:00Z") == \
         ["2100-01-01T00:00:00Z", "2100-01-01T00:01:30Z",
          "2100-01-01T00:03:00Z"]
+    assert preview(client, "@every 1h", after="2100-01-01T00:00:00Z",
+                   count=2) == ["2100-01-01T01:00:00Z", "2100-01-01T02:00:00Z"]
+    first = seconds_of(preview(client, "@every 1h", count=1)[0])
+    assert 3590 < first - time.time() <= 3600
     assert len(preview(client, "* * * * *")) == 5
     for body in ({}, {"cron": "* * * * *", "count": 101},
                  {"cron": "* * * * *", "count": 0}):
