@@ -216,3 +216,21 @@ int msg_check(const struct msg_desc *d, const void *m, struct buf *why)
 {
 	return check_msg(d, m, NULL, why);
 }
+
+bool msg_has_member(const struct msg_desc *d, struct str name)
+{
+	struct str ms = STR("_ms"), bare = name;
+
+	if (name.n > ms.n && memcmp(name.p + name.n - ms.n, ms.p, ms.n) == 0)
+		bare.n -= ms.n;
+	for (size_t i = 0; i < d->n; i++) {
+		const struct field_desc *f = &d->fields[i];
+
+		if ((f->flags & (F_INTERNAL | F_PATH | F_ANSWER)) == 0 &&
+		    (str_is(name, f->name) ||
+		     ((f->kind == K_dur || f->kind == K_secs) &&
+		      str_is(bare, f->name))))
+			return true;
+	}
+	return false;
+}

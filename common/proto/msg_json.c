@@ -366,14 +366,6 @@ static int read_object(const struct msg_reader *rd, const struct msg_desc *d,
 	return twin != NULL ? refuse_twice(rd, up, *twin) : 0;
 }
 
-bool msg_has_member(const struct msg_desc *d, struct str name)
-{
-	bool in_ms;
-	const struct field_desc *f = find_field(d, name, &in_ms);
-
-	return f != NULL && (f->flags & (F_INTERNAL | F_PATH | F_ANSWER)) == 0;
-}
-
 int msg_from_json(const struct msg_reader *rd, const struct msg_desc *d,
 		  struct json v, void *m)
 {

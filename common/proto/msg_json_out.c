@@ -125,22 +125,23 @@ void msg_members_to_json(const struct msg_desc *d, const void *m,
 
 	for (size_t i = 0; i < d->n; i++) {
 		const struct field_desc *f = &d->fields[i];
-		bool present = (has >> i & 1) != 0;
+		const struct field_desc *shown = f;
 
+		if ((has >> i & 1) == 0) {
+			/* Most are, and this is on the path of every job. */
+			if ((f->flags & (F_NEVER_NULL | F_OR_WORD)) == 0)
+				continue;
+			/* A nested message has nothing to show then. */
+			if ((f->flags & F_OR_WORD) != 0 && (has >> (i + 1) & 1))
+				shown = f + 1;
+			else if ((f->flags & F_OR_WORD) != 0 ||
+				 f->kind == K_msg)
+				continue;
+		}
 		if ((f->flags & F_INTERNAL) != 0)
 			continue;
-		if ((f->flags & F_OR_WORD) != 0 && !present &&
-		    (has >> (i + 1) & 1) != 0) {
-			jw_key_len(w, f->name, f->name_len);
-			write_value(w, f + 1, m, style);
-			continue;
-		}
-		/* A nested message that is absent has nothing to show. */
-		if (!present &&
-		    ((f->flags & F_NEVER_NULL) == 0 || f->kind == K_msg))
-			continue;
 		jw_key_len(w, f->name, f->name_len);
-		write_value(w, f, m, style);
+		write_value(w, shown, m, style);
 	}
 }
 

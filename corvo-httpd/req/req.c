@@ -243,10 +243,14 @@ bool req_read_done(struct req *r)
 
 bool req_is_compat(struct req *r)
 {
-	const char *h =
-	    r->h->compat_03 ? NULL : req_header(r, "X-Corvo-Compat");
+	const char *h;
 
-	return r->h->compat_03 || (h != NULL && str_is(str_from(h), "0.3"));
+	if (r->compat == COMPAT_UNASKED) {
+		h = r->h->compat_03 ? "0.3" : req_header(r, "X-Corvo-Compat");
+		r->compat = h != NULL && str_is(str_from(h), "0.3") ? COMPAT_03
+								    : COMPAT_NO;
+	}
+	return r->compat == COMPAT_03;
 }
 
 int req_mistake(struct req *r, int code_03)

@@ -33,6 +33,7 @@ struct req {
 	void *state; /* the handler's own, in the arena */
 
 	struct ignored ignored; /* members nothing is done with */
+	enum { COMPAT_UNASKED, COMPAT_NO, COMPAT_03 } compat;
 
 	/* a long-polling fetch: what to answer when it is ended early */
 	void (*end_parked)(struct req *r);

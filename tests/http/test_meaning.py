@@ -5,6 +5,7 @@ filters, delays, jobs that do not exist. Generic over the routes of
 
 import json
 import re
+import socket
 import time
 
 import pytest
@@ -330,6 +331,14 @@ def test_every_answer_has_the_id_of_its_request(client):
         assert re.fullmatch("[0-9a-f]{16}", a.headers["X-Request-Id"])
     a = client.get("/healthz", {"X-Request-Id": "x" * 128})
     assert a.headers["X-Request-Id"] == "x" * 128
+
+
+def test_also_what_is_no_request_gets_an_id(node):
+    with socket.create_connection(("127.0.0.1", node.port), 30) as s:
+        s.sendall(b"GET / HTTP/1.1\r\nHost : x\r\n\r\n")
+        answer = s.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert re.search(rb"\r\nX-Request-Id: [0-9a-f]{16}\r\n", answer)
 
 
 def test_a_job_shows_its_durations_as_given(client, queue):
