@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "front/server.h"
+#include "req/access.h"
 #include "req/hub.h"
 #include "req/metrics.h"
 #include "req/req.h"
@@ -115,6 +116,7 @@ static void on_end(struct exchange *x)
 		metrics_leave(r->h->metrics);
 	if (!x->sent && r->unsent != NULL)
 		r->unsent(r);
+	access_note(r->h->access, r);
 	req_free(r);
 }
 
@@ -165,6 +167,9 @@ static int httpd_init(struct daemon *d, struct buf *why)
 	rng_system(&seed, sizeof(seed));
 	rng_seed(&h->rng, seed);
 	h->metrics = metrics_new();
+	h->access = access_new(h->set, why);
+	if (h->access == NULL)
+		return -ERR_VALIDATION_ERROR;
 	h->hub = hub_new(h);
 	h->raftd = dial(h, PROC_RAFTD, why);
 	h->viewd = h->raftd != NULL ? dial(h, PROC_VIEWD, why) : NULL;
@@ -192,8 +197,16 @@ static void httpd_turn_end(struct daemon *d)
 	server_run(h->server);
 	rpc_client_flush(h->raftd);
 	rpc_client_flush(h->viewd);
+	access_flush(h->access);
 	if (h->draining && server_connections(h->server) == 0)
 		daemon_exit(d, 0);
+}
+
+static void httpd_reload(struct daemon *d)
+{
+	struct httpd *h = d->state;
+
+	access_reopen(h->access);
 }
 
 static void httpd_drain(struct daemon *d)
@@ -217,6 +230,7 @@ static void httpd_done(struct daemon *d)
 	rpc_client_free(h->raftd);
 	rpc_client_free(h->viewd);
 	metrics_free(h->metrics);
+	access_free(h->access);
 	req_pool_done(h);
 	buf_done(&h->scratch);
 	buf_done(&h->openapi);
@@ -228,6 +242,7 @@ static void httpd_done(struct daemon *d)
 const struct daemon_ops httpd_ops = {
 	.proc = PROC_HTTPD,
 	.init = httpd_init,
+	.reload = httpd_reload,
 	.drain = httpd_drain,
 	.done = httpd_done,
 	.turn_end = httpd_turn_end,

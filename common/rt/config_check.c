@@ -122,6 +122,10 @@ static int check_words(const struct settings *s, struct buf *why)
 	if (strcmp(s->log_format, "text") != 0 &&
 	    strcmp(s->log_format, "json") != 0)
 		return refuse(s, SETTING_log_format, "text or json", why);
+	if (strcmp(s->access_log_format, "common") != 0 &&
+	    strcmp(s->access_log_format, "json") != 0)
+		return refuse(s, SETTING_access_log_format, "common or json",
+			      why);
 	if (strcmp(s->raft_store, "uv") != 0)
 		return refuse(s, SETTING_raft_store, "uv", why);
 	if (s->compat[0] != '\0' && strcmp(s->compat, "0.3") != 0)

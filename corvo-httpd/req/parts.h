@@ -24,6 +24,7 @@ struct httpd {
 	struct rpc_client *raftd;
 	struct rpc_client *viewd;
 	struct http_metrics *metrics;
+	struct access *access;
 	struct tell *tell;
 	struct id_gen ids;
 	struct rng rng;

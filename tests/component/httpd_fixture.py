@@ -97,6 +97,9 @@ class Httpd:
         assert code == 0, self.logged()
         self.log.close()
 
+    def reload(self):
+        self.proc.send_signal(signal.SIGHUP)
+
     def cpu_ticks(self):
         """Processor time it has used."""
         stat = Path(f"/proc/{self.proc.pid}/stat").read_text()
