@@ -366,6 +366,14 @@ def test_server_option_forms(fake):
               http_proxy="http://127.0.0.1:1") == "No queues\n"
 
 
+def test_every_request_is_strict(fake):
+    fake.reply("GET", "/api/v1/queues", [])
+    enqueued(fake)
+    ok("queues", fake=fake)
+    ok("enqueue", "mail", "{}", fake=fake)
+    assert [r[3]["X-Corvo-Strict"] for r in fake.requests] == ["1", "1"]
+
+
 def test_api_key(fake):
     fake.reply("GET", "/api/v1/queues", [])
     ok("queues", "--api-key", "k1", fake=fake, CORVO_API_KEY="k2")

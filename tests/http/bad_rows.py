@@ -303,6 +303,8 @@ READS = [
      b"", WRONG, "limit"),
     ("dead with a negative limit", "GET", f"{API}/dead?limit=-1", b"", WRONG,
      "limit"),
+    ("dead in an unknown order", "GET", f"{API}/dead?order=sideways", b"",
+     WRONG, "order: must be one of asc, desc"),
     ("dead of an overlong queue", "GET", f"{API}/dead?queue={LONG}", b"",
      WRONG, "queue"),
     ("dead of a queue that is no UTF-8", "GET", f"{API}/dead?queue=%ff", b"",
