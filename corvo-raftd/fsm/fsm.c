@@ -9,8 +9,9 @@
  */
 #include "fsm/fsm.h"
 
+#include <stdlib.h>
+
 #include "fsm/ask/await.h"
-#include "fsm/ask/why.h"
 #include "fsm/core/answers.h"
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
@@ -24,9 +25,6 @@
 #include "fsm/ties/deps.h"
 #include "fsm/ties/schedule.h"
 #include "fsm/ties/ties.h"
-
-#include <stdlib.h>
-
 #include "store/event_pack.h"
 #include "store/record.h"
 

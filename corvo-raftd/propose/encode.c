@@ -1,9 +1,9 @@
 /*
  * Ops to the bytes of an entry. See propose/proposer.h.
  */
-#include "propose/proposer_impl.h"
-
 #include <stdlib.h>
+
+#include "propose/proposer_impl.h"
 
 /* Its place among the callers of the entry, from 1; 0: no answer is kept. */
 static uint32_t caller_of(struct proposer *p, const struct op *op)

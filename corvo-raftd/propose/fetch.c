@@ -2,10 +2,9 @@
  * Fetches: parked outside the log until there is something to take. See
  * propose/proposer.h and propose/lot.h.
  */
-#include "propose/proposer_impl.h"
-
 #include <stdlib.h>
 
+#include "propose/proposer_impl.h"
 #include "util/clock.h"
 
 /* The only part of a request that says who asked: its bytes are the key. */

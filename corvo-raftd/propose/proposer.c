@@ -5,10 +5,9 @@
  * clients sent; the state machine decodes them once, at apply. Here only
  * fetches are looked into.
  */
-#include "propose/proposer_impl.h"
-
 #include <stdlib.h>
 
+#include "propose/proposer_impl.h"
 #include "util/clock.h"
 
 #define ENTRY_KEEP_BYTES (4u << 20) /* of the buffer entries are built in */

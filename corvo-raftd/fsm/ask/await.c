@@ -2,9 +2,9 @@
  * Jobs whose end somebody waits for. Outside the state: it changes nothing
  * that is stored or answered by entries, and is empty after a start.
  */
-#include <stdlib.h>
-
 #include "fsm/ask/await.h"
+
+#include <stdlib.h>
 
 #include "fsm/core/state.h"
 

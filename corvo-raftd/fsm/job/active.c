@@ -1,9 +1,9 @@
 /*
  * Jobs in workers' hands, and the rule of who may speak for one.
  */
-#include <stdlib.h>
-
 #include "fsm/job/active.h"
+
+#include <stdlib.h>
 
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"

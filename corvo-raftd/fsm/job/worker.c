@@ -4,9 +4,9 @@
  * is forgotten is the same on all replicas. A record is rewritten at most
  * every WORKER_REFRESH_NS; there are at most WORKERS_MAX.
  */
-#include <stdlib.h>
-
 #include "fsm/job/worker.h"
+
+#include <stdlib.h>
 
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"

@@ -2,9 +2,9 @@
  * Lanes: limits, turns, and which lanes there are. Names of groups come from
  * clients; group_name_fits guards the keys. A queue owns its lanes.
  */
-#include <stdlib.h>
-
 #include "fsm/order/lane.h"
+
+#include <stdlib.h>
 
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"

@@ -2,9 +2,9 @@
  * Queues in memory: settings, counts, the way to their lanes, and bounds of
  * what is due. Names come from clients; queue_name_fits guards the keys.
  */
-#include <stdlib.h>
-
 #include "fsm/order/queue.h"
+
+#include <stdlib.h>
 
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"

@@ -6,12 +6,12 @@
  */
 #include "fsm/order/settings.h"
 
+#include <stdlib.h>
+
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/limiter.h"
-
-#include <stdlib.h>
 
 #define PERIOD_MIN_NS (1 * NS_PER_MS)
 #define PERIOD_MAX_NS (86400 * NS_PER_S)

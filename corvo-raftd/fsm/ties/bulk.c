@@ -9,14 +9,13 @@
  */
 #include "fsm/ties/bulk.h"
 
+#include <stdlib.h>
+
 #include "fsm/core/entry.h"
 #include "fsm/core/scan.h"
 #include "fsm/core/state.h"
 #include "fsm/job/job.h"
 #include "fsm/job/portion.h"
-
-#include <stdlib.h>
-
 #include "util/json.h"
 
 #define PAGE_PARTS (LIMIT_BULK_PAGE / LIMIT_BULK_STEP)

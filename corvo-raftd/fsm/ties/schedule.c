@@ -4,12 +4,11 @@
  */
 #include "fsm/ties/schedule.h"
 
+#include <stdlib.h>
+
 #include "fsm/core/entry.h"
 #include "fsm/core/scan.h"
 #include "fsm/core/state.h"
-
-#include <stdlib.h>
-
 #include "util/hash.h"
 #include "util/json.h"
 
