@@ -44,7 +44,7 @@ def request(method, path, body=b"", length=None, headers=""):
     if not isinstance(body, bytes):
         body = json.dumps(body).encode()
     n = len(body) if length is None else length
-    return (f"{method} {API}{path} HTTP/1.1\r\nHost: x\r\n{headers}"
+    return (f"{method} {API}{path} HTTP/1.1\r\nHost: localhost\r\n{headers}"
             f"Content-Length: {n}\r\n\r\n").encode() + body
 
 
@@ -219,7 +219,8 @@ def garbage(node, rng):
         s.sendall(rng.choice((
             rng.randbytes(5000), b"GET / HTTP/1.1\r\n" + rng.randbytes(500),
             request("POST", "/enqueue", rng.randbytes(300)),
-            b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"POST / HTTP/1.1\r\nHost: localhost\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
             + b"1" * 20000)))
         s.settimeout(0.05)
         s.recv(4096)

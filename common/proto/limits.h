@@ -5,6 +5,8 @@
 #define CORVO_LIMITS_H
 
 #define LIMIT_BODY_BYTES       (16u << 20) /* one HTTP body */
+#define LIMIT_SMALL_BYTES      (16u << 10) /* bodies that always fit */
+#define LIMIT_ANSWER_RATE      4096ULL     /* bytes/s, over answer_timeout */
 #define LIMIT_HEAD_BYTES       (8u << 10)  /* request line and headers */
 #define LIMIT_HEAD_ENTRY_BYTES 64          /* each header, cookie, argument */
 #define LIMIT_URI_BYTES        4096

@@ -36,6 +36,8 @@ static const struct {
 	{ SETTING_max_connections, 1, 1000000 },
 	{ SETTING_request_timeout, NS_PER_MS, HOUR_NS },
 	{ SETTING_idle_timeout, NS_PER_MS, 24 * HOUR_NS },
+	{ SETTING_answer_timeout, NS_PER_MS, HOUR_NS },
+	{ SETTING_http_max_memory, LIMIT_BODY_BYTES, 1024 * GIB },
 	{ SETTING_op_timeout, NS_PER_MS, HOUR_NS },
 	{ SETTING_view_wait, 0, 60 * NS_PER_S },
 	{ SETTING_lease_duration, NS_PER_MS, LIMIT_LEASE_S *NS_PER_S },

@@ -165,6 +165,15 @@ void arena_done(struct arena *a)
 	a->used = 0;
 }
 
+size_t arena_bytes(const struct arena *a)
+{
+	size_t n = 0;
+
+	for (const struct arena_block *b = a->head; b != NULL; b = b->next)
+		n += sizeof(*b) + b->size;
+	return n;
+}
+
 void *arena_grow(struct arena *a, void *items, size_t size, size_t n,
 		 size_t *cap)
 {

@@ -28,6 +28,9 @@ _printf_(2, 3) struct str arena_printf(struct arena *a, const char *fmt, ...);
 void arena_reset(struct arena *a);
 void arena_done(struct arena *a);
 
+/* Memory it has; looks at each block. */
+size_t arena_bytes(const struct arena *a);
+
 /* Room for one more of n items of `size` bytes in the arena. */
 void *arena_grow(struct arena *a, void *items, size_t size, size_t n,
 		 size_t *cap);

@@ -25,6 +25,14 @@ void buf_shrink(struct buf *b, size_t keep)
 		buf_clear(b);
 }
 
+void buf_fit(struct buf *b, size_t keep)
+{
+	if (b->n == 0 || b->cap - b->n <= keep)
+		return;
+	b->p = xrealloc(b->p, b->n);
+	b->cap = b->n;
+}
+
 /*
  * Memory for n more bytes, whatever the maximum says: printing needs one
  * byte for a NUL that never counts.

@@ -25,6 +25,9 @@ void buf_clear(struct buf *b); /* keeps the memory, forgets `full` */
 /* Empties it; memory of more than `keep` bytes goes back. */
 void buf_shrink(struct buf *b, size_t keep);
 
+/* Gives back what is behind its bytes, if that is more than `keep`. */
+void buf_fit(struct buf *b, size_t keep);
+
 /* Room for n more bytes at b->p + b->n; NULL when that passes the maximum. */
 char *buf_reserve(struct buf *b, size_t n);
 void buf_append_slow(struct buf *b, const void *p, size_t n); /* may grow */

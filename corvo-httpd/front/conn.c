@@ -63,12 +63,15 @@ static void sweep_one(struct conns *cs, struct conn *c, uint64_t now_ns)
 			conn_cut(c);
 		else if (is_over(c, now_ns, cs->request_timeout_ns))
 			conn_refuse(c, ERR_REQUEST_TIMEOUT, STR_NULL);
+		else
+			slow_look(cs, c, now_ns);
 		break;
 	case CONN_LINGER:
 		if (is_over(c, now_ns, LINGER_NS))
 			conn_cut(c);
 		break;
 	case CONN_WORK:
+		slow_look(cs, c, now_ns);
 		break;
 	}
 }
@@ -89,19 +92,26 @@ static void on_sweep(void *ctx)
 	cs->armed = false;
 	LIST_FOREACH (it, &cs->all)
 		sweep_one(cs, list_entry(it, struct conn, node), now_ns);
+	/* many small requests may have taken what is kept for them */
+	if (memory_is_short(cs->memory))
+		slow_cut(cs, NULL, cs->memory->used / 8);
+	memory_trim(cs->memory);
 	arm(cs);
 }
 
-void conns_init(struct conns *cs, struct loop *l, uint64_t request_timeout_ns,
-		uint64_t idle_timeout_ns)
+void conns_init(struct conns *cs, struct loop *l, const struct settings *set,
+		struct memory *memory)
 {
-	uint64_t sweep_ns = MIN(request_timeout_ns, idle_timeout_ns) / 8;
+	uint64_t least_ns = MIN(set->request_timeout, set->idle_timeout);
+	uint64_t sweep_ns = MIN(least_ns, set->answer_timeout) / 8;
 
 	*cs = (struct conns){
 		.timer = loop_timer_add(l, on_sweep, cs),
 		.sweep_ns = MIN(MAX(sweep_ns, SWEEP_MIN_NS), SWEEP_MAX_NS),
-		.request_timeout_ns = request_timeout_ns,
-		.idle_timeout_ns = idle_timeout_ns,
+		.request_timeout_ns = set->request_timeout,
+		.idle_timeout_ns = set->idle_timeout,
+		.answer_timeout_ns = set->answer_timeout,
+		.memory = memory,
 	};
 	list_init(&cs->all);
 }
@@ -143,6 +153,7 @@ void conn_enter(struct conn *c, enum conn_phase phase)
 	if (phase != CONN_BODY && phase != CONN_WORK)
 		c->since_ns = clock_mono_ns();
 	c->phase = phase;
+	c->pace = (struct pace){ 0 };
 }
 
 void conn_refuse(struct conn *c, int err, struct str text)
@@ -158,9 +169,13 @@ void conn_refuse(struct conn *c, int err, struct str text)
 		   "Content-Type: application/json\r\n"
 		   "Content-Length: %zu\r\n"
 		   "X-Request-Id: %s\r\n"
-		   "Connection: close\r\n\r\n",
+		   "Connection: close\r\n",
 		   err_status(err), err_code(err), body.n,
 		   server_request_id(c, id));
+	if (answer_retry_after(err) != 0)
+		buf_printf(&out, "Retry-After: %u\r\n",
+			   answer_retry_after(err));
+	buf_puts(&out, "\r\n");
 	buf_put_str(&out, buf_str(&body));
 	/* A socket nothing was written to takes these few bytes at once; if
 	 * the client is gone there is nobody to tell. */

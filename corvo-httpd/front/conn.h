@@ -10,11 +10,14 @@
 #define CORVO_CONN_H
 
 #include "front/framing.h"
+#include "front/slow.h"
+#include "rt/config.h"
 #include "rt/loop.h"
 #include "util/list.h"
 #include "util/str.h"
 
 struct exchange;
+struct memory;
 struct server;
 
 enum conn_phase {
@@ -35,6 +38,7 @@ struct conn {
 	uint64_t since_ns;         /* of the phase; BODY: of HEAD */
 	struct exchange *exchange; /* NULL: none under way */
 	struct framing framing;    /* of what has been read */
+	struct pace pace;          /* of the body, or of the answer */
 	int bad;                   /* -ERR_: so the next request is refused */
 	uint64_t answered_n;       /* requests */
 	size_t thrown_away_n;      /* bytes that came after it was refused */
@@ -47,11 +51,14 @@ struct conns {
 	uint64_t sweep_ns;
 	uint64_t request_timeout_ns;
 	uint64_t idle_timeout_ns;
+	uint64_t answer_timeout_ns;
+	uint64_t cut_ns; /* slow ones were cut for others */
+	struct memory *memory;
 	bool armed;
 };
 
-void conns_init(struct conns *cs, struct loop *l, uint64_t request_timeout_ns,
-		uint64_t idle_timeout_ns);
+void conns_init(struct conns *cs, struct loop *l, const struct settings *set,
+		struct memory *memory);
 void conns_done(struct conns *cs);
 
 struct conn *conn_open(struct conns *cs, struct server *s, void *handle,

@@ -30,6 +30,11 @@ struct exchange {
 	const char *request_id; /* X-Request-Id of it and of its answer */
 	char made_id[REQUEST_ID_MADE]; /* where it came without one */
 
+	/* memory, see front/memory.h */
+	size_t held;   /* counted of it */
+	size_t work_n; /* bytes the floor above keeps for it besides */
+	bool is_cut;   /* it is being ended: what it held counts no more */
+
 	/* while it waits */
 	uint64_t parked_ns; /* since when, see front/park.h; 0: not parked */
 	/* it is worked on to its end, also when the client leaves before: its
@@ -59,6 +64,22 @@ struct exchange {
 	bool has_lag;
 	bool replayed; /* Idempotent-Replayed */
 };
+
+/* --- memory, see front/memory.h --- */
+
+/* It holds more or less than before. */
+void exchange_count(struct exchange *x);
+/* Its connection has been cut: what it holds is as good as free. */
+void exchange_cut(struct exchange *x);
+
+/*
+ * Whether there is room; the slow ones of others are cut off to make it. For a
+ * body of that length (0: it comes in chunks), for n more bytes of it, and for
+ * an answer. False: counted as refused, and to be answered with OVERLOADED.
+ */
+bool exchange_fits_body(struct exchange *x, uint64_t bytes);
+bool exchange_fits_more(struct exchange *x, size_t n);
+bool exchange_fits_answer(struct exchange *x, uint64_t bytes, bool reserve);
 
 /* What the floor above does with them. */
 struct front_ops {

@@ -51,6 +51,7 @@ struct server {
 	struct loop_fd *poll;
 	struct loop_timer *timer; /* moment the library wants to run */
 	struct conns conns;
+	struct memory memory;
 	struct park *park;
 	struct streams *streams;
 	size_t held_n; /* requests that wait without being suspended */
@@ -120,6 +121,8 @@ static enum MHD_Result send_answer(struct MHD_Connection *mc,
 	answer_headers(&to, x, x->server->draining, &x->server->date);
 	ok = MHD_queue_response(mc, (unsigned)x->status, resp);
 	MHD_destroy_response(resp);
+	buf_shrink(&x->body, LIMIT_SMALL_BYTES); /* what it was made of */
+	exchange_count(x);
 	return ok;
 }
 
@@ -197,6 +200,23 @@ static struct exchange *begin_exchange(struct conn *c)
 	return x;
 }
 
+/* 0: none, or it comes in chunks. The framing has seen to it that it is a
+ * number, and not too large. */
+static uint64_t declared_length(const struct conn *c)
+{
+	const char *text = server_header(c, "Content-Length");
+	uint64_t n;
+
+	return text != NULL && str_parse_u64(str_from(text), &n) ? n : 0;
+}
+
+static void refuse_body(struct conn *c)
+{
+	conn_refuse(c, ERR_OVERLOADED,
+		    STR("memory for requests is short; try again after "
+			"retry_after_ms"));
+}
+
 static void on_head(struct conn *c, const char *url, const char *method)
 {
 	struct exchange *x = begin_exchange(c);
@@ -206,6 +226,9 @@ static void on_head(struct conn *c, const char *url, const char *method)
 	answer_name_request(x, &c->server->rng);
 	c->exchange = x;
 	conn_enter(c, CONN_BODY);
+	exchange_count(x);
+	if (!exchange_fits_body(x, declared_length(c)))
+		refuse_body(c);
 }
 
 static void on_body(struct conn *c, const char *data, size_t n)
@@ -214,7 +237,12 @@ static void on_body(struct conn *c, const char *data, size_t n)
 
 	if (c->phase == CONN_LINGER)
 		return;
+	if (n <= x->body.max - x->body.n && !exchange_fits_more(x, n)) {
+		refuse_body(c);
+		return;
+	}
 	buf_append(&x->body, data, n);
+	exchange_count(x);
 	if (x->body.full) /* in chunks; a length is refused with its head */
 		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
 }
@@ -281,6 +309,7 @@ static void end_exchange(struct conn *c)
 		x->server->held_n--; /* closed before its answer */
 	if (x->stream != NULL)
 		stream_free(x->stream);
+	memory_hold(&x->server->memory, &x->held, 0);
 	x->server->c.ops->end(x);
 	c->exchange = NULL;
 }
@@ -413,6 +442,16 @@ struct streams *server_streams(struct server *s)
 	return s->streams;
 }
 
+struct memory *server_memory(struct server *s)
+{
+	return &s->memory;
+}
+
+struct conns *server_conns(struct server *s)
+{
+	return &s->conns;
+}
+
 static struct MHD_Daemon *start(struct server *s, int listen_fd)
 {
 	const struct settings *set = s->c.settings;
@@ -456,8 +495,9 @@ struct server *server_new(const struct server_config *c, int listen_fd,
 		free(s);
 		return NULL;
 	}
-	conns_init(&s->conns, c->loop, c->settings->request_timeout,
-		   c->settings->idle_timeout);
+	conns_init(&s->conns, c->loop, c->settings, &s->memory);
+	memory_init(&s->memory, c->settings->http_max_memory,
+		    c->settings->httpd_processes);
 	i = MHD_get_daemon_info(s->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 	CHECK(i != NULL);
 	s->poll = loop_fd_add(c->loop, i->epoll_fd, LOOP_READ, on_ready, s);
@@ -501,6 +541,7 @@ void server_free(struct server *s)
 	park_free(s->park);
 	streams_free(s->streams);
 	conns_done(&s->conns);
+	memory_done(&s->memory);
 	free(s);
 }
 
@@ -516,10 +557,13 @@ void server_refused(struct conn *c, int err)
 	struct exchange *x = has_head ? c->exchange : begin_exchange(c);
 
 	buf_done(&x->body); /* what comes of it is thrown away */
+	exchange_count(x);
 	x->status = err_status(err);
 	c->server->c.ops->refused(x, err);
-	if (!has_head)
-		c->server->c.ops->end(x);
+	if (has_head)
+		return;
+	memory_hold(&x->server->memory, &x->held, 0);
+	c->server->c.ops->end(x);
 }
 
 void server_left(struct exchange *x)

@@ -7,10 +7,12 @@
 #define CORVO_SERVER_H
 
 #include "front/exchange.h"
+#include "front/memory.h"
 #include "rt/config.h"
 #include "rt/loop.h"
 
 struct conn;
+struct conns;
 struct park;
 struct streams;
 
@@ -43,6 +45,7 @@ bool server_is_draining(const struct server *s);
 size_t server_connections(const struct server *s);
 struct park *server_park(struct server *s);
 struct streams *server_streams(struct server *s);
+struct memory *server_memory(struct server *s);
 
 /* A request that waited has its answer now. */
 void server_resume(struct exchange *x);
@@ -57,6 +60,8 @@ bool server_if_left(struct exchange *x);
 
 /* Of the request under way, or one for a request that is refused at once. */
 const char *server_request_id(struct conn *c, char room[REQUEST_ID_MADE]);
+struct conns *server_conns(struct server *s);
+
 /* conn.c refused what is under way on it, or what was coming. */
 void server_refused(struct conn *c, int err);
 /* park.c saw its client leave. */

@@ -271,6 +271,7 @@ void stream_write(struct stream *s, struct str frames)
 	if (s->ending || frames.n == 0)
 		return;
 	buf_put_str(&s->out, frames);
+	exchange_count(s->x);
 	s->wrote_ns = clock_mono_ns();
 	if (s->idle)
 		wake(s);
@@ -288,9 +289,13 @@ void stream_end(struct stream *s)
 static void forget_taken(struct stream *s)
 {
 	s->taken = 0;
-	if (s->out.cap > KEEP_BYTES)
-		buf_done(&s->out);
-	buf_clear(&s->out);
+	buf_shrink(&s->out, KEEP_BYTES);
+	exchange_count(s->x);
+}
+
+size_t stream_bytes(const struct stream *s)
+{
+	return s->out.cap;
 }
 
 ssize_t stream_take(struct stream *s, char *to, size_t max)

@@ -80,6 +80,7 @@ void streams_cut_all(struct streams *all);
 #define STREAM_BROKEN  (-2)
 ssize_t stream_take(struct stream *s, char *to, size_t max);
 
-void stream_free(struct stream *s); /* the answer has ended somehow */
+size_t stream_bytes(const struct stream *s); /* of its buffer */
+void stream_free(struct stream *s);          /* the answer has ended somehow */
 
 #endif

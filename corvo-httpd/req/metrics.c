@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "front/server.h"
 #include "proto/route.h"
 #include "req/req.h"
 #include "util/clock.h"
@@ -141,14 +142,28 @@ static void put_routes(const struct http_metrics *m, struct str extra,
 	}
 }
 
+static void put_memory(const struct memory *m, struct str extra,
+		       struct str alone, struct metric_list *l)
+{
+	metric_add(l, METRIC_HTTP_MEMORY, (double)m->used, alone);
+	metric_add(l, METRIC_HTTP_MEMORY_LIMIT, (double)m->limit, alone);
+	for (size_t i = 0; i < MEMORY_REASONS; i++)
+		metric_add(
+		    l, METRIC_HTTP_MEMORY_REFUSED, (double)m->refused[i],
+		    arena_printf(l->a, "%.*sreason=\"%s\"", STR_ARG(extra),
+				 memory_reason_name((enum memory_reason)i)));
+}
+
 void metrics_collect(const struct http_metrics *m, struct str extra,
-		     size_t connections, struct metric_list *l)
+		     struct server *s, struct metric_list *l)
 {
 	struct str alone = extra;
 
 	alone.n -= MIN(alone.n, (size_t)1); /* its comma */
 	metric_add(l, METRIC_HTTP_IN_FLIGHT, (double)m->in_flight, alone);
-	metric_add(l, METRIC_HTTP_CONNECTIONS, (double)connections, alone);
+	metric_add(l, METRIC_HTTP_CONNECTIONS, (double)server_connections(s),
+		   alone);
+	put_memory(server_memory(s), extra, alone, l);
 	for (size_t i = 0; i < ARRAY_SIZE(asked); i++)
 		metric_add(
 		    l, METRIC_METRICS_ERRORS, (double)m->silent[asked[i]],

@@ -8,6 +8,7 @@
 #include "proto/metric_list.h"
 
 struct req;
+struct server;
 struct http_metrics;
 
 struct http_metrics *metrics_new(void);
@@ -28,7 +29,7 @@ void metrics_note_silent(struct http_metrics *m, enum proc_id p);
  * them, ending in a comma, or empty.
  */
 void metrics_collect(const struct http_metrics *m, struct str extra,
-		     size_t connections, struct metric_list *l);
+		     struct server *s, struct metric_list *l);
 
 /*
  * viewd told its numbers; and what to say when it does not. No series goes with

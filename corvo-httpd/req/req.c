@@ -356,12 +356,33 @@ struct json_style req_style(struct req *r)
 
 /* --- calls --- */
 
+/* What this floor keeps for it has changed. */
+static void count_work(struct req *r)
+{
+	r->x.work_n = arena_bytes(&r->arena);
+	if (r->call != NULL)
+		r->x.work_n += r->call_n;
+	exchange_count(&r->x);
+}
+
+/* In JSON it is about twice as long. Operations have been carried out, so
+ * whoever asked for one is told. */
+static bool has_room_for(struct req *r, const struct rpc_reply *reply)
+{
+	return reply->err != 0 || !r->is_question ||
+	       exchange_fits_answer(&r->x, 2 * reply->body.n, false);
+}
+
 static void on_reply(void *ctx, const struct rpc_reply *reply)
 {
+	static const struct rpc_reply no_room = { .err = ERR_OVERLOADED,
+						  .body = REQ_NO_ROOM };
 	struct req *r = ctx;
 
 	r->call = NULL;
 	park_remove(&r->x);
+	if (!has_room_for(r, reply))
+		reply = &no_room;
 	if (r->client == r->h->raftd) {
 		r->h->seq = MAX(r->h->seq, reply->seq);
 		r->x.seq = reply->seq;
@@ -385,6 +406,9 @@ void req_call(struct req *r, const struct req_call *c)
 	if (c->link_ns != 0 && !rpc_client_is_up(c->client))
 		rpc_send_by(c->client, call, clock_mono_ns() + c->link_ns);
 	r->call = call;
+	r->call_n = b->n;
+	r->is_question = op_info(c->id) == NULL;
+	count_work(r);
 	if (b->cap > SCRATCH_KEEP_BYTES)
 		buf_done(b);
 }
@@ -435,6 +459,8 @@ static void finish(struct req *r, int status)
 	CHECK(!r->x.answered);
 	r->x.answered = true;
 	r->x.status = status;
+	buf_fit(&r->x.out, LIMIT_SMALL_BYTES);
+	count_work(r);
 	metrics_count(r->h->metrics, r);
 	if (r->x.waiting)
 		server_resume(&r->x);
@@ -489,8 +515,18 @@ struct json_writer req_json(struct req *r)
 	return JSON_WRITER(&r->x.out);
 }
 
+/* It changes nothing, and may be asked again. */
+static bool is_read(const struct req *r)
+{
+	return r->match.route != NULL && r->match.route->method == HTTP_GET;
+}
+
 void req_answer(struct req *r, int status)
 {
+	if (is_read(r) && !exchange_fits_answer(&r->x, r->x.out.n, true)) {
+		req_fail_text(r, ERR_OVERLOADED, REQ_NO_ROOM);
+		return;
+	}
 	if (r->x.out.n == 0 || r->x.out.p[r->x.out.n - 1] != '\n')
 		buf_putc(&r->x.out, '\n');
 	finish(r, status);

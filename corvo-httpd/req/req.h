@@ -29,6 +29,8 @@ struct req {
 	/* the call that is under way */
 	struct rpc_client *client;
 	struct rpc_call *call; /* NULL: none */
+	size_t call_n;         /* bytes of it */
+	bool is_question;      /* it changes nothing */
 	req_reply_fn *then;
 	void *state; /* the handler's own, in the arena */
 
@@ -127,6 +129,11 @@ void *req_reply(struct req *r, const struct msg_desc *d,
 		const struct rpc_reply *reply);
 
 /* --- answering --- */
+
+/* With OVERLOADED: the answer would be too much for front/memory.h. */
+#define REQ_NO_ROOM                                                          \
+	STR("memory for answers is short; ask for less, or try again after " \
+	    "retry_after_ms")
 
 /* With a message as the tables write it. */
 void req_answer_message(struct req *r, const struct msg_desc *d, const void *m,

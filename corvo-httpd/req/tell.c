@@ -35,7 +35,7 @@ void tell_collect(struct httpd *h, struct metric_list *l)
 	if (tell_has_others(h))
 		extra = arena_printf(l->a, "httpd=\"%u\",", h->d->number);
 	alone = str_of(extra.p, extra.n > 0 ? extra.n - 1 : 0);
-	metrics_collect(h->metrics, extra, server_connections(h->server), l);
+	metrics_collect(h->metrics, extra, h->server, l);
 	metric_add(l, METRIC_STREAMS_OPEN,
 		   (double)streams_count(server_streams(h->server)), alone);
 	(void)snprintf(name, sizeof(name), "httpd-%u", h->d->number);

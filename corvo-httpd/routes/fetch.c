@@ -117,8 +117,14 @@ static void on_fetched(struct req *r, const struct rpc_reply *reply)
 	if (m == NULL)
 		return;
 	remember(r, m);
-	if (m->jobs_n == 0 || !server_if_left(&r->x))
+	if (m->jobs_n == 0) {
 		answer(r, m);
+	} else if (!exchange_fits_answer(&r->x, 2 * reply->body.n, true)) {
+		give_back(r);
+		req_fail_text(r, ERR_OVERLOADED, REQ_NO_ROOM);
+	} else if (!server_if_left(&r->x)) {
+		answer(r, m);
+	}
 }
 
 /* False when an error has been answered. */

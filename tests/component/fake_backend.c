@@ -5,8 +5,8 @@
  *
  * What a request asks for decides its answer: queue and job names below. Each
  * request, resend and cancel is one line of JSON on stdout, so a test can see
- * what arrived. Fetches of other queues than "jobs" park until their time is
- * up, an enqueue to their queue wakes them, or they are cancelled.
+ * what arrived. Fetches of other queues than "jobs" and "large" park until
+ *their time is up, an enqueue to their queue wakes them, or they are cancelled.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +24,8 @@ struct parked {
 	struct loop_timer *timer;
 	char queue[LIMIT_QUEUE_NAME_BYTES + 1];
 };
+
+#define LARGE_BYTES (7u << 20) /* of a payload */
 
 static struct loop *loop;
 static struct rpc_server *raftd, *viewd;
@@ -107,6 +109,18 @@ static bool fail_by_name(struct rpc_req req, struct str name)
 	return true;
 }
 
+/* For queue "large". */
+static struct str payload_of(struct str queue)
+{
+	static char large[LARGE_BYTES];
+
+	if (!str_is(queue, "large"))
+		return STR("{\"n\":1}");
+	memset(large, 'x', sizeof(large));
+	large[0] = large[sizeof(large) - 1] = '"';
+	return str_of(large, sizeof(large));
+}
+
 static void give_jobs(struct rpc_req req, struct str queue, uint32_t count)
 {
 	struct m_fetch_reply reply = { 0 };
@@ -117,7 +131,7 @@ static void give_jobs(struct rpc_req req, struct str queue, uint32_t count)
 
 		MSG_SET(f, fetched, job_id, STR("job_fetched"));
 		MSG_SET(f, fetched, queue, queue);
-		MSG_SET(f, fetched, payload, STR("{\"n\":1}"));
+		MSG_SET(f, fetched, payload, payload_of(queue));
 		MSG_SET(f, fetched, priority, PRIORITY_HIGH);
 		MSG_SET(f, fetched, attempt, 1);
 		MSG_SET(f, fetched, max_retries, 3);
@@ -228,7 +242,7 @@ static void on_fetch(struct rpc_req req, const struct m_fetch *m)
 {
 	if (fail_by_name(req, m->queues[0]))
 		return;
-	if (str_is(m->queues[0], "jobs"))
+	if (str_is(m->queues[0], "jobs") || str_is(m->queues[0], "large"))
 		give_jobs(req, m->queues[0], m->count);
 	else if (m->timeout == 0)
 		give_jobs(req, m->queues[0], 0);
@@ -403,6 +417,7 @@ static void on_search(struct rpc_req req, const struct m_search *m)
 	MSG_SET(&job, job, id, STR("job_found"));
 	MSG_SET(&job, job, queue, m->queue);
 	MSG_SET(&job, job, state, JOB_DEAD);
+	MSG_SET(&job, job, payload, payload_of(m->queue));
 	MSG_SET_LIST(&reply, search_reply, jobs, &job,
 		     str_is(m->queue, "none") ? 0 : 1);
 	MSG_SET(&reply, search_reply, total, 1);

@@ -19,7 +19,7 @@ def ask(node, path, queue, **members):
                        "lease_duration": 600, **members}).encode()
     s = socket.create_connection(("127.0.0.1", node.port), 30)
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
-    s.sendall(f"POST {API}{path} HTTP/1.1\r\nHost: x\r\n"
+    s.sendall(f"POST {API}{path} HTTP/1.1\r\nHost: localhost\r\n"
               f"Content-Length: {len(data)}\r\n\r\n".encode() + data)
     return s
 

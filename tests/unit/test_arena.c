@@ -120,6 +120,23 @@ static void test_block_size(void **state _unused_)
 	arena_done(&a);
 }
 
+static void test_bytes_are_those_of_all_blocks(void **state _unused_)
+{
+	struct arena a = ARENA_INIT;
+	size_t one;
+
+	assert_int_equal(arena_bytes(&a), 0);
+	(void)arena_alloc(&a, 1);
+	one = arena_bytes(&a);
+	assert_true(one >= 4000 && one <= 4096);
+	(void)arena_alloc(&a, 100000);
+	assert_true(arena_bytes(&a) >= one + 100000);
+	arena_reset(&a);
+	assert_int_equal(arena_bytes(&a), one);
+	arena_done(&a);
+	assert_int_equal(arena_bytes(&a), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -129,6 +146,7 @@ int main(void)
 		cmocka_unit_test(test_printf),
 		cmocka_unit_test(test_reset_keeps_one_block),
 		cmocka_unit_test(test_block_size),
+		cmocka_unit_test(test_bytes_are_those_of_all_blocks),
 	};
 
 	return cmocka_run_group_tests_name("arena", tests, NULL, NULL);

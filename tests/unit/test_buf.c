@@ -165,6 +165,22 @@ static void test_a_text_as_a_url_has_it(void **state _unused_)
 	assert_true(str_is(buf_str(&b), "a-Z_0.~%20%25%26%2F%C3%A4%00"));
 }
 
+static void test_fit_gives_back_what_is_behind(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	buf_fit(&b, 0);
+	for (int i = 0; i < 1000; i++)
+		buf_putc(&b, 'x');
+	buf_fit(&b, 1000);
+	assert_int_equal(b.cap, 1024);
+	buf_fit(&b, 23);
+	assert_int_equal(b.cap, 1000);
+	buf_puts(&b, "yz");
+	assert_int_equal(b.n, 1002);
+	assert_memory_equal(b.p + 999, "xyz", 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +193,7 @@ int main(void)
 		cmocka_unit_test(test_done_leaves_it_usable),
 		cmocka_unit_test(test_random_appends),
 		cmocka_unit_test(test_a_text_as_a_url_has_it),
+		cmocka_unit_test(test_fit_gives_back_what_is_behind),
 	};
 
 	return cmocka_run_group_tests_name("buf", tests, NULL, NULL);

@@ -61,6 +61,7 @@ static void test_little_memory_makes_shares(void **state _unused_)
 	assert_int_equal(s.rocksdb_cache, 32 * MIB);
 	assert_int_equal(s.rocksdb_write_buffer, 8 * MIB);
 	assert_int_equal(s.view_cache, 8 * MIB);
+	assert_int_equal(s.http_max_memory, 64 * MIB);
 	assert_int_equal(s.source[SETTING_rocksdb_cache], SRC_MEMORY);
 	assert_string_equal(s.text[SETTING_rocksdb_cache], "32MiB");
 	assert_string_equal(setting_source_name(SRC_MEMORY), "memory");

@@ -1,0 +1,32 @@
+/*
+ * How fast bodies come and answers are taken, and who is cut off for that: who
+ * takes hardly anything of an answer for as long as answer_timeout, and, while
+ * memory is short, the slowest of all who hold some.
+ */
+#ifndef CORVO_SLOW_H
+#define CORVO_SLOW_H
+
+#include "util/base.h"
+
+struct conn;
+struct conns;
+
+/* Zeroed: nothing is known yet. */
+struct pace {
+	uint64_t since_ns, since_n; /* of the moment that is measured */
+	uint64_t window_ns, window_n;
+	uint64_t rate; /* bytes per second, of the last moment */
+	bool known;
+};
+
+/* A look at a connection, now and then. */
+void slow_look(struct conns *cs, struct conn *c, uint64_t now_ns);
+
+/*
+ * Cuts off the slowest until they gave back so many bytes, or no slow one is
+ * left. `but` is left alone. Not more often than makes sense: it looks at every
+ * connection.
+ */
+void slow_cut(struct conns *cs, const struct conn *but, uint64_t bytes);
+
+#endif
