@@ -441,7 +441,7 @@ static void test_delete_removes_everything_of_the_queue(void **state)
 	assert_false(fx_job_exists(x, "job_cancelled"));
 	fx_expect_state(x, "job_other", JOB_PENDING);
 	MSG_SET(&ack, ack, job_id, STR("job_active"));
-	assert_int_equal(fx_do(x, OP_ACK, &ack, NULL), ERR_ACK_ERROR);
+	assert_int_equal(fx_do(x, OP_ACK, &ack, NULL), ERR_NOT_FOUND);
 	MSG_SET(&m, clear_queue, queue, STR("q"));
 	fx_refused(x, OP_DELETE_QUEUE, &m, ERR_NOT_FOUND,
 		   "queue \"q\" not found");
