@@ -90,7 +90,7 @@ def test_other_states_are_refused_by_name(client, queue, make):
 
 def test_unknown_job(client):
     a = cancel(client, "job_none")
-    assert (a.status, a.code) == (400, "CANCEL_ERROR")
+    assert (a.status, a.code) == (404, "NOT_FOUND")
 
 
 def test_cancelled_job_can_be_retried(client, queue):
