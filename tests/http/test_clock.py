@@ -63,6 +63,9 @@ def test_an_hour_back_freezes_nothing(make_node):
         wait_until(lambda: c.state(later) == "pending", 10, "the time")
         assert steps(c, "back") == 1
         assert steps(c, "forward") == 0
+        moved = c.get(f"{API}/cluster/events?types=clock_set").json["events"]
+        assert {lost, limited, again} >= {e["job_id"] for e in moved}
+        assert moved
         made = c.job(later)["created_at"]
         assert made < rfc3339(time.time() - HOUR / 2), made
     assert "the clock was set back by 3" in node.log()

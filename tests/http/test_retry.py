@@ -31,7 +31,6 @@ def wait_pending(client, job_id):
     ("linear", 40, 100, [0.04, 0.08, 0.1, 0.1]),
     ("exponential", 20, 1000, [0.02, 0.04, 0.08, 0.16]),
     ("exponential", 20, 70, [0.02, 0.04, 0.07, 0.07]),
-    ("fibonacci", 20, 1000, [0.02, 0.04, 0.08]),  # unknown: exponential
 ])
 def test_backoff(client, queue, backoff, base_ms, max_ms, expected):
     job_id = client.enqueue(queue, max_retries=9, retry_backoff=backoff,
