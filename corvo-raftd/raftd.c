@@ -20,10 +20,11 @@ struct raftd {
 	struct rpc_server *rpc;
 	struct svc *svc;
 	struct loop_timer *room; /* looks at the disk */
-	bool wide;        /* the store has a write buffer for a full disk */
-	bool leading;     /* grace was given for this leadership */
-	bool told_limits; /* proposed in it */
-	bool unborn;      /* the disk knows of no entry yet */
+	bool wide;         /* the store has a write buffer for a full disk */
+	bool leading;      /* grace was given for this leadership */
+	bool told_limits;  /* proposed in it */
+	bool unborn;       /* the disk knows of no entry yet */
+	uint64_t replayed; /* entries applied since the start, or flushed */
 	bool draining;
 	bool stopping; /* the node is being closed */
 };
@@ -127,6 +128,7 @@ static int on_apply(void *ctx, uint64_t raft_index,
 			fsm_counters(r->p.fsm));
 	if (e == 0)
 		be_born(r);
+	r->replayed += !r->leading;
 	propose_limits(r);
 	return e;
 }
@@ -156,6 +158,30 @@ static int on_make_durable(void *ctx, struct buf *why)
 	return e;
 }
 
+static void flush_work(void *ctx)
+{
+	struct raftd *r = ctx;
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	if (kv_flush(r->p.kv, &why) < 0)
+		log_warn("flush: %.*s; the log has it all",
+			 STR_ARG(buf_str(&why)));
+}
+
+static void on_replay_flushed(_unused_ void *ctx)
+{
+}
+
+/* What was replayed need not be again, should this process be killed, too. */
+static void flush_replayed(struct raftd *r)
+{
+	if (r->replayed == 0 || !proposer_stats(r->p.proposer)->disk_ok ||
+	    fsm_flush(r->p.fsm) < 0)
+		return;
+	r->replayed = 0;
+	worker_run(r->p.worker, flush_work, on_replay_flushed, r);
+}
+
 static void on_change(void *ctx)
 {
 	struct raftd *r = ctx;
@@ -172,6 +198,7 @@ static void on_change(void *ctx)
 	r->told_limits = false;
 	leases_grace(r->p.leases);
 	propose_limits(r);
+	flush_replayed(r);
 	log_info("ready index=%" PRIu64 " seq=%" PRIu64 " ms=%" PRIu64,
 		 fsm_applied_index(r->p.fsm), fsm_last_seq(r->p.fsm),
 		 (clock_mono_ns() - r->p.started_ns) / NS_PER_MS);
@@ -414,16 +441,6 @@ static void on_node_stopped(void *ctx)
 	struct raftd *r = ctx;
 
 	daemon_exit(r->p.d, 0);
-}
-
-static void flush_work(void *ctx)
-{
-	struct raftd *r = ctx;
-	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
-
-	if (kv_flush(r->p.kv, &why) < 0)
-		log_warn("flush: %.*s; the log has it all",
-			 STR_ARG(buf_str(&why)));
 }
 
 static void flush_done(void *ctx)

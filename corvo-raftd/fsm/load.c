@@ -20,6 +20,8 @@
 #include "fsm/ties/schedule.h"
 #include "store/record.h"
 
+#define CURSOR_STEPS 8 /* farther than that a look-up is as cheap */
+
 static int load_queue(struct fsm *f, struct str key, struct str value)
 {
 	struct m_queue_doc doc;
@@ -55,6 +57,33 @@ static int load_counts(struct fsm *f, struct str key, struct str value)
 	return 0;
 }
 
+/*
+ * Records of active jobs are asked for in the order of their keys, and most
+ * workers hold jobs that were made one after the other: to step there from the
+ * last one costs a fraction of a look-up.
+ */
+static int cursor_get(struct fsm *f, struct kv_iter **it, const struct key *k,
+		      struct str *ret)
+{
+	struct str wanted = key_str(k);
+	int order = -1;
+
+	for (int i = 0; *it != NULL && kv_iter_valid(*it); i++) {
+		order = str_cmp(kv_iter_key(*it), wanted);
+		if (order >= 0 || i == CURSOR_STEPS)
+			break;
+		kv_iter_next(*it);
+	}
+	if (order != 0) {
+		kv_iter_free(*it);
+		*it = kv_iter_new(f->kv, wanted, STR_NULL);
+	}
+	if (!kv_iter_valid(*it) || !str_eq(kv_iter_key(*it), wanted))
+		return kv_iter_error(*it);
+	*ret = kv_iter_value(*it);
+	return 1;
+}
+
 static int load_active(struct fsm *f, struct str key, struct str value)
 {
 	struct job j = { 0 };
@@ -66,11 +95,13 @@ static int load_active(struct fsm *f, struct str key, struct str value)
 	    j.id.n > LIMIT_JOB_ID_BYTES || value.n < 16)
 		return -ERR_INTERNAL_ERROR;
 	key_job(&k, j.id);
-	r = fsm_read(f, &k, &msg_job_doc, &j.doc);
+	r = cursor_get(f, &f->load_doc, &k, &raw);
 	if (r <= 0)
 		return r < 0 ? r : -ERR_INTERNAL_ERROR;
+	if (msg_decode(&msg_job_doc, raw, &f->item_arena, &j.doc) < 0)
+		return -ERR_INTERNAL_ERROR;
 	key_live(&k, j.id);
-	r = fsm_get(f, &k, &raw);
+	r = cursor_get(f, &f->load_live, &k, &raw);
 	if (r <= 0)
 		return r < 0 ? r : -ERR_INTERNAL_ERROR;
 	j.q = queue_find(f, queue);
@@ -193,6 +224,9 @@ int fsm_load(struct fsm *f)
 		r = lanes_load(f);
 	if (r == 0)
 		r = load_all_named(f, "a|", load_active);
+	kv_iter_free(f->load_doc);
+	kv_iter_free(f->load_live);
+	f->load_doc = f->load_live = NULL;
 	if (r == 0)
 		r = load_all_named(f, "wk|", load_worker);
 	if (r == 0)

@@ -110,6 +110,8 @@ struct fsm {
 	uint64_t since_ns;   /* of the first entry this process applied */
 	struct hmap awaited; /* jobs whose end somebody waits for */
 	struct list ended;   /* those of them that have */
+	/* while it is loaded: where records of active jobs were found last */
+	struct kv_iter *load_doc, *load_live;
 	/* the entry and item being applied */
 	uint64_t now_ns, seed;
 	uint64_t rates_slot;    /* where it counts, see order/rates.h */
