@@ -20,7 +20,7 @@ const uint8_t FRAMING_CLASSES[256] = {
 	['+'] = TOKEN | TARGET | VALUE | HOST, [','] = TARGET | VALUE | HOST,
 	['-'] = TOKEN | TARGET | VALUE | HOST,
 	['.'] = TOKEN | TARGET | VALUE | HOST, ['/'] = TARGET | VALUE,
-	['0' ... '9'] = ALNUM | HEX, [':'] = TARGET | VALUE | HOST,
+	['0' ... '9'] = ALNUM | HEX | DIGIT, [':'] = TARGET | VALUE | HOST,
 	[';'] = TARGET | VALUE | HOST, ['<'] = TARGET | VALUE,
 	['='] = TARGET | VALUE | HOST, ['>'] = TARGET | VALUE,
 	['?'] = TARGET | VALUE, ['@'] = TARGET | VALUE,
@@ -44,6 +44,15 @@ int framing_refuse(struct framing *f, int err, const char *why)
 int framing_malformed(struct framing *f, const char *why)
 {
 	return framing_refuse(f, ERR_BAD_REQUEST, why);
+}
+
+int framing_expect(struct framing *f, uint8_t byte, char c,
+		   enum framing_state next, const char *why)
+{
+	if (byte != (uint8_t)c)
+		return framing_malformed(f, why);
+	f->state = next;
+	return 1;
 }
 
 int framing_count(struct framing *f, size_t n)
@@ -190,10 +199,8 @@ static ssize_t on_version(struct framing *f, const uint8_t *p,
 static ssize_t on_line_lf(struct framing *f, const uint8_t *p,
 			  _unused_ size_t n)
 {
-	if (*p != '\n')
-		return framing_malformed(f, "a CR without LF in the head");
-	f->state = FRAMING_NAME_START;
-	return 1;
+	return framing_expect(f, *p, '\n', FRAMING_NAME_START,
+			      "a CR without LF in the head");
 }
 
 /* --- bodies --- */

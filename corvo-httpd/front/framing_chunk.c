@@ -122,17 +122,13 @@ ssize_t framing_on_chunk_data(struct framing *f, _unused_ const uint8_t *p,
 ssize_t framing_on_data_cr(struct framing *f, const uint8_t *p,
 			   _unused_ size_t n)
 {
-	if (*p != '\r')
-		return framing_malformed(f, "a chunk is longer than its size");
-	f->state = FRAMING_DATA_LF;
-	return 1;
+	return framing_expect(f, *p, '\r', FRAMING_DATA_LF,
+			      "a chunk is longer than its size");
 }
 
 ssize_t framing_on_data_lf(struct framing *f, const uint8_t *p,
 			   _unused_ size_t n)
 {
-	if (*p != '\n')
-		return framing_malformed(f, "a chunk is longer than its size");
-	f->state = FRAMING_CHUNK_SIZE;
-	return 1;
+	return framing_expect(f, *p, '\n', FRAMING_CHUNK_SIZE,
+			      "a chunk is longer than its size");
 }

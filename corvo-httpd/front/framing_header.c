@@ -167,12 +167,8 @@ static int end_length(struct framing *f)
 		return framing_malformed(f,
 					 "Content-Length: it is there twice");
 	f->has_length = true;
-	if (framing_run((const uint8_t *)v.p, v.n, HEX) != v.n || v.n == 0)
+	if (v.n == 0 || framing_run((const uint8_t *)v.p, v.n, DIGIT) != v.n)
 		return framing_malformed(f, "Content-Length: must be a number");
-	for (size_t i = 0; i < v.n; i++)
-		if (v.p[i] > '9')
-			return framing_malformed(
-			    f, "Content-Length: must be a number");
 	if (!str_parse_u64(v, &f->left) || f->left > LIMIT_BODY_BYTES)
 		return framing_refuse(f, ERR_BODY_TOO_LARGE, NULL);
 	return 0;

@@ -14,6 +14,7 @@
 #define VALUE  4u /* of a header */
 #define HOST   8u /* a name or address, and a port */
 #define HEX    16u
+#define DIGIT  32u
 
 #define ALNUM (TOKEN | TARGET | VALUE | HOST)
 
@@ -37,6 +38,10 @@ static inline bool framing_is(uint8_t c, unsigned class)
 /* What the request gets; a NULL why: the error says it. Return -err. */
 int framing_refuse(struct framing *f, int err, const char *why);
 int framing_malformed(struct framing *f, const char *why);
+
+/* The byte has to be c; then the state is next. 1 or -ERR_. */
+int framing_expect(struct framing *f, uint8_t byte, char c,
+		   enum framing_state next, const char *why);
 
 /*
  * Counts n bytes of the head. The server library's room for it is fixed, and

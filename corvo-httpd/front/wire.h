@@ -1,6 +1,6 @@
 /*
  * The bytes between a socket and the server library, which is linked so that
- * it calls wire_recv where it would call recv (see CMakeLists.txt). Here the
+ * it calls wire_recv where it would call recv (see cmake/). Here the
  * framing of each request is checked before the library sees a byte of it, and
  * what a refused client still sends is thrown away.
  */
