@@ -65,6 +65,26 @@ static bool is_loopback(const struct sockaddr_storage *sa)
 	return IN6_IS_ADDR_LOOPBACK(v6);
 }
 
+bool netaddr_is_loopback(struct str host)
+{
+	struct sockaddr_storage sa = { 0 };
+	struct sockaddr_in *v4 = (void *)&sa;
+	struct sockaddr_in6 *v6 = (void *)&sa;
+	char text[INET6_ADDRSTRLEN];
+
+	if (host.n >= sizeof(text))
+		return false;
+	memcpy(text, host.p, host.n);
+	text[host.n] = '\0';
+	if (inet_pton(AF_INET, text, &v4->sin_addr) == 1)
+		sa.ss_family = AF_INET;
+	else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1)
+		sa.ss_family = AF_INET6;
+	else
+		return false;
+	return is_loopback(&sa);
+}
+
 int netaddr_fd_is_local(int fd)
 {
 	struct sockaddr_storage sa = { 0 };

@@ -20,6 +20,9 @@ struct netaddr {
  */
 int netaddr_fd_is_local(int fd);
 
+/* Whether the text is a numeric address no other machine can reach. */
+bool netaddr_is_loopback(struct str host);
+
 /* An empty host is every address. -ERR_VALIDATION_ERROR with text in why. */
 int netaddr_parse(const char *text, struct netaddr *ret, struct buf *why);
 

@@ -3,8 +3,9 @@
  */
 #include "req/origin.h"
 
-#include <arpa/inet.h>
 #include <strings.h>
+
+#include "rt/netaddr.h"
 
 static bool is_same_text(struct str a, struct str b)
 {
@@ -47,27 +48,13 @@ static bool ends_with(struct str s, struct str end)
 	return s.n >= end.n && is_same_text(str_skip(s, s.n - end.n), end);
 }
 
-bool origin_is_loopback(struct str host)
+/* A name or an address of this machine, with a port or without. */
+static bool is_this_machine(struct str host)
 {
 	struct str name = without_port(host);
-	char text[INET6_ADDRSTRLEN];
-	uint8_t v6[16];
-	uint8_t v4[4];
 
-	if (is_same_text(name, STR("localhost")) ||
-	    ends_with(name, STR(".localhost")))
-		return true;
-	if (name.n >= sizeof(text))
-		return false;
-	memcpy(text, name.p, name.n);
-	text[name.n] = '\0';
-	if (inet_pton(AF_INET, text, v4) == 1)
-		return v4[0] == 127;
-	if (inet_pton(AF_INET6, text, v6) != 1)
-		return false;
-	if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(void *)v6))
-		return v6[12] == 127;
-	return IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)(void *)v6);
+	return is_same_text(name, STR("localhost")) ||
+	       ends_with(name, STR(".localhost")) || netaddr_is_loopback(name);
 }
 
 /* They say nothing a page could use, and are asked by address. */
@@ -82,7 +69,7 @@ static bool is_host_ours(struct req *r, const char *host)
 	struct str h = str_from(host);
 
 	/* A browser always sends one; HTTP/1.0 need not. */
-	if (!r->h->check_host || host == NULL || origin_is_loopback(h))
+	if (!r->h->check_host || host == NULL || is_this_machine(h))
 		return true;
 	return list_has(r->h->set->allowed_hosts, h) ||
 	       list_has(r->h->set->allowed_hosts, without_port(h));

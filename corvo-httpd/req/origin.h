@@ -14,7 +14,4 @@
 /* False: an error has been answered. */
 bool origin_admit(struct req *r);
 
-/* "localhost", an address of this machine; with a port or without. */
-bool origin_is_loopback(struct str host);
-
 #endif

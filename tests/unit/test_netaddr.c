@@ -116,10 +116,26 @@ static void test_address_of_another_machine(void **state _unused_)
 	assert_non_null(strstr(why.p, "does not have that address"));
 }
 
+static void test_numeric_addresses_of_this_machine(void **state _unused_)
+{
+	static const char *const ours[] = { "127.0.0.1", "127.9.8.7", "::1",
+					    "::ffff:127.0.0.1" };
+	static const char *const others[] = {
+		"",    "localhost",       "1",           "128.0.0.1",
+		"::2", "::ffff:10.0.0.1", "127.0.0.1:80"
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
+		assert_true(netaddr_is_loopback(str_from(ours[i])));
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		assert_false(netaddr_is_loopback(str_from(others[i])));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_good),
+		cmocka_unit_test(test_numeric_addresses_of_this_machine),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_listen_and_busy_port),
 		cmocka_unit_test(test_address_of_another_machine),
