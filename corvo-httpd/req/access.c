@@ -26,6 +26,7 @@ struct access {
 	int fd; /* -1: none */
 	bool to_log, json;
 	struct buf lines;
+	uint64_t lines_n;
 	uint64_t dropped; /* lines, since that was told last */
 	bool failing;
 };
@@ -190,8 +191,10 @@ static void put_line(struct access *a, const struct line *l)
 		put_json(&a->lines, l);
 	else
 		put_common(&a->lines, l);
-	if (!a->lines.full)
+	if (!a->lines.full) {
+		a->lines_n++;
 		return;
+	}
 	a->lines.n = before;
 	a->lines.full = false;
 	a->dropped++;
@@ -227,6 +230,9 @@ void access_flush(struct access *a)
 			 a->set->access_log,
 			 n < 0 ? strerror(errno) : "a part was written");
 	a->failing = n != (ssize_t)a->lines.n;
+	if (a->failing)
+		a->dropped += a->lines_n;
+	a->lines_n = 0;
 	if (!a->failing && a->dropped > 0) {
 		log_warn("access_log: %" PRIu64 " lines were left out",
 			 a->dropped);

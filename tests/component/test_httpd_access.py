@@ -66,6 +66,14 @@ def test_the_file_can_be_moved_away(tmp_path):
     assert len(old.read_text().splitlines()) == 1
 
 
+def test_lines_a_disk_does_not_take_are_told():
+    with node("--access-log=/dev/full") as h:
+        assert h.get("/info").status == 200
+        wait_until(lambda: "takes no more; lines are left out" in h.logged(),
+                   "the warning")
+        assert h.get("/info").status == 200
+
+
 @pytest.mark.parametrize("flag", ["--access-log=log", "--log-level=debug"])
 def test_requests_in_the_log(flag):
     with node(flag) as h:
