@@ -1,62 +1,101 @@
 /*
- * Settings: what they are and where each came from, without a server.
+ * Settings: what they are and where each came from, of the node that runs here
+ * or of one that would be started.
  */
 #include <stdio.h>
 
+#include "answer.h"
 #include "cmd.h"
 #include "rt/config.h"
+#include "rt/ctl.h"
+
+/* "10s at the next restart" */
+static void put_next(struct buf *b, struct json setting, const char *member)
+{
+	struct arena a = ARENA_INIT;
+	struct json next;
+
+	if (json_member(setting, member, &a, &next)) {
+		if (json_type_of(next) == JSON_STRING &&
+		    json_string(next, &a).n == 0)
+			buf_puts(b, "\"\"");
+		else
+			out_text(b, setting, member);
+		buf_puts(b, " at the next ");
+		out_text(b, setting, "at");
+	}
+	arena_done(&a);
+}
 
 static const struct out_column setting_columns[] = {
 	{ "NAME", "name", false, NULL },
 	{ "VALUE", "value", false, NULL },
 	{ "SOURCE", "source", false, NULL },
+	{ "WAITING", "next", false, put_next },
 };
 
-static void put_member(struct json_writer *w, const char *key, const char *text)
+/* The last column is for a node that runs. */
+static void show(const struct cmd_args *a, struct json list, bool runs)
 {
-	jw_key(w, key);
-	jw_cstr(w, text);
+	if (a->json)
+		out_json(list.raw);
+	else
+		out_table(list, setting_columns,
+			  ARRAY_SIZE(setting_columns) - !runs);
 }
 
-static void put_settings(struct buf *b, const struct settings *s)
+/* Flags that say more than where the node is ask for what one would have. */
+static bool is_about_a_node(const struct settings *s)
 {
-	struct json_writer w = JSON_WRITER(b);
+	for (unsigned i = 0; i < SETTING_MAX; i++)
+		if (s->source[i] == SRC_FLAG && i != SETTING_config &&
+		    i != SETTING_data_dir && i != SETTING_run_dir)
+			return false;
+	return true;
+}
 
-	jw_array(&w);
-	for (unsigned i = 0; i < SETTING_MAX; i++) {
-		const struct setting_info *info =
-		    setting_info((enum setting_id)i);
+/* False: no node runs there that could be asked, and nothing was shown. */
+static bool show_running(const struct cmd_args *a, const struct settings *s)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf problem = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf dir = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct arena mem = ARENA_INIT;
+	struct json list;
+	bool runs;
 
-		jw_object(&w);
-		put_member(&w, "name", info->name);
-		put_member(&w, "value", s->text[i]);
-		put_member(&w, "source", setting_source_name(s->source[i]));
-		put_member(&w, "default", info->def);
-		put_member(&w, "flag", info->flag);
-		put_member(&w, "environment", info->env);
-		put_member(&w, "help", info->doc);
-		jw_key(&w, "reload");
-		jw_bool(&w, (info->flags & S_RELOAD) != 0);
-		jw_object_end(&w);
+	settings_run_dir(s, &dir);
+	buf_putc(&dir, '\0');
+	runs = ctl_request(dir.p, "config", &reply, &why) == 0 &&
+	       answer_list(buf_str(&reply), "settings", &mem, &list);
+	if (runs) {
+		show(a, list, true);
+		out_text(&problem, json_root(buf_str(&reply)), "problem");
 	}
-	jw_array_end(&w);
+	if (problem.n > 0)
+		(void)fprintf(stderr,
+			      "The node runs with these; its sources cannot be "
+			      "read any more: %.*s\n",
+			      STR_ARG(buf_str(&problem)));
+	arena_done(&mem);
+	return runs;
 }
 
 int cmd_config_list(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf list = BUF_INIT(0);
+	struct json_writer w = JSON_WRITER(&list);
 	struct settings s;
 
 	if (settings_load(a->argc, a->argv, &s, &why) < 0)
 		return cmd_failed("%.*s", STR_ARG(buf_str(&why)));
-	put_settings(&list, &s);
+	if (!is_about_a_node(&s) || !show_running(a, &s)) {
+		settings_put_json(&w, &s, NULL);
+		show(a, json_root(buf_str(&list)), false);
+	}
 	settings_done(&s);
-	if (a->json)
-		out_json(buf_str(&list));
-	else
-		out_table(json_root(buf_str(&list)), setting_columns,
-			  ARRAY_SIZE(setting_columns));
 	return CLI_OK;
 }
 

@@ -146,9 +146,58 @@ int cmd_log_level(const struct cmd_args *a)
 	return ask_with(a, "log-level", "Log level is");
 }
 
+static void put_value(struct buf *b, struct json change, const char *member)
+{
+	size_t before = b->n;
+
+	out_text(b, change, member);
+	if (b->n == before)
+		buf_puts(b, "\"\"");
+}
+
+/* "  log_level: info -> debug", a line for each change. */
+static void print_changes(struct str reply, const char *member, const char *old,
+			  const char *new, const char *title)
+{
+	struct arena a = ARENA_INIT;
+	struct json list, change;
+	struct json_iter it;
+
+	if (answer_list(reply, member, &a, &list) && json_count(list) > 0) {
+		(void)puts(title);
+		it = json_iter(list);
+		while (json_next_item(&it, &change)) {
+			_cleanup_(buf_done) struct buf line = BUF_INIT(0);
+
+			buf_puts(&line, "  ");
+			out_text(&line, change, "name");
+			buf_puts(&line, ": ");
+			put_value(&line, change, old);
+			buf_puts(&line, " -> ");
+			put_value(&line, change, new);
+			out_line(buf_str(&line));
+		}
+	}
+	arena_done(&a);
+}
+
 int cmd_reload(const struct cmd_args *a)
 {
-	return ask(a, "reload", "Settings reloaded");
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	int r = cmd_control(a, "reload", &reply);
+
+	if (r != CLI_OK)
+		return r;
+	if (a->json) {
+		out_json(buf_str(&reply));
+		return CLI_OK;
+	}
+	(void)puts("Settings reloaded");
+	print_changes(buf_str(&reply), "changed", "before", "value",
+		      "Changed:");
+	print_changes(buf_str(&reply), "waiting", "value", "next",
+		      "Waiting for a restart of the node:");
+	return CLI_OK;
 }
 
 int cmd_stop(const struct cmd_args *a)

@@ -200,7 +200,27 @@ void superv_set_level(struct superv *s, enum log_level level)
 	tell_all(s, line);
 }
 
-int superv_reload(struct superv *s, struct buf *why)
+/* Reads them again and takes over what can be, and says so in `answer`. */
+static int take_settings(struct superv *s, struct buf *answer, struct buf *kept,
+			 struct buf *why)
+{
+	struct json_writer w = JSON_WRITER(answer);
+	struct settings fresh;
+	int r = settings_load(s->argc, s->argv, &fresh, why);
+
+	if (r < 0)
+		return r;
+	jw_object(&w);
+	jw_key(&w, "ok");
+	jw_bool(&w, true);
+	settings_put_changes(&w, &s->settings, &fresh);
+	jw_object_end(&w);
+	settings_take(&s->settings, &fresh, kept);
+	settings_done(&fresh);
+	return 0;
+}
+
+int superv_reload(struct superv *s, struct buf *answer, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf kept = BUF_INIT(0);
 	char words[64];
@@ -209,7 +229,7 @@ int superv_reload(struct superv *s, struct buf *why)
 	(void)snprintf(words, sizeof(words), "RELOADING=1\nMONOTONIC_USEC=%llu",
 		       (unsigned long long)(clock_mono_ns() / NS_PER_US));
 	sd_notify_send(s->systemd.systemd_fd, words);
-	r = settings_reload(s->argc, s->argv, &s->settings, &kept, why);
+	r = take_settings(s, answer, &kept, why);
 	if (r == 0)
 		r = superv_publish(s, why);
 	if (r == 0) {
@@ -248,9 +268,10 @@ static void reap(struct superv *s)
 
 static void on_hangup(struct superv *s)
 {
+	_cleanup_(buf_done) struct buf answer = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 
-	if (superv_reload(s, &why) < 0)
+	if (superv_reload(s, &answer, &why) < 0)
 		log_error("settings were not read again, the old ones stay: "
 			  "%.*s",
 			  STR_ARG(buf_str(&why)));

@@ -70,8 +70,9 @@ int superv_publish(struct superv *s, struct buf *why);
 const char *superv_state_name(enum superv_state s);
 bool superv_is_stopping(const struct superv *s);
 void superv_stop(struct superv *s); /* first call drains */
-/* 0, or -ERR_VALIDATION_ERROR with text in why: the old settings stay. */
-int superv_reload(struct superv *s, struct buf *why);
+/* 0, with what changed in `answer`, as JSON; or -ERR_VALIDATION_ERROR with
+ * text in why: the old settings stay. */
+int superv_reload(struct superv *s, struct buf *answer, struct buf *why);
 void superv_set_level(struct superv *s, enum log_level level);
 
 /* ctx is the struct superv. */

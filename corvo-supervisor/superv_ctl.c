@@ -163,15 +163,39 @@ static void req_log_level(struct superv *s, struct ctl_client *c,
 
 static void req_reload(struct superv *s, struct ctl_client *c, struct str arg)
 {
+	_cleanup_(buf_done) struct buf answer = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
-	int r = superv_reload(s, &why);
+	int r = superv_reload(s, &answer, &why);
 
 	(void)arg;
 	buf_putc(&why, '\0');
 	if (r < 0)
 		ctl_reply_error(c, -r, why.p);
 	else
-		ctl_reply(c, STR("{\"ok\":true}"));
+		ctl_reply(c, buf_str(&answer));
+}
+
+static void req_config(struct superv *s, struct ctl_client *c, struct str arg)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	struct json_writer w = JSON_WRITER(&b);
+	struct settings next;
+	bool is_read = settings_load(s->argc, s->argv, &next, &why) == 0;
+
+	(void)arg;
+	jw_object(&w);
+	jw_key(&w, "settings");
+	settings_put_json(&w, &s->settings, is_read ? &next : NULL);
+	if (!is_read) {
+		jw_key(&w, "problem");
+		jw_str(&w,
+		       str_is_utf8(buf_str(&why)) ? buf_str(&why) : STR("?"));
+	}
+	jw_object_end(&w);
+	if (is_read)
+		settings_done(&next);
+	ctl_reply(c, buf_str(&b));
 }
 
 static void req_stop(struct superv *s, struct ctl_client *c, struct str arg)
@@ -192,6 +216,7 @@ static const struct {
 	{ "restart", true, req_restart },
 	{ "log-level", true, req_log_level },
 	{ "reload", false, req_reload },
+	{ "config", false, req_config },
 	{ "stop", false, req_stop },
 };
 
@@ -210,5 +235,5 @@ void superv_on_request(void *ctx, struct ctl_client *c, struct str line)
 	}
 	ctl_reply_error(c, ERR_VALIDATION_ERROR,
 			"the requests are: ps, restart NAME, log-level LEVEL, "
-			"reload, stop");
+			"reload, config, stop");
 }

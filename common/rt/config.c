@@ -496,6 +496,32 @@ void settings_done(struct settings *s)
 	*s = (struct settings){ .mem = NULL };
 }
 
+bool setting_differs(const struct settings *a, const struct settings *b,
+		     enum setting_id id)
+{
+	return strcmp(a->text[id], b->text[id]) != 0;
+}
+
+void settings_take(struct settings *s, const struct settings *fresh,
+		   struct buf *kept)
+{
+	for (unsigned i = 0; i < SETTING_MAX; i++) {
+		enum setting_id id = (enum setting_id)i;
+
+		if (!setting_differs(s, fresh, id))
+			continue;
+		if (infos[i].flags & S_RELOAD) {
+			/* copied: `fresh` goes, and old strings stay */
+			CHECK(setting_store(s, id, fresh->source[i],
+					    str_from(fresh->text[i])));
+			s->mem->line[i] = fresh->mem->line[i];
+			continue;
+		}
+		buf_printf(kept, "%s%s", kept->n > 0 ? ", " : "",
+			   infos[i].name);
+	}
+}
+
 int settings_reload(int argc, char *const argv[], struct settings *s,
 		    struct buf *kept, struct buf *why)
 {
@@ -505,21 +531,7 @@ int settings_reload(int argc, char *const argv[], struct settings *s,
 	r = settings_load(argc, argv, &fresh, why);
 	if (r < 0)
 		return r;
-	for (unsigned i = 0; i < SETTING_MAX; i++) {
-		enum setting_id id = (enum setting_id)i;
-
-		if (strcmp(s->text[i], fresh.text[i]) == 0)
-			continue;
-		if (infos[i].flags & S_RELOAD) {
-			/* copied: `fresh` goes, and old strings stay */
-			CHECK(setting_store(s, id, fresh.source[i],
-					    str_from(fresh.text[i])));
-			s->mem->line[i] = fresh.mem->line[i];
-			continue;
-		}
-		buf_printf(kept, "%s%s", kept->n > 0 ? ", " : "",
-			   infos[i].name);
-	}
+	settings_take(s, &fresh, kept);
 	settings_done(&fresh);
 	return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "rt/memory_limit.h"
 #include "util/buf.h"
+#include "util/json.h"
 
 enum setting_id {
 #define SETTING(name, kind, def, flags, doc) SETTING_##name,
@@ -57,14 +58,36 @@ int settings_load(int argc, char *const argv[], struct settings *ret,
 		  struct buf *why);
 void settings_done(struct settings *s);
 
+/* Whether id has another value in b than in a. */
+bool setting_differs(const struct settings *a, const struct settings *b,
+		     enum setting_id id);
+
 /*
- * Reads all sources again and takes over what is marked S_RELOAD; strings
- * handed out before stay valid. Names of other settings that have changed
- * are appended to `kept`: they need a restart. On failure *s is untouched
- * and `why` is as for settings_load.
+ * Takes over from `fresh` what differs and is marked S_RELOAD; strings handed
+ * out before stay valid. Names of other settings that differ are appended to
+ * `kept`: they need a restart.
+ */
+void settings_take(struct settings *s, const struct settings *fresh,
+		   struct buf *kept);
+
+/*
+ * Reads all sources again and takes them over. On failure *s is untouched and
+ * `why` is as for settings_load.
  */
 int settings_reload(int argc, char *const argv[], struct settings *s,
 		    struct buf *kept, struct buf *why);
+
+/*
+ * An array of all settings with value and source. Where `next` (NULL: none)
+ * has another value, also that, and "at": whether it comes with a "reload" or
+ * a "restart".
+ */
+void settings_put_json(struct json_writer *w, const struct settings *s,
+		       const struct settings *next);
+/* What settings_take would change, and what it would not, as two members:
+ * "changed" and "waiting". */
+void settings_put_changes(struct json_writer *w, const struct settings *s,
+			  const struct settings *next);
 
 /*
  * The address rule: an address other machines can reach needs --open.

@@ -6,7 +6,15 @@
  *                         "memory":{...}}
  *   restart NAME          NAME as ps shows it: raftd, httpd-0, ...
  *   log-level LEVEL       all processes, until the next reload
- *   reload                like SIGHUP
+ *   reload                like SIGHUP; says what it changed, and what only a
+ *                         restart will: {"ok":true,
+ *                         "changed":[{"name","before","value"}],
+ *                         "waiting":[{"name","value","next"}]}
+ *   config                {"settings":[{"name","value","source",...}]}, what
+ *                         the node runs with; where its file, environment and
+ *                         flags say something else by now, "next" and "at",
+ *                         "reload" or "restart"; "problem": they cannot be
+ *                         read
  *   stop                  like SIGTERM
  *
  * An error is {"error": text, "code": NAME}.

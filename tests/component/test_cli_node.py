@@ -104,3 +104,67 @@ def test_control_refusals(tmp_path, reply, text):
 def test_no_node_here(tmp_path):
     p = corvo("ps", cwd=tmp_path)
     assert p.returncode == 1 and "no node is running" in p.stderr
+
+
+def test_reload_says_what_changed_and_what_waits(tmp_path):
+    reply = {"ok": True,
+             "changed": [{"name": "log_level", "before": "info",
+                          "value": "debug"}],
+             "waiting": [{"name": "access_log", "value": "",
+                          "next": "/tmp/a\x1b"}]}
+    raw = json.dumps(reply).encode()
+    with supervisor(tmp_path / "run", raw):
+        assert ok("reload", "--run-dir", tmp_path / "run") == (
+            "Settings reloaded\n"
+            "Changed:\n  log_level: info -> debug\n"
+            "Waiting for a restart of the node:\n"
+            '  access_log: "" -> /tmp/a\\x1b\n')
+    with supervisor(tmp_path / "run2", raw):
+        assert json.loads(ok("reload", "--run-dir", tmp_path / "run2",
+                             "--output=json")) == reply
+
+
+SETTINGS = {"settings": [
+    {"name": "node_id", "value": "a", "source": "file", "next": "b",
+     "at": "restart"},
+    {"name": "log_level", "value": "info", "source": "file", "next": "",
+     "at": "reload"},
+    {"name": "rocksdb_cache", "value": "8MiB", "source": "memory"}]}
+
+
+def test_config_list_of_a_running_node(tmp_path):
+    run = tmp_path / "data" / "run"
+    with supervisor(run, json.dumps(SETTINGS).encode()) as got:
+        lines = ok("config", "list", cwd=tmp_path).splitlines()
+    assert got == ["config\n"]
+    assert lines[0].split() == ["NAME", "VALUE", "SOURCE", "WAITING"]
+    assert lines[1].split() == ["node_id", "a", "file", "b", "at", "the",
+                                "next", "restart"]
+    assert lines[2].split() == ["log_level", "info", "file", '""', "at",
+                                "the", "next", "reload"]
+    assert lines[3].split() == ["rocksdb_cache", "8MiB", "memory"]
+    (run / "control.sock").unlink()
+    with supervisor(run, json.dumps(SETTINGS | {"problem": "corvo.conf:1: "
+                                                "no"}).encode()):
+        p = corvo("config", "list", "--data-dir", "data", "--output=json",
+                  cwd=tmp_path)
+    assert (p.returncode, json.loads(p.stdout)) == (0, SETTINGS["settings"])
+    assert "cannot be read any more: corvo.conf:1: no" in p.stderr
+
+
+def test_config_list_with_flags_is_about_a_node_to_be(tmp_path):
+    """Nobody is asked then: this supervisor would answer something else."""
+    run = tmp_path / "data" / "run"
+    with supervisor(run, json.dumps(SETTINGS).encode()) as got:
+        out = ok("config", "list", "--node-id=x", cwd=tmp_path)
+        assert got == []
+        ok("config", "list", cwd=tmp_path)
+    assert ["node_id", "x", "flag"] in [r.split() for r in out.splitlines()]
+    assert "WAITING" not in out
+
+
+def test_config_list_of_a_server_that_does_not_know_the_request(tmp_path):
+    with supervisor(tmp_path / "data" / "run",
+                    b'{"error":"the requests are: ps","code":"X"}'):
+        lines = ok("config", "list", cwd=tmp_path).splitlines()
+    assert lines[0].split() == ["NAME", "VALUE", "SOURCE"]

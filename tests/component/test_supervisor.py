@@ -505,10 +505,61 @@ def test_an_edited_file_is_nothing_to_a_process_that_starts_again(node):
         conf.write_text(text)
         node.ask("restart viewd")
         assert config("viewd") == first
-    assert node.ask("reload") == {"ok": True}
+    assert node.ask("reload")["ok"] is True
     node.ask("restart viewd")
     assert 'log_level = "warn"' in config("viewd")
     assert 'node_id = "a"' in config("viewd")
+
+
+def test_a_reload_says_what_changed_and_what_waits(node):
+    conf = node.dir / "corvo.conf"
+    conf.write_text("log_level = info\nnode_id = a\n")
+    node.start(f"--config={conf}")
+    same = {"ok": True, "changed": [], "waiting": []}
+    assert node.ask("reload") == same
+    conf.write_text("log_level = debug\nnode_id = b\naccess_log = log\n")
+    waiting = [{"name": "node_id", "value": "a", "next": "b"},
+               {"name": "access_log", "value": "", "next": "log"}]
+    assert node.ask("reload") == {
+        "ok": True, "waiting": waiting,
+        "changed": [{"name": "log_level", "before": "info",
+                     "value": "debug"}]}
+    # what waits does so until the restart, or until it is taken back
+    assert node.ask("reload") == same | {"waiting": waiting}
+    conf.write_text("log_level = debug\nnode_id = a\n")
+    assert node.ask("reload") == same
+
+
+def test_config_shows_what_runs_and_what_waits(node):
+    def rows():
+        reply = node.ask("config")
+        assert "problem" not in reply
+        return {r["name"]: r for r in reply["settings"]}
+
+    def waits():
+        return {n: (r["value"], r["next"], r["at"])
+                for n, r in rows().items() if "next" in r}
+
+    conf = node.dir / "corvo.conf"
+    conf.write_text("log_level = info\nnode_id = a\n")
+    node.start(f"--config={conf}", "--memory-limit=512MiB")
+    first = rows()
+    assert (first["node_id"]["value"], first["node_id"]["source"]) == \
+        ("a", "file")
+    assert (first["rocksdb_cache"]["value"],
+            first["rocksdb_cache"]["source"]) == ("32MiB", "memory")
+    assert waits() == {}
+    conf.write_text("log_level = debug\nnode_id = b\n")
+    assert waits() == {"log_level": ("info", "debug", "reload"),
+                       "node_id": ("a", "b", "restart")}
+    node.ask("reload")
+    assert waits() == {"node_id": ("a", "b", "restart")}
+    conf.write_text("no setting\n")
+    reply = node.ask("config")
+    assert f"{conf}:1" in reply["problem"]
+    assert {r["name"]: r["value"] for r in reply["settings"]}[
+        "log_level"] == "debug"
+    assert not any("next" in r for r in reply["settings"])
 
 
 # --- systemd -------------------------------------------------------------

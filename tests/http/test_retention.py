@@ -73,5 +73,5 @@ def test_a_reload_changes_it(make_node, tmp_path):
         wait_until(node.is_ready, what="the node")
         assert c.state(job) == "completed"
         conf.write_text("retention = 1ms\n")
-        assert node.ask("reload") == {"ok": True}
+        assert node.ask("reload")["ok"] is True
         wait_until(lambda: is_gone(c, job), what="the purge")
