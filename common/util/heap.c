@@ -117,3 +117,19 @@ size_t heap_upto(struct heap *h, uint64_t key, struct heap_node **ret,
 		heap_insert(h, ret[i]);
 	return n;
 }
+
+static void each_below(const struct heap *h, size_t pos, uint64_t key,
+		       void (*fn)(void *ctx, struct heap_node *n), void *ctx)
+{
+	if (pos > h->n || h->nodes[pos - 1]->key > key)
+		return; /* what is below it comes later still */
+	fn(ctx, h->nodes[pos - 1]);
+	each_below(h, pos * 2, key, fn, ctx);
+	each_below(h, pos * 2 + 1, key, fn, ctx);
+}
+
+void heap_each_upto(const struct heap *h, uint64_t key,
+		    void (*fn)(void *ctx, struct heap_node *n), void *ctx)
+{
+	each_below(h, 1, key, fn, ctx);
+}

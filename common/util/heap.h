@@ -30,4 +30,8 @@ void heap_update(struct heap *h, struct heap_node *n, uint64_t key);
 size_t heap_upto(struct heap *h, uint64_t key, struct heap_node **ret,
 		 size_t max);
 
+/* Calls fn for every node up to that key, in no order; fn changes no key. */
+void heap_each_upto(const struct heap *h, uint64_t key,
+		    void (*fn)(void *ctx, struct heap_node *n), void *ctx);
+
 #endif

@@ -148,10 +148,11 @@ int fsm_lease_check(struct fsm *f, const struct m_beat *b, struct str worker_id,
 /* The lease of a job, from memory; false: it is not active. */
 bool fsm_lease_find(struct fsm *f, struct str job_id, struct fsm_lease *ret);
 
-/* Every active job, in no particular order. */
+/* Active jobs whose leases end by then, in no particular order. */
 typedef void fsm_lease_fn(void *ctx, struct str job_id,
 			  const struct fsm_lease *lease);
-void fsm_each_lease(struct fsm *f, fsm_lease_fn *fn, void *ctx);
+void fsm_each_lease_upto(const struct fsm *f, uint64_t expires_ns,
+			 fsm_lease_fn *fn, void *ctx);
 
 /* First due moments (UNIX ns; 0: none), without trim_seq and leader. */
 void fsm_due(struct fsm *f, struct m_due_reply *ret);

@@ -8,6 +8,9 @@
 #define RENEW_PERIOD_NS (1 * NS_PER_S)
 #define RENEW_OP_LEASES 10000 /* most leases in one op */
 
+/* The time of an entry is read after its renewals are put down. */
+#define GRACE_AHEAD_NS (1 * NS_PER_S)
+
 struct renewal {
 	uint64_t token;
 	uint64_t granted_ns;
@@ -22,6 +25,9 @@ struct leases {
 	struct hmap renewed; /* job id -> struct renewal */
 	struct arena scratch;
 	uint64_t count;
+	/* monotonic, as at_ns */
+	uint64_t lead_ns;   /* grace counts from here; 0: never */
+	uint64_t graced_ns; /* those that end by then have got it; 0: none */
 };
 
 static void on_period(void *ctx)
@@ -60,7 +66,7 @@ void leases_free(struct leases *l)
 }
 
 static void note(struct leases *l, struct str job_id,
-		 const struct fsm_lease *lease)
+		 const struct fsm_lease *lease, uint64_t at_ns)
 {
 	struct renewal *r = hmap_get(&l->renewed, job_id);
 
@@ -72,7 +78,61 @@ static void note(struct leases *l, struct str job_id,
 	}
 	r->token = lease->token;
 	r->granted_ns = lease->granted_ns;
-	r->at_ns = clock_mono_ns();
+	r->at_ns = at_ns;
+}
+
+/* A monotonic moment on the clock of the entries. */
+static uint64_t wall_of(uint64_t at_ns, uint64_t now_ns, uint64_t mono_ns)
+{
+	return now_ns - mono_ns + at_ns;
+}
+
+/*
+ * Nobody has spoken for it since this node leads, as far as the log knows: its
+ * worker may have, to the leader before.
+ */
+static bool is_from_before(const struct leases *l, const struct fsm_lease *e,
+			   uint64_t now_ns, uint64_t mono_ns)
+{
+	return l->lead_ns != 0 &&
+	       e->expires_ns <
+		   wall_of(l->lead_ns, now_ns, mono_ns) + e->granted_ns;
+}
+
+struct grace {
+	struct leases *l;
+	uint64_t now_ns, mono_ns;
+	uint64_t after_ns; /* those up to here were noted before */
+};
+
+static void grace_one(void *ctx, struct str job_id,
+		      const struct fsm_lease *lease)
+{
+	const struct grace *g = ctx;
+	const struct renewal *r = hmap_get(&g->l->renewed, job_id);
+
+	if (lease->expires_ns <= g->after_ns ||
+	    !is_from_before(g->l, lease, g->now_ns, g->mono_ns))
+		return;
+	if (r == NULL || r->token != lease->token)
+		note(g->l, job_id, lease, g->l->lead_ns);
+}
+
+/*
+ * The grace is given when a lease comes to its end, not to all of them when
+ * this node begins to lead: most are acked or renewed before, and a start
+ * shall not write a record for each of them.
+ */
+static void grace_what_ends(struct leases *l, uint64_t now_ns, uint64_t mono_ns)
+{
+	struct grace g = { .l = l, .now_ns = now_ns, .mono_ns = mono_ns };
+
+	if (l->lead_ns == 0)
+		return;
+	if (l->graced_ns != 0)
+		g.after_ns = wall_of(l->graced_ns, now_ns, mono_ns);
+	fsm_each_lease_upto(l->fsm, now_ns + GRACE_AHEAD_NS, grace_one, &g);
+	l->graced_ns = mono_ns + GRACE_AHEAD_NS;
 }
 
 /* 0 or -ERR_*. */
@@ -96,7 +156,7 @@ static int judge(struct leases *l, const struct m_beat *b, struct str worker,
 	if (s != FSM_LEASE_OK && s != FSM_LEASE_CANCEL)
 		return 0;
 	/* one that is to be cancelled lives on while its worker winds up */
-	note(l, b->job_id, &lease);
+	note(l, b->job_id, &lease, clock_mono_ns());
 	MSG_SET(ret, beat_reply, lease_expires_at, now_ns + lease.granted_ns);
 	l->count++;
 	return 0;
@@ -105,20 +165,22 @@ static int judge(struct leases *l, const struct m_beat *b, struct str worker,
 static uint64_t renewed_until(const struct renewal *r, uint64_t now_ns,
 			      uint64_t mono_ns)
 {
-	return now_ns - (mono_ns - r->at_ns) + r->granted_ns;
+	return wall_of(r->at_ns, now_ns, mono_ns) + r->granted_ns;
 }
 
 uint64_t leases_end(const struct leases *l, struct str job_id)
 {
 	const struct renewal *r = hmap_get(&l->renewed, job_id);
+	uint64_t now_ns = proposer_now(l->proposer), mono_ns = clock_mono_ns();
 	struct fsm_lease lease;
 
 	if (!fsm_lease_find(l->fsm, job_id, &lease))
 		return 0;
-	if (r == NULL || r->token != lease.token)
-		return lease.expires_ns;
-	return MAX(lease.expires_ns, renewed_until(r, proposer_now(l->proposer),
-						   clock_mono_ns()));
+	if (r != NULL && r->token == lease.token)
+		return MAX(lease.expires_ns, renewed_until(r, now_ns, mono_ns));
+	if (is_from_before(l, &lease, now_ns, mono_ns))
+		return wall_of(l->lead_ns, now_ns, mono_ns) + lease.granted_ns;
+	return lease.expires_ns;
 }
 
 bool leases_heartbeat(struct leases *l, struct rpc_req req,
@@ -154,14 +216,15 @@ bool leases_heartbeat(struct leases *l, struct rpc_req req,
 
 bool leases_take(struct leases *l, struct buf *body, bool *more)
 {
-	size_t n = 0, max = MIN(l->renewed.n, (size_t)RENEW_OP_LEASES);
 	struct m_renewal *items;
 	struct m_renew m = { 0 };
 	uint64_t now_ns = proposer_now(l->proposer), mono_ns = clock_mono_ns();
-	size_t pos = 0;
+	size_t n = 0, max, pos = 0;
 	struct str key;
 	void *v;
 
+	grace_what_ends(l, now_ns, mono_ns);
+	max = MIN(l->renewed.n, (size_t)RENEW_OP_LEASES);
 	if (max == 0)
 		return false;
 	arena_reset(&l->scratch);
@@ -184,16 +247,10 @@ bool leases_take(struct leases *l, struct buf *body, bool *more)
 	return true;
 }
 
-static void on_lease(void *ctx, struct str job_id,
-		     const struct fsm_lease *lease)
-{
-	note(ctx, job_id, lease);
-}
-
 void leases_grace(struct leases *l)
 {
-	fsm_each_lease(l->fsm, on_lease, l);
-	on_period(l);
+	l->lead_ns = clock_mono_ns();
+	l->graced_ns = 0;
 }
 
 uint64_t leases_renewed(const struct leases *l)

@@ -3,7 +3,8 @@
  * written to the log about once a second, all together.
  *
  * A leader that is new (or was restarted) does not know the last second of
- * heartbeats, so it first grants every active lease one full period.
+ * heartbeats: no lease granted before it ends until one full period has gone
+ * by. That is kept in memory, and written for those that would end before.
  */
 #ifndef CORVO_LEASES_H
 #define CORVO_LEASES_H

@@ -3,7 +3,8 @@
  */
 #include "proposer_world.h"
 
-#define WORKERS 50
+#define WORKERS        50
+#define SHORT_LEASE_NS (1500 * NS_PER_MS)
 
 static void reclaim(struct fixture *f)
 {
@@ -154,6 +155,80 @@ static void waiting_reclaim_does_not_overtake_renewals(void **state)
 	assert_int_equal(leases_renewed(f->leases), WORKERS);
 }
 
+/* However many there are: most are acked or renewed before they end. */
+static void start_writes_no_renewals(void **state)
+{
+	struct fixture *f = *state;
+
+	start_workers(f);
+	reclaim(f);
+	pump_and_commit_all(f);
+	assert_null(strstr(log_text(f), "renew"));
+}
+
+static void take_for_a_short_time(struct fixture *f)
+{
+	struct str q = STR("q");
+	struct m_fetch m;
+
+	enqueue(f, "job_0", "q");
+	pump_and_commit_all(f);
+	fill_fetch(&m, &q, 0, 1);
+	MSG_SET(&m, fetch, lease_duration, SHORT_LEASE_NS);
+	submit(f, PEER_A, OP_FETCH, &m, "q");
+	pump_and_commit_all(f);
+}
+
+static bool is_held(struct fixture *f)
+{
+	struct fsm_lease lease;
+
+	return fsm_lease_find(f->fsm, STR("job_0"), &lease);
+}
+
+static void wait_for(struct fixture *f, uint64_t at_ns)
+{
+	struct loop_timer *t = loop_timer_add(f->loop, stop_loop, f->loop);
+
+	while (proposer_now(f->p) <= at_ns) {
+		loop_timer_arm(t, at_ns - proposer_now(f->p) + NS_PER_MS);
+		loop_run(f->loop);
+	}
+	loop_timer_remove(t);
+}
+
+/*
+ * A lease that ended while nobody led lives for one period of the new leader;
+ * a worker that is silent for that time too has lost it.
+ */
+static void lease_that_ended_meanwhile_gets_one_period(void **state)
+{
+	struct fixture *f = *state;
+	struct fsm_lease lease;
+	uint64_t began;
+
+	f->leases = leases_new(f->loop, f->fsm, f->p);
+	take_for_a_short_time(f);
+	assert_true(fsm_lease_find(f->fsm, STR("job_0"), &lease));
+	wait_for(f, lease.expires_ns);
+	began = proposer_now(f->p);
+	leases_grace(f->leases);
+	assert_true(leases_end(f->leases, STR("job_0")) >=
+		    began + SHORT_LEASE_NS);
+
+	reclaim(f);
+	pump_and_commit_all(f);
+	assert_non_null(strstr(log_text(f), "renew reclaim"));
+	assert_true(fsm_lease_find(f->fsm, STR("job_0"), &lease));
+	assert_true(lease.expires_ns >= began + SHORT_LEASE_NS);
+
+	wait_for(f, lease.expires_ns);
+	reclaim(f);
+	pump_and_commit_all(f);
+	assert_false(is_held(f));
+	assert_int_equal(leases_end(f->leases, STR("job_0")), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -161,6 +236,8 @@ int main(void)
 		CASE(reclaim_waits_for_the_last_renewal),
 		CASE(renewals_alone_make_an_entry),
 		CASE(waiting_reclaim_does_not_overtake_renewals),
+		CASE(start_writes_no_renewals),
+		CASE(lease_that_ended_meanwhile_gets_one_period),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

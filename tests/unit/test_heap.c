@@ -55,6 +55,30 @@ static void test_ties_decide_equal_keys(void **state _unused_)
 	heap_done(&h);
 }
 
+static void note_key(void *ctx, struct heap_node *n)
+{
+	*(uint64_t *)ctx |= UINT64_C(1) << n->key;
+}
+
+static void test_each_upto_visits_those_and_no_other(void **state _unused_)
+{
+	struct heap_node nodes[60] = { 0 };
+	struct heap h = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
+		nodes[i].key = (i * 37) % 60;
+		heap_insert(&h, &nodes[i]);
+	}
+	for (uint64_t key = 0; key < 60; key++) {
+		uint64_t seen = 0;
+
+		heap_each_upto(&h, key, note_key, &seen);
+		assert_true(seen == (UINT64_C(2) << key) - 1);
+	}
+	heap_check(&h);
+	heap_done(&h);
+}
+
 static void test_upto_names_the_first_and_keeps_all(void **state _unused_)
 {
 	struct heap_node nodes[6] = { 0 }, *ret[6];
@@ -158,6 +182,7 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_ties_decide_equal_keys),
 		cmocka_unit_test(test_upto_names_the_first_and_keeps_all),
+		cmocka_unit_test(test_each_upto_visits_those_and_no_other),
 		cmocka_unit_test(test_update_moves_both_ways),
 		cmocka_unit_test(test_random_operations),
 	};

@@ -118,6 +118,29 @@ bool fsm_lease_find(struct fsm *f, struct str job_id, struct fsm_lease *ret)
 	return a != NULL;
 }
 
+struct lease_walk {
+	fsm_lease_fn *fn;
+	void *ctx;
+};
+
+static void walk_lease(void *ctx, struct heap_node *n)
+{
+	const struct lease_walk *w = ctx;
+	const struct fsm_active *a = container_of(n, struct fsm_active, lease);
+	struct fsm_lease lease;
+
+	tell_lease(a, &lease);
+	w->fn(w->ctx, a->id, &lease);
+}
+
+void fsm_each_lease_upto(const struct fsm *f, uint64_t expires_ns,
+			 fsm_lease_fn *fn, void *ctx)
+{
+	struct lease_walk w = { .fn = fn, .ctx = ctx };
+
+	heap_each_upto(&f->leases, expires_ns, walk_lease, &w);
+}
+
 int fsm_lease_check(struct fsm *f, const struct m_beat *b, struct str worker_id,
 		    enum fsm_lease_state *ret_state, struct fsm_lease *ret)
 {

@@ -170,19 +170,3 @@ enum fsm_lease_state claim_judge(struct fsm *f, const struct claim *c,
 		(void)fsm_fail(f, r);
 	return r > 0 ? FSM_LEASE_ENDED : FSM_LEASE_UNKNOWN;
 }
-
-void fsm_each_lease(struct fsm *f, fsm_lease_fn *fn, void *ctx)
-{
-	size_t pos = 0;
-	struct str id;
-	void *v;
-
-	while (hmap_next(&f->active, &pos, &id, &v)) {
-		const struct fsm_active *a = v;
-		struct fsm_lease lease = { .token = a->token,
-					   .granted_ns = a->granted_ns,
-					   .expires_ns = a->lease.key };
-
-		fn(ctx, id, &lease);
-	}
-}
