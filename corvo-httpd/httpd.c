@@ -207,6 +207,7 @@ static void httpd_reload(struct daemon *d)
 	struct httpd *h = d->state;
 
 	access_reopen(h->access);
+	server_reload(h->server);
 }
 
 static void httpd_drain(struct daemon *d)

@@ -68,6 +68,8 @@
 #define LIMIT_LOG_PAGE         1000 /* lines in one answer */
 #define LIMIT_WAIT_S           60   /* of ?wait= */
 #define LIMIT_HTTPD_PROCESSES  64
+#define LIMIT_CLIENTS          65536 /* addresses remembered, see clients.h */
+#define LIMIT_TRUSTED_PROXIES  64    /* networks of trusted_proxies */
 #define LIMIT_QUEUE_PAGE       10000 /* queues in one answer */
 #define LIMIT_METRIC_QUEUES    1000  /* queues in metrics and in scale */
 #define LIMIT_SEARCH_TEXT      4096  /* bytes of a text to search for */

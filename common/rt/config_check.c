@@ -6,6 +6,7 @@
 #include "proto/limits.h"
 #include "rt/config.h"
 #include "rt/config_impl.h"
+#include "rt/ip.h"
 #include "rt/log.h"
 #include "rt/netaddr.h"
 #include "util/timefmt.h"
@@ -34,6 +35,8 @@ static const struct {
 	{ SETTING_httpd_processes, 1, LIMIT_HTTPD_PROCESSES },
 	{ SETTING_max_payload_size, 1, 8 * MIB },
 	{ SETTING_max_connections, 1, 1000000 },
+	{ SETTING_client_max_requests_per_second, 0, 1000000 },
+	{ SETTING_client_max_connections, 0, 1000000 },
 	{ SETTING_request_timeout, NS_PER_MS, HOUR_NS },
 	{ SETTING_idle_timeout, NS_PER_MS, 24 * HOUR_NS },
 	{ SETTING_answer_timeout, NS_PER_MS, HOUR_NS },
@@ -169,6 +172,20 @@ static int check_memory(const struct settings *s, struct buf *why)
 	return 0;
 }
 
+static int check_proxies(const struct settings *s, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf bad = BUF_INIT(0);
+	struct nets ns;
+	int r = nets_parse(s->trusted_proxies, &ns, &bad);
+
+	if (r < 0) {
+		setting_put_where(why, s, SETTING_trusted_proxies,
+				  s->source[SETTING_trusted_proxies]);
+		buf_put_str(why, buf_str(&bad));
+	}
+	return r;
+}
+
 static int check_raft(const struct settings *s, struct buf *why)
 {
 	if (s->raft_segment_size % RAFT_SEGMENT_QUANTUM != 0)
@@ -183,7 +200,8 @@ static int check_raft(const struct settings *s, struct buf *why)
 int settings_check(const struct settings *s, struct buf *why)
 {
 	static int (*const checks[])(const struct settings *, struct buf *) = {
-		check_ranges, check_words, check_paths, check_memory, check_raft
+		check_ranges, check_words,   check_paths,
+		check_memory, check_proxies, check_raft
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "front/answer.h"
+#include "front/clients.h"
 #include "front/server.h"
 #include "front/wire.h"
 #include "proto/err.h"
@@ -141,6 +142,8 @@ struct conn *conn_open(struct conns *cs, struct server *s, void *handle, int fd)
 void conn_close(struct conns *cs, struct conn *c)
 {
 	CHECK(c->exchange == NULL);
+	clients_disconnect(server_clients(c->server), c->client);
+	cs->told_n -= c->told;
 	wire_remove(c);
 	list_remove(&c->node);
 	cs->n--;

@@ -12,10 +12,12 @@
 #include "front/framing.h"
 #include "front/slow.h"
 #include "rt/config.h"
+#include "rt/ip.h"
 #include "rt/loop.h"
 #include "util/list.h"
 #include "util/str.h"
 
+struct client;
 struct exchange;
 struct memory;
 struct server;
@@ -34,6 +36,9 @@ struct conn {
 	struct server *server;
 	void *handle; /* the server library's */
 	int fd;
+	struct ip peer;
+	struct client *client; /* it counts for; NULL: for none */
+	bool told;             /* it is refused as one too many */
 	enum conn_phase phase;
 	uint64_t since_ns;         /* of the phase; BODY: of HEAD */
 	struct exchange *exchange; /* NULL: none under way */
@@ -47,6 +52,7 @@ struct conn {
 struct conns {
 	struct list all;
 	size_t n;
+	size_t told_n; /* of them told */
 	struct loop_timer *timer;
 	uint64_t sweep_ns;
 	uint64_t request_timeout_ns;

@@ -16,7 +16,9 @@
 #include <unistd.h>
 
 #include "front/answer.h"
+#include "front/clients.h"
 #include "front/conn.h"
+#include "front/intake.h"
 #include "front/park.h"
 #include "front/stream.h"
 #include "front/wire.h"
@@ -52,6 +54,7 @@ struct server {
 	struct loop_timer *timer; /* moment the library wants to run */
 	struct conns conns;
 	struct memory memory;
+	struct clients clients;
 	struct park *park;
 	struct streams *streams;
 	size_t held_n; /* requests that wait without being suspended */
@@ -185,6 +188,29 @@ const char *server_header(const struct conn *c, const char *name)
 	return MHD_lookup_connection_value(c->handle, MHD_HEADER_KIND, name);
 }
 
+struct header_list {
+	const char *name;
+	struct buf *out;
+};
+
+static enum MHD_Result on_header(void *cls, _unused_ enum MHD_ValueKind kind,
+				 const char *name, const char *value)
+{
+	struct header_list *l = cls;
+
+	if (strcasecmp(name, l->name) == 0)
+		buf_printf(l->out, "%s%s", l->out->n > 0 ? "," : "", value);
+	return MHD_YES;
+}
+
+void server_header_all(const struct conn *c, const char *name, struct buf *out)
+{
+	struct header_list l = { name, out };
+
+	(void)MHD_get_connection_values(c->handle, MHD_HEADER_KIND, on_header,
+					&l);
+}
+
 const char *server_argument(const struct conn *c, const char *name)
 {
 	return MHD_lookup_connection_value(c->handle, MHD_GET_ARGUMENT_KIND,
@@ -197,24 +223,8 @@ static struct exchange *begin_exchange(struct conn *c)
 
 	x->server = c->server;
 	x->conn = c;
+	x->client = c->peer;
 	return x;
-}
-
-/* 0: none, or it comes in chunks. The framing has seen to it that it is a
- * number, and not too large. */
-static uint64_t declared_length(const struct conn *c)
-{
-	const char *text = server_header(c, "Content-Length");
-	uint64_t n;
-
-	return text != NULL && str_parse_u64(str_from(text), &n) ? n : 0;
-}
-
-static void refuse_body(struct conn *c)
-{
-	conn_refuse(c, ERR_OVERLOADED,
-		    STR("memory for requests is short; try again after "
-			"retry_after_ms"));
 }
 
 static void on_head(struct conn *c, const char *url, const char *method)
@@ -227,24 +237,7 @@ static void on_head(struct conn *c, const char *url, const char *method)
 	c->exchange = x;
 	conn_enter(c, CONN_BODY);
 	exchange_count(x);
-	if (!exchange_fits_body(x, declared_length(c)))
-		refuse_body(c);
-}
-
-static void on_body(struct conn *c, const char *data, size_t n)
-{
-	struct exchange *x = c->exchange;
-
-	if (c->phase == CONN_LINGER)
-		return;
-	if (n <= x->body.max - x->body.n && !exchange_fits_more(x, n)) {
-		refuse_body(c);
-		return;
-	}
-	buf_append(&x->body, data, n);
-	exchange_count(x);
-	if (x->body.full) /* in chunks; a length is refused with its head */
-		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
+	intake_head(c);
 }
 
 /* The request is complete. */
@@ -253,7 +246,8 @@ static enum MHD_Result on_whole(struct MHD_Connection *mc, struct conn *c)
 	struct exchange *x = c->exchange;
 
 	conn_enter(c, CONN_WORK);
-	x->server->c.ops->complete(x);
+	if (!intake_refuses(c))
+		x->server->c.ops->complete(x);
 	if (x->abandoned)
 		return MHD_NO; /* closes */
 	if (x->answered)
@@ -277,7 +271,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mc,
 		return MHD_YES;
 	}
 	if (*data_n > 0) {
-		on_body(c, data, *data_n);
+		intake_body(c, data, *data_n);
 		*data_n = 0;
 		return MHD_YES;
 	}
@@ -338,6 +332,7 @@ static void on_connection(void *cls, struct MHD_Connection *mc, void **ctx,
 {
 	struct server *s = cls;
 	const union MHD_ConnectionInfo *i;
+	struct conn *c;
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
 		conn_close(&s->conns, *ctx);
@@ -347,7 +342,11 @@ static void on_connection(void *cls, struct MHD_Connection *mc, void **ctx,
 		return;
 	}
 	i = MHD_get_connection_info(mc, MHD_CONNECTION_INFO_CONNECTION_FD);
-	*ctx = conn_open(&s->conns, s, mc, i->connect_fd);
+	c = conn_open(&s->conns, s, mc, i->connect_fd);
+	*ctx = c;
+	i = MHD_get_connection_info(mc, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	c->peer = ip_of(i->client_addr);
+	intake_connection(c);
 }
 
 /* Paths stay as they came: an encoded slash is part of a name. */
@@ -452,6 +451,17 @@ struct conns *server_conns(struct server *s)
 	return &s->conns;
 }
 
+struct clients *server_clients(struct server *s)
+{
+	return &s->clients;
+}
+
+void server_reload(struct server *s)
+{
+	clients_set(&s->clients, s->c.settings);
+	intake_recount(s);
+}
+
 static struct MHD_Daemon *start(struct server *s, int listen_fd)
 {
 	const struct settings *set = s->c.settings;
@@ -496,6 +506,8 @@ struct server *server_new(const struct server_config *c, int listen_fd,
 		return NULL;
 	}
 	conns_init(&s->conns, c->loop, c->settings, &s->memory);
+	clients_init(&s->clients, LIMIT_CLIENTS);
+	clients_set(&s->clients, c->settings);
 	memory_init(&s->memory, c->settings->http_max_memory,
 		    c->settings->httpd_processes);
 	i = MHD_get_daemon_info(s->mhd, MHD_DAEMON_INFO_EPOLL_FD);
@@ -541,6 +553,7 @@ void server_free(struct server *s)
 	park_free(s->park);
 	streams_free(s->streams);
 	conns_done(&s->conns);
+	clients_done(&s->clients);
 	memory_done(&s->memory);
 	free(s);
 }

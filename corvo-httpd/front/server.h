@@ -11,6 +11,7 @@
 #include "rt/config.h"
 #include "rt/loop.h"
 
+struct clients;
 struct conn;
 struct conns;
 struct park;
@@ -39,13 +40,15 @@ struct server *server_new(const struct server_config *c, int listen_fd,
 /* Closes every connection, whatever it is doing. */
 void server_free(struct server *s);
 
-void server_run(struct server *s);   /* end of a turn */
-void server_drain(struct server *s); /* accept no more, finish the rest */
+void server_run(struct server *s);    /* end of a turn */
+void server_reload(struct server *s); /* the settings have changed */
+void server_drain(struct server *s);  /* accept no more, finish the rest */
 bool server_is_draining(const struct server *s);
 size_t server_connections(const struct server *s);
 struct park *server_park(struct server *s);
 struct streams *server_streams(struct server *s);
 struct memory *server_memory(struct server *s);
+struct clients *server_clients(struct server *s);
 
 /* A request that waited has its answer now. */
 void server_resume(struct exchange *x);
@@ -76,5 +79,7 @@ void server_wake_stream(struct exchange *x);
 const char *server_argument(const struct conn *c, const char *name);
 /* A header of the request that is under way, or NULL. */
 const char *server_header(const struct conn *c, const char *name);
+/* All headers of that name in their order, joined by commas. */
+void server_header_all(const struct conn *c, const char *name, struct buf *out);
 
 #endif

@@ -3,21 +3,17 @@
  */
 #include "req/access.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "front/conn.h"
 #include "rt/log.h"
 #include "util/clock.h"
 
 #define GATHERED_MAX (1u << 20)
-#define CALLER_BYTES (INET6_ADDRSTRLEN + 1)
 #define STATUS_LEFT  499 /* the client left before it was answered */
 #define ACCESS_MODE  0640
 
@@ -91,7 +87,7 @@ void access_reopen(struct access *a)
 /* --- a line --- */
 
 struct line {
-	char caller[CALLER_BYTES];
+	char caller[IP_TEXT_BYTES];
 	const char *method, *request_id;
 	struct str path;
 	int status;
@@ -99,29 +95,11 @@ struct line {
 	uint64_t us;
 };
 
-static void caller_of(const struct conn *c, char to[CALLER_BYTES])
-{
-	struct sockaddr_storage sa = { 0 };
-	socklen_t n = sizeof(sa);
-	const void *address = NULL;
-
-	to[0] = '-';
-	to[1] = '\0';
-	if (c == NULL || getpeername(c->fd, (struct sockaddr *)&sa, &n) < 0)
-		return;
-	if (sa.ss_family == AF_INET)
-		address = &((struct sockaddr_in *)(void *)&sa)->sin_addr;
-	else if (sa.ss_family == AF_INET6)
-		address = &((struct sockaddr_in6 *)(void *)&sa)->sin6_addr;
-	if (address != NULL)
-		(void)inet_ntop(sa.ss_family, address, to, CALLER_BYTES);
-}
-
 static void line_of(const struct req *r, struct line *ret)
 {
 	const struct exchange *x = &r->x;
 
-	caller_of(x->conn, ret->caller);
+	ip_format(&x->client, ret->caller);
 	ret->method = x->method != NULL ? x->method : "-";
 	ret->request_id = x->request_id != NULL ? x->request_id : "-";
 	ret->path = x->path.n > 0 ? x->path : STR("-");

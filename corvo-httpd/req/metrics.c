@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "front/clients.h"
 #include "front/server.h"
 #include "proto/route.h"
 #include "req/req.h"
@@ -154,6 +155,16 @@ static void put_memory(const struct memory *m, struct str extra,
 				 memory_reason_name((enum memory_reason)i)));
 }
 
+static void put_clients(const struct clients *cs, struct str extra,
+			struct metric_list *l)
+{
+	for (size_t i = 0; i < CLIENT_REASONS; i++)
+		metric_add(
+		    l, METRIC_HTTP_CLIENT_REFUSED, (double)cs->refused[i],
+		    arena_printf(l->a, "%.*sreason=\"%s\"", STR_ARG(extra),
+				 client_reason_name((enum client_reason)i)));
+}
+
 void metrics_collect(const struct http_metrics *m, struct str extra,
 		     struct server *s, struct metric_list *l)
 {
@@ -164,6 +175,7 @@ void metrics_collect(const struct http_metrics *m, struct str extra,
 	metric_add(l, METRIC_HTTP_CONNECTIONS, (double)server_connections(s),
 		   alone);
 	put_memory(server_memory(s), extra, alone, l);
+	put_clients(server_clients(s), extra, l);
 	for (size_t i = 0; i < ARRAY_SIZE(asked); i++)
 		metric_add(
 		    l, METRIC_METRICS_ERRORS, (double)m->silent[asked[i]],

@@ -1,0 +1,138 @@
+/*
+ * See front/intake.h.
+ */
+#include "front/intake.h"
+
+#include "front/answer.h"
+#include "front/clients.h"
+#include "front/conn.h"
+#include "front/server.h"
+#include "proto/err.h"
+#include "proto/limits.h"
+#include "util/clock.h"
+
+/* Connections that are told why they are refused, at a time: they stay for a
+ * moment, so that the client can read it. The others are just closed. */
+#define TOLD_MAX 256
+
+/* --- connections --- */
+
+void intake_connection(struct conn *c)
+{
+	struct clients *cs = server_clients(c->server);
+	struct conns *all = server_conns(c->server);
+
+	if (clients_may_connect(cs, &c->peer, clock_mono_ns(), &c->client))
+		return;
+	if (all->told_n >= TOLD_MAX) {
+		conn_cut(c);
+		return;
+	}
+	all->told_n++;
+	c->told = true;
+	conn_refuse(c, ERR_RATE_LIMITED,
+		    STR("this address has as many connections as "
+			"client_max_connections allows; close some, or try "
+			"again after retry_after_ms"));
+}
+
+void intake_recount(struct server *s)
+{
+	struct clients *cs = server_clients(s);
+	uint64_t now_ns = clock_mono_ns();
+
+	LIST_FOREACH (it, &server_conns(s)->all) {
+		struct conn *c = list_entry(it, struct conn, node);
+
+		clients_disconnect(cs, c->client);
+		c->client = NULL;
+		if (!c->told)
+			c->client = clients_connect(cs, &c->peer, now_ns);
+	}
+}
+
+/* --- requests --- */
+
+/* 0: none, or it comes in chunks. The framing has seen to it that it is a
+ * number, and not too large. */
+static uint64_t declared_length(const struct conn *c)
+{
+	const char *text = server_header(c, "Content-Length");
+	uint64_t n;
+
+	return text != NULL && str_parse_u64(str_from(text), &n) ? n : 0;
+}
+
+static void refuse_body(struct conn *c)
+{
+	conn_refuse(c, ERR_OVERLOADED,
+		    STR("memory for requests is short; try again after "
+			"retry_after_ms"));
+}
+
+static void find_client(struct conn *c)
+{
+	const struct clients *cs = server_clients(c->server);
+	_cleanup_(buf_done) struct buf list = BUF_INIT(LIMIT_HEAD_BYTES);
+
+	if (cs->trusted.n == 0 || !nets_has(&cs->trusted, &c->peer))
+		return;
+	server_header_all(c, "X-Forwarded-For", &list);
+	c->exchange->client = clients_find(cs, &c->peer, buf_str(&list));
+}
+
+/*
+ * The connection stays, as proxies send requests of several clients by one; but
+ * no large body is waited for.
+ */
+static void refuse_rate(struct conn *c, uint64_t length)
+{
+	if (length > LIMIT_SMALL_BYTES ||
+	    server_header(c, "Transfer-Encoding") != NULL)
+		conn_refuse(c, ERR_RATE_LIMITED, STR_NULL);
+	else
+		c->exchange->over_rate = true;
+}
+
+void intake_head(struct conn *c)
+{
+	struct exchange *x = c->exchange;
+	uint64_t length = declared_length(c);
+
+	find_client(c);
+	if (!clients_may_ask(server_clients(c->server), &x->client,
+			     x->start_ns))
+		refuse_rate(c, length);
+	else if (!exchange_fits_body(x, length))
+		refuse_body(c);
+}
+
+void intake_body(struct conn *c, const char *data, size_t n)
+{
+	struct exchange *x = c->exchange;
+
+	if (c->phase == CONN_LINGER || x->over_rate)
+		return;
+	if (n <= x->body.max - x->body.n && !exchange_fits_more(x, n)) {
+		refuse_body(c);
+		return;
+	}
+	buf_append(&x->body, data, n);
+	exchange_count(x);
+	if (x->body.full) /* in chunks; a length is refused with its head */
+		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
+}
+
+bool intake_refuses(struct conn *c)
+{
+	struct exchange *x = c->exchange;
+
+	if (!x->over_rate)
+		return false;
+	answer_error_body(&x->out, ERR_RATE_LIMITED, STR_NULL);
+	x->err = ERR_RATE_LIMITED;
+	x->retry_after_s = answer_retry_after(x->err);
+	server_refused(c, x->err);
+	x->answered = true;
+	return true;
+}

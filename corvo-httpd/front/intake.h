@@ -1,0 +1,26 @@
+/*
+ * What is let in: connections and requests of clients within their limits, and
+ * bodies there is room for. All else is refused here, before it costs anything.
+ */
+#ifndef CORVO_INTAKE_H
+#define CORVO_INTAKE_H
+
+#include "util/base.h"
+
+struct conn;
+struct server;
+
+/* A connection has been opened; it may be refused or cut. */
+void intake_connection(struct conn *c);
+/* The limits of clients have changed: who is connected is counted anew. */
+void intake_recount(struct server *s);
+
+/* The head of a request is here, and its exchange. */
+void intake_head(struct conn *c);
+/* Bytes of its body. */
+void intake_body(struct conn *c, const char *data, size_t n);
+
+/* The request is complete. True: it has been answered with a refusal. */
+bool intake_refuses(struct conn *c);
+
+#endif

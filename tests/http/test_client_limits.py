@@ -1,0 +1,252 @@
+"""Requests per second and connections of one client address.
+
+One request per second: of several that are sent in one piece only the first
+is in time, however busy the machine is. Every test asks from an address of its
+own.
+"""
+
+import itertools
+import socket
+
+import pytest
+
+from node import patience, wait_until
+
+PROXIES = "127.9.0.0/16, ::1"
+NODE_FLAGS = ["--client-max-requests-per-second=1",
+              "--client-max-connections=2", f"--trusted-proxies={PROXIES}",
+              "--access-log=log"]
+numbers = itertools.count(10)
+
+
+@pytest.fixture
+def address():
+    return f"127.0.0.{next(numbers)}"
+
+
+@pytest.fixture
+def proxy():
+    return f"127.9.0.{next(numbers)}"
+
+
+def connect(node, source):
+    return socket.create_connection(("127.0.0.1", node.port), patience(30),
+                                    (source, 0))
+
+
+def get(head="", path="/healthz"):
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{head}\r\n".encode()
+
+
+def from_(*addresses):
+    return get(f"X-Forwarded-For: {', '.join(addresses)}\r\n")
+
+
+def read(f):
+    """(status, headers, body) or None at the end."""
+    line = f.readline()
+    if not line:
+        return None
+    headers = {}
+    while text := f.readline().strip():
+        name, value = text.decode().split(":", 1)
+        headers[name.lower()] = value.strip()
+    return (int(line.split()[1]), headers,
+            f.read(int(headers["content-length"])))
+
+
+def ask(node, source, *requests):
+    """The statuses of requests sent in one piece."""
+    with connect(node, source) as s, s.makefile("rb") as f:
+        s.sendall(b"".join(requests))
+        return [read(f)[0] for _ in requests]
+
+
+def refused(client, reason):
+    return client.metrics()[
+        f'corvo_http_client_refused_total{{reason="{reason}"}}']
+
+
+def refused_by(node, reason):
+    """The same of a node that may refuse to tell it for a moment."""
+    name = f'corvo_http_client_refused_total{{reason="{reason}"}} '.encode()
+
+    def tell():
+        with node.client() as c:
+            return [float(x.split()[-1])
+                    for x in c.get("/metrics").body.splitlines()
+                    if x.startswith(name)]
+    return wait_until(tell, 20, "the metrics")[0]
+
+
+def test_off_by_default(make_node):
+    node = make_node().start()
+    forged = from_("192.0.2.1")
+    assert ask(node, "127.0.0.5", *[forged] * 200) == [200] * 200
+    socks = [connect(node, "127.0.0.5") for _ in range(50)]
+    for s in socks:
+        s.sendall(get())
+        assert s.recv(100).startswith(b"HTTP/1.1 200")
+        s.close()
+    with node.client() as c:
+        assert refused(c, "requests") == refused(c, "connections") == 0
+
+
+def test_too_many_requests_are_refused_and_later_served(node, address):
+    with connect(node, address) as s, s.makefile("rb") as f:
+        s.sendall(get() + get() + get())
+        assert read(f)[0] == 200
+        status, headers, body = read(f)
+        assert (status, headers["retry-after"]) == (429, "1")
+        assert b'"code":"RATE_LIMITED"' in body
+        assert b'"retry_after_ms":1000' in body
+        assert "connection" not in headers and headers["x-request-id"]
+        assert read(f)[0] == 429
+
+        def again():
+            s.sendall(get())
+            return read(f)[0] == 200
+        wait_until(again, 20, "a request to be served again")
+
+
+def test_a_burst_of_one_second_is_served(make_node):
+    node = make_node("--client-max-requests-per-second=50").start()
+    statuses = ask(node, "127.0.0.6", *[get()] * 1000)
+    assert statuses[:50] == [200] * 50
+    assert 429 in statuses and set(statuses) == {200, 429}
+
+
+def test_large_bodies_are_refused_at_their_head(node, address):
+    for head in ("Content-Length: 1000000\r\n",
+                 "Transfer-Encoding: chunked\r\n"):
+        with connect(node, address) as s, s.makefile("rb") as f:
+            s.sendall(get() + b"POST /api/v1/enqueue HTTP/1.1\r\nHost: "
+                      b"localhost\r\n" + head.encode() + b"\r\n")
+            assert read(f)[0] in (200, 429)
+            status, headers, body = read(f)
+            assert (status, headers["connection"]) == (429, "close")
+            assert b"RATE_LIMITED" in body
+            assert read(f) is None
+
+
+def test_addresses_do_not_disturb_each_other(node, address):
+    assert ask(node, address, get(), get()) == [200, 429]
+    assert ask(node, f"127.0.1.{next(numbers)}", get(), get()) == [200, 429]
+
+
+def test_forwarded_is_ignored_from_who_is_not_trusted(node, address):
+    assert ask(node, address, from_("192.0.2.1"), from_("192.0.2.2"),
+               from_("192.0.2.3")) == [200, 429, 429]
+
+
+def test_forwarded_of_a_proxy_is_the_client(node, proxy):
+    a, b = "192.0.2.10", "2001:db8:0:1::1"
+    assert ask(node, proxy, from_(a), from_(b), from_(a)) == [200, 200, 429]
+    # one network of 64 bits, however it is written; and ports
+    assert ask(node, proxy, from_("2001:db8:0:2::1"),
+               from_("[2001:DB8:0:2::77]:443"), from_("2001:db8:0:3::1"),
+               from_("192.0.2.11:5000"), from_("::ffff:192.0.2.11")) == [
+                   200, 429, 200, 200, 429]
+    wait_until(lambda: "caller=2001:db8:0:1::1" in node.log()
+               and f"caller={a}" in node.log(), 10, "the callers in the log")
+
+
+def test_a_client_cannot_write_itself_another_address(node, proxy):
+    """The proxy appends what it saw, to the line or in one of its own."""
+    first = from_("198.51.100.1", "192.0.2.20")
+    second = from_("198.51.100.2", "192.0.2.20")
+    third = get("X-Forwarded-For: 198.51.100.3\r\n"
+                "X-Forwarded-For: 192.0.2.20\r\n")
+    assert ask(node, proxy, first, second, third) == [200, 429, 429]
+
+
+def test_a_chain_of_proxies_is_followed(node, proxy):
+    chain = from_("192.0.2.30", "127.9.1.1", "::1")
+    lines = get("X-Forwarded-For: 198.51.100.9, 192.0.2.30\r\n"
+                "X-Forwarded-For: 127.9.1.1\r\n")
+    other = from_("192.0.2.31", "127.9.1.1")
+    assert ask(node, proxy, chain, lines, other) == [200, 429, 200]
+    # all are trusted: the first
+    assert ask(node, proxy, from_("127.9.7.1", "127.9.1.1"),
+               from_("127.9.7.1"), from_("127.9.7.2")) == [200, 429, 200]
+
+
+@pytest.mark.parametrize("text", ["", "unknown", "192.0.2.40,", "1.2.3",
+                                  "192.0.2.40, _hidden", "::", "[1.2.3.4]",
+                                  "192.0.2.40:x", "::1%eth0"])
+def test_what_cannot_be_read_counts_for_the_proxy(node, proxy, text):
+    first = get()
+    assert ask(node, proxy, first, from_(text),
+               from_("192.0.2.41", text) if text else get()) == [200, 429, 429]
+
+
+def test_connections_beyond_the_limit_are_refused(node, address):
+    before = refused_by(node, "connections")
+    socks = [connect(node, address) for _ in range(2)]
+    socks[0].sendall(get())
+    assert socks[0].recv(100).startswith(b"HTTP/1.1 ")
+    with connect(node, address) as s, s.makefile("rb") as f:
+        s.sendall(get())
+        status, headers, body = read(f)
+        assert (status, headers["retry-after"]) == (429, "1")
+        assert b"RATE_LIMITED" in body and b"client_max_connections" in body
+        assert read(f) is None
+    assert ask(node, f"127.0.1.{next(numbers)}", get()) == [200]
+    assert refused_by(node, "connections") > before
+    socks.pop().close()
+
+    def is_let_in():
+        with connect(node, address) as s, s.makefile("rb") as f:
+            s.sendall(get())
+            return b"client_max_connections" not in read(f)[2]
+    wait_until(is_let_in, 20, "a place for another connection")
+    socks.pop().close()
+
+
+def test_connections_of_proxies_are_not_counted(node, proxy):
+    socks = [connect(node, proxy) for _ in range(20)]
+    for i, s in enumerate(socks):
+        s.sendall(from_(f"192.0.2.{100 + i}"))
+        assert s.recv(100).startswith(b"HTTP/1.1 200")
+    for s in socks:
+        s.close()
+
+
+def test_a_reload_changes_the_limits(make_node, tmp_path):
+    conf = tmp_path / "corvo.conf"
+    conf.write_text("")
+    node = make_node(f"--config={conf}").start()
+    kept = [connect(node, "127.0.0.7") for _ in range(2)]
+    for s in kept:
+        s.sendall(get())
+        assert s.recv(100).startswith(b"HTTP/1.1 200")
+
+    def reload(text):
+        n = node.log().count("settings reloaded")
+        conf.write_text(text)
+        assert node.ask("reload")["ok"]
+        wait_until(lambda: node.log().count("settings reloaded") > n, 20,
+                   "the reload")
+
+    def is_refused():
+        with connect(node, "127.0.0.7") as s, s.makefile("rb") as f:
+            s.sendall(get())
+            return read(f)[0] == 429
+
+    reload("client_max_connections = 2\n")
+    wait_until(is_refused, 20, "the limit of connections")
+    reload("client_max_requests_per_second = 1\ntrusted_proxies = ::1\n")
+    wait_until(lambda: ask(node, "127.0.0.8", get(), get())[1] == 429, 20,
+               "the limit of requests")
+    reload("")
+    wait_until(lambda: ask(node, "127.0.0.8", *[get()] * 20) == [200] * 20,
+               20, "no limit")
+    for s in kept:
+        s.close()
+
+
+@pytest.mark.parametrize("text", ["10.0.0.1/8", "nowhere", "10.0.0.0/33",
+                                  "::/129", "10.0.0.0/8,,::1"])
+def test_networks_that_cannot_be_read_are_refused(make_node, text):
+    status, words = make_node().refuses(f"--trusted-proxies={text}")
+    assert status != 0 and "--trusted-proxies" in words
