@@ -104,6 +104,8 @@ static void on_end_parked(struct exchange *x)
 {
 	struct req *r = req_of(x);
 
+	if (r->end_parked == NULL) /* it is only watched, and ends soon */
+		return;
 	req_cancel_call(r);
 	r->end_parked(r);
 }

@@ -14,7 +14,7 @@
 #include "proto/origin.h"
 #include "query/query.h"
 
-#define VIEW_READERS 3
+#define VIEW_READERS 4
 
 /* A file as it was when we last wrote to it. */
 struct view_file {

@@ -74,6 +74,7 @@
 #define LIMIT_METRIC_QUEUES    1000  /* queues in metrics and in scale */
 #define LIMIT_SEARCH_TEXT      4096  /* bytes of a text to search for */
 #define LIMIT_JQ_BYTES         4096
+#define LIMIT_LONG_SEARCHES    16    /* that wait for their turn */
 #define LIMIT_TOTAL            10000 /* matches counted one by one */
 #define LIMIT_FULLTEXT_ROWS    500
 #define LIMIT_LIST_BYTES       (8u << 20) /* a list of jobs ends there */

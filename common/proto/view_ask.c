@@ -34,3 +34,21 @@ bool view_ask_set(const struct msg_desc *d, void *m, uint64_t seq,
 #undef ROW
 	return false;
 }
+
+uint64_t view_ask_budget_ns(const struct m_search *m)
+{
+	return m->time_budget == 0 ? SEARCH_BUDGET_NS
+				   : MIN(m->time_budget, SEARCH_BUDGET_MAX_NS);
+}
+
+uint64_t view_ask_run_ns(const struct msg_desc *d, const void *m)
+{
+	return VIEW_ANSWER_NS + (d == &msg_search ? view_ask_budget_ns(m) : 0);
+}
+
+uint64_t view_ask_answer_ns(const struct msg_desc *d, const void *m)
+{
+	bool has_turn = d == &msg_search || d == &msg_fulltext;
+
+	return view_ask_run_ns(d, m) + (has_turn ? VIEW_TURN_NS : 0);
+}

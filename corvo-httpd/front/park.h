@@ -1,8 +1,9 @@
 /*
- * Fetches that wait for a job. While a request waits, the server library does
- * not look at its socket, so a worker that went away would be given a job.
- * A fetch that has waited for a moment is therefore watched here, and dropped
- * when its client closes; one that is answered at once costs nothing.
+ * Fetches that wait for a job, and what else may take long. While a request
+ * waits, the server library does not look at its socket, so a worker that went
+ * away would be given a job. A fetch that has waited for a moment is therefore
+ * watched here, and dropped when its client closes; one that is answered at
+ * once costs nothing.
  */
 #ifndef CORVO_PARK_H
 #define CORVO_PARK_H

@@ -4,6 +4,9 @@
  * client always finds its own writes. Where several httpd processes share the
  * port none knows what the others acknowledged, nor does one that has just
  * begun what the one before it did: then raftd is asked first.
+ *
+ * A question is withdrawn when its client leaves, unless the request is one
+ * that is worked on to its end all the same.
  */
 #ifndef CORVO_ASK_VIEW_H
 #define CORVO_ASK_VIEW_H

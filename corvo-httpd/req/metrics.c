@@ -226,6 +226,8 @@ void metrics_of_silent_view(const struct http_metrics *m,
 	metric_add(l, METRIC_MIRROR_LAG, lag, STR_NULL);
 	metric_add(l, METRIC_VIEW_LAG_SECONDS, lag > 0 ? lag_s : lag, STR_NULL);
 	metric_add(l, METRIC_VIEW_REBUILDS, v->rebuilds, STR_NULL);
+	metric_add(l, METRIC_LONG_SEARCHES, METRIC_UNKNOWN, STR_NULL);
+	metric_add(l, METRIC_LONG_SEARCHES_WAITING, METRIC_UNKNOWN, STR_NULL);
 	metric_add(l, METRIC_MIRROR_DROPPED, 0, STR_NULL);
 	metric_add(l, METRIC_PROCESS_LOG_DROPPED, v->log_dropped,
 		   STR("process=\"viewd\""));

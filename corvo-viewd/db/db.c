@@ -299,6 +299,11 @@ static void call_match(sqlite3_context *c, int n, sqlite3_value **v)
 	const char *p = (const char *)sqlite3_value_text(v[0]);
 
 	(void)n;
+	/* One call may take a millisecond, and steps are counted without. */
+	if (on_progress(db) != 0) {
+		sqlite3_result_error_code(c, SQLITE_INTERRUPT);
+		return;
+	}
 	sqlite3_result_int(
 	    c,
 	    p != NULL && what != NULL &&

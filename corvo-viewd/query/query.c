@@ -98,7 +98,8 @@ int query_run(struct query *q, const struct query_ask *ask, struct buf *out)
 {
 	int r;
 
-	db_set_deadline(q->db, ask->deadline_ns);
+	db_set_deadline(q->db,
+			ask->slice_ns != 0 ? ask->slice_ns : ask->deadline_ns);
 	r = db_exec(q->db, "BEGIN");
 	if (r == 0)
 		r = run_handler(q, ask, out);

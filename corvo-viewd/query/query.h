@@ -19,7 +19,8 @@ struct query_facts {
 	uint64_t position;
 	uint64_t head_seq;
 	uint64_t rebuilds;
-	uint64_t lag_ns;      /* see view_lag_ns */
+	uint64_t lag_ns;                     /* see view_lag_ns */
+	uint64_t long_running, long_waiting; /* searches */
 	const char *data_dir; /* whose files are measured; NULL: none */
 };
 
@@ -28,6 +29,9 @@ struct query_ask {
 	const void *request;  /* its message */
 	uint64_t lag_ns;      /* goes into the answer; 0: it is current */
 	uint64_t deadline_ns; /* clock_mono_ns; 0: none */
+	/* The same: until then or not at all, whatever its own budget; 0: none.
+	 * -ERR_REQUEST_TIMEOUT. */
+	uint64_t slice_ns;
 	struct query_facts facts;
 };
 

@@ -5,14 +5,13 @@
 #include "query/search.h"
 
 #include "db/columns.h"
+#include "proto/view_ask.h"
 #include "util/clock.h"
 #include "util/hash.h"
 
 #define SEARCH_DEFAULT_ROWS 50
 /* A page ends early at so many bytes; the next one goes on there. */
-#define SEARCH_BYTES      (8u << 20)
-#define SEARCH_BUDGET_NS  NS_PER_S
-#define SEARCH_BUDGET_MAX (10 * NS_PER_S)
+#define SEARCH_BYTES (8u << 20)
 /* The clock is looked at once in so many jobs. */
 #define SEARCH_LOOKS 64
 
@@ -111,21 +110,15 @@ static uint32_t hash_filter(const struct m_search *m)
 	return (uint32_t)hash_stable(b.p, b.n);
 }
 
-/* Some of the time until SQLite would be stopped is kept for the answer. */
-static void read_budget(struct search *s, const struct query_ask *ask,
-			uint64_t now)
+static void read_budget(struct search *s, uint64_t now)
 {
-	uint64_t budget = s->m->time_budget;
+	uint64_t budget = view_ask_budget_ns(s->m);
 
-	budget =
-	    budget == 0 ? SEARCH_BUDGET_NS : MIN(budget, SEARCH_BUDGET_MAX);
-	if (ask->deadline_ns > now)
-		budget = MIN(budget, (ask->deadline_ns - now) / 10 * 9);
 	s->end_ns = now + budget;
 	s->count_ns = budget / 4;
 }
 
-static int read_ask(struct search *s, const struct query_ask *ask, uint64_t now)
+static int read_ask(struct search *s, uint64_t now)
 {
 	const struct m_search *m = s->m;
 	uint32_t max = m->ids_only ? LIMIT_BULK_PAGE : LIMIT_SEARCH_ROWS;
@@ -138,7 +131,7 @@ static int read_ask(struct search *s, const struct query_ask *ask, uint64_t now)
 	/* A cursor of another question has counted other jobs. */
 	if (spot_is_set(&s->at.from) && s->at.filter != s->hash)
 		s->at.seen = CURSOR_NOT_SEEN;
-	read_budget(s, ask, now);
+	read_budget(s, now);
 	return search_read_filter(s);
 }
 
@@ -527,7 +520,7 @@ int query_search(struct query *q, const struct query_ask *ask, struct buf *out)
 	uint64_t start_ns = clock_mono_ns();
 	struct search s = { .q = q, .m = ask->request };
 	struct m_search_reply reply = { 0 };
-	int r = read_ask(&s, ask, start_ns);
+	int r = read_ask(&s, start_ns);
 
 	if (r == 0)
 		r = search_make_plan(&s);

@@ -241,6 +241,16 @@ static void make_jobs(struct fake *f, unsigned n)
 	ask_queues(f, 1, WAIT_LONG_NS);
 }
 
+static void expect_found(const struct rpc_reply *r, size_t n)
+{
+	struct arena a = ARENA_INIT;
+	struct m_search_reply m;
+
+	EXPECT(msg_decode(&msg_search_reply, r->body, &a, &m) == 0);
+	EXPECT(!m.partial && m.jobs_n == n);
+	arena_done(&a);
+}
+
 static void busy_start(struct fake *f)
 {
 	f->busy = true;
@@ -310,8 +320,6 @@ static void swap_on_answer(struct fake *f, const struct rpc_reply *r)
 {
 	static const unsigned order[] = { QUERY_LIST_QUEUES, QUERY_REBUILD_VIEW,
 					  QUERY_SEARCH_JOBS };
-	struct arena a = ARENA_INIT;
-	struct m_search_reply m;
 
 	EXPECT(r->err == 0);
 	EXPECT(f->answered == order[f->step]);
@@ -320,9 +328,7 @@ static void swap_on_answer(struct fake *f, const struct rpc_reply *r)
 		ask(f, QUERY_REBUILD_VIEW, &(struct m_nothing){ 0 });
 		break;
 	case 2:
-		EXPECT(msg_decode(&msg_search_reply, r->body, &a, &m) == 0);
-		EXPECT(!m.partial && m.jobs_n == 0);
-		arena_done(&a);
+		expect_found(r, 0);
 		done(f);
 		break;
 	default:
@@ -339,6 +345,97 @@ static void swap_on_ask(struct fake *f, struct rpc_req req, unsigned id)
 	ask_long_search(f, ENDLESS_BUDGET);
 }
 
+/*
+ * More long searches than may wait: one is refused while the others are under
+ * way. When nobody wants them any more, the readers and the lane are free.
+ */
+#define LONG_READERS 2
+#define LONG_ASKED   (LONG_READERS + LIMIT_LONG_SEARCHES + 1)
+
+static void ask_metrics(void *ctx)
+{
+	ask(ctx, QUERY_VIEWD_METRICS, &(struct m_nothing){ 0 });
+}
+
+static double long_searches(const struct rpc_reply *r)
+{
+	struct arena a = ARENA_INIT;
+	struct m_metrics m;
+	double n = 0;
+
+	EXPECT(msg_decode(&msg_metrics, r->body, &a, &m) == 0);
+	for (size_t i = 0; i < m.values_n; i++)
+		if (m.values[i].metric == METRIC_LONG_SEARCHES ||
+		    m.values[i].metric == METRIC_LONG_SEARCHES_WAITING)
+			n += m.values[i].value;
+	arena_done(&a);
+	return n;
+}
+
+static void many_on_answer(struct fake *f, const struct rpc_reply *r)
+{
+	switch (f->step) {
+	case 0:
+		f->step++;
+		for (unsigned i = 0; i < LONG_ASKED; i++)
+			ask_long_search(f, ENDLESS_BUDGET);
+		break;
+	case 1: /* the first to be answered */
+		f->step++;
+		EXPECT(f->answered == QUERY_SEARCH_JOBS);
+		EXPECT(r->err == ERR_OVERLOADED);
+		EXPECT(str_starts(r->body, STR("too many long searches")));
+		ask_metrics(f);
+		break;
+	case 2: /* all others are still there */
+		f->step++;
+		EXPECT(f->answered == QUERY_VIEWD_METRICS);
+		EXPECT(long_searches(r) == LONG_ASKED - 1);
+		EXPECT(cancel_all(f) == LONG_ASKED - 1);
+		ask_metrics(f);
+		break;
+	default:
+		EXPECT(f->answered == QUERY_VIEWD_METRICS);
+		if (long_searches(r) > 0)
+			later(f, 10, ask_metrics);
+		else
+			done(f);
+	}
+}
+
+/* Two searches that go on for seconds do not hold up one that is cheap. */
+static void cheap_on_answer(struct fake *f, const struct rpc_reply *r)
+{
+	struct m_search m = { 0 };
+
+	EXPECT(r->err == 0);
+	switch (f->step++) {
+	case 0:
+		for (unsigned i = 0; i < LONG_READERS + 1; i++)
+			ask_long_search(f, ENDLESS_BUDGET);
+		ask_metrics(f);
+		break;
+	case 1: /* until they are known to be long */
+		if (long_searches(r) < LONG_READERS + 1) {
+			f->step--;
+			later(f, 10, ask_metrics);
+			break;
+		}
+		MSG_SET(&m, search, queue, STR("queue-1"));
+		MSG_SET(&m, search, limit, 3);
+		ask(f, QUERY_SEARCH_JOBS, &m);
+		break;
+	case 2:
+		expect_found(r, 3);
+		ask_metrics(f);
+		break;
+	default:
+		EXPECT(long_searches(r) == LONG_READERS + 1);
+		EXPECT(cancel_all(f) == LONG_READERS + 1);
+		done(f);
+	}
+}
+
 static const struct script wait_script = { wait_start, wait_on_answer, NULL };
 static const struct script empty_script = { empty_start, empty_on_answer,
 					    empty_on_ask };
@@ -351,6 +448,8 @@ static const struct script refused_script = { refused_start, refused_on_answer,
 static const struct script busy_script = { busy_start, busy_on_answer, NULL };
 static const struct script swap_script = { swap_start, swap_on_answer,
 					   swap_on_ask };
+static const struct script many_script = { swap_start, many_on_answer, NULL };
+static const struct script cheap_script = { swap_start, cheap_on_answer, NULL };
 
 static void test_wait(void **state)
 {
@@ -383,6 +482,16 @@ static void test_a_search_does_not_hold_up_a_new_file(void **state)
 	play(*state, &swap_script);
 }
 
+static void test_long_searches_are_bounded_and_can_be_withdrawn(void **state)
+{
+	play(*state, &many_script);
+}
+
+static void test_long_searches_do_not_hold_up_a_cheap_one(void **state)
+{
+	play(*state, &cheap_script);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -393,6 +502,8 @@ int main(void)
 		TEST(test_refused_rebuild_leaves_the_view_as_it_was),
 		TEST(test_quick_questions_pass_resting_searches),
 		TEST(test_a_search_does_not_hold_up_a_new_file),
+		TEST(test_long_searches_are_bounded_and_can_be_withdrawn),
+		TEST(test_long_searches_do_not_hold_up_a_cheap_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

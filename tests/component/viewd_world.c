@@ -175,6 +175,8 @@ static void on_peer_down(void *ctx, struct rpc_peer *peer)
 /* --- httpd --- */
 
 struct question {
+	struct list node;
+	struct rpc_call *call;
 	struct fake *f;
 	unsigned id;
 };
@@ -185,6 +187,7 @@ static void on_answer(void *ctx, const struct rpc_reply *r)
 	struct fake *f = q->f;
 
 	f->answered = q->id;
+	list_remove(&q->node);
 	free(q);
 	f->script->on_answer(f, r);
 }
@@ -194,12 +197,28 @@ void ask(struct fake *f, unsigned id, const void *m)
 	struct question *q = xcalloc(1, sizeof(*q));
 	struct buf b = BUF_INIT(0);
 
-	*q = (struct question){ f, id };
+	*q = (struct question){ .f = f, .id = id };
+	list_push_back(&f->questions, &q->node);
 	msg_encode(query_info(id)->request, m, &b);
 	f->asked_ns = clock_mono_ns();
-	(void)rpc_call(f->httpd, id, STR_NULL, buf_str(&b), 0,
-		       ERR_VIEW_UNAVAILABLE, 0, on_answer, q);
+	q->call = rpc_call(f->httpd, id, STR_NULL, buf_str(&b), 0,
+			   ERR_VIEW_UNAVAILABLE, 0, on_answer, q);
 	buf_done(&b);
+}
+
+unsigned cancel_all(struct fake *f)
+{
+	unsigned n = 0;
+
+	LIST_FOREACH_SAFE (it, &f->questions) {
+		struct question *q = list_entry(it, struct question, node);
+
+		rpc_cancel(f->httpd, q->call);
+		list_remove(it);
+		free(q);
+		n++;
+	}
+	return n;
 }
 
 void ask_queues(struct fake *f, uint64_t min_seq, uint64_t wait_ns)
@@ -271,6 +290,7 @@ static void neighbours(int fd, const char *dir, unsigned number)
 	char path[128];
 
 	(void)number;
+	list_init(&f.questions);
 	f.l = loop_new();
 	f.ipc = ipc_new(f.l);
 	f.timer = loop_timer_add(f.l, on_timer, &f);

@@ -10,6 +10,7 @@
 #include "proto/proto.h"
 #include "rt/rpc.h"
 #include "util/clock.h"
+#include "util/list.h"
 
 struct fake;
 
@@ -44,6 +45,7 @@ struct fake {
 	unsigned checkpoints;
 	bool released; /* what a viewd before this one may have left */
 	bool asked;
+	struct list questions; /* that are not answered */
 };
 
 /* --- raftd --- */
@@ -60,6 +62,8 @@ void answer_checkpoint(struct fake *f, struct rpc_req req, const char *queue,
 
 /* Each is answered with the script's on_answer. */
 void ask(struct fake *f, unsigned id, const void *m);
+/* Withdraws all that are not answered; how many they were. */
+unsigned cancel_all(struct fake *f);
 void ask_queues(struct fake *f, uint64_t min_seq, uint64_t wait_ns);
 /* The answer is a list that ends with this queue; returns its lag. */
 uint64_t expect_queue(const struct rpc_reply *r, const char *last);
