@@ -16,9 +16,10 @@
 #define API_TIMEOUT_S         90L
 #define API_SILENCE_S         60L /* longest, of a stream */
 #define API_LINE_BYTES        (16u << 20)
-#define API_MAY_PASS          500          /* statuses that need not stay */
-#define API_BUSY              429          /* nor this one */
-#define API_UNKNOWN           504          /* OUTCOME_UNKNOWN */
+#define API_MAY_PASS          500 /* statuses that need not stay */
+#define API_BUSY              429 /* nor this one */
+#define API_UNKNOWN           504 /* OUTCOME_UNKNOWN */
+#define API_NOT_FOUND         404
 #define API_REPLY_BYTES       (512u << 20) /* 1000 jobs of the largest size */
 #define API_ERROR_BYTES       4096         /* of a reply that is not JSON */
 /* Documents of the deepest nesting stand inside a list of jobs. */
@@ -305,6 +306,18 @@ int api_stream(const struct api *api, const char *path, api_event_fn *fn,
 		   : -ERR_VALIDATION_ERROR;
 }
 
+static int refusal(long status)
+{
+	switch (status) {
+	case API_UNKNOWN:
+		return -ERR_OUTCOME_UNKNOWN;
+	case API_NOT_FOUND:
+		return -ERR_NOT_FOUND;
+	default:
+		return -ERR_VALIDATION_ERROR;
+	}
+}
+
 int api_call(const struct api *api, const char *method, const char *path,
 	     struct str body, struct buf *ret_reply, struct buf *why)
 {
@@ -322,8 +335,7 @@ int api_call(const struct api *api, const char *method, const char *path,
 	valid = json_validate(buf_str(&reply), API_JSON_DEPTH, &bad);
 	if (status < 200 || status > 299) {
 		put_refusal(why, buf_str(&reply), valid, status);
-		return status == API_UNKNOWN ? -ERR_OUTCOME_UNKNOWN
-					     : -ERR_VALIDATION_ERROR;
+		return refusal(status);
 	}
 	if (!valid) {
 		buf_printf(why,

@@ -19,7 +19,8 @@ struct api {
  * Sends the request and puts the reply, which is valid JSON, in the place of
  * what ret_reply has. -ERR_* with a sentence in `why`: the server's own error
  * text, or why it could not be asked. -ERR_OUTCOME_UNKNOWN: it may have been
- * carried out. An empty body sends none.
+ * carried out; -ERR_NOT_FOUND: there is no such thing. An empty body sends
+ * none.
  */
 int api_call(const struct api *api, const char *method, const char *path,
 	     struct str body, struct buf *ret_reply, struct buf *why);

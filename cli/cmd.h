@@ -37,6 +37,7 @@ enum cmd_group {
 	G_TOP = 1 << 17,
 	G_BULK = 1 << 18,
 	G_EVENTS = 1 << 19,
+	G_CREATES = 1 << 20, /* a queue, if it is not there */
 };
 
 enum cmd_opt {

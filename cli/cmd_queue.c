@@ -2,10 +2,12 @@
  * Queues, workers and the state of the server.
  */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "answer.h"
 #include "api.h"
 #include "cmd.h"
+#include "proto/err.h"
 #include "proto/limits.h"
 #include "proto/proto.h"
 
@@ -136,6 +138,54 @@ int cmd_workers(const struct cmd_args *a)
 	return CLI_OK;
 }
 
+/* --- names that no queue has --- */
+
+/* Whether the server says so: what else is wrong, the request itself finds. */
+static bool is_unknown(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct api api;
+
+	cmd_api(a, &api);
+	buf_puts(&path, "/api/v1/queues/");
+	api_put_segment(&path, a->argv[0]);
+	buf_putc(&path, '\0');
+	return a->argv[0][0] != '\0' &&
+	       api_call(&api, "GET", path.p, STR_NULL, &reply, &why) ==
+		   -ERR_NOT_FOUND;
+}
+
+static bool says_yes(void)
+{
+	char line[16];
+
+	return fgets(line, sizeof(line), stdin) != NULL &&
+	       (line[0] == 'y' || line[0] == 'Y');
+}
+
+/* A name that is misspelt would make a queue: people are asked first. */
+static int may_create(const struct cmd_args *a, const char *what)
+{
+	_cleanup_(buf_done) struct buf name = BUF_INIT(0);
+
+	if (a->opt[OPT_YES] != NULL || !is_unknown(a))
+		return CLI_OK;
+	out_put_clean(&name, str_from(a->argv[0]));
+	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+		return cmd_failed("queue \"%.*s\" does not exist; add --yes "
+				  "to create it and %s it",
+				  STR_ARG(buf_str(&name)), what);
+	(void)fprintf(
+	    stderr,
+	    "Queue \"%.*s\" does not exist; create it and %s it? [y/N] ",
+	    STR_ARG(buf_str(&name)), what);
+	return says_yes() ? CLI_OK : cmd_failed("nothing was done");
+}
+
+/* --- pause, resume --- */
+
 /* What was asked for is shown by the verb itself, or as JSON. */
 static int show(const struct cmd_args *a, int r, const struct buf *reply,
 		const char *done)
@@ -149,10 +199,14 @@ static int show(const struct cmd_args *a, int r, const struct buf *reply,
 	return CLI_OK;
 }
 
-static int act(const struct cmd_args *a, const char *action, const char *done)
+static int act(const struct cmd_args *a, const char *what, const char *action,
+	       const char *done)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	int r = may_create(a, what);
 
+	if (r != CLI_OK)
+		return r;
 	return show(a,
 		    cmd_call_on(a, "POST", "queues", action, STR_NULL, &reply),
 		    &reply, done);
@@ -160,12 +214,12 @@ static int act(const struct cmd_args *a, const char *action, const char *done)
 
 int cmd_pause(const struct cmd_args *a)
 {
-	return act(a, "/pause", "paused");
+	return act(a, "pause", "/pause", "paused");
 }
 
 int cmd_resume(const struct cmd_args *a)
 {
-	return act(a, "/resume", "resumed");
+	return act(a, "resume", "/resume", "resumed");
 }
 
 /* --- settings --- */
@@ -213,6 +267,8 @@ int cmd_queue_set(const struct cmd_args *a)
 	if (r == CLI_OK)
 		r = cmd_check_members("queue set", json_root(buf_str(&body)),
 				      &msg_set_queue);
+	if (r == CLI_OK)
+		r = may_create(a, "change");
 	if (r != CLI_OK)
 		return r;
 	return show(
@@ -235,6 +291,8 @@ int cmd_concurrency(const struct cmd_args *a)
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
 	int r = is_number("MAX", a->argv[1]);
 
+	if (r == CLI_OK)
+		r = may_create(a, "limit");
 	if (r != CLI_OK)
 		return r;
 	buf_printf(&body, "{\"max\":%s}", a->argv[1]);
@@ -251,6 +309,8 @@ int cmd_throttle(const struct cmd_args *a)
 	struct json_writer w = JSON_WRITER(&body);
 	int r = is_number("RATE", a->argv[1]);
 
+	if (r == CLI_OK)
+		r = may_create(a, "throttle");
 	if (r != CLI_OK)
 		return r;
 	jw_object(&w);
@@ -268,7 +328,10 @@ int cmd_throttle(const struct cmd_args *a)
 int cmd_unthrottle(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	int r = may_create(a, "unthrottle");
 
+	if (r != CLI_OK)
+		return r;
 	return show(
 	    a,
 	    cmd_call_on(a, "DELETE", "queues", "/throttle", STR_NULL, &reply),
@@ -284,8 +347,10 @@ int cmd_drain(const struct cmd_args *a)
 	_cleanup_(buf_done) struct buf status = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf active = BUF_INIT(0);
 	struct json v;
-	int r;
+	int r = may_create(a, "drain");
 
+	if (r != CLI_OK)
+		return r;
 	buf_puts(&action, "/drain?wait=");
 	api_put_segment(&action,
 			a->opt[OPT_WAIT] != NULL ? a->opt[OPT_WAIT] : "60s");
@@ -321,7 +386,13 @@ static int show_count(const struct cmd_args *a, int r, const struct buf *reply,
 int cmd_clear(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf name = BUF_INIT(0);
 
+	if (is_unknown(a)) {
+		out_put_clean(&name, str_from(a->argv[0]));
+		return cmd_failed("queue \"%.*s\" does not exist",
+				  STR_ARG(buf_str(&name)));
+	}
 	return show_count(
 	    a, cmd_call_on(a, "POST", "queues", "/clear", STR_NULL, &reply),
 	    &reply, "cleared");

@@ -253,21 +253,17 @@ void h_set_queue(struct req *r)
 
 /* --- concurrency, throttle --- */
 
-static void answer_status(struct req *r, const char *status)
-{
-	struct json_writer w = req_json(r);
-
-	jw_object(&w);
-	jw_key(&w, "status");
-	jw_cstr(&w, status);
-	jw_object_end(&w);
-	req_answer(r, 200);
-}
-
 static void on_set(struct req *r, const struct rpc_reply *reply)
 {
-	if (req_reply(r, &msg_queue, reply) != NULL)
-		answer_status(r, "ok");
+	const struct m_queue *q = req_reply(r, &msg_queue, reply);
+	struct m_status_reply done = { 0 };
+
+	if (q == NULL)
+		return;
+	MSG_SET(&done, status_reply, status, STR("ok"));
+	if (q->created)
+		MSG_SET(&done, status_reply, created, true);
+	req_answer_message(r, &msg_status_reply, &done, 200);
 }
 
 /* Checked by the tables, then set. */
@@ -348,12 +344,21 @@ void h_unset_throttle(struct req *r)
 
 /* --- drain --- */
 
+struct drain {
+	struct m_drain m;
+	bool created; /* by pausing it */
+};
+
 static void on_drained(struct req *r, const struct rpc_reply *reply)
 {
 	struct m_drain_reply *m = req_reply(r, &msg_drain_reply, reply);
+	const struct drain *d = r->state;
 
-	if (m != NULL)
-		req_answer_message(r, &msg_drain_reply, m, 200);
+	if (m == NULL)
+		return;
+	if (d->created)
+		MSG_SET(m, drain_reply, created, true);
+	req_answer_message(r, &msg_drain_reply, m, 200);
 }
 
 /* The node goes while somebody waits; another one can go on. */
@@ -364,10 +369,14 @@ static void end_drain(struct req *r)
 
 static void on_paused(struct req *r, const struct rpc_reply *reply)
 {
-	struct m_drain *m = r->state;
+	const struct m_status_reply *paused =
+	    req_reply(r, &msg_status_reply, reply);
+	struct drain *d = r->state;
+	struct m_drain *m = &d->m;
 
-	if (req_reply(r, &msg_status_reply, reply) == NULL)
+	if (paused == NULL)
 		return;
+	d->created = paused->created;
 	r->partly = true; /* it is paused */
 	if (r->h->draining)
 		MSG_SET(m, drain, wait_ns, 0);
@@ -390,7 +399,8 @@ static void on_paused(struct req *r, const struct rpc_reply *reply)
 void h_drain(struct req *r)
 {
 	struct m_queue_ref *pause = arena_zalloc(&r->arena, sizeof(*pause));
-	struct m_drain *m = arena_zalloc(&r->arena, sizeof(*m));
+	struct drain *d = arena_zalloc(&r->arena, sizeof(*d));
+	struct m_drain *m = &d->m;
 	uint64_t wait_ns = 0;
 
 	if (!req_read(r, &msg_queue_ref, pause) ||
@@ -399,7 +409,7 @@ void h_drain(struct req *r)
 	MSG_SET(m, drain, queue, pause->queue);
 	MSG_SET(m, drain, wait_ns,
 		MIN(wait_ns, LIMIT_WAIT_S * (uint64_t)NS_PER_S));
-	r->state = m;
+	r->state = d;
 	req_call_raftd(r, OP_PAUSE, pause->queue, &msg_queue_ref, pause,
 		       on_paused);
 }

@@ -10,11 +10,15 @@ void run_pause(struct run *n)
 {
 	struct m_queue_ref m = { 0 };
 	bool pause = run_chance(n, 35);
+	struct m_status_reply r;
+	bool known;
 
 	MSG_SET(&m, queue_ref, queue,
 		run_chance(n, 30) ? STR("seldom") : run_queue(n));
+	known = model_has_queue(n->m, m.queue);
 	model_pause(n->m, m.queue, pause);
-	(void)run_do(n, pause ? OP_PAUSE : OP_RESUME, &m, NULL);
+	if (run_do(n, pause ? OP_PAUSE : OP_RESUME, &m, &r))
+		assert_int_equal(r.created, !known);
 }
 
 void run_limits(struct run *n)

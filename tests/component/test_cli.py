@@ -118,6 +118,7 @@ def test_actions(fake):
     fake.reply("POST", "/api/v1/jobs/job_1/retry", {"status": "retried"})
     fake.reply("POST", "/api/v1/jobs/job_1/cancel", {"status": "cancelling"})
     fake.reply("DELETE", "/api/v1/jobs/job_1", {"status": "deleted"})
+    fake.reply("GET", "/api/v1/queues/mail", {"name": "mail"})
     fake.reply("POST", "/api/v1/queues/mail/pause", {"status": "paused"})
     fake.reply("POST", "/api/v1/queues/mail/resume", {"status": "resumed"})
     assert ok("retry", "job_1", fake=fake) == "Job retried\n"
@@ -172,6 +173,7 @@ def test_queue_verbs(fake):
     ("a/b", "a%2Fb"), ("a b?c#d", "a%20b%3Fc%23d"), ("ü", "%C3%BC"),
     ("..", ".."), ("100%", "100%25"), ("a.b-c_d~e", "a.b-c_d~e")])
 def test_names_are_encoded_in_paths(fake, name, path):
+    fake.reply("GET", "/api/v1/queues/%s" % path, {"name": name})
     fake.reply("POST", "/api/v1/queues/%s/pause" % path, {"status": "paused"})
     assert ok("pause", name, fake=fake) == "Queue %s paused\n" % name
 
@@ -258,6 +260,7 @@ C1 = "a\x9b31mb\x7fc\x85\u00fc"
     ids=lambda v: v[0] if isinstance(v, list) else "")
 def test_answers_are_made_harmless(fake, args, method, path, answer):
     """Also the control characters that JSON may hold as they are."""
+    fake.reply("GET", "/api/v1/queues/q", {"name": "q"})
     fake.reply(method, path, json.dumps(answer, ensure_ascii=False).encode())
     out = ok(*args, fake=fake)
     assert not any(c < " " and c != "\n" or "\x7f" <= c < "\xa0" for c in out)

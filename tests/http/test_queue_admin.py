@@ -115,12 +115,39 @@ def test_patch_with_a_group_given_twice(client, queue):
     assert (a.status, a.code) == (400, "PARSE_ERROR")
 
 
+@pytest.mark.parametrize("method, action, body", [
+    ("POST", "/pause", None), ("POST", "/resume", None),
+    ("POST", "/drain", None), ("POST", "/concurrency", {"max": 1}),
+    ("POST", "/throttle", {"rate": 1, "period": "1m"}),
+    ("DELETE", "/throttle", None), ("PATCH", "", {"max_retries": 1})],
+    ids=["pause", "resume", "drain", "concurrency", "throttle", "unthrottle",
+         "set"])
+def test_a_queue_that_was_not_known_is_said_to_be_created(
+        client, queue, method, action, body):
+    def ask():
+        a = client.request(method, f"{API}/queues/{queue}{action}", body)
+        assert a.status == 200, a
+        return a.json
+
+    assert client.get(f"{API}/queues/{queue}").status == 404
+    assert ask()["created"] is True
+    assert "created" not in ask()
+    assert "created" not in one(client, queue)
+    listed = client.get(f"{API}/queues").json
+    assert not any("created" in q for q in listed)
+    other = queue + ".jobs"  # by a job, and so by no mistake
+    client.enqueue(other)
+    a = client.request(method, f"{API}/queues/{other}{action}", body)
+    assert a.status == 200 and "created" not in a.json
+
+
 def test_concurrency_and_throttle_routes(client, queue):
     def post(action, body):
         a = client.post(f"{API}/queues/{queue}/{action}", body)
         assert (a.status, a.json) == (200, {"status": "ok"})
         return one(client, queue)
 
+    client.enqueue(queue)
     assert post("concurrency", {"max": 3})["max_concurrency"] == 3
     assert "max_concurrency" not in post("concurrency", {"max": 0})
     assert post("concurrency", {"max": 3})["max_concurrency"] == 3

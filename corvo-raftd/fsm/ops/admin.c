@@ -7,7 +7,8 @@
 #include "fsm/order/queue.h"
 #include "fsm/order/roster.h"
 
-static int set_paused(struct fsm *f, const struct m_queue_ref *op, bool paused)
+static int set_paused(struct fsm *f, const struct m_queue_ref *op, bool paused,
+		      struct m_status_reply *ret)
 {
 	int r;
 
@@ -18,6 +19,9 @@ static int set_paused(struct fsm *f, const struct m_queue_ref *op, bool paused)
 	r = roster_check(f, &op->queue, 1);
 	if (r < 0)
 		return r;
+	/* a mistyped name must not look like one that is known */
+	if (queue_find(f, op->queue) == NULL)
+		MSG_SET(ret, status_reply, created, true);
 	queue_set_paused(f, queue_get(f, op->queue), paused);
 	return 0;
 }
@@ -26,14 +30,14 @@ int apply_pause(struct fsm *f, const struct m_queue_ref *op,
 		struct m_status_reply *ret)
 {
 	MSG_SET(ret, status_reply, status, STR("paused"));
-	return set_paused(f, op, true);
+	return set_paused(f, op, true, ret);
 }
 
 int apply_resume(struct fsm *f, const struct m_queue_ref *op,
 		 struct m_status_reply *ret)
 {
 	MSG_SET(ret, status_reply, status, STR("resumed"));
-	return set_paused(f, op, false);
+	return set_paused(f, op, false, ret);
 }
 
 int apply_set_limits(struct fsm *f, const struct m_limits *op,

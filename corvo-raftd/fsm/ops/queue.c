@@ -58,6 +58,7 @@ int apply_set_queue(struct fsm *f, const struct m_set_queue *op,
 	static const struct m_set_queue none;
 	struct fsm_queue *q;
 	struct m_set_queue merged;
+	bool known;
 	int r;
 
 	if (!queue_name_fits(op->queue))
@@ -68,7 +69,8 @@ int apply_set_queue(struct fsm *f, const struct m_set_queue *op,
 	if (r < 0)
 		return r;
 	q = queue_find(f, op->queue);
-	r = settings_merge(f, q != NULL ? q->set : &none, op, &merged);
+	known = q != NULL;
+	r = settings_merge(f, known ? q->set : &none, op, &merged);
 	if (r < 0)
 		return r;
 	q = queue_get(f, op->queue);
@@ -81,5 +83,7 @@ int apply_set_queue(struct fsm *f, const struct m_set_queue *op,
 		lanes_settings_changed(f, q);
 	}
 	queue_show(q, ret);
+	if (!known)
+		MSG_SET(ret, queue, created, true);
 	return 0;
 }
