@@ -10,6 +10,7 @@
 
 #include "proto/err.h"
 #include "proto/limits.h"
+#include "rt/listen.h"
 #include "util/json.h"
 
 #define API_CONNECT_TIMEOUT_S 5L
@@ -159,8 +160,9 @@ static struct curl_slist *headers_new(const struct api *api, struct buf *why)
 	return NULL;
 }
 
-static void set_request(CURL *c, const char *url, const char *method,
-			struct str body, struct buf *reply, char *text)
+static void set_request(const struct api *api, CURL *c, const char *url,
+			const char *method, struct str body, struct buf *reply,
+			char *text)
 {
 	curl_easy_setopt(c, CURLOPT_URL, url);
 	curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, method);
@@ -174,6 +176,9 @@ static void set_request(CURL *c, const char *url, const char *method,
 	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, text);
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes);
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, reply);
+	if (listen_path(api->server) != NULL)
+		curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH,
+				 listen_path(api->server));
 	if (is_loopback(url))
 		curl_easy_setopt(c, CURLOPT_PROXY, "");
 	if (body.n > 0 || strcmp(method, "POST") == 0) {
@@ -219,7 +224,7 @@ static int transfer(const struct api *api, const char *url, const char *method,
 		return -ERR_VALIDATION_ERROR;
 	c = curl_easy_init();
 	CHECK(c != NULL);
-	set_request(c, url, method, body, reply, text);
+	set_request(api, c, url, method, body, reply, text);
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
 	if (api->timeout_s > 0)
 		curl_easy_setopt(c, CURLOPT_TIMEOUT, api->timeout_s);
@@ -269,7 +274,9 @@ static void put_refusal(struct buf *why, struct str reply, bool valid,
 
 static void put_url(struct buf *url, const struct api *api, const char *path)
 {
-	struct str server = str_from(api->server);
+	struct str server =
+	    str_from(listen_path(api->server) != NULL ? "http://localhost"
+						      : api->server);
 
 	while (server.n > 0 && server.p[server.n - 1] == '/')
 		server.n--;

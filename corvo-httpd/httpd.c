@@ -54,21 +54,24 @@ static int take_inherited(const struct settings *set, int fd, struct buf *why)
 	return fd;
 }
 
-static int open_listener(const struct settings *set, struct buf *why)
+/* Into h->listeners; those that we opened ourselves are ours to remove. */
+static int open_listeners(struct httpd *h, struct buf *why)
 {
-	int fd = fds_listener();
-	struct netaddr a;
+	struct listeners *ls = &h->listeners;
 	int r;
 
-	if (fd >= 0)
-		return take_inherited(set, fd, why);
-	r = settings_check_bind(set, why);
-	if (r < 0)
-		return r;
-	r = netaddr_parse(set->bind, &a, why);
-	if (r < 0)
-		return r;
-	return netaddr_listen(&a, set->bind, why);
+	ls->n = fds_listeners(ls->fd);
+	for (size_t i = 0; i < ls->n; i++) {
+		r = take_inherited(h->set, ls->fd[i], why);
+		if (r < 0)
+			return r;
+	}
+	if (ls->n > 0)
+		return 0;
+	r = settings_check_bind(h->set, why);
+	if (r == 0)
+		r = listeners_open(h->set, ls, why);
+	return r;
 }
 
 /* --- requests --- */
@@ -158,7 +161,7 @@ static int httpd_init(struct daemon *d, struct buf *why)
 {
 	struct httpd *h = xcalloc(1, sizeof(*h));
 	uint64_t seed;
-	int fd;
+	int r;
 
 	d->state = h;
 	h->d = d;
@@ -178,12 +181,12 @@ static int httpd_init(struct daemon *d, struct buf *why)
 	if (h->viewd == NULL)
 		return -ERR_INTERNAL_ERROR;
 	rpc_client_flush_at(h->raftd, OPS_PER_MESSAGE);
-	fd = open_listener(&d->settings, why);
-	if (fd < 0)
-		return fd;
-	h->check_host = netaddr_fd_is_local(fd) > 0;
+	r = open_listeners(h, why);
+	if (r < 0)
+		return r;
 	h->server = server_new(
-	    &(struct server_config){ d->loop, h->set, &front_ops, h }, fd, why);
+	    &(struct server_config){ d->loop, h->set, &front_ops, h },
+	    &h->listeners, why);
 	if (h->server == NULL)
 		return -ERR_INTERNAL_ERROR;
 	h->tell = tell_new(h);
@@ -219,6 +222,7 @@ static void httpd_drain(struct daemon *d)
 	log_info("draining, %zu connections", server_connections(h->server));
 	h->draining = true;
 	server_drain(h->server);
+	listeners_close(&h->listeners);
 }
 
 static void httpd_done(struct daemon *d)
@@ -229,6 +233,7 @@ static void httpd_done(struct daemon *d)
 		return;
 	tell_free(h->tell);
 	server_free(h->server);
+	listeners_close(&h->listeners);
 	hub_free(h->hub);
 	rpc_client_free(h->raftd);
 	rpc_client_free(h->viewd);

@@ -195,7 +195,7 @@ static void start_process(struct child *c, int fds[2])
 		.argc = c->host->argc,
 		.argv = c->host->argv,
 		.notify_fd = fds[1],
-		.listen_fd = c->proc == PROC_HTTPD ? c->host->listen_fd : -1,
+		.listeners = c->proc == PROC_HTTPD ? c->host->listeners : NULL,
 		.config_fd = c->host->config_fd,
 		.lock_fd = c->host->lock_fd,
 		.number = c->number,

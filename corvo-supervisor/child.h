@@ -47,7 +47,7 @@ struct child_host {
 	const struct settings *settings;
 	int argc; /* flags, passed on to every child */
 	char *const *argv;
-	int listen_fd;       /* given to httpd */
+	const struct listeners *listeners; /* given to httpd */
 	int config_fd;       /* settings of the file, for children; or -1 */
 	int lock_fd;         /* on the data directory, held by all */
 	const char *level;   /* log level set by hand; NULL: the settings' */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "proto/err.h"
+#include "rt/listen.h"
 #include "rt/log.h"
 #include "util/arena.h"
 
@@ -94,6 +95,16 @@ static void add_var(struct arena *a, char **envp, size_t *n, const char *name,
 	envp[(*n)++] = arena_cstr(a, str_of(text, (size_t)len));
 }
 
+static char *listen_var(struct arena *a, const struct listeners *ls)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	buf_puts(&b, "CORVO_LISTEN_FD=");
+	for (size_t i = 0; i < ls->n; i++)
+		buf_printf(&b, "%s%d", i > 0 ? "," : "", ls->fd[i]);
+	return arena_cstr(a, buf_str(&b));
+}
+
 static char **make_env(struct arena *a, const struct spawn_args *args)
 {
 	size_t count = 0, n = 0;
@@ -109,9 +120,8 @@ static char **make_env(struct arena *a, const struct spawn_args *args)
 	add_var(a, envp, &n, "CORVO_NOTIFY_FD", (uint64_t)args->notify_fd);
 	add_var(a, envp, &n, "CORVO_WATCHDOG_MS", args->watchdog_ms);
 	add_var(a, envp, &n, "CORVO_NUMBER", args->number);
-	if (args->listen_fd >= 0)
-		add_var(a, envp, &n, "CORVO_LISTEN_FD",
-			(uint64_t)args->listen_fd);
+	if (args->listeners != NULL)
+		envp[n++] = listen_var(a, args->listeners);
 	/* Read once for the node: its processes share one memory. */
 	if (args->memory > 0)
 		add_var(a, envp, &n, "CORVO_MEMORY_LIMIT", args->memory);
@@ -174,7 +184,9 @@ static _noreturn_ void child_exec(const struct spawn_args *args, char **argv,
 	 */
 	(void)close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
 	keep_open(args->notify_fd);
-	keep_open(args->listen_fd);
+	for (size_t i = 0; args->listeners != NULL && i < args->listeners->n;
+	     i++)
+		keep_open(args->listeners->fd[i]);
 	keep_open(args->config_fd);
 	keep_open(args->lock_fd);
 	child_signals();

@@ -20,8 +20,8 @@ struct spawn_args {
 	const char *program; /* its argv[0] */
 	int argc;            /* flags */
 	char *const *argv;
-	int notify_fd;        /* the child's end; CORVO_NOTIFY_FD */
-	int listen_fd;        /* CORVO_LISTEN_FD; -1: not given */
+	int notify_fd; /* the child's end; CORVO_NOTIFY_FD */
+	const struct listeners *listeners; /* CORVO_LISTEN_FD; or NULL */
 	int config_fd;        /* read as the file of --config; -1: none */
 	int lock_fd;          /* held for as long as the child lives */
 	unsigned number;      /* CORVO_NUMBER */

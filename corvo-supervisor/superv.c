@@ -425,7 +425,7 @@ int superv_main(int argc, char *const argv[])
 	s.host = (struct child_host){ .settings = &s.settings,
 				      .argc = argc,
 				      .argv = argv,
-				      .listen_fd = -1,
+				      .listeners = &s.listeners,
 				      .config_fd = -1,
 				      .lock_fd = -1,
 				      .ctx = &s,

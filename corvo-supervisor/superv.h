@@ -9,6 +9,7 @@
 #include "child.h"
 #include "ctl_server.h"
 #include "proto/limits.h"
+#include "rt/listen.h"
 #include "rt/log.h"
 #include "rt/notify.h"
 
@@ -34,6 +35,7 @@ struct superv {
 	int argc; /* flags */
 	char *const *argv;
 	struct buf run_dir; /* NUL-terminated */
+	struct listeners listeners;
 	struct buf address; /* we listen on; NUL-terminated */
 	int signal_fd;
 	int run_lock_fd; /* run directory; the host has that on the data */

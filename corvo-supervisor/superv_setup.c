@@ -4,9 +4,7 @@
  * and the port is ours before anything starts, so that a second node fails
  * early and says why.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -17,7 +15,6 @@
 #include "proto/err.h"
 #include "rt/fds.h"
 #include "rt/file.h"
-#include "rt/netaddr.h"
 #include "rt/procstat.h"
 #include "superv.h"
 #include "util/clock.h"
@@ -154,26 +151,6 @@ int superv_publish(struct superv *s, struct buf *why)
 	return -ERR_INTERNAL_ERROR;
 }
 
-/* The address as it came out: a port 0 was replaced. */
-static void read_address(struct superv *s)
-{
-	struct sockaddr_storage sa = { .ss_family = AF_UNSPEC };
-	const struct sockaddr_in6 *in6 = (const void *)&sa;
-	const struct sockaddr_in *in = (const void *)&sa;
-	socklen_t len = sizeof(sa);
-	char text[INET6_ADDRSTRLEN] = "?";
-
-	(void)getsockname(s->host.listen_fd, (struct sockaddr *)&sa, &len);
-	if (sa.ss_family == AF_INET6) {
-		(void)inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
-		buf_printf(&s->address, "[%s]:%u", text, ntohs(in6->sin6_port));
-	} else {
-		(void)inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
-		buf_printf(&s->address, "%s:%u", text, ntohs(in->sin_port));
-	}
-	buf_putc(&s->address, '\0');
-}
-
 /* A control socket is left behind only by a supervisor that was killed. */
 static bool was_unclean(const struct superv *s)
 {
@@ -188,23 +165,19 @@ static int open_port(struct superv *s, struct buf *why)
 {
 	uint64_t patience = was_unclean(s) ? LEFTOVER_WAIT_NS : 0;
 	uint64_t give_up_ns = clock_mono_ns() + patience;
-	struct netaddr a;
 	int r;
 
-	r = netaddr_parse(s->settings.bind, &a, why);
-	if (r < 0)
-		return r;
 	for (;;) {
 		buf_clear(why);
-		r = netaddr_listen(&a, s->settings.bind, why);
+		r = listeners_open(&s->settings, &s->listeners, why);
 		if (r >= 0 || clock_mono_ns() >= give_up_ns)
 			break;
 		(void)poll(NULL, 0, LEFTOVER_WAIT_STEP);
 	}
 	if (r < 0)
 		return r;
-	s->host.listen_fd = r;
-	read_address(s);
+	listeners_put(&s->listeners, &s->address);
+	buf_putc(&s->address, '\0');
 	return 0;
 }
 
@@ -255,13 +228,14 @@ int superv_set_up(struct superv *s, struct buf *why)
 
 void superv_tear_down(struct superv *s)
 {
-	const int fds[] = { s->host.listen_fd, s->host.config_fd, s->signal_fd,
-			    s->run_lock_fd, s->host.lock_fd };
+	const int fds[] = { s->host.config_fd, s->signal_fd, s->run_lock_fd,
+			    s->host.lock_fd };
 
 	ctl_server_close(&s->ctl);
 	for (size_t i = 0; i < s->children_n; i++)
 		child_done(&s->children[i]);
 	free(s->children);
+	listeners_close(&s->listeners);
 	/* The lock goes last: whoever has it finds nothing of ours. */
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 		if (fds[i] >= 0)

@@ -68,6 +68,7 @@
 #define LIMIT_LOG_PAGE         1000 /* lines in one answer */
 #define LIMIT_WAIT_S           60   /* of ?wait= */
 #define LIMIT_HTTPD_PROCESSES  64
+#define LIMIT_LISTENERS        8     /* addresses of bind */
 #define LIMIT_CLIENTS          65536 /* addresses remembered, see clients.h */
 #define LIMIT_TRUSTED_PROXIES  64    /* networks of trusted_proxies */
 #define LIMIT_QUEUE_PAGE       10000 /* queues in one answer */

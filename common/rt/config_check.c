@@ -7,6 +7,7 @@
 #include "rt/config.h"
 #include "rt/config_impl.h"
 #include "rt/ip.h"
+#include "rt/listen.h"
 #include "rt/log.h"
 #include "rt/netaddr.h"
 #include "util/timefmt.h"
@@ -115,6 +116,7 @@ static bool is_name(const char *text)
 static int check_words(const struct settings *s, struct buf *why)
 {
 	enum log_level level;
+	mode_t mode;
 
 	if (!is_name(s->node_id))
 		return refuse(s, SETTING_node_id,
@@ -131,6 +133,9 @@ static int check_words(const struct settings *s, struct buf *why)
 	    strcmp(s->access_log_format, "json") != 0)
 		return refuse(s, SETTING_access_log_format, "common or json",
 			      why);
+	if (!listen_parse_mode(s->socket_mode, &mode))
+		return refuse(s, SETTING_socket_mode,
+			      "octal digits, such as 0660", why);
 	if (strcmp(s->raft_store, "uv") != 0)
 		return refuse(s, SETTING_raft_store, "uv", why);
 	if (s->compat[0] != '\0' && strcmp(s->compat, "0.3") != 0)
@@ -236,9 +241,34 @@ static int check_reach(const struct settings *s, enum setting_id id,
 	return -ERR_VALIDATION_ERROR;
 }
 
+struct bind_check {
+	const struct settings *s;
+	struct buf *why;
+};
+
+static int check_bind_item(void *ctx, const char *text)
+{
+	const struct bind_check *c = ctx;
+	_cleanup_(buf_done) struct buf bad = BUF_INIT(0);
+	const char *path = listen_path(text);
+	int r;
+
+	if (path == NULL)
+		return check_reach(c->s, SETTING_bind, text, "127.0.0.1:8080",
+				   c->why);
+	r = listen_check_path(path, &bad);
+	if (r == 0)
+		return 0;
+	setting_put_where(c->why, c->s, SETTING_bind,
+			  c->s->source[SETTING_bind]);
+	buf_put_str(c->why, buf_str(&bad));
+	return r;
+}
+
 int settings_check_bind(const struct settings *s, struct buf *why)
 {
-	int r = check_reach(s, SETTING_bind, s->bind, "127.0.0.1:8080", why);
+	struct bind_check c = { s, why };
+	int r = listen_items(s->bind, check_bind_item, &c, why);
 
 	if (r == 0)
 		r = check_reach(s, SETTING_raft_bind, s->raft_bind,

@@ -338,11 +338,13 @@ static unsigned number_from_env(void)
 /* A supervisor has done that: what it left open is for us. */
 static void close_inherited(struct daemon *d)
 {
-	const int keep[] = { d->notify.systemd_fd, d->priv->signal_fd,
-			     fds_of_path(d->settings.config), fds_listener() };
+	int keep[3 + LIMIT_LISTENERS] = { d->notify.systemd_fd,
+					  d->priv->signal_fd,
+					  fds_of_path(d->settings.config) };
+	size_t n = 3 + fds_listeners(keep + 3);
 
 	if (d->notify.supervisor_fd < 0)
-		fds_close_but(keep, ARRAY_SIZE(keep));
+		fds_close_but(keep, n);
 }
 
 /* What a supervisor has checked and said for all of its processes. */

@@ -51,19 +51,39 @@ void fds_close_but(const int *keep, size_t n)
 	close_from_to(from, ~0u);
 }
 
-int fds_listener(void)
+static size_t fds_of_list(const char *text, int fds[LIMIT_LISTENERS])
+{
+	struct str rest = str_from(text), item;
+	bool more = true;
+	size_t n = 0;
+	uint64_t v;
+
+	while (more && n < LIMIT_LISTENERS) {
+		more = str_split(rest, ',', &item, &rest);
+		if (!str_parse_u64(item, &v) || v > INT32_MAX)
+			return 0;
+		fds[n++] = (int)v;
+	}
+	return n;
+}
+
+size_t fds_listeners(int fds[LIMIT_LISTENERS])
 {
 	const char *ours = getenv("CORVO_LISTEN_FD");
 	const char *count = getenv("LISTEN_FDS");
 	const char *pid = getenv("LISTEN_PID");
+	size_t found = ours != NULL ? fds_of_list(ours, fds) : 0;
 	uint64_t n;
 
-	if (ours != NULL && str_parse_u64(str_from(ours), &n) && n <= INT32_MAX)
-		return (int)n;
+	if (found > 0)
+		return found;
 	if (count == NULL || pid == NULL || !str_parse_u64(str_from(pid), &n) ||
-	    n != (uint64_t)getpid())
-		return -1;
-	return str_is(str_from(count), "1") ? FIRST_FD : -1;
+	    n != (uint64_t)getpid() || !str_parse_u64(str_from(count), &n) ||
+	    n > LIMIT_LISTENERS)
+		return 0;
+	for (; found < n; found++)
+		fds[found] = FIRST_FD + (int)found;
+	return found;
 }
 
 int fds_of_path(const char *path)

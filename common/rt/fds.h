@@ -4,6 +4,7 @@
 #ifndef CORVO_FDS_H
 #define CORVO_FDS_H
 
+#include "proto/limits.h"
 #include "util/buf.h"
 
 struct settings;
@@ -17,9 +18,9 @@ void fds_fill_standard(void);
  * wait for ever for the end of a pipe that we hold. */
 void fds_close_but(const int *keep, size_t n);
 
-/* A listening socket that was opened for us, by the supervisor
- * (CORVO_LISTEN_FD) or by systemd; -1 when there is none. */
-int fds_listener(void);
+/* Listening sockets that were opened for us, by the supervisor
+ * (CORVO_LISTEN_FD, separated by commas) or by systemd: how many. */
+size_t fds_listeners(int fds[LIMIT_LISTENERS]);
 
 /* N of a path /proc/self/fd/N or /dev/fd/N, else -1. */
 int fds_of_path(const char *path);

@@ -9,6 +9,7 @@
 
 #include "front/answer.h"
 #include "front/clients.h"
+#include "front/exchange.h"
 #include "front/server.h"
 #include "front/wire.h"
 #include "proto/err.h"
@@ -184,7 +185,7 @@ void conn_refuse(struct conn *c, int err, struct str text)
 	 * the client is gone there is nobody to tell. */
 	(void)send(c->fd, out.p, out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)shutdown(c->fd, SHUT_WR);
-	server_refused(c, err);
+	exchange_refused(c, err);
 	conn_enter(c, CONN_LINGER);
 }
 

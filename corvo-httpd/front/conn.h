@@ -37,6 +37,7 @@ struct conn {
 	void *handle; /* the server library's */
 	int fd;
 	struct ip peer;
+	bool check_host;       /* a browser may reach it by any name */
 	struct client *client; /* it counts for; NULL: for none */
 	bool told;             /* it is refused as one too many */
 	enum conn_phase phase;

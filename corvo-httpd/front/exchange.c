@@ -1,11 +1,12 @@
 /*
- * What an exchange holds in memory. See front/exchange.h.
+ * Its beginning, and what it holds in memory. See front/exchange.h.
  */
 #include "front/exchange.h"
 
 #include "front/conn.h"
 #include "front/server.h"
 #include "front/stream.h"
+#include "proto/err.h"
 #include "proto/limits.h"
 
 /* Such bodies, and answers that ask nobody, may use the reserve. */
@@ -70,4 +71,31 @@ bool exchange_fits_answer(struct exchange *x, uint64_t bytes, bool reserve)
 {
 	return bytes <= LIMIT_SMALL_BYTES ||
 	       find_room(x, bytes, reserve, MEMORY_ANSWER);
+}
+
+struct exchange *exchange_begin(struct conn *c)
+{
+	const struct server_config *s = server_config(c->server);
+	struct exchange *x = s->ops->begin(s->ctx);
+
+	x->server = c->server;
+	x->conn = c;
+	x->client = c->peer;
+	return x;
+}
+
+void exchange_refused(struct conn *c, int err)
+{
+	const struct front_ops *ops = server_config(c->server)->ops;
+	bool has_head = c->exchange != NULL;
+	struct exchange *x = has_head ? c->exchange : exchange_begin(c);
+
+	buf_done(&x->body); /* what comes of it is thrown away */
+	exchange_count(x);
+	x->status = err_status(err);
+	ops->refused(x, err);
+	if (has_head)
+		return;
+	memory_hold(server_memory(x->server), &x->held, 0);
+	ops->end(x);
 }

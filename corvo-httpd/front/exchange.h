@@ -68,6 +68,11 @@ struct exchange {
 	bool replayed; /* Idempotent-Replayed */
 };
 
+/* For a request on that connection, of which nothing is known yet. */
+struct exchange *exchange_begin(struct conn *c);
+/* What is under way on it, or was coming, has been refused. */
+void exchange_refused(struct conn *c, int err);
+
 /* --- memory, see front/memory.h --- */
 
 /* It holds more or less than before. */

@@ -6,6 +6,7 @@
 #include "front/answer.h"
 #include "front/clients.h"
 #include "front/conn.h"
+#include "front/exchange.h"
 #include "front/server.h"
 #include "proto/err.h"
 #include "proto/limits.h"
@@ -132,7 +133,7 @@ bool intake_refuses(struct conn *c)
 	answer_error_body(&x->out, ERR_RATE_LIMITED, STR_NULL);
 	x->err = ERR_RATE_LIMITED;
 	x->retry_after_s = answer_retry_after(x->err);
-	server_refused(c, x->err);
+	exchange_refused(c, x->err);
 	x->answered = true;
 	return true;
 }

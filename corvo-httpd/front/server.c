@@ -13,8 +13,8 @@
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <unistd.h>
 
+#include "front/acceptor.h"
 #include "front/answer.h"
 #include "front/clients.h"
 #include "front/conn.h"
@@ -55,6 +55,9 @@ struct server {
 	struct conns conns;
 	struct memory memory;
 	struct clients clients;
+	struct acceptor *acceptor;
+	unsigned max_connections;
+	bool check_host; /* of the connection that is being taken */
 	struct park *park;
 	struct streams *streams;
 	size_t held_n; /* requests that wait without being suspended */
@@ -217,19 +220,9 @@ const char *server_argument(const struct conn *c, const char *name)
 					   name);
 }
 
-static struct exchange *begin_exchange(struct conn *c)
-{
-	struct exchange *x = c->server->c.ops->begin(c->server->c.ctx);
-
-	x->server = c->server;
-	x->conn = c;
-	x->client = c->peer;
-	return x;
-}
-
 static void on_head(struct conn *c, const char *url, const char *method)
 {
-	struct exchange *x = begin_exchange(c);
+	struct exchange *x = exchange_begin(c);
 
 	x->method = method;
 	x->path = str_from(url);
@@ -336,9 +329,7 @@ static void on_connection(void *cls, struct MHD_Connection *mc, void **ctx,
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
 		conn_close(&s->conns, *ctx);
-		/* At the limit of connections or descriptors the library has
-		 * stopped listening; only when run again does it resume. */
-		s->run = true;
+		acceptor_resume(s->acceptor);
 		return;
 	}
 	i = MHD_get_connection_info(mc, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -346,8 +337,30 @@ static void on_connection(void *cls, struct MHD_Connection *mc, void **ctx,
 	*ctx = c;
 	i = MHD_get_connection_info(mc, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	c->peer = ip_of(i->client_addr);
+	c->check_host = s->check_host;
 	intake_connection(c);
 }
+
+static bool has_room(void *ctx)
+{
+	const struct server *s = ctx;
+
+	return s->conns.n < s->max_connections;
+}
+
+/* on_connection comes inside of it. */
+static void on_accepted(void *ctx, int fd, const struct sockaddr *sa,
+			socklen_t len, bool check_host)
+{
+	struct server *s = ctx;
+
+	s->check_host = check_host;
+	/* It closes what it cannot take. */
+	(void)MHD_add_connection(s->mhd, fd, sa, len);
+	s->run = true;
+}
+
+static const struct acceptor_ops acceptor_ops = { has_room, on_accepted };
 
 /* Paths stay as they came: an encoded slash is part of a name. */
 static size_t keep_escapes(_unused_ void *cls,
@@ -409,11 +422,7 @@ void server_run(struct server *s)
 
 void server_drain(struct server *s)
 {
-	int fd = MHD_quiesce_daemon(s->mhd);
-
-	/* Our copy only: the supervisor's stays open for the next httpd. */
-	if (fd >= 0)
-		(void)close(fd);
+	acceptor_stop(s->acceptor);
 	s->draining = true;
 	s->run = true;
 	park_end_all(s->park);
@@ -451,6 +460,11 @@ struct conns *server_conns(struct server *s)
 	return &s->conns;
 }
 
+const struct server_config *server_config(const struct server *s)
+{
+	return &s->c;
+}
+
 struct clients *server_clients(struct server *s)
 {
 	return &s->clients;
@@ -462,19 +476,18 @@ void server_reload(struct server *s)
 	intake_recount(s);
 }
 
-static struct MHD_Daemon *start(struct server *s, int listen_fd)
+static struct MHD_Daemon *start(struct server *s)
 {
 	const struct settings *set = s->c.settings;
 	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME |
-			 MHD_USE_TURBO | MHD_USE_SUPPRESS_DATE_NO_CLOCK;
+			 MHD_USE_TURBO | MHD_USE_NO_LISTEN_SOCKET |
+			 MHD_USE_SUPPRESS_DATE_NO_CLOCK;
 	unsigned idle_s =
 	    (unsigned)((set->idle_timeout + NS_PER_S - 1) / NS_PER_S);
 
 	return MHD_start_daemon(
-	    flags, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET,
-	    listen_fd, MHD_OPTION_CONNECTION_LIMIT,
-	    (unsigned)fds_room_for(set->max_connections),
-	    MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
+	    flags, 0, NULL, NULL, on_request, s, MHD_OPTION_CONNECTION_LIMIT,
+	    s->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
 	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
 	    MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
 	    MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
@@ -482,26 +495,27 @@ static struct MHD_Daemon *start(struct server *s, int listen_fd)
 	    MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_END);
 }
 
-struct server *server_new(const struct server_config *c, int listen_fd,
-			  struct buf *why)
+struct server *server_new(const struct server_config *c,
+			  const struct listeners *ls, struct buf *why)
 {
 	struct server *s = xcalloc(1, sizeof(*s));
 	const union MHD_DaemonInfo *i;
 	uint64_t seed;
 
 	s->c = *c;
+	s->max_connections =
+	    (unsigned)fds_room_for(c->settings->max_connections);
 	rng_system(&seed, sizeof(seed));
 	rng_seed(&s->rng, seed);
 	s->park = park_new(c->loop);
 	s->streams = streams_new(c->loop);
 	if (s->park != NULL && s->streams != NULL)
-		s->mhd = start(s, listen_fd);
+		s->mhd = start(s);
 	if (s->mhd == NULL) {
 		buf_printf(why, "cannot start the HTTP server: %s",
 			   strerror(errno));
 		park_free(s->park);
 		streams_free(s->streams);
-		(void)close(listen_fd);
 		free(s);
 		return NULL;
 	}
@@ -515,6 +529,7 @@ struct server *server_new(const struct server_config *c, int listen_fd,
 	s->poll = loop_fd_add(c->loop, i->epoll_fd, LOOP_READ, on_ready, s);
 	s->timer = loop_timer_add(c->loop, on_timer, s);
 	s->grace = loop_timer_add(c->loop, on_grace_over, s);
+	s->acceptor = acceptor_new(c->loop, ls, &acceptor_ops, s);
 	s->run = true;
 	return s;
 }
@@ -535,21 +550,16 @@ static void abandon_all(struct server *s)
 
 void server_free(struct server *s)
 {
-	int fd;
-
 	if (s == NULL)
 		return;
 	abandon_all(s);
 	streams_cut_all(s->streams);
-	/* Left to itself the library shuts the listening socket down, and with
-	 * it the one every other httpd process listens on. */
-	fd = MHD_quiesce_daemon(s->mhd);
-	if (fd >= 0)
-		(void)close(fd);
+	acceptor_stop(s->acceptor);
 	loop_fd_remove(s->poll);
 	loop_timer_remove(s->timer);
 	loop_timer_remove(s->grace);
 	MHD_stop_daemon(s->mhd);
+	acceptor_free(s->acceptor);
 	park_free(s->park);
 	streams_free(s->streams);
 	conns_done(&s->conns);
@@ -562,21 +572,6 @@ const char *server_request_id(struct conn *c, char room[REQUEST_ID_MADE])
 {
 	return c->exchange != NULL ? c->exchange->request_id
 				   : answer_make_id(room, &c->server->rng);
-}
-
-void server_refused(struct conn *c, int err)
-{
-	bool has_head = c->exchange != NULL;
-	struct exchange *x = has_head ? c->exchange : begin_exchange(c);
-
-	buf_done(&x->body); /* what comes of it is thrown away */
-	exchange_count(x);
-	x->status = err_status(err);
-	c->server->c.ops->refused(x, err);
-	if (has_head)
-		return;
-	memory_hold(&x->server->memory, &x->held, 0);
-	c->server->c.ops->end(x);
 }
 
 void server_left(struct exchange *x)

@@ -12,6 +12,7 @@
 #include "rt/loop.h"
 
 struct clients;
+struct listeners;
 struct conn;
 struct conns;
 struct park;
@@ -25,8 +26,8 @@ struct streams;
 	"Last-Event-ID, Prefer, X-Corvo-Strict, X-Request-Id"
 
 /*
- * Serves the listening socket, which it takes over. NULL with a sentence in
- * `why` when that cannot be done.
+ * Serves the listening sockets, which stay the caller's. NULL with a sentence
+ * in `why` when that cannot be done.
  */
 struct server_config {
 	struct loop *loop;
@@ -35,8 +36,8 @@ struct server_config {
 	void *ctx;
 };
 
-struct server *server_new(const struct server_config *c, int listen_fd,
-			  struct buf *why);
+struct server *server_new(const struct server_config *c,
+			  const struct listeners *ls, struct buf *why);
 /* Closes every connection, whatever it is doing. */
 void server_free(struct server *s);
 
@@ -65,8 +66,7 @@ bool server_if_left(struct exchange *x);
 const char *server_request_id(struct conn *c, char room[REQUEST_ID_MADE]);
 struct conns *server_conns(struct server *s);
 
-/* conn.c refused what is under way on it, or what was coming. */
-void server_refused(struct conn *c, int err);
+const struct server_config *server_config(const struct server *s);
 /* park.c saw its client leave. */
 void server_left(struct exchange *x);
 /* park.c ends it. */

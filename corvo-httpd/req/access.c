@@ -99,7 +99,10 @@ static void line_of(const struct req *r, struct line *ret)
 {
 	const struct exchange *x = &r->x;
 
-	ip_format(&x->client, ret->caller);
+	if (ip_is_none(&x->client))
+		memcpy(ret->caller, "unix", sizeof("unix"));
+	else
+		ip_format(&x->client, ret->caller);
 	ret->method = x->method != NULL ? x->method : "-";
 	ret->request_id = x->request_id != NULL ? x->request_id : "-";
 	ret->path = x->path.n > 0 ? x->path : STR("-");

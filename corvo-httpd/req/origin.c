@@ -5,6 +5,7 @@
 
 #include <strings.h>
 
+#include "front/conn.h"
 #include "rt/netaddr.h"
 
 static bool is_same_text(struct str a, struct str b)
@@ -69,7 +70,7 @@ static bool is_host_ours(struct req *r, const char *host)
 	struct str h = str_from(host);
 
 	/* A browser always sends one; HTTP/1.0 need not. */
-	if (!r->h->check_host || host == NULL || is_this_machine(h))
+	if (!r->x.conn->check_host || host == NULL || is_this_machine(h))
 		return true;
 	return list_has(r->h->set->allowed_hosts, h) ||
 	       list_has(r->h->set->allowed_hosts, without_port(h));

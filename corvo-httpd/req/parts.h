@@ -6,6 +6,7 @@
 #define CORVO_HTTPD_PARTS_H
 
 #include "rt/daemon.h"
+#include "rt/listen.h"
 #include "rt/rpc.h"
 #include "util/id.h"
 #include "util/list.h"
@@ -20,6 +21,7 @@ struct httpd {
 	struct daemon *d;
 	const struct settings *set;
 	struct server *server;
+	struct listeners listeners;
 	struct hub *hub;
 	struct rpc_client *raftd;
 	struct rpc_client *viewd;
@@ -35,7 +37,6 @@ struct httpd {
 	struct tz_cache zones; /* for schedules */
 	struct buf openapi;    /* openapi.json, made at the first request */
 	bool compat_03;        /* settings.compat */
-	bool check_host;       /* only this machine reaches it; req/origin.h */
 	bool draining;
 	bool told_ready;
 };

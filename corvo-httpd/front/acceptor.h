@@ -1,0 +1,30 @@
+/*
+ * Takes connections from the listening sockets, as long as there is room for
+ * them; others wait in the kernel. Loop thread.
+ */
+#ifndef CORVO_ACCEPTOR_H
+#define CORVO_ACCEPTOR_H
+
+#include <sys/socket.h>
+
+#include "rt/listen.h"
+#include "rt/loop.h"
+
+struct acceptor_ops {
+	bool (*has_room)(void *ctx);
+	/* The descriptor is the callee's. check_host: only this machine reaches
+	 * it, and browsers do. */
+	void (*take)(void *ctx, int fd, const struct sockaddr *sa,
+		     socklen_t len, bool check_host);
+};
+
+struct acceptor;
+
+/* The sockets stay the caller's. */
+struct acceptor *acceptor_new(struct loop *l, const struct listeners *ls,
+			      const struct acceptor_ops *ops, void *ctx);
+void acceptor_free(struct acceptor *a);
+void acceptor_resume(struct acceptor *a); /* there may be room again */
+void acceptor_stop(struct acceptor *a);   /* for good */
+
+#endif
