@@ -123,9 +123,18 @@ static void on_found(struct req *r, const struct rpc_reply *reply)
 	req_answer(r, 200);
 }
 
+/* For clients of v0.3.0 one out of range means the default. */
 static void search(struct req *r, struct m_search *s)
 {
-	if (s->limit < 1 || s->limit > LIMIT_SEARCH_ROWS)
+	bool fits = s->limit >= 1 && s->limit <= LIMIT_SEARCH_ROWS;
+
+	if (MSG_HAS(s, search, limit) && !fits && !req_is_compat(r)) {
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "limit: must be a whole number from 1 to %d",
+			 LIMIT_SEARCH_ROWS);
+		return;
+	}
+	if (!fits)
 		MSG_SET(s, search, limit, SEARCH_DEFAULT);
 	ask_view(r, &msg_search, s, on_found);
 }
@@ -156,7 +165,7 @@ static bool read_dead(struct req *r, struct m_search *s)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
 	struct str *state = arena_alloc(&r->arena, sizeof(*state));
-	uint64_t limit = 0;
+	uint64_t limit = SEARCH_DEFAULT;
 
 	if (!read_text(r, "queue", s, &s->queue, MSG_BIT(search, queue)) ||
 	    !read_text(r, "cursor", s, &s->cursor, MSG_BIT(search, cursor)) ||

@@ -202,13 +202,12 @@ def test_view_waits_for_own_writes(h):
                    min_seq=123456789)
 
 
-@pytest.mark.parametrize("limit,given", [(None, 50), (0, 50), (1, 1),
-                                         (1000, 1000), (1001, 50)])
+@pytest.mark.parametrize("limit,given", [(None, 50), (1, 1), (1000, 1000)])
 def test_search_limit(h, limit, given):
     body = {"queue": f"limit{limit}"}
     if limit is not None:
         body["limit"] = limit
-    h.post("/jobs/search", body)
+    assert h.post("/jobs/search", body).status == 200
     h.backend.wait("request", "search_jobs", queue=body["queue"], limit=given)
 
 

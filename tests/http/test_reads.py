@@ -69,7 +69,11 @@ def test_dead_without_any(client, queue):
 def test_dead_limit_outside_its_range(client, queue):
     ids = kill(client, queue, 2)
     for limit in ("0", "1001"):
-        a = client.get(f"{API}/dead?queue={queue}&limit={limit}").json
+        path = f"{API}/dead?queue={queue}&limit={limit}"
+        a = client.get(path)
+        assert (a.status, a.code) == (400, "VALIDATION_ERROR")
+        assert "limit: must be a whole number from 1 to 1000" in a.json["error"]
+        a = client.get(path, {"X-Corvo-Compat": "0.3"}).json
         assert [j["id"] for j in a["jobs"]] == ids[::-1]
 
 

@@ -83,7 +83,12 @@ def test_states(client, filled):
 
 def test_limit_outside_its_range(client, filled):
     for limit in (0, 1001, 100000):
-        assert len(client.search(queue="big", limit=limit)["jobs"]) == 50
+        asked = {"queue": "big", "limit": limit}
+        a = client.post(f"{API}/jobs/search", asked)
+        assert (a.status, a.code) == (400, "VALIDATION_ERROR")
+        assert "limit: must be a whole number from 1 to 1000" in a.json["error"]
+        a = client.post(f"{API}/jobs/search", asked, {"X-Corvo-Compat": "0.3"})
+        assert len(a.json["jobs"]) == 50
 
 
 def test_empty_body(client, filled):
