@@ -1,25 +1,35 @@
 """The pages of docs/features: every command shown there works as written.
 
-A page's ```sh blocks run from top to bottom in one shell against a node of
-the page's own; see docs/hacking.md, "Pages of features".
+A page's ```sh blocks run from top to bottom in one shell. The pages are
+followed one after the other, as docs/features/README.md names them, on one
+node; see docs/hacking.md, "Pages of features".
 """
 
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from node import BUILD, Node  # noqa: E402
+from node import API, BUILD, running  # noqa: E402
 from waiting import patience  # noqa: E402
 
 ROOT = Path(os.environ["CORVO_SOURCE_DIR"])
-PAGES = sorted(p for p in (ROOT / "docs/features").glob("*.md")
-               if p.name != "README.md")
+FEATURES = ROOT / "docs/features"
+PAGES = [FEATURES / name for name in re.findall(
+    r"^\| \[(\S+\.md)\]", (FEATURES / "README.md").read_text(), re.M)]
+
+# Where a command names a queue.
+QUEUE = re.compile(r'"(?:callback_)?queues?": \[?"([^"]+)"'
+                   r"|/queues/([\w.-]+)"
+                   r"|[?&]queues?=([\w.-]+)"
+                   r"|--(?:callback-)?queue (\S+)"
+                   r"|corvo (?:enqueue|pause|queue|queue set) (?!set )(\S+)")
 
 # What the words mean in a block, and in one whose commands are refused.
 WORKS = r"""
@@ -62,32 +72,67 @@ def script_of(page):
     return "\n".join(script) + "\n"
 
 
-@pytest.fixture
+def queues_of(commands):
+    return {name for line in commands for found in QUEUE.findall(line)
+            for name in found if name}
+
+
+@pytest.fixture(scope="module")
 def node():
-    n = Node()
-    try:
-        yield n.start()
-    except BaseException:
-        n.clean_up(check=False)
-        raise
-    n.clean_up()
+    with running() as n:
+        yield n
+
+
+def goes_on(node):
+    """What works on by itself, or stands still, when its page has ended."""
+    with node.client() as c:
+        schedules = c.get(API + "/schedules").json["schedules"]
+        queues = c.get(API + "/queues").json
+        bulk = c.get(API + "/bulk").json["operations"]
+    return ({f"schedule {s['name']}" for s in schedules}
+            | {f"paused queue {q['name']}" for q in queues if q["paused"]}
+            | {f"bulk operation {b['id']}" for b in bulk
+               if b["status"] not in ("completed", "cancelled", "failed")})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_page(page, node):
     assert any(works and commands for works, commands in blocks(page)), \
         "a page without a command that can be tried"
+    before = goes_on(node)
     env = {k: v for k, v in os.environ.items() if not k.startswith("CORVO_")}
     env["CORVO_URL"] = f"http://127.0.0.1:{node.port}"
     env["PATH"] = f"{BUILD / 'cli'}:{env['PATH']}"
-    p = subprocess.run(
-        ["bash"], input=script_of(page).replace(":8080", f":{node.port}"),
-        cwd=node.dir, env=env, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, timeout=patience(120))
-    assert p.returncode == 0, p.stdout
+    # A file, not a pipe: a stream whose reader has left holds its end open
+    # until the next frame.
+    with tempfile.TemporaryFile("w+") as out:
+        p = subprocess.run(
+            ["bash"], input=script_of(page).replace(":8080", f":{node.port}"),
+            cwd=node.dir, env=env, stdout=out, stderr=subprocess.STDOUT,
+            text=True, timeout=patience(120))
+        out.seek(0)
+        assert p.returncode == 0, out.read()
+    assert goes_on(node) <= before, "the page leaves this to the next ones"
+
+
+def test_each_page_has_queues_of_its_own():
+    """Whoever follows the pages, after the README's tour perhaps, finds in a
+    page's queues what that page has put there."""
+    tour = re.search(r"^## A five-minute tour$(.*?)^## ",
+                     (ROOT / "README.md").read_text(), re.S | re.M).group(1)
+    user = dict.fromkeys(queues_of(tour.splitlines()), "README.md")
+    assert user, "no queue found in the tour"
+    shared = []
+    for page in PAGES:
+        found = queues_of(x for _, commands in blocks(page) for x in commands)
+        assert found, f"no queue found in {page.name}"
+        shared += [f"{q}: {user[q]} and {page.name}" for q in sorted(found)
+                   if q in user]
+        user |= dict.fromkeys(found, page.name)
+    assert not shared, shared
 
 
 def test_index_names_every_page():
-    text = (ROOT / "docs/features/README.md").read_text()
-    missing = [p.name for p in PAGES if f"]({p.name})" not in text]
-    assert not missing, f"not in docs/features/README.md: {missing}"
+    there = {p.name for p in FEATURES.glob("*.md")} - {"README.md"}
+    named = [p.name for p in PAGES]
+    assert sorted(named) == sorted(there), "docs/features/README.md"
