@@ -6,6 +6,7 @@
 
 #include <time.h>
 
+#include "front/head.h"
 #include "front/server.h"
 #include "proto/err.h"
 #include "proto/limits.h"
@@ -169,7 +170,7 @@ const char *answer_make_id(char id[REQUEST_ID_MADE], struct rng *rng)
 
 void answer_name_request(struct exchange *x, struct rng *rng)
 {
-	const char *given = server_header(x->conn, "X-Request-Id");
+	const char *given = head_value(x->conn, "X-Request-Id");
 
 	x->request_id = given != NULL && is_request_id(given)
 			    ? given

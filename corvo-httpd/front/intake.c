@@ -2,6 +2,7 @@
  * See front/intake.h.
  */
 #include "front/intake.h"
+#include "front/head.h"
 
 #include "front/answer.h"
 #include "front/clients.h"
@@ -58,7 +59,7 @@ void intake_recount(struct server *s)
  * number, and not too large. */
 static uint64_t declared_length(const struct conn *c)
 {
-	const char *text = server_header(c, "Content-Length");
+	const char *text = head_value(c, "Content-Length");
 	uint64_t n;
 
 	return text != NULL && str_parse_u64(str_from(text), &n) ? n : 0;
@@ -78,7 +79,7 @@ static void find_client(struct conn *c)
 
 	if (cs->trusted.n == 0 || !nets_has(&cs->trusted, &c->peer))
 		return;
-	server_header_all(c, "X-Forwarded-For", &list);
+	head_values(c, "X-Forwarded-For", &list);
 	c->exchange->client = clients_find(cs, &c->peer, buf_str(&list));
 }
 
@@ -89,7 +90,7 @@ static void find_client(struct conn *c)
 static void refuse_rate(struct conn *c, uint64_t length)
 {
 	if (length > LIMIT_SMALL_BYTES ||
-	    server_header(c, "Transfer-Encoding") != NULL)
+	    head_value(c, "Transfer-Encoding") != NULL)
 		conn_refuse(c, ERR_RATE_LIMITED, STR_NULL);
 	else
 		c->exchange->over_rate = true;

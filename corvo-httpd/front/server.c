@@ -186,40 +186,6 @@ static struct conn *conn_of(struct MHD_Connection *mc)
 	return i->socket_context;
 }
 
-const char *server_header(const struct conn *c, const char *name)
-{
-	return MHD_lookup_connection_value(c->handle, MHD_HEADER_KIND, name);
-}
-
-struct header_list {
-	const char *name;
-	struct buf *out;
-};
-
-static enum MHD_Result on_header(void *cls, _unused_ enum MHD_ValueKind kind,
-				 const char *name, const char *value)
-{
-	struct header_list *l = cls;
-
-	if (strcasecmp(name, l->name) == 0)
-		buf_printf(l->out, "%s%s", l->out->n > 0 ? "," : "", value);
-	return MHD_YES;
-}
-
-void server_header_all(const struct conn *c, const char *name, struct buf *out)
-{
-	struct header_list l = { name, out };
-
-	(void)MHD_get_connection_values(c->handle, MHD_HEADER_KIND, on_header,
-					&l);
-}
-
-const char *server_argument(const struct conn *c, const char *name)
-{
-	return MHD_lookup_connection_value(c->handle, MHD_GET_ARGUMENT_KIND,
-					   name);
-}
-
 static void on_head(struct conn *c, const char *url, const char *method)
 {
 	struct exchange *x = exchange_begin(c);

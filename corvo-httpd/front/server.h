@@ -75,11 +75,4 @@ void server_end_parked(struct exchange *x);
 /* A stream that had nothing to send has something, or ends. */
 void server_wake_stream(struct exchange *x);
 
-/* Of the query string, as it came (percent-encoded); NULL when absent. */
-const char *server_argument(const struct conn *c, const char *name);
-/* A header of the request that is under way, or NULL. */
-const char *server_header(const struct conn *c, const char *name);
-/* All headers of that name in their order, joined by commas. */
-void server_header_all(const struct conn *c, const char *name, struct buf *out);
-
 #endif

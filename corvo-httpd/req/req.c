@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "front/answer.h"
+#include "front/head.h"
 #include "front/park.h"
 #include "front/server.h"
 #include "req/metrics.h"
@@ -290,10 +291,26 @@ struct str req_make_id(struct req *r, const char *prefix)
 	return str_of(id, n);
 }
 
+static bool is_ignored_argument(const struct req *r, const char *name)
+{
+	for (size_t i = 0; i < r->ignored.n; i++)
+		if (r->ignored.paths[i].p[0] == '?' &&
+		    str_is(str_skip(r->ignored.paths[i], 1), name))
+			return true;
+	return false;
+}
+
+const char *req_raw_argument(struct req *r, const char *name)
+{
+	/* The client was told that nobody looks at it. */
+	CHECK(!is_ignored_argument(r, name));
+	return head_argument(r->x.conn, name);
+}
+
 /* 1 given, decoded; 0 absent; -1: an error has been answered. */
 static int read_argument(struct req *r, const char *name, struct str *ret)
 {
-	const char *raw = server_argument(r->x.conn, name);
+	const char *raw = req_raw_argument(r, name);
 
 	if (raw == NULL)
 		return 0;
@@ -559,5 +576,5 @@ struct stream *req_answer_stream(struct req *r, const struct stream_ops *ops,
 
 const char *req_header(struct req *r, const char *name)
 {
-	return server_header(r->x.conn, name);
+	return head_value(r->x.conn, name);
 }

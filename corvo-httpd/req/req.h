@@ -88,8 +88,9 @@ int req_mistake(struct req *r, int code_03);
 /*
  * Of the query string: a text in the request's arena, text or seconds as
  * nanoseconds, and a whole number from min to max. Absent: *ret stays. False:
- * an error has been answered.
+ * an error has been answered. Each has to stand in api/route_shape.c.
  */
+const char *req_raw_argument(struct req *r, const char *name); /* as it came */
 bool req_text_argument(struct req *r, const char *name, struct str *ret);
 bool req_duration_argument(struct req *r, const char *name, uint64_t *ret);
 bool req_number_argument(struct req *r, const char *name, uint64_t min,

@@ -4,6 +4,7 @@
 #include "routes/dispatch.h"
 
 #include "req/origin.h"
+#include "routes/arguments.h"
 #include "routes/handlers.h"
 
 typedef void handler_fn(struct req *r);
@@ -72,7 +73,7 @@ void dispatch(struct req *r)
 	} else if (!known || r->match.route == NULL) {
 		r->match.route = NULL;
 		refuse_method(r);
-	} else {
+	} else if (arguments_admit(r)) {
 		handlers[r->match.route->index](r);
 	}
 }

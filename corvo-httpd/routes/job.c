@@ -94,7 +94,7 @@ static bool read_wait(struct req *r, uint64_t *ret, bool *is_wish)
 	*ret = 0;
 	if (prefer != NULL && !read_preference(str_from(prefer), ret))
 		*ret = 0;
-	*is_wish = server_argument(r->x.conn, "wait") == NULL;
+	*is_wish = req_raw_argument(r, "wait") == NULL;
 	return req_duration_argument(r, "wait", ret);
 }
 

@@ -480,7 +480,7 @@ void h_clear_queue(struct req *r)
 
 void h_delete_queue(struct req *r)
 {
-	const char *confirm = server_argument(r->x.conn, "confirm");
+	const char *confirm = req_raw_argument(r, "confirm");
 
 	if (confirm == NULL || !str_is(str_from(confirm), "true"))
 		req_fail(r, ERR_VALIDATION_ERROR,

@@ -108,6 +108,40 @@ def test_ignored_members_are_named_by_their_paths(client, queue):
     assert "X-Corvo-Ignored" not in a.headers
 
 
+def arguments_of(api):
+    """Every route that needs no body: path, its arguments."""
+    for path, methods in api["paths"].items():
+        if "get" not in methods or path.endswith(("/events", "/progress")):
+            continue
+        yield (path.replace("{", "").replace("}", ""),
+               [p["name"] for p in methods["get"].get("parameters", [])
+                if p["in"] == "query"])
+
+
+def test_every_route_names_an_unknown_argument(client, api):
+    seen = 0
+    for path, known in arguments_of(api):
+        a = client.get(f"{path}?{ODD}=1")
+        assert a.headers["X-Corvo-Ignored"] == f"?{ODD}", (path, a)
+        a = client.request("GET", f"{path}?{ODD}=1", headers=STRICT)
+        assert (a.status, a.code) == (400, "VALIDATION_ERROR"), (path, a)
+        assert f"?{ODD}: would be ignored" in a.json["error"], (path, a)
+        for name in known:
+            assert "X-Corvo-Ignored" not in client.get(
+                f"{path}?{name}=1").headers, (path, name)
+        seen += 1
+    assert seen > 20
+
+
+def test_arguments_that_are_ignored_stand_beside_members(client, queue):
+    a = client.post(f"{API}/enqueue?dealy=10m", {"queue": queue, "prio": 1})
+    assert a.status == 201
+    assert a.headers["X-Corvo-Ignored"] == "?dealy, prio"
+    a = client.get(f"{API}/queues?limit=1&after=x&limit=2")
+    assert a.status == 200
+    assert a.headers["X-Corvo-Ignored"] == "?limit[1]"
+
+
 def test_names_of_any_characters_fit_into_the_header(client, queue):
     names = {f"x\r\nä,{i}" + "y" * 300: 1 for i in range(99)}
     a = client.post(f"{API}/enqueue", {"queue": queue, **names})

@@ -1,0 +1,58 @@
+/*
+ * See routes/arguments.h. What a route takes stands in api/route_shape.c, which
+ * the reference is made of; req.c checks that nothing else is read.
+ */
+#include "routes/arguments.h"
+
+#include "api/route_shape.h"
+#include "front/head.h"
+#include "front/server.h"
+
+struct given {
+	struct req *r;
+	const struct shape_member *known; /* of the route; NULL: none */
+	uint64_t seen;                    /* of those, by their place */
+};
+
+#define KNOWN_MAX 64
+
+/* The place among the known ones; KNOWN_MAX: it is none. */
+static size_t find_known(const struct given *g, const char *name)
+{
+	for (size_t i = 0; g->known != NULL && g->known[i].name != NULL; i++)
+		if (strcmp(g->known[i].name, name) == 0)
+			return i;
+	return KNOWN_MAX;
+}
+
+static void ignore(struct req *r, const char *name, const char *which)
+{
+	req_ignore(r, arena_cstr(&r->arena, arena_printf(&r->arena, "?%s%s",
+							 name, which)));
+}
+
+static void on_argument(void *ctx, const char *name)
+{
+	struct given *g = ctx;
+	size_t i = find_known(g, name);
+
+	if (i >= KNOWN_MAX)
+		ignore(g->r, name, "");
+	else if (g->seen & UINT64_C(1) << i)
+		ignore(g->r, name, "[1]"); /* the first counts */
+	else
+		g->seen |= UINT64_C(1) << i;
+}
+
+bool arguments_admit(struct req *r)
+{
+	struct given g = { .r = r };
+	struct route_shape shape;
+
+	if (!head_has_arguments(r->x.conn))
+		return true;
+	route_shape_get(r->match.route, &shape);
+	g.known = shape.arguments;
+	head_each_argument(r->x.conn, on_argument, &g);
+	return req_read_done(r);
+}
