@@ -36,7 +36,7 @@ enum top_part {
 	PART_WORKERS,
 	PART_ACTIVE,
 	PART_FAILURES,
-	PART_THROUGHPUT,
+	PART_THROUGHPUT, /* in the JSON only */
 	PART_SCALE,
 	TOP_PARTS
 };
@@ -49,8 +49,8 @@ struct top_look {
 	struct str node, role, version;
 	bool healthy;
 	uint64_t uptime_s, view_lag_ms;
-	bool has_minute; /* what happened in the last one that is over: */
-	uint64_t minute_in, minute_out, minute_failed;
+	uint64_t recent_s; /* what happened in so many seconds; 0: not told */
+	uint64_t recent_in, recent_out, recent_failed;
 	bool has_active; /* the workers' are known */
 	struct top_queue *queues;
 	size_t queues_n;

@@ -103,13 +103,19 @@ static struct json list_of(struct top_look *l, enum top_part part,
 
 static void read_node(struct top_look *l)
 {
-	struct json v = json_root(buf_str(&l->replies[PART_NODE]));
+	struct json v = json_root(buf_str(&l->replies[PART_NODE])), recent;
 	struct arena *a = &l->mem;
 
 	l->node = text(v, "node_id", a);
 	l->role = text(v, "state", a);
 	l->uptime_s = number(v, "uptime_seconds", a);
 	l->healthy = truth(v, "ready", a) && truth(v, "disk_ok", a);
+	if (member(v, "recent", a, &recent)) {
+		l->recent_s = number(recent, "seconds", a);
+		l->recent_in = number(recent, "enqueued", a);
+		l->recent_out = number(recent, "completed", a);
+		l->recent_failed = number(recent, "failed", a);
+	}
 	if (l->replies[PART_INFO].n > 0)
 		l->version = text(json_root(buf_str(&l->replies[PART_INFO])),
 				  "server_version", a);
@@ -265,23 +271,6 @@ static void read_failures(struct top_look *l)
 	qsort(l->failures, l->failures_n, sizeof(*l->failures), newer_first);
 }
 
-/* The last minute that is over is the one before the last. */
-static void read_minute(struct top_look *l)
-{
-	struct json list = list_of(l, PART_THROUGHPUT, NULL), v;
-	struct json_iter it = json_iter(list);
-	size_t n = json_count(list);
-
-	for (size_t i = 0; json_next_item(&it, &v); i++) {
-		if (i + 2 != n)
-			continue;
-		l->has_minute = true;
-		l->minute_in = number(v, "enqueued", &l->mem);
-		l->minute_out = number(v, "completed", &l->mem);
-		l->minute_failed = number(v, "failed", &l->mem);
-	}
-}
-
 /* --- all of it --- */
 
 /* An answer that is not needed may be missing. */
@@ -327,7 +316,6 @@ int top_look_take(const struct api *api, const struct top_look *before,
 	ask_active(api, ret);
 	read_workers(ret);
 	read_failures(ret);
-	read_minute(ret);
 	return 0;
 }
 

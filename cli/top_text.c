@@ -180,11 +180,12 @@ static void add_totals(const struct top_look *l, struct top_page *p,
 	add_line(p, b, false);
 	if (all.has_rates)
 		buf_printf(b, "in %.1f/s  out %.1f/s  ", all.in, all.out);
-	if (l->has_minute)
+	if (l->recent_s > 0)
 		buf_printf(b,
-			   "last minute: %" PRIu64 " enqueued, %" PRIu64
+			   "last %" PRIu64 " s: %" PRIu64 " enqueued, %" PRIu64
 			   " completed, %" PRIu64 " failed",
-			   l->minute_in, l->minute_out, l->minute_failed);
+			   l->recent_s, l->recent_in, l->recent_out,
+			   l->recent_failed);
 	add_line(p, b, false);
 }
 

@@ -200,6 +200,7 @@ static void start_process(struct child *c, int fds[2])
 		.lock_fd = c->host->lock_fd,
 		.number = c->number,
 		.watchdog_ms = s->watchdog_timeout / NS_PER_MS,
+		.node_started_ns = c->host->started_ns,
 		.memory = s->memory.bytes,
 	};
 

@@ -45,7 +45,8 @@ struct child;
 /* What all children share; owned by the node, outlives them. */
 struct child_host {
 	const struct settings *settings;
-	int argc; /* flags, passed on to every child */
+	uint64_t started_ns; /* the node, clock_mono_ns */
+	int argc;            /* flags, passed on to every child */
 	char *const *argv;
 	const struct listeners *listeners; /* given to httpd */
 	int config_fd;       /* settings of the file, for children; or -1 */

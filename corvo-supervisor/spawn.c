@@ -19,14 +19,23 @@
 #include "util/arena.h"
 
 #define EXIT_NOT_EXECUTABLE 127
-#define SPAWN_VARS          7
+#define SPAWN_VARS          8
 
 /* Ours to give, or meant for us alone: never passed on as found. */
 static const char *const not_inherited[] = {
-	"CORVO_NOTIFY_FD=", "CORVO_WATCHDOG_MS=", "CORVO_LISTEN_FD=",
-	"CORVO_NUMBER=",    "CORVO_SUPERVISED=",  "NOTIFY_SOCKET=",
-	"WATCHDOG_USEC=",   "WATCHDOG_PID=",      "LISTEN_FDS=",
-	"LISTEN_PID=",      "LISTEN_FDNAMES=",    "CORVO_MEMORY_LIMIT=",
+	"CORVO_NOTIFY_FD=",
+	"CORVO_WATCHDOG_MS=",
+	"CORVO_LISTEN_FD=",
+	"CORVO_NUMBER=",
+	"CORVO_SUPERVISED=",
+	"NOTIFY_SOCKET=",
+	"WATCHDOG_USEC=",
+	"WATCHDOG_PID=",
+	"LISTEN_FDS=",
+	"LISTEN_PID=",
+	"LISTEN_FDNAMES=",
+	"CORVO_MEMORY_LIMIT=",
+	"CORVO_NODE_STARTED_NS=",
 };
 
 static bool is_program(struct buf *path)
@@ -120,6 +129,7 @@ static char **make_env(struct arena *a, const struct spawn_args *args)
 	add_var(a, envp, &n, "CORVO_NOTIFY_FD", (uint64_t)args->notify_fd);
 	add_var(a, envp, &n, "CORVO_WATCHDOG_MS", args->watchdog_ms);
 	add_var(a, envp, &n, "CORVO_NUMBER", args->number);
+	add_var(a, envp, &n, "CORVO_NODE_STARTED_NS", args->node_started_ns);
 	if (args->listeners != NULL)
 		envp[n++] = listen_var(a, args->listeners);
 	/* Read once for the node: its processes share one memory. */

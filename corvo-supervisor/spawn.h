@@ -22,11 +22,12 @@ struct spawn_args {
 	char *const *argv;
 	int notify_fd; /* the child's end; CORVO_NOTIFY_FD */
 	const struct listeners *listeners; /* CORVO_LISTEN_FD; or NULL */
-	int config_fd;        /* read as the file of --config; -1: none */
-	int lock_fd;          /* held for as long as the child lives */
-	unsigned number;      /* CORVO_NUMBER */
-	uint64_t watchdog_ms; /* CORVO_WATCHDOG_MS */
-	uint64_t memory;      /* CORVO_MEMORY_LIMIT; 0: unknown */
+	int config_fd;            /* read as the file of --config; -1: none */
+	int lock_fd;              /* held for as long as the child lives */
+	unsigned number;          /* CORVO_NUMBER */
+	uint64_t watchdog_ms;     /* CORVO_WATCHDOG_MS */
+	uint64_t node_started_ns; /* CORVO_NODE_STARTED_NS */
+	uint64_t memory;          /* CORVO_MEMORY_LIMIT; 0: unknown */
 };
 
 /*

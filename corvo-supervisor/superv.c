@@ -423,6 +423,7 @@ int superv_main(int argc, char *const argv[])
 	int status = EXIT_NO_RETRY;
 
 	s.host = (struct child_host){ .settings = &s.settings,
+				      .started_ns = s.started_ns,
 				      .argc = argc,
 				      .argv = argv,
 				      .listeners = &s.listeners,

@@ -13,6 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "util/clock.h"
+
 #define NOTIFY_LINE_BYTES 240
 /* Beats per watchdog period: three may be lost before it matters. */
 #define NOTIFY_BEATS 4
@@ -88,6 +90,8 @@ static uint64_t take_systemd_watchdog_ns(void)
 void notify_init(struct notify *n)
 {
 	uint64_t ms = take_env_u64("CORVO_WATCHDOG_MS");
+	uint64_t node_ns = take_env_u64("CORVO_NODE_STARTED_NS");
+	uint64_t now_ns = clock_mono_ns();
 	uint64_t timeout_ns = 0;
 
 	*n = (struct notify){ .supervisor_fd = take_supervisor_fd(),
@@ -97,6 +101,9 @@ void notify_init(struct notify *n)
 	else if (n->systemd_fd >= 0)
 		timeout_ns = take_systemd_watchdog_ns();
 	n->watchdog_ns = timeout_ns / NOTIFY_BEATS;
+	n->node_started_ns = now_ns;
+	if (n->supervisor_fd >= 0 && node_ns > 0 && node_ns < now_ns)
+		n->node_started_ns = node_ns;
 }
 
 void notify_done(struct notify *n)

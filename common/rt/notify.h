@@ -6,7 +6,8 @@
  * STOPPING=1; the supervisor writes lines "drain", "reload", "log-level L".
  * End of file means that the supervisor is gone, and the process leaves too.
  * CORVO_WATCHDOG_MS is the silence after which the supervisor restarts the
- * process; watchdog_ns is a quarter of it.
+ * process; watchdog_ns is a quarter of it. CORVO_NODE_STARTED_NS is when the
+ * supervisor itself was started, which no restart of a process changes.
  * Under systemd: the same words to the datagram socket in NOTIFY_SOCKET, and
  * WATCHDOG_USEC in the place of CORVO_WATCHDOG_MS.
  * Started by hand: nothing is sent.
@@ -24,7 +25,10 @@ struct notify {
 	int supervisor_fd;    /* -1: not under the supervisor */
 	int systemd_fd;       /* -1: not under systemd */
 	uint64_t watchdog_ns; /* beat at least so often; 0: nobody listens */
-	char in[256];         /* received bytes of an unfinished line */
+	/* When the node was started, clock_mono_ns; without a supervisor this
+	 * process is the node. */
+	uint64_t node_started_ns;
+	char in[256]; /* received bytes of an unfinished line */
 	size_t in_n;
 	size_t in_used; /* of these, the line that was returned last */
 };

@@ -22,8 +22,8 @@ struct parts {
 	struct leases *leases;
 	struct worker *worker; /* the feed and checkpoints */
 	struct throughput throughput;
-	uint64_t started_ns;
-	struct buf damage; /* why the node has frozen, in a sentence */
+	uint64_t started_ns; /* this process; clock_mono_ns */
+	struct buf damage;   /* why the node has frozen, in a sentence */
 };
 
 #endif

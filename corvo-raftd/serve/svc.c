@@ -102,6 +102,14 @@ static void fill_mirror(const struct svc *s, struct m_mirror_status *ret)
 		s->p->d->settings.event_retention);
 }
 
+static void fill_recent(const struct parts *p, struct m_node_recent *ret)
+{
+	uint64_t now = proposer_now(p->proposer);
+	uint64_t up = clock_mono_ns() - p->started_ns;
+
+	throughput_recent(&p->throughput, now, now - MIN(now, up), ret);
+}
+
 void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 {
 	const struct parts *parts = s->p;
@@ -111,6 +119,7 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	struct m_node_status st = { 0 };
 	struct m_time_hist queue_time = { 0 }, apply_time = { 0 };
 	struct m_mirror_status mirror = { 0 };
+	struct m_node_recent recent;
 	struct node_info i;
 
 	(void)m;
@@ -136,13 +145,16 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	MSG_SET(&st, node_status, ready, node_is_ready(parts->node));
 	MSG_SET(&st, node_status, damage, buf_str(&parts->damage));
 	MSG_SET(&st, node_status, uptime_seconds,
-		(clock_mono_ns() - parts->started_ns) / NS_PER_S);
+		(clock_mono_ns() - parts->d->notify.node_started_ns) /
+		    NS_PER_S);
 	fill_hist(s, &p->queue_time, &queue_time);
 	fill_hist(s, &p->apply_time, &apply_time);
 	fill_mirror(s, &mirror);
+	fill_recent(parts, &recent);
 	MSG_SET(&st, node_status, queue_time_hist, &queue_time);
 	MSG_SET(&st, node_status, apply_time_hist, &apply_time);
 	MSG_SET(&st, node_status, sqlite_mirror, &mirror);
+	MSG_SET(&st, node_status, recent, &recent);
 	svc_reply(s, req, &msg_node_status, &st);
 }
 

@@ -77,14 +77,12 @@ def test_once_with_rates(server):
         {"queue": "mail", "rate_in": 12.5, "rate_out": 3},
         {"queue": "zoo", "rate_in": 1, "rate_out": 0},
         {"queue": "unheard", "rate_in": 1}]})
-    server.reply("GET", "/api/v1/metrics/throughput", [
-        {"enqueued": 1, "completed": 1, "failed": 1},
-        {"enqueued": 600, "completed": 500, "failed": 7},
-        {"enqueued": 2, "completed": 2, "failed": 2}])
+    server.reply("GET", "/api/v1/cluster/status", {**NODE, "recent": {
+        "seconds": 60, "enqueued": 600, "completed": 500, "failed": 7}})
     server.reply("GET", "/api/v1/info", {"server_version": "1.2.3"})
     out = ok("top", "--once", fake=server)
     assert "in 13.5/s  out 3.0/s" in out and "corvo 1.2.3" in out
-    assert "last minute: 600 enqueued, 500 completed, 7 failed" in out
+    assert "last 60 s: 600 enqueued, 500 completed, 7 failed" in out
     mail = next(r for r in out.splitlines() if r.startswith("mail"))
     assert mail.split()[6:8] == ["12.5", "3.0"]
 
@@ -97,7 +95,8 @@ def test_once_as_json(server):
 
 def test_strange_answers(server):
     """Valid JSON of any shape is no reason to fall over."""
-    for body in (b"[]", b"{}", b"7", b'[1, "x", null, {"name": 5}]'):
+    for body in (b"[]", b"{}", b"7", b'[1, "x", null, {"name": 5}]',
+                 b'{"recent": 5}'):
         for path in ("cluster/status", "queues", "workers", "scale", "info",
                      "metrics/throughput"):
             server.reply("GET", f"/api/v1/{path}", body)

@@ -80,6 +80,58 @@ static void test_minutes_follow_a_clock_that_is_set(void **state _unused_)
 	expect_minute(&m[59], T0 - 60 * MINUTE, 2, 0, 0);
 }
 
+static void expect_recent(const struct throughput *t, uint64_t now,
+			  uint64_t since, uint64_t seconds, uint64_t enqueued,
+			  uint64_t completed, uint64_t failed)
+{
+	struct m_node_recent r;
+
+	throughput_recent(t, now, since, &r);
+	assert_int_equal(r.seconds, seconds);
+	assert_int_equal(r.enqueued, enqueued);
+	assert_int_equal(r.completed, completed);
+	assert_int_equal(r.failed, failed);
+}
+
+static void test_recent_ones_go_after_60_seconds(void **state _unused_)
+{
+	uint64_t at = T0 + 50 * NS_PER_S, since = T0 - 10 * MINUTE;
+	struct throughput t = { 0 };
+	struct fsm_counters c = { .enqueued = 5, .failed = 1 };
+
+	throughput_note(&t, at, &c);
+	c.completed = 2;
+	c.enqueued = 6;
+	throughput_note(&t, at + 20 * NS_PER_S, &c);
+	/* at once, and over the end of a minute */
+	expect_recent(&t, at, since, 60, 5, 0, 1);
+	expect_recent(&t, at + 20 * NS_PER_S, since, 60, 6, 2, 1);
+	expect_recent(&t, at + 60 * NS_PER_S - 1, since, 60, 6, 2, 1);
+	expect_recent(&t, at + 60 * NS_PER_S, since, 60, 1, 2, 0);
+	expect_recent(&t, at + 80 * NS_PER_S - 1, since, 60, 1, 2, 0);
+	expect_recent(&t, at + 80 * NS_PER_S, since, 60, 0, 0, 0);
+	/* the same slot, a minute later */
+	c.enqueued = 9;
+	throughput_note(&t, at + 60 * NS_PER_S, &c);
+	expect_recent(&t, at + 60 * NS_PER_S, since, 60, 4, 2, 0);
+	/* a clock that was set back: what is to come has not been */
+	expect_recent(&t, at, since, 60, 0, 0, 0);
+}
+
+/* What is applied again may be a part of what happened then. */
+static void test_recent_ones_are_since_the_counting_began(void **state _unused_)
+{
+	struct throughput t = { 0 };
+	struct fsm_counters c = { .enqueued = 5 };
+
+	throughput_note(&t, T0, &c);
+	c.enqueued = 7;
+	throughput_note(&t, T0 + 3 * NS_PER_S, &c);
+	expect_recent(&t, T0 + 4 * NS_PER_S, T0 + 2 * NS_PER_S + 5, 3, 2, 0, 0);
+	expect_recent(&t, T0 + 4 * NS_PER_S, T0 + 5, 5, 7, 0, 0);
+	expect_recent(&t, T0 + 3 * NS_PER_S, T0 + 3 * NS_PER_S, 1, 2, 0, 0);
+}
+
 /* --- rates --- */
 
 static void count(struct rates *r, uint64_t now, uint32_t in, uint32_t out)
@@ -232,6 +284,8 @@ int main(void)
 		    test_throughput_counts_in_the_minute_of_the_entry),
 		cmocka_unit_test(test_minutes_go_after_an_hour),
 		cmocka_unit_test(test_minutes_follow_a_clock_that_is_set),
+		cmocka_unit_test(test_recent_ones_go_after_60_seconds),
+		cmocka_unit_test(test_recent_ones_are_since_the_counting_began),
 		cmocka_unit_test(test_rates_over_the_last_minute),
 		cmocka_unit_test(test_rates_of_a_process_that_just_started),
 		cmocka_unit_test(test_mean_run_time_stays_known),

@@ -1,25 +1,31 @@
 """The corvo command against a real node: search, dead, held, top."""
 
+import functools
 import json
 import os
 import pty
+import re
+import signal
 import subprocess
+import time
 
 import pytest
 
 from node import CORVO, wait_until
 
 
+def run_at(node, *args, status=0, stdin=""):
+    p = subprocess.run(
+        [CORVO, *args], input=stdin, capture_output=True, text=True,
+        timeout=60, env={**os.environ,
+                         "CORVO_URL": f"http://127.0.0.1:{node.port}"})
+    assert p.returncode == status, p
+    return p.stdout
+
+
 @pytest.fixture
 def corvo(node):
-    def run(*args, status=0, stdin=""):
-        p = subprocess.run(
-            [CORVO, *args], input=stdin, capture_output=True, text=True,
-            timeout=60, env={**os.environ,
-                             "CORVO_URL": f"http://127.0.0.1:{node.port}"})
-        assert p.returncode == status, p
-        return p.stdout
-    return run
+    return functools.partial(run_at, node)
 
 
 def shell(node, line):
@@ -168,6 +174,36 @@ def test_top_once(client, corvo, queue):
     out = json.loads(corvo("top", "--once", "--output", "json"))
     assert {"cluster", "queues", "workers", "failures", "scale",
             "throughput"} <= set(out)
+
+
+def test_top_counts_what_happened_just_now(make_node):
+    node = make_node().start()
+    with node.client() as c:
+        kill(c, "now", 1)
+        c.enqueue("now")
+        c.ack(c.fetch("now"))
+    head = run_at(node, "top", "--once").splitlines()[2]
+    counts = re.search(r"last (\d+) s: 2 enqueued, 1 completed, 1 failed$",
+                       head)
+    assert counts and 1 <= int(counts[1]) <= 60, head
+
+
+def test_uptime_is_that_of_the_node(make_node):
+    """Not that of raftd, which may be a new one."""
+    began = time.monotonic()
+    node = make_node().start()
+
+    def uptime():
+        with node.client() as c:
+            return c.get("/api/v1/cluster/status").json["uptime_seconds"]
+
+    wait_until(lambda: uptime() >= 3, 30, "the node to be up for a while")
+    before = uptime()
+    pid = node.pids()["raftd"]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: node.pids().get("raftd", pid) != pid and
+               node.is_ready(), 60, "raftd to be back")
+    assert before <= uptime() <= time.monotonic() - began
 
 
 def test_top_on_a_terminal(node, client, queue):

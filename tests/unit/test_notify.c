@@ -16,6 +16,7 @@ static void under_supervisor(struct notify *n, int *ret_other)
 	(void)snprintf(text, sizeof(text), "%d", fds[1]);
 	(void)setenv("CORVO_NOTIFY_FD", text, 1);
 	(void)setenv("CORVO_WATCHDOG_MS", "5000", 1);
+	(void)setenv("CORVO_NODE_STARTED_NS", "77", 1);
 	notify_init(n);
 	assert_int_equal(n->supervisor_fd, fds[1]);
 	*ret_other = fds[0];
@@ -59,6 +60,8 @@ static void test_words_to_the_supervisor(void **state _unused_)
 	under_supervisor(&n, &other);
 	assert_null(getenv("CORVO_NOTIFY_FD"));
 	assert_null(getenv("CORVO_WATCHDOG_MS"));
+	assert_null(getenv("CORVO_NODE_STARTED_NS"));
+	assert_int_equal(n.node_started_ns, 77);
 	assert_int_equal(n.watchdog_ns, 5 * NS_PER_S / 4);
 	notify_ready(&n);
 	notify_watchdog(&n);
