@@ -36,6 +36,8 @@ static void on_argument(void *ctx, const char *name)
 	struct given *g = ctx;
 	size_t i = find_known(g, name);
 
+	if (*name == '\0')
+		return; /* "?", or "&" at an end: nothing was said */
 	if (i >= KNOWN_MAX)
 		ignore(g->r, name, "");
 	else if (g->seen & UINT64_C(1) << i)

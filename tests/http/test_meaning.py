@@ -140,6 +140,9 @@ def test_arguments_that_are_ignored_stand_beside_members(client, queue):
     a = client.get(f"{API}/queues?limit=1&after=x&limit=2")
     assert a.status == 200
     assert a.headers["X-Corvo-Ignored"] == "?limit[1]"
+    for nothing in ("?", "?&", "?&limit=1&"):
+        a = client.request("GET", f"{API}/queues{nothing}", headers=STRICT)
+        assert a.status == 200, a
 
 
 def test_names_of_any_characters_fit_into_the_header(client, queue):
