@@ -14,6 +14,7 @@ import threading
 from figures import say, wait_for_view, wait_until
 
 API = "/api/v1"
+source = "127.0.0.1"  # where the attackers of this process are
 
 
 # --- tools of attackers ---------------------------------------------------
@@ -24,6 +25,7 @@ def connect(node, receive=None):
     if receive is not None:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
     s.settimeout(30)
+    s.bind((source, 0))
     s.connect(("127.0.0.1", node.port))
     return s
 
@@ -91,8 +93,10 @@ def unfinished_bodies(node, n=150, declared=15 << 20):
 
 
 def fill_for_large_answers(node):
-    """Jobs a search answers with 8 MB of."""
+    """Jobs a search answers with 8 MB of, unless they are there."""
     with node.client(timeout=120) as c:
+        if c.get(f"{API}/queues/large").status == 200:
+            return
         payload = "x" * 250000
         for _ in range(4):
             a = c.post(f"{API}/enqueue/batch", {"jobs": [

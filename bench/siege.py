@@ -4,8 +4,10 @@
   siege.py [seconds [ATTACK ...]]
 
 The honest client works alone first, for a minute, and is compared with itself.
-Attackers are processes of the lowest priority: they would stand on machines of
-their own, and what is measured is what the node does for them.
+Attackers are processes of the lowest priority, each with an address of its own:
+they would stand on machines of their own, and what is measured is what the node
+does for them. The limits of one client are those of a node that strangers can
+reach.
 """
 
 import contextlib
@@ -15,19 +17,25 @@ import resource
 import sys
 import time
 
-from attacks import ATTACKS, colliding_ids
+import attacks
+from attacks import ATTACKS, colliding_ids, fill_for_large_answers
 from figures import all_pids, cpu_seconds, head, let_pass, running_node, say
 from hostile import Honest, memory_mb
 
 ALONE_S = 60
 HOLD_S = 5  # one round of an attack
-FLAGS = ("--http-max-memory=256MB",)
 BUDGET_MB = 256
+FLAGS = (f"--http-max-memory={BUDGET_MB}MiB",
+         "--client-max-requests-per-second=500",
+         "--client-max-connections=500")
+# leaving_workers looks at the node's figures as often as it can
+NAMES = [name for name in ATTACKS if name != "leaving_workers"]
 
 
-def attack(node, name, until):
+def attack(node, name, number, until):
     """One attacker: round after round."""
     os.nice(19)
+    attacks.source = f"127.0.0.{2 + number}"
     sys.stdout = open(os.devnull, "w")
     while time.monotonic() < until:
         with contextlib.suppress(OSError, AssertionError):
@@ -40,8 +48,8 @@ def attackers(node, seconds, names):
     colliding_ids()  # once, for all
     until = time.monotonic() + seconds
     fork = multiprocessing.get_context("fork")
-    running = [fork.Process(target=attack, args=(node, name, until))
-               for name in names]
+    running = [fork.Process(target=attack, args=(node, name, i, until))
+               for i, name in enumerate(names)]
     for p in running:
         p.start()
     try:
@@ -64,12 +72,12 @@ def siege(node, seconds, names):
 
 
 def main(seconds=600, *names):
-    names = names or list(ATTACKS)
+    names = names or NAMES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     head(f"I  {' '.join(names)} at once for {seconds} s")
     with running_node(*FLAGS) as node:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        fill_for_large_answers(node)
         with Honest(node) as alone:
             let_pass(ALONE_S)
         say("alone", "")
