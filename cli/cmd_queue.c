@@ -27,6 +27,8 @@ static const struct out_column queue_columns[] = {
 static const struct out_column worker_columns[] = {
 	{ "ID", "id", false, NULL },
 	{ "HOSTNAME", "hostname", false, NULL },
+	{ "STATE", "state", false, NULL },
+	{ "JOBS", "jobs_held", true, NULL },
 	{ "QUEUES", "queues", false, NULL },
 	{ "LAST HEARTBEAT", "last_heartbeat", false, out_time },
 };

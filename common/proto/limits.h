@@ -19,8 +19,11 @@
 #define LIMIT_QUEUE_NAME_BYTES 255
 #define LIMIT_WORKER_ID_BYTES  255
 #define LIMIT_HOSTNAME_BYTES   255
-#define LIMIT_WORKERS          10000 /* known at a time: those seen last */
-#define LIMIT_WORKER_IDLE_S    86400 /* forgotten then, when another comes */
+#define LIMIT_WORKERS          10000  /* known at a time: those seen last */
+#define LIMIT_WORKER_IDLE_S    86400  /* forgotten then, when another comes */
+#define LIMIT_WORKER_QUEUES    2048   /* bytes of a worker's, as shown */
+#define LIMIT_WORKER_JOBS      32     /* of a worker, as shown */
+#define LIMIT_HELD_JOBS        100000 /* active ones looked at for that */
 #define LIMIT_JOB_ID_BYTES     64
 #define LIMIT_TAGS_BYTES       (16u << 10)
 #define LIMIT_PROGRESS_BYTES   (16u << 10)

@@ -196,7 +196,7 @@ void h_heartbeat(struct req *r)
 
 	if (!read_heartbeat(r, m) || !req_read_done(r))
 		return;
-	if (m->jobs_n == 0)
+	if (m->jobs_n == 0 && m->worker_id.n == 0)
 		answer(r, &none);
 	else
 		req_call_raftd(r, OP_HEARTBEAT, STR_NULL, &msg_heartbeat, m,

@@ -1,5 +1,5 @@
 /*
- * Lists and searches, answered by viewd.
+ * Lists and searches, answered by viewd; workers by raftd.
  */
 #include "proto/job_json.h"
 #include "req/ask_view.h"
@@ -65,15 +65,16 @@ static void on_workers(struct req *r, const struct rpc_reply *reply)
 	struct m_worker_list *m = req_reply(r, &msg_worker_list, reply);
 
 	if (m != NULL)
-		answer_list(r, &msg_worker, m->workers, m->workers_n,
-			    m->lag_ns);
+		answer_list(r, &msg_worker, m->workers, m->workers_n, 0);
 }
 
+/* Of raftd: it knows who asks without having been given anything. */
 void h_workers(struct req *r)
 {
 	struct m_view_query *q = arena_zalloc(&r->arena, sizeof(*q));
 
-	ask_view(r, &msg_view_query, q, on_workers);
+	req_call_raftd(r, QUERY_LIST_WORKERS, STR_NULL, &msg_view_query, q,
+		       on_workers);
 }
 
 /* --- POST /jobs/search --- */

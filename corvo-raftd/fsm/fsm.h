@@ -256,4 +256,12 @@ int fsm_scale(struct fsm *f, struct str queue, uint64_t now_ns, unsigned *fills,
 size_t fsm_busiest(struct fsm *f, size_t max, struct arena *a,
 		   struct str **ret);
 
+/* Workers that took a job, in no order. Slices as of fsm_queue. */
+typedef void fsm_worker_fn(void *ctx, const struct m_worker *w);
+void fsm_each_worker(const struct fsm *f, fsm_worker_fn *fn, void *ctx);
+/* Jobs in the hands of workers with a name, in no order; looks at no more than
+ * max jobs. */
+typedef void fsm_held_fn(void *ctx, struct str job_id, struct str worker);
+void fsm_each_held(const struct fsm *f, size_t max, fsm_held_fn *fn, void *ctx);
+
 #endif

@@ -13,7 +13,7 @@ set(FSM_SOURCES
   fsm/ties/backlog.c fsm/ties/deps.c fsm/ties/release.c fsm/ties/batch.c
   fsm/ties/chain.c fsm/ties/payload.c fsm/ties/schedule.c fsm/ties/bulk.c
   fsm/ask/leader.c fsm/ask/await.c fsm/ask/scale.c fsm/ask/why.c
-  fsm/ask/why_limits.c
+  fsm/ask/why_limits.c fsm/ask/workers.c
   fsm/ops/hand.c fsm/ops/act.c fsm/ops/enqueue.c fsm/ops/fetch.c
   fsm/ops/ack.c fsm/ops/lease.c fsm/ops/action.c fsm/ops/batch.c
   fsm/ops/bulk.c fsm/ops/queue.c fsm/ops/clear.c fsm/ops/schedule.c

@@ -24,6 +24,12 @@ static void reply_empty(struct proposer *p, struct op *op)
 	op_free(p, op);
 }
 
+static struct presence_time moment(const struct proposer *p)
+{
+	return (struct presence_time){ .mono_ns = clock_mono_ns(),
+				       .wall_ns = proposer_now(p) };
+}
+
 void fetch_free(struct proposer *p, struct op *op)
 {
 	struct fetch *f = op->fetch;
@@ -31,6 +37,8 @@ void fetch_free(struct proposer *p, struct op *op)
 	if (f->waiter.parked)
 		lot_unpark(&p->lot, &f->waiter);
 	lot_leave(&p->lot, &f->waiter);
+	if (f->worker != NULL)
+		presence_leave(&p->presence, f->worker, moment(p));
 	hmap_remove(&p->fetches, req_key(&op->req));
 	free(f);
 	op->fetch = NULL;
@@ -128,6 +136,7 @@ static struct fetch *fetch_new(struct proposer *p, struct op *op,
 	f->waiter.places = f->places;
 	f->waiter.deadline.key = op->arrived_ns + m->timeout;
 	lot_enter(&p->lot, &f->waiter, m->queues, m->queues_n);
+	f->worker = presence_ask(&p->presence, m, moment(p));
 	return f;
 }
 
@@ -339,6 +348,17 @@ void fetch_applied(struct proposer *p, struct op *op, int err, uint64_t seq,
 bool proposer_is_asked_for(struct proposer *p, struct str queue)
 {
 	return lot_find(&p->lot, queue) != NULL;
+}
+
+void proposer_heard(struct proposer *p, struct str worker)
+{
+	presence_heard(&p->presence, worker, moment(p));
+}
+
+const struct presence *proposer_presence(struct proposer *p)
+{
+	presence_forget(&p->presence, moment(p));
+	return &p->presence;
 }
 
 void proposer_cancel(struct proposer *p, struct rpc_req req)

@@ -196,6 +196,7 @@ bool leases_heartbeat(struct leases *l, struct rpc_req req,
 	arena_reset(&l->scratch);
 	if (msg_decode(&msg_heartbeat, item->body, &l->scratch, &m) < 0)
 		return false; /* apply refuses it */
+	proposer_heard(l->proposer, m.worker_id);
 	for (size_t i = 0; i < m.jobs_n; i++)
 		if (MSG_HAS(&m.jobs[i], beat, progress) ||
 		    MSG_HAS(&m.jobs[i], beat, checkpoint) ||

@@ -28,6 +28,7 @@ struct proposer *proposer_new(const struct proposer_config *c)
 	p->c = *c;
 	list_init(&p->pending);
 	list_init(&p->inflight);
+	presence_init(&p->presence);
 	p->entry = BUF_INIT(0);
 	p->deadline = loop_timer_add(c->loop, fetch_on_deadline, p);
 	p->look = loop_timer_add(c->loop, fetch_on_look, p);
@@ -63,6 +64,7 @@ void proposer_free(struct proposer *p)
 	}
 	lot_done(&p->lot);
 	hmap_done(&p->fetches);
+	presence_done(&p->presence);
 	loop_timer_remove(p->deadline);
 	loop_timer_remove(p->look);
 	loop_timer_remove(p->min_wait);

@@ -19,6 +19,7 @@
 #include "util/hist.h"
 
 struct proposer;
+struct presence;
 
 struct proposer_config {
 	struct loop *loop;
@@ -58,6 +59,11 @@ bool proposer_time_is_settled(const struct proposer *p);
 
 /* A fetch that names this queue waits, or is on its way through the log. */
 bool proposer_is_asked_for(struct proposer *p, struct str queue);
+
+/* A sign of life of a worker that is no fetch. */
+void proposer_heard(struct proposer *p, struct str worker);
+/* Who is there, without those that were silent too long. */
+const struct presence *proposer_presence(struct proposer *p);
 
 void proposer_cancel(struct proposer *p, struct rpc_req req);
 void proposer_peer_down(struct proposer *p, struct rpc_peer *peer);

@@ -5,6 +5,7 @@
 #define CORVO_PROPOSER_IMPL_H
 
 #include "propose/lot.h"
+#include "propose/presence.h"
 #include "propose/proposer.h"
 #include "propose/wallclock.h"
 #include "rt/room.h"
@@ -31,7 +32,8 @@ struct op {
 struct fetch {
 	struct waiter waiter;
 	struct op *op;
-	uint64_t id; /* stays the same when it is sent again */
+	struct present *worker; /* NULL: not known */
+	uint64_t id;            /* stays the same when it is sent again */
 	struct lot_place places[];
 };
 
@@ -56,6 +58,7 @@ struct proposer {
 	struct list inflight;
 	size_t inflight_n;
 	struct lot lot;
+	struct presence presence;
 	struct hmap fetches; /* struct rpc_req -> struct op, all fetches */
 	bool unsure;         /* some were parked before we were ready */
 	struct loop_timer *deadline; /* first end of a wait */

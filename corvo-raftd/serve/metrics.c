@@ -222,6 +222,7 @@ void q_raftd_metrics(struct svc *s, struct rpc_req req,
 	fsm_totals(s->p->fsm, proposer_now(s->p->proposer) - WORKER_ACTIVE_NS,
 		   &t);
 	put_totals(&o, &t);
+	workers_metrics(s, &o);
 	put_disk(&o, s);
 	put_processes(&o, s);
 	metric_list_message(&o, &all);

@@ -16,6 +16,7 @@ enum {
 	SCHED_TASKS
 };
 
+struct metric_list;
 struct svc_events;
 struct svc_waits;
 
@@ -88,6 +89,10 @@ void svc_reply_no_queue(struct svc *s, struct rpc_req req, struct str queue);
 /* Of an active job, as heartbeats have extended it; 0: nothing is known. */
 void svc_show_lease(struct m_job *job, uint64_t end_ns);
 void svc_reply_no_job(struct svc *s, struct rpc_req req, struct str id);
+
+/* --- serve/workers.c --- */
+
+void workers_metrics(struct svc *s, struct metric_list *o); /* by state */
 
 /* One function per query of this process; without it, it does not link. */
 #define PROC_IS_RAFTD_RAFTD(x) x

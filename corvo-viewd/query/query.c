@@ -1,5 +1,5 @@
 /*
- * Dispatch, and the two plain lists: queues and workers.
+ * Dispatch, and the plain list of queues.
  */
 #include "query/query.h"
 
@@ -17,7 +17,6 @@ static const struct handler {
 		  struct buf *out);
 } handlers[] = {
 	{ QUERY_LIST_QUEUES, true, query_queues },
-	{ QUERY_LIST_WORKERS, true, query_workers },
 	{ QUERY_SEARCH_JOBS, false, query_search },
 	{ QUERY_VIEWD_METRICS, true, query_metrics },
 	{ QUERY_FULLTEXT, false, query_fulltext },
@@ -274,48 +273,5 @@ int query_queues(struct query *q, const struct query_ask *ask, struct buf *out)
 	MSG_SET_LIST(&list, queue_list, queues, list.queues, list.queues_n);
 	MSG_SET(&list, queue_list, lag_ns, ask->lag_ns);
 	msg_encode(&msg_queue_list, &list, out);
-	return 0;
-}
-
-/* --- workers --- */
-
-static const char workers_sql[] =
-    "SELECT id, hostname, queues, last_heartbeat, started_at FROM workers"
-    " ORDER BY last_heartbeat DESC, id";
-
-static void read_worker(struct db_stmt *s, struct arena *a,
-			struct m_worker *ret)
-{
-	*ret = (struct m_worker){ 0 };
-	MSG_SET(ret, worker, id, arena_copy(a, db_text(s, 0)));
-	if (!db_is_null(s, 1))
-		MSG_SET(ret, worker, hostname, arena_copy(a, db_text(s, 1)));
-	if (!db_is_null(s, 2))
-		MSG_SET(ret, worker, queues, arena_copy(a, db_text(s, 2)));
-	MSG_SET(ret, worker, last_heartbeat, time_column(s, 3));
-	MSG_SET(ret, worker, started_at, time_column(s, 4));
-}
-
-int query_workers(struct query *q, const struct query_ask *ask, struct buf *out)
-{
-	struct m_worker_list list = { 0 };
-	struct db_stmt *s;
-	size_t cap = 0;
-	int r = db_prepare(q->db, workers_sql, &s);
-
-	if (r < 0)
-		return r;
-	while ((r = db_step(s)) == 1) {
-		list.workers =
-		    arena_grow(&q->arena, list.workers, sizeof(*list.workers),
-			       list.workers_n, &cap);
-		read_worker(s, &q->arena, &list.workers[list.workers_n++]);
-	}
-	db_finalize(s);
-	if (r < 0)
-		return r;
-	MSG_SET_LIST(&list, worker_list, workers, list.workers, list.workers_n);
-	MSG_SET(&list, worker_list, lag_ns, ask->lag_ns);
-	msg_encode(&msg_worker_list, &list, out);
 	return 0;
 }

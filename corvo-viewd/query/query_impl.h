@@ -18,8 +18,6 @@ struct query {
 
 /* Each fills the reply's message in q->arena and encodes it to out. */
 int query_queues(struct query *q, const struct query_ask *ask, struct buf *out);
-int query_workers(struct query *q, const struct query_ask *ask,
-		  struct buf *out);
 int query_search(struct query *q, const struct query_ask *ask, struct buf *out);
 int query_metrics(struct query *q, const struct query_ask *ask,
 		  struct buf *out);

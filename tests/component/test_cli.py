@@ -16,7 +16,8 @@ JOB = {"id": "job_1", "queue": "mail", "state": "dead", "priority": "high",
 QUEUE = {"name": "mail", "paused": True, "pending": 7, "active": 1,
          "held": 0, "completed": 5, "dead": 2, "scheduled": 3, "retrying": 4,
          "cancelled": 6}
-WORKER = {"id": "w1", "hostname": "h1", "queues": "[\"mail\"]",
+WORKER = {"id": "w1", "hostname": "h1", "state": "idle", "jobs": [],
+          "jobs_held": 0, "queues": "[\"mail\"]",
           "last_heartbeat": "2026-02-11T10:00:00Z"}
 NODE = {"mode": "cluster", "node_id": "node-1", "state": "Leader",
         "leader_id": "node-1", "disk_ok": True, "ready": True}
@@ -194,8 +195,10 @@ def test_queues(fake):
 def test_workers(fake):
     fake.reply("GET", "/api/v1/workers", [WORKER])
     out = ok("workers", fake=fake)
-    assert out.splitlines()[0].startswith("ID")
-    assert "w1" in out and "h1" in out
+    head, row = out.splitlines()
+    assert dict(zip(head.split(), row.split()[:5])) == {
+        "ID": "w1", "HOSTNAME": "h1", "STATE": "idle", "JOBS": "0",
+        "QUEUES": '["mail"]'}
     fake.reply("GET", "/api/v1/workers", [])
     assert ok("workers", fake=fake) == "No workers connected\n"
 

@@ -368,18 +368,22 @@ static size_t see_worker(struct fixture *f, const char *id, uint64_t started_s,
 			 uint64_t seen_s)
 {
 	const uint64_t start_s = 1794700000;
-	struct m_view_query m = { 0 };
 	struct m_worker w = { 0 };
 	struct m_tail_reply t = { .workers = &w, .workers_n = 1 };
-	struct m_worker_list r;
+	struct db_stmt *s;
+	size_t n;
 
 	MSG_SET(&w, worker, id, str_from(id));
 	MSG_SET(&w, worker, started_at, (start_s + started_s) * NS_PER_S);
 	MSG_SET(&w, worker, last_heartbeat, (start_s + seen_s) * NS_PER_S);
 	t.last_seq = ++f->seq;
 	assert_int_equal(mirror_apply(f->view.mirror, &t), 0);
-	run(f, QUERY_LIST_WORKERS, &m, &r);
-	return r.workers_n;
+	assert_int_equal(
+	    db_prepare(f->view.writer, "SELECT count(*) FROM workers", &s), 0);
+	assert_int_equal(db_step(s), 1);
+	n = (size_t)db_i64(s, 0);
+	db_finalize(s);
+	return n;
 }
 
 /* As the store does it: when another one comes. */
@@ -394,29 +398,6 @@ static void test_workers_long_idle_are_forgotten(void **state)
 	assert_int_equal(see_worker(f, "new", day_s - 1, day_s), 3);
 	assert_int_equal(see_worker(f, "newer", day_s + 60, day_s + 60), 3);
 	assert_int_equal(see_worker(f, "idle", day_s + 70, day_s + 70), 4);
-}
-
-static void test_workers(void **state)
-{
-	struct fixture *f = *state;
-	struct m_view_query m = { 0 };
-	struct m_worker w[2] = { { 0 }, { 0 } };
-	struct m_tail_reply t = { .last_seq = 1, .workers = w, .workers_n = 2 };
-	struct m_worker_list r;
-
-	MSG_SET(&w[0], worker, id, STR("old"));
-	MSG_SET(&w[0], worker, last_heartbeat, 1794700000 * NS_PER_S);
-	MSG_SET(&w[1], worker, id, STR("new"));
-	MSG_SET(&w[1], worker, hostname, STR("h"));
-	MSG_SET(&w[1], worker, queues, STR("[\"a\"]"));
-	MSG_SET(&w[1], worker, last_heartbeat, 1794700001 * NS_PER_S);
-	assert_int_equal(mirror_apply(f->view.mirror, &t), 0);
-	run(f, QUERY_LIST_WORKERS, &m, &r);
-	assert_int_equal(r.workers_n, 2);
-	assert_str_is(r.workers[0].id, "new");
-	assert_str_is(r.workers[0].queues, "[\"a\"]");
-	assert_int_equal(r.workers[0].last_heartbeat, 1794700001 * NS_PER_S);
-	assert_false(MSG_HAS(&r.workers[1], worker, hostname));
 }
 
 static double metric(const struct m_metrics *m, unsigned id, const char *label)
@@ -475,7 +456,6 @@ int main(void)
 		TEST(test_queues),
 		TEST(test_queues_in_pages),
 		TEST(test_workers_long_idle_are_forgotten),
-		TEST(test_workers),
 		TEST(test_metrics),
 		TEST(test_deadline),
 	};

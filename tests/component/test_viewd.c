@@ -277,7 +277,7 @@ static void ask_long_search(struct fake *f, uint64_t budget_ns)
 static void busy_on_answer(struct fake *f, const struct rpc_reply *r)
 {
 	static const unsigned order[] = {
-		QUERY_LIST_QUEUES,   QUERY_VIEWD_METRICS, QUERY_LIST_WORKERS,
+		QUERY_LIST_QUEUES,   QUERY_VIEWD_METRICS, QUERY_LIST_QUEUES,
 		QUERY_VIEWD_METRICS, QUERY_SEARCH_JOBS,   QUERY_LIST_QUEUES,
 		QUERY_SEARCH_JOBS
 	};
@@ -291,7 +291,7 @@ static void busy_on_answer(struct fake *f, const struct rpc_reply *r)
 		ask(f, QUERY_VIEWD_METRICS, &(struct m_nothing){ 0 });
 		break;
 	case 1:
-		ask(f, QUERY_LIST_WORKERS, &(struct m_view_query){ 0 });
+		ask(f, QUERY_LIST_QUEUES, &(struct m_view_query){ 0 });
 		break;
 	case 2:
 		ask(f, QUERY_VIEWD_METRICS, &(struct m_nothing){ 0 });

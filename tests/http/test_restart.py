@@ -13,6 +13,12 @@ def without_lease(job):
     return {k: v for k, v in job.items() if k != "lease_expires_at"}
 
 
+def without_times(worker):
+    """The store has its first job, and signs of life within some seconds."""
+    return {k: v for k, v in worker.items()
+            if k not in ("started_at", "last_heartbeat")}
+
+
 def everything(client):
     """All a node can tell about its jobs."""
     wait_until(lambda: client.get(f"{API}/queues").status == 200, 20,
@@ -21,7 +27,7 @@ def everything(client):
     return ([without_lease(client.job(j["id"])) for j in jobs],
             [without_lease(j) for j in jobs],
             client.get(f"{API}/queues").json,
-            client.get(f"{API}/workers").json)
+            [without_times(w) for w in client.get(f"{API}/workers").json])
 
 
 def fill(client):
