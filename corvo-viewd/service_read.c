@@ -202,8 +202,9 @@ static void start_reader(struct service *s, size_t i, struct ask *a)
 	s->shown = MAX(s->shown, s->view->position);
 	a->started_ns = clock_mono_ns();
 	a->query.deadline_ns =
-	    a->started_ns +
-	    view_ask_run_ns(query_info(a->query.id)->request, a->query.request);
+	    a->started_ns + view_ask_run_ns(query_info(a->query.id)->request,
+					    a->query.request,
+					    s->d->settings.op_timeout);
 	a->query.slice_ns =
 	    a->lane == &s->lanes[LANE_SEARCH] ? a->started_ns + SLICE_NS : 0;
 	query_begin(a->reader);

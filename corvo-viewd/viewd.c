@@ -14,8 +14,6 @@
 #include "service.h"
 #include "view.h"
 
-#define VIEWD_NICE 10
-
 struct viewd {
 	struct daemon *d;
 	struct view view;

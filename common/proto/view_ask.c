@@ -41,14 +41,17 @@ uint64_t view_ask_budget_ns(const struct m_search *m)
 				   : MIN(m->time_budget, SEARCH_BUDGET_MAX_NS);
 }
 
-uint64_t view_ask_run_ns(const struct msg_desc *d, const void *m)
+uint64_t view_ask_run_ns(const struct msg_desc *d, const void *m,
+			 uint64_t op_timeout_ns)
 {
-	return VIEW_ANSWER_NS + (d == &msg_search ? view_ask_budget_ns(m) : 0);
+	return op_timeout_ns + (d == &msg_search ? view_ask_budget_ns(m) : 0);
 }
 
-uint64_t view_ask_answer_ns(const struct msg_desc *d, const void *m)
+uint64_t view_ask_answer_ns(const struct msg_desc *d, const void *m,
+			    uint64_t op_timeout_ns)
 {
 	bool has_turn = d == &msg_search || d == &msg_fulltext;
 
-	return view_ask_run_ns(d, m) + (has_turn ? VIEW_TURN_NS : 0);
+	return view_ask_run_ns(d, m, op_timeout_ns) +
+	       (has_turn ? VIEW_TURN_NS : 0);
 }

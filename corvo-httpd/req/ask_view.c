@@ -40,18 +40,19 @@ static bool read_min_seq(struct req *r, uint64_t *ret)
 static void put(struct req *r, const struct question *q)
 {
 	(void)view_ask_set(q->desc, q->m, q->min_seq, q->wait_ns);
-	req_call(
-	    r, &(struct req_call){
-		   .client = r->h->viewd,
-		   .id = q->query,
-		   .desc = q->desc,
-		   .m = q->m,
-		   .timeout_ns = q->wait_ns + view_ask_answer_ns(q->desc, q->m),
-		   .link_ns = MAX(q->wait_ns, (uint64_t)1),
-		   .timeout_err = ERR_VIEW_UNAVAILABLE,
-		   .flags = RPC_ONCE,
-		   .then = q->then,
-	       });
+	req_call(r, &(struct req_call){
+			.client = r->h->viewd,
+			.id = q->query,
+			.desc = q->desc,
+			.m = q->m,
+			.timeout_ns = q->wait_ns +
+				      view_ask_answer_ns(q->desc, q->m,
+							 r->h->set->op_timeout),
+			.link_ns = MAX(q->wait_ns, (uint64_t)1),
+			.timeout_err = ERR_VIEW_UNAVAILABLE,
+			.flags = RPC_ONCE,
+			.then = q->then,
+		    });
 	if (!r->x.outlives)
 		park_add(&r->x);
 }
