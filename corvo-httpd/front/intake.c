@@ -2,12 +2,12 @@
  * See front/intake.h.
  */
 #include "front/intake.h"
-#include "front/head.h"
 
 #include "front/answer.h"
 #include "front/clients.h"
 #include "front/conn.h"
 #include "front/exchange.h"
+#include "front/head.h"
 #include "front/server.h"
 #include "proto/err.h"
 #include "proto/limits.h"

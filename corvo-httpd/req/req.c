@@ -212,7 +212,7 @@ static void name_ignored(struct req *r)
 	r->x.ignored = arena_cstr(&r->arena, buf_str(&text));
 }
 
-void req_ignore(struct req *r, const char *name)
+void req_ignore(struct req *r, struct str path)
 {
 	struct ignored *i = &r->ignored;
 
@@ -220,7 +220,7 @@ void req_ignore(struct req *r, const char *name)
 		i->paths =
 		    arena_alloc(&r->arena, LIMIT_IGNORED * sizeof(*i->paths));
 	if (i->n < LIMIT_IGNORED)
-		i->paths[i->n++] = str_from(name);
+		i->paths[i->n++] = path;
 }
 
 bool req_read_done(struct req *r)

@@ -77,8 +77,9 @@ bool req_read_json(struct req *r, bool may_be_empty, struct json *ret);
  */
 struct msg_reader req_reader(struct req *r, struct buf *why);
 bool req_read_done(struct req *r);
-/* A member of the tables that this route has no use for, before that. */
-void req_ignore(struct req *r, const char *name);
+/* A member of the tables that this route has no use for, before that; its path
+ * lives as long as the request. */
+void req_ignore(struct req *r, struct str path);
 
 /* A client of v0.3.0, by the setting or the header X-Corvo-Compat. */
 bool req_is_compat(struct req *r);

@@ -27,8 +27,7 @@ static size_t find_known(const struct given *g, const char *name)
 
 static void ignore(struct req *r, const char *name, const char *which)
 {
-	req_ignore(r, arena_cstr(&r->arena, arena_printf(&r->arena, "?%s%s",
-							 name, which)));
+	req_ignore(r, arena_printf(&r->arena, "?%s%s", name, which));
 }
 
 static void on_argument(void *ctx, const char *name)

@@ -169,7 +169,7 @@ static void fetch(struct req *r, bool batch)
 	if (!req_read(r, &msg_fetch, f))
 		return;
 	if (!batch && MSG_HAS(f, fetch, count))
-		req_ignore(r, "count");
+		req_ignore(r, STR("count"));
 	if (!req_read_done(r) || !fill_defaults(r, f) || server_if_left(&r->x))
 		return;
 	if (r->h->draining)
