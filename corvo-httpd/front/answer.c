@@ -170,7 +170,7 @@ const char *answer_make_id(char id[REQUEST_ID_MADE], struct rng *rng)
 
 void answer_name_request(struct exchange *x, struct rng *rng)
 {
-	const char *given = head_value(x->conn, "X-Request-Id");
+	const char *given = x->head.value[HEAD_REQUEST_ID];
 
 	x->request_id = given != NULL && is_request_id(given)
 			    ? given

@@ -132,7 +132,7 @@ struct conn *conn_open(struct conns *cs, struct server *s, void *handle, int fd)
 	c->server = s;
 	c->handle = handle;
 	c->fd = fd;
-	conn_enter(c, CONN_NEW);
+	conn_enter(c, CONN_NEW, clock_mono_ns());
 	wire_add(c);
 	list_push_back(&cs->all, &c->node);
 	cs->n++;
@@ -151,11 +151,11 @@ void conn_close(struct conns *cs, struct conn *c)
 	free(c);
 }
 
-void conn_enter(struct conn *c, enum conn_phase phase)
+void conn_enter(struct conn *c, enum conn_phase phase, uint64_t now_ns)
 {
 	/* One limit holds for head and body together; work has none. */
 	if (phase != CONN_BODY && phase != CONN_WORK)
-		c->since_ns = clock_mono_ns();
+		c->since_ns = now_ns;
 	c->phase = phase;
 	c->pace = (struct pace){ 0 };
 }
@@ -186,7 +186,7 @@ void conn_refuse(struct conn *c, int err, struct str text)
 	(void)send(c->fd, out.p, out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)shutdown(c->fd, SHUT_WR);
 	exchange_refused(c, err);
-	conn_enter(c, CONN_LINGER);
+	conn_enter(c, CONN_LINGER, clock_mono_ns());
 }
 
 void conns_close_idle(struct conns *cs)

@@ -71,7 +71,7 @@ void conns_done(struct conns *cs);
 struct conn *conn_open(struct conns *cs, struct server *s, void *handle,
 		       int fd);
 void conn_close(struct conns *cs, struct conn *c); /* frees it */
-void conn_enter(struct conn *c, enum conn_phase phase);
+void conn_enter(struct conn *c, enum conn_phase phase, uint64_t now_ns);
 void conn_cut(struct conn *c); /* the server library notices it */
 /* Its client has closed, or at least says that it sends nothing more. */
 bool conn_is_left(const struct conn *c);

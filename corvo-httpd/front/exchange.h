@@ -8,6 +8,7 @@
 #ifndef CORVO_EXCHANGE_H
 #define CORVO_EXCHANGE_H
 
+#include "front/head.h"
 #include "rt/ip.h"
 #include "util/buf.h"
 #include "util/list.h"
@@ -26,9 +27,10 @@ struct exchange {
 
 	/* what was asked */
 	const char *method; /* as the client wrote it; the server's memory */
-	struct str path;    /* without the query; still percent-encoded */
-	struct ip client;   /* who asks, see front/clients.h */
-	bool over_rate;     /* too soon after others: it will be refused */
+	struct head head;
+	struct str path;  /* without the query; still percent-encoded */
+	struct ip client; /* who asks, see front/clients.h */
+	bool over_rate;   /* too soon after others: it will be refused */
 	struct buf body;
 	const char *request_id; /* X-Request-Id of it and of its answer */
 	char made_id[REQUEST_ID_MADE]; /* where it came without one */

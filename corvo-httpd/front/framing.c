@@ -5,6 +5,9 @@
  * of chunks are in files of their own.
  */
 #include "front/framing_parts.h"
+
+#include <string.h>
+
 #include "proto/err.h"
 #include "proto/limits.h"
 
@@ -169,13 +172,19 @@ static ssize_t on_target(struct framing *f, const uint8_t *p, size_t n)
 	return (ssize_t)run + 1;
 }
 
-static ssize_t on_version(struct framing *f, const uint8_t *p,
-			  _unused_ size_t n)
+static ssize_t on_version(struct framing *f, const uint8_t *p, size_t n)
 {
+	static const char usual[] = "HTTP/1.1\r";
 	static const char form[] = "HTTP/d.d";
 	char want = form[f->line_n];
 	bool fits = want == 'd' ? *p >= '0' && *p <= '9' : *p == (uint8_t)want;
 
+	/* All of it at once where it has come at once; else by the byte. */
+	if (f->line_n == 0 && n >= sizeof(usual) - 1 &&
+	    memcmp(p, usual, sizeof(usual) - 1) == 0) {
+		f->state = FRAMING_LINE_LF;
+		return sizeof(usual) - 1;
+	}
 	if (f->line_n == sizeof(form) - 1) {
 		if (*p != '\r')
 			return framing_malformed(

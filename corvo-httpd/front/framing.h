@@ -82,7 +82,7 @@ struct framing {
 	enum framing_target target;
 	enum framing_header header;
 	enum framing_ext ext;
-	char name[FRAMING_NAME_MAX]; /* in lower case */
+	char name[FRAMING_NAME_MAX];
 	char value[FRAMING_VALUE_MAX];
 	size_t name_n, value_n;
 	bool value_over; /* white space has come behind it */

@@ -2,6 +2,9 @@
  * Headers and trailers of a request. See front/framing.h.
  */
 #include "front/framing_parts.h"
+
+#include <strings.h>
+
 #include "proto/err.h"
 #include "proto/limits.h"
 #include "util/str.h"
@@ -22,17 +25,22 @@ ssize_t framing_on_name_start(struct framing *f, const uint8_t *p,
 	return framing_count(f, LIMIT_HEAD_ENTRY_BYTES);
 }
 
+static bool is_name(struct str name, struct str known)
+{
+	return name.n == known.n && strncasecmp(name.p, known.p, name.n) == 0;
+}
+
 static enum framing_header header_of(struct str name)
 {
-	if (str_is(name, "host"))
+	if (is_name(name, STR("host")))
 		return FRAMING_HOST;
-	if (str_is(name, "content-length"))
+	if (is_name(name, STR("content-length")))
 		return FRAMING_LENGTH;
-	if (str_is(name, "transfer-encoding"))
+	if (is_name(name, STR("transfer-encoding")))
 		return FRAMING_CODING;
-	if (str_is(name, "cookie"))
+	if (is_name(name, STR("cookie")))
 		return FRAMING_COOKIE;
-	if (str_is(name, "content-encoding"))
+	if (is_name(name, STR("content-encoding")))
 		return FRAMING_ENCODING;
 	return FRAMING_OTHER;
 }
@@ -40,11 +48,10 @@ static enum framing_header header_of(struct str name)
 /* The names that matter are short; of longer ones it need only be known. */
 static void keep_name(struct framing *f, const uint8_t *p, size_t n)
 {
-	for (size_t i = 0; i < n && f->name_n < FRAMING_NAME_MAX; i++) {
-		bool upper = p[i] >= 'A' && p[i] <= 'Z';
+	size_t taken = MIN(n, FRAMING_NAME_MAX - f->name_n);
 
-		f->name[f->name_n++] = (char)(upper ? p[i] | 0x20 : p[i]);
-	}
+	memcpy(f->name + f->name_n, p, taken);
+	f->name_n += taken;
 }
 
 ssize_t framing_on_name(struct framing *f, const uint8_t *p, size_t n)

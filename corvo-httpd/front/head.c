@@ -6,9 +6,40 @@
 #include <microhttpd.h>
 #include <strings.h>
 
-const char *head_value(const struct conn *c, const char *name)
+#include "front/conn.h"
+#include "util/str.h"
+
+static const struct str NAMES[HEAD_NAMES_MAX] = {
+#define X(name, text) [HEAD_##name] = { text, sizeof(text) - 1 },
+	HEAD_NAMES(X)
+#undef X
+};
+
+static enum MHD_Result on_entry(void *cls, enum MHD_ValueKind kind,
+				const char *name, size_t name_n,
+				const char *value, _unused_ size_t value_n)
 {
-	return MHD_lookup_connection_value(c->handle, MHD_HEADER_KIND, name);
+	struct head *h = cls;
+
+	if (kind != MHD_HEADER_KIND) {
+		h->has_arguments = true;
+		return MHD_YES;
+	}
+	for (size_t i = 0; i < HEAD_NAMES_MAX; i++) {
+		if (NAMES[i].n != name_n || h->value[i] != NULL ||
+		    strncasecmp(NAMES[i].p, name, name_n) != 0)
+			continue;
+		h->value[i] = value;
+		break;
+	}
+	return MHD_YES;
+}
+
+void head_read(const struct conn *c, struct head *ret)
+{
+	*ret = (struct head){ 0 };
+	(void)MHD_get_connection_values_n(
+	    c->handle, MHD_HEADER_KIND | MHD_GET_ARGUMENT_KIND, on_entry, ret);
 }
 
 struct header_list {
@@ -38,12 +69,6 @@ const char *head_argument(const struct conn *c, const char *name)
 {
 	return MHD_lookup_connection_value(c->handle, MHD_GET_ARGUMENT_KIND,
 					   name);
-}
-
-bool head_has_arguments(const struct conn *c)
-{
-	return MHD_get_connection_values(c->handle, MHD_GET_ARGUMENT_KIND, NULL,
-					 NULL) > 0;
 }
 
 struct each_argument {

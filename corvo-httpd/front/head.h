@@ -4,18 +4,47 @@
 #ifndef CORVO_HEAD_H
 #define CORVO_HEAD_H
 
-#include "front/conn.h"
 #include "util/buf.h"
+
+struct conn;
+
+/* The headers that mean something here, each declared once. */
+#define HEAD_NAMES(X)                             \
+	X(CONTENT_LENGTH, "Content-Length")       \
+	X(CONTENT_TYPE, "Content-Type")           \
+	X(HOST, "Host")                           \
+	X(IDEMPOTENCY_KEY, "Idempotency-Key")     \
+	X(LAST_EVENT_ID, "Last-Event-ID")         \
+	X(ORIGIN, "Origin")                       \
+	X(PREFER, "Prefer")                       \
+	X(TRANSFER_ENCODING, "Transfer-Encoding") \
+	X(COMPAT, "X-Corvo-Compat")               \
+	X(MIN_INDEX, "X-Corvo-Min-Index")         \
+	X(STRICT, "X-Corvo-Strict")               \
+	X(REQUEST_ID, "X-Request-Id")
+
+enum head_name {
+#define X(name, text) HEAD_##name,
+	HEAD_NAMES(X)
+#undef X
+	    HEAD_NAMES_MAX,
+};
+
+/* Of each the first that came; NULL: none did. The server's memory. */
+struct head {
+	const char *value[HEAD_NAMES_MAX];
+	bool has_arguments;
+};
+
+/* One walk over all of it, as looking for each would cost one each. */
+void head_read(const struct conn *c, struct head *ret);
+/* All headers of that name in their order, joined by commas. */
+void head_values(const struct conn *c, const char *name, struct buf *out);
 
 /* Of the query string, as it came (percent-encoded); NULL when absent. */
 const char *head_argument(const struct conn *c, const char *name);
-bool head_has_arguments(const struct conn *c);
 /* Their names in their order, as they came. */
 void head_each_argument(const struct conn *c,
 			void (*fn)(void *ctx, const char *name), void *ctx);
-/* A header of the request that is under way, or NULL. */
-const char *head_value(const struct conn *c, const char *name);
-/* All headers of that name in their order, joined by commas. */
-void head_values(const struct conn *c, const char *name, struct buf *out);
 
 #endif

@@ -59,7 +59,7 @@ void intake_recount(struct server *s)
  * number, and not too large. */
 static uint64_t declared_length(const struct conn *c)
 {
-	const char *text = head_value(c, "Content-Length");
+	const char *text = c->exchange->head.value[HEAD_CONTENT_LENGTH];
 	uint64_t n;
 
 	return text != NULL && str_parse_u64(str_from(text), &n) ? n : 0;
@@ -90,7 +90,7 @@ static void find_client(struct conn *c)
 static void refuse_rate(struct conn *c, uint64_t length)
 {
 	if (length > LIMIT_SMALL_BYTES ||
-	    head_value(c, "Transfer-Encoding") != NULL)
+	    c->exchange->head.value[HEAD_TRANSFER_ENCODING] != NULL)
 		conn_refuse(c, ERR_RATE_LIMITED, STR_NULL);
 	else
 		c->exchange->over_rate = true;

@@ -63,7 +63,7 @@ struct server {
 	size_t held_n; /* requests that wait without being suspended */
 	struct answer_date date;
 	struct rng rng;  /* for ids of requests */
-	uint64_t now_ns; /* when this run began: good enough for HOLD_NS */
+	uint64_t now_ns; /* when this run began: good enough for limits */
 	bool run;        /* something happened: run at the end of the turn */
 	bool queued;     /* this run queued an answer but did not send it */
 	struct loop_timer *grace; /* armed by a drain */
@@ -192,9 +192,10 @@ static void on_head(struct conn *c, const char *url, const char *method)
 
 	x->method = method;
 	x->path = str_from(url);
+	head_read(c, &x->head);
 	answer_name_request(x, &c->server->rng);
 	c->exchange = x;
-	conn_enter(c, CONN_BODY);
+	conn_enter(c, CONN_BODY, c->server->now_ns);
 	exchange_count(x);
 	intake_head(c);
 }
@@ -204,7 +205,7 @@ static enum MHD_Result on_whole(struct MHD_Connection *mc, struct conn *c)
 {
 	struct exchange *x = c->exchange;
 
-	conn_enter(c, CONN_WORK);
+	conn_enter(c, CONN_WORK, c->server->now_ns);
 	if (!intake_refuses(c))
 		x->server->c.ops->complete(x);
 	if (x->abandoned)
@@ -247,10 +248,12 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mc,
 }
 
 /* The request line has arrived: the only sign of a head that never ends. */
-static void *on_uri(_unused_ void *cls, _unused_ const char *uri,
+static void *on_uri(void *cls, _unused_ const char *uri,
 		    struct MHD_Connection *mc)
 {
-	conn_enter(conn_of(mc), CONN_HEAD);
+	const struct server *s = cls;
+
+	conn_enter(conn_of(mc), CONN_HEAD, s->now_ns);
 	return NULL;
 }
 
@@ -268,9 +271,10 @@ static void end_exchange(struct conn *c)
 }
 
 /* The answer has left, or the connection is closed. */
-static void on_completed(_unused_ void *cls, _unused_ struct MHD_Connection *mc,
+static void on_completed(void *cls, _unused_ struct MHD_Connection *mc,
 			 void **ctx, enum MHD_RequestTerminationCode code)
 {
+	const struct server *s = cls;
 	bool sent = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
 	struct conn *c = *ctx;
 
@@ -281,7 +285,7 @@ static void on_completed(_unused_ void *cls, _unused_ struct MHD_Connection *mc,
 		c->exchange->sent = sent;
 		end_exchange(c);
 	}
-	conn_enter(c, CONN_IDLE);
+	conn_enter(c, CONN_IDLE, s->now_ns);
 	if (sent)
 		wire_answered(c);
 }

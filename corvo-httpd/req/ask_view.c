@@ -25,7 +25,7 @@ struct question {
 /* False when an error has been answered. */
 static bool read_min_seq(struct req *r, uint64_t *ret)
 {
-	const char *text = req_header(r, "X-Corvo-Min-Index");
+	const char *text = req_header(r, HEAD_MIN_INDEX);
 	uint64_t asked = 0;
 
 	if (text != NULL && !str_parse_u64(str_from(text), &asked)) {

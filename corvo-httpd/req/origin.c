@@ -90,7 +90,7 @@ static bool is_same_origin(const char *origin, const char *host)
 /* One that a browser sends without asking is not of this type. */
 static bool is_json(struct req *r)
 {
-	const char *type = req_header(r, "Content-Type");
+	const char *type = req_header(r, HEAD_CONTENT_TYPE);
 	struct str name, rest;
 
 	(void)str_split(str_from(type), ';', &name, &rest);
@@ -108,8 +108,8 @@ static bool is_harmless(struct req *r)
 
 bool origin_admit(struct req *r)
 {
-	const char *host = req_header(r, "Host");
-	const char *origin = req_header(r, "Origin");
+	const char *host = req_header(r, HEAD_HOST);
+	const char *origin = req_header(r, HEAD_ORIGIN);
 
 	if (is_probe(r->x.path))
 		return true;

@@ -178,7 +178,7 @@ struct msg_reader req_reader(struct req *r, struct buf *why)
 
 static bool is_strict(struct req *r)
 {
-	const char *h = req_header(r, "X-Corvo-Strict");
+	const char *h = req_header(r, HEAD_STRICT);
 
 	return h != NULL ? !str_is(str_from(h), "0") : r->h->set->strict;
 }
@@ -247,7 +247,7 @@ bool req_is_compat(struct req *r)
 	const char *h;
 
 	if (r->compat == COMPAT_UNASKED) {
-		h = r->h->compat_03 ? "0.3" : req_header(r, "X-Corvo-Compat");
+		h = r->h->compat_03 ? "0.3" : req_header(r, HEAD_COMPAT);
 		r->compat = h != NULL && str_is(str_from(h), "0.3") ? COMPAT_03
 								    : COMPAT_NO;
 	}
@@ -574,7 +574,7 @@ struct stream *req_answer_stream(struct req *r, const struct stream_ops *ops,
 	return s;
 }
 
-const char *req_header(struct req *r, const char *name)
+const char *req_header(const struct req *r, enum head_name name)
 {
-	return head_value(r->x.conn, name);
+	return r->x.head.value[name];
 }

@@ -56,7 +56,7 @@ void req_free(struct req *r);        /* back to the pool; cancels its call */
 void req_pool_done(struct httpd *h); /* releases the pool at exit */
 
 /* A header of the request, or NULL. */
-const char *req_header(struct req *r, const char *name);
+const char *req_header(const struct req *r, enum head_name name);
 
 /* --- reading --- */
 

@@ -50,7 +50,7 @@ bool arguments_admit(struct req *r)
 	struct given g = { .r = r };
 	struct route_shape shape;
 
-	if (!head_has_arguments(r->x.conn))
+	if (!r->x.head.has_arguments)
 		return true;
 	route_shape_get(r->match.route, &shape);
 	g.known = shape.arguments;

@@ -189,7 +189,7 @@ static void state_of_bulk(const struct m_bulk *m, struct state *ret)
 /* The event a client has seen last; false when it names none. */
 static bool read_place(struct req *r, uint64_t *ret)
 {
-	const char *header = req_header(r, "Last-Event-ID");
+	const char *header = req_header(r, HEAD_LAST_EVENT_ID);
 
 	return header != NULL && str_parse_u64(str_trim(str_from(header)), ret);
 }

@@ -86,7 +86,7 @@ static void give_ids(struct req *r, struct m_enqueue *e)
 static bool read_idempotency(struct req *r, bool is_batch, struct str *key,
 			     uint64_t *hash)
 {
-	const char *text = req_header(r, "Idempotency-Key");
+	const char *text = req_header(r, HEAD_IDEMPOTENCY_KEY);
 
 	*key = STR_NULL;
 	if (text == NULL)

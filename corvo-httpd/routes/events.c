@@ -156,7 +156,7 @@ struct watch {
 /* Where the client is: by header, which a browser sends, or by argument. */
 static bool read_place(struct req *r, struct watch *w)
 {
-	const char *header = req_header(r, "Last-Event-ID");
+	const char *header = req_header(r, HEAD_LAST_EVENT_ID);
 	struct str text = str_trim(str_from(header));
 
 	if (text.n == 0 && !req_text_argument(r, "last_event_id", &text))

@@ -89,7 +89,7 @@ static bool read_preference(struct str text, uint64_t *ret)
  */
 static bool read_wait(struct req *r, uint64_t *ret, bool *is_wish)
 {
-	const char *prefer = req_header(r, "Prefer");
+	const char *prefer = req_header(r, HEAD_PREFER);
 
 	*ret = 0;
 	if (prefer != NULL && !read_preference(str_from(prefer), ret))
