@@ -8,6 +8,7 @@
 #include "util/clock.h"
 
 #define BUCKET_NS     NS_PER_S /* an empty bucket is full after so long */
+#define REFUSALS_MIN  100u     /* per second that are told at once */
 #define V6_BYTES      8        /* of an address that make a client */
 #define FORGET_AT_ONE 2        /* so many at most where one is added */
 
@@ -115,7 +116,8 @@ static struct ip key_of(const struct ip *ip)
 
 static bool has_nothing(const struct client *c, uint64_t now_ns)
 {
-	return c->connections == 0 && c->full_ns <= now_ns;
+	return c->connections == 0 && c->full_ns <= now_ns &&
+	       c->calm_ns <= now_ns;
 }
 
 static void forget(struct clients *cs, struct client *c)
@@ -166,6 +168,28 @@ static bool refuse(struct clients *cs, enum client_reason r)
 	return false;
 }
 
+/* Takes n from the bucket, down to one bucket less than nothing. */
+static void take(struct clients *cs, struct client *c, uint64_t n,
+		 uint64_t now_ns)
+{
+	uint64_t full_ns = MAX(c->full_ns, now_ns) + n * BUCKET_NS / cs->rate;
+
+	c->full_ns = MIN(full_ns, now_ns + 2 * BUCKET_NS);
+	if (c != &cs->others && c->connections == 0) {
+		list_remove(&c->node);
+		list_push_back(&cs->idle, &c->node);
+	}
+}
+
+static void note_refusal(const struct clients *cs, struct client *c,
+			 uint64_t now_ns)
+{
+	uint64_t rate = MAX(cs->rate, (uint64_t)REFUSALS_MIN);
+	uint64_t calm_ns = MAX(c->calm_ns, now_ns) + BUCKET_NS / rate;
+
+	c->calm_ns = MIN(calm_ns, now_ns + BUCKET_NS);
+}
+
 bool clients_may_ask(struct clients *cs, const struct ip *client,
 		     uint64_t now_ns)
 {
@@ -176,14 +200,40 @@ bool clients_may_ask(struct clients *cs, const struct ip *client,
 		return true;
 	c = client_of(cs, client, now_ns);
 	full_ns = MAX(c->full_ns, now_ns) + BUCKET_NS / cs->rate;
-	if (full_ns - now_ns > BUCKET_NS)
+	if (full_ns - now_ns > BUCKET_NS) {
+		note_refusal(cs, c, now_ns);
 		return refuse(cs, CLIENT_REQUESTS);
-	c->full_ns = full_ns;
-	if (c != &cs->others && c->connections == 0) {
-		list_remove(&c->node);
-		list_push_back(&cs->idle, &c->node);
 	}
+	take(cs, c, 1, now_ns);
 	return true;
+}
+
+void clients_take_bytes(struct clients *cs, const struct ip *client, size_t n,
+			uint64_t now_ns)
+{
+	if (cs->rate == 0 || n < CLIENT_TAKE_BYTES || ip_is_none(client))
+		return;
+	take(cs, client_of(cs, client, now_ns), n / CLIENT_TAKE_BYTES, now_ns);
+}
+
+bool clients_is_deaf(struct clients *cs, const struct ip *client,
+		     uint64_t now_ns)
+{
+	const struct client *c;
+
+	if (cs->rate == 0 || ip_is_none(client))
+		return false;
+	c = client_of(cs, client, now_ns);
+	return c->calm_ns > now_ns && c->calm_ns - now_ns >= BUCKET_NS / 2;
+}
+
+bool clients_may_knock(struct clients *cs, const struct ip *peer,
+		       uint64_t now_ns)
+{
+	if (nets_has(&cs->trusted, peer) || !clients_is_deaf(cs, peer, now_ns))
+		return true;
+	note_refusal(cs, client_of(cs, peer, now_ns), now_ns);
+	return refuse(cs, CLIENT_CONNECTIONS);
 }
 
 static bool is_counted(const struct clients *cs, const struct ip *peer)

@@ -4,10 +4,12 @@
  * customer has, because all of its addresses are his.
  *
  * A request takes from a bucket that holds what one second allows and fills
- * steadily; one that is refused takes nothing. The addresses that are
- * remembered are bounded: those that have no connection and a full bucket are
- * forgotten, and while there are none of these, all that come anew share one
- * record. Every look is O(1). Loop thread.
+ * steadily, and takes more for many bytes, also when the bucket then lacks up
+ * to a second; one that is refused takes nothing. Whoever goes on although he
+ * is refused has a second bucket, of refusals he is told at once. The addresses
+ * that are remembered are bounded: those that have no connection and a full
+ * bucket are forgotten, and while there are none of these, all that come anew
+ * share one record. Every look is O(1). Loop thread.
  */
 #ifndef CORVO_CLIENTS_H
 #define CORVO_CLIENTS_H
@@ -17,6 +19,8 @@
 #include "util/hmap.h"
 #include "util/list.h"
 
+#define CLIENT_TAKE_BYTES (16u << 10) /* of both ways: as much as a request */
+
 /* What was refused. */
 enum client_reason { CLIENT_REQUESTS, CLIENT_CONNECTIONS, CLIENT_REASONS };
 
@@ -24,6 +28,7 @@ struct client {
 	struct list node;     /* of those without connections */
 	struct ip key;        /* of several addresses */
 	uint64_t full_ns;     /* when its bucket will be full */
+	uint64_t calm_ns;     /* and that of refusals */
 	uint64_t connections; /* that are counted */
 };
 
@@ -57,6 +62,18 @@ struct ip clients_find(const struct clients *cs, const struct ip *peer,
 /* Takes one request from the client's bucket. False: counted as refused. */
 bool clients_may_ask(struct clients *cs, const struct ip *client,
 		     uint64_t now_ns);
+
+/* Takes what so many bytes of a body or of an answer have cost. */
+void clients_take_bytes(struct clients *cs, const struct ip *client, size_t n,
+			uint64_t now_ns);
+
+/* Whether it goes on although it was refused often: no need to tell it soon. */
+bool clients_is_deaf(struct clients *cs, const struct ip *client,
+		     uint64_t now_ns);
+/* Whether to take a connection of that peer at all; those of deaf ones are not
+ * worth a word. False: counted as refused. */
+bool clients_may_knock(struct clients *cs, const struct ip *peer,
+		       uint64_t now_ns);
 
 /*
  * A connection of that peer. False: counted as refused. *ret, or NULL when it

@@ -40,6 +40,7 @@ struct conn {
 	bool check_host;       /* a browser may reach it by any name */
 	struct client *client; /* it counts for; NULL: for none */
 	bool told;             /* it is refused as one too many */
+	bool has_asked;        /* a head has come on it */
 	enum conn_phase phase;
 	uint64_t since_ns;         /* of the phase; BODY: of HEAD */
 	struct exchange *exchange; /* NULL: none under way */

@@ -31,6 +31,7 @@ struct exchange {
 	struct str path;  /* without the query; still percent-encoded */
 	struct ip client; /* who asks, see front/clients.h */
 	bool over_rate;   /* too soon after others: it will be refused */
+	size_t came_n;    /* bytes of its body, taken or not */
 	struct buf body;
 	const char *request_id; /* X-Request-Id of it and of its answer */
 	char made_id[REQUEST_ID_MADE]; /* where it came without one */
@@ -45,11 +46,12 @@ struct exchange {
 	/* it is worked on to its end, also when the client leaves before: its
 	 * connection is not looked at meanwhile */
 	bool outlives;
-	bool watched;   /* its socket is watched for a client that left */
-	bool waiting;   /* the server waits for server_resume */
-	bool suspended; /* and its connection is suspended meanwhile */
-	bool abandoned; /* the client is gone: close, answer nothing */
-	bool sent;      /* all of the answer is in the hands of the kernel */
+	uint64_t late_ns; /* since when, see front/late.h; 0: not late */
+	bool watched;     /* its socket is watched for a client that left */
+	bool waiting;     /* the server waits for server_resume */
+	bool suspended;   /* and its connection is suspended meanwhile */
+	bool abandoned;   /* the client is gone: close, answer nothing */
+	bool sent;        /* all of the answer is in the hands of the kernel */
 
 	/* the answer */
 	bool answered;

@@ -8,6 +8,7 @@
 #include "front/conn.h"
 #include "front/exchange.h"
 #include "front/head.h"
+#include "front/late.h"
 #include "front/server.h"
 #include "proto/err.h"
 #include "proto/limits.h"
@@ -36,6 +37,22 @@ void intake_connection(struct conn *c)
 		    STR("this address has as many connections as "
 			"client_max_connections allows; close some, or try "
 			"again after retry_after_ms"));
+}
+
+bool intake_admits(struct server *s, const struct sockaddr *peer)
+{
+	struct ip ip = ip_of(peer);
+
+	return clients_may_knock(server_clients(s), &ip, clock_mono_ns());
+}
+
+/* One that came for nothing was work like a request. */
+void intake_closed(const struct conn *c)
+{
+	struct clients *cs = server_clients(c->server);
+
+	if (!c->has_asked && !nets_has(&cs->trusted, &c->peer))
+		(void)clients_may_ask(cs, &c->peer, clock_mono_ns());
 }
 
 void intake_recount(struct server *s)
@@ -101,6 +118,7 @@ void intake_head(struct conn *c)
 	struct exchange *x = c->exchange;
 	uint64_t length = declared_length(c);
 
+	c->has_asked = true;
 	find_client(c);
 	if (!clients_may_ask(server_clients(c->server), &x->client,
 			     x->start_ns))
@@ -109,10 +127,18 @@ void intake_head(struct conn *c)
 		refuse_body(c);
 }
 
+static void take_bytes(const struct exchange *x, size_t n)
+{
+	clients_take_bytes(server_clients(x->server), &x->client, n,
+			   x->start_ns);
+}
+
 void intake_body(struct conn *c, const char *data, size_t n)
 {
 	struct exchange *x = c->exchange;
 
+	take_bytes(x, x->came_n % CLIENT_TAKE_BYTES + n);
+	x->came_n += n;
 	if (c->phase == CONN_LINGER || x->over_rate)
 		return;
 	if (n <= x->body.max - x->body.n && !exchange_fits_more(x, n)) {
@@ -135,6 +161,14 @@ bool intake_refuses(struct conn *c)
 	x->err = ERR_RATE_LIMITED;
 	x->retry_after_s = answer_retry_after(x->err);
 	exchange_refused(c, x->err);
-	x->answered = true;
+	if (clients_is_deaf(server_clients(x->server), &x->client, x->start_ns))
+		late_add(x);
+	else
+		x->answered = true;
 	return true;
+}
+
+void intake_answer(const struct exchange *x)
+{
+	take_bytes(x, x->out.n);
 }

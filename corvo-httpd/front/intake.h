@@ -8,11 +8,16 @@
 #include "util/base.h"
 
 struct conn;
+struct exchange;
 struct server;
+struct sockaddr;
 
 /* A connection has been opened; it may be refused or cut. */
 void intake_connection(struct conn *c);
 /* The limits of clients have changed: who is connected is counted anew. */
+/* Before a connection is taken; false: it is closed, and not told why. */
+bool intake_admits(struct server *s, const struct sockaddr *peer);
+void intake_closed(const struct conn *c);
 void intake_recount(struct server *s);
 
 /* The head of a request is here, and its exchange. */
@@ -20,7 +25,10 @@ void intake_head(struct conn *c);
 /* Bytes of its body. */
 void intake_body(struct conn *c, const char *data, size_t n);
 
-/* The request is complete. True: it has been answered with a refusal. */
+/* The request is complete. True: it has been answered with a refusal, or will
+ * be in a moment. */
 bool intake_refuses(struct conn *c);
+/* An answer is on its way. */
+void intake_answer(const struct exchange *x);
 
 #endif

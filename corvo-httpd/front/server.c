@@ -13,12 +13,14 @@
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "front/acceptor.h"
 #include "front/answer.h"
 #include "front/clients.h"
 #include "front/conn.h"
 #include "front/intake.h"
+#include "front/late.h"
 #include "front/park.h"
 #include "front/stream.h"
 #include "front/wire.h"
@@ -58,6 +60,7 @@ struct server {
 	struct acceptor *acceptor;
 	unsigned max_connections;
 	bool check_host; /* of the connection that is being taken */
+	struct late *late;
 	struct park *park;
 	struct streams *streams;
 	size_t held_n; /* requests that wait without being suspended */
@@ -129,6 +132,7 @@ static enum MHD_Result send_answer(struct MHD_Connection *mc,
 	MHD_destroy_response(resp);
 	buf_shrink(&x->body, LIMIT_SMALL_BYTES); /* what it was made of */
 	exchange_count(x);
+	intake_answer(x);
 	return ok;
 }
 
@@ -298,6 +302,7 @@ static void on_connection(void *cls, struct MHD_Connection *mc, void **ctx,
 	struct conn *c;
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+		intake_closed(*ctx);
 		conn_close(&s->conns, *ctx);
 		acceptor_resume(s->acceptor);
 		return;
@@ -324,6 +329,10 @@ static void on_accepted(void *ctx, int fd, const struct sockaddr *sa,
 {
 	struct server *s = ctx;
 
+	if (!intake_admits(s, sa)) {
+		(void)close(fd);
+		return;
+	}
 	s->check_host = check_host;
 	/* It closes what it cannot take. */
 	(void)MHD_add_connection(s->mhd, fd, sa, len);
@@ -410,6 +419,11 @@ size_t server_connections(const struct server *s)
 	return s->conns.n;
 }
 
+struct late *server_late(struct server *s)
+{
+	return s->late;
+}
+
 struct park *server_park(struct server *s)
 {
 	return s->park;
@@ -477,6 +491,7 @@ struct server *server_new(const struct server_config *c,
 	    (unsigned)fds_room_for(c->settings->max_connections);
 	rng_system(&seed, sizeof(seed));
 	rng_seed(&s->rng, seed);
+	s->late = late_new(c->loop);
 	s->park = park_new(c->loop);
 	s->streams = streams_new(c->loop);
 	if (s->park != NULL && s->streams != NULL)
@@ -484,6 +499,7 @@ struct server *server_new(const struct server_config *c,
 	if (s->mhd == NULL) {
 		buf_printf(why, "cannot start the HTTP server: %s",
 			   strerror(errno));
+		late_free(s->late);
 		park_free(s->park);
 		streams_free(s->streams);
 		free(s);
@@ -512,6 +528,7 @@ static void abandon_all(struct server *s)
 
 		if (x == NULL || !x->waiting)
 			continue;
+		late_remove(x);
 		park_remove(x);
 		s->c.ops->left(x);
 		abandon(x);
@@ -530,6 +547,7 @@ void server_free(struct server *s)
 	loop_timer_remove(s->grace);
 	MHD_stop_daemon(s->mhd);
 	acceptor_free(s->acceptor);
+	late_free(s->late);
 	park_free(s->park);
 	streams_free(s->streams);
 	conns_done(&s->conns);

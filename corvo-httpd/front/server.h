@@ -46,6 +46,7 @@ void server_reload(struct server *s); /* the settings have changed */
 void server_drain(struct server *s);  /* accept no more, finish the rest */
 bool server_is_draining(const struct server *s);
 size_t server_connections(const struct server *s);
+struct late *server_late(struct server *s);
 struct park *server_park(struct server *s);
 struct streams *server_streams(struct server *s);
 struct memory *server_memory(struct server *s);

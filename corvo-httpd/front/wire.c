@@ -71,7 +71,9 @@ static ssize_t throw_away(struct conn *c)
 	static char bin[BIN_BYTES];
 
 	for (int i = 0; i < BINS_PER_TURN; i++) {
-		ssize_t n = recv(c->fd, bin, sizeof(bin), MSG_DONTWAIT);
+		/* MSG_TRUNC: of TCP nothing is even copied */
+		ssize_t n =
+		    recv(c->fd, bin, sizeof(bin), MSG_DONTWAIT | MSG_TRUNC);
 
 		if (n <= 0)
 			return n;

@@ -5,8 +5,11 @@ is in time, however busy the machine is. Every test asks from an address of its
 own.
 """
 
+import contextlib
 import itertools
+import json
 import socket
+import time
 
 import pytest
 
@@ -111,7 +114,7 @@ def test_too_many_requests_are_refused_and_later_served(node, address):
 
 def test_a_burst_of_one_second_is_served(make_node):
     node = make_node("--client-max-requests-per-second=50").start()
-    statuses = ask(node, "127.0.0.6", *[get()] * 1000)
+    statuses = ask(node, "127.0.0.6", *[get()] * 100)
     assert statuses[:50] == [200] * 50
     assert 429 in statuses and set(statuses) == {200, 429}
 
@@ -127,6 +130,65 @@ def test_large_bodies_are_refused_at_their_head(node, address):
             assert (status, headers["connection"]) == (429, "close")
             assert b"RATE_LIMITED" in body
             assert read(f) is None
+
+
+def test_bytes_of_bodies_and_answers_count(make_node):
+    """An enqueue of 250 kB is 15 requests more; so is what shows it."""
+    node = make_node("--client-max-requests-per-second=10").start()
+    with connect(node, "127.0.0.9") as s, s.makefile("rb") as f:
+        body = b'{"queue":"q","payload":"%s"}' % (b"x" * 250000)
+        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: localhost\r\n"
+                  b"Content-Length: %d\r\n\r\n" % len(body) + body + get())
+        status, _, text = read(f)
+        assert status == 201
+        assert read(f)[0] == 429
+    with connect(node, "127.0.1.9") as s, s.makefile("rb") as f:
+        path = f"/api/v1/jobs/{json.loads(text)['job_id']}"
+        s.sendall(get(path=path) + get())
+        assert read(f)[0] == 200
+        assert read(f)[0] == 429
+
+
+def test_who_goes_on_is_refused_late_and_then_not_let_in(make_node):
+    node = make_node("--client-max-requests-per-second=1").start()
+
+    def takes_long():
+        """Half of a hundred is told at once, of the others every tenth
+        waits for a tenth of a second."""
+        began = time.monotonic()
+        assert set(ask(node, "127.0.0.6", *[get()] * 160)) <= {200, 429}
+        return time.monotonic() - began > 0.5
+    wait_until(takes_long, 20, "refusals to be late")
+
+    def is_shut_out():
+        with contextlib.ExitStack() as others:
+            try:
+                for _ in range(30):
+                    s = others.enter_context(connect(node, "127.0.0.6"))
+                    s.sendall(get() * 10)
+                    if s.recv(100) == b"":
+                        return True
+            except ConnectionError:
+                return True
+        return False
+    wait_until(is_shut_out, 20, "connections to be closed at once")
+    assert ask(node, "127.0.1.6", get()) == [200]
+
+    def is_let_in():
+        with contextlib.suppress(ConnectionError):
+            with connect(node, "127.0.0.6") as s:
+                s.sendall(get())
+                return s.recv(100).startswith(b"HTTP/1.1 ")
+        return None
+    wait_until(is_let_in, 20, "to be let in again", every=0.5)
+
+
+def test_connections_without_a_request_count(make_node):
+    node = make_node("--client-max-requests-per-second=5").start()
+    for _ in range(10):
+        connect(node, "127.0.0.6").close()
+    wait_until(lambda: refused_by(node, "requests") > 0, 20,
+               "a connection to be one too many")
 
 
 def test_addresses_do_not_disturb_each_other(node, address):

@@ -48,6 +48,60 @@ static void test_rate(void **state _unused_)
 	clients_done(&cs);
 }
 
+/* Many bytes are as much work as many requests; the debt is bounded. */
+static void test_bytes_count(void **state _unused_)
+{
+	struct ip a = address("192.0.2.1");
+	uint64_t now = 5 * NS_PER_S;
+	struct clients cs;
+
+	clients_init(&cs, 10);
+	clients_take_bytes(&cs, &a, SIZE_MAX, now); /* there is no limit */
+	assert_int_equal(cs.by_key.n, 0);
+	cs.rate = 4;
+	clients_take_bytes(&cs, &a, CLIENT_TAKE_BYTES - 1, now);
+	clients_take_bytes(&cs, &a, 3 * CLIENT_TAKE_BYTES, now);
+	assert_true(clients_may_ask(&cs, &a, now));
+	assert_false(clients_may_ask(&cs, &a, now));
+	clients_take_bytes(&cs, &a, 1000 * CLIENT_TAKE_BYTES, now);
+	assert_false(clients_may_ask(&cs, &a, now + NS_PER_S));
+	assert_true(clients_may_ask(&cs, &a, now + NS_PER_S * 5 / 4));
+	clients_done(&cs);
+}
+
+/* Who goes on although he is refused is deaf, until he has been quiet. */
+static void test_deaf(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct ip a = address("192.0.2.1"), proxy = address("10.1.2.3");
+	uint64_t now = 5 * NS_PER_S;
+	struct clients cs;
+
+	clients_init(&cs, 10);
+	assert_int_equal(nets_parse("10.0.0.0/8", &cs.trusted, &why), 0);
+	cs.rate = 1;
+	for (int i = 0; i < 10; i++) { /* one is let in */
+		assert_false(clients_is_deaf(&cs, &a, now));
+		(void)clients_may_ask(&cs, &a, now);
+		(void)clients_may_ask(&cs, &proxy, now);
+	}
+	assert_true(clients_may_knock(&cs, &a, now));
+	for (int i = 0; i < 1000; i++) {
+		(void)clients_may_ask(&cs, &a, now);
+		(void)clients_may_ask(&cs, &proxy, now);
+	}
+	assert_true(clients_is_deaf(&cs, &a, now));
+	assert_false(clients_may_knock(&cs, &a, now));
+	assert_int_equal(cs.refused[CLIENT_CONNECTIONS], 1);
+	assert_true(clients_may_knock(&cs, &proxy, now)); /* of others, too */
+	/* knocking is no quiet */
+	for (int i = 1; i <= 20; i++)
+		assert_false(clients_may_knock(
+		    &cs, &a, now + NS_PER_S / 4 + i * NS_PER_S / 200));
+	assert_false(clients_is_deaf(&cs, &a, now + NS_PER_S));
+	clients_done(&cs);
+}
+
 static void test_v6_by_network_v4_by_address(void **state _unused_)
 {
 	struct clients cs;
@@ -176,6 +230,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_bytes_count),
+		cmocka_unit_test(test_deaf),
 		cmocka_unit_test(test_v6_by_network_v4_by_address),
 		cmocka_unit_test(test_full_table),
 		cmocka_unit_test(test_connections),
