@@ -1,7 +1,8 @@
 /*
  * See bulks.h. Loop thread. Whoever writes to the node waits behind a step, so
  * steps are only as large as their round trip stays short; operations share
- * what there is.
+ * what there is. While others work, rounds are shorter still, and half of the
+ * time is theirs.
  */
 #include "bulks.h"
 
@@ -12,17 +13,28 @@
 
 #define STEP_MIN    100 /* a millisecond or two, however slow the disk is */
 #define STEP_FIRST  200
-#define SHORT_NS    (10 * NS_PER_MS) /* a round may be larger */
-#define LONG_NS     (20 * NS_PER_MS) /* it must be smaller */
-#define RATE_PER_S  10               /* steps a second of one with a rate */
-#define ROUND_STEPS 16               /* steps of one round */
+#define OTHERS_NS   NS_PER_S /* so long after an operation others work */
+#define REST_MAX_NS (50 * NS_PER_MS)
+#define RATE_PER_S  10 /* steps a second of one with a rate */
+#define ROUND_STEPS 16 /* steps of one round */
+
+/* How long a round may take. */
+struct pace {
+	uint64_t short_ns; /* shorter: it may be larger */
+	uint64_t long_ns;  /* longer: it must be smaller */
+};
+
+static const struct pace ALONE = { 10 * NS_PER_MS, 20 * NS_PER_MS };
+static const struct pace BESIDE = { 2 * NS_PER_MS, 4 * NS_PER_MS };
 
 struct bulks {
 	struct round *round;
 	bulks_done_fn *done;
 	void *ctx;
-	uint32_t step_max; /* jobs of all steps of a round */
-	uint64_t sent_ns;  /* monotonic */
+	uint32_t step_max;  /* jobs of all steps of a round */
+	uint64_t sent_ns;   /* monotonic */
+	uint64_t ops;       /* in raftd's log, with those of the last round */
+	uint64_t others_ns; /* until then others are thought to work */
 	bool more;
 };
 
@@ -51,16 +63,25 @@ static int did_something(void *ctx, struct str body)
 	return err < 0 ? err : 1;
 }
 
+/* own: of the operations to come, those of this round. */
+static void look_for_others(struct bulks *b, uint64_t ops, size_t own)
+{
+	if (ops > b->ops)
+		b->others_ns = b->sent_ns + OTHERS_NS;
+	b->ops = ops + own;
+}
+
 static int on_due(void *ctx, struct str body)
 {
 	struct bulks *b = ctx;
-	struct m_bulk_list list;
+	struct m_bulk_list list = { 0 };
 	struct arena a = ARENA_INIT;
 	int err = msg_decode(&msg_bulk_list, body, &a, &list);
 	size_t n = err == 0 ? MIN(list.operations_n, (size_t)ROUND_STEPS) : 0;
 
 	b->more = false;
 	b->sent_ns = clock_mono_ns();
+	look_for_others(b, list.ops, n);
 	for (size_t i = 0; i < n; i++) {
 		const struct m_bulk *op = &list.operations[i];
 		struct m_bulk_step m = { 0 };
@@ -74,13 +95,11 @@ static int on_due(void *ctx, struct str body)
 	return err;
 }
 
-static void adapt(struct bulks *b)
+static void adapt(struct bulks *b, uint64_t took, const struct pace *pace)
 {
-	uint64_t took = clock_mono_ns() - b->sent_ns;
-
-	if (took > LONG_NS)
+	if (took > pace->long_ns)
 		b->step_max = MAX(b->step_max / 2, (uint32_t)STEP_MIN);
-	else if (took < SHORT_NS)
+	else if (took < pace->short_ns)
 		b->step_max = MIN(b->step_max + b->step_max / 4,
 				  (uint32_t)LIMIT_BULK_STEP);
 }
@@ -88,10 +107,14 @@ static void adapt(struct bulks *b)
 static void on_done(void *ctx, int err, uint32_t count)
 {
 	struct bulks *b = ctx;
+	uint64_t now_ns = clock_mono_ns();
+	uint64_t took = now_ns - b->sent_ns;
+	bool beside = b->others_ns > now_ns;
 
 	if (count > 0)
-		adapt(b);
-	b->done(b->ctx, err, count, b->more && err == 0);
+		adapt(b, took, beside ? &BESIDE : &ALONE);
+	b->done(b->ctx, err, count, b->more && err == 0,
+		beside ? MIN(took, REST_MAX_NS) : 0);
 }
 
 static const struct round_ops round_ops = {

@@ -12,9 +12,10 @@ struct bulks;
 
 /*
  * A round is over. err: -ERR_* of the first step that was refused. count:
- * steps that did something. more: there is more to do at once.
+ * steps that did something. more: there is more to do, after a rest.
  */
-typedef void bulks_done_fn(void *ctx, int err, uint32_t count, bool more);
+typedef void bulks_done_fn(void *ctx, int err, uint32_t count, bool more,
+			   uint64_t rest_ns);
 
 struct bulks *bulks_new(struct rpc_client *raftd, uint64_t op_timeout_ns,
 			bulks_done_fn *done, void *ctx);

@@ -184,9 +184,13 @@ static void on_fires_done(void *ctx, int err, uint32_t count)
 	task_ended(ctx, err, count, false);
 }
 
-static void on_bulks_done(void *ctx, int err, uint32_t count, bool more)
+static void on_bulks_done(void *ctx, int err, uint32_t count, bool more,
+			  uint64_t rest_ns)
 {
-	task_ended(ctx, err, count, more);
+	struct task *t = ctx;
+
+	t->hold_ns = clock_mono_ns() + rest_ns;
+	task_ended(t, err, count, more);
 }
 
 static bool task_is_busy(const struct task *t)

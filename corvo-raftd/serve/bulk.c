@@ -93,6 +93,7 @@ void q_due_bulks(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	for (size_t i = 0; r >= 0 && i < n; i++)
 		r = fsm_bulk(s->p->fsm, ids[i], &s->scratch, &due[i]);
 	MSG_SET_LIST(&list, bulk_list, operations, due, n);
+	MSG_SET(&list, bulk_list, ops, proposer_stats(s->p->proposer)->ops);
 	if (r < 0)
 		svc_reply_error(req, -r);
 	else

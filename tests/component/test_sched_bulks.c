@@ -16,8 +16,10 @@ static struct {
 	unsigned steps;
 	uint32_t max; /* of the last step */
 	struct rpc_req step;
-	uint64_t due_ns; /* none may come before; wall clock */
-	bool slow;       /* answers take SLOW_MS from now on */
+	uint64_t due_ns;      /* none may come before; wall clock */
+	bool slow;            /* answers take SLOW_MS from now on */
+	uint64_t ops;         /* in the log, of everybody */
+	uint64_t answered_ns; /* the last step was; monotonic */
 } w;
 
 static struct m_bulk *bulk(const char *id)
@@ -44,6 +46,7 @@ static void answer_due(struct rpc_req req)
 
 	EXPECT(clock_wall_ns() >= w.due_ns);
 	MSG_SET_LIST(&list, bulk_list, operations, w.list, w.n);
+	MSG_SET(&list, bulk_list, ops, w.ops + w.steps);
 	reply(req, &msg_bulk_list, &list);
 }
 
@@ -126,6 +129,31 @@ static void size_on_item(struct fake *f, struct rpc_req req,
 		timer_in_ms(f, SLOW_MS);
 	else
 		size_answer(f);
+}
+
+/* --- others --- */
+
+/* Others write between the rounds: as long as one took, the log is theirs. */
+static void beside_on_item(struct fake *f, struct rpc_req req,
+			   const struct frame_request *item)
+{
+	if (item->op == kind.query && w.answered_ns != 0)
+		EXPECT(clock_mono_ns() - w.answered_ns >= SLOW_MS * NS_PER_MS);
+	w.ops += item->op == kind.query;
+	if (round_begins(req, item))
+		return;
+	EXPECT(read_step(item, &w.list[0]) <= FIRST_STEP);
+	w.step = req;
+	timer_in_ms(f, SLOW_MS);
+}
+
+static void beside_on_timer(struct fake *f)
+{
+	w.answered_ns = clock_mono_ns();
+	if (w.steps == 3)
+		end(f, w.step);
+	else
+		answer_step(w.step, &w.list[0], 10, 0);
 }
 
 /* --- rate --- */
@@ -255,6 +283,7 @@ const struct kind kind = {
 
 enum script_id {
 	SIZE = OWN_SCRIPTS,
+	BESIDE,
 	RATE,
 	SEVERAL,
 	PAUSED,
@@ -266,6 +295,9 @@ const struct script scripts[] = {
 	[SIZE] = { .start = one_start,
 		   .on_item = size_on_item,
 		   .on_timer = size_answer },
+	[BESIDE] = { .start = one_start,
+		     .on_item = beside_on_item,
+		     .on_timer = beside_on_timer },
 	[RATE] = { .start = rate_start, .on_item = rate_on_item },
 	[SEVERAL] = { .start = several_start, .on_item = several_on_item },
 	[PAUSED] = { .start = one_start,
@@ -275,6 +307,7 @@ const struct script scripts[] = {
 };
 
 PLAY(test_one_step_at_a_time_as_large_as_it_stays_short, SIZE)
+PLAY(test_others_have_half_of_the_time, BESIDE)
 PLAY(test_a_rate_bounds_each_step_and_its_moment, RATE)
 PLAY(test_operations_share_a_round, SEVERAL)
 PLAY(test_a_paused_operation_rests_until_it_is_resumed, PAUSED)
@@ -290,6 +323,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		ROUND_TESTS,
 		TEST(test_one_step_at_a_time_as_large_as_it_stays_short),
+		TEST(test_others_have_half_of_the_time),
 		TEST(test_a_rate_bounds_each_step_and_its_moment),
 		TEST(test_operations_share_a_round),
 		TEST(test_a_paused_operation_rests_until_it_is_resumed),
