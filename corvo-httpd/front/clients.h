@@ -19,7 +19,7 @@
 #include "util/hmap.h"
 #include "util/list.h"
 
-#define CLIENT_TAKE_BYTES (16u << 10) /* of both ways: as much as a request */
+#define CLIENT_TAKE_BYTES (4u << 10) /* of both ways: as much as a request */
 
 /* What was refused. */
 enum client_reason { CLIENT_REQUESTS, CLIENT_CONNECTIONS, CLIENT_REASONS };

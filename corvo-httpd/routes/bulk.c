@@ -9,7 +9,7 @@
 #include "req/ask_view.h"
 #include "routes/handlers.h"
 #include "util/clock.h"
-#include "util/hmap.h"
+#include "util/unique.h"
 
 /* Ids read from the view before it is known whether they are too many. */
 #define PENDING_MAX (LIMIT_BULK_SYNC + LIMIT_BULK_PAGE)
@@ -257,14 +257,8 @@ static void go_on(struct req *r)
 /* Each once; what is said twice is done once. */
 static void take_ids(struct req *r, struct work *w)
 {
-	struct hmap seen = { 0 };
-
-	w->ids =
-	    arena_alloc(&r->arena, (w->ask.job_ids_n + 1) * sizeof(*w->ids));
-	for (size_t i = 0; i < w->ask.job_ids_n; i++)
-		if (hmap_put(&seen, w->ask.job_ids[i], w) == NULL)
-			w->ids[w->n++] = w->ask.job_ids[i];
-	hmap_done(&seen);
+	w->ids = w->ask.job_ids;
+	w->n = unique_texts(&r->arena, w->ids, w->ask.job_ids_n);
 }
 
 /*

@@ -133,7 +133,7 @@ def test_large_bodies_are_refused_at_their_head(node, address):
 
 
 def test_bytes_of_bodies_and_answers_count(make_node):
-    """An enqueue of 250 kB is 15 requests more; so is what shows it."""
+    """An enqueue of 250 kB is 61 requests more; so is what shows it."""
     node = make_node("--client-max-requests-per-second=10").start()
     with connect(node, "127.0.0.9") as s, s.makefile("rb") as f:
         body = b'{"queue":"q","payload":"%s"}' % (b"x" * 250000)
