@@ -98,10 +98,16 @@ def fill_for_large_answers(node):
         if c.get(f"{API}/queues/large").status == 200:
             return
         payload = "x" * 250000
+        jobs = [{"queue": "large", "payload": payload} for _ in range(10)]
+
+        def enqueue():
+            a = c.post(f"{API}/enqueue/batch", {"jobs": jobs})
+            assert a.status in (200, 201, 429), a
+            return a.status != 429
         for _ in range(4):
-            a = c.post(f"{API}/enqueue/batch", {"jobs": [
-                {"queue": "large", "payload": payload} for _ in range(10)]})
-            assert a.status in (200, 201), a
+            wait_until(enqueue, 30, "the rate of one client", every=0.5)
+        wait_until(lambda: c.get("/healthz").status == 200, 30,
+                   "the rate of one client", every=0.5)
     wait_for_view(node)
 
 

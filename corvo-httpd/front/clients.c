@@ -8,9 +8,9 @@
 #include "util/clock.h"
 
 #define BUCKET_NS     NS_PER_S /* an empty bucket is full after so long */
-#define REFUSALS_MIN  100u     /* per second that are told at once */
-#define V6_BYTES      8        /* of an address that make a client */
-#define FORGET_AT_ONE 2        /* so many at most where one is added */
+#define REFUSALS      100u /* of a client per second that are told at once */
+#define V6_BYTES      8    /* of an address that make a client */
+#define FORGET_AT_ONE 2    /* so many at most where one is added */
 
 const char *client_reason_name(enum client_reason r)
 {
@@ -181,11 +181,9 @@ static void take(struct clients *cs, struct client *c, uint64_t n,
 	}
 }
 
-static void note_refusal(const struct clients *cs, struct client *c,
-			 uint64_t now_ns)
+static void note_refusal(struct client *c, uint64_t now_ns)
 {
-	uint64_t rate = MAX(cs->rate, (uint64_t)REFUSALS_MIN);
-	uint64_t calm_ns = MAX(c->calm_ns, now_ns) + BUCKET_NS / rate;
+	uint64_t calm_ns = MAX(c->calm_ns, now_ns) + BUCKET_NS / REFUSALS;
 
 	c->calm_ns = MIN(calm_ns, now_ns + BUCKET_NS);
 }
@@ -201,7 +199,7 @@ bool clients_may_ask(struct clients *cs, const struct ip *client,
 	c = client_of(cs, client, now_ns);
 	full_ns = MAX(c->full_ns, now_ns) + BUCKET_NS / cs->rate;
 	if (full_ns - now_ns > BUCKET_NS) {
-		note_refusal(cs, c, now_ns);
+		note_refusal(c, now_ns);
 		return refuse(cs, CLIENT_REQUESTS);
 	}
 	take(cs, c, 1, now_ns);
@@ -232,7 +230,7 @@ bool clients_may_knock(struct clients *cs, const struct ip *peer,
 {
 	if (nets_has(&cs->trusted, peer) || !clients_is_deaf(cs, peer, now_ns))
 		return true;
-	note_refusal(cs, client_of(cs, peer, now_ns), now_ns);
+	note_refusal(client_of(cs, peer, now_ns), now_ns);
 	return refuse(cs, CLIENT_CONNECTIONS);
 }
 

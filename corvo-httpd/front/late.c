@@ -4,35 +4,67 @@
 #include "front/late.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "front/server.h"
 #include "util/clock.h"
 
-#define LATE_NS (100 * NS_PER_MS)
+#define LATE_NS   (100 * NS_PER_MS)
+#define CLOSE_MAX 256
+
+struct closing {
+	int fd;
+	uint64_t since_ns;
+};
 
 struct late {
 	struct list waiting; /* oldest first */
 	struct loop_timer *timer;
+	struct closing closing[CLOSE_MAX]; /* a ring */
+	size_t first, closing_n;
+	struct loop_timer *close_timer;
 };
+
+/* True: it has waited long enough. Else the timer is armed for it. */
+static bool is_time(struct loop_timer *timer, uint64_t since_ns)
+{
+	uint64_t age_ns = clock_mono_ns() - since_ns;
+
+	if (age_ns < LATE_NS)
+		loop_timer_arm(timer, LATE_NS - age_ns);
+	return age_ns >= LATE_NS;
+}
 
 static void on_timer(void *ctx)
 {
 	struct late *l = ctx;
-	uint64_t now_ns = clock_mono_ns();
 
 	while (!list_empty(&l->waiting)) {
 		struct exchange *x =
 		    list_entry(l->waiting.next, struct exchange, node);
-		uint64_t age_ns = now_ns - x->late_ns;
 
-		if (age_ns < LATE_NS) {
-			loop_timer_arm(l->timer, LATE_NS - age_ns);
+		if (!is_time(l->timer, x->late_ns))
 			return;
-		}
 		late_remove(x);
 		x->answered = true;
 		server_resume(x);
 	}
+}
+
+static void close_first(struct late *l)
+{
+	(void)close(l->closing[l->first].fd);
+	l->first = (l->first + 1) % CLOSE_MAX;
+	l->closing_n--;
+}
+
+static void on_close_timer(void *ctx)
+{
+	struct late *l = ctx;
+
+	while (l->closing_n > 0 &&
+	       is_time(l->close_timer, l->closing[l->first].since_ns))
+		close_first(l);
 }
 
 struct late *late_new(struct loop *loop)
@@ -41,6 +73,7 @@ struct late *late_new(struct loop *loop)
 
 	list_init(&l->waiting);
 	l->timer = loop_timer_add(loop, on_timer, l);
+	l->close_timer = loop_timer_add(loop, on_close_timer, l);
 	return l;
 }
 
@@ -49,7 +82,10 @@ void late_free(struct late *l)
 	if (l == NULL)
 		return;
 	CHECK(list_empty(&l->waiting));
+	while (l->closing_n > 0)
+		close_first(l);
 	loop_timer_remove(l->timer);
+	loop_timer_remove(l->close_timer);
 	free(l);
 }
 
@@ -71,4 +107,18 @@ void late_remove(struct exchange *x)
 		return;
 	x->late_ns = 0;
 	list_remove(&x->node);
+}
+
+void late_close(struct late *l, int fd)
+{
+	size_t at = (l->first + l->closing_n) % CLOSE_MAX;
+
+	if (l->closing_n == CLOSE_MAX) {
+		(void)close(fd);
+		return;
+	}
+	if (l->closing_n == 0)
+		loop_timer_arm(l->close_timer, LATE_NS);
+	l->closing[at] = (struct closing){ fd, clock_mono_ns() };
+	l->closing_n++;
 }

@@ -1,5 +1,5 @@
 /*
- * Answers that are sent a moment later. A client that goes on asking although
+ * What is done a moment later. A client that goes on asking although
  * it is refused would have all of a core by being told so at once; one that
  * waits for each refusal costs next to nothing. Loop thread.
  */
@@ -17,5 +17,9 @@ void late_free(struct late *l);
 /* Its answer is made; it is sent after LATE_NS. */
 void late_add(struct exchange *x);
 void late_remove(struct exchange *x); /* no-op when it is not one of them */
+
+/* Closes a connection nobody serves, after LATE_NS; at once when too many of
+ * them wait for it. */
+void late_close(struct late *l, int fd);
 
 #endif

@@ -10,6 +10,7 @@
 #define PROCESS_MIN   (16u << 20) /* of one process, however many there are */
 #define TRIM_BYTES    (8u << 20)  /* less is not worth a trim */
 #define RESERVE_PARTS 8           /* the reserve is one of so many */
+#define MAPPED_BYTES  (128 << 10) /* so large ones are mapped by themselves */
 
 const char *memory_reason_name(enum memory_reason r)
 {
@@ -25,6 +26,9 @@ const char *memory_reason_name(enum memory_reason r)
 
 void memory_init(struct memory *m, uint64_t bytes, uint64_t processes)
 {
+	/* Else glibc raises it with the first large body that is freed, and
+	 * each one that grows is copied, again and again. */
+	(void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
 	*m = (struct memory){
 		.limit = MAX(bytes / processes, (uint64_t)PROCESS_MIN),
 	};

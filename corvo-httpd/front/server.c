@@ -13,7 +13,6 @@
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "front/acceptor.h"
 #include "front/answer.h"
@@ -44,7 +43,8 @@
  */
 #define DRAIN_GRACE_NS (200 * NS_PER_MS)
 
-#define HELD_MAX    256 /* waiting connections that are not suspended */
+#define TURN_BYTES  (32u << 10) /* of bodies that are read in one run */
+#define HELD_MAX    256         /* waiting connections that are not suspended */
 #define HOLD_NS     (5 * NS_PER_MS)
 #define HELD_RUN_NS (1 * NS_PER_MS)
 
@@ -67,6 +67,7 @@ struct server {
 	struct answer_date date;
 	struct rng rng;  /* for ids of requests */
 	uint64_t now_ns; /* when this run began: good enough for limits */
+	size_t read_n;   /* bytes in this run */
 	bool run;        /* something happened: run at the end of the turn */
 	bool queued;     /* this run queued an answer but did not send it */
 	struct loop_timer *grace; /* armed by a drain */
@@ -330,7 +331,7 @@ static void on_accepted(void *ctx, int fd, const struct sockaddr *sa,
 	struct server *s = ctx;
 
 	if (!intake_admits(s, sa)) {
-		(void)close(fd);
+		late_close(s->late, fd);
 		return;
 	}
 	s->check_host = check_host;
@@ -380,6 +381,7 @@ void server_run(struct server *s)
 		return;
 	s->run = false;
 	s->queued = false;
+	s->read_n = 0;
 	s->now_ns = clock_mono_ns();
 	(void)MHD_run(s->mhd);
 	/* It sends at once only what it answers right after reading. */
@@ -417,6 +419,16 @@ bool server_is_draining(const struct server *s)
 size_t server_connections(const struct server *s)
 {
 	return s->conns.n;
+}
+
+bool server_may_read(const struct server *s)
+{
+	return s->read_n < TURN_BYTES;
+}
+
+void server_count_read(struct server *s, size_t n)
+{
+	s->read_n += n;
 }
 
 struct late *server_late(struct server *s)

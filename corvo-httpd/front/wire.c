@@ -9,13 +9,13 @@
 
 #include "front/conn.h"
 #include "front/framing.h"
+#include "front/server.h"
 #include "proto/limits.h"
 #include "util/str.h"
 
-/* What a refused client sends is taken in parts, so that others have a turn;
- * one that sends more than any body may be long is cut off. */
+/* What a refused client sends is thrown away; one that sends more than any
+ * body may be long is cut off. */
 #define BIN_BYTES       (64u << 10)
-#define BINS_PER_TURN   16
 #define THROWN_AWAY_MAX (2 * (size_t)LIMIT_BODY_BYTES)
 
 /* The library knows a connection by its descriptor, so this is by that. */
@@ -56,6 +56,13 @@ static void refuse(struct conn *c)
 	conn_refuse(c, -c->bad, str_from(c->framing.why));
 }
 
+/* The library comes again without waiting for more to come. */
+static ssize_t not_now(void)
+{
+	errno = EINTR;
+	return -1;
+}
+
 static ssize_t nothing_yet(void)
 {
 	errno = EAGAIN;
@@ -69,18 +76,16 @@ static ssize_t nothing_yet(void)
 static ssize_t throw_away(struct conn *c)
 {
 	static char bin[BIN_BYTES];
+	/* MSG_TRUNC: of TCP nothing is even copied */
+	ssize_t n = recv(c->fd, bin, sizeof(bin), MSG_DONTWAIT | MSG_TRUNC);
 
-	for (int i = 0; i < BINS_PER_TURN; i++) {
-		/* MSG_TRUNC: of TCP nothing is even copied */
-		ssize_t n =
-		    recv(c->fd, bin, sizeof(bin), MSG_DONTWAIT | MSG_TRUNC);
-
-		if (n <= 0)
-			return n;
-		c->thrown_away_n += (size_t)n;
-	}
-	/* EINTR: the library comes again without waiting for more to come */
-	errno = c->thrown_away_n > THROWN_AWAY_MAX ? ECONNRESET : EINTR;
+	if (n <= 0)
+		return n;
+	server_count_read(c->server, (size_t)n);
+	c->thrown_away_n += (size_t)n;
+	if (c->thrown_away_n <= THROWN_AWAY_MAX)
+		return not_now();
+	errno = ECONNRESET;
 	return -1;
 }
 
@@ -106,6 +111,10 @@ ssize_t wire_recv(int fd, void *to, size_t n, int flags)
 
 	if (c == NULL)
 		return recv(fd, to, n, flags);
+	/* Bodies wait for their turn, heads do not. */
+	if ((c->phase == CONN_BODY || c->phase == CONN_LINGER) &&
+	    !server_may_read(c->server))
+		return not_now();
 	if (c->phase == CONN_LINGER)
 		return throw_away(c);
 	if (c->bad != 0)
@@ -113,6 +122,7 @@ ssize_t wire_recv(int fd, void *to, size_t n, int flags)
 	got = recv(fd, to, n, flags);
 	if (got <= 0)
 		return got;
+	server_count_read(c->server, (size_t)got);
 	c->bad = framing_feed(&c->framing, to, (size_t)got, &good);
 	return c->bad == 0 ? got : take_good(c, good);
 }

@@ -184,7 +184,7 @@ def test_streams_survive_the_death_of(make_node, victim):
         reader_gets(node, reader)
         assert_dense(seen, start + 1)
         if victim != "httpd-0":
-            assert not errors, errors
+            assert not errors, (errors, node.log()[-4000:])
 
 
 def reader_gets(node, reader):
