@@ -46,12 +46,13 @@ bool intake_admits(struct server *s, const struct sockaddr *peer)
 	return clients_may_knock(server_clients(s), &ip, clock_mono_ns());
 }
 
-/* One that came for nothing was work like a request. */
+/* One that came for nothing was work like a request; one that was refused as
+ * such takes nothing, as refused requests do not. */
 void intake_closed(const struct conn *c)
 {
 	struct clients *cs = server_clients(c->server);
 
-	if (!c->has_asked && !nets_has(&cs->trusted, &c->peer))
+	if (!c->has_asked && !c->told && !nets_has(&cs->trusted, &c->peer))
 		(void)clients_may_ask(cs, &c->peer, clock_mono_ns());
 }
 
