@@ -60,6 +60,7 @@ NAMES = [name for name in ATTACKS if name != "leaving_workers"]
 def attack(node, name, number, until):
     """One attacker: round after round."""
     os.sched_setaffinity(0, ATTACKERS)
+    os.nice(19)
     attacks.source = f"127.0.0.{2 + number}"
     sys.stdout = open(os.devnull, "w")
     while time.monotonic() < until:

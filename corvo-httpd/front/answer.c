@@ -182,7 +182,8 @@ unsigned answer_retry_after(int err)
 	return err_again(err) == AGAIN_AFTER || err_status(err) == 504 ? 1 : 0;
 }
 
-void answer_error_body(struct buf *out, int err, struct str text)
+void answer_error_body(struct buf *out, int err, struct str text,
+		       unsigned retry_after_s)
 {
 	struct json_writer w = JSON_WRITER(out);
 
@@ -196,7 +197,7 @@ void answer_error_body(struct buf *out, int err, struct str text)
 	jw_cstr(&w, err_code(err));
 	if (err_status(err) == 429) {
 		jw_key(&w, "retry_after_ms");
-		jw_u64(&w, answer_retry_after(err) * 1000);
+		jw_u64(&w, retry_after_s * 1000);
 	}
 	jw_object_end(&w);
 	buf_putc(out, '\n');

@@ -28,7 +28,8 @@ void answer_name_request(struct exchange *x, struct rng *rng);
 const char *answer_make_id(char id[REQUEST_ID_MADE], struct rng *rng);
 
 /* {"error":text,"code":CODE}; an empty text: that of errors.def. */
-void answer_error_body(struct buf *out, int err, struct str text);
+void answer_error_body(struct buf *out, int err, struct str text,
+		       unsigned retry_after_s);
 unsigned answer_retry_after(int err); /* seconds; 0: no header */
 
 #endif

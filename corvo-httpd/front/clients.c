@@ -9,8 +9,9 @@
 
 #define BUCKET_NS     NS_PER_S /* an empty bucket is full after so long */
 #define REFUSALS      100u /* of a client per second that are told at once */
-#define V6_BYTES      8    /* of an address that make a client */
-#define FORGET_AT_ONE 2    /* so many at most where one is added */
+#define DEBT_NS       (10 * NS_PER_S) /* so much it may lack */
+#define V6_BYTES      8               /* of an address that make a client */
+#define FORGET_AT_ONE 2               /* so many at most where one is added */
 
 const char *client_reason_name(enum client_reason r)
 {
@@ -168,13 +169,13 @@ static bool refuse(struct clients *cs, enum client_reason r)
 	return false;
 }
 
-/* Takes n from the bucket, down to one bucket less than nothing. */
+/* Takes n from the bucket, also what it does not have yet. */
 static void take(struct clients *cs, struct client *c, uint64_t n,
 		 uint64_t now_ns)
 {
 	uint64_t full_ns = MAX(c->full_ns, now_ns) + n * BUCKET_NS / cs->rate;
 
-	c->full_ns = MIN(full_ns, now_ns + 2 * BUCKET_NS);
+	c->full_ns = MIN(full_ns, now_ns + BUCKET_NS + DEBT_NS);
 	if (c != &cs->others && c->connections == 0) {
 		list_remove(&c->node);
 		list_push_back(&cs->idle, &c->node);
@@ -212,6 +213,28 @@ void clients_take_bytes(struct clients *cs, const struct ip *client, size_t n,
 	if (cs->rate == 0 || n < CLIENT_TAKE_BYTES || ip_is_none(client))
 		return;
 	take(cs, client_of(cs, client, now_ns), n / CLIENT_TAKE_BYTES, now_ns);
+}
+
+unsigned clients_wait_s(struct clients *cs, const struct ip *client,
+			uint64_t now_ns)
+{
+	uint64_t full_ns;
+
+	if (cs->rate == 0 || ip_is_none(client))
+		return 1;
+	full_ns = client_of(cs, client, now_ns)->full_ns;
+	if (full_ns <= now_ns + BUCKET_NS)
+		return 1;
+	return (unsigned)((full_ns - now_ns + BUCKET_NS / cs->rate - 1) /
+			  NS_PER_S);
+}
+
+bool clients_is_in_debt(struct clients *cs, const struct ip *client,
+			uint64_t now_ns)
+{
+	if (cs->rate == 0 || ip_is_none(client))
+		return false;
+	return client_of(cs, client, now_ns)->full_ns > now_ns + BUCKET_NS;
 }
 
 bool clients_is_deaf(struct clients *cs, const struct ip *client,

@@ -5,11 +5,11 @@
  *
  * A request takes from a bucket that holds what one second allows and fills
  * steadily, and takes more for many bytes, also when the bucket then lacks up
- * to a second; one that is refused takes nothing. Whoever goes on although he
- * is refused has a second bucket, of refusals he is told at once. The addresses
- * that are remembered are bounded: those that have no connection and a full
- * bucket are forgotten, and while there are none of these, all that come anew
- * share one record. Every look is O(1). Loop thread.
+ * to ten seconds; one that is refused takes nothing. Whoever goes on although
+ * he is refused has a second bucket, of refusals he is told at once. The
+ * addresses that are remembered are bounded: those that have no connection and
+ * a full bucket are forgotten, and while there are none of these, all that come
+ * anew share one record. Every look is O(1). Loop thread.
  */
 #ifndef CORVO_CLIENTS_H
 #define CORVO_CLIENTS_H
@@ -65,6 +65,13 @@ bool clients_may_ask(struct clients *cs, const struct ip *client,
 
 /* Takes what so many bytes of a body or of an answer have cost. */
 void clients_take_bytes(struct clients *cs, const struct ip *client, size_t n,
+			uint64_t now_ns);
+
+/* Seconds after which it may ask again, at least one. */
+unsigned clients_wait_s(struct clients *cs, const struct ip *client,
+			uint64_t now_ns);
+/* Whether more was taken than it had. */
+bool clients_is_in_debt(struct clients *cs, const struct ip *client,
 			uint64_t now_ns);
 
 /* Whether it goes on although it was refused often: no need to tell it soon. */

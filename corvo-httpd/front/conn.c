@@ -10,6 +10,7 @@
 #include "front/answer.h"
 #include "front/clients.h"
 #include "front/exchange.h"
+#include "front/intake.h"
 #include "front/server.h"
 #include "front/wire.h"
 #include "proto/err.h"
@@ -164,10 +165,12 @@ void conn_refuse(struct conn *c, int err, struct str text)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(4096);
 	_cleanup_(buf_done) struct buf out = BUF_INIT(8192);
-
+	unsigned retry_after_s = err == ERR_RATE_LIMITED
+				     ? intake_retry_after(c)
+				     : answer_retry_after(err);
 	char id[REQUEST_ID_MADE];
 
-	answer_error_body(&body, err, text);
+	answer_error_body(&body, err, text, retry_after_s);
 	buf_printf(&out,
 		   "HTTP/1.1 %d %s\r\n"
 		   "Content-Type: application/json\r\n"
@@ -176,9 +179,8 @@ void conn_refuse(struct conn *c, int err, struct str text)
 		   "Connection: close\r\n",
 		   err_status(err), err_code(err), body.n,
 		   server_request_id(c, id));
-	if (answer_retry_after(err) != 0)
-		buf_printf(&out, "Retry-After: %u\r\n",
-			   answer_retry_after(err));
+	if (retry_after_s != 0)
+		buf_printf(&out, "Retry-After: %u\r\n", retry_after_s);
 	buf_puts(&out, "\r\n");
 	buf_put_str(&out, buf_str(&body));
 	/* A socket nothing was written to takes these few bytes at once; if

@@ -47,6 +47,7 @@ struct exchange {
 	 * connection is not looked at meanwhile */
 	bool outlives;
 	uint64_t late_ns; /* since when, see front/late.h; 0: not late */
+	bool reads_on;    /* it is late with its body, not with its answer */
 	bool watched;     /* its socket is watched for a client that left */
 	bool waiting;     /* the server waits for server_resume */
 	bool suspended;   /* and its connection is suspended meanwhile */

@@ -83,6 +83,14 @@ static uint64_t declared_length(const struct conn *c)
 	return text != NULL && str_parse_u64(str_from(text), &n) ? n : 0;
 }
 
+unsigned intake_retry_after(const struct conn *c)
+{
+	return clients_wait_s(server_clients(c->server),
+			      c->exchange != NULL ? &c->exchange->client
+						  : &c->peer,
+			      clock_mono_ns());
+}
+
 static void refuse_body(struct conn *c)
 {
 	conn_refuse(c, ERR_OVERLOADED,
@@ -128,10 +136,13 @@ void intake_head(struct conn *c)
 		refuse_body(c);
 }
 
+/* Long bodies and answers take long: the time is that of now. */
 static void take_bytes(const struct exchange *x, size_t n)
 {
-	clients_take_bytes(server_clients(x->server), &x->client, n,
-			   x->start_ns);
+	struct clients *cs = server_clients(x->server);
+
+	if (n >= CLIENT_TAKE_BYTES)
+		clients_take_bytes(cs, &x->client, n, clock_mono_ns());
 }
 
 void intake_body(struct conn *c, const char *data, size_t n)
@@ -152,15 +163,23 @@ void intake_body(struct conn *c, const char *data, size_t n)
 		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
 }
 
+bool intake_must_wait(const struct conn *c)
+{
+	struct clients *cs = server_clients(c->server);
+
+	return c->phase == CONN_BODY &&
+	       clients_is_in_debt(cs, &c->exchange->client, clock_mono_ns());
+}
+
 bool intake_refuses(struct conn *c)
 {
 	struct exchange *x = c->exchange;
 
 	if (!x->over_rate)
 		return false;
-	answer_error_body(&x->out, ERR_RATE_LIMITED, STR_NULL);
 	x->err = ERR_RATE_LIMITED;
-	x->retry_after_s = answer_retry_after(x->err);
+	x->retry_after_s = intake_retry_after(c);
+	answer_error_body(&x->out, x->err, STR_NULL, x->retry_after_s);
 	exchange_refused(c, x->err);
 	if (clients_is_deaf(server_clients(x->server), &x->client, x->start_ns))
 		late_add(x);

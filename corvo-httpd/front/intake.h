@@ -20,10 +20,16 @@ bool intake_admits(struct server *s, const struct sockaddr *peer);
 void intake_closed(const struct conn *c);
 void intake_recount(struct server *s);
 
+/* Seconds until a request of its client may be in time, at least one. */
+unsigned intake_retry_after(const struct conn *c);
+
 /* The head of a request is here, and its exchange. */
 void intake_head(struct conn *c);
 /* Bytes of its body. */
 void intake_body(struct conn *c, const char *data, size_t n);
+/* Whether its client has sent more than it may, and the rest of the body is
+ * not to be read for a moment. */
+bool intake_must_wait(const struct conn *c);
 
 /* The request is complete. True: it has been answered with a refusal, or will
  * be in a moment. */

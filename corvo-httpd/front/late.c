@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "front/intake.h"
 #include "front/server.h"
 #include "util/clock.h"
 
@@ -46,8 +47,14 @@ static void on_timer(void *ctx)
 		if (!is_time(l->timer, x->late_ns))
 			return;
 		late_remove(x);
-		x->answered = true;
-		server_resume(x);
+		if (!x->reads_on) {
+			x->answered = true;
+			server_resume(x);
+		} else if (intake_must_wait(x->conn)) {
+			late_read(x); /* others have used up what there was */
+		} else {
+			server_read_on(x);
+		}
 	}
 }
 
@@ -89,7 +96,7 @@ void late_free(struct late *l)
 	free(l);
 }
 
-void late_add(struct exchange *x)
+static void add(struct exchange *x)
 {
 	struct late *l = server_late(x->server);
 
@@ -97,8 +104,20 @@ void late_add(struct exchange *x)
 	if (list_empty(&l->waiting))
 		loop_timer_arm(l->timer, LATE_NS);
 	x->late_ns = clock_mono_ns();
-	x->outlives = true; /* nothing of it has to be withdrawn */
 	list_push_back(&l->waiting, &x->node);
+}
+
+void late_add(struct exchange *x)
+{
+	add(x);
+	x->reads_on = false;
+	x->outlives = true; /* nothing of it has to be withdrawn */
+}
+
+void late_read(struct exchange *x)
+{
+	add(x);
+	x->reads_on = true;
 }
 
 void late_remove(struct exchange *x)

@@ -16,6 +16,8 @@ void late_free(struct late *l);
 
 /* Its answer is made; it is sent after LATE_NS. */
 void late_add(struct exchange *x);
+/* The rest of its body is read after LATE_NS. The connection is suspended. */
+void late_read(struct exchange *x);
 void late_remove(struct exchange *x); /* no-op when it is not one of them */
 
 /* Closes a connection nobody serves, after LATE_NS; at once when too many of

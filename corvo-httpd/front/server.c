@@ -43,8 +43,7 @@
  */
 #define DRAIN_GRACE_NS (200 * NS_PER_MS)
 
-#define TURN_BYTES  (32u << 10) /* of bodies that are read in one run */
-#define HELD_MAX    256         /* waiting connections that are not suspended */
+#define HELD_MAX    256 /* waiting connections that are not suspended */
 #define HOLD_NS     (5 * NS_PER_MS)
 #define HELD_RUN_NS (1 * NS_PER_MS)
 
@@ -67,7 +66,6 @@ struct server {
 	struct answer_date date;
 	struct rng rng;  /* for ids of requests */
 	uint64_t now_ns; /* when this run began: good enough for limits */
-	size_t read_n;   /* bytes in this run */
 	bool run;        /* something happened: run at the end of the turn */
 	bool queued;     /* this run queued an answer but did not send it */
 	struct loop_timer *grace; /* armed by a drain */
@@ -238,6 +236,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mc,
 	if (*data_n > 0) {
 		intake_body(c, data, *data_n);
 		*data_n = 0;
+		if (intake_must_wait(c)) {
+			late_read(c->exchange);
+			MHD_suspend_connection(mc);
+		}
 		return MHD_YES;
 	}
 	if (c->phase == CONN_LINGER || c->exchange->abandoned)
@@ -381,7 +383,7 @@ void server_run(struct server *s)
 		return;
 	s->run = false;
 	s->queued = false;
-	s->read_n = 0;
+	wire_begin_turn();
 	s->now_ns = clock_mono_ns();
 	(void)MHD_run(s->mhd);
 	/* It sends at once only what it answers right after reading. */
@@ -421,14 +423,10 @@ size_t server_connections(const struct server *s)
 	return s->conns.n;
 }
 
-bool server_may_read(const struct server *s)
+void server_read_on(struct exchange *x)
 {
-	return s->read_n < TURN_BYTES;
-}
-
-void server_count_read(struct server *s, size_t n)
-{
-	s->read_n += n;
+	MHD_resume_connection(x->conn->handle);
+	x->server->run = true;
 }
 
 struct late *server_late(struct server *s)
@@ -538,9 +536,13 @@ static void abandon_all(struct server *s)
 		struct exchange *x =
 		    list_entry(it, struct conn, node)->exchange;
 
-		if (x == NULL || !x->waiting)
+		if (x == NULL)
 			continue;
+		if (x->late_ns != 0 && x->reads_on)
+			server_read_on(x);
 		late_remove(x);
+		if (!x->waiting)
+			continue;
 		park_remove(x);
 		s->c.ops->left(x);
 		abandon(x);

@@ -46,10 +46,7 @@ void server_reload(struct server *s); /* the settings have changed */
 void server_drain(struct server *s);  /* accept no more, finish the rest */
 bool server_is_draining(const struct server *s);
 size_t server_connections(const struct server *s);
-/* Many bodies at once are read in turns, so that others are served between
- * them: whether this turn may read more of them. */
-bool server_may_read(const struct server *s);
-void server_count_read(struct server *s, size_t n);
+void server_read_on(struct exchange *x); /* late_read is over */
 struct late *server_late(struct server *s);
 struct park *server_park(struct server *s);
 struct streams *server_streams(struct server *s);

@@ -78,7 +78,7 @@ static void error_frame(struct buf *out, int err)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(8192);
 
-	answer_error_body(&body, err, STR_NULL);
+	answer_error_body(&body, err, STR_NULL, answer_retry_after(err));
 	stream_frame(out, 0, "error", str_trim(buf_str(&body)));
 }
 

@@ -9,7 +9,6 @@
 
 #include "front/conn.h"
 #include "front/framing.h"
-#include "front/server.h"
 #include "proto/limits.h"
 #include "util/str.h"
 
@@ -18,9 +17,19 @@
 #define BIN_BYTES       (64u << 10)
 #define THROWN_AWAY_MAX (2 * (size_t)LIMIT_BODY_BYTES)
 
+/* Many bodies at once are read in turns, so that others are served between
+ * them: so much of them in one. */
+#define TURN_BYTES (32u << 10)
+static size_t turn_n;
+
 /* The library knows a connection by its descriptor, so this is by that. */
 static struct conn **by_fd;
 static size_t by_fd_n;
+
+void wire_begin_turn(void)
+{
+	turn_n = 0;
+}
 
 void wire_add(struct conn *c)
 {
@@ -81,7 +90,7 @@ static ssize_t throw_away(struct conn *c)
 
 	if (n <= 0)
 		return n;
-	server_count_read(c->server, (size_t)n);
+	turn_n += (size_t)n;
 	c->thrown_away_n += (size_t)n;
 	if (c->thrown_away_n <= THROWN_AWAY_MAX)
 		return not_now();
@@ -113,7 +122,7 @@ ssize_t wire_recv(int fd, void *to, size_t n, int flags)
 		return recv(fd, to, n, flags);
 	/* Bodies wait for their turn, heads do not. */
 	if ((c->phase == CONN_BODY || c->phase == CONN_LINGER) &&
-	    !server_may_read(c->server))
+	    turn_n >= TURN_BYTES)
 		return not_now();
 	if (c->phase == CONN_LINGER)
 		return throw_away(c);
@@ -122,7 +131,7 @@ ssize_t wire_recv(int fd, void *to, size_t n, int flags)
 	got = recv(fd, to, n, flags);
 	if (got <= 0)
 		return got;
-	server_count_read(c->server, (size_t)got);
+	turn_n += (size_t)got;
 	c->bad = framing_feed(&c->framing, to, (size_t)got, &good);
 	return c->bad == 0 ? got : take_good(c, good);
 }

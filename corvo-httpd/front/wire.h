@@ -25,6 +25,7 @@ ssize_t wire_recv(int fd, void *to, size_t n, int flags);
  * A request of it has been answered. If the next one is known to be bad and
  * no other stands before it, it is refused now.
  */
+void wire_begin_turn(void); /* more of bodies may be read */
 void wire_answered(struct conn *c);
 
 #endif

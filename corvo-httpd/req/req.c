@@ -496,10 +496,10 @@ void req_fail_text(struct req *r, int err, struct str text)
 	if (r->partly && is_refusal(err))
 		err = ERR_OUTCOME_UNKNOWN;
 	buf_clear(&r->x.out);
-	answer_error_body(&r->x.out, err, text);
+	r->x.retry_after_s = answer_retry_after(err);
+	answer_error_body(&r->x.out, err, text, r->x.retry_after_s);
 	r->x.err = err;
 	r->x.content_type = "application/json";
-	r->x.retry_after_s = answer_retry_after(err);
 	finish(r, err_status(err));
 }
 

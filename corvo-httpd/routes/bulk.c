@@ -12,6 +12,8 @@
 #include "util/unique.h"
 
 /* Ids read from the view before it is known whether they are too many. */
+/* Ids that are named to raftd at a time: others wait behind a larger entry. */
+#define NAMED_MAX   2000
 #define PENDING_MAX (LIMIT_BULK_SYNC + LIMIT_BULK_PAGE)
 
 enum way {
@@ -186,7 +188,7 @@ static void on_named(struct req *r, const struct rpc_reply *reply)
 
 static void name_page(struct req *r, struct work *w)
 {
-	size_t n = MIN(w->n - w->at, (size_t)LIMIT_BULK_PAGE);
+	size_t n = MIN(w->n - w->at, (size_t)NAMED_MAX);
 	struct m_bulk_add m = { 0 };
 
 	MSG_SET(&m, bulk_add, bulk_id, w->bulk_id);

@@ -64,8 +64,13 @@ static void test_bytes_count(void **state _unused_)
 	assert_true(clients_may_ask(&cs, &a, now));
 	assert_false(clients_may_ask(&cs, &a, now));
 	clients_take_bytes(&cs, &a, 1000 * CLIENT_TAKE_BYTES, now);
-	assert_false(clients_may_ask(&cs, &a, now + NS_PER_S));
-	assert_true(clients_may_ask(&cs, &a, now + NS_PER_S * 5 / 4));
+	assert_true(clients_is_in_debt(&cs, &a, now));
+	assert_int_equal(clients_wait_s(&cs, &a, now), 11);
+	assert_int_equal(clients_wait_s(&cs, &a, now + 5 * NS_PER_S), 6);
+	assert_false(clients_may_ask(&cs, &a, now + 10 * NS_PER_S));
+	assert_false(clients_is_in_debt(&cs, &a, now + 10 * NS_PER_S));
+	assert_true(clients_may_ask(&cs, &a, now + NS_PER_S * 41 / 4));
+	assert_int_equal(clients_wait_s(&cs, &a, now + 20 * NS_PER_S), 1);
 	clients_done(&cs);
 }
 
