@@ -228,7 +228,7 @@ int superv_reload(struct superv *s, struct buf *answer, struct buf *why)
 
 	(void)snprintf(words, sizeof(words), "RELOADING=1\nMONOTONIC_USEC=%llu",
 		       (unsigned long long)(clock_mono_ns() / NS_PER_US));
-	sd_notify_send(s->systemd.systemd_fd, words);
+	sd_notify_send(&s->systemd, words);
 	r = take_settings(s, answer, &kept, why);
 	if (r == 0)
 		r = superv_publish(s, why);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,9 @@
 
 #define NOTIFY_LINE_BYTES 240
 /* Beats per watchdog period: three may be lost before it matters. */
-#define NOTIFY_BEATS 4
+#define NOTIFY_BEATS    4
+#define BEAT            "WATCHDOG=1"
+#define SYSTEMD_WAIT_MS 1000
 
 /* Takes a number out of the environment; 0 when absent or not a number. */
 static uint64_t take_env_u64(const char *name)
@@ -115,11 +118,35 @@ void notify_done(struct notify *n)
 	*n = (struct notify){ .supervisor_fd = -1, .systemd_fd = -1 };
 }
 
-void sd_notify_send(int fd, const char *words)
+static bool send_words(int fd, const char *words)
 {
-	if (fd >= 0)
-		(void)send(fd, words, strlen(words),
-			   MSG_NOSIGNAL | MSG_DONTWAIT);
+	return send(fd, words, strlen(words), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+}
+
+void sd_notify_send(struct notify *n, const char *words)
+{
+	struct pollfd room = { .fd = n->systemd_fd, .events = POLLOUT };
+	char all[2 * NOTIFY_UNSENT_BYTES];
+	int len;
+
+	if (n->systemd_fd < 0)
+		return;
+	/* The newest first: of several STATUS= systemd takes that one. */
+	len = snprintf(all, sizeof(all), "%s%s%s", words,
+		       n->unsent[0] != '\0' ? "\n" : "", n->unsent);
+	/* Without beats there may be no next ones. */
+	if (n->watchdog_ns == 0)
+		(void)poll(&room, 1, SYSTEMD_WAIT_MS);
+	if (send_words(n->systemd_fd, all)) {
+		n->unsent[0] = '\0';
+		return;
+	}
+	if (errno != EAGAIN || strcmp(words, BEAT) == 0)
+		return;
+	if (len < (int)sizeof(n->unsent))
+		memcpy(n->unsent, all, (size_t)len + 1);
+	else
+		(void)snprintf(n->unsent, sizeof(n->unsent), "%s", words);
 }
 
 /*
@@ -131,7 +158,7 @@ static void send_line(struct notify *n, const char *words)
 	char line[NOTIFY_LINE_BYTES + 2];
 	int len;
 
-	sd_notify_send(n->systemd_fd, words);
+	sd_notify_send(n, words);
 	if (n->supervisor_fd < 0)
 		return;
 	len = snprintf(line, sizeof(line), "%s\n", words);
@@ -152,7 +179,7 @@ void notify_stopping(struct notify *n)
 
 void notify_watchdog(struct notify *n)
 {
-	send_line(n, "WATCHDOG=1");
+	send_line(n, BEAT);
 }
 
 void notify_status(struct notify *n, const char *fmt, ...)

@@ -21,6 +21,8 @@
  * data are wrong, and it has said how. The supervisor ends the node with it. */
 #define EXIT_NO_RETRY 2
 
+#define NOTIFY_UNSENT_BYTES 1024
+
 struct notify {
 	int supervisor_fd;    /* -1: not under the supervisor */
 	int systemd_fd;       /* -1: not under systemd */
@@ -28,6 +30,7 @@ struct notify {
 	/* When the node was started, clock_mono_ns; without a supervisor this
 	 * process is the node. */
 	uint64_t node_started_ns;
+	char unsent[NOTIFY_UNSENT_BYTES]; /* words for systemd; newest first */
 	char in[256]; /* received bytes of an unfinished line */
 	size_t in_n;
 	size_t in_used; /* of these, the line that was returned last */
@@ -47,7 +50,11 @@ _printf_(2, 3) void notify_status(struct notify *n, const char *fmt, ...);
  */
 int notify_receive(struct notify *n, struct str *ret_line);
 
-/* Sends one datagram of words to systemd's NOTIFY_SOCKET; used by both. */
-void sd_notify_send(int fd, const char *words);
+/*
+ * Sends one datagram of words to systemd's NOTIFY_SOCKET. What has no room
+ * there, but for beats, goes with the next ones: systemd may be late, but a
+ * READY=1 it never hears ends the unit.
+ */
+void sd_notify_send(struct notify *n, const char *words);
 
 #endif

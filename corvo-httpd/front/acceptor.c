@@ -9,7 +9,7 @@
 #include "rt/netaddr.h"
 #include "util/clock.h"
 
-#define PER_TURN 32                /* of a socket, so that others have a turn */
+#define PER_TURN 8                 /* of a socket, so that others have a turn */
 #define PAUSE_NS (100 * NS_PER_MS) /* nothing was to be had */
 
 struct source {

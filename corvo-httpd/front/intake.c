@@ -167,7 +167,7 @@ bool intake_must_wait(const struct conn *c)
 {
 	struct clients *cs = server_clients(c->server);
 
-	return c->phase == CONN_BODY &&
+	return cs->rate != 0 && c->phase == CONN_BODY &&
 	       clients_is_in_debt(cs, &c->exchange->client, clock_mono_ns());
 }
 

@@ -11,9 +11,9 @@
 #include "util/clock.h"
 #include "util/unique.h"
 
-/* Ids read from the view before it is known whether they are too many. */
 /* Ids that are named to raftd at a time: others wait behind a larger entry. */
-#define NAMED_MAX   2000
+#define NAMED_MAX 2000
+/* Ids read from the view before it is known whether they are too many. */
 #define PENDING_MAX (LIMIT_BULK_SYNC + LIMIT_BULK_PAGE)
 
 enum way {

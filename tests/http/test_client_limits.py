@@ -149,6 +149,23 @@ def test_bytes_of_bodies_and_answers_count(make_node):
         assert read(f)[0] == 429
 
 
+def test_a_body_beyond_the_rate_is_read_at_the_rate(make_node):
+    """40 kB per second, and as much at once: 160 kB take three seconds."""
+    node = make_node("--client-max-requests-per-second=10").start()
+    body = b'{"queue":"q","payload":"%s"}' % (b"x" * 160000)
+    with connect(node, "127.0.0.9") as s, s.makefile("rb") as f:
+        began = time.monotonic()
+        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: localhost\r\n"
+                  b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        assert ask(node, "127.0.1.9", get()) == [200]  # others do not wait
+        assert read(f)[0] == 201
+        assert time.monotonic() - began > 2
+    with connect(node, "127.0.0.9") as s:
+        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: localhost\r\n"
+                  b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        node.stop()  # also while one waits
+
+
 def test_who_goes_on_is_refused_late_and_then_not_let_in(make_node):
     node = make_node("--client-max-requests-per-second=1").start()
 

@@ -146,24 +146,55 @@ static void test_bad_descriptor_is_ignored(void **state _unused_)
 	}
 }
 
-static void test_systemd(void **state _unused_)
+/* systemd's end, of an abstract name, as it uses in containers. */
+static int be_systemd(char *name, size_t room)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	struct notify n;
-	char name[64];
+	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
 	size_t len;
-	int fd;
 
-	/* an abstract name, as systemd uses in containers */
-	(void)snprintf(name, sizeof(name), "@corvo-test-%d", (int)getpid());
+	(void)snprintf(name, room, "@corvo-test-%d", (int)getpid());
 	len = strlen(name);
 	memcpy(sa.sun_path + 1, name + 1, len - 1);
-	fd = socket(AF_UNIX, SOCK_DGRAM, 0);
 	assert_int_equal(
 	    bind(fd, (struct sockaddr *)&sa,
 		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)),
 	    0);
 	(void)setenv("NOTIFY_SOCKET", name, 1);
+	return fd;
+}
+
+/* What has no room while systemd is late comes with the next beat. */
+static void test_systemd_is_late(void **state _unused_)
+{
+	struct notify n;
+	char name[64], text[256];
+	int fd = be_systemd(name, sizeof(name));
+
+	(void)setenv("WATCHDOG_USEC", "8000000", 1);
+	notify_init(&n);
+	for (int i = 0; i < 1000; i++) /* more than any queue has room for */
+		notify_watchdog(&n);
+	notify_status(&n, "old");
+	notify_ready(&n);
+	notify_status(&n, "new");
+	notify_watchdog(&n);
+	while (recv(fd, text, sizeof(text), MSG_DONTWAIT) > 0)
+		assert_memory_equal(text, "WATCHDOG=1", 10);
+	notify_watchdog(&n);
+	assert_heard(fd, "WATCHDOG=1\nSTATUS=new\nREADY=1\nSTATUS=old");
+	notify_watchdog(&n);
+	assert_heard(fd, "WATCHDOG=1");
+	notify_done(&n);
+	(void)close(fd);
+}
+
+static void test_systemd(void **state _unused_)
+{
+	struct notify n;
+	char name[64];
+	int fd = be_systemd(name, sizeof(name));
+
 	(void)setenv("WATCHDOG_USEC", "8000000", 1);
 	notify_init(&n);
 	assert_null(getenv("NOTIFY_SOCKET"));
@@ -193,6 +224,7 @@ int main(void)
 		cmocka_unit_test(test_overlong_line_is_forgotten),
 		cmocka_unit_test(test_bad_descriptor_is_ignored),
 		cmocka_unit_test(test_systemd),
+		cmocka_unit_test(test_systemd_is_late),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
