@@ -123,6 +123,32 @@ static bool send_words(int fd, const char *words)
 	return send(fd, words, strlen(words), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }
 
+static int join(char *to, size_t room, const char *words, const char *before)
+{
+	return snprintf(to, room, "%s%s%s", words, *before != '\0' ? "\n" : "",
+			before);
+}
+
+/* When there are too many words: they alone come again and again. */
+static void drop_statuses(char *text)
+{
+	char *to = text;
+
+	for (char *line = text; *line != '\0';) {
+		size_t n = strcspn(line, "\n");
+		bool last = line[n] == '\0';
+
+		if (strncmp(line, "STATUS=", 7) != 0) {
+			if (to > text)
+				*to++ = '\n';
+			memmove(to, line, n);
+			to += n;
+		}
+		line += last ? n : n + 1;
+	}
+	*to = '\0';
+}
+
 void sd_notify_send(struct notify *n, const char *words)
 {
 	struct pollfd room = { .fd = n->systemd_fd, .events = POLLOUT };
@@ -132,8 +158,7 @@ void sd_notify_send(struct notify *n, const char *words)
 	if (n->systemd_fd < 0)
 		return;
 	/* The newest first: of several STATUS= systemd takes that one. */
-	len = snprintf(all, sizeof(all), "%s%s%s", words,
-		       n->unsent[0] != '\0' ? "\n" : "", n->unsent);
+	len = join(all, sizeof(all), words, n->unsent);
 	/* Without beats there may be no next ones. */
 	if (n->watchdog_ns == 0)
 		(void)poll(&room, 1, SYSTEMD_WAIT_MS);
@@ -143,10 +168,12 @@ void sd_notify_send(struct notify *n, const char *words)
 	}
 	if (errno != EAGAIN || strcmp(words, BEAT) == 0)
 		return;
+	if (len >= (int)sizeof(n->unsent)) {
+		drop_statuses(n->unsent);
+		len = join(all, sizeof(all), words, n->unsent);
+	}
 	if (len < (int)sizeof(n->unsent))
 		memcpy(n->unsent, all, (size_t)len + 1);
-	else
-		(void)snprintf(n->unsent, sizeof(n->unsent), "%s", words);
 }
 
 /*

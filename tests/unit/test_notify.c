@@ -168,8 +168,9 @@ static int be_systemd(char *name, size_t room)
 static void test_systemd_is_late(void **state _unused_)
 {
 	struct notify n;
-	char name[64], text[256];
+	char name[64], text[2048];
 	int fd = be_systemd(name, sizeof(name));
+	ssize_t got;
 
 	(void)setenv("WATCHDOG_USEC", "8000000", 1);
 	notify_init(&n);
@@ -185,6 +186,24 @@ static void test_systemd_is_late(void **state _unused_)
 	assert_heard(fd, "WATCHDOG=1\nSTATUS=new\nREADY=1\nSTATUS=old");
 	notify_watchdog(&n);
 	assert_heard(fd, "WATCHDOG=1");
+
+	/* however many there are, only statuses are forgotten */
+	for (int i = 0; i < 1000; i++)
+		notify_watchdog(&n);
+	notify_status(&n, "first");
+	notify_ready(&n);
+	for (int i = 0; i < 200; i++)
+		notify_status(&n, "%d", i);
+	notify_stopping(&n);
+	while (recv(fd, text, sizeof(text), MSG_DONTWAIT) > 0)
+		;
+	notify_watchdog(&n);
+	got = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT);
+	assert_true(got > 0);
+	text[got] = '\0';
+	assert_non_null(strstr(text, "\nREADY=1"));
+	assert_non_null(strstr(text, "\nSTOPPING=1\nSTATUS=199\n"));
+	assert_null(strstr(text, "STATUS=first"));
 	notify_done(&n);
 	(void)close(fd);
 }
