@@ -12,12 +12,12 @@ struct exchange;
 struct server;
 struct sockaddr;
 
-/* A connection has been opened; it may be refused or cut. */
-void intake_connection(struct conn *c);
-/* The limits of clients have changed: who is connected is counted anew. */
 /* Before a connection is taken; false: it is closed, and not told why. */
 bool intake_admits(struct server *s, const struct sockaddr *peer);
+/* A connection has been opened; it may be refused or cut. */
+void intake_connection(struct conn *c);
 void intake_closed(const struct conn *c);
+/* The limits of clients have changed: who is connected is counted anew. */
 void intake_recount(struct server *s);
 
 /* Seconds until a request of its client may be in time, at least one. */

@@ -53,7 +53,7 @@ static void on_timer(void *ctx)
 		} else if (intake_must_wait(x->conn)) {
 			late_read(x); /* others have used up what there was */
 		} else {
-			server_read_on(x);
+			server_wake(x);
 		}
 	}
 }

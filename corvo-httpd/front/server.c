@@ -94,7 +94,7 @@ static ssize_t on_stream(void *cls, _unused_ uint64_t pos, char *to, size_t max)
 	}
 }
 
-void server_wake_stream(struct exchange *x)
+void server_wake(struct exchange *x)
 {
 	MHD_resume_connection(x->conn->handle);
 	x->server->run = true;
@@ -423,12 +423,6 @@ size_t server_connections(const struct server *s)
 	return s->conns.n;
 }
 
-void server_read_on(struct exchange *x)
-{
-	MHD_resume_connection(x->conn->handle);
-	x->server->run = true;
-}
-
 struct late *server_late(struct server *s)
 {
 	return s->late;
@@ -539,7 +533,7 @@ static void abandon_all(struct server *s)
 		if (x == NULL)
 			continue;
 		if (x->late_ns != 0 && x->reads_on)
-			server_read_on(x);
+			server_wake(x);
 		late_remove(x);
 		if (!x->waiting)
 			continue;

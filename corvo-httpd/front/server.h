@@ -46,7 +46,6 @@ void server_reload(struct server *s); /* the settings have changed */
 void server_drain(struct server *s);  /* accept no more, finish the rest */
 bool server_is_draining(const struct server *s);
 size_t server_connections(const struct server *s);
-void server_read_on(struct exchange *x); /* late_read is over */
 struct late *server_late(struct server *s);
 struct park *server_park(struct server *s);
 struct streams *server_streams(struct server *s);
@@ -74,7 +73,8 @@ void server_left(struct exchange *x);
 /* park.c ends it. */
 void server_end_parked(struct exchange *x);
 
-/* A stream that had nothing to send has something, or ends. */
-void server_wake_stream(struct exchange *x);
+/* A stream that had nothing to send has something, or ends; or a body that
+ * waited is read on. */
+void server_wake(struct exchange *x);
 
 #endif

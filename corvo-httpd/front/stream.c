@@ -99,7 +99,7 @@ static void wake(struct stream *s)
 	if (!s->idle)
 		return;
 	s->idle = false;
-	server_wake_stream(s->x);
+	server_wake(s->x);
 }
 
 static void tell_closed(struct stream *s)

@@ -72,7 +72,7 @@ void streams_end_all(struct streams *all);
 void streams_cut_all(struct streams *all);
 
 /*
- * Bytes for the connection, or one of: nothing now (server_wake_stream comes
+ * Bytes for the connection, or one of: nothing now (server_wake comes
  * later), the end, and to be closed at once.
  */
 #define STREAM_NOTHING 0
