@@ -312,6 +312,17 @@ static struct str event_member(struct feed *f, const struct m_event *e,
 	return json_string(v, f->a);
 }
 
+/* Of a job that is gone: what it was tied to may be there still. */
+static int feed_ties_of_gone(struct feed *f, const struct m_event *e)
+{
+	struct str unique_key = event_member(f, e, "unique_key");
+	int r = feed_batch(f, event_member(f, e, "batch_id"));
+
+	if (r == 0 && unique_key.n > 0)
+		r = feed_lock(f, event_member(f, e, "unique_in"), unique_key);
+	return r;
+}
+
 static int feed_job_event(struct feed *f, const struct m_event *e)
 {
 	int r = feed_job(f, e);
@@ -326,7 +337,7 @@ static int feed_job_event(struct feed *f, const struct m_event *e)
 		return feed_lock_again(f, e->job_id);
 	case EVENT_DELETED:
 	case EVENT_PURGED:
-		return feed_batch(f, event_member(f, e, "batch_id"));
+		return feed_ties_of_gone(f, e);
 	default:
 		return 0;
 	}

@@ -403,6 +403,25 @@ static void test_feed_tells_of_locks_when_they_are_taken(void **state)
 	assert_str_is(r.locks[0].job_id, "job_1");
 }
 
+/* Else the view would keep the lock of the job it was taken over from. */
+static void test_feed_tells_of_locks_of_jobs_that_came_and_went(void **state)
+{
+	struct fx *x = *state;
+	struct m_tail_reply r;
+	uint64_t at;
+
+	add_job(x, "job_1", NULL, "key");
+	x->now_ns += 2 * 3600 * NS_PER_S; /* beyond the period of its lock */
+	at = head(x);
+	add_job(x, "job_2", NULL, "key");
+	fx_job_op(x, OP_DELETE, "job_2", "deleted");
+	r = feed(x, at, 100);
+	assert_int_equal(r.locks_n, 1);
+	assert_str_is(r.locks[0].queue, "q");
+	assert_str_is(r.locks[0].unique_key, "key");
+	assert_int_equal(r.locks[0].job_id.n, 0);
+}
+
 static void test_feed_tells_of_schedules(void **state)
 {
 	struct m_schedule_ref ref = { 0 };
@@ -446,6 +465,7 @@ int main(void)
 		TEST(test_feed_tells_of_the_batch_a_job_counts_in),
 		TEST(test_feed_tells_of_batches_that_are_gone),
 		TEST(test_feed_tells_of_locks_when_they_are_taken),
+		TEST(test_feed_tells_of_locks_of_jobs_that_came_and_went),
 		TEST(test_feed_tells_of_schedules),
 	};
 

@@ -12,6 +12,7 @@
 #include "fsm/order/queue.h"
 #include "fsm/order/retention.h"
 #include "fsm/order/window.h"
+#include "util/json.h"
 
 /* --- finding --- */
 
@@ -375,12 +376,31 @@ static void delete_records(struct fsm *f, const struct job *j)
 	fsm_delete(f, &k);
 }
 
-/* When the view reads of it, nothing else tells of its batch any more. */
+/*
+ * When the view reads of it, nothing else tells of its batch any more, nor of
+ * a key it may have taken over from a job that lives on.
+ */
 static struct str deletion_data(struct fsm *f, struct job *j)
 {
-	if (!(j->extras & EXTRA_BATCH) || job_need_doc(f, j) < 0)
+	struct json_writer w = JSON_WRITER(&f->data);
+	bool unique = (j->extras & EXTRA_UNIQUE) && f->entry_format > 1;
+
+	if ((!(j->extras & EXTRA_BATCH) && !unique) || job_need_doc(f, j) < 0)
 		return STR_NULL;
-	return fsm_event_text(f, "batch_id", j->doc.batch_id);
+	buf_clear(&f->data);
+	jw_object(&w);
+	if (j->extras & EXTRA_BATCH) {
+		jw_key(&w, "batch_id");
+		jw_str(&w, j->doc.batch_id);
+	}
+	if (unique) {
+		jw_key(&w, "unique_key");
+		jw_str(&w, j->doc.unique_key);
+		jw_key(&w, "unique_in");
+		jw_str(&w, j->doc.queue);
+	}
+	jw_object_end(&w);
+	return buf_str(&f->data);
 }
 
 void job_delete(struct fsm *f, struct job *j, enum event_type type)
