@@ -39,7 +39,7 @@ static double cpu_us(const struct rusage *u)
  */
 struct echo {
 	struct loop *loop;
-	struct ipc_link *link;
+	struct link *link;
 	struct buf gathered;
 };
 
@@ -47,11 +47,11 @@ static void echo_flush(void *ctx)
 {
 	struct echo *e = ctx;
 
-	if (e->gathered.n == 0 || !ipc_is_up(e->link) ||
-	    ipc_is_sending(e->link))
+	if (e->gathered.n == 0 || !link_is_up(e->link) ||
+	    link_is_sending(e->link))
 		return;
 	/* fails when the client has just left */
-	(void)ipc_send(e->link, e->gathered.p, e->gathered.n);
+	(void)link_send(e->link, e->gathered.p, e->gathered.n);
 	buf_clear(&e->gathered);
 }
 
@@ -74,8 +74,8 @@ static void echo_down(void *ctx)
 	loop_stop(e->loop);
 }
 
-static const struct ipc_ops echo_ops = { nothing, echo_down, echo_message,
-					 echo_flush };
+static const struct link_ops echo_ops = { nothing, echo_down, echo_message,
+					  echo_flush };
 
 static void serve_echo(void)
 {
@@ -94,7 +94,7 @@ static void serve_echo(void)
 /* Keeps `flight` messages under way; each is a send of its own. */
 struct pinger {
 	struct loop *loop;
-	struct ipc_link *link;
+	struct link *link;
 	unsigned flight, due; /* due: may be sent now */
 	uint64_t n;           /* came back */
 	char bytes[MESSAGE_BYTES];
@@ -104,8 +104,8 @@ static void ping_flush(void *ctx)
 {
 	struct pinger *p = ctx;
 
-	while (p->due > 0 && ipc_is_up(p->link) && !ipc_is_sending(p->link)) {
-		CHECK(ipc_send(p->link, p->bytes, sizeof(p->bytes)) == 0);
+	while (p->due > 0 && link_is_up(p->link) && !link_is_sending(p->link)) {
+		CHECK(link_send(p->link, p->bytes, sizeof(p->bytes)) == 0);
 		p->due--;
 	}
 }
@@ -126,8 +126,8 @@ static void ping_message(void *ctx, const void *data, size_t n)
 	p->due += (unsigned)(n / MESSAGE_BYTES);
 }
 
-static const struct ipc_ops ping_ops = { ping_up, nothing, ping_message,
-					 ping_flush };
+static const struct link_ops ping_ops = { ping_up, nothing, ping_message,
+					  ping_flush };
 
 static void on_over(void *ctx)
 {

@@ -17,6 +17,7 @@
 #define ENTRY_LEN_1 4 /* of format 1 */
 #define HELLO_LEN   6
 #define REQUEST_LEN 7
+#define FORWARD_LEN 9
 #define REPLY_LEN   4
 #define CALLER_LEN  2
 #define ITEM_LEN    5
@@ -59,9 +60,10 @@ void frame_add_hello(struct frame_writer *w, const struct frame_hello *h)
 	w->n++;
 }
 
-void frame_add_request(struct frame_writer *w, const struct frame_request *r)
+static void put_request(struct frame_writer *w, const struct frame_request *r,
+			uint32_t len)
 {
-	mpk_array(w->b, REQUEST_LEN);
+	mpk_array(w->b, len);
 	mpk_u64(w->b, r->id);
 	mpk_u64(w->b, r->op);
 	mpk_u64(w->b, r->flags);
@@ -70,6 +72,18 @@ void frame_add_request(struct frame_writer *w, const struct frame_request *r)
 	mpk_str(w->b, r->key);
 	mpk_bin(w->b, r->body);
 	w->n++;
+}
+
+void frame_add_request(struct frame_writer *w, const struct frame_request *r)
+{
+	put_request(w, r, REQUEST_LEN);
+}
+
+void frame_add_forward(struct frame_writer *w, const struct frame_request *r)
+{
+	put_request(w, r, FORWARD_LEN);
+	mpk_u64(w->b, r->origin);
+	mpk_u64(w->b, r->number);
 }
 
 void frame_add_cancel(struct frame_writer *w, uint64_t id)
@@ -242,11 +256,11 @@ static bool read_hello(const struct mpk_node *items, struct frame *ret)
 }
 
 static bool read_requests(const struct mpk_node *items, struct arena *a,
-			  struct frame *ret)
+			  uint32_t len, struct frame *ret)
 {
 	ret->requests = arena_alloc(a, ret->n * sizeof(*ret->requests));
 	for (uint32_t i = 0; i < ret->n; i++) {
-		struct cursor c = cursor(mpk_item(items, i), REQUEST_LEN);
+		struct cursor c = cursor(mpk_item(items, i), len);
 		struct frame_request *r = &ret->requests[i];
 
 		r->id = take_u64(&c);
@@ -254,9 +268,10 @@ static bool read_requests(const struct mpk_node *items, struct arena *a,
 		r->flags = take_u32(&c);
 		r->deadline_ns = take_u64(&c);
 		r->done = take_u64(&c);
-		r->origin = 0;
 		r->key = take_str(&c);
 		r->body = take_str(&c);
+		r->origin = len == FORWARD_LEN ? take_u64(&c) : 0;
+		r->number = len == FORWARD_LEN ? take_u64(&c) : r->id;
 		if (!c.ok)
 			return false;
 	}
@@ -300,7 +315,11 @@ static bool read_items(const struct mpk_node *items, struct arena *a,
 	case FRAME_HELLO:
 		return read_hello(items, ret);
 	case FRAME_REQUEST:
-		return read_requests(items, a, ret);
+		return read_requests(items, a, REQUEST_LEN, ret);
+	case FRAME_FORWARD:
+		return read_requests(items, a, FORWARD_LEN, ret);
+	case FRAME_BYE:
+		return ret->n == 0;
 	case FRAME_CANCEL:
 		return read_cancels(items, a, ret);
 	case FRAME_REPLY:
@@ -316,7 +335,7 @@ int frame_decode(struct str in, struct arena *a, struct frame *ret)
 	struct cursor c = open_envelope(in, &version, &kind, &ret->epoch);
 
 	items = take_last(&c, FRAME_LEN);
-	if (items == NULL || version != FRAME_VERSION || kind > FRAME_REPLY)
+	if (items == NULL || version != FRAME_VERSION || kind > FRAME_BYE)
 		return -ERR_BAD_MESSAGE;
 	ret->kind = (enum frame_kind)kind;
 	return read_items(items, a, ret) ? 0 : -ERR_BAD_MESSAGE;

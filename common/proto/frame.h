@@ -7,6 +7,10 @@
  *   request  items [id, op or query number, flags, deadline, done, key, body]
  *   cancel   items [id]
  *   reply    items [id, err, seq, body]
+ *   forward  from node to node: items [id, op or query number, flags, time
+ *            left, done, key, body, origin, number]
+ *   bye      no items: what was not answered will not be; the server says
+ *            hello again when it serves
  * The writers append items and patch the count, so a frame is built in place.
  */
 #ifndef CORVO_FRAME_H
@@ -14,7 +18,14 @@
 
 #include "proto/proto.h"
 
-enum frame_kind { FRAME_HELLO = 1, FRAME_REQUEST, FRAME_CANCEL, FRAME_REPLY };
+enum frame_kind {
+	FRAME_HELLO = 1,
+	FRAME_REQUEST,
+	FRAME_CANCEL,
+	FRAME_REPLY,
+	FRAME_FORWARD,
+	FRAME_BYE
+};
 
 #define FRAME_RESEND 1u /* this request may have been carried out already */
 #define FRAME_KEEP   2u /* it may come again: its answer is to be kept */
@@ -32,10 +43,13 @@ struct frame_request {
 	uint64_t id;
 	uint32_t op;
 	uint32_t flags;
-	uint64_t deadline_ns; /* clock_mono_ns of this machine; 0: none */
-	uint64_t done;        /* with KEEP: the sender has all answers below */
-	uint64_t origin;      /* of the connection's hello */
-	struct str key;       /* queue the op is about, or empty */
+	/* clock_mono_ns of this machine; in a frame from node to node: so much
+	 * is left. 0: none */
+	uint64_t deadline_ns;
+	uint64_t done;   /* with KEEP: the sender has all answers below */
+	uint64_t origin; /* of the connection's hello, or forwarded */
+	uint64_t number; /* its id to who first asked */
+	struct str key;  /* queue the op is about, or empty */
 	struct str body;
 };
 
@@ -57,6 +71,7 @@ void frame_begin(struct frame_writer *w, struct buf *b, enum frame_kind kind,
 		 uint64_t epoch);
 void frame_add_hello(struct frame_writer *w, const struct frame_hello *h);
 void frame_add_request(struct frame_writer *w, const struct frame_request *r);
+void frame_add_forward(struct frame_writer *w, const struct frame_request *r);
 void frame_add_cancel(struct frame_writer *w, uint64_t id);
 void frame_add_reply(struct frame_writer *w, const struct frame_reply *r);
 void frame_end(struct frame_writer *w); /* writes the count */

@@ -58,9 +58,10 @@ struct ipc {
 };
 
 struct ipc_link {
+	struct link link;
 	struct ipc *ipc;
 	struct list node;
-	const struct ipc_ops *ops;
+	const struct link_ops *ops;
 	void *ctx;
 	char *path;
 	bool closed;               /* by its owner */
@@ -82,8 +83,7 @@ struct ipc_link {
 	size_t rx_cap;
 	nng_aio *tx_now;
 	nng_aio *tx_late;
-	bool sending; /* tx_late is under way */
-	char *tx;     /* what tx_late has to write */
+	char *tx; /* what tx_late has to write */
 	size_t tx_at;
 	size_t tx_n;
 	size_t tx_cap;
@@ -177,10 +177,11 @@ static void drop_stream(struct ipc_link *l)
 	nng_aio_wait(l->tx_late);
 	nng_stream_free(l->stream);
 	l->stream = NULL;
+	l->link.is_up = false;
 	(void)atomic_fetch_and(&l->mail, ~(MAIL_READ | MAIL_WRITE));
 	l->eager = false;
 	l->rx_n = 0;
-	l->sending = false;
+	l->link.is_sending = false;
 }
 
 static void lose(struct ipc_link *l)
@@ -208,6 +209,7 @@ static void opened(struct ipc_link *l)
 		return;
 	}
 	l->stream = nng_aio_get_output(l->open, 0);
+	l->link.is_up = true;
 	if (!l->bad)
 		l->retry_ns = IPC_RETRY_MIN_NS;
 	l->tx_closing = false;
@@ -298,13 +300,12 @@ static void read_now(struct ipc_link *l)
 	nng_aio_cancel(l->rx_now);
 	nng_aio_wait(l->rx_now);
 	rv = nng_aio_result(l->rx_now);
-	if (rv == 0) {
+	if (rv == 0)
 		received(l, nng_aio_count(l->rx_now));
-	} else if (rv == NNG_ECANCELED && !l->rx_over) {
+	else if (rv == NNG_ECANCELED && !l->rx_over)
 		start_read(l, l->rx_late);
-	} else {
+	else
 		lose(l);
-	}
 }
 
 /* --- the loop's side --- */
@@ -316,7 +317,7 @@ static void take_mail(struct ipc_link *l)
 	if ((mail & MAIL_OPEN) != 0 && !l->closed)
 		opened(l);
 	if ((mail & MAIL_WRITE) != 0 && l->stream != NULL) {
-		l->sending = false;
+		l->link.is_sending = false;
 		l->ops->on_sent(l->ctx);
 	}
 	if ((mail & MAIL_READ) == 0 || l->stream == NULL)
@@ -354,12 +355,11 @@ static void end_callbacks(struct ipc *i)
 	}
 }
 
-static void on_wake(void *ctx, int fd, int events)
+static void on_wake(void *ctx, int fd, _unused_ int events)
 {
 	struct ipc *i = ctx;
 	uint64_t count;
 
-	(void)events;
 	/* First this, then the mail: nothing is missed in between. */
 	(void)!read(fd, &count, sizeof(count));
 	atomic_store(&i->woken, false);
@@ -384,6 +384,99 @@ static void on_again(void *ctx)
 	end_callbacks(i);
 }
 
+/* --- as a link --- */
+
+/* Ends dialling or accepting, also a connection nobody has seen yet. */
+static void close_open(struct ipc_link *l)
+{
+	if (l->dialer != NULL)
+		nng_stream_dialer_close(l->dialer);
+	if (l->listener != NULL)
+		nng_stream_listener_close(l->listener);
+	nng_aio_wait(l->open);
+	if ((atomic_exchange(&l->mail, 0) & MAIL_OPEN) != 0 &&
+	    nng_aio_result(l->open) == 0)
+		nng_stream_free(nng_aio_get_output(l->open, 0));
+	nng_stream_dialer_free(l->dialer);
+	nng_stream_listener_free(l->listener);
+}
+
+static void kind_close(struct link *link)
+{
+	struct ipc_link *l = container_of(link, struct ipc_link, link);
+
+	CHECK(!l->closed);
+	l->closed = true;
+	drop_stream(l);
+	close_open(l);
+	loop_timer_remove(l->retry);
+	nng_aio_free(l->open);
+	nng_aio_free(l->rx_now);
+	nng_aio_free(l->rx_late);
+	nng_aio_free(l->tx_now);
+	nng_aio_free(l->tx_late);
+	if (!l->ipc->busy)
+		free_link(l);
+}
+
+static void kind_drop(struct link *link)
+{
+	struct ipc_link *l = container_of(link, struct ipc_link, link);
+
+	CHECK(l->ipc->busy);
+	l->bad = true;
+}
+
+/* Keeps what could not be written, from byte `from` of head and data on. */
+static void keep_rest(struct ipc_link *l, const struct ipc_head *h,
+		      const void *data, size_t n, size_t from)
+{
+	l->tx_at = 0;
+	l->tx_n = sizeof(*h) + n - from;
+	if (l->tx_cap < l->tx_n || l->tx_cap > 2 * IPC_READ_BYTES) {
+		free(l->tx);
+		l->tx_cap = MAX(l->tx_n, (size_t)IPC_READ_BYTES);
+		l->tx = xmalloc(l->tx_cap);
+	}
+	ipc_head_copy(l->tx, h, data, n, from);
+}
+
+static int kind_send(struct link *link, const void *data, size_t n)
+{
+	struct ipc_link *l = container_of(link, struct ipc_link, link);
+	struct ipc_head h = ipc_head_of(n);
+	nng_iov iov[2] = { { &h, sizeof(h) }, { (void *)data, n } };
+	size_t done;
+	int rv;
+
+	CHECK(!l->link.is_sending);
+	if (n > LIMIT_MESSAGE_BYTES)
+		return -ERR_BODY_TOO_LARGE;
+	if (l->stream == NULL)
+		return -ERR_LEADER_UNAVAILABLE;
+	CHECK(nng_aio_set_iov(l->tx_now, 2, iov) == 0);
+	nng_stream_send(l->stream, l->tx_now);
+	nng_aio_cancel(l->tx_now);
+	nng_aio_wait(l->tx_now);
+	rv = nng_aio_result(l->tx_now);
+	/* A dead connection shows when it is read to its end, too. */
+	if (rv != 0 && rv != NNG_ECANCELED)
+		return -ERR_LEADER_UNAVAILABLE;
+	done = rv == 0 ? nng_aio_count(l->tx_now) : 0;
+	l->link.is_sending = done < sizeof(h) + n;
+	if (l->link.is_sending) {
+		keep_rest(l, &h, data, n, done);
+		write_late(l);
+	}
+	return 0;
+}
+
+static const struct link_kind ipc_kind = {
+	.close = kind_close,
+	.drop = kind_drop,
+	.send = kind_send,
+};
+
 struct ipc *ipc_new(struct loop *l)
 {
 	struct ipc *i = xcalloc(1, sizeof(*i));
@@ -403,7 +496,8 @@ void ipc_free(struct ipc *i)
 		return;
 	CHECK(!i->busy);
 	while (!list_empty(&i->links))
-		ipc_close(list_entry(i->links.next, struct ipc_link, node));
+		link_close(
+		    &list_entry(i->links.next, struct ipc_link, node)->link);
 	loop_timer_remove(i->again);
 	loop_fd_remove(i->watch);
 	(void)close(i->wake_fd);
@@ -415,34 +509,19 @@ struct loop *ipc_loop(struct ipc *i)
 	return i->loop;
 }
 
-void ipc_drop(struct ipc_link *l)
-{
-	CHECK(l->ipc->busy);
-	l->bad = true;
-}
-
-bool ipc_is_up(const struct ipc_link *l)
-{
-	return l->stream != NULL;
-}
-
-bool ipc_is_sending(const struct ipc_link *l)
-{
-	return l->sending;
-}
-
 void ipc_exit(void)
 {
 	nng_fini();
 }
 
-/* --- making and closing links --- */
+/* --- making links --- */
 
 static struct ipc_link *new_link(struct ipc *i, const char *path,
-				 const struct ipc_ops *ops, void *ctx)
+				 const struct link_ops *ops, void *ctx)
 {
 	struct ipc_link *l = xcalloc(1, sizeof(*l));
 
+	l->link.kind = &ipc_kind;
 	l->ipc = i;
 	l->ops = ops;
 	l->ctx = ctx;
@@ -478,8 +557,8 @@ static int listen_at(struct ipc_link *l, const char *url)
 }
 
 static int make_link(struct ipc *i, const char *path, bool listen,
-		     const struct ipc_ops *ops, void *ctx,
-		     struct ipc_link **ret, struct buf *why)
+		     const struct link_ops *ops, void *ctx, struct link **ret,
+		     struct buf *why)
 {
 	char url[IPC_PATH_BYTES + sizeof("ipc://")];
 	struct ipc_link *l;
@@ -500,100 +579,22 @@ static int make_link(struct ipc *i, const char *path, bool listen,
 		buf_printf(why, "cannot %s %s: %s",
 			   listen ? "listen on" : "dial", path,
 			   nng_strerror(rv));
-		ipc_close(l);
+		link_close(&l->link);
 		return -ERR_INTERNAL_ERROR;
 	}
 	start_open(l);
-	*ret = l;
+	*ret = &l->link;
 	return 0;
 }
 
-int ipc_listen(struct ipc *i, const char *path, const struct ipc_ops *ops,
-	       void *ctx, struct ipc_link **ret, struct buf *why)
+int ipc_listen(struct ipc *i, const char *path, const struct link_ops *ops,
+	       void *ctx, struct link **ret, struct buf *why)
 {
 	return make_link(i, path, true, ops, ctx, ret, why);
 }
 
-int ipc_dial(struct ipc *i, const char *path, const struct ipc_ops *ops,
-	     void *ctx, struct ipc_link **ret, struct buf *why)
+int ipc_dial(struct ipc *i, const char *path, const struct link_ops *ops,
+	     void *ctx, struct link **ret, struct buf *why)
 {
 	return make_link(i, path, false, ops, ctx, ret, why);
-}
-
-/* Ends dialling or accepting, also a connection nobody has seen yet. */
-static void close_open(struct ipc_link *l)
-{
-	if (l->dialer != NULL)
-		nng_stream_dialer_close(l->dialer);
-	if (l->listener != NULL)
-		nng_stream_listener_close(l->listener);
-	nng_aio_wait(l->open);
-	if ((atomic_exchange(&l->mail, 0) & MAIL_OPEN) != 0 &&
-	    nng_aio_result(l->open) == 0)
-		nng_stream_free(nng_aio_get_output(l->open, 0));
-	nng_stream_dialer_free(l->dialer);
-	nng_stream_listener_free(l->listener);
-}
-
-void ipc_close(struct ipc_link *l)
-{
-	if (l == NULL)
-		return;
-	CHECK(!l->closed);
-	l->closed = true;
-	drop_stream(l);
-	close_open(l);
-	loop_timer_remove(l->retry);
-	nng_aio_free(l->open);
-	nng_aio_free(l->rx_now);
-	nng_aio_free(l->rx_late);
-	nng_aio_free(l->tx_now);
-	nng_aio_free(l->tx_late);
-	if (!l->ipc->busy)
-		free_link(l);
-}
-
-/* --- sending --- */
-
-/* Keeps what could not be written, from byte `from` of head and data on. */
-static void keep_rest(struct ipc_link *l, const struct ipc_head *h,
-		      const void *data, size_t n, size_t from)
-{
-	l->tx_at = 0;
-	l->tx_n = sizeof(*h) + n - from;
-	if (l->tx_cap < l->tx_n || l->tx_cap > 2 * IPC_READ_BYTES) {
-		free(l->tx);
-		l->tx_cap = MAX(l->tx_n, (size_t)IPC_READ_BYTES);
-		l->tx = xmalloc(l->tx_cap);
-	}
-	ipc_head_copy(l->tx, h, data, n, from);
-}
-
-int ipc_send(struct ipc_link *l, const void *data, size_t n)
-{
-	struct ipc_head h = ipc_head_of(n);
-	nng_iov iov[2] = { { &h, sizeof(h) }, { (void *)data, n } };
-	size_t done;
-	int rv;
-
-	CHECK(!l->sending);
-	if (n > LIMIT_MESSAGE_BYTES)
-		return -ERR_BODY_TOO_LARGE;
-	if (l->stream == NULL)
-		return -ERR_LEADER_UNAVAILABLE;
-	CHECK(nng_aio_set_iov(l->tx_now, 2, iov) == 0);
-	nng_stream_send(l->stream, l->tx_now);
-	nng_aio_cancel(l->tx_now);
-	nng_aio_wait(l->tx_now);
-	rv = nng_aio_result(l->tx_now);
-	/* A dead connection shows when it is read to its end, too. */
-	if (rv != 0 && rv != NNG_ECANCELED)
-		return -ERR_LEADER_UNAVAILABLE;
-	done = rv == 0 ? nng_aio_count(l->tx_now) : 0;
-	l->sending = done < sizeof(h) + n;
-	if (l->sending) {
-		keep_rest(l, &h, data, n, done);
-		write_late(l);
-	}
-	return 0;
 }

@@ -6,8 +6,9 @@
  * deeply. Both sides flush at the end of each loop turn (rpc_flush).
  *
  * The first message each way is a hello (process, pid, protocol version and
- * a hash of the tables); a peer with other tables is refused by name in the
- * log and the link stays unusable.
+ * a hash of the tables); a process of this node with other tables is refused
+ * by name in the log and the link stays unusable. Nodes may be of different
+ * versions: what they know of each other is settled when they connect.
  */
 #ifndef CORVO_RPC_H
 #define CORVO_RPC_H
@@ -36,6 +37,15 @@ typedef void rpc_reply_fn(void *ctx, const struct rpc_reply *r);
 
 struct rpc_client *rpc_client_new(struct ipc *i, const char *path,
 				  enum proc_id self, struct buf *why);
+/*
+ * Over a link to another node, which `open` makes. Calls are rpc_forward; what
+ * was not answered is sent again, as a resend, to whoever the link leads to
+ * next.
+ */
+typedef struct link *rpc_open_fn(void *ctx, const struct link_ops *ops,
+				 void *ops_ctx);
+struct rpc_client *rpc_client_to_node(struct loop *l, const char *name,
+				      rpc_open_fn *open, void *ctx);
 /* Forgets all calls: no fn runs. Before ipc_free, as rpc_server_free. */
 void rpc_client_free(struct rpc_client *c);
 bool rpc_client_is_up(const struct rpc_client *c);
@@ -67,6 +77,23 @@ struct rpc_call *rpc_call(struct rpc_client *c, unsigned id, struct str key,
 			  void *ctx);
 
 /*
+ * Passes a request on to another node as it came: with its origin, number,
+ * flags and deadline. When that is over: as rpc_call with RPC_CHANGES.
+ */
+struct rpc_call *rpc_forward(struct rpc_client *c,
+			     const struct frame_request *item, int timeout_err,
+			     rpc_reply_fn *fn, void *ctx);
+
+/*
+ * Ends all calls without a reply: fn gets each, oldest first, with the ctx of
+ * its call, to be done here. The item is valid during the call; fn makes no
+ * calls.
+ */
+typedef void rpc_taken_fn(void *arg, void *ctx,
+			  const struct frame_request *item);
+void rpc_client_take_back(struct rpc_client *c, rpc_taken_fn *fn, void *arg);
+
+/*
  * A call that was just made ends with its timeout_err when it has not been
  * sent by by_ns, for want of a link; once it was, its deadline counts.
  */
@@ -74,6 +101,12 @@ void rpc_send_by(struct rpc_client *c, struct rpc_call *call, uint64_t by_ns);
 
 /* Forgets the call: fn will not run; the server is told to drop it. */
 void rpc_cancel(struct rpc_client *c, struct rpc_call *call);
+/*
+ * The same for a call whose answer must not be lost: the server drops it, and
+ * answers that; what it had answered before comes to fn.
+ */
+void rpc_abandon(struct rpc_client *c, struct rpc_call *call, rpc_reply_fn *fn,
+		 void *ctx);
 size_t rpc_client_pending(const struct rpc_client *c);
 void rpc_client_flush(struct rpc_client *c);
 /*
@@ -98,7 +131,7 @@ struct rpc_server_ops {
 	/* item slices are valid during the call only */
 	void (*on_request)(void *ctx, struct rpc_req req,
 			   const struct frame_request *item);
-	/* the client gave up on this request */
+	/* the client gave up on this request; it may wait for an answer yet */
 	void (*on_cancel)(void *ctx, struct rpc_req req);
 	/* all requests of this peer's connection are void */
 	void (*on_peer_down)(void *ctx, struct rpc_peer *peer);
@@ -108,6 +141,12 @@ struct rpc_server *rpc_server_new(struct ipc *i, enum proc_id self,
 				  const struct rpc_server_ops *ops, void *ctx);
 void rpc_server_free(struct rpc_server *s);
 int rpc_server_listen(struct rpc_server *s, const char *path, struct buf *why);
+/* Serves another node over a link that `open` makes, as long as the server. */
+struct rpc_peer *rpc_server_add_node(struct rpc_server *s, const char *name,
+				     rpc_open_fn *open, void *ctx);
+/* Ends all requests and takes no more: nodes ask elsewhere, or wait. */
+void rpc_server_pause(struct rpc_server *s);
+void rpc_server_resume(struct rpc_server *s);
 
 /*
  * Queues the reply; ignored when the connection it came by is gone. A body

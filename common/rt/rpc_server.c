@@ -11,6 +11,7 @@
 
 #include "rt/log.h"
 #include "rt/rpc_impl.h"
+#include "util/clock.h"
 #include "util/list.h"
 
 enum peer_state {
@@ -22,9 +23,12 @@ enum peer_state {
 struct rpc_peer {
 	struct rpc_server *server;
 	struct list node;
-	struct ipc_link *link;
+	struct link *link;
 	char *path;
 	enum peer_state state;
+	bool is_node;    /* another one, not a process of this */
+	uint64_t held;   /* epoch of a hello that is answered later; 0: none */
+	uint64_t bye;    /* epoch of a bye of ours that is due; 0: none */
 	uint64_t epoch;  /* of the client's hello; 0: not served */
 	uint64_t origin; /* the same */
 	uint64_t hello;  /* epoch of a hello of ours that is due; 0: none */
@@ -45,11 +49,12 @@ struct rpc_server {
 	const struct rpc_server_ops *ops;
 	void *ctx;
 	struct list peers;
+	bool paused;
 	struct arena arena; /* of the frame being read */
 	struct buf hello;
 };
 
-int rpc_hello_send(struct ipc_link *l, enum proc_id self, uint64_t epoch,
+int rpc_hello_send(struct link *l, enum proc_id self, uint64_t epoch,
 		   uint64_t origin, struct buf *scratch)
 {
 	struct frame_writer w;
@@ -64,7 +69,7 @@ int rpc_hello_send(struct ipc_link *l, enum proc_id self, uint64_t epoch,
 	frame_begin(&w, scratch, FRAME_HELLO, epoch);
 	frame_add_hello(&w, &h);
 	frame_end(&w);
-	return ipc_send(l, scratch->p, scratch->n);
+	return link_send(l, scratch->p, scratch->n);
 }
 
 bool rpc_hello_check(const struct frame_hello *h, const char *path)
@@ -154,7 +159,7 @@ static int send_closed(struct rpc_peer *p)
 	    list_entry(p->closed.next, struct closed_frame, node);
 	int r;
 
-	r = ipc_send(p->link, f->b.p, f->b.n);
+	r = link_send(p->link, f->b.p, f->b.n);
 	if (r < 0)
 		return r;
 	list_remove(&f->node);
@@ -168,7 +173,7 @@ static int send_open(struct rpc_peer *p)
 	int r;
 
 	frame_end(&p->w);
-	r = ipc_send(p->link, p->out.p, p->out.n);
+	r = link_send(p->link, p->out.p, p->out.n);
 	if (r < 0)
 		return r;
 	p->w.n = 0;
@@ -176,13 +181,29 @@ static int send_open(struct rpc_peer *p)
 	return 0;
 }
 
+static int bye_send(struct rpc_peer *p)
+{
+	struct buf *b = &p->server->hello;
+	struct frame_writer w;
+	int r;
+
+	frame_begin(&w, b, FRAME_BYE, p->bye);
+	frame_end(&w);
+	r = link_send(p->link, b->p, b->n);
+	if (r == 0)
+		p->bye = 0;
+	return r;
+}
+
 /* A send fails only when the link is going down, which ends all this. */
 static void flush_peer(struct rpc_peer *p)
 {
 	int r = 0;
 
-	while (r == 0 && ipc_is_up(p->link) && !ipc_is_sending(p->link)) {
-		if (p->hello != 0) {
+	while (r == 0 && link_is_up(p->link) && !link_is_sending(p->link)) {
+		if (p->bye != 0) {
+			r = bye_send(p);
+		} else if (p->hello != 0) {
 			r = rpc_hello_send(p->link, p->server->self, p->hello,
 					   0, &p->server->hello);
 			if (r == 0)
@@ -213,34 +234,80 @@ static void leave(struct rpc_peer *p, enum peer_state next)
 	p->state = next;
 	p->epoch = 0;
 	p->hello = 0;
+	p->bye = 0;
+	p->held = 0;
 	drop_replies(p);
 	if (was_served)
 		p->server->ops->on_peer_down(p->server->ctx, p);
 }
 
+static void serve(struct rpc_peer *p, uint64_t epoch)
+{
+	p->hello = epoch;
+	p->epoch = epoch;
+	p->state = PEER_SERVED;
+	flush_peer(p);
+}
+
 static void on_hello(struct rpc_peer *p, const struct frame *f)
 {
-	bool same;
-
 	leave(p, PEER_NEW);
-	/* A refused client gets our hello too: its log shall say why. */
-	same = rpc_hello_check(&f->hello, p->path);
-	p->hello = f->epoch;
-	p->state = same ? PEER_SERVED : PEER_DEAF;
-	p->epoch = same ? f->epoch : 0;
 	p->origin = f->hello.origin;
-	flush_peer(p);
+	if (p->server->paused) {
+		p->held = f->epoch;
+	} else if (p->is_node || rpc_hello_check(&f->hello, p->path)) {
+		serve(p, f->epoch);
+	} else {
+		/* It gets our hello too: its log shall say why. */
+		p->hello = f->epoch;
+		p->state = PEER_DEAF;
+		flush_peer(p);
+	}
+}
+
+void rpc_server_pause(struct rpc_server *s)
+{
+	s->paused = true;
+	LIST_FOREACH (it, &s->peers) {
+		struct rpc_peer *p = list_entry(it, struct rpc_peer, node);
+		uint64_t epoch = p->epoch;
+
+		if (epoch == 0)
+			continue;
+		leave(p, PEER_NEW);
+		p->bye = epoch;
+		flush_peer(p);
+	}
+}
+
+void rpc_server_resume(struct rpc_server *s)
+{
+	s->paused = false;
+	LIST_FOREACH (it, &s->peers) {
+		struct rpc_peer *p = list_entry(it, struct rpc_peer, node);
+		uint64_t epoch = p->held;
+
+		p->held = 0;
+		if (epoch != 0)
+			serve(p, epoch);
+	}
 }
 
 static void on_requests(struct rpc_peer *p, const struct frame *f)
 {
 	struct rpc_server *s = p->server;
 	struct rpc_req req = { .peer = p, .epoch = f->epoch };
+	uint64_t now_ns = p->is_node ? clock_mono_ns() : 0;
 
 	for (size_t i = 0; i < f->n; i++) {
-		req.id = f->requests[i].id;
-		f->requests[i].origin = p->origin;
-		s->ops->on_request(s->ctx, req, &f->requests[i]);
+		struct frame_request *r = &f->requests[i];
+
+		req.id = r->id;
+		if (!p->is_node)
+			r->origin = p->origin;
+		else if (r->deadline_ns != 0)
+			r->deadline_ns += now_ns;
+		s->ops->on_request(s->ctx, req, r);
 	}
 }
 
@@ -255,6 +322,12 @@ static void on_cancels(struct rpc_peer *p, const struct frame *f)
 	}
 }
 
+static bool may_come(const struct rpc_peer *p, enum frame_kind kind)
+{
+	return kind == FRAME_CANCEL ||
+	       kind == (p->is_node ? FRAME_FORWARD : FRAME_REQUEST);
+}
+
 static void on_message(void *ctx, const void *data, size_t n)
 {
 	struct rpc_peer *p = ctx;
@@ -267,14 +340,14 @@ static void on_message(void *ctx, const void *data, size_t n)
 	r = frame_decode(str_of(data, n), &s->arena, &f);
 	if (r == 0 && f.kind == FRAME_HELLO && f.epoch != 0)
 		on_hello(p, &f);
-	else if (r < 0 || f.kind == FRAME_HELLO || f.kind == FRAME_REPLY)
-		ipc_drop(p->link);
+	else if (r < 0 || !may_come(p, f.kind))
+		link_drop(p->link);
 	else if (p->epoch == 0 || f.epoch != p->epoch)
 		log_debug("%s: a message of another connection", p->path);
-	else if (f.kind == FRAME_REQUEST)
-		on_requests(p, &f);
-	else
+	else if (f.kind == FRAME_CANCEL)
 		on_cancels(p, &f);
+	else
+		on_requests(p, &f);
 	arena_reset(&s->arena);
 }
 
@@ -297,7 +370,7 @@ static void on_sent(void *ctx)
 	flush_peer(ctx);
 }
 
-static const struct ipc_ops link_ops = {
+static const struct link_ops link_ops = {
 	.on_up = on_up,
 	.on_down = on_down,
 	.on_message = on_message,
@@ -320,7 +393,7 @@ struct rpc_server *rpc_server_new(struct ipc *i, enum proc_id self,
 static void free_peer(struct rpc_peer *p)
 {
 	list_remove(&p->node);
-	ipc_close(p->link);
+	link_close(p->link);
 	drop_replies(p);
 	buf_done(&p->out);
 	free(p->path);
@@ -338,15 +411,32 @@ void rpc_server_free(struct rpc_server *s)
 	free(s);
 }
 
-int rpc_server_listen(struct rpc_server *s, const char *path, struct buf *why)
+static struct rpc_peer *new_peer(struct rpc_server *s, const char *path)
 {
 	struct rpc_peer *p = xcalloc(1, sizeof(*p));
-	int r;
 
 	p->server = s;
 	p->path = xstrdup(path);
 	list_init(&p->closed);
 	list_push_back(&s->peers, &p->node);
+	return p;
+}
+
+struct rpc_peer *rpc_server_add_node(struct rpc_server *s, const char *name,
+				     rpc_open_fn *open, void *ctx)
+{
+	struct rpc_peer *p = new_peer(s, name);
+
+	p->is_node = true;
+	p->link = open(ctx, &link_ops, p);
+	return p;
+}
+
+int rpc_server_listen(struct rpc_server *s, const char *path, struct buf *why)
+{
+	struct rpc_peer *p = new_peer(s, path);
+	int r;
+
 	r = ipc_listen(s->ipc, path, &link_ops, p, &p->link, why);
 	if (r < 0)
 		free_peer(p);

@@ -42,6 +42,9 @@ struct req {
 	/* its answer could not be sent: undo what it gives away; NULL: nothing
 	 * to undo. What it needs is in the arena. */
 	void (*unsent)(struct req *r);
+	/* What becomes of a reply that comes when the request is gone, with
+	 * struct httpd as ctx; NULL: nothing. */
+	rpc_reply_fn *too_late;
 	/* some of it was carried out: what fails after that is no refusal */
 	bool partly;
 };

@@ -40,20 +40,50 @@ static void on_given_back(_unused_ void *ctx, const struct rpc_reply *reply)
 }
 
 /* As raftd does it when it hears in time that nobody waits any more. */
+static void give_one_back(struct httpd *h, const struct m_fail *f)
+{
+	buf_clear(&h->scratch);
+	msg_encode(&msg_fail, f, &h->scratch);
+	(void)rpc_call(h->raftd, OP_FAIL, STR_NULL, buf_str(&h->scratch),
+		       clock_mono_ns() + h->set->op_timeout,
+		       ERR_LEADER_UNAVAILABLE, RPC_CHANGES, on_given_back,
+		       NULL);
+}
+
 static void give_back(struct req *r)
 {
-	struct httpd *h = r->h;
 	struct asked *a = r->state;
 
-	for (size_t i = 0; i < a->n; i++) {
-		buf_clear(&h->scratch);
-		msg_encode(&msg_fail, &a->back[i], &h->scratch);
-		(void)rpc_call(
-		    h->raftd, OP_FAIL, STR_NULL, buf_str(&h->scratch),
-		    clock_mono_ns() + h->set->op_timeout,
-		    ERR_LEADER_UNAVAILABLE, RPC_CHANGES, on_given_back, NULL);
-	}
+	for (size_t i = 0; i < a->n; i++)
+		give_one_back(r->h, &a->back[i]);
 	a->n = 0;
+}
+
+static struct m_fail back_of(const struct m_fetched *job)
+{
+	struct m_fail f = { 0 };
+
+	MSG_SET(&f, fail, job_id, job->job_id);
+	MSG_SET(&f, fail, requeue, true);
+	MSG_SET(&f, fail, lease_token, job->lease_token);
+	return f;
+}
+
+/* The jobs and the news that nobody waits for them have crossed. */
+static void on_too_late(void *ctx, const struct rpc_reply *reply)
+{
+	struct httpd *h = ctx;
+	struct arena a = ARENA_INIT;
+	struct m_fetch_reply m;
+
+	if (reply->err == 0 &&
+	    msg_decode(&msg_fetch_reply, reply->body, &a, &m) == 0)
+		for (size_t i = 0; i < m.jobs_n; i++) {
+			struct m_fail f = back_of(&m.jobs[i]);
+
+			give_one_back(h, &f);
+		}
+	arena_done(&a);
 }
 
 /* The reply lasts only for the call; what names its jobs is copied. */
@@ -64,12 +94,8 @@ static void remember(struct req *r, const struct m_fetch_reply *m)
 	a->n = m->jobs_n;
 	a->back = arena_zalloc(&r->arena, a->n * sizeof(*a->back));
 	for (size_t i = 0; i < a->n; i++) {
-		const struct m_fetched *job = &m->jobs[i];
-
-		MSG_SET(&a->back[i], fail, job_id,
-			arena_copy(&r->arena, job->job_id));
-		MSG_SET(&a->back[i], fail, requeue, true);
-		MSG_SET(&a->back[i], fail, lease_token, job->lease_token);
+		a->back[i] = back_of(&m->jobs[i]);
+		a->back[i].job_id = arena_copy(&r->arena, m->jobs[i].job_id);
 	}
 	if (a->n > 0)
 		r->unsent = give_back;
@@ -184,6 +210,7 @@ static void fetch(struct req *r, bool batch)
 			.timeout_err = ERR_REQUEST_TIMEOUT,
 			.then = on_fetched,
 		    });
+	r->too_late = on_too_late;
 	if (f->timeout == 0)
 		return;
 	r->end_parked = answer_nothing;

@@ -43,7 +43,7 @@ void entry_encode(struct proposer *p, struct batch *b, uint64_t now_ns)
 					   .caller = caller_of(p, op) };
 
 		if (item.caller != 0)
-			item.id = op->req.id;
+			item.id = op->number;
 		entry_add(&w, &item);
 	}
 	entry_end(&w);

@@ -13,14 +13,19 @@ static struct str req_key(const struct rpc_req *req)
 	return str_of(req, sizeof(*req));
 }
 
-static void reply_empty(struct proposer *p, struct op *op)
+static void tell_empty(struct proposer *p, struct op *op)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 	struct m_fetch_reply none = { 0 };
 
 	MSG_SET_LIST(&none, fetch_reply, jobs, NULL, 0);
 	msg_encode(&msg_fetch_reply, &none, &b);
-	op_reply(op, 0, fsm_last_seq(p->c.fsm), buf_str(&b));
+	rpc_reply(op->req, 0, fsm_last_seq(p->c.fsm), buf_str(&b));
+}
+
+static void reply_empty(struct proposer *p, struct op *op)
+{
+	tell_empty(p, op);
 	op_free(p, op);
 }
 
@@ -333,6 +338,7 @@ void fetch_applied(struct proposer *p, struct op *op, int err, uint64_t seq,
 		err = ERR_BAD_MESSAGE;
 	if (err == 0 && gone) {
 		give_back(p, &m);
+		tell_empty(p, op);
 		leave_rest(p, op);
 	} else if (err == 0 && m.jobs_n == 0 && !p->draining &&
 		   w->deadline.key > clock_mono_ns()) {
@@ -369,7 +375,7 @@ void proposer_cancel(struct proposer *p, struct rpc_req req)
 		return; /* only fetches wait long enough to be worth it */
 	op->cancelled = true;
 	if (op->fetch->waiter.parked)
-		op_free(p, op);
+		reply_empty(p, op); /* it was not given anything before */
 }
 
 void proposer_peer_down(struct proposer *p, struct rpc_peer *peer)

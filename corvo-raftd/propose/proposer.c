@@ -164,6 +164,7 @@ void proposer_submit(struct proposer *p, struct rpc_req req,
 
 	op->deadline_ns = item->deadline_ns;
 	op->caller = (struct entry_caller){ item->origin, item->done };
+	op->number = item->number;
 	err = admission_judge(p, op, &text);
 	if (err != 0)
 		op_refuse(p, op, err, text);

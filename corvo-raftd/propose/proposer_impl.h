@@ -18,6 +18,7 @@ struct op {
 	uint32_t id;                /* enum op_id */
 	uint32_t flags;             /* FRAME_ */
 	struct entry_caller caller; /* with FRAME_KEEP: whose request it is */
+	uint64_t number;            /* and which of it */
 	uint64_t arrived_ns;
 	uint64_t deadline_ns; /* not proposed after that; 0: whenever */
 	bool cancelled;       /* whoever asked is gone */

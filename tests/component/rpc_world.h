@@ -13,7 +13,7 @@
 /* --- a link by hand --- */
 
 struct raw {
-	struct ipc_link *link;
+	struct link *link;
 	bool up;
 	unsigned downs;
 	struct arena arena;
@@ -53,8 +53,8 @@ static inline void raw_sent(void *ctx)
 	(void)ctx;
 }
 
-static const struct ipc_ops raw_ops = { raw_up, raw_down, raw_message,
-					raw_sent };
+static const struct link_ops raw_ops = { raw_up, raw_down, raw_message,
+					 raw_sent };
 
 static inline void raw_hello(struct raw *r, uint64_t epoch, uint64_t hash)
 {
@@ -68,7 +68,7 @@ static inline void raw_hello(struct raw *r, uint64_t epoch, uint64_t hash)
 	frame_begin(&w, &b, FRAME_HELLO, epoch);
 	frame_add_hello(&w, &h);
 	frame_end(&w);
-	EXPECT(ipc_send(r->link, b.p, b.n) == 0);
+	EXPECT(link_send(r->link, b.p, b.n) == 0);
 }
 
 static inline void raw_request(struct raw *r, uint64_t epoch, uint64_t id)
@@ -80,7 +80,7 @@ static inline void raw_request(struct raw *r, uint64_t epoch, uint64_t id)
 	frame_begin(&w, &b, FRAME_REQUEST, epoch);
 	frame_add_request(&w, &req);
 	frame_end(&w);
-	EXPECT(ipc_send(r->link, b.p, b.n) == 0);
+	EXPECT(link_send(r->link, b.p, b.n) == 0);
 }
 
 static inline void raw_reply(struct raw *r, uint64_t epoch, uint64_t id)
@@ -92,7 +92,7 @@ static inline void raw_reply(struct raw *r, uint64_t epoch, uint64_t id)
 	frame_begin(&w, &b, FRAME_REPLY, epoch);
 	frame_add_reply(&w, &rep);
 	frame_end(&w);
-	EXPECT(ipc_send(r->link, b.p, b.n) == 0);
+	EXPECT(link_send(r->link, b.p, b.n) == 0);
 }
 
 static inline void raw_done(struct raw *r)
@@ -107,7 +107,7 @@ struct seen {
 	struct rpc_req req;
 	uint32_t op, flags;
 	uint64_t deadline_ns;
-	uint64_t origin, done;
+	uint64_t origin, done, number;
 	char body[16];
 };
 
@@ -141,7 +141,8 @@ static inline void w_request(void *ctx, struct rpc_req req,
 			    .flags = item->flags,
 			    .deadline_ns = item->deadline_ns,
 			    .origin = item->origin,
-			    .done = item->done };
+			    .done = item->done,
+			    .number = item->number };
 	(void)snprintf(s->body, sizeof(s->body), "%.*s", STR_ARG(item->body));
 	EXPECT(rpc_req_is_live(req));
 	if (w->answer)
@@ -322,5 +323,21 @@ static inline void greet(struct world *w, uint64_t hash)
 	raw_hello(&w->raw, w->raw.frame.epoch, hash);
 	w->raw.frames = 0;
 }
+
+/* --- as a test --- */
+
+static inline void run(actor_fn *fn)
+{
+	struct actor a = actor_start(fn, actor_path(), 0);
+
+	actor_join(&a);
+}
+
+#define RPC_TEST(name)                        \
+	static void test_##name(void **state) \
+	{                                     \
+		(void)state;                  \
+		run(name##_actor);            \
+	}
 
 #endif

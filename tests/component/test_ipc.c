@@ -17,19 +17,19 @@
 
 struct echo {
 	struct loop *loop;
-	struct ipc_link *link;
+	struct link *link;
 	struct buf *waiting; /* messages not sent yet */
 	size_t n, cap, next;
 };
 
 static void echo_flush(struct echo *e)
 {
-	while (e->next < e->n && ipc_is_up(e->link) &&
-	       !ipc_is_sending(e->link)) {
+	while (e->next < e->n && link_is_up(e->link) &&
+	       !link_is_sending(e->link)) {
 		struct buf *b = &e->waiting[e->next++];
 
 		/* fails only when the peer has just left */
-		(void)ipc_send(e->link, b->p, b->n);
+		(void)link_send(e->link, b->p, b->n);
 		buf_done(b);
 	}
 	if (e->next == e->n)
@@ -71,8 +71,8 @@ static void echo_sent(void *ctx)
 	echo_flush(ctx);
 }
 
-static const struct ipc_ops echo_ops = { echo_up, echo_down, echo_message,
-					 echo_sent };
+static const struct link_ops echo_ops = { echo_up, echo_down, echo_message,
+					  echo_sent };
 
 static void stop_on_line(void *ctx, int fd, int events)
 {
@@ -105,7 +105,7 @@ static void echo_actor(int fd, const char *path, unsigned number)
 
 struct counter {
 	struct loop *loop;
-	struct ipc_link *link;
+	struct link *link;
 	uint32_t sent, got;
 	struct rng rng;
 };
@@ -115,12 +115,12 @@ static void counter_flush(struct counter *c)
 	unsigned char m[512];
 
 	while (c->sent < ECHO_COUNT && c->sent - c->got < ECHO_FLIGHT &&
-	       !ipc_is_sending(c->link)) {
+	       !link_is_sending(c->link)) {
 		size_t n = sizeof(c->sent) + rng_below(&c->rng, 500);
 
 		memset(m, (int)(c->sent & 0xff), n);
 		memcpy(m, &c->sent, sizeof(c->sent));
-		EXPECT(ipc_send(c->link, m, n) == 0);
+		EXPECT(link_send(c->link, m, n) == 0);
 		c->sent++;
 	}
 }
@@ -158,8 +158,8 @@ static void counter_sent(void *ctx)
 	counter_flush(ctx);
 }
 
-static const struct ipc_ops counter_ops = { counter_up, counter_down,
-					    counter_message, counter_sent };
+static const struct link_ops counter_ops = { counter_up, counter_down,
+					     counter_message, counter_sent };
 
 static void counter_actor(int fd, const char *path, unsigned number)
 {
@@ -193,7 +193,7 @@ static void test_order(void **state)
 
 struct large {
 	struct loop *loop;
-	struct ipc_link *link;
+	struct link *link;
 	char *bytes;
 };
 
@@ -201,10 +201,10 @@ static void large_up(void *ctx)
 {
 	struct large *l = ctx;
 
-	EXPECT(ipc_send(l->link, l->bytes, LIMIT_MESSAGE_BYTES + 1) ==
+	EXPECT(link_send(l->link, l->bytes, LIMIT_MESSAGE_BYTES + 1) ==
 	       -ERR_BODY_TOO_LARGE);
-	EXPECT(ipc_is_up(l->link));
-	EXPECT(ipc_send(l->link, l->bytes, LARGE_BYTES) == 0);
+	EXPECT(link_is_up(l->link));
+	EXPECT(link_send(l->link, l->bytes, LARGE_BYTES) == 0);
 }
 
 static void large_message(void *ctx, const void *data, size_t n)
@@ -214,7 +214,7 @@ static void large_message(void *ctx, const void *data, size_t n)
 	EXPECT(n == LARGE_BYTES || n == LIMIT_MESSAGE_BYTES);
 	EXPECT(memcmp(data, l->bytes, n) == 0);
 	if (n == LARGE_BYTES)
-		EXPECT(ipc_send(l->link, l->bytes, LIMIT_MESSAGE_BYTES) == 0);
+		EXPECT(link_send(l->link, l->bytes, LIMIT_MESSAGE_BYTES) == 0);
 	else
 		loop_stop(l->loop);
 }
@@ -224,8 +224,8 @@ static void nothing(void *ctx)
 	(void)ctx;
 }
 
-static const struct ipc_ops large_ops = { large_up, counter_down, large_message,
-					  nothing };
+static const struct link_ops large_ops = { large_up, counter_down,
+					   large_message, nothing };
 
 static void large_actor(int fd, const char *path, unsigned number)
 {
@@ -315,7 +315,7 @@ struct head {
 
 struct talker {
 	struct loop *loop;
-	struct ipc_link *link;
+	struct link *link;
 	struct loop_timer *again;
 	int fd;
 	unsigned self;
@@ -332,10 +332,10 @@ static void talk(struct talker *t)
 	struct head h = { t->self, t->conn, t->number };
 	size_t n = sizeof(h) + (t->number % 4 == 0 ? 150 << 10 : 100);
 
-	if (!t->up || ipc_is_sending(t->link))
+	if (!t->up || link_is_sending(t->link))
 		return;
 	memcpy(t->bytes, &h, sizeof(h));
-	if (ipc_send(t->link, t->bytes, n) == 0)
+	if (link_send(t->link, t->bytes, n) == 0)
 		t->number++;
 	loop_timer_arm(t->again, 0);
 }
@@ -349,7 +349,7 @@ static void talker_up(void *ctx)
 {
 	struct talker *t = ctx;
 
-	EXPECT(!t->up && ipc_is_up(t->link));
+	EXPECT(!t->up && link_is_up(t->link));
 	t->up = true;
 	t->conn++;
 	t->number = 0;
@@ -361,7 +361,7 @@ static void talker_down(void *ctx)
 {
 	struct talker *t = ctx;
 
-	EXPECT(t->up && !ipc_is_up(t->link));
+	EXPECT(t->up && !link_is_up(t->link));
 	t->up = false;
 	if (t->expect.sender != 0)
 		t->last_sender = t->expect.sender;
@@ -402,8 +402,8 @@ static void talker_line(void *ctx, int fd, int events)
 	loop_stop(t->loop);
 }
 
-static const struct ipc_ops talker_ops = { talker_up, talker_down,
-					   talker_message, talker_sent };
+static const struct link_ops talker_ops = { talker_up, talker_down,
+					    talker_message, talker_sent };
 
 static void talk_until_line(int fd, const char *path, unsigned self,
 			    bool listen)

@@ -18,7 +18,7 @@ static void nothing(void *ctx)
 
 struct flood {
 	struct loop *loop;
-	struct ipc_link *link;
+	struct link *link;
 	struct loop_timer *quiet;
 	int fd;
 	uint32_t n;
@@ -42,8 +42,8 @@ static void flood_message(void *ctx, const void *data, size_t n)
 		loop_stop(f->loop);
 }
 
-static const struct ipc_ops dam_ops = { nothing, nothing, flood_message,
-					nothing };
+static const struct link_ops dam_ops = { nothing, nothing, flood_message,
+					 nothing };
 
 static void dam_actor(int fd, const char *path, unsigned number)
 {
@@ -60,9 +60,9 @@ static void dam_actor(int fd, const char *path, unsigned number)
 
 static void flood_flush(struct flood *f)
 {
-	while (f->n < FLOOD_COUNT && !ipc_is_sending(f->link)) {
+	while (f->n < FLOOD_COUNT && !link_is_sending(f->link)) {
 		memcpy(f->bytes, &f->n, sizeof(f->n));
-		EXPECT(ipc_send(f->link, f->bytes, FLOOD_BYTES) == 0);
+		EXPECT(link_send(f->link, f->bytes, FLOOD_BYTES) == 0);
 		f->n++;
 		loop_timer_arm(f->quiet, 500 * NS_PER_MS);
 	}
@@ -97,8 +97,8 @@ static void flood_quiet(void *ctx)
 	line_send(f->fd, "held back");
 }
 
-static const struct ipc_ops flood_ops = { flood_up, flood_down, NULL,
-					  flood_sent };
+static const struct link_ops flood_ops = { flood_up, flood_down, NULL,
+					   flood_sent };
 
 static void flood_actor(int fd, const char *path, unsigned number)
 {
@@ -134,8 +134,8 @@ static void test_backpressure(void **state)
 /* Both ends of a link in one process; the listening one echoes. */
 struct closer {
 	struct loop *loop;
-	struct ipc_link *server;
-	struct ipc_link *link;
+	struct link *server;
+	struct link *link;
 };
 
 static void closer_echo(void *ctx, const void *data, size_t n)
@@ -143,8 +143,8 @@ static void closer_echo(void *ctx, const void *data, size_t n)
 	struct closer *c = ctx;
 
 	/* fails only when the peer has just left */
-	if (!ipc_is_sending(c->server))
-		(void)ipc_send(c->server, data, n);
+	if (!link_is_sending(c->server))
+		(void)link_send(c->server, data, n);
 }
 
 static void closer_message(void *ctx, const void *data, size_t n)
@@ -153,7 +153,7 @@ static void closer_message(void *ctx, const void *data, size_t n)
 
 	(void)data;
 	(void)n;
-	ipc_close(c->link);
+	link_close(c->link);
 	c->link = NULL;
 	loop_stop(c->loop);
 }
@@ -163,32 +163,32 @@ static void closer_up(void *ctx)
 {
 	struct closer *c = ctx;
 
-	for (int i = 0; i < 3 && !ipc_is_sending(c->link); i++)
-		EXPECT(ipc_send(c->link, "x", 1) == 0);
+	for (int i = 0; i < 3 && !link_is_sending(c->link); i++)
+		EXPECT(link_send(c->link, "x", 1) == 0);
 }
 
 static void closer_up_close(void *ctx)
 {
 	struct closer *c = ctx;
 
-	ipc_close(c->link);
+	link_close(c->link);
 	c->link = NULL;
 	loop_stop(c->loop);
 }
 
-static const struct ipc_ops server_ops = { nothing, nothing, closer_echo,
-					   nothing };
-static const struct ipc_ops closer_ops = { closer_up, nothing, closer_message,
-					   nothing };
-static const struct ipc_ops at_once_ops = { closer_up_close, nothing, NULL,
+static const struct link_ops server_ops = { nothing, nothing, closer_echo,
 					    nothing };
+static const struct link_ops closer_ops = { closer_up, nothing, closer_message,
+					    nothing };
+static const struct link_ops at_once_ops = { closer_up_close, nothing, NULL,
+					     nothing };
 
 static void closer_actor(int fd, const char *path, unsigned number)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	struct closer c = { .loop = loop_new() };
 	struct ipc *ipc = ipc_new(c.loop);
-	struct ipc_link *bad;
+	struct link *bad;
 	char longest[200];
 
 	(void)fd;
@@ -204,7 +204,7 @@ static void closer_actor(int fd, const char *path, unsigned number)
 	for (int i = 0; i < 10; i++) {
 		EXPECT(ipc_dial(ipc, path, &closer_ops, &c, &c.link, &why) ==
 		       0);
-		ipc_close(c.link);
+		link_close(c.link);
 	}
 	memset(longest, 'x', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
@@ -233,7 +233,7 @@ static void test_close(void **state)
 
 struct last {
 	struct loop *loop;
-	struct ipc_link *link;
+	struct link *link;
 	uint32_t n;
 };
 
@@ -242,17 +242,17 @@ static void last_flush(void *ctx)
 	struct last *l = ctx;
 	static char bytes[4096];
 
-	while (l->n < LAST_WORDS && !ipc_is_sending(l->link)) {
+	while (l->n < LAST_WORDS && !link_is_sending(l->link)) {
 		memcpy(bytes, &l->n, sizeof(l->n));
-		EXPECT(ipc_send(l->link, bytes, sizeof(bytes)) == 0);
+		EXPECT(link_send(l->link, bytes, sizeof(bytes)) == 0);
 		l->n++;
 	}
-	if (l->n == LAST_WORDS && !ipc_is_sending(l->link))
+	if (l->n == LAST_WORDS && !link_is_sending(l->link))
 		loop_stop(l->loop);
 }
 
-static const struct ipc_ops speaker_ops = { last_flush, nothing, NULL,
-					    last_flush };
+static const struct link_ops speaker_ops = { last_flush, nothing, NULL,
+					     last_flush };
 
 static void speaker_actor(int fd, const char *path, unsigned number)
 {
@@ -286,7 +286,7 @@ static void hear_end(void *ctx)
 	loop_stop(l->loop);
 }
 
-static const struct ipc_ops hearer_ops = { nothing, hear_end, hear, nothing };
+static const struct link_ops hearer_ops = { nothing, hear_end, hear, nothing };
 
 static void hearer_actor(int fd, const char *path, unsigned number)
 {

@@ -318,6 +318,53 @@ static void cancel_actor(int fd, const char *path, unsigned number)
 	w_end(&w);
 }
 
+static void late_reply(void *ctx, const struct rpc_reply *r)
+{
+	w_reply(ctx, r);
+	EXPECT(str_eq(r->body, STR("given")));
+}
+
+/* A job that was handed out when nobody waited any more is not forgotten. */
+static void abandon_actor(int fd, const char *path, unsigned number)
+{
+	struct rpc_call *call;
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	w_serve(&w);
+	w_dial(&w);
+	w_wait(&w, client_up);
+	call = w_call(&w, "fetch", 3600 * NS_PER_S, RPC_CHANGES);
+	w_wait(&w, has_seen);
+	rpc_reply(w.seen[0].req, 0, 7, STR("given"));
+	rpc_abandon(w.client, call, late_reply, &w); /* they cross */
+	w_wait(&w, has_reply);
+	EXPECT(rpc_client_pending(w.client) == 0);
+
+	/* after a loss of the link the server hears of both again */
+	w.seen_n = w.cancels = w.replies = 0;
+	call = w_call(&w, "fetch", 3600 * NS_PER_S, RPC_CHANGES);
+	w_wait(&w, has_seen);
+	rpc_abandon(w.client, call, late_reply, &w);
+	w_wait(&w, has_cancel);
+	w.seen_n = w.cancels = 0;
+	rpc_server_free(w.server);
+	w_serve(&w);
+	w_wait(&w, has_cancel);
+	EXPECT(w.seen_n == 1 && (w.seen[0].flags & FRAME_RESEND));
+	rpc_reply(w.seen[0].req, 0, 7, STR("given"));
+	w_wait(&w, has_reply);
+
+	/* one that was not sent is forgotten */
+	w.replies = 0;
+	call = w_call(&w, "unsent", 0, RPC_CHANGES);
+	rpc_abandon(w.client, call, late_reply, &w);
+	EXPECT(rpc_client_pending(w.client) == 0);
+	w_end(&w);
+}
+
 static void hash_actor(int fd, const char *path, unsigned number)
 {
 	struct buf why = BUF_INIT(0);
@@ -346,7 +393,7 @@ static void hash_actor(int fd, const char *path, unsigned number)
 	raw_request(&w.raw, 5, 1);
 	w_idle(&w);
 	EXPECT(w.seen_n == 0 && w.peer_downs == 0);
-	ipc_close(w.raw.link);
+	link_close(w.raw.link);
 	/* the next one is served */
 	w.answer = true;
 	w_dial(&w);
@@ -430,7 +477,7 @@ static void bad_request_actor(int fd, const char *path, unsigned number)
 	EXPECT(ipc_dial(w.ipc, path, &raw_ops, &w.raw, &w.raw.link, &why) == 0);
 	w_wait(&w, raw_is_up);
 	raw_hello(&w.raw, 5, corvo_defs_hash);
-	EXPECT(ipc_send(w.raw.link, junk, sizeof(junk)) == 0);
+	EXPECT(link_send(w.raw.link, junk, sizeof(junk)) == 0);
 	raw_request(&w.raw, 5, 1); /* came with it, and goes with it */
 	w_wait(&w, raw_is_back);
 	EXPECT(w.seen_n == 0 && w.peer_downs == 1);
@@ -454,7 +501,7 @@ static void bad_reply_actor(int fd, const char *path, unsigned number)
 	(void)w_call(&w, "x", 0, 0);
 	w_wait(&w, raw_is_asked);
 	EXPECT(w.raw.frame.requests[0].flags == 0);
-	EXPECT(ipc_send(w.raw.link, junk, sizeof(junk)) == 0);
+	EXPECT(link_send(w.raw.link, junk, sizeof(junk)) == 0);
 	w_wait(&w, raw_is_greeted);
 	EXPECT(!w.was_up && w.replies == 0);
 	raw_hello(&w.raw, w.raw.frame.epoch, corvo_defs_hash);
@@ -485,7 +532,7 @@ static void only_nonsense_actor(int fd, const char *path, unsigned number)
 	(void)w_call(&w, "x", 100 * NS_PER_MS, 0);
 	while (w.raw.downs < 8) {
 		w_wait(&w, raw_is_up);
-		EXPECT(ipc_send(w.raw.link, junk, sizeof(junk)) == 0);
+		EXPECT(link_send(w.raw.link, junk, sizeof(junk)) == 0);
 		w_wait(&w, raw_is_down);
 	}
 	w_wait(&w, has_reply);
@@ -495,20 +542,6 @@ static void only_nonsense_actor(int fd, const char *path, unsigned number)
 	w_end(&w);
 }
 
-static void run(actor_fn *fn)
-{
-	struct actor a = actor_start(fn, actor_path(), 0);
-
-	actor_join(&a);
-}
-
-#define RPC_TEST(name)                        \
-	static void test_##name(void **state) \
-	{                                     \
-		(void)state;                  \
-		run(name##_actor);            \
-	}
-
 RPC_TEST(batching)
 RPC_TEST(replies)
 RPC_TEST(sizes)
@@ -517,6 +550,7 @@ RPC_TEST(changes)
 RPC_TEST(keep)
 RPC_TEST(send_by)
 RPC_TEST(cancel)
+RPC_TEST(abandon)
 RPC_TEST(hash)
 RPC_TEST(epoch)
 RPC_TEST(bad_request)
@@ -534,6 +568,7 @@ int main(void)
 		cmocka_unit_test(test_keep),
 		cmocka_unit_test(test_send_by),
 		cmocka_unit_test(test_cancel),
+		cmocka_unit_test(test_abandon),
 		cmocka_unit_test(test_hash),
 		cmocka_unit_test(test_epoch),
 		cmocka_unit_test(test_bad_request),
