@@ -324,15 +324,18 @@ class Node:
         assert not left, f"still running after the stop: {left}"
 
     def kill_all(self):
-        """SIGKILL to the supervisor and every process of the node."""
+        """SIGKILL to every process of the node and the supervisor. It is held
+        first and goes last: its end would make the others stop in order."""
         with contextlib.suppress(OSError, ValueError):
             self.pids()
         if self.process is not None and self.process.poll() is None:
-            self.process.kill()
+            self.process.send_signal(signal.SIGSTOP)
         for pid in self.seen_pids:
             if self.is_ours(pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
         if self.process is not None:
             self.process.wait(patience(20))
         wait_until(lambda: not any(self.is_ours(p) for p in self.seen_pids),
