@@ -16,6 +16,7 @@
 #define LIMIT_JSON_DEPTH       64
 #define LIMIT_IGNORED          10  /* members named as ignored */
 #define LIMIT_REQUEST_ID_BYTES 128 /* of X-Request-Id */
+#define LIMIT_NODE_NAME_BYTES  64
 #define LIMIT_QUEUE_NAME_BYTES 255
 #define LIMIT_WORKER_ID_BYTES  255
 #define LIMIT_HOSTNAME_BYTES   255
@@ -102,6 +103,14 @@
 #define LIMIT_ANSWERS_S     120
 #define LIMIT_ANSWER_BYTES  (4u << 20) /* one of them */
 #define LIMIT_ANSWERS_LOST  64         /* callers whose answers went */
+
+/* Connections of other nodes: in their handshake, and with those after it; of
+ * one address, too. */
+#define LIMIT_PEER_HELLOS    64
+#define LIMIT_PEER_HELLOS_IP 16
+#define LIMIT_PEER_CONNS     256
+#define LIMIT_PEER_CONNS_IP  64
+#define LIMIT_PEER_ADDRESSES 8 /* of one name, tried in turn */
 
 /* Snapshots that failed in a row before /readyz says so. */
 #define LIMIT_SNAPSHOT_FAILURES 3

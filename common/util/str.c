@@ -118,6 +118,19 @@ static size_t utf8_len(const unsigned char *p, size_t n)
 	return 4;
 }
 
+bool str_is_name(struct str s, size_t max)
+{
+	for (size_t i = 0; i < s.n; i++) {
+		char c = s.p[i];
+
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+		      (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+		      c == '-'))
+			return false;
+	}
+	return s.n > 0 && s.n <= max;
+}
+
 bool str_is_utf8(struct str s)
 {
 	const unsigned char *p = (const unsigned char *)s.p;

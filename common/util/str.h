@@ -53,6 +53,9 @@ bool str_split(struct str s, char sep, struct str *ret_head,
 bool str_parse_u64(struct str s, uint64_t *ret);
 bool str_parse_i64(struct str s, int64_t *ret);
 
+/* 1 to max letters, digits, dots, dashes and underscores of ASCII. */
+bool str_is_name(struct str s, size_t max);
+
 /* True when the bytes are well-formed UTF-8 (no surrogates, no overlongs). */
 bool str_is_utf8(struct str s);
 

@@ -152,6 +152,22 @@ static void test_parse_i64(void **state _unused_)
 	}
 }
 
+static void test_names(void **state _unused_)
+{
+	char all[256];
+	unsigned good = 0;
+
+	assert_true(str_is_name(STR("node-1.example_A"), 64));
+	assert_true(str_is_name(STR("abcd"), 4));
+	assert_false(str_is_name(STR("abcde"), 4));
+	assert_false(str_is_name(STR(""), 4));
+	for (int c = 0; c < 256; c++) {
+		all[c] = (char)c;
+		good += str_is_name(str_of(&all[c], 1), 4);
+	}
+	assert_int_equal(good, 26 + 26 + 10 + 3);
+}
+
 static void test_utf8_table(void **state _unused_)
 {
 	static const struct {
@@ -237,6 +253,7 @@ int main(void)
 		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_parse_u64),
 		cmocka_unit_test(test_parse_i64),
+		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_utf8_table),
 		cmocka_unit_test(test_utf8_all_code_points),
 	};
