@@ -1,6 +1,6 @@
 /*
- * What stands before each message on a link: its length and a mark. For
- * ipc_nng.c only.
+ * What stands before each message on a link, whatever carries it: its length
+ * and a mark. For the kinds of link only.
  */
 #ifndef CORVO_IPC_HEAD_H
 #define CORVO_IPC_HEAD_H

@@ -3,10 +3,8 @@
  */
 #include "rt/listen.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <grp.h>
-#include <netinet/in.h>
 #include <stddef.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -270,22 +268,14 @@ void listeners_close(struct listeners *ls)
 static void put_one(int fd, struct buf *out)
 {
 	struct sockaddr_storage sa = { .ss_family = AF_UNSPEC };
-	const struct sockaddr_in6 *in6 = (const void *)&sa;
-	const struct sockaddr_in *in = (const void *)&sa;
 	const struct sockaddr_un *un = (const void *)&sa;
 	socklen_t len = sizeof(sa);
-	char text[INET6_ADDRSTRLEN] = "?";
 
 	(void)getsockname(fd, (struct sockaddr *)&sa, &len);
-	if (sa.ss_family == AF_UNIX) {
+	if (sa.ss_family == AF_UNIX)
 		buf_printf(out, "unix:%s", un->sun_path);
-	} else if (sa.ss_family == AF_INET6) {
-		(void)inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
-		buf_printf(out, "[%s]:%u", text, ntohs(in6->sin6_port));
-	} else {
-		(void)inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
-		buf_printf(out, "%s:%u", text, ntohs(in->sin_port));
-	}
+	else
+		netaddr_put(&sa, out);
 }
 
 void listeners_put(const struct listeners *ls, struct buf *out)

@@ -102,6 +102,15 @@ struct loop_fd *loop_fd_add(struct loop *l, int fd, int events, loop_fd_fn *fn,
 	return f;
 }
 
+void loop_fd_watch(struct loop_fd *f, int events)
+{
+	CHECK(!f->removed);
+	if (events == f->events)
+		return;
+	f->events = events;
+	CHECK(uv_poll_start(&f->poll, to_uv(events), on_poll) == 0);
+}
+
 static void on_fd_closed(uv_handle_t *h)
 {
 	struct loop_fd *f = container_of((uv_poll_t *)h, struct loop_fd, poll);

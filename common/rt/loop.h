@@ -26,6 +26,8 @@ void loop_stop(struct loop *l);
 
 struct loop_fd *loop_fd_add(struct loop *l, int fd, int events, loop_fd_fn *fn,
 			    void *ctx);
+/* What it is watched for from now on; 0: nothing. */
+void loop_fd_watch(struct loop_fd *f, int events);
 void loop_fd_remove(struct loop_fd *f); /* does not close the descriptor */
 
 /*

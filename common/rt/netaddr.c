@@ -26,9 +26,8 @@ static int refuse(struct buf *why, const char *text, const char *what)
 	return -ERR_VALIDATION_ERROR;
 }
 
-/* Splits text into host (brackets removed) and port. */
-static int split(const char *text, struct str *ret_host, uint16_t *ret_port,
-		 struct buf *why)
+int netaddr_split(const char *text, struct str *ret_host, uint16_t *ret_port,
+		  struct buf *why)
 {
 	struct str s = str_from(text);
 	const char *colon = strrchr(text, ':');
@@ -65,24 +64,43 @@ static bool is_loopback(const struct sockaddr_storage *sa)
 	return IN6_IS_ADDR_LOOPBACK(v6);
 }
 
-bool netaddr_is_loopback(struct str host)
+/* An address in digits; false: it is none. */
+static bool from_digits(struct str host, struct sockaddr_storage *ret)
 {
-	struct sockaddr_storage sa = { 0 };
-	struct sockaddr_in *v4 = (void *)&sa;
-	struct sockaddr_in6 *v6 = (void *)&sa;
+	struct sockaddr_in *v4 = (void *)ret;
+	struct sockaddr_in6 *v6 = (void *)ret;
 	char text[INET6_ADDRSTRLEN];
 
+	*ret = (struct sockaddr_storage){ .ss_family = AF_INET };
 	if (host.n >= sizeof(text))
 		return false;
 	memcpy(text, host.p, host.n);
 	text[host.n] = '\0';
 	if (inet_pton(AF_INET, text, &v4->sin_addr) == 1)
-		sa.ss_family = AF_INET;
-	else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1)
-		sa.ss_family = AF_INET6;
-	else
+		return true;
+	ret->ss_family = AF_INET6;
+	return inet_pton(AF_INET6, text, &v6->sin6_addr) == 1;
+}
+
+bool netaddr_is_loopback(struct str host)
+{
+	struct sockaddr_storage sa;
+
+	return from_digits(host, &sa) && is_loopback(&sa);
+}
+
+bool netaddr_is_wildcard(struct str host)
+{
+	static const struct in6_addr any = IN6ADDR_ANY_INIT;
+	struct sockaddr_storage sa;
+	const struct sockaddr_in *v4 = (const void *)&sa;
+	const struct sockaddr_in6 *v6 = (const void *)&sa;
+
+	if (!from_digits(host, &sa))
 		return false;
-	return is_loopback(&sa);
+	if (sa.ss_family == AF_INET)
+		return v4->sin_addr.s_addr == INADDR_ANY;
+	return memcmp(&v6->sin6_addr, &any, sizeof(any)) == 0;
 }
 
 int netaddr_fd_is_local(int fd)
@@ -105,11 +123,12 @@ static void every_address(struct netaddr *ret, uint16_t port)
 	ret->len = sizeof(*in6);
 }
 
-static int resolve(const char *text, struct str host, uint16_t port,
-		   struct netaddr *ret, struct buf *why)
+/* What getaddrinfo knows of the host; to be freed. */
+static int look_up(const char *text, struct str host, uint16_t port, int flags,
+		   struct addrinfo **ret, struct buf *why)
 {
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-	struct addrinfo *list, *chosen;
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+				  .ai_flags = flags };
 	char name[HOST_BYTES];
 	char service[8];
 	int r;
@@ -120,12 +139,30 @@ static int resolve(const char *text, struct str host, uint16_t port,
 	name[host.n] = '\0';
 	(void)snprintf(service, sizeof(service), "%u", port);
 
-	r = getaddrinfo(name, service, &hints, &list);
+	r = getaddrinfo(name, service, &hints, ret);
 	if (r != 0) {
 		buf_printf(why, "\"%s\": the host \"%s\" cannot be found (%s)",
 			   text, name, gai_strerror(r));
 		return -ERR_VALIDATION_ERROR;
 	}
+	return 0;
+}
+
+static void set_address(struct netaddr *ret, const struct addrinfo *i)
+{
+	memcpy(&ret->sa, i->ai_addr, i->ai_addrlen);
+	ret->len = i->ai_addrlen;
+	ret->loopback = is_loopback(&ret->sa);
+}
+
+static int resolve(const char *text, struct str host, uint16_t port,
+		   struct netaddr *ret, struct buf *why)
+{
+	struct addrinfo *list, *chosen;
+	int r = look_up(text, host, port, 0, &list, why);
+
+	if (r < 0)
+		return r;
 	chosen = list;
 	for (struct addrinfo *i = list; i != NULL; i = i->ai_next) {
 		if (i->ai_family == AF_INET) {
@@ -133,8 +170,34 @@ static int resolve(const char *text, struct str host, uint16_t port,
 			break;
 		}
 	}
-	memcpy(&ret->sa, chosen->ai_addr, chosen->ai_addrlen);
-	ret->len = chosen->ai_addrlen;
+	set_address(ret, chosen);
+	freeaddrinfo(list);
+	return 0;
+}
+
+int netaddr_resolve(const char *text, bool numeric, struct netaddr *ret,
+		    size_t max, size_t *ret_n, struct buf *why)
+{
+	struct addrinfo *list;
+	struct str host;
+	uint16_t port;
+	int r = netaddr_split(text, &host, &port, why);
+
+	*ret_n = 0;
+	if (r < 0)
+		return r;
+	if (host.n == 0 || port == 0)
+		return refuse(why, text, "nobody can dial it");
+	r = look_up(text, host, port,
+		    AI_NUMERICSERV | (numeric ? AI_NUMERICHOST : 0), &list,
+		    why);
+	if (r < 0)
+		return r;
+	for (struct addrinfo *i = list; i != NULL && *ret_n < max;
+	     i = i->ai_next) {
+		ret[*ret_n] = (struct netaddr){ .len = 0 };
+		set_address(&ret[(*ret_n)++], i);
+	}
 	freeaddrinfo(list);
 	return 0;
 }
@@ -146,7 +209,7 @@ int netaddr_parse(const char *text, struct netaddr *ret, struct buf *why)
 	uint16_t port;
 	int r;
 
-	r = split(text, &host, &port, why);
+	r = netaddr_split(text, &host, &port, why);
 	if (r < 0)
 		return r;
 	if (host.n == 0) {
@@ -155,10 +218,24 @@ int netaddr_parse(const char *text, struct netaddr *ret, struct buf *why)
 		r = resolve(text, host, port, &a, why);
 		if (r < 0)
 			return r;
-		a.loopback = is_loopback(&a.sa);
 	}
 	*ret = a;
 	return 0;
+}
+
+void netaddr_put(const struct sockaddr_storage *sa, struct buf *out)
+{
+	const struct sockaddr_in6 *in6 = (const void *)sa;
+	const struct sockaddr_in *in = (const void *)sa;
+	char text[INET6_ADDRSTRLEN] = "?";
+
+	if (sa->ss_family == AF_INET6) {
+		(void)inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
+		buf_printf(out, "[%s]:%u", text, ntohs(in6->sin6_port));
+	} else {
+		(void)inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
+		buf_printf(out, "%s:%u", text, ntohs(in->sin_port));
+	}
 }
 
 static int set_on(int fd, int level, int option)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "lib/testlib.h"
@@ -337,6 +338,54 @@ static void job_work(void *ctx)
 	j->worker = pthread_self();
 }
 
+/* First it is read, then left alone, then written. */
+struct fickle {
+	struct loop *loop;
+	struct loop_fd *watch;
+	struct loop_timer *later;
+	unsigned reads, writes;
+};
+
+static void on_fickle(void *ctx, int fd, int events)
+{
+	struct fickle *f = ctx;
+
+	(void)fd;
+	f->reads += (events & LOOP_READ) != 0;
+	f->writes += (events & LOOP_WRITE) != 0;
+	loop_fd_watch(f->watch, 0);
+	loop_timer_arm(f->later, 10 * NS_PER_MS);
+}
+
+static void on_fickle_later(void *ctx)
+{
+	struct fickle *f = ctx;
+
+	if (f->writes > 0)
+		loop_stop(f->loop);
+	else
+		loop_fd_watch(f->watch, LOOP_WRITE);
+}
+
+static void test_what_is_watched_may_change(void **state)
+{
+	struct fickle f = { .loop = loop_new() };
+	int x[2];
+
+	(void)state;
+	assert_return_code(socketpair(AF_UNIX, SOCK_STREAM, 0, x), errno);
+	assert_int_equal(write(x[1], "z", 1), 1);
+	f.watch = loop_fd_add(f.loop, x[0], LOOP_READ, on_fickle, &f);
+	f.later = loop_timer_add(f.loop, on_fickle_later, &f);
+	loop_run(f.loop);
+	/* the byte is still there, and nobody wanted to know any more */
+	assert_int_equal(f.reads, 1);
+	assert_int_equal(f.writes, 1);
+	loop_free(f.loop);
+	(void)close(x[0]);
+	(void)close(x[1]);
+}
+
 static void job_done(void *ctx)
 {
 	struct job *j = ctx;
@@ -371,6 +420,7 @@ int main(void)
 		cmocka_unit_test(test_remove_descriptors),
 		cmocka_unit_test(test_remove_timers),
 		cmocka_unit_test(test_error_condition),
+		cmocka_unit_test(test_what_is_watched_may_change),
 		cmocka_unit_test(test_turn_end),
 		cmocka_unit_test(test_work),
 	};

@@ -131,11 +131,60 @@ static void test_numeric_addresses_of_this_machine(void **state _unused_)
 		assert_false(netaddr_is_loopback(str_from(others[i])));
 }
 
+static void test_numeric_addresses_of_any_machine(void **state _unused_)
+{
+	assert_true(netaddr_is_wildcard(STR("0.0.0.0")));
+	assert_true(netaddr_is_wildcard(STR("::")));
+	assert_true(netaddr_is_wildcard(STR("0:0::0")));
+	assert_false(netaddr_is_wildcard(STR("0.0.0.1")));
+	assert_false(netaddr_is_wildcard(STR("::1")));
+	assert_false(netaddr_is_wildcard(STR("localhost")));
+	assert_false(netaddr_is_wildcard(STR("")));
+}
+
+static void test_addresses_to_dial(void **state _unused_)
+{
+	static const char *const bad[] = { "nonsense", ":80", "127.0.0.1:0",
+					   "no.such.host.invalid:80" };
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct netaddr a[4];
+	size_t n;
+
+	assert_int_equal(
+	    netaddr_resolve("[::1]:9400", true, a, ARRAY_SIZE(a), &n, &why), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(port_of(&a[0]), 9400);
+	assert_int_equal(a[0].sa.ss_family, AF_INET6);
+	assert_true(a[0].loopback);
+	assert_int_equal(netaddr_resolve("localhost:9400", false, a,
+					 ARRAY_SIZE(a), &n, &why),
+			 0);
+	assert_true(n >= 1);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(port_of(&a[i]), 9400);
+		assert_true(a[i].loopback);
+	}
+	/* a name is no number: nobody is asked for it */
+	assert_int_equal(
+	    netaddr_resolve("localhost:9400", true, a, ARRAY_SIZE(a), &n, &why),
+	    -ERR_VALIDATION_ERROR);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		buf_clear(&why);
+		assert_int_equal(
+		    netaddr_resolve(bad[i], false, a, ARRAY_SIZE(a), &n, &why),
+		    -ERR_VALIDATION_ERROR);
+		assert_int_equal(n, 0);
+		assert_true(why.n > 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_good),
 		cmocka_unit_test(test_numeric_addresses_of_this_machine),
+		cmocka_unit_test(test_numeric_addresses_of_any_machine),
+		cmocka_unit_test(test_addresses_to_dial),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_listen_and_busy_port),
 		cmocka_unit_test(test_address_of_another_machine),
