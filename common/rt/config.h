@@ -89,8 +89,14 @@ void settings_put_json(struct json_writer *w, const struct settings *s,
 void settings_put_changes(struct json_writer *w, const struct settings *s,
 			  const struct settings *next);
 
+/* Whether the node opens its port for other nodes. */
+bool settings_is_cluster(const struct settings *s);
+/* "host:port" by which other nodes reach that port. */
+const char *settings_advertise(const struct settings *s);
+
 /*
- * The address rule: an address other machines can reach needs --open.
+ * The address rules: an address of the API that other machines can reach needs
+ * --open, and one for other nodes a secret and an address they can dial.
  * -ERR_VALIDATION_ERROR with a text that says what to do.
  */
 int settings_check_bind(const struct settings *s, struct buf *why);

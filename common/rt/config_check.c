@@ -12,7 +12,7 @@
 #include "rt/netaddr.h"
 #include "util/timefmt.h"
 
-#define NODE_ID_BYTES 64
+#define ADVERTISE_BYTES 255
 /* sockaddr_un's path, and the longest name made inside the run directory */
 #define SOCKET_PATH_BYTES    108
 #define SOCKET_NAME_LONGEST  "/raftd-httpd-63.sock"
@@ -104,21 +104,12 @@ static int check_ranges(const struct settings *s, struct buf *why)
 	return 0;
 }
 
-static bool is_name(const char *text)
-{
-	size_t n = strlen(text);
-
-	return n > 0 && n <= NODE_ID_BYTES &&
-	       strspn(text, "abcdefghijklmnopqrstuvwxyz"
-			    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
-}
-
 static int check_words(const struct settings *s, struct buf *why)
 {
 	enum log_level level;
 	mode_t mode;
 
-	if (!is_name(s->node_id))
+	if (!str_is_name(str_from(s->node_id), LIMIT_NODE_NAME_BYTES))
 		return refuse(s, SETTING_node_id,
 			      "1 to 64 letters, digits, dots, dashes and "
 			      "underscores",
@@ -241,6 +232,81 @@ static int check_reach(const struct settings *s, enum setting_id id,
 	return -ERR_VALIDATION_ERROR;
 }
 
+bool settings_is_cluster(const struct settings *s)
+{
+	return s->cluster || s->join[0] != '\0';
+}
+
+const char *settings_advertise(const struct settings *s)
+{
+	return s->raft_advertise[0] != '\0' ? s->raft_advertise : s->raft_bind;
+}
+
+/* The beginning of a sentence about the setting; returns the error. */
+static int blame(const struct settings *s, enum setting_id id, struct buf *why)
+{
+	setting_put_where(why, s, id, s->source[id]);
+	return -ERR_VALIDATION_ERROR;
+}
+
+/* Other nodes are told to dial it: only they know whether a name is one. */
+static int check_advertise(const struct settings *s, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf bad = BUF_INIT(0);
+	const char *text = settings_advertise(s);
+	bool own = text == s->raft_advertise;
+	enum setting_id id = own ? SETTING_raft_advertise : SETTING_raft_bind;
+	struct str host;
+	uint16_t port;
+	int r = netaddr_split(text, &host, &port, &bad);
+
+	if (r < 0) {
+		r = blame(s, id, why);
+		buf_put_str(why, buf_str(&bad));
+		return r;
+	}
+	for (size_t i = 0; i < host.n; i++)
+		if (host.p[i] <= ' ' || host.p[i] > '~')
+			return refuse(s, id, "host:port", why);
+	if (strlen(text) > ADVERTISE_BYTES)
+		return refuse(s, id, "at most 255 bytes", why);
+	if (host.n > 0 && port != 0 && !netaddr_is_wildcard(host))
+		return 0;
+	r = blame(s, id, why);
+	buf_printf(why,
+		   "%s is no address that other nodes can dial; set %s to the "
+		   "host:port by which they reach this node",
+		   text,
+		   own ? "it"
+		       : "raft_advertise (--raft-advertise), or raft_bind,");
+	return r;
+}
+
+/* The port for other nodes: whoever can reach it must know a secret. */
+static int check_peer_port(const struct settings *s, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf bad = BUF_INIT(0);
+	struct netaddr a;
+	int r = netaddr_parse(s->raft_bind, &a, &bad);
+
+	if (r < 0) {
+		r = blame(s, SETTING_raft_bind, why);
+		buf_put_str(why, buf_str(&bad));
+		return r;
+	}
+	if (a.loopback || s->cluster_secret_file[0] != '\0')
+		return check_advertise(s, why);
+	r = blame(s, SETTING_raft_bind, why);
+	buf_printf(why,
+		   "%s can be reached from other machines, and without a "
+		   "secret any of them could join the cluster; set "
+		   "cluster_secret_file (--cluster-secret-file) to a file that "
+		   "is the same on all nodes, or bind 127.0.0.1:9400 to stay "
+		   "on this machine",
+		   s->raft_bind);
+	return r;
+}
+
 struct bind_check {
 	const struct settings *s;
 	struct buf *why;
@@ -270,8 +336,10 @@ int settings_check_bind(const struct settings *s, struct buf *why)
 	struct bind_check c = { s, why };
 	int r = listen_items(s->bind, check_bind_item, &c, why);
 
-	if (r == 0)
-		r = check_reach(s, SETTING_raft_bind, s->raft_bind,
-				"127.0.0.1:9400", why);
-	return r;
+	if (r < 0)
+		return r;
+	if (settings_is_cluster(s))
+		return check_peer_port(s, why);
+	return check_reach(s, SETTING_raft_bind, s->raft_bind, "127.0.0.1:9400",
+			   why);
 }

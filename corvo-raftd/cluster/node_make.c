@@ -47,7 +47,8 @@ static int put_members(const struct settings *s, raft_id id, struct buf *ret)
 	int r;
 
 	raft_configuration_init(&conf);
-	r = raft_configuration_add(&conf, id, s->raft_bind, RAFT_VOTER);
+	r = raft_configuration_add(&conf, id, settings_advertise(s),
+				   RAFT_VOTER);
 	if (r == 0)
 		r = raft_configuration_encode(&conf, &b);
 	raft_configuration_close(&conf);

@@ -302,16 +302,22 @@ static void test_run_dir_must_fit_a_socket(void **state _unused_)
 	REFUSED("too long for sockets", flag);
 }
 
-static void bind_refused(char *flag, const char *expected)
+static void binds_refused(const struct settings *s, const char *expected)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
-	struct settings s;
 
-	LOAD(&s, flag);
-	assert_int_equal(settings_check_bind(&s, &why), -ERR_VALIDATION_ERROR);
+	assert_int_equal(settings_check_bind(s, &why), -ERR_VALIDATION_ERROR);
 	buf_putc(&why, '\0');
 	if (strstr(why.p, expected) == NULL)
 		fail_msg("got \"%s\", expected \"%s\"", why.p, expected);
+}
+
+static void bind_refused(char *flag, const char *expected)
+{
+	struct settings s;
+
+	LOAD(&s, flag);
+	binds_refused(&s, expected);
 	settings_done(&s);
 }
 
@@ -330,6 +336,59 @@ static void test_open_rule(void **state _unused_)
 	LOAD(&s, "--bind=[::1]:8080");
 	assert_int_equal(settings_check_bind(&s, &why), 0);
 	settings_done(&s);
+}
+
+/* What the port for other nodes must have before it is opened. */
+#define CLUSTER_REFUSED(expected, ...)               \
+	do {                                         \
+		struct settings s_;                  \
+		LOAD(&s_, "--cluster", __VA_ARGS__); \
+		binds_refused(&s_, expected);        \
+		settings_done(&s_);                  \
+	} while (0)
+
+#define CLUSTER_TAKEN(address, ...)                                    \
+	do {                                                           \
+		_cleanup_(buf_done) struct buf bad_ = BUF_INIT(0);     \
+		struct settings s_;                                    \
+		LOAD(&s_, "--cluster", __VA_ARGS__);                   \
+		assert_true(settings_is_cluster(&s_));                 \
+		assert_int_equal(settings_check_bind(&s_, &bad_), 0);  \
+		assert_string_equal(settings_advertise(&s_), address); \
+		settings_done(&s_);                                    \
+	} while (0)
+
+#define SECRET "--cluster-secret-file=/etc/corvo/secret"
+
+static void test_cluster_rule(void **state _unused_)
+{
+	struct settings s;
+
+	LOAD(&s, "--no-cluster");
+	assert_false(settings_is_cluster(&s));
+	settings_done(&s);
+	CLUSTER_TAKEN("127.0.0.1:9400", "--raft-bind=127.0.0.1:9400");
+	CLUSTER_TAKEN("127.0.0.1:9400", SECRET);
+	CLUSTER_TAKEN("n1.corvo:9400", SECRET, "--raft-bind=:9400",
+		      "--raft-advertise=n1.corvo:9400");
+	CLUSTER_TAKEN("[fd00::1]:9", SECRET, "--raft-bind=0.0.0.0:9400",
+		      "--raft-advertise=[fd00::1]:9");
+	CLUSTER_REFUSED("flag --raft-bind: 0.0.0.0:9400 can be reached",
+			"--raft-bind=0.0.0.0:9400");
+	CLUSTER_REFUSED("set cluster_secret_file", "--open",
+			"--raft-bind=:9400", "--raft-advertise=a:9400");
+	CLUSTER_REFUSED("flag --raft-bind: \"x\"", "--raft-bind=x");
+	CLUSTER_REFUSED("no address that other nodes can dial; set "
+			"raft_advertise",
+			SECRET, "--raft-bind=0.0.0.0:9400");
+	CLUSTER_REFUSED("set raft_advertise", SECRET, "--raft-bind=[::]:9400");
+	CLUSTER_REFUSED("set raft_advertise", SECRET, "--raft-bind=:9400");
+	CLUSTER_REFUSED("set raft_advertise", "--raft-bind=127.0.0.1:0");
+	CLUSTER_REFUSED("flag --raft-advertise: [::]:9400 is no address",
+			"--raft-advertise=[::]:9400");
+	CLUSTER_REFUSED("is no address that", "--raft-advertise=:9400");
+	CLUSTER_REFUSED("there is no port", "--raft-advertise=n1");
+	CLUSTER_REFUSED("it takes host:port", "--raft-advertise=n 1:9400");
 }
 
 static void test_reload(void **state _unused_)
@@ -378,6 +437,7 @@ int main(void)
 		CONFIG_TEST(test_rules),
 		CONFIG_TEST(test_run_dir_must_fit_a_socket),
 		CONFIG_TEST(test_open_rule),
+		CONFIG_TEST(test_cluster_rule),
 		CONFIG_TEST(test_reload),
 	};
 
