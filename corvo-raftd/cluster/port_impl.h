@@ -1,0 +1,63 @@
+/*
+ * The port inside: what port.c, port_conn.c and port_dial.c share.
+ */
+#ifndef CORVO_PORT_IMPL_H
+#define CORVO_PORT_IMPL_H
+
+#include "cluster/port.h"
+#include "rt/netaddr.h"
+#include "util/list.h"
+
+#define PORT_HELLO_NS   (3 * NS_PER_S)  /* to connect and shake hands */
+#define PORT_SAY_NS     (10 * NS_PER_S) /* between lines about a peer */
+#define PORT_SAY_OFF_NS (60 * NS_PER_S) /* that is just not there */
+#define PORT_SAID       64              /* peers it knows that of */
+#define PORT_WHY_BYTES  (HELLO_WHY_BYTES + 128)
+
+/* When something was last logged about a peer. */
+struct port_said {
+	char who[HELLO_ADDRESS_BYTES + 1]; /* an address */
+	uint64_t at_ns;                    /* clock_mono_ns; 0: never */
+};
+
+struct port {
+	struct loop *loop;
+	struct hello_id me;
+	struct buf secret;
+	bool (*is_member)(void *ctx, uint64_t raft_id, const char *name);
+	void *ctx;
+	struct {
+		port_accept_fn *fn;
+		void *ctx;
+	} serve[PURPOSE_END];
+	int fd; /* listens */
+	struct loop_fd *watch;
+	struct loop_timer *again; /* accepts go on then */
+	struct buf bound;         /* with its NUL */
+	struct list conns;        /* struct port_conn that came in */
+	struct list dials;
+	struct list lookups; /* of names; the first ones run */
+	size_t looking;      /* that run */
+	struct port_said said[PORT_SAID];
+};
+
+/* Whether a line about this peer may be logged now; then it counts as said. */
+bool port_may_say(struct port *p, const char *who, uint64_t every_ns);
+/* All is well with it: what comes next is news. */
+void port_said_forget(struct port *p, const char *who);
+
+/* A socket that came in, or one on its way to the dial's address. */
+void conn_accept(struct port *p, int fd, const struct ip *from);
+struct port_conn *conn_dial(struct port_dial *d, int fd);
+
+/* What a dial expects; what became of its connection. */
+struct port *dial_port(const struct port_dial *d);
+enum port_purpose dial_purpose(const struct port_dial *d);
+uint64_t dial_raft_id(const struct port_dial *d); /* 0: any */
+const char *dial_address(const struct port_dial *d);
+void dial_connected(struct port_dial *d, struct port_conn *c);
+/* c is gone. said: that has been logged. */
+void dial_failed(struct port_dial *d, const char *why, bool said);
+void port_end_dials(struct port *p);
+
+#endif
