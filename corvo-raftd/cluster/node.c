@@ -200,6 +200,7 @@ void node_free(struct node *n)
 			(void)uv_run(loop_uv(n->loop), UV_RUN_ONCE);
 	}
 	node_mark_done(&n->mark);
+	node_sends_done(n);
 	buf_done(&n->cut.why);
 	free(n);
 }

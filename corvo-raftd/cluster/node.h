@@ -2,7 +2,7 @@
  * This node's raft instance: the only file that knows libraft, so that the
  * library, its log and its transport can each be replaced behind it.
  *
- * Runs on the loop thread. A one-node cluster has no peers and opens no port.
+ * Runs on the loop thread. A one-node cluster has no peers and needs no port.
  */
 #ifndef CORVO_NODE_H
 #define CORVO_NODE_H
@@ -12,6 +12,7 @@
 #include "rt/loop.h"
 
 struct node;
+struct port;
 
 struct node_ops {
 	/* A committed entry, in order, also those replayed after a start.
@@ -32,6 +33,12 @@ struct node_ops {
 	int (*rewind)(void *ctx, uint64_t *ret_index);
 	/* Leadership or readiness changed, or the node has frozen. */
 	void (*on_change)(void *ctx);
+	/*
+	 * The address of another node's port, as it is now: appends it to ret.
+	 * `configured` is what it was when the node joined. NULL: it is that.
+	 */
+	void (*address_of)(void *ctx, uint64_t raft_id, const char *configured,
+			   struct buf *ret);
 };
 
 struct node_config {
@@ -40,6 +47,9 @@ struct node_config {
 	 * 0: the store is empty. */
 	uint64_t store_index;
 	struct entry_origin store_origin;
+	/* To talk to other nodes by; must outlive the node. NULL: there are
+	 * none. */
+	struct port *port;
 };
 
 /*

@@ -8,6 +8,7 @@
 #include "cluster/manifest.h"
 #include "cluster/node.h"
 #include "cluster/node_mark.h"
+#include "util/list.h"
 #include "util/rng.h"
 
 #include <raft.h>
@@ -45,6 +46,14 @@ struct node_weight {
 	uint64_t snapshot;
 };
 
+/* Entries on their way to other nodes; see node_send.c. */
+struct node_sends {
+	struct list peers; /* struct send_peer */
+	/* the library's own, which ours stands before */
+	int (*send)(struct raft_io *io, struct raft_io_send *req,
+		    const struct raft_message *message, raft_io_send_cb cb);
+};
+
 struct node {
 	struct loop *loop;
 	const struct node_ops *ops;
@@ -53,6 +62,10 @@ struct node {
 	struct raft raft;
 	struct raft_io io;
 	struct raft_uv_transport transport;
+	struct port *port;        /* NULL: there is nobody to talk to */
+	raft_uv_accept_cb accept; /* of the library, for streams that came */
+	struct list dials;        /* struct transport_dial under way */
+	struct node_sends sends;
 	struct raft_fsm fsm;
 	struct loop_timer *watch; /* notices changes of leadership */
 	struct history history;   /* of all entries from now on */
@@ -93,6 +106,9 @@ int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why);
 int node_identity(const struct settings *s, raft_id *ret_id, struct buf *why);
 
 void node_wire_transport(struct node *n);
+/* After raft_uv_init: what is sent at a time is bounded. */
+void node_wire_sends(struct node *n);
+void node_sends_done(struct node *n);
 void node_wire_snapshots(struct node *n);
 /* After raft_uv_init: also what becomes of a snapshot's file is heard of. */
 void node_watch_snapshots(struct node *n);

@@ -13,6 +13,7 @@
 
 #define NODE_FILE_BYTES      4096
 #define ELECTION_TIMEOUT_MS  300
+#define CONNECT_RETRY_MS     100 /* a node that is back is not waited for */
 #define HEARTBEAT_TIMEOUT_MS 50
 
 int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why)
@@ -186,12 +187,14 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 		return node_raft_failed(n, r, "open the log", why);
 	node_fault_begin(&n->io, n->loop);
 	node_watch_snapshots(n);
+	node_wire_sends(n);
+	raft_uv_set_connect_retry_delay(&n->io, CONNECT_RETRY_MS);
 	/* it says 1 although it has async_work, which our snapshots need */
 	n->io.version = 2;
 	raft_uv_set_segment_size(&n->io, s->raft_segment_size);
 	raft_uv_set_snapshot_compression(&n->io, false);
 	raft_uv_set_auto_recovery(&n->io, false);
-	r = raft_init(&n->raft, &n->io, &n->fsm, id, s->raft_bind);
+	r = raft_init(&n->raft, &n->io, &n->fsm, id, settings_advertise(s));
 	if (r != 0) {
 		node_raft_failed(n, r, "open the log", why);
 		raft_uv_close(&n->io);
@@ -209,7 +212,8 @@ static int node_bootstrap(struct node *n, const struct settings *s,
 	int r;
 
 	raft_configuration_init(&conf);
-	r = raft_configuration_add(&conf, n->raft.id, s->raft_bind, RAFT_VOTER);
+	r = raft_configuration_add(&conf, n->raft.id, settings_advertise(s),
+				   RAFT_VOTER);
 	if (r == 0)
 		r = raft_bootstrap(&n->raft, &conf);
 	raft_configuration_close(&conf);
@@ -253,6 +257,7 @@ int node_start(struct loop *l, const struct node_config *c,
 	n->loop = l;
 	n->ops = ops;
 	n->ctx = ctx;
+	n->port = c->port;
 	n->data_dir = c->settings->data_dir;
 	n->mark.fd = -1;
 	rng_system(&seed, sizeof(seed));

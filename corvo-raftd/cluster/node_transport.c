@@ -1,7 +1,28 @@
 /*
- * The transport of a cluster of one: there is nobody to talk to.
+ * How the library reaches other nodes: streams of purpose RAFT, which the
+ * port has shaken hands on. Without a port there is nobody to talk to.
+ *
+ * The library owns a stream it is given: it closes the handle and frees it
+ * with raft_free. It calls `data` of the transport its own.
  */
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "cluster/node_impl.h"
+#include "cluster/port.h"
+
+struct transport_dial {
+	struct list node;
+	struct node *owner;
+	struct raft_uv_connect *req;
+	struct port_dial *dial;
+};
+
+static struct node *node_of(struct raft_uv_transport *t)
+{
+	return container_of(t, struct node, transport);
+}
 
 static int transport_init(struct raft_uv_transport *t, raft_id id,
 			  const char *address)
@@ -12,35 +33,143 @@ static int transport_init(struct raft_uv_transport *t, raft_id id,
 	return 0;
 }
 
+/* --- streams --- */
+
+static void on_stream_closed(uv_handle_t *h)
+{
+	raft_free(h);
+}
+
+/* The connection as a stream of libuv; NULL: there is no more room for one. */
+static uv_stream_t *make_stream(struct node *n, struct port_conn *c)
+{
+	int fd = port_conn_take_fd(c);
+	uv_tcp_t *tcp = raft_malloc(sizeof(*tcp));
+
+	CHECK(tcp != NULL);
+	CHECK(uv_tcp_init(loop_uv(n->loop), tcp) == 0);
+	if (uv_tcp_open(tcp, fd) == 0)
+		return (uv_stream_t *)tcp;
+	(void)close(fd);
+	uv_close((uv_handle_t *)tcp, on_stream_closed);
+	return NULL;
+}
+
+static void on_waste_room(uv_handle_t *h, size_t n, uv_buf_t *ret)
+{
+	static char waste[64];
+
+	(void)h;
+	(void)n;
+	*ret = uv_buf_init(waste, sizeof(waste));
+}
+
+/*
+ * The library only writes to a stream it dialled, so it would learn of its end
+ * from the second message after it, and lose the first. The other side never
+ * sends anything there: when something is to be read, it is the end, and the
+ * next write is told so.
+ */
+static void on_dialled_end(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+{
+	uv_os_fd_t fd;
+
+	(void)b;
+	if (n == 0)
+		return;
+	(void)uv_read_stop(s);
+	if (uv_fileno((uv_handle_t *)s, &fd) == 0)
+		(void)shutdown(fd, SHUT_RDWR);
+}
+
+/* --- coming in --- */
+
+static void on_accepted(void *ctx, struct port_conn *c)
+{
+	struct node *n = ctx;
+	struct port_peer peer = c->peer;
+	uv_stream_t *s = make_stream(n, c);
+
+	if (s != NULL)
+		n->accept(&n->transport, peer.raft_id, peer.address, s);
+}
+
 static int transport_listen(struct raft_uv_transport *t, raft_uv_accept_cb cb)
 {
-	(void)t;
-	(void)cb;
+	struct node *n = node_of(t);
+
+	n->accept = cb;
+	if (n->port != NULL)
+		port_serve(n->port, PURPOSE_RAFT, on_accepted, n);
 	return 0;
+}
+
+/* --- dialling --- */
+
+static void on_dialled(void *ctx, struct port_conn *c)
+{
+	struct transport_dial *d = ctx;
+	struct raft_uv_connect *req = d->req;
+	uv_stream_t *s = c != NULL ? make_stream(d->owner, c) : NULL;
+
+	list_remove(&d->node);
+	free(d);
+	if (s != NULL)
+		(void)uv_read_start(s, on_waste_room, on_dialled_end);
+	req->cb(req, s, s != NULL ? 0 : RAFT_NOCONNECTION);
 }
 
 static int transport_connect(struct raft_uv_transport *t,
 			     struct raft_uv_connect *req, raft_id id,
 			     const char *address, raft_uv_connect_cb cb)
 {
-	(void)t;
-	(void)req;
-	(void)id;
-	(void)address;
-	(void)cb;
-	return RAFT_NOCONNECTION;
+	_cleanup_(buf_done) struct buf now = BUF_INIT(0);
+	struct node *n = node_of(t);
+	struct port_target target = { .raft_id = id };
+	struct transport_dial *d;
+
+	if (n->port == NULL)
+		return RAFT_NOCONNECTION;
+	if (n->ops->address_of != NULL)
+		n->ops->address_of(n->ctx, id, address, &now);
+	else
+		buf_puts(&now, address);
+	buf_putc(&now, '\0');
+	target.address = now.p;
+	d = xcalloc(1, sizeof(*d));
+	d->owner = n;
+	d->req = req;
+	req->cb = cb;
+	list_push_back(&n->dials, &d->node);
+	d->dial = port_dial(n->port, PURPOSE_RAFT, &target, on_dialled, d);
+	return 0;
 }
 
+/* The library waits for every connect it asked for, also now. */
 static void transport_close(struct raft_uv_transport *t,
 			    raft_uv_transport_close_cb cb)
 {
+	struct node *n = node_of(t);
+
+	if (n->port != NULL)
+		port_serve(n->port, PURPOSE_RAFT, NULL, NULL);
+	while (!list_empty(&n->dials)) {
+		struct transport_dial *d =
+		    list_entry(n->dials.next, struct transport_dial, node);
+		struct raft_uv_connect *req = d->req;
+
+		port_dial_cancel(d->dial);
+		list_remove(&d->node);
+		free(d);
+		req->cb(req, NULL, RAFT_CANCELED);
+	}
 	cb(t);
 }
 
 void node_wire_transport(struct node *n)
 {
+	list_init(&n->dials);
 	n->transport = (struct raft_uv_transport){
-		.data = n,
 		.init = transport_init,
 		.listen = transport_listen,
 		.connect = transport_connect,

@@ -1,0 +1,228 @@
+/*
+ * Bounds on what is sent to another node at a time; the library has none: an
+ * AppendEntries message carries all entries from the follower's next index to
+ * the end of the log, be it a gigabyte.
+ *
+ * Such a message is sent as several, each with at most SEND_BYTES of entries,
+ * or one. The term of the entry before each of them is known: it is an entry
+ * of the message. For the library it stays one: it hears of its end when the
+ * last part has left. So what it believes a follower was sent is true, and a
+ * follower that catches up is never told of a gap. It answers each part, by
+ * which both know that the other is alive.
+ *
+ * A follower that went back (the library asks again from an earlier entry) is
+ * only probed: it gets the first part, the same one until it answers, and the
+ * rest follows from there. When it answers, the library goes on behind what it
+ * has, wherever that is.
+ *
+ * And to a node that does not take what is on its way to it no more is sent.
+ * That is RAFT_NOCONNECTION to the library, which tries again with the next
+ * entry, answer or heartbeat.
+ */
+#include <stdlib.h>
+
+#include "cluster/node_impl.h"
+
+#define SEND_BYTES     (4u << 20)  /* of entries in one message */
+#define SEND_WINDOW    (16u << 20) /* under way to one node, to send more */
+#define SEND_MESSAGES  256         /* as that */
+#define ENTRY_OVERHEAD 64
+
+struct send_peer {
+	struct list node;
+	raft_id id;
+	uint64_t bytes;    /* under way */
+	unsigned messages; /* under way */
+	raft_index next;   /* behind what was sent last */
+	/* the last probe: from its first entry to the one before probe_end */
+	raft_index probe, probe_end;
+};
+
+/* A message of the library, and its parts on their way. */
+struct send {
+	struct send_peer *peer;
+	struct raft_io_send *req;
+	raft_io_send_cb cb;
+	uint64_t bytes;
+	unsigned pending;
+	int status;
+	struct raft_io_send part[];
+};
+
+static struct send_peer *find_peer(struct node *n, raft_id id)
+{
+	struct send_peer *p;
+
+	LIST_FOREACH (it, &n->sends.peers) {
+		p = list_entry(it, struct send_peer, node);
+		if (p->id == id)
+			return p;
+	}
+	p = xcalloc(1, sizeof(*p));
+	p->id = id;
+	list_push_back(&n->sends.peers, &p->node);
+	return p;
+}
+
+/* How many entries from `at` on go into one message. */
+static unsigned part_len(const struct raft_append_entries *a, unsigned at,
+			 uint64_t *ret_bytes)
+{
+	unsigned n = 0;
+
+	*ret_bytes = 0;
+	while (at + n < a->n_entries) {
+		uint64_t bytes = a->entries[at + n].buf.len + ENTRY_OVERHEAD;
+
+		if (n > 0 && *ret_bytes + bytes > SEND_BYTES)
+			break;
+		*ret_bytes += bytes;
+		n++;
+	}
+	return n;
+}
+
+static unsigned count_parts(const struct raft_append_entries *a)
+{
+	unsigned parts = 0, at = 0;
+	uint64_t bytes;
+
+	do {
+		at += part_len(a, at, &bytes);
+		parts++;
+	} while (at < a->n_entries);
+	return parts;
+}
+
+/* A probe is cut to its first part, and to what it was before. */
+static void cut_probe(struct send_peer *p, struct raft_append_entries *a)
+{
+	raft_index first = a->prev_log_index + 1;
+	uint64_t bytes;
+
+	if (a->n_entries == 0 || first >= p->next)
+		return;
+	a->n_entries = part_len(a, 0, &bytes);
+	if (first == p->probe && p->probe_end > first &&
+	    first + a->n_entries > p->probe_end)
+		a->n_entries = (unsigned)(p->probe_end - first);
+	p->probe = first;
+	p->probe_end = first + a->n_entries;
+}
+
+static void end_part(struct send *s, int status)
+{
+	struct raft_io_send *req = s->req;
+	raft_io_send_cb cb = s->cb;
+
+	if (s->status == 0)
+		s->status = status;
+	if (--s->pending > 0)
+		return;
+	status = s->status;
+	s->peer->bytes -= s->bytes;
+	s->peer->messages--;
+	free(s);
+	cb(req, status);
+}
+
+static void on_part_sent(struct raft_io_send *req, int status)
+{
+	end_part(req->data, status);
+}
+
+/* Sends all parts. 0, or an error when nothing was sent. */
+static int send_parts(struct node *n, struct send *s,
+		      const struct raft_message *m)
+{
+	const struct raft_append_entries *all = &m->append_entries;
+	struct raft_message part = *m;
+	struct raft_append_entries *a = &part.append_entries;
+	unsigned at = 0;
+	int r = 0;
+
+	for (unsigned i = 0; r == 0; i++) {
+		uint64_t bytes;
+
+		a->n_entries = part_len(all, at, &bytes);
+		a->entries = all->entries + at;
+		s->part[i].data = s;
+		s->pending++;
+		r = n->sends.send(&n->io, &s->part[i], &part, on_part_sent);
+		if (r != 0 && i == 0)
+			return r;
+		s->bytes += bytes;
+		s->peer->bytes += bytes;
+		at += a->n_entries;
+		if (at == all->n_entries)
+			break;
+		a->prev_log_index = all->prev_log_index + at;
+		a->prev_log_term = all->entries[at - 1].term;
+	}
+	if (r != 0)
+		end_part(s, r);
+	return 0;
+}
+
+static int send_entries(struct node *n, struct raft_io_send *req,
+			const struct raft_message *message, raft_io_send_cb cb)
+{
+	struct send_peer *p = find_peer(n, message->server_id);
+	struct raft_message m = *message;
+	struct send *s;
+	unsigned parts;
+	int r;
+
+	if (p->bytes >= SEND_WINDOW || p->messages >= SEND_MESSAGES)
+		return RAFT_NOCONNECTION;
+	cut_probe(p, &m.append_entries);
+	parts = count_parts(&m.append_entries);
+	s = xcalloc(1, sizeof(*s) + parts * sizeof(s->part[0]));
+	s->peer = p;
+	s->req = req;
+	s->cb = cb;
+	p->messages++;
+	/* one more, until all are sent: a part may end before that */
+	s->pending = 1;
+	r = send_parts(n, s, &m);
+	if (r != 0) {
+		p->messages--;
+		free(s);
+		return r;
+	}
+	p->next =
+	    m.append_entries.prev_log_index + 1 + m.append_entries.n_entries;
+	end_part(s, 0);
+	return 0;
+}
+
+static int send_message(struct raft_io *io, struct raft_io_send *req,
+			const struct raft_message *message, raft_io_send_cb cb)
+{
+	struct node *n = container_of(io, struct node, io);
+
+	if (message->type == RAFT_IO_APPEND_ENTRIES)
+		return send_entries(n, req, message, cb);
+	return n->sends.send(io, req, message, cb);
+}
+
+void node_wire_sends(struct node *n)
+{
+	if (n->port == NULL)
+		return;
+	list_init(&n->sends.peers);
+	n->sends.send = n->io.send;
+	n->io.send = send_message;
+}
+
+void node_sends_done(struct node *n)
+{
+	while (!list_empty(&n->sends.peers)) {
+		struct send_peer *p =
+		    list_entry(n->sends.peers.next, struct send_peer, node);
+
+		list_remove(&p->node);
+		CHECK(p->messages == 0);
+		free(p);
+	}
+}
