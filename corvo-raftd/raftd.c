@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "keep.h"
+#include "cluster/install.h"
 #include "rt/file.h"
 #include "rt/log.h"
 #include "rt/room.h"
+#include "serve/keep.h"
 #include "serve/svc.h"
 #include "store/format.h"
 #include "store/record.h"
@@ -146,14 +147,14 @@ static int on_before_snapshot(void *ctx)
  * Pool thread. The log may be cut only up to what a flushed checkpoint holds;
  * the checkpoint is hard links, and stays as the state to send to a follower.
  */
-static int on_make_durable(void *ctx, struct buf *why)
+static int on_make_durable(void *ctx, uint64_t index, struct buf *why)
 {
 	struct raftd *r = ctx;
 	uint64_t begin = clock_mono_ns();
-	int e = keep_make(r->p.kv, r->p.d->settings.data_dir, why);
+	int e = keep_make(r->p.keep, r->p.kv, index, why);
 
 	if (e == 0)
-		log_info("snapshot taken ms=%" PRIu64,
+		log_info("snapshot taken index=%" PRIu64 " ms=%" PRIu64, index,
 			 (clock_mono_ns() - begin) / NS_PER_MS);
 	return e;
 }
@@ -353,6 +354,7 @@ static void make_parts(struct raftd *r)
 
 	r->p.proposer = proposer_new(&c);
 	r->p.leases = leases_new(r->p.d->loop, r->p.fsm, r->p.proposer);
+	r->p.keep = keep_new(r->p.d->settings.data_dir);
 	r->p.worker = worker_new(r->p.d->loop, WORKER_NICE);
 	r->svc = svc_new(&r->p);
 	r->rpc = rpc_server_new(r->p.d->ipc, PROC_RAFTD, &svc_ops, r->svc);
@@ -363,6 +365,9 @@ static int start(struct raftd *r, struct buf *why)
 	struct node_config c = { .settings = &r->p.d->settings };
 	int e;
 
+	e = install_finish(c.settings, why);
+	if (e < 0)
+		return e;
 	r->wide = room_look(c.settings, ROOM_NONE) != ROOM_OK;
 	e = open_store(r, why);
 	if (e < 0)
@@ -500,6 +505,7 @@ static void raftd_done(struct daemon *d)
 	proposer_free(r->p.proposer);
 	rpc_server_free(r->rpc);
 	svc_free(r->svc);
+	keep_free(r->p.keep);
 	fsm_free(r->p.fsm);
 	kv_close(r->p.kv);
 	buf_done(&r->p.damage);

@@ -15,10 +15,10 @@
 #include "cluster/fit.h"
 #include "cluster/node.h"
 #include "fsm/fsm.h"
-#include "keep.h"
 #include "rt/file.h"
 #include "rt/log.h"
 #include "rt/notify.h"
+#include "serve/keep.h"
 #include "store/format.h"
 #include "store/key.h"
 #include "store/record.h"
@@ -300,6 +300,15 @@ static void say_losses(struct recovery *r, uint64_t index)
 	    log->acked > index ? ", and maybe more" : ", if anything");
 }
 
+static int keep_now(struct recovery *r, uint64_t index)
+{
+	struct keep *k = keep_new(r->s.data_dir);
+	int e = keep_make(k, r->kv, index, r->why);
+
+	keep_free(k);
+	return e;
+}
+
 static int begin_history(struct recovery *r, struct record_meta *m)
 {
 	char v[RECORD_META_BYTES];
@@ -328,7 +337,7 @@ static int begin_history(struct recovery *r, struct record_meta *m)
 	kv_batch_free(b);
 	if (e < 0)
 		buf_puts(r->why, kv_error_text());
-	return e < 0 ? e : keep_make(r->kv, r->s.data_dir, r->why);
+	return e < 0 ? e : keep_now(r, m->applied_index);
 }
 
 static int make_log(struct recovery *r, const struct record_meta *m)
@@ -383,7 +392,7 @@ static int recover(struct recovery *r)
 		    r->moved ? "nothing is lost; start the node as usual"
 			     : "there is nothing to recover, and nothing was "
 			       "changed");
-		return r->moved ? keep_make(r->kv, r->s.data_dir, r->why) : 0;
+		return r->moved ? keep_now(r, r->fit.log.snapshot.index) : 0;
 	}
 	if (fit_goes_on(&r->fit))
 		e = apply_entries(r);
@@ -413,7 +422,7 @@ static int run(struct recovery *r)
 
 	put_path(r, "raft", &r->raft);
 	put_path(r, "rocks", &r->rocks);
-	keep_path(r->s.data_dir, &r->keep);
+	(void)keep_find(r->s.data_dir, &r->keep);
 	if (e == 0)
 		e = take_lock(r, "corvo.lock", &r->lock[0]);
 	if (e == 0)

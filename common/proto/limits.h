@@ -42,6 +42,7 @@
 #define LIMIT_FETCH_WAIT_S     60
 #define LIMIT_LEASE_S          86400
 #define LIMIT_MESSAGE_BYTES    (64u << 20) /* one message between processes */
+#define LIMIT_SNAPSHOT_PART    (1u << 20)  /* of a file, at a time */
 #define LIMIT_JOB_ERRORS       50          /* errors kept per job: the newest */
 #define LIMIT_TIMELINE         200  /* events shown with a job: the newest */
 #define LIMIT_TAIL_EVENTS      8192 /* events in one answer to viewd */

@@ -48,7 +48,7 @@ static bool judge_indexes(const struct fit *f, struct buf *why)
 			   "the store has applied entry %" PRIu64
 			   ", but the log is empty",
 			   store);
-	else if (store >= log->next)
+	else if (store >= log->next && store > log->snapshot.store)
 		buf_printf(why,
 			   "the store has applied entry %" PRIu64
 			   ", but the log ends with entry %" PRIu64,
@@ -71,6 +71,8 @@ static const struct entry_origin *entry_of(const struct fit *f)
 		return &f->entry;
 	if (f->store.index > 0 && f->store.index == f->log.snapshot.applied)
 		return &f->log.snapshot.origin;
+	if (f->store.index > 0 && f->store.index == f->log.snapshot.store)
+		return &f->log.snapshot.store_origin;
 	return NULL;
 }
 

@@ -1,6 +1,6 @@
 /*
  * Whether a log and a store belong together: one history, and the last entry
- * that the store applied is in the log.
+ * that the store applied is in the log, or known to its snapshot (manifest.h).
  */
 #ifndef CORVO_FIT_H
 #define CORVO_FIT_H

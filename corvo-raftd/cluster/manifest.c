@@ -6,7 +6,8 @@
 #define FIRST_FORMAT "corvo snapshot 1 index %" SCNu64 "%n"
 #define FORMAT_HEAD                                                            \
 	"corvo snapshot 2 index %" SCNu64 " applied %" SCNu64 " term %" SCNu64 \
-	" id %" SCNx64 " history %n"
+	" id %" SCNx64 " history%n"
+#define FORMAT_STORE "store %" SCNu64 " term %" SCNu64 " id %" SCNx64 "%n"
 
 void manifest_put(struct buf *b, const struct manifest *m)
 {
@@ -17,6 +18,9 @@ void manifest_put(struct buf *b, const struct manifest *m)
 		   " term %" PRIu64 " id %" PRIx64 " history ",
 		   m->index, m->applied, m->origin.term, m->origin.id);
 	history_put(b, &m->origin.history);
+	if (m->store != 0)
+		buf_printf(b, " store %" PRIu64 " term %" PRIu64 " id %" PRIx64,
+			   m->store, m->store_origin.term, m->store_origin.id);
 	buf_putc(b, '\n');
 	CHECK(b->n - begin < MANIFEST_BYTES);
 	while (b->n - begin < MANIFEST_BYTES)
@@ -35,10 +39,26 @@ static bool parse_first(const char *text, struct manifest *ret)
 	return true;
 }
 
+/* What follows the history, up to the end of the line. */
+static bool parse_store(struct str s, struct manifest *ret)
+{
+	struct entry_origin *o = &ret->store_origin;
+	int end = 0;
+
+	if (s.n == 0)
+		return true;
+	if (sscanf(s.p, FORMAT_STORE, &ret->store, &o->term, &o->id, &end) !=
+		3 ||
+	    (size_t)end != s.n)
+		return false;
+	o->history = ret->origin.history;
+	return ret->store >= ret->applied;
+}
+
 bool manifest_parse(struct str s, struct manifest *ret)
 {
 	char text[MANIFEST_BYTES + 1] = "";
-	struct str history, rest;
+	struct str line, history, store, rest;
 	int end = 0;
 
 	*ret = (struct manifest){ 0 };
@@ -47,9 +67,12 @@ bool manifest_parse(struct str s, struct manifest *ret)
 		return true;
 	if (sscanf(text, FORMAT_HEAD, &ret->index, &ret->applied,
 		   &ret->origin.term, &ret->origin.id, &end) != 4 ||
-	    end == 0)
+	    end == 0 || text[end] != ' ')
 		return false;
-	return str_split(str_from(text + end), '\n', &history, &rest) &&
-	       history_parse(history, &ret->origin.history) &&
-	       ret->applied <= ret->index;
+	end++; /* the history may be empty */
+	if (!str_split(str_from(text + end), '\n', &line, &rest))
+		return false;
+	(void)str_split(line, ' ', &history, &store);
+	return history_parse(history, &ret->origin.history) &&
+	       parse_store(store, ret) && ret->applied <= ret->index;
 }

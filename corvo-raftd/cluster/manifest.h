@@ -15,6 +15,11 @@ struct manifest {
 	uint64_t applied; /* of the last entry before, if they differ: others
 			     than commands change nothing */
 	struct entry_origin origin; /* of that entry */
+	/* Of a snapshot that came from another node, with a store that had
+	 * applied more: up to which entry, and of that; 0: it had not. Those
+	 * entries were committed, but are not in the log yet. */
+	uint64_t store;
+	struct entry_origin store_origin; /* its history is that of `origin` */
 };
 
 void manifest_put(struct buf *b, const struct manifest *m); /* all bytes */

@@ -7,12 +7,21 @@
 #ifndef CORVO_NODE_H
 #define CORVO_NODE_H
 
-#include "proto/origin.h"
+#include "cluster/manifest.h"
 #include "rt/config.h"
 #include "rt/loop.h"
 
 struct node;
 struct port;
+
+/* A snapshot, and what a log that begins with it has to say. */
+struct node_install {
+	struct manifest manifest;
+	uint64_t term;          /* of the entry at manifest.index */
+	uint64_t members_index; /* of the entry with the members */
+	struct str members;     /* as the library encodes them */
+	uint64_t leader;        /* raft id of who offers it; 0: nobody */
+};
 
 struct node_ops {
 	/* A committed entry, in order, also those replayed after a start.
@@ -23,10 +32,11 @@ struct node_ops {
 	/* The log is to be cut behind what is applied now: on the loop, before
 	 * make_durable. Non-zero: not now. */
 	int (*before_snapshot)(void *ctx);
-	/* On a pool thread: make everything applied so far survive a crash.
-	 * 0 lets the log be cut; anything else keeps it, says why, and is
-	 * tried again after a pause that grows. */
-	int (*make_durable)(void *ctx, struct buf *why);
+	/* On a pool thread: make everything applied so far, which is at least
+	 * up to that index, survive a crash. 0 lets the log be cut; anything
+	 * else keeps it, says why, and is tried again after a pause that
+	 * grows. */
+	int (*make_durable)(void *ctx, uint64_t index, struct buf *why);
 	/* The node has frozen: undoes what apply did by half. Entries after
 	 * *ret_index are applied again, up to the one that failed. 0 or
 	 * -ERR_*. */
@@ -39,6 +49,10 @@ struct node_ops {
 	 */
 	void (*address_of)(void *ctx, uint64_t raft_id, const char *configured,
 			   struct buf *ret);
+	/* The leader's log begins after what we have: only its snapshot helps.
+	 * Told again about every two seconds; what it points to is valid
+	 * during the call. NULL: nothing is done about it. */
+	void (*on_install)(void *ctx, const struct node_install *i);
 };
 
 struct node_config {
@@ -68,6 +82,11 @@ int node_start(struct loop *l, const struct node_config *c,
  */
 int node_make_log(const struct settings *s, const char *dir, uint64_t index,
 		  const struct entry_origin *o, struct buf *why);
+/* The parts of it: a snapshot with nothing after it, in a folder that has no
+ * segments; and the file with the term, without a vote. */
+int node_make_snapshot(const char *dir, const struct node_install *i,
+		       struct buf *why);
+int node_make_term(const char *dir, uint64_t term, struct buf *why);
 
 /*
  * Stops taking entries; `done` runs when the log is closed. Not from inside a
@@ -107,6 +126,9 @@ bool node_cut_is_due(struct node *n);
  * True at most once a second; who asked has to propose one, also an empty one.
  */
 bool node_wants_entry(struct node *n);
+/* Cuts the log soon, although it need not be: who needs the last snapshot
+ * cannot have it any more. */
+void node_want_snapshot(struct node *n);
 
 struct node_info {
 	const char *state; /* "Leader", "Follower", "Candidate", "Shutdown" */

@@ -25,6 +25,8 @@
 struct node_cut {
 	int err;
 	struct buf why;
+	bool wanted;       /* by node_want_snapshot */
+	uint64_t index;    /* of the snapshot being taken */
 	uint64_t bytes;    /* bytes_since when it began */
 	unsigned failures; /* in a row */
 	uint64_t failures_total;
@@ -54,6 +56,13 @@ struct node_sends {
 		    const struct raft_message *message, raft_io_send_cb cb);
 };
 
+/* The library's own, which ours stand before: node_install.c. */
+struct node_receiver {
+	int (*start)(struct raft_io *io, unsigned msecs, raft_io_tick_cb tick,
+		     raft_io_recv_cb recv);
+	raft_io_recv_cb recv;
+};
+
 struct node {
 	struct loop *loop;
 	const struct node_ops *ops;
@@ -74,9 +83,11 @@ struct node {
 	uint64_t applied;           /* last command given to apply */
 	struct entry_origin origin; /* of that */
 	uint64_t snapshot_bytes;    /* setting */
+	uint64_t trailing_bytes;    /* kept behind a snapshot for others */
 	uint64_t bytes_since; /* entries applied since the last snapshot */
 	struct node_weight weight;
 	struct node_cut cut;
+	struct node_receiver receive;
 	uint64_t cut_asked_ns; /* node_wants_entry was true */
 	uint64_t ready_index;  /* applied up to here: ready */
 	bool opened;           /* raft_init done */
@@ -112,6 +123,10 @@ void node_sends_done(struct node *n);
 void node_wire_snapshots(struct node *n);
 /* After raft_uv_init: also what becomes of a snapshot's file is heard of. */
 void node_watch_snapshots(struct node *n);
+/* After raft_uv_init: snapshots of others do not reach the library. */
+void node_watch_installs(struct node *n);
+/* What came from another node, on its way to the library. */
+void node_receive(struct raft_io *io, struct raft_message *m);
 /* The last try to cut the log failed a moment ago. */
 bool node_cut_must_wait(const struct node *n);
 /* Cuts the log as soon as enough bytes were applied since the last cut. */

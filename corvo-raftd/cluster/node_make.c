@@ -59,45 +59,60 @@ static int put_members(const struct settings *s, raft_id id, struct buf *ret)
 	return 0;
 }
 
-static void put_meta(const struct buf *members, uint64_t index, struct buf *ret)
+static void put_meta(const struct node_install *i, struct buf *ret)
 {
 	_cleanup_(buf_done) struct buf rest = BUF_INIT(0);
 
-	put_word(&rest, index);
-	put_word(&rest, members->n);
-	buf_put_str(&rest, buf_str(members));
+	put_word(&rest, i->members_index);
+	put_word(&rest, i->members.n);
+	buf_put_str(&rest, i->members);
 	put_word(ret, FORMAT);
 	put_word(ret, crc32_add(0, buf_str(&rest)));
 	buf_put_str(ret, buf_str(&rest));
 }
 
 /* The .meta file first: alone it is no snapshot. */
-static int write_snapshot(const char *dir, const struct manifest *m,
-			  const struct buf *members, struct buf *why)
+int node_make_snapshot(const char *dir, const struct node_install *i,
+		       struct buf *why)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 	char name[128];
-	int n = snprintf(name, sizeof(name),
-			 "snapshot-%" PRIu64 "-%" PRIu64 "-%" PRIu64 ".meta",
-			 m->origin.term, m->index, clock_wall_ns() / NS_PER_MS);
+	int n =
+	    snprintf(name, sizeof(name),
+		     "snapshot-%" PRIu64 "-%" PRIu64 "-%" PRIu64 ".meta",
+		     i->term, i->manifest.index, clock_wall_ns() / NS_PER_MS);
 	int r;
 
-	put_meta(members, m->index, &b);
+	put_meta(i, &b);
 	r = write_file(dir, name, &b, why);
 	if (r < 0)
 		return r;
 	name[n - (int)strlen(".meta")] = '\0';
 	buf_clear(&b);
-	manifest_put(&b, m);
+	manifest_put(&b, &i->manifest);
 	return write_file(dir, name, &b, why);
+}
+
+int node_make_term(const char *dir, uint64_t term, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	put_word(&b, FORMAT);
+	put_word(&b, 1); /* version */
+	put_word(&b, term);
+	put_word(&b, 0); /* vote */
+	return write_file(dir, "metadata1", &b, why);
 }
 
 int node_make_log(const struct settings *s, const char *dir, uint64_t index,
 		  const struct entry_origin *o, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf members = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf metadata = BUF_INIT(0);
-	struct manifest m = { .index = index, .applied = index, .origin = *o };
+	struct node_install i = {
+		.manifest = { .index = index, .applied = index, .origin = *o },
+		.term = o->term,
+		.members_index = index,
+	};
 	raft_id id;
 	int r = node_identity(s, &id, why);
 
@@ -108,12 +123,7 @@ int node_make_log(const struct settings *s, const char *dir, uint64_t index,
 		buf_puts(why, "cannot describe the cluster");
 		return r;
 	}
-	r = write_snapshot(dir, &m, &members, why);
-	if (r < 0)
-		return r;
-	put_word(&metadata, FORMAT);
-	put_word(&metadata, 1); /* version */
-	put_word(&metadata, o->term);
-	put_word(&metadata, 0); /* vote */
-	return write_file(dir, "metadata1", &metadata, why);
+	i.members = buf_str(&members);
+	r = node_make_snapshot(dir, &i, why);
+	return r < 0 ? r : node_make_term(dir, o->term, why);
 }

@@ -21,8 +21,16 @@ bool node_cut_must_wait(const struct node *n)
 void node_snapshot_by_bytes(struct node *n, size_t len)
 {
 	n->bytes_since += len;
-	if (n->bytes_since >= n->snapshot_bytes && !node_cut_must_wait(n))
+	if ((n->cut.wanted || n->bytes_since >= n->snapshot_bytes) &&
+	    !node_cut_must_wait(n))
 		raft_set_snapshot_threshold(&n->raft, 1);
+}
+
+void node_want_snapshot(struct node *n)
+{
+	/* one that is being taken will do */
+	if (n->raft.snapshot.pending.term == 0)
+		n->cut.wanted = true;
 }
 
 /* --- how it went --- */
@@ -130,13 +138,18 @@ static int on_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[],
 {
 	struct node *n = fsm->data;
 
-	if (n->frozen || n->ops->before_snapshot(n->ctx) != 0)
+	/* A store that is ahead of what is applied here cannot say which entry
+	 * was the last one before the cut. */
+	if (n->frozen || n->applied > n->raft.last_applied ||
+	    n->ops->before_snapshot(n->ctx) != 0)
 		return RAFT_BUSY;
 	*bufs = make_manifest(n);
 	if (*bufs == NULL)
 		return RAFT_NOMEM;
 	*n_bufs = 1;
 	n->cut.bytes = n->bytes_since;
+	n->cut.index = n->raft.last_applied;
+	n->cut.wanted = false;
 	n->bytes_since = 0;
 	raft_set_snapshot_threshold(&n->raft, SNAPSHOT_NEVER);
 	raft_set_snapshot_trailing(&n->raft, node_trailing(n));
@@ -155,7 +168,7 @@ static int on_snapshot_async(struct raft_fsm *fsm, struct raft_buffer *bufs[],
 	(void)bufs;
 	(void)n_bufs;
 	buf_clear(&n->cut.why);
-	n->cut.err = n->ops->make_durable(n->ctx, &n->cut.why);
+	n->cut.err = n->ops->make_durable(n->ctx, n->cut.index, &n->cut.why);
 	return n->cut.err == 0 ? 0 : RAFT_IOERR;
 }
 

@@ -15,6 +15,8 @@
 #define ELECTION_TIMEOUT_MS  300
 #define CONNECT_RETRY_MS     100 /* a node that is back is not waited for */
 #define HEARTBEAT_TIMEOUT_MS 50
+/* Until a snapshot is offered again: it is only a manifest. */
+#define INSTALL_TIMEOUT_MS 2000
 
 int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why)
 {
@@ -156,6 +158,7 @@ static void node_set_limits(struct node *n)
 {
 	raft_set_election_timeout(&n->raft, ELECTION_TIMEOUT_MS);
 	raft_set_heartbeat_timeout(&n->raft, HEARTBEAT_TIMEOUT_MS);
+	raft_set_install_snapshot_timeout(&n->raft, INSTALL_TIMEOUT_MS);
 	raft_set_snapshot_threshold(&n->raft, SNAPSHOT_NEVER);
 	raft_set_snapshot_trailing(&n->raft, SNAPSHOT_TRAILING);
 	raft_set_pre_vote(&n->raft, true);
@@ -189,6 +192,7 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 	node_watch_snapshots(n);
 	node_wire_sends(n);
 	raft_uv_set_connect_retry_delay(&n->io, CONNECT_RETRY_MS);
+	node_watch_installs(n);
 	/* it says 1 although it has async_work, which our snapshots need */
 	n->io.version = 2;
 	raft_uv_set_segment_size(&n->io, s->raft_segment_size);
@@ -265,6 +269,9 @@ int node_start(struct loop *l, const struct node_config *c,
 	/* half is for what comes while a snapshot is taken */
 	n->snapshot_bytes = MIN(c->settings->snapshot_bytes,
 				c->settings->raft_max_pending_bytes / 2);
+	/* and a quarter for those who are a little behind */
+	n->trailing_bytes =
+	    MIN(n->snapshot_bytes, c->settings->raft_max_pending_bytes / 4);
 	node_wire(n);
 	*ret = n;
 	r = node_open(n, c, &is_new, why);

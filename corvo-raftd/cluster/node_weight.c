@@ -62,8 +62,8 @@ bool node_wants_entry(struct node *n)
 {
 	uint64_t now = clock_mono_ns();
 
-	if (!node_cut_is_due(n) || n->raft.snapshot.pending.term != 0 ||
-	    node_cut_must_wait(n) ||
+	if (!(n->cut.wanted || node_cut_is_due(n)) ||
+	    n->raft.snapshot.pending.term != 0 || node_cut_must_wait(n) ||
 	    (n->cut_asked_ns != 0 && now - n->cut_asked_ns < CUT_RETRY_NS))
 		return false;
 	n->cut_asked_ns = now;
@@ -74,11 +74,15 @@ bool node_wants_entry(struct node *n)
 unsigned node_trailing(const struct node *n)
 {
 	const struct raft *r = &n->raft;
-	uint64_t left = n->snapshot_bytes / TRAILING_PART;
+	/* Who is behind needs all of the state when it needs an entry that is
+	 * gone; without others it is only a matter of the next start. */
+	bool has_others = r->configuration.n > 1;
+	uint64_t left =
+	    has_others ? n->trailing_bytes : n->snapshot_bytes / TRAILING_PART;
+	unsigned max = has_others ? SNAPSHOT_NEVER : SNAPSHOT_TRAILING;
 	unsigned i = 0;
 
-	for (; i < SNAPSHOT_TRAILING && r->last_applied - i > r->log.offset;
-	     i++) {
+	for (; i < max && r->last_applied - i > r->log.offset; i++) {
 		uint64_t bytes = entry_bytes(r, r->last_applied - i);
 
 		if (bytes > left)

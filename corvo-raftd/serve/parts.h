@@ -13,6 +13,8 @@
 #include "rt/worker.h"
 #include "serve/throughput.h"
 
+struct keep;
+
 struct parts {
 	struct daemon *d;
 	struct kv *kv;
@@ -20,7 +22,8 @@ struct parts {
 	struct node *node;
 	struct proposer *proposer;
 	struct leases *leases;
-	struct worker *worker; /* the feed and checkpoints */
+	struct worker *worker; /* the feed, checkpoints and snapshots */
+	struct keep *keep;
 	struct throughput throughput;
 	uint64_t started_ns; /* this process; clock_mono_ns */
 	struct buf damage;   /* why the node has frozen, in a sentence */

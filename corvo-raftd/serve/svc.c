@@ -21,6 +21,7 @@ struct svc *svc_new(struct parts *p)
 	s->tail = tail_new(p);
 	s->waits = svc_waits_new(s);
 	s->events = svc_events_new(s);
+	s->snapshots = svc_snapshots_new(s);
 	list_init(&s->dues);
 	drains_init(s);
 	return s;
@@ -33,6 +34,7 @@ void svc_free(struct svc *s)
 	tail_free(s->tail);
 	svc_waits_free(s->waits);
 	svc_events_free(s->events);
+	svc_snapshots_free(s->snapshots);
 	dues_done(s);
 	drains_done(s);
 	for (size_t i = 0; i < ARRAY_SIZE(s->httpd_metrics); i++)
@@ -263,6 +265,7 @@ void svc_turn_end(struct svc *s)
 	dues_turn_end(s);
 	svc_waits_turn_end(s->waits);
 	svc_events_turn_end(s->events);
+	svc_snapshots_turn_end(s->snapshots);
 	drains_turn_end(s);
 }
 

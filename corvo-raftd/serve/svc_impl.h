@@ -18,6 +18,7 @@ enum {
 
 struct metric_list;
 struct svc_events;
+struct svc_snapshots;
 struct svc_waits;
 
 struct svc {
@@ -25,6 +26,7 @@ struct svc {
 	struct tail *tail;
 	struct svc_waits *waits;
 	struct svc_events *events;
+	struct svc_snapshots *snapshots;
 	struct list dues;   /* serve/due.c */
 	struct list drains; /* serve/queue.c */
 	struct loop_timer *drain_timer;
@@ -82,6 +84,12 @@ void svc_events_free(struct svc_events *e); /* the worker has ended */
 void svc_events_turn_end(struct svc_events *e);
 void svc_events_cancel(struct svc_events *e, struct rpc_req req);
 void svc_events_peer_down(struct svc_events *e, const struct rpc_peer *peer);
+
+/* --- serve/snapshot.c: files of snapshots, for followers --- */
+
+struct svc_snapshots *svc_snapshots_new(struct svc *s);
+void svc_snapshots_free(struct svc_snapshots *o); /* the worker has ended */
+void svc_snapshots_turn_end(struct svc_snapshots *o);
 
 /* "queue ... not found" */
 void svc_reply_no_queue(struct svc *s, struct rpc_req req, struct str queue);

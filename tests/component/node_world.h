@@ -67,9 +67,10 @@ static int on_before_snapshot(void *ctx)
 	return 0;
 }
 
-static int on_make_durable(void *ctx, struct buf *why)
+static int on_make_durable(void *ctx, uint64_t index, struct buf *why)
 {
 	(void)ctx;
+	(void)index;
 	(void)why;
 	return 0;
 }

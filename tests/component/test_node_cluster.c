@@ -49,7 +49,8 @@ static int on_before_snapshot(void *ctx _unused_)
 	return 0;
 }
 
-static int on_make_durable(void *ctx _unused_, struct buf *why _unused_)
+static int on_make_durable(void *ctx _unused_, uint64_t index _unused_,
+			   struct buf *why _unused_)
 {
 	return 0;
 }

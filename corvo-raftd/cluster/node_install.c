@@ -1,0 +1,117 @@
+/*
+ * Snapshots of the leader. The library would take the manifest for the state,
+ * and go on with a store that has not got it. So an offer is taken out of what
+ * it receives, and told: the files are fetched beside it, and put in place at
+ * the next start (download.h, install.h).
+ *
+ * Until then the leader offers it again and again, and sends heartbeats in
+ * between. These fit to no entry of ours and are answered as such, which the
+ * leader takes for a sign of life and for nothing else.
+ */
+#include <inttypes.h>
+
+#include "cluster/node_impl.h"
+#include "rt/log.h"
+
+/* The term of an entry the log or its snapshot has; 0: neither has it. */
+static uint64_t term_of(struct raft *r, uint64_t index)
+{
+	const struct raft_log *l = &r->log;
+
+	if (index == l->snapshot.last_index)
+		return l->snapshot.last_term;
+	if (index <= l->offset || index > raft_last_index(r))
+		return 0;
+	return l
+	    ->entries[(l->front + (size_t)(index - l->offset - 1)) % l->size]
+	    .term;
+}
+
+/* The library knows what to answer to the others: it reads nothing of them. */
+static bool is_needed(struct raft *r, const struct raft_install_snapshot *a)
+{
+	uint64_t term;
+
+	if (r->state == RAFT_UNAVAILABLE || a->term < r->current_term ||
+	    r->log.snapshot.last_index >= a->last_index)
+		return false;
+	term = term_of(r, a->last_index);
+	return term == 0 || term < a->last_term;
+}
+
+static void tell(struct node *n, const struct raft_message *m)
+{
+	const struct raft_install_snapshot *a = &m->install_snapshot;
+	struct node_install i = { .term = a->last_term,
+				  .members_index = a->conf_index,
+				  .leader = m->server_id };
+	struct raft_buffer members;
+
+	if (!manifest_parse(str_of(a->data.base, a->data.len), &i.manifest) ||
+	    i.manifest.index != a->last_index) {
+		log_error("the leader offers a snapshot that cannot be read, "
+			  "of entry %llu",
+			  a->last_index);
+		return;
+	}
+	/* what its store had, when it got it, is not what ours will have */
+	i.manifest.store = 0;
+	if (raft_configuration_encode(&a->conf, &members) != 0)
+		return; /* no memory; it comes again */
+	i.members = str_of(members.base, members.len);
+	n->ops->on_install(n->ctx, &i);
+	raft_free(members.base);
+}
+
+/*
+ * The rest of what the library does with an offer: it notices the term and the
+ * leader, and waits longer before it wants to be one. It does so with every
+ * heartbeat; this one is about an entry that nobody has.
+ */
+static void hear_leader(struct node *n, const struct raft_message *m)
+{
+	struct raft_message h = {
+		.type = RAFT_IO_APPEND_ENTRIES,
+		.server_id = m->server_id,
+		.server_address = m->server_address,
+	};
+
+	h.append_entries = (struct raft_append_entries){
+		.term = m->install_snapshot.term,
+		.prev_log_index = UINT64_MAX,
+		.prev_log_term = m->install_snapshot.term,
+	};
+	n->receive.recv(&n->io, &h);
+}
+
+void node_receive(struct raft_io *io, struct raft_message *m)
+{
+	struct node *n = container_of(io, struct node, io);
+
+	if (m->type != RAFT_IO_INSTALL_SNAPSHOT ||
+	    !is_needed(&n->raft, &m->install_snapshot)) {
+		n->receive.recv(io, m);
+		return;
+	}
+	hear_leader(n, m);
+	if (n->ops->on_install != NULL && !n->stopping)
+		tell(n, m);
+	/* they are ours, as they would have been the library's */
+	raft_configuration_close(&m->install_snapshot.conf);
+	raft_free(m->install_snapshot.data.base);
+}
+
+static int start(struct raft_io *io, unsigned msecs, raft_io_tick_cb tick,
+		 raft_io_recv_cb recv)
+{
+	struct node *n = container_of(io, struct node, io);
+
+	n->receive.recv = recv;
+	return n->receive.start(io, msecs, tick, node_receive);
+}
+
+void node_watch_installs(struct node *n)
+{
+	n->receive.start = n->io.start;
+	n->io.start = start;
+}

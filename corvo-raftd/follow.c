@@ -1,0 +1,318 @@
+#include "follow.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "cluster/download.h"
+#include "cluster/download_file.h"
+#include "cluster/install.h"
+#include "rt/file.h"
+#include "rt/log.h"
+#include "store/record.h"
+#include "util/clock.h"
+
+#define WORKER_NICE 10
+#define QUICK_NS    (3 * NS_PER_S) /* a fetch after which none follows */
+#define ROUNDS_MAX  10             /* fetches one after the other */
+#define PAUSE_NS    NS_PER_S       /* after one that failed; it grows */
+#define PAUSE_MAX   (30 * NS_PER_S)
+#define LEFT_NS     (600 * NS_PER_S) /* what nobody went on with is removed */
+
+/* What the leader offers, with memory of its own. */
+struct offer {
+	struct node_install i; /* index 0: none */
+	struct buf members;
+};
+
+struct follow {
+	struct follow_config c;
+	struct worker *worker;
+	struct offer next;    /* the last one */
+	struct offer current; /* being fetched */
+	struct rpc_client *client;
+	struct download *download;
+	struct download *before; /* the last one, when another follows */
+	uint64_t began_ns;
+	uint64_t total; /* of the last one */
+	unsigned rounds;
+	unsigned failures;
+	uint64_t not_before_ns;
+	bool checking; /* on the worker */
+	bool ready;
+	bool leaving; /* being freed */
+	int err;
+	struct buf why;
+	struct buf problem;
+	struct loop_timer *left;
+};
+
+/* --- offers --- */
+
+static void offer_copy(struct offer *o, const struct node_install *i)
+{
+	buf_clear(&o->members);
+	buf_put_str(&o->members, i->members);
+	o->i = *i;
+	o->i.members = buf_str(&o->members);
+}
+
+static void close_client(struct follow *f)
+{
+	download_free(f->download);
+	f->download = NULL;
+	download_free(f->before);
+	f->before = NULL;
+	if (f->client != NULL)
+		f->c.close(f->c.ctx, f->client);
+	f->client = NULL;
+}
+
+/* --- what is left of a try --- */
+
+static void remove_work(void *ctx)
+{
+	struct follow *f = ctx;
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+
+	incoming_path(f->c.settings, "", &path);
+	(void)dir_remove(path.p);
+}
+
+static void remove_done(void *ctx)
+{
+	struct follow *f = ctx;
+
+	f->checking = false;
+}
+
+static bool is_idle(const struct follow *f)
+{
+	return f->download == NULL && !f->checking && !f->ready;
+}
+
+/* The log had it in the end, or the leader is another one. */
+static void on_left(void *ctx)
+{
+	struct follow *f = ctx;
+
+	if (!is_idle(f))
+		return;
+	f->checking = true;
+	worker_run(f->worker, remove_work, remove_done, f);
+}
+
+static void failed(struct follow *f, int err, struct str why)
+{
+	uint64_t pause = PAUSE_NS;
+
+	for (unsigned i = 0; i < f->failures && pause < PAUSE_MAX; i++)
+		pause *= 2;
+	if (err == -ERR_NOT_FOUND) { /* a newer one will be offered */
+		pause = 0;
+	} else {
+		f->failures++;
+		buf_clear(&f->problem);
+		buf_put_str(&f->problem, why);
+		log_error("the leader's snapshot of entry %" PRIu64
+			  " cannot be taken: %.*s; trying again",
+			  f->current.i.manifest.index,
+			  STR_ARG(buf_str(&f->problem)));
+	}
+	f->not_before_ns = clock_mono_ns() + MIN(pause, PAUSE_MAX);
+	f->rounds = 0;
+	loop_timer_arm(f->left, LEFT_NS);
+}
+
+/* --- the store that came --- */
+
+static int read_store(struct follow *f, struct record_meta *ret)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	struct kv_options o = { .read_only = true };
+	struct kv *kv;
+	int e;
+
+	incoming_folder(f->c.settings, f->current.i.manifest.index, &path);
+	e = kv_rocks_open(path.p, &o, &kv, &f->why);
+	if (e < 0)
+		return e;
+	e = record_meta_read(kv, ret);
+	if (e < 0)
+		buf_puts(&f->why, kv_error_text());
+	kv_close(kv);
+	return e;
+}
+
+static int check_store(struct follow *f)
+{
+	struct manifest *m = &f->current.i.manifest;
+	struct record_meta meta;
+	int e = read_store(f, &meta);
+
+	if (e < 0)
+		return e;
+	if (meta.applied_index < m->applied ||
+	    !history_eq(&meta.origin.history, &m->origin.history)) {
+		buf_printf(&f->why,
+			   "its store has applied entry %" PRIu64
+			   ", of another history or fewer than the snapshot",
+			   meta.applied_index);
+		return -ERR_CONFLICT;
+	}
+	if (meta.applied_index > m->applied) {
+		m->store = meta.applied_index;
+		m->store_origin = meta.origin;
+	}
+	return install_ready(f->c.settings, &f->current.i, &f->why);
+}
+
+static void check_work(void *ctx)
+{
+	struct follow *f = ctx;
+
+	f->err = check_store(f);
+	if (f->err < 0)
+		remove_work(f);
+}
+
+static void check_done(void *ctx)
+{
+	struct follow *f = ctx;
+
+	f->checking = false;
+	if (f->leaving)
+		return;
+	if (f->err < 0) {
+		failed(f, f->err, buf_str(&f->why));
+		return;
+	}
+	f->ready = true;
+	log_info("the leader's snapshot of entry %" PRIu64
+		 " is there; restarting to put it in place",
+		 f->current.i.manifest.index);
+	f->c.on_ready(f->c.ctx);
+}
+
+/* --- fetching --- */
+
+static void begin(struct follow *f);
+
+static void on_done(void *ctx, int err, struct str why)
+{
+	struct follow *f = ctx;
+	uint64_t took_ns = clock_mono_ns() - f->began_ns;
+	struct download_progress p;
+
+	download_progress(f->download, &p);
+	f->total = p.total;
+	if (err < 0) {
+		failed(f, err, why);
+		close_client(f);
+		return;
+	}
+	log_info("fetched the snapshot of entry %" PRIu64 " bytes=%" PRIu64
+		 " ms=%" PRIu64,
+		 p.index, p.total, took_ns / NS_PER_MS);
+	f->failures = 0;
+	buf_clear(&f->problem);
+	if (f->next.i.manifest.index > p.index && took_ns > QUICK_NS &&
+	    ++f->rounds < ROUNDS_MAX) {
+		f->before = f->download;
+		f->download = NULL;
+		f->c.close(f->c.ctx, f->client);
+		begin(f);
+		return;
+	}
+	close_client(f);
+	f->checking = true;
+	buf_clear(&f->why);
+	worker_run(f->worker, check_work, check_done, f);
+}
+
+static void begin(struct follow *f)
+{
+	struct download_config c = {
+		.loop = f->c.loop,
+		.worker = f->worker,
+		.settings = f->c.settings,
+		.done = on_done,
+		.ctx = f,
+	};
+
+	offer_copy(&f->current, &f->next.i);
+	f->client = f->c.open(f->c.ctx, f->current.i.leader);
+	if (f->client == NULL) {
+		f->not_before_ns = clock_mono_ns() + PAUSE_NS;
+		return;
+	}
+	loop_timer_disarm(f->left);
+	f->began_ns = clock_mono_ns();
+	c.client = f->client;
+	c.before = f->before;
+	c.index = f->current.i.manifest.index;
+	log_info("too far behind for the log: fetching the leader's snapshot "
+		 "of entry %" PRIu64,
+		 c.index);
+	f->download = download_new(&c);
+	download_free(f->before);
+	f->before = NULL;
+}
+
+void follow_offer(struct follow *f, const struct node_install *i)
+{
+	if (f->checking || f->ready)
+		return;
+	offer_copy(&f->next, i);
+	if (f->download != NULL && f->current.i.leader == i->leader)
+		return;
+	/* another leader has other files */
+	close_client(f);
+	if (clock_mono_ns() >= f->not_before_ns)
+		begin(f);
+}
+
+/* --- the rest --- */
+
+struct follow *follow_new(const struct follow_config *c)
+{
+	struct follow *f = xcalloc(1, sizeof(*f));
+
+	f->c = *c;
+	f->worker = worker_new(c->loop, WORKER_NICE);
+	f->left = loop_timer_add(c->loop, on_left, f);
+	loop_timer_arm(f->left, LEFT_NS);
+	return f;
+}
+
+void follow_free(struct follow *f)
+{
+	if (f == NULL)
+		return;
+	f->leaving = true;
+	close_client(f);
+	worker_free(f->worker);
+	loop_timer_remove(f->left);
+	buf_done(&f->next.members);
+	buf_done(&f->current.members);
+	buf_done(&f->why);
+	buf_done(&f->problem);
+	free(f);
+}
+
+void follow_status(const struct follow *f, struct follow_status *ret)
+{
+	struct download_progress p = { 0 };
+
+	*ret = (struct follow_status){
+		.active = !is_idle(f),
+		.index = f->current.i.manifest.index,
+		.done = f->total, /* while the store is checked */
+		.total = f->total,
+		.problem = buf_str(&f->problem),
+	};
+	if (f->download == NULL)
+		return;
+	download_progress(f->download, &p);
+	ret->done = p.done;
+	ret->total = p.total;
+}
