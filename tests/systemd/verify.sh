@@ -47,11 +47,16 @@ for path in $(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$unit_dir"/*.service |
 done
 for path in $(sed -n 's/^ExecStart=.*--config \([^ ]*\).*/\1/p' \
 	"$unit_dir"/*.service | sort -u); do
+	# Those of instances are written by whoever wants them.
+	case $path in */%i.conf) continue ;; esac
 	[ -f "$root$path" ] || fail "$path is named by a unit, not installed"
 done
 
 # An instance, because a template cannot be checked by itself.
 cp "$unit_dir/corvo-httpd@.service" "$unit_dir/corvo-httpd@0.service"
+for node in n1 n2 n3; do
+	cp "$unit_dir/corvo@.service" "$unit_dir/corvo@$node.service"
+done
 for unit in "$unit_dir"/corvo*.service "$unit_dir"/corvo*.socket \
 	"$unit_dir"/corvo.target; do
 	case $unit in *@.service) continue ;; esac
@@ -96,6 +101,33 @@ if [ "$(id -u)" = 0 ]; then
 		[ "$(stat -c %a "$root/$dir")" = 750 ] || fail "mode of /$dir"
 	done
 fi
+
+# Nodes of one machine share nothing but the programs and the secret.
+unit=$unit_dir/corvo@.service
+for setting in NODE_ID DATA_DIR RUN_DIR; do
+	grep -q "^Environment=CORVO_$setting=.*%i$" "$unit" ||
+		fail "corvo@.service: all instances have one $setting"
+done
+for dir in StateDirectory RuntimeDirectory; do
+	grep -qx "$dir=corvo-%i" "$unit" || fail "corvo@.service: $dir"
+done
+examples=$(dirname "$(find "$root" -path '*/examples/n1.conf')")
+for key in bind raft_bind; do
+	[ "$(sed -n "s/^$key = //p" "$examples"/*.conf | sort -u |
+		wc -l)" = 3 ] || fail "examples: $key is not one for each node"
+done
+for node in n1 n2 n3; do
+	address=$(sed -n 's/^raft_bind = //p' "$examples/$node.conf")
+	others=$(grep -l "join = .*$address" "$examples"/*.conf |
+		grep -vc "/$node.conf")
+	[ "$others" = 2 ] || fail "examples: not both others join $address"
+	! grep -q "join = .*$address" "$examples/$node.conf" ||
+		fail "examples: $node joins itself"
+	# A node of this version joins nobody yet.
+	sed '/^join/d' "$examples/$node.conf" >"$root/$node.conf"
+	out=$("$build_dir/cli/corvo" config check "$root/$node.conf" 2>&1) ||
+		fail "examples: $node.conf: $out"
+done
 
 python3 "$source_dir/tests/systemd/check_conf.py" \
 	"$source_dir/common/proto/defs/settings.def" "$conf" || failed=1
