@@ -1,6 +1,8 @@
 # The commands people type. Everything else is CMake: see CMakePresets.json.
 #
 #   make run            a node on http://127.0.0.1:8080, its data in ./data
+#   make cluster        three nodes, http://127.0.0.1:8080 to 8082, in
+#                       ./data-cluster
 #   make test           every test; the last line says how many
 #   make build          what make run starts, in build/release
 #   make bench          speed beside nginx on this machine
@@ -12,6 +14,8 @@ PREFIX    ?= /usr/local
 DESTDIR   ?=
 # More flags for the node of make run, e.g. RUN_FLAGS=--bind=127.0.0.1:9000
 RUN_FLAGS ?=
+# More flags for all nodes of make cluster, e.g. CLUSTER_FLAGS=--log-level=debug
+CLUSTER_FLAGS ?=
 # More arguments for ctest, e.g. CTEST_FLAGS="-L unit"
 CTEST_FLAGS ?=
 
@@ -19,10 +23,13 @@ launcher := $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 # Tests spend most of their time waiting, so two fit on each processor.
 jobs     := $(shell expr 2 \* $$(nproc 2>/dev/null || echo 2))
 
-.PHONY: run build test bench install uninstall format docs clean
+.PHONY: run cluster build test bench install uninstall format docs clean
 
 run: build
 	build/release/cli/corvo server --data-dir ./data $(RUN_FLAGS)
+
+cluster: build
+	@tools/cluster $(CLUSTER_FLAGS)
 
 build:
 	@tools/deps build
