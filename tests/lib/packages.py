@@ -9,6 +9,20 @@ from pathlib import Path
 import pytest
 
 
+def pip_folder(name, version):
+    """Where the files of a package are, which is not imported."""
+    folder = Path(os.environ["CORVO_BUILD_DIR"]) / "tests" / "pip"
+    folder = folder / f"{name}-{version}"
+    if not folder.exists():
+        new = Path(f"{folder}.new.{os.getpid()}")
+        subprocess.run(
+            [sys.executable, "-m", "pip", "install", "-q", "--no-deps",
+             "--no-compile", "--target", str(new), f"{name}=={version}"],
+            check=True, timeout=300)
+        new.rename(folder)
+    return folder
+
+
 def pip_package(name):
     """The module of that name. Where pip cannot get it, the comparison is
     skipped: it is a second opinion, never the only test."""

@@ -32,3 +32,62 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "corvo.image" -}}
 {{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
 {{- end }}
+
+{{/* Not empty when the nodes are one cluster, or can become one. */}}
+{{- define "corvo.isCluster" -}}
+{{- if .Values.cluster.enabled }}true{{ end }}
+{{- end }}
+
+{{- define "corvo.secretName" -}}
+{{- default (printf "%s-cluster" (include "corvo.fullname" .)) .Values.cluster.existingSecret }}
+{{- end }}
+
+{{/* What follows the name of a pod in its address. */}}
+{{- define "corvo.podDomain" -}}
+{{ include "corvo.fullname" . }}-nodes.{{ .Release.Namespace }}.svc.{{ .Values.cluster.domain }}
+{{- end }}
+
+{{/* Where the port for other nodes of all nodes is; the first makes the cluster. */}}
+{{- define "corvo.peers" -}}
+{{- $peers := list }}
+{{- range $i := until (int .Values.replicas) }}
+{{- $peers = append $peers (printf "%s-%d.%s:9400" (include "corvo.fullname" $) $i (include "corvo.podDomain" $)) }}
+{{- end }}
+{{- join "," $peers }}
+{{- end }}
+
+{{- define "corvo.affinity" -}}
+{{- if .Values.affinity }}
+{{- toYaml .Values.affinity }}
+{{- else if and (gt (int .Values.replicas) 1) (ne .Values.cluster.antiAffinity "off") }}
+podAntiAffinity:
+  {{- if eq .Values.cluster.antiAffinity "hard" }}
+  requiredDuringSchedulingIgnoredDuringExecution:
+    - topologyKey: kubernetes.io/hostname
+      labelSelector:
+        matchLabels:
+          {{- include "corvo.selectorLabels" . | nindent 10 }}
+  {{- else }}
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels:
+            {{- include "corvo.selectorLabels" . | nindent 12 }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "corvo.topologySpread" -}}
+{{- if .Values.topologySpreadConstraints }}
+{{- toYaml .Values.topologySpreadConstraints }}
+{{- else if and (gt (int .Values.replicas) 1) (ne .Values.cluster.topologySpread "off") }}
+- maxSkew: 1
+  topologyKey: {{ .Values.cluster.topologyKey }}
+  whenUnsatisfiable: {{ eq .Values.cluster.topologySpread "hard" | ternary "DoNotSchedule" "ScheduleAnyway" }}
+  labelSelector:
+    matchLabels:
+      {{- include "corvo.selectorLabels" . | nindent 6 }}
+{{- end }}
+{{- end }}
