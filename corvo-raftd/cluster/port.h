@@ -73,7 +73,8 @@ struct port_conn {
 };
 
 void port_conn_free(struct port_conn *c); /* closes it; NULL is ignored */
-/* Frees all but the descriptor, which is the caller's from now on. */
+/* Frees all but the descriptor, which is the caller's from now on, and counts
+ * no more as a connection of the port. */
 int port_conn_take_fd(struct port_conn *c);
 
 /* NULL for fn: connections for that purpose are refused. */
