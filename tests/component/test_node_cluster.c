@@ -1,8 +1,9 @@
 /*
  * Three raft nodes on one loop, which talk through their ports: they choose a
- * leader, what it proposes is applied by all, one that was away catches up.
+ * leader, what it proposes is applied by all, one that was away catches up, by
+ * the log or by a snapshot.
  */
-#include "cluster/node.h"
+#include "cluster/install.h"
 
 #include <raft.h>
 #include <raft/uv.h>
@@ -13,6 +14,11 @@
 #define BIG     (512u << 10) /* bytes of a large entry */
 #define BACKLOG 40           /* of them */
 
+#define INDEX_MAX      4096
+#define SNAPSHOT_BYTES (64u << 10)
+#define SMALL          (8u << 10)
+#define FEW            150 /* entries */
+
 struct member {
 	int number;
 	char dir[64];
@@ -20,16 +26,31 @@ struct member {
 	struct node *node;
 	bool stopped;
 	uint32_t applied; /* number of the last entry, since its start */
+	/* what its store is to have, when it starts */
+	uint64_t store_index;
+	struct entry_origin store_origin;
+	/* the last snapshot the leader offered */
+	struct node_install offer;
+	struct buf offer_members;
+	unsigned offers;
+};
+
+/* An entry as the first node applied it that did. */
+struct seen {
+	uint32_t number;
+	struct entry_origin origin;
 };
 
 static struct member m[NODES];
-static uint32_t proposed; /* number of the last entry that is safe */
+static struct seen seen[INDEX_MAX];
+static uint64_t seen_last; /* index */
+static uint32_t proposed;  /* number of the last entry that is safe */
 static bool answered;
 static int last_err;
 
 /* An entry is its number, again and again. */
-static int on_apply(void *ctx, uint64_t raft_index _unused_,
-		    const struct entry_origin *o _unused_, struct str entry)
+static int on_apply(void *ctx, uint64_t raft_index,
+		    const struct entry_origin *o, struct str entry)
 {
 	struct member *k = ctx;
 	uint32_t first;
@@ -41,6 +62,9 @@ static int on_apply(void *ctx, uint64_t raft_index _unused_,
 	/* one whose fate was unknown may come twice; none is left out */
 	assert_true(first <= k->applied + 1);
 	k->applied = MAX(k->applied, first);
+	assert_true(raft_index < INDEX_MAX);
+	seen[raft_index] = (struct seen){ first, *o };
+	seen_last = MAX(seen_last, raft_index);
 	return 0;
 }
 
@@ -57,6 +81,17 @@ static int on_make_durable(void *ctx _unused_, uint64_t index _unused_,
 
 static void on_change(void *ctx _unused_)
 {
+}
+
+static void on_install(void *ctx, const struct node_install *i)
+{
+	struct member *k = ctx;
+
+	k->offer = *i;
+	buf_clear(&k->offer_members);
+	buf_put_str(&k->offer_members, i->members);
+	k->offer.members = buf_str(&k->offer_members);
+	k->offers++;
 }
 
 /* The configuration has names nobody can resolve: where a node is now, only
@@ -79,6 +114,7 @@ static const struct node_ops ops = {
 	.make_durable = on_make_durable,
 	.on_change = on_change,
 	.address_of = address_of,
+	.on_install = on_install,
 };
 
 /* --- a cluster --- */
@@ -139,14 +175,16 @@ static void start(struct member *k)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	struct port_config pc = w_config(k->number);
-	struct node_config c = { .settings = &k->s };
+	struct node_config c = { .settings = &k->s,
+				 .store_index = k->store_index,
+				 .store_origin = k->store_origin };
 
 	/* all write the same history, whoever leads */
 	c.store_origin.history = pc.me.cluster;
 	pc.me.raft_id = raft_digest(k->s.node_id, 0);
 	w_open_as(k->number, &pc);
 	c.port = w.port[k->number];
-	k->applied = 0;
+	k->applied = seen[k->store_index].number;
 	k->stopped = false;
 	if (node_start(w.loop, &c, &ops, k, &k->node, &why) != 0)
 		fail_msg("%.*s", STR_ARG(buf_str(&why)));
@@ -184,6 +222,8 @@ static int set_up(void **state _unused_)
 
 	w_begin();
 	proposed = 0;
+	seen_last = 0;
+	memset(seen, 0, sizeof(seen));
 	for (int i = 0; i < NODES; i++) {
 		m[i] = (struct member){ .number = i };
 		(void)snprintf(m[i].dir, sizeof(m[i].dir),
@@ -205,6 +245,7 @@ static int tear_down(void **state _unused_)
 		stop(&m[i]);
 		assert_int_equal(dir_remove(m[i].dir), 0);
 		settings_done(&m[i].s);
+		buf_done(&m[i].offer_members);
 	}
 	w_end();
 	return 0;
@@ -314,12 +355,109 @@ static void another_one_leads_when_the_leader_stops(void **state _unused_)
 	}
 }
 
+/* Again and again, by the leader there is, whom it follows. */
+static bool is_offered(void *ctx)
+{
+	const struct member *k = ctx, *l = leader();
+	struct node_info mine, leads;
+
+	if (k->offers < 2 || l == NULL ||
+	    k->offer.leader != raft_digest(l->s.node_id, 0))
+		return false;
+	node_info(k->node, &mine);
+	node_info(l->node, &leads);
+	return mine.state_number == 0 && mine.term == leads.term;
+}
+
+/* As it would have come, with a store that has applied more. */
+static void install(struct member *k)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	char folder[128];
+
+	assert_true(seen_last > k->offer.manifest.index);
+	k->store_index = k->offer.manifest.store = seen_last;
+	k->store_origin = k->offer.manifest.store_origin =
+	    seen[seen_last].origin;
+	(void)snprintf(folder, sizeof(folder), "%s/incoming/%llu", k->dir,
+		       (unsigned long long)k->offer.manifest.index);
+	assert_int_equal(dir_make(folder), 0);
+	assert_int_equal(install_ready(&k->s, &k->offer, &why), 0);
+	assert_int_equal(install_finish(&k->s, &why), 0);
+}
+
+/*
+ * While a snapshot is offered, and nothing is done about it, the node hears of
+ * its leader and disturbs nobody. With it in place it goes on by the log.
+ */
+static void
+a_node_that_was_away_too_long_needs_a_snapshot(void **state _unused_)
+{
+	struct node_info info;
+
+	for (int i = 0; i < NODES; i++)
+		m[i].s.snapshot_bytes = SNAPSHOT_BYTES;
+	start(&m[0]);
+	start(&m[1]);
+	for (int i = 0; i < BACKLOG; i++)
+		propose(SMALL);
+	start(&m[2]);
+	w_wait(is_offered, &m[2]);
+	/* at most what was on its way when the log was cut */
+	assert_true(m[2].applied < proposed);
+	stop(&m[2]);
+	propose(SMALL);
+	install(&m[2]);
+	start(&m[2]);
+	propose(SMALL);
+	w_wait(all_applied, NULL);
+	node_info(m[2].node, &info);
+	assert_true(info.snapshot_index >= m[2].offer.manifest.index);
+}
+
+static bool is_cut(void *ctx _unused_)
+{
+	struct node_info info;
+
+	if (leader() == NULL)
+		return false;
+	node_info(leader()->node, &info);
+	return info.snapshot_index > 0;
+}
+
+/* The log keeps some of what was cut, by bytes: many small entries. */
+static void a_node_that_is_a_little_behind_needs_none(void **state _unused_)
+{
+	for (int i = 0; i < NODES; i++) {
+		m[i].s.snapshot_bytes = SNAPSHOT_BYTES;
+		start(&m[i]);
+	}
+	propose(100);
+	w_wait(all_applied, NULL);
+	w_wait(has_leader, NULL);
+	stop(&m[leader() == &m[0] ? 1 : 0]);
+	for (int i = 0; i < FEW; i++)
+		propose(100);
+	w_wait(has_leader, NULL);
+	node_want_snapshot(leader()->node);
+	propose(100);
+	w_wait(is_cut, NULL);
+	for (int i = 0; i < NODES; i++)
+		if (m[i].node == NULL)
+			start(&m[i]);
+	w_wait(all_applied, NULL);
+	for (int i = 0; i < NODES; i++)
+		assert_int_equal(m[i].offers, 0);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		CASE(three_nodes_agree),
 		CASE(a_node_that_was_away_catches_up),
+		CASE(a_node_that_was_away_too_long_needs_a_snapshot),
+		CASE(a_node_that_is_a_little_behind_needs_none),
 		CASE(another_one_leads_when_the_leader_stops),
 	};
 
