@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cluster/install.h"
+#include "lead.h"
 #include "rt/file.h"
 #include "rt/log.h"
 #include "rt/room.h"
@@ -21,9 +22,9 @@ struct raftd {
 	struct rpc_server *rpc;
 	struct svc *svc;
 	struct loop_timer *room; /* looks at the disk */
-	bool wide;         /* the store has a write buffer for a full disk */
+	bool wide; /* the store has a write buffer for a full disk */
+	struct lead lead;
 	bool leading;      /* grace was given for this leadership */
-	bool told_limits;  /* proposed in it */
 	bool unborn;       /* the disk knows of no entry yet */
 	uint64_t replayed; /* entries applied since the start, or flushed */
 	bool draining;
@@ -51,24 +52,10 @@ struct raftd {
 
 /* --- the node calls --- */
 
-/*
- * What is set here becomes part of the state, the same on all replicas. Once
- * in a leadership; when the disk is full, with the first entry after that.
- */
-static void propose_limits(struct raftd *r)
+/* Of a node that is alone. */
+static void find_voters(_unused_ void *ctx, struct lead_voters *ret)
 {
-	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
-	uint64_t max_queues = r->p.d->settings.max_queues;
-	struct m_limits m = { 0 };
-
-	if (!r->leading || r->told_limits ||
-	    fsm_max_queues(r->p.fsm) == max_queues ||
-	    !proposer_stats(r->p.proposer)->disk_ok)
-		return;
-	r->told_limits = true;
-	MSG_SET(&m, limits, max_queues, max_queues);
-	msg_encode(&msg_limits, &m, &b);
-	proposer_submit_own(r->p.proposer, OP_SET_LIMITS, buf_str(&b));
+	*ret = (struct lead_voters){ .ids = { 1 }, .n = 1, .self = 1 };
 }
 
 static void note_damage(struct raftd *r, uint64_t raft_index)
@@ -125,12 +112,16 @@ static int on_apply(void *ctx, uint64_t raft_index,
 			  " and this version of Corvo knows formats up to %u; "
 			  "start the version that wrote it",
 			  raft_index, entry_format(entry), STORED_FORMAT);
+	else if (e == -ERR_UNSUPPORTED)
+		log_error("entry %" PRIu64
+			  " of the raft log cannot be applied: %.*s",
+			  raft_index, STR_ARG(fsm_stop_text(r->p.fsm)));
 	throughput_note(&r->p.throughput, fsm_now_ns(r->p.fsm),
 			fsm_counters(r->p.fsm));
 	if (e == 0)
 		be_born(r);
 	r->replayed += !r->leading;
-	propose_limits(r);
+	lead_look(&r->lead);
 	return e;
 }
 
@@ -191,14 +182,14 @@ static void on_change(void *ctx)
 		daemon_ready(r->p.d); /* it is as ready as it will be */
 	if (!node_is_ready(r->p.node)) {
 		r->leading = false;
+		lead_end(&r->lead);
 		return;
 	}
 	if (r->leading)
 		return;
 	r->leading = true;
-	r->told_limits = false;
 	leases_grace(r->p.leases);
-	propose_limits(r);
+	lead_begin(&r->lead);
 	flush_replayed(r);
 	log_info("ready index=%" PRIu64 " seq=%" PRIu64 " ms=%" PRIu64,
 		 fsm_applied_index(r->p.fsm), fsm_last_seq(r->p.fsm),
@@ -313,6 +304,14 @@ static int open_store(struct raftd *r, struct buf *why)
 	r->p.fsm = fsm_new(r->p.kv);
 	fsm_write_behind(r->p.fsm, WRITE_BEHIND_BYTES);
 	e = fsm_load(r->p.fsm);
+	if (e == 0 && fsm_level(r->p.fsm) > FEATURE_LEVEL) {
+		buf_printf(why,
+			   "the state in %s uses feature level %u and this "
+			   "version of Corvo knows levels up to %u; start the "
+			   "version that wrote it, or a newer one",
+			   rocks.p, fsm_level(r->p.fsm), FEATURE_LEVEL);
+		return -ERR_CONFLICT;
+	}
 	r->unborn = e == 0 && fsm_applied_index(r->p.fsm) == 0;
 	if (e < 0)
 		buf_printf(why,
@@ -356,6 +355,7 @@ static void make_parts(struct raftd *r)
 	r->p.leases = leases_new(r->p.d->loop, r->p.fsm, r->p.proposer);
 	r->p.keep = keep_new(r->p.d->settings.data_dir);
 	r->p.worker = worker_new(r->p.d->loop, WORKER_NICE);
+	r->lead = (struct lead){ .p = &r->p, .voters = find_voters, .ctx = r };
 	r->svc = svc_new(&r->p);
 	r->rpc = rpc_server_new(r->p.d->ipc, PROC_RAFTD, &svc_ops, r->svc);
 }

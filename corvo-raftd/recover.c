@@ -257,8 +257,11 @@ static int on_entry(void *ctx, const struct log_entry *e)
 	if (err < 0)
 		buf_printf(r->why,
 			   "entry %" PRIu64 " of the log cannot be applied to "
-			   "%s: %s",
-			   e->index, r->rocks.p, kv_error_text());
+			   "%s: %.*s",
+			   e->index, r->rocks.p,
+			   STR_ARG(err == -ERR_UNSUPPORTED
+				       ? fsm_stop_text(r->fsm)
+				       : str_from(kv_error_text())));
 	return err;
 }
 

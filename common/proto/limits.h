@@ -104,6 +104,10 @@
 #define LIMIT_ANSWERS_S     120
 #define LIMIT_ANSWER_BYTES  (4u << 20) /* one of them */
 #define LIMIT_ANSWERS_LOST  64         /* callers whose answers went */
+/* Nodes of a cluster, with those that are on their way in or out. */
+#define LIMIT_MEMBERS       32
+#define LIMIT_ADDRESS_BYTES 255
+#define LIMIT_VERSION_BYTES 64
 
 /* Connections of other nodes: in their handshake, and with those after it; of
  * one address, too. */

@@ -159,13 +159,13 @@ const struct msg_desc *msg_at(size_t i)
 /* --- ops and queries --- */
 
 enum op_row {
-#define OP(num, NAME, name, req, reply, who, doc) OP_ROW_##NAME,
+#define OP(num, NAME, name, req, reply, who, level, doc) OP_ROW_##NAME,
 #include "proto/defs/ops.def"
 };
 
 static const struct call_info ops[] = {
-#define OP(num, NAME, name, req, reply, who, doc) \
-	{ num, #name, &msg_##req, &msg_##reply, who, doc, PROC_RAFTD },
+#define OP(num, NAME, name, req, reply, who, level, doc) \
+	{ num, #name, &msg_##req, &msg_##reply, who, doc, PROC_RAFTD, level },
 #include "proto/defs/ops.def"
 };
 
@@ -176,7 +176,7 @@ enum query_row {
 
 static const struct call_info queries[] = {
 #define QUERY(num, NAME, name, proc, req, reply, doc) \
-	{ num, #name, &msg_##req, &msg_##reply, 0, doc, PROC_##proc },
+	{ num, #name, &msg_##req, &msg_##reply, 0, doc, PROC_##proc, 0 },
 #include "proto/defs/queries.def"
 };
 
@@ -184,8 +184,8 @@ static const struct call_info queries[] = {
 static const struct call_info *call_find(unsigned id)
 {
 	switch (id) {
-#define OP(num, NAME, name, req, reply, who, doc) \
-	case num:                                 \
+#define OP(num, NAME, name, req, reply, who, level, doc) \
+	case num:                                        \
 		return &ops[OP_ROW_##NAME];
 #include "proto/defs/ops.def"
 #define QUERY(num, NAME, name, proc, req, reply, doc) \
@@ -209,8 +209,9 @@ const struct call_info *query_info(unsigned id)
 	return id >= QUERY_FIRST ? call_find(id) : NULL;
 }
 
-#define OP(num, NAME, name, req, reply, who, doc) \
-	_Static_assert(num > 0 && num < QUERY_FIRST, "number of op " #name);
+#define OP(num, NAME, name, req, reply, who, level, doc)                     \
+	_Static_assert(num > 0 && num < QUERY_FIRST, "number of op " #name); \
+	_Static_assert(level > 0 && level <= FEATURE_LEVEL, "level of " #name);
 #include "proto/defs/ops.def"
 #define QUERY(num, NAME, name, proc, req, reply, doc) \
 	_Static_assert(num >= QUERY_FIRST, "number of query " #name);

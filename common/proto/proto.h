@@ -97,7 +97,7 @@ extern const struct enum_desc enum_event_type;
 /* --- ops and queries --- */
 
 enum op_id {
-#define OP(num, NAME, name, req, reply, who, doc) OP_##NAME = num,
+#define OP(num, NAME, name, req, reply, who, level, doc) OP_##NAME = num,
 #include "proto/defs/ops.def"
 	OP_ID_MAX
 };
@@ -111,6 +111,17 @@ enum query_id {
 #define OP_SERVER 2u
 #define OP_FREES  4u
 
+/*
+ * The highest feature level this program knows: one higher with each release
+ * that has a new op, or an op that does something else than before. What the
+ * cluster uses is replicated: fsm_level.
+ */
+#ifdef CORVO_EXTRA_OP
+#define FEATURE_LEVEL 2u
+#else
+#define FEATURE_LEVEL 1u
+#endif
+
 /* One row of ops.def or queries.def. */
 struct call_info {
 	unsigned id;
@@ -120,6 +131,7 @@ struct call_info {
 	unsigned who; /* ops only */
 	const char *doc;
 	unsigned process; /* enum proc_id: who answers */
+	unsigned level;   /* ops only: feature level it came with */
 };
 
 const struct call_info *op_info(unsigned id);    /* NULL: no such op */

@@ -297,6 +297,17 @@ void key_meta(struct key *k)
 	key_start(k, "m|");
 }
 
+void key_member(struct key *k, uint64_t raft_id)
+{
+	key_start(k, "mb|");
+	key_add_be64(k, raft_id);
+}
+
+void key_cluster(struct key *k)
+{
+	key_start(k, "cluster|");
+}
+
 void key_clock(struct key *k)
 {
 	key_start(k, "clock|");

@@ -50,6 +50,8 @@
  *                            last job seq:8, first event seq:8, and of the
  *                            entry at that index term:8 id:8 history:16
  *                            now:8
+ *   mb|raft id:8             member: a node of the cluster
+ *   cluster|                 cluster_doc: who leads, the feature level
  *   clock|                   clock_walk, while there is one
  *   format|                  format:4 of all this: format.h
  *   limits|                  limits
@@ -120,6 +122,8 @@ void key_worker(struct key *k, uint32_t space, struct str id);
 void key_answers(struct key *k, uint64_t raft_index);
 void key_event(struct key *k, uint64_t seq);
 void key_meta(struct key *k);
+void key_member(struct key *k, uint64_t raft_id);
+void key_cluster(struct key *k);
 void key_clock(struct key *k);
 void key_format(struct key *k);
 void key_limits(struct key *k);

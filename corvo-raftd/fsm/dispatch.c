@@ -7,7 +7,7 @@
 #include "fsm/core/state.h"
 #include "fsm/ops/ops.h"
 
-#define OP(num, NAME, name, request, reply, who, doc)                    \
+#define OP(num, NAME, name, request, reply, who, level, doc)             \
 	static int call_##name(struct fsm *f, const void *op, void *ret) \
 	{                                                                \
 		return apply_##name(f, op, ret);                         \
@@ -17,7 +17,8 @@
 typedef int call_fn(struct fsm *f, const void *op, void *ret);
 
 static call_fn *const calls[OP_ID_MAX] = {
-#define OP(num, NAME, name, request, reply, who, doc) [num] = call_##name,
+#define OP(num, NAME, name, request, reply, who, level, doc) \
+	[num] = call_##name,
 #include "proto/defs/ops.def"
 };
 

@@ -13,6 +13,7 @@
 
 #include "fsm/ask/await.h"
 #include "fsm/core/answers.h"
+#include "fsm/core/cluster.h"
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/dispatch.h"
@@ -58,6 +59,7 @@ static void fsm_init(struct fsm *f, struct kv *kv)
 	f->item_arena.block_size = ITEM_ARENA_BYTES;
 	f->budget.max = LIMIT_ENTRY_BYTES;
 	f->first_seq = 1;
+	f->cluster.level = LEVEL_FIRST;
 	f->expiry_from = f->keys_from = NEVER;
 	f->batches_from = f->open_from = NEVER;
 	list_init(&f->dirty);
@@ -105,6 +107,7 @@ static void free_sets(struct fsm *f)
 	schedules_free(f);
 	bulks_free(f);
 	answers_free(f);
+	cluster_free(f);
 }
 
 static void free_entry(struct fsm *f)
@@ -169,10 +172,19 @@ static int apply_decoded(struct fsm *f, const struct entry_item *item)
 	void *request, *reply;
 	int r;
 
+	/* to leave it out would be to become another state than the others */
 	if (info == NULL)
-		return fsm_refuse(f, ERR_INTERNAL_ERROR,
-				  "operation %u is not known to this node",
-				  item->op);
+		return fsm_stop(f,
+				"it has operation %u, which this version "
+				"of Corvo does not know; start the version "
+				"that wrote it",
+				item->op);
+	if (info->level > f->cluster.level)
+		return fsm_stop(f,
+				"it has operation %s of feature level %u, "
+				"and the cluster uses %u; start the "
+				"version that wrote it",
+				info->name, info->level, f->cluster.level);
 	request = arena_alloc(&f->item_arena, info->request->size);
 	reply = arena_zalloc(&f->item_arena, info->reply->size);
 	if (msg_decode(info->request, item->body, &f->item_arena, request) < 0)
@@ -441,6 +453,11 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 void fsm_set_origin(struct fsm *f, const struct entry_origin *o)
 {
 	f->next_origin = *o;
+}
+
+struct str fsm_stop_text(const struct fsm *f)
+{
+	return buf_str(&f->why);
 }
 
 const struct entry_origin *fsm_origin(const struct fsm *f)

@@ -31,7 +31,9 @@ int fsm_rewind(struct fsm *f);
  * are skipped (they are replayed after a restart). `fn`, if given, runs once
  * per item in order, after all changes of the entry are made. Returns 0, also
  * when items were refused (that is in their reply), or -ERR_* when the node
- * must stop: a store error, or an entry that cannot be read.
+ * must stop: a store error, an entry that cannot be read, or ERR_UNSUPPORTED:
+ * one with an op this version does not know, or the cluster does not use yet;
+ * fsm_stop_text says which.
  */
 typedef void fsm_reply_fn(void *ctx, size_t item, int err, uint64_t seq,
 			  struct str body);
@@ -45,6 +47,8 @@ typedef void fsm_reply_fn(void *ctx, size_t item, int err, uint64_t seq,
 
 int fsm_apply(struct fsm *f, uint64_t raft_index, struct str entry,
 	      fsm_reply_fn *fn, void *ctx);
+/* After ERR_UNSUPPORTED: what is wrong with the entry, and what to do. */
+struct str fsm_stop_text(const struct fsm *f);
 /* Where the next entry comes from; it is written to the store with it. */
 void fsm_set_origin(struct fsm *f, const struct entry_origin *o);
 /* Of the last entry applied. */
@@ -255,6 +259,29 @@ int fsm_scale(struct fsm *f, struct str queue, uint64_t now_ns, unsigned *fills,
  */
 size_t fsm_busiest(struct fsm *f, size_t max, struct arena *a,
 		   struct str **ret);
+
+/* --- the cluster --- */
+
+/* Its nodes by raft id, at most LIMIT_MEMBERS. Slices as of fsm_queue. */
+typedef void fsm_member_fn(void *ctx, const struct m_member *m);
+void fsm_members(const struct fsm *f, fsm_member_fn *fn, void *ctx);
+bool fsm_member_find(const struct fsm *f, uint64_t raft_id,
+		     struct m_member *ret);
+/* Who led last, as far as it was written down; false: nobody. Slices as of
+ * fsm_queue. */
+bool fsm_leader(const struct fsm *f, struct m_leader *ret);
+
+/* The feature level that is used: ops up to it may be proposed. */
+uint32_t fsm_level(const struct fsm *f);
+/*
+ * The one that could be, with these voters by raft id: the highest that all of
+ * them know, never below fsm_level. A voter without a record knows none; self
+ * is this program.
+ */
+uint32_t fsm_level_for(const struct fsm *f, const uint64_t *voters, size_t n,
+		       uint64_t self);
+/* Why an op of that level cannot be used yet, and what to do. */
+void fsm_level_why(const struct fsm *f, uint32_t level, struct buf *ret);
 
 /* Workers that took a job, in no order. Slices as of fsm_queue. */
 typedef void fsm_worker_fn(void *ctx, const struct m_worker *w);

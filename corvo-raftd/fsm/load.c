@@ -4,6 +4,7 @@
  */
 #include "fsm/core/answers.h"
 #include "fsm/core/clock.h"
+#include "fsm/core/cluster.h"
 #include "fsm/core/entry.h"
 #include "fsm/core/scan.h"
 #include "fsm/core/state.h"
@@ -241,6 +242,8 @@ int fsm_load(struct fsm *f)
 		r = bulks_load(f);
 	if (r == 0)
 		r = clock_load(f);
+	if (r == 0)
+		r = cluster_load(f);
 	if (r == 0)
 		r = answers_load(f);
 	return r;

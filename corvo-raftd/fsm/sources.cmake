@@ -1,7 +1,7 @@
 # The state machine, what fsm.h declares; floor by floor, the lowest first.
 set(FSM_SOURCES
   fsm/core/entry.c fsm/core/scan.c fsm/core/budget.c fsm/core/clock.c
-  fsm/core/answers.c
+  fsm/core/answers.c fsm/core/cluster.c
   fsm/order/limiter.c fsm/order/rates.c fsm/order/window.c
   fsm/order/lane.c fsm/order/lane_window.c fsm/order/lane_load.c
   fsm/order/queue.c fsm/order/settings.c fsm/order/retention.c
@@ -13,9 +13,10 @@ set(FSM_SOURCES
   fsm/ties/backlog.c fsm/ties/deps.c fsm/ties/release.c fsm/ties/batch.c
   fsm/ties/chain.c fsm/ties/payload.c fsm/ties/schedule.c fsm/ties/bulk.c
   fsm/ask/leader.c fsm/ask/await.c fsm/ask/scale.c fsm/ask/why.c
-  fsm/ask/why_limits.c fsm/ask/workers.c
+  fsm/ask/why_limits.c fsm/ask/workers.c fsm/ask/cluster.c
   fsm/ops/hand.c fsm/ops/act.c fsm/ops/enqueue.c fsm/ops/fetch.c
   fsm/ops/ack.c fsm/ops/lease.c fsm/ops/action.c fsm/ops/batch.c
   fsm/ops/bulk.c fsm/ops/queue.c fsm/ops/clear.c fsm/ops/schedule.c
   fsm/ops/timer.c fsm/ops/clock.c fsm/ops/purge.c fsm/ops/admin.c
+  fsm/ops/cluster.c
   fsm/fsm.c fsm/load.c fsm/dispatch.c)

@@ -119,6 +119,18 @@ static int look_at_job(struct proposer *p, const struct op *op)
 	    p->c.fsm, *(const struct str *)(const void *)(m + id->offset));
 }
 
+/* Not all voters know it yet: they could not apply it. NULL: they do. */
+static const char *is_too_new(struct proposer *p, const struct call_info *op)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	if (op->level <= fsm_level(p->c.fsm))
+		return NULL;
+	fsm_level_why(p->c.fsm, op->level, &why);
+	arena_reset(&p->scratch);
+	return arena_cstr(&p->scratch, buf_str(&why));
+}
+
 /*
  * What the node itself has to do is taken also when clients are told to come
  * again: there is little of it at a time, and without it leases would not end
@@ -127,7 +139,8 @@ static int look_at_job(struct proposer *p, const struct op *op)
 int admission_judge(struct proposer *p, const struct op *op,
 		    const char **ret_text)
 {
-	unsigned who = op_info(op->id)->who;
+	const struct call_info *info = op_info(op->id);
+	unsigned who = info->who;
 	int r;
 
 	if (p->draining) {
@@ -142,6 +155,9 @@ int admission_judge(struct proposer *p, const struct op *op,
 		*ret_text = err_text(ERR_STORAGE_ERROR);
 		return ERR_STORAGE_ERROR;
 	}
+	*ret_text = is_too_new(p, info);
+	if (*ret_text != NULL)
+		return ERR_UNSUPPORTED;
 	*ret_text = who & OP_SERVER ? NULL : overload(p, op);
 	if (*ret_text != NULL) {
 		p->stats.overload++;

@@ -3,6 +3,7 @@
  * everything, so they are for small stores.
  */
 #include "fsm_check.h"
+#include "fsm/core/cluster.h"
 #include "fsm/job/active.h"
 #include "fsm/job/job.h"
 #include "fsm/order/queue.h"
@@ -433,6 +434,24 @@ static struct str name_of(struct str rest)
 	return rest;
 }
 
+static void check_member(struct check *c, struct str key, struct str value)
+{
+	const struct m_member *in_memory;
+	struct m_member m;
+
+	assert_int_equal(key.n, 8);
+	in_memory = cluster_find(c->f, get_be64(key.p));
+	assert_non_null(in_memory);
+	assert_int_equal(msg_decode(&msg_member, arena_copy(&c->arena, value),
+				    &c->arena, &m),
+			 0);
+	assert_int_equal(m.raft_id, in_memory->raft_id);
+	assert_true(str_eq(m.name, in_memory->name));
+	assert_true(str_eq(m.address, in_memory->address));
+	assert_int_equal(m.joined_at, in_memory->joined_at);
+	c->keys_mb++;
+}
+
 static void check_key(struct check *c, struct str key, struct str v)
 {
 #define REST(kind) str_skip(key, sizeof(kind) - 1)
@@ -485,6 +504,8 @@ static void check_key(struct check *c, struct str key, struct str v)
 		check_answer_end(c, REST("ie|"));
 	else if (str_starts(key, STR("wk|")))
 		c->keys_w++;
+	else if (str_starts(key, STR("mb|")))
+		check_member(c, REST("mb|"), v);
 	else if (str_starts(key, STR("an|")))
 		c->answer_bytes += v.n;
 	else if (str_is(key, "ao|"))
@@ -499,7 +520,7 @@ static void check_key(struct check *c, struct str key, struct str v)
 		return; /* and fx_check_bulks */
 	else
 		assert_true(str_is(key, "limits|") || str_is(key, "m|") ||
-			    str_is(key, "format|") ||
+			    str_is(key, "cluster|") || str_is(key, "format|") ||
 			    (str_is(key, "clock|") && c->f->clock.open));
 #undef REST
 #undef NAME
@@ -532,6 +553,7 @@ static void check_totals(struct check *c)
 	assert_int_equal(c->keys_ik, c->keys_ie);
 	assert_int_equal(f->workers.n, c->keys_w);
 	assert_int_equal(f->seen.n, c->keys_w);
+	assert_int_equal(f->cluster.members_n, c->keys_mb);
 	assert_int_equal(f->queues.n, c->keys_qs);
 	assert_memory_equal(f->jobs, c->jobs, sizeof(c->jobs));
 	assert_int_equal(f->capped, c->capped);

@@ -24,7 +24,7 @@ struct check {
 	struct lane_check lanes;
 	uint64_t jobs[JOB_STATE_MAX];
 	uint64_t expiring; /* jobs that should have an x| key */
-	uint64_t keys_a, keys_s, keys_r, keys_x, keys_qs, keys_w;
+	uint64_t keys_a, keys_s, keys_r, keys_x, keys_qs, keys_w, keys_mb;
 	uint64_t keys_h, keys_bl, keys_t, keys_ik, keys_ie;
 	uint64_t capped;   /* queues with max_backlog */
 	uint64_t timeouts; /* active jobs whose attempt has an end */

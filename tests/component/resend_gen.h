@@ -66,7 +66,7 @@ static inline uint64_t token_of(struct rw *w, struct str id)
 
 /* --- one function per op --- */
 
-#define OP(num, NAME, name, request, reply, who, doc) \
+#define OP(num, NAME, name, request, reply, who, level, doc) \
 	static inline void make_##name(struct rw *w, struct m_##request *m);
 #include "proto/defs/ops.def"
 
@@ -296,6 +296,42 @@ static inline void make_set_limits(struct rw *w, struct m_limits *m)
 {
 	MSG_SET(m, limits, max_queues, 100 + (uint32_t)rng_below(&w->r, 9));
 }
+
+static inline void make_set_member(struct rw *w, struct m_member *m)
+{
+	uint64_t id = 1 + rng_below(&w->r, 5);
+
+	MSG_SET(m, member, raft_id, id);
+	MSG_SET(m, member, name, named(w, "node", id));
+	MSG_SET(m, member, address, named(w, "host", rng_below(&w->r, 3)));
+	MSG_SET(m, member, level_max, 1);
+}
+
+static inline void make_forget_member(struct rw *w, struct m_member_ref *m)
+{
+	MSG_SET(m, member_ref, raft_id, 1 + rng_below(&w->r, 5));
+}
+
+static inline void make_leader(struct rw *w, struct m_leader *m)
+{
+	MSG_SET(m, leader, raft_id, 1 + rng_below(&w->r, 5));
+	MSG_SET(m, leader, name, named(w, "node", m->raft_id));
+	MSG_SET(m, leader, term, w->x->raft_index);
+}
+
+/* A higher one than this program knows would stop it. */
+static inline void make_set_level(struct rw *w, struct m_level *m)
+{
+	(void)w;
+	MSG_SET(m, level, level, 1);
+}
+
+#ifdef CORVO_EXTRA_OP
+static inline void make_set_note(struct rw *w, struct m_note *m)
+{
+	MSG_SET(m, note, note, named(w, "note", rng_below(&w->r, 3)));
+}
+#endif
 
 static inline void make_clock_set(struct rw *w, struct m_clock_set *m)
 {

@@ -13,10 +13,10 @@
 
 typedef void make_fn(struct rw *w, void *m);
 
-#define OP(num, NAME, name, request, reply, who, doc)      \
-	static void make_any_##name(struct rw *w, void *m) \
-	{                                                  \
-		make_##name(w, m);                         \
+#define OP(num, NAME, name, request, reply, who, level, doc) \
+	static void make_any_##name(struct rw *w, void *m)   \
+	{                                                    \
+		make_##name(w, m);                           \
 	}
 #include "proto/defs/ops.def"
 
@@ -24,7 +24,7 @@ static const struct kind {
 	enum op_id op;
 	make_fn *make;
 } kinds[] = {
-#define OP(num, NAME, name, request, reply, who, doc) \
+#define OP(num, NAME, name, request, reply, who, level, doc) \
 	{ OP_##NAME, make_any_##name },
 #include "proto/defs/ops.def"
 };

@@ -2,6 +2,8 @@
  * What the proposer takes when there is much to do or little room on the disk.
  * See proposer_world.h.
  */
+#include "fsm_level.h"
+#include "lib/testlib.h"
 #include "proposer_world.h"
 #include "rt/file.h"
 #include "rt/room.h"
@@ -20,6 +22,22 @@ static void too_many_waiting_ops_are_refused(void **state)
 	r = enqueue(f, "job_4", "q");
 	assert_null(reply_to(f, r));
 	assert_int_equal(proposer_stats(f->p)->overload, 1);
+}
+
+/* Not all voters could apply it. */
+static void an_op_above_the_feature_level_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct seen_reply *r;
+
+	test_set_level(f->fsm, 0);
+	r = reply_to(f, enqueue(f, "job_1", "q"));
+	assert_int_equal(r->err, ERR_UNSUPPORTED);
+	assert_str_is(buf_str(&r->body),
+		      "this needs feature level 1; the cluster uses 0 until "
+		      "all its nodes are known to know more: try again");
+	test_set_level(f->fsm, 1);
+	assert_null(reply_to(f, enqueue(f, "job_2", "q")));
 }
 
 static struct rpc_req maintain(struct fixture *f, unsigned op)
@@ -354,6 +372,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(too_many_waiting_ops_are_refused),
+		CASE(an_op_above_the_feature_level_is_refused),
 		CASE(ops_weigh_until_they_are_applied),
 		CASE(the_log_in_memory_weighs_too),
 		CASE(a_heavy_op_that_is_alone_is_taken),

@@ -2,23 +2,12 @@
  * The operations of the golden log. What it does is of no importance as long
  * as it touches everything; what a released one did is frozen in its folder.
  */
-#include "golden.h"
+#include "script.h"
 
 #define START_NS (1700000000 * NS_PER_S)
-#define SECOND   NS_PER_S
 
 #define CALLER       0x1234567890abcdefULL
 #define ANSWERS_KEPT 3 /* requests whose answers are on their way */
-
-struct script {
-	struct golden *g;
-	struct golden_lines *log;
-	uint64_t now_ns;
-	uint64_t calls;
-	struct frame_writer w;
-	struct buf entry, body;
-	size_t n;
-};
 
 static void add(struct script *s, enum op_id op, const void *m)
 {
@@ -51,7 +40,7 @@ static void commit(struct script *s)
 	s->now_ns += SECOND;
 }
 
-static void one(struct script *s, enum op_id op, const void *m, void *reply)
+void script_one(struct script *s, enum op_id op, const void *m, void *reply)
 {
 	add(s, op, m);
 	commit(s);
@@ -65,7 +54,7 @@ static void job_op(struct script *s, enum op_id op, const char *id)
 	struct m_job_ref m = { 0 };
 
 	MSG_SET(&m, job_ref, job_id, str_from(id));
-	one(s, op, &m, NULL);
+	script_one(s, op, &m, NULL);
 }
 
 static void maintain(struct script *s, enum op_id op, uint64_t upto_seq,
@@ -78,7 +67,7 @@ static void maintain(struct script *s, enum op_id op, uint64_t upto_seq,
 		MSG_SET(&m, maintain, upto_seq, upto_seq);
 	if (retention_ns > 0)
 		MSG_SET(&m, maintain, retention_ns, retention_ns);
-	one(s, op, &m, NULL);
+	script_one(s, op, &m, NULL);
 }
 
 static struct m_enqueue job(const char *id, const char *queue)
@@ -94,7 +83,7 @@ static void enqueue(struct script *s, const char *id, const char *queue)
 {
 	struct m_enqueue m = job(id, queue);
 
-	one(s, OP_ENQUEUE, &m, NULL);
+	script_one(s, OP_ENQUEUE, &m, NULL);
 }
 
 /* Takes up to `count` jobs; the token of the last. */
@@ -111,7 +100,7 @@ static uint64_t fetch(struct script *s, const char *queue, const char *worker,
 	MSG_SET(&m, fetch, lease_duration, lease_ns);
 	MSG_SET(&m, fetch, count, count);
 	MSG_SET(&m, fetch, fetch_id, s->g->index + 1);
-	one(s, OP_FETCH, &m, &r);
+	script_one(s, OP_FETCH, &m, &r);
 	CHECK(r.jobs_n == count);
 	return r.jobs[count - 1].lease_token;
 }
@@ -126,7 +115,7 @@ static void fail(struct script *s, const char *id, const char *error,
 	MSG_SET(&m, fail, backtrace, STR("main.c:1"));
 	if (!retry)
 		MSG_SET(&m, fail, retry, false);
-	one(s, OP_FAIL, &m, NULL);
+	script_one(s, OP_FAIL, &m, NULL);
 }
 
 /* --- queues --- */
@@ -146,7 +135,7 @@ static void queues(struct script *s)
 	MSG_SET(&fair, set_queue, group_rate, 100);
 	MSG_SET(&fair, set_queue, group_period, 60 * SECOND);
 	MSG_SET_LIST(&fair, set_queue, groups, groups, 2);
-	one(s, OP_SET_QUEUE, &fair, NULL);
+	script_one(s, OP_SET_QUEUE, &fair, NULL);
 	MSG_SET(&slow, set_queue, queue, STR("slow"));
 	MSG_SET(&slow, set_queue, max_concurrency, 10);
 	MSG_SET(&slow, set_queue, rate, 50);
@@ -157,12 +146,12 @@ static void queues(struct script *s)
 	MSG_SET(&slow, set_queue, retry_jitter, 0.5);
 	MSG_SET(&slow, set_queue, max_backlog, 1000);
 	MSG_SET(&slow, set_queue, retention, 86400 * SECOND);
-	one(s, OP_SET_QUEUE, &slow, NULL);
+	script_one(s, OP_SET_QUEUE, &slow, NULL);
 	MSG_SET(&ref, queue_ref, queue, STR("slow"));
-	one(s, OP_PAUSE, &ref, NULL);
-	one(s, OP_RESUME, &ref, NULL);
+	script_one(s, OP_PAUSE, &ref, NULL);
+	script_one(s, OP_RESUME, &ref, NULL);
 	MSG_SET(&ref, queue_ref, queue, STR("paused"));
-	one(s, OP_PAUSE, &ref, NULL);
+	script_one(s, OP_PAUSE, &ref, NULL);
 }
 
 /* --- jobs --- */
@@ -188,7 +177,7 @@ static void jobs(struct script *s)
 	MSG_SET(&m, enqueue, unique_period, 7200 * SECOND);
 	MSG_SET(&m, enqueue, idempotency_key, STR("request-1"));
 	MSG_SET(&m, enqueue, idempotency_hash, 12345);
-	one(s, OP_ENQUEUE, &m, NULL);
+	script_one(s, OP_ENQUEUE, &m, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
 		char id[16] = { 'j', 'o', 'b', '_', 'g', (char)('0' + i) };
 
@@ -200,10 +189,10 @@ static void jobs(struct script *s)
 	commit(s);
 	m = job("job_later", "mail");
 	MSG_SET(&m, enqueue, scheduled_at, s->now_ns + 3600 * SECOND);
-	one(s, OP_ENQUEUE, &m, NULL);
+	script_one(s, OP_ENQUEUE, &m, NULL);
 	m = job("job_soon", "mail");
 	MSG_SET(&m, enqueue, scheduled_at, s->now_ns + 2 * SECOND);
-	one(s, OP_ENQUEUE, &m, NULL);
+	script_one(s, OP_ENQUEUE, &m, NULL);
 	enqueue(s, "job_slow", "slow");
 	enqueue(s, "job_waits", "paused");
 }
@@ -229,17 +218,17 @@ static void batches(struct script *s)
 	MSG_SET(&m, enqueue_batch, batch_id, STR("batch_1"));
 	MSG_SET(&m, enqueue_batch, idempotency_key, STR("request-2"));
 	MSG_SET(&m, enqueue_batch, idempotency_hash, 777);
-	one(s, OP_ENQUEUE_BATCH, &m, NULL);
+	script_one(s, OP_ENQUEUE_BATCH, &m, NULL);
 	MSG_SET(&open, open_batch, batch_id, STR("batch_2"));
 	MSG_SET(&open, open_batch, callback_queue, STR("mail"));
 	MSG_SET(&open, open_batch, callback_payload, STR("[2]"));
-	one(s, OP_OPEN_BATCH, &open, NULL);
+	script_one(s, OP_OPEN_BATCH, &open, NULL);
 	MSG_SET(&late, enqueue, batch_id, STR("batch_2"));
-	one(s, OP_ENQUEUE, &late, NULL);
+	script_one(s, OP_ENQUEUE, &late, NULL);
 	MSG_SET(&ref, batch_ref, batch_id, STR("batch_2"));
-	one(s, OP_SEAL_BATCH, &ref, NULL);
+	script_one(s, OP_SEAL_BATCH, &ref, NULL);
 	MSG_SET(&open, open_batch, batch_id, STR("batch_3"));
-	one(s, OP_OPEN_BATCH, &open, NULL);
+	script_one(s, OP_OPEN_BATCH, &open, NULL);
 }
 
 static void chains(struct script *s)
@@ -262,7 +251,7 @@ static void chains(struct script *s)
 		MSG_SET(&m, enqueue, payload, STR("{\"step\":1}"));
 		MSG_SET(&m, enqueue, chain, &chain);
 		MSG_SET(&m, enqueue, chain_id, STR("chn_1"));
-		one(s, OP_ENQUEUE, &m, NULL);
+		script_one(s, OP_ENQUEUE, &m, NULL);
 	}
 }
 
@@ -284,12 +273,12 @@ static void heartbeats(struct script *s, const char *worker, const char *id,
 	MSG_SET_LIST(&beat, beat, logs, &line, 1);
 	MSG_SET(&m, heartbeat, worker_id, str_from(worker));
 	MSG_SET_LIST(&m, heartbeat, jobs, &beat, 1);
-	one(s, OP_HEARTBEAT, &m, NULL);
+	script_one(s, OP_HEARTBEAT, &m, NULL);
 	MSG_SET(&lease, renewal, job_id, str_from(id));
 	MSG_SET(&lease, renewal, lease_token, token);
 	MSG_SET(&lease, renewal, lease_expires_at, s->now_ns + 900 * SECOND);
 	MSG_SET_LIST(&renew, renew, leases, &lease, 1);
-	one(s, OP_RENEW, &renew, NULL);
+	script_one(s, OP_RENEW, &renew, NULL);
 }
 
 static void ack(struct script *s, const char *id, uint64_t token)
@@ -301,7 +290,7 @@ static void ack(struct script *s, const char *id, uint64_t token)
 	MSG_SET(&m, ack, result, STR("{\"sent\":true}"));
 	MSG_SET(&m, ack, lease_token, token);
 	MSG_SET_LIST(&m, ack, logs, &line, 1);
-	one(s, OP_ACK, &m, NULL);
+	script_one(s, OP_ACK, &m, NULL);
 }
 
 static void work(struct script *s)
@@ -318,7 +307,7 @@ static void work(struct script *s)
 	MSG_SET(&items[0], ack_item, result, STR("1"));
 	MSG_SET(&items[1], ack_item, job_id, STR("job_b3"));
 	MSG_SET_LIST(&acks, ack_batch, acks, items, 2);
-	one(s, OP_ACK_BATCH, &acks, NULL);
+	script_one(s, OP_ACK_BATCH, &acks, NULL);
 	fail(s, "job_b2", "no route", true);
 	token = fetch(s, "steps", "worker-1", 1, 600 * SECOND);
 	ack(s, "job_c1", token);
@@ -328,7 +317,7 @@ static void work(struct script *s)
 	(void)fetch(s, "slow", "worker-3", 1, 600 * SECOND);
 	MSG_SET(&back, fail, job_id, STR("job_slow"));
 	MSG_SET(&back, fail, requeue, true);
-	one(s, OP_FAIL, &back, NULL);
+	script_one(s, OP_FAIL, &back, NULL);
 	(void)fetch(s, "slow", "worker-3", 1, 600 * SECOND);
 	maintain(s, OP_PROMOTE, 0, 0);
 	maintain(s, OP_RELEASE, 0, 0);
@@ -342,7 +331,7 @@ static void hold_op(struct script *s, enum op_id op, const char *id)
 
 	MSG_SET(&m, hold, job_id, str_from(id));
 	MSG_SET(&m, hold, reason, STR("look at it first"));
-	one(s, op, &m, NULL);
+	script_one(s, op, &m, NULL);
 }
 
 static void actions(struct script *s)
@@ -367,10 +356,10 @@ static void actions(struct script *s)
 	hold_op(s, OP_REJECT, "job_a3");
 	MSG_SET(&move, move, job_id, STR("job_a5"));
 	MSG_SET(&move, move, queue, STR("fair"));
-	one(s, OP_MOVE, &move, NULL);
+	script_one(s, OP_MOVE, &move, NULL);
 	MSG_SET(&priority, set_priority, job_id, STR("job_a6"));
 	MSG_SET(&priority, set_priority, priority, PRIORITY_CRITICAL);
-	one(s, OP_PRIORITY, &priority, NULL);
+	script_one(s, OP_PRIORITY, &priority, NULL);
 }
 
 static void schedules(struct script *s)
@@ -390,26 +379,26 @@ static void schedules(struct script *s)
 	MSG_SET(&m, schedule, job, &what);
 	MSG_SET(&m, schedule, next_run, START_NS + 3600 * SECOND);
 	MSG_SET(&m, schedule, id, STR("sch_1"));
-	one(s, OP_SET_SCHEDULE, &m, NULL);
+	script_one(s, OP_SET_SCHEDULE, &m, NULL);
 	MSG_SET(&m, schedule, id, STR("sch_2"));
 	MSG_SET(&m, schedule, name, STR("hourly"));
-	one(s, OP_SET_SCHEDULE, &m, &made);
+	script_one(s, OP_SET_SCHEDULE, &m, &made);
 	MSG_SET(&fire, fire, id, STR("sch_2"));
 	MSG_SET(&fire, fire, job_id, STR("job_run"));
-	one(s, OP_RUN_SCHEDULE, &fire, NULL);
+	script_one(s, OP_RUN_SCHEDULE, &fire, NULL);
 	MSG_SET(&fire, fire, job_id, STR("job_fired"));
 	MSG_SET(&fire, fire, due_ns, START_NS + 3600 * SECOND);
 	MSG_SET(&fire, fire, next_ns, START_NS + 7200 * SECOND);
 	MSG_SET(&fire, fire, version, made.version);
-	one(s, OP_FIRE, &fire, NULL);
+	script_one(s, OP_FIRE, &fire, NULL);
 	MSG_SET(&pause, pause_schedule, id, STR("sch_2"));
 	MSG_SET(&pause, pause_schedule, paused, true);
-	one(s, OP_PAUSE_SCHEDULE, &pause, NULL);
+	script_one(s, OP_PAUSE_SCHEDULE, &pause, NULL);
 	MSG_SET(&m, schedule, id, STR("sch_3"));
 	MSG_SET(&m, schedule, name, STR("never"));
-	one(s, OP_SET_SCHEDULE, &m, NULL);
+	script_one(s, OP_SET_SCHEDULE, &m, NULL);
 	MSG_SET(&ref, schedule_ref, id, STR("never"));
-	one(s, OP_DELETE_SCHEDULE, &ref, NULL);
+	script_one(s, OP_DELETE_SCHEDULE, &ref, NULL);
 }
 
 static void bulks(struct script *s)
@@ -426,7 +415,7 @@ static void bulks(struct script *s)
 
 		MSG_SET(&m, enqueue, job_id, ids[i]);
 		MSG_SET(&m, enqueue, queue, STR("bulk"));
-		one(s, OP_ENQUEUE, &m, NULL);
+		script_one(s, OP_ENQUEUE, &m, NULL);
 	}
 	(void)fetch(s, "bulk", "worker-1", 3, 600 * SECOND);
 	fail(s, "job_k0", "broken", false);
@@ -434,22 +423,22 @@ static void bulks(struct script *s)
 	fail(s, "job_k2", "broken", false);
 	MSG_SET(&act, bulk_act, action, BULK_RETRY);
 	MSG_SET_LIST(&act, bulk_act, job_ids, ids, 1);
-	one(s, OP_BULK_ACT, &act, NULL);
+	script_one(s, OP_BULK_ACT, &act, NULL);
 	MSG_SET(&create, bulk_create, bulk_id, STR("bulk_1"));
 	MSG_SET(&create, bulk_create, action, BULK_RETRY);
 	MSG_SET(&create, bulk_create, canary, 1);
-	one(s, OP_BULK_CREATE, &create, NULL);
+	script_one(s, OP_BULK_CREATE, &create, NULL);
 	MSG_SET(&more, bulk_add, bulk_id, STR("bulk_1"));
 	MSG_SET_LIST(&more, bulk_add, job_ids, ids + 1, 2);
 	MSG_SET(&more, bulk_add, last, true);
-	one(s, OP_BULK_ADD, &more, NULL);
+	script_one(s, OP_BULK_ADD, &more, NULL);
 	MSG_SET(&step, bulk_step, bulk_id, STR("bulk_1"));
 	MSG_SET(&step, bulk_step, processed, 0);
 	MSG_SET(&step, bulk_step, max, 1);
-	one(s, OP_BULK_STEP, &step, NULL); /* the canary is pending */
+	script_one(s, OP_BULK_STEP, &step, NULL); /* the canary is pending */
 	MSG_SET(&control, bulk_control, bulk_id, STR("bulk_1"));
 	MSG_SET(&control, bulk_control, status, BULK_PAUSED);
-	one(s, OP_BULK_CONTROL, &control, NULL);
+	script_one(s, OP_BULK_CONTROL, &control, NULL);
 }
 
 /* --- time goes by --- */
@@ -481,15 +470,15 @@ static void clears(struct script *s)
 
 		MSG_SET(&e, enqueue, scheduled_at,
 			s->now_ns + (uint64_t)(c - '0' + 60) * SECOND);
-		one(s, OP_ENQUEUE, &e, NULL);
+		script_one(s, OP_ENQUEUE, &e, NULL);
 	}
 	enqueue(s, "job_d0", "dropped");
 	MSG_SET(&m, clear_queue, queue, STR("full"));
 	MSG_SET(&m, clear_queue, cursor, cursor_of(s, "full"));
-	one(s, OP_CLEAR_QUEUE, &m, NULL); /* job_z0 stays */
+	script_one(s, OP_CLEAR_QUEUE, &m, NULL); /* job_z0 stays */
 	m = (struct m_clear_queue){ 0 };
 	MSG_SET(&m, clear_queue, queue, STR("dropped"));
-	one(s, OP_DELETE_QUEUE, &m, NULL);
+	script_one(s, OP_DELETE_QUEUE, &m, NULL);
 }
 
 /* A queue nobody needs goes. */
@@ -500,14 +489,14 @@ static void limits(struct script *s)
 	struct m_queue_ref ref = { 0 };
 
 	MSG_SET(&ref, queue_ref, queue, STR("idle"));
-	one(s, OP_RESUME, &ref, NULL);
+	script_one(s, OP_RESUME, &ref, NULL);
 	MSG_SET(&ref, queue_ref, queue, STR("idle-later"));
 	s->now_ns += SECOND;
-	one(s, OP_RESUME, &ref, NULL);
+	script_one(s, OP_RESUME, &ref, NULL);
 	MSG_SET(&idle, maintain, idle_ns, SECOND);
-	one(s, OP_PURGE, &idle, NULL);
+	script_one(s, OP_PURGE, &idle, NULL);
 	MSG_SET(&m, limits, max_queues, 1000);
-	one(s, OP_SET_LIMITS, &m, NULL);
+	script_one(s, OP_SET_LIMITS, &m, NULL);
 }
 
 static void times(struct script *s)
@@ -515,7 +504,7 @@ static void times(struct script *s)
 	struct m_enqueue m = job("job_brief", "mail");
 
 	MSG_SET(&m, enqueue, expire_after, SECOND);
-	one(s, OP_ENQUEUE, &m, NULL);
+	script_one(s, OP_ENQUEUE, &m, NULL);
 	s->now_ns += 10 * SECOND;
 	maintain(s, OP_EXPIRE, 0, 0);
 	enqueue(s, "job_lost", "lost");
@@ -536,7 +525,7 @@ static void set_clock(struct script *s, uint64_t by)
 	MSG_SET(&m, clock_set, from_ns, s->now_ns);
 	s->now_ns += by;
 	MSG_SET(&m, clock_set, to_ns, s->now_ns);
-	one(s, OP_CLOCK_SET, &m, NULL);
+	script_one(s, OP_CLOCK_SET, &m, NULL);
 }
 
 /* --- what is there at the end, of the kinds that are gone by now --- */
@@ -551,21 +540,21 @@ static void leftovers(struct script *s)
 
 	MSG_SET(&m, enqueue, unique_key, STR("only\0one"));
 	MSG_SET(&m, enqueue, expire_after, 86400 * SECOND);
-	one(s, OP_ENQUEUE, &m, NULL);
+	script_one(s, OP_ENQUEUE, &m, NULL);
 	m = job("job_y1", "end");
 	MSG_SET_LIST(&m, enqueue, depends_on, &parent, 1);
-	one(s, OP_ENQUEUE, &m, NULL);
+	script_one(s, OP_ENQUEUE, &m, NULL);
 	enqueue(s, "job_y2", "retry");
 	token = fetch(s, "retry", "worker-5", 1, 600 * SECOND);
 	heartbeats(s, "worker-5", "job_y2", token);
 	fail(s, "job_y2", "not yet", true);
 	MSG_SET(&open, open_batch, batch_id, STR("batch_4"));
-	one(s, OP_OPEN_BATCH, &open, NULL);
+	script_one(s, OP_OPEN_BATCH, &open, NULL);
 	MSG_SET(&open, open_batch, batch_id, STR("batch_5"));
 	MSG_SET(&open, open_batch, callback_queue, STR("end"));
-	one(s, OP_OPEN_BATCH, &open, NULL);
+	script_one(s, OP_OPEN_BATCH, &open, NULL);
 	MSG_SET(&ref, batch_ref, batch_id, STR("batch_5"));
-	one(s, OP_SEAL_BATCH, &ref, NULL); /* empty: it ends */
+	script_one(s, OP_SEAL_BATCH, &ref, NULL); /* empty: it ends */
 }
 
 void golden_script(struct golden *g, struct golden_lines *log)
@@ -585,6 +574,7 @@ void golden_script(struct golden *g, struct golden_lines *log)
 	leftovers(&s);
 	set_clock(&s, -(uint64_t)(1800 * SECOND));
 	set_clock(&s, 900 * SECOND);
+	script_cluster(&s);
 	buf_done(&s.entry);
 	buf_done(&s.body);
 }

@@ -15,7 +15,7 @@ static const char *const kinds[] = {
 	"x|",  "h|",  "bl|", "t|",          "d|",          "u|",  "ik|",
 	"ie|", "b|",  "bp|", "bt|",         "bo|",         "bk|", "bi|",
 	"bc|", "l|",  "sc|", "group-jobs|", "group-turn|", "rl|", "qc|",
-	"qs|", "wk|", "ev|", "m|",          "format|",
+	"qs|", "wk|", "ev|", "m|",          "format|",     "mb|", "cluster|",
 };
 
 static char root[256];

@@ -423,10 +423,11 @@ DATA = {
 
 
 def test_every_type_of_event_is_streamed(node, client, queue):
-    """All but those of bulk operations, which test_bulk.py looks at, and of a
-    clock that is set, which test_clock.py does."""
+    """All but those of bulk operations, which test_bulk.py looks at, of a
+    clock that is set, which test_clock.py does, and of the cluster."""
     wanted = {t for t in declared_types()
-              if not t.startswith(("bulk_", "clock_"))}
+              if not t.startswith(("bulk_", "clock_", "member_", "leader_",
+                                   "level_"))}
     with EventStream(node.port) as s:
         for way in (ways_of_a_job, ways_of_several, ways_of_a_queue,
                     ways_of_a_schedule):

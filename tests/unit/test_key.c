@@ -52,6 +52,10 @@ static void test_layout(void **state)
 	ASSERT_KEY(&k, "qs|" SPACE_BYTES "q");
 	key_worker(&k, SPACE, STR("w1"));
 	ASSERT_KEY(&k, "wk|" SPACE_BYTES "w1");
+	key_member(&k, 258);
+	ASSERT_KEY(&k, "mb|\0\0\0\0\0\0\1\2");
+	key_cluster(&k);
+	ASSERT_KEY(&k, "cluster|");
 	key_held(&k, SPACE, STR("q"), STR("j"));
 	ASSERT_KEY(&k, "h|" SPACE_BYTES "q\0j");
 	key_blocked(&k, SPACE, STR("q"), STR("j"));

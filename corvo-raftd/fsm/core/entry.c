@@ -28,6 +28,17 @@ int fsm_fail(struct fsm *f, int r)
 	return r;
 }
 
+int fsm_stop(struct fsm *f, const char *fmt, ...)
+{
+	va_list ap;
+
+	buf_clear(&f->why);
+	va_start(ap, fmt);
+	buf_vprintf(&f->why, fmt, ap);
+	va_end(ap);
+	return fsm_fail(f, -ERR_UNSUPPORTED);
+}
+
 int fsm_go_on_with(struct fsm *f, const void *request)
 {
 	CHECK(budget_is_spent(f));

@@ -16,6 +16,8 @@
 _printf_(3, 4) int fsm_refuse(struct fsm *f, int err, const char *fmt, ...);
 /* Notes that the store failed; returns r. */
 int fsm_fail(struct fsm *f, int r);
+/* The entry is not for this version: fills f->why; the node has to stop. */
+_printf_(2, 3) int fsm_stop(struct fsm *f, const char *fmt, ...);
 /*
  * What is left of the item's request, once the budget is spent: a later entry
  * goes on with it. For an apply function to return; *request in the arena of

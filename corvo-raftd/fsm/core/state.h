@@ -38,6 +38,16 @@ struct fsm_clock {
 	struct key after;
 };
 
+/* As stored under mb| and cluster|; see core/cluster.h. */
+struct fsm_cluster {
+	struct fsm_member *members[LIMIT_MEMBERS]; /* by raft id */
+	size_t members_n;
+	uint64_t leader_id, leader_term, leader_since; /* id 0: not known */
+	size_t leader_name_n;
+	char leader_name[LIMIT_NODE_NAME_BYTES];
+	uint32_t level;
+};
+
 /* Bulk operations; see ties/bulk.h. */
 struct fsm_bulks {
 	struct hmap by_id;
@@ -105,6 +115,7 @@ struct fsm {
 	struct heap fires;                     /* schedules by next time */
 	struct fsm_bulks bulks;
 	struct fsm_clock clock;
+	struct fsm_cluster cluster;
 	struct answers answers;
 	struct fsm_counters counters;
 	uint64_t since_ns;   /* of the first entry this process applied */

@@ -1,0 +1,32 @@
+/*
+ * What a leader writes down of itself and of the cluster when it begins, and
+ * when the cluster has changed. Loop thread.
+ */
+#ifndef CORVO_LEAD_H
+#define CORVO_LEAD_H
+
+#include "serve/parts.h"
+
+/* Who votes, by raft id. */
+struct lead_voters {
+	uint64_t ids[LIMIT_MEMBERS];
+	size_t n;
+	uint64_t self;
+};
+
+struct lead {
+	struct parts *p;
+	void (*voters)(void *ctx, struct lead_voters *ret);
+	void *ctx;
+	bool leading;
+	bool told;            /* proposed in this leadership */
+	uint32_t level_asked; /* the highest proposed in it */
+};
+
+/* This node leads, and has applied all there was before. */
+void lead_begin(struct lead *l);
+void lead_end(struct lead *l);
+/* An entry was applied. */
+void lead_look(struct lead *l);
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * The golden log as it is being made; see script.c.
+ */
+#ifndef CORVO_GOLDEN_SCRIPT_H
+#define CORVO_GOLDEN_SCRIPT_H
+
+#include "golden.h"
+
+#define SECOND NS_PER_S
+
+struct script {
+	struct golden *g;
+	struct golden_lines *log;
+	uint64_t now_ns;
+	uint64_t calls;
+	struct frame_writer w;
+	struct buf entry, body;
+	size_t n;
+};
+
+/* An entry of one operation, which must be accepted. */
+void script_one(struct script *s, enum op_id op, const void *m, void *reply);
+
+/* --- script_cluster.c --- */
+
+void script_cluster(struct script *s);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * What the leader writes down of the cluster.
+ */
+#include "script.h"
+
+static void member(struct script *s, uint64_t raft_id, const char *name,
+		   const char *version)
+{
+	struct m_member m = { 0 };
+
+	MSG_SET(&m, member, raft_id, raft_id);
+	MSG_SET(&m, member, name, str_from(name));
+	MSG_SET(&m, member, address, STR("10.0.0.1:9400"));
+	MSG_SET(&m, member, http, STR("10.0.0.1:8080"));
+	MSG_SET(&m, member, version, str_from(version));
+	MSG_SET(&m, member, level_min, 1);
+	MSG_SET(&m, member, level_max, 1);
+	script_one(s, OP_SET_MEMBER, &m, NULL);
+}
+
+void script_cluster(struct script *s)
+{
+	struct m_member_ref gone = { 0 };
+	struct m_leader leader = { 0 };
+	struct m_level level = { 0 };
+
+	member(s, 1, "node-1", "0.5.0");
+	member(s, UINT64_MAX, "node-2", "0.5.0");
+	member(s, 1, "node-1", "0.5.1");
+	MSG_SET(&leader, leader, raft_id, 1);
+	MSG_SET(&leader, leader, name, STR("node-1"));
+	MSG_SET(&leader, leader, term, 7);
+	script_one(s, OP_LEADER, &leader, NULL);
+	MSG_SET(&gone, member_ref, raft_id, UINT64_MAX);
+	script_one(s, OP_FORGET_MEMBER, &gone, NULL);
+	MSG_SET(&level, level, level, 1);
+	script_one(s, OP_SET_LEVEL, &level, NULL);
+}
