@@ -166,6 +166,9 @@ bool cmd_put_json(struct json_writer *w, const struct cmd_args *a,
 int cmd_put_number(struct json_writer *w, const struct cmd_args *a,
 		   enum cmd_opt opt, const char *member);
 
+/* name=value as a member; what is no JSON is a text. CLI_OK or CLI_USAGE. */
+int cmd_put_setting(struct json_writer *w, const char *arg);
+
 /* "words: member" of a reply, or all of it as JSON. */
 void cmd_print(const struct cmd_args *a, struct str reply, const char *words,
 	       const char *member);

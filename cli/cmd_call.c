@@ -297,3 +297,19 @@ void cmd_print(const struct cmd_args *a, struct str reply, const char *words,
 	out_text(&text, json_root(reply), member);
 	out_linef("%s: %.*s", words, STR_ARG(buf_str(&text)));
 }
+
+/* name=value: JSON as it is, anything else is a text. */
+int cmd_put_setting(struct json_writer *w, const char *arg)
+{
+	struct json_error e;
+	struct str name, value;
+
+	if (!str_split(str_from(arg), '=', &name, &value) || name.n == 0)
+		return cmd_usage("\"%s\" is not name=value", arg);
+	jw_key_str(w, name);
+	if (json_validate(value, LIMIT_JSON_DEPTH, &e))
+		jw_raw(w, value);
+	else
+		jw_str(w, value);
+	return CLI_OK;
+}

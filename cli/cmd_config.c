@@ -27,10 +27,24 @@ static void put_next(struct buf *b, struct json setting, const char *member)
 	arena_done(&a);
 }
 
+/* "flag, seeds": the cluster has a setting of its own, which this one seeds */
+static void put_source(struct buf *b, struct json setting, const char *member)
+{
+	struct arena a = ARENA_INIT;
+	struct json seeds;
+	bool is = false;
+
+	out_text(b, setting, member);
+	if (json_member(setting, "seeds", &a, &seeds) &&
+	    json_bool(seeds, &is) && is)
+		buf_puts(b, ", seeds");
+	arena_done(&a);
+}
+
 static const struct out_column setting_columns[] = {
 	{ "NAME", "name", false, NULL },
 	{ "VALUE", "value", false, NULL },
-	{ "SOURCE", "source", false, NULL },
+	{ "SOURCE", "source", false, put_source },
 	{ "WAITING", "next", false, put_next },
 };
 

@@ -236,22 +236,6 @@ int cmd_queue(const struct cmd_args *a)
 	return r;
 }
 
-/* name=value: JSON as it is, anything else is a text. */
-static int put_setting(struct json_writer *w, const char *arg)
-{
-	struct json_error e;
-	struct str name, value;
-
-	if (!str_split(str_from(arg), '=', &name, &value) || name.n == 0)
-		return cmd_usage("\"%s\" is not name=value", arg);
-	jw_key_str(w, name);
-	if (json_validate(value, LIMIT_JSON_DEPTH, &e))
-		jw_raw(w, value);
-	else
-		jw_str(w, value);
-	return CLI_OK;
-}
-
 int cmd_queue_set(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(LIMIT_BODY_BYTES);
@@ -264,7 +248,7 @@ int cmd_queue_set(const struct cmd_args *a)
 		return cmd_usage("name at least one setting, as name=value");
 	jw_object(&w);
 	for (int i = 1; i < a->argc && r == CLI_OK; i++)
-		r = put_setting(&w, a->argv[i]);
+		r = cmd_put_setting(&w, a->argv[i]);
 	jw_object_end(&w);
 	if (r == CLI_OK)
 		r = cmd_check_members("queue set", json_root(buf_str(&body)),

@@ -19,7 +19,8 @@ struct lead {
 	void (*voters)(void *ctx, struct lead_voters *ret);
 	void *ctx;
 	bool leading;
-	bool told;            /* proposed in this leadership */
+	bool told_settings;   /* proposed in this leadership */
+	bool told_leader;     /* the same */
 	uint32_t level_asked; /* the highest proposed in it */
 };
 
@@ -28,5 +29,15 @@ void lead_begin(struct lead *l);
 void lead_end(struct lead *l);
 /* An entry was applied. */
 void lead_look(struct lead *l);
+/* The settings of this node may be others than before. */
+void lead_reload(struct lead *l);
+
+/*
+ * Says, in a line each, which settings of this node are not those of the
+ * cluster: flags only seed what the cluster has not set. For a node that does
+ * not lead, once it has applied what there was at its start; one that leads
+ * does it by itself.
+ */
+void lead_compare(struct lead *l);
 
 #endif

@@ -439,6 +439,14 @@ static int raftd_init(struct daemon *d, struct buf *why)
 	return 0;
 }
 
+static void raftd_reload(struct daemon *d)
+{
+	struct raftd *r = d->state;
+
+	if (r->rpc != NULL)
+		lead_reload(&r->lead);
+}
+
 /* --- stop --- */
 
 static void on_node_stopped(void *ctx)
@@ -517,6 +525,7 @@ const struct daemon_ops raftd_ops = {
 	.proc = PROC_RAFTD,
 	.single = true,
 	.init = raftd_init,
+	.reload = raftd_reload,
 	.drain = raftd_drain,
 	.done = raftd_done,
 	.turn_end = raftd_turn_end,

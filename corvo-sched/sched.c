@@ -207,11 +207,6 @@ static void task_fire(struct task *t)
 	struct m_maintain m = { 0 };
 
 	MSG_SET(&m, maintain, limit, LIMIT_MAINTAIN_JOBS);
-	if (t->op == OP_PURGE) {
-		MSG_SET(&m, maintain, retention_ns,
-			t->s->d->settings.retention);
-		MSG_SET(&m, maintain, idle_ns, t->s->d->settings.queue_idle);
-	}
 	if (t->op == OP_RECLAIM)
 		MSG_SET(&m, maintain, asked_ns, clock_wall_ns());
 	t->fired_ns = t->due_ns;

@@ -260,6 +260,9 @@ void gen_settings(struct buf *b)
 		gen_cell(b, s->doc);
 		if ((s->flags & S_RELOAD) != 0)
 			buf_puts(b, " *Takes effect on reload.*");
+		if ((s->flags & S_SEED) != 0)
+			buf_puts(b, " *Seeds the [setting of the cluster]"
+				    "(../features/settings.md).*");
 		buf_puts(b, " |\n");
 	}
 }

@@ -1,6 +1,6 @@
 /*
- * Everything that is stored or sent by number, one row each, so that a number
- * never changes its meaning:
+ * Everything that is stored or sent by number, and the limits that apply reads,
+ * one row each, so that none ever changes its meaning:
  *
  *	wire_lock --check FILE  exit 1 when a row of FILE is gone or changed,
  *	                        or a row is not in FILE yet
@@ -58,6 +58,71 @@ static void put_enum(struct buf *b, const struct enum_desc *e)
 			   e->values[i].text);
 }
 
+/*
+ * What apply reads is part of the protocol: replicas that have other limits
+ * come to another state. All of corvo-raftd/fsm stand here; tests/tidy looks.
+ */
+static const struct {
+	const char *name;
+	uint64_t value;
+} limits[] = {
+#define LIMIT(name)         \
+	{                   \
+#name, name \
+	}
+	// clang-format off
+	LIMIT(LIMIT_ADDRESS_BYTES),
+	LIMIT(LIMIT_ANSWERS),
+	LIMIT(LIMIT_ANSWERS_BYTES),
+	LIMIT(LIMIT_ANSWERS_LOST),
+	LIMIT(LIMIT_ANSWERS_S),
+	LIMIT(LIMIT_ANSWER_BYTES),
+	LIMIT(LIMIT_BATCH_DEPTH),
+	LIMIT(LIMIT_BULKS),
+	LIMIT(LIMIT_BULK_CANARY),
+	LIMIT(LIMIT_BULK_COLLECT_S),
+	LIMIT(LIMIT_BULK_JOBS),
+	LIMIT(LIMIT_BULK_KEEP_S),
+	LIMIT(LIMIT_BULK_PAGE),
+	LIMIT(LIMIT_BULK_STEP),
+	LIMIT(LIMIT_CHAIN_BYTES),
+	LIMIT(LIMIT_CHAIN_STEPS),
+	LIMIT(LIMIT_DEPENDENCIES),
+	LIMIT(LIMIT_ENTRY_BYTES),
+	LIMIT(LIMIT_EVENT_RETENTION),
+	LIMIT(LIMIT_FETCH_COUNT),
+	LIMIT(LIMIT_FETCH_QUEUES),
+	LIMIT(LIMIT_GROUP_BYTES),
+	LIMIT(LIMIT_GROUP_LIMITS),
+	LIMIT(LIMIT_GROUP_WEIGHT),
+	LIMIT(LIMIT_JOB_ERRORS),
+	LIMIT(LIMIT_JOB_ID_BYTES),
+	LIMIT(LIMIT_JSON_DEPTH),
+	LIMIT(LIMIT_LEASE_S),
+	LIMIT(LIMIT_LOG_LINES),
+	LIMIT(LIMIT_MAINTAIN_JOBS),
+	LIMIT(LIMIT_MEMBERS),
+	LIMIT(LIMIT_NODE_NAME_BYTES),
+	LIMIT(LIMIT_QUEUE_NAME_BYTES),
+	LIMIT(LIMIT_REQUEST_DEPS),
+	LIMIT(LIMIT_SCHEDULES),
+	LIMIT(LIMIT_SCHED_NAME_BYTES),
+	LIMIT(LIMIT_UNIQUE_KEY_BYTES),
+	LIMIT(LIMIT_VERSION_BYTES),
+	LIMIT(LIMIT_WORKERS),
+	LIMIT(LIMIT_WORKER_IDLE_S),
+	LIMIT(LIMIT_WORKER_ID_BYTES),
+// clang-format on
+#undef LIMIT
+};
+
+static void put_limits(struct buf *b)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		buf_printf(b, "limit %s %llu\n", limits[i].name,
+			   (unsigned long long)limits[i].value);
+}
+
 static void put_rows(struct buf *b)
 {
 	put_messages(b);
@@ -70,6 +135,7 @@ static void put_rows(struct buf *b)
 #define ERR(name, number, status, again, text) \
 	buf_printf(b, "error %d %s %d\n", number, #name, status);
 #include "proto/defs/errors.def"
+	put_limits(b);
 }
 
 static bool has_row(struct str rows, struct str row)
@@ -151,8 +217,9 @@ static int check(struct str now, struct buf *lock)
 	size_t added = each_missing(now, buf_str(lock), say_new, NULL);
 
 	if (gone > 0)
-		fprintf(stderr, "released numbers keep their meaning; give "
-				"the changed row a new one\n");
+		fprintf(stderr, "released numbers keep their meaning, and "
+				"limits their values; give the changed row a "
+				"new one\n");
 	if (added > 0)
 		fprintf(stderr,
 			"run: cmake --build BUILD --target wire-lock\n");

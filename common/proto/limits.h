@@ -99,11 +99,13 @@
 #define LIMIT_FILES_STORE      512  /* RocksDB keeps open, where it may */
 #define LIMIT_EVENTS_PAGE      1000 /* events in one answer */
 /* Answers kept for requests that come again, of callers that say nothing. */
-#define LIMIT_ANSWERS       65536
-#define LIMIT_ANSWERS_BYTES (32u << 20)
-#define LIMIT_ANSWERS_S     120
-#define LIMIT_ANSWER_BYTES  (4u << 20) /* one of them */
-#define LIMIT_ANSWERS_LOST  64         /* callers whose answers went */
+#define LIMIT_ANSWERS         65536
+#define LIMIT_ANSWERS_BYTES   (32u << 20)
+#define LIMIT_ANSWERS_S       120
+#define LIMIT_ANSWER_BYTES    (4u << 20) /* one of them */
+#define LIMIT_ANSWERS_LOST    64         /* callers whose answers went */
+#define LIMIT_EVENT_RETENTION 1000000000000ULL
+
 /* Nodes of a cluster, with those that are on their way in or out. */
 #define LIMIT_MEMBERS       32
 #define LIMIT_ADDRESS_BYTES 255

@@ -19,6 +19,7 @@ enum setting_source { SRC_DEFAULT, SRC_MEMORY, SRC_FILE, SRC_ENV, SRC_FLAG };
 enum setting_kind { SK_str, SK_bool, SK_u64, SK_dur, SK_size };
 
 #define S_RELOAD 1u
+#define S_SEED   2u
 
 #define SETTING_CTYPE_str  const char *
 #define SETTING_CTYPE_bool bool
@@ -78,7 +79,8 @@ int settings_reload(int argc, char *const argv[], struct settings *s,
 		    struct buf *kept, struct buf *why);
 
 /*
- * An array of all settings with value and source. Where `next` (NULL: none)
+ * An array of all settings with value and source, and which of them only seed
+ * a setting of the cluster. Where `next` (NULL: none)
  * has another value, also that, and "at": whether it comes with a "reload" or
  * a "restart".
  */

@@ -60,7 +60,7 @@ static const struct {
 	{ SETTING_rocksdb_write_buffer, MIB, 4 * GIB },
 	{ SETTING_rocksdb_cache, 0, 1024 * GIB },
 	{ SETTING_view_cache, MIB, 64 * GIB },
-	{ SETTING_event_retention, 1, 1000000000000 },
+	{ SETTING_event_retention, 1, LIMIT_EVENT_RETENTION },
 };
 
 static int refuse(const struct settings *s, enum setting_id id,

@@ -30,6 +30,8 @@ static void put_setting(struct json_writer *w, const struct settings *s,
 	put_member(w, "help", info->doc);
 	jw_key(w, "reload");
 	jw_bool(w, reload);
+	jw_key(w, "seeds");
+	jw_bool(w, (info->flags & S_SEED) != 0);
 	jw_object_end(w);
 }
 

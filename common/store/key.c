@@ -318,9 +318,9 @@ void key_format(struct key *k)
 	key_start(k, "format|");
 }
 
-void key_limits(struct key *k)
+void key_settings(struct key *k)
 {
-	key_start(k, "limits|");
+	key_start(k, "settings|");
 }
 
 void key_prefix(struct key *k, const char *kind)

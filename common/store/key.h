@@ -54,7 +54,7 @@
  *   cluster|                 cluster_doc: who leads, the feature level
  *   clock|                   clock_walk, while there is one
  *   format|                  format:4 of all this: format.h
- *   limits|                  limits
+ *   settings|                cluster_settings
  */
 #ifndef CORVO_KEY_H
 #define CORVO_KEY_H
@@ -126,7 +126,7 @@ void key_member(struct key *k, uint64_t raft_id);
 void key_cluster(struct key *k);
 void key_clock(struct key *k);
 void key_format(struct key *k);
-void key_limits(struct key *k);
+void key_settings(struct key *k);
 
 /*
  * All keys of a kind: "qc|"; of a kind and namespace; of those and a queue:

@@ -178,8 +178,6 @@ static bool fill_defaults(struct req *r, struct m_fetch *f)
 	if (is_batch(r) && f->count > 0)
 		count = MIN(f->count, LIMIT_FETCH_COUNT);
 	MSG_SET(f, fetch, timeout, wait_ns);
-	if (!MSG_HAS(f, fetch, lease_duration))
-		MSG_SET(f, fetch, default_lease, r->h->set->lease_duration);
 	MSG_SET(f, fetch, count, count);
 	MSG_SET(f, fetch, fetch_id, rng_u64(&r->h->rng));
 	return true;

@@ -161,14 +161,21 @@ void fsm_each_lease_upto(const struct fsm *f, uint64_t expires_ns,
 /* First due moments (UNIX ns; 0: none), without trim_seq and leader. */
 void fsm_due(struct fsm *f, struct m_due_reply *ret);
 /*
- * When a purge with this retention, that forgets queues idle for so long, has
- * something to do; 0: nothing.
+ * When a purge has something to do, with this retention, and when it forgets
+ * queues idle for so long; 0: nothing.
  */
 uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns,
 		       uint64_t idle_ns);
 
 /* As the state has it; 0: any number. */
 uint64_t fsm_max_queues(const struct fsm *f);
+/*
+ * The settings all nodes share, without seeds. A member that is absent was
+ * never set: the first leader does that, from its flags, before it serves.
+ */
+const struct m_cluster_settings *fsm_settings(const struct fsm *f);
+/* What the flags said that were taken over last. */
+const struct m_settings_seed *fsm_seeds(const struct fsm *f);
 
 /*
  * One batch; slices are valid until the state machine is called again. 1

@@ -7,6 +7,7 @@
 #include "fsm/core/cluster.h"
 #include "fsm/core/entry.h"
 #include "fsm/core/scan.h"
+#include "fsm/core/settings.h"
 #include "fsm/core/state.h"
 #include "fsm/job/active.h"
 #include "fsm/job/job.h"
@@ -216,7 +217,7 @@ int fsm_load(struct fsm *f)
 	f->first_seq = m.first_seq;
 	f->origin = m.origin;
 	f->now_ns = m.now_ns;
-	r = roster_load(f);
+	r = cluster_settings_load(f);
 	if (r == 0)
 		r = load_all_named(f, "qc|", load_queue);
 	if (r == 0)

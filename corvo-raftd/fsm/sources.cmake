@@ -1,7 +1,7 @@
 # The state machine, what fsm.h declares; floor by floor, the lowest first.
 set(FSM_SOURCES
   fsm/core/entry.c fsm/core/scan.c fsm/core/budget.c fsm/core/clock.c
-  fsm/core/answers.c fsm/core/cluster.c
+  fsm/core/answers.c fsm/core/cluster.c fsm/core/settings.c
   fsm/order/limiter.c fsm/order/rates.c fsm/order/window.c
   fsm/order/lane.c fsm/order/lane_window.c fsm/order/lane_load.c
   fsm/order/queue.c fsm/order/settings.c fsm/order/retention.c
@@ -18,5 +18,5 @@ set(FSM_SOURCES
   fsm/ops/ack.c fsm/ops/lease.c fsm/ops/action.c fsm/ops/batch.c
   fsm/ops/bulk.c fsm/ops/queue.c fsm/ops/clear.c fsm/ops/schedule.c
   fsm/ops/timer.c fsm/ops/clock.c fsm/ops/purge.c fsm/ops/admin.c
-  fsm/ops/cluster.c
+  fsm/ops/cluster.c fsm/ops/settings.c
   fsm/fsm.c fsm/load.c fsm/dispatch.c)

@@ -29,17 +29,18 @@ static uint64_t first_due(const struct m_due_reply *d)
 /* First moments of everything sched does. */
 static void due_moments(struct svc *s, struct m_due_reply *ret)
 {
+	const struct m_cluster_settings *set = fsm_settings(s->p->fsm);
+
 	fsm_due(s->p->fsm, ret);
 	MSG_SET(ret, due_reply, purge_ns,
-		fsm_purge_due(s->p->fsm, s->p->d->settings.retention,
-			      s->p->d->settings.queue_idle));
+		fsm_purge_due(s->p->fsm, set->retention, set->queue_idle));
 }
 
 static void due_now(struct svc *s, struct m_due_reply *ret)
 {
 	uint64_t last = fsm_last_seq(s->p->fsm);
 	uint64_t kept = last + 1 - fsm_first_seq(s->p->fsm);
-	uint64_t keep = s->p->d->settings.event_retention;
+	uint64_t keep = fsm_settings(s->p->fsm)->event_retention;
 
 	*ret = (struct m_due_reply){ 0 };
 	MSG_SET(ret, due_reply, leader, node_is_ready(s->p->node));
@@ -47,7 +48,7 @@ static void due_now(struct svc *s, struct m_due_reply *ret)
 		return;
 	due_moments(s, ret);
 	/* a tenth of slack, so that one trim removes many */
-	if (kept > keep + keep / 10)
+	if (keep > 0 && kept > keep + keep / 10)
 		MSG_SET(ret, due_reply, trim_seq, last - keep);
 }
 

@@ -101,7 +101,7 @@ static void fill_mirror(const struct svc *s, struct m_mirror_status *ret)
 	MSG_SET(ret, mirror_status, lag, lag);
 	MSG_SET(ret, mirror_status, queue_depth, lag);
 	MSG_SET(ret, mirror_status, queue_capacity,
-		s->p->d->settings.event_retention);
+		fsm_settings(s->p->fsm)->event_retention);
 }
 
 static void fill_recent(const struct parts *p, struct m_node_recent *ret)
@@ -158,6 +158,13 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	MSG_SET(&st, node_status, sqlite_mirror, &mirror);
 	MSG_SET(&st, node_status, recent, &recent);
 	svc_reply(s, req, &msg_node_status, &st);
+}
+
+void q_get_settings(struct svc *s, struct rpc_req req,
+		    const struct m_nothing *m)
+{
+	(void)m;
+	svc_reply(s, req, &msg_cluster_settings, fsm_settings(s->p->fsm));
 }
 
 /* --- dispatch --- */

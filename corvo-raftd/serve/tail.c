@@ -135,7 +135,7 @@ static bool has_news(const struct tail *t, const struct ask *a)
 static bool is_far_behind(const struct tail *t, const struct ask *a)
 {
 	return fsm_last_seq(t->p->fsm) - a->after_seq >
-	       t->p->d->settings.event_retention / 2;
+	       fsm_settings(t->p->fsm)->event_retention / 2;
 }
 
 /* True: answer now. Else the timer is armed for the moment when to look. */

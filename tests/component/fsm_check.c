@@ -519,7 +519,7 @@ static void check_key(struct check *c, struct str key, struct str v)
 		 str_starts(key, STR("bc|")))
 		return; /* and fx_check_bulks */
 	else
-		assert_true(str_is(key, "limits|") || str_is(key, "m|") ||
+		assert_true(str_is(key, "settings|") || str_is(key, "m|") ||
 			    str_is(key, "cluster|") || str_is(key, "format|") ||
 			    (str_is(key, "clock|") && c->f->clock.open));
 #undef REST

@@ -137,7 +137,10 @@ struct model {
 	struct model_ended ended[MODEL_JOBS];
 	size_t ended_n;
 	uint64_t last_token, made;
-	uint64_t max_queues; /* 0: any number */
+	/* settings of the cluster */
+	uint64_t max_queues;     /* 0: any number */
+	uint64_t lease_duration; /* 0: nobody has set it */
+	uint64_t retention;      /* the same */
 	/* Refusals that would be right now; none: the op must succeed. */
 	int errs[8];
 	size_t errs_n;

@@ -220,6 +220,7 @@ static void begin(struct model *m, const struct m_fetch *op,
 	struct model_queue *q = model_queue(m, j->queue);
 	uint64_t lease = op->lease_duration      ? op->lease_duration
 			 : q->set.lease_duration ? q->set.lease_duration
+			 : m->lease_duration     ? m->lease_duration
 						 : 60 * NS_PER_S;
 
 	j->started_at = m->now;

@@ -21,9 +21,36 @@ void run_pause(struct run *n)
 		assert_int_equal(r.created, !known);
 }
 
+static void set_settings(struct run *n)
+{
+	struct m_cluster_settings m = { 0 }, r;
+
+	MSG_SET(&m, cluster_settings, max_queues, run_below(n, 6));
+	if (run_chance(n, 50))
+		MSG_SET(&m, cluster_settings, lease_duration,
+			NS_PER_S + run_below(n, 30 * NS_PER_S));
+	if (run_chance(n, 50))
+		MSG_SET(&m, cluster_settings, retention,
+			NS_PER_S + run_below(n, 60 * NS_PER_S));
+	run_must(n, OP_SET_SETTINGS, &m, &r);
+	n->m->max_queues = m.max_queues;
+	if (m.lease_duration != 0)
+		n->m->lease_duration = m.lease_duration;
+	if (m.retention != 0)
+		n->m->retention = m.retention;
+	assert_int_equal(r.max_queues, n->m->max_queues);
+	assert_int_equal(r.lease_duration, n->m->lease_duration);
+	assert_int_equal(r.retention, n->m->retention);
+}
+
 void run_limits(struct run *n)
 {
 	struct m_limits m = { 0 };
+
+	if (run_chance(n, 50)) {
+		set_settings(n);
+		return;
+	}
 
 	if (run_chance(n, 60))
 		MSG_SET(&m, limits, max_queues, 1 + run_below(n, 5));

@@ -441,6 +441,8 @@ static void purge_open(struct model *m, struct model_batch *b)
 
 void model_purge(struct model *m, uint64_t retention)
 {
+	if (m->retention != 0)
+		retention = m->retention;
 	MODEL_EACH(m, j)
 	{
 		const struct m_set_queue *s = &model_queue(m, j->queue)->set;

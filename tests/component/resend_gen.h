@@ -297,6 +297,14 @@ static inline void make_set_limits(struct rw *w, struct m_limits *m)
 	MSG_SET(m, limits, max_queues, 100 + (uint32_t)rng_below(&w->r, 9));
 }
 
+static inline void make_set_settings(struct rw *w, struct m_cluster_settings *m)
+{
+	MSG_SET(m, cluster_settings, max_queues,
+		100 + (uint32_t)rng_below(&w->r, 9));
+	MSG_SET(m, cluster_settings, queue_idle,
+		NS_PER_S * (1 + rng_below(&w->r, 9)));
+}
+
 static inline void make_set_member(struct rw *w, struct m_member *m)
 {
 	uint64_t id = 1 + rng_below(&w->r, 5);

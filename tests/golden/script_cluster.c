@@ -1,5 +1,5 @@
 /*
- * What the leader writes down of the cluster.
+ * What the leader writes down of the cluster, and what all nodes share.
  */
 #include "script.h"
 
@@ -16,6 +16,25 @@ static void member(struct script *s, uint64_t raft_id, const char *name,
 	MSG_SET(&m, member, level_min, 1);
 	MSG_SET(&m, member, level_max, 1);
 	script_one(s, OP_SET_MEMBER, &m, NULL);
+}
+
+static void settings(struct script *s)
+{
+	struct m_cluster_settings m = { 0 };
+	struct m_settings_seed seeds = { 0 };
+
+	MSG_SET(&m, cluster_settings, lease_duration, 60 * SECOND);
+	MSG_SET(&m, cluster_settings, retention, 86400 * SECOND);
+	MSG_SET(&m, cluster_settings, event_retention, 1000);
+	MSG_SET(&m, cluster_settings, queue_idle, 3600 * SECOND);
+	MSG_SET(&m, cluster_settings, max_queues, 2000);
+	MSG_SET(&seeds, settings_seed, lease_duration, 60 * SECOND);
+	MSG_SET(&seeds, settings_seed, max_queues, 2000);
+	MSG_SET(&m, cluster_settings, seeds, &seeds);
+	script_one(s, OP_SET_SETTINGS, &m, NULL);
+	m = (struct m_cluster_settings){ 0 };
+	MSG_SET(&m, cluster_settings, retention, 7200 * SECOND);
+	script_one(s, OP_SET_SETTINGS, &m, NULL);
 }
 
 void script_cluster(struct script *s)
@@ -35,4 +54,5 @@ void script_cluster(struct script *s)
 	script_one(s, OP_FORGET_MEMBER, &gone, NULL);
 	MSG_SET(&level, level, level, 1);
 	script_one(s, OP_SET_LEVEL, &level, NULL);
+	settings(s);
 }

@@ -11,11 +11,12 @@
 
 /* Of every kind in key.h but dr|, which takes a thousand dependents. */
 static const char *const kinds[] = {
-	"j|",  "jl|", "je|", "p|",          "a|",          "s|",  "r|",
-	"x|",  "h|",  "bl|", "t|",          "d|",          "u|",  "ik|",
-	"ie|", "b|",  "bp|", "bt|",         "bo|",         "bk|", "bi|",
-	"bc|", "l|",  "sc|", "group-jobs|", "group-turn|", "rl|", "qc|",
-	"qs|", "wk|", "ev|", "m|",          "format|",     "mb|", "cluster|",
+	"j|",          "jl|",         "je|",     "p|",  "a|",       "s|",
+	"r|",          "x|",          "h|",      "bl|", "t|",       "d|",
+	"u|",          "ik|",         "ie|",     "b|",  "bp|",      "bt|",
+	"bo|",         "bk|",         "bi|",     "bc|", "l|",       "sc|",
+	"group-jobs|", "group-turn|", "rl|",     "qc|", "qs|",      "wk|",
+	"ev|",         "m|",          "format|", "mb|", "cluster|", "settings|",
 };
 
 static char root[256];

@@ -378,6 +378,11 @@ def ways_of_a_queue(c, q):
     act(c, f"queues/{q}.gone?confirm=true", method="DELETE")
 
 
+def ways_of_the_settings(c, _):
+    act(c, "settings", {"lease_duration": "61s"}, "PATCH")
+    act(c, "settings", {"lease_duration": "60s"}, "PATCH")
+
+
 def ways_of_a_schedule(c, q):
     act(c, "schedules", {"name": q, "queue": f"{q}.s", "cron": EVERY_SECOND,
                          "overlap": "skip"})
@@ -405,7 +410,7 @@ OF_JOBS = {"job_id", "queue"}
 def members_due(kind):
     if kind.startswith("queue_"):
         return OF_QUEUES
-    if kind.startswith(("batch_", "schedule_")):
+    if kind.startswith(("batch_", "schedule_", "settings_")):
         return {"data"}
     if kind == "worker_seen":
         return {"worker_id"}
@@ -430,7 +435,7 @@ def test_every_type_of_event_is_streamed(node, client, queue):
                                    "level_"))}
     with EventStream(node.port) as s:
         for way in (ways_of_a_job, ways_of_several, ways_of_a_queue,
-                    ways_of_a_schedule):
+                    ways_of_the_settings, ways_of_a_schedule):
             way(client, queue)
         missing, end = set(wanted), time.monotonic() + patience(30)
 

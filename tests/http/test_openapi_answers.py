@@ -273,6 +273,10 @@ def test_node(world):
     assert w.get("/cluster/events", query="?limit=1000")["events"]
     w.get("/metrics/throughput")
     w.get("/scale")
+    w.get("/settings")
+    w.ask("PATCH", API + "/settings", {
+        "lease_duration": "60s", "retention": "168h", "queue_idle": 3600,
+        "event_retention": 5000000, "max_queues": 100000})
     w.get("/debug/runtime")
     w.get("/info")
     w.ask("GET", "/healthz")

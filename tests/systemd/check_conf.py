@@ -5,7 +5,9 @@ import re
 import sys
 from pathlib import Path
 
-ROW = re.compile(r'^SETTING\((\w+), \w+, "([^"]*)", (\w+), "([^"]*)"\)', re.M)
+ROW = re.compile(r'^SETTING\((\w+), \w+, "([^"]*)", ([\w |]+), "([^"]*)"\)',
+                 re.M)
+MARKS = {"S_RELOAD": "reload", "S_SEED": "seeds"}
 # Where a packaged node keeps its files.
 PACKAGED = {"data_dir": "/var/lib/corvo", "run_dir": "/run/corvo"}
 
@@ -32,7 +34,8 @@ def main(settings_def, conf):
     for name in rows.keys() & shown.keys():
         _, value, commented, doc = shown[name]
         _, default, flags, text = rows[name].groups()
-        text += " (reload)" if flags == "S_RELOAD" else ""
+        marks = [word for mark, word in MARKS.items() if mark in flags]
+        text += f" ({', '.join(marks)})" if marks else ""
         if value != PACKAGED.get(name, default):
             wrong.append(f"{name} has the default {default!r}, not {value!r}")
         if commented != (name not in PACKAGED):

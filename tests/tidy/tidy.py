@@ -342,6 +342,20 @@ def check_rows_have_docs():
                 yield "%s:%d: the row has no doc text" % (f, i)
 
 
+LIMIT = re.compile(r"\bLIMIT_[A-Z0-9_]+\b")
+
+
+def check_limits_of_apply_are_locked():
+    """What the state machine reads is part of the protocol."""
+    rows = (ROOT / "tests/golden/wire.lock").read_text().splitlines()
+    locked = {r.split()[1] for r in rows if r.startswith("limit ")}
+    for f in matching("corvo-raftd/fsm/*.c", "corvo-raftd/fsm/*.h"):
+        used = set(LIMIT.findall("\n".join(code_of(f))))
+        for name in sorted(used - locked):
+            yield ("%s: %s is not in tests/golden/wire.lock; name it in "
+                   "tools/wire_lock.c" % (f, name))
+
+
 # --- outside tools -------------------------------------------------------
 
 

@@ -17,6 +17,19 @@ static void assert_key(const struct key *k, const void *bytes, size_t n)
 
 #define ASSERT_KEY(k, lit) assert_key(k, lit, sizeof(lit) - 1)
 
+static void test_layout_of_the_cluster(void **state)
+{
+	struct key k;
+
+	(void)state;
+	key_member(&k, 258);
+	ASSERT_KEY(&k, "mb|\0\0\0\0\0\0\1\2");
+	key_cluster(&k);
+	ASSERT_KEY(&k, "cluster|");
+	key_settings(&k);
+	ASSERT_KEY(&k, "settings|");
+}
+
 static void test_layout(void **state)
 {
 	struct key k;
@@ -52,10 +65,6 @@ static void test_layout(void **state)
 	ASSERT_KEY(&k, "qs|" SPACE_BYTES "q");
 	key_worker(&k, SPACE, STR("w1"));
 	ASSERT_KEY(&k, "wk|" SPACE_BYTES "w1");
-	key_member(&k, 258);
-	ASSERT_KEY(&k, "mb|\0\0\0\0\0\0\1\2");
-	key_cluster(&k);
-	ASSERT_KEY(&k, "cluster|");
 	key_held(&k, SPACE, STR("q"), STR("j"));
 	ASSERT_KEY(&k, "h|" SPACE_BYTES "q\0j");
 	key_blocked(&k, SPACE, STR("q"), STR("j"));
@@ -194,6 +203,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_layout),
+		cmocka_unit_test(test_layout_of_the_cluster),
 		cmocka_unit_test(test_take_space),
 		cmocka_unit_test(test_longest),
 		cmocka_unit_test(test_prefix_end),

@@ -195,5 +195,15 @@ uint64_t fsm_now_ns(const struct fsm *f)
 
 uint64_t fsm_max_queues(const struct fsm *f)
 {
-	return f->max_queues;
+	return f->settings.max_queues;
+}
+
+const struct m_cluster_settings *fsm_settings(const struct fsm *f)
+{
+	return &f->settings;
+}
+
+const struct m_settings_seed *fsm_seeds(const struct fsm *f)
+{
+	return &f->seeds;
 }

@@ -98,7 +98,6 @@ struct fsm {
 	struct heap idle;     /* lanes without jobs, by when they may go */
 	struct heap looks;    /* queues by when time alone frees a job */
 	struct heap idle_queues; /* queues nobody needs, by since when */
-	uint64_t max_queues;     /* 0: any number */
 	/* Queues by their first ended job: those with a retention of their
 	 * own, by when it goes; the others, by when it ended. */
 	struct heap purge_own, purge_default;
@@ -116,6 +115,9 @@ struct fsm {
 	struct fsm_bulks bulks;
 	struct fsm_clock clock;
 	struct fsm_cluster cluster;
+	/* as stored under settings|; see core/settings.h */
+	struct m_cluster_settings settings; /* without seeds */
+	struct m_settings_seed seeds;
 	struct answers answers;
 	struct fsm_counters counters;
 	uint64_t since_ns;   /* of the first entry this process applied */

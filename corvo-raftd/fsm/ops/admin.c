@@ -1,5 +1,5 @@
 /*
- * pause and resume of a queue; limits of the whole.
+ * pause and resume of a queue.
  */
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
@@ -38,12 +38,4 @@ int apply_resume(struct fsm *f, const struct m_queue_ref *op,
 {
 	MSG_SET(ret, status_reply, status, STR("resumed"));
 	return set_paused(f, op, false, ret);
-}
-
-int apply_set_limits(struct fsm *f, const struct m_limits *op,
-		     struct m_nothing *ret _unused_)
-{
-	if (op->max_queues != f->max_queues)
-		roster_set_max(f, op->max_queues);
-	return 0;
 }

@@ -177,14 +177,17 @@ static int next_job(struct fsm *f, struct fetch *ft, struct job *ret,
 	return 0;
 }
 
-static uint64_t lease_of(const struct m_fetch *op, const struct fsm_queue *q)
+static uint64_t lease_of(const struct fsm *f, const struct m_fetch *op,
+			 const struct fsm_queue *q)
 {
 	uint64_t ns = op->lease_duration;
 
 	if (ns == 0)
 		ns = q->set->lease_duration;
 	if (ns == 0)
-		ns = op->default_lease;
+		ns = op->default_lease; /* entries of older versions */
+	if (ns == 0)
+		ns = f->settings.lease_duration;
 	if (ns == 0)
 		ns = LEASE_DEFAULT_NS;
 	return MIN(ns, LIMIT_LEASE_S * NS_PER_S);
@@ -199,7 +202,7 @@ static void fill_start(struct fsm *f, const struct m_fetch *op, struct job *j)
 	struct m_job_live *l = &j->live;
 
 	MSG_SET(l, job_live, started_at, f->now_ns);
-	MSG_SET(l, job_live, lease_ns, lease_of(op, j->q));
+	MSG_SET(l, job_live, lease_ns, lease_of(f, op, j->q));
 	MSG_SET(l, job_live, lease_token, f->last_seq + 1);
 	if (j->doc.timeout > 0)
 		MSG_SET(l, job_live, timeout_at, fsm_later(f, j->doc.timeout));

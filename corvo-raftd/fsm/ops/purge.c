@@ -183,10 +183,26 @@ static int purge_idle(struct fsm *f, uint64_t idle_ns, struct portion *p)
 	return MIN(r, 0);
 }
 
+/* What the cluster has set holds; entries of older versions name it. */
+static uint64_t retention_for(const struct fsm *f, const struct m_maintain *op)
+{
+	return MSG_HAS(&f->settings, cluster_settings, retention)
+		   ? f->settings.retention
+		   : op->retention_ns;
+}
+
+static uint64_t idle_for(const struct fsm *f, const struct m_maintain *op)
+{
+	return MSG_HAS(&f->settings, cluster_settings, queue_idle)
+		   ? f->settings.queue_idle
+		   : op->idle_ns;
+}
+
 int apply_purge(struct fsm *f, const struct m_maintain *op,
 		struct m_maintain_reply *ret)
 {
-	uint64_t upto = op->retention_ns > 0 ? cutoff(f, op->retention_ns) : 0;
+	uint64_t retention = retention_for(f, op), idle = idle_for(f, op);
+	uint64_t upto = retention > 0 ? cutoff(f, retention) : 0;
 	struct pairs batches = { "bt|", key_batch, &f->batches_from, upto,
 				 batch_purged };
 	struct pairs keys = { "ie|", key_of_answer, &f->keys_from, f->now_ns,
@@ -195,11 +211,11 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 	int r = bounds_settle(f);
 
 	while (r == 0 && !portion_is_full(f, &p)) {
-		struct fsm_queue *q = due_queue(f, op->retention_ns);
+		struct fsm_queue *q = due_queue(f, retention);
 
 		if (q == NULL)
 			break;
-		r = purge_queue(f, q, retention_of(q, op->retention_ns), &p);
+		r = purge_queue(f, q, retention_of(q, retention), &p);
 	}
 	if (r == 0)
 		r = purge_pairs(f, &batches, &p);
@@ -210,17 +226,16 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 	if (r == 0)
 		r = bulks_purge(f, &p);
 	if (r == 0)
-		r = purge_idle(f, op->idle_ns, &p);
+		r = purge_idle(f, idle, &p);
 	if (r < 0)
 		return r;
 	f->counters.purged += p.jobs;
 	f->counters.purge_ns = f->now_ns;
 	MSG_SET(ret, maintain_reply, count, p.jobs);
 	MSG_SET(ret, maintain_reply, more,
-		due_queue(f, op->retention_ns) != NULL ||
-		    f->batches_from <= upto || f->open_from <= upto ||
-		    f->keys_from <= f->now_ns ||
+		due_queue(f, retention) != NULL || f->batches_from <= upto ||
+		    f->open_from <= upto || f->keys_from <= f->now_ns ||
 		    bulks_purge_from(f) <= f->now_ns ||
-		    idle_queue(f, op->idle_ns) != NULL);
+		    idle_queue(f, idle) != NULL);
 	return 0;
 }

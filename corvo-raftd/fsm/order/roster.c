@@ -11,7 +11,9 @@
 
 bool roster_has_room(const struct fsm *f, size_t n)
 {
-	return f->max_queues == 0 || f->queues.n + n <= f->max_queues;
+	uint64_t max = f->settings.max_queues;
+
+	return max == 0 || f->queues.n + n <= max;
 }
 
 int roster_check(struct fsm *f, const struct str *names, size_t n)
@@ -31,35 +33,10 @@ int roster_check(struct fsm *f, const struct str *names, size_t n)
 			       "that max_queues allows; delete queues that are "
 			       "not needed, or try again after retry_after_ms",
 			       STR_ARG(names[i]),
-			       (unsigned long long)f->max_queues);
+			       (unsigned long long)f->settings.max_queues);
 	}
 	hmap_done(&news);
 	return r;
-}
-
-void roster_set_max(struct fsm *f, uint64_t max_queues)
-{
-	struct m_limits m = { 0 };
-	struct key k;
-
-	f->max_queues = max_queues;
-	MSG_SET(&m, limits, max_queues, max_queues);
-	key_limits(&k);
-	fsm_put(f, &k, &msg_limits, &m);
-}
-
-int roster_load(struct fsm *f)
-{
-	struct m_limits m;
-	struct key k;
-	int r;
-
-	key_limits(&k);
-	arena_reset(&f->item_arena);
-	r = fsm_read(f, &k, &msg_limits, &m);
-	if (r > 0)
-		f->max_queues = m.max_queues;
-	return MIN(r, 0);
 }
 
 /* --- idle ones --- */

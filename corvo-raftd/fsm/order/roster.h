@@ -1,7 +1,6 @@
 /*
  * Which queues there are: how many there may be, and those nobody needs any
- * more. The limit is part of the state: the leader tells all replicas by an
- * operation when its setting is another one.
+ * more. The limit is one of the settings of the cluster.
  *
  * A queue that has no jobs, no settings and is not paused is idle. After some
  * time purge forgets it; naming it again makes it again.
@@ -20,8 +19,6 @@ bool roster_has_room(const struct fsm *f, size_t n);
  * was named.
  */
 int roster_check(struct fsm *f, const struct str *names, size_t n);
-void roster_set_max(struct fsm *f, uint64_t max_queues);
-int roster_load(struct fsm *f);
 
 /*
  * The queue was touched and its counts are right: it is idle, or not. One that
