@@ -38,6 +38,7 @@ enum cmd_group {
 	G_BULK = 1 << 18,
 	G_EVENTS = 1 << 19,
 	G_CREATES = 1 << 20, /* a queue, if it is not there */
+	G_DIGEST = 1 << 21,
 };
 
 enum cmd_opt {

@@ -1,5 +1,6 @@
 /*
- * Work on the view: compare it with the store, make it anew.
+ * Work on the view: compare it with the store, make it anew. And a digest of
+ * the store.
  */
 #include <stdio.h>
 
@@ -51,4 +52,41 @@ int cmd_admin_rebuild_view(const struct cmd_args *a)
 	if (r == CLI_OK)
 		cmd_print(a, buf_str(&reply), "View rebuilt, jobs", "jobs");
 	return r;
+}
+
+int cmd_admin_digest(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf digest = BUF_INIT(0);
+	const char *at = a->opt[OPT_AT_INDEX];
+	struct json root;
+	uint64_t index;
+	int r;
+
+	buf_puts(&path, "/api/v1/admin/digest");
+	if (at != NULL) {
+		if (!str_parse_u64(str_from(at), &index) || index == 0)
+			return cmd_usage("--at-index takes a whole number from "
+					 "1 on, not \"%s\"",
+					 at);
+		buf_printf(&path, "?at_index=%llu", (unsigned long long)index);
+	}
+	buf_putc(&path, '\0');
+	r = cmd_call_long(a, "GET", path.p, &reply);
+	if (r != CLI_OK)
+		return r;
+	root = json_root(buf_str(&reply));
+	if (a->json) {
+		out_json(buf_str(&reply));
+		return CLI_OK;
+	}
+	out_text(&digest, root, "digest");
+	(void)printf("%.*s index=%llu seq=%llu keys=%llu bytes=%llu\n",
+		     STR_ARG(buf_str(&digest)),
+		     (unsigned long long)answer_number(root, "index"),
+		     (unsigned long long)answer_number(root, "seq"),
+		     (unsigned long long)answer_number(root, "keys"),
+		     (unsigned long long)answer_number(root, "bytes"));
+	return CLI_OK;
 }

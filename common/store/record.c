@@ -54,6 +54,25 @@ void record_meta_encode(const struct record_meta *m,
 	put_be64(ret + 64, m->now_ns);
 }
 
+bool record_meta_decode(struct str raw, struct record_meta *ret)
+{
+	*ret = (struct record_meta){ .first_seq = 1 };
+	if (raw.n < OLD_META_BYTES)
+		return false;
+	ret->applied_index = get_be64(raw.p);
+	ret->last_seq = get_be64(raw.p + 8);
+	ret->last_job_seq = get_be64(raw.p + 16);
+	ret->first_seq = get_be64(raw.p + 24);
+	if (raw.n >= NO_TIME_BYTES) {
+		ret->origin.term = get_be64(raw.p + 32);
+		ret->origin.id = get_be64(raw.p + 40);
+		memcpy(ret->origin.history.id, raw.p + 48, HISTORY_BYTES);
+	}
+	if (raw.n >= RECORD_META_BYTES)
+		ret->now_ns = get_be64(raw.p + 64);
+	return true;
+}
+
 int record_meta_read(struct kv *kv, struct record_meta *ret)
 {
 	struct buf b = BUF_INIT(0);
@@ -63,21 +82,8 @@ int record_meta_read(struct kv *kv, struct record_meta *ret)
 	*ret = (struct record_meta){ .first_seq = 1 };
 	key_meta(&k);
 	r = kv_get(kv, key_str(&k), &b);
-	if (r > 0 && b.n < OLD_META_BYTES)
+	if (r > 0 && !record_meta_decode(buf_str(&b), ret))
 		r = record_damaged();
-	if (r > 0) {
-		ret->applied_index = get_be64(b.p);
-		ret->last_seq = get_be64(b.p + 8);
-		ret->last_job_seq = get_be64(b.p + 16);
-		ret->first_seq = get_be64(b.p + 24);
-	}
-	if (r > 0 && b.n >= NO_TIME_BYTES) {
-		ret->origin.term = get_be64(b.p + 32);
-		ret->origin.id = get_be64(b.p + 40);
-		memcpy(ret->origin.history.id, b.p + 48, HISTORY_BYTES);
-	}
-	if (r > 0 && b.n >= RECORD_META_BYTES)
-		ret->now_ns = get_be64(b.p + 64);
 	buf_done(&b);
 	return r < 0 ? r : 0;
 }

@@ -73,6 +73,8 @@ struct record_meta {
 #define RECORD_META_BYTES 72
 void record_meta_encode(const struct record_meta *m,
 			char ret[RECORD_META_BYTES]);
+/* False: it is too short to be one. */
+bool record_meta_decode(struct str raw, struct record_meta *ret);
 int record_meta_read(struct kv *kv, struct record_meta *ret);
 
 #endif

@@ -184,6 +184,12 @@ static const struct special specials[] = {
 	{ .id = "bulk_pause", .errors = { ERR_BULK_ERROR } },
 	{ .id = "bulk_resume", .errors = { ERR_BULK_ERROR } },
 	{ .id = "verify_view", .errors = { ERR_CONFLICT } },
+	{ .id = "digest",
+	  .arguments = MEMBERS({ "at_index", "whole number", UINT_SCHEMA,
+				 "Wait until this entry is applied, for as "
+				 "long as an operation may take "
+				 "(`op_timeout`)." }),
+	  .errors = { ERR_CONFLICT, ERR_VALIDATION_ERROR } },
 	{ .id = "retry", .errors = { ERR_RETRY_ERROR } },
 	{ .id = "cancel", .errors = { ERR_CANCEL_ERROR } },
 	{ .id = "queues",

@@ -24,6 +24,7 @@ struct svc *svc_new(struct parts *p)
 	s->snapshots = svc_snapshots_new(s);
 	list_init(&s->dues);
 	drains_init(s);
+	digest_ask_init(s);
 	return s;
 }
 
@@ -37,6 +38,7 @@ void svc_free(struct svc *s)
 	svc_snapshots_free(s->snapshots);
 	dues_done(s);
 	drains_done(s);
+	digest_ask_done(s);
 	for (size_t i = 0; i < ARRAY_SIZE(s->httpd_metrics); i++)
 		buf_done(&s->httpd_metrics[i]);
 	arena_done(&s->chosen_arena);
@@ -249,6 +251,7 @@ static void on_cancel(void *ctx, struct rpc_req req)
 	svc_waits_cancel(s->waits, req);
 	svc_events_cancel(s->events, req);
 	drains_cancel(s, req);
+	digest_ask_cancel(s, req);
 }
 
 static void on_peer_down(void *ctx, struct rpc_peer *peer)
@@ -274,6 +277,7 @@ void svc_turn_end(struct svc *s)
 	svc_events_turn_end(s->events);
 	svc_snapshots_turn_end(s->snapshots);
 	drains_turn_end(s);
+	digest_ask_turn_end(s);
 }
 
 size_t svc_waiting(const struct svc *s)

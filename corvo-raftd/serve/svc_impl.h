@@ -16,6 +16,7 @@ enum {
 	SCHED_TASKS
 };
 
+struct digest_ask;
 struct metric_list;
 struct svc_events;
 struct svc_snapshots;
@@ -30,6 +31,8 @@ struct svc {
 	struct list dues;   /* serve/due.c */
 	struct list drains; /* serve/queue.c */
 	struct loop_timer *drain_timer;
+	struct digest_ask *digest; /* serve/digest.c; there is one at a time */
+	struct loop_timer *digest_timer;
 	/* What sched last told of itself, and its failures in all. */
 	uint32_t sched_pid, viewd_pid; /* 0: not told yet */
 	uint64_t viewd_seq;            /* last event it has said to have */
@@ -76,6 +79,13 @@ void dues_cancel(struct svc *s, struct rpc_req req);
 void dues_turn_end(struct svc *s);
 /* The work sched comes for is done or gone by now. */
 bool dues_is_nothing(struct svc *s, uint32_t op);
+
+/* --- serve/digest.c: a digest of the store --- */
+
+void digest_ask_init(struct svc *s);
+void digest_ask_done(struct svc *s); /* the worker has ended */
+void digest_ask_turn_end(struct svc *s);
+void digest_ask_cancel(struct svc *s, struct rpc_req req);
 
 /* --- serve/events.c: pages of the event log --- */
 

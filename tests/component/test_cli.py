@@ -415,6 +415,7 @@ def test_api_key(fake):
     (["settings", "set", "retention"], "is not name=value"),
     (["settings", "set", "retenton=1h"], 'knows no "retenton"'),
     (["settings", "set", "seeds={}"], 'knows no "seeds"'),
+    (["admin", "digest", "--at-index", "0"], "--at-index takes a whole number"),
     (["queue", "set", "q", "max_backlog"], "is not name=value"),
     (["concurrency", "q", "few"], "MAX must be a whole number"),
     (["throttle", "q", "x", "1m"], "RATE must be a whole number"),

@@ -277,6 +277,7 @@ def test_node(world):
     w.ask("PATCH", API + "/settings", {
         "lease_duration": "60s", "retention": "168h", "queue_idle": 3600,
         "event_retention": 5000000, "max_queues": 100000})
+    w.get("/admin/digest")
     w.get("/debug/runtime")
     w.get("/info")
     w.ask("GET", "/healthz")
