@@ -29,8 +29,8 @@ RUN apt-get update \
 		libuv1 \
 		tzdata \
 	&& rm -rf /var/lib/apt/lists/* \
-	&& groupadd --system --gid 10001 corvo \
-	&& useradd --system --uid 10001 --gid corvo --no-create-home \
+	&& groupadd --gid 10001 corvo \
+	&& useradd --uid 10001 --gid corvo --no-create-home \
 		--home-dir /var/lib/corvo --shell /usr/sbin/nologin corvo \
 	&& install -d -o corvo -g corvo -m 0750 \
 		/etc/corvo /run/corvo /var/lib/corvo

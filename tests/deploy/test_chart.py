@@ -102,6 +102,17 @@ def test_lint(sets):
     assert p.returncode == 0, p.stdout + p.stderr
 
 
+def with_definitions(schema, shared):
+    """The schema with those definitions that it leads to."""
+    found, todo = {}, [json.dumps(schema)]
+    while todo:
+        for name in re.findall(r'"#/\$defs/([^"]+)"', todo.pop()):
+            if name not in found:
+                found[name] = shared[name]
+                todo.append(json.dumps(shared[name]))
+    return {**schema, "$defs": found}
+
+
 @pytest.fixture(scope="module")
 def schemas(tmp_path_factory):
     """Folders with the schemas of each version, every file complete by itself:
@@ -109,17 +120,20 @@ def schemas(tmp_path_factory):
     package = pip_folder("kubernetes-validate", "1.32.0")
     package = package / "kubernetes_validate" / "kubernetes-json-schema"
     made = tmp_path_factory.mktemp("schemas")
+
+    def load_json(path):
+        return json.loads(path.read_text().replace(
+            "/api/_definitions.json#", "#"))
+
     for version in KUBERNETES:
         source = package / f"v{version}.0-local-strict"
-        shared = (source / "_definitions.json").read_text()
-        shared = json.loads(shared.replace("/api/_definitions.json#", "#"))
+        shared = load_json(source / "_definitions.json")["$defs"]
         (made / version).mkdir()
         for kind in KINDS:
-            text = (source / f"{kind}.json").read_text()
-            one = json.loads(text.replace("/api/_definitions.json#", "#"))
+            one = load_json(source / f"{kind}.json")
             del one["$id"]
-            one["$defs"] = shared["$defs"]
-            (made / version / f"{kind}.json").write_text(json.dumps(one))
+            (made / version / f"{kind}.json").write_text(
+                json.dumps(with_definitions(one, shared)))
     return made
 
 

@@ -21,7 +21,10 @@ from node import API, free_port, running  # noqa: E402
 from waiting import patience, wait_until  # noqa: E402
 
 ROOT = Path(os.environ["CORVO_SOURCE_DIR"])
-SCRIPT = ROOT / "helm/corvo/files/node"
+# With no modules but those of perl-base, as in the image.
+NODE = ["/usr/bin/perl", "-e",
+        "BEGIN { @INC = grep { m{/perl-base$} } @INC } "
+        "do shift; die $@ if $@", ROOT / "helm/corvo/files/node"]
 
 STAND_IN = """#!/usr/bin/python3
 import os, socket, sys
@@ -63,7 +66,7 @@ class Nodes:
                "TEST_ARGS": str(self.folder / f"args{n}")}
         with open(self.folder / f"log{n}", "w") as log:
             self.running[n] = subprocess.Popen(
-                ["perl", SCRIPT, "start", self.data(n),
+                [*NODE, "start", self.data(n),
                  ",".join(self.address.values()), self.program, "server",
                  "--config=x"], env=env, stderr=log)
 
@@ -75,7 +78,9 @@ class Nodes:
 
     def args(self, n):
         """What the node was started with, once it is."""
-        wait_until(lambda: self.is_started(n), 20, f"n{n}: {self.log(n)}")
+        wait_until(lambda: self.is_started(n)
+                   or self.running[n].poll() is not None, 20, f"n{n}")
+        assert self.is_started(n), self.log(n)
         return (self.folder / f"args{n}").read_text().split("\n")
 
     def join(self, n):
@@ -173,7 +178,7 @@ def test_a_stop_while_it_waits(nodes):
 
 def test_an_address_that_is_none_of_the_nodes(nodes, tmp_path):
     p = subprocess.run(
-        ["perl", SCRIPT, "start", tmp_path, "a:1,b:1", "true"], text=True,
+        [*NODE, "start", tmp_path, "a:1,b:1", "true"], text=True,
         env={**os.environ, "CORVO_RAFT_ADVERTISE": "c:1"},
         capture_output=True, check=False)
     assert p.returncode != 0
@@ -212,7 +217,7 @@ class Leader(http.server.BaseHTTPRequestHandler):
 
 
 def hand_over(url):
-    return subprocess.run(["perl", SCRIPT, "hand-over", url],
+    return subprocess.run([*NODE, "hand-over", url],
                           env={**os.environ, "CORVO_LEAVE_S": "0"},
                           capture_output=True, text=True, check=True,
                           timeout=patience(30))
