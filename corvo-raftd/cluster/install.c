@@ -296,9 +296,9 @@ int install_steps(const struct settings *s, unsigned n, struct buf *why)
 	} else {
 		buf_printf(why,
 			   "the file %s is damaged, so the snapshot beside it "
-			   "cannot be used; move %s away and start again, or, "
-			   "should that be refused too, start with an empty "
-			   "--data-dir and let the node join anew",
+			   "cannot be used; move %s/incoming away and start "
+			   "again, or, should that be refused too, start with "
+			   "an empty --data-dir and let the node join anew",
 			   path.p, s->data_dir);
 		e = -ERR_CONFLICT;
 	}

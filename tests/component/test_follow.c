@@ -380,29 +380,39 @@ static void follow_it(struct world *w, const struct node_install *i)
 	assert_int_equal(w->closed, 1);
 }
 
-static void a_second_node_has_what_the_first_had(void **state)
+/* The snapshot of the first is ready for the second; its index. */
+static uint64_t bring_over(struct world *w)
 {
 	_cleanup_(buf_done) struct buf meta = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf history = BUF_INIT(0);
-	struct world *w = *state;
-	struct m_node_status st;
-	struct m_job_ref ref = { 0 };
 	struct node_install i;
-	struct m_job job;
-	char data[128], id[32];
-	uint64_t seq;
+	char data[128];
 
-	(void)fill(w);
-	status(w, &st);
-	seq = st.last_seq;
-	buf_put_str(&history, st.history);
 	read_offer(w, &meta, &i);
 	assert_int_equal(settings_load(0, NULL, &w->s, &why), 0);
 	(void)snprintf(data, sizeof(data), "%s/b", w->dir);
 	w->s.data_dir = data;
 	assert_int_equal(dir_make(data), 0);
 	follow_it(w, &i);
+	settings_done(&w->s);
 	assert_int_equal(access(in_dir(w, "b/incoming/ready"), F_OK), 0);
+	return i.manifest.index;
+}
+
+static void a_second_node_has_what_the_first_had(void **state)
+{
+	_cleanup_(buf_done) struct buf history = BUF_INIT(0);
+	struct world *w = *state;
+	struct m_node_status st;
+	struct m_job_ref ref = { 0 };
+	struct m_job job;
+	uint64_t seq, index;
+	char id[32];
+
+	(void)fill(w);
+	status(w, &st);
+	seq = st.last_seq;
+	buf_put_str(&history, st.history);
+	index = bring_over(w);
 	stop_raftd(w);
 
 	start_raftd(w, "b"); /* which puts it in place */
@@ -411,7 +421,7 @@ static void a_second_node_has_what_the_first_had(void **state)
 	while (!st.ready);
 	assert_true(st.last_seq >= seq);
 	assert_true(str_eq(st.history, buf_str(&history)));
-	assert_true(st.snapshot_index >= i.manifest.index);
+	assert_true(st.snapshot_index >= index);
 	assert_int_equal(access(in_dir(w, "b/incoming"), F_OK), -1);
 	for (unsigned k = 0; k < w->jobs; k++) {
 		job_name(k, id);
@@ -421,7 +431,30 @@ static void a_second_node_has_what_the_first_had(void **state)
 		assert_int_equal(job.payload.n, PAYLOAD_BYTES);
 	}
 	enqueue(w); /* it goes on */
-	settings_done(&w->s);
+}
+
+/* Or the next start would put it in the place of what was recovered. */
+static void recover_puts_a_snapshot_in_place_first(void **state)
+{
+	struct world *w = *state;
+	char program[256], data[128], word[] = "recover";
+	char *argv[] = { program, word, data, NULL };
+	int status;
+	pid_t pid;
+
+	(void)fill(w);
+	(void)bring_over(w);
+	(void)snprintf(program, sizeof(program), "%s/corvo-raftd/corvo-raftd",
+		       getenv("CORVO_BUILD_DIR"));
+	(void)snprintf(data, sizeof(data), "--data-dir=%s/b", w->dir);
+	assert_int_equal(posix_spawn(&pid, program, NULL, NULL, argv, environ),
+			 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(access(in_dir(w, "b/incoming"), F_OK), -1);
+	assert_int_equal(access(in_dir(w, "b/rocks/CURRENT"), F_OK), 0);
+	/* and found that it fits */
+	assert_int_equal(access(in_dir(w, "b/raft.old-1"), F_OK), -1);
 }
 
 static int ask_files(struct world *w, uint64_t index,
@@ -503,6 +536,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_second_node_has_what_the_first_had),
+		TEST(recover_puts_a_snapshot_in_place_first),
 		TEST(a_lost_checkpoint_is_made_up_for),
 		TEST(only_parts_of_listed_files_are_given),
 	};
