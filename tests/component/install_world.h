@@ -34,6 +34,7 @@ struct world {
 	struct raft_buffer members;
 	struct loop_timer *tick;
 	bool (*until)(struct world *w);
+	uint64_t sent; /* index of the last entry the leader sent */
 	/* what the node told */
 	unsigned offers;
 	struct manifest offered;
