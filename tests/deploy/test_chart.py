@@ -288,12 +288,10 @@ def test_the_client_service_has_no_port_for_nodes():
 # --- the secret ------------------------------------------------------------
 
 
-def test_a_secret_is_made_and_kept():
+def test_nodes_read_the_secret():
     secret = only(THREE, "Secret")
     assert secret["metadata"]["annotations"] == {
         "helm.sh/resource-policy": "keep"}
-    text = (CHART / "templates/secret.yaml").read_text()
-    assert 'lookup "v1" "Secret" .Release.Namespace $name' in text
     volume, = (v["secret"] for v in pod_of(THREE)["volumes"]
                if v["name"] == "cluster")
     assert volume["secretName"] == secret["metadata"]["name"]

@@ -68,6 +68,50 @@ def test_no_leader_is_silent_where_nothing_is_scraped(tmp_path):
     assert not fires(tmp_path, "CorvoNoLeader", {"other": "1x40"})
 
 
+NODE = 'corvo_cluster_is_leader{job="corvo",instance="%s"}'
+INDEX = 'corvo_raft_applied_index{job="%s",instance="%s"}'
+
+
+@pytest.mark.parametrize("a,b,expected", [
+    ("1x40", "0x40", False),
+    ("1x40", "1x40", True),
+    # One that has not yet heard of the other.
+    ("1x29 1 0x9", "0x29 1x10", False),
+])
+def test_two_leaders(tmp_path, a, b, expected):
+    # A server by itself, which is another job.
+    other = {'corvo_cluster_is_leader{job="x",instance="c"}': "1x40"}
+    assert fires(tmp_path, "CorvoTwoLeaders",
+                 {NODE % "a": a, NODE % "b": b, **other},
+                 {"job": "corvo"}) is expected
+
+
+@pytest.mark.parametrize("a,b,expected", [
+    ("1x40", "0x40", False),
+    # A rolling restart hands over twice or three times.
+    ("0x20 1x5 0x15", "1x20 0x5 1x15", False),
+    ("0 1 " * 20, "1 0 " * 20, True),
+])
+def test_leader_changes(tmp_path, a, b, expected):
+    assert fires(tmp_path, "CorvoLeaderChanges",
+                 {NODE % "a": a.strip(), NODE % "b": b.strip()},
+                 {"job": "corvo"}) is expected
+
+
+@pytest.mark.parametrize("b,expected", [
+    ("0+60000x40", False),
+    ("0+59900x40", False),        # 3,000 behind
+    ("0+60000x10 600000x30", True),  # stands still
+])
+def test_a_node_behind(tmp_path, b, expected):
+    # Another cluster is further; that is nobody's lag.
+    series = {INDEX % ("corvo", "a"): "0+60000x40",
+              INDEX % ("corvo", "b"): b,
+              INDEX % ("x", "c"): "9000000+60000x40"}
+    assert fires(tmp_path, "CorvoNodeBehind", series,
+                 {"job": "corvo", "instance": "b"}) is expected
+
+
 @pytest.mark.parametrize("values,expected", [
     ("0+60x40", False),                              # never
     (" ".join(["0+60x20", "5+60x20"]), True),        # once
