@@ -8,6 +8,7 @@
 
 #include "cluster/install.h"
 #include "lead.h"
+#include "peers.h"
 #include "rt/file.h"
 #include "rt/log.h"
 #include "rt/room.h"
@@ -21,12 +22,14 @@ struct raftd {
 	struct parts p;
 	struct rpc_server *rpc;
 	struct svc *svc;
+	struct peers *peers;     /* NULL: there are no other nodes */
 	struct loop_timer *room; /* looks at the disk */
 	bool wide; /* the store has a write buffer for a full disk */
 	struct lead lead;
 	bool leading;      /* grace was given for this leadership */
 	bool unborn;       /* the disk knows of no entry yet */
 	uint64_t replayed; /* entries applied since the start, or flushed */
+	bool handing_over; /* leadership, before the drain */
 	bool draining;
 	bool stopping; /* the node is being closed */
 };
@@ -52,10 +55,16 @@ struct raftd {
 
 /* --- the node calls --- */
 
-/* Of a node that is alone. */
-static void find_voters(_unused_ void *ctx, struct lead_voters *ret)
+static void find_voters(void *ctx, struct lead_voters *ret)
 {
-	*ret = (struct lead_voters){ .ids = { 1 }, .n = 1, .self = 1 };
+	struct raftd *r = ctx;
+	struct node_server all[NODE_SERVERS_MAX];
+	size_t n = node_servers(r->p.node, all, ARRAY_SIZE(all));
+
+	ret->self = node_id(r->p.node);
+	for (size_t i = 0; i < n && ret->n < ARRAY_SIZE(ret->ids); i++)
+		if (all[i].role == NODE_VOTER)
+			ret->ids[ret->n++] = all[i].id;
 }
 
 static void note_damage(struct raftd *r, uint64_t raft_index)
@@ -96,14 +105,14 @@ static void be_born(struct raftd *r)
 	r->unborn = false;
 }
 
-static int on_apply(void *ctx, uint64_t raft_index,
+static int on_apply(void *ctx, uint64_t raft_index, const void *tag,
 		    const struct entry_origin *o, struct str entry)
 {
 	struct raftd *r = ctx;
 	int e;
 
 	fsm_set_origin(r->p.fsm, o);
-	e = proposer_apply(r->p.proposer, raft_index, entry);
+	e = proposer_apply(r->p.proposer, raft_index, tag, entry);
 	if (e == -ERR_STORAGE_ERROR)
 		note_damage(r, raft_index);
 	else if (e < 0 && entry_format(entry) > STORED_FORMAT)
@@ -178,8 +187,10 @@ static void on_change(void *ctx)
 {
 	struct raftd *r = ctx;
 
-	if (node_is_frozen(r->p.node))
-		daemon_ready(r->p.d); /* it is as ready as it will be */
+	if (r->peers != NULL)
+		peers_on_change(r->peers);
+	if (node_is_frozen(r->p.node) || node_is_whole(r->p.node))
+		daemon_ready(r->p.d);
 	if (!node_is_ready(r->p.node)) {
 		r->leading = false;
 		lead_end(&r->lead);
@@ -197,13 +208,29 @@ static void on_change(void *ctx)
 	daemon_ready(r->p.d);
 }
 
+static void on_install(void *ctx, const struct node_install *i)
+{
+	struct raftd *r = ctx;
+
+	peers_on_install(r->peers, i); /* who else could offer one */
+}
+
 static const struct node_ops node_ops = {
+	.on_install = on_install,
 	.apply = on_apply,
 	.before_snapshot = on_before_snapshot,
 	.make_durable = on_make_durable,
 	.rewind = on_rewind,
 	.on_change = on_change,
 };
+
+static void pass_on(void *ctx, struct rpc_req req,
+		    const struct frame_request *item)
+{
+	struct raftd *r = ctx;
+
+	forward_submit(r->p.forward, req, item);
+}
 
 static bool take_renewals(void *ctx, struct buf *body, bool *more)
 {
@@ -348,9 +375,13 @@ static void make_parts(struct raftd *r)
 		.settings = &r->p.d->settings,
 		.fsm = r->p.fsm,
 		.take_renewals = take_renewals,
+		.pass_on =
+		    settings_is_cluster(&r->p.d->settings) ? pass_on : NULL,
 		.ctx = r,
 	};
 
+	if (settings_is_cluster(c.settings))
+		r->p.address = settings_advertise(c.settings);
 	r->p.proposer = proposer_new(&c);
 	r->p.leases = leases_new(r->p.d->loop, r->p.fsm, r->p.proposer);
 	r->p.keep = keep_new(r->p.d->settings.data_dir);
@@ -362,7 +393,8 @@ static void make_parts(struct raftd *r)
 
 static int start(struct raftd *r, struct buf *why)
 {
-	struct node_config c = { .settings = &r->p.d->settings };
+	const struct settings *s = &r->p.d->settings;
+	struct node_config c = { .settings = s, .joins = peers_joins(s) };
 	int e;
 
 	e = install_finish(c.settings, why);
@@ -376,10 +408,18 @@ static int start(struct raftd *r, struct buf *why)
 	make_parts(r);
 	c.store_index = fsm_applied_index(r->p.fsm);
 	c.store_origin = *fsm_origin(r->p.fsm);
+	if (settings_is_cluster(s)) {
+		e = peers_open(&r->p, r->svc, &r->peers, why);
+		if (e < 0)
+			return e;
+		c.port = peers_port(r->peers);
+	}
 	e = node_start(r->p.d->loop, &c, &node_ops, r, &r->p.node, why);
 	if (e < 0)
 		return e;
 	proposer_set_node(r->p.proposer, r->p.node);
+	if (r->peers != NULL)
+		peers_start(r->peers);
 	return listen_all(r, why);
 }
 
@@ -463,23 +503,46 @@ static void flush_done(void *ctx)
 	node_stop(r->p.node, on_node_stopped, r);
 }
 
+static void drain_now(struct raftd *r)
+{
+	r->draining = true;
+	proposer_drain(r->p.proposer);
+	svc_drain(r->svc);
+}
+
+static void on_transferred(void *ctx, int err)
+{
+	struct raftd *r = ctx;
+
+	if (err < 0)
+		log_warn("no other node took the lead in time; stopping "
+			 "without");
+	r->handing_over = false;
+	drain_now(r);
+}
+
+/* A leader hands over first: then others wait for no election. */
 static void raftd_drain(struct daemon *d)
 {
 	struct raftd *r = d->state;
 
-	r->draining = true;
 	if (r->rpc == NULL) {
+		r->draining = true;
 		daemon_exit(d, EXIT_SUCCESS);
-		return;
+	} else if (r->peers != NULL && node_is_leader(r->p.node) &&
+		   node_voters(r->p.node) > 1 && !r->handing_over &&
+		   node_transfer(r->p.node, 0, on_transferred, r) == 0) {
+		r->handing_over = true;
+	} else if (!r->handing_over) {
+		drain_now(r);
 	}
-	proposer_drain(r->p.proposer);
-	svc_drain(r->svc);
 }
 
 /* The last entries are applied: flush, so that the next start is quick. */
 static void maybe_stop(struct raftd *r)
 {
-	if (!r->draining || r->stopping || !proposer_is_idle(r->p.proposer))
+	if (!r->draining || r->stopping || !proposer_is_idle(r->p.proposer) ||
+	    (r->p.forward != NULL && forward_pending(r->p.forward) > 0))
 		return;
 	r->stopping = true;
 	if (fsm_flush(r->p.fsm) < 0)
@@ -493,10 +556,14 @@ static void raftd_turn_end(struct daemon *d)
 
 	if (r->rpc == NULL) /* no room to start yet */
 		return;
-	if (!r->stopping)
+	if (!r->stopping) {
+		node_turn(r->p.node);
 		proposer_pump(r->p.proposer);
+	}
 	maybe_stop(r);
 	svc_turn_end(r->svc);
+	if (r->peers != NULL)
+		peers_turn_end(r->peers);
 	rpc_server_flush(r->rpc);
 }
 
@@ -511,6 +578,7 @@ static void raftd_done(struct daemon *d)
 	node_free(r->p.node); /* ends what is under way in the proposer */
 	leases_free(r->p.leases);
 	proposer_free(r->p.proposer);
+	peers_free(r->peers);
 	rpc_server_free(r->rpc);
 	svc_free(r->svc);
 	keep_free(r->p.keep);

@@ -117,6 +117,7 @@
 #define LIMIT_PEER_HELLOS_IP 16
 #define LIMIT_PEER_CONNS     256
 #define LIMIT_PEER_CONNS_IP  64
+#define LIMIT_PEER_CALLERS   64
 #define LIMIT_PEER_ADDRESSES 8 /* of one name, tried in turn */
 
 /* Snapshots that failed in a row before /readyz says so. */

@@ -131,13 +131,6 @@ static int check_words(const struct settings *s, struct buf *why)
 		return refuse(s, SETTING_raft_store, "uv", why);
 	if (s->compat[0] != '\0' && strcmp(s->compat, "0.3") != 0)
 		return refuse(s, SETTING_compat, "0.3, or nothing", why);
-	if (s->join[0] != '\0') {
-		setting_put_where(why, s, SETTING_join,
-				  s->source[SETTING_join]);
-		buf_puts(why, "joining a cluster is not available in this "
-			      "version; leave join empty to run one node");
-		return -ERR_VALIDATION_ERROR;
-	}
 	return 0;
 }
 

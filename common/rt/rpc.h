@@ -103,9 +103,10 @@ void rpc_send_by(struct rpc_client *c, struct rpc_call *call, uint64_t by_ns);
 void rpc_cancel(struct rpc_client *c, struct rpc_call *call);
 /*
  * The same for a call whose answer must not be lost: the server drops it, and
- * answers that; what it had answered before comes to fn.
+ * answers that; what it had answered before comes to fn. True: it had not been
+ * sent, and fn will not run.
  */
-void rpc_abandon(struct rpc_client *c, struct rpc_call *call, rpc_reply_fn *fn,
+bool rpc_abandon(struct rpc_client *c, struct rpc_call *call, rpc_reply_fn *fn,
 		 void *ctx);
 size_t rpc_client_pending(const struct rpc_client *c);
 void rpc_client_flush(struct rpc_client *c);

@@ -251,14 +251,14 @@ void rpc_cancel(struct rpc_client *c, struct rpc_call *call)
 	free(call);
 }
 
-void rpc_abandon(struct rpc_client *c, struct rpc_call *call, rpc_reply_fn *fn,
+bool rpc_abandon(struct rpc_client *c, struct rpc_call *call, rpc_reply_fn *fn,
 		 void *ctx)
 {
 	uint64_t end_ns = clock_mono_ns() + ABANDONED_NS;
 
 	if (!call->sent && !call->resend) {
 		rpc_cancel(c, call);
-		return;
+		return true;
 	}
 	rpc_calls_tell_cancel(c, call);
 	call->abandoned = true;
@@ -268,4 +268,5 @@ void rpc_abandon(struct rpc_client *c, struct rpc_call *call, rpc_reply_fn *fn,
 		call->deadline_ns = end_ns;
 		rpc_calls_set_due(c, call, end_ns);
 	}
+	return false;
 }

@@ -62,7 +62,7 @@ struct req *req_new(struct httpd *h)
 void req_cancel_call(struct req *r)
 {
 	if (r->call != NULL && r->too_late != NULL)
-		rpc_abandon(r->client, r->call, r->too_late, r->h);
+		(void)rpc_abandon(r->client, r->call, r->too_late, r->h);
 	else if (r->call != NULL)
 		rpc_cancel(r->client, r->call);
 	r->call = NULL;

@@ -60,26 +60,6 @@ static void write_status(struct req *r, const struct m_node_status *m,
 	msg_members_to_json(&d, m, &style, w);
 }
 
-static void write_nodes(struct req *r, const struct m_node_status *m,
-			struct json_writer *w)
-{
-	jw_key(w, "nodes");
-	jw_array(w);
-	jw_object(w);
-	jw_key(w, "id");
-	jw_str(w, m->node_id);
-	jw_key(w, "address");
-	jw_cstr(w, r->h->set->raft_bind);
-	jw_key(w, "voter");
-	jw_bool(w, true);
-	jw_key(w, "role");
-	jw_cstr(w, m->leader ? "leader" : "follower");
-	jw_key(w, "self");
-	jw_bool(w, true);
-	jw_object_end(w);
-	jw_array_end(w);
-}
-
 static void on_status(struct req *r, const struct rpc_reply *reply)
 {
 	struct m_node_status *m = req_reply(r, &msg_node_status, reply);
@@ -95,7 +75,6 @@ static void on_status(struct req *r, const struct rpc_reply *reply)
 	jw_key(&w, "status");
 	jw_cstr(&w, m->leader_id.n > 0 ? "healthy" : "no leader");
 	write_status(r, m, &w);
-	write_nodes(r, m, &w);
 	jw_object_end(&w);
 	req_answer(r, 200);
 }

@@ -40,7 +40,7 @@ static const struct raft_entry *log_entry(const struct raft_log *l,
 	return &l->entries[(l->front + at) % l->size];
 }
 
-static int apply_command(struct node *n, uint64_t index,
+static int apply_command(struct node *n, uint64_t index, const void *tag,
 			 const struct raft_buffer *buf)
 {
 	struct entry_origin o = { .term =
@@ -54,7 +54,7 @@ static int apply_command(struct node *n, uint64_t index,
 	CHECK(h.index == 0 || h.index == index);
 	o.id = h.id;
 	o.history = h.history;
-	r = n->ops->apply(n->ctx, index, &o, bytes);
+	r = n->ops->apply(n->ctx, index, tag, &o, bytes);
 	if (r == 0 && index > n->applied) {
 		n->applied = index;
 		n->origin = o;
@@ -72,7 +72,7 @@ static int apply_again(struct node *n, uint64_t from, uint64_t upto)
 		const struct raft_entry *e = log_entry(l, i);
 
 		if (e->type == RAFT_COMMAND)
-			r = apply_command(n, i, &e->buf);
+			r = apply_command(n, i, NULL, &e->buf);
 	}
 	return r;
 }
@@ -101,7 +101,7 @@ int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
 	*result = NULL;
 	if (n->frozen)
 		return 0;
-	r = apply_command(n, index, buf);
+	r = apply_command(n, index, buf->base, buf);
 	if (r == -ERR_STORAGE_ERROR) {
 		node_freeze(n, index);
 		return 0;
@@ -117,31 +117,90 @@ int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
 
 /* --- leadership --- */
 
-static void node_check(struct node *n)
+static void on_fenced(struct raft_barrier *req, int status)
 {
-	bool leader = raft_state(&n->raft) == RAFT_LEADER;
-	bool ready;
+	struct node *n = req->data;
 
-	if (leader && !n->leader)
-		n->ready_index = raft_last_index(&n->raft);
-	ready = leader && !n->frozen &&
-		raft_last_applied(&n->raft) >= n->ready_index;
-	if (leader == n->leader && ready == n->ready)
+	n->fencing = false;
+	if (status != 0 || n->stopping || n->frozen || !n->leader ||
+	    n->raft.current_term != n->term)
 		return;
-	if (leader != n->leader)
-		log_info("%s term=%llu index=%llu",
-			 leader ? "leading" : "no longer leading",
-			 n->raft.current_term, raft_last_index(&n->raft));
-	n->leader = leader;
-	n->ready = ready;
+	n->ready = true;
 	n->ops->on_change(n->ctx);
+}
+
+/*
+ * The library writes nothing of its own when it begins to lead, and counts
+ * entries of earlier terms as committed only with one of the present: without
+ * this one a new leader would wait for ever for those to be applied.
+ */
+static void begin_fence(struct node *n)
+{
+	n->fence.data = n;
+	n->fencing = raft_barrier(&n->raft, &n->fence, on_fenced) == 0;
+}
+
+static void lead(struct node *n)
+{
+	n->leader = true;
+	n->term = n->raft.current_term;
+	log_info("leading term=%llu index=%llu", n->raft.current_term,
+		 raft_last_index(&n->raft));
+}
+
+static void lead_no_more(struct node *n)
+{
+	log_info("no longer leading term=%" PRIu64 " index=%llu", n->term,
+		 raft_last_index(&n->raft));
+	n->leader = n->ready = false;
+	n->ops->on_change(n->ctx);
+}
+
+static uint64_t leader_now(struct node *n)
+{
+	const char *address;
+	raft_id id;
+
+	raft_leader(&n->raft, &id, &address);
+	return id;
+}
+
+/* What a leader has told to be committed is all that was ever answered. */
+static void look_at_sync(struct node *n)
+{
+	if (n->synced || !node_is_following(n) || n->raft.commit_index == 0 ||
+	    n->raft.last_applied < n->raft.commit_index)
+		return;
+	n->synced = true;
+	n->ops->on_change(n->ctx);
+}
+
+void node_turn(struct node *n)
+{
+	bool leads = raft_state(&n->raft) == RAFT_LEADER;
+	uint64_t leader_id;
+
+	if (n->stopping)
+		return;
+	if (n->leader && (!leads || n->raft.current_term != n->term))
+		lead_no_more(n);
+	leader_id = leader_now(n);
+	if (leads && !n->leader)
+		lead(n);
+	if (leads && !n->ready && !n->fencing && !n->frozen)
+		begin_fence(n);
+	if (leader_id != n->leader_id) {
+		n->leader_id = leader_id;
+		n->ops->on_change(n->ctx);
+	}
+	look_at_sync(n);
 }
 
 static void on_watch(void *ctx)
 {
 	struct node *n = ctx;
 
-	node_check(n);
+	node_turn(n);
 	if (n->stopping) /* which on_change may ask for */
 		return;
 	node_mark_look(&n->mark, n->loop, n->raft.commit_index);
@@ -224,8 +283,6 @@ static void on_applied(struct raft_apply *req, int status, void *result)
 	}
 	p->done(p->ctx, status == 0 ? 0 : -ERR_OUTCOME_UNKNOWN);
 	free(p);
-	if (!n->stopping && !n->ready)
-		node_check(n);
 }
 
 /* What the log keeps of it; the library frees it. */
@@ -245,7 +302,7 @@ static void entry_make(struct node *n, struct str entry,
 	entry_wrap(&h, entry, ret->base);
 }
 
-int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
+int node_propose(struct node *n, struct str entry, const void **ret_tag,
 		 node_done_fn *done, void *ctx)
 {
 	struct raft_buffer buf;
@@ -259,6 +316,7 @@ int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
 	p->done = done;
 	p->ctx = ctx;
 	entry_make(n, entry, &buf);
+	*ret_tag = buf.base;
 	r = raft_apply(&n->raft, &p->req, &buf, 1, on_applied);
 	if (r != 0) {
 		log_warn("an entry was not taken: %s", raft_errmsg(&n->raft));
@@ -266,7 +324,6 @@ int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
 		free(p);
 		return -ERR_LEADER_UNAVAILABLE;
 	}
-	*ret_index = raft_last_index(&n->raft);
 	return 0;
 }
 
@@ -280,6 +337,22 @@ bool node_is_ready(const struct node *n)
 	return n->ready;
 }
 
+bool node_is_following(const struct node *n)
+{
+	return n->raft.state == RAFT_FOLLOWER && n->leader_id != 0 &&
+	       n->leader_id != n->raft.id;
+}
+
+uint64_t node_id(const struct node *n)
+{
+	return n->raft.id;
+}
+
+uint64_t node_leader_id(const struct node *n)
+{
+	return n->leader_id;
+}
+
 bool node_is_frozen(const struct node *n)
 {
 	return n->frozen;
@@ -287,7 +360,8 @@ bool node_is_frozen(const struct node *n)
 
 bool node_is_whole(const struct node *n)
 {
-	return n->ready || n->whole;
+	return n->ready || n->whole ||
+	       (n->synced && !n->frozen && node_is_following(n));
 }
 
 void node_info(const struct node *n, struct node_info *ret)

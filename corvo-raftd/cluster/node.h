@@ -24,10 +24,11 @@ struct node_install {
 };
 
 struct node_ops {
-	/* A committed entry, in order, also those replayed after a start.
+	/* A committed entry, in order, also those replayed after a start. tag:
+	 * of node_propose; NULL: of another node, or of an earlier life.
 	 * -ERR_STORAGE_ERROR: the store is damaged, and the node freezes.
 	 * Other errors: the process must stop. */
-	int (*apply)(void *ctx, uint64_t raft_index,
+	int (*apply)(void *ctx, uint64_t raft_index, const void *tag,
 		     const struct entry_origin *o, struct str entry);
 	/* The log is to be cut behind what is applied now: on the loop, before
 	 * make_durable. Non-zero: not now. */
@@ -41,7 +42,8 @@ struct node_ops {
 	 * *ret_index are applied again, up to the one that failed. 0 or
 	 * -ERR_*. */
 	int (*rewind)(void *ctx, uint64_t *ret_index);
-	/* Leadership or readiness changed, or the node has frozen. */
+	/* Who leads, or readiness, changed, or the node has frozen. A
+	 * leadership that was lost and won again is told as two changes. */
 	void (*on_change)(void *ctx);
 	/*
 	 * The address of another node's port, as it is now: appends it to ret.
@@ -57,6 +59,7 @@ struct node_ops {
 
 struct node_config {
 	const struct settings *settings;
+	bool joins; /* without a log it waits for a leader's */
 	/* What the store says of the last entry that was applied to it; index
 	 * 0: the store is empty. */
 	uint64_t store_index;
@@ -75,6 +78,13 @@ struct node_config {
 int node_start(struct loop *l, const struct node_config *c,
 	       const struct node_ops *ops, void *ctx, struct node **ret,
 	       struct buf *why);
+
+/*
+ * Raft's number of this node; the data directory must be that of its name.
+ * joins: it is made anew where there is none. 0 or -ERR_* with a sentence.
+ */
+int node_identity(const struct settings *s, bool joins, uint64_t *ret_id,
+		  struct buf *why);
 
 /*
  * Makes, in an empty folder, the log of a node whose store has applied the
@@ -96,24 +106,34 @@ void node_stop(struct node *n, loop_fn *done, void *ctx);
 /* After `done`, or after a start that failed: then it closes the log too. */
 void node_free(struct node *n);
 
+/* At the end of each turn of the loop: whether somebody else leads. */
+void node_turn(struct node *n);
+
 /*
- * Appends one entry. `done` runs after the entry was applied here (0), or
- * when it is unknown whether it ever will be (-ERR_OUTCOME_UNKNOWN).
+ * Appends one entry. *ret_tag is set before anything else, and names the entry
+ * to apply. `done` runs after the entry was applied here (0), or when it is
+ * unknown whether it ever will be (-ERR_OUTCOME_UNKNOWN).
  * -ERR_LEADER_UNAVAILABLE at once when this node does not lead.
  */
 typedef void node_done_fn(void *ctx, int err);
-int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
+int node_propose(struct node *n, struct str entry, const void **ret_tag,
 		 node_done_fn *done, void *ctx);
 
 bool node_is_leader(const struct node *n);
-bool node_is_ready(const struct node *n); /* leads, and the log is applied */
+/* Leads, and has applied all that was in the log when it began to. */
+bool node_is_ready(const struct node *n);
+/* Another node leads, and is heard of. */
+bool node_is_following(const struct node *n);
+uint64_t node_id(const struct node *n);        /* raft's number of this node */
+uint64_t node_leader_id(const struct node *n); /* 0: not known */
 /*
  * An entry could not be applied: neither it nor any after it are, until the
  * next start, so it is never ready again. The log keeps them.
  */
 bool node_is_frozen(const struct node *n);
 /* Ready, or it was when it froze: what is applied is all that was ever
- * answered, and can be read. */
+ * answered, and can be read. Or it follows, and has caught up since it was
+ * started. */
 bool node_is_whole(const struct node *n);
 
 /* Of the log in memory: entries under way, since the last cut, and kept behind
@@ -129,6 +149,47 @@ bool node_wants_entry(struct node *n);
 /* Cuts the log soon, although it need not be: who needs the last snapshot
  * cannot have it any more. */
 void node_want_snapshot(struct node *n);
+
+/* --- members --- */
+
+#define NODE_SERVERS_MAX 64
+
+enum node_role {
+	NODE_SPARE,   /* known, and no more */
+	NODE_STANDBY, /* gets the log */
+	NODE_VOTER
+};
+
+struct node_server {
+	uint64_t id;
+	const char *address; /* when it was added; valid until the next turn */
+	enum node_role role;
+};
+
+/* How many there are, at most max. */
+size_t node_servers(const struct node *n, struct node_server *ret, size_t max);
+bool node_server_find(const struct node *n, uint64_t id,
+		      struct node_server *ret);
+size_t node_voters(const struct node *n);
+
+/*
+ * Changes of a leader, one at a time; `done` as for node_propose. A server is
+ * added as a spare. -ERR_CONFLICT: another change is under way, or it is so
+ * already; -ERR_NOT_FOUND; -ERR_LEADER_UNAVAILABLE; -ERR_REQUEST_TIMEOUT: it
+ * does not catch up, or did not take over.
+ */
+int node_add(struct node *n, uint64_t id, const char *address,
+	     node_done_fn *done, void *ctx);
+int node_assign(struct node *n, uint64_t id, enum node_role role,
+		node_done_fn *done, void *ctx);
+int node_remove(struct node *n, uint64_t id, node_done_fn *done, void *ctx);
+/* id 0: to whoever is most up to date. */
+int node_transfer(struct node *n, uint64_t id, node_done_fn *done, void *ctx);
+
+/* The cluster's; none: this node is in none yet. */
+const struct history *node_history(const struct node *n);
+/* It has joined that cluster. */
+void node_set_history(struct node *n, const struct history *h);
 
 struct node_info {
 	const char *state; /* "Leader", "Follower", "Candidate", "Shutdown" */

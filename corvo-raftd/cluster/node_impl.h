@@ -88,13 +88,22 @@ struct node {
 	struct node_weight weight;
 	struct node_cut cut;
 	struct node_receiver receive;
-	uint64_t cut_asked_ns; /* node_wants_entry was true */
-	uint64_t ready_index;  /* applied up to here: ready */
-	bool opened;           /* raft_init done */
-	bool leader;           /* as last reported */
+	uint64_t cut_asked_ns;     /* node_wants_entry was true */
+	struct raft_barrier fence; /* its entry is the last before our own */
+	bool fencing;              /* it is under way */
+	bool opened;               /* raft_init done */
+	/* as last reported */
+	bool leader;
+	uint64_t term; /* of that */
 	bool ready;
+	uint64_t leader_id;
+	bool synced; /* has applied all a leader had told of, once */
 	bool frozen;
-	bool whole; /* while frozen */
+	bool whole;    /* while frozen */
+	bool changing; /* the members */
+	struct raft_transfer transfer;
+	node_done_fn *transfer_done; /* NULL: none is under way */
+	void *transfer_ctx;
 	bool stopping;
 	loop_fn *stop_done;
 	void *stop_ctx;
@@ -112,9 +121,6 @@ void node_freeze(struct node *n, uint64_t index);
 
 /* The library's words about what just failed; -ERR_*. */
 int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why);
-
-/* The raft id of the name; the data directory must be that node's. */
-int node_identity(const struct settings *s, raft_id *ret_id, struct buf *why);
 
 void node_wire_transport(struct node *n);
 /* After raft_uv_init: what is sent at a time is bounded. */

@@ -113,8 +113,8 @@ int node_make_log(const struct settings *s, const char *dir, uint64_t index,
 		.term = o->term,
 		.members_index = index,
 	};
-	raft_id id;
-	int r = node_identity(s, &id, why);
+	uint64_t id;
+	int r = node_identity(s, false, &id, why);
 
 	if (r < 0)
 		return r;

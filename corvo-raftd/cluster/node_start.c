@@ -2,6 +2,7 @@
  * The start of a node: its name, its log, its cluster.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,23 +29,24 @@ int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why)
 	return rv == RAFT_NOSPACE ? -ERR_STORAGE_FULL : -ERR_INTERNAL_ERROR;
 }
 
-/* "NAME NUMBER" and the end of the line: the name. */
-static bool node_file_name(struct str text, struct str *ret_name)
+/* "NAME NUMBER" and the end of the line. */
+static bool node_file_parse(struct str text, struct str *ret_name,
+			    uint64_t *ret_id)
 {
 	struct str line, number, rest;
-	uint64_t id;
 
 	return str_split(text, '\n', &line, &rest) && rest.n == 0 &&
 	       str_split(line, ' ', ret_name, &number) && ret_name->n > 0 &&
-	       str_parse_u64(number, &id);
+	       str_parse_u64(number, ret_id) && *ret_id != 0;
 }
 
 static int node_file_refuse(const char *path, const char *data_dir,
 			    struct str text, struct buf *why)
 {
 	struct str name;
+	uint64_t id;
 
-	if (node_file_name(text, &name))
+	if (node_file_parse(text, &name, &id))
 		buf_printf(why,
 			   "%s belongs to node %.*s; start with that --node-id "
 			   "or use another --data-dir",
@@ -61,24 +63,43 @@ static int node_file_refuse(const char *path, const char *data_dir,
 }
 
 /*
- * A data directory belongs to one node name for ever: the raft id is derived
- * from the name once and the log refers to it.
+ * Whoever begins a cluster has the number of its name. Who joins one makes a
+ * new number: with an empty data directory it may be a node that has voted
+ * before and does not know it any more, so it must not be taken for that.
  */
-int node_identity(const struct settings *s, raft_id *ret_id, struct buf *why)
+static raft_id make_id(const struct settings *s, bool joins)
+{
+	uint64_t random = 0;
+
+	if (joins)
+		rng_system(&random, sizeof(random));
+	return raft_digest(s->node_id, random);
+}
+
+/*
+ * A data directory belongs to one node name for ever: the raft id is made once
+ * and the log refers to it.
+ */
+int node_identity(const struct settings *s, bool joins, uint64_t *ret_id,
+		  struct buf *why)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf old = BUF_INIT(0);
+	struct str name;
+	uint64_t id;
 	int r;
 
-	*ret_id = raft_digest(s->node_id, 0);
 	buf_printf(&path, "%s/node", s->data_dir);
 	buf_putc(&path, '\0');
-	buf_printf(&text, "%s %llu\n", s->node_id, *ret_id);
-
 	r = file_read(path.p, NODE_FILE_BYTES, &old);
-	if (r == 0 && str_eq(buf_str(&old), buf_str(&text)))
+	if (r == 0 && node_file_parse(buf_str(&old), &name, &id) &&
+	    str_eq(name, str_from(s->node_id))) {
+		*ret_id = id;
 		return 0;
+	}
+	*ret_id = make_id(s, joins);
+	buf_printf(&text, "%s %" PRIu64 "\n", s->node_id, *ret_id);
 	if (r == 0 || r == -EFBIG)
 		return node_file_refuse(path.p, s->data_dir, buf_str(&old),
 					why);
@@ -123,12 +144,12 @@ static int judge_log(struct fit *f, const struct settings *s, struct buf *why)
 }
 
 /* The entries from now on belong to the history there is. */
-static void choose_history(struct node *n, const struct fit *f)
+static void choose_history(struct node *n, const struct fit *f, bool joins)
 {
 	n->history = f->log.history;
 	if (history_is_none(&n->history))
 		n->history = f->store.origin.history;
-	if (history_is_none(&n->history))
+	if (history_is_none(&n->history) && !joins)
 		history_make(&n->history);
 }
 
@@ -140,9 +161,9 @@ static int node_look_at_log(struct node *n, const struct node_config *c,
 
 	r = r < 0 ? -ERR_INTERNAL_ERROR : judge_log(&f, c->settings, why);
 	if (r == 0) {
-		choose_history(n, &f);
+		choose_history(n, &f, c->joins);
 		*is_new = f.log.is_new;
-		if (*is_new && c->settings->bootstrap)
+		if (*is_new && c->settings->bootstrap && !c->joins)
 			log_check_forget(&f.log);
 		n->applied = c->store_index;
 		n->origin = c->store_origin;
@@ -169,10 +190,10 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 {
 	_cleanup_(buf_done) struct buf dir = BUF_INIT(0);
 	const struct settings *s = c->settings;
-	raft_id id;
+	uint64_t id;
 	int r;
 
-	r = node_identity(s, &id, why);
+	r = node_identity(s, c->joins, &id, why);
 	if (r < 0)
 		return r;
 	buf_printf(&dir, "%s/raft", s->data_dir);
@@ -209,15 +230,15 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 	return 0;
 }
 
-static int node_bootstrap(struct node *n, const struct settings *s,
+static int node_bootstrap(struct node *n, const struct node_config *c,
 			  struct buf *why)
 {
 	struct raft_configuration conf;
 	int r;
 
 	raft_configuration_init(&conf);
-	r = raft_configuration_add(&conf, n->raft.id, settings_advertise(s),
-				   RAFT_VOTER);
+	r = raft_configuration_add(&conf, n->raft.id,
+				   settings_advertise(c->settings), RAFT_VOTER);
 	if (r == 0)
 		r = raft_bootstrap(&n->raft, &conf);
 	raft_configuration_close(&conf);
@@ -227,17 +248,16 @@ static int node_bootstrap(struct node *n, const struct settings *s,
 }
 
 /* Without members it would wait for a leader that cannot come. */
-static int node_has_cluster(struct node *n, const struct settings *s,
+static int node_has_cluster(struct node *n, const struct node_config *c,
 			    struct buf *why)
 {
-	if (n->raft.configuration.n > 0)
+	if (n->raft.configuration.n > 0 || c->joins)
 		return 0;
 	buf_printf(why,
 		   "%s holds no cluster yet and --bootstrap=false forbids to "
-		   "make one; joining one is not available in this version, so "
-		   "start without --bootstrap=false, or with the --data-dir "
-		   "of a node",
-		   s->data_dir);
+		   "make one; start with --join=host:port to join one, without "
+		   "--bootstrap=false, or with the --data-dir of a node",
+		   c->settings->data_dir);
 	return -ERR_VALIDATION_ERROR;
 }
 
@@ -275,14 +295,14 @@ int node_start(struct loop *l, const struct node_config *c,
 	node_wire(n);
 	*ret = n;
 	r = node_open(n, c, &is_new, why);
-	if (r == 0 && is_new && c->settings->bootstrap)
-		r = node_bootstrap(n, c->settings, why);
+	if (r == 0 && is_new && c->settings->bootstrap && !c->joins)
+		r = node_bootstrap(n, c, why);
 	if (r < 0)
 		return r;
 	r = raft_start(&n->raft);
 	if (r != 0)
 		return node_raft_failed(n, r, "start", why);
-	r = node_has_cluster(n, c->settings, why);
+	r = node_has_cluster(n, c, why);
 	if (r < 0)
 		return r;
 	node_watch(n);

@@ -129,6 +129,21 @@ static bool too_many(struct proposer *p, struct waiter *w)
 	return false;
 }
 
+/*
+ * One that comes again, to another process or node, does not begin its wait
+ * anew: its deadline is op_timeout after the end of it.
+ */
+static uint64_t wait_end(const struct proposer *p, const struct op *op,
+			 uint64_t timeout_ns)
+{
+	uint64_t end_ns = op->arrived_ns + timeout_ns;
+	uint64_t later_ns = p->c.settings->op_timeout;
+
+	if (op->deadline_ns <= later_ns)
+		return end_ns;
+	return MIN(end_ns, MAX(op->deadline_ns - later_ns, op->arrived_ns));
+}
+
 static struct fetch *fetch_new(struct proposer *p, struct op *op,
 			       const struct m_fetch *m)
 {
@@ -139,7 +154,7 @@ static struct fetch *fetch_new(struct proposer *p, struct op *op,
 	f->id = m->fetch_id;
 	f->waiter.count = m->count == 0 ? 1 : m->count;
 	f->waiter.places = f->places;
-	f->waiter.deadline.key = op->arrived_ns + m->timeout;
+	f->waiter.deadline.key = wait_end(p, op, m->timeout);
 	lot_enter(&p->lot, &f->waiter, m->queues, m->queues_n);
 	f->worker = presence_ask(&p->presence, m, moment(p));
 	return f;

@@ -300,10 +300,14 @@ static void batch_refuse(struct proposer *p, struct batch *b, int err)
 			  err_text(err));
 }
 
+/* The entry was not taken, or may be applied yet, by whoever leads now. */
 static void batch_fail(struct proposer *p, struct batch *b, int err)
 {
 	uncount(p, b);
-	batch_refuse(p, b, err);
+	LIST_FOREACH_SAFE (it, &b->ops)
+		if (!pass_on(p, list_entry(it, struct op, node), err))
+			op_refuse(p, list_entry(it, struct op, node), err,
+				  err_text(err));
 }
 
 static void batch_end(struct batch *b)
@@ -368,8 +372,7 @@ static int propose_one(struct proposer *p, bool may_be_empty)
 	p->stats.entries++;
 	p->stats.ops += b->n;
 	p->stats.crowded += p->stats.pending >= CROWD;
-	r = node_propose(p->node, buf_str(&p->entry), &b->raft_index,
-			 on_proposed, b);
+	r = node_propose(p->node, buf_str(&p->entry), &b->tag, on_proposed, b);
 	if (r < 0) {
 		if (b->has_clock)
 			time_not_taken(p);
@@ -513,20 +516,26 @@ static void on_woken(void *ctx, struct str queue)
 	fetch_wake(ctx, queue);
 }
 
-int proposer_apply(struct proposer *p, uint64_t raft_index, struct str entry)
+/* The one that is applied next, if it is ours. */
+static struct batch *batch_of(struct proposer *p, const void *tag)
 {
-	struct batch *b = NULL;
+	if (tag == NULL || list_empty(&p->inflight))
+		return NULL;
+	LIST_FOREACH (it, &p->inflight) {
+		struct batch *b = list_entry(it, struct batch, node);
+
+		if (!b->applied)
+			return b->tag == tag ? b : NULL;
+	}
+	return NULL;
+}
+
+int proposer_apply(struct proposer *p, uint64_t raft_index, const void *tag,
+		   struct str entry)
+{
+	struct batch *b = batch_of(p, tag);
 	int r;
 
-	if (!list_empty(&p->inflight))
-		LIST_FOREACH (it, &p->inflight) {
-			struct batch *c = list_entry(it, struct batch, node);
-
-			if (!c->applied) {
-				b = c->raft_index == raft_index ? c : NULL;
-				break;
-			}
-		}
 	if (b == NULL) {
 		r = fsm_apply(p->c.fsm, raft_index, entry, NULL, NULL);
 	} else {

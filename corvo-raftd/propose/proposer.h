@@ -30,6 +30,10 @@ struct proposer_config {
 	 * built: they go in front of every reclaim, or it would take jobs from
 	 * workers that live. *more: another op of them is left. */
 	bool (*take_renewals)(void *ctx, struct buf *body, bool *more);
+	/* This node leads no more: the request is another's to do, see
+	 * forward_submit. NULL: there is no other, it waits here. */
+	void (*pass_on)(void *ctx, struct rpc_req req,
+			const struct frame_request *item);
 	void *ctx;
 };
 
@@ -72,7 +76,12 @@ void proposer_peer_down(struct proposer *p, struct rpc_peer *peer);
 void proposer_pump(struct proposer *p);
 
 /* A committed entry; answers those of its ops that came from here. */
-int proposer_apply(struct proposer *p, uint64_t raft_index, struct str entry);
+int proposer_apply(struct proposer *p, uint64_t raft_index, const void *tag,
+		   struct str entry);
+
+/* This node leads no more: whatever waits for an entry, or for a job, is passed
+ * on. What is under way in the log follows when its fate is known here. */
+void proposer_step_down(struct proposer *p);
 
 /* Refuses everything new; parked fetches are answered empty. */
 void proposer_drain(struct proposer *p);

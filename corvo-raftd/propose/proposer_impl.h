@@ -42,7 +42,7 @@ struct fetch {
 struct batch {
 	struct list node; /* in proposer.inflight, in order of index */
 	struct proposer *p;
-	uint64_t raft_index;
+	const void *tag; /* of the entry, for the node */
 	uint64_t proposed_ns;
 	struct list ops; /* in the order of the entry */
 	size_t n;
@@ -99,6 +99,12 @@ void proposer_enqueue(struct proposer *p, struct op *op);
 void pending_drop(struct proposer *p, struct op *op);
 /* An op that goes into an entry without having waited for one. */
 void proposer_count(struct proposer *p, const struct op *op);
+
+/* --- propose/pass.c --- */
+
+/* False: nobody else can do it, and it is still there. err: as far as it got
+ * here. */
+bool pass_on(struct proposer *p, struct op *op, int err);
 
 /* --- propose/encode.c --- */
 

@@ -7,6 +7,7 @@
 
 #include "cluster/node.h"
 #include "fsm/fsm.h"
+#include "propose/forward.h"
 #include "propose/leases.h"
 #include "propose/proposer.h"
 #include "rt/daemon.h"
@@ -22,7 +23,9 @@ struct parts {
 	struct node *node;
 	struct proposer *proposer;
 	struct leases *leases;
-	struct worker *worker; /* the feed, checkpoints and snapshots */
+	struct forward *forward; /* NULL: there are no other nodes */
+	const char *address;     /* by which those reach this one */
+	struct worker *worker;   /* the feed, checkpoints and snapshots */
 	struct keep *keep;
 	struct throughput throughput;
 	uint64_t started_ns; /* this process; clock_mono_ns */

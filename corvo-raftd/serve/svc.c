@@ -25,6 +25,9 @@ struct svc *svc_new(struct parts *p)
 	list_init(&s->dues);
 	drains_init(s);
 	digest_ask_init(s);
+	holds_init(s);
+	if (p->address != NULL)
+		s->cluster = svc_cluster_new(s);
 	return s;
 }
 
@@ -39,6 +42,8 @@ void svc_free(struct svc *s)
 	dues_done(s);
 	drains_done(s);
 	digest_ask_done(s);
+	holds_done(s);
+	svc_cluster_free(s->cluster);
 	for (size_t i = 0; i < ARRAY_SIZE(s->httpd_metrics); i++)
 		buf_done(&s->httpd_metrics[i]);
 	arena_done(&s->chosen_arena);
@@ -124,17 +129,20 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	struct m_time_hist queue_time = { 0 }, apply_time = { 0 };
 	struct m_mirror_status mirror = { 0 };
 	struct m_node_recent recent;
+	struct m_cluster_node *nodes;
 	struct node_info i;
+	size_t n = svc_nodes(s, &nodes);
 
 	(void)m;
+	MSG_SET_LIST(&st, node_status, nodes, nodes, n);
 	history_put(&history, &fsm_origin(parts->fsm)->history);
 	MSG_SET(&st, node_status, history, buf_str(&history));
 	node_info(parts->node, &i);
 	MSG_SET(&st, node_status, node_id, str_from(set->node_id));
 	MSG_SET(&st, node_status, state, str_from(i.state));
 	MSG_SET(&st, node_status, leader, node_is_leader(parts->node));
-	if (st.leader)
-		MSG_SET(&st, node_status, leader_id, str_from(set->node_id));
+	if (node_leader_id(parts->node) != 0)
+		MSG_SET(&st, node_status, leader_id, svc_leader_name(s));
 	MSG_SET(&st, node_status, term, i.term);
 	MSG_SET(&st, node_status, applied_index, i.applied_index);
 	MSG_SET(&st, node_status, commit_index, i.commit_index);
@@ -146,7 +154,10 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	MSG_SET(&st, node_status, parked_fetches, p->parked);
 	MSG_SET(&st, node_status, disk_ok, p->disk_ok);
 	MSG_SET(&st, node_status, raft_store, str_from(set->raft_store));
-	MSG_SET(&st, node_status, ready, node_is_ready(parts->node));
+	MSG_SET(&st, node_status, ready,
+		node_is_ready(parts->node) ||
+		    (node_is_whole(parts->node) && parts->forward != NULL &&
+		     forward_is_up(parts->forward)));
 	MSG_SET(&st, node_status, damage, buf_str(&parts->damage));
 	MSG_SET(&st, node_status, uptime_seconds,
 		(clock_mono_ns() - parts->d->notify.node_started_ns) /
@@ -199,8 +210,8 @@ union any_query {
 #include "proto/defs/queries.def"
 };
 
-static void on_query(struct svc *s, struct rpc_req req,
-		     const struct frame_request *item)
+void svc_ask(struct svc *s, struct rpc_req req,
+	     const struct frame_request *item)
 {
 	union any_query m;
 
@@ -222,13 +233,39 @@ static void on_query(struct svc *s, struct rpc_req req,
 	svc_reply_error(req, ERR_BAD_MESSAGE);
 }
 
+/* Changes are made, and some things are known, by the leader only. */
+static bool is_for_leader(uint32_t id)
+{
+	static const uint32_t queries_of_leader[] = {
+		QUERY_LIST_WORKERS,     QUERY_SCALE,
+		QUERY_DRAINED,          QUERY_WHY,
+		QUERY_CLUSTER_JOIN,     QUERY_NODE_REPORT,
+		QUERY_CLUSTER_NODES,    QUERY_CLUSTER_REMOVE,
+		QUERY_CLUSTER_TRANSFER,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(queries_of_leader); i++)
+		if (queries_of_leader[i] == id)
+			return true;
+	return op_info(id) != NULL;
+}
+
+static bool is_elsewhere(const struct svc *s, uint32_t id)
+{
+	return s->p->forward != NULL && !node_is_ready(s->p->node) &&
+	       is_for_leader(id);
+}
+
 static void on_request(void *ctx, struct rpc_req req,
 		       const struct frame_request *item)
 {
 	struct svc *s = ctx;
 
-	if (op_info(item->op) == NULL) {
-		on_query(s, req, item);
+	if (is_elsewhere(s, item->op)) {
+		forward_submit(s->p->forward, req, item);
+	} else if (op_info(item->op) == NULL) {
+		if (!holds_take(s, req, item))
+			svc_ask(s, req, item);
 	} else if (item->op == OP_HEARTBEAT && node_is_ready(s->p->node) &&
 		   leases_heartbeat(s->p->leases, req, item)) {
 		return;
@@ -246,6 +283,9 @@ static void on_cancel(void *ctx, struct rpc_req req)
 {
 	struct svc *s = ctx;
 
+	if (s->p->forward != NULL)
+		forward_cancel(s->p->forward, req);
+	holds_cancel(s, req);
 	dues_cancel(s, req);
 	proposer_cancel(s->p->proposer, req);
 	svc_waits_cancel(s->waits, req);
@@ -258,6 +298,8 @@ static void on_peer_down(void *ctx, struct rpc_peer *peer)
 {
 	struct svc *s = ctx;
 
+	if (s->p->forward != NULL)
+		forward_peer_down(s->p->forward, peer);
 	proposer_peer_down(s->p->proposer, peer);
 	svc_waits_peer_down(s->waits, peer);
 	svc_events_peer_down(s->events, peer);
@@ -269,9 +311,27 @@ const struct rpc_server_ops svc_ops = {
 	.on_peer_down = on_peer_down,
 };
 
+static void on_aside(void *ctx, struct rpc_req req,
+		     const struct frame_request *item)
+{
+	if (item->op == QUERY_CLUSTER_JOIN ||
+	    item->op == QUERY_SNAPSHOT_FILES ||
+	    item->op == QUERY_SNAPSHOT_CHUNK)
+		on_request(ctx, req, item);
+	else
+		svc_reply_error(req, ERR_BAD_MESSAGE);
+}
+
+const struct rpc_server_ops svc_aside_ops = {
+	.on_request = on_aside,
+	.on_cancel = on_cancel,
+	.on_peer_down = on_peer_down,
+};
+
 void svc_turn_end(struct svc *s)
 {
 	tail_turn_end(s->tail);
+	holds_turn_end(s);
 	dues_turn_end(s);
 	svc_waits_turn_end(s->waits);
 	svc_events_turn_end(s->events);

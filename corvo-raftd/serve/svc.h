@@ -10,7 +10,9 @@
 struct svc *svc_new(struct parts *p);
 void svc_free(struct svc *s);
 
-extern const struct rpc_server_ops svc_ops; /* ctx: struct svc */
+extern const struct rpc_server_ops svc_ops;
+/* For nodes that ask whoever they reach: to be taken in, and for files. */
+extern const struct rpc_server_ops svc_aside_ops; /* ctx: struct svc */
 
 /* Answers what waits for a change: the feed and due times. */
 void svc_turn_end(struct svc *s);

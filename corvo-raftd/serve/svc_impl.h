@@ -18,6 +18,7 @@ enum {
 
 struct digest_ask;
 struct metric_list;
+struct svc_cluster;
 struct svc_events;
 struct svc_snapshots;
 struct svc_waits;
@@ -28,8 +29,11 @@ struct svc {
 	struct svc_waits *waits;
 	struct svc_events *events;
 	struct svc_snapshots *snapshots;
-	struct list dues;   /* serve/due.c */
-	struct list drains; /* serve/queue.c */
+	struct svc_cluster *cluster; /* NULL: there are no other nodes */
+	struct list dues;            /* serve/due.c */
+	struct list drains;          /* serve/queue.c */
+	struct list holds;           /* serve/hold.c */
+	size_t holds_n;
 	struct loop_timer *drain_timer;
 	struct digest_ask *digest; /* serve/digest.c; there is one at a time */
 	struct loop_timer *digest_timer;
@@ -53,6 +57,29 @@ struct svc {
 void svc_reply_error(struct rpc_req req, int err);
 void svc_reply(struct svc *s, struct rpc_req req, const struct msg_desc *d,
 	       const void *m);
+
+/* Answers a question now. */
+void svc_ask(struct svc *s, struct rpc_req req,
+	     const struct frame_request *item);
+
+/* --- serve/cluster.c: the members --- */
+
+struct svc_cluster *svc_cluster_new(struct svc *s);
+void svc_cluster_free(struct svc_cluster *c);
+/* All nodes; in s->scratch. */
+size_t svc_nodes(struct svc *s, struct m_cluster_node **ret);
+/* Empty: nobody leads, as far as is known. */
+struct str svc_leader_name(struct svc *s);
+
+/* --- serve/hold.c: questions that wait for this node's store --- */
+
+void holds_init(struct svc *s);
+void holds_done(struct svc *s);
+/* True: it waits, or was refused. */
+bool holds_take(struct svc *s, struct rpc_req req,
+		const struct frame_request *item);
+void holds_cancel(struct svc *s, struct rpc_req req);
+void holds_turn_end(struct svc *s);
 
 /* --- serve/job.c: questions that wait for a job's end --- */
 

@@ -314,7 +314,15 @@ static void on_get_job(struct rpc_req req, const struct m_job_ref *m)
 static void on_node_status(struct rpc_req req)
 {
 	struct m_node_status s = { 0 };
+	struct m_cluster_node n = { 0 };
 
+	MSG_SET(&n, cluster_node, id, STR("node-1"));
+	MSG_SET(&n, cluster_node, address, STR("127.0.0.1:9400"));
+	MSG_SET(&n, cluster_node, voter, true);
+	MSG_SET(&n, cluster_node, role, STR("leader"));
+	MSG_SET(&n, cluster_node, alive, true);
+	MSG_SET(&n, cluster_node, self, true);
+	MSG_SET_LIST(&s, node_status, nodes, &n, 1);
 	MSG_SET(&s, node_status, node_id, STR("node-1"));
 	MSG_SET(&s, node_status, state, STR("Leader"));
 	MSG_SET(&s, node_status, leader, true);

@@ -192,6 +192,7 @@ static inline int teardown(void **state)
 /* --- the node --- */
 
 static inline int on_apply(void *ctx, uint64_t raft_index,
+			   const void *tag _unused_,
 			   const struct entry_origin *o, struct str entry)
 {
 	struct world *w = ctx;

@@ -70,7 +70,7 @@ struct fixture {
 static struct fixture *fx; /* replies come without a context */
 static struct rpc_peer *dead_peer;
 
-int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
+int node_propose(struct node *n, struct str entry, const void **ret_tag,
 		 node_done_fn *done, void *ctx)
 {
 	if (n->refuse)
@@ -80,7 +80,7 @@ int node_propose(struct node *n, struct str entry, uint64_t *ret_index,
 	buf_put_str(&n->entries[n->n].bytes, entry);
 	n->entries[n->n].done = done;
 	n->entries[n->n].ctx = ctx;
-	*ret_index = ++n->n;
+	*ret_tag = &n->entries[n->n++];
 	return 0;
 }
 
@@ -282,8 +282,9 @@ static inline void commit(struct fixture *f)
 	size_t i = f->committed++;
 
 	assert_true(i < f->node.n);
-	assert_int_equal(
-	    proposer_apply(f->p, i + 1, buf_str(&f->node.entries[i].bytes)), 0);
+	assert_int_equal(proposer_apply(f->p, i + 1, &f->node.entries[i],
+					buf_str(&f->node.entries[i].bytes)),
+			 0);
 	f->node.entries[i].done(f->node.entries[i].ctx, 0);
 }
 

@@ -217,7 +217,7 @@ def test_node(h):
     assert status["applied_index"] == "42" and status["commit_index"] == "43"
     assert status["nodes"] == [{"id": "node-1", "address": "127.0.0.1:9400",
                                 "voter": True, "role": "leader",
-                                "self": True}]
+                                "alive": True, "self": True}]
     info = h.get("/info").json()
     assert info["server_version"] and info["api_version"]
     r = h.request("GET", "/healthz")

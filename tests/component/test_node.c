@@ -109,7 +109,7 @@ static void an_empty_directory_without_bootstrap_is_refused(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	assert_refused(&r, dir, ERR_VALIDATION_ERROR,
-		       "start without --bootstrap=false");
+		       "start with --join=host:port");
 	dir_remove(dir);
 }
 

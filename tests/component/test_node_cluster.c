@@ -49,7 +49,7 @@ static bool answered;
 static int last_err;
 
 /* An entry is its number, again and again. */
-static int on_apply(void *ctx, uint64_t raft_index,
+static int on_apply(void *ctx, uint64_t raft_index, const void *tag _unused_,
 		    const struct entry_origin *o, struct str entry)
 {
 	struct member *k = ctx;
@@ -291,7 +291,7 @@ static bool is_answered(void *ctx _unused_)
 static void propose(size_t bytes)
 {
 	uint32_t *entry = xmalloc(bytes);
-	uint64_t index;
+	const void *tag;
 
 	for (size_t i = 0; i < bytes / sizeof(*entry); i++)
 		entry[i] = proposed + 1;
@@ -299,7 +299,7 @@ static void propose(size_t bytes)
 		w_wait(has_leader, NULL);
 		answered = false;
 		last_err = node_propose(leader()->node, str_of(entry, bytes),
-					&index, on_answer, NULL);
+					&tag, on_answer, NULL);
 		if (last_err == 0)
 			w_wait(is_answered, NULL);
 	} while (last_err != 0);

@@ -54,7 +54,8 @@ static int apply_next(struct fixture *f)
 	int r;
 
 	assert_true(i < f->node.n);
-	r = proposer_apply(f->p, i + 1, buf_str(&f->node.entries[i].bytes));
+	r = proposer_apply(f->p, i + 1, &f->node.entries[i],
+			   buf_str(&f->node.entries[i].bytes));
 	f->node.frozen = r == -ERR_STORAGE_ERROR;
 	f->node.ready = !f->node.frozen;
 	f->node.entries[i].done(f->node.entries[i].ctx, 0);

@@ -160,7 +160,7 @@ static void replay_first_try(struct fixture *f, uint64_t index)
 	entry_add(
 	    &w, &(struct entry_item){ .op = OP_FETCH, .body = buf_str(&ask) });
 	entry_end(&w);
-	assert_int_equal(proposer_apply(f->p, index, buf_str(&entry)), 0);
+	assert_int_equal(proposer_apply(f->p, index, NULL, buf_str(&entry)), 0);
 	buf_done(&entry);
 	buf_done(&job);
 	buf_done(&ask);

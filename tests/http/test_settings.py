@@ -102,4 +102,4 @@ def test_durable_false_is_not_silent(make_node):
 
 def test_bootstrap_false_on_an_empty_directory_says_what_to_do(make_node):
     _, words = make_node().refuses("--bootstrap=false", "--crash-limit=1")
-    assert "start without --bootstrap=false" in words
+    assert "--join=host:port to join one" in words

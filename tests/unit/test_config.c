@@ -283,8 +283,6 @@ static void test_rules(void **state _unused_)
 	REFUSED("multiple of 4KiB", "--raft-segment-size=1000001");
 	REFUSED("half of raft_segment_size", "--raft-segment-size=1MiB",
 		"--apply-batch-bytes=1MiB");
-	REFUSED("joining a cluster is not available in this version",
-		"--join=10.0.0.1:9400");
 	REFUSED("path of a directory", "--data-dir=");
 }
 

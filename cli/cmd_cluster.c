@@ -1,0 +1,66 @@
+/*
+ * The nodes of the cluster: who they are, and who leads.
+ */
+#include "answer.h"
+#include "cmd.h"
+
+static const struct out_column node_columns[] = {
+	{ "NODE", "id", false, NULL },
+	{ "ROLE", "role", false, NULL },
+	{ "VOTER", "voter", false, NULL },
+	{ "ALIVE", "alive", false, NULL },
+	{ "LAG", "lag_entries", true, NULL },
+	{ "CONTACT MS", "last_contact_ms", true, NULL },
+	{ "CLOCK MS", "clock_offset_ms", true, NULL },
+	{ "VERSION", "version", false, NULL },
+	{ "ADDRESS", "address", false, NULL },
+};
+
+int cmd_cluster_status(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	struct arena arena = ARENA_INIT;
+	struct json nodes;
+	int r = cmd_call(a, "GET", "/api/v1/cluster/nodes", STR_NULL, &reply);
+
+	if (r != CLI_OK)
+		return r;
+	if (a->json)
+		out_json(buf_str(&reply));
+	else if (answer_list(buf_str(&reply), "nodes", &arena, &nodes))
+		out_table(nodes, node_columns, ARRAY_SIZE(node_columns));
+	arena_done(&arena);
+	return CLI_OK;
+}
+
+/* node: NULL is whichever the leader chooses. */
+static int ask(const struct cmd_args *a, const char *path, const char *node,
+	       const char *done)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	struct json_writer w = JSON_WRITER(&body);
+	int r;
+
+	jw_object(&w);
+	if (node != NULL) {
+		jw_key(&w, "node_id");
+		jw_cstr(&w, node);
+	}
+	jw_object_end(&w);
+	r = cmd_call(a, "POST", path, buf_str(&body), &reply);
+	if (r == CLI_OK)
+		cmd_print(a, buf_str(&reply), done, "status");
+	return r;
+}
+
+int cmd_cluster_remove(const struct cmd_args *a)
+{
+	return ask(a, "/api/v1/cluster/remove", a->argv[0], "Node");
+}
+
+int cmd_cluster_transfer(const struct cmd_args *a)
+{
+	return ask(a, "/api/v1/cluster/transfer",
+		   a->argc > 0 ? a->argv[0] : NULL, "Leadership");
+}

@@ -1,0 +1,187 @@
+/*
+ * Who belongs to the cluster, as raft knows it. See cluster/node.h.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "cluster/node_impl.h"
+#include "proto/err.h"
+#include "rt/log.h"
+
+struct change {
+	struct raft_change req;
+	struct node *node;
+	node_done_fn *done;
+	void *ctx;
+};
+
+static int change_err(int rv)
+{
+	switch (rv) {
+	case 0:
+		return 0;
+	case RAFT_NOTLEADER:
+	case RAFT_LEADERSHIPLOST:
+	case RAFT_SHUTDOWN:
+	case RAFT_CANCELED:
+		return -ERR_LEADER_UNAVAILABLE;
+	case RAFT_BADID:
+	case RAFT_NOTFOUND:
+		return -ERR_NOT_FOUND;
+	case RAFT_NOCONNECTION:
+		return -ERR_REQUEST_TIMEOUT; /* it does not catch up */
+	default: /* another change is under way, or it is so already */
+		return -ERR_CONFLICT;
+	}
+}
+
+static void on_changed(struct raft_change *req, int status)
+{
+	struct change *c = container_of(req, struct change, req);
+
+	c->node->changing = false;
+	c->done(c->ctx, change_err(status));
+	free(c);
+}
+
+static struct change *change_new(struct node *n, node_done_fn *done, void *ctx)
+{
+	struct change *c = xcalloc(1, sizeof(*c));
+
+	c->node = n;
+	c->done = done;
+	c->ctx = ctx;
+	n->changing = true;
+	return c;
+}
+
+static int change_begun(struct change *c, int rv)
+{
+	if (rv == 0)
+		return 0;
+	c->node->changing = false;
+	free(c);
+	return change_err(rv);
+}
+
+int node_add(struct node *n, uint64_t id, const char *address,
+	     node_done_fn *done, void *ctx)
+{
+	struct change *c;
+
+	if (n->changing)
+		return -ERR_CONFLICT;
+	c = change_new(n, done, ctx);
+	return change_begun(
+	    c, raft_add(&n->raft, &c->req, id, address, on_changed));
+}
+
+int node_assign(struct node *n, uint64_t id, enum node_role role,
+		node_done_fn *done, void *ctx)
+{
+	static const int roles[] = { [NODE_SPARE] = RAFT_SPARE,
+				     [NODE_STANDBY] = RAFT_STANDBY,
+				     [NODE_VOTER] = RAFT_VOTER };
+	struct change *c;
+
+	if (n->changing)
+		return -ERR_CONFLICT;
+	c = change_new(n, done, ctx);
+	return change_begun(
+	    c, raft_assign(&n->raft, &c->req, id, roles[role], on_changed));
+}
+
+int node_remove(struct node *n, uint64_t id, node_done_fn *done, void *ctx)
+{
+	struct change *c;
+
+	if (n->changing)
+		return -ERR_CONFLICT;
+	c = change_new(n, done, ctx);
+	return change_begun(c, raft_remove(&n->raft, &c->req, id, on_changed));
+}
+
+/* --- leadership handed over --- */
+
+static void on_transferred(struct raft_transfer *req)
+{
+	struct node *n = req->data;
+	node_done_fn *done = n->transfer_done;
+
+	n->transfer_done = NULL;
+	done(n->transfer_ctx,
+	     raft_state(&n->raft) == RAFT_LEADER ? -ERR_REQUEST_TIMEOUT : 0);
+}
+
+int node_transfer(struct node *n, uint64_t id, node_done_fn *done, void *ctx)
+{
+	int rv;
+
+	if (n->transfer_done != NULL)
+		return -ERR_CONFLICT;
+	n->transfer.data = n;
+	n->transfer_done = done;
+	n->transfer_ctx = ctx;
+	rv = raft_transfer(&n->raft, &n->transfer, id, on_transferred);
+	if (rv != 0)
+		n->transfer_done = NULL;
+	return change_err(rv);
+}
+
+/* --- looking --- */
+
+static enum node_role role_of(int raft_role)
+{
+	if (raft_role == RAFT_VOTER)
+		return NODE_VOTER;
+	return raft_role == RAFT_STANDBY ? NODE_STANDBY : NODE_SPARE;
+}
+
+size_t node_servers(const struct node *n, struct node_server *ret, size_t max)
+{
+	const struct raft_configuration *c = &n->raft.configuration;
+	size_t count = MIN((size_t)c->n, max);
+
+	for (size_t i = 0; i < count; i++)
+		ret[i] = (struct node_server){
+			.id = c->servers[i].id,
+			.address = c->servers[i].address,
+			.role = role_of(c->servers[i].role),
+		};
+	return count;
+}
+
+bool node_server_find(const struct node *n, uint64_t id,
+		      struct node_server *ret)
+{
+	struct node_server all[NODE_SERVERS_MAX];
+	size_t count = node_servers(n, all, ARRAY_SIZE(all));
+
+	for (size_t i = 0; i < count; i++)
+		if (all[i].id == id) {
+			*ret = all[i];
+			return true;
+		}
+	return false;
+}
+
+size_t node_voters(const struct node *n)
+{
+	struct node_server all[NODE_SERVERS_MAX];
+	size_t count = node_servers(n, all, ARRAY_SIZE(all)), voters = 0;
+
+	for (size_t i = 0; i < count; i++)
+		voters += all[i].role == NODE_VOTER;
+	return voters;
+}
+
+const struct history *node_history(const struct node *n)
+{
+	return &n->history;
+}
+
+void node_set_history(struct node *n, const struct history *h)
+{
+	CHECK(history_is_none(&n->history) || history_eq(&n->history, h));
+	n->history = *h;
+}

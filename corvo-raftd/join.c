@@ -1,0 +1,162 @@
+#include "join.h"
+
+#include <stdlib.h>
+
+#include "cluster/peer_link.h"
+#include "rt/log.h"
+#include "util/clock.h"
+
+#define ASK_NS   (5 * NS_PER_S)  /* for an answer */
+#define PAUSE_NS (1 * NS_PER_S)  /* before the next one is asked */
+#define LOG_NS   (30 * NS_PER_S) /* for the leader's log, then asked again */
+#define TELL_NS  (10 * NS_PER_S) /* between lines about the same */
+
+struct join {
+	struct parts *p;
+	struct port *port;
+	join_fn *fn;
+	void *ctx;
+	struct loop_timer *timer;
+	struct link *link; /* below the client */
+	struct rpc_client *client;
+	struct rpc_call *call;
+	struct str rest; /* of the addresses, behind the one being asked */
+	struct buf address;
+	struct buf told; /* last line */
+	uint64_t told_ns;
+};
+
+static struct link *open_link(void *ctx, const struct link_ops *ops,
+			      void *ops_ctx)
+{
+	struct join *j = ctx;
+
+	j->link = peer_link_new(j->port, PURPOSE_JOIN, ops, ops_ctx);
+	return j->link;
+}
+
+/* The same line again and again helps nobody. */
+static void tell(struct join *j, struct str why)
+{
+	uint64_t now = clock_mono_ns();
+
+	if (str_eq(buf_str(&j->told), why) && now - j->told_ns < TELL_NS)
+		return;
+	buf_clear(&j->told);
+	buf_put_str(&j->told, why);
+	j->told_ns = now;
+	log_warn("%s does not take this node in: %.*s; trying on", j->address.p,
+		 STR_ARG(why));
+}
+
+static void on_answer(void *ctx, const struct rpc_reply *r)
+{
+	struct join *j = ctx;
+	struct arena a = ARENA_INIT;
+	struct m_cluster_join_reply m;
+	struct history cluster;
+
+	j->call = NULL;
+	if (r->err != 0) {
+		tell(j, r->body);
+		loop_timer_arm(j->timer, PAUSE_NS);
+		return;
+	}
+	if (msg_decode(&msg_cluster_join_reply, r->body, &a, &m) == 0 &&
+	    history_parse(m.cluster, &cluster)) {
+		log_info("taken in by %s; waiting for the log", j->address.p);
+		j->fn(j->ctx, &cluster);
+		loop_timer_arm(j->timer, LOG_NS);
+	} else {
+		tell(j, STR("its answer cannot be read"));
+		loop_timer_arm(j->timer, PAUSE_NS);
+	}
+	arena_done(&a);
+}
+
+/* The next of the addresses, round and round. */
+static void choose(struct join *j)
+{
+	struct port_target t = { 0 };
+	struct str all = j->rest, one;
+
+	if (all.n == 0)
+		all = str_from(j->p->d->settings.join);
+	if (!str_split(all, ',', &one, &j->rest)) {
+		one = all;
+		j->rest = STR_NULL;
+	}
+	buf_clear(&j->address);
+	buf_put_str(&j->address, str_trim(one));
+	buf_putc(&j->address, '\0');
+	t.address = j->address.p;
+	peer_link_target(j->link, &t);
+}
+
+static void ask(struct join *j)
+{
+	const struct settings *s = &j->p->d->settings;
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	struct m_cluster_join m = { 0 };
+	struct frame_request item = { .op = QUERY_CLUSTER_JOIN };
+
+	choose(j);
+	MSG_SET(&m, cluster_join, name, str_from(s->node_id));
+	MSG_SET(&m, cluster_join, raft_id, node_id(j->p->node));
+	MSG_SET(&m, cluster_join, address, str_from(settings_advertise(s)));
+	MSG_SET(&m, cluster_join, version, str_from(corvo_version));
+	msg_encode(&msg_cluster_join, &m, &body);
+	item.body = buf_str(&body);
+	item.deadline_ns = clock_mono_ns() + ASK_NS;
+	j->call =
+	    rpc_forward(j->client, &item, ERR_LEADER_UNAVAILABLE, on_answer, j);
+}
+
+/* A leader has told this node that it belongs to its cluster. */
+static bool is_in(const struct join *j)
+{
+	struct node_server s;
+
+	return node_server_find(j->p->node, node_id(j->p->node), &s);
+}
+
+static void on_timer(void *ctx)
+{
+	struct join *j = ctx;
+
+	if (is_in(j))
+		peer_link_target(j->link, NULL);
+	else if (j->call == NULL)
+		ask(j);
+}
+
+struct join *join_new(struct parts *p, struct port *port, join_fn *fn,
+		      void *ctx)
+{
+	struct join *j = xcalloc(1, sizeof(*j));
+
+	j->p = p;
+	j->port = port;
+	j->fn = fn;
+	j->ctx = ctx;
+	j->client = rpc_client_to_node(p->d->loop, "a cluster", open_link, j);
+	j->timer = loop_timer_add(p->d->loop, on_timer, j);
+	loop_timer_arm(j->timer, 0);
+	return j;
+}
+
+void join_free(struct join *j)
+{
+	if (j == NULL)
+		return;
+	rpc_client_free(j->client);
+	loop_timer_remove(j->timer);
+	buf_done(&j->address);
+	buf_done(&j->told);
+	free(j);
+}
+
+void join_turn_end(struct join *j)
+{
+	rpc_client_flush(j->client);
+}

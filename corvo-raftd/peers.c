@@ -1,0 +1,332 @@
+#include "peers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cluster/peer_link.h"
+#include "follow.h"
+#include "join.h"
+#include "rt/log.h"
+#include "rt/secret.h"
+#include "serve/svc.h"
+
+/* A node that asks us; its place stays when its connection goes. */
+struct caller {
+	struct list node; /* in peers.callers */
+	uint64_t raft_id;
+	enum port_purpose purpose;
+	struct link *link;
+};
+
+struct peers {
+	struct parts *p;
+	struct port *port;
+	struct link *leader; /* below p->forward */
+	uint64_t leader_id;  /* it leads there */
+	struct buf leader_address;
+	struct rpc_server *led;   /* what a leader does for others */
+	struct rpc_server *aside; /* what any node does for others */
+	bool leads;               /* `led` serves */
+	struct list callers;
+	size_t callers_n;
+	struct join *join; /* NULL: it is in a cluster */
+	struct follow *follow;
+	struct rpc_client *files; /* its link; NULL: none */
+	struct link *files_link;
+};
+
+bool peers_joins(const struct settings *s)
+{
+	return s->join[0] != '\0';
+}
+
+/* --- those who ask --- */
+
+static struct link *open_inbound(void *ctx, const struct link_ops *ops,
+				 void *ops_ctx)
+{
+	struct caller *c = ctx;
+
+	c->link = peer_link_inbound(ops, ops_ctx);
+	return c->link;
+}
+
+static struct caller *find_caller(struct peers *n, uint64_t raft_id,
+				  enum port_purpose purpose)
+{
+	LIST_FOREACH (it, &n->callers) {
+		struct caller *c = list_entry(it, struct caller, node);
+
+		if (c->raft_id == raft_id && c->purpose == purpose)
+			return c;
+	}
+	return NULL;
+}
+
+/* The place of one that is not connected goes to another. */
+static struct caller *reuse_caller(struct peers *n, enum port_purpose purpose)
+{
+	LIST_FOREACH (it, &n->callers) {
+		struct caller *c = list_entry(it, struct caller, node);
+
+		if (c->purpose == purpose && !link_is_up(c->link))
+			return c;
+	}
+	return NULL;
+}
+
+static struct caller *add_caller(struct peers *n, enum port_purpose purpose,
+				 const char *name)
+{
+	struct rpc_server *s = purpose == PURPOSE_RPC ? n->led : n->aside;
+	struct caller *c = xcalloc(1, sizeof(*c));
+
+	c->purpose = purpose;
+	list_push_back(&n->callers, &c->node);
+	n->callers_n++;
+	(void)rpc_server_add_node(s, name, open_inbound, c);
+	return c;
+}
+
+static void on_caller(void *ctx, struct port_conn *conn)
+{
+	struct peers *n = ctx;
+	struct caller *c = find_caller(n, conn->peer.raft_id, conn->purpose);
+
+	if (c == NULL && n->callers_n >= LIMIT_PEER_CALLERS)
+		c = reuse_caller(n, conn->purpose);
+	else if (c == NULL)
+		c = add_caller(n, conn->purpose, conn->peer.name);
+	if (c == NULL) {
+		log_warn("node %s is not served: there are too many",
+			 conn->peer.name);
+		port_conn_free(conn);
+		return;
+	}
+	c->raft_id = conn->peer.raft_id;
+	peer_link_attach(c->link, conn);
+}
+
+/* --- whoever leads --- */
+
+static struct link *open_leader(void *ctx, const struct link_ops *ops,
+				void *ops_ctx)
+{
+	struct peers *n = ctx;
+
+	n->leader = peer_link_new(n->port, PURPOSE_RPC, ops, ops_ctx);
+	return n->leader;
+}
+
+static void follow(struct peers *n, uint64_t leader_id)
+{
+	struct port_target t = { .raft_id = leader_id };
+	struct node_server s;
+
+	/* A node that joins hears of the leader before it knows the members. */
+	if (leader_id != 0 && !node_server_find(n->p->node, leader_id, &s))
+		leader_id = 0;
+	if (leader_id == n->leader_id)
+		return;
+	n->leader_id = leader_id;
+	if (leader_id == 0) {
+		peer_link_target(n->leader, NULL);
+		return;
+	}
+	buf_clear(&n->leader_address);
+	buf_puts(&n->leader_address, s.address);
+	buf_putc(&n->leader_address, '\0');
+	t.address = n->leader_address.p;
+	peer_link_target(n->leader, &t);
+}
+
+static void on_taken_back(void *ctx, struct rpc_req req,
+			  const struct frame_request *item)
+{
+	struct peers *n = ctx;
+
+	proposer_submit(n->p->proposer, req, item);
+}
+
+static void begin_to_lead(struct peers *n)
+{
+	n->leads = true;
+	follow(n, 0);
+	forward_take_back(n->p->forward, on_taken_back, n);
+	rpc_server_resume(n->led);
+}
+
+static void lead_no_more(struct peers *n)
+{
+	n->leads = false;
+	rpc_server_pause(n->led);
+	proposer_step_down(n->p->proposer);
+}
+
+static void follow_leader(struct peers *n)
+{
+	bool follows = node_is_following(n->p->node);
+
+	follow(n, follows ? node_leader_id(n->p->node) : 0);
+}
+
+void peers_on_change(struct peers *n)
+{
+	bool ready = node_is_ready(n->p->node);
+
+	if (n->leads && !ready)
+		lead_no_more(n);
+	if (!n->leads && ready)
+		begin_to_lead(n);
+}
+
+/* --- a node that is too far behind --- */
+
+static struct link *open_files(void *ctx, const struct link_ops *ops,
+			       void *ops_ctx)
+{
+	struct peers *n = ctx;
+
+	n->files_link = peer_link_new(n->port, PURPOSE_FILES, ops, ops_ctx);
+	return n->files_link;
+}
+
+static struct rpc_client *open_client(void *ctx, uint64_t raft_id)
+{
+	struct peers *n = ctx;
+	struct port_target t = { .raft_id = raft_id };
+	struct node_server s;
+
+	if (n->files != NULL || !node_server_find(n->p->node, raft_id, &s))
+		return NULL;
+	n->files =
+	    rpc_client_to_node(n->p->d->loop, "the leader", open_files, n);
+	t.address = s.address;
+	peer_link_target(n->files_link, &t);
+	return n->files;
+}
+
+static void close_client(void *ctx, struct rpc_client *c)
+{
+	struct peers *n = ctx;
+
+	CHECK(c == n->files);
+	rpc_client_free(c);
+	n->files = NULL;
+}
+
+/* The next start puts it in the place of what is there. */
+static void on_snapshot_ready(void *ctx)
+{
+	struct peers *n = ctx;
+
+	log_info("the leader's snapshot is here; starting again with it");
+	daemon_exit(n->p->d, EXIT_SUCCESS);
+}
+
+void peers_on_install(struct peers *n, const struct node_install *i)
+{
+	follow_offer(n->follow, i);
+}
+
+/* --- start and end --- */
+
+static int open_port(struct peers *n, struct buf *why)
+{
+	const struct settings *s = &n->p->d->settings;
+	struct port_config c = { .loop = n->p->d->loop, .bind = s->raft_bind };
+	_cleanup_(buf_done) struct buf secret = BUF_INIT(0);
+	int r = 0;
+
+	if (s->cluster_secret_file[0] != '\0')
+		r = secret_read(s->cluster_secret_file, &secret, why);
+	if (r == 0)
+		r = node_identity(s, peers_joins(s), &c.me.raft_id, why);
+	if (r < 0)
+		return r;
+	c.secret = buf_str(&secret);
+	(void)snprintf(c.me.name, sizeof(c.me.name), "%s", s->node_id);
+	(void)snprintf(c.me.address, sizeof(c.me.address), "%s",
+		       settings_advertise(s));
+	return port_open(&c, &n->port, why);
+}
+
+int peers_open(struct parts *p, struct svc *svc, struct peers **ret,
+	       struct buf *why)
+{
+	struct peers *n = xcalloc(1, sizeof(*n));
+	int r;
+
+	n->p = p;
+	list_init(&n->callers);
+	*ret = n;
+	r = open_port(n, why);
+	if (r < 0)
+		return r;
+	n->led = rpc_server_new(p->d->ipc, PROC_RAFTD, &svc_ops, svc);
+	rpc_server_pause(n->led);
+	n->aside = rpc_server_new(p->d->ipc, PROC_RAFTD, &svc_aside_ops, svc);
+	port_serve(n->port, PURPOSE_RPC, on_caller, n);
+	port_serve(n->port, PURPOSE_FILES, on_caller, n);
+	port_serve(n->port, PURPOSE_JOIN, on_caller, n);
+	p->forward = forward_new(p->d->loop, open_leader, n);
+	n->follow = follow_new(&(struct follow_config){
+	    .loop = p->d->loop,
+	    .settings = &p->d->settings,
+	    .open = open_client,
+	    .close = close_client,
+	    .on_ready = on_snapshot_ready,
+	    .ctx = n,
+	});
+	return 0;
+}
+
+struct port *peers_port(struct peers *n)
+{
+	return n->port;
+}
+
+static void on_joined(void *ctx, const struct history *cluster)
+{
+	struct peers *n = ctx;
+
+	node_set_history(n->p->node, cluster);
+	port_set_cluster(n->port, cluster);
+}
+
+void peers_start(struct peers *n)
+{
+	port_set_cluster(n->port, node_history(n->p->node));
+	if (node_voters(n->p->node) == 0)
+		n->join = join_new(n->p, n->port, on_joined, n);
+}
+
+void peers_free(struct peers *n)
+{
+	if (n == NULL)
+		return;
+	join_free(n->join);
+	follow_free(n->follow);
+	forward_free(n->p->forward);
+	n->p->forward = NULL;
+	rpc_server_free(n->led);
+	rpc_server_free(n->aside);
+	LIST_FOREACH_SAFE (it, &n->callers)
+		free(list_entry(it, struct caller, node));
+	port_free(n->port);
+	buf_done(&n->leader_address);
+	free(n);
+}
+
+void peers_turn_end(struct peers *n)
+{
+	if (!n->leads)
+		follow_leader(n);
+	forward_flush(n->p->forward);
+	rpc_server_flush(n->led);
+	rpc_server_flush(n->aside);
+	if (n->files != NULL)
+		rpc_client_flush(n->files);
+	if (n->join != NULL)
+		join_turn_end(n->join);
+}

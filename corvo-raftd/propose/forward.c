@@ -1,0 +1,196 @@
+#include "propose/forward.h"
+
+#include <stdlib.h>
+
+#include "proto/job.h"
+#include "util/clock.h"
+#include "util/hmap.h"
+
+#define TELL_NS (10 * NS_PER_S) /* then it is forgotten */
+
+struct forward {
+	struct rpc_client *client;
+	struct hmap passed; /* struct rpc_req -> struct passed */
+	uint64_t seq;
+	struct arena scratch;
+};
+
+struct passed {
+	struct forward *f;
+	struct rpc_req req;
+	uint32_t op;
+	struct rpc_call *call;
+};
+
+/* The only part of a request that says who asked: its bytes are the key. */
+static struct str req_key(const struct rpc_req *req)
+{
+	return str_of(req, sizeof(*req));
+}
+
+struct forward *forward_new(struct loop *l, rpc_open_fn *open, void *ctx)
+{
+	struct forward *f = xcalloc(1, sizeof(*f));
+
+	f->client = rpc_client_to_node(l, "the leader", open, ctx);
+	return f;
+}
+
+void forward_free(struct forward *f)
+{
+	size_t pos = 0;
+	struct str key;
+	void *v;
+
+	if (f == NULL)
+		return;
+	rpc_client_free(f->client);
+	while (hmap_next(&f->passed, &pos, &key, &v))
+		free(v);
+	hmap_done(&f->passed);
+	arena_done(&f->scratch);
+	free(f);
+}
+
+static void forget(struct passed *p)
+{
+	hmap_remove(&p->f->passed, req_key(&p->req));
+	free(p);
+}
+
+/* --- our own --- */
+
+static void on_told(_unused_ void *ctx, _unused_ const struct rpc_reply *r)
+{
+}
+
+void forward_tell(struct forward *f, uint32_t id, struct str body)
+{
+	struct frame_request item = {
+		.op = id, .body = body, .deadline_ns = clock_mono_ns() + TELL_NS
+	};
+
+	(void)rpc_forward(f->client, &item, ERR_LEADER_UNAVAILABLE, on_told,
+			  NULL);
+}
+
+/* Should that be lost, the job waits for the end of its lease. */
+static void give_back(struct forward *f, const struct rpc_reply *r)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	struct m_fetch_reply m;
+
+	arena_reset(&f->scratch);
+	if (msg_decode(&msg_fetch_reply, r->body, &f->scratch, &m) < 0)
+		return;
+	for (size_t i = 0; i < m.jobs_n; i++) {
+		struct m_fail fail = { 0 };
+
+		MSG_SET(&fail, fail, job_id, m.jobs[i].job_id);
+		MSG_SET(&fail, fail, requeue, true);
+		MSG_SET(&fail, fail, lease_token, m.jobs[i].lease_token);
+		buf_clear(&body);
+		msg_encode(&msg_fail, &fail, &body);
+		forward_tell(f, OP_FAIL, buf_str(&body));
+	}
+}
+
+/* --- passing on --- */
+
+static void on_reply(void *ctx, const struct rpc_reply *r)
+{
+	struct passed *p = ctx;
+	struct forward *f = p->f;
+
+	if (r->err == 0 && op_info(p->op) != NULL)
+		f->seq = MAX(f->seq, r->seq);
+	if (rpc_req_is_live(p->req))
+		rpc_reply(p->req, r->err, r->seq, r->body);
+	else if (p->op == OP_FETCH && r->err == 0)
+		give_back(f, r);
+	forget(p);
+}
+
+void forward_submit(struct forward *f, struct rpc_req req,
+		    const struct frame_request *item)
+{
+	struct passed *p = xcalloc(1, sizeof(*p));
+
+	p->f = f;
+	p->req = req;
+	p->op = item->op;
+	CHECK(hmap_get(&f->passed, req_key(&req)) == NULL);
+	hmap_put(&f->passed, req_key(&req), p);
+	p->call =
+	    rpc_forward(f->client, item, ERR_LEADER_UNAVAILABLE, on_reply, p);
+}
+
+/* Whoever asked may wait for the answer yet: a job may be in it. */
+void forward_cancel(struct forward *f, struct rpc_req req)
+{
+	struct passed *p = hmap_get(&f->passed, req_key(&req));
+
+	if (p != NULL && rpc_abandon(f->client, p->call, on_reply, p))
+		forget(p);
+}
+
+void forward_peer_down(struct forward *f, const struct rpc_peer *peer)
+{
+	size_t pos = 0;
+	struct str key;
+	void *v;
+
+	while (hmap_next(&f->passed, &pos, &key, &v)) {
+		struct passed *p = v;
+
+		if (p->req.peer == peer &&
+		    rpc_abandon(f->client, p->call, on_reply, p))
+			forget(p);
+	}
+}
+
+struct taking {
+	forward_fn *fn;
+	void *ctx;
+};
+
+static void on_taken(void *arg, void *ctx, const struct frame_request *item)
+{
+	const struct taking *t = arg;
+	struct passed *p = ctx;
+	struct rpc_req req;
+
+	if (p == NULL) /* our own */
+		return;
+	req = p->req;
+	forget(p);
+	if (rpc_req_is_live(req))
+		t->fn(t->ctx, req, item);
+}
+
+void forward_take_back(struct forward *f, forward_fn *fn, void *ctx)
+{
+	struct taking t = { fn, ctx };
+
+	rpc_client_take_back(f->client, on_taken, &t);
+}
+
+void forward_flush(struct forward *f)
+{
+	rpc_client_flush(f->client);
+}
+
+bool forward_is_up(const struct forward *f)
+{
+	return rpc_client_is_up(f->client);
+}
+
+size_t forward_pending(const struct forward *f)
+{
+	return rpc_client_pending(f->client);
+}
+
+uint64_t forward_seq(const struct forward *f)
+{
+	return f->seq;
+}

@@ -1,0 +1,41 @@
+/*
+ * Requests of this node's processes while another node leads: passed on to it
+ * as they came, and its answers back. What was not answered when leadership
+ * moves goes, as a resend, to the next leader, or is done here when that is
+ * this node; nothing waits longer than its own deadline.
+ *
+ * Loop thread only.
+ */
+#ifndef CORVO_FORWARD_H
+#define CORVO_FORWARD_H
+
+#include "rt/rpc.h"
+
+struct forward;
+
+/* open makes the link to whoever leads; see rpc_client_to_node. */
+struct forward *forward_new(struct loop *l, rpc_open_fn *open, void *ctx);
+void forward_free(struct forward *f); /* unanswered requests are dropped */
+
+void forward_submit(struct forward *f, struct rpc_req req,
+		    const struct frame_request *item);
+void forward_cancel(struct forward *f, struct rpc_req req);
+void forward_peer_down(struct forward *f, const struct rpc_peer *peer);
+
+/* A word to the leader; nobody waits for an answer. */
+void forward_tell(struct forward *f, uint32_t id, struct str body);
+
+/* This node leads: fn gets whatever was not answered, oldest first. */
+typedef void forward_fn(void *ctx, struct rpc_req req,
+			const struct frame_request *item);
+void forward_take_back(struct forward *f, forward_fn *fn, void *ctx);
+
+/* The end of a turn: sends what has gathered. */
+void forward_flush(struct forward *f);
+
+bool forward_is_up(const struct forward *f); /* the leader answers */
+size_t forward_pending(const struct forward *f);
+/* Event sequence of the last change that was answered through here. */
+uint64_t forward_seq(const struct forward *f);
+
+#endif

@@ -1,0 +1,109 @@
+/*
+ * Questions to a node that follows: they wait until its own store has what was
+ * answered through it, so that nobody misses a change of his own. Loop thread.
+ */
+#include <stdlib.h>
+
+#include "serve/svc_impl.h"
+#include "util/clock.h"
+
+struct held {
+	struct list node;
+	struct rpc_req req;
+	struct frame_request item; /* its slices point behind the struct */
+	uint64_t seq;              /* the store must have it */
+};
+
+void holds_init(struct svc *s)
+{
+	list_init(&s->holds);
+}
+
+static void drop(struct svc *s, struct held *h)
+{
+	list_remove(&h->node);
+	s->holds_n--;
+	free(h);
+}
+
+void holds_done(struct svc *s)
+{
+	LIST_FOREACH_SAFE (it, &s->holds)
+		drop(s, list_entry(it, struct held, node));
+}
+
+/* What is about this node, or waits by itself. */
+static bool is_of_this_node(uint32_t query)
+{
+	static const uint32_t ids[] = {
+		QUERY_TAIL,        QUERY_CHECKPOINT,     QUERY_CHECKPOINT_DONE,
+		QUERY_DUE,         QUERY_DUE_SCHEDULES,  QUERY_DUE_BULKS,
+		QUERY_NODE_STATUS, QUERY_RAFTD_METRICS,  QUERY_TELL_METRICS,
+		QUERY_EVENTS,      QUERY_SNAPSHOT_FILES, QUERY_SNAPSHOT_CHUNK,
+		QUERY_DIGEST,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		if (ids[i] == query)
+			return true;
+	return false;
+}
+
+bool holds_take(struct svc *s, struct rpc_req req,
+		const struct frame_request *item)
+{
+	uint64_t seq = s->p->forward != NULL ? forward_seq(s->p->forward) : 0;
+	struct held *h;
+	char *bytes;
+
+	if (seq <= fsm_last_seq(s->p->fsm) || is_of_this_node(item->op))
+		return false;
+	if (s->holds_n >= s->p->d->settings.raft_max_parked) {
+		svc_reply_error(req, ERR_OVERLOADED);
+		return true;
+	}
+	h = xmalloc(sizeof(*h) + item->key.n + item->body.n);
+	bytes = (char *)(h + 1);
+	*h = (struct held){ .req = req, .item = *item, .seq = seq };
+	if (item->key.n > 0)
+		memcpy(bytes, item->key.p, item->key.n);
+	if (item->body.n > 0)
+		memcpy(bytes + item->key.n, item->body.p, item->body.n);
+	h->item.key = str_of(bytes, item->key.n);
+	h->item.body = str_of(bytes + item->key.n, item->body.n);
+	list_push_back(&s->holds, &h->node);
+	s->holds_n++;
+	return true;
+}
+
+void holds_cancel(struct svc *s, struct rpc_req req)
+{
+	LIST_FOREACH_SAFE (it, &s->holds) {
+		struct held *h = list_entry(it, struct held, node);
+
+		if (rpc_req_is(h->req, req))
+			drop(s, h);
+	}
+}
+
+void holds_turn_end(struct svc *s)
+{
+	uint64_t have = fsm_last_seq(s->p->fsm), now_ns;
+
+	if (list_empty(&s->holds))
+		return;
+	now_ns = clock_mono_ns();
+	LIST_FOREACH_SAFE (it, &s->holds) {
+		struct held *h = list_entry(it, struct held, node);
+		bool late =
+		    h->item.deadline_ns != 0 && h->item.deadline_ns <= now_ns;
+
+		if (h->seq > have && !late && rpc_req_is_live(h->req))
+			continue;
+		if (!late && rpc_req_is_live(h->req))
+			svc_ask(s, h->req, &h->item);
+		else
+			svc_reply_error(h->req, ERR_LEADER_UNAVAILABLE);
+		drop(s, h);
+	}
+}

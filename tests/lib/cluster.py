@@ -1,0 +1,101 @@
+"""Several nodes that make one cluster, on this machine."""
+
+import contextlib
+import http.client
+
+from node import API, Client, Node, wait_until
+
+
+class Cluster:
+    def __init__(self, *flags, size=3):
+        self.flags = flags
+        self.nodes = []
+        for _ in range(size):
+            self.add()
+
+    def add(self, *flags):
+        """One more node, which is to be started yet."""
+        n = len(self.nodes) + 1
+        node = Node("--cluster", f"--node-id=n{n}", *self.flags, *flags)
+        if self.nodes:
+            first = ",".join(f"127.0.0.1:{x.raft_port}" for x in self.nodes)
+            node.flags.append(f"--join={first}")
+        self.nodes.append(node)
+        return node
+
+    def start(self):
+        self.nodes[0].start()
+        for n in self.nodes[1:]:
+            n.spawn()
+        self.wait_whole()
+        return self
+
+    def wait_whole(self, seconds=60):
+        """All nodes vote, serve, and answer lists."""
+        def whole():
+            return (all(n.is_ready() for n in self.nodes)
+                    and self.voters() == len(self.nodes))
+        wait_until(whole, seconds, "all nodes to vote")
+        for n in self.nodes:
+            n.pids()
+            wait_until(n.has_view, seconds, "the view to answer")
+
+    def rows(self, node=None):
+        """The nodes, as one of them tells."""
+        for n in [node] if node else self.alive():
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                with Client(n.port, timeout=5) as c:
+                    a = c.get(f"{API}/cluster/status")
+                    if a.status == 200:
+                        return a.json["nodes"]
+        return []
+
+    def voters(self):
+        return sum(r["voter"] for r in self.rows())
+
+    def alive(self):
+        return [n for n in self.nodes
+                if n.process is not None and n.process.poll() is None]
+
+    def leads(self, node):
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            with Client(node.port, timeout=5) as c:
+                return c.get("/healthz").json.get("leader", False)
+        return False
+
+    def leader(self, seconds=30):
+        """The one that leads, waited for."""
+        found = []
+
+        def look():
+            found[:] = [n for n in self.alive() if self.leads(n)]
+            return len(found) == 1
+        wait_until(look, seconds, "one leader")
+        return found[0]
+
+    def followers(self):
+        leader = self.leader()
+        return [n for n in self.alive() if n is not leader]
+
+    def clean_up(self, check=True):
+        errors = []
+        for n in self.nodes:
+            try:
+                n.clean_up(check)
+            except AssertionError as e:
+                errors.append(e)
+        if errors:
+            raise errors[0]
+
+
+@contextlib.contextmanager
+def cluster(*flags, size=3):
+    """A whole cluster; checked and gone at the end."""
+    c = Cluster(*flags, size=size)
+    try:
+        c.start()
+        yield c
+    except BaseException:
+        c.clean_up(check=False)
+        raise
+    c.clean_up()
