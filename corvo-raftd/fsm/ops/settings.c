@@ -10,10 +10,18 @@
 /* Those of cluster_settings before seeds, which settings_seed has as well. */
 #define SETTINGS MF_settings_seed_MAX
 
-_Static_assert((int)MF_cluster_settings_seeds == (int)SETTINGS &&
-		   (int)MF_cluster_settings_max_queues ==
-		       (int)MF_settings_seed_max_queues,
-	       "the same members in the same order");
+#define SAME(name)                                        \
+	_Static_assert((int)MF_cluster_settings_##name == \
+			   (int)MF_settings_seed_##name,  \
+		       "the same members in the same order: " #name)
+SAME(lease_duration);
+SAME(retention);
+SAME(event_retention);
+SAME(queue_idle);
+SAME(max_queues);
+#undef SAME
+_Static_assert((int)MF_cluster_settings_seeds == (int)SETTINGS,
+	       "and no others before seeds");
 
 static size_t offset_of(const struct msg_desc *d, size_t i)
 {
