@@ -416,7 +416,8 @@ def test_refused(sets, says):
 
 @pytest.mark.parametrize("sets,words,others", [
     (ONE, [], ["odd number", "Before replicas"]),
-    (THREE, ["a cluster of 3 nodes", "Before replicas"], ["odd number"]),
+    (THREE, ["a cluster of 3 nodes", "corvo cluster remove rel-corvo-2"],
+     ["odd number"]),
     (("replicas=4",), ["4 nodes stand still when 2 are away; 3 would"], []),
     (("networkPolicy.enabled=false",), ["networkPolicy is off"], []),
 ])
