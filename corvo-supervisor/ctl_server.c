@@ -19,7 +19,8 @@
 #define CTL_DISCARD_READS 8
 #define CTL_BACKLOG       16
 
-static int ctl_listen(const struct sockaddr_un *sa)
+/* At `path` only when it listens: whoever sees the file is not refused. */
+static int ctl_listen(const struct sockaddr_un *sa, const char *path)
 {
 	mode_t mask;
 	int fd, r;
@@ -33,7 +34,8 @@ static int ctl_listen(const struct sockaddr_un *sa)
 	mask = umask(0177);
 	r = bind(fd, (const struct sockaddr *)sa, sizeof(*sa)) < 0 ? -errno : 0;
 	(void)umask(mask);
-	if (r == 0 && listen(fd, CTL_BACKLOG) < 0)
+	if (r == 0 &&
+	    (listen(fd, CTL_BACKLOG) < 0 || rename(sa->sun_path, path) < 0))
 		r = -errno;
 	if (r < 0) {
 		(void)close(fd);
@@ -53,11 +55,11 @@ int ctl_server_open(struct ctl_server *s, const char *run_dir,
 				  .ctx = ctx };
 	for (size_t i = 0; i < CTL_CLIENTS_MAX; i++)
 		s->clients[i].fd = -1;
-	n = snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/control.sock",
-		     run_dir);
+	n = snprintf(s->path, sizeof(s->path), "%s/control.sock", run_dir);
 	CHECK(n > 0 && (size_t)n < sizeof(sa.sun_path)); /* settings_load */
-	memcpy(s->path, sa.sun_path, (size_t)n + 1);
-	s->fd = ctl_listen(&sa);
+	(void)snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/control.new",
+		       run_dir);
+	s->fd = ctl_listen(&sa, s->path);
 	if (s->fd >= 0)
 		return 0;
 	buf_printf(why, "cannot make the control socket %s: %s", s->path,
