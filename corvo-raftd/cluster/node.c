@@ -140,10 +140,31 @@ static void begin_fence(struct node *n)
 	n->fencing = raft_barrier(&n->raft, &n->fence, on_fenced) == 0;
 }
 
+/*
+ * A node that is alone needs no such entry, as nobody else could have written
+ * another one: what is in its log counts. So it can be read on a full disk.
+ */
+static void look_at_log(struct node *n)
+{
+	if (raft_last_applied(&n->raft) < n->alone_index)
+		return;
+	n->ready = true;
+	n->ops->on_change(n->ctx);
+}
+
+static void become_ready(struct node *n)
+{
+	if (n->alone_index != 0)
+		look_at_log(n);
+	else if (!n->fencing)
+		begin_fence(n);
+}
+
 static void lead(struct node *n)
 {
 	n->leader = true;
 	n->term = n->raft.current_term;
+	n->alone_index = node_voters(n) == 1 ? raft_last_index(&n->raft) : 0;
 	log_info("leading term=%llu index=%llu", n->raft.current_term,
 		 raft_last_index(&n->raft));
 }
@@ -187,12 +208,12 @@ void node_turn(struct node *n)
 	leader_id = leader_now(n);
 	if (leads && !n->leader)
 		lead(n);
-	if (leads && !n->ready && !n->fencing && !n->frozen)
-		begin_fence(n);
 	if (leader_id != n->leader_id) {
 		n->leader_id = leader_id;
 		n->ops->on_change(n->ctx);
 	}
+	if (leads && !n->ready && !n->frozen)
+		become_ready(n);
 	look_at_sync(n);
 }
 

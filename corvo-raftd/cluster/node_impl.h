@@ -91,7 +91,8 @@ struct node {
 	uint64_t cut_asked_ns;     /* node_wants_entry was true */
 	struct raft_barrier fence; /* its entry is the last before our own */
 	bool fencing;              /* it is under way */
-	bool opened;               /* raft_init done */
+	uint64_t alone_index; /* without others: ready when it is applied */
+	bool opened;          /* raft_init done */
 	/* as last reported */
 	bool leader;
 	uint64_t term; /* of that */

@@ -29,7 +29,6 @@ struct run {
 	bool bad;          /* one was not what was proposed */
 	bool die;          /* SIGKILL itself when all are applied */
 	bool no_bootstrap;
-	uint64_t fence;       /* the entry its leadership began with */
 	uint64_t store_index; /* what a store is to have applied */
 	struct entry_origin origin;
 };
@@ -125,7 +124,7 @@ static void propose_next(struct run *r)
 	r->proposed++;
 	node_info(r->node, &i);
 	/* the node may not have counted yet what it is telling us about */
-	n = entry_bytes((int)MAX(MAX(i.applied_index, r->index), r->fence));
+	n = entry_bytes((int)MAX(i.applied_index, r->index));
 	fill(n, bytes);
 	if (node_propose(r->node, str_of(bytes, (size_t)n), &tag, on_proposed,
 			 r) != 0)
@@ -135,13 +134,9 @@ static void propose_next(struct run *r)
 static void on_change(void *ctx)
 {
 	struct run *r = ctx;
-	struct node_info i;
 
 	if (!node_is_ready(r->node))
 		return;
-	/* the entry a leader begins with, which is not counted yet */
-	node_info(r->node, &i);
-	r->fence = i.applied_index + 1;
 	if (r->append > 0)
 		propose_next(r);
 	else
