@@ -56,6 +56,34 @@ static bool read_command(struct log_check *c, const struct segment_entry *e,
 	return c->damages == before;
 }
 
+static size_t closed_n(const struct log_check *c)
+{
+	size_t n = 0;
+
+	while (n < c->segments_n && !c->segments[n].is_open)
+		n++;
+	return n;
+}
+
+/* Whether the files tell which entries are in them. */
+static bool has_certain_indexes(const struct log_check *c)
+{
+	return closed_n(c) > 0 || c->snapshot.index > 0 || c->has_first;
+}
+
+/*
+ * The first entry of every log says who the first members are. A node that
+ * began one has it in a closed segment; one that joined was sent it, as all
+ * others, into an open one, whose name does not tell the index.
+ */
+static void note_first(struct log_check *c, const struct segment_entry *e)
+{
+	if (e->index == 1 && e->type == SEGMENT_MEMBERS)
+		c->has_first = true;
+	if (!has_certain_indexes(c))
+		c->fn = NULL;
+}
+
 static bool on_entry(void *ctx, const struct segment_entry *e)
 {
 	struct log_check *c = ctx;
@@ -70,6 +98,7 @@ static bool on_entry(void *ctx, const struct segment_entry *e)
 			   c->last_term);
 		return false;
 	}
+	note_first(c, e);
 	if (e->type == SEGMENT_COMMAND && !read_command(c, e, &entry))
 		return false;
 	if (c->fn != NULL)
@@ -192,15 +221,6 @@ static int read_segments(struct log_check *c, size_t from, struct buf *why)
 
 /* --- the whole --- */
 
-static size_t closed_n(const struct log_check *c)
-{
-	size_t n = 0;
-
-	while (n < c->segments_n && !c->segments[n].is_open)
-		n++;
-	return n;
-}
-
 /* Of the closed segments, those without a gap up to the last. */
 static size_t first_of_chain(const struct log_check *c, size_t closed)
 {
@@ -245,7 +265,7 @@ static bool has_entries(const struct log_check *c)
 
 static void judge_whole(struct log_check *c)
 {
-	if (c->next > c->first && c->snapshot.index == 0 && closed_n(c) == 0)
+	if (c->next > c->first && !has_certain_indexes(c))
 		log_damage(c, "the segment with the first entry is missing");
 	if (c->next <= c->snapshot.index)
 		log_damage(c,
@@ -274,7 +294,7 @@ static int read_entries(struct log_check *c, struct buf *why)
 	bool sound = c->damages == 0;
 	size_t from = find_begin(c);
 
-	if (closed_n(c) == 0 && (c->snapshot.index == 0 || !sound))
+	if (closed_n(c) == 0 && !sound)
 		c->fn = NULL;
 	c->first = c->next;
 	return read_segments(c, from, why);

@@ -52,6 +52,7 @@ struct log_check {
 	struct log_segment *segments;
 	size_t segments_n;
 	const struct log_segment *at; /* being read */
+	bool has_first;               /* the log's first entry was read */
 	log_entry_fn *fn;
 	void *ctx;
 	int stopped;

@@ -359,6 +359,22 @@ static void any_byte_of_a_closed_segment(void **state _unused_)
 	buf_done(&b);
 }
 
+/* As that of a node that joined: it was sent its first entry like all others.
+ */
+static void a_joined_nodes_log_begins_in_an_open_segment(void **state _unused_)
+{
+	static const char first[] = "0000000000000001-0000000000000001";
+	_cleanup_(buf_done) struct buf a = BUF_INIT(0), b = BUF_INIT(0);
+
+	use_log(false);
+	read_file(fresh(), first, &a);
+	read_file(copy, "open-1", &b);
+	buf_append(&a, b.p + 8, b.n - 8);
+	write_file(copy, "open-1", buf_str(&a));
+	assert_int_equal(unlink(path_in(copy, first)), 0);
+	assert_all_there(copy, ENTRIES);
+}
+
 static void missing_files(void **state _unused_)
 {
 	struct names names;
@@ -568,6 +584,7 @@ int main(void)
 		cmocka_unit_test(a_segment_that_goes_on_elsewhere),
 		cmocka_unit_test(another_format),
 		cmocka_unit_test(any_byte_of_a_closed_segment),
+		cmocka_unit_test(a_joined_nodes_log_begins_in_an_open_segment),
 		cmocka_unit_test(missing_files),
 		cmocka_unit_test(term_and_vote),
 		cmocka_unit_test(damaged_snapshots),
