@@ -68,7 +68,10 @@ static void on_waste_room(uv_handle_t *h, size_t n, uv_buf_t *ret)
  * The library only writes to a stream it dialled, so it would learn of its end
  * from the second message after it, and lose the first. The other side never
  * sends anything there: when something is to be read, it is the end, and the
- * next write is told so.
+ * next write is told so. After an error libuv would refuse that write at once,
+ * which the library takes for one that can be tried again on the same stream,
+ * for ever: it dials anew only where a write that was begun fails. Opened once
+ * more the stream takes it, and fails it.
  */
 static void on_dialled_end(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 {
@@ -78,8 +81,11 @@ static void on_dialled_end(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	if (n == 0)
 		return;
 	(void)uv_read_stop(s);
-	if (uv_fileno((uv_handle_t *)s, &fd) == 0)
-		(void)shutdown(fd, SHUT_RDWR);
+	if (uv_fileno((uv_handle_t *)s, &fd) != 0)
+		return;
+	(void)shutdown(fd, SHUT_RDWR);
+	/* fails while a write is under way, which is told of the end as well */
+	(void)uv_tcp_open((uv_tcp_t *)s, fd);
 }
 
 /* --- coming in --- */

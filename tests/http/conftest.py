@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from node import Node, running  # noqa: E402
+from node import new_node, running  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def make_node():
     made = []
 
     def make(*flags, **named):
-        made.append(Node(*flags, **named))
+        made.append(new_node(*flags, **named))
         return made[-1]
 
     yield make

@@ -2,7 +2,6 @@
 
 import contextlib
 import grp
-import http.client
 import json
 import os
 import shutil
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from node import API, CORVO, patience, wait_until
+from node import API, CORVO, UnixConnection, patience, wait_until
 
 
 @pytest.fixture
@@ -26,19 +25,12 @@ def path():
     shutil.rmtree(folder)
 
 
-class Connection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("any.example", timeout=patience(30))
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self.path))
+def connection(path):
+    return UnixConnection(path, patience(30), host="any.example")
 
 
 def ask(path, method, url, body=None):
-    with contextlib.closing(Connection(path)) as c:
+    with contextlib.closing(connection(path)) as c:
         c.request(method, url, None if body is None else json.dumps(body))
         r = c.getresponse()
         return r.status, r.read()
@@ -70,12 +62,12 @@ def test_a_job_goes_in_and_out_by_it(make_node, path):
     assert (status, got["job_id"]) == (200, job["job_id"])
     assert post(path, f"/ack/{job['job_id']}")[0] == 200
     # a fetch that waits for its job
-    with contextlib.closing(Connection(path)) as c:
+    with contextlib.closing(connection(path)) as c:
         c.request("POST", f"{API}/fetch", json.dumps(
             {"queues": ["later"], "timeout": 30}))
         assert post(path, "/enqueue", queue="later")[0] == 201
         assert c.getresponse().status == 200
-    with contextlib.closing(Connection(path)) as c:
+    with contextlib.closing(connection(path)) as c:
         c.request("GET", f"{API}/events")
         r = c.getresponse()
         assert r.status == 200
