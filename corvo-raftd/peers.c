@@ -107,6 +107,34 @@ static void on_caller(void *ctx, struct port_conn *conn)
 	peer_link_attach(c->link, conn);
 }
 
+/* --- where others are --- */
+
+void peers_find(struct peers *n, uint64_t raft_id, const char *configured,
+		struct buf *ret)
+{
+	const char *heard = port_heard(n->port, raft_id);
+	struct m_member m;
+
+	if (heard != NULL)
+		buf_puts(ret, heard);
+	else if (fsm_member_find(n->p->fsm, raft_id, &m) && m.address.n > 0)
+		buf_put_str(ret, m.address);
+	else
+		buf_puts(ret, configured);
+}
+
+void peers_voters(void *ctx, struct lead_voters *ret)
+{
+	const struct parts *p = ctx;
+	struct node_server all[NODE_SERVERS_MAX];
+	size_t n = node_servers(p->node, all, ARRAY_SIZE(all));
+
+	ret->self = node_id(p->node);
+	for (size_t i = 0; i < n && ret->n < ARRAY_SIZE(ret->ids); i++)
+		if (all[i].role == NODE_VOTER)
+			ret->ids[ret->n++] = all[i].id;
+}
+
 /* --- whoever leads --- */
 
 static struct link *open_leader(void *ctx, const struct link_ops *ops,
@@ -134,7 +162,7 @@ static void follow(struct peers *n, uint64_t leader_id)
 		return;
 	}
 	buf_clear(&n->leader_address);
-	buf_puts(&n->leader_address, s.address);
+	peers_find(n, leader_id, s.address, &n->leader_address);
 	buf_putc(&n->leader_address, '\0');
 	t.address = n->leader_address.p;
 	peer_link_target(n->leader, &t);
@@ -194,6 +222,7 @@ static struct link *open_files(void *ctx, const struct link_ops *ops,
 static struct rpc_client *open_client(void *ctx, uint64_t raft_id)
 {
 	struct peers *n = ctx;
+	_cleanup_(buf_done) struct buf address = BUF_INIT(0);
 	struct port_target t = { .raft_id = raft_id };
 	struct node_server s;
 
@@ -201,7 +230,9 @@ static struct rpc_client *open_client(void *ctx, uint64_t raft_id)
 		return NULL;
 	n->files =
 	    rpc_client_to_node(n->p->d->loop, "the leader", open_files, n);
-	t.address = s.address;
+	peers_find(n, raft_id, s.address, &address);
+	buf_putc(&address, '\0');
+	t.address = address.p;
 	peer_link_target(n->files_link, &t);
 	return n->files;
 }

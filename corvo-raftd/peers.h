@@ -6,6 +6,7 @@
 #define CORVO_PEERS_H
 
 #include "cluster/port.h"
+#include "lead.h"
 #include "serve/parts.h"
 
 struct peers;
@@ -24,6 +25,13 @@ struct port *peers_port(struct peers *n);
 /* The node has been started. */
 void peers_start(struct peers *n);
 void peers_free(struct peers *n); /* NULL is ignored */
+
+/* Of a lead: who votes. ctx: struct parts. */
+void peers_voters(void *ctx, struct lead_voters *ret);
+
+/* Where a node is now, as it said itself, or as others know. */
+void peers_find(struct peers *n, uint64_t raft_id, const char *configured,
+		struct buf *ret);
 
 /* The leader's log begins after what this node has. */
 void peers_on_install(struct peers *n, const struct node_install *i);

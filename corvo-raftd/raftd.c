@@ -55,18 +55,6 @@ struct raftd {
 
 /* --- the node calls --- */
 
-static void find_voters(void *ctx, struct lead_voters *ret)
-{
-	struct raftd *r = ctx;
-	struct node_server all[NODE_SERVERS_MAX];
-	size_t n = node_servers(r->p.node, all, ARRAY_SIZE(all));
-
-	ret->self = node_id(r->p.node);
-	for (size_t i = 0; i < n && ret->n < ARRAY_SIZE(ret->ids); i++)
-		if (all[i].role == NODE_VOTER)
-			ret->ids[ret->n++] = all[i].id;
-}
-
 static void note_damage(struct raftd *r, uint64_t raft_index)
 {
 	if (r->p.damage.n > 0)
@@ -215,8 +203,15 @@ static void on_install(void *ctx, const struct node_install *i)
 	peers_on_install(r->peers, i); /* who else could offer one */
 }
 
+static void find_address(void *ctx, uint64_t raft_id, const char *configured,
+			 struct buf *ret)
+{
+	peers_find(((struct raftd *)ctx)->peers, raft_id, configured, ret);
+}
+
 static const struct node_ops node_ops = {
 	.on_install = on_install,
+	.address_of = find_address,
 	.apply = on_apply,
 	.before_snapshot = on_before_snapshot,
 	.make_durable = on_make_durable,
@@ -386,7 +381,8 @@ static void make_parts(struct raftd *r)
 	r->p.leases = leases_new(r->p.d->loop, r->p.fsm, r->p.proposer);
 	r->p.keep = keep_new(r->p.d->settings.data_dir);
 	r->p.worker = worker_new(r->p.d->loop, WORKER_NICE);
-	r->lead = (struct lead){ .p = &r->p, .voters = find_voters, .ctx = r };
+	r->lead =
+	    (struct lead){ .p = &r->p, .voters = peers_voters, .ctx = &r->p };
 	r->svc = svc_new(&r->p);
 	r->rpc = rpc_server_new(r->p.d->ipc, PROC_RAFTD, &svc_ops, r->svc);
 }

@@ -229,3 +229,32 @@ void port_serve(struct port *p, enum port_purpose purpose, port_accept_fn *fn,
 	p->serve[purpose].fn = fn;
 	p->serve[purpose].ctx = ctx;
 }
+
+/* --- where others are --- */
+
+static const struct port_heard *find_heard(const struct port *p,
+					   uint64_t raft_id)
+{
+	for (size_t i = 0; raft_id != 0 && i < ARRAY_SIZE(p->heard); i++)
+		if (p->heard[i].raft_id == raft_id)
+			return &p->heard[i];
+	return NULL;
+}
+
+void port_hear(struct port *p, const struct port_peer *peer)
+{
+	struct port_heard *h =
+	    (struct port_heard *)find_heard(p, peer->raft_id);
+
+	if (h == NULL)
+		h = &p->heard[p->heard_at++ % ARRAY_SIZE(p->heard)];
+	h->raft_id = peer->raft_id;
+	memcpy(h->address, peer->address, sizeof(h->address));
+}
+
+const char *port_heard(const struct port *p, uint64_t raft_id)
+{
+	const struct port_heard *h = find_heard(p, raft_id);
+
+	return h != NULL ? h->address : NULL;
+}

@@ -47,6 +47,9 @@ void port_free(struct port *p);
 struct loop *port_loop(const struct port *p);
 /* "127.0.0.1:9400", as it came out. */
 const char *port_bound(const struct port *p);
+/* Where the node last said it is, when it dialled this one; NULL: it has not.
+ */
+const char *port_heard(const struct port *p, uint64_t raft_id);
 /* This node has come to be in that cluster. */
 void port_set_cluster(struct port *p, const struct history *cluster);
 

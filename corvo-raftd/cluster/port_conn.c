@@ -121,6 +121,7 @@ static void succeed(struct port_conn *c)
 		dial_connected(d, c);
 		return;
 	}
+	port_hear(p, &c->peer);
 	p->serve[c->purpose].fn(p->serve[c->purpose].ctx, c);
 }
 

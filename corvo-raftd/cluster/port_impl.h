@@ -20,6 +20,12 @@ struct port_said {
 	uint64_t at_ns;                    /* clock_mono_ns; 0: never */
 };
 
+/* Where a node that dialled this one says it is. */
+struct port_heard {
+	uint64_t raft_id; /* 0: a free place */
+	char address[HELLO_ADDRESS_BYTES + 1];
+};
+
 struct port {
 	struct loop *loop;
 	struct hello_id me;
@@ -39,12 +45,17 @@ struct port {
 	struct list lookups; /* of names; the first ones run */
 	size_t looking;      /* that run */
 	struct port_said said[PORT_SAID];
+	struct port_heard heard[PORT_SAID];
+	size_t heard_at; /* the place that goes to a new one */
 };
 
 /* Whether a line about this peer may be logged now; then it counts as said. */
 bool port_may_say(struct port *p, const char *who, uint64_t every_ns);
 /* All is well with it: what comes next is news. */
 void port_said_forget(struct port *p, const char *who);
+
+/* A peer has proven who it is. */
+void port_hear(struct port *p, const struct port_peer *peer);
 
 /* A socket that came in, or one on its way to the dial's address. */
 void conn_accept(struct port *p, int fd, const struct ip *from);

@@ -210,7 +210,7 @@ static void look(struct svc_events *e, uint64_t now_ns)
 void svc_events_turn_end(struct svc_events *e)
 {
 	/* while the log is replayed the end is not where it was and will be */
-	if (e->asked == 0 || !node_is_ready(e->s->p->node))
+	if (e->asked == 0 || !node_is_whole(e->s->p->node))
 		return;
 	if (!list_empty(&e->waiting))
 		look(e, clock_mono_ns());

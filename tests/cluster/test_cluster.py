@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 from cluster import Cluster, cluster  # noqa: E402
-from node import API, wait_until  # noqa: E402
+from node import API, free_port, wait_until  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +79,17 @@ def test_workers_are_known_everywhere(three):
         a.ack(job)
 
 
+def test_events_are_told_everywhere(three):
+    with three.nodes[0].client() as c:
+        job_id = c.enqueue("told")
+    for n in three.nodes:
+        with n.client() as c:
+            def told():
+                events = c.get(f"{API}/cluster/events?limit=1000").json
+                return job_id in [e.get("job_id") for e in events["events"]]
+            wait_until(told, 10, "the event")
+
+
 def test_heartbeats_through_a_follower_keep_the_lease(three):
     follower = three.followers()[0]
     with follower.client() as c:
@@ -140,6 +151,28 @@ def test_a_node_with_an_empty_disk_comes_back():
         three.wait_whole()
         with node.client() as c:
             assert [c.fetch("kept")["job_id"] for _ in ids] == ids
+
+
+def test_a_node_that_was_alone_can_grow():
+    """Its log knows it by an address that nobody can dial any more."""
+    c = Cluster(size=1)
+    try:
+        first = c.nodes[0]
+        flags, first.flags = first.flags, [
+            f for f in first.flags if f != "--cluster"]
+        first.start()
+        with first.client() as client:
+            job_id = client.enqueue("before")
+        first.stop()
+        first.flags, first.raft_port = flags, free_port()
+        first.start()
+        c.add().spawn()
+        c.add().spawn()
+        c.wait_whole()
+        with c.nodes[2].client() as client:
+            assert client.fetch("before", timeout=10)["job_id"] == job_id
+    finally:
+        c.clean_up()
 
 
 def test_a_removed_node_is_no_member(three_or_four=4):
