@@ -28,7 +28,8 @@ enum state {
 	FETCHING,
 	ENDING, /* the worker flushes */
 	PAUSING,
-	OVER,
+	OVER, /* and it is yet to be told */
+	TOLD,
 };
 
 struct part {
@@ -57,6 +58,8 @@ struct download {
 	bool gone;            /* nobody waits any more */
 	int err;              /* of the worker */
 	struct buf why;       /* its sentence */
+	int end_err;
+	struct buf end_why;
 	unsigned wrong;
 	uint64_t free_ns; /* not before that: the rate */
 	uint64_t said_ns;
@@ -92,6 +95,7 @@ static void really_free(struct download *d)
 	free(d->in.files);
 	free(d->in.before);
 	buf_done(&d->why);
+	buf_done(&d->end_why);
 	free(d);
 }
 
@@ -109,11 +113,16 @@ void download_free(struct download *d)
 		really_free(d);
 }
 
+/* It is told in a turn of its own: who hears of it may free the client, whose
+ * answer this may be. */
 static void end(struct download *d, int err, struct str why)
 {
 	drop_parts(d);
 	d->state = OVER;
-	d->c.done(d->c.ctx, err, why);
+	d->end_err = err;
+	buf_clear(&d->end_why);
+	buf_put_str(&d->end_why, why);
+	loop_timer_arm(d->timer, 0);
 }
 
 /* Begins anew with the list, soon. */
@@ -455,12 +464,16 @@ static void on_timer(void *ctx)
 {
 	struct download *d = ctx;
 
-	if (d->state == PAUSING && !d->busy)
+	if (d->state == OVER) {
+		d->state = TOLD;
+		d->c.done(d->c.ctx, d->end_err, buf_str(&d->end_why));
+	} else if (d->state == PAUSING && !d->busy) {
 		ask_list(d);
-	else if (d->state == PAUSING)
+	} else if (d->state == PAUSING) {
 		loop_timer_arm(d->timer, PAUSE_NS);
-	else if (d->state == FETCHING)
+	} else if (d->state == FETCHING) {
 		pump(d);
+	}
 }
 
 struct download *download_new(const struct download_config *c)
@@ -471,7 +484,7 @@ struct download *download_new(const struct download_config *c)
 	d->in.settings = c->settings;
 	d->in.index = c->index;
 	if (c->before != NULL) {
-		CHECK(c->before->state == OVER && !c->before->busy);
+		CHECK(c->before->state == TOLD && !c->before->busy);
 		d->in.before_index = c->before->in.index;
 		d->in.before = c->before->in.files;
 		d->in.before_n = c->before->in.n;

@@ -17,7 +17,8 @@
 struct download;
 
 /*
- * Once, and then only download_free may follow, which may be called in it. 0:
+ * Once, and then only download_free may follow, which may be called in it, as
+ * may be that of the client: it runs in no callback of that. 0:
  * all files are there. -ERR_NOT_FOUND: the other side has a newer snapshot;
  * -ERR_STORAGE_FULL: there is no room; or another -ERR_*, with a sentence.
  */

@@ -209,7 +209,8 @@ static inline void turn_end(void *ctx)
 	struct world *w = ctx;
 
 	rpc_server_flush(w->server);
-	rpc_client_flush(w->client);
+	if (w->client != NULL)
+		rpc_client_flush(w->client);
 }
 
 static inline void make_file(struct world *w, size_t i, const char *name,
@@ -259,7 +260,8 @@ static inline int teardown(void **state)
 
 	download_free(w->download);
 	worker_free(w->worker);
-	rpc_client_free(w->client);
+	if (w->client != NULL)
+		rpc_client_free(w->client);
 	rpc_server_free(w->server);
 	ipc_free(w->ipc);
 	loop_timer_remove(w->lose);

@@ -24,10 +24,16 @@ struct follower {
 static struct rpc_client *open_link(void *ctx, uint64_t raft_id)
 {
 	struct follower *f = ctx;
+	struct buf why = BUF_INIT(0);
 
 	assert_true(raft_id == FIRST || raft_id == SECOND);
 	f->opened[raft_id]++;
-	return f->unreachable ? NULL : f->w->client;
+	if (f->unreachable)
+		return NULL;
+	if (f->w->client == NULL)
+		f->w->client = rpc_client_new(f->w->ipc, in_dir(f->w, "link"),
+					      PROC_RAFTD, &why);
+	return f->w->client;
 }
 
 static void close_link(void *ctx, struct rpc_client *c)
@@ -35,6 +41,8 @@ static void close_link(void *ctx, struct rpc_client *c)
 	struct follower *f = ctx;
 
 	assert_ptr_equal(c, f->w->client);
+	rpc_client_free(c); /* as who has a link for each of them does */
+	f->w->client = NULL;
 	f->closed++;
 }
 
