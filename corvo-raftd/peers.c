@@ -20,6 +20,7 @@ struct caller {
 
 struct peers {
 	struct parts *p;
+	struct svc *svc;
 	struct port *port;
 	struct link *leader; /* below p->forward */
 	uint64_t leader_id;  /* it leads there */
@@ -168,19 +169,12 @@ static void follow(struct peers *n, uint64_t leader_id)
 	peer_link_target(n->leader, &t);
 }
 
-static void on_taken_back(void *ctx, struct rpc_req req,
-			  const struct frame_request *item)
-{
-	struct peers *n = ctx;
-
-	proposer_submit(n->p->proposer, req, item);
-}
-
 static void begin_to_lead(struct peers *n)
 {
 	n->leads = true;
 	follow(n, 0);
-	forward_take_back(n->p->forward, on_taken_back, n);
+	/* questions are among them, too */
+	forward_take_back(n->p->forward, svc_ops.on_request, n->svc);
 	rpc_server_resume(n->led);
 }
 
@@ -289,6 +283,7 @@ int peers_open(struct parts *p, struct svc *svc, struct peers **ret,
 	int r;
 
 	n->p = p;
+	n->svc = svc;
 	list_init(&n->callers);
 	*ret = n;
 	r = open_port(n, why);

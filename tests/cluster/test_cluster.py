@@ -135,6 +135,22 @@ def test_a_leader_that_is_killed_is_followed_by_another():
             assert c.job(ids[0])["state"] == "active"
 
 
+def test_questions_to_the_leader_wait_for_the_next_one():
+    with cluster() as three:
+        leader = three.leader()
+        a, b = (n.client() for n in three.followers())
+        with a, b:
+            leader.kill_all()
+            for c in (a, b):
+                c.send("GET", f"{API}/workers")
+            for c in (a, b):
+                answer = c.receive()
+                assert (answer.status, answer.json) == (200, []), answer
+        for n in three.alive():
+            assert "process=raftd died" not in n.log()
+        leader.start()
+
+
 def test_a_node_with_an_empty_disk_comes_back():
     import shutil
     with cluster() as three:
