@@ -22,9 +22,8 @@ struct peers {
 	struct parts *p;
 	struct svc *svc;
 	struct port *port;
-	struct link *leader; /* below p->forward */
-	uint64_t leader_id;  /* it leads there */
-	struct buf leader_address;
+	struct link *leader;      /* below p->forward */
+	uint64_t leader_id;       /* it leads there */
 	struct rpc_server *led;   /* what a leader does for others */
 	struct rpc_server *aside; /* what any node does for others */
 	bool leads;               /* `led` serves */
@@ -124,6 +123,18 @@ void peers_find(struct peers *n, uint64_t raft_id, const char *configured,
 		buf_puts(ret, configured);
 }
 
+/* Whoever it is, at the address it has now. */
+static void aim(struct peers *n, struct link *l, const struct node_server *s)
+{
+	_cleanup_(buf_done) struct buf address = BUF_INIT(0);
+	struct port_target t = { .raft_id = s->id };
+
+	peers_find(n, s->id, s->address, &address);
+	buf_putc(&address, '\0');
+	t.address = address.p;
+	peer_link_target(l, &t);
+}
+
 void peers_voters(void *ctx, struct lead_voters *ret)
 {
 	const struct parts *p = ctx;
@@ -149,7 +160,6 @@ static struct link *open_leader(void *ctx, const struct link_ops *ops,
 
 static void follow(struct peers *n, uint64_t leader_id)
 {
-	struct port_target t = { .raft_id = leader_id };
 	struct node_server s;
 
 	/* A node that joins hears of the leader before it knows the members. */
@@ -158,15 +168,10 @@ static void follow(struct peers *n, uint64_t leader_id)
 	if (leader_id == n->leader_id)
 		return;
 	n->leader_id = leader_id;
-	if (leader_id == 0) {
+	if (leader_id == 0)
 		peer_link_target(n->leader, NULL);
-		return;
-	}
-	buf_clear(&n->leader_address);
-	peers_find(n, leader_id, s.address, &n->leader_address);
-	buf_putc(&n->leader_address, '\0');
-	t.address = n->leader_address.p;
-	peer_link_target(n->leader, &t);
+	else
+		aim(n, n->leader, &s);
 }
 
 static void begin_to_lead(struct peers *n)
@@ -216,18 +221,13 @@ static struct link *open_files(void *ctx, const struct link_ops *ops,
 static struct rpc_client *open_client(void *ctx, uint64_t raft_id)
 {
 	struct peers *n = ctx;
-	_cleanup_(buf_done) struct buf address = BUF_INIT(0);
-	struct port_target t = { .raft_id = raft_id };
 	struct node_server s;
 
 	if (n->files != NULL || !node_server_find(n->p->node, raft_id, &s))
 		return NULL;
 	n->files =
 	    rpc_client_to_node(n->p->d->loop, "the leader", open_files, n);
-	peers_find(n, raft_id, s.address, &address);
-	buf_putc(&address, '\0');
-	t.address = address.p;
-	peer_link_target(n->files_link, &t);
+	aim(n, n->files_link, &s);
 	return n->files;
 }
 
@@ -340,7 +340,6 @@ void peers_free(struct peers *n)
 	LIST_FOREACH_SAFE (it, &n->callers)
 		free(list_entry(it, struct caller, node));
 	port_free(n->port);
-	buf_done(&n->leader_address);
 	free(n);
 }
 

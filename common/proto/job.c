@@ -101,3 +101,13 @@ uint32_t job_attempts_left(uint32_t max_retries, uint32_t attempt)
 
 	return attempt < total ? total - attempt : 0;
 }
+
+struct m_fail fetched_give_back(const struct m_fetched *job)
+{
+	struct m_fail f = { 0 };
+
+	MSG_SET(&f, fail, job_id, job->job_id);
+	MSG_SET(&f, fail, requeue, true);
+	MSG_SET(&f, fail, lease_token, job->lease_token);
+	return f;
+}

@@ -38,4 +38,8 @@ size_t chain_bytes(const struct m_chain *c);
 /* max_retries 0 and 1 both mean one attempt. */
 uint32_t job_attempts_left(uint32_t max_retries, uint32_t attempt);
 
+/* What gives a job back that nobody took: at once, and without an attempt. Its
+ * texts are those of `job`. */
+struct m_fail fetched_give_back(const struct m_fetched *job);
+
 #endif

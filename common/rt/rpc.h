@@ -157,6 +157,12 @@ void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body);
 void rpc_server_flush(struct rpc_server *s);
 bool rpc_req_is_live(struct rpc_req req);
 
+/* The only part of a request that says who asked: its bytes, as a key. */
+static inline struct str rpc_req_key(const struct rpc_req *req)
+{
+	return str_of(req, sizeof(*req));
+}
+
 static inline bool rpc_req_is(struct rpc_req a, struct rpc_req b)
 {
 	return a.peer == b.peer && a.epoch == b.epoch && a.id == b.id;

@@ -8,6 +8,7 @@
  */
 #include "front/park.h"
 #include "front/server.h"
+#include "proto/job.h"
 #include "req/req.h"
 #include "routes/handlers.h"
 #include "rt/log.h"
@@ -59,16 +60,6 @@ static void give_back(struct req *r)
 	a->n = 0;
 }
 
-static struct m_fail back_of(const struct m_fetched *job)
-{
-	struct m_fail f = { 0 };
-
-	MSG_SET(&f, fail, job_id, job->job_id);
-	MSG_SET(&f, fail, requeue, true);
-	MSG_SET(&f, fail, lease_token, job->lease_token);
-	return f;
-}
-
 /* The jobs and the news that nobody waits for them have crossed. */
 static void on_too_late(void *ctx, const struct rpc_reply *reply)
 {
@@ -79,7 +70,7 @@ static void on_too_late(void *ctx, const struct rpc_reply *reply)
 	if (reply->err == 0 &&
 	    msg_decode(&msg_fetch_reply, reply->body, &a, &m) == 0)
 		for (size_t i = 0; i < m.jobs_n; i++) {
-			struct m_fail f = back_of(&m.jobs[i]);
+			struct m_fail f = fetched_give_back(&m.jobs[i]);
 
 			give_one_back(h, &f);
 		}
@@ -94,7 +85,7 @@ static void remember(struct req *r, const struct m_fetch_reply *m)
 	a->n = m->jobs_n;
 	a->back = arena_zalloc(&r->arena, a->n * sizeof(*a->back));
 	for (size_t i = 0; i < a->n; i++) {
-		a->back[i] = back_of(&m->jobs[i]);
+		a->back[i] = fetched_give_back(&m->jobs[i]);
 		a->back[i].job_id = arena_copy(&r->arena, m->jobs[i].job_id);
 	}
 	if (a->n > 0)

@@ -5,13 +5,8 @@
 #include <stdlib.h>
 
 #include "propose/proposer_impl.h"
+#include "proto/job.h"
 #include "util/clock.h"
-
-/* The only part of a request that says who asked: its bytes are the key. */
-static struct str req_key(const struct rpc_req *req)
-{
-	return str_of(req, sizeof(*req));
-}
 
 static void tell_empty(struct proposer *p, struct op *op)
 {
@@ -44,7 +39,7 @@ void fetch_free(struct proposer *p, struct op *op)
 	lot_leave(&p->lot, &f->waiter);
 	if (f->worker != NULL)
 		presence_leave(&p->presence, f->worker, moment(p));
-	hmap_remove(&p->fetches, req_key(&op->req));
+	hmap_remove(&p->fetches, rpc_req_key(&op->req));
 	free(f);
 	op->fetch = NULL;
 }
@@ -211,7 +206,7 @@ void fetch_submit(struct proposer *p, struct op *op)
 	}
 	op->fetch = fetch_new(p, op, &m);
 	w = &op->fetch->waiter;
-	hmap_put(&p->fetches, req_key(&op->req), op);
+	hmap_put(&p->fetches, rpc_req_key(&op->req), op);
 	if (too_many(p, w)) {
 		p->stats.fetch_overload++;
 		op_refuse(p, op, ERR_OVERLOADED,
@@ -318,11 +313,8 @@ static void give_back(struct proposer *p, const struct m_fetch_reply *m)
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 
 	for (size_t i = 0; i < m->jobs_n; i++) {
-		struct m_fail fail = { 0 };
+		struct m_fail fail = fetched_give_back(&m->jobs[i]);
 
-		MSG_SET(&fail, fail, job_id, m->jobs[i].job_id);
-		MSG_SET(&fail, fail, requeue, true);
-		MSG_SET(&fail, fail, lease_token, m->jobs[i].lease_token);
 		buf_clear(&b);
 		msg_encode(&msg_fail, &fail, &b);
 		proposer_submit_own(p, OP_FAIL, buf_str(&b));
@@ -384,7 +376,7 @@ const struct presence *proposer_presence(struct proposer *p)
 
 void proposer_cancel(struct proposer *p, struct rpc_req req)
 {
-	struct op *op = hmap_get(&p->fetches, req_key(&req));
+	struct op *op = hmap_get(&p->fetches, rpc_req_key(&req));
 
 	if (op == NULL)
 		return; /* only fetches wait long enough to be worth it */

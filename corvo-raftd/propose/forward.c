@@ -22,12 +22,6 @@ struct passed {
 	struct rpc_call *call;
 };
 
-/* The only part of a request that says who asked: its bytes are the key. */
-static struct str req_key(const struct rpc_req *req)
-{
-	return str_of(req, sizeof(*req));
-}
-
 struct forward *forward_new(struct loop *l, rpc_open_fn *open, void *ctx)
 {
 	struct forward *f = xcalloc(1, sizeof(*f));
@@ -54,7 +48,7 @@ void forward_free(struct forward *f)
 
 static void forget(struct passed *p)
 {
-	hmap_remove(&p->f->passed, req_key(&p->req));
+	hmap_remove(&p->f->passed, rpc_req_key(&p->req));
 	free(p);
 }
 
@@ -84,11 +78,8 @@ static void give_back(struct forward *f, const struct rpc_reply *r)
 	if (msg_decode(&msg_fetch_reply, r->body, &f->scratch, &m) < 0)
 		return;
 	for (size_t i = 0; i < m.jobs_n; i++) {
-		struct m_fail fail = { 0 };
+		struct m_fail fail = fetched_give_back(&m.jobs[i]);
 
-		MSG_SET(&fail, fail, job_id, m.jobs[i].job_id);
-		MSG_SET(&fail, fail, requeue, true);
-		MSG_SET(&fail, fail, lease_token, m.jobs[i].lease_token);
 		buf_clear(&body);
 		msg_encode(&msg_fail, &fail, &body);
 		forward_tell(f, OP_FAIL, buf_str(&body));
@@ -119,8 +110,8 @@ void forward_submit(struct forward *f, struct rpc_req req,
 	p->f = f;
 	p->req = req;
 	p->op = item->op;
-	CHECK(hmap_get(&f->passed, req_key(&req)) == NULL);
-	hmap_put(&f->passed, req_key(&req), p);
+	CHECK(hmap_get(&f->passed, rpc_req_key(&req)) == NULL);
+	hmap_put(&f->passed, rpc_req_key(&req), p);
 	p->call =
 	    rpc_forward(f->client, item, ERR_LEADER_UNAVAILABLE, on_reply, p);
 }
@@ -128,7 +119,7 @@ void forward_submit(struct forward *f, struct rpc_req req,
 /* Whoever asked may wait for the answer yet: a job may be in it. */
 void forward_cancel(struct forward *f, struct rpc_req req)
 {
-	struct passed *p = hmap_get(&f->passed, req_key(&req));
+	struct passed *p = hmap_get(&f->passed, rpc_req_key(&req));
 
 	if (p != NULL && rpc_abandon(f->client, p->call, on_reply, p))
 		forget(p);
