@@ -187,7 +187,7 @@ static void on_change(void *ctx)
 	if (r->leading)
 		return;
 	r->leading = true;
-	leases_grace(r->p.leases);
+	leases_grace(r->p.leases, node_blind_ns(r->p.node));
 	lead_begin(&r->lead);
 	flush_replayed(r);
 	log_info("ready index=%" PRIu64 " seq=%" PRIu64 " ms=%" PRIu64,

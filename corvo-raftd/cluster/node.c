@@ -19,8 +19,16 @@
 #include "cluster/node_impl.h"
 #include "proto/err.h"
 #include "rt/log.h"
+#include "util/clock.h"
 
 #define WATCH_NS (100 * NS_PER_MS)
+
+#define ELECTION_NS (ELECTION_TIMEOUT_MS * NS_PER_MS)
+/* A turn of the loop that took longer: the others may have waited in vain. */
+#define STILL_NS (ELECTION_NS / 2)
+/* The library looks once in an election timeout whether the others were heard
+ * of since it last looked: by the second look it knows. */
+#define DOUBT_NS (3 * ELECTION_NS)
 
 struct proposal {
 	struct raft_apply req;
@@ -196,6 +204,19 @@ static void look_at_sync(struct node *n)
 	n->ops->on_change(n->ctx);
 }
 
+/*
+ * What comes in after this process stood still was sent before, answers of the
+ * others among it: the library takes them for new ones, and goes on to lead.
+ */
+static void look_at_time(struct node *n)
+{
+	uint64_t now_ns = clock_mono_ns();
+
+	if (now_ns - n->turned_ns > STILL_NS)
+		n->doubt_ns = now_ns + DOUBT_NS;
+	n->turned_ns = now_ns;
+}
+
 void node_turn(struct node *n)
 {
 	bool leads = raft_state(&n->raft) == RAFT_LEADER;
@@ -203,6 +224,8 @@ void node_turn(struct node *n)
 
 	if (n->stopping)
 		return;
+	if (n->port != NULL)
+		look_at_time(n);
 	if (n->leader && (!leads || n->raft.current_term != n->term))
 		lead_no_more(n);
 	leader_id = leader_now(n);
@@ -356,6 +379,21 @@ bool node_is_leader(const struct node *n)
 bool node_is_ready(const struct node *n)
 {
 	return n->ready;
+}
+
+bool node_is_sure(const struct node *n)
+{
+	uint64_t now_ns;
+
+	if (!n->ready || n->port == NULL)
+		return n->ready;
+	now_ns = clock_mono_ns();
+	return now_ns - n->turned_ns <= STILL_NS && now_ns >= n->doubt_ns;
+}
+
+uint64_t node_blind_ns(const struct node *n)
+{
+	return node_voters(n) > 1 ? 2 * ELECTION_NS : 0;
 }
 
 bool node_is_following(const struct node *n)

@@ -122,6 +122,14 @@ int node_propose(struct node *n, struct str entry, const void **ret_tag,
 bool node_is_leader(const struct node *n);
 /* Leads, and has applied all that was in the log when it began to. */
 bool node_is_ready(const struct node *n);
+/*
+ * Ready, and if somebody else has begun to lead, that is not longer ago than
+ * node_blind_ns says. False for a while after this process stood still: the
+ * others may have chosen another leader meanwhile.
+ */
+bool node_is_sure(const struct node *n);
+/* How long the leader before this one may take itself for one yet. */
+uint64_t node_blind_ns(const struct node *n);
 /* Another node leads, and is heard of. */
 bool node_is_following(const struct node *n);
 uint64_t node_id(const struct node *n);        /* raft's number of this node */

@@ -21,6 +21,9 @@
 #define TRAILING_PART     4
 #define CUT_RETRY_NS      NS_PER_S /* between entries asked for a cut */
 
+/* Without a word of the leader another one is chosen after that. */
+#define ELECTION_TIMEOUT_MS 300
+
 /* How it went to cut the log. A pool thread writes err and why in between. */
 struct node_cut {
 	int err;
@@ -98,7 +101,9 @@ struct node {
 	uint64_t term; /* of that */
 	bool ready;
 	uint64_t leader_id;
-	bool synced; /* has applied all a leader had told of, once */
+	uint64_t turned_ns; /* the end of the last turn */
+	uint64_t doubt_ns;  /* until then somebody else may lead */
+	bool synced;        /* has applied all a leader had told of, once */
 	bool frozen;
 	bool whole;    /* while frozen */
 	bool changing; /* the members */

@@ -13,7 +13,6 @@
 #include "rt/file.h"
 
 #define NODE_FILE_BYTES      4096
-#define ELECTION_TIMEOUT_MS  300
 #define CONNECT_RETRY_MS     100 /* a node that is back is not waited for */
 #define HEARTBEAT_TIMEOUT_MS 50
 /* Until a snapshot is offered again: it is only a manifest. */

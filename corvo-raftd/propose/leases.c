@@ -248,9 +248,9 @@ bool leases_take(struct leases *l, struct buf *body, bool *more)
 	return true;
 }
 
-void leases_grace(struct leases *l)
+void leases_grace(struct leases *l, uint64_t blind_ns)
 {
-	l->lead_ns = clock_mono_ns();
+	l->lead_ns = clock_mono_ns() + blind_ns;
 	l->graced_ns = 0;
 }
 

@@ -5,6 +5,10 @@
  * A leader that is new (or was restarted) does not know the last second of
  * heartbeats: no lease granted before it ends until one full period has gone
  * by. That is kept in memory, and written for those that would end before.
+ *
+ * The leader before may have answered some yet while the new one began, so the
+ * period begins a little later, and one that does not know whether it leads
+ * must not answer from memory (node_is_sure).
  */
 #ifndef CORVO_LEASES_H
 #define CORVO_LEASES_H
@@ -30,8 +34,9 @@ uint64_t leases_end(const struct leases *l, struct str job_id);
 /* For proposer_config.take_renewals. */
 bool leases_take(struct leases *l, struct buf *body, bool *more);
 
-/* This node has begun to lead. */
-void leases_grace(struct leases *l);
+/* This node has begun to lead; another one may have answered heartbeats until
+ * blind_ns from now. */
+void leases_grace(struct leases *l, uint64_t blind_ns);
 
 uint64_t leases_renewed(const struct leases *l); /* since start */
 

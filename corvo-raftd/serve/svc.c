@@ -266,7 +266,7 @@ static void on_request(void *ctx, struct rpc_req req,
 	} else if (op_info(item->op) == NULL) {
 		if (!holds_take(s, req, item))
 			svc_ask(s, req, item);
-	} else if (item->op == OP_HEARTBEAT && node_is_ready(s->p->node) &&
+	} else if (item->op == OP_HEARTBEAT && node_is_sure(s->p->node) &&
 		   leases_heartbeat(s->p->leases, req, item)) {
 		return;
 	} else if ((op_info(item->op)->who & OP_SERVER) != 0 &&

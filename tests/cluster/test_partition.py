@@ -1,7 +1,9 @@
 """Nodes that cannot reach each other, and can again."""
 
+import contextlib
 import os
 import random
+import signal
 
 from network import NetCluster, may_have_namespaces
 from node import API, wait_until
@@ -35,13 +37,23 @@ def cut_leader_off(three, jobs):
                    .status == 201, 20, "it to be one of them again")
 
 
-def test_a_leader_that_is_cut_off_is_replaced_again_and_again():
+@contextlib.contextmanager
+def connected(*flags):
+    """Three nodes on a network that can be made bad."""
     print(f"CORVO_TEST_SEED={SEED}")
     kind = "proxy" if may_have_namespaces() else "namespaces"
-    three = NetCluster(kind, SEED, f"--op-timeout={ASKED_S}s")
-    jobs = []
+    three = NetCluster(kind, SEED, *flags)
     try:
         three.start()
+        yield three
+        three.clean_up()
+    finally:
+        three.clean_up(check=False)
+
+
+def test_a_leader_that_is_cut_off_is_replaced_again_and_again():
+    jobs = []
+    with connected(f"--op-timeout={ASKED_S}s") as three:
         for _ in range(2):
             cut_leader_off(three, jobs)
         for n in three.nodes:
@@ -49,6 +61,41 @@ def test_a_leader_that_is_cut_off_is_replaced_again_and_again():
                 for job in jobs:
                     wait_until(lambda: c.get(f"{API}/jobs/{job}")
                                .status == 200, 20, "it to be everywhere")
-        three.clean_up()
+
+
+@contextlib.contextmanager
+def still(*pids):
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
     finally:
-        three.clean_up(check=False)
+        for pid in reversed(pids):
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_leader_that_stood_still_extends_no_lease():
+    """It does not know yet that another one leads, and that the job is in
+    other hands."""
+    with connected("--op-timeout=1m", "--watchdog-timeout=5m") as three:
+        leader = three.leader()
+        other = next(n for n in three.nodes if n is not leader)
+        # The supervisor first: it would start another raftd.
+        pids = [leader.process.pid, leader.pids()["raftd"]]
+        with leader.client() as a, other.client() as b:
+            a.enqueue("work")
+            first = a.fetch("work", worker_id="first", lease_duration=1)
+            with still(*pids):
+                three.bad(links_of(three, leader))
+                a.send("POST", f"{API}/heartbeat", {
+                    "worker_id": "first", "jobs": {first["job_id"]: {
+                        "lease_token": first["lease_token"]}}})
+                second = b.fetch("work", worker_id="second", timeout=30,
+                                 lease_duration=30)
+            assert second["job_id"] == first["job_id"]
+            wait_until(lambda: not three.leads(leader), 20, "it to give up")
+            three.heal()
+            told = a.receive()
+            assert told.status == 200, told
+            assert told.json["jobs"][first["job_id"]]["status"] == "cancel"
+            b.ack(second)

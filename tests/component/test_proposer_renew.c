@@ -90,7 +90,7 @@ static void start_workers(struct fixture *f)
 		fetch(f, PEER_A, "q", 0);
 		pump_and_commit_all(f);
 	}
-	leases_grace(f->leases);
+	leases_grace(f->leases, 0);
 	pump_and_commit_all(f);
 }
 
@@ -212,7 +212,7 @@ static void lease_that_ended_meanwhile_gets_one_period(void **state)
 	assert_true(fsm_lease_find(f->fsm, STR("job_0"), &lease));
 	wait_for(f, lease.expires_ns);
 	began = proposer_now(f->p);
-	leases_grace(f->leases);
+	leases_grace(f->leases, 0);
 	assert_true(leases_end(f->leases, STR("job_0")) >=
 		    began + SHORT_LEASE_NS);
 
