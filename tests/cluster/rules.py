@@ -314,10 +314,11 @@ def rule_fifo_leaves_none(h):
                 and j.id in h.final]
         ended = [j for j in jobs if h.final[j.id]["state"] in ENDED
                  and j.deliveries]
-        for job in jobs:
+        for job in (j for j in jobs
+                    if h.final[j.id]["state"] == "pending"):
             after = [j for j in ended if j.begin > job.end and
                      j.request["priority"] == job.request["priority"]]
-            if h.final[job.id]["state"] == "pending" and after:
+            if after:
                 h.say("stranded", job, f"waits, and {after[0].id}, which came "
                       "later, is done")
 
