@@ -10,6 +10,7 @@
 
 #include "api/openapi.h"
 #include "gen.h"
+#include "rpc/pb/pb.h"
 
 #define PATH_BYTES 4096
 
@@ -48,6 +49,12 @@ static void gen_openapi(struct buf *b)
 	buf_putc(b, '\n');
 }
 
+/* For those who make clients of it. */
+static void gen_proto(struct buf *b)
+{
+	pb_file_text(&pb_file_worker, b);
+}
+
 static const struct {
 	const char *name;
 	void (*write)(struct buf *b);
@@ -56,7 +63,7 @@ static const struct {
 	{ "queries.md", gen_queries },   { "events.md", gen_events },
 	{ "errors.md", gen_errors },     { "settings.md", gen_settings },
 	{ "metrics.md", gen_metrics },   { "messages.md", gen_messages },
-	{ "openapi.json", gen_openapi },
+	{ "openapi.json", gen_openapi }, { "worker.proto", gen_proto },
 };
 
 /* A file that is not there reads as empty. */

@@ -194,7 +194,7 @@ static const char *again_text(enum err_again again)
 void gen_errors(struct buf *b)
 {
 	static const enum err rows[] = {
-#define ERR(name, number, status, again, text) ERR_##name,
+#define ERR(name, number, status, again, rpc, text) ERR_##name,
 #include "proto/defs/errors.def"
 	};
 
@@ -219,13 +219,18 @@ void gen_errors(struct buf *b)
 		    "that changes nothing (every GET, and searches) may always "
 		    "be\nsent again; it gets the same answer where it says "
 		    "no.\n\n"
-		    "| Code | Status | Meaning | May be sent again |\n"
-		    "|---|--:|---|---|\n");
+		    "The last column is the code of it in a remote "
+		    "call (Connect, gRPC).\n\n"
+		    "| Code | Status | Meaning | May be sent again | "
+		    "Remote call |\n"
+		    "|---|--:|---|---|---|\n");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		buf_printf(b, "| `%s` | %d | ", err_code(rows[i]),
 			   err_status(rows[i]));
 		gen_cell(b, err_text(rows[i]));
-		buf_printf(b, " | %s |\n", again_text(err_again(rows[i])));
+		buf_printf(b, " | %s | `%s` |\n",
+			   again_text(err_again(rows[i])),
+			   rpc_code_name(err_rpc(rows[i])));
 	}
 }
 

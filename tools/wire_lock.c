@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "proto/proto.h"
+#include "rpc/pb/pb.h"
 
 #define LOCK_BYTES_MAX (4u << 20)
 
@@ -39,6 +39,19 @@ static void put_messages(struct buf *b)
 			buf_putc(b, '\n');
 		}
 	}
+}
+
+/* What clients of remote calls send. */
+static void put_fields(struct buf *b)
+{
+	const struct pb_desc *d;
+
+	for (size_t i = 0; (d = pb_desc_at(i)) != NULL; i++)
+		for (size_t k = 0; k < d->n; k++)
+			buf_printf(b, "rpc %s.%s %u %s %s\n", d->file->package,
+				   d->name, d->fields[k].number,
+				   pb_type_name(&d->fields[k]),
+				   d->fields[k].name);
 }
 
 static void put_calls(struct buf *b, const char *table,
@@ -132,10 +145,11 @@ static void put_rows(struct buf *b)
 #include "proto/defs/enums.def"
 	put_enum(b, &enum_job_state);
 	put_enum(b, &enum_event_type);
-#define ERR(name, number, status, again, text) \
+#define ERR(name, number, status, again, rpc, text) \
 	buf_printf(b, "error %d %s %d\n", number, #name, status);
 #include "proto/defs/errors.def"
 	put_limits(b);
+	put_fields(b);
 }
 
 static bool has_row(struct str rows, struct str row)

@@ -6,7 +6,7 @@
 #define CORVO_ERR_H
 
 enum err {
-#define ERR(name, number, status, again, text) ERR_##name = number,
+#define ERR(name, number, status, again, rpc, text) ERR_##name = number,
 #include "proto/defs/errors.def"
 };
 
@@ -18,10 +18,33 @@ enum err_again {
 	AGAIN_SAME,  /* with the same Idempotency-Key or lease_token only */
 };
 
+/* Codes of remote calls, as gRPC numbers them. */
+enum rpc_code {
+	CODE_OK = 0,
+	CODE_CANCELED = 1,
+	CODE_UNKNOWN = 2,
+	CODE_INVALID_ARGUMENT = 3,
+	CODE_DEADLINE_EXCEEDED = 4,
+	CODE_NOT_FOUND = 5,
+	CODE_ALREADY_EXISTS = 6,
+	CODE_PERMISSION_DENIED = 7,
+	CODE_RESOURCE_EXHAUSTED = 8,
+	CODE_FAILED_PRECONDITION = 9,
+	CODE_ABORTED = 10,
+	CODE_OUT_OF_RANGE = 11,
+	CODE_UNIMPLEMENTED = 12,
+	CODE_INTERNAL = 13,
+	CODE_UNAVAILABLE = 14,
+	CODE_DATA_LOSS = 15,
+	CODE_UNAUTHENTICATED = 16,
+};
+
 /* All take the positive number; an unknown one reads as INTERNAL_ERROR. */
 const char *err_code(int e); /* "NOT_FOUND" */
 int err_status(int e);       /* 404 */
 const char *err_text(int e);
 enum err_again err_again(int e);
+enum rpc_code err_rpc(int e);
+const char *rpc_code_name(enum rpc_code c); /* "not_found" */
 
 #endif

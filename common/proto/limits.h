@@ -106,6 +106,12 @@
 #define LIMIT_ANSWERS_LOST    64         /* callers whose answers went */
 #define LIMIT_EVENT_RETENTION 1000000000000ULL
 
+/* Remote calls. */
+#define LIMIT_STREAM_FAILS     512 /* failed attempts in one frame */
+#define LIMIT_EVENT_TYPE_BYTES 64
+#define LIMIT_SYMBOL_BYTES     512 /* a name somebody asks reflection for */
+#define LIMIT_PB_GROUPS        64  /* unknown groups in each other */
+
 /* Nodes of a cluster, with those that are on their way in or out. */
 #define LIMIT_MEMBERS       32
 #define LIMIT_ADDRESS_BYTES 255

@@ -177,15 +177,11 @@ static struct str loose_text(const struct msg_reader *rd, struct str text)
 	return str_of(p, trimmed.n);
 }
 
-static int read_enum(const struct msg_reader *rd, const struct place *at,
-		     struct json v, uint32_t *ret)
+int msg_read_word(const struct msg_reader *rd, const struct place *at,
+		  struct str text, uint32_t *ret)
 {
 	const struct enum_desc *e = at->field->values;
-	struct str text;
 
-	if (json_type_of(v) != JSON_STRING)
-		return msg_refuse_type(rd, at, "a string", v);
-	text = json_string(v, rd->a);
 	if (e->how == E_LOOSE) {
 		text = loose_text(rd, text);
 		if (text.n == 0)
@@ -197,6 +193,14 @@ static int read_enum(const struct msg_reader *rd, const struct place *at,
 		return MSG_READ_ABSENT;
 	(void)place_refuse_word(at, rd->why);
 	return rd->compat_03 ? -e->code_03 : -ERR_VALIDATION_ERROR;
+}
+
+static int read_enum(const struct msg_reader *rd, const struct place *at,
+		     struct json v, uint32_t *ret)
+{
+	if (json_type_of(v) != JSON_STRING)
+		return msg_refuse_type(rd, at, "a string", v);
+	return msg_read_word(rd, at, json_string(v, rd->a), ret);
 }
 
 int msg_read_scalar(const struct msg_reader *rd, const struct place *at,

@@ -1,6 +1,6 @@
 /*
- * What the two halves of the reader of requests share: msg_json.c reads
- * objects and lists, msg_json_value.c single values.
+ * What the readers of requests share: msg_json.c reads objects and lists,
+ * msg_json_value.c single values, corvo-httpd/rpc/pb the same from protobuf.
  */
 #ifndef CORVO_MSG_READ_H
 #define CORVO_MSG_READ_H
@@ -16,6 +16,10 @@ int msg_read_scalar(const struct msg_reader *rd, const struct place *at,
 		    struct json v, void *p);
 int msg_read_duration(const struct msg_reader *rd, const struct place *at,
 		      struct json v, uint64_t *ret);
+
+/* The text of the field's enum. */
+int msg_read_word(const struct msg_reader *rd, const struct place *at,
+		  struct str text, uint32_t *ret);
 
 int msg_refuse_type(const struct msg_reader *rd, const struct place *at,
 		    const char *want, struct json v);

@@ -95,8 +95,8 @@ static int ctl_read(int fd, struct buf *reply, struct buf *why)
 
 static int err_by_code(struct str code)
 {
-#define ERR(name, number, status, again, text) \
-	if (str_is(code, #name))               \
+#define ERR(name, number, status, again, rpc, text) \
+	if (str_is(code, #name))                    \
 		return number;
 #include "proto/defs/errors.def"
 	return ERR_INTERNAL_ERROR;
