@@ -256,13 +256,35 @@ static bool is_elsewhere(const struct svc *s, uint32_t id)
 	       is_for_leader(id);
 }
 
+/*
+ * A leader of an older version could not even read it. One that comes again may
+ * have been done before this node has heard of the level.
+ */
+static bool is_too_new(struct svc *s, const struct frame_request *item)
+{
+	const struct call_info *info = op_info(item->op);
+
+	return info != NULL && info->level > fsm_level(s->p->fsm) &&
+	       (item->flags & FRAME_RESEND) == 0;
+}
+
+static void refuse_new(struct svc *s, struct rpc_req req, uint32_t op)
+{
+	buf_clear(&s->out);
+	fsm_level_why(s->p->fsm, op_info(op)->level, &s->out);
+	rpc_reply(req, ERR_UNSUPPORTED, 0, buf_str(&s->out));
+}
+
 static void on_request(void *ctx, struct rpc_req req,
 		       const struct frame_request *item)
 {
 	struct svc *s = ctx;
 
 	if (is_elsewhere(s, item->op)) {
-		forward_submit(s->p->forward, req, item);
+		if (is_too_new(s, item))
+			refuse_new(s, req, item->op);
+		else
+			forward_submit(s->p->forward, req, item);
 	} else if (op_info(item->op) == NULL) {
 		if (!holds_take(s, req, item))
 			svc_ask(s, req, item);

@@ -99,3 +99,30 @@ def cluster(*flags, size=3):
         c.clean_up(check=False)
         raise
     c.clean_up()
+
+
+def events(node, kind):
+    """Data of the events of that kind, oldest first."""
+    with node.client() as c:
+        a = c.get(f"{API}/cluster/events?limit=1000&types={kind}")
+        assert a.status == 200, a
+    return [e["data"] for e in a.json["events"]]
+
+
+def ask_digest(node, index=None):
+    with node.client() as c:
+        a = c.get(f"{API}/admin/digest" +
+                  (f"?at_index={index}" if index else ""))
+        assert a.status == 200, a
+        return a.json
+
+
+def have_the_same(nodes):
+    """True when all were found at one index, and then have one digest."""
+    first = ask_digest(nodes[0])
+    all_ = [first] + [ask_digest(n, first["index"]) for n in nodes[1:]]
+    if {d["index"] for d in all_} != {first["index"]}:
+        return False  # something was written meanwhile
+    assert len({d["digest"] for d in all_}) == 1, all_
+    assert len({d["seq"] for d in all_}) == 1, all_
+    return True

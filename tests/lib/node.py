@@ -275,6 +275,7 @@ class Node:
         self.seen_pids = set()
         self.log_delay = self.dir / "log_delay"
         self.clock = self.dir / "clock"
+        self.env = {}  # beside ours
 
     # --- life ------------------------------------------------------------
 
@@ -289,6 +290,7 @@ class Node:
                if not k.startswith("CORVO_")}
         env["CORVO_FAULT_LOG_DELAY"] = str(self.log_delay)
         env["CORVO_FAULT_CLOCK"] = str(self.clock)
+        env.update(self.env)
         with open(self.err, "ab") as log:
             err = log if stderr is None else stderr
             self.process = subprocess.Popen(
