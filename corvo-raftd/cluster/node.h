@@ -81,7 +81,8 @@ int node_start(struct loop *l, const struct node_config *c,
 
 /*
  * Raft's number of this node; the data directory must be that of its name.
- * joins: it is made anew where there is none. 0 or -ERR_* with a sentence.
+ * joins: it is made anew where there is none. Should it have been lost, the
+ * start tells whether the log knows this one. 0 or -ERR_* with a sentence.
  */
 int node_identity(const struct settings *s, bool joins, uint64_t *ret_id,
 		  struct buf *why);

@@ -1,10 +1,12 @@
 /*
  * The start of a node: its name, its log, its cluster.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cluster/fit.h"
 #include "cluster/node_fault.h"
@@ -75,30 +77,68 @@ static raft_id make_id(const struct settings *s, bool joins)
 	return raft_digest(s->node_id, random);
 }
 
+static void node_file_path(const struct settings *s, struct buf *ret)
+{
+	buf_printf(ret, "%s/node", s->data_dir);
+	buf_putc(ret, '\0');
+}
+
+static int node_file_write(const struct settings *s, uint64_t id,
+			   struct buf *why)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	int r;
+
+	node_file_path(s, &path);
+	buf_printf(&text, "%s %" PRIu64 "\n", s->node_id, id);
+	r = file_write(path.p, buf_str(&text));
+	if (r == 0)
+		return 0;
+	buf_printf(why, "cannot write %s: %s", path.p, strerror(-r));
+	return -ERR_INTERNAL_ERROR;
+}
+
+/* The file is written before the log is begun: it was there once. */
+static bool node_has_log(const struct settings *s)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	struct dirent *e;
+	bool found = false;
+	DIR *dir;
+
+	buf_printf(&path, "%s/raft", s->data_dir);
+	buf_putc(&path, '\0');
+	dir = opendir(path.p);
+	while (dir != NULL && !found && (e = readdir(dir)) != NULL)
+		found = e->d_name[0] != '.';
+	if (dir != NULL)
+		(void)closedir(dir);
+	return found;
+}
+
 /*
  * A data directory belongs to one node name for ever: the raft id is made once
- * and the log refers to it.
+ * and the log refers to it. Without the file, but with a log, it can only be
+ * that of one that began a cluster: node_confirm looks whether it is.
  */
 int node_identity(const struct settings *s, bool joins, uint64_t *ret_id,
 		  struct buf *why)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf old = BUF_INIT(0);
 	struct str name;
 	uint64_t id;
+	bool has_log;
 	int r;
 
-	buf_printf(&path, "%s/node", s->data_dir);
-	buf_putc(&path, '\0');
+	node_file_path(s, &path);
 	r = file_read(path.p, NODE_FILE_BYTES, &old);
 	if (r == 0 && node_file_parse(buf_str(&old), &name, &id) &&
 	    str_eq(name, str_from(s->node_id))) {
 		*ret_id = id;
 		return 0;
 	}
-	*ret_id = make_id(s, joins);
-	buf_printf(&text, "%s %" PRIu64 "\n", s->node_id, *ret_id);
 	if (r == 0 || r == -EFBIG)
 		return node_file_refuse(path.p, s->data_dir, buf_str(&old),
 					why);
@@ -106,12 +146,32 @@ int node_identity(const struct settings *s, bool joins, uint64_t *ret_id,
 		buf_printf(why, "cannot read %s: %s", path.p, strerror(-r));
 		return -ERR_INTERNAL_ERROR;
 	}
-	r = file_write(path.p, buf_str(&text));
-	if (r < 0) {
-		buf_printf(why, "cannot write %s: %s", path.p, strerror(-r));
-		return -ERR_INTERNAL_ERROR;
-	}
-	return 0;
+	has_log = node_has_log(s);
+	*ret_id = make_id(s, joins && !has_log);
+	return has_log ? 0 : node_file_write(s, *ret_id, why);
+}
+
+/* With a number that is not its own it would be another node to the others,
+ * with the votes this one gave forgotten. */
+static int node_confirm(struct node *n, const struct settings *s,
+			struct buf *why)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	struct node_server found;
+
+	node_file_path(s, &path);
+	if (access(path.p, F_OK) == 0)
+		return 0;
+	if (node_server_find(n, n->raft.id, &found))
+		return node_file_write(s, n->raft.id, why);
+	buf_printf(why,
+		   "the file %s is missing: it holds the number by which the "
+		   "cluster knows this node, and the log does not know it by "
+		   "the name %s; put the file back from a backup, or start "
+		   "with an empty --data-dir and --join=host:port, as a node "
+		   "with a new disk does",
+		   path.p, s->node_id);
+	return -ERR_VALIDATION_ERROR;
 }
 
 /* --- the log, before the library sees it --- */
@@ -302,6 +362,8 @@ int node_start(struct loop *l, const struct node_config *c,
 	if (r != 0)
 		return node_raft_failed(n, r, "start", why);
 	r = node_has_cluster(n, c, why);
+	if (r == 0)
+		r = node_confirm(n, c->settings, why);
 	if (r < 0)
 		return r;
 	node_watch(n);
