@@ -174,12 +174,23 @@ static void follow(struct peers *n, uint64_t leader_id)
 		aim(n, n->leader, &s);
 }
 
+/* Questions are among them, too, and jobs that were to be given back. */
+static void take_back(void *ctx, struct rpc_req req,
+		      const struct frame_request *item)
+{
+	struct peers *n = ctx;
+
+	if (req.peer != NULL)
+		svc_ops.on_request(n->svc, req, item);
+	else
+		proposer_submit_own(n->p->proposer, item->op, item->body);
+}
+
 static void begin_to_lead(struct peers *n)
 {
 	n->leads = true;
 	follow(n, 0);
-	/* questions are among them, too */
-	forward_take_back(n->p->forward, svc_ops.on_request, n->svc);
+	forward_take_back(n->p->forward, take_back, n);
 	rpc_server_resume(n->led);
 }
 

@@ -151,8 +151,11 @@ static void on_taken(void *arg, void *ctx, const struct frame_request *item)
 	struct passed *p = ctx;
 	struct rpc_req req;
 
-	if (p == NULL) /* our own */
+	if (p == NULL) { /* our own: news are for others, changes are not */
+		if (op_info(item->op) != NULL)
+			t->fn(t->ctx, (struct rpc_req){ 0 }, item);
 		return;
+	}
 	req = p->req;
 	forget(p);
 	if (rpc_req_is_live(req))

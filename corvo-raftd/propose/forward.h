@@ -25,7 +25,8 @@ void forward_peer_down(struct forward *f, const struct rpc_peer *peer);
 /* A word to the leader; nobody waits for an answer. */
 void forward_tell(struct forward *f, uint32_t id, struct str body);
 
-/* This node leads: fn gets whatever was not answered, oldest first. */
+/* This node leads: fn gets whatever was not answered, oldest first. A change of
+ * this process' own has no peer in req, and nobody waits for its answer. */
 typedef void forward_fn(void *ctx, struct rpc_req req,
 			const struct frame_request *item);
 void forward_take_back(struct forward *f, forward_fn *fn, void *ctx);

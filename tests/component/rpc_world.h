@@ -324,6 +324,36 @@ static inline void greet(struct world *w, uint64_t hash)
 	w->raw.frames = 0;
 }
 
+/* --- between nodes, though over a link of this machine --- */
+
+static inline struct link *w_open_dial(void *ctx, const struct link_ops *ops,
+				       void *ops_ctx)
+{
+	struct world *w = ctx;
+	struct buf why = BUF_INIT(0);
+	struct link *l;
+
+	EXPECT(ipc_dial(w->ipc, w->path, ops, ops_ctx, &l, &why) == 0);
+	return l;
+}
+
+static inline struct link *w_open_listen(void *ctx, const struct link_ops *ops,
+					 void *ops_ctx)
+{
+	struct world *w = ctx;
+	struct buf why = BUF_INIT(0);
+	struct link *l;
+
+	EXPECT(ipc_listen(w->ipc, w->path, ops, ops_ctx, &l, &why) == 0);
+	return l;
+}
+
+static inline void w_serve_node(struct world *w)
+{
+	w->server = rpc_server_new(w->ipc, PROC_RAFTD, &w_server_ops, w);
+	(void)rpc_server_add_node(w->server, "n2", w_open_listen, w);
+}
+
 /* --- as a test --- */
 
 static inline void run(actor_fn *fn)

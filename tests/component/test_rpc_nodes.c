@@ -4,38 +4,10 @@
  */
 #include "rpc_world.h"
 
-static struct link *open_dial(void *ctx, const struct link_ops *ops,
-			      void *ops_ctx)
-{
-	struct world *w = ctx;
-	struct buf why = BUF_INIT(0);
-	struct link *l;
-
-	EXPECT(ipc_dial(w->ipc, w->path, ops, ops_ctx, &l, &why) == 0);
-	return l;
-}
-
-static struct link *open_listen(void *ctx, const struct link_ops *ops,
-				void *ops_ctx)
-{
-	struct world *w = ctx;
-	struct buf why = BUF_INIT(0);
-	struct link *l;
-
-	EXPECT(ipc_listen(w->ipc, w->path, ops, ops_ctx, &l, &why) == 0);
-	return l;
-}
-
-static void serve_node(struct world *w)
-{
-	w->server = rpc_server_new(w->ipc, PROC_RAFTD, &w_server_ops, w);
-	(void)rpc_server_add_node(w->server, "n2", open_listen, w);
-}
-
 static void start(struct world *w, const char *path)
 {
 	w_start(w, path);
-	w->client = rpc_client_to_node(w->loop, "n1", open_dial, w);
+	w->client = rpc_client_to_node(w->loop, "n1", w_open_dial, w);
 }
 
 static struct rpc_call *pass_on(struct world *w, const char *body,
@@ -63,7 +35,7 @@ static void as_it_came_actor(int fd, const char *path, unsigned number)
 	(void)fd;
 	(void)number;
 	start(&w, path);
-	serve_node(&w);
+	w_serve_node(&w);
 	(void)pass_on(&w, "one", 9, deadline_ns);
 	w_wait(&w, has_seen);
 	EXPECT(w.seen[0].flags == FRAME_KEEP);
@@ -100,7 +72,7 @@ static void pause_actor(int fd, const char *path, unsigned number)
 	(void)fd;
 	(void)number;
 	start(&w, path);
-	serve_node(&w);
+	w_serve_node(&w);
 	(void)pass_on(&w, "one", 9, 0);
 	w_wait(&w, has_seen);
 	before = w.seen[0].req;
@@ -144,7 +116,7 @@ static void take_back_actor(int fd, const char *path, unsigned number)
 	(void)fd;
 	(void)number;
 	start(&w, path);
-	serve_node(&w);
+	w_serve_node(&w);
 	(void)pass_on(&w, "sent", 9, 0);
 	w_wait(&w, has_seen);
 	(void)pass_on(&w, "unsent", 10, 0);

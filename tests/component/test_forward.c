@@ -1,0 +1,106 @@
+/*
+ * What a node passes on to its leader, and what becomes of it when the node
+ * leads itself.
+ */
+#include "propose/forward.h"
+#include "rpc_world.h"
+
+/* The leader gives a job to a worker that is gone. */
+static void give_job(struct world *w)
+{
+	struct m_fetched job = { 0 };
+	struct m_fetch_reply r = { 0 };
+	struct buf b = BUF_INIT(0);
+
+	MSG_SET(&job, fetched, job_id, STR("job_1"));
+	MSG_SET(&job, fetched, lease_token, 99);
+	MSG_SET_LIST(&r, fetch_reply, jobs, &job, 1);
+	msg_encode(&msg_fetch_reply, &r, &b);
+	rpc_reply(w->seen[0].req, 0, 7, buf_str(&b));
+	buf_done(&b);
+}
+
+struct taken {
+	unsigned n;
+	uint32_t op;
+	struct buf body;
+};
+
+static void take(void *ctx, struct rpc_req req,
+		 const struct frame_request *item)
+{
+	struct taken *t = ctx;
+
+	EXPECT(req.peer == NULL && req.epoch == 0);
+	t->n++;
+	t->op = item->op;
+	buf_put_str(&t->body, item->body);
+}
+
+static struct forward *forward; /* of the world */
+
+static bool has_given_back(struct world *w)
+{
+	/* the next leader does not answer it any more */
+	if (w->seen_n == 2)
+		return true;
+	forward_flush(forward);
+	return false;
+}
+
+static void begin(struct world *w, const char *path)
+{
+	struct frame_request fetch = { .op = OP_FETCH, .origin = 7, .number = 1 };
+
+	w_start(w, path);
+	w_serve_node(w);
+	forward = forward_new(w->loop, w_open_dial, w);
+	/* of a worker that has left */
+	forward_submit(forward, (struct rpc_req){ .id = 1 }, &fetch);
+}
+
+static bool has_fetch(struct world *w)
+{
+	forward_flush(forward);
+	return w->seen_n == 1;
+}
+
+static void give_back_actor(int fd, const char *path, unsigned number)
+{
+	struct taken t = { 0 };
+	struct arena a = ARENA_INIT;
+	struct m_fail fail;
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	begin(&w, path);
+	w_wait(&w, has_fetch);
+	give_job(&w);
+	w_wait(&w, has_given_back);
+	EXPECT(w.seen[1].op == OP_FAIL);
+	/* and now this node leads; news of it are of no use to itself */
+	forward_tell(forward, QUERY_NODE_REPORT, STR("news"));
+	forward_take_back(forward, take, &t);
+	EXPECT(t.n == 1 && t.op == OP_FAIL && forward_pending(forward) == 0);
+	EXPECT(msg_decode(&msg_fail, buf_str(&t.body), &a, &fail) == 0);
+	EXPECT(str_is(fail.job_id, "job_1") && fail.requeue);
+	EXPECT(fail.lease_token == 99);
+	buf_done(&t.body);
+	arena_done(&a);
+	forward_free(forward);
+	w_end(&w);
+}
+
+RPC_TEST(give_back)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_give_back),
+	};
+	int r = cmocka_run_group_tests(tests, NULL, NULL);
+
+	actor_path_remove();
+	return r;
+}
