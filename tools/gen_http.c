@@ -14,7 +14,8 @@ static const char intro[] =
     "number of milliseconds. Answers carry the text and `x_ms`.\n"
     "* **Times** are RFC 3339: `\"2026-02-11T10:00:00Z\"`.\n"
     "* **Writes** answer a header `X-Corvo-Index`. A read with "
-    "`X-Corvo-Min-Index` waits until it sees that write.\n"
+    "`X-Corvo-Min-Index` waits until it sees that write;\n  one with "
+    "`?consistency=leader` sees all that any node acknowledged before.\n"
     "* A request with `X-Corvo-Compat: 0.3` is answered as version 0.3 did: "
     "`priority` is a number.\n\n";
 

@@ -406,6 +406,45 @@ static void add_usual_errors(const struct route *r, struct route_shape *s)
 	}
 }
 
+bool route_is_read(const struct route *r)
+{
+	static const unsigned reads[] = {
+		QUERY_GET_JOB,     QUERY_GET_JOBS,        QUERY_JOB_LOGS,
+		QUERY_WHY,         QUERY_GET_QUEUE,       QUERY_GET_BATCH,
+		QUERY_GET_BULK,    QUERY_LIST_BULKS,      QUERY_LIST_SCHEDULES,
+		QUERY_SCALE,       QUERY_GET_SCHEDULE,    QUERY_GET_SETTINGS,
+		QUERY_LIST_QUEUES, QUERY_LIST_WORKERS,    QUERY_SEARCH_JOBS,
+		QUERY_FULLTEXT,    QUERY_LIST_ITERATIONS,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(reads); i++)
+		if (reads[i] == r->target)
+			return strcmp(r->handler, "bulk_progress") != 0;
+	return false;
+}
+
+static void add_consistency(struct route_shape *s)
+{
+	static const struct shape_member m = {
+		"consistency", "text",
+		"{\"type\":\"string\",\"enum\":[\"local\",\"leader\"]}",
+		"leader: with everything any node acknowledged before; the "
+		"leader is asked first. local: with what this node has (the "
+		"default)."
+	};
+	size_t n = 0;
+
+	for (; s->arguments != NULL && s->arguments[n].name != NULL; n++) {
+		CHECK(n + 1 < SHAPE_ARGUMENTS_MAX);
+		s->own[n] = s->arguments[n];
+	}
+	s->own[n] = m;
+	s->arguments = s->own;
+	add_error(s, ERR_VALIDATION_ERROR);
+	add_error(s, ERR_LEADER_UNAVAILABLE);
+	add_error(s, ERR_STORAGE_FULL);
+}
+
 static void apply_special(const struct special *x, struct route_shape *s)
 {
 	if (x->reply != NULL)
@@ -462,4 +501,6 @@ void route_shape_get(const struct route *r, struct route_shape *ret)
 	add_usual_errors(r, ret);
 	if (special != NULL)
 		apply_special(special, ret);
+	if (route_is_read(r))
+		add_consistency(ret);
 }

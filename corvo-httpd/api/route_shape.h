@@ -24,7 +24,8 @@ struct shape_member {
 	const char *doc;
 };
 
-#define SHAPE_ERRORS_MAX 12
+#define SHAPE_ERRORS_MAX    12
+#define SHAPE_ARGUMENTS_MAX 8
 
 struct route_shape {
 	const char *id;                       /* unique among routes */
@@ -42,9 +43,16 @@ struct route_shape {
 	const struct msg_desc *also_reply;  /* its body; NULL: the same */
 	size_t errors_n;
 	enum err errors[SHAPE_ERRORS_MAX];
+	/* inside: arguments of its own, and those of many routes */
+	struct shape_member own[SHAPE_ARGUMENTS_MAX + 1];
 };
 
+/* *ret is not to be copied: it points into itself. */
 void route_shape_get(const struct route *r, struct route_shape *ret);
+
+/* It reads what the cluster has in common: it takes ?consistency= and the
+ * header X-Corvo-Min-Index. */
+bool route_is_read(const struct route *r);
 
 /* The reply shows this member of its message as the message has it. */
 bool route_shape_has(const struct route_shape *s, const struct field_desc *f);

@@ -22,8 +22,7 @@ struct question {
 	void *state; /* the handler's, while r->state is ours */
 };
 
-/* False when an error has been answered. */
-static bool read_min_seq(struct req *r, uint64_t *ret)
+bool ask_view_min_seq(struct req *r, uint64_t *ret)
 {
 	const char *text = req_header(r, HEAD_MIN_INDEX);
 	uint64_t asked = 0;
@@ -78,8 +77,10 @@ static void ask(struct req *r, const struct question *what)
 
 	*q = *what;
 	q->state = r->state;
-	if (!read_min_seq(r, &q->min_seq))
+	if (!ask_view_min_seq(r, &q->min_seq))
 		return;
+	if (r->fenced_ns != 0) /* an old answer is none */
+		q->wait_ns = MAX(q->wait_ns, req_time_left(r));
 	/* 0: raftd has not been heard since this process began */
 	if (r->h->set->httpd_processes == 1 && r->h->seq != 0) {
 		put(r, q);

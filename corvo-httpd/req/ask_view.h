@@ -41,6 +41,10 @@ void ask_view_surely(struct req *r, unsigned query, const struct msg_desc *desc,
 bool ask_view_all_ok(struct req *r, const struct m_search *s,
 		     const char *where);
 
+/* The event the client's X-Corvo-Min-Index names, or a later one that this node
+ * is known to have; false when an error has been answered. */
+bool ask_view_min_seq(struct req *r, uint64_t *ret);
+
 /* Says in the answer's head how old the view was; 0: it is current. */
 void ask_view_lag(struct req *r, uint64_t lag_ns);
 

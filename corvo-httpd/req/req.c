@@ -448,7 +448,7 @@ void req_call_raftd(struct req *r, unsigned id, struct str key,
 					.key = key,
 					.desc = d,
 					.m = m,
-					.timeout_ns = r->h->set->op_timeout,
+					.timeout_ns = req_time_left(r),
 					.timeout_err = ERR_LEADER_UNAVAILABLE,
 					.flags = call_flags(id),
 					.then = then });
@@ -542,6 +542,8 @@ static bool is_read(const struct req *r)
 
 void req_answer(struct req *r, int status)
 {
+	if (req_refuse_behind(r))
+		return;
 	if (is_read(r) && !exchange_fits_answer(&r->x, r->x.out.n, true)) {
 		req_fail_text(r, ERR_OVERLOADED, REQ_NO_ROOM);
 		return;

@@ -47,6 +47,9 @@ struct req {
 	rpc_reply_fn *too_late;
 	/* some of it was carried out: what fails after that is no refusal */
 	bool partly;
+	/* since when it is being answered with what the leader has; 0: with
+	 * what this node has */
+	uint64_t fenced_ns;
 };
 
 static inline struct req *req_of(struct exchange *x)
@@ -121,6 +124,9 @@ struct req_call {
 };
 
 void req_call(struct req *r, const struct req_call *c);
+/* Of op_timeout, for one that asks for what the leader has: how much is left,
+ * at least a moment. */
+uint64_t req_time_left(const struct req *r);
 /* An operation or point read, with the usual deadline. */
 void req_call_raftd(struct req *r, unsigned id, struct str key,
 		    const struct msg_desc *d, const void *m,
@@ -139,6 +145,14 @@ void *req_reply(struct req *r, const struct msg_desc *d,
 #define REQ_NO_ROOM                                                          \
 	STR("memory for answers is short; ask for less, or try again after " \
 	    "retry_after_ms")
+
+/* With VIEW_UNAVAILABLE: who asked will not do with less. */
+#define REQ_VIEW_BEHIND                                                     \
+	STR("the view of this node did not come up to what the leader has " \
+	    "in time; try again, or without consistency=leader")
+
+/* True: the view is behind, who asked will not do with that, and was told. */
+bool req_refuse_behind(struct req *r);
 
 /* With a message as the tables write it. */
 void req_answer_message(struct req *r, const struct msg_desc *d, const void *m,

@@ -5,12 +5,11 @@
 
 #include "req/origin.h"
 #include "routes/arguments.h"
+#include "routes/fence.h"
 #include "routes/handlers.h"
 
-typedef void handler_fn(struct req *r);
-
 /* In the order of the table: route.index is the place. */
-static handler_fn *const handlers[] = {
+static fence_then_fn *const handlers[] = {
 #define ROUTE(method, path, handler, target, status, doc) h_##handler,
 #include "proto/defs/routes.def"
 };
@@ -74,6 +73,6 @@ void dispatch(struct req *r)
 		r->match.route = NULL;
 		refuse_method(r);
 	} else if (arguments_admit(r)) {
-		handlers[r->match.route->index](r);
+		fence_pass(r, handlers[r->match.route->index]);
 	}
 }

@@ -90,8 +90,9 @@ static void on_iterations(struct req *r, const struct rpc_reply *reply)
 		return;
 	if (m->unknown) {
 		ask_view_lag(r, m->lag_ns);
-		req_fail(r, ERR_NOT_FOUND, "job \"%.*s\" not found",
-			 STR_ARG(asked->job_id));
+		if (!req_refuse_behind(r))
+			req_fail(r, ERR_NOT_FOUND, "job \"%.*s\" not found",
+				 STR_ARG(asked->job_id));
 		return;
 	}
 	ask_view_answer(r, &msg_iteration_list, m, m->lag_ns);

@@ -53,12 +53,14 @@ bool admission_has_room(struct proposer *p)
 	if (p->room != ROOM_NONE)
 		return true;
 	refuse_pending(p, ERR_STORAGE_FULL, p->draining);
+	fences_pass_on(p, &p->fences, ERR_STORAGE_FULL);
 	return false;
 }
 
 void admission_end(struct proposer *p)
 {
 	fetch_drain(p);
+	fences_pass_on(p, &p->fences, ERR_STORAGE_ERROR);
 	refuse_pending(p, ERR_STORAGE_ERROR, true);
 }
 

@@ -7,6 +7,9 @@
 #include "util/hmap.h"
 
 #define TELL_NS (10 * NS_PER_S) /* then it is forgotten */
+/* Whoever asked is told that nobody leads so long before his time is over: he
+ * would take silence for something else. */
+#define NO_LEADER_NS (100 * NS_PER_MS)
 
 struct forward {
 	struct rpc_client *client;
@@ -93,7 +96,7 @@ static void on_reply(void *ctx, const struct rpc_reply *r)
 	struct passed *p = ctx;
 	struct forward *f = p->f;
 
-	if (r->err == 0 && op_info(p->op) != NULL)
+	if (r->err == 0 && (op_info(p->op) != NULL || p->op == QUERY_FENCE))
 		f->seq = MAX(f->seq, r->seq);
 	if (rpc_req_is_live(p->req))
 		rpc_reply(p->req, r->err, r->seq, r->body);
@@ -114,6 +117,9 @@ void forward_submit(struct forward *f, struct rpc_req req,
 	hmap_put(&f->passed, rpc_req_key(&req), p);
 	p->call =
 	    rpc_forward(f->client, item, ERR_LEADER_UNAVAILABLE, on_reply, p);
+	if (item->deadline_ns > NO_LEADER_NS && !rpc_client_is_up(f->client))
+		rpc_send_by(f->client, p->call,
+			    item->deadline_ns - NO_LEADER_NS);
 }
 
 /* Whoever asked may wait for the answer yet: a job may be in it. */

@@ -36,7 +36,8 @@ void forward_flush(struct forward *f);
 
 bool forward_is_up(const struct forward *f); /* the leader answers */
 size_t forward_pending(const struct forward *f);
-/* Event sequence of the last change that was answered through here. */
+/* Event sequence of the last change that was answered through here, or that the
+ * leader was asked for. */
 uint64_t forward_seq(const struct forward *f);
 
 #endif

@@ -48,6 +48,7 @@ void proposer_step_down(struct proposer *p)
 {
 	struct waiter *w;
 
+	fences_pass_on(p, &p->fences, ERR_LEADER_UNAVAILABLE);
 	LIST_FOREACH_SAFE (it, &p->pending) {
 		struct op *op = list_entry(it, struct op, node);
 

@@ -27,6 +27,7 @@ struct proposer *proposer_new(const struct proposer_config *c)
 
 	p->c = *c;
 	list_init(&p->pending);
+	list_init(&p->fences);
 	list_init(&p->inflight);
 	presence_init(&p->presence);
 	p->entry = BUF_INIT(0);
@@ -55,11 +56,13 @@ void proposer_free(struct proposer *p)
 	if (p == NULL)
 		return;
 	fetch_drain(p);
+	fences_free(&p->fences);
 	ops_free(p, &p->pending);
 	LIST_FOREACH_SAFE (it, &p->inflight) {
 		struct batch *b = list_entry(it, struct batch, node);
 
 		ops_free(p, &b->ops);
+		fences_free(&b->fences);
 		free(b);
 	}
 	lot_done(&p->lot);
@@ -304,6 +307,7 @@ static void batch_refuse(struct proposer *p, struct batch *b, int err)
 static void batch_fail(struct proposer *p, struct batch *b, int err)
 {
 	uncount(p, b);
+	fences_pass_on(p, &b->fences, ERR_LEADER_UNAVAILABLE);
 	LIST_FOREACH_SAFE (it, &b->ops)
 		if (!pass_on(p, list_entry(it, struct op, node), err))
 			op_refuse(p, list_entry(it, struct op, node), err,
@@ -312,6 +316,7 @@ static void batch_fail(struct proposer *p, struct batch *b, int err)
 
 static void batch_end(struct batch *b)
 {
+	fences_pass_on(b->p, &b->fences, ERR_STORAGE_ERROR);
 	if (b->has_clock)
 		b->p->clock_inflight = false;
 	b->p->inflight_n--;
@@ -350,11 +355,13 @@ static int propose_one(struct proposer *p, bool may_be_empty)
 		list_init(&by_class[i]);
 	b->p = p;
 	list_init(&b->ops);
+	list_init(&b->fences);
 	b->n = entry_take(p, by_class, now);
 	if (b->n == 0 && !may_be_empty) { /* all of them were too late */
 		free(b);
 		return 0;
 	}
+	fences_take(p, &b->fences);
 	b->has_clock = !list_empty(&by_class[CLASS_CLOCK]);
 	for (int i = 0; i < CLASS_MAX; i++)
 		list_move_all(&by_class[i], &b->ops);
@@ -391,7 +398,7 @@ static bool should_gather(struct proposer *p)
 	uint64_t age;
 
 	if (s->apply_batch_min_wait == 0 || p->renew_due || time_is_due(p) ||
-	    p->stats.pending >= s->apply_batch_max)
+	    list_empty(&p->pending) || p->stats.pending >= s->apply_batch_max)
 		return false;
 	age = clock_mono_ns() - first->arrived_ns;
 	if (age >= s->apply_batch_min_wait)
@@ -412,6 +419,8 @@ static bool has_work(const struct proposer *p)
 
 static void fill_pipeline(struct proposer *p)
 {
+	bool fenced;
+
 	if (p->node == NULL)
 		return;
 	if (node_is_frozen(p->node))
@@ -421,13 +430,16 @@ static void fill_pipeline(struct proposer *p)
 		return;
 	if (p->unsure)
 		fetch_look_again(p);
+	fenced = fences_want(p); /* who is alone needs no room for them */
 	if (!admission_has_room(p))
 		return;
-	while (has_work(p) && p->inflight_n < p->c.settings->apply_inflight) {
+	while ((fenced || has_work(p)) &&
+	       p->inflight_n < p->c.settings->apply_inflight) {
 		if (should_gather(p))
 			return;
-		if (propose_one(p, false) < 0 && list_empty(&p->pending))
+		if (propose_one(p, fenced) < 0 && list_empty(&p->pending))
 			return; /* what is ours is tried again later */
+		fenced = false; /* they are in that one */
 	}
 	if (p->inflight_n == 0 && p->stats.disk_ok && node_wants_entry(p->node))
 		(void)propose_one(p, true);
@@ -548,6 +560,8 @@ int proposer_apply(struct proposer *p, uint64_t raft_index, const void *tag,
 		put_again(p, &a);
 		if (r < 0) /* it is in the log, and may be applied yet */
 			batch_refuse(p, b, ERR_OUTCOME_UNKNOWN);
+		else
+			fences_answer(p, &b->fences);
 		hist_add(&p->stats.apply_time, &hist_short,
 			 clock_mono_ns() - b->proposed_ns);
 	}
@@ -566,7 +580,8 @@ void proposer_drain(struct proposer *p)
 
 bool proposer_is_idle(const struct proposer *p)
 {
-	return list_empty(&p->pending) && p->inflight_n == 0;
+	return list_empty(&p->pending) && p->inflight_n == 0 &&
+	       list_empty(&p->fences);
 }
 
 const struct proposer_stats *proposer_stats(struct proposer *p)

@@ -47,6 +47,13 @@ void proposer_submit(struct proposer *p, struct rpc_req req,
 /* An op of the server's own; nobody is answered. The body is copied. */
 void proposer_submit_own(struct proposer *p, uint32_t op, struct str body);
 
+/*
+ * Answers with the newest event there is, once it is certain that no other node
+ * led when this was asked: when an entry that was made after that is committed.
+ */
+void proposer_fence(struct proposer *p, struct rpc_req req,
+		    uint64_t deadline_ns);
+
 /* The next entry carries renewals, also when there is nothing else. */
 void proposer_renew(struct proposer *p);
 

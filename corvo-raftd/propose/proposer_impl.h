@@ -48,13 +48,16 @@ struct batch {
 	size_t n;
 	uint64_t bytes; /* of their bodies */
 	bool applied;
-	bool has_clock; /* a clock_set is its first op */
+	bool has_clock;     /* a clock_set is its first op */
+	struct list fences; /* those it answers */
 };
 
 struct proposer {
 	struct proposer_config c;
 	struct node *node;
 	struct list pending; /* in the order they came */
+	struct list fences;  /* that wait for an entry */
+	size_t fences_n;     /* with those in one */
 	size_t ops_max; /* in an entry, while entries have no room for all */
 	struct list inflight;
 	size_t inflight_n;
@@ -105,6 +108,17 @@ void proposer_count(struct proposer *p, const struct op *op);
 /* False: nobody else can do it, and it is still there. err: as far as it got
  * here. */
 bool pass_on(struct proposer *p, struct op *op, int err);
+
+/* --- propose/fence.c --- */
+
+/* Before an entry is made. True: there is one to be made for them. */
+bool fences_want(struct proposer *p);
+void fences_take(struct proposer *p, struct list *into);
+/* The entry is applied here. */
+void fences_answer(struct proposer *p, struct list *of);
+/* Whoever leads next may answer them; or else they are refused. */
+void fences_pass_on(struct proposer *p, struct list *of, int err);
+void fences_free(struct list *of);
 
 /* --- propose/encode.c --- */
 

@@ -49,14 +49,30 @@ static bool is_of_this_node(uint32_t query)
 	return false;
 }
 
+/* The event the store must have for it; 0: none. */
+static uint64_t needed(struct svc *s, const struct frame_request *item)
+{
+	struct m_reach m;
+
+	if (item->op == QUERY_REACH) {
+		arena_reset(&s->scratch);
+		return msg_decode(&msg_reach, item->body, &s->scratch, &m) == 0
+			   ? m.seq
+			   : 0;
+	}
+	if (s->p->forward == NULL || is_of_this_node(item->op))
+		return 0;
+	return forward_seq(s->p->forward);
+}
+
 bool holds_take(struct svc *s, struct rpc_req req,
 		const struct frame_request *item)
 {
-	uint64_t seq = s->p->forward != NULL ? forward_seq(s->p->forward) : 0;
+	uint64_t seq = needed(s, item);
 	struct held *h;
 	char *bytes;
 
-	if (seq <= fsm_last_seq(s->p->fsm) || is_of_this_node(item->op))
+	if (seq <= fsm_last_seq(s->p->fsm))
 		return false;
 	if (s->holds_n >= s->p->d->settings.raft_max_parked) {
 		svc_reply_error(req, ERR_OVERLOADED);

@@ -180,6 +180,21 @@ void q_get_settings(struct svc *s, struct rpc_req req,
 	svc_reply(s, req, &msg_cluster_settings, fsm_settings(s->p->fsm));
 }
 
+void q_fence(struct svc *s, struct rpc_req req, const struct m_nothing *m)
+{
+	(void)m;
+	proposer_fence(s->p->proposer, req, s->deadline_ns);
+}
+
+/* It has it: hold.c has seen to that. */
+void q_reach(struct svc *s, struct rpc_req req, const struct m_reach *m)
+{
+	struct m_nothing nothing = { 0 };
+
+	(void)m;
+	svc_reply(s, req, &msg_nothing, &nothing);
+}
+
 /* --- dispatch --- */
 
 /* One thunk per query of this process. */
@@ -224,6 +239,7 @@ void svc_ask(struct svc *s, struct rpc_req req,
 		if (queries[i].id != item->op)
 			continue;
 		arena_reset(&s->scratch);
+		s->deadline_ns = item->deadline_ns;
 		if (msg_decode(query_info(item->op)->request, item->body,
 			       &s->scratch, &m) < 0)
 			break;
@@ -241,7 +257,7 @@ static bool is_for_leader(uint32_t id)
 		QUERY_DRAINED,          QUERY_WHY,
 		QUERY_CLUSTER_JOIN,     QUERY_NODE_REPORT,
 		QUERY_CLUSTER_NODES,    QUERY_CLUSTER_REMOVE,
-		QUERY_CLUSTER_TRANSFER,
+		QUERY_CLUSTER_TRANSFER, QUERY_FENCE,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(queries_of_leader); i++)

@@ -51,6 +51,7 @@ struct svc {
 	/* What each of several httpd processes last told of itself. */
 	struct buf httpd_metrics[LIMIT_HTTPD_PROCESSES];
 	struct arena scratch; /* for the query being answered */
+	uint64_t deadline_ns; /* of it */
 	struct buf out;
 };
 

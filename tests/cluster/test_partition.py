@@ -99,3 +99,29 @@ def test_a_leader_that_stood_still_extends_no_lease():
             assert told.status == 200, told
             assert told.json["jobs"][first["job_id"]]["status"] == "cancel"
             b.ack(second)
+        three.clean_up(check=False)
+
+
+def test_a_node_that_is_cut_off_says_so_in_time():
+    """It serves what it has, and refuses what only a leader can do."""
+    with connected("--op-timeout=2s") as three:
+        alone = three.followers()[0]
+        with alone.client() as c:
+            job = c.enqueue("known")
+            assert c.get(f"{API}/jobs/{job}").status == 200
+            three.bad(links_of(three, alone))
+            wait_until(lambda: c.get("/readyz").status == 503, 20,
+                       "it to notice")
+            for method, path, body in (
+                    ("POST", "/enqueue", {"queue": "q"}),
+                    ("POST", "/fetch", {"queues": ["q"], "timeout": 0}),
+                    ("GET", f"/jobs/{job}?consistency=leader", None),
+                    ("GET", "/queues?consistency=leader", None)):
+                a = c.request(method, API + path, body)
+                assert (a.status, a.code) == (503, "LEADER_UNAVAILABLE"), a
+                assert int(a.headers["Retry-After"]) > 0
+            assert c.get(f"{API}/jobs/{job}").status == 200
+            assert c.queue("known")["pending"] == 1
+            three.heal()
+            wait_until(lambda: c.get(f"{API}/jobs/{job}?consistency=leader")
+                       .status == 200, 20, "it to be one of them again")

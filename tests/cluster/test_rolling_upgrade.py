@@ -2,17 +2,14 @@
 and one operation more: nodes of both serve together, what not all know is
 refused, and whoever does not know what the others do stops."""
 
-import http.client
 import os
 import random
-import sys
-import threading
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-
-from cluster import Cluster, cluster, events, have_the_same  # noqa: E402
-from node import API, Client, wait_until  # noqa: E402
+from clients import Load
+from cluster import Cluster, cluster, events, have_the_same
+from node import API, patience, wait_until
+from test_failover import check, progress
 
 LATER = Path(os.environ["CORVO_LATER_DIR"]) / "cli" / "corvo"
 NOTE = f"{API}/debug/note"
@@ -33,112 +30,30 @@ def note(node):
         return c.post(NOTE, {"note": "x"})
 
 
-class Retrier(threading.Thread):
-    """Creates jobs, takes and completes them, at any node; what fails, or is
-    not answered, is sent once more, to another node."""
-
-    def __init__(self, nodes, name):
-        super().__init__()
-        self.ports = [n.port for n in nodes]
-        self.rng = random.Random(f"{SEED} {name}")
-        self.queue = name
-        self.ended = threading.Event()
-        self.failures = []
-        self.rounds = 0
-        self.retries = 0
-        self.made, self.done = [], []
-
-    def run(self):
-        while not self.ended.is_set():
-            try:
-                self.round()
-            except Exception as e:  # shown by stop()
-                self.failures.append(repr(e))
-                return
-
-    def once(self, port, path, body, headers):
-        try:
-            with Client(port) as c:
-                c.send("POST", API + path, body, headers)
-                a = c.receive()
-            return a if a.status < 500 else None, a
-        except (OSError, http.client.HTTPException) as e:
-            return None, e
-
-    def ask(self, path, body, headers=None):
-        first, second = self.rng.sample(self.ports, 2)
-        a, before = self.once(first, path, body, headers)
-        if a is None:
-            self.retries += 1
-            a, last = self.once(second, path, body, headers)
-            if a is None:
-                self.failures.append((path, before, last))
-        return a
-
-    def round(self):
-        self.rounds += 1
-        mark = f"{self.queue}-{self.rounds}"
-        a = self.ask("/enqueue", {"queue": self.queue, "payload": mark},
-                     {"Idempotency-Key": mark})
-        if a is None:
-            return
-        assert a.status in (200, 201), a
-        self.made.append(a.json["job_id"])
-        a = self.ask("/fetch", {"queues": [self.queue], "timeout": 10,
-                                "worker_id": self.queue,
-                                "lease_duration": 3})
-        if a is None or a.status == 204:
-            return
-        assert a.status == 200, a
-        job = a.json
-        a = self.ask(f"/ack/{job['job_id']}",
-                     {"lease_token": job["lease_token"]})
-        if a is not None and a.status == 200:
-            self.done.append(job["job_id"])
-
-    def stop(self):
-        self.ended.set()
-        self.join(120)
-        assert not self.is_alive()
-
-
-def progress(load, rounds=10):
-    now = [t.rounds for t in load]
-    wait_until(lambda: all(t.rounds >= n + rounds or t.failures
-                           for t, n in zip(load, now)),
-               60, "the load to go on")
-
-
-def test_a_rolling_upgrade_under_load_fails_no_request():
+def test_a_rolling_upgrade_under_load_fails_no_request(tmp_path):
     print(f"CORVO_TEST_SEED={SEED}")
-    with cluster() as three:
-        load = [Retrier(three.nodes, f"up{i}") for i in range(3)]
-        for t in load:
-            t.start()
-        try:
-            for n in three.nodes:
-                progress(load)
-                n.stop()
-                n.corvo = LATER
-                progress(load)
-                n.start()
-                three.wait_whole()
+    three = Cluster()
+    load = None
+    try:
+        three.start()
+        load = Load(three.nodes, tmp_path, SEED, answer_s=patience(10)).start()
+        for n in three.nodes:
             progress(load)
-        finally:
-            for t in load:
-                t.stop()
-        assert [t.failures for t in load] == [[]] * 3
-        print("retries", [t.retries for t in load],
-              "rounds", [t.rounds for t in load])
-        with three.nodes[0].client() as c:  # nothing acknowledged is lost
-            for t in load:
-                done = set(t.done)
-                for job in t.made:
-                    state = c.state(job)
-                    assert state == "completed" or job not in done
+            n.stop()
+            n.corvo = LATER
+            progress(load)
+            n.start()
+            three.wait_whole()
+        check(load, three, tmp_path)
         wait_until(lambda: note(three.nodes[0]).status == 200, 30,
                    "the level to rise")
         wait_until(lambda: have_the_same(three.nodes), 30, "a quiet moment")
+        three.clean_up()
+    finally:
+        if load is not None:
+            load.watch.produced.set()
+            load.watch.stop.set()
+        three.clean_up(check=False)
 
 
 def test_a_later_operation_waits_until_all_nodes_know_it():

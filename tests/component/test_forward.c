@@ -50,7 +50,9 @@ static bool has_given_back(struct world *w)
 
 static void begin(struct world *w, const char *path)
 {
-	struct frame_request fetch = { .op = OP_FETCH, .origin = 7, .number = 1 };
+	struct frame_request fetch = { .op = OP_FETCH,
+				       .origin = 7,
+				       .number = 1 };
 
 	w_start(w, path);
 	w_serve_node(w);

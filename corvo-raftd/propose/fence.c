@@ -1,0 +1,114 @@
+/*
+ * Questions that only a leader may answer that is one still: an entry shows it,
+ * any entry that was made after they came. Under load those there are anyway
+ * serve. See propose/proposer.h.
+ */
+#include <stdlib.h>
+
+#include "propose/proposer_impl.h"
+
+struct fence {
+	struct list node; /* in proposer.fences or batch.fences */
+	struct rpc_req req;
+	uint64_t deadline_ns;
+};
+
+static void refuse(struct rpc_req req, int err)
+{
+	rpc_reply(req, err, 0, str_from(err_text(err)));
+}
+
+void proposer_fence(struct proposer *p, struct rpc_req req,
+		    uint64_t deadline_ns)
+{
+	struct fence *f;
+
+	if (p->draining) {
+		refuse(req, ERR_SHUTTING_DOWN);
+		return;
+	}
+	if (p->fences_n >= p->c.settings->raft_max_pending) {
+		p->stats.overload++;
+		refuse(req, ERR_OVERLOADED);
+		return;
+	}
+	f = xcalloc(1, sizeof(*f));
+	f->req = req;
+	f->deadline_ns = deadline_ns;
+	list_push_back(&p->fences, &f->node);
+	p->fences_n++;
+}
+
+static void drop(struct proposer *p, struct fence *f)
+{
+	CHECK(p->fences_n > 0);
+	p->fences_n--;
+	list_remove(&f->node);
+	free(f);
+}
+
+void fences_answer(struct proposer *p, struct list *of)
+{
+	static const struct m_nothing nothing;
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	if (list_empty(of))
+		return;
+	msg_encode(&msg_nothing, &nothing, &b);
+	LIST_FOREACH_SAFE (it, of) {
+		struct fence *f = list_entry(it, struct fence, node);
+
+		rpc_reply(f->req, 0, fsm_last_seq(p->c.fsm), buf_str(&b));
+		drop(p, f);
+	}
+}
+
+void fences_pass_on(struct proposer *p, struct list *of, int err)
+{
+	LIST_FOREACH_SAFE (it, of) {
+		struct fence *f = list_entry(it, struct fence, node);
+		struct frame_request item = { .op = QUERY_FENCE,
+					      .deadline_ns = f->deadline_ns };
+		struct rpc_req req = f->req;
+
+		drop(p, f);
+		if (err == ERR_LEADER_UNAVAILABLE && p->c.pass_on != NULL &&
+		    !p->draining && rpc_req_is_live(req))
+			p->c.pass_on(p->c.ctx, req, &item);
+		else
+			refuse(req, err);
+	}
+}
+
+bool fences_want(struct proposer *p)
+{
+	if (list_empty(&p->fences))
+		return false;
+	if (node_voters(p->node) == 1) { /* there is nobody else to lead */
+		fences_answer(p, &p->fences);
+		return false;
+	}
+	if (!p->stats.disk_ok) {
+		fences_pass_on(p, &p->fences, ERR_STORAGE_FULL);
+		return false;
+	}
+	return true;
+}
+
+void fences_take(struct proposer *p, struct list *into)
+{
+	LIST_FOREACH_SAFE (it, &p->fences) {
+		list_remove(it);
+		list_push_back(into, it);
+	}
+}
+
+void fences_free(struct list *of)
+{
+	LIST_FOREACH_SAFE (it, of) {
+		struct fence *f = list_entry(it, struct fence, node);
+
+		list_remove(it);
+		free(f);
+	}
+}

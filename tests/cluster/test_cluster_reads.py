@@ -1,0 +1,135 @@
+"""Reads at a node that is behind the others: from its own store, or, when asked
+for, with everything that was acknowledged elsewhere."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+
+from cluster import cluster  # noqa: E402
+from node import API, running  # noqa: E402
+
+LAG = "X-Corvo-View-Lag-Ms"
+NEVER = str(2 ** 60)
+
+
+@pytest.fixture(scope="module")
+def three():
+    with cluster() as c:
+        yield c
+
+
+@pytest.fixture
+def behind(three):
+    """(a client of a node, a client of one that hears of it late)"""
+    slow = three.followers()[0]
+    leader = three.leader()
+    slow.slow_log(1)
+    with leader.client() as a, slow.client() as b:
+        yield a, b
+    slow.slow_log(0)
+
+
+def has_job(answer, job_id, _):
+    return job_id in json.dumps(answer)
+
+
+def counts_one(answer, _, queue):
+    rows = answer if isinstance(answer, list) else [answer]
+    return [q["pending"] for q in rows if q["name"] == queue] == [1]
+
+
+def is_there(*_):
+    return True  # 404 is what a node says that does not know it
+
+
+READS = [
+    ("GET", "/jobs/{id}?", None, has_job),
+    ("POST", "/jobs/bulk-get?", {"job_ids": ["{id}"]}, has_job),
+    ("GET", "/queues/{q}?", None, counts_one),
+    ("GET", "/queues?", None, counts_one),
+    ("POST", "/jobs/search?", {"queue": "{q}"}, has_job),
+    ("GET", "/jobs/{id}/iterations?", None, is_there),
+    ("GET", "/jobs/{id}/why?", None, is_there),
+    ("GET", "/scale?queue={q}&", None, is_there),
+]
+
+
+def fill(text, job_id, queue):
+    return text.replace("{id}", job_id).replace("{q}", queue)
+
+
+@pytest.mark.parametrize("number, read", enumerate(READS),
+                         ids=[r[1] for r in READS])
+def test_a_leader_read_has_what_another_node_acknowledged(
+        behind, number, read):
+    a, b = behind
+    method, path, body, is_good = read
+    for i in range(2):
+        queue = f"fence{number}-{i}"
+        job_id = a.enqueue(queue)
+        answer = b.request(
+            method, fill(API + path, job_id, queue) + "consistency=leader",
+            fill(json.dumps(body), job_id, queue) if body else None)
+        assert answer.status == 200 and LAG not in answer.headers, answer
+        assert is_good(answer.json, job_id, queue), answer
+
+
+def test_a_local_read_of_a_node_that_is_behind_does_not_wait(behind):
+    """What the others show: it is behind, and would not know by itself."""
+    a, b = behind
+    stale = 0
+    for _ in range(5):
+        job_id = a.enqueue("local")
+        answer = b.get(f"{API}/jobs/{job_id}?consistency=local")
+        assert answer.status in (200, 404), answer
+        stale += answer.status == 404
+    assert stale > 0
+
+
+@pytest.mark.parametrize("path", ["/jobs/{id}", "/queues/{q}"])
+def test_the_index_of_one_node_serves_at_another(behind, path):
+    a, b = behind
+    queue = f"index{len(path)}"
+    a.enqueue(queue)
+    for i in range(3):
+        done = a.post(f"{API}/enqueue", {"queue": queue})
+        job_id = done.json["job_id"]
+        answer = b.get(fill(API + path, job_id, queue),
+                       {"X-Corvo-Min-Index": done.headers["X-Corvo-Index"]})
+        assert answer.status == 200 and LAG not in answer.headers, answer
+        if path == "/queues/{q}":
+            assert answer.json["pending"] == i + 2
+
+
+def test_a_read_that_cannot_have_the_index_says_so():
+    with running("--view-wait=10ms") as n, n.client() as c:
+        job_id = c.enqueue("q")
+        a = c.get(f"{API}/jobs/{job_id}", {"X-Corvo-Min-Index": NEVER})
+        assert a.status == 200 and int(a.headers[LAG]) >= 10
+        a = c.get(f"{API}/jobs/{job_id}", {"X-Corvo-Min-Index": "soon"})
+        assert (a.status, a.code) == (400, "VALIDATION_ERROR")
+
+
+@pytest.mark.parametrize("bad", ["", "Leader", "strong", "leader,local"])
+def test_other_values_of_consistency_are_refused(three, bad):
+    with three.nodes[1].client() as c:
+        for path in ("/queues", "/jobs/x", "/settings", "/workers"):
+            a = c.get(f"{API}{path}?consistency={bad}")
+            assert (a.status, a.code) == (400, "VALIDATION_ERROR"), a
+            assert a.json["error"] == "consistency: must be leader or local"
+
+
+def test_a_node_that_is_alone_serves_leader_reads():
+    with running() as n, n.client() as c:
+        job_id = c.enqueue("q")
+        entries = c.metrics()["corvo_raft_entries_total"]
+        for _ in range(5):
+            a = c.get(f"{API}/jobs/{job_id}?consistency=leader")
+            assert a.status == 200 and a.json["id"] == job_id
+            assert c.get(f"{API}/queues?consistency=leader").status == 200
+        # nobody else could lead: nothing has to be written for it
+        assert c.metrics()["corvo_raft_entries_total"] == entries
