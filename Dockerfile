@@ -28,6 +28,7 @@ RUN apt-get update \
 		libtinfo6 \
 		libuv1 \
 		tzdata \
+		zlib1g \
 	&& rm -rf /var/lib/apt/lists/* \
 	&& groupadd --gid 10001 corvo \
 	&& useradd --uid 10001 --gid corvo --no-create-home \

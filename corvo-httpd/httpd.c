@@ -16,6 +16,7 @@
 #include "req/req.h"
 #include "req/tell.h"
 #include "routes/dispatch.h"
+#include "rpc/rpc.h"
 #include "rt/fds.h"
 #include "rt/log.h"
 #include "rt/netaddr.h"
@@ -87,7 +88,10 @@ static void on_complete(struct exchange *x)
 
 	metrics_begin(r->h->metrics);
 	r->counted = true;
-	dispatch(r);
+	if (rpc_is_path(x->path))
+		rpc_dispatch(r);
+	else
+		dispatch(r);
 }
 
 static void on_refused(struct exchange *x, _unused_ int err)

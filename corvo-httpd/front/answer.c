@@ -141,6 +141,8 @@ void answer_headers(const struct answer_to *to, const struct exchange *x,
 		add_number(to, "Retry-After", x->retry_after_s);
 	if (x->allow != 0)
 		add_allow(to, x->allow);
+	for (size_t i = 0; i < x->fields_n; i++)
+		to->add(to->ctx, x->fields[i].name, x->fields[i].value);
 	if (last)
 		to->add(to->ctx, "Connection", "close");
 	add_cors(to, x);

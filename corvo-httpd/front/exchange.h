@@ -19,6 +19,11 @@ struct stream;
 
 #define REQUEST_ID_MADE 17 /* bytes of one that is made here, with its NUL */
 
+/* A header or trailer that an answer has besides; the name in lower case. */
+struct field {
+	const char *name, *value;
+};
+
 struct exchange {
 	struct list node; /* of those that wait, or of its owner */
 	struct server *server;
@@ -68,7 +73,9 @@ struct exchange {
 	unsigned allow;          /* methods for Allow; 0: no header */
 	unsigned retry_after_s;  /* 0: no header */
 	const char *cors_origin; /* may read the answer; NULL: nobody else */
-	struct stream *stream;   /* the answer is one; see front/stream.h */
+	struct field *fields;    /* further headers */
+	size_t fields_n;
+	struct stream *stream; /* the answer is one; see front/stream.h */
 	bool has_lag;
 	bool replayed; /* Idempotent-Replayed */
 };

@@ -65,7 +65,6 @@ enum framing_header {
 	FRAMING_LENGTH,
 	FRAMING_CODING,
 	FRAMING_COOKIE,
-	FRAMING_ENCODING, /* of the body */
 };
 
 /* Zeroed: a connection on which nothing has come yet. */

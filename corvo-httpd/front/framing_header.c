@@ -40,8 +40,6 @@ static enum framing_header header_of(struct str name)
 		return FRAMING_CODING;
 	if (is_name(name, STR("cookie")))
 		return FRAMING_COOKIE;
-	if (is_name(name, STR("content-encoding")))
-		return FRAMING_ENCODING;
 	return FRAMING_OTHER;
 }
 
@@ -133,11 +131,6 @@ static int look_at_value(struct framing *f, const uint8_t *p, size_t n)
 						 "Transfer-Encoding: must be "
 						 "chunked");
 		return 0;
-	case FRAMING_ENCODING:
-		if (!keep_value(f, p, n))
-			return framing_refuse(f, ERR_UNSUPPORTED_ENCODING,
-					      NULL);
-		return 0;
 	case FRAMING_COOKIE:
 		return count_cookies(f, p, n);
 	case FRAMING_OTHER:
@@ -228,11 +221,6 @@ static int end_header(struct framing *f)
 		return end_length(f);
 	case FRAMING_CODING:
 		return end_coding(f);
-	case FRAMING_ENCODING:
-		if (f->value_n > 0 && !value_is(f, "identity"))
-			return framing_refuse(f, ERR_UNSUPPORTED_ENCODING,
-					      NULL);
-		break;
 	case FRAMING_COOKIE:
 	case FRAMING_OTHER:
 		break;

@@ -9,18 +9,26 @@
 struct conn;
 
 /* The headers that mean something here, each declared once. */
-#define HEAD_NAMES(X)                             \
-	X(CONTENT_LENGTH, "Content-Length")       \
-	X(CONTENT_TYPE, "Content-Type")           \
-	X(HOST, "Host")                           \
-	X(IDEMPOTENCY_KEY, "Idempotency-Key")     \
-	X(LAST_EVENT_ID, "Last-Event-ID")         \
-	X(ORIGIN, "Origin")                       \
-	X(PREFER, "Prefer")                       \
-	X(TRANSFER_ENCODING, "Transfer-Encoding") \
-	X(COMPAT, "X-Corvo-Compat")               \
-	X(MIN_INDEX, "X-Corvo-Min-Index")         \
-	X(STRICT, "X-Corvo-Strict")               \
+#define HEAD_NAMES(X)                                           \
+	X(ACCEPT_ENCODING, "Accept-Encoding")                   \
+	X(CONNECT_ACCEPT_ENCODING, "Connect-Accept-Encoding")   \
+	X(CONNECT_CONTENT_ENCODING, "Connect-Content-Encoding") \
+	X(CONNECT_TIMEOUT_MS, "Connect-Timeout-Ms")             \
+	X(CONTENT_ENCODING, "Content-Encoding")                 \
+	X(CONTENT_LENGTH, "Content-Length")                     \
+	X(CONTENT_TYPE, "Content-Type")                         \
+	X(GRPC_ACCEPT_ENCODING, "Grpc-Accept-Encoding")         \
+	X(GRPC_ENCODING, "Grpc-Encoding")                       \
+	X(GRPC_TIMEOUT, "Grpc-Timeout")                         \
+	X(HOST, "Host")                                         \
+	X(IDEMPOTENCY_KEY, "Idempotency-Key")                   \
+	X(LAST_EVENT_ID, "Last-Event-ID")                       \
+	X(ORIGIN, "Origin")                                     \
+	X(PREFER, "Prefer")                                     \
+	X(TRANSFER_ENCODING, "Transfer-Encoding")               \
+	X(COMPAT, "X-Corvo-Compat")                             \
+	X(MIN_INDEX, "X-Corvo-Min-Index")                       \
+	X(STRICT, "X-Corvo-Strict")                             \
 	X(REQUEST_ID, "X-Request-Id")
 
 enum head_name {

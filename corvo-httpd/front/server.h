@@ -20,10 +20,12 @@ struct streams;
 
 /* What those who may ask from another origin may send. */
 #define CORS_METHODS "GET, POST, PUT, PATCH, DELETE, OPTIONS"
-#define CORS_HEADERS                                                  \
-	"Content-Type, Authorization, X-API-Key, X-Corvo-Namespace, " \
-	"X-Corvo-Min-Index, X-Corvo-Compat, Idempotency-Key, "        \
-	"Last-Event-ID, Prefer, X-Corvo-Strict, X-Request-Id"
+#define CORS_HEADERS                                                   \
+	"Content-Type, Authorization, X-API-Key, X-Corvo-Namespace, "  \
+	"X-Corvo-Min-Index, X-Corvo-Compat, Idempotency-Key, "         \
+	"Last-Event-ID, Prefer, X-Corvo-Strict, X-Request-Id, "        \
+	"Connect-Protocol-Version, Connect-Timeout-Ms, Grpc-Timeout, " \
+	"X-Grpc-Web, X-User-Agent"
 
 /*
  * Serves the listening sockets, which stay the caller's. NULL with a sentence

@@ -87,8 +87,8 @@ static bool is_same_origin(const char *origin, const char *host)
 	return false;
 }
 
-/* One that a browser sends without asking is not of this type. */
-static bool is_json(struct req *r)
+/* One that a browser sends without asking is not of these types. */
+static bool is_asked_for(struct req *r)
 {
 	const char *type = req_header(r, HEAD_CONTENT_TYPE);
 	struct str name, rest;
@@ -96,7 +96,8 @@ static bool is_json(struct req *r)
 	(void)str_split(str_from(type), ';', &name, &rest);
 	name = str_trim(name);
 	return is_same_text(name, STR("application/json")) ||
-	       ends_with(name, STR("+json"));
+	       is_same_text(name, STR("application/proto")) ||
+	       ends_with(name, STR("+json")) || ends_with(name, STR("+proto"));
 }
 
 static bool is_harmless(struct req *r)
@@ -123,7 +124,7 @@ bool origin_admit(struct req *r)
 		r->x.cors_origin = origin;
 		return true;
 	}
-	if (is_harmless(r) || is_same_origin(origin, host) || is_json(r))
+	if (is_harmless(r) || is_same_origin(origin, host) || is_asked_for(r))
 		return true;
 	req_fail_text(r, ERR_UNSUPPORTED_MEDIA_TYPE, STR_NULL);
 	return false;

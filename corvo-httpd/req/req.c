@@ -19,8 +19,7 @@
 /* A message larger than that gives its buffer back. */
 #define SCRATCH_KEEP_BYTES (1u << 20)
 #define ARENA_BLOCK        2048
-/* Of X-Corvo-Ignored: the answer's head has to fit into what is kept for it. */
-#define IGNORED_BYTES_MAX 512
+#define FIELDS_MAX         8 /* further headers of an answer */
 
 static void req_reset(struct req *r)
 {
@@ -178,72 +177,6 @@ struct msg_reader req_reader(struct req *r, struct buf *why)
 				    .compat_03 = req_is_compat(r) };
 }
 
-static bool is_strict(struct req *r)
-{
-	const char *h = req_header(r, HEAD_STRICT);
-
-	return h != NULL ? !str_is(str_from(h), "0") : r->h->set->strict;
-}
-
-/* As it may stand in a header: names are any text. */
-static void put_path(struct buf *out, struct str path)
-{
-	for (size_t i = 0; i < path.n; i++) {
-		unsigned char c = (unsigned char)path.p[i];
-
-		if (c > ' ' && c < 0x7f && c != ',' && c != '%')
-			buf_putc(out, (char)c);
-		else
-			buf_printf(out, "%%%02X", c);
-	}
-}
-
-static void name_ignored(struct req *r)
-{
-	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
-
-	for (size_t i = 0; i < r->ignored.n; i++) {
-		size_t before = text.n;
-
-		if (before > 0)
-			buf_puts(&text, ", ");
-		put_path(&text, r->ignored.paths[i]);
-		if (text.n > IGNORED_BYTES_MAX)
-			text.n = before;
-	}
-	r->x.ignored = arena_cstr(&r->arena, buf_str(&text));
-}
-
-void req_ignore(struct req *r, struct str path)
-{
-	struct ignored *i = &r->ignored;
-
-	if (i->paths == NULL)
-		i->paths =
-		    arena_alloc(&r->arena, LIMIT_IGNORED * sizeof(*i->paths));
-	if (i->n < LIMIT_IGNORED)
-		i->paths[i->n++] = path;
-}
-
-bool req_read_done(struct req *r)
-{
-	_cleanup_(buf_done) struct buf text = BUF_INIT(4096);
-
-	if (r->ignored.n == 0)
-		return true;
-	if (!is_strict(r)) {
-		name_ignored(r);
-		return true;
-	}
-	for (size_t i = 0; i < r->ignored.n; i++)
-		buf_printf(&text, "%s%.*s", i > 0 ? ", " : "",
-			   STR_ARG(r->ignored.paths[i]));
-	req_fail(r, ERR_VALIDATION_ERROR,
-		 "%.*s: would be ignored, and the request is strict",
-		 STR_ARG(buf_str(&text)));
-	return false;
-}
-
 bool req_is_compat(struct req *r)
 {
 	const char *h;
@@ -269,6 +202,8 @@ bool req_read(struct req *r, const struct msg_desc *d, void *m)
 	struct json v;
 	int err;
 
+	if (r->form != NULL)
+		return r->form->read(r, d, m) && req_read_done(r);
 	if (!req_read_path(r, d, m))
 		return false;
 	if (method == HTTP_GET || method == HTTP_DELETE) {
@@ -409,18 +344,33 @@ static void on_reply(void *ctx, const struct rpc_reply *reply)
 	r->then(r, reply);
 }
 
+/* A call lasts no longer than its client waits. */
+static uint64_t deadline_of(const struct req *r, const struct req_call *c,
+			    int *timeout_err)
+{
+	uint64_t by = clock_mono_ns() + c->timeout_ns;
+
+	*timeout_err = c->timeout_err;
+	if (r->deadline_ns == 0 || r->deadline_ns >= by)
+		return by;
+	*timeout_err = ERR_REQUEST_TIMEOUT;
+	return r->deadline_ns;
+}
+
 void req_call(struct req *r, const struct req_call *c)
 {
 	struct buf *b = &r->h->scratch;
 	struct rpc_call *call;
+	uint64_t by;
+	int timeout_err;
 
+	by = deadline_of(r, c, &timeout_err);
 	buf_clear(b);
 	msg_encode(c->desc, c->m, b);
 	CHECK(!b->full);
 	r->client = c->client;
 	r->then = c->then;
-	call = rpc_call(c->client, c->id, c->key, buf_str(b),
-			clock_mono_ns() + c->timeout_ns, c->timeout_err,
+	call = rpc_call(c->client, c->id, c->key, buf_str(b), by, timeout_err,
 			c->flags, on_reply, r);
 	if (c->link_ns != 0 && !rpc_client_is_up(c->client))
 		rpc_send_by(c->client, call, clock_mono_ns() + c->link_ns);
@@ -499,8 +449,12 @@ void req_fail_text(struct req *r, int err, struct str text)
 		err = ERR_OUTCOME_UNKNOWN;
 	buf_clear(&r->x.out);
 	r->x.retry_after_s = answer_retry_after(err);
-	answer_error_body(&r->x.out, err, text, r->x.retry_after_s);
 	r->x.err = err;
+	if (r->form != NULL) {
+		finish(r, r->form->fail(r, err, text));
+		return;
+	}
+	answer_error_body(&r->x.out, err, text, r->x.retry_after_s);
 	r->x.content_type = "application/json";
 	finish(r, err_status(err));
 }
@@ -559,6 +513,10 @@ void req_answer_message(struct req *r, const struct msg_desc *d, const void *m,
 	struct json_style style = req_style(r);
 	struct json_writer w = req_json(r);
 
+	if (r->form != NULL) {
+		finish(r, r->form->message(r, d, m));
+		return;
+	}
 	msg_to_json(d, m, &style, &w);
 	req_answer(r, status);
 }
@@ -566,7 +524,18 @@ void req_answer_message(struct req *r, const struct msg_desc *d, const void *m,
 void req_answer_empty(struct req *r, int status)
 {
 	buf_clear(&r->x.out);
-	finish(r, status);
+	finish(r, r->form != NULL ? r->form->message(r, NULL, NULL) : status);
+}
+
+void req_add_field(struct req *r, const char *name, const char *value)
+{
+	struct exchange *x = &r->x;
+
+	if (x->fields == NULL)
+		x->fields =
+		    arena_alloc(&r->arena, FIELDS_MAX * sizeof(*x->fields));
+	CHECK(x->fields_n < FIELDS_MAX);
+	x->fields[x->fields_n++] = (struct field){ name, value };
 }
 
 struct stream *req_answer_stream(struct req *r, const struct stream_ops *ops,

@@ -19,12 +19,28 @@ struct req;
 
 typedef void req_reply_fn(struct req *r, const struct rpc_reply *reply);
 
+/*
+ * How a request that is no HTTP and JSON is read and answered, so that handlers
+ * serve it without knowing. What writes an answer puts it into the exchange and
+ * returns the status.
+ */
+struct req_form {
+	/* All of the request; false: an error has been answered. */
+	bool (*read)(struct req *r, const struct msg_desc *d, void *m);
+	int (*fail)(struct req *r, int err, struct str text);
+	/* m NULL: nothing. */
+	int (*message)(struct req *r, const struct msg_desc *d, const void *m);
+};
+
 struct req {
 	struct exchange x; /* what came, and the answer */
 	struct httpd *h;
 	bool counted; /* metrics know that it is under way */
 	struct route_match match;
 	struct arena arena;
+	const struct req_form *form; /* NULL: HTTP and JSON */
+	void *form_state;            /* its own, in the arena */
+	uint64_t deadline_ns; /* the client waits no longer; 0: nobody knows */
 
 	/* the call that is under way */
 	struct rpc_client *client;
@@ -175,6 +191,8 @@ void req_fail_partly(struct req *r, const struct rpc_reply *reply,
 struct json_writer req_json(struct req *r); /* starts the body */
 void req_answer(struct req *r, int status); /* the body is complete */
 void req_answer_empty(struct req *r, int status);
+/* A further header; both last as long as the request. */
+void req_add_field(struct req *r, const char *name, const char *value);
 /* With an event stream, see front/stream.h. */
 struct stream *req_answer_stream(struct req *r, const struct stream_ops *ops,
 				 void *ctx);

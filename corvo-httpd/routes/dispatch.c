@@ -3,6 +3,8 @@
  */
 #include "routes/dispatch.h"
 
+#include <strings.h>
+
 #include "req/origin.h"
 #include "routes/arguments.h"
 #include "routes/fence.h"
@@ -50,6 +52,16 @@ static void refuse_method(struct req *r)
 	req_fail_text(r, ERR_METHOD_NOT_ALLOWED, STR_NULL);
 }
 
+/* Packed bodies are for remote calls, which say so in the same way. */
+static bool is_plain(struct req *r)
+{
+	struct str coding = str_from(req_header(r, HEAD_CONTENT_ENCODING));
+
+	return coding.n == 0 ||
+	       (coding.n == strlen("identity") &&
+		strncasecmp(coding.p, "identity", coding.n) == 0);
+}
+
 void dispatch(struct req *r)
 {
 	struct str method = str_from(r->x.method);
@@ -72,6 +84,8 @@ void dispatch(struct req *r)
 	} else if (!known || r->match.route == NULL) {
 		r->match.route = NULL;
 		refuse_method(r);
+	} else if (!is_plain(r)) {
+		req_fail_text(r, ERR_UNSUPPORTED_ENCODING, STR_NULL);
 	} else if (arguments_admit(r)) {
 		fence_pass(r, handlers[r->match.route->index]);
 	}

@@ -103,6 +103,23 @@ static bool read_idempotency(struct req *r, bool is_batch, struct str *key,
 
 /* --- one --- */
 
+/* Of a remote call: what it says is a text, "duplicate" among them. */
+static void answer_call(struct req *r, const struct m_enqueue_reply *m)
+{
+	struct m_enqueue_answer a = { 0 };
+
+	MSG_SET(&a, enqueue_answer, job_id, m->job_id);
+	MSG_SET(&a, enqueue_answer, status,
+		m->unique_existing
+		    ? STR("duplicate")
+		    : str_from(enum_text(&enum_job_state, m->status)));
+	MSG_SET(&a, enqueue_answer, unique_existing, m->unique_existing);
+	MSG_SET(&a, enqueue_answer, batch_id, m->batch_id);
+	MSG_SET(&a, enqueue_answer, replaced, m->replaced);
+	MSG_SET(&a, enqueue_answer, replayed, m->replayed);
+	req_answer_message(r, &msg_enqueue_answer, &a, 201);
+}
+
 /* The earlier job is not the one asked for, so it is not shown as `job`. */
 static void answer_duplicate(struct req *r, struct m_enqueue_reply *m)
 {
@@ -131,6 +148,10 @@ static void on_enqueued(struct req *r, const struct rpc_reply *reply)
 	if (m == NULL)
 		return;
 	r->x.replayed = m->replayed;
+	if (r->form != NULL) {
+		answer_call(r, m);
+		return;
+	}
 	if (m->unique_existing) {
 		answer_duplicate(r, m);
 		return;
@@ -145,7 +166,7 @@ static void on_enqueued(struct req *r, const struct rpc_reply *reply)
 	req_answer(r, 201);
 }
 
-static void enqueue_one(struct req *r)
+void enqueue_one(struct req *r)
 {
 	struct m_enqueue *e = arena_zalloc(&r->arena, sizeof(*e));
 	struct str key;

@@ -16,6 +16,7 @@
 
 #define FETCH_WAIT_DEFAULT_NS (30 * NS_PER_S)
 #define FETCH_WAIT_MAX_NS     (LIMIT_FETCH_WAIT_S * NS_PER_S)
+#define DEADLINE_MARGIN_NS    (500 * NS_PER_MS)
 #define LEASE_MIN_NS          NS_PER_MS
 #define LEASE_MAX_NS          (LIMIT_LEASE_S * NS_PER_S)
 
@@ -144,6 +145,17 @@ static void on_fetched(struct req *r, const struct rpc_reply *reply)
 	}
 }
 
+/* The answer has to be there before its client gives up. */
+static uint64_t longest_wait(const struct req *r)
+{
+	uint64_t now = clock_mono_ns(), left;
+
+	if (r->deadline_ns == 0)
+		return FETCH_WAIT_MAX_NS;
+	left = r->deadline_ns > now ? r->deadline_ns - now : 0;
+	return left - MIN(left / 4, DEADLINE_MARGIN_NS);
+}
+
 /* False when an error has been answered. */
 static bool fill_defaults(struct req *r, struct m_fetch *f)
 {
@@ -152,6 +164,7 @@ static bool fill_defaults(struct req *r, struct m_fetch *f)
 
 	if (MSG_HAS(f, fetch, timeout))
 		wait_ns = MIN(f->timeout, FETCH_WAIT_MAX_NS);
+	wait_ns = MIN(wait_ns, longest_wait(r));
 	if (MSG_HAS(f, fetch, lease_duration) &&
 	    (f->lease_duration < LEASE_MIN_NS ||
 	     f->lease_duration > LEASE_MAX_NS)) {

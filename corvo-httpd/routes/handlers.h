@@ -5,10 +5,18 @@
 #ifndef CORVO_HANDLERS_H
 #define CORVO_HANDLERS_H
 
-struct req;
+#include "req/req.h"
 
 #define ROUTE(method, path, handler, target, status, doc) \
 	void h_##handler(struct req *r);
 #include "proto/defs/routes.def"
+
+/* For remote calls: one job, whatever the body looks like. */
+void enqueue_one(struct req *r);
+/* Why the node is not ready, as /readyz tells it; 0: it is. An empty text is
+ * that of the error. */
+int node_fault(const struct m_node_status *m, struct buf *why);
+/* Asks raftd how the node is; within a second, whatever raftd does. */
+void node_ask(struct req *r, req_reply_fn *then);
 
 #endif

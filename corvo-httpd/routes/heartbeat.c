@@ -128,6 +128,9 @@ static bool read_heartbeat(struct req *r, struct m_heartbeat *m)
 {
 	struct json body, jobs;
 
+	if (r->form != NULL)
+		return req_read(r, &msg_heartbeat, m) &&
+		       are_ids_unique(r, m, ERR_VALIDATION_ERROR);
 	if (!req_read_json(r, true, &body))
 		return false;
 	if (!json_member(body, "jobs", &r->arena, &jobs) ||
@@ -164,8 +167,13 @@ static void write_ids(struct json_writer *w, const char *name,
 static void answer(struct req *r, const struct m_heartbeat_reply *m)
 {
 	struct json_style style = req_style(r);
-	struct json_writer w = req_json(r);
+	struct json_writer w;
 
+	if (r->form != NULL) {
+		req_answer_message(r, &msg_heartbeat_reply, m, 200);
+		return;
+	}
+	w = req_json(r);
 	jw_object(&w);
 	jw_key(&w, "jobs");
 	jw_object(&w);

@@ -125,37 +125,58 @@ void h_healthz(struct req *r)
 
 /* --- GET /readyz --- */
 
+int node_fault(const struct m_node_status *m, struct buf *why)
+{
+	if (m->damage.n > 0) {
+		buf_put_str(why, m->damage);
+		return -ERR_STORAGE_ERROR;
+	}
+	if (m->leader_id.n == 0) {
+		buf_puts(why, "no leader is known");
+		return -ERR_LEADER_UNAVAILABLE;
+	}
+	if (!m->ready) {
+		buf_puts(why, "the log is not applied completely yet");
+		return -ERR_LEADER_UNAVAILABLE;
+	}
+	if (!m->disk_ok)
+		return -ERR_STORAGE_FULL;
+	if (m->snapshot_failures < LIMIT_SNAPSHOT_FAILURES)
+		return 0;
+	buf_printf(
+	    why,
+	    "no snapshot of the store could be taken %u times in a row, "
+	    "so the raft log only grows; the log of corvo-raftd says why",
+	    m->snapshot_failures);
+	return -ERR_STORAGE_ERROR;
+}
+
 static void on_readiness(struct req *r, const struct rpc_reply *reply)
 {
+	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
 	struct m_node_status *m = req_reply(r, &msg_node_status, reply);
 	struct json_writer w;
+	int err;
 
 	if (m == NULL)
 		return;
 	r->x.seq = 0;
-	if (m->damage.n > 0) {
-		req_fail(r, ERR_STORAGE_ERROR, "%.*s", STR_ARG(m->damage));
-	} else if (m->leader_id.n == 0) {
-		req_fail(r, ERR_LEADER_UNAVAILABLE, "no leader is known");
-	} else if (!m->ready) {
-		req_fail(r, ERR_LEADER_UNAVAILABLE,
-			 "the log is not applied completely yet");
-	} else if (!m->disk_ok) {
-		req_fail_text(r, ERR_STORAGE_FULL, STR_NULL);
-	} else if (m->snapshot_failures >= LIMIT_SNAPSHOT_FAILURES) {
-		req_fail(r, ERR_STORAGE_ERROR,
-			 "no snapshot of the store could be taken %u times in "
-			 "a row, so the raft log only grows; the log of "
-			 "corvo-raftd says why",
-			 m->snapshot_failures);
-	} else {
-		w = req_json(r);
-		jw_object(&w);
-		jw_key(&w, "status");
-		jw_cstr(&w, "ready");
-		jw_object_end(&w);
-		req_answer(r, 200);
+	err = node_fault(m, &why);
+	if (err < 0) {
+		req_fail_text(r, -err, buf_str(&why));
+		return;
 	}
+	w = req_json(r);
+	jw_object(&w);
+	jw_key(&w, "status");
+	jw_cstr(&w, "ready");
+	jw_object_end(&w);
+	req_answer(r, 200);
+}
+
+void node_ask(struct req *r, req_reply_fn *then)
+{
+	ask_status(r, PROBE_NS, RPC_ONCE, then);
 }
 
 void h_readyz(struct req *r)
@@ -166,7 +187,7 @@ void h_readyz(struct req *r)
 		req_fail(r, ERR_LEADER_UNAVAILABLE,
 			 "corvo-raftd is not running; it is being restarted");
 	else
-		ask_status(r, PROBE_NS, RPC_ONCE, on_readiness);
+		node_ask(r, on_readiness);
 }
 
 /* --- GET /api/v1/info, /openapi.json --- */

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "proto/err.h"
+#include "util/base64.h"
 
 static const struct {
 	const char *type;
@@ -114,6 +115,41 @@ bool form_grpc_timeout(const char *text, uint64_t *ret_ns)
 bool form_connect_timeout(const char *text, uint64_t *ret_ns)
 {
 	return timeout(str_from(text), 10, NS_PER_MS, ret_ns);
+}
+
+/* --- codings --- */
+
+bool form_takes_gzip(const char *list)
+{
+	struct str rest = str_from(list), item, name, weight;
+
+	while (rest.n > 0) {
+		(void)str_split(rest, ',', &item, &rest);
+		(void)str_split(item, ';', &name, &weight);
+		name = str_trim(name);
+		weight = str_trim(weight);
+		if (name.n == 4 && strncasecmp(name.p, "gzip", 4) == 0)
+			return !str_is(weight, "q=0");
+	}
+	return false;
+}
+
+bool form_read_text(struct str text, struct buf *out)
+{
+	size_t n, before = out->n;
+
+	while (text.n > 0) {
+		for (n = 0; n < text.n && text.p[n] != '='; n++)
+			;
+		while (n < text.n && text.p[n] == '=')
+			n++;
+		if (!base64_read(out, str_of(text.p, n))) {
+			out->n = before;
+			return false;
+		}
+		text = str_skip(text, n);
+	}
+	return true;
 }
 
 /* --- envelopes --- */

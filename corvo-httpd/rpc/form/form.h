@@ -38,6 +38,15 @@ static inline bool form_has_envelopes(const struct rpc_form *f)
 bool form_grpc_timeout(const char *text, uint64_t *ret_ns);
 bool form_connect_timeout(const char *text, uint64_t *ret_ns);
 
+/* Whether a list of codings, as clients send it, has gzip; NULL: it has not. */
+bool form_takes_gzip(const char *list);
+
+/*
+ * A body of gRPC-Web as text: base64, of one piece or of several with their
+ * padding each. False: it is none.
+ */
+bool form_read_text(struct str text, struct buf *out);
+
 /* --- envelopes --- */
 
 #define ENVELOPE_HEAD     5

@@ -1,0 +1,333 @@
+/*
+ * See rpc/remote.h. The body is hostile.
+ */
+#include "rpc/remote.h"
+
+#include "front/answer.h"
+#include "rpc/form/gzip.h"
+#include "util/base64.h"
+
+/* --- reading --- */
+
+/* The coding of the message, by the header that its protocol has for it. */
+static const char *coding_of(struct req *r)
+{
+	switch (remote_of(r)->form.protocol) {
+	case RPC_CONNECT:
+		return req_header(r, HEAD_CONTENT_ENCODING);
+	case RPC_CONNECT_STREAM:
+		return req_header(r, HEAD_CONNECT_CONTENT_ENCODING);
+	case RPC_GRPC:
+	case RPC_GRPC_WEB:
+		break;
+	}
+	return req_header(r, HEAD_GRPC_ENCODING);
+}
+
+/* Whether messages may be packed; false: an error has been answered. */
+static bool read_coding(struct req *r, bool *is_packed)
+{
+	const char *coding = coding_of(r);
+
+	*is_packed = false;
+	if (coding == NULL || *coding == '\0' ||
+	    str_is(str_from(coding), "identity"))
+		return true;
+	*is_packed = str_is(str_from(coding), "gzip");
+	if (!*is_packed)
+		req_fail(r, ERR_UNSUPPORTED_ENCODING,
+			 "messages may be packed by gzip only, not by %.64s",
+			 coding);
+	return *is_packed;
+}
+
+static bool unpack(struct req *r, struct str *bytes)
+{
+	_cleanup_(buf_done) struct buf plain = BUF_INIT(0);
+	int err = gzip_unpack(*bytes, LIMIT_BODY_BYTES, &plain);
+
+	if (err < 0) {
+		req_fail_text(r, -err,
+			      err == -ERR_PARSE_ERROR
+				  ? STR("the message is not packed by gzip, "
+					"or not completely")
+				  : STR("the message is larger than 16 MiB"));
+		return false;
+	}
+	if (!exchange_fits_more(&r->x, plain.n)) {
+		req_fail_text(r, ERR_OVERLOADED, REQ_NO_ROOM);
+		return false;
+	}
+	*bytes = arena_copy(&r->arena, buf_str(&plain));
+	return true;
+}
+
+/* The one envelope of a body. */
+static bool open_envelope(struct req *r, struct str body, bool may_be_packed,
+			  struct str *ret)
+{
+	struct envelope e;
+	int n = envelope_next(&body, LIMIT_BODY_BYTES, &e);
+
+	if (n == -ERR_BODY_TOO_LARGE) {
+		req_fail_text(r, ERR_BODY_TOO_LARGE, STR_NULL);
+		return false;
+	}
+	if (n <= 0 || body.n > 0 || (e.flags & ~ENVELOPE_PACKED) != 0) {
+		req_fail(r, ERR_PARSE_ERROR,
+			 "the body must be one message in its envelope");
+		return false;
+	}
+	if ((e.flags & ENVELOPE_PACKED) != 0 && !may_be_packed) {
+		req_fail(r, ERR_PARSE_ERROR,
+			 "a message is packed, and no header says how");
+		return false;
+	}
+	*ret = e.data;
+	return (e.flags & ENVELOPE_PACKED) == 0 || unpack(r, ret);
+}
+
+bool remote_take(struct req *r)
+{
+	_cleanup_(buf_done) struct buf plain = BUF_INIT(LIMIT_BODY_BYTES);
+	struct remote *c = remote_of(r);
+	struct str body = buf_str(&r->x.body);
+	bool is_packed;
+
+	if (!read_coding(r, &is_packed))
+		return false;
+	if (c->form.protocol == RPC_CONNECT) {
+		c->message = body;
+		return !is_packed || unpack(r, &c->message);
+	}
+	if (c->form.is_text) {
+		if (!form_read_text(body, &plain)) {
+			req_fail(r, ERR_PARSE_ERROR,
+				 "the body is not base64, as its Content-Type "
+				 "says");
+			return false;
+		}
+		body = arena_copy(&r->arena, buf_str(&plain));
+	}
+	return open_envelope(r, body, is_packed, &c->message);
+}
+
+int remote_parse(struct req *r, struct str bytes, const struct msg_reader *rd,
+		 const struct pb_desc *d, void *m)
+{
+	struct json_error e;
+
+	if (!remote_of(r)->form.is_json)
+		return pb_read(rd, d, bytes, m);
+	if (bytes.n == 0)
+		bytes = STR("{}");
+	if (!json_validate(bytes, LIMIT_JSON_DEPTH, &e)) {
+		buf_printf(rd->why, "invalid JSON at byte %zu: %s", e.pos,
+			   e.text);
+		return -ERR_PARSE_ERROR;
+	}
+	return pb_read_json(rd, d, json_root(bytes), m);
+}
+
+static bool read_message(struct req *r, const struct msg_desc *d, void *m)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
+	struct msg_reader rd = req_reader(r, &why);
+	struct remote *c = remote_of(r);
+	int err;
+
+	CHECK(c->method->request->msg == d);
+	err = remote_parse(r, c->message, &rd, c->method->request, m);
+	if (err == 0)
+		return true;
+	req_fail_text(r, -err, buf_str(&why));
+	return false;
+}
+
+/* --- answering --- */
+
+struct rpc_status remote_status(int err, struct str text)
+{
+	return (struct rpc_status){
+		.err = err,
+		.text = text,
+		.retry_after_ms = answer_retry_after(err) * 1000,
+	};
+}
+
+static void put_plain(const struct remote *c, const struct pb_desc *d,
+		      const void *m, struct buf *out)
+{
+	struct json_writer w = JSON_WRITER(out);
+
+	if (c->form.is_json)
+		pb_write_json(d, m, &w);
+	else
+		pb_write(d, m, out);
+}
+
+void remote_put(struct remote *c, const struct pb_desc *d, const void *m,
+		struct buf *out)
+{
+	size_t start = envelope_open(out, 0);
+	_cleanup_(buf_done) struct buf packed = BUF_INIT(0);
+
+	put_plain(c, d, m, out);
+	if (c->packs && out->n - start >= REMOTE_PACK_BYTES) {
+		gzip_pack(str_of(out->p + start, out->n - start), &packed);
+		out->n = start;
+		buf_put_str(out, buf_str(&packed));
+		out->p[start - ENVELOPE_HEAD] = (char)ENVELOPE_PACKED;
+	}
+	envelope_close(out, start);
+}
+
+/* A body of gRPC-Web ends with the trailers; as text all of it is base64. */
+static void end_web(struct req *r, const struct rpc_status *s)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	struct buf *out = &r->x.out;
+	size_t start = envelope_open(out, ENVELOPE_TRAILERS);
+
+	status_trailers(s, out);
+	envelope_close(out, start);
+	if (!remote_of(r)->form.is_text)
+		return;
+	base64_write(&text, buf_str(out), true);
+	buf_clear(out);
+	buf_put_str(out, buf_str(&text));
+}
+
+static char *cstr_of(struct req *r,
+		     void (*put)(const struct rpc_status *s, struct buf *out),
+		     const struct rpc_status *s)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	put(s, &b);
+	return arena_cstr(&r->arena, buf_str(&b));
+}
+
+/* What comes after the message: how it ended. */
+static int end_answer(struct req *r, const struct rpc_status *s)
+{
+	struct remote *c = remote_of(r);
+	size_t start;
+
+	r->x.content_type = form_content_type(&c->form);
+	switch (c->form.protocol) {
+	case RPC_CONNECT:
+		if (s->err == 0)
+			break;
+		r->x.content_type = "application/json";
+		status_json(s, &r->x.out);
+		return status_http(s);
+	case RPC_CONNECT_STREAM:
+		start = envelope_open(&r->x.out, ENVELOPE_END);
+		status_end_json(s, &r->x.out);
+		envelope_close(&r->x.out, start);
+		break;
+	case RPC_GRPC_WEB:
+		end_web(r, s);
+		break;
+	case RPC_GRPC:
+		req_add_field(
+		    r, "grpc-status",
+		    arena_cstr(
+			&r->arena,
+			arena_printf(&r->arena, "%d",
+				     s->err == 0 ? CODE_OK : err_rpc(s->err))));
+		if (s->err == 0)
+			break;
+		req_add_field(r, "grpc-message", cstr_of(r, status_message, s));
+		req_add_field(r, "grpc-status-details-bin",
+			      cstr_of(r, status_details, s));
+		break;
+	}
+	/* an empty answer has a type, too: it says who answers */
+	if (r->x.out.n == 0)
+		req_add_field(r, "content-type", r->x.content_type);
+	return 200;
+}
+
+static int fail(struct req *r, int err, struct str text)
+{
+	struct rpc_status s = remote_status(err, text);
+
+	return end_answer(r, &s);
+}
+
+/* A unary answer of Connect is the message alone. */
+static void put_bare(struct req *r, const struct pb_desc *d, const void *m)
+{
+	struct remote *c = remote_of(r);
+	_cleanup_(buf_done) struct buf packed = BUF_INIT(0);
+	struct buf *out = &r->x.out;
+
+	put_plain(c, d, m, out);
+	if (!c->packs || out->n < REMOTE_PACK_BYTES)
+		return;
+	gzip_pack(buf_str(out), &packed);
+	buf_clear(out);
+	buf_put_str(out, buf_str(&packed));
+	req_add_field(r, "content-encoding", "gzip");
+}
+
+static int answer_message(struct req *r, const struct msg_desc *d,
+			  const void *m)
+{
+	static const uint64_t nothing[1024];
+	struct remote *c = remote_of(r);
+	const struct pb_desc *reply = c->method->reply;
+	struct rpc_status ok = { 0 };
+
+	/* A method may have less to say than its operation. */
+	if (m == NULL || reply->msg != d) {
+		CHECK(m == NULL || reply->n == 0);
+		CHECK(reply->msg->size <= sizeof(nothing));
+		m = nothing;
+	}
+	buf_clear(&r->x.out);
+	if (c->form.protocol == RPC_CONNECT) {
+		put_bare(r, reply, m);
+	} else {
+		if (c->packs && c->form.protocol != RPC_CONNECT_STREAM)
+			req_add_field(r, "grpc-encoding", "gzip");
+		else if (c->packs)
+			req_add_field(r, "connect-content-encoding", "gzip");
+		remote_put(c, reply, m, &r->x.out);
+	}
+	return end_answer(r, &ok);
+}
+
+static const struct req_form remote_form = {
+	.read = read_message,
+	.fail = fail,
+	.message = answer_message,
+};
+
+/* What the client takes, by the header that its protocol has for it. */
+static const char *codings_taken(struct req *r, const struct rpc_form *form)
+{
+	switch (form->protocol) {
+	case RPC_CONNECT:
+		return req_header(r, HEAD_ACCEPT_ENCODING);
+	case RPC_CONNECT_STREAM:
+		return req_header(r, HEAD_CONNECT_ACCEPT_ENCODING);
+	case RPC_GRPC:
+	case RPC_GRPC_WEB:
+		break;
+	}
+	return req_header(r, HEAD_GRPC_ACCEPT_ENCODING);
+}
+
+struct remote *remote_begin(struct req *r, const struct rpc_form *form)
+{
+	struct remote *c = arena_zalloc(&r->arena, sizeof(*c));
+
+	c->form = *form;
+	c->packs = form_takes_gzip(codings_taken(r, form));
+	r->form_state = c;
+	r->form = &remote_form;
+	return c;
+}

@@ -1,0 +1,47 @@
+/*
+ * A remote call: which method, in which form, and its answer in that form.
+ */
+#ifndef CORVO_REMOTE_H
+#define CORVO_REMOTE_H
+
+#include "req/req.h"
+#include "rpc/form/form.h"
+#include "rpc/form/status.h"
+#include "rpc/pb/pb.h"
+
+/* Answers of so many bytes are packed, if the client takes that. */
+#define REMOTE_PACK_BYTES 1024
+
+struct remote {
+	const struct pb_method *method; /* NULL: not known yet */
+	struct rpc_form form;
+	bool packs;         /* the client takes gzip */
+	struct str message; /* of the one request */
+};
+
+static inline struct remote *remote_of(struct req *r)
+{
+	return r->form_state;
+}
+
+/* Makes it one; everything is answered in its form from now on. */
+struct remote *remote_begin(struct req *r, const struct rpc_form *form);
+
+/*
+ * The message out of the body, for a call that has one: unpacked, without its
+ * envelope. False: an error has been answered.
+ */
+bool remote_take(struct req *r);
+
+/* How it is read: protobuf or JSON. For messages of streams, too. */
+int remote_parse(struct req *r, struct str bytes, const struct msg_reader *rd,
+		 const struct pb_desc *d, void *m);
+
+/* The status an error stands for. */
+struct rpc_status remote_status(int err, struct str text);
+
+/* Appends a message in its envelope, packed if that is worth it. */
+void remote_put(struct remote *c, const struct pb_desc *d, const void *m,
+		struct buf *out);
+
+#endif

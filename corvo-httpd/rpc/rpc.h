@@ -1,0 +1,16 @@
+/*
+ * Remote calls: Connect, gRPC and gRPC-Web on the port of HTTP. A call is read
+ * into the same messages as JSON is, and served by the same handlers.
+ */
+#ifndef CORVO_HTTPD_RPC_H
+#define CORVO_HTTPD_RPC_H
+
+#include "req/req.h"
+
+/* The path is that of a remote call, or would be. */
+bool rpc_is_path(struct str path);
+
+/* The request is answered now, or later through its call. */
+void rpc_dispatch(struct req *r);
+
+#endif
