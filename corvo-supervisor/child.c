@@ -5,6 +5,7 @@
 #include "child.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -17,6 +18,8 @@
 #include "spawn.h"
 #include "util/clock.h"
 
+#define EXCUSED_TIMES    12                /* the watchdog's timeout */
+#define EXCUSED_LEAST    16                /* of it: less is no excuse */
 #define START_TIMEOUT_NS (600 * NS_PER_S)  /* without a sign of life */
 #define ABORT_GRACE_NS   (200 * NS_PER_MS) /* to write a core, then SIGKILL */
 #define READS_PER_TURN   16
@@ -99,10 +102,17 @@ static void send_signal(struct child *c, int sig)
 		(void)kill(c->pid, sig);
 }
 
+static void note_life(struct child *c, uint64_t now_ns)
+{
+	c->beat_ns = now_ns;
+	c->starved_ns = procstat_starved_ns(c->pid);
+	c->excused_ns = 0;
+}
+
 static void on_line(struct child *c, struct str line)
 {
 	/* Every word is a sign of life. */
-	c->beat_ns = clock_mono_ns();
+	note_life(c, clock_mono_ns());
 	if (str_is(line, "READY=1")) {
 		child_event(c, CHILD_EV_READY);
 	} else if (str_starts(line, STR("STATUS="))) {
@@ -206,6 +216,7 @@ static void start_process(struct child *c, int fds[2])
 
 	c->watchdog_ns = s->watchdog_timeout;
 	c->started_ns = c->beat_ns = clock_mono_ns();
+	c->starved_ns = c->excused_ns = 0;
 	c->ready_ns = 0;
 	c->stopped_ns = 0;
 	c->come_back = c->planned = c->was_killed = false;
@@ -481,7 +492,9 @@ static uint64_t watchdog_deadline_ns(const struct child *c)
 	/* A shorter timeout counts from its next start, when it is told. */
 	uint64_t ns = MAX(c->watchdog_ns, c->host->settings->watchdog_timeout);
 
-	return c->state == CHILD_READY ? c->beat_ns + ns : UINT64_MAX;
+	if (c->state != CHILD_READY)
+		return UINT64_MAX;
+	return c->beat_ns + ns + c->excused_ns;
 }
 
 static uint64_t stopped_deadline_ns(const struct child *c)
@@ -506,7 +519,7 @@ uint64_t child_next_ns(const struct child *c)
 
 void child_forgive(struct child *c, uint64_t now_ns)
 {
-	c->beat_ns = now_ns;
+	note_life(c, now_ns);
 	if (c->stopped_ns != 0)
 		c->stopped_ns = now_ns;
 }
@@ -522,11 +535,48 @@ static void on_stuck(struct child *c, uint64_t now_ns, const char *what)
 	child_event(c, CHILD_EV_STUCK);
 }
 
+static void say_excused(const struct child *c, uint64_t now_ns,
+			const char *waits_for)
+{
+	log_warn("process=%s pid=%d has said nothing for %" PRIu64
+		 " ms: it waits for the %s",
+		 c->name, (int)c->pid, (now_ns - c->beat_ns) / NS_PER_MS,
+		 waits_for);
+}
+
+/*
+ * A process that wants to run while others do, or waits for the disk, is not
+ * stuck, and would be no better off after a restart, which costs more of both.
+ * That time is not held against it, up to a limit.
+ */
+static bool excuse(struct child *c, uint64_t now_ns)
+{
+	uint64_t silent_ns = now_ns - c->beat_ns;
+	uint64_t allowed_ns = silent_ns - c->excused_ns;
+	uint64_t starved_ns = procstat_starved_ns(c->pid) - c->starved_ns;
+	bool first = c->excused_ns == 0;
+
+	if (silent_ns >= EXCUSED_TIMES * allowed_ns)
+		return false;
+	if (procstat_waits_for_disk(c->pid)) {
+		c->excused_ns += allowed_ns / 4;
+		if (first)
+			say_excused(c, now_ns, "disk");
+		return true;
+	}
+	if (starved_ns <= c->excused_ns + allowed_ns / EXCUSED_LEAST)
+		return false;
+	c->excused_ns = starved_ns;
+	if (first)
+		say_excused(c, now_ns, "processor");
+	return true;
+}
+
 void child_tick(struct child *c, uint64_t now_ns)
 {
 	if (now_ns >= stopped_deadline_ns(c))
 		on_stuck(c, now_ns, "is stopped by a signal");
-	else if (now_ns >= watchdog_deadline_ns(c))
+	else if (now_ns >= watchdog_deadline_ns(c) && !excuse(c, now_ns))
 		on_stuck(c, now_ns, "shows no sign of life");
 	else if (now_ns >= state_deadline_ns(c))
 		child_event(c, CHILD_EV_TIMER);

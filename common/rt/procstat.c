@@ -218,6 +218,25 @@ bool procstat_is_running(pid_t pid)
 	return read_stat(pid, &text, &stat) && !str_starts(stat, STR("Z"));
 }
 
+bool procstat_waits_for_disk(pid_t pid)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	struct str stat;
+
+	return read_stat(pid, &text, &stat) && str_starts(stat, STR("D"));
+}
+
+uint64_t procstat_starved_ns(pid_t pid)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	uint64_t v = 0;
+
+	return read_proc(pid, "schedstat", &text) &&
+		       field_number(buf_str(&text), 1, &v)
+		   ? v
+		   : 0;
+}
+
 bool procstat_is_traced(pid_t pid)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);

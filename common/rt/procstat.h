@@ -11,7 +11,10 @@
 /* Proportional share of memory, so that processes add up; else resident. */
 uint64_t procstat_memory_bytes(pid_t pid);
 double procstat_cpu_s(pid_t pid);
-bool procstat_is_traced(pid_t pid);  /* a debugger is attached */
+bool procstat_is_traced(pid_t pid);      /* a debugger is attached */
+bool procstat_waits_for_disk(pid_t pid); /* its first thread */
+/* How long its first thread wanted to run and others did, since its start. */
+uint64_t procstat_starved_ns(pid_t pid);
 bool procstat_is_running(pid_t pid); /* not gone, nor dead and not reaped */
 
 struct procstat {

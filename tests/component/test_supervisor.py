@@ -1,6 +1,5 @@
 """corvo-supervisor with small programs in the place of the real ones."""
 
-import ctypes
 import os
 import re
 import signal
@@ -212,37 +211,6 @@ def test_stop_and_continue_is_forgiven(node):
     os.kill(old, signal.SIGCONT)
     wait_for(lambda: Path(state).read_text().split()[2] != "T")
     assert node.pid("raftd") == old
-
-
-def test_silent_process_is_killed_by_the_watchdog(node):
-    node.mode("sched", "mute")
-    node.start("--watchdog-timeout=400ms")
-    old = node.pid("sched")
-    node.mode("sched")
-    p = node.wait_back("sched", old)
-    assert p["last_exit"] == "killed by SIGABRT"
-    assert "process=sched" in node.log() and "no sign of life" in node.log()
-
-
-def test_a_process_under_a_debugger_is_left_alone(node):
-    seize, detach = 0x4206, 17
-    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
-    ptrace.argtypes = [ctypes.c_long] + [ctypes.c_void_p] * 3
-    node.mode("sched", "mute")
-    node.mode("viewd", "mute")
-    node.start("--watchdog-timeout=1s")
-    # viewd, not traced, shows that the watchdog had its time meanwhile
-    traced, other = node.pid("sched"), node.pid("viewd")
-    if ptrace(seize, traced, None, None) != 0:
-        pytest.skip("ptrace is not allowed here")
-    for _ in range(2):
-        other = node.wait_back("viewd", other)["pid"]
-    assert node.pid("sched") == traced
-    os.kill(traced, signal.SIGSTOP)  # detaching needs a stop
-    os.waitpid(traced, 0x40000000)  # __WALL
-    assert ptrace(detach, traced, None, None) == 0
-    node.mode("sched")
-    node.wait_back("sched", traced)
 
 
 def test_crash_loop_gives_up_and_says_why(node):

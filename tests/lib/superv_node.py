@@ -68,6 +68,8 @@ elif "CORVO_LISTEN_FD" in os.environ:
 if "unready" not in mode:
     event("ready")
     note.sendall(b"STATUS=all is well\nREADY=1\n")
+while "spin" in mode:
+    pass
 pending = b""
 while True:
     fds = [note] + ([listener] if listener else [])
