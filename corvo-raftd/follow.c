@@ -195,6 +195,16 @@ static void check_done(void *ctx)
 
 /* --- fetching --- */
 
+/* Another leader had the entries still, or this node leads by now. */
+static void leave_it(struct follow *f)
+{
+	log_info("the leader's snapshot of entry %" PRIu64
+		 " is not needed any more",
+		 f->current.i.manifest.index);
+	f->checking = true;
+	worker_run(f->worker, remove_work, remove_done, f);
+}
+
 static void begin(struct follow *f);
 
 static void on_done(void *ctx, int err, struct str why)
@@ -224,6 +234,10 @@ static void on_done(void *ctx, int err, struct str why)
 		return;
 	}
 	close_client(f);
+	if (!f->c.is_needed(f->c.ctx, &f->current.i)) {
+		leave_it(f);
+		return;
+	}
 	f->checking = true;
 	buf_clear(&f->why);
 	worker_run(f->worker, check_work, check_done, f);

@@ -23,6 +23,8 @@ struct follow_config {
 	 * owner flushes it. */
 	struct rpc_client *(*open)(void *ctx, uint64_t raft_id);
 	void (*close)(void *ctx, struct rpc_client *c);
+	/* Whether the log is still behind it, or has got there by itself. */
+	bool (*is_needed)(void *ctx, const struct node_install *i);
 	/* All is there: the process is to end, and to be started again. */
 	void (*on_ready)(void *ctx);
 	void *ctx;

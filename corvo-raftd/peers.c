@@ -251,6 +251,13 @@ static void close_client(void *ctx, struct rpc_client *c)
 	n->files = NULL;
 }
 
+static bool is_needed(void *ctx, const struct node_install *i)
+{
+	struct peers *n = ctx;
+
+	return node_needs_snapshot(n->p->node, i->manifest.index, i->term);
+}
+
 /* The next start puts it in the place of what is there. */
 static void on_snapshot_ready(void *ctx)
 {
@@ -312,6 +319,7 @@ int peers_open(struct parts *p, struct svc *svc, struct peers **ret,
 	    .settings = &p->d->settings,
 	    .open = open_client,
 	    .close = close_client,
+	    .is_needed = is_needed,
 	    .on_ready = on_snapshot_ready,
 	    .ctx = n,
 	});

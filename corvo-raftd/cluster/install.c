@@ -41,6 +41,13 @@ static int failed(struct buf *why, int e, const char *what, const char *path)
 	return e == -ENOSPC ? -ERR_STORAGE_FULL : -ERR_INTERNAL_ERROR;
 }
 
+static bool exists(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0;
+}
+
 /* --- ready --- */
 
 static void put_manifest_line(struct buf *b, const struct manifest *m)
@@ -118,14 +125,45 @@ int install_ready(const struct settings *s, const struct node_install *i,
 	return e < 0 ? failed(why, e, "write", path.p) : 0;
 }
 
-/* --- the steps --- */
+/* --- whether it is needed --- */
 
-static bool exists(const char *path)
+struct reach {
+	uint64_t index, term;
+	bool has;
+};
+
+static int on_log_entry(void *ctx, const struct log_entry *e)
 {
-	struct stat st;
+	struct reach *r = ctx;
 
-	return lstat(path, &st) == 0;
+	r->has = r->has || (e->index == r->index && e->term == r->term);
+	return 0;
 }
+
+/*
+ * While the files came, another leader may have had the entries still, and the
+ * log got beyond the snapshot by itself. It is not given up for it then: this
+ * node has acknowledged entries that are not in the snapshot, and the cluster
+ * counts on them.
+ */
+static int judge_log(struct install *in, bool *is_beyond)
+{
+	struct reach r = { .index = in->i.manifest.index, .term = in->i.term };
+	struct log_check c;
+	int e;
+
+	*is_beyond = false;
+	/* once the files are in place the log has been given up */
+	if (!exists(in->folder.p) || !exists(in->raft.p))
+		return 0;
+	e = log_check(&c, in->raft.p, on_log_entry, &r, in->why);
+	*is_beyond = e == 0 && (r.has || c.snapshot.index >= r.index ||
+				c.acked >= r.index);
+	log_check_done(&c);
+	return e < 0 ? -ERR_INTERNAL_ERROR : 0;
+}
+
+/* --- the steps --- */
 
 /* The folder is there until it has taken the place of the store. */
 static int remove_store(struct install *in)
@@ -255,23 +293,53 @@ static void put_path(struct install *in, const char *name, struct buf *ret)
 	buf_putc(ret, '\0');
 }
 
-static int run(struct install *in, unsigned n)
+/* What else there was; nothing is lost when it stays. */
+static void remove_rest(struct install *in)
 {
-	uint64_t index = in->i.manifest.index;
+	incoming_path(in->s, "", &in->folder);
+	(void)dir_remove(in->folder.p);
+}
+
+static int put_in_place(struct install *in, unsigned n)
+{
 	int e = 0;
 
-	incoming_folder(in->s, index, &in->folder);
-	put_path(in, "rocks", &in->rocks);
-	put_path(in, "raft", &in->raft);
 	for (unsigned k = 0; e == 0 && k < MIN(n, INSTALL_STEPS); k++)
 		e = steps[k](in);
-	if (e == 0 && n >= INSTALL_STEPS) {
-		incoming_path(in->s, "", &in->folder);
-		(void)dir_remove(in->folder.p); /* what else there was */
-		log_info("the snapshot of entry %" PRIu64
-			 " is in place, its store has applied entry %" PRIu64,
-			 index, MAX(in->i.manifest.store, index));
-	}
+	if (e < 0 || n < INSTALL_STEPS)
+		return e;
+	remove_rest(in);
+	log_info("the snapshot of entry %" PRIu64
+		 " is in place, its store has applied entry %" PRIu64,
+		 in->i.manifest.index,
+		 MAX(in->i.manifest.store, in->i.manifest.index));
+	return 0;
+}
+
+static int leave_out(struct install *in)
+{
+	int e = remove_ready(in);
+
+	if (e < 0)
+		return e;
+	remove_rest(in);
+	log_info("the snapshot of entry %" PRIu64
+		 " is not needed: the log has got beyond it",
+		 in->i.manifest.index);
+	return 0;
+}
+
+static int run(struct install *in, unsigned n)
+{
+	bool is_beyond;
+	int e;
+
+	incoming_folder(in->s, in->i.manifest.index, &in->folder);
+	put_path(in, "rocks", &in->rocks);
+	put_path(in, "raft", &in->raft);
+	e = judge_log(in, &is_beyond);
+	if (e == 0)
+		e = is_beyond ? leave_out(in) : put_in_place(in, n);
 	buf_done(&in->folder);
 	buf_done(&in->rocks);
 	buf_done(&in->raft);

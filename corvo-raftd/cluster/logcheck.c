@@ -87,7 +87,7 @@ static void note_first(struct log_check *c, const struct segment_entry *e)
 static bool on_entry(void *ctx, const struct segment_entry *e)
 {
 	struct log_check *c = ctx;
-	struct log_entry entry = { .index = e->index };
+	struct log_entry entry = { .index = e->index, .term = e->term };
 
 	if (e->term < c->last_term || e->type < SEGMENT_COMMAND ||
 	    e->type > SEGMENT_MEMBERS) {

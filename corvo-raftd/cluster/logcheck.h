@@ -21,7 +21,7 @@
 #include "cluster/mark.h"
 
 struct log_entry {
-	uint64_t index;
+	uint64_t index, term;
 	bool is_command;            /* else it changes nothing */
 	struct entry_origin origin; /* of a command */
 	struct str bytes;

@@ -237,6 +237,8 @@ void node_turn(struct node *n)
 	}
 	if (leads && !n->ready && !n->frozen)
 		become_ready(n);
+	if (leads)
+		node_tell_commit(n);
 	look_at_sync(n);
 }
 

@@ -155,6 +155,8 @@ bool node_cut_is_due(struct node *n);
  * True at most once a second; who asked has to propose one, also an empty one.
  */
 bool node_wants_entry(struct node *n);
+/* Whether the log has no such entry, so that only a snapshot helps. */
+bool node_needs_snapshot(struct node *n, uint64_t index, uint64_t term);
 /* Cuts the log soon, although it need not be: who needs the last snapshot
  * cannot have it any more. */
 void node_want_snapshot(struct node *n);

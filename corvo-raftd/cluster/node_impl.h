@@ -77,6 +77,7 @@ struct node {
 	struct port *port;        /* NULL: there is nobody to talk to */
 	raft_uv_accept_cb accept; /* of the library, for streams that came */
 	struct list dials;        /* struct transport_dial under way */
+	uint64_t garbage_ns;      /* a stream was last said to have it */
 	struct node_sends sends;
 	struct raft_fsm fsm;
 	struct loop_timer *watch; /* notices changes of leadership */
@@ -132,6 +133,12 @@ void node_wire_transport(struct node *n);
 /* After raft_uv_init: what is sent at a time is bounded. */
 void node_wire_sends(struct node *n);
 void node_sends_done(struct node *n);
+/* A follower has answered: how far its log is. */
+void node_sends_heard(struct node *n, const struct raft_message *m);
+/* Of a leader, at the end of each turn: followers hear what is committed. */
+void node_tell_commit(struct node *n);
+/* The term of an entry the log or its snapshot has; 0: neither has it. */
+uint64_t node_term_of(struct node *n, uint64_t index);
 void node_wire_snapshots(struct node *n);
 /* After raft_uv_init: also what becomes of a snapshot's file is heard of. */
 void node_watch_snapshots(struct node *n);

@@ -13,30 +13,31 @@
 #include "cluster/node_impl.h"
 #include "rt/log.h"
 
-/* The term of an entry the log or its snapshot has; 0: neither has it. */
-static uint64_t term_of(struct raft *r, uint64_t index)
+uint64_t node_term_of(struct node *n, uint64_t index)
 {
-	const struct raft_log *l = &r->log;
+	const struct raft_log *l = &n->raft.log;
 
 	if (index == l->snapshot.last_index)
 		return l->snapshot.last_term;
-	if (index <= l->offset || index > raft_last_index(r))
+	if (index <= l->offset || index > raft_last_index(&n->raft))
 		return 0;
 	return l
 	    ->entries[(l->front + (size_t)(index - l->offset - 1)) % l->size]
 	    .term;
 }
 
-/* The library knows what to answer to the others: it reads nothing of them. */
-static bool is_needed(struct raft *r, const struct raft_install_snapshot *a)
+bool node_needs_snapshot(struct node *n, uint64_t index, uint64_t term)
 {
-	uint64_t term;
+	return n->raft.log.snapshot.last_index < index &&
+	       node_term_of(n, index) < term;
+}
 
-	if (r->state == RAFT_UNAVAILABLE || a->term < r->current_term ||
-	    r->log.snapshot.last_index >= a->last_index)
-		return false;
-	term = term_of(r, a->last_index);
-	return term == 0 || term < a->last_term;
+/* The library knows what to answer to the others: it reads nothing of them. */
+static bool is_needed(struct node *n, const struct raft_install_snapshot *a)
+{
+	return n->raft.state != RAFT_UNAVAILABLE &&
+	       a->term >= n->raft.current_term &&
+	       node_needs_snapshot(n, a->last_index, a->last_term);
 }
 
 static void tell(struct node *n, const struct raft_message *m)
@@ -88,8 +89,10 @@ void node_receive(struct raft_io *io, struct raft_message *m)
 {
 	struct node *n = container_of(io, struct node, io);
 
+	if (m->type == RAFT_IO_APPEND_ENTRIES_RESULT)
+		node_sends_heard(n, m);
 	if (m->type != RAFT_IO_INSTALL_SNAPSHOT ||
-	    !is_needed(&n->raft, &m->install_snapshot)) {
+	    !is_needed(n, &m->install_snapshot)) {
 		n->receive.recv(io, m);
 		return;
 	}

@@ -18,10 +18,16 @@
  * And to a node that does not take what is on its way to it no more is sent.
  * That is RAFT_NOCONNECTION to the library, which tries again with the next
  * entry, answer or heartbeat.
+ *
+ * What is committed the library tells with the next entry, or with the next
+ * heartbeat. Where no entry follows, that is long for somebody who reads from
+ * a follower what was written a moment ago; so such followers are sent a
+ * heartbeat at once.
  */
 #include <stdlib.h>
 
 #include "cluster/node_impl.h"
+#include "cluster/raft_wire.h"
 
 #define SEND_BYTES     (4u << 20)  /* of entries in one message */
 #define SEND_WINDOW    (16u << 20) /* under way to one node, to send more */
@@ -36,6 +42,8 @@ struct send_peer {
 	raft_index next;   /* behind what was sent last */
 	/* the last probe: from its first entry to the one before probe_end */
 	raft_index probe, probe_end;
+	raft_index has;  /* entries, by its last answer */
+	raft_index told; /* to be committed */
 };
 
 /* A message of the library, and its parts on their way. */
@@ -68,13 +76,16 @@ static struct send_peer *find_peer(struct node *n, raft_id id)
 static unsigned part_len(const struct raft_append_entries *a, unsigned at,
 			 uint64_t *ret_bytes)
 {
-	unsigned n = 0;
+	unsigned n = 0, members = 0;
 
 	*ret_bytes = 0;
 	while (at + n < a->n_entries) {
-		uint64_t bytes = a->entries[at + n].buf.len + ENTRY_OVERHEAD;
+		const struct raft_entry *e = &a->entries[at + n];
+		uint64_t bytes = e->buf.len + ENTRY_OVERHEAD;
 
-		if (n > 0 && *ret_bytes + bytes > SEND_BYTES)
+		members += e->type == RAFT_CHANGE;
+		if (n > 0 && (*ret_bytes + bytes > SEND_BYTES ||
+			      members > WIRE_MEMBERS_MAX))
 			break;
 		*ret_bytes += bytes;
 		n++;
@@ -192,6 +203,7 @@ static int send_entries(struct node *n, struct raft_io_send *req,
 	}
 	p->next =
 	    m.append_entries.prev_log_index + 1 + m.append_entries.n_entries;
+	p->told = MAX(p->told, m.append_entries.leader_commit);
 	end_part(s, 0);
 	return 0;
 }
@@ -204,6 +216,59 @@ static int send_message(struct raft_io *io, struct raft_io_send *req,
 	if (message->type == RAFT_IO_APPEND_ENTRIES)
 		return send_entries(n, req, message, cb);
 	return n->sends.send(io, req, message, cb);
+}
+
+/* --- what is committed --- */
+
+void node_sends_heard(struct node *n, const struct raft_message *m)
+{
+	const struct raft_append_entries_result *r = &m->append_entries_result;
+
+	if (r->rejected == 0)
+		find_peer(n, m->server_id)->has = r->last_log_index;
+}
+
+static void on_told(struct raft_io_send *req, int status)
+{
+	(void)status; /* it hears of it by the next heartbeat */
+	free(req);
+}
+
+static void tell_commit(struct node *n, struct send_peer *p)
+{
+	raft_index commit = n->raft.commit_index;
+	struct raft_message m = { .type = RAFT_IO_APPEND_ENTRIES,
+				  .server_id = p->id };
+	struct raft_io_send *req;
+	struct node_server s;
+
+	if (!node_server_find(n, p->id, &s))
+		return;
+	m.server_address = s.address;
+	m.append_entries = (struct raft_append_entries){
+		.term = n->raft.current_term,
+		.prev_log_index = commit,
+		.prev_log_term = node_term_of(n, commit),
+		.leader_commit = commit,
+	};
+	req = xcalloc(1, sizeof(*req));
+	if (n->sends.send(&n->io, req, &m, on_told) != 0)
+		free(req);
+	p->told = commit;
+}
+
+void node_tell_commit(struct node *n)
+{
+	if (n->port == NULL || n->raft.commit_index < raft_last_index(&n->raft))
+		return;
+	LIST_FOREACH (it, &n->sends.peers) {
+		struct send_peer *p = list_entry(it, struct send_peer, node);
+
+		/* who is behind would take it for a gap */
+		if (p->told < n->raft.commit_index &&
+		    p->has >= n->raft.commit_index)
+			tell_commit(n, p);
+	}
 }
 
 void node_wire_sends(struct node *n)

@@ -11,6 +11,20 @@
 
 #include "cluster/node_impl.h"
 #include "cluster/port.h"
+#include "cluster/raft_wire.h"
+#include "rt/log.h"
+#include "util/clock.h"
+
+#define SAY_NS (10 * NS_PER_S) /* between lines about garbage */
+
+/* Freed by the library, as the handle that is its first member. */
+struct stream {
+	uv_tcp_t tcp;
+	struct node *node;
+	char name[HELLO_NAME_BYTES + 1]; /* of the other node */
+	struct raft_wire wire;           /* of one that came in */
+	uv_read_cb read;                 /* the library's */
+};
 
 struct transport_dial {
 	struct list node;
@@ -43,15 +57,18 @@ static void on_stream_closed(uv_handle_t *h)
 /* The connection as a stream of libuv; NULL: there is no more room for one. */
 static uv_stream_t *make_stream(struct node *n, struct port_conn *c)
 {
-	int fd = port_conn_take_fd(c);
-	uv_tcp_t *tcp = raft_malloc(sizeof(*tcp));
+	struct stream *s = raft_calloc(1, sizeof(*s));
+	int fd;
 
-	CHECK(tcp != NULL);
-	CHECK(uv_tcp_init(loop_uv(n->loop), tcp) == 0);
-	if (uv_tcp_open(tcp, fd) == 0)
-		return (uv_stream_t *)tcp;
+	CHECK(s != NULL);
+	s->node = n;
+	memcpy(s->name, c->peer.name, sizeof(s->name));
+	fd = port_conn_take_fd(c);
+	CHECK(uv_tcp_init(loop_uv(n->loop), &s->tcp) == 0);
+	if (uv_tcp_open(&s->tcp, fd) == 0)
+		return (uv_stream_t *)&s->tcp;
 	(void)close(fd);
-	uv_close((uv_handle_t *)tcp, on_stream_closed);
+	uv_close((uv_handle_t *)&s->tcp, on_stream_closed);
 	return NULL;
 }
 
@@ -90,14 +107,53 @@ static void on_dialled_end(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 
 /* --- coming in --- */
 
+static void say_garbage(struct stream *s, const char *why)
+{
+	uint64_t now = clock_mono_ns();
+
+	if (s->node->garbage_ns != 0 && now - s->node->garbage_ns < SAY_NS)
+		return;
+	s->node->garbage_ns = now;
+	log_warn("closed a raft stream of %s: %s", s->name, why);
+}
+
+/* The library is told of the stream's end in the place of what cannot be. */
+static void on_read(uv_stream_t *h, ssize_t n, const uv_buf_t *b)
+{
+	struct stream *s = container_of((uv_tcp_t *)h, struct stream, tcp);
+	const char *why = NULL;
+
+	if (n > 0)
+		why = raft_wire_feed(&s->wire, str_of(b->base, (size_t)n));
+	if (why != NULL) {
+		say_garbage(s, why);
+		n = UV_EPROTO;
+	}
+	s->read(h, n, b);
+}
+
+/* Reads before the library does, into the room that it offers. */
+static void read_before(uv_stream_t *h)
+{
+	struct stream *s = container_of((uv_tcp_t *)h, struct stream, tcp);
+
+	if (uv_is_closing((uv_handle_t *)h))
+		return;
+	CHECK(h->read_cb != NULL);
+	s->read = h->read_cb;
+	h->read_cb = on_read;
+}
+
 static void on_accepted(void *ctx, struct port_conn *c)
 {
 	struct node *n = ctx;
 	struct port_peer peer = c->peer;
 	uv_stream_t *s = make_stream(n, c);
 
-	if (s != NULL)
-		n->accept(&n->transport, peer.raft_id, peer.address, s);
+	if (s == NULL)
+		return;
+	n->accept(&n->transport, peer.raft_id, peer.address, s);
+	read_before(s);
 }
 
 static int transport_listen(struct raft_uv_transport *t, raft_uv_accept_cb cb)

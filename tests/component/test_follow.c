@@ -352,12 +352,18 @@ static bool is_ready(struct world *w)
 	return w->ready;
 }
 
+static bool is_needed(void *ctx _unused_, const struct node_install *i _unused_)
+{
+	return true;
+}
+
 static void follow_it(struct world *w, const struct node_install *i)
 {
 	struct follow_config c = { .loop = w->loop,
 				   .settings = &w->s,
 				   .open = open_link,
 				   .close = close_link,
+				   .is_needed = is_needed,
 				   .on_ready = on_ready,
 				   .ctx = w };
 	struct offering o = { .w = w, .i = *i };

@@ -17,7 +17,8 @@ struct follower {
 	struct node_install offer;
 	unsigned opened[3], closed;
 	bool unreachable;
-	bool silent; /* nothing is offered */
+	bool silent;    /* nothing is offered */
+	bool overtaken; /* the log got there by itself */
 	bool ready;
 };
 
@@ -44,6 +45,14 @@ static void close_link(void *ctx, struct rpc_client *c)
 	rpc_client_free(c); /* as who has a link for each of them does */
 	f->w->client = NULL;
 	f->closed++;
+}
+
+static bool is_needed(void *ctx, const struct node_install *i)
+{
+	struct follower *f = ctx;
+
+	assert_int_equal(i->manifest.index, f->offer.manifest.index);
+	return !f->overtaken;
 }
 
 static void on_ready(void *ctx)
@@ -79,6 +88,7 @@ static void start(struct follower *f, struct world *w)
 				   .settings = &w->s,
 				   .open = open_link,
 				   .close = close_link,
+				   .is_needed = is_needed,
 				   .on_ready = on_ready,
 				   .ctx = f };
 
@@ -219,6 +229,23 @@ static void a_snapshot_that_is_gone_is_no_problem(void **state)
 	end(&f);
 }
 
+static void a_snapshot_that_the_log_overtook_is_left(void **state)
+{
+	struct world *w = *state;
+	struct follow_status st;
+	struct follower f;
+
+	start(&f, w);
+	f.overtaken = true;
+	follow_offer(f.follow, &f.offer);
+	f.silent = true;
+	wait_for(&f, is_over);
+	follow_status(f.follow, &st);
+	assert_int_equal(st.problem.n, 0);
+	assert_int_equal(access(in_dir(w, "incoming"), F_OK), -1);
+	end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +253,7 @@ int main(void)
 		TEST(another_leader_is_asked_instead),
 		TEST(a_leader_that_cannot_be_reached_is_tried_again),
 		TEST(a_snapshot_that_is_gone_is_no_problem),
+		TEST(a_snapshot_that_the_log_overtook_is_left),
 	};
 	int r = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -105,6 +105,25 @@ static void a_vote_is_kept(void **state)
 	end_node(w);
 }
 
+/*
+ * While the files came, another leader sent the entries: the node has said that
+ * it has some which the snapshot has not.
+ */
+static void a_log_that_got_beyond_the_snapshot_is_kept(void **state)
+{
+	struct world *w = *state;
+
+	make_node(w, 9, OTHER);
+	w->i.manifest.index = w->i.manifest.applied = w->i.manifest.store =
+	    OLD_INDEX;
+	w->i.term = 1; /* that of the entry in the log */
+	make_ready(w);
+	assert_int_equal(dir_make(in_dir(w, "incoming/40")), 0);
+	assert_int_equal(install_finish(&w->s, &why), 0);
+	assert_old(w);
+	assert_false(has(w, "incoming"));
+}
+
 static void the_term_is_at_least_that_of_the_snapshot(void **state)
 {
 	struct world *w = *state;
@@ -230,6 +249,7 @@ int main(void)
 		TEST(a_crash_after_any_step_is_finished_by_the_next_start),
 		TEST(what_a_step_left_by_half_is_done_anew),
 		TEST(a_vote_is_kept),
+		TEST(a_log_that_got_beyond_the_snapshot_is_kept),
 		TEST(the_term_is_at_least_that_of_the_snapshot),
 		TEST(a_damaged_ready_changes_nothing),
 		TEST(a_store_may_be_ahead_as_far_as_the_snapshot_says),

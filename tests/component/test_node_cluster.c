@@ -4,6 +4,7 @@
  * the log or by a snapshot.
  */
 #include "cluster/install.h"
+#include "cluster/node_impl.h"
 
 #include <raft.h>
 #include <raft/uv.h>
@@ -450,6 +451,104 @@ static void a_node_that_is_a_little_behind_needs_none(void **state _unused_)
 		assert_int_equal(m[i].offers, 0);
 }
 
+/* While a snapshot came, the log got there by itself. */
+static void a_log_that_has_the_entry_is_not_given_up(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct node_install i = { .members_index = 1,
+				  .members = STR("whatever") };
+	char dir[128];
+
+	for (int k = 0; k < NODES; k++)
+		start(&m[k]);
+	for (int k = 0; k < 5; k++)
+		propose(100);
+	w_wait(all_applied, NULL);
+	i.manifest = (struct manifest){ .index = seen_last,
+					.applied = seen_last,
+					.origin = seen[seen_last].origin };
+	i.term = seen[seen_last].origin.term;
+	stop(&m[1]);
+	(void)snprintf(dir, sizeof(dir), "%s/incoming/%llu", m[1].dir,
+		       (unsigned long long)seen_last);
+	assert_int_equal(dir_make(dir), 0);
+	assert_int_equal(install_ready(&m[1].s, &i, &why), 0);
+	assert_int_equal(install_finish(&m[1].s, &why), 0);
+	assert_int_equal(access(dir, F_OK), -1);
+	start(&m[1]); /* whose store is empty: it has all entries */
+	propose(100);
+	w_wait(all_applied, NULL);
+}
+
+/* What is committed is not for the leader alone to know, until something else
+ * is to be said: here no heartbeat ever is. */
+static void followers_hear_of_a_commit_at_once(void **state _unused_)
+{
+	for (int i = 0; i < NODES; i++)
+		start(&m[i]);
+	propose(100);
+	w_wait(all_applied, NULL);
+	for (int i = 0; i < NODES; i++) {
+		raft_set_election_timeout(&m[i].node->raft, 3600 * 1000);
+		raft_set_heartbeat_timeout(&m[i].node->raft, 1800 * 1000);
+	}
+	for (int i = 0; i < 3; i++) {
+		propose(100);
+		w_wait(all_applied, NULL);
+	}
+}
+
+/* --- a stream with something else in it --- */
+
+static int raw = -1; /* the socket of one that is a member's */
+
+static void on_raw(void *ctx _unused_, struct port_conn *c)
+{
+	assert_non_null(c);
+	raw = port_conn_take_fd(c);
+}
+
+static bool has_raw(void *ctx _unused_)
+{
+	return raw >= 0;
+}
+
+/* From a node that has the secret and is a member. */
+static void send_on_stream(int from, int to, struct str bytes)
+{
+	struct port_target t = { .raft_id = raft_digest(m[to].s.node_id, 0),
+				 .address = port_bound(w.port[to]) };
+
+	raw = -1;
+	(void)port_dial(w.port[from], PURPOSE_RAFT, &t, on_raw, NULL);
+	w_wait(has_raw, NULL);
+	assert_int_equal(send(raw, bytes.p, bytes.n, MSG_NOSIGNAL), bytes.n);
+	w_wait(raw_is_closed, &raw);
+	(void)close(raw);
+}
+
+static void garbage_on_a_stream_ends_it_and_nothing_else(void **state _unused_)
+{
+	/* an "append entries" whose header has 2^60 bytes; a vote without one;
+	 * words of another protocol */
+	static const struct str rows[] = {
+		{ "\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10", 16 },
+		{ "\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16 },
+		{ "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27 },
+	};
+
+	for (int i = 0; i < NODES; i++)
+		start(&m[i]);
+	propose(100);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		for (int to = 0; to < NODES; to++)
+			send_on_stream((to + 1) % NODES, to, rows[i]);
+	/* many at once are one line each node, for a while */
+	assert_int_equal(w_logged("closed a raft stream of node-"), NODES);
+	propose(100);
+	w_wait(all_applied, NULL);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -459,6 +558,9 @@ int main(void)
 		CASE(a_node_that_was_away_too_long_needs_a_snapshot),
 		CASE(a_node_that_is_a_little_behind_needs_none),
 		CASE(another_one_leads_when_the_leader_stops),
+		CASE(a_log_that_has_the_entry_is_not_given_up),
+		CASE(followers_hear_of_a_commit_at_once),
+		CASE(garbage_on_a_stream_ends_it_and_nothing_else),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
