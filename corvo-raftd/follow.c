@@ -33,7 +33,9 @@ struct follow {
 	struct download *download;
 	struct download *before; /* the last one, when another follows */
 	uint64_t began_ns;
-	uint64_t total; /* of the last one */
+	uint64_t total;    /* of the last one */
+	uint64_t received; /* by those before */
+	uint64_t failures_total;
 	unsigned rounds;
 	unsigned failures;
 	uint64_t not_before_ns;
@@ -58,6 +60,11 @@ static void offer_copy(struct offer *o, const struct node_install *i)
 
 static void close_client(struct follow *f)
 {
+	struct download_progress p = { 0 };
+
+	if (f->download != NULL)
+		download_progress(f->download, &p);
+	f->received += p.received;
 	download_free(f->download);
 	f->download = NULL;
 	download_free(f->before);
@@ -83,6 +90,7 @@ static void remove_done(void *ctx)
 	struct follow *f = ctx;
 
 	f->checking = false;
+	buf_clear(&f->problem);
 }
 
 static bool is_idle(const struct follow *f)
@@ -111,6 +119,7 @@ static void failed(struct follow *f, int err, struct str why)
 		pause = 0;
 	} else {
 		f->failures++;
+		f->failures_total++;
 		buf_clear(&f->problem);
 		buf_put_str(&f->problem, why);
 		log_error("the leader's snapshot of entry %" PRIu64
@@ -228,6 +237,7 @@ static void on_done(void *ctx, int err, struct str why)
 	if (f->next.i.manifest.index > p.index && took_ns > QUICK_NS &&
 	    ++f->rounds < ROUNDS_MAX) {
 		f->before = f->download;
+		f->received += p.received;
 		f->download = NULL;
 		f->c.close(f->c.ctx, f->client);
 		begin(f);
@@ -268,6 +278,8 @@ static void begin(struct follow *f)
 		 "of entry %" PRIu64,
 		 c.index);
 	f->download = download_new(&c);
+	if (f->c.on_begin != NULL && f->rounds == 0)
+		f->c.on_begin(f->c.ctx);
 	download_free(f->before);
 	f->before = NULL;
 }
@@ -322,6 +334,8 @@ void follow_status(const struct follow *f, struct follow_status *ret)
 		.index = f->current.i.manifest.index,
 		.done = f->total, /* while the store is checked */
 		.total = f->total,
+		.received = f->received,
+		.failures = f->failures_total,
 		.problem = buf_str(&f->problem),
 	};
 	if (f->download == NULL)
@@ -329,4 +343,5 @@ void follow_status(const struct follow *f, struct follow_status *ret)
 	download_progress(f->download, &p);
 	ret->done = p.done;
 	ret->total = p.total;
+	ret->received += p.received;
 }

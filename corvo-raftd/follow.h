@@ -25,6 +25,8 @@ struct follow_config {
 	void (*close)(void *ctx, struct rpc_client *c);
 	/* Whether the log is still behind it, or has got there by itself. */
 	bool (*is_needed)(void *ctx, const struct node_install *i);
+	/* One is about to be fetched, after none was. NULL: nobody minds. */
+	void (*on_begin)(void *ctx);
 	/* All is there: the process is to end, and to be started again. */
 	void (*on_ready)(void *ctx);
 	void *ctx;
@@ -40,6 +42,8 @@ struct follow_status {
 	bool active;          /* a snapshot is on its way */
 	uint64_t index;       /* of it */
 	uint64_t done, total; /* bytes; total 0: not known yet */
+	uint64_t received;    /* bytes in all */
+	uint64_t failures;    /* tries in all */
 	struct str problem;   /* why the last try failed; empty: it did not */
 };
 

@@ -258,6 +258,30 @@ static bool is_needed(void *ctx, const struct node_install *i)
 	return node_needs_snapshot(n->p->node, i->manifest.index, i->term);
 }
 
+/* A short one would be over before the leader hears of it by and by. */
+static void on_fetch(void *ctx)
+{
+	struct peers *n = ctx;
+
+	svc_tell_leader(n->svc);
+}
+
+static void fetching(void *ctx, struct fetching *ret)
+{
+	struct peers *n = ctx;
+	struct follow_status s;
+
+	follow_status(n->follow, &s);
+	*ret = (struct fetching){
+		.index = s.active || s.problem.n > 0 ? s.index : 0,
+		.done = s.done,
+		.total = s.total,
+		.received = s.received,
+		.failures = s.failures,
+		.problem = s.problem,
+	};
+}
+
 /* The next start puts it in the place of what is there. */
 static void on_snapshot_ready(void *ctx)
 {
@@ -320,9 +344,12 @@ int peers_open(struct parts *p, struct svc *svc, struct peers **ret,
 	    .open = open_client,
 	    .close = close_client,
 	    .is_needed = is_needed,
+	    .on_begin = on_fetch,
 	    .on_ready = on_snapshot_ready,
 	    .ctx = n,
 	});
+	p->fetching = fetching;
+	p->fetching_ctx = n;
 	return 0;
 }
 

@@ -393,6 +393,7 @@ static int start(struct raftd *r, struct buf *why)
 	struct node_config c = { .settings = s, .joins = peers_joins(s) };
 	int e;
 
+	r->p.installed = install_index(c.settings);
 	e = install_finish(c.settings, why);
 	if (e < 0)
 		return e;

@@ -288,14 +288,22 @@ int file_lock(const char *path, int *ret_holder)
 	return fd;
 }
 
-int dir_free_bytes(const char *path, uint64_t *ret)
+int dir_space(const char *path, uint64_t *ret_free, uint64_t *ret_used)
 {
 	struct statvfs v;
 
 	if (statvfs(path, &v) < 0)
 		return -errno;
-	*ret = (uint64_t)v.f_bavail * v.f_frsize;
+	*ret_free = (uint64_t)v.f_bavail * v.f_frsize;
+	*ret_used = (uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize;
 	return 0;
+}
+
+int dir_free_bytes(const char *path, uint64_t *ret)
+{
+	uint64_t used;
+
+	return dir_space(path, ret, &used);
 }
 
 static int write_all(int fd, struct str s)

@@ -51,5 +51,7 @@ int dir_bytes(const char *path, uint64_t *ret);
 
 /* Free bytes for us on the file system of path; 0 or -errno. */
 int dir_free_bytes(const char *path, uint64_t *ret);
+/* The same, and what is in use there, by whomever. */
+int dir_space(const char *path, uint64_t *ret_free, uint64_t *ret_used);
 
 #endif

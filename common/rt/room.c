@@ -72,6 +72,14 @@ bool room_to_open(const struct settings *s)
 	       free_bytes >= OPEN_BYTES;
 }
 
+void room_give_back(const struct settings *s)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+
+	reserve_path(s, &path);
+	(void)unlink(path.p);
+}
+
 void room_reserve(const struct settings *s)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);

@@ -28,6 +28,9 @@ uint64_t room_needed(const struct settings *s, enum room before);
  * ask again when there may be room. */
 bool room_to_open(const struct settings *s);
 
+/* What has to be written now may use the reserve. */
+void room_give_back(const struct settings *s);
+
 /* The reserve is whole again, or as large as there is room for. */
 void room_reserve(const struct settings *s);
 

@@ -63,7 +63,7 @@ struct download {
 	unsigned wrong;
 	uint64_t free_ns; /* not before that: the rate */
 	uint64_t said_ns;
-	uint64_t done, total;
+	uint64_t done, total, received;
 	struct loop_timer *timer;
 };
 
@@ -375,6 +375,7 @@ static void on_part(void *ctx, const struct rpc_reply *r)
 		end(d, -ERR_BAD_MESSAGE,
 		    STR("a part of a file came in another size"));
 	} else {
+		d->received += m.bytes.n;
 		buf_put_str(&p->bytes, m.bytes);
 		p->crc = m.crc;
 		pump(d);
@@ -499,5 +500,6 @@ struct download *download_new(const struct download_config *c)
 
 void download_progress(const struct download *d, struct download_progress *ret)
 {
-	*ret = (struct download_progress){ d->in.index, d->done, d->total };
+	*ret = (struct download_progress){ d->in.index, d->done, d->total,
+					   d->received };
 }

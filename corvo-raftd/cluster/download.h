@@ -44,6 +44,7 @@ void download_free(struct download *d);
 struct download_progress {
 	uint64_t index;
 	uint64_t done, total; /* bytes; total 0: not known yet */
+	uint64_t received;    /* bytes that came over the link */
 };
 
 void download_progress(const struct download *d, struct download_progress *ret);

@@ -374,6 +374,21 @@ int install_steps(const struct settings *s, unsigned n, struct buf *why)
 	return e;
 }
 
+uint64_t install_index(const struct settings *s)
+{
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	struct install in = { .s = s };
+	uint64_t index = 0;
+
+	incoming_path(s, READY, &path);
+	if (file_read(path.p, READY_BYTES_MAX, &text) == 0 &&
+	    ready_parse(buf_str(&text), &in))
+		index = in.i.manifest.index;
+	buf_done(&in.members);
+	return index;
+}
+
 int install_finish(const struct settings *s, struct buf *why)
 {
 	return install_steps(s, INSTALL_STEPS, why);

@@ -18,6 +18,9 @@
 int install_ready(const struct settings *s, const struct node_install *i,
 		  struct buf *why);
 
+/* The entry of the snapshot that is there to be put in place; 0: none. */
+uint64_t install_index(const struct settings *s);
+
 /* Puts one in place, if there is one. 0; or -ERR_CONFLICT when it says things
  * that cannot be, or -ERR_*, with a sentence in why. */
 int install_finish(const struct settings *s, struct buf *why);

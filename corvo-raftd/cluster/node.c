@@ -419,6 +419,11 @@ bool node_is_frozen(const struct node *n)
 	return n->frozen;
 }
 
+bool node_is_dead(const struct node *n)
+{
+	return n->raft.state == RAFT_UNAVAILABLE && !n->stopping;
+}
+
 bool node_is_whole(const struct node *n)
 {
 	return n->ready || n->whole ||

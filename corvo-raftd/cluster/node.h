@@ -140,6 +140,11 @@ uint64_t node_leader_id(const struct node *n); /* 0: not known */
  * next start, so it is never ready again. The log keeps them.
  */
 bool node_is_frozen(const struct node *n);
+/*
+ * The library gave up, since a term or an entry could not be written: this node
+ * takes part in nothing until the next start.
+ */
+bool node_is_dead(const struct node *n);
 /* Ready, or it was when it froze: what is applied is all that was ever
  * answered, and can be read. Or it follows, and has caught up since it was
  * started. */
@@ -177,7 +182,7 @@ struct node_server {
 	enum node_role role;
 };
 
-/* How many there are, at most max. */
+/* How many there are, at most max; none of a node that is being stopped. */
 size_t node_servers(const struct node *n, struct node_server *ret, size_t max);
 bool node_server_find(const struct node *n, uint64_t id,
 		      struct node_server *ret);

@@ -140,7 +140,8 @@ static enum node_role role_of(int raft_role)
 size_t node_servers(const struct node *n, struct node_server *ret, size_t max)
 {
 	const struct raft_configuration *c = &n->raft.configuration;
-	size_t count = MIN((size_t)c->n, max);
+	/* the library gives it back while it is being closed */
+	size_t count = n->stopping ? 0 : MIN((size_t)c->n, max);
 
 	for (size_t i = 0; i < count; i++)
 		ret[i] = (struct node_server){

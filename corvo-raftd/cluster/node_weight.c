@@ -31,6 +31,8 @@ static const struct node_weight *weigh(struct node *n)
 	struct node_weight *w = &n->weight;
 	uint64_t last = last_index(r);
 
+	if (n->stopping) /* the log is being given back */
+		return w;
 	if (w->offset != r->log.offset || last < w->last ||
 	    w->snapshot != r->log.snapshot.last_index)
 		*w = (struct node_weight){

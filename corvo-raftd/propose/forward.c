@@ -15,11 +15,16 @@ struct forward {
 	struct rpc_client *client;
 	struct hmap passed; /* struct rpc_req -> struct passed */
 	uint64_t seq;
+	uint64_t own;      /* calls of our own so far */
+	uint64_t passed_n; /* of others */
+	forward_told_fn *told;
+	void *told_ctx;
 	struct arena scratch;
 };
 
 struct passed {
 	struct forward *f;
+	bool own; /* nobody waits but ourselves */
 	struct rpc_req req;
 	uint32_t op;
 	struct rpc_call *call;
@@ -57,8 +62,28 @@ static void forget(struct passed *p)
 
 /* --- our own --- */
 
-static void on_told(_unused_ void *ctx, _unused_ const struct rpc_reply *r)
+static struct passed *passed_new(struct forward *f, struct rpc_req req,
+				 uint32_t op)
 {
+	struct passed *p = xcalloc(1, sizeof(*p));
+
+	p->f = f;
+	p->req = req;
+	p->op = op;
+	CHECK(hmap_get(&f->passed, rpc_req_key(&p->req)) == NULL);
+	hmap_put(&f->passed, rpc_req_key(&p->req), p);
+	return p;
+}
+
+static void on_told(void *ctx, const struct rpc_reply *r)
+{
+	struct passed *p = ctx;
+	struct forward *f = p->f;
+	uint32_t op = p->op;
+
+	forget(p);
+	if (f->told != NULL)
+		f->told(f->told_ctx, op, r);
 }
 
 void forward_tell(struct forward *f, uint32_t id, struct str body)
@@ -66,9 +91,19 @@ void forward_tell(struct forward *f, uint32_t id, struct str body)
 	struct frame_request item = {
 		.op = id, .body = body, .deadline_ns = clock_mono_ns() + TELL_NS
 	};
+	/* no connection has such a number */
+	struct rpc_req req = { .id = UINT64_MAX - ++f->own };
+	struct passed *p = passed_new(f, req, id);
 
-	(void)rpc_forward(f->client, &item, ERR_LEADER_UNAVAILABLE, on_told,
-			  NULL);
+	p->own = true;
+	p->call =
+	    rpc_forward(f->client, &item, ERR_LEADER_UNAVAILABLE, on_told, p);
+}
+
+void forward_on_told(struct forward *f, forward_told_fn *fn, void *ctx)
+{
+	f->told = fn;
+	f->told_ctx = ctx;
 }
 
 /* Should that be lost, the job waits for the end of its lease. */
@@ -108,13 +143,9 @@ static void on_reply(void *ctx, const struct rpc_reply *r)
 void forward_submit(struct forward *f, struct rpc_req req,
 		    const struct frame_request *item)
 {
-	struct passed *p = xcalloc(1, sizeof(*p));
+	struct passed *p = passed_new(f, req, item->op);
 
-	p->f = f;
-	p->req = req;
-	p->op = item->op;
-	CHECK(hmap_get(&f->passed, rpc_req_key(&req)) == NULL);
-	hmap_put(&f->passed, rpc_req_key(&req), p);
+	f->passed_n += op_info(item->op) != NULL;
 	p->call =
 	    rpc_forward(f->client, item, ERR_LEADER_UNAVAILABLE, on_reply, p);
 	if (item->deadline_ns > NO_LEADER_NS && !rpc_client_is_up(f->client))
@@ -155,16 +186,14 @@ static void on_taken(void *arg, void *ctx, const struct frame_request *item)
 {
 	const struct taking *t = arg;
 	struct passed *p = ctx;
-	struct rpc_req req;
+	struct rpc_req req = p->req;
+	bool own = p->own;
 
-	if (p == NULL) { /* our own: news are for others, changes are not */
-		if (op_info(item->op) != NULL)
-			t->fn(t->ctx, (struct rpc_req){ 0 }, item);
-		return;
-	}
-	req = p->req;
 	forget(p);
-	if (rpc_req_is_live(req))
+	/* of our own: news are for others, changes are not */
+	if (own && op_info(item->op) != NULL)
+		t->fn(t->ctx, (struct rpc_req){ 0 }, item);
+	else if (!own && rpc_req_is_live(req))
 		t->fn(t->ctx, req, item);
 }
 
@@ -188,6 +217,11 @@ bool forward_is_up(const struct forward *f)
 size_t forward_pending(const struct forward *f)
 {
 	return rpc_client_pending(f->client);
+}
+
+uint64_t forward_passed(const struct forward *f)
+{
+	return f->passed_n;
 }
 
 uint64_t forward_seq(const struct forward *f)

@@ -22,8 +22,12 @@ void forward_submit(struct forward *f, struct rpc_req req,
 void forward_cancel(struct forward *f, struct rpc_req req);
 void forward_peer_down(struct forward *f, const struct rpc_peer *peer);
 
-/* A word to the leader; nobody waits for an answer. */
+/* A word to the leader. Should it become this node, a change is taken back, and
+ * all else is forgotten. */
 void forward_tell(struct forward *f, uint32_t id, struct str body);
+/* What is answered to that, or that nothing was. */
+typedef void forward_told_fn(void *ctx, uint32_t id, const struct rpc_reply *r);
+void forward_on_told(struct forward *f, forward_told_fn *fn, void *ctx);
 
 /* This node leads: fn gets whatever was not answered, oldest first. A change of
  * this process' own has no peer in req, and nobody waits for its answer. */
@@ -36,6 +40,7 @@ void forward_flush(struct forward *f);
 
 bool forward_is_up(const struct forward *f); /* the leader answers */
 size_t forward_pending(const struct forward *f);
+uint64_t forward_passed(const struct forward *f); /* ops, since the start */
 /* Event sequence of the last change that was answered through here, or that the
  * leader was asked for. */
 uint64_t forward_seq(const struct forward *f);

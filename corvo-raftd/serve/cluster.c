@@ -1,7 +1,7 @@
 /*
  * The members of the cluster: taking nodes in, making them voters, removing
- * them, handing leadership over. What the leader knows of the others they tell
- * it themselves, once a second. Loop thread.
+ * them, handing leadership over. What is known of them: serve/nodes.c. Loop
+ * thread.
  *
  * A node that joins is a spare first, which costs nobody anything; then it is
  * sent the log; when it has caught up it votes.
@@ -16,136 +16,14 @@
 #include "util/clock.h"
 
 #define LOOK_NS      (500 * NS_PER_MS)
-#define REPORT_NS    NS_PER_S
-#define ALIVE_NS     (3 * NS_PER_S) /* after its last report */
-#define CAUGHT_UP    1000           /* entries behind, at most */
+#define CAUGHT_UP    1000 /* entries behind, at most */
 #define ANSWER_BYTES 512
-
-/* What a node last said of itself. */
-struct heard {
-	uint64_t raft_id;       /* 0: a free place */
-	uint64_t at_ns;         /* clock_mono_ns */
-	int64_t offset_ms;      /* of its wall clock */
-	struct m_node_report m; /* without its texts */
-};
 
 struct svc_cluster {
 	struct svc *s;
 	struct loop_timer *look;
-	uint64_t reported_ns;
 	bool changing; /* a server is being made more of */
-	struct heard heard[NODE_SERVERS_MAX];
 };
-
-/* --- reports --- */
-
-static struct heard *heard_of(struct svc_cluster *c, uint64_t raft_id)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(c->heard); i++)
-		if (c->heard[i].raft_id == raft_id)
-			return &c->heard[i];
-	return NULL;
-}
-
-static bool is_alive(struct svc_cluster *c, uint64_t raft_id)
-{
-	const struct heard *h = heard_of(c, raft_id);
-
-	return raft_id == node_id(c->s->p->node) ||
-	       (h != NULL && clock_mono_ns() - h->at_ns < ALIVE_NS);
-}
-
-static struct m_member member_of(const struct m_node_report *r)
-{
-	struct m_member m = { 0 };
-
-	MSG_SET(&m, member, raft_id, r->raft_id);
-	MSG_SET(&m, member, name, r->name);
-	MSG_SET(&m, member, address, r->address);
-	MSG_SET(&m, member, http, r->http);
-	MSG_SET(&m, member, version, r->version);
-	MSG_SET(&m, member, level_min, r->level_min);
-	MSG_SET(&m, member, level_max, r->level_max);
-	return m;
-}
-
-static bool is_same(const struct m_member *a, const struct m_member *b)
-{
-	return str_eq(a->name, b->name) && str_eq(a->address, b->address) &&
-	       str_eq(a->http, b->http) && str_eq(a->version, b->version) &&
-	       a->level_min == b->level_min && a->level_max == b->level_max;
-}
-
-/* What a member says of itself is written down when it is news. */
-static void keep_member(struct svc_cluster *c, const struct m_node_report *r)
-{
-	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
-	struct m_member old, m = member_of(r);
-	struct node_server s;
-
-	if (!node_server_find(c->s->p->node, r->raft_id, &s) ||
-	    (fsm_member_find(c->s->p->fsm, r->raft_id, &old) &&
-	     is_same(&old, &m)))
-		return;
-	msg_encode(&msg_member, &m, &body);
-	proposer_submit_own(c->s->p->proposer, OP_SET_MEMBER, buf_str(&body));
-}
-
-static void fill_report(struct svc *s, struct m_node_report *ret)
-{
-	const struct settings *set = &s->p->d->settings;
-	struct node_info i;
-
-	node_info(s->p->node, &i);
-	*ret = (struct m_node_report){ 0 };
-	MSG_SET(ret, node_report, raft_id, node_id(s->p->node));
-	MSG_SET(ret, node_report, name, str_from(set->node_id));
-	MSG_SET(ret, node_report, address, str_from(s->p->address));
-	MSG_SET(ret, node_report, http, str_from(set->bind));
-	MSG_SET(ret, node_report, version, str_from(corvo_version));
-	MSG_SET(ret, node_report, level_min, 1);
-	MSG_SET(ret, node_report, level_max, FEATURE_LEVEL);
-	MSG_SET(ret, node_report, applied_index, i.applied_index);
-	MSG_SET(ret, node_report, last_seq, fsm_last_seq(s->p->fsm));
-	MSG_SET(ret, node_report, now_ns, clock_wall_ns());
-	MSG_SET(ret, node_report, disk_ok,
-		proposer_stats(s->p->proposer)->disk_ok);
-}
-
-static void tell_leader(struct svc_cluster *c)
-{
-	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
-	struct m_node_report m;
-	uint64_t now_ns = clock_mono_ns();
-
-	if (now_ns - c->reported_ns < REPORT_NS ||
-	    !forward_is_up(c->s->p->forward))
-		return;
-	c->reported_ns = now_ns;
-	fill_report(c->s, &m);
-	msg_encode(&msg_node_report, &m, &body);
-	forward_tell(c->s->p->forward, QUERY_NODE_REPORT, buf_str(&body));
-}
-
-void q_node_report(struct svc *s, struct rpc_req req,
-		   const struct m_node_report *m)
-{
-	struct m_nothing nothing = { 0 };
-	struct heard *h = heard_of(s->cluster, m->raft_id);
-
-	if (h == NULL)
-		h = heard_of(s->cluster, 0);
-	if (h != NULL && m->raft_id != 0) {
-		h->raft_id = m->raft_id;
-		h->at_ns = clock_mono_ns();
-		h->offset_ms = ((int64_t)m->now_ns - (int64_t)clock_wall_ns()) /
-			       (int64_t)NS_PER_MS;
-		h->m = *m;
-		h->m.name = h->m.address = h->m.http = h->m.version = STR_NULL;
-		keep_member(s->cluster, m);
-	}
-	svc_reply(s, req, &msg_nothing, &nothing);
-}
 
 /* --- growing --- */
 
@@ -160,12 +38,12 @@ static void on_grown(void *ctx, int err)
 
 static bool has_caught_up(struct svc_cluster *c, uint64_t raft_id)
 {
-	const struct heard *h = heard_of(c, raft_id);
+	struct m_node_report m;
 	struct node_info i;
 
 	node_info(c->s->p->node, &i);
-	return h != NULL && is_alive(c, raft_id) &&
-	       h->m.applied_index + CAUGHT_UP >= i.applied_index;
+	return nodes_last_report(c->s->nodes, raft_id, &m) &&
+	       m.applied_index + CAUGHT_UP >= i.applied_index;
 }
 
 static void grow(struct svc_cluster *c, const struct node_server *s)
@@ -218,12 +96,9 @@ static void keep_house(struct svc_cluster *c)
 {
 	struct node_server all[NODE_SERVERS_MAX];
 	size_t n = node_servers(c->s->p->node, all, ARRAY_SIZE(all));
-	struct m_node_report own;
 
 	for (size_t i = 0; i < n; i++)
 		grow(c, &all[i]);
-	fill_report(c->s, &own);
-	keep_member(c, &own);
 	if (!c->changing)
 		forget_stale(c);
 }
@@ -232,10 +107,10 @@ static void on_look(void *ctx)
 {
 	struct svc_cluster *c = ctx;
 
+	nodes_look(c->s->nodes);
 	if (node_is_ready(c->s->p->node))
 		keep_house(c);
-	else
-		tell_leader(c);
+	hand_over_look(c->s);
 	loop_timer_arm(c->look, LOOK_NS);
 }
 
@@ -371,7 +246,7 @@ void q_cluster_join(struct svc *s, struct rpc_req req,
 		say_joined(s, req, false);
 		return;
 	}
-	if (old_id != 0 && is_alive(s->cluster, old_id)) {
+	if (old_id != 0 && nodes_is_alive(s->nodes, old_id)) {
 		rpc_reply(req, ERR_CONFLICT, 0,
 			  STR("a node of that name is in the cluster and "
 			      "answers; start with another --node-id"));
@@ -483,93 +358,6 @@ void q_cluster_transfer(struct svc *s, struct rpc_req req,
 	r = node_transfer(s->p->node, target.id, on_done, a);
 	if (r < 0)
 		on_done(a, r);
-}
-
-/* --- looking --- */
-
-static const char *role_of(const struct svc *s, const struct node_server *n)
-{
-	if (n->role != NODE_VOTER)
-		return n->role == NODE_STANDBY ? "catching_up" : "joining";
-	return n->id == node_leader_id(s->p->node) ? "leader" : "follower";
-}
-
-static void fill_heard(const struct svc *s, const struct heard *h,
-		       struct m_cluster_node *ret)
-{
-	uint64_t ago_ns = clock_mono_ns() - h->at_ns;
-	struct node_info i;
-
-	node_info(s->p->node, &i);
-	MSG_SET(ret, cluster_node, last_contact_ms, ago_ns / NS_PER_MS);
-	MSG_SET(ret, cluster_node, lag_entries,
-		i.applied_index - MIN(i.applied_index, h->m.applied_index));
-	MSG_SET(ret, cluster_node, clock_offset_ms, h->offset_ms);
-	MSG_SET(ret, cluster_node, disk_ok, h->m.disk_ok);
-}
-
-static void fill_node(struct svc *s, const struct node_server *n,
-		      struct m_cluster_node *ret)
-{
-	struct m_member m = { 0 };
-	bool known = fsm_member_find(s->p->fsm, n->id, &m);
-	const struct heard *h =
-	    s->cluster != NULL ? heard_of(s->cluster, n->id) : NULL;
-	bool self = n->id == node_id(s->p->node);
-
-	*ret = (struct m_cluster_node){ 0 };
-	MSG_SET(ret, cluster_node, address,
-		known ? m.address : str_from(n->address));
-	MSG_SET(ret, cluster_node, voter, n->role == NODE_VOTER);
-	MSG_SET(ret, cluster_node, role, str_from(role_of(s, n)));
-	MSG_SET(ret, cluster_node, alive,
-		self || (s->cluster != NULL && is_alive(s->cluster, n->id)));
-	if (known) {
-		MSG_SET(ret, cluster_node, id, m.name);
-		MSG_SET(ret, cluster_node, version, m.version);
-		MSG_SET(ret, cluster_node, feature_level, m.level_max);
-		MSG_SET(ret, cluster_node, http, m.http);
-	} else if (self) {
-		MSG_SET(ret, cluster_node, id,
-			str_from(s->p->d->settings.node_id));
-	}
-	if (self)
-		MSG_SET(ret, cluster_node, self, true);
-	else if (h != NULL)
-		fill_heard(s, h, ret);
-}
-
-size_t svc_nodes(struct svc *s, struct m_cluster_node **ret)
-{
-	struct node_server all[NODE_SERVERS_MAX];
-	size_t n = node_servers(s->p->node, all, ARRAY_SIZE(all));
-
-	*ret = arena_zalloc(&s->scratch, (n + 1) * sizeof(**ret));
-	for (size_t i = 0; i < n; i++)
-		fill_node(s, &all[i], &(*ret)[i]);
-	return n;
-}
-
-struct str svc_leader_name(struct svc *s)
-{
-	uint64_t id = node_leader_id(s->p->node);
-	struct m_member m;
-
-	if (id == node_id(s->p->node))
-		return str_from(s->p->d->settings.node_id);
-	return id != 0 && fsm_member_find(s->p->fsm, id, &m) ? m.name
-							     : STR_NULL;
-}
-
-void q_cluster_nodes(struct svc *s, struct rpc_req req,
-		     _unused_ const struct m_nothing *m)
-{
-	struct m_cluster_nodes r = { 0 };
-	struct m_cluster_node *nodes;
-	size_t n = svc_nodes(s, &nodes);
-
-	MSG_SET_LIST(&r, cluster_nodes, nodes, nodes, n);
-	svc_reply(s, req, &msg_cluster_nodes, &r);
 }
 
 /* --- life --- */

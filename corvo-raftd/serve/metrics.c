@@ -216,6 +216,7 @@ void q_raftd_metrics(struct svc *s, struct rpc_req req,
 
 	(void)m;
 	put_raft(&o, s);
+	nodes_metrics(s, &o);
 	put_proposer(&o, s);
 	put_jobs(&o, s);
 	put_sched(&o, s);

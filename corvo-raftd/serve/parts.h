@@ -16,6 +16,15 @@
 
 struct keep;
 
+/* A snapshot of the leader, while this node fetches it. */
+struct fetching {
+	uint64_t index;       /* of it; 0: none */
+	uint64_t done, total; /* bytes; total 0: not known yet */
+	uint64_t received;    /* bytes, since the start of the process */
+	uint64_t failures;    /* tries, since then */
+	struct str problem;   /* why the last one failed; empty: it did not */
+};
+
 struct parts {
 	struct daemon *d;
 	struct kv *kv;
@@ -27,6 +36,10 @@ struct parts {
 	const char *address;     /* by which those reach this one */
 	struct worker *worker;   /* the feed, checkpoints and snapshots */
 	struct keep *keep;
+	/* NULL: there are no other nodes, and nothing is fetched. */
+	void (*fetching)(void *ctx, struct fetching *ret);
+	void *fetching_ctx;
+	uint64_t installed; /* snapshot this start has put in place; 0: none */
 	struct throughput throughput;
 	uint64_t started_ns; /* this process; clock_mono_ns */
 	struct buf damage;   /* why the node has frozen, in a sentence */

@@ -318,6 +318,7 @@ static void part_done(void *ctx)
 		svc_reply_error(a->req, a->err);
 	else
 		rpc_reply(a->req, 0, 0, buf_str(&a->out));
+	a->o->s->snapshot_sent += a->err == 0 ? a->n : 0;
 	ask_free(a);
 }
 

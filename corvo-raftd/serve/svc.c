@@ -26,8 +26,10 @@ struct svc *svc_new(struct parts *p)
 	drains_init(s);
 	digest_ask_init(s);
 	holds_init(s);
-	if (p->address != NULL)
+	if (p->address != NULL) {
+		s->nodes = svc_nodes_new(s);
 		s->cluster = svc_cluster_new(s);
+	}
 	return s;
 }
 
@@ -44,6 +46,7 @@ void svc_free(struct svc *s)
 	digest_ask_done(s);
 	holds_done(s);
 	svc_cluster_free(s->cluster);
+	svc_nodes_free(s->nodes);
 	for (size_t i = 0; i < ARRAY_SIZE(s->httpd_metrics); i++)
 		buf_done(&s->httpd_metrics[i]);
 	arena_done(&s->chosen_arena);
@@ -366,8 +369,19 @@ const struct rpc_server_ops svc_aside_ops = {
 	.on_peer_down = on_peer_down,
 };
 
+/* Every election has a term of its own. */
+static void note_term(struct svc *s)
+{
+	struct node_info i;
+
+	node_info(s->p->node, &i);
+	s->first_term = i.term;
+}
+
 void svc_turn_end(struct svc *s)
 {
+	if (s->first_term == 0)
+		note_term(s);
 	tail_turn_end(s->tail);
 	holds_turn_end(s);
 	dues_turn_end(s);

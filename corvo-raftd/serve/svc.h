@@ -20,6 +20,9 @@ void svc_turn_end(struct svc *s);
 /* The node is going away: answers what waits for a job's end. */
 void svc_drain(struct svc *s);
 
+/* Something about this node is new: the leader hears of it at once. */
+void svc_tell_leader(struct svc *s);
+
 /* Questions that wait for a job's end. */
 size_t svc_waiting(const struct svc *s);
 

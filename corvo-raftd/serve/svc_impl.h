@@ -20,6 +20,7 @@ struct digest_ask;
 struct metric_list;
 struct svc_cluster;
 struct svc_events;
+struct svc_nodes;
 struct svc_snapshots;
 struct svc_waits;
 
@@ -30,6 +31,11 @@ struct svc {
 	struct svc_events *events;
 	struct svc_snapshots *snapshots;
 	struct svc_cluster *cluster; /* NULL: there are no other nodes */
+	struct svc_nodes *nodes;     /* the same */
+	uint64_t full_ns;            /* serve/handover.c: since then; 0: no */
+	bool said_dead;              /* the same */
+	uint64_t snapshot_sent;      /* bytes, to other nodes */
+	uint64_t first_term;         /* that this process has seen; 0: none */
 	struct list dues;            /* serve/due.c */
 	struct list drains;          /* serve/queue.c */
 	struct list holds;           /* serve/hold.c */
@@ -67,6 +73,25 @@ void svc_ask(struct svc *s, struct rpc_req req,
 
 struct svc_cluster *svc_cluster_new(struct svc *s);
 void svc_cluster_free(struct svc_cluster *c);
+
+/* --- serve/handover.c: a node without room --- */
+
+/* Now and then: lets a node lead that has room, if this one has none, and ends
+ * this process when only a start can help. */
+void hand_over_look(struct svc *s);
+
+/* --- serve/nodes.c: what is known of the nodes --- */
+
+struct svc_nodes *svc_nodes_new(struct svc *s);
+void svc_nodes_free(struct svc_nodes *n);
+/* Twice a second: the leader is told of this node. */
+void nodes_look(struct svc_nodes *n);
+/* It was heard of in the last three seconds; of a leader. */
+bool nodes_is_alive(struct svc_nodes *n, uint64_t raft_id);
+/* What it said then, without its texts; false: it is not. */
+bool nodes_last_report(struct svc_nodes *n, uint64_t raft_id,
+		       struct m_node_report *ret);
+void nodes_metrics(struct svc *s, struct metric_list *o);
 /* All nodes; in s->scratch. */
 size_t svc_nodes(struct svc *s, struct m_cluster_node **ret);
 /* Empty: nobody leads, as far as is known. */

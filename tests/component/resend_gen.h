@@ -313,6 +313,9 @@ static inline void make_set_member(struct rw *w, struct m_member *m)
 	MSG_SET(m, member, name, named(w, "node", id));
 	MSG_SET(m, member, address, named(w, "host", rng_below(&w->r, 3)));
 	MSG_SET(m, member, level_max, 1);
+	MSG_SET(m, member, fetching, rng_below(&w->r, 2));
+	MSG_SET(m, member, installed, rng_below(&w->r, 3));
+	MSG_SET(m, member, clock_off, rng_below(&w->r, 2) != 0);
 }
 
 static inline void make_forget_member(struct rw *w, struct m_member_ref *m)

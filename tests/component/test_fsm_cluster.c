@@ -107,6 +107,50 @@ static void test_nodes_join_change_and_leave(void **state)
 		      "\"version\":\"0.5.0\"} ");
 }
 
+static void test_how_a_node_fares_is_told_once(void **state)
+{
+	struct fx *x = *state;
+	struct m_member m = node(7, "n1", "h1:1");
+	struct m_member found;
+	uint64_t seq;
+
+	set(x, &m);
+	seq = fsm_last_seq(x->side[FX_ROCKS].f);
+	MSG_SET(&m, member, fetching, 40);
+	set(x, &m);
+	set(x, &m);
+	MSG_SET(&m, member, fetching, 50); /* a newer one, in the same go */
+	set(x, &m);
+	MSG_SET(&m, member, fetching, 0);
+	MSG_SET(&m, member, installed, 50);
+	set(x, &m);
+	MSG_SET(&m, member, installed, 0); /* after the next start */
+	set(x, &m);
+	expect_events(x, seq,
+		      "snapshot_begun{\"node\":\"n1\",\"index\":40} "
+		      "snapshot_ended{\"node\":\"n1\",\"index\":50,"
+		      "\"installed\":true} ");
+	fx_restart(x, FX_ROCKS);
+	assert_true(fsm_member_find(x->side[FX_ROCKS].f, 7, &found));
+	assert_int_equal(found.installed, 50);
+	seq = fsm_last_seq(x->side[FX_ROCKS].f);
+	MSG_SET(&m, member, fetching, 60);
+	set(x, &m);
+	MSG_SET(&m, member, fetching, 0); /* the log had it in the end */
+	MSG_SET(&m, member, clock_off, true);
+	set(x, &m);
+	set(x, &m);
+	MSG_SET(&m, member, clock_off, false);
+	set(x, &m);
+	expect_events(x, seq,
+		      "snapshot_begun{\"node\":\"n1\",\"index\":60} "
+		      "snapshot_ended{\"node\":\"n1\",\"index\":60,"
+		      "\"installed\":false} "
+		      "clock_off{\"node\":\"n1\"} "
+		      "clock_right{\"node\":\"n1\"} ");
+	fx_check_same(x);
+}
+
 static void test_there_are_so_many_nodes_at_most(void **state)
 {
 	struct fx *x = *state;
@@ -361,6 +405,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_nodes_join_change_and_leave),
+		TEST(test_how_a_node_fares_is_told_once),
 		TEST(test_there_are_so_many_nodes_at_most),
 		TEST(test_a_node_without_a_name_is_refused),
 		TEST(test_a_leader_is_told_once_in_its_term),

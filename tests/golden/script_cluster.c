@@ -3,8 +3,8 @@
  */
 #include "script.h"
 
-static void member(struct script *s, uint64_t raft_id, const char *name,
-		   const char *version)
+static struct m_member member_of(uint64_t raft_id, const char *name,
+				 const char *version)
 {
 	struct m_member m = { 0 };
 
@@ -15,6 +15,26 @@ static void member(struct script *s, uint64_t raft_id, const char *name,
 	MSG_SET(&m, member, version, str_from(version));
 	MSG_SET(&m, member, level_min, 1);
 	MSG_SET(&m, member, level_max, 1);
+	return m;
+}
+
+static void member(struct script *s, uint64_t raft_id, const char *name,
+		   const char *version)
+{
+	struct m_member m = member_of(raft_id, name, version);
+
+	script_one(s, OP_SET_MEMBER, &m, NULL);
+}
+
+/* The first node, as it fares. */
+static void fares(struct script *s, uint64_t fetching, uint64_t installed,
+		  bool clock_off)
+{
+	struct m_member m = member_of(1, "node-1", "0.5.1");
+
+	MSG_SET(&m, member, fetching, fetching);
+	MSG_SET(&m, member, installed, installed);
+	MSG_SET(&m, member, clock_off, clock_off);
 	script_one(s, OP_SET_MEMBER, &m, NULL);
 }
 
@@ -46,6 +66,8 @@ void script_cluster(struct script *s)
 	member(s, 1, "node-1", "0.5.0");
 	member(s, UINT64_MAX, "node-2", "0.5.0");
 	member(s, 1, "node-1", "0.5.1");
+	fares(s, 7, 0, true);
+	fares(s, 0, 7, false);
 	MSG_SET(&leader, leader, raft_id, 1);
 	MSG_SET(&leader, leader, name, STR("node-1"));
 	MSG_SET(&leader, leader, term, 7);

@@ -7,12 +7,21 @@
 #include "fsm/ops/ops.h"
 #include "util/json.h"
 
+/* With what f->data holds. */
+static void emit(struct fsm *f, enum event_type type)
+{
+	struct m_event e = { 0 };
+
+	MSG_SET(&e, event, type, type);
+	MSG_SET(&e, event, data, buf_str(&f->data));
+	fsm_event(f, &e);
+}
+
 /* --- nodes --- */
 
 static void tell(struct fsm *f, enum event_type type, const struct m_member *m)
 {
 	struct json_writer w = JSON_WRITER(&f->data);
-	struct m_event e = { 0 };
 
 	buf_clear(&f->data);
 	jw_object(&w);
@@ -23,16 +32,69 @@ static void tell(struct fsm *f, enum event_type type, const struct m_member *m)
 	jw_key(&w, "version");
 	jw_str(&w, m->version);
 	jw_object_end(&w);
-	MSG_SET(&e, event, type, type);
-	MSG_SET(&e, event, data, buf_str(&f->data));
-	fsm_event(f, &e);
+	emit(f, type);
 }
 
+/* What it is; the rest is how it fares. */
 static bool is_same(const struct m_member *a, const struct m_member *b)
 {
 	return str_eq(a->name, b->name) && str_eq(a->address, b->address) &&
 	       str_eq(a->http, b->http) && str_eq(a->version, b->version) &&
 	       a->level_min == b->level_min && a->level_max == b->level_max;
+}
+
+static void tell_snapshot(struct fsm *f, enum event_type type, struct str name,
+			  uint64_t index, bool installed)
+{
+	struct json_writer w = JSON_WRITER(&f->data);
+
+	buf_clear(&f->data);
+	jw_object(&w);
+	jw_key(&w, "node");
+	jw_str(&w, name);
+	jw_key(&w, "index");
+	jw_u64(&w, index);
+	if (type == EVENT_SNAPSHOT_ENDED) {
+		jw_key(&w, "installed");
+		jw_bool(&w, installed);
+	}
+	jw_object_end(&w);
+	emit(f, type);
+}
+
+static void tell_clock(struct fsm *f, const struct m_member *m)
+{
+	struct json_writer w = JSON_WRITER(&f->data);
+
+	buf_clear(&f->data);
+	jw_object(&w);
+	jw_key(&w, "node");
+	jw_str(&w, m->name);
+	jw_object_end(&w);
+	emit(f, m->clock_off ? EVENT_CLOCK_OFF : EVENT_CLOCK_RIGHT);
+}
+
+/* How it fared before, and fares now; it was all zero for one that is new. */
+static void tell_changes(struct fsm *f, const struct m_member *old,
+			 const struct m_member *m)
+{
+	bool installed = m->installed != old->installed;
+
+	if (m->fetching != 0 && old->fetching == 0)
+		tell_snapshot(f, EVENT_SNAPSHOT_BEGUN, m->name, m->fetching,
+			      false);
+	if (installed || (m->fetching == 0 && old->fetching != 0))
+		tell_snapshot(f, EVENT_SNAPSHOT_ENDED, m->name,
+			      installed ? m->installed : old->fetching,
+			      installed);
+	if (m->clock_off != old->clock_off)
+		tell_clock(f, m);
+}
+
+static bool fares_the_same(const struct m_member *a, const struct m_member *b)
+{
+	return a->fetching == b->fetching && a->installed == b->installed &&
+	       a->clock_off == b->clock_off;
 }
 
 static bool texts_fit(const struct m_member *m)
@@ -47,14 +109,16 @@ int apply_set_member(struct fsm *f, const struct m_member *op,
 		     struct m_nothing *ret _unused_)
 {
 	const struct m_member *old = cluster_find(f, op->raft_id);
-	struct m_member m = *op;
+	struct m_member m = *op, before = { 0 };
 
 	if (op->raft_id == 0 || !texts_fit(op))
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
 				  "a node needs a number, a name of 1 to %d "
 				  "bytes, and addresses of at most %d",
 				  LIMIT_NODE_NAME_BYTES, LIMIT_ADDRESS_BYTES);
-	if (old != NULL && is_same(old, op))
+	if (old != NULL && op->installed == 0 && old->installed != 0)
+		MSG_SET(&m, member, installed, old->installed);
+	if (old != NULL && is_same(old, op) && fares_the_same(old, &m))
 		return 0;
 	if (old == NULL && f->cluster.members_n == LIMIT_MEMBERS)
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
@@ -63,7 +127,13 @@ int apply_set_member(struct fsm *f, const struct m_member *op,
 				  LIMIT_MEMBERS);
 	MSG_SET(&m, member, joined_at,
 		old != NULL ? old->joined_at : f->now_ns);
-	tell(f, old != NULL ? EVENT_MEMBER_CHANGED : EVENT_MEMBER_JOINED, &m);
+	if (old != NULL)
+		before = *old;
+	if (old == NULL || !is_same(old, op))
+		tell(f,
+		     old != NULL ? EVENT_MEMBER_CHANGED : EVENT_MEMBER_JOINED,
+		     &m);
+	tell_changes(f, &before, &m);
 	cluster_put(f, &m);
 	return 0;
 }
@@ -85,7 +155,6 @@ int apply_forget_member(struct fsm *f, const struct m_member_ref *op,
 static void tell_leader(struct fsm *f, const struct m_leader *l)
 {
 	struct json_writer w = JSON_WRITER(&f->data);
-	struct m_event e = { 0 };
 
 	buf_clear(&f->data);
 	jw_object(&w);
@@ -94,9 +163,7 @@ static void tell_leader(struct fsm *f, const struct m_leader *l)
 	jw_key(&w, "term");
 	jw_u64(&w, l->term);
 	jw_object_end(&w);
-	MSG_SET(&e, event, type, EVENT_LEADER_CHANGED);
-	MSG_SET(&e, event, data, buf_str(&f->data));
-	fsm_event(f, &e);
+	emit(f, EVENT_LEADER_CHANGED);
 }
 
 int apply_leader(struct fsm *f, const struct m_leader *op,

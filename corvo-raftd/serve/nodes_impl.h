@@ -1,0 +1,53 @@
+/*
+ * Inside serve/nodes*.c: what is kept of the nodes. Loop thread.
+ */
+#ifndef CORVO_NODES_IMPL_H
+#define CORVO_NODES_IMPL_H
+
+#include "serve/svc_impl.h"
+#include "util/clock.h"
+
+#define NODE_ALIVE_NS (3 * NS_PER_S) /* after its last report */
+#define PROBLEM_BYTES 200
+#define SAMPLES       128
+
+/* What a node last said of itself. */
+struct heard {
+	uint64_t raft_id; /* 0: a free place */
+	uint64_t at_ns;   /* clock_mono_ns */
+	uint64_t lag_entries, lag_ms;
+	int64_t offset_ms; /* of its wall clock */
+	bool clock_off;
+	struct m_node_report m; /* without its texts */
+	struct m_snapshot_progress snapshot;
+	char problem[PROBLEM_BYTES];
+};
+
+/* The leader had applied that at that time. */
+struct sample {
+	uint64_t index, at_ns;
+};
+
+struct svc_nodes {
+	struct svc *s;
+	struct heard heard[NODE_SERVERS_MAX];
+	struct sample samples[SAMPLES];
+	size_t samples_n;
+	/* of a node that does not lead */
+	uint64_t asked_ns; /* its last report left */
+	unsigned asked;    /* reports that are not answered */
+	struct buf told;   /* the leader's last answer */
+	uint64_t told_ns;  /* when it came; 0: never */
+	bool has_offset;   /* of its clock */
+	int64_t offset_ms;
+	/* of what it fetches */
+	uint64_t fetch_done, fetch_ns, fetch_rate;
+};
+
+/* NULL: nothing. raft_id 0: a free place. */
+struct heard *nodes_heard(struct svc_nodes *n, uint64_t raft_id);
+/* What this node says of itself; p: for what it fetches. */
+void nodes_fill_report(struct svc *s, struct m_snapshot_progress *p,
+		       struct m_node_report *ret);
+
+#endif
