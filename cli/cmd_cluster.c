@@ -4,15 +4,44 @@
 #include "answer.h"
 #include "cmd.h"
 
+/* "120 MiB of 2 GiB, 64 MiB/s", of one that it fetches. */
+static void put_snapshot(struct buf *b, struct json object, const char *member)
+{
+	struct arena a = ARENA_INIT;
+	uint64_t done = 0, total = 0, rate = 0;
+	struct json v, m;
+
+	if (json_member(object, member, &a, &v) &&
+	    json_type_of(v) == JSON_OBJECT) {
+		if (json_member(v, "bytes_done", &a, &m))
+			(void)json_u64(m, &done);
+		if (json_member(v, "bytes_total", &a, &m))
+			(void)json_u64(m, &total);
+		if (json_member(v, "bytes_per_second", &a, &m))
+			(void)json_u64(m, &rate);
+		out_put_bytes(b, done);
+		buf_puts(b, " of ");
+		out_put_bytes(b, total);
+		buf_puts(b, ", ");
+		out_put_bytes(b, rate);
+		buf_puts(b, "/s");
+	}
+	arena_done(&a);
+}
+
 static const struct out_column node_columns[] = {
 	{ "NODE", "id", false, NULL },
 	{ "ROLE", "role", false, NULL },
 	{ "VOTER", "voter", false, NULL },
 	{ "ALIVE", "alive", false, NULL },
 	{ "LAG", "lag_entries", true, NULL },
+	{ "LAG MS", "lag_ms", true, NULL },
 	{ "CONTACT MS", "last_contact_ms", true, NULL },
 	{ "CLOCK MS", "clock_offset_ms", true, NULL },
+	{ "DISK FREE", "disk_free_bytes", true, out_bytes },
+	{ "SNAPSHOT", "snapshot", false, put_snapshot },
 	{ "VERSION", "version", false, NULL },
+	{ "LEVEL", "feature_level", true, NULL },
 	{ "ADDRESS", "address", false, NULL },
 };
 

@@ -29,6 +29,14 @@ struct top_failure {
 	uint64_t attempt;
 };
 
+/* Of the cluster; what is not known is 0. */
+struct top_node {
+	struct str name, role, version;
+	bool alive, clock_ok, disk_ok;
+	uint64_t lag, lag_ms, contact_ms, disk_free;
+	int64_t clock_ms;
+};
+
 enum top_part {
 	PART_NODE,
 	PART_INFO,
@@ -52,6 +60,8 @@ struct top_look {
 	uint64_t recent_s; /* what happened in so many seconds; 0: not told */
 	uint64_t recent_in, recent_out, recent_failed;
 	bool has_active; /* the workers' are known */
+	struct top_node *nodes;
+	size_t nodes_n;
 	struct top_queue *queues;
 	size_t queues_n;
 	struct top_worker *workers;

@@ -125,6 +125,31 @@ static void read_node(struct top_look *l)
 			   "view_lag_ms", a);
 }
 
+static void read_nodes(struct top_look *l)
+{
+	struct json list = list_of(l, PART_NODE, "nodes"), v, m;
+	struct json_iter it = json_iter(list);
+	struct arena *a = &l->mem;
+
+	l->nodes = arena_zalloc(a, json_count(list) * sizeof(*l->nodes));
+	while (json_next_item(&it, &v)) {
+		struct top_node *n = &l->nodes[l->nodes_n++];
+
+		n->name = text(v, "id", a);
+		n->role = text(v, "role", a);
+		n->version = text(v, "version", a);
+		n->alive = truth(v, "alive", a);
+		n->disk_ok = truth(v, "disk_ok", a);
+		n->clock_ok = truth(v, "clock_ok", a);
+		n->lag = number(v, "lag_entries", a);
+		n->lag_ms = number(v, "lag_ms", a);
+		n->contact_ms = number(v, "last_contact_ms", a);
+		n->disk_free = number(v, "disk_free_bytes", a);
+		if (member(v, "clock_offset_ms", a, &m))
+			(void)json_i64(m, &n->clock_ms);
+	}
+}
+
 static void read_queues(struct top_look *l)
 {
 	struct json list = list_of(l, PART_QUEUES, NULL), v;
@@ -311,6 +336,7 @@ int top_look_take(const struct api *api, const struct top_look *before,
 			return r;
 	}
 	read_node(ret);
+	read_nodes(ret);
 	read_queues(ret);
 	read_rates(ret, before);
 	ask_active(api, ret);

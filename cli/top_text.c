@@ -189,6 +189,49 @@ static void add_totals(const struct top_look *l, struct top_page *p,
 	add_line(p, b, false);
 }
 
+/* --- nodes --- */
+
+static void add_node(const struct top_node *n, int width, struct top_page *p,
+		     struct buf *b)
+{
+	_cleanup_(buf_done) struct buf t = BUF_INIT(0);
+
+	put_left(b, n->name, width);
+	put_left(b, n->role, 11);
+	put_left(b, n->alive ? STR("up") : STR("DOWN"), 4);
+	put_count(b, n->lag, 8);
+	put_count(b, n->lag_ms, 8);
+	put_count(b, n->contact_ms, 10);
+	buf_printf(&t, "%" PRId64, n->clock_ms);
+	put_right(b, buf_str(&t), 8);
+	buf_clear(&t);
+	out_put_bytes(&t, n->disk_free);
+	put_right(b, buf_str(&t), 10);
+	put_left(b, n->version, 12);
+	buf_puts(b, n->alive && !n->clock_ok ? "clock off " : "");
+	buf_puts(b, n->alive && !n->disk_ok ? "disk full" : "");
+	add_line(p, b, false);
+}
+
+/* One that is alone is in the head. */
+static void add_nodes(const struct top_look *l, struct top_page *p,
+		      struct buf *b)
+{
+	int width = NAME_MIN;
+
+	if (l->nodes_n < 2)
+		return;
+	for (size_t i = 0; i < l->nodes_n; i++)
+		width = MAX(width, width_of(l->nodes[i].name));
+	put_left(b, STR("NODE"), width);
+	buf_puts(b, "ROLE             UP       LAG    LAG MS  CONTACT MS  "
+		    "CLOCK MS   DISK FREE  VERSION");
+	add_line(p, b, true);
+	for (size_t i = 0; i < l->nodes_n; i++)
+		add_node(&l->nodes[i], width, p, b);
+	add_line(p, b, false);
+}
+
 /* --- queues --- */
 
 static double key_of(const struct top_queue *q, enum top_sort sort)
@@ -329,6 +372,7 @@ void top_page_make(struct top_look *l, enum top_sort sort, struct str filter,
 	add_head(l, ret, &b);
 	add_totals(l, ret, &b);
 	ret->head = ret->n;
+	add_nodes(l, ret, &b);
 	add_queues(l, sort, filter, ret, &b);
 	add_workers(l, ret, &b);
 	add_failures(l, filter, ret, &b);

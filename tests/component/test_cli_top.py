@@ -87,6 +87,27 @@ def test_once_with_rates(server):
     assert mail.split()[6:8] == ["12.5", "3.0"]
 
 
+def test_once_with_the_nodes_of_a_cluster(server):
+    out = ok("top", "--once", fake=server)
+    assert "CONTACT MS" not in out  # alone
+    server.reply("GET", "/api/v1/cluster/status", {**NODE, "nodes": [
+        {"id": "n1", "role": "leader", "alive": True, "lag_entries": 0,
+         "lag_ms": 0, "last_contact_ms": 0, "clock_offset_ms": 0,
+         "clock_ok": True, "disk_ok": True, "disk_free_bytes": 3 << 30,
+         "version": "1.2.3"},
+        {"id": "n2", "role": "follower", "alive": True, "lag_entries": 12,
+         "lag_ms": 40, "last_contact_ms": 300, "clock_offset_ms": -700,
+         "clock_ok": False, "disk_ok": True, "disk_free_bytes": 1 << 30,
+         "version": "1.2.3"},
+        {"id": "n3", "role": "follower", "alive": False}]})
+    rows = [x.split() for x in ok("top", "--once", fake=server).splitlines()]
+    assert ["n1", "leader", "up", "0", "0", "0", "0", "3.0", "GiB",
+            "1.2.3"] in rows, rows
+    assert ["n2", "follower", "up", "12", "40", "300", "-700", "1.0", "GiB",
+            "1.2.3", "clock", "off"] in rows, rows
+    assert ["n3", "follower", "DOWN", "0", "0", "0", "0", "0", "B"] in rows
+
+
 def test_once_as_json(server):
     out = json.loads(ok("top", "--once", "--output=json", fake=server))
     assert out["cluster"] == NODE and len(out["queues"]) == 2
