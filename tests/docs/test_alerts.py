@@ -4,6 +4,7 @@ promtool plays series of one sample a minute to the rules.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +16,7 @@ ROOT = Path(os.environ["CORVO_SOURCE_DIR"])
 RULES = ROOT / "docs/monitoring/alerts.yaml"
 UP = 'up{job="corvo",instance="a"}'
 LEADER = 'corvo_cluster_is_leader{instance="%s"}'
+NODE = 'corvo_cluster_is_leader{job="corvo",instance="%s"}'
 UPTIME = 'corvo_process_uptime_seconds{instance="a",process="viewd"}'
 DEAD = 'corvo_queue_jobs{instance="%s",queue="q",state="dead"}'
 PENDING = 'corvo_jobs{instance="a",state="pending"}'
@@ -52,6 +54,59 @@ def fires(tmp_path, alert, series, labels=None):
     return False
 
 
+def all_rules():
+    return [r for g in yaml.safe_load(RULES.read_text())["groups"]
+            for r in g["rules"]]
+
+
+def test_each_alert_has_its_section_in_the_runbook():
+    text = (ROOT / "docs/runbook.md").read_text()
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text,
+                               re.M | re.S))
+    assert list(sections) == [r["alert"] for r in all_rules()]
+    for name, section in sections.items():
+        for part in ("**Means:** ", "**Look at:**\n\n- ", "**Do:**\n\n- "):
+            assert part in section, (name, part)
+
+
+def test_each_metric_of_an_alert_exists():
+    table = (ROOT / "common/proto/defs/metrics.def").read_text()
+    known = set(re.findall(r'^METRIC\(.*?"(corvo_\w+)"', table, re.M))
+    known |= {f"{name}_bucket" for name in known}
+    for rule in all_rules():
+        used = set(re.findall(r"\bcorvo_\w+", rule["expr"]))
+        assert used <= known, (rule["alert"], used - known)
+
+
+UP_NODE = 'corvo_cluster_node_up{job="corvo",instance="%s",node="n3"}'
+
+
+@pytest.mark.parametrize("leader,follower,expected", [
+    ("1x40", "1x40", False),
+    ("0x40", "1x40", True),   # which does not know better
+    ("1x40", "0x40", False),  # it is cut off itself
+    ("1x29 0 1x10", "1x40", False),
+])
+def test_a_lost_node(tmp_path, leader, follower, expected):
+    series = {UP_NODE % "a": leader, UP_NODE % "b": follower,
+              NODE % "a": "1x40", NODE % "b": "0x40"}
+    assert fires(tmp_path, "CorvoNodeLost", series, {
+        "job": "corvo", "instance": "a", "node": "n3"}) is expected
+
+
+@pytest.mark.parametrize("alert,name,good,bad", [
+    ("CorvoNoContact", "cluster_last_contact_seconds", "0.5x40", "60x40"),
+    ("CorvoNodeLags", "cluster_lag_seconds", "1x40", "30x40"),
+    ("CorvoClockOff", "cluster_clock_offset_seconds", "-0.3x40", "-0.7x40"),
+    ("CorvoSnapshotFails", "snapshot_fetch_failures_total", "0x40", "0+1x40"),
+])
+def test_alerts_about_one_node(tmp_path, alert, name, good, bad):
+    for values, expected in ((good, False), (bad, True)):
+        series = {'corvo_%s{instance="a"}' % name: values,
+                  'corvo_raft_snapshot_failures_total{instance="a"}': "0x40"}
+        assert fires(tmp_path, alert, series, {"instance": "a"}) is expected
+
+
 @pytest.mark.parametrize("series,expected", [
     ({LEADER % "a": "1x40"}, False),
     ({LEADER % "a": "0x40", LEADER % "b": "1x40"}, False),
@@ -68,7 +123,6 @@ def test_no_leader_is_silent_where_nothing_is_scraped(tmp_path):
     assert not fires(tmp_path, "CorvoNoLeader", {"other": "1x40"})
 
 
-NODE = 'corvo_cluster_is_leader{job="corvo",instance="%s"}'
 INDEX = 'corvo_raft_applied_index{job="%s",instance="%s"}'
 
 

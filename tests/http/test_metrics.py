@@ -390,10 +390,8 @@ def test_alert_rules_are_valid_and_name_what_exists(client, queue):
              for r in g["rules"]]
     used = set().union(*(named(r["expr"]) for r in rules))
     assert used and used - names_of(client) == set()
-    explained = (MONITORING / "README.md").read_text()
-    for rule in rules:
+    for rule in rules:  # tests/docs/test_alerts.py: each is in the runbook
         assert rule["labels"]["severity"] in ("warning", "critical")
-        assert f"| {rule['alert']} |" in explained, rule["alert"]
 
 
 def test_dashboard_is_valid_and_names_what_exists(client, queue):
