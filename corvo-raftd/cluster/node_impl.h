@@ -78,6 +78,9 @@ struct node {
 	raft_uv_accept_cb accept; /* of the library, for streams that came */
 	struct list dials;        /* struct transport_dial under way */
 	uint64_t garbage_ns;      /* a stream was last said to have it */
+	struct {
+		uint64_t id, at_ns;
+	} stranger; /* the last one who asked and is no member here */
 	struct node_sends sends;
 	struct raft_fsm fsm;
 	struct loop_timer *watch; /* notices changes of leadership */
@@ -130,6 +133,8 @@ void node_freeze(struct node *n, uint64_t index);
 int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why);
 
 void node_wire_transport(struct node *n);
+/* A message came from there. */
+void node_note_sender(struct node *n, uint64_t id);
 /* After raft_uv_init: what is sent at a time is bounded. */
 void node_wire_sends(struct node *n);
 void node_sends_done(struct node *n);

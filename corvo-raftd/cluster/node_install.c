@@ -89,6 +89,7 @@ void node_receive(struct raft_io *io, struct raft_message *m)
 {
 	struct node *n = container_of(io, struct node, io);
 
+	node_note_sender(n, m->server_id);
 	if (m->type == RAFT_IO_APPEND_ENTRIES_RESULT)
 		node_sends_heard(n, m);
 	if (m->type != RAFT_IO_INSTALL_SNAPSHOT ||

@@ -15,7 +15,8 @@
 #include "rt/log.h"
 #include "util/clock.h"
 
-#define SAY_NS (10 * NS_PER_S) /* between lines about garbage */
+#define SAY_NS      (10 * NS_PER_S) /* between lines about garbage */
+#define STRANGER_NS (10 * NS_PER_S) /* answered since it last asked */
 
 /* Freed by the library, as the handle that is its first member. */
 struct stream {
@@ -181,6 +182,29 @@ static void on_dialled(void *ctx, struct port_conn *c)
 	req->cb(req, s, s != NULL ? 0 : RAFT_NOCONNECTION);
 }
 
+/*
+ * The library goes on to dial nodes that were removed, for ever. But who asks
+ * is answered, also when this node has yet to hear that it is a member.
+ */
+static bool may_dial(const struct node *n, uint64_t id)
+{
+	struct node_server s;
+
+	return node_server_find(n, id, &s) ||
+	       (id == n->stranger.id &&
+		clock_mono_ns() - n->stranger.at_ns < STRANGER_NS);
+}
+
+void node_note_sender(struct node *n, uint64_t id)
+{
+	struct node_server s;
+
+	if (node_server_find(n, id, &s))
+		return;
+	n->stranger.id = id;
+	n->stranger.at_ns = clock_mono_ns();
+}
+
 static int transport_connect(struct raft_uv_transport *t,
 			     struct raft_uv_connect *req, raft_id id,
 			     const char *address, raft_uv_connect_cb cb)
@@ -190,7 +214,7 @@ static int transport_connect(struct raft_uv_transport *t,
 	struct port_target target = { .raft_id = id };
 	struct transport_dial *d;
 
-	if (n->port == NULL)
+	if (n->port == NULL || !may_dial(n, id))
 		return RAFT_NOCONNECTION;
 	if (n->ops->address_of != NULL)
 		n->ops->address_of(n->ctx, id, address, &now);

@@ -371,8 +371,9 @@ static int propose_one(struct proposer *p, bool may_be_empty)
 		struct op *op = list_entry(it, struct op, node);
 
 		b->bytes += op->body.n;
+		/* some of ours came into being with this entry */
 		hist_add(&p->stats.queue_time, &hist_short,
-			 now - op->arrived_ns);
+			 now - MIN(now, op->arrived_ns));
 	}
 	list_push_back(&p->inflight, &b->node);
 	p->inflight_n++;

@@ -71,6 +71,9 @@ static void renewals_alone_make_an_entry(void **state)
 	proposer_renew(f->p);
 	pump_and_commit_all(f);
 	assert_string_equal(log_text(f), "renew\n");
+	/* made as the entry was: it has waited for no time, not for ages */
+	assert_int_equal(proposer_stats(f->p)->queue_time.total, 1);
+	assert_true(proposer_stats(f->p)->queue_time.sum_s < 60);
 	proposer_renew(f->p); /* a reclaim took them meanwhile */
 	pump_and_commit_all(f);
 	assert_int_equal(f->node.n, 1);
