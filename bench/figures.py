@@ -1,7 +1,7 @@
 """What the measuring scripts share: a node, the load program, figures.
 
-The build measured is CORVO_BUILD_DIR, or build/release. Nothing here judges a
-figure; each is printed with the limit it is read against.
+The build measured is CORVO_BUILD_DIR, or build/release. Each figure is printed
+with the limit it is read against; those of clusters end with a verdict.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ SOURCE = Path(__file__).resolve().parents[1]
 os.environ.setdefault("CORVO_BUILD_DIR", str(SOURCE / "build" / "release"))
 sys.path.insert(0, str(SOURCE / "tests" / "lib"))
 
+from cluster import Cluster  # noqa: E402
 from node import BUILD, Node, wait_until  # noqa: E402
 
 Node.PATIENT_FLAGS = []  # figures are those of the defaults
@@ -33,6 +34,17 @@ def running_node(*flags, build=BUILD):
         yield node
     finally:
         node.clean_up(check=False)
+
+
+@contextlib.contextmanager
+def running_cluster(*flags, size=3):
+    """A fresh cluster, ended and removed afterwards."""
+    cluster = Cluster("--log-level=warn", *flags, size=size)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.clean_up(check=False)
 
 
 def arguments(node, mode, options):
@@ -82,6 +94,13 @@ def pss_mb(pid):
     raise ValueError(f"no Pss of {pid}")
 
 
+def rss_mb(pid):
+    """More than Pss where something is shared, but nobody waits for it: to
+    look at Pss holds a large process up."""
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
 def cpu_seconds(pids):
     total = 0
     for pid in pids:
@@ -106,6 +125,11 @@ def spread(values):
 
 def say(name, value, limit=""):
     print(f"  {name:<46} {value:<34} {limit}".rstrip(), flush=True)
+
+
+def verdict(good):
+    """Whether all figures that have a limit kept it."""
+    say("verdict", "good" if good else "NOT GOOD")
 
 
 def head(text):
