@@ -81,7 +81,10 @@ static void note(struct leases *l, struct str job_id,
 	r->at_ns = at_ns;
 }
 
-/* A monotonic moment on the clock of the entries. */
+/*
+ * A monotonic moment on the clock of the entries. Of now mono_ns is read first:
+ * should this process be held up in between, leases end later and not earlier.
+ */
 static uint64_t wall_of(uint64_t at_ns, uint64_t now_ns, uint64_t mono_ns)
 {
 	return now_ns - mono_ns + at_ns;
@@ -171,7 +174,7 @@ static uint64_t renewed_until(const struct renewal *r, uint64_t now_ns,
 uint64_t leases_end(const struct leases *l, struct str job_id)
 {
 	const struct renewal *r = hmap_get(&l->renewed, job_id);
-	uint64_t now_ns = proposer_now(l->proposer), mono_ns = clock_mono_ns();
+	uint64_t mono_ns = clock_mono_ns(), now_ns = proposer_now(l->proposer);
 	struct fsm_lease lease;
 
 	if (!fsm_lease_find(l->fsm, job_id, &lease))
@@ -219,7 +222,7 @@ bool leases_take(struct leases *l, struct buf *body, bool *more)
 {
 	struct m_renewal *items;
 	struct m_renew m = { 0 };
-	uint64_t now_ns = proposer_now(l->proposer), mono_ns = clock_mono_ns();
+	uint64_t mono_ns = clock_mono_ns(), now_ns = proposer_now(l->proposer);
 	size_t n = 0, max, pos = 0;
 	struct str key;
 	void *v;
