@@ -232,9 +232,11 @@ static struct link *open_files(void *ctx, const struct link_ops *ops,
 static struct rpc_client *open_client(void *ctx, uint64_t raft_id)
 {
 	struct peers *n = ctx;
-	struct node_server s;
+	struct node_server s = { .id = raft_id, .address = "" };
 
-	if (n->files != NULL || !node_server_find(n->p->node, raft_id, &s))
+	/* A node that joins knows no members yet, but who dialled it. */
+	if (n->files != NULL || (!node_server_find(n->p->node, raft_id, &s) &&
+				 port_heard(n->port, raft_id) == NULL))
 		return NULL;
 	n->files =
 	    rpc_client_to_node(n->p->d->loop, "the leader", open_files, n);

@@ -169,6 +169,22 @@ def test_a_node_with_an_empty_disk_comes_back():
             assert [c.fetch("kept")["job_id"] for _ in ids] == ids
 
 
+def test_a_node_joins_a_cluster_whose_log_was_cut():
+    """It has to fetch the state, from nodes it knows nothing of yet."""
+    with cluster("--snapshot-bytes=256KiB") as c:
+        with c.leader().client() as client:
+            ids = [client.enqueue("deep", payload="x" * 50000)
+                   for _ in range(60)]
+            wait_until(lambda: client.get(f"{API}/cluster/status")
+                       .json["snapshot_index"] > 0, 10, "the log to be cut")
+        node = c.add().spawn()
+        c.wait_whole()
+        assert "fetched the snapshot of entry" in node.log()
+        with node.client() as client:
+            assert [client.fetch("deep", timeout=10)["job_id"]
+                    for _ in ids] == ids
+
+
 def test_a_node_that_was_alone_can_grow():
     """Its log knows it by an address that nobody can dial any more."""
     c = Cluster(size=1)
