@@ -432,7 +432,7 @@ def test_every_type_of_event_is_streamed(node, client, queue):
     clock that is set, which test_clock.py does, and of the cluster."""
     wanted = {t for t in declared_types()
               if not t.startswith(("bulk_", "clock_", "member_", "leader_",
-                                   "level_"))}
+                                   "level_", "snapshot_"))}
     with EventStream(node.port) as s:
         for way in (ways_of_a_job, ways_of_several, ways_of_a_queue,
                     ways_of_the_settings, ways_of_a_schedule):
