@@ -85,6 +85,40 @@ static void hear_leader(struct node *n, const struct raft_message *m)
 	n->receive.recv(&n->io, &h);
 }
 
+/*
+ * A leader that was not told how far the snapshot has got this node sends
+ * entries from before its end. All of these are committed, and the same
+ * everywhere. But the library looks for the entry before the first one in its
+ * log, where the snapshot has left none: it would refuse them, and the leader
+ * go back one entry at a time, sending all from there again; and those from the
+ * first on it would append behind the snapshot.
+ */
+static void leave_out_known(struct node *n, struct raft_append_entries *a)
+{
+	const struct raft_log *l = &n->raft.log;
+	uint64_t index = l->snapshot.last_index;
+	unsigned known;
+
+	if (a->prev_log_index >= index || index > n->raft.commit_index ||
+	    (a->prev_log_index > 0 && node_term_of(n, a->prev_log_index) != 0))
+		return;
+	known =
+	    (unsigned)MIN(index - a->prev_log_index, (uint64_t)a->n_entries);
+	a->prev_log_index = index;
+	a->prev_log_term = l->snapshot.last_term;
+	if (known == 0)
+		return;
+	if (known == a->n_entries) {
+		raft_free(a->entries[0].batch);
+		raft_free(a->entries);
+		a->entries = NULL;
+	} else {
+		memmove(a->entries, a->entries + known,
+			(a->n_entries - known) * sizeof(*a->entries));
+	}
+	a->n_entries -= known;
+}
+
 void node_receive(struct raft_io *io, struct raft_message *m)
 {
 	struct node *n = container_of(io, struct node, io);
@@ -92,6 +126,8 @@ void node_receive(struct raft_io *io, struct raft_message *m)
 	node_note_sender(n, m->server_id);
 	if (m->type == RAFT_IO_APPEND_ENTRIES_RESULT)
 		node_sends_heard(n, m);
+	if (m->type == RAFT_IO_APPEND_ENTRIES)
+		leave_out_known(n, &m->append_entries);
 	if (m->type != RAFT_IO_INSTALL_SNAPSHOT ||
 	    !is_needed(n, &m->install_snapshot)) {
 		n->receive.recv(io, m);

@@ -205,12 +205,41 @@ static void entries_the_store_has_change_nothing(void **state)
 	end_node(w);
 }
 
+static bool is_at_1005(struct world *w)
+{
+	return w->node->raft.last_applied == 1005;
+}
+
+/* From a leader that does not know how far it is. */
+static void assert_taken_from(struct world *w, uint64_t first)
+{
+	start_follower(w);
+	send_entries(w, 900, 950); /* none that it lacks */
+	assert_int_equal(raft_last_index(&w->node->raft), INDEX);
+	send_entries(w, first, 1005);
+	wait_until(w, is_at_1005);
+	assert_int_equal(w->applied_n, 5);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(w->applied[i], INDEX + 1 + i);
+	assert_int_equal(w->node->applied, 1005);
+	w->applied_n = 0;
+	end_node(w);
+}
+
+static void entries_of_the_snapshot_are_no_gap(void **state)
+{
+	assert_taken_from(*state, 950);
+	assert_taken_from(*state, INDEX);
+	assert_taken_from(*state, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(an_offer_is_told_and_its_leader_is_known),
 		TEST(offers_of_no_use_are_not_told),
 		TEST(entries_the_store_has_change_nothing),
+		TEST(entries_of_the_snapshot_are_no_gap),
 	};
 	int r = cmocka_run_group_tests(tests, NULL, NULL);
 
