@@ -83,6 +83,29 @@ static int ask(const struct cmd_args *a, const char *path, const char *node,
 	return r;
 }
 
+int cmd_cluster_join(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	struct json_writer w = JSON_WRITER(&body);
+	int r;
+
+	jw_object(&w);
+	jw_key(&w, "addr");
+	jw_cstr(&w, a->argv[0]);
+	jw_object_end(&w);
+	r = cmd_call(a, "POST", "/api/v1/cluster/join", buf_str(&body), &reply);
+	if (r == CLI_OK)
+		cmd_print(a, buf_str(&reply), "Member", "node_id");
+	return r;
+}
+
+int cmd_cluster_leave(const struct cmd_args *a)
+{
+	return ask(a, "/api/v1/cluster/leave", a->argc > 0 ? a->argv[0] : NULL,
+		   "Node");
+}
+
 int cmd_cluster_remove(const struct cmd_args *a)
 {
 	return ask(a, "/api/v1/cluster/remove", a->argv[0], "Node");

@@ -1,7 +1,7 @@
 /*
  * `corvo server` becomes corvo-supervisor: same pid, so that whoever started
- * the one (a shell, systemd, Kubernetes) watches and signals the other. So does
- * `corvo recover` become corvo-raftd.
+ * the one (a shell, systemd, Kubernetes) watches and signals the other. So do
+ * `corvo recover` and `corvo cluster recover` become corvo-raftd.
  */
 #include <errno.h>
 #include <signal.h>
@@ -89,4 +89,9 @@ int cmd_server(const struct cmd_args *a)
 int cmd_recover(const struct cmd_args *a)
 {
 	return become("corvo-raftd", "recover", a);
+}
+
+int cmd_cluster_recover(const struct cmd_args *a)
+{
+	return become("corvo-raftd", "recover-alone", a);
 }

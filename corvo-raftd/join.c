@@ -4,6 +4,7 @@
 
 #include "cluster/peer_link.h"
 #include "rt/log.h"
+#include "serve/gather.h"
 #include "util/clock.h"
 
 #define ASK_NS   (5 * NS_PER_S)  /* for an answer */
@@ -14,15 +15,17 @@
 struct join {
 	struct parts *p;
 	struct port *port;
-	join_fn *fn;
+	const struct join_ops *ops;
 	void *ctx;
+	struct gather *gather; /* finds those to ask */
 	struct loop_timer *timer;
 	struct link *link; /* below the client */
 	struct rpc_client *client;
 	struct rpc_call *call;
-	struct str rest; /* of the addresses, behind the one being asked */
-	struct buf address;
-	struct buf told; /* last line */
+	struct found members; /* to be asked, and which is next */
+	size_t next;
+	struct buf address; /* of the one being asked */
+	struct buf told;    /* last line */
 	uint64_t told_ns;
 };
 
@@ -65,7 +68,7 @@ static void on_answer(void *ctx, const struct rpc_reply *r)
 	if (msg_decode(&msg_cluster_join_reply, r->body, &a, &m) == 0 &&
 	    history_parse(m.cluster, &cluster)) {
 		log_info("taken in by %s; waiting for the log", j->address.p);
-		j->fn(j->ctx, &cluster);
+		j->ops->on_joined(j->ctx, &cluster);
 		loop_timer_arm(j->timer, LOG_NS);
 	} else {
 		tell(j, STR("its answer cannot be read"));
@@ -74,20 +77,12 @@ static void on_answer(void *ctx, const struct rpc_reply *r)
 	arena_done(&a);
 }
 
-/* The next of the addresses, round and round. */
 static void choose(struct join *j)
 {
 	struct port_target t = { 0 };
-	struct str all = j->rest, one;
 
-	if (all.n == 0)
-		all = str_from(j->p->d->settings.join);
-	if (!str_split(all, ',', &one, &j->rest)) {
-		one = all;
-		j->rest = STR_NULL;
-	}
 	buf_clear(&j->address);
-	buf_put_str(&j->address, str_trim(one));
+	buf_puts(&j->address, j->members.at[j->next++]);
 	buf_putc(&j->address, '\0');
 	t.address = j->address.p;
 	peer_link_target(j->link, &t);
@@ -105,6 +100,9 @@ static void ask(struct join *j)
 	MSG_SET(&m, cluster_join, raft_id, node_id(j->p->node));
 	MSG_SET(&m, cluster_join, address, str_from(settings_advertise(s)));
 	MSG_SET(&m, cluster_join, version, str_from(corvo_version));
+	MSG_SET(&m, cluster_join, http, str_from(s->bind));
+	MSG_SET(&m, cluster_join, level_min, 1);
+	MSG_SET(&m, cluster_join, level_max, FEATURE_LEVEL);
 	msg_encode(&msg_cluster_join, &m, &body);
 	item.body = buf_str(&body);
 	item.deadline_ns = clock_mono_ns() + ASK_NS;
@@ -124,23 +122,47 @@ static void on_timer(void *ctx)
 {
 	struct join *j = ctx;
 
-	if (is_in(j))
+	if (is_in(j) || j->next == j->members.n)
 		peer_link_target(j->link, NULL);
-	else if (j->call == NULL)
+	if (is_in(j) || j->call != NULL)
+		return;
+	if (j->next < j->members.n)
 		ask(j);
+	else
+		gather_go(j->gather);
 }
 
-struct join *join_new(struct parts *p, struct port *port, join_fn *fn,
-		      void *ctx)
+static void on_members(void *ctx, const struct found *members)
+{
+	struct join *j = ctx;
+
+	j->members = *members;
+	j->next = 0;
+	loop_timer_arm(j->timer, 0);
+}
+
+static void on_chosen(void *ctx)
+{
+	struct join *j = ctx;
+
+	j->ops->on_chosen(j->ctx);
+}
+
+static const struct gather_ops gather_ops = { .on_members = on_members,
+					      .on_chosen = on_chosen };
+
+struct join *join_new(struct parts *p, struct port *port,
+		      const struct join_ops *ops, void *ctx)
 {
 	struct join *j = xcalloc(1, sizeof(*j));
 
 	j->p = p;
 	j->port = port;
-	j->fn = fn;
+	j->ops = ops;
 	j->ctx = ctx;
 	j->client = rpc_client_to_node(p->d->loop, "a cluster", open_link, j);
 	j->timer = loop_timer_add(p->d->loop, on_timer, j);
+	j->gather = p->gather = gather_new(p, port, &gather_ops, j);
 	loop_timer_arm(j->timer, 0);
 	return j;
 }
@@ -149,6 +171,8 @@ void join_free(struct join *j)
 {
 	if (j == NULL)
 		return;
+	j->p->gather = NULL;
+	gather_free(j->gather);
 	rpc_client_free(j->client);
 	loop_timer_remove(j->timer);
 	buf_done(&j->address);
@@ -158,5 +182,6 @@ void join_free(struct join *j)
 
 void join_turn_end(struct join *j)
 {
+	gather_turn_end(j->gather);
 	rpc_client_flush(j->client);
 }

@@ -1,6 +1,7 @@
 /*
- * A node without a cluster asks members of one to take it in, in turn, until
- * one has, and a leader has sent its log. Loop thread.
+ * A node without a cluster looks for one (serve/gather.h) and asks its members
+ * to take it in, in turn, until one has, and a leader has sent its log. Or it
+ * is chosen to make a new one. Loop thread.
  */
 #ifndef CORVO_JOIN_H
 #define CORVO_JOIN_H
@@ -10,10 +11,15 @@
 
 struct join;
 
-/* The cluster has taken this node in. */
-typedef void join_fn(void *ctx, const struct history *cluster);
-struct join *join_new(struct parts *p, struct port *port, join_fn *fn,
-		      void *ctx);
+struct join_ops {
+	/* The cluster has taken this node in. */
+	void (*on_joined)(void *ctx, const struct history *cluster);
+	/* There is none, and all agree that this node makes it. */
+	void (*on_chosen)(void *ctx);
+};
+
+struct join *join_new(struct parts *p, struct port *port,
+		      const struct join_ops *ops, void *ctx);
 void join_free(struct join *j); /* NULL is ignored */
 void join_turn_end(struct join *j);
 

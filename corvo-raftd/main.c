@@ -9,6 +9,8 @@
 int main(int argc, char **argv)
 {
 	if (argc > 1 && strcmp(argv[1], "recover") == 0)
-		return recover_main(argc - 2, argv + 2);
+		return recover_main(argc - 2, argv + 2, false);
+	if (argc > 1 && strcmp(argv[1], "recover-alone") == 0)
+		return recover_main(argc - 2, argv + 2, true);
 	return daemon_main(argc, argv, &raftd_ops);
 }

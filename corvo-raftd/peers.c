@@ -6,8 +6,10 @@
 #include "cluster/peer_link.h"
 #include "follow.h"
 #include "join.h"
+#include "lost.h"
 #include "rt/log.h"
 #include "rt/secret.h"
+#include "serve/standing.h"
 #include "serve/svc.h"
 
 /* A node that asks us; its place stays when its connection goes. */
@@ -30,6 +32,7 @@ struct peers {
 	struct list callers;
 	size_t callers_n;
 	struct join *join; /* NULL: it is in a cluster */
+	struct lost *lost; /* NULL: not started */
 	struct follow *follow;
 	struct rpc_client *files; /* its link; NULL: none */
 	struct link *files_link;
@@ -37,7 +40,12 @@ struct peers {
 
 bool peers_joins(const struct settings *s)
 {
-	return s->join[0] != '\0';
+	bool alone =
+	    !settings_is_cluster(s) ||
+	    (s->bootstrap && s->join[0] == '\0' && s->bootstrap_expect == 0 &&
+	     settings_discover(s) != DISCOVER_KUBERNETES);
+
+	return !alone && !standing_is(s, STANDING_FOUNDER);
 }
 
 /* --- those who ask --- */
@@ -51,13 +59,16 @@ static struct link *open_inbound(void *ctx, const struct link_ops *ops,
 	return c->link;
 }
 
+/* A node has one connection for a purpose, and a new one takes its place; but
+ * one that looks for others may come by several addresses at a time. */
 static struct caller *find_caller(struct peers *n, uint64_t raft_id,
 				  enum port_purpose purpose)
 {
 	LIST_FOREACH (it, &n->callers) {
 		struct caller *c = list_entry(it, struct caller, node);
 
-		if (c->raft_id == raft_id && c->purpose == purpose)
+		if (c->raft_id == raft_id && c->purpose == purpose &&
+		    (purpose != PURPOSE_JOIN || !link_is_up(c->link)))
 			return c;
 	}
 	return NULL;
@@ -300,6 +311,19 @@ void peers_on_install(struct peers *n, const struct node_install *i)
 
 /* --- start and end --- */
 
+/*
+ * Only a leader knows for certain who is no member any more; to others a new
+ * one may be news.
+ */
+static bool is_member(void *ctx, uint64_t raft_id, _unused_ const char *name)
+{
+	const struct peers *n = ctx;
+	struct node_server s;
+
+	return n->p->node == NULL || !node_is_ready(n->p->node) ||
+	       node_server_find(n->p->node, raft_id, &s);
+}
+
 static int open_port(struct peers *n, struct buf *why)
 {
 	const struct settings *s = &n->p->d->settings;
@@ -317,7 +341,11 @@ static int open_port(struct peers *n, struct buf *why)
 	(void)snprintf(c.me.name, sizeof(c.me.name), "%s", s->node_id);
 	(void)snprintf(c.me.address, sizeof(c.me.address), "%s",
 		       settings_advertise(s));
-	return port_open(&c, &n->port, why);
+	c.is_member = is_member;
+	c.ctx = n;
+	r = port_open(&c, &n->port, why);
+	n->p->port = r == 0 ? n->port : NULL;
+	return r;
 }
 
 int peers_open(struct parts *p, struct svc *svc, struct peers **ret,
@@ -368,11 +396,42 @@ static void on_joined(void *ctx, const struct history *cluster)
 	port_set_cluster(n->port, cluster);
 }
 
+/* The next start makes it: a log is begun before the library has opened it. */
+static void on_chosen(void *ctx)
+{
+	struct peers *n = ctx;
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	if (standing_set(&n->p->d->settings, STANDING_FOUNDER, &why) < 0) {
+		log_error("%.*s", STR_ARG(buf_str(&why)));
+		daemon_exit(n->p->d, EXIT_FAILURE);
+		return;
+	}
+	log_info("all expected nodes are here and new; this one makes the "
+		 "cluster");
+	daemon_exit(n->p->d, EXIT_SUCCESS);
+}
+
+static const struct join_ops join_ops = { .on_joined = on_joined,
+					  .on_chosen = on_chosen };
+
+static void find_peer(void *ctx, uint64_t raft_id, const char *configured,
+		      struct buf *ret)
+{
+	peers_find(ctx, raft_id, configured, ret);
+}
+
 void peers_start(struct peers *n)
 {
 	port_set_cluster(n->port, node_history(n->p->node));
-	if (node_voters(n->p->node) == 0)
-		n->join = join_new(n->p, n->port, on_joined, n);
+	n->lost = lost_new(n->p, n->port, find_peer, n);
+	if (node_voters(n->p->node) > 0) {
+		standing_clear(&n->p->d->settings, STANDING_FOUNDER);
+		return;
+	}
+	n->join = join_new(n->p, n->port, &join_ops, n);
+	/* it may be for long; others can be asked what it waits for */
+	daemon_ready(n->p->d);
 }
 
 void peers_free(struct peers *n)
@@ -380,6 +439,8 @@ void peers_free(struct peers *n)
 	if (n == NULL)
 		return;
 	join_free(n->join);
+	lost_free(n->lost);
+	svc_end_invites(n->svc);
 	follow_free(n->follow);
 	forward_free(n->p->forward);
 	n->p->forward = NULL;
@@ -388,6 +449,7 @@ void peers_free(struct peers *n)
 	LIST_FOREACH_SAFE (it, &n->callers)
 		free(list_entry(it, struct caller, node));
 	port_free(n->port);
+	n->p->port = NULL;
 	free(n);
 }
 
@@ -402,4 +464,46 @@ void peers_turn_end(struct peers *n)
 		rpc_client_flush(n->files);
 	if (n->join != NULL)
 		join_turn_end(n->join);
+}
+
+/* --- going --- */
+
+struct going {
+	node_done_fn *fn;
+	void *ctx;
+};
+
+static void on_left(void *ctx, int err, struct str text)
+{
+	struct going *g = ctx;
+
+	if (err != 0)
+		log_warn("this node stops without having left the cluster: "
+			 "%.*s",
+			 STR_ARG(text));
+	g->fn(g->ctx, 0);
+	free(g);
+}
+
+static bool leave(struct peers *n, node_done_fn *fn, void *ctx)
+{
+	struct going *g = xcalloc(1, sizeof(*g));
+	const char *why;
+
+	g->fn = fn;
+	g->ctx = ctx;
+	why = svc_leave(n->svc, on_left, g);
+	if (why == NULL)
+		return true;
+	log_warn("leave_on_term: %s", why);
+	free(g);
+	return false;
+}
+
+bool peers_hand_over(struct peers *n, node_done_fn *fn, void *ctx)
+{
+	if (n->p->d->settings.leave_on_term && leave(n, fn, ctx))
+		return true;
+	return node_is_leader(n->p->node) && node_voters(n->p->node) > 1 &&
+	       node_transfer(n->p->node, 0, fn, ctx) == 0;
 }

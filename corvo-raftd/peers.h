@@ -36,6 +36,13 @@ void peers_find(struct peers *n, uint64_t raft_id, const char *configured,
 /* The leader's log begins after what this node has. */
 void peers_on_install(struct peers *n, const struct node_install *i);
 
+/*
+ * Before this node stops: it leaves, where setting leave_on_term says so; or
+ * it leads, and another one is made to. fn is called once, in bounded time;
+ * -ERR_*: nobody took over. False: there is nothing to be done.
+ */
+bool peers_hand_over(struct peers *n, node_done_fn *fn, void *ctx);
+
 /* Who leads, or readiness, changed. */
 void peers_on_change(struct peers *n);
 void peers_turn_end(struct peers *n);

@@ -13,6 +13,7 @@
 #include "rt/log.h"
 #include "rt/room.h"
 #include "serve/keep.h"
+#include "serve/standing.h"
 #include "serve/svc.h"
 #include "store/format.h"
 #include "store/record.h"
@@ -393,8 +394,10 @@ static int start(struct raftd *r, struct buf *why)
 	struct node_config c = { .settings = s, .joins = peers_joins(s) };
 	int e;
 
-	r->p.installed = install_index(c.settings);
-	e = install_finish(c.settings, why);
+	r->p.installed = install_index(s);
+	e = standing_check(s, why);
+	if (e == 0)
+		e = install_finish(s, why);
 	if (e < 0)
 		return e;
 	r->wide = room_look(c.settings, ROOM_NONE) != ROOM_OK;
@@ -526,9 +529,8 @@ static void raftd_drain(struct daemon *d)
 	if (r->rpc == NULL) {
 		r->draining = true;
 		daemon_exit(d, EXIT_SUCCESS);
-	} else if (r->peers != NULL && node_is_leader(r->p.node) &&
-		   node_voters(r->p.node) > 1 && !r->handing_over &&
-		   node_transfer(r->p.node, 0, on_transferred, r) == 0) {
+	} else if (r->peers != NULL && !r->handing_over &&
+		   peers_hand_over(r->peers, on_transferred, r)) {
 		r->handing_over = true;
 	} else if (!r->handing_over) {
 		drain_now(r);

@@ -20,6 +20,7 @@
 #include "rt/log.h"
 #include "rt/notify.h"
 #include "serve/keep.h"
+#include "serve/standing.h"
 #include "store/format.h"
 #include "store/key.h"
 #include "store/record.h"
@@ -36,6 +37,8 @@ struct recovery {
 	struct fit fit;
 	struct fsm *fsm; /* while entries are applied */
 	bool moved;      /* the store is another one now */
+	bool alone;      /* the other nodes of its cluster are lost */
+	bool yes;        /* said by who runs it */
 	struct buf *why;
 };
 
@@ -327,9 +330,10 @@ static int begin_history(struct recovery *r, struct record_meta *m)
 	if (m->applied_index == 0)
 		return refuse(r, "neither the store nor the log has anything "
 				 "that can be read");
-	m->origin.term = MAX(m->origin.term, MAX(r->fit.log.last_term,
-						 r->fit.log.snapshot_term)) +
-			 1;
+	m->origin.term =
+	    MAX(MAX(m->origin.term, r->fit.log.term),
+		MAX(r->fit.log.last_term, r->fit.log.snapshot_term)) +
+	    1;
 	rng_system(&m->origin.id, sizeof(m->origin.id));
 	m->origin.id |= 1; /* never 0 */
 	history_make(&m->origin.history);
@@ -391,7 +395,7 @@ static int recover(struct recovery *r)
 	e = fit_read(&r->fit, r->raft.p, r->why);
 	if (e < 0)
 		return e;
-	if (is_sound(r)) {
+	if (is_sound(r) && !r->alone) {
 		say("the log %s fits to it: %s", r->raft.p,
 		    r->moved ? "nothing is lost; start the node as usual"
 			     : "there is nothing to recover, and nothing was "
@@ -411,7 +415,37 @@ static int recover(struct recovery *r)
 	say("done: the node goes on after entry %" PRIu64
 	    ", with history %.*s; start it as usual",
 	    m.applied_index, STR_ARG(buf_str(&history)));
+	standing_clear(&r->s, STANDING_LEFT);
+	if (r->alone)
+		say("it is a cluster of one now; the others are to be started "
+		    "with empty data directories, to join it: with those they "
+		    "have they are refused");
 	return 0;
+}
+
+/* Nothing is done before it is wanted: what is on other nodes only is lost. */
+static int ask_first(struct recovery *r)
+{
+	struct fit f = { 0 };
+	int e;
+
+	if (!r->alone || r->yes)
+		return 0;
+	e = look_at_store(r->rocks.p, &f.store, r->why);
+	if (e == 0)
+		e = fit_read(&f, r->raft.p, r->why);
+	if (e == 0)
+		e = refuse(r,
+			   "this makes node %s a cluster of one, with the "
+			   "entries it has, up to %" PRIu64 "; what was "
+			   "acknowledged after them is lost, and the other "
+			   "nodes can come back with empty data directories "
+			   "only; stop them first, and add --yes; nothing was "
+			   "changed",
+			   r->s.node_id,
+			   MAX(f.store.index, f.log.next - (f.log.next > 0)));
+	fit_done(&f);
+	return e;
 }
 
 static void put_path(struct recovery *r, const char *name, struct buf *ret)
@@ -431,6 +465,8 @@ static int run(struct recovery *r)
 		e = take_lock(r, "corvo.lock", &r->lock[0]);
 	if (e == 0)
 		e = take_lock(r, "raftd.lock", &r->lock[1]);
+	if (e == 0)
+		e = ask_first(r);
 	/* what the next start would put in the place of all that is here */
 	if (e == 0)
 		e = install_finish(&r->s, r->why);
@@ -447,11 +483,27 @@ static int run(struct recovery *r)
 	return e;
 }
 
-int recover_main(int argc, char *const argv[])
+/* Takes --yes out of the flags. Returns how many are left. */
+static int take_yes(struct recovery *r, int argc, char *const argv[],
+		    char **ret)
+{
+	int n = 0;
+
+	for (int i = 0; i < argc; i++)
+		if (r->alone && strcmp(argv[i], "--yes") == 0)
+			r->yes = true;
+		else
+			ret[n++] = argv[i];
+	return n;
+}
+
+int recover_main(int argc, char *const argv[], bool alone)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
-	struct recovery r = { .lock = { -1, -1 }, .why = &why };
-	int e = settings_load(argc, argv, &r.s, &why);
+	struct recovery r = { .lock = { -1, -1 }, .why = &why, .alone = alone };
+	char **flags = xcalloc((size_t)argc + 1, sizeof(*flags));
+	int n = take_yes(&r, argc, argv, flags);
+	int e = settings_load(n, flags, &r.s, &why);
 
 	if (e == 0) {
 		(void)umask(027);
@@ -461,8 +513,11 @@ int recover_main(int argc, char *const argv[])
 	} else {
 		e = -ERR_CONFLICT;
 	}
+	free(flags);
 	if (e == 0)
 		return EXIT_SUCCESS;
-	(void)fprintf(stderr, "corvo recover: %.*s\n", STR_ARG(buf_str(&why)));
+	(void)fprintf(stderr, "corvo %s: %.*s\n",
+		      alone ? "cluster recover" : "recover",
+		      STR_ARG(buf_str(&why)));
 	return e == -ERR_CONFLICT ? EXIT_NO_RETRY : EXIT_FAILURE;
 }

@@ -125,6 +125,10 @@
 #define LIMIT_PEER_CONNS_IP  64
 #define LIMIT_PEER_CALLERS   64
 #define LIMIT_PEER_ADDRESSES 8 /* of one name, tried in turn */
+/* Addresses at which a node without a cluster looks for others. */
+#define LIMIT_FOUND 32
+/* Nodes that are invited at a time. */
+#define LIMIT_INVITES 8
 
 /* Snapshots that failed in a row before /readyz says so. */
 #define LIMIT_SNAPSHOT_FAILURES 3

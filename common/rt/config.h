@@ -96,6 +96,18 @@ bool settings_is_cluster(const struct settings *s);
 /* "host:port" by which other nodes reach that port. */
 const char *settings_advertise(const struct settings *s);
 
+/* How a node without data finds others: setting discover. */
+enum discover_how {
+	DISCOVER_STATIC,
+	DISCOVER_GOSSIP,
+	DISCOVER_DNS,
+	DISCOVER_SRV,
+	DISCOVER_KUBERNETES,
+};
+enum discover_how settings_discover(const struct settings *s);
+/* The next place of setting join, of which *rest is left; false: none. */
+bool settings_next_join(struct str *rest, struct str *ret);
+
 /*
  * The address rules: an address of the API that other machines can reach needs
  * --open, and one for other nodes a secret and an address they can dial.

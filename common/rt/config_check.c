@@ -12,7 +12,6 @@
 #include "rt/netaddr.h"
 #include "util/timefmt.h"
 
-#define ADVERTISE_BYTES 255
 /* sockaddr_un's path, and the longest name made inside the run directory */
 #define SOCKET_PATH_BYTES    108
 #define SOCKET_NAME_LONGEST  "/raftd-httpd-63.sock"
@@ -61,10 +60,11 @@ static const struct {
 	{ SETTING_rocksdb_cache, 0, 1024 * GIB },
 	{ SETTING_view_cache, MIB, 64 * GIB },
 	{ SETTING_event_retention, 1, LIMIT_EVENT_RETENTION },
+	{ SETTING_bootstrap_expect, 0, LIMIT_MEMBERS },
 };
 
-static int refuse(const struct settings *s, enum setting_id id,
-		  const char *takes, struct buf *why)
+int setting_refuse(const struct settings *s, enum setting_id id,
+		   const char *takes, struct buf *why)
 {
 	setting_put_where(why, s, id, s->source[id]);
 	buf_printf(why, "\"%s\" does not work; it takes %s", s->text[id],
@@ -99,7 +99,7 @@ static int check_ranges(const struct settings *s, struct buf *why)
 		setting_put_value(&takes, setting_info(id)->kind,
 				  ranges[i].max);
 		buf_putc(&takes, '\0');
-		return refuse(s, id, takes.p, why);
+		return setting_refuse(s, id, takes.p, why);
 	}
 	return 0;
 }
@@ -110,27 +110,30 @@ static int check_words(const struct settings *s, struct buf *why)
 	mode_t mode;
 
 	if (!str_is_name(str_from(s->node_id), LIMIT_NODE_NAME_BYTES))
-		return refuse(s, SETTING_node_id,
-			      "1 to 64 letters, digits, dots, dashes and "
-			      "underscores",
-			      why);
+		return setting_refuse(
+		    s, SETTING_node_id,
+		    "1 to 64 letters, digits, dots, dashes and "
+		    "underscores",
+		    why);
 	if (!log_level_parse(str_from(s->log_level), &level))
-		return refuse(s, SETTING_log_level,
-			      "debug, info, warn or error", why);
+		return setting_refuse(s, SETTING_log_level,
+				      "debug, info, warn or error", why);
 	if (strcmp(s->log_format, "text") != 0 &&
 	    strcmp(s->log_format, "json") != 0)
-		return refuse(s, SETTING_log_format, "text or json", why);
+		return setting_refuse(s, SETTING_log_format, "text or json",
+				      why);
 	if (strcmp(s->access_log_format, "common") != 0 &&
 	    strcmp(s->access_log_format, "json") != 0)
-		return refuse(s, SETTING_access_log_format, "common or json",
-			      why);
+		return setting_refuse(s, SETTING_access_log_format,
+				      "common or json", why);
 	if (!listen_parse_mode(s->socket_mode, &mode))
-		return refuse(s, SETTING_socket_mode,
-			      "octal digits, such as 0660", why);
+		return setting_refuse(s, SETTING_socket_mode,
+				      "octal digits, such as 0660", why);
 	if (strcmp(s->raft_store, "uv") != 0)
-		return refuse(s, SETTING_raft_store, "uv", why);
+		return setting_refuse(s, SETTING_raft_store, "uv", why);
 	if (s->compat[0] != '\0' && strcmp(s->compat, "0.3") != 0)
-		return refuse(s, SETTING_compat, "0.3, or nothing", why);
+		return setting_refuse(s, SETTING_compat, "0.3, or nothing",
+				      why);
 	return 0;
 }
 
@@ -140,8 +143,8 @@ static int check_paths(const struct settings *s, struct buf *why)
 	size_t max = SOCKET_PATH_BYTES - sizeof(SOCKET_NAME_LONGEST);
 
 	if (s->data_dir[0] == '\0')
-		return refuse(s, SETTING_data_dir, "the path of a directory",
-			      why);
+		return setting_refuse(s, SETTING_data_dir,
+				      "the path of a directory", why);
 	settings_run_dir(s, &run);
 	if (run.n <= max)
 		return 0;
@@ -156,8 +159,8 @@ static int check_paths(const struct settings *s, struct buf *why)
 static int check_memory(const struct settings *s, struct buf *why)
 {
 	if (s->memory_limit != 0 && s->memory_limit < MEMORY_LIMIT_MIN)
-		return refuse(s, SETTING_memory_limit, "0, or 1MiB and more",
-			      why);
+		return setting_refuse(s, SETTING_memory_limit,
+				      "0, or 1MiB and more", why);
 	return 0;
 }
 
@@ -178,19 +181,19 @@ static int check_proxies(const struct settings *s, struct buf *why)
 static int check_raft(const struct settings *s, struct buf *why)
 {
 	if (s->raft_segment_size % RAFT_SEGMENT_QUANTUM != 0)
-		return refuse(s, SETTING_raft_segment_size,
-			      "a multiple of 4KiB", why);
+		return setting_refuse(s, SETTING_raft_segment_size,
+				      "a multiple of 4KiB", why);
 	if (s->apply_batch_bytes > s->raft_segment_size / 2)
-		return refuse(s, SETTING_apply_batch_bytes,
-			      "at most half of raft_segment_size", why);
+		return setting_refuse(s, SETTING_apply_batch_bytes,
+				      "at most half of raft_segment_size", why);
 	return 0;
 }
 
 int settings_check(const struct settings *s, struct buf *why)
 {
 	static int (*const checks[])(const struct settings *, struct buf *) = {
-		check_ranges, check_words,   check_paths,
-		check_memory, check_proxies, check_raft
+		check_ranges,  check_words, check_paths,         check_memory,
+		check_proxies, check_raft,  settings_check_peers
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
@@ -225,81 +228,6 @@ static int check_reach(const struct settings *s, enum setting_id id,
 	return -ERR_VALIDATION_ERROR;
 }
 
-bool settings_is_cluster(const struct settings *s)
-{
-	return s->cluster || s->join[0] != '\0';
-}
-
-const char *settings_advertise(const struct settings *s)
-{
-	return s->raft_advertise[0] != '\0' ? s->raft_advertise : s->raft_bind;
-}
-
-/* The beginning of a sentence about the setting; returns the error. */
-static int blame(const struct settings *s, enum setting_id id, struct buf *why)
-{
-	setting_put_where(why, s, id, s->source[id]);
-	return -ERR_VALIDATION_ERROR;
-}
-
-/* Other nodes are told to dial it: only they know whether a name is one. */
-static int check_advertise(const struct settings *s, struct buf *why)
-{
-	_cleanup_(buf_done) struct buf bad = BUF_INIT(0);
-	const char *text = settings_advertise(s);
-	bool own = text == s->raft_advertise;
-	enum setting_id id = own ? SETTING_raft_advertise : SETTING_raft_bind;
-	struct str host;
-	uint16_t port;
-	int r = netaddr_split(text, &host, &port, &bad);
-
-	if (r < 0) {
-		r = blame(s, id, why);
-		buf_put_str(why, buf_str(&bad));
-		return r;
-	}
-	for (size_t i = 0; i < host.n; i++)
-		if (host.p[i] <= ' ' || host.p[i] > '~')
-			return refuse(s, id, "host:port", why);
-	if (strlen(text) > ADVERTISE_BYTES)
-		return refuse(s, id, "at most 255 bytes", why);
-	if (host.n > 0 && port != 0 && !netaddr_is_wildcard(host))
-		return 0;
-	r = blame(s, id, why);
-	buf_printf(why,
-		   "%s is no address that other nodes can dial; set %s to the "
-		   "host:port by which they reach this node",
-		   text,
-		   own ? "it"
-		       : "raft_advertise (--raft-advertise), or raft_bind,");
-	return r;
-}
-
-/* The port for other nodes: whoever can reach it must know a secret. */
-static int check_peer_port(const struct settings *s, struct buf *why)
-{
-	_cleanup_(buf_done) struct buf bad = BUF_INIT(0);
-	struct netaddr a;
-	int r = netaddr_parse(s->raft_bind, &a, &bad);
-
-	if (r < 0) {
-		r = blame(s, SETTING_raft_bind, why);
-		buf_put_str(why, buf_str(&bad));
-		return r;
-	}
-	if (a.loopback || s->cluster_secret_file[0] != '\0')
-		return check_advertise(s, why);
-	r = blame(s, SETTING_raft_bind, why);
-	buf_printf(why,
-		   "%s can be reached from other machines, and without a "
-		   "secret any of them could join the cluster; set "
-		   "cluster_secret_file (--cluster-secret-file) to a file that "
-		   "is the same on all nodes, or bind 127.0.0.1:9400 to stay "
-		   "on this machine",
-		   s->raft_bind);
-	return r;
-}
-
 struct bind_check {
 	const struct settings *s;
 	struct buf *why;
@@ -332,7 +260,7 @@ int settings_check_bind(const struct settings *s, struct buf *why)
 	if (r < 0)
 		return r;
 	if (settings_is_cluster(s))
-		return check_peer_port(s, why);
+		return settings_check_peer_port(s, why);
 	return check_reach(s, SETTING_raft_bind, s->raft_bind, "127.0.0.1:9400",
 			   why);
 }

@@ -1,5 +1,5 @@
 /*
- * Shared by config.c and config_check.c only.
+ * Shared by config.c, config_check.c and config_peers.c only.
  */
 #ifndef CORVO_CONFIG_IMPL_H
 #define CORVO_CONFIG_IMPL_H
@@ -22,6 +22,14 @@ bool setting_store(struct settings *s, enum setting_id id,
 
 /* Finds the node's memory and gives shares to the budgets nobody has set. */
 void settings_derive(struct settings *s);
+
+/* "... "x" does not work; it takes ..."; -ERR_VALIDATION_ERROR. */
+int setting_refuse(const struct settings *s, enum setting_id id,
+		   const char *takes, struct buf *why);
+
+/* The rules about other nodes: where they are, and the port for them. */
+int settings_check_peers(const struct settings *s, struct buf *why);
+int settings_check_peer_port(const struct settings *s, struct buf *why);
 
 /* Every rule but settings_check_bind; 0 or -ERR_VALIDATION_ERROR. */
 int settings_check(const struct settings *s, struct buf *why);

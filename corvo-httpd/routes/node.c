@@ -131,6 +131,11 @@ int node_fault(const struct m_node_status *m, struct buf *why)
 		buf_put_str(why, m->damage);
 		return -ERR_STORAGE_ERROR;
 	}
+	if (m->membership.n > 0) {
+		buf_printf(why, "this node is in no cluster: %.*s",
+			   STR_ARG(m->membership));
+		return -ERR_LEADER_UNAVAILABLE;
+	}
 	if (m->leader_id.n == 0) {
 		buf_puts(why, "no leader is known");
 		return -ERR_LEADER_UNAVAILABLE;

@@ -100,5 +100,9 @@ struct port_dial *port_dial(struct port *p, enum port_purpose purpose,
 			    const struct port_target *t, port_dial_fn *fn,
 			    void *ctx);
 void port_dial_cancel(struct port_dial *d); /* before fn was called */
+/* Inside fn, of a dial that failed: what it was refused with, by either side;
+ * 0: it came to no refusal. */
+enum hello_code port_dial_code(const struct port *p);
+const char *port_dial_why(const struct port *p); /* in words */
 
 #endif

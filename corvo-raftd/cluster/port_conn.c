@@ -151,13 +151,23 @@ static void say_dialled(struct port_conn *c, const char *verb, const char *why)
 }
 
 /* Ends it; said: it has been logged why. */
-static void fail(struct port_conn *c, const char *why, bool said)
+static void fail(struct port_conn *c, enum hello_code code, const char *why,
+		 bool said)
 {
 	struct port_dial *d = c->hs->dial;
 
 	port_conn_free(c);
 	if (d != NULL)
-		dial_failed(d, why, said);
+		dial_failed(d, code, why, said);
+}
+
+/* A node that looks for others finds itself among them, which is no news. */
+static bool is_own(const struct port_conn *c)
+{
+	const struct hello *h = &c->hs->h;
+
+	return h->purpose == PURPOSE_JOIN && h->code == HELLO_SAME_NODE &&
+	       (!c->inbound || strcmp(h->peer.name, h->me.name) == 0);
 }
 
 static void fail_refused(struct port_conn *c)
@@ -167,6 +177,10 @@ static void fail_refused(struct port_conn *c)
 	char why[PORT_WHY_BYTES];
 
 	(void)snprintf(why, sizeof(why), "%s", h->why);
+	if (is_own(c)) {
+		fail(c, h->code, why, true);
+		return;
+	}
 	if (c->inbound) {
 		verb = h->by_peer ? "the other side ended" : "refused";
 		say_inbound(c, verb, why);
@@ -174,7 +188,7 @@ static void fail_refused(struct port_conn *c)
 		verb = h->by_peer ? "the other side refused" : "ended";
 		say_dialled(c, verb, why);
 	}
-	fail(c, why, true);
+	fail(c, h->code, why, true);
 }
 
 static void fail_garbage(struct port_conn *c)
@@ -186,7 +200,7 @@ static void fail_garbage(struct port_conn *c)
 		say_inbound(c, "closed", why);
 	else
 		say_dialled(c, "closed", why);
-	fail(c, why, true);
+	fail(c, 0, why, true);
 }
 
 /* The socket has ended, or time is up. */
@@ -195,7 +209,7 @@ static void fail_broken(struct port_conn *c, const char *why)
 	/* who connects and leaves is no news; it may be a health check */
 	if (c->inbound && c->hs->h.peer.name[0] != '\0')
 		say_inbound(c, "lost", why);
-	fail(c, why, false);
+	fail(c, 0, why, false);
 }
 
 static void conclude(struct port_conn *c)

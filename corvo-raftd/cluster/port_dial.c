@@ -32,6 +32,7 @@ struct port_dial {
 	size_t n, next;
 	struct port_conn *conn;
 	char why[PORT_WHY_BYTES]; /* of the last address */
+	enum hello_code code;     /* the same */
 	bool said;
 };
 
@@ -82,6 +83,16 @@ void port_dial_cancel(struct port_dial *d)
 	dial_free(d);
 }
 
+enum hello_code port_dial_code(const struct port *p)
+{
+	return p->dial_code;
+}
+
+const char *port_dial_why(const struct port *p)
+{
+	return p->dial_why;
+}
+
 static void dial_end(struct port_dial *d, struct port_conn *c)
 {
 	port_dial_fn *fn = d->fn;
@@ -90,6 +101,8 @@ static void dial_end(struct port_dial *d, struct port_conn *c)
 	if (c == NULL && !d->said &&
 	    port_may_say(d->port, d->address, PORT_SAY_OFF_NS))
 		log_warn("cannot connect to %s: %s", d->address, d->why);
+	d->port->dial_code = d->code;
+	memcpy(d->port->dial_why, d->why, sizeof(d->why));
 	dial_free(d);
 	fn(ctx, c);
 }
@@ -137,9 +150,11 @@ void dial_connected(struct port_dial *d, struct port_conn *c)
 	dial_end(d, c);
 }
 
-void dial_failed(struct port_dial *d, const char *why, bool said)
+void dial_failed(struct port_dial *d, enum hello_code code, const char *why,
+		 bool said)
 {
 	d->conn = NULL;
+	d->code = code;
 	d->said = d->said || said;
 	(void)snprintf(d->why, sizeof(d->why), "%s", why);
 	dial_next(d);

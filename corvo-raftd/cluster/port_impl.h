@@ -42,6 +42,8 @@ struct port {
 	struct buf bound;         /* with its NUL */
 	struct list conns;        /* struct port_conn that came in */
 	struct list dials;
+	enum hello_code dial_code; /* of the dial that ends now, and why */
+	char dial_why[PORT_WHY_BYTES];
 	struct list lookups; /* of names; the first ones run */
 	size_t looking;      /* that run */
 	struct port_said said[PORT_SAID];
@@ -67,8 +69,9 @@ enum port_purpose dial_purpose(const struct port_dial *d);
 uint64_t dial_raft_id(const struct port_dial *d); /* 0: any */
 const char *dial_address(const struct port_dial *d);
 void dial_connected(struct port_dial *d, struct port_conn *c);
-/* c is gone. said: that has been logged. */
-void dial_failed(struct port_dial *d, const char *why, bool said);
+/* c is gone. code: of a refusal, or 0. said: that has been logged. */
+void dial_failed(struct port_dial *d, enum hello_code code, const char *why,
+		 bool said);
 void port_end_dials(struct port *p);
 
 #endif

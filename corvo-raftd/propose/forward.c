@@ -26,6 +26,8 @@ struct passed {
 	struct forward *f;
 	bool own; /* nobody waits but ourselves */
 	struct rpc_req req;
+	rpc_reply_fn *fn; /* of forward_ask, with its ctx; or NULL */
+	void *ctx;
 	uint32_t op;
 	struct rpc_call *call;
 };
@@ -86,16 +88,23 @@ static void on_told(void *ctx, const struct rpc_reply *r)
 		f->told(f->told_ctx, op, r);
 }
 
+static struct passed *own_new(struct forward *f, uint32_t op)
+{
+	/* no connection has such a number */
+	struct rpc_req req = { .id = UINT64_MAX - ++f->own };
+	struct passed *p = passed_new(f, req, op);
+
+	p->own = true;
+	return p;
+}
+
 void forward_tell(struct forward *f, uint32_t id, struct str body)
 {
 	struct frame_request item = {
 		.op = id, .body = body, .deadline_ns = clock_mono_ns() + TELL_NS
 	};
-	/* no connection has such a number */
-	struct rpc_req req = { .id = UINT64_MAX - ++f->own };
-	struct passed *p = passed_new(f, req, id);
+	struct passed *p = own_new(f, id);
 
-	p->own = true;
 	p->call =
 	    rpc_forward(f->client, &item, ERR_LEADER_UNAVAILABLE, on_told, p);
 }
@@ -104,6 +113,30 @@ void forward_on_told(struct forward *f, forward_told_fn *fn, void *ctx)
 {
 	f->told = fn;
 	f->told_ctx = ctx;
+}
+
+static void on_asked(void *ctx, const struct rpc_reply *r)
+{
+	struct passed *p = ctx;
+	rpc_reply_fn *fn = p->fn;
+	void *fn_ctx = p->ctx;
+
+	forget(p);
+	fn(fn_ctx, r);
+}
+
+void forward_ask(struct forward *f, uint32_t id, struct str body,
+		 uint64_t deadline_ns, rpc_reply_fn *fn, void *ctx)
+{
+	struct frame_request item = { .op = id,
+				      .body = body,
+				      .deadline_ns = deadline_ns };
+	struct passed *p = own_new(f, id);
+
+	p->fn = fn;
+	p->ctx = ctx;
+	p->call =
+	    rpc_forward(f->client, &item, ERR_LEADER_UNAVAILABLE, on_asked, p);
 }
 
 /* Should that be lost, the job waits for the end of its lease. */
@@ -189,6 +222,13 @@ static void on_taken(void *arg, void *ctx, const struct frame_request *item)
 	struct rpc_req req = p->req;
 	bool own = p->own;
 
+	if (p->fn != NULL) {
+		on_asked(p, &(struct rpc_reply){
+				.err = ERR_LEADER_UNAVAILABLE,
+				.body = STR("this node leads now"),
+			    });
+		return;
+	}
 	forget(p);
 	/* of our own: news are for others, changes are not */
 	if (own && op_info(item->op) != NULL)

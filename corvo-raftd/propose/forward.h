@@ -29,6 +29,13 @@ void forward_tell(struct forward *f, uint32_t id, struct str body);
 typedef void forward_told_fn(void *ctx, uint32_t id, const struct rpc_reply *r);
 void forward_on_told(struct forward *f, forward_told_fn *fn, void *ctx);
 
+/*
+ * A question of this process itself to the leader. fn as for rpc_call; with
+ * ERR_LEADER_UNAVAILABLE also when this node becomes the leader.
+ */
+void forward_ask(struct forward *f, uint32_t id, struct str body,
+		 uint64_t deadline_ns, rpc_reply_fn *fn, void *ctx);
+
 /* This node leads: fn gets whatever was not answered, oldest first. A change of
  * this process' own has no peer in req, and nobody waits for its answer. */
 typedef void forward_fn(void *ctx, struct rpc_req req,

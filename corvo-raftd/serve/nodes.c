@@ -93,6 +93,13 @@ bool nodes_is_alive(struct svc_nodes *n, uint64_t raft_id)
 	       (h != NULL && clock_mono_ns() - h->at_ns < NODE_ALIVE_NS);
 }
 
+uint64_t nodes_heard_ns(struct svc_nodes *n, uint64_t raft_id)
+{
+	const struct heard *h = nodes_heard(n, raft_id);
+
+	return h != NULL ? h->at_ns : 0;
+}
+
 bool nodes_last_report(struct svc_nodes *n, uint64_t raft_id,
 		       struct m_node_report *ret)
 {
@@ -149,6 +156,11 @@ static void keep_member(struct svc *s, const struct m_node_report *r,
 		return;
 	msg_encode(&msg_member, &m, &body);
 	proposer_submit_own(s->p->proposer, OP_SET_MEMBER, buf_str(&body));
+}
+
+void nodes_write_down(struct svc *s, const struct m_node_report *r)
+{
+	keep_member(s, r, false);
 }
 
 /* --- reports --- */

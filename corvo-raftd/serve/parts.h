@@ -14,7 +14,9 @@
 #include "rt/worker.h"
 #include "serve/throughput.h"
 
+struct gather;
 struct keep;
+struct port;
 
 /* A snapshot of the leader, while this node fetches it. */
 struct fetching {
@@ -33,6 +35,8 @@ struct parts {
 	struct proposer *proposer;
 	struct leases *leases;
 	struct forward *forward; /* NULL: there are no other nodes */
+	struct port *port;       /* for those; NULL: the same */
+	struct gather *gather;   /* NULL: this node need not look for others */
 	const char *address;     /* by which those reach this one */
 	struct worker *worker;   /* the feed, checkpoints and snapshots */
 	struct keep *keep;
@@ -42,6 +46,7 @@ struct parts {
 	uint64_t installed; /* snapshot this start has put in place; 0: none */
 	struct throughput throughput;
 	uint64_t started_ns; /* this process; clock_mono_ns */
+	bool removed;        /* from the cluster, by others */
 	struct buf damage;   /* why the node has frozen, in a sentence */
 };
 

@@ -26,6 +26,7 @@ struct svc *svc_new(struct parts *p)
 	drains_init(s);
 	digest_ask_init(s);
 	holds_init(s);
+	invites_init(s);
 	if (p->address != NULL) {
 		s->nodes = svc_nodes_new(s);
 		s->cluster = svc_cluster_new(s);
@@ -45,6 +46,7 @@ void svc_free(struct svc *s)
 	drains_done(s);
 	digest_ask_done(s);
 	holds_done(s);
+	leaving_done(s);
 	svc_cluster_free(s->cluster);
 	svc_nodes_free(s->nodes);
 	for (size_t i = 0; i < ARRAY_SIZE(s->httpd_metrics); i++)
@@ -162,6 +164,7 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 		    (node_is_whole(parts->node) && parts->forward != NULL &&
 		     forward_is_up(parts->forward)));
 	MSG_SET(&st, node_status, damage, buf_str(&parts->damage));
+	MSG_SET(&st, node_status, membership, svc_membership(s));
 	MSG_SET(&st, node_status, uptime_seconds,
 		(clock_mono_ns() - parts->d->notify.node_started_ns) /
 		    NS_PER_S);
@@ -256,11 +259,17 @@ void svc_ask(struct svc *s, struct rpc_req req,
 static bool is_for_leader(uint32_t id)
 {
 	static const uint32_t queries_of_leader[] = {
-		QUERY_LIST_WORKERS,     QUERY_SCALE,
-		QUERY_DRAINED,          QUERY_WHY,
-		QUERY_CLUSTER_JOIN,     QUERY_NODE_REPORT,
-		QUERY_CLUSTER_NODES,    QUERY_CLUSTER_REMOVE,
-		QUERY_CLUSTER_TRANSFER, QUERY_FENCE,
+		QUERY_LIST_WORKERS,
+		QUERY_SCALE,
+		QUERY_DRAINED,
+		QUERY_WHY,
+		QUERY_CLUSTER_JOIN,
+		QUERY_NODE_REPORT,
+		QUERY_CLUSTER_NODES,
+		QUERY_CLUSTER_REMOVE,
+		QUERY_CLUSTER_TRANSFER,
+		QUERY_CLUSTER_ADD,
+		QUERY_FENCE,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(queries_of_leader); i++)
@@ -355,7 +364,8 @@ const struct rpc_server_ops svc_ops = {
 static void on_aside(void *ctx, struct rpc_req req,
 		     const struct frame_request *item)
 {
-	if (item->op == QUERY_CLUSTER_JOIN ||
+	if (item->op == QUERY_CLUSTER_JOIN || item->op == QUERY_CLUSTER_PROBE ||
+	    item->op == QUERY_CLUSTER_INVITE ||
 	    item->op == QUERY_SNAPSHOT_FILES ||
 	    item->op == QUERY_SNAPSHOT_CHUNK)
 		on_request(ctx, req, item);
@@ -390,6 +400,7 @@ void svc_turn_end(struct svc *s)
 	svc_snapshots_turn_end(s->snapshots);
 	drains_turn_end(s);
 	digest_ask_turn_end(s);
+	invites_turn_end(s);
 }
 
 size_t svc_waiting(const struct svc *s)

@@ -23,6 +23,17 @@ void svc_drain(struct svc *s);
 /* Something about this node is new: the leader hears of it at once. */
 void svc_tell_leader(struct svc *s);
 
+/*
+ * This node leaves its cluster: another one leads, and has removed it. fn is
+ * called once, soon, with err 0 or a positive ERR_ number and a sentence.
+ * NULL; or why it cannot, and then fn is not called.
+ */
+typedef void svc_left_fn(void *ctx, int err, struct str text);
+const char *svc_leave(struct svc *s, svc_left_fn *fn, void *ctx);
+
+/* The port for other nodes goes: whoever is being invited is let be. */
+void svc_end_invites(struct svc *s);
+
 /* Questions that wait for a job's end. */
 size_t svc_waiting(const struct svc *s);
 

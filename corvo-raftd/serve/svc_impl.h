@@ -17,6 +17,7 @@ enum {
 };
 
 struct digest_ask;
+struct leave;
 struct metric_list;
 struct svc_cluster;
 struct svc_events;
@@ -36,9 +37,13 @@ struct svc {
 	bool said_dead;              /* the same */
 	uint64_t snapshot_sent;      /* bytes, to other nodes */
 	uint64_t first_term;         /* that this process has seen; 0: none */
-	struct list dues;            /* serve/due.c */
-	struct list drains;          /* serve/queue.c */
-	struct list holds;           /* serve/hold.c */
+	struct list invites;         /* serve/admit.c */
+	size_t invites_n;
+	struct leave *leaving; /* serve/depart.c; NULL: it is not */
+	bool left;             /* the cluster */
+	struct list dues;      /* serve/due.c */
+	struct list drains;    /* serve/queue.c */
+	struct list holds;     /* serve/hold.c */
 	size_t holds_n;
 	struct loop_timer *drain_timer;
 	struct digest_ask *digest; /* serve/digest.c; there is one at a time */
@@ -73,6 +78,8 @@ void svc_ask(struct svc *s, struct rpc_req req,
 
 struct svc_cluster *svc_cluster_new(struct svc *s);
 void svc_cluster_free(struct svc_cluster *c);
+/* Of a node, as it is written down; 0: no such node. */
+uint64_t svc_id_by_name(struct svc *s, struct str name);
 
 /* --- serve/handover.c: a node without room --- */
 
@@ -91,11 +98,29 @@ bool nodes_is_alive(struct svc_nodes *n, uint64_t raft_id);
 /* What it said then, without its texts; false: it is not. */
 bool nodes_last_report(struct svc_nodes *n, uint64_t raft_id,
 		       struct m_node_report *ret);
+/* When it was last heard of; clock_mono_ns; 0: never. */
+uint64_t nodes_heard_ns(struct svc_nodes *n, uint64_t raft_id);
+/* Of a leader: writes a node down that has not told of itself yet. */
+void nodes_write_down(struct svc *s, const struct m_node_report *r);
 void nodes_metrics(struct svc *s, struct metric_list *o);
 /* All nodes; in s->scratch. */
 size_t svc_nodes(struct svc *s, struct m_cluster_node **ret);
 /* Empty: nobody leads, as far as is known. */
 struct str svc_leader_name(struct svc *s);
+
+/* --- serve/admit.c: nodes that are invited --- */
+
+void invites_init(struct svc *s);
+void invites_turn_end(struct svc *s);
+
+/* --- serve/depart.c: nodes that go --- */
+
+void leaving_done(struct svc *s);
+
+/* --- serve/gather.c: a node without a cluster --- */
+
+/* Why this node is in none, in a clause; empty: it is in one. */
+struct str svc_membership(const struct svc *s);
 
 /* --- serve/hold.c: questions that wait for this node's store --- */
 

@@ -295,7 +295,8 @@ def test_every_route_with_json_was_asked(world):
         for m, route in methods.items()
         if any("application/json" in a.get("content", {})
                for status, a in route["responses"].items() if status < "300")}
-    # Two need more than one node: tests/cluster/test_cluster.py.
+    # Some need more than one node: tests/cluster.
     assert json_routes - world.asked == {
         ("GET", "/openapi.json"), ("POST", API + "/cluster/remove"),
+        ("POST", API + "/cluster/join"), ("POST", API + "/cluster/leave"),
         ("POST", API + "/cluster/transfer")}

@@ -1,0 +1,343 @@
+/*
+ * Nodes that go: removed by name, leaving by themselves; and leadership handed
+ * over. Loop thread.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rt/log.h"
+#include "serve/standing.h"
+#include "serve/svc_impl.h"
+#include "util/clock.h"
+
+#define ANSWER_BYTES   512
+#define LEAVE_NS       (5 * NS_PER_S)    /* in all */
+#define LEAVE_AGAIN_NS (200 * NS_PER_MS) /* when the members change */
+
+/* --- answers --- */
+
+struct asked {
+	struct svc *s;
+	struct rpc_req req;
+	const char *done; /* what to say then */
+};
+
+static void on_done(void *ctx, int err)
+{
+	struct asked *a = ctx;
+	struct m_status_reply r = { 0 };
+
+	MSG_SET(&r, status_reply, status, str_from(a->done));
+	if (err < 0)
+		svc_reply_error(a->req, -err);
+	else
+		svc_reply(a->s, a->req, &msg_status_reply, &r);
+	free(a);
+}
+
+static struct asked *asked_new(struct svc *s, struct rpc_req req,
+			       const char *done)
+{
+	struct asked *a = xcalloc(1, sizeof(*a));
+
+	a->s = s;
+	a->req = req;
+	a->done = done;
+	return a;
+}
+
+/* Whether raft knows a node that is not written down yet. */
+static bool has_nameless(struct svc *s)
+{
+	struct node_server all[NODE_SERVERS_MAX];
+	size_t n = node_servers(s->p->node, all, ARRAY_SIZE(all));
+	struct m_member m;
+
+	for (size_t i = 0; i < n; i++)
+		if (all[i].id != node_id(s->p->node) &&
+		    !fsm_member_find(s->p->fsm, all[i].id, &m))
+			return true;
+	return false;
+}
+
+/* False: refused, and answered. */
+static bool find_node(struct svc *s, struct rpc_req req, struct str name,
+		      struct node_server *ret)
+{
+	uint64_t id = svc_id_by_name(s, name);
+	char text[ANSWER_BYTES];
+
+	if (str_is(name, s->p->d->settings.node_id))
+		id = node_id(s->p->node);
+	if (id != 0 && node_server_find(s->p->node, id, ret))
+		return true;
+	if (id == 0 && has_nameless(s)) {
+		rpc_reply(req, ERR_LEADER_UNAVAILABLE, 0,
+			  STR("a node that has just come has not told its name "
+			      "yet; try again"));
+		return false;
+	}
+	(void)snprintf(text, sizeof(text),
+		       "no node of the cluster is named \"%.*s\"",
+		       STR_ARG(name));
+	rpc_reply(req, ERR_NOT_FOUND, 0, str_from(text));
+	return false;
+}
+
+/* --- removing and handing over --- */
+
+/* The leader itself: another one leads then, and removes it. */
+struct going {
+	struct svc *s;
+	struct rpc_req req;
+	struct buf body; /* of the request */
+};
+
+static void on_gone_over(void *ctx, int err)
+{
+	struct going *g = ctx;
+	struct frame_request item = {
+		.op = QUERY_CLUSTER_REMOVE,
+		.body = buf_str(&g->body),
+		.deadline_ns = clock_mono_ns() + LEAVE_NS,
+	};
+
+	/* who asked through another node asks the next leader by itself */
+	if (err < 0)
+		rpc_reply(g->req, -err, 0,
+			  STR("it leads, and no other node took over in time"));
+	else if (rpc_req_is_live(g->req))
+		forward_submit(g->s->p->forward, g->req, &item);
+	buf_done(&g->body);
+	free(g);
+}
+
+static void remove_self(struct svc *s, struct rpc_req req,
+			const struct m_cluster_node_ref *m)
+{
+	struct going *g = xcalloc(1, sizeof(*g));
+	int r;
+
+	g->s = s;
+	g->req = req;
+	g->body = BUF_INIT(0);
+	msg_encode(&msg_cluster_node_ref, m, &g->body);
+	r = node_transfer(s->p->node, 0, on_gone_over, g);
+	if (r < 0)
+		on_gone_over(g, r);
+}
+
+void q_cluster_remove(struct svc *s, struct rpc_req req,
+		      const struct m_cluster_node_ref *m)
+{
+	struct node_server target;
+	struct asked *a;
+	int r;
+
+	if (!find_node(s, req, m->node_id, &target))
+		return;
+	if (target.role == NODE_VOTER && node_voters(s->p->node) == 1) {
+		rpc_reply(
+		    req, ERR_CONFLICT, 0,
+		    STR("it is the only node that votes: without it there "
+			"would be no cluster"));
+		return;
+	}
+	if (target.id == node_id(s->p->node)) {
+		remove_self(s, req, m);
+		return;
+	}
+	a = asked_new(s, req, "removed");
+	r = node_remove(s->p->node, target.id, on_done, a);
+	if (r < 0)
+		on_done(a, r);
+}
+
+void q_cluster_transfer(struct svc *s, struct rpc_req req,
+			const struct m_cluster_node_ref *m)
+{
+	struct node_server target = { 0 };
+	struct asked *a;
+	int r;
+
+	if (m->node_id.n > 0 && !find_node(s, req, m->node_id, &target))
+		return;
+	if (target.id != 0 && target.role != NODE_VOTER) {
+		rpc_reply(req, ERR_CONFLICT, 0,
+			  STR("that node does not vote yet, so it cannot lead; "
+			      "wait until it has caught up"));
+		return;
+	}
+	if (node_voters(s->p->node) < 2) {
+		rpc_reply(req, ERR_CONFLICT, 0,
+			  STR("there is no other node that could lead"));
+		return;
+	}
+	a = asked_new(s, req, "transferred");
+	r = node_transfer(s->p->node, target.id, on_done, a);
+	if (r < 0)
+		on_done(a, r);
+}
+
+/* --- leaving --- */
+
+struct leave {
+	struct svc *s;
+	struct loop_timer *timer;
+	uint64_t end_ns;
+	svc_left_fn *fn;
+	void *ctx;
+};
+
+static void leave_end(struct leave *l, int err, struct str text)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	if (err == 0) {
+		l->s->left = true;
+		log_info("this node has left the cluster");
+		if (standing_set(&l->s->p->d->settings, STANDING_LEFT, &why) <
+		    0)
+			log_error("%.*s", STR_ARG(buf_str(&why)));
+	}
+	l->s->leaving = NULL;
+	l->fn(l->ctx, err, text);
+	loop_timer_remove(l->timer);
+	free(l);
+}
+
+static void on_removed(void *ctx, const struct rpc_reply *r)
+{
+	struct leave *l = ctx;
+
+	if (r->err == ERR_CONFLICT && clock_mono_ns() < l->end_ns)
+		loop_timer_arm(l->timer, LEAVE_AGAIN_NS); /* others change */
+	else
+		leave_end(l, r->err, r->body);
+}
+
+static void ask_to_go(void *ctx)
+{
+	struct leave *l = ctx;
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	struct m_cluster_node_ref m = { 0 };
+
+	MSG_SET(&m, cluster_node_ref, node_id,
+		str_from(l->s->p->d->settings.node_id));
+	msg_encode(&msg_cluster_node_ref, &m, &body);
+	forward_ask(l->s->p->forward, QUERY_CLUSTER_REMOVE, buf_str(&body),
+		    l->end_ns, on_removed, l);
+}
+
+static void on_handed_over(void *ctx, int err)
+{
+	struct leave *l = ctx;
+
+	if (err < 0)
+		leave_end(l, -err,
+			  STR("this node leads, and no other node took over "
+			      "in time"));
+	else
+		loop_timer_arm(l->timer, 0);
+}
+
+/* Why it cannot leave; NULL: it can. */
+static const char *cannot_leave(struct svc *s)
+{
+	struct node_server self;
+
+	if (s->p->forward == NULL ||
+	    !node_server_find(s->p->node, node_id(s->p->node), &self))
+		return "this node is in no cluster that it could leave";
+	if (self.role == NODE_VOTER && node_voters(s->p->node) == 1)
+		return "it is the only node that votes: without it there would "
+		       "be no cluster";
+	if (s->leaving != NULL)
+		return "this node is leaving already";
+	return NULL;
+}
+
+const char *svc_leave(struct svc *s, svc_left_fn *fn, void *ctx)
+{
+	const char *why = cannot_leave(s);
+	struct leave *l;
+	int r;
+
+	if (why != NULL)
+		return why;
+	l = xcalloc(1, sizeof(*l));
+	l->s = s;
+	l->fn = fn;
+	l->ctx = ctx;
+	l->end_ns = clock_mono_ns() + LEAVE_NS;
+	l->timer = loop_timer_add(s->p->d->loop, ask_to_go, l);
+	s->leaving = l;
+	if (!node_is_leader(s->p->node)) {
+		loop_timer_arm(l->timer, 0);
+		return NULL;
+	}
+	r = node_transfer(s->p->node, 0, on_handed_over, l);
+	if (r < 0)
+		on_handed_over(l, r);
+	return NULL;
+}
+
+void leaving_done(struct svc *s)
+{
+	if (s->leaving == NULL)
+		return;
+	loop_timer_remove(s->leaving->timer);
+	free(s->leaving);
+}
+
+static void on_left(void *ctx, int err, struct str text)
+{
+	struct asked *a = ctx;
+
+	if (err != 0)
+		rpc_reply(a->req, err, 0, text);
+	else
+		on_done(a, 0);
+	if (err != 0)
+		free(a);
+}
+
+/* Another node than this one is just removed. */
+static void remove_other(struct svc *s, struct rpc_req req,
+			 const struct m_cluster_node_ref *m)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	struct frame_request item = { .op = QUERY_CLUSTER_REMOVE };
+
+	if (s->p->forward == NULL || node_is_ready(s->p->node)) {
+		q_cluster_remove(s, req, m);
+		return;
+	}
+	msg_encode(&msg_cluster_node_ref, m, &body);
+	item.body = buf_str(&body);
+	item.deadline_ns = clock_mono_ns() + LEAVE_NS;
+	forward_submit(s->p->forward, req, &item);
+}
+
+void q_cluster_leave(struct svc *s, struct rpc_req req,
+		     const struct m_cluster_node_ref *m)
+{
+	struct asked *a;
+	const char *why;
+
+	if (m->node_id.n > 0 &&
+	    !str_is(m->node_id, s->p->d->settings.node_id)) {
+		remove_other(s, req, m);
+		return;
+	}
+	a = asked_new(s, req, "left");
+	if (s->left) {
+		on_done(a, 0);
+		return;
+	}
+	why = svc_leave(s, on_left, a);
+	if (why == NULL)
+		return;
+	rpc_reply(req, ERR_CONFLICT, 0, str_from(why));
+	free(a);
+}

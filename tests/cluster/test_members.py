@@ -1,0 +1,291 @@
+"""Nodes that come to a cluster and go: invited, leaving, removed, dead."""
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+
+from cluster import Cluster, cluster  # noqa: E402
+from node import API, CORVO, Node, free_port, wait_until  # noqa: E402
+from waiting import patience  # noqa: E402
+
+
+def peer(node):
+    return f"127.0.0.1:{node.raft_port}"
+
+
+def name_of(node):
+    return next(f.split("=")[1] for f in node.flags
+                if f.startswith("--node-id"))
+
+
+def names(c, node=None):
+    return sorted(r["id"] for r in c.rows(node) if "id" in r)
+
+
+def corvo(node, *words):
+    return subprocess.run(
+        [CORVO, *words, f"--server=http://127.0.0.1:{node.port}"],
+        capture_output=True, text=True, check=False, timeout=patience(60))
+
+
+def post(node, path, body):
+    with node.client() as c:
+        return c.post(f"{API}/cluster/{path}", body)
+
+
+@contextlib.contextmanager
+def kept(c):
+    try:
+        yield c
+    except BaseException:
+        c.clean_up(check=False)
+        raise
+    c.clean_up()
+
+
+@pytest.fixture(scope="module")
+def one():
+    with cluster(size=1) as c:
+        yield c
+
+
+def waiting(name, *flags):
+    return Node("--cluster", "--bootstrap=false", f"--node-id={name}", *flags)
+
+
+# --- joining by the API -------------------------------------------------------
+
+
+def test_a_waiting_node_is_invited():
+    with kept(Cluster(size=1)) as c:
+        c.nodes[0].start()
+        fresh = waiting("n2")
+        c.nodes.append(fresh)
+        fresh.spawn()
+        wait_until(lambda: "waits to be taken into one" in fresh.log(), 20,
+                   "it to wait")
+        with c.nodes[0].client() as client:
+            job_id = client.enqueue("q")
+        a = post(c.nodes[0], "join", {"addr": peer(fresh), "node_id": "n2"})
+        assert a.status == 200, a
+        assert a.json == {"status": "ok", "added": True, "node_id": "n2",
+                          "addr": peer(fresh)}
+        c.wait_whole()
+        with fresh.client() as client:
+            wait_until(lambda: client.get(f"{API}/jobs/{job_id}").status
+                       == 200, 10, "the job")
+        # Twice is once; through the other node and by the CLI too.
+        a = post(fresh, "join", {"addr": peer(fresh)})
+        assert a.status == 200 and a.json["added"] is False, a
+        p = corvo(fresh, "cluster", "join", peer(c.nodes[0]))
+        assert p.returncode == 0 and "n1" in p.stdout, p
+
+
+def test_a_node_that_cannot_be_invited_is_told_why(one, tmp_path):
+    first = one.nodes[0]
+    secret = tmp_path / "secret"
+    secret.touch(0o600)
+    secret.write_text("another secret than the other has")
+    others = [Node("--cluster", "--node-id=x1"),
+              waiting("x2", f"--cluster-secret-file={secret}"),
+              waiting("x3")]
+    try:
+        others[0].start()
+        for n in others[1:]:
+            n.spawn()
+            wait_until(lambda n=n: "waits to be taken" in n.log(), 20, "it")
+        nobody = f"127.0.0.1:{free_port()}"
+        for body, status, words in (
+                ({"addr": nobody}, 400, f"{nobody} cannot be asked: "
+                 "Connection refused"),
+                ({"addr": peer(others[0])}, 409,
+                 "node x1 at " + peer(others[0]) + " has data of another "
+                 "cluster; it can join with an empty data directory"),
+                ({"addr": peer(others[1])}, 400,
+                 "do not have the same cluster secret"),
+                ({"addr": peer(others[2]), "node_id": "x4"}, 409,
+                 f"the node at {peer(others[2])} is named x3"),
+                ({"addr": "here"}, 400, "addr is host:port"),
+                ({}, 400, "addr")):
+            a = post(first, "join", body)
+            assert a.status == status and words in a.json["error"], a
+        assert names(one) == ["n1"]
+    finally:
+        for n in others:
+            n.clean_up(check=False)
+
+
+def test_a_node_without_a_port_invites_nobody():
+    n = Node()
+    try:
+        n.start()
+        a = post(n, "join", {"addr": "127.0.0.1:1"})
+        assert a.status == 409 and "--cluster" in a.json["error"], a
+        a = post(n, "leave", {})
+        assert a.status == 409 and "in no cluster" in a.json["error"], a
+    finally:
+        n.clean_up()
+
+
+# --- going -------------------------------------------------------
+
+
+def test_the_last_voter_stays(one):
+    first = one.nodes[0]
+    for path, body in (("leave", {}), ("remove", {"node_id": "n1"}),
+                       ("leave", {"node_id": "n1"})):
+        a = post(first, path, body)
+        assert a.status == 409 and "only node that votes" in a.json["error"]
+    p = corvo(first, "cluster", "leave")
+    assert p.returncode != 0 and "only node that votes" in p.stderr, p
+    assert names(one) == ["n1"]
+
+
+def test_nobody_leads_who_does_not_vote(one):
+    first = one.nodes[0]
+    a = post(first, "transfer", {"node_id": "nobody"})
+    assert a.status == 404 and "nobody" in a.json["error"], a
+    a = post(first, "transfer", {})
+    assert a.status == 409 and "no other node" in a.json["error"], a
+
+
+def test_a_node_that_just_came_is_known_by_its_name():
+    """Before it has told anything of itself: it stands still."""
+    with kept(Cluster(size=2)) as c:
+        first, second = c.nodes
+        first.start()
+        second.spawn()
+        wait_until(lambda: "is taken in" in first.log(), 30, "n2")
+        a = post(first, "transfer", {"node_id": "n2"})
+        assert a.status in (200, 409, 503), a
+        assert a.status == 200 or "yet" in a.json["error"], a
+        c.wait_whole()
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_node_leaves(leads):
+    with cluster() as c:
+        node = c.leader() if leads else c.followers()[0]
+        rest = [n for n in c.nodes if n is not node]
+        with node.client() as client:
+            job_id = client.enqueue("q")
+        p = corvo(node, "cluster", "leave")
+        assert p.returncode == 0 and "left" in p.stdout, p
+        for n in rest:
+            wait_until(lambda n=n: names(c, n) == sorted(map(name_of, rest)),
+                       20, "it to be gone")
+        with node.client() as client:
+            a = client.get("/readyz")
+            assert a.status == 503, a
+            assert a.json["error"] == ("this node is in no cluster: it has "
+                                       "left"), a
+            a = client.get(f"{API}/cluster/status")
+            assert a.json["membership"] == "it has left", a
+            a = post(node, "leave", {})
+            assert a.status == 200 and a.json["status"] == "left", a
+        with rest[0].client() as client:
+            assert client.fetch("q", timeout=10)["job_id"] == job_id
+        # With what it has it does not come back.
+        node.stop()
+        status, words = node.refuses()
+        assert status != 0
+        assert "this node has left its cluster" in words, words
+        assert "start with an empty --data-dir" in words
+        c.nodes.remove(node)
+        node.clean_up(check=False)
+
+
+def test_a_node_leaves_when_it_is_stopped():
+    with cluster("--leave-on-term", size=4) as c:
+        node = c.leader()
+        node.stop()
+        c.nodes.remove(node)
+        wait_until(lambda: names(c) == sorted(map(name_of, c.nodes)), 20,
+                   "it to be gone")
+        assert (node.data / "left").exists()
+        node.clean_up(check=False)
+        # What goes together cannot all leave, and stops all the same.
+        for n in c.nodes:
+            n.process.terminate()
+        for n in c.nodes:
+            assert n.process.wait(patience(30)) == 0
+
+
+def test_the_leader_can_be_removed():
+    with cluster() as c:
+        node = c.leader()
+        name = name_of(node)
+        a = post(node, "remove", {"node_id": name})
+        assert a.status == 200, a
+        rest = [n for n in c.nodes if n is not node]
+        for n in rest:
+            wait_until(lambda n=n: name not in names(c, n)
+                       and len(c.rows(n)) == 2, 20, "it to be gone")
+        with rest[0].client() as client:
+            client.enqueue("q")
+
+
+def test_a_removed_node_is_refused():
+    with cluster() as c:
+        node = c.followers()[0]
+        name = name_of(node)
+        node.stop()
+        a = post(c.leader(), "remove", {"node_id": name})
+        assert a.status == 200, a
+        node.spawn()
+        for n in (node, c.leader()):
+            wait_until(lambda n=n: "is not a member of the cluster" in n.log(),
+                       30, "the refusal")
+        assert not node.is_ready()
+
+
+def test_a_node_that_is_removed_while_it_runs_says_so():
+    with cluster() as c:
+        node = c.followers()[0]
+        a = post(c.leader(), "remove", {"node_id": name_of(node)})
+        assert a.status == 200, a
+        with node.client() as client:
+            def told():
+                a = client.get("/readyz")
+                return a.status == 503 and a.json["error"] == (
+                    "this node is in no cluster: it was removed")
+            wait_until(told, 30, "it to know")
+
+
+# --- the dead -------------------------------------------------------
+
+
+def test_a_dead_node_is_shown_and_removed():
+    with cluster("--remove-dead-after=5s", size=5) as c:
+        dead = c.followers()[:2]
+        for n in dead:
+            n.kill_all()
+        leader = c.leader()
+        gone = sorted(map(name_of, dead))
+        # Both are missed; three are enough, and go on for ever.
+        wait_until(lambda: len(names(c, leader)) == 3, 40, "them to be gone")
+        assert leader.log().count("longer than remove_dead_after") == 2
+        with leader.client() as client:
+            def left():
+                events = client.get(
+                    f"{API}/cluster/events?limit=1000").json["events"]
+                return sorted(e["data"]["node"] for e in events
+                              if e["type"] == "member_left") == gone
+            wait_until(left, 10, "the events")
+        third = next(n for n in c.followers())
+        third.kill_all()
+        leader = c.leader()
+
+        def missed():
+            row = next(r for r in c.rows(leader) if r["id"] == name_of(third))
+            return not row["alive"] and row.get("last_contact_ms", 0) > 9000
+        wait_until(missed, 40, "it to be missed for long")
+        assert len(names(c, leader)) == 3
+        for n in [*dead, third]:
+            c.nodes.remove(n)
+            n.clean_up(check=False)
