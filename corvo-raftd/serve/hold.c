@@ -1,6 +1,8 @@
 /*
- * Questions to a node that follows: they wait until its own store has what was
- * answered through it, so that nobody misses a change of his own. Loop thread.
+ * Questions that wait until this node's own store has what was answered through
+ * it, so that nobody misses a change of his own: of a node that follows, and of
+ * one that was just started and has yet to apply the end of its log. Loop
+ * thread.
  */
 #include <stdlib.h>
 
@@ -49,6 +51,34 @@ static bool is_of_this_node(uint32_t query)
 	return false;
 }
 
+/* It is answered from the state that all nodes have in common. */
+static bool is_of_state(uint32_t query)
+{
+	static const uint32_t ids[] = {
+		QUERY_GET_JOB,      QUERY_GET_JOBS,
+		QUERY_JOB_LOGS,     QUERY_WHY,
+		QUERY_GET_QUEUE,    QUERY_GET_BATCH,
+		QUERY_GET_BULK,     QUERY_LIST_BULKS,
+		QUERY_SCALE,        QUERY_LIST_SCHEDULES,
+		QUERY_GET_SCHEDULE, QUERY_GET_SETTINGS,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
+		if (ids[i] == query)
+			return true;
+	return false;
+}
+
+/* All that was answered before the start is there: from then on it is for
+ * good. A frozen node says by itself what it has. */
+static bool is_there(struct svc *s)
+{
+	if (!s->was_whole)
+		s->was_whole =
+		    node_is_whole(s->p->node) || node_is_frozen(s->p->node);
+	return s->was_whole;
+}
+
 /* The event the store must have for it; 0: none. */
 static uint64_t needed(struct svc *s, const struct frame_request *item)
 {
@@ -72,7 +102,8 @@ bool holds_take(struct svc *s, struct rpc_req req,
 	struct held *h;
 	char *bytes;
 
-	if (seq <= fsm_last_seq(s->p->fsm))
+	if (seq <= fsm_last_seq(s->p->fsm) &&
+	    (!is_of_state(item->op) || is_there(s)))
 		return false;
 	if (s->holds_n >= s->p->d->settings.raft_max_parked) {
 		svc_reply_error(req, ERR_OVERLOADED);
@@ -113,8 +144,10 @@ void holds_turn_end(struct svc *s)
 		struct held *h = list_entry(it, struct held, node);
 		bool late =
 		    h->item.deadline_ns != 0 && h->item.deadline_ns <= now_ns;
+		bool waits =
+		    h->seq > have || (is_of_state(h->item.op) && !is_there(s));
 
-		if (h->seq > have && !late && rpc_req_is_live(h->req))
+		if (waits && !late && rpc_req_is_live(h->req))
 			continue;
 		if (!late && rpc_req_is_live(h->req))
 			svc_ask(s, h->req, &h->item);

@@ -45,6 +45,7 @@ struct svc {
 	struct list drains;    /* serve/queue.c */
 	struct list holds;     /* serve/hold.c */
 	size_t holds_n;
+	bool was_whole; /* the same: the store has the end of the log */
 	struct loop_timer *drain_timer;
 	struct digest_ask *digest; /* serve/digest.c; there is one at a time */
 	struct loop_timer *digest_timer;

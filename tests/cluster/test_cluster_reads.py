@@ -2,6 +2,8 @@
 for, with everything that was acknowledged elsewhere."""
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 from cluster import cluster  # noqa: E402
-from node import API, running  # noqa: E402
+from node import API, running, wait_until  # noqa: E402
 
 LAG = "X-Corvo-View-Lag-Ms"
 NEVER = str(2 ** 60)
@@ -62,7 +64,7 @@ def fill(text, job_id, queue):
     return text.replace("{id}", job_id).replace("{q}", queue)
 
 
-@pytest.mark.parametrize("number, read", enumerate(READS),
+@pytest.mark.parametrize("number, read", list(enumerate(READS)),
                          ids=[r[1] for r in READS])
 def test_a_leader_read_has_what_another_node_acknowledged(
         behind, number, read):
@@ -112,6 +114,37 @@ def test_a_read_that_cannot_have_the_index_says_so():
         assert a.status == 200 and int(a.headers[LAG]) >= 10
         a = c.get(f"{API}/jobs/{job_id}", {"X-Corvo-Min-Index": "soon"})
         assert (a.status, a.code) == (400, "VALIDATION_ERROR")
+
+
+def test_a_process_that_was_killed_answers_nothing_from_before():
+    """Only raftd is gone: it comes back with what was on the disk, and knows
+    more only when it hears of a leader."""
+    with cluster("--watchdog-timeout=5m") as three:
+        node = three.followers()[0]
+        others = [n for n in three.nodes if n is not node]
+        # the supervisors first: they would start others
+        pids = [p for n in others for p in (n.process.pid,
+                                            *n.pids().values())]
+        with node.client() as c, node.client() as d:
+            job_id = c.enqueue("kept")
+            assert c.job(job_id)["state"] == "pending"
+            before = node.pids()["raftd"]
+            for p in pids:
+                os.kill(p, signal.SIGSTOP)
+            try:
+                os.kill(before, signal.SIGKILL)
+                wait_until(lambda: node.pids().get("raftd", before) != before,
+                           30, "another process")
+                c.send("GET", f"{API}/jobs/{job_id}")
+                d.send("GET", f"{API}/queues/kept")
+                wait_until(lambda: three.rows(node), 30, "it to be there")
+            finally:
+                for p in reversed(pids):
+                    os.kill(p, signal.SIGCONT)
+            a, b = c.receive(), d.receive()
+            assert a.status == 200 and a.json["id"] == job_id, a
+            assert b.status == 200 and b.json["pending"] == 1, b
+        three.wait_whole()
 
 
 @pytest.mark.parametrize("bad", ["", "Leader", "strong", "leader,local"])
