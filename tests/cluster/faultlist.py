@@ -246,7 +246,15 @@ class NewDisk(KillNode):
 
     def wait(self):
         super().wait()
+        wait_until(self.is_member, DOWN_S, f"{self.node.name} to vote")
         self.cluster.wait_whole()
+
+    def is_member(self):
+        """By the leader's word: others may know its former self only."""
+        rows = self.cluster.rows(self.cluster.leader())
+        return any(r.get("id") == self.node.name and r["voter"]
+                   and r["alive"] for r in rows) and len(rows) == len(
+                       self.cluster.nodes)
 
 
 class Remove(NewDisk):
