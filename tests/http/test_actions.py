@@ -166,8 +166,7 @@ def test_a_waiting_fetch_is_woken_by_approve(node, client, queue):
     with node.client() as waiting:
         waiting.send("POST", f"{API}/fetch",
                      '{"queues": ["%s"], "timeout": 30}' % queue)
-        wait_until(lambda: client.get(f"{API}/cluster/status")
-                   .json["parked_fetches"] == 1, what="the fetch to wait")
+        wait_until(lambda: client.parked() == 1, what="the fetch to wait")
         act(client, job_id, "approve")
         assert waiting.receive().json["job_id"] == job_id
 

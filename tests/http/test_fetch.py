@@ -34,7 +34,7 @@ def park(node):
 
 def parked(node):
     with node.client() as c:
-        return c.metrics()["corvo_parked_fetches"]
+        return c.parked()
 
 
 def test_enqueue_wakes_a_waiting_fetch(client, queue, park):

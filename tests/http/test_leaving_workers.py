@@ -50,7 +50,7 @@ def test_a_job_that_comes_when_the_worker_has_left(node, client, reset):
     for _ in range(WORKERS):
         s = ask(node, "/fetch", queue)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
-        wait_until(lambda: client.metrics()["corvo_parked_fetches"] >= 1, 10,
+        wait_until(lambda: client.parked() >= 1, 10,
                    "the fetch to wait", every=0.001)
         leave(s, reset)
         job_id = client.enqueue(queue)

@@ -77,7 +77,7 @@ def test_parked_fetches_get_an_answer(make_node):
         path = "/fetch" if i % 2 else "/fetch/batch"
         c.send("POST", API + path, {"queues": ["none"], "timeout": 60})
     with node.client() as c:
-        wait_until(lambda: c.metrics()["corvo_parked_fetches"] == 20, 10,
+        wait_until(lambda: c.parked() == 20, 10,
                    "the fetches to be parked")
     node.process.send_signal(signal.SIGTERM)
     got = [c.receive() for c in parked]

@@ -16,6 +16,7 @@ class Member(Node):
         super().__init__("--cluster", "--node-id=n3", *flags,
                          directory=directory)
         self.others = []
+        self.alone = False  # it is not to start
 
     def make_others(self, flags):
         """They are there before it, so that one of them leads."""
@@ -33,9 +34,33 @@ class Member(Node):
         self.flags.append(f"--join={there}")
 
     def spawn(self, *flags, **named):
-        if not self.others:
+        if not self.others and not self.alone:
             self.make_others(flags)
         return super().spawn(*flags, **named)
+
+    def refuses(self, *flags, **named):
+        self.alone = True
+        try:
+            return super().refuses(*flags, **named)
+        finally:
+            self.alone = False
+
+    def slow_log(self, seconds):
+        """Of all: one that is slow is not waited for."""
+        super().slow_log(seconds)
+        for n in self.others:
+            n.slow_log(seconds)
+
+    def set_clock(self, seconds):
+        """Of all: time is that of the leader."""
+        super().set_clock(seconds)
+        for n in self.others:
+            n.set_clock(seconds)
+
+    def client(self, timeout=30.0):
+        c = super().client(timeout)
+        c.companions = [n.port for n in self.others]
+        return c
 
     def clean_up(self, check=True):
         try:

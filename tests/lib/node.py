@@ -127,6 +127,7 @@ class UnixConnection(http.client.HTTPConnection):
 class Client:
     """One keep-alive connection, to a port or, when that is a text, to a UNIX
     socket; not for several threads."""
+    companions = ()  # ports of the other nodes of its cluster
 
     def __init__(self, port, timeout=30.0):
         self.port = port
@@ -238,6 +239,14 @@ class Client:
         rows = [x.rsplit(" ", 1) for x in text.splitlines()
                 if x and not x.startswith("#")]
         return {name: float(value) for name, value in rows}
+
+    def parked(self):
+        """Fetches that wait: where somebody leads."""
+        n = self.metrics()["corvo_parked_fetches"]
+        for port in self.companions:
+            with Client(port) as c:
+                n += c.metrics()["corvo_parked_fetches"]
+        return n
 
 
 @contextlib.contextmanager

@@ -28,12 +28,12 @@ class Parked:
     """A fetch that waits on a connection of its own."""
 
     def __init__(self, node, client, *queues, timeout=30):
-        want = client.metrics()["corvo_parked_fetches"] + 1
+        want = client.parked() + 1
         self.c = node.client(timeout=60)
         self.c.send("POST", f"{API}/fetch", {
             "queues": list(queues), "timeout": timeout, "worker_id": "p"})
         wait_until(
-            lambda: client.metrics()["corvo_parked_fetches"] >= want, 10,
+            lambda: client.parked() >= want, 10,
             "a parked fetch")
 
     def receive(self):
