@@ -43,6 +43,20 @@ bool settings_next_join(struct str *rest, struct str *ret)
 	return false;
 }
 
+/* host:port of a node's API may stand there, too, as http://host:port. */
+static struct str address_of(const struct settings *s, struct str place)
+{
+	enum discover_how how = settings_discover(s);
+
+	if ((how != DISCOVER_STATIC && how != DISCOVER_GOSSIP) ||
+	    !str_starts(place, STR("http://")))
+		return place;
+	place = str_skip(place, strlen("http://"));
+	if (place.n > 0 && place.p[place.n - 1] == '/')
+		place.n--;
+	return place;
+}
+
 /* One place to look at, of a list of them. */
 static int check_place(const struct settings *s, struct str place,
 		       struct buf *why)
@@ -53,7 +67,7 @@ static int check_place(const struct settings *s, struct str place,
 	uint16_t port = 0;
 	int r;
 
-	buf_put_str(&text, place);
+	buf_put_str(&text, address_of(s, place));
 	buf_putc(&text, '\0');
 	if (place.n > LIMIT_ADDRESS_BYTES)
 		return setting_refuse(s, SETTING_join,
@@ -72,7 +86,8 @@ static int check_place(const struct settings *s, struct str place,
 	else
 		buf_printf(why,
 			   "%s is no address of another node; it takes "
-			   "host:port of its raft_bind",
+			   "host:port of its raft_bind, or http://host:port "
+			   "of its bind",
 			   text.p);
 	return -ERR_VALIDATION_ERROR;
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "cluster/api_ask.h"
 #include "cluster/srv.h"
 #include "proto/err.h"
 #include "rt/netaddr.h"
@@ -94,7 +95,11 @@ static void look_at(struct look *l, struct str place)
 	switch (l->how) {
 	case DISCOVER_STATIC:
 	case DISCOVER_GOSSIP:
-		found_add(&l->found, place);
+		if (!str_starts(place, STR("http://")))
+			found_add(&l->found, place);
+		else if (api_ask_nodes(api_authority(place), &l->found, &why) <
+			 0)
+			note(l, &why);
 		return;
 	case DISCOVER_DNS:
 		add_addresses(l, text.p);

@@ -211,6 +211,7 @@ def test_nodes_of_another_secret_are_no_nodes(tmp_path):
      "it takes static, gossip, dns, dns-srv or kubernetes"),
     (["--discover=dns"], "dns needs a name; set join (--join) to it"),
     (["--join=somewhere"], "somewhere"),
+    (["--join=http://somewhere"], "somewhere"),
     (["--remove-dead-after=1s"], "it takes 0s, or 5s and more"),
 ])
 def test_settings_that_do_not_work(flags, words):
@@ -220,6 +221,55 @@ def test_settings_that_do_not_work(flags, words):
         assert status != 0 and words in said, said
     finally:
         n.clean_up(check=False)
+
+
+# --- addresses of the API ---------------------------------------------------
+
+
+@contextlib.contextmanager
+def stranger(answer):
+    """Somebody else's server."""
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    client, _ = s.accept()
+                    with client:
+                        client.recv(4096)
+                        client.sendall(answer)
+        threading.Thread(target=serve, daemon=True).start()
+        yield s.getsockname()[1]
+        s.shutdown(socket.SHUT_RDWR)
+
+
+def test_an_address_of_the_api_is_enough_to_join():
+    with together(1) as c:
+        first = c.nodes[0]
+        first.start()
+        second = Node("--node-id=n2", f"--join=http://127.0.0.1:{first.port}/")
+        c.nodes.append(second)
+        second.spawn()
+        c.wait_one()
+
+
+@pytest.mark.parametrize("answer,words", [
+    (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+     "answers 404, not as a node that can be asked"),
+    (b"HTTP/1.1 200 OK\r\n\r\n<html>", "does not answer as a node does"),
+    (b"HTTP/1.1 200 OK\r\n\r\n{\"nodes\":[1]}",
+     "is a node that knows no others"),
+    (b"220 mail ESMTP\r\n\r\n", "does not answer as a node does"),
+    (b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (2 << 20),
+     "gives too much of an answer, or too late"),
+], ids=["404", "html", "no nodes", "mail", "long"])
+def test_who_is_no_node_is_told_of(answer, words):
+    with stranger(answer) as port:
+        n = Node(f"--join=http://127.0.0.1:{port}")
+        try:
+            n.spawn()
+            wait_said(n, f"no cluster found; http://127.0.0.1:{port} {words}")
+        finally:
+            n.clean_up()
 
 
 # --- names -------------------------------------------------------

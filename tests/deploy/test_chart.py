@@ -240,14 +240,13 @@ def test_settings_exist():
 
 
 def test_nodes_know_each_other():
-    command = container_of(THREE)["command"]
-    peers = [f"rel-corvo-{i}.rel-corvo-nodes.jobs.svc.cluster.local:9400"
-             for i in range(3)]
-    assert command[:5] == ["perl", "/etc/corvo/node", "start",
-                           "/var/lib/corvo", ",".join(peers)]
+    conf = only(THREE, "ConfigMap")["data"]["corvo.conf"]
+    assert "bootstrap_expect = 3\n" in conf
+    assert "discover = kubernetes\n" in conf
     env = {e["name"]: e.get("value") for e in container_of(THREE)["env"]}
     assert env["CORVO_RAFT_ADVERTISE"].replace(
-        "$(CORVO_NODE_ID)", "rel-corvo-0") == peers[0]
+        "$(CORVO_NODE_ID)", "rel-corvo-0") == (
+            "rel-corvo-0.rel-corvo-nodes.jobs.svc.cluster.local:9400")
     spec = only(THREE, "StatefulSet")["spec"]
     headless, = (s for s in render(THREE)["Service"]
                  if s["spec"].get("clusterIP") == "None")
@@ -256,8 +255,6 @@ def test_nodes_know_each_other():
     # A node that waits for the others is not ready: they must be started all
     # the same.
     assert spec["podManagementPolicy"] == "Parallel"
-    script = only(THREE, "ConfigMap")["data"]["node"]
-    assert script == (CHART / "files/node").read_text()
 
 
 def test_the_port_for_other_nodes_is_for_nodes():
@@ -354,15 +351,14 @@ def test_the_pod_may_do_little(sets):
 
 @each
 def test_there_is_time_to_stop(sets):
-    """The node's own limit, before it the hand-over of at most 18 s: two
-    answers and a wait of 5 s each, and 3 s."""
+    """The node's own limit, which the hand-over is part of, and before it 3 s
+    in which requests may come yet."""
     conf = only(sets, "ConfigMap")["data"]["corvo.conf"]
     own = int(re.search(r"shutdown_timeout = (\d+)s", conf).group(1))
     stop = container_of(sets).get("lifecycle", {}).get("preStop")
     grace = pod_of(sets)["terminationGracePeriodSeconds"]
-    assert grace > own + (18 if stop else 0)
-    assert stop is None or stop["exec"]["command"] == [
-        "perl", "/etc/corvo/node", "hand-over", "http://127.0.0.1:8080"]
+    assert grace > own + (3 if stop else 0)
+    assert stop is None or stop["exec"]["command"] == ["sleep", "3"]
 
 
 def test_one_node_at_a_time():

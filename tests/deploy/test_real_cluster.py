@@ -15,7 +15,6 @@ from node import API, CORVO, Client, free_port, is_alive  # noqa: E402
 from waiting import patience, wait_until  # noqa: E402
 
 ROOT = Path(os.environ["CORVO_SOURCE_DIR"])
-NODE = ["/usr/bin/perl", ROOT / "helm/corvo/files/node"]
 NAMES = ["n1", "n2", "n3"]
 
 
@@ -26,7 +25,7 @@ def view(port):
             d = c.get(API + "/cluster/status")
     except OSError:
         return None
-    if d.status != 200 or not d.json["leader_id"]:
+    if d.status != 200 or not d.json.get("leader_id"):
         return None
     return d.json["leader_id"], sorted(n["id"] for n in d.json["nodes"]
                                        if n["voter"])
@@ -99,10 +98,11 @@ class Pods:
         self.data(i).mkdir(mode=0o750, exist_ok=True)
         with open(self.folder / f"log{i}", "a") as log:
             self.running[i] = subprocess.Popen(
-                [*NODE, "start", self.data(i), ",".join(self.peer), CORVO,
-                 "server", f"--bind=127.0.0.1:{self.http[i]}"],
+                [CORVO, "server", f"--bind=127.0.0.1:{self.http[i]}"],
                 stderr=log, env={
                     **os.environ, "CORVO_CLUSTER": "true",
+                    "CORVO_BOOTSTRAP_EXPECT": "3",
+                    "CORVO_JOIN": ",".join(self.peer),
                     "CORVO_CLUSTER_SECRET_FILE": str(self.secret),
                     "CORVO_DATA_DIR": str(self.data(i)),
                     "CORVO_NODE_ID": NAMES[i],
@@ -166,10 +166,8 @@ def test_a_leader_hands_over(pods):
         pods.start(i)
     pods.wait_together()
     leader = NAMES.index(view(pods.http[0])[0])
-    p = subprocess.run(
-        [*NODE, "hand-over", f"http://127.0.0.1:{pods.http[leader]}"],
-        env={**os.environ, "CORVO_LEAVE_S": "0"}, capture_output=True,
-        text=True, check=True, timeout=patience(30))
-    assert p.stderr == ""
-    wait_until(lambda: (view(pods.http[leader]) or (NAMES[leader],))[0]
+    pods.stop(leader)
+    rest = next(i for i in range(3) if i != leader)
+    wait_until(lambda: (view(pods.http[rest]) or (NAMES[leader],))[0]
                != NAMES[leader], 20, "another leader")
+    assert "no longer leading" in pods.log(leader)

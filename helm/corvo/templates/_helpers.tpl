@@ -47,15 +47,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "corvo.fullname" . }}-nodes.{{ .Release.Namespace }}.svc.{{ .Values.cluster.domain }}
 {{- end }}
 
-{{/* Where the port for other nodes of all nodes is; the first makes the cluster. */}}
-{{- define "corvo.peers" -}}
-{{- $peers := list }}
-{{- range $i := until (int .Values.replicas) }}
-{{- $peers = append $peers (printf "%s-%d.%s:9400" (include "corvo.fullname" $) $i (include "corvo.podDomain" $)) }}
-{{- end }}
-{{- join "," $peers }}
-{{- end }}
-
 {{- define "corvo.affinity" -}}
 {{- if .Values.affinity }}
 {{- toYaml .Values.affinity }}
