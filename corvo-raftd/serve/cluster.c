@@ -140,6 +140,12 @@ static uint64_t silence_ns(struct svc_cluster *c, uint64_t raft_id)
 	return seen == NULL ? 0 : clock_mono_ns() - MAX(seen->at_ns, heard);
 }
 
+bool svc_is_silent(struct svc *s, uint64_t raft_id)
+{
+	return !nodes_is_alive(s->nodes, raft_id) &&
+	       silence_ns(s->cluster, raft_id) >= NODE_ALIVE_NS;
+}
+
 /*
  * Whether it may go without being asked for. Three voters stay: with fewer the
  * next loss would be the end, and the dead one may yet come back.

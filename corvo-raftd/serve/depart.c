@@ -127,6 +127,24 @@ static void remove_self(struct svc *s, struct rpc_req req,
 		on_gone_over(g, r);
 }
 
+/* Whether those that are left and answer are enough to go on. */
+static bool can_do_without(struct svc *s, const struct node_server *target)
+{
+	struct node_server all[NODE_SERVERS_MAX];
+	size_t n = node_servers(s->p->node, all, ARRAY_SIZE(all));
+	size_t voters = 0, alive = 0;
+
+	if (target->role != NODE_VOTER)
+		return true;
+	for (size_t i = 0; i < n; i++) {
+		if (all[i].role != NODE_VOTER || all[i].id == target->id)
+			continue;
+		voters++;
+		alive += !svc_is_silent(s, all[i].id);
+	}
+	return alive > voters / 2;
+}
+
 void q_cluster_remove(struct svc *s, struct rpc_req req,
 		      const struct m_cluster_node_ref *m)
 {
@@ -141,6 +159,13 @@ void q_cluster_remove(struct svc *s, struct rpc_req req,
 		    req, ERR_CONFLICT, 0,
 		    STR("it is the only node that votes: without it there "
 			"would be no cluster"));
+		return;
+	}
+	if (!can_do_without(s, &target)) {
+		rpc_reply(req, ERR_CONFLICT, 0,
+			  STR("too few of the other nodes answer: without it "
+			      "there would be no majority; wait for them, or "
+			      "remove one that is dead"));
 		return;
 	}
 	if (target.id == node_id(s->p->node)) {
@@ -174,6 +199,10 @@ void q_cluster_transfer(struct svc *s, struct rpc_req req,
 		return;
 	}
 	a = asked_new(s, req, "transferred");
+	if (target.id == node_id(s->p->node)) { /* it leads already */
+		on_done(a, 0);
+		return;
+	}
 	r = node_transfer(s->p->node, target.id, on_done, a);
 	if (r < 0)
 		on_done(a, r);

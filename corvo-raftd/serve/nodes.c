@@ -312,14 +312,27 @@ static void keep_report(struct heard *h, const struct m_node_report *m)
 	h->m.snapshot = &h->snapshot;
 }
 
+/* One that nobody has, or that of who has been silent longest: a disk that is
+ * replaced is another node, so there are more in time than at any. */
+static struct heard *free_place(struct svc_nodes *n)
+{
+	struct heard *ret = &n->heard[0];
+
+	for (size_t i = 0; i < ARRAY_SIZE(n->heard); i++) {
+		if (n->heard[i].raft_id == 0)
+			return &n->heard[i];
+		if (n->heard[i].at_ns < ret->at_ns)
+			ret = &n->heard[i];
+	}
+	return ret;
+}
+
 static void hear(struct svc_nodes *n, const struct m_node_report *m)
 {
 	struct heard *h = nodes_heard(n, m->raft_id);
 
 	if (h == NULL) {
-		h = nodes_heard(n, 0);
-		if (h == NULL)
-			return;
+		h = free_place(n);
 		*h = (struct heard){ .raft_id = m->raft_id };
 	}
 	h->offset_ms = MSG_HAS(m, node_report, clock_offset_ms)

@@ -7,7 +7,6 @@
 #include "serve/svc_impl.h"
 #include "util/clock.h"
 
-#define NODE_ALIVE_NS (3 * NS_PER_S) /* after its last report */
 #define PROBLEM_BYTES 200
 #define SAMPLES       128
 

@@ -95,12 +95,15 @@ void svc_nodes_free(struct svc_nodes *n);
 /* Twice a second: the leader is told of this node. */
 void nodes_look(struct svc_nodes *n);
 /* It was heard of in the last three seconds; of a leader. */
+#define NODE_ALIVE_NS (3 * NS_PER_S) /* after its last report */
 bool nodes_is_alive(struct svc_nodes *n, uint64_t raft_id);
 /* What it said then, without its texts; false: it is not. */
 bool nodes_last_report(struct svc_nodes *n, uint64_t raft_id,
 		       struct m_node_report *ret);
 /* When it was last heard of; clock_mono_ns; 0: never. */
 uint64_t nodes_heard_ns(struct svc_nodes *n, uint64_t raft_id);
+/* Nothing was heard of it for a while, since this node leads and knows it. */
+bool svc_is_silent(struct svc *s, uint64_t raft_id);
 /* Of a leader: writes a node down that has not told of itself yet. */
 void nodes_write_down(struct svc *s, const struct m_node_report *r);
 void nodes_metrics(struct svc *s, struct metric_list *o);

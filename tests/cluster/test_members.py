@@ -244,6 +244,30 @@ def test_a_removed_node_is_refused():
         assert not node.is_ready()
 
 
+def test_nobody_is_removed_whom_the_rest_needs():
+    with cluster() as c:
+        dead, other = c.followers()
+        leader = c.leader()
+        dead.stop()
+        wait_until(lambda: not all(r["alive"] for r in c.rows(leader)), 30,
+                   "it to be missed")
+        a = post(leader, "remove", {"node_id": name_of(other)})
+        assert a.status == 409 and "no majority" in a.json["error"], a
+        a = post(leader, "remove", {"node_id": name_of(leader)})
+        assert a.status == 409 and "no majority" in a.json["error"], a
+        a = post(leader, "remove", {"node_id": name_of(dead)})
+        assert a.status == 200, a
+        with other.client() as client:
+            client.enqueue("q")
+
+
+def test_a_node_that_leads_is_handed_what_it_has():
+    with cluster() as c:
+        leader = c.leader()
+        a = post(leader, "transfer", {"node_id": name_of(leader)})
+        assert a.status == 200 and c.leader() is leader, a
+
+
 def test_a_node_that_is_removed_while_it_runs_says_so():
     with cluster() as c:
         node = c.followers()[0]

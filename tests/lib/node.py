@@ -346,7 +346,7 @@ class Node:
             raise AssertionError(f"the node did not stop:\n{words}")
         assert status == 0, f"exit status {status}:\n{self.log()[-LOG_SHOWN:]}"
         self.check_log()
-        left = [p for p in self.seen_pids if is_alive(p)]
+        left = [p for p in self.seen_pids if self.is_ours(p)]
         assert not left, f"still running after the stop: {left}"
 
     def kill_all(self):
