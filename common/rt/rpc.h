@@ -156,6 +156,9 @@ void rpc_server_resume(struct rpc_server *s);
 void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body);
 void rpc_server_flush(struct rpc_server *s);
 bool rpc_req_is_live(struct rpc_req req);
+/* It came from another node: that one sends it again when it is not answered,
+ * also to somebody else. */
+bool rpc_req_is_of_node(struct rpc_req req);
 
 /* The only part of a request that says who asked: its bytes, as a key. */
 static inline struct str rpc_req_key(const struct rpc_req *req)

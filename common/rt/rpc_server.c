@@ -104,6 +104,11 @@ bool rpc_req_is_live(struct rpc_req req)
 	return req.epoch != 0 && req.peer->epoch == req.epoch;
 }
 
+bool rpc_req_is_of_node(struct rpc_req req)
+{
+	return req.peer != NULL && req.peer->is_node;
+}
+
 static void close_frame(struct rpc_peer *p)
 {
 	struct closed_frame *f = xmalloc(sizeof(*f));

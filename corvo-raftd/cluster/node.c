@@ -398,6 +398,11 @@ uint64_t node_blind_ns(const struct node *n)
 	return node_voters(n) > 1 ? 2 * ELECTION_NS : 0;
 }
 
+bool node_is_handing_over(const struct node *n)
+{
+	return n->transfer_done != NULL;
+}
+
 bool node_is_following(const struct node *n)
 {
 	return n->raft.state == RAFT_FOLLOWER && n->leader_id != 0 &&

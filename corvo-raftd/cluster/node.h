@@ -131,6 +131,8 @@ bool node_is_ready(const struct node *n);
 bool node_is_sure(const struct node *n);
 /* How long the leader before this one may take itself for one yet. */
 uint64_t node_blind_ns(const struct node *n);
+/* Leads, and node_transfer is under way. */
+bool node_is_handing_over(const struct node *n);
 /* Another node leads, and is heard of. */
 bool node_is_following(const struct node *n);
 uint64_t node_id(const struct node *n);        /* raft's number of this node */

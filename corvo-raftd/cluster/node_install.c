@@ -102,6 +102,10 @@ static void leave_out_known(struct node *n, struct raft_append_entries *a)
 	if (a->prev_log_index >= index || index > n->raft.commit_index ||
 	    (a->prev_log_index > 0 && node_term_of(n, a->prev_log_index) != 0))
 		return;
+	/* with a log behind the snapshot it would be answered for all of it */
+	if (a->prev_log_index + a->n_entries <= index &&
+	    raft_last_index(&n->raft) > index)
+		return;
 	known =
 	    (unsigned)MIN(index - a->prev_log_index, (uint64_t)a->n_entries);
 	a->prev_log_index = index;

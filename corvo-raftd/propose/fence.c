@@ -73,6 +73,9 @@ void fences_pass_on(struct proposer *p, struct list *of, int err)
 
 		drop(p, f);
 		if (err == ERR_LEADER_UNAVAILABLE && p->c.pass_on != NULL &&
+		    !p->draining && rpc_req_is_of_node(req))
+			continue; /* that node asks the next leader */
+		if (err == ERR_LEADER_UNAVAILABLE && p->c.pass_on != NULL &&
 		    !p->draining && rpc_req_is_live(req))
 			p->c.pass_on(p->c.ctx, req, &item);
 		else

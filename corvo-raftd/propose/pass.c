@@ -31,7 +31,13 @@ bool pass_on(struct proposer *p, struct op *op, int err)
 			return false;
 		item.flags |= FRAME_RESEND;
 	}
-	p->c.pass_on(p->c.ctx, op->req, &item);
+	/*
+	 * Another node sends its own to the next leader, when this one takes
+	 * its leave of it. Sent by both, a fetch would be given its jobs twice:
+	 * what its worker got first would be taken from it.
+	 */
+	if (!rpc_req_is_of_node(op->req))
+		p->c.pass_on(p->c.ctx, op->req, &item);
 	op_free(p, op);
 	return true;
 }

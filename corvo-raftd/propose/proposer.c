@@ -427,7 +427,8 @@ static void fill_pipeline(struct proposer *p)
 	if (node_is_frozen(p->node))
 		admission_end(p);
 	time_lead(p, node_is_ready(p->node));
-	if (!node_is_ready(p->node))
+	/* a leader that hands over takes no entries; it may lead on */
+	if (!node_is_ready(p->node) || node_is_handing_over(p->node))
 		return;
 	if (p->unsure)
 		fetch_look_again(p);

@@ -23,6 +23,7 @@
 
 #define PEER_A      ((struct rpc_peer *)0x10)
 #define PEER_B      ((struct rpc_peer *)0x20)
+#define PEER_NODE   ((struct rpc_peer *)0x30) /* another node */
 #define ENTRIES_MAX 128
 #define REPLIES_MAX 256
 
@@ -32,6 +33,7 @@ struct node {
 	bool ready;
 	bool frozen;
 	bool refuse;
+	bool handing_over;
 	bool cut_is_due;
 	bool wants_entry;
 	uint64_t log_bytes;
@@ -63,12 +65,15 @@ struct fixture {
 	struct arena a;
 	struct leases *leases; /* NULL: a number of ops */
 	size_t renewals;
+	struct rpc_req passed; /* the last one */
+	size_t passed_n;
 	size_t replies_n;
 	struct seen_reply replies[REPLIES_MAX];
 };
 
 static struct fixture *fx; /* replies come without a context */
 static struct rpc_peer *dead_peer;
+static bool has_others; /* nodes that could lead */
 
 int node_propose(struct node *n, struct str entry, const void **ret_tag,
 		 node_done_fn *done, void *ctx)
@@ -87,6 +92,11 @@ int node_propose(struct node *n, struct str entry, const void **ret_tag,
 bool node_is_ready(const struct node *n)
 {
 	return n->ready;
+}
+
+bool node_is_handing_over(const struct node *n)
+{
+	return n->handing_over;
 }
 
 bool node_is_frozen(const struct node *n)
@@ -122,6 +132,21 @@ void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body)
 	r->err = err;
 	r->body = BUF_INIT(0);
 	buf_put_str(&r->body, body);
+}
+
+bool rpc_req_is_of_node(struct rpc_req req)
+{
+	return req.peer == PEER_NODE;
+}
+
+/* What goes to the next leader. */
+static inline void on_pass(void *ctx, struct rpc_req req,
+			   const struct frame_request *item _unused_)
+{
+	struct fixture *f = ctx;
+
+	f->passed = req;
+	f->passed_n++;
 }
 
 bool rpc_req_is_live(struct rpc_req req)
@@ -164,6 +189,7 @@ static inline int setup(void **state)
 				      .settings = &f->s,
 				      .fsm = f->fsm,
 				      .take_renewals = take_renewals,
+				      .pass_on = has_others ? on_pass : NULL,
 				      .ctx = f };
 	f->p = proposer_new(&c);
 	f->node.ready = true;

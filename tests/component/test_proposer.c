@@ -183,6 +183,55 @@ static void lost_leadership_answers_everybody(void **state)
 	assert_int_equal(reply_to(f, e)->err, ERR_LEADER_UNAVAILABLE);
 }
 
+static void lose_leadership(struct fixture *f)
+{
+	proposer_pump(f->p);
+	f->committed = f->node.n;
+	f->node.entries[f->node.n - 1].done(f->node.entries[f->node.n - 1].ctx,
+					    -ERR_OUTCOME_UNKNOWN);
+}
+
+/* A node sends its own again, to whoever leads then: once is enough. */
+static void what_is_of_this_node_goes_to_the_next_leader(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_req own;
+
+	enqueue(f, "job_1", "q");
+	pump_and_commit_all(f);
+	(void)fetch(f, PEER_NODE, "q", 0);
+	lose_leadership(f);
+	assert_int_equal(f->passed_n, 0);
+	own = fetch(f, PEER_A, "q", 0);
+	lose_leadership(f);
+	assert_int_equal(f->passed_n, 1);
+	assert_true(rpc_req_is(f->passed, own));
+	assert_int_equal(f->replies_n, 1); /* to the enqueue */
+}
+
+static void nothing_is_proposed_while_leadership_is_handed_over(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_req e = enqueue(f, "job_1", "q");
+
+	f->node.handing_over = true;
+	proposer_pump(f->p);
+	assert_int_equal(f->node.n, 0);
+	f->node.handing_over = false; /* nobody took it */
+	pump_and_commit_all(f);
+	assert_int_equal(reply_to(f, e)->err, 0);
+}
+
+static int setup_with_others(void **state)
+{
+	int r;
+
+	has_others = true;
+	r = setup(state);
+	has_others = false;
+	return r;
+}
+
 static void ops_wait_until_the_node_is_ready(void **state)
 {
 	struct fixture *f = *state;
@@ -322,6 +371,10 @@ int main(void)
 		CASE(job_of_a_client_that_left_is_given_back),
 		CASE(peer_that_goes_takes_its_waits_along),
 		CASE(lost_leadership_answers_everybody),
+		cmocka_unit_test_setup_teardown(
+		    what_is_of_this_node_goes_to_the_next_leader,
+		    setup_with_others, teardown),
+		CASE(nothing_is_proposed_while_leadership_is_handed_over),
 		CASE(ops_wait_until_the_node_is_ready),
 		CASE(drain_answers_waits_and_refuses_new_ones),
 		CASE(wait_ends_in_time_and_not_early),
