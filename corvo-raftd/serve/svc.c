@@ -62,12 +62,22 @@ void svc_reply_error(struct rpc_req req, int err)
 	rpc_reply(req, err, 0, str_from(err_text(err)));
 }
 
+/* The newest event of what was acknowledged through this node, which it may
+ * have yet to hear of itself. */
+static uint64_t newest_seq(const struct svc *s)
+{
+	uint64_t own = fsm_last_seq(s->p->fsm);
+
+	return s->p->forward != NULL ? MAX(own, forward_seq(s->p->forward))
+				     : own;
+}
+
 void svc_reply(struct svc *s, struct rpc_req req, const struct msg_desc *d,
 	       const void *m)
 {
 	buf_clear(&s->out);
 	msg_encode(d, m, &s->out);
-	rpc_reply(req, 0, fsm_last_seq(s->p->fsm), buf_str(&s->out));
+	rpc_reply(req, 0, newest_seq(s), buf_str(&s->out));
 }
 
 /* --- queries --- */

@@ -166,3 +166,15 @@ def test_a_node_that_is_alone_serves_leader_reads():
             assert c.get(f"{API}/queues?consistency=leader").status == 200
         # nobody else could lead: nothing has to be written for it
         assert c.metrics()["corvo_raft_entries_total"] == entries
+
+
+def test_lists_have_what_another_process_of_the_node_acknowledged():
+    """It was told by the leader, and its own store hears of it later."""
+    with cluster("--httpd-processes=3") as c:
+        node = c.followers()[0]
+        for i in range(60):
+            with node.client() as client:  # each takes any of the processes
+                job_id = client.enqueue(f"q{i}")
+            with node.client() as client:
+                found = client.search(queue=f"q{i}")["jobs"]
+                assert [j["id"] for j in found] == [job_id], i
