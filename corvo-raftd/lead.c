@@ -180,7 +180,7 @@ void lead_look(struct lead *l)
 
 void lead_begin(struct lead *l)
 {
-	l->leading = true;
+	l->leading = l->compared = true;
 	l->told_settings = l->told_leader = false;
 	l->level_asked = 0;
 	lead_look(l);
@@ -189,6 +189,10 @@ void lead_begin(struct lead *l)
 void lead_end(struct lead *l)
 {
 	l->leading = false;
+	if (l->compared || !node_is_whole(l->p->node))
+		return;
+	l->compared = true;
+	lead_compare(l);
 }
 
 void lead_reload(struct lead *l)

@@ -19,6 +19,7 @@ struct lead {
 	void (*voters)(void *ctx, struct lead_voters *ret);
 	void *ctx;
 	bool leading;
+	bool compared;        /* since the start */
 	bool told_settings;   /* proposed in this leadership */
 	bool told_leader;     /* the same */
 	uint32_t level_asked; /* the highest proposed in it */
@@ -26,6 +27,7 @@ struct lead {
 
 /* This node leads, and has applied all there was before. */
 void lead_begin(struct lead *l);
+/* It does not, or no more; told again when it has caught up. */
 void lead_end(struct lead *l);
 /* An entry was applied. */
 void lead_look(struct lead *l);
@@ -34,9 +36,8 @@ void lead_reload(struct lead *l);
 
 /*
  * Says, in a line each, which settings of this node are not those of the
- * cluster: flags only seed what the cluster has not set. For a node that does
- * not lead, once it has applied what there was at its start; one that leads
- * does it by itself.
+ * cluster: flags only seed what the cluster has not set. Done by itself once
+ * after a start, when what there was is applied.
  */
 void lead_compare(struct lead *l);
 

@@ -18,6 +18,14 @@ void node_info(const struct node *n, struct node_info *ret)
 	*ret = (struct node_info){ .term = term };
 }
 
+static bool whole;
+
+bool node_is_whole(const struct node *n)
+{
+	(void)n;
+	return whole;
+}
+
 static void find_voters(void *ctx, struct lead_voters *ret)
 {
 	(void)ctx;
@@ -128,6 +136,26 @@ static void the_first_leader_seeds_what_its_flags_say(void **state)
 	free(w);
 }
 
+static void a_node_that_follows_says_so_once_it_has_caught_up(void **state)
+{
+	struct world *w = world_new(*state, 3);
+	char text[512];
+
+	give(w, SRC_FLAG, 5 * NS_PER_S, "5s");
+	(void)lead(w);
+	give(w, SRC_FLAG, 6 * NS_PER_S, "6s");
+	w->l = (struct lead){ .p = &w->p, .voters = find_voters };
+	logged(w, lead_end, text, sizeof(text));
+	assert_string_equal(text, "");
+	whole = true;
+	logged(w, lead_end, text, sizeof(text));
+	assert_non_null(strstr(text, "retention is 5s in the cluster"));
+	logged(w, lead_end, text, sizeof(text));
+	assert_string_equal(text, "");
+	whole = false;
+	free(w);
+}
+
 static void flags_of_a_cluster_change_nothing_and_it_says_so(void **state)
 {
 	struct world *w = world_new(*state, 3);
@@ -208,6 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(the_first_leader_seeds_what_its_flags_say),
 		CASE(flags_of_a_cluster_change_nothing_and_it_says_so),
+		CASE(a_node_that_follows_says_so_once_it_has_caught_up),
 		CASE(another_flag_of_a_node_that_is_alone_is_taken_over_once),
 		CASE(a_leader_of_several_is_written_down_in_each_term),
 		CASE(a_node_that_is_alone_leads_without_a_word),
