@@ -373,6 +373,23 @@ def test_nodes_are_found_by_name(how, join):
             server.close()
 
 
+def test_an_address_that_does_not_answer_is_told_and_tried_on():
+    first = Node("--cluster", "--node-id=n1")
+    second = Node("--node-id=n2", f"--join={peer(first)}")
+    try:
+        second.spawn()
+        wait_said(second, f"cannot connect to {peer(first)}: Connection "
+                          "refused")
+        wait_said(second, "no cluster found; no node of a cluster answers at "
+                          f"{peer(first)}")
+        assert second.log().count("no node of a cluster") == 1
+        first.start()
+        wait_until(second.is_ready, 30, "n2 to be taken in")
+    finally:
+        for n in (second, first):
+            n.clean_up()
+
+
 def test_a_name_that_is_unknown_is_told():
     with together(2, "--discover=dns", "--join=nowhere.invalid:9400") as c:
         c.spawn(0)

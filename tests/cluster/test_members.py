@@ -154,6 +154,25 @@ def test_nobody_leads_who_does_not_vote(one):
     assert a.status == 409 and "no other node" in a.json["error"], a
 
 
+def test_nobody_leads_who_has_not_caught_up():
+    c = Cluster(size=2)
+    first, second = c.nodes
+    try:
+        first.start()
+        with first.client() as client:
+            for _ in range(1100):
+                client.enqueue("q")
+        second.slow_log(600)
+        second.spawn()
+        wait_until(lambda: [r["voter"] for r in c.rows(first)
+                            if r.get("id") == "n2"] == [False], 30, "n2")
+        a = post(first, "transfer", {"node_id": "n2"})
+        assert a.status == 409 and "does not vote yet" in a.json["error"], a
+        assert c.leads(first)
+    finally:
+        c.clean_up(check=False)
+
+
 def test_a_node_that_just_came_is_known_by_its_name():
     """Before it has told anything of itself: it stands still."""
     with kept(Cluster(size=2)) as c:
