@@ -421,8 +421,12 @@ def test_a_lease_is_shown_as_heartbeats_extended_it(client, queue):
 def errors_page():
     """{code: (status, may it be sent again)} of docs/reference/errors.md."""
     text = (SOURCE / "docs" / "reference" / "errors.md").read_text()
-    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| .* \| (.*) \|$", text, re.M)
-    return {code: (int(status), again) for code, status, again in rows}
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")]
+            for line in text.splitlines() if line.startswith("| ")]
+    code, status, again = map(rows[0].index, (
+        "Code", "Status", "May be sent again"))
+    return {r[code].strip("`"): (int(r[status]), r[again])
+            for r in rows if r[status].isdigit()}
 
 
 def test_the_page_of_refusals_says_what_the_server_does(client, queue):

@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -53,9 +54,13 @@ def seconds_of(text):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that nobody has, and that no connection is given by chance before
+    it is bound: those the system chooses are above."""
+    while True:
+        port = random.SystemRandom().randrange(10240, 32768)
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def fill_disk(directory):

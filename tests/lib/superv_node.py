@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from node import free_port
 from waiting import patience, wait_until
 
 BUILD = Path(os.environ.get("CORVO_BUILD_DIR") or
@@ -115,12 +116,6 @@ def alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
     except FileNotFoundError:
         return False
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Node:
