@@ -104,8 +104,12 @@ static void send_signal(struct child *c, int sig)
 
 static void note_life(struct child *c, uint64_t now_ns)
 {
+	struct procstat_turns t;
+
+	procstat_turns(c->pid, &t);
 	c->beat_ns = now_ns;
-	c->starved_ns = procstat_starved_ns(c->pid);
+	c->ran_ns = t.ran_ns;
+	c->kept_ns = t.kept_ns;
 	c->excused_ns = 0;
 }
 
@@ -216,7 +220,7 @@ static void start_process(struct child *c, int fds[2])
 
 	c->watchdog_ns = s->watchdog_timeout;
 	c->started_ns = c->beat_ns = clock_mono_ns();
-	c->starved_ns = c->excused_ns = 0;
+	c->ran_ns = c->kept_ns = c->excused_ns = 0;
 	c->ready_ns = 0;
 	c->stopped_ns = 0;
 	c->come_back = c->planned = c->was_killed = false;
@@ -552,13 +556,17 @@ static void say_excused(const struct child *c, uint64_t now_ns,
 static bool excuse(struct child *c, uint64_t now_ns)
 {
 	uint64_t silent_ns = now_ns - c->beat_ns;
-	uint64_t allowed_ns = silent_ns - c->excused_ns;
-	uint64_t starved_ns = procstat_starved_ns(c->pid) - c->starved_ns;
+	uint64_t allowed_ns = silent_ns - c->excused_ns, starved_ns;
 	bool first = c->excused_ns == 0;
+	struct procstat_turns t;
 
 	if (silent_ns >= EXCUSED_TIMES * allowed_ns)
 		return false;
-	if (procstat_waits_for_disk(c->pid)) {
+	procstat_turns(c->pid, &t);
+	starved_ns = t.kept_ns - c->kept_ns;
+	if (t.state == 'R') /* which still waits may have waited all along */
+		starved_ns = silent_ns - MIN(silent_ns, t.ran_ns - c->ran_ns);
+	if (t.state == 'D') {
 		c->excused_ns += allowed_ns / 4;
 		if (first)
 			say_excused(c, now_ns, "disk");

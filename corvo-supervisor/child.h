@@ -74,7 +74,8 @@ struct child {
 	uint64_t started_ns;
 	uint64_t ready_ns;      /* of this life; 0: not yet */
 	uint64_t beat_ns;       /* last sign of life */
-	uint64_t starved_ns;    /* procstat_starved_ns, as of then */
+	uint64_t ran_ns;        /* of procstat_turns, as of then */
+	uint64_t kept_ns;       /* the same */
 	uint64_t excused_ns;    /* of the silence since; see child_tick */
 	uint64_t stopped_ns;    /* stopped by a signal since; 0: runs */
 	uint64_t watchdog_ns;   /* silence it was told it may keep */

@@ -218,23 +218,19 @@ bool procstat_is_running(pid_t pid)
 	return read_stat(pid, &text, &stat) && !str_starts(stat, STR("Z"));
 }
 
-bool procstat_waits_for_disk(pid_t pid)
+void procstat_turns(pid_t pid, struct procstat_turns *ret)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
 	struct str stat;
 
-	return read_stat(pid, &text, &stat) && str_starts(stat, STR("D"));
-}
-
-uint64_t procstat_starved_ns(pid_t pid)
-{
-	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
-	uint64_t v = 0;
-
-	return read_proc(pid, "schedstat", &text) &&
-		       field_number(buf_str(&text), 1, &v)
-		   ? v
-		   : 0;
+	*ret = (struct procstat_turns){ 0 };
+	if (read_stat(pid, &text, &stat) && stat.n > 0)
+		ret->state = stat.p[0];
+	buf_clear(&text);
+	if (!read_proc(pid, "schedstat", &text))
+		return;
+	(void)field_number(buf_str(&text), 0, &ret->ran_ns);
+	(void)field_number(buf_str(&text), 1, &ret->kept_ns);
 }
 
 bool procstat_is_traced(pid_t pid)

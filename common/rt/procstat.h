@@ -11,10 +11,15 @@
 /* Proportional share of memory, so that processes add up; else resident. */
 uint64_t procstat_memory_bytes(pid_t pid);
 double procstat_cpu_s(pid_t pid);
-bool procstat_is_traced(pid_t pid);      /* a debugger is attached */
-bool procstat_waits_for_disk(pid_t pid); /* its first thread */
-/* How long its first thread wanted to run and others did, since its start. */
-uint64_t procstat_starved_ns(pid_t pid);
+bool procstat_is_traced(pid_t pid); /* a debugger is attached */
+/* Of its first thread, since its start. */
+struct procstat_turns {
+	char state;       /* R wants to run, D waits for the disk, S sleeps */
+	uint64_t ran_ns;  /* on a processor */
+	uint64_t kept_ns; /* wanted to run, until it did; not the wait of now */
+};
+
+void procstat_turns(pid_t pid, struct procstat_turns *ret);
 bool procstat_is_running(pid_t pid); /* not gone, nor dead and not reaped */
 
 struct procstat {
