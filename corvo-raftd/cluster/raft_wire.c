@@ -29,18 +29,23 @@ enum { ENTRY_COMMAND = 1, ENTRY_BARRIER, ENTRY_MEMBERS };
 	(MEMBERS_HEAD_BYTES + WIRE_SERVERS_MAX * (WIRE_ADDRESS_BYTES + 9) + 8)
 #define ROLE_MAX 2
 
-/* Takes bytes until `want` of them are there. */
+/* Takes bytes until `want` of them are in `to`, which has *n. */
+static bool take_bytes(char *to, unsigned *n, struct str *s, unsigned want)
+{
+	size_t more = MIN((size_t)(want - *n), s->n);
+
+	memcpy(to + *n, s->p, more);
+	*n += (unsigned)more;
+	*s = str_skip(*s, more);
+	if (*n < want)
+		return false;
+	*n = 0;
+	return true;
+}
+
 static bool collect(struct raft_wire *w, struct str *s, unsigned want)
 {
-	size_t n = MIN((size_t)(want - w->n), s->n);
-
-	memcpy(w->part + w->n, s->p, n);
-	w->n += (unsigned)n;
-	*s = str_skip(*s, n);
-	if (w->n < want)
-		return false;
-	w->n = 0;
-	return true;
+	return take_bytes(w->part, &w->n, s, want);
 }
 
 static uint64_t number(const struct raft_wire *w, unsigned at)
@@ -50,18 +55,9 @@ static uint64_t number(const struct raft_wire *w, unsigned at)
 
 /* --- members --- */
 
-/* Takes bytes of a number of `want` bytes. */
 static bool take_number(struct wire_members *m, struct str *s, unsigned want)
 {
-	size_t n = MIN((size_t)(want - m->n), s->n);
-
-	memcpy(m->number + m->n, s->p, n);
-	m->n += (unsigned)n;
-	*s = str_skip(*s, n);
-	if (m->n < want)
-		return false;
-	m->n = 0;
-	return true;
+	return take_bytes(m->number, &m->n, s, want);
 }
 
 static void next_server(struct wire_members *m)

@@ -65,6 +65,9 @@ void fences_answer(struct proposer *p, struct list *of)
 
 void fences_pass_on(struct proposer *p, struct list *of, int err)
 {
+	bool is_over = err == ERR_LEADER_UNAVAILABLE && p->c.pass_on != NULL &&
+		       !p->draining;
+
 	LIST_FOREACH_SAFE (it, of) {
 		struct fence *f = list_entry(it, struct fence, node);
 		struct frame_request item = { .op = QUERY_FENCE,
@@ -72,11 +75,9 @@ void fences_pass_on(struct proposer *p, struct list *of, int err)
 		struct rpc_req req = f->req;
 
 		drop(p, f);
-		if (err == ERR_LEADER_UNAVAILABLE && p->c.pass_on != NULL &&
-		    !p->draining && rpc_req_is_of_node(req))
+		if (is_over && rpc_req_is_of_node(req))
 			continue; /* that node asks the next leader */
-		if (err == ERR_LEADER_UNAVAILABLE && p->c.pass_on != NULL &&
-		    !p->draining && rpc_req_is_live(req))
+		if (is_over && rpc_req_is_live(req))
 			p->c.pass_on(p->c.ctx, req, &item);
 		else
 			refuse(req, err);
@@ -96,14 +97,6 @@ bool fences_want(struct proposer *p)
 		return false;
 	}
 	return true;
-}
-
-void fences_take(struct proposer *p, struct list *into)
-{
-	LIST_FOREACH_SAFE (it, &p->fences) {
-		list_remove(it);
-		list_push_back(into, it);
-	}
 }
 
 void fences_free(struct list *of)

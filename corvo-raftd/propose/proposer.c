@@ -361,7 +361,7 @@ static int propose_one(struct proposer *p, bool may_be_empty)
 		free(b);
 		return 0;
 	}
-	fences_take(p, &b->fences);
+	list_move_all(&p->fences, &b->fences);
 	b->has_clock = !list_empty(&by_class[CLASS_CLOCK]);
 	for (int i = 0; i < CLASS_MAX; i++)
 		list_move_all(&by_class[i], &b->ops);

@@ -113,7 +113,6 @@ bool pass_on(struct proposer *p, struct op *op, int err);
 
 /* Before an entry is made. True: there is one to be made for them. */
 bool fences_want(struct proposer *p);
-void fences_take(struct proposer *p, struct list *into);
 /* The entry is applied here. */
 void fences_answer(struct proposer *p, struct list *of);
 /* Whoever leads next may answer them; or else they are refused. */
