@@ -17,6 +17,7 @@ import threading
 from pathlib import Path
 
 import waiting
+from node import free_port  # noqa: F401, for those that import it
 
 BUILD = Path(os.environ.get("CORVO_BUILD_DIR", "/work/main/build/dev"))
 HTTPD = BUILD / "corvo-httpd" / "corvo-httpd"
@@ -143,12 +144,6 @@ class Response:
         body = self.json()
         assert isinstance(body["error"], str) and body["error"]
         return self.status, body["code"]
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def read_answer(f):

@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from node import free_port
 from waiting import patience
 
 ROOT = Path(os.environ["CORVO_SOURCE_DIR"])
@@ -25,12 +25,6 @@ def tour():
                         re.S | re.M).group(1)
     blocks = re.findall(r"^```sh\n(.*?)^```$", section, re.S | re.M)
     return [line for b in blocks for line in b.splitlines() if line]
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def wait_ready(url, node):
