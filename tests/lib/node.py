@@ -433,12 +433,13 @@ class Node:
         return now
 
     def is_ours(self, pid):
-        """A pid may have been given to somebody else meanwhile."""
+        """A pid may have been given to somebody else meanwhile, perhaps to a
+        process of another node: the data directory tells."""
         try:
             line = Path(f"/proc/{pid}/cmdline").read_bytes()
         except (FileNotFoundError, ProcessLookupError):
             return False
-        return b"corvo" in line and is_alive(pid)
+        return os.fsencode(self.data) in line and is_alive(pid)
 
     def client(self, timeout=30.0):
         return Client(self.port, timeout)
