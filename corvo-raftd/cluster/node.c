@@ -7,9 +7,9 @@
  * and entries kept behind them, by bytes and not by number; a snapshot is one
  * buffer, so it is only a manifest, and the state itself is in the store, made
  * durable first. Any error of the log stops the process: a leader whose disk
- * fails may diverge. An entry that a damaged store cannot apply does not: it
- * would be met again at every start. What the library cannot be trusted to read
- * is read before: logcheck.h.
+ * fails may diverge, and a follower's log gets a hole. An entry that a damaged
+ * store cannot apply does not: it would be met again at every start. What the
+ * library cannot be trusted to read is read before: logcheck.h.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -320,11 +320,7 @@ static void on_applied(struct raft_apply *req, int status, void *result)
 	(void)result;
 	if (status == RAFT_IOERR || status == RAFT_NOSPACE ||
 	    status == RAFT_CORRUPT) {
-		log_error("the raft log in %s/raft cannot be written: %s; "
-			  "stopping",
-			  n->data_dir,
-			  n->io.errmsg[0] != '\0' ? n->io.errmsg
-						  : raft_strerror(status));
+		node_log_failed(n, status);
 		abort();
 	}
 	p->done(p->ctx, status == 0 ? 0 : -ERR_OUTCOME_UNKNOWN);
@@ -426,7 +422,8 @@ bool node_is_frozen(const struct node *n)
 
 bool node_is_dead(const struct node *n)
 {
-	return n->raft.state == RAFT_UNAVAILABLE && !n->stopping;
+	return (n->log_failed || n->raft.state == RAFT_UNAVAILABLE) &&
+	       !n->stopping;
 }
 
 bool node_is_whole(const struct node *n)

@@ -95,6 +95,11 @@ struct node {
 	struct node_weight weight;
 	struct node_cut cut;
 	struct node_receiver receive;
+	/* the library's own, which ours stands before: node_append.c */
+	int (*append)(struct raft_io *io, struct raft_io_append *req,
+		      const struct raft_entry entries[], unsigned n,
+		      raft_io_append_cb cb);
+	bool log_failed;           /* nothing is written any more */
 	uint64_t cut_asked_ns;     /* node_wants_entry was true */
 	struct raft_barrier fence; /* its entry is the last before our own */
 	bool fencing;              /* it is under way */
@@ -149,6 +154,13 @@ void node_wire_snapshots(struct node *n);
 void node_watch_snapshots(struct node *n);
 /* After raft_uv_init: snapshots of others do not reach the library. */
 void node_watch_installs(struct node *n);
+/*
+ * After raft_uv_init, of a node with others: also a follower hears of entries
+ * that cannot be written. One that is alone has only proposals of its own.
+ */
+void node_watch_appends(struct node *n);
+/* Says so, once. */
+void node_log_failed(struct node *n, int status);
 /* What came from another node, on its way to the library. */
 void node_receive(struct raft_io *io, struct raft_message *m);
 /* The last try to cut the log failed a moment ago. */

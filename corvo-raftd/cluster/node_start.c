@@ -269,6 +269,8 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 	if (r != 0)
 		return node_raft_failed(n, r, "open the log", why);
 	node_fault_begin(&n->io, n->loop);
+	if (n->port != NULL)
+		node_watch_appends(n);
 	node_watch_snapshots(n);
 	node_wire_sends(n);
 	raft_uv_set_connect_retry_delay(&n->io, CONNECT_RETRY_MS);

@@ -63,3 +63,29 @@ def test_settings_are_changed_at_any_node_and_hold_at_all(three):
                 job = c.fetch("leased")
                 assert job["lease_duration"] == 50 + i
                 c.ack(job)
+
+
+def test_a_follower_that_cannot_write_its_log_leaves_no_hole_in_it():
+    """It says so and writes no more; given its folder back it has it all."""
+    with cluster("--raft-segment-size=64KiB",
+                 "--apply-batch-bytes=32KiB") as own:
+        node = own.followers()[0]
+        log, away = node.data / "raft", node.data / "raft.away"
+        log.rename(away)
+        log.write_text("in the way")  # no segment can be made
+        with own.leader().client() as c:
+
+            def is_told():
+                c.enqueue("q", payload="x" * 16000)
+                return "cannot be written" in node.log()
+
+            wait_until(is_told, 30, "the failure to be told")
+        line = next(x for x in node.log().splitlines()
+                    if "cannot be written" in x)
+        assert str(log) in line and "open-" in line, line
+        node.kill_all()
+        log.unlink()
+        away.rename(log)
+        node.start()
+        own.wait_whole()
+        wait_until(lambda: have_the_same(own.nodes), 30, "a quiet moment")

@@ -1,0 +1,68 @@
+/*
+ * What becomes of entries that are written to the log. When a follower cannot
+ * write them the library tells the leader, and nobody else: it would go on, and
+ * write later ones behind those that are missing. So nothing is written after
+ * the first failure, and it is told.
+ */
+#include <stdlib.h>
+
+#include "cluster/node_impl.h"
+#include "rt/log.h"
+
+/* A request to write. The library is given one of ours in place of its own. */
+struct write {
+	struct raft_io_append ours;
+	struct raft_io_append *theirs;
+	raft_io_append_cb cb;
+	struct node *node;
+};
+
+void node_log_failed(struct node *n, int status)
+{
+	if (n->log_failed)
+		return;
+	n->log_failed = true;
+	log_error("the raft log in %s/raft cannot be written: %s; nothing more "
+		  "is written",
+		  n->data_dir,
+		  n->io.errmsg[0] != '\0' ? n->io.errmsg
+					  : raft_strerror(status));
+}
+
+static void on_written(struct raft_io_append *req, int status)
+{
+	struct write *w = container_of(req, struct write, ours);
+	struct raft_io_append *theirs = w->theirs;
+	raft_io_append_cb cb = w->cb;
+
+	if (status != 0 && status != RAFT_CANCELED && !w->node->stopping)
+		node_log_failed(w->node, status);
+	free(w);
+	cb(theirs, status);
+}
+
+static int append(struct raft_io *io, struct raft_io_append *req,
+		  const struct raft_entry entries[], unsigned count,
+		  raft_io_append_cb cb)
+{
+	struct node *n = container_of(io, struct node, io);
+	struct write *w;
+	int r;
+
+	if (n->log_failed)
+		return RAFT_IOERR;
+	w = xcalloc(1, sizeof(*w));
+	w->theirs = req;
+	w->cb = cb;
+	w->node = n;
+	r = n->append(io, &w->ours, entries, count, on_written);
+	if (r != 0)
+		free(w);
+	return r;
+}
+
+void node_watch_appends(struct node *n)
+{
+	n->append = n->io.append;
+	n->io.append = append;
+}
