@@ -228,6 +228,7 @@ void node_turn(struct node *n)
 		look_at_time(n);
 	if (n->leader && (!leads || n->raft.current_term != n->term))
 		lead_no_more(n);
+	node_look_at_transfer(n);
 	leader_id = leader_now(n);
 	if (leads && !n->leader)
 		lead(n);
@@ -276,6 +277,7 @@ void node_stop(struct node *n, loop_fn *done, void *ctx)
 	n->leader = n->ready = false;
 	n->stop_done = done;
 	n->stop_ctx = ctx;
+	node_look_at_transfer(n);
 	if (n->watch != NULL)
 		loop_timer_remove(n->watch);
 	n->watch = NULL;
@@ -396,7 +398,7 @@ uint64_t node_blind_ns(const struct node *n)
 
 bool node_is_handing_over(const struct node *n)
 {
-	return n->transfer_done != NULL;
+	return n->transfer_done != NULL && n->transfer_late_ns == 0;
 }
 
 bool node_is_following(const struct node *n)

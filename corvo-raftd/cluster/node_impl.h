@@ -119,6 +119,7 @@ struct node {
 	struct raft_transfer transfer;
 	node_done_fn *transfer_done; /* NULL: none is under way */
 	void *transfer_ctx;
+	uint64_t transfer_late_ns; /* given up by the library; until then */
 	bool stopping;
 	loop_fn *stop_done;
 	void *stop_ctx;
@@ -130,6 +131,9 @@ int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
 
 /* Looks whether leadership or readiness changed, now and from now on. */
 void node_watch(struct node *n);
+
+/* Whether one the library has given up came about. */
+void node_look_at_transfer(struct node *n);
 
 /* The store could not apply the entry `index`. */
 void node_freeze(struct node *n, uint64_t index);

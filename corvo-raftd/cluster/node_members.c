@@ -7,6 +7,11 @@
 #include "cluster/node_impl.h"
 #include "proto/err.h"
 #include "rt/log.h"
+#include "util/clock.h"
+
+/* The library waits for an election timeout. What it gave up may come about
+ * yet: the other node has been asked to lead. */
+#define TRANSFER_LATE_NS (3 * ELECTION_TIMEOUT_MS * NS_PER_MS)
 
 struct change {
 	struct raft_change req;
@@ -103,14 +108,33 @@ int node_remove(struct node *n, uint64_t id, node_done_fn *done, void *ctx)
 
 /* --- leadership handed over --- */
 
-static void on_transferred(struct raft_transfer *req)
+static void transfer_end(struct node *n, int err)
 {
-	struct node *n = req->data;
 	node_done_fn *done = n->transfer_done;
 
 	n->transfer_done = NULL;
-	done(n->transfer_ctx,
-	     raft_state(&n->raft) == RAFT_LEADER ? -ERR_REQUEST_TIMEOUT : 0);
+	n->transfer_late_ns = 0;
+	done(n->transfer_ctx, err);
+}
+
+static void on_transferred(struct raft_transfer *req)
+{
+	struct node *n = req->data;
+
+	if (raft_state(&n->raft) == RAFT_LEADER)
+		n->transfer_late_ns = clock_mono_ns() + TRANSFER_LATE_NS;
+	else
+		transfer_end(n, 0);
+}
+
+void node_look_at_transfer(struct node *n)
+{
+	if (n->transfer_late_ns == 0)
+		return;
+	if (!n->leader)
+		transfer_end(n, 0);
+	else if (clock_mono_ns() >= n->transfer_late_ns)
+		transfer_end(n, -ERR_REQUEST_TIMEOUT);
 }
 
 int node_transfer(struct node *n, uint64_t id, node_done_fn *done, void *ctx)

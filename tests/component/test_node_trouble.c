@@ -1,5 +1,6 @@
 /*
- * Three nodes, of which one cannot write its log.
+ * Three nodes, of which one cannot write its log, or hears late that it is to
+ * lead.
  */
 #include "cluster_world.h"
 
@@ -63,10 +64,100 @@ static void what_follows_a_failed_write_is_not_written(void **state _unused_)
 	assert_true(k->applied < proposed);
 }
 
+/* --- a transfer that comes about late --- */
+
+static struct {
+	struct raft_io *io;
+	struct raft_io_send *req;
+	struct raft_message message;
+	raft_io_send_cb cb;
+	int (*send)(struct raft_io *io, struct raft_io_send *req,
+		    const struct raft_message *message, raft_io_send_cb cb);
+} kept;
+
+/* All but the word that the other is to lead. */
+static int send_but_one(struct raft_io *io, struct raft_io_send *req,
+			const struct raft_message *message, raft_io_send_cb cb)
+{
+	if (message->type != RAFT_IO_TIMEOUT_NOW)
+		return kept.send(io, req, message, cb);
+	kept.io = io;
+	kept.req = req;
+	kept.message = *message;
+	kept.cb = cb;
+	return 0;
+}
+
+static bool is_given_up(void *ctx)
+{
+	return ((struct node *)ctx)->raft.transfer == NULL;
+}
+
+static void begin_late_transfer(struct member *from, const struct member *to)
+{
+	struct node *n = from->node;
+
+	memset(&kept, 0, sizeof(kept));
+	kept.send = n->sends.send;
+	n->sends.send = send_but_one;
+	answered = false;
+	assert_int_equal(node_transfer(n, node_id(to->node), on_answer, NULL),
+			 0);
+	assert_true(node_is_handing_over(n));
+	w_wait(is_given_up, n);
+	assert_non_null(kept.req);
+	/* it leads on meanwhile, and may be asked to hand over once */
+	assert_false(answered);
+	assert_false(node_is_handing_over(n));
+	assert_true(node_is_leader(n));
+	assert_int_equal(node_transfer(n, 0, on_answer, NULL), -ERR_CONFLICT);
+	n->sends.send = kept.send;
+}
+
+static void a_transfer_that_is_late_has_not_failed(void **state _unused_)
+{
+	struct member *from, *to;
+
+	for (int i = 0; i < NODES; i++)
+		start(&m[i]);
+	propose(100);
+	w_wait(all_applied, NULL);
+	to = follower();
+	from = leader();
+	begin_late_transfer(from, to);
+	assert_int_equal(kept.send(kept.io, kept.req, &kept.message, kept.cb),
+			 0);
+	w_wait(is_answered, NULL);
+	assert_int_equal(last_err, 0);
+	assert_false(node_is_leader(from->node));
+	propose(100);
+	w_wait(all_applied, NULL);
+}
+
+static void a_transfer_that_never_comes_about_has_failed(void **state _unused_)
+{
+	struct member *from, *to;
+
+	for (int i = 0; i < NODES; i++)
+		start(&m[i]);
+	propose(100);
+	w_wait(all_applied, NULL);
+	to = follower();
+	from = leader();
+	begin_late_transfer(from, to);
+	w_wait(is_answered, NULL);
+	assert_int_equal(last_err, -ERR_REQUEST_TIMEOUT);
+	assert_true(node_is_leader(from->node));
+	propose(100);
+	w_wait(all_applied, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(what_follows_a_failed_write_is_not_written),
+		CASE(a_transfer_that_is_late_has_not_failed),
+		CASE(a_transfer_that_never_comes_about_has_failed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
