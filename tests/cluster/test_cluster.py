@@ -1,5 +1,6 @@
 """Three nodes that make one cluster, from outside."""
 
+import socket
 import sys
 from pathlib import Path
 
@@ -220,3 +221,35 @@ def test_a_removed_node_is_no_member(three_or_four=4):
             assert a.status == 404 and name in a.json["error"], a
     finally:
         c.clean_up()
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as s:
+            s.bind(("::1", 0))
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="there is no ::1 here")
+def test_nodes_talk_over_ipv6():
+    c = Cluster(size=0)
+    for _ in range(3):
+        n = c.add()
+        n.flags = [f"--raft-bind=[::1]:{n.raft_port}",
+                   *(f.replace("127.0.0.1", "[::1]") for f in n.flags)]
+    try:
+        c.start()
+        for n in c.nodes:
+            assert all(r["address"].startswith("[::1]:") for r in c.rows(n))
+            with n.client() as client:
+                client.enqueue("q")
+        c.leader().stop()  # which hands over
+        with c.leader().client() as client:
+            for _ in range(3):
+                client.ack(client.fetch("q", timeout=10))
+    except BaseException:
+        c.clean_up(check=False)
+        raise
+    c.clean_up()
