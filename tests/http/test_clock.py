@@ -15,8 +15,8 @@ def rfc3339(seconds):
 
 
 def steps(client, direction):
-    return client.metrics()[
-        f'corvo_clock_steps_total{{direction="{direction}"}}']
+    return client.total(
+        f'corvo_clock_steps_total{{direction="{direction}"}}')
 
 
 def fired(client, queue):
@@ -35,9 +35,9 @@ def every_second(client, queue):
 
 def follow(node, seconds):
     """Sets the clock and waits until the node goes by it."""
-    seen = node.log().count(FOLLOWED)
+    seen = node.all_logs().count(FOLLOWED)
     node.set_clock(seconds)
-    wait_until(lambda: node.log().count(FOLLOWED) > seen, 20,
+    wait_until(lambda: node.all_logs().count(FOLLOWED) > seen, 20,
                "the clock to be followed")
 
 
@@ -68,7 +68,7 @@ def test_an_hour_back_freezes_nothing(make_node):
         assert moved
         made = c.job(later)["created_at"]
         assert made < rfc3339(time.time() - HOUR / 2), made
-    assert "the clock was set back by 3" in node.log()
+    assert "the clock was set back by 3" in node.all_logs()
 
 
 def test_forward_and_back_costs_nothing(make_node):
@@ -91,7 +91,7 @@ def test_forward_and_back_costs_nothing(make_node):
         assert fired(c, "s") == 0
         c.ack(job)
         assert c.state(held) == "completed"
-    assert FOLLOWED not in node.log()
+    assert FOLLOWED not in node.all_logs()
 
 
 def test_forward_takes_nothing_from_a_worker(make_node):
@@ -115,11 +115,12 @@ def test_set_back_while_down(make_node):
         lost = c.enqueue("lost")
         c.fetch("lost", lease_duration_ms=2000)
         every_second(c, "cron")
-    node.stop()
+    node.stop_all()
     node.set_clock(-HOUR)
-    node.start()
+    node.start_all()
     with node.client() as c:
-        wait_until(lambda: FOLLOWED in node.log(), 20, "it to be followed")
+        wait_until(lambda: FOLLOWED in node.all_logs(), 20,
+                   "it to be followed")
         runs = fired(c, "cron")
         wait_until(lambda: c.state(lost) == "pending", 10, "the lease to end")
         wait_until(lambda: fired(c, "cron") > runs + 1, 10, "the schedule")

@@ -245,12 +245,26 @@ def test_a_place_no_longer_kept_is_refused(short_node):
         assert page["events"][0]["seq"] > 2
 
 
+def large_events(client, rounds):
+    """50 events of 10 KB each in each round: in all more than any buffer on
+    the way to a reader holds."""
+    ids = act(client, "enqueue/batch", {"jobs": [{"queue": "l"}] * 50})
+    ids = ids["job_ids"]
+    act(client, "fetch/batch", {"queues": ["l"], "count": 50,
+                                "lease_duration": 600, "worker_id": "w"})
+    for i in range(rounds):
+        progress = {"i": i, "text": "x" * 10000}
+        act(client, "heartbeat", {"jobs": {
+            job: {"progress": progress} for job in ids}})
+
+
 def test_a_reader_that_falls_behind_the_log_is_told(short_node):
     with short_node.client() as c, \
             EventStream(short_node.port, receive_buffer=4096) as s:
         began = s.read()[0].id
-        for _ in range(10):
-            act(c, "enqueue/batch", {"jobs": [{"queue": "q"}] * 2000})
+        large_events(c, 20)
+        for _ in range(6):
+            act(c, "enqueue/batch", {"jobs": [{"queue": "q"}] * 500})
         last = head(c)
         wait_until(lambda: c.get(f"{PAGES}?after_seq={last - 2000}").json
                    .get("lost"), 20, "old events to go")

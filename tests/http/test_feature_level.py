@@ -17,24 +17,25 @@ def level_events(c):
 
 
 def later(node):
-    node.corvo = LATER
-    return node.start()
+    """Of a cluster all nodes, or the level would stay."""
+    node.stop_all()
+    for n in node.nodes():
+        n.corvo = LATER
+    return node.start_all()
 
 
-def test_a_later_version_raises_the_level_of_a_node_that_is_alone(make_node):
+def test_a_later_version_raises_the_level_when_nobody_has_an_older(make_node):
     node = make_node().start()
     with node.client() as c:
         c.enqueue("q")
         assert c.post(NOTE, {"note": "x"}).status == 404  # no such route
         assert level_events(c) == []
-    node.stop()
     later(node)
     with node.client() as c:
         wait_until(lambda: level_events(c) == [2], what="the level")
         a = c.post(NOTE, {"note": "x"})
         assert a.status == 200 and a.json == {"note": "x"}, a
         assert c.queue("q")["pending"] == 1
-    node.stop()
     later(node)
     with node.client() as c:
         assert level_events(c) == [2]

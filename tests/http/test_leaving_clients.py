@@ -80,8 +80,8 @@ def numbers(client):
     m = client.metrics()
     return {name: m[name] for name in (
         "corvo_http_connections", "corvo_http_requests_in_flight",
-        "corvo_lifecycle_streams_open", "corvo_parked_fetches",
-        "corvo_waiting_reads")}
+        "corvo_lifecycle_streams_open", "corvo_waiting_reads")} | {
+        "corvo_parked_fetches": client.parked()}
 
 
 def test_nothing_of_them_stays(node, client):

@@ -144,7 +144,8 @@ def test_no_log_entries_while_throttled_and_idle(make_node, limit):
     with n.client() as c:
         patch(c, "q", **settings)
         enqueue_many(c, "q", 5, group="g")
-        assert c.fetch("q", lease_duration=3600) is not None
+        job = c.fetch("q", lease_duration=3600)
+        assert c.state(job["job_id"]) == "active"  # this node has it
         waiting = [Parked(n, c, "q") for _ in range(3)]
         before = applied(c)
         for _ in range(5):  # come and go without an entry either

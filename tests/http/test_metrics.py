@@ -168,7 +168,8 @@ def test_numbers_of_jobs_do_not_wait_for_the_view(client, node, queue):
     silent = 'corvo_metrics_errors_total{process="viewd"}'
     with hanging(node.pids()["viewd"]):
         client.enqueue(queue)
-        client.fetch(queue, worker_id=queue)
+        job = client.fetch(queue, worker_id=queue)
+        assert client.state(job["job_id"]) == "active"  # this node has it
         m = client.metrics()
     assert m[silent] == before[silent] + 1
     assert by_label(m, "corvo_queue_jobs", "queue")[queue] == 1
@@ -259,7 +260,9 @@ def test_latency_and_run_time(client, queue):
     client.enqueue(queue)
     client.enqueue(queue)
     client.ack(client.fetch(queue))
-    client.fail(client.fetch(queue), retry=False)
+    job = client.fetch(queue)
+    client.fail(job, retry=False)
+    assert client.state(job["job_id"]) == "dead"  # this node has it
     after = client.metrics()
     for name in ("corvo_job_start_latency_seconds", "corvo_job_run_seconds"):
         assert after[name + "_count"] - before[name + "_count"] == 2
@@ -268,10 +271,12 @@ def test_latency_and_run_time(client, queue):
 
 def test_oldest_waiting_of_a_queue(client, queue):
     row = f'corvo_queue_oldest_waiting_seconds{{queue="{queue}"}}'
-    client.enqueue(queue)
+    job = client.enqueue(queue)
+    assert client.state(job) == "pending"  # this node has it
     first = client.metrics()[row]
     wait_until(lambda: client.metrics()[row] > first, 10, "time to pass")
     client.ack(client.fetch(queue))
+    assert client.state(job) == "completed"
     assert client.metrics()[row] == 0
 
 
@@ -294,6 +299,7 @@ def test_series_of_queues_are_bounded(make_node):
         jobs += [{"queue": "zz-busy"}] * 3
         a = c.post(f"{API}/enqueue/batch", {"jobs": jobs})
         assert a.status == 201, a
+        assert c.state(a.json["job_ids"][-1]) == "pending"  # this node has it
         m = c.metrics()
         assert m["corvo_queues"] == 1101
         rows = by_label(m, "corvo_queue_jobs", "queue")

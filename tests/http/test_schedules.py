@@ -386,9 +386,9 @@ def test_verbs_of_the_command_line(node, client, queue):
 def stop_and_start(node, seconds):
     """Stops the node, waits for the clock, starts it; the time it was down."""
     down = time.time()
-    node.stop()
+    node.stop_all()
     wait_until(lambda: time.time() > down + seconds, seconds + 5, "the clock")
-    node.start()
+    node.start_all()
     return down, time.time()
 
 
@@ -442,7 +442,7 @@ def test_schedule_whose_zone_has_gone_is_paused(make_node, monkeypatch,
         runs_reach(c, "lost", 1)
         zone.unlink()
         wait_until(lambda: get(c, "lost")["paused"], 15, "the pause")
-        assert "schedule lost is paused: timezone" in node.log()
+        assert "schedule lost is paused: timezone" in node.all_logs()
         runs_reach(c, "fine", get(c, "fine")["runs"] + 1)
         a = c.post(f"{API}/schedules/lost/resume")
         assert (a.status, a.code) == (400, "SCHEDULE_ERROR")

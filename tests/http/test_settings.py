@@ -80,7 +80,7 @@ def test_apply_batch_max(make_node, queue):
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(enqueue, range(80)))
-    with node.client() as c:
+    with node.leader().client() as c:
         m = c.metrics()
         assert m["corvo_raft_applied_total"] >= 80
         assert m["corvo_raft_entries_total"] >= m["corvo_raft_applied_total"]

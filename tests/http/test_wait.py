@@ -147,6 +147,7 @@ def test_too_many_waiting_reads_are_refused(node, client, queue):
 
 def test_waiting_writes_nothing_to_the_log(client, queue):
     job_id = client.enqueue(queue)
+    assert client.state(job_id) == "pending"  # this node has it
     before = client.get(f"{API}/cluster/status").json["applied_index"]
     client.get(f"{API}/jobs/{job_id}?wait=100ms")
     assert client.get(f"{API}/cluster/status").json["applied_index"] == before

@@ -75,7 +75,7 @@ def test_one_that_took_jobs_is_active_with_them(client, queue):
     assert (w["state"] != "active", w["jobs"]) == (True, [])
 
 
-def test_who_goes_away_is_lost_and_who_waits_is_not(client, queue, poll):
+def test_who_goes_away_is_lost_and_who_waits_is_not(node, client, queue, poll):
     waits, leaves = f"{queue}.waits", f"{queue}.leaves"
     poll(waits, queue)
     poll(leaves, queue).close()
@@ -86,8 +86,9 @@ def test_who_goes_away_is_lost_and_who_waits_is_not(client, queue, poll):
     w = worker(client, waits)
     assert w["state"] == "idle" and w["last_heartbeat"] > before
     assert worker(client, leaves)["last_heartbeat"] < w["last_heartbeat"]
-    assert client.metrics()['corvo_workers{state="lost"}'] >= 1
-    assert client.metrics()['corvo_workers{state="idle"}'] >= 1
+    with node.leader().client() as c:  # which is asked for jobs
+        assert c.metrics()['corvo_workers{state="lost"}'] >= 1
+        assert c.metrics()['corvo_workers{state="idle"}'] >= 1
 
 
 def test_a_heartbeat_is_a_sign_of_life(client, queue):

@@ -54,8 +54,7 @@ class Cluster:
         return sum(r["voter"] for r in self.rows())
 
     def alive(self):
-        return [n for n in self.nodes
-                if n.process is not None and n.process.poll() is None]
+        return [n for n in self.nodes if n.is_running()]
 
     def leads(self, node):
         with contextlib.suppress(OSError, http.client.HTTPException):

@@ -27,6 +27,10 @@ CORVO = BUILD / "cli" / "corvo"
 PROCS = ["raftd", "viewd", "sched", "httpd-0"]
 API = "/api/v1"
 
+# {path: members} with which a request for which none is needed does nothing.
+HARMLESS = {f"{API}/cluster/{verb}": {"node_id": "nobody"}
+            for verb in ("leave", "transfer")}
+
 LOG_SHOWN = 4000  # characters of a log in a failed assertion
 
 # Words that must never be in what a node says.
@@ -245,13 +249,16 @@ class Client:
                 if x and not x.startswith("#")]
         return {name: float(value) for name, value in rows}
 
-    def parked(self):
-        """Fetches that wait: where somebody leads."""
-        n = self.metrics()["corvo_parked_fetches"]
+    def total(self, series):
+        """Of all nodes of its cluster: what is counted where one leads."""
+        n = self.metrics()[series]
         for port in self.companions:
             with Client(port) as c:
-                n += c.metrics()["corvo_parked_fetches"]
+                n += c.metrics()[series]
         return n
+
+    def parked(self):
+        return self.total("corvo_parked_fetches")
 
 
 @contextlib.contextmanager
@@ -314,11 +321,17 @@ class Node:
 
     def start(self, *flags, seconds=60.0, **popen):
         self.spawn(*flags, **popen)
-        wait_until(lambda: self.process.poll() is not None or self.is_ready(),
+        return self.wait_ready(seconds)
+
+    def wait_ready(self, seconds=60.0):
+        wait_until(lambda: not self.is_running() or self.is_ready(),
                    seconds, "the node to be ready")
-        assert self.process.poll() is None, self.log()[-LOG_SHOWN:]
+        assert self.is_running(), self.log()[-LOG_SHOWN:]
         self.pids()
         return self
+
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
 
     def is_ready(self):
         try:
@@ -359,13 +372,13 @@ class Node:
         first and goes last: its end would make the others stop in order."""
         with contextlib.suppress(OSError, ValueError):
             self.pids()
-        if self.process is not None and self.process.poll() is None:
+        if self.is_running():
             self.process.send_signal(signal.SIGSTOP)
         for pid in self.seen_pids:
             if self.is_ours(pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        if self.process is not None and self.process.poll() is None:
+        if self.is_running():
             self.process.kill()
         if self.process is not None:
             self.process.wait(patience(20))
@@ -375,7 +388,7 @@ class Node:
     def clean_up(self, check=True):
         """Ends it in any case and removes its directory."""
         try:
-            if self.process is not None and self.process.poll() is None:
+            if self.is_running():
                 if check:
                     self.stop()
                 else:
@@ -383,10 +396,31 @@ class Node:
             if check:
                 self.check_log()
         finally:
-            if self.process is not None and self.process.poll() is None:
+            if self.is_running():
                 self.kill_all()
             if not os.environ.get("CORVO_KEEP"):
                 shutil.rmtree(self.dir, ignore_errors=True)
+
+    # --- its cluster, which may be itself (see member.py) -----------------
+
+    def nodes(self):
+        return [self]
+
+    def leader(self):
+        return self
+
+    def stop_all(self):
+        """Nobody is left to go on meanwhile."""
+        for n in self.nodes():
+            if n.is_running():
+                n.stop()
+
+    def start_all(self):
+        return self.start()
+
+    def all_logs(self):
+        """Of what the leader does, the leader tells."""
+        return "".join(n.log() for n in self.nodes())
 
     def slow_log(self, seconds):
         """From now on an entry counts as written so much later; 0: at once.
