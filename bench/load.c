@@ -10,9 +10,21 @@
 
 #include "load_modes.h"
 
+static _noreturn_ _printf_(1, 2) void die(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fputs("load: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+	va_end(ap);
+	exit(1);
+}
+
 static const struct {
 	const char *name;
-	void (*run)(struct http *h, const struct options *o);
+	void (*run)(struct client *cl, const struct options *o);
 	const char *doc;
 } modes[] = {
 	{ "enqueue", mode_enqueue, "single enqueues on --connections" },
@@ -150,7 +162,7 @@ int main(int argc, char **argv)
 		.gap_ns = 5 * NS_PER_MS,
 		.lease_ns = 60 * NS_PER_S,
 	};
-	struct http h;
+	struct client cl;
 
 	if (argc < 2)
 		usage();
@@ -158,9 +170,13 @@ int main(int argc, char **argv)
 		if (strcmp(modes[i].name, argv[1]) != 0)
 			continue;
 		parse(argc - 1, argv + 1, &o);
-		http_init(&h, o.host, o.port);
-		modes[i].run(&h, &o);
-		http_done(&h);
+		client_init(&cl, &(struct client_to){ .host = o.host,
+						      .port = o.port,
+						      .prefix = "" });
+		modes[i].run(&cl, &o);
+		if (client_has_failed(&cl))
+			die("%.*s", STR_ARG(buf_str(&cl.why)));
+		client_done(&cl);
 		return 0;
 	}
 	usage();

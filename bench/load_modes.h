@@ -4,7 +4,7 @@
 #ifndef CORVO_LOAD_MODES_H
 #define CORVO_LOAD_MODES_H
 
-#include "load_http.h"
+#include "load/load.h"
 
 struct options {
 	const char *host;
@@ -26,39 +26,21 @@ struct options {
 	uint64_t lease_ns;
 };
 
-void mode_enqueue(struct http *h, const struct options *o);
-void mode_fill(struct http *h, const struct options *o);
-void mode_fetch(struct http *h, const struct options *o);
-void mode_lifecycle(struct http *h, const struct options *o);
-void mode_lifecycle_batch(struct http *h, const struct options *o);
-void mode_wake(struct http *h, const struct options *o);
-void mode_park(struct http *h, const struct options *o);
-void mode_schedule(struct http *h, const struct options *o);
-void mode_lease(struct http *h, const struct options *o);
-
-#define PATH_ENQUEUE       "/api/v1/enqueue"
-#define PATH_ENQUEUE_BATCH "/api/v1/enqueue/batch"
-#define PATH_FETCH         "/api/v1/fetch"
-#define PATH_FETCH_BATCH   "/api/v1/fetch/batch"
-#define PATH_ACK           "/api/v1/ack/"
-#define PATH_ACK_BATCH     "/api/v1/ack/batch"
-#define PATH_JOB           "/api/v1/jobs/"
+void mode_enqueue(struct client *cl, const struct options *o);
+void mode_fill(struct client *cl, const struct options *o);
+void mode_fetch(struct client *cl, const struct options *o);
+void mode_lifecycle(struct client *cl, const struct options *o);
+void mode_lifecycle_batch(struct client *cl, const struct options *o);
+void mode_wake(struct client *cl, const struct options *o);
+void mode_park(struct client *cl, const struct options *o);
+void mode_schedule(struct client *cl, const struct options *o);
+void mode_lease(struct client *cl, const struct options *o);
 
 #define WAIT_S 60 /* of a parked fetch */
 
-/* Request bodies; each clears the buffer first. */
-void body_job(struct buf *b, const struct options *o);
-void body_jobs(struct buf *b, const struct options *o, unsigned n);
-void body_fetch(struct buf *b, const struct options *o, unsigned wait_s);
-void body_fetch_batch(struct buf *b, const struct options *o, unsigned wait_s);
+struct job_kind kind_of(const struct options *o);
 
-/* Acks the one job of an answer to fetch, on the same connection. */
-void send_ack(struct hconn *c, const struct answer *fetched, answer_fn *fn);
-/*
- * Acks all jobs of an answer to fetch/batch; returns how many. None: nothing
- * is sent.
- */
-unsigned send_acks(struct hconn *c, const struct answer *fetched,
-		   answer_fn *fn);
+/* Lines "<name>_p50_us 123", also p90, p99, max, min and how many. */
+void print_times(const struct times *t, const char *name);
 
 #endif

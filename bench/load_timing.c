@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "load_modes.h"
-#include "load_stats.h"
 #include "util/clock.h"
 #include "util/hmap.h"
 #include "util/timefmt.h"
@@ -15,66 +14,84 @@
 
 static struct {
 	const struct options *o;
-	struct buf job, fetch;
-	struct stats times;
+	struct job_kind kind;
+	struct buf job; /* of mode schedule */
+	struct times times;
 	struct hmap leases; /* job id: uint64_t, wall end of its lease */
-	struct hconn *producer;
+	struct conn *producer;
 	uint64_t sent, done;
 	uint64_t start_ns;    /* wall; of the first schedule */
 	uint64_t enqueued_ns; /* monotonic; mode wake */
 } run;
 
-static void work(struct hconn *c, const struct answer *a);
+static void work(struct conn *c, const struct answer *a);
 
-static void begin(struct http *h, const struct options *o, tick_fn *on_tick)
+static void begin(struct client *cl, const struct options *o, tick_fn *on_tick)
 {
 	run.o = o;
-	body_job(&run.job, o);
-	body_fetch(&run.fetch, o, WAIT_S);
+	run.kind = kind_of(o);
+	if (!client_connect(cl, o->workers + (on_tick != NULL)))
+		return;
 	if (on_tick != NULL) /* a connection nobody uses would be closed */
-		run.producer = http_connect(h);
+		run.producer = cl->conns[o->workers];
 	for (unsigned i = 0; i < o->workers; i++)
-		work(http_connect(h), NULL);
-	h->on_tick = on_tick;
+		work(cl->conns[i], NULL);
+	cl->on_tick = on_tick;
 	if (on_tick != NULL)
-		h->tick_ns = clock_mono_ns() + SETTLE_NS;
+		cl->tick_ns = clock_mono_ns() + SETTLE_NS;
 }
 
-static void end(const char *name)
+static void end(const struct client *cl, const char *name)
 {
-	stats_print(&run.times, name);
-	stats_done(&run.times);
+	if (!client_has_failed(cl))
+		print_times(&run.times, name);
 	buf_done(&run.job);
-	buf_done(&run.fetch);
 }
 
-static void count_one(struct http *h, int64_t ns)
+static void count_one(struct client *cl, int64_t ns)
 {
-	stats_add(&run.times, ns);
+	times_add(&run.times, ns);
 	run.done++;
 	if (run.done == run.o->count)
-		h->stop = true;
+		cl->stop = true;
 }
 
-static void on_enqueued(struct hconn *c, const struct answer *a)
+static void on_enqueued(struct conn *c, const struct answer *a)
 {
-	(void)c;
-	answer_expect(a, 201);
+	(void)answer_expect(c, a, 201);
+}
+
+/* The one job of an answer to fetch; false: the run has failed. */
+static bool held_of(struct conn *c, const struct answer *a, struct held *ret)
+{
+	struct str rest = a->body;
+
+	if (next_held(c, &run.kind, &rest, ret))
+		return true;
+	client_fail(c->cl, "no job: %.*s", STR_ARG(a->body));
+	return false;
+}
+
+static void ack(struct conn *c, const struct answer *fetched, answer_fn *fn)
+{
+	struct held job;
+
+	if (held_of(c, fetched, &job))
+		send_ack(c, &job, 1, false, fn);
 }
 
 /* --- a worker: what it does with a job depends on the mode --- */
 
-typedef void job_fn(struct hconn *c, const struct answer *a);
+typedef void job_fn(struct conn *c, const struct answer *a);
 static job_fn *on_job;
 
-static void fetch_again(struct hconn *c, const struct answer *a)
+static void fetch_again(struct conn *c, const struct answer *a)
 {
-	if (a != NULL)
-		answer_expect(a, 200);
-	http_send(c, PATH_FETCH, &run.fetch, work);
+	if (a == NULL || answer_expect(c, a, 200))
+		send_fetch(c, &run.kind, 1, false, WAIT_S, work);
 }
 
-static void work(struct hconn *c, const struct answer *a)
+static void work(struct conn *c, const struct answer *a)
 {
 	if (a != NULL && a->status == 200)
 		on_job(c, a);
@@ -84,56 +101,58 @@ static void work(struct hconn *c, const struct answer *a)
 
 /* --- wake: a job reaches a parked worker --- */
 
-static void wake_tick(struct http *h)
+static void wake_tick(struct client *cl)
 {
 	if (run.producer->on_answer != NULL) { /* not answered yet: later */
-		h->tick_ns = clock_mono_ns() + NS_PER_MS;
+		cl->tick_ns = clock_mono_ns() + NS_PER_MS;
 		return;
 	}
 	run.enqueued_ns = clock_mono_ns();
-	http_send(run.producer, PATH_ENQUEUE, &run.job, on_enqueued);
+	send_enqueue(run.producer, &run.kind, 0, 1, false, on_enqueued);
 }
 
-static void on_wake_acked(struct hconn *c, const struct answer *a)
+static void on_wake_acked(struct conn *c, const struct answer *a)
 {
 	fetch_again(c, a);
-	c->h->tick_ns = clock_mono_ns() + run.o->gap_ns;
+	c->cl->tick_ns = clock_mono_ns() + run.o->gap_ns;
 }
 
-static void on_woken(struct hconn *c, const struct answer *a)
+static void on_woken(struct conn *c, const struct answer *a)
 {
-	count_one(c->h, (int64_t)(clock_mono_ns() - run.enqueued_ns));
-	send_ack(c, a, on_wake_acked);
+	count_one(c->cl, (int64_t)(clock_mono_ns() - run.enqueued_ns));
+	ack(c, a, on_wake_acked);
 }
 
-void mode_wake(struct http *h, const struct options *o)
+void mode_wake(struct client *cl, const struct options *o)
 {
 	on_job = on_woken;
-	begin(h, o, wake_tick);
-	http_run(h, 0);
-	end("wake");
+	begin(cl, o, wake_tick);
+	client_run(cl, 0);
+	end(cl, "wake");
 }
 
 /* --- park: hold so many fetches --- */
 
-static void on_parked_job(struct hconn *c, const struct answer *a)
+static void on_parked_job(struct conn *c, const struct answer *a)
 {
-	send_ack(c, a, fetch_again);
+	ack(c, a, fetch_again);
 }
 
-void mode_park(struct http *h, const struct options *o)
+void mode_park(struct client *cl, const struct options *o)
 {
 	on_job = on_parked_job;
-	begin(h, o, NULL);
+	begin(cl, o, NULL);
+	if (client_has_failed(cl))
+		return;
 	printf("parked %u\n", o->workers);
 	(void)fflush(stdout); /* a script waits for this line */
-	http_run(h, clock_mono_ns() + o->time_ns);
-	end("park");
+	client_run(cl, clock_mono_ns() + o->time_ns);
+	end(cl, "park");
 }
 
 /* --- schedule: from the time of a job to its worker --- */
 
-static void schedule_tick(struct http *h)
+static void schedule_tick(struct client *cl)
 {
 	uint64_t due_ns;
 
@@ -148,82 +167,90 @@ static void schedule_tick(struct http *h)
 			   run.o->queue, (unsigned long long)due_ns);
 		time_format(&run.job, due_ns);
 		buf_puts(&run.job, "\"}");
-		http_send(run.producer, PATH_ENQUEUE, &run.job, on_enqueued);
+		client_send(run.producer, PATH_ENQUEUE, &run.job, on_enqueued);
 		run.sent++;
 	}
 	if (run.sent < run.o->count)
-		h->tick_ns = clock_mono_ns() + run.o->gap_ns / 2;
+		cl->tick_ns = clock_mono_ns() + run.o->gap_ns / 2;
 }
 
-static void on_due(struct hconn *c, const struct answer *a)
+static void on_due(struct conn *c, const struct answer *a)
 {
 	uint64_t now_ns = clock_wall_ns();
 	uint64_t due_ns;
 
-	if (!answer_number(a, "due", &due_ns))
-		die("no due time: %.*s", STR_ARG(a->body));
-	count_one(c->h, (int64_t)(now_ns - due_ns));
-	send_ack(c, a, fetch_again);
+	if (!body_number(a->body, "due", &due_ns)) {
+		client_fail(c->cl, "no due time: %.*s", STR_ARG(a->body));
+		return;
+	}
+	count_one(c->cl, (int64_t)(now_ns - due_ns));
+	ack(c, a, fetch_again);
 }
 
-void mode_schedule(struct http *h, const struct options *o)
+void mode_schedule(struct client *cl, const struct options *o)
 {
 	on_job = on_due;
-	begin(h, o, schedule_tick);
-	http_run(h, 0);
-	end("schedule_delay");
+	begin(cl, o, schedule_tick);
+	client_run(cl, 0);
+	end(cl, "schedule_delay");
 }
 
 /* --- lease: from the end of a lease to the next worker --- */
 
-static void lease_tick(struct http *h)
+static void lease_tick(struct client *cl)
 {
 	if (run.producer->on_answer == NULL) {
-		http_send(run.producer, PATH_ENQUEUE, &run.job, on_enqueued);
+		send_enqueue(run.producer, &run.kind, 0, 1, false, on_enqueued);
 		run.sent++;
 	}
 	if (run.sent < run.o->count)
-		h->tick_ns = clock_mono_ns() + run.o->gap_ns;
+		cl->tick_ns = clock_mono_ns() + run.o->gap_ns;
 }
 
 /* The exact end is the server's; it is read, not guessed. */
-static void on_first_held(struct hconn *c, const struct answer *a)
+static void on_first_held(struct conn *c, const struct answer *a)
 {
 	struct str id, text;
 	uint64_t *end_ns;
 
-	answer_expect(a, 200);
+	if (!answer_expect(c, a, 200))
+		return;
 	end_ns = xmalloc(sizeof(*end_ns));
-	if (!answer_text(a, "id", &id) ||
-	    !answer_text(a, "lease_expires_at", &text) ||
-	    !time_parse(text, end_ns))
-		die("no lease: %.*s", STR_ARG(a->body));
+	if (!body_text(a->body, "id", &id) ||
+	    !body_text(a->body, "lease_expires_at", &text) ||
+	    !time_parse(text, end_ns)) {
+		client_fail(c->cl, "no lease: %.*s", STR_ARG(a->body));
+		free(end_ns);
+		return;
+	}
 	free(hmap_put(&run.leases, id, end_ns));
 	fetch_again(c, NULL);
 }
 
-static void on_leased(struct hconn *c, const struct answer *a)
+static void on_leased(struct conn *c, const struct answer *a)
 {
 	uint64_t now_ns = clock_wall_ns();
 	uint64_t attempt = 0;
 	const uint64_t *end_ns;
-	char path[128];
-	struct str id;
+	char path[sizeof(PATH_JOB) + ID_LEN_MAX];
+	struct held job;
 
-	if (!answer_number(a, "attempt", &attempt) ||
-	    !answer_text(a, "job_id", &id) || id.n > 64)
-		die("no job: %.*s", STR_ARG(a->body));
+	if (!held_of(c, a, &job))
+		return;
+	(void)body_number(a->body, "attempt", &attempt);
 	if (attempt == 1) {
-		(void)snprintf(path, sizeof(path), PATH_JOB "%.*s",
-			       STR_ARG(id));
-		http_send(c, path, NULL, on_first_held);
+		(void)snprintf(path, sizeof(path), PATH_JOB "%s", job.id);
+		client_send(c, path, NULL, on_first_held);
 		return;
 	}
-	end_ns = hmap_get(&run.leases, id);
-	if (end_ns == NULL)
-		die("a lease ended before it was read; use a longer --lease");
-	count_one(c->h, (int64_t)(now_ns - *end_ns));
-	send_ack(c, a, fetch_again);
+	end_ns = hmap_get(&run.leases, str_from(job.id));
+	if (end_ns == NULL) {
+		client_fail(c->cl, "a lease ended before it was read; use a "
+				   "longer --lease");
+		return;
+	}
+	count_one(c->cl, (int64_t)(now_ns - *end_ns));
+	send_ack(c, &job, 1, false, fetch_again);
 }
 
 static void free_leases(void)
@@ -237,11 +264,11 @@ static void free_leases(void)
 	hmap_done(&run.leases);
 }
 
-void mode_lease(struct http *h, const struct options *o)
+void mode_lease(struct client *cl, const struct options *o)
 {
 	on_job = on_leased;
-	begin(h, o, lease_tick);
-	http_run(h, 0);
-	end("lease_delay");
+	begin(cl, o, lease_tick);
+	client_run(cl, 0);
+	end(cl, "lease_delay");
 	free_leases();
 }
