@@ -104,6 +104,43 @@ void api_put_segment(struct buf *path, const char *text)
 	buf_put_percent(path, str_from(text));
 }
 
+/* A part of an address, or nothing when it has none. */
+static struct str url_part(CURLU *u, CURLUPart what, struct arena *a)
+{
+	char *text = NULL;
+	struct str copy = STR("");
+
+	if (curl_url_get(u, what, &text, CURLU_DEFAULT_PORT) == CURLUE_OK)
+		copy = arena_copy(a, str_from(text));
+	curl_free(text);
+	return copy;
+}
+
+bool api_split(const char *server, struct arena *a, const char **ret_host,
+	       const char **ret_port, const char **ret_prefix)
+{
+	CURLU *u = curl_url();
+	struct str host, path;
+	bool good;
+
+	CHECK(u != NULL);
+	good = curl_url_set(u, CURLUPART_URL, server, CURLU_GUESS_SCHEME) ==
+		   CURLUE_OK &&
+	       str_is(url_part(u, CURLUPART_SCHEME, a), "http") &&
+	       url_part(u, CURLUPART_USER, a).n == 0;
+	host = url_part(u, CURLUPART_HOST, a);
+	path = url_part(u, CURLUPART_PATH, a);
+	if (host.n > 2 && host.p[0] == '[')
+		host = str_of(host.p + 1, host.n - 2);
+	while (path.n > 0 && path.p[path.n - 1] == '/')
+		path.n--;
+	*ret_host = arena_cstr(a, host);
+	*ret_port = arena_cstr(a, url_part(u, CURLUPART_PORT, a));
+	*ret_prefix = arena_cstr(a, path);
+	curl_url_cleanup(u);
+	return good;
+}
+
 /* A proxy cannot reach the loopback of this machine. */
 static bool is_loopback(const char *url)
 {

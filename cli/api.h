@@ -4,6 +4,7 @@
 #ifndef CORVO_CLI_API_H
 #define CORVO_CLI_API_H
 
+#include "util/arena.h"
 #include "util/buf.h"
 
 struct api {
@@ -39,6 +40,14 @@ struct api_event {
 typedef bool api_event_fn(void *ctx, const struct api_event *e);
 int api_stream(const struct api *api, const char *path, api_event_fn *fn,
 	       void *ctx, struct buf *why);
+
+/*
+ * The parts of "http://host:port/prefix", in memory of `a`: a host without
+ * brackets, a port in digits, and a prefix that is empty or has no slash at its
+ * end. False when it is no such address.
+ */
+bool api_split(const char *server, struct arena *a, const char **ret_host,
+	       const char **ret_port, const char **ret_prefix);
 
 /* Appends one segment of a path, percent-encoded. */
 void api_put_segment(struct buf *path, const char *text);

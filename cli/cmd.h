@@ -39,6 +39,7 @@ enum cmd_group {
 	G_EVENTS = 1 << 19,
 	G_CREATES = 1 << 20, /* a queue, if it is not there */
 	G_DIGEST = 1 << 21,
+	G_BENCH = 1 << 22,
 };
 
 enum cmd_opt {
