@@ -7,6 +7,7 @@
 #include "follow.h"
 #include "join.h"
 #include "lost.h"
+#include "propose/leases.h"
 #include "rt/log.h"
 #include "rt/secret.h"
 #include "serve/standing.h"
@@ -348,6 +349,13 @@ static int open_port(struct peers *n, struct buf *why)
 	return r;
 }
 
+static void on_beat(void *ctx, struct str reply)
+{
+	const struct peers *n = ctx;
+
+	leases_told(n->p->leases, reply);
+}
+
 int peers_open(struct parts *p, struct svc *svc, struct peers **ret,
 	       struct buf *why)
 {
@@ -368,6 +376,7 @@ int peers_open(struct parts *p, struct svc *svc, struct peers **ret,
 	port_serve(n->port, PURPOSE_FILES, on_caller, n);
 	port_serve(n->port, PURPOSE_JOIN, on_caller, n);
 	p->forward = forward_new(p->d->loop, open_leader, n);
+	forward_on_beat(p->forward, on_beat, n);
 	n->follow = follow_new(&(struct follow_config){
 	    .loop = p->d->loop,
 	    .settings = &p->d->settings,

@@ -19,6 +19,8 @@ struct forward {
 	uint64_t passed_n; /* of others */
 	forward_told_fn *told;
 	void *told_ctx;
+	forward_beat_fn *beat;
+	void *beat_ctx;
 	struct arena scratch;
 };
 
@@ -115,6 +117,12 @@ void forward_on_told(struct forward *f, forward_told_fn *fn, void *ctx)
 	f->told_ctx = ctx;
 }
 
+void forward_on_beat(struct forward *f, forward_beat_fn *fn, void *ctx)
+{
+	f->beat = fn;
+	f->beat_ctx = ctx;
+}
+
 static void on_asked(void *ctx, const struct rpc_reply *r)
 {
 	struct passed *p = ctx;
@@ -166,6 +174,8 @@ static void on_reply(void *ctx, const struct rpc_reply *r)
 
 	if (r->err == 0 && (op_info(p->op) != NULL || p->op == QUERY_FENCE))
 		f->seq = MAX(f->seq, r->seq);
+	if (r->err == 0 && p->op == OP_HEARTBEAT && f->beat != NULL)
+		f->beat(f->beat_ctx, r->body);
 	if (rpc_req_is_live(p->req))
 		rpc_reply(p->req, r->err, r->seq, r->body);
 	else if (p->op == OP_FETCH && r->err == 0)

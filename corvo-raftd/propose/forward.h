@@ -29,6 +29,10 @@ void forward_tell(struct forward *f, uint32_t id, struct str body);
 typedef void forward_told_fn(void *ctx, uint32_t id, const struct rpc_reply *r);
 void forward_on_told(struct forward *f, forward_told_fn *fn, void *ctx);
 
+/* fn gets what the leader answered to heartbeats, before who asked does. */
+typedef void forward_beat_fn(void *ctx, struct str reply);
+void forward_on_beat(struct forward *f, forward_beat_fn *fn, void *ctx);
+
 /*
  * A question of this process itself to the leader. fn as for rpc_call; with
  * ERR_LEADER_UNAVAILABLE also when this node becomes the leader.

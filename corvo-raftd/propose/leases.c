@@ -8,6 +8,9 @@
 #define RENEW_PERIOD_NS (1 * NS_PER_S)
 #define RENEW_OP_LEASES 10000 /* most leases in one op */
 
+/* What the leader told of a lease is in the log by then, or lost with it. */
+#define TOLD_NS (5 * NS_PER_S)
+
 /* The time of an entry is read after its renewals are put down. */
 #define GRACE_AHEAD_NS (1 * NS_PER_S)
 
@@ -17,12 +20,21 @@ struct renewal {
 	uint64_t at_ns; /* monotonic: whatever becomes of the wall clock */
 };
 
+/* The end of a lease, by the leader's word. */
+struct told {
+	uint64_t token;
+	uint64_t end_ns;
+	uint64_t at_ns; /* monotonic */
+};
+
 struct leases {
 	struct loop *loop;
 	struct fsm *fsm;
 	struct proposer *proposer;
 	struct loop_timer *timer;
 	struct hmap renewed; /* job id -> struct renewal */
+	struct loop_timer *forget;
+	struct hmap told; /* job id -> struct told */
 	struct arena scratch;
 	uint64_t count;
 	/* monotonic, as at_ns */
@@ -38,6 +50,59 @@ static void on_period(void *ctx)
 		proposer_renew(l->proposer);
 }
 
+/* --- what another leader told --- */
+
+static void on_forget(void *ctx)
+{
+	struct leases *l = ctx;
+	uint64_t now_ns = clock_mono_ns();
+	size_t pos = 0;
+	struct str key;
+	void *v;
+
+	while (hmap_next(&l->told, &pos, &key, &v)) {
+		struct told *t = v;
+
+		if (now_ns - t->at_ns < TOLD_NS)
+			continue;
+		hmap_remove(&l->told, key);
+		free(t);
+	}
+	if (l->told.n > 0)
+		loop_timer_arm(l->forget, TOLD_NS);
+}
+
+static void keep_told(struct leases *l, const struct m_beat_reply *b)
+{
+	struct told *t;
+	struct fsm_lease lease;
+
+	if (!MSG_HAS(b, beat_reply, lease_expires_at) ||
+	    !fsm_lease_find(l->fsm, b->job_id, &lease))
+		return;
+	t = hmap_get(&l->told, b->job_id);
+	if (t == NULL) {
+		if (l->told.n == 0)
+			loop_timer_arm(l->forget, TOLD_NS);
+		t = xcalloc(1, sizeof(*t));
+		hmap_put(&l->told, b->job_id, t);
+	}
+	*t = (struct told){ lease.token, b->lease_expires_at, clock_mono_ns() };
+}
+
+void leases_told(struct leases *l, struct str reply)
+{
+	struct m_heartbeat_reply m;
+
+	arena_reset(&l->scratch);
+	if (msg_decode(&msg_heartbeat_reply, reply, &l->scratch, &m) < 0)
+		return; /* who asked will see */
+	for (size_t i = 0; i < m.jobs_n; i++)
+		keep_told(l, &m.jobs[i]);
+}
+
+/* --- life --- */
+
 struct leases *leases_new(struct loop *loop, struct fsm *f, struct proposer *p)
 {
 	struct leases *l = xcalloc(1, sizeof(*l));
@@ -46,24 +111,34 @@ struct leases *leases_new(struct loop *loop, struct fsm *f, struct proposer *p)
 	l->fsm = f;
 	l->proposer = p;
 	l->timer = loop_timer_add(loop, on_period, l);
+	l->forget = loop_timer_add(loop, on_forget, l);
 	return l;
 }
 
-void leases_free(struct leases *l)
+static void free_all(struct hmap *all)
 {
 	size_t pos = 0;
 	struct str key;
 	void *v;
 
+	while (hmap_next(all, &pos, &key, &v))
+		free(v);
+	hmap_done(all);
+}
+
+void leases_free(struct leases *l)
+{
 	if (l == NULL)
 		return;
-	while (hmap_next(&l->renewed, &pos, &key, &v))
-		free(v);
-	hmap_done(&l->renewed);
+	free_all(&l->renewed);
+	free_all(&l->told);
 	loop_timer_remove(l->timer);
+	loop_timer_remove(l->forget);
 	arena_done(&l->scratch);
 	free(l);
 }
+
+/* --- renewals --- */
 
 static void note(struct leases *l, struct str job_id,
 		 const struct fsm_lease *lease, uint64_t at_ns)
@@ -171,19 +246,32 @@ static uint64_t renewed_until(const struct renewal *r, uint64_t now_ns,
 	return wall_of(r->at_ns, now_ns, mono_ns) + r->granted_ns;
 }
 
-uint64_t leases_end(const struct leases *l, struct str job_id)
+/* As this node knows it by itself. */
+static uint64_t own_end(const struct leases *l, struct str job_id,
+			const struct fsm_lease *lease)
 {
 	const struct renewal *r = hmap_get(&l->renewed, job_id);
 	uint64_t mono_ns = clock_mono_ns(), now_ns = proposer_now(l->proposer);
+
+	if (r != NULL && r->token == lease->token)
+		return MAX(lease->expires_ns,
+			   renewed_until(r, now_ns, mono_ns));
+	if (is_from_before(l, lease, now_ns, mono_ns))
+		return wall_of(l->lead_ns, now_ns, mono_ns) + lease->granted_ns;
+	return lease->expires_ns;
+}
+
+uint64_t leases_end(const struct leases *l, struct str job_id)
+{
+	const struct told *t = hmap_get(&l->told, job_id);
 	struct fsm_lease lease;
+	uint64_t end_ns;
 
 	if (!fsm_lease_find(l->fsm, job_id, &lease))
 		return 0;
-	if (r != NULL && r->token == lease.token)
-		return MAX(lease.expires_ns, renewed_until(r, now_ns, mono_ns));
-	if (is_from_before(l, &lease, now_ns, mono_ns))
-		return wall_of(l->lead_ns, now_ns, mono_ns) + lease.granted_ns;
-	return lease.expires_ns;
+	end_ns = own_end(l, job_id, &lease);
+	return t != NULL && t->token == lease.token ? MAX(end_ns, t->end_ns)
+						    : end_ns;
 }
 
 bool leases_heartbeat(struct leases *l, struct rpc_req req,

@@ -9,6 +9,9 @@
  * The leader before may have answered some yet while the new one began, so the
  * period begins a little later, and one that does not know whether it leads
  * must not answer from memory (node_is_sure).
+ *
+ * A node that follows remembers what the leader answered through it: who reads
+ * the job here finds the lease as it was told.
  */
 #ifndef CORVO_LEASES_H
 #define CORVO_LEASES_H
@@ -30,6 +33,9 @@ bool leases_heartbeat(struct leases *l, struct rpc_req req,
  * the log yet; 0: it has none.
  */
 uint64_t leases_end(const struct leases *l, struct str job_id);
+
+/* The leader's answer to a heartbeat that was passed on. */
+void leases_told(struct leases *l, struct str reply);
 
 /* For proposer_config.take_renewals. */
 bool leases_take(struct leases *l, struct buf *body, bool *more);

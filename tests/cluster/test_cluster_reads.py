@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 from cluster import cluster  # noqa: E402
-from node import API, running, wait_until  # noqa: E402
+from node import API, running, seconds_of, wait_until  # noqa: E402
 
 LAG = "X-Corvo-View-Lag-Ms"
 NEVER = str(2 ** 60)
@@ -114,6 +115,23 @@ def test_a_read_that_cannot_have_the_index_says_so():
         assert a.status == 200 and int(a.headers[LAG]) >= 10
         a = c.get(f"{API}/jobs/{job_id}", {"X-Corvo-Min-Index": "soon"})
         assert (a.status, a.code) == (400, "VALIDATION_ERROR")
+
+
+def test_a_job_shows_the_lease_that_a_heartbeat_was_told(three):
+    """The leader writes it to the log later, all of a second together."""
+    for n in three.nodes:
+        with n.client() as c:
+            c.enqueue("leased")
+            job = c.fetch("leased", lease_duration=30)
+            path = f"{API}/jobs/{job['job_id']}"
+            first = seconds_of(c.get(path).json["lease_expires_at"])
+            wait_until(lambda: time.time() > first - 29)
+            a = c.post(f"{API}/heartbeat", {"jobs": {job["job_id"]: {}}})
+            told = a.json["jobs"][job["job_id"]]["lease_expires_at"]
+            assert seconds_of(told) > first + 0.5
+            shown = c.get(path).json["lease_expires_at"]
+            assert abs(seconds_of(shown) - seconds_of(told)) < 0.1
+            c.ack(job)
 
 
 def test_a_process_that_was_killed_answers_nothing_from_before():

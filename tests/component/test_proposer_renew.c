@@ -232,6 +232,51 @@ static void lease_that_ended_meanwhile_gets_one_period(void **state)
 	assert_int_equal(leases_end(f->leases, STR("job_0")), 0);
 }
 
+/* --- as a node that follows --- */
+
+static void tell(struct fixture *f, const char *id, uint64_t end_ns)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	struct m_heartbeat_reply m = { 0 };
+	struct m_beat_reply b = { 0 };
+
+	MSG_SET(&b, beat_reply, job_id, str_from(id));
+	MSG_SET(&b, beat_reply, status, STR("ok"));
+	MSG_SET(&b, beat_reply, lease_expires_at, end_ns);
+	MSG_SET_LIST(&m, heartbeat_reply, jobs, &b, 1);
+	msg_encode(&msg_heartbeat_reply, &m, &body);
+	leases_told(f->leases, buf_str(&body));
+}
+
+static void what_the_leader_told_is_the_end_of_a_lease(void **state)
+{
+	struct fixture *f = *state;
+	struct fsm_lease lease;
+
+	f->leases = leases_new(f->loop, f->fsm, f->p);
+	take_for_a_short_time(f);
+	assert_true(fsm_lease_find(f->fsm, STR("job_0"), &lease));
+	tell(f, "job_0", lease.expires_ns + NS_PER_S);
+	assert_int_equal(leases_end(f->leases, STR("job_0")),
+			 lease.expires_ns + NS_PER_S);
+	tell(f, "job_0", lease.expires_ns - 1); /* the log has more already */
+	assert_int_equal(leases_end(f->leases, STR("job_0")), lease.expires_ns);
+	tell(f, "job_none", lease.expires_ns);
+	assert_int_equal(leases_end(f->leases, STR("job_none")), 0);
+	/* of that lease, and of no later one */
+	tell(f, "job_0", lease.expires_ns + 3600 * NS_PER_S);
+	wait_for(f, lease.expires_ns);
+	reclaim(f);
+	pump_and_commit_all(f);
+	assert_false(is_held(f));
+	assert_int_equal(leases_end(f->leases, STR("job_0")), 0);
+	fetch(f, PEER_A, "q", 0);
+	pump_and_commit_all(f);
+	assert_true(fsm_lease_find(f->fsm, STR("job_0"), &lease));
+	assert_int_equal(leases_end(f->leases, STR("job_0")), lease.expires_ns);
+	leases_told(f->leases, STR("\xc1 no message"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +286,7 @@ int main(void)
 		CASE(waiting_reclaim_does_not_overtake_renewals),
 		CASE(start_writes_no_renewals),
 		CASE(lease_that_ended_meanwhile_gets_one_period),
+		CASE(what_the_leader_told_is_the_end_of_a_lease),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
