@@ -226,6 +226,30 @@ static void keep_house(struct svc_cluster *c)
 		forget_stale(c);
 }
 
+/*
+ * The log of a follower is cut after an entry, too, and when that fails it is
+ * tried again after another one. Where nothing is written the leader makes one
+ * for whoever asks it whether it leads.
+ */
+static void ask_for_entry(struct svc_cluster *c)
+{
+	static const struct m_nothing nothing;
+	const struct parts *p = c->s->p;
+
+	if (!node_is_following(p->node) ||
+	    !proposer_stats(p->proposer)->disk_ok || !node_wants_entry(p->node))
+		return;
+	buf_clear(&c->s->out);
+	msg_encode(&msg_nothing, &nothing, &c->s->out);
+	forward_tell(p->forward, QUERY_FENCE, buf_str(&c->s->out));
+}
+
+static void follow(struct svc_cluster *c)
+{
+	memset(c->seen, 0, sizeof(c->seen));
+	ask_for_entry(c);
+}
+
 static void on_look(void *ctx)
 {
 	struct svc_cluster *c = ctx;
@@ -234,7 +258,7 @@ static void on_look(void *ctx)
 	if (node_is_ready(c->s->p->node))
 		keep_house(c);
 	else
-		memset(c->seen, 0, sizeof(c->seen));
+		follow(c);
 	hand_over_look(c->s);
 	loop_timer_arm(c->look, LOOK_NS);
 }
