@@ -164,10 +164,10 @@ def test_a_snapshot_on_its_way_is_shown_and_told():
         node.stop()
         with leader.client() as c:
             fill(c, 12)
-            snapshot = c.metrics()["corvo_raft_snapshot_latest_index"]
-            wait_until(lambda: c.metrics()[
-                "corvo_raft_snapshot_latest_index"] > snapshot
-                or not fill(c, 1), 30, "the log to be cut")
+            cut = "corvo_raft_snapshot_latest_index"
+            before = wait_until(lambda: c.metrics().get(cut), 30, "a cut")
+            wait_until(lambda: c.metrics().get(cut, 0) > before
+                       or not fill(c, 1), 30, "the log to be cut again")
         node.spawn()
         seen = {}
 
@@ -187,7 +187,8 @@ def test_a_snapshot_on_its_way_is_shown_and_told():
         wait_until(lambda: [(e["node"], e["installed"]) for e in events(
             leader, "snapshot_ended")] == [(name, True)], 30, "its end")
         assert ended == [] or ended[0]["index"] >= begun[0]["index"]
-        assert "snapshot" not in row_of(three, node, leader)
+        wait_until(lambda: "snapshot" not in row_of(three, node, leader), 10,
+                   "the row to be as before")
         assert metrics(leader)["corvo_snapshot_sent_bytes_total"] > 100000
 
 
@@ -248,9 +249,15 @@ def test_a_node_whose_raft_gave_up_for_want_of_room_comes_back(small):
     filler = fill_disk(first.data)
     wait_until(lambda: any(map(small.leads, small.nodes[1:])), 60,
                "a node with room to lead")
-    wait_until(lambda: "takes no part in the cluster until there is room"
-               in first.log(), 20, "its raft to give up")
     with small.nodes[1].client() as c:
+
+        def gave_up():
+            """Whoever led before: there is more to be written than fits."""
+            c.enqueue("more", payload="x" * 200000)
+            return "takes no part in the cluster until there is room" \
+                in first.log()
+
+        wait_until(gave_up, 20, "its raft to give up")
         c.enqueue("goes-on")
     filler.unlink()
     small.wait_whole()
