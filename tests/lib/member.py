@@ -7,11 +7,17 @@ promises holds for every node of a cluster (tests/cluster/suite.py).
 import contextlib
 
 from cluster import Cluster
-from node import Node, wait_until
+from node import API, Node, wait_until
 
 # Of one node only: its companions have their own, or need none.
 OWN_FLAGS = ("--bind", "--data-dir", "--run-dir", "--config", "--access-log",
              "--raft-bind", "--socket-", "--node-id", "--client-")
+
+
+def applied(client):
+    """Its last entry; 0 where it does not tell us now."""
+    status = client.get(f"{API}/cluster/status").json
+    return int(status.get("applied_index", 0))
 
 
 class Member(Node):
@@ -51,10 +57,20 @@ class Member(Node):
     def start(self, *flags, **named):
         is_new = not self.others
         super().start(*flags, **named)
-        if is_new:  # and nothing of its coming is under way any more
-            wait_until(lambda: self.cluster.voters() == len(self.nodes()), 60,
-                       "all nodes to vote")
+        if is_new:
+            self.settle()
         return self
+
+    def settle(self):
+        """Nothing of its coming is under way any more."""
+        wait_until(lambda: self.cluster.voters() == len(self.nodes()), 60,
+                   "all nodes to vote")
+        with self.leader().client() as c:
+            # which makes an entry behind all others
+            assert c.get(f"{API}/settings?consistency=leader").status == 200
+            last = applied(c)
+        with self.client() as c:
+            wait_until(lambda: applied(c) >= last, 60, "it to catch up")
 
     def refuses(self, *flags, **named):
         self.alone = True
