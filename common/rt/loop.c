@@ -9,6 +9,7 @@
 #include "rt/loop.h"
 
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <uv.h>
 
 #include "util/clock.h"
@@ -109,6 +110,22 @@ void loop_fd_watch(struct loop_fd *f, int events)
 		return;
 	f->events = events;
 	CHECK(uv_poll_start(&f->poll, to_uv(events), on_poll) == 0);
+}
+
+/*
+ * libuv has no word for it. It has put the descriptor into its epoll when it
+ * calls for it, and touches it there only when it is watched for something
+ * else, or no more.
+ */
+void loop_fd_alone(const struct loop_fd *f)
+{
+	struct epoll_event e = { .events = EPOLLIN | EPOLLEXCLUSIVE,
+				 .data.fd = f->fd };
+	int epoll_fd = uv_backend_fd(&f->loop->uv);
+
+	CHECK(!f->removed && f->events == LOOP_READ);
+	CHECK(epoll_ctl(epoll_fd, EPOLL_CTL_DEL, f->fd, NULL) == 0);
+	CHECK(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, f->fd, &e) == 0);
 }
 
 static void on_fd_closed(uv_handle_t *h)

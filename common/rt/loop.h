@@ -29,6 +29,11 @@ struct loop_fd *loop_fd_add(struct loop *l, int fd, int events, loop_fd_fn *fn,
 /* What it is watched for from now on; 0: nothing. */
 void loop_fd_watch(struct loop_fd *f, int events);
 void loop_fd_remove(struct loop_fd *f); /* does not close the descriptor */
+/*
+ * From inside of its fn: of several processes that watch this socket to read,
+ * only one is woken from now on. It is watched so until it is removed.
+ */
+void loop_fd_alone(const struct loop_fd *f);
 
 /*
  * A timer is made once and armed often. after_ns 0: in the next turn;
