@@ -20,6 +20,7 @@ RUN apt-get update \
 		libcurl4 \
 		libgnutls30 \
 		libncursesw6 \
+		libnghttp2-14 \
 		libnng1 \
 		libraft2 \
 		librocksdb7.8 \

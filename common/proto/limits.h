@@ -11,8 +11,10 @@
 #define LIMIT_HEAD_ENTRY_BYTES 64          /* each header, cookie, argument */
 #define LIMIT_URI_BYTES        4096
 #define LIMIT_METHOD_BYTES     32
-#define LIMIT_EMPTY_LINES      8   /* before a request line */
-#define LIMIT_CHUNK_LINE_BYTES 256 /* the size of a chunk, with extensions */
+#define LIMIT_EMPTY_LINES      8     /* before a request line */
+#define LIMIT_CHUNK_LINE_BYTES 256   /* the size of a chunk, with extensions */
+#define LIMIT_H2_STREAMS       128   /* requests of an HTTP/2 connection */
+#define LIMIT_H2_WINDOW        65535 /* bytes of a body not taken yet */
 #define LIMIT_JSON_DEPTH       64
 #define LIMIT_IGNORED          10  /* members named as ignored */
 #define LIMIT_REQUEST_ID_BYTES 128 /* of X-Request-Id */

@@ -17,6 +17,7 @@ struct source {
 	int fd;
 	bool check_host;
 	struct loop_fd *watch; /* NULL: it is not watched */
+	bool alone;            /* other processes sleep on meanwhile */
 };
 
 struct acceptor {
@@ -34,6 +35,7 @@ static void unwatch(struct acceptor *a)
 	for (size_t i = 0; i < a->n; i++) {
 		loop_fd_remove(a->sources[i].watch);
 		a->sources[i].watch = NULL;
+		a->sources[i].alone = false;
 	}
 }
 
@@ -54,6 +56,9 @@ static void on_ready(void *ctx, int fd, _unused_ int events)
 	struct source *s = ctx;
 	struct acceptor *a = s->owner;
 
+	if (!s->alone)
+		loop_fd_alone(s->watch);
+	s->alone = true;
 	for (int i = 0; i < PER_TURN; i++) {
 		struct sockaddr_storage sa = { 0 };
 		socklen_t len = sizeof(sa);
@@ -70,8 +75,7 @@ static void on_ready(void *ctx, int fd, _unused_ int events)
 				pause_all(a);
 			return; /* what is left shows again */
 		}
-		a->ops->take(a->ctx, c, (struct sockaddr *)&sa, len,
-			     s->check_host);
+		a->ops->take(a->ctx, c, (struct sockaddr *)&sa, s->check_host);
 	}
 }
 

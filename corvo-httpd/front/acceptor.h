@@ -15,7 +15,7 @@ struct acceptor_ops {
 	/* The descriptor is the callee's. check_host: only this machine reaches
 	 * it, and browsers do. */
 	void (*take)(void *ctx, int fd, const struct sockaddr *sa,
-		     socklen_t len, bool check_host);
+		     bool check_host);
 };
 
 struct acceptor;

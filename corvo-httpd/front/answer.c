@@ -116,7 +116,7 @@ static void add_stream(const struct answer_to *to)
 }
 
 void answer_headers(const struct answer_to *to, const struct exchange *x,
-		    bool last, struct answer_date *date)
+		    struct answer_date *date)
 {
 	add_date(to, date);
 	if (x->out.n > 0 || x->stream != NULL)
@@ -141,11 +141,9 @@ void answer_headers(const struct answer_to *to, const struct exchange *x,
 		add_number(to, "Retry-After", x->retry_after_s);
 	if (x->allow != 0)
 		add_allow(to, x->allow);
+	add_cors(to, x);
 	for (size_t i = 0; i < x->fields_n; i++)
 		to->add(to->ctx, x->fields[i].name, x->fields[i].value);
-	if (last)
-		to->add(to->ctx, "Connection", "close");
-	add_cors(to, x);
 }
 
 /* Visible ASCII: it goes into logs and into the answer's head as it is. */

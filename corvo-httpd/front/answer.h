@@ -19,9 +19,8 @@ struct answer_date {
 	char text[32];
 };
 
-/* last: the connection is closed after it. */
 void answer_headers(const struct answer_to *to, const struct exchange *x,
-		    bool last, struct answer_date *date);
+		    struct answer_date *date);
 
 /* Takes the client's X-Request-Id, if it can be one, or makes one. */
 void answer_name_request(struct exchange *x, struct rng *rng);

@@ -9,7 +9,9 @@
 
 #include "front/answer.h"
 #include "front/clients.h"
+#include "front/door.h"
 #include "front/exchange.h"
+#include "front/h2.h"
 #include "front/intake.h"
 #include "front/server.h"
 #include "front/wire.h"
@@ -21,9 +23,15 @@
 #define SWEEP_MAX_NS (250 * NS_PER_MS)
 #define SWEEP_MIN_NS (10 * NS_PER_MS)
 
+#define EXTRA_MAX  32 /* connections there is no place for */
+#define SHED_TRIES 8  /* idle ones looked at, to make room */
+
 void conn_cut(struct conn *c)
 {
-	(void)shutdown(c->fd, SHUT_RDWR);
+	if (c->front == NULL)
+		door_close(c);
+	else
+		(void)shutdown(c->fd, SHUT_RDWR);
 }
 
 bool conn_is_left(const struct conn *c)
@@ -49,8 +57,22 @@ static bool is_at_end(const struct conn *c)
 	return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
-static void sweep_one(struct conns *cs, struct conn *c, uint64_t now_ns)
+static void sweep_body(const struct conns *cs, struct conn *c, uint64_t now_ns)
 {
+	if (is_at_end(c))
+		conn_cut(c);
+	else if (is_over(c, now_ns, cs->request_timeout_ns))
+		conn_refuse(c, ERR_REQUEST_TIMEOUT, STR_NULL);
+	else if (c->exchange != NULL)
+		slow_look(cs, c->exchange, now_ns);
+}
+
+static void sweep_one(const struct conns *cs, struct conn *c, uint64_t now_ns)
+{
+	if (c->h2 != NULL) {
+		h2_sweep(c->h2, cs, now_ns);
+		return;
+	}
 	switch (c->phase) {
 	case CONN_NEW:
 	case CONN_HEAD:
@@ -62,19 +84,15 @@ static void sweep_one(struct conns *cs, struct conn *c, uint64_t now_ns)
 			conn_cut(c);
 		break;
 	case CONN_BODY:
-		if (is_at_end(c))
-			conn_cut(c);
-		else if (is_over(c, now_ns, cs->request_timeout_ns))
-			conn_refuse(c, ERR_REQUEST_TIMEOUT, STR_NULL);
-		else
-			slow_look(cs, c, now_ns);
+		sweep_body(cs, c, now_ns);
 		break;
 	case CONN_LINGER:
 		if (is_over(c, now_ns, LINGER_NS))
 			conn_cut(c);
 		break;
 	case CONN_WORK:
-		slow_look(cs, c, now_ns);
+		if (c->exchange != NULL)
+			slow_look(cs, c->exchange, now_ns);
 		break;
 	}
 }
@@ -93,8 +111,10 @@ static void on_sweep(void *ctx)
 	uint64_t now_ns = clock_mono_ns();
 
 	cs->armed = false;
-	LIST_FOREACH (it, &cs->all)
-		sweep_one(cs, list_entry(it, struct conn, node), now_ns);
+	for (int i = 0; i < CONNS_LISTS; i++)
+		LIST_FOREACH_SAFE (it, &cs->lists[i])
+			sweep_one(cs, list_entry(it, struct conn, node),
+				  now_ns);
 	/* many small requests may have taken what is kept for them */
 	if (memory_is_short(cs->memory))
 		slow_cut(cs, NULL, cs->memory->used / 8);
@@ -103,12 +123,13 @@ static void on_sweep(void *ctx)
 }
 
 void conns_init(struct conns *cs, struct loop *l, const struct settings *set,
-		struct memory *memory)
+		size_t max, struct memory *memory)
 {
 	uint64_t least_ns = MIN(set->request_timeout, set->idle_timeout);
 	uint64_t sweep_ns = MIN(least_ns, set->answer_timeout) / 8;
 
 	*cs = (struct conns){
+		.max = max,
 		.timer = loop_timer_add(l, on_sweep, cs),
 		.sweep_ns = MIN(MAX(sweep_ns, SWEEP_MIN_NS), SWEEP_MAX_NS),
 		.request_timeout_ns = set->request_timeout,
@@ -116,7 +137,8 @@ void conns_init(struct conns *cs, struct loop *l, const struct settings *set,
 		.answer_timeout_ns = set->answer_timeout,
 		.memory = memory,
 	};
-	list_init(&cs->all);
+	for (int i = 0; i < CONNS_LISTS; i++)
+		list_init(&cs->lists[i]);
 }
 
 void conns_done(struct conns *cs)
@@ -126,16 +148,105 @@ void conns_done(struct conns *cs)
 	wire_done();
 }
 
-struct conn *conn_open(struct conns *cs, struct server *s, void *handle, int fd)
-{
-	struct conn *c = xcalloc(1, sizeof(*c));
+/* --- places --- */
 
+static size_t places_taken(const struct conns *cs)
+{
+	CHECK(cs->n >= cs->extra_n + cs->shed_n);
+	return cs->n - cs->extra_n - cs->shed_n;
+}
+
+bool conns_have_room(const struct conns *cs)
+{
+	return places_taken(cs) < cs->max || cs->extra_n < EXTRA_MAX ||
+	       !list_empty(&cs->lists[CONNS_IDLE]) ||
+	       !list_empty(&cs->lists[CONNS_NEW]);
+}
+
+/* Something of a request is here already. */
+static bool has_bytes(const struct conn *c)
+{
+	char byte;
+
+	if (c->front == NULL)
+		return !door_is_silent(c);
+	return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Its front closes it soon. */
+static void shed(struct conns *cs, struct conn *c)
+{
+	cs->shed_sum++;
+	if (!c->is_extra) {
+		c->is_shed = true;
+		cs->shed_n++;
+	}
+	list_remove(&c->node);
+	list_push_back(&cs->lists[CONNS_BUSY], &c->node);
+	c->list = CONNS_BUSY;
+	if (c->front == NULL)
+		door_close(c);
+	else if (c->h2 != NULL)
+		h2_goodbye(c->h2);
+	else
+		conn_cut(c);
+}
+
+/* False: all are at work. */
+static bool shed_one(struct conns *cs, enum conn_list from)
+{
+	struct list *l = &cs->lists[from];
+
+	for (int i = 0; i < SHED_TRIES && !list_empty(l); i++) {
+		struct conn *c = list_entry(l->next, struct conn, node);
+
+		if (!has_bytes(c)) {
+			shed(cs, c);
+			return true;
+		}
+		list_remove(&c->node); /* it is not what it seems */
+		list_push_back(l, &c->node);
+	}
+	return false;
+}
+
+bool conns_admit(struct conns *cs, struct conn *c)
+{
+	if (places_taken(cs) >= cs->max)
+		return false;
+	c->is_extra = false;
+	cs->extra_n--;
+	return true;
+}
+
+/* --- life --- */
+
+static bool find_place(struct conns *cs)
+{
+	if (places_taken(cs) < cs->max)
+		return true;
+	if (!shed_one(cs, CONNS_IDLE))
+		(void)shed_one(cs, CONNS_NEW);
+	return places_taken(cs) < cs->max; /* it may have been an extra one */
+}
+
+struct conn *conn_open(struct conns *cs, struct server *s, int fd)
+{
+	bool fits = find_place(cs);
+	struct conn *c;
+
+	if (!fits && cs->extra_n >= EXTRA_MAX)
+		return NULL;
+	c = xcalloc(1, sizeof(*c));
 	c->server = s;
-	c->handle = handle;
 	c->fd = fd;
+	c->is_extra = !fits;
+	cs->extra_n += c->is_extra;
+	cs->extra_sum += c->is_extra;
+	c->list = CONNS_NEW;
+	list_push_back(&cs->lists[CONNS_NEW], &c->node);
 	conn_enter(c, CONN_NEW, clock_mono_ns());
 	wire_add(c);
-	list_push_back(&cs->all, &c->node);
 	cs->n++;
 	arm(cs);
 	return c;
@@ -143,30 +254,77 @@ struct conn *conn_open(struct conns *cs, struct server *s, void *handle, int fd)
 
 void conn_close(struct conns *cs, struct conn *c)
 {
-	CHECK(c->exchange == NULL);
+	CHECK(c->exchange == NULL && c->h2 == NULL);
 	clients_disconnect(server_clients(c->server), c->client);
 	cs->told_n -= c->told;
+	cs->extra_n -= c->is_extra;
+	cs->shed_n -= c->is_shed;
 	wire_remove(c);
 	list_remove(&c->node);
 	cs->n--;
 	free(c);
 }
 
+/* An extra one that has been told so is not worth more than a silent one. */
+static enum conn_list list_of(const struct conn *c, enum conn_phase phase)
+{
+	if (phase == CONN_NEW || (phase == CONN_LINGER && c->is_extra))
+		return CONNS_NEW;
+	return phase == CONN_IDLE ? CONNS_IDLE : CONNS_BUSY;
+}
+
 void conn_enter(struct conn *c, enum conn_phase phase, uint64_t now_ns)
 {
+	enum conn_list list = c->is_shed ? c->list : list_of(c, phase);
+
 	/* One limit holds for head and body together; work has none. */
 	if (phase != CONN_BODY && phase != CONN_WORK)
 		c->since_ns = now_ns;
 	c->phase = phase;
-	c->pace = (struct pace){ 0 };
+	if (list == c->list)
+		return;
+	c->list = list;
+	list_remove(&c->node);
+	list_push_back(&server_conns(c->server)->lists[list], &c->node);
+}
+
+void conns_each(struct conns *cs, conn_fn *fn, void *ctx)
+{
+	for (int i = 0; i < CONNS_LISTS; i++)
+		LIST_FOREACH_SAFE (it, &cs->lists[i])
+			fn(ctx, list_entry(it, struct conn, node));
+}
+
+struct each_exchange {
+	conn_exchange_fn *fn;
+	void *ctx;
+};
+
+static void each_of(void *ctx, struct conn *c)
+{
+	const struct each_exchange *e = ctx;
+
+	if (c->h2 != NULL)
+		h2_each_exchange(c->h2, e->fn, e->ctx);
+	else if (c->exchange != NULL)
+		e->fn(e->ctx, c->exchange);
+}
+
+void conns_each_exchange(struct conns *cs, conn_exchange_fn *fn, void *ctx)
+{
+	struct each_exchange e = { fn, ctx };
+
+	conns_each(cs, each_of, &e);
 }
 
 void conn_refuse(struct conn *c, int err, struct str text)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(4096);
 	_cleanup_(buf_done) struct buf out = BUF_INIT(8192);
+	struct exchange *x =
+	    c->exchange != NULL ? c->exchange : exchange_begin(c);
 	unsigned retry_after_s = err == ERR_RATE_LIMITED
-				     ? intake_retry_after(c)
+				     ? intake_retry_after(c->server, &x->client)
 				     : answer_retry_after(err);
 	char id[REQUEST_ID_MADE];
 
@@ -187,22 +345,26 @@ void conn_refuse(struct conn *c, int err, struct str text)
 	 * the client is gone there is nobody to tell. */
 	(void)send(c->fd, out.p, out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)shutdown(c->fd, SHUT_WR);
-	exchange_refused(c, err);
+	exchange_refused(x, err);
+	if (c->exchange == NULL)
+		exchange_end(x);
 	conn_enter(c, CONN_LINGER, clock_mono_ns());
+}
+
+static void close_idle(_unused_ void *ctx, struct conn *c)
+{
+	if (c->phase != CONN_IDLE && c->phase != CONN_NEW)
+		return;
+	/* A request that is already in the socket is still served. */
+	if (has_bytes(c))
+		return;
+	if (c->h2 != NULL)
+		h2_goodbye(c->h2);
+	else
+		conn_cut(c);
 }
 
 void conns_close_idle(struct conns *cs)
 {
-	char byte;
-
-	LIST_FOREACH (it, &cs->all) {
-		struct conn *c = list_entry(it, struct conn, node);
-
-		if (c->phase != CONN_IDLE && c->phase != CONN_NEW)
-			continue;
-		/* A request that is already in the socket is still served. */
-		if (recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
-			continue;
-		conn_cut(c);
-	}
+	conns_each(cs, close_idle, NULL);
 }

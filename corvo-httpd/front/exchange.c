@@ -4,6 +4,7 @@
 #include "front/exchange.h"
 
 #include "front/conn.h"
+#include "front/intake.h"
 #include "front/server.h"
 #include "front/stream.h"
 #include "proto/err.h"
@@ -20,10 +21,10 @@ static uint64_t of_body(uint64_t bytes)
 
 void exchange_count(struct exchange *x)
 {
-	size_t n = x->body.cap + x->out.cap + x->work_n;
+	size_t n = x->body.cap + x->out.cap + x->work_n + x->head_n;
 
-	if (x->conn->phase == CONN_BODY)
-		n = of_body(x->body.cap);
+	if (x->coming)
+		n = of_body(x->body.cap) + x->work_n + x->head_n;
 	if (x->stream != NULL)
 		n += stream_bytes(x->stream);
 	memory_hold(server_memory(x->server), &x->held, x->is_cut ? 0 : n);
@@ -42,7 +43,7 @@ static bool find_room(struct exchange *x, uint64_t more, bool reserve,
 
 	if (memory_fits(m, x->held, more, reserve))
 		return true;
-	slow_cut(server_conns(x->server), x->conn, more);
+	slow_cut(server_conns(x->server), x, more);
 	if (memory_fits(m, x->held, more, reserve))
 		return true;
 	m->refused[r]++;
@@ -79,23 +80,84 @@ struct exchange *exchange_begin(struct conn *c)
 	struct exchange *x = s->ops->begin(s->ctx);
 
 	x->server = c->server;
+	x->front = c->front;
 	x->conn = c;
 	x->client = c->peer;
 	return x;
 }
 
-void exchange_refused(struct conn *c, int err)
+void exchange_refused(struct exchange *x, int err)
 {
-	const struct front_ops *ops = server_config(c->server)->ops;
-	bool has_head = c->exchange != NULL;
-	struct exchange *x = has_head ? c->exchange : exchange_begin(c);
-
 	buf_done(&x->body); /* what comes of it is thrown away */
+	x->coming = false;
 	exchange_count(x);
 	x->status = err_status(err);
-	ops->refused(x, err);
-	if (has_head)
+	server_config(x->server)->ops->refused(x, err);
+}
+
+static void give_pieces(struct exchange *x)
+{
+	const struct body_ops *to = x->body_to;
+
+	if (x->body.n > 0)
+		to->bytes(x, x->body.p, x->body.n);
+	to->end(x);
+}
+
+void exchange_whole(struct exchange *x)
+{
+	CHECK(x->coming);
+	x->coming = false;
+	x->pace = (struct pace){ 0 };
+	if (intake_refuses(x))
 		return;
+	if (x->body_to != NULL)
+		give_pieces(x);
+	else
+		server_config(x->server)->ops->complete(x);
+}
+
+void exchange_end(struct exchange *x)
+{
+	if (x->stream != NULL)
+		stream_free(x->stream);
 	memory_hold(server_memory(x->server), &x->held, 0);
-	ops->end(x);
+	server_config(x->server)->ops->end(x);
+}
+
+void exchange_resume(struct exchange *x)
+{
+	x->front->resume(x);
+}
+
+void exchange_wake(struct exchange *x)
+{
+	x->front->wake(x);
+}
+
+void exchange_took(struct exchange *x, size_t n)
+{
+	x->front->took(x, n);
+}
+
+void exchange_abandon(struct exchange *x)
+{
+	x->abandoned = true;
+	if (x->waiting) /* else it is just being begun */
+		exchange_resume(x);
+}
+
+void exchange_left(struct exchange *x)
+{
+	server_config(x->server)->ops->left(x);
+	exchange_abandon(x);
+}
+
+bool exchange_if_left(struct exchange *x)
+{
+	CHECK(!x->answered && !x->abandoned);
+	if (!conn_is_left(x->conn))
+		return false;
+	exchange_left(x);
+	return true;
 }

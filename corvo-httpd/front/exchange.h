@@ -8,12 +8,15 @@
 #ifndef CORVO_EXCHANGE_H
 #define CORVO_EXCHANGE_H
 
-#include "front/head.h"
+#include "front/front.h"
+#include "front/slow.h"
 #include "rt/ip.h"
 #include "util/buf.h"
 #include "util/list.h"
 
+struct body_ops;
 struct conn;
+struct h2_stream;
 struct server;
 struct stream;
 
@@ -27,8 +30,10 @@ struct field {
 struct exchange {
 	struct list node; /* of those that wait, or of its owner */
 	struct server *server;
-	struct conn *conn;
-	uint64_t start_ns; /* monotonic; the head had arrived */
+	const struct front *front;
+	struct conn *conn;    /* the front's */
+	struct h2_stream *h2; /* NULL: it came by HTTP/1 */
+	uint64_t start_ns;    /* monotonic; the head had arrived */
 
 	/* what was asked */
 	const char *method; /* as the client wrote it; the server's memory */
@@ -36,15 +41,20 @@ struct exchange {
 	struct str path;  /* without the query; still percent-encoded */
 	struct ip client; /* who asks, see front/clients.h */
 	bool over_rate;   /* too soon after others: it will be refused */
+	bool coming;      /* its head is here, its body not completely */
 	size_t came_n;    /* bytes of its body, taken or not */
 	struct buf body;
+	/* who takes the body in pieces; NULL: it is gathered in body */
+	const struct body_ops *body_to;
 	const char *request_id; /* X-Request-Id of it and of its answer */
 	char made_id[REQUEST_ID_MADE]; /* where it came without one */
 
 	/* memory, see front/memory.h */
-	size_t held;   /* counted of it */
-	size_t work_n; /* bytes the floor above keeps for it besides */
-	bool is_cut;   /* it is being ended: what it held counts no more */
+	size_t held;      /* counted of it */
+	size_t head_n;    /* bytes the front keeps of its head */
+	size_t work_n;    /* bytes the floor above keeps for it besides */
+	bool is_cut;      /* it is being ended: what it held counts no more */
+	struct pace pace; /* of its body, or of its answer */
 
 	/* while it waits */
 	uint64_t parked_ns; /* since when, see front/park.h; 0: not parked */
@@ -54,7 +64,7 @@ struct exchange {
 	uint64_t late_ns; /* since when, see front/late.h; 0: not late */
 	bool reads_on;    /* it is late with its body, not with its answer */
 	bool watched;     /* its socket is watched for a client that left */
-	bool waiting;     /* the server waits for server_resume */
+	bool waiting;     /* the front waits for exchange_resume */
 	bool suspended;   /* and its connection is suspended meanwhile */
 	bool abandoned;   /* the client is gone: close, answer nothing */
 	bool sent;        /* all of the answer is in the hands of the kernel */
@@ -75,6 +85,8 @@ struct exchange {
 	const char *cors_origin; /* may read the answer; NULL: nobody else */
 	struct field *fields;    /* further headers */
 	size_t fields_n;
+	struct field *trailers; /* behind the body, if the front is duplex */
+	size_t trailers_n;
 	struct stream *stream; /* the answer is one; see front/stream.h */
 	bool has_lag;
 	bool replayed; /* Idempotent-Replayed */
@@ -82,8 +94,34 @@ struct exchange {
 
 /* For a request on that connection, of which nothing is known yet. */
 struct exchange *exchange_begin(struct conn *c);
-/* What is under way on it, or was coming, has been refused. */
-void exchange_refused(struct conn *c, int err);
+/* It has been refused, before it had come completely. */
+void exchange_refused(struct exchange *x, int err);
+/* Its body is here: it is handed up, or refused now. */
+void exchange_whole(struct exchange *x);
+void exchange_end(struct exchange *x); /* gives it back; the last call */
+
+/* --- for the floors above --- */
+
+/* It waited and has its answer now. */
+void exchange_resume(struct exchange *x);
+
+/*
+ * Looks at the connection of a request that is not answered yet. True: its
+ * client has left, and the request has ended without an answer; front_ops.end
+ * comes.
+ */
+bool exchange_if_left(struct exchange *x);
+
+/* n bytes that body_to was given are done with, so that as many more may
+ * come: a body in pieces is at most LIMIT_H2_WINDOW bytes ahead of that. */
+void exchange_took(struct exchange *x, size_t n);
+
+/* --- for the files of the front --- */
+
+/* Its client is gone: nothing of it is to be done or answered any more. */
+void exchange_left(struct exchange *x);
+void exchange_abandon(struct exchange *x);
+void exchange_wake(struct exchange *x); /* see front/front.h */
 
 /* --- memory, see front/memory.h --- */
 
@@ -101,12 +139,24 @@ bool exchange_fits_body(struct exchange *x, uint64_t bytes);
 bool exchange_fits_more(struct exchange *x, size_t n);
 bool exchange_fits_answer(struct exchange *x, uint64_t bytes, bool reserve);
 
+/* Who takes a body in pieces, as they come. A front that is not duplex has one
+ * piece for him, when all is there. */
+struct body_ops {
+	/* The bytes last for the call. It may answer. */
+	void (*bytes)(struct exchange *x, const char *p, size_t n);
+	/* All of it has come; in the place of front_ops.complete. */
+	void (*end)(struct exchange *x);
+};
+
 /* What the floor above does with them. */
 struct front_ops {
-	/* A head has come: an exchange for it. */
+	/* A head is coming: an exchange for it. */
 	struct exchange *(*begin)(void *ctx);
+	/* The head is here, and nothing of the body: who wants that in pieces
+	 * sets body_to. It is not answered here. NULL: nobody does. */
+	void (*head)(struct exchange *x);
 	/* The request is complete: it is answered now, or later and then
-	 * resumed by server_resume. */
+	 * resumed by exchange_resume. */
 	void (*complete)(struct exchange *x);
 	/* It is refused before it was complete; err is being told. */
 	void (*refused)(struct exchange *x, int err);

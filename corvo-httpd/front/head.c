@@ -1,13 +1,12 @@
 /*
- * The head of a request, as the server library has read it. See front/head.h.
+ * The head of a request, whichever front has read it. See front/head.h.
  */
 #include "front/head.h"
 
-#include <microhttpd.h>
 #include <strings.h>
 
-#include "front/conn.h"
-#include "util/str.h"
+#include "front/exchange.h"
+#include "front/front.h"
 
 static const struct str NAMES[HEAD_NAMES_MAX] = {
 #define X(name, text) [HEAD_##name] = { text, sizeof(text) - 1 },
@@ -15,31 +14,20 @@ static const struct str NAMES[HEAD_NAMES_MAX] = {
 #undef X
 };
 
-static enum MHD_Result on_entry(void *cls, enum MHD_ValueKind kind,
-				const char *name, size_t name_n,
-				const char *value, _unused_ size_t value_n)
+void head_note(struct head *h, struct str name, const char *value)
 {
-	struct head *h = cls;
-
-	if (kind != MHD_HEADER_KIND) {
-		h->has_arguments = true;
-		return MHD_YES;
-	}
 	for (size_t i = 0; i < HEAD_NAMES_MAX; i++) {
-		if (NAMES[i].n != name_n || h->value[i] != NULL ||
-		    strncasecmp(NAMES[i].p, name, name_n) != 0)
+		if (NAMES[i].n != name.n || h->value[i] != NULL ||
+		    strncasecmp(NAMES[i].p, name.p, name.n) != 0)
 			continue;
 		h->value[i] = value;
 		break;
 	}
-	return MHD_YES;
 }
 
-void head_read(const struct conn *c, struct head *ret)
+void head_each(const struct exchange *x, head_header_fn *fn, void *ctx)
 {
-	*ret = (struct head){ 0 };
-	(void)MHD_get_connection_values_n(
-	    c->handle, MHD_HEADER_KIND | MHD_GET_ARGUMENT_KIND, on_entry, ret);
+	x->front->each_header(x, fn, ctx);
 }
 
 struct header_list {
@@ -47,51 +35,27 @@ struct header_list {
 	struct buf *out;
 };
 
-static enum MHD_Result on_header(void *cls, _unused_ enum MHD_ValueKind kind,
-				 const char *name, const char *value)
+static void on_header(void *ctx, const char *name, const char *value)
 {
-	struct header_list *l = cls;
+	struct header_list *l = ctx;
 
 	if (strcasecmp(name, l->name) == 0)
 		buf_printf(l->out, "%s%s", l->out->n > 0 ? "," : "", value);
-	return MHD_YES;
 }
 
-void head_values(const struct conn *c, const char *name, struct buf *out)
+void head_values(const struct exchange *x, const char *name, struct buf *out)
 {
 	struct header_list l = { name, out };
 
-	(void)MHD_get_connection_values(c->handle, MHD_HEADER_KIND, on_header,
-					&l);
+	head_each(x, on_header, &l);
 }
 
-const char *head_argument(const struct conn *c, const char *name)
+const char *head_argument(const struct exchange *x, const char *name)
 {
-	return MHD_lookup_connection_value(c->handle, MHD_GET_ARGUMENT_KIND,
-					   name);
+	return x->front->argument(x, name);
 }
 
-struct each_argument {
-	void (*fn)(void *ctx, const char *name);
-	void *ctx;
-};
-
-static enum MHD_Result on_argument(void *ctx, enum MHD_ValueKind kind,
-				   const char *name, const char *value)
+void head_each_argument(const struct exchange *x, head_name_fn *fn, void *ctx)
 {
-	const struct each_argument *e = ctx;
-
-	(void)kind;
-	(void)value;
-	e->fn(e->ctx, name);
-	return MHD_YES;
-}
-
-void head_each_argument(const struct conn *c,
-			void (*fn)(void *ctx, const char *name), void *ctx)
-{
-	struct each_argument e = { .fn = fn, .ctx = ctx };
-
-	MHD_get_connection_values(c->handle, MHD_GET_ARGUMENT_KIND, on_argument,
-				  &e);
+	x->front->each_argument(x, fn, ctx);
 }

@@ -6,7 +6,7 @@
 
 #include "util/buf.h"
 
-struct conn;
+struct exchange;
 
 /* The headers that mean something here, each declared once. */
 #define HEAD_NAMES(X)                                           \
@@ -38,21 +38,26 @@ enum head_name {
 	    HEAD_NAMES_MAX,
 };
 
-/* Of each the first that came; NULL: none did. The server's memory. */
+/* Of each the first that came; NULL: none did. The front's memory. */
 struct head {
 	const char *value[HEAD_NAMES_MAX];
 	bool has_arguments;
 };
 
-/* One walk over all of it, as looking for each would cost one each. */
-void head_read(const struct conn *c, struct head *ret);
+typedef void head_header_fn(void *ctx, const char *name, const char *value);
+typedef void head_name_fn(void *ctx, const char *name);
+
+/* One header more of it. */
+void head_note(struct head *h, struct str name, const char *value);
+
+/* All headers in their order; case means nothing in their names. */
+void head_each(const struct exchange *x, head_header_fn *fn, void *ctx);
 /* All headers of that name in their order, joined by commas. */
-void head_values(const struct conn *c, const char *name, struct buf *out);
+void head_values(const struct exchange *x, const char *name, struct buf *out);
 
 /* Of the query string, as it came (percent-encoded); NULL when absent. */
-const char *head_argument(const struct conn *c, const char *name);
+const char *head_argument(const struct exchange *x, const char *name);
 /* Their names in their order, as they came. */
-void head_each_argument(const struct conn *c,
-			void (*fn)(void *ctx, const char *name), void *ctx);
+void head_each_argument(const struct exchange *x, head_name_fn *fn, void *ctx);
 
 #endif

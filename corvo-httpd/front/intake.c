@@ -20,19 +20,20 @@
 
 /* --- connections --- */
 
-void intake_connection(struct conn *c)
+bool intake_connection(struct conn *c)
 {
 	struct clients *cs = server_clients(c->server);
 	struct conns *all = server_conns(c->server);
 
 	if (clients_may_connect(cs, &c->peer, clock_mono_ns(), &c->client))
-		return;
-	if (all->told_n >= TOLD_MAX) {
-		conn_cut(c);
-		return;
-	}
-	all->told_n++;
-	c->told = true;
+		return true;
+	c->told = all->told_n < TOLD_MAX;
+	all->told_n += c->told;
+	return false;
+}
+
+void intake_tell(struct conn *c)
+{
 	conn_refuse(c, ERR_RATE_LIMITED,
 		    STR("this address has as many connections as "
 			"client_max_connections allows; close some, or try "
@@ -56,84 +57,105 @@ void intake_closed(const struct conn *c)
 		(void)clients_may_ask(cs, &c->peer, clock_mono_ns());
 }
 
+static void recount(void *ctx, struct conn *c)
+{
+	const uint64_t *now_ns = ctx;
+	struct clients *cs = server_clients(c->server);
+
+	clients_disconnect(cs, c->client);
+	c->client = NULL;
+	if (!c->told)
+		c->client = clients_connect(cs, &c->peer, *now_ns);
+}
+
 void intake_recount(struct server *s)
 {
-	struct clients *cs = server_clients(s);
 	uint64_t now_ns = clock_mono_ns();
 
-	LIST_FOREACH (it, &server_conns(s)->all) {
-		struct conn *c = list_entry(it, struct conn, node);
-
-		clients_disconnect(cs, c->client);
-		c->client = NULL;
-		if (!c->told)
-			c->client = clients_connect(cs, &c->peer, now_ns);
-	}
+	conns_each(server_conns(s), recount, &now_ns);
 }
 
 /* --- requests --- */
 
-/* 0: none, or it comes in chunks. The framing has seen to it that it is a
+/* 0: none, or it comes in chunks. The front has seen to it that it is a
  * number, and not too large. */
-static uint64_t declared_length(const struct conn *c)
+static uint64_t declared_length(const struct exchange *x)
 {
-	const char *text = c->exchange->head.value[HEAD_CONTENT_LENGTH];
+	const char *text = x->head.value[HEAD_CONTENT_LENGTH];
 	uint64_t n;
 
 	return text != NULL && str_parse_u64(str_from(text), &n) ? n : 0;
 }
 
-unsigned intake_retry_after(const struct conn *c)
+unsigned intake_retry_after(struct server *s, const struct ip *client)
 {
-	return clients_wait_s(server_clients(c->server),
-			      c->exchange != NULL ? &c->exchange->client
-						  : &c->peer,
-			      clock_mono_ns());
+	return clients_wait_s(server_clients(s), client, clock_mono_ns());
 }
 
-static void refuse_body(struct conn *c)
+static void refuse_body(struct exchange *x)
 {
-	conn_refuse(c, ERR_OVERLOADED,
-		    STR("memory for requests is short; try again after "
-			"retry_after_ms"));
+	x->front->refuse(x, ERR_OVERLOADED,
+			 STR("memory for requests is short; try again after "
+			     "retry_after_ms"));
 }
 
-static void find_client(struct conn *c)
+static void find_client(struct exchange *x)
 {
-	const struct clients *cs = server_clients(c->server);
+	const struct clients *cs = server_clients(x->server);
+	const struct ip *peer = &x->conn->peer;
 	_cleanup_(buf_done) struct buf list = BUF_INIT(LIMIT_HEAD_BYTES);
 
-	if (cs->trusted.n == 0 || !nets_has(&cs->trusted, &c->peer))
+	if (cs->trusted.n == 0 || !nets_has(&cs->trusted, peer))
 		return;
-	head_values(c, "X-Forwarded-For", &list);
-	c->exchange->client = clients_find(cs, &c->peer, buf_str(&list));
+	head_values(x, "X-Forwarded-For", &list);
+	x->client = clients_find(cs, peer, buf_str(&list));
 }
 
 /*
  * The connection stays, as proxies send requests of several clients by one; but
  * no large body is waited for.
  */
-static void refuse_rate(struct conn *c, uint64_t length)
+static void refuse_rate(struct exchange *x, uint64_t length)
 {
 	if (length > LIMIT_SMALL_BYTES ||
-	    c->exchange->head.value[HEAD_TRANSFER_ENCODING] != NULL)
-		conn_refuse(c, ERR_RATE_LIMITED, STR_NULL);
+	    x->head.value[HEAD_TRANSFER_ENCODING] != NULL)
+		x->front->refuse(x, ERR_RATE_LIMITED, STR_NULL);
 	else
-		c->exchange->over_rate = true;
+		x->over_rate = true;
 }
 
-void intake_head(struct conn *c)
+/* Who looks after this node has to be answered whatever others do. */
+static bool is_probe(struct str path)
 {
-	struct exchange *x = c->exchange;
-	uint64_t length = declared_length(c);
+	return str_is(path, "/healthz") || str_is(path, "/readyz");
+}
 
-	c->has_asked = true;
-	find_client(c);
-	if (!clients_may_ask(server_clients(c->server), &x->client,
-			     x->start_ns))
-		refuse_rate(c, length);
+static bool is_one_too_many(struct exchange *x)
+{
+	return x->conn->is_extra &&
+	       !conns_admit(server_conns(x->server), x->conn) &&
+	       !is_probe(x->path);
+}
+
+void intake_head(struct exchange *x)
+{
+	const struct front_ops *ops = server_config(x->server)->ops;
+	uint64_t length = declared_length(x);
+
+	x->conn->has_asked = true;
+	find_client(x);
+	if (is_one_too_many(x))
+		x->front->refuse(x, ERR_OVERLOADED,
+				 STR("this node has as many connections as "
+				     "max_connections allows, all of them at "
+				     "work; try again after retry_after_ms"));
+	else if (!clients_may_ask(server_clients(x->server), &x->client,
+				  x->start_ns))
+		refuse_rate(x, length);
 	else if (!exchange_fits_body(x, length))
-		refuse_body(c);
+		refuse_body(x);
+	else if (ops->head != NULL)
+		ops->head(x);
 }
 
 /* Long bodies and answers take long: the time is that of now. */
@@ -145,42 +167,42 @@ static void take_bytes(const struct exchange *x, size_t n)
 		clients_take_bytes(cs, &x->client, n, clock_mono_ns());
 }
 
-void intake_body(struct conn *c, const char *data, size_t n)
+void intake_body(struct exchange *x, const char *data, size_t n)
 {
-	struct exchange *x = c->exchange;
-
 	take_bytes(x, x->came_n % CLIENT_TAKE_BYTES + n);
 	x->came_n += n;
-	if (c->phase == CONN_LINGER || x->over_rate)
+	if (!x->coming || x->over_rate)
 		return;
+	if (x->body_to != NULL && x->front->duplex) {
+		x->body_to->bytes(x, data, n);
+		return;
+	}
 	if (n <= x->body.max - x->body.n && !exchange_fits_more(x, n)) {
-		refuse_body(c);
+		refuse_body(x);
 		return;
 	}
 	buf_append(&x->body, data, n);
 	exchange_count(x);
-	if (x->body.full) /* in chunks; a length is refused with its head */
-		conn_refuse(c, ERR_BODY_TOO_LARGE, STR_NULL);
+	if (x->body.full) /* a length is refused with its head */
+		x->front->refuse(x, ERR_BODY_TOO_LARGE, STR_NULL);
 }
 
-bool intake_must_wait(const struct conn *c)
+bool intake_must_wait(const struct exchange *x)
 {
-	struct clients *cs = server_clients(c->server);
+	struct clients *cs = server_clients(x->server);
 
-	return cs->rate != 0 && c->phase == CONN_BODY &&
-	       clients_is_in_debt(cs, &c->exchange->client, clock_mono_ns());
+	return cs->rate != 0 && x->coming &&
+	       clients_is_in_debt(cs, &x->client, clock_mono_ns());
 }
 
-bool intake_refuses(struct conn *c)
+bool intake_refuses(struct exchange *x)
 {
-	struct exchange *x = c->exchange;
-
 	if (!x->over_rate)
 		return false;
 	x->err = ERR_RATE_LIMITED;
-	x->retry_after_s = intake_retry_after(c);
+	x->retry_after_s = intake_retry_after(x->server, &x->client);
 	answer_error_body(&x->out, x->err, STR_NULL, x->retry_after_s);
-	exchange_refused(c, x->err);
+	exchange_refused(x, x->err);
 	if (clients_is_deaf(server_clients(x->server), &x->client, x->start_ns))
 		late_add(x);
 	else

@@ -49,11 +49,11 @@ static void on_timer(void *ctx)
 		late_remove(x);
 		if (!x->reads_on) {
 			x->answered = true;
-			server_resume(x);
-		} else if (intake_must_wait(x->conn)) {
+			exchange_resume(x);
+		} else if (intake_must_wait(x)) {
 			late_read(x); /* others have used up what there was */
 		} else {
-			server_wake(x);
+			exchange_wake(x);
 		}
 	}
 }

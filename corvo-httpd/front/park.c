@@ -41,6 +41,8 @@ static void watch(struct park *p, struct exchange *x)
 
 	list_remove(&x->node);
 	list_push_back(&p->watched, &x->node);
+	if (x->front->notices)
+		return;
 	if (epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, x->conn->fd, &e) < 0) {
 		/* Still served; only a lost client goes unnoticed. */
 		log_warn("cannot watch a waiting connection: %m");
@@ -71,7 +73,7 @@ static void on_timer(void *ctx)
 static void on_gone(struct exchange *x)
 {
 	park_remove(x);
-	server_left(x);
+	exchange_left(x);
 }
 
 static void on_events(void *ctx, _unused_ int fd, _unused_ int events)

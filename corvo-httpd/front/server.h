@@ -1,7 +1,6 @@
 /*
- * The seam to libmicrohttpd: connections, heads, bodies, answers. No other
- * file knows that library. It runs on our loop: its descriptor is watched,
- * and server_run, called at the end of each turn, does what is to be done.
+ * The HTTP server of this process: the connections of all fronts, what they
+ * share, and their life. Loop thread.
  */
 #ifndef CORVO_SERVER_H
 #define CORVO_SERVER_H
@@ -11,8 +10,13 @@
 #include "rt/config.h"
 #include "rt/loop.h"
 
+struct answer_date;
 struct clients;
+struct door;
+struct h2s;
+struct late;
 struct listeners;
+struct rng;
 struct conn;
 struct conns;
 struct park;
@@ -53,30 +57,21 @@ struct park *server_park(struct server *s);
 struct streams *server_streams(struct server *s);
 struct memory *server_memory(struct server *s);
 struct clients *server_clients(struct server *s);
-
-/* A request that waited has its answer now. */
-void server_resume(struct exchange *x);
-
-/*
- * Looks at the socket of a request that is not answered yet. True: its client
- * has left, and the request has ended without an answer; front_ops.end comes.
- */
-bool server_if_left(struct exchange *x);
+struct conns *server_conns(struct server *s);
+struct h2s *server_h2s(struct server *s);
 
 /* --- for the files of the front --- */
 
 /* Of the request under way, or one for a request that is refused at once. */
 const char *server_request_id(struct conn *c, char room[REQUEST_ID_MADE]);
-struct conns *server_conns(struct server *s);
+struct door *server_door(struct server *s);
+struct rng *server_rng(struct server *s); /* for ids of requests */
+struct answer_date *server_date(struct server *s);
 
 const struct server_config *server_config(const struct server *s);
-/* park.c saw its client leave. */
-void server_left(struct exchange *x);
 /* park.c ends it. */
 void server_end_parked(struct exchange *x);
-
-/* A stream that had nothing to send has something, or ends; or a body that
- * waited is read on. */
-void server_wake(struct exchange *x);
+/* The descriptor of a connection is closed, or about to be: it is forgotten. */
+void server_closed(struct server *s, struct conn *c);
 
 #endif

@@ -3,10 +3,7 @@
  */
 #include "front/slow.h"
 
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 #include "front/conn.h"
 #include "front/exchange.h"
@@ -20,49 +17,37 @@
 #define SLOW_RATE ((uint64_t)256 << 10) /* faster ones are not cut */
 
 /* An answer of fixed length is on its way. */
-static bool is_sending(const struct conn *c)
+static bool is_sending(const struct exchange *x)
 {
-	const struct exchange *x = c->exchange;
-
-	return c->phase == CONN_WORK && x != NULL && x->answered &&
-	       x->stream == NULL;
+	return x->answered && x->stream == NULL;
 }
 
-static bool is_coming(const struct conn *c)
+/* A body that is taken in pieces has a pace of its own. */
+static bool is_coming(const struct exchange *x)
 {
-	return c->phase == CONN_BODY && c->exchange != NULL;
+	return x->coming && x->body_to == NULL && !x->answered;
 }
 
-/*
- * Bytes that came or were taken, counted from anywhere. What the kernel has of
- * an answer is not taken; other sockets than those of TCP do not tell.
- */
-static bool progress(const struct conn *c, uint64_t *ret)
+/* Bytes that came or were taken, counted from anywhere. */
+static bool progress(const struct exchange *x, uint64_t *ret)
 {
-	struct tcp_info i = { 0 };
-	socklen_t n = sizeof(i);
-
-	if (is_coming(c)) {
-		*ret = c->exchange->body.n;
+	if (is_coming(x)) {
+		*ret = x->body.n;
 		return true;
 	}
-	if (!is_sending(c) ||
-	    getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &i, &n) < 0)
-		return false;
-	*ret = i.tcpi_bytes_acked;
-	return true;
+	return is_sending(x) && x->front->progress(x, ret);
 }
 
-static void count(const struct conn *c, enum memory_reason r)
+static void count(const struct exchange *x, enum memory_reason r)
 {
-	server_memory(c->server)->refused[r]++;
+	server_memory(x->server)->refused[r]++;
 }
 
-static void cut_reader(struct conn *c)
+static void cut_reader(struct exchange *x)
 {
-	count(c, MEMORY_SLOW_READER);
-	exchange_cut(c->exchange);
-	conn_cut(c);
+	count(x, MEMORY_SLOW_READER);
+	exchange_cut(x);
+	x->front->cut(x);
 }
 
 /* Whether it takes too little whatever others need; a new window else. */
@@ -81,20 +66,20 @@ static bool is_too_slow(const struct conns *cs, struct pace *p, uint64_t n,
 	return false;
 }
 
-void slow_look(struct conns *cs, struct conn *c, uint64_t now_ns)
+void slow_look(const struct conns *cs, struct exchange *x, uint64_t now_ns)
 {
-	struct pace *p = &c->pace;
+	struct pace *p = &x->pace;
 	uint64_t n, ns;
 
-	if (!progress(c, &n) || c->exchange->is_cut)
+	if (x->is_cut || !progress(x, &n))
 		return;
 	if (p->since_ns == 0) {
 		p->since_ns = p->window_ns = now_ns;
 		p->since_n = p->window_n = n;
 		return;
 	}
-	if (is_sending(c) && is_too_slow(cs, p, n, now_ns)) {
-		cut_reader(c);
+	if (is_sending(x) && is_too_slow(cs, p, n, now_ns)) {
+		cut_reader(x);
 		return;
 	}
 	ns = now_ns - p->since_ns;
@@ -106,52 +91,65 @@ void slow_look(struct conns *cs, struct conn *c, uint64_t now_ns)
 	p->since_n = n;
 }
 
-static bool is_slow(const struct conn *c)
+static bool is_slow(const struct exchange *x)
 {
-	return (is_coming(c) || is_sending(c)) && c->pace.known &&
-	       c->pace.rate < SLOW_RATE && !c->exchange->is_cut;
+	return (is_coming(x) || is_sending(x)) && x->pace.known &&
+	       x->pace.rate < SLOW_RATE && !x->is_cut;
 }
 
 static int by_rate(const void *a, const void *b)
 {
-	const struct conn *x = *(struct conn *const *)a;
-	const struct conn *y = *(struct conn *const *)b;
+	const struct exchange *x = *(struct exchange *const *)a;
+	const struct exchange *y = *(struct exchange *const *)b;
 
 	return (x->pace.rate > y->pace.rate) - (x->pace.rate < y->pace.rate);
 }
 
-static void cut(struct conn *c)
+static void cut(struct exchange *x)
 {
-	if (is_sending(c)) {
-		cut_reader(c);
+	if (is_sending(x)) {
+		cut_reader(x);
 		return;
 	}
-	count(c, MEMORY_SLOW_BODY);
-	conn_refuse(c, ERR_OVERLOADED,
-		    STR("memory for requests is short, and this one came "
-			"slowly; try again after retry_after_ms"));
+	count(x, MEMORY_SLOW_BODY);
+	x->front->refuse(x, ERR_OVERLOADED,
+			 STR("memory for requests is short, and this one came "
+			     "slowly; try again after retry_after_ms"));
 }
 
-void slow_cut(struct conns *cs, const struct conn *but, uint64_t bytes)
+struct slow_list {
+	const struct exchange *but;
+	struct exchange **items;
+	size_t n, cap;
+};
+
+static void add_slow(void *ctx, struct exchange *x)
+{
+	struct slow_list *l = ctx;
+
+	if (x == l->but || !is_slow(x))
+		return;
+	if (l->n == l->cap) {
+		l->cap = MAX(l->cap * 2, (size_t)64);
+		l->items = xrealloc(l->items, l->cap * sizeof(l->items[0]));
+	}
+	l->items[l->n++] = x;
+}
+
+void slow_cut(struct conns *cs, const struct exchange *but, uint64_t bytes)
 {
 	uint64_t now_ns = clock_mono_ns(), freed = 0;
-	struct conn **slow;
-	size_t n = 0;
+	struct slow_list l = { .but = but };
 
 	if (now_ns - cs->cut_ns < PAUSE_NS)
 		return;
 	cs->cut_ns = now_ns;
-	slow = xmalloc(cs->n * sizeof(struct conn *));
-	LIST_FOREACH (it, &cs->all) {
-		struct conn *c = list_entry(it, struct conn, node);
-
-		if (c != but && is_slow(c))
-			slow[n++] = c;
+	conns_each_exchange(cs, add_slow, &l);
+	if (l.n > 0)
+		qsort(l.items, l.n, sizeof(l.items[0]), by_rate);
+	for (size_t i = 0; i < l.n && freed < bytes; i++) {
+		freed += l.items[i]->held;
+		cut(l.items[i]);
 	}
-	qsort(slow, n, sizeof(struct conn *), by_rate);
-	for (size_t i = 0; i < n && freed < bytes; i++) {
-		freed += slow[i]->exchange->held;
-		cut(slow[i]);
-	}
-	free(slow);
+	free(l.items);
 }

@@ -8,8 +8,8 @@
 
 #include "util/base.h"
 
-struct conn;
 struct conns;
+struct exchange;
 
 /* Zeroed: nothing is known yet. */
 struct pace {
@@ -19,14 +19,14 @@ struct pace {
 	bool known;
 };
 
-/* A look at a connection, now and then. */
-void slow_look(struct conns *cs, struct conn *c, uint64_t now_ns);
+/* A look at it, now and then. */
+void slow_look(const struct conns *cs, struct exchange *x, uint64_t now_ns);
 
 /*
  * Cuts off the slowest until they gave back so many bytes, or no slow one is
  * left. `but` is left alone. Not more often than makes sense: it looks at every
- * connection.
+ * exchange.
  */
-void slow_cut(struct conns *cs, const struct conn *but, uint64_t bytes);
+void slow_cut(struct conns *cs, const struct exchange *but, uint64_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Event streams. See front/stream.h. The server takes bytes as fast as the
- * client does; when there are none its connection is suspended, and the server
- * library no longer looks at the socket, so it is watched here. What clients
+ * See front/stream.h. The front takes bytes as fast as the client does; when
+ * there are none it waits to be woken. A connection of HTTP/1 is suspended
+ * then, and nobody looks at the socket, so it is watched here, and what clients
  * send meanwhile is never read.
  */
 #include "front/stream.h"
@@ -38,6 +38,7 @@ struct streams {
 struct stream {
 	struct list node;
 	struct exchange *x;
+	const struct stream_kind *kind;
 	const struct stream_ops *ops; /* NULL: on_closed has run */
 	void *ctx;
 	struct buf out;
@@ -82,6 +83,21 @@ static void error_frame(struct buf *out, int err)
 	stream_frame(out, 0, "error", str_trim(buf_str(&body)));
 }
 
+/* Behind the empty line that ends a frame of events. */
+static size_t event_end(const char *p, size_t at, size_t n)
+{
+	while (at < n && (p[at - 1] != '\n' || at < 2 || p[at - 2] != '\n'))
+		at++;
+	return at;
+}
+
+const struct stream_kind stream_events = {
+	.content_type = "text/event-stream",
+	.keepalive = { ":keepalive\n\n", 12 },
+	.frame_end = event_end,
+	.explain = error_frame,
+};
+
 void stream_end_error(struct stream *s, int err)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
@@ -99,7 +115,7 @@ static void wake(struct stream *s)
 	if (!s->idle)
 		return;
 	s->idle = false;
-	server_wake(s->x);
+	exchange_wake(s->x);
 }
 
 static void tell_closed(struct stream *s)
@@ -126,7 +142,7 @@ static void break_off(struct stream *s)
 	unwatch(s);
 	s->broken = true;
 	s->ending = true;
-	conn_cut(s->x->conn);
+	s->x->front->cut(s->x);
 	wake(s);
 }
 
@@ -140,10 +156,8 @@ static void drop_unsent(struct stream *s)
 		b->n = at;
 		return;
 	}
-	while (at < b->n &&
-	       (b->p[at - 1] != '\n' || at < 2 || b->p[at - 2] != '\n'))
-		at++;
-	b->n = at;
+	b->n = s->kind->frame_end != NULL ? s->kind->frame_end(b->p, at, b->n)
+					  : at;
 }
 
 /*
@@ -159,7 +173,8 @@ static void drop_slow(struct stream *s)
 	log_info("closing an event stream that takes nothing for %llu s",
 		 (unsigned long long)(STREAM_STALL_NS / NS_PER_S));
 	drop_unsent(s);
-	error_frame(&s->out, ERR_SLOW_READER);
+	if (s->kind->explain != NULL)
+		s->kind->explain(&s->out, ERR_SLOW_READER);
 	s->ending = true;
 	s->active_ns = clock_mono_ns();
 	tell_closed(s);
@@ -195,7 +210,7 @@ static void sweep_one(struct stream *s, uint64_t now_ns)
 	if (!s->idle && now_ns - s->active_ns >= STREAM_STALL_NS)
 		drop_slow(s);
 	else if (s->idle && now_ns - s->wrote_ns >= STREAM_KEEPALIVE_NS)
-		stream_write(s, STR(":keepalive\n\n"));
+		stream_write(s, s->kind->keepalive);
 }
 
 static void on_sweep(void *ctx)
@@ -225,6 +240,8 @@ static void watch(struct streams *all, struct stream *s)
 {
 	struct epoll_event e = { .events = EPOLLRDHUP, .data.ptr = s };
 
+	if (s->x->front->notices)
+		return;
 	if (epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, s->x->conn->fd, &e) < 0)
 		/* Still served; that it left shows at the next keepalive. */
 		log_warn("cannot watch the connection of a stream: %m");
@@ -234,14 +251,25 @@ static void watch(struct streams *all, struct stream *s)
 
 /* --- for sources --- */
 
-struct stream *stream_begin(struct exchange *x, const struct stream_ops *ops,
-			    void *ctx)
+/* Only a matter of memory: the kernel's own choice is larger. One connection
+ * of HTTP/2 has many streams, and its client's windows bound them. */
+static void bound_socket(const struct exchange *x)
+{
+	int bytes = SOCKET_BYTES;
+
+	if (!x->front->duplex)
+		(void)setsockopt(x->conn->fd, SOL_SOCKET, SO_SNDBUF, &bytes,
+				 sizeof(bytes));
+}
+
+struct stream *stream_begin(struct exchange *x, const struct stream_kind *kind,
+			    const struct stream_ops *ops, void *ctx)
 {
 	struct stream *s = xcalloc(1, sizeof(*s));
 	struct streams *all = server_streams(x->server);
-	int bytes = SOCKET_BYTES;
 
 	s->x = x;
+	s->kind = kind;
 	s->ops = ops;
 	s->ctx = ctx;
 	s->wrote_ns = s->active_ns = clock_mono_ns();
@@ -250,11 +278,9 @@ struct stream *stream_begin(struct exchange *x, const struct stream_ops *ops,
 	all->n++;
 	arm(all);
 	watch(all, s);
-	/* only a matter of memory: the kernel's own choice is larger */
-	(void)setsockopt(x->conn->fd, SOL_SOCKET, SO_SNDBUF, &bytes,
-			 sizeof(bytes));
+	bound_socket(x);
 	x->stream = s;
-	x->content_type = "text/event-stream";
+	x->content_type = kind->content_type;
 	return s;
 }
 

@@ -1,7 +1,8 @@
 /*
- * An answer without a fixed end: text/event-stream. The source writes frames
- * while there is room and is told when there is room again, so that nothing
- * is kept for a client that reads slowly but one buffer of fixed size.
+ * An answer without a fixed end: events, or the messages of a call that goes
+ * on. The source writes frames while there is room and is told when there is
+ * room again, so that nothing is kept for a client that reads slowly but one
+ * buffer of fixed size.
  *
  * A client may leave at any moment, or stop reading: both are noticed here.
  *
@@ -30,13 +31,26 @@ struct stream_ops {
 	void (*on_closed)(void *ctx);
 };
 
+/* What is in it. */
+struct stream_kind {
+	const char *content_type;
+	/* goes out after STREAM_KEEPALIVE_NS of silence; empty: nothing does */
+	struct str keepalive;
+	/* where the frame ends that begins before p[at], at most n; NULL: any
+	 * byte may be the last */
+	size_t (*frame_end)(const char *p, size_t at, size_t n);
+	/* the last frame of one whose client does not read; NULL: none */
+	void (*explain)(struct buf *out, int err);
+};
+
+extern const struct stream_kind stream_events; /* text/event-stream */
+
 /*
- * Answers the request with 200 and the head of an event stream. A comment
- * line goes out after STREAM_KEEPALIVE_NS of silence, by itself. on_room
+ * Answers the request with its head, the fields of the exchange in it. on_room
  * never runs inside this call.
  */
-struct stream *stream_begin(struct exchange *x, const struct stream_ops *ops,
-			    void *ctx);
+struct stream *stream_begin(struct exchange *x, const struct stream_kind *kind,
+			    const struct stream_ops *ops, void *ctx);
 
 /*
  * Bytes that can be written now; 0 when it is ending. A frame that does not
@@ -46,7 +60,8 @@ struct stream *stream_begin(struct exchange *x, const struct stream_ops *ops,
 size_t stream_room(const struct stream *s);
 void stream_write(struct stream *s, struct str frames);
 
-/* Nothing comes after what was written: send it, then close. */
+/* Nothing comes after what was written: send it, and the trailers of the
+ * exchange, then close. */
 void stream_end(struct stream *s);
 
 /*
@@ -57,7 +72,7 @@ void stream_frame(struct buf *out, uint64_t id, const char *event,
 		  struct str data);
 
 /* Ends it with an error frame; the client is to come again. */
-void stream_end_error(struct stream *s, int err);
+void stream_end_error(struct stream *s, int err); /* of events */
 
 /* --- for the server --- */
 
@@ -72,7 +87,7 @@ void streams_end_all(struct streams *all);
 void streams_cut_all(struct streams *all);
 
 /*
- * Bytes for the connection, or one of: nothing now (server_wake comes
+ * Bytes for the connection, or one of: nothing now (exchange_wake comes
  * later), the end, and to be closed at once.
  */
 #define STREAM_NOTHING 0

@@ -88,7 +88,7 @@ void access_reopen(struct access *a)
 
 struct line {
 	char caller[IP_TEXT_BYTES];
-	const char *method, *request_id;
+	const char *method, *request_id, *protocol;
 	struct str path;
 	int status;
 	size_t bytes;
@@ -105,6 +105,7 @@ static void line_of(const struct req *r, struct line *ret)
 		ip_format(&x->client, ret->caller);
 	ret->method = x->method != NULL ? x->method : "-";
 	ret->request_id = x->request_id != NULL ? x->request_id : "-";
+	ret->protocol = x->front->name;
 	ret->path = x->path.n > 0 ? x->path : STR("-");
 	ret->status = x->status != 0 ? x->status : STATUS_LEFT;
 	ret->bytes = x->out.n;
@@ -136,7 +137,7 @@ static void put_common(struct buf *b, const struct line *l)
 	put_quoted(b, str_from(l->method));
 	buf_putc(b, ' ');
 	put_quoted(b, l->path);
-	buf_printf(b, " HTTP/1.1\" %d %zu\n", l->status, l->bytes);
+	buf_printf(b, " %s\" %d %zu\n", l->protocol, l->status, l->bytes);
 }
 
 static void put_json(struct buf *b, const struct line *l)
@@ -152,6 +153,8 @@ static void put_json(struct buf *b, const struct line *l)
 	jw_cstr(&w, l->method);
 	jw_key(&w, "path");
 	jw_str(&w, l->path);
+	jw_key(&w, "protocol");
+	jw_cstr(&w, l->protocol);
 	jw_key(&w, "status");
 	jw_u64(&w, (uint64_t)l->status);
 	jw_key(&w, "bytes");

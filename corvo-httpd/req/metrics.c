@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "front/clients.h"
+#include "front/conn.h"
+#include "front/h2.h"
 #include "front/server.h"
 #include "proto/route.h"
 #include "req/req.h"
@@ -165,6 +167,24 @@ static void put_clients(const struct clients *cs, struct str extra,
 				 client_reason_name((enum client_reason)i)));
 }
 
+static void put_connections(struct server *s, struct str extra,
+			    struct str alone, struct metric_list *l)
+{
+	const struct conns *cs = server_conns(s);
+	const struct h2s *h2s = server_h2s(s);
+
+	metric_add(l, METRIC_HTTP_CONNECTIONS, (double)cs->n, alone);
+	metric_add(l, METRIC_HTTP_SHED, (double)cs->shed_sum, alone);
+	metric_add(l, METRIC_HTTP_TURNED_AWAY, (double)cs->extra_sum, alone);
+	metric_add(l, METRIC_HTTP2_CONNECTIONS, (double)h2s_count(h2s), alone);
+	for (size_t i = 0; i < H2_REASONS; i++)
+		metric_add(l, METRIC_HTTP2_ENDED,
+			   (double)h2s_ended(h2s, (enum h2_reason)i),
+			   arena_printf(l->a, "%.*sreason=\"%s\"",
+					STR_ARG(extra),
+					h2_reason_name((enum h2_reason)i)));
+}
+
 void metrics_collect(const struct http_metrics *m, struct str extra,
 		     struct server *s, struct metric_list *l)
 {
@@ -172,8 +192,7 @@ void metrics_collect(const struct http_metrics *m, struct str extra,
 
 	alone.n -= MIN(alone.n, (size_t)1); /* its comma */
 	metric_add(l, METRIC_HTTP_IN_FLIGHT, (double)m->in_flight, alone);
-	metric_add(l, METRIC_HTTP_CONNECTIONS, (double)server_connections(s),
-		   alone);
+	put_connections(s, extra, alone, l);
 	put_memory(server_memory(s), extra, alone, l);
 	put_clients(server_clients(s), extra, l);
 	for (size_t i = 0; i < ARRAY_SIZE(asked); i++)

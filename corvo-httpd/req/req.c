@@ -241,7 +241,7 @@ const char *req_raw_argument(struct req *r, const char *name)
 {
 	/* The client was told that nobody looks at it. */
 	CHECK(!is_ignored_argument(r, name));
-	return head_argument(r->x.conn, name);
+	return head_argument(&r->x, name);
 }
 
 /* 1 given, decoded; 0 absent; -1: an error has been answered. */
@@ -432,7 +432,7 @@ static void finish(struct req *r, int status)
 	count_work(r);
 	metrics_count(r->h->metrics, r);
 	if (r->x.waiting)
-		server_resume(&r->x);
+		exchange_resume(&r->x);
 }
 
 /* A refusal says that nothing was done, which would not be true any more. */
@@ -541,7 +541,13 @@ void req_add_field(struct req *r, const char *name, const char *value)
 struct stream *req_answer_stream(struct req *r, const struct stream_ops *ops,
 				 void *ctx)
 {
-	struct stream *s = stream_begin(&r->x, ops, ctx);
+	return req_answer_pieces(r, &stream_events, ops, ctx);
+}
+
+struct stream *req_answer_pieces(struct req *r, const struct stream_kind *kind,
+				 const struct stream_ops *ops, void *ctx)
+{
+	struct stream *s = stream_begin(&r->x, kind, ops, ctx);
 
 	req_answer_empty(r, 200);
 	return s;

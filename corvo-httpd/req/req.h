@@ -193,9 +193,11 @@ void req_answer(struct req *r, int status); /* the body is complete */
 void req_answer_empty(struct req *r, int status);
 /* A further header; both last as long as the request. */
 void req_add_field(struct req *r, const char *name, const char *value);
-/* With an event stream, see front/stream.h. */
+/* With an event stream, or with one of another kind; see front/stream.h. */
 struct stream *req_answer_stream(struct req *r, const struct stream_ops *ops,
 				 void *ctx);
+struct stream *req_answer_pieces(struct req *r, const struct stream_kind *kind,
+				 const struct stream_ops *ops, void *ctx);
 
 /* What it asked for is not wanted any more. */
 void req_cancel_call(struct req *r);

@@ -54,6 +54,6 @@ bool arguments_admit(struct req *r)
 		return true;
 	route_shape_get(r->match.route, &shape);
 	g.known = shape.arguments;
-	head_each_argument(r->x.conn, on_argument, &g);
+	head_each_argument(&r->x, on_argument, &g);
 	return req_read_done(r);
 }

@@ -140,7 +140,7 @@ static void on_fetched(struct req *r, const struct rpc_reply *reply)
 	} else if (!exchange_fits_answer(&r->x, 2 * reply->body.n, true)) {
 		give_back(r);
 		req_fail_text(r, ERR_OVERLOADED, REQ_NO_ROOM);
-	} else if (!server_if_left(&r->x)) {
+	} else if (!exchange_if_left(&r->x)) {
 		answer(r, m);
 	}
 }
@@ -198,7 +198,8 @@ static void fetch(struct req *r, bool batch)
 		return;
 	if (!batch && MSG_HAS(f, fetch, count))
 		req_ignore(r, STR("count"));
-	if (!req_read_done(r) || !fill_defaults(r, f) || server_if_left(&r->x))
+	if (!req_read_done(r) || !fill_defaults(r, f) ||
+	    exchange_if_left(&r->x))
 		return;
 	if (r->h->draining)
 		MSG_SET(f, fetch, timeout, 0);

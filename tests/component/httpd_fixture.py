@@ -21,7 +21,8 @@ from node import free_port  # noqa: F401, for those that import it
 
 BUILD = Path(os.environ.get("CORVO_BUILD_DIR", "/work/main/build/dev"))
 HTTPD = BUILD / "corvo-httpd" / "corvo-httpd"
-FAKE = BUILD / "tests" / "component" / "fake_backend"
+FAKE = Path(os.environ.get("CORVO_FAKE_BACKEND",
+                           BUILD / "tests" / "component" / "fake_backend"))
 # A sanitizer needs memory of its own, so limits are not checked under it.
 SANITIZED = b"__asan_init" in HTTPD.read_bytes() if HTTPD.exists() else False
 PATIENCE = waiting.patience(20)

@@ -553,18 +553,3 @@ def test_passed_socket_that_others_can_reach_needs_open():
                             pass_fds=[s.fileno()])
         assert "can be reached from other machines" in text
         assert "open = true" in text
-
-
-def test_connection_limit():
-    with node("--max-connections=10") as h:
-        socks = [h.connect() for _ in range(10)]
-        for s in socks:
-            send(s, "GET", "/api/v1/info")
-            assert read_answer(s.makefile("rb"))[0] == 200
-        late = h.connect()
-        send(late, "GET", "/api/v1/info")
-        socks.pop().close()
-        assert read_answer(late.makefile("rb"))[0] == 200
-        late.close()
-        for s in socks:
-            s.close()

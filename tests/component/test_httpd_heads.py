@@ -126,7 +126,7 @@ def test_a_body_of_doubtful_length_is_refused(h, headers):
     (LINE + b"Content-Length: 99999999999999999999\r\n\r\n", 413),
     (LINE + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
     (b"GET /healthz HTTP/0.9\r\n\r\n", 505),
-    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+    (b"PRI * HTTP/2.0\r\n\r\nSMM\r\n\r\n", 505),
     (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 20000 + b"\r\n\r\n", 431),
     (b"GET /" + b"p" * 20000 + b" HTTP/1.1\r\n\r\n", 414),
 ])

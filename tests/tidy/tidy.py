@@ -239,7 +239,8 @@ def package_flags(name):
 
 def check_headers_compile_alone():
     flags = [f for p in ("raft", "libuv", "rocksdb", "sqlite3",
-                         "libmicrohttpd", "libcurl", "smartcols")
+                         "libmicrohttpd", "libnghttp2", "libcurl",
+                         "smartcols")
              for f in package_flags(p)]
 
     # A process's headers are named from its folder; a test's header may

@@ -1,0 +1,93 @@
+/*
+ * Between the files of HTTP/2; see front/h2.h.
+ */
+#ifndef CORVO_H2_PARTS_H
+#define CORVO_H2_PARTS_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "front/h2.h"
+#include "front/h2_head.h"
+#include "front/h2_limits.h"
+#include "front/h2_scan.h"
+#include "rt/loop.h"
+
+struct h2s {
+	struct server *server;
+	nghttp2_session_callbacks *callbacks;
+	nghttp2_option *option;
+	int epoll_fd;
+	struct loop_fd *poll;
+	struct loop_timer *again; /* not all could be sent in this turn */
+	struct list all, dirty;   /* connections */
+	size_t n;
+	size_t streams_n; /* of all connections */
+	struct buf out;   /* what is being sent */
+	struct buf names; /* of headers being sent */
+	nghttp2_nv *nv;
+	size_t nv_n, nv_cap;
+	uint64_t ended[H2_REASONS];
+};
+
+struct h2 {
+	struct list node;  /* of all */
+	struct list dirty; /* of those with something to do in this turn */
+	struct h2s *owner;
+	struct conn *conn;
+	nghttp2_session *session;
+	struct h2_limits limits;
+	struct h2_scan scan;
+	struct list streams;
+	struct list done;    /* streams whose answer is in out, or in rest */
+	size_t streams_n;    /* that are open */
+	struct buf rest;     /* the socket did not take it */
+	uint64_t blocked_ns; /* since when it takes nothing; 0: it does */
+	uint64_t closing_ns; /* since when its end is on the way; 0: it isn't */
+	uint64_t head_ns;    /* since when a head is coming; 0: none is */
+	bool is_gone;        /* nothing can be read or sent */
+};
+
+/* One request. */
+struct h2_stream {
+	struct list node; /* of its connection */
+	struct h2 *h;
+	int32_t id;
+	struct exchange *x; /* NULL: its head is not here yet */
+	struct h2_head head;
+	size_t taken;   /* bytes of x->out, or of its stream */
+	size_t untaken; /* bytes of the body the window is not open for again */
+	bool is_whole;  /* the client has sent all of it */
+	bool submitted; /* its answer is the library's */
+	bool deferred;  /* and has nothing to send now */
+	bool all_sent;  /* its end is in out */
+	bool is_cut;    /* it is being ended without a word */
+	bool is_over;   /* the library has closed it */
+};
+
+/* --- h2.c --- */
+
+void h2_mark(struct h2 *h); /* it has something to do in this turn */
+void h2_end_by(struct h2 *h, enum h2_reason why, uint32_t code);
+
+/* --- h2_stream.c: what the library tells --- */
+
+void h2_stream_callbacks(nghttp2_session_callbacks *cb);
+/* A frame that asks for nothing, and a request that is taken back. */
+void h2_note_frame(struct h2 *h);
+void h2_note_reset(struct h2 *h);
+/* Its answer has left, or will not. */
+void h2_stream_end(struct h2_stream *st, bool sent);
+/* All that are cut are ended. */
+void h2_streams_drop_cut(struct h2 *h);
+/* Whether one of them is to be worked on to its end, whoever waits. */
+bool h2_streams_hold(const struct h2 *h);
+/* The connection is closed: nobody waits for them. */
+void h2_streams_left(struct h2 *h);
+
+/* --- h2_answer.c --- */
+
+void h2_answer_callbacks(nghttp2_session_callbacks *cb);
+void h2_answer(struct h2_stream *st); /* its exchange is answered */
+void h2_refuse(struct exchange *x, int err, struct str text);
+
+#endif

@@ -1,0 +1,163 @@
+"""corvo-httpd alone: more connections than there are places for.
+
+httpd_fixture.py starts it with a raftd and a viewd of canned answers.
+"""
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+
+from h2client import Client
+from httpd_fixture import (PATIENCE, is_closed, node, read_answer, send,
+                           wait_until)
+
+PLACES = 20
+
+
+@pytest.fixture
+def h():
+    with node(f"--max-connections={PLACES}", "--request-timeout=5s") as httpd:
+        yield httpd
+
+
+@pytest.fixture
+def stack():
+    with contextlib.ExitStack() as s:
+        yield s
+
+
+def open_idle(h, stack):
+    """A connection that has asked something, and now waits."""
+    s = stack.enter_context(h.connect())
+    send(s, "GET", "/api/v1/info")
+    assert read_answer(s.makefile("rb"))[0] == 200
+    return s
+
+
+def open_busy(h, stack, queue):
+    s = stack.enter_context(h.connect())
+    send(s, "POST", "/api/v1/fetch", {"queues": [queue]})
+    h.backend.wait("request", "fetch", queues=[queue])
+    return s
+
+
+def open_silent(h, stack):
+    return stack.enter_context(h.connect())
+
+
+def is_open(s):
+    """It answers."""
+    send(s, "GET", "/healthz")
+    answer = read_answer(s.makefile("rb"))
+    return answer is not None and answer[0] == 200
+
+
+def metric(h, name):
+    text = h.request("GET", "/metrics").body.decode()
+    return float(next(x for x in text.splitlines()
+                      if x.startswith(name + " ")).split()[1])
+
+
+def test_the_one_that_is_idle_for_longest_makes_room(h, stack):
+    idle = [open_idle(h, stack) for _ in range(PLACES)]
+    assert is_open(idle[0])  # and so it is not the one
+    s = open_silent(h, stack)
+    assert is_open(s)
+    assert is_closed(idle[1])
+    assert all(is_open(x) for x in idle[2:] + idle[:1] + [s])
+
+
+def test_then_the_one_that_is_silent_for_longest(h, stack):
+    busy = [open_busy(h, stack, f"b{i}") for i in range(PLACES - 3)]
+    silent = [open_silent(h, stack) for _ in range(3)]
+    # an HTTP/1 request and one of HTTP/2: each takes the place of one
+    assert is_open(open_silent(h, stack))
+    assert is_closed(silent[0])
+    busy.append(open_busy(h, stack, "last"))  # of the one that is idle now
+    with Client(h.port, PATIENCE) as c:
+        assert c.ask("GET", "/healthz").status == 200
+    assert is_closed(silent[1])
+    for i, s in enumerate(busy[:3]):
+        h.post("/enqueue", {"queue": f"b{i}"})
+        assert read_answer(s.makefile("rb"))[0] == 200
+
+
+def test_silent_ones_hold_up_nobody(h, stack):
+    """However many there are, also those that send half a preface."""
+    for i in range(5 * PLACES):
+        s = open_silent(h, stack)
+        if i % 2:
+            s.sendall(b"PRI * HTTP/2.0")
+    for _ in range(PLACES):
+        assert h.post("/enqueue", {"queue": "q"}).status == 201
+
+
+def test_when_all_are_at_work_newcomers_are_told(h, stack):
+    busy = [open_busy(h, stack, f"w{i}") for i in range(PLACES)]
+    for _ in range(3):
+        r = h.post("/enqueue", {"queue": "q"})
+        assert r.error() == (429, "OVERLOADED")
+        assert r.headers["Retry-After"] == "1"
+        assert "max_connections" in r.json()["error"]
+        with Client(h.port, PATIENCE) as c:
+            a = c.ask("POST", "/api/v1/enqueue", {"queue": "q"})
+            assert a.error() == (429, "OVERLOADED")
+            assert c.is_ended()
+    for path in ("/healthz", "/readyz"):
+        r = h.request("GET", path)
+        assert r.status in (200, 503) and r.headers["Connection"] == "close"
+        with Client(h.port, PATIENCE) as c:
+            assert c.ask("GET", path).status == r.status
+    busy.pop().close()  # one place is free
+    wait_until(lambda: h.post("/enqueue", {"queue": "q"}).status == 201,
+               "a place")
+    assert metric(h, "corvo_http_connections_extra_total") >= 8
+
+
+def test_those_that_are_told_and_stay_hold_up_nobody(h, stack):
+    """There are few places for them, and they lose them to others."""
+    for i in range(PLACES):
+        open_busy(h, stack, f"s{i}")
+    for _ in range(100):
+        s = open_silent(h, stack)
+        send(s, "POST", "/api/v1/enqueue", {"queue": "q"})
+        status, _, body = read_answer(s.makefile("rb"))
+        assert status == 429 and json.loads(body)["code"] == "OVERLOADED"
+    assert h.request("GET", "/healthz").status == 200
+
+
+def test_requests_of_http_2_are_counted_as_connections_are(h, stack):
+    """Else one connection could have as many as it likes."""
+    clients = [stack.enter_context(Client(h.port, PATIENCE))
+               for _ in range(2)]
+    ids = [c.begin("POST", "/api/v1/fetch", {"queues": ["h2-places"]})
+           for c in clients for _ in range(PLACES // 2)]
+    assert len(ids) == PLACES
+    h.backend.wait("request", "fetch", count=PLACES, queues=["h2-places"])
+    a = clients[0].ask("POST", "/api/v1/enqueue", {"queue": "q"})
+    assert a.error() == (429, "OVERLOADED")
+    # an idle connection is closed in order
+    assert h.post("/enqueue", {"queue": "h2-places"}).status == 201
+
+
+def test_a_silent_connection_is_cut_after_a_time(stack):
+    with node("--request-timeout=1s") as h:
+        s = open_silent(h, stack)
+        half = open_silent(h, stack)
+        half.sendall(b"PRI * HTTP/2.0\r\n")
+        assert is_closed(s) and is_closed(half)
+
+
+def test_processes_that_share_a_socket_do_not_wake_each_other(h):
+    """The kernel is asked for that, from the first connection on."""
+    def exclusive():
+        infos = Path(f"/proc/{h.proc.pid}/fdinfo").glob("*")
+        return [line for f in infos for line in f.read_text().splitlines()
+                if line.startswith("tfd:") and
+                int(line.split("events:")[1].split()[0], 16) & 1 << 28]
+
+    assert h.request("GET", "/healthz").status == 200
+    assert len(exclusive()) == 1
+    assert h.request("GET", "/healthz").status == 200
