@@ -16,6 +16,7 @@
 #include "req/req.h"
 #include "req/tell.h"
 #include "routes/dispatch.h"
+#include "rpc/lifecycle.h"
 #include "rpc/rpc.h"
 #include "rt/fds.h"
 #include "rt/log.h"
@@ -82,6 +83,11 @@ static struct exchange *on_begin(void *ctx)
 	return &req_new(ctx)->x;
 }
 
+static void on_head(struct exchange *x)
+{
+	rpc_head(req_of(x));
+}
+
 static void on_complete(struct exchange *x)
 {
 	struct req *r = req_of(x);
@@ -131,6 +137,7 @@ static void on_end(struct exchange *x)
 
 static const struct front_ops front_ops = {
 	.begin = on_begin,
+	.head = on_head,
 	.complete = on_complete,
 	.refused = on_refused,
 	.left = on_left,
@@ -180,6 +187,7 @@ static int httpd_init(struct daemon *d, struct buf *why)
 	if (h->access == NULL)
 		return -ERR_VALIDATION_ERROR;
 	h->hub = hub_new(h);
+	h->lifecycles = lifecycles_new(h);
 	h->raftd = dial(h, PROC_RAFTD, why);
 	h->viewd = h->raftd != NULL ? dial(h, PROC_VIEWD, why) : NULL;
 	if (h->viewd == NULL)
@@ -238,6 +246,7 @@ static void httpd_done(struct daemon *d)
 	tell_free(h->tell);
 	server_free(h->server);
 	listeners_close(&h->listeners);
+	lifecycles_free(h->lifecycles);
 	hub_free(h->hub);
 	rpc_client_free(h->raftd);
 	rpc_client_free(h->viewd);

@@ -20,6 +20,7 @@ struct exchange;
 	X(GRPC_ACCEPT_ENCODING, "Grpc-Accept-Encoding")         \
 	X(GRPC_ENCODING, "Grpc-Encoding")                       \
 	X(GRPC_TIMEOUT, "Grpc-Timeout")                         \
+	X(CORVO_REDIRECT, "Corvo-Redirect")                     \
 	X(HOST, "Host")                                         \
 	X(IDEMPOTENCY_KEY, "Idempotency-Key")                   \
 	X(LAST_EVENT_ID, "Last-Event-ID")                       \

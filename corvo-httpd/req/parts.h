@@ -13,9 +13,19 @@
 #include "util/tz.h"
 
 struct hub;
+struct lifecycles;
 struct server;
 struct http_metrics;
 struct tell;
+
+/* What metrics tell of streams of remote calls. */
+struct call_counts {
+	size_t open;      /* streams of workers */
+	size_t inflight;  /* frames of them at work */
+	uint64_t streams; /* so far, and so on */
+	uint64_t frames;
+	uint64_t overloads;
+};
 
 struct httpd {
 	struct daemon *d;
@@ -23,6 +33,8 @@ struct httpd {
 	struct server *server;
 	struct listeners listeners;
 	struct hub *hub;
+	struct lifecycles *lifecycles; /* streams of workers */
+	struct call_counts calls;
 	struct rpc_client *raftd;
 	struct rpc_client *viewd;
 	struct http_metrics *metrics;

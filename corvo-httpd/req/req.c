@@ -9,6 +9,7 @@
 #include "front/head.h"
 #include "front/park.h"
 #include "front/server.h"
+#include "req/job_check.h"
 #include "req/metrics.h"
 #include "util/clock.h"
 #include "util/timefmt.h"
@@ -222,10 +223,7 @@ bool req_read(struct req *r, const struct msg_desc *d, void *m)
 
 struct str req_make_id(struct req *r, const char *prefix)
 {
-	char *id = arena_alloc(&r->arena, ID_LEN_MAX);
-	size_t n = id_make(&r->h->ids, prefix, clock_wall_ns(), id);
-
-	return str_of(id, n);
+	return job_make_id(r->h, &r->arena, prefix);
 }
 
 static bool is_ignored_argument(const struct req *r, const char *name)

@@ -27,6 +27,16 @@ bool tell_has_others(const struct httpd *h)
 	return h->set->httpd_processes > 1;
 }
 
+static void collect_calls(const struct call_counts *c, struct str labels,
+			  struct metric_list *l)
+{
+	metric_add(l, METRIC_RPC_STREAMS_OPEN, (double)c->open, labels);
+	metric_add(l, METRIC_RPC_STREAMS, (double)c->streams, labels);
+	metric_add(l, METRIC_RPC_FRAMES_INFLIGHT, (double)c->inflight, labels);
+	metric_add(l, METRIC_RPC_FRAMES, (double)c->frames, labels);
+	metric_add(l, METRIC_RPC_OVERLOADS, (double)c->overloads, labels);
+}
+
 void tell_collect(struct httpd *h, struct metric_list *l)
 {
 	struct str extra = STR_NULL, alone;
@@ -38,6 +48,7 @@ void tell_collect(struct httpd *h, struct metric_list *l)
 	metrics_collect(h->metrics, extra, h->server, l);
 	metric_add(l, METRIC_STREAMS_OPEN,
 		   (double)streams_count(server_streams(h->server)), alone);
+	collect_calls(&h->calls, alone, l);
 	(void)snprintf(name, sizeof(name), "httpd-%u", h->d->number);
 	procstat_metrics(l, name, getpid());
 }

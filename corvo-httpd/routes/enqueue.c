@@ -3,79 +3,24 @@
  * is sent again after a crash of raftd names the same job.
  */
 #include "proto/job_json.h"
+#include "req/job_check.h"
 #include "req/req.h"
 #include "routes/handlers.h"
 #include "util/hash.h"
 
-/* Which job of a request is meant, in front of a refusal. */
-static struct str place_of(struct req *r, const struct m_enqueue_batch *b,
-			   const struct m_enqueue *e)
-{
-	if (b == NULL)
-		return STR("");
-	return arena_printf(&r->arena, "job %zu ", (size_t)(e - b->jobs));
-}
-
-static bool is_step_ok(struct req *r, struct str place,
-		       const struct m_chain_step *s, const char *name)
-{
-	uint64_t max = r->h->set->max_payload_size;
-
-	if (s == NULL || s->payload.n <= max)
-		return true;
-	req_fail(r, ERR_PAYLOAD_TOO_LARGE,
-		 "%.*schain payload too large: %s for queue \"%.*s\" has %zu "
-		 "bytes (max %llu)",
-		 STR_ARG(place), name, STR_ARG(s->queue), s->payload.n,
-		 (unsigned long long)max);
-	return false;
-}
-
-static bool is_chain_ok(struct req *r, struct str place,
-			const struct m_chain *c)
-{
-	for (size_t i = 0; i < c->steps_n; i++)
-		if (!is_step_ok(r, place, &c->steps[i], "a step"))
-			return false;
-	return is_step_ok(r, place, c->on_failure, "on_failure") &&
-	       is_step_ok(r, place, c->on_exit, "on_exit");
-}
-
 /* False: it was refused. b: the batch it is an item of, or NULL. */
-static bool is_payload_ok(struct req *r, const struct m_enqueue_batch *b,
-			  const struct m_enqueue *e)
+static bool is_job_ok(struct req *r, const struct m_enqueue_batch *b,
+		      const struct m_enqueue *e)
 {
-	uint64_t max = r->h->set->max_payload_size;
+	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
+	int err;
 
-	if (e->payload.n > max) {
-		req_fail(r, ERR_PAYLOAD_TOO_LARGE,
-			 "%.*spayload too large: %zu bytes (max %llu)",
-			 STR_ARG(place_of(r, b, e)), e->payload.n,
-			 (unsigned long long)max);
-		return false;
-	}
-	if (!MSG_HAS(e, enqueue, chain))
-		return true;
-	return is_chain_ok(r, place_of(r, b, e), e->chain);
-}
-
-/* The same. */
-static bool is_delay_ok(struct req *r, const struct m_enqueue_batch *b,
-			const struct m_enqueue *e)
-{
-	if (!MSG_HAS(e, enqueue, delay) || !MSG_HAS(e, enqueue, scheduled_at))
-		return true;
-	req_fail(r, ERR_VALIDATION_ERROR,
-		 "%.*sdelay: may not stand beside scheduled_at",
-		 STR_ARG(place_of(r, b, e)));
-	return false;
-}
-
-static void give_ids(struct req *r, struct m_enqueue *e)
-{
-	MSG_SET(e, enqueue, job_id, req_make_id(r, "job_"));
-	if (MSG_HAS(e, enqueue, chain))
-		MSG_SET(e, enqueue, chain_id, req_make_id(r, "chn_"));
+	if (b != NULL)
+		buf_printf(&why, "job %zu ", (size_t)(e - b->jobs));
+	err = job_check(r->h->set, e, &why);
+	if (err < 0)
+		req_fail_text(r, -err, buf_str(&why));
+	return err == 0;
 }
 
 /*
@@ -102,23 +47,6 @@ static bool read_idempotency(struct req *r, bool is_batch, struct str *key,
 }
 
 /* --- one --- */
-
-/* Of a remote call: what it says is a text, "duplicate" among them. */
-static void answer_call(struct req *r, const struct m_enqueue_reply *m)
-{
-	struct m_enqueue_answer a = { 0 };
-
-	MSG_SET(&a, enqueue_answer, job_id, m->job_id);
-	MSG_SET(&a, enqueue_answer, status,
-		m->unique_existing
-		    ? STR("duplicate")
-		    : str_from(enum_text(&enum_job_state, m->status)));
-	MSG_SET(&a, enqueue_answer, unique_existing, m->unique_existing);
-	MSG_SET(&a, enqueue_answer, batch_id, m->batch_id);
-	MSG_SET(&a, enqueue_answer, replaced, m->replaced);
-	MSG_SET(&a, enqueue_answer, replayed, m->replayed);
-	req_answer_message(r, &msg_enqueue_answer, &a, 201);
-}
 
 /* The earlier job is not the one asked for, so it is not shown as `job`. */
 static void answer_duplicate(struct req *r, struct m_enqueue_reply *m)
@@ -149,7 +77,9 @@ static void on_enqueued(struct req *r, const struct rpc_reply *reply)
 		return;
 	r->x.replayed = m->replayed;
 	if (r->form != NULL) {
-		answer_call(r, m);
+		struct m_enqueue_answer a = enqueue_answer_of(m);
+
+		req_answer_message(r, &msg_enqueue_answer, &a, 201);
 		return;
 	}
 	if (m->unique_existing) {
@@ -172,15 +102,14 @@ void enqueue_one(struct req *r)
 	struct str key;
 	uint64_t hash;
 
-	if (!req_read(r, &msg_enqueue, e) || !is_payload_ok(r, NULL, e) ||
-	    !is_delay_ok(r, NULL, e) ||
+	if (!req_read(r, &msg_enqueue, e) || !is_job_ok(r, NULL, e) ||
 	    !read_idempotency(r, false, &key, &hash))
 		return;
 	if (key.n > 0) {
 		MSG_SET(e, enqueue, idempotency_key, key);
 		MSG_SET(e, enqueue, idempotency_hash, hash);
 	}
-	give_ids(r, e);
+	job_give_ids(r->h, &r->arena, e);
 	r->state = e;
 	req_call_raftd(r, OP_ENQUEUE, e->queue, &msg_enqueue, e, on_enqueued);
 }
@@ -255,10 +184,9 @@ void h_enqueue_batch(struct req *r)
 		MSG_SET(b, enqueue_batch, idempotency_hash, hash);
 	}
 	for (size_t i = 0; i < b->jobs_n; i++) {
-		if (!is_payload_ok(r, b, &b->jobs[i]) ||
-		    !is_delay_ok(r, b, &b->jobs[i]))
+		if (!is_job_ok(r, b, &b->jobs[i]))
 			return;
-		give_ids(r, &b->jobs[i]);
+		job_give_ids(r->h, &r->arena, &b->jobs[i]);
 	}
 	if (MSG_HAS(b, enqueue_batch, batch))
 		MSG_SET(b, enqueue_batch, batch_id, req_make_id(r, "batch_"));

@@ -5,6 +5,7 @@
  */
 #include "front/server.h"
 #include "front/stream.h"
+#include "req/event_filter.h"
 #include "req/event_json.h"
 #include "req/hub.h"
 #include "req/req.h"
@@ -16,27 +17,8 @@
 
 /* --- filters --- */
 
-struct names {
-	struct str *items;
-	size_t n; /* 0: all */
-};
-
-struct filter {
-	struct names queues, job_ids;
-	bool types[EVENT_TYPE_MAX];
-	bool all_types;
-};
-
-static bool names_have(const struct names *l, struct str name)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (str_eq(l->items[i], name))
-			return true;
-	return l->n == 0;
-}
-
 /* A comma-separated argument; false when an error has been answered. */
-static bool read_names(struct req *r, const char *name, struct names *ret)
+static bool read_names(struct req *r, const char *name, struct event_names *ret)
 {
 	struct str rest = STR_NULL, item;
 	size_t max = 1;
@@ -55,38 +37,24 @@ static bool read_names(struct req *r, const char *name, struct names *ret)
 	return true;
 }
 
-static bool read_types(struct req *r, struct filter *f)
+static bool read_types(struct req *r, struct event_filter *f)
 {
-	struct names l = { 0 };
-	uint32_t type;
+	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
+	struct event_names l = { 0 };
+	int err;
 
 	if (!read_names(r, "types", &l))
 		return false;
-	f->all_types = l.n == 0;
-	for (size_t i = 0; i < l.n; i++) {
-		if (!enum_parse(&enum_event_type, l.items[i], &type)) {
-			req_fail(r, ERR_VALIDATION_ERROR,
-				 "types: there is no event type \"%.*s\"",
-				 STR_ARG(l.items[i]));
-			return false;
-		}
-		f->types[type] = true;
-	}
-	return true;
+	err = event_filter_types(f, l.items, l.n, &why);
+	if (err < 0)
+		req_fail_text(r, -err, buf_str(&why));
+	return err == 0;
 }
 
-static bool read_filter(struct req *r, struct filter *f)
+static bool read_filter(struct req *r, struct event_filter *f)
 {
 	return read_names(r, "queues", &f->queues) &&
 	       read_names(r, "job_ids", &f->job_ids) && read_types(r, f);
-}
-
-static bool matches(const struct filter *f, const struct m_event *e)
-{
-	return (f->all_types ||
-		(e->type < EVENT_TYPE_MAX && f->types[e->type])) &&
-	       names_have(&f->queues, e->queue) &&
-	       names_have(&f->job_ids, e->job_id);
 }
 
 /* --- GET /cluster/events --- */
@@ -94,7 +62,7 @@ static bool matches(const struct filter *f, const struct m_event *e)
 static void on_page(struct req *r, const struct rpc_reply *reply)
 {
 	struct m_events_reply *m = req_reply(r, &msg_events_reply, reply);
-	const struct filter *f = r->state;
+	const struct event_filter *f = r->state;
 	struct json_writer w;
 
 	if (m == NULL)
@@ -104,7 +72,7 @@ static void on_page(struct req *r, const struct rpc_reply *reply)
 	jw_key(&w, "events");
 	jw_array(&w);
 	for (size_t i = 0; i < m->events_n; i++)
-		if (matches(f, &m->events[i]))
+		if (event_filter_matches(f, &m->events[i]))
 			event_to_json(&m->events[i], &w);
 	jw_array_end(&w);
 	jw_key(&w, "next");
@@ -131,7 +99,7 @@ static void ask(struct req *r, uint64_t after_seq, uint64_t limit,
 
 void h_cluster_events(struct req *r)
 {
-	struct filter *f = arena_zalloc(&r->arena, sizeof(*f));
+	struct event_filter *f = arena_zalloc(&r->arena, sizeof(*f));
 	uint64_t after_seq = 0, limit = PAGE_DEFAULT;
 
 	r->state = f;
@@ -147,7 +115,7 @@ void h_cluster_events(struct req *r)
 struct watch {
 	struct stream *stream;
 	struct hub_sub *sub;
-	struct filter filter;
+	struct event_filter filter;
 	bool resumed; /* the client named its place */
 	uint64_t pos; /* last event seen */
 	uint64_t told;
@@ -187,7 +155,7 @@ static void fill(void *ctx)
 
 	while (stream_room(w->stream) > 0 && (n = hub_next(w->sub, &e)) > 0) {
 		w->pos = e.seq;
-		if (matches(&w->filter, &e)) {
+		if (event_filter_matches(&w->filter, &e)) {
 			stream_write(w->stream, hub_frame(w->sub));
 			w->told = e.seq;
 		} else if (w->pos - w->told >= SKIPPED_MAX) {

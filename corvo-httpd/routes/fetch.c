@@ -9,9 +9,9 @@
 #include "front/park.h"
 #include "front/server.h"
 #include "proto/job.h"
+#include "req/give_back.h"
 #include "req/req.h"
 #include "routes/handlers.h"
-#include "rt/log.h"
 #include "util/clock.h"
 
 #define FETCH_WAIT_DEFAULT_NS (30 * NS_PER_S)
@@ -33,49 +33,13 @@ static bool is_batch(const struct req *r)
 
 /* --- giving back --- */
 
-static void on_given_back(_unused_ void *ctx, const struct rpc_reply *reply)
-{
-	if (reply->err != 0 && reply->err != ERR_LEASE_LOST)
-		log_warn("a job nobody took could not be given back (%s): it "
-			 "waits for the end of its lease",
-			 err_code(reply->err));
-}
-
-/* As raftd does it when it hears in time that nobody waits any more. */
-static void give_one_back(struct httpd *h, const struct m_fail *f)
-{
-	buf_clear(&h->scratch);
-	msg_encode(&msg_fail, f, &h->scratch);
-	(void)rpc_call(h->raftd, OP_FAIL, STR_NULL, buf_str(&h->scratch),
-		       clock_mono_ns() + h->set->op_timeout,
-		       ERR_LEADER_UNAVAILABLE, RPC_CHANGES, on_given_back,
-		       NULL);
-}
-
 static void give_back(struct req *r)
 {
 	struct asked *a = r->state;
 
 	for (size_t i = 0; i < a->n; i++)
-		give_one_back(r->h, &a->back[i]);
+		give_back_job(r->h, &a->back[i]);
 	a->n = 0;
-}
-
-/* The jobs and the news that nobody waits for them have crossed. */
-static void on_too_late(void *ctx, const struct rpc_reply *reply)
-{
-	struct httpd *h = ctx;
-	struct arena a = ARENA_INIT;
-	struct m_fetch_reply m;
-
-	if (reply->err == 0 &&
-	    msg_decode(&msg_fetch_reply, reply->body, &a, &m) == 0)
-		for (size_t i = 0; i < m.jobs_n; i++) {
-			struct m_fail f = fetched_give_back(&m.jobs[i]);
-
-			give_one_back(h, &f);
-		}
-	arena_done(&a);
 }
 
 /* The reply lasts only for the call; what names its jobs is copied. */
@@ -213,7 +177,7 @@ static void fetch(struct req *r, bool batch)
 			.timeout_err = ERR_REQUEST_TIMEOUT,
 			.then = on_fetched,
 		    });
-	r->too_late = on_too_late;
+	r->too_late = give_back_late;
 	if (f->timeout == 0)
 		return;
 	r->end_parked = answer_nothing;

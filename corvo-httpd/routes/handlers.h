@@ -18,5 +18,6 @@ void enqueue_one(struct req *r);
 int node_fault(const struct m_node_status *m, struct buf *why);
 /* Asks raftd how the node is; within a second, whatever raftd does. */
 void node_ask(struct req *r, req_reply_fn *then);
+struct rpc_call *node_call(struct httpd *h, rpc_reply_fn *fn, void *ctx);
 
 #endif

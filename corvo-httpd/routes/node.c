@@ -4,6 +4,7 @@
 #include "api/openapi.h"
 #include "req/req.h"
 #include "routes/handlers.h"
+#include "util/clock.h"
 
 /* A probe is answered within this time, whatever raftd does. */
 #define PROBE_NS (1 * NS_PER_S)
@@ -182,6 +183,17 @@ static void on_readiness(struct req *r, const struct rpc_reply *reply)
 void node_ask(struct req *r, req_reply_fn *then)
 {
 	ask_status(r, PROBE_NS, RPC_ONCE, then);
+}
+
+struct rpc_call *node_call(struct httpd *h, rpc_reply_fn *fn, void *ctx)
+{
+	static const struct m_nothing nothing;
+
+	buf_clear(&h->scratch);
+	msg_encode(&msg_nothing, &nothing, &h->scratch);
+	return rpc_call(h->raftd, QUERY_NODE_STATUS, STR_NULL,
+			buf_str(&h->scratch), clock_mono_ns() + PROBE_NS,
+			ERR_LEADER_UNAVAILABLE, RPC_ONCE, fn, ctx);
 }
 
 void h_readyz(struct req *r)

@@ -1,7 +1,9 @@
 /*
  * From a request to its method. See rpc/rpc.h.
  */
+#include "req/metrics.h"
 #include "req/origin.h"
+#include "rpc/flow.h"
 #include "rpc/methods.h"
 #include "rpc/remote.h"
 #include "rpc/rpc.h"
@@ -19,7 +21,7 @@ bool rpc_is_path(struct str path)
 		    path.p[package.n + 1] == '.')
 			return true;
 	}
-	return false;
+	return str_starts(path, STR("/grpc.reflection."));
 }
 
 /* How long the client waits; false: an error has been answered. */
@@ -49,11 +51,10 @@ static bool read_deadline(struct req *r)
 	return false;
 }
 
-/* Over one connection only one of both sides can send at a time. */
+/* Both sides may send at the same time. */
 static bool is_duplex(const struct req *r)
 {
-	(void)r;
-	return false;
+	return r->x.front->duplex;
 }
 
 static void refuse_type(struct req *r)
@@ -70,6 +71,51 @@ static bool fits_kind(const struct rpc_form *f, enum pb_kind kind)
 	if (f->protocol == RPC_CONNECT)
 		return kind == RPC_UNARY;
 	return f->protocol != RPC_CONNECT_STREAM || kind != RPC_UNARY;
+}
+
+/* --- messages as they come --- */
+
+static void dispatch_once(struct req *r)
+{
+	if (r->counted)
+		return;
+	metrics_begin(r->h->metrics);
+	r->counted = true;
+	rpc_dispatch(r);
+}
+
+static void on_bytes(struct exchange *x, const char *p, size_t n)
+{
+	struct req *r = req_of(x);
+
+	dispatch_once(r);
+	if (r->form != NULL && remote_of(r)->flow != NULL)
+		flow_feed(remote_of(r)->flow, str_of(p, n));
+	else
+		exchange_took(x, n); /* it was refused */
+}
+
+static void on_body_end(struct exchange *x)
+{
+	struct req *r = req_of(x);
+
+	dispatch_once(r);
+	if (r->form != NULL && remote_of(r)->flow != NULL)
+		flow_feed_end(remote_of(r)->flow);
+}
+
+static const struct body_ops in_pieces = {
+	.bytes = on_bytes,
+	.end = on_body_end,
+};
+
+void rpc_head(struct req *r)
+{
+	struct method m;
+
+	if (r->x.front->duplex && rpc_is_path(r->x.path) &&
+	    method_find(r->x.path, &m) && m.pb->kind == RPC_BIDI)
+		r->x.body_to = &in_pieces;
 }
 
 void rpc_dispatch(struct req *r)
@@ -95,8 +141,10 @@ void rpc_dispatch(struct req *r)
 		refuse_type(r);
 		return;
 	}
-	if (form.protocol == RPC_GRPC && !is_duplex(r)) {
-		req_fail(r, ERR_HTTP_VERSION, "gRPC needs HTTP/2");
+	if (!is_duplex(r) && (form.protocol == RPC_GRPC ||
+			      (is_known && m.pb->kind == RPC_BIDI))) {
+		req_fail(r, ERR_HTTP_VERSION,
+			 "gRPC, and streams in both directions, need HTTP/2");
 		return;
 	}
 	(void)remote_begin(r, &form);
@@ -107,6 +155,8 @@ void rpc_dispatch(struct req *r)
 	}
 	remote_of(r)->method = m.pb;
 	r->match.route = m.route;
-	if (read_deadline(r) && remote_take(r))
+	if (!read_deadline(r) || !remote_read_coding(r))
+		return;
+	if (m.pb->kind == RPC_BIDI || remote_take(r))
 		m.serve(r);
 }

@@ -5,7 +5,9 @@
 #include "rpc/methods.h"
 
 #include "routes/handlers.h"
+#include "rpc/lifecycle.h"
 #include "rpc/remote.h"
+#include "rpc/streams.h"
 
 /* --- what no route has --- */
 
@@ -19,58 +21,6 @@ static void get_server_info(struct req *r)
 	MSG_SET(&m, server_info, server_version, str_from(corvo_version));
 	MSG_SET(&m, server_info, api_version, str_from(corvo_version));
 	req_answer_message(r, &msg_server_info, &m, 200);
-}
-
-static void answer_health(struct req *r, enum serving_status status)
-{
-	struct m_health_reply m = { 0 };
-
-	MSG_SET(&m, health_reply, status, status);
-	r->x.seq = 0;
-	req_answer_message(r, &msg_health_reply, &m, 200);
-}
-
-static void on_health(struct req *r, const struct rpc_reply *reply)
-{
-	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
-	struct m_node_status m;
-	bool is_ready =
-	    reply->err == 0 &&
-	    msg_decode(&msg_node_status, reply->body, &r->arena, &m) == 0 &&
-	    node_fault(&m, &why) == 0;
-
-	answer_health(r, is_ready ? HEALTH_SERVING : HEALTH_NOT_SERVING);
-}
-
-static bool is_service(struct str name)
-{
-	const struct pb_method *m;
-
-	for (size_t i = 0; (m = pb_method_at(i)) != NULL; i++) {
-		struct str package = str_from(m->file->package), rest = name;
-
-		if (!str_starts(rest, package))
-			continue;
-		rest = str_skip(rest, package.n);
-		if (rest.n > 0 && rest.p[0] == '.' &&
-		    str_is(str_skip(rest, 1), m->service))
-			return true;
-	}
-	return false;
-}
-
-static void check_health(struct req *r)
-{
-	struct m_health_ask m = { 0 };
-
-	if (!req_read(r, &msg_health_ask, &m))
-		return;
-	if (m.service.n > 0 && !is_service(m.service))
-		req_fail(r, ERR_NOT_FOUND, "there is no such service");
-	else if (r->h->draining || !rpc_client_is_up(r->h->raftd))
-		answer_health(r, HEALTH_NOT_SERVING);
-	else
-		node_ask(r, on_health);
 }
 
 /* --- all of them --- */
@@ -93,7 +43,14 @@ static const struct {
 	  "/api/v1/heartbeat" },
 	{ "WorkerService", "GetServerInfo", get_server_info, HTTP_GET,
 	  "/api/v1/info" },
-	{ "Health", "Check", check_health, HTTP_GET, "/readyz" },
+	{ "WorkerService", "StreamLifecycle", serve_lifecycle, HTTP_POST,
+	  "/api/v1/fetch/batch" },
+	{ "WorkerService", "Subscribe", serve_subscribe, HTTP_GET,
+	  "/api/v1/events" },
+	{ "Health", "Check", serve_health_check, HTTP_GET, "/readyz" },
+	{ "Health", "Watch", serve_health_watch, HTTP_GET, "/readyz" },
+	{ "ServerReflection", "ServerReflectionInfo", serve_reflection,
+	  HTTP_GET, "/openapi.json" },
 };
 
 static const struct route *find_route(enum http_method method, const char *path)
@@ -123,9 +80,22 @@ static bool is_path(const struct pb_method *m, struct str path)
 	return path.n == 0;
 }
 
+/* Of reflection there is an older name, which most clients use. */
+static struct str newer_name(struct str path)
+{
+	static const char older[] =
+	    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+
+	return str_is(path, older) ? STR("/grpc.reflection.v1.ServerReflection/"
+					 "ServerReflectionInfo")
+				   : path;
+}
+
 bool method_find(struct str path, struct method *ret)
 {
 	const struct pb_method *m;
+
+	path = newer_name(path);
 
 	for (size_t i = 0; (m = pb_method_at(i)) != NULL; i++)
 		if (is_path(m, path))

@@ -7,6 +7,8 @@
 #include "rpc/form/gzip.h"
 #include "util/base64.h"
 
+#define STATUS_FIELDS 3
+
 /* --- reading --- */
 
 /* The coding of the message, by the header that its protocol has for it. */
@@ -24,21 +26,19 @@ static const char *coding_of(struct req *r)
 	return req_header(r, HEAD_GRPC_ENCODING);
 }
 
-/* Whether messages may be packed; false: an error has been answered. */
-static bool read_coding(struct req *r, bool *is_packed)
+bool remote_read_coding(struct req *r)
 {
 	const char *coding = coding_of(r);
 
-	*is_packed = false;
 	if (coding == NULL || *coding == '\0' ||
 	    str_is(str_from(coding), "identity"))
 		return true;
-	*is_packed = str_is(str_from(coding), "gzip");
-	if (!*is_packed)
+	remote_of(r)->unpacks = str_is(str_from(coding), "gzip");
+	if (!remote_of(r)->unpacks)
 		req_fail(r, ERR_UNSUPPORTED_ENCODING,
 			 "messages may be packed by gzip only, not by %.64s",
 			 coding);
-	return *is_packed;
+	return remote_of(r)->unpacks;
 }
 
 static bool unpack(struct req *r, struct str *bytes)
@@ -63,8 +63,7 @@ static bool unpack(struct req *r, struct str *bytes)
 }
 
 /* The one envelope of a body. */
-static bool open_envelope(struct req *r, struct str body, bool may_be_packed,
-			  struct str *ret)
+static bool open_envelope(struct req *r, struct str body, struct str *ret)
 {
 	struct envelope e;
 	int n = envelope_next(&body, LIMIT_BODY_BYTES, &e);
@@ -78,7 +77,7 @@ static bool open_envelope(struct req *r, struct str body, bool may_be_packed,
 			 "the body must be one message in its envelope");
 		return false;
 	}
-	if ((e.flags & ENVELOPE_PACKED) != 0 && !may_be_packed) {
+	if ((e.flags & ENVELOPE_PACKED) != 0 && !remote_of(r)->unpacks) {
 		req_fail(r, ERR_PARSE_ERROR,
 			 "a message is packed, and no header says how");
 		return false;
@@ -92,13 +91,10 @@ bool remote_take(struct req *r)
 	_cleanup_(buf_done) struct buf plain = BUF_INIT(LIMIT_BODY_BYTES);
 	struct remote *c = remote_of(r);
 	struct str body = buf_str(&r->x.body);
-	bool is_packed;
 
-	if (!read_coding(r, &is_packed))
-		return false;
 	if (c->form.protocol == RPC_CONNECT) {
 		c->message = body;
-		return !is_packed || unpack(r, &c->message);
+		return !c->unpacks || unpack(r, &c->message);
 	}
 	if (c->form.is_text) {
 		if (!form_read_text(body, &plain)) {
@@ -109,16 +105,17 @@ bool remote_take(struct req *r)
 		}
 		body = arena_copy(&r->arena, buf_str(&plain));
 	}
-	return open_envelope(r, body, is_packed, &c->message);
+	return open_envelope(r, body, &c->message);
 }
 
-int remote_parse(struct req *r, struct str bytes, const struct msg_reader *rd,
-		 const struct pb_desc *d, void *m)
+static int parse(struct req *r, struct str bytes, const struct msg_reader *rd,
+		 const struct pb_desc *d, void *m, bool check)
 {
 	struct json_error e;
 
 	if (!remote_of(r)->form.is_json)
-		return pb_read(rd, d, bytes, m);
+		return check ? pb_read(rd, d, bytes, m)
+			     : pb_read_unchecked(rd, d, bytes, m);
 	if (bytes.n == 0)
 		bytes = STR("{}");
 	if (!json_validate(bytes, LIMIT_JSON_DEPTH, &e)) {
@@ -126,7 +123,21 @@ int remote_parse(struct req *r, struct str bytes, const struct msg_reader *rd,
 			   e.text);
 		return -ERR_PARSE_ERROR;
 	}
-	return pb_read_json(rd, d, json_root(bytes), m);
+	return check ? pb_read_json(rd, d, json_root(bytes), m)
+		     : pb_read_json_unchecked(rd, d, json_root(bytes), m);
+}
+
+int remote_parse(struct req *r, struct str bytes, const struct msg_reader *rd,
+		 const struct pb_desc *d, void *m)
+{
+	return parse(r, bytes, rd, d, m, true);
+}
+
+int remote_parse_unchecked(struct req *r, struct str bytes,
+			   const struct msg_reader *rd, const struct pb_desc *d,
+			   void *m)
+{
+	return parse(r, bytes, rd, d, m, false);
 }
 
 static bool read_message(struct req *r, const struct msg_desc *d, void *m)
@@ -182,25 +193,33 @@ void remote_put(struct remote *c, const struct pb_desc *d, const void *m,
 	envelope_close(out, start);
 }
 
-/* A body of gRPC-Web ends with the trailers; as text all of it is base64. */
-static void end_web(struct req *r, const struct rpc_status *s)
+void remote_put_end(const struct remote *c, const struct rpc_status *s,
+		    struct buf *out)
+{
+	bool is_web = c->form.protocol == RPC_GRPC_WEB;
+	size_t start =
+	    envelope_open(out, is_web ? ENVELOPE_TRAILERS : ENVELOPE_END);
+
+	if (is_web)
+		status_trailers(s, out);
+	else
+		status_end_json(s, out);
+	envelope_close(out, start);
+}
+
+/* As text all of it is base64. */
+static void as_text(struct buf *out)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
-	struct buf *out = &r->x.out;
-	size_t start = envelope_open(out, ENVELOPE_TRAILERS);
 
-	status_trailers(s, out);
-	envelope_close(out, start);
-	if (!remote_of(r)->form.is_text)
-		return;
 	base64_write(&text, buf_str(out), true);
 	buf_clear(out);
 	buf_put_str(out, buf_str(&text));
 }
 
-static char *cstr_of(struct req *r,
-		     void (*put)(const struct rpc_status *s, struct buf *out),
-		     const struct rpc_status *s)
+typedef void put_fn(const struct rpc_status *s, struct buf *out);
+
+static char *cstr_of(struct req *r, put_fn *put, const struct rpc_status *s)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 
@@ -208,42 +227,59 @@ static char *cstr_of(struct req *r,
 	return arena_cstr(&r->arena, buf_str(&b));
 }
 
+/* Of gRPC: grpc-status and what goes with it. */
+static size_t status_fields(struct req *r, const struct rpc_status *s,
+			    struct field f[STATUS_FIELDS])
+{
+	struct str code =
+	    arena_printf(&r->arena, "%d", s->err == 0 ? 0 : err_rpc(s->err));
+
+	f[0] = (struct field){ "grpc-status", arena_cstr(&r->arena, code) };
+	if (s->err == 0)
+		return 1;
+	f[1] = (struct field){ "grpc-message", cstr_of(r, status_message, s) };
+	f[2] = (struct field){ "grpc-status-details-bin",
+			       cstr_of(r, status_details, s) };
+	return 3;
+}
+
+void remote_set_trailers(struct req *r, const struct rpc_status *s)
+{
+	if (r->x.trailers == NULL)
+		r->x.trailers = arena_alloc(
+		    &r->arena, STATUS_FIELDS * sizeof(*r->x.trailers));
+	r->x.trailers_n = status_fields(r, s, r->x.trailers);
+}
+
+/* A refusal of gRPC has no body: all is in its head. */
+static void put_in_head(struct req *r, const struct rpc_status *s)
+{
+	struct field f[STATUS_FIELDS];
+	size_t n = status_fields(r, s, f);
+
+	for (size_t i = 0; i < n; i++)
+		req_add_field(r, f[i].name, f[i].value);
+}
+
 /* What comes after the message: how it ended. */
 static int end_answer(struct req *r, const struct rpc_status *s)
 {
 	struct remote *c = remote_of(r);
-	size_t start;
 
 	r->x.content_type = form_content_type(&c->form);
-	switch (c->form.protocol) {
-	case RPC_CONNECT:
-		if (s->err == 0)
-			break;
+	if (c->form.protocol == RPC_CONNECT && s->err != 0) {
 		r->x.content_type = "application/json";
 		status_json(s, &r->x.out);
 		return status_http(s);
-	case RPC_CONNECT_STREAM:
-		start = envelope_open(&r->x.out, ENVELOPE_END);
-		status_end_json(s, &r->x.out);
-		envelope_close(&r->x.out, start);
-		break;
-	case RPC_GRPC_WEB:
-		end_web(r, s);
-		break;
-	case RPC_GRPC:
-		req_add_field(
-		    r, "grpc-status",
-		    arena_cstr(
-			&r->arena,
-			arena_printf(&r->arena, "%d",
-				     s->err == 0 ? CODE_OK : err_rpc(s->err))));
-		if (s->err == 0)
-			break;
-		req_add_field(r, "grpc-message", cstr_of(r, status_message, s));
-		req_add_field(r, "grpc-status-details-bin",
-			      cstr_of(r, status_details, s));
-		break;
 	}
+	if (c->form.protocol == RPC_GRPC && r->x.out.n > 0)
+		remote_set_trailers(r, s);
+	else if (c->form.protocol == RPC_GRPC)
+		put_in_head(r, s);
+	else if (c->form.protocol != RPC_CONNECT)
+		remote_put_end(c, s, &r->x.out);
+	if (c->form.is_text)
+		as_text(&r->x.out);
 	/* an empty answer has a type, too: it says who answers */
 	if (r->x.out.n == 0)
 		req_add_field(r, "content-type", r->x.content_type);
@@ -255,6 +291,18 @@ static int fail(struct req *r, int err, struct str text)
 	struct rpc_status s = remote_status(err, text);
 
 	return end_answer(r, &s);
+}
+
+void remote_name_coding(struct req *r)
+{
+	const struct remote *c = remote_of(r);
+
+	if (c->packs)
+		req_add_field(r,
+			      c->form.protocol == RPC_CONNECT_STREAM
+				  ? "connect-content-encoding"
+				  : "grpc-encoding",
+			      "gzip");
 }
 
 /* A unary answer of Connect is the message alone. */
@@ -291,10 +339,7 @@ static int answer_message(struct req *r, const struct msg_desc *d,
 	if (c->form.protocol == RPC_CONNECT) {
 		put_bare(r, reply, m);
 	} else {
-		if (c->packs && c->form.protocol != RPC_CONNECT_STREAM)
-			req_add_field(r, "grpc-encoding", "gzip");
-		else if (c->packs)
-			req_add_field(r, "connect-content-encoding", "gzip");
+		remote_name_coding(r);
 		remote_put(c, reply, m, &r->x.out);
 	}
 	return end_answer(r, &ok);

@@ -10,6 +10,9 @@
 /* The path is that of a remote call, or would be. */
 bool rpc_is_path(struct str path);
 
+/* Its head has come: a stream of both sides is read as it comes. */
+void rpc_head(struct req *r);
+
 /* The request is answered now, or later through its call. */
 void rpc_dispatch(struct req *r);
 

@@ -8,6 +8,8 @@ import base64
 import functools
 import gzip
 import json
+import os
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -16,18 +18,49 @@ from pathlib import Path
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format
 from google.protobuf import message_factory
 
-PROTO = Path(__file__).resolve().parents[2] / "docs/reference/worker.proto"
+from waiting import patience
+
+ROOT = Path(__file__).resolve().parents[2]
+PROTO = ROOT / "docs/reference/worker.proto"
 SERVICE = "/corvo.v1.WorkerService/"
 PACKED, END, TRAILERS = 1, 2, 128
+
+
+def protoc(*flags):
+    subprocess.run(["protoc", "-I", str(PROTO.parent), *flags, PROTO.name],
+                   check=True)
+
+
+def program(name):
+    """The path of one that tools/deps builds."""
+    out = subprocess.run([ROOT / "tools/deps", "path", name], check=True,
+                         capture_output=True, text=True).stdout.strip()
+    assert os.access(out, os.X_OK), f"tools/deps test installs {name}"
+    return out
+
+
+def go_client(directory, text):
+    """A Go program with the package client/corvov1, of protobuf, grpc-go and
+    connect-go as they come from their makers; the path of it, built."""
+    flags = []
+    for name in ("go", "go-grpc", "connect-go"):
+        flags += [f"--plugin={program('protoc-gen-' + name)}",
+                  f"--{name}_out={directory}", f"--{name}_opt=module=client",
+                  f"--{name}_opt=Mworker.proto=client/corvov1"]
+    protoc(*flags)
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(ROOT / "tests/lib/go" / name, directory)
+    (directory / "main.go").write_text(text)
+    subprocess.run(["go", "build", "-o", "client", "."], cwd=directory,
+                   check=True, timeout=patience(60))
+    return directory / "client"
 
 
 @functools.lru_cache(None)
 def messages():
     """{name: class}"""
     with tempfile.NamedTemporaryFile() as out:
-        subprocess.run(["protoc", "-I", str(PROTO.parent), "--include_imports",
-                        f"--descriptor_set_out={out.name}", str(PROTO)],
-                       check=True)
+        protoc("--include_imports", f"--descriptor_set_out={out.name}")
         files = descriptor_pb2.FileDescriptorSet.FromString(out.read())
     pool = descriptor_pool.DescriptorPool()
     for f in files.file:

@@ -277,16 +277,20 @@ static int read_object(const struct msg_reader *rd, const struct pb_desc *d,
 	return r;
 }
 
+int pb_read_json_unchecked(const struct msg_reader *rd, const struct pb_desc *d,
+			   struct json v, void *m)
+{
+	if (json_type_of(v) == JSON_OBJECT)
+		return read_object(rd, d, v, NULL, m);
+	buf_printf(rd->why, "the message must be an object, not %s",
+		   json_type_name(json_type_of(v)));
+	return -ERR_VALIDATION_ERROR;
+}
+
 int pb_read_json(const struct msg_reader *rd, const struct pb_desc *d,
 		 struct json v, void *m)
 {
-	int r;
+	int r = pb_read_json_unchecked(rd, d, v, m);
 
-	if (json_type_of(v) != JSON_OBJECT) {
-		buf_printf(rd->why, "the message must be an object, not %s",
-			   json_type_name(json_type_of(v)));
-		return -ERR_VALIDATION_ERROR;
-	}
-	r = read_object(rd, d, v, NULL, m);
 	return r < 0 ? r : pb_finish(rd, d, m);
 }

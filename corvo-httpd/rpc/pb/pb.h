@@ -111,11 +111,18 @@ int pb_read(const struct msg_reader *rd, const struct pb_desc *d, struct str in,
 	    void *m);
 void pb_write(const struct pb_desc *d, const void *m, struct buf *out);
 
+/* Only what pb_read does before it checks the whole: required members, queue
+ * names and lengths of texts are left to the caller. */
+int pb_read_unchecked(const struct msg_reader *rd, const struct pb_desc *d,
+		      struct str in, void *m);
+
 /* --- JSON, as proto3 maps it --- */
 
 /* The same of validated JSON; names in either form, null is absent. */
 int pb_read_json(const struct msg_reader *rd, const struct pb_desc *d,
 		 struct json v, void *m);
+int pb_read_json_unchecked(const struct msg_reader *rd, const struct pb_desc *d,
+			   struct json v, void *m);
 void pb_write_json(const struct pb_desc *d, const void *m,
 		   struct json_writer *w);
 

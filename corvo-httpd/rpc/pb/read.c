@@ -281,11 +281,18 @@ static int read_message(const struct input *in, const struct pb_desc *d,
 	return r;
 }
 
+int pb_read_unchecked(const struct msg_reader *rd, const struct pb_desc *d,
+		      struct str in, void *m)
+{
+	struct input input = { rd, (const uint8_t *)in.p };
+
+	return read_message(&input, d, in, NULL, m);
+}
+
 int pb_read(const struct msg_reader *rd, const struct pb_desc *d, struct str in,
 	    void *m)
 {
-	struct input input = { rd, (const uint8_t *)in.p };
-	int r = read_message(&input, d, in, NULL, m);
+	int r = pb_read_unchecked(rd, d, in, m);
 
 	return r < 0 ? r : pb_finish(rd, d, m);
 }

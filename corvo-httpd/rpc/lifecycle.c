@@ -1,0 +1,268 @@
+/*
+ * The stream. See rpc/lifecycle.h.
+ *
+ * Who sends more than may be, or wrongly, is slowed down before he is refused:
+ * frames beyond a rate wait, frames of all streams beyond a number wait, and
+ * each error makes the next frame wait longer.
+ */
+#include "rpc/lifecycle.h"
+
+#include <stdlib.h>
+
+#include "proto/job.h"
+#include "req/give_back.h"
+#include "util/clock.h"
+
+/* Frames that came late may catch up by so much. */
+#define BURST_NS      (100 * NS_PER_MS)
+#define STRIKE_NS     (5 * NS_PER_MS)
+#define STRIKE_MAX_NS (500 * NS_PER_MS)
+
+static const struct settings *set_of(const struct lifecycle *l)
+{
+	return l->h->set;
+}
+
+/* --- when the next frame may be read --- */
+
+static bool must_wait(struct lifecycle *l)
+{
+	return l->frames_n >= LIFECYCLE_FRAMES || l->is_closed;
+}
+
+static void update(struct lifecycle *l)
+{
+	uint64_t now = clock_mono_ns();
+
+	if (must_wait(l)) {
+		flow_pause(l->flow);
+	} else if (l->h->calls.inflight >= set_of(l)->stream_max_inflight) {
+		flow_pause(l->flow);
+		if (list_empty(&l->held))
+			list_push_back(&l->all->held, &l->held);
+	} else if (l->next_ns > now) {
+		flow_pause(l->flow);
+		loop_timer_arm(l->timer, l->next_ns - now);
+	} else {
+		flow_go(l->flow);
+	}
+}
+
+static void on_timer(void *ctx)
+{
+	update(ctx);
+}
+
+void lifecycles_release(struct lifecycles *all)
+{
+	struct lifecycle *l;
+
+	CHECK(all->h->calls.inflight > 0);
+	all->h->calls.inflight--;
+	if (list_empty(&all->held))
+		return;
+	l = list_entry(all->held.next, struct lifecycle, held);
+	list_remove(&l->held);
+	update(l);
+}
+
+static void pace(struct lifecycle *l)
+{
+	uint64_t fps = set_of(l)->stream_max_fps, now = clock_mono_ns();
+
+	if (fps == 0)
+		return;
+	if (l->next_ns + BURST_NS < now)
+		l->next_ns = now - BURST_NS;
+	l->next_ns += NS_PER_S / fps;
+}
+
+void lifecycle_judge(struct lifecycle *l, bool is_wrong)
+{
+	uint64_t delay;
+
+	if (!is_wrong) {
+		l->strikes = 0;
+		return;
+	}
+	l->strikes++;
+	delay = MIN(l->strikes * STRIKE_NS, STRIKE_MAX_NS);
+	l->next_ns = MAX(l->next_ns, clock_mono_ns() + delay);
+}
+
+/* --- frames --- */
+
+void lifecycle_add(struct lifecycle *l, struct list *frame)
+{
+	list_push_back(&l->frames, frame);
+	l->frames_n++;
+	l->h->calls.frames++;
+	l->h->calls.inflight++;
+}
+
+/* Jobs that are written and have not left: they would be lost with it. */
+void lifecycle_note_job(struct lifecycle *l, const struct m_fetched *job)
+{
+	struct m_fail *f;
+
+	if (l->unsent_n == l->unsent_cap) {
+		l->unsent_cap = MAX(2 * l->unsent_cap, (size_t)16);
+		l->unsent =
+		    xrealloc(l->unsent, l->unsent_cap * sizeof(*l->unsent));
+	}
+	f = &l->unsent[l->unsent_n++];
+	*f = fetched_give_back(job);
+	f->job_id.p = xstrndup(f->job_id.p, f->job_id.n);
+	if (l->pushes)
+		pushed_add(l, f->job_id);
+}
+
+static void forget_unsent(struct lifecycle *l, bool give_back)
+{
+	for (size_t i = 0; i < l->unsent_n; i++) {
+		if (give_back)
+			give_back_job(l->h, &l->unsent[i]);
+		free((char *)(uintptr_t)l->unsent[i].job_id.p);
+	}
+	l->unsent_n = 0;
+}
+
+static void end_if_over(struct lifecycle *l)
+{
+	uint64_t max = set_of(l)->stream_max_errors;
+
+	if (max != 0 && l->strikes >= max)
+		flow_end(l->flow, ERR_VALIDATION_ERROR,
+			 STR("too many frames in a row had errors; the stream "
+			     "is closed"));
+	else if (l->has_ended && l->frames_n == 0)
+		flow_end(l->flow, 0, STR_NULL);
+}
+
+static void send_frame(struct lifecycle *l, struct life_frame *f)
+{
+	life_frame_send(f);
+	life_frame_free(f);
+	l->frames_n--;
+}
+
+/*
+ * Those that are done go out, as long as there is room: in order, and those
+ * that waited for jobs whenever they are done.
+ */
+void lifecycle_done(struct lifecycle *l)
+{
+	bool in_order = true;
+
+	LIST_FOREACH_SAFE (it, &l->frames) {
+		struct life_frame *f = life_frame_of(it);
+
+		if (flow_is_ending(l->flow) || flow_room(l->flow) == 0)
+			break;
+		if (life_frame_is_done(f) && (in_order || life_frame_waits(f)))
+			send_frame(l, f);
+		else if (!life_frame_waits(f))
+			in_order = false;
+	}
+	end_if_over(l);
+	if (!flow_is_ending(l->flow))
+		update(l);
+	flow_keeps(l->flow, l->kept);
+}
+
+/* --- the flow --- */
+
+static void on_message(void *ctx, struct str bytes)
+{
+	struct lifecycle *l = ctx;
+
+	pace(l);
+	life_frame_begin(l, bytes);
+	if (!flow_is_ending(l->flow))
+		update(l);
+}
+
+static void on_ended(void *ctx)
+{
+	struct lifecycle *l = ctx;
+
+	l->has_ended = true;
+	end_if_over(l);
+}
+
+static void on_room(void *ctx)
+{
+	struct lifecycle *l = ctx;
+
+	forget_unsent(l, false);
+	lifecycle_done(l);
+}
+
+static void on_closed(void *ctx)
+{
+	struct lifecycle *l = ctx;
+
+	l->is_closed = true;
+	list_remove(&l->held);
+	LIST_FOREACH_SAFE (it, &l->frames) {
+		life_frame_abandon(life_frame_of(it));
+		life_frame_free(life_frame_of(it));
+	}
+	/* after a good end all has left */
+	forget_unsent(l, !l->r->x.sent);
+	free(l->unsent);
+	pushed_remove_all(l);
+	loop_timer_remove(l->timer);
+	l->h->calls.open--;
+}
+
+static const struct flow_ops flow_ops = {
+	.message = on_message,
+	.ended = on_ended,
+	.room = on_room,
+	.closed = on_closed,
+};
+
+void serve_lifecycle(struct req *r)
+{
+	struct lifecycles *all = r->h->lifecycles;
+	struct lifecycle *l;
+	const char *redirect = req_header(r, HEAD_CORVO_REDIRECT);
+
+	if (all->h->calls.open >= r->h->set->stream_max_open) {
+		all->h->calls.overloads++;
+		req_fail(r, ERR_OVERLOADED, "too many open lifecycle streams");
+		return;
+	}
+	l = arena_zalloc(&r->arena, sizeof(*l));
+	l->all = all;
+	l->h = r->h;
+	l->r = r;
+	l->redirects = redirect != NULL && strcmp(redirect, "1") == 0;
+	list_init(&l->held);
+	list_init(&l->frames);
+	list_init(&l->jobs);
+	l->timer = loop_timer_add(r->h->d->loop, on_timer, l);
+	all->h->calls.open++;
+	all->h->calls.streams++;
+	l->flow = flow_begin(r, &flow_ops, l, false);
+}
+
+struct lifecycles *lifecycles_new(struct httpd *h)
+{
+	struct lifecycles *all = xcalloc(1, sizeof(*all));
+
+	all->h = h;
+	list_init(&all->held);
+	all->pushed = pushed_new(h);
+	return all;
+}
+
+void lifecycles_free(struct lifecycles *all)
+{
+	if (all == NULL)
+		return;
+	CHECK(all->h->calls.open == 0);
+	pushed_free(all->pushed);
+	free(all);
+}

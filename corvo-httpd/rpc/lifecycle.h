@@ -1,0 +1,90 @@
+/*
+ * StreamLifecycle: one stream per worker or producer. Each frame may say what
+ * was done, add jobs and ask for some; it has one answer. Answers come in the
+ * order of the frames, but for those that wait for jobs: they come when there
+ * are some.
+ *
+ * Files: lifecycle.c is the stream, life_frame.c one frame of it, pushed.c
+ * tells of jobs that were cancelled.
+ */
+#ifndef CORVO_LIFECYCLE_H
+#define CORVO_LIFECYCLE_H
+
+#include "rpc/flow.h"
+#include "util/hmap.h"
+
+/* Frames of one stream under way at a time, those that wait among them. */
+#define LIFECYCLE_FRAMES 256
+
+struct pushed;
+
+/* All streams of a process; in struct httpd. */
+struct lifecycles {
+	struct httpd *h;
+	struct list held; /* streams that wait for others' frames to end */
+	struct pushed *pushed;
+};
+
+struct lifecycle {
+	struct lifecycles *all;
+	struct httpd *h;
+	struct req *r;
+	struct flow *flow;
+	struct list held;   /* node in lifecycles.held */
+	struct list frames; /* in the order they came */
+	size_t frames_n;
+	size_t kept; /* bytes of them */
+	struct loop_timer *timer;
+	uint64_t next_ns; /* a frame is not read before */
+	unsigned strikes; /* frames with errors in a row */
+	bool redirects;   /* it wants to be told who leads */
+	bool pushes;      /* cancels are told */
+	bool has_ended;   /* the client sends no more */
+	bool is_closed;
+	struct list jobs;      /* of pushed.c */
+	struct m_fail *unsent; /* jobs that have not left this process yet */
+	size_t unsent_n, unsent_cap;
+};
+
+struct lifecycles *lifecycles_new(struct httpd *h);
+void lifecycles_free(struct lifecycles *all); /* no stream is left */
+
+/* The handler of the method. */
+void serve_lifecycle(struct req *r);
+
+/* --- life_frame.c --- */
+
+struct life_frame;
+
+/* Reads it and starts what it asks for; lifecycle_done comes, also at once. */
+void life_frame_begin(struct lifecycle *l, struct str bytes);
+/* Nobody waits for it any more: what it asked for is withdrawn. */
+void life_frame_abandon(struct life_frame *f);
+struct life_frame *life_frame_of(struct list *node);
+bool life_frame_is_done(const struct life_frame *f);
+bool life_frame_waits(const struct life_frame *f); /* for jobs, out of order */
+/* Its answer goes out; and it is freed. */
+void life_frame_send(struct life_frame *f);
+void life_frame_free(struct life_frame *f);
+
+/* --- lifecycle.c, for life_frame.c --- */
+
+void lifecycle_add(struct lifecycle *l, struct list *frame);
+void lifecycle_done(struct lifecycle *l);
+/* A frame went wrong, or did not; overloads are nobody's fault. */
+void lifecycle_judge(struct lifecycle *l, bool is_wrong);
+/* A job is on its way to the client. */
+void lifecycle_note_job(struct lifecycle *l, const struct m_fetched *job);
+/* One frame less is at work. */
+void lifecycles_release(struct lifecycles *all);
+
+/* --- pushed.c --- */
+
+struct pushed *pushed_new(struct httpd *h);
+void pushed_free(struct pushed *p);
+/* The worker behind the stream has the job; and has it no longer. */
+void pushed_add(struct lifecycle *l, struct str job_id);
+void pushed_remove(struct lifecycle *l, struct str job_id);
+void pushed_remove_all(struct lifecycle *l);
+
+#endif
