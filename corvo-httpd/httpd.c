@@ -83,9 +83,15 @@ static struct exchange *on_begin(void *ctx)
 	return &req_new(ctx)->x;
 }
 
-static void on_head(struct exchange *x)
+/* Packed bodies are for remote calls, which say so in the same way. */
+static int on_head(struct exchange *x)
 {
-	rpc_head(req_of(x));
+	struct req *r = req_of(x);
+
+	rpc_head(r);
+	return dispatch_takes_body(r) || rpc_is_path(x->path)
+		   ? 0
+		   : -ERR_UNSUPPORTED_ENCODING;
 }
 
 static void on_complete(struct exchange *x)

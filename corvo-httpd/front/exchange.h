@@ -153,8 +153,9 @@ struct front_ops {
 	/* A head is coming: an exchange for it. */
 	struct exchange *(*begin)(void *ctx);
 	/* The head is here, and nothing of the body: who wants that in pieces
-	 * sets body_to. It is not answered here. NULL: nobody does. */
-	void (*head)(struct exchange *x);
+	 * sets body_to. It is not answered here. 0, or -ERR_: it is refused
+	 * before its body is read. NULL: none is. */
+	int (*head)(struct exchange *x);
 	/* The request is complete: it is answered now, or later and then
 	 * resumed by exchange_resume. */
 	void (*complete)(struct exchange *x);

@@ -141,6 +141,7 @@ void intake_head(struct exchange *x)
 {
 	const struct front_ops *ops = server_config(x->server)->ops;
 	uint64_t length = declared_length(x);
+	int err = 0;
 
 	x->conn->has_asked = true;
 	find_client(x);
@@ -155,7 +156,9 @@ void intake_head(struct exchange *x)
 	else if (!exchange_fits_body(x, length))
 		refuse_body(x);
 	else if (ops->head != NULL)
-		ops->head(x);
+		err = ops->head(x);
+	if (err < 0)
+		x->front->refuse(x, -err, STR_NULL);
 }
 
 /* Long bodies and answers take long: the time is that of now. */

@@ -52,8 +52,7 @@ static void refuse_method(struct req *r)
 	req_fail_text(r, ERR_METHOD_NOT_ALLOWED, STR_NULL);
 }
 
-/* Packed bodies are for remote calls, which say so in the same way. */
-static bool is_plain(struct req *r)
+bool dispatch_takes_body(const struct req *r)
 {
 	struct str coding = str_from(req_header(r, HEAD_CONTENT_ENCODING));
 
@@ -84,8 +83,6 @@ void dispatch(struct req *r)
 	} else if (!known || r->match.route == NULL) {
 		r->match.route = NULL;
 		refuse_method(r);
-	} else if (!is_plain(r)) {
-		req_fail_text(r, ERR_UNSUPPORTED_ENCODING, STR_NULL);
 	} else if (arguments_admit(r)) {
 		fence_pass(r, handlers[r->match.route->index]);
 	}

@@ -4,7 +4,12 @@
 #ifndef CORVO_DISPATCH_H
 #define CORVO_DISPATCH_H
 
+#include "util/base.h"
+
 struct req;
+
+/* By its head: routes read no body that is packed. */
+bool dispatch_takes_body(const struct req *r);
 
 /* The request is answered now, or later through its call. */
 void dispatch(struct req *r);

@@ -118,6 +118,12 @@ def test_a_body_too_large_is_refused_before_it_has_come(c):
     assert c.ask("GET", "/healthz").status == 200
 
 
+def test_a_packed_body_is_refused_before_it_has_come(c):
+    i = c.begin("POST", API + "/enqueue", headers=[
+        ("content-encoding", "gzip")], end=False)
+    assert c.answer(i).error() == (415, "UNSUPPORTED_ENCODING")
+
+
 @pytest.mark.parametrize("headers,error", [
     ([("x-long", "y" * 9000)], (431, "HEAD_TOO_LARGE")),
     ([(f"x-{i}", "y") for i in range(120)], (431, "HEAD_TOO_LARGE")),

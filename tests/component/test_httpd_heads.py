@@ -210,6 +210,12 @@ def test_a_packed_body_is_refused(h, coding, status):
         assert json.loads(answer[2])["code"] == "UNSUPPORTED_ENCODING"
 
 
+def test_a_packed_body_is_not_waited_for(h):
+    assert refusal(exchange(
+        h, LINE + b"Content-Encoding: gzip\r\nContent-Length: 1000000\r\n\r\n"
+    )) == (415, "UNSUPPORTED_ENCODING")
+
+
 # --- the cost of hostile bytes --------------------------------------------
 
 
