@@ -68,6 +68,12 @@ bool exchange_fits_more(struct exchange *x, size_t n)
 			 MEMORY_BODY);
 }
 
+bool exchange_fits_work(struct exchange *x, uint64_t bytes)
+{
+	return bytes <= LIMIT_SMALL_BYTES ||
+	       find_room(x, bytes, bytes <= RESERVED_BYTES, MEMORY_BODY);
+}
+
 bool exchange_fits_answer(struct exchange *x, uint64_t bytes, bool reserve)
 {
 	return bytes <= LIMIT_SMALL_BYTES ||
@@ -153,10 +159,25 @@ void exchange_left(struct exchange *x)
 	exchange_abandon(x);
 }
 
+uint64_t exchange_place(const struct exchange *x)
+{
+	return x->front->place(x);
+}
+
+bool exchange_is_past(const struct exchange *x, uint64_t place)
+{
+	return x->front->is_past(x, place);
+}
+
+bool exchange_is_left(const struct exchange *x)
+{
+	return conn_is_left(x->conn);
+}
+
 bool exchange_if_left(struct exchange *x)
 {
 	CHECK(!x->answered && !x->abandoned);
-	if (!conn_is_left(x->conn))
+	if (!exchange_is_left(x))
 		return false;
 	exchange_left(x);
 	return true;

@@ -112,6 +112,13 @@ void exchange_resume(struct exchange *x);
  */
 bool exchange_if_left(struct exchange *x);
 
+/* The same of one whose answer has begun: it goes on, and will end soon. */
+bool exchange_is_left(const struct exchange *x);
+
+/* See front/front.h; for answers in pieces, where the front is duplex. */
+uint64_t exchange_place(const struct exchange *x);
+bool exchange_is_past(const struct exchange *x, uint64_t place);
+
 /* n bytes that body_to was given are done with, so that as many more may
  * come: a body in pieces is at most LIMIT_H2_WINDOW bytes ahead of that. */
 void exchange_took(struct exchange *x, size_t n);
@@ -132,11 +139,13 @@ void exchange_cut(struct exchange *x);
 
 /*
  * Whether there is room; the slow ones of others are cut off to make it. For a
- * body of that length (0: it comes in chunks), for n more bytes of it, and for
- * an answer. False: counted as refused, and to be answered with OVERLOADED.
+ * body of that length (0: it comes in chunks), for n more bytes of it, for what
+ * the floor above keeps of it besides, and for an answer. False: counted as
+ * refused, and to be answered with OVERLOADED.
  */
 bool exchange_fits_body(struct exchange *x, uint64_t bytes);
 bool exchange_fits_more(struct exchange *x, size_t n);
+bool exchange_fits_work(struct exchange *x, uint64_t bytes);
 bool exchange_fits_answer(struct exchange *x, uint64_t bytes, bool reserve);
 
 /* Who takes a body in pieces, as they come. A front that is not duplex has one

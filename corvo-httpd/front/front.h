@@ -40,6 +40,12 @@ struct front {
 	/* How many bytes of its answer the client has taken, counted from
 	 * anywhere; false: that cannot be known. */
 	bool (*progress)(const struct exchange *x, uint64_t *ret);
+
+	/* Of one that is duplex: a place in what its connection sends, behind
+	 * all that was taken of the exchange so far; and whether the kernel
+	 * has everything before a place. */
+	uint64_t (*place)(const struct exchange *x);
+	bool (*is_past)(const struct exchange *x, uint64_t place);
 };
 
 #endif

@@ -99,6 +99,11 @@ static void close_socket(const struct h2 *h)
 	late_close(server_late(h->owner->server), fd);
 }
 
+static void count_rest(struct h2 *h)
+{
+	memory_hold(server_memory(h->owner->server), &h->held, h->rest.cap);
+}
+
 static void destroy(struct h2 *h)
 {
 	struct conn *c = h->conn;
@@ -107,6 +112,7 @@ static void destroy(struct h2 *h)
 	CHECK(h->streams_n == 0 && list_empty(&h->streams));
 	nghttp2_session_del(h->session);
 	buf_done(&h->rest);
+	count_rest(h);
 	list_remove(&h->node);
 	list_remove(&h->dirty);
 	h->owner->n--;
@@ -156,8 +162,10 @@ static size_t send_bytes(struct h2 *h, const char *p, size_t n)
 {
 	ssize_t took = send(h->conn->fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-	if (took >= 0)
+	if (took >= 0) {
+		h->sent_n += (size_t)took;
 		return (size_t)took;
+	}
 	if (errno != EAGAIN && errno != EINTR)
 		is_gone(h);
 	return 0;
@@ -168,6 +176,7 @@ static void block(struct h2 *h, const char *p, size_t n)
 	if (h->is_gone)
 		return;
 	buf_append(&h->rest, p, n);
+	count_rest(h);
 	h->blocked_ns = clock_mono_ns();
 	watch(h, EPOLLOUT | EPOLLIN);
 }
@@ -188,6 +197,7 @@ static bool send_rest(struct h2 *h)
 		return false;
 	}
 	buf_done(&h->rest);
+	count_rest(h);
 	h->blocked_ns = 0;
 	end_done(h);
 	watch(h, EPOLLIN);
@@ -228,10 +238,12 @@ static void flush(struct h2 *h)
 			return;
 		}
 		buf_clear(out);
+		h->owner->gathers = h;
 		more = gather(h);
+		took = out->n > 0 ? send_bytes(h, out->p, out->n) : 0;
+		h->owner->gathers = NULL;
 		if (out->n == 0)
 			break;
-		took = send_bytes(h, out->p, out->n);
 		sent += took;
 		if (took < out->n) {
 			block(h, out->p + took, out->n - took);
@@ -448,6 +460,24 @@ void h2_drain(struct h2s *all)
 		struct h2 *h = list_entry(it, struct h2, node);
 
 		(void)nghttp2_submit_shutdown_notice(h->session);
+		h2_mark(h);
+	}
+}
+
+/* The library ends it when its last stream has ended. */
+void h2_drain_end(struct h2s *all)
+{
+	LIST_FOREACH (it, &all->all) {
+		struct h2 *h = list_entry(it, struct h2, node);
+		nghttp2_session *s = h->session;
+
+		if (h->takes_no_more || h->closing_ns != 0)
+			continue;
+		h->takes_no_more = true;
+		(void)nghttp2_submit_goaway(
+		    s, NGHTTP2_FLAG_NONE,
+		    nghttp2_session_get_last_proc_stream_id(s),
+		    NGHTTP2_NO_ERROR, NULL, 0);
 		h2_mark(h);
 	}
 }

@@ -35,6 +35,8 @@ uint64_t h2s_ended(const struct h2s *all, enum h2_reason r);
 void h2_add(struct h2s *all, struct conn *c);
 void h2_run(struct h2s *all);   /* end of a turn */
 void h2_drain(struct h2s *all); /* tells clients to ask elsewhere */
+/* And takes nothing more of those that have had time to hear that. */
+void h2_drain_end(struct h2s *all);
 
 /* A look at its limits, now and then. */
 void h2_sweep(struct h2 *h, const struct conns *cs, uint64_t now_ns);

@@ -23,6 +23,7 @@ struct h2s {
 	size_t n;
 	size_t streams_n; /* of all connections */
 	struct buf out;   /* what is being sent */
+	struct h2 *gathers; /* whose out is; NULL: it is nobody's */
 	struct buf names; /* of headers being sent */
 	nghttp2_nv *nv;
 	size_t nv_n, nv_cap;
@@ -41,9 +42,12 @@ struct h2 {
 	struct list done;    /* streams whose answer is in out, or in rest */
 	size_t streams_n;    /* that are open */
 	struct buf rest;     /* the socket did not take it */
+	size_t held;         /* counted of that, see front/memory.h */
+	uint64_t sent_n;     /* bytes it took, ever */
 	uint64_t blocked_ns; /* since when it takes nothing; 0: it does */
 	uint64_t closing_ns; /* since when its end is on the way; 0: it isn't */
 	uint64_t head_ns;    /* since when a head is coming; 0: none is */
+	bool takes_no_more;  /* its last request has been named */
 	bool is_gone;        /* nothing can be read or sent */
 };
 

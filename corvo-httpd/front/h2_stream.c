@@ -430,6 +430,19 @@ static bool progress(const struct exchange *x, uint64_t *ret)
 	return true;
 }
 
+static uint64_t place(const struct exchange *x)
+{
+	const struct h2 *h = x->h2->h;
+	const struct h2s *all = h->owner;
+
+	return h->sent_n + h->rest.n + (all->gathers == h ? all->out.n : 0);
+}
+
+static bool is_past(const struct exchange *x, uint64_t at)
+{
+	return x->h2->h->sent_n >= at;
+}
+
 const struct front h2_front = {
 	.name = "HTTP/2",
 	.duplex = true,
@@ -443,4 +456,6 @@ const struct front h2_front = {
 	.refuse = h2_refuse,
 	.cut = cut,
 	.progress = progress,
+	.place = place,
+	.is_past = is_past,
 };

@@ -134,6 +134,7 @@ void server_run(struct server *s)
 	s->grace_over = false;
 	streams_cut_all(s->streams);
 	conns_close_idle(&s->conns);
+	h2_drain_end(s->h2s);
 	loop_timer_arm(s->grace, DRAIN_GRACE_NS / 8);
 }
 

@@ -83,6 +83,11 @@ static void error_frame(struct buf *out, int err)
 	stream_frame(out, 0, "error", str_trim(buf_str(&body)));
 }
 
+static void explain_error(_unused_ void *ctx, struct buf *out, int err)
+{
+	error_frame(out, err);
+}
+
 /* Behind the empty line that ends a frame of events. */
 static size_t event_end(const char *p, size_t at, size_t n)
 {
@@ -95,7 +100,7 @@ const struct stream_kind stream_events = {
 	.content_type = "text/event-stream",
 	.keepalive = { ":keepalive\n\n", 12 },
 	.frame_end = event_end,
-	.explain = error_frame,
+	.explain = explain_error,
 };
 
 void stream_end_error(struct stream *s, int err)
@@ -170,11 +175,11 @@ static void drop_slow(struct stream *s)
 		break_off(s);
 		return;
 	}
-	log_info("closing an event stream that takes nothing for %llu s",
+	log_info("closing a stream whose client takes nothing for %llu s",
 		 (unsigned long long)(STREAM_STALL_NS / NS_PER_S));
 	drop_unsent(s);
 	if (s->kind->explain != NULL)
-		s->kind->explain(&s->out, ERR_SLOW_READER);
+		s->kind->explain(s->ctx, &s->out, ERR_SLOW_READER);
 	s->ending = true;
 	s->active_ns = clock_mono_ns();
 	tell_closed(s);
@@ -190,11 +195,14 @@ static void arm(struct streams *all)
 	loop_timer_arm(all->timer, SWEEP_NS);
 }
 
-/* It may take the bytes the kernel has while the library waits for room. */
+/* It may take the bytes the kernel has while the library waits for room. A
+ * socket that several streams share tells nothing of one. */
 static void look_at_socket(struct stream *s, uint64_t now_ns)
 {
 	int n;
 
+	if (s->x->front->duplex)
+		return;
 	if (ioctl(s->x->conn->fd, SIOCOUTQ, &n) == 0 && n != s->unsent) {
 		s->unsent = n;
 		s->active_ns = now_ns;
@@ -394,6 +402,10 @@ void streams_end_all(struct streams *all)
 	LIST_FOREACH (it, &all->all) {
 		struct stream *s = list_entry(it, struct stream, node);
 
+		if (!s->ending && s->ops->on_stop != NULL) {
+			s->ops->on_stop(s->ctx);
+			continue;
+		}
 		if (!s->ending)
 			drop_unsent(s);
 		stream_end(s);

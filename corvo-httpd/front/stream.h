@@ -26,6 +26,10 @@ struct stream_ops {
 	/* The buffer is empty again, or was from the start. May write and end,
 	 * now or later. */
 	void (*on_room)(void *ctx);
+	/* The server stops: what can only be had here is written now or soon,
+	 * and then it ends. NULL: it is ended, and what was not taken dropped
+	 * but for the rest of a frame, as it can be had elsewhere. */
+	void (*on_stop)(void *ctx);
 	/* The client left, was cut off, or everything before stream_end has
 	 * been sent. The stream is gone; the last call. */
 	void (*on_closed)(void *ctx);
@@ -39,8 +43,9 @@ struct stream_kind {
 	/* where the frame ends that begins before p[at], at most n; NULL: any
 	 * byte may be the last */
 	size_t (*frame_end)(const char *p, size_t at, size_t n);
-	/* the last frame of one whose client does not read; NULL: none */
-	void (*explain)(struct buf *out, int err);
+	/* the last frame of one whose client does not read, and trailers; ctx
+	 * is that of the source. NULL: none */
+	void (*explain)(void *ctx, struct buf *out, int err);
 };
 
 extern const struct stream_kind stream_events; /* text/event-stream */
@@ -81,7 +86,7 @@ struct streams; /* all of a process */
 struct streams *streams_new(struct loop *l); /* NULL: no descriptor left */
 void streams_free(struct streams *all);
 size_t streams_count(const struct streams *all);
-/* Ends all of them after the frame that is being sent. */
+/* Ends all of them, by stream_ops.on_stop. */
 void streams_end_all(struct streams *all);
 /* Closes all of them, whatever they are doing. */
 void streams_cut_all(struct streams *all);

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 
+import h2.exceptions
 import pytest
 
 from h2client import (DATA, END_STREAM, PREFACE, RST_STREAM, SETTINGS, Client,
@@ -233,6 +234,23 @@ def test_a_drain_ends_connections_in_order():
         while c.read():
             pass
         assert c.gone == 0
+        assert h.proc.wait(PATIENCE) == 0
+
+
+def test_a_drain_ends_a_connection_that_always_asks():
+    """From some moment on its requests are not taken; it is told so."""
+    with node() as h, Client(h.port, PATIENCE) as c:
+        asked = [c.begin("GET", "/healthz")]
+        os.kill(h.proc.pid, signal.SIGTERM)
+        while c.gone is None or h.proc.poll() is None:
+            try:
+                asked.append(c.begin("GET", "/healthz"))
+                a = c.answer(asked[-2])
+            except (OSError, h2.exceptions.ProtocolError):
+                break
+            if not a.over:
+                break
+            assert a.status == 200
         assert h.proc.wait(PATIENCE) == 0
 
 
