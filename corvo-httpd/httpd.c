@@ -260,6 +260,7 @@ static void httpd_done(struct daemon *d)
 	access_free(h->access);
 	req_pool_done(h);
 	buf_done(&h->scratch);
+	buf_done(&h->frame);
 	buf_done(&h->openapi);
 	tz_cache_done(&h->zones);
 	free(h);

@@ -40,6 +40,9 @@ static const struct {
 	{ SETTING_request_timeout, NS_PER_MS, HOUR_NS },
 	{ SETTING_idle_timeout, NS_PER_MS, 24 * HOUR_NS },
 	{ SETTING_answer_timeout, NS_PER_MS, HOUR_NS },
+	/* with none no frame would ever be read */
+	{ SETTING_stream_max_inflight, 1, 1000000 },
+	{ SETTING_idle_fetch_sleep, 0, LIMIT_FETCH_WAIT_S *NS_PER_S },
 	{ SETTING_http_max_memory, LIMIT_BODY_BYTES, 1024 * GIB },
 	{ SETTING_op_timeout, NS_PER_MS, HOUR_NS },
 	{ SETTING_view_wait, 0, 60 * NS_PER_S },

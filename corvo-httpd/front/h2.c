@@ -459,6 +459,9 @@ void h2_drain(struct h2s *all)
 	LIST_FOREACH (it, &all->all) {
 		struct h2 *h = list_entry(it, struct h2, node);
 
+		/* some clients read nothing behind the notice, and it would
+		 * overtake what is there */
+		flush(h);
 		(void)nghttp2_submit_shutdown_notice(h->session);
 		h2_mark(h);
 	}

@@ -21,10 +21,10 @@ struct h2s {
 	struct loop_timer *again; /* not all could be sent in this turn */
 	struct list all, dirty;   /* connections */
 	size_t n;
-	size_t streams_n; /* of all connections */
-	struct buf out;   /* what is being sent */
+	size_t streams_n;   /* of all connections */
+	struct buf out;     /* what is being sent */
 	struct h2 *gathers; /* whose out is; NULL: it is nobody's */
-	struct buf names; /* of headers being sent */
+	struct buf names;   /* of headers being sent */
 	nghttp2_nv *nv;
 	size_t nv_n, nv_cap;
 	uint64_t ended[H2_REASONS];

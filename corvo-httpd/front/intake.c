@@ -190,6 +190,16 @@ void intake_body(struct exchange *x, const char *data, size_t n)
 		x->front->refuse(x, ERR_BODY_TOO_LARGE, STR_NULL);
 }
 
+void intake_message(const struct exchange *x, size_t unpacked_n)
+{
+	struct clients *cs = server_clients(x->server);
+
+	if (cs->rate != 0)
+		clients_take_bytes(cs, &x->client,
+				   CLIENT_TAKE_BYTES + unpacked_n,
+				   clock_mono_ns());
+}
+
 bool intake_must_wait(const struct exchange *x)
 {
 	struct clients *cs = server_clients(x->server);

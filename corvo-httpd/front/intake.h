@@ -30,6 +30,9 @@ unsigned intake_retry_after(struct server *s, const struct ip *client);
 void intake_head(struct exchange *x);
 /* Bytes of its body. */
 void intake_body(struct exchange *x, const char *data, size_t n);
+/* A message of a body that is many of them is worth a request, and those that
+ * were packed are worth what came out. */
+void intake_message(const struct exchange *x, size_t unpacked_n);
 /* Whether its client has sent more than it may, and the rest of the body is
  * not to be read for a moment. */
 bool intake_must_wait(const struct exchange *x);

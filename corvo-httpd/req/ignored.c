@@ -7,7 +7,7 @@
 /* Of X-Corvo-Ignored: the answer's head has to fit into what is kept for it. */
 #define IGNORED_BYTES_MAX 512
 
-static bool is_strict(struct req *r)
+bool req_is_strict(struct req *r)
 {
 	const char *h = req_header(r, HEAD_STRICT);
 
@@ -54,21 +54,25 @@ void req_ignore(struct req *r, struct str path)
 		i->paths[i->n++] = path;
 }
 
+void ignored_explain(const struct ignored *i, struct buf *why)
+{
+	for (size_t k = 0; k < i->n; k++)
+		buf_printf(why, "%s%.*s", k > 0 ? ", " : "",
+			   STR_ARG(i->paths[k]));
+	buf_puts(why, ": would be ignored, and the request is strict");
+}
+
 bool req_read_done(struct req *r)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(4096);
 
 	if (r->ignored.n == 0)
 		return true;
-	if (!is_strict(r)) {
+	if (!req_is_strict(r)) {
 		name_ignored(r);
 		return true;
 	}
-	for (size_t i = 0; i < r->ignored.n; i++)
-		buf_printf(&text, "%s%.*s", i > 0 ? ", " : "",
-			   STR_ARG(r->ignored.paths[i]));
-	req_fail(r, ERR_VALIDATION_ERROR,
-		 "%.*s: would be ignored, and the request is strict",
-		 STR_ARG(buf_str(&text)));
+	ignored_explain(&r->ignored, &text);
+	req_fail_text(r, ERR_VALIDATION_ERROR, buf_str(&text));
 	return false;
 }

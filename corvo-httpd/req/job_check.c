@@ -5,6 +5,9 @@
 
 #include "util/clock.h"
 
+#define LEASE_MIN_NS NS_PER_MS
+#define LEASE_MAX_NS (LIMIT_LEASE_S * NS_PER_S)
+
 static int check_step(uint64_t max, const struct m_chain_step *s,
 		      const char *name, struct buf *why)
 {
@@ -47,6 +50,24 @@ int job_check(const struct settings *set, const struct m_enqueue *e,
 		return r;
 	buf_puts(why, "delay: may not stand beside scheduled_at");
 	return -ERR_VALIDATION_ERROR;
+}
+
+int fetch_check(const struct m_fetch *m, struct buf *why)
+{
+	if (MSG_HAS(m, fetch, lease_duration) &&
+	    (m->lease_duration < LEASE_MIN_NS ||
+	     m->lease_duration > LEASE_MAX_NS)) {
+		buf_printf(why,
+			   "lease_duration: must be from 0.001 to %d seconds",
+			   LIMIT_LEASE_S);
+		return -ERR_VALIDATION_ERROR;
+	}
+	if (m->queues_n > LIMIT_FETCH_QUEUES) {
+		buf_printf(why, "queues: must have at most %d items",
+			   LIMIT_FETCH_QUEUES);
+		return -ERR_VALIDATION_ERROR;
+	}
+	return 0;
 }
 
 struct str job_make_id(struct httpd *h, struct arena *a, const char *prefix)

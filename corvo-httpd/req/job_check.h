@@ -1,5 +1,6 @@
 /*
- * What must hold of a job to add beside what its table says, and its ids.
+ * What must hold of a job to add, and of a request for jobs, beside what their
+ * tables say; and the ids of jobs.
  */
 #ifndef CORVO_JOB_CHECK_H
 #define CORVO_JOB_CHECK_H
@@ -10,6 +11,9 @@
 /* 0, or -ERR_ with a sentence behind what `why` has already. */
 int job_check(const struct settings *set, const struct m_enqueue *e,
 	      struct buf *why);
+
+/* The same of a request for jobs. */
+int fetch_check(const struct m_fetch *m, struct buf *why);
 
 /* Made here, so that a request that is sent again names the same job. */
 void job_give_ids(struct httpd *h, struct arena *a, struct m_enqueue *e);

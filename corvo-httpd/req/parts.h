@@ -44,6 +44,7 @@ struct httpd {
 	struct rng rng;
 	uint64_t seq;          /* greatest event sequence any reply carried */
 	struct buf scratch;    /* message being encoded */
+	struct buf frame;      /* and one on its way into a stream */
 	struct list free_reqs; /* requests to be used again */
 	size_t free_reqs_n;
 	struct tz_cache zones; /* for schedules */

@@ -99,6 +99,9 @@ bool req_read_json(struct req *r, bool may_be_empty, struct json *ret);
  */
 struct msg_reader req_reader(struct req *r, struct buf *why);
 bool req_read_done(struct req *r);
+/* Whether it wants to be refused then; and the sentence for that. */
+bool req_is_strict(struct req *r);
+void ignored_explain(const struct ignored *i, struct buf *why);
 /* A member of the tables that this route has no use for, before that; its path
  * lives as long as the request. */
 void req_ignore(struct req *r, struct str path);

@@ -10,6 +10,7 @@
 #include "front/server.h"
 #include "proto/job.h"
 #include "req/give_back.h"
+#include "req/job_check.h"
 #include "req/req.h"
 #include "routes/handlers.h"
 #include "util/clock.h"
@@ -17,8 +18,6 @@
 #define FETCH_WAIT_DEFAULT_NS (30 * NS_PER_S)
 #define FETCH_WAIT_MAX_NS     (LIMIT_FETCH_WAIT_S * NS_PER_S)
 #define DEADLINE_MARGIN_NS    (500 * NS_PER_MS)
-#define LEASE_MIN_NS          NS_PER_MS
-#define LEASE_MAX_NS          (LIMIT_LEASE_S * NS_PER_S)
 
 struct asked {
 	bool batch;          /* answers an object with a list */
@@ -123,24 +122,17 @@ static uint64_t longest_wait(const struct req *r)
 /* False when an error has been answered. */
 static bool fill_defaults(struct req *r, struct m_fetch *f)
 {
+	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
 	uint64_t wait_ns = FETCH_WAIT_DEFAULT_NS;
 	uint32_t count = 1;
+	int err;
 
 	if (MSG_HAS(f, fetch, timeout))
 		wait_ns = MIN(f->timeout, FETCH_WAIT_MAX_NS);
 	wait_ns = MIN(wait_ns, longest_wait(r));
-	if (MSG_HAS(f, fetch, lease_duration) &&
-	    (f->lease_duration < LEASE_MIN_NS ||
-	     f->lease_duration > LEASE_MAX_NS)) {
-		req_fail(r, ERR_VALIDATION_ERROR,
-			 "lease_duration: must be from 0.001 to %d seconds",
-			 LIMIT_LEASE_S);
-		return false;
-	}
-	if (f->queues_n > LIMIT_FETCH_QUEUES) {
-		req_fail(r, ERR_VALIDATION_ERROR,
-			 "queues: must have at most %d items",
-			 LIMIT_FETCH_QUEUES);
+	err = fetch_check(f, &why);
+	if (err < 0) {
+		req_fail_text(r, -err, buf_str(&why));
 		return false;
 	}
 	if (is_batch(r) && f->count > 0)

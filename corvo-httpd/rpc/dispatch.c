@@ -65,9 +65,12 @@ static void refuse_type(struct req *r)
 		 "gRPC-Web; see the header Accept-Post");
 }
 
-/* A stream has envelopes, and of Connect no single call has. */
+/* A stream has envelopes, and of Connect no single call has; as text only
+ * answers come in pieces. */
 static bool fits_kind(const struct rpc_form *f, enum pb_kind kind)
 {
+	if (f->is_text && kind == RPC_BIDI)
+		return false;
 	if (f->protocol == RPC_CONNECT)
 		return kind == RPC_UNARY;
 	return f->protocol != RPC_CONNECT_STREAM || kind != RPC_UNARY;
@@ -155,7 +158,8 @@ void rpc_dispatch(struct req *r)
 	}
 	remote_of(r)->method = m.pb;
 	r->match.route = m.route;
-	if (!read_deadline(r) || !remote_read_coding(r))
+	if (!read_deadline(r) || !remote_read_coding(r) ||
+	    (m.pb->kind != RPC_UNARY && !flow_may_begin(r)))
 		return;
 	if (m.pb->kind == RPC_BIDI || remote_take(r))
 		m.serve(r);

@@ -3,9 +3,13 @@
  */
 #include "rpc/flow.h"
 
+#include "front/intake.h"
 #include "front/stream.h"
 #include "rpc/form/gzip.h"
 #include "util/base64.h"
+#include "util/clock.h"
+
+#define RATE_NS (10 * NS_PER_MS) /* who asks too often is looked at again */
 
 struct flow {
 	struct req *r;
@@ -19,9 +23,12 @@ struct flow {
 	size_t untaken; /* bytes the front waits to hear of */
 	size_t kept;    /* bytes its reader has */
 	struct loop_timer *again;
+	struct loop_timer *limit;
+	uint64_t part_ns; /* since when a message is here in part; 0: none */
 	bool is_paused;
-	bool is_reading; /* messages are being handed on */
-	bool has_all;    /* the client has ended its side */
+	bool is_over_rate; /* paused because its client asks too often */
+	bool is_reading;   /* messages are being handed on */
+	bool has_all;      /* the client has ended its side */
 	bool told_end;
 	bool is_ending;
 };
@@ -39,6 +46,43 @@ void flow_keeps(struct flow *f, size_t n)
 {
 	f->kept = n;
 	count(f);
+}
+
+/* --- time --- */
+
+/* A message has to come as soon as a request would, and all before the client
+ * gives up. */
+static void arm_limit(struct flow *f)
+{
+	uint64_t now = clock_mono_ns(), by = UINT64_MAX;
+
+	if (f->r->deadline_ns != 0)
+		by = f->r->deadline_ns;
+	if (f->part_ns != 0)
+		by = MIN(by, f->part_ns + f->r->h->set->request_timeout);
+	if (by == UINT64_MAX)
+		loop_timer_disarm(f->limit);
+	else
+		loop_timer_arm(f->limit, by > now ? by - now : 0);
+}
+
+static void on_limit(void *ctx)
+{
+	struct flow *f = ctx;
+	uint64_t by = f->r->deadline_ns;
+
+	flow_end(f, ERR_REQUEST_TIMEOUT,
+		 by != 0 && clock_mono_ns() >= by
+		     ? STR("the deadline of the call is over")
+		     : STR("a message did not come completely in time"));
+}
+
+static void note_part(struct flow *f, bool is_part)
+{
+	if (is_part == (f->part_ns != 0))
+		return;
+	f->part_ns = is_part ? clock_mono_ns() : 0;
+	arm_limit(f);
 }
 
 /* --- in --- */
@@ -66,6 +110,7 @@ static void take(struct flow *f)
 	}
 	if (left == 0)
 		buf_shrink(&f->in, LIMIT_SMALL_BYTES);
+	note_part(f, left > 0 && !f->is_paused);
 	hold = MIN(hold, f->untaken);
 	n = f->untaken - hold;
 	f->untaken = hold;
@@ -87,6 +132,13 @@ static void hand_on_packed(struct flow *f, struct str data)
 			     : STR("a message is larger than 16 MiB"));
 	else
 		f->ops->message(f->ctx, buf_str(&plain));
+	intake_message(&f->r->x, plain.n);
+}
+
+static void hand_on_plain(struct flow *f, struct str data)
+{
+	f->ops->message(f->ctx, data);
+	intake_message(&f->r->x, 0);
 }
 
 static void hand_on(struct flow *f, const struct envelope *e)
@@ -99,7 +151,17 @@ static void hand_on(struct flow *f, const struct envelope *e)
 	else if ((e->flags & ENVELOPE_PACKED) != 0)
 		hand_on_packed(f, e->data);
 	else
-		f->ops->message(f->ctx, e->data);
+		hand_on_plain(f, e->data);
+}
+
+static bool is_ready(struct flow *f)
+{
+	f->is_over_rate = intake_must_wait(&f->r->x);
+	if (f->is_over_rate)
+		loop_timer_arm(f->again, RATE_NS);
+	f->is_paused = f->is_over_rate ||
+		       (f->ops->ready != NULL && !f->ops->ready(f->ctx));
+	return !f->is_paused;
 }
 
 static void read_on(struct flow *f)
@@ -114,7 +176,7 @@ static void read_on(struct flow *f)
 	while (!f->is_paused && !f->is_ending) {
 		rest = str_of(f->in.p + f->at, f->in.n - f->at);
 		n = envelope_next(&rest, LIMIT_BODY_BYTES, &e);
-		if (n <= 0)
+		if (n <= 0 || !is_ready(f))
 			break;
 		f->at = f->in.n - rest.n;
 		hand_on(f, &e);
@@ -140,6 +202,14 @@ static void read_on(struct flow *f)
 		f->ops->ended(f->ctx);
 }
 
+static bool has_room_for(struct flow *f, size_t n)
+{
+	const struct buf *b = &f->in;
+	size_t cap = MAX(2 * b->cap, b->n + n); /* so it grows */
+
+	return n <= b->cap - b->n || exchange_fits_work(&f->r->x, cap - b->cap);
+}
+
 void flow_feed(struct flow *f, struct str bytes)
 {
 	if (f->is_ending) {
@@ -147,9 +217,8 @@ void flow_feed(struct flow *f, struct str bytes)
 		return;
 	}
 	f->untaken += bytes.n;
-	if (!exchange_fits_more(&f->r->x, bytes.n)) {
+	if (!has_room_for(f, bytes.n)) {
 		flow_end(f, ERR_OVERLOADED, REQ_NO_ROOM);
-		drop_input(f);
 		return;
 	}
 	buf_put_str(&f->in, bytes);
@@ -172,6 +241,8 @@ static void on_again(void *ctx)
 {
 	struct flow *f = ctx;
 
+	if (f->is_over_rate) /* that was to wait for a moment */
+		f->is_over_rate = f->is_paused = false;
 	if (!f->is_paused && !f->is_ending)
 		read_on(f);
 }
@@ -206,13 +277,14 @@ static void write_out(struct flow *f, struct str bytes)
 
 void flow_send(struct flow *f, const struct pb_desc *d, const void *m)
 {
-	struct buf *b = &f->r->h->scratch;
+	struct buf *b = &f->r->h->frame;
 
 	if (f->is_ending)
 		return;
 	buf_clear(b);
 	remote_put(f->c, d, m, b);
 	write_out(f, buf_str(b));
+	buf_shrink(b, STREAM_BUFFER_BYTES);
 }
 
 bool flow_is_ending(const struct flow *f)
@@ -220,24 +292,45 @@ bool flow_is_ending(const struct flow *f)
 	return f->is_ending;
 }
 
+/* How it ended: trailers, or the last envelope. */
+static void put_end(struct flow *f, int err, struct str text, struct buf *out)
+{
+	struct rpc_status s = { 0 };
+
+	f->is_ending = true;
+	f->r->x.err = err;
+	if (err != 0)
+		s = remote_status(err, text);
+	if (f->c->form.protocol == RPC_GRPC)
+		remote_set_trailers(f->r, &s);
+	else
+		remote_put_end(f->c, &s, out);
+}
+
 void flow_end(struct flow *f, int err, struct str text)
 {
 	_cleanup_(buf_done) struct buf last = BUF_INIT(0);
-	struct rpc_status s = { 0 };
 
 	if (f->is_ending)
 		return;
-	f->is_ending = true;
-	if (err != 0)
-		s = remote_status(err, text);
-	f->r->x.err = err;
-	if (f->c->form.protocol == RPC_GRPC) {
-		remote_set_trailers(f->r, &s);
-	} else {
-		remote_put_end(f->c, &s, &last);
-		write_out(f, buf_str(&last));
-	}
+	put_end(f, err, text, &last);
+	write_out(f, buf_str(&last));
 	stream_end(f->out);
+	if (!f->is_reading) /* else its reader does */
+		drop_input(f);
+}
+
+/* The same where the stream is ended by others. */
+static void explain(void *ctx, struct buf *out, int err)
+{
+	struct flow *f = ctx;
+	_cleanup_(buf_done) struct buf last = BUF_INIT(0);
+
+	put_end(f, err, STR_NULL, &last);
+	if (f->c->form.is_text)
+		base64_write(out, buf_str(&last), true);
+	else
+		buf_put_str(out, buf_str(&last));
 }
 
 static void on_room(void *ctx)
@@ -248,6 +341,16 @@ static void on_room(void *ctx)
 		f->ops->room(f->ctx);
 }
 
+static void on_stop(void *ctx)
+{
+	struct flow *f = ctx;
+
+	if (f->ops->stop != NULL)
+		f->ops->stop(f->ctx);
+	else
+		flow_end(f, ERR_SHUTTING_DOWN, STR_NULL);
+}
+
 static void on_closed(void *ctx)
 {
 	struct flow *f = ctx;
@@ -255,11 +358,13 @@ static void on_closed(void *ctx)
 	f->is_ending = true;
 	f->ops->closed(f->ctx);
 	loop_timer_remove(f->again);
+	loop_timer_remove(f->limit);
 	buf_done(&f->in);
 }
 
 static const struct stream_ops stream_ops = {
 	.on_room = on_room,
+	.on_stop = on_stop,
 	.on_closed = on_closed,
 };
 
@@ -271,11 +376,17 @@ static struct str empty_message(const struct rpc_form *form)
 	return form->is_json ? STR("\0\0\0\0\2{}") : STR("\0\0\0\0\0");
 }
 
+bool flow_may_begin(struct req *r)
+{
+	if (r->h->draining)
+		req_fail_text(r, ERR_SHUTTING_DOWN, STR_NULL);
+	return !r->h->draining;
+}
+
 struct flow *flow_begin(struct req *r, const struct flow_ops *ops, void *ctx,
 			bool keepalive)
 {
 	struct flow *f = arena_zalloc(&r->arena, sizeof(*f));
-	struct rpc_status gone = remote_status(ERR_SHUTTING_DOWN, STR_NULL);
 
 	f->r = r;
 	f->c = remote_of(r);
@@ -283,13 +394,16 @@ struct flow *flow_begin(struct req *r, const struct flow_ops *ops, void *ctx,
 	f->ops = ops;
 	f->ctx = ctx;
 	f->kind.content_type = form_content_type(&f->c->form);
+	f->kind.frame_end =
+	    f->c->form.is_text ? envelope_end_text : envelope_end;
+	f->kind.explain = explain;
 	if (keepalive)
 		f->kind.keepalive = empty_message(&f->c->form);
 	f->again = loop_timer_add(r->h->d->loop, on_again, f);
+	f->limit = loop_timer_add(r->h->d->loop, on_limit, f);
 	remote_name_coding(r);
-	/* for the case that it is ended by others */
-	if (f->c->form.protocol == RPC_GRPC)
-		remote_set_trailers(r, &gone);
 	f->out = req_answer_pieces(r, &f->kind, &stream_ops, f);
+	if (r->deadline_ns != 0)
+		arm_limit(f);
 	return f;
 }

@@ -13,16 +13,24 @@
 struct flow;
 
 struct flow_ops {
+	/* Whether a message that is here is to be handed on; false: it waits
+	 * until flow_go. NULL: each is. */
+	bool (*ready)(void *ctx);
 	/* One message, which lasts for the call. */
 	void (*message)(void *ctx, struct str bytes);
 	/* The client sends nothing more, and all was handed on. */
 	void (*ended)(void *ctx);
-	/* All that was written has left. */
+	/* All that was written is on its way. */
 	void (*room)(void *ctx);
+	/* The server stops: it is to be ended soon. NULL: it is, at once. */
+	void (*stop)(void *ctx);
 	/* The client left, or the end has been sent: the last call. */
 	void (*closed)(void *ctx);
 };
 
+/* Whether one may begin, which it does not when the server stops; false: an
+ * error has been answered. */
+bool flow_may_begin(struct req *r);
 /* Begins the answer. keepalive: an empty message goes out in long silence. */
 struct flow *flow_begin(struct req *r, const struct flow_ops *ops, void *ctx,
 			bool keepalive);

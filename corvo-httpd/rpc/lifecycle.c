@@ -25,45 +25,62 @@ static const struct settings *set_of(const struct lifecycle *l)
 
 /* --- when the next frame may be read --- */
 
-static bool must_wait(struct lifecycle *l)
+/* As many streams as there is room for look whether they may go on. */
+static void offer_room(struct lifecycles *all)
 {
-	return l->frames_n >= LIFECYCLE_FRAMES || l->is_closed;
-}
+	size_t max = all->h->set->stream_max_inflight;
+	size_t n = max - MIN(max, all->h->calls.inflight);
 
-static void update(struct lifecycle *l)
-{
-	uint64_t now = clock_mono_ns();
+	for (; n > 0 && !list_empty(&all->held); n--) {
+		struct lifecycle *l =
+		    list_entry(all->held.next, struct lifecycle, held);
 
-	if (must_wait(l)) {
-		flow_pause(l->flow);
-	} else if (l->h->calls.inflight >= set_of(l)->stream_max_inflight) {
-		flow_pause(l->flow);
-		if (list_empty(&l->held))
-			list_push_back(&l->all->held, &l->held);
-	} else if (l->next_ns > now) {
-		flow_pause(l->flow);
-		loop_timer_arm(l->timer, l->next_ns - now);
-	} else {
+		list_remove(&l->held);
 		flow_go(l->flow);
 	}
 }
 
+/* Whatever others do. */
+static bool must_wait(struct lifecycle *l)
+{
+	uint64_t now = clock_mono_ns();
+
+	if (l->is_stopping || l->frames_n >= LIFECYCLE_FRAMES ||
+	    l->kept >= LIFECYCLE_KEPT_BYTES)
+		return true;
+	if (l->next_ns <= now)
+		return false;
+	loop_timer_arm(l->timer, l->next_ns - now);
+	return true;
+}
+
+static bool is_ready(void *ctx)
+{
+	struct lifecycle *l = ctx;
+
+	list_remove(&l->held);
+	if (must_wait(l)) {
+		offer_room(l->all); /* it may have been offered some */
+		return false;
+	}
+	if (l->h->calls.inflight < set_of(l)->stream_max_inflight)
+		return true;
+	list_push_back(&l->all->held, &l->held);
+	return false;
+}
+
 static void on_timer(void *ctx)
 {
-	update(ctx);
+	struct lifecycle *l = ctx;
+
+	flow_go(l->flow);
 }
 
 void lifecycles_release(struct lifecycles *all)
 {
-	struct lifecycle *l;
-
 	CHECK(all->h->calls.inflight > 0);
 	all->h->calls.inflight--;
-	if (list_empty(&all->held))
-		return;
-	l = list_entry(all->held.next, struct lifecycle, held);
-	list_remove(&l->held);
-	update(l);
+	offer_room(all);
 }
 
 static void pace(struct lifecycle *l)
@@ -100,31 +117,61 @@ void lifecycle_add(struct lifecycle *l, struct list *frame)
 	l->h->calls.inflight++;
 }
 
-/* Jobs that are written and have not left: they would be lost with it. */
+/* Until the kernel has it: it would be lost with the connection. */
 void lifecycle_note_job(struct lifecycle *l, const struct m_fetched *job)
 {
-	struct m_fail *f;
+	struct life_job *j;
 
 	if (l->unsent_n == l->unsent_cap) {
 		l->unsent_cap = MAX(2 * l->unsent_cap, (size_t)16);
 		l->unsent =
 		    xrealloc(l->unsent, l->unsent_cap * sizeof(*l->unsent));
 	}
-	f = &l->unsent[l->unsent_n++];
-	*f = fetched_give_back(job);
-	f->job_id.p = xstrndup(f->job_id.p, f->job_id.n);
+	j = &l->unsent[l->unsent_n++];
+	*j = (struct life_job){ .back = fetched_give_back(job) };
+	j->back.job_id.p = xstrndup(job->job_id.p, job->job_id.n);
 	if (l->pushes)
-		pushed_add(l, f->job_id);
+		pushed_add(l, job->job_id);
 }
 
-static void forget_unsent(struct lifecycle *l, bool give_back)
+static void forget_job(struct life_job *j)
 {
+	free((char *)(uintptr_t)j->back.job_id.p);
+}
+
+/* All that was written has been taken. */
+static void note_taken(struct lifecycle *l)
+{
+	const struct exchange *x = &l->r->x;
+	size_t n = 0;
+
 	for (size_t i = 0; i < l->unsent_n; i++) {
-		if (give_back)
-			give_back_job(l->h, &l->unsent[i]);
-		free((char *)(uintptr_t)l->unsent[i].job_id.p);
+		struct life_job *j = &l->unsent[i];
+
+		if (j->place == 0)
+			j->place = exchange_place(x);
+		if (exchange_is_past(x, j->place))
+			forget_job(j);
+		else
+			l->unsent[n++] = *j;
 	}
-	l->unsent_n = 0;
+	l->unsent_n = n;
+}
+
+/* After a good end all has left. */
+static void give_unsent_back(struct lifecycle *l)
+{
+	const struct exchange *x = &l->r->x;
+
+	for (size_t i = 0; i < l->unsent_n; i++) {
+		struct life_job *j = &l->unsent[i];
+
+		if (!x->sent &&
+		    (j->place == 0 || !exchange_is_past(x, j->place)))
+			give_back_job(l->h, &j->back);
+		forget_job(j);
+	}
+	free(l->unsent);
 }
 
 static void end_if_over(struct lifecycle *l)
@@ -137,6 +184,8 @@ static void end_if_over(struct lifecycle *l)
 			     "is closed"));
 	else if (l->has_ended && l->frames_n == 0)
 		flow_end(l->flow, 0, STR_NULL);
+	else if (l->is_stopping && l->frames_n == 0)
+		flow_end(l->flow, ERR_SHUTTING_DOWN, STR_NULL);
 }
 
 static void send_frame(struct lifecycle *l, struct life_frame *f)
@@ -165,8 +214,8 @@ void lifecycle_done(struct lifecycle *l)
 			in_order = false;
 	}
 	end_if_over(l);
-	if (!flow_is_ending(l->flow))
-		update(l);
+	if (!l->is_stopping)
+		flow_go(l->flow);
 	flow_keeps(l->flow, l->kept);
 }
 
@@ -178,8 +227,6 @@ static void on_message(void *ctx, struct str bytes)
 
 	pace(l);
 	life_frame_begin(l, bytes);
-	if (!flow_is_ending(l->flow))
-		update(l);
 }
 
 static void on_ended(void *ctx)
@@ -194,7 +241,20 @@ static void on_room(void *ctx)
 {
 	struct lifecycle *l = ctx;
 
-	forget_unsent(l, false);
+	note_taken(l);
+	lifecycle_done(l);
+}
+
+/* What was asked for is answered, as far as it need not wait. */
+static void on_stop(void *ctx)
+{
+	struct lifecycle *l = ctx;
+
+	l->is_stopping = true;
+	flow_pause(l->flow);
+	list_remove(&l->held);
+	LIST_FOREACH (it, &l->frames)
+		life_frame_hurry(life_frame_of(it));
 	lifecycle_done(l);
 }
 
@@ -202,24 +262,25 @@ static void on_closed(void *ctx)
 {
 	struct lifecycle *l = ctx;
 
-	l->is_closed = true;
+	l->is_stopping = true;
 	list_remove(&l->held);
 	LIST_FOREACH_SAFE (it, &l->frames) {
 		life_frame_abandon(life_frame_of(it));
 		life_frame_free(life_frame_of(it));
 	}
-	/* after a good end all has left */
-	forget_unsent(l, !l->r->x.sent);
-	free(l->unsent);
+	give_unsent_back(l);
 	pushed_remove_all(l);
 	loop_timer_remove(l->timer);
 	l->h->calls.open--;
+	offer_room(l->all);
 }
 
 static const struct flow_ops flow_ops = {
+	.ready = is_ready,
 	.message = on_message,
 	.ended = on_ended,
 	.room = on_room,
+	.stop = on_stop,
 	.closed = on_closed,
 };
 

@@ -4,8 +4,8 @@
  * order of the frames, but for those that wait for jobs: they come when there
  * are some.
  *
- * Files: lifecycle.c is the stream, life_frame.c one frame of it, pushed.c
- * tells of jobs that were cancelled.
+ * Files: lifecycle.c is the stream, life_frame.c and life_fetch.c one frame of
+ * it, pushed.c tells of jobs that were cancelled.
  */
 #ifndef CORVO_LIFECYCLE_H
 #define CORVO_LIFECYCLE_H
@@ -13,8 +13,13 @@
 #include "rpc/flow.h"
 #include "util/hmap.h"
 
-/* Frames of one stream under way at a time, those that wait among them. */
-#define LIFECYCLE_FRAMES 256
+/* Frames of one stream under way at a time, those that wait among them; bytes
+ * of them after which no more are read, and no more jobs taken. */
+#define LIFECYCLE_FRAMES     256
+#define LIFECYCLE_KEPT_BYTES (1u << 20)
+#define LIFECYCLE_JOBS_BYTES (16u << 20)
+/* Jobs of one stream whose cancels are told; the oldest are forgotten. */
+#define LIFECYCLE_PUSHED 4096
 
 struct pushed;
 
@@ -23,6 +28,12 @@ struct lifecycles {
 	struct httpd *h;
 	struct list held; /* streams that wait for others' frames to end */
 	struct pushed *pushed;
+};
+
+/* A job on its way to the client. */
+struct life_job {
+	struct m_fail back; /* what gives it back */
+	uint64_t place;     /* behind it, see front/front.h; 0: not taken yet */
 };
 
 struct lifecycle {
@@ -40,9 +51,10 @@ struct lifecycle {
 	bool redirects;   /* it wants to be told who leads */
 	bool pushes;      /* cancels are told */
 	bool has_ended;   /* the client sends no more */
-	bool is_closed;
-	struct list jobs;      /* of pushed.c */
-	struct m_fail *unsent; /* jobs that have not left this process yet */
+	bool is_stopping; /* and nobody wants more of it */
+	struct list jobs; /* of pushed.c */
+	size_t jobs_n;
+	struct life_job *unsent; /* that the kernel may not have yet */
 	size_t unsent_n, unsent_cap;
 };
 
@@ -58,6 +70,8 @@ struct life_frame;
 
 /* Reads it and starts what it asks for; lifecycle_done comes, also at once. */
 void life_frame_begin(struct lifecycle *l, struct str bytes);
+/* It waits for jobs no longer; if that was all, it is done. */
+void life_frame_hurry(struct life_frame *f);
 /* Nobody waits for it any more: what it asked for is withdrawn. */
 void life_frame_abandon(struct life_frame *f);
 struct life_frame *life_frame_of(struct list *node);

@@ -63,6 +63,7 @@ static void forget(struct pushed *p, struct pushed_job *j)
 {
 	(void)hmap_remove(&p->jobs, str_of(j->id, j->id_n));
 	list_remove(&j->node);
+	j->l->jobs_n--;
 	free(j);
 }
 
@@ -111,6 +112,8 @@ void pushed_add(struct lifecycle *l, struct str job_id)
 	struct pushed *p = l->all->pushed;
 	struct pushed_job *j = hmap_get(&p->jobs, job_id);
 
+	if (j == NULL && l->jobs_n == LIFECYCLE_PUSHED)
+		j = list_entry(l->jobs.next, struct pushed_job, node);
 	if (j != NULL) /* it was fetched again, by another perhaps */
 		forget(p, j);
 	j = xcalloc(1, sizeof(*j) + job_id.n);
@@ -118,6 +121,7 @@ void pushed_add(struct lifecycle *l, struct str job_id)
 	j->id_n = job_id.n;
 	memcpy(j->id, job_id.p, job_id.n);
 	list_push_back(&l->jobs, &j->node);
+	l->jobs_n++;
 	(void)hmap_put(&p->jobs, job_id, j);
 	if (p->sub == NULL)
 		begin(p);

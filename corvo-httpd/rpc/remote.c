@@ -54,7 +54,7 @@ static bool unpack(struct req *r, struct str *bytes)
 				  : STR("the message is larger than 16 MiB"));
 		return false;
 	}
-	if (!exchange_fits_more(&r->x, plain.n)) {
+	if (!exchange_fits_work(&r->x, plain.n)) {
 		req_fail_text(r, ERR_OVERLOADED, REQ_NO_ROOM);
 		return false;
 	}

@@ -58,7 +58,7 @@ static void on_place(struct req *r, const struct rpc_reply *reply)
 	struct watch *w = r->state;
 	struct m_events_reply *m = req_reply(r, &msg_events_reply, reply);
 
-	if (m == NULL)
+	if (m == NULL || !flow_may_begin(r))
 		return;
 	if (w->resumed && m->lost) {
 		req_fail_text(r, ERR_EVENTS_LOST, STR_NULL);

@@ -38,7 +38,8 @@ def test_smallest_values_serve_and_survive_a_restart(make_node, queue):
 
 @pytest.mark.parametrize("flag", ["--rocksdb-write-buffer=64KiB",
                                   "--raft-max-pending-bytes=64KiB",
-                                  "--raft-max-parked=0"])
+                                  "--raft-max-parked=0",
+                                  "--stream-max-inflight=0"])
 def test_values_with_which_nothing_would_work_are_refused(make_node, flag):
     _, words = make_node().refuses(flag)
     name = flag.split("=")[0]

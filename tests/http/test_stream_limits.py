@@ -55,6 +55,21 @@ def test_frames_are_paced_not_refused(opened):
     assert time.monotonic() - start > 0.4
 
 
+def test_a_frame_counts_as_a_request_of_its_client(make_node):
+    node = make_node("--client-max-requests-per-second=20")
+    node.start()
+    with grpc.insecure_channel(f"127.0.0.1:{node.port}") as c:
+        s = Stream(c)
+        start = time.monotonic()
+        for i in range(60):
+            s.send(request_id=i + 1)
+        got = [s.receive() for _ in range(60)]
+        assert [a.request_id for a in got] == list(range(1, 61))
+        # one second is saved up; the others take two
+        assert time.monotonic() - start > 1
+        assert s.end() is None
+
+
 def test_errors_in_a_row_close_the_stream(opened):
     s = opened()
     bad = make("AckBatchItem")
@@ -78,6 +93,18 @@ def test_a_waiting_fetch_holds_nobody_up(opened, client, queue):
         assert other.ask(request_id=i, enqueues=[item]).enqueued_job_ids
     job = client.enqueue(queue)
     assert waiting.receive().jobs[0].job_id == job
+
+
+def test_streams_that_waited_for_each_other_go_on(opened):
+    """Each has its turn, also when the other says nothing more."""
+    one, two = opened(), opened()
+    for i in range(20):
+        one.send(request_id=i)
+        two.send(request_id=i)
+        assert one.receive().request_id == i
+        assert two.receive().request_id == i
+    for s in (one, two, one):
+        assert s.ask(request_id=99).request_id == 99
 
 
 def test_a_message_too_large_ends_the_stream(opened, stub):

@@ -246,13 +246,48 @@ def test_a_cancel_is_pushed(stream, client, queue):
 def test_a_frame_sent_again_adds_nothing_twice(channel, client, queue):
     item = make("LifecycleEnqueueItem", queue=queue)
     got = []
-    for _ in range(2):  # a client that lost its connection sends it again
+    for i in range(2):  # a client that lost its connection sends it again
         s = Stream(channel)
-        got.append(s.ask(request_id=1, enqueues=[item],
-                         idempotency_key=queue).enqueued_job_ids[0])
+        a = s.ask(request_id=i + 1, enqueues=[item], worker_id=f"w{i}",
+                  idempotency_key=queue)
+        assert a.error == ""
+        got.append(a.enqueued_job_ids[0])
         assert s.end() is None
     assert got[0] == got[1]
     assert client.queue(queue)["pending"] == 1
+    s = Stream(channel)
+    a = s.ask(request_id=3, enqueues=[item, item], idempotency_key=queue)
+    assert a.code == "IDEMPOTENCY_MISMATCH"
+    assert s.end() is None
+
+
+def test_fields_that_do_nothing_are_named(channel, stream, client, queue):
+    """Or refused, when the client asks for that."""
+    client.enqueue(queue)
+    job, = stream.ask(request_id=1, queues=[queue], fetch_count=1).jobs
+    ack = make("AckBatchItem", job_id=job.job_id,
+               usage=make("UsageReport", input_tokens=5))
+    item = make("LifecycleEnqueueItem", queue=queue,
+                agent=make("AgentConfig", max_iterations=3))
+    strict = Stream(channel, metadata=[("x-corvo-strict", "1")])
+    a = strict.ask(request_id=2, acks=[ack], enqueues=[item])
+    assert a.error.startswith("acks[0].usage, enqueues[0].agent: would be "
+                              "ignored")
+    assert (a.acked, a.code) == (0, "VALIDATION_ERROR")
+    assert not a.enqueued_job_ids
+    strict.call.cancel()
+    a = stream.ask(request_id=3, acks=[ack], enqueues=[item])
+    assert (a.acked, len(a.enqueued_job_ids), a.error) == (1, 1, "")
+    assert list(a.ignored) == ["acks[0].usage", "enqueues[0].agent"]
+
+
+def test_a_fetch_is_checked_as_over_http(stream, queue):
+    for fields, text in [
+            ({"lease_duration": 90000}, "lease_duration: must be from 0.001"),
+            ({"queues": [f"{queue}{i}" for i in range(257)]}, "at most 256")]:
+        fields = {"queues": [queue], "fetch_count": 1, **fields}
+        a = stream.ask(request_id=1, **fields)
+        assert text in a.error and a.code == "VALIDATION_ERROR"
 
 
 def test_jobs_of_a_client_that_left_go_back(node, client, queue):

@@ -80,6 +80,29 @@ static void test_envelopes_come_in_pieces(void **state _unused_)
 }
 
 /* A head that promises gigabytes is enough. */
+static void test_where_an_envelope_ends(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf plain = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	static const char *const messages[] = { "", "a", "ab", "abc", "hello" };
+	size_t start = 0, text_start = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(messages); i++) {
+		envelope_write(&plain, 0, str_from(messages[i]));
+		base64_write(&text, str_skip(buf_str(&plain), start), true);
+		for (size_t at = start + 1; at <= plain.n; at++)
+			assert_int_equal(envelope_end(plain.p, at, plain.n),
+					 plain.n);
+		for (size_t at = text_start + 1; at <= text.n; at++)
+			assert_int_equal(envelope_end_text(text.p, at, text.n),
+					 text.n);
+		start = plain.n;
+		text_start = text.n;
+	}
+	assert_int_equal(envelope_end(plain.p, 1, plain.n), ENVELOPE_HEAD);
+	assert_int_equal(envelope_end_text(text.p, 8, text.n), 8);
+}
+
 static void
 test_an_envelope_too_large_is_refused_by_its_head(void **state _unused_)
 {
@@ -153,6 +176,7 @@ int main(void)
 		cmocka_unit_test(test_content_types),
 		cmocka_unit_test(test_deadlines),
 		cmocka_unit_test(test_envelopes_come_in_pieces),
+		cmocka_unit_test(test_where_an_envelope_ends),
 		cmocka_unit_test(
 		    test_an_envelope_too_large_is_refused_by_its_head),
 		cmocka_unit_test(test_a_status_in_each_protocol),

@@ -8,6 +8,8 @@
 #include "proto/err.h"
 #include "util/base64.h"
 
+#define TEXT_HEAD 8 /* characters that hold the head of an envelope */
+
 static const struct {
 	const char *type;
 	struct rpc_form form;
@@ -154,6 +156,43 @@ bool form_read_text(struct str text, struct buf *out)
 
 /* --- envelopes --- */
 
+/* Of the message behind the head. */
+static size_t length_at(const char *head)
+{
+	const unsigned char *p = (const unsigned char *)head;
+
+	return (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 |
+	       p[4];
+}
+
+size_t envelope_end(const char *p, size_t at, size_t n)
+{
+	size_t end = 0;
+
+	while (end < at) {
+		CHECK(n - end >= ENVELOPE_HEAD);
+		end += ENVELOPE_HEAD + length_at(p + end);
+		CHECK(end <= n);
+	}
+	return end;
+}
+
+size_t envelope_end_text(const char *p, size_t at, size_t n)
+{
+	size_t end = 0;
+
+	while (end < at) {
+		_cleanup_(buf_done) struct buf head = BUF_INIT(0);
+
+		CHECK(n - end >= TEXT_HEAD &&
+		      base64_read(&head, str_of(p + end, TEXT_HEAD)) &&
+		      head.n >= ENVELOPE_HEAD);
+		end += (ENVELOPE_HEAD + length_at(head.p) + 2) / 3 * 4;
+		CHECK(end <= n);
+	}
+	return end;
+}
+
 int envelope_next(struct str *in, size_t max, struct envelope *ret)
 {
 	const unsigned char *p = (const unsigned char *)in->p;
@@ -163,7 +202,7 @@ int envelope_next(struct str *in, size_t max, struct envelope *ret)
 		return 0;
 	if ((p[0] & ~(ENVELOPE_PACKED | ENVELOPE_END | ENVELOPE_TRAILERS)) != 0)
 		return -ERR_PARSE_ERROR;
-	n = (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | p[4];
+	n = length_at(in->p);
 	if (n > max)
 		return -ERR_BODY_TOO_LARGE;
 	if (in->n - ENVELOPE_HEAD < n)

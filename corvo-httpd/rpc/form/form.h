@@ -66,6 +66,13 @@ struct envelope {
  */
 int envelope_next(struct str *in, size_t max, struct envelope *ret);
 
+/*
+ * Where the envelope ends that begins before p[at]; p has whole ones, each of
+ * them a piece of base64 if they are text.
+ */
+size_t envelope_end(const char *p, size_t at, size_t n);
+size_t envelope_end_text(const char *p, size_t at, size_t n);
+
 void envelope_write(struct buf *out, unsigned flags, struct str data);
 /* The same of what is appended between the two. */
 size_t envelope_open(struct buf *out, unsigned flags);
