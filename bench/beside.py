@@ -11,7 +11,7 @@ the ratio of the two within a round, and the processor time per job.
 import sys
 from pathlib import Path
 
-from figures import BUILD, cpu_seconds, head, load, median, running_node, say
+from figures import BUILD, head, load_cost, median, running_node, say
 
 KINDS = {
     "single enqueues": ("enqueue", "enqueue_per_s", {"connections": 128}),
@@ -27,13 +27,8 @@ def measure(build, kind, seconds):
     """(jobs per second, {process: CPU us per job})"""
     mode, rate, options = KINDS[kind]
     with running_node(build=build) as node:
-        pids = node.pids()
-        before = {p: cpu_seconds([pids[p]]) for p in PROCESSES}
-        got = load(node, mode, time=seconds, **options)
-        jobs = got[rate] * seconds
-        return got[rate], {
-            p: (cpu_seconds([pids[p]]) - before[p]) * 1e6 / jobs
-            for p in PROCESSES}
+        got, cpu = load_cost(node, mode, rate, PROCESSES, seconds, **options)
+        return got[rate], cpu
 
 
 def cpu_text(rows):

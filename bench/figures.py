@@ -6,6 +6,7 @@ with the limit it is read against; those of clusters end with a verdict.
 
 import contextlib
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -60,13 +61,25 @@ def load(node, mode, **options):
             (line.split() for line in done.stdout.splitlines())}
 
 
+def load_cost(node, mode, rate, processes, seconds, **options):
+    """The same for so long: (figures, {process: CPU us per job}), that of the
+    load program among them. rate: the name of its figure of jobs per second."""
+    pids = node.pids()
+    before = {p: cpu_seconds([pids[p]]) for p in processes}
+    own = resource.getrusage(resource.RUSAGE_CHILDREN)
+    got = load(node, mode, time=seconds, **options)
+    spent = {p: cpu_seconds([pids[p]]) - before[p] for p in processes}
+    now = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent["load"] = (now.ru_utime + now.ru_stime - own.ru_utime -
+                     own.ru_stime)
+    return got, {p: s * 1e6 / (got[rate] * seconds) for p, s in spent.items()}
+
+
 @contextlib.contextmanager
-def parked_fetches(node, n, seconds, queue="parked"):
-    """n long-polling fetches, held while the block runs."""
-    with subprocess.Popen(
-            arguments(node, "park", {"workers": n, "time": seconds,
-                                     "queue": queue}),
-            stdout=subprocess.PIPE) as p:
+def held(node, n, mode, **options):
+    """The load program runs while the block does, from when n fetches wait."""
+    with subprocess.Popen(arguments(node, mode, options),
+                          stdout=subprocess.PIPE) as p:
         try:
             with node.client() as c:
                 wait_until(lambda: c.metrics()["corvo_parked_fetches"] >= n,
@@ -74,6 +87,11 @@ def parked_fetches(node, n, seconds, queue="parked"):
             yield
         finally:
             p.kill()
+
+
+def parked_fetches(node, n, seconds, queue="parked"):
+    """n long-polling fetches, held while the block runs."""
+    return held(node, n, "park", workers=n, time=seconds, queue=queue)
 
 
 def wait_for_view(node, seconds=600):

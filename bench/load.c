@@ -1,6 +1,7 @@
 /*
- * Load for a node over HTTP, by one thread on keep-alive connections; prints
- * figures as lines "name value". It says nothing about good or bad.
+ * Load for a node over HTTP, by one thread on keep-alive connections or
+ * streams; prints figures as lines "name value". It says nothing about good or
+ * bad.
  *
  *   load MODE [--port N] [--queue NAME] [--connections N] ...
  */
@@ -10,7 +11,7 @@
 
 #include "load_modes.h"
 
-static _noreturn_ _printf_(1, 2) void die(const char *fmt, ...)
+void die(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -37,6 +38,10 @@ static const struct {
 	{ "park", mode_park, "holds --workers parked fetches for --time" },
 	{ "schedule", mode_schedule, "hand-out after scheduled_at" },
 	{ "lease", mode_lease, "hand-out after the end of a lease" },
+	{ "stream-enqueue", mode_stream_enqueue,
+	  "--batch jobs a frame; --producers, --connections, --depth" },
+	{ "stream-lifecycle", mode_stream_lifecycle,
+	  "lifecycles by frames of --batch jobs; --workers too" },
 };
 
 #define UNSIGNED_MAX 1e9 /* of an option that is no time and no count */
@@ -46,11 +51,12 @@ static _noreturn_ void usage(void)
 	fputs("load MODE [OPTION=VALUE ...]; modes:\n", stderr);
 	for (size_t i = 0; i < ARRAY_SIZE(modes); i++)
 		fprintf(stderr, "  %-16s %s\n", modes[i].name, modes[i].doc);
-	fputs("options: --host --port --queue --connections --producers "
-	      "--workers\n  --batch --backlog --payload (bytes) --count "
-	      "--time (s) --gap (ms) --lease (s) --groups "
-	      "--words (0 or 1)\n  --rate --total (lifecycles)\n",
-	      stderr);
+	fputs(
+	    "options: --host --port --queue --connections --producers "
+	    "--workers\n  --batch --depth --backlog --payload (bytes) --count "
+	    "--time (s) --gap (ms) --lease (s) --groups "
+	    "--words (0 or 1)\n  --rate --total (lifecycles)\n",
+	    stderr);
 	exit(2);
 }
 
@@ -78,6 +84,7 @@ static void set_number(struct options *o, const char *name, const char *text)
 		{ "producers", &o->producers, NULL, 1 },
 		{ "workers", &o->workers, NULL, 1 },
 		{ "batch", &o->batch, NULL, 1 },
+		{ "depth", &o->depth, NULL, 1 },
 		{ "backlog", &o->backlog, NULL, 1 },
 		{ "payload", &o->payload, NULL, 1 },
 		{ "groups", &o->groups, NULL, 1 },
@@ -112,6 +119,7 @@ static void parse(int argc, char **argv, struct options *o)
 		{ "producers", required_argument, NULL, 0 },
 		{ "workers", required_argument, NULL, 0 },
 		{ "batch", required_argument, NULL, 0 },
+		{ "depth", required_argument, NULL, 0 },
 		{ "backlog", required_argument, NULL, 0 },
 		{ "payload", required_argument, NULL, 0 },
 		{ "groups", required_argument, NULL, 0 },
@@ -140,9 +148,9 @@ static void parse(int argc, char **argv, struct options *o)
 		usage();
 	/* with none of these there would be nothing to wait for, for ever */
 	if (o->batch == 0 || o->connections == 0 || o->producers == 0 ||
-	    o->workers == 0 || o->count == 0)
-		die("--batch, --connections, --producers, --workers and "
-		    "--count are at least 1");
+	    o->workers == 0 || o->count == 0 || o->depth == 0)
+		die("--batch, --connections, --producers, --workers, --depth "
+		    "and --count are at least 1");
 }
 
 int main(int argc, char **argv)
@@ -155,6 +163,7 @@ int main(int argc, char **argv)
 		.producers = 64,
 		.workers = 64,
 		.batch = 100,
+		.depth = 16,
 		.backlog = 1000,
 		.payload = 100,
 		.count = 1000,

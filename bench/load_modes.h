@@ -14,6 +14,7 @@ struct options {
 	unsigned producers;
 	unsigned workers;
 	unsigned batch;
+	unsigned depth;   /* frames of a stream that are not answered yet */
 	unsigned backlog; /* producers wait while so many jobs are not done */
 	unsigned payload; /* bytes */
 	unsigned groups;  /* jobs are of so many groups in turn; 0: of none */
@@ -35,10 +36,14 @@ void mode_wake(struct client *cl, const struct options *o);
 void mode_park(struct client *cl, const struct options *o);
 void mode_schedule(struct client *cl, const struct options *o);
 void mode_lease(struct client *cl, const struct options *o);
+void mode_stream_enqueue(struct client *cl, const struct options *o);
+void mode_stream_lifecycle(struct client *cl, const struct options *o);
 
 #define WAIT_S 60 /* of a parked fetch */
 
 struct job_kind kind_of(const struct options *o);
+
+_noreturn_ _printf_(1, 2) void die(const char *fmt, ...);
 
 /* Lines "<name>_p50_us 123", also p90, p99, max, min and how many. */
 void print_times(const struct times *t, const char *name);
