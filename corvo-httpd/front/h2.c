@@ -26,7 +26,6 @@
 
 #define EVENTS_MAX    256 /* taken from the kernel at a time */
 #define READ_BYTES    (64u << 10)
-#define WRITE_BYTES   (64u << 10)  /* gathered before they are sent */
 #define TURN_BYTES    (256u << 10) /* of a connection, so that others go on */
 #define WINDOW_BYTES  (1 << 20)    /* of a connection, all bodies together */
 #define QUEUED_MAX    64  /* frames that wait, before nothing more is read */
@@ -204,19 +203,20 @@ static bool send_rest(struct h2 *h)
 	return !h->is_gone;
 }
 
-/* Fills out; false: the library has nothing more. */
+/* Fills out; false: the library has nothing more. Bodies come into it by
+ * on_send_data, which stops the library when it is full. */
 static bool gather(struct h2 *h)
 {
 	struct buf *out = &h->owner->out;
 
-	while (out->n < WRITE_BYTES) {
+	while (out->n < H2_WRITE_BYTES) {
 		const uint8_t *p;
 		ssize_t n = nghttp2_session_mem_send(h->session, &p);
 
 		if (n < 0)
 			is_gone(h);
 		if (n <= 0)
-			return false;
+			return n == 0 && out->n >= H2_WRITE_BYTES;
 		buf_append(out, p, (size_t)n);
 	}
 	return true;
@@ -276,7 +276,7 @@ void h2_run(struct h2s *all)
 		run_one(list_entry(now.next, struct h2, dirty));
 	if (!list_empty(&all->dirty))
 		loop_timer_arm(all->again, 0);
-	buf_shrink(&all->out, 2 * WRITE_BYTES);
+	buf_shrink(&all->out, 2 * H2_WRITE_BYTES);
 }
 
 /* The turn is what it was made for. */

@@ -151,7 +151,8 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame,
 	if (n > 0)
 		buf_append(out, st->x->out.p + st->taken, n);
 	st->taken += n;
-	return 0;
+	/* it would go on with all that the client's windows take */
+	return out->n >= H2_WRITE_BYTES ? NGHTTP2_ERR_PAUSE : 0;
 }
 
 /*

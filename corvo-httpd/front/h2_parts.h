@@ -12,6 +12,8 @@
 #include "front/h2_scan.h"
 #include "rt/loop.h"
 
+#define H2_WRITE_BYTES (64u << 10) /* gathered before they are sent */
+
 struct h2s {
 	struct server *server;
 	nghttp2_session_callbacks *callbacks;

@@ -7,7 +7,6 @@ httpd_fixture.py starts it with a raftd and a viewd of canned answers.
 import contextlib
 import json
 import struct
-from pathlib import Path
 
 import hpack
 import pytest
@@ -16,11 +15,11 @@ from h2client import (CONTINUATION, DATA, END_HEADERS, END_STREAM,
                       ENHANCE_YOUR_CALM, GOAWAY, HEADERS, PING, PRIORITY,
                       RST_STREAM, SETTINGS, WINDOW_UPDATE, Client, Raw, frame,
                       head)
-from httpd_fixture import PATIENCE, SANITIZED, node, wait_until
+from httpd_cost import GROWN_MAX_KB, bounded, ended, held, metric
+from httpd_fixture import PATIENCE, node, wait_until
 
 API = "/api/v1"
 FLOOD = 20_000  # frames
-GROWN_MAX_KB = 8 << 10
 BUDGET_KB = 32 << 10  # for answers that wait
 
 
@@ -31,38 +30,6 @@ def h():
         with Client(httpd.port, PATIENCE) as c:  # what is made once is made
             c.ask("GET", "/openapi.json")
         yield httpd
-
-
-def memory_kb(h, name):
-    text = Path(f"/proc/{h.proc.pid}/status").read_text()
-    return int(text.split(name + ":")[1].split()[0])
-
-
-@contextlib.contextmanager
-def bounded(h, what, most_kb=GROWN_MAX_KB):
-    """What it does takes little memory, and others are served beside it."""
-    Path(f"/proc/{h.proc.pid}/clear_refs").write_text("5")  # the peak is now
-    before = memory_kb(h, "VmRSS")
-    yield
-    assert h.request("GET", "/healthz").status == 200
-    grown = memory_kb(h, "VmHWM") - before
-    print(f"{what}: {grown} KB more at most")
-    assert SANITIZED or grown < most_kb
-
-
-def metric(h, name, label=""):
-    text = h.request("GET", "/metrics").body.decode()
-    line = next(x for x in text.splitlines()
-                if x.startswith(name) and label in x)
-    return float(line.split()[-1])
-
-
-def ended(h, reason):
-    return metric(h, "corvo_http2_ended_total", f'reason="{reason}"')
-
-
-def held(h):
-    return metric(h, "corvo_http_memory_bytes")
 
 
 def flood(h, make, reason):
