@@ -547,7 +547,8 @@ struct stream *req_answer_pieces(struct req *r, const struct stream_kind *kind,
 {
 	struct stream *s = stream_begin(&r->x, kind, ops, ctx);
 
-	req_answer_empty(r, 200);
+	buf_clear(&r->x.out);
+	finish(r, 200); /* its form is in what is written to it */
 	return s;
 }
 

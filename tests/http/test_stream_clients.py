@@ -1,5 +1,5 @@
 """Clients as their makers publish them, unmodified: connect-go, grpc-go,
-grpcurl and curl."""
+connect-node, grpcurl and curl."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from remote import go_client, program
+from remote import go_client, program, protoc
 from waiting import patience
 
 HERE = Path(__file__).resolve().parent
@@ -18,6 +18,19 @@ def test_connect_go_and_grpc_go(node, tmp_path):
     p = subprocess.run([built, f"127.0.0.1:{node.port}"], text=True,
                        capture_output=True, timeout=patience(60))
     assert (p.returncode, p.stdout.split()) == (0, ["ok"] * 6), p
+
+
+def test_connect_node(node, tmp_path):
+    """Connect with protobuf, JSON and gzip, gRPC-Web and gRPC; by HTTP/1.1,
+    too, where that has the protocol."""
+    (tmp_path / "node_modules").symlink_to(program("connect-node"))
+    (tmp_path / "clients.mjs").write_text((HERE / "clients.mjs").read_text())
+    messages = tmp_path / "worker.bin"
+    protoc("--include_imports", f"--descriptor_set_out={messages}")
+    p = subprocess.run(
+        ["node", "clients.mjs", f"127.0.0.1:{node.port}", messages],
+        cwd=tmp_path, text=True, capture_output=True, timeout=patience(60))
+    assert (p.returncode, p.stdout.split()) == (0, ["ok"] * 9), p
 
 
 @pytest.fixture
