@@ -217,6 +217,7 @@ static void httpd_turn_end(struct daemon *d)
 {
 	struct httpd *h = d->state;
 
+	lifecycles_turn(h->lifecycles);
 	server_run(h->server);
 	rpc_client_flush(h->raftd);
 	rpc_client_flush(h->viewd);

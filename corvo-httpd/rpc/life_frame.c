@@ -10,10 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "req/job_check.h"
 #include "rpc/life_parts.h"
 #include "util/clock.h"
-#include "util/hash.h"
 
 #define ARENA_BLOCK 1024
 
@@ -25,11 +23,6 @@ struct life_frame *life_frame_of(struct list *node)
 bool life_frame_is_done(const struct life_frame *f)
 {
 	return f->open == 0 && !f->is_starting;
-}
-
-bool life_frame_waits(const struct life_frame *f)
-{
-	return f->waits;
 }
 
 static void count(struct life_frame *f)
@@ -85,8 +78,6 @@ bool life_item_ok(struct life_frame *f, const char *what,
 
 /* --- asking --- */
 
-static void settle(struct life_frame *f);
-
 static void on_reply(void *ctx, const struct rpc_reply *reply)
 {
 	struct part *p = ctx;
@@ -96,7 +87,7 @@ static void on_reply(void *ctx, const struct rpc_reply *reply)
 	f->open--;
 	f->l->h->seq = MAX(f->l->h->seq, reply->seq);
 	p->then(f, p, reply);
-	settle(f);
+	life_settle(f);
 }
 
 void life_ask(struct life_frame *f, struct part *p, const struct life_call *c)
@@ -104,6 +95,8 @@ void life_ask(struct life_frame *f, struct part *p, const struct life_call *c)
 	struct httpd *h = f->l->h;
 	struct buf *b = &h->scratch;
 
+	if (f->l->gathers) /* what it said before goes before */
+		life_gather_send(f->l->all);
 	buf_clear(b);
 	msg_encode(c->d, c->m, b);
 	CHECK(!b->full);
@@ -115,10 +108,9 @@ void life_ask(struct life_frame *f, struct part *p, const struct life_call *c)
 			   c->flags, on_reply, p);
 }
 
-/* An operation. A resend is recognised by its id, so none is done twice. */
-static void ask(struct life_frame *f, struct part *p, unsigned op,
-		struct str key, const struct msg_desc *d, const void *m,
-		part_fn *then)
+void life_change(struct life_frame *f, struct part *p, unsigned op,
+		 struct str key, const struct msg_desc *d, const void *m,
+		 part_fn *then)
 {
 	life_ask(f, p,
 		 &(struct life_call){ .id = op,
@@ -176,7 +168,8 @@ static void start_acks(struct life_frame *f)
 	if (n == 0)
 		return;
 	MSG_SET_LIST(&m, ack_batch, acks, f->m.acks, n);
-	ask(f, &f->ack, OP_ACK_BATCH, STR_NULL, &msg_ack_batch, &m, on_acked);
+	life_change(f, &f->ack, OP_ACK_BATCH, STR_NULL, &msg_ack_batch, &m,
+		    on_acked);
 }
 
 /* --- fails --- */
@@ -220,8 +213,8 @@ static void start_fails(struct life_frame *f)
 		}
 		pushed_remove(f->l, m->job_id);
 		f->fails[i].index = i;
-		ask(f, &f->fails[i], OP_FAIL, STR_NULL, &msg_fail, m,
-		    on_failed);
+		life_change(f, &f->fails[i], OP_FAIL, STR_NULL, &msg_fail, m,
+			    on_failed);
 	}
 }
 
@@ -252,79 +245,8 @@ static void start_beats(struct life_frame *f)
 	if (f->m.worker_id.n > 0)
 		MSG_SET(&m, heartbeat, worker_id, f->m.worker_id);
 	MSG_SET_LIST(&m, heartbeat, jobs, f->m.heartbeats, n);
-	ask(f, &f->beat, OP_HEARTBEAT, STR_NULL, &msg_heartbeat, &m, on_beaten);
-}
-
-/* --- jobs to add --- */
-
-static void on_enqueued(struct life_frame *f, _unused_ struct part *p,
-			const struct rpc_reply *reply)
-{
-	struct m_enqueue_batch_reply *m =
-	    life_decode(f, "enqueue: ", &msg_enqueue_batch_reply, reply);
-	struct m_enqueue_answer *a;
-
-	if (m == NULL)
-		return;
-	MSG_SET_LIST(&f->reply, lifecycle_reply, enqueued_job_ids, m->job_ids,
-		     m->job_ids_n);
-	a = arena_zalloc(&f->a, m->jobs_n * sizeof(*a));
-	for (size_t i = 0; i < m->jobs_n; i++) {
-		a[i] = enqueue_answer_of(&m->jobs[i]);
-		a[i].replayed = m->replayed;
-	}
-	MSG_SET_LIST(&f->reply, lifecycle_reply, enqueued, a, m->jobs_n);
-}
-
-static void start_enqueue(struct life_frame *f)
-{
-	struct m_enqueue_batch *b = &f->batch;
-
-	if (b->jobs_n > 0)
-		ask(f, &f->enqueue, OP_ENQUEUE_BATCH, b->jobs[0].queue,
-		    &msg_enqueue_batch, b, on_enqueued);
-}
-
-static bool is_job_ok(struct life_frame *f, const struct m_enqueue *e)
-{
-	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
-	int r;
-
-	if (!life_item_ok(f, "enqueue: ", &msg_enqueue, e))
-		return false;
-	r = job_check(f->l->h->set, e, &why);
-	if (r < 0)
-		life_error(f, "enqueue: ", -r, buf_str(&why));
-	return r == 0;
-}
-
-/* Of the jobs, before they have ids: what else a frame that is sent again
- * says may differ. */
-static uint64_t hash_jobs(struct httpd *h, const struct m_enqueue_batch *b)
-{
-	buf_clear(&h->scratch);
-	msg_encode(&msg_enqueue_batch, b, &h->scratch);
-	return hash_stable(h->scratch.p, h->scratch.n) | 1;
-}
-
-/* Those that can be added; their ids are made once. */
-static void prepare_enqueue(struct life_frame *f)
-{
-	struct m_enqueue_batch *b = &f->batch;
-	size_t n = 0;
-
-	for (size_t i = 0; i < f->m.enqueues_n; i++)
-		if (is_job_ok(f, &f->m.enqueues[i]))
-			f->m.enqueues[n++] = f->m.enqueues[i];
-	MSG_SET_LIST(b, enqueue_batch, jobs, f->m.enqueues, n);
-	if (n > 0 && f->m.idempotency_key.n > 0) {
-		MSG_SET(b, enqueue_batch, idempotency_hash,
-			hash_jobs(f->l->h, b));
-		MSG_SET(b, enqueue_batch, idempotency_key,
-			f->m.idempotency_key);
-	}
-	for (size_t i = 0; i < n; i++)
-		job_give_ids(f->l->h, &f->a, &b->jobs[i]);
+	life_change(f, &f->beat, OP_HEARTBEAT, STR_NULL, &msg_heartbeat, &m,
+		    on_beaten);
 }
 
 /* --- its life --- */
@@ -338,11 +260,10 @@ static void start_work(struct life_frame *f)
 	if (f->adds_later && f->open > 0)
 		return;
 	f->adds_later = false;
-	start_enqueue(f);
+	life_start_enqueue(f);
 }
 
-/* Something of it has ended. */
-static void settle(struct life_frame *f)
+void life_settle(struct life_frame *f)
 {
 	if (f->is_starting)
 		return;
@@ -352,14 +273,16 @@ static void settle(struct life_frame *f)
 			start_work(f);
 	} else if (f->open == 0 && f->adds_later) {
 		f->adds_later = false;
-		start_enqueue(f);
+		life_start_enqueue(f);
 	}
 	count(f);
 	/* one that only waits for jobs is no work */
 	if (f->open == 0 || (f->open == 1 && f->waits && f->fetch.call != NULL))
 		stop_working(f);
-	if (f->open == 0)
-		lifecycle_done(f->l);
+	if (f->open > 0)
+		return;
+	lifecycle_judge(f->l, f->is_wrong);
+	lifecycle_done(f->l, &f->node, f->waits);
 }
 
 /* False: the client wants to be refused rather than ignored. */
@@ -409,9 +332,11 @@ static void read_frame(struct life_frame *f, struct str bytes)
 	}
 	f->waits = f->m.fetch_count > 0 && f->m.wait > 0;
 	f->adds_later = f->m.fetch_count > 0 && !f->waits;
+	if (f->waits)
+		lifecycle_wait(f->l, &f->node);
 	if (f->m.push_cancels)
 		f->l->pushes = true;
-	prepare_enqueue(f);
+	life_prepare_enqueue(f);
 	f->asks_first = f->l->redirects;
 	if (f->asks_first)
 		life_start_status(f);
@@ -424,21 +349,24 @@ void life_frame_begin(struct lifecycle *l, struct str bytes)
 	struct life_frame *f = xcalloc(1, sizeof(*f));
 
 	f->l = l;
+	f->bytes_n = bytes.n;
 	f->a.block_size = ARENA_BLOCK;
 	f->is_working = true;
 	f->is_starting = true;
 	lifecycle_add(l, &f->node);
 	read_frame(f, bytes);
 	f->is_starting = false;
-	settle(f);
+	life_settle(f);
 }
 
 void life_frame_hurry(struct life_frame *f)
 {
 	if (f->wait_ns > 0)
 		life_drop_fetch(f);
-	if (f->open == 0)
-		stop_working(f);
+	if (f->open > 0)
+		return;
+	stop_working(f);
+	lifecycle_done(f->l, &f->node, f->waits);
 }
 
 static void drop(struct life_frame *f, struct part *p)
@@ -459,6 +387,7 @@ void life_frame_abandon(struct life_frame *f)
 	for (size_t i = 0; f->fails != NULL && i < f->m.fails_n; i++)
 		drop(f, &f->fails[i]);
 	life_drop_fetch(f);
+	life_drop_enqueue(f);
 	life_give_back(f);
 }
 
@@ -467,7 +396,6 @@ void life_frame_send(struct life_frame *f)
 	struct lifecycle *l = f->l;
 
 	CHECK(f->open == 0);
-	lifecycle_judge(l, f->is_wrong);
 	for (size_t i = 0; i < f->reply.jobs_n; i++)
 		lifecycle_note_job(l, &f->reply.jobs[i]);
 	flow_send(l->flow, &pb_LifecycleStreamResponse, &f->reply);

@@ -1,12 +1,14 @@
 /*
  * Between the files of a frame: life_frame.c is its life, life_fetch.c how it
- * asks for jobs, and who leads. See rpc/lifecycle.h.
+ * asks for jobs, and who leads, life_enqueue.c how it adds jobs. See
+ * rpc/lifecycle.h.
  */
 #ifndef CORVO_LIFE_PARTS_H
 #define CORVO_LIFE_PARTS_H
 
 #include "rpc/lifecycle.h"
 
+struct gather;
 struct part;
 typedef void part_fn(struct life_frame *f, struct part *p,
 		     const struct rpc_reply *reply);
@@ -39,6 +41,11 @@ struct life_frame {
 	bool is_last;    /* the stream ends with it */
 	bool asks_first; /* who leads, before anything else */
 	struct m_enqueue_batch batch;
+	/* of life_enqueue.c */
+	size_t bytes_n;        /* it had when it came */
+	struct gather *gather; /* with whose jobs its own go; NULL: alone */
+	struct list gathered;  /* node of that */
+	size_t gather_at;      /* its first job among all */
 };
 
 /* --- life_frame.c --- */
@@ -62,9 +69,22 @@ struct life_call {
 	part_fn *then;
 };
 void life_ask(struct life_frame *f, struct part *p, const struct life_call *c);
+/* An operation. A resend is recognised by its id, so none is done twice. */
+void life_change(struct life_frame *f, struct part *p, unsigned op,
+		 struct str key, const struct msg_desc *d, const void *m,
+		 part_fn *then);
+/* Something of it has ended. */
+void life_settle(struct life_frame *f);
 /* The decoded reply in the frame's arena; NULL: an error has been noted. */
 void *life_decode(struct life_frame *f, const char *what,
 		  const struct msg_desc *d, const struct rpc_reply *reply);
+
+/* --- life_enqueue.c --- */
+
+/* Those of its jobs that can be added; their ids are made once. */
+void life_prepare_enqueue(struct life_frame *f);
+void life_start_enqueue(struct life_frame *f);
+void life_drop_enqueue(struct life_frame *f); /* nobody waits for it */
 
 /* --- life_fetch.c --- */
 

@@ -43,11 +43,14 @@ static void offer_room(struct lifecycles *all)
 /* Whatever others do. */
 static bool must_wait(struct lifecycle *l)
 {
-	uint64_t now = clock_mono_ns();
+	uint64_t now;
 
 	if (l->is_stopping || l->frames_n >= LIFECYCLE_FRAMES ||
-	    l->kept >= LIFECYCLE_KEPT_BYTES)
+	    l->kept >= LIFECYCLE_KEPT_BYTES || flow_room(l->flow) == 0)
 		return true;
+	if (l->next_ns == 0)
+		return false;
+	now = clock_mono_ns();
 	if (l->next_ns <= now)
 		return false;
 	loop_timer_arm(l->timer, l->next_ns - now);
@@ -85,10 +88,11 @@ void lifecycles_release(struct lifecycles *all)
 
 static void pace(struct lifecycle *l)
 {
-	uint64_t fps = set_of(l)->stream_max_fps, now = clock_mono_ns();
+	uint64_t fps = set_of(l)->stream_max_fps, now;
 
 	if (fps == 0)
 		return;
+	now = clock_mono_ns();
 	if (l->next_ns + BURST_NS < now)
 		l->next_ns = now - BURST_NS;
 	l->next_ns += NS_PER_S / fps;
@@ -195,28 +199,53 @@ static void send_frame(struct lifecycle *l, struct life_frame *f)
 	l->frames_n--;
 }
 
-/*
- * Those that are done go out, as long as there is room: in order, and those
- * that waited for jobs whenever they are done.
- */
-void lifecycle_done(struct lifecycle *l)
+/* As many as are done, and there is room for. */
+static void send_done(struct lifecycle *l, struct list *frames)
 {
-	bool in_order = true;
+	while (!list_empty(frames) && !flow_is_ending(l->flow) &&
+	       flow_room(l->flow) > 0) {
+		struct life_frame *f = life_frame_of(frames->next);
 
-	LIST_FOREACH_SAFE (it, &l->frames) {
-		struct life_frame *f = life_frame_of(it);
-
-		if (flow_is_ending(l->flow) || flow_room(l->flow) == 0)
-			break;
-		if (life_frame_is_done(f) && (in_order || life_frame_waits(f)))
-			send_frame(l, f);
-		else if (!life_frame_waits(f))
-			in_order = false;
+		if (!life_frame_is_done(f))
+			return;
+		send_frame(l, f);
 	}
+}
+
+/* It may have something to send, to read, or be over. */
+static void look(struct lifecycle *l)
+{
+	list_remove(&l->look);
+	send_done(l, &l->ready);
+	send_done(l, &l->frames);
 	end_if_over(l);
 	if (!l->is_stopping)
 		flow_go(l->flow);
 	flow_keeps(l->flow, l->kept);
+}
+
+void lifecycle_wait(struct lifecycle *l, struct list *frame)
+{
+	list_remove(frame);
+	list_push_back(&l->waiting, frame);
+}
+
+/* A turn has many of them; they leave together. */
+void lifecycle_done(struct lifecycle *l, struct list *frame, bool waited)
+{
+	if (waited) {
+		list_remove(frame);
+		list_push_back(&l->ready, frame);
+	}
+	if (list_empty(&l->look))
+		list_push_back(&l->all->looks, &l->look);
+}
+
+void lifecycles_turn(struct lifecycles *all)
+{
+	life_gather_send(all);
+	while (!list_empty(&all->looks))
+		look(list_entry(all->looks.next, struct lifecycle, look));
 }
 
 /* --- the flow --- */
@@ -242,7 +271,7 @@ static void on_room(void *ctx)
 	struct lifecycle *l = ctx;
 
 	note_taken(l);
-	lifecycle_done(l);
+	look(l);
 }
 
 /* What was asked for is answered, as far as it need not wait. */
@@ -253,9 +282,19 @@ static void on_stop(void *ctx)
 	l->is_stopping = true;
 	flow_pause(l->flow);
 	list_remove(&l->held);
-	LIST_FOREACH (it, &l->frames)
+	LIST_FOREACH_SAFE (it, &l->frames)
 		life_frame_hurry(life_frame_of(it));
-	lifecycle_done(l);
+	LIST_FOREACH_SAFE (it, &l->waiting)
+		life_frame_hurry(life_frame_of(it));
+	look(l);
+}
+
+static void abandon(struct list *frames)
+{
+	LIST_FOREACH_SAFE (it, frames) {
+		life_frame_abandon(life_frame_of(it));
+		life_frame_free(life_frame_of(it));
+	}
 }
 
 static void on_closed(void *ctx)
@@ -264,10 +303,10 @@ static void on_closed(void *ctx)
 
 	l->is_stopping = true;
 	list_remove(&l->held);
-	LIST_FOREACH_SAFE (it, &l->frames) {
-		life_frame_abandon(life_frame_of(it));
-		life_frame_free(life_frame_of(it));
-	}
+	list_remove(&l->look);
+	abandon(&l->frames);
+	abandon(&l->waiting);
+	abandon(&l->ready);
 	give_unsent_back(l);
 	pushed_remove_all(l);
 	loop_timer_remove(l->timer);
@@ -301,7 +340,10 @@ void serve_lifecycle(struct req *r)
 	l->r = r;
 	l->redirects = redirect != NULL && strcmp(redirect, "1") == 0;
 	list_init(&l->held);
+	list_init(&l->look);
 	list_init(&l->frames);
+	list_init(&l->waiting);
+	list_init(&l->ready);
 	list_init(&l->jobs);
 	l->timer = loop_timer_add(r->h->d->loop, on_timer, l);
 	all->h->calls.open++;
@@ -315,6 +357,7 @@ struct lifecycles *lifecycles_new(struct httpd *h)
 
 	all->h = h;
 	list_init(&all->held);
+	list_init(&all->looks);
 	all->pushed = pushed_new(h);
 	return all;
 }
@@ -323,7 +366,7 @@ void lifecycles_free(struct lifecycles *all)
 {
 	if (all == NULL)
 		return;
-	CHECK(all->h->calls.open == 0);
+	CHECK(all->h->calls.open == 0 && all->gather == NULL);
 	pushed_free(all->pushed);
 	free(all);
 }

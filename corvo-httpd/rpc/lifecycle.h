@@ -4,8 +4,8 @@
  * order of the frames, but for those that wait for jobs: they come when there
  * are some.
  *
- * Files: lifecycle.c is the stream, life_frame.c and life_fetch.c one frame of
- * it, pushed.c tells of jobs that were cancelled.
+ * Files: lifecycle.c is the stream, life_frame.c one frame of it (with the
+ * files of life_parts.h), pushed.c tells of jobs that were cancelled.
  */
 #ifndef CORVO_LIFECYCLE_H
 #define CORVO_LIFECYCLE_H
@@ -21,12 +21,15 @@
 /* Jobs of one stream whose cancels are told; the oldest are forgotten. */
 #define LIFECYCLE_PUSHED 4096
 
+struct gather;
 struct pushed;
 
 /* All streams of a process; in struct httpd. */
 struct lifecycles {
 	struct httpd *h;
-	struct list held; /* streams that wait for others' frames to end */
+	struct list held;      /* streams that wait for others' frames to end */
+	struct list looks;     /* streams that may have answers to send */
+	struct gather *gather; /* jobs of this turn, see life_enqueue.c */
 	struct pushed *pushed;
 };
 
@@ -41,15 +44,19 @@ struct lifecycle {
 	struct httpd *h;
 	struct req *r;
 	struct flow *flow;
-	struct list held;   /* node in lifecycles.held */
-	struct list frames; /* in the order they came */
-	size_t frames_n;
-	size_t kept; /* bytes of them */
+	struct list held;    /* node in lifecycles.held */
+	struct list look;    /* node in lifecycles.looks */
+	struct list frames;  /* in the order they came, but for */
+	struct list waiting; /* those that wait for jobs, and */
+	struct list ready;   /* those that did, and are done */
+	size_t frames_n;     /* of all three */
+	size_t kept;         /* bytes of them */
 	struct loop_timer *timer;
 	uint64_t next_ns; /* a frame is not read before */
 	unsigned strikes; /* frames with errors in a row */
 	bool redirects;   /* it wants to be told who leads */
 	bool pushes;      /* cancels are told */
+	bool gathers;     /* some of its jobs are in lifecycles.gather */
 	bool has_ended;   /* the client sends no more */
 	bool is_stopping; /* and nobody wants more of it */
 	struct list jobs; /* of pushed.c */
@@ -60,6 +67,8 @@ struct lifecycle {
 
 struct lifecycles *lifecycles_new(struct httpd *h);
 void lifecycles_free(struct lifecycles *all); /* no stream is left */
+/* End of a turn: what gathered in it goes to raftd and to clients. */
+void lifecycles_turn(struct lifecycles *all);
 
 /* The handler of the method. */
 void serve_lifecycle(struct req *r);
@@ -76,7 +85,6 @@ void life_frame_hurry(struct life_frame *f);
 void life_frame_abandon(struct life_frame *f);
 struct life_frame *life_frame_of(struct list *node);
 bool life_frame_is_done(const struct life_frame *f);
-bool life_frame_waits(const struct life_frame *f); /* for jobs, out of order */
 /* Its answer goes out; and it is freed. */
 void life_frame_send(struct life_frame *f);
 void life_frame_free(struct life_frame *f);
@@ -84,13 +92,20 @@ void life_frame_free(struct life_frame *f);
 /* --- lifecycle.c, for life_frame.c --- */
 
 void lifecycle_add(struct lifecycle *l, struct list *frame);
-void lifecycle_done(struct lifecycle *l);
+/* It waits for jobs: its answer need not come in order. */
+void lifecycle_wait(struct lifecycle *l, struct list *frame);
+/* Its answer is there; it is sent at the end of the turn, if there is room. */
+void lifecycle_done(struct lifecycle *l, struct list *frame, bool waited);
 /* A frame went wrong, or did not; overloads are nobody's fault. */
 void lifecycle_judge(struct lifecycle *l, bool is_wrong);
 /* A job is on its way to the client. */
 void lifecycle_note_job(struct lifecycle *l, const struct m_fetched *job);
 /* One frame less is at work. */
 void lifecycles_release(struct lifecycles *all);
+
+/* --- life_enqueue.c, for lifecycle.c --- */
+
+void life_gather_send(struct lifecycles *all); /* if there is something */
 
 /* --- pushed.c --- */
 

@@ -100,6 +100,8 @@ static bool fail_by_name(struct rpc_req req, struct str name)
 		refuse(req, ERR_OVERLOADED, "");
 	else if (str_is(name, "full"))
 		refuse(req, ERR_STORAGE_FULL, "");
+	else if (str_is(name, "crowded"))
+		refuse(req, ERR_QUEUE_FULL, "the queue is full");
 	else if (str_is(name, "noleader"))
 		refuse(req, ERR_LEADER_UNAVAILABLE, "no leader here");
 	else if (str_is(name, "garbage"))
@@ -226,6 +228,9 @@ static void on_enqueue_batch(struct rpc_req req,
 	struct m_enqueue_reply *jobs;
 	struct str *ids;
 
+	for (size_t i = 0; i < m->jobs_n; i++)
+		if (fail_by_name(req, m->jobs[i].queue))
+			return;
 	jobs = arena_zalloc(&arena, m->jobs_n * sizeof(*jobs));
 	ids = arena_zalloc(&arena, m->jobs_n * sizeof(*ids));
 	for (size_t i = 0; i < m->jobs_n; i++) {
