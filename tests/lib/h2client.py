@@ -119,11 +119,14 @@ class Client:
         elif isinstance(e, h2.events.StreamReset):
             a.reset = int(e.error_code)
 
-    def answer(self, i):
+    def is_over(self, i):
         a = self.answers[i]
-        while not a.over and a.reset is None and self.read():
+        return a.over or a.reset is not None
+
+    def answer(self, i):
+        while not self.is_over(i) and self.read():
             pass
-        return a
+        return self.answers[i]
 
     def ask(self, method, path, body=None, headers=()):
         return self.answer(self.begin(method, path, body, headers))
