@@ -40,6 +40,7 @@ class Client:
 
     def __init__(self, port, timeout, eager=True):
         self.sock = socket.create_connection(("127.0.0.1", port), timeout)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.eager = eager  # takes what comes; else its windows fill
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(
             client_side=True, header_encoding="utf-8",
