@@ -324,6 +324,7 @@ static int open_store(struct raftd *r, struct buf *why)
 		e = prepare_store(r, rocks.p, why);
 	if (e < 0)
 		return e;
+	r->p.kv = kv_behind_new(r->p.kv, s->rocksdb_write_buffer);
 	r->p.fsm = fsm_new(r->p.kv);
 	fsm_write_behind(r->p.fsm, WRITE_BEHIND_BYTES);
 	e = fsm_load(r->p.fsm);

@@ -90,6 +90,11 @@ void kv_batch_put(struct kv_batch *b, struct str key, struct str value)
 	b->ops->batch_put(b, key, value);
 }
 
+void kv_batch_put_new(struct kv_batch *b, struct str key, struct str value)
+{
+	b->ops->batch_put_new(b, key, value);
+}
+
 void kv_batch_delete(struct kv_batch *b, struct str key)
 {
 	b->ops->batch_delete(b, key);

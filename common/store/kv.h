@@ -26,6 +26,15 @@ struct kv_options {
 int kv_rocks_open(const char *path, const struct kv_options *o, struct kv **ret,
 		  struct buf *why);
 struct kv *kv_mem_new(void);
+/*
+ * In front of another store, which is closed with it: batches gather in memory
+ * and are written below together, by a thread of its own, when they weigh that
+ * much. What came and went meanwhile is never written. Reads see all of it.
+ * Memory: twice that weight.
+ *
+ * An error of that thread is the answer to all writes from then on.
+ */
+struct kv *kv_behind_new(struct kv *below, size_t bytes);
 void kv_close(struct kv *kv);
 
 /* 1: found, the value replaces what is in `ret`; 0: absent; or -ERR_*. */
@@ -43,6 +52,8 @@ void kv_iter_free(struct kv_iter *it);
 struct kv_batch *kv_batch_new(struct kv *kv);
 void kv_batch_free(struct kv_batch *b);
 void kv_batch_put(struct kv_batch *b, struct str key, struct str value);
+/* The store does not have the key: deleted soon, it need not be written. */
+void kv_batch_put_new(struct kv_batch *b, struct str key, struct str value);
 void kv_batch_delete(struct kv_batch *b, struct str key);
 void kv_batch_delete_range(struct kv_batch *b, struct str from,
 			   struct str upto);
@@ -72,5 +83,7 @@ int kv_set_write_buffer(struct kv *kv, uint64_t bytes);
 
 /* kv_mem only: forgets writes since the last kv_flush, as a crash would. */
 void kv_mem_crash(struct kv *kv);
+/* kv_behind only: forgets what is not below yet, as a crash would. */
+void kv_behind_crash(struct kv *kv);
 
 #endif

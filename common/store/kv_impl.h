@@ -21,6 +21,8 @@ struct kv_ops {
 	struct kv_batch *(*batch_new)(struct kv *kv);
 	void (*batch_free)(struct kv_batch *b);
 	void (*batch_put)(struct kv_batch *b, struct str key, struct str value);
+	void (*batch_put_new)(struct kv_batch *b, struct str key,
+			      struct str value);
 	void (*batch_delete)(struct kv_batch *b, struct str key);
 	void (*batch_delete_range)(struct kv_batch *b, struct str from,
 				   struct str upto);

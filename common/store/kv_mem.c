@@ -520,6 +520,7 @@ static const struct kv_ops mem_ops = {
 	.batch_new = mem_batch_new,
 	.batch_free = mem_batch_free,
 	.batch_put = mem_batch_put,
+	.batch_put_new = mem_batch_put,
 	.batch_delete = mem_batch_delete,
 	.batch_delete_range = mem_batch_delete_range,
 	.write = mem_write,

@@ -289,6 +289,7 @@ static const struct kv_ops rocks_ops = {
 	.batch_new = rocks_batch_new,
 	.batch_free = rocks_batch_free,
 	.batch_put = rocks_batch_put,
+	.batch_put_new = rocks_batch_put,
 	.batch_delete = rocks_batch_delete,
 	.batch_delete_range = rocks_batch_delete_range,
 	.write = rocks_write,

@@ -4,7 +4,8 @@
 
 #include "proto/mpk.h"
 
-#define FX_ORIGIN 0x1234567890abcdefULL
+#define FX_BEHIND_BYTES (32u << 10)
+#define FX_ORIGIN       0x1234567890abcdefULL
 
 static struct kv *open_rocks(const char *dir)
 {
@@ -38,7 +39,8 @@ int fx_setup(void **state)
 	x->now_ns = FX_START_NS;
 	x->keep = FX_KEEP;
 	x->side[FX_MEM].kv = kv_mem_new();
-	x->side[FX_ROCKS].kv = open_rocks(x->dir);
+	x->side[FX_ROCKS].kv =
+	    kv_behind_new(open_rocks(x->dir), FX_BEHIND_BYTES);
 	for (int i = 0; i < FX_SIDES; i++)
 		load(x, &x->side[i]);
 	*state = x;

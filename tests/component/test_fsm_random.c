@@ -546,7 +546,8 @@ static void crash_and_replay(struct fx *x, bool behind)
 {
 	struct world w = { .x = x };
 	struct log log = { .n = 0 };
-	struct kv *kv = kv_mem_new();
+	struct kv *below = kv_mem_new();
+	struct kv *kv = behind ? kv_behind_new(below, 16 * 1024) : below;
 	struct fsm *f;
 
 	test_rng(&w.r);
@@ -558,7 +559,9 @@ static void crash_and_replay(struct fx *x, bool behind)
 			assert_int_equal(kv_flush(kv, NULL), 0);
 		if (one_in(&w, 25)) {
 			fsm_free(f);
-			kv_mem_crash(kv);
+			if (behind)
+				kv_behind_crash(kv);
+			kv_mem_crash(below);
 			f = some_fsm(&w, kv, behind);
 			assert_true(fsm_applied_index(f) <= at + 1);
 		}

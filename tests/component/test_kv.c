@@ -53,6 +53,19 @@ static int setup_mem(void **state)
 	return 0;
 }
 
+/* So little that nearly every batch is written below. */
+#define BEHIND_BYTES 1000
+
+static int setup_behind_mem(void **state)
+{
+	struct fixture *f;
+
+	(void)setup_mem(state);
+	f = *state;
+	f->kv = kv_behind_new(f->kv, BEHIND_BYTES);
+	return 0;
+}
+
 static int setup_rocks(void **state)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
@@ -63,6 +76,16 @@ static int setup_rocks(void **state)
 	(void)snprintf(f->path, sizeof(f->path), "%s/db", f->dir);
 	f->kv = open_at(f->path, false);
 	*state = f;
+	return 0;
+}
+
+static int setup_behind_rocks(void **state)
+{
+	struct fixture *f;
+
+	(void)setup_rocks(state);
+	f = *state;
+	f->kv = kv_behind_new(f->kv, BEHIND_BYTES);
 	return 0;
 }
 
@@ -242,7 +265,10 @@ static void model_step(struct model *m, struct kv_batch *b, struct rng *r)
 		m->has[i] = false;
 		break;
 	default:
-		kv_batch_put(b, str_from(k), str_of(&v, sizeof(v)));
+		if (m->has[i])
+			kv_batch_put(b, str_from(k), str_of(&v, sizeof(v)));
+		else
+			kv_batch_put_new(b, str_from(k), str_of(&v, sizeof(v)));
 		m->has[i] = true;
 		m->value[i] = v;
 	}
@@ -380,20 +406,22 @@ static void test_open_refuses(void **state)
 	buf_done(&why);
 }
 
-#define BOTH(fn)                                                  \
-	cmocka_unit_test_setup_teardown(fn, setup_mem, teardown), \
-	    cmocka_unit_test_setup_teardown(fn, setup_rocks, teardown)
+#define ALL(fn)                                                              \
+	cmocka_unit_test_setup_teardown(fn, setup_mem, teardown),            \
+	    cmocka_unit_test_setup_teardown(fn, setup_rocks, teardown),      \
+	    cmocka_unit_test_setup_teardown(fn, setup_behind_mem, teardown), \
+	    cmocka_unit_test_setup_teardown(fn, setup_behind_rocks, teardown)
 #define MEM(fn)   cmocka_unit_test_setup_teardown(fn, setup_mem, teardown)
 #define ROCKS(fn) cmocka_unit_test_setup_teardown(fn, setup_rocks, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BOTH(test_get_put_delete),
-		BOTH(test_bytes),
-		BOTH(test_ranges),
-		BOTH(test_iterator_is_of_its_moment),
-		BOTH(test_random),
+		ALL(test_get_put_delete),
+		ALL(test_bytes),
+		ALL(test_ranges),
+		ALL(test_iterator_is_of_its_moment),
+		ALL(test_random),
 		MEM(test_mem_crash),
 		MEM(test_mem_has_no_checkpoint),
 		ROCKS(test_reopen),

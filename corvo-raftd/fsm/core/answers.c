@@ -408,7 +408,8 @@ void answers_store(struct fsm *f)
 		if (k->stored)
 			return;
 		key_answers(&key, k->index);
-		txn_put(f->txn, key_str(&key), str_of(k->bytes, k->bytes_n));
+		txn_put_new(f->txn, key_str(&key),
+			    str_of(k->bytes, k->bytes_n));
 		k->stored = true;
 	}
 }

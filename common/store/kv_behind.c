@@ -1,0 +1,599 @@
+/*
+ * A store in front of another: batches are gathered in memory and written
+ * below by a thread of its own, many at a time. See kv_behind_new in kv.h.
+ *
+ * There are two tables. What is written goes to `now`. When that is large it
+ * becomes `past`, which does not change any more, and is written below as one
+ * batch; so what is below is always a prefix of the batches in order, as it
+ * would be without this. `past` is kept until the next one takes its place:
+ * whoever follows what happens finds it in memory.
+ *
+ * Bytes of a table stay where they are as long as somebody holds it, so an
+ * iterator is a list of slices and need not lock after it was made.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/kv_impl.h"
+#include "store/table.h"
+
+struct held {
+	struct table t;
+	unsigned refs; /* guarded by the lock */
+};
+
+struct behind {
+	struct kv kv;
+	struct kv *below;
+	size_t limit; /* weight of a table that is to be written */
+	pthread_t writer;
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* one of these: */
+	struct held *now;
+	struct held *past;  /* NULL: none yet */
+	struct held *spare; /* empty; NULL: none */
+	bool writing;       /* past is not below yet */
+	bool stop;
+	int err; /* of the writer; what is below ends there for good */
+	char err_text[256];
+};
+
+enum behind_kind { BEHIND_PUT, BEHIND_PUT_NEW, BEHIND_DELETE, BEHIND_RANGE };
+
+struct behind_op {
+	enum behind_kind kind;
+	struct str key, value; /* of a range: its ends */
+};
+
+struct behind_batch {
+	struct kv_batch b;
+	struct arena arena;
+	struct behind_op *ops;
+	size_t n, cap;
+};
+
+struct slot {
+	struct str key, value; /* value.p NULL: gone */
+};
+
+struct behind_iter {
+	struct kv_iter it;
+	struct behind *owner;
+	struct kv_iter *below;
+	struct held *held[2];
+	struct slot *own;
+	size_t own_n, i;
+	struct table_range *hidden; /* ranges of keys below that are gone */
+	size_t hidden_n;
+	bool at_own; /* else at `below` */
+};
+
+static const struct kv_ops behind_ops;
+
+static struct behind *behind_of(struct kv *kv)
+{
+	return container_of(kv, struct behind, kv);
+}
+
+/* --- tables, under the lock --- */
+
+static struct held *held_new(struct behind *s)
+{
+	struct held *h = s->spare;
+
+	s->spare = NULL;
+	if (h == NULL) {
+		h = xmalloc(sizeof(*h));
+		table_init(&h->t, s->limit);
+	}
+	h->refs = 1;
+	return h;
+}
+
+static void held_unref(struct behind *s, struct held *h)
+{
+	if (h == NULL || --h->refs > 0)
+		return;
+	if (s->spare == NULL) {
+		table_empty(&h->t);
+		s->spare = h;
+		return;
+	}
+	table_done(&h->t);
+	free(h);
+}
+
+/* What gathered is given to the writer, which has nothing to do. */
+static void turn_over(struct behind *s)
+{
+	CHECK(!s->writing);
+	held_unref(s, s->past);
+	s->past = s->now;
+	s->now = held_new(s);
+	s->writing = true;
+	pthread_cond_broadcast(&s->changed);
+}
+
+static void wait_for_writer(struct behind *s)
+{
+	while (s->writing)
+		pthread_cond_wait(&s->changed, &s->lock);
+}
+
+/* The writer's error, as that of whoever asks now. */
+static int tell_error(const struct behind *s, struct buf *why)
+{
+	if (s->err == 0)
+		return 0;
+	if (why != NULL)
+		buf_puts(why, s->err_text);
+	return kv_error_set(s->err, s->err_text);
+}
+
+/* Everything written until now is below. */
+static int drain(struct behind *s, struct buf *why)
+{
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	wait_for_writer(s);
+	if (s->err == 0 && s->now->t.bytes > 0) {
+		turn_over(s);
+		wait_for_writer(s);
+	}
+	r = tell_error(s, why);
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+/* --- the writer --- */
+
+static int write_below(struct behind *s, const struct table *t)
+{
+	struct kv_batch *b = kv_batch_new(s->below);
+	int r;
+
+	table_fill_batch(t, b);
+	r = kv_write(s->below, b);
+	kv_batch_free(b);
+	return r;
+}
+
+static void *writer_main(void *ctx)
+{
+	struct behind *s = ctx;
+	const struct table *past;
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	for (;;) {
+		while (!s->writing && !s->stop)
+			pthread_cond_wait(&s->changed, &s->lock);
+		if (!s->writing)
+			break;
+		past = &s->past->t; /* nobody changes it while it is written */
+		pthread_mutex_unlock(&s->lock);
+		r = write_below(s, past);
+		pthread_mutex_lock(&s->lock);
+		s->writing = false;
+		if (r < 0) {
+			s->err = r;
+			(void)snprintf(s->err_text, sizeof(s->err_text), "%s",
+				       kv_error_text());
+		}
+		pthread_cond_broadcast(&s->changed);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+static void behind_close(struct kv *kv)
+{
+	struct behind *s = behind_of(kv);
+
+	(void)drain(s, NULL); /* it was told; the raft log has it all */
+	pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	CHECK(pthread_join(s->writer, NULL) == 0);
+	if (s->past != NULL) {
+		CHECK(s->past->refs == 1);
+		held_unref(s, s->past);
+	}
+	CHECK(s->now->refs == 1);
+	table_done(&s->now->t);
+	free(s->now);
+	if (s->spare != NULL) {
+		table_done(&s->spare->t);
+		free(s->spare);
+	}
+	kv_close(s->below);
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+/* --- reads --- */
+
+/* 1 found, 0 gone, -1: look below. */
+static int get_from(const struct held *h, struct str key, struct buf *ret)
+{
+	const struct table_entry *e;
+
+	if (h == NULL)
+		return -1;
+	e = table_find(&h->t, key);
+	if (e == NULL)
+		return table_in_deleted_range(&h->t, key) ? 0 : -1;
+	if (e->value.p == NULL)
+		return 0;
+	buf_clear(ret);
+	buf_append(ret, e->value.p, e->value.n);
+	return 1;
+}
+
+static int behind_get(struct kv *kv, struct str key, struct buf *ret)
+{
+	struct behind *s = behind_of(kv);
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	r = get_from(s->now, key, ret);
+	if (r < 0)
+		r = get_from(s->past, key, ret);
+	pthread_mutex_unlock(&s->lock);
+	return r >= 0 ? r : kv_get(s->below, key, ret);
+}
+
+static void own_add(struct behind_iter *it, struct slot s)
+{
+	it->own[it->own_n++] = s;
+}
+
+/*
+ * Entries of the younger table stand for those of the older one, and hide
+ * what lies in its deleted ranges. What came and went in the younger one hides
+ * nothing, as it was nowhere else; unless the older one has it, which then says
+ * that it is gone and may not have told below yet.
+ */
+static void gather(struct behind_iter *it, const struct table *young,
+		   const struct table *old, struct str from, struct str upto)
+{
+	uint32_t *a = NULL, *b = NULL;
+	size_t an = table_range(young, from, upto, &a);
+	size_t bn = old ? table_range(old, from, upto, &b) : 0;
+	size_t i = 0, k = 0;
+
+	it->own = xmalloc(MAX(an + bn, (size_t)1) * sizeof(*it->own));
+	while (i < an || k < bn) {
+		const struct table_entry *x =
+		    i < an ? &young->entries[a[i]] : NULL;
+		const struct table_entry *y =
+		    k < bn ? &old->entries[b[k]] : NULL;
+		int c = x == NULL   ? 1
+			: y == NULL ? -1
+				    : str_cmp(x->key, y->key);
+
+		i += c <= 0;
+		k += c >= 0;
+		if (c == 0 || (c < 0 && (x->value.p != NULL || !x->is_new)))
+			own_add(it, (struct slot){ x->key, x->value });
+		else if (c > 0 && table_in_deleted_range(young, y->key))
+			own_add(it, (struct slot){ y->key, STR_NULL });
+		else if (c > 0)
+			own_add(it, (struct slot){ y->key, y->value });
+	}
+	free(a);
+	free(b);
+}
+
+static void hide(struct behind_iter *it, const struct table *t)
+{
+	if (t->ranges_n == 0)
+		return;
+	it->hidden = xrealloc(it->hidden, (it->hidden_n + t->ranges_n) *
+					      sizeof(*it->hidden));
+	memcpy(it->hidden + it->hidden_n, t->ranges,
+	       t->ranges_n * sizeof(*t->ranges));
+	it->hidden_n += t->ranges_n;
+}
+
+static bool is_hidden(const struct behind_iter *it, struct str key)
+{
+	for (size_t i = 0; i < it->hidden_n; i++) {
+		if (str_cmp(key, it->hidden[i].from) >= 0 &&
+		    str_cmp(key, it->hidden[i].upto) < 0)
+			return true;
+	}
+	return false;
+}
+
+/* To the first key from here on that is there. */
+static void settle(struct behind_iter *it)
+{
+	for (;;) {
+		bool below = kv_iter_valid(it->below);
+		int c;
+
+		it->at_own = it->i < it->own_n;
+		if (!it->at_own && !below)
+			return;
+		c = !it->at_own ? 1
+		    : !below
+			? -1
+			: str_cmp(it->own[it->i].key, kv_iter_key(it->below));
+		if (c == 0) /* ours stands for it */
+			kv_iter_next(it->below);
+		if (c <= 0) {
+			if (it->own[it->i].value.p != NULL)
+				return;
+			it->i++;
+			continue;
+		}
+		it->at_own = false;
+		if (!is_hidden(it, kv_iter_key(it->below)))
+			return;
+		kv_iter_next(it->below);
+	}
+}
+
+static struct kv_iter *behind_iter_new(struct kv *kv, struct str from,
+				       struct str upto)
+{
+	struct behind *s = behind_of(kv);
+	struct behind_iter *it = xcalloc(1, sizeof(*it));
+
+	it->it.ops = &behind_ops;
+	it->owner = s;
+	pthread_mutex_lock(&s->lock);
+	if (from.n > 0)
+		table_sort_kind(&s->now->t, from);
+	gather(it, &s->now->t, s->past ? &s->past->t : NULL, from, upto);
+	hide(it, &s->now->t);
+	it->held[0] = s->now;
+	s->now->refs++;
+	if (s->past != NULL) {
+		hide(it, &s->past->t);
+		it->held[1] = s->past;
+		s->past->refs++;
+	}
+	/* with the lock: it may not see what was turned over since */
+	it->below = kv_iter_new(s->below, from, upto);
+	pthread_mutex_unlock(&s->lock);
+	settle(it);
+	return &it->it;
+}
+
+static const struct behind_iter *iter_of(const struct kv_iter *it)
+{
+	return container_of(it, const struct behind_iter, it);
+}
+
+static bool behind_iter_valid(const struct kv_iter *kit)
+{
+	const struct behind_iter *it = iter_of(kit);
+
+	return it->at_own || kv_iter_valid(it->below);
+}
+
+static struct str behind_iter_key(const struct kv_iter *kit)
+{
+	const struct behind_iter *it = iter_of(kit);
+
+	return it->at_own ? it->own[it->i].key : kv_iter_key(it->below);
+}
+
+static struct str behind_iter_value(const struct kv_iter *kit)
+{
+	const struct behind_iter *it = iter_of(kit);
+
+	return it->at_own ? it->own[it->i].value : kv_iter_value(it->below);
+}
+
+static void behind_iter_next(struct kv_iter *kit)
+{
+	struct behind_iter *it = container_of(kit, struct behind_iter, it);
+
+	if (it->at_own)
+		it->i++;
+	else
+		kv_iter_next(it->below);
+	settle(it);
+}
+
+static int behind_iter_error(const struct kv_iter *kit)
+{
+	return kv_iter_error(iter_of(kit)->below);
+}
+
+static void behind_iter_free(struct kv_iter *kit)
+{
+	struct behind_iter *it = container_of(kit, struct behind_iter, it);
+	struct behind *s = it->owner;
+
+	kv_iter_free(it->below);
+	pthread_mutex_lock(&s->lock);
+	held_unref(s, it->held[0]);
+	held_unref(s, it->held[1]);
+	pthread_mutex_unlock(&s->lock);
+	free(it->own);
+	free(it->hidden);
+	free(it);
+}
+
+/* --- writes --- */
+
+static struct behind_batch *batch_of(struct kv_batch *b)
+{
+	return container_of(b, struct behind_batch, b);
+}
+
+static struct kv_batch *behind_batch_new(struct kv *kv _unused_)
+{
+	struct behind_batch *b = xcalloc(1, sizeof(*b));
+
+	b->b.ops = &behind_ops;
+	b->arena.block_size = 64u << 10;
+	return &b->b;
+}
+
+static void behind_batch_free(struct kv_batch *kb)
+{
+	struct behind_batch *b = batch_of(kb);
+
+	arena_done(&b->arena);
+	free(b->ops);
+	free(b);
+}
+
+static void batch_add(struct kv_batch *kb, enum behind_kind kind,
+		      struct str key, struct str value)
+{
+	struct behind_batch *b = batch_of(kb);
+
+	if (b->n == b->cap) {
+		b->cap = MAX(b->cap * 2, (size_t)64);
+		b->ops = xrealloc(b->ops, b->cap * sizeof(*b->ops));
+	}
+	b->ops[b->n++] = (struct behind_op){ kind, arena_copy(&b->arena, key),
+					     arena_copy(&b->arena, value) };
+}
+
+static void behind_batch_put(struct kv_batch *b, struct str key,
+			     struct str value)
+{
+	batch_add(b, BEHIND_PUT, key, value);
+}
+
+static void behind_batch_put_new(struct kv_batch *b, struct str key,
+				 struct str value)
+{
+	batch_add(b, BEHIND_PUT_NEW, key, value);
+}
+
+static void behind_batch_delete(struct kv_batch *b, struct str key)
+{
+	batch_add(b, BEHIND_DELETE, key, STR_NULL);
+}
+
+static void behind_batch_delete_range(struct kv_batch *b, struct str from,
+				      struct str upto)
+{
+	batch_add(b, BEHIND_RANGE, from, upto);
+}
+
+static bool is_heavy(const struct behind *s)
+{
+	return table_weight(&s->now->t) >= s->limit;
+}
+
+static void apply(struct table *t, const struct behind_op *op)
+{
+	switch (op->kind) {
+	case BEHIND_PUT:
+	case BEHIND_PUT_NEW:
+		table_set(t, op->key, op->value.p ? op->value : STR(""),
+			  op->kind == BEHIND_PUT_NEW);
+		break;
+	case BEHIND_DELETE:
+		table_set(t, op->key, STR_NULL, false);
+		break;
+	case BEHIND_RANGE:
+		table_delete_range(t, op->key, op->value);
+		break;
+	}
+}
+
+static int behind_write(struct kv *kv, struct kv_batch *kb)
+{
+	struct behind *s = behind_of(kv);
+	struct behind_batch *b = batch_of(kb);
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	/* the writer does not keep up: so much and no more is in memory */
+	while (s->writing && is_heavy(s))
+		pthread_cond_wait(&s->changed, &s->lock);
+	r = tell_error(s, NULL);
+	for (size_t i = 0; i < b->n && r == 0; i++)
+		apply(&s->now->t, &b->ops[i]);
+	if (r == 0 && !s->writing && is_heavy(s))
+		turn_over(s);
+	pthread_mutex_unlock(&s->lock);
+	b->n = 0;
+	arena_reset(&b->arena);
+	return r;
+}
+
+static int behind_flush(struct kv *kv, struct buf *why)
+{
+	struct behind *s = behind_of(kv);
+	int r = drain(s, why);
+
+	return r < 0 ? r : kv_flush(s->below, why);
+}
+
+static int behind_checkpoint(struct kv *kv, const char *path, struct buf *why)
+{
+	struct behind *s = behind_of(kv);
+	int r = drain(s, why);
+
+	return r < 0 ? r : kv_checkpoint(s->below, path, why);
+}
+
+static int behind_set_write_buffer(struct kv *kv, uint64_t bytes)
+{
+	return kv_set_write_buffer(behind_of(kv)->below, bytes);
+}
+
+static const struct kv_ops behind_ops = {
+	.close = behind_close,
+	.get = behind_get,
+	.iter_new = behind_iter_new,
+	.iter_valid = behind_iter_valid,
+	.iter_key = behind_iter_key,
+	.iter_value = behind_iter_value,
+	.iter_next = behind_iter_next,
+	.iter_error = behind_iter_error,
+	.iter_free = behind_iter_free,
+	.batch_new = behind_batch_new,
+	.batch_free = behind_batch_free,
+	.batch_put = behind_batch_put,
+	.batch_put_new = behind_batch_put_new,
+	.batch_delete = behind_batch_delete,
+	.batch_delete_range = behind_batch_delete_range,
+	.write = behind_write,
+	.flush = behind_flush,
+	.checkpoint = behind_checkpoint,
+	.set_write_buffer = behind_set_write_buffer,
+};
+
+void kv_behind_crash(struct kv *kv)
+{
+	struct behind *s = behind_of(kv);
+
+	CHECK(kv->ops == &behind_ops);
+	pthread_mutex_lock(&s->lock);
+	wait_for_writer(s);
+	held_unref(s, s->past);
+	held_unref(s, s->now);
+	s->past = NULL;
+	s->now = held_new(s);
+	pthread_mutex_unlock(&s->lock);
+}
+
+struct kv *kv_behind_new(struct kv *below, size_t bytes)
+{
+	struct behind *s = xcalloc(1, sizeof(*s));
+
+	s->kv.ops = &behind_ops;
+	s->below = below;
+	s->limit = bytes;
+	s->now = held_new(s);
+	CHECK(pthread_mutex_init(&s->lock, NULL) == 0);
+	CHECK(pthread_cond_init(&s->changed, NULL) == 0);
+	CHECK(pthread_create(&s->writer, NULL, writer_main, s) == 0);
+	return &s->kv;
+}

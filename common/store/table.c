@@ -1,0 +1,392 @@
+/*
+ * Changes of keys in memory. See store/table.h.
+ */
+#include "store/table.h"
+
+#include <stdlib.h>
+
+#include "util/hash.h"
+
+#define SLOTS_MIN   1024
+#define ARENA_BYTES (256u << 10)
+/* An entry, its place in a group, and two to four slots. */
+#define ENTRY_WEIGHT (sizeof(struct table_entry) + 4 * sizeof(uint32_t))
+
+/* Entries whose keys begin with the same two bytes. */
+struct table_group {
+	unsigned kind;
+	bool sorted;
+	uint32_t *entries; /* by index */
+	size_t n, cap;
+};
+
+void table_init(struct table *t, size_t keep)
+{
+	*t = (struct table){ .arena.block_size = ARENA_BYTES,
+			     .slots_n = SLOTS_MIN,
+			     .seed = hash_new_seed(),
+			     .keep = keep };
+	t->slots = xcalloc(t->slots_n, sizeof(*t->slots));
+}
+
+void table_done(struct table *t)
+{
+	for (size_t i = 0; i < t->groups_n; i++)
+		free(t->groups[i].entries);
+	free(t->groups);
+	free(t->ranges);
+	free(t->slots);
+	free(t->entries);
+	arena_done(&t->arena);
+}
+
+static void *grow(void *p, size_t *cap, size_t size)
+{
+	*cap = MAX(*cap * 2, (size_t)16);
+	return xrealloc(p, *cap * size);
+}
+
+/* --- the hash table --- */
+
+static uint32_t key_hash(const struct table *t, struct str key)
+{
+	uint64_t h = hash_secret(t->seed, key.p, key.n);
+
+	return (uint32_t)(h ^ h >> 32);
+}
+
+/* The slot that holds the key, or the free one where it belongs. */
+static size_t find_slot(const struct table *t, struct str key, uint32_t hash)
+{
+	size_t mask = t->slots_n - 1;
+	size_t i = hash & mask;
+
+	for (; t->slots[i] != 0; i = (i + 1) & mask) {
+		const struct table_entry *e = &t->entries[t->slots[i] - 1];
+
+		if (e->hash == hash && str_eq(e->key, key))
+			break;
+	}
+	return i;
+}
+
+struct table_entry *table_find(const struct table *t, struct str key)
+{
+	size_t i;
+
+	if (t->n == 0)
+		return NULL;
+	i = find_slot(t, key, key_hash(t, key));
+	return t->slots[i] ? &t->entries[t->slots[i] - 1] : NULL;
+}
+
+static void grow_slots(struct table *t)
+{
+	size_t mask;
+
+	t->slots_n *= 2;
+	mask = t->slots_n - 1;
+	free(t->slots);
+	t->slots = xcalloc(t->slots_n, sizeof(*t->slots));
+	for (size_t e = 0; e < t->n; e++) {
+		size_t i = t->entries[e].hash & mask;
+
+		while (t->slots[i] != 0)
+			i = (i + 1) & mask;
+		t->slots[i] = (uint32_t)e + 1;
+		t->entries[e].slot = (uint32_t)i;
+	}
+}
+
+/* --- kinds of records --- */
+
+static unsigned kind_of(struct str key)
+{
+	unsigned kind = (unsigned char)key.p[0];
+
+	return kind << 8 | (key.n > 1 ? (unsigned char)key.p[1] : 0);
+}
+
+static struct table_group *find_group(const struct table *t, unsigned kind)
+{
+	for (size_t i = 0; i < t->groups_n; i++) {
+		if (t->groups[i].kind == kind)
+			return &t->groups[i];
+	}
+	return NULL;
+}
+
+static struct table_group *group_of(struct table *t, struct str key)
+{
+	unsigned kind = kind_of(key);
+	struct table_group *g = find_group(t, kind);
+
+	if (g != NULL)
+		return g;
+	if (t->groups_n == t->groups_cap)
+		t->groups = grow(t->groups, &t->groups_cap, sizeof(*t->groups));
+	t->groups[t->groups_n] =
+	    (struct table_group){ .kind = kind, .sorted = true };
+	return &t->groups[t->groups_n++];
+}
+
+static void group_add(const struct table *t, struct table_group *g,
+		      uint32_t entry)
+{
+	if (g->n > 0 && g->sorted)
+		g->sorted = str_cmp(t->entries[g->entries[g->n - 1]].key,
+				    t->entries[entry].key) < 0;
+	if (g->n == g->cap)
+		g->entries = grow(g->entries, &g->cap, sizeof(*g->entries));
+	g->entries[g->n++] = entry;
+}
+
+static int entry_cmp(const void *a, const void *b, void *entries)
+{
+	const struct table_entry *e = entries;
+
+	return str_cmp(e[*(const uint32_t *)a].key,
+		       e[*(const uint32_t *)b].key);
+}
+
+static void sort_entries(const struct table *t, uint32_t *list, size_t n)
+{
+	if (n > 1)
+		qsort_r(list, n, sizeof(*list), entry_cmp, t->entries);
+}
+
+void table_sort_kind(struct table *t, struct str key)
+{
+	struct table_group *g = find_group(t, kind_of(key));
+
+	if (g == NULL || g->sorted)
+		return;
+	sort_entries(t, g->entries, g->n);
+	g->sorted = true;
+}
+
+/* --- changes --- */
+
+void table_set(struct table *t, struct str key, struct str value, bool is_new)
+{
+	uint32_t hash = key_hash(t, key);
+	size_t i = find_slot(t, key, hash);
+	struct table_entry *e;
+	char *p;
+
+	CHECK(key.n > 0);
+	t->bytes += key.n + value.n;
+	if (t->slots[i] != 0) {
+		t->entries[t->slots[i] - 1].value =
+		    arena_copy(&t->arena, value);
+		return;
+	}
+	if (t->n == t->cap)
+		t->entries = grow(t->entries, &t->cap, sizeof(*t->entries));
+	e = &t->entries[t->n++];
+	p = arena_alloc(&t->arena, key.n + value.n);
+	memcpy(p, key.p, key.n);
+	if (value.n > 0)
+		memcpy(p + key.n, value.p, value.n);
+	e->key = str_of(p, key.n);
+	e->value = value.p ? str_of(p + key.n, value.n) : STR_NULL;
+	e->hash = hash;
+	e->slot = (uint32_t)i;
+	e->is_new = is_new;
+	t->slots[i] = (uint32_t)t->n;
+	group_add(t, group_of(t, key), (uint32_t)t->n - 1);
+	if (t->n * 2 > t->slots_n)
+		grow_slots(t);
+}
+
+void table_delete_range(struct table *t, struct str from, struct str upto)
+{
+	uint32_t *own;
+	size_t n = table_range(t, from, upto, &own);
+
+	for (size_t i = 0; i < n; i++)
+		t->entries[own[i]].value = STR_NULL;
+	free(own);
+	if (t->ranges_n == t->ranges_cap)
+		t->ranges = grow(t->ranges, &t->ranges_cap, sizeof(*t->ranges));
+	t->ranges[t->ranges_n++] =
+	    (struct table_range){ arena_copy(&t->arena, from),
+				  arena_copy(&t->arena, upto) };
+	t->bytes += from.n + upto.n;
+}
+
+bool table_in_deleted_range(const struct table *t, struct str key)
+{
+	for (size_t i = 0; i < t->ranges_n; i++) {
+		if (str_cmp(key, t->ranges[i].from) >= 0 &&
+		    str_cmp(key, t->ranges[i].upto) < 0)
+			return true;
+	}
+	return false;
+}
+
+/* --- in order --- */
+
+/* Where the first key at or after this one stands in a sorted group. */
+static size_t group_lower(const struct table *t, const struct table_group *g,
+			  struct str key)
+{
+	size_t from = 0, upto = g->n;
+
+	while (from < upto) {
+		size_t mid = from + (upto - from) / 2;
+
+		if (str_cmp(t->entries[g->entries[mid]].key, key) < 0)
+			from = mid + 1;
+		else
+			upto = mid;
+	}
+	return from;
+}
+
+struct found {
+	uint32_t *list;
+	size_t n, cap;
+};
+
+static void found_add(struct found *f, const uint32_t *list, size_t n)
+{
+	if (f->n + n > f->cap) {
+		f->cap = MAX(f->cap * 2, f->n + n);
+		f->list = xrealloc(f->list, f->cap * sizeof(*f->list));
+	}
+	if (n > 0)
+		memcpy(f->list + f->n, list, n * sizeof(*list));
+	f->n += n;
+}
+
+static bool is_in(struct str key, struct str from, struct str upto)
+{
+	return str_cmp(key, from) >= 0 &&
+	       (upto.n == 0 || str_cmp(key, upto) < 0);
+}
+
+static void group_range(const struct table *t, const struct table_group *g,
+			struct str from, struct str upto, struct found *f)
+{
+	size_t first = f->n;
+
+	if (g->sorted) {
+		size_t begin = group_lower(t, g, from);
+		size_t end = upto.n > 0 ? group_lower(t, g, upto) : g->n;
+
+		if (begin < end)
+			found_add(f, g->entries + begin, end - begin);
+		return;
+	}
+	for (size_t i = 0; i < g->n; i++) {
+		if (is_in(t->entries[g->entries[i]].key, from, upto))
+			found_add(f, &g->entries[i], 1);
+	}
+	sort_entries(t, f->list + first, f->n - first);
+}
+
+/* Nearly every range: all its keys begin with the same two bytes. */
+static bool is_one_kind(struct str from, struct str upto)
+{
+	if (from.n < 2 || upto.n < 2)
+		return false;
+	return kind_of(upto) == kind_of(from) ||
+	       (upto.n == 2 && kind_of(upto) == kind_of(from) + 1);
+}
+
+size_t table_range(const struct table *t, struct str from, struct str upto,
+		   uint32_t **ret)
+{
+	struct found f = { 0 };
+
+	if (is_one_kind(from, upto)) {
+		const struct table_group *g = find_group(t, kind_of(from));
+
+		if (g != NULL)
+			group_range(t, g, from, upto, &f);
+	} else {
+		for (size_t i = 0; i < t->groups_n; i++)
+			group_range(t, &t->groups[i], from, upto, &f);
+		sort_entries(t, f.list, f.n);
+	}
+	*ret = f.list;
+	return f.n;
+}
+
+static void fill_group(const struct table *t, const struct table_group *g,
+		       struct kv_batch *b)
+{
+	uint32_t *sorted = NULL;
+	const uint32_t *list = g->entries;
+
+	if (!g->sorted) {
+		sorted = xmalloc(g->n * sizeof(*sorted));
+		memcpy(sorted, g->entries, g->n * sizeof(*sorted));
+		sort_entries(t, sorted, g->n);
+		list = sorted;
+	}
+	for (size_t i = 0; i < g->n; i++) {
+		const struct table_entry *e = &t->entries[list[i]];
+
+		if (e->value.p != NULL && e->is_new)
+			kv_batch_put_new(b, e->key, e->value);
+		else if (e->value.p != NULL)
+			kv_batch_put(b, e->key, e->value);
+		else if (!e->is_new)
+			kv_batch_delete(b, e->key);
+	}
+	free(sorted);
+}
+
+static int group_cmp(const void *a, const void *b)
+{
+	unsigned x = (*(const struct table_group *const *)a)->kind;
+	unsigned y = (*(const struct table_group *const *)b)->kind;
+
+	return (x > y) - (x < y);
+}
+
+void table_fill_batch(const struct table *t, struct kv_batch *b)
+{
+	const struct table_group **groups;
+
+	for (size_t i = 0; i < t->ranges_n; i++)
+		kv_batch_delete_range(b, t->ranges[i].from, t->ranges[i].upto);
+	if (t->groups_n == 0)
+		return;
+	groups = xmalloc(t->groups_n * sizeof(struct table_group *));
+	for (size_t i = 0; i < t->groups_n; i++)
+		groups[i] = &t->groups[i];
+	qsort(groups, t->groups_n, sizeof(struct table_group *), group_cmp);
+	for (size_t i = 0; i < t->groups_n; i++)
+		fill_group(t, groups[i], b);
+	free(groups);
+}
+
+/* --- empty --- */
+
+size_t table_weight(const struct table *t)
+{
+	return t->bytes + t->n * ENTRY_WEIGHT;
+}
+
+void table_empty(struct table *t)
+{
+	if (table_weight(t) > 2 * t->keep) {
+		/* the next ones need not carry its memory along */
+		table_done(t);
+		table_init(t, t->keep);
+		return;
+	}
+	for (size_t i = 0; i < t->n; i++)
+		t->slots[t->entries[i].slot] = 0;
+	t->n = 0;
+	for (size_t i = 0; i < t->groups_n; i++) {
+		t->groups[i].n = 0;
+		t->groups[i].sorted = true;
+	}
+	t->ranges_n = 0;
+	t->bytes = 0;
+	arena_reset(&t->arena);
+}

@@ -1,0 +1,72 @@
+/*
+ * Changes of keys, gathered in memory: a hash table from key to the newest
+ * value or the mark that it is gone. Keys and values are copied in and stay
+ * where they are until the table is emptied, also those written over since.
+ *
+ * A batch wants sorted keys. Entries are kept apart by the first two bytes of
+ * their key, which are the kind of record: inside a kind keys mostly come in
+ * ascending order already, so there is little to sort.
+ *
+ * Whoever shares one between threads locks it.
+ */
+#ifndef CORVO_TABLE_H
+#define CORVO_TABLE_H
+
+#include "store/kv.h"
+#include "util/arena.h"
+
+struct table_entry {
+	struct str key;
+	struct str value; /* p NULL: gone */
+	uint32_t hash;
+	uint32_t slot;
+	bool is_new; /* what lies below does not have the key */
+};
+
+struct table {
+	struct arena arena;
+	struct table_entry *entries;
+	size_t n, cap;
+	uint32_t *slots; /* index of an entry + 1; 0: free */
+	size_t slots_n;  /* power of two */
+	uint64_t seed;   /* of their hashes */
+	struct table_group *groups;
+	size_t groups_n, groups_cap;
+	struct table_range *ranges; /* deleted, in what lies below */
+	size_t ranges_n, ranges_cap;
+	size_t bytes; /* of keys and values copied in since it was empty */
+	size_t keep;
+};
+
+struct table_range {
+	struct str from, upto;
+};
+
+/* Of a table that weighed more than `keep` the memory is given back. */
+void table_init(struct table *t, size_t keep);
+void table_done(struct table *t);
+void table_empty(struct table *t);
+/* Bytes of keys and values copied in, and what an entry costs. */
+size_t table_weight(const struct table *t);
+
+/* The newest change of the key, or NULL; valid until the next change. */
+struct table_entry *table_find(const struct table *t, struct str key);
+/* A value with p NULL: the key is gone. */
+void table_set(struct table *t, struct str key, struct str value, bool is_new);
+/* Keys in [from, upto) go: those below, and entries made until now. */
+void table_delete_range(struct table *t, struct str from, struct str upto);
+bool table_in_deleted_range(const struct table *t, struct str key);
+
+/*
+ * Entries in [from, upto), sorted, as indexes, which are the caller's to free;
+ * upto empty: no end.
+ */
+size_t table_range(const struct table *t, struct str from, struct str upto,
+		   uint32_t **ret);
+/* Worth it before ranges of that kind of key are looked at often. */
+void table_sort_kind(struct table *t, struct str key);
+
+/* All changes into a batch, sorted; what came and went is left out. */
+void table_fill_batch(const struct table *t, struct kv_batch *b);
+
+#endif
