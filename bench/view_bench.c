@@ -7,6 +7,7 @@
  *   whole   all three events of a job in one answer: one row write
  *   split   each in an answer of its own: one insert, two updates
  *   late    as split, but the job has long ended: one insert, two looks
+ *   rows    as whole, without the full text, which is added afterwards
  *
  * view_bench [directory for SQLite] [lifecycles] [jobs loaded before]
  */
@@ -20,7 +21,7 @@
 #include "util/id.h"
 #include "view.h"
 
-#define EVENTS         LIMIT_TAIL_EVENTS
+#define EVENTS         8192
 #define CYCLES_DEFAULT 300000
 #define QUEUES         8
 
@@ -32,7 +33,8 @@ struct bench {
 	uint64_t jobs;
 	uint64_t seq, now_ns;
 	uint64_t ended_ns; /* when the jobs of the group ended */
-	uint64_t decode_ns, write_ns;
+	uint64_t decode_ns, write_ns, text_ns;
+	bool rows_first; /* the full text afterwards, by itself */
 };
 
 /* The jobs one answer is about, named once and used in up to three. */
@@ -153,7 +155,8 @@ static void apply(struct bench *b, struct m_tail_reply *made)
 	start = cpu_ns();
 	CHECK(msg_decode(&msg_tail_reply, buf_str(&b->body), &a, &r) == 0);
 	decoded = cpu_ns();
-	err = mirror_apply(b->view.mirror, &r);
+	err = b->rows_first ? mirror_apply_rows(b->view.mirror, &r)
+			    : mirror_apply(b->view.mirror, &r);
 	if (err < 0)
 		fprintf(stderr, "%s\n", db_error(b->view.writer));
 	CHECK(err == 0);
@@ -213,6 +216,15 @@ static void run_split(struct bench *b, struct group *g, size_t cycles,
 	}
 }
 
+static void add_text(struct bench *b)
+{
+	uint64_t start = cpu_ns();
+
+	while (!mirror_text_is_whole(b->view.mirror))
+		CHECK(mirror_text_step(b->view.mirror) == 0);
+	b->text_ns += cpu_ns() - start;
+}
+
 static void report(struct bench *b, const char *name, size_t cycles)
 {
 	printf("%-7s %8zu lifecycles: decode %5.2f us, write %6.2f us each, "
@@ -220,7 +232,10 @@ static void report(struct bench *b, const char *name, size_t cycles)
 	       name, cycles, (double)b->decode_ns / 1e3 / (double)cycles,
 	       (double)b->write_ns / 1e3 / (double)cycles,
 	       (double)cycles * 1e9 / (double)MAX(b->write_ns, b->decode_ns));
-	b->decode_ns = b->write_ns = 0;
+	if (b->text_ns > 0)
+		printf("        the full text afterwards: %.2f us each\n",
+		       (double)b->text_ns / 1e3 / (double)cycles);
+	b->decode_ns = b->write_ns = b->text_ns = 0;
 }
 
 int main(int argc, char **argv)
@@ -252,6 +267,10 @@ int main(int argc, char **argv)
 	report(&b, "split", cycles);
 	run_split(&b, g, cycles, true);
 	report(&b, "late", cycles);
+	b.rows_first = true;
+	run_whole(&b, g, cycles);
+	add_text(&b);
+	report(&b, "rows", cycles);
 	view_close(&b.view, true);
 	view_done(&b.view);
 	arena_done(&b.arena);

@@ -229,7 +229,7 @@ static void run_write(void *ctx) /* pool thread */
 {
 	struct batch *b = ctx;
 
-	b->err = mirror_apply(b->f->view->mirror, &b->reply);
+	b->err = feed_text_apply(b);
 	view_note_write(b->f->view);
 }
 
@@ -245,6 +245,7 @@ static void written(struct feed *f, struct batch *b)
 	if (n > 0)
 		f->view->position_ns = b->reply.events[n - 1].at;
 	f->view->fresh = false;
+	view_note_text(f->view);
 	f->writing = NULL;
 	batch_free(b);
 	note_behind(f);
@@ -253,7 +254,7 @@ static void written(struct feed *f, struct batch *b)
 		feed_answer_rebuild(f, 0, NULL);
 }
 
-static void write_failed(struct feed *f, int err)
+void feed_write_failed(struct feed *f, int err)
 {
 	if (err == -ERR_NOT_FOUND) {
 		feed_want_rebuild(f, true, "a job that changed is not in it");
@@ -276,7 +277,7 @@ static void on_written(void *ctx)
 	if (b->err == 0)
 		written(f, b);
 	else
-		write_failed(f, b->err);
+		feed_write_failed(f, b->err);
 	feed_drive(f);
 }
 
@@ -286,6 +287,7 @@ static void start_write(struct feed *f)
 		f->writing = f->next;
 		f->next = NULL;
 	}
+	feed_text_choose(f, f->writing);
 	feed_writer_begins(f);
 	loop_work(f->d->loop, run_write, on_written, f->writing);
 }
@@ -514,6 +516,8 @@ void feed_drive(struct feed *f)
 		ask_status(f);
 	else if (can_ask && f->next == NULL)
 		ask_tail(f);
+	if (!f->writer_runs && !f->write_pause.on)
+		feed_text_drive(f);
 }
 
 /* --- life --- */
@@ -533,6 +537,7 @@ struct feed *feed_new(struct daemon *d, struct view *v, struct buf *why)
 	pause_init(&f->build_pause, f, BUILD_PAUSE_FIRST_NS,
 		   BUILD_PAUSE_MAX_NS);
 	f->status_timer = loop_timer_add(d->loop, on_status_timer, f);
+	feed_text_init(f);
 	f->place_timer = loop_timer_add(d->loop, on_place_timer, f);
 	daemon_link_path(d, PROC_RAFTD, PROC_VIEWD, 0, &path);
 	buf_putc(&path, '\0');
@@ -556,6 +561,7 @@ void feed_free(struct feed *f)
 	loop_timer_remove(f->write_pause.timer);
 	loop_timer_remove(f->build_pause.timer);
 	loop_timer_remove(f->status_timer);
+	loop_timer_remove(f->text_timer);
 	loop_timer_remove(f->place_timer);
 	verify_end(&f->verify_task);
 	free(f->task.checkpoint);

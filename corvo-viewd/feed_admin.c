@@ -146,7 +146,11 @@ static void run_text(void *ctx) /* pool thread */
 {
 	struct feed *f = ctx;
 
-	f->verify_err = verify_text(&f->verify_task, f->view->writer);
+	f->verify_err = 0;
+	while (f->verify_err == 0 && !mirror_text_is_whole(f->view->mirror))
+		f->verify_err = mirror_text_step(f->view->mirror);
+	if (f->verify_err == 0)
+		f->verify_err = verify_text(&f->verify_task, f->view->writer);
 	view_note_write(f->view);
 }
 
@@ -155,6 +159,7 @@ static void on_text(void *ctx)
 	struct feed *f = ctx;
 
 	feed_writer_ended(f);
+	view_note_text(f->view);
 	end_verify(f);
 	feed_drive(f);
 }
@@ -193,6 +198,7 @@ static void on_aligned(void *ctx)
 	f->view->position = f->verify_view.position;
 	f->view->position_ns = f->verify_view.position_ns;
 	f->view->fresh = f->view->position == 0;
+	view_note_text(f->view);
 	f->received_seq = f->view->position;
 	feed_status_changed(f);
 	if (is_over(f)) {

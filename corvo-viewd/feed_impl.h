@@ -25,6 +25,7 @@ struct batch {
 	struct buf body;
 	struct arena arena;
 	struct m_tail_reply reply; /* slices of body and arena */
+	bool rows_only;            /* the full text comes later */
 	int err;                   /* of mirror_apply */
 };
 
@@ -83,7 +84,10 @@ struct feed {
 	bool verify_is_wanted;    /* somebody waits for verify_req */
 	uint64_t verify_start_ns; /* clock_mono_ns */
 
+	int text_err; /* of the last portion of full text */
+
 	struct feed_pause ask_pause, write_pause, build_pause;
+	struct loop_timer *text_timer; /* when there may be room for it */
 	struct loop_timer *status_timer;
 	struct loop_timer *place_timer;
 	bool status_armed;
@@ -112,6 +116,8 @@ void feed_drop_batches(struct feed *f);
 
 /* usable: what is in the file may be shown until the new one is there. */
 void feed_want_rebuild(struct feed *f, bool usable, const char *reason);
+/* Something the writer did went wrong: -ERR_*. */
+void feed_write_failed(struct feed *f, int err);
 /* Around all work of the writer. */
 void feed_writer_begins(struct feed *f);
 void feed_writer_ended(struct feed *f);
@@ -128,6 +134,15 @@ void feed_verify_drive(struct feed *f, bool can_ask);
 void feed_verify_stop(struct feed *f);
 /* It needs the events to stand still. */
 bool feed_verify_holds(const struct feed *f);
+
+/* feed_text.c: whether the batch is written with all its words. */
+void feed_text_choose(const struct feed *f, struct batch *b);
+/* Writes it, on a pool thread. 0 or -ERR_*, as mirror_apply. */
+int feed_text_apply(const struct batch *b);
+/* The writer is idle and there is nothing else for it: words that were left
+ * for later, when there is room. */
+void feed_text_drive(struct feed *f);
+void feed_text_init(struct feed *f);
 
 /* feed_build.c: the writer is idle, and a new file is loaded. */
 void feed_build_swap(struct feed *f);

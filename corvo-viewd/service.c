@@ -106,6 +106,7 @@ static int decode_ask(struct ask *a, const struct frame_request *item)
 	a->wait_until_ns = a->came_ns + wait_ns;
 	a->query.id = item->op;
 	a->query.request = a->msg;
+	a->uses_text = query_uses_text(item->op, a->msg);
 	a->lane =
 	    &a->service
 		 ->lanes[query_is_quick(item->op) ? LANE_QUICK : LANE_SEARCH];

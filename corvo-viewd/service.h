@@ -42,6 +42,7 @@ void service_set_usable(struct service *s, bool usable);
  * was last said, one search runs at a time and a rest follows it; likewise of
  * quick questions, beside it. */
 void service_set_busy(struct service *s, bool busy);
+bool service_is_busy(const struct service *s);
 /* The view moved: v->position is new. head_seq and rebuilds: for metrics. */
 void service_advance(struct service *s, uint64_t head_seq, uint64_t rebuilds);
 

@@ -31,6 +31,7 @@ struct ask {
 	struct arena arena;     /* its lists */
 	void *msg;              /* decoded, in arena */
 	struct query_ask query;
+	bool uses_text;       /* finds jobs by their words */
 	bool dropped;         /* nobody wants the answer any more */
 	bool again;           /* was interrupted to be run once more */
 	struct query *reader; /* set while it runs */

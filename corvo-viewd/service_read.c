@@ -52,7 +52,7 @@ static void answer(struct service *s, struct ask *a)
 		rpc_reply(a->req, -a->err, 0, str_from(err_text(-a->err)));
 }
 
-static bool is_busy(const struct service *s)
+bool service_is_busy(const struct service *s)
 {
 	return clock_mono_ns() < s->busy_until_ns;
 }
@@ -61,7 +61,7 @@ static void rest_after(struct service *s, const struct ask *a)
 {
 	uint64_t now = clock_mono_ns();
 
-	if (is_busy(s))
+	if (service_is_busy(s))
 		a->lane->rest_until_ns =
 		    now + MIN((now - a->started_ns) * REST_TIMES, REST_MAX_NS);
 }
@@ -166,8 +166,10 @@ uint64_t readers_give_up(struct service *s, uint64_t now)
 static uint64_t lag_ns(const struct service *s, const struct ask *a)
 {
 	uint64_t waited_ns = clock_mono_ns() - a->came_ns;
+	uint64_t lag =
+	    a->uses_text ? view_text_lag_ns(s->view) : view_lag_ns(s->view);
 
-	return MAX(MAX(view_lag_ns(s->view), waited_ns), (uint64_t)1);
+	return MAX(MAX(lag, waited_ns), (uint64_t)1);
 }
 
 /*
@@ -176,7 +178,10 @@ static uint64_t lag_ns(const struct service *s, const struct ask *a)
  */
 bool readers_are_behind(const struct service *s, const struct ask *a)
 {
-	return s->view->position < MAX(a->min_seq, s->shown);
+	uint64_t has =
+	    a->uses_text ? s->view->text_position : s->view->position;
+
+	return has < MAX(a->min_seq, s->shown);
 }
 
 struct query_facts readers_facts(const struct service *s)
@@ -185,6 +190,7 @@ struct query_facts readers_facts(const struct service *s)
 
 	f.position = s->view->position;
 	f.lag_ns = view_lag_ns(s->view);
+	f.text_lag_ns = view_text_lag_ns(s->view);
 	f.long_waiting = count(&s->lanes[LANE_LONG].ready);
 	for (size_t i = 0; i < VIEW_READERS; i++)
 		f.long_running += s->running[i] != NULL &&
@@ -248,7 +254,7 @@ static bool may_read(const struct service *s, size_t reader,
 {
 	if (list_empty(&l->ready) || reader < l->first)
 		return false;
-	return !is_busy(s) ||
+	return !service_is_busy(s) ||
 	       (reader == l->first && clock_mono_ns() >= l->rest_until_ns);
 }
 
@@ -267,7 +273,7 @@ static void arm_rest_timer(struct service *s)
 {
 	uint64_t now = clock_mono_ns(), at = s->busy_until_ns;
 
-	if (!is_busy(s) || !has_ready(s)) {
+	if (!service_is_busy(s) || !has_ready(s)) {
 		loop_timer_disarm(s->rest_timer);
 		return;
 	}

@@ -200,6 +200,9 @@ static int open_writer(struct view *v, bool check_boot, struct buf *why)
 	if (r == 0)
 		r = mirror_new(v->writer, &v->mirror);
 	v->fresh = v->position == 0;
+	v->text_position = 0;
+	if (r == 0)
+		view_note_text(v);
 	return r;
 }
 
@@ -343,6 +346,28 @@ uint64_t view_lag_ns(const struct view *v)
 	if (v->took_ns != 0 && clock_mono_ns() - v->took_ns < LAG_SHOWN_NS)
 		return v->took_lag_ns;
 	return 0;
+}
+
+uint64_t view_text_lag_ns(const struct view *v)
+{
+	uint64_t now = clock_wall_ns();
+	uint64_t lag = view_lag_ns(v);
+
+	if (v->text_behind_ns == 0)
+		return lag;
+	return MAX(lag, now > v->text_behind_ns ? now - v->text_behind_ns : 1);
+}
+
+void view_note_text(struct view *v)
+{
+	if (mirror_text_is_whole(v->mirror)) {
+		v->text_position = v->position;
+		v->text_behind_ns = 0;
+		return;
+	}
+	v->text_behind_ns = mirror_text_missing_ns(v->mirror);
+	if (v->text_behind_ns == 0) /* of a process before this one */
+		v->text_behind_ns = v->position_ns;
 }
 
 int view_replace(struct view *v, struct buf *why)

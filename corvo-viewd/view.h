@@ -42,6 +42,9 @@ struct view {
 	 * 0: none is known. How old it was when it got there last, and when
 	 * that was (clock_mono_ns). */
 	uint64_t behind_ns, took_lag_ns, took_ns;
+	/* Last event of which all rows can be found by their words, and when
+	 * the first row came that cannot, UNIX; 0: all can. */
+	uint64_t text_position, text_behind_ns;
 };
 
 /* Makes the directory. 0 or -ERR_* with a sentence in why. */
@@ -66,6 +69,11 @@ enum view_place view_place(const struct view *v);
  * one; 0 when nothing new came.
  */
 uint64_t view_lag_ns(const struct view *v);
+
+/* The same for what is found by its words. */
+uint64_t view_text_lag_ns(const struct view *v);
+/* After each write, on the loop: how far the full text is. */
+void view_note_text(struct view *v);
 
 /* Puts the file at new_path in the place of the open one, and opens it. */
 int view_replace(struct view *v, struct buf *why);

@@ -244,6 +244,7 @@ void metrics_of_silent_view(const struct http_metrics *m,
 	metric_add(l, METRIC_VIEW_LAG, lag, STR_NULL);
 	metric_add(l, METRIC_MIRROR_LAG, lag, STR_NULL);
 	metric_add(l, METRIC_VIEW_LAG_SECONDS, lag > 0 ? lag_s : lag, STR_NULL);
+	metric_add(l, METRIC_VIEW_TEXT_LAG_SECONDS, METRIC_UNKNOWN, STR_NULL);
 	metric_add(l, METRIC_VIEW_REBUILDS, v->rebuilds, STR_NULL);
 	metric_add(l, METRIC_LONG_SEARCHES, METRIC_UNKNOWN, STR_NULL);
 	metric_add(l, METRIC_LONG_SEARCHES_WAITING, METRIC_UNKNOWN, STR_NULL);

@@ -38,6 +38,8 @@ int schema_make_indexes(struct db *db);
 #define META_POSITION_AT "position_at" /* its time, UNIX nanoseconds */
 #define META_HISTORY     "history"     /* that those events belong to */
 #define META_BOOT        "boot"        /* see view.c */
+/* Rows of jobs from this one on are not in jobs_fts yet; 0: all are. */
+#define META_TEXT_NEXT "text_next"
 
 /* 0 or -ERR_*; a missing row reads as 0 and as an empty text. */
 int meta_get_u64(struct db *db, const char *key, uint64_t *ret);

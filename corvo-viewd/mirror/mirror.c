@@ -35,9 +35,12 @@ static const char *const sql[STMT_MAX] = {
 	    "INSERT INTO jobs_fts(rowid,queue,tags,payload)"
 	    " SELECT j.rowid,j.queue,j.tags,j.payload"
 	    " FROM json_each(?1) e CROSS JOIN jobs j ON j.rowid=e.value",
-	[STMT_TEXT_ADD_NEW] =
-	    "INSERT INTO jobs_fts(rowid,queue,tags,payload)"
-	    " SELECT rowid,queue,tags,payload FROM jobs WHERE rowid>=?1",
+	[STMT_TEXT_ADD_NEW] = "INSERT INTO jobs_fts(rowid,queue,tags,payload)"
+			      " SELECT rowid,queue,tags,payload FROM jobs"
+			      " WHERE rowid>=?1 AND rowid<?2",
+	[STMT_TEXT_SIZES] =
+	    "SELECT rowid, length(payload)+coalesce(length(tags),0),"
+	    " created_at FROM jobs WHERE rowid>=?1 ORDER BY rowid",
 	[STMT_ERROR_TRIM] = "DELETE FROM job_errors WHERE job_id=?1 AND n<=?2",
 	[STMT_ERRORS_DELETE] = "DELETE FROM job_errors WHERE job_id=?1",
 	[STMT_QUEUE_DELETE] = "DELETE FROM queues WHERE name=?1",
@@ -84,6 +87,7 @@ int mirror_new(struct db *db, struct mirror **ret)
 {
 	struct mirror *m = xcalloc(1, sizeof(*m));
 	struct buf b = BUF_INIT(0);
+	uint64_t text_next = 0;
 	int r = 0;
 
 	m->db = db;
@@ -93,6 +97,9 @@ int mirror_new(struct db *db, struct mirror **ret)
 		r = db_prepare(db, sql[i] != NULL ? sql[i] : b.p, &m->stmts[i]);
 	}
 	buf_done(&b);
+	if (r == 0)
+		r = meta_get_u64(db, META_TEXT_NEXT, &text_next);
+	m->text_saved = (int64_t)text_next;
 	if (r < 0) {
 		mirror_free(m);
 		return r;
@@ -167,8 +174,17 @@ static void forget_changes(struct mirror *m)
 {
 	hmap_clear(&m->deltas);
 	m->last_delta = NULL;
-	m->text_new = 0;
+	m->text_next = m->text_saved;
 	arena_reset(&m->arena);
+}
+
+static int put_meta(struct mirror *m, const char *key, uint64_t v)
+{
+	struct db_stmt *s = m->stmts[STMT_META];
+
+	db_bind_text(s, 1, str_from(key));
+	db_bind_i64(s, 2, (int64_t)v);
+	return db_run(s);
 }
 
 /* --- transactions --- */
@@ -179,12 +195,21 @@ int mirror_begin(struct mirror *m)
 	return db_exec(m->db, "BEGIN IMMEDIATE");
 }
 
-int mirror_commit(struct mirror *m)
+static int write_text_next(struct mirror *m)
 {
+	return m->text_next == m->text_saved
+		   ? 0
+		   : put_meta(m, META_TEXT_NEXT, (uint64_t)m->text_next);
+}
+
+/* Without the full text of new rows. */
+static int commit_rows(struct mirror *m)
+{
+	int64_t text_next = m->text_next;
 	struct str queue;
 	size_t pos = 0;
 	void *d;
-	int r = mirror_text_commit(m);
+	int r = write_text_next(m);
 
 	while (r == 0 && hmap_next(&m->deltas, &pos, &queue, &d)) {
 		r = write_delta(m, queue, d);
@@ -192,7 +217,18 @@ int mirror_commit(struct mirror *m)
 			r = delete_stats(m, queue);
 	}
 	forget_changes(m);
-	return r < 0 ? r : db_exec(m->db, "COMMIT");
+	if (r == 0)
+		r = db_exec(m->db, "COMMIT");
+	if (r == 0)
+		m->text_saved = m->text_next = text_next;
+	return r;
+}
+
+int mirror_commit(struct mirror *m)
+{
+	int r = mirror_text_commit(m);
+
+	return r < 0 ? r : commit_rows(m);
 }
 
 /* SQLite has rolled back by itself after some errors; then this fails. */
@@ -203,15 +239,6 @@ void mirror_rollback(struct mirror *m)
 }
 
 /* --- position --- */
-
-static int put_meta(struct mirror *m, const char *key, uint64_t v)
-{
-	struct db_stmt *s = m->stmts[STMT_META];
-
-	db_bind_text(s, 1, str_from(key));
-	db_bind_i64(s, 2, (int64_t)v);
-	return db_run(s);
-}
 
 int mirror_position(struct mirror *m, uint64_t seq, uint64_t at_ns)
 {
@@ -285,14 +312,10 @@ static int apply_rows(struct mirror *m, const struct m_tail_reply *r)
 	return err < 0 ? err : mirror_position(m, r->last_seq, at_ns);
 }
 
-int mirror_apply(struct mirror *m, const struct m_tail_reply *r)
+int mirror_end(struct mirror *m, int err)
 {
-	int err = mirror_begin(m);
-
 	if (err == 0)
-		err = apply_rows(m, r);
-	if (err == 0)
-		err = mirror_commit(m);
+		err = commit_rows(m);
 	if (err < 0) {
 		/* Before the rollback has a message of its own. */
 		(void)snprintf(m->why, sizeof(m->why), "%s", db_error(m->db));
@@ -301,6 +324,32 @@ int mirror_apply(struct mirror *m, const struct m_tail_reply *r)
 		mirror_rollback(m);
 	}
 	return err;
+}
+
+int mirror_apply_rows(struct mirror *m, const struct m_tail_reply *r)
+{
+	bool was_whole = mirror_text_is_whole(m);
+	int err = mirror_begin(m);
+
+	if (err == 0)
+		err = apply_rows(m, r);
+	err = mirror_end(m, err);
+	if (was_whole && r->events_n > 0)
+		m->text_next_ns = r->events[0].at;
+	return err;
+}
+
+/* What was left for later is not in the way of what comes now. */
+int mirror_apply(struct mirror *m, const struct m_tail_reply *r)
+{
+	bool was_whole = mirror_text_is_whole(m);
+	int err = mirror_begin(m);
+
+	if (err == 0)
+		err = apply_rows(m, r);
+	if (err == 0 && was_whole)
+		err = mirror_text_commit(m);
+	return mirror_end(m, err);
 }
 
 const char *mirror_why(const struct mirror *m)

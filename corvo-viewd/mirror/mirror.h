@@ -24,7 +24,22 @@ void mirror_free(struct mirror *m); /* before db_close; NULL: fine */
  * a job there is no row of (the view is incomplete), else as db/db.h.
  */
 int mirror_apply(struct mirror *m, const struct m_tail_reply *r);
+/*
+ * The same but for the full text of rows that are new: that is left to
+ * mirror_text_step. It takes longer than the rows, and can wait.
+ */
+int mirror_apply_rows(struct mirror *m, const struct m_tail_reply *r);
 const char *mirror_why(const struct mirror *m); /* of the last failure */
+
+/* --- full text that was left for later --- */
+
+/* All rows can be found by their words. */
+bool mirror_text_is_whole(const struct mirror *m);
+/* When the first row came that cannot, UNIX nanoseconds; 0: there is none. */
+uint64_t mirror_text_missing_ns(const struct mirror *m);
+/* Adds a portion of those that cannot, oldest first, in a transaction of its
+ * own. 0, or as mirror_apply. */
+int mirror_text_step(struct mirror *m);
 
 /* --- pieces of the above, for a bulk load --- */
 

@@ -20,7 +20,8 @@ enum mirror_stmt {
 	STMT_TEXT_CHANGED, /* ?1 rowid, then the searchable columns */
 	STMT_TEXT_REMOVE,  /* ?1 rowids as a JSON list */
 	STMT_TEXT_ADD,     /* the same */
-	STMT_TEXT_ADD_NEW, /* ?1 the first rowid */
+	STMT_TEXT_ADD_NEW, /* ?1 the first rowid, ?2 the one after the last */
+	STMT_TEXT_SIZES,   /* ?1 the first rowid */
 	STMT_ERROR_TRIM,
 	STMT_ERRORS_DELETE,
 	STMT_QUEUE_DELETE,
@@ -71,8 +72,11 @@ struct mirror {
 	struct arena arena; /* of one transaction */
 	struct mirror_delta *last_delta; /* most jobs have the queue of the */
 	struct str last_queue;           /* job before them */
-	/* Rows from this one on are new and not in jobs_fts yet; 0: none. */
-	int64_t text_new;
+	/* Rows from this one on are not in jobs_fts yet; 0: all are. What the
+	 * file says, and with what this transaction has changed. */
+	int64_t text_saved, text_next;
+	/* When the first of them came, UNIX; only while there are some. */
+	uint64_t text_next_ns;
 	uint64_t
 	    workers_ns; /* the store has forgotten some by then; so have we */
 	struct buf rowids; /* a list as JSON */
@@ -92,6 +96,9 @@ int mirror_workers(struct mirror *m, const struct m_worker *w, size_t n);
 /* The job has ended or is gone, and its lock with it (mirror/rows.c). */
 int mirror_unlock(struct mirror *m, struct str job_id);
 
+/* Ends the transaction: err 0 commits it, all else takes it back. */
+int mirror_end(struct mirror *m, int err);
+
 /* --- full text (mirror/text.c) --- */
 
 void mirror_rowids_add(struct mirror *m, struct mirror_rowids *l,
@@ -100,13 +107,14 @@ void mirror_rowids_add(struct mirror *m, struct mirror_rowids *l,
 void mirror_rowids_bind(struct mirror *m, struct db_stmt *s, int i,
 			struct mirror_rowids *l);
 
-/* The row is new: it is added with the others when the transaction ends. */
+/* The row is new: it is added with others, at the end or later. */
 void mirror_text_new(struct mirror *m, int64_t rowid);
 /* 1: the document's texts are not those of the row, 0, or -ERR_*. */
 int mirror_text_changed(struct mirror *m, int64_t rowid, const struct m_job *j);
 /* Before the rows go or change, and after they changed. */
 int mirror_text_remove(struct mirror *m, struct mirror_rowids *l);
 int mirror_text_add(struct mirror *m, struct mirror_rowids *l);
+/* All that is missing, as part of the transaction. */
 int mirror_text_commit(struct mirror *m);
 
 /* The statements on table jobs that follow from job_columns, as SQL. */

@@ -7,7 +7,12 @@
  */
 #include <stdlib.h>
 
+#include "db/timetext.h"
 #include "mirror/mirror_impl.h"
+
+/* One portion: what comes meanwhile waits for it. */
+#define TEXT_STEP_ROWS  500
+#define TEXT_STEP_BYTES (512u << 10)
 
 void mirror_rowids_add(struct mirror *m, struct mirror_rowids *l, int64_t rowid)
 {
@@ -46,12 +51,12 @@ void mirror_rowids_bind(struct mirror *m, struct db_stmt *s, int i,
 
 /*
  * A new row's number is above all others; it may have been that of a row
- * which went in this transaction.
+ * which went, whose text went with it.
  */
 void mirror_text_new(struct mirror *m, int64_t rowid)
 {
-	if (m->text_new == 0 || rowid < m->text_new)
-		m->text_new = rowid;
+	if (m->text_next == 0 || rowid < m->text_next)
+		m->text_next = rowid;
 }
 
 int mirror_text_changed(struct mirror *m, int64_t rowid, const struct m_job *j)
@@ -71,14 +76,14 @@ int mirror_text_changed(struct mirror *m, int64_t rowid, const struct m_job *j)
 	return changed;
 }
 
-/* The rows of the list that jobs_fts has; the new ones it will get. */
+/* The rows of the list that jobs_fts has; the others it will get. */
 static int run_for_old(struct mirror *m, enum mirror_stmt which,
 		       const struct mirror_rowids *l)
 {
 	struct mirror_rowids old = { 0 };
 
 	for (size_t i = 0; i < l->n; i++)
-		if (m->text_new == 0 || l->v[i] < m->text_new)
+		if (m->text_next == 0 || l->v[i] < m->text_next)
 			mirror_rowids_add(m, &old, l->v[i]);
 	if (old.n == 0)
 		return 0;
@@ -96,13 +101,85 @@ int mirror_text_add(struct mirror *m, struct mirror_rowids *l)
 	return run_for_old(m, STMT_TEXT_ADD, l);
 }
 
-int mirror_text_commit(struct mirror *m)
+/* Rows from text_next on, up to but not including that one. */
+static int add_new(struct mirror *m, int64_t upto)
 {
 	struct db_stmt *s = m->stmts[STMT_TEXT_ADD_NEW];
 
-	if (m->text_new == 0)
-		return 0;
-	db_bind_i64(s, 1, m->text_new);
-	m->text_new = 0;
+	db_bind_i64(s, 1, m->text_next);
+	db_bind_i64(s, 2, upto);
 	return db_run(s);
+}
+
+int mirror_text_commit(struct mirror *m)
+{
+	int r;
+
+	if (m->text_next == 0)
+		return 0;
+	r = add_new(m, INT64_MAX);
+	m->text_next = 0;
+	return r;
+}
+
+/* --- a portion at a time --- */
+
+bool mirror_text_is_whole(const struct mirror *m)
+{
+	return m->text_saved == 0;
+}
+
+uint64_t mirror_text_missing_ns(const struct mirror *m)
+{
+	return m->text_saved == 0 ? 0 : m->text_next_ns;
+}
+
+/*
+ * Where a portion ends: *ret is the row after it, and when that came; 0: there
+ * is none. 0 or -ERR_*.
+ */
+static int end_of_portion(struct mirror *m, int64_t *ret, uint64_t *ret_ns)
+{
+	struct db_stmt *s = m->stmts[STMT_TEXT_SIZES];
+	size_t bytes = 0, rows = 0;
+	int r;
+
+	*ret = 0;
+	*ret_ns = 0;
+	db_bind_i64(s, 1, m->text_next);
+	while ((r = db_step(s)) == 1) {
+		if (rows == TEXT_STEP_ROWS || bytes >= TEXT_STEP_BYTES) {
+			*ret = db_i64(s, 0);
+			*ret_ns = timetext_parse(db_text(s, 2));
+			break;
+		}
+		rows++;
+		bytes += (size_t)db_i64(s, 1);
+	}
+	db_reset(s);
+	return MIN(r, 0);
+}
+
+static int add_portion(struct mirror *m)
+{
+	int64_t next;
+	uint64_t next_ns;
+	int r = end_of_portion(m, &next, &next_ns);
+
+	if (r == 0)
+		r = add_new(m, next != 0 ? next : INT64_MAX);
+	if (r < 0)
+		return r;
+	m->text_next = next;
+	m->text_next_ns = next_ns;
+	return 0;
+}
+
+int mirror_text_step(struct mirror *m)
+{
+	int r = mirror_begin(m);
+
+	if (r == 0 && m->text_next != 0)
+		r = add_portion(m);
+	return mirror_end(m, r);
 }

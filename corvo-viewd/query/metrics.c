@@ -34,6 +34,8 @@ void query_facts_encode(const struct query_facts *f, struct buf *out)
 	metric_add(&l, METRIC_VIEW_LAG, (double)lag, STR_NULL);
 	metric_add(&l, METRIC_VIEW_LAG_SECONDS, (double)f->lag_ns / 1e9,
 		   STR_NULL);
+	metric_add(&l, METRIC_VIEW_TEXT_LAG_SECONDS,
+		   (double)f->text_lag_ns / 1e9, STR_NULL);
 	metric_add(&l, METRIC_VIEW_REBUILDS, (double)f->rebuilds, STR_NULL);
 	metric_add(&l, METRIC_LONG_SEARCHES, (double)f->long_running, STR_NULL);
 	metric_add(&l, METRIC_LONG_SEARCHES_WAITING, (double)f->long_waiting,

@@ -38,6 +38,14 @@ bool query_is_quick(unsigned id)
 	return h != NULL && h->quick;
 }
 
+bool query_uses_text(unsigned id, const void *request)
+{
+	const struct m_search *search = request;
+
+	return id == QUERY_FULLTEXT ||
+	       (id == QUERY_SEARCH_JOBS && search->text.n > 0);
+}
+
 static bool match_jq(void *jq, struct str text)
 {
 	return jq_matches(jq, text);

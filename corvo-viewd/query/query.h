@@ -20,6 +20,7 @@ struct query_facts {
 	uint64_t head_seq;
 	uint64_t rebuilds;
 	uint64_t lag_ns;                     /* see view_lag_ns */
+	uint64_t text_lag_ns;                /* see view_text_lag_ns */
 	uint64_t long_running, long_waiting; /* searches */
 	const char *data_dir; /* whose files are measured; NULL: none */
 };
@@ -37,6 +38,9 @@ struct query_ask {
 
 /* What it costs does not grow with the number of jobs. */
 bool query_is_quick(unsigned id);
+
+/* It finds jobs by their words. request: its message. */
+bool query_uses_text(unsigned id, const void *request);
 
 /* path: of the file, which exists. 0 or -ERR_* with a sentence in why. */
 int query_open(const char *path, struct query **ret, struct buf *why);

@@ -195,6 +195,123 @@ static void test_a_transaction_that_failed_leaves_no_words(void **state)
 	assert_found(f, "word", "j1");
 }
 
+/* --- words that come later --- */
+
+static void apply_rows(struct fixture *f, struct m_job *j, size_t n)
+{
+	struct m_tail_reply r = { .last_seq = ++f->seq,
+				  .jobs = j,
+				  .jobs_n = n };
+
+	assert_int_equal(mirror_apply_rows(f->view.mirror, &r), 0);
+}
+
+static void add_words(struct fixture *f)
+{
+	while (!mirror_text_is_whole(f->view.mirror))
+		assert_int_equal(mirror_text_step(f->view.mirror), 0);
+	assert_consistent(f->view.writer);
+}
+
+static void test_rows_come_before_their_words(void **state)
+{
+	struct fixture *f = *state;
+	struct m_job j[2];
+
+	make_text(&j[0], "j1", "\"word\"");
+	make_text(&j[1], "j2", "\"word\"");
+	apply(f, &j[0], 1);
+	apply_rows(f, &j[1], 1);
+	assert_false(mirror_text_is_whole(f->view.mirror));
+	assert_found(f, "word", "j1");
+	/* what comes in time does not overtake it */
+	make_text(&j[0], "j3", "\"word\"");
+	apply_rows(f, &j[0], 1);
+	add_words(f);
+	assert_found(f, "word", "j3 j2 j1");
+	make_text(&j[0], "j4", "\"word\"");
+	apply(f, &j[0], 1);
+	assert_found(f, "word", "j4 j3 j2 j1");
+}
+
+static void test_rows_without_words_change_and_go(void **state)
+{
+	struct fixture *f = *state;
+	struct m_job j[3];
+
+	make_text(&j[0], "j1", "\"old\"");
+	make_text(&j[1], "j2", "\"old\"");
+	make_text(&j[2], "j3", "\"old\"");
+	apply(f, &j[0], 1);
+	apply_rows(f, &j[1], 2);
+	make_text(&j[0], "j1", "\"new\"");
+	make_text(&j[1], "j2", "\"new\"");
+	make_deleted(&j[2], "j3");
+	apply_rows(f, j, 3);
+	assert_found(f, "new", "j1");
+	add_words(f);
+	assert_found(f, "old", "");
+	assert_found(f, "new", "j2 j1");
+}
+
+/* The number of a row that went is given to the next one. */
+static void test_numbers_used_again_before_their_words(void **state)
+{
+	struct fixture *f = *state;
+	struct m_job j[3];
+
+	make_text(&j[0], "j1", "\"one\"");
+	make_text(&j[1], "j2", "\"two\"");
+	make_text(&j[2], "j3", "\"three\"");
+	apply(f, j, 2);
+	apply_rows(f, &j[2], 1);
+	make_deleted(&j[0], "j2"); /* it has its words, j3 has none */
+	make_deleted(&j[1], "j3");
+	apply_rows(f, j, 2);
+	make_text(&j[0], "j4", "\"four\"");
+	apply_rows(f, j, 1);
+	add_words(f);
+	assert_found(f, "one OR two OR three OR four", "j4 j1");
+}
+
+static void test_words_are_added_a_portion_at_a_time(void **state)
+{
+	struct fixture *f = *state;
+	struct m_job *j = xcalloc(1200, sizeof(*j));
+	char(*ids)[16] = xcalloc(1200, sizeof(*ids));
+	int steps = 0;
+
+	for (int i = 0; i < 1200; i++) {
+		(void)snprintf(ids[i], sizeof(ids[i]), "j%04d", i);
+		make_text(&j[i], ids[i], "\"word\"");
+	}
+	apply_rows(f, j, 1200);
+	for (; !mirror_text_is_whole(f->view.mirror); steps++)
+		assert_int_equal(mirror_text_step(f->view.mirror), 0);
+	assert_in_range(steps, 2, 4);
+	assert_consistent(f->view.writer);
+	free(ids);
+	free(j);
+}
+
+/* Killed in between: the file says what is missing. */
+static void test_words_are_added_by_the_next_process(void **state)
+{
+	struct fixture *f = *state;
+	struct mirror *m;
+	struct m_job j;
+
+	make_text(&j, "j1", "\"word\"");
+	apply_rows(f, &j, 1);
+	assert_int_equal(mirror_new(f->view.writer, &m), 0);
+	assert_false(mirror_text_is_whole(m));
+	assert_int_equal(mirror_text_step(m), 0);
+	assert_true(mirror_text_is_whole(m));
+	mirror_free(m);
+	assert_consistent(f->view.writer);
+	assert_found(f, "word", "j1");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -216,6 +333,17 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 		    test_a_transaction_that_failed_leaves_no_words, setup,
 		    teardown),
+		cmocka_unit_test_setup_teardown(
+		    test_rows_come_before_their_words, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+		    test_rows_without_words_change_and_go, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+		    test_numbers_used_again_before_their_words, setup,
+		    teardown),
+		cmocka_unit_test_setup_teardown(
+		    test_words_are_added_a_portion_at_a_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+		    test_words_are_added_by_the_next_process, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
