@@ -46,9 +46,10 @@
 #define LIMIT_MESSAGE_BYTES    (64u << 20) /* one message between processes */
 #define LIMIT_SNAPSHOT_PART    (1u << 20)  /* of a file, at a time */
 #define LIMIT_JOB_ERRORS       50          /* errors kept per job: the newest */
-#define LIMIT_TIMELINE         200  /* events shown with a job: the newest */
-#define LIMIT_TAIL_EVENTS      8192 /* events in one answer to viewd */
-#define LIMIT_LIST_TEXTS       256  /* texts in one list of a request */
+#define LIMIT_TIMELINE         200   /* events shown with a job: the newest */
+#define LIMIT_TAIL_EVENTS      65536 /* events in one answer to viewd */
+#define LIMIT_EVENTS_READ      8192  /* of the event log at a time */
+#define LIMIT_LIST_TEXTS       256   /* texts in one list of a request */
 #define LIMIT_DURATION_S       (36525ULL * 86400) /* in a request: 100 years */
 #define LIMIT_MAINTAIN_JOBS    1000 /* jobs one maintenance op may move */
 #define LIMIT_ENTRY_BYTES      (16u << 20) /* read and written by one entry */

@@ -34,7 +34,7 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 
 /*
  * A page of the event log: events after after_seq, at most limit (1 to
- * LIMIT_TAIL_EVENTS), and no more once they have RECORD_EVENTS_BYTES. Where
+ * LIMIT_EVENTS_READ), and no more once they have RECORD_EVENTS_BYTES. Where
  * the log no longer reaches back that far it begins with the oldest event and
  * says `lost`; so it does for an after_seq that has not been. 0 or -ERR_*.
  */

@@ -88,7 +88,7 @@ int record_events(struct kv *kv, uint64_t after_seq, uint32_t limit,
 	/* a record may hold events that are no longer kept */
 	p.after_seq = MAX(after_seq, MAX(meta.first_seq, 1ULL) - 1);
 	MSG_SET(ret, events_reply, next, after_seq);
-	p.limit = MIN(MAX(limit, 1u), (uint32_t)LIMIT_TAIL_EVENTS);
+	p.limit = MIN(MAX(limit, 1u), (uint32_t)LIMIT_EVENTS_READ);
 	MSG_SET_LIST(ret, events_reply, events,
 		     arena_alloc(a, p.limit * sizeof(*ret->events)), 0);
 	return page_read(kv, &p);

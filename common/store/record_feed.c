@@ -20,7 +20,8 @@ struct feed {
 	struct m_tail_reply *ret;
 	/* seen already */
 	struct hmap jobs, failed, queues, workers, batches, schedules;
-	size_t jobs_cap, errors_cap, queues_cap, workers_cap, batches_cap;
+	size_t events_cap, jobs_cap, errors_cap, queues_cap, workers_cap,
+	    batches_cap;
 	size_t schedules_cap, locks_cap, gone_batches_cap, gone_schedules_cap;
 	size_t bytes;
 };
@@ -386,7 +387,7 @@ static bool feed_is_full(const struct feed *f, uint32_t limit)
 static int feed_one(struct feed *f, uint64_t seq, struct str raw)
 {
 	struct m_tail_reply *ret = f->ret;
-	struct m_event *e = &ret->events[ret->events_n];
+	struct m_event e;
 	int r;
 
 	if (seq <= ret->last_seq)
@@ -395,13 +396,13 @@ static int feed_one(struct feed *f, uint64_t seq, struct str raw)
 		MSG_SET(ret, tail_reply, lost, true);
 		return 0;
 	}
-	if (msg_decode(&msg_event, arena_copy(f->a, raw), f->a, e) < 0)
+	if (msg_decode(&msg_event, arena_copy(f->a, raw), f->a, &e) < 0)
 		return record_damaged();
-	MSG_SET(e, event, seq, seq);
+	MSG_SET(&e, event, seq, seq);
 	ret->last_seq = seq;
 	ret->head_seq = MAX(ret->head_seq, seq);
-	ret->events_n++;
-	r = feed_event(f, e);
+	*FEED_ADD(f, events) = e;
+	r = feed_event(f, &e);
 	return r < 0 ? r : 1;
 }
 
@@ -466,8 +467,7 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 		return 0;
 	}
 	limit = MIN(limit, (uint32_t)LIMIT_TAIL_EVENTS);
-	MSG_SET_LIST(ret, tail_reply, events,
-		     arena_alloc(a, limit * sizeof(*ret->events)), 0);
+	MSG_SET_LIST(ret, tail_reply, events, NULL, 0);
 	r = feed_events(&f, after_seq, limit);
 	hmap_done(&f.jobs);
 	hmap_done(&f.failed);

@@ -10,6 +10,7 @@
 #include "util/clock.h"
 
 #define DISK_CHECK_NS       (100 * NS_PER_MS)
+#define FOREIGN_CROWD       16 /* events of one entry of another node */
 #define OVERLOAD_RETRY_TEXT "too many operations are waiting for the log"
 #define LATE_TEXT           "this waited too long for the log and was withdrawn"
 #define WEIGHT_RETRY_TEXT   "operations and the log in memory weigh too much"
@@ -196,4 +197,10 @@ void admission_on_late(void *ctx)
 		if (admission_is_late(op, now_ns))
 			admission_withdraw(p, op);
 	}
+}
+
+void admission_note_foreign(struct proposer *p, uint64_t events)
+{
+	p->stats.foreign++;
+	p->stats.foreign_crowded += events >= FOREIGN_CROWD;
 }

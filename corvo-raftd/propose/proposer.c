@@ -547,11 +547,13 @@ static struct batch *batch_of(struct proposer *p, const void *tag)
 int proposer_apply(struct proposer *p, uint64_t raft_index, const void *tag,
 		   struct str entry)
 {
+	uint64_t before = fsm_last_seq(p->c.fsm);
 	struct batch *b = batch_of(p, tag);
 	int r;
 
 	if (b == NULL) {
 		r = fsm_apply(p->c.fsm, raft_index, entry, NULL, NULL);
+		admission_note_foreign(p, fsm_last_seq(p->c.fsm) - before);
 	} else {
 		struct answer_ctx a = { .p = p, .next = b->ops.next };
 

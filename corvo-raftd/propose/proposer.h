@@ -100,8 +100,10 @@ struct proposer_stats {
 	uint64_t parked;        /* fetches waiting for a job */
 	uint64_t entries;       /* proposed since start */
 	uint64_t ops;           /* in them */
-	uint64_t crowded;  /* entries proposed while many ops were pending */
-	uint64_t overload; /* ops refused */
+	uint64_t crowded; /* entries proposed while many ops were pending */
+	uint64_t foreign; /* entries of other nodes, applied here */
+	uint64_t foreign_crowded; /* of those, with many events each */
+	uint64_t overload;        /* ops refused */
 	uint64_t fetch_overload;
 	uint64_t clock_forward, clock_back; /* times the clock was set */
 	bool disk_ok;

@@ -145,6 +145,8 @@ void admission_look_at_disk(struct proposer *p);
 bool admission_has_room(struct proposer *p);
 /* The node has frozen: whoever waits is told. */
 void admission_end(struct proposer *p);
+/* An entry of another node was applied, with so many events. */
+void admission_note_foreign(struct proposer *p, uint64_t events);
 
 /* --- propose/time.c --- */
 

@@ -42,20 +42,23 @@ void pace_look(struct pace *p, uint64_t now_ns, uint64_t entries,
 		p->saturated = false;
 }
 
-uint64_t pace_wait(const struct pace *p, uint64_t now_ns, bool hurry)
+uint64_t pace_wait(const struct pace *p, uint64_t now_ns)
 {
-	uint64_t pace = p->saturated && !hurry ? PACE_SATURATED_NS : PACE_NS;
+	uint64_t pace = p->saturated ? PACE_SATURATED_NS : PACE_NS;
 	uint64_t since = now_ns - p->answered_ns;
 
-	if (since >= pace)
+	if (since >= pace || p->is_owing)
 		return 0;
 	/* the log may be another one after the shorter pause */
 	return MIN(pace - since, PACE_NS);
 }
 
-uint32_t pace_answer(struct pace *p, uint64_t now_ns, uint32_t limit,
-		     bool hurry)
+void pace_answer(struct pace *p, uint64_t now_ns)
 {
 	p->answered_ns = now_ns;
-	return p->saturated && !hurry ? MIN(limit, SATURATED_EVENTS) : limit;
+}
+
+void pace_answered(struct pace *p, bool all)
+{
+	p->is_owing = !all;
 }

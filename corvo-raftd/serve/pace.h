@@ -1,10 +1,10 @@
 /*
- * How often, and how much at a time, the view is told what happened.
+ * How often the view is told what happened.
  *
  * While there is always something new it is told every so often: what happened
  * to one job meanwhile is one row to write instead of three. While more is
- * asked of the write path than it can do it is told little, so that readers
- * yield to writers, and falls behind; it catches up when the burst is over.
+ * asked of the write path than it can do it is told less often, and of more at
+ * a time, which costs less. What did not fit into an answer is told at once.
  *
  * Time and the state of the log come in from outside.
  */
@@ -15,8 +15,7 @@
 #include <stdint.h>
 
 #define PACE_NS           UINT64_C(25000000)  /* between two answers */
-#define PACE_SATURATED_NS UINT64_C(250000000) /* while writers need it all */
-#define SATURATED_EVENTS  512u                /* in one answer, then */
+#define PACE_SATURATED_NS UINT64_C(200000000) /* while writers need it all */
 
 struct pace {
 	uint64_t answered_ns; /* last answer */
@@ -25,6 +24,7 @@ struct pace {
 	uint64_t crowded;
 	uint64_t share; /* of entries that were crowded, smoothed, 0..1000 */
 	bool saturated;
+	bool is_owing; /* the last answer did not hold all there was */
 };
 
 /*
@@ -34,12 +34,12 @@ struct pace {
 void pace_look(struct pace *p, uint64_t now_ns, uint64_t entries,
 	       uint64_t crowded, bool processors_busy);
 
-/* Nanoseconds until the next answer may be given; 0: now. `hurry`: to let it
- * fall behind further would cost more than it saves. */
-uint64_t pace_wait(const struct pace *p, uint64_t now_ns, bool hurry);
+/* Nanoseconds until the next answer may be given; 0: now. */
+uint64_t pace_wait(const struct pace *p, uint64_t now_ns);
 
-/* An answer is given now. Returns how many events it may hold. */
-uint32_t pace_answer(struct pace *p, uint64_t now_ns, uint32_t limit,
-		     bool hurry);
+/* An answer is given now. */
+void pace_answer(struct pace *p, uint64_t now_ns);
+/* It was given: did it hold all there was then? */
+void pace_answered(struct pace *p, bool all);
 
 #endif

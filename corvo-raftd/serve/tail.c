@@ -16,10 +16,11 @@
 struct ask {
 	struct list node;
 	struct rpc_req req;
-	struct parts *p;
+	struct tail *t;
 	uint64_t after_seq;
 	uint32_t limit;
 	bool busy; /* writers need the processors */
+	bool all;  /* the answer holds all there is */
 	int err;
 	struct buf out;
 };
@@ -73,7 +74,7 @@ void tail_ask(struct tail *t, struct rpc_req req, const struct m_tail *m)
 	struct ask *a = xcalloc(1, sizeof(*a));
 
 	a->req = req;
-	a->p = t->p;
+	a->t = t;
 	a->after_seq = m->after_seq;
 	a->limit = m->limit == 0 ? LIMIT_TAIL_EVENTS : m->limit;
 	list_init(&a->node);
@@ -99,9 +100,11 @@ static void answer_work(void *ctx)
 	int r = -a->err;
 
 	if (r == 0)
-		r = record_feed(a->p->kv, a->after_seq, a->limit, &arena, &m);
+		r = record_feed(a->t->p->kv, a->after_seq, a->limit, &arena,
+				&m);
 	a->err = r < 0 ? -r : 0;
 	if (r == 0) {
+		a->all = m.last_seq >= m.head_seq;
 		keep_ends(&m);
 		MSG_SET(&m, tail_reply, busy, a->busy);
 		msg_encode(&msg_tail_reply, &m, &a->out);
@@ -113,6 +116,7 @@ static void answer_done(void *ctx)
 {
 	struct ask *a = ctx;
 
+	pace_answered(&a->t->pace, a->err != 0 || a->all);
 	if (a->err != 0)
 		rpc_reply(a->req, a->err, 0, str_from(err_text(a->err)));
 	else
@@ -128,33 +132,23 @@ static bool has_news(const struct tail *t, const struct ask *a)
 	return a->after_seq != fsm_last_seq(t->p->fsm);
 }
 
-/*
- * A view that would lose events to their retention is not kept waiting: to
- * build it anew costs more.
- */
-static bool is_far_behind(const struct tail *t, const struct ask *a)
-{
-	return fsm_last_seq(t->p->fsm) - a->after_seq >
-	       fsm_settings(t->p->fsm)->event_retention / 2;
-}
-
 /* True: answer now. Else the timer is armed for the moment when to look. */
 static bool is_time(struct tail *t, struct ask *a)
 {
 	const struct proposer_stats *s = proposer_stats(t->p->proposer);
 	uint64_t now = clock_mono_ns(), wait;
-	bool hurry = is_far_behind(t, a);
 
-	pace_look(&t->pace, now, s->entries, s->crowded,
+	pace_look(&t->pace, now, s->entries + s->foreign,
+		  s->crowded + s->foreign_crowded,
 		  cpu_use_is_busy(&t->cpus, now));
-	wait = pace_wait(&t->pace, now, hurry);
+	wait = pace_wait(&t->pace, now);
 	if (wait > 0) {
 		t->is_waiting = true;
 		loop_timer_arm(t->next, wait);
 		return false;
 	}
 	a->busy = t->pace.saturated;
-	a->limit = pace_answer(&t->pace, now, a->limit, hurry);
+	pace_answer(&t->pace, now);
 	return true;
 }
 

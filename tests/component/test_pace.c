@@ -8,16 +8,14 @@
 
 #define MS            UINT64_C(1000000)
 #define LOOK_EVERY_MS 5u
-#define LIMIT         8192u
 
 struct world {
 	struct pace p;
 	uint64_t now_ns;
 	uint64_t entries, crowded;
 	bool processors_busy;
-	bool hurry;
 	unsigned answers;
-	uint64_t events; /* that the answers might hold */
+	unsigned whole_of_ten; /* answers that hold all there is */
 };
 
 /* A view that asks again at once, for `ms`; of a hundred entries so many are
@@ -25,51 +23,49 @@ struct world {
 static void run(struct world *w, unsigned ms, unsigned crowded_percent)
 {
 	w->answers = 0;
-	w->events = 0;
 	for (unsigned i = 0; i < ms; i += LOOK_EVERY_MS) {
 		w->now_ns += LOOK_EVERY_MS * MS;
 		w->entries += 100;
 		w->crowded += crowded_percent;
 		pace_look(&w->p, w->now_ns, w->entries, w->crowded,
 			  w->processors_busy);
-		if (pace_wait(&w->p, w->now_ns, w->hurry) > 0)
+		if (pace_wait(&w->p, w->now_ns) > 0)
 			continue;
-		w->answers++;
-		w->events += pace_answer(&w->p, w->now_ns, LIMIT, w->hurry);
+		pace_answer(&w->p, w->now_ns);
+		pace_answered(&w->p, w->answers++ % 10 < w->whole_of_ten);
 	}
 }
 
 static struct world a_world(void)
 {
 	return (struct world){ .now_ns = 1000000 * MS,
-			       .processors_busy = true };
+			       .processors_busy = true,
+			       .whole_of_ten = 10 };
 }
 
-static void test_every_25_ms_and_everything(void **state _unused_)
+static void test_every_25_ms(void **state _unused_)
 {
 	struct world w = a_world();
 
 	run(&w, 10000, 15);
 	assert_int_equal(w.answers, 10000 / 25);
-	assert_int_equal(w.events, (uint64_t)w.answers * LIMIT);
 }
 
 static void test_first_answer_comes_at_once(void **state _unused_)
 {
 	struct world w = a_world();
 
-	assert_int_equal(pace_wait(&w.p, w.now_ns, false), 0);
+	assert_int_equal(pace_wait(&w.p, w.now_ns), 0);
 }
 
-static void test_little_while_writers_wait(void **state _unused_)
+static void test_less_often_while_writers_wait(void **state _unused_)
 {
 	struct world w = a_world();
 
 	run(&w, 1000, 85);
 	assert_true(w.p.saturated);
 	run(&w, 10000, 85);
-	assert_int_equal(w.answers, 10000 / 250);
-	assert_int_equal(w.events, (uint64_t)w.answers * SATURATED_EVENTS);
+	assert_int_equal(w.answers, 10000 / 200);
 }
 
 static void test_ends_soon_after_the_rush(void **state _unused_)
@@ -119,17 +115,16 @@ static void test_idle_processors_are_free_for_the_view(void **state _unused_)
 	assert_true(w.p.saturated);
 }
 
-/* It would lose events to their retention and be built anew. */
-static void test_far_behind_is_not_kept_waiting(void **state _unused_)
+static void test_what_did_not_fit_is_told_at_once(void **state _unused_)
 {
 	struct world w = a_world();
 
 	run(&w, 2000, 95);
 	assert_true(w.p.saturated);
-	w.hurry = true;
+	w.whole_of_ten = 0;
 	run(&w, 1000, 95);
-	assert_int_equal(w.answers, 1000 / 25);
-	assert_int_equal(w.events, (uint64_t)w.answers * LIMIT);
+	assert_in_range(w.answers, 1000 / LOOK_EVERY_MS - 200 / LOOK_EVERY_MS,
+			1000 / LOOK_EVERY_MS);
 }
 
 /* Nothing was asked for a while: what the log was like before says nothing. */
@@ -149,25 +144,24 @@ static void test_never_sleeps_longer_than_the_short_pause(void **state _unused_)
 	struct world w = a_world();
 
 	run(&w, 2000, 95);
-	(void)pace_answer(&w.p, w.now_ns, LIMIT, false);
-	assert_int_equal(pace_wait(&w.p, w.now_ns, false), PACE_NS);
-	assert_int_equal(
-	    pace_wait(&w.p, w.now_ns + PACE_SATURATED_NS - MS, false), MS);
-	assert_int_equal(pace_wait(&w.p, w.now_ns + PACE_SATURATED_NS, false),
-			 0);
+	pace_answer(&w.p, w.now_ns);
+	assert_int_equal(pace_wait(&w.p, w.now_ns), PACE_NS);
+	assert_int_equal(pace_wait(&w.p, w.now_ns + PACE_SATURATED_NS - MS),
+			 MS);
+	assert_int_equal(pace_wait(&w.p, w.now_ns + PACE_SATURATED_NS), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_25_ms_and_everything),
+		cmocka_unit_test(test_every_25_ms),
 		cmocka_unit_test(test_first_answer_comes_at_once),
-		cmocka_unit_test(test_little_while_writers_wait),
+		cmocka_unit_test(test_less_often_while_writers_wait),
 		cmocka_unit_test(test_ends_soon_after_the_rush),
 		cmocka_unit_test(test_a_bad_moment_is_no_saturation),
 		cmocka_unit_test(test_no_flutter_between_the_borders),
 		cmocka_unit_test(test_idle_processors_are_free_for_the_view),
-		cmocka_unit_test(test_far_behind_is_not_kept_waiting),
+		cmocka_unit_test(test_what_did_not_fit_is_told_at_once),
 		cmocka_unit_test(test_a_pause_forgets),
 		cmocka_unit_test(test_never_sleeps_longer_than_the_short_pause),
 	};
