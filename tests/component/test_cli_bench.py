@@ -95,9 +95,13 @@ class Queue:
         return 201, {"job_ids": ids} if batch else {"job_id": ids[0]}
 
     def fetch(self, asked, batch):
-        self.lock.wait_for(lambda: self.waiting, min(asked["timeout"], 0.1))
-        n = asked.get("count", 1)
-        taken, self.waiting = self.waiting[:n], self.waiting[n:]
+        def meant():
+            # a fetch of the run before may still be waiting
+            return [j for j in self.waiting if j["queue"] in asked["queues"]]
+
+        self.lock.wait_for(meant, min(asked["timeout"], 0.1))
+        taken = meant()[:asked.get("count", 1)]
+        self.waiting = [j for j in self.waiting if j not in taken]
         if batch:
             return 200, {"jobs": taken}
         return (200, taken[0]) if taken else (204, None)
