@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/kv_impl.h"
+#include "store/batch_list.h"
 #include "store/table.h"
 
 struct held {
@@ -37,20 +37,6 @@ struct behind {
 	bool stop;
 	int err; /* of the writer; what is below ends there for good */
 	char err_text[256];
-};
-
-enum behind_kind { BEHIND_PUT, BEHIND_PUT_NEW, BEHIND_DELETE, BEHIND_RANGE };
-
-struct behind_op {
-	enum behind_kind kind;
-	struct str key, value; /* of a range: its ends */
-};
-
-struct behind_batch {
-	struct kv_batch b;
-	struct arena arena;
-	struct behind_op *ops;
-	size_t n, cap;
 };
 
 struct slot {
@@ -85,7 +71,7 @@ static struct held *held_new(struct behind *s)
 	s->spare = NULL;
 	if (h == NULL) {
 		h = xmalloc(sizeof(*h));
-		table_init(&h->t, s->limit);
+		table_init(&h->t, 2 * s->limit);
 	}
 	h->refs = 1;
 	return h;
@@ -300,16 +286,6 @@ static void hide(struct behind_iter *it, const struct table *t)
 	it->hidden_n += t->ranges_n;
 }
 
-static bool is_hidden(const struct behind_iter *it, struct str key)
-{
-	for (size_t i = 0; i < it->hidden_n; i++) {
-		if (str_cmp(key, it->hidden[i].from) >= 0 &&
-		    str_cmp(key, it->hidden[i].upto) < 0)
-			return true;
-	}
-	return false;
-}
-
 /* To the first key from here on that is there. */
 static void settle(struct behind_iter *it)
 {
@@ -333,7 +309,8 @@ static void settle(struct behind_iter *it)
 			continue;
 		}
 		it->at_own = false;
-		if (!is_hidden(it, kv_iter_key(it->below)))
+		if (!ranges_have(it->hidden, it->hidden_n,
+				 kv_iter_key(it->below)))
 			return;
 		kv_iter_next(it->below);
 	}
@@ -425,63 +402,9 @@ static void behind_iter_free(struct kv_iter *kit)
 
 /* --- writes --- */
 
-static struct behind_batch *batch_of(struct kv_batch *b)
-{
-	return container_of(b, struct behind_batch, b);
-}
-
 static struct kv_batch *behind_batch_new(struct kv *kv _unused_)
 {
-	struct behind_batch *b = xcalloc(1, sizeof(*b));
-
-	b->b.ops = &behind_ops;
-	b->arena.block_size = 64u << 10;
-	return &b->b;
-}
-
-static void behind_batch_free(struct kv_batch *kb)
-{
-	struct behind_batch *b = batch_of(kb);
-
-	arena_done(&b->arena);
-	free(b->ops);
-	free(b);
-}
-
-static void batch_add(struct kv_batch *kb, enum behind_kind kind,
-		      struct str key, struct str value)
-{
-	struct behind_batch *b = batch_of(kb);
-
-	if (b->n == b->cap) {
-		b->cap = MAX(b->cap * 2, (size_t)64);
-		b->ops = xrealloc(b->ops, b->cap * sizeof(*b->ops));
-	}
-	b->ops[b->n++] = (struct behind_op){ kind, arena_copy(&b->arena, key),
-					     arena_copy(&b->arena, value) };
-}
-
-static void behind_batch_put(struct kv_batch *b, struct str key,
-			     struct str value)
-{
-	batch_add(b, BEHIND_PUT, key, value);
-}
-
-static void behind_batch_put_new(struct kv_batch *b, struct str key,
-				 struct str value)
-{
-	batch_add(b, BEHIND_PUT_NEW, key, value);
-}
-
-static void behind_batch_delete(struct kv_batch *b, struct str key)
-{
-	batch_add(b, BEHIND_DELETE, key, STR_NULL);
-}
-
-static void behind_batch_delete_range(struct kv_batch *b, struct str from,
-				      struct str upto)
-{
-	batch_add(b, BEHIND_RANGE, from, upto);
+	return batch_list_new(&behind_ops);
 }
 
 static bool is_heavy(const struct behind *s)
@@ -489,18 +412,18 @@ static bool is_heavy(const struct behind *s)
 	return table_weight(&s->now->t) >= s->limit;
 }
 
-static void apply(struct table *t, const struct behind_op *op)
+static void apply(struct table *t, const struct batch_op *op)
 {
 	switch (op->kind) {
-	case BEHIND_PUT:
-	case BEHIND_PUT_NEW:
+	case BATCH_PUT:
+	case BATCH_PUT_NEW:
 		table_set(t, op->key, op->value.p ? op->value : STR(""),
-			  op->kind == BEHIND_PUT_NEW);
+			  op->kind == BATCH_PUT_NEW);
 		break;
-	case BEHIND_DELETE:
+	case BATCH_DELETE:
 		table_set(t, op->key, STR_NULL, false);
 		break;
-	case BEHIND_RANGE:
+	case BATCH_DELETE_RANGE:
 		table_delete_range(t, op->key, op->value);
 		break;
 	}
@@ -509,7 +432,7 @@ static void apply(struct table *t, const struct behind_op *op)
 static int behind_write(struct kv *kv, struct kv_batch *kb)
 {
 	struct behind *s = behind_of(kv);
-	struct behind_batch *b = batch_of(kb);
+	struct batch_list *b = batch_list_of(kb);
 	int r;
 
 	pthread_mutex_lock(&s->lock);
@@ -522,8 +445,7 @@ static int behind_write(struct kv *kv, struct kv_batch *kb)
 	if (r == 0 && !s->writing && is_heavy(s))
 		turn_over(s);
 	pthread_mutex_unlock(&s->lock);
-	b->n = 0;
-	arena_reset(&b->arena);
+	batch_list_clear(b);
 	return r;
 }
 
@@ -559,11 +481,11 @@ static const struct kv_ops behind_ops = {
 	.iter_error = behind_iter_error,
 	.iter_free = behind_iter_free,
 	.batch_new = behind_batch_new,
-	.batch_free = behind_batch_free,
-	.batch_put = behind_batch_put,
-	.batch_put_new = behind_batch_put_new,
-	.batch_delete = behind_batch_delete,
-	.batch_delete_range = behind_batch_delete_range,
+	.batch_free = batch_list_free,
+	.batch_put = batch_list_put,
+	.batch_put_new = batch_list_put_new,
+	.batch_delete = batch_list_delete,
+	.batch_delete_range = batch_list_delete_range,
 	.write = behind_write,
 	.flush = behind_flush,
 	.checkpoint = behind_checkpoint,

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "proto/err.h"
-#include "store/kv_impl.h"
+#include "store/batch_list.h"
 #include "util/arena.h"
 
 #define DEPTH_MAX 64 /* of an AVL tree with more nodes than fit anywhere */
@@ -44,21 +44,6 @@ struct mem_iter {
 	size_t depth;
 	size_t upto_n;
 	char upto[];
-};
-
-enum batch_kind { BATCH_PUT, BATCH_DELETE, BATCH_DELETE_RANGE };
-
-struct batch_op {
-	enum batch_kind kind;
-	struct str key;
-	struct str value; /* BATCH_DELETE_RANGE: the end */
-};
-
-struct mem_batch {
-	struct kv_batch b;
-	struct arena arena;
-	struct batch_op *ops;
-	size_t n, cap;
 };
 
 /* --- the tree --- */
@@ -392,54 +377,7 @@ static void mem_iter_free(struct kv_iter *kit)
 
 static struct kv_batch *mem_batch_new(struct kv *kv _unused_)
 {
-	struct mem_batch *b = xcalloc(1, sizeof(*b));
-
-	b->b.ops = &mem_ops;
-	b->arena.block_size = 64u << 10;
-	return &b->b;
-}
-
-static struct mem_batch *batch_of(struct kv_batch *b)
-{
-	return container_of(b, struct mem_batch, b);
-}
-
-static void mem_batch_free(struct kv_batch *kb)
-{
-	struct mem_batch *b = batch_of(kb);
-
-	arena_done(&b->arena);
-	free(b->ops);
-	free(b);
-}
-
-static void batch_add(struct kv_batch *kb, enum batch_kind kind, struct str key,
-		      struct str value)
-{
-	struct mem_batch *b = batch_of(kb);
-
-	if (b->n == b->cap) {
-		b->cap = MAX(b->cap * 2, (size_t)64);
-		b->ops = xrealloc(b->ops, b->cap * sizeof(*b->ops));
-	}
-	b->ops[b->n++] = (struct batch_op){ kind, arena_copy(&b->arena, key),
-					    arena_copy(&b->arena, value) };
-}
-
-static void mem_batch_put(struct kv_batch *b, struct str key, struct str value)
-{
-	batch_add(b, BATCH_PUT, key, value);
-}
-
-static void mem_batch_delete(struct kv_batch *b, struct str key)
-{
-	batch_add(b, BATCH_DELETE, key, STR_NULL);
-}
-
-static void mem_batch_delete_range(struct kv_batch *b, struct str from,
-				   struct str upto)
-{
-	batch_add(b, BATCH_DELETE_RANGE, from, upto);
+	return batch_list_new(&mem_ops);
 }
 
 static void mem_delete_range(struct mem *m, struct str from, struct str upto)
@@ -455,6 +393,7 @@ static void mem_apply(struct mem *m, const struct batch_op *op)
 {
 	switch (op->kind) {
 	case BATCH_PUT:
+	case BATCH_PUT_NEW:
 		m->root = node_put(m->root, item_new(op->key, op->value));
 		break;
 	case BATCH_DELETE:
@@ -470,14 +409,13 @@ static void mem_apply(struct mem *m, const struct batch_op *op)
 static int mem_write(struct kv *kv, struct kv_batch *kb)
 {
 	struct mem *m = mem_of(kv);
-	struct mem_batch *b = batch_of(kb);
+	struct batch_list *b = batch_list_of(kb);
 
 	pthread_mutex_lock(&m->lock);
 	for (size_t i = 0; i < b->n; i++)
 		mem_apply(m, &b->ops[i]);
 	pthread_mutex_unlock(&m->lock);
-	b->n = 0;
-	arena_reset(&b->arena);
+	batch_list_clear(b);
 	return 0;
 }
 
@@ -518,11 +456,11 @@ static const struct kv_ops mem_ops = {
 	.iter_error = mem_iter_error,
 	.iter_free = mem_iter_free,
 	.batch_new = mem_batch_new,
-	.batch_free = mem_batch_free,
-	.batch_put = mem_batch_put,
-	.batch_put_new = mem_batch_put,
-	.batch_delete = mem_batch_delete,
-	.batch_delete_range = mem_batch_delete_range,
+	.batch_free = batch_list_free,
+	.batch_put = batch_list_put,
+	.batch_put_new = batch_list_put_new,
+	.batch_delete = batch_list_delete,
+	.batch_delete_range = batch_list_delete_range,
 	.write = mem_write,
 	.flush = mem_flush,
 	.checkpoint = mem_checkpoint,

@@ -215,14 +215,19 @@ void table_delete_range(struct table *t, struct str from, struct str upto)
 	t->bytes += from.n + upto.n;
 }
 
-bool table_in_deleted_range(const struct table *t, struct str key)
+bool ranges_have(const struct table_range *ranges, size_t n, struct str key)
 {
-	for (size_t i = 0; i < t->ranges_n; i++) {
-		if (str_cmp(key, t->ranges[i].from) >= 0 &&
-		    str_cmp(key, t->ranges[i].upto) < 0)
+	for (size_t i = 0; i < n; i++) {
+		if (str_cmp(key, ranges[i].from) >= 0 &&
+		    str_cmp(key, ranges[i].upto) < 0)
 			return true;
 	}
 	return false;
+}
+
+bool table_in_deleted_range(const struct table *t, struct str key)
+{
+	return ranges_have(t->ranges, t->ranges_n, key);
 }
 
 /* --- in order --- */
@@ -373,7 +378,7 @@ size_t table_weight(const struct table *t)
 
 void table_empty(struct table *t)
 {
-	if (table_weight(t) > 2 * t->keep) {
+	if (table_weight(t) > t->keep) {
 		/* the next ones need not carry its memory along */
 		table_done(t);
 		table_init(t, t->keep);

@@ -56,6 +56,8 @@ void table_set(struct table *t, struct str key, struct str value, bool is_new);
 /* Keys in [from, upto) go: those below, and entries made until now. */
 void table_delete_range(struct table *t, struct str from, struct str upto);
 bool table_in_deleted_range(const struct table *t, struct str key);
+/* Whether one of n ranges has the key. */
+bool ranges_have(const struct table_range *ranges, size_t n, struct str key);
 
 /*
  * Entries in [from, upto), sorted, as indexes, which are the caller's to free;
