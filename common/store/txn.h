@@ -24,7 +24,7 @@ void txn_put(struct txn *t, struct str key, struct str value);
  */
 void txn_put_new(struct txn *t, struct str key, struct str value);
 void txn_delete(struct txn *t, struct str key);
-/* Keys in [from, upto) go; only for ranges this txn has not written to. */
+/* Keys in [from, upto) go, also those this txn has written. */
 void txn_delete_range(struct txn *t, struct str from, struct str upto);
 
 /*

@@ -390,15 +390,6 @@ int fsm_flush(struct fsm *f)
 	return f->broken;
 }
 
-/* Events are trimmed by ranges, which takes them to be in the store. */
-static bool needs_flush_before(const struct entry *e)
-{
-	for (size_t i = 0; i < e->n; i++)
-		if (e->items[i].op == OP_TRIM_EVENTS)
-			return true;
-	return false;
-}
-
 int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	      fsm_reply_fn *fn, void *ctx)
 {
@@ -414,8 +405,6 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	arena_reset(&f->entry_arena);
 	buf_clear(&f->out);
 	r = entry_decode(raw, &f->entry_arena, &e);
-	if (r == 0 && needs_flush_before(&e))
-		r = fsm_flush(f);
 	if (r < 0)
 		return r;
 	f->now_ns = e.now_ns;
