@@ -382,3 +382,19 @@ struct str hub_frame(struct hub_sub *s)
 	}
 	return p->frames[i];
 }
+
+bool hub_place(struct req *r, const struct rpc_reply *reply, bool resumed,
+	       uint64_t *pos)
+{
+	const struct m_events_reply *m = req_reply(r, &msg_events_reply, reply);
+
+	if (m == NULL)
+		return false;
+	if (resumed && m->lost) {
+		req_fail_text(r, ERR_EVENTS_LOST, STR_NULL);
+		return false;
+	}
+	if (!resumed)
+		*pos = m->head_seq;
+	return true;
+}

@@ -12,13 +12,21 @@
 #define CORVO_HUB_H
 
 #include "proto/proto.h"
-#include "req/parts.h"
+#include "req/req.h"
 
 struct hub;
 struct hub_sub;
 
 struct hub *hub_new(struct httpd *h);
 void hub_free(struct hub *hub); /* no subscription is left; NULL: fine */
+
+/*
+ * From raftd's answer about the log: where a subscription begins. *pos is the
+ * place a client named (resumed), or becomes the newest event. False: the
+ * request was answered, with an error or that the log no longer has it.
+ */
+bool hub_place(struct req *r, const struct rpc_reply *reply, bool resumed,
+	       uint64_t *pos);
 
 typedef void hub_wake_fn(void *ctx);
 

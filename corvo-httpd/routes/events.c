@@ -182,16 +182,9 @@ static const struct stream_ops watch_ops = {
 static void on_place(struct req *r, const struct rpc_reply *reply)
 {
 	struct watch *w = r->state;
-	struct m_events_reply *m = req_reply(r, &msg_events_reply, reply);
 
-	if (m == NULL)
+	if (!hub_place(r, reply, w->resumed, &w->pos))
 		return;
-	if (w->resumed && m->lost) {
-		req_fail_text(r, ERR_EVENTS_LOST, STR_NULL);
-		return;
-	}
-	if (!w->resumed)
-		w->pos = m->head_seq;
 	w->sub = hub_subscribe(r->h->hub, w->pos, fill, w);
 	w->stream = req_answer_stream(r, &watch_ops, w);
 	tell_place(w);

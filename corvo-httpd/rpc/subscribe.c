@@ -56,16 +56,9 @@ static const struct flow_ops watch_ops = {
 static void on_place(struct req *r, const struct rpc_reply *reply)
 {
 	struct watch *w = r->state;
-	struct m_events_reply *m = req_reply(r, &msg_events_reply, reply);
 
-	if (m == NULL || !flow_may_begin(r))
+	if (!hub_place(r, reply, w->resumed, &w->pos) || !flow_may_begin(r))
 		return;
-	if (w->resumed && m->lost) {
-		req_fail_text(r, ERR_EVENTS_LOST, STR_NULL);
-		return;
-	}
-	if (!w->resumed)
-		w->pos = m->head_seq;
 	w->sub = hub_subscribe(r->h->hub, w->pos, fill, w);
 	w->flow = flow_begin(r, &watch_ops, w, true);
 }
