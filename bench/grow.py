@@ -61,15 +61,20 @@ class Asker(Beside):
     def __init__(self, node):
         self.node = node
         self.took = []
+        self.longest = []  # (seconds, when it began)
         self.refused = collections.Counter()
         super().__init__()
 
     def run(self):
+        start = time.monotonic()
         with Client(self.node.port) as c:
             while not self.stop.wait(0.003):
                 began = time.monotonic()
                 status = c.post(f"{API}/enqueue", {"queue": "probe"}).status
-                self.took.append(time.monotonic() - began)
+                took = time.monotonic() - began
+                self.took.append(took)
+                self.longest = sorted(self.longest +
+                                      [(took, began - start)])[-5:]
                 if status != 201:
                     self.refused[status] += 1
 
@@ -128,8 +133,8 @@ def show(what, asker, memory=None):
         f"{took[len(took) * 99 // 100] * 1e3:.1f} ms")
     say("  longest", f"{took[-1] * 1e3:.0f} ms",
         f"< {STALL_S * 1e3:.0f} ms")
-    say("  the five longest", ", ".join(f"{t * 1e3:.0f}" for t in took[-5:])
-        + " ms")
+    say("  the five longest, and when", ", ".join(
+        f"{t * 1e3:.0f} ms at {at:.1f} s" for t, at in asker.longest))
     if asker.refused:
         say("  refused", f"{dict(asker.refused)}", "none")
     if memory is not None:

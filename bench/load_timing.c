@@ -21,7 +21,7 @@ static struct {
 	struct conn *producer;
 	uint64_t sent, done;
 	uint64_t start_ns;    /* wall; of the first schedule */
-	uint64_t enqueued_ns; /* monotonic; mode wake */
+	uint64_t enqueued_ns; /* monotonic; mode wake; 0: none is on its way */
 } run;
 
 static void work(struct conn *c, const struct answer *a);
@@ -119,7 +119,13 @@ static void on_wake_acked(struct conn *c, const struct answer *a)
 
 static void on_woken(struct conn *c, const struct answer *a)
 {
+	if (run.enqueued_ns == 0) {
+		client_fail(c->cl, "another job is there: mode wake needs a "
+				   "queue of its own (--queue)");
+		return;
+	}
 	count_one(c->cl, (int64_t)(clock_mono_ns() - run.enqueued_ns));
+	run.enqueued_ns = 0;
 	ack(c, a, on_wake_acked);
 }
 

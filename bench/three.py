@@ -29,7 +29,8 @@ def rate(nodes, node, kind, seconds):
 
 def wake(node):
     """Microseconds, p50: from an enqueue to a worker that waits."""
-    return load(node, "wake", workers=1, count=1000, gap=2)["wake_p50_us"]
+    return load(node, "wake", queue="wake", workers=1, count=1000,
+                gap=2)["wake_p50_us"]
 
 
 def one_round(seconds, found):
