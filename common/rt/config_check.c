@@ -132,8 +132,10 @@ static int check_words(const struct settings *s, struct buf *why)
 	if (!listen_parse_mode(s->socket_mode, &mode))
 		return setting_refuse(s, SETTING_socket_mode,
 				      "octal digits, such as 0660", why);
-	if (strcmp(s->raft_store, "uv") != 0)
-		return setting_refuse(s, SETTING_raft_store, "uv", why);
+	if (strcmp(s->raft_store, "uv") != 0 &&
+	    strcmp(s->raft_store, "segment") != 0)
+		return setting_refuse(s, SETTING_raft_store, "uv or segment",
+				      why);
 	if (s->compat[0] != '\0' && strcmp(s->compat, "0.3") != 0)
 		return setting_refuse(s, SETTING_compat, "0.3, or nothing",
 				      why);

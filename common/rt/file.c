@@ -320,6 +320,12 @@ static int write_all(int fd, struct str s)
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
+void file_pass_on(int fd)
+{
+	(void)sync_file_range(
+	    fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE);
+}
+
 int file_write(const char *path, struct str content)
 {
 	_cleanup_(buf_done) struct buf tmp = BUF_INIT(0);
@@ -340,19 +346,34 @@ int file_write(const char *path, struct str content)
 	return r;
 }
 
-int dir_bytes(const char *path, uint64_t *ret)
+/* Takes the descriptor of a directory. */
+static int add_bytes(int fd, bool with_folders, uint64_t *ret)
 {
-	DIR *dir = opendir(path);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct stat st;
 
-	*ret = 0;
 	if (dir == NULL)
 		return -errno;
-	for (struct dirent *d; (d = readdir(dir)) != NULL;)
-		if (fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) ==
-			0 &&
-		    S_ISREG(st.st_mode))
+	for (struct dirent *d; (d = readdir(dir)) != NULL;) {
+		if (fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) <
+		    0)
+			continue;
+		if (S_ISREG(st.st_mode))
 			*ret += (uint64_t)st.st_size;
+		else if (S_ISDIR(st.st_mode) && with_folders &&
+			 d->d_name[0] != '.')
+			(void)add_bytes(openat(dirfd(dir), d->d_name,
+					       O_RDONLY | O_DIRECTORY |
+						   O_NOFOLLOW | O_CLOEXEC),
+					false, ret);
+	}
 	(void)closedir(dir);
 	return 0;
+}
+
+int dir_bytes(const char *path, uint64_t *ret)
+{
+	*ret = 0;
+	return add_bytes(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), true,
+			 ret);
 }

@@ -15,6 +15,14 @@ int file_read(const char *path, size_t max, struct buf *ret);
  */
 int file_write(const char *path, struct str content);
 
+/*
+ * What was written to the file sets out for the disk; returns when what set
+ * out the time before is there. For large files: bytes that are left to one
+ * flush at the end hold up every other flush of that disk. A hint: only that
+ * flush says what failed.
+ */
+void file_pass_on(int fd);
+
 /* Makes the directory and its parents (mode 0750). 0 or -errno. */
 int dir_make(const char *path);
 
@@ -45,8 +53,8 @@ int file_lock(const char *path, int *ret_holder);
 /* What such an error of file_lock means. */
 const char *file_lock_error(int err);
 
-/* Size of the files in a directory, not of those in directories in it; what
- * goes away meanwhile counts as nothing. 0 or -errno. */
+/* Size of the files in a directory and in those in it, but no deeper; what goes
+ * away meanwhile counts as nothing. 0 or -errno. */
 int dir_bytes(const char *path, uint64_t *ret);
 
 /* Free bytes for us on the file system of path; 0 or -errno. */

@@ -112,6 +112,8 @@ static int add_bytes(struct incoming_file *f, const char *path,
 	if (fd < 0)
 		return -errno;
 	e = write_all(fd, f->have, bytes);
+	if (e == 0)
+		file_pass_on(fd);
 	if (e == 0 && f->have + bytes.n == f->size && fsync(fd) < 0)
 		e = -errno;
 	if (close(fd) < 0 && e == 0)

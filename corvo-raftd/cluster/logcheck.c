@@ -1,5 +1,6 @@
 /*
- * Reads the segments in their order and judges what it finds. See logcheck.h.
+ * Reads the library's segments in their order and judges what it finds. See
+ * logcheck.h; of our own log, logcheck_own.c reads them.
  *
  * A crash leaves the segment that was being written with one unfinished write
  * at its end, since the library writes one thing at a time, and the segments
@@ -17,6 +18,7 @@
 
 #include "cluster/entry.h"
 #include "cluster/logcheck_impl.h"
+#include "cluster/ownlog.h"
 #include "rt/log.h"
 
 /* The library reads so much at once, and fails where there is less. */
@@ -32,7 +34,7 @@ static void note_history(struct log_check *c, const struct entry_head *h)
 		c->history = h->history;
 	else if (!history_eq(&c->history, &h->history))
 		log_damage(c, "entry %" PRIu64 " in %s is of another history",
-			   h->index, c->at->name);
+			   h->index, c->at);
 }
 
 static bool read_command(struct log_check *c, const struct segment_entry *e,
@@ -43,12 +45,12 @@ static bool read_command(struct log_check *c, const struct segment_entry *e,
 
 	if (!entry_unwrap(e->data, &h, &ret->bytes))
 		log_damage(c, "entry %" PRIu64 " in %s is not one of Corvo's",
-			   e->index, c->at->name);
+			   e->index, c->at);
 	else if (h.index != 0 && h.index != e->index)
 		log_damage(c,
 			   "%s has entry %" PRIu64 " where entry %" PRIu64
 			   " should be",
-			   c->at->name, h.index, e->index);
+			   c->at, h.index, e->index);
 	else
 		note_history(c, &h);
 	ret->is_command = true;
@@ -68,7 +70,8 @@ static size_t closed_n(const struct log_check *c)
 /* Whether the files tell which entries are in them. */
 static bool has_certain_indexes(const struct log_check *c)
 {
-	return closed_n(c) > 0 || c->snapshot.index > 0 || c->has_first;
+	return c->is_own || closed_n(c) > 0 || c->snapshot.index > 0 ||
+	       c->has_first;
 }
 
 /*
@@ -84,18 +87,20 @@ static void note_first(struct log_check *c, const struct segment_entry *e)
 		c->fn = NULL;
 }
 
-static bool on_entry(void *ctx, const struct segment_entry *e)
+bool log_on_entry(void *ctx, const struct segment_entry *e)
 {
 	struct log_check *c = ctx;
-	struct log_entry entry = { .index = e->index, .term = e->term };
+	struct log_entry entry = { .index = e->index,
+				   .term = e->term,
+				   .type = e->type,
+				   .raw = e->data };
 
 	if (e->term < c->last_term || e->type < SEGMENT_COMMAND ||
 	    e->type > SEGMENT_MEMBERS) {
 		log_damage(c,
 			   "entry %" PRIu64 " in %s has term %" PRIu64
 			   " and type %u, after one of term %" PRIu64,
-			   e->index, c->at->name, e->term, e->type,
-			   c->last_term);
+			   e->index, c->at, e->term, e->type, c->last_term);
 		return false;
 	}
 	note_first(c, e);
@@ -173,10 +178,10 @@ static int read_segment(struct log_check *c, struct log_segment *s,
 
 	if (r < 0)
 		return r;
-	c->at = s;
+	c->at = s->name;
 	w.bytes = buf_str(&b);
 	s->size = b.n;
-	s->state = segment_walk(&w, on_entry, c);
+	s->state = segment_walk(&w, log_on_entry, c);
 	s->end = w.end;
 	s->is_unused = s->state == SEGMENT_UNUSED && s->end == 0;
 	s->entries = w.next - c->next;
@@ -257,6 +262,8 @@ static size_t find_begin(struct log_check *c)
 
 static bool has_entries(const struct log_check *c)
 {
+	if (c->is_own)
+		return c->next > c->first;
 	for (size_t i = 0; i < c->segments_n; i++)
 		if (!c->segments[i].is_unused)
 			return true;
@@ -306,6 +313,7 @@ int log_check(struct log_check *c, const char *dir, log_entry_fn *fn, void *ctx,
 	int r;
 
 	*c = (struct log_check){ .dir = dir, .fn = fn, .ctx = ctx };
+	c->is_own = ownlog_is_there(dir);
 	r = mark_read(dir, &c->mark);
 	if (r < 0)
 		buf_printf(why, "cannot read %s/" MARK_NAME ": %s", dir,
@@ -313,7 +321,7 @@ int log_check(struct log_check *c, const char *dir, log_entry_fn *fn, void *ctx,
 	if (r == 0)
 		r = log_dir_read(c, why);
 	if (r == 0)
-		r = read_entries(c, why);
+		r = c->is_own ? log_own_read(c, why) : read_entries(c, why);
 	if (r < 0)
 		return r;
 	c->is_new = c->damages == 0 && c->snapshot.index == 0 &&
@@ -378,7 +386,7 @@ int log_check_mend(struct log_check *c, struct buf *why)
 	int r = 0;
 
 	CHECK(c->damages == 0);
-	for (size_t i = 0; r == 0 && i < c->segments_n; i++)
+	for (size_t i = 0; r == 0 && !c->is_own && i < c->segments_n; i++)
 		if (needs_mending(&c->segments[i]))
 			r = mend_segment(c, &c->segments[i], why);
 	return r;

@@ -22,6 +22,8 @@
 
 struct log_entry {
 	uint64_t index, term;
+	unsigned type;              /* of enum segment_entry_type */
+	struct str raw;             /* as the log has it */
 	bool is_command;            /* else it changes nothing */
 	struct entry_origin origin; /* of a command */
 	struct str bytes;
@@ -34,6 +36,7 @@ struct log_segment;
 
 struct log_check {
 	/* What was found. Entries from `first` to before `next` can be read. */
+	bool is_own;   /* our own log, and not the library's: ownlog.h */
 	bool is_new;   /* no entry and no snapshot: nothing was ever begun */
 	uint64_t term; /* of the votes; at least that of every entry */
 	uint64_t first, next;
@@ -49,10 +52,10 @@ struct log_check {
 	/* private */
 	unsigned damages;
 	const char *dir;
-	struct log_segment *segments;
+	struct log_segment *segments; /* the library's */
 	size_t segments_n;
-	const struct log_segment *at; /* being read */
-	bool has_first;               /* the log's first entry was read */
+	const char *at; /* file being read */
+	bool has_first; /* the log's first entry was read */
 	log_entry_fn *fn;
 	void *ctx;
 	int stopped;

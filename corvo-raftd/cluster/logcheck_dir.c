@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cluster/logcheck_impl.h"
-#include "rt/file.h"
+#include "cluster/ownlog.h"
 #include "util/crc32.h"
 #include "util/le.h"
 
@@ -48,21 +48,6 @@ void log_damage(struct log_check *c, const char *fmt, ...)
 	va_start(ap, fmt);
 	buf_vprintf(&c->damage, fmt, ap);
 	va_end(ap);
-}
-
-int log_file_read(const char *dir, const char *name, struct buf *ret,
-		  struct buf *why)
-{
-	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
-	int r;
-
-	buf_printf(&path, "%s/%s", dir, name);
-	buf_putc(&path, '\0');
-	buf_clear(ret);
-	r = file_read(path.p, LOG_FILE_BYTES_MAX, ret);
-	if (r < 0)
-		buf_printf(why, "cannot read %s: %s", path.p, strerror(-r));
-	return r;
 }
 
 static uint64_t word(struct str s, size_t n)
@@ -294,6 +279,7 @@ void log_check_forget(struct log_check *c)
 		forget_file(c, metadata_names[i]);
 	for (size_t i = 0; i < c->segments_n; i++)
 		forget_file(c, c->segments[i].name);
+	ownlog_forget(c->dir);
 }
 
 int log_dir_read(struct log_check *c, struct buf *why)

@@ -1,15 +1,15 @@
 /*
- * Between logcheck.c, which reads segments, and logcheck_dir.c, which knows
- * the other files.
+ * Between logcheck.c, which reads the library's segments, logcheck_own.c, which
+ * reads ours, and logcheck_dir.c, which knows the other files.
  */
 #ifndef CORVO_LOGCHECK_IMPL_H
 #define CORVO_LOGCHECK_IMPL_H
 
+#include "cluster/log_file.h"
 #include "cluster/logcheck.h"
 #include "cluster/segment.h"
 
-#define LOG_NAME_MAX       96
-#define LOG_FILE_BYTES_MAX (1u << 31)
+#define LOG_NAME_MAX 96
 
 struct log_segment {
 	char name[LOG_NAME_MAX];
@@ -25,9 +25,12 @@ struct log_segment {
 /* Keeps the first damage. */
 _printf_(2, 3) void log_damage(struct log_check *c, const char *fmt, ...);
 
-/* 0 or -errno, with a sentence in why. */
-int log_file_read(const char *dir, const char *name, struct buf *ret,
-		  struct buf *why);
+/* The next entry, of either kind of log. */
+bool log_on_entry(void *ctx, const struct segment_entry *e);
+
+/* The entries of our own log. 0, -errno with a sentence in why, or what fn
+ * returned. */
+int log_own_read(struct log_check *c, struct buf *why);
 
 /* Metadata, the newest snapshot and the list of segments, in order. */
 int log_dir_read(struct log_check *c, struct buf *why);

@@ -16,7 +16,7 @@
 
 #include "cluster/entry.h"
 #include "cluster/node_fault.h"
-#include "cluster/node_impl.h"
+#include "cluster/node_log.h"
 #include "proto/err.h"
 #include "rt/log.h"
 #include "util/clock.h"
@@ -306,6 +306,7 @@ void node_free(struct node *n)
 		while (!closed)
 			(void)uv_run(loop_uv(n->loop), UV_RUN_ONCE);
 	}
+	node_log_done(n);
 	node_mark_done(&n->mark);
 	node_sends_done(n);
 	buf_done(&n->cut.why);

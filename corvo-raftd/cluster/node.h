@@ -99,6 +99,9 @@ int node_make_snapshot(const char *dir, const struct node_install *i,
 		       struct buf *why);
 int node_make_term(const char *dir, uint64_t term, struct buf *why);
 
+/* What durable=false comes to with these settings. */
+const char *node_loose_text(const struct settings *s);
+
 /*
  * Stops taking entries; `done` runs when the log is closed. Not from inside a
  * callback of this node: the library is in the middle of its work then.

@@ -4,11 +4,10 @@
 
 #include <raft.h>
 
-#include "rt/file.h"
+#include "cluster/fault_file.h"
 #include "rt/loop.h"
 #include "util/clock.h"
 #include "util/list.h"
-#include "util/str.h"
 
 /* An append on its way. */
 struct slow {
@@ -28,17 +27,6 @@ static struct {
 	struct loop_timer *timer;
 	struct list slow;
 } fault;
-
-static uint64_t delay_ns(void)
-{
-	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
-	uint64_t ms;
-
-	if (file_read(fault.path, 64, &text) < 0 ||
-	    !str_parse_u64(str_trim(buf_str(&text)), &ms))
-		return 0;
-	return ms * NS_PER_MS;
-}
 
 static void say(struct slow *s, int status)
 {
@@ -80,7 +68,7 @@ static void on_written(struct raft_io_append *req, int status)
 		say(s, status);
 		return;
 	}
-	s->due_ns = clock_mono_ns() + delay_ns();
+	s->due_ns = clock_mono_ns() + fault_file_ms(fault.path) * NS_PER_MS;
 	on_timer(NULL);
 }
 

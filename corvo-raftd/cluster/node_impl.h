@@ -30,6 +30,7 @@ struct node_cut {
 	struct buf why;
 	bool wanted;       /* by node_want_snapshot */
 	uint64_t index;    /* of the snapshot being taken */
+	uint64_t upto;     /* entries it lets go */
 	uint64_t bytes;    /* bytes_since when it began */
 	unsigned failures; /* in a row */
 	uint64_t failures_total;
@@ -82,6 +83,7 @@ struct node {
 		uint64_t id, at_ns;
 	} stranger; /* the last one who asked and is no member here */
 	struct node_sends sends;
+	struct node_log *log; /* our own; NULL: the library's */
 	struct raft_fsm fsm;
 	struct loop_timer *watch; /* notices changes of leadership */
 	struct history history;   /* of all entries from now on */

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cluster/node_impl.h"
+#include "cluster/node_log.h"
 #include "rt/log.h"
 #include "util/clock.h"
 
@@ -71,6 +71,7 @@ static void cut_done(struct node *n)
 	c->retry_ns = 0;
 	c->bytes = 0;
 	buf_clear(&c->why);
+	node_log_cut(n, c->upto);
 }
 
 static void on_put(struct raft_io_snapshot_put *req, int status)
@@ -97,6 +98,8 @@ static int put_snapshot(struct raft_io *io, unsigned trailing,
 	int r;
 
 	n->cut.put_cb = cb;
+	n->cut.upto =
+	    snapshot->index - MIN((uint64_t)trailing, snapshot->index);
 	r = n->cut.put(io, trailing, req, snapshot, on_put);
 	if (r != 0)
 		cut_failed(n, str_from(raft_strerror(r)));

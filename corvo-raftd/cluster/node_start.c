@@ -10,7 +10,8 @@
 
 #include "cluster/fit.h"
 #include "cluster/node_fault.h"
-#include "cluster/node_impl.h"
+#include "cluster/node_log.h"
+#include "cluster/ownlog.h"
 #include "proto/err.h"
 #include "rt/file.h"
 
@@ -174,6 +175,17 @@ static int node_confirm(struct node *n, const struct settings *s,
 	return -ERR_VALIDATION_ERROR;
 }
 
+const char *node_loose_text(const struct settings *s)
+{
+	return ownlog_is_wanted(s)
+		   ? "--durable=false: writes are answered before they are on "
+		     "the disk; a power failure loses what was answered in the "
+		     "seconds before it, and the node may have to be recovered "
+		     "then"
+		   : "--durable=false needs --raft-store=segment: every write "
+		     "is flushed before it is answered";
+}
+
 /* --- the log, before the library sees it --- */
 
 static void refuse(const struct settings *s, const char *what,
@@ -212,6 +224,14 @@ static void choose_history(struct node *n, const struct fit *f, bool joins)
 		history_make(&n->history);
 }
 
+/* What is not flushed cannot be known to be there after a crash. */
+static void begin_mark(struct node *n, const struct settings *s,
+		       const char *dir, const struct mark *last)
+{
+	if (s->durable || !ownlog_is_wanted(s))
+		node_mark_init(&n->mark, dir, last, &n->history);
+}
+
 static int node_look_at_log(struct node *n, const struct node_config *c,
 			    const char *dir, bool *is_new, struct buf *why)
 {
@@ -226,7 +246,9 @@ static int node_look_at_log(struct node *n, const struct node_config *c,
 			log_check_forget(&f.log);
 		n->applied = c->store_index;
 		n->origin = c->store_origin;
-		node_mark_init(&n->mark, dir, &f.log.mark, &n->history);
+		begin_mark(n, c->settings, dir, &f.log.mark);
+		if (ownlog_convert(&f.log, c->settings, why) < 0)
+			r = -ERR_INTERNAL_ERROR;
 	}
 	fit_done(&f);
 	return r;
@@ -268,6 +290,8 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 	r = raft_uv_init(&n->io, loop_uv(n->loop), dir.p, &n->transport);
 	if (r != 0)
 		return node_raft_failed(n, r, "open the log", why);
+	if (ownlog_is_wanted(s))
+		node_log_wire(n, s, dir.p);
 	node_fault_begin(&n->io, n->loop);
 	if (n->port != NULL)
 		node_watch_appends(n);
@@ -288,7 +312,7 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 	}
 	n->opened = true;
 	node_set_limits(n);
-	return 0;
+	return n->log != NULL ? node_log_open(n, dir.p, why) : 0;
 }
 
 static int node_bootstrap(struct node *n, const struct node_config *c,

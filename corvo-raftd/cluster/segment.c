@@ -128,6 +128,25 @@ enum segment_end segment_walk(struct segment_walk *w, segment_fn *fn, void *ctx)
 	return state == BATCH_CUT ? SEGMENT_CUT : SEGMENT_BROKEN;
 }
 
+void segment_put(struct buf *b, const struct segment_entry *e)
+{
+	char head[FORMAT_BYTES + CRCS_BYTES + COUNT_BYTES + ENTRY_BYTES] = "";
+	char *crcs = head, *p;
+
+	CHECK(e->data.n % WORD == 0 && e->data.n <= UINT32_MAX);
+	if (b->n == 0)
+		crcs = put_le64(head, FORMAT);
+	p = put_le64(crcs + CRCS_BYTES, 1);
+	p = put_le64(p, e->term);
+	p = put_le32(p, e->type); /* a byte, and three that are not used */
+	p = put_le32(p, (uint32_t)e->data.n);
+	(void)put_le32(crcs + CRCS_BYTES / 2, crc32_add(0, e->data));
+	(void)put_le32(crcs, crc32_add(0, str_of(crcs + CRCS_BYTES,
+						 COUNT_BYTES + ENTRY_BYTES)));
+	buf_append(b, head, (size_t)(p - head));
+	buf_put_str(b, e->data);
+}
+
 static uint64_t batch_committed(const struct batch *b, const struct history *h)
 {
 	uint64_t ret = 0;

@@ -14,6 +14,7 @@
 #define CORVO_SEGMENT_H
 
 #include "proto/origin.h"
+#include "util/buf.h"
 
 enum segment_entry_type {
 	SEGMENT_COMMAND = 1,
@@ -49,6 +50,10 @@ struct segment_walk {
 /* Gives fn every entry, up to the first batch that cannot be read. */
 enum segment_end segment_walk(struct segment_walk *w, segment_fn *fn,
 			      void *ctx);
+
+/* Appends a batch of that entry to what is to be a closed segment. Its data
+ * must be whole words, as all that the library writes are. */
+void segment_put(struct buf *b, const struct segment_entry *e);
 
 /*
  * The highest index that entries of this history (none: of any), found anywhere

@@ -65,15 +65,35 @@ def snapshots(node):
 
 
 def segments(node):
-    """Files of the log, those with entries first written first."""
-    raft = node.data / "raft"
-    return sorted(x for x in raft.iterdir()
-                  if re.fullmatch(r"\d+-\d+|open-\d+", x.name))
+    """Files of the log, of either kind, those first written first."""
+    return sorted(x for x in (node.data / "raft").rglob("*")
+                  if re.fullmatch(r"\d+-\d+|open-\d+|log-\d+", x.name))
 
 
-def crashed(make_node, n=300):
+@pytest.fixture(params=["uv", "segment"])
+def store(request):
+    """What is damaged is named whichever way the log is kept."""
+    return request.param
+
+
+def wait_for_mark(node, index):
+    """Until it is written down that so much was acknowledged."""
+    mark = node.data / "raft" / "acked"
+
+    def marked():
+        found = re.findall(rb"acked (\d+) ", mark.read_bytes())
+        return max(map(int, found), default=0) >= index
+
+    wait_until(marked, 20, "the mark")
+
+
+def applied_index(client):
+    return int(client.get(f"{API}/cluster/status").json["applied_index"])
+
+
+def crashed(make_node, n=300, store="uv"):
     """A node that was killed right after the last of n answers."""
-    node = make_node().start()
+    node = make_node(f"--raft-store={store}").start()
     with node.client() as c:
         ids = fill(c, "q", n)
     node.kill_all()
@@ -216,11 +236,22 @@ def flipped(content, at):
     return content[:at] + bytes([content[at] ^ 4]) + content[at + 1:]
 
 
-def test_a_flipped_bit_in_the_open_segment(make_node):
-    node, ids = crashed(make_node)
+def test_a_flipped_bit_in_the_open_segment(make_node, store):
+    node = make_node(f"--raft-store={store}").start()
+    with node.client() as c:
+        ids = fill(c, "q", 300)
+        last = applied_index(c)
+    if store == "segment":  # nothing is read behind the damage
+        wait_for_mark(node, last)
+    node.kill_all()
     name = damage(node, ids[100].encode(), flipped)
-    assert name.startswith("open-")
-    refuses(node, name, "does not match its checksum", "it was acknowledged")
+    if store == "uv":
+        assert name.startswith("open-")
+        refuses(node, name, "does not match its checksum",
+                "it was acknowledged")
+    else:
+        refuses(node, f"segments/{name} cannot be read at byte",
+                "which was flushed")
     words = recover(node)
     assert "applied entries" in words
     lost = re.search(r"lost: entries (\d+) to (\d+), which were ack", words)
@@ -231,19 +262,13 @@ def test_a_flipped_bit_in_the_open_segment(make_node):
     works(node)
 
 
-def test_a_flipped_bit_in_what_was_written_last(make_node):
+def test_a_flipped_bit_in_what_was_written_last(make_node, store):
     """Nothing follows it; what was acknowledged is known a second later."""
-    node = make_node().start()
+    node = make_node(f"--raft-store={store}").start()
     with node.client() as c:
         ids = fill(c, "q", 3)
-        last = int(c.get(f"{API}/cluster/status").json["applied_index"])
-    mark = node.data / "raft" / "acked"
-
-    def marked():
-        found = re.findall(rb"acked (\d+) ", mark.read_bytes())
-        return max(map(int, found), default=0) >= last
-
-    wait_until(marked, 20, "the mark")
+        last = applied_index(c)
+    wait_for_mark(node, last)
     node.kill_all()
     damage(node, ids[2].encode(), flipped)
     refuses(node, "were acknowledged")
@@ -264,8 +289,24 @@ def test_a_truncated_open_segment(make_node):
         assert has(c, "q", ids) == 20
 
 
-def test_an_unfinished_last_write_is_what_a_crash_leaves(make_node):
-    node, ids = crashed(make_node, 20)
+def test_a_truncated_segment_of_our_own(make_node):
+    """As far as it was acknowledged, it is missed."""
+    node = make_node("--raft-store=segment").start()
+    with node.client() as c:
+        ids = fill(c, "q", 50)
+        last = applied_index(c)
+    wait_for_mark(node, last)
+    node.kill_all()
+    damage(node, ids[20].encode(), lambda content, at: content[:at])
+    refuses(node, "were acknowledged")
+    recover(node)
+    node.start()
+    with node.client() as c:
+        assert has(c, "q", ids) == 20
+
+
+def test_an_unfinished_last_write_is_what_a_crash_leaves(make_node, store):
+    node, ids = crashed(make_node, 20, store)
 
     def torn(content, at):
         return content[:at] + bytes(len(content) - at)
@@ -278,6 +319,31 @@ def test_an_unfinished_last_write_is_what_a_crash_leaves(make_node):
     assert "was not finished" in node.log()
     with node.client() as c:
         assert has(c, "q", ids) == 19
+
+
+# --- the two kinds of log ---------------------------------------------------
+
+
+def test_a_log_becomes_one_of_the_other_kind(make_node):
+    """At a start with the other setting, after a kill and after a stop; nobody
+    but the log says so."""
+    node = make_node()
+    ids = []
+    for i, store in enumerate(["uv", "segment", "uv", "segment"]):
+        before = len(node.log())
+        node.start(f"--raft-store={store}")
+        words = node.log()[before:]
+        assert (f"is kept as --raft-store={store} now" in words) == (i > 0)
+        names = {re.sub(r"\d+", "N", x.name) for x in segments(node)}
+        assert names <= ({"open-N", "N-N"} if store == "uv" else {"log-N"})
+        with node.client() as c:
+            assert c.get(f"{API}/cluster/status").json["raft_store"] == store
+            assert has(c, "q", ids) == len(ids)
+            ids += fill(c, "q", 20)
+        if i % 2 == 0:
+            node.kill_all()
+        else:
+            node.stop()
 
 
 # --- the view ---------------------------------------------------------------

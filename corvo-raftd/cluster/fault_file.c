@@ -1,0 +1,16 @@
+#include "cluster/fault_file.h"
+
+#include "rt/file.h"
+
+#define TEXT_MAX 64
+
+uint64_t fault_file_ms(const char *path)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	uint64_t ms;
+
+	if (path == NULL || file_read(path, TEXT_MAX, &text) < 0 ||
+	    !str_parse_u64(str_trim(buf_str(&text)), &ms))
+		return 0;
+	return ms;
+}
