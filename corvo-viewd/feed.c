@@ -30,6 +30,7 @@
 #define STATUS_EVERY_NS      (1 * NS_PER_S)
 #define PLACE_EVERY_NS       (1 * NS_PER_S)
 #define BATCH_BLOCK_BYTES    (256u << 10)
+#define FOLLOWED_EVENTS      8 /* a new node's own: sooner told than loaded */
 
 /* --- pauses --- */
 
@@ -364,7 +365,7 @@ static void compare_history(struct feed *f, const struct m_node_status *m)
 		feed_want_rebuild(f, false,
 				  "it is ahead of raftd: its data were "
 				  "replaced");
-	else if (f->view->fresh && m->last_seq > 0)
+	else if (f->view->fresh && m->last_seq > FOLLOWED_EVENTS)
 		feed_want_rebuild(f, false, "it is empty");
 	else if (f->build == BUILD_NONE)
 		service_set_usable(f->service, true);

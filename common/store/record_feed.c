@@ -14,15 +14,23 @@
 #define FEED_BYTES_MAX  (8u << 20) /* of one answer: well below a message */
 #define RECORD_OVERHEAD 64         /* what a record adds beside its texts */
 
+/* A job of the answer. */
+struct told {
+	size_t at;       /* in its list */
+	bool as_created; /* nothing was said of it but that it is there */
+};
+
 struct feed {
 	struct kv *kv;
 	struct arena *a;
 	struct m_tail_reply *ret;
 	/* seen already */
-	struct hmap jobs, failed, queues, workers, batches, schedules;
+	struct hmap jobs; /* -> struct told, in the arena */
+	struct hmap failed, queues, workers, batches, schedules, budgets;
 	size_t events_cap, jobs_cap, errors_cap, queues_cap, workers_cap,
 	    batches_cap;
 	size_t schedules_cap, locks_cap, gone_batches_cap, gone_schedules_cap;
+	size_t budgets_cap, gone_budgets_cap;
 	size_t bytes;
 };
 
@@ -181,20 +189,37 @@ static int feed_batch_of(struct feed *f, struct str id)
 	return r <= 0 ? r : feed_batch(f, doc.batch_id);
 }
 
-/* The unchanging part stays out unless this answer tells of the creation. */
-static int feed_read_job(struct feed *f, const struct m_event *e,
-			 struct m_job *j)
+/* Says that it is gone if it is. */
+static int feed_read_whole(struct feed *f, struct str id, unsigned what,
+			   struct m_job *j)
+{
+	int r = record_job(f->kv, id, what, f->a, j);
+
+	if (r == 0) {
+		*j = (struct m_job){ 0 };
+		MSG_SET(j, job, id, id);
+		MSG_SET(j, job, deleted, true);
+	}
+	return MIN(r, 0);
+}
+
+static int feed_read_live(struct feed *f, struct str id, struct m_job_live *ret)
+{
+	struct key k;
+
+	key_live(&k, id);
+	return record_read(f->kv, &k, &msg_job_live, f->a, ret);
+}
+
+/* The unchanging part stays out: an answer before told of the creation. */
+static int feed_read_changed(struct feed *f, const struct m_event *e,
+			     struct m_job *j)
 {
 	struct m_job_live live;
-	struct key k;
-	int r = 0;
+	int r = feed_read_live(f, e->job_id, &live);
 
-	if (e->type != EVENT_ENQUEUED) {
-		key_live(&k, e->job_id);
-		r = record_read(f->kv, &k, &msg_job_live, f->a, &live);
-		if (r < 0)
-			return r;
-	}
+	if (r < 0)
+		return r;
 	if (r > 0 && !live.no_expiry && !live.rewritten) {
 		*j = (struct m_job){ 0 };
 		MSG_SET(j, job, id, e->job_id);
@@ -203,24 +228,57 @@ static int feed_read_job(struct feed *f, const struct m_event *e,
 		r = record_lease(f->kv, e->queue, f->a, j);
 		return r < 0 || !live.counted ? r : feed_batch_of(f, e->job_id);
 	}
-	r = record_job(f->kv, e->job_id, 0, f->a, j);
-	if (r == 0) {
-		*j = (struct m_job){ 0 };
-		MSG_SET(j, job, id, e->job_id);
-		MSG_SET(j, job, deleted, true);
-	}
-	return r < 0 ? r : 0;
+	return feed_read_whole(f, e->job_id, 0, j);
+}
+
+/*
+ * This answer told of the creation, and now that something happened since. Of
+ * most jobs of a busy hour it does not: then nothing is looked up that is not
+ * there.
+ */
+static int feed_read_again(struct feed *f, const struct m_event *e,
+			   struct m_job *j)
+{
+	struct m_job_live live;
+	int r = feed_read_live(f, e->job_id, &live);
+
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return feed_read_whole(f, e->job_id, 0, j);
+	record_change(&live, j);
+	return record_lease(f->kv, j->queue, f->a, j);
+}
+
+static int feed_job_again(struct feed *f, const struct m_event *e,
+			  struct told *t)
+{
+	struct m_job *j = &f->ret->jobs[t->at];
+	size_t before = job_bytes(j);
+	int r;
+
+	if (!t->as_created || j->deleted)
+		return 0;
+	t->as_created = false;
+	r = feed_read_again(f, e, j);
+	f->bytes += job_bytes(j) - before;
+	return r;
 }
 
 static int feed_job(struct feed *f, const struct m_event *e)
 {
+	struct told *t = hmap_get(&f->jobs, e->job_id);
 	struct m_job *j;
 	int r;
 
-	if (feed_seen(&f->jobs, e->job_id))
-		return 0;
+	if (t != NULL)
+		return feed_job_again(f, e, t);
+	t = arena_alloc(f->a, sizeof(*t));
+	*t = (struct told){ f->ret->jobs_n, e->type == EVENT_ENQUEUED };
+	hmap_put(&f->jobs, e->job_id, t);
 	j = FEED_ADD(f, jobs);
-	r = feed_read_job(f, e, j);
+	r = t->as_created ? feed_read_whole(f, e->job_id, RECORD_AS_CREATED, j)
+			  : feed_read_changed(f, e, j);
 	f->bytes += job_bytes(j);
 	if (r == 0 && j->batch_id.n > 0)
 		r = feed_batch(f, j->batch_id);
@@ -313,6 +371,31 @@ static struct str event_member(struct feed *f, const struct m_event *e,
 	return json_string(v, f->a);
 }
 
+static int feed_budget(struct feed *f, const struct m_event *e)
+{
+	struct str id = event_member(f, e, "id");
+	struct str target = event_member(f, e, "target");
+	struct m_budget m;
+	uint32_t scope;
+	struct key k;
+	int r;
+
+	if (feed_seen(&f->budgets, id) ||
+	    target.n > LIMIT_BUDGET_TARGET_BYTES ||
+	    !enum_parse(&enum_budget_scope, event_member(f, e, "scope"),
+			&scope))
+		return 0;
+	key_budget(&k, SPACE_DEFAULT, (uint8_t)scope, target);
+	r = record_read(f->kv, &k, &msg_budget, f->a, &m);
+	if (r > 0)
+		*FEED_ADD(f, budgets) = m;
+	/* another one may have taken its place */
+	if (r == 0 || (r > 0 && !str_eq(m.id, id)))
+		*FEED_ADD(f, gone_budgets) = id;
+	f->bytes += RECORD_OVERHEAD;
+	return MIN(r, 0);
+}
+
 /* Of a job that is gone: what it was tied to may be there still. */
 static int feed_ties_of_gone(struct feed *f, const struct m_event *e)
 {
@@ -373,6 +456,9 @@ static int feed_event(struct feed *f, const struct m_event *e)
 	case EVENT_SCHEDULE_ENDED:
 	case EVENT_SCHEDULE_DELETED:
 		return feed_schedule(f, event_member(f, e, "schedule_id"));
+	case EVENT_BUDGET_SET:
+	case EVENT_BUDGET_DELETED:
+		return feed_budget(f, e);
 	default:
 		return e->queue.n > 0 ? feed_queue(f, e->queue) : 0;
 	}
@@ -475,5 +561,6 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 	hmap_done(&f.workers);
 	hmap_done(&f.batches);
 	hmap_done(&f.schedules);
+	hmap_done(&f.budgets);
 	return r;
 }

@@ -6,6 +6,10 @@
  * that the view's feed is never behind many of them, and while there is always
  * something new, those who wait are answered only every so often, with more.
  *
+ * A place that this node has yet to hear of is no place that never was: whoever
+ * names it had it from another node, or from an answer that came through here.
+ * It is waited for; only who leads can tell that there is no such event.
+ *
  * Loop thread, but for answer_work.
  */
 #include <stdlib.h>
@@ -15,8 +19,10 @@
 #include "util/clock.h"
 
 #define PACE_NS      (25 * NS_PER_MS)
-#define ASKED_MAX    1024 /* questions at a time; more are refused */
-#define RUNNING_MAX  2    /* of them on the worker */
+#define FENCE_NS     (5 * NS_PER_S) /* for the leader to say how far it is */
+#define AGAIN_NS     (NS_PER_S / 2) /* after it did not */
+#define ASKED_MAX    1024           /* questions at a time; more are refused */
+#define RUNNING_MAX  2              /* of them on the worker */
 #define PAGE_DEFAULT 100
 
 struct event_ask {
@@ -27,20 +33,28 @@ struct event_ask {
 	uint32_t limit;
 	uint64_t head_seq; /* newest event, also if it is in memory only */
 	uint64_t until_ns; /* waits for news until then; clock_mono_ns */
+	uint64_t fence;    /* the first that is asked after it came */
 	int err;
 	struct buf out;
 };
 
 struct svc_events {
 	struct svc *s;
+	struct list ahead;   /* of what this node has */
 	struct list waiting; /* for news */
 	struct list due;     /* for the worker */
-	size_t asked;        /* in both, and on the worker */
+	size_t asked;        /* in all three, and on the worker */
 	size_t running;
 	struct loop_timer *timer;
 	uint64_t armed_ns;    /* 0: not armed */
 	uint64_t answered_ns; /* when news were found last */
 	uint64_t flushed_seq; /* the store holds all up to here */
+	/* How far the leader is: it is asked by fences, one at a time. */
+	uint64_t fences;      /* asked so far */
+	uint64_t fences_done; /* number of the last that was answered */
+	bool is_fencing;      /* one is under way */
+	uint64_t fence_ns;    /* the next is not asked before */
+	uint64_t fence_seq;   /* the newest event it told of */
 };
 
 static void on_timer(void *ctx)
@@ -55,6 +69,7 @@ struct svc_events *svc_events_new(struct svc *s)
 	struct svc_events *e = xcalloc(1, sizeof(*e));
 
 	e->s = s;
+	list_init(&e->ahead);
 	list_init(&e->waiting);
 	list_init(&e->due);
 	e->timer = loop_timer_add(s->p->d->loop, on_timer, e);
@@ -77,11 +92,27 @@ static void free_all(struct list *l)
 
 void svc_events_free(struct svc_events *e)
 {
+	free_all(&e->ahead);
 	free_all(&e->waiting);
 	free_all(&e->due);
 	CHECK(e->asked == 0);
 	loop_timer_remove(e->timer);
 	free(e);
+}
+
+static bool is_ahead(const struct event_ask *a)
+{
+	const struct parts *p = a->e->s->p;
+
+	return p->forward != NULL && a->after_seq > fsm_last_seq(p->fsm);
+}
+
+/* svc_events_turn_end looks at it. */
+static void put_in_line(struct event_ask *a)
+{
+	struct svc_events *e = a->e;
+
+	list_push_back(a->until_ns > 0 ? &e->waiting : &e->due, &a->node);
 }
 
 void q_events(struct svc *s, struct rpc_req req, const struct m_events_ask *m)
@@ -103,9 +134,13 @@ void q_events(struct svc *s, struct rpc_req req, const struct m_events_ask *m)
 		a->until_ns =
 		    clock_mono_ns() + MIN(m->wait_ns, LIMIT_WAIT_S * NS_PER_S);
 	list_init(&a->node);
-	/* svc_events_turn_end looks at it */
-	list_push_back(a->until_ns > 0 ? &e->waiting : &e->due, &a->node);
 	e->asked++;
+	if (is_ahead(a)) {
+		a->fence = e->fences + 1;
+		list_push_back(&e->ahead, &a->node);
+	} else {
+		put_in_line(a);
+	}
 }
 
 /* --- answering --- */
@@ -207,11 +242,88 @@ static void look(struct svc_events *e, uint64_t now_ns)
 		arm(e, again_ns, now_ns);
 }
 
+/* --- what this node has yet to hear of --- */
+
+static void on_fence(void *ctx, const struct rpc_reply *reply)
+{
+	struct svc_events *e = ctx;
+
+	e->is_fencing = false;
+	if (reply->err != 0) {
+		e->fence_ns = clock_mono_ns() + AGAIN_NS;
+		return;
+	}
+	e->fences_done = e->fences;
+	e->fence_seq = MAX(e->fence_seq, reply->seq);
+}
+
+static void ask_leader(struct svc_events *e, uint64_t now_ns)
+{
+	static const struct m_nothing nothing;
+	struct svc *s = e->s;
+
+	if (e->is_fencing || !node_is_following(s->p->node))
+		return;
+	if (now_ns < e->fence_ns) {
+		arm(e, e->fence_ns, now_ns);
+		return;
+	}
+	e->is_fencing = true;
+	e->fences++;
+	buf_clear(&s->out);
+	msg_encode(&msg_nothing, &nothing, &s->out);
+	forward_ask(s->p->forward, QUERY_FENCE, buf_str(&s->out),
+		    now_ns + FENCE_NS, on_fence, e);
+}
+
+/* A leader told of it, so it comes to this node, too. */
+static bool is_to_come(const struct event_ask *a)
+{
+	const struct svc_events *e = a->e;
+	const struct parts *p = e->s->p;
+
+	return !node_is_sure(p->node) &&
+	       a->after_seq <= MAX(e->fence_seq, forward_seq(p->forward));
+}
+
+/* Who leads has all there is. */
+static bool never_was(const struct event_ask *a)
+{
+	const struct svc_events *e = a->e;
+
+	return node_is_sure(e->s->p->node) || e->fences_done >= a->fence;
+}
+
+static void look_ahead(struct svc_events *e)
+{
+	bool asks = false;
+
+	LIST_FOREACH_SAFE (it, &e->ahead) {
+		struct event_ask *a = list_entry(it, struct event_ask, node);
+
+		if (!is_ahead(a)) {
+			list_remove(it);
+			put_in_line(a);
+		} else if (is_to_come(a)) {
+			continue;
+		} else if (never_was(a)) {
+			list_remove(it);
+			list_push_back(&e->due, it);
+		} else {
+			asks = true;
+		}
+	}
+	if (asks)
+		ask_leader(e, clock_mono_ns());
+}
+
 void svc_events_turn_end(struct svc_events *e)
 {
 	/* while the log is replayed the end is not where it was and will be */
 	if (e->asked == 0 || !node_is_whole(e->s->p->node))
 		return;
+	if (!list_empty(&e->ahead))
+		look_ahead(e);
 	if (!list_empty(&e->waiting))
 		look(e, clock_mono_ns());
 	begin_due(e);
@@ -231,12 +343,14 @@ static void drop(struct list *l, const struct rpc_peer *peer,
 
 void svc_events_cancel(struct svc_events *e, struct rpc_req req)
 {
+	drop(&e->ahead, NULL, &req);
 	drop(&e->waiting, NULL, &req);
 	drop(&e->due, NULL, &req);
 }
 
 void svc_events_peer_down(struct svc_events *e, const struct rpc_peer *peer)
 {
+	drop(&e->ahead, peer, NULL);
 	drop(&e->waiting, peer, NULL);
 	drop(&e->due, peer, NULL);
 }

@@ -9,6 +9,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check/scan.h"
@@ -19,12 +20,16 @@
 #include "store/record.h"
 
 #define REBUILD_TXN_JOBS 50000 /* rows of one transaction */
+#define PASS_ON_JOBS     16
+#define PASS_ON_BYTES    (4u << 20) /* that the file has grown by */
 
 struct loader {
 	struct rebuild *task;
 	struct scan scan;
 	struct db *db;
 	struct mirror *mirror;
+	int fd;             /* of the file */
+	off_t passed_on;    /* bytes of it */
 	uint64_t newest_ns; /* last change of any job: the view's time */
 };
 
@@ -41,6 +46,17 @@ static int load_errors(struct loader *l, struct str id)
 			return r;
 	}
 	return r;
+}
+
+/* A large view does not wait for the flush at its end. */
+static void pass_on(struct loader *l)
+{
+	struct stat st;
+
+	if (fstat(l->fd, &st) < 0 || st.st_size < l->passed_on + PASS_ON_BYTES)
+		return;
+	file_pass_on(l->fd);
+	l->passed_on = st.st_size;
 }
 
 static uint64_t changed_ns(const struct m_job *j)
@@ -61,7 +77,9 @@ static int load_job(struct loader *l, const struct m_job *job)
 	if (r < 0)
 		return r;
 	l->newest_ns = MAX(l->newest_ns, changed_ns(job));
-	if (++l->task->jobs % REBUILD_TXN_JOBS != 0)
+	if (++l->task->jobs % PASS_ON_JOBS == 0)
+		pass_on(l);
+	if (l->task->jobs % REBUILD_TXN_JOBS != 0)
 		return 0;
 	r = mirror_commit(l->mirror);
 	return r < 0 ? r : mirror_begin(l->mirror);
@@ -98,6 +116,8 @@ static int load_row(struct loader *l, enum row_kind kind,
 		return mirror_batch(l->mirror, &row->batch);
 	case ROW_SCHEDULE:
 		return mirror_schedule(l->mirror, &row->schedule);
+	case ROW_BUDGET:
+		return mirror_budget(l->mirror, &row->budget);
 	case ROW_ERROR: /* came with their jobs */
 	case ROW_KINDS:
 		break;
@@ -163,6 +183,7 @@ static int load(struct loader *l)
 		r = mirror_position(l->mirror, l->task->seq, l->newest_ns);
 	if (r == 0)
 		r = mirror_commit(l->mirror);
+	pass_on(l);
 	if (r == 0)
 		r = schema_make_indexes(l->db);
 	return r;
@@ -177,6 +198,7 @@ static int open_and_load(struct loader *l)
 		r = db_open(task->path, DB_LOAD, &l->db, &task->why);
 	if (r < 0)
 		return r;
+	l->fd = open(task->path, O_RDONLY | O_CLOEXEC);
 	db_set_stop(l->db, &task->stop);
 	r = load(l);
 	if (r < 0 && atomic_load(&task->stop))
@@ -188,13 +210,10 @@ static int open_and_load(struct loader *l)
 }
 
 /* Here and now: the swap of the files, which others wait for, syncs too. */
-static int sync_file(struct rebuild *r)
+static int sync_file(struct rebuild *r, int fd)
 {
-	int fd = open(r->path, O_RDONLY | O_CLOEXEC);
-	int err = fd < 0 || fsync(fd) < 0 ? errno : 0;
+	int err = fsync(fd) < 0 ? errno : 0;
 
-	if (fd >= 0)
-		(void)close(fd);
 	if (err == 0)
 		return 0;
 	buf_printf(&r->why, "cannot sync %s: %s", r->path, strerror(err));
@@ -220,7 +239,7 @@ static int make_directory(struct rebuild *r)
 
 int rebuild_run(struct rebuild *r)
 {
-	struct loader l = { .task = r };
+	struct loader l = { .task = r, .fd = -1 };
 	int err;
 
 	r->jobs = 0;
@@ -238,7 +257,9 @@ int rebuild_run(struct rebuild *r)
 	db_close(l.db);
 	scan_close(&l.scan);
 	if (err == 0)
-		err = sync_file(r);
+		err = sync_file(r, l.fd);
+	if (l.fd >= 0)
+		(void)close(l.fd);
 	malloc_trim(0); /* much was used, and will not be used again */
 	if (err < 0)
 		(void)unlink(r->path); /* a leftover is removed next time */

@@ -14,7 +14,7 @@
 
 static const char *const prefixes[ROW_KINDS] = {
 	[ROW_QUEUE] = "qc|", [ROW_WORKER] = "wk|",   [ROW_LOCK] = "u|",
-	[ROW_BATCH] = "b|",  [ROW_SCHEDULE] = "sc|",
+	[ROW_BATCH] = "b|",  [ROW_SCHEDULE] = "sc|", [ROW_BUDGET] = "bg|",
 };
 
 static struct kv_iter *iterate(struct kv *kv, const char *kind)
@@ -255,6 +255,10 @@ int scan_row(struct scan *s, enum row_kind kind, union scan_row *ret)
 	case ROW_SCHEDULE:
 		if (msg_decode(&msg_schedule, raw, &s->arena, &ret->schedule) <
 		    0)
+			return bad_record(s, key);
+		return 1;
+	case ROW_BUDGET:
+		if (msg_decode(&msg_budget, raw, &s->arena, &ret->budget) < 0)
 			return bad_record(s, key);
 		return 1;
 	case ROW_ERROR:

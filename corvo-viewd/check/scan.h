@@ -41,6 +41,7 @@ union scan_row {
 	struct m_unique_lock lock;
 	struct m_batch batch;
 	struct m_schedule schedule;
+	struct m_budget budget;
 };
 
 /* Before the first scan_row of a kind. */

@@ -138,7 +138,7 @@ static int compare_job(struct compare *c, struct scan *s, const struct m_job *j)
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < JOB_COLUMNS; i++)
-		column_bind(to, (int)i + 1, i, j, &c->text);
+		column_put(db_param(to, (int)i + 1), i, j, &c->text);
 	db_bind_i64(to, JOB_COLUMNS + 1, last.id);
 	if (last.id > 0)
 		db_bind_text(to, JOB_COLUMNS + 2,

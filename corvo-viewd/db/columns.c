@@ -6,6 +6,7 @@
 #include "db/columns.h"
 
 #include "proto/msg_json.h"
+#include "util/nano.h"
 
 /* kind, live, column, member, names, absent */
 #define COL(k, l, column, member, e, none)                          \
@@ -63,6 +64,9 @@ const struct column job_columns[JOB_COLUMNS] = {
 	COL(COL_TIME, LIVE_ABSENT, "completed_at", completed_at, NULL, NULL),
 	COL(COL_TIME, LIVE_ABSENT, "failed_at", failed_at, NULL, NULL),
 	COL(COL_TIME, LIVE_ABSENT, "cancelled_at", cancelled_at, NULL, NULL),
+	COL(COL_USAGE_COST, LIVE_ABSENT, "cost_nano", usage, NULL, NULL),
+	COL(COL_USAGE_MODEL, LIVE_ABSENT, "model", usage, NULL, NULL),
+	COL(COL_USAGE, LIVE_ABSENT, "usage", usage, NULL, NULL),
 	[COLUMN_TAGS] = COL(COL_TEXT, LIVE_NEVER, "tags", tags, NULL, NULL),
 	COL(COL_STRS, LIVE_NEVER, "depends_on", depends_on, NULL, NULL),
 	COL(COL_TEXT, LIVE_ABSENT, "progress", progress, NULL, NULL),
@@ -76,35 +80,33 @@ const struct column job_columns[JOB_COLUMNS] = {
 /* Every message begins with the bits of the members it has. */
 _Static_assert(offsetof(struct m_job, has) == 0 &&
 		   offsetof(struct m_batch, has) == 0,
-	       "column_bind_member reads them there");
+	       "column_put_member reads them there");
 
-static void bind_enum(struct db_stmt *s, int i, const struct column *c,
-		      uint32_t number)
+static void put_enum(struct db_to to, const struct column *c, uint32_t number)
 {
 	const char *text = enum_text(c->names, number);
 
 	/* A number of a newer version is kept, as nothing we know. */
-	db_bind_text(s, i, text != NULL ? str_from(text) : STR("unknown"));
+	db_put_text(to, text != NULL ? str_from(text) : STR("unknown"));
 }
 
 /* Whole milliseconds as a number anybody can read, others exactly. */
-static void bind_ms(struct db_stmt *s, int i, uint64_t ns)
+static void put_ms(struct db_to to, uint64_t ns)
 {
 	if (ns % NS_PER_MS == 0)
-		db_bind_i64(s, i, (int64_t)(ns / NS_PER_MS));
+		db_put_i64(to, (int64_t)(ns / NS_PER_MS));
 	else
-		db_bind_f64(s, i, (double)ns / (double)NS_PER_MS);
+		db_put_f64(to, (double)ns / (double)NS_PER_MS);
 }
 
-static void bind_time(struct db_stmt *s, int i, uint64_t ns, char *text,
-		      struct timetext *times)
+static void put_time(struct db_to to, uint64_t ns, char *text,
+		     struct timetext *times)
 {
 	timetext_put(times, ns, text);
-	db_bind_text(s, i, str_of(text, TIMETEXT_LEN));
+	db_put_text(to, str_of(text, TIMETEXT_LEN));
 }
 
-static void bind_strs(struct db_stmt *s, int i, const struct m_job *j,
-		      struct buf *b)
+static void put_strs(struct db_to to, const struct m_job *j, struct buf *b)
 {
 	struct json_writer w = JSON_WRITER(b);
 
@@ -113,97 +115,141 @@ static void bind_strs(struct db_stmt *s, int i, const struct m_job *j,
 	for (size_t k = 0; k < j->depends_on_n; k++)
 		jw_str(&w, j->depends_on[k]);
 	jw_array_end(&w);
-	db_bind_text(s, i, buf_str(b));
+	db_put_text(to, buf_str(b));
 }
 
-static void bind_chain(struct db_stmt *s, int i, const struct m_job *j,
-		       struct buf *b)
+static void put_chain(struct db_to to, const struct m_job *j, struct buf *b)
 {
 	static const struct json_style style;
 	struct json_writer w = JSON_WRITER(b);
 
 	buf_clear(b);
 	msg_to_json(&msg_chain, j->chain_config, &style, &w);
-	db_bind_text(s, i, buf_str(b));
+	db_put_text(to, buf_str(b));
+}
+
+static void put_usage(struct db_to to, enum column_kind kind,
+		      const struct m_usage_sum *u, struct buf *b)
+{
+	static const struct json_style style;
+	struct json_writer w = JSON_WRITER(b);
+
+	if (kind == COL_USAGE_COST) {
+		db_put_i64(to, (int64_t)MIN(u->cost_usd, INT64_MAX));
+	} else if (kind == COL_USAGE) {
+		buf_clear(b);
+		msg_to_json(&msg_usage_sum, u, &style, &w);
+		db_put_text(to, buf_str(b));
+	} else if (u->model.n > 0) {
+		db_put_text(to, u->model);
+	} else {
+		db_put_null(to);
+	}
 }
 
 void column_text_done(struct column_text *t)
 {
+	buf_done(&t->usage);
 	buf_done(&t->strs);
 	buf_done(&t->chain);
 }
 
 /* Plain numbers are 0 when absent. */
+#define NEVER_NULL \
+	(1u << COL_U32 | 1u << COL_U64 | 1u << COL_BOOL | 1u << COL_F64)
+
 static bool is_null(const struct column *c, bool has, const void *m)
 {
+	if (!has)
+		return c->absent == NULL && (NEVER_NULL >> c->kind & 1) == 0;
 	if (c->kind == COL_COUNT)
-		return !has || *(const uint32_t *)m == 0;
-	if (c->kind == COL_COUNT64)
-		return !has || *(const uint64_t *)m == 0;
-	return !has && c->absent == NULL && c->kind != COL_U32 &&
-	       c->kind != COL_U64 && c->kind != COL_BOOL && c->kind != COL_F64;
+		return *(const uint32_t *)m == 0;
+	return c->kind == COL_COUNT64 && *(const uint64_t *)m == 0;
 }
 
-void column_bind_member(struct db_stmt *s, int i, const struct column *col,
-			const void *msg, struct timetext *times,
-			char *time_text)
+void column_put_member(struct db_to to, const struct column *col,
+		       const void *msg, struct timetext *times, char *time_text)
 {
 	bool has = (*(const uint64_t *)msg >> col->bit & 1) != 0;
 	const void *m = (const char *)msg + col->offset;
 
 	if (is_null(col, has, m)) {
-		db_bind_null(s, i);
+		db_put_null(to);
 		return;
 	}
 	switch (col->kind) {
 	case COL_TEXT:
-		db_bind_text(
-		    s, i, has ? *(const struct str *)m : str_from(col->absent));
+		db_put_text(to, has ? *(const struct str *)m
+				    : str_from(col->absent));
 		break;
 	case COL_ENUM:
-		bind_enum(s, i, col, *(const uint32_t *)m);
+		put_enum(to, col, *(const uint32_t *)m);
 		break;
 	case COL_U32:
 	case COL_COUNT:
-		db_bind_i64(s, i, *(const uint32_t *)m);
+		db_put_i64(to, *(const uint32_t *)m);
 		break;
 	case COL_U64:
 	case COL_COUNT64:
-		db_bind_i64(s, i, (int64_t) * (const uint64_t *)m);
+		db_put_i64(to, (int64_t) * (const uint64_t *)m);
 		break;
 	case COL_I64:
-		db_bind_i64(s, i, *(const int64_t *)m);
+		db_put_i64(to, *(const int64_t *)m);
 		break;
 	case COL_BOOL:
-		db_bind_i64(s, i, *(const bool *)m);
+		db_put_i64(to, *(const bool *)m);
 		break;
 	case COL_F64:
-		db_bind_f64(s, i, *(const double *)m);
+		db_put_f64(to, *(const double *)m);
+		break;
+	case COL_NANO:
+		db_put_f64(to, (double)*(const uint64_t *)m /
+				   (double)NANO_PER_UNIT);
 		break;
 	case COL_MS:
-		bind_ms(s, i, *(const uint64_t *)m);
+		put_ms(to, *(const uint64_t *)m);
 		break;
 	case COL_TIME:
-		bind_time(s, i, *(const uint64_t *)m, time_text, times);
+		put_time(to, *(const uint64_t *)m, time_text, times);
 		break;
 	case COL_STRS:
 	case COL_CHAIN:
+	case COL_USAGE:
+	case COL_USAGE_COST:
+	case COL_USAGE_MODEL:
 		CHECK(!"a column of jobs only");
 	}
 }
 
-void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
-		 struct column_text *text)
+void column_put(struct db_to to, size_t c, const struct m_job *j,
+		struct column_text *text)
 {
 	const struct column *col = &job_columns[c];
 	bool has = (j->has >> col->bit & 1) != 0;
 
 	if (col->kind == COL_STRS && has)
-		bind_strs(s, i, j, &text->strs);
+		put_strs(to, j, &text->strs);
 	else if (col->kind == COL_CHAIN && has)
-		bind_chain(s, i, j, &text->chain);
+		put_chain(to, j, &text->chain);
+	else if (col->kind >= COL_USAGE && has)
+		put_usage(to, col->kind, j->usage, &text->usage);
 	else
-		column_bind_member(s, i, col, j, &text->times, text->text[c]);
+		column_put_member(to, col, j, &text->times, text->text[c]);
+}
+
+/* False: somebody else wrote it. */
+static bool read_usage(struct str text, struct arena *a,
+		       struct m_usage_sum **ret)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct msg_reader rd = { .a = a, .why = &why };
+	struct m_usage_sum *u = arena_zalloc(a, sizeof(*u));
+	struct json_error e;
+
+	text = arena_copy(a, text);
+	*ret = u;
+	return json_validate(text, LIMIT_JSON_DEPTH, &e) &&
+	       msg_from_json(&rd, &msg_usage_sum, json_root(text), u) == 0;
 }
 
 static uint64_t read_ms(struct db_stmt *s, int i)
@@ -250,8 +296,14 @@ void column_read(struct db_stmt *s, int i, size_t c, struct arena *a,
 	case COL_TIME:
 		*(uint64_t *)m = timetext_parse(db_text(s, i));
 		break;
+	case COL_USAGE:
+		has = read_usage(db_text(s, i), a, m);
+		break;
 	case COL_STRS:
 	case COL_CHAIN:
+	case COL_NANO: /* of no job */
+	case COL_USAGE_COST:
+	case COL_USAGE_MODEL:
 		has = false;
 		break;
 	}

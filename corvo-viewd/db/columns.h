@@ -22,9 +22,14 @@ enum column_kind {
 	COL_I64,
 	COL_COUNT,   /* u32 that is absent when it is 0 */
 	COL_COUNT64, /* u64 likewise */
+	COL_NANO,    /* billionths, in the column as a number */
 	/* As JSON, for readers of the file; lists do not show these. */
 	COL_STRS,
 	COL_CHAIN,
+	/* Of member usage: all of it as JSON, and what is searched by. */
+	COL_USAGE,
+	COL_USAGE_COST, /* billionths */
+	COL_USAGE_MODEL,
 };
 
 enum column_live {
@@ -45,7 +50,7 @@ struct column {
 	const char *absent;
 };
 
-#define JOB_COLUMNS 47
+#define JOB_COLUMNS 50
 extern const struct column job_columns[JOB_COLUMNS]; /* id is the first */
 
 /* The columns with full text. */
@@ -59,22 +64,22 @@ enum {
 struct column_text {
 	struct timetext times;
 	char text[JOB_COLUMNS][TIMETEXT_LEN];
-	struct buf strs, chain;
+	struct buf strs, chain, usage;
 };
 
 void column_text_done(struct column_text *t);
 
-/* Binds the member of column c to parameter i. */
-void column_bind(struct db_stmt *s, int i, size_t c, const struct m_job *j,
-		 struct column_text *text);
+/* The member of column c. */
+void column_put(struct db_to to, size_t c, const struct m_job *j,
+		struct column_text *text);
 
 /*
  * The same for a column of any message; time_text: TIMETEXT_LEN bytes that
- * stay valid until the statement is reset.
+ * stay valid as long as a text has to (db/db.h).
  */
-void column_bind_member(struct db_stmt *s, int i, const struct column *col,
-			const void *msg, struct timetext *times,
-			char *time_text);
+void column_put_member(struct db_to to, const struct column *col,
+		       const void *msg, struct timetext *times,
+		       char *time_text);
 
 /* Sets the member of column c from result column i; texts are copied to a. */
 void column_read(struct db_stmt *s, int i, size_t c, struct arena *a,

@@ -5,10 +5,10 @@
  */
 #include "db/db.h"
 
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "db/db_impl.h"
 #include "proto/err.h"
 #include "util/clock.h"
 #include "util/json.h"
@@ -20,13 +20,6 @@
 /* Or read it for hours, which keeps the log where it is. Opening and closing
  * the view, which nothing else goes on beside, do not wait for that. */
 #define DB_CHECKPOINT_BUSY_MS 300
-
-struct db {
-	sqlite3 *h;
-	uint64_t deadline_ns;    /* clock_mono_ns; 0: none */
-	const atomic_bool *stop; /* NULL: none */
-	db_match_fn *match;
-};
 
 /*
  * synchronous=OFF: a killed process loses nothing (the pages are the
@@ -48,7 +41,7 @@ static const char *const mode_pragmas[] = {
 
 static uint64_t cache_bytes = 16u << 20;
 
-static int translate(int rc)
+int db_translate(int rc)
 {
 	if (rc == SQLITE_IOERR_SHORT_READ || rc == SQLITE_IOERR_CORRUPTFS)
 		return -ERR_VIEW_UNAVAILABLE;
@@ -171,14 +164,14 @@ static int add_words(struct db *db)
 	int rc = sqlite3_prepare_v2(db->h, "SELECT fts5(?1)", -1, &s, NULL);
 
 	if (rc != SQLITE_OK)
-		return translate(rc);
+		return db_translate(rc);
 	sqlite3_bind_pointer(s, 1, &api, "fts5_api_ptr", NULL);
 	(void)sqlite3_step(s);
 	rc = sqlite3_finalize(s);
 	if (rc == SQLITE_OK)
 		rc =
 		    api->xCreateTokenizer(api, "json_words", api, &words, NULL);
-	return translate(rc);
+	return db_translate(rc);
 }
 
 int db_open(const char *path, enum db_mode mode, struct db **ret,
@@ -188,7 +181,7 @@ int db_open(const char *path, enum db_mode mode, struct db **ret,
 		    (mode == DB_READ ? 0 : SQLITE_OPEN_CREATE);
 	struct db *db = xcalloc(1, sizeof(*db));
 	int rc = sqlite3_open_v2(path, &db->h, flags, NULL);
-	int r = translate(rc);
+	int r = db_translate(rc);
 
 	if (db->h == NULL)
 		check_failed(__FILE__, __LINE__, "out of memory");
@@ -227,7 +220,7 @@ void db_close(struct db *db)
 
 int db_exec(struct db *db, const char *sql)
 {
-	return translate(sqlite3_exec(db->h, sql, NULL, NULL, NULL));
+	return db_translate(sqlite3_exec(db->h, sql, NULL, NULL, NULL));
 }
 
 const char *db_error(struct db *db)
@@ -265,7 +258,7 @@ int db_checkpoint(struct db *db)
 	if (r < 0)
 		return r;
 	sqlite3_busy_timeout(db->h, DB_CHECKPOINT_BUSY_MS);
-	r = translate(sqlite3_wal_checkpoint_v2(
+	r = db_translate(sqlite3_wal_checkpoint_v2(
 	    db->h, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
 	sqlite3_busy_timeout(db->h, DB_BUSY_MS);
 	if (r < 0)
@@ -331,7 +324,7 @@ int db_prepare(struct db *db, const char *sql, struct db_stmt **ret)
 				    &s, NULL);
 
 	if (rc != SQLITE_OK)
-		return translate(rc);
+		return db_translate(rc);
 	*ret = (struct db_stmt *)s;
 	return 0;
 }
@@ -371,7 +364,7 @@ void db_bind_match(struct db_stmt *s, int i, void *what)
 
 int db_step(struct db_stmt *s)
 {
-	int r = translate(sqlite3_step(stmt(s)));
+	int r = db_translate(sqlite3_step(stmt(s)));
 
 	if (r != 1)
 		sqlite3_reset(stmt(s));

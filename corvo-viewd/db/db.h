@@ -73,6 +73,39 @@ void db_bind_f64(struct db_stmt *s, int i, double v);
 void db_bind_null(struct db_stmt *s, int i);
 void db_bind_match(struct db_stmt *s, int i, void *what);
 
+/* Where a value goes: parameter i of a statement, or a column of a source. */
+struct db_to {
+	struct db_stmt *stmt;
+	int i;
+	void *column; /* NULL: to the statement */
+};
+
+static inline struct db_to db_param(struct db_stmt *s, int i)
+{
+	return (struct db_to){ .stmt = s, .i = i };
+}
+
+void db_put_text(struct db_to to, struct str v);
+void db_put_i64(struct db_to to, int64_t v);
+void db_put_f64(struct db_to to, double v);
+void db_put_null(struct db_to to);
+
+/*
+ * Rows of the caller's, as a table that this connection may select from: one
+ * statement for many rows costs half of one each. Texts must stay valid until
+ * the next row is asked for.
+ */
+struct db_source {
+	const char *name;    /* of the table */
+	const char *columns; /* their names, with commas */
+	void (*put)(void *ctx, size_t row, size_t column, struct db_to to);
+	void *ctx;
+	size_t rows; /* may change between statements */
+};
+
+/* s stays where it is until the connection is closed. 0 or -ERR_*. */
+int db_add_source(struct db *db, struct db_source *s);
+
 /* 1: a row; 0: done; -ERR_*: failed. The latter two reset the statement. */
 int db_step(struct db_stmt *s);
 void db_reset(struct db_stmt *s);

@@ -100,6 +100,16 @@ static const struct column schedule_columns[] = {
 };
 _Static_assert(ARRAY_SIZE(schedule_columns) <= ROW_COLUMNS_MAX, "see rows.h");
 
+static const struct column budget_columns[] = {
+	COL(budget, COL_ENUM, "scope", scope, &enum_budget_scope, ""),
+	COL(budget, COL_TEXT, "target", target, NULL, ""),
+	COL(budget, COL_TEXT, "id", id, NULL, ""),
+	COL(budget, COL_NANO, "daily_usd", daily_usd, NULL, NULL),
+	COL(budget, COL_NANO, "per_job_usd", per_job_usd, NULL, NULL),
+	COL(budget, COL_ENUM, "on_exceed", on_exceed, &enum_budget_action, ""),
+	COL(budget, COL_TIME, "created_at", created_at, NULL, ""),
+};
+
 #define TABLE(kind, table, key_columns, list) \
 	[kind] = { .name = table,             \
 		   .keys = key_columns,       \
@@ -113,6 +123,7 @@ const struct row_table row_tables[ROW_KINDS] = {
 	TABLE(ROW_LOCK, "unique_locks", 2, lock_columns),
 	TABLE(ROW_BATCH, "batches", 1, batch_columns),
 	TABLE(ROW_SCHEDULE, "schedules", 1, schedule_columns),
+	TABLE(ROW_BUDGET, "budgets", 2, budget_columns),
 };
 
 static void fill_schedule_job(const struct m_schedule *m,
@@ -137,8 +148,8 @@ void row_bind(struct db_stmt *s, enum row_kind kind, const void *m,
 		const struct column *col = &table->columns[c];
 		const void *from = col->nested ? &t->job : m;
 
-		column_bind_member(s, (int)c + 1, col, from, &t->times,
-				   t->text[c]);
+		column_put_member(db_param(s, (int)c + 1), col, from, &t->times,
+				  t->text[c]);
 	}
 }
 

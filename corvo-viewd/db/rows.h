@@ -15,6 +15,7 @@ enum row_kind {
 	ROW_LOCK,     /* struct m_unique_lock */
 	ROW_BATCH,    /* struct m_batch */
 	ROW_SCHEDULE, /* struct m_schedule */
+	ROW_BUDGET,   /* struct m_budget */
 	ROW_KINDS
 };
 

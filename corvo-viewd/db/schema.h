@@ -8,7 +8,7 @@
 
 #include "db/db.h"
 
-#define SCHEMA_VERSION 9
+#define SCHEMA_VERSION 10
 
 /*
  * Full text: jobs_fts has the columns id (not searched), queue, tags and

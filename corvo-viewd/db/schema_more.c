@@ -61,29 +61,28 @@ static const char *const ties[] = {
 };
 
 static const char *const agents[] = {
-	"CREATE TABLE job_usage ("
-	" id                    INTEGER PRIMARY KEY AUTOINCREMENT,"
-	" job_id                TEXT NOT NULL,"
-	" queue                 TEXT NOT NULL,"
-	" attempt               INTEGER NOT NULL,"
-	" phase                 TEXT NOT NULL,"
-	" input_tokens          INTEGER NOT NULL DEFAULT 0,"
-	" output_tokens         INTEGER NOT NULL DEFAULT 0,"
-	" cache_creation_tokens INTEGER NOT NULL DEFAULT 0,"
-	" cache_read_tokens     INTEGER NOT NULL DEFAULT 0,"
-	" model                 TEXT,"
-	" provider              TEXT,"
-	" cost_usd              REAL NOT NULL DEFAULT 0,"
-	" created_at            TEXT NOT NULL)",
+	/* What a job has used in all, by its row: what single reports said is
+	 * in the event log, as long as that is kept. */
+	"CREATE VIEW job_usage AS SELECT"
+	" id AS job_id, queue, attempt,"
+	" usage ->> 'count' AS count,"
+	" usage ->> 'input_tokens' AS input_tokens,"
+	" usage ->> 'output_tokens' AS output_tokens,"
+	" usage ->> 'cache_creation_tokens' AS cache_creation_tokens,"
+	" usage ->> 'cache_read_tokens' AS cache_read_tokens,"
+	" model, usage ->> 'provider' AS provider,"
+	" cost_nano / 1e9 AS cost_usd, cost_nano, created_at"
+	" FROM jobs WHERE usage IS NOT NULL",
 
 	"CREATE TABLE budgets ("
-	" id          TEXT PRIMARY KEY,"
 	" scope       TEXT NOT NULL,"
 	" target      TEXT NOT NULL,"
+	" id          TEXT NOT NULL,"
 	" daily_usd   REAL,"
 	" per_job_usd REAL,"
 	" on_exceed   TEXT NOT NULL DEFAULT 'hold',"
-	" created_at  TEXT NOT NULL)",
+	" created_at  TEXT NOT NULL,"
+	" PRIMARY KEY (scope, target)) WITHOUT ROWID",
 
 	"CREATE TABLE job_iterations ("
 	" id                    INTEGER PRIMARY KEY AUTOINCREMENT,"
@@ -198,7 +197,6 @@ static const char *const enterprise[] = {
 static const char *const indexes[] = {
 	"CREATE INDEX idx_unique_locks_job ON unique_locks(job_id)",
 	"CREATE INDEX idx_schedules_name ON schedules(name)",
-	"CREATE INDEX idx_job_usage_job ON job_usage(job_id)",
 	"CREATE INDEX idx_job_iterations_job"
 	" ON job_iterations(job_id, iteration)",
 	"CREATE INDEX idx_job_scores_job ON job_scores(job_id)",

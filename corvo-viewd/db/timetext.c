@@ -1,5 +1,6 @@
 /*
- * Almost all times of a batch lie in the same few seconds, so the date is
+ * Almost all times of a batch lie in the same few seconds, and those of a row
+ * in turns in two of them (when it began, when its lease ends): the date is
  * computed once per second and only the fraction per time.
  */
 #include "db/timetext.h"
@@ -8,7 +9,7 @@
 
 #include "util/timefmt.h"
 
-static void put_head(struct timetext *t, uint64_t second)
+static void put_head(struct timetext_second *t, uint64_t second)
 {
 	time_t unix_s = (time_t)second;
 	char text[sizeof(t->head) + 1];
@@ -23,12 +24,14 @@ static void put_head(struct timetext *t, uint64_t second)
 
 void timetext_put(struct timetext *t, uint64_t ns, char *ret)
 {
+	uint64_t second = ns / NS_PER_S;
 	uint32_t fraction = (uint32_t)(ns % NS_PER_S);
+	struct timetext_second *s = &t->last[second % TIMETEXT_SECONDS];
 
-	if (t->second != ns / NS_PER_S + 1)
-		put_head(t, ns / NS_PER_S);
-	memcpy(ret, t->head, sizeof(t->head));
-	for (size_t i = TIMETEXT_LEN - 2; i >= sizeof(t->head); i--) {
+	if (s->second != second + 1)
+		put_head(s, second);
+	memcpy(ret, s->head, sizeof(s->head));
+	for (size_t i = TIMETEXT_LEN - 2; i >= sizeof(s->head); i--) {
 		ret[i] = (char)('0' + fraction % 10);
 		fraction /= 10;
 	}

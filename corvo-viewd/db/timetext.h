@@ -10,10 +10,14 @@
 
 #define TIMETEXT_LEN 30 /* "2026-02-11T10:00:00.123456789Z" */
 
-/* Remembers the second it wrote last; zeroed at first, one per thread. */
+#define TIMETEXT_SECONDS 4
+
+/* Remembers the seconds it wrote last; zeroed at first, one per thread. */
 struct timetext {
-	uint64_t second; /* of `head`, plus one; 0: nothing yet */
-	char head[20];   /* "2026-02-11T10:00:00." */
+	struct timetext_second {
+		uint64_t second; /* of `head`, plus one; 0: nothing yet */
+		char head[20];   /* "2026-02-11T10:00:00." */
+	} last[TIMETEXT_SECONDS];
 };
 
 /* Writes TIMETEXT_LEN bytes, no NUL. */

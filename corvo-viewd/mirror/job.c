@@ -5,15 +5,46 @@
  */
 #include "mirror/mirror_impl.h"
 
-static void put_insert(struct buf *b)
+/*
+ * What nearly every job has. The rows of those that have nothing else are
+ * written without the other columns, which are most of them: they are NULL or
+ * 0 by themselves.
+ */
+static const uint64_t plain_members =
+    MSG_BIT(job, id) | MSG_BIT(job, queue) | MSG_BIT(job, state) |
+    MSG_BIT(job, priority) | MSG_BIT(job, attempt) | MSG_BIT(job, max_retries) |
+    MSG_BIT(job, retry_backoff) | MSG_BIT(job, retry_base_delay) |
+    MSG_BIT(job, retry_max_delay) | MSG_BIT(job, seq) |
+    MSG_BIT(job, created_at) | MSG_BIT(job, payload) | MSG_BIT(job, worker_id) |
+    MSG_BIT(job, hostname) | MSG_BIT(job, started_at) |
+    MSG_BIT(job, completed_at) | MSG_BIT(job, result);
+
+static bool is_plain(const struct m_job *j)
+{
+	return (j->has & ~plain_members) == 0;
+}
+
+void mirror_job_names(struct buf *b, bool plain)
+{
+	const char *before = "";
+
+	for (size_t c = 0; c < JOB_COLUMNS; c++) {
+		if (plain && (plain_members >> job_columns[c].bit & 1) == 0)
+			continue;
+		buf_printf(b, "%s%s", before, job_columns[c].name);
+		before = ",";
+	}
+}
+
+/* WHERE: or SQLite would take ON for a part of a join. */
+static void put_insert(struct buf *b, bool plain)
 {
 	buf_puts(b, "INSERT INTO jobs(");
-	for (size_t c = 0; c < JOB_COLUMNS; c++)
-		buf_printf(b, "%s%s", c > 0 ? "," : "", job_columns[c].name);
-	buf_puts(b, ") VALUES(");
-	for (size_t c = 0; c < JOB_COLUMNS; c++)
-		buf_printf(b, "%s?%zu", c > 0 ? "," : "", c + 1);
-	buf_puts(b, ") ON CONFLICT(id) DO NOTHING");
+	mirror_job_names(b, plain);
+	buf_puts(b, ") SELECT ");
+	mirror_job_names(b, plain);
+	buf_puts(b, " FROM " MIRROR_SOURCE
+		    " WHERE true ON CONFLICT(id) DO NOTHING");
 }
 
 static void put_update(struct buf *b)
@@ -25,57 +56,83 @@ static void put_update(struct buf *b)
 	buf_puts(b, " WHERE id=?1");
 }
 
+enum live_as {
+	LIVE_NAMES,
+	LIVE_VALUES, /* the new ones, where the row is there already */
+	LIVE_SET,
+};
+
 /*
- * The live columns, as names or as their new values. A partial document
- * leaves a LIVE_KEPT column out when it has not changed since the insert.
+ * A partial document leaves a LIVE_KEPT column out when it has not changed
+ * since the insert.
  */
-static void put_live(struct buf *b, bool names, bool values)
+static void put_live(struct buf *b, enum live_as as)
 {
-	size_t i = 1;
+	const char *before = "";
 
 	for (size_t c = 0; c < JOB_COLUMNS; c++) {
 		const struct column *col = &job_columns[c];
 
 		if (col->live == LIVE_NEVER)
 			continue;
-		if (i++ > 1)
-			buf_putc(b, ',');
-		if (names)
+		buf_puts(b, before);
+		before = ",";
+		if (as != LIVE_VALUES)
 			buf_puts(b, col->name);
-		if (names && values)
+		if (as == LIVE_SET)
 			buf_putc(b, '=');
-		if (values && col->live == LIVE_KEPT)
-			buf_printf(b, "coalesce(?%zu,%s)", i, col->name);
-		else if (values)
-			buf_printf(b, "?%zu", i);
+		if (as != LIVE_NAMES && col->live == LIVE_KEPT)
+			buf_printf(b, "coalesce(excluded.%s,jobs.%s)",
+				   col->name, col->name);
+		else if (as != LIVE_NAMES)
+			buf_printf(b, "excluded.%s", col->name);
 	}
 }
 
 /*
- * A view that is behind is told of the same document again and again, as it
- * is sent with each of its events: then nothing is written.
+ * Rows that are there already: what cannot be NULL is named and never used. A
+ * view that is behind is told of the same document again and again, as it is
+ * sent with each of its events: then nothing is written.
  */
 static void put_patch(struct buf *b)
 {
-	buf_puts(b, "UPDATE jobs SET ");
-	put_live(b, true, true);
-	buf_puts(b, " WHERE rowid=?1 AND (");
-	put_live(b, true, false);
+	buf_puts(b, "INSERT INTO jobs(id,queue,created_at,payload,");
+	put_live(b, LIVE_NAMES);
+	buf_puts(b, ") SELECT id,'','','',");
+	put_live(b, LIVE_NAMES);
+	buf_puts(b, " FROM " MIRROR_SOURCE
+		    " WHERE true ON CONFLICT(id) DO UPDATE SET ");
+	put_live(b, LIVE_SET);
+	buf_puts(b, " WHERE (");
+	put_live(b, LIVE_NAMES);
 	buf_puts(b, ") IS NOT (");
-	put_live(b, false, true);
+	put_live(b, LIVE_VALUES);
 	buf_puts(b, ")");
 }
 
 void mirror_job_sql(enum mirror_stmt s, struct buf *ret)
 {
 	buf_clear(ret);
-	if (s == STMT_JOB_INSERT)
-		put_insert(ret);
+	if (s == STMT_JOBS_INSERT || s == STMT_JOBS_INSERT_PLAIN)
+		put_insert(ret, s == STMT_JOBS_INSERT_PLAIN);
 	else if (s == STMT_JOB_UPDATE)
 		put_update(ret);
 	else
 		put_patch(ret);
 	buf_putc(ret, '\0');
+}
+
+/* The columns of STMT_JOB_FIND and STMT_JOBS_FIND. */
+static void read_row(struct mirror *m, struct db_stmt *s,
+		     struct mirror_row *ret)
+{
+	ret->rowid = db_i64(s, 0);
+	ret->delta = mirror_delta(m, db_text(s, 1));
+	ret->state = 0;
+	(void)enum_parse(&enum_job_state, db_text(s, 2), &ret->state);
+	ret->error_count = db_i64(s, 3);
+	ret->blocked = db_i64(s, 4) != 0;
+	ret->unique = db_i64(s, 5) != 0;
 }
 
 int mirror_find(struct mirror *m, struct str id, struct mirror_row *ret)
@@ -87,15 +144,24 @@ int mirror_find(struct mirror *m, struct str id, struct mirror_row *ret)
 	r = db_step(s);
 	if (r != 1)
 		return r;
-	ret->rowid = db_i64(s, 0);
-	ret->delta = mirror_delta(m, db_text(s, 1));
-	ret->state = 0;
-	(void)enum_parse(&enum_job_state, db_text(s, 2), &ret->state);
-	ret->error_count = db_i64(s, 3);
-	ret->blocked = db_i64(s, 4) != 0;
-	ret->unique = db_i64(s, 5) != 0;
+	read_row(m, s, ret);
 	db_reset(s);
 	return 1;
+}
+
+/* The rows of all documents of the source, which have some. */
+static int find_all(struct mirror *m, struct mirror_row **ret)
+{
+	struct db_stmt *s = m->stmts[STMT_JOBS_FIND];
+	size_t n = 0;
+	int r;
+
+	*ret = arena_alloc(&m->arena, m->source.rows * sizeof(**ret));
+	while ((r = db_step(s)) == 1)
+		read_row(m, s, &(*ret)[n++]);
+	if (r < 0)
+		return r;
+	return n < m->source.rows ? -ERR_NOT_FOUND : 0;
 }
 
 static uint32_t known_state(const struct m_job *j)
@@ -164,35 +230,23 @@ static int delete_jobs(struct mirror *m, const struct m_job *j, size_t n)
 
 /* --- partial documents --- */
 
-static int patch_job(struct mirror *m, const struct m_job *j)
+static int patch_jobs(struct mirror *m)
 {
-	struct db_stmt *s = m->stmts[STMT_JOB_PATCH];
-	struct mirror_row row;
-	int i = 1;
-	int r = mirror_find(m, j->id, &row);
+	struct mirror_row *rows;
+	int r;
 
-	if (r != 1)
-		return r < 0 ? r : -ERR_NOT_FOUND;
-	db_bind_i64(s, i++, row.rowid);
-	for (size_t c = 0; c < JOB_COLUMNS; c++)
-		if (job_columns[c].live != LIVE_NEVER)
-			column_bind(s, i++, c, j, &m->text);
-	r = db_run(s);
-	if (r < 0)
-		return r;
-	count_leave(&row);
-	count_enter(row.delta, j);
-	return row.unique ? unlock_ended(m, j) : 0;
-}
-
-static int run_full(struct mirror *m, enum mirror_stmt which,
-		    const struct m_job *j)
-{
-	struct db_stmt *s = m->stmts[which];
-
-	for (size_t c = 0; c < JOB_COLUMNS; c++)
-		column_bind(s, (int)c + 1, c, j, &m->text);
-	return db_run(s);
+	if (m->source.rows == 0)
+		return 0;
+	r = find_all(m, &rows);
+	if (r == 0)
+		r = db_run(m->stmts[STMT_JOBS_PATCH]);
+	for (size_t i = 0; i < m->source.rows && r == 0; i++) {
+		count_leave(&rows[i]);
+		count_enter(rows[i].delta, m->docs[i]);
+		if (rows[i].unique)
+			r = unlock_ended(m, m->docs[i]);
+	}
+	return r;
 }
 
 /* --- whole documents --- */
@@ -208,13 +262,16 @@ static int replace_job(struct mirror *m, const struct replaced *p)
 {
 	struct mirror_delta *to = mirror_delta(m, p->j->queue);
 	struct mirror_row row = p->row;
-	int r = run_full(m, STMT_JOB_UPDATE, p->j);
+	struct db_stmt *s = m->stmts[STMT_JOB_UPDATE];
+	int r;
 
+	for (size_t c = 0; c < JOB_COLUMNS; c++)
+		column_put(db_param(s, (int)c + 1), c, p->j, &m->text);
+	r = db_run(s);
 	if (r < 0)
 		return r;
-	count_leave(&row);
+	count_leave(&row); /* the new one was counted with the others */
 	row.delta->failed -= row.error_count;
-	count_enter(to, p->j);
 	to->failed += row.error_count;
 	return row.unique ? unlock_ended(m, p->j) : 0;
 }
@@ -238,25 +295,73 @@ static int replace_jobs(struct mirror *m, const struct replaced *first)
 	return r < 0 ? r : mirror_text_add(m, &texts);
 }
 
-static int insert_job(struct mirror *m, const struct m_job *j,
-		      struct replaced **met)
+/* Those among the documents whose rows were there before row `first`. */
+static int find_met(struct mirror *m, int64_t first, struct replaced **met)
 {
-	struct replaced *p;
-	int r = run_full(m, STMT_JOB_INSERT, j);
+	struct mirror_row *rows;
+	int r = find_all(m, &rows);
 
+	CHECK(r != -ERR_NOT_FOUND); /* the insert has just met or made them */
+	for (size_t i = 0; i < m->source.rows && r == 0; i++) {
+		struct replaced *p;
+
+		if (rows[i].rowid >= first)
+			continue;
+		p = arena_alloc(&m->arena, sizeof(*p));
+		*p = (struct replaced){ m->docs[i], rows[i], *met };
+		*met = p;
+	}
+	return r;
+}
+
+/*
+ * Rows of all documents that have none; `met` gets the others. Numbers of new
+ * rows go up by one: those of a statement stand together at the end.
+ */
+static int insert_jobs(struct mirror *m, enum mirror_stmt which,
+		       struct replaced **met)
+{
+	int64_t first, n;
+	int r;
+
+	if (m->source.rows == 0)
+		return 0;
+	r = db_run(m->stmts[which]);
 	if (r < 0)
 		return r;
-	if (db_changes(m->db) > 0) {
-		mirror_text_new(m, db_last_rowid(m->db));
-		count_enter(mirror_delta(m, j->queue), j);
-		return 0;
-	}
-	p = arena_alloc(&m->arena, sizeof(*p));
-	*p = (struct replaced){ .j = j, .next = *met };
-	*met = p;
-	r = mirror_find(m, j->id, &p->row);
-	CHECK(r != 0); /* the insert has just met it */
-	return MIN(r, 0);
+	n = db_changes(m->db);
+	first = n > 0 ? db_last_rowid(m->db) - n + 1 : INT64_MAX;
+	if (n > 0)
+		mirror_text_new(m, first);
+	if ((size_t)n < m->source.rows)
+		r = find_met(m, first, met);
+	for (size_t i = 0; i < m->source.rows; i++)
+		count_enter(mirror_delta(m, m->docs[i]->queue), m->docs[i]);
+	return r;
+}
+
+void mirror_source_put(void *ctx, size_t row, size_t column, struct db_to to)
+{
+	struct mirror *m = ctx;
+
+	column_put(to, column, m->docs[row], &m->text);
+}
+
+static enum mirror_stmt stmt_of(const struct m_job *j)
+{
+	if (j->partial)
+		return STMT_JOBS_PATCH;
+	return is_plain(j) ? STMT_JOBS_INSERT_PLAIN : STMT_JOBS_INSERT;
+}
+
+/* The source has the documents of one kind. */
+static void choose(struct mirror *m, const struct m_job *j, size_t n,
+		   enum mirror_stmt which)
+{
+	m->source.rows = 0;
+	for (size_t i = 0; i < n; i++)
+		if (!j[i].deleted && stmt_of(&j[i]) == which)
+			m->docs[m->source.rows++] = &j[i];
 }
 
 int mirror_jobs(struct mirror *m, const struct m_job *j, size_t n)
@@ -264,12 +369,16 @@ int mirror_jobs(struct mirror *m, const struct m_job *j, size_t n)
 	struct replaced *met = NULL;
 	int r = delete_jobs(m, j, n);
 
-	for (size_t i = 0; i < n && r == 0; i++) {
-		if (j[i].partial && !j[i].deleted)
-			r = patch_job(m, &j[i]);
-		else if (!j[i].deleted)
-			r = insert_job(m, &j[i], &met);
-	}
+	m->docs = arena_alloc(&m->arena, (n + 1) * sizeof(*m->docs));
+	choose(m, j, n, STMT_JOBS_PATCH);
+	if (r == 0)
+		r = patch_jobs(m);
+	choose(m, j, n, STMT_JOBS_INSERT_PLAIN);
+	if (r == 0)
+		r = insert_jobs(m, STMT_JOBS_INSERT_PLAIN, &met);
+	choose(m, j, n, STMT_JOBS_INSERT);
+	if (r == 0)
+		r = insert_jobs(m, STMT_JOBS_INSERT, &met);
 	return r < 0 ? r : replace_jobs(m, met);
 }
 

@@ -17,10 +17,14 @@ _Static_assert(
 	JOB_CANCELLED == 7 && JOB_SCHEDULED == 8 && JOB_STATES_SHOWN == 9,
     "a state needs a column in queue_stats and a place in STMT_COUNT");
 
+#define ROW_COLUMNS                                            \
+	"j.rowid, j.queue, j.state, j.error_count, j.blocked," \
+	" j.unique_key IS NOT NULL"
+
 static const char *const sql[STMT_MAX] = {
-	[STMT_JOB_FIND] = "SELECT rowid, queue, state, error_count,"
-			  " blocked, unique_key IS NOT NULL FROM jobs"
-			  " WHERE id=?1",
+	[STMT_JOB_FIND] = "SELECT " ROW_COLUMNS " FROM jobs j WHERE id=?1",
+	[STMT_JOBS_FIND] = "SELECT " ROW_COLUMNS " FROM " MIRROR_SOURCE " d"
+			   " CROSS JOIN jobs j ON j.id=d.id",
 	[STMT_JOBS_DELETE] = "DELETE FROM jobs WHERE rowid IN"
 			     " (SELECT value FROM json_each(?1))",
 	[STMT_JOB_FAILED] = "UPDATE jobs SET last_error=?2, error_count=?3"
@@ -54,6 +58,7 @@ static const char *const sql[STMT_MAX] = {
 	[STMT_UNLOCK] = "DELETE FROM unique_locks WHERE job_id=?1",
 	[STMT_BATCH_DELETE] = "DELETE FROM batches WHERE id=?1",
 	[STMT_SCHEDULE_DELETE] = "DELETE FROM schedules WHERE id=?1",
+	[STMT_BUDGET_DELETE] = "DELETE FROM budgets WHERE id=?1",
 	[STMT_WORKERS_IDLE] = "DELETE FROM workers WHERE last_heartbeat<=?1",
 	[STMT_WORKERS_OLD] =
 	    "DELETE FROM workers WHERE id IN (SELECT id FROM workers"
@@ -74,13 +79,26 @@ static const char *const sql[STMT_MAX] = {
 /* Statements that follow from lists of columns. */
 static void put_sql(unsigned stmt, struct buf *ret)
 {
-	if (stmt < STMT_ROW) {
+	if (stmt <= STMT_JOBS_PATCH) {
 		mirror_job_sql((enum mirror_stmt)stmt, ret);
 		return;
 	}
 	buf_clear(ret);
 	row_put_upsert(ret, &row_tables[stmt - STMT_ROW]);
 	buf_putc(ret, '\0');
+}
+
+static int add_source(struct mirror *m)
+{
+	struct buf *b = &m->source_columns;
+
+	mirror_job_names(b, false);
+	buf_putc(b, '\0');
+	m->source = (struct db_source){ .name = MIRROR_SOURCE,
+					.columns = b->p,
+					.put = mirror_source_put,
+					.ctx = m };
+	return db_add_source(m->db, &m->source);
 }
 
 int mirror_new(struct db *db, struct mirror **ret)
@@ -91,6 +109,7 @@ int mirror_new(struct db *db, struct mirror **ret)
 	int r = 0;
 
 	m->db = db;
+	r = add_source(m);
 	for (unsigned i = 0; i < STMT_MAX && r == 0; i++) {
 		if (sql[i] == NULL)
 			put_sql(i, &b);
@@ -118,6 +137,7 @@ void mirror_free(struct mirror *m)
 	hmap_done(&m->deltas);
 	arena_done(&m->arena);
 	buf_done(&m->rowids);
+	buf_done(&m->source_columns);
 	free(m);
 }
 
@@ -282,6 +302,11 @@ static int apply_rest(struct mirror *m, const struct m_tail_reply *r)
 	if (err == 0)
 		err = delete_each(m, STMT_SCHEDULE_DELETE, r->gone_schedules,
 				  r->gone_schedules_n);
+	if (err == 0)
+		err = delete_each(m, STMT_BUDGET_DELETE, r->gone_budgets,
+				  r->gone_budgets_n);
+	for (size_t i = 0; i < r->budgets_n && err == 0; i++)
+		err = mirror_budget(m, &r->budgets[i]);
 	for (size_t i = 0; i < r->batches_n && err == 0; i++)
 		err = mirror_batch(m, &r->batches[i]);
 	for (size_t i = 0; i < r->schedules_n && err == 0; i++)

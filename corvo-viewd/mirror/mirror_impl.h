@@ -11,10 +11,12 @@
 #include "util/hmap.h"
 
 enum mirror_stmt {
-	STMT_JOB_INSERT, /* parameters: the columns in order */
-	STMT_JOB_UPDATE, /* the same */
-	STMT_JOB_PATCH,  /* ?1 rowid, then the live columns in order */
+	STMT_JOBS_INSERT_PLAIN, /* the same, where nothing else is set */
+	STMT_JOBS_INSERT, /* of MIRROR_SOURCE, but for those that are there */
+	STMT_JOB_UPDATE,  /* parameters: the columns in order */
+	STMT_JOBS_PATCH,  /* of MIRROR_SOURCE, all of which are there */
 	STMT_JOB_FIND,
+	STMT_JOBS_FIND, /* the same of MIRROR_SOURCE, in its order */
 	STMT_JOBS_DELETE,
 	STMT_JOB_FAILED,
 	STMT_TEXT_CHANGED, /* ?1 rowid, then the searchable columns */
@@ -30,6 +32,7 @@ enum mirror_stmt {
 	STMT_UNLOCK,
 	STMT_BATCH_DELETE,
 	STMT_SCHEDULE_DELETE,
+	STMT_BUDGET_DELETE,
 	STMT_WORKERS_IDLE, /* ?1 seen last at that time or before */
 	STMT_WORKERS_OLD,  /* but for the ?1 that were seen last */
 	STMT_COUNT,
@@ -63,8 +66,15 @@ struct mirror_rowids {
 	size_t n, cap;
 };
 
+/* The table of documents that are being written; its columns are those of
+ * table jobs. */
+#define MIRROR_SOURCE "documents"
+
 struct mirror {
 	struct db *db;
+	struct db_source source;
+	struct buf source_columns;
+	const struct m_job **docs; /* its rows, in the arena */
 	struct db_stmt *stmts[STMT_MAX];
 	struct column_text text;
 	struct row_text row_text;
@@ -116,6 +126,11 @@ int mirror_text_remove(struct mirror *m, struct mirror_rowids *l);
 int mirror_text_add(struct mirror *m, struct mirror_rowids *l);
 /* All that is missing, as part of the transaction. */
 int mirror_text_commit(struct mirror *m);
+
+/* The columns of table jobs with commas; plain: those nearly every row has. */
+void mirror_job_names(struct buf *b, bool plain);
+
+void mirror_source_put(void *ctx, size_t row, size_t column, struct db_to to);
 
 /* The statements on table jobs that follow from job_columns, as SQL. */
 void mirror_job_sql(enum mirror_stmt s, struct buf *ret);

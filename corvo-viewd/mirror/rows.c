@@ -108,6 +108,11 @@ int mirror_schedule(struct mirror *m, const struct m_schedule *s)
 	return put_row(m, ROW_SCHEDULE, s);
 }
 
+int mirror_budget(struct mirror *m, const struct m_budget *b)
+{
+	return put_row(m, ROW_BUDGET, b);
+}
+
 int mirror_lock(struct mirror *m, const struct m_unique_lock *l)
 {
 	struct db_stmt *s = m->stmts[STMT_LOCK_DELETE];

@@ -65,9 +65,9 @@ int mirror_text_changed(struct mirror *m, int64_t rowid, const struct m_job *j)
 	int r, changed;
 
 	db_bind_i64(s, 1, rowid);
-	column_bind(s, 2, COLUMN_QUEUE, j, &m->text);
-	column_bind(s, 3, COLUMN_TAGS, j, &m->text);
-	column_bind(s, 4, COLUMN_PAYLOAD, j, &m->text);
+	column_put(db_param(s, 2), COLUMN_QUEUE, j, &m->text);
+	column_put(db_param(s, 3), COLUMN_TAGS, j, &m->text);
+	column_put(db_param(s, 4), COLUMN_PAYLOAD, j, &m->text);
 	r = db_step(s);
 	if (r != 1)
 		return r;

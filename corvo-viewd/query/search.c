@@ -63,6 +63,7 @@ static enum search_sort read_sort(struct str name)
 		[SORT_STARTED] = "started_at",
 		[SORT_COMPLETED] = "completed_at",
 		[SORT_ATTEMPT] = "attempt",
+		[SORT_COST] = "cost",
 	};
 
 	for (unsigned i = 0; i < SORTS; i++)
@@ -143,6 +144,7 @@ static const char *const sort_columns[SORTS] = {
 	[SORT_STARTED] = "j.started_at",
 	[SORT_COMPLETED] = "j.completed_at",
 	[SORT_ATTEMPT] = "j.attempt",
+	[SORT_COST] = "ifnull(j.cost_nano,0)",
 };
 
 /* Jobs in the order of creation, each with whether it matches. */

@@ -21,6 +21,7 @@ enum search_sort {
 	SORT_STARTED,
 	SORT_COMPLETED,
 	SORT_ATTEMPT,
+	SORT_COST,
 	SORTS
 };
 

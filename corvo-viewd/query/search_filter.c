@@ -113,6 +113,7 @@ static const struct condition texts[] = {
 	CONDITION("chain_id", "=", chain_id),
 	CONDITION("group_name", "=", group),
 	CONDITION("schedule_id", "=", schedule_id),
+	CONDITION("model", "=", model),
 };
 
 static const struct condition times[] = {
@@ -180,6 +181,14 @@ static void put_columns(struct search *s, struct sql *sql)
 			put(sql, &numbers[i],
 			    sql_number(sql, *(const uint32_t *)member(
 						m, &numbers[i])));
+	if (MSG_HAS(m, search, cost_min))
+		buf_printf(
+		    &sql->text, " AND ifnull(j.cost_nano,0)>=?%d",
+		    sql_number(sql, (int64_t)MIN(m->cost_min, INT64_MAX)));
+	if (MSG_HAS(m, search, cost_max))
+		buf_printf(
+		    &sql->text, " AND ifnull(j.cost_nano,0)<=?%d",
+		    sql_number(sql, (int64_t)MIN(m->cost_max, INT64_MAX)));
 	if (MSG_HAS(m, search, has_errors))
 		buf_printf(&sql->text, " AND j.error_count%s0",
 			   m->has_errors ? ">" : "=");

@@ -21,6 +21,8 @@
 #define STEPS 3000
 
 struct fixture {
+	struct db *second;
+	struct mirror *mirror; /* of it */
 	struct rng rng;
 	struct world w;
 	struct view view;
@@ -236,15 +238,28 @@ static void test_lifecycles_in_one_answer_are_one_row_each(void **state)
 	arena_done(&a);
 }
 
-static void open_second(struct fixture *f, struct db **db, struct mirror **m)
+static struct mirror *open_second(struct fixture *f)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	const char *path = world_path(&f->w, "second.db");
 
-	assert_int_equal(
-	    db_open(world_path(&f->w, "second.db"), DB_WRITE, db, &why), 0);
-	assert_int_equal(schema_make_tables(*db), 0);
-	assert_int_equal(schema_make_indexes(*db), 0);
-	assert_int_equal(mirror_new(*db, m), 0);
+	assert_int_equal(db_open(path, DB_WRITE, &f->second, &why), 0);
+	assert_int_equal(schema_make_tables(f->second), 0);
+	assert_int_equal(schema_make_indexes(f->second), 0);
+	assert_int_equal(mirror_new(f->second, &f->mirror), 0);
+	return f->mirror;
+}
+
+static void assert_second_is_same(struct fixture *f)
+{
+	assert_same_rows(f->view.writer, f->second);
+	assert_consistent(f->second);
+}
+
+static void close_second(struct fixture *f)
+{
+	mirror_free(f->mirror);
+	db_close(f->second);
 }
 
 /* Late, in other pieces, and every answer twice: the same rows. */
@@ -252,21 +267,32 @@ static void test_replay_gives_same_rows(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t pos = 0, again = 0;
-	struct mirror *m;
-	struct db *db;
 
 	live(f, &pos);
-	open_second(f, &db, &m);
-	feed_all(f, m, &again, 2);
-	assert_same_rows(f->view.writer, db);
-	assert_consistent(db);
+	feed_all(f, open_second(f), &again, 2);
+	assert_second_is_same(f);
 	/* All of it once more, from the start. */
 	again = 0;
-	feed_all(f, m, &again, 1);
-	assert_same_rows(f->view.writer, db);
+	feed_all(f, f->mirror, &again, 1);
+	assert_second_is_same(f);
 	assert_int_equal(again, pos);
-	mirror_free(m);
-	db_close(db);
+	close_second(f);
+}
+
+/* Half of it, and then all in one answer: jobs with a row, and without. */
+static void test_an_answer_with_known_and_new_jobs(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t pos = 0, again = 0;
+
+	live(f, &pos);
+	feed_once(f, open_second(f), &again, (uint32_t)pos / 2, 1);
+	assert_true(again > 0 && again < pos);
+	again = 0;
+	feed_once(f, f->mirror, &again, LIMIT_TAIL_EVENTS, 1);
+	assert_int_equal(again, pos);
+	assert_second_is_same(f);
+	close_second(f);
 }
 
 /* A checkpoint in the middle of a life, and the feed from there on. */
@@ -550,32 +576,24 @@ static void test_damage_at_run_time(void **state)
 	assert_int_equal(r, -ERR_VIEW_UNAVAILABLE);
 }
 
+#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_rows_equal_store, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(
-		    test_lifecycles_in_one_answer_are_one_row_each, setup,
-		    teardown),
-		cmocka_unit_test_setup_teardown(test_replay_gives_same_rows,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_rebuild_equals_feed, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(test_rebuild_stops, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(test_partial, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_delete, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_blocked_jobs_are_counted,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_what_ties_a_job_to_others,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_file_is_believed, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(test_damaged_file_is_replaced,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_damage_at_run_time, setup,
-						teardown),
+		CASE(test_rows_equal_store),
+		CASE(test_lifecycles_in_one_answer_are_one_row_each),
+		CASE(test_replay_gives_same_rows),
+		CASE(test_an_answer_with_known_and_new_jobs),
+		CASE(test_rebuild_equals_feed),
+		CASE(test_rebuild_stops),
+		CASE(test_partial),
+		CASE(test_delete),
+		CASE(test_blocked_jobs_are_counted),
+		CASE(test_what_ties_a_job_to_others),
+		CASE(test_file_is_believed),
+		CASE(test_damaged_file_is_replaced),
+		CASE(test_damage_at_run_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,8 +3,10 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "lib/testlib.h"
+#include "proto/mpk_cursor.h"
 
 static const struct mpk_node *parse(struct str in)
 {
@@ -204,6 +206,157 @@ static void test_random_bytes(void **state _unused_)
 	}
 }
 
+/* --- the cursor reads what the tree has --- */
+
+static void assert_same(struct mpk_cursor *c, const struct mpk_node *v)
+{
+	struct mpk_value got;
+
+	assert_true(mpk_take(c, &got));
+	assert_int_equal(got.type, mpk_type_of(v));
+	switch (got.type) {
+	case MPK_BOOL:
+		assert_int_equal(got.boolean, mpk_get_bool(v));
+		break;
+	case MPK_UINT:
+		assert_true(got.u64 == mpk_get_u64(v));
+		break;
+	case MPK_INT:
+		assert_true(got.i64 == mpk_get_i64(v));
+		break;
+	case MPK_FLOAT: { /* bit by bit: NaN is not equal to itself */
+		double f = mpk_get_f64(v);
+
+		assert_memory_equal(&got.f64, &f, sizeof(f));
+		break;
+	}
+	case MPK_STR:
+		assert_true(str_eq(str_of(got.p, got.n), mpk_get_str(v)));
+		break;
+	case MPK_ARRAY:
+	case MPK_MAP:
+		assert_int_equal(got.n, mpk_count(v));
+		for (uint32_t i = 0; i < got.n; i++) {
+			bool map = got.type == MPK_MAP;
+
+			if (map)
+				assert_same(c, mpk_key(v, i));
+			assert_same(c, map ? mpk_value(v, i) : mpk_item(v, i));
+		}
+		mpk_leave(c);
+		break;
+	case MPK_NIL:
+	case MPK_OTHER:
+		break;
+	}
+}
+
+/* Both take it, with the same values, or both refuse it. */
+static bool both_take(struct str in)
+{
+	const struct mpk_node *v = parse(in);
+	struct mpk_cursor c;
+
+	mpk_cursor_init(&c, in);
+	if (v == NULL) {
+		assert_true(!mpk_skip(&c) || c.p != c.end);
+		return false;
+	}
+	assert_same(&c, v);
+	assert_ptr_equal(c.p, c.end);
+	assert_int_equal(c.depth, 0);
+	mpk_cursor_init(&c, in);
+	assert_true(mpk_skip(&c) && c.p == c.end);
+	return true;
+}
+
+static void put_random(struct rng *rng, struct buf *b, unsigned depth)
+{
+	static const char text[70000];
+	static const size_t lengths[] = {
+		0, 1, 31, 32, 255, 256, 65535, 65536
+	};
+	uint64_t kind = rng_below(rng, depth > 0 ? 9 : 7);
+	uint32_t n;
+
+	switch (kind) {
+	case 0:
+		mpk_bool(b, rng_below(rng, 2) == 0);
+		break;
+	case 1:
+		mpk_u64(b, rng_u64(rng) >> rng_below(rng, 64));
+		break;
+	case 2:
+		mpk_i64(b, -(int64_t)(rng_u64(rng) >> 1 >> rng_below(rng, 63)));
+		break;
+	case 3:
+		mpk_f64(b, (double)rng_u64(rng) / 3);
+		break;
+	case 4:
+		buf_putc(b, (char)0xc0);
+		break;
+	case 5:
+	case 6:
+		n = (uint32_t)lengths[rng_below(rng, ARRAY_SIZE(lengths))];
+		(kind == 5 ? mpk_str : mpk_bin)(b, str_of(text, n));
+		break;
+	default:
+		n = (uint32_t)rng_below(rng, 20);
+		(kind == 7 ? mpk_array : mpk_map)(b, n);
+		for (n *= kind == 7 ? 1 : 2; n > 0; n--)
+			put_random(rng, b, depth - 1);
+	}
+}
+
+static void test_cursor_and_tree_agree(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	struct rng rng;
+	unsigned taken = 0, refused = 0;
+
+	test_rng(&rng);
+	for (int i = 0; i < 300; i++) {
+		buf_clear(&b);
+		put_random(&rng, &b, 3);
+		assert_true(both_take(buf_str(&b)));
+		for (int k = 0; k < 20; k++) { /* and with a byte changed */
+			size_t at = rng_below(&rng, MIN(b.n, (size_t)64));
+
+			b.p[at] = (char)rng_u64(&rng);
+			*(both_take(buf_str(&b)) ? &taken : &refused) += 1;
+		}
+	}
+	assert_true(taken > 100 && refused > 100);
+}
+
+/* Every head there is, with nothing, too little and enough behind it. */
+static void test_cursor_and_tree_agree_on_heads(void **state _unused_)
+{
+	static const size_t lengths[] = { 1, 2, 3, 4, 5, 9, 10, 18, 40, 300 };
+	char bytes[300] = { 0 };
+
+	for (unsigned head = 0; head < 256; head++) {
+		bytes[0] = (char)head;
+		for (unsigned second = 0; second < 4; second++) {
+			bytes[1] = (char)second;
+			for (size_t i = 0; i < ARRAY_SIZE(lengths); i++)
+				(void)both_take(str_of(bytes, lengths[i]));
+		}
+	}
+}
+
+static void test_cursor_depth(void **state _unused_)
+{
+	char bytes[MPK_DEPTH + 2];
+
+	memset(bytes, 0x91, sizeof(bytes));
+	bytes[MPK_DEPTH] = 0x01;
+	assert_true(both_take(str_of(bytes, MPK_DEPTH + 1)));
+	bytes[MPK_DEPTH] = (char)0x91;
+	bytes[MPK_DEPTH + 1] = 0x01;
+	assert_false(both_take(str_of(bytes, MPK_DEPTH + 2)));
+}
+
 static void *parse_once(void *arg _unused_)
 {
 	return (void *)parse(STR("\x93\x01\x02\x03"));
@@ -239,6 +392,9 @@ int main(void)
 		cmocka_unit_test(test_claims_are_bounded),
 		cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_random_bytes),
+		cmocka_unit_test(test_cursor_and_tree_agree),
+		cmocka_unit_test(test_cursor_and_tree_agree_on_heads),
+		cmocka_unit_test(test_cursor_depth),
 		cmocka_unit_test(test_threads),
 	};
 

@@ -1,0 +1,21 @@
+/*
+ * Shared by the files of the seam to SQLite only.
+ */
+#ifndef CORVO_DB_IMPL_H
+#define CORVO_DB_IMPL_H
+
+#include <sqlite3.h>
+
+#include "db/db.h"
+
+struct db {
+	sqlite3 *h;
+	uint64_t deadline_ns;    /* clock_mono_ns; 0: none */
+	const atomic_bool *stop; /* NULL: none */
+	db_match_fn *match;
+};
+
+/* 1: a row; 0; or -ERR_*. */
+int db_translate(int rc);
+
+#endif
