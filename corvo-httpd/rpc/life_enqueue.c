@@ -1,32 +1,12 @@
 /*
  * Jobs that frames add. See rpc/life_parts.h.
  *
- * What frames of one turn add, whosever they are, goes into the log as one
- * operation: a producer that sends one job a frame would otherwise pay for each
- * what a batch costs. It is done as a whole or not at all. When it is refused
- * for what somebody's jobs are, each frame asks by itself and hears of its own.
- *
- * Jobs that may depend on others of their request go by themselves. So do large
- * frames, which need no company.
+ * Jobs that may depend on others of their request go by themselves: what goes
+ * together is done as a whole or not at all.
  */
-#include <stdlib.h>
-
 #include "req/job_check.h"
 #include "rpc/life_parts.h"
-#include "util/clock.h"
 #include "util/hash.h"
-
-#define GATHER_JOBS  64
-#define GATHER_BYTES (64u << 10)
-
-/* Frames that go together. */
-struct gather {
-	struct lifecycles *all;
-	struct list frames;
-	size_t frames_n;
-	size_t jobs_n, bytes;
-	struct rpc_call *call; /* NULL: it gathers yet */
-};
 
 /* --- what may be added --- */
 
@@ -119,8 +99,7 @@ static bool may_go_together(const struct life_frame *f)
 {
 	const struct m_enqueue_batch *b = &f->batch;
 
-	if (b->jobs_n > GATHER_JOBS / 2 || f->bytes_n > GATHER_BYTES / 2 ||
-	    b->idempotency_key.n > 0)
+	if (!life_may_gather(f, b->jobs_n) || b->idempotency_key.n > 0)
 		return false;
 	for (size_t i = 0; i < b->jobs_n; i++)
 		if (!is_plain(&b->jobs[i]))
@@ -128,165 +107,62 @@ static bool may_go_together(const struct life_frame *f)
 	return true;
 }
 
-/* It has its answer, or needs none. */
-static void take_out(struct life_frame *f)
+static void *items(struct life_frame *f)
 {
-	list_remove(&f->gathered);
-	f->gather->frames_n--;
-	f->gather = NULL;
-	f->open--;
+	return f->batch.jobs;
+}
+
+static struct str encode(void *all, size_t n, struct buf *out)
+{
+	struct m_enqueue *jobs = all;
+	struct m_enqueue_batch b = { 0 };
+
+	MSG_SET_LIST(&b, enqueue_batch, jobs, jobs, n);
+	msg_encode(&msg_enqueue_batch, &b, out);
+	return jobs[0].queue;
+}
+
+static size_t answered(const void *reply)
+{
+	const struct m_enqueue_batch_reply *m = reply;
+
+	return m->jobs_n;
 }
 
 /* A job's texts are those of the reply to all. */
-static void tell_share(struct life_frame *f, const struct m_enqueue_reply *jobs)
+static void tell(struct life_frame *f, size_t at, const void *reply)
 {
+	const struct m_enqueue_batch_reply *m = reply;
 	size_t n = f->batch.jobs_n;
 	struct m_enqueue_reply *own = arena_alloc(&f->a, n * sizeof(*own));
 
-	memcpy(own, jobs, n * sizeof(*own));
+	memcpy(own, m->jobs + at, n * sizeof(*own));
 	for (size_t i = 0; i < n; i++) {
-		own[i].job_id = f->batch.jobs[i].job_id;
-		CHECK(str_eq(own[i].job_id, jobs[i].job_id));
+		CHECK(str_eq(own[i].job_id, f->batch.jobs[i].job_id));
 		CHECK(own[i].batch_id.n == 0);
+		own[i].job_id = f->batch.jobs[i].job_id;
 	}
 	tell_added(f, own, n, false);
 }
 
-/* It is refused for what some of the jobs are. */
-static bool is_about_jobs(int err)
-{
-	return err_again(err) == AGAIN_NO || err == ERR_QUEUE_FULL ||
-	       err == ERR_QUEUE_LIMIT;
-}
-
-static void tell_frame(struct life_frame *f, const struct rpc_reply *reply,
-		       const struct m_enqueue_batch_reply *m, bool ask_again)
-{
-	size_t at = f->gather_at;
-
-	take_out(f);
-	if (ask_again)
-		start_alone(f);
-	else if (m != NULL)
-		tell_share(f, m->jobs + at);
-	else
-		life_error(f, "enqueue: ",
-			   reply->err != 0 ? reply->err : ERR_BAD_MESSAGE,
-			   reply->err != 0 ? reply->body : STR_NULL);
-	life_settle(f);
-}
-
-static void on_gathered(void *ctx, const struct rpc_reply *reply)
-{
-	struct gather *g = ctx;
-	struct httpd *h = g->all->h;
-	struct arena a = { 0 };
-	struct m_enqueue_batch_reply m;
-	bool ask_again = g->frames_n > 1 && is_about_jobs(reply->err);
-	bool is_good =
-	    reply->err == 0 &&
-	    msg_decode(&msg_enqueue_batch_reply, reply->body, &a, &m) == 0 &&
-	    m.jobs_n == g->jobs_n;
-
-	g->call = NULL;
-	h->seq = MAX(h->seq, reply->seq);
-	while (!list_empty(&g->frames))
-		tell_frame(
-		    list_entry(g->frames.next, struct life_frame, gathered),
-		    reply, is_good ? &m : NULL, ask_again);
-	arena_done(&a);
-	free(g);
-}
-
-void life_gather_send(struct lifecycles *all)
-{
-	struct gather *g = all->gather;
-	struct httpd *h = all->h;
-	struct m_enqueue_batch b = { 0 };
-	struct m_enqueue jobs[GATHER_JOBS];
-	size_t n = 0;
-
-	if (g == NULL)
-		return;
-	all->gather = NULL;
-	LIST_FOREACH (it, &g->frames) {
-		struct life_frame *f =
-		    list_entry(it, struct life_frame, gathered);
-
-		f->l->gathers = false;
-		f->gather_at = n;
-		memcpy(jobs + n, f->batch.jobs,
-		       f->batch.jobs_n * sizeof(jobs[0]));
-		n += f->batch.jobs_n;
-	}
-	CHECK(n == g->jobs_n && n > 0);
-	MSG_SET_LIST(&b, enqueue_batch, jobs, jobs, n);
-	buf_clear(&h->scratch);
-	msg_encode(&msg_enqueue_batch, &b, &h->scratch);
-	CHECK(!h->scratch.full);
-	g->call = rpc_call(
-	    h->raftd, OP_ENQUEUE_BATCH, jobs[0].queue, buf_str(&h->scratch),
-	    clock_mono_ns() + h->set->op_timeout, ERR_LEADER_UNAVAILABLE,
-	    RPC_CHANGES | RPC_KEEP, on_gathered, g);
-}
-
-static struct gather *gather_for(struct life_frame *f)
-{
-	struct lifecycles *all = f->l->all;
-	struct gather *g = all->gather;
-
-	if (g != NULL && (g->jobs_n + f->batch.jobs_n > GATHER_JOBS ||
-			  g->bytes + f->bytes_n > GATHER_BYTES))
-		life_gather_send(all);
-	if (all->gather == NULL) {
-		g = all->gather = xcalloc(1, sizeof(*g));
-		g->all = all;
-		list_init(&g->frames);
-	}
-	return all->gather;
-}
+const struct gather_kind gather_jobs = {
+	.what = "enqueue: ",
+	.op = OP_ENQUEUE_BATCH,
+	.item = &msg_enqueue,
+	.reply = &msg_enqueue_batch_reply,
+	.items = items,
+	.encode = encode,
+	.answered = answered,
+	.tell = tell,
+	.alone = start_alone,
+};
 
 void life_start_enqueue(struct life_frame *f)
 {
-	struct gather *g;
-
 	if (f->batch.jobs_n == 0)
 		return;
-	if (!may_go_together(f)) {
-		start_alone(f);
-		return;
-	}
-	g = gather_for(f);
-	f->gather = g;
-	f->open++;
-	f->l->gathers = true;
-	list_push_back(&g->frames, &f->gathered);
-	g->frames_n++;
-	g->jobs_n += f->batch.jobs_n;
-	g->bytes += f->bytes_n;
-	if (g->jobs_n < GATHER_JOBS)
-		return;
-	/* the log need not wait for the rest of the turn */
-	life_gather_send(g->all);
-	rpc_client_flush(f->l->h->raftd);
-}
-
-void life_drop_enqueue(struct life_frame *f)
-{
-	struct gather *g = f->gather;
-
-	if (g == NULL)
-		return;
-	take_out(f);
-	if (g->call == NULL) {
-		g->jobs_n -= f->batch.jobs_n;
-		g->bytes -= f->bytes_n;
-	}
-	if (g->frames_n > 0)
-		return;
-	if (g->call != NULL)
-		rpc_cancel(g->all->h->raftd, g->call);
+	if (may_go_together(f))
+		life_gather(f, GATHER_JOBS, f->batch.jobs_n);
 	else
-		g->all->gather = NULL;
-	free(g);
+		start_alone(f);
 }

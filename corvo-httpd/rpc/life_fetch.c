@@ -57,6 +57,9 @@ static void on_fetched(struct life_frame *f, _unused_ struct part *p,
 		life_error(f, "fetch: ", ERR_OVERLOADED, REQ_NO_ROOM);
 	} else if (f->wait_ns > 0 && exchange_is_left(&f->l->r->x)) {
 		life_give_back(f); /* the end of the stream comes */
+	} else if (f->l->pushes) {
+		for (size_t i = 0; i < m->jobs_n; i++)
+			pushed_add(f->l, m->jobs[i].job_id, reply->seq);
 	}
 }
 
@@ -114,6 +117,8 @@ void life_start_fetch(struct life_frame *f)
 		     .m = &m,
 		     .timeout_ns = m.timeout + f->l->h->set->op_timeout,
 		     .timeout_err = ERR_REQUEST_TIMEOUT,
+		     /* acks that come later wake it */
+		     .any_order = m.timeout > 0,
 		     .then = on_fetched,
 		 });
 }

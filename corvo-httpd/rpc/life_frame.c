@@ -95,7 +95,7 @@ void life_ask(struct life_frame *f, struct part *p, const struct life_call *c)
 	struct httpd *h = f->l->h;
 	struct buf *b = &h->scratch;
 
-	if (f->l->gathers) /* what it said before goes before */
+	if (f->l->gathers != 0 && !c->any_order)
 		life_gather_send(f->l->all);
 	buf_clear(b);
 	msg_encode(c->d, c->m, b);
@@ -137,39 +137,6 @@ void *life_decode(struct life_frame *f, const char *what,
 		return m;
 	life_error(f, what, ERR_BAD_MESSAGE, STR_NULL);
 	return NULL;
-}
-
-/* --- acks --- */
-
-static void on_acked(struct life_frame *f, _unused_ struct part *p,
-		     const struct rpc_reply *reply)
-{
-	struct m_ack_batch_reply *m =
-	    life_decode(f, "ack: ", &msg_ack_batch_reply, reply);
-
-	if (m == NULL)
-		return;
-	MSG_SET(&f->reply, lifecycle_reply, acked, m->acked);
-	MSG_SET_LIST(&f->reply, lifecycle_reply, refused, m->refused,
-		     m->refused_n);
-}
-
-static void start_acks(struct life_frame *f)
-{
-	struct m_ack_batch m = { 0 };
-	size_t n = 0;
-
-	for (size_t i = 0; i < f->m.acks_n; i++) {
-		if (!life_item_ok(f, "ack: ", &msg_ack_item, &f->m.acks[i]))
-			continue;
-		pushed_remove(f->l, f->m.acks[i].job_id);
-		f->m.acks[n++] = f->m.acks[i];
-	}
-	if (n == 0)
-		return;
-	MSG_SET_LIST(&m, ack_batch, acks, f->m.acks, n);
-	life_change(f, &f->ack, OP_ACK_BATCH, STR_NULL, &msg_ack_batch, &m,
-		    on_acked);
 }
 
 /* --- fails --- */
@@ -253,7 +220,7 @@ static void start_beats(struct life_frame *f)
 
 static void start_work(struct life_frame *f)
 {
-	start_acks(f);
+	life_start_acks(f);
 	start_fails(f);
 	start_beats(f);
 	life_start_fetch(f);
@@ -387,7 +354,7 @@ void life_frame_abandon(struct life_frame *f)
 	for (size_t i = 0; f->fails != NULL && i < f->m.fails_n; i++)
 		drop(f, &f->fails[i]);
 	life_drop_fetch(f);
-	life_drop_enqueue(f);
+	life_gather_drop(f);
 	life_give_back(f);
 }
 
@@ -399,6 +366,8 @@ void life_frame_send(struct life_frame *f)
 	for (size_t i = 0; i < f->reply.jobs_n; i++)
 		lifecycle_note_job(l, &f->reply.jobs[i]);
 	flow_send(l->flow, &pb_LifecycleStreamResponse, &f->reply);
+	for (size_t i = 0; l->pushes && i < f->reply.jobs_n; i++)
+		pushed_sent(l, f->reply.jobs[i].job_id);
 	if (f->is_last)
 		flow_end(l->flow, 0, STR_NULL);
 }

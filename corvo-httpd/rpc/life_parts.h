@@ -1,6 +1,7 @@
 /*
- * Between the files of a frame: life_frame.c is its life, life_fetch.c how it
- * asks for jobs, and who leads, life_enqueue.c how it adds jobs. See
+ * Between the files of a frame: life_frame.c is its life, life_ack.c how it
+ * ends jobs, life_fetch.c how it asks for some, and who leads, life_enqueue.c
+ * how it adds jobs, life_gather.c what it asks for together with others. See
  * rpc/lifecycle.h.
  */
 #ifndef CORVO_LIFE_PARTS_H
@@ -8,7 +9,6 @@
 
 #include "rpc/lifecycle.h"
 
-struct gather;
 struct part;
 typedef void part_fn(struct life_frame *f, struct part *p,
 		     const struct rpc_reply *reply);
@@ -19,6 +19,14 @@ struct part {
 	struct rpc_call *call; /* NULL: none under way */
 	part_fn *then;
 	size_t index; /* of fails */
+};
+
+/* What it put into a gather. */
+struct share {
+	struct list node;
+	struct life_frame *f;
+	struct gather *g; /* NULL: it is in none */
+	size_t at, n;     /* its items among all, once they are sent */
 };
 
 struct life_frame {
@@ -40,12 +48,10 @@ struct life_frame {
 	bool is_wrong;   /* an error that is no overload */
 	bool is_last;    /* the stream ends with it */
 	bool asks_first; /* who leads, before anything else */
+	size_t acks_n;   /* those that can be said, the first of m.acks */
 	struct m_enqueue_batch batch;
-	/* of life_enqueue.c */
-	size_t bytes_n;        /* it had when it came */
-	struct gather *gather; /* with whose jobs its own go; NULL: alone */
-	struct list gathered;  /* node of that */
-	size_t gather_at;      /* its first job among all */
+	size_t bytes_n; /* it had when it came */
+	struct share shares[GATHER_KINDS];
 };
 
 /* --- life_frame.c --- */
@@ -66,6 +72,7 @@ struct life_call {
 	uint64_t timeout_ns;
 	int timeout_err;
 	unsigned flags; /* RPC_ */
+	bool any_order; /* what the stream said before may come later */
 	part_fn *then;
 };
 void life_ask(struct life_frame *f, struct part *p, const struct life_call *c);
@@ -79,12 +86,45 @@ void life_settle(struct life_frame *f);
 void *life_decode(struct life_frame *f, const char *what,
 		  const struct msg_desc *d, const struct rpc_reply *reply);
 
+/* --- life_gather.c --- */
+
+/* What can go together, as one operation. */
+struct gather_kind {
+	const char *what; /* of errors */
+	unsigned op;
+	const struct msg_desc *item, *reply;
+	/* What the frame asks for. */
+	void *(*items)(struct life_frame *f);
+	/* n items of all frames; the key of the operation. */
+	struct str (*encode)(void *items, size_t n, struct buf *out);
+	/* How many items the reply is about. */
+	size_t (*answered)(const void *reply);
+	/* Whether n items of a frame go with those of another. NULL: all do. */
+	bool (*goes_with)(const struct life_frame *f, size_t n,
+			  const struct share *s);
+	/* The part of the reply about the frame's items, from `at` on; it lasts
+	 * for the call. */
+	void (*tell)(struct life_frame *f, size_t at, const void *reply);
+	/* It asks by itself. */
+	void (*alone)(struct life_frame *f);
+};
+
+/* Whether n items of it are few enough to be gathered. */
+bool life_may_gather(const struct life_frame *f, size_t n);
+void life_gather(struct life_frame *f, enum gather_of of, size_t n);
+void life_gather_drop(struct life_frame *f); /* nobody waits for it */
+
+/* --- life_ack.c --- */
+
+extern const struct gather_kind gather_acks;
+void life_start_acks(struct life_frame *f);
+
 /* --- life_enqueue.c --- */
 
+extern const struct gather_kind gather_jobs;
 /* Those of its jobs that can be added; their ids are made once. */
 void life_prepare_enqueue(struct life_frame *f);
 void life_start_enqueue(struct life_frame *f);
-void life_drop_enqueue(struct life_frame *f); /* nobody waits for it */
 
 /* --- life_fetch.c --- */
 

@@ -134,8 +134,6 @@ void lifecycle_note_job(struct lifecycle *l, const struct m_fetched *job)
 	j = &l->unsent[l->unsent_n++];
 	*j = (struct life_job){ .back = fetched_give_back(job) };
 	j->back.job_id.p = xstrndup(job->job_id.p, job->job_id.n);
-	if (l->pushes)
-		pushed_add(l, job->job_id);
 }
 
 static void forget_job(struct life_job *j)
@@ -366,7 +364,9 @@ void lifecycles_free(struct lifecycles *all)
 {
 	if (all == NULL)
 		return;
-	CHECK(all->h->calls.open == 0 && all->gather == NULL);
+	CHECK(all->h->calls.open == 0);
+	for (size_t i = 0; i < GATHER_KINDS; i++)
+		CHECK(all->gathers[i] == NULL);
 	pushed_free(all->pushed);
 	free(all);
 }

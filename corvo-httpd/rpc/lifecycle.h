@@ -24,12 +24,15 @@
 struct gather;
 struct pushed;
 
+/* What frames of a turn ask for together, in the order it is sent. */
+enum gather_of { GATHER_ACKS, GATHER_JOBS, GATHER_KINDS };
+
 /* All streams of a process; in struct httpd. */
 struct lifecycles {
 	struct httpd *h;
-	struct list held;      /* streams that wait for others' frames to end */
-	struct list looks;     /* streams that may have answers to send */
-	struct gather *gather; /* jobs of this turn, see life_enqueue.c */
+	struct list held;  /* streams that wait for others' frames to end */
+	struct list looks; /* streams that may have answers to send */
+	struct gather *gathers[GATHER_KINDS]; /* of this turn; or NULL */
 	struct pushed *pushed;
 };
 
@@ -54,9 +57,9 @@ struct lifecycle {
 	struct loop_timer *timer;
 	uint64_t next_ns; /* a frame is not read before */
 	unsigned strikes; /* frames with errors in a row */
+	unsigned gathers; /* in which of lifecycles.gathers it has something */
 	bool redirects;   /* it wants to be told who leads */
 	bool pushes;      /* cancels are told */
-	bool gathers;     /* some of its jobs are in lifecycles.gather */
 	bool has_ended;   /* the client sends no more */
 	bool is_stopping; /* and nobody wants more of it */
 	struct list jobs; /* of pushed.c */
@@ -103,7 +106,7 @@ void lifecycle_note_job(struct lifecycle *l, const struct m_fetched *job);
 /* One frame less is at work. */
 void lifecycles_release(struct lifecycles *all);
 
-/* --- life_enqueue.c, for lifecycle.c --- */
+/* --- life_gather.c, for lifecycle.c --- */
 
 void life_gather_send(struct lifecycles *all); /* if there is something */
 
@@ -111,8 +114,12 @@ void life_gather_send(struct lifecycles *all); /* if there is something */
 
 struct pushed *pushed_new(struct httpd *h);
 void pushed_free(struct pushed *p);
-/* The worker behind the stream has the job; and has it no longer. */
-void pushed_add(struct lifecycle *l, struct str job_id);
+/*
+ * The stream is given a job by the fetch with that event; the worker behind it
+ * has it; and has it no longer.
+ */
+void pushed_add(struct lifecycle *l, struct str job_id, uint64_t seq);
+void pushed_sent(struct lifecycle *l, struct str job_id);
 void pushed_remove(struct lifecycle *l, struct str job_id);
 void pushed_remove_all(struct lifecycle *l);
 

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 from cluster import cluster  # noqa: E402
 from node import API, running, seconds_of, wait_until  # noqa: E402
+from sse import EventStream  # noqa: E402
 
 LAG = "X-Corvo-View-Lag-Ms"
 NEVER = str(2 ** 60)
@@ -106,6 +107,34 @@ def test_the_index_of_one_node_serves_at_another(behind, path):
         assert answer.status == 200 and LAG not in answer.headers, answer
         if path == "/queues/{q}":
             assert answer.json["pending"] == i + 2
+
+
+def test_a_place_in_the_events_of_one_node_serves_at_another(behind):
+    """Also before that one has heard of it."""
+    a, b = behind
+    for i in range(2):
+        queue = f"place{i}"
+        done = a.post(f"{API}/enqueue", {"queue": queue})
+        place = int(done.headers["X-Corvo-Index"])
+        page = b.get(f"{API}/cluster/events?after_seq={place}")
+        assert page.status == 200 and "lost" not in page.json, page
+        done = a.post(f"{API}/enqueue", {"queue": queue})
+        place = int(done.headers["X-Corvo-Index"])
+        with EventStream(b.port, f"?queues={queue}", last_id=place) as s:
+            assert s.status == 200
+            a.fetch(queue)
+            assert s.take(1)[0]["type"] == "started"
+
+
+def test_a_place_that_never_was_is_refused_by_all(behind):
+    a, b = behind
+    done = a.post(f"{API}/enqueue", {"queue": "never"})
+    never = int(done.headers["X-Corvo-Index"]) + 1000000
+    for client in (a, b):
+        with EventStream(client.port, last_id=never) as s:
+            assert s.status == 410
+        page = client.get(f"{API}/cluster/events?after_seq={never}")
+        assert page.status == 200 and page.json["lost"] is True, page
 
 
 def test_a_read_that_cannot_have_the_index_says_so():

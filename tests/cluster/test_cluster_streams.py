@@ -11,6 +11,7 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "lib"), str(TESTS / "http")]
 
 from cluster import cluster  # noqa: E402
+from node import API  # noqa: E402
 from remote import make  # noqa: E402
 from test_streams_grpc import Stream, Stub  # noqa: E402
 
@@ -85,6 +86,61 @@ def test_who_asks_for_the_leader_is_sent_there(three, follower, channel):
         a = s.ask(request_id=6, enqueues=[item("redirect")])
         assert a.error == "" and len(a.enqueued_job_ids) == 1
         assert s.end() is None
+
+
+def fetch_pushed(stream, node, queue, number=1):
+    """Jobs of the queue; the stream is told of cancels."""
+    with node.client() as c:
+        ids = [c.enqueue(queue) for _ in range(number)]
+    a = stream.ask(request_id=1, queues=[queue], fetch_count=number,
+                   push_cancels=True)
+    assert [j.job_id for j in a.jobs] == ids
+    return ids
+
+
+def cancel(node, job):
+    with node.client() as c:
+        assert c.post(f"{API}/jobs/{job}/cancel").status == 200
+
+
+def assert_told(stream, job):
+    a = stream.receive()
+    assert (a.request_id, list(a.cancelled_job_ids)) == (0, [job])
+
+
+def test_a_cancel_is_pushed_wherever_it_was_said(three, stream):
+    """Each node is at another place of the log when it answers."""
+    nodes = three.nodes
+    jobs = fetch_pushed(stream, three.leader(), "push", 12)
+    for i, job in enumerate(jobs):
+        cancel(nodes[i % len(nodes)], job)
+        assert_told(stream, job)
+
+
+def test_a_cancel_is_pushed_by_a_node_that_hears_of_it_late(
+        three, follower, stream):
+    """The fetch was answered by then, and so was the cancel."""
+    follower.slow_log(1)
+    try:
+        job, = fetch_pushed(stream, three.leader(), "late")
+        cancel(follower, job)
+        assert_told(stream, job)
+    finally:
+        follower.slow_log(0)
+
+
+def test_a_cancel_is_pushed_when_the_leader_was_killed(
+        three, follower, stream):
+    old = three.leader()
+    jobs = fetch_pushed(stream, old, "push-kill", 3)
+    cancel(old, jobs[0])
+    assert_told(stream, jobs[0])
+    old.kill_all()
+    for job in jobs[1:]:  # the first waits for a leader
+        cancel(follower, job)
+        assert_told(stream, job)
+    old.start()
+    three.wait_whole()
 
 
 def test_a_stream_goes_on_when_the_leader_is_killed(three, follower, stream):

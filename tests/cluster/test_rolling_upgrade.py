@@ -14,8 +14,8 @@ from test_failover import check, progress
 LATER = Path(os.environ["CORVO_LATER_DIR"]) / "cli" / "corvo"
 NOTE = f"{API}/debug/note"
 SEED = int(os.environ.get("CORVO_TEST_SEED") or random.randrange(1 << 32))
-NEEDS = ("this needs feature level 2; node {} runs a version that knows only "
-         "1: upgrade it first")
+NEEDS = ("this needs feature level 3; node {} runs a version that knows only "
+         "2: upgrade it first")
 
 
 def restart_as(three, node, program):
@@ -67,12 +67,12 @@ def test_a_later_operation_waits_until_all_nodes_know_it():
                        30, "the sentence")
             refused = note(n)
             assert (refused.status, refused.code) == (501, "UNSUPPORTED")
-        assert events(c, "level_raised") == []
+        assert events(c, "level_raised") == [{"level": 2}]
         with c.client() as old:  # which goes on meanwhile
             job = old.enqueue("meanwhile")
             assert old.fetch("meanwhile", timeout=10)["job_id"] == job
         restart_as(three, c, LATER)
-        wait_until(lambda: events(a, "level_raised") == [{"level": 2}], 30,
+        wait_until(lambda: events(a, "level_raised")[1:] == [{"level": 3}], 30,
                    "the level to rise")
         for n in three.nodes:  # each may hear of it a little later
             wait_until(lambda: note(n).status == 200, 10, "the level")
@@ -81,7 +81,7 @@ def test_a_later_operation_waits_until_all_nodes_know_it():
         c.corvo = before
         c.err.unlink()
         status, words = c.refuses()
-        assert status != 0 and "uses feature level 2 and this version" in words
+        assert status != 0 and "uses feature level 3 and this version" in words
         c.corvo = LATER
         c.start()
         three.wait_whole()
@@ -99,8 +99,8 @@ def test_an_older_node_that_joins_stops_instead_of_diverging():
         old = three.add("--crash-limit=2")
         status, words = old.refuses(seconds=60)
         assert status != 0
-        assert "feature level 2 and this version of Corvo knows levels up to " \
-            "1; start" in words
+        assert "feature level 3 and this version of Corvo knows levels up to " \
+            "2; start" in words
         with a.client() as c:
             job = c.enqueue("goes-on")
             assert c.fetch("goes-on", timeout=10)["job_id"] == job

@@ -20,13 +20,10 @@ def h():
         yield httpd
 
 
-@pytest.fixture
-def batches(h):
-    """The queues of the batches raftd is asked to add, from now on; until
-    there are so many jobs in them."""
+def batches_of(h, op, items, name):
     def found():
-        return [[j["queue"] for j in e["body"]["jobs"]]
-                for e in h.backend.seen("request", "enqueue_batch")]
+        return [[j[name] for j in e["body"][items]]
+                for e in h.backend.seen("request", op)]
     before = len(found())
 
     def get(jobs):
@@ -36,6 +33,19 @@ def batches(h):
     return get
 
 
+@pytest.fixture
+def batches(h):
+    """The queues of the batches raftd is asked to add, from now on; until
+    there are so many jobs in them."""
+    return batches_of(h, "enqueue_batch", "jobs", "queue")
+
+
+@pytest.fixture
+def acked(h):
+    """The same of jobs that are acked, by their ids."""
+    return batches_of(h, "ack_batch", "acks", "job_id")
+
+
 def job(queue, **more):
     return make("LifecycleEnqueueItem", queue=queue, **more)
 
@@ -43,6 +53,11 @@ def job(queue, **more):
 def jobs_to(*queues):
     """A frame for each."""
     return [{"enqueues": [job(q)]} for q in queues]
+
+
+def acks_of(*ids, **more):
+    """A frame for each."""
+    return [{"acks": [make("AckBatchItem", job_id=i)], **more} for i in ids]
 
 
 def ask(h, frames):
@@ -114,3 +129,72 @@ def test_jobs_that_name_each_other_stay_together(h, batches):
     ask(h, jobs_to("a") + [{"enqueues": [
         job("b"), job("c", depends_on=["#0"])]}])
     assert ["b", "c"] in batches(3)
+
+
+# --- acks ---
+
+
+def names(n):
+    return [f"job_{i}" for i in range(n)]
+
+
+def test_acks_of_one_turn_are_one_operation(h, acked):
+    got = ask(h, acks_of(*names(40)))
+    assert [(g.acked, g.error) for g in got] == [(1, "")] * 40
+    found = acked(40)
+    assert [i for b in found for i in b] == names(40)
+    assert len(found) <= 3, found
+
+
+def test_acks_of_frames_that_wait_for_jobs_go_together(h, acked):
+    got = ask(h, acks_of(*names(40), queues=["jobs"], fetch_count=1,
+                         wait_ms=60000))
+    assert [(g.acked, len(g.jobs)) for g in got] == [(1, 1)] * 40
+    assert len(acked(40)) <= 3
+
+
+def test_an_operation_has_a_largest_number_of_acks(h, acked):
+    ids = [f"job_{i}" for i in range(300)]
+    got = ask(h, [{"acks": [make("AckBatchItem", job_id=i)
+                            for i in ids[k:k + 30]]}
+                  for k in range(0, 300, 30)])
+    assert [g.acked for g in got] == [30] * 10
+    found = acked(300)
+    assert [i for b in found for i in b] == ids
+    assert max(map(len, found)) <= 64
+
+
+def test_a_refused_ack_is_told_to_who_sent_it(h, acked):
+    got = ask(h, acks_of("a", "job_lost", "b", "job_missing", "c"))
+    assert [g.acked for g in got] == [1, 0, 1, 0, 1]
+    assert [[(r.job_id, r.code) for r in g.refused] for g in got] == [
+        [], [("job_lost", "LEASE_LOST")], [], [("job_missing", "NOT_FOUND")],
+        []]
+    assert len(acked(5)) <= 3
+
+
+def test_two_acks_of_one_job_are_told_apart(h, acked):
+    """The first of them is good."""
+    got = ask(h, acks_of("a", "job_once", "b", "job_once", "c"))
+    assert [g.acked for g in got] == [1, 1, 1, 0, 1]
+    assert [len(g.refused) for g in got] == [0, 0, 0, 1, 0]
+    assert all(b.count("job_once") < 2 for b in acked(5))
+
+
+@pytest.mark.parametrize("job_id, code", [
+    ("overload", "OVERLOADED"), ("noleader", "LEADER_UNAVAILABLE"),
+    ("garbage", "BAD_MESSAGE")])
+def test_acks_that_could_not_be_taken_are_told_to_all(h, acked, job_id, code):
+    got = ask(h, acks_of("a", job_id, "b"))
+    assert {g.code for g in got if g.code} == {code}
+    assert got[1].code == code and got[1].acked == 0
+    assert len(acked(3)) <= 3
+
+
+def test_what_acks_free_can_be_fetched_by_the_same_frame(h):
+    """A fetch that does not wait comes after all acks before it."""
+    ask(h, acks_of("first") + acks_of("second", queues=["q"], fetch_count=1))
+    seen = [e for e in h.backend.seen("request")
+            if e["name"] in ("ack_batch", "fetch")]
+    assert [e["name"] for e in seen[-2:]] == ["ack_batch", "fetch"]
+    assert seen[-2]["body"]["acks"][-1]["job_id"] == "second"

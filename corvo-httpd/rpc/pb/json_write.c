@@ -108,10 +108,10 @@ static void put_value(struct json_writer *w, const struct pb_field *f,
 		put_key(w, f);
 		jw_time(w, *(const uint64_t *)p);
 	} else if (f->type == PB_double) {
-		if (!with_zero && *(const double *)p == 0)
+		if (!with_zero && pb_double(member, p) == 0)
 			return;
 		put_key(w, f);
-		jw_double(w, *(const double *)p);
+		jw_double(w, pb_double(member, p));
 	} else if (is_text(f)) {
 		text = pb_text(f, member, p);
 		if (!with_zero && text.n == 0)

@@ -19,6 +19,7 @@ static inline bool pb_is_shown(const struct pb_desc *d,
 /* p: the member in its struct. Of a signed one the same bits. */
 uint64_t pb_number(const struct pb_field *f, const struct field_desc *member,
 		   const void *p);
+double pb_double(const struct field_desc *member, const void *p);
 struct str pb_text(const struct pb_field *f, const struct field_desc *member,
 		   const void *p);
 

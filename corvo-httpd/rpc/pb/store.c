@@ -4,6 +4,7 @@
 #include "rpc/pb/store.h"
 
 #include "proto/msg_read.h"
+#include "util/nano.h"
 
 #define DURATION_MAX_NS (LIMIT_DURATION_S * NS_PER_S)
 #define TIME_MAX_S      UINT64_C(7289654400) /* 2201, as in JSON */
@@ -156,11 +157,28 @@ int pb_put_bool(const struct pb_place *at, void *m, bool v)
 	return 0;
 }
 
+static int put_nano(const struct msg_reader *rd, const struct pb_place *at,
+		    void *m, double v)
+{
+	uint64_t max = UINT64_MAX / NANO_PER_UNIT, nano;
+
+	if (member_of(at)->max != 0)
+		max = member_of(at)->max;
+	if (!nano_from_double(v, &nano) || nano > max * NANO_PER_UNIT)
+		return pb_refuse(rd, at, "must be a number from 0 to %llu",
+				 (unsigned long long)max);
+	if (set_bit(at, m, nano == 0))
+		*(uint64_t *)slot(at, m) = nano;
+	return 0;
+}
+
 int pb_put_double(const struct msg_reader *rd, const struct pb_place *at,
 		  void *m, double v)
 {
 	uint32_t max = member_of(at)->max;
 
+	if (member_of(at)->kind == K_nano)
+		return put_nano(rd, at, m, v);
 	/* not a number compares with nothing */
 	if (max != 0 && !(v >= 0 && v <= max))
 		return pb_refuse(rd, at, "must be a number from 0 to %u", max);

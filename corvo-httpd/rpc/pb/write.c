@@ -3,6 +3,7 @@
  */
 #include "rpc/pb/show.h"
 #include "rpc/pb/wire.h"
+#include "util/nano.h"
 
 static void put_double(struct buf *out, uint32_t number, double v)
 {
@@ -39,6 +40,13 @@ uint64_t pb_number(const struct pb_field *f, const struct field_desc *member,
 	return v;
 }
 
+double pb_double(const struct field_desc *member, const void *p)
+{
+	if (member->kind == K_nano)
+		return (double)*(const uint64_t *)p / (double)NANO_PER_UNIT;
+	return *(const double *)p;
+}
+
 struct str pb_text(const struct pb_field *f, const struct field_desc *member,
 		   const void *p)
 {
@@ -56,8 +64,8 @@ static void put_value(const struct pb_field *f, const struct field_desc *member,
 
 	switch ((enum pb_type)f->type) {
 	case PB_double:
-		if (with_zero || *(const double *)p != 0)
-			put_double(out, f->number, *(const double *)p);
+		if (with_zero || pb_double(member, p) != 0)
+			put_double(out, f->number, pb_double(member, p));
 		return;
 	case PB_time:
 		put_time(out, f->number, *(const uint64_t *)p);

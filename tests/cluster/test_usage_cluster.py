@@ -1,0 +1,76 @@
+"""What jobs have used, and what they may, on three nodes: every node counts
+the same, whoever leads."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+
+from cluster import cluster, have_the_same  # noqa: E402
+from node import API, wait_until  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def three():
+    with cluster() as c:
+        yield c
+
+
+def done(client, queue, cost):
+    client.enqueue(queue)
+    job = client.fetch(queue, timeout=30)
+    client.ack(job, usage={"cost_usd": cost, "input_tokens": 10,
+                           "model": "large", "provider": "acme"})
+
+
+def totals(node, queue):
+    with node.client() as c:
+        a = c.get(f"{API}/usage?queue={queue}&consistency=leader")
+        assert a.status == 200, a
+        return a.json["totals"]
+
+
+def test_every_node_counts_the_same_over_a_change_of_leader(three):
+    for i in range(9):
+        with three.nodes[i % 3].client() as c:
+            done(c, "counted", 0.1)
+    old = three.leader()
+    old.kill_all()
+    rest = three.alive()
+    three.leader()
+    for i in range(6):
+        with rest[i % 2].client() as c:
+            done(c, "counted", 0.1)
+    old.start()
+    three.wait_whole()
+    for n in three.nodes:
+        used = totals(n, "counted")
+        assert (used["count"], used["input_tokens"]) == (15, 150)
+        assert used["cost_usd"] == 1.5
+    wait_until(lambda: have_the_same(three.nodes), 30, "a quiet moment")
+
+
+def test_a_budget_holds_over_a_change_of_leader(three):
+    a = three.nodes[0]
+    with a.client() as c:
+        assert c.post(f"{API}/budgets", {
+            "scope": "queue", "target": "limited", "daily_usd": 3,
+            "on_exceed": "reject"}).status == 200
+        done(c, "limited", 1)
+        c.enqueue("limited", expected_cost=2)
+        held = c.fetch("limited")
+    three.leader().kill_all()
+    with three.alive()[0].client() as c:
+        three.leader()
+        c.enqueue("limited")
+        refused = c.fetch_raw("limited")
+        assert (refused.status, refused.code) == (429, "BUDGET_EXCEEDED")
+        c.ack(held, usage={"cost_usd": 1.5})
+        assert c.fetch("limited") is not None
+    for n in three.nodes:
+        if n not in three.alive():
+            n.start()
+    three.wait_whole()
+    wait_until(lambda: have_the_same(three.nodes), 30, "a quiet moment")
