@@ -1,9 +1,10 @@
 /*
  * Times the state machine by itself: jobs enqueued, fetched and acknowledged
  * through fsm_apply, in entries of 128 operations, on the store in memory and
- * on RocksDB, with few and with many jobs queued before them.
+ * on RocksDB, with few and with many jobs queued before them. With usage each
+ * ack has a report, and at the end the sums are compared with our own.
  *
- * fsm_bench [directory for RocksDB] [cycles] [memory|rocksdb]
+ * fsm_bench [directory for RocksDB] [cycles] [memory|rocksdb|all] [usage]
  */
 #include <ftw.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <sys/resource.h>
 
 #include "fsm/fsm.h"
+#include "store/record.h"
 #include "util/clock.h"
 #include "util/id.h"
 
@@ -37,7 +39,10 @@ struct bench {
 	uint64_t *tokens;
 	size_t held_n;
 	char payload[PAYLOAD_BYTES + 1];
-	uint64_t apply_ns;
+	uint64_t apply_ns, ack_ns;
+	/* with usage: what was reported */
+	bool usage;
+	uint64_t reports, tokens_sum, cost;
 };
 
 static void on_reply(void *ctx, size_t item, int err, uint64_t seq,
@@ -131,17 +136,59 @@ static void fetch(struct bench *b, size_t n)
 	entry_apply(b, on_reply);
 }
 
+/* Of a few models, with costs that no two of them share. */
+static void report(struct bench *b, struct m_usage *u)
+{
+	static const char *const models[] = { "small", "medium", "large" };
+	uint64_t n = b->reports++;
+
+	*u = (struct m_usage){ 0 };
+	MSG_SET(u, usage, input_tokens, 1000 + n % 997);
+	MSG_SET(u, usage, output_tokens, 100 + n % 89);
+	MSG_SET(u, usage, model, str_from(models[n % ARRAY_SIZE(models)]));
+	MSG_SET(u, usage, provider, STR("acme"));
+	MSG_SET(u, usage, cost_usd, 1000003 + n);
+	b->tokens_sum += u->input_tokens + u->output_tokens;
+	b->cost += u->cost_usd;
+}
+
 static void ack_all(struct bench *b)
 {
+	uint64_t before = b->apply_ns;
+	struct m_usage u;
+
 	for (size_t i = 0; i < b->held_n; i++) {
 		struct m_ack m = { 0 };
 
 		MSG_SET(&m, ack, job_id, str_from(b->held[i]));
 		MSG_SET(&m, ack, lease_token, b->tokens[i]);
+		if (b->usage) {
+			report(b, &u);
+			MSG_SET(&m, ack, usage, &u);
+		}
 		add(b, OP_ACK, &msg_ack, &m, NULL);
 	}
 	entry_apply(b, NULL);
 	b->held_n = 0;
+	b->ack_ns += b->apply_ns - before;
+}
+
+/* Exact to the last unit. */
+static void check_sums(struct bench *b)
+{
+	struct m_usage_ask ask = { 0 };
+	struct buf why = BUF_INIT(0);
+	struct m_usage_reply r;
+
+	CHECK(fsm_flush(b->f) == 0);
+	MSG_SET(&ask, usage_ask, to, UINT64_MAX / 2);
+	arena_reset(&b->arena);
+	CHECK(record_usage(b->kv, &ask, &b->arena, &r, &why) == 0);
+	CHECK(r.totals->count == b->reports);
+	CHECK(r.totals->input_tokens + r.totals->output_tokens ==
+	      b->tokens_sum);
+	CHECK(r.totals->cost_usd == b->cost);
+	buf_done(&why);
 }
 
 static double run_cycles(struct bench *b, size_t cycles)
@@ -151,7 +198,7 @@ static double run_cycles(struct bench *b, size_t cycles)
 
 	b->held = xcalloc(step, sizeof(*b->held));
 	b->tokens = xcalloc(step, sizeof(*b->tokens));
-	b->apply_ns = 0;
+	b->apply_ns = b->ack_ns = 0;
 	for (done = 0; done < cycles; done += step) {
 		enqueue(b, step);
 		fetch(b, step);
@@ -173,25 +220,41 @@ static double cpu_seconds(int who)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
+/* Reports belong to a level. */
+static void raise_level(struct bench *b)
+{
+	struct m_level m = { 0 };
+
+	MSG_SET(&m, level, level, FEATURE_LEVEL);
+	add(b, OP_SET_LEVEL, &msg_level, &m, NULL);
+	entry_apply(b, NULL);
+}
+
+static bool with_usage;
+
 static void run(const char *name, struct kv *kv, size_t queued, size_t cycles)
 {
-	struct bench b = { .kv = kv, .f = fsm_new(kv) };
+	struct bench b = { .kv = kv, .f = fsm_new(kv), .usage = with_usage };
 	double rate, all, own;
 
 	CHECK(fsm_load(b.f) == 0);
 	memset(b.payload, 'x', PAYLOAD_BYTES);
 	b.payload[0] = b.payload[PAYLOAD_BYTES - 1] = '"';
 	entry_start(&b);
+	raise_level(&b);
 	enqueue(&b, queued);
 	all = cpu_seconds(RUSAGE_SELF);
 	own = cpu_seconds(RUSAGE_THREAD);
 	rate = run_cycles(&b, cycles);
 	own = cpu_seconds(RUSAGE_THREAD) - own;
 	all = cpu_seconds(RUSAGE_SELF) - all;
+	if (b.usage)
+		check_sums(&b);
 	printf("%-7s %7zu queued: %7.0f cycles/s in apply; CPU per cycle: "
-	       "%.2f us, %.2f with other threads\n",
+	       "%.2f us, %.2f with other threads; an ack%s %.2f us\n",
 	       name, queued, rate, own * 1e6 / (double)cycles,
-	       all * 1e6 / (double)cycles);
+	       all * 1e6 / (double)cycles, b.usage ? " with usage" : "",
+	       (double)b.ack_ns / 1e3 / (double)cycles);
 	fsm_free(b.f);
 	buf_done(&b.entry);
 	buf_done(&b.body);
@@ -241,6 +304,7 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "%s is not a number\n", argv[2]);
 		return 2;
 	}
+	with_usage = argc > 4 && strcmp(argv[4], "usage") == 0;
 	printf("entries of %d operations, payloads of %d bytes, in %s\n",
 	       ENTRY_OPS, PAYLOAD_BYTES, where);
 	if (strcmp(only, "rocksdb") != 0) {

@@ -40,6 +40,7 @@ enum cmd_group {
 	G_CREATES = 1 << 20, /* a queue, if it is not there */
 	G_DIGEST = 1 << 21,
 	G_BENCH = 1 << 22,
+	G_USAGE = 1 << 23,
 };
 
 enum cmd_opt {

@@ -82,6 +82,7 @@ static void put_texts(struct json_writer *w, const struct cmd_args *a)
 		{ OPT_FIND_SCHEDULE_ID, "schedule_id" },
 		{ OPT_FIND_WORKER_ID, "worker_id" },
 		{ OPT_FIND_GROUP, "group" },
+		{ OPT_FIND_MODEL, "model" },
 		{ OPT_JOB_ID_PREFIX, "job_id_prefix" },
 		{ OPT_SORT, "sort" },
 		{ OPT_ORDER, "order" },
@@ -179,6 +180,9 @@ static int put_page(const struct walk *k, struct buf *body)
 	    (r = cmd_put_number(&w, a, OPT_ATTEMPT_MAX, "attempt_max")) !=
 		CLI_OK)
 		return r;
+	if (!cmd_put_json(&w, a, OPT_COST_MIN, "cost_min") ||
+	    !cmd_put_json(&w, a, OPT_COST_MAX, "cost_max"))
+		return CLI_USAGE;
 	if (k->cursor.n > 0) {
 		jw_key(&w, "cursor");
 		jw_str(&w, buf_str(&k->cursor));

@@ -468,8 +468,7 @@ static int raftd_init(struct daemon *d, struct buf *why)
 	r->p.d = d;
 	r->p.started_ns = clock_mono_ns();
 	if (!d->settings.durable)
-		log_warn("--durable=false is not available in this version: "
-			 "every write is flushed before it is answered");
+		log_warn("%s", node_loose_text(&d->settings));
 	r->room = loop_timer_add(d->loop, on_room, r);
 	loop_timer_arm(r->room, ROOM_NS);
 	if (room_to_open(&d->settings))

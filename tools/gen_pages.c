@@ -79,6 +79,7 @@ void gen_type(struct buf *b, const struct field_desc *f, bool is_request)
 		buf_puts(b, "whole number, also negative");
 		break;
 	case K_f64:
+	case K_nano:
 		buf_puts(b, "number");
 		if (f->max != 0)
 			buf_printf(b, ", 0 to %u", f->max);

@@ -78,6 +78,8 @@ void job_from_enqueue(const struct m_enqueue *e,
 	}
 	COPY(unique_key);
 	COPY(timeout);
+	COPY(expected_cost);
+	COPY(expected);
 	COPY(group);
 	if (r->status == JOB_SCHEDULED)
 		COPY(scheduled_at);

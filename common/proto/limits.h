@@ -109,6 +109,32 @@
 #define LIMIT_ANSWERS_LOST    64         /* callers whose answers went */
 #define LIMIT_EVENT_RETENTION 1000000000000ULL
 
+/* Usage. */
+#define LIMIT_USAGE_TOKENS    1000000000 /* of one kind, in one report */
+#define LIMIT_USAGE_COST      1000000    /* usd of one report, or price */
+#define LIMIT_UNIT_AMOUNT     1000000000 /* of one unit, in one report */
+#define LIMIT_UNITS           32         /* names of units */
+#define LIMIT_UNIT_NAME_BYTES 64
+#define LIMIT_UNITS_BYTES     4096 /* all of a report, as JSON */
+#define LIMIT_MODEL_BYTES     128
+#define LIMIT_PROVIDER_BYTES  128
+#define LIMIT_REPORT_ID_BYTES 64
+#define LIMIT_USAGE_TAGS      8
+#define LIMIT_USAGE_TAG_BYTES 128   /* names, and values told apart */
+#define LIMIT_USAGE_ROWS      10000 /* combinations of names in an hour */
+#define LIMIT_USAGE_GROUP_BY  4
+#define LIMIT_USAGE_SCAN      500000 /* rows looked at for one answer */
+#define LIMIT_USAGE_GROUPS    10000  /* groups in one answer */
+#define LIMIT_ZONE_OFFSETS    128
+#define LIMIT_PRICES          10000
+
+/* Budgets. */
+#define LIMIT_BUDGETS             10000
+#define LIMIT_BUDGET_LIMITS       8 /* of one budget */
+#define LIMIT_BUDGET_TAGS         8 /* names of tags that budgets are of */
+#define LIMIT_BUDGET_TARGET_BYTES 260
+#define LIMIT_BUDGET_SLOTS        60 /* of a window */
+
 /* Remote calls. */
 #define LIMIT_STREAM_FAILS     512 /* failed attempts in one frame */
 #define LIMIT_EVENT_TYPE_BYTES 64

@@ -8,7 +8,7 @@
 #include "proto/msg.h"
 
 #include "proto/err.h"
-#include "proto/mpk.h"
+#include "proto/mpk_cursor.h"
 
 #define TAG_MAX 63
 
@@ -70,6 +70,7 @@ static void encode_field(const struct field_desc *f, const char *m,
 	case K_time:
 	case K_dur:
 	case K_secs:
+	case K_nano:
 		mpk_u64(out, *(const uint64_t *)p);
 		break;
 	case K_i64:
@@ -110,51 +111,83 @@ void msg_encode(const struct msg_desc *d, const void *m, struct buf *out)
 	}
 }
 
+/* --- levels --- */
+
+unsigned msg_needs_level(const struct msg_desc *d, const void *m)
+{
+	unsigned level = 1;
+
+	for (uint64_t has = *(const uint64_t *)m; has != 0; has &= has - 1) {
+		const struct field_desc *f = &d->fields[__builtin_ctzll(has)];
+		const char *p = (const char *)m + f->offset;
+		const char *items = NULL;
+		size_t n = f->kind == K_msg;
+
+		if ((f->flags & F_LEVEL_2) != 0)
+			return 2;
+		if (f->kind == K_msgs)
+			n = *(const size_t *)((const char *)m +
+					      f->count_offset);
+		if (n > 0)
+			items = *(const char *const *)p;
+		for (size_t i = 0; i < n; i++)
+			level = MAX(
+			    level,
+			    msg_needs_level(f->sub, items + i * f->sub->size));
+	}
+	return level;
+}
+
 /* --- reading --- */
 
-static int decode_node(const struct msg_desc *d, const struct mpk_node *v,
-		       struct arena *a, void *ret);
+static int decode_map(const struct msg_desc *d, struct mpk_cursor *c,
+		      struct arena *a, void *ret);
 
-static int decode_strs(const struct mpk_node *v, struct arena *a,
-		       struct str **ret, size_t *ret_n)
+/* The next value, which must be of that type. */
+static inline bool take(struct mpk_cursor *c, enum mpk_type type,
+			struct mpk_value *ret)
 {
-	uint32_t n;
+	return mpk_take(c, ret) && ret->type == type;
+}
+
+static int decode_strs(struct mpk_cursor *c, struct arena *a, struct str **ret,
+		       size_t *ret_n)
+{
+	struct mpk_value v, item;
 	struct str *items;
 
-	if (mpk_type_of(v) != MPK_ARRAY)
+	if (!take(c, MPK_ARRAY, &v))
 		return -ERR_BAD_MESSAGE;
-	n = mpk_count(v);
-	items = arena_alloc(a, n * sizeof(*items));
-	for (uint32_t i = 0; i < n; i++) {
-		const struct mpk_node *item = mpk_item(v, i);
-
-		if (mpk_type_of(item) != MPK_STR)
+	items = arena_alloc(a, v.n * sizeof(*items));
+	for (uint32_t i = 0; i < v.n; i++) {
+		if (!take(c, MPK_STR, &item))
 			return -ERR_BAD_MESSAGE;
-		items[i] = mpk_get_str(item);
+		items[i] = str_of(item.p, item.n);
 	}
+	mpk_leave(c);
 	*ret = items;
-	*ret_n = n;
+	*ret_n = v.n;
 	return 0;
 }
 
-static int decode_msgs(const struct msg_desc *d, const struct mpk_node *v,
+static int decode_msgs(const struct msg_desc *d, struct mpk_cursor *c,
 		       struct arena *a, void **ret, size_t *ret_n)
 {
-	uint32_t n;
+	struct mpk_value v;
 	char *items;
 
-	if (mpk_type_of(v) != MPK_ARRAY)
+	if (!take(c, MPK_ARRAY, &v))
 		return -ERR_BAD_MESSAGE;
-	n = mpk_count(v);
-	items = arena_alloc(a, n * d->size);
-	for (uint32_t i = 0; i < n; i++) {
-		int r = decode_node(d, mpk_item(v, i), a, items + i * d->size);
+	items = arena_alloc(a, v.n * d->size);
+	for (uint32_t i = 0; i < v.n; i++) {
+		int r = decode_map(d, c, a, items + i * d->size);
 
 		if (r < 0)
 			return r;
 	}
+	mpk_leave(c);
 	*ret = items;
-	*ret_n = n;
+	*ret_n = v.n;
 	return 0;
 }
 
@@ -164,50 +197,50 @@ static bool enum_has(const struct enum_desc *e, uint32_t number)
 	       (number != 0 && number == e->inner);
 }
 
-static int decode_u32(const struct field_desc *f, const struct mpk_node *v,
+static int decode_u32(const struct field_desc *f, struct mpk_cursor *c,
 		      uint32_t *ret)
 {
-	uint64_t number;
+	struct mpk_value v;
 
-	if (mpk_type_of(v) != MPK_UINT)
-		return -ERR_BAD_MESSAGE;
-	number = mpk_get_u64(v);
-	if (number > UINT32_MAX)
+	if (!take(c, MPK_UINT, &v) || v.u64 > UINT32_MAX)
 		return -ERR_BAD_MESSAGE;
 	/* Tables are indexed by these, so no unknown number gets in. */
-	if (f->kind == K_enum && !enum_has(f->values, (uint32_t)number))
+	if (f->kind == K_enum && !enum_has(f->values, (uint32_t)v.u64))
 		return -ERR_BAD_MESSAGE;
-	*ret = (uint32_t)number;
+	*ret = (uint32_t)v.u64;
 	return 0;
 }
 
-static int decode_i64(const struct mpk_node *v, int64_t *ret)
+static int decode_i64(struct mpk_cursor *c, int64_t *ret)
 {
-	if (mpk_type_of(v) != MPK_INT &&
-	    (mpk_type_of(v) != MPK_UINT || mpk_get_u64(v) > INT64_MAX))
+	struct mpk_value v;
+
+	if (!mpk_take(c, &v) ||
+	    (v.type != MPK_INT && (v.type != MPK_UINT || v.u64 > INT64_MAX)))
 		return -ERR_BAD_MESSAGE;
-	*ret = mpk_get_i64(v);
+	*ret = v.i64;
 	return 0;
 }
 
-/* Kinds whose value is one node of one type; p is the member. */
-static int decode_plain(const struct field_desc *f, const struct mpk_node *v,
-			enum mpk_type type, void *p)
+/* Kinds whose value is one of one type; p is the member. */
+static int decode_plain(struct mpk_cursor *c, enum mpk_type type, void *p)
 {
-	if (mpk_type_of(v) != type)
+	struct mpk_value v;
+
+	if (!take(c, type, &v))
 		return -ERR_BAD_MESSAGE;
 	if (type == MPK_UINT)
-		*(uint64_t *)p = mpk_get_u64(v);
+		*(uint64_t *)p = v.u64;
 	else if (type == MPK_STR)
-		*(struct str *)p = mpk_get_str(v);
+		*(struct str *)p = str_of(v.p, v.n);
 	else if (type == MPK_BOOL)
-		*(bool *)p = mpk_get_bool(v);
-	else if (f->kind == K_f64)
-		*(double *)p = mpk_get_f64(v);
+		*(bool *)p = v.boolean;
+	else
+		*(double *)p = v.f64;
 	return 0;
 }
 
-static int decode_field(const struct field_desc *f, const struct mpk_node *v,
+static int decode_field(const struct field_desc *f, struct mpk_cursor *c,
 			struct arena *a, char *m)
 {
 	void *p = m + f->offset;
@@ -215,63 +248,64 @@ static int decode_field(const struct field_desc *f, const struct mpk_node *v,
 
 	switch ((enum field_kind)f->kind) {
 	case K_bool:
-		return decode_plain(f, v, MPK_BOOL, p);
+		return decode_plain(c, MPK_BOOL, p);
 	case K_u32:
 	case K_enum:
-		return decode_u32(f, v, p);
+		return decode_u32(f, c, p);
 	case K_u64:
 	case K_time:
 	case K_dur:
 	case K_secs:
-		return decode_plain(f, v, MPK_UINT, p);
+	case K_nano:
+		return decode_plain(c, MPK_UINT, p);
 	case K_i64:
-		return decode_i64(v, p);
+		return decode_i64(c, p);
 	case K_f64:
-		return decode_plain(f, v, MPK_FLOAT, p);
+		return decode_plain(c, MPK_FLOAT, p);
 	case K_str:
 	case K_raw:
-		return decode_plain(f, v, MPK_STR, p);
+		return decode_plain(c, MPK_STR, p);
 	case K_strs:
-		return decode_strs(v, a, p, n);
+		return decode_strs(c, a, p, n);
 	case K_msg:
 		*(void **)p = arena_alloc(a, f->sub->size);
-		return decode_node(f->sub, v, a, *(void **)p);
+		return decode_map(f->sub, c, a, *(void **)p);
 	case K_msgs:
-		return decode_msgs(f->sub, v, a, p, n);
+		return decode_msgs(f->sub, c, a, p, n);
 	}
 	return -ERR_BAD_MESSAGE;
 }
 
-static int decode_node(const struct msg_desc *d, const struct mpk_node *v,
-		       struct arena *a, void *ret)
+static int decode_map(const struct msg_desc *d, struct mpk_cursor *c,
+		      struct arena *a, void *ret)
 {
 	uint64_t seen = 0; /* by tag, so that unknown ones count as well */
 	uint64_t has = 0;
+	struct mpk_value v, tag;
 
-	if (mpk_type_of(v) != MPK_MAP)
+	if (!take(c, MPK_MAP, &v))
 		return -ERR_BAD_MESSAGE;
 	memset(ret, 0, d->size);
-	for (uint32_t i = 0, n = mpk_count(v); i < n; i++) {
-		const struct mpk_node *key = mpk_key(v, i);
-		uint64_t tag;
+	for (uint32_t i = 0; i < v.n; i++) {
 		unsigned index;
 		int r;
 
-		if (mpk_type_of(key) != MPK_UINT)
+		if (!take(c, MPK_UINT, &tag) || tag.u64 > TAG_MAX ||
+		    (seen >> tag.u64 & 1) != 0)
 			return -ERR_BAD_MESSAGE;
-		tag = mpk_get_u64(key);
-		if (tag > TAG_MAX || (seen >> tag & 1) != 0)
-			return -ERR_BAD_MESSAGE;
-		seen |= 1ULL << tag;
-		index = d->by_tag[tag];
-		if (index == 0)
+		seen |= 1ULL << tag.u64;
+		index = d->by_tag[tag.u64];
+		if (index == 0) {
+			if (!mpk_skip(c))
+				return -ERR_BAD_MESSAGE;
 			continue;
-		r = decode_field(&d->fields[index - 1], mpk_value(v, i), a,
-				 ret);
+		}
+		r = decode_field(&d->fields[index - 1], c, a, ret);
 		if (r < 0)
 			return r;
 		has |= 1ULL << (index - 1);
 	}
+	mpk_leave(c);
 	*(uint64_t *)ret = has;
 	return 0;
 }
@@ -279,9 +313,12 @@ static int decode_node(const struct msg_desc *d, const struct mpk_node *v,
 int msg_decode(const struct msg_desc *d, struct str in, struct arena *a,
 	       void *ret)
 {
-	const struct mpk_node *root = mpk_parse(mpk_reader_get(), in);
+	struct mpk_cursor c;
+	int r;
 
-	if (root == NULL)
-		return -ERR_BAD_MESSAGE;
-	return decode_node(d, root, a, ret);
+	mpk_cursor_init(&c, in);
+	r = decode_map(d, &c, a, ret);
+	if (r == 0 && c.p != c.end)
+		r = -ERR_BAD_MESSAGE;
+	return r;
 }

@@ -28,6 +28,7 @@ enum field_kind {
 	K_enum,
 	K_msg,
 	K_msgs,
+	K_nano,
 };
 
 #define F_REQUIRED   1u
@@ -43,6 +44,7 @@ enum field_kind {
 #define F_FILTER     1024u
 #define F_TEXTS      2048u
 #define F_OR_WORD    4096u
+#define F_LEVEL_2    8192u
 
 #define E_EXACT 0u
 #define E_LOOSE 1u
@@ -100,6 +102,12 @@ struct msg_desc {
  * Encodes the fields whose bit is set in `has`. Nested structs likewise.
  */
 void msg_encode(const struct msg_desc *d, const void *m, struct buf *out);
+
+/*
+ * The feature level an operation with this request is of: that of the newest
+ * member it has. 1: it has none that came later.
+ */
+unsigned msg_needs_level(const struct msg_desc *d, const void *m);
 
 /*
  * Decodes into *ret (zeroed first). str and raw members point into `in`,

@@ -103,6 +103,9 @@ static void write_value(struct json_writer *w, const struct field_desc *f,
 	case K_secs:
 		write_secs(w, *(const uint64_t *)p);
 		break;
+	case K_nano:
+		jw_nano(w, *(const uint64_t *)p);
+		break;
 	case K_strs:
 		write_strs(w, *(struct str *const *)p, n);
 		break;

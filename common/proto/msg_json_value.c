@@ -3,6 +3,7 @@
  * hostile. See proto/msg_json.h.
  */
 #include "proto/msg_read.h"
+#include "util/nano.h"
 #include "util/timefmt.h"
 
 int msg_refuse_type(const struct msg_reader *rd, const struct place *at,
@@ -51,6 +52,22 @@ static int read_f64(const struct msg_reader *rd, const struct place *at,
 	if (max != 0 && (*ret < 0 || *ret > max))
 		return place_refuse(at, rd->why,
 				    "must be a number from 0 to %u", max);
+	return 0;
+}
+
+static int read_nano(const struct msg_reader *rd, const struct place *at,
+		     struct json v, uint64_t *ret)
+{
+	uint64_t max = UINT64_MAX / NANO_PER_UNIT;
+
+	if (at->field->max != 0)
+		max = at->field->max;
+	if (json_type_of(v) != JSON_NUMBER)
+		return msg_refuse_type(rd, at, "a number", v);
+	if (!nano_parse(v.raw, ret) || *ret > max * NANO_PER_UNIT)
+		return place_refuse(at, rd->why,
+				    "must be a number from 0 to %llu",
+				    (unsigned long long)max);
 	return 0;
 }
 
@@ -222,6 +239,8 @@ int msg_read_scalar(const struct msg_reader *rd, const struct place *at,
 		return read_i64(rd, at, v, p);
 	case K_f64:
 		return read_f64(rd, at, v, p);
+	case K_nano:
+		return read_nano(rd, at, v, p);
 	case K_str:
 		if (json_type_of(v) != JSON_STRING)
 			return msg_refuse_type(rd, at, "a string", v);

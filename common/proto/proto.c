@@ -80,6 +80,7 @@ ENUM_DESC(event_type, E_EXACT, ERR_VALIDATION_ERROR)
 #define COUNT_OFFSET_time(m, n) 0
 #define COUNT_OFFSET_dur(m, n)  0
 #define COUNT_OFFSET_secs(m, n) 0
+#define COUNT_OFFSET_nano(m, n) 0
 #define COUNT_OFFSET_strs(m, n) offsetof(struct m_##m, n##_n)
 
 /* What every kind of field has in common. */
@@ -202,6 +203,16 @@ static const struct call_info *call_find(unsigned id)
 const struct call_info *op_info(unsigned id)
 {
 	return id < QUERY_FIRST ? call_find(id) : NULL;
+}
+
+unsigned op_level(const struct call_info *op, struct str body,
+		  struct arena *scratch)
+{
+	void *m = arena_alloc(scratch, op->request->size);
+
+	if (msg_decode(op->request, body, scratch, m) < 0)
+		return op->level; /* apply refuses it */
+	return MAX(op->level, msg_needs_level(op->request, m));
 }
 
 const struct call_info *query_info(unsigned id)

@@ -51,6 +51,7 @@ extern const struct enum_desc enum_event_type;
 #define MSG_MEMBER_time(n) uint64_t n;
 #define MSG_MEMBER_dur(n)  uint64_t n;
 #define MSG_MEMBER_secs(n) uint64_t n;
+#define MSG_MEMBER_nano(n) uint64_t n;
 #define MSG_MEMBER_strs(n) \
 	struct str *n;     \
 	size_t n##_n;
@@ -117,9 +118,9 @@ enum query_id {
  * cluster uses is replicated: fsm_level.
  */
 #ifdef CORVO_EXTRA_OP
-#define FEATURE_LEVEL 2u
+#define FEATURE_LEVEL 3u
 #else
-#define FEATURE_LEVEL 1u
+#define FEATURE_LEVEL 2u
 #endif
 
 /* One row of ops.def or queries.def. */
@@ -136,6 +137,11 @@ struct call_info {
 
 const struct call_info *op_info(unsigned id);    /* NULL: no such op */
 const struct call_info *query_info(unsigned id); /* NULL: no such query */
+
+/* The feature level of an op with this request: its own, or that of its newest
+ * member. */
+unsigned op_level(const struct call_info *op, struct str body,
+		  struct arena *scratch);
 
 /* --- processes --- */
 

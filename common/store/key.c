@@ -323,6 +323,53 @@ void key_settings(struct key *k)
 	key_start(k, "settings|");
 }
 
+void key_usage_count(struct key *k, uint64_t hour_ns)
+{
+	key_start(k, "us|");
+	key_add_be64(k, hour_ns);
+}
+
+void key_usage(struct key *k, uint64_t hour_ns, uint32_t space, uint32_t day,
+	       uint64_t hash)
+{
+	key_usage_count(k, hour_ns);
+	key_add_be32(k, space);
+	key_add_be32(k, day);
+	key_add_be64(k, hash);
+}
+
+void key_usage_settings(struct key *k)
+{
+	key_start(k, "uc|");
+}
+
+void key_price(struct key *k, uint32_t space, struct str provider,
+	       struct str model)
+{
+	key_start_space(k, "up|", space);
+	key_add_part(k, provider);
+	key_add_str(k, model);
+}
+
+static void add_target(struct key *k, uint8_t scope, struct str target)
+{
+	key_add(k, &scope, 1);
+	key_add_str(k, target);
+}
+
+void key_budget(struct key *k, uint32_t space, uint8_t scope, struct str target)
+{
+	key_start_space(k, "bg|", space);
+	add_target(k, scope, target);
+}
+
+void key_budget_counts(struct key *k, uint32_t space, uint8_t scope,
+		       struct str target)
+{
+	key_start_space(k, "bw|", space);
+	add_target(k, scope, target);
+}
+
 void key_prefix(struct key *k, const char *kind)
 {
 	key_start(k, kind);

@@ -55,6 +55,12 @@
  *   clock|                   clock_walk, while there is one
  *   format|                  format:4 of all this: format.h
  *   settings|                cluster_settings
+ *   us|ns:8                  rows:8 of the hour that begins then
+ *   us|ns:8 space:4 day:4 hash:8   usage_row: sums of that hour and local day
+ *   uc|                      usage_settings
+ *   up|space:4 provider\0 model   price
+ *   bg|space:4 scope:1 target   budget
+ *   bw|space:4 scope:1 target   budget_counts
  */
 #ifndef CORVO_KEY_H
 #define CORVO_KEY_H
@@ -127,6 +133,17 @@ void key_cluster(struct key *k);
 void key_clock(struct key *k);
 void key_format(struct key *k);
 void key_settings(struct key *k);
+void key_usage_count(struct key *k, uint64_t hour_ns);
+void key_usage(struct key *k, uint64_t hour_ns, uint32_t space, uint32_t day,
+	       uint64_t hash);
+void key_usage_settings(struct key *k);
+void key_price(struct key *k, uint32_t space, struct str provider,
+	       struct str model);
+
+void key_budget(struct key *k, uint32_t space, uint8_t scope,
+		struct str target);
+void key_budget_counts(struct key *k, uint32_t space, uint8_t scope,
+		       struct str target);
 
 /*
  * All keys of a kind: "qc|"; of a kind and namespace; of those and a queue:

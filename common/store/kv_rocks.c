@@ -15,6 +15,7 @@
 #define BLOOM_BITS_PER_KEY 10
 #define WRITE_BUFFERS      3
 #define BACKGROUND_JOBS    2
+#define SYNC_BYTES         (1u << 20)
 /* Files of the youngest level: compaction may wait for a burst to end. */
 #define LEVEL0_COMPACT     8
 #define LEVEL0_SLOWDOWN    40
@@ -351,6 +352,9 @@ static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 	rocksdb_options_set_level0_slowdown_writes_trigger(x, LEVEL0_SLOWDOWN);
 	rocksdb_options_set_level0_stop_writes_trigger(x, LEVEL0_STOP);
 	rocksdb_options_set_max_background_jobs(x, BACKGROUND_JOBS);
+	/* a table is on its way to the disk while it is made, or the flush at
+	 * its end would hold up those of the log */
+	rocksdb_options_set_bytes_per_sync(x, SYNC_BYTES);
 	rocksdb_env_lower_thread_pool_cpu_priority(s->env);
 	rocksdb_options_set_env(x, s->env);
 	rocksdb_options_set_max_open_files(x, open_files());

@@ -129,6 +129,8 @@ static void compose_doc(const struct m_job_doc *d, struct m_job *ret)
 	COPY(d, job_doc, schedule_id, schedule_id);
 	COPY(d, job_doc, scheduled_for, scheduled_for);
 	COPY_TIME(d, job_doc, timeout);
+	COPY(d, job_doc, expected_cost, expected_cost);
+	COPY(d, job_doc, expected, expected);
 	if (MSG_HAS(d, job_doc, chain))
 		MSG_SET(ret, job, chain_config, d->chain);
 	if (d->depends_on_n > 0) {
@@ -168,12 +170,24 @@ void record_live(const struct m_job_live *l, struct m_job *ret)
 	COPY(l, job_live, queue, queue);
 	COPY(l, job_live, priority, priority);
 	COPY(l, job_live, hold_reason, hold_reason);
+	COPY(l, job_live, usage, usage);
 	if (l->waiting_on > 0)
 		MSG_SET(ret, job, waiting_on, l->waiting_on);
 	if (l->lost_leases > 0)
 		MSG_SET(ret, job, lost_leases, l->lost_leases);
 	if (l->log_lines > 0)
 		MSG_SET(ret, job, log_lines, l->log_lines);
+}
+
+void record_change(const struct m_job_live *live, struct m_job *ret)
+{
+	ret->blocked = false;
+	MSG_UNSET(ret, job, blocked);
+	MSG_UNSET(ret, job, waiting_on);
+	MSG_UNSET(ret, job, scheduled_at);
+	record_live(live, ret);
+	if (live->no_expiry)
+		MSG_UNSET(ret, job, expire_at);
 }
 
 void record_compose(struct str id, const struct m_job_doc *doc,
@@ -183,9 +197,7 @@ void record_compose(struct str id, const struct m_job_doc *doc,
 	MSG_SET(ret, job, id, id);
 	compose_doc(doc, ret);
 	if (live != NULL) {
-		record_live(live, ret);
-		if (live->no_expiry)
-			MSG_UNSET(ret, job, expire_at);
+		record_change(live, ret);
 		return;
 	}
 	set_state(ret, job_state_at_creation(doc));
@@ -343,7 +355,9 @@ int record_job(struct kv *kv, struct str id, unsigned what, struct arena *a,
 	if (r <= 0)
 		return r;
 	key_live(&k, id);
-	has_live = record_read(kv, &k, &msg_job_live, a, &live);
+	has_live = what & RECORD_AS_CREATED
+		       ? 0
+		       : record_read(kv, &k, &msg_job_live, a, &live);
 	if (has_live < 0)
 		return has_live;
 	record_compose(arena_copy(a, id), &doc, has_live ? &live : NULL, ret);

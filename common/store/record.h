@@ -13,8 +13,9 @@
  * The job with that id: doc and live part in one. 1 found, 0 absent, -ERR_*.
  * Without errors and timeline unless asked for. Slices live in `a`.
  */
-#define RECORD_ERRORS   1u
-#define RECORD_TIMELINE 2u
+#define RECORD_ERRORS     1u
+#define RECORD_TIMELINE   2u
+#define RECORD_AS_CREATED 4u /* whatever happened to it since */
 int record_job(struct kv *kv, struct str id, unsigned what, struct arena *a,
 	       struct m_job *ret);
 
@@ -60,6 +61,13 @@ void record_batch(struct str id, const struct m_batch_doc *doc,
 /* From the value of a u| key. False when it cannot be read. */
 bool record_lock(struct str queue, struct str key, struct str raw,
 		 struct m_unique_lock *ret);
+
+/*
+ * Usage, summed up. 0, -ERR_VALIDATION_ERROR with what is wrong in why, or
+ * another -ERR_*.
+ */
+int record_usage(struct kv *kv, const struct m_usage_ask *ask, struct arena *a,
+		 struct m_usage_reply *ret, struct buf *why);
 
 struct record_meta {
 	uint64_t applied_index;

@@ -19,6 +19,8 @@ int record_read(struct kv *kv, const struct key *k, const struct msg_desc *d,
 
 /* What the live part says, into *ret. */
 void record_live(const struct m_job_live *l, struct m_job *ret);
+/* A whole job that was read as it was created is made what it is now. */
+void record_change(const struct m_job_live *live, struct m_job *ret);
 /* The end of the lease of an active job, from its a| record. 0 or -ERR_*. */
 int record_lease(struct kv *kv, struct str queue, struct arena *a,
 		 struct m_job *ret);

@@ -103,5 +103,6 @@ void jw_null(struct json_writer *w);
 void jw_raw(struct json_writer *w, struct str json);  /* as it is */
 void jw_time(struct json_writer *w, uint64_t ns);     /* "RFC 3339" */
 void jw_duration(struct json_writer *w, uint64_t ns); /* "1m30s" */
+void jw_nano(struct json_writer *w, uint64_t nano);   /* util/nano.h */
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "util/json_chars.h"
+#include "util/nano.h"
 #include "util/timefmt.h"
 
 static void jw_comma(struct json_writer *w)
@@ -181,4 +182,10 @@ void jw_duration(struct json_writer *w, uint64_t ns)
 	buf_putc(w->b, '"');
 	duration_format(w->b, ns);
 	buf_putc(w->b, '"');
+}
+
+void jw_nano(struct json_writer *w, uint64_t nano)
+{
+	jw_comma(w);
+	nano_format(w->b, nano);
 }

@@ -120,6 +120,7 @@ static void put_kind(struct json_writer *w, const struct field_desc *f,
 		put_type(w, "integer");
 		break;
 	case K_f64:
+	case K_nano:
 		put_number(w, "number", f->max);
 		break;
 	case K_str:
@@ -183,7 +184,8 @@ static void put_member(struct json_writer *w, const struct field_desc *f,
 	jw_object(w);
 	put_kind(w, f, roles);
 	put(w, "description", f->doc);
-	if ((roles & ROLE_REQUEST) != 0 && !is_shown(f, ROLE_REQUEST)) {
+	if ((roles & ROLE_REQUEST) != 0 &&
+	    (!is_shown(f, ROLE_REQUEST) || (f->flags & F_ANSWER) != 0)) {
 		jw_key(w, "readOnly");
 		jw_bool(w, true);
 	}

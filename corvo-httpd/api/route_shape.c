@@ -44,6 +44,13 @@
 		"types", "text", TEXT_SCHEMA, "Only events of these types."   \
 	}
 
+#define GROUPS_MEMBER(doc)                                                  \
+	{                                                                   \
+		"groups", "list of objects",                                \
+		    "{\"type\":\"array\",\"items\":{\"type\":\"object\"}}", \
+		    doc                                                     \
+	}
+
 #define STATUS_MEMBER(doc)                         \
 	{                                          \
 		"status", "text", TEXT_SCHEMA, doc \
@@ -89,8 +96,12 @@ static const struct special specials[] = {
 			       ",\"queue\":" TEXT_SCHEMA
 			       ",\"state\":" TEXT_SCHEMA "}}}",
 			       "`id`, `queue` and `state` of each job." }) },
-	{ .id = "fetch", .reply = &msg_fetched, .may_be_empty = true },
-	{ .id = "ack", .errors = { ERR_ACK_ERROR, ERR_LEASE_LOST } },
+	{ .id = "fetch",
+	  .reply = &msg_fetched,
+	  .may_be_empty = true,
+	  .errors = { ERR_BUDGET_EXCEEDED } },
+	{ .id = "ack",
+	  .errors = { ERR_ACK_ERROR, ERR_LEASE_LOST, ERR_BUDGET_EXCEEDED } },
 	{ .id = "ack_batch", .errors = { ERR_ACK_ERROR } },
 	{ .id = "open_batch", .errors = { ERR_NOT_FOUND, ERR_BATCH_ERROR } },
 	{ .id = "fail", .errors = { ERR_FAIL_ERROR, ERR_LEASE_LOST } },
@@ -264,6 +275,44 @@ static const struct special specials[] = {
 	{ .id = "throughput",
 	  .reply = &msg_throughput_minute,
 	  .form = REPLY_LIST },
+	{ .id = "budgets", .reply = &msg_budget, .form = REPLY_LIST },
+	{ .id = "set_budget", .errors = { ERR_BUDGET_ERROR } },
+	{ .id = "usage",
+	  .arguments = MEMBERS(
+	      { "from", "time or day", TEXT_SCHEMA,
+		"From the hour of this time on; a day stands for its "
+		"beginning (default: a day before to)." },
+	      { "to", "time or day", TEXT_SCHEMA,
+		"Up to this time, the hour it is in included (default now)." },
+	      { "days", "text", TEXT_SCHEMA,
+		"utc (default), or local: from and to are days of the zone of "
+		"the settings." },
+	      { "queue", "text", TEXT_SCHEMA, "Only of this queue." },
+	      { "model", "text", TEXT_SCHEMA, "Only of this model." },
+	      { "provider", "text", TEXT_SCHEMA, "Only of this provider." },
+	      { "tag", "text", TEXT_SCHEMA,
+		"Only of jobs with this tag, NAME:VALUE; several with commas "
+		"between them. The settings say which tags there are." },
+	      { "group_by", "text", TEXT_SCHEMA,
+		"Up to four of queue, model, provider, hour, day, local_day "
+		"and tag:NAME, with commas between them." },
+	      { "format", "text", TEXT_SCHEMA, "json (default) or csv." }),
+	  .members = MEMBERS(GROUPS_MEMBER(
+	      "By group_by, in order of their keys: `by` and the sums; `other` "
+	      "is what was folded together because there were too many "
+	      "names.")),
+	  .errors = { ERR_VALIDATION_ERROR } },
+	{ .id = "usage_summary",
+	  .arguments = MEMBERS(
+	      { "period", "duration", TEXT_SCHEMA,
+		"How far back, to the hour (default 24h)." },
+	      { "group_by", "text", TEXT_SCHEMA,
+		"queue, model, provider, or another name /usage takes." }),
+	  .members = MEMBERS(
+	      { "period", "duration", TEXT_SCHEMA, "As asked for." },
+	      GROUPS_MEMBER("By group_by, most expensive first: `key` and the "
+			    "sums.")),
+	  .errors = { ERR_VALIDATION_ERROR, ERR_USAGE_SUMMARY_ERROR } },
 	{ .id = "scale",
 	  .arguments =
 	      MEMBERS({ "queue", "text", TEXT_SCHEMA, "Only this queue." }),
@@ -409,12 +458,27 @@ static void add_usual_errors(const struct route *r, struct route_shape *s)
 bool route_is_read(const struct route *r)
 {
 	static const unsigned reads[] = {
-		QUERY_GET_JOB,     QUERY_GET_JOBS,        QUERY_JOB_LOGS,
-		QUERY_WHY,         QUERY_GET_QUEUE,       QUERY_GET_BATCH,
-		QUERY_GET_BULK,    QUERY_LIST_BULKS,      QUERY_LIST_SCHEDULES,
-		QUERY_SCALE,       QUERY_GET_SCHEDULE,    QUERY_GET_SETTINGS,
-		QUERY_LIST_QUEUES, QUERY_LIST_WORKERS,    QUERY_SEARCH_JOBS,
-		QUERY_FULLTEXT,    QUERY_LIST_ITERATIONS,
+		QUERY_GET_JOB,
+		QUERY_GET_JOBS,
+		QUERY_JOB_LOGS,
+		QUERY_WHY,
+		QUERY_GET_QUEUE,
+		QUERY_GET_BATCH,
+		QUERY_GET_BULK,
+		QUERY_LIST_BULKS,
+		QUERY_LIST_SCHEDULES,
+		QUERY_SCALE,
+		QUERY_GET_SCHEDULE,
+		QUERY_GET_SETTINGS,
+		QUERY_LIST_QUEUES,
+		QUERY_LIST_WORKERS,
+		QUERY_SEARCH_JOBS,
+		QUERY_FULLTEXT,
+		QUERY_LIST_ITERATIONS,
+		QUERY_USAGE,
+		QUERY_LIST_PRICES,
+		QUERY_LIST_BUDGETS,
+		QUERY_GET_USAGE_SETTINGS,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(reads); i++)

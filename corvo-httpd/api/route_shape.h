@@ -25,7 +25,7 @@ struct shape_member {
 };
 
 #define SHAPE_ERRORS_MAX    12
-#define SHAPE_ARGUMENTS_MAX 8
+#define SHAPE_ARGUMENTS_MAX 16
 
 struct route_shape {
 	const char *id;                       /* unique among routes */

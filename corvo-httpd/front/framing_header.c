@@ -126,7 +126,8 @@ static int look_at_value(struct framing *f, const uint8_t *p, size_t n)
 			    f, "Content-Length: must be a number");
 		return 0;
 	case FRAMING_CODING:
-		if (!keep_value(f, p, n))
+		/* a tab is white space to some and part of it to others */
+		if (memchr(p, '\t', n) != NULL || !keep_value(f, p, n))
 			return framing_malformed(f,
 						 "Transfer-Encoding: must be "
 						 "chunked");

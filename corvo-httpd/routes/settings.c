@@ -1,6 +1,7 @@
 /*
  * The settings that all nodes of a cluster share. Bodies come from clients.
  */
+#include "routes/settings.h"
 #include "proto/msg_json.h"
 #include "req/req.h"
 #include "routes/handlers.h"
@@ -14,11 +15,8 @@ static void on_settings(struct req *r, const struct rpc_reply *reply)
 				   r->match.route->status);
 }
 
-/*
- * Of a queue null takes a setting away; here each has a value, and to take the
- * null for nothing would be to guess. False when an error has been answered.
- */
-static bool refuse_null(struct req *r, struct json body)
+bool settings_refuse_null(struct req *r, const struct msg_desc *d,
+			  struct json body)
 {
 	struct json_iter it = json_iter(body);
 	struct json value;
@@ -26,7 +24,7 @@ static bool refuse_null(struct req *r, struct json body)
 
 	while (json_next_member(&it, &r->arena, &name, &value)) {
 		if (json_type_of(value) != JSON_NULL ||
-		    !msg_has_member(&msg_cluster_settings, name))
+		    !msg_has_member(d, name))
 			continue;
 		req_fail(r, ERR_VALIDATION_ERROR,
 			 "%.*s: must have a value; leave it out to keep the "
@@ -43,7 +41,8 @@ void h_set_settings(struct req *r)
 	struct json body;
 
 	if (req_read(r, &msg_cluster_settings, m) &&
-	    req_read_json(r, true, &body) && refuse_null(r, body))
+	    req_read_json(r, true, &body) &&
+	    settings_refuse_null(r, &msg_cluster_settings, body))
 		req_call_raftd(r, OP_SET_SETTINGS, STR_NULL,
 			       &msg_cluster_settings, m, on_settings);
 }

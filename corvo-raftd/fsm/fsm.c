@@ -24,8 +24,10 @@
 #include "fsm/order/rates.h"
 #include "fsm/ties/bulk.h"
 #include "fsm/ties/deps.h"
+#include "fsm/ties/purse.h"
 #include "fsm/ties/schedule.h"
 #include "fsm/ties/ties.h"
+#include "fsm/ties/usage.h"
 #include "store/event_pack.h"
 #include "store/record.h"
 
@@ -48,7 +50,7 @@ static void on_ended(struct fsm *f, struct job *j, enum job_state end)
 	ties_on_end(f, j, end);
 }
 
-static const struct job_hooks hooks = { on_ended, ties_on_error };
+static const struct job_hooks hooks = { on_ended, ties_on_error, purse_handed };
 
 static void fsm_init(struct fsm *f, struct kv *kv)
 {
@@ -62,6 +64,7 @@ static void fsm_init(struct fsm *f, struct kv *kv)
 	f->cluster.level = LEVEL_FIRST;
 	f->expiry_from = f->keys_from = NEVER;
 	f->batches_from = f->open_from = NEVER;
+	f->usage.from = NEVER;
 	list_init(&f->dirty);
 	list_init(&f->woken);
 	list_init(&f->ended);
@@ -106,6 +109,8 @@ static void free_sets(struct fsm *f)
 	heap_done(&f->idle_queues);
 	schedules_free(f);
 	bulks_free(f);
+	usage_free(f);
+	purses_free(f);
 	answers_free(f);
 	cluster_free(f);
 }

@@ -226,10 +226,24 @@ struct fsm_why {
 int fsm_why(struct fsm *f, const struct fsm_why *ask, struct arena *a,
 	    struct m_why_reply *ret);
 
+/* How usage is summed up; slices as of fsm_queue. */
+const struct m_usage_settings *fsm_usage_settings(const struct fsm *f);
+/* All budgets by scope and target, and how far they are used; in the arena,
+ * slices as of fsm_queue. */
+void fsm_budgets(struct fsm *f, uint64_t now_ns, struct arena *a,
+		 struct m_budget_list *ret);
+size_t fsm_budgets_n(const struct fsm *f);
+/* The price list by provider and model, in the arena; slices as well. */
+void fsm_prices(const struct fsm *f, struct arena *a, struct m_price_list *ret);
 /* Since this process started; what it applied again counts too. */
 struct fsm_counters {
 	uint64_t ops, enqueued, completed, failed;
 	uint64_t promoted, reclaimed, expired, purged;
+	uint64_t usage_reports, usage_unpriced;
+	uint64_t usage_input, usage_output; /* tokens */
+	uint64_t usage_cache_creation, usage_cache_read;
+	uint64_t usage_cost; /* billionths of a usd */
+	uint64_t budgets_exceeded;
 	/* times of the last such operation (UNIX ns; 0: none) */
 	uint64_t promote_ns, reclaim_ns, expire_ns, purge_ns;
 	struct hist start_latency, run_time; /* hist_long */

@@ -19,7 +19,9 @@
 #include "fsm/order/window.h"
 #include "fsm/ties/bulk.h"
 #include "fsm/ties/deps.h"
+#include "fsm/ties/purse.h"
 #include "fsm/ties/schedule.h"
+#include "fsm/ties/usage.h"
 #include "store/record.h"
 
 #define CURSOR_STEPS 8 /* farther than that a look-up is as cheap */
@@ -241,6 +243,10 @@ int fsm_load(struct fsm *f)
 		r = schedules_load(f);
 	if (r == 0)
 		r = bulks_load(f);
+	if (r == 0)
+		r = usage_load(f);
+	if (r == 0)
+		r = purses_load(f);
 	if (r == 0)
 		r = clock_load(f);
 	if (r == 0)

@@ -8,15 +8,19 @@ set(FSM_SOURCES
   fsm/order/bounds.c fsm/order/roster.c
   fsm/order/lane_delete.c
   fsm/job/job.c fsm/job/active.c fsm/job/create.c fsm/job/log.c
-  fsm/job/worker.c fsm/job/portion.c fsm/job/timing.c
+  fsm/job/tag.c fsm/job/worker.c fsm/job/portion.c fsm/job/timing.c
   fsm/ties/ties.c fsm/ties/unique.c fsm/ties/idempotency.c
   fsm/ties/backlog.c fsm/ties/deps.c fsm/ties/release.c fsm/ties/batch.c
   fsm/ties/chain.c fsm/ties/payload.c fsm/ties/schedule.c fsm/ties/bulk.c
+  fsm/ties/usage.c fsm/ties/usage_set.c fsm/ties/usage_purge.c
+  fsm/ties/price.c fsm/ties/purse.c fsm/ties/purse_job.c
+  fsm/ties/purse_period.c fsm/ties/purse_show.c
   fsm/ask/leader.c fsm/ask/await.c fsm/ask/scale.c fsm/ask/why.c
-  fsm/ask/why_limits.c fsm/ask/workers.c fsm/ask/cluster.c
+  fsm/ask/why_limits.c fsm/ask/workers.c fsm/ask/usage.c fsm/ask/budgets.c
+  fsm/ask/cluster.c
   fsm/ops/hand.c fsm/ops/act.c fsm/ops/enqueue.c fsm/ops/fetch.c
   fsm/ops/ack.c fsm/ops/lease.c fsm/ops/action.c fsm/ops/batch.c
   fsm/ops/bulk.c fsm/ops/queue.c fsm/ops/clear.c fsm/ops/schedule.c
   fsm/ops/timer.c fsm/ops/clock.c fsm/ops/purge.c fsm/ops/admin.c
-  fsm/ops/cluster.c fsm/ops/settings.c
+  fsm/ops/cluster.c fsm/ops/settings.c fsm/ops/usage.c fsm/ops/budget.c
   fsm/fsm.c fsm/load.c fsm/dispatch.c)

@@ -123,14 +123,18 @@ static int look_at_job(struct proposer *p, const struct op *op)
 }
 
 /* Not all voters know it yet: they could not apply it. NULL: they do. */
-static const char *is_too_new(struct proposer *p, const struct call_info *op)
+static const char *is_too_new(struct proposer *p, const struct op *op)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	unsigned level;
 
-	if (op->level <= fsm_level(p->c.fsm))
+	if (fsm_level(p->c.fsm) >= FEATURE_LEVEL)
 		return NULL;
-	fsm_level_why(p->c.fsm, op->level, &why);
 	arena_reset(&p->scratch);
+	level = op_level(op_info(op->id), op->body, &p->scratch);
+	if (level <= fsm_level(p->c.fsm))
+		return NULL;
+	fsm_level_why(p->c.fsm, level, &why);
 	return arena_cstr(&p->scratch, buf_str(&why));
 }
 
@@ -158,7 +162,7 @@ int admission_judge(struct proposer *p, const struct op *op,
 		*ret_text = err_text(ERR_STORAGE_ERROR);
 		return ERR_STORAGE_ERROR;
 	}
-	*ret_text = is_too_new(p, info);
+	*ret_text = is_too_new(p, op);
 	if (*ret_text != NULL)
 		return ERR_UNSUPPORTED;
 	*ret_text = who & OP_SERVER ? NULL : overload(p, op);

@@ -8,14 +8,17 @@
 #include "proto/job.h"
 #include "util/clock.h"
 
-static void tell_empty(struct proposer *p, struct op *op)
+void fetch_init(struct proposer *p)
 {
-	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 	struct m_fetch_reply none = { 0 };
 
 	MSG_SET_LIST(&none, fetch_reply, jobs, NULL, 0);
-	msg_encode(&msg_fetch_reply, &none, &b);
-	rpc_reply(op->req, 0, fsm_last_seq(p->c.fsm), buf_str(&b));
+	msg_encode(&msg_fetch_reply, &none, &p->no_jobs);
+}
+
+static void tell_empty(struct proposer *p, struct op *op)
+{
+	rpc_reply(op->req, 0, fsm_last_seq(p->c.fsm), buf_str(&p->no_jobs));
 }
 
 static void reply_empty(struct proposer *p, struct op *op)
@@ -308,12 +311,17 @@ void fetch_ride_along(struct proposer *p, const struct op *op,
  * Whoever asked is gone: what it was given goes back to its place at once,
  * without using an attempt, instead of waiting for the lease to end.
  */
-static void give_back(struct proposer *p, const struct m_fetch_reply *m)
+static void give_back(struct proposer *p, struct str reply)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	struct m_fetch_reply m;
+	int r;
 
-	for (size_t i = 0; i < m->jobs_n; i++) {
-		struct m_fail fail = fetched_give_back(&m->jobs[i]);
+	arena_reset(&p->scratch);
+	r = msg_decode(&msg_fetch_reply, reply, &p->scratch, &m);
+	CHECK(r == 0); /* the state machine has just written it */
+	for (size_t i = 0; i < m.jobs_n; i++) {
+		struct m_fail fail = fetched_give_back(&m.jobs[i]);
 
 		buf_clear(&b);
 		msg_encode(&msg_fail, &fail, &b);
@@ -336,18 +344,15 @@ void fetch_applied(struct proposer *p, struct op *op, int err, uint64_t seq,
 {
 	struct waiter *w = &op->fetch->waiter;
 	bool gone = op->cancelled || !rpc_req_is_live(op->req);
-	struct m_fetch_reply m;
+	bool has_none = err == 0 && str_eq(body, buf_str(&p->no_jobs));
 
 	lot_remove_demand(w);
 	list_remove(&op->node);
-	arena_reset(&p->scratch);
-	if (err == 0 && msg_decode(&msg_fetch_reply, body, &p->scratch, &m) < 0)
-		err = ERR_BAD_MESSAGE;
 	if (err == 0 && gone) {
-		give_back(p, &m);
+		give_back(p, body);
 		tell_empty(p, op);
 		leave_rest(p, op);
-	} else if (err == 0 && m.jobs_n == 0 && !p->draining &&
+	} else if (has_none && !p->draining &&
 		   w->deadline.key > clock_mono_ns()) {
 		park(p, op, true);
 		for (size_t i = 0; w->parked && i < w->n; i++)

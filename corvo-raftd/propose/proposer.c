@@ -31,6 +31,7 @@ struct proposer *proposer_new(const struct proposer_config *c)
 	list_init(&p->inflight);
 	presence_init(&p->presence);
 	p->entry = BUF_INIT(0);
+	fetch_init(p);
 	p->deadline = loop_timer_add(c->loop, fetch_on_deadline, p);
 	p->look = loop_timer_add(c->loop, fetch_on_look, p);
 	p->min_wait = loop_timer_add(c->loop, on_min_wait, p);
@@ -74,6 +75,7 @@ void proposer_free(struct proposer *p)
 	loop_timer_remove(p->late);
 	time_free(p);
 	buf_done(&p->entry);
+	buf_done(&p->no_jobs);
 	free(p->callers);
 	arena_done(&p->scratch);
 	free(p);

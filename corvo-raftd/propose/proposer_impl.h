@@ -83,6 +83,7 @@ struct proposer {
 	bool draining;
 	struct rng rng;
 	struct buf entry;             /* reused for every entry */
+	struct buf no_jobs;           /* the answer to a fetch without any */
 	struct entry_caller *callers; /* of the entry being made */
 	size_t callers_n, callers_cap;
 	struct arena scratch;
@@ -168,6 +169,7 @@ void fetch_submit(struct proposer *p, struct op *op);
 /* An entry with this op is being built: calls waiting fetches into it. */
 void fetch_ride_along(struct proposer *p, const struct op *op,
 		      struct list *into, size_t *n);
+void fetch_init(struct proposer *p);
 /* What the state machine answered a fetch. */
 void fetch_applied(struct proposer *p, struct op *op, int err, uint64_t seq,
 		   struct str body);

@@ -61,6 +61,8 @@ static bool is_of_state(uint32_t query)
 		QUERY_GET_BULK,     QUERY_LIST_BULKS,
 		QUERY_SCALE,        QUERY_LIST_SCHEDULES,
 		QUERY_GET_SCHEDULE, QUERY_GET_SETTINGS,
+		QUERY_USAGE,        QUERY_GET_USAGE_SETTINGS,
+		QUERY_LIST_PRICES,  QUERY_LIST_BUDGETS,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)

@@ -8,6 +8,7 @@
 #include "rt/procstat.h"
 #include "serve/svc_impl.h"
 #include "util/clock.h"
+#include "util/nano.h"
 
 #define WORKER_ACTIVE_NS (300 * NS_PER_S) /* counts as active so long */
 #define CHOICE_NS        (60 * NS_PER_S)  /* which queues are shown */
@@ -82,6 +83,26 @@ static void put_jobs(struct metric_list *o, struct svc *s)
 	put(o, METRIC_RENEWALS, leases_renewed(s->p->leases));
 	put_hist(o, METRIC_START_LATENCY, &c->start_latency, &hist_long);
 	put_hist(o, METRIC_RUN_TIME, &c->run_time, &hist_long);
+}
+
+static void put_usage(struct metric_list *o, struct svc *s)
+{
+	const struct fsm_counters *c = fsm_counters(s->p->fsm);
+
+	put(o, METRIC_USAGE_REPORTS, c->usage_reports);
+	put(o, METRIC_USAGE_UNPRICED, c->usage_unpriced);
+	metric_add(o, METRIC_USAGE_TOKENS, (double)c->usage_input,
+		   STR("kind=\"input\""));
+	metric_add(o, METRIC_USAGE_TOKENS, (double)c->usage_output,
+		   STR("kind=\"output\""));
+	metric_add(o, METRIC_USAGE_TOKENS, (double)c->usage_cache_creation,
+		   STR("kind=\"cache_creation\""));
+	metric_add(o, METRIC_USAGE_TOKENS, (double)c->usage_cache_read,
+		   STR("kind=\"cache_read\""));
+	put(o, METRIC_BUDGETS, fsm_budgets_n(s->p->fsm));
+	put(o, METRIC_BUDGETS_EXCEEDED, c->budgets_exceeded);
+	metric_add(o, METRIC_USAGE_COST,
+		   (double)c->usage_cost / (double)NANO_PER_UNIT, STR_NULL);
 }
 
 static void put_time(struct metric_list *o, enum metric_id id, uint64_t ns)
@@ -219,6 +240,7 @@ void q_raftd_metrics(struct svc *s, struct rpc_req req,
 	nodes_metrics(s, &o);
 	put_proposer(&o, s);
 	put_jobs(&o, s);
+	put_usage(&o, s);
 	put_sched(&o, s);
 	fsm_totals(s->p->fsm, proposer_now(s->p->proposer) - WORKER_ACTIVE_NS,
 		   &t);

@@ -296,20 +296,25 @@ static bool is_elsewhere(const struct svc *s, uint32_t id)
 
 /*
  * A leader of an older version could not even read it. One that comes again may
- * have been done before this node has heard of the level.
+ * have been done before this node has heard of the level. 0: it is none such.
  */
-static bool is_too_new(struct svc *s, const struct frame_request *item)
+static unsigned level_missing(struct svc *s, const struct frame_request *item)
 {
 	const struct call_info *info = op_info(item->op);
+	unsigned level;
 
-	return info != NULL && info->level > fsm_level(s->p->fsm) &&
-	       (item->flags & FRAME_RESEND) == 0;
+	if (info == NULL || (item->flags & FRAME_RESEND) != 0 ||
+	    fsm_level(s->p->fsm) >= FEATURE_LEVEL)
+		return 0;
+	arena_reset(&s->scratch);
+	level = op_level(info, item->body, &s->scratch);
+	return level > fsm_level(s->p->fsm) ? level : 0;
 }
 
-static void refuse_new(struct svc *s, struct rpc_req req, uint32_t op)
+static void refuse_new(struct svc *s, struct rpc_req req, unsigned level)
 {
 	buf_clear(&s->out);
-	fsm_level_why(s->p->fsm, op_info(op)->level, &s->out);
+	fsm_level_why(s->p->fsm, level, &s->out);
 	rpc_reply(req, ERR_UNSUPPORTED, 0, buf_str(&s->out));
 }
 
@@ -319,8 +324,10 @@ static void on_request(void *ctx, struct rpc_req req,
 	struct svc *s = ctx;
 
 	if (is_elsewhere(s, item->op)) {
-		if (is_too_new(s, item))
-			refuse_new(s, req, item->op);
+		unsigned level = level_missing(s, item);
+
+		if (level > 0)
+			refuse_new(s, req, level);
 		else
 			forward_submit(s->p->forward, req, item);
 	} else if (op_info(item->op) == NULL) {

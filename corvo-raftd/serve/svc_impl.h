@@ -53,8 +53,9 @@ struct svc {
 	uint32_t sched_pid, viewd_pid; /* 0: not told yet */
 	uint64_t viewd_seq;            /* last event it has said to have */
 	uint64_t sched_told[SCHED_TASKS], sched_errors[SCHED_TASKS];
-	bool draining;    /* nothing begins to wait any more */
-	size_t jobs_asks; /* under way in serve/jobs.c */
+	bool draining;     /* nothing begins to wait any more */
+	size_t jobs_asks;  /* under way in serve/jobs.c */
+	size_t usage_asks; /* under way in serve/usage.c */
 	/* Queues that have metrics of their own, where there are too many. */
 	struct arena chosen_arena;
 	struct str *chosen;

@@ -298,6 +298,32 @@ static void on_ack(struct rpc_req req, const struct m_ack *m)
 		answer_status(req, "ok");
 }
 
+static void on_ack_batch(struct rpc_req req, const struct m_ack_batch *m)
+{
+	static unsigned once; /* "job_once" was acked */
+	struct m_ack_batch_reply reply = { 0 };
+	struct m_refusal *r = arena_zalloc(&arena, m->acks_n * sizeof(*r));
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->acks_n; i++) {
+		struct str id = m->acks[i].job_id;
+		bool lost = str_is(id, "job_lost") ||
+			    (str_is(id, "job_once") && once++ > 0);
+
+		if (fail_by_name(req, id))
+			return;
+		if (!lost && !str_is(id, "job_missing"))
+			continue;
+		MSG_SET(&r[n], refusal, job_id, id);
+		MSG_SET(&r[n], refusal, code,
+			lost ? STR("LEASE_LOST") : STR("NOT_FOUND"));
+		n++;
+	}
+	MSG_SET(&reply, ack_batch_reply, acked, (uint32_t)(m->acks_n - n));
+	MSG_SET_LIST(&reply, ack_batch_reply, refused, r, n);
+	answer(req, &msg_ack_batch_reply, &reply);
+}
+
 static void on_get_job(struct rpc_req req, const struct m_job_ref *m)
 {
 	struct m_job job = { 0 };
@@ -513,6 +539,8 @@ static void on_request(_unused_ void *ctx, struct rpc_req req,
 		on_heartbeat(req, m);
 	} else if (item->op == OP_ACK) {
 		on_ack(req, m);
+	} else if (item->op == OP_ACK_BATCH) {
+		on_ack_batch(req, m);
 	} else if (item->op == OP_CLEAR_QUEUE || item->op == OP_DELETE_QUEUE) {
 		on_clear(req, m);
 	} else if (op_info(item->op) != NULL) {

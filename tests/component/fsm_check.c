@@ -452,6 +452,18 @@ static void check_member(struct check *c, struct str key, struct str value)
 	c->keys_mb++;
 }
 
+/* By fx_check_batches, _schedules, _bulks, _usage and _purses. */
+static bool is_looked_at_later(struct str key)
+{
+	static const char *const kinds[] = { "b|",  "bt|", "bo|", "bp|",
+					     "sc|", "bk|", "bi|", "bc|" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (str_starts(key, str_from(kinds[i])))
+			return true;
+	return fx_is_usage_key(key) || fx_is_purse_key(key);
+}
+
 static void check_key(struct check *c, struct str key, struct str v)
 {
 #define REST(kind) str_skip(key, sizeof(kind) - 1)
@@ -510,15 +522,7 @@ static void check_key(struct check *c, struct str key, struct str v)
 		c->answer_bytes += v.n;
 	else if (str_is(key, "ao|"))
 		assert_int_equal(v.n, c->f->answers.lost_n * 16);
-	else if (str_starts(key, STR("b|")) || str_starts(key, STR("bt|")) ||
-		 str_starts(key, STR("bo|")) || str_starts(key, STR("bp|")))
-		return; /* fx_check_batches looks at them */
-	else if (str_starts(key, STR("sc|")))
-		return; /* fx_check_schedules does */
-	else if (str_starts(key, STR("bk|")) || str_starts(key, STR("bi|")) ||
-		 str_starts(key, STR("bc|")))
-		return; /* and fx_check_bulks */
-	else
+	else if (!is_looked_at_later(key))
 		assert_true(str_is(key, "settings|") || str_is(key, "m|") ||
 			    str_is(key, "cluster|") || str_is(key, "format|") ||
 			    (str_is(key, "clock|") && c->f->clock.open));
@@ -584,6 +588,8 @@ void fx_check_side(struct fx_side *s)
 	fx_check_batches(s);
 	fx_check_schedules(s);
 	fx_check_bulks(s);
+	fx_check_usage(s);
+	fx_check_purses(s);
 	hmap_done(&c.queues);
 	hmap_done(&c.waiting);
 	hmap_done(&c.lanes.tallies);

@@ -265,6 +265,22 @@ void fx_refused(struct fx *x, enum op_id op, const void *request, int err,
 
 /* --- short forms --- */
 
+void fx_raise_level(struct fx *x)
+{
+	struct m_level m = { 0 };
+
+	MSG_SET(&m, level, level, FEATURE_LEVEL);
+	assert_int_equal(fx_do(x, OP_SET_LEVEL, &m, NULL), 0);
+}
+
+int fx_setup_level(void **state)
+{
+	int r = fx_setup(state);
+
+	fx_raise_level(*state);
+	return r;
+}
+
 struct m_enqueue fx_new(const char *id, const char *queue)
 {
 	struct m_enqueue m = { 0 };

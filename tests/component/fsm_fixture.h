@@ -48,6 +48,7 @@ struct fx {
 
 /* For cmocka: *state is a struct fx. */
 int fx_setup(void **state);
+int fx_setup_level(void **state); /* and all may be used */
 int fx_teardown(void **state);
 
 /* A new state machine, loaded from the store; RocksDB is opened anew. */
@@ -86,6 +87,9 @@ void fx_refused(struct fx *x, enum op_id op, const void *request, int err,
 		const char *text);
 
 /* --- short forms --- */
+
+/* All that this version knows may be used. */
+void fx_raise_level(struct fx *x);
 
 struct m_enqueue fx_new(const char *id, const char *queue);
 void fx_enqueue(struct fx *x, const char *id, const char *queue);
@@ -128,5 +132,12 @@ void fx_check_batches(const struct fx_side *side);
 /* Schedules, in memory and in the store. */
 void fx_check_schedules(const struct fx_side *side);
 void fx_check_bulks(const struct fx_side *side);
+/* Sums of usage and prices (fsm_check_usage.c). */
+bool fx_is_usage_key(struct str key);
+void fx_check_usage(const struct fx_side *side);
+size_t fx_count_keys(const struct fx_side *side, const char *kind);
+/* Budgets (fsm_check_purse.c). */
+bool fx_is_purse_key(struct str key);
+void fx_check_purses(const struct fx_side *side);
 
 #endif

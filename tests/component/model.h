@@ -25,11 +25,34 @@
 #define MODEL_GROUPS    8
 #define MODEL_KEYS      256
 #define MODEL_SCHEDULES 16
+#define MODEL_PRICES    4
+#define MODEL_BUDGETS   32
+#define MODEL_USAGES    128
 #define MODEL_DELETED   JOB_STATE_MAX /* how a job ends that is deleted */
 
 struct model_dep {
 	struct str id;
 	bool met;
+};
+
+/* What was used; with names, of all jobs. */
+struct model_usage {
+	struct str queue, model, provider;
+	uint64_t count, input, output, cached, read, cost, unpriced;
+};
+
+struct model_price {
+	bool used;
+	struct str provider, model;
+	uint64_t input, output;
+};
+
+/* Of one day, in usd. */
+struct model_budget {
+	bool used;
+	uint32_t scope;
+	struct str target;
+	uint64_t amount, spent, day;
 };
 
 struct model_job {
@@ -71,6 +94,8 @@ struct model_job {
 	struct str spent_by;
 	struct m_fail_reply spent_reply;
 	uint64_t spent_at;
+	struct model_usage usage;
+	struct str last_report;
 	/* Texts the payload must hold, of a job the server made. */
 	struct str holds[4];
 };
@@ -134,6 +159,9 @@ struct model {
 	struct model_batch batches[MODEL_BATCHES];
 	struct model_key keys[MODEL_KEYS];
 	struct model_schedule schedules[MODEL_SCHEDULES];
+	struct model_usage usage[MODEL_USAGES]; /* those with a count */
+	struct model_price prices[MODEL_PRICES];
+	struct model_budget budgets[MODEL_BUDGETS];
 	struct model_ended ended[MODEL_JOBS];
 	size_t ended_n;
 	uint64_t last_token, made;
@@ -246,6 +274,22 @@ void model_pause_schedule(struct model *m, const struct m_pause_schedule *op);
 const char *model_run_schedule(struct model *m, const struct m_fire *op);
 const char *model_fire(struct model *m, const struct m_fire *op, bool is_void);
 
+/* --- usage (model_usage.c) --- */
+
+void model_set_price(struct model *m, const struct m_price *op);
+void model_delete_price(struct model *m, const struct m_price_ref *op);
+/* A report of the job's worker; NULL: there is none. */
+void model_report(struct model *m, struct model_job *j,
+		  const struct m_usage *u);
+/* For telling requests apart. */
+void model_usage_said(struct buf *b, const struct m_usage *u);
+
+/* --- budgets (model_budget.c) --- */
+
+void model_set_budget(struct model *m, const struct m_budget *op);
+void model_delete_budget(struct model *m, const struct m_budget_ref *op);
+void model_spend(struct model *m, const struct model_job *j, uint64_t cost);
+
 /* --- fetch (model_fetch.c): is this a right answer? --- */
 
 void model_fetch(struct model *m, const struct m_fetch *op,
@@ -265,5 +309,9 @@ bool model_read_schedule(struct fx *x, struct str id, struct m_schedule *ret);
 extern struct str model_suspect;
 /* Learns what the rules leave open, then compares what the op touched. */
 void model_compare(struct model *m, struct fx *x, bool all);
+void model_compare_job_usage(const struct model_job *j, const struct m_job *r);
+/* The sums of all. */
+void model_compare_usage(struct model *m, struct fx *x);
+void model_compare_budgets(struct model *m, struct fx *x);
 
 #endif

@@ -181,6 +181,7 @@ static void same_job(const struct model_job *j, const struct m_job *r)
 		SAME_TEXT(last_error, j->last_error);
 	same_times(j, r);
 	same_links(j, r);
+	model_compare_job_usage(j, r);
 }
 
 static void compare_job(struct fx *x, struct model_job *j, uint64_t last)
@@ -287,6 +288,10 @@ void model_compare(struct model *m, struct fx *x, bool all)
 	}
 	if (look && there != n)
 		fail_msg("there are %zu jobs, the rules say %zu", there, n);
+	if (all) {
+		model_compare_usage(m, x);
+		model_compare_budgets(m, x);
+	}
 	for (size_t i = 0; all && i < MODEL_SCHEDULES; i++) {
 		if (m->schedules[i].used)
 			compare_schedule(x, &m->schedules[i]);

@@ -130,6 +130,9 @@ static void ack(struct run *n)
 	add_logs(n, &op.logs, &op.logs_n);
 	if (op.logs_n > 0)
 		op.has |= MSG_BIT(ack, logs);
+	op.usage = run_usage(n);
+	if (op.usage != NULL)
+		op.has |= MSG_BIT(ack, usage);
 	model_ack(n->m, &op, ERR_NOT_FOUND);
 	if (run_do(n, OP_ACK, &op, &r))
 		assert_str_is(r.status, "ok");
@@ -151,6 +154,9 @@ static void ack_batch(struct run *n)
 			MSG_SET(&items[i], ack_item, lease_token, s.token);
 		if (run_chance(n, 30))
 			MSG_SET(&items[i], ack_item, result, STR("2"));
+		items[i].usage = run_usage(n);
+		if (items[i].usage != NULL)
+			items[i].has |= MSG_BIT(ack_item, usage);
 	}
 	MSG_SET_LIST(&op, ack_batch, acks, items, 4);
 	run_must(n, OP_ACK_BATCH, &op, &r);
@@ -162,6 +168,8 @@ static void ack_batch(struct run *n)
 			MSG_SET(&one, ack, result, items[i].result);
 		if (MSG_HAS(&items[i], ack_item, lease_token))
 			MSG_SET(&one, ack, lease_token, items[i].lease_token);
+		if (MSG_HAS(&items[i], ack_item, usage))
+			MSG_SET(&one, ack, usage, items[i].usage);
 		n->m->errs_n = 0;
 		model_ack(n->m, &one, ERR_NOT_FOUND);
 		if (n->m->errs_n == 0)
@@ -194,6 +202,9 @@ static void fail_job(struct run *n)
 		MSG_SET(&op, fail, retry, run_chance(n, 50));
 	if (run_chance(n, 15))
 		MSG_SET(&op, fail, retry_after, run_below(n, 9 * NS_PER_S));
+	op.usage = run_usage(n);
+	if (op.usage != NULL)
+		op.has |= MSG_BIT(fail, usage);
 	model_fail(n->m, &op, &say);
 	if (!run_do(n, OP_FAIL, &op, &r))
 		return;
@@ -229,6 +240,9 @@ static void heartbeat(struct run *n)
 		add_logs(n, &b->logs, &b->logs_n);
 		if (b->logs_n > 0)
 			b->has |= MSG_BIT(beat, logs);
+		b->usage = run_usage(n);
+		if (b->usage != NULL)
+			b->has |= MSG_BIT(beat, usage);
 	}
 	MSG_SET_LIST(&op, heartbeat, jobs, beats, 3);
 	run_must(n, OP_HEARTBEAT, &op, &r);
@@ -437,6 +451,7 @@ const struct run_kind run_kinds[] = {
 	{ 1, run_clear },      { 8, promote },
 	{ 6, reclaim },        { 6, expire },
 	{ 3, purge },          { 6, run_bulk },
-	{ 1, run_limits },
+	{ 1, run_limits },     { 2, run_price },
+	{ 2, run_budget },
 };
 const size_t run_kinds_n = ARRAY_SIZE(run_kinds);

@@ -50,6 +50,7 @@ static struct str ack_said(struct model *m, const struct m_ack *op)
 	buf_printf(&b, "ack|%.*s|%.*s|%.*s|%d %u", STR_ARG(op->worker_id),
 		   STR_ARG(op->result), STR_ARG(op->checkpoint),
 		   MSG_HAS(op, ack, step_status), op->step_status);
+	model_usage_said(&b, op->usage);
 	return said(m, &b, op->logs, op->logs_n);
 }
 
@@ -62,6 +63,7 @@ static struct str fail_said(struct model *m, const struct m_fail *op)
 	    STR_ARG(op->error), MSG_HAS(op, fail, requeue), op->requeue,
 	    MSG_HAS(op, fail, retry), op->retry, MSG_HAS(op, fail, retry_after),
 	    (unsigned long long)op->retry_after);
+	model_usage_said(&b, op->usage);
 	return said(m, &b, op->logs, op->logs_n);
 }
 
@@ -97,6 +99,7 @@ void model_ack(struct model *m, const struct m_ack *op, int not_found)
 		return;
 	}
 	spend(j, has_token, op->lease_token, by);
+	model_report(m, j, op->usage);
 	if (op->result.n > 0)
 		j->result = model_copy(m, op->result);
 	if (op->checkpoint.n > 0)
@@ -137,6 +140,7 @@ void model_fail(struct model *m, const struct m_fail *op,
 		return;
 	}
 	spend(j, has_token, op->lease_token, by);
+	model_report(m, j, op->usage);
 	j->touched = true;
 	j->log_lines += (uint32_t)op->logs_n;
 	if (!op->requeue) {
@@ -186,6 +190,7 @@ void model_beat(struct model *m, struct str worker, const struct m_beat *b,
 	j->touched = true;
 	j->lease_end = MAX(j->lease_end, m->now + j->lease_ns);
 	ret->lease_expires_at = j->lease_end;
+	model_report(m, j, b->usage);
 	if (b->progress.n > 0)
 		j->progress = model_copy(m, b->progress);
 	if (b->checkpoint.n > 0)

@@ -29,6 +29,7 @@ struct run {
 	bool bad;          /* one was not what was proposed */
 	bool die;          /* SIGKILL itself when all are applied */
 	bool no_bootstrap;
+	const char *store;    /* setting raft_store, if not NULL */
 	uint64_t store_index; /* what a store is to have applied */
 	struct entry_origin origin;
 };
@@ -160,6 +161,8 @@ static void default_settings(struct run *r, const char *dir)
 	r->s.raft_segment_size = 64 * 1024; /* so that it takes several */
 	if (r->snapshot > 0)
 		r->s.snapshot_bytes = r->snapshot;
+	if (r->store != NULL)
+		r->s.raft_store = r->store;
 }
 
 /* Starts a node in `dir`; runs it until it stops, if it starts. */

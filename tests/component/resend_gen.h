@@ -87,6 +87,8 @@ static inline void make_enqueue(struct rw *w, struct m_enqueue *m)
 		MSG_SET(m, enqueue, expire_after, 1 + rng_below(&w->r, 5));
 	if (one_in(w, 4))
 		MSG_SET(m, enqueue, batch_id, recent(w, "batch", w->batches));
+	if (one_in(w, 4))
+		MSG_SET(m, enqueue, expected_cost, rng_below(&w->r, NS_PER_S));
 	if (one_in(w, 4)) {
 		MSG_SET(m, enqueue, idempotency_key, STR("again"));
 		MSG_SET(m, enqueue, idempotency_hash, rng_below(&w->r, 2));
@@ -136,6 +138,26 @@ static inline struct str *some_lines(struct rw *w)
 	return lines;
 }
 
+static inline struct str some_model(struct rw *w)
+{
+	return named(w, "model", rng_below(&w->r, 3));
+}
+
+static inline struct m_usage *some_usage(struct rw *w)
+{
+	struct m_usage *u = arena_zalloc(&w->arena, sizeof(*u));
+
+	MSG_SET(u, usage, input_tokens, rng_below(&w->r, 100));
+	MSG_SET(u, usage, model, some_model(w));
+	MSG_SET(u, usage, provider, STR("acme"));
+	if (one_in(w, 2))
+		MSG_SET(u, usage, units, STR("{\"gpu_seconds\":1.5}"));
+	if (one_in(w, 2))
+		MSG_SET(u, usage, report_id,
+			named(w, "r", rng_below(&w->r, 2)));
+	return u;
+}
+
 static inline void make_ack(struct rw *w, struct m_ack *m)
 {
 	MSG_SET(m, ack, job_id, job_in(w, JOB_ACTIVE));
@@ -144,6 +166,8 @@ static inline void make_ack(struct rw *w, struct m_ack *m)
 	MSG_SET(m, ack, result, STR("{\"n\":1}"));
 	if (one_in(w, 2))
 		MSG_SET_LIST(m, ack, logs, some_lines(w), 2);
+	if (one_in(w, 2))
+		MSG_SET(m, ack, usage, some_usage(w));
 }
 
 static inline void make_ack_batch(struct rw *w, struct m_ack_batch *m)
@@ -155,6 +179,8 @@ static inline void make_ack_batch(struct rw *w, struct m_ack_batch *m)
 		if (one_in(w, 2))
 			MSG_SET(&items[i], ack_item, lease_token,
 				token_of(w, items[i].job_id));
+		if (one_in(w, 2))
+			MSG_SET(&items[i], ack_item, usage, some_usage(w));
 	}
 	MSG_SET_LIST(m, ack_batch, acks, items, 3);
 }
@@ -169,6 +195,8 @@ static inline void make_fail(struct rw *w, struct m_fail *m)
 		MSG_SET(m, fail, requeue, true);
 	if (one_in(w, 3))
 		MSG_SET_LIST(m, fail, logs, some_lines(w), 2);
+	if (one_in(w, 2))
+		MSG_SET(m, fail, usage, some_usage(w));
 }
 
 static inline void make_heartbeat(struct rw *w, struct m_heartbeat *m)
@@ -178,6 +206,8 @@ static inline void make_heartbeat(struct rw *w, struct m_heartbeat *m)
 	MSG_SET(b, beat, job_id, job_in(w, JOB_ACTIVE));
 	MSG_SET(b, beat, progress, STR("[1]"));
 	MSG_SET_LIST(b, beat, logs, some_lines(w), 2);
+	if (one_in(w, 2))
+		MSG_SET(b, beat, usage, some_usage(w));
 	MSG_SET_LIST(m, heartbeat, jobs, b, 1);
 }
 
@@ -334,7 +364,53 @@ static inline void make_leader(struct rw *w, struct m_leader *m)
 static inline void make_set_level(struct rw *w, struct m_level *m)
 {
 	(void)w;
-	MSG_SET(m, level, level, 1);
+	MSG_SET(m, level, level, FEATURE_LEVEL);
+}
+
+static inline void make_set_usage(struct rw *w, struct m_usage_settings *m)
+{
+	struct str *tags = arena_alloc(&w->arena, sizeof(*tags));
+
+	*tags = STR("team");
+	MSG_SET_LIST(m, usage_settings, tags, tags, rng_below(&w->r, 2));
+	if (one_in(w, 2))
+		MSG_SET(m, usage_settings, retention,
+			3600 * NS_PER_S * rng_below(&w->r, 3));
+}
+
+static inline void make_set_price(struct rw *w, struct m_price *m)
+{
+	MSG_SET(m, price, provider, STR("acme"));
+	MSG_SET(m, price, model, some_model(w));
+	MSG_SET(m, price, input_per_million, rng_below(&w->r, NS_PER_S));
+}
+
+static inline void make_set_budget(struct rw *w, struct m_budget *m)
+{
+	static const char *const tags[] = { "team:red", "team:blue" };
+	enum budget_scope s = (enum budget_scope)rng_below(&w->r, 4);
+
+	MSG_SET(m, budget, scope, s);
+	if (s == BUDGET_QUEUE)
+		MSG_SET(m, budget, target, some_queue(w));
+	if (s == BUDGET_GROUP)
+		MSG_SET(m, budget, target, STR("g"));
+	if (s == BUDGET_TAG)
+		MSG_SET(m, budget, target, str_from(tags[one_in(w, 2)]));
+	MSG_SET(m, budget, daily_usd, rng_below(&w->r, 1000 * NS_PER_S));
+	MSG_SET(m, budget, on_exceed, BUDGET_ALERT);
+}
+
+static inline void make_delete_budget(struct rw *w, struct m_budget_ref *m)
+{
+	MSG_SET(m, budget_ref, scope, STR("queue"));
+	MSG_SET(m, budget_ref, target, some_queue(w));
+}
+
+static inline void make_delete_price(struct rw *w, struct m_price_ref *m)
+{
+	MSG_SET(m, price_ref, provider, STR("acme"));
+	MSG_SET(m, price_ref, model, some_model(w));
 }
 
 #ifdef CORVO_EXTRA_OP

@@ -91,6 +91,9 @@ static void test_replicas_have_the_same(void **state)
 	test_rng(&w.r);
 	x->unchecked = true;
 	late_start(&l);
+	fx_raise_level(x);
+	assert_int_equal(
+	    fsm_apply(l.f, x->raft_index, buf_str(&x->entry), NULL, NULL), 0);
 	for (int i = 1; i <= ENTRIES; i++) {
 		x->now_ns += rng_below(&w.r, NS_PER_S);
 		fx_begin(x);

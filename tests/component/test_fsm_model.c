@@ -79,6 +79,7 @@ static int setup(void **state)
 	(void)fx_setup(&x);
 	n->x = x;
 	n->m = model_new();
+	fx_raise_level(x);
 	*state = n;
 	return 0;
 }

@@ -190,6 +190,7 @@ static void test_any_op_sent_again_gives_the_same_answer(void **state)
 
 	test_rng(&run.w.r);
 	run.w.x->keep = 4 * REMEMBER;
+	fx_raise_level(run.w.x);
 	for (; missing(&run) != NULL && steps < STEPS_MAX; steps++) {
 		run.w.x->now_ns += rng_below(&run.w.r, NS_PER_S);
 		if (one_in(&run.w, 4))

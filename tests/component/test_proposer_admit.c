@@ -40,6 +40,33 @@ static void an_op_above_the_feature_level_is_refused(void **state)
 	assert_null(reply_to(f, enqueue(f, "job_2", "q")));
 }
 
+/* Nor one with a member that not all of them know. */
+static void a_member_above_the_feature_level_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct m_usage usage = { 0 };
+	struct m_ack_item item = { 0 };
+	struct m_ack_batch batch = { 0 };
+	struct m_ack plain = { 0 };
+	struct seen_reply *r;
+
+	MSG_SET(&usage, usage, input_tokens, 5);
+	MSG_SET(&item, ack_item, job_id, STR("job_1"));
+	MSG_SET_LIST(&batch, ack_batch, acks, &item, 1);
+	MSG_SET(&plain, ack, job_id, STR("job_1"));
+	test_set_level(f->fsm, 1);
+	assert_null(reply_to(f, submit(f, PEER_A, OP_ACK, &plain, "")));
+	assert_null(reply_to(f, submit(f, PEER_A, OP_ACK_BATCH, &batch, "")));
+	MSG_SET(&item, ack_item, usage, &usage);
+	r = reply_to(f, submit(f, PEER_A, OP_ACK_BATCH, &batch, ""));
+	assert_int_equal(r->err, ERR_UNSUPPORTED);
+	assert_str_is(buf_str(&r->body),
+		      "this needs feature level 2; the cluster uses 1 until "
+		      "all its nodes are known to know more: try again");
+	test_set_level(f->fsm, 2);
+	assert_null(reply_to(f, submit(f, PEER_A, OP_ACK_BATCH, &batch, "")));
+}
+
 static struct rpc_req maintain(struct fixture *f, unsigned op)
 {
 	static const struct m_maintain m;
@@ -373,6 +400,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(too_many_waiting_ops_are_refused),
 		CASE(an_op_above_the_feature_level_is_refused),
+		CASE(a_member_above_the_feature_level_is_refused),
 		CASE(ops_weigh_until_they_are_applied),
 		CASE(the_log_in_memory_weighs_too),
 		CASE(a_heavy_op_that_is_alone_is_taken),

@@ -38,7 +38,7 @@ static void wait_on_answer(struct fake *f, const struct rpc_reply *r)
 /* An empty view beside a store that is not: no list until it is rebuilt. */
 static void empty_start(struct fake *f)
 {
-	f->head = 7;
+	f->head = 70;
 	ask_queues(f, 0, 0);
 }
 
@@ -56,7 +56,7 @@ static void empty_on_answer(struct fake *f, const struct rpc_reply *r)
 		EXPECT(r->err == 0);
 		EXPECT(msg_decode(&msg_metrics, r->body, &a, &m) == 0);
 		EXPECT(m.values_n >= 3);
-		ask_queues(f, 7, WAIT_LONG_NS);
+		ask_queues(f, 70, WAIT_LONG_NS);
 		break;
 	default:
 		EXPECT(expect_queue(r, "rebuilt") == 0);
@@ -80,11 +80,11 @@ static void empty_on_ask(struct fake *f, struct rpc_req req, unsigned id)
 	case 1:
 		f->checkpoints++;
 		MSG_SET(&ref, checkpoint_ref, path, STR("/nowhere"));
-		MSG_SET(&ref, checkpoint_ref, seq, 7);
+		MSG_SET(&ref, checkpoint_ref, seq, 70);
 		reply(req, &msg_checkpoint_ref, &ref);
 		break;
 	default:
-		answer_checkpoint(f, req, "rebuilt", 7);
+		answer_checkpoint(f, req, "rebuilt", 70);
 	}
 }
 

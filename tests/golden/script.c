@@ -575,6 +575,7 @@ void golden_script(struct golden *g, struct golden_lines *log)
 	set_clock(&s, -(uint64_t)(1800 * SECOND));
 	set_clock(&s, 900 * SECOND);
 	script_cluster(&s);
+	script_usage(&s);
 	buf_done(&s.entry);
 	buf_done(&s.body);
 }

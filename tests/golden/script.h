@@ -25,4 +25,8 @@ void script_one(struct script *s, enum op_id op, const void *m, void *reply);
 
 void script_cluster(struct script *s);
 
+/* --- script_usage.c: after it, for it needs the level --- */
+
+void script_usage(struct script *s);
+
 #endif

@@ -74,7 +74,7 @@ void script_cluster(struct script *s)
 	script_one(s, OP_LEADER, &leader, NULL);
 	MSG_SET(&gone, member_ref, raft_id, UINT64_MAX);
 	script_one(s, OP_FORGET_MEMBER, &gone, NULL);
-	MSG_SET(&level, level, level, 1);
+	MSG_SET(&level, level, level, FEATURE_LEVEL);
 	script_one(s, OP_SET_LEVEL, &level, NULL);
 	settings(s);
 }

@@ -26,8 +26,8 @@ def test_the_same_index_has_the_same_digest(make_node):
     with node.client() as c:
         first = digest(c)
         assert first == digest(c)
-        c.enqueue("q", payload={"n": 1})
-        second = digest(c)
+        a = c.post(f"{API}/enqueue", {"queue": "q", "payload": {"n": 1}})
+        second = digest(c, f"?at_index={a.headers['X-Corvo-Index']}")
         assert second["index"] > first["index"]
         assert second["seq"] > first["seq"]
         assert second["keys"] > first["keys"]

@@ -337,7 +337,7 @@ def ways_of_a_job(c, q):
     act(c, "heartbeat", {"jobs": {
         first: {"lease_token": c.fetch(q)["lease_token"],
                 "progress": {"at": 5}, "logs": ["line"]}}})
-    act(c, f"ack/{first}")
+    act(c, f"ack/{first}", {"usage": {"input_tokens": 5}})
     c.enqueue(q, max_retries=2, retry_base_delay="1ms")
     c.fail(c.fetch(q), error="no luck")
     wait_until(lambda: c.fetch(q, timeout=5) and True, 10, "the retry")
@@ -392,9 +392,18 @@ def ways_of_a_queue(c, q):
     act(c, f"queues/{q}.gone?confirm=true", method="DELETE")
 
 
-def ways_of_the_settings(c, _):
+def ways_of_the_settings(c, q):
     act(c, "settings", {"lease_duration": "61s"}, "PATCH")
     act(c, "settings", {"lease_duration": "60s"}, "PATCH")
+    act(c, "usage/settings", {"tags": []}, "PATCH")
+    act(c, "providers/acme/models/large", {"input_per_million": 3}, "PUT")
+    act(c, "providers/acme/models/large", method="DELETE")
+    act(c, "budgets", {"scope": "queue", "target": f"{q}.paid",
+                       "daily_usd": 1, "on_exceed": "alert"})
+    paid = c.enqueue(f"{q}.paid")
+    c.fetch(f"{q}.paid")
+    act(c, f"ack/{paid}", {"usage": {"cost_usd": 1}})
+    act(c, f"budgets/queue/{q}.paid", method="DELETE")
 
 
 def ways_of_a_schedule(c, q):
@@ -424,7 +433,8 @@ OF_JOBS = {"job_id", "queue"}
 def members_due(kind):
     if kind.startswith("queue_"):
         return OF_QUEUES
-    if kind.startswith(("batch_", "schedule_", "settings_")):
+    if kind.startswith(("batch_", "schedule_", "settings_", "usage_",
+                        "price_", "budget_")):
         return {"data"}
     if kind == "worker_seen":
         return {"worker_id"}
@@ -437,6 +447,8 @@ def members_due(kind):
 DATA = {
     "failed": {"error"}, "retrying": {"next_attempt_at"}, "dead": {"reason"},
     "progress": {"at"}, "moved": set(), "held": {"reason"},
+    "usage": {"phase"}, "price_set": {"provider", "model"},
+    "budget_exceeded": {"budget", "amount", "spent", "action"},
     "batch_ended": {"succeeded", "failed"}, "queue_cleared": {"count"},
 }
 

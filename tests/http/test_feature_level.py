@@ -29,22 +29,22 @@ def test_a_later_version_raises_the_level_when_nobody_has_an_older(make_node):
     with node.client() as c:
         c.enqueue("q")
         assert c.post(NOTE, {"note": "x"}).status == 404  # no such route
-        assert level_events(c) == []
+        assert level_events(c) == [2]
     later(node)
     with node.client() as c:
-        wait_until(lambda: level_events(c) == [2], what="the level")
+        wait_until(lambda: level_events(c) == [2, 3], what="the level")
         a = c.post(NOTE, {"note": "x"})
         assert a.status == 200 and a.json == {"note": "x"}, a
         assert c.queue("q")["pending"] == 1
     later(node)
     with node.client() as c:
-        assert level_events(c) == [2]
+        assert level_events(c) == [2, 3]
 
 
 def test_a_store_of_a_higher_level_is_refused_in_one_sentence(make_node):
     node = later(make_node())
     with node.client() as c:
-        wait_until(lambda: level_events(c) == [2], what="the level")
+        wait_until(lambda: level_events(c) == [3], what="the level")
         c.enqueue("q")
     node.stop()
     node.corvo = make_node().corvo
@@ -52,8 +52,8 @@ def test_a_store_of_a_higher_level_is_refused_in_one_sentence(make_node):
     status, words = node.refuses()
     assert status != 0
     said = [line for line in words.splitlines()
-            if "uses feature level 2 and this version of Corvo knows levels "
-               "up to 1; start the version that wrote it" in line]
+            if "uses feature level 3 and this version of Corvo knows levels "
+               "up to 2; start the version that wrote it" in line]
     assert len(said) == 1, words
     later(node)  # nothing is lost
     with node.client() as c:
@@ -67,7 +67,7 @@ def test_an_unknown_operation_in_the_log_stops_the_node(make_node):
     shutil.copytree(node.data / "rocks", node.dir / "before")
     later(node)
     with node.client() as c:
-        wait_until(lambda: level_events(c) == [2], what="the level")
+        wait_until(lambda: level_events(c) == [2, 3], what="the level")
         assert c.post(NOTE, {"note": "x"}).status == 200
     node.kill_all()
     shutil.rmtree(node.data / "rocks")
@@ -77,7 +77,7 @@ def test_an_unknown_operation_in_the_log_stops_the_node(make_node):
     status, words = node.refuses("--crash-limit=2")
     assert status != 0
     assert "of the raft log cannot be applied: the cluster begins to use " \
-        "feature level 2 and this version of Corvo knows levels up to 1; " \
+        "feature level 3 and this version of Corvo knows levels up to 2; " \
         "start a newer one" in words
     later(node)
     with node.client() as c:

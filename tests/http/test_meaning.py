@@ -46,6 +46,8 @@ def requests(api):
 def places(api, schema, depth=0):
     """(what to put around a value, its schema) of every member, to depth."""
     for name, member in schema.get("properties", {}).items():
+        if member.get("readOnly"):
+            continue
         inner = schema_of(api, member)
         yield (lambda v, n=name: {n: v}), name, inner
         if depth == 3:

@@ -11,6 +11,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 import yaml
 from node import API, PROCS, SOURCE, wait_until
 
@@ -149,6 +150,17 @@ def test_sizes(client):
     assert all(v > 0 for v in parts.values())
     assert m["corvo_disk_free_bytes"] > 0
     assert by_label(m, "corvo_build_info", "version")
+
+
+@pytest.mark.parametrize("store", ["uv", "segment"])
+def test_the_size_of_the_log_is_that_of_its_files(make_node, store):
+    """Whichever way it is kept: segments of 4 MiB are there from the start."""
+    node = make_node(f"--raft-store={store}", "--raft-segment-size=4MiB")
+    node.start()
+    with node.client() as c:
+        wait_until(lambda: by_label(c.metrics(), "corvo_storage_bytes",
+                                    "part").get("raft", 0) > 4 << 20,
+                   30, "the segments to be counted")
 
 
 @contextlib.contextmanager

@@ -288,6 +288,35 @@ def test_node(world):
     w.post("/admin/verify-view")
 
 
+def test_usage_and_budgets(world):
+    w = world
+    w.ask("PATCH", API + "/usage/settings", {
+        "tags": ["team"], "timezone": "Europe/Berlin", "retention": "2400h"})
+    w.get("/usage/settings")
+    price = API + "/providers/{provider}/models/{model}"
+    w.ask("PUT", price, {"input_per_million": 3, "units": {"pages": 0.1}},
+          provider="acme", model="large")
+    assert w.get("/prices")["prices"]
+    w.post("/budgets", {
+        "scope": "queue", "target": "paid", "daily_usd": 10, "per_job_usd": 1,
+        "limits": [{"unit": "tokens", "per": "window", "window": "1h",
+                    "amount": 1000}]})
+    w.post("/enqueue", {"queue": "paid", "expected_cost": 0.5,
+                        "expected": {"tokens": 10}})
+    job = w.post("/fetch", {"queues": ["paid"], "timeout": 0})
+    w.post("/ack/{job_id}", {"usage": {
+        "input_tokens": 5, "model": "large", "provider": "acme",
+        "units": {"pages": 2}}}, job_id=job["job_id"])
+    w.get("/jobs/{job_id}", job_id=job["job_id"])
+    w.get("/queues/{queue}", queue="paid")
+    assert w.get("/usage", query="?group_by=queue,day")["groups"]
+    assert w.get("/usage/summary", query="?group_by=model")["groups"]
+    assert w.get("/budgets")[0]["state"]
+    w.ask("DELETE", API + "/budgets/{scope}/{target}", scope="queue",
+          target="paid")
+    w.ask("DELETE", price, provider="acme", model="large")
+
+
 def test_every_route_with_json_was_asked(world):
     """The last one: whoever adds a route adds it above."""
     json_routes = {

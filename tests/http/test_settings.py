@@ -97,8 +97,20 @@ def test_apply_batch_min_wait(make_node, queue):
 
 
 def test_durable_false_is_not_silent(make_node):
-    node = started(make_node, "--durable=false")
-    assert "--durable=false is not available" in node.log()
+    node = started(make_node, "--durable=false", "--raft-store=uv")
+    assert "--durable=false needs --raft-store=segment" in node.log()
+
+
+def test_durable_false_on_our_own_log(make_node, queue):
+    """Nothing is lost by a kill: what was written is the kernel's."""
+    node = started(make_node, "--durable=false", "--raft-store=segment")
+    assert "writes are answered before they are on the disk" in node.log()
+    with node.client() as c:
+        ids = [c.enqueue(queue) for _ in range(50)]
+    node.kill_all()
+    node.start()
+    with node.client() as c:
+        assert [c.job(i)["state"] for i in ids] == ["pending"] * len(ids)
 
 
 def test_bootstrap_false_on_an_empty_directory_says_what_to_do(make_node):

@@ -34,9 +34,11 @@ def batch(jobs):
 
 
 def log_on_disk(node):
-    """Bytes of closed segments: 0000000000000012-0000000000000034."""
+    """Bytes of closed segments: 0000000000000012-0000000000000034; of our own
+    log all that are in use."""
     total = 0
-    for f in (node.data / "raft").glob("0*-0*"):
+    raft = node.data / "raft"
+    for f in [*raft.glob("0*-0*"), *raft.glob("segments/log-*")]:
         with contextlib.suppress(FileNotFoundError):
             total += f.stat().st_size
     return total

@@ -125,7 +125,7 @@ class Cases:
 
 
 def count_in_log(node, cases):
-    log = b"".join(f.read_bytes() for f in (node.data / "raft").iterdir()
+    log = b"".join(f.read_bytes() for f in (node.data / "raft").rglob("*")
                    if f.is_file())
     return [log.count(word.encode()) for _, _, word in cases.all.values()]
 

@@ -295,6 +295,7 @@ class Node:
         self.process = None
         self.seen_pids = set()
         self.log_delay = self.dir / "log_delay"
+        self.flush_delay = self.dir / "flush_delay"
         self.clock = self.dir / "clock"
         self.env = {}  # beside ours
 
@@ -308,8 +309,9 @@ class Node:
     def spawn(self, *flags, stderr=None, **popen):
         """Starts the node and returns at once."""
         env = {k: v for k, v in os.environ.items()
-               if not k.startswith("CORVO_")}
+               if not k.startswith("CORVO_") or k == "CORVO_RAFT_STORE"}
         env["CORVO_FAULT_LOG_DELAY"] = str(self.log_delay)
+        env["CORVO_FAULT_FLUSH_DELAY"] = str(self.flush_delay)
         env["CORVO_FAULT_CLOCK"] = str(self.clock)
         env.update(self.env)
         with open(self.err, "ab") as log:

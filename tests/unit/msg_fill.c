@@ -60,6 +60,7 @@ static void fill_field(const struct field_desc *f, struct rng *rng,
 	case K_time:
 	case K_dur:
 	case K_secs:
+	case K_nano:
 		*(uint64_t *)p = any_u64(rng);
 		break;
 	case K_i64:
@@ -118,6 +119,7 @@ static bool field_equal(const struct field_desc *f, const char *x,
 	case K_time:
 	case K_dur:
 	case K_secs:
+	case K_nano:
 	case K_i64:
 		return *(const uint64_t *)p == *(const uint64_t *)q;
 	case K_f64:

@@ -274,7 +274,7 @@ static void test_rules(void **state _unused_)
 	REFUSED("letters, digits", "--node-id=a b");
 	REFUSED("debug, info, warn or error", "--log-level=loud");
 	REFUSED("text or json", "--log-format=xml");
-	REFUSED("it takes uv", "--raft-store=own");
+	REFUSED("it takes uv or segment", "--raft-store=own");
 	REFUSED("it takes 0.3", "--compat=0.2");
 	REFUSED("1 to 64", "--httpd-processes=0");
 	REFUSED("1 to 64", "--apply-inflight=65");

@@ -187,6 +187,21 @@ static void test_only_we_may_write_in_a_directory_of_ours(void **state _unused_)
 	assert_taken("link", "the symbolic link in the place of the data");
 }
 
+static void test_bytes_of_a_directory_and_of_those_in_it(void **state _unused_)
+{
+	uint64_t n;
+
+	assert_int_equal(dir_make(in_dir("sized/in/deeper")), 0);
+	write_file(in_dir("sized/a"), "12345");
+	write_file(in_dir("sized/in/b"), "1234567");
+	write_file(in_dir("sized/in/deeper/c"), "1");
+	assert_return_code(symlink("in", in_dir("sized/link")), errno);
+	assert_int_equal(dir_bytes(in_dir("sized"), &n), 0);
+	assert_int_equal(n, 12);
+	assert_int_equal(dir_bytes(in_dir("nowhere"), &n), -ENOENT);
+	assert_int_equal(n, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -197,6 +212,7 @@ int main(void)
 		cmocka_unit_test(test_lock_of_others_is_refused),
 		cmocka_unit_test(test_only_we_may_write_in_a_directory_of_ours),
 		cmocka_unit_test(test_free_bytes),
+		cmocka_unit_test(test_bytes_of_a_directory_and_of_those_in_it),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -50,6 +50,25 @@ test_what_is_whole_before_a_bad_request_is_told(void **state _unused_)
 	assert_non_null(f.why);
 }
 
+/* Others do not take it for chunked, and would see another request. */
+static void test_a_tab_beside_the_coding_is_refused(void **state _unused_)
+{
+	static const char *const values[] = { "chunked\t", "\tchunked",
+					      " \tchunked", "chunked \t" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+		_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+		struct framing f = { 0 };
+
+		buf_printf(&b,
+			   "POST / HTTP/1.1\r\nHost: x\r\n"
+			   "Transfer-Encoding:%s\r\n\r\n",
+			   values[i]);
+		assert_int_equal(feed(&f, buf_str(&b)), -ERR_BAD_REQUEST);
+		assert_non_null(strstr(f.why, "must be chunked"));
+	}
+}
+
 /* A head of exactly n bytes as they are counted, with one header beside Host.
  */
 static void head_of(struct buf *b, size_t n)
@@ -158,6 +177,7 @@ static void test_garbled_bytes_in_pieces(void **state _unused_)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_tab_beside_the_coding_is_refused),
 		cmocka_unit_test(test_pieces_of_any_size_mean_the_same),
 		cmocka_unit_test(
 		    test_what_is_whole_before_a_bad_request_is_told),

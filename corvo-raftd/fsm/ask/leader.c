@@ -8,6 +8,7 @@
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
 #include "fsm/ties/deps.h"
+#include "fsm/ties/purse.h"
 
 static uint64_t heap_first(const struct heap *h)
 {
@@ -31,20 +32,37 @@ uint64_t fsm_first_seq(const struct fsm *f)
 	return f->first_seq;
 }
 
+/* By a budget; one that refuses lets fetches in, to be told so. */
+static bool is_closed(struct fsm *f, struct fsm_queue *q, uint64_t now)
+{
+	struct purse_block b;
+
+	if (f->purses.by_name.n == 0)
+		return false;
+	if (now < q->closed_ns)
+		return true;
+	if (purse_queue_is_open(f, q, now, &b) ||
+	    b.purse->m.on_exceed == BUDGET_REJECT)
+		return false;
+	queue_close(f, q, b.until);
+	return true;
+}
+
 uint64_t fsm_queue_takeable(struct fsm *f, struct str queue, uint64_t now)
 {
-	const struct fsm_queue *q = queue_find(f, queue);
+	struct fsm_queue *q = queue_find(f, queue);
 
-	if (q == NULL || q->paused)
+	if (q == NULL || q->paused || is_closed(f, q, now))
 		return 0;
 	return q->lanes.plain ? q->counts[JOB_PENDING] : lanes_takeable(q, now);
 }
 
 bool fsm_queue_is_open(struct fsm *f, struct str queue, uint64_t now)
 {
-	const struct fsm_queue *q = queue_find(f, queue);
+	struct fsm_queue *q = queue_find(f, queue);
 
-	return q == NULL || (!q->paused && lanes_queue_is_open(q, now));
+	return q == NULL || (!q->paused && !is_closed(f, q, now) &&
+			     lanes_queue_is_open(q, now));
 }
 
 uint64_t fsm_look_ns(const struct fsm *f)
@@ -67,9 +85,13 @@ bool fsm_queue(struct fsm *f, struct str name, struct m_queue *ret)
 {
 	const struct fsm_queue *q = queue_find(f, name);
 
+	struct purse_block b;
+
 	if (q == NULL)
 		return false;
 	queue_show(q, ret);
+	if (!purse_queue_is_open(f, q, f->now_ns, &b))
+		MSG_SET(ret, queue, budget, b.purse->m.id);
 	return true;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "fsm/ask/why.h"
 
+#include "fsm/ties/purse.h"
 #include "util/timefmt.h"
 
 #define AHEAD_MAX       10000 /* jobs counted exactly */
@@ -156,11 +157,35 @@ static int why_group_limits(struct why *w, const struct fsm_lane *l)
 	return r;
 }
 
+/* What is spent of its budgets, or held for others that run. */
+static int why_budget(struct why *w)
+{
+	struct purse_block b;
+	struct m_reason *m;
+	int r = purse_judge(w->f, w->j, w->now_ns, &b);
+
+	if (r <= 0)
+		return r;
+	purse_describe(w->f, &b, &w->text);
+	if (r == PURSE_WAIT) {
+		buf_puts(&w->text, "; more may go");
+		why_put_moment(w, b.until);
+	} else {
+		buf_puts(&w->text, "; it will be held");
+	}
+	m = why_add(w, "budget");
+	if (r == PURSE_WAIT)
+		MSG_SET(m, reason, until, b.until);
+	return 0;
+}
+
 int why_limits(struct why *w)
 {
 	const struct fsm_lane *l = lane_find(w->j->q, w->j->group);
 	int r = why_queue_limits(w);
 
+	if (r == 0)
+		r = why_budget(w);
 	if (r < 0 || l == NULL || l->group.n == 0)
 		return r;
 	return why_group_limits(w, l);

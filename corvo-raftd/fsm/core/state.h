@@ -56,6 +56,26 @@ struct fsm_bulks {
 	struct hmap canaries; /* id of a job -> its struct fsm_bulk */
 };
 
+/* Usage; see ties/usage.h. */
+struct fsm_usage {
+	struct m_usage_settings set; /* as stored under uc|, in the arena */
+	struct arena arena;
+	struct hmap prices; /* provider \0 model -> struct fsm_price */
+	uint64_t from;      /* there is no sum of an hour before this */
+};
+
+/* Budgets of users; see ties/purse.h. */
+struct fsm_purses {
+	struct hmap by_name; /* scope and target -> struct fsm_purse */
+	size_t of[4];        /* how many of each enum budget_scope */
+	/* Names of tags that budgets are of, and of how many; own memory. */
+	struct purse_tag {
+		struct str name;
+		size_t n;
+	} tags[LIMIT_BUDGET_TAGS];
+	size_t tags_n;
+};
+
 struct answers_caller {
 	uint64_t origin;
 	uint64_t done; /* it has all answers below this */
@@ -113,6 +133,8 @@ struct fsm {
 	struct hmap schedules, schedule_names; /* by id, by name */
 	struct heap fires;                     /* schedules by next time */
 	struct fsm_bulks bulks;
+	struct fsm_usage usage;
+	struct fsm_purses purses;
 	struct fsm_clock clock;
 	struct fsm_cluster cluster;
 	/* as stored under settings|; see core/settings.h */

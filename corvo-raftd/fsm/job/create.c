@@ -6,11 +6,10 @@
 
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
+#include "fsm/job/tag.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/window.h"
-
-#include "util/json.h"
 
 /* What the job names, else what the queue does, else ours. */
 static void fill_retry_rules(const struct m_enqueue *op,
@@ -66,25 +65,8 @@ static void fill_links(const struct new_job *n, struct m_job_doc *d)
 static struct str group_by_tag(struct fsm *f, const struct fsm_queue *q,
 			       struct str tags)
 {
-	struct json_iter it;
-	struct str name, group = STR_NULL;
-	struct json v;
+	struct str group = tag_find(f, tags, q->set->group_tag);
 
-	if (q->set->group_tag.n == 0 || tags.n == 0)
-		return STR_NULL;
-	v = json_root(tags);
-	if (json_type_of(v) != JSON_OBJECT)
-		return STR_NULL;
-	it = json_iter(v);
-	while (json_next_member(&it, &f->item_arena, &name, &v)) {
-		if (!str_eq(name, q->set->group_tag))
-			continue;
-		if (json_type_of(v) == JSON_STRING)
-			group = json_string(v, &f->item_arena);
-		else if (json_type_of(v) == JSON_NUMBER)
-			group = v.raw;
-		break;
-	}
 	return group_name_fits(group) ? group : STR_NULL;
 }
 
@@ -121,6 +103,10 @@ static void fill_doc(struct fsm *f, const struct new_job *n,
 		MSG_SET(d, job_doc, group, group);
 	if (op->timeout > 0)
 		MSG_SET(d, job_doc, timeout, op->timeout);
+	if (op->expected_cost > 0)
+		MSG_SET(d, job_doc, expected_cost, op->expected_cost);
+	if (op->expected.n > 0)
+		MSG_SET(d, job_doc, expected, op->expected);
 	fill_links(n, d);
 }
 

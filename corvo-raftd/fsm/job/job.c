@@ -51,7 +51,10 @@ static uint8_t extras_of(const struct m_job_doc *d)
 {
 	return (uint8_t)((d->unique_key.n > 0 ? EXTRA_UNIQUE : 0) |
 			 (d->batch_id.n > 0 ? EXTRA_BATCH : 0) |
-			 (MSG_HAS(d, job_doc, chain) ? EXTRA_CHAIN : 0));
+			 (MSG_HAS(d, job_doc, chain) ? EXTRA_CHAIN : 0) |
+			 (d->expected_cost > 0 || d->expected.n > 0
+			      ? EXTRA_EXPECTED
+			      : 0));
 }
 
 void job_compose(struct fsm *f, struct job *j)
@@ -179,6 +182,8 @@ static void leave_state(struct fsm *f, struct job *j)
 		queue_remove_pending(f, j->q, j->group, j->prio, j->live.seq);
 		break;
 	case JOB_ACTIVE:
+		if (j->extras & EXTRA_EXPECTED)
+			f->hooks->handed(f, j, -1);
 		key_active(&k, j->q->space, j->q->name, j->id);
 		fsm_delete(f, &k);
 		active_remove(f, j->active);
@@ -220,6 +225,8 @@ static void enter_active(struct fsm *f, struct job *j, uint64_t expires)
 	key_active(&k, j->q->space, j->q->name, j->id);
 	txn_put_new(f->txn, key_str(&k), str_of(v, sizeof(v)));
 	j->active = active_add(f, j, expires);
+	if (j->extras & EXTRA_EXPECTED)
+		f->hooks->handed(f, j, 1);
 }
 
 /* lease_end: of an active job. */

@@ -11,9 +11,10 @@
 
 /* What hangs on a job beside its queue; without any its end is cheap. */
 enum job_extra {
-	EXTRA_UNIQUE = 1, /* doc: unique_key */
-	EXTRA_BATCH = 2,  /* doc: batch_id */
-	EXTRA_CHAIN = 4,  /* doc: chain */
+	EXTRA_UNIQUE = 1,    /* doc: unique_key */
+	EXTRA_BATCH = 2,     /* doc: batch_id */
+	EXTRA_CHAIN = 4,     /* doc: chain */
+	EXTRA_EXPECTED = 16, /* doc: expected_cost, expected */
 };
 
 /*
@@ -45,6 +46,9 @@ struct job_hooks {
 	void (*ended)(struct fsm *f, struct job *j, enum job_state end);
 	/* An error was recorded. */
 	void (*failed)(struct fsm *f, const struct job *j);
+	/* One that says what it will cost comes into a worker's hands, with its
+	 * token, or leaves them: 1, -1. */
+	void (*handed)(struct fsm *f, struct job *j, int change);
 };
 
 /* 1 found, 0 absent (also for an impossible id), -ERR_*. */

@@ -9,6 +9,7 @@
 #include "fsm/job/log.h"
 #include "fsm/job/timing.h"
 #include "fsm/ops/ops.h"
+#include "fsm/ties/usage.h"
 #include "util/hash.h"
 
 static int refuse_not_found(struct fsm *f, struct str id)
@@ -79,12 +80,18 @@ static int was_spent(struct fsm *f, const struct claim *c, uint64_t hash,
 static int complete(struct fsm *f, const struct m_ack *op,
 		    const struct claim *c)
 {
+	struct usage_counted counted;
 	struct job j;
 	int r = job_find(f, op->job_id, &j);
 
 	if (r < 0)
 		return r;
 	CHECK(r > 0);
+	r = op->usage != NULL ? usage_check_job(f, &j, op->usage) : 0;
+	if (r == 0 && op->usage != NULL)
+		r = usage_add(f, &j, op->usage, "ack", &counted);
+	if (r < 0)
+		return r;
 	timing_note_run(f, &j);
 	if (op->result.n > 0)
 		MSG_SET(&j.live, job_live, result, op->result);
@@ -116,8 +123,10 @@ static int ack_one(struct fsm *f, const struct m_ack *op)
 	enum fsm_lease_state s;
 	struct fsm_active *a;
 	struct job j;
-	int r;
+	int r = op->usage != NULL ? usage_check(f, op->usage) : 0;
 
+	if (r < 0)
+		return r;
 	s = claim_judge(f, &c, &a);
 	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL)
 		return complete(f, op, &c);
@@ -155,6 +164,7 @@ static void ack_from_item(const struct m_ack_item *item, struct m_ack *ret)
 	TAKE(worker_id);
 	TAKE(step_status);
 	TAKE(lease_token);
+	TAKE(usage);
 	if (item->logs_n > 0)
 		MSG_SET_LIST(ret, ack, logs, item->logs, item->logs_n);
 }
@@ -182,6 +192,17 @@ static int ack_next(struct fsm *f, struct m_ack_batch *done)
 	return 0;
 }
 
+/* One that cannot be counted is a mistake of the whole request. */
+static int check_reports(struct fsm *f, const struct m_ack_batch *op)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < op->acks_n; i++)
+		if (op->acks[i].usage != NULL)
+			r = usage_check(f, op->acks[i].usage);
+	return r;
+}
+
 /*
  * Each job may have large records, and its end may create another: what does
  * not fit into this entry is left to the next ones, with what is known so far.
@@ -191,7 +212,11 @@ int apply_ack_batch(struct fsm *f, const struct m_ack_batch *op,
 {
 	struct m_ack_batch *left = arena_alloc(&f->item_arena, sizeof(*left));
 	size_t all = op->acks_n + op->refused_n;
+	int r;
 
+	r = op->refused_n == 0 && op->acked == 0 ? check_reports(f, op) : 0;
+	if (r < 0)
+		return r;
 	*left = *op;
 	MSG_SET_LIST(left, ack_batch, refused,
 		     arena_zalloc(&f->item_arena, all * sizeof(*left->refused)),
@@ -200,8 +225,6 @@ int apply_ack_batch(struct fsm *f, const struct m_ack_batch *op,
 		memcpy(left->refused, op->refused,
 		       op->refused_n * sizeof(*op->refused));
 	while (left->acks_n > 0) {
-		int r;
-
 		if (left->acks_n < op->acks_n && budget_is_spent(f))
 			return fsm_go_on_with(f, left);
 		r = ack_next(f, left);
@@ -294,12 +317,17 @@ static void fill_spent_reply(const struct m_job_live *l,
 static int fail_held(struct fsm *f, const struct m_fail *op,
 		     const struct claim *c, struct m_fail_reply *ret)
 {
+	struct usage_counted counted;
 	struct job j;
 	int r = job_find(f, op->job_id, &j);
 
 	if (r < 0)
 		return r;
 	CHECK(r > 0);
+	r = op->usage != NULL ? usage_add(f, &j, op->usage, "fail", &counted)
+			      : 0;
+	if (r < 0)
+		return r;
 	log_append(f, &j, op->logs, op->logs_n);
 	if (!op->requeue) {
 		r = end_attempt(f, &j, op, ret);
@@ -327,8 +355,10 @@ int apply_fail(struct fsm *f, const struct m_fail *op, struct m_fail_reply *ret)
 	enum fsm_lease_state s;
 	struct fsm_active *a;
 	struct job j;
-	int r;
+	int r = op->usage != NULL ? usage_check(f, op->usage) : 0;
 
+	if (r < 0)
+		return r;
 	s = claim_judge(f, &c, &a);
 	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL)
 		return fail_held(f, op, &c, ret);

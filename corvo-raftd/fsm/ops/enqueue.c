@@ -20,6 +20,7 @@
 #include "fsm/ties/chain.h"
 #include "fsm/ties/deps.h"
 #include "fsm/ties/idempotency.h"
+#include "fsm/ties/purse.h"
 #include "fsm/ties/unique.h"
 
 /* The jobs of one request. */
@@ -91,6 +92,8 @@ static int check_job(struct fsm *f, const struct request *q, size_t i)
 		r = job_refuse_resend(f, op->job_id);
 	if (r == 0 && MSG_HAS(op, enqueue, chain))
 		r = chain_check(f, op);
+	if (r == 0 && op->expected.n > 0)
+		r = purse_check_expected(f, op);
 	return r < 0 ? r : check_batch(f, q, i);
 }
 

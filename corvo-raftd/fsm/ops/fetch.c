@@ -14,6 +14,7 @@
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/window.h"
+#include "fsm/ties/purse.h"
 
 #define LEASE_DEFAULT_NS (60 * NS_PER_S)
 #define FETCH_BYTES_MAX  (8u << 20) /* payloads in one answer */
@@ -24,8 +25,19 @@ struct fetch {
 	size_t queues_n;
 	struct m_fetched *jobs;
 	size_t n, max;
-	size_t bytes; /* of payloads and checkpoints */
+	size_t bytes;               /* of payloads and checkpoints */
+	struct purse_block refused; /* by this budget, if nothing else is */
 };
+
+/* A budget keeps jobs of the queue from being handed out. */
+static void note_closed(struct fsm *f, struct fetch *ft, struct fsm_queue *q,
+			const struct purse_block *b)
+{
+	if (b->purse->m.on_exceed != BUDGET_REJECT)
+		queue_close(f, q, b->until);
+	else if (q->counts[JOB_PENDING] > 0 && ft->refused.purse == NULL)
+		ft->refused = *b;
+}
 
 static void find_queues(struct fsm *f, struct fetch *ft)
 {
@@ -34,9 +46,14 @@ static void find_queues(struct fsm *f, struct fetch *ft)
 	ft->queues_n = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct fsm_queue *q = queue_find(f, ft->op->queues[i]);
+		struct purse_block b;
 
 		if (q == NULL || q->paused)
 			continue;
+		if (!purse_queue_is_open(f, q, f->now_ns, &b)) {
+			note_closed(f, ft, q, &b);
+			continue;
+		}
 		if (!q->lanes.plain)
 			lanes_release(f, q);
 		ft->queues[ft->queues_n++] = q;
@@ -319,7 +336,12 @@ static int start_again(struct fsm *f, struct fetch *ft, struct fsm_active *a)
 	r = job_need_doc(f, &j);
 	if (r < 0)
 		return r;
+	/* what it expects is held under its token */
+	if (j.extras & EXTRA_EXPECTED)
+		f->hooks->handed(f, &j, -1);
 	fill_start(f, ft->op, &j);
+	if (j.extras & EXTRA_EXPECTED)
+		f->hooks->handed(f, &j, 1);
 	active_grant_again(f, a, &j);
 	tell_start(f, &j);
 	hand_out(ft, &j);
@@ -339,6 +361,47 @@ static int hand_out_again(struct fsm *f, struct fetch *ft)
 	return r;
 }
 
+/* The queue is not asked again by this fetch. */
+static void leave_queue(struct fetch *ft, const struct fsm_queue *q)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ft->queues_n; i++)
+		if (ft->queues[i] != q)
+			ft->queues[n++] = ft->queues[i];
+	ft->queues_n = n;
+}
+
+static void hold_for(struct fsm *f, struct job *j, const struct purse_block *b)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	buf_puts(&why, "budget exceeded: ");
+	purse_describe(f, b, &why);
+	job_hold(f, j, arena_copy(&f->item_arena, buf_str(&why)));
+	budget_take_job(f);
+}
+
+/* 1: its budgets allow it; 0: they do not, and it is out of the way; -ERR_*. */
+static int admit(struct fsm *f, struct fetch *ft, struct fsm_lane *l,
+		 struct job *j)
+{
+	struct pending p = { .seq = j->live.seq, .id = j->id };
+	struct purse_block b;
+	int r = purse_judge(f, j, f->now_ns, &b);
+
+	if (r < 0 || r == PURSE_GO)
+		return r < 0 ? r : 1;
+	if (r == PURSE_HOLD) {
+		hold_for(f, j, &b);
+		return 0;
+	}
+	lane_put_back(f, l, j->prio, &p);
+	note_closed(f, ft, j->q, &b);
+	leave_queue(ft, j->q);
+	return 0;
+}
+
 static int hand_out_new(struct fsm *f, struct fetch *ft)
 {
 	struct fsm_lane *l;
@@ -350,9 +413,17 @@ static int hand_out_new(struct fsm *f, struct fetch *ft)
 		r = next_job(f, ft, &j, &l);
 		if (r <= 0)
 			break;
+		r = admit(f, ft, l, &j);
+		if (r < 0)
+			break;
+		if (r == 0)
+			continue;
 		start_job(f, ft, &j);
 		lane_handed_out(f, l);
 		hand_out(ft, &j);
+		r = purse_handed_out(f, &j);
+		if (r < 0)
+			break;
 	}
 	for (size_t i = 0; ft->n == 0 && i < ft->queues_n; i++)
 		lanes_look(f, ft->queues[i]);
@@ -379,6 +450,8 @@ int apply_fetch(struct fsm *f, const struct m_fetch *op,
 	/* It met so many expired jobs that it came to no other. */
 	if (ft->n == 0 && budget_is_spent(f))
 		return fsm_go_on_with(f, op);
+	if (ft->n == 0 && ft->refused.purse != NULL)
+		return purse_refuse(f, &ft->refused);
 	MSG_SET_LIST(ret, fetch_reply, jobs, ft->jobs, ft->n);
 	return 0;
 }

@@ -9,18 +9,52 @@
 #include "fsm/job/log.h"
 #include "fsm/job/worker.h"
 #include "fsm/ops/ops.h"
+#include "fsm/ties/usage.h"
 
-static int beat_store(struct fsm *f, const struct m_beat *b)
+/* It has spent more than one job may. True: its worker has lost it. */
+static bool stop_over_budget(struct fsm *f, struct job *j,
+			     const struct purse_report *report)
 {
+	if (!report->over_job ||
+	    (report->action != BUDGET_HOLD && report->action != BUDGET_REJECT))
+		return false;
+	if (report->action == BUDGET_REJECT) {
+		job_end_cancelled(f, j);
+		return true;
+	}
+	buf_clear(&f->why);
+	buf_puts(&f->why, "budget exceeded: ");
+	purse_describe(f, &report->block, &f->why);
+	job_hold(f, j, arena_copy(&f->item_arena, buf_str(&f->why)));
+	return true;
+}
+
+/* What became of a job by its heartbeat. */
+struct beaten {
+	bool refused;  /* its report was not counted */
+	bool exceeded; /* a budget of it is spent */
+	bool stopped;  /* and it is taken from its worker */
+};
+
+static int beat_store(struct fsm *f, const struct m_beat *b, struct beaten *ret)
+{
+	struct usage_counted counted = { 0 };
 	struct job j;
 	int r;
 
-	if (b->progress.n == 0 && b->checkpoint.n == 0 && b->logs_n == 0)
+	if (b->progress.n == 0 && b->checkpoint.n == 0 && b->logs_n == 0 &&
+	    b->usage == NULL)
 		return 0;
 	r = job_find(f, b->job_id, &j);
 	if (r < 0)
 		return r;
 	CHECK(r > 0);
+	/* others of this request may have used up the names of units */
+	ret->refused = b->usage != NULL && usage_check(f, b->usage) < 0;
+	if (b->usage != NULL && !ret->refused)
+		r = usage_add(f, &j, b->usage, "heartbeat", &counted);
+	if (r < 0)
+		return r;
 	if (b->progress.n > 0)
 		MSG_SET(&j.live, job_live, progress, b->progress);
 	if (b->checkpoint.n > 0)
@@ -33,6 +67,8 @@ static int beat_store(struct fsm *f, const struct m_beat *b)
 			  fsm_event_number(f, "lines", b->logs_n));
 	}
 	job_save(f, &j);
+	ret->exceeded = counted.budget.exceeded || counted.budget.over_job;
+	ret->stopped = stop_over_budget(f, &j, &counted.budget);
 	return 0;
 }
 
@@ -62,15 +98,36 @@ static int beat_one(struct fsm *f, const struct m_heartbeat *op,
 	};
 	struct fsm_active *a;
 	enum fsm_lease_state s = claim_judge(f, &c, &a);
+	struct beaten beaten = { 0 };
 	int r = f->fatal;
 
 	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL) {
 		active_extend(f, a, fsm_later(f, a->granted_ns));
 		worker_touch(f, a->worker);
-		r = beat_store(f, b);
+		r = beat_store(f, b, &beaten);
 	}
+	if (beaten.stopped)
+		s = FSM_LEASE_ENDED;
 	MSG_SET(ret, beat_reply, job_id, b->job_id);
 	beat_reply(s, &c, a, ret);
+	if (beaten.exceeded)
+		MSG_SET(ret, beat_reply, budget_exceeded, true);
+	if (beaten.refused)
+		MSG_SET(ret, beat_reply, code,
+			str_from(err_code(ERR_VALIDATION_ERROR)));
+	return r;
+}
+
+/* All of them, before anything is done. */
+static int check_reports(struct fsm *f, const struct m_heartbeat *op)
+{
+	int r = 0;
+
+	if (op->answers_n > 0)
+		return 0; /* the first entry has */
+	for (size_t i = 0; r == 0 && i < op->jobs_n; i++)
+		if (op->jobs[i].usage != NULL)
+			r = usage_check(f, op->jobs[i].usage);
 	return r;
 }
 
@@ -92,12 +149,13 @@ int apply_heartbeat(struct fsm *f, const struct m_heartbeat *op,
 	size_t before = op->answers_n, i = 0;
 	struct m_beat_reply *replies = arena_zalloc(
 	    &f->item_arena, (before + op->jobs_n) * sizeof(*replies));
+	int r = check_reports(f, op);
 
+	if (r < 0)
+		return r;
 	if (before > 0)
 		memcpy(replies, op->answers, before * sizeof(*replies));
 	for (; i < op->jobs_n; i++) {
-		int r;
-
 		if (i > 0 && budget_is_spent(f))
 			return beat_rest(f, op, i, replies);
 		r = beat_one(f, op, &op->jobs[i], &replies[before + i]);

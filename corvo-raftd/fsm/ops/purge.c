@@ -1,9 +1,9 @@
 /*
  * purge: ended jobs past the retention of their queue, ended batches and those
  * nobody seals past the general one, idempotency keys and bulk operations past
- * their end. In bounded portions; what goes follows from the store, the op and
- * the settings alone. The bounds of batches and keys may be too early, never
- * too late.
+ * their end, old sums of usage. In bounded portions; what goes follows from the
+ * store, the op and the settings alone. The bounds of batches and keys may be
+ * too early, never too late.
  */
 #include "fsm/core/entry.h"
 #include "fsm/core/scan.h"
@@ -16,6 +16,7 @@
 #include "fsm/order/roster.h"
 #include "fsm/ties/batch.h"
 #include "fsm/ties/bulk.h"
+#include "fsm/ties/usage.h"
 
 /*
  * A purge comes a little later than it could, so that one serves many jobs:
@@ -62,6 +63,9 @@ uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns,
 	if (bulks_purge_from(f) != NEVER)
 		first =
 		    MIN(first, time_after(bulks_purge_from(f), SLACK_MAX_NS));
+	if (usage_purge_from(f) != NEVER)
+		first =
+		    MIN(first, time_after(usage_purge_from(f), SLACK_MAX_NS));
 	return first == NEVER ? 0 : first;
 }
 
@@ -226,6 +230,8 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 	if (r == 0)
 		r = bulks_purge(f, &p);
 	if (r == 0)
+		r = usage_purge(f, &p);
+	if (r == 0)
 		r = purge_idle(f, idle, &p);
 	if (r < 0)
 		return r;
@@ -236,6 +242,7 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 		due_queue(f, retention) != NULL || f->batches_from <= upto ||
 		    f->open_from <= upto || f->keys_from <= f->now_ns ||
 		    bulks_purge_from(f) <= f->now_ns ||
+		    usage_purge_from(f) <= f->now_ns ||
 		    idle_queue(f, idle) != NULL);
 	return 0;
 }

@@ -219,7 +219,9 @@ void lanes_look(struct fsm *f, struct fsm_queue *q)
 		when = MAX(when, limiter_next(ls->limiter, &r, f->now_ns));
 	if (when == 0 && first != NULL)
 		when = first->key;
-	if (ls->plain || q->paused || when == 0 || when == NEVER)
+	if (q->closed_ns > f->now_ns && !q->paused)
+		heap_update(&f->looks, &ls->look, q->closed_ns);
+	else if (ls->plain || q->paused || when == 0 || when == NEVER)
 		heap_remove(&f->looks, &ls->look);
 	else
 		heap_update(&f->looks, &ls->look, when);

@@ -128,6 +128,10 @@ void lane_changed(struct fsm *f, struct fsm_lane *l, uint8_t prio,
 void lane_pop(struct fsm *f, struct fsm_lane *l, uint8_t prio,
 	      struct window_job *ret);
 
+/* A job that was taken off stays where it was after all. */
+void lane_put_back(struct fsm *f, struct fsm_lane *l, uint8_t prio,
+		   const struct pending *p);
+
 /* --- order/lane_load.c --- */
 
 /* Lanes and limiters from the store, after queues and counts. */

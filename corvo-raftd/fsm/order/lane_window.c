@@ -195,3 +195,12 @@ void lane_changed(struct fsm *f, struct fsm_lane *l, uint8_t prio, uint64_t seq)
 
 	WINDOW_CHANGE(f, w, window_changed(w, seq));
 }
+
+void lane_put_back(struct fsm *f, struct fsm_lane *l, uint8_t prio,
+		   const struct pending *p)
+{
+	struct window *w = &l->windows[prio];
+
+	WINDOW_CHANGE(f, w, window_insert(w, p, window_max(f, l)));
+	lane_refresh(f, l);
+}

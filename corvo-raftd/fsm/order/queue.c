@@ -103,6 +103,19 @@ struct fsm_queue *queue_get(struct fsm *f, struct str name)
 	return q;
 }
 
+void queue_close(struct fsm *f, struct fsm_queue *q, uint64_t until)
+{
+	q->closed_ns = until;
+	heap_update(&f->looks, &q->lanes.look, until);
+}
+
+void queue_open(struct fsm *f, struct fsm_queue *q)
+{
+	q->closed_ns = 0;
+	if (q->counts[JOB_PENDING] > 0)
+		queue_wake(f, q);
+}
+
 void queue_set_paused(struct fsm *f, struct fsm_queue *q, bool paused)
 {
 	if (q->paused == paused)

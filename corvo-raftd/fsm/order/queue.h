@@ -22,7 +22,8 @@ struct fsm_queue {
 	uint64_t failed; /* attempts */
 	struct lanes lanes;
 	struct bounds bounds;
-	uint64_t asked; /* new jobs of the request being checked */
+	uint64_t asked;     /* new jobs of the request being checked */
+	uint64_t closed_ns; /* a budget keeps its first job until then */
 	struct rates rates;
 	struct heap_node idle; /* in f->idle_queues, by since when */
 	struct list dirty;     /* counts to be written with this entry */
@@ -51,6 +52,12 @@ void queue_event(struct fsm *f, const struct fsm_queue *q, enum event_type type,
 		 struct str data);
 void queue_touch(struct fsm *f, struct fsm_queue *q);
 void queue_wake(struct fsm *f, struct fsm_queue *q);
+/*
+ * Nothing of it can be handed out before that moment, unless it is opened: only
+ * for who asks between entries, an entry looks at what closed it.
+ */
+void queue_close(struct fsm *f, struct fsm_queue *q, uint64_t until);
+void queue_open(struct fsm *f, struct fsm_queue *q);
 
 /* A job became pending: its key, its place in its lane; wakes the queue. */
 void queue_add_pending(struct fsm *f, struct fsm_queue *q, struct str group,

@@ -1,0 +1,123 @@
+/*
+ * Budgets of users: what a queue, a group, a tag or all together may spend.
+ * (core/budget.h is another thing: what an entry may do.) Here one is called a
+ * purse, with a count for each of its limits.
+ *
+ * Everything that is asked at a fetch or a report is in memory and takes the
+ * same time whatever was spent: at most one purse of each scope, and one per
+ * tag name that purses are of. A cluster without budgets pays for none of it.
+ *
+ * Amounts are billionths of a unit, tokens too. A period is a day or month of
+ * the zone of usage settings, or the last so many slots of a window; time moves
+ * it on only forward, so a clock that is set back gives nothing again.
+ */
+#ifndef CORVO_FSM_TIES_PURSE_H
+#define CORVO_FSM_TIES_PURSE_H
+
+#include "fsm/job/job.h"
+
+struct purse_count {
+	uint64_t period, spent, reserved, reports, next_ns;
+	uint64_t since; /* the last event before it */
+	bool told;
+	uint64_t *slots; /* of a window: LIMIT_BUDGET_SLOTS */
+};
+
+struct fsm_purse {
+	struct m_budget m; /* as stored, in the arena */
+	struct arena arena;
+	struct purse_count counts[LIMIT_BUDGET_LIMITS];
+};
+
+/* What keeps a job or queue from going on. */
+struct purse_block {
+	const struct fsm_purse *purse; /* NULL: nothing */
+	const struct m_budget_limit *limit;
+	uint64_t until; /* time alone may free it then */
+};
+
+int purses_load(struct fsm *f);
+void purses_free(struct fsm *f);
+
+struct fsm_purse *purse_find(const struct fsm *f, enum budget_scope scope,
+			     struct str target);
+/* Creates it or changes it; counts of limits that stay go on. */
+void purse_set(struct fsm *f, const struct m_budget *m);
+void purse_remove(struct fsm *f, struct fsm_purse *p);
+/* There is no room for the name of its tag. */
+bool purse_tags_are_full(const struct fsm *f, struct str target);
+/* The counts have changed. */
+void purse_save(struct fsm *f, const struct fsm_purse *p);
+/* A limit that a report can be over, but that is no period. */
+static inline bool purse_is_per_job(const struct m_budget_limit *l)
+{
+	return l->per == BUDGET_PER_JOB;
+}
+
+/* --- periods (purse_period.c) --- */
+
+/* Spent by that moment; nothing is changed. */
+uint64_t purse_spent(const struct fsm *f, const struct m_budget_limit *l,
+		     const struct purse_count *c, uint64_t now);
+/* Begins a new period, if it is time. */
+void purse_roll(const struct fsm *f, const struct m_budget_limit *l,
+		struct purse_count *c, uint64_t now);
+/* In the present period, which was rolled. */
+void purse_add(struct purse_count *c, uint64_t amount);
+/* When the present period began and ends; of a window, when something of it
+ * falls out. */
+uint64_t purse_from(const struct fsm *f, const struct m_budget_limit *l,
+		    uint64_t now);
+uint64_t purse_until(const struct fsm *f, const struct m_budget_limit *l,
+		     uint64_t now);
+
+/* --- for clients (purse_show.c) --- */
+
+/* With how far it is used by then; in the arena, slices are ours. */
+void purse_show(const struct fsm *f, const struct fsm_purse *p, uint64_t now,
+		struct arena *a, struct m_budget *ret);
+
+/* --- jobs (purse_job.c) --- */
+
+/* Its budgets and that of all are not spent, as far as the queue tells. */
+bool purse_queue_is_open(const struct fsm *f, const struct fsm_queue *q,
+			 uint64_t now, struct purse_block *ret);
+
+enum purse_verdict {
+	PURSE_GO,
+	PURSE_WAIT, /* it stays in its queue */
+	PURSE_HOLD, /* others of its queue may go on */
+};
+
+/* May the job be handed out? -ERR_*, or enum purse_verdict. */
+int purse_judge(struct fsm *f, struct job *j, uint64_t now,
+		struct purse_block *ret);
+/* It was: for throttles. */
+int purse_handed_out(struct fsm *f, struct job *j);
+/* For job_hooks: reserves what it expects, or lets go of that. */
+void purse_handed(struct fsm *f, struct job *j, int change);
+/* In words: budget of queue "q": 10 of 10 usd per day are spent. */
+void purse_describe(const struct fsm *f, const struct purse_block *b,
+		    struct buf *ret);
+/* -ERR_BUDGET_EXCEEDED, with that. */
+int purse_refuse(struct fsm *f, const struct purse_block *b);
+
+/* What a report meant for the job's budgets. */
+struct purse_report {
+	bool exceeded;             /* of one of them a limit is spent */
+	bool over_job;             /* the job has spent more than it may */
+	enum budget_action action; /* then: the strictest */
+	struct purse_block block;  /* by this one */
+};
+
+/* Would this report be too much for one job? 0 or -ERR_*. */
+int purse_foresee(struct fsm *f, struct job *j, const struct m_usage_sum *more,
+		  struct purse_report *ret);
+/* The report counts: j->live.usage has it already. 0 or -ERR_*. */
+int purse_spend(struct fsm *f, struct job *j, const struct m_usage_sum *more,
+		struct purse_report *ret);
+
+/* What an enqueue says it will cost. */
+int purse_check_expected(struct fsm *f, const struct m_enqueue *op);
+
+#endif

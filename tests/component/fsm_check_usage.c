@@ -1,0 +1,110 @@
+/*
+ * Sums of usage: no two rows of an hour have the same names, an hour knows how
+ * many rows it has, and what is in memory is in the store.
+ */
+#include "fsm/core/state.h"
+#include "fsm/ties/usage.h"
+#include "fsm_fixture.h"
+
+bool fx_is_usage_key(struct str key)
+{
+	return str_starts(key, STR("us|")) || str_starts(key, STR("up|")) ||
+	       str_is(key, "uc|");
+}
+
+struct usage_check {
+	const struct fsm *f;
+	struct arena arena;
+	struct hmap names;      /* of the rows of this hour and day */
+	uint64_t hour, first;   /* NEVER: none yet */
+	uint64_t rows, counted; /* of this hour; counted 0: purged in part */
+};
+
+static void end_hour(struct usage_check *c)
+{
+	if (c->counted > 0)
+		assert_int_equal(c->rows, c->counted);
+	c->rows = c->counted = 0;
+	hmap_clear(&c->names);
+}
+
+static void check_row(struct usage_check *c, struct str key, struct str value)
+{
+	struct buf names = BUF_INIT(0);
+	struct m_usage_row m;
+	char day[4];
+
+	assert_int_equal(msg_decode(&msg_usage_row, value, &c->arena, &m), 0);
+	assert_non_null(m.sum);
+	assert_true(m.sum->count > 0);
+	assert_true(m.sum->computed_usd <= m.sum->cost_usd);
+	assert_true(m.sum->unpriced <= m.sum->count);
+	assert_int_equal(m.other, m.queue.n == 0);
+	MSG_UNSET(&m, usage_row, sum);
+	memcpy(day, key.p + 8 + KEY_SPACE_BYTES, sizeof(day));
+	buf_append(&names, day, sizeof(day));
+	msg_encode(&msg_usage_row, &m, &names);
+	assert_null(hmap_put(&c->names, buf_str(&names), c));
+	buf_done(&names);
+	/* that of all others has no place of its own */
+	c->rows += !m.other;
+}
+
+static void check_key(struct usage_check *c, struct str key, struct str value)
+{
+	uint64_t hour = get_be64(key.p);
+
+	assert_int_equal(hour % (3600 * NS_PER_S), 0);
+	if (hour != c->hour)
+		end_hour(c);
+	c->hour = hour;
+	c->first = MIN(c->first, hour);
+	if (key.n > 8) {
+		check_row(c, key, value);
+		return;
+	}
+	assert_int_equal(value.n, 8);
+	c->counted = get_be64(value.p);
+	assert_in_range(c->counted, 1, LIMIT_USAGE_ROWS);
+}
+
+size_t fx_count_keys(const struct fx_side *side, const char *kind)
+{
+	struct key from, upto;
+	struct kv_iter *it;
+	size_t n = 0;
+
+	key_prefix(&from, kind);
+	key_prefix_end(&from, &upto);
+	it = kv_iter_new(side->kv, key_str(&from), key_str(&upto));
+	for (; kv_iter_valid(it); kv_iter_next(it))
+		n++;
+	kv_iter_free(it);
+	return n;
+}
+
+void fx_check_usage(const struct fx_side *side)
+{
+	struct usage_check c = { .f = side->f, .hour = NEVER, .first = NEVER };
+	struct key from, upto;
+	struct kv_iter *it;
+
+	key_prefix(&from, "us|");
+	key_prefix_end(&from, &upto);
+	it = kv_iter_new(side->kv, key_str(&from), key_str(&upto));
+	for (; kv_iter_valid(it); kv_iter_next(it)) {
+		check_key(&c, str_skip(kv_iter_key(it), from.n),
+			  kv_iter_value(it));
+		arena_reset(&c.arena);
+	}
+	assert_int_equal(kv_iter_error(it), 0);
+	kv_iter_free(it);
+	end_hour(&c);
+	assert_true(side->f->usage.from <= c.first);
+	assert_int_equal(side->f->usage.prices.n, fx_count_keys(side, "up|"));
+	assert_int_equal(side->f->usage.set.has != 0,
+			 fx_count_keys(side, "uc|"));
+	assert_true(side->f->usage.set.units_n <= LIMIT_UNITS);
+	hmap_done(&c.names);
+	arena_done(&c.arena);
+}
