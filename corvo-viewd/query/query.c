@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "db/timetext.h"
-#include "query/jq/jq.h"
+#include "jq/jq.h"
 #include "query/query_impl.h"
 
 static const struct handler {

@@ -11,8 +11,8 @@
 #define CORVO_QUERY_SEARCH_H
 
 #include "db/timetext.h"
+#include "jq/jq.h"
 #include "proto/job.h"
-#include "query/jq/jq.h"
 #include "query/query_impl.h"
 
 enum search_sort {

@@ -4,9 +4,9 @@
  */
 #include <stdio.h>
 
+#include "jq/jq.h"
 #include "lib/testlib.h"
 #include "proto/limits.h"
-#include "query/jq/jq.h"
 #include "util/rng.h"
 
 static const char doc[] =
@@ -466,6 +466,42 @@ static void test_random(void **state)
 	arena_done(&a);
 }
 
+static struct str find(const char *path, struct arena *a)
+{
+	struct jq_error err = { 0 };
+	struct jq *jq = jq_parse_path(str_from(path), a, &err);
+	struct json v;
+	bool found;
+
+	if (jq == NULL)
+		fail_msg("%s: %s at %zu", path, err.text, err.pos);
+	found = jq_find(jq, STR(doc), &v);
+	jq_done(jq);
+	return found ? v.raw : STR("nowhere");
+}
+
+static void test_a_path_alone_finds_a_value(void **state _unused_)
+{
+	struct arena a = ARENA_INIT;
+	struct jq_error err = { 0 };
+
+	assert_str_is(find(".o.p", &a), "{\"q\": \"deep\"}");
+	assert_str_is(find(".big", &a), "9007199254740993");
+	assert_str_is(find(".l[-1].k", &a), "\"v\"");
+	assert_str_is(find(".[\"a.b\"]", &a), "7");
+	assert_str_is(find(".\"q\\\"uote\"", &a), "8");
+	assert_str_is(find(".d", &a), "2");
+	assert_str_is(find(".n", &a), "null");
+	assert_int_equal(find(" . ", &a).n, sizeof(doc) - 1);
+	assert_str_is(find(".a.b", &a), "nowhere");
+	assert_str_is(find(".l.k", &a), "nowhere");
+	assert_null(jq_parse_path(STR(".a == 1"), &a, &err));
+	assert_int_equal(err.pos, 3);
+	assert_null(jq_parse_path(STR("a"), &a, &err));
+	assert_null(jq_parse_path(STR(""), &a, &err));
+	arena_done(&a);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -478,6 +514,7 @@ int main(void)
 		cmocka_unit_test(test_broken_documents),
 		cmocka_unit_test(test_documents_are_read_as_json),
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_a_path_alone_finds_a_value),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
  * The text of the condition is hostile; it only ever becomes steps. Everything
  * is in the arena of the caller.
  */
-#include "query/jq/jq_impl.h"
+#include "jq/jq_impl.h"
 
 struct parser {
 	const char *start, *p, *end;
@@ -390,7 +390,9 @@ static bool take_any(struct parser *ps)
 	return true;
 }
 
-struct jq *jq_parse(struct str text, struct arena *a, struct jq_error *ret_err)
+static struct jq *parse(struct str text, struct arena *a,
+			bool (*take)(struct parser *ps), const char *rest,
+			struct jq_error *ret_err)
 {
 	struct parser ps = { .start = text.p,
 			     .p = text.p,
@@ -399,14 +401,37 @@ struct jq *jq_parse(struct str text, struct arena *a, struct jq_error *ret_err)
 			     .err = ret_err };
 
 	ps.jq = arena_zalloc(a, sizeof(*ps.jq));
-	if (!take_any(&ps))
+	if (!take(&ps))
 		return NULL;
 	skip_space(&ps);
 	if (ps.p != ps.end) {
-		fail(&ps, "expected and, or, | not or the end");
+		fail(&ps, rest);
 		return NULL;
 	}
 	return ps.jq;
+}
+
+struct jq *jq_parse(struct str text, struct arena *a, struct jq_error *ret_err)
+{
+	return parse(text, a, take_any, "expected and, or, | not or the end",
+		     ret_err);
+}
+
+static bool take_place(struct parser *ps)
+{
+	struct jq_path path;
+
+	if (!take_path(ps, &path))
+		return false;
+	add_step(ps, JQ_COMPARE)->path = path;
+	return true;
+}
+
+struct jq *jq_parse_path(struct str text, struct arena *a,
+			 struct jq_error *ret_err)
+{
+	return parse(text, a, take_place, "expected the end of the path",
+		     ret_err);
 }
 
 bool jq_from_texts(struct json object, struct arena *a, struct jq **ret,

@@ -18,8 +18,8 @@
  * Both the condition and the document come from clients. A struct jq belongs
  * to one thread at a time.
  */
-#ifndef CORVO_QUERY_JQ_H
-#define CORVO_QUERY_JQ_H
+#ifndef CORVO_JQ_H
+#define CORVO_JQ_H
 
 #include "util/json.h"
 
@@ -42,6 +42,16 @@ struct jq *jq_parse(struct str text, struct arena *a, struct jq_error *ret_err);
  * False, with the member's name, when one is no text. object: validated. */
 bool jq_from_texts(struct json object, struct arena *a, struct jq **ret,
 		   struct str *ret_name);
+
+/*
+ * Reads a path alone. It is for jq_find then, and for nothing else.
+ */
+struct jq *jq_parse_path(struct str text, struct arena *a,
+			 struct jq_error *ret_err);
+
+/* The value at the path, as it stands in the document; false when the path
+ * leads nowhere. document: validated. */
+bool jq_find(struct jq *path, struct str document, struct json *ret);
 
 /* False also when the text is no JSON. */
 bool jq_matches(struct jq *jq, struct str text);

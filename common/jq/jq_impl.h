@@ -1,11 +1,11 @@
 /*
- * A condition as it is run; shared by query/jq/jq.c (reads it), query/jq/run.c
- * (runs it) and query/jq/walk.c (walks the document).
+ * A condition as it is run; shared by jq/jq.c (reads it), jq/run.c (runs it)
+ * and jq/walk.c (walks the document).
  */
-#ifndef CORVO_QUERY_JQ_IMPL_H
-#define CORVO_QUERY_JQ_IMPL_H
+#ifndef CORVO_JQ_IMPL_H
+#define CORVO_JQ_IMPL_H
 
-#include "query/jq/jq.h"
+#include "jq/jq.h"
 
 enum jq_code {
 	JQ_COMPARE,    /* path cmp literal */

@@ -6,7 +6,7 @@
  *
  * The text is hostile; nothing outside of it is read, and nothing is copied.
  */
-#include "query/jq/jq_impl.h"
+#include "jq/jq_impl.h"
 
 static const char *skip_space(const char *p, const char *end)
 {

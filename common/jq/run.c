@@ -4,7 +4,7 @@
  * it seems to match, or has escapes, which are not decoded unseen: what is not
  * JSON never matches. Memory of unescaped texts lasts for one document.
  */
-#include "query/jq/jq_impl.h"
+#include "jq/jq_impl.h"
 
 #include "proto/limits.h"
 
@@ -234,6 +234,18 @@ bool jq_matches(struct jq *jq, struct str text)
 	truth = run(jq, root);
 	arena_reset(&jq->arena);
 	return truth && (checked || is_json(text));
+}
+
+bool jq_find(struct jq *path, struct str document, struct json *ret)
+{
+	bool found;
+
+	CHECK(path->n == 1);
+	path->has_escapes = memchr(document.p, '\\', document.n) != NULL;
+	found = follow(path, &path->steps[0].path,
+		       (struct json){ str_trim(document) }, ret);
+	arena_reset(&path->arena);
+	return found;
 }
 
 void jq_done(struct jq *jq)
