@@ -4,6 +4,8 @@
 #include "rpc/flow.h"
 
 #include "front/intake.h"
+#include "front/memory.h"
+#include "front/server.h"
 #include "front/stream.h"
 #include "rpc/form/gzip.h"
 #include "util/base64.h"
@@ -46,6 +48,12 @@ void flow_keeps(struct flow *f, size_t n)
 {
 	f->kept = n;
 	count(f);
+}
+
+bool flow_is_crowded(const struct flow *f)
+{
+	return f->kept > LIMIT_SMALL_BYTES &&
+	       memory_is_short(server_memory(f->r->x.server));
 }
 
 /* --- time --- */

@@ -48,6 +48,9 @@ void flow_go(struct flow *f);
 
 /* Its reader keeps so many bytes. */
 void flow_keeps(struct flow *f, size_t n);
+/* It keeps more than little while memory is short: its reader does better to
+ * be done with some of it before more comes. */
+bool flow_is_crowded(const struct flow *f);
 
 /* --- for rpc/dispatch.c --- */
 

@@ -29,8 +29,11 @@ static void count(struct life_frame *f)
 {
 	size_t now = sizeof(*f) + arena_bytes(&f->a);
 
+	if (now == f->counted)
+		return;
 	f->l->kept += now - f->counted;
 	f->counted = now;
+	flow_keeps(f->l->flow, f->l->kept);
 }
 
 static void stop_working(struct life_frame *f)

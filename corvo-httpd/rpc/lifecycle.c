@@ -40,13 +40,21 @@ static void offer_room(struct lifecycles *all)
 	}
 }
 
-/* Whatever others do. */
+/* What a few bytes ask for can be large, and much of it comes in one turn. One
+ * that only waits for jobs is no reason: it may wait for long. */
+static bool is_crowded(const struct lifecycle *l)
+{
+	return flow_is_crowded(l->flow) &&
+	       (!list_empty(&l->frames) || !list_empty(&l->ready));
+}
+
 static bool must_wait(struct lifecycle *l)
 {
 	uint64_t now;
 
 	if (l->is_stopping || l->frames_n >= LIFECYCLE_FRAMES ||
-	    l->kept >= LIFECYCLE_KEPT_BYTES || flow_room(l->flow) == 0)
+	    l->kept >= LIFECYCLE_KEPT_BYTES || is_crowded(l) ||
+	    flow_room(l->flow) == 0)
 		return true;
 	if (l->next_ns == 0)
 		return false;

@@ -18,9 +18,11 @@
 #include "rt/log.h"
 #include "util/clock.h"
 
-#define NODES_MAX 3
-#define SECRET    STR("the secret of the cluster")
-#define WAIT_NS   (60 * NS_PER_S) /* only a failure takes so long */
+#define NODES_MAX     3
+#define SECRET        STR("the secret of the cluster")
+#define LOG_READ_MAX  (1u << 20)
+#define LOG_SHOWN_MAX 8000
+#define WAIT_NS       (60 * NS_PER_S) /* only a failure takes so long */
 
 struct world {
 	struct loop *loop;
@@ -55,8 +57,23 @@ static inline void w_on_tick(void *ctx _unused_)
 	loop_timer_arm(w.tick, 5 * NS_PER_MS);
 }
 
+/* What was logged tells why; it went to a file, and that goes with the test. */
+static inline void w_show_log(void)
+{
+	_cleanup_(buf_done) struct buf all = BUF_INIT(0);
+	size_t from;
+
+	assert_return_code(dup2(w.stderr_fd, STDERR_FILENO), errno);
+	if (file_read(w.log, LOG_READ_MAX, &all) != 0)
+		return;
+	from = all.n > LOG_SHOWN_MAX ? all.n - LOG_SHOWN_MAX : 0;
+	(void)fprintf(stderr, "%.*s\n", (int)(all.n - from), all.p + from);
+}
+
 /* Runs the loop until it is so. */
-static inline void w_wait(bool (*until)(void *ctx), void *ctx)
+#define w_wait(until, ctx) w_wait_for(until, ctx, #until)
+static inline void w_wait_for(bool (*until)(void *ctx), void *ctx,
+			      const char *name)
 {
 	w.until = until;
 	w.ctx = ctx;
@@ -65,7 +82,10 @@ static inline void w_wait(bool (*until)(void *ctx), void *ctx)
 	loop_run(w.loop);
 	loop_timer_disarm(w.limit);
 	loop_timer_disarm(w.tick);
-	assert_false(w.late);
+	if (w.late) {
+		w_show_log();
+		fail_msg("waited in vain for: %s", name);
+	}
 }
 
 /* Lets pass what must not happen. */
@@ -113,7 +133,7 @@ static inline unsigned w_logged(const char *words)
 	_cleanup_(buf_done) struct buf all = BUF_INIT(0);
 	unsigned n = 0;
 
-	assert_int_equal(file_read(w.log, 1u << 20, &all), 0);
+	assert_int_equal(file_read(w.log, LOG_READ_MAX, &all), 0);
 	buf_putc(&all, '\0');
 	for (char *line = all.p; line != NULL && *line != '\0';) {
 		char *end = strchr(line, '\n');

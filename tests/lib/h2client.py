@@ -160,8 +160,14 @@ def head(path="/healthz", method="GET", more=(), encoder=None):
 class Raw:
     """Frames as they are, right or wrong."""
 
-    def __init__(self, port, timeout, settings=b""):
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout)
+    def __init__(self, port, timeout, settings=b"", receive=None):
+        """receive: bytes that fit its socket, which count only if they are
+        said before it is connected."""
+        self.sock = socket.socket()
+        self.sock.settimeout(timeout)
+        if receive is not None:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
+        self.sock.connect(("127.0.0.1", port))
         self.sock.sendall(PREFACE + frame(SETTINGS, payload=settings))
         self.held = b""
 
