@@ -77,6 +77,7 @@ static inline void w_wait_for(bool (*until)(void *ctx), void *ctx,
 {
 	w.until = until;
 	w.ctx = ctx;
+	w.late = false;
 	loop_timer_arm(w.limit, WAIT_NS);
 	loop_timer_arm(w.tick, NS_PER_MS);
 	loop_run(w.loop);
