@@ -46,9 +46,10 @@ struct svc_events {
 	size_t asked;        /* in all three, and on the worker */
 	size_t running;
 	struct loop_timer *timer;
-	uint64_t armed_ns;    /* 0: not armed */
-	uint64_t answered_ns; /* when news were found last */
-	uint64_t flushed_seq; /* the store holds all up to here */
+	uint64_t armed_ns;      /* 0: not armed */
+	uint64_t answered_ns;   /* when news were found last */
+	uint64_t flushed_seq;   /* the store holds all up to here, */
+	uint64_t flushed_first; /* from here on */
 	/* How far the leader is: it is asked by fences, one at a time. */
 	uint64_t fences;      /* asked so far */
 	uint64_t fences_done; /* number of the last that was answered */
@@ -175,18 +176,29 @@ static void answer_done(void *ctx)
 	ask_free(a);
 }
 
-/* What is asked for may be in memory only; older pages are in the store. */
+/* Whether the store has all of the page, and nothing of it is gone since. */
+static bool is_in_store(const struct svc_events *e, const struct event_ask *a)
+{
+	uint64_t first = fsm_first_seq(e->s->p->fsm);
+
+	return a->after_seq < e->flushed_seq &&
+	       a->limit <= e->flushed_seq - a->after_seq &&
+	       (a->after_seq >= first - 1 || e->flushed_first == first);
+}
+
+/* What is asked for may be in memory only, or its end may. */
 static int flush_for(struct svc_events *e, const struct event_ask *a)
 {
 	struct fsm *f = e->s->p->fsm;
 	int r;
 
-	if (a->after_seq < e->flushed_seq &&
-	    a->limit <= e->flushed_seq - a->after_seq)
+	if (is_in_store(e, a))
 		return 0;
 	r = fsm_flush(f);
-	if (r == 0)
+	if (r == 0) {
 		e->flushed_seq = fsm_last_seq(f);
+		e->flushed_first = fsm_first_seq(f);
+	}
 	return r;
 }
 
