@@ -41,6 +41,9 @@ enum cmd_group {
 	G_DIGEST = 1 << 21,
 	G_BENCH = 1 << 22,
 	G_USAGE = 1 << 23,
+	G_SCORE = 1 << 24,
+	G_SCORES = 1 << 25,
+	G_PERIOD = 1 << 26,
 };
 
 enum cmd_opt {
@@ -145,6 +148,11 @@ int cmd_read_stdin(struct buf *ret);
 /* CLI_OK when given is one of these names, which a space separates. */
 #define CMD_PRIORITIES "critical high normal"
 int cmd_check_name(const char *what, const char *given, const char *names);
+
+/* Which sums are asked for, and by what: ends the path. */
+void cmd_put_sums(struct buf *path, const struct cmd_args *a);
+/* The key of a summary's group, or what /usage and /scores say it is by. */
+void cmd_put_key(struct buf *b, struct json object, const char *member);
 
 /* False, and a usage error shown, when text is not one JSON value. */
 bool cmd_is_json(const char *what, struct str text);

@@ -11,8 +11,7 @@
 
 /* --- usage --- */
 
-/* The key of a summary's group, or what /usage says it is by. */
-static void put_key(struct buf *b, struct json object, const char *member)
+void cmd_put_key(struct buf *b, struct json object, const char *member)
 {
 	struct arena a = ARENA_INIT;
 	struct json_iter it;
@@ -38,7 +37,7 @@ static void put_key(struct buf *b, struct json object, const char *member)
 }
 
 static const struct out_column group_columns[] = {
-	{ "GROUP", "key", false, put_key },
+	{ "GROUP", "key", false, cmd_put_key },
 	{ "REPORTS", "count", true, NULL },
 	{ "INPUT", "input_tokens", true, NULL },
 	{ "OUTPUT", "output_tokens", true, NULL },
@@ -97,6 +96,20 @@ static void put_argument(struct buf *path, const struct cmd_args *a,
 	buf_put_percent(path, str_from(a->opt[opt]));
 }
 
+void cmd_put_sums(struct buf *path, const struct cmd_args *a)
+{
+	put_argument(path, a, OPT_USAGE_FROM, "from");
+	put_argument(path, a, OPT_USAGE_TO, "to");
+	put_argument(path, a, OPT_USAGE_DAYS, "days");
+	put_argument(path, a, OPT_USAGE_QUEUE, "queue");
+	put_argument(path, a, OPT_USAGE_MODEL, "model");
+	put_argument(path, a, OPT_USAGE_PROVIDER, "provider");
+	put_argument(path, a, OPT_USAGE_TAG, "tag");
+	put_argument(path, a, OPT_GROUP_BY, "group_by");
+	put_argument(path, a, OPT_SCORE_NAME, "name");
+	buf_putc(path, '\0');
+}
+
 int cmd_usage_show(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
@@ -106,15 +119,7 @@ int cmd_usage_show(const struct cmd_args *a)
 
 	buf_puts(&path, lately ? USAGE_PATH "/summary" : USAGE_PATH);
 	put_argument(&path, a, OPT_USAGE_PERIOD, "period");
-	put_argument(&path, a, OPT_USAGE_FROM, "from");
-	put_argument(&path, a, OPT_USAGE_TO, "to");
-	put_argument(&path, a, OPT_USAGE_DAYS, "days");
-	put_argument(&path, a, OPT_USAGE_QUEUE, "queue");
-	put_argument(&path, a, OPT_USAGE_MODEL, "model");
-	put_argument(&path, a, OPT_USAGE_PROVIDER, "provider");
-	put_argument(&path, a, OPT_USAGE_TAG, "tag");
-	put_argument(&path, a, OPT_GROUP_BY, "group_by");
-	buf_putc(&path, '\0');
+	cmd_put_sums(&path, a);
 	r = cmd_call(a, "GET", path.p, STR_NULL, &reply);
 	if (r != CLI_OK)
 		return r;

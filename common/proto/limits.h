@@ -128,6 +128,14 @@
 #define LIMIT_ZONE_OFFSETS    128
 #define LIMIT_PRICES          10000
 
+/* Scores. */
+#define LIMIT_SCORES              64 /* of one job */
+#define LIMIT_SCORE_NAME_BYTES    64
+#define LIMIT_SCORE_BY_BYTES      128
+#define LIMIT_SCORE_COMMENT_BYTES 1024
+#define LIMIT_SCORE_VALUE         1000000
+#define LIMIT_SCORE_ITERATION     1000000
+
 /* Budgets. */
 #define LIMIT_BUDGETS             10000
 #define LIMIT_BUDGET_LIMITS       8 /* of one budget */

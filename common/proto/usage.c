@@ -30,3 +30,45 @@ uint64_t usage_sum_tokens(const struct m_usage_sum *s)
 	    nano_add(s->input_tokens, s->output_tokens),
 	    nano_add(s->cache_creation_tokens, s->cache_read_tokens));
 }
+
+/* --- scores --- */
+
+/*
+ * Halves away from zero. One multiplication, and then whole numbers: all
+ * replicas round alike, whatever their processors make of a product and a sum.
+ */
+int64_t score_millionths(double value)
+{
+	int64_t halves = (int64_t)(value * 2000000);
+
+	return (halves + (halves < 0 ? -1 : 1)) / 2;
+}
+
+double score_value(int64_t millionths)
+{
+	return (double)millionths / 1000000;
+}
+
+void score_sum_put(struct m_score_sum *sum, int64_t millionths)
+{
+	struct m_score_sum one = { 0 };
+
+	MSG_SET(&one, score_sum, count, 1);
+	MSG_SET(&one, score_sum, total, millionths);
+	MSG_SET(&one, score_sum, min, millionths);
+	MSG_SET(&one, score_sum, max, millionths);
+	score_sum_add(sum, &one);
+}
+
+/* At most LIMIT_SCORE_VALUE each: there are no so many that it runs over. */
+void score_sum_add(struct m_score_sum *sum, const struct m_score_sum *more)
+{
+	bool first = !MSG_HAS(sum, score_sum, min);
+
+	MSG_SET(sum, score_sum, min,
+		first ? more->min : MIN(sum->min, more->min));
+	MSG_SET(sum, score_sum, max,
+		first ? more->max : MAX(sum->max, more->max));
+	MSG_SET(sum, score_sum, count, sum->count + more->count);
+	MSG_SET(sum, score_sum, total, sum->total + more->total);
+}

@@ -338,6 +338,11 @@ void key_usage(struct key *k, uint64_t hour_ns, uint32_t space, uint32_t day,
 	key_add_be64(k, hash);
 }
 
+void key_score(struct key *k, struct str id, uint32_t n)
+{
+	key_numbered(k, "so|", id, n);
+}
+
 void key_usage_settings(struct key *k)
 {
 	key_start(k, "uc|");

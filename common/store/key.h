@@ -58,6 +58,7 @@
  *   us|ns:8                  rows:8 of the hour that begins then
  *   us|ns:8 space:4 day:4 hash:8   usage_row: sums of that hour and local day
  *   uc|                      usage_settings
+ *   so|id\0 n:4              score: the n-th of job id, from 1 on
  *   up|space:4 provider\0 model   price
  *   bg|space:4 scope:1 target   budget
  *   bw|space:4 scope:1 target   budget_counts
@@ -136,6 +137,7 @@ void key_settings(struct key *k);
 void key_usage_count(struct key *k, uint64_t hour_ns);
 void key_usage(struct key *k, uint64_t hour_ns, uint32_t space, uint32_t day,
 	       uint64_t hash);
+void key_score(struct key *k, struct str id, uint32_t n);
 void key_usage_settings(struct key *k);
 void key_price(struct key *k, uint32_t space, struct str provider,
 	       struct str model);

@@ -69,6 +69,10 @@ bool record_lock(struct str queue, struct str key, struct str raw,
 int record_usage(struct kv *kv, const struct m_usage_ask *ask, struct arena *a,
 		 struct m_usage_reply *ret, struct buf *why);
 
+/* Scores of a job by number. 0 or -ERR_*. */
+int record_scores(struct kv *kv, struct str job_id, struct arena *a,
+		  struct m_score_list *ret);
+
 struct record_meta {
 	uint64_t applied_index;
 	uint64_t last_seq;          /* newest event */

@@ -26,11 +26,12 @@ struct feed {
 	struct m_tail_reply *ret;
 	/* seen already */
 	struct hmap jobs; /* -> struct told, in the arena */
-	struct hmap failed, queues, workers, batches, schedules, budgets;
+	struct hmap failed, scored, queues, workers, batches, schedules,
+	    budgets;
 	size_t events_cap, jobs_cap, errors_cap, queues_cap, workers_cap,
 	    batches_cap;
 	size_t schedules_cap, locks_cap, gone_batches_cap, gone_schedules_cap;
-	size_t budgets_cap, gone_budgets_cap;
+	size_t budgets_cap, gone_budgets_cap, scores_cap;
 	size_t bytes;
 };
 
@@ -314,6 +315,24 @@ static int feed_errors(struct feed *f, const struct m_event *e)
 	return 0;
 }
 
+/* All that the job has: they are few. */
+static int feed_scores(struct feed *f, struct str id)
+{
+	struct m_score_list list;
+	int r;
+
+	if (feed_seen(&f->scored, id))
+		return 0;
+	r = record_scores(f->kv, id, f->a, &list);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < list.scores_n; i++) {
+		*FEED_ADD(f, scores) = list.scores[i];
+		f->bytes += RECORD_OVERHEAD + list.scores[i].comment.n;
+	}
+	return 0;
+}
+
 static int feed_queue(struct feed *f, struct str name)
 {
 	struct m_queue_doc doc;
@@ -416,6 +435,8 @@ static int feed_job_event(struct feed *f, const struct m_event *e)
 	if (r < 0)
 		return r;
 	switch (e->type) {
+	case EVENT_SCORED:
+		return feed_scores(f, e->job_id);
 	case EVENT_RETRIED:
 	case EVENT_REQUEUED:
 		return feed_lock_again(f, e->job_id);
@@ -557,6 +578,7 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 	r = feed_events(&f, after_seq, limit);
 	hmap_done(&f.jobs);
 	hmap_done(&f.failed);
+	hmap_done(&f.scored);
 	hmap_done(&f.queues);
 	hmap_done(&f.workers);
 	hmap_done(&f.batches);

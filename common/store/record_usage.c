@@ -43,6 +43,9 @@ static struct str tag_of(const struct m_usage_row *m, struct str name)
 
 static bool is_asked_for(const struct m_usage_ask *ask, const struct row *r)
 {
+	if ((r->m.score.n > 0) != ask->scores ||
+	    (ask->score.n > 0 && !str_eq(ask->score, r->m.score)))
+		return false;
 	if ((ask->queue.n > 0 && !str_eq(ask->queue, r->m.queue)) ||
 	    (ask->model.n > 0 && !str_eq(ask->model, r->m.model)) ||
 	    (ask->provider.n > 0 && !str_eq(ask->provider, r->m.provider)))
@@ -124,8 +127,22 @@ static struct m_usage_group *group_new(struct summing *s, const struct row *r,
 	MSG_SET_LIST(g, usage_group, keys, copies, n);
 	if (r->m.other)
 		MSG_SET(g, usage_group, other, true);
-	MSG_SET(g, usage_group, sum, arena_zalloc(s->a, sizeof(*g->sum)));
+	if (s->ask->scores) {
+		MSG_SET(g, usage_group, score, arena_copy(s->a, r->m.score));
+		MSG_SET(g, usage_group, scores,
+			arena_zalloc(s->a, sizeof(*g->scores)));
+	} else {
+		MSG_SET(g, usage_group, sum,
+			arena_zalloc(s->a, sizeof(*g->sum)));
+	}
 	return g;
+}
+
+static void put_key(struct summing *s, struct str text)
+{
+	buf_put_u64(&s->key, text.n);
+	buf_putc(&s->key, ':');
+	buf_put_str(&s->key, text);
 }
 
 /* Its place from 1 on is the value. 0 or -ERR_*. */
@@ -137,11 +154,10 @@ static int add_to_group(struct summing *s, const struct row *r)
 
 	buf_clear(&s->key);
 	buf_putc(&s->key, r->m.other ? '+' : '-');
+	put_key(s, r->m.score);
 	for (size_t i = 0; i < s->ask->group_by_n; i++) {
 		keys[i] = group_text(r, s->ask->group_by[i], &s->scratch);
-		buf_put_u64(&s->key, keys[i].n);
-		buf_putc(&s->key, ':');
-		buf_put_str(&s->key, keys[i]);
+		put_key(s, keys[i]);
 	}
 	place = (uintptr_t)hmap_get(&s->groups, buf_str(&s->key));
 	if (place == 0 && s->ret->groups_n >= LIMIT_USAGE_GROUPS) {
@@ -158,7 +174,10 @@ static int add_to_group(struct summing *s, const struct row *r)
 	} else {
 		g = &s->ret->groups[place - 1];
 	}
-	usage_sum_add(g->sum, r->m.sum, s->a);
+	if (s->ask->scores)
+		score_sum_add(g->scores, r->m.scores);
+	else
+		usage_sum_add(g->sum, r->m.sum, s->a);
 	return 0;
 }
 
@@ -166,10 +185,12 @@ static int add_to_group(struct summing *s, const struct row *r)
 
 static int add_row(struct summing *s, const struct row *r)
 {
-	if (r->m.sum == NULL)
+	if (r->m.score.n > 0 ? r->m.scores == NULL : r->m.sum == NULL)
 		return record_damaged();
 	if (!is_asked_for(s->ask, r))
 		return 0;
+	if (s->ask->scores) /* of names that have nothing in common */
+		return r->m.scores->count > 0 ? add_to_group(s, r) : 0;
 	usage_sum_add(s->ret->totals, r->m.sum, s->a);
 	return s->ask->group_by_n > 0 ? add_to_group(s, r) : 0;
 }
@@ -253,10 +274,36 @@ int record_usage(struct kv *kv, const struct m_usage_ask *ask, struct arena *a,
 		arena_zalloc(a, sizeof(*ret->totals)));
 	if (r == 0 && from < to)
 		r = walk(&s, kv, from, to);
-	if (ask->group_by_n > 0)
+	if (ask->group_by_n > 0 || ask->scores)
 		ret->has |= MSG_BIT(usage_reply, groups);
 	arena_done(&s.scratch);
 	buf_done(&s.key);
 	hmap_done(&s.groups);
+	return r;
+}
+
+int record_scores(struct kv *kv, struct str job_id, struct arena *a,
+		  struct m_score_list *ret)
+{
+	struct m_score *list = arena_alloc(a, LIMIT_SCORES * sizeof(*list));
+	struct kv_iter *it;
+	struct key from, upto;
+	size_t n = 0;
+	int r = 0;
+
+	key_score(&from, job_id, 0);
+	key_score(&upto, job_id, UINT32_MAX);
+	it = kv_iter_new(kv, key_str(&from), key_str(&upto));
+	for (; kv_iter_valid(it) && n < LIMIT_SCORES && r == 0; n++) {
+		if (msg_decode(&msg_score, arena_copy(a, kv_iter_value(it)), a,
+			       &list[n]) < 0)
+			r = record_damaged();
+		kv_iter_next(it);
+	}
+	if (r == 0)
+		r = kv_iter_error(it);
+	kv_iter_free(it);
+	*ret = (struct m_score_list){ 0 };
+	MSG_SET_LIST(ret, score_list, scores, list, n);
 	return r;
 }

@@ -51,6 +51,30 @@
 		    doc                                                     \
 	}
 
+/* Which sums, and by what. */
+#define USAGE_ARGUMENTS                                                    \
+	{ "from", "time or day", TEXT_SCHEMA,                              \
+	  "From the hour of this time on; a day stands for its "           \
+	  "beginning (default: a day before to)." },                       \
+	    { "to", "time or day", TEXT_SCHEMA,                            \
+	      "Up to this time, the hour it is in included "               \
+	      "(default now)." },                                          \
+	    { "days", "text", TEXT_SCHEMA,                                 \
+	      "utc (default), or local: from and to are days of the "      \
+	      "zone of the settings." },                                   \
+	    { "queue", "text", TEXT_SCHEMA, "Only of this queue." },       \
+	    { "model", "text", TEXT_SCHEMA, "Only of this model." },       \
+	    { "provider", "text", TEXT_SCHEMA, "Only of this provider." }, \
+	    { "tag", "text", TEXT_SCHEMA,                                  \
+	      "Only of jobs with this tag, NAME:VALUE; several with "      \
+	      "commas between them. The settings say which tags there "    \
+	      "are." },                                                    \
+	{                                                                  \
+		"group_by", "text", TEXT_SCHEMA,                           \
+		    "Up to four of queue, model, provider, hour, day, "    \
+		    "local_day and tag:NAME, with commas between them."    \
+	}
+
 #define STATUS_MEMBER(doc)                         \
 	{                                          \
 		"status", "text", TEXT_SCHEMA, doc \
@@ -278,29 +302,23 @@ static const struct special specials[] = {
 	{ .id = "budgets", .reply = &msg_budget, .form = REPLY_LIST },
 	{ .id = "set_budget", .errors = { ERR_BUDGET_ERROR } },
 	{ .id = "usage",
-	  .arguments = MEMBERS(
-	      { "from", "time or day", TEXT_SCHEMA,
-		"From the hour of this time on; a day stands for its "
-		"beginning (default: a day before to)." },
-	      { "to", "time or day", TEXT_SCHEMA,
-		"Up to this time, the hour it is in included (default now)." },
-	      { "days", "text", TEXT_SCHEMA,
-		"utc (default), or local: from and to are days of the zone of "
-		"the settings." },
-	      { "queue", "text", TEXT_SCHEMA, "Only of this queue." },
-	      { "model", "text", TEXT_SCHEMA, "Only of this model." },
-	      { "provider", "text", TEXT_SCHEMA, "Only of this provider." },
-	      { "tag", "text", TEXT_SCHEMA,
-		"Only of jobs with this tag, NAME:VALUE; several with commas "
-		"between them. The settings say which tags there are." },
-	      { "group_by", "text", TEXT_SCHEMA,
-		"Up to four of queue, model, provider, hour, day, local_day "
-		"and tag:NAME, with commas between them." },
-	      { "format", "text", TEXT_SCHEMA, "json (default) or csv." }),
+	  .arguments = MEMBERS(USAGE_ARGUMENTS, { "format", "text", TEXT_SCHEMA,
+						  "json (default) or csv." }),
 	  .members = MEMBERS(GROUPS_MEMBER(
 	      "By group_by, in order of their keys: `by` and the sums; `other` "
 	      "is what was folded together because there were too many "
 	      "names.")),
+	  .errors = { ERR_VALIDATION_ERROR } },
+	{ .id = "scores",
+	  .arguments = MEMBERS(USAGE_ARGUMENTS, { "name", "text", TEXT_SCHEMA,
+						  "Only scores of this "
+						  "name." }),
+	  .reply = &msg_scores_reply,
+	  .members = MEMBERS(
+	      { "scores", "list of objects",
+		"{\"type\":\"array\",\"items\":{\"type\":\"object\"}}",
+		"By name and group_by: `name`, `by`, `count`, `mean`, and the "
+		"lowest and highest that were recorded, `min` and `max`." }),
 	  .errors = { ERR_VALIDATION_ERROR } },
 	{ .id = "usage_summary",
 	  .arguments = MEMBERS(
@@ -479,6 +497,7 @@ bool route_is_read(const struct route *r)
 		QUERY_LIST_PRICES,
 		QUERY_LIST_BUDGETS,
 		QUERY_GET_USAGE_SETTINGS,
+		QUERY_JOB_SCORES,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(reads); i++)

@@ -1,10 +1,12 @@
 /*
- * What was used: GET /usage and /usage/summary, and how it is summed up.
+ * What was used: GET /usage and /usage/summary, and how it is summed up; and
+ * scores, which are summed up under the same names.
  * Arguments and bodies come from clients.
  */
 #include <stdlib.h>
 
 #include "proto/msg_json.h"
+#include "proto/usage.h"
 #include "req/req.h"
 #include "routes/handlers.h"
 #include "routes/settings.h"
@@ -221,6 +223,34 @@ static struct str shown(const struct m_usage_group *g, size_t i)
 	return g->other && g->keys[i].n == 0 ? STR("(other)") : g->keys[i];
 }
 
+static void write_by(struct json_writer *w, const struct m_usage_ask *ask,
+		     const struct m_usage_group *g)
+{
+	jw_key(w, "by");
+	jw_object(w);
+	for (size_t i = 0; i < g->keys_n; i++) {
+		jw_key_str(w, ask->group_by[i]);
+		jw_str(w, shown(g, i));
+	}
+	jw_object_end(w);
+}
+
+static void write_other(struct json_writer *w, const struct m_usage_group *g)
+{
+	if (!g->other)
+		return;
+	jw_key(w, "other");
+	jw_bool(w, true);
+}
+
+static void write_range(struct json_writer *w, const struct m_usage_reply *m)
+{
+	jw_key(w, "from");
+	jw_time(w, m->from);
+	jw_key(w, "to");
+	jw_time(w, m->to);
+}
+
 static void write_group(struct req *r, struct json_writer *w,
 			const struct usage_wish *wish,
 			const struct m_usage_group *g)
@@ -230,18 +260,9 @@ static void write_group(struct req *r, struct json_writer *w,
 		jw_key(w, "key");
 		jw_str(w, shown(g, 0));
 	} else {
-		jw_key(w, "by");
-		jw_object(w);
-		for (size_t i = 0; i < g->keys_n; i++) {
-			jw_key_str(w, wish->ask.group_by[i]);
-			jw_str(w, shown(g, i));
-		}
-		jw_object_end(w);
+		write_by(w, &wish->ask, g);
 	}
-	if (g->other) {
-		jw_key(w, "other");
-		jw_bool(w, true);
-	}
+	write_other(w, g);
 	write_sum(r, w, g->sum);
 	jw_object_end(w);
 }
@@ -256,10 +277,7 @@ static void write_json(struct req *r, const struct usage_wish *wish,
 		jw_key(&w, "period");
 		jw_str(&w, wish->period);
 	}
-	jw_key(&w, "from");
-	jw_time(&w, m->from);
-	jw_key(&w, "to");
-	jw_time(&w, m->to);
+	write_range(&w, m);
 	jw_key(&w, "totals");
 	jw_object(&w);
 	write_sum(r, &w, m->totals);
@@ -398,6 +416,80 @@ void h_usage_summary(struct req *r)
 	}
 	set_range(&wish->ask, now - MIN(now, ns), now, false);
 	ask_usage(r, wish);
+}
+
+/* --- GET /scores --- */
+
+static int by_score(const void *a, const void *b)
+{
+	const struct m_usage_group *x = a, *y = b;
+	int order = str_cmp(x->score, y->score);
+
+	return order != 0 ? order : by_keys(a, b);
+}
+
+static void put_score(struct json_writer *w, const char *name, double v)
+{
+	jw_key(w, name);
+	jw_double(w, v);
+}
+
+static void write_scores(struct json_writer *w, const struct m_usage_ask *ask,
+			 const struct m_usage_group *g)
+{
+	const struct m_score_sum *s = g->scores;
+
+	jw_object(w);
+	jw_key(w, "name");
+	jw_str(w, g->score);
+	if (ask->group_by_n > 0)
+		write_by(w, ask, g);
+	write_other(w, g);
+	jw_key(w, "count");
+	jw_u64(w, s->count);
+	put_score(w, "mean", score_value(s->total) / (double)s->count);
+	put_score(w, "min", score_value(s->min));
+	put_score(w, "max", score_value(s->max));
+	jw_object_end(w);
+}
+
+static void on_scores(struct req *r, const struct rpc_reply *reply)
+{
+	const struct usage_wish *wish = r->state;
+	struct m_usage_reply *m = req_reply(r, &msg_usage_reply, reply);
+	struct json_writer w;
+
+	if (m == NULL)
+		return;
+	r->x.seq = 0; /* a read has no index of its own */
+	if (m->groups_n > 0)
+		qsort(m->groups, m->groups_n, sizeof(*m->groups), by_score);
+	w = req_json(r);
+	jw_object(&w);
+	write_range(&w, m);
+	jw_key(&w, "scores");
+	jw_array(&w);
+	for (size_t i = 0; i < m->groups_n; i++)
+		write_scores(&w, &wish->ask, &m->groups[i]);
+	jw_array_end(&w);
+	jw_object_end(&w);
+	req_answer(r, 200);
+}
+
+void h_scores(struct req *r)
+{
+	struct usage_wish *wish = arena_zalloc(&r->arena, sizeof(*wish));
+	struct m_usage_ask *ask = &wish->ask;
+
+	if (!read_range(r, ask) || !read_names(r, ask) ||
+	    !read_name(r, "name", LIMIT_SCORE_NAME_BYTES, &ask->score))
+		return;
+	if (ask->score.n > 0)
+		ask->has |= MSG_BIT(usage_ask, score);
+	MSG_SET(ask, usage_ask, scores, true);
+	r->state = wish;
+	req_call_raftd(r, QUERY_USAGE, STR_NULL, &msg_usage_ask, ask,
+		       on_scores);
 }
 
 /* --- PATCH /usage/settings --- */

@@ -244,6 +244,7 @@ struct fsm_counters {
 	uint64_t usage_cache_creation, usage_cache_read;
 	uint64_t usage_cost; /* billionths of a usd */
 	uint64_t budgets_exceeded;
+	uint64_t scores;
 	/* times of the last such operation (UNIX ns; 0: none) */
 	uint64_t promote_ns, reclaim_ns, expire_ns, purge_ns;
 	struct hist start_latency, run_time; /* hist_long */

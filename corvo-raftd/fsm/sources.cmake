@@ -13,6 +13,7 @@ set(FSM_SOURCES
   fsm/ties/backlog.c fsm/ties/deps.c fsm/ties/release.c fsm/ties/batch.c
   fsm/ties/chain.c fsm/ties/payload.c fsm/ties/schedule.c fsm/ties/bulk.c
   fsm/ties/usage.c fsm/ties/usage_set.c fsm/ties/usage_purge.c
+  fsm/ties/usage_row.c fsm/ties/score.c
   fsm/ties/price.c fsm/ties/purse.c fsm/ties/purse_job.c
   fsm/ties/purse_period.c fsm/ties/purse_show.c
   fsm/ask/leader.c fsm/ask/await.c fsm/ask/scale.c fsm/ask/why.c
@@ -23,4 +24,5 @@ set(FSM_SOURCES
   fsm/ops/bulk.c fsm/ops/queue.c fsm/ops/clear.c fsm/ops/schedule.c
   fsm/ops/timer.c fsm/ops/clock.c fsm/ops/purge.c fsm/ops/admin.c
   fsm/ops/cluster.c fsm/ops/settings.c fsm/ops/usage.c fsm/ops/budget.c
+  fsm/ops/score.c
   fsm/fsm.c fsm/load.c fsm/dispatch.c)

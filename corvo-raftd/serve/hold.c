@@ -63,6 +63,7 @@ static bool is_of_state(uint32_t query)
 		QUERY_GET_SCHEDULE, QUERY_GET_SETTINGS,
 		QUERY_USAGE,        QUERY_GET_USAGE_SETTINGS,
 		QUERY_LIST_PRICES,  QUERY_LIST_BUDGETS,
+		QUERY_JOB_SCORES,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)

@@ -262,6 +262,24 @@ void svc_waits_peer_down(struct svc_waits *w, const struct rpc_peer *peer)
 
 /* --- logs --- */
 
+void q_job_scores(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
+{
+	struct m_score_list list;
+	struct m_job job;
+	int r = read_job(s, m->job_id, 0, &job);
+
+	if (r == 0) {
+		svc_reply_no_job(s, req, m->job_id);
+		return;
+	}
+	if (r > 0)
+		r = record_scores(s->p->kv, m->job_id, &s->scratch, &list);
+	if (r < 0)
+		svc_reply_error(req, -r);
+	else
+		svc_reply(s, req, &msg_score_list, &list);
+}
+
 void q_job_logs(struct svc *s, struct rpc_req req, const struct m_job_logs *m)
 {
 	struct m_job_logs_reply logs;

@@ -118,6 +118,8 @@ static int load_row(struct loader *l, enum row_kind kind,
 		return mirror_schedule(l->mirror, &row->schedule);
 	case ROW_BUDGET:
 		return mirror_budget(l->mirror, &row->budget);
+	case ROW_SCORE:
+		return mirror_score(l->mirror, &row->score);
 	case ROW_ERROR: /* came with their jobs */
 	case ROW_KINDS:
 		break;

@@ -15,6 +15,7 @@
 static const char *const prefixes[ROW_KINDS] = {
 	[ROW_QUEUE] = "qc|", [ROW_WORKER] = "wk|",   [ROW_LOCK] = "u|",
 	[ROW_BATCH] = "b|",  [ROW_SCHEDULE] = "sc|", [ROW_BUDGET] = "bg|",
+	[ROW_SCORE] = "so|",
 };
 
 static struct kv_iter *iterate(struct kv *kv, const char *kind)
@@ -239,7 +240,7 @@ int scan_row(struct scan *s, enum row_kind kind, union scan_row *ret)
 	if (!s->row_read)
 		return kv_iter_error(s->rows);
 	raw = kv_iter_value(s->rows);
-	if (kind == ROW_BATCH)
+	if (kind == ROW_BATCH || kind == ROW_SCORE)
 		key = key_rest(kv_iter_key(s->rows));
 	else if (!key_name(kv_iter_key(s->rows), &key))
 		return bad_record(s, kv_iter_key(s->rows));
@@ -259,6 +260,10 @@ int scan_row(struct scan *s, enum row_kind kind, union scan_row *ret)
 		return 1;
 	case ROW_BUDGET:
 		if (msg_decode(&msg_budget, raw, &s->arena, &ret->budget) < 0)
+			return bad_record(s, key);
+		return 1;
+	case ROW_SCORE:
+		if (msg_decode(&msg_score, raw, &s->arena, &ret->score) < 0)
 			return bad_record(s, key);
 		return 1;
 	case ROW_ERROR:

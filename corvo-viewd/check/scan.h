@@ -42,6 +42,7 @@ union scan_row {
 	struct m_batch batch;
 	struct m_schedule schedule;
 	struct m_budget budget;
+	struct m_score score;
 };
 
 /* Before the first scan_row of a kind. */

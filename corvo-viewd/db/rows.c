@@ -110,6 +110,17 @@ static const struct column budget_columns[] = {
 	COL(budget, COL_TIME, "created_at", created_at, NULL, ""),
 };
 
+static const struct column score_columns[] = {
+	COL(score, COL_TEXT, "job_id", job_id, NULL, ""),
+	COL(score, COL_U32, "n", n, NULL, NULL),
+	COL(score, COL_TEXT, "dimension", name, NULL, ""),
+	COL(score, COL_F64, "value", value, NULL, NULL),
+	COL(score, COL_TEXT, "scorer", by, NULL, NULL),
+	COL(score, COL_TEXT, "comment", comment, NULL, NULL),
+	COL(score, COL_COUNT, "iteration", iteration, NULL, NULL),
+	COL(score, COL_TIME, "created_at", created_at, NULL, ""),
+};
+
 #define TABLE(kind, table, key_columns, list) \
 	[kind] = { .name = table,             \
 		   .keys = key_columns,       \
@@ -124,6 +135,7 @@ const struct row_table row_tables[ROW_KINDS] = {
 	TABLE(ROW_BATCH, "batches", 1, batch_columns),
 	TABLE(ROW_SCHEDULE, "schedules", 1, schedule_columns),
 	TABLE(ROW_BUDGET, "budgets", 2, budget_columns),
+	TABLE(ROW_SCORE, "job_scores", 2, score_columns),
 };
 
 static void fill_schedule_job(const struct m_schedule *m,

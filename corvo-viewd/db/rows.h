@@ -16,6 +16,7 @@ enum row_kind {
 	ROW_BATCH,    /* struct m_batch */
 	ROW_SCHEDULE, /* struct m_schedule */
 	ROW_BUDGET,   /* struct m_budget */
+	ROW_SCORE,    /* struct m_score */
 	ROW_KINDS
 };
 

@@ -102,13 +102,18 @@ static const char *const agents[] = {
 	" cost_usd              REAL NOT NULL DEFAULT 0,"
 	" created_at            TEXT NOT NULL)",
 
+	/* n counts up within a job. */
 	"CREATE TABLE job_scores ("
-	" id         INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" id         INTEGER PRIMARY KEY,"
 	" job_id     TEXT NOT NULL,"
+	" n          INTEGER NOT NULL,"
 	" dimension  TEXT NOT NULL,"
 	" value      REAL NOT NULL,"
 	" scorer     TEXT,"
-	" created_at TEXT NOT NULL)",
+	" comment    TEXT,"
+	" iteration  INTEGER,"
+	" created_at TEXT NOT NULL,"
+	" UNIQUE (job_id, n))",
 
 	"CREATE TABLE providers ("
 	" name             TEXT PRIMARY KEY,"
@@ -199,7 +204,6 @@ static const char *const indexes[] = {
 	"CREATE INDEX idx_schedules_name ON schedules(name)",
 	"CREATE INDEX idx_job_iterations_job"
 	" ON job_iterations(job_id, iteration)",
-	"CREATE INDEX idx_job_scores_job ON job_scores(job_id)",
 };
 
 int schema_make_more_tables(struct db *db)

@@ -47,6 +47,9 @@ static const char *const sql[STMT_MAX] = {
 	    " created_at FROM jobs WHERE rowid>=?1 ORDER BY rowid",
 	[STMT_ERROR_TRIM] = "DELETE FROM job_errors WHERE job_id=?1 AND n<=?2",
 	[STMT_ERRORS_DELETE] = "DELETE FROM job_errors WHERE job_id=?1",
+	[STMT_SCORES_DELETE] =
+	    "DELETE FROM job_scores WHERE job_id IN (SELECT id FROM jobs"
+	    " WHERE rowid IN (SELECT value FROM json_each(?1)))",
 	[STMT_QUEUE_DELETE] = "DELETE FROM queues WHERE name=?1",
 	/* Of a queue that has jobs again, or still, they are needed. */
 	[STMT_STATS_DELETE] =
@@ -330,6 +333,8 @@ static int apply_rows(struct mirror *m, const struct m_tail_reply *r)
 	/* After their jobs, whose rows they need. */
 	for (size_t i = 0; i < r->errors_n && err == 0; i++)
 		err = mirror_error(m, &r->errors[i]);
+	for (size_t i = 0; i < r->scores_n && err == 0; i++)
+		err = mirror_score(m, &r->scores[i]);
 	if (err == 0)
 		err = apply_rest(m, r);
 	if (err == 0)

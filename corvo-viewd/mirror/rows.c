@@ -113,6 +113,11 @@ int mirror_budget(struct mirror *m, const struct m_budget *b)
 	return put_row(m, ROW_BUDGET, b);
 }
 
+int mirror_score(struct mirror *m, const struct m_score *s)
+{
+	return put_row(m, ROW_SCORE, s);
+}
+
 int mirror_lock(struct mirror *m, const struct m_unique_lock *l)
 {
 	struct db_stmt *s = m->stmts[STMT_LOCK_DELETE];

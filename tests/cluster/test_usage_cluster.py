@@ -74,3 +74,25 @@ def test_a_budget_holds_over_a_change_of_leader(three):
             n.start()
     three.wait_whole()
     wait_until(lambda: have_the_same(three.nodes), 30, "a quiet moment")
+
+
+def test_scores_are_those_of_every_node(three):
+    with three.nodes[0].client() as c:
+        done(c, "judged", 0.1)
+        job_id = c.search(queue="judged")["jobs"][0]["id"]
+    for i in range(6):
+        if i == 3:
+            with three.leader().client() as c:
+                a = c.post(f"{API}/cluster/transfer", {})
+                assert a.status == 200, a
+        with three.nodes[i % 3].client() as c:
+            a = c.post(f"{API}/jobs/{job_id}/scores",
+                       {"name": "accuracy", "value": i, "by": f"n{i % 2}"})
+            assert a.status == 200, a
+    for n in three.nodes:
+        with n.client() as c:
+            a = c.get(f"{API}/jobs/{job_id}/scores?consistency=leader")
+            assert [s["value"] for s in a.json["scores"]] == [4, 5]
+            a = c.get(f"{API}/scores?queue=judged&consistency=leader")
+            assert [(s["count"], s["mean"]) for s in a.json["scores"]] == [
+                (2, 4.5)]

@@ -1,6 +1,7 @@
 /*
- * Sums of usage: no two rows of an hour have the same names, an hour knows how
- * many rows it has, and what is in memory is in the store.
+ * Sums of usage and of scores: no two rows of an hour have the same names, an
+ * hour knows how many rows it has, a job how many scores it has, and what is in
+ * memory is in the store.
  */
 #include "fsm/core/state.h"
 #include "fsm/ties/usage.h"
@@ -9,7 +10,7 @@
 bool fx_is_usage_key(struct str key)
 {
 	return str_starts(key, STR("us|")) || str_starts(key, STR("up|")) ||
-	       str_is(key, "uc|");
+	       str_starts(key, STR("so|")) || str_is(key, "uc|");
 }
 
 struct usage_check {
@@ -28,6 +29,18 @@ static void end_hour(struct usage_check *c)
 	hmap_clear(&c->names);
 }
 
+/* Those that were replaced are not counted; the extremes know of them. */
+static void check_scores(const struct m_usage_row *m)
+{
+	const struct m_score_sum *s = m->scores;
+
+	assert_null(m->sum);
+	assert_non_null(s);
+	assert_true(s->min <= s->max);
+	assert_true(s->total >= (int64_t)s->count * s->min);
+	assert_true(s->total <= (int64_t)s->count * s->max);
+}
+
 static void check_row(struct usage_check *c, struct str key, struct str value)
 {
 	struct buf names = BUF_INIT(0);
@@ -35,12 +48,17 @@ static void check_row(struct usage_check *c, struct str key, struct str value)
 	char day[4];
 
 	assert_int_equal(msg_decode(&msg_usage_row, value, &c->arena, &m), 0);
-	assert_non_null(m.sum);
-	assert_true(m.sum->count > 0);
-	assert_true(m.sum->computed_usd <= m.sum->cost_usd);
-	assert_true(m.sum->unpriced <= m.sum->count);
+	if (m.score.n > 0) {
+		check_scores(&m);
+	} else {
+		assert_non_null(m.sum);
+		assert_true(m.sum->count > 0);
+		assert_true(m.sum->computed_usd <= m.sum->cost_usd);
+		assert_true(m.sum->unpriced <= m.sum->count);
+	}
 	assert_int_equal(m.other, m.queue.n == 0);
 	MSG_UNSET(&m, usage_row, sum);
+	MSG_UNSET(&m, usage_row, scores);
 	memcpy(day, key.p + 8 + KEY_SPACE_BYTES, sizeof(day));
 	buf_append(&names, day, sizeof(day));
 	msg_encode(&msg_usage_row, &m, &names);
@@ -83,6 +101,38 @@ size_t fx_count_keys(const struct fx_side *side, const char *kind)
 	return n;
 }
 
+/* Of each job that has some there are as many as it says, from 1 on. */
+static void check_jobs_scores(const struct fx_side *side, struct arena *a)
+{
+	struct key from, upto;
+	struct kv_iter *it;
+	size_t n = 0;
+
+	key_prefix(&from, "jl|");
+	key_prefix_end(&from, &upto);
+	it = kv_iter_new(side->kv, key_str(&from), key_str(&upto));
+	for (; kv_iter_valid(it); kv_iter_next(it)) {
+		struct m_score_list list;
+		struct m_job_live live;
+
+		arena_reset(a);
+		assert_int_equal(
+		    msg_decode(&msg_job_live, kv_iter_value(it), a, &live), 0);
+		if (live.scores == 0)
+			continue;
+		assert_int_equal(
+		    record_scores(side->kv, str_skip(kv_iter_key(it), from.n),
+				  a, &list),
+		    0);
+		assert_int_equal(list.scores_n, live.scores);
+		for (size_t i = 0; i < list.scores_n; i++)
+			assert_int_equal(list.scores[i].n, i + 1);
+		n += list.scores_n;
+	}
+	kv_iter_free(it);
+	assert_int_equal(n, fx_count_keys(side, "so|"));
+}
+
 void fx_check_usage(const struct fx_side *side)
 {
 	struct usage_check c = { .f = side->f, .hour = NEVER, .first = NEVER };
@@ -105,6 +155,7 @@ void fx_check_usage(const struct fx_side *side)
 	assert_int_equal(side->f->usage.set.has != 0,
 			 fx_count_keys(side, "uc|"));
 	assert_true(side->f->usage.set.units_n <= LIMIT_UNITS);
+	check_jobs_scores(side, &c.arena);
 	hmap_done(&c.names);
 	arena_done(&c.arena);
 }

@@ -28,6 +28,7 @@
 #define MODEL_PRICES    4
 #define MODEL_BUDGETS   32
 #define MODEL_USAGES    128
+#define MODEL_SCORES    4
 #define MODEL_DELETED   JOB_STATE_MAX /* how a job ends that is deleted */
 
 struct model_dep {
@@ -39,6 +40,20 @@ struct model_dep {
 struct model_usage {
 	struct str queue, model, provider;
 	uint64_t count, input, output, cached, read, cost, unpriced;
+};
+
+/* Scores of one name, summed up; in millionths. */
+struct model_scores {
+	bool used;
+	struct str name, queue, model, provider;
+	uint64_t count;
+	int64_t total;
+};
+
+struct model_score {
+	struct str name, by;
+	int64_t value;
+	struct model_scores *in; /* what it is counted under; NULL: no score */
 };
 
 struct model_price {
@@ -95,7 +110,8 @@ struct model_job {
 	struct m_fail_reply spent_reply;
 	uint64_t spent_at;
 	struct model_usage usage;
-	struct str last_report;
+	struct str last_report, last_model, last_provider;
+	struct model_score scores[MODEL_SCORES];
 	/* Texts the payload must hold, of a job the server made. */
 	struct str holds[4];
 };
@@ -159,7 +175,8 @@ struct model {
 	struct model_batch batches[MODEL_BATCHES];
 	struct model_key keys[MODEL_KEYS];
 	struct model_schedule schedules[MODEL_SCHEDULES];
-	struct model_usage usage[MODEL_USAGES]; /* those with a count */
+	struct model_usage usage[MODEL_USAGES];
+	struct model_scores scores[MODEL_USAGES]; /* those with a count */
 	struct model_price prices[MODEL_PRICES];
 	struct model_budget budgets[MODEL_BUDGETS];
 	struct model_ended ended[MODEL_JOBS];
@@ -284,6 +301,13 @@ void model_report(struct model *m, struct model_job *j,
 /* For telling requests apart. */
 void model_usage_said(struct buf *b, const struct m_usage *u);
 
+struct fx;
+
+/* --- scores (model_score.c) --- */
+
+void model_score(struct model *m, const struct m_score *op);
+void model_compare_scores(struct model *m, struct fx *x);
+
 /* --- budgets (model_budget.c) --- */
 
 void model_set_budget(struct model *m, const struct m_budget *op);
@@ -302,7 +326,6 @@ bool model_rates_are_clear(struct model *m);
 
 /* --- against the state machine (model_compare.c) --- */
 
-struct fx;
 /* As stored; false: there is none. */
 bool model_read_schedule(struct fx *x, struct str id, struct m_schedule *ret);
 /* The job that is being compared, for reports. */

@@ -290,6 +290,7 @@ void model_compare(struct model *m, struct fx *x, bool all)
 		fail_msg("there are %zu jobs, the rules say %zu", there, n);
 	if (all) {
 		model_compare_usage(m, x);
+		model_compare_scores(m, x);
 		model_compare_budgets(m, x);
 	}
 	for (size_t i = 0; all && i < MODEL_SCHEDULES; i++) {

@@ -452,6 +452,6 @@ const struct run_kind run_kinds[] = {
 	{ 6, reclaim },        { 6, expire },
 	{ 3, purge },          { 6, run_bulk },
 	{ 1, run_limits },     { 2, run_price },
-	{ 2, run_budget },
+	{ 2, run_budget },     { 4, run_score },
 };
 const size_t run_kinds_n = ARRAY_SIZE(run_kinds);

@@ -1,5 +1,5 @@
 /*
- * See model_run.h: reports of usage, and prices.
+ * See model_run.h: reports of usage, prices, budgets and scores.
  */
 #include "model_run.h"
 
@@ -90,4 +90,21 @@ void run_budget(struct run *n)
 	MSG_SET(&op, budget, on_exceed, BUDGET_ALERT);
 	model_set_budget(n->m, &op);
 	(void)run_do(n, OP_SET_BUDGET, &op, NULL);
+}
+
+void run_score(struct run *n)
+{
+	struct m_score op = { 0 };
+
+	MSG_SET(&op, score, job_id, run_job(n));
+	MSG_SET(&op, score, name,
+		run_chance(n, 50) ? STR("good") : STR("neat"));
+	if (run_chance(n, 50))
+		MSG_SET(&op, score, by, STR("ann"));
+	/* quarters are exact, whoever adds them */
+	MSG_SET(&op, score, value, ((double)run_below(n, 4000) - 2000) / 4);
+	if (run_chance(n, 5))
+		MSG_SET(&op, score, value, 1000001);
+	model_score(n->m, &op);
+	(void)run_do(n, OP_SCORE, &op, NULL);
 }

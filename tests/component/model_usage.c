@@ -113,6 +113,10 @@ void model_report(struct model *m, struct model_job *j, const struct m_usage *u)
 		return;
 	if (u->report_id.n > 0)
 		j->last_report = model_copy(m, u->report_id);
+	if (u->model.n > 0)
+		j->last_model = model_copy(m, u->model);
+	if (u->provider.n > 0)
+		j->last_provider = model_copy(m, u->provider);
 	add(&j->usage, &one);
 	add(sums_of(m, j->queue, u), &one);
 	model_spend(m, j, one.cost);

@@ -413,6 +413,17 @@ static inline void make_delete_price(struct rw *w, struct m_price_ref *m)
 	MSG_SET(m, price_ref, model, some_model(w));
 }
 
+static inline void make_score(struct rw *w, struct m_score *m)
+{
+	MSG_SET(m, score, job_id, recent(w, "job", w->jobs));
+	MSG_SET(m, score, name, some_model(w));
+	MSG_SET(m, score, value, (double)rng_below(&w->r, 100) / 8);
+	if (one_in(w, 2))
+		MSG_SET(m, score, by, STR("ann"));
+	if (one_in(w, 3))
+		MSG_SET(m, score, iteration, 1 + (uint32_t)rng_below(&w->r, 3));
+}
+
 #ifdef CORVO_EXTRA_OP
 static inline void make_set_note(struct rw *w, struct m_note *m)
 {

@@ -94,6 +94,24 @@ static void budgets(struct script *s)
 	script_one(s, OP_DELETE_BUDGET, &gone, NULL);
 }
 
+static void scores(struct script *s, const char *id)
+{
+	struct m_score m = { 0 };
+
+	MSG_SET(&m, score, job_id, str_from(id));
+	MSG_SET(&m, score, name, STR("accuracy"));
+	MSG_SET(&m, score, value, 0.75);
+	MSG_SET(&m, score, by, STR("ann"));
+	MSG_SET(&m, score, comment, STR("one name is wrong"));
+	script_one(s, OP_SCORE, &m, NULL);
+	MSG_SET(&m, score, value, 0.5);
+	script_one(s, OP_SCORE, &m, NULL);
+	MSG_SET(&m, score, name, STR("tone"));
+	MSG_SET(&m, score, value, -1);
+	MSG_SET(&m, score, iteration, 2);
+	script_one(s, OP_SCORE, &m, NULL);
+}
+
 void script_usage(struct script *s)
 {
 	struct m_usage large = report("large"), small = report("small");
@@ -117,6 +135,7 @@ void script_usage(struct script *s)
 	MSG_SET(&ack, ack, job_id, STR("job_u0"));
 	MSG_SET(&ack, ack, usage, &small);
 	script_one(s, OP_ACK, &ack, NULL);
+	scores(s, "job_u0");
 	make(s, "job_u1");
 	MSG_SET(&fail, fail, job_id, STR("job_u1"));
 	MSG_SET(&fail, fail, error, STR("broken"));

@@ -338,6 +338,7 @@ def ways_of_a_job(c, q):
         first: {"lease_token": c.fetch(q)["lease_token"],
                 "progress": {"at": 5}, "logs": ["line"]}}})
     act(c, f"ack/{first}", {"usage": {"input_tokens": 5}})
+    act(c, f"jobs/{first}/scores", {"name": "accuracy", "value": 1})
     c.enqueue(q, max_retries=2, retry_base_delay="1ms")
     c.fail(c.fetch(q), error="no luck")
     wait_until(lambda: c.fetch(q, timeout=5) and True, 10, "the retry")
@@ -447,6 +448,7 @@ def members_due(kind):
 DATA = {
     "failed": {"error"}, "retrying": {"next_attempt_at"}, "dead": {"reason"},
     "progress": {"at"}, "moved": set(), "held": {"reason"},
+    "scored": {"name", "value"},
     "usage": {"phase"}, "price_set": {"provider", "model"},
     "budget_exceeded": {"budget", "amount", "spent", "action"},
     "batch_ended": {"succeeded", "failed"}, "queue_cleared": {"count"},

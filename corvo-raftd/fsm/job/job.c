@@ -377,6 +377,11 @@ static void delete_records(struct fsm *f, const struct job *j)
 	budget_take_records(f, n + 1 - first);
 	if (j->live.log_lines > 0)
 		log_delete(f, j);
+	for (uint32_t i = 1; i <= j->live.scores; i++) {
+		key_score(&k, j->id, i);
+		fsm_delete(f, &k);
+	}
+	budget_take_records(f, j->live.scores);
 	key_live(&k, j->id);
 	fsm_delete(f, &k);
 	key_job(&k, j->id);

@@ -6,15 +6,11 @@
 
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
-#include "fsm/job/tag.h"
 #include "proto/units.h"
 #include "proto/usage.h"
-#include "util/civil.h"
 #include "util/hash.h"
 #include "util/json.h"
 #include "util/nano.h"
-
-#define PROBES_MAX 8 /* names of the same hash, in one hour */
 
 /* --- checks --- */
 
@@ -89,132 +85,20 @@ static void sum_of(struct fsm *f, const struct m_usage *u,
 
 /* --- rows --- */
 
-/* The tags of the job that are summed up by; those it has not are left out. */
-static int fill_tags(struct fsm *f, struct job *j, struct m_usage_row *row)
-{
-	const struct m_usage_settings *set = &f->usage.set;
-	struct m_usage_tag *tags;
-	size_t n = 0;
-	int r;
-
-	if (set->tags_n == 0)
-		return 0;
-	r = job_need_doc(f, j);
-	if (r < 0 || j->doc.tags.n == 0)
-		return r;
-	tags = arena_zalloc(&f->item_arena, set->tags_n * sizeof(*tags));
-	for (size_t i = 0; i < set->tags_n; i++) {
-		struct str value = tag_find(f, j->doc.tags, set->tags[i]);
-
-		if (value.n == 0)
-			continue;
-		if (value.n > LIMIT_USAGE_TAG_BYTES)
-			value = STR("(long)");
-		MSG_SET(&tags[n], usage_tag, name, set->tags[i]);
-		MSG_SET(&tags[n], usage_tag, value, value);
-		n++;
-	}
-	if (n > 0)
-		MSG_SET_LIST(row, usage_row, tags, tags, n);
-	return 0;
-}
-
-static bool is_same(const struct m_usage_row *a, const struct m_usage_row *b)
-{
-	if (!str_eq(a->queue, b->queue) || !str_eq(a->model, b->model) ||
-	    !str_eq(a->provider, b->provider) || a->other != b->other ||
-	    a->tags_n != b->tags_n)
-		return false;
-	for (size_t i = 0; i < a->tags_n; i++)
-		if (!str_eq(a->tags[i].name, b->tags[i].name) ||
-		    !str_eq(a->tags[i].value, b->tags[i].value))
-			return false;
-	return true;
-}
-
-/* Without its sums. */
-static uint64_t row_hash(struct fsm *f, const struct m_usage_row *row)
-{
-	CHECK(!MSG_HAS(row, usage_row, sum));
-	buf_clear(&f->scratch);
-	msg_encode(&msg_usage_row, row, &f->scratch);
-	return hash_stable(f->scratch.p, f->scratch.n);
-}
-
-static uint64_t hour_of(const struct fsm *f)
-{
-	return f->now_ns - f->now_ns % (S_PER_HOUR * NS_PER_S);
-}
-
-/* How many rows an hour has stands in its first key. */
-static int count_row(struct fsm *f, bool *ret_fits)
-{
-	struct str value;
-	struct key k;
-	uint64_t n = 0;
-	char v[8];
-	int r;
-
-	key_usage_count(&k, hour_of(f));
-	r = fsm_get(f, &k, &value);
-	if (r < 0)
-		return r;
-	if (r > 0)
-		n = get_be64(value.p);
-	*ret_fits = n < LIMIT_USAGE_ROWS;
-	if (!*ret_fits)
-		return 0;
-	put_be64(v, n + 1);
-	txn_put(f->txn, key_str(&k), str_of(v, sizeof(v)));
-	f->usage.from = MIN(f->usage.from, hour_of(f));
-	return 0;
-}
-
-/*
- * The key of the row with these names. 1: there is one, decoded into *found;
- * 0: it would be new, or there is no place for it and the key is empty; -ERR_*.
- */
-static int find_row(struct fsm *f, const struct m_usage_row *row,
-		    struct m_usage_row *found, struct key *k)
-{
-	uint64_t hash = row_hash(f, row);
-	int r = 0;
-
-	for (unsigned i = 0; i < PROBES_MAX; i++) {
-		key_usage(k, hour_of(f), SPACE_DEFAULT,
-			  usage_local_day(f, f->now_ns), hash + i);
-		r = fsm_read(f, k, &msg_usage_row, found);
-		if (r <= 0 || is_same(found, row))
-			return r;
-	}
-	k->n = 0; /* nobody gets here by chance */
-	return 0;
-}
-
-static int add_to_row(struct fsm *f, const struct m_usage_row *names,
+static int add_to_row(struct fsm *f, struct m_usage_row *row,
 		      const struct m_usage_sum *more)
 {
-	struct m_usage_row row = *names, found;
+	struct usage_place at;
 	struct m_usage_sum sum = { 0 };
-	struct key k;
-	bool fits;
-	int r = find_row(f, &row, &found, &k);
+	int r = usage_row_open(f, row, &at);
 
-	fits = k.n > 0;
-	if (r == 0 && fits)
-		r = count_row(f, &fits);
-	if (r == 0 && !fits) {
-		row = (struct m_usage_row){ 0 };
-		MSG_SET(&row, usage_row, other, true);
-		r = find_row(f, &row, &found, &k);
-	}
-	if (r < 0 || k.n == 0)
-		return MIN(r, 0);
+	if (r <= 0 && at.key.n == 0)
+		return r;
 	if (r > 0)
-		sum = *found.sum;
+		sum = *at.found.sum;
 	usage_sum_add(&sum, more, &f->item_arena);
-	MSG_SET(&row, usage_row, sum, &sum);
-	fsm_put(f, &k, &msg_usage_row, &row);
+	MSG_SET(row, usage_row, sum, &sum);
+	fsm_put(f, &at.key, &msg_usage_row, row);
 	return 0;
 }
 
@@ -361,12 +245,7 @@ int usage_add(struct fsm *f, struct job *j, const struct m_usage *u,
 	sum_of(f, u, &s);
 	if (is_nothing(j, u, &s))
 		return 0;
-	MSG_SET(&row, usage_row, queue, j->q->name);
-	if (u->model.n > 0)
-		MSG_SET(&row, usage_row, model, u->model);
-	if (u->provider.n > 0)
-		MSG_SET(&row, usage_row, provider, u->provider);
-	r = fill_tags(f, j, &row);
+	r = usage_row_name(f, j, u->model, u->provider, &row);
 	if (r == 0)
 		r = add_to_row(f, &row, &s);
 	if (r < 0)

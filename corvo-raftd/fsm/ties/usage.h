@@ -12,6 +12,7 @@
 
 #include "fsm/job/portion.h"
 #include "fsm/ties/purse.h"
+#include "store/key.h"
 
 /* What one report came to. */
 struct usage_counted {
@@ -36,6 +37,41 @@ int usage_add(struct fsm *f, struct job *j, const struct m_usage *u,
 /* Of a job, in all attempts so far. */
 uint64_t usage_cost_of(const struct m_job_live *l);
 uint64_t usage_tokens_of(const struct m_job_live *l);
+
+/* --- rows (usage_row.c) --- */
+
+/* Where a row is. */
+struct usage_place {
+	uint64_t hour_ns;
+	uint32_t day; /* local */
+	struct key key;
+	struct m_usage_row found; /* as it is stored; slices in the arena */
+};
+
+/* What a job is counted under: its queue, these, and the named tags. */
+int usage_row_name(struct fsm *f, struct job *j, struct str model,
+		   struct str provider, struct m_usage_row *ret);
+
+/*
+ * The row of this hour with these names, which have no sums yet. When the hour
+ * has as many as it may have, *row becomes the one of all others. 1: it is
+ * there, in at->found; 0: it is new, or there is no place and the key is
+ * empty; -ERR_*.
+ */
+int usage_row_open(struct fsm *f, struct m_usage_row *row,
+		   struct usage_place *at);
+/* The row of the hour and day in *at. 1, 0 or -ERR_*. */
+int usage_row_find(struct fsm *f, const struct m_usage_row *row,
+		   struct usage_place *at);
+
+/* --- scores (score.c) --- */
+
+/*
+ * Records a checked score of the job, which the caller saves, and tells of it.
+ * One of the same name, by and iteration goes. *ret: as it is stored.
+ */
+int score_record(struct fsm *f, struct job *j, const struct m_score *op,
+		 struct m_score *ret);
 
 /* --- how it is summed up (usage_set.c) --- */
 
