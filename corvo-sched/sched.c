@@ -16,6 +16,7 @@
 
 #include "bulks.h"
 #include "fires.h"
+#include "push/push.h"
 #include "rt/log.h"
 #include "rt/rpc.h"
 #include "util/clock.h"
@@ -53,6 +54,7 @@ struct sched {
 	struct task tasks[TASK_MAX];
 	struct fires *fires; /* does the work of TASK_FIRE */
 	struct bulks *bulks; /* and of TASK_BULK */
+	struct push *push;   /* calls of push queues */
 	bool leader;
 	bool ready; /* daemon_ready was called */
 	bool draining;
@@ -426,6 +428,7 @@ static void on_link(void *ctx, bool up)
 
 	forget_all(s);
 	sched_run(s);
+	push_link(s->push, up);
 	if (!up)
 		return;
 	due_ask(s);
@@ -443,6 +446,7 @@ static void sched_done(struct daemon *d)
 		rpc_client_free(s->raftd);
 	fires_free(s->fires);
 	bulks_free(s->bulks);
+	push_free(s->push);
 	if (s->timer_io != NULL) {
 		loop_fd_remove(s->timer_io);
 		loop_timer_remove(s->hold_timer);
@@ -485,6 +489,11 @@ static int sched_init(struct daemon *d, struct buf *why)
 			     &s->tasks[TASK_FIRE]);
 	s->bulks = bulks_new(s->raftd, d->settings.op_timeout, on_bulks_done,
 			     &s->tasks[TASK_BULK]);
+	s->push = push_new(d, s->raftd, why);
+	if (s->push == NULL) {
+		sched_done(d);
+		return -ERR_INTERNAL_ERROR;
+	}
 	rpc_client_on_state(s->raftd, on_link, s);
 	return 0;
 }
@@ -496,9 +505,14 @@ static void cancel(struct sched *s, struct rpc_call **call)
 	*call = NULL;
 }
 
+static void on_push_drained(void *ctx)
+{
+	daemon_exit(ctx, 0);
+}
+
 /*
- * Nothing has to be finished: an operation that is in the log happens
- * anyway, and one that is not is found due again.
+ * Nothing has to be finished but calls of push queues: an operation that is in
+ * the log happens anyway, and one that is not is found due again.
  */
 static void sched_drain(struct daemon *d)
 {
@@ -513,13 +527,14 @@ static void sched_drain(struct daemon *d)
 		cancel(s, &s->tasks[i].call);
 	fires_cancel(s->fires);
 	bulks_cancel(s->bulks);
-	daemon_exit(d, 0);
+	push_drain(s->push, on_push_drained, d);
 }
 
 static void sched_turn_end(struct daemon *d)
 {
 	struct sched *s = d->state;
 
+	push_turn_end(s->push);
 	rpc_client_flush(s->raftd);
 }
 

@@ -143,6 +143,19 @@
 #define LIMIT_BUDGET_TARGET_BYTES 260
 #define LIMIT_BUDGET_SLOTS        60 /* of a window */
 
+/* Push queues. */
+#define LIMIT_PUSH_QUEUES        10000
+#define LIMIT_PUSH_URL_BYTES     2048
+#define LIMIT_PUSH_HEADERS_BYTES 4096
+#define LIMIT_PUSH_HEADERS       32
+#define LIMIT_PUSH_SECRET_BYTES  256
+#define LIMIT_PUSH_CONCURRENCY   10000
+#define LIMIT_PUSH_RATE          1000000
+#define LIMIT_PUSH_TIMEOUT_S     3600
+#define LIMIT_PUSH_PAGE          256 /* queues in one answer to sched */
+#define LIMIT_RESPONSE_BYTES     (32u << 10)
+#define LIMIT_RESPONSE_BODY      4096 /* of a receiver, kept of an attempt */
+
 /* Remote calls. */
 #define LIMIT_STREAM_FAILS     512 /* failed attempts in one frame */
 #define LIMIT_EVENT_TYPE_BYTES 64

@@ -10,6 +10,7 @@
 #include "rt/listen.h"
 #include "rt/log.h"
 #include "rt/netaddr.h"
+#include "rt/reach.h"
 #include "util/timefmt.h"
 
 /* sockaddr_un's path, and the longest name made inside the run directory */
@@ -64,6 +65,12 @@ static const struct {
 	{ SETTING_view_cache, MIB, 64 * GIB },
 	{ SETTING_event_retention, 1, LIMIT_EVENT_RETENTION },
 	{ SETTING_bootstrap_expect, 0, LIMIT_MEMBERS },
+	{ SETTING_push_max_calls, 1, 100000 },
+	{ SETTING_push_host_concurrency, 1, LIMIT_PUSH_CONCURRENCY },
+	{ SETTING_push_host_rate, 0, LIMIT_PUSH_RATE },
+	{ SETTING_push_connect_timeout, NS_PER_MS, HOUR_NS },
+	{ SETTING_push_breaker_failures, 1, 1000000 },
+	{ SETTING_push_breaker_pause, NS_PER_MS, HOUR_NS },
 };
 
 int setting_refuse(const struct settings *s, enum setting_id id,
@@ -136,6 +143,10 @@ static int check_words(const struct settings *s, struct buf *why)
 	    strcmp(s->raft_store, "segment") != 0)
 		return setting_refuse(s, SETTING_raft_store, "uv or segment",
 				      why);
+	if (strcmp(s->push_nodes, "leader") != 0 &&
+	    strcmp(s->push_nodes, "all") != 0)
+		return setting_refuse(s, SETTING_push_nodes, "leader or all",
+				      why);
 	if (s->compat[0] != '\0' && strcmp(s->compat, "0.3") != 0)
 		return setting_refuse(s, SETTING_compat, "0.3, or nothing",
 				      why);
@@ -183,6 +194,20 @@ static int check_proxies(const struct settings *s, struct buf *why)
 	return r;
 }
 
+static int check_push(const struct settings *s, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf bad = BUF_INIT(0);
+	struct reach reach;
+	int r = reach_init(&reach, s->push_allow, false, &bad);
+
+	if (r < 0) {
+		setting_put_where(why, s, SETTING_push_allow,
+				  s->source[SETTING_push_allow]);
+		buf_put_str(why, buf_str(&bad));
+	}
+	return r;
+}
+
 static int check_raft(const struct settings *s, struct buf *why)
 {
 	if (s->raft_segment_size % RAFT_SEGMENT_QUANTUM != 0)
@@ -197,8 +222,8 @@ static int check_raft(const struct settings *s, struct buf *why)
 int settings_check(const struct settings *s, struct buf *why)
 {
 	static int (*const checks[])(const struct settings *, struct buf *) = {
-		check_ranges,  check_words, check_paths,         check_memory,
-		check_proxies, check_raft,  settings_check_peers
+		check_ranges,  check_words, check_paths,          check_memory,
+		check_proxies, check_raft,  settings_check_peers, check_push
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {

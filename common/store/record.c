@@ -159,6 +159,7 @@ void record_live(const struct m_job_live *l, struct m_job *ret)
 	COPY(l, job_live, progress, progress);
 	COPY(l, job_live, checkpoint, checkpoint);
 	COPY(l, job_live, result, result);
+	COPY(l, job_live, response, response);
 	if (l->cancel_requested)
 		MSG_SET(ret, job, cancel_requested, true);
 	COPY_TIME(l, job_live, scheduled_at);

@@ -271,8 +271,8 @@ static void mark(const struct msg_desc *d, enum role role, uint8_t *roles)
 	for (size_t f = 0; f < d->n; f++)
 		if (d->fields[f].sub != NULL && is_shown(&d->fields[f], role))
 			mark(d->fields[f].sub, role, roles);
-	if (message_extra_sub(d) != NULL)
-		mark(message_extra_sub(d), role, roles);
+	for (size_t k = 0; message_extra_sub(d, k) != NULL; k++)
+		mark(message_extra_sub(d, k), role, roles);
 }
 
 static void put_schemas(struct json_writer *w)

@@ -369,25 +369,29 @@ static const struct special specials[] = {
 static const struct extra {
 	const struct msg_desc *d;
 	const struct shape_member *members;
-	const struct msg_desc *sub;
+	const struct msg_desc *sub[2];
 } extras[] = {
 	{ &msg_job,
 	  MEMBERS({ "worker", "object",
 		    "{\"type\":\"object\",\"properties\":{\"id\":" TEXT_SCHEMA
 		    ",\"hostname\":" TEXT_SCHEMA "}}",
 		    "`worker_id` and `hostname` as `id` and `hostname`." }),
-	  NULL },
+	  { NULL } },
 	{ &msg_set_queue,
 	  MEMBERS({ "groups", "object",
 		    "{\"type\":\"object\",\"additionalProperties\":{"
 		    "\"nullable\":true,\"allOf\":[" REF("group_limit") "]}}",
 		    "Limits of single groups, by name: `weight`, "
-		    "`max_concurrency`, `rate`, `period`, `paused`." }),
-	  &msg_group_limit },
+		    "`max_concurrency`, `rate`, `period`, `paused`." },
+		  { "push", "object",
+		    "{\"nullable\":true,\"allOf\":[" REF("push") "]}",
+		    "The server calls a URL for each job; in an answer without "
+		    "secrets, whose number is `secrets`." }),
+	  { &msg_group_limit, &msg_push } },
 	{ &msg_event,
 	  MEMBERS({ "at_ns", "whole number", UINT_SCHEMA,
 		    "The same in nanoseconds since 1970." }),
-	  NULL },
+	  { NULL } },
 };
 
 static const struct extra *find_extra(const struct msg_desc *d)
@@ -405,11 +409,11 @@ const struct shape_member *message_extra(const struct msg_desc *d)
 	return x != NULL ? x->members : NULL;
 }
 
-const struct msg_desc *message_extra_sub(const struct msg_desc *d)
+const struct msg_desc *message_extra_sub(const struct msg_desc *d, size_t i)
 {
 	const struct extra *x = find_extra(d);
 
-	return x != NULL ? x->sub : NULL;
+	return x != NULL && i < ARRAY_SIZE(x->sub) ? x->sub[i] : NULL;
 }
 
 /* --- routes --- */

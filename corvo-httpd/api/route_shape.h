@@ -60,8 +60,8 @@ bool route_shape_has(const struct route_shape *s, const struct field_desc *f);
 /* Members of a message in JSON that its table does not have, or NULL. */
 const struct shape_member *message_extra(const struct msg_desc *d);
 
-/* A message those members refer to, or NULL. */
-const struct msg_desc *message_extra_sub(const struct msg_desc *d);
+/* Messages those members refer to, by their number; NULL: no more. */
+const struct msg_desc *message_extra_sub(const struct msg_desc *d, size_t i);
 
 /* Members of the request that a body may hold. */
 bool field_is_in_body(const struct field_desc *f);

@@ -7,6 +7,7 @@
 #include "req/ask_view.h"
 #include "req/req.h"
 #include "routes/handlers.h"
+#include "routes/queue_parts.h"
 #include "util/hmap.h"
 
 /* --- a queue as JSON --- */
@@ -39,6 +40,8 @@ static void answer_queue(struct req *r, const struct m_queue *q)
 		msg_members_to_json(&msg_set_queue, q->settings, &style, &w);
 		if (q->settings->groups_n > 0)
 			write_groups(q->settings, &style, &w);
+		if (q->settings->push != NULL)
+			push_write(q->settings->push, &style, &w);
 	}
 	jw_object_end(&w);
 	jw_object_end(&w);
@@ -115,9 +118,9 @@ static const struct field_desc *find_setting(const struct msg_desc *d,
 	for (size_t i = 0; i < d->n; i++) {
 		const struct field_desc *f = &d->fields[i];
 
-		/* groups is not for the tables to read, yet a setting */
+		/* not for the tables to read, yet a setting */
 		if ((f->flags & F_PATH) ||
-		    ((f->flags & F_INTERNAL) && f->kind != K_msgs))
+		    ((f->flags & F_INTERNAL) && !(f->flags & F_ROUTE)))
 			continue;
 		if (str_is(name, f->name) ||
 		    (f->kind == K_dur && str_is(bare, f->name)))
@@ -126,9 +129,8 @@ static const struct field_desc *find_setting(const struct msg_desc *d,
 	return NULL;
 }
 
-/* Members of v that are null, by the names of their fields. */
-static size_t read_nulls(struct req *r, const struct msg_desc *d, struct json v,
-			 struct str **ret)
+size_t queue_read_nulls(struct req *r, const struct msg_desc *d, struct json v,
+			struct str **ret)
 {
 	struct json_iter it = json_iter(v);
 	struct json value;
@@ -174,7 +176,7 @@ static bool read_group(struct req *r, struct str name, struct json v,
 			 STR_ARG(buf_str(&why)));
 		return false;
 	}
-	n = read_nulls(r, &msg_group_limit, v, &nulls);
+	n = queue_read_nulls(r, &msg_group_limit, v, &nulls);
 	if (n > 0)
 		MSG_SET_LIST(ret, group_limit, remove, nulls, n);
 	return true;
@@ -243,10 +245,11 @@ void h_set_queue(struct req *r)
 	/* Once for the checks of the tables, once for what they cannot say. */
 	if (!req_read(r, &msg_set_queue, m) || !req_read_json(r, true, &v))
 		return;
-	n = read_nulls(r, &msg_set_queue, v, &nulls);
+	n = queue_read_nulls(r, &msg_set_queue, v, &nulls);
 	if (n > 0)
 		MSG_SET_LIST(m, set_queue, remove, nulls, n);
-	if (read_groups_member(r, v, m) && req_read_done(r))
+	if (read_groups_member(r, v, m) && push_read(r, v, m) &&
+	    req_read_done(r))
 		req_call_raftd(r, OP_SET_QUEUE, m->queue, &msg_set_queue, m,
 			       on_queue);
 }

@@ -212,10 +212,14 @@ int fsm_each_bulk(struct fsm *f, fsm_bulk_fn *fn, void *ctx);
 /* Somebody is asking for jobs of that queue at the moment. */
 typedef bool fsm_fetched_fn(void *ctx, struct str queue);
 
+/* What keeps calls of a push queue back; NULL: nothing that is known. */
+typedef const struct m_push_state *fsm_push_fn(void *ctx, struct str queue);
+
 struct fsm_why {
 	struct str job_id;
 	uint64_t now_ns;
 	fsm_fetched_fn *is_fetched;
+	fsm_push_fn *push_state;
 	void *ctx;
 };
 
@@ -312,5 +316,18 @@ void fsm_each_worker(const struct fsm *f, fsm_worker_fn *fn, void *ctx);
  * max jobs. */
 typedef void fsm_held_fn(void *ctx, struct str job_id, struct str worker);
 void fsm_each_held(const struct fsm *f, size_t max, fsm_held_fn *fn, void *ctx);
+
+/* --- push queues --- */
+
+/* Another number whenever one of them is changed, added or removed. */
+uint64_t fsm_push_version(const struct fsm *f);
+size_t fsm_push_n(const struct fsm *f);
+/* Those after that name, at most max, in the arena; slices as of fsm_queue. */
+size_t fsm_push_queues(const struct fsm *f, struct str after, size_t max,
+		       struct arena *a, struct m_push_queue **ret);
+/* Jobs that the worker was given, but for those whose receiver ends them: id
+ * and token. */
+size_t fsm_push_held(const struct fsm *f, struct str worker, size_t max,
+		     struct arena *a, struct m_fetched **ret);
 
 #endif

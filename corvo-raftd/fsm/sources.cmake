@@ -17,6 +17,7 @@ set(FSM_SOURCES
   fsm/ties/price.c fsm/ties/purse.c fsm/ties/purse_job.c
   fsm/ties/purse_period.c fsm/ties/purse_show.c
   fsm/ask/leader.c fsm/ask/await.c fsm/ask/scale.c fsm/ask/why.c
+  fsm/ask/why_push.c fsm/ask/push.c
   fsm/ask/why_limits.c fsm/ask/workers.c fsm/ask/usage.c fsm/ask/budgets.c
   fsm/ask/cluster.c
   fsm/ops/hand.c fsm/ops/act.c fsm/ops/enqueue.c fsm/ops/fetch.c

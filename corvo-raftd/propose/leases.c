@@ -291,7 +291,8 @@ bool leases_heartbeat(struct leases *l, struct rpc_req req,
 	for (size_t i = 0; i < m.jobs_n; i++)
 		if (MSG_HAS(&m.jobs[i], beat, progress) ||
 		    MSG_HAS(&m.jobs[i], beat, checkpoint) ||
-		    MSG_HAS(&m.jobs[i], beat, usage) || m.jobs[i].logs_n > 0)
+		    MSG_HAS(&m.jobs[i], beat, usage) ||
+		    MSG_HAS(&m.jobs[i], beat, response) || m.jobs[i].logs_n > 0)
 			return false;
 	answers = arena_zalloc(&l->scratch, (m.jobs_n + 1) * sizeof(*answers));
 	for (size_t i = 0; r == 0 && i < m.jobs_n; i++)

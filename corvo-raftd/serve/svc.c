@@ -26,6 +26,7 @@ struct svc *svc_new(struct parts *p)
 	drains_init(s);
 	digest_ask_init(s);
 	holds_init(s);
+	push_init(s);
 	invites_init(s);
 	if (p->address != NULL) {
 		s->nodes = svc_nodes_new(s);
@@ -46,6 +47,7 @@ void svc_free(struct svc *s)
 	drains_done(s);
 	digest_ask_done(s);
 	holds_done(s);
+	push_done(s);
 	leaving_done(s);
 	svc_cluster_free(s->cluster);
 	svc_nodes_free(s->nodes);
@@ -354,6 +356,7 @@ static void on_cancel(void *ctx, struct rpc_req req)
 		forward_cancel(s->p->forward, req);
 	holds_cancel(s, req);
 	dues_cancel(s, req);
+	push_cancel(s, req);
 	proposer_cancel(s->p->proposer, req);
 	svc_waits_cancel(s->waits, req);
 	svc_events_cancel(s->events, req);
@@ -412,6 +415,7 @@ void svc_turn_end(struct svc *s)
 	tail_turn_end(s->tail);
 	holds_turn_end(s);
 	dues_turn_end(s);
+	push_turn_end(s);
 	svc_waits_turn_end(s->waits);
 	svc_events_turn_end(s->events);
 	svc_snapshots_turn_end(s->snapshots);

@@ -5,6 +5,7 @@
 #define CORVO_SVC_IMPL_H
 
 #include "serve/svc.h"
+#include "util/hmap.h"
 #include "util/list.h"
 
 /* Kinds of work of sched that metrics tell apart. */
@@ -24,6 +25,17 @@ struct svc_events;
 struct svc_nodes;
 struct svc_snapshots;
 struct svc_waits;
+
+/* What sched has told of push queues, see serve/push.c. */
+struct push_told {
+	struct list waits;
+	struct hmap states; /* queue -> struct m_push_state, in the arena */
+	struct arena arena;
+	uint32_t pid;
+	uint64_t told_calls, told_failures;
+	uint64_t calls, failures; /* of all processes so far */
+	uint64_t open, breakers;
+};
 
 struct svc {
 	struct parts *p;
@@ -53,6 +65,7 @@ struct svc {
 	uint32_t sched_pid, viewd_pid; /* 0: not told yet */
 	uint64_t viewd_seq;            /* last event it has said to have */
 	uint64_t sched_told[SCHED_TASKS], sched_errors[SCHED_TASKS];
+	struct push_told push;
 	bool draining;     /* nothing begins to wait any more */
 	size_t jobs_asks;  /* under way in serve/jobs.c */
 	size_t usage_asks; /* under way in serve/usage.c */
@@ -162,6 +175,16 @@ void dues_cancel(struct svc *s, struct rpc_req req);
 void dues_turn_end(struct svc *s);
 /* The work sched comes for is done or gone by now. */
 bool dues_is_nothing(struct svc *s, uint32_t op);
+
+/* --- serve/push.c: push queues, and sched that waits for them --- */
+
+void push_init(struct svc *s);
+void push_done(struct svc *s);
+void push_cancel(struct svc *s, struct rpc_req req);
+void push_turn_end(struct svc *s);
+void push_metrics(struct svc *s, struct metric_list *o);
+/* An fsm_push_fn of the service. */
+const struct m_push_state *push_state(void *ctx, struct str queue);
 
 /* --- serve/digest.c: a digest of the store --- */
 

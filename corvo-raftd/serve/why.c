@@ -16,6 +16,7 @@ void q_why(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
 	struct fsm_why ask = { .job_id = m->job_id,
 			       .now_ns = proposer_now(s->p->proposer),
 			       .is_fetched = is_fetched,
+			       .push_state = push_state,
 			       .ctx = s };
 	struct m_why_reply reply;
 	int r = fsm_flush(s->p->fsm);

@@ -385,6 +385,8 @@ static void check_queue(struct check *c, struct str name, struct str value)
 	assert_true(str_eq(buf_str(&a), buf_str(&b)));
 	assert_int_equal(q->asked, 0);
 	c->capped += q->set->max_backlog > 0;
+	c->pushed += q->set->push != NULL;
+	assert_int_equal(q->set->push != NULL, !list_empty(&q->pushed));
 	buf_done(&a);
 	buf_done(&b);
 }
@@ -561,6 +563,7 @@ static void check_totals(struct check *c)
 	assert_int_equal(f->queues.n, c->keys_qs);
 	assert_memory_equal(f->jobs, c->jobs, sizeof(c->jobs));
 	assert_int_equal(f->capped, c->capped);
+	assert_int_equal(f->pushed_n, c->pushed);
 	if (c->events > 0)
 		assert_int_equal(c->last_event, f->last_seq);
 	check_lanes(&c->lanes);

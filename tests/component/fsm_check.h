@@ -27,6 +27,7 @@ struct check {
 	uint64_t keys_a, keys_s, keys_r, keys_x, keys_qs, keys_w, keys_mb;
 	uint64_t keys_h, keys_bl, keys_t, keys_ik, keys_ie;
 	uint64_t capped;   /* queues with max_backlog */
+	uint64_t pushed;   /* push queues */
 	uint64_t timeouts; /* active jobs whose attempt has an end */
 	uint64_t given;    /* active jobs of a fetch that can be sent again */
 	uint64_t keys_d, keys_dr;

@@ -90,6 +90,7 @@ struct model_job {
 	bool cancel_requested;
 	uint64_t delay_min, delay_max; /* of a random delay just drawn */
 	struct str progress, checkpoint, result, hold_reason, last_error;
+	struct str response; /* of the last attempt */
 	uint32_t errors, lost_leases, log_lines;
 	/* unique key; the lock is (key_queue, key) until key_until */
 	struct str key, key_queue;

@@ -172,6 +172,7 @@ static void same_job(const struct model_job *j, const struct m_job *r)
 	SAME_TEXT(progress, j->progress);
 	SAME_TEXT(checkpoint, j->checkpoint);
 	SAME_TEXT(result, j->result);
+	SAME_TEXT(response, j->response);
 	SAME(cancel_requested, j->cancel_requested);
 	assert_int_equal(r->errors_n, j->errors);
 	SAME(lost_leases, j->lost_leases);

@@ -248,6 +248,7 @@ static void start(struct model *m, const struct m_fetch *op,
 	j->touched = true;
 	j->state = JOB_ACTIVE;
 	j->attempt++;
+	j->response = STR_NULL;
 	j->worker = model_copy(m, op->worker_id);
 	j->fetch_id = op->fetch_id;
 	begin(m, op, r, j);

@@ -125,6 +125,8 @@ static void ack(struct run *n)
 		MSG_SET(&op, ack, result, STR("{\"n\":1}"));
 	if (run_chance(n, 10))
 		MSG_SET(&op, ack, checkpoint, STR("[\"acked\"]"));
+	if (run_chance(n, 20))
+		MSG_SET(&op, ack, response, STR("{\"status\":200}"));
 	if (run_chance(n, 15))
 		MSG_SET(&op, ack, step_status, (uint32_t)run_below(n, 2));
 	add_logs(n, &op.logs, &op.logs_n);
@@ -196,6 +198,8 @@ static void fail_job(struct run *n)
 	if (s.worker.n > 0)
 		MSG_SET(&op, fail, worker_id, s.worker);
 	MSG_SET(&op, fail, error, STR("boom"));
+	if (run_chance(n, 20))
+		MSG_SET(&op, fail, response, STR("{\"status\":500}"));
 	if (run_chance(n, 15))
 		MSG_SET(&op, fail, requeue, true);
 	if (run_chance(n, 15))

@@ -83,6 +83,14 @@ static void set_rules(struct run *n, struct m_set_queue *op)
 			NS_PER_S + run_below(n, 60 * NS_PER_S));
 	if (run_chance(n, 20))
 		MSG_SET(op, set_queue, max_backlog, run_below(n, 12));
+	if (run_chance(n, 20)) {
+		struct m_push *p = arena_zalloc(&n->arena, sizeof(*p));
+
+		/* it is for others to call: here it changes nothing */
+		MSG_SET(p, push, url, STR("http://example.com/"));
+		MSG_SET(p, push, concurrency, (uint32_t)run_below(n, 4));
+		MSG_SET(op, set_queue, push, p);
+	}
 }
 
 static void fill_group(struct run *n, struct m_group_limit *g)

@@ -47,9 +47,10 @@ static struct str ack_said(struct model *m, const struct m_ack *op)
 {
 	struct buf b = BUF_INIT(0);
 
-	buf_printf(&b, "ack|%.*s|%.*s|%.*s|%d %u", STR_ARG(op->worker_id),
+	buf_printf(&b, "ack|%.*s|%.*s|%.*s|%.*s|%d %u", STR_ARG(op->worker_id),
 		   STR_ARG(op->result), STR_ARG(op->checkpoint),
-		   MSG_HAS(op, ack, step_status), op->step_status);
+		   STR_ARG(op->response), MSG_HAS(op, ack, step_status),
+		   op->step_status);
 	model_usage_said(&b, op->usage);
 	return said(m, &b, op->logs, op->logs_n);
 }
@@ -58,11 +59,12 @@ static struct str fail_said(struct model *m, const struct m_fail *op)
 {
 	struct buf b = BUF_INIT(0);
 
-	buf_printf(
-	    &b, "fail|%.*s|%.*s|%d %d %d %d %d %llu", STR_ARG(op->worker_id),
-	    STR_ARG(op->error), MSG_HAS(op, fail, requeue), op->requeue,
-	    MSG_HAS(op, fail, retry), op->retry, MSG_HAS(op, fail, retry_after),
-	    (unsigned long long)op->retry_after);
+	buf_printf(&b, "fail|%.*s|%.*s|%.*s|%d %d %d %d %d %llu",
+		   STR_ARG(op->worker_id), STR_ARG(op->error),
+		   STR_ARG(op->response), MSG_HAS(op, fail, requeue),
+		   op->requeue, MSG_HAS(op, fail, retry), op->retry,
+		   MSG_HAS(op, fail, retry_after),
+		   (unsigned long long)op->retry_after);
 	model_usage_said(&b, op->usage);
 	return said(m, &b, op->logs, op->logs_n);
 }
@@ -104,6 +106,8 @@ void model_ack(struct model *m, const struct m_ack *op, int not_found)
 		j->result = model_copy(m, op->result);
 	if (op->checkpoint.n > 0)
 		j->checkpoint = model_copy(m, op->checkpoint);
+	if (op->response.n > 0)
+		j->response = model_copy(m, op->response);
 	j->log_lines += (uint32_t)op->logs_n;
 	j->exit_chain = op->step_status == STEP_EXIT;
 	model_end(m, j, j->cancel_requested ? JOB_CANCELLED : JOB_COMPLETED);
@@ -144,6 +148,8 @@ void model_fail(struct model *m, const struct m_fail *op,
 	j->touched = true;
 	j->log_lines += (uint32_t)op->logs_n;
 	if (!op->requeue) {
+		if (op->response.n > 0)
+			j->response = model_copy(m, op->response);
 		fail_attempt(m, j, op);
 	} else if (j->cancel_requested) {
 		model_end(m, j, JOB_CANCELLED);
@@ -249,7 +255,7 @@ static void run_again(struct model *m, struct model_job *j)
 	j->placed = true;
 	j->completed_at = j->failed_at = j->cancelled_at = j->started_at = 0;
 	j->ended_at = 0;
-	j->progress = j->result = STR_NULL;
+	j->progress = j->result = j->response = STR_NULL;
 	model_to_pending(m, j);
 }
 

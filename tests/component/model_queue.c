@@ -162,6 +162,7 @@ void model_set_queue(struct model *m, const struct m_set_queue *op)
 	SET_LIMIT(group_max_concurrency);
 	SET_LIMIT(group_rate);
 	SET(group_period);
+	SET(push);
 	for (size_t i = 0; s->rate == 0 && i < q->handed_n; i++)
 		q->handed[i].by_queue = false;
 	for (size_t i = 0; i < op->groups_n; i++)

@@ -164,6 +164,7 @@ static inline void make_ack(struct rw *w, struct m_ack *m)
 	if (!one_in(w, 3))
 		MSG_SET(m, ack, lease_token, token_of(w, m->job_id));
 	MSG_SET(m, ack, result, STR("{\"n\":1}"));
+	MSG_SET(m, ack, response, STR("{\"status\":200}"));
 	if (one_in(w, 2))
 		MSG_SET_LIST(m, ack, logs, some_lines(w), 2);
 	if (one_in(w, 2))
@@ -191,6 +192,7 @@ static inline void make_fail(struct rw *w, struct m_fail *m)
 	MSG_SET(m, fail, error, STR("boom"));
 	if (!one_in(w, 3))
 		MSG_SET(m, fail, lease_token, token_of(w, m->job_id));
+	MSG_SET(m, fail, response, STR("{\"status\":500}"));
 	if (one_in(w, 3))
 		MSG_SET(m, fail, requeue, true);
 	if (one_in(w, 3))
@@ -205,6 +207,7 @@ static inline void make_heartbeat(struct rw *w, struct m_heartbeat *m)
 
 	MSG_SET(b, beat, job_id, job_in(w, JOB_ACTIVE));
 	MSG_SET(b, beat, progress, STR("[1]"));
+	MSG_SET(b, beat, response, STR("{\"status\":202}"));
 	MSG_SET_LIST(b, beat, logs, some_lines(w), 2);
 	if (one_in(w, 2))
 		MSG_SET(b, beat, usage, some_usage(w));
@@ -317,6 +320,12 @@ static inline void make_trim_events(struct rw *w, struct m_maintain *m)
 
 static inline void make_set_queue(struct rw *w, struct m_set_queue *m)
 {
+	struct m_push *p = arena_zalloc(&w->arena, sizeof(*p));
+
+	if (one_in(w, 2)) {
+		MSG_SET(p, push, url, STR("http://example.com/"));
+		MSG_SET(m, set_queue, push, p);
+	}
 	MSG_SET(m, set_queue, queue, some_queue(w));
 	MSG_SET(m, set_queue, max_concurrency,
 		2 + (uint32_t)rng_below(&w->r, 9));

@@ -135,6 +135,8 @@ static inline void on_request(void *ctx, struct rpc_req req,
 	if (item->op == QUERY_DUE) {
 		EXPECT(msg_decode(&msg_due, item->body, &a, &due) == 0);
 		due_add(f, req, &due);
+	} else if (item->op == QUERY_PUSH_WATCH) {
+		/* there are no push queues: the question waits */
 	} else if (f->script->on_item != NULL) {
 		f->script->on_item(f, req, item);
 	} else {

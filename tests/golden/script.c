@@ -576,6 +576,7 @@ void golden_script(struct golden *g, struct golden_lines *log)
 	set_clock(&s, 900 * SECOND);
 	script_cluster(&s);
 	script_usage(&s);
+	script_push(&s);
 	buf_done(&s.entry);
 	buf_done(&s.body);
 }

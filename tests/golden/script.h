@@ -29,4 +29,8 @@ void script_cluster(struct script *s);
 
 void script_usage(struct script *s);
 
+/* --- script_push.c: the same --- */
+
+void script_push(struct script *s);
+
 #endif

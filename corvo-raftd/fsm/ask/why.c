@@ -264,7 +264,7 @@ static void why_no_worker(struct why *w, fsm_fetched_fn *is_fetched, void *ctx)
 
 /* --- all --- */
 
-static int why_pending(struct why *w, fsm_fetched_fn *is_fetched, void *ctx)
+static int why_pending(struct why *w, const struct fsm_why *ask)
 {
 	int r;
 
@@ -272,17 +272,20 @@ static int why_pending(struct why *w, fsm_fetched_fn *is_fetched, void *ctx)
 	r = why_limits(w);
 	if (r < 0)
 		return r;
-	why_no_worker(w, is_fetched, ctx);
+	if (w->j->q->set->push != NULL)
+		why_push(w, ask->push_state(ask->ctx, w->j->q->name));
+	else
+		why_no_worker(w, ask->is_fetched, ask->ctx);
 	return why_ahead(w);
 }
 
-static int why_state(struct why *w, fsm_fetched_fn *is_fetched, void *ctx)
+static int why_state(struct why *w, const struct fsm_why *ask)
 {
 	int r = 0;
 
 	switch ((enum job_state)w->j->live.state) {
 	case JOB_PENDING:
-		return why_pending(w, is_fetched, ctx);
+		return why_pending(w, ask);
 	case JOB_ACTIVE:
 		why_active(w);
 		return 0;
@@ -339,7 +342,7 @@ int fsm_why(struct fsm *f, const struct fsm_why *ask, struct arena *a,
 	if (r <= 0)
 		return r;
 	w.reasons = arena_alloc(a, REASONS_MAX * sizeof(*w.reasons));
-	r = why_state(&w, ask->is_fetched, ask->ctx);
+	r = why_state(&w, ask);
 	buf_done(&w.text);
 	if (r < 0)
 		return r;

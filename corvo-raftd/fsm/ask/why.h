@@ -31,4 +31,9 @@ int why_limits(struct why *w);
 /* Jobs handed out before this one. */
 int why_ahead(struct why *w);
 
+/* --- ask/why_push.c --- */
+
+/* Of a push queue: what keeps its calls back; s: as sched tells, or NULL. */
+void why_push(struct why *w, const struct m_push_state *s);
+
 #endif

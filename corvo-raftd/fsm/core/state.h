@@ -124,9 +124,12 @@ struct fsm {
 	uint64_t batches_from, keys_from; /* first ended batch, first key */
 	uint64_t open_from;               /* first open batch, by listed_at */
 	uint32_t capped;                  /* queues with max_backlog */
-	uint64_t expiry_from;             /* no job expires before this */
-	uint64_t window_jobs;             /* in all windows */
-	uint64_t window_docs;             /* bytes of records kept there */
+	struct list pushed;               /* push queues */
+	uint32_t pushed_n;
+	uint64_t push_version; /* event that changed them last */
+	uint64_t expiry_from;  /* no job expires before this */
+	uint64_t window_jobs;  /* in all windows */
+	uint64_t window_docs;  /* bytes of records kept there */
 	struct list dirty, woken, dirty_lanes;
 	struct list unsure; /* queues whose bounds have to be read */
 	struct fsm_deps deps;

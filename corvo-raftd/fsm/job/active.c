@@ -57,6 +57,7 @@ struct fsm_active *active_add(struct fsm *f, const struct job *j,
 	if (l->fetch_id != 0)
 		bynum_add(&f->given, &a->given);
 	a->cancel_requested = l->cancel_requested;
+	a->accepted = l->accepted;
 	set_times(f, a, lease_expires, l->timeout_at);
 	CHECK(hmap_put(&f->active, a->id, a) == NULL);
 	return a;

@@ -23,6 +23,7 @@ struct fsm_active {
 	uint64_t granted_ns;
 	struct bynum_node given; /* by fetch_id, unless that is 0 */
 	bool cancel_requested;
+	bool accepted; /* of a push queue: its receiver ends it itself */
 	struct heap_node lease;   /* key: end of the lease, tie: token */
 	struct heap_node timeout; /* key: end of the attempt; perhaps none */
 	char *live; /* the live record as stored; NULL: too large */

@@ -478,6 +478,8 @@ void job_record_error(struct fsm *f, struct job *j, struct str error,
 		MSG_SET(&e, job_error, worker_id, l->worker_id);
 	if (l->state == JOB_ACTIVE && l->hostname.n > 0)
 		MSG_SET(&e, job_error, hostname, l->hostname);
+	if (l->state == JOB_ACTIVE && l->response.n > 0)
+		MSG_SET(&e, job_error, response, l->response);
 	key_error(&k, j->id, l->errors);
 	fsm_put(f, &k, &msg_job_error, &e);
 	if (l->errors > LIMIT_JOB_ERRORS) {

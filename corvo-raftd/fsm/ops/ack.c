@@ -97,6 +97,8 @@ static int complete(struct fsm *f, const struct m_ack *op,
 		MSG_SET(&j.live, job_live, result, op->result);
 	if (op->checkpoint.n > 0)
 		MSG_SET(&j.live, job_live, checkpoint, op->checkpoint);
+	if (op->response.n > 0)
+		MSG_SET(&j.live, job_live, response, op->response);
 	log_append(f, &j, op->logs, op->logs_n);
 	spend(&j, c, c->has_token ? request_hash(f, &msg_ack, op) : 0);
 	if (j.live.cancel_requested) {
@@ -165,6 +167,7 @@ static void ack_from_item(const struct m_ack_item *item, struct m_ack *ret)
 	TAKE(step_status);
 	TAKE(lease_token);
 	TAKE(usage);
+	TAKE(response);
 	if (item->logs_n > 0)
 		MSG_SET_LIST(ret, ack, logs, item->logs, item->logs_n);
 }
@@ -267,6 +270,8 @@ static int end_attempt(struct fsm *f, struct job *j, const struct m_fail *op,
 	int r;
 
 	timing_note_run(f, j);
+	if (op->response.n > 0)
+		MSG_SET(&j->live, job_live, response, op->response);
 	job_record_error(f, j, op->error, op->backtrace);
 	job_event(f, j, EVENT_FAILED, fsm_event_text(f, "error", op->error));
 	f->counters.failed++;

@@ -247,6 +247,11 @@ static void start_job(struct fsm *f, const struct fetch *ft, struct job *j)
 	if (op->hostname.n == 0)
 		MSG_UNSET(l, job_live, hostname);
 	MSG_SET(l, job_live, fetch_id, op->fetch_id);
+	/* they were of the last attempt */
+	l->response = STR_NULL;
+	MSG_UNSET(l, job_live, response);
+	l->accepted = false;
+	MSG_UNSET(l, job_live, accepted);
 	fill_start(f, op, j);
 	job_move(f, j, JOB_ACTIVE);
 	tell_start(f, j);

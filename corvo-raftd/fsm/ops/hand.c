@@ -53,6 +53,8 @@ static void clear_times(struct m_job_live *l)
 	MSG_UNSET(l, job_live, cancelled_at);
 	MSG_UNSET(l, job_live, progress);
 	MSG_UNSET(l, job_live, result);
+	l->response = STR_NULL;
+	MSG_UNSET(l, job_live, response);
 }
 
 /*

@@ -36,14 +36,15 @@ struct beaten {
 	bool stopped;  /* and it is taken from its worker */
 };
 
-static int beat_store(struct fsm *f, const struct m_beat *b, struct beaten *ret)
+static int beat_store(struct fsm *f, struct fsm_active *a,
+		      const struct m_beat *b, struct beaten *ret)
 {
 	struct usage_counted counted = { 0 };
 	struct job j;
 	int r;
 
 	if (b->progress.n == 0 && b->checkpoint.n == 0 && b->logs_n == 0 &&
-	    b->usage == NULL)
+	    b->usage == NULL && b->response.n == 0)
 		return 0;
 	r = job_find(f, b->job_id, &j);
 	if (r < 0)
@@ -65,6 +66,11 @@ static int beat_store(struct fsm *f, const struct m_beat *b, struct beaten *ret)
 		log_append(f, &j, b->logs, b->logs_n);
 		job_event(f, &j, EVENT_LOGGED,
 			  fsm_event_number(f, "lines", b->logs_n));
+	}
+	if (b->response.n > 0) {
+		MSG_SET(&j.live, job_live, response, b->response);
+		MSG_SET(&j.live, job_live, accepted, true);
+		a->accepted = true;
 	}
 	job_save(f, &j);
 	ret->exceeded = counted.budget.exceeded || counted.budget.over_job;
@@ -104,7 +110,7 @@ static int beat_one(struct fsm *f, const struct m_heartbeat *op,
 	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL) {
 		active_extend(f, a, fsm_later(f, a->granted_ns));
 		worker_touch(f, a->worker);
-		r = beat_store(f, b, &beaten);
+		r = beat_store(f, a, b, &beaten);
 	}
 	if (beaten.stopped)
 		s = FSM_LEASE_ENDED;

@@ -12,7 +12,8 @@
 #include "fsm/order/settings.h"
 #include "proto/msg_json.h"
 
-/* {"set":{...},"groups":N,"removed":[...]}: what the change was about. */
+/* {"set":{...},"groups":N,"push":true,"removed":[...]}: what the change was
+ * about. */
 static struct str change_data(struct fsm *f, const struct m_set_queue *op)
 {
 	struct json_writer w = JSON_WRITER(&f->data);
@@ -27,6 +28,11 @@ static struct str change_data(struct fsm *f, const struct m_set_queue *op)
 	if (op->groups_n + op->remove_groups_n > 0) {
 		jw_key(&w, "groups");
 		jw_u64(&w, op->groups_n + op->remove_groups_n);
+	}
+	/* what it says is for receivers only */
+	if (op->push != NULL) {
+		jw_key(&w, "push");
+		jw_bool(&w, true);
 	}
 	if (op->remove_n > 0) {
 		jw_key(&w, "removed");

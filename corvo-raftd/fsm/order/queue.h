@@ -28,6 +28,7 @@ struct fsm_queue {
 	struct heap_node idle; /* in f->idle_queues, by since when */
 	struct list dirty;     /* counts to be written with this entry */
 	struct list woken;
+	struct list pushed; /* in f->pushed: a push queue */
 };
 
 bool queue_name_fits(struct str name); /* can stand in a key */

@@ -12,12 +12,29 @@
 #include "fsm/core/state.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/limiter.h"
+#include "proto/push.h"
 
 #define PERIOD_MIN_NS (1 * NS_PER_MS)
 #define PERIOD_MAX_NS (86400 * NS_PER_S)
 #define SET_BLOCK     256 /* bytes: most queues have one or two settings */
 
 static const struct m_set_queue nothing_set;
+
+/* Whoever makes the calls sees by the number of the event that comes next that
+ * there is something new. */
+static void push_join(struct fsm *f, struct fsm_queue *q)
+{
+	list_push_back(&f->pushed, &q->pushed);
+	f->pushed_n++;
+	f->push_version = f->last_seq + 1;
+}
+
+static void push_leave(struct fsm *f, struct fsm_queue *q)
+{
+	list_remove(&q->pushed);
+	f->pushed_n--;
+	f->push_version = f->last_seq + 1;
+}
 
 void settings_keep(struct fsm *f, struct fsm_queue *q,
 		   const struct m_set_queue *s)
@@ -29,6 +46,8 @@ void settings_keep(struct fsm *f, struct fsm_queue *q,
 
 	if (q->set != NULL && q->set->max_backlog > 0)
 		f->capped--;
+	if (q->set != NULL && q->set->push != NULL)
+		push_leave(f, q);
 	q->set = &nothing_set;
 	if (s != NULL && s->has != 0) {
 		msg_encode(&msg_set_queue, s, &b);
@@ -40,6 +59,8 @@ void settings_keep(struct fsm *f, struct fsm_queue *q,
 	}
 	if (q->set->max_backlog > 0)
 		f->capped++;
+	if (q->set->push != NULL)
+		push_join(f, q);
 	q->set_arena = own;
 	arena_done(&old); /* *s may have slices of it */
 }
@@ -183,6 +204,53 @@ static int merge_groups(struct fsm *f, const struct m_set_queue *now,
 	return r;
 }
 
+/* --- push --- */
+
+static void merge_push_members(struct m_push *m, const struct m_push *c)
+{
+	if (MSG_HAS(c, push, url))
+		MSG_UNSET(m, push, credentials); /* they were of the old one */
+	MERGE(m, push, url, c);
+	MERGE(m, push, credentials, c);
+	MERGE(m, push, method, c);
+	MERGE(m, push, headers, c);
+	MERGE(m, push, timeout, c);
+	MERGE_LIMIT(m, push, concurrency, c);
+	MERGE_LIMIT(m, push, rate, c);
+	MERGE(m, push, secret, c);
+	MERGE(m, push, previous_secret, c);
+	MERGE(m, push, format, c);
+	MERGE(m, push, redirects, c);
+}
+
+static int merge_push(struct fsm *f, const struct m_set_queue *now,
+		      const struct m_set_queue *change, struct m_set_queue *ret)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
+	bool gone = is_listed(change->remove, change->remove_n, "push");
+	struct m_push *m;
+
+	if (gone) {
+		MSG_UNSET(ret, set_queue, push);
+		ret->push = NULL;
+	}
+	if (change->push == NULL)
+		return 0;
+	if (now->push == NULL && f->pushed_n >= LIMIT_PUSH_QUEUES)
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "push: there are %d push queues, and no more",
+				  LIMIT_PUSH_QUEUES);
+	m = arena_zalloc(&f->item_arena, sizeof(*m));
+	if (now->push != NULL && !gone)
+		*m = *now->push;
+	merge_push_members(m, change->push);
+	if (push_check(m, &f->item_arena, &why) < 0)
+		return fsm_refuse(f, ERR_VALIDATION_ERROR, "%.*s",
+				  STR_ARG(buf_str(&why)));
+	MSG_SET(ret, set_queue, push, m);
+	return 0;
+}
+
 /* --- the whole --- */
 
 static void merge_members(struct m_set_queue *m, const struct m_set_queue *c)
@@ -284,5 +352,7 @@ int settings_merge(struct fsm *f, const struct m_set_queue *now,
 	ret->groups_n = 0;
 	merge_members(ret, change);
 	r = merge_groups(f, now, change, ret);
+	if (r == 0)
+		r = merge_push(f, now, change, ret);
 	return r < 0 ? r : settings_check(f, ret);
 }

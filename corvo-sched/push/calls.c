@@ -1,0 +1,460 @@
+/*
+ * Jobs in our hands: from the fetch to the report. See push/push_impl.h.
+ */
+#include <stdlib.h>
+#include <strings.h>
+
+#include "proto/job.h"
+#include "push/letter.h"
+#include "push/outcome.h"
+#include "push/push_impl.h"
+#include "rt/log.h"
+
+#define REDIRECTS_MAX 5
+#define BEAT_NS       NS_PER_S
+#define BEAT_SHARE    3 /* of a lease passes between two heartbeats */
+#define BEAT_JOBS     LIMIT_HEARTBEAT_JOBS
+
+/* --- places --- */
+
+static void take_place(struct pcall *c)
+{
+	c->q->leased++;
+	c->target->leased++;
+	c->q->p->leased++;
+}
+
+/* The next one may be fetched; who waited longest for room comes first. */
+static void leave_place(struct pcall *c)
+{
+	struct push *p = c->q->p;
+	struct list *first;
+
+	c->q->leased--;
+	c->target->leased--;
+	p->leased--;
+	push_look(c->q);
+	if (!list_empty(&c->target->starved)) {
+		first = c->target->starved.next;
+		list_remove(first);
+		push_look(list_entry(first, struct pqueue, starved));
+	}
+	if (!list_empty(&p->starved)) {
+		first = p->starved.next;
+		list_remove(first);
+		push_look(list_entry(first, struct pqueue, starved));
+	}
+}
+
+/* --- reports --- */
+
+static void report_done(struct pcall *c, const struct outcome *o)
+{
+	struct m_ack m = { 0 };
+
+	MSG_SET(&m, ack, job_id, c->job.job_id);
+	MSG_SET(&m, ack, lease_token, c->job.lease_token);
+	if (o->result.n > 0)
+		MSG_SET(&m, ack, result, o->result);
+	MSG_SET(&m, ack, response, o->response);
+	pcall_report(c, OP_ACK, &msg_ack, &m);
+}
+
+static void report_failed(struct pcall *c, const struct outcome *o)
+{
+	struct m_fail m = { 0 };
+
+	MSG_SET(&m, fail, job_id, c->job.job_id);
+	MSG_SET(&m, fail, lease_token, c->job.lease_token);
+	MSG_SET(&m, fail, error, str_from(o->error));
+	if (o->response.n > 0)
+		MSG_SET(&m, fail, response, o->response);
+	if (o->final)
+		MSG_SET(&m, fail, retry, false);
+	if (o->has_wait)
+		MSG_SET(&m, fail, retry_after, o->wait_ns);
+	pcall_report(c, OP_FAIL, &msg_fail, &m);
+}
+
+/* From now on it is the receiver's; its lease begins anew with this. */
+static void report_accepted(struct pcall *c, const struct outcome *o)
+{
+	struct m_heartbeat m = { 0 };
+	struct m_beat beat = { 0 };
+
+	MSG_SET(&beat, beat, job_id, c->job.job_id);
+	MSG_SET(&beat, beat, lease_token, c->job.lease_token);
+	MSG_SET(&beat, beat, response, o->response);
+	MSG_SET_LIST(&m, heartbeat, jobs, &beat, 1);
+	pcall_report(c, OP_HEARTBEAT, &msg_heartbeat, &m);
+}
+
+static void report(struct pcall *c, const struct outcome *o)
+{
+	switch (o->kind) {
+	case OUTCOME_DONE:
+		report_done(c, o);
+		break;
+	case OUTCOME_ACCEPTED:
+		report_accepted(c, o);
+		break;
+	case OUTCOME_FAILED:
+		report_failed(c, o);
+		break;
+	}
+}
+
+static void report_back(struct pcall *c)
+{
+	struct m_fail m = fetched_give_back(&c->job);
+
+	pcall_report(c, OP_FAIL, &msg_fail, &m);
+}
+
+void push_give_back(struct push *p, const struct m_fetched *job)
+{
+	struct pcall *c = xcalloc(1, sizeof(*c));
+	struct m_fail m = fetched_give_back(job);
+
+	c->p = p;
+	list_push_back(&p->calls, &c->node);
+	c->job.job_id = arena_copy(&c->arena, job->job_id);
+	pcall_report(c, OP_FAIL, &msg_fail, &m);
+}
+
+/* --- a call --- */
+
+static void start(struct pcall *c);
+
+/* Another URL of the receiver's choice: checked like the first one. */
+static bool follow(struct pcall *c, const struct call_answer *a)
+{
+	if (!c->set->redirects || a->location == NULL ||
+	    c->redirects == REDIRECTS_MAX || a->status < 300 || a->status > 399)
+		return false;
+	c->redirects++;
+	c->url = arena_cstr(&c->arena, str_from(a->location));
+	start(c);
+	return true;
+}
+
+static void note_end(struct pcall *c, const struct outcome *o)
+{
+	struct push *p = c->p;
+	struct target *t = c->target;
+	uint64_t now_ns = clock_mono_ns();
+	bool changed =
+	    host_ended(&t->h, &p->limits, now_ns, o->of_host ? o->error : NULL);
+
+	push_tell(p);
+	p->calls_n++;
+	p->failures += o->kind == OUTCOME_FAILED;
+	if (o->has_wait && o->wait_ns > 0)
+		c->q->hold_ns = now_ns + o->wait_ns;
+	if (!changed) {
+		target_go_on(t);
+		return;
+	}
+	log_info("push: %s is %s", t->key,
+		 t->h.breaker == BREAKER_OPEN ? "left alone for a while"
+					      : "called again");
+	if (t->h.breaker == BREAKER_OPEN)
+		target_return(t);
+	else
+		target_go_on(t);
+	LIST_FOREACH (it, &t->queues)
+		push_look(list_entry(it, struct pqueue, of_target));
+}
+
+static void on_answer(void *ctx, struct call *call, const struct call_answer *a)
+{
+	struct pcall *c = ctx;
+	struct outcome o;
+
+	c->call = NULL;
+	if (a->class == CALL_ANSWERED && follow(c, a))
+		return;
+	outcome_judge(call, a, c->url, c->p->d->settings.push_final_4xx,
+		      clock_wall_ns(), &c->arena, &o);
+	report(c, &o);
+	note_end(c, &o);
+}
+
+static bool is_elsewhere(const struct pcall *c)
+{
+	struct push_url from, to;
+	const char *why;
+
+	return !push_url_parse(c->set->url, &from, &why) ||
+	       !push_url_parse(str_from(c->url), &to, &why) ||
+	       from.tls != to.tls || from.port != to.port ||
+	       from.host.n != to.host.n ||
+	       strncasecmp(from.host.p, to.host.p, to.host.n) != 0;
+}
+
+/* What is left of the attempt, if it has an end. */
+static uint64_t timeout_of(const struct pcall *c, uint64_t now_ns)
+{
+	uint64_t ns = c->set->timeout > 0 ? c->set->timeout : PUSH_TIMEOUT_NS;
+
+	if (c->job.timeout_at == 0)
+		return ns;
+	return c->job.timeout_at > now_ns ? MIN(ns, c->job.timeout_at - now_ns)
+					  : NS_PER_MS;
+}
+
+/* It cannot be called at all: only a redirect can lead there. */
+static void end_uncalled(struct pcall *c, const char *why)
+{
+	struct outcome o = { .kind = OUTCOME_FAILED };
+
+	o.error = arena_cstr(
+	    &c->arena,
+	    arena_printf(&c->arena, "http_error: the redirect %s", why));
+	report(c, &o);
+	note_end(c, &o);
+}
+
+static void start(struct pcall *c)
+{
+	uint64_t now_ns = clock_wall_ns();
+	struct letter l = {
+		.push = c->set,
+		.job = &c->job,
+		.now_ns = now_ns,
+		.url = c->url,
+		.elsewhere = c->redirects > 0 && is_elsewhere(c),
+	};
+	struct call_request r = {
+		.timeout_ns = timeout_of(c, now_ns),
+		.connect_timeout_ns = c->p->d->settings.push_connect_timeout,
+		.body_max = LIMIT_RESULT_BYTES,
+	};
+	const char *why;
+
+	if (!letter_write(&l, &c->arena, &r, &why)) {
+		end_uncalled(c, why);
+		return;
+	}
+	c->url = r.url;
+	c->call = call_start(c->p->caller, &r, on_answer, c);
+}
+
+/* --- targets --- */
+
+static void start_waiting(struct pcall *c, uint64_t now_ns)
+{
+	list_remove(&c->wait);
+	c->state = PCALL_CALLING;
+	host_called(&c->target->h, &c->p->limits, now_ns);
+	bucket_take(&c->q->bucket, c->q->set->rate, now_ns);
+	start(c);
+}
+
+void target_go_on(struct target *t)
+{
+	uint64_t now_ns = clock_mono_ns(), at_ns = 0;
+
+	while (!list_empty(&t->waiting)) {
+		if (!host_may_call(&t->h, &t->p->limits, now_ns, &at_ns))
+			break;
+		start_waiting(list_entry(t->waiting.next, struct pcall, wait),
+			      now_ns);
+	}
+	if (at_ns != 0)
+		heap_update(&t->p->target_wakes, &t->wake, at_ns);
+}
+
+void target_return(struct target *t)
+{
+	while (!list_empty(&t->waiting)) {
+		struct pcall *c =
+		    list_entry(t->waiting.next, struct pcall, wait);
+
+		list_remove(&c->wait);
+		report_back(c);
+	}
+}
+
+/* --- jobs --- */
+
+/* Everything of it is the call's own: the queue may be changed meanwhile. */
+static void copy_all(struct pcall *c, const struct m_fetched *job)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	msg_encode(&msg_fetched, job, &b);
+	CHECK(msg_decode(&msg_fetched, arena_copy(&c->arena, buf_str(&b)),
+			 &c->arena, &c->job) == 0);
+	c->set = arena_alloc(&c->arena, sizeof(*c->set));
+	CHECK(msg_decode(&msg_push, arena_copy(&c->arena, c->q->encoded),
+			 &c->arena, c->set) == 0);
+	c->url = arena_cstr(&c->arena, c->set->url);
+}
+
+void pcall_add(struct pqueue *q, const struct m_fetched *job)
+{
+	struct push *p = q->p;
+	struct pcall *c = xcalloc(1, sizeof(*c));
+
+	c->p = p;
+	c->q = q;
+	c->target = q->target;
+	c->target->refs++;
+	copy_all(c, job);
+	c->beat_ns = clock_mono_ns();
+	c->lease_ns = job->lease_duration;
+	q->open++;
+	list_push_back(&p->calls, &c->node);
+	take_place(c);
+	list_push_back(&c->target->waiting, &c->wait);
+	if (c->target->h.breaker == BREAKER_OPEN)
+		target_return(c->target);
+	else
+		target_go_on(c->target);
+	if (p->beats_ns == 0 || c->lease_ns / BEAT_SHARE < p->beats_ns) {
+		p->beats_ns =
+		    MIN(BEAT_NS, MAX(c->lease_ns / BEAT_SHARE, NS_PER_MS));
+		loop_timer_arm(p->beats, p->beats_ns);
+	}
+}
+
+/* The call, or the place of one that waits, is over. */
+void pcall_leave(struct pcall *c)
+{
+	if (c->q == NULL || c->state == PCALL_REPORTING)
+		return;
+	leave_place(c);
+}
+
+/* --- heartbeats --- */
+
+static void stop(struct pcall *c, bool lost)
+{
+	struct outcome o = { .kind = OUTCOME_FAILED,
+			     .error = "cancelled: the job was cancelled" };
+
+	if (c->state == PCALL_REPORTING)
+		return; /* what it reports is answered by itself */
+	if (c->state == PCALL_CALLING) {
+		call_cancel(c->call);
+		c->call = NULL;
+		host_dropped(&c->target->h);
+	}
+	list_remove(&c->wait);
+	if (lost) {
+		pcall_leave(c);
+		pcall_free(c);
+	} else {
+		report_failed(c, &o);
+	}
+}
+
+static struct pcall *find(struct push *p, struct str id)
+{
+	LIST_FOREACH (it, &p->calls) {
+		struct pcall *c = list_entry(it, struct pcall, node);
+
+		if (str_eq(c->job.job_id, id))
+			return c;
+	}
+	return NULL;
+}
+
+static void on_beaten(void *ctx, const struct rpc_reply *r)
+{
+	struct push *p = ctx;
+	struct arena a = ARENA_INIT;
+	struct m_heartbeat_reply m = { 0 };
+
+	p->beat = NULL;
+	if (r->err == 0 &&
+	    msg_decode(&msg_heartbeat_reply, r->body, &a, &m) == 0) {
+		for (size_t i = 0; i < m.jobs_n; i++) {
+			struct pcall *c;
+
+			if (str_is(m.jobs[i].status, "ok"))
+				continue;
+			c = find(p, m.jobs[i].job_id);
+			if (c != NULL)
+				stop(c,
+				     m.jobs[i].code.n > 0 || m.jobs[i].unknown);
+		}
+	}
+	arena_done(&a);
+	push_check_drained(p);
+}
+
+static bool is_old(const struct pcall *c, uint64_t now_ns)
+{
+	uint64_t share = MIN(BEAT_NS, c->lease_ns / BEAT_SHARE);
+
+	return c->q != NULL && now_ns - c->beat_ns >= share / 2;
+}
+
+static void beat_all(struct push *p, uint64_t now_ns)
+{
+	struct m_heartbeat m = { 0 };
+	struct m_beat *beats;
+	size_t n = 0;
+
+	arena_reset(&p->scratch);
+	beats = arena_zalloc(&p->scratch, BEAT_JOBS * sizeof(*beats));
+	LIST_FOREACH (it, &p->calls) {
+		struct pcall *c = list_entry(it, struct pcall, node);
+
+		if (n == BEAT_JOBS || !is_old(c, now_ns))
+			continue;
+		c->beat_ns = now_ns;
+		MSG_SET(&beats[n], beat, job_id, c->job.job_id);
+		MSG_SET(&beats[n], beat, lease_token, c->job.lease_token);
+		n++;
+	}
+	if (n == 0)
+		return;
+	MSG_SET(&m, heartbeat, worker_id, p->worker);
+	MSG_SET_LIST(&m, heartbeat, jobs, beats, n);
+	buf_clear(&p->out);
+	msg_encode(&msg_heartbeat, &m, &p->out);
+	p->beat = rpc_call(p->raftd, OP_HEARTBEAT, beats[0].job_id,
+			   buf_str(&p->out), now_ns + p->d->settings.op_timeout,
+			   ERR_LEADER_UNAVAILABLE, RPC_CHANGES, on_beaten, p);
+}
+
+/* Calls that are older than a moment; most have ended before. */
+void pcalls_beat(struct push *p)
+{
+	if (list_empty(&p->calls)) {
+		p->beats_ns = 0;
+		return;
+	}
+	if (p->beat == NULL)
+		beat_all(p, clock_mono_ns());
+	loop_timer_arm(p->beats, p->beats_ns);
+}
+
+/* --- ends --- */
+
+void pcall_free(struct pcall *c)
+{
+	struct pqueue *q = c->q;
+	struct target *t = c->target;
+
+	list_remove(&c->node);
+	list_remove(&c->wait);
+	if (c->call != NULL)
+		call_cancel(c->call);
+	arena_done(&c->arena);
+	free(c);
+	if (q == NULL)
+		return;
+	target_put(t);
+	q->open--;
+	pqueue_drop(q);
+}
+
+void pcalls_free(struct push *p)
+{
+	LIST_FOREACH_SAFE (it, &p->calls)
+		pcall_free(list_entry(it, struct pcall, node));
+}

@@ -1,0 +1,151 @@
+/*
+ * Inside of push queues: what their files share.
+ */
+#ifndef CORVO_PUSH_PUSH_IMPL_H
+#define CORVO_PUSH_PUSH_IMPL_H
+
+#include "proto/push.h"
+#include "push/caller.h"
+#include "push/host.h"
+#include "push/push.h"
+#include "util/heap.h"
+#include "util/hmap.h"
+#include "util/list.h"
+#include "util/rng.h"
+
+/* A host with those who call it. */
+struct target {
+	struct host h;
+	char *key; /* "https://example.com:443", NUL-terminated */
+	struct list queues;
+	struct list waiting; /* calls that it has no room for yet */
+	struct list starved; /* queues that could fetch, but for its room */
+	uint32_t leased;     /* calls waiting and under way */
+	size_t refs;         /* queues and calls */
+	struct heap_node wake;
+	struct push *p;
+};
+
+/* A push queue. */
+struct pqueue {
+	struct push *p;
+	struct str name; /* behind the struct */
+	struct arena arena;
+	const struct m_push *set; /* in the arena */
+	struct str encoded;       /* the same, to see changes */
+	struct target *target;
+	struct list of_target, starved;
+	struct list dirty; /* to be looked at, at the end of the turn */
+	struct heap_node wake;
+	struct bucket bucket;
+	uint32_t leased; /* calls waiting and under way */
+	uint32_t open;   /* under way, or to be reported */
+	struct rpc_call *fetch;
+	uint64_t hold_ns;  /* monotonic: its receiver asked to wait */
+	uint64_t pause_ns; /* after a fetch that was refused */
+	uint64_t retry_ns; /* monotonic: not before */
+	bool seen, gone;
+};
+
+enum pcall_state { PCALL_WAITING, PCALL_CALLING, PCALL_REPORTING };
+
+/* A job in our hands. */
+struct pcall {
+	struct list node; /* of all calls */
+	struct list wait; /* of its target */
+	struct push *p;
+	struct pqueue *q;      /* NULL: it only goes back */
+	struct target *target; /* the same */
+	enum pcall_state state;
+	struct arena arena;
+	struct m_fetched job;
+	struct m_push *set; /* as it was when it was fetched */
+	struct call *call;
+	const char *url;
+	unsigned redirects;
+	uint64_t beat_ns; /* monotonic: its lease counts from then */
+	uint64_t lease_ns;
+	unsigned op; /* of the report */
+	struct str report;
+	struct rpc_call *reply;
+	uint64_t retry_ns; /* monotonic: the report is sent again */
+};
+
+struct push {
+	struct daemon *d;
+	struct rpc_client *raftd;
+	struct reach reach;
+	struct caller *caller;
+	struct host_limits limits;
+	struct rng rng;
+	struct str worker;
+	struct buf worker_buf;
+	struct hmap queues;  /* name -> struct pqueue */
+	struct hmap targets; /* key -> struct target */
+	struct list calls;
+	struct list dirty, starved; /* queues; for want of room in all */
+	struct heap wakes, target_wakes;
+	struct loop_timer *timer, *beats, *again;
+	uint64_t beats_ns; /* between heartbeats; 0: there are none */
+	uint32_t leased;   /* of all queues */
+	size_t reporting;  /* calls that wait for the answer to their report */
+
+	bool active, draining;
+	bool returned; /* what a process before us had was given back */
+	uint64_t version;
+	struct rpc_call *watch, *list;
+	struct str list_after; /* in list_arena */
+	struct arena list_arena;
+	struct loop_timer *watch_timer;
+	uint64_t told_ns;      /* when the question that waits was asked */
+	bool telling;          /* it is asked anew soon */
+	uint64_t list_version; /* of the pages so far */
+	uint64_t calls_n, failures;
+	struct rpc_call *beat;
+	loop_fn *drained;
+	void *drained_ctx;
+	struct loop_timer *drain_timer;
+	struct arena scratch;
+	struct buf out;
+};
+
+/* --- push/push.c --- */
+
+void push_look(struct pqueue *q); /* at the end of the turn */
+void push_look_at(struct pqueue *q, uint64_t at_ns);
+void push_look_at_all(struct push *p);
+/* A queue as raftd has it, and those that it has no more. */
+void pqueue_set(struct push *p, const struct m_push_queue *m);
+void push_drop_unseen(struct push *p);
+void pqueue_drop(struct pqueue *q); /* if it is gone, and nothing is open */
+void target_put(struct target *t);  /* one that needs it less */
+void push_check_drained(struct push *p);
+
+/* --- push/watch.c --- */
+
+/* raftd hears of it soon, for people who ask. */
+void push_tell(struct push *p);
+void push_on_watch_timer(void *ctx);
+
+/* --- push/calls.c --- */
+
+/* A job that was fetched; it is called now, or when its target has room. */
+void pcall_add(struct pqueue *q, const struct m_fetched *job);
+/* It goes back as if it had never been fetched. */
+void push_give_back(struct push *p, const struct m_fetched *job);
+/* Calls that wait, as far as there is room now. */
+void target_go_on(struct target *t);
+/* Those that wait go back: the host is left alone. */
+void target_return(struct target *t);
+void pcalls_beat(struct push *p);
+void pcall_leave(struct pcall *c); /* its place is free */
+void pcall_free(struct pcall *c);
+void pcalls_free(struct push *p);
+
+/* --- push/report.c --- */
+
+void pcall_report(struct pcall *c, unsigned op, const struct msg_desc *d,
+		  const void *m);
+void reports_again(struct push *p); /* those refused before */
+
+#endif

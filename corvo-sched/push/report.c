@@ -1,0 +1,81 @@
+/*
+ * Reports: what came of a call goes into the log, as a worker's would. One that
+ * is refused for want of a leader or of room is sent again, under the same
+ * token, which the state machine counts once. See push/push_impl.h.
+ */
+#include "push/push_impl.h"
+#include "rt/log.h"
+
+#define RETRY_NS (100 * NS_PER_MS)
+
+static void on_reported(void *ctx, const struct rpc_reply *r);
+
+static void send_report(struct pcall *c)
+{
+	uint64_t deadline = clock_mono_ns() + c->p->d->settings.op_timeout;
+
+	c->retry_ns = 0;
+	c->reply = rpc_call(c->p->raftd, c->op, c->job.job_id, c->report,
+			    deadline, ERR_LEADER_UNAVAILABLE,
+			    RPC_CHANGES | RPC_KEEP, on_reported, c);
+}
+
+/* Nobody knows, or there was no room: the same again does no harm. */
+static bool is_passing(int err)
+{
+	return err == ERR_LEADER_UNAVAILABLE || err == ERR_OUTCOME_UNKNOWN ||
+	       err == ERR_OVERLOADED || err == ERR_STORAGE_FULL ||
+	       err == ERR_SHUTTING_DOWN;
+}
+
+static void on_reported(void *ctx, const struct rpc_reply *r)
+{
+	struct pcall *c = ctx;
+	struct push *p = c->p;
+
+	c->reply = NULL;
+	if (is_passing(r->err) && !p->draining) {
+		c->retry_ns = clock_mono_ns() + RETRY_NS;
+		loop_timer_arm(p->again, RETRY_NS);
+		return;
+	}
+	if (r->err != 0 && r->err != ERR_LEASE_LOST)
+		log_debug("push: what came of job %.*s was refused: %s",
+			  STR_ARG(c->job.job_id), err_code(r->err));
+	p->reporting--;
+	pcall_free(c);
+	push_check_drained(p);
+}
+
+void pcall_report(struct pcall *c, unsigned op, const struct msg_desc *d,
+		  const void *m)
+{
+	struct push *p = c->p;
+
+	pcall_leave(c);
+	c->state = PCALL_REPORTING;
+	p->reporting++;
+	buf_clear(&p->out);
+	msg_encode(d, m, &p->out);
+	c->op = op;
+	c->report = arena_copy(&c->arena, buf_str(&p->out));
+	send_report(c);
+}
+
+void reports_again(struct push *p)
+{
+	uint64_t now_ns = clock_mono_ns(), next_ns = 0;
+
+	LIST_FOREACH_SAFE (it, &p->calls) {
+		struct pcall *c = list_entry(it, struct pcall, node);
+
+		if (c->retry_ns == 0)
+			continue;
+		if (c->retry_ns <= now_ns)
+			send_report(c);
+		else
+			next_ns = min_nonzero(next_ns, c->retry_ns);
+	}
+	if (next_ns != 0)
+		loop_timer_arm(p->again, next_ns - now_ns);
+}
