@@ -44,6 +44,9 @@ enum cmd_group {
 	G_SCORE = 1 << 24,
 	G_SCORES = 1 << 25,
 	G_PERIOD = 1 << 26,
+	G_APPROVE = 1 << 27,
+	G_REPLAY = 1 << 28,
+	G_ITERATIONS = 1 << 29,
 };
 
 enum cmd_opt {

@@ -1,6 +1,6 @@
 /*
  * What people do to one job, and what they ask about it: cancel, move,
- * priority, requeue, hold, approve, reject, why, logs.
+ * priority, requeue, hold, approve, reject, replay, why, logs.
  */
 #include <stdio.h>
 
@@ -23,16 +23,13 @@ static void put_body(struct buf *body, const char *member, const char *text)
 	jw_object_end(&w);
 }
 
-static int act(const struct cmd_args *a, const char *action, const char *member,
-	       const char *text)
+static int act_with(const struct cmd_args *a, const char *action,
+		    struct str body)
 {
-	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf status = BUF_INIT(0);
-	int r;
+	int r = cmd_call_job(a, "POST", action, body, &reply);
 
-	put_body(&body, member, text);
-	r = cmd_call_job(a, "POST", action, buf_str(&body), &reply);
 	if (r != CLI_OK)
 		return r;
 	out_text(&status, json_root(buf_str(&reply)), "status");
@@ -42,6 +39,15 @@ static int act(const struct cmd_args *a, const char *action, const char *member,
 		out_linef("Job %s: %.*s", a->argv[0],
 			  STR_ARG(buf_str(&status)));
 	return CLI_OK;
+}
+
+static int act(const struct cmd_args *a, const char *action, const char *member,
+	       const char *text)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+
+	put_body(&body, member, text);
+	return act_with(a, action, buf_str(&body));
 }
 
 int cmd_cancel(const struct cmd_args *a)
@@ -73,12 +79,49 @@ int cmd_hold(const struct cmd_args *a)
 
 int cmd_approve(const struct cmd_args *a)
 {
-	return act(a, "/approve", NULL, NULL);
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	struct json_writer w = JSON_WRITER(&body);
+	int r;
+
+	jw_object(&w);
+	r = cmd_put_number(&w, a, OPT_MAX_ITERATIONS, "max_iterations");
+	if (r != CLI_OK)
+		return r;
+	if (!cmd_put_json(&w, a, OPT_MAX_COST, "max_cost_usd"))
+		return CLI_USAGE;
+	cmd_put_text(&w, a, OPT_ITERATION_TIMEOUT, "iteration_timeout");
+	jw_object_end(&w);
+	return act_with(a, "/approve", buf_str(&body));
 }
 
 int cmd_reject(const struct cmd_args *a)
 {
 	return act(a, "/reject", "reason", a->opt[OPT_REASON]);
+}
+
+/* --- replay --- */
+
+int cmd_replay(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	struct json_writer w = JSON_WRITER(&body);
+	int r;
+
+	if (a->opt[OPT_REPLAY_FROM] == NULL)
+		return cmd_usage("replay needs --from N, an iteration");
+	jw_object(&w);
+	r = cmd_put_number(&w, a, OPT_REPLAY_FROM, "from");
+	jw_object_end(&w);
+	if (r == CLI_OK)
+		r = cmd_call_job(a, "POST", "/replay", buf_str(&body), &reply);
+	if (r != CLI_OK)
+		return r;
+	if (a->json)
+		out_json(buf_str(&reply));
+	else
+		out_new_job("Replay enqueued", json_root(buf_str(&reply)));
+	return CLI_OK;
 }
 
 /* --- why --- */

@@ -74,6 +74,24 @@ static int put_delay(struct json_writer *w, const struct cmd_args *a)
 	return CLI_OK;
 }
 
+/* Any of them makes it an agent's job. False: said on stderr. */
+static bool put_agent(struct json_writer *w, const struct cmd_args *a)
+{
+	bool good;
+
+	if (a->opt[OPT_AGENT_ITERATIONS] == NULL &&
+	    a->opt[OPT_AGENT_COST] == NULL && a->opt[OPT_AGENT_TIMEOUT] == NULL)
+		return true;
+	jw_key(w, "agent");
+	jw_object(w);
+	good = cmd_put_number(w, a, OPT_AGENT_ITERATIONS, "max_iterations") ==
+		   CLI_OK &&
+	       cmd_put_json(w, a, OPT_AGENT_COST, "max_cost_usd");
+	cmd_put_text(w, a, OPT_AGENT_TIMEOUT, "iteration_timeout");
+	jw_object_end(w);
+	return good;
+}
+
 static int put_job(struct buf *body, const struct cmd_args *a,
 		   struct str payload)
 {
@@ -96,24 +114,14 @@ static int put_job(struct buf *body, const struct cmd_args *a,
 		return r;
 	if (!cmd_put_json(&w, a, OPT_TAGS, "tags") ||
 	    !cmd_put_json(&w, a, OPT_RETRY_JITTER, "retry_jitter") ||
-	    !cmd_put_json(&w, a, OPT_CHECKPOINT, "checkpoint"))
+	    !cmd_put_json(&w, a, OPT_CHECKPOINT, "checkpoint") ||
+	    !put_agent(&w, a))
 		return CLI_USAGE;
 	r = put_chain(&w, a);
 	if (r != CLI_OK)
 		return r;
 	jw_object_end(&w);
 	return CLI_OK;
-}
-
-static void print_enqueued(struct json reply)
-{
-	_cleanup_(buf_done) struct buf id = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf status = BUF_INIT(0);
-
-	out_text(&id, reply, "job_id");
-	out_text(&status, reply, "status");
-	out_linef("Job enqueued: %.*s (status: %.*s)", STR_ARG(buf_str(&id)),
-		  STR_ARG(buf_str(&status)));
 }
 
 int cmd_enqueue(const struct cmd_args *a)
@@ -137,7 +145,7 @@ int cmd_enqueue(const struct cmd_args *a)
 	if (a->json)
 		out_json(buf_str(&reply));
 	else
-		print_enqueued(json_root(buf_str(&reply)));
+		out_new_job("Job enqueued", json_root(buf_str(&reply)));
 	return CLI_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "answer.h"
+#include "api.h"
 #include "cmd.h"
 #include "proto/limits.h"
 
@@ -378,6 +379,15 @@ static void out_cost(struct buf *b, struct json object, const char *member)
 	arena_done(&a);
 }
 
+static void put_argument(struct buf *path, char before, const char *name,
+			 const char *value)
+{
+	if (value == NULL)
+		return;
+	buf_printf(path, "%c%s=", before, name);
+	api_put_segment(path, value);
+}
+
 int cmd_iterations(const struct cmd_args *a)
 {
 	static const struct out_column columns[] = {
@@ -388,9 +398,16 @@ int cmd_iterations(const struct cmd_args *a)
 	};
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
 	struct arena mem = ARENA_INIT;
+	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
 	struct json list;
-	int r = cmd_call_job(a, "GET", "/iterations", STR_NULL, &reply);
+	int r;
 
+	buf_puts(&path, "/iterations");
+	put_argument(&path, '?', "after", a->opt[OPT_ITERATIONS_AFTER]);
+	put_argument(&path, a->opt[OPT_ITERATIONS_AFTER] != NULL ? '&' : '?',
+		     "limit", a->opt[OPT_ITERATIONS_LIMIT]);
+	buf_putc(&path, '\0');
+	r = cmd_call_job(a, "GET", path.p, STR_NULL, &reply);
 	if (r != CLI_OK)
 		return r;
 	if (!answer_list(buf_str(&reply), "iterations", &mem, &list))

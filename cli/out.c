@@ -324,3 +324,14 @@ bool out_is_unread(void)
 
 	return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
+
+void out_new_job(const char *what, struct json reply)
+{
+	_cleanup_(buf_done) struct buf id = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf status = BUF_INIT(0);
+
+	out_text(&id, reply, "job_id");
+	out_text(&status, reply, "status");
+	out_linef("%s: %.*s (status: %.*s)", what, STR_ARG(buf_str(&id)),
+		  STR_ARG(buf_str(&status)));
+}

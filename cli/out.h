@@ -51,4 +51,7 @@ bool out_close(void);
 /* Whether that was because nobody reads any more, as after `| head`. */
 bool out_is_unread(void);
 
+/* "WHAT: id (status: S)", of the answer to an enqueue. */
+void out_new_job(const char *what, struct json reply);
+
 #endif

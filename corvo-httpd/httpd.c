@@ -183,6 +183,7 @@ static int httpd_init(struct daemon *d, struct buf *why)
 	d->state = h;
 	h->d = d;
 	h->set = &d->settings;
+	msg_limit_checkpoints((uint32_t)d->settings.max_checkpoint_size);
 	h->compat_03 = str_is(str_from(d->settings.compat), "0.3");
 	h->scratch.max = LIMIT_MESSAGE_BYTES;
 	list_init(&h->free_reqs);

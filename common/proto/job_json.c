@@ -3,6 +3,7 @@
  */
 #include "proto/job_json.h"
 
+#include "proto/agent.h"
 #include "proto/job.h"
 
 void job_to_json(const struct m_job *j, const struct json_style *style,
@@ -43,8 +44,21 @@ void job_to_json(const struct m_job *j, const struct json_style *style,
 		: MSG_HAS(e, enqueue, member)     ? e->member \
 						  : (otherwise))
 
+/* The request was taken, so its limits are good. */
+static void show_agent(const struct m_enqueue *e, struct m_agent_state *agent,
+		       struct m_job *ret)
+{
+	struct m_agent limits = *e->agent;
+	struct m_job_doc doc = { .agent = &limits };
+
+	(void)agent_settle(&limits);
+	agent_show(&doc, NULL, agent);
+	MSG_SET(ret, job, agent, agent);
+}
+
 void job_from_enqueue(const struct m_enqueue *e,
-		      const struct m_enqueue_reply *r, struct m_job *ret)
+		      const struct m_enqueue_reply *r,
+		      struct m_agent_state *agent, struct m_job *ret)
 {
 	*ret = (struct m_job){ 0 };
 	MSG_SET(ret, job, id, r->job_id);
@@ -81,6 +95,8 @@ void job_from_enqueue(const struct m_enqueue *e,
 	COPY(expected_cost);
 	COPY(expected);
 	COPY(group);
+	if (MSG_HAS(e, enqueue, agent))
+		show_agent(e, agent, ret);
 	if (r->status == JOB_SCHEDULED)
 		COPY(scheduled_at);
 	if (r->status == JOB_SCHEDULED && e->delay > 0)

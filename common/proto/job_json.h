@@ -10,8 +10,10 @@
 void job_to_json(const struct m_job *j, const struct json_style *style,
 		 struct json_writer *w);
 
-/* The job an enqueue has just made, without asking anybody. */
+/* The job an enqueue has just made, without asking anybody. agent: room for
+ * where its loop is, should it be an agent's. */
 void job_from_enqueue(const struct m_enqueue *e,
-		      const struct m_enqueue_reply *r, struct m_job *ret);
+		      const struct m_enqueue_reply *r,
+		      struct m_agent_state *agent, struct m_job *ret);
 
 #endif

@@ -30,7 +30,7 @@
 #define LIMIT_JOB_ID_BYTES     64
 #define LIMIT_TAGS_BYTES       (16u << 10)
 #define LIMIT_PROGRESS_BYTES   (16u << 10)
-#define LIMIT_CHECKPOINT_BYTES (256u << 10)
+#define LIMIT_CHECKPOINT_BYTES (4u << 20) /* of max_checkpoint_size */
 #define LIMIT_RESULT_BYTES     (256u << 10)
 #define LIMIT_ERROR_BYTES      (16u << 10)
 #define LIMIT_BACKTRACE_BYTES  (64u << 10)
@@ -155,6 +155,14 @@
 #define LIMIT_PUSH_PAGE          256 /* queues in one answer to sched */
 #define LIMIT_RESPONSE_BYTES     (32u << 10)
 #define LIMIT_RESPONSE_BODY      4096 /* of a receiver, kept of an attempt */
+
+/* Agents. */
+#define LIMIT_ITERATIONS        1000000 /* of max_iterations */
+#define LIMIT_ITERATIONS_KEPT   1000    /* per job: the newest */
+#define LIMIT_ITERATION_PAGE    1000    /* in one answer */
+#define LIMIT_TRACE_BYTES       (64u << 10)
+#define LIMIT_REPLAYS           32         /* of a job that it tells of */
+#define LIMIT_CHECKPOINT_INSIDE (4u << 10) /* beside the rest of a job */
 
 /* Remote calls. */
 #define LIMIT_STREAM_FAILS     512 /* failed attempts in one frame */

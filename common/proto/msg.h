@@ -45,6 +45,7 @@ enum field_kind {
 #define F_TEXTS      2048u
 #define F_OR_WORD    4096u
 #define F_LEVEL_2    8192u
+#define F_CHECKPOINT 16384u
 
 #define E_EXACT 0u
 #define E_LOOSE 1u

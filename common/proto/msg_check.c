@@ -104,6 +104,18 @@ int queue_name_check(struct str name, struct buf *why)
 	return -ERR_VALIDATION_ERROR;
 }
 
+static uint32_t checkpoint_max = LIMIT_CHECKPOINT_BYTES;
+
+void msg_limit_checkpoints(uint32_t bytes)
+{
+	checkpoint_max = bytes;
+}
+
+static uint32_t most_bytes(const struct field_desc *f)
+{
+	return f->flags & F_CHECKPOINT ? checkpoint_max : f->max;
+}
+
 static int check_text(const struct place *at, struct str s, struct buf *why)
 {
 	const struct field_desc *f = at->field;
@@ -112,9 +124,9 @@ static int check_text(const struct place *at, struct str s, struct buf *why)
 
 	if (f->values != NULL && !enum_parse(f->values, s, &number))
 		return place_refuse_word(at, why);
-	if (f->max != 0 && s.n > f->max)
+	if (f->max != 0 && s.n > most_bytes(f))
 		return place_refuse(at, why, "must be at most %u bytes",
-				    f->max);
+				    most_bytes(f));
 	/* Text from JSON is UTF-8 already, a path is any bytes. */
 	if ((f->flags & F_PATH) != 0 && !str_is_utf8(s))
 		return place_refuse(at, why, "must be UTF-8");

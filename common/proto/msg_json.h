@@ -43,6 +43,12 @@ int msg_from_json(const struct msg_reader *rd, const struct msg_desc *d,
 /* The message has a member of that name for clients. */
 bool msg_has_member(const struct msg_desc *d, struct str name);
 
+/*
+ * Members of F_CHECKPOINT have at most so many bytes; before that is said, as
+ * many as their rows allow. Of the process, once, at its start.
+ */
+void msg_limit_checkpoints(uint32_t bytes);
+
 /* Only the checks after reading: required members, queue names, limits. */
 int msg_check(const struct msg_desc *d, const void *m, struct buf *why);
 

@@ -72,3 +72,17 @@ void score_sum_add(struct m_score_sum *sum, const struct m_score_sum *more)
 	MSG_SET(sum, score_sum, count, sum->count + more->count);
 	MSG_SET(sum, score_sum, total, sum->total + more->total);
 }
+
+uint64_t usage_sum_amount(const struct m_usage_sum *s, struct str unit,
+			  struct arena *a)
+{
+	uint64_t tokens;
+
+	if (str_is(unit, UNIT_USD))
+		return s->cost_usd;
+	if (!str_is(unit, UNIT_TOKENS))
+		return units_get(s->units, unit, a);
+	tokens = usage_sum_tokens(s);
+	return tokens > UINT64_MAX / NANO_PER_UNIT ? UINT64_MAX
+						   : tokens * NANO_PER_UNIT;
+}

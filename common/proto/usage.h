@@ -24,4 +24,8 @@ void score_sum_add(struct m_score_sum *sum, const struct m_score_sum *more);
 /* Of all kinds. */
 uint64_t usage_sum_tokens(const struct m_usage_sum *s);
 
+/* Of usd, tokens or another unit, in billionths. */
+uint64_t usage_sum_amount(const struct m_usage_sum *s, struct str unit,
+			  struct arena *a);
+
 #endif

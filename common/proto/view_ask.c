@@ -3,7 +3,7 @@
  */
 #include "proto/view_ask.h"
 
-#define WITH_WAIT(row) row(view_query) row(search) row(fulltext) row(iterations)
+#define WITH_WAIT(row) row(view_query) row(search) row(fulltext)
 
 bool view_ask_get(const struct msg_desc *d, const void *m, uint64_t *ret_seq,
 		  uint64_t *ret_wait_ns)

@@ -35,6 +35,7 @@ static const struct {
 	{ SETTING_crash_limit, 1, 1000000 },
 	{ SETTING_httpd_processes, 1, LIMIT_HTTPD_PROCESSES },
 	{ SETTING_max_payload_size, 1, 8 * MIB },
+	{ SETTING_max_checkpoint_size, 1, LIMIT_CHECKPOINT_BYTES },
 	{ SETTING_max_connections, 1, 1000000 },
 	{ SETTING_client_max_requests_per_second, 0, 1000000 },
 	{ SETTING_client_max_connections, 0, 1000000 },

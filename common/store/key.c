@@ -230,6 +230,16 @@ void key_log(struct key *k, struct str id, uint32_t n)
 	key_numbered(k, "l|", id, n);
 }
 
+void key_iteration(struct key *k, struct str id, uint32_t n)
+{
+	key_numbered(k, "it|", id, n);
+}
+
+void key_checkpoint(struct key *k, struct str id, uint32_t n)
+{
+	key_numbered(k, "cp|", id, n);
+}
+
 void key_schedule(struct key *k, uint32_t space, struct str id)
 {
 	key_start_space(k, "sc|", space);

@@ -35,6 +35,9 @@
  *   bi|id\0 n:4              job_ids: the n-th part of what it is to act on
  *   bc|id\0 job id           its canaries that have not ended
  *   l|id\0 n:4               log_line
+ *   it|id\0 n:4              iteration, of an agent's job
+ *   cp|id\0 n:4              a checkpoint that stands apart from its job: of
+ *                            an agent the n-th iteration's, else n is 0
  *   sc|space:4 id            schedule
  *   group-jobs|space:4 queue\0 group\0 prio:1 seq:8   pending jobs that have
  *                            a group, as p|
@@ -117,6 +120,8 @@ void key_bulk(struct key *k, struct str id);
 void key_bulk_part(struct key *k, struct str id, uint32_t n);
 void key_canary(struct key *k, struct str id, struct str job_id);
 void key_log(struct key *k, struct str id, uint32_t n);
+void key_iteration(struct key *k, struct str id, uint32_t n);
+void key_checkpoint(struct key *k, struct str id, uint32_t n);
 void key_schedule(struct key *k, uint32_t space, struct str id);
 void key_group_pending(struct key *k, uint32_t space, struct str queue,
 		       struct str group, uint8_t prio, uint64_t seq);

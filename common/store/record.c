@@ -115,6 +115,10 @@ static void compose_doc(const struct m_job_doc *d, struct m_job *ret)
 	COPY(d, job_doc, retry_jitter, retry_jitter);
 	COPY(d, job_doc, tags, tags);
 	COPY(d, job_doc, checkpoint, checkpoint);
+	if (d->checkpoint_apart) {
+		MSG_SET(ret, job, checkpoint, STR("null"));
+		MSG_SET(ret, job, checkpoint_in, 0);
+	}
 	COPY(d, job_doc, parent_id, parent_id);
 	MSG_SET(ret, job, created_at, d->created_at);
 	COPY_TIME(d, job_doc, expire_at);
@@ -158,6 +162,13 @@ void record_live(const struct m_job_live *l, struct m_job *ret)
 	COPY(l, job_live, hostname, hostname);
 	COPY(l, job_live, progress, progress);
 	COPY(l, job_live, checkpoint, checkpoint);
+	if (MSG_HAS(l, job_live, checkpoint))
+		MSG_UNSET(ret, job, checkpoint_in);
+	if (MSG_HAS(l, job_live, checkpoint_in)) {
+		/* said, so that the view forgets what it had */
+		MSG_SET(ret, job, checkpoint, STR("null"));
+		MSG_SET(ret, job, checkpoint_in, l->checkpoint_in);
+	}
 	COPY(l, job_live, result, result);
 	COPY(l, job_live, response, response);
 	if (l->cancel_requested)
@@ -363,6 +374,8 @@ int record_job(struct kv *kv, struct str id, unsigned what, struct arena *a,
 		return has_live;
 	record_compose(arena_copy(a, id), &doc, has_live ? &live : NULL, ret);
 	r = record_lease(kv, ret->queue, a, ret);
+	if (r == 0 && what & RECORD_AGENT)
+		r = record_agent(kv, &doc, has_live ? &live : NULL, a, ret);
 	if (r == 0 && what & RECORD_ERRORS && has_live && live.errors > 0)
 		r = read_errors_into(kv, a, ret);
 	if (r == 0 && what & RECORD_TIMELINE)

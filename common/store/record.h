@@ -16,6 +16,10 @@
 #define RECORD_ERRORS     1u
 #define RECORD_TIMELINE   2u
 #define RECORD_AS_CREATED 4u /* whatever happened to it since */
+/* With a checkpoint that stands apart, which is null otherwise, and where an
+ * agent's loop is. */
+#define RECORD_AGENT 8u
+#define RECORD_ALL   (RECORD_ERRORS | RECORD_TIMELINE | RECORD_AGENT)
 int record_job(struct kv *kv, struct str id, unsigned what, struct arena *a,
 	       struct m_job *ret);
 
@@ -49,6 +53,15 @@ int record_events(struct kv *kv, uint64_t after_seq, uint32_t limit,
  */
 int record_logs(struct kv *kv, struct str id, uint64_t after, uint32_t limit,
 		struct arena *a, struct m_job_logs_reply *ret);
+
+/*
+ * Iterations of an agent's job after the one named, oldest first: at most
+ * limit, and no more once they have LIMIT_LIST_BYTES; next says that there are
+ * more. 0 or -ERR_*. The id fits into a key.
+ */
+int record_iterations(struct kv *kv, struct str id, uint32_t after,
+		      uint32_t limit, struct arena *a,
+		      struct m_iteration_list *ret);
 
 /* What lists show of a queue's record; not its counts. */
 void record_queue(struct str name, const struct m_queue_doc *doc,

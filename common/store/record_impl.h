@@ -24,6 +24,10 @@ void record_change(const struct m_job_live *live, struct m_job *ret);
 /* The end of the lease of an active job, from its a| record. 0 or -ERR_*. */
 int record_lease(struct kv *kv, struct str queue, struct arena *a,
 		 struct m_job *ret);
+/* A checkpoint that stands apart, and where an agent's loop is. 0 or -ERR_*. */
+int record_agent(struct kv *kv, const struct m_job_doc *doc,
+		 const struct m_job_live *live, struct arena *a,
+		 struct m_job *ret);
 /* Errors of the job recorded at `since` or later, oldest first. */
 int record_errors(struct kv *kv, struct str id, uint64_t since, struct arena *a,
 		  struct m_job_error **ret, size_t *ret_n);

@@ -192,7 +192,13 @@ static const struct special specials[] = {
 		      LIMIT_ARGUMENT("Jobs in the answer, at most 500 (50).")),
 	  .errors = { ERR_VALIDATION_ERROR },
 	  .members = MEMBERS(VIEW_LAG) },
-	{ .id = "iterations", .members = MEMBERS(VIEW_LAG) },
+	{ .id = "iterations",
+	  .arguments =
+	      MEMBERS({ "after", "whole number", UINT_SCHEMA,
+			"`next` of the page before (0)." },
+		      LIMIT_ARGUMENT("Iterations in the answer, at most 1000 "
+				     "(100); fewer when they are large.")) },
+	{ .id = "replay", .errors = { ERR_REPLAY_ERROR } },
 	{ .id = "bulk",
 	  .request = &msg_bulk_request,
 	  .also = 202,

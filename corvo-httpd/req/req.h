@@ -179,6 +179,8 @@ void req_answer_message(struct req *r, const struct msg_desc *d, const void *m,
 
 /* With the reply of the route's query, as the tables write it. */
 void req_answer_query(struct req *r, const struct rpc_reply *reply);
+/* The reply to the op of its route. */
+void req_answer_op(struct req *r, const struct rpc_reply *reply);
 
 /*
  * {"error":text,"code":CODE} with the status of errors.def. Of a request that

@@ -71,6 +71,7 @@ static void on_enqueued(struct req *r, const struct rpc_reply *reply)
 	struct m_enqueue_reply *m = req_reply(r, &msg_enqueue_reply, reply);
 	struct json_style style = req_style(r);
 	struct json_writer w;
+	struct m_agent_state agent;
 	struct m_job job;
 
 	if (m == NULL)
@@ -86,7 +87,7 @@ static void on_enqueued(struct req *r, const struct rpc_reply *reply)
 		answer_duplicate(r, m);
 		return;
 	}
-	job_from_enqueue(e, m, &job);
+	job_from_enqueue(e, m, &agent, &job);
 	w = req_json(r);
 	jw_object(&w);
 	msg_members_to_json(&msg_enqueue_reply, m, &style, &w);

@@ -132,3 +132,32 @@ void h_job_logs(struct req *r)
 	req_call_raftd(r, QUERY_JOB_LOGS, STR_NULL, &msg_job_logs, m,
 		       req_answer_query);
 }
+
+/* --- GET /jobs/{job_id}/iterations --- */
+
+void h_iterations(struct req *r)
+{
+	struct m_iterations *m = arena_zalloc(&r->arena, sizeof(*m));
+	uint64_t after = 0, limit = 100;
+
+	if (!req_read(r, &msg_iterations, m) ||
+	    !req_number_argument(r, "after", 0, UINT32_MAX, &after) ||
+	    !req_number_argument(r, "limit", 1, LIMIT_ITERATION_PAGE, &limit))
+		return;
+	MSG_SET(m, iterations, after, (uint32_t)after);
+	MSG_SET(m, iterations, limit, (uint32_t)limit);
+	req_call_raftd(r, QUERY_LIST_ITERATIONS, STR_NULL, &msg_iterations, m,
+		       req_answer_query);
+}
+
+/* --- POST /jobs/{job_id}/replay --- */
+
+void h_replay(struct req *r)
+{
+	struct m_replay *m = arena_zalloc(&r->arena, sizeof(*m));
+
+	if (!req_read(r, &msg_replay, m))
+		return;
+	MSG_SET(m, replay, new_job_id, req_make_id(r, "job_"));
+	req_call_raftd(r, OP_REPLAY, STR_NULL, &msg_replay, m, req_answer_op);
+}

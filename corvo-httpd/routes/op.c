@@ -42,12 +42,14 @@ static int unknown_job_03(unsigned op)
 		return ERR_APPROVE_ERROR;
 	case OP_REJECT:
 		return ERR_REJECT_ERROR;
+	case OP_REPLAY:
+		return ERR_REPLAY_ERROR;
 	default:
 		return ERR_NOT_FOUND;
 	}
 }
 
-static void on_op_reply(struct req *r, const struct rpc_reply *reply)
+void req_answer_op(struct req *r, const struct rpc_reply *reply)
 {
 	const struct msg_desc *d = op_info(r->match.route->target)->reply;
 	const void *m;
@@ -70,7 +72,7 @@ void h_op(struct req *r)
 	void *m = arena_zalloc(&r->arena, d->size);
 
 	if (req_read(r, d, m))
-		req_call_raftd(r, id, routing_key(d, m), d, m, on_op_reply);
+		req_call_raftd(r, id, routing_key(d, m), d, m, req_answer_op);
 }
 
 /* --- a question raftd answers as it is asked --- */

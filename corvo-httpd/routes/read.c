@@ -1,6 +1,6 @@
 /*
- * The smaller reads: jobs by their ids, jobs by their words, and
- * iterations. Arguments and bodies come from clients.
+ * The smaller reads: jobs by their ids, and jobs by their words. Arguments and
+ * bodies come from clients.
  */
 #include "proto/job_json.h"
 #include "req/ask_view.h"
@@ -77,33 +77,4 @@ void h_fulltext(struct req *r)
 	if (str_parse_u64(text, &limit) && limit <= LIMIT_FULLTEXT_ROWS)
 		MSG_SET(m, fulltext, limit, (uint32_t)limit);
 	ask_view(r, &msg_fulltext, m, on_hits);
-}
-
-/* --- GET /jobs/{job_id}/iterations --- */
-
-static void on_iterations(struct req *r, const struct rpc_reply *reply)
-{
-	const struct m_iterations *asked = r->state;
-	struct m_iteration_list *m = req_reply(r, &msg_iteration_list, reply);
-
-	if (m == NULL)
-		return;
-	if (m->unknown) {
-		ask_view_lag(r, m->lag_ns);
-		if (!req_refuse_behind(r))
-			req_fail(r, ERR_NOT_FOUND, "job \"%.*s\" not found",
-				 STR_ARG(asked->job_id));
-		return;
-	}
-	ask_view_answer(r, &msg_iteration_list, m, m->lag_ns);
-}
-
-void h_iterations(struct req *r)
-{
-	struct m_iterations *m = arena_zalloc(&r->arena, sizeof(*m));
-
-	if (!req_read(r, &msg_iterations, m))
-		return;
-	r->state = m;
-	ask_view(r, &msg_iterations, m, on_iterations);
 }

@@ -8,6 +8,7 @@ set(FSM_SOURCES
   fsm/order/bounds.c fsm/order/roster.c
   fsm/order/lane_delete.c
   fsm/job/job.c fsm/job/active.c fsm/job/create.c fsm/job/log.c
+  fsm/job/life.c fsm/job/checkpoint.c fsm/job/iteration.c
   fsm/job/tag.c fsm/job/worker.c fsm/job/portion.c fsm/job/timing.c
   fsm/ties/ties.c fsm/ties/unique.c fsm/ties/idempotency.c
   fsm/ties/backlog.c fsm/ties/deps.c fsm/ties/release.c fsm/ties/batch.c
@@ -15,7 +16,7 @@ set(FSM_SOURCES
   fsm/ties/usage.c fsm/ties/usage_set.c fsm/ties/usage_purge.c
   fsm/ties/usage_row.c fsm/ties/score.c
   fsm/ties/price.c fsm/ties/purse.c fsm/ties/purse_job.c
-  fsm/ties/purse_period.c fsm/ties/purse_show.c
+  fsm/ties/purse_period.c fsm/ties/purse_show.c fsm/ties/agent.c
   fsm/ask/leader.c fsm/ask/await.c fsm/ask/scale.c fsm/ask/why.c
   fsm/ask/why_push.c fsm/ask/push.c
   fsm/ask/why_limits.c fsm/ask/workers.c fsm/ask/usage.c fsm/ask/budgets.c
@@ -26,4 +27,5 @@ set(FSM_SOURCES
   fsm/ops/timer.c fsm/ops/clock.c fsm/ops/purge.c fsm/ops/admin.c
   fsm/ops/cluster.c fsm/ops/settings.c fsm/ops/usage.c fsm/ops/budget.c
   fsm/ops/score.c
+  fsm/ops/replay.c
   fsm/fsm.c fsm/load.c fsm/dispatch.c)

@@ -76,7 +76,7 @@ static void reply_found(struct svc *s, struct rpc_req req, struct m_job *job)
 static void reply_job(struct svc *s, struct rpc_req req, struct str id)
 {
 	struct m_job job;
-	int r = read_job(s, id, RECORD_ERRORS | RECORD_TIMELINE, &job);
+	int r = read_job(s, id, RECORD_ALL, &job);
 
 	if (r < 0)
 		svc_reply_error(req, -r);
@@ -260,7 +260,29 @@ void svc_waits_peer_down(struct svc_waits *w, const struct rpc_peer *peer)
 	}
 }
 
-/* --- logs --- */
+/* --- what is listed of a job --- */
+
+/* Else it has been answered. */
+static bool is_there(struct svc *s, struct rpc_req req, struct str id)
+{
+	struct m_job job;
+	int r = read_job(s, id, 0, &job);
+
+	if (r == 0)
+		svc_reply_no_job(s, req, id);
+	else if (r < 0)
+		svc_reply_error(req, -r);
+	return r > 0;
+}
+
+static void reply_list(struct svc *s, struct rpc_req req, int r,
+		       const struct msg_desc *d, const void *list)
+{
+	if (r < 0)
+		svc_reply_error(req, -r);
+	else
+		svc_reply(s, req, d, list);
+}
 
 void q_job_scores(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
 {
@@ -283,18 +305,22 @@ void q_job_scores(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
 void q_job_logs(struct svc *s, struct rpc_req req, const struct m_job_logs *m)
 {
 	struct m_job_logs_reply logs;
-	struct m_job job;
-	int r = read_job(s, m->job_id, 0, &job);
 
-	if (r == 0) {
-		svc_reply_no_job(s, req, m->job_id);
-		return;
-	}
-	if (r > 0)
-		r = record_logs(s->p->kv, m->job_id, m->after, m->limit,
-				&s->scratch, &logs);
-	if (r < 0)
-		svc_reply_error(req, -r);
-	else
-		svc_reply(s, req, &msg_job_logs_reply, &logs);
+	if (is_there(s, req, m->job_id))
+		reply_list(s, req,
+			   record_logs(s->p->kv, m->job_id, m->after, m->limit,
+				       &s->scratch, &logs),
+			   &msg_job_logs_reply, &logs);
+}
+
+void q_list_iterations(struct svc *s, struct rpc_req req,
+		       const struct m_iterations *m)
+{
+	struct m_iteration_list list;
+
+	if (is_there(s, req, m->job_id))
+		reply_list(s, req,
+			   record_iterations(s->p->kv, m->job_id, m->after,
+					     m->limit, &s->scratch, &list),
+			   &msg_iteration_list, &list);
 }

@@ -46,8 +46,7 @@ static int read_job(struct jobs_ask *a, struct str id, struct m_job *ret,
 	struct arena arena = { .block_size = 64 * 1024 };
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 	struct m_job job;
-	int r = record_job(a->s->p->kv, id, RECORD_ERRORS | RECORD_TIMELINE,
-			   &arena, &job);
+	int r = record_job(a->s->p->kv, id, RECORD_ALL, &arena, &job);
 
 	if (r > 0) {
 		msg_encode(&msg_job, &job, &b);

@@ -20,7 +20,6 @@ static const struct handler {
 	{ QUERY_SEARCH_JOBS, false, query_search },
 	{ QUERY_VIEWD_METRICS, true, query_metrics },
 	{ QUERY_FULLTEXT, false, query_fulltext },
-	{ QUERY_LIST_ITERATIONS, true, query_iterations },
 };
 
 static const struct handler *handler_of(unsigned id)

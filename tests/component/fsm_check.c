@@ -221,6 +221,7 @@ static void check_job(struct check *c, struct str id, struct str value)
 							      : d.priority),
 		    &l);
 	check_event_of(c, id, l.event);
+	check_agent(c, id, &d, &l);
 	c->lines_due += MIN(l.log_lines, (uint32_t)LIMIT_LOG_LINES);
 	c->jobs[l.state]++;
 	tally_of(c, queue)->counts[l.state]++;
@@ -228,8 +229,7 @@ static void check_job(struct check *c, struct str id, struct str value)
 		check_holds_key(c, id, &d);
 	assert_true(l.timeout_at == 0 || l.state == JOB_ACTIVE);
 	c->timeouts += l.timeout_at != 0;
-	if (d.expire_at != 0 && !l.no_expiry &&
-	    !job_state_is_terminal(l.state)) {
+	if (d.expire_at && !l.no_expiry && !job_state_is_terminal(l.state)) {
 		c->expiring++;
 		key_expiry(&k, d.expire_at, id);
 		assert_true(check_has_key(c, &k));
@@ -436,24 +436,6 @@ static struct str name_of(struct str rest)
 	return rest;
 }
 
-static void check_member(struct check *c, struct str key, struct str value)
-{
-	const struct m_member *in_memory;
-	struct m_member m;
-
-	assert_int_equal(key.n, 8);
-	in_memory = cluster_find(c->f, get_be64(key.p));
-	assert_non_null(in_memory);
-	assert_int_equal(msg_decode(&msg_member, arena_copy(&c->arena, value),
-				    &c->arena, &m),
-			 0);
-	assert_int_equal(m.raft_id, in_memory->raft_id);
-	assert_true(str_eq(m.name, in_memory->name));
-	assert_true(str_eq(m.address, in_memory->address));
-	assert_int_equal(m.joined_at, in_memory->joined_at);
-	c->keys_mb++;
-}
-
 /* By fx_check_batches, _schedules, _bulks, _usage and _purses. */
 static bool is_looked_at_later(struct str key)
 {
@@ -478,6 +460,8 @@ static void check_key(struct check *c, struct str key, struct str v)
 		check_error(c, REST("je|"));
 	else if (str_starts(key, STR("l|")))
 		check_line(c, REST("l|"));
+	else if (str_starts(key, STR("it|")) || str_starts(key, STR("cp|")))
+		check_agent_key(c, key, v);
 	else if (str_starts(key, STR("p|")))
 		check_pending(&c->lanes, NAME("p|"), v);
 	else if (str_starts(key, STR("group-jobs|")))
@@ -535,7 +519,7 @@ static void check_key(struct check *c, struct str key, struct str v)
 /* As many keys as jobs that should have one: no index has too many. */
 static void check_totals(struct check *c)
 {
-	struct fsm *f = c->f;
+	const struct fsm *f = c->f;
 
 	assert_int_equal(c->answer_bytes, f->answers.bytes);
 	assert_true(f->answers.bytes <= LIMIT_ANSWERS_BYTES);
@@ -550,6 +534,7 @@ static void check_totals(struct check *c)
 					c->jobs[JOB_CANCELLED]);
 	assert_int_equal(c->keys_x, c->expiring);
 	assert_int_equal(c->lines, c->lines_due);
+	check_agents_end(c);
 	assert_int_equal(c->keys_d, c->linked);
 	assert_int_equal(c->keys_dr, f->deps.releases);
 	assert_int_equal(f->active.n, c->keys_a);

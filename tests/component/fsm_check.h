@@ -41,6 +41,8 @@ struct check {
 	struct str errors_of;
 	uint64_t answer_bytes;     /* of an| records */
 	uint64_t lines, lines_due; /* l| keys, and those jobs should have */
+	/* it| keys, and those jobs should have; cp| keys, and those in use */
+	uint64_t iterations, iterations_due, checkpoints, checkpoints_due;
 };
 
 /* Nothing is counted from a time that is yet to come. */
@@ -57,8 +59,19 @@ struct tally *tally_of(struct check *c, struct str queue);
 void check_read_live(struct check *c, struct str id, const struct m_job_doc *d,
 		     struct m_job_live *ret);
 
+/* --- fsm_check_agent.c --- */
+
+/* What a job should have under it| and cp|. */
+void check_agent(struct check *c, struct str id, const struct m_job_doc *d,
+		 const struct m_job_live *l);
+/* One of them, with its kind. */
+void check_agent_key(struct check *c, struct str key, struct str value);
+/* There is nothing else. */
+void check_agents_end(const struct check *c);
+
 /* --- fsm_check_ties.c --- */
 
+void check_member(struct check *c, struct str key, struct str value);
 void check_dependent(struct check *c, struct str key);
 void check_waiting(struct check *c, struct str id, const struct m_job_live *l);
 void check_holds_key(struct check *c, struct str id, const struct m_job_doc *d);

@@ -2,6 +2,7 @@
  * Checks of what ties jobs to others and to requests: dependencies, unique
  * keys, answers kept for idempotency keys.
  */
+#include "fsm/core/cluster.h"
 #include "fsm_check.h"
 #include "proto/job.h"
 
@@ -140,4 +141,22 @@ void check_answer_end(struct check *c, struct str key)
 {
 	c->keys_ie++;
 	assert_true(c->f->keys_from <= get_be64(key.p));
+}
+
+void check_member(struct check *c, struct str key, struct str value)
+{
+	const struct m_member *in_memory;
+	struct m_member m;
+
+	assert_int_equal(key.n, 8);
+	in_memory = cluster_find(c->f, get_be64(key.p));
+	assert_non_null(in_memory);
+	assert_int_equal(msg_decode(&msg_member, arena_copy(&c->arena, value),
+				    &c->arena, &m),
+			 0);
+	assert_int_equal(m.raft_id, in_memory->raft_id);
+	assert_true(str_eq(m.name, in_memory->name));
+	assert_true(str_eq(m.address, in_memory->address));
+	assert_int_equal(m.joined_at, in_memory->joined_at);
+	c->keys_mb++;
 }

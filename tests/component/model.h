@@ -70,6 +70,26 @@ struct model_budget {
 	uint64_t amount, spent, day;
 };
 
+/* One that ended; they are kept newest first. */
+struct model_iteration {
+	uint32_t n, attempt;
+	enum agent_status status;
+	struct str hold_reason; /* or how it begins */
+	struct str checkpoint;
+	uint64_t at, cost, input;
+	struct model_iteration *before;
+};
+
+struct model_agent {
+	bool used; /* it is an agent's job */
+	uint32_t iteration, max_iterations;
+	uint64_t max_cost, timeout, max_tokens;
+	uint64_t cost_before, input_before; /* the present iteration */
+	uint32_t replays;
+	struct str replay_of;
+	struct model_iteration *last;
+};
+
 struct model_job {
 	bool used;
 	bool
@@ -113,6 +133,7 @@ struct model_job {
 	struct model_usage usage;
 	struct str last_report, last_model, last_provider;
 	struct model_score scores[MODEL_SCORES];
+	struct model_agent agent;
 	/* Texts the payload must hold, of a job the server made. */
 	struct str holds[4];
 };
@@ -315,6 +336,23 @@ void model_set_budget(struct model *m, const struct m_budget *op);
 void model_delete_budget(struct model *m, const struct m_budget_ref *op);
 void model_spend(struct model *m, const struct model_job *j, uint64_t cost);
 
+/* --- agents (model_agent.c) --- */
+
+/* a NULL: it is no agent's. */
+void model_agent_create(struct model_job *j, const struct m_agent *a);
+/* Else it is refused. */
+bool model_agent_fits(struct model *m, const struct model_job *j,
+		      const struct m_ack *op);
+/* The attempt ends with it. True: the job goes on or is held; else its end is
+ * the caller's. */
+bool model_agent_turn(struct model *m, struct model_job *j,
+		      const struct m_ack *op);
+/* It is run again by hand. */
+void model_agent_rerun(struct model_job *j);
+uint64_t model_agent_timeout(const struct model_job *j); /* 0: none */
+void model_approve(struct model *m, const struct m_approve *op);
+void model_replay_agent(struct model *m, const struct m_replay *op);
+
 /* --- fetch (model_fetch.c): is this a right answer? --- */
 
 void model_fetch(struct model *m, const struct m_fetch *op,
@@ -334,6 +372,8 @@ extern struct str model_suspect;
 /* Learns what the rules leave open, then compares what the op touched. */
 void model_compare(struct model *m, struct fx *x, bool all);
 void model_compare_job_usage(const struct model_job *j, const struct m_job *r);
+void model_compare_agent(const struct model_job *j, const struct m_job *r,
+			 struct fx *x);
 /* The sums of all. */
 void model_compare_usage(struct model *m, struct fx *x);
 void model_compare_budgets(struct model *m, struct fx *x);

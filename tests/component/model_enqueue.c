@@ -268,6 +268,7 @@ static struct model_job *create(struct model *m, const struct m_enqueue *op)
 	    MSG_HAS(op, enqueue, priority) ? op->priority : PRIORITY_NORMAL;
 	fill_rules(m, op, j);
 	j->timeout = op->timeout;
+	model_agent_create(j, op->agent);
 	if (op->expire_after > 0)
 		j->expire_at = m->now + op->expire_after;
 	j->state = JOB_PENDING;

@@ -226,7 +226,8 @@ static void begin(struct model *m, const struct m_fetch *op,
 	j->started_at = m->now;
 	j->lease_ns = lease;
 	j->lease_end = m->now + lease;
-	j->timeout_at = j->timeout > 0 ? m->now + j->timeout : 0;
+	j->timeout_at =
+	    model_agent_timeout(j) > 0 ? m->now + model_agent_timeout(j) : 0;
 	assert_true(r->lease_token > m->last_token);
 	m->last_token = j->token = r->lease_token;
 	assert_true(str_eq(r->queue, j->queue));

@@ -132,6 +132,7 @@ static void ack(struct run *n)
 	add_logs(n, &op.logs, &op.logs_n);
 	if (op.logs_n > 0)
 		op.has |= MSG_BIT(ack, logs);
+	run_fill_turn(n, &op);
 	op.usage = run_usage(n);
 	if (op.usage != NULL)
 		op.has |= MSG_BIT(ack, usage);
@@ -311,11 +312,6 @@ static void requeue(struct run *n)
 	job_op(n, OP_REQUEUE);
 }
 
-static void approve(struct run *n)
-{
-	job_op(n, OP_APPROVE);
-}
-
 static void move(struct run *n)
 {
 	struct m_move op = { 0 };
@@ -447,7 +443,7 @@ const struct run_kind run_kinds[] = {
 	{ 4, heartbeat },      { 2, renew },
 	{ 4, cancel },         { 4, retry },
 	{ 2, delete_job },     { 2, requeue },
-	{ 4, hold },           { 5, approve },
+	{ 4, hold },           { 5, run_approve },
 	{ 2, reject },         { 3, move },
 	{ 3, priority },       { 3, run_pause },
 	{ 3, run_set_queue },  { 2, run_open_batch },
@@ -457,5 +453,6 @@ const struct run_kind run_kinds[] = {
 	{ 3, purge },          { 6, run_bulk },
 	{ 1, run_limits },     { 2, run_price },
 	{ 2, run_budget },     { 4, run_score },
+	{ 3, run_replay },
 };
 const size_t run_kinds_n = ARRAY_SIZE(run_kinds);

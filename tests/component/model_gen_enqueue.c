@@ -14,6 +14,7 @@ enum {
 	WITH_GROUP = 40,
 	WITH_CHAIN = 12,
 	WITH_BATCH = 15,
+	WITH_AGENT = 20,
 	WITH_REPLAY = 4, /* an Idempotency-Key */
 };
 
@@ -176,6 +177,8 @@ void run_fill_job(struct run *n, struct m_enqueue *op, size_t batch_n)
 		MSG_SET(op, enqueue, timeout, 1 + run_below(n, 9 * NS_PER_S));
 	if (run_chance(n, WITH_GROUP))
 		fill_group(n, op);
+	if (run_chance(n, WITH_AGENT))
+		run_fill_agent(n, op);
 	if (run_chance(n, WITH_CHAIN))
 		fill_chain(n, op);
 	if (run_chance(n, batch_n > 1 ? WITH_BATCH / 4 : WITH_BATCH))

@@ -51,6 +51,10 @@ static struct str ack_said(struct model *m, const struct m_ack *op)
 		   STR_ARG(op->result), STR_ARG(op->checkpoint),
 		   STR_ARG(op->response), MSG_HAS(op, ack, step_status),
 		   op->step_status);
+	buf_printf(&b, "|%d %u %d %u|%.*s|%.*s", MSG_HAS(op, ack, agent_status),
+		   op->agent_status, MSG_HAS(op, ack, ack_status),
+		   op->ack_status, STR_ARG(op->hold_reason),
+		   STR_ARG(op->trace));
 	model_usage_said(&b, op->usage);
 	return said(m, &b, op->logs, op->logs_n);
 }
@@ -100,15 +104,17 @@ void model_ack(struct model *m, const struct m_ack *op, int not_found)
 		(void)spent(m, op->job_id, has_token, op->lease_token, by);
 		return;
 	}
+	if (!model_agent_fits(m, j, op))
+		return;
 	spend(j, has_token, op->lease_token, by);
 	model_report(m, j, op->usage);
-	if (op->result.n > 0)
-		j->result = model_copy(m, op->result);
 	if (op->checkpoint.n > 0)
 		j->checkpoint = model_copy(m, op->checkpoint);
 	if (op->response.n > 0)
 		j->response = model_copy(m, op->response);
 	j->log_lines += (uint32_t)op->logs_n;
+	if (model_agent_turn(m, j, op))
+		return;
 	j->exit_chain = op->step_status == STEP_EXIT;
 	model_end(m, j, j->cancel_requested ? JOB_CANCELLED : JOB_COMPLETED);
 }
@@ -252,6 +258,7 @@ static void run_again(struct model *m, struct model_job *j)
 {
 	if (j->expire_at != 0 && j->expire_at <= m->now)
 		j->expire_at = 0;
+	model_agent_rerun(j);
 	j->placed = true;
 	j->completed_at = j->failed_at = j->cancelled_at = j->started_at = 0;
 	j->ended_at = 0;

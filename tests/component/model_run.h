@@ -70,6 +70,10 @@ void run_fill_job(struct run *n, struct m_enqueue *op, size_t batch_n);
 run_fn run_enqueue, run_enqueue_batch, run_open_batch, run_seal_batch;
 run_fn run_pause, run_set_queue, run_clear, run_limits;
 run_fn run_schedule, run_bulk, run_price, run_budget, run_score;
+run_fn run_approve, run_replay;
+void run_fill_agent(struct run *n, struct m_enqueue *op);
+/* What an ack says of an agent's loop. */
+void run_fill_turn(struct run *n, struct m_ack *op);
 /* What a worker may have used; NULL: it says nothing. */
 struct m_usage *run_usage(struct run *n);
 

@@ -89,6 +89,12 @@ static inline void make_enqueue(struct rw *w, struct m_enqueue *m)
 		MSG_SET(m, enqueue, batch_id, recent(w, "batch", w->batches));
 	if (one_in(w, 4))
 		MSG_SET(m, enqueue, expected_cost, rng_below(&w->r, NS_PER_S));
+	if (one_in(w, 3)) {
+		MSG_SET(m, enqueue, agent,
+			arena_zalloc(&w->arena, sizeof(*m->agent)));
+		MSG_SET(m->agent, agent, max_iterations,
+			1 + (uint32_t)rng_below(&w->r, 3));
+	}
 	if (one_in(w, 4)) {
 		MSG_SET(m, enqueue, idempotency_key, STR("again"));
 		MSG_SET(m, enqueue, idempotency_hash, rng_below(&w->r, 2));
@@ -158,34 +164,6 @@ static inline struct m_usage *some_usage(struct rw *w)
 	return u;
 }
 
-static inline void make_ack(struct rw *w, struct m_ack *m)
-{
-	MSG_SET(m, ack, job_id, job_in(w, JOB_ACTIVE));
-	if (!one_in(w, 3))
-		MSG_SET(m, ack, lease_token, token_of(w, m->job_id));
-	MSG_SET(m, ack, result, STR("{\"n\":1}"));
-	MSG_SET(m, ack, response, STR("{\"status\":200}"));
-	if (one_in(w, 2))
-		MSG_SET_LIST(m, ack, logs, some_lines(w), 2);
-	if (one_in(w, 2))
-		MSG_SET(m, ack, usage, some_usage(w));
-}
-
-static inline void make_ack_batch(struct rw *w, struct m_ack_batch *m)
-{
-	struct m_ack_item *items = arena_zalloc(&w->arena, 3 * sizeof(*items));
-
-	for (size_t i = 0; i < 3; i++) {
-		MSG_SET(&items[i], ack_item, job_id, job_in(w, JOB_ACTIVE));
-		if (one_in(w, 2))
-			MSG_SET(&items[i], ack_item, lease_token,
-				token_of(w, items[i].job_id));
-		if (one_in(w, 2))
-			MSG_SET(&items[i], ack_item, usage, some_usage(w));
-	}
-	MSG_SET_LIST(m, ack_batch, acks, items, 3);
-}
-
 static inline void make_fail(struct rw *w, struct m_fail *m)
 {
 	MSG_SET(m, fail, job_id, job_in(w, JOB_ACTIVE));
@@ -234,23 +212,6 @@ static inline void make_delete(struct rw *w, struct m_job_ref *m)
 static inline void make_requeue(struct rw *w, struct m_job_ref *m)
 {
 	MSG_SET(m, job_ref, job_id, job_in(w, JOB_DEAD));
-}
-
-static inline void make_approve(struct rw *w, struct m_job_ref *m)
-{
-	MSG_SET(m, job_ref, job_id, job_in(w, JOB_HELD));
-}
-
-static inline void make_reject(struct rw *w, struct m_hold *m)
-{
-	MSG_SET(m, hold, job_id, job_in(w, JOB_HELD));
-	MSG_SET(m, hold, reason, STR("no"));
-}
-
-static inline void make_hold(struct rw *w, struct m_hold *m)
-{
-	MSG_SET(m, hold, job_id,
-		job_in(w, one_in(w, 2) ? JOB_PENDING : JOB_ACTIVE));
 }
 
 static inline void make_move(struct rw *w, struct m_move *m)
@@ -596,5 +557,7 @@ static inline void make_bulk_step(struct rw *w, struct m_bulk_step *m)
 	MSG_SET(m, bulk_step, processed, bulk_now(w, id).processed);
 	MSG_SET(m, bulk_step, max, 2);
 }
+
+#include "resend_gen_agent.h"
 
 #endif

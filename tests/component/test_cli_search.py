@@ -257,6 +257,9 @@ def test_iterations(fake):
     assert second.split() == ["2", "hold", "0.000000", "ask", "me"]
     out = ok("iterations", "job_1", "--output=json", fake=fake)
     assert json.loads(out)["iterations"] == rounds
+    fake.reply("GET", path + "?after=2&limit=9", {"iterations": []})
+    assert ok("iterations", "job_1", "--after=2", "--limit=9", fake=fake) == (
+        "No iterations\n")
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"jobs": 1}', b"7"])

@@ -1,6 +1,6 @@
 /*
- * Jobs by words and iterations, over a view filled by hand: order, limits of
- * number and size, the way from words to parts of words.
+ * Jobs by words, over a view filled by hand: order, limits of number and size,
+ * the way from words to parts of words.
  */
 #include "view_fixture.h"
 
@@ -23,23 +23,6 @@ static void put_job(struct fixture *f, unsigned i, struct str payload)
 	MSG_SET(&j, job, retry_backoff, BACKOFF_LINEAR);
 	MSG_SET(&j, job, created_at, (1794700000 + (uint64_t)i) * NS_PER_S);
 	assert_int_equal(mirror_apply(f->view.mirror, &r), 0);
-}
-
-static void put_iteration(struct fixture *f, unsigned n, struct str checkpoint)
-{
-	struct db_stmt *s;
-
-	assert_int_equal(
-	    db_prepare(f->view.writer,
-		       "INSERT INTO job_iterations(job_id, iteration, status,"
-		       " checkpoint, created_at) VALUES('job_000000', ?1,"
-		       " 'continue', ?2, '2026-02-11T10:00:00.000000000Z')",
-		       &s),
-	    0);
-	db_bind_i64(s, 1, n);
-	db_bind_text(s, 2, checkpoint);
-	assert_int_equal(db_run(s), 0);
-	db_finalize(s);
 }
 
 /* --- asking --- */
@@ -138,65 +121,15 @@ static void test_large_results(void **state)
 	free(big);
 }
 
-/* --- iterations --- */
-
-static void list(struct fixture *f, const char *id, struct m_iteration_list *r)
-{
-	struct m_iterations m = { 0 };
-
-	MSG_SET(&m, iterations, job_id, str_from(id));
-	run(f, QUERY_LIST_ITERATIONS, &m, r);
-	assert_int_equal(r->lag_ns, 7);
-}
-
-static void test_iterations(void **state)
-{
-	struct fixture *f = *state;
-	struct m_iteration_list r;
-
-	put_job(f, 0, STR("{}"));
-	put_job(f, 1, STR("{}"));
-	put_iteration(f, 2, STR_NULL);
-	put_iteration(f, 1, STR("{\"at\":1}"));
-	list(f, "job_000000", &r);
-	assert_int_equal(r.iterations_n, 2);
-	assert_int_equal(r.iterations[0].iteration, 1);
-	assert_str_is(r.iterations[0].checkpoint, "{\"at\":1}");
-	assert_str_is(r.iterations[0].job_id, "job_000000");
-	assert_int_equal(r.iterations[1].iteration, 2);
-	assert_str_is(r.iterations[1].status, "continue");
-	assert_false(MSG_HAS(&r.iterations[1], iteration, checkpoint));
-	assert_false(MSG_HAS(&r.iterations[1], iteration, input_tokens));
-	list(f, "job_000001", &r);
-	assert_true(r.iterations_n == 0 && !r.unknown);
-	list(f, "job_none", &r);
-	assert_true(r.unknown);
-}
-
-static void test_large_iterations(void **state)
-{
-	struct fixture *f = *state;
-	struct m_iteration_list r;
-	char *big = xcalloc(1, BIG_BYTES);
-
-	memset(big, '1', BIG_BYTES);
-	put_job(f, 0, STR("{}"));
-	for (unsigned i = 0; i < 12; i++)
-		put_iteration(f, i, str_of(big, BIG_BYTES));
-	list(f, "job_000000", &r);
-	assert_true(r.iterations_n >= 8 && r.iterations_n < 12);
-	assert_true(r.partial);
-	free(big);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_words),           TEST(test_parts),
-		TEST(test_parts_over_gaps), TEST(test_large_results),
-		TEST(test_iterations),      TEST(test_large_iterations),
+		TEST(test_words),
+		TEST(test_parts),
+		TEST(test_parts_over_gaps),
+		TEST(test_large_results),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,8 +80,7 @@ static void put_field(struct rng *rng, const struct pb_field *f, bool is_json,
 {
 	static const char *const texts[] = { "q", "{}", "high", "7", "" };
 	const char *text = texts[rng_below(rng, ARRAY_SIZE(texts))];
-	bool is_text = f->type == PB_string || f->type == PB_bytes ||
-		       f->type == PB_json || f->type == PB_word;
+	bool is_text = f->type >= PB_string && f->type <= PB_word;
 
 	if (is_json && is_text)
 		buf_printf(out, "\"%s\":\"%s\"", f->name, text);

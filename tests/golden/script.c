@@ -577,6 +577,7 @@ void golden_script(struct golden *g, struct golden_lines *log)
 	script_cluster(&s);
 	script_usage(&s);
 	script_push(&s);
+	script_agent(&s);
 	buf_done(&s.entry);
 	buf_done(&s.body);
 }

@@ -33,4 +33,8 @@ void script_usage(struct script *s);
 
 void script_push(struct script *s);
 
+/* --- script_agent.c: the same --- */
+
+void script_agent(struct script *s);
+
 #endif

@@ -200,7 +200,7 @@ TABLE = [
      "expire_after"),
     ("tags an array", "POST", E, job(tags=["a"]), WRONG, "tags"),
     ("tags too large", "POST", E, job(tags={"a": "x" * 17000}), WRONG, "tags"),
-    ("checkpoint too large", "POST", E, job(checkpoint="x" * 263000), WRONG,
+    ("checkpoint too large", "POST", E, job(checkpoint="x" * (1 << 20)), WRONG,
      "checkpoint"),
     ("parent_id a number", "POST", E, job(parent_id=7), WRONG, "parent_id"),
     ("parent_id too long", "POST", E, job(parent_id="j" * 65), WRONG,

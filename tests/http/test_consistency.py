@@ -334,13 +334,6 @@ def test_view_that_is_behind_answers_and_says_so(hasty, method, path, body):
             assert a.json["view_lag_ms"] == int(a.headers[LAG])
 
 
-def test_unknown_job_of_a_view_that_is_behind(hasty):
-    with hasty.client() as c:
-        a = c.get(f"{API}/jobs/{NO_JOB}/iterations",
-                  {"X-Corvo-Min-Index": str(2 ** 60)})
-        assert a.status == 404 and int(a.headers[LAG]) > 0
-
-
 def test_bad_index_is_refused(hasty):
     with hasty.client() as c:
         for bad in ("soon", "-1", "1.5", "1" * 30):

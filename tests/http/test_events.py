@@ -368,6 +368,12 @@ def ways_of_a_job(c, q):
                                   "unique_action": "replace"})
 
 
+def ways_of_an_agent(c, q):
+    agent = c.enqueue(f"{q}.agent", agent={"max_iterations": 2})
+    c.ack(c.fetch(f"{q}.agent"), agent_status="continue")
+    act(c, f"jobs/{agent}/replay", {"from": 1})
+
+
 def ways_of_several(c, q):
     parent = c.enqueue(f"{q}.p")
     c.enqueue(q, depends_on=[parent])
@@ -450,6 +456,7 @@ DATA = {
     "progress": {"at"}, "moved": set(), "held": {"reason"},
     "scored": {"name", "value"},
     "usage": {"phase"}, "price_set": {"provider", "model"},
+    "continued": {"iteration"}, "replayed": {"job_id"},
     "budget_exceeded": {"budget", "amount", "spent", "action"},
     "batch_ended": {"succeeded", "failed"}, "queue_cleared": {"count"},
 }
@@ -462,8 +469,9 @@ def test_every_type_of_event_is_streamed(node, client, queue):
               if not t.startswith(("bulk_", "clock_", "member_", "leader_",
                                    "level_", "snapshot_"))}
     with EventStream(node.port) as s:
-        for way in (ways_of_a_job, ways_of_several, ways_of_a_queue,
-                    ways_of_the_settings, ways_of_a_schedule):
+        for way in (ways_of_a_job, ways_of_an_agent, ways_of_several,
+                    ways_of_a_queue, ways_of_the_settings,
+                    ways_of_a_schedule):
             way(client, queue)
         missing, end = set(wanted), time.monotonic() + patience(30)
 

@@ -288,6 +288,21 @@ def test_node(world):
     w.post("/admin/verify-view")
 
 
+def test_agents(world):
+    w = world
+    job = w.post("/enqueue", {"queue": "loops", "agent": {
+        "max_iterations": 1, "max_cost_usd": 2, "iteration_timeout": "1m",
+        "limits": {"tokens": 100}}})["job_id"]
+    w.post("/fetch", {"queues": ["loops"], "timeout": 0, "worker_id": "w"})
+    w.post("/ack/{job_id}", {"agent_status": "continue", "checkpoint": [1],
+                             "trace": {}, "usage": {"cost_usd": 1}},
+           job_id=job)
+    w.post("/jobs/{job_id}/approve", {"max_iterations": 9}, job_id=job)
+    w.post("/jobs/{job_id}/replay", {"from": 1}, job_id=job)
+    assert w.get("/jobs/{job_id}/iterations", job_id=job)["iterations"]
+    assert w.get("/jobs/{job_id}", job_id=job)["agent"]["replays"]
+
+
 def test_usage_and_budgets(world):
     w = world
     w.ask("PATCH", API + "/usage/settings", {

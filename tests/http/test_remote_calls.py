@@ -151,14 +151,34 @@ def test_an_idempotency_key_is_metadata(connect, queue):
 
 
 def test_what_is_ignored_is_named(connect, queue):
-    ask = make("EnqueueRequest", queue=queue)
-    ask.agent.max_iterations = 3
-    connect.call("Enqueue", ask)
-    assert connect.answer.headers["X-Corvo-Ignored"] == "agent"
-    e = refused(connect.call, "Enqueue", ask, {"X-Corvo-Strict": "1"})
+    job_id = connect.call("Enqueue", make("EnqueueRequest",
+                                          queue=queue)).job_id
+    ask = make("HeartbeatRequest")
+    ask.jobs[job_id].stream_delta = "x"
+    connect.call("Heartbeat", ask)
+    path = "jobs[0].stream_delta"
+    assert connect.answer.headers["X-Corvo-Ignored"] == path
+    e = refused(connect.call, "Heartbeat", ask, {"X-Corvo-Strict": "1"})
     assert (e.code, e.message) == (
         "invalid_argument",
-        "agent: would be ignored, and the request is strict")
+        f"{path}: would be ignored, and the request is strict")
+
+
+def test_an_agent_by_a_call(connect, client, queue):
+    ask = make("EnqueueRequest", queue=queue)
+    ask.agent.max_iterations = 1
+    ask.agent.iteration_timeout = "soon"
+    e = refused(connect.call, "Enqueue", ask)
+    assert e.message.startswith("agent.iteration_timeout: must be a duration")
+    ask.agent.iteration_timeout = "90s"
+    job_id = connect.call("Enqueue", ask).job_id
+    got = connect.call("Fetch", make("FetchRequest", queues=[queue]))
+    assert got.agent.iteration_timeout == "1m30s"
+    connect.call("Ack", make("AckRequest", job_id=job_id,
+                             agent_status="continue", trace_json="[1]"))
+    assert client.job(job_id)["hold_reason"] == "max_iterations exceeded (1)"
+    a = client.get(f"{API}/jobs/{job_id}/iterations").json
+    assert a["iterations"][0]["trace"] == [1]
 
 
 # --- deadlines ---

@@ -267,18 +267,41 @@ def test_fields_that_do_nothing_are_named(channel, stream, client, queue):
     job, = stream.ask(request_id=1, queues=[queue], fetch_count=1).jobs
     ack = make("AckBatchItem", job_id=job.job_id,
                usage=make("UsageReport", input_tokens=5))
-    item = make("LifecycleEnqueueItem", queue=queue,
-                agent=make("AgentConfig", max_iterations=3))
+    item = make("LifecycleEnqueueItem", queue=queue)
+    beat = make("LifecycleHeartbeatItem", job_id=job.job_id, stream_delta="x")
     strict = Stream(channel, metadata=[("x-corvo-strict", "1")])
-    a = strict.ask(request_id=2, acks=[ack], enqueues=[item])
-    assert a.error.startswith("enqueues[0].agent: would be ignored")
+    a = strict.ask(request_id=2, acks=[ack], enqueues=[item],
+                   heartbeats=[beat])
+    assert a.error.startswith("heartbeats[0].stream_delta: would be ignored")
     assert (a.acked, a.code) == (0, "VALIDATION_ERROR")
     assert not a.enqueued_job_ids
     strict.call.cancel()
-    a = stream.ask(request_id=3, acks=[ack], enqueues=[item])
+    a = stream.ask(request_id=3, acks=[ack], enqueues=[item],
+                   heartbeats=[beat])
     assert (a.acked, len(a.enqueued_job_ids), a.error) == (1, 1, "")
-    assert list(a.ignored) == ["enqueues[0].agent"]
+    assert list(a.ignored) == ["heartbeats[0].stream_delta"]
     assert client.job(job.job_id)["usage"]["input_tokens"] == 5
+
+
+def test_an_agent_on_a_stream(stream, client, queue):
+    item = make("LifecycleEnqueueItem", queue=queue,
+                agent=make("AgentConfig", max_iterations=2, max_cost_usd=1.5,
+                           iteration_timeout="90s"))
+    a = stream.ask(request_id=1, enqueues=[item])
+    job, = stream.ask(request_id=2, queues=[queue], fetch_count=1).jobs
+    assert job.job_id == a.enqueued_job_ids[0]
+    assert (job.agent.iteration, job.agent.max_iterations) == (1, 2)
+    assert (job.agent.max_cost_usd, job.agent.iteration_timeout) == (
+        1.5, "1m30s")
+    ack = make("AckBatchItem", job_id=job.job_id, lease_token=job.lease_token,
+               agent_status="continue", checkpoint_json="[1]")
+    assert stream.ask(request_id=3, acks=[ack]).acked == 1
+    job, = stream.ask(request_id=4, queues=[queue], fetch_count=1).jobs
+    assert (job.agent.iteration, job.checkpoint_json) == (2, "[1]")
+    ack = make("AckBatchItem", job_id=job.job_id, lease_token=job.lease_token,
+               agent_status="hold", hold_reason="ask me")
+    assert stream.ask(request_id=5, acks=[ack]).acked == 1
+    assert client.job(job.job_id)["hold_reason"] == "ask me"
 
 
 def test_a_fetch_is_checked_as_over_http(stream, queue):

@@ -399,8 +399,13 @@ static void test_byte_limits(void **state _unused_)
 	assert_limit("{" Q "\"tags\":{\"a\":\"", 16384 - 8, "\"}}", NULL);
 	assert_limit("{" Q "\"tags\":{\"a\":\"", 16384 - 7, "\"}}",
 		     "tags: must be at most 16384 bytes");
-	assert_limit("{" Q "\"checkpoint\":\"", 262143, "\"}",
-		     "checkpoint: must be at most 262144 bytes");
+	assert_limit("{" Q "\"checkpoint\":\"", (4 << 20) - 1, "\"}",
+		     "checkpoint: must be at most 4194304 bytes");
+	msg_limit_checkpoints(1000);
+	assert_limit("{" Q "\"checkpoint\":\"", 998, "\"}", NULL);
+	assert_limit("{" Q "\"checkpoint\":\"", 999, "\"}",
+		     "checkpoint: must be at most 1000 bytes");
+	msg_limit_checkpoints(LIMIT_CHECKPOINT_BYTES);
 	assert_limit("{" Q "\"payload\":\"", 1 << 20, "\"}", NULL);
 }
 

@@ -117,6 +117,7 @@ static void test_job_from_enqueue(void **state _unused_)
 {
 	struct m_enqueue e = { 0 };
 	struct m_enqueue_reply r = { 0 };
+	struct m_agent_state agent;
 	struct m_job j;
 
 	MSG_SET(&e, enqueue, queue, STR("q"));
@@ -124,7 +125,7 @@ static void test_job_from_enqueue(void **state _unused_)
 	MSG_SET(&r, enqueue_reply, job_id, STR("job_1"));
 	MSG_SET(&r, enqueue_reply, status, JOB_PENDING);
 	MSG_SET(&r, enqueue_reply, created_at, 1000 * NS_PER_S);
-	job_from_enqueue(&e, &r, &j);
+	job_from_enqueue(&e, &r, &agent, &j);
 	assert_json(&msg_job, &j, plain,
 		    "{\"id\":\"job_1\",\"queue\":\"q\",\"state\":\"pending\","
 		    "\"payload\":{},\"priority\":\"normal\",\"attempt\":0,"
@@ -139,7 +140,7 @@ static void test_job_from_enqueue(void **state _unused_)
 	MSG_SET(&e, enqueue, expire_after, 60 * NS_PER_S);
 	MSG_SET(&e, enqueue, scheduled_at, 2000 * NS_PER_S);
 	MSG_SET(&r, enqueue_reply, status, JOB_SCHEDULED);
-	job_from_enqueue(&e, &r, &j);
+	job_from_enqueue(&e, &r, &agent, &j);
 	assert_true(MSG_HAS(&j, job, max_retries));
 	assert_int_equal(j.max_retries, 0);
 	assert_int_equal(j.scheduled_at, 2000 * NS_PER_S);

@@ -50,6 +50,8 @@ static void test_kinds_fit_types(void **state _unused_)
 			if (f->type == PB_ms)
 				assert_true(m->kind == K_dur ||
 					    m->kind == K_secs);
+			if (f->type == PB_dur)
+				assert_int_equal(m->kind, K_dur);
 			if (f->type == PB_secs)
 				assert_int_equal(m->kind, K_secs);
 			if (f->type == PB_double)

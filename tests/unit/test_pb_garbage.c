@@ -57,8 +57,7 @@ static void grow_field(struct rng *rng, const struct pb_field *f,
 	} else if (f->type == PB_double) {
 		for (int i = 0; i < 8; i++)
 			buf_putc(out, (char)(i == 6 ? rng_u64(rng) : 0));
-	} else if (f->type == PB_string || f->type == PB_json ||
-		   f->type == PB_word || f->type == PB_bytes) {
+	} else if (f->type >= PB_string && f->type <= PB_word) {
 		struct str s = texts[rng_u64(rng) % ARRAY_SIZE(texts)];
 
 		buf_putc(out, (char)s.n);

@@ -99,12 +99,12 @@ static void test_defaults_are_no_news(void **state)
 
 	assert_int_equal(reads(w, &pb_AckRequest,
 			       "{\"jobId\": \"j\", \"usage\": null, "
-			       "\"traceJson\": \"\", \"holdReason\": \"x\", "
+			       "\"traceJson\": \"\", \"sooner\": \"x\", "
 			       "\"later\": 1}",
 			       &m),
 			 0);
 	assert_int_equal(w->ignored.n, 2);
-	assert_str_is(w->ignored.paths[0], "holdReason");
+	assert_str_is(w->ignored.paths[0], "sooner");
 	assert_str_is(w->ignored.paths[1], "later");
 }
 

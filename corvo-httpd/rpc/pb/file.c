@@ -5,21 +5,14 @@
 #include "rpc/pb/pb.h"
 
 static const char *const types[] = {
-	[PB_double] = "double",
-	[PB_int32] = "int32",
-	[PB_int64] = "int64",
-	[PB_uint32] = "uint32",
-	[PB_uint64] = "uint64",
-	[PB_bool] = "bool",
-	[PB_string] = "string",
-	[PB_bytes] = "bytes",
-	[PB_json] = "string",
-	[PB_word] = "string",
-	[PB_ms] = "int64",
-	[PB_secs] = "int32",
-	[PB_ns] = "uint64",
-	[PB_enum] = "enum",
-	[PB_time] = "google.protobuf.Timestamp",
+	[PB_double] = "double", [PB_int32] = "int32",
+	[PB_int64] = "int64",   [PB_uint32] = "uint32",
+	[PB_uint64] = "uint64", [PB_bool] = "bool",
+	[PB_string] = "string", [PB_bytes] = "bytes",
+	[PB_json] = "string",   [PB_dur] = "string",
+	[PB_word] = "string",   [PB_ms] = "int64",
+	[PB_secs] = "int32",    [PB_ns] = "uint64",
+	[PB_enum] = "enum",     [PB_time] = "google.protobuf.Timestamp",
 };
 
 const char *pb_type_name(const struct pb_field *f)
@@ -31,6 +24,8 @@ static void put_unit(struct buf *out, const struct pb_field *f)
 {
 	if (f->type == PB_json)
 		buf_puts(out, " JSON.");
+	else if (f->type == PB_dur)
+		buf_puts(out, " Such as 90s.");
 	else if (f->type == PB_secs)
 		buf_puts(out, " In seconds.");
 	else if (f->type == PB_ms)

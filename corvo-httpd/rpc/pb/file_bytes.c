@@ -24,6 +24,7 @@ static const uint8_t types[] = {
 	[PB_bool] = 8,
 	[PB_string] = TYPE_STRING,
 	[PB_json] = TYPE_STRING,
+	[PB_dur] = TYPE_STRING,
 	[PB_word] = TYPE_STRING,
 	[PB_time] = TYPE_MESSAGE,
 	[PB_message] = TYPE_MESSAGE,

@@ -133,6 +133,7 @@ static int read_value(const struct msg_reader *rd, struct pb_place *at,
 	case PB_string:
 	case PB_bytes:
 	case PB_json:
+	case PB_dur:
 	case PB_word:
 		return read_text(rd, at, v, m);
 	case PB_time:

@@ -83,6 +83,7 @@ static bool put_number(struct json_writer *w, const struct pb_field *f,
 	case PB_string:
 	case PB_bytes:
 	case PB_json:
+	case PB_dur:
 	case PB_word:
 	case PB_time:
 	case PB_message:
@@ -94,7 +95,7 @@ static bool put_number(struct json_writer *w, const struct pb_field *f,
 static bool is_text(const struct pb_field *f)
 {
 	return f->type == PB_string || f->type == PB_bytes ||
-	       f->type == PB_json || f->type == PB_word;
+	       f->type == PB_json || f->type == PB_dur || f->type == PB_word;
 }
 
 static void put_value(struct json_writer *w, const struct pb_field *f,

@@ -22,6 +22,7 @@ enum pb_type {
 	PB_string,
 	PB_bytes,
 	PB_json,
+	PB_dur,
 	PB_word,
 	PB_ms,
 	PB_secs,

@@ -88,7 +88,7 @@ static int skip_unknown(const struct input *in, struct wire *w,
 
 static bool is_text(enum pb_type t)
 {
-	return t == PB_string || t == PB_bytes || t == PB_json || t == PB_word;
+	return t >= PB_string && t <= PB_word;
 }
 
 static enum wire_type wire_type_of(const struct pb_field *f)
@@ -125,6 +125,7 @@ static int put_varint(const struct input *in, const struct pb_place *at,
 	case PB_string:
 	case PB_bytes:
 	case PB_json:
+	case PB_dur:
 	case PB_word:
 	case PB_time:
 	case PB_message:

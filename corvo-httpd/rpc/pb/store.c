@@ -5,6 +5,7 @@
 
 #include "proto/msg_read.h"
 #include "util/nano.h"
+#include "util/timefmt.h"
 
 #define DURATION_MAX_NS (LIMIT_DURATION_S * NS_PER_S)
 #define TIME_MAX_S      UINT64_C(7289654400) /* 2201, as in JSON */
@@ -331,6 +332,20 @@ static int put_json(const struct msg_reader *rd, const struct pb_place *at,
 	return 0;
 }
 
+static int put_duration(const struct msg_reader *rd, const struct pb_place *at,
+			void *m, struct str text)
+{
+	uint64_t ns = 0;
+
+	if (text.n > 0 && (!duration_read(text, &ns) || ns > DURATION_MAX_NS))
+		return pb_refuse(rd, at,
+				 "must be a duration such as \"90s\", at "
+				 "most 100 years");
+	if (set_bit(at, m, text.n == 0))
+		*(uint64_t *)slot(at, m) = ns;
+	return 0;
+}
+
 static int put_word(const struct msg_reader *rd, const struct pb_place *at,
 		    void *m, struct str text)
 {
@@ -373,6 +388,8 @@ int pb_put_text(const struct msg_reader *rd, const struct pb_place *at, void *m,
 		return pb_refuse(rd, at, "must be UTF-8");
 	if (at->f->type == PB_json)
 		return put_json(rd, at, m, v);
+	if (at->f->type == PB_dur)
+		return put_duration(rd, at, m, v);
 	if (at->f->type == PB_word)
 		return put_word(rd, at, m, v);
 	if (at->f->flags & PB_REPEATED)

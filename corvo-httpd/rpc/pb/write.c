@@ -4,6 +4,7 @@
 #include "rpc/pb/show.h"
 #include "rpc/pb/wire.h"
 #include "util/nano.h"
+#include "util/timefmt.h"
 
 static void put_double(struct buf *out, uint32_t number, double v)
 {
@@ -47,9 +48,23 @@ double pb_double(const struct field_desc *member, const void *p)
 	return *(const double *)p;
 }
 
+/* It lasts until the next one is asked for: each is written at once. */
+static struct str duration_text(uint64_t ns)
+{
+	static _Thread_local char text[64];
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	duration_format(&b, ns);
+	CHECK(b.n <= sizeof(text));
+	memcpy(text, b.p, b.n);
+	return str_of(text, b.n);
+}
+
 struct str pb_text(const struct pb_field *f, const struct field_desc *member,
 		   const void *p)
 {
+	if (f->type == PB_dur)
+		return duration_text(*(const uint64_t *)p);
 	if (f->type == PB_word)
 		return str_from(
 		    enum_text(member->values, *(const uint32_t *)p));
@@ -73,6 +88,7 @@ static void put_value(const struct pb_field *f, const struct field_desc *member,
 	case PB_string:
 	case PB_bytes:
 	case PB_json:
+	case PB_dur:
 	case PB_word:
 		text = pb_text(f, member, p);
 		if (with_zero || text.n > 0)

@@ -6,6 +6,7 @@
 
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
+#include "fsm/job/checkpoint.h"
 #include "fsm/job/tag.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
@@ -55,6 +56,12 @@ static void fill_links(const struct new_job *n, struct m_job_doc *d)
 	}
 	if (op->batch_id.n > 0)
 		MSG_SET(d, job_doc, batch_id, op->batch_id);
+	if (MSG_HAS(op, enqueue, agent))
+		MSG_SET(d, job_doc, agent, op->agent);
+	if (n->replay_of.n > 0) {
+		MSG_SET(d, job_doc, replay_of, n->replay_of);
+		MSG_SET(d, job_doc, replay_from, n->replay_from);
+	}
 	if (n->schedule_id.n > 0) {
 		MSG_SET(d, job_doc, schedule_id, n->schedule_id);
 		MSG_SET(d, job_doc, scheduled_for, n->scheduled_for);
@@ -96,7 +103,7 @@ static void fill_doc(struct fsm *f, const struct new_job *n,
 	if (op->tags.n > 0)
 		MSG_SET(d, job_doc, tags, op->tags);
 	if (op->checkpoint.n > 0)
-		MSG_SET(d, job_doc, checkpoint, op->checkpoint);
+		checkpoint_create(f, op->job_id, op->checkpoint, d);
 	if (op->parent_id.n > 0)
 		MSG_SET(d, job_doc, parent_id, op->parent_id);
 	if (group.n > 0)

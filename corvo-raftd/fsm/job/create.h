@@ -14,6 +14,8 @@ struct new_job {
 	int64_t chain_step;  /* with op->chain_id and op->chain */
 	struct str schedule_id;
 	uint64_t scheduled_for; /* with schedule_id */
+	struct str replay_of;
+	uint32_t replay_from; /* with replay_of */
 };
 
 /* The answer to an enqueue that made this job. */

@@ -15,6 +15,8 @@ enum job_extra {
 	EXTRA_BATCH = 2,     /* doc: batch_id */
 	EXTRA_CHAIN = 4,     /* doc: chain */
 	EXTRA_EXPECTED = 16, /* doc: expected_cost, expected */
+	EXTRA_AGENT = 32,    /* doc: agent */
+	EXTRA_APART = 64,    /* doc: checkpoint_apart */
 };
 
 /*

@@ -5,10 +5,12 @@
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/job/active.h"
+#include "fsm/job/checkpoint.h"
 #include "fsm/job/job.h"
 #include "fsm/job/log.h"
 #include "fsm/job/timing.h"
 #include "fsm/ops/ops.h"
+#include "fsm/ties/agent.h"
 #include "fsm/ties/usage.h"
 #include "util/hash.h"
 
@@ -77,6 +79,37 @@ static int was_spent(struct fsm *f, const struct claim *c, uint64_t hash,
 
 /* --- ack --- */
 
+static void complete_job(struct fsm *f, struct job *j, const struct m_ack *op)
+{
+	j->exit_chain = op->step_status == STEP_EXIT;
+	job_event(f, j, EVENT_COMPLETED, STR_NULL);
+	job_move(f, j, JOB_COMPLETED);
+	MSG_SET(&j->live, job_live, completed_at, f->now_ns);
+	job_save(f, j);
+	f->counters.completed++;
+}
+
+/* What becomes of the job: it is done, or an agent's goes on or is held. */
+static int end_by_ack(struct fsm *f, struct job *j, const struct m_ack *op)
+{
+	struct agent_turn turn;
+	int r = agent_turn(f, j, op, &turn);
+
+	if (r < 0)
+		return r;
+	if (op->result.n > 0 && turn.status != AGENT_CONTINUE)
+		MSG_SET(&j->live, job_live, result, op->result);
+	if (j->live.cancel_requested)
+		job_end_cancelled(f, j);
+	else if (turn.status == AGENT_HOLD)
+		job_hold(f, j, turn.hold_reason);
+	else if (turn.status == AGENT_CONTINUE)
+		agent_go_on(f, j);
+	else
+		complete_job(f, j, op);
+	return 0;
+}
+
 static int complete(struct fsm *f, const struct m_ack *op,
 		    const struct claim *c)
 {
@@ -87,31 +120,21 @@ static int complete(struct fsm *f, const struct m_ack *op,
 	if (r < 0)
 		return r;
 	CHECK(r > 0);
-	r = op->usage != NULL ? usage_check_job(f, &j, op->usage) : 0;
+	r = agent_check_ack(f, &j, op);
+	if (r == 0 && op->usage != NULL)
+		r = usage_check_job(f, &j, op->usage);
 	if (r == 0 && op->usage != NULL)
 		r = usage_add(f, &j, op->usage, "ack", &counted);
 	if (r < 0)
 		return r;
 	timing_note_run(f, &j);
-	if (op->result.n > 0)
-		MSG_SET(&j.live, job_live, result, op->result);
 	if (op->checkpoint.n > 0)
-		MSG_SET(&j.live, job_live, checkpoint, op->checkpoint);
+		checkpoint_set(f, &j, op->checkpoint);
 	if (op->response.n > 0)
 		MSG_SET(&j.live, job_live, response, op->response);
 	log_append(f, &j, op->logs, op->logs_n);
 	spend(&j, c, c->has_token ? request_hash(f, &msg_ack, op) : 0);
-	if (j.live.cancel_requested) {
-		job_end_cancelled(f, &j);
-		return 0;
-	}
-	j.exit_chain = op->step_status == STEP_EXIT;
-	job_event(f, &j, EVENT_COMPLETED, STR_NULL);
-	job_move(f, &j, JOB_COMPLETED);
-	MSG_SET(&j.live, job_live, completed_at, f->now_ns);
-	job_save(f, &j);
-	f->counters.completed++;
-	return 0;
+	return end_by_ack(f, &j, op);
 }
 
 static int ack_one(struct fsm *f, const struct m_ack *op)
@@ -168,6 +191,10 @@ static void ack_from_item(const struct m_ack_item *item, struct m_ack *ret)
 	TAKE(lease_token);
 	TAKE(usage);
 	TAKE(response);
+	TAKE(agent_status);
+	TAKE(ack_status);
+	TAKE(hold_reason);
+	TAKE(trace);
 	if (item->logs_n > 0)
 		MSG_SET_LIST(ret, ack, logs, item->logs, item->logs_n);
 }

@@ -5,6 +5,7 @@
 #include "fsm/ops/act.h"
 #include "fsm/ops/hand.h"
 #include "fsm/order/roster.h"
+#include "fsm/ties/agent.h"
 #include "fsm/ties/unique.h"
 
 /* --- what an action does to a job that was found --- */
@@ -154,8 +155,14 @@ static int act_hold(struct fsm *f, const struct act *a, struct job *j)
 
 static int act_approve(struct fsm *f, const struct act *a, struct job *j)
 {
+	int r = 0;
+
 	if (j->live.state != JOB_HELD)
 		return refuse_state(f, a, j);
+	if (a->approve != NULL)
+		r = agent_change_limits(f, j, a->approve);
+	if (r < 0)
+		return r;
 	if (!a->dry_run)
 		job_approve(f, j);
 	return 1;

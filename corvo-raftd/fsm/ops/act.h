@@ -9,10 +9,11 @@
 
 struct act {
 	enum bulk_action action;
-	struct str queue;  /* move: a name that fits */
-	uint32_t priority; /* change_priority: below PRIORITIES */
-	struct str reason; /* hold, reject; empty: none */
-	bool dry_run;      /* only judge: nothing changes */
+	struct str queue;                /* move: a name that fits */
+	uint32_t priority;               /* change_priority: below PRIORITIES */
+	struct str reason;               /* hold, reject; empty: none */
+	bool dry_run;                    /* only judge: nothing changes */
+	const struct m_approve *approve; /* what else it says; or NULL */
 };
 
 /*

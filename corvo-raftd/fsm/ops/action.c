@@ -69,10 +69,10 @@ int apply_hold(struct fsm *f, const struct m_hold *op,
 	return act_alone(f, &a, op->job_id, ret);
 }
 
-int apply_approve(struct fsm *f, const struct m_job_ref *op,
+int apply_approve(struct fsm *f, const struct m_approve *op,
 		  struct m_status_reply *ret)
 {
-	struct act a = { .action = BULK_APPROVE };
+	struct act a = { .action = BULK_APPROVE, .approve = op };
 
 	return act_alone(f, &a, op->job_id, ret);
 }

@@ -15,6 +15,7 @@
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/roster.h"
+#include "fsm/ties/agent.h"
 #include "fsm/ties/backlog.h"
 #include "fsm/ties/batch.h"
 #include "fsm/ties/chain.h"
@@ -94,6 +95,8 @@ static int check_job(struct fsm *f, const struct request *q, size_t i)
 		r = chain_check(f, op);
 	if (r == 0 && op->expected.n > 0)
 		r = purse_check_expected(f, op);
+	if (r == 0 && MSG_HAS(op, enqueue, agent))
+		r = agent_check(f, op->agent, "agent.");
 	return r < 0 ? r : check_batch(f, q, i);
 }
 

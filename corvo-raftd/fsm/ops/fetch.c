@@ -7,6 +7,7 @@
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/job/active.h"
+#include "fsm/job/checkpoint.h"
 #include "fsm/job/job.h"
 #include "fsm/job/timing.h"
 #include "fsm/job/worker.h"
@@ -15,6 +16,7 @@
 #include "fsm/order/queue.h"
 #include "fsm/order/window.h"
 #include "fsm/ties/purse.h"
+#include "proto/agent.h"
 
 #define LEASE_DEFAULT_NS (60 * NS_PER_S)
 #define FETCH_BYTES_MAX  (8u << 20) /* payloads in one answer */
@@ -210,6 +212,16 @@ static uint64_t lease_of(const struct fsm *f, const struct m_fetch *op,
 	return MIN(ns, LIMIT_LEASE_S * NS_PER_S);
 }
 
+/* Of its attempts, the shorter of the two an agent's job may have; 0: none. */
+static uint64_t timeout_of(const struct job *j)
+{
+	uint64_t a = j->doc.timeout, b = 0;
+
+	if (j->extras & EXTRA_AGENT)
+		b = agent_limits(&j->doc, &j->live)->iteration_timeout;
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 /*
  * The job is in the hands of who sent the fetch, under a token of its own. A
  * token is the number of the event that tells of it: none is given twice.
@@ -221,8 +233,8 @@ static void fill_start(struct fsm *f, const struct m_fetch *op, struct job *j)
 	MSG_SET(l, job_live, started_at, f->now_ns);
 	MSG_SET(l, job_live, lease_ns, lease_of(f, op, j->q));
 	MSG_SET(l, job_live, lease_token, f->last_seq + 1);
-	if (j->doc.timeout > 0)
-		MSG_SET(l, job_live, timeout_at, fsm_later(f, j->doc.timeout));
+	if (timeout_of(j) > 0)
+		MSG_SET(l, job_live, timeout_at, fsm_later(f, timeout_of(j)));
 }
 
 static void tell_start(struct fsm *f, struct job *j)
@@ -274,14 +286,16 @@ static void hand_out_links(const struct job *j, struct m_fetched *r)
 		MSG_SET(r, fetched, batch_id, d->batch_id);
 }
 
-static void hand_out(struct fetch *ft, const struct job *j)
+static int hand_out(struct fsm *f, struct fetch *ft, const struct job *j)
 {
 	struct m_fetched *r = &ft->jobs[ft->n++];
 	const struct m_job_doc *d = &j->doc;
 	const struct m_job_live *l = &j->live;
-	struct str checkpoint =
-	    MSG_HAS(l, job_live, checkpoint) ? l->checkpoint : d->checkpoint;
+	struct str checkpoint;
+	int err = checkpoint_get(f, j, &checkpoint);
 
+	if (err < 0)
+		return err;
 	*r = (struct m_fetched){ 0 };
 	MSG_SET(r, fetched, job_id, j->id);
 	MSG_SET(r, fetched, queue, j->q->name);
@@ -296,8 +310,14 @@ static void hand_out(struct fetch *ft, const struct job *j)
 		MSG_SET(r, fetched, checkpoint, checkpoint);
 	if (MSG_HAS(d, job_doc, tags))
 		MSG_SET(r, fetched, tags, d->tags);
+	if (j->extras & EXTRA_AGENT) {
+		MSG_SET(r, fetched, agent,
+			arena_alloc(&f->item_arena, sizeof(*r->agent)));
+		agent_show(d, l, r->agent);
+	}
 	hand_out_links(j, r);
 	ft->bytes += r->payload.n + checkpoint.n + d->tags.n;
+	return 0;
 }
 
 static int by_token(const void *a, const void *b)
@@ -349,8 +369,7 @@ static int start_again(struct fsm *f, struct fetch *ft, struct fsm_active *a)
 		f->hooks->handed(f, &j, 1);
 	active_grant_again(f, a, &j);
 	tell_start(f, &j);
-	hand_out(ft, &j);
-	return 0;
+	return hand_out(f, ft, &j);
 }
 
 static int hand_out_again(struct fsm *f, struct fetch *ft)
@@ -425,8 +444,9 @@ static int hand_out_new(struct fsm *f, struct fetch *ft)
 			continue;
 		start_job(f, ft, &j);
 		lane_handed_out(f, l);
-		hand_out(ft, &j);
-		r = purse_handed_out(f, &j);
+		r = hand_out(f, ft, &j);
+		if (r == 0)
+			r = purse_handed_out(f, &j);
 		if (r < 0)
 			break;
 	}

@@ -6,6 +6,7 @@
 
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
+#include "fsm/job/iteration.h"
 #include "fsm/job/job.h"
 #include "fsm/ties/unique.h"
 
@@ -89,6 +90,8 @@ int job_rerun(struct fsm *f, struct job *j, enum event_type type,
 	if (r < 0)
 		return r;
 	renew_expiry(f, j);
+	if (j->extras & EXTRA_AGENT)
+		iteration_begin(f, j);
 	MSG_SET(&j->live, job_live, attempt, attempt);
 	MSG_SET(&j->live, job_live, seq, ++f->last_job_seq);
 	job_event(f, j, type, STR_NULL);

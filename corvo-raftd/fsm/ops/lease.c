@@ -5,6 +5,7 @@
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/job/active.h"
+#include "fsm/job/checkpoint.h"
 #include "fsm/job/job.h"
 #include "fsm/job/log.h"
 #include "fsm/job/worker.h"
@@ -59,7 +60,7 @@ static int beat_store(struct fsm *f, struct fsm_active *a,
 	if (b->progress.n > 0)
 		MSG_SET(&j.live, job_live, progress, b->progress);
 	if (b->checkpoint.n > 0)
-		MSG_SET(&j.live, job_live, checkpoint, b->checkpoint);
+		checkpoint_set(f, &j, b->checkpoint);
 	if (b->progress.n > 0 || b->checkpoint.n > 0)
 		job_event(f, &j, EVENT_PROGRESS, b->progress);
 	if (b->logs_n > 0) {

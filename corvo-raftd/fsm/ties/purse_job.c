@@ -68,15 +68,7 @@ static int find_of_job(struct fsm *f, struct job *j, struct purses *ret)
 static uint64_t amount_of(struct fsm *f, const struct m_usage_sum *s,
 			  struct str unit)
 {
-	uint64_t tokens;
-
-	if (str_is(unit, UNIT_USD))
-		return s->cost_usd;
-	if (!str_is(unit, UNIT_TOKENS))
-		return units_get(s->units, unit, &f->item_arena);
-	tokens = usage_sum_tokens(s);
-	return tokens > UINT64_MAX / NANO_PER_UNIT ? UINT64_MAX
-						   : tokens * NANO_PER_UNIT;
+	return usage_sum_amount(s, unit, &f->item_arena);
 }
 
 /* With its doc. */
