@@ -5,15 +5,19 @@ lost its disk comes back. Do those who use the cluster notice?
   grow.py [--gb 2] [--rate 500]
 
 The longest answer is that of the leader to single enqueues, one every few
-milliseconds. Memory is what the processes of each node have, at most.
+milliseconds. Memory is what the processes of each node have, at most. All nodes
+share one disk here: what it does to a small file of nobody's is shown beside,
+and with TMPDIR=/dev/shm it is left out.
 """
 
 import argparse
 import collections
 import contextlib
+import os
 import secrets
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -79,6 +83,22 @@ class Asker(Beside):
                     self.refused[status] += 1
 
 
+class Disk(Beside):
+    """Flushes a small file now and then: what the disk alone takes."""
+
+    def __init__(self):
+        self.longest = 0.0
+        super().__init__()
+
+    def run(self):
+        with tempfile.TemporaryFile() as f:
+            while not self.stop.wait(0.02):
+                began = time.monotonic()
+                os.pwrite(f.fileno(), b"x" * 512, 0)
+                os.fdatasync(f.fileno())
+                self.longest = max(self.longest, time.monotonic() - began)
+
+
 class Memory(Beside):
     """The most that each process of each node has had."""
 
@@ -125,7 +145,7 @@ def background(node, rate):
             p.kill()
 
 
-def show(what, asker, memory=None):
+def show(what, asker, disk, memory=None):
     """True when nobody had to wait for long."""
     took = sorted(asker.took)
     say(f"{what}: enqueues at the leader", f"{len(took)}")
@@ -135,6 +155,7 @@ def show(what, asker, memory=None):
         f"< {STALL_S * 1e3:.0f} ms")
     say("  the five longest, and when", ", ".join(
         f"{t * 1e3:.0f} ms at {at:.1f} s" for t, at in asker.longest))
+    say("  longest flush of a file beside", f"{disk.longest * 1e3:.0f} ms")
     if asker.refused:
         say("  refused", f"{dict(asker.refused)}", "none")
     if memory is not None:
@@ -165,11 +186,12 @@ def disk_mb(node):
 
 def measure(what, cluster, leader, act):
     """act() starts a node, which is waited for. True: nobody noticed."""
-    with Memory(cluster.nodes) as memory, Asker(leader) as asker:
+    with Memory(cluster.nodes) as memory, Disk() as disk, \
+            Asker(leader) as asker:
         began = time.monotonic()
         node = act()
         wait_for(cluster, node, leader, began)
-    good = show(what, asker, memory)
+    good = show(what, asker, disk, memory)
     say("  disk of the leader / of that node",
         f"{disk_mb(leader)} / {disk_mb(node)} MB")
     return good
@@ -183,9 +205,9 @@ def main(gb=2.0, rate=500):
         wait_for_view(leader)
         say("disk of the leader", f"{disk_mb(leader)} MB")
         with background(leader, rate):
-            with Asker(leader) as asker:
+            with Disk() as disk, Asker(leader) as asker:
                 let_pass(BEFORE_S)
-            show("before", asker)
+            show("before", asker, disk)
 
             def fourth():
                 return cluster.add().spawn()
