@@ -55,7 +55,7 @@ static _noreturn_ void usage(void)
 	    "options: --host --port --queue --connections --producers "
 	    "--workers\n  --batch --depth --backlog --payload (bytes) --count "
 	    "--time (s) --gap (ms) --lease (s) --groups "
-	    "--words (0 or 1)\n  --rate --total (lifecycles)\n",
+	    "--words (0 or 1)\n  --delay (s) --rate --total (lifecycles)\n",
 	    stderr);
 	exit(2);
 }
@@ -89,6 +89,7 @@ static void set_number(struct options *o, const char *name, const char *text)
 		{ "payload", &o->payload, NULL, 1 },
 		{ "groups", &o->groups, NULL, 1 },
 		{ "words", &o->words, NULL, 1 },
+		{ "delay", &o->delay, NULL, 1 },
 		{ "rate", &o->rate, NULL, 1 },
 		{ "total", NULL, &o->total, 1 },
 		{ "count", NULL, &o->count, 1 },
@@ -124,6 +125,7 @@ static void parse(int argc, char **argv, struct options *o)
 		{ "payload", required_argument, NULL, 0 },
 		{ "groups", required_argument, NULL, 0 },
 		{ "words", required_argument, NULL, 0 },
+		{ "delay", required_argument, NULL, 0 },
 		{ "rate", required_argument, NULL, 0 },
 		{ "total", required_argument, NULL, 0 },
 		{ "count", required_argument, NULL, 0 },

@@ -19,6 +19,7 @@ struct options {
 	unsigned payload; /* bytes */
 	unsigned groups;  /* jobs are of so many groups in turn; 0: of none */
 	unsigned words;   /* not 0: payloads of words, no two jobs the same */
+	unsigned delay;   /* s from now jobs are for, about; 0: at once */
 	unsigned rate;    /* lifecycles begun in a second at most; 0: any */
 	uint64_t count;   /* jobs */
 	uint64_t total;   /* lifecycles after which to end; 0: after time */

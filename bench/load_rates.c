@@ -17,6 +17,7 @@ struct job_kind kind_of(const struct options *o)
 		.payload = o->payload,
 		.groups = o->groups,
 		.words = o->words > 0,
+		.delay_s = o->delay,
 		.lease_ns = o->lease_ns,
 	};
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #define NUMBER_KEY "bench"
+#define MONTH_S    (30 * 86400u)
 
 /* --- enqueue --- */
 
@@ -50,13 +51,16 @@ static void put_filler(struct buf *b, const struct job_kind *k, uint64_t number)
 
 static void put_job(struct buf *b, const struct job_kind *k, uint64_t number)
 {
-	static unsigned made;
+	static unsigned made, scattered;
 
 	buf_puts(b, "{\"queue\":\"");
 	buf_puts(b, k->queue);
 	buf_puts(b, "\",");
 	if (k->groups > 0)
 		buf_printf(b, "\"group\":\"g%u\",", made++ % k->groups);
+	if (k->delay_s > 0)
+		buf_printf(b, "\"delay\":%u,",
+			   k->delay_s + scattered++ * 40503u % MONTH_S);
 	buf_puts(b, "\"payload\":");
 	if (k->words)
 		put_words(b);

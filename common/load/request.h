@@ -32,6 +32,8 @@ struct job_kind {
 	unsigned groups;   /* jobs are of so many groups in turn; 0: of none */
 	bool words;        /* payloads of words, no two jobs the same */
 	uint64_t lease_ns; /* of those who take them */
+	unsigned
+	    delay_s; /* jobs are for then, scattered over a month; 0: now */
 };
 
 /* A job in somebody's hands. */
