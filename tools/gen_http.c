@@ -111,6 +111,8 @@ static void put_request(struct buf *b, const struct route_shape *s)
 {
 	const struct msg_desc *d = s->request;
 
+	if (s->takes_anything)
+		put_note(b, s->request_note);
 	if (d == NULL && s->takes == NULL)
 		return;
 	put_table_head(b, "\nTakes:");

@@ -164,6 +164,15 @@
 #define LIMIT_REPLAYS           32         /* of a job that it tells of */
 #define LIMIT_CHECKPOINT_INSIDE (4u << 10) /* beside the rest of a job */
 
+/* Inbound webhooks. All of them fit into one answer. */
+#define LIMIT_HOOKS             1000
+#define LIMIT_HOOK_NAME_BYTES   100
+#define LIMIT_HOOK_PATH_BYTES   512
+#define LIMIT_HOOK_MAP_BYTES    2048
+#define LIMIT_HOOK_SECRET_BYTES 512
+#define LIMIT_HOOK_HEADER_BYTES 64
+#define LIMIT_HOOK_TOLERANCE_S  86400 /* a delivery is known for so long */
+
 /* Remote calls. */
 #define LIMIT_STREAM_FAILS     512 /* failed attempts in one frame */
 #define LIMIT_EVENT_TYPE_BYTES 64

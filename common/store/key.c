@@ -366,6 +366,12 @@ void key_price(struct key *k, uint32_t space, struct str provider,
 	key_add_str(k, model);
 }
 
+void key_hook(struct key *k, uint32_t space, struct str name)
+{
+	key_start_space(k, "hk|", space);
+	key_add_str(k, name);
+}
+
 static void add_target(struct key *k, uint8_t scope, struct str target)
 {
 	key_add(k, &scope, 1);

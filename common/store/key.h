@@ -63,6 +63,7 @@
  *   uc|                      usage_settings
  *   so|id\0 n:4              score: the n-th of job id, from 1 on
  *   up|space:4 provider\0 model   price
+ *   hk|space:4 name          hook
  *   bg|space:4 scope:1 target   budget
  *   bw|space:4 scope:1 target   budget_counts
  */
@@ -147,6 +148,7 @@ void key_usage_settings(struct key *k);
 void key_price(struct key *k, uint32_t space, struct str provider,
 	       struct str model);
 
+void key_hook(struct key *k, uint32_t space, struct str name);
 void key_budget(struct key *k, uint32_t space, uint8_t scope,
 		struct str target);
 void key_budget_counts(struct key *k, uint32_t space, uint8_t scope,

@@ -401,7 +401,7 @@ static void put_request(struct json_writer *w, const struct route_shape *s)
 {
 	bool required = s->takes != NULL;
 
-	if (s->request == NULL && s->takes == NULL)
+	if (s->request == NULL && s->takes == NULL && !s->takes_anything)
 		return;
 	for (size_t i = 0; s->request != NULL && i < s->request->n; i++)
 		if (field_is_in_body(&s->request->fields[i]))
@@ -412,10 +412,10 @@ static void put_request(struct json_writer *w, const struct route_shape *s)
 	jw_bool(w, required);
 	if (s->request_note != NULL)
 		put(w, "description", s->request_note);
-	open_content(w, "application/json");
+	open_content(w, s->takes_anything ? "*/*" : "application/json");
 	if (s->request != NULL)
 		put_ref(w, s->request->name);
-	else
+	else if (s->takes != NULL)
 		put_taken(w, s);
 	close_content(w);
 	jw_object_end(w);

@@ -2,101 +2,7 @@
  * What corvo-httpd's handlers do beyond the tables. Constants and lookups.
  */
 #include "api/route_shape.h"
-
-#define MEMBERS(...)                  \
-	(const struct shape_member[]) \
-	{                             \
-		__VA_ARGS__,          \
-		{                     \
-			0             \
-		}                     \
-	}
-
-#define TEXT_SCHEMA  "{\"type\":\"string\"}"
-#define TEXTS_SCHEMA "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"
-#define BOOL_SCHEMA  "{\"type\":\"boolean\"}"
-#define UINT_SCHEMA  "{\"type\":\"integer\",\"minimum\":0}"
-#define REF(name)    "{\"$ref\":\"#/components/schemas/" name "\"}"
-
-#define VIEW_LAG                                                              \
-	{                                                                     \
-		"view_lag_ms", "whole number", UINT_SCHEMA,                   \
-		    "Only when the list may lack the newest writes: how far " \
-		    "it is behind."                                           \
-	}
-
-#define WAIT_ARGUMENT(doc)                           \
-	{                                            \
-		"wait", "duration", TEXT_SCHEMA, doc \
-	}
-
-#define LIMIT_ARGUMENT(doc)                               \
-	{                                                 \
-		"limit", "whole number", UINT_SCHEMA, doc \
-	}
-
-#define EVENT_FILTERS                                                         \
-	{ "queues", "text", TEXT_SCHEMA,                                      \
-	  "Only events of these queues, with "                                \
-	  "commas between them." },                                           \
-	    { "job_ids", "text", TEXT_SCHEMA, "Only events of these jobs." }, \
-	{                                                                     \
-		"types", "text", TEXT_SCHEMA, "Only events of these types."   \
-	}
-
-#define GROUPS_MEMBER(doc)                                                  \
-	{                                                                   \
-		"groups", "list of objects",                                \
-		    "{\"type\":\"array\",\"items\":{\"type\":\"object\"}}", \
-		    doc                                                     \
-	}
-
-/* Which sums, and by what. */
-#define USAGE_ARGUMENTS                                                    \
-	{ "from", "time or day", TEXT_SCHEMA,                              \
-	  "From the hour of this time on; a day stands for its "           \
-	  "beginning (default: a day before to)." },                       \
-	    { "to", "time or day", TEXT_SCHEMA,                            \
-	      "Up to this time, the hour it is in included "               \
-	      "(default now)." },                                          \
-	    { "days", "text", TEXT_SCHEMA,                                 \
-	      "utc (default), or local: from and to are days of the "      \
-	      "zone of the settings." },                                   \
-	    { "queue", "text", TEXT_SCHEMA, "Only of this queue." },       \
-	    { "model", "text", TEXT_SCHEMA, "Only of this model." },       \
-	    { "provider", "text", TEXT_SCHEMA, "Only of this provider." }, \
-	    { "tag", "text", TEXT_SCHEMA,                                  \
-	      "Only of jobs with this tag, NAME:VALUE; several with "      \
-	      "commas between them. The settings say which tags there "    \
-	      "are." },                                                    \
-	{                                                                  \
-		"group_by", "text", TEXT_SCHEMA,                           \
-		    "Up to four of queue, model, provider, hour, day, "    \
-		    "local_day and tag:NAME, with commas between them."    \
-	}
-
-#define STATUS_MEMBER(doc)                         \
-	{                                          \
-		"status", "text", TEXT_SCHEMA, doc \
-	}
-
-/* One row per route that differs from its tables, or has errors of its own. */
-struct special {
-	const char *id;
-	const struct shape_member *arguments;
-	const struct msg_desc *request;   /* the table has none */
-	const struct shape_member *takes; /* instead of the table's */
-	const char *needs;
-	const struct msg_desc *reply; /* instead of the table's */
-	enum reply_form form;
-	bool may_be_empty;
-	int also;
-	const struct msg_desc *also_reply;
-	enum err errors[4];
-	const char *request_note;
-	const char *reply_note;
-	const struct shape_member *members;
-};
+#include "api/route_shape_impl.h"
 
 static const struct special specials[] = {
 	{ .id = "enqueue",
@@ -107,11 +13,35 @@ static const struct special specials[] = {
 			  "says (256KiB).",
 	  .also = 200,
 	  .reply_note = "200 for a duplicate, which has no `job`.",
-	  .members = MEMBERS(
-	      { "job", "job", REF("job"), "The job as it was created." },
-	      STATUS_MEMBER("State of the job, or duplicate."),
-	      { "unique_job_id", "text", TEXT_SCHEMA,
-		"Of a duplicate: the earlier job, as `job_id`." }) },
+	  .members = MEMBERS(ENQUEUED_MEMBERS) },
+	{ .id = "queue_hook",
+	  .takes_anything = true,
+	  .arguments = MEMBERS(
+	      { "priority", "text", TEXT_SCHEMA, "critical, high or normal." },
+	      { "unique_key", "text", TEXT_SCHEMA, "As in enqueue." },
+	      { "max_retries", "whole number", UINT_SCHEMA,
+		"Total number of attempts." },
+	      { "scheduled_at", "time", TEXT_SCHEMA, "Not before this time." },
+	      { "tags", "text", TEXT_SCHEMA,
+		"name:value, several with commas between them." }),
+	  .request_note = "Anything. JSON is the payload as it is, other text "
+			  "is a string of it, bytes that are no text are "
+			  "`{\"base64\": ...}`, nothing is `{}`.",
+	  .errors = { ERR_PAYLOAD_TOO_LARGE, ERR_BODY_TOO_LARGE },
+	  .also = 200,
+	  .reply_note = "As `/api/v1/enqueue`: 200 for a duplicate.",
+	  .members = MEMBERS(ENQUEUED_MEMBERS) },
+	{ .id = "take_hook",
+	  .takes_anything = true,
+	  .reply = &msg_hook_reply,
+	  .request_note = "Anything, with any arguments: the webhook says what "
+			  "becomes of it.",
+	  .errors = { ERR_SIGNATURE_ERROR, ERR_NOT_FOUND, ERR_PAYLOAD_TOO_LARGE,
+		      ERR_BODY_TOO_LARGE, ERR_OVERLOADED, ERR_STORAGE_FULL },
+	  .also = 200,
+	  .reply_note = "200 for a duplicate, and for Slack's challenge." },
+	{ .id = "get_hook", .errors = { ERR_NOT_FOUND } },
+	{ .id = "delete_hook", .errors = { ERR_NOT_FOUND } },
 	{ .id = "enqueue_batch",
 	  .errors = { ERR_PAYLOAD_TOO_LARGE, ERR_NOT_FOUND, ERR_BATCH_ERROR },
 	  .members = MEMBERS({ "jobs", "list of objects",
@@ -508,11 +438,14 @@ bool route_is_read(const struct route *r)
 		QUERY_LIST_BUDGETS,
 		QUERY_GET_USAGE_SETTINGS,
 		QUERY_JOB_SCORES,
+		QUERY_GET_HOOK,
+		QUERY_LIST_HOOKS,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(reads); i++)
 		if (reads[i] == r->target)
-			return strcmp(r->handler, "bulk_progress") != 0;
+			return strcmp(r->handler, "bulk_progress") != 0 &&
+			       strcmp(r->handler, "take_hook") != 0;
 	return false;
 }
 
@@ -590,6 +523,10 @@ void route_shape_get(const struct route *r, struct route_shape *ret)
 	if (special != NULL && special->takes != NULL) {
 		ret->request = NULL;
 		ret->takes = special->takes;
+	}
+	if (special != NULL && special->takes_anything) {
+		ret->request = NULL;
+		ret->takes_anything = true;
 	}
 	add_usual_errors(r, ret);
 	if (special != NULL)

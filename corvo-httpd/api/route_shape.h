@@ -32,6 +32,8 @@ struct route_shape {
 	const struct shape_member *arguments; /* of the query string, or NULL */
 	const struct msg_desc *request;       /* NULL: takes no body, or: */
 	const struct shape_member *takes;     /* a body no message describes */
+	/* The body may be anything; so may arguments, unless there are some. */
+	bool takes_anything;
 	const char *needs; /* the argument, or member of takes, it must have */
 	const char *request_note;     /* or NULL */
 	const struct msg_desc *reply; /* NULL: only `members` */

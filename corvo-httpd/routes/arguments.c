@@ -53,6 +53,8 @@ bool arguments_admit(struct req *r)
 	if (!r->x.head.has_arguments)
 		return true;
 	route_shape_get(r->match.route, &shape);
+	if (shape.takes_anything && shape.arguments == NULL)
+		return true; /* they are part of what it takes */
 	g.known = shape.arguments;
 	head_each_argument(&r->x, on_argument, &g);
 	return req_read_done(r);

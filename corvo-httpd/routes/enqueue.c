@@ -97,14 +97,12 @@ static void on_enqueued(struct req *r, const struct rpc_reply *reply)
 	req_answer(r, 201);
 }
 
-void enqueue_one(struct req *r)
+void enqueue_send(struct req *r, struct m_enqueue *e)
 {
-	struct m_enqueue *e = arena_zalloc(&r->arena, sizeof(*e));
 	struct str key;
 	uint64_t hash;
 
-	if (!req_read(r, &msg_enqueue, e) || !is_job_ok(r, NULL, e) ||
-	    !read_idempotency(r, false, &key, &hash))
+	if (!is_job_ok(r, NULL, e) || !read_idempotency(r, false, &key, &hash))
 		return;
 	if (key.n > 0) {
 		MSG_SET(e, enqueue, idempotency_key, key);
@@ -113,6 +111,14 @@ void enqueue_one(struct req *r)
 	job_give_ids(r->h, &r->arena, e);
 	r->state = e;
 	req_call_raftd(r, OP_ENQUEUE, e->queue, &msg_enqueue, e, on_enqueued);
+}
+
+void enqueue_one(struct req *r)
+{
+	struct m_enqueue *e = arena_zalloc(&r->arena, sizeof(*e));
+
+	if (req_read(r, &msg_enqueue, e))
+		enqueue_send(r, e);
 }
 
 /* --- several --- */

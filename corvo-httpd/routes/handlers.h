@@ -13,6 +13,8 @@
 
 /* For remote calls: one job, whatever the body looks like. */
 void enqueue_one(struct req *r);
+/* The rest of it, of a job that is read; e is in the request's arena. */
+void enqueue_send(struct req *r, struct m_enqueue *e);
 /* Why the node is not ready, as /readyz tells it; 0: it is. An empty text is
  * that of the error. */
 int node_fault(const struct m_node_status *m, struct buf *why);

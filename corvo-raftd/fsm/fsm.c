@@ -24,6 +24,7 @@
 #include "fsm/order/rates.h"
 #include "fsm/ties/bulk.h"
 #include "fsm/ties/deps.h"
+#include "fsm/ties/inbound.h"
 #include "fsm/ties/purse.h"
 #include "fsm/ties/schedule.h"
 #include "fsm/ties/ties.h"
@@ -112,6 +113,7 @@ static void free_sets(struct fsm *f)
 	bulks_free(f);
 	usage_free(f);
 	purses_free(f);
+	inbound_free(f);
 	answers_free(f);
 	cluster_free(f);
 }

@@ -237,6 +237,12 @@ const struct m_usage_settings *fsm_usage_settings(const struct fsm *f);
 void fsm_budgets(struct fsm *f, uint64_t now_ns, struct arena *a,
 		 struct m_budget_list *ret);
 size_t fsm_budgets_n(const struct fsm *f);
+/* An inbound webhook, with its secrets; NULL: there is none. As long as nothing
+ * is applied. */
+const struct m_hook *fsm_hook(const struct fsm *f, struct str name);
+/* All of them by name, without; in the arena, slices are ours. */
+void fsm_hooks(const struct fsm *f, struct arena *a, struct m_hook_list *ret);
+
 /* The price list by provider and model, in the arena; slices as well. */
 void fsm_prices(const struct fsm *f, struct arena *a, struct m_price_list *ret);
 /* Since this process started; what it applied again counts too. */

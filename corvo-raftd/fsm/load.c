@@ -19,6 +19,7 @@
 #include "fsm/order/window.h"
 #include "fsm/ties/bulk.h"
 #include "fsm/ties/deps.h"
+#include "fsm/ties/inbound.h"
 #include "fsm/ties/purse.h"
 #include "fsm/ties/schedule.h"
 #include "fsm/ties/usage.h"
@@ -247,6 +248,8 @@ int fsm_load(struct fsm *f)
 		r = usage_load(f);
 	if (r == 0)
 		r = purses_load(f);
+	if (r == 0)
+		r = inbound_load(f);
 	if (r == 0)
 		r = clock_load(f);
 	if (r == 0)

@@ -73,6 +73,8 @@ static bool is_of_state(uint32_t query)
 		QUERY_LIST_PRICES,
 		QUERY_LIST_BUDGETS,
 		QUERY_JOB_SCORES,
+		QUERY_GET_HOOK,
+		QUERY_LIST_HOOKS,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)

@@ -89,4 +89,5 @@ void fx_check_purses(const struct fx_side *side)
 	assert_int_equal(fx_count_keys(side, "bw|"), n);
 	while (hmap_next(&s->by_name, &pos, &key, &v))
 		check_purse(side, v);
+	fx_check_hooks(side);
 }

@@ -139,5 +139,7 @@ size_t fx_count_keys(const struct fx_side *side, const char *kind);
 /* Budgets (fsm_check_purse.c). */
 bool fx_is_purse_key(struct str key);
 void fx_check_purses(const struct fx_side *side);
+/* Inbound webhooks (fsm_check_inbound.c). */
+void fx_check_hooks(const struct fx_side *side);
 
 #endif

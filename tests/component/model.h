@@ -29,6 +29,7 @@
 #define MODEL_BUDGETS   32
 #define MODEL_USAGES    128
 #define MODEL_SCORES    4
+#define MODEL_HOOKS     3
 #define MODEL_DELETED   JOB_STATE_MAX /* how a job ends that is deleted */
 
 struct model_dep {
@@ -88,6 +89,14 @@ struct model_agent {
 	uint32_t replays;
 	struct str replay_of;
 	struct model_iteration *last;
+};
+
+/* An inbound webhook. */
+struct model_hook {
+	bool used;
+	struct str name, queue, secret, previous;
+	uint32_t verify;
+	uint64_t created_at;
 };
 
 struct model_job {
@@ -201,6 +210,7 @@ struct model {
 	struct model_scores scores[MODEL_USAGES]; /* those with a count */
 	struct model_price prices[MODEL_PRICES];
 	struct model_budget budgets[MODEL_BUDGETS];
+	struct model_hook hooks[MODEL_HOOKS];
 	struct model_ended ended[MODEL_JOBS];
 	size_t ended_n;
 	uint64_t last_token, made;
@@ -377,5 +387,6 @@ void model_compare_agent(const struct model_job *j, const struct m_job *r,
 /* The sums of all. */
 void model_compare_usage(struct model *m, struct fx *x);
 void model_compare_budgets(struct model *m, struct fx *x);
+void model_compare_hooks(struct model *m, struct fx *x);
 
 #endif

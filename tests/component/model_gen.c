@@ -453,6 +453,6 @@ const struct run_kind run_kinds[] = {
 	{ 3, purge },          { 6, run_bulk },
 	{ 1, run_limits },     { 2, run_price },
 	{ 2, run_budget },     { 4, run_score },
-	{ 3, run_replay },
+	{ 3, run_replay },     { 2, run_hook },
 };
 const size_t run_kinds_n = ARRAY_SIZE(run_kinds);

@@ -578,6 +578,7 @@ void golden_script(struct golden *g, struct golden_lines *log)
 	script_usage(&s);
 	script_push(&s);
 	script_agent(&s);
+	script_hooks(&s);
 	buf_done(&s.entry);
 	buf_done(&s.body);
 }

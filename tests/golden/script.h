@@ -37,4 +37,8 @@ void script_push(struct script *s);
 
 void script_agent(struct script *s);
 
+/* --- script_hooks.c: the same --- */
+
+void script_hooks(struct script *s);
+
 #endif

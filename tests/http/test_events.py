@@ -411,6 +411,8 @@ def ways_of_the_settings(c, q):
     c.fetch(f"{q}.paid")
     act(c, f"ack/{paid}", {"usage": {"cost_usd": 1}})
     act(c, f"budgets/queue/{q}.paid", method="DELETE")
+    act(c, f"hooks/{q}", {"queue": q}, "PUT")
+    act(c, f"hooks/{q}", method="DELETE")
 
 
 def ways_of_a_schedule(c, q):
@@ -441,7 +443,7 @@ def members_due(kind):
     if kind.startswith("queue_"):
         return OF_QUEUES
     if kind.startswith(("batch_", "schedule_", "settings_", "usage_",
-                        "price_", "budget_")):
+                        "price_", "budget_", "hook_")):
         return {"data"}
     if kind == "worker_seen":
         return {"worker_id"}

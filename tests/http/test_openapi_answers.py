@@ -337,6 +337,22 @@ def test_usage_and_budgets(world):
     w.ask("DELETE", price, provider="acme", model="large")
 
 
+def test_inbound_webhooks(world):
+    w = world
+    hook = API + "/hooks/{name}"
+    w.ask("PUT", hook, {
+        "queue": "in", "verify": "token", "secret": "s", "tags": {"a": "b"},
+        "payload": {"b": ".body"}, "unique_key": ".body.k",
+        "unique_period": "5m", "delivery_id": ".body.id", "priority": "high",
+        "token_header": "X-Token", "max_retries": 2}, name="in")
+    assert w.get("/hooks")["hooks"][0]["secrets"] == 1
+    w.get("/hooks/{name}", name="in")
+    w.ask("PUT", hook, {"queue": "in"}, name="in")
+    w.post("/hooks/{name}", {"id": "d1"}, name="in")
+    w.post("/webhooks/{queue}", {"a": 1}, queue="in")
+    w.ask("DELETE", hook, name="in")
+
+
 def test_every_route_with_json_was_asked(world):
     """The last one: whoever adds a route adds it above."""
     json_routes = {
