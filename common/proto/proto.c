@@ -53,6 +53,15 @@ _unused_ static void numbers_of_events(unsigned number)
 	}
 }
 
+/* Compiles only while the last rows have the highest numbers: tables by number
+ * are as long as these say. */
+#define EVENT(NAME, name, num, doc) \
+	_Static_assert((num) < EVENT_TYPE_MAX, "not in order: " #name);
+#include "proto/defs/events.def"
+#define OP(num, NAME, name, req, reply, who, level, doc) \
+	_Static_assert((num) < OP_ID_MAX, "not in order: " #name);
+#include "proto/defs/ops.def"
+
 #define ENUM_DESC(enum_name, how_read, code, ...)    \
 	const struct enum_desc enum_##enum_name = {  \
 		.name = #enum_name,                  \
