@@ -60,12 +60,18 @@ static struct sent *sent_at(struct run *run, size_t i)
 }
 
 /* Those that came least are made most, half of them such as were never
- * accepted: what they need has to be there by chance. */
+ * accepted: what they need has to be there by chance. Most need a job, or a
+ * worker that has one: a third of all sees to that. */
 static size_t some_kind(struct run *run)
 {
 	size_t best = rng_below(&run->w.r, KINDS);
 	bool wanted = one_in(&run->w, 2);
+	uint32_t job = one_in(&run->w, 2) ? OP_ENQUEUE : OP_FETCH;
+	bool supply = one_in(&run->w, 3);
 
+	for (size_t i = 0; supply && i < KINDS; i++)
+		if (kinds[i].op == job)
+			return i;
 	for (size_t i = 0; wanted && i < KINDS; i++) {
 		size_t k = (best + i) % KINDS;
 

@@ -115,8 +115,10 @@ static void test_every_row(void **state _unused_)
 			    !str_is(m.name[p], call->request->fields[f].name))
 				f++;
 			assert_true(f < call->request->n);
+			/* or the body is no request, and it says the queue */
 			assert_true((call->request->fields[f].flags & F_PATH) !=
-				    0);
+					0 ||
+				    strcmp(r->handler, "queue_hook") == 0);
 		}
 	}
 }
