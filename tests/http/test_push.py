@@ -312,16 +312,17 @@ def test_a_call_that_takes_too_long_fails(client, queue):
 
 
 def test_classes_of_errors(client, queue):
-    push(client, queue, f"http://127.0.0.1:{free_port()}/")
-    job = ended(client, client.enqueue(queue, max_retries=1), "dead")
-    assert job["errors"][0]["response"]["error_class"] == "connection_error"
-    push(client, queue, "http://no-such-host.invalid/")
-    job = ended(client, client.enqueue(queue, max_retries=1), "dead")
-    assert job["errors"][0]["response"]["error_class"] == "dns_error"
+    def of(name, url):
+        """A queue of its own: a change of one is known a moment later."""
+        q = f"{queue}-{name}"
+        push(client, q, url)
+        job = ended(client, client.enqueue(q, max_retries=1), "dead")
+        return job["errors"][0]["response"]["error_class"]
+
+    assert of("a", f"http://127.0.0.1:{free_port()}/") == "connection_error"
+    assert of("b", "http://no-such-host.invalid/") == "dns_error"
     with sink() as s:
-        push(client, queue, f"https://127.0.0.1:{s.port}/")
-        job = ended(client, client.enqueue(queue, max_retries=1), "dead")
-        assert job["errors"][0]["response"]["error_class"] == "tls_error"
+        assert of("c", f"https://127.0.0.1:{s.port}/") == "tls_error"
 
 
 def test_a_dead_host_is_left_alone_and_delays_nobody(client, queue):
