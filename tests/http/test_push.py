@@ -217,8 +217,8 @@ def test_redirects_are_followed_where_that_is_allowed(client, queue):
             assert "x-corvo-lease-token" not in call.headers
             assert call.headers["x-a"] == "b"
         with sink(lambda c: (302, {"Location": "/again"}, b"")) as s:
-            push(client, queue, s.url())
-            job_id = client.enqueue(queue, max_retries=1)
+            push(client, queue + "-loop", s.url(), redirects=True)
+            job_id = client.enqueue(queue + "-loop", max_retries=1)
             ended(client, job_id, "dead")
             assert len(s.of(job_id)) == 6  # five redirects, no more
 
