@@ -287,19 +287,12 @@ static void reply_list(struct svc *s, struct rpc_req req, int r,
 void q_job_scores(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
 {
 	struct m_score_list list;
-	struct m_job job;
-	int r = read_job(s, m->job_id, 0, &job);
 
-	if (r == 0) {
-		svc_reply_no_job(s, req, m->job_id);
-		return;
-	}
-	if (r > 0)
-		r = record_scores(s->p->kv, m->job_id, &s->scratch, &list);
-	if (r < 0)
-		svc_reply_error(req, -r);
-	else
-		svc_reply(s, req, &msg_score_list, &list);
+	if (is_there(s, req, m->job_id))
+		reply_list(
+		    s, req,
+		    record_scores(s->p->kv, m->job_id, &s->scratch, &list),
+		    &msg_score_list, &list);
 }
 
 void q_job_logs(struct svc *s, struct rpc_req req, const struct m_job_logs *m)
