@@ -110,10 +110,14 @@ def test_calls_are_signed_with_both_secrets_and_none_is_shown(client, queue):
         # other members stay, and null takes one away
         a = patch(client, queue, push={"previous_secret": None})
         assert a.json["settings"]["push"]["secrets"] == 1
-        job_id = client.enqueue(queue)
-        ended(client, job_id)
-        (call,) = s.of(job_id)
-        assert call.headers["webhook-signature"] == sign(SECRET, call)
+
+        def is_signed_once():
+            job_id = client.enqueue(queue)
+            ended(client, job_id)
+            (call,) = s.of(job_id)
+            return call.headers["webhook-signature"] == sign(SECRET, call)
+
+        wait_until(is_signed_once, what="a change to be known")
     seen = client.get(f"{API}/queues/{queue}").body
     seen += client.get(f"{API}/queues").body
     seen += client.get(f"{API}/cluster/events?limit=1000").body
