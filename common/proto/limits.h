@@ -136,6 +136,11 @@
 #define LIMIT_SCORE_VALUE         1000000
 #define LIMIT_SCORE_ITERATION     1000000
 
+/* Providers. */
+#define LIMIT_PROVIDERS            256
+#define LIMIT_PROVIDER_SLOTS       10 /* minutes that are looked back at */
+#define LIMIT_PROVIDER_ERROR_BYTES 256
+
 /* Budgets. */
 #define LIMIT_BUDGETS             10000
 #define LIMIT_BUDGET_LIMITS       8 /* of one budget */

@@ -26,12 +26,13 @@ struct feed {
 	struct m_tail_reply *ret;
 	/* seen already */
 	struct hmap jobs; /* -> struct told, in the arena */
-	struct hmap failed, scored, queues, workers, batches, schedules,
-	    budgets;
+	struct hmap providers, failed, scored, queues, workers, batches,
+	    schedules, budgets;
 	size_t events_cap, jobs_cap, errors_cap, queues_cap, workers_cap,
 	    batches_cap;
 	size_t schedules_cap, locks_cap, gone_batches_cap, gone_schedules_cap;
 	size_t budgets_cap, gone_budgets_cap, scores_cap;
+	size_t providers_cap, gone_providers_cap;
 	size_t bytes;
 };
 
@@ -415,6 +416,25 @@ static int feed_budget(struct feed *f, const struct m_event *e)
 	return MIN(r, 0);
 }
 
+static int feed_provider(struct feed *f, const struct m_event *e)
+{
+	struct str name = event_member(f, e, "provider");
+	struct m_provider_doc m;
+	struct key k;
+	int r;
+
+	if (feed_seen(&f->providers, name) || name.n > LIMIT_PROVIDER_BYTES)
+		return 0;
+	key_provider(&k, SPACE_DEFAULT, name);
+	r = record_read(f->kv, &k, &msg_provider_doc, f->a, &m);
+	if (r > 0)
+		*FEED_ADD(f, providers) = m;
+	else if (r == 0)
+		*FEED_ADD(f, gone_providers) = name;
+	f->bytes += RECORD_OVERHEAD;
+	return MIN(r, 0);
+}
+
 /* Of a job that is gone: what it was tied to may be there still. */
 static int feed_ties_of_gone(struct feed *f, const struct m_event *e)
 {
@@ -477,6 +497,9 @@ static int feed_event(struct feed *f, const struct m_event *e)
 	case EVENT_SCHEDULE_ENDED:
 	case EVENT_SCHEDULE_DELETED:
 		return feed_schedule(f, event_member(f, e, "schedule_id"));
+	case EVENT_PROVIDER_CHANGED:
+	case EVENT_PROVIDER_FORGOTTEN:
+		return feed_provider(f, e);
 	case EVENT_BUDGET_SET:
 	case EVENT_BUDGET_DELETED:
 		return feed_budget(f, e);
@@ -584,5 +607,6 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 	hmap_done(&f.batches);
 	hmap_done(&f.schedules);
 	hmap_done(&f.budgets);
+	hmap_done(&f.providers);
 	return r;
 }

@@ -440,6 +440,7 @@ bool route_is_read(const struct route *r)
 		QUERY_JOB_SCORES,
 		QUERY_GET_HOOK,
 		QUERY_LIST_HOOKS,
+		QUERY_LIST_PROVIDERS,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(reads); i++)

@@ -25,6 +25,7 @@
 #include "fsm/ties/bulk.h"
 #include "fsm/ties/deps.h"
 #include "fsm/ties/inbound.h"
+#include "fsm/ties/provider.h"
 #include "fsm/ties/purse.h"
 #include "fsm/ties/schedule.h"
 #include "fsm/ties/ties.h"
@@ -114,6 +115,7 @@ static void free_sets(struct fsm *f)
 	usage_free(f);
 	purses_free(f);
 	inbound_free(f);
+	providers_free(f);
 	answers_free(f);
 	cluster_free(f);
 }

@@ -20,6 +20,7 @@
 #include "fsm/ties/bulk.h"
 #include "fsm/ties/deps.h"
 #include "fsm/ties/inbound.h"
+#include "fsm/ties/provider.h"
 #include "fsm/ties/purse.h"
 #include "fsm/ties/schedule.h"
 #include "fsm/ties/usage.h"
@@ -250,6 +251,8 @@ int fsm_load(struct fsm *f)
 		r = purses_load(f);
 	if (r == 0)
 		r = inbound_load(f);
+	if (r == 0)
+		r = providers_load(f);
 	if (r == 0)
 		r = clock_load(f);
 	if (r == 0)

@@ -73,6 +73,7 @@ static bool is_of_state(uint32_t query)
 		QUERY_LIST_PRICES,
 		QUERY_LIST_BUDGETS,
 		QUERY_JOB_SCORES,
+		QUERY_LIST_PROVIDERS,
 		QUERY_GET_HOOK,
 		QUERY_LIST_HOOKS,
 	};

@@ -15,7 +15,7 @@
 static const char *const prefixes[ROW_KINDS] = {
 	[ROW_QUEUE] = "qc|", [ROW_WORKER] = "wk|",   [ROW_LOCK] = "u|",
 	[ROW_BATCH] = "b|",  [ROW_SCHEDULE] = "sc|", [ROW_BUDGET] = "bg|",
-	[ROW_SCORE] = "so|",
+	[ROW_SCORE] = "so|", [ROW_PROVIDER] = "pv|",
 };
 
 static struct kv_iter *iterate(struct kv *kv, const char *kind)
@@ -264,6 +264,11 @@ int scan_row(struct scan *s, enum row_kind kind, union scan_row *ret)
 		return 1;
 	case ROW_SCORE:
 		if (msg_decode(&msg_score, raw, &s->arena, &ret->score) < 0)
+			return bad_record(s, key);
+		return 1;
+	case ROW_PROVIDER:
+		if (msg_decode(&msg_provider_doc, raw, &s->arena,
+			       &ret->provider) < 0)
 			return bad_record(s, key);
 		return 1;
 	case ROW_ERROR:

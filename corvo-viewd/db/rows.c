@@ -121,6 +121,12 @@ static const struct column score_columns[] = {
 	COL(score, COL_TIME, "created_at", created_at, NULL, ""),
 };
 
+static const struct column provider_columns[] = {
+	COL(provider_doc, COL_TEXT, "name", name, NULL, ""),
+	COL(provider_doc, COL_ENUM, "state", state, &enum_provider_state, ""),
+	COL(provider_doc, COL_TIME, "created_at", created_at, NULL, ""),
+};
+
 #define TABLE(kind, table, key_columns, list) \
 	[kind] = { .name = table,             \
 		   .keys = key_columns,       \
@@ -136,6 +142,7 @@ const struct row_table row_tables[ROW_KINDS] = {
 	TABLE(ROW_SCHEDULE, "schedules", 1, schedule_columns),
 	TABLE(ROW_BUDGET, "budgets", 2, budget_columns),
 	TABLE(ROW_SCORE, "job_scores", 2, score_columns),
+	TABLE(ROW_PROVIDER, "providers", 1, provider_columns),
 };
 
 static void fill_schedule_job(const struct m_schedule *m,

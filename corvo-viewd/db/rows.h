@@ -17,6 +17,7 @@ enum row_kind {
 	ROW_SCHEDULE, /* struct m_schedule */
 	ROW_BUDGET,   /* struct m_budget */
 	ROW_SCORE,    /* struct m_score */
+	ROW_PROVIDER, /* struct m_provider_doc */
 	ROW_KINDS
 };
 

@@ -117,6 +117,7 @@ static const char *const agents[] = {
 
 	"CREATE TABLE providers ("
 	" name             TEXT PRIMARY KEY,"
+	" state            TEXT NOT NULL DEFAULT 'unknown',"
 	" rpm_limit        INTEGER,"
 	" input_tpm_limit  INTEGER,"
 	" output_tpm_limit INTEGER,"

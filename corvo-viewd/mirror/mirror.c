@@ -61,6 +61,7 @@ static const char *const sql[STMT_MAX] = {
 	[STMT_UNLOCK] = "DELETE FROM unique_locks WHERE job_id=?1",
 	[STMT_BATCH_DELETE] = "DELETE FROM batches WHERE id=?1",
 	[STMT_SCHEDULE_DELETE] = "DELETE FROM schedules WHERE id=?1",
+	[STMT_PROVIDER_DELETE] = "DELETE FROM providers WHERE name=?1",
 	[STMT_BUDGET_DELETE] = "DELETE FROM budgets WHERE id=?1",
 	[STMT_WORKERS_IDLE] = "DELETE FROM workers WHERE last_heartbeat<=?1",
 	[STMT_WORKERS_OLD] =
@@ -308,6 +309,11 @@ static int apply_rest(struct mirror *m, const struct m_tail_reply *r)
 	if (err == 0)
 		err = delete_each(m, STMT_BUDGET_DELETE, r->gone_budgets,
 				  r->gone_budgets_n);
+	if (err == 0)
+		err = delete_each(m, STMT_PROVIDER_DELETE, r->gone_providers,
+				  r->gone_providers_n);
+	for (size_t i = 0; i < r->providers_n && err == 0; i++)
+		err = mirror_provider(m, &r->providers[i]);
 	for (size_t i = 0; i < r->budgets_n && err == 0; i++)
 		err = mirror_budget(m, &r->budgets[i]);
 	for (size_t i = 0; i < r->batches_n && err == 0; i++)

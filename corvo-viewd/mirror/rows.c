@@ -118,6 +118,11 @@ int mirror_score(struct mirror *m, const struct m_score *s)
 	return put_row(m, ROW_SCORE, s);
 }
 
+int mirror_provider(struct mirror *m, const struct m_provider_doc *p)
+{
+	return put_row(m, ROW_PROVIDER, p);
+}
+
 int mirror_lock(struct mirror *m, const struct m_unique_lock *l)
 {
 	struct db_stmt *s = m->stmts[STMT_LOCK_DELETE];

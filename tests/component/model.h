@@ -30,6 +30,7 @@
 #define MODEL_USAGES    128
 #define MODEL_SCORES    4
 #define MODEL_HOOKS     3
+#define MODEL_REPORTS   4096
 #define MODEL_DELETED   JOB_STATE_MAX /* how a job ends that is deleted */
 
 struct model_dep {
@@ -55,6 +56,13 @@ struct model_score {
 	struct str name, by;
 	int64_t value;
 	struct model_scores *in; /* what it is counted under; NULL: no score */
+};
+
+/* Of a provider, by an ack or a fail. */
+struct model_heard {
+	struct str provider;
+	uint64_t at, latency;
+	bool failed;
 };
 
 struct model_price {
@@ -208,6 +216,8 @@ struct model {
 	struct model_schedule schedules[MODEL_SCHEDULES];
 	struct model_usage usage[MODEL_USAGES];
 	struct model_scores scores[MODEL_USAGES]; /* those with a count */
+	struct model_heard heard[MODEL_REPORTS];
+	size_t heard_n;
 	struct model_price prices[MODEL_PRICES];
 	struct model_budget budgets[MODEL_BUDGETS];
 	struct model_hook hooks[MODEL_HOOKS];
@@ -339,6 +349,12 @@ struct fx;
 
 void model_score(struct model *m, const struct m_score *op);
 void model_compare_scores(struct model *m, struct fx *x);
+
+/* --- providers (model_provider.c) --- */
+
+void model_heard(struct model *m, struct str provider, bool failed,
+		 uint64_t latency);
+void model_compare_providers(struct model *m, struct fx *x);
 
 /* --- budgets (model_budget.c) --- */
 

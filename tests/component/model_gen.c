@@ -136,6 +136,10 @@ static void ack(struct run *n)
 	op.usage = run_usage(n);
 	if (op.usage != NULL)
 		op.has |= MSG_BIT(ack, usage);
+	if (run_chance(n, 20))
+		MSG_SET(&op, ack, provider, STR("zeta"));
+	if (run_chance(n, 20))
+		MSG_SET(&op, ack, latency, run_below(n, 9 * NS_PER_S));
 	model_ack(n->m, &op, ERR_NOT_FOUND);
 	if (run_do(n, OP_ACK, &op, &r))
 		assert_str_is(r.status, "ok");
@@ -210,6 +214,11 @@ static void fail_job(struct run *n)
 	op.usage = run_usage(n);
 	if (op.usage != NULL)
 		op.has |= MSG_BIT(fail, usage);
+	if (run_chance(n, 50))
+		MSG_SET(&op, fail, provider,
+			run_chance(n, 50) ? STR("zeta") : STR("acme"));
+	if (run_chance(n, 20))
+		MSG_SET(&op, fail, latency, run_below(n, 9 * NS_PER_S));
 	model_fail(n->m, &op, &say);
 	if (!run_do(n, OP_FAIL, &op, &r))
 		return;

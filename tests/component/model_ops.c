@@ -55,6 +55,8 @@ static struct str ack_said(struct model *m, const struct m_ack *op)
 		   op->agent_status, MSG_HAS(op, ack, ack_status),
 		   op->ack_status, STR_ARG(op->hold_reason),
 		   STR_ARG(op->trace));
+	buf_printf(&b, "|%.*s %d %llu|", STR_ARG(op->provider),
+		   MSG_HAS(op, ack, latency), (unsigned long long)op->latency);
 	model_usage_said(&b, op->usage);
 	return said(m, &b, op->logs, op->logs_n);
 }
@@ -69,6 +71,8 @@ static struct str fail_said(struct model *m, const struct m_fail *op)
 		   op->requeue, MSG_HAS(op, fail, retry), op->retry,
 		   MSG_HAS(op, fail, retry_after),
 		   (unsigned long long)op->retry_after);
+	buf_printf(&b, "|%.*s %d %llu|", STR_ARG(op->provider),
+		   MSG_HAS(op, fail, latency), (unsigned long long)op->latency);
 	model_usage_said(&b, op->usage);
 	return said(m, &b, op->logs, op->logs_n);
 }
@@ -108,6 +112,11 @@ void model_ack(struct model *m, const struct m_ack *op, int not_found)
 		return;
 	spend(j, has_token, op->lease_token, by);
 	model_report(m, j, op->usage);
+	model_heard(m,
+		    op->provider.n == 0 && op->usage != NULL
+			? op->usage->provider
+			: op->provider,
+		    false, op->latency);
 	if (op->checkpoint.n > 0)
 		j->checkpoint = model_copy(m, op->checkpoint);
 	if (op->response.n > 0)
@@ -151,6 +160,7 @@ void model_fail(struct model *m, const struct m_fail *op,
 	}
 	spend(j, has_token, op->lease_token, by);
 	model_report(m, j, op->usage);
+	model_heard(m, op->provider, true, op->latency);
 	j->touched = true;
 	j->log_lines += (uint32_t)op->logs_n;
 	if (!op->requeue) {

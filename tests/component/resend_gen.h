@@ -177,6 +177,8 @@ static inline void make_fail(struct rw *w, struct m_fail *m)
 		MSG_SET_LIST(m, fail, logs, some_lines(w), 2);
 	if (one_in(w, 2))
 		MSG_SET(m, fail, usage, some_usage(w));
+	if (one_in(w, 2))
+		MSG_SET(m, fail, provider, some_model(w));
 }
 
 static inline void make_heartbeat(struct rw *w, struct m_heartbeat *m)

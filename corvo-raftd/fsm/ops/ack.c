@@ -11,6 +11,7 @@
 #include "fsm/job/timing.h"
 #include "fsm/ops/ops.h"
 #include "fsm/ties/agent.h"
+#include "fsm/ties/provider.h"
 #include "fsm/ties/usage.h"
 #include "util/hash.h"
 
@@ -110,6 +111,29 @@ static int end_by_ack(struct fsm *f, struct job *j, const struct m_ack *op)
 	return 0;
 }
 
+/* Before anything is done. */
+static int check_ack(struct fsm *f, const struct m_ack *op)
+{
+	int r = op->usage != NULL ? usage_check(f, op->usage) : 0;
+
+	return r < 0
+		   ? r
+		   : provider_check(f, MSG_HAS(op, ack, latency), op->latency);
+}
+
+static void praise(struct fsm *f, const struct m_ack *op)
+{
+	struct provider_report r = {
+		.provider = op->provider,
+		.has_latency = MSG_HAS(op, ack, latency),
+		.latency_ns = op->latency,
+	};
+
+	if (r.provider.n == 0 && op->usage != NULL)
+		r.provider = op->usage->provider;
+	provider_report(f, &r);
+}
+
 static int complete(struct fsm *f, const struct m_ack *op,
 		    const struct claim *c)
 {
@@ -127,6 +151,7 @@ static int complete(struct fsm *f, const struct m_ack *op,
 		r = usage_add(f, &j, op->usage, "ack", &counted);
 	if (r < 0)
 		return r;
+	praise(f, op);
 	timing_note_run(f, &j);
 	if (op->checkpoint.n > 0)
 		checkpoint_set(f, &j, op->checkpoint);
@@ -148,7 +173,7 @@ static int ack_one(struct fsm *f, const struct m_ack *op)
 	enum fsm_lease_state s;
 	struct fsm_active *a;
 	struct job j;
-	int r = op->usage != NULL ? usage_check(f, op->usage) : 0;
+	int r = check_ack(f, op);
 
 	if (r < 0)
 		return r;
@@ -195,6 +220,8 @@ static void ack_from_item(const struct m_ack_item *item, struct m_ack *ret)
 	TAKE(ack_status);
 	TAKE(hold_reason);
 	TAKE(trace);
+	TAKE(provider);
+	TAKE(latency);
 	if (item->logs_n > 0)
 		MSG_SET_LIST(ret, ack, logs, item->logs, item->logs_n);
 }
@@ -227,9 +254,12 @@ static int check_reports(struct fsm *f, const struct m_ack_batch *op)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < op->acks_n; i++)
-		if (op->acks[i].usage != NULL)
-			r = usage_check(f, op->acks[i].usage);
+	for (size_t i = 0; r == 0 && i < op->acks_n; i++) {
+		struct m_ack ack;
+
+		ack_from_item(&op->acks[i], &ack);
+		r = check_ack(f, &ack);
+	}
 	return r;
 }
 
@@ -346,6 +376,20 @@ static void fill_spent_reply(const struct m_job_live *l,
 		MSG_SET(ret, fail_reply, next_attempt_at, l->spent_next_at);
 }
 
+static void blame(struct fsm *f, const struct m_fail *op)
+{
+	struct provider_report r = {
+		.provider = op->provider,
+		.failed = true,
+		.has_latency = MSG_HAS(op, fail, latency),
+		.latency_ns = op->latency,
+		.error = op->error,
+	};
+
+	provider_report(f, &r);
+	f->counters.provider_failures += op->provider.n > 0;
+}
+
 static int fail_held(struct fsm *f, const struct m_fail *op,
 		     const struct claim *c, struct m_fail_reply *ret)
 {
@@ -360,6 +404,7 @@ static int fail_held(struct fsm *f, const struct m_fail *op,
 			      : 0;
 	if (r < 0)
 		return r;
+	blame(f, op);
 	log_append(f, &j, op->logs, op->logs_n);
 	if (!op->requeue) {
 		r = end_attempt(f, &j, op, ret);
@@ -389,6 +434,8 @@ int apply_fail(struct fsm *f, const struct m_fail *op, struct m_fail_reply *ret)
 	struct job j;
 	int r = op->usage != NULL ? usage_check(f, op->usage) : 0;
 
+	if (r == 0)
+		r = provider_check(f, MSG_HAS(op, fail, latency), op->latency);
 	if (r < 0)
 		return r;
 	s = claim_judge(f, &c, &a);
