@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "rpc/pb/pb.h"
+#include "util/schema.h"
 
 #define LOCK_BYTES_MAX (4u << 20)
 
@@ -139,6 +140,7 @@ static const struct {
 	LIMIT(LIMIT_REQUEST_DEPS),
 	LIMIT(LIMIT_SCHEDULES),
 	LIMIT(LIMIT_SCHED_NAME_BYTES),
+	LIMIT(LIMIT_SCHEMA_BYTES),
 	LIMIT(LIMIT_SCORES),
 	LIMIT(LIMIT_SCORE_VALUE),
 	LIMIT(LIMIT_UNIQUE_KEY_BYTES),
@@ -153,6 +155,7 @@ static const struct {
 	LIMIT(LIMIT_WORKERS),
 	LIMIT(LIMIT_WORKER_IDLE_S),
 	LIMIT(LIMIT_WORKER_ID_BYTES),
+	LIMIT(SCHEMA_NAMES_MAX),
 // clang-format on
 #undef LIMIT
 };

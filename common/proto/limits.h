@@ -136,6 +136,9 @@
 #define LIMIT_SCORE_VALUE         1000000
 #define LIMIT_SCORE_ITERATION     1000000
 
+/* Results. */
+#define LIMIT_SCHEMA_BYTES 8192
+
 /* Providers. */
 #define LIMIT_PROVIDERS            256
 #define LIMIT_PROVIDER_SLOTS       10 /* minutes that are looked back at */

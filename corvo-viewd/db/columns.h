@@ -50,7 +50,7 @@ struct column {
 	const char *absent;
 };
 
-#define JOB_COLUMNS 50
+#define JOB_COLUMNS 51
 extern const struct column job_columns[JOB_COLUMNS]; /* id is the first */
 
 /* The columns with full text. */

@@ -50,6 +50,11 @@ static const char *const sql[STMT_MAX] = {
 	[STMT_SCORES_DELETE] =
 	    "DELETE FROM job_scores WHERE job_id IN (SELECT id FROM jobs"
 	    " WHERE rowid IN (SELECT value FROM json_each(?1)))",
+	[STMT_ITERATIONS_DELETE] =
+	    "DELETE FROM job_iterations WHERE job_id IN (SELECT id FROM jobs"
+	    " WHERE rowid IN (SELECT value FROM json_each(?1)))",
+	[STMT_ITERATION_TRIM] =
+	    "DELETE FROM job_iterations WHERE job_id=?1 AND iteration<=?2",
 	[STMT_QUEUE_DELETE] = "DELETE FROM queues WHERE name=?1",
 	/* Of a queue that has jobs again, or still, they are needed. */
 	[STMT_STATS_DELETE] =
@@ -341,6 +346,8 @@ static int apply_rows(struct mirror *m, const struct m_tail_reply *r)
 		err = mirror_error(m, &r->errors[i]);
 	for (size_t i = 0; i < r->scores_n && err == 0; i++)
 		err = mirror_score(m, &r->scores[i]);
+	for (size_t i = 0; i < r->iterations_n && err == 0; i++)
+		err = mirror_iteration(m, &r->iterations[i]);
 	if (err == 0)
 		err = apply_rest(m, r);
 	if (err == 0)

@@ -118,6 +118,19 @@ int mirror_score(struct mirror *m, const struct m_score *s)
 	return put_row(m, ROW_SCORE, s);
 }
 
+int mirror_iteration(struct mirror *m, const struct m_iteration *i)
+{
+	struct db_stmt *trim = m->stmts[STMT_ITERATION_TRIM];
+	int r = put_row(m, ROW_ITERATION, i);
+
+	if (r < 0 || i->iteration <= LIMIT_ITERATIONS_KEPT)
+		return r;
+	/* The store keeps the newest only; so do we. */
+	db_bind_text(trim, 1, i->job_id);
+	db_bind_i64(trim, 2, (int64_t)i->iteration - LIMIT_ITERATIONS_KEPT);
+	return db_run(trim);
+}
+
 int mirror_provider(struct mirror *m, const struct m_provider_doc *p)
 {
 	return put_row(m, ROW_PROVIDER, p);

@@ -28,7 +28,7 @@
 #define MODEL_PRICES    4
 #define MODEL_BUDGETS   32
 #define MODEL_USAGES    128
-#define MODEL_SCORES    4
+#define MODEL_SCORES    12
 #define MODEL_HOOKS     3
 #define MODEL_REPORTS   4096
 #define MODEL_DELETED   JOB_STATE_MAX /* how a job ends that is deleted */
@@ -54,6 +54,7 @@ struct model_scores {
 
 struct model_score {
 	struct str name, by;
+	uint32_t iteration; /* 0: of all */
 	int64_t value;
 	struct model_scores *in; /* what it is counted under; NULL: no score */
 };
@@ -147,6 +148,7 @@ struct model_job {
 	struct str spent_by;
 	struct m_fail_reply spent_reply;
 	uint64_t spent_at;
+	struct str spent_error; /* of an ack that failed it */
 	struct model_usage usage;
 	struct str last_report, last_model, last_provider;
 	struct model_score scores[MODEL_SCORES];
@@ -208,6 +210,9 @@ struct model {
 	struct arena arena;
 	uint64_t now;
 	uint64_t failed_at; /* when the last fail that was answered came */
+	/* of the last ack whose result is no good, else error is empty */
+	struct str ack_error;
+	enum job_state ack_status;
 	struct model_job jobs[MODEL_JOBS];
 	size_t top; /* none is used from here on */
 	struct model_queue queues[MODEL_QUEUES];
@@ -302,6 +307,7 @@ void model_keep(struct model *m, const struct m_enqueue *op,
 		const struct model_made *made);
 void model_open_batch(struct model *m, const struct m_open_batch *op);
 void model_seal_batch(struct model *m, const struct m_batch_ref *op);
+/* Sets ack_error and ack_status. */
 void model_ack(struct model *m, const struct m_ack *op, int not_found);
 void model_fail(struct model *m, const struct m_fail *op,
 		struct m_fail_reply *ret);
@@ -375,6 +381,8 @@ bool model_agent_turn(struct model *m, struct model_job *j,
 		      const struct m_ack *op);
 /* It is run again by hand. */
 void model_agent_rerun(struct model_job *j);
+/* Those that have ended, and the one a worker has been at. */
+uint32_t model_iterations(const struct model_job *j);
 uint64_t model_agent_timeout(const struct model_job *j); /* 0: none */
 void model_approve(struct model *m, const struct m_approve *op);
 void model_replay_agent(struct model *m, const struct m_replay *op);

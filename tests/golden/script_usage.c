@@ -108,7 +108,6 @@ static void scores(struct script *s, const char *id)
 	script_one(s, OP_SCORE, &m, NULL);
 	MSG_SET(&m, score, name, STR("tone"));
 	MSG_SET(&m, score, value, -1);
-	MSG_SET(&m, score, iteration, 2);
 	script_one(s, OP_SCORE, &m, NULL);
 }
 

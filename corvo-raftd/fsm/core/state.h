@@ -138,7 +138,7 @@ struct fsm {
 	struct fsm_bulks bulks;
 	struct fsm_usage usage;
 	struct fsm_purses purses;
-	struct hmap inbound; /* name -> struct fsm_hook of ties/inbound.c */
+	struct hmap inbound;   /* name -> struct fsm_hook of ties/inbound.c */
 	struct hmap providers; /* by name; see ties/provider.h */
 	struct fsm_clock clock;
 	struct fsm_cluster cluster;

@@ -101,7 +101,7 @@ static struct str limit_reached(struct fsm *f, const struct job *j)
 
 /* --- acks --- */
 
-static enum agent_status said(const struct m_ack *op)
+enum agent_status agent_said(const struct m_ack *op)
 {
 	return MSG_HAS(op, ack, agent_status) ? op->agent_status
 					      : op->ack_status;
@@ -118,8 +118,8 @@ int agent_check_ack(struct fsm *f, const struct job *j, const struct m_ack *op)
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
 				  "ack_status: says something else than "
 				  "agent_status");
-	if (agent || said(op) == AGENT_DONE ||
-	    (said(op) == AGENT_HOLD && !MSG_HAS(op, ack, agent_status)))
+	if (agent || agent_said(op) == AGENT_DONE ||
+	    (agent_said(op) == AGENT_HOLD && !MSG_HAS(op, ack, agent_status)))
 		return 0;
 	return fsm_refuse(f, ERR_ACK_ERROR,
 			  "%s: job \"%.*s\" is not an agent job", name,
@@ -133,7 +133,7 @@ int agent_turn(struct fsm *f, struct job *j, const struct m_ack *op,
 	struct str limit = STR_NULL;
 	int r = 0;
 
-	ret->status = said(op);
+	ret->status = agent_said(op);
 	ret->hold_reason = op->hold_reason;
 	if (!(j->extras & EXTRA_AGENT))
 		return 0;
