@@ -68,8 +68,10 @@ static int open_listeners(struct httpd *h, struct buf *why)
 		if (r < 0)
 			return r;
 	}
-	if (ls->n > 0)
+	if (ls->n > 0 && listen_part(h->set, ls->n - 1) != LISTEN_ALL)
 		return 0;
+	if (ls->n > 0) /* of somebody who knows only those of bind */
+		return listeners_open_parts(h->set, ls, why);
 	r = settings_check_bind(h->set, why);
 	if (r == 0)
 		r = listeners_open(h->set, ls, why);
@@ -100,7 +102,9 @@ static void on_complete(struct exchange *x)
 
 	metrics_begin(r->h->metrics);
 	r->counted = true;
-	if (rpc_is_path(x->path))
+	if (!dispatch_is_served(r))
+		dispatch_refuse(r);
+	else if (rpc_is_path(x->path))
 		rpc_dispatch(r);
 	else
 		dispatch(r);

@@ -264,6 +264,13 @@ static int check_url(const struct m_push *p, struct buf *why)
 	struct push_url url;
 	const char *what = "is required";
 
+	if (p->format == PUSH_SCHEDDB) {
+		if (p->url.n == 0)
+			return 0;
+		buf_puts(why, "push.url: with format scheduled-db each job has "
+			      "its own");
+		return -ERR_VALIDATION_ERROR;
+	}
 	if (p->url.n > 0 && p->url.n <= LIMIT_PUSH_URL_BYTES &&
 	    push_url_parse(p->url, &url, &what)) {
 		if (url.credentials.n == 0)

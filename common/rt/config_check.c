@@ -12,6 +12,7 @@
 #include "rt/netaddr.h"
 #include "rt/reach.h"
 #include "util/timefmt.h"
+#include "util/tz.h"
 
 /* sockaddr_un's path, and the longest name made inside the run directory */
 #define SOCKET_PATH_BYTES    108
@@ -72,6 +73,16 @@ static const struct {
 	{ SETTING_push_connect_timeout, NS_PER_MS, HOUR_NS },
 	{ SETTING_push_breaker_failures, 1, 1000000 },
 	{ SETTING_push_breaker_pause, NS_PER_MS, HOUR_NS },
+	{ SETTING_scheddb_memory_limit, 0, 1024 * GIB },
+	{ SETTING_scheddb_memory_percent, 1, 100 },
+	{ SETTING_scheddb_job_limit, 1, 1000000000 },
+	{ SETTING_scheddb_execution_timeout, NS_PER_MS,
+	  LIMIT_PUSH_TIMEOUT_S *NS_PER_S },
+	{ SETTING_scheddb_inprogress_timeout, NS_PER_MS,
+	  LIMIT_LEASE_S *NS_PER_S },
+	{ SETTING_scheddb_max_attempts, 1, LIMIT_ATTEMPTS },
+	{ SETTING_scheddb_history_retention, 0, LIMIT_DURATION_S *NS_PER_S },
+	{ SETTING_scheddb_health_failure_percent, 0, 100 },
 };
 
 int setting_refuse(const struct settings *s, enum setting_id id,
@@ -209,6 +220,21 @@ static int check_push(const struct settings *s, struct buf *why)
 	return r;
 }
 
+static int check_scheddb(const struct settings *s, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf bad = BUF_INIT(0);
+	struct tz_cache zones = { 0 };
+	bool known =
+	    tz_find(&zones, str_from(s->scheddb_timezone), &bad) != NULL;
+
+	tz_cache_done(&zones);
+	return known ? 0
+		     : setting_refuse(s, SETTING_scheddb_timezone,
+				      "the name of a time zone, such as "
+				      "Europe/Berlin",
+				      why);
+}
+
 static int check_raft(const struct settings *s, struct buf *why)
 {
 	if (s->raft_segment_size % RAFT_SEGMENT_QUANTUM != 0)
@@ -223,8 +249,9 @@ static int check_raft(const struct settings *s, struct buf *why)
 int settings_check(const struct settings *s, struct buf *why)
 {
 	static int (*const checks[])(const struct settings *, struct buf *) = {
-		check_ranges,  check_words, check_paths,          check_memory,
-		check_proxies, check_raft,  settings_check_peers, check_push
+		check_ranges,         check_words,   check_paths,
+		check_memory,         check_proxies, check_raft,
+		settings_check_peers, check_push,    check_scheddb
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
@@ -261,6 +288,8 @@ static int check_reach(const struct settings *s, enum setting_id id,
 
 struct bind_check {
 	const struct settings *s;
+	enum setting_id id;
+	const char *instead;
 	struct buf *why;
 };
 
@@ -272,24 +301,37 @@ static int check_bind_item(void *ctx, const char *text)
 	int r;
 
 	if (path == NULL)
-		return check_reach(c->s, SETTING_bind, text, "127.0.0.1:8080",
-				   c->why);
+		return check_reach(c->s, c->id, text, c->instead, c->why);
 	r = listen_check_path(path, &bad);
 	if (r == 0)
 		return 0;
-	setting_put_where(c->why, c->s, SETTING_bind,
-			  c->s->source[SETTING_bind]);
+	setting_put_where(c->why, c->s, c->id, c->s->source[c->id]);
 	buf_put_str(c->why, buf_str(&bad));
 	return r;
 }
 
 int settings_check_bind(const struct settings *s, struct buf *why)
 {
-	struct bind_check c = { s, why };
-	int r = listen_items(s->bind, check_bind_item, &c, why);
+	const struct {
+		enum setting_id id;
+		const char *list, *instead;
+	} lists[] = {
+		{ SETTING_bind, s->bind, "127.0.0.1:8080" },
+		{ SETTING_scheddb_bind, s->scheddb_bind, "127.0.0.1:8081" },
+		{ SETTING_scheddb_metrics_bind, s->scheddb_metrics_bind,
+		  "127.0.0.1:9090" },
+	};
 
-	if (r < 0)
-		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		struct bind_check c = { s, lists[i].id, lists[i].instead, why };
+		int r = 0;
+
+		if (i == 0 || lists[i].list[0] != '\0')
+			r = listen_items(lists[i].list, check_bind_item, &c,
+					 why);
+		if (r < 0)
+			return r;
+	}
 	if (settings_is_cluster(s))
 		return settings_check_peer_port(s, why);
 	return check_reach(s, SETTING_raft_bind, s->raft_bind, "127.0.0.1:9400",

@@ -215,6 +215,13 @@ static int open_one(void *ctx, const char *text)
 	struct netaddr a;
 	int r;
 
+	if (ls->n == LIMIT_LISTENERS) {
+		buf_printf(o->why,
+			   "there are more than %u addresses in bind, "
+			   "scheddb_bind and scheddb_metrics_bind",
+			   LIMIT_LISTENERS);
+		return -ERR_VALIDATION_ERROR;
+	}
 	if (path != NULL) {
 		r = listen_check_path(path, o->why);
 		if (r == 0)
@@ -231,6 +238,20 @@ static int open_one(void *ctx, const char *text)
 	return 0;
 }
 
+int listeners_open_parts(const struct settings *s, struct listeners *ls,
+			 struct buf *why)
+{
+	const char *const lists[] = { s->scheddb_bind,
+				      s->scheddb_metrics_bind };
+	struct opening o = { s, ls, why };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(lists); i++)
+		if (lists[i][0] != '\0')
+			r = listen_items(lists[i], open_one, &o, why);
+	return r;
+}
+
 int listeners_open(const struct settings *s, struct listeners *ret,
 		   struct buf *why)
 {
@@ -239,9 +260,29 @@ int listeners_open(const struct settings *s, struct listeners *ret,
 
 	*ret = (struct listeners){ .n = 0 };
 	r = listen_items(s->bind, open_one, &o, why);
+	if (r == 0)
+		r = listeners_open_parts(s, ret, why);
 	if (r < 0)
 		listeners_close(ret);
 	return r;
+}
+
+static size_t count(const char *list)
+{
+	size_t n = list[0] != '\0';
+
+	for (const char *p = list; *p != '\0'; p++)
+		n += *p == ',';
+	return n;
+}
+
+enum listen_part listen_part(const struct settings *s, size_t place)
+{
+	size_t all = count(s->bind), sdb = all + count(s->scheddb_bind);
+
+	return place < all   ? LISTEN_ALL
+	       : place < sdb ? LISTEN_SCHEDDB
+			     : LISTEN_METRICS;
 }
 
 static void remove_file(int fd, const struct stat *ours)

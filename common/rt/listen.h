@@ -1,6 +1,7 @@
 /*
  * The sockets of the HTTP API, as the setting `bind` lists them: addresses, and
- * files (unix:/path) with socket_mode and socket_group.
+ * files (unix:/path) with socket_mode and socket_group. Behind them those of
+ * scheddb_bind and scheddb_metrics_bind, at which only a part of it is served.
  */
 #ifndef CORVO_LISTEN_H
 #define CORVO_LISTEN_H
@@ -9,6 +10,9 @@
 
 #include "proto/limits.h"
 #include "rt/config.h"
+
+/* What is served at a socket. */
+enum listen_part { LISTEN_ALL, LISTEN_SCHEDDB, LISTEN_METRICS };
 
 struct listeners {
 	int fd[LIMIT_LISTENERS];
@@ -39,6 +43,13 @@ bool listen_parse_mode(const char *text, mode_t *ret);
  */
 int listeners_open(const struct settings *s, struct listeners *ret,
 		   struct buf *why);
+/* The same of those alone that follow the ones of `bind`, which have been given
+ * to us. */
+int listeners_open_parts(const struct settings *s, struct listeners *ls,
+			 struct buf *why);
+/* Of a socket by its place. */
+enum listen_part listen_part(const struct settings *s, size_t place);
+
 /* Closes them, and removes the files that are still ours. */
 void listeners_close(struct listeners *ls);
 

@@ -378,6 +378,11 @@ void key_hook(struct key *k, uint32_t space, struct str name)
 	key_add_str(k, name);
 }
 
+void key_sdb(struct key *k)
+{
+	key_start(k, "sd|");
+}
+
 static void add_target(struct key *k, uint8_t scope, struct str target)
 {
 	key_add(k, &scope, 1);

@@ -65,6 +65,7 @@
  *   up|space:4 provider\0 model   price
  *   hk|space:4 name          hook
  *   pv|space:4 name          provider_doc
+ *   sd|                      sdb_numbers: jobs of Scheduled-DB
  *   bg|space:4 scope:1 target   budget
  *   bw|space:4 scope:1 target   budget_counts
  */
@@ -151,6 +152,7 @@ void key_price(struct key *k, uint32_t space, struct str provider,
 	       struct str model);
 
 void key_hook(struct key *k, uint32_t space, struct str name);
+void key_sdb(struct key *k);
 void key_budget(struct key *k, uint32_t space, uint8_t scope,
 		struct str target);
 void key_budget_counts(struct key *k, uint32_t space, uint8_t scope,

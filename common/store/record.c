@@ -137,6 +137,7 @@ static void compose_doc(const struct m_job_doc *d, struct m_job *ret)
 	COPY(d, job_doc, expected, expected);
 	if (MSG_HAS(d, job_doc, agent))
 		MSG_SET(ret, job, iteration, 1);
+	COPY(d, job_doc, scheduled_db, scheduled_db);
 	if (MSG_HAS(d, job_doc, chain))
 		MSG_SET(ret, job, chain_config, d->chain);
 	if (d->depends_on_n > 0) {
@@ -187,6 +188,7 @@ void record_live(const struct m_job_live *l, struct m_job *ret)
 	COPY(l, job_live, usage, usage);
 	if (l->agent != NULL)
 		MSG_SET(ret, job, iteration, l->agent->iteration);
+	COPY(l, job_live, cancel_reason, cancel_reason);
 	if (l->waiting_on > 0)
 		MSG_SET(ret, job, waiting_on, l->waiting_on);
 	if (l->lost_leases > 0)

@@ -495,7 +495,7 @@ static const struct special *find_special(const char *id)
 	for (size_t i = 0; i < ARRAY_SIZE(specials); i++)
 		if (strcmp(specials[i].id, id) == 0)
 			return &specials[i];
-	return NULL;
+	return find_special_sdb(id);
 }
 
 void route_shape_get(const struct route *r, struct route_shape *ret)

@@ -110,4 +110,7 @@ struct special {
 	const struct shape_member *members;
 };
 
+/* Of the routes of Scheduled-DB; NULL: there is none. */
+const struct special *find_special_sdb(const char *id);
+
 #endif

@@ -16,6 +16,7 @@ struct source {
 	struct acceptor *owner;
 	int fd;
 	bool check_host;
+	enum listen_part part;
 	struct loop_fd *watch; /* NULL: it is not watched */
 	bool alone;            /* other processes sleep on meanwhile */
 };
@@ -75,7 +76,8 @@ static void on_ready(void *ctx, int fd, _unused_ int events)
 				pause_all(a);
 			return; /* what is left shows again */
 		}
-		a->ops->take(a->ctx, c, (struct sockaddr *)&sa, s->check_host);
+		a->ops->take(a->ctx, c, (struct sockaddr *)&sa, s->check_host,
+			     s->part);
 	}
 }
 
@@ -106,7 +108,8 @@ static bool is_unix(int fd)
 	       sa.ss_family == AF_UNIX;
 }
 
-struct acceptor *acceptor_new(struct loop *l, const struct listeners *ls,
+struct acceptor *acceptor_new(struct loop *l, const struct settings *set,
+			      const struct listeners *ls,
 			      const struct acceptor_ops *ops, void *ctx)
 {
 	struct acceptor *a = xcalloc(1, sizeof(*a));
@@ -122,6 +125,7 @@ struct acceptor *acceptor_new(struct loop *l, const struct listeners *ls,
 			.fd = ls->fd[i],
 			.check_host = netaddr_fd_is_local(ls->fd[i]) > 0 &&
 				      !is_unix(ls->fd[i]),
+			.part = listen_part(set, i),
 		};
 	watch(a);
 	return a;

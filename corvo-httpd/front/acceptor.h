@@ -15,13 +15,14 @@ struct acceptor_ops {
 	/* The descriptor is the callee's. check_host: only this machine reaches
 	 * it, and browsers do. */
 	void (*take)(void *ctx, int fd, const struct sockaddr *sa,
-		     bool check_host);
+		     bool check_host, enum listen_part part);
 };
 
 struct acceptor;
 
 /* The sockets stay the caller's. */
-struct acceptor *acceptor_new(struct loop *l, const struct listeners *ls,
+struct acceptor *acceptor_new(struct loop *l, const struct settings *set,
+			      const struct listeners *ls,
 			      const struct acceptor_ops *ops, void *ctx);
 void acceptor_free(struct acceptor *a);
 void acceptor_resume(struct acceptor *a); /* there may be room again */

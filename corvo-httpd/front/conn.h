@@ -14,6 +14,7 @@
 #include "front/framing.h"
 #include "rt/config.h"
 #include "rt/ip.h"
+#include "rt/listen.h"
 #include "rt/loop.h"
 #include "util/list.h"
 #include "util/str.h"
@@ -47,6 +48,7 @@ struct conn {
 	int fd;
 	struct ip peer;
 	bool check_host;       /* a browser may reach it by any name */
+	enum listen_part part; /* what is served on it */
 	struct client *client; /* it counts for; NULL: for none */
 	bool told;             /* it is refused as one too many */
 	bool is_extra;         /* there was no place for it */

@@ -11,6 +11,7 @@ struct exchange;
 /* The headers that mean something here, each declared once. */
 #define HEAD_NAMES(X)                                           \
 	X(ACCEPT_ENCODING, "Accept-Encoding")                   \
+	X(AUTHORIZATION, "Authorization")                       \
 	X(CONNECT_ACCEPT_ENCODING, "Connect-Accept-Encoding")   \
 	X(CONNECT_CONTENT_ENCODING, "Connect-Content-Encoding") \
 	X(CONNECT_TIMEOUT_MS, "Connect-Timeout-Ms")             \

@@ -67,7 +67,7 @@ static void take(struct server *s, struct conn *c)
 }
 
 static void on_accepted(void *ctx, int fd, const struct sockaddr *sa,
-			bool check_host)
+			bool check_host, enum listen_part part)
 {
 	struct server *s = ctx;
 	struct conn *c;
@@ -83,6 +83,7 @@ static void on_accepted(void *ctx, int fd, const struct sockaddr *sa,
 	}
 	c->peer = ip_of(sa);
 	c->check_host = check_host;
+	c->part = part;
 	take(s, c);
 }
 
@@ -286,7 +287,7 @@ struct server *server_new(const struct server_config *c,
 		free_parts(s);
 		return NULL;
 	}
-	s->acceptor = acceptor_new(c->loop, ls, &acceptor_ops, s);
+	s->acceptor = acceptor_new(c->loop, c->settings, ls, &acceptor_ops, s);
 	return s;
 }
 

@@ -5,6 +5,7 @@
 
 #include <strings.h>
 
+#include "front/conn.h"
 #include "req/origin.h"
 #include "routes/arguments.h"
 #include "routes/fence.h"
@@ -59,6 +60,37 @@ bool dispatch_takes_body(const struct req *r)
 	return coding.n == 0 ||
 	       (coding.n == strlen("identity") &&
 		strncasecmp(coding.p, "identity", coding.n) == 0);
+}
+
+/* A path, or what is below it. */
+static bool is_at(struct str path, const char *place)
+{
+	size_t n = strlen(place);
+
+	return str_starts(path, str_from(place)) &&
+	       (path.n == n || path.p[n] == '/');
+}
+
+bool dispatch_is_served(const struct req *r)
+{
+	static const char *const places[] = { "/jobs", "/health", "/join",
+					      "/debug/cluster" };
+	struct str path = strip_origin(r->x.path);
+
+	if (r->x.conn->part == LISTEN_ALL || is_at(path, "/metrics") ||
+	    is_at(path, "/healthz") || is_at(path, "/readyz"))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+		if (r->x.conn->part == LISTEN_SCHEDDB && is_at(path, places[i]))
+			return true;
+	return false;
+}
+
+void dispatch_refuse(struct req *r)
+{
+	req_fail(r, ERR_NOT_FOUND,
+		 "there is nothing at this path of this "
+		 "address; see scheddb_bind");
 }
 
 void dispatch(struct req *r)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "front/conn.h"
 #include "req/metrics.h"
 #include "req/req.h"
 #include "req/tell.h"
@@ -145,6 +146,65 @@ static void collect(struct req *r, void (*answer)(struct req *r))
 
 /* --- GET /metrics --- */
 
+/* Names that Scheduled-DB gave them itself, after its prefix or without it. */
+static const char *const own_names[][2] = {
+	{ "corvo_scheddb_memory_bytes", "queue_memory_usage_bytes" },
+	{ "corvo_scheddb_memory_limit_bytes", "queue_memory_limit_bytes" },
+	{ "corvo_scheddb_memory_utilization_percent",
+	  "queue_memory_utilization_percent" },
+	{ "corvo_scheddb_jobs", "queue_job_count" },
+	{ "corvo_scheddb_job_limit", "queue_job_limit" },
+	{ "corvo_scheddb_rejections_total", "job_rejections_total" },
+	{ "corvo_scheddb_jobs_by_status", "jobs_by_status" },
+	{ "corvo_scheddb_executions_total", "jobs_executed_total" },
+};
+
+/* Its name stands at the beginning of the line, or after "# HELP ". */
+static const char *own_name(struct str head, size_t *ret_n)
+{
+	size_t n = 0;
+
+	while (n < head.n && head.p[n] != ' ' && head.p[n] != '{')
+		n++;
+	*ret_n = n;
+	for (size_t i = 0; i < ARRAY_SIZE(own_names); i++)
+		if (str_is(str_of(head.p, n), own_names[i][0]))
+			return own_names[i][1];
+	return NULL;
+}
+
+static void rename_line(struct str line, const char *prefix, struct buf *out)
+{
+	bool is_note = str_starts(line, STR("# ")) && line.n > 7;
+	struct str head = is_note ? str_skip(line, 7) : line;
+	size_t n;
+	const char *name = own_name(head, &n);
+
+	if (name == NULL)
+		return;
+	buf_put_str(out, str_of(line.p, (size_t)(head.p - line.p)));
+	buf_puts(out, prefix);
+	buf_puts(out, name);
+	buf_put_str(out, str_skip(head, n));
+	buf_putc(out, '\n');
+}
+
+static void add_own_names(struct req *r)
+{
+	static const char *const prefixes[] = { "scheduled_db_", "" };
+	_cleanup_(buf_done) struct buf more = BUF_INIT(0);
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
+		struct str rest = buf_str(&r->x.out), line;
+
+		while (rest.n > 0) {
+			(void)str_split(rest, '\n', &line, &rest);
+			rename_line(line, prefixes[i], &more);
+		}
+	}
+	buf_put_str(&r->x.out, buf_str(&more));
+}
+
 static void answer_metrics(struct req *r)
 {
 	struct collection *c = r->state;
@@ -153,6 +213,8 @@ static void answer_metrics(struct req *r)
 
 	(void)req_json(r);
 	metrics_write(sets, ARRAY_SIZE(sets), &r->arena, &r->x.out);
+	if (r->x.conn->part == LISTEN_METRICS)
+		add_own_names(r);
 	r->x.content_type = "text/plain; version=0.0.4; charset=utf-8";
 	req_answer(r, 200);
 }

@@ -19,6 +19,7 @@
 #include "fsm/dispatch.h"
 #include "fsm/job/active.h"
 #include "fsm/job/job.h"
+#include "fsm/job/sdb.h"
 #include "fsm/job/worker.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/rates.h"
@@ -437,6 +438,7 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	f->origin = f->next_origin;
 	keep_answers(f, &e, replies);
 	queue_write_dirty(f);
+	sdb_write(f);
 	write_events(f);
 	write_meta(f);
 	if (txn_bytes(f->txn) >= f->behind_max) {

@@ -246,6 +246,10 @@ void fsm_hooks(const struct fsm *f, struct arena *a, struct m_hook_list *ret);
 /* All providers by name, and how they do; as fsm_budgets. */
 void fsm_providers(const struct fsm *f, uint64_t now_ns, struct arena *a,
 		   struct m_provider_list *ret);
+
+/* How many jobs of Scheduled-DB there are; without settings. */
+void fsm_sdb(const struct fsm *f, struct m_sdb_numbers *ret);
+
 /* The price list by provider and model, in the arena; slices as well. */
 void fsm_prices(const struct fsm *f, struct arena *a, struct m_price_list *ret);
 /* Since this process started; what it applied again counts too. */
@@ -259,6 +263,8 @@ struct fsm_counters {
 	uint64_t budgets_exceeded;
 	uint64_t scores;
 	uint64_t provider_failures;
+	uint64_t sdb_no_memory, sdb_no_place; /* refused for want of it */
+	uint64_t sdb_ended[6];                /* attempts, by enum sdb_status */
 	/* times of the last such operation (UNIX ns; 0: none) */
 	uint64_t promote_ns, reclaim_ns, expire_ns, purge_ns;
 	struct hist start_latency, run_time; /* hist_long */

@@ -11,6 +11,7 @@
 #include "fsm/core/state.h"
 #include "fsm/job/active.h"
 #include "fsm/job/job.h"
+#include "fsm/job/sdb.h"
 #include "fsm/job/worker.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
@@ -241,6 +242,8 @@ int fsm_load(struct fsm *f)
 		load_settings(f);
 	if (r == 0)
 		r = deps_load(f);
+	if (r == 0)
+		r = sdb_load(f);
 	if (r == 0)
 		r = schedules_load(f);
 	if (r == 0)

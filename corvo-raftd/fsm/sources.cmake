@@ -10,6 +10,7 @@ set(FSM_SOURCES
   fsm/job/job.c fsm/job/active.c fsm/job/create.c fsm/job/log.c
   fsm/job/life.c fsm/job/checkpoint.c fsm/job/iteration.c
   fsm/job/tag.c fsm/job/worker.c fsm/job/portion.c fsm/job/timing.c
+  fsm/job/sdb.c
   fsm/ties/ties.c fsm/ties/unique.c fsm/ties/idempotency.c
   fsm/ties/backlog.c fsm/ties/deps.c fsm/ties/release.c fsm/ties/batch.c
   fsm/ties/chain.c fsm/ties/payload.c fsm/ties/schedule.c fsm/ties/bulk.c
@@ -28,5 +29,5 @@ set(FSM_SOURCES
   fsm/ops/timer.c fsm/ops/clock.c fsm/ops/purge.c fsm/ops/admin.c
   fsm/ops/cluster.c fsm/ops/settings.c fsm/ops/usage.c fsm/ops/budget.c
   fsm/ops/score.c
-  fsm/ops/replay.c fsm/ops/inbound.c
+  fsm/ops/replay.c fsm/ops/inbound.c fsm/ops/sdb.c
   fsm/fsm.c fsm/load.c fsm/dispatch.c)

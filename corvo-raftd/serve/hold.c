@@ -85,6 +85,7 @@ static bool is_of_state(uint32_t query)
 		QUERY_LIST_PROVIDERS,
 		QUERY_GET_HOOK,
 		QUERY_LIST_HOOKS,
+		QUERY_SDB_NUMBERS,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)

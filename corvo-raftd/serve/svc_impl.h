@@ -186,6 +186,10 @@ void push_metrics(struct svc *s, struct metric_list *o);
 /* An fsm_push_fn of the service. */
 const struct m_push_state *push_state(void *ctx, struct str queue);
 
+/* --- serve/scheddb.c --- */
+
+void scheddb_metrics(struct svc *s, struct metric_list *o);
+
 /* --- serve/digest.c: a digest of the store --- */
 
 void digest_ask_init(struct svc *s);

@@ -174,8 +174,11 @@ static void on_answer(void *ctx, struct call *call, const struct call_answer *a)
 	c->call = NULL;
 	if (a->class == CALL_ANSWERED && follow(c, a))
 		return;
-	outcome_judge(call, a, c->url, c->p->d->settings.push_final_4xx,
-		      clock_wall_ns(), &c->arena, &o);
+	if (c->set->format == PUSH_SCHEDDB)
+		outcome_judge_sdb(call, a, c->url, &c->arena, &o);
+	else
+		outcome_judge(call, a, c->url, c->p->d->settings.push_final_4xx,
+			      clock_wall_ns(), &c->arena, &o);
 	report(c, &o);
 	note_end(c, &o);
 }
@@ -289,24 +292,45 @@ static void copy_all(struct pcall *c, const struct m_fetched *job)
 	c->set = arena_alloc(&c->arena, sizeof(*c->set));
 	CHECK(msg_decode(&msg_push, arena_copy(&c->arena, c->q->encoded),
 			 &c->arena, c->set) == 0);
+}
+
+/* To whom it goes; false: nobody is called, and *o says what becomes of it. */
+static bool address(struct pcall *c, struct outcome *o)
+{
+	bool called = true;
+
+	if (c->set->format == PUSH_SCHEDDB)
+		called = pcall_take_url(c, o);
 	c->url = arena_cstr(&c->arena, c->set->url);
+	if (called && c->set->format == PUSH_SCHEDDB) {
+		c->target = target_get(c->p, c->set->url, SDB_TARGET);
+	} else {
+		c->target = c->q->target;
+		c->target->refs++;
+	}
+	return called;
 }
 
 void pcall_add(struct pqueue *q, const struct m_fetched *job)
 {
 	struct push *p = q->p;
 	struct pcall *c = xcalloc(1, sizeof(*c));
+	struct outcome o = { 0 };
+	bool called;
 
 	c->p = p;
 	c->q = q;
-	c->target = q->target;
-	c->target->refs++;
 	copy_all(c, job);
+	called = address(c, &o);
 	c->beat_ns = clock_mono_ns();
 	c->lease_ns = job->lease_duration;
 	q->open++;
 	list_push_back(&p->calls, &c->node);
 	take_place(c);
+	if (!called) {
+		report(c, &o);
+		return;
+	}
 	list_push_back(&c->target->waiting, &c->wait);
 	if (c->target->h.breaker == BREAKER_OPEN)
 		target_return(c->target);

@@ -42,6 +42,39 @@ static struct str write_envelope(const struct m_fetched *j, struct arena *a)
 	return arena_copy(a, buf_str(&b));
 }
 
+/* As Scheduled-DB calls; a run goes by the id of its recurrente. */
+static struct str write_scheddb(const struct letter *l, struct arena *a)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	struct json_writer w = JSON_WRITER(&b);
+	const struct m_fetched *j = l->job;
+	const struct m_sdb *s = j->scheduled_db;
+
+	jw_object(&w);
+	jw_key(&w, "job_id");
+	jw_str(&w, s->run_of.n > 0 ? s->run_of : j->job_id);
+	jw_key(&w, "type");
+	jw_cstr(&w, enum_text(&enum_sdb_type, s->type));
+	jw_key(&w, "timestamp");
+	jw_u64(&w, l->now_ns / NS_PER_S);
+	jw_key(&w, "data");
+	jw_raw(&w, j->payload);
+	jw_object_end(&w);
+	return arena_copy(a, buf_str(&b));
+}
+
+static struct str write_body(const struct letter *l, struct arena *a)
+{
+	switch (l->push->format) {
+	case PUSH_ENVELOPE:
+		return write_envelope(l->job, a);
+	case PUSH_SCHEDDB:
+		return write_scheddb(l, a);
+	default:
+		return arena_copy(a, l->job->payload);
+	}
+}
+
 /* --- the signature --- */
 
 static void put_signature(struct buf *out, struct str secret, struct str id,
@@ -167,8 +200,7 @@ bool letter_write(const struct letter *l, struct arena *a,
 	ret->url = arena_cstr(a, url);
 	ret->host = arena_copy(a, parts.host);
 	ret->method = enum_text(&enum_push_method, p->method);
-	ret->body = p->format == PUSH_ENVELOPE ? write_envelope(l->job, a)
-					       : arena_copy(a, l->job->payload);
+	ret->body = write_body(l, a);
 	if (MSG_HAS(p, push, credentials) && !l->elsewhere)
 		ret->credentials = arena_cstr(a, p->credentials);
 	add_own(&h, l);

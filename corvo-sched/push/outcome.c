@@ -216,3 +216,26 @@ void outcome_judge(struct call *c, const struct call_answer *a, const char *url,
 	}
 	write_response(c, a, url, class, arena, ret);
 }
+
+/* One that could not be followed: to nowhere, or one too many. */
+static bool is_redirect(const struct call_answer *a)
+{
+	return a->status >= 300 && a->status < 400 && a->location != NULL;
+}
+
+void outcome_judge_sdb(struct call *c, const struct call_answer *a,
+		       const char *url, struct arena *arena,
+		       struct outcome *ret)
+{
+	bool ok =
+	    a->class == CALL_ANSWERED && a->status < 400 && !is_redirect(a);
+
+	if (!ok) {
+		outcome_judge(c, a, url, false, 0, arena, ret);
+		ret->has_wait = ret->of_host = false;
+		return;
+	}
+	*ret = (struct outcome){ .kind = OUTCOME_DONE };
+	ret->result = arena_copy(arena, result_of(c, a));
+	write_response(c, a, url, CALL_ANSWERED, arena, ret);
+}

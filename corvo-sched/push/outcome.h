@@ -26,6 +26,12 @@ void outcome_judge(struct call *c, const struct call_answer *a, const char *url,
 		   bool final_4xx, uint64_t now_ns, struct arena *arena,
 		   struct outcome *ret);
 
+/* The same by the rules of Scheduled-DB: below 400 is a success, every failure
+ * is tried again by the rules of the job, and says nothing of the host. */
+void outcome_judge_sdb(struct call *c, const struct call_answer *a,
+		       const char *url, struct arena *arena,
+		       struct outcome *ret);
+
 /* "120", or a date; false: it says nothing. */
 bool outcome_retry_after(const char *text, uint64_t now_ns, uint64_t *ret_ns);
 

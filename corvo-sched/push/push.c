@@ -44,18 +44,26 @@ void push_look_at_all(struct push *p)
 
 /* --- targets --- */
 
-static struct target *target_get(struct push *p, struct str url)
+static void put_target(struct buf *key, struct str url)
 {
-	_cleanup_(buf_done) struct buf key = BUF_INIT(0);
 	struct push_url parts;
 	const char *why;
-	struct target *t;
 
 	CHECK(push_url_parse(url, &parts, &why));
-	buf_printf(&key, "%s://", parts.tls ? "https" : "http");
+	buf_printf(key, "%s://", parts.tls ? "https" : "http");
 	for (size_t i = 0; i < parts.host.n; i++)
-		buf_putc(&key, (char)tolower((unsigned char)parts.host.p[i]));
-	buf_printf(&key, ":%u", parts.port);
+		buf_putc(key, (char)tolower((unsigned char)parts.host.p[i]));
+	buf_printf(key, ":%u", parts.port);
+}
+
+struct target *target_get(struct push *p, struct str url, const char *kind)
+{
+	_cleanup_(buf_done) struct buf key = BUF_INIT(0);
+	struct target *t;
+
+	buf_puts(&key, kind);
+	if (url.n > 0)
+		put_target(&key, url);
 	t = hmap_get(&p->targets, buf_str(&key));
 	if (t == NULL) {
 		t = xcalloc(1, sizeof(*t));
@@ -269,7 +277,9 @@ static void join_target(struct pqueue *q)
 
 	list_remove(&q->of_target);
 	list_remove(&q->starved);
-	q->target = target_get(q->p, q->set->url);
+	q->target =
+	    target_get(q->p, q->set->url,
+		       q->set->format == PUSH_SCHEDDB ? SDB_TARGET : "");
 	list_push_back(&q->target->queues, &q->of_target);
 	if (old != NULL)
 		target_put(old);
@@ -420,7 +430,10 @@ struct push *push_new(struct daemon *d, struct rpc_client *raftd,
 	buf_printf(&p->worker_buf, "push@%s", s->node_id);
 	p->worker = buf_str(&p->worker_buf);
 	set_limits(p);
-	if (reach_init(&p->reach, s->push_allow, reach_is_local(s->bind),
+	if (reach_init(&p->reach, s->push_allow,
+		       reach_is_local(s->bind) &&
+			   (s->scheddb_bind[0] == '\0' ||
+			    reach_is_local(s->scheddb_bind)),
 		       why) == 0)
 		p->caller =
 		    caller_new(d->loop, &p->reach, s->push_ca_file, why);

@@ -7,6 +7,7 @@
 #include "proto/push.h"
 #include "push/caller.h"
 #include "push/host.h"
+#include "push/outcome.h"
 #include "push/push.h"
 #include "util/heap.h"
 #include "util/hmap.h"
@@ -109,6 +110,10 @@ struct push {
 	struct buf out;
 };
 
+/* Hosts of Scheduled-DB have names of their own: no breaker of theirs opens,
+ * since each of its calls is made at its time. */
+#define SDB_TARGET "scheduled-db "
+
 /* --- push/push.c --- */
 
 void push_look(struct pqueue *q); /* at the end of the turn */
@@ -118,7 +123,9 @@ void push_look_at_all(struct push *p);
 void pqueue_set(struct push *p, const struct m_push_queue *m);
 void push_drop_unseen(struct push *p);
 void pqueue_drop(struct pqueue *q); /* if it is gone, and nothing is open */
-void target_put(struct target *t);  /* one that needs it less */
+/* The host of a URL, or one without a name; kind: stands before it. */
+struct target *target_get(struct push *p, struct str url, const char *kind);
+void target_put(struct target *t); /* one that needs it less */
 void push_check_drained(struct push *p);
 
 /* --- push/watch.c --- */
@@ -141,6 +148,12 @@ void pcalls_beat(struct push *p);
 void pcall_leave(struct pcall *c); /* its place is free */
 void pcall_free(struct pcall *c);
 void pcalls_free(struct push *p);
+
+/* --- push/scheddb.c --- */
+
+/* What a job of Scheduled-DB calls; false: it calls nothing, and *o says what
+ * becomes of it. */
+bool pcall_take_url(struct pcall *c, struct outcome *o);
 
 /* --- push/report.c --- */
 

@@ -141,5 +141,7 @@ bool fx_is_purse_key(struct str key);
 void fx_check_purses(const struct fx_side *side);
 /* Inbound webhooks (fsm_check_inbound.c). */
 void fx_check_hooks(const struct fx_side *side);
+/* Numbers of Scheduled-DB (fsm_check_sdb.c). */
+void fx_check_sdb(const struct fx_side *side);
 
 #endif

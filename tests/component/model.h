@@ -153,6 +153,8 @@ struct model_job {
 	struct str last_report, last_model, last_provider;
 	struct model_score scores[MODEL_SCORES];
 	struct model_agent agent;
+	uint64_t
+	    sdb_size; /* of Scheduled-DB: what it counts for; 0: it is not */
 	/* Texts the payload must hold, of a job the server made. */
 	struct str holds[4];
 };
@@ -412,5 +414,6 @@ void model_compare_agent(const struct model_job *j, const struct m_job *r,
 void model_compare_usage(struct model *m, struct fx *x);
 void model_compare_budgets(struct model *m, struct fx *x);
 void model_compare_hooks(struct model *m, struct fx *x);
+void model_compare_sdb(struct model *m, struct fx *x);
 
 #endif

@@ -19,7 +19,8 @@ uint64_t run_below(struct run *n, uint64_t upto)
 
 struct str run_queue(struct run *n)
 {
-	static const char *const names[] = { "q0", "q1", "q2", "q3" };
+	static const char *const names[] = { "q0", "q1", "q2", "q3",
+					     "scheduled-db" };
 
 	return str_from(names[run_below(n, ARRAY_SIZE(names))]);
 }

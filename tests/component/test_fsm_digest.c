@@ -3,6 +3,7 @@
  * they wrote to their stores and were started again; and no other ones do.
  */
 #include "resend_hooks.h"
+#include "resend_sdb.h"
 #include "store/digest.h"
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, fx_setup, fx_teardown)

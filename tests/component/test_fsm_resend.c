@@ -5,6 +5,7 @@
  * kept for that is bounded.
  */
 #include "resend_hooks.h"
+#include "resend_sdb.h"
 
 #define STEPS_MAX 3000
 #define REMEMBER  60 /* requests that may come again */

@@ -41,4 +41,8 @@ void script_agent(struct script *s);
 
 void script_hooks(struct script *s);
 
+/* --- script_sdb.c: the same --- */
+
+void script_sdb(struct script *s);
+
 #endif

@@ -354,6 +354,25 @@ def test_inbound_webhooks(world):
     w.ask("DELETE", hook, name="in")
 
 
+def test_scheduled_db(world):
+    w = world
+    body = {"id": "sdb", "type": "unico", "timestamp": "4102444800",
+            "webhook_url": "http://127.0.0.1/", "payload": {"a": 1}}
+    w.ask("POST", "/jobs", body)
+    for path in ("", "/status", "/executions"):
+        w.ask("GET", "/jobs/{id}" + path, id="sdb")
+    w.ask("POST", "/jobs/{id}/cancel", {"reason": "no"}, id="sdb")
+    w.ask("GET", "/jobs", query="?status=cancelled")
+    w.ask("POST", "/jobs", {**body, "type": "recurrente", "id": "sdr",
+                            "cron_expression": "0 3 * * *",
+                            "last_date": "4133980800"})
+    w.ask("GET", "/jobs/{id}/status", id="sdr")
+    w.ask("GET", "/jobs/{id}/executions", id="sdr")
+    w.ask("DELETE", "/jobs/{id}", id="sdr")
+    w.ask("GET", "/health")
+    w.ask("GET", "/debug/cluster")
+
+
 def test_every_route_with_json_was_asked(world):
     """The last one: whoever adds a route adds it above."""
     json_routes = {
@@ -363,6 +382,7 @@ def test_every_route_with_json_was_asked(world):
                for status, a in route["responses"].items() if status < "300")}
     # Some need more than one node: tests/cluster.
     assert json_routes - world.asked == {
-        ("GET", "/openapi.json"), ("POST", API + "/cluster/remove"),
+        ("GET", "/openapi.json"), ("POST", "/join"),
+        ("POST", API + "/cluster/remove"),
         ("POST", API + "/cluster/join"), ("POST", API + "/cluster/leave"),
         ("POST", API + "/cluster/transfer")}

@@ -76,6 +76,17 @@ struct fsm_purses {
 	size_t tags_n;
 };
 
+/* Jobs of Scheduled-DB, as stored under sd|; see job/sdb.h. */
+struct fsm_sdb {
+	uint64_t bytes, jobs;      /* of those that have not ended */
+	uint64_t recurring;        /* of them, recurrentes */
+	uint64_t by[6];            /* unicos and runs, by enum sdb_status */
+	uint64_t executed_ns;      /* the last attempt ended; 0: none has */
+	struct m_sdb_settings set; /* what the queue was given last */
+	bool dirty;
+	struct heap ends; /* recurrentes that have ended, by when */
+};
+
 struct answers_caller {
 	uint64_t origin;
 	uint64_t done; /* it has all answers below this */
@@ -140,6 +151,7 @@ struct fsm {
 	struct fsm_purses purses;
 	struct hmap inbound;   /* name -> struct fsm_hook of ties/inbound.c */
 	struct hmap providers; /* by name; see ties/provider.h */
+	struct fsm_sdb sdb;
 	struct fsm_clock clock;
 	struct fsm_cluster cluster;
 	/* as stored under settings|; see core/settings.h */

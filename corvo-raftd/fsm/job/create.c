@@ -7,6 +7,7 @@
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/job/checkpoint.h"
+#include "fsm/job/sdb.h"
 #include "fsm/job/tag.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
@@ -62,6 +63,8 @@ static void fill_links(const struct new_job *n, struct m_job_doc *d)
 		MSG_SET(d, job_doc, replay_of, n->replay_of);
 		MSG_SET(d, job_doc, replay_from, n->replay_from);
 	}
+	if (op->scheduled_db != NULL)
+		MSG_SET(d, job_doc, scheduled_db, op->scheduled_db);
 	if (n->schedule_id.n > 0) {
 		MSG_SET(d, job_doc, schedule_id, n->schedule_id);
 		MSG_SET(d, job_doc, scheduled_for, n->scheduled_for);
@@ -200,6 +203,8 @@ void job_create(struct fsm *f, const struct new_job *n,
 	key_job(&k, op->job_id);
 	fsm_put(f, &k, &msg_job_doc, &doc);
 	add_to_indexes(f, q, op->job_id, &doc, buf_str(&f->scratch));
+	if (doc.scheduled_db != NULL)
+		sdb_created(f, doc.scheduled_db);
 	job_reply(op->job_id, &doc, ret);
 	f->counters.enqueued++;
 }

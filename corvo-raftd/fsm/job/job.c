@@ -10,6 +10,7 @@
 #include "fsm/job/checkpoint.h"
 #include "fsm/job/iteration.h"
 #include "fsm/job/log.h"
+#include "fsm/job/sdb.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/retention.h"
@@ -58,7 +59,8 @@ static uint8_t extras_of(const struct m_job_doc *d)
 			      ? EXTRA_EXPECTED
 			      : 0) |
 			 (MSG_HAS(d, job_doc, agent) ? EXTRA_AGENT : 0) |
-			 (d->checkpoint_apart ? EXTRA_APART : 0));
+			 (d->checkpoint_apart ? EXTRA_APART : 0) |
+			 (d->scheduled_db != NULL ? EXTRA_SDB : 0));
 }
 
 void job_compose(struct fsm *f, struct job *j)
@@ -179,6 +181,8 @@ static void leave_state(struct fsm *f, struct job *j)
 	struct key k;
 
 	queue_count(f, j->q, j->live.state, -1);
+	if (j->extras & EXTRA_SDB)
+		sdb_leave(f, j);
 	switch ((enum job_state)j->live.state) {
 	case JOB_PENDING:
 		if (!j->taken)
@@ -240,6 +244,8 @@ static void enter_state(struct fsm *f, struct job *j, uint64_t lease_end)
 	struct key k;
 
 	queue_count(f, j->q, j->live.state, 1);
+	if (j->extras & EXTRA_SDB)
+		sdb_enter(f, j);
 	switch ((enum job_state)j->live.state) {
 	case JOB_PENDING:
 		queue_add_pending(f, j->q, j->group, j->prio, &p);
@@ -314,6 +320,8 @@ void job_move(struct fsm *f, struct job *j, enum job_state to)
 	bool ends = job_state_is_terminal(to);
 
 	CHECK(job_can_move(j->live.state, to));
+	if (j->extras & EXTRA_SDB)
+		sdb_room(f, j, to);
 	leave_state(f, j);
 	if (j->live.state == JOB_ACTIVE) /* it was of that attempt */
 		drop_timeout(&j->live);
@@ -427,6 +435,8 @@ void job_delete(struct fsm *f, struct job *j, enum event_type type)
 	bool ended = job_state_is_terminal(j->live.state);
 
 	job_event(f, j, type, deletion_data(f, j));
+	if (j->extras & EXTRA_SDB)
+		sdb_room(f, j, JOB_STATE_MAX);
 	leave_state(f, j);
 	if (!ended)
 		job_on_end(f, j, JOB_STATE_MAX);
@@ -487,6 +497,8 @@ void job_record_error(struct fsm *f, struct job *j, struct str error,
 		MSG_SET(&e, job_error, hostname, l->hostname);
 	if (l->state == JOB_ACTIVE && l->response.n > 0)
 		MSG_SET(&e, job_error, response, l->response);
+	if (j->extras & EXTRA_SDB)
+		sdb_error(f, j, &e);
 	key_error(&k, j->id, l->errors);
 	fsm_put(f, &k, &msg_job_error, &e);
 	if (l->errors > LIMIT_JOB_ERRORS) {

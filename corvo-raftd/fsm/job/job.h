@@ -17,6 +17,7 @@ enum job_extra {
 	EXTRA_EXPECTED = 16, /* doc: expected_cost, expected */
 	EXTRA_AGENT = 32,    /* doc: agent */
 	EXTRA_APART = 64,    /* doc: checkpoint_apart */
+	EXTRA_SDB = 128,     /* doc: scheduled_db */
 };
 
 /*

@@ -284,6 +284,8 @@ static void hand_out_links(const struct job *j, struct m_fetched *r)
 	}
 	if (MSG_HAS(d, job_doc, batch_id))
 		MSG_SET(r, fetched, batch_id, d->batch_id);
+	if (d->scheduled_db != NULL)
+		MSG_SET(r, fetched, scheduled_db, d->scheduled_db);
 }
 
 static int hand_out(struct fsm *f, struct fetch *ft, const struct job *j)

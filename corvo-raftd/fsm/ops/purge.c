@@ -16,7 +16,9 @@
 #include "fsm/order/roster.h"
 #include "fsm/ties/batch.h"
 #include "fsm/ties/bulk.h"
+#include "fsm/ties/schedule.h"
 #include "fsm/ties/usage.h"
+#include "proto/scheddb.h"
 
 /*
  * A purge comes a little later than it could, so that one serves many jobs:
@@ -41,6 +43,40 @@ static uint64_t late(uint64_t from, uint64_t retention)
 			  MIN(retention / SLACK_PART, SLACK_MAX_NS));
 }
 
+/* Ended by then is past the retention. */
+static uint64_t cutoff(const struct fsm *f, uint64_t retention)
+{
+	return f->now_ns > retention ? f->now_ns - retention : 0;
+}
+
+/* Recurrentes of Scheduled-DB go as the jobs of their queue do. */
+static uint64_t recurring_retention(const struct fsm *f, uint64_t otherwise)
+{
+	const struct fsm_queue *q = hmap_get(&f->queues, STR(SDB_QUEUE));
+
+	return q != NULL && MSG_HAS(q->set, set_queue, retention)
+		   ? q->set->retention
+		   : otherwise;
+}
+
+/* When the first of them goes; NEVER: none does. */
+static uint64_t recurring_from(const struct fsm *f, uint64_t retention_ns)
+{
+	uint64_t ns = recurring_retention(f, retention_ns);
+
+	return ns > 0 && schedules_purge_from(f) != NEVER
+		   ? late(schedules_purge_from(f), ns)
+		   : NEVER;
+}
+
+/* Those that ended by then are past it; 0: none is. */
+static uint64_t recurring_upto(const struct fsm *f, uint64_t retention_ns)
+{
+	uint64_t ns = recurring_retention(f, retention_ns);
+
+	return ns > 0 ? cutoff(f, ns) : 0;
+}
+
 uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns,
 		       uint64_t idle_ns)
 {
@@ -60,6 +96,8 @@ uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns,
 		first = MIN(first, late(roster_idle_from(f), idle_ns));
 	if (f->keys_from != NEVER)
 		first = MIN(first, time_after(f->keys_from, SLACK_MAX_NS));
+	if (recurring_from(f, retention_ns) != NEVER)
+		first = MIN(first, recurring_from(f, retention_ns));
 	if (bulks_purge_from(f) != NEVER)
 		first =
 		    MIN(first, time_after(bulks_purge_from(f), SLACK_MAX_NS));
@@ -67,12 +105,6 @@ uint64_t fsm_purge_due(const struct fsm *f, uint64_t retention_ns,
 		first =
 		    MIN(first, time_after(usage_purge_from(f), SLACK_MAX_NS));
 	return first == NEVER ? 0 : first;
-}
-
-/* Ended by then is past the retention. */
-static uint64_t cutoff(const struct fsm *f, uint64_t retention)
-{
-	return f->now_ns > retention ? f->now_ns - retention : 0;
 }
 
 static bool is_due(const struct fsm *f, const struct fsm_queue *q, uint64_t ns)
@@ -228,6 +260,8 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 	if (r == 0)
 		r = purge_pairs(f, &keys, &p);
 	if (r == 0)
+		r = schedules_purge(f, recurring_upto(f, retention), &p);
+	if (r == 0)
 		r = bulks_purge(f, &p);
 	if (r == 0)
 		r = usage_purge(f, &p);
@@ -241,6 +275,7 @@ int apply_purge(struct fsm *f, const struct m_maintain *op,
 	MSG_SET(ret, maintain_reply, more,
 		due_queue(f, retention) != NULL || f->batches_from <= upto ||
 		    f->open_from <= upto || f->keys_from <= f->now_ns ||
+		    schedules_purge_from(f) <= recurring_upto(f, retention) ||
 		    bulks_purge_from(f) <= f->now_ns ||
 		    usage_purge_from(f) <= f->now_ns ||
 		    idle_queue(f, idle) != NULL);

@@ -15,6 +15,7 @@
 #include "fsm/job/job.h"
 #include "fsm/ops/hand.h"
 #include "fsm/ops/ops.h"
+#include "fsm/ops/schedule.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/roster.h"
 #include "fsm/ties/backlog.h"
@@ -35,6 +36,21 @@ static bool is_used_up(const struct m_schedule *s)
 	return s->max_runs != 0 && s->runs >= s->max_runs;
 }
 
+/* Of Scheduled-DB: from its end on its history is kept for a while. */
+static void note_end(struct fsm *f, struct m_schedule *s)
+{
+	struct m_sdb *d = schedule_own_sdb(f, s);
+
+	if (d == NULL)
+		return;
+	d->ended_at = d->cancelled_at = 0;
+	MSG_UNSET(d, sdb, ended_at);
+	MSG_UNSET(d, sdb, cancelled_at);
+	MSG_UNSET(d, sdb, reason);
+	if (s->ended)
+		MSG_SET(d, sdb, ended_at, f->now_ns);
+}
+
 /* Its next time, or that there is none. */
 static void set_next(struct fsm *f, struct m_schedule *s, uint64_t next_ns)
 {
@@ -44,14 +60,19 @@ static void set_next(struct fsm *f, struct m_schedule *s, uint64_t next_ns)
 	MSG_UNSET(s, schedule, set_back_ns);
 	s->ended = false;
 	MSG_UNSET(s, schedule, ended);
-	if (s->paused)
-		return;
-	if (next_ns != 0 && !is_used_up(s)) {
+	if (!s->paused && next_ns != 0 && !is_used_up(s))
 		MSG_SET(s, schedule, next_run, next_ns);
-		return;
-	}
-	MSG_SET(s, schedule, ended, true);
-	schedule_event(f, EVENT_SCHEDULE_ENDED, s, NULL);
+	else if (!s->paused)
+		MSG_SET(s, schedule, ended, true);
+	note_end(f, s);
+	if (s->ended)
+		schedule_event(f, EVENT_SCHEDULE_ENDED, s, NULL);
+}
+
+void schedule_end(struct fsm *f, struct m_schedule *s)
+{
+	MSG_SET(s, schedule, paused, false);
+	set_next(f, s, 0);
 }
 
 /* --- set --- */
@@ -80,6 +101,21 @@ static int refuse_name(struct fsm *f, struct str name)
 			  STR_ARG(name));
 }
 
+/* What it is to Scheduled-DB is not for others to change. */
+static void keep_sdb(struct fsm *f, const struct m_schedule *old,
+		     struct m_schedule *ret)
+{
+	struct m_schedule_job *job;
+
+	if (old->job == NULL || old->job->scheduled_db == NULL)
+		return;
+	job = arena_zalloc(&f->item_arena, sizeof(*job));
+	if (ret->job != NULL)
+		*job = *ret->job;
+	MSG_SET(job, schedule_job, scheduled_db, old->job->scheduled_db);
+	MSG_SET(ret, schedule, job, job);
+}
+
 /* The definition of op in the place of that of *s. */
 static void replace(struct fsm *f, const struct m_schedule *op,
 		    struct m_schedule *s)
@@ -98,6 +134,7 @@ static void replace(struct fsm *f, const struct m_schedule *op,
 	MSG_SET(&n, schedule, created_at, s->created_at);
 	MSG_SET(&n, schedule, updated_at, f->now_ns);
 	MSG_SET(&n, schedule, version, s->version + 1);
+	keep_sdb(f, s, &n);
 	schedule_event(f, EVENT_SCHEDULE_SET, &n, NULL);
 	set_next(f, &n, op->next_run);
 	schedule_save(f, &n);
@@ -194,8 +231,23 @@ int apply_pause_schedule(struct fsm *f, const struct m_pause_schedule *op,
 			MSG_SET(ret, enqueue, field, j->field); \
 	} while (0)
 
-static void fill_job(const struct m_schedule *s, struct str job_id,
+/* A run counts for nothing: the recurrente does. */
+static void fill_sdb(struct fsm *f, const struct m_sdb *from,
 		     struct m_enqueue *ret)
+{
+	struct m_sdb *d = arena_alloc(&f->item_arena, sizeof(*d));
+
+	*d = *from;
+	d->size = 0;
+	MSG_UNSET(d, sdb, size);
+	MSG_UNSET(d, sdb, ended_at);
+	MSG_UNSET(d, sdb, cancelled_at);
+	MSG_UNSET(d, sdb, reason);
+	MSG_SET(ret, enqueue, scheduled_db, d);
+}
+
+static void fill_job(struct fsm *f, const struct m_schedule *s,
+		     struct str job_id, struct m_enqueue *ret)
 {
 	const struct m_schedule_job *j = s->job;
 
@@ -218,6 +270,8 @@ static void fill_job(const struct m_schedule *s, struct str job_id,
 	COPY(unique_period);
 	COPY(group);
 	COPY(delay);
+	if (j->scheduled_db != NULL)
+		fill_sdb(f, j->scheduled_db, ret);
 }
 
 /* What is known of a new job before it is created, or not. */
@@ -321,7 +375,7 @@ static int run(struct fsm *f, struct m_schedule *s, struct str job_id,
 			     .scheduled_for = scheduled_for };
 	int r;
 
-	fill_job(s, job_id, &a.op);
+	fill_job(f, s, job_id, &a.op);
 	r = make_way(f, s, &a);
 	if (r < 0)
 		return r;

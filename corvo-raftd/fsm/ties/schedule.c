@@ -9,6 +9,7 @@
 #include "fsm/core/entry.h"
 #include "fsm/core/scan.h"
 #include "fsm/core/state.h"
+#include "fsm/job/sdb.h"
 #include "util/hash.h"
 #include "util/json.h"
 
@@ -17,6 +18,10 @@ struct fsm_schedule {
 	struct str id;
 	struct str name;      /* its own memory */
 	struct heap_node due; /* in f->fires, while it has a next time */
+	/* Of Scheduled-DB: bytes it counts for, 0: none, it has ended; and
+	 * then its place in f->sdb.ends. */
+	uint64_t room;
+	struct heap_node end;
 };
 
 /* --- in memory --- */
@@ -50,13 +55,38 @@ static struct fsm_schedule *add(struct fsm *f, struct str id)
 	return s;
 }
 
-static void keep(struct fsm *f, const struct m_schedule *m)
+/* Of Scheduled-DB, or NULL. */
+static const struct m_sdb *sdb_of(const struct m_schedule *m)
+{
+	return m->job != NULL ? m->job->scheduled_db : NULL;
+}
+
+/* Its room is taken while it goes on; while loading that is known already. */
+static void keep_room(struct fsm *f, struct fsm_schedule *s,
+		      const struct m_schedule *m, bool loading)
+{
+	const struct m_sdb *d = sdb_of(m);
+	uint64_t room = d != NULL && !m->ended ? d->size : 0;
+
+	if (!loading && s->room > 0)
+		sdb_release(f, s->room, true);
+	if (!loading && room > 0)
+		sdb_take(f, room, true);
+	s->room = room;
+	if (d != NULL && m->ended)
+		heap_update(&f->sdb.ends, &s->end, d->ended_at);
+	else
+		heap_remove(&f->sdb.ends, &s->end);
+}
+
+static void keep(struct fsm *f, const struct m_schedule *m, bool loading)
 {
 	struct fsm_schedule *s = hmap_get(&f->schedules, m->id);
 
 	if (s == NULL)
 		s = add(f, m->id);
 	set_name(f, s, m->name);
+	keep_room(f, s, m, loading);
 	if (m->next_run != 0)
 		heap_update(&f->fires, &s->due,
 			    m->set_back_ns != 0 ? SCHEDULE_AT_ONCE
@@ -78,7 +108,7 @@ static int load_schedule(struct fsm *f, struct str id, struct str value)
 	if (msg_decode(&msg_schedule, value, &f->item_arena, &m) < 0 ||
 	    !str_eq(m.id, id))
 		return -ERR_INTERNAL_ERROR;
-	keep(f, &m);
+	keep(f, &m, true);
 	return 0;
 }
 
@@ -98,6 +128,7 @@ void schedules_free(struct fsm *f)
 	hmap_done(&f->schedules);
 	hmap_done(&f->schedule_names);
 	heap_done(&f->fires);
+	heap_done(&f->sdb.ends);
 }
 
 /* --- records --- */
@@ -127,7 +158,7 @@ void schedule_save(struct fsm *f, const struct m_schedule *m)
 
 	key_schedule(&k, SPACE_DEFAULT, m->id);
 	fsm_put(f, &k, &msg_schedule, m);
-	keep(f, m);
+	keep(f, m, false);
 }
 
 void schedule_remove(struct fsm *f, const struct m_schedule *m)
@@ -138,9 +169,58 @@ void schedule_remove(struct fsm *f, const struct m_schedule *m)
 	CHECK(s != NULL);
 	hmap_remove(&f->schedule_names, s->name);
 	heap_remove(&f->fires, &s->due);
+	heap_remove(&f->sdb.ends, &s->end);
+	if (s->room > 0)
+		sdb_release(f, s->room, true);
 	schedule_free(s);
 	key_schedule(&k, SPACE_DEFAULT, m->id);
 	fsm_delete(f, &k);
+}
+
+struct m_sdb *schedule_own_sdb(struct fsm *f, struct m_schedule *m)
+{
+	struct m_schedule_job *job;
+	struct m_sdb *d;
+
+	if (sdb_of(m) == NULL)
+		return NULL;
+	job = arena_alloc(&f->item_arena, sizeof(*job));
+	d = arena_alloc(&f->item_arena, sizeof(*d));
+	*job = *m->job;
+	*d = *job->scheduled_db;
+	MSG_SET(job, schedule_job, scheduled_db, d);
+	MSG_SET(m, schedule, job, job);
+	return d;
+}
+
+/* --- those of Scheduled-DB that have ended --- */
+
+uint64_t schedules_purge_from(const struct fsm *f)
+{
+	const struct heap_node *n = heap_min(&f->sdb.ends);
+
+	return n != NULL ? n->key : NEVER;
+}
+
+int schedules_purge(struct fsm *f, uint64_t upto_ns, struct portion *p)
+{
+	int r = 1;
+
+	while (r > 0 && !portion_is_full(f, p) &&
+	       schedules_purge_from(f) <= upto_ns) {
+		const struct fsm_schedule *s = container_of(
+		    heap_min(&f->sdb.ends), struct fsm_schedule, end);
+		struct m_schedule m;
+
+		r = schedule_find(f, s->id, &m);
+		if (r <= 0)
+			return r;
+		schedule_event(f, EVENT_SCHEDULE_DELETED, &m, NULL);
+		schedule_remove(f, &m);
+		budget_take_job(f);
+		p->jobs++;
+	}
+	return 0;
 }
 
 void schedule_event(struct fsm *f, enum event_type type,

@@ -5,6 +5,7 @@
 #define CORVO_FSM_TIES_SCHEDULE_H
 
 #include "fsm/core/entry.h"
+#include "fsm/job/portion.h"
 
 /* When one is due whose time has to be computed anew. */
 #define SCHEDULE_AT_ONCE 1
@@ -16,6 +17,13 @@ bool schedule_exists(const struct fsm *f, struct str ref); /* id or name */
 int schedule_find(struct fsm *f, struct str ref, struct m_schedule *ret);
 void schedule_save(struct fsm *f, const struct m_schedule *m);
 void schedule_remove(struct fsm *f, const struct m_schedule *m);
+
+/* What it has of Scheduled-DB, to be changed; NULL: it is not of it. */
+struct m_sdb *schedule_own_sdb(struct fsm *f, struct m_schedule *m);
+/* Those of Scheduled-DB that have ended by then are forgotten. 0 or -ERR_*. */
+int schedules_purge(struct fsm *f, uint64_t upto_ns, struct portion *p);
+/* When the first of them ended; NEVER: there is none. */
+uint64_t schedules_purge_from(const struct fsm *f);
 
 /* What an event says beside which schedule it is about; 0, NULL: nothing. */
 struct schedule_note {
