@@ -24,6 +24,7 @@
 #include "fsm/ties/purse.h"
 #include "fsm/ties/schedule.h"
 #include "fsm/ties/usage.h"
+#include "fsm/ties/webhook.h"
 #include "store/record.h"
 
 #define CURSOR_STEPS 8 /* farther than that a look-up is as cheap */
@@ -251,6 +252,8 @@ int fsm_load(struct fsm *f)
 		r = purses_load(f);
 	if (r == 0)
 		r = inbound_load(f);
+	if (r == 0)
+		r = webhooks_load(f);
 	if (r == 0)
 		r = providers_load(f);
 	if (r == 0)

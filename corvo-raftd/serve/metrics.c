@@ -245,6 +245,7 @@ void q_raftd_metrics(struct svc *s, struct rpc_req req,
 	put_usage(&o, s);
 	put_sched(&o, s);
 	push_metrics(s, &o);
+	webhook_metrics(s, &o);
 	fsm_totals(s->p->fsm, proposer_now(s->p->proposer) - WORKER_ACTIVE_NS,
 		   &t);
 	put_totals(&o, &t);

@@ -141,5 +141,7 @@ bool fx_is_purse_key(struct str key);
 void fx_check_purses(const struct fx_side *side);
 /* Inbound webhooks (fsm_check_inbound.c). */
 void fx_check_hooks(const struct fx_side *side);
+/* Webhooks (fsm_check_webhook.c). */
+void fx_check_webhooks(const struct fx_side *side);
 
 #endif

@@ -470,5 +470,6 @@ const struct run_kind run_kinds[] = {
 	{ 1, run_limits },     { 2, run_price },
 	{ 2, run_budget },     { 4, run_score },
 	{ 3, run_replay },     { 2, run_hook },
+	{ 5, run_webhook },
 };
 const size_t run_kinds_n = ARRAY_SIZE(run_kinds);

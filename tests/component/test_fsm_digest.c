@@ -2,7 +2,7 @@
  * Digests: replicas that applied the same entries have the same one, whenever
  * they wrote to their stores and were started again; and no other ones do.
  */
-#include "resend_hooks.h"
+#include "resend_webhooks.h"
 #include "store/digest.h"
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, fx_setup, fx_teardown)

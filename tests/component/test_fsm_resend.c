@@ -4,7 +4,7 @@
  * the store as it is, on a replica that was started again as well; and what is
  * kept for that is bounded.
  */
-#include "resend_hooks.h"
+#include "resend_webhooks.h"
 
 #define STEPS_MAX 3000
 #define REMEMBER  60 /* requests that may come again */

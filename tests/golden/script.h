@@ -41,4 +41,8 @@ void script_agent(struct script *s);
 
 void script_hooks(struct script *s);
 
+/* --- script_webhooks.c: the same --- */
+
+void script_webhooks(struct script *s);
+
 #endif

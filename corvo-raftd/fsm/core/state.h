@@ -76,6 +76,12 @@ struct fsm_purses {
 	size_t tags_n;
 };
 
+/* Webhooks; see ties/webhook.h. */
+struct fsm_webhooks {
+	struct hmap by_id;
+	uint64_t version; /* event that changed them last */
+};
+
 struct answers_caller {
 	uint64_t origin;
 	uint64_t done; /* it has all answers below this */
@@ -138,6 +144,7 @@ struct fsm {
 	struct fsm_bulks bulks;
 	struct fsm_usage usage;
 	struct fsm_purses purses;
+	struct fsm_webhooks webhooks;
 	struct hmap inbound;   /* name -> struct fsm_hook of ties/inbound.c */
 	struct hmap providers; /* by name; see ties/provider.h */
 	struct fsm_clock clock;
