@@ -183,6 +183,10 @@ int cmd_put_number(struct json_writer *w, const struct cmd_args *a,
 /* name=value as a member; what is no JSON is a text. CLI_OK or CLI_USAGE. */
 int cmd_put_setting(struct json_writer *w, const char *arg);
 
+/* The same, and "secret=-": it is read from standard input, where no list of
+ * processes shows it. */
+int cmd_put_secret_setting(struct json_writer *w, const char *arg);
+
 /* "words: member" of a reply, or all of it as JSON. */
 void cmd_print(const struct cmd_args *a, struct str reply, const char *words,
 	       const char *member);

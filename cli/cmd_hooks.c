@@ -40,9 +40,8 @@ int cmd_hooks_get(const struct cmd_args *a)
 	return r;
 }
 
-/* "secret=-": it is read from standard input, where no list of processes shows
- * it, without the newline an editor leaves. */
-static int put_setting(struct json_writer *w, const char *arg)
+/* Without the newline an editor leaves. */
+int cmd_put_secret_setting(struct json_writer *w, const char *arg)
 {
 	_cleanup_(buf_done) struct buf secret =
 	    BUF_INIT(LIMIT_HOOK_SECRET_BYTES + 2);
@@ -69,7 +68,7 @@ int cmd_hooks_set(const struct cmd_args *a)
 	jw_key(&w, "queue");
 	jw_cstr(&w, a->argv[1]);
 	for (int i = 2; i < a->argc && r == CLI_OK; i++)
-		r = put_setting(&w, a->argv[i]);
+		r = cmd_put_secret_setting(&w, a->argv[i]);
 	jw_object_end(&w);
 	if (r == CLI_OK)
 		r = cmd_check_members("hooks set", json_root(buf_str(&body)),

@@ -181,6 +181,18 @@
 #define LIMIT_HOOK_HEADER_BYTES 64
 #define LIMIT_HOOK_TOLERANCE_S  86400 /* a delivery is known for so long */
 
+/* Webhooks: all of them, and what waits for another try, fit into one answer.
+ */
+#define LIMIT_WEBHOOKS               100
+#define LIMIT_WEBHOOK_ID_BYTES       64
+#define LIMIT_WEBHOOK_CONCURRENCY    64
+#define LIMIT_WEBHOOK_PATTERNS       64  /* of events, of queues */
+#define LIMIT_WEBHOOK_TRIES          500 /* that wait, of one webhook */
+#define LIMIT_WEBHOOK_LOG            500 /* lines of the log of one */
+#define LIMIT_WEBHOOK_REPORT         64  /* deliveries in one report */
+#define LIMIT_WEBHOOK_ERROR_BYTES    512
+#define LIMIT_WEBHOOK_RESPONSE_BYTES 1024
+
 /* Remote calls. */
 #define LIMIT_STREAM_FAILS     512 /* failed attempts in one frame */
 #define LIMIT_EVENT_TYPE_BYTES 64

@@ -304,6 +304,17 @@ static int flag_parse(int argc, char *const argv[], int *i, struct flag *ret,
 	return -ERR_VALIDATION_ERROR;
 }
 
+static int take_flag(struct settings *s, const struct flag *f, struct buf *why)
+{
+	struct str value = f->value;
+
+	if ((infos[f->id].flags & S_LIST) && s->source[f->id] == SRC_FLAG &&
+	    s->text[f->id][0] != '\0')
+		value = arena_printf(&s->mem->arena, "%s,%.*s", s->text[f->id],
+				     STR_ARG(f->value));
+	return set(s, f->id, SRC_FLAG, value, why);
+}
+
 static int load_flags(struct settings *s, int argc, char *const argv[],
 		      struct buf *why)
 {
@@ -312,7 +323,7 @@ static int load_flags(struct settings *s, int argc, char *const argv[],
 		int r = flag_parse(argc, argv, &i, &f, why);
 
 		if (r == 0)
-			r = set(s, f.id, SRC_FLAG, f.value, why);
+			r = take_flag(s, &f, why);
 		if (r < 0)
 			return r;
 	}

@@ -20,6 +20,7 @@ enum setting_kind { SK_str, SK_bool, SK_u64, SK_dur, SK_size };
 
 #define S_RELOAD 1u
 #define S_SEED   2u
+#define S_LIST   4u
 
 #define SETTING_CTYPE_str  const char *
 #define SETTING_CTYPE_bool bool

@@ -383,6 +383,32 @@ void key_sdb(struct key *k)
 	key_start(k, "sd|");
 }
 
+void key_webhook(struct key *k, uint32_t space, struct str id)
+{
+	key_start_space(k, "wh|", space);
+	key_add_str(k, id);
+}
+
+void key_webhook_state(struct key *k, uint64_t number)
+{
+	key_start(k, "ws|");
+	key_add_be64(k, number);
+}
+
+void key_webhook_try(struct key *k, uint64_t number, uint64_t seq)
+{
+	key_start(k, "wt|");
+	key_add_be64(k, number);
+	key_add_be64(k, seq);
+}
+
+void key_webhook_log(struct key *k, uint64_t number, uint64_t n)
+{
+	key_start(k, "wl|");
+	key_add_be64(k, number);
+	key_add_be64(k, n);
+}
+
 static void add_target(struct key *k, uint8_t scope, struct str target)
 {
 	key_add(k, &scope, 1);

@@ -64,6 +64,10 @@
  *   so|id\0 n:4              score: the n-th of job id, from 1 on
  *   up|space:4 provider\0 model   price
  *   hk|space:4 name          hook
+ *   wh|space:4 id            webhook: its settings
+ *   ws|number:8              webhook_state
+ *   wt|number:8 seq:8        webhook_try: a delivery that waits for another
+ *   wl|number:8 n:8          delivery: a line of the log of a webhook
  *   pv|space:4 name          provider_doc
  *   sd|                      sdb_numbers: jobs of Scheduled-DB
  *   bg|space:4 scope:1 target   budget
@@ -153,6 +157,10 @@ void key_price(struct key *k, uint32_t space, struct str provider,
 
 void key_hook(struct key *k, uint32_t space, struct str name);
 void key_sdb(struct key *k);
+void key_webhook(struct key *k, uint32_t space, struct str id);
+void key_webhook_state(struct key *k, uint64_t number);
+void key_webhook_try(struct key *k, uint64_t number, uint64_t seq);
+void key_webhook_log(struct key *k, uint64_t number, uint64_t n);
 void key_budget(struct key *k, uint32_t space, uint8_t scope,
 		struct str target);
 void key_budget_counts(struct key *k, uint32_t space, uint8_t scope,

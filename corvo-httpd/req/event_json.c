@@ -6,17 +6,6 @@
 #include "front/stream.h"
 #include "req/req.h"
 
-void event_to_json(const struct m_event *e, struct json_writer *w)
-{
-	struct json_style style = { 0 };
-
-	jw_object(w);
-	msg_members_to_json(&msg_event, e, &style, w);
-	jw_key(w, "at_ns");
-	jw_u64(w, e->at);
-	jw_object_end(w);
-}
-
 void event_frame(struct buf *out, const struct m_event *e)
 {
 	_cleanup_(buf_done) struct buf json = BUF_INIT(0);

@@ -17,4 +17,11 @@ bool push_read(struct req *r, struct json v, struct m_set_queue *m);
 void push_write(const struct m_push *p, const struct json_style *style,
 		struct json_writer *w);
 
+/* Headers of calls in the same way. */
+void push_headers_write(struct str headers, struct json_writer *w);
+/* user:password leaves the URL, so that nobody is shown them; p NULL: it has
+ * none. False when an error has been answered, naming the member. */
+bool push_url_part(struct req *r, const char *member, struct str *url,
+		   struct str *ret_credentials);
+
 #endif

@@ -5,25 +5,35 @@
 #include "proto/push.h"
 #include "routes/queue_parts.h"
 
-/* user:password leaves the URL, so that nobody is shown them. */
-static bool part_url(struct req *r, struct m_push *p)
+bool push_url_part(struct req *r, const char *member, struct str *url,
+		   struct str *ret_credentials)
 {
-	struct push_url url;
+	struct push_url parts;
 	const char *why;
 	size_t before;
 
-	if (!push_url_parse(p->url, &url, &why)) {
-		req_fail(r, ERR_VALIDATION_ERROR, "push.url: %s", why);
+	if (!push_url_parse(*url, &parts, &why)) {
+		req_fail(r, ERR_VALIDATION_ERROR, "%s: %s", member, why);
 		return false;
 	}
-	if (url.credentials.p == NULL)
+	*ret_credentials = parts.credentials;
+	if (parts.credentials.p == NULL)
 		return true;
-	MSG_SET(p, push, credentials, url.credentials);
-	before = (size_t)(url.credentials.p - p->url.p);
-	MSG_SET(p, push, url,
-		arena_printf(
-		    &r->arena, "%.*s%.*s", (int)before, p->url.p,
-		    STR_ARG(str_skip(p->url, before + 1 + url.credentials.n))));
+	before = (size_t)(parts.credentials.p - url->p);
+	*url = arena_printf(
+	    &r->arena, "%.*s%.*s", (int)before, url->p,
+	    STR_ARG(str_skip(*url, before + 1 + parts.credentials.n)));
+	return true;
+}
+
+static bool part_url(struct req *r, struct m_push *p)
+{
+	struct str credentials;
+
+	if (!push_url_part(r, "push.url", &p->url, &credentials))
+		return false;
+	if (credentials.p != NULL)
+		MSG_SET(p, push, credentials, credentials);
 	return true;
 }
 
@@ -61,14 +71,13 @@ bool push_read(struct req *r, struct json v, struct m_set_queue *m)
 	return true;
 }
 
-static void write_headers(struct str headers, struct json_writer *w)
+void push_headers_write(struct str headers, struct json_writer *w)
 {
 	struct arena a = ARENA_INIT;
 	struct json_iter it = json_iter(json_root(headers));
 	struct json v;
 	struct str name;
 
-	jw_key(w, "headers");
 	jw_object(w);
 	while (json_next_member(&it, &a, &name, &v)) {
 		jw_key_str(w, name);
@@ -92,8 +101,10 @@ void push_write(const struct m_push *p, const struct json_style *style,
 	jw_key(w, "push");
 	jw_object(w);
 	msg_members_to_json(&msg_push, &shown, style, w);
-	if (MSG_HAS(p, push, headers))
-		write_headers(p->headers, w);
+	if (MSG_HAS(p, push, headers)) {
+		jw_key(w, "headers");
+		push_headers_write(p->headers, w);
+	}
 	if (MSG_HAS(p, push, credentials)) {
 		jw_key(w, "credentials");
 		jw_bool(w, true);

@@ -31,6 +31,7 @@
 #include "fsm/ties/schedule.h"
 #include "fsm/ties/ties.h"
 #include "fsm/ties/usage.h"
+#include "fsm/ties/webhook.h"
 #include "store/event_pack.h"
 #include "store/record.h"
 
@@ -116,6 +117,7 @@ static void free_sets(struct fsm *f)
 	usage_free(f);
 	purses_free(f);
 	inbound_free(f);
+	webhooks_free(f);
 	providers_free(f);
 	answers_free(f);
 	cluster_free(f);

@@ -262,6 +262,7 @@ struct fsm_counters {
 	uint64_t usage_cost; /* billionths of a usd */
 	uint64_t budgets_exceeded;
 	uint64_t scores;
+	uint64_t webhooks_ok, webhooks_failed; /* tries */
 	uint64_t provider_failures;
 	uint64_t sdb_no_memory, sdb_no_place; /* refused for want of it */
 	uint64_t sdb_ended[6];                /* attempts, by enum sdb_status */
@@ -332,6 +333,36 @@ void fsm_each_worker(const struct fsm *f, fsm_worker_fn *fn, void *ctx);
  * max jobs. */
 typedef void fsm_held_fn(void *ctx, struct str job_id, struct str worker);
 void fsm_each_held(const struct fsm *f, size_t max, fsm_held_fn *fn, void *ctx);
+
+/* --- webhooks --- */
+
+struct fsm_webhook; /* ties/webhook.h */
+
+#define DELIVERIES_PAGE 100 /* lines of a log, where nothing else is asked */
+
+/* Another number whenever one of them is changed, added or removed. */
+uint64_t fsm_webhooks_version(const struct fsm *f);
+/* One of them, without secrets; slices as of fsm_queue. */
+bool fsm_webhook(const struct fsm *f, struct str id, struct m_webhook *ret);
+void fsm_webhook_show(const struct fsm *f, const struct fsm_webhook *w,
+		      struct m_webhook *ret);
+/* All of them by id; in the arena, slices as of fsm_queue. */
+void fsm_webhooks(const struct fsm *f, struct arena *a,
+		  struct m_webhook_list *ret);
+/* The same with their secrets, and what waits for another try. */
+void fsm_webhook_work(const struct fsm *f, struct arena *a,
+		      struct m_webhook_work_list *ret);
+/* Lines of the log of one, in the arena: 1, 0: there is none, -ERR_*. What was
+ * applied has to be in the store. */
+int fsm_deliveries(const struct fsm *f, const struct m_deliveries_ask *m,
+		   struct arena *a, struct m_delivery_list *ret);
+
+struct fsm_webhook_totals {
+	uint64_t n, pending;
+	uint64_t lag; /* of the enabled one that is furthest behind */
+};
+
+void fsm_webhook_totals(const struct fsm *f, struct fsm_webhook_totals *ret);
 
 /* --- push queues --- */
 

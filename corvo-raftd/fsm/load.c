@@ -25,6 +25,7 @@
 #include "fsm/ties/purse.h"
 #include "fsm/ties/schedule.h"
 #include "fsm/ties/usage.h"
+#include "fsm/ties/webhook.h"
 #include "store/record.h"
 
 #define CURSOR_STEPS 8 /* farther than that a look-up is as cheap */
@@ -254,6 +255,8 @@ int fsm_load(struct fsm *f)
 		r = purses_load(f);
 	if (r == 0)
 		r = inbound_load(f);
+	if (r == 0)
+		r = webhooks_load(f);
 	if (r == 0)
 		r = providers_load(f);
 	if (r == 0)

@@ -21,7 +21,8 @@ set(FSM_SOURCES
   fsm/ask/leader.c fsm/ask/await.c fsm/ask/scale.c fsm/ask/why.c
   fsm/ask/why_push.c fsm/ask/push.c
   fsm/ask/why_limits.c fsm/ask/workers.c fsm/ask/usage.c fsm/ask/budgets.c
-  fsm/ask/inbound.c
+  fsm/ask/inbound.c fsm/ask/webhooks.c fsm/ties/webhook.c
+  fsm/ops/webhook.c fsm/ops/webhook_report.c
   fsm/ask/cluster.c
   fsm/ops/hand.c fsm/ops/act.c fsm/ops/enqueue.c fsm/ops/fetch.c
   fsm/ops/ack.c fsm/ops/lease.c fsm/ops/action.c fsm/ops/batch.c

@@ -52,6 +52,7 @@ static bool is_of_this_node(uint32_t query)
 		QUERY_DIGEST,
 		QUERY_PUSH_WATCH,
 		QUERY_PUSH_LIST,
+		QUERY_WEBHOOK_WORK,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
@@ -86,6 +87,10 @@ static bool is_of_state(uint32_t query)
 		QUERY_GET_HOOK,
 		QUERY_LIST_HOOKS,
 		QUERY_SDB_NUMBERS,
+		QUERY_LIST_WEBHOOKS,
+		QUERY_GET_WEBHOOK,
+		QUERY_LIST_DELIVERIES,
+		QUERY_EVENT_AT,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)

@@ -246,6 +246,7 @@ void q_raftd_metrics(struct svc *s, struct rpc_req req,
 	put_sched(&o, s);
 	push_metrics(s, &o);
 	scheddb_metrics(s, &o);
+	webhook_metrics(s, &o);
 	fsm_totals(s->p->fsm, proposer_now(s->p->proposer) - WORKER_ACTIVE_NS,
 		   &t);
 	put_totals(&o, &t);

@@ -12,8 +12,8 @@
 struct push_wait {
 	struct list node;
 	struct rpc_req req;
-	uint64_t version;
-	bool active;
+	uint64_t version, webhooks;
+	bool active, leader;
 };
 
 /* --- what sched tells --- */
@@ -75,10 +75,16 @@ void push_metrics(struct svc *s, struct metric_list *o)
 
 /* --- what sched asks --- */
 
+/* Webhooks are delivered to by one node: each has one place in the log. */
+static bool is_leader(const struct svc *s)
+{
+	return !s->draining && node_is_ready(s->p->node);
+}
+
 static bool is_active(const struct svc *s)
 {
-	return !s->draining &&
-	       (node_is_ready(s->p->node) ||
+	return is_leader(s) ||
+	       (!s->draining &&
 		strcmp(s->p->d->settings.push_nodes, "all") == 0);
 }
 
@@ -92,6 +98,8 @@ void q_push_watch(struct svc *s, struct rpc_req req,
 	w->req = req;
 	w->version = m->version;
 	w->active = m->active;
+	w->webhooks = m->webhooks;
+	w->leader = m->leader;
 	list_push_back(&s->push.waits, &w->node); /* push_turn_end looks */
 }
 
@@ -123,11 +131,15 @@ void push_turn_end(struct svc *s)
 		return;
 	MSG_SET(&now, push_watch_reply, version, fsm_push_version(s->p->fsm));
 	MSG_SET(&now, push_watch_reply, active, is_active(s));
+	MSG_SET(&now, push_watch_reply, webhooks,
+		fsm_webhooks_version(s->p->fsm));
+	MSG_SET(&now, push_watch_reply, leader, is_leader(s));
 	LIST_FOREACH_SAFE (it, &s->push.waits) {
 		struct push_wait *w = list_entry(it, struct push_wait, node);
 
 		if (rpc_req_is_live(w->req) && w->version == now.version &&
-		    w->active == now.active)
+		    w->active == now.active && w->webhooks == now.webhooks &&
+		    w->leader == now.leader)
 			continue;
 		svc_reply(s, w->req, &msg_push_watch_reply, &now);
 		list_remove(it);

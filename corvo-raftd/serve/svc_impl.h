@@ -69,6 +69,7 @@ struct svc {
 	bool draining;     /* nothing begins to wait any more */
 	size_t jobs_asks;  /* under way in serve/jobs.c */
 	size_t usage_asks; /* under way in serve/usage.c */
+	size_t at_asks;    /* under way in serve/webhooks.c */
 	/* Queues that have metrics of their own, where there are too many. */
 	struct arena chosen_arena;
 	struct str *chosen;
@@ -183,6 +184,7 @@ void push_done(struct svc *s);
 void push_cancel(struct svc *s, struct rpc_req req);
 void push_turn_end(struct svc *s);
 void push_metrics(struct svc *s, struct metric_list *o);
+void webhook_metrics(struct svc *s, struct metric_list *o);
 /* An fsm_push_fn of the service. */
 const struct m_push_state *push_state(void *ctx, struct str queue);
 

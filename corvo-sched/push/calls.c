@@ -17,33 +17,42 @@
 
 /* --- places --- */
 
+void target_take_place(struct target *t)
+{
+	t->leased++;
+	t->p->leased++;
+}
+
+/* Who waited longest for room comes first. */
+static void look_at_first(struct list *starved)
+{
+	struct list *first = starved->next;
+
+	if (list_empty(starved))
+		return;
+	list_remove(first);
+	push_look(list_entry(first, struct pqueue, starved));
+}
+
+void target_leave_place(struct target *t)
+{
+	t->leased--;
+	t->p->leased--;
+	look_at_first(&t->starved);
+	look_at_first(&t->p->starved);
+}
+
 static void take_place(struct pcall *c)
 {
 	c->q->leased++;
-	c->target->leased++;
-	c->q->p->leased++;
+	target_take_place(c->target);
 }
 
-/* The next one may be fetched; who waited longest for room comes first. */
 static void leave_place(struct pcall *c)
 {
-	struct push *p = c->q->p;
-	struct list *first;
-
 	c->q->leased--;
-	c->target->leased--;
-	p->leased--;
 	push_look(c->q);
-	if (!list_empty(&c->target->starved)) {
-		first = c->target->starved.next;
-		list_remove(first);
-		push_look(list_entry(first, struct pqueue, starved));
-	}
-	if (!list_empty(&p->starved)) {
-		first = p->starved.next;
-		list_remove(first);
-		push_look(list_entry(first, struct pqueue, starved));
-	}
+	target_leave_place(c->target);
 }
 
 /* --- reports --- */
@@ -138,19 +147,12 @@ static bool follow(struct pcall *c, const struct call_answer *a)
 	return true;
 }
 
-static void note_end(struct pcall *c, const struct outcome *o)
+void target_note_end(struct target *t, const char *error)
 {
-	struct push *p = c->p;
-	struct target *t = c->target;
-	uint64_t now_ns = clock_mono_ns();
-	bool changed =
-	    host_ended(&t->h, &p->limits, now_ns, o->of_host ? o->error : NULL);
+	struct push *p = t->p;
+	bool changed = host_ended(&t->h, &p->limits, clock_mono_ns(), error);
 
 	push_tell(p);
-	p->calls_n++;
-	p->failures += o->kind == OUTCOME_FAILED;
-	if (o->has_wait && o->wait_ns > 0)
-		c->q->hold_ns = now_ns + o->wait_ns;
 	if (!changed) {
 		target_go_on(t);
 		return;
@@ -164,6 +166,18 @@ static void note_end(struct pcall *c, const struct outcome *o)
 		target_go_on(t);
 	LIST_FOREACH (it, &t->queues)
 		push_look(list_entry(it, struct pqueue, of_target));
+	webhooks_look_at(&t->hooks);
+}
+
+static void note_end(struct pcall *c, const struct outcome *o)
+{
+	struct push *p = c->p;
+
+	p->calls_n++;
+	p->failures += o->kind == OUTCOME_FAILED;
+	if (o->has_wait && o->wait_ns > 0)
+		c->q->hold_ns = clock_mono_ns() + o->wait_ns;
+	target_note_end(c->target, o->of_host ? o->error : NULL);
 }
 
 static void on_answer(void *ctx, struct call *call, const struct call_answer *a)
@@ -266,6 +280,7 @@ void target_go_on(struct target *t)
 	}
 	if (at_ns != 0)
 		heap_update(&t->p->target_wakes, &t->wake, at_ns);
+	webhooks_look_at(&t->hooks);
 }
 
 void target_return(struct target *t)
@@ -281,53 +296,47 @@ void target_return(struct target *t)
 
 /* --- jobs --- */
 
-/* Everything of it is the call's own: the queue may be changed meanwhile. */
-static void copy_all(struct pcall *c, const struct m_fetched *job)
+static void copy_job(struct pcall *c, const struct m_fetched *job)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 
 	msg_encode(&msg_fetched, job, &b);
 	CHECK(msg_decode(&msg_fetched, arena_copy(&c->arena, buf_str(&b)),
 			 &c->arena, &c->job) == 0);
+}
+
+/* They are the call's own: the queue may be changed meanwhile. */
+static void copy_settings(struct pcall *c)
+{
 	c->set = arena_alloc(&c->arena, sizeof(*c->set));
 	CHECK(msg_decode(&msg_push, arena_copy(&c->arena, c->q->encoded),
 			 &c->arena, c->set) == 0);
 }
 
-/* To whom it goes; false: nobody is called, and *o says what becomes of it. */
+/* A job of Scheduled-DB goes to a host of its own; false: nobody is called, and
+ * *o says what becomes of it. */
 static bool address(struct pcall *c, struct outcome *o)
 {
-	bool called = true;
+	struct target *old = c->target;
 
-	if (c->set->format == PUSH_SCHEDDB)
-		called = pcall_take_url(c, o);
+	if (c->set->format == PUSH_SCHEDDB && !pcall_take_url(c, o))
+		return false;
 	c->url = arena_cstr(&c->arena, c->set->url);
-	if (called && c->set->format == PUSH_SCHEDDB) {
-		c->target = target_get(c->p, c->set->url, SDB_TARGET);
-	} else {
-		c->target = c->q->target;
-		c->target->refs++;
-	}
-	return called;
+	if (c->set->format != PUSH_SCHEDDB)
+		return true;
+	target_leave_place(old);
+	c->target = target_get(c->p, c->set->url, SDB_TARGET);
+	target_take_place(c->target);
+	target_put(old);
+	return true;
 }
 
-void pcall_add(struct pqueue *q, const struct m_fetched *job)
+static void line_up(struct pcall *c)
 {
-	struct push *p = q->p;
-	struct pcall *c = xcalloc(1, sizeof(*c));
 	struct outcome o = { 0 };
-	bool called;
 
-	c->p = p;
-	c->q = q;
-	copy_all(c, job);
-	called = address(c, &o);
-	c->beat_ns = clock_mono_ns();
-	c->lease_ns = job->lease_duration;
-	q->open++;
-	list_push_back(&p->calls, &c->node);
-	take_place(c);
-	if (!called) {
+	copy_settings(c);
+	if (!address(c, &o)) {
 		report(c, &o);
 		return;
 	}
@@ -336,9 +345,66 @@ void pcall_add(struct pqueue *q, const struct m_fetched *job)
 		target_return(c->target);
 	else
 		target_go_on(c->target);
-	if (p->beats_ns == 0 || c->lease_ns / BEAT_SHARE < p->beats_ns) {
-		p->beats_ns =
-		    MIN(BEAT_NS, MAX(c->lease_ns / BEAT_SHARE, NS_PER_MS));
+}
+
+static bool is_unsure(const struct pcall *c)
+{
+	return c->job.push_version > c->q->set->version;
+}
+
+void pqueue_settle(struct pqueue *q)
+{
+	LIST_FOREACH_SAFE (it, &q->unsure) {
+		struct pcall *c = list_entry(it, struct pcall, wait);
+		struct target *old = c->target;
+
+		if (is_unsure(c))
+			continue;
+		list_remove(it);
+		if (old != q->target) {
+			target_leave_place(old);
+			c->target = q->target;
+			c->target->refs++;
+			target_take_place(c->target);
+			target_put(old);
+		}
+		line_up(c);
+	}
+}
+
+void pqueue_return_unsure(struct pqueue *q)
+{
+	LIST_FOREACH_SAFE (it, &q->unsure) {
+		list_remove(it);
+		report_back(list_entry(it, struct pcall, wait));
+	}
+}
+
+void pcall_add(struct pqueue *q, const struct m_fetched *job)
+{
+	struct push *p = q->p;
+	struct pcall *c = xcalloc(1, sizeof(*c));
+
+	c->p = p;
+	c->q = q;
+	c->target = q->target;
+	c->target->refs++;
+	copy_job(c, job);
+	c->beat_ns = clock_mono_ns();
+	c->lease_ns = job->lease_duration;
+	q->open++;
+	list_push_back(&p->calls, &c->node);
+	take_place(c);
+	if (is_unsure(c)) {
+		list_push_back(&q->unsure, &c->wait);
+		push_refresh(p);
+	} else {
+		line_up(c);
+	}
+	if (p->beats_ns == 0 ||
+	    job->lease_duration / BEAT_SHARE < p->beats_ns) {
+		p->beats_ns = MIN(
+		    BEAT_NS, MAX(job->lease_duration / BEAT_SHARE, NS_PER_MS));
 		loop_timer_arm(p->beats, p->beats_ns);
 	}
 }

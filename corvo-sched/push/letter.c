@@ -5,7 +5,9 @@
 
 #include <strings.h>
 
+#include "proto/event.h"
 #include "proto/push.h"
+#include "proto/webhook.h"
 #include "util/base64.h"
 #include "util/json.h"
 #include "util/sha256.h"
@@ -134,17 +136,17 @@ static bool is_name(struct str name, const char *word)
 	return name.n == strlen(word) && strncasecmp(name.p, word, name.n) == 0;
 }
 
-static void add_own(struct headers *h, const struct letter *l)
+static void add_own(struct headers *h, const struct m_push *p, bool elsewhere)
 {
 	struct json_iter it;
 	struct json v;
 	struct str name;
 
-	if (!MSG_HAS(l->push, push, headers))
+	if (!MSG_HAS(p, push, headers))
 		return;
-	it = json_iter(json_root(l->push->headers));
+	it = json_iter(json_root(p->headers));
 	while (json_next_member(&it, h->a, &name, &v)) {
-		if (l->elsewhere && push_header_is_secret(name))
+		if (elsewhere && push_header_is_secret(name))
 			continue;
 		h->has_type |= is_name(name, "content-type");
 		h->has_agent |= is_name(name, "user-agent");
@@ -152,28 +154,35 @@ static void add_own(struct headers *h, const struct letter *l)
 	}
 }
 
-static void add_job(struct headers *h, const struct letter *l, struct str body)
+/* What every call has, whatever it is about. */
+static void add_common(struct headers *h, const struct m_push *p, struct str id,
+		       uint64_t now_ns, struct str body)
 {
 	_cleanup_(buf_done) struct buf sign = BUF_INIT(0);
-	const struct m_fetched *j = l->job;
-	uint64_t timestamp = l->now_ns / NS_PER_S;
+	uint64_t timestamp = now_ns / NS_PER_S;
 
-	add(h, "webhook-id", j->job_id);
+	add(h, "webhook-id", id);
 	add_number(h, "webhook-timestamp", timestamp);
-	letter_sign(&sign, l->push, j->job_id, timestamp, body);
+	letter_sign(&sign, p, id, timestamp, body);
 	if (sign.n > 0)
 		add(h, "webhook-signature", buf_str(&sign));
-	add(h, "Idempotency-Key", j->job_id);
-	add(h, "X-Corvo-Job-Id", j->job_id);
-	add_number(h, "X-Corvo-Attempt", j->attempt);
-	add_number(h, "X-Corvo-Max-Retries", j->max_retries);
-	if (!l->elsewhere)
-		add_number(h, "X-Corvo-Lease-Token", j->lease_token);
+	add(h, "Idempotency-Key", id);
 	if (!h->has_type)
 		add(h, "Content-Type", STR("application/json"));
 	if (!h->has_agent)
 		add(h, "User-Agent",
 		    arena_printf(h->a, "corvo/%s", corvo_version));
+}
+
+static void add_job(struct headers *h, const struct letter *l)
+{
+	const struct m_fetched *j = l->job;
+
+	add(h, "X-Corvo-Job-Id", j->job_id);
+	add_number(h, "X-Corvo-Attempt", j->attempt);
+	add_number(h, "X-Corvo-Max-Retries", j->max_retries);
+	if (!l->elsewhere)
+		add_number(h, "X-Corvo-Lease-Token", j->lease_token);
 }
 
 /* Names of queues may have bytes that a header cannot. */
@@ -203,10 +212,83 @@ bool letter_write(const struct letter *l, struct arena *a,
 	ret->body = write_body(l, a);
 	if (MSG_HAS(p, push, credentials) && !l->elsewhere)
 		ret->credentials = arena_cstr(a, p->credentials);
-	add_own(&h, l);
-	add_job(&h, l, ret->body);
+	add_own(&h, p, l->elsewhere);
+	add_common(&h, p, l->job->job_id, l->now_ns, ret->body);
+	add_job(&h, l);
 	add_queue(&h, l->job->queue);
 	ret->headers = h.list;
 	ret->headers_n = h.n;
 	return true;
+}
+
+/* --- events --- */
+
+static struct str write_event(const struct event_letter *l, struct arena *a)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	struct json_writer w = JSON_WRITER(&b);
+
+	jw_object(&w);
+	jw_key(&w, "webhook_id");
+	jw_str(&w, l->webhook->id);
+	jw_key(&w, "type");
+	jw_cstr(&w, enum_text(&enum_event_type, l->event->type));
+	jw_key(&w, "timestamp");
+	jw_time(&w, l->event->at);
+	jw_key(&w, "event");
+	event_to_json(l->event, &w);
+	jw_key(&w, "sent_at");
+	jw_time(&w, l->now_ns);
+	jw_object_end(&w);
+	return arena_copy(a, buf_str(&b));
+}
+
+/* What receivers of releases before know: the secret as it is, and hex. */
+static void add_plain_signature(struct headers *h, struct str secret,
+				struct str body)
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned char mac[SHA256_BYTES];
+	char hex[2 * SHA256_BYTES + 1];
+	struct hmac_sha256 m;
+
+	hmac_sha256_init(&m, secret);
+	hmac_sha256_add(&m, body);
+	hmac_sha256_end(&m, mac);
+	for (size_t i = 0; i < sizeof(mac); i++) {
+		hex[2 * i] = digits[mac[i] >> 4];
+		hex[2 * i + 1] = digits[mac[i] & 15];
+	}
+	hex[sizeof(hex) - 1] = '\0';
+	add(h, "X-Corvo-Signature", arena_printf(h->a, "sha256=%s", hex));
+}
+
+void letter_write_event(const struct event_letter *l, struct arena *a,
+			struct call_request *ret)
+{
+	const struct m_webhook *w = l->webhook;
+	struct m_push p = webhook_push(w);
+	struct headers h = { .a = a };
+	struct push_url parts;
+	const char *why;
+
+	CHECK(push_url_parse(w->url, &parts, &why));
+	h.list = arena_alloc(a, (LIMIT_PUSH_HEADERS + OWN_HEADERS) *
+				    sizeof(*h.list));
+	ret->url = arena_cstr(a, w->url);
+	ret->host = arena_copy(a, parts.host);
+	ret->method = "POST";
+	ret->body = write_event(l, a);
+	if (MSG_HAS(w, webhook, credentials))
+		ret->credentials = arena_cstr(a, w->credentials);
+	add_own(&h, &p, false);
+	add_common(&h, &p, l->id, l->now_ns, ret->body);
+	add(&h, "X-Corvo-Webhook-ID", w->id);
+	add(&h, "X-Corvo-Webhook-Event",
+	    str_from(enum_text(&enum_event_type, l->event->type)));
+	add_number(&h, "X-Corvo-Attempt", l->attempt);
+	if (MSG_HAS(w, webhook, secret))
+		add_plain_signature(&h, w->secret, ret->body);
+	ret->headers = h.list;
+	ret->headers_n = h.n;
 }

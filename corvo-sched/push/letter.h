@@ -24,6 +24,19 @@ struct letter {
 bool letter_write(const struct letter *l, struct arena *a,
 		  struct call_request *ret, const char **why);
 
+/* What is sent to a webhook for an event; `sent_at` in it is that of the try.
+ */
+struct event_letter {
+	const struct m_webhook *webhook;
+	const struct m_event *event; /* of a type that is known */
+	struct str id;               /* of the delivery */
+	uint32_t attempt;
+	uint64_t now_ns; /* wall clock */
+};
+
+void letter_write_event(const struct event_letter *l, struct arena *a,
+			struct call_request *ret);
+
 /* "v1,..." of each secret, for webhook-signature. */
 void letter_sign(struct buf *out, const struct m_push *p, struct str id,
 		 uint64_t timestamp, struct str body);

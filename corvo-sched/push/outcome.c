@@ -73,8 +73,7 @@ bool outcome_retry_after(const char *text, uint64_t now_ns, uint64_t *ret_ns)
 
 /* --- the response --- */
 
-/* As text for JSON: a character that was cut goes, and what is no UTF-8. */
-static struct str as_text(struct str s, size_t max, struct arena *a)
+struct str outcome_text(struct str s, size_t max, struct arena *a)
 {
 	struct str t = str_of(s.p, MIN(s.n, max));
 	char *copy;
@@ -112,7 +111,7 @@ static void put_headers(struct json_writer *w, struct call *c, struct arena *a)
 		if (v == NULL)
 			continue;
 		jw_key(w, names[i]);
-		jw_str(w, as_text(str_from(v), HEADER_SHOWN, a));
+		jw_str(w, outcome_text(str_from(v), HEADER_SHOWN, a));
 	}
 	jw_object_end(w);
 }
@@ -130,7 +129,7 @@ static void write_response(struct call *c, const struct call_answer *a,
 		jw_u64(&w, a->status);
 		put_headers(&w, c, arena);
 		jw_key(&w, "body");
-		jw_str(&w, as_text(a->body, LIMIT_RESPONSE_BODY, arena));
+		jw_str(&w, outcome_text(a->body, LIMIT_RESPONSE_BODY, arena));
 		if (a->cut || a->body.n > LIMIT_RESPONSE_BODY) {
 			jw_key(&w, "truncated");
 			jw_bool(&w, true);
@@ -147,7 +146,7 @@ static void write_response(struct call *c, const struct call_answer *a,
 	}
 	if (a->error != NULL) {
 		jw_key(&w, "error");
-		jw_str(&w, as_text(str_from(a->error), ERROR_BODY, arena));
+		jw_str(&w, outcome_text(str_from(a->error), ERROR_BODY, arena));
 	}
 	jw_object_end(&w);
 	ret->response = arena_copy(arena, buf_str(&b));
@@ -178,7 +177,7 @@ static void judge_status(struct call *c, const struct call_answer *a,
 			 bool final_4xx, uint64_t now_ns, struct arena *arena,
 			 struct outcome *ret)
 {
-	struct str words = as_text(a->body, ERROR_BODY, arena);
+	struct str words = outcome_text(a->body, ERROR_BODY, arena);
 	struct str error =
 	    arena_printf(arena, "http_error: the receiver answered %u%s%.*s",
 			 a->status, words.n > 0 ? ": " : "", STR_ARG(words));

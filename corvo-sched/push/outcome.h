@@ -31,6 +31,9 @@ void outcome_judge(struct call *c, const struct call_answer *a, const char *url,
 void outcome_judge_sdb(struct call *c, const struct call_answer *a,
 		       const char *url, struct arena *arena,
 		       struct outcome *ret);
+/* The first bytes as text for JSON: a character that was cut goes, and what is
+ * no UTF-8. */
+struct str outcome_text(struct str s, size_t max, struct arena *a);
 
 /* "120", or a date; false: it says nothing. */
 bool outcome_retry_after(const char *text, uint64_t now_ns, uint64_t *ret_ns);

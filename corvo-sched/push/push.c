@@ -71,6 +71,7 @@ struct target *target_get(struct push *p, struct str url, const char *kind)
 		list_init(&t->queues);
 		list_init(&t->waiting);
 		list_init(&t->starved);
+		list_init(&t->hooks);
 		hmap_put(&p->targets, buf_str(&key), t);
 		buf_putc(&key, '\0');
 		t->key = xstrdup(key.p);
@@ -126,7 +127,10 @@ static void on_fetched(void *ctx, const struct rpc_reply *r)
 		q->pause_ns = q->retry_ns = 0;
 	}
 	for (size_t i = 0; i < m.jobs_n; i++)
-		pcall_add(q, &m.jobs[i]);
+		if (MSG_HAS(&m.jobs[i], fetched, push_version))
+			pcall_add(q, &m.jobs[i]);
+		else /* it was no push queue any more */
+			push_give_back(q->p, &m.jobs[i]);
 	arena_done(&a);
 	push_look(q);
 }
@@ -266,6 +270,7 @@ void push_turn_end(struct push *p)
 		list_remove(&q->dirty);
 		look(q);
 	}
+	webhooks_turn_end(p->webhooks);
 	arm_timer(p);
 }
 
@@ -298,6 +303,7 @@ void pqueue_set(struct push *p, const struct m_push_queue *m)
 		memcpy(name, m->queue.p, m->queue.n);
 		q->p = p;
 		q->name = str_of(name, m->queue.n);
+		list_init(&q->unsure);
 		hmap_put(&p->queues, q->name, q);
 	}
 	q->seen = true;
@@ -312,6 +318,7 @@ void pqueue_set(struct push *p, const struct m_push_queue *m)
 	q->set = set;
 	q->hold_ns = 0; /* it was asked of the settings before */
 	join_target(q);
+	pqueue_settle(q);
 	push_look(q);
 }
 
@@ -347,6 +354,7 @@ void push_drop_unseen(struct push *p)
 		if (q->seen)
 			continue;
 		q->gone = true;
+		pqueue_return_unsure(q);
 		push_look(q);
 	}
 }
@@ -375,7 +383,8 @@ static void end_drain(void *ctx)
 
 void push_check_drained(struct push *p)
 {
-	if (p->draining && list_empty(&p->calls))
+	if (p->draining && list_empty(&p->calls) &&
+	    webhooks_is_idle(p->webhooks))
 		end_drain(p);
 }
 
@@ -396,6 +405,10 @@ void push_drain(struct push *p, loop_fn *done, void *ctx)
 	push_look_at_all(p);
 	while (hmap_next(&p->targets, &pos, &key, &v))
 		target_return(v);
+	pos = 0;
+	while (hmap_next(&p->queues, &pos, &key, &v))
+		pqueue_return_unsure(v);
+	webhooks_drain(p->webhooks);
 	loop_timer_arm(p->drain_timer,
 		       MIN(p->d->settings.shutdown_timeout / 4, DRAIN_MAX_NS));
 	push_check_drained(p);
@@ -447,6 +460,7 @@ struct push *push_new(struct daemon *d, struct rpc_client *raftd,
 	p->again = loop_timer_add(d->loop, on_again, p);
 	p->watch_timer = loop_timer_add(d->loop, push_on_watch_timer, p);
 	p->drain_timer = loop_timer_add(d->loop, end_drain, p);
+	p->webhooks = webhooks_new(p);
 	return p;
 }
 
@@ -459,6 +473,7 @@ void push_free(struct push *p)
 	if (p == NULL)
 		return;
 	pcalls_free(p);
+	webhooks_free(p->webhooks);
 	while (hmap_next(&p->queues, &pos, &name, &v))
 		pqueue_free(v);
 	caller_free(p->caller);

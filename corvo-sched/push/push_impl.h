@@ -9,6 +9,7 @@
 #include "push/host.h"
 #include "push/outcome.h"
 #include "push/push.h"
+#include "push/webhooks.h"
 #include "util/heap.h"
 #include "util/hmap.h"
 #include "util/list.h"
@@ -21,8 +22,9 @@ struct target {
 	struct list queues;
 	struct list waiting; /* calls that it has no room for yet */
 	struct list starved; /* queues that could fetch, but for its room */
+	struct list hooks;   /* webhooks that call it */
 	uint32_t leased;     /* calls waiting and under way */
-	size_t refs;         /* queues and calls */
+	size_t refs;         /* queues, webhooks and calls */
 	struct heap_node wake;
 	struct push *p;
 };
@@ -37,6 +39,8 @@ struct pqueue {
 	struct target *target;
 	struct list of_target, starved;
 	struct list dirty; /* to be looked at, at the end of the turn */
+	/* Jobs that were handed out under newer settings than are known. */
+	struct list unsure;
 	struct heap_node wake;
 	struct bucket bucket;
 	uint32_t leased; /* calls waiting and under way */
@@ -53,7 +57,7 @@ enum pcall_state { PCALL_WAITING, PCALL_CALLING, PCALL_REPORTING };
 /* A job in our hands. */
 struct pcall {
 	struct list node; /* of all calls */
-	struct list wait; /* of its target */
+	struct list wait; /* of its target, or among the queue's unsure */
 	struct push *p;
 	struct pqueue *q;      /* NULL: it only goes back */
 	struct target *target; /* the same */
@@ -103,6 +107,7 @@ struct push {
 	uint64_t list_version; /* of the pages so far */
 	uint64_t calls_n, failures;
 	struct rpc_call *beat;
+	struct webhooks *webhooks;
 	loop_fn *drained;
 	void *drained_ctx;
 	struct loop_timer *drain_timer;
@@ -123,13 +128,16 @@ void push_look_at_all(struct push *p);
 void pqueue_set(struct push *p, const struct m_push_queue *m);
 void push_drop_unseen(struct push *p);
 void pqueue_drop(struct pqueue *q); /* if it is gone, and nothing is open */
-/* The host of a URL, or one without a name; kind: stands before it. */
+/* The host of a URL, or one without a name, for one more; target_put gives it
+ * back. kind: stands before it. */
 struct target *target_get(struct push *p, struct str url, const char *kind);
-void target_put(struct target *t); /* one that needs it less */
+void target_put(struct target *t);
 void push_check_drained(struct push *p);
 
 /* --- push/watch.c --- */
 
+/* The settings that some jobs were handed out under are asked for. */
+void push_refresh(struct push *p);
 /* raftd hears of it soon, for people who ask. */
 void push_tell(struct push *p);
 void push_on_watch_timer(void *ctx);
@@ -142,6 +150,14 @@ void pcall_add(struct pqueue *q, const struct m_fetched *job);
 void push_give_back(struct push *p, const struct m_fetched *job);
 /* Calls that wait, as far as there is room now. */
 void target_go_on(struct target *t);
+/* Unsure jobs of the queue: those whose settings are known now are called. */
+void pqueue_settle(struct pqueue *q);
+void pqueue_return_unsure(struct pqueue *q);
+/* A place for a call of the host, and its end: the next one may be fetched. */
+void target_take_place(struct target *t);
+void target_leave_place(struct target *t);
+/* What became of a call counts for its host. error: as host_ended. */
+void target_note_end(struct target *t, const char *error);
 /* Those that wait go back: the host is left alone. */
 void target_return(struct target *t);
 void pcalls_beat(struct push *p);
@@ -159,6 +175,8 @@ bool pcall_take_url(struct pcall *c, struct outcome *o);
 
 void pcall_report(struct pcall *c, unsigned op, const struct msg_desc *d,
 		  const void *m);
+/* Nobody knows, or there was no room: the same again does no harm. */
+bool push_is_passing(int err);
 void reports_again(struct push *p); /* those refused before */
 
 #endif

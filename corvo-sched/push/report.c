@@ -20,8 +20,7 @@ static void send_report(struct pcall *c)
 			    RPC_CHANGES | RPC_KEEP, on_reported, c);
 }
 
-/* Nobody knows, or there was no room: the same again does no harm. */
-static bool is_passing(int err)
+bool push_is_passing(int err)
 {
 	return err == ERR_LEADER_UNAVAILABLE || err == ERR_OUTCOME_UNKNOWN ||
 	       err == ERR_OVERLOADED || err == ERR_STORAGE_FULL ||
@@ -34,7 +33,7 @@ static void on_reported(void *ctx, const struct rpc_reply *r)
 	struct push *p = c->p;
 
 	c->reply = NULL;
-	if (is_passing(r->err) && !p->draining) {
+	if (push_is_passing(r->err) && !p->draining) {
 		c->retry_ns = clock_mono_ns() + RETRY_NS;
 		loop_timer_arm(p->again, RETRY_NS);
 		return;

@@ -8,8 +8,9 @@
 #include "push/push_impl.h"
 #include "rt/log.h"
 
-#define TELL_NS  (200 * NS_PER_MS) /* between two tellings */
-#define RETRY_NS (50 * NS_PER_MS)
+#define TELL_NS         (200 * NS_PER_MS) /* between two tellings */
+#define RETRY_NS        (50 * NS_PER_MS)
+#define VERSION_UNKNOWN UINT64_MAX /* any answer is another one */
 
 static void watch_ask(struct push *p);
 static void list_ask(struct push *p);
@@ -28,6 +29,28 @@ static void list_take(struct push *p, const struct m_push_list_reply *m)
 			 m->held_n);
 	for (size_t i = 0; i < m->held_n; i++)
 		push_give_back(p, &m->held[i]);
+}
+
+/* This node may be behind the one that handed them out. */
+static bool has_unsure(const struct push *p)
+{
+	size_t pos = 0;
+	struct str name;
+	void *v;
+
+	while (hmap_next(&p->queues, &pos, &name, &v))
+		if (!list_empty(&((struct pqueue *)v)->unsure))
+			return true;
+	return false;
+}
+
+/* At once, unless the answer would be the same as before. */
+static void watch_soon(struct push *p)
+{
+	if (p->version != VERSION_UNKNOWN)
+		watch_ask(p);
+	else
+		loop_timer_arm(p->watch_timer, RETRY_NS);
 }
 
 static void on_list(void *ctx, const struct rpc_reply *r)
@@ -54,11 +77,13 @@ static void on_list(void *ctx, const struct rpc_reply *r)
 			list_ask(p);
 		} else {
 			push_drop_unseen(p);
-			p->version = m.version;
-			watch_ask(p);
+			p->version =
+			    has_unsure(p) ? VERSION_UNKNOWN : m.version;
+			watch_soon(p);
 		}
 	} else {
 		p->list_after = STR_NULL; /* from the beginning */
+		p->version = VERSION_UNKNOWN;
 		loop_timer_arm(p->watch_timer, RETRY_NS);
 	}
 	arena_done(&a);
@@ -83,6 +108,16 @@ static void list_ask(struct push *p)
 	    rpc_call(p->raftd, QUERY_PUSH_LIST, STR_NULL, buf_str(&p->out),
 		     clock_mono_ns() + p->d->settings.op_timeout,
 		     ERR_LEADER_UNAVAILABLE, RPC_ONCE, on_list, p);
+}
+
+void push_refresh(struct push *p)
+{
+	if (p->list != NULL || p->draining || !rpc_client_is_up(p->raftd))
+		return; /* when it is answered, who is unsure is looked at */
+	if (p->watch != NULL)
+		rpc_cancel(p->raftd, p->watch);
+	p->watch = NULL;
+	list_ask(p);
 }
 
 /* --- the question that waits in raftd --- */
@@ -148,6 +183,8 @@ static void fill_watch(struct push *p, struct m_push_watch *m)
 	MSG_SET(m, push_watch, failures, p->failures);
 	MSG_SET(m, push_watch, open, p->leased);
 	MSG_SET(m, push_watch, breakers, count_breakers(p));
+	MSG_SET(m, push_watch, webhooks, webhooks_version(p->webhooks));
+	MSG_SET(m, push_watch, leader, webhooks_is_active(p->webhooks));
 }
 
 static void on_watch(void *ctx, const struct rpc_reply *r)
@@ -170,6 +207,7 @@ static void on_watch(void *ctx, const struct rpc_reply *r)
 	if (p->active != m.active)
 		push_look_at_all(p);
 	p->active = m.active;
+	webhooks_told(p->webhooks, m.leader, m.webhooks);
 	if (m.version != p->version || (p->active && !p->returned))
 		list_ask(p);
 	else

@@ -436,14 +436,13 @@ static struct str name_of(struct str rest)
 	return rest;
 }
 
-/* By fx_check_batches, _schedules, _bulks, _usage, _purses, _hooks and _sdb.
- */
+/* By fx_check_batches, _schedules, _bulks, _usage, _purses, _hooks, _webhooks
+ * and _sdb. */
 static bool is_looked_at_later(struct str key)
 {
-	static const char *const kinds[] = {
-		"b|",  "bt|", "bo|", "bp|", "sc|",
-		"bk|", "bi|", "bc|", "hk|", "sd|"
-	};
+	static const char *const kinds[] = { "b|",  "bt|", "bo|", "bp|", "sc|",
+					     "bk|", "bi|", "bc|", "hk|", "wh|",
+					     "ws|", "wt|", "wl|", "sd|" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (str_starts(key, str_from(kinds[i])))

@@ -91,4 +91,5 @@ void fx_check_purses(const struct fx_side *side)
 		check_purse(side, v);
 	fx_check_hooks(side);
 	fx_check_sdb(side);
+	fx_check_webhooks(side);
 }

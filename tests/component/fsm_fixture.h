@@ -143,5 +143,7 @@ void fx_check_purses(const struct fx_side *side);
 void fx_check_hooks(const struct fx_side *side);
 /* Numbers of Scheduled-DB (fsm_check_sdb.c). */
 void fx_check_sdb(const struct fx_side *side);
+/* Webhooks (fsm_check_webhook.c). */
+void fx_check_webhooks(const struct fx_side *side);
 
 #endif

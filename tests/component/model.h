@@ -30,6 +30,8 @@
 #define MODEL_USAGES    128
 #define MODEL_SCORES    12
 #define MODEL_HOOKS     3
+#define MODEL_WEBHOOKS  3
+#define MODEL_TRIES     500           /* LIMIT_WEBHOOK_TRIES */
 #define MODEL_REPORTS   4096
 #define MODEL_DELETED   JOB_STATE_MAX /* how a job ends that is deleted */
 
@@ -98,6 +100,25 @@ struct model_agent {
 	uint32_t replays;
 	struct str replay_of;
 	struct model_iteration *last;
+};
+
+/* A delivery that waits for another try. */
+struct model_try {
+	uint64_t seq, next_at;
+	uint32_t tries;
+};
+
+/* A webhook, and how far it is. */
+struct model_webhook {
+	bool used, enabled;
+	struct str id, url, secret;
+	uint32_t retry_limit;
+	uint64_t disable_after, number, position, delivered, failed, lost;
+	uint64_t failing_since; /* 0: it is not */
+	uint64_t replay_at, replay_to, replay_id;
+	uint64_t lines; /* of its log, so far */
+	struct model_try tries[MODEL_TRIES];
+	size_t tries_n;
 };
 
 /* An inbound webhook. */
@@ -228,6 +249,7 @@ struct model {
 	struct model_price prices[MODEL_PRICES];
 	struct model_budget budgets[MODEL_BUDGETS];
 	struct model_hook hooks[MODEL_HOOKS];
+	struct model_webhook webhooks[MODEL_WEBHOOKS];
 	struct model_ended ended[MODEL_JOBS];
 	size_t ended_n;
 	uint64_t last_token, made;
@@ -415,5 +437,6 @@ void model_compare_usage(struct model *m, struct fx *x);
 void model_compare_budgets(struct model *m, struct fx *x);
 void model_compare_hooks(struct model *m, struct fx *x);
 void model_compare_sdb(struct model *m, struct fx *x);
+void model_compare_webhooks(struct model *m, struct fx *x);
 
 #endif

@@ -471,5 +471,6 @@ const struct run_kind run_kinds[] = {
 	{ 2, run_budget },     { 4, run_score },
 	{ 3, run_replay },     { 2, run_hook },
 	{ 6, run_sdb },
+	{ 5, run_webhook },
 };
 const size_t run_kinds_n = ARRAY_SIZE(run_kinds);

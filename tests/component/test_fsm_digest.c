@@ -4,6 +4,7 @@
  */
 #include "resend_hooks.h"
 #include "resend_sdb.h"
+#include "resend_webhooks.h"
 #include "store/digest.h"
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, fx_setup, fx_teardown)

@@ -6,6 +6,7 @@
  */
 #include "resend_hooks.h"
 #include "resend_sdb.h"
+#include "resend_webhooks.h"
 
 #define STEPS_MAX 3000
 #define REMEMBER  60 /* requests that may come again */

@@ -51,11 +51,11 @@ static void test_headers_and_body(void **state _unused_)
 				     "webhook-id: job_1\n"
 				     "webhook-timestamp: 7\n"
 				     "Idempotency-Key: job_1\n"
+				     "Content-Type: application/json\n"
 				     "X-Corvo-Job-Id: job_1\n"
 				     "X-Corvo-Attempt: 2\n"
 				     "X-Corvo-Max-Retries: 0\n"
 				     "X-Corvo-Lease-Token: 9\n"
-				     "Content-Type: application/json\n"
 				     "X-Corvo-Queue: a%20b\n");
 	arena_done(&a);
 }

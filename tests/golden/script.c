@@ -580,6 +580,7 @@ void golden_script(struct golden *g, struct golden_lines *log)
 	script_agent(&s);
 	script_hooks(&s);
 	script_sdb(&s);
+	script_webhooks(&s);
 	buf_done(&s.entry);
 	buf_done(&s.body);
 }

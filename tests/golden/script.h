@@ -44,5 +44,8 @@ void script_hooks(struct script *s);
 /* --- script_sdb.c: the same --- */
 
 void script_sdb(struct script *s);
+/* --- script_webhooks.c: the same --- */
+
+void script_webhooks(struct script *s);
 
 #endif

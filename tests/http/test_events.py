@@ -8,6 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from node import API, SOURCE, running, seconds_of, wait_until
+from sink import sink
 from sse import EventStream
 from waiting import patience
 
@@ -413,6 +414,15 @@ def ways_of_the_settings(c, q):
     act(c, f"budgets/queue/{q}.paid", method="DELETE")
     act(c, f"hooks/{q}", {"queue": q}, "PUT")
     act(c, f"hooks/{q}", method="DELETE")
+    with sink(lambda call: (410, {}, b"")) as s:
+        act(c, "webhooks", {"id": "seen", "url": s.url(), "events": ["dead"]})
+        place = c.get(f"{API}/webhooks/seen").json["position"]
+        act(c, f"webhooks/seen/deliveries/{place}/replay")
+        wait_until(lambda: not c.get(f"{API}/webhooks/seen").json["enabled"],
+                   what="it to be disabled")
+        act(c, "webhooks", {"id": "seen", "url": s.url()})
+        act(c, "webhooks/seen/test")
+        act(c, "webhooks/seen", method="DELETE")
 
 
 def ways_of_a_schedule(c, q):
@@ -444,7 +454,7 @@ def members_due(kind):
         return OF_QUEUES
     if kind.startswith(("batch_", "schedule_", "settings_", "usage_",
                         "price_", "budget_", "hook_",
-                        "provider_")):
+                        "provider_", "webhook_")):
         return {"data"}
     if kind == "worker_seen":
         return {"worker_id"}

@@ -373,6 +373,28 @@ def test_scheduled_db(world):
     w.ask("GET", "/debug/cluster")
 
 
+def test_webhooks(world):
+    w = world
+    hook = API + "/webhooks/{id}"
+    w.post("/webhooks", {
+        "id": "out", "url": "http://u:p@127.0.0.1:9/x", "events": ["dead"],
+        "queues": ["a*"], "secret": "0123456789abcdef", "retry_limit": 2,
+        "previous_secret": "fedcba9876543210", "enabled": True,
+        "retry_delay": "1s", "retry_max_delay": "1m", "timeout": "1s",
+        "concurrency": 2, "headers": {"X-Key": "k"}, "disable_after": "1h"})
+    assert w.get("/webhooks")[0]["secrets"] == 2
+    w.post("/webhooks/{id}/test", None, id="out")
+    wait_until(lambda: w.get("/webhooks/{id}/deliveries",
+                             id="out")["deliveries"], what="a try")
+    w.ask("PATCH", hook, {"queues": None, "enabled": True}, id="out")
+    seq = w.get("/webhooks/{id}", id="out")["position"]
+    w.post("/webhooks/{id}/deliveries/{seq}/replay", None, id="out",
+           seq=str(seq))
+    w.post("/webhooks/{id}/replay", {"from": "2020-01-01T00:00:00Z",
+                                     "to": "2020-01-02T00:00:00Z"}, id="out")
+    w.ask("DELETE", hook, id="out")
+
+
 def test_every_route_with_json_was_asked(world):
     """The last one: whoever adds a route adds it above."""
     json_routes = {

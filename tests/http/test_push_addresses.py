@@ -63,3 +63,31 @@ def test_what_is_allowed_by_network_and_by_name(make_node):
             assert called(c, "b", f"http://localhost:{s.port}/")["state"] == \
                 "completed"
             assert called(c, "c", s.url())["state"] == "dead"
+
+
+def test_the_flag_may_be_given_again(make_node):
+    node = make_node()
+    with sink() as s, sink(host="127.0.0.2") as other:
+        node.start("--open", f"--bind=0.0.0.0:{node.port}",
+                   "--push-allow=127.0.0.2/32", "--push-allow=localhost")
+        with node.client() as c:
+            assert called(c, "a", other.url())["state"] == "completed"
+            assert called(c, "b", f"http://localhost:{s.port}/")["state"] == \
+                "completed"
+            assert called(c, "c", s.url())["state"] == "dead"
+
+
+def test_webhooks_do_not_lead_there_either(make_node):
+    node = make_node()
+    with sink() as s:
+        node.start("--open", f"--bind=0.0.0.0:{node.port}")
+        with node.client() as c:
+            a = c.post(f"{API}/webhooks", {"id": "w", "url": s.url(),
+                                           "events": ["enqueued"]})
+            assert a.status == 200, a
+            c.enqueue("q")
+            wait_until(lambda: "last_error" in c.get(
+                f"{API}/webhooks/w").json, what="the first try")
+            assert "may not be called" in c.get(
+                f"{API}/webhooks/w").json["last_error"]
+        assert s.calls == []

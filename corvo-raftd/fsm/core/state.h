@@ -87,6 +87,12 @@ struct fsm_sdb {
 	struct heap ends; /* recurrentes that have ended, by when */
 };
 
+/* Webhooks; see ties/webhook.h. */
+struct fsm_webhooks {
+	struct hmap by_id;
+	uint64_t version; /* event that changed them last */
+};
+
 struct answers_caller {
 	uint64_t origin;
 	uint64_t done; /* it has all answers below this */
@@ -149,6 +155,7 @@ struct fsm {
 	struct fsm_bulks bulks;
 	struct fsm_usage usage;
 	struct fsm_purses purses;
+	struct fsm_webhooks webhooks;
 	struct hmap inbound;   /* name -> struct fsm_hook of ties/inbound.c */
 	struct hmap providers; /* by name; see ties/provider.h */
 	struct fsm_sdb sdb;

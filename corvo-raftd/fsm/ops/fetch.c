@@ -317,6 +317,8 @@ static int hand_out(struct fsm *f, struct fetch *ft, const struct job *j)
 			arena_alloc(&f->item_arena, sizeof(*r->agent)));
 		agent_show(d, l, r->agent);
 	}
+	if (j->q->set->push != NULL)
+		MSG_SET(r, fetched, push_version, j->q->set->push->version);
 	hand_out_links(j, r);
 	ft->bytes += r->payload.n + checkpoint.n + d->tags.n;
 	return 0;

@@ -262,6 +262,8 @@ static int merge_push(struct fsm *f, const struct m_set_queue *now,
 	if (now->push != NULL && !gone)
 		*m = *now->push;
 	merge_push_members(m, change->push);
+	/* who makes the calls tells by it whether it knows this one */
+	MSG_SET(m, push, version, f->last_seq + 1);
 	if (push_check(m, &f->item_arena, &why) < 0)
 		return fsm_refuse(f, ERR_VALIDATION_ERROR, "%.*s",
 				  STR_ARG(buf_str(&why)));
