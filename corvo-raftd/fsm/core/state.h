@@ -159,6 +159,7 @@ struct fsm {
 	struct hmap inbound;   /* name -> struct fsm_hook of ties/inbound.c */
 	struct hmap providers; /* by name; see ties/provider.h */
 	struct fsm_sdb sdb;
+	struct list dirty_providers;
 	struct fsm_clock clock;
 	struct fsm_cluster cluster;
 	/* as stored under settings|; see core/settings.h */
