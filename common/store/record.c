@@ -183,6 +183,8 @@ void record_live(const struct m_job_live *l, struct m_job *ret)
 	COPY(l, job_live, priority, priority);
 	COPY(l, job_live, hold_reason, hold_reason);
 	COPY(l, job_live, usage, usage);
+	COPY(l, job_live, held, held);
+	COPY(l, job_live, decision, decision);
 	if (l->waiting_on > 0)
 		MSG_SET(ret, job, waiting_on, l->waiting_on);
 	if (l->lost_leases > 0)

@@ -27,11 +27,12 @@ struct feed {
 	/* seen already */
 	struct hmap jobs; /* -> struct told, in the arena */
 	struct hmap failed, scored, queues, workers, batches, schedules,
-	    budgets;
+	    budgets, policies;
 	size_t events_cap, jobs_cap, errors_cap, queues_cap, workers_cap,
 	    batches_cap;
 	size_t schedules_cap, locks_cap, gone_batches_cap, gone_schedules_cap;
 	size_t budgets_cap, gone_budgets_cap, scores_cap;
+	size_t policies_cap, gone_policies_cap;
 	size_t bytes;
 };
 
@@ -415,6 +416,26 @@ static int feed_budget(struct feed *f, const struct m_event *e)
 	return MIN(r, 0);
 }
 
+static int feed_policy(struct feed *f, const struct m_event *e)
+{
+	struct str id = event_member(f, e, "id");
+	struct m_policy m;
+	struct key k;
+	int r;
+
+	if (id.n == 0 || id.n > LIMIT_JOB_ID_BYTES ||
+	    feed_seen(&f->policies, id))
+		return 0;
+	key_policy(&k, SPACE_DEFAULT, id);
+	r = record_read(f->kv, &k, &msg_policy, f->a, &m);
+	if (r > 0)
+		*FEED_ADD(f, policies) = m;
+	else if (r == 0)
+		*FEED_ADD(f, gone_policies) = id;
+	f->bytes += RECORD_OVERHEAD;
+	return MIN(r, 0);
+}
+
 /* Of a job that is gone: what it was tied to may be there still. */
 static int feed_ties_of_gone(struct feed *f, const struct m_event *e)
 {
@@ -480,6 +501,9 @@ static int feed_event(struct feed *f, const struct m_event *e)
 	case EVENT_BUDGET_SET:
 	case EVENT_BUDGET_DELETED:
 		return feed_budget(f, e);
+	case EVENT_POLICY_SET:
+	case EVENT_POLICY_DELETED:
+		return feed_policy(f, e);
 	default:
 		return e->queue.n > 0 ? feed_queue(f, e->queue) : 0;
 	}
@@ -584,5 +608,6 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 	hmap_done(&f.batches);
 	hmap_done(&f.schedules);
 	hmap_done(&f.budgets);
+	hmap_done(&f.policies);
 	return r;
 }

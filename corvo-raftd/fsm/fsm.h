@@ -237,6 +237,15 @@ const struct m_usage_settings *fsm_usage_settings(const struct fsm *f);
 void fsm_budgets(struct fsm *f, uint64_t now_ns, struct arena *a,
 		 struct m_budget_list *ret);
 size_t fsm_budgets_n(const struct fsm *f);
+/* All approval policies, as they are asked; in the arena, slices are ours. */
+void fsm_policies(const struct fsm *f, struct arena *a,
+		  struct m_policy_list *ret);
+/* By id or name; NULL: there is none. As long as nothing is applied. */
+const struct m_policy *fsm_policy(const struct fsm *f, struct str ref);
+size_t fsm_policies_n(const struct fsm *f);
+/* What a signed link is about: 0 with *ret in the arena, or -ERR_* and why. */
+int fsm_link(struct fsm *f, struct str token, uint64_t now_ns, struct arena *a,
+	     struct m_link_view *ret, struct str *ret_why);
 /* An inbound webhook, with its secrets; NULL: there is none. As long as nothing
  * is applied. */
 const struct m_hook *fsm_hook(const struct fsm *f, struct str name);
@@ -255,6 +264,7 @@ struct fsm_counters {
 	uint64_t usage_cost; /* billionths of a usd */
 	uint64_t budgets_exceeded;
 	uint64_t scores;
+	uint64_t policy_holds, approved, rejected, escalated;
 	/* times of the last such operation (UNIX ns; 0: none) */
 	uint64_t promote_ns, reclaim_ns, expire_ns, purge_ns;
 	struct hist start_latency, run_time; /* hist_long */

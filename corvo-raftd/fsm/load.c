@@ -20,6 +20,7 @@
 #include "fsm/ties/bulk.h"
 #include "fsm/ties/deps.h"
 #include "fsm/ties/inbound.h"
+#include "fsm/ties/policy.h"
 #include "fsm/ties/purse.h"
 #include "fsm/ties/schedule.h"
 #include "fsm/ties/usage.h"
@@ -193,6 +194,10 @@ static int load_due(struct fsm *f)
 	r = first_time(f, &k, &f->keys_from);
 	if (r < 0)
 		return r;
+	key_prefix(&k, "hd|");
+	r = first_time(f, &k, &f->deadline_from);
+	if (r < 0)
+		return r;
 	key_prefix(&k, "x|");
 	return first_time(f, &k, &f->expiry_from);
 }
@@ -250,6 +255,8 @@ int fsm_load(struct fsm *f)
 		r = purses_load(f);
 	if (r == 0)
 		r = inbound_load(f);
+	if (r == 0)
+		r = policies_load(f);
 	if (r == 0)
 		r = clock_load(f);
 	if (r == 0)

@@ -17,6 +17,7 @@ enum row_kind {
 	ROW_SCHEDULE, /* struct m_schedule */
 	ROW_BUDGET,   /* struct m_budget */
 	ROW_SCORE,    /* struct m_score */
+	ROW_POLICY,   /* struct m_policy */
 	ROW_KINDS
 };
 

@@ -55,6 +55,7 @@ int mirror_batch(struct mirror *m, const struct m_batch *b);
 int mirror_schedule(struct mirror *m, const struct m_schedule *s);
 int mirror_budget(struct mirror *m, const struct m_budget *b);
 int mirror_score(struct mirror *m, const struct m_score *s);
+int mirror_policy(struct mirror *m, const struct m_policy *p);
 /* Without a holder: nobody has the key. */
 int mirror_lock(struct mirror *m, const struct m_unique_lock *l);
 /* at_ns 0: the time of the position is not known and stays. */

@@ -128,6 +128,7 @@ static void check_index(struct check *c, struct str id, struct str queue,
 		key_retrying(&k, SPACE_DEFAULT, queue, l->scheduled_at, id);
 		break;
 	case JOB_HELD:
+		check_deadline(c, id, l);
 		key_held(&k, SPACE_DEFAULT, queue, id);
 		break;
 	case JOB_BLOCKED:
@@ -439,8 +440,9 @@ static struct str name_of(struct str rest)
 /* By fx_check_batches, _schedules, _bulks, _usage, _purses and _hooks. */
 static bool is_looked_at_later(struct str key)
 {
-	static const char *const kinds[] = { "b|",  "bt|", "bo|", "bp|", "sc|",
-					     "bk|", "bi|", "bc|", "hk|" };
+	static const char *const kinds[] = { "b|",  "bt|", "bo|", "bp|",
+					     "sc|", "bk|", "bi|", "bc|",
+					     "hk|", "ap|", "al|" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (str_starts(key, str_from(kinds[i])))
@@ -478,6 +480,8 @@ static void check_key(struct check *c, struct str key, struct str v)
 		check_bound(c, NAME("r|"), BOUND_RETRYING);
 	else if (str_starts(key, STR("h|")))
 		c->keys_h++;
+	else if (str_starts(key, STR("hd|")))
+		c->keys_hd++;
 	else if (str_starts(key, STR("bl|")))
 		c->keys_bl++;
 	else if (str_starts(key, STR("t|")))
@@ -530,6 +534,7 @@ static void check_totals(struct check *c)
 	assert_int_equal(c->keys_r, c->jobs[JOB_RETRYING]);
 	assert_int_equal(c->keys_h, c->jobs[JOB_HELD]);
 	assert_int_equal(c->keys_bl, c->jobs[JOB_BLOCKED]);
+	assert_int_equal(c->keys_hd, c->deadlines);
 	assert_int_equal(c->keys_t, c->jobs[JOB_COMPLETED] + c->jobs[JOB_DEAD] +
 					c->jobs[JOB_CANCELLED]);
 	assert_int_equal(c->keys_x, c->expiring);

@@ -90,4 +90,5 @@ void fx_check_purses(const struct fx_side *side)
 	while (hmap_next(&s->by_name, &pos, &key, &v))
 		check_purse(side, v);
 	fx_check_hooks(side);
+	fx_check_policies(side);
 }

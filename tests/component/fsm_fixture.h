@@ -141,5 +141,6 @@ bool fx_is_purse_key(struct str key);
 void fx_check_purses(const struct fx_side *side);
 /* Inbound webhooks (fsm_check_inbound.c). */
 void fx_check_hooks(const struct fx_side *side);
+void fx_check_policies(const struct fx_side *side);
 
 #endif

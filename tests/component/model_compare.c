@@ -297,6 +297,7 @@ void model_compare(struct model *m, struct fx *x, bool all)
 		model_compare_scores(m, x);
 		model_compare_budgets(m, x);
 		model_compare_hooks(m, x);
+		model_compare_policies(m, x);
 	}
 	for (size_t i = 0; all && i < MODEL_SCHEDULES; i++) {
 		if (m->schedules[i].used)

@@ -579,6 +579,7 @@ void golden_script(struct golden *g, struct golden_lines *log)
 	script_push(&s);
 	script_agent(&s);
 	script_hooks(&s);
+	script_policy(&s);
 	buf_done(&s.entry);
 	buf_done(&s.body);
 }

@@ -41,4 +41,8 @@ void script_agent(struct script *s);
 
 void script_hooks(struct script *s);
 
+/* --- script_policy.c: the same --- */
+
+void script_policy(struct script *s);
+
 #endif
