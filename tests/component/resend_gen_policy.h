@@ -5,6 +5,7 @@
 #define CORVO_RESEND_GEN_POLICY_H
 
 #include "fsm/ties/link.h"
+#include "resend_gen.h"
 
 static inline void make_set_policy(struct rw *w, struct m_policy *m)
 {
