@@ -203,7 +203,8 @@ static int check_names(const struct cmd_args *a)
 		{ OPT_FIND_PRIORITY, CMD_PRIORITIES },
 		{ OPT_RETRY_BACKOFF, "none fixed linear exponential" },
 		{ OPT_SORT,
-		  "created_at priority started_at completed_at attempt" },
+		  "created_at priority started_at completed_at attempt cost "
+		  "iteration model" },
 		{ OPT_ORDER, "asc desc" },
 	};
 	int r = CLI_OK;

@@ -20,6 +20,7 @@ static void put_conditions(struct buf *b, struct json object,
 		{ "cost_min", "cost >= " },
 		{ "iteration_min", "iteration >= " },
 		{ "payload_jq", "payload " },
+		{ "provider_state", "provider " },
 	};
 	struct arena a = ARENA_INIT;
 	struct json v;
@@ -129,6 +130,71 @@ int cmd_policies_set(const struct cmd_args *a)
 		out_json(buf_str(&reply));
 	else
 		out_linef("Approval policy set: %s", a->argv[0]);
+	return CLI_OK;
+}
+
+static const struct out_column trial_columns[] = {
+	{ "ID", "id", false, NULL },
+	{ "QUEUE", "queue", false, NULL },
+	{ "AT", "at", false, NULL },
+	{ "STATE", "state", false, NULL },
+	{ "CREATED", "created_at", false, out_time },
+};
+
+/* {"policy": {"name": "trial", settings}} */
+static int put_trial(const struct cmd_args *a, struct buf *body)
+{
+	struct json_writer w = JSON_WRITER(body);
+	int r = CLI_OK;
+
+	jw_object(&w);
+	jw_key(&w, "policy");
+	jw_object(&w);
+	jw_key(&w, "name");
+	jw_cstr(&w, "trial");
+	for (int i = 0; i < a->argc && r == CLI_OK; i++)
+		r = cmd_put_setting(&w, a->argv[i]);
+	jw_object_end(&w);
+	jw_object_end(&w);
+	return r != CLI_OK
+		   ? r
+		   : cmd_check_members("policies try", json_root(buf_str(body)),
+				       &msg_try_policy);
+}
+
+static void print_trial(struct json reply)
+{
+	_cleanup_(buf_done) struct buf line = BUF_INIT(0);
+	struct arena a = ARENA_INIT;
+	struct json jobs;
+
+	buf_puts(&line, "Would have held ");
+	out_text(&line, reply, "held");
+	buf_puts(&line, " of ");
+	out_text(&line, reply, "looked_at");
+	buf_puts(&line, " jobs created since ");
+	out_text(&line, reply, "since");
+	out_line(buf_str(&line));
+	if (json_member(reply, "jobs", &a, &jobs))
+		out_table(jobs, trial_columns, ARRAY_SIZE(trial_columns));
+	arena_done(&a);
+}
+
+int cmd_policies_try(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(LIMIT_BODY_BYTES);
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	int r = put_trial(a, &body);
+
+	if (r == CLI_OK)
+		r = cmd_call(a, "POST", "/api/v1/" POLICIES "/dry-run",
+			     buf_str(&body), &reply);
+	if (r != CLI_OK)
+		return r;
+	if (a->json)
+		out_json(buf_str(&reply));
+	else
+		print_trial(json_root(buf_str(&reply)));
 	return CLI_OK;
 }
 

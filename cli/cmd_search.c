@@ -190,6 +190,24 @@ static int put_errors(struct json_writer *w, const struct cmd_args *a)
 	return CLI_OK;
 }
 
+static int put_numbers(struct json_writer *w, const struct cmd_args *a)
+{
+	static const struct {
+		enum cmd_opt opt;
+		const char *member;
+	} numbers[] = {
+		{ OPT_ATTEMPT_MIN, "attempt_min" },
+		{ OPT_ATTEMPT_MAX, "attempt_max" },
+		{ OPT_ITERATION_MIN, "iteration_min" },
+		{ OPT_ITERATION_MAX, "iteration_max" },
+	};
+	int r = CLI_OK;
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers) && r == CLI_OK; i++)
+		r = cmd_put_number(w, a, numbers[i].opt, numbers[i].member);
+	return r;
+}
+
 static int put_page(const struct walk *k, struct buf *body)
 {
 	const struct cmd_args *a = k->a;
@@ -208,10 +226,7 @@ static int put_page(const struct walk *k, struct buf *body)
 	put_times(&w, a);
 	if ((r = put_tags(&w, a)) != CLI_OK ||
 	    (r = put_errors(&w, a)) != CLI_OK ||
-	    (r = cmd_put_number(&w, a, OPT_ATTEMPT_MIN, "attempt_min")) !=
-		CLI_OK ||
-	    (r = cmd_put_number(&w, a, OPT_ATTEMPT_MAX, "attempt_max")) !=
-		CLI_OK)
+	    (r = put_numbers(&w, a)) != CLI_OK)
 		return r;
 	if (!cmd_put_json(&w, a, OPT_COST_MIN, "cost_min") ||
 	    !cmd_put_json(&w, a, OPT_COST_MAX, "cost_max"))

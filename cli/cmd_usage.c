@@ -1,5 +1,6 @@
 /*
- * What jobs have used, how it is summed up, and what models cost.
+ * What jobs have used, how it is summed up, what models cost, and how those who
+ * serve them do.
  */
 #include "answer.h"
 #include "api.h"
@@ -184,21 +185,47 @@ static const struct out_column price_columns[] = {
 	{ "UNITS", "units", false, NULL },
 };
 
-int cmd_prices(const struct cmd_args *a)
+static const struct out_column provider_columns[] = {
+	{ "PROVIDER", "name", false, NULL },
+	{ "STATE", "state", false, NULL },
+	{ "SUCCEEDED", "succeeded", true, NULL },
+	{ "FAILED", "failed", true, NULL },
+	{ "LATENCY", "latency", true, NULL },
+	{ "LONGEST", "latency_max", true, NULL },
+	{ "LAST FAILURE", "last_failure_at", false, NULL },
+	{ "LAST ERROR", "last_error", false, NULL },
+};
+
+/* A member of the answer, as a table. */
+static int show_list(const struct cmd_args *a, const char *path,
+		     const char *member, const struct out_column *columns,
+		     size_t n)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
 	struct arena arena = ARENA_INIT;
-	struct json prices;
-	int r = cmd_call(a, "GET", "/api/v1/prices", STR_NULL, &reply);
+	struct json list;
+	int r = cmd_call(a, "GET", path, STR_NULL, &reply);
 
 	if (r != CLI_OK)
 		return r;
 	if (a->json)
 		out_json(buf_str(&reply));
-	else if (answer_list(buf_str(&reply), "prices", &arena, &prices))
-		out_table(prices, price_columns, ARRAY_SIZE(price_columns));
+	else if (answer_list(buf_str(&reply), member, &arena, &list))
+		out_table(list, columns, n);
 	arena_done(&arena);
 	return CLI_OK;
+}
+
+int cmd_prices(const struct cmd_args *a)
+{
+	return show_list(a, "/api/v1/prices", "prices", price_columns,
+			 ARRAY_SIZE(price_columns));
+}
+
+int cmd_providers(const struct cmd_args *a)
+{
+	return show_list(a, "/api/v1/providers", "providers", provider_columns,
+			 ARRAY_SIZE(provider_columns));
 }
 
 static int call_price(const struct cmd_args *a, const char *method,

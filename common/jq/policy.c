@@ -83,18 +83,23 @@ static bool read_points(const struct m_policy *m, struct policy *ret,
 #define CONDITIONS                                                    \
 	(MSG_BIT(policy, queue) | MSG_BIT(policy, tag_key) |          \
 	 MSG_BIT(policy, cost_min) | MSG_BIT(policy, iteration_min) | \
-	 MSG_BIT(policy, payload_jq))
+	 MSG_BIT(policy, payload_jq) | MSG_BIT(policy, provider_state))
 
 static bool check_members(const struct m_policy *m, struct buf *why)
 {
 	if ((m->has & CONDITIONS) == 0)
 		return wrong(why, "queue: a policy needs a condition: queue, "
-				  "tag_key, cost_min, iteration_min or "
-				  "payload_jq; queue * is every job");
+				  "tag_key, cost_min, iteration_min, "
+				  "payload_jq or provider_state; queue * is "
+				  "every job");
 	if (MSG_HAS(m, policy, cost_min) && m->cost_min == 0)
 		return wrong(why, "cost_min: must be more than 0");
 	if (MSG_HAS(m, policy, iteration_min) && m->iteration_min == 0)
 		return wrong(why, "iteration_min: must be 1 or more");
+	if (MSG_HAS(m, policy, provider_state) &&
+	    m->provider_state < PROVIDER_DEGRADED)
+		return wrong(why, "provider_state: must be degraded or "
+				  "failing");
 	if (MSG_HAS(m, policy, on_deadline) && m->deadline == 0)
 		return wrong(why, "on_deadline: must stand beside deadline");
 	if (MSG_HAS(m, policy, deadline) && m->deadline == 0)
@@ -148,6 +153,11 @@ bool policy_matches(struct policy *p, struct policy_subject *s)
 	}
 	if (MSG_HAS(m, policy, iteration_min)) {
 		truth = s->iteration >= m->iteration_min;
+		if (is_settled(p, truth))
+			return truth;
+	}
+	if (MSG_HAS(m, policy, provider_state)) {
+		truth = s->provider >= m->provider_state;
 		if (is_settled(p, truth))
 			return truth;
 	}

@@ -20,9 +20,10 @@ struct policy {
 /* What a policy asks of a job. */
 struct policy_subject {
 	struct str queue;
-	struct str tags, payload; /* JSON; empty: none */
-	uint64_t cost;            /* billionths of a usd, so far */
-	uint32_t iteration;       /* 0: it is no agent's job */
+	struct str tags, payload;     /* JSON; empty: none */
+	uint64_t cost;                /* billionths of a usd, so far */
+	uint32_t iteration;           /* 0: it is no agent's job */
+	enum provider_state provider; /* of who was asked last */
 	/* Counted: bytes of the payload that were looked at. */
 	uint64_t looked;
 };

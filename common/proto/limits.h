@@ -136,6 +136,14 @@
 #define LIMIT_SCORE_VALUE         1000000
 #define LIMIT_SCORE_ITERATION     1000000
 
+/* Results. */
+#define LIMIT_SCHEMA_BYTES 8192
+
+/* Providers. */
+#define LIMIT_PROVIDERS            256
+#define LIMIT_PROVIDER_SLOTS       10 /* minutes that are looked back at */
+#define LIMIT_PROVIDER_ERROR_BYTES 256
+
 /* Budgets. */
 #define LIMIT_BUDGETS             10000
 #define LIMIT_BUDGET_LIMITS       8 /* of one budget */
@@ -179,6 +187,9 @@
 #define LIMIT_LINK_PAYLOAD      (16u << 10) /* shown to who has a link */
 #define LIMIT_BASE_URL_BYTES    512
 #define LIMIT_SALT_BYTES        64
+#define LIMIT_TRIAL_JOBS        10000 /* looked at to try a policy */
+#define LIMIT_TRIAL_SHOWN       100
+#define LIMIT_TRIAL_S           86400
 
 /* Inbound webhooks. All of them fit into one answer. */
 #define LIMIT_HOOKS             1000

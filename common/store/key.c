@@ -358,6 +358,12 @@ void key_usage_settings(struct key *k)
 	key_start(k, "uc|");
 }
 
+void key_provider(struct key *k, uint32_t space, struct str name)
+{
+	key_start_space(k, "pv|", space);
+	key_add_str(k, name);
+}
+
 void key_price(struct key *k, uint32_t space, struct str provider,
 	       struct str model)
 {

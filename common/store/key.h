@@ -64,6 +64,7 @@
  *   so|id\0 n:4              score: the n-th of job id, from 1 on
  *   up|space:4 provider\0 model   price
  *   hk|space:4 name          hook
+ *   pv|space:4 name          provider_doc
  *   bg|space:4 scope:1 target   budget
  *   bw|space:4 scope:1 target   budget_counts
  *   ap|space:4 id            policy
@@ -148,6 +149,7 @@ void key_usage(struct key *k, uint64_t hour_ns, uint32_t space, uint32_t day,
 	       uint64_t hash);
 void key_score(struct key *k, struct str id, uint32_t n);
 void key_usage_settings(struct key *k);
+void key_provider(struct key *k, uint32_t space, struct str name);
 void key_price(struct key *k, uint32_t space, struct str provider,
 	       struct str model);
 

@@ -135,6 +135,8 @@ static void compose_doc(const struct m_job_doc *d, struct m_job *ret)
 	COPY_TIME(d, job_doc, timeout);
 	COPY(d, job_doc, expected_cost, expected_cost);
 	COPY(d, job_doc, expected, expected);
+	if (MSG_HAS(d, job_doc, agent))
+		MSG_SET(ret, job, iteration, 1);
 	if (MSG_HAS(d, job_doc, chain))
 		MSG_SET(ret, job, chain_config, d->chain);
 	if (d->depends_on_n > 0) {
@@ -185,6 +187,8 @@ void record_live(const struct m_job_live *l, struct m_job *ret)
 	COPY(l, job_live, usage, usage);
 	COPY(l, job_live, held, held);
 	COPY(l, job_live, decision, decision);
+	if (l->agent != NULL)
+		MSG_SET(ret, job, iteration, l->agent->iteration);
 	if (l->waiting_on > 0)
 		MSG_SET(ret, job, waiting_on, l->waiting_on);
 	if (l->lost_leases > 0)

@@ -63,6 +63,11 @@ int record_iterations(struct kv *kv, struct str id, uint32_t after,
 		      uint32_t limit, struct arena *a,
 		      struct m_iteration_list *ret);
 
+/* The n-th of a job, without its checkpoint; slices of raw, which stays. False:
+ * it cannot be read. */
+bool record_iteration(struct str id, uint32_t n, struct str raw,
+		      struct arena *a, struct m_iteration *ret);
+
 /* What lists show of a queue's record; not its counts. */
 void record_queue(struct str name, const struct m_queue_doc *doc,
 		  struct m_queue *ret);

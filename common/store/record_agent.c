@@ -48,6 +48,17 @@ static int read_first(struct kv *kv, struct str id, struct arena *a,
 	return MIN(r, 0);
 }
 
+bool record_iteration(struct str id, uint32_t n, struct str raw,
+		      struct arena *a, struct m_iteration *ret)
+{
+	if (msg_decode(&msg_iteration, raw, a, ret) < 0)
+		return false;
+	MSG_SET(ret, iteration, id, n);
+	MSG_SET(ret, iteration, iteration, n);
+	MSG_SET(ret, iteration, job_id, id);
+	return true;
+}
+
 static int read_iteration(struct kv *kv, struct str id, uint32_t n,
 			  struct str value, struct str first, struct arena *a,
 			  struct m_iteration *ret)
@@ -55,11 +66,8 @@ static int read_iteration(struct kv *kv, struct str id, uint32_t n,
 	struct str checkpoint = first;
 	int r = 0;
 
-	if (msg_decode(&msg_iteration, arena_copy(a, value), a, ret) < 0)
+	if (!record_iteration(id, n, arena_copy(a, value), a, ret))
 		return record_damaged();
-	MSG_SET(ret, iteration, id, n);
-	MSG_SET(ret, iteration, iteration, n);
-	MSG_SET(ret, iteration, job_id, id);
 	if (MSG_HAS(ret, iteration, checkpoint_in))
 		r = read_checkpoint(kv, id, ret->checkpoint_in, a, &checkpoint);
 	if (checkpoint.n > 0)

@@ -7,65 +7,15 @@
 #include "proto/job.h"
 #include "store/event_pack.h"
 #include "store/key.h"
-#include "store/record_impl.h"
-#include "util/hmap.h"
-#include "util/json.h"
+#include "store/record_feed_impl.h"
 
-#define FEED_BYTES_MAX  (8u << 20) /* of one answer: well below a message */
-#define RECORD_OVERHEAD 64         /* what a record adds beside its texts */
+#define FEED_BYTES_MAX (8u << 20) /* of one answer: well below a message */
 
 /* A job of the answer. */
 struct told {
 	size_t at;       /* in its list */
 	bool as_created; /* nothing was said of it but that it is there */
 };
-
-struct feed {
-	struct kv *kv;
-	struct arena *a;
-	struct m_tail_reply *ret;
-	/* seen already */
-	struct hmap jobs; /* -> struct told, in the arena */
-	struct hmap failed, scored, queues, workers, batches, schedules,
-	    budgets, policies;
-	size_t events_cap, jobs_cap, errors_cap, queues_cap, workers_cap,
-	    batches_cap;
-	size_t schedules_cap, locks_cap, gone_batches_cap, gone_schedules_cap;
-	size_t budgets_cap, gone_budgets_cap, scores_cap;
-	size_t policies_cap, gone_policies_cap;
-	size_t bytes;
-};
-
-/* The next item of a growing list in the arena. */
-#define FEED_ADD(f, list)                                                  \
-	({                                                                 \
-		struct m_tail_reply *r_ = (f)->ret;                        \
-		if (r_->list##_n == (f)->list##_cap)                       \
-			r_->list =                                         \
-			    feed_grow((f)->a, r_->list, sizeof(*r_->list), \
-				      r_->list##_n, &(f)->list##_cap);     \
-		r_->has |= MSG_BIT(tail_reply, list);                      \
-		&r_->list[r_->list##_n++];                                 \
-	})
-
-static void *feed_grow(struct arena *a, void *list, size_t size, size_t n,
-		       size_t *cap)
-{
-	void *p;
-
-	*cap = MAX(*cap * 2, (size_t)64);
-	p = arena_alloc(a, *cap * size);
-	if (n > 0)
-		memcpy(p, list, n * size);
-	return p;
-}
-
-static bool feed_seen(struct hmap *m, struct str id)
-{
-	static char mark;
-
-	return hmap_put(m, id, &mark) != NULL;
-}
 
 static size_t job_bytes(const struct m_job *j)
 {
@@ -289,6 +239,14 @@ static int feed_job(struct feed *f, const struct m_event *e)
 	return r;
 }
 
+/* What the answer says of a job that it has. */
+static const struct m_job *feed_told(const struct feed *f, struct str id)
+{
+	const struct told *t = hmap_get(&f->jobs, id);
+
+	return &f->ret->jobs[t->at];
+}
+
 static bool event_records_error(const struct m_event *e)
 {
 	return e->type == EVENT_FAILED || e->type == EVENT_RECLAIMED ||
@@ -312,24 +270,6 @@ static int feed_errors(struct feed *f, const struct m_event *e)
 		*FEED_ADD(f, errors) = list[i];
 		f->bytes +=
 		    RECORD_OVERHEAD + list[i].error.n + list[i].backtrace.n;
-	}
-	return 0;
-}
-
-/* All that the job has: they are few. */
-static int feed_scores(struct feed *f, struct str id)
-{
-	struct m_score_list list;
-	int r;
-
-	if (feed_seen(&f->scored, id))
-		return 0;
-	r = record_scores(f->kv, id, f->a, &list);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < list.scores_n; i++) {
-		*FEED_ADD(f, scores) = list.scores[i];
-		f->bytes += RECORD_OVERHEAD + list.scores[i].comment.n;
 	}
 	return 0;
 }
@@ -375,84 +315,27 @@ static int feed_worker(struct feed *f, struct str id)
 	return 0;
 }
 
-/* A text in an event's data; empty when there is none. */
-static struct str event_member(struct feed *f, const struct m_event *e,
-			       const char *name)
-{
-	struct json root, v;
-
-	if (e->data.n == 0)
-		return STR_NULL;
-	root = json_root(e->data);
-	if (json_type_of(root) != JSON_OBJECT ||
-	    !json_member(root, name, f->a, &v) ||
-	    json_type_of(v) != JSON_STRING)
-		return STR_NULL;
-	return json_string(v, f->a);
-}
-
-static int feed_budget(struct feed *f, const struct m_event *e)
-{
-	struct str id = event_member(f, e, "id");
-	struct str target = event_member(f, e, "target");
-	struct m_budget m;
-	uint32_t scope;
-	struct key k;
-	int r;
-
-	if (feed_seen(&f->budgets, id) ||
-	    target.n > LIMIT_BUDGET_TARGET_BYTES ||
-	    !enum_parse(&enum_budget_scope, event_member(f, e, "scope"),
-			&scope))
-		return 0;
-	key_budget(&k, SPACE_DEFAULT, (uint8_t)scope, target);
-	r = record_read(f->kv, &k, &msg_budget, f->a, &m);
-	if (r > 0)
-		*FEED_ADD(f, budgets) = m;
-	/* another one may have taken its place */
-	if (r == 0 || (r > 0 && !str_eq(m.id, id)))
-		*FEED_ADD(f, gone_budgets) = id;
-	f->bytes += RECORD_OVERHEAD;
-	return MIN(r, 0);
-}
-
-static int feed_policy(struct feed *f, const struct m_event *e)
-{
-	struct str id = event_member(f, e, "id");
-	struct m_policy m;
-	struct key k;
-	int r;
-
-	if (id.n == 0 || id.n > LIMIT_JOB_ID_BYTES ||
-	    feed_seen(&f->policies, id))
-		return 0;
-	key_policy(&k, SPACE_DEFAULT, id);
-	r = record_read(f->kv, &k, &msg_policy, f->a, &m);
-	if (r > 0)
-		*FEED_ADD(f, policies) = m;
-	else if (r == 0)
-		*FEED_ADD(f, gone_policies) = id;
-	f->bytes += RECORD_OVERHEAD;
-	return MIN(r, 0);
-}
-
 /* Of a job that is gone: what it was tied to may be there still. */
 static int feed_ties_of_gone(struct feed *f, const struct m_event *e)
 {
-	struct str unique_key = event_member(f, e, "unique_key");
-	int r = feed_batch(f, event_member(f, e, "batch_id"));
+	struct str unique_key = feed_member(f, e, "unique_key");
+	int r = feed_batch(f, feed_member(f, e, "batch_id"));
 
 	if (r == 0 && unique_key.n > 0)
-		r = feed_lock(f, event_member(f, e, "unique_in"), unique_key);
+		r = feed_lock(f, feed_member(f, e, "unique_in"), unique_key);
 	return r;
 }
 
 static int feed_job_event(struct feed *f, const struct m_event *e)
 {
+	uint32_t iteration;
 	int r = feed_job(f, e);
 
 	if (r == 0 && event_records_error(e))
 		r = feed_errors(f, e);
+	iteration = r == 0 ? feed_told(f, e->job_id)->iteration : 0;
+	if (iteration > 0)
+		r = feed_iteration(f, e, iteration);
 	if (r < 0)
 		return r;
 	switch (e->type) {
@@ -471,9 +354,9 @@ static int feed_job_event(struct feed *f, const struct m_event *e)
 
 static int feed_batch_event(struct feed *f, const struct m_event *e)
 {
-	int r = feed_batch(f, event_member(f, e, "batch_id"));
+	int r = feed_batch(f, feed_member(f, e, "batch_id"));
 
-	return r < 0 ? r : feed_batch(f, event_member(f, e, "parent_id"));
+	return r < 0 ? r : feed_batch(f, feed_member(f, e, "parent_id"));
 }
 
 /* What one event touches. */
@@ -497,7 +380,10 @@ static int feed_event(struct feed *f, const struct m_event *e)
 	case EVENT_SCHEDULE_RESUMED:
 	case EVENT_SCHEDULE_ENDED:
 	case EVENT_SCHEDULE_DELETED:
-		return feed_schedule(f, event_member(f, e, "schedule_id"));
+		return feed_schedule(f, feed_member(f, e, "schedule_id"));
+	case EVENT_PROVIDER_CHANGED:
+	case EVENT_PROVIDER_FORGOTTEN:
+		return feed_provider(f, e);
 	case EVENT_BUDGET_SET:
 	case EVENT_BUDGET_DELETED:
 		return feed_budget(f, e);
@@ -609,5 +495,6 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 	hmap_done(&f.schedules);
 	hmap_done(&f.budgets);
 	hmap_done(&f.policies);
+	hmap_done(&f.providers);
 	return r;
 }

@@ -154,3 +154,13 @@ bool str_is_utf8(struct str s)
 	}
 	return true;
 }
+
+struct str str_cut(struct str s, size_t max)
+{
+	if (s.n <= max)
+		return s;
+	s.n = max;
+	while (s.n > 0 && ((unsigned char)s.p[s.n] & 0xc0) == 0x80)
+		s.n--;
+	return s;
+}

@@ -241,6 +241,9 @@ static const struct special specials[] = {
 	{ .id = "set_budget", .errors = { ERR_BUDGET_ERROR } },
 	{ .id = "policies", .reply = &msg_policy, .form = REPLY_LIST },
 	{ .id = "set_policy", .errors = { ERR_POLICY_ERROR } },
+	{ .id = "try_policy",
+	  .errors = { ERR_POLICY_ERROR },
+	  .members = MEMBERS(VIEW_LAG) },
 	{ .id = "get_policy", .errors = { ERR_NOT_FOUND } },
 	{ .id = "delete_policy", .errors = { ERR_NOT_FOUND } },
 	{ .id = "make_links", .errors = { ERR_APPROVE_ERROR } },
@@ -450,8 +453,10 @@ bool route_is_read(const struct route *r)
 		QUERY_LIST_POLICIES,
 		QUERY_GET_POLICY,
 		QUERY_SHOW_LINK,
+		QUERY_TRY_POLICY,
 		QUERY_GET_HOOK,
 		QUERY_LIST_HOOKS,
+		QUERY_LIST_PROVIDERS,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(reads); i++)

@@ -2,8 +2,9 @@
  * Approval policies, and signed links to decide about held jobs. Bodies come
  * from clients.
  */
-#include "req/req.h"
+#include "req/ask_view.h"
 #include "routes/handlers.h"
+#include "util/clock.h"
 #include "util/rng.h"
 
 #define LINK_PATH  "/api/v1/approvals/"
@@ -26,6 +27,31 @@ void h_set_policy(struct req *r)
 	if (req_read(r, &msg_policy, m))
 		req_call_raftd(r, OP_SET_POLICY, STR_NULL, &msg_policy, m,
 			       on_set);
+}
+
+/* --- POST /approval-policies/dry-run --- */
+
+static void on_trial(struct req *r, const struct rpc_reply *reply)
+{
+	struct m_policy_trial *m;
+
+	if (reply->err == ERR_VALIDATION_ERROR) {
+		req_fail_text(r, req_mistake(r, ERR_POLICY_ERROR), reply->body);
+		return;
+	}
+	m = req_reply(r, &msg_policy_trial, reply);
+	if (m != NULL)
+		ask_view_answer(r, &msg_policy_trial, m, m->lag_ns);
+}
+
+void h_try_policy(struct req *r)
+{
+	struct m_try_policy *m = arena_zalloc(&r->arena, sizeof(*m));
+
+	if (!req_read(r, &msg_try_policy, m))
+		return;
+	MSG_SET(m, try_policy, now_ns, clock_wall_ns());
+	ask_view(r, &msg_try_policy, m, on_trial);
 }
 
 /* --- POST /jobs/{id}/approval-links --- */

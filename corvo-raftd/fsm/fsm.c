@@ -26,6 +26,7 @@
 #include "fsm/ties/deps.h"
 #include "fsm/ties/inbound.h"
 #include "fsm/ties/policy.h"
+#include "fsm/ties/provider.h"
 #include "fsm/ties/purse.h"
 #include "fsm/ties/schedule.h"
 #include "fsm/ties/ties.h"
@@ -117,6 +118,7 @@ static void free_sets(struct fsm *f)
 	purses_free(f);
 	inbound_free(f);
 	policies_free(f);
+	providers_free(f);
 	answers_free(f);
 	cluster_free(f);
 }

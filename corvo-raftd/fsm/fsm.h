@@ -252,6 +252,9 @@ const struct m_hook *fsm_hook(const struct fsm *f, struct str name);
 /* All of them by name, without; in the arena, slices are ours. */
 void fsm_hooks(const struct fsm *f, struct arena *a, struct m_hook_list *ret);
 
+/* All providers by name, and how they do; as fsm_budgets. */
+void fsm_providers(const struct fsm *f, uint64_t now_ns, struct arena *a,
+		   struct m_provider_list *ret);
 /* The price list by provider and model, in the arena; slices as well. */
 void fsm_prices(const struct fsm *f, struct arena *a, struct m_price_list *ret);
 /* Since this process started; what it applied again counts too. */
@@ -265,6 +268,7 @@ struct fsm_counters {
 	uint64_t budgets_exceeded;
 	uint64_t scores;
 	uint64_t policy_holds, approved, rejected, escalated;
+	uint64_t provider_failures;
 	/* times of the last such operation (UNIX ns; 0: none) */
 	uint64_t promote_ns, reclaim_ns, expire_ns, purge_ns;
 	struct hist start_latency, run_time; /* hist_long */

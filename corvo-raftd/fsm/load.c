@@ -21,6 +21,7 @@
 #include "fsm/ties/deps.h"
 #include "fsm/ties/inbound.h"
 #include "fsm/ties/policy.h"
+#include "fsm/ties/provider.h"
 #include "fsm/ties/purse.h"
 #include "fsm/ties/schedule.h"
 #include "fsm/ties/usage.h"
@@ -257,6 +258,8 @@ int fsm_load(struct fsm *f)
 		r = inbound_load(f);
 	if (r == 0)
 		r = policies_load(f);
+	if (r == 0)
+		r = providers_load(f);
 	if (r == 0)
 		r = clock_load(f);
 	if (r == 0)

@@ -14,7 +14,7 @@ set(FSM_SOURCES
   fsm/ties/backlog.c fsm/ties/deps.c fsm/ties/release.c fsm/ties/batch.c
   fsm/ties/chain.c fsm/ties/payload.c fsm/ties/schedule.c fsm/ties/bulk.c
   fsm/ties/usage.c fsm/ties/usage_set.c fsm/ties/usage_purge.c
-  fsm/ties/usage_row.c fsm/ties/score.c
+  fsm/ties/usage_row.c fsm/ties/score.c fsm/ties/provider.c
   fsm/ties/price.c fsm/ties/inbound.c fsm/ties/purse.c fsm/ties/purse_job.c
   fsm/ties/purse_period.c fsm/ties/purse_show.c fsm/ties/agent.c
   fsm/ties/policy.c fsm/ties/link.c

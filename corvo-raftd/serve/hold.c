@@ -76,6 +76,7 @@ static bool is_of_state(uint32_t query)
 		QUERY_LIST_POLICIES,
 		QUERY_GET_POLICY,
 		QUERY_SHOW_LINK,
+		QUERY_LIST_PROVIDERS,
 		QUERY_GET_HOOK,
 		QUERY_LIST_HOOKS,
 	};

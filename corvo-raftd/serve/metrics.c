@@ -109,6 +109,7 @@ static void put_usage(struct metric_list *o, struct svc *s)
 	metric_add(o, METRIC_DECISIONS, (double)c->rejected,
 		   STR("decision=\"rejected\""));
 	put(o, METRIC_ESCALATIONS, c->escalated);
+	put(o, METRIC_PROVIDER_FAILURES, c->provider_failures);
 	metric_add(o, METRIC_USAGE_COST,
 		   (double)c->usage_cost / (double)NANO_PER_UNIT, STR_NULL);
 }

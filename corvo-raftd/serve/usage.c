@@ -104,3 +104,14 @@ void q_list_budgets(struct svc *s, struct rpc_req req,
 		    &list);
 	svc_reply(s, req, &msg_budget_list, &list);
 }
+
+void q_list_providers(struct svc *s, struct rpc_req req,
+		      const struct m_nothing *m)
+{
+	struct m_provider_list list = { 0 };
+
+	(void)m;
+	fsm_providers(s->p->fsm, proposer_now(s->p->proposer), &s->scratch,
+		      &list);
+	svc_reply(s, req, &msg_provider_list, &list);
+}

@@ -122,6 +122,10 @@ static int load_row(struct loader *l, enum row_kind kind,
 		return mirror_score(l->mirror, &row->score);
 	case ROW_POLICY:
 		return mirror_policy(l->mirror, &row->policy);
+	case ROW_ITERATION:
+		return mirror_iteration(l->mirror, &row->iteration);
+	case ROW_PROVIDER:
+		return mirror_provider(l->mirror, &row->provider);
 	case ROW_ERROR: /* came with their jobs */
 	case ROW_KINDS:
 		break;

@@ -10,12 +10,13 @@
 #include "store/record.h"
 
 #define SCAN_CACHE_BYTES (8u << 20) /* the store is read once, in order */
-#define ERROR_KEY_TAIL   5          /* of je|: NUL and a number */
+#define KEY_TAIL         5          /* of je| and it|: NUL and a number */
 
 static const char *const prefixes[ROW_KINDS] = {
-	[ROW_QUEUE] = "qc|", [ROW_WORKER] = "wk|",   [ROW_LOCK] = "u|",
-	[ROW_BATCH] = "b|",  [ROW_SCHEDULE] = "sc|", [ROW_BUDGET] = "bg|",
-	[ROW_SCORE] = "so|", [ROW_POLICY] = "ap|",
+	[ROW_QUEUE] = "qc|",  [ROW_WORKER] = "wk|",    [ROW_LOCK] = "u|",
+	[ROW_BATCH] = "b|",   [ROW_SCHEDULE] = "sc|",  [ROW_BUDGET] = "bg|",
+	[ROW_SCORE] = "so|",  [ROW_ITERATION] = "it|", [ROW_PROVIDER] = "pv|",
+	[ROW_POLICY] = "ap|",
 };
 
 static struct kv_iter *iterate(struct kv *kv, const char *kind)
@@ -146,9 +147,9 @@ int scan_error(struct scan *s, struct str job_id, struct m_job_error *ret)
 		struct str rest = key_rest(key), raw;
 		int c;
 
-		if (rest.n < ERROR_KEY_TAIL)
+		if (rest.n < KEY_TAIL)
 			return bad_record(s, key);
-		rest.n -= ERROR_KEY_TAIL;
+		rest.n -= KEY_TAIL;
 		c = str_cmp(rest, job_id);
 		if (c > 0)
 			return 0;
@@ -229,6 +230,20 @@ static int read_lock(struct scan *s, struct str rest, struct str raw,
 	return 1;
 }
 
+static int read_iteration(struct scan *s, struct str rest, struct str raw,
+			  struct m_iteration *ret)
+{
+	struct str id = rest;
+
+	if (rest.n < KEY_TAIL)
+		return bad_record(s, rest);
+	id.n -= KEY_TAIL;
+	if (!record_iteration(id, get_be32(rest.p + rest.n - 4), raw, &s->arena,
+			      ret))
+		return bad_record(s, rest);
+	return 1;
+}
+
 int scan_row(struct scan *s, enum row_kind kind, union scan_row *ret)
 {
 	struct str key, raw;
@@ -240,7 +255,7 @@ int scan_row(struct scan *s, enum row_kind kind, union scan_row *ret)
 	if (!s->row_read)
 		return kv_iter_error(s->rows);
 	raw = kv_iter_value(s->rows);
-	if (kind == ROW_BATCH || kind == ROW_SCORE)
+	if (kind == ROW_BATCH || kind == ROW_SCORE || kind == ROW_ITERATION)
 		key = key_rest(kv_iter_key(s->rows));
 	else if (!key_name(kv_iter_key(s->rows), &key))
 		return bad_record(s, kv_iter_key(s->rows));
@@ -268,6 +283,13 @@ int scan_row(struct scan *s, enum row_kind kind, union scan_row *ret)
 		return 1;
 	case ROW_POLICY:
 		if (msg_decode(&msg_policy, raw, &s->arena, &ret->policy) < 0)
+			return bad_record(s, key);
+		return 1;
+	case ROW_ITERATION:
+		return read_iteration(s, key, raw, &ret->iteration);
+	case ROW_PROVIDER:
+		if (msg_decode(&msg_provider_doc, raw, &s->arena,
+			       &ret->provider) < 0)
 			return bad_record(s, key);
 		return 1;
 	case ROW_ERROR:

@@ -44,6 +44,8 @@ union scan_row {
 	struct m_budget budget;
 	struct m_score score;
 	struct m_policy policy;
+	struct m_iteration iteration;
+	struct m_provider_doc provider;
 };
 
 /* Before the first scan_row of a kind. */

@@ -70,6 +70,7 @@ const struct column job_columns[JOB_COLUMNS] = {
 	COL(COL_USAGE_COST, LIVE_ABSENT, "cost_nano", usage, NULL, NULL),
 	COL(COL_USAGE_MODEL, LIVE_ABSENT, "model", usage, NULL, NULL),
 	COL(COL_USAGE, LIVE_ABSENT, "usage", usage, NULL, NULL),
+	COL(COL_COUNT, LIVE_KEPT, "agent_iteration", iteration, NULL, NULL),
 	[COLUMN_TAGS] = COL(COL_TEXT, LIVE_NEVER, "tags", tags, NULL, NULL),
 	COL(COL_STRS, LIVE_NEVER, "depends_on", depends_on, NULL, NULL),
 	COL(COL_TEXT, LIVE_ABSENT, "progress", progress, NULL, NULL),

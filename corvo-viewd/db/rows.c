@@ -138,6 +138,37 @@ static const struct column policy_columns[] = {
 	COL(policy, COL_MS, "deadline_ms", deadline, NULL, NULL),
 	COL(policy, COL_ENUM, "on_deadline", on_deadline, &enum_on_deadline,
 	    NULL),
+	COL(policy, COL_ENUM, "provider_state", provider_state,
+	    &enum_provider_state, NULL),
+};
+
+static const struct column iteration_columns[] = {
+	COL(iteration, COL_TEXT, "job_id", job_id, NULL, ""),
+	COL(iteration, COL_U32, "iteration", iteration, NULL, NULL),
+	COL(iteration, COL_TEXT, "status", status, NULL, ""),
+	COL(iteration, COL_TEXT, "hold_reason", hold_reason, NULL, NULL),
+	COL(iteration, COL_U64, "input_tokens", input_tokens, NULL, NULL),
+	COL(iteration, COL_U64, "output_tokens", output_tokens, NULL, NULL),
+	COL(iteration, COL_U64, "cache_creation_tokens", cache_creation_tokens,
+	    NULL, NULL),
+	COL(iteration, COL_U64, "cache_read_tokens", cache_read_tokens, NULL,
+	    NULL),
+	COL(iteration, COL_TEXT, "model", model, NULL, NULL),
+	COL(iteration, COL_TEXT, "provider", provider, NULL, NULL),
+	COL(iteration, COL_NANO, "cost_usd", cost_usd, NULL, ""),
+	COL(iteration, COL_TIME, "created_at", created_at, NULL, ""),
+	COL(iteration, COL_TIME, "started_at", started_at, NULL, NULL),
+	COL(iteration, COL_U32, "attempt", attempt, NULL, NULL),
+	COL(iteration, COL_TEXT, "worker_id", worker_id, NULL, NULL),
+	COL(iteration, COL_TEXT, "hostname", hostname, NULL, NULL),
+	COL(iteration, COL_TEXT, "result", result, NULL, NULL),
+	COL(iteration, COL_TEXT, "trace", trace, NULL, NULL),
+};
+
+static const struct column provider_columns[] = {
+	COL(provider_doc, COL_TEXT, "name", name, NULL, ""),
+	COL(provider_doc, COL_ENUM, "state", state, &enum_provider_state, ""),
+	COL(provider_doc, COL_TIME, "created_at", created_at, NULL, ""),
 };
 
 #define TABLE(kind, table, key_columns, list) \
@@ -156,6 +187,8 @@ const struct row_table row_tables[ROW_KINDS] = {
 	TABLE(ROW_BUDGET, "budgets", 2, budget_columns),
 	TABLE(ROW_SCORE, "job_scores", 2, score_columns),
 	TABLE(ROW_POLICY, "approval_policies", 1, policy_columns),
+	TABLE(ROW_ITERATION, "job_iterations", 2, iteration_columns),
+	TABLE(ROW_PROVIDER, "providers", 1, provider_columns),
 };
 
 static void fill_schedule_job(const struct m_schedule *m,

@@ -9,15 +9,17 @@
 #include "db/columns.h"
 
 enum row_kind {
-	ROW_ERROR,    /* struct m_job_error */
-	ROW_QUEUE,    /* struct m_queue */
-	ROW_WORKER,   /* struct m_worker */
-	ROW_LOCK,     /* struct m_unique_lock */
-	ROW_BATCH,    /* struct m_batch */
-	ROW_SCHEDULE, /* struct m_schedule */
-	ROW_BUDGET,   /* struct m_budget */
-	ROW_SCORE,    /* struct m_score */
-	ROW_POLICY,   /* struct m_policy */
+	ROW_ERROR,     /* struct m_job_error */
+	ROW_QUEUE,     /* struct m_queue */
+	ROW_WORKER,    /* struct m_worker */
+	ROW_LOCK,      /* struct m_unique_lock */
+	ROW_BATCH,     /* struct m_batch */
+	ROW_SCHEDULE,  /* struct m_schedule */
+	ROW_BUDGET,    /* struct m_budget */
+	ROW_SCORE,     /* struct m_score */
+	ROW_ITERATION, /* struct m_iteration */
+	ROW_PROVIDER,  /* struct m_provider_doc */
+	ROW_POLICY,    /* struct m_policy */
 	ROW_KINDS
 };
 

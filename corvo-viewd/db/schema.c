@@ -45,7 +45,7 @@ static const char *const tables[] = {
 	" agent_max_iterations    INTEGER,"
 	" agent_max_cost_usd      REAL,"
 	" agent_iteration_timeout TEXT,"
-	" agent_iteration         INTEGER NOT NULL DEFAULT 0,"
+	" agent_iteration         INTEGER,"
 	" agent_total_cost_usd    REAL NOT NULL DEFAULT 0,"
 	" hold_reason             TEXT,"
 	" held_by                 TEXT,"

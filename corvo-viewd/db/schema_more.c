@@ -84,8 +84,10 @@ static const char *const agents[] = {
 	" created_at  TEXT NOT NULL,"
 	" PRIMARY KEY (scope, target)) WITHOUT ROWID",
 
+	/* Checkpoints are large and stay where they are: their column is empty
+	 * here, as in table jobs. */
 	"CREATE TABLE job_iterations ("
-	" id                    INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" id                    INTEGER PRIMARY KEY,"
 	" job_id                TEXT NOT NULL,"
 	" iteration             INTEGER NOT NULL,"
 	" status                TEXT NOT NULL,"
@@ -100,7 +102,12 @@ static const char *const agents[] = {
 	" model                 TEXT,"
 	" provider              TEXT,"
 	" cost_usd              REAL NOT NULL DEFAULT 0,"
-	" created_at            TEXT NOT NULL)",
+	" created_at            TEXT NOT NULL,"
+	" started_at            TEXT,"
+	" attempt               INTEGER NOT NULL DEFAULT 0,"
+	" worker_id             TEXT,"
+	" hostname              TEXT,"
+	" UNIQUE (job_id, iteration))",
 
 	/* n counts up within a job. */
 	"CREATE TABLE job_scores ("
@@ -117,6 +124,7 @@ static const char *const agents[] = {
 
 	"CREATE TABLE providers ("
 	" name             TEXT PRIMARY KEY,"
+	" state            TEXT NOT NULL DEFAULT 'unknown',"
 	" rpm_limit        INTEGER,"
 	" input_tpm_limit  INTEGER,"
 	" output_tpm_limit INTEGER,"
@@ -137,7 +145,8 @@ static const char *const agents[] = {
 	" payload_jq    TEXT,"
 	" priority      INTEGER NOT NULL DEFAULT 0,"
 	" deadline_ms   INTEGER,"
-	" on_deadline   TEXT)",
+	" on_deadline   TEXT,"
+	" provider_state TEXT)",
 
 	"CREATE TABLE webhooks ("
 	" id               TEXT PRIMARY KEY,"
@@ -209,8 +218,6 @@ static const char *const enterprise[] = {
 static const char *const indexes[] = {
 	"CREATE INDEX idx_unique_locks_job ON unique_locks(job_id)",
 	"CREATE INDEX idx_schedules_name ON schedules(name)",
-	"CREATE INDEX idx_job_iterations_job"
-	" ON job_iterations(job_id, iteration)",
 };
 
 int schema_make_more_tables(struct db *db)

@@ -228,6 +228,10 @@ static int delete_jobs(struct mirror *m, const struct m_job *j, size_t n)
 	r = db_run(m->stmts[STMT_SCORES_DELETE]);
 	if (r < 0)
 		return r;
+	mirror_rowids_bind(m, m->stmts[STMT_ITERATIONS_DELETE], 1, &gone);
+	r = db_run(m->stmts[STMT_ITERATIONS_DELETE]);
+	if (r < 0)
+		return r;
 	mirror_rowids_bind(m, s, 1, &gone);
 	return db_run(s);
 }

@@ -50,6 +50,11 @@ static const char *const sql[STMT_MAX] = {
 	[STMT_SCORES_DELETE] =
 	    "DELETE FROM job_scores WHERE job_id IN (SELECT id FROM jobs"
 	    " WHERE rowid IN (SELECT value FROM json_each(?1)))",
+	[STMT_ITERATIONS_DELETE] =
+	    "DELETE FROM job_iterations WHERE job_id IN (SELECT id FROM jobs"
+	    " WHERE rowid IN (SELECT value FROM json_each(?1)))",
+	[STMT_ITERATION_TRIM] =
+	    "DELETE FROM job_iterations WHERE job_id=?1 AND iteration<=?2",
 	[STMT_QUEUE_DELETE] = "DELETE FROM queues WHERE name=?1",
 	/* Of a queue that has jobs again, or still, they are needed. */
 	[STMT_STATS_DELETE] =
@@ -61,6 +66,7 @@ static const char *const sql[STMT_MAX] = {
 	[STMT_UNLOCK] = "DELETE FROM unique_locks WHERE job_id=?1",
 	[STMT_BATCH_DELETE] = "DELETE FROM batches WHERE id=?1",
 	[STMT_SCHEDULE_DELETE] = "DELETE FROM schedules WHERE id=?1",
+	[STMT_PROVIDER_DELETE] = "DELETE FROM providers WHERE name=?1",
 	[STMT_BUDGET_DELETE] = "DELETE FROM budgets WHERE id=?1",
 	[STMT_POLICY_DELETE] = "DELETE FROM approval_policies WHERE id=?1",
 	[STMT_WORKERS_IDLE] = "DELETE FROM workers WHERE last_heartbeat<=?1",
@@ -309,6 +315,11 @@ static int apply_rest(struct mirror *m, const struct m_tail_reply *r)
 	if (err == 0)
 		err = delete_each(m, STMT_BUDGET_DELETE, r->gone_budgets,
 				  r->gone_budgets_n);
+	if (err == 0)
+		err = delete_each(m, STMT_PROVIDER_DELETE, r->gone_providers,
+				  r->gone_providers_n);
+	for (size_t i = 0; i < r->providers_n && err == 0; i++)
+		err = mirror_provider(m, &r->providers[i]);
 	for (size_t i = 0; i < r->budgets_n && err == 0; i++)
 		err = mirror_budget(m, &r->budgets[i]);
 	if (err == 0)
@@ -341,6 +352,8 @@ static int apply_rows(struct mirror *m, const struct m_tail_reply *r)
 		err = mirror_error(m, &r->errors[i]);
 	for (size_t i = 0; i < r->scores_n && err == 0; i++)
 		err = mirror_score(m, &r->scores[i]);
+	for (size_t i = 0; i < r->iterations_n && err == 0; i++)
+		err = mirror_iteration(m, &r->iterations[i]);
 	if (err == 0)
 		err = apply_rest(m, r);
 	if (err == 0)

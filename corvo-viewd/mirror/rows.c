@@ -123,6 +123,24 @@ int mirror_policy(struct mirror *m, const struct m_policy *p)
 	return put_row(m, ROW_POLICY, p);
 }
 
+int mirror_iteration(struct mirror *m, const struct m_iteration *i)
+{
+	struct db_stmt *trim = m->stmts[STMT_ITERATION_TRIM];
+	int r = put_row(m, ROW_ITERATION, i);
+
+	if (r < 0 || i->iteration <= LIMIT_ITERATIONS_KEPT)
+		return r;
+	/* The store keeps the newest only; so do we. */
+	db_bind_text(trim, 1, i->job_id);
+	db_bind_i64(trim, 2, (int64_t)i->iteration - LIMIT_ITERATIONS_KEPT);
+	return db_run(trim);
+}
+
+int mirror_provider(struct mirror *m, const struct m_provider_doc *p)
+{
+	return put_row(m, ROW_PROVIDER, p);
+}
+
 int mirror_lock(struct mirror *m, const struct m_unique_lock *l)
 {
 	struct db_stmt *s = m->stmts[STMT_LOCK_DELETE];

@@ -3,14 +3,16 @@
  * back from clients, so every byte of it is checked.
  *
  * base64url of: version, sort, order ('a' or 'd'), whether there is an
- * `after`, seen, filter, from, to, and after (its key in 8 bytes, whether it
- * has one, its spot). A spot: two lengths and the bytes.
+ * `after`, seen, filter, from, to, and after (whether it has a key, its key in
+ * 8 bytes, its text with its length before it, its spot). A spot: two lengths
+ * and the bytes.
  */
 #include "query/search.h"
 
-#define CURSOR_VERSION 2
+#define CURSOR_VERSION 3
 #define SPOT_MAX       (2 + TIMETEXT_LEN + LIMIT_JOB_ID_BYTES)
-#define CURSOR_RAW_MAX (4 + 4 + 4 + 2 * SPOT_MAX + 1 + 8 + SPOT_MAX)
+#define HIT_MAX        (1 + 8 + 1 + LIMIT_MODEL_BYTES + SPOT_MAX)
+#define CURSOR_RAW_MAX (4 + 4 + 4 + 2 * SPOT_MAX + HIT_MAX)
 
 static const char digits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -89,6 +91,8 @@ struct str cursor_format(const struct cursor *c, struct arena *a)
 	if (c->has_after) {
 		put_number(&b, c->after.none, 1);
 		put_number(&b, c->after.key, 8);
+		put_number(&b, c->after.text_n, 1);
+		buf_put_str(&b, hit_text(&c->after));
 		put_spot(&b, &c->after.spot);
 	}
 	return encode((const uint8_t *)b.p, b.n, a);
@@ -129,6 +133,18 @@ static void get_spot(struct reader *r, bool must, struct spot *ret)
 		r->bad = true;
 }
 
+static void get_text(struct reader *r, struct hit *ret)
+{
+	size_t n = get_number(r, 1);
+
+	if (r->bad || (size_t)(r->end - r->p) < n || n > sizeof(ret->text)) {
+		r->bad = true;
+		return;
+	}
+	hit_set_text(ret, str_of(r->p, n));
+	r->p += n;
+}
+
 static bool get_head(struct reader *r, struct cursor *ret)
 {
 	uint64_t version = get_number(r, 1), sort = get_number(r, 1);
@@ -162,6 +178,7 @@ bool cursor_parse(struct str text, struct cursor *ret)
 	if (ret->has_after) {
 		ret->after.none = get_number(&r, 1) != 0;
 		ret->after.key = get_number(&r, 8);
+		get_text(&r, &ret->after);
 		get_spot(&r, true, &ret->after.spot);
 	}
 	return !r.bad && r.p == r.end;

@@ -64,6 +64,8 @@ static enum search_sort read_sort(struct str name)
 		[SORT_COMPLETED] = "completed_at",
 		[SORT_ATTEMPT] = "attempt",
 		[SORT_COST] = "cost",
+		[SORT_ITERATION] = "iteration",
+		[SORT_MODEL] = "model",
 	};
 
 	for (unsigned i = 0; i < SORTS; i++)
@@ -145,6 +147,8 @@ static const char *const sort_columns[SORTS] = {
 	[SORT_COMPLETED] = "j.completed_at",
 	[SORT_ATTEMPT] = "j.attempt",
 	[SORT_COST] = "ifnull(j.cost_nano,0)",
+	[SORT_ITERATION] = "j.agent_iteration",
+	[SORT_MODEL] = "j.model",
 };
 
 /* Jobs in the order of creation, each with whether it matches. */
@@ -255,13 +259,16 @@ static int meet_in_order(struct scan *sc)
 	return give(sc, spot_id(&sc->last), db_i64(sc->keys, K_ROWID));
 }
 
-static uint64_t sort_key(const struct scan *sc)
+static void set_key(const struct scan *sc, struct hit *h)
 {
 	enum search_sort sort = sc->s->sort;
 
 	if (sort == SORT_STARTED || sort == SORT_COMPLETED)
-		return timetext_parse(db_text(sc->keys, K_KEY));
-	return (uint64_t)db_i64(sc->keys, K_KEY);
+		h->key = timetext_parse(db_text(sc->keys, K_KEY));
+	else if (sort == SORT_MODEL)
+		hit_set_text(h, db_text(sc->keys, K_KEY));
+	else
+		h->key = (uint64_t)db_i64(sc->keys, K_KEY);
 }
 
 /* A match of another sort: kept when it is behind the page before. */
@@ -273,7 +280,7 @@ static int meet_for_best(struct scan *sc)
 			 .rowid = db_i64(sc->keys, K_ROWID) };
 
 	if (!h.none)
-		h.key = sort_key(sc);
+		set_key(sc, &h);
 	if (!at->has_after || hit_cmp(&h, &at->after, at->descending) > 0)
 		best_add(&sc->best, &h);
 	return 1;

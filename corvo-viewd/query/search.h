@@ -22,6 +22,8 @@ enum search_sort {
 	SORT_COMPLETED,
 	SORT_ATTEMPT,
 	SORT_COST,
+	SORT_ITERATION,
+	SORT_MODEL,
 	SORTS
 };
 
@@ -47,13 +49,24 @@ static inline struct str spot_id(const struct spot *s)
 }
 int spot_cmp(const struct spot *a, const struct spot *b);
 
+_Static_assert(LIMIT_MODEL_BYTES <= UINT8_MAX, "see struct hit");
+
 /* A job that was found: its place in any order. */
 struct hit {
 	bool none; /* it has no value to sort by, and comes last */
-	uint64_t key;
+	uint8_t text_n;
+	char text[LIMIT_MODEL_BYTES]; /* of sorts by text */
+	uint64_t key;                 /* of the others */
 	struct spot spot;
 	int64_t rowid;
 };
+
+/* Longer than a request can name: cut, which only moves the place. */
+void hit_set_text(struct hit *h, struct str text);
+static inline struct str hit_text(const struct hit *h)
+{
+	return str_of(h->text, h->text_n);
+}
 
 /* --- cursors (query/cursor.c) --- */
 

@@ -24,15 +24,23 @@ int spot_cmp(const struct spot *a, const struct spot *b)
 	return order != 0 ? order : str_cmp(spot_id(a), spot_id(b));
 }
 
+void hit_set_text(struct hit *h, struct str text)
+{
+	h->text_n = (uint8_t)MIN(text.n, sizeof(h->text));
+	if (h->text_n > 0)
+		memcpy(h->text, text.p, h->text_n);
+}
+
 int hit_cmp(const struct hit *a, const struct hit *b, bool descending)
 {
 	int order;
 
 	if (a->none != b->none)
 		return a->none ? 1 : -1;
+	order = str_cmp(hit_text(a), hit_text(b));
 	if (!a->none && a->key != b->key)
 		order = a->key < b->key ? -1 : 1;
-	else
+	if (order == 0)
 		order = spot_cmp(&a->spot, &b->spot);
 	return descending ? -order : order;
 }

@@ -132,6 +132,8 @@ static const struct condition times[] = {
 static const struct condition numbers[] = {
 	CONDITION("attempt", ">=", attempt_min),
 	CONDITION("attempt", "<=", attempt_max),
+	CONDITION("agent_iteration", ">=", iteration_min),
+	CONDITION("agent_iteration", "<=", iteration_max),
 };
 
 static const void *member(const struct m_search *m, const struct condition *c)

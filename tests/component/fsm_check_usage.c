@@ -10,7 +10,8 @@
 bool fx_is_usage_key(struct str key)
 {
 	return str_starts(key, STR("us|")) || str_starts(key, STR("up|")) ||
-	       str_starts(key, STR("so|")) || str_is(key, "uc|");
+	       str_starts(key, STR("so|")) || str_starts(key, STR("pv|")) ||
+	       str_is(key, "uc|");
 }
 
 struct usage_check {
@@ -133,6 +134,34 @@ static void check_jobs_scores(const struct fx_side *side, struct arena *a)
 	assert_int_equal(n, fx_count_keys(side, "so|"));
 }
 
+/* What is shown of each is what is stored; which the other side has too. */
+static void check_providers(const struct fx_side *side, struct arena *a)
+{
+	struct m_provider_list list = { 0 };
+
+	arena_reset(a);
+	assert_int_equal(side->f->providers.n, fx_count_keys(side, "pv|"));
+	assert_true(side->f->providers.n <= LIMIT_PROVIDERS + 1);
+	fsm_providers(side->f, side->latest_ns, a, &list);
+	for (size_t i = 0; i < list.providers_n; i++) {
+		const struct m_provider *p = &list.providers[i];
+		struct buf raw = BUF_INIT(0);
+		struct m_provider_doc m;
+		struct key k;
+
+		key_provider(&k, SPACE_DEFAULT, p->name);
+		assert_int_equal(kv_get(side->kv, key_str(&k), &raw), 1);
+		assert_int_equal(
+		    msg_decode(&msg_provider_doc, buf_str(&raw), a, &m), 0);
+		assert_true(str_eq(m.name, p->name));
+		assert_true(str_eq(m.last_error, p->last_error));
+		assert_int_equal(m.last_success_at, p->last_success_at);
+		assert_int_equal(m.last_failure_at, p->last_failure_at);
+		assert_int_equal(m.created_at, p->created_at);
+		buf_done(&raw);
+	}
+}
+
 void fx_check_usage(const struct fx_side *side)
 {
 	struct usage_check c = { .f = side->f, .hour = NEVER, .first = NEVER };
@@ -156,6 +185,7 @@ void fx_check_usage(const struct fx_side *side)
 			 fx_count_keys(side, "uc|"));
 	assert_true(side->f->usage.set.units_n <= LIMIT_UNITS);
 	check_jobs_scores(side, &c.arena);
+	check_providers(side, &c.arena);
 	hmap_done(&c.names);
 	arena_done(&c.arena);
 }

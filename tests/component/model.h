@@ -28,11 +28,12 @@
 #define MODEL_PRICES    4
 #define MODEL_BUDGETS   32
 #define MODEL_USAGES    128
-#define MODEL_SCORES    4
+#define MODEL_SCORES    12
 #define MODEL_HOOKS     3
 #define MODEL_POLICIES  4
 #define MODEL_PASSED    64
 #define MODEL_LINKS     8
+#define MODEL_REPORTS   4096
 #define MODEL_DELETED   JOB_STATE_MAX /* how a job ends that is deleted */
 
 struct fx;
@@ -58,8 +59,16 @@ struct model_scores {
 
 struct model_score {
 	struct str name, by;
+	uint32_t iteration; /* 0: of all */
 	int64_t value;
 	struct model_scores *in; /* what it is counted under; NULL: no score */
+};
+
+/* Of a provider, by an ack or a fail. */
+struct model_heard {
+	struct str provider;
+	uint64_t at, latency;
+	bool failed;
 };
 
 struct model_price {
@@ -171,6 +180,7 @@ struct model_job {
 	struct str spent_by;
 	struct m_fail_reply spent_reply;
 	uint64_t spent_at;
+	struct str spent_error; /* of an ack that failed it */
 	struct model_usage usage;
 	struct str last_report, last_model, last_provider;
 	struct model_score scores[MODEL_SCORES];
@@ -242,6 +252,9 @@ struct model {
 	struct arena arena;
 	uint64_t now;
 	uint64_t failed_at; /* when the last fail that was answered came */
+	/* of the last ack whose result is no good, else error is empty */
+	struct str ack_error;
+	enum job_state ack_status;
 	struct model_job jobs[MODEL_JOBS];
 	size_t top; /* none is used from here on */
 	struct model_queue queues[MODEL_QUEUES];
@@ -250,6 +263,8 @@ struct model {
 	struct model_schedule schedules[MODEL_SCHEDULES];
 	struct model_usage usage[MODEL_USAGES];
 	struct model_scores scores[MODEL_USAGES]; /* those with a count */
+	struct model_heard heard[MODEL_REPORTS];
+	size_t heard_n;
 	struct model_price prices[MODEL_PRICES];
 	struct model_budget budgets[MODEL_BUDGETS];
 	struct model_hook hooks[MODEL_HOOKS];
@@ -337,6 +352,7 @@ void model_keep(struct model *m, const struct m_enqueue *op,
 		const struct model_made *made);
 void model_open_batch(struct model *m, const struct m_open_batch *op);
 void model_seal_batch(struct model *m, const struct m_batch_ref *op);
+/* Sets ack_error and ack_status. */
 void model_ack(struct model *m, const struct m_ack *op, int not_found);
 void model_fail(struct model *m, const struct m_fail *op,
 		struct m_fail_reply *ret);
@@ -416,6 +432,12 @@ void model_usage_said(struct buf *b, const struct m_usage *u);
 void model_score(struct model *m, const struct m_score *op);
 void model_compare_scores(struct model *m, struct fx *x);
 
+/* --- providers (model_provider.c) --- */
+
+void model_heard(struct model *m, struct str provider, bool failed,
+		 uint64_t latency);
+void model_compare_providers(struct model *m, struct fx *x);
+
 /* --- budgets (model_budget.c) --- */
 
 void model_set_budget(struct model *m, const struct m_budget *op);
@@ -435,6 +457,8 @@ bool model_agent_turn(struct model *m, struct model_job *j,
 		      const struct m_ack *op);
 /* It is run again by hand. */
 void model_agent_rerun(struct model_job *j);
+/* Those that have ended, and the one a worker has been at. */
+uint32_t model_iterations(const struct model_job *j);
 uint64_t model_agent_timeout(const struct model_job *j); /* 0: none */
 const char *model_approve(struct model *m, const struct m_approve *op);
 void model_replay_agent(struct model *m, const struct m_replay *op);

@@ -154,6 +154,16 @@ bool model_agent_turn(struct model *m, struct model_job *j,
 	return true;
 }
 
+uint32_t model_iterations(const struct model_job *j)
+{
+	const struct model_agent *a = &j->agent;
+	uint32_t ended = a->last != NULL ? a->last->n : 0;
+
+	if (!a->used)
+		return 0;
+	return a->iteration > ended && j->attempt > 0 ? a->iteration : ended;
+}
+
 void model_agent_rerun(struct model_job *j)
 {
 	struct model_agent *a = &j->agent;

@@ -295,6 +295,7 @@ void model_compare(struct model *m, struct fx *x, bool all)
 	if (all) {
 		model_compare_usage(m, x);
 		model_compare_scores(m, x);
+		model_compare_providers(m, x);
 		model_compare_budgets(m, x);
 		model_compare_hooks(m, x);
 		model_compare_policies(m, x);

@@ -122,8 +122,9 @@ static void ack(struct run *n)
 		MSG_SET(&op, ack, lease_token, s.token);
 	if (s.worker.n > 0)
 		MSG_SET(&op, ack, worker_id, s.worker);
-	if (run_chance(n, 30))
-		MSG_SET(&op, ack, result, STR("{\"n\":1}"));
+	if (run_chance(n, 50))
+		MSG_SET(&op, ack, result,
+			run_chance(n, 80) ? STR("{\"n\":1}") : STR("2"));
 	if (run_chance(n, 10))
 		MSG_SET(&op, ack, checkpoint, STR("[\"acked\"]"));
 	if (run_chance(n, 20))
@@ -137,9 +138,17 @@ static void ack(struct run *n)
 	op.usage = run_usage(n);
 	if (op.usage != NULL)
 		op.has |= MSG_BIT(ack, usage);
+	if (run_chance(n, 20))
+		MSG_SET(&op, ack, provider, STR("zeta"));
+	if (run_chance(n, 20))
+		MSG_SET(&op, ack, latency, run_below(n, 9 * NS_PER_S));
 	model_ack(n->m, &op, ERR_NOT_FOUND);
-	if (run_do(n, OP_ACK, &op, &r))
-		assert_str_is(r.status, "ok");
+	if (!run_do(n, OP_ACK, &op, &r))
+		return;
+	assert_true(str_eq(r.error, n->m->ack_error));
+	assert_str_is(r.status, r.error.n == 0 ? "ok"
+					       : enum_text(&enum_job_state,
+							   n->m->ack_status));
 }
 
 static void ack_batch(struct run *n)
@@ -176,6 +185,8 @@ static void ack_batch(struct run *n)
 			MSG_SET(&one, ack, usage, items[i].usage);
 		n->m->errs_n = 0;
 		model_ack(n->m, &one, ERR_NOT_FOUND);
+		if (n->m->errs_n == 0 && n->m->ack_error.n > 0)
+			model_refuse(n->m, ERR_RESULT_INVALID);
 		if (n->m->errs_n == 0)
 			continue;
 		assert_true(refused < r.refused_n);
@@ -211,6 +222,11 @@ static void fail_job(struct run *n)
 	op.usage = run_usage(n);
 	if (op.usage != NULL)
 		op.has |= MSG_BIT(fail, usage);
+	if (run_chance(n, 50))
+		MSG_SET(&op, fail, provider,
+			run_chance(n, 50) ? STR("zeta") : STR("acme"));
+	if (run_chance(n, 20))
+		MSG_SET(&op, fail, latency, run_below(n, 9 * NS_PER_S));
 	model_fail(n->m, &op, &say);
 	if (!run_do(n, OP_FAIL, &op, &r))
 		return;

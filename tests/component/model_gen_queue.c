@@ -83,6 +83,9 @@ static void set_rules(struct run *n, struct m_set_queue *op)
 			NS_PER_S + run_below(n, 60 * NS_PER_S));
 	if (run_chance(n, 20))
 		MSG_SET(op, set_queue, max_backlog, run_below(n, 12));
+	if (run_chance(n, 20))
+		MSG_SET(op, set_queue, result_schema,
+			STR("{\"type\":\"object\"}"));
 	if (run_chance(n, 20)) {
 		struct m_push *p = arena_zalloc(&n->arena, sizeof(*p));
 
@@ -148,6 +151,7 @@ static void remove_some(struct run *n, struct m_set_queue *op)
 		"retry_max_delay", "retry_jitter",  "lease_duration",
 		"retention",       "max_backlog",   "max_concurrency",
 		"fairness",        "group_tag",     "group_max_concurrency",
+		"result_schema",
 	};
 	struct str *remove =
 	    arena_alloc(&n->arena, ARRAY_SIZE(names) * sizeof(*remove));

@@ -105,6 +105,8 @@ void run_score(struct run *n)
 	MSG_SET(&op, score, value, ((double)run_below(n, 4000) - 2000) / 4);
 	if (run_chance(n, 5))
 		MSG_SET(&op, score, value, 1000001);
+	if (run_chance(n, 30))
+		MSG_SET(&op, score, iteration, 1 + (uint32_t)run_below(n, 2));
 	model_score(n->m, &op);
 	(void)run_do(n, OP_SCORE, &op, NULL);
 }

@@ -55,6 +55,8 @@ static struct str ack_said(struct model *m, const struct m_ack *op)
 		   op->agent_status, MSG_HAS(op, ack, ack_status),
 		   op->ack_status, STR_ARG(op->hold_reason),
 		   STR_ARG(op->trace));
+	buf_printf(&b, "|%.*s %d %llu|", STR_ARG(op->provider),
+		   MSG_HAS(op, ack, latency), (unsigned long long)op->latency);
 	model_usage_said(&b, op->usage);
 	return said(m, &b, op->logs, op->logs_n);
 }
@@ -69,6 +71,8 @@ static struct str fail_said(struct model *m, const struct m_fail *op)
 		   op->requeue, MSG_HAS(op, fail, retry), op->retry,
 		   MSG_HAS(op, fail, retry_after),
 		   (unsigned long long)op->retry_after);
+	buf_printf(&b, "|%.*s %d %llu|", STR_ARG(op->provider),
+		   MSG_HAS(op, fail, latency), (unsigned long long)op->latency);
 	model_usage_said(&b, op->usage);
 	return said(m, &b, op->logs, op->logs_n);
 }
@@ -78,6 +82,7 @@ static void spend(struct model_job *j, bool has_token, uint64_t token,
 {
 	j->spent_token = has_token ? token : 0;
 	j->spent_by = by;
+	j->spent_error = STR_NULL;
 }
 
 /* The job it ended an attempt of; then it is not refused. */
@@ -93,32 +98,6 @@ static struct model_job *spent(struct model *m, struct str id, bool has_token,
 	return j;
 }
 
-void model_ack(struct model *m, const struct m_ack *op, int not_found)
-{
-	bool has_token = MSG_HAS(op, ack, lease_token);
-	struct model_job *j = holder(m, op->job_id, has_token, op->lease_token,
-				     op->worker_id, not_found, ERR_ACK_ERROR);
-	struct str by = ack_said(m, op);
-
-	if (j == NULL) {
-		(void)spent(m, op->job_id, has_token, op->lease_token, by);
-		return;
-	}
-	if (!model_agent_fits(m, j, op))
-		return;
-	spend(j, has_token, op->lease_token, by);
-	model_report(m, j, op->usage);
-	if (op->checkpoint.n > 0)
-		j->checkpoint = model_copy(m, op->checkpoint);
-	if (op->response.n > 0)
-		j->response = model_copy(m, op->response);
-	j->log_lines += (uint32_t)op->logs_n;
-	if (model_agent_turn(m, j, op))
-		return;
-	j->exit_chain = op->step_status == STEP_EXIT;
-	model_end(m, j, j->cancel_requested ? JOB_CANCELLED : JOB_COMPLETED);
-}
-
 static void fail_attempt(struct model *m, struct model_job *j,
 			 const struct m_fail *op)
 {
@@ -131,6 +110,77 @@ static void fail_attempt(struct model *m, struct model_job *j,
 		model_retry_or_die(
 		    m, j,
 		    MSG_HAS(op, fail, retry_after) ? &op->retry_after : NULL);
+}
+
+/* Backoff none: it is pending at once, but the attempt failed. */
+static enum job_state failed_to(const struct model_job *j)
+{
+	return j->state == JOB_PENDING ? JOB_RETRYING : j->state;
+}
+
+/* The only schema there is asks for an object, and results are objects, the
+ * number 2, or absent. */
+static bool result_fits(struct model *m, const struct model_job *j,
+			const struct m_ack *op)
+{
+	enum agent_status said =
+	    MSG_HAS(op, ack, agent_status) ? op->agent_status : op->ack_status;
+
+	return model_queue(m, j->queue)->set.result_schema.n == 0 ||
+	       j->cancel_requested || said != AGENT_DONE ||
+	       str_starts(op->result, STR("{"));
+}
+
+static void reject_result(struct model *m, struct model_job *j)
+{
+	struct m_fail fail = { .error = STR("result: must be of type object") };
+
+	j->touched = true;
+	fail_attempt(m, j, &fail);
+	j->spent_error = fail.error;
+	j->spent_reply.status = failed_to(j);
+	m->ack_error = fail.error;
+	m->ack_status = j->spent_reply.status;
+}
+
+void model_ack(struct model *m, const struct m_ack *op, int not_found)
+{
+	bool has_token = MSG_HAS(op, ack, lease_token);
+	struct model_job *j = holder(m, op->job_id, has_token, op->lease_token,
+				     op->worker_id, not_found, ERR_ACK_ERROR);
+	struct str by = ack_said(m, op);
+
+	m->ack_error = STR_NULL;
+	if (j == NULL) {
+		j = spent(m, op->job_id, has_token, op->lease_token, by);
+		if (j != NULL) {
+			m->ack_error = j->spent_error;
+			m->ack_status = j->spent_reply.status;
+		}
+		return;
+	}
+	if (!model_agent_fits(m, j, op))
+		return;
+	spend(j, has_token, op->lease_token, by);
+	model_report(m, j, op->usage);
+	model_heard(m,
+		    op->provider.n == 0 && op->usage != NULL
+			? op->usage->provider
+			: op->provider,
+		    false, op->latency);
+	if (op->response.n > 0)
+		j->response = model_copy(m, op->response);
+	j->log_lines += (uint32_t)op->logs_n;
+	if (!result_fits(m, j, op)) {
+		reject_result(m, j);
+		return;
+	}
+	if (op->checkpoint.n > 0)
+		j->checkpoint = model_copy(m, op->checkpoint);
+	if (model_agent_turn(m, j, op))
+		return;
+	j->exit_chain = op->step_status == STEP_EXIT;
+	model_end(m, j, j->cancel_requested ? JOB_CANCELLED : JOB_COMPLETED);
 }
 
 void model_fail(struct model *m, const struct m_fail *op,
@@ -151,6 +201,7 @@ void model_fail(struct model *m, const struct m_fail *op,
 	}
 	spend(j, has_token, op->lease_token, by);
 	model_report(m, j, op->usage);
+	model_heard(m, op->provider, true, op->latency);
 	j->touched = true;
 	j->log_lines += (uint32_t)op->logs_n;
 	if (!op->requeue) {
@@ -163,10 +214,7 @@ void model_fail(struct model *m, const struct m_fail *op,
 		j->attempt--;
 		model_to_pending(m, j);
 	}
-	ret->status = j->state;
-	/* Backoff none: it is pending at once, but the attempt failed. */
-	if (j->state == JOB_PENDING && !op->requeue)
-		ret->status = JOB_RETRYING;
+	ret->status = op->requeue ? j->state : failed_to(j);
 	ret->attempts_remaining =
 	    job_state_is_terminal(j->state) ? 0 : model_attempts_left(j);
 	ret->next_attempt_at = j->scheduled_at ? j->scheduled_at : m->now;

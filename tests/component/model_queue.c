@@ -159,6 +159,8 @@ void model_set_queue(struct model *m, const struct m_set_queue *op)
 	SET(fairness);
 	SET(group_tag);
 	s->group_tag = model_copy(m, s->group_tag);
+	SET(result_schema);
+	s->result_schema = model_copy(m, s->result_schema);
 	SET_LIMIT(group_max_concurrency);
 	SET_LIMIT(group_rate);
 	SET(group_period);

@@ -41,9 +41,15 @@ void model_score(struct model *m, const struct m_score *op)
 			     j == NULL ? ERR_NOT_FOUND : ERR_VALIDATION_ERROR);
 		return;
 	}
+	if (op->iteration > 0 && op->iteration > model_iterations(j)) {
+		model_refuse(m, j->agent.used ? ERR_NOT_FOUND
+					      : ERR_VALIDATION_ERROR);
+		return;
+	}
 	for (s = j->scores; s->in != NULL; s++) {
 		assert_true(s < j->scores + MODEL_SCORES);
-		if (str_eq(s->name, op->name) && str_eq(s->by, op->by))
+		if (str_eq(s->name, op->name) && str_eq(s->by, op->by) &&
+		    s->iteration == op->iteration)
 			break;
 	}
 	if (s->in != NULL) {
@@ -52,6 +58,7 @@ void model_score(struct model *m, const struct m_score *op)
 	}
 	s->name = model_copy(m, op->name);
 	s->by = model_copy(m, op->by);
+	s->iteration = op->iteration;
 	s->value = (int64_t)(op->value * MILLION);
 	s->in = sums_of(m, j, s->name);
 	s->in->count++;

@@ -177,6 +177,8 @@ static inline void make_fail(struct rw *w, struct m_fail *m)
 		MSG_SET_LIST(m, fail, logs, some_lines(w), 2);
 	if (one_in(w, 2))
 		MSG_SET(m, fail, usage, some_usage(w));
+	if (one_in(w, 2))
+		MSG_SET(m, fail, provider, some_model(w));
 }
 
 static inline void make_heartbeat(struct rw *w, struct m_heartbeat *m)
@@ -287,6 +289,10 @@ static inline void make_set_queue(struct rw *w, struct m_set_queue *m)
 		MSG_SET(p, push, url, STR("http://example.com/"));
 		MSG_SET(m, set_queue, push, p);
 	}
+	if (one_in(w, 3))
+		MSG_SET(m, set_queue, result_schema,
+			one_in(w, 2) ? STR("{\"type\":\"null\"}")
+				     : STR("{\"type\":\"object\"}"));
 	MSG_SET(m, set_queue, queue, some_queue(w));
 	MSG_SET(m, set_queue, max_concurrency,
 		2 + (uint32_t)rng_below(&w->r, 9));
@@ -381,17 +387,6 @@ static inline void make_delete_price(struct rw *w, struct m_price_ref *m)
 {
 	MSG_SET(m, price_ref, provider, STR("acme"));
 	MSG_SET(m, price_ref, model, some_model(w));
-}
-
-static inline void make_score(struct rw *w, struct m_score *m)
-{
-	MSG_SET(m, score, job_id, recent(w, "job", w->jobs));
-	MSG_SET(m, score, name, some_model(w));
-	MSG_SET(m, score, value, (double)rng_below(&w->r, 100) / 8);
-	if (one_in(w, 2))
-		MSG_SET(m, score, by, STR("ann"));
-	if (one_in(w, 3))
-		MSG_SET(m, score, iteration, 1 + (uint32_t)rng_below(&w->r, 3));
 }
 
 #ifdef CORVO_EXTRA_OP

@@ -27,6 +27,8 @@ static inline void make_ack(struct rw *w, struct m_ack *m)
 		MSG_SET_LIST(m, ack, logs, some_lines(w), 2);
 	if (one_in(w, 2))
 		MSG_SET(m, ack, usage, some_usage(w));
+	if (one_in(w, 2))
+		MSG_SET(m, ack, latency, rng_below(&w->r, NS_PER_S));
 }
 
 static inline void make_ack_batch(struct rw *w, struct m_ack_batch *m)
@@ -69,6 +71,20 @@ static inline struct str job_with_iterations(struct rw *w)
 			break;
 	}
 	return id;
+}
+
+static inline void make_score(struct rw *w, struct m_score *m)
+{
+	bool of_one = one_in(w, 3);
+
+	MSG_SET(m, score, job_id,
+		of_one ? job_with_iterations(w) : recent(w, "job", w->jobs));
+	MSG_SET(m, score, name, some_model(w));
+	MSG_SET(m, score, value, (double)rng_below(&w->r, 100) / 8);
+	if (one_in(w, 2))
+		MSG_SET(m, score, by, STR("ann"));
+	if (of_one)
+		MSG_SET(m, score, iteration, 1 + (uint32_t)rng_below(&w->r, 2));
 }
 
 static inline void make_replay(struct rw *w, struct m_replay *m)

@@ -101,7 +101,6 @@ static void test_scores_are_kept_and_summed_up(void **state)
 	done(x, "job_3", "other", "large");
 	MSG_SET(&m, score, by, STR("ann"));
 	MSG_SET(&m, score, comment, STR("too loud"));
-	MSG_SET(&m, score, iteration, 2);
 	assert_int_equal(fx_do(x, OP_SCORE, &m, &got), 0);
 	assert_true(got.value == 0.123457); /* to a millionth */
 	assert_int_equal(got.n, 1);
@@ -112,7 +111,6 @@ static void test_scores_are_kept_and_summed_up(void **state)
 	list = list_of(x, "job_1");
 	assert_int_equal(list.scores_n, 2);
 	assert_true(str_is(list.scores[0].comment, "too loud"));
-	assert_int_equal(list.scores[0].iteration, 2);
 	assert_true(str_is(list.scores[1].name, "accuracy"));
 	sum_is(x, "model", "small", 1, -1000000);
 	sum_is(x, "queue", "other", 1, 1000000);
@@ -131,20 +129,66 @@ static void test_one_takes_the_place_of_another(void **state)
 	give(x, "job_1", "accuracy", 2);
 	sum_is(x, "model", "large", 1, 2000000);
 	assert_int_equal(list_of(x, "job_1").scores_n, 1);
-	/* by somebody else, or of an iteration, it is another one */
+	/* by somebody else it is another one */
 	MSG_SET(&m, score, by, STR("ann"));
 	assert_int_equal(fx_do(x, OP_SCORE, &m, NULL), 0);
-	MSG_SET(&m, score, iteration, 1);
-	assert_int_equal(fx_do(x, OP_SCORE, &m, NULL), 0);
-	sum_is(x, "model", "large", 3, 8000000);
+	sum_is(x, "model", "large", 2, 5000000);
 	fx_restart(x, FX_ROCKS);
 	MSG_SET(&m, score, value, 4);
 	assert_int_equal(fx_do(x, OP_SCORE, &m, NULL), 0);
-	sum_is(x, "model", "large", 3, 9000000);
+	sum_is(x, "model", "large", 2, 6000000);
 	/* extremes are of all that was recorded in an hour that has some */
 	assert_int_equal(sums(x, "", &g), 1);
 	assert_int_equal(g[0].scores->min, 2000000);
 	assert_int_equal(g[0].scores->max, 4000000);
+}
+
+static void turn(struct fx *x, const char *id, enum agent_status status)
+{
+	struct m_ack ack = { 0 };
+
+	MSG_SET(&ack, ack, job_id, str_from(id));
+	MSG_SET(&ack, ack, agent_status, status);
+	assert_int_equal(fx_do(x, OP_ACK, &ack, NULL), 0);
+}
+
+static void test_iterations(void **state)
+{
+	struct fx *x = *state;
+	struct m_score m = of("job_1", "tone", 3);
+	struct m_enqueue job = { 0 };
+	struct m_agent agent = { 0 };
+
+	MSG_SET(&job, enqueue, job_id, STR("job_1"));
+	MSG_SET(&job, enqueue, queue, STR("q"));
+	MSG_SET(&job, enqueue, agent, &agent);
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &job, NULL), 0);
+	fx_expect(x, "q", "job_1");
+	MSG_SET(&m, score, iteration, 1); /* the worker is at it */
+	assert_int_equal(fx_do(x, OP_SCORE, &m, NULL), 0);
+	turn(x, "job_1", AGENT_CONTINUE);
+	MSG_SET(&m, score, iteration, 2);
+	fx_refused(x, OP_SCORE, &m, ERR_NOT_FOUND,
+		   "iteration: job \"job_1\" has had 1 of them");
+	fx_expect(x, "q", "job_1");
+	assert_int_equal(fx_do(x, OP_SCORE, &m, NULL), 0);
+	turn(x, "job_1", AGENT_DONE);
+	assert_int_equal(fx_do(x, OP_SCORE, &m, NULL), 0);
+	MSG_SET(&m, score, iteration, 3);
+	fx_refused(x, OP_SCORE, &m, ERR_NOT_FOUND,
+		   "iteration: job \"job_1\" has had 2 of them");
+	MSG_SET(&m, score, iteration, 0);
+	fx_refused(x, OP_SCORE, &m, ERR_VALIDATION_ERROR,
+		   "iteration: must be at least 1");
+	MSG_UNSET(&m, score, iteration); /* of all: another one again */
+	assert_int_equal(fx_do(x, OP_SCORE, &m, NULL), 0);
+	assert_int_equal(list_of(x, "job_1").scores_n, 3);
+	assert_int_equal(list_of(x, "job_1").scores[1].iteration, 2);
+	done(x, "job_2", "plain", "large");
+	m = of("job_2", "tone", 3);
+	MSG_SET(&m, score, iteration, 1);
+	fx_refused(x, OP_SCORE, &m, ERR_VALIDATION_ERROR,
+		   "iteration: job \"job_2\" is not an agent job");
 }
 
 /* The names it was counted under are those it is taken from. */
@@ -303,6 +347,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_scores_are_kept_and_summed_up),
 		TEST(test_one_takes_the_place_of_another),
+		TEST(test_iterations),
 		TEST(test_a_correction_follows_the_first_count),
 		TEST(test_a_request_that_comes_again_counts_once),
 		TEST(test_sums_outlive_their_jobs),

@@ -91,62 +91,6 @@ static void live(struct fixture *f, uint64_t *pos)
 	feed_all(f, f->view.mirror, pos, 1);
 }
 
-/* --- looking --- */
-
-/* Everything that does not depend on when the mirror looked. */
-static void dump_all(struct db *db, struct buf *ret)
-{
-	dump(db,
-	     "SELECT id, queue, state, priority, attempt, max_retries,"
-	     " retry_backoff, retry_base_delay_ms, retry_jitter, worker_id,"
-	     " hostname, parent_id, cancel_requested, seq, lease_expires_at,"
-	     " scheduled_at, expire_at, created_at, started_at, completed_at,"
-	     " failed_at, cancelled_at, error_count, last_error, tags,"
-	     " progress, checkpoint, result, unique_key, batch_id, chain_id,"
-	     " chain_step, group_name, schedule_id, on_dependency_failure,"
-	     " waiting_on, blocked, lost_leases, log_lines, timeout_ms,"
-	     " timeout_at, hold_reason, depends_on, chain_config, payload"
-	     " FROM jobs ORDER BY id",
-	     45, ret);
-	dump(db,
-	     "SELECT job_id, n, attempt, error, backtrace, worker_id,"
-	     " hostname, created_at FROM job_errors ORDER BY job_id, n",
-	     8, ret);
-	dump(db, "SELECT name, paused, created_at FROM queues ORDER BY name", 3,
-	     ret);
-	dump(db, "SELECT id, hostname, started_at FROM workers ORDER BY id", 3,
-	     ret);
-	dump(db,
-	     "SELECT queue, unique_key, job_id, expires_at FROM unique_locks"
-	     " ORDER BY queue, unique_key",
-	     4, ret);
-	dump(db,
-	     "SELECT id, status, total, pending, succeeded, failed, sealed,"
-	     " parent_id, callback_queue, callback_job_id, created_at,"
-	     " completed_at, callback_payload FROM batches ORDER BY id",
-	     13, ret);
-	dump(db, "SELECT * FROM schedules ORDER BY id", 24, ret);
-	/* A queue whose jobs are all gone may have a row of zeros or none. */
-	dump(db,
-	     "SELECT * FROM queue_stats WHERE pending OR active OR held OR"
-	     " completed OR retrying OR dead OR cancelled OR scheduled OR"
-	     " failed ORDER BY queue",
-	     11, ret);
-}
-
-static void assert_same_rows(struct db *a, struct db *b)
-{
-	_cleanup_(buf_done) struct buf da = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf db = BUF_INIT(0);
-
-	dump_all(a, &da);
-	dump_all(b, &db);
-	buf_putc(&da, '\0');
-	buf_putc(&db, '\0');
-	assert_true(da.n > 1);
-	assert_string_equal(da.p, db.p);
-}
-
 /* --- tests --- */
 
 static size_t count_keys(struct kv *kv, const char *kind)
@@ -211,6 +155,31 @@ static void test_rows_equal_store(void **state)
 	assert_count(f, "batches", "b|");
 	assert_count(f, "schedules", "sc|");
 	assert_count(f, "unique_locks", "u|");
+	assert_count(f, "job_scores", "so|");
+	assert_count(f, "job_iterations", "it|");
+	assert_count(f, "providers", "pv|");
+}
+
+/* Told late and in portions: the store has the newest thousand only. */
+static void test_iterations_are_rows_and_the_oldest_go(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t pos = 0;
+
+	world_loop(&f->w, LIMIT_ITERATIONS_KEPT / 2);
+	feed_all(f, f->view.mirror, &pos, 1);
+	assert_rows(f->view.writer,
+		    "SELECT count(*), min(iteration), max(iteration)"
+		    " FROM job_iterations WHERE status='continue'",
+		    3, "500|1|500\n");
+	world_loop(&f->w, LIMIT_ITERATIONS_KEPT / 2 + 30);
+	feed_all(f, f->view.mirror, &pos, 2);
+	assert_rows(f->view.writer,
+		    "SELECT count(*), min(iteration), max(iteration),"
+		    " max(agent_iteration) FROM job_iterations JOIN jobs"
+		    " ON jobs.id=job_id",
+		    4, "1000|31|1030|1031\n");
+	assert_count(f, "job_iterations", "it|");
 }
 
 /* Whatever happened to a job, it is told of once, and as a whole. */
@@ -582,6 +551,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		CASE(test_rows_equal_store),
+		CASE(test_iterations_are_rows_and_the_oldest_go),
 		CASE(test_lifecycles_in_one_answer_are_one_row_each),
 		CASE(test_replay_gives_same_rows),
 		CASE(test_an_answer_with_known_and_new_jobs),

@@ -64,6 +64,7 @@ static struct policy_subject subject = {
 	.payload = STR("{\"n\":5,\"to\":[\"x\"]}"),
 	.cost = 1500000000,
 	.iteration = 3,
+	.provider = PROVIDER_DEGRADED,
 };
 
 static bool matches(const struct m_policy *m, struct policy_subject *s)
@@ -101,6 +102,8 @@ static void test_single_conditions(void **state)
 	assert_false(ONE(cost_min, 1500000001));
 	assert_true(ONE(iteration_min, 3));
 	assert_false(ONE(iteration_min, 4));
+	assert_true(ONE(provider_state, PROVIDER_DEGRADED));
+	assert_false(ONE(provider_state, PROVIDER_FAILING));
 	assert_true(ONE(tag_key, STR("risk")));
 	assert_true(ONE(tag_key, STR("a \"b")));
 	assert_false(ONE(tag_key, STR("a")));
@@ -164,6 +167,9 @@ static void test_what_cannot_be_read(void **state)
 	wrong(&m, "queue: a policy needs a condition");
 	MSG_SET(&m, policy, payload_jq, STR(".a >"));
 	wrong(&m, "payload_jq: expected a text in quotes");
+	m = (struct m_policy){ 0 };
+	MSG_SET(&m, policy, provider_state, PROVIDER_OK);
+	wrong(&m, "provider_state: must be degraded or failing");
 	m = (struct m_policy){ 0 };
 	MSG_SET(&m, policy, queue, STR("q"));
 	MSG_SET(&m, policy, tag_value, STR("v"));

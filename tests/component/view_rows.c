@@ -80,6 +80,71 @@ void assert_consistent(struct db *db)
 	assert_full_text(db);
 }
 
+/* Everything that does not depend on when the mirror looked. */
+static void dump_all(struct db *db, struct buf *ret)
+{
+	dump(db,
+	     "SELECT id, queue, state, priority, attempt, max_retries,"
+	     " retry_backoff, retry_base_delay_ms, retry_jitter, worker_id,"
+	     " hostname, parent_id, cancel_requested, seq, lease_expires_at,"
+	     " scheduled_at, expire_at, created_at, started_at, completed_at,"
+	     " failed_at, cancelled_at, error_count, last_error, tags,"
+	     " progress, checkpoint, result, unique_key, batch_id, chain_id,"
+	     " chain_step, group_name, schedule_id, on_dependency_failure,"
+	     " waiting_on, blocked, lost_leases, log_lines, timeout_ms,"
+	     " timeout_at, hold_reason, depends_on, chain_config, payload,"
+	     " agent_iteration FROM jobs ORDER BY id",
+	     46, ret);
+	dump(db,
+	     "SELECT job_id, n, attempt, error, backtrace, worker_id,"
+	     " hostname, created_at FROM job_errors ORDER BY job_id, n",
+	     8, ret);
+	dump(db, "SELECT name, paused, created_at FROM queues ORDER BY name", 3,
+	     ret);
+	dump(db, "SELECT id, hostname, started_at FROM workers ORDER BY id", 3,
+	     ret);
+	dump(db,
+	     "SELECT queue, unique_key, job_id, expires_at FROM unique_locks"
+	     " ORDER BY queue, unique_key",
+	     4, ret);
+	dump(db,
+	     "SELECT id, status, total, pending, succeeded, failed, sealed,"
+	     " parent_id, callback_queue, callback_job_id, created_at,"
+	     " completed_at, callback_payload FROM batches ORDER BY id",
+	     13, ret);
+	dump(db, "SELECT * FROM schedules ORDER BY id", 24, ret);
+	dump(db, "SELECT * FROM providers ORDER BY name", 6, ret);
+	dump(db,
+	     "SELECT job_id, n, dimension, value, scorer, iteration,"
+	     " created_at FROM job_scores ORDER BY job_id, n",
+	     7, ret);
+	dump(db,
+	     "SELECT job_id, iteration, status, hold_reason, result, trace,"
+	     " input_tokens, model, provider, cost_usd, created_at,"
+	     " started_at, attempt, worker_id, hostname, checkpoint"
+	     " FROM job_iterations ORDER BY job_id, iteration",
+	     16, ret);
+	/* A queue whose jobs are all gone may have a row of zeros or none. */
+	dump(db,
+	     "SELECT * FROM queue_stats WHERE pending OR active OR held OR"
+	     " completed OR retrying OR dead OR cancelled OR scheduled OR"
+	     " failed ORDER BY queue",
+	     11, ret);
+}
+
+void assert_same_rows(struct db *a, struct db *b)
+{
+	_cleanup_(buf_done) struct buf da = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf db = BUF_INIT(0);
+
+	dump_all(a, &da);
+	dump_all(b, &db);
+	buf_putc(&da, '\0');
+	buf_putc(&db, '\0');
+	assert_true(da.n > 1);
+	assert_string_equal(da.p, db.p);
+}
+
 void make_job(struct m_job *j, const char *id, enum job_state state)
 {
 	*j = (struct m_job){ 0 };

@@ -210,6 +210,7 @@ static void enqueue(struct world *w)
 	struct m_chain_step steps[2] = { 0 };
 	struct m_chain chain = { 0 };
 	struct m_enqueue m = { 0 };
+	struct m_agent agent = { 0 };
 	struct str parents[1];
 	char *id;
 
@@ -240,6 +241,8 @@ static void enqueue(struct world *w)
 		MSG_SET(&m, enqueue, checkpoint, STR("\"first\""));
 	if (chance(w, 10))
 		MSG_SET(&m, enqueue, parent_id, str_from(w->jobs[0]));
+	if (chance(w, 30))
+		MSG_SET(&m, enqueue, agent, &agent);
 	fill_links(w, &m, parents, &chain, steps);
 	apply(w, OP_ENQUEUE, &msg_enqueue, &m);
 }
@@ -274,9 +277,28 @@ static bool take_held(struct world *w, struct world_held *ret)
 	return true;
 }
 
+/* As agents do; of other jobs most of it is refused. */
+static void fill_turn(struct world *w, struct m_ack *m, struct m_usage *u)
+{
+	if (chance(w, 50))
+		MSG_SET(m, ack, agent_status, (uint32_t)rng_below(w->rng, 3));
+	if (chance(w, 20))
+		MSG_SET(m, ack, hold_reason, STR("ask me"));
+	if (chance(w, 20))
+		MSG_SET(m, ack, trace, STR("{\"t\":1}"));
+	if (!chance(w, 50))
+		return;
+	MSG_SET(u, usage, input_tokens, rng_below(w->rng, 100));
+	MSG_SET(u, usage, cost_usd, rng_below(w->rng, NS_PER_S));
+	MSG_SET(u, usage, model, chance(w, 50) ? STR("large") : STR("small"));
+	MSG_SET(u, usage, provider, chance(w, 50) ? STR("acme") : STR("zeta"));
+	MSG_SET(m, ack, usage, u);
+}
+
 static void ack(struct world *w)
 {
 	struct m_ack m = { 0 };
+	struct m_usage u = { 0 };
 	struct world_held h;
 
 	if (!take_held(w, &h))
@@ -287,7 +309,48 @@ static void ack(struct world *w)
 		MSG_SET(&m, ack, result, STR("[1, 2]"));
 	if (chance(w, 20))
 		MSG_SET(&m, ack, checkpoint, STR("\"last\""));
+	fill_turn(w, &m, &u);
 	apply(w, OP_ACK, &msg_ack, &m);
+}
+
+/* One job's loop, so many times around; nothing else happens meanwhile. */
+void world_loop(struct world *w, unsigned turns)
+{
+	struct m_agent agent = { 0 };
+	struct m_enqueue job = { 0 };
+	struct m_fetch take = { 0 };
+	struct m_ack ack = { 0 };
+	struct str queue = STR("loop");
+
+	MSG_SET(&job, enqueue, job_id, STR("job_loop"));
+	MSG_SET(&job, enqueue, queue, queue);
+	MSG_SET(&job, enqueue, agent, &agent);
+	if (!w->loops)
+		apply(w, OP_ENQUEUE, &msg_enqueue, &job);
+	w->loops = true;
+	MSG_SET_LIST(&take, fetch, queues, &queue, 1);
+	MSG_SET(&ack, ack, job_id, job.job_id);
+	MSG_SET(&ack, ack, agent_status, AGENT_CONTINUE);
+	for (unsigned i = 0; i < turns; i++) {
+		w->now_ns += NS_PER_S;
+		MSG_SET(&take, fetch, fetch_id, ++w->fetches);
+		apply(w, OP_FETCH, &msg_fetch, &take);
+		apply(w, OP_ACK, &msg_ack, &ack);
+	}
+}
+
+static void score(struct world *w)
+{
+	struct m_score m = { 0 };
+
+	if (w->jobs_n == 0)
+		return;
+	MSG_SET(&m, score, job_id, any_job(w));
+	MSG_SET(&m, score, name, chance(w, 50) ? STR("good") : STR("neat"));
+	MSG_SET(&m, score, value, (double)rng_below(w->rng, 9));
+	if (chance(w, 50))
+		MSG_SET(&m, score, iteration, 1);
+	apply(w, OP_SCORE, &msg_score, &m);
 }
 
 static void fail_job(struct world *w)
@@ -304,6 +367,8 @@ static void fail_job(struct world *w)
 		MSG_SET(&m, fail, backtrace, STR("line 1\nline 2"));
 	if (chance(w, 20))
 		MSG_SET(&m, fail, requeue, true);
+	if (chance(w, 50))
+		MSG_SET(&m, fail, provider, STR("acme"));
 	apply(w, OP_FAIL, &msg_fail, &m);
 }
 
@@ -371,7 +436,10 @@ static void act(struct world *w)
 {
 	static const enum op_id ops[] = { OP_APPROVE, OP_REQUEUE };
 
-	switch (rng_below(w->rng, 5)) {
+	switch (rng_below(w->rng, 6)) {
+	case 5:
+		score(w);
+		break;
 	case 0:
 		move(w);
 		break;
@@ -476,6 +544,7 @@ void world_init(struct world *w, struct rng *r)
 	struct kv_options o = { .write_buffer_bytes = 8u << 20,
 				.cache_bytes = 8u << 20 };
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct m_level level = { 0 };
 
 	*w = (struct world){ .rng = r, .now_ns = 1794700000 * NS_PER_S };
 	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/corvo-view-XXXXXX");
@@ -485,6 +554,8 @@ void world_init(struct world *w, struct rng *r)
 	assert_int_equal(format_prepare(w->kv, NULL, &why), 0);
 	w->fsm = fsm_new(w->kv);
 	assert_int_equal(fsm_load(w->fsm), 0);
+	MSG_SET(&level, level, level, FEATURE_LEVEL);
+	apply(w, OP_SET_LEVEL, &msg_level, &level);
 }
 
 void world_done(struct world *w)

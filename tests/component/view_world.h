@@ -36,6 +36,7 @@ struct world {
 	size_t batches_n;                        /* ever made */
 	struct world_held *held; /* fetched and perhaps still active */
 	size_t held_n, held_cap;
+	bool loops; /* job_loop is there */
 	struct buf entry, body;
 };
 
@@ -48,6 +49,9 @@ void world_close_view(struct view *v);
 
 /* One random operation; the clock moves by up to a second. */
 void world_step(struct world *w);
+
+/* Job job_loop of queue loop, an agent's, goes around so many times more. */
+void world_loop(struct world *w, unsigned turns);
 
 /* A path in the world's directory; valid until the next call. */
 const char *world_path(struct world *w, const char *name);

@@ -59,6 +59,40 @@ static void large_checkpoint(struct script *s)
 	script_one(s, OP_ENQUEUE, &m, NULL);
 }
 
+static void score(struct script *s)
+{
+	struct m_score m = { 0 };
+
+	MSG_SET(&m, score, job_id, STR("job_loop0"));
+	MSG_SET(&m, score, name, STR("tone"));
+	MSG_SET(&m, score, value, -1);
+	MSG_SET(&m, score, iteration, 2);
+	script_one(s, OP_SCORE, &m, NULL);
+}
+
+/* A result that is not what the queue asks for. */
+static void schema(struct script *s)
+{
+	struct m_set_queue set = { 0 };
+	struct m_enqueue m = { 0 };
+	struct m_fetch fetch = { 0 };
+	struct m_ack ack = { 0 };
+	struct str queue = STR("judged");
+
+	MSG_SET(&set, set_queue, queue, queue);
+	MSG_SET(&set, set_queue, result_schema,
+		STR("{\"type\":\"object\",\"required\":[\"label\"]}"));
+	script_one(s, OP_SET_QUEUE, &set, NULL);
+	MSG_SET(&m, enqueue, job_id, STR("job_judged0"));
+	MSG_SET(&m, enqueue, queue, queue);
+	script_one(s, OP_ENQUEUE, &m, NULL);
+	MSG_SET_LIST(&fetch, fetch, queues, &queue, 1);
+	script_one(s, OP_FETCH, &fetch, NULL);
+	MSG_SET(&ack, ack, job_id, m.job_id);
+	MSG_SET(&ack, ack, result, STR("{\"lable\":\"spam\"}"));
+	script_one(s, OP_ACK, &ack, NULL);
+}
+
 void script_agent(struct script *s)
 {
 	struct m_approve approve = { 0 };
@@ -71,6 +105,8 @@ void script_agent(struct script *s)
 	MSG_SET(&approve, approve, max_iterations, 20);
 	script_one(s, OP_APPROVE, &approve, NULL);
 	ack(s, AGENT_HOLD, STR("[\"three\"]"));
+	score(s);
+	schema(s);
 	MSG_SET(&replay, replay, job_id, STR("job_loop0"));
 	MSG_SET(&replay, replay, from, 1);
 	MSG_SET(&replay, replay, new_job_id, STR("job_loop2"));

@@ -108,7 +108,6 @@ static void scores(struct script *s, const char *id)
 	script_one(s, OP_SCORE, &m, NULL);
 	MSG_SET(&m, score, name, STR("tone"));
 	MSG_SET(&m, score, value, -1);
-	MSG_SET(&m, score, iteration, 2);
 	script_one(s, OP_SCORE, &m, NULL);
 }
 
@@ -134,11 +133,14 @@ void script_usage(struct script *s)
 	MSG_SET(&small, usage, report_id, STR("second"));
 	MSG_SET(&ack, ack, job_id, STR("job_u0"));
 	MSG_SET(&ack, ack, usage, &small);
+	MSG_SET(&ack, ack, latency, SECOND);
 	script_one(s, OP_ACK, &ack, NULL);
 	scores(s, "job_u0");
 	make(s, "job_u1");
 	MSG_SET(&fail, fail, job_id, STR("job_u1"));
 	MSG_SET(&fail, fail, error, STR("broken"));
 	MSG_SET(&fail, fail, usage, &large);
+	MSG_SET(&fail, fail, provider, STR("acme"));
+	MSG_SET(&fail, fail, latency, 30 * SECOND);
 	script_one(s, OP_FAIL, &fail, NULL);
 }

@@ -1,8 +1,10 @@
 """Agents' loops from outside: iterations, limits, approval, replay."""
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 
 import pytest
@@ -254,6 +256,81 @@ def test_raftd_killed_between_turns(make_node, queue):
         assert [r["checkpoint"]["at"] for r in rows] == list(range(10))
         approve(c, job_id, max_iterations=11)
         assert c.fetch(queue)["checkpoint"] == {"at": 9}
+
+
+def rows_of(node, client, queue, *ids):
+    client.search(queue=queue)  # with all that was written
+    with contextlib.closing(sqlite3.connect(
+            node.data / "view" / "corvo.db", timeout=30)) as db:
+        return db.execute(
+            "SELECT job_id, iteration, status, hold_reason, model, provider,"
+            " cost_usd, input_tokens, result, trace, checkpoint, worker_id"
+            " FROM job_iterations WHERE job_id IN"
+            f" ({','.join('?' * len(ids))}) ORDER BY created_at",
+            ids).fetchall()
+
+
+def test_the_view_has_iterations(node, client, queue):
+    kept = enqueue(client, queue, {"max_iterations": 2})
+    turn(client, queue, "continue", checkpoint=[1], trace={"span": "x"},
+         usage={"cost_usd": 0.25, "input_tokens": 3, "model": "large",
+                "provider": "acme"})
+    turn(client, queue, "continue")
+    approve(client, kept, max_iterations=3)
+    turn(client, queue, "done", result=[7])
+    gone = enqueue(client, queue, {})
+    turn(client, queue, "hold", hold_reason="ask me")
+    rows = rows_of(node, client, queue, kept, gone)
+    assert [r[:3] for r in rows] == [
+        (kept, 1, "continue"), (kept, 2, "hold"), (kept, 3, "done"),
+        (gone, 1, "hold")]
+    assert rows[0][4:9] == ("large", "acme", 0.25, 3, None)
+    assert json.loads(rows[0][9]) == {"span": "x"} and rows[0][10] is None
+    assert rows[1][3].startswith("max_iterations exceeded")
+    assert rows[2][8] == "[7]" and rows[3][3] == "ask me"
+    assert client.request("DELETE", f"{API}/jobs/{gone}").status == 200
+    assert len(rows_of(node, client, queue, kept, gone)) == 3
+    assert client.post(f"{API}/admin/verify-view").json["status"] == "ok"
+    assert client.post(f"{API}/admin/rebuild-sqlite").json["rebuilt"]
+    assert rows_of(node, client, queue, kept, gone) == rows[:3]
+    with contextlib.closing(sqlite3.connect(
+            node.data / "view" / "corvo.db", timeout=30)) as db, db:
+        db.execute("UPDATE job_iterations SET trace='{}' WHERE job_id=?",
+                   (kept,))
+    found = client.post(f"{API}/admin/verify-view").json
+    assert found["status"] == "differs", found
+    assert {d["table"] for d in found["first"]} == {"job_iterations"}
+    assert client.post(f"{API}/admin/rebuild-sqlite").json["rebuilt"]
+
+
+def test_searches_by_iteration(node, client, queue):
+    ids = []
+    for turns in range(3):
+        ids.append(enqueue(client, queue, {}))
+        for _ in range(turns):
+            turn(client, queue, "continue", usage={
+                "input_tokens": 1, "model": f"m{3 - turns}"})
+        client.fetch(queue)
+    ids.append(client.enqueue(queue))
+
+    def found(**members):
+        return [j["id"] for j in client.search(queue=queue, **members)["jobs"]]
+    assert set(found(iteration_min=2)) == {ids[1], ids[2]}
+    assert set(found(iteration_max=1)) == {ids[0]}
+    assert found(iteration_min=2, iteration_max=2) == [ids[1]]
+    assert found(sort="iteration") == [ids[2], ids[1], ids[0], ids[3]]
+    assert found(sort="model", order="asc")[:2] == [ids[2], ids[1]]
+    pages, cursor = [], {}
+    for _ in ids:  # one by one: the cursor has the text it is at
+        page = client.search(queue=queue, sort="model", limit=1, **cursor)
+        pages += [j["id"] for j in page["jobs"]]
+        cursor = {"cursor": page.get("cursor", "")}
+    assert pages == found(sort="model") and len(set(pages)) == 4
+    p = corvo(node, "search", "--queue", queue, "--iteration-min", "3",
+              "--sort", "iteration", "--output", "ids")
+    assert p.stdout.split() == [ids[2]], p
+    a = client.post(f"{API}/jobs/search", {"iteration_min": -1})
+    assert (a.status, a.code) == (400, "VALIDATION_ERROR"), a
 
 
 def corvo(node, *words):

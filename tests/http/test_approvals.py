@@ -192,6 +192,8 @@ def test_policies_as_the_catalogue_has_them(client, queue, policy):
     ("payload_jq", {"name": "bad", "payload_jq": ".a == 1 or " * 99 + ".b"}),
     ("payload_jq", {"name": "bad", "payload_jq": " or ".join(
         [".a==1"] * 65)}),
+    ("provider_state", {"name": "bad", "provider_state": "ok"}),
+    ("provider_state", {"name": "bad", "provider_state": "tired"}),
     ("priority", {"name": "bad", "queue": "x", "priority": -1}),
     ("priority", {"name": "bad", "queue": "x", "priority": 1000001}),
     ("deadline", {"name": "bad", "queue": "x", "deadline": "soon"}),
@@ -418,6 +420,71 @@ def test_metrics(client, queue, policy):
     assert client.metrics()["corvo_approval_policies"] >= 1
 
 
+# --- dry run ---
+
+
+def trial(client, **members):
+    a = client.post(f"{POLICIES}/dry-run", {"policy": {
+        "name": "trial", **members}})
+    assert a.status == 200, a
+    return a.json
+
+
+def test_a_policy_is_tried(client, queue):
+    ids = [client.enqueue(queue, payload={"n": n}, tags={"t": str(n)})
+           for n in range(5)]
+    q = queue
+    a = trial(client, queue=q, at=["enqueue"])
+    assert (a["held"], a["complete"]) == (5, True), a
+    assert a["looked_at"] >= 5 and a["since"] < client.job(ids[0])["created_at"]
+    assert [j["id"] for j in a["jobs"]] == ids[::-1]
+    assert a["jobs"][0]["at"] == "enqueue"
+    a = trial(client, queue=q, mode="all", payload_jq=".n > 2",
+              at=["fetch", "enqueue"])
+    assert [j["id"] for j in a["jobs"]] == [ids[4], ids[3]]
+    a = trial(client, queue=q, mode="all", tag_key="t", tag_value="1",
+              at=["enqueue"])
+    assert [j["id"] for j in a["jobs"]] == [ids[1]]
+    # nobody has fetched any yet
+    assert trial(client, queue=q, at=["fetch"])["held"] == 0
+    assert client.fetch(queue)["job_id"] == ids[0]
+    a = trial(client, queue=q, at=["fetch"])
+    assert [(j["id"], j["at"]) for j in a["jobs"]] == [(ids[0], "fetch")]
+    # nothing was held by it, and nothing is kept of it
+    assert client.state(ids[4]) == "pending"
+    assert not [p for p in client.get(POLICIES).json if p["name"] == "trial"]
+
+
+def test_a_policy_is_tried_on_loops(client, queue):
+    job_id = agent(client, queue)
+    agent(client, queue)
+    for _ in range(2):
+        job = client.fetch(queue)
+        assert job["job_id"] == job_id
+        client.ack(job, agent_status="continue", usage={"cost_usd": 1})
+    a = trial(client, queue=queue, mode="all", cost_min=2)
+    assert [(j["id"], j["at"]) for j in a["jobs"]] == [(job_id, "continue")]
+    assert trial(client, queue=queue, mode="all", cost_min=3)["held"] == 0
+    a = trial(client, queue=queue, mode="all", iteration_min=2)
+    assert [j["id"] for j in a["jobs"]] == [job_id]
+    assert trial(client, queue=queue, mode="all", iteration_min=3)["held"] == 0
+
+
+@pytest.mark.parametrize("member, body", [
+    ("policy", {}),
+    ("policy.queue", {"policy": {"name": "x"}}),
+    ("policy.payload_jq", {"policy": {"name": "x", "payload_jq": "."}}),
+    ("policy.at", {"policy": {"name": "x", "queue": "q", "at": ["x"]}}),
+    ("policy.provider_state", {"policy": {"name": "x",
+                                          "provider_state": "failing"}}),
+    ("period", {"policy": {"name": "x", "queue": "q"}, "period": "25h"}),
+])
+def test_what_cannot_be_tried(client, member, body):
+    a = client.post(f"{POLICIES}/dry-run", body)
+    assert (a.status, a.code) == (400, "VALIDATION_ERROR"), a
+    assert a.json["error"].startswith(member), a
+
+
 # --- deadlines ---
 
 
@@ -493,6 +560,8 @@ def test_the_command_line(node, client, queue):
     assert p.returncode == 0 and "dead" in p.stdout, p
     p = corvo(node, "policies", "get", name)
     assert '"payload_jq"' in p.stdout, p
+    p = corvo(node, "policies", "try", f"queue={queue}", 'at=["enqueue"]')
+    assert "Would have held 1 of " in p.stdout, p
     p = corvo(node, "policies", "set", name, "colour=red")
     assert p.returncode != 0 and "colour" in p.stderr, p
     p = corvo(node, "policies", "delete", name)

@@ -409,7 +409,7 @@ def ways_of_the_settings(c, q):
                        "daily_usd": 1, "on_exceed": "alert"})
     paid = c.enqueue(f"{q}.paid")
     c.fetch(f"{q}.paid")
-    act(c, f"ack/{paid}", {"usage": {"cost_usd": 1}})
+    act(c, f"ack/{paid}", {"usage": {"cost_usd": 1}, "provider": q})
     act(c, f"budgets/queue/{q}.paid", method="DELETE")
     act(c, f"hooks/{q}", {"queue": q}, "PUT")
     act(c, f"hooks/{q}", method="DELETE")
@@ -443,7 +443,8 @@ def members_due(kind):
     if kind.startswith("queue_"):
         return OF_QUEUES
     if kind.startswith(("batch_", "schedule_", "settings_", "usage_",
-                        "price_", "budget_", "hook_")):
+                        "price_", "budget_", "hook_",
+                        "provider_")):
         return {"data"}
     if kind == "worker_seen":
         return {"worker_id"}
@@ -456,7 +457,7 @@ def members_due(kind):
 DATA = {
     "failed": {"error"}, "retrying": {"next_attempt_at"}, "dead": {"reason"},
     "progress": {"at"}, "moved": set(), "held": {"reason"},
-    "scored": {"name", "value"},
+    "scored": {"name", "value"}, "provider_changed": {"provider", "to"},
     "usage": {"phase"}, "price_set": {"provider", "model"},
     "continued": {"iteration"}, "replayed": {"job_id"},
     "budget_exceeded": {"budget", "amount", "spent", "action"},
@@ -466,9 +467,11 @@ DATA = {
 
 def test_every_type_of_event_is_streamed(node, client, queue):
     """All but those of bulk operations, which test_bulk.py looks at, of a
-    clock that is set, which test_clock.py does, and of the cluster."""
+    clock that is set, which test_clock.py does, of the cluster, and of a
+    provider that is forgotten, for which there must be 256 others."""
     wanted = {t for t in declared_types()
               if not t.startswith(("bulk_", "clock_", "member_", "leader_",
+                                   "provider_forgotten",
                                    "level_", "snapshot_"))}
     with EventStream(node.port) as s:
         for way in (ways_of_a_job, ways_of_an_agent, ways_of_several,

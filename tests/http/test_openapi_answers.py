@@ -328,8 +328,9 @@ def test_usage_and_budgets(world):
     assert w.get("/usage/summary", query="?group_by=model")["groups"]
     assert w.get("/budgets")[0]["state"]
     w.post("/jobs/{job_id}/scores", {
-        "name": "accuracy", "value": 0.5, "by": "ann", "comment": "fine",
-        "iteration": 1}, job_id=job["job_id"])
+        "name": "accuracy", "value": 0.5, "by": "ann", "comment": "fine"},
+        job_id=job["job_id"])
+    assert w.get("/providers")["providers"]
     assert w.get("/jobs/{job_id}/scores", job_id=job["job_id"])["scores"]
     assert w.get("/scores", query="?group_by=model&name=accuracy")["scores"]
     w.ask("DELETE", API + "/budgets/{scope}/{target}", scope="queue",

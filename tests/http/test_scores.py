@@ -43,16 +43,40 @@ def test_scores_are_listed_with_their_job(client, queue):
     first = score(client, job_id, "accuracy", 0.75, by="ann",
                   comment="one name is wrong")
     assert first["n"] == 1 and first["created_at"].endswith("Z")
-    score(client, job_id, "tone", -1, iteration=2)
+    score(client, job_id, "tone", -1)
     found = scores(client, job_id)
     assert found[0] == first
     assert [(s["name"], s["value"]) for s in found] == [
         ("accuracy", 0.75), ("tone", -1)]
-    assert found[1]["iteration"] == 2 and "by" not in found[1]
+    assert "iteration" not in found[1] and "by" not in found[1]
     told = [e for e in client.job(job_id)["timeline"]
             if e["type"] == "scored"]
     assert told[0]["data"] == {"name": "accuracy", "value": 0.75,
                                "by": "ann"}
+
+
+def test_scores_of_iterations(node, client, queue):
+    a = client.post(f"{API}/enqueue", {"queue": queue, "agent": {}})
+    job_id = a.json["job_id"]
+    client.ack(client.fetch(queue), agent_status="continue")
+    score(client, job_id, "tone", 1, iteration=1)
+    a = client.post(f"{API}/jobs/{job_id}/scores",
+                    {"name": "tone", "value": 1, "iteration": 2})
+    assert (a.status, a.code) == (404, "NOT_FOUND"), a
+    assert a.json["error"].startswith("iteration: "), a
+    job = client.fetch(queue)
+    p = corvo(node, "score", job_id, "tone", "-2", "--iteration", "2",
+              "--output", "json")
+    assert json.loads(p.stdout)["iteration"] == 2, p
+    client.ack(job, agent_status="done")
+    refused(client, f"jobs/{job_id}/scores",
+            {"name": "a", "value": 1, "iteration": 0}, "iteration")
+    refused(client, f"jobs/{done(client, queue)}/scores",
+            {"name": "a", "value": 1, "iteration": 1}, "iteration")
+    assert [s["iteration"] for s in scores(client, job_id)] == [1, 2]
+    told = [e["data"] for e in client.job(job_id)["timeline"]
+            if e["type"] == "scored"]
+    assert [d["iteration"] for d in told] == [1, 2]
 
 
 def test_a_score_takes_the_place_of_the_one_before(client, queue):
@@ -143,7 +167,7 @@ def test_the_view_has_them(node, client, queue):
     for job_id in kept, gone:
         score(client, job_id, "accuracy", 0.5, by="ann")
     score(client, kept, "accuracy", 0.25, by="ann", comment="again")
-    score(client, kept, "tone", 2, iteration=3)
+    score(client, kept, "tone", 2)
     assert client.request("DELETE", f"{API}/jobs/{gone}").status == 200
     client.search(queue=queue)  # with all that was written
     with contextlib.closing(sqlite3.connect(
@@ -153,7 +177,7 @@ def test_the_view_has_them(node, client, queue):
             " FROM job_scores WHERE job_id IN (?, ?) ORDER BY n",
             (kept, gone)).fetchall()
     assert rows == [(kept, "accuracy", 0.25, "ann", "again", None),
-                    (kept, "tone", 2.0, None, None, 3)]
+                    (kept, "tone", 2.0, None, None, None)]
     a = client.post(f"{API}/admin/verify-view")
     assert a.json["status"] == "ok", a
 
@@ -169,8 +193,7 @@ def test_command_line(node, client, queue):
     p = corvo(node, "score", job_id, "accuracy", "0.75", "--by", "ann",
               "--comment", "nearly")
     assert p.returncode == 0, p
-    p = corvo(node, "score", job_id, "tone", "-2", "--iteration", "1",
-              "--output", "json")
+    p = corvo(node, "score", job_id, "tone", "-2", "--output", "json")
     assert json.loads(p.stdout)["value"] == -2
     assert "nearly" in corvo(node, "scores", job_id).stdout
     p = corvo(node, "scores", "--queue", queue, "--group-by", "model",

@@ -340,7 +340,8 @@ def test_sort_pages_see_every_job_once(world, client, sort, order):
 
 
 @pytest.mark.parametrize("member,words", [
-    ("sort", "created_at, priority, started_at, completed_at, attempt, cost"),
+    ("sort", "created_at, priority, started_at, completed_at, attempt, cost, "
+     "iteration, model"),
     ("order", "asc, desc"), ("priority", "critical, high, normal")])
 def test_an_unknown_word_is_refused_and_names_what_there_is(
         client, member, words):

@@ -151,7 +151,8 @@ struct fsm {
 	struct fsm_usage usage;
 	struct fsm_purses purses;
 	struct fsm_policies policies;
-	struct hmap inbound; /* name -> struct fsm_hook of ties/inbound.c */
+	struct hmap inbound;   /* name -> struct fsm_hook of ties/inbound.c */
+	struct hmap providers; /* by name; see ties/provider.h */
 	struct fsm_clock clock;
 	struct fsm_cluster cluster;
 	/* as stored under settings|; see core/settings.h */

@@ -87,6 +87,7 @@ static void fill_record(struct fsm *f, const struct job *j,
 	MSG_SET(m, iteration, created_at, f->now_ns);
 	MSG_SET(m, iteration, started_at, l->started_at);
 	MSG_SET(m, iteration, attempt, l->attempt);
+	MSG_SET(m, iteration, seq, f->last_seq);
 	if (l->worker_id.n > 0)
 		MSG_SET(m, iteration, worker_id, l->worker_id);
 	if (l->hostname.n > 0)

@@ -11,8 +11,11 @@
 #include "fsm/job/timing.h"
 #include "fsm/ops/ops.h"
 #include "fsm/ties/agent.h"
+#include "fsm/ties/provider.h"
 #include "fsm/ties/usage.h"
 #include "util/hash.h"
+#include "util/json.h"
+#include "util/schema.h"
 
 static int refuse_not_found(struct fsm *f, struct str id)
 {
@@ -62,6 +65,7 @@ static void spend(struct job *j, const struct claim *c, uint64_t hash)
 	MSG_UNSET(l, job_live, spent_status);
 	MSG_UNSET(l, job_live, spent_left);
 	MSG_UNSET(l, job_live, spent_next_at);
+	MSG_UNSET(l, job_live, spent_error);
 	if (c->has_token)
 		MSG_SET(l, job_live, spent, hash);
 }
@@ -110,8 +114,57 @@ static int end_by_ack(struct fsm *f, struct job *j, const struct m_ack *op)
 	return 0;
 }
 
+/* Before anything is done. */
+static int check_ack(struct fsm *f, const struct m_ack *op)
+{
+	int r = op->usage != NULL ? usage_check(f, op->usage) : 0;
+
+	return r < 0
+		   ? r
+		   : provider_check(f, MSG_HAS(op, ack, latency), op->latency);
+}
+
+static void praise(struct fsm *f, const struct m_ack *op)
+{
+	struct provider_report r = {
+		.provider = op->provider,
+		.has_latency = MSG_HAS(op, ack, latency),
+		.latency_ns = op->latency,
+	};
+
+	if (r.provider.n == 0 && op->usage != NULL)
+		r.provider = op->usage->provider;
+	provider_report(f, &r);
+}
+
+/*
+ * It is what the queue asks for. A loop that goes on or is held has no result
+ * yet, and nobody asks for that of a cancelled job. False: f->why says where it
+ * is not.
+ */
+static bool result_fits(struct fsm *f, const struct job *j,
+			const struct m_ack *op)
+{
+	struct json_error e;
+
+	if (j->q->result_schema == NULL || j->live.cancel_requested ||
+	    agent_said(op) != AGENT_DONE)
+		return true;
+	buf_clear(&f->why);
+	if (op->result.n > 0 &&
+	    !json_validate(op->result, LIMIT_JSON_DEPTH, &e)) {
+		buf_printf(&f->why, "result: %s at byte %zu", e.text, e.pos);
+		return false;
+	}
+	return schema_fits(j->q->result_schema, op->result, "result",
+			   &f->item_arena, &f->why);
+}
+
+static int reject_result(struct fsm *f, struct job *j, const struct m_ack *op,
+			 const struct claim *c, struct m_status_reply *ret);
+
 static int complete(struct fsm *f, const struct m_ack *op,
-		    const struct claim *c)
+		    const struct claim *c, struct m_status_reply *ret)
 {
 	struct usage_counted counted;
 	struct job j;
@@ -127,6 +180,9 @@ static int complete(struct fsm *f, const struct m_ack *op,
 		r = usage_add(f, &j, op->usage, "ack", &counted);
 	if (r < 0)
 		return r;
+	praise(f, op);
+	if (!result_fits(f, &j, op))
+		return reject_result(f, &j, op, c, ret);
 	timing_note_run(f, &j);
 	if (op->checkpoint.n > 0)
 		checkpoint_set(f, &j, op->checkpoint);
@@ -137,7 +193,11 @@ static int complete(struct fsm *f, const struct m_ack *op,
 	return end_by_ack(f, &j, op);
 }
 
-static int ack_one(struct fsm *f, const struct m_ack *op)
+static int fill_spent_ack(struct fsm *f, const struct job *j,
+			  struct m_status_reply *ret);
+
+static int ack_one(struct fsm *f, const struct m_ack *op,
+		   struct m_status_reply *ret)
 {
 	struct claim c = {
 		.job_id = op->job_id,
@@ -148,29 +208,26 @@ static int ack_one(struct fsm *f, const struct m_ack *op)
 	enum fsm_lease_state s;
 	struct fsm_active *a;
 	struct job j;
-	int r = op->usage != NULL ? usage_check(f, op->usage) : 0;
+	int r = check_ack(f, op);
 
 	if (r < 0)
 		return r;
+	MSG_SET(ret, status_reply, status, STR("ok"));
 	s = claim_judge(f, &c, &a);
 	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL)
-		return complete(f, op, &c);
+		return complete(f, op, &c, ret);
 	if (s == FSM_LEASE_UNKNOWN)
 		return refuse_not_found(f, op->job_id);
 	r = was_spent(f, &c, request_hash(f, &msg_ack, op), &j);
 	if (r != 0)
-		return MIN(r, 0);
+		return r < 0 ? r : fill_spent_ack(f, &j, ret);
 	return s == FSM_LEASE_LOST ? refuse_lost(f, op->job_id)
 				   : refuse_ended(f, ERR_ACK_ERROR, &c);
 }
 
 int apply_ack(struct fsm *f, const struct m_ack *op, struct m_status_reply *ret)
 {
-	int r = ack_one(f, op);
-
-	if (r == 0)
-		MSG_SET(ret, status_reply, status, STR("ok"));
-	return r;
+	return ack_one(f, op, ret);
 }
 
 #define TAKE(member)                                             \
@@ -195,6 +252,8 @@ static void ack_from_item(const struct m_ack_item *item, struct m_ack *ret)
 	TAKE(ack_status);
 	TAKE(hold_reason);
 	TAKE(trace);
+	TAKE(provider);
+	TAKE(latency);
 	if (item->logs_n > 0)
 		MSG_SET_LIST(ret, ack, logs, item->logs, item->logs_n);
 }
@@ -202,15 +261,18 @@ static void ack_from_item(const struct m_ack_item *item, struct m_ack *ret)
 /* The next of them; *done counts it. */
 static int ack_next(struct fsm *f, struct m_ack_batch *done)
 {
+	struct m_status_reply reply = { 0 };
 	struct m_ack ack;
 	int r;
 
 	ack_from_item(&done->acks[0], &ack);
 	done->acks++;
 	done->acks_n--;
-	r = ack_one(f, &ack);
+	r = ack_one(f, &ack, &reply);
 	if (f->fatal < 0)
 		return f->fatal;
+	if (r == 0 && reply.error.n > 0)
+		r = -ERR_RESULT_INVALID;
 	if (r == 0) {
 		MSG_SET(done, ack_batch, acked, done->acked + 1);
 	} else {
@@ -227,9 +289,12 @@ static int check_reports(struct fsm *f, const struct m_ack_batch *op)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < op->acks_n; i++)
-		if (op->acks[i].usage != NULL)
-			r = usage_check(f, op->acks[i].usage);
+	for (size_t i = 0; r == 0 && i < op->acks_n; i++) {
+		struct m_ack ack;
+
+		ack_from_item(&op->acks[i], &ack);
+		r = check_ack(f, &ack);
+	}
 	return r;
 }
 
@@ -346,6 +411,20 @@ static void fill_spent_reply(const struct m_job_live *l,
 		MSG_SET(ret, fail_reply, next_attempt_at, l->spent_next_at);
 }
 
+static void blame(struct fsm *f, const struct m_fail *op)
+{
+	struct provider_report r = {
+		.provider = op->provider,
+		.failed = true,
+		.has_latency = MSG_HAS(op, fail, latency),
+		.latency_ns = op->latency,
+		.error = op->error,
+	};
+
+	provider_report(f, &r);
+	f->counters.provider_failures += op->provider.n > 0;
+}
+
 static int fail_held(struct fsm *f, const struct m_fail *op,
 		     const struct claim *c, struct m_fail_reply *ret)
 {
@@ -360,6 +439,7 @@ static int fail_held(struct fsm *f, const struct m_fail *op,
 			      : 0;
 	if (r < 0)
 		return r;
+	blame(f, op);
 	log_append(f, &j, op->logs, op->logs_n);
 	if (!op->requeue) {
 		r = end_attempt(f, &j, op, ret);
@@ -389,6 +469,8 @@ int apply_fail(struct fsm *f, const struct m_fail *op, struct m_fail_reply *ret)
 	struct job j;
 	int r = op->usage != NULL ? usage_check(f, op->usage) : 0;
 
+	if (r == 0)
+		r = provider_check(f, MSG_HAS(op, fail, latency), op->latency);
 	if (r < 0)
 		return r;
 	s = claim_judge(f, &c, &a);
@@ -403,4 +485,61 @@ int apply_fail(struct fsm *f, const struct m_fail *op, struct m_fail_reply *ret)
 		return MIN(r, 0);
 	return s == FSM_LEASE_LOST ? refuse_lost(f, op->job_id)
 				   : refuse_ended(f, ERR_FAIL_ERROR, &c);
+}
+
+/* --- results that are no good --- */
+
+static void fill_rejected(enum job_state status, struct str error,
+			  struct m_status_reply *ret)
+{
+	MSG_SET(ret, status_reply, status,
+		str_from(enum_text(&enum_job_state, status)));
+	MSG_SET(ret, status_reply, error, error);
+}
+
+/* The worker has done its work, and must not try again with another result:
+ * the attempt has failed, as f->why says. */
+static int reject_result(struct fsm *f, struct job *j, const struct m_ack *op,
+			 const struct claim *c, struct m_status_reply *ret)
+{
+	struct str error = arena_copy(&f->item_arena, buf_str(&f->why));
+	struct m_fail_reply became = { 0 };
+	struct m_fail fail = { 0 };
+	int r;
+
+	MSG_SET(&fail, fail, error, error);
+	if (op->response.n > 0)
+		MSG_SET(&fail, fail, response, op->response);
+	log_append(f, j, op->logs, op->logs_n);
+	r = end_attempt(f, j, &fail, &became);
+	if (r < 0)
+		return r;
+	fill_rejected(became.status, error, ret);
+	if (!c->has_token)
+		return 0;
+	spend_fail(j, c, request_hash(f, &msg_ack, op), &became);
+	MSG_SET(&j->live, job_live, spent_error, j->live.errors);
+	job_save(f, j);
+	return 0;
+}
+
+/* The same answer as the first time; without its words when so many leases were
+ * lost since that the error is gone. */
+static int fill_spent_ack(struct fsm *f, const struct job *j,
+			  struct m_status_reply *ret)
+{
+	struct m_job_error e = { 0 };
+	struct key k;
+	int r;
+
+	MSG_SET(ret, status_reply, status, STR("ok"));
+	if (!MSG_HAS(&j->live, job_live, spent_error))
+		return 0;
+	key_error(&k, j->id, j->live.spent_error);
+	r = fsm_read(f, &k, &msg_job_error, &e);
+	if (r < 0)
+		return r;
+	fill_rejected(j->live.spent_status,
+		      r > 0 ? e.error : STR("result: was refused"), ret);
+	return 0;
 }

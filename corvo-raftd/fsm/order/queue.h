@@ -17,7 +17,8 @@ struct fsm_queue {
 	bool paused;
 	/* What was set: never NULL, groups ascending by name. */
 	const struct m_set_queue *set;
-	struct arena set_arena; /* owns it */
+	const struct schema *result_schema; /* of set; NULL: any result */
+	struct arena set_arena;             /* owns them */
 	uint64_t counts[JOB_STATE_MAX];
 	uint64_t failed; /* attempts */
 	struct lanes lanes;

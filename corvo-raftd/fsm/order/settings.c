@@ -13,6 +13,8 @@
 #include "fsm/order/lane.h"
 #include "fsm/order/limiter.h"
 #include "proto/push.h"
+#include "util/json.h"
+#include "util/schema.h"
 
 #define PERIOD_MIN_NS (1 * NS_PER_MS)
 #define PERIOD_MAX_NS (86400 * NS_PER_S)
@@ -36,6 +38,20 @@ static void push_leave(struct fsm *f, struct fsm_queue *q)
 	f->push_version = f->last_seq + 1;
 }
 
+/* It was looked at when it was set. */
+static const struct schema *make_schema(const struct m_set_queue *m,
+					struct arena *a)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	const struct schema *s;
+
+	if (m->result_schema.n == 0)
+		return NULL;
+	s = schema_read(m->result_schema, "result_schema", a, &why);
+	CHECK(s != NULL);
+	return s;
+}
+
 void settings_keep(struct fsm *f, struct fsm_queue *q,
 		   const struct m_set_queue *s)
 {
@@ -49,12 +65,14 @@ void settings_keep(struct fsm *f, struct fsm_queue *q,
 	if (q->set != NULL && q->set->push != NULL)
 		push_leave(f, q);
 	q->set = &nothing_set;
+	q->result_schema = NULL;
 	if (s != NULL && s->has != 0) {
 		msg_encode(&msg_set_queue, s, &b);
 		m = arena_alloc(&own, sizeof(*m));
 		CHECK(msg_decode(&msg_set_queue, arena_copy(&own, buf_str(&b)),
 				 &own, m) == 0);
 		q->set = m;
+		q->result_schema = make_schema(m, &own);
 		buf_done(&b);
 	}
 	if (q->set->max_backlog > 0)
@@ -266,6 +284,7 @@ static void merge_members(struct m_set_queue *m, const struct m_set_queue *c)
 	MERGE_LIMIT(m, set_queue, max_backlog, c);
 	MERGE(m, set_queue, fairness, c);
 	MERGE(m, set_queue, group_tag, c);
+	MERGE(m, set_queue, result_schema, c);
 	MERGE_LIMIT(m, set_queue, group_max_concurrency, c);
 	MERGE_RATE(m, set_queue, rate, period, c);
 	MERGE_RATE(m, set_queue, group_rate, group_period, c);
@@ -319,6 +338,20 @@ static int check_groups(struct fsm *f, const struct m_set_queue *m)
 	return r;
 }
 
+static int check_schema(struct fsm *f, struct str text)
+{
+	struct json_error e;
+
+	if (!json_validate(text, LIMIT_JSON_DEPTH, &e))
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "result_schema: %s at byte %zu", e.text,
+				  e.pos);
+	return schema_read(text, "result_schema", &f->item_arena, &f->why) ==
+		       NULL
+		   ? -ERR_VALIDATION_ERROR
+		   : 0;
+}
+
 static int settings_check(struct fsm *f, const struct m_set_queue *m)
 {
 	int r = check_rate(
@@ -339,6 +372,8 @@ static int settings_check(struct fsm *f, const struct m_set_queue *m)
 		    f, ERR_VALIDATION_ERROR,
 		    "lease_duration: must be from 0.001 to %d seconds",
 		    LIMIT_LEASE_S);
+	if (r == 0 && m->result_schema.n > 0)
+		r = check_schema(f, m->result_schema);
 	return r < 0 ? r : check_groups(f, m);
 }
 

@@ -102,7 +102,7 @@ static struct str limit_reached(struct fsm *f, const struct job *j)
 
 /* --- acks --- */
 
-static enum agent_status said(const struct m_ack *op)
+enum agent_status agent_said(const struct m_ack *op)
 {
 	return MSG_HAS(op, ack, agent_status) ? op->agent_status
 					      : op->ack_status;
@@ -119,8 +119,8 @@ int agent_check_ack(struct fsm *f, const struct job *j, const struct m_ack *op)
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
 				  "ack_status: says something else than "
 				  "agent_status");
-	if (agent || said(op) == AGENT_DONE ||
-	    (said(op) == AGENT_HOLD && !MSG_HAS(op, ack, agent_status)))
+	if (agent || agent_said(op) == AGENT_DONE ||
+	    (agent_said(op) == AGENT_HOLD && !MSG_HAS(op, ack, agent_status)))
 		return 0;
 	return fsm_refuse(f, ERR_ACK_ERROR,
 			  "%s: job \"%.*s\" is not an agent job", name,
@@ -156,7 +156,7 @@ int agent_turn(struct fsm *f, struct job *j, const struct m_ack *op,
 	struct iteration_end e = { .result = op->result, .trace = op->trace };
 	int r = 0;
 
-	ret->status = said(op);
+	ret->status = agent_said(op);
 	ret->hold = (struct hold){ .kind = HELD_BY_WORKER,
 				   .by = j->live.worker_id,
 				   .reason = op->hold_reason };

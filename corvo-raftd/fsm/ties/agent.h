@@ -10,6 +10,9 @@
 /* What a client says of limits; under: what stands before their names. */
 int agent_check(struct fsm *f, struct m_agent *a, const char *under);
 
+/* What the worker says: done, if nothing. */
+enum agent_status agent_said(const struct m_ack *op);
+
 /* What an ack says must fit its job. Nothing has changed when it does not. */
 int agent_check_ack(struct fsm *f, const struct job *j, const struct m_ack *op);
 

@@ -9,6 +9,7 @@
 #include "fsm/core/entry.h"
 #include "fsm/core/scan.h"
 #include "fsm/core/state.h"
+#include "fsm/ties/provider.h"
 #include "proto/agent.h"
 
 /* --- all of them --- */
@@ -166,11 +167,15 @@ static bool ask_all(struct fsm *f, const struct job *j, enum policy_point at,
 		.queue = j->q->name,
 		.tags = j->doc.tags,
 		.payload = j->doc.payload,
-		.cost = j->live.usage != NULL ? j->live.usage->cost_usd : 0,
 		.iteration = iteration,
 	};
+	const struct m_usage_sum *used = j->live.usage;
 	bool found = false;
 
+	if (used != NULL) {
+		s.cost = used->cost_usd;
+		s.provider = provider_state_at(f, used->provider, f->now_ns);
+	}
 	for (size_t i = 0; !found && i < f->policies.n; i++) {
 		struct fsm_policy *p = f->policies.list[i];
 

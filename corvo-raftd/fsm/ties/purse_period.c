@@ -8,9 +8,11 @@
 
 #define MONTHS 12
 
+/* One slot is the present one, which has only begun: the others are as long as
+ * the window, so that nothing falls out too early. */
 static uint64_t slot_ns(const struct m_budget_limit *l)
 {
-	return MAX(l->window / LIMIT_BUDGET_SLOTS, UINT64_C(1));
+	return l->window / (LIMIT_BUDGET_SLOTS - 1) + 1;
 }
 
 static uint64_t month_of(uint64_t day)
