@@ -169,6 +169,60 @@ static void test_of_jobs_that_wait(void **state)
 	fx_expect(x, "q", "child2");
 }
 
+/* --- providers --- */
+
+/* An attempt fails by the provider's fault; five of them are enough. */
+static void fail_by(struct fx *x, const char *provider)
+{
+	for (int i = 0; i < 5; i++) {
+		struct m_fail m = { 0 };
+
+		fx_enqueue(x, "victim", "v");
+		fx_expect(x, "v", "victim");
+		MSG_SET(&m, fail, job_id, STR("victim"));
+		MSG_SET(&m, fail, retry, false);
+		MSG_SET(&m, fail, provider, str_from(provider));
+		assert_int_equal(fx_do(x, OP_FAIL, &m, NULL), 0);
+		fx_job_op(x, OP_DELETE, "victim", "deleted");
+	}
+}
+
+static void turn(struct fx *x, const char *id, const char *provider)
+{
+	struct m_usage u = { 0 };
+	struct m_ack m = { 0 };
+
+	fx_expect(x, "q", id);
+	MSG_SET(&u, usage, input_tokens, 1);
+	MSG_SET(&u, usage, provider, str_from(provider));
+	MSG_SET(&m, ack, job_id, str_from(id));
+	MSG_SET(&m, ack, agent_status, AGENT_CONTINUE);
+	MSG_SET(&m, ack, usage, &u);
+	assert_int_equal(fx_do(x, OP_ACK, &m, NULL), 0);
+}
+
+static void test_a_provider_that_fails(void **state)
+{
+	struct fx *x = *state;
+	struct m_policy m = some("care", "continue");
+	struct m_enqueue e = fx_new("job_1", "q");
+	struct m_agent agent = { 0 };
+
+	MSG_SET(&m, policy, mode, POLICY_ALL);
+	MSG_SET(&m, policy, provider_state, PROVIDER_FAILING);
+	set(x, &m);
+	MSG_SET(&e, enqueue, agent, &agent);
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
+	turn(x, "job_1", "acme");
+	fx_expect_state(x, "job_1", JOB_PENDING);
+	fail_by(x, "acme");
+	turn(x, "job_1", "zeta"); /* another one works */
+	fx_expect_state(x, "job_1", JOB_PENDING);
+	turn(x, "job_1", "acme");
+	fx_expect_state(x, "job_1", JOB_HELD);
+	assert_str_is(fx_job(x, "job_1")->held->by, "care");
+}
+
 /* --- bounds --- */
 
 static struct m_enqueue large(const char *id, size_t n)
@@ -383,6 +437,7 @@ int main(void)
 		TEST(test_deadlines_in_portions),
 		TEST(test_other_ways_out_of_a_hold),
 		TEST(test_of_jobs_that_wait),
+		TEST(test_a_provider_that_fails),
 		TEST(test_what_is_looked_at_is_weighed),
 		TEST(test_a_fetch_holds_in_portions),
 		TEST(test_there_are_so_many_at_most),

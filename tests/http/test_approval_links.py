@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 
 import pytest
 
@@ -112,6 +113,42 @@ def test_links_of_jobs_that_are_not_held(client, queue):
     assert (a.status, a.code) == (400, "APPROVE_ERROR"), a
     a = client.post(f"{API}/jobs/nothing/approval-links")
     assert (a.status, a.code) == (404, "NOT_FOUND"), a
+
+
+# --- who waits meanwhile ---
+
+
+def test_a_waiting_fetch_gets_what_is_approved(node, client, queue):
+    name = f"{queue}-wait"
+    a = client.post(POLICIES, {"name": name, "queue": queue, "at": ["fetch"]})
+    assert a.status == 200, a
+    got = []
+
+    def work():
+        with node.client(timeout=120) as c:
+            got.append(c.fetch(queue, timeout=60))
+    worker = threading.Thread(target=work)
+    job_id = client.enqueue(queue)
+    worker.start()
+    wait_until(lambda: client.state(job_id) == "held", what="the fetch")
+    decide(client, job_id, "approve", "pending")
+    worker.join(120)
+    assert got and got[0]["job_id"] == job_id
+    assert client.request("DELETE", f"{POLICIES}/{name}").status == 200
+
+
+def test_acks_in_a_batch(client, queue):
+    name = f"{queue}-batch"
+    client.post(POLICIES, {"name": name, "queue": queue, "mode": "all",
+                           "cost_min": 1})
+    ids = [client.enqueue(queue, agent={}) for _ in range(2)]
+    jobs = [client.fetch(queue) for _ in range(2)]
+    a = client.post(f"{API}/ack/batch", {"acks": [
+        {"job_id": j["job_id"], "agent_status": "continue",
+         "usage": {"cost_usd": cost}} for j, cost in zip(jobs, (0.5, 1.5))]})
+    assert a.status == 200, a
+    assert [client.state(i) for i in ids] == ["pending", "held"]
+    assert client.request("DELETE", f"{POLICIES}/{name}").status == 200
 
 
 # --- with raftd killed in between ---

@@ -413,6 +413,10 @@ def ways_of_the_settings(c, q):
     act(c, f"budgets/queue/{q}.paid", method="DELETE")
     act(c, f"hooks/{q}", {"queue": q}, "PUT")
     act(c, f"hooks/{q}", method="DELETE")
+    act(c, "approval-policies", {"name": q, "queue": f"{q}.asked",
+                                 "at": ["enqueue"], "deadline": "1ms"})
+    act(c, f"jobs/{c.enqueue(f'{q}.asked')}/approval-links")
+    act(c, f"approval-policies/{q}", method="DELETE")
 
 
 def ways_of_a_schedule(c, q):
@@ -443,7 +447,7 @@ def members_due(kind):
     if kind.startswith("queue_"):
         return OF_QUEUES
     if kind.startswith(("batch_", "schedule_", "settings_", "usage_",
-                        "price_", "budget_", "hook_",
+                        "price_", "budget_", "hook_", "policy_",
                         "provider_")):
         return {"data"}
     if kind == "worker_seen":
@@ -456,7 +460,9 @@ def members_due(kind):
 
 DATA = {
     "failed": {"error"}, "retrying": {"next_attempt_at"}, "dead": {"reason"},
-    "progress": {"at"}, "moved": set(), "held": {"reason"},
+    "progress": {"at"}, "moved": set(), "held": {"kind"},
+    "hold_escalated": {"policy"}, "links_made": {"expires_at"},
+    "approved": {"via"}, "rejected": {"via"},
     "scored": {"name", "value"}, "provider_changed": {"provider", "to"},
     "usage": {"phase"}, "price_set": {"provider", "model"},
     "continued": {"iteration"}, "replayed": {"job_id"},
