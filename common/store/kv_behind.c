@@ -5,18 +5,24 @@
  * There are two tables. What is written goes to `now`. When that is large it
  * becomes `past`, which does not change any more, and is written below as one
  * batch; so what is below is always a prefix of the batches in order, as it
- * would be without this. `past` is kept until the next one takes its place:
- * whoever follows what happens finds it in memory.
+ * would be without this. `past` is kept until the next one takes its place, or
+ * for some seconds: whoever follows what happens finds it in memory.
  *
  * Bytes of a table stay where they are as long as somebody holds it, so an
  * iterator is a list of slices and need not lock after it was made.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "store/batch_list.h"
 #include "store/table.h"
+#include "util/clock.h"
+
+/* Without a write: memory for the next one is given back. */
+#define REST_NS (2 * NS_PER_S)
 
 struct held {
 	struct table t;
@@ -35,6 +41,7 @@ struct behind {
 	struct held *spare; /* empty; NULL: none */
 	bool writing;       /* past is not below yet */
 	bool stop;
+	struct kv_batch *batch; /* the writer's, its memory kept; or NULL */
 	int err; /* of the writer; what is below ends there for good */
 	char err_text[256];
 };
@@ -137,13 +144,47 @@ static int drain(struct behind *s, struct buf *why)
 
 static int write_below(struct behind *s, const struct table *t)
 {
-	struct kv_batch *b = kv_batch_new(s->below);
-	int r;
+	if (s->batch == NULL)
+		s->batch = kv_batch_new(s->below);
+	table_fill_batch(t, s->batch);
+	return kv_write(s->below, s->batch); /* which empties it */
+}
 
-	table_fill_batch(t, b);
-	r = kv_write(s->below, b);
-	kv_batch_free(b);
-	return r;
+/* Nothing is written for a while: what is below need not be here, too, and
+ * memory for the next time is given back. */
+static void release(struct behind *s)
+{
+	if (s->err == 0) {
+		held_unref(s, s->past);
+		s->past = NULL;
+	}
+	kv_batch_free(s->batch);
+	s->batch = NULL;
+	if (s->spare == NULL)
+		return;
+	table_done(&s->spare->t);
+	free(s->spare);
+	s->spare = NULL;
+}
+
+static void wait_for_work(struct behind *s)
+{
+	uint64_t until_ns;
+	struct timespec until;
+
+	while (!s->writing && !s->stop && s->batch == NULL)
+		pthread_cond_wait(&s->changed, &s->lock);
+	if (s->writing || s->stop)
+		return;
+	until_ns = clock_mono_ns() + REST_NS;
+	until = (struct timespec){ .tv_sec = (time_t)(until_ns / NS_PER_S),
+				   .tv_nsec = (long)(until_ns % NS_PER_S) };
+	while (!s->writing && !s->stop)
+		if (pthread_cond_timedwait(&s->changed, &s->lock, &until) ==
+		    ETIMEDOUT)
+			break;
+	if (!s->writing)
+		release(s);
 }
 
 static void *writer_main(void *ctx)
@@ -154,10 +195,11 @@ static void *writer_main(void *ctx)
 
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
-		while (!s->writing && !s->stop)
-			pthread_cond_wait(&s->changed, &s->lock);
-		if (!s->writing)
+		wait_for_work(s);
+		if (!s->writing && s->stop)
 			break;
+		if (!s->writing)
+			continue;
 		past = &s->past->t; /* nobody changes it while it is written */
 		pthread_mutex_unlock(&s->lock);
 		r = write_below(s, past);
@@ -184,17 +226,12 @@ static void behind_close(struct kv *kv)
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
 	CHECK(pthread_join(s->writer, NULL) == 0);
-	if (s->past != NULL) {
-		CHECK(s->past->refs == 1);
-		held_unref(s, s->past);
-	}
+	CHECK(s->past == NULL || s->past->refs == 1);
+	s->err = 0;
+	release(s);
 	CHECK(s->now->refs == 1);
 	table_done(&s->now->t);
 	free(s->now);
-	if (s->spare != NULL) {
-		table_done(&s->spare->t);
-		free(s->spare);
-	}
 	kv_close(s->below);
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
@@ -509,13 +546,17 @@ void kv_behind_crash(struct kv *kv)
 struct kv *kv_behind_new(struct kv *below, size_t bytes)
 {
 	struct behind *s = xcalloc(1, sizeof(*s));
+	pthread_condattr_t steady;
 
 	s->kv.ops = &behind_ops;
 	s->below = below;
 	s->limit = bytes;
 	s->now = held_new(s);
 	CHECK(pthread_mutex_init(&s->lock, NULL) == 0);
-	CHECK(pthread_cond_init(&s->changed, NULL) == 0);
+	CHECK(pthread_condattr_init(&steady) == 0);
+	CHECK(pthread_condattr_setclock(&steady, CLOCK_MONOTONIC) == 0);
+	CHECK(pthread_cond_init(&s->changed, &steady) == 0);
+	CHECK(pthread_condattr_destroy(&steady) == 0);
 	CHECK(pthread_create(&s->writer, NULL, writer_main, s) == 0);
 	return &s->kv;
 }

@@ -466,6 +466,14 @@ static void put_history(const struct record_meta *meta, struct arena *a,
 	MSG_SET(ret, tail_reply, history, arena_copy(a, buf_str(&b)));
 }
 
+/* Room for so many events and as many jobs, rather than growing to it. */
+static void feed_expect(struct feed *f, size_t n)
+{
+	f->ret->events = arena_alloc(f->a, n * sizeof(*f->ret->events));
+	f->ret->jobs = arena_alloc(f->a, n * sizeof(*f->ret->jobs));
+	f->events_cap = f->jobs_cap = n;
+}
+
 int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 		struct arena *a, struct m_tail_reply *ret)
 {
@@ -485,6 +493,8 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 	}
 	limit = MIN(limit, (uint32_t)LIMIT_TAIL_EVENTS);
 	MSG_SET_LIST(ret, tail_reply, events, NULL, 0);
+	if (meta.last_seq > after_seq)
+		feed_expect(&f, MIN(meta.last_seq - after_seq, limit));
 	r = feed_events(&f, after_seq, limit);
 	hmap_done(&f.jobs);
 	hmap_done(&f.failed);

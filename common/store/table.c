@@ -10,7 +10,8 @@
 #define SLOTS_MIN   1024
 #define ARENA_BYTES (256u << 10)
 /* An entry, its place in a group, and two to four slots. */
-#define ENTRY_WEIGHT (sizeof(struct table_entry) + 4 * sizeof(uint32_t))
+#define ENTRY_WEIGHT \
+	(sizeof(struct table_entry) + 4 * sizeof(struct table_slot))
 
 /* Entries whose keys begin with the same two bytes. */
 struct table_group {
@@ -23,6 +24,7 @@ struct table_group {
 void table_init(struct table *t, size_t keep)
 {
 	*t = (struct table){ .arena.block_size = ARENA_BYTES,
+			     .arena.keep = keep,
 			     .slots_n = SLOTS_MIN,
 			     .seed = hash_new_seed(),
 			     .keep = keep };
@@ -61,10 +63,11 @@ static size_t find_slot(const struct table *t, struct str key, uint32_t hash)
 	size_t mask = t->slots_n - 1;
 	size_t i = hash & mask;
 
-	for (; t->slots[i] != 0; i = (i + 1) & mask) {
-		const struct table_entry *e = &t->entries[t->slots[i] - 1];
+	for (; t->slots[i].entry != 0; i = (i + 1) & mask) {
+		const struct table_slot *s = &t->slots[i];
 
-		if (e->hash == hash && str_eq(e->key, key))
+		if (s->hash == hash &&
+		    str_eq(t->entries[s->entry - 1].key, key))
 			break;
 	}
 	return i;
@@ -77,25 +80,28 @@ struct table_entry *table_find(const struct table *t, struct str key)
 	if (t->n == 0)
 		return NULL;
 	i = find_slot(t, key, key_hash(t, key));
-	return t->slots[i] ? &t->entries[t->slots[i] - 1] : NULL;
+	return t->slots[i].entry ? &t->entries[t->slots[i].entry - 1] : NULL;
 }
 
 static void grow_slots(struct table *t)
 {
-	size_t mask;
+	struct table_slot *old = t->slots;
+	size_t old_n = t->slots_n, mask;
 
 	t->slots_n *= 2;
 	mask = t->slots_n - 1;
-	free(t->slots);
 	t->slots = xcalloc(t->slots_n, sizeof(*t->slots));
-	for (size_t e = 0; e < t->n; e++) {
-		size_t i = t->entries[e].hash & mask;
+	for (size_t k = 0; k < old_n; k++) {
+		size_t i = old[k].hash & mask;
 
-		while (t->slots[i] != 0)
+		if (old[k].entry == 0)
+			continue;
+		while (t->slots[i].entry != 0)
 			i = (i + 1) & mask;
-		t->slots[i] = (uint32_t)e + 1;
-		t->entries[e].slot = (uint32_t)i;
+		t->slots[i] = old[k];
+		t->entries[old[k].entry - 1].slot = (uint32_t)i;
 	}
+	free(old);
 }
 
 /* --- kinds of records --- */
@@ -176,8 +182,8 @@ void table_set(struct table *t, struct str key, struct str value, bool is_new)
 
 	CHECK(key.n > 0);
 	t->bytes += key.n + value.n;
-	if (t->slots[i] != 0) {
-		t->entries[t->slots[i] - 1].value =
+	if (t->slots[i].entry != 0) {
+		t->entries[t->slots[i].entry - 1].value =
 		    arena_copy(&t->arena, value);
 		return;
 	}
@@ -190,10 +196,9 @@ void table_set(struct table *t, struct str key, struct str value, bool is_new)
 		memcpy(p + key.n, value.p, value.n);
 	e->key = str_of(p, key.n);
 	e->value = value.p ? str_of(p + key.n, value.n) : STR_NULL;
-	e->hash = hash;
 	e->slot = (uint32_t)i;
 	e->is_new = is_new;
-	t->slots[i] = (uint32_t)t->n;
+	t->slots[i] = (struct table_slot){ (uint32_t)t->n, hash };
 	group_add(t, group_of(t, key), (uint32_t)t->n - 1);
 	if (t->n * 2 > t->slots_n)
 		grow_slots(t);
@@ -385,7 +390,7 @@ void table_empty(struct table *t)
 		return;
 	}
 	for (size_t i = 0; i < t->n; i++)
-		t->slots[t->entries[i].slot] = 0;
+		t->slots[t->entries[i].slot].entry = 0;
 	t->n = 0;
 	for (size_t i = 0; i < t->groups_n; i++) {
 		t->groups[i].n = 0;

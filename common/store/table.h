@@ -18,18 +18,23 @@
 struct table_entry {
 	struct str key;
 	struct str value; /* p NULL: gone */
-	uint32_t hash;
 	uint32_t slot;
 	bool is_new; /* what lies below does not have the key */
+};
+
+/* The hash stands beside: of other keys the entry is not looked at. */
+struct table_slot {
+	uint32_t entry; /* its index + 1; 0: free */
+	uint32_t hash;
 };
 
 struct table {
 	struct arena arena;
 	struct table_entry *entries;
 	size_t n, cap;
-	uint32_t *slots; /* index of an entry + 1; 0: free */
-	size_t slots_n;  /* power of two */
-	uint64_t seed;   /* of their hashes */
+	struct table_slot *slots;
+	size_t slots_n; /* power of two */
+	uint64_t seed;  /* of their hashes */
 	struct table_group *groups;
 	size_t groups_n, groups_cap;
 	struct table_range *ranges; /* deleted, in what lies below */

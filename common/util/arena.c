@@ -38,13 +38,32 @@ struct arena_block {
 	_Alignas(ALIGN) char data[];
 };
 
-static struct arena_block *block_new(size_t size, struct arena_block *next)
+/* A block of at least so many bytes that a reset kept, or NULL. */
+static struct arena_block *block_kept(struct arena *a, size_t size)
 {
-	struct arena_block *b = xmalloc(sizeof(*b) + size);
+	for (struct arena_block **at = &a->kept; *at; at = &(*at)->next) {
+		struct arena_block *b = *at;
 
+		if (b->size < size)
+			continue;
+		*at = b->next;
+		a->kept_bytes -= b->size;
+		return b;
+	}
+	return NULL;
+}
+
+static struct arena_block *block_new(struct arena *a, size_t size,
+				     struct arena_block *next)
+{
+	struct arena_block *b = block_kept(a, size);
+
+	if (b == NULL) {
+		b = xmalloc(sizeof(*b) + size);
+		b->size = size;
+	}
 	b->next = next;
-	b->size = size;
-	poison(b->data, size);
+	poison(b->data, b->size);
 	return b;
 }
 
@@ -59,7 +78,7 @@ static size_t block_data_size(const struct arena *a)
 
 static void arena_add_head(struct arena *a)
 {
-	a->head = block_new(block_data_size(a), a->head);
+	a->head = block_new(a, block_data_size(a), a->head);
 	a->used = 0;
 }
 
@@ -74,7 +93,7 @@ void *arena_alloc(struct arena *a, size_t n)
 		arena_add_head(a);
 	if (need > a->head->size - a->used) {
 		if (need > block_data_size(a) / 2) {
-			a->head->next = block_new(need, a->head->next);
+			a->head->next = block_new(a, need, a->head->next);
 			unpoison(a->head->next->data, n);
 			return a->head->next->data;
 		}
@@ -148,11 +167,27 @@ static void blocks_free(struct arena_block *b)
 	}
 }
 
+static void blocks_keep(struct arena *a, struct arena_block *b)
+{
+	while (b != NULL) {
+		struct arena_block *next = b->next;
+
+		if (a->kept_bytes + b->size <= a->keep) {
+			b->next = a->kept;
+			a->kept = b;
+			a->kept_bytes += b->size;
+		} else {
+			free(b);
+		}
+		b = next;
+	}
+}
+
 void arena_reset(struct arena *a)
 {
 	if (a->head == NULL)
 		return;
-	blocks_free(a->head->next);
+	blocks_keep(a, a->head->next);
 	a->head->next = NULL;
 	a->used = 0;
 	poison(a->head->data, a->head->size);
@@ -161,8 +196,9 @@ void arena_reset(struct arena *a)
 void arena_done(struct arena *a)
 {
 	blocks_free(a->head);
-	a->head = NULL;
-	a->used = 0;
+	blocks_free(a->kept);
+	a->head = a->kept = NULL;
+	a->used = a->kept_bytes = 0;
 }
 
 size_t arena_bytes(const struct arena *a)
@@ -171,7 +207,7 @@ size_t arena_bytes(const struct arena *a)
 
 	for (const struct arena_block *b = a->head; b != NULL; b = b->next)
 		n += sizeof(*b) + b->size;
-	return n;
+	return n + a->kept_bytes;
 }
 
 void *arena_grow(struct arena *a, void *items, size_t size, size_t n,

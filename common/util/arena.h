@@ -14,6 +14,9 @@ struct arena {
 	struct arena_block *head; /* block being filled */
 	size_t used;              /* bytes used in head */
 	size_t block_size;        /* of the next block; 0: default 4 KiB */
+	size_t keep;              /* bytes of blocks a reset may keep */
+	struct arena_block *kept;
+	size_t kept_bytes;
 };
 
 #define ARENA_INIT ((struct arena){ 0 })
@@ -24,7 +27,9 @@ struct str arena_copy(struct arena *a, struct str s);
 char *arena_cstr(struct arena *a, struct str s); /* NUL-terminated copy */
 _printf_(2, 3) struct str arena_printf(struct arena *a, const char *fmt, ...);
 
-/* Forgets everything but keeps the first block for reuse. */
+/* Forgets everything but keeps the first block for reuse, and others as far as
+ * `keep` allows: what is filled again and again need not fetch its memory from
+ * the system each time. */
 void arena_reset(struct arena *a);
 void arena_done(struct arena *a);
 

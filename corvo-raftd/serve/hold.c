@@ -38,11 +38,20 @@ void holds_done(struct svc *s)
 static bool is_of_this_node(uint32_t query)
 {
 	static const uint32_t ids[] = {
-		QUERY_TAIL,        QUERY_CHECKPOINT,     QUERY_CHECKPOINT_DONE,
-		QUERY_DUE,         QUERY_DUE_SCHEDULES,  QUERY_DUE_BULKS,
-		QUERY_NODE_STATUS, QUERY_RAFTD_METRICS,  QUERY_TELL_METRICS,
-		QUERY_EVENTS,      QUERY_SNAPSHOT_FILES, QUERY_SNAPSHOT_CHUNK,
-		QUERY_DIGEST,      QUERY_PUSH_WATCH,     QUERY_PUSH_LIST,
+		QUERY_TAIL,
+		QUERY_CHECKPOINT,
+		QUERY_CHECKPOINT_DONE,
+		QUERY_DUE,
+		QUERY_DUE_SCHEDULES,
+		QUERY_DUE_BULKS,
+		QUERY_NODE_STATUS,
+		QUERY_RAFTD_METRICS,
+		QUERY_TELL_METRICS,
+		QUERY_SNAPSHOT_FILES,
+		QUERY_SNAPSHOT_CHUNK,
+		QUERY_DIGEST,
+		QUERY_PUSH_WATCH,
+		QUERY_PUSH_LIST,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
@@ -97,6 +106,16 @@ static bool is_there(struct svc *s)
 	return s->was_whole;
 }
 
+/* A page of events is wanted as it is now; the next ones wait by themselves. */
+static bool waits_for_events(struct svc *s, const struct frame_request *item)
+{
+	struct m_events_ask m;
+
+	arena_reset(&s->scratch);
+	return msg_decode(&msg_events_ask, item->body, &s->scratch, &m) != 0 ||
+	       m.wait_ns > 0;
+}
+
 /* The event the store must have for it; 0: none. */
 static uint64_t needed(struct svc *s, const struct frame_request *item)
 {
@@ -109,6 +128,8 @@ static uint64_t needed(struct svc *s, const struct frame_request *item)
 			   : 0;
 	}
 	if (s->p->forward == NULL || is_of_this_node(item->op))
+		return 0;
+	if (item->op == QUERY_EVENTS && waits_for_events(s, item))
 		return 0;
 	return forward_seq(s->p->forward);
 }

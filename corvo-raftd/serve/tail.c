@@ -12,6 +12,11 @@
 #include "util/clock.h"
 #include "util/list.h"
 
+/* Memory of a large answer that is kept for the next one. A small answer says
+ * that there is little to do: it gives the memory back. */
+#define KEEP_BYTES  (16u << 20)
+#define SMALL_BYTES (64u << 10)
+
 /* One question, waiting or being answered. */
 struct ask {
 	struct list node;
@@ -32,6 +37,8 @@ struct tail {
 	bool is_waiting;         /* that timer is armed */
 	struct pace pace;
 	struct cpu_use cpus;
+	struct arena arena; /* the worker's, while it answers */
+	struct buf out;     /* of the last answer: its memory */
 };
 
 static void on_next(void *ctx)
@@ -46,6 +53,8 @@ struct tail *tail_new(struct parts *p)
 	struct tail *t = xcalloc(1, sizeof(*t));
 
 	t->p = p;
+	t->arena =
+	    (struct arena){ .block_size = SMALL_BYTES, .keep = KEEP_BYTES };
 	t->next = loop_timer_add(p->d->loop, on_next, t);
 	list_init(&t->waiting);
 	return t;
@@ -66,6 +75,8 @@ void tail_free(struct tail *t)
 		ask_free(list_entry(it, struct ask, node));
 	loop_timer_remove(t->next);
 	cpu_use_done(&t->cpus);
+	arena_done(&t->arena);
+	buf_done(&t->out);
 	free(t);
 }
 
@@ -95,13 +106,12 @@ static void keep_ends(struct m_tail_reply *m)
 static void answer_work(void *ctx)
 {
 	struct ask *a = ctx;
-	struct arena arena = { .block_size = 64 * 1024 };
+	struct arena *arena = &a->t->arena;
 	struct m_tail_reply m;
 	int r = -a->err;
 
 	if (r == 0)
-		r = record_feed(a->t->p->kv, a->after_seq, a->limit, &arena,
-				&m);
+		r = record_feed(a->t->p->kv, a->after_seq, a->limit, arena, &m);
 	a->err = r < 0 ? -r : 0;
 	if (r == 0) {
 		a->all = m.last_seq >= m.head_seq;
@@ -109,18 +119,28 @@ static void answer_work(void *ctx)
 		MSG_SET(&m, tail_reply, busy, a->busy);
 		msg_encode(&msg_tail_reply, &m, &a->out);
 	}
-	arena_done(&arena);
+	if (a->out.n > SMALL_BYTES)
+		arena_reset(arena);
+	else
+		arena_done(arena);
 }
 
 static void answer_done(void *ctx)
 {
 	struct ask *a = ctx;
+	struct tail *t = a->t;
 
-	pace_answered(&a->t->pace, a->err != 0 || a->all);
+	pace_answered(&t->pace, a->err != 0 || a->all);
 	if (a->err != 0)
 		rpc_reply(a->req, a->err, 0, str_from(err_text(a->err)));
 	else
 		rpc_reply(a->req, 0, 0, buf_str(&a->out));
+	if (a->out.n > SMALL_BYTES && a->out.cap <= KEEP_BYTES) {
+		buf_done(&t->out);
+		buf_clear(&a->out);
+		t->out = a->out;
+		a->out = BUF_INIT(0);
+	}
 	ask_free(a);
 }
 
@@ -164,6 +184,8 @@ void tail_turn_end(struct tail *t)
 			ask_free(a);
 		} else if (has_news(t, a) && is_time(t, a)) {
 			list_remove(it);
+			a->out = t->out;
+			t->out = BUF_INIT(0);
 			a->err = -fsm_flush(t->p->fsm);
 			worker_run(t->p->worker, answer_work, answer_done, a);
 		}

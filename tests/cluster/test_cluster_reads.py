@@ -126,6 +126,16 @@ def test_a_place_in_the_events_of_one_node_serves_at_another(behind):
             assert s.take(1)[0]["type"] == "started"
 
 
+def test_a_page_of_events_has_what_was_acknowledged_here(behind):
+    _, b = behind
+    job_id = b.enqueue("own-events")
+    page = b.get(f"{API}/cluster/events?limit=1000").json
+    while page["next"] < page["head_seq"]:
+        page = b.get(f"{API}/cluster/events?limit=1000&"
+                     f"after_seq={page['next']}").json
+    assert job_id in [e.get("job_id") for e in page["events"]], page
+
+
 def test_a_place_that_never_was_is_refused_by_all(behind):
     a, b = behind
     done = a.post(f"{API}/enqueue", {"queue": "never"})

@@ -194,6 +194,7 @@ def test_retry_after_is_obeyed(client, queue, status):
 
 
 def kill_sched(node):
+    node = node.leader()  # whose sched calls
     before = node.pids()["sched"]
     os.kill(before, signal.SIGKILL)
     wait_until(lambda: node.pids().get("sched", before) != before,

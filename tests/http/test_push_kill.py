@@ -34,9 +34,10 @@ def test_none_is_lost_when_sched_is_killed(client, node, queue):
         for kill in range(KILLS):
             wait_until(lambda k=kill: len(s.calls) > k * CALLS // KILLS,
                        what="calls")
-            pid = node.pids()["sched"]
+            caller = node.leader()
+            pid = caller.pids()["sched"]
             os.kill(pid, signal.SIGKILL)
-            wait_until(lambda p=pid: node.pids().get("sched", p) != p,
+            wait_until(lambda n=caller, p=pid: n.pids().get("sched", p) != p,
                        what="another sched")
         wait_until(lambda: client.get(f"{API}/queues/{queue}").json[
             "completed"] == CALLS, 30, "all of them to be done")

@@ -101,6 +101,28 @@ static void test_reset_keeps_one_block(void **state _unused_)
 	arena_done(&a);
 }
 
+static void test_reset_keeps_as_much_as_it_may(void **state _unused_)
+{
+	struct arena a = { .keep = 100000 };
+	void *large;
+	size_t bytes;
+
+	for (int i = 0; i < 100; i++)
+		arena_alloc(&a, 100);
+	large = arena_alloc(&a, 50000);
+	arena_alloc(&a, 200000); /* more than it may keep */
+	bytes = arena_bytes(&a);
+	arena_reset(&a);
+	assert_in_range(arena_bytes(&a), 50000, 110000);
+
+	assert_ptr_equal(arena_alloc(&a, 40000), large);
+	for (int i = 0; i < 100; i++)
+		arena_alloc(&a, 100);
+	assert_true(arena_bytes(&a) < bytes - 200000 + 10000);
+	arena_done(&a);
+	assert_int_equal(arena_bytes(&a), 0);
+}
+
 static void test_block_size(void **state _unused_)
 {
 	struct arena a = { .block_size = 65536 };
@@ -145,6 +167,7 @@ int main(void)
 		cmocka_unit_test(test_copies),
 		cmocka_unit_test(test_printf),
 		cmocka_unit_test(test_reset_keeps_one_block),
+		cmocka_unit_test(test_reset_keeps_as_much_as_it_may),
 		cmocka_unit_test(test_block_size),
 		cmocka_unit_test(test_bytes_are_those_of_all_blocks),
 	};
