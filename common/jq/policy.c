@@ -4,7 +4,7 @@
 #include "jq/policy.h"
 
 #include "proto/limits.h"
-#include "util/pattern.h"
+#include "util/glob.h"
 
 /* --- reading --- */
 
@@ -142,7 +142,7 @@ bool policy_matches(struct policy *p, struct policy_subject *s)
 	bool truth = false;
 
 	if (MSG_HAS(m, policy, queue)) {
-		truth = pattern_matches(m->queue, s->queue);
+		truth = glob_matches(m->queue, s->queue);
 		if (is_settled(p, truth))
 			return truth;
 	}

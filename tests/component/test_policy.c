@@ -4,7 +4,7 @@
  */
 #include "jq/policy.h"
 #include "lib/testlib.h"
-#include "util/pattern.h"
+#include "util/glob.h"
 
 static void test_patterns(void **state)
 {
@@ -38,8 +38,8 @@ static void test_patterns(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-		if (pattern_matches(str_from(all[i].pattern),
-				    str_from(all[i].text)) != all[i].matches)
+		if (glob_matches(str_from(all[i].pattern),
+				 str_from(all[i].text)) != all[i].matches)
 			fail_msg("%s and %s", all[i].pattern, all[i].text);
 }
 
@@ -54,8 +54,8 @@ static void test_a_pattern_of_stars(void **state)
 		pattern[i] = i % 2 == 0 ? '*' : 'a';
 	pattern[253] = 'b';
 	for (int i = 0; i < 1000; i++)
-		assert_false(pattern_matches(str_of(pattern, sizeof(pattern)),
-					     str_of(text, sizeof(text))));
+		assert_false(glob_matches(str_of(pattern, sizeof(pattern)),
+					  str_of(text, sizeof(text))));
 }
 
 static struct policy_subject subject = {
