@@ -47,6 +47,7 @@ enum cmd_group {
 	G_APPROVE = 1 << 27,
 	G_REPLAY = 1 << 28,
 	G_ITERATIONS = 1 << 29,
+	G_COMMENT = 1 << 30,
 };
 
 enum cmd_opt {

@@ -72,9 +72,22 @@ int cmd_requeue(const struct cmd_args *a)
 	return act(a, "/requeue", NULL, NULL);
 }
 
+static int act_for_reason(const struct cmd_args *a, const char *action)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	struct json_writer w = JSON_WRITER(&body);
+
+	jw_object(&w);
+	cmd_put_text(&w, a, OPT_REASON, "reason");
+	cmd_put_text(&w, a, OPT_DECIDED_BY, "by");
+	cmd_put_text(&w, a, OPT_DECIDED_COMMENT, "comment");
+	jw_object_end(&w);
+	return act_with(a, action, buf_str(&body));
+}
+
 int cmd_hold(const struct cmd_args *a)
 {
-	return act(a, "/hold", "reason", a->opt[OPT_REASON]);
+	return act_for_reason(a, "/hold");
 }
 
 int cmd_approve(const struct cmd_args *a)
@@ -90,13 +103,15 @@ int cmd_approve(const struct cmd_args *a)
 	if (!cmd_put_json(&w, a, OPT_MAX_COST, "max_cost_usd"))
 		return CLI_USAGE;
 	cmd_put_text(&w, a, OPT_ITERATION_TIMEOUT, "iteration_timeout");
+	cmd_put_text(&w, a, OPT_DECIDED_BY, "by");
+	cmd_put_text(&w, a, OPT_DECIDED_COMMENT, "comment");
 	jw_object_end(&w);
 	return act_with(a, "/approve", buf_str(&body));
 }
 
 int cmd_reject(const struct cmd_args *a)
 {
-	return act(a, "/reject", "reason", a->opt[OPT_REASON]);
+	return act_for_reason(a, "/reject");
 }
 
 /* --- replay --- */

@@ -53,11 +53,40 @@ static const struct out_column dead_columns[] = {
 	{ "ERROR", "last_error", false, out_brief },
 };
 
+/* "policy big-spend", "worker w1": what `held` says. */
+static void put_holder(struct buf *b, struct json object, const char *member)
+{
+	struct arena a = ARENA_INIT;
+	struct json held, by;
+
+	if (json_member(object, member, &a, &held) &&
+	    json_type_of(held) == JSON_OBJECT) {
+		out_text(b, held, "kind");
+		if (json_member(held, "by", &a, &by)) {
+			buf_putc(b, ' ');
+			out_brief(b, held, "by");
+		}
+	}
+	arena_done(&a);
+}
+
+static void put_since(struct buf *b, struct json object, const char *member)
+{
+	struct arena a = ARENA_INIT;
+	struct json held;
+
+	if (json_member(object, member, &a, &held) &&
+	    json_type_of(held) == JSON_OBJECT)
+		out_time(b, held, "since");
+	arena_done(&a);
+}
+
 static const struct out_column held_columns[] = {
 	{ "ID", "id", false, NULL },
 	{ "QUEUE", "queue", false, NULL },
 	{ "STATE", "state", false, NULL },
-	{ "CREATED", "created_at", false, out_time },
+	{ "HELD BY", "held", false, put_holder },
+	{ "SINCE", "held", false, put_since },
 	{ "REASON", "hold_reason", false, out_brief },
 };
 
@@ -84,6 +113,9 @@ static void put_texts(struct json_writer *w, const struct cmd_args *a)
 		{ OPT_FIND_WORKER_ID, "worker_id" },
 		{ OPT_FIND_GROUP, "group" },
 		{ OPT_FIND_MODEL, "model" },
+		{ OPT_FIND_HOLD_REASON, "hold_reason" },
+		{ OPT_FIND_HELD_BY, "held_by" },
+		{ OPT_FIND_POLICY, "policy" },
 		{ OPT_JOB_ID_PREFIX, "job_id_prefix" },
 		{ OPT_SORT, "sort" },
 		{ OPT_ORDER, "order" },

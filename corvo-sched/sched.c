@@ -33,6 +33,7 @@ enum task_id {
 	TASK_FIRE,
 	TASK_PURGE,
 	TASK_BULK,
+	TASK_DEADLINE,
 	TASK_MAX
 };
 
@@ -76,7 +77,7 @@ static const unsigned task_ops[TASK_MAX] = {
 	[TASK_PROMOTE] = OP_PROMOTE, [TASK_RECLAIM] = OP_RECLAIM,
 	[TASK_EXPIRE] = OP_EXPIRE,   [TASK_RELEASE] = OP_RELEASE,
 	[TASK_FIRE] = OP_FIRE,       [TASK_PURGE] = OP_PURGE,
-	[TASK_BULK] = OP_BULK_STEP,
+	[TASK_BULK] = OP_BULK_STEP,  [TASK_DEADLINE] = OP_DEADLINE,
 };
 
 static void sched_run(struct sched *s);
@@ -364,6 +365,7 @@ static void on_due_reply(void *ctx, const struct rpc_reply *r)
 	task_set_due(&s->tasks[TASK_FIRE], m.fire_ns);
 	task_set_due(&s->tasks[TASK_PURGE], m.purge_ns);
 	task_set_due(&s->tasks[TASK_BULK], m.bulk_ns);
+	task_set_due(&s->tasks[TASK_DEADLINE], m.deadline_ns);
 	if (m.leader && m.trim_seq != 0 && s->trim_call == NULL) {
 		/* on_trim_reply asks again: before that the answer would
 		 * only be the same. */

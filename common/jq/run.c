@@ -236,6 +236,15 @@ bool jq_matches(struct jq *jq, struct str text)
 	return truth && (checked || is_json(text));
 }
 
+size_t jq_tests(const struct jq *jq)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < jq->n; i++)
+		n += jq->steps[i].code < JQ_NOT;
+	return n;
+}
+
 bool jq_find(struct jq *path, struct str document, struct json *ret)
 {
 	bool found;

@@ -172,6 +172,25 @@
 #define LIMIT_REPLAYS           32         /* of a job that it tells of */
 #define LIMIT_CHECKPOINT_INSIDE (4u << 10) /* beside the rest of a job */
 
+/* Approvals. Of all policies together so many places of a payload are looked
+ * at, so that no job can make an entry long. */
+#define LIMIT_POLICIES          100
+#define LIMIT_POLICY_TESTS      64
+#define LIMIT_POLICY_NAME_BYTES 100
+#define LIMIT_POLICY_TAG_BYTES  255
+#define LIMIT_POLICY_JQ_BYTES   1024
+#define LIMIT_POLICY_PRIORITY   1000000
+#define LIMIT_DECIDED_BY_BYTES  255
+#define LIMIT_COMMENT_BYTES     1024
+#define LIMIT_LINK_BYTES        1024
+#define LIMIT_LINK_S            (30 * 86400)
+#define LIMIT_LINK_PAYLOAD      (16u << 10) /* shown to who has a link */
+#define LIMIT_BASE_URL_BYTES    512
+#define LIMIT_SALT_BYTES        64
+#define LIMIT_TRIAL_JOBS        10000 /* looked at to try a policy */
+#define LIMIT_TRIAL_SHOWN       100
+#define LIMIT_TRIAL_S           86400
+
 /* Inbound webhooks. All of them fit into one answer. */
 #define LIMIT_HOOKS             1000
 #define LIMIT_HOOK_NAME_BYTES   100

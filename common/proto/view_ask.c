@@ -3,7 +3,7 @@
  */
 #include "proto/view_ask.h"
 
-#define WITH_WAIT(row) row(view_query) row(search) row(fulltext)
+#define WITH_WAIT(row) row(view_query) row(search) row(fulltext) row(try_policy)
 
 bool view_ask_get(const struct msg_desc *d, const void *m, uint64_t *ret_seq,
 		  uint64_t *ret_wait_ns)
@@ -50,7 +50,8 @@ uint64_t view_ask_run_ns(const struct msg_desc *d, const void *m,
 uint64_t view_ask_answer_ns(const struct msg_desc *d, const void *m,
 			    uint64_t op_timeout_ns)
 {
-	bool has_turn = d == &msg_search || d == &msg_fulltext;
+	bool has_turn =
+	    d == &msg_search || d == &msg_fulltext || d == &msg_try_policy;
 
 	return view_ask_run_ns(d, m, op_timeout_ns) +
 	       (has_turn ? VIEW_TURN_NS : 0);

@@ -428,6 +428,24 @@ void key_budget_counts(struct key *k, uint32_t space, uint8_t scope,
 	add_target(k, scope, target);
 }
 
+void key_policy(struct key *k, uint32_t space, struct str id)
+{
+	key_start_space(k, "ap|", space);
+	key_add_str(k, id);
+}
+
+void key_link_secret(struct key *k)
+{
+	key_start(k, "al|");
+}
+
+void key_deadline(struct key *k, uint64_t ns, struct str id)
+{
+	key_start(k, "hd|");
+	key_add_be64(k, ns);
+	key_add_str(k, id);
+}
+
 void key_prefix(struct key *k, const char *kind)
 {
 	key_start(k, kind);

@@ -72,6 +72,9 @@
  *   sd|                      sdb_numbers: jobs of Scheduled-DB
  *   bg|space:4 scope:1 target   budget
  *   bw|space:4 scope:1 target   budget_counts
+ *   ap|space:4 id            policy
+ *   al|                      link_secret
+ *   hd|ns:8 id               held jobs with a deadline, by that
  */
 #ifndef CORVO_KEY_H
 #define CORVO_KEY_H
@@ -165,6 +168,9 @@ void key_budget(struct key *k, uint32_t space, uint8_t scope,
 		struct str target);
 void key_budget_counts(struct key *k, uint32_t space, uint8_t scope,
 		       struct str target);
+void key_policy(struct key *k, uint32_t space, struct str id);
+void key_link_secret(struct key *k);
+void key_deadline(struct key *k, uint64_t ns, struct str id);
 
 /*
  * All keys of a kind: "qc|"; of a kind and namespace; of those and a queue:

@@ -186,6 +186,8 @@ void record_live(const struct m_job_live *l, struct m_job *ret)
 	COPY(l, job_live, priority, priority);
 	COPY(l, job_live, hold_reason, hold_reason);
 	COPY(l, job_live, usage, usage);
+	COPY(l, job_live, held, held);
+	COPY(l, job_live, decision, decision);
 	if (l->agent != NULL)
 		MSG_SET(ret, job, iteration, l->agent->iteration);
 	COPY(l, job_live, cancel_reason, cancel_reason);

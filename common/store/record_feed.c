@@ -387,6 +387,9 @@ static int feed_event(struct feed *f, const struct m_event *e)
 	case EVENT_BUDGET_SET:
 	case EVENT_BUDGET_DELETED:
 		return feed_budget(f, e);
+	case EVENT_POLICY_SET:
+	case EVENT_POLICY_DELETED:
+		return feed_policy(f, e);
 	default:
 		return e->queue.n > 0 ? feed_queue(f, e->queue) : 0;
 	}
@@ -501,6 +504,7 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 	hmap_done(&f.batches);
 	hmap_done(&f.schedules);
 	hmap_done(&f.budgets);
+	hmap_done(&f.policies);
 	hmap_done(&f.providers);
 	return r;
 }

@@ -1,6 +1,6 @@
 /*
- * The event feed of what is not a job itself: scores, iterations, budgets and
- * providers. See store/record_feed.c.
+ * The event feed of what is not a job itself: scores, iterations, budgets,
+ * providers and policies. See store/record_feed.c.
  */
 #include "store/key.h"
 #include "store/record_feed_impl.h"
@@ -159,6 +159,26 @@ int feed_provider(struct feed *f, const struct m_event *e)
 		*FEED_ADD(f, providers) = m;
 	else if (r == 0)
 		*FEED_ADD(f, gone_providers) = name;
+	f->bytes += RECORD_OVERHEAD;
+	return MIN(r, 0);
+}
+
+int feed_policy(struct feed *f, const struct m_event *e)
+{
+	struct str id = feed_member(f, e, "id");
+	struct m_policy m;
+	struct key k;
+	int r;
+
+	if (id.n == 0 || id.n > LIMIT_JOB_ID_BYTES ||
+	    feed_seen(&f->policies, id))
+		return 0;
+	key_policy(&k, SPACE_DEFAULT, id);
+	r = record_read(f->kv, &k, &msg_policy, f->a, &m);
+	if (r > 0)
+		*FEED_ADD(f, policies) = m;
+	else if (r == 0)
+		*FEED_ADD(f, gone_policies) = id;
 	f->bytes += RECORD_OVERHEAD;
 	return MIN(r, 0);
 }

@@ -4,6 +4,14 @@
 #include "api/route_shape.h"
 #include "api/route_shape_impl.h"
 
+#define LIST_OF_JOBS                                                           \
+	.arguments = MEMBERS(                                                  \
+	    { "queue", "text", TEXT_SCHEMA, "Only jobs of this queue." },      \
+	    LIMIT_ARGUMENT("Jobs in the answer, at most 1000 (50)."),          \
+	    { "cursor", "text", TEXT_SCHEMA, "`cursor` of the page before." }, \
+	    { "order", "text", TEXT_SCHEMA, "asc or desc." }),                 \
+	.errors = { ERR_VALIDATION_ERROR }, .members = MEMBERS(VIEW_LAG)
+
 static const struct special specials[] = {
 	{ .id = "enqueue",
 	  .errors = { ERR_PAYLOAD_TOO_LARGE, ERR_NOT_FOUND, ERR_BATCH_ERROR },
@@ -126,14 +134,8 @@ static const struct special specials[] = {
 	      MEMBERS({ "after", "whole number", UINT_SCHEMA,
 			"`next` of the page before (0)." },
 		      LIMIT_ARGUMENT("Lines in the answer, at most 1000.")) },
-	{ .id = "dead",
-	  .arguments = MEMBERS(
-	      { "queue", "text", TEXT_SCHEMA, "Only jobs of this queue." },
-	      LIMIT_ARGUMENT("Jobs in the answer, at most 1000 (50)."),
-	      { "cursor", "text", TEXT_SCHEMA, "`cursor` of the page before." },
-	      { "order", "text", TEXT_SCHEMA, "asc or desc." }),
-	  .errors = { ERR_VALIDATION_ERROR },
-	  .members = MEMBERS(VIEW_LAG) },
+	{ .id = "dead", LIST_OF_JOBS },
+	{ .id = "held", LIST_OF_JOBS },
 	{ .id = "fulltext",
 	  .needs = "q",
 	  .arguments =
@@ -256,6 +258,16 @@ static const struct special specials[] = {
 	  .form = REPLY_LIST },
 	{ .id = "budgets", .reply = &msg_budget, .form = REPLY_LIST },
 	{ .id = "set_budget", .errors = { ERR_BUDGET_ERROR } },
+	{ .id = "policies", .reply = &msg_policy, .form = REPLY_LIST },
+	{ .id = "set_policy", .errors = { ERR_POLICY_ERROR } },
+	{ .id = "try_policy",
+	  .errors = { ERR_POLICY_ERROR },
+	  .members = MEMBERS(VIEW_LAG) },
+	{ .id = "get_policy", .errors = { ERR_NOT_FOUND } },
+	{ .id = "delete_policy", .errors = { ERR_NOT_FOUND } },
+	{ .id = "make_links", .errors = { ERR_APPROVE_ERROR } },
+	{ .id = "show_link", .errors = { ERR_LINK_ERROR, ERR_LINK_OVER } },
+	{ .id = "decide", .errors = { ERR_LINK_ERROR, ERR_LINK_OVER } },
 	{ .id = "usage",
 	  .arguments = MEMBERS(USAGE_ARGUMENTS, { "format", "text", TEXT_SCHEMA,
 						  "json (default) or csv." }),
@@ -457,6 +469,10 @@ bool route_is_read(const struct route *r)
 		QUERY_LIST_BUDGETS,
 		QUERY_GET_USAGE_SETTINGS,
 		QUERY_JOB_SCORES,
+		QUERY_LIST_POLICIES,
+		QUERY_GET_POLICY,
+		QUERY_SHOW_LINK,
+		QUERY_TRY_POLICY,
 		QUERY_GET_HOOK,
 		QUERY_LIST_HOOKS,
 		QUERY_LIST_WEBHOOKS,

@@ -2,6 +2,7 @@
  * The generic handler: JSON to the op's request, the op, its reply to JSON.
  * Most writes need nothing else, and so do questions raftd answers as asked.
  */
+#include "proto/msg_json.h"
 #include "req/req.h"
 #include "routes/handlers.h"
 
@@ -44,6 +45,8 @@ static int unknown_job_03(unsigned op)
 		return ERR_REJECT_ERROR;
 	case OP_REPLAY:
 		return ERR_REPLAY_ERROR;
+	case OP_DELETE_POLICY:
+		return ERR_POLICY_ERROR;
 	default:
 		return ERR_NOT_FOUND;
 	}
@@ -97,4 +100,48 @@ void h_query(struct req *r)
 	if (req_read(r, d, m))
 		req_call_raftd(r, id, routing_key(d, m), d, m,
 			       req_answer_query);
+}
+
+/* --- the same, of which the answer is one list: the items alone --- */
+
+static void on_items(struct req *r, const struct rpc_reply *reply)
+{
+	const struct msg_desc *d = query_info(r->match.route->target)->reply;
+	const char *m = req_reply(r, d, reply);
+	const struct field_desc *f = &d->fields[0];
+	struct json_style style = req_style(r);
+	struct json_writer w;
+	const char *items;
+	size_t n;
+
+	if (m == NULL)
+		return;
+	CHECK(f->kind == K_msgs);
+	items = *(const char *const *)(m + f->offset);
+	n = *(const size_t *)(m + f->count_offset);
+	r->x.seq = 0; /* a read has no index of its own */
+	w = req_json(r);
+	jw_array(&w);
+	for (size_t i = 0; i < n; i++)
+		msg_to_json(f->sub, items + i * f->sub->size, &style, &w);
+	jw_array_end(&w);
+	req_answer(r, r->match.route->status);
+}
+
+static void ask_items(struct req *r)
+{
+	static const struct m_nothing nothing;
+
+	req_call_raftd(r, r->match.route->target, STR_NULL, &msg_nothing,
+		       &nothing, on_items);
+}
+
+void h_budgets(struct req *r)
+{
+	ask_items(r);
+}
+
+void h_policies(struct req *r)
+{
+	ask_items(r);
 }

@@ -148,7 +148,7 @@ void h_search(struct req *r)
 		search(r, s);
 }
 
-/* --- GET /dead --- */
+/* --- GET /dead, /held --- */
 
 /* A member of the search from the query string; empty is absent. */
 static bool read_text(struct req *r, const char *name, struct m_search *s,
@@ -162,7 +162,7 @@ static bool read_text(struct req *r, const char *name, struct m_search *s,
 }
 
 /* False when an error has been answered. */
-static bool read_dead(struct req *r, struct m_search *s)
+static bool read_list(struct req *r, enum job_state of, struct m_search *s)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
 	struct str *state = arena_alloc(&r->arena, sizeof(*state));
@@ -173,7 +173,7 @@ static bool read_dead(struct req *r, struct m_search *s)
 	    !read_text(r, "order", s, &s->order, MSG_BIT(search, order)) ||
 	    !req_number_argument(r, "limit", 0, UINT32_MAX, &limit))
 		return false;
-	*state = str_from(enum_text(&enum_job_state, JOB_DEAD));
+	*state = str_from(enum_text(&enum_job_state, of));
 	MSG_SET_LIST(s, search, state, state, 1);
 	MSG_SET(s, search, limit, (uint32_t)limit);
 	if (msg_check(&msg_search, s, &why) == 0)
@@ -182,10 +182,20 @@ static bool read_dead(struct req *r, struct m_search *s)
 	return false;
 }
 
-void h_dead(struct req *r)
+static void list(struct req *r, enum job_state of)
 {
 	struct m_search *s = arena_zalloc(&r->arena, sizeof(*s));
 
-	if (read_dead(r, s))
+	if (read_list(r, of, s))
 		search(r, s);
+}
+
+void h_dead(struct req *r)
+{
+	list(r, JOB_DEAD);
+}
+
+void h_held(struct req *r)
+{
+	list(r, JOB_HELD);
 }

@@ -26,6 +26,7 @@
 #include "fsm/ties/bulk.h"
 #include "fsm/ties/deps.h"
 #include "fsm/ties/inbound.h"
+#include "fsm/ties/policy.h"
 #include "fsm/ties/provider.h"
 #include "fsm/ties/purse.h"
 #include "fsm/ties/schedule.h"
@@ -54,7 +55,8 @@ static void on_ended(struct fsm *f, struct job *j, enum job_state end)
 	ties_on_end(f, j, end);
 }
 
-static const struct job_hooks hooks = { on_ended, ties_on_error, purse_handed };
+static const struct job_hooks hooks = { on_ended, ties_on_error, purse_handed,
+					policy_on_create };
 
 static void fsm_init(struct fsm *f, struct kv *kv)
 {
@@ -66,7 +68,7 @@ static void fsm_init(struct fsm *f, struct kv *kv)
 	f->budget.max = LIMIT_ENTRY_BYTES;
 	f->first_seq = 1;
 	f->cluster.level = LEVEL_FIRST;
-	f->expiry_from = f->keys_from = NEVER;
+	f->expiry_from = f->keys_from = f->deadline_from = NEVER;
 	f->batches_from = f->open_from = NEVER;
 	f->usage.from = NEVER;
 	list_init(&f->dirty);
@@ -119,6 +121,7 @@ static void free_sets(struct fsm *f)
 	purses_free(f);
 	inbound_free(f);
 	webhooks_free(f);
+	policies_free(f);
 	providers_free(f);
 	answers_free(f);
 	cluster_free(f);

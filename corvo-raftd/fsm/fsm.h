@@ -237,6 +237,15 @@ const struct m_usage_settings *fsm_usage_settings(const struct fsm *f);
 void fsm_budgets(struct fsm *f, uint64_t now_ns, struct arena *a,
 		 struct m_budget_list *ret);
 size_t fsm_budgets_n(const struct fsm *f);
+/* All approval policies, as they are asked; in the arena, slices are ours. */
+void fsm_policies(const struct fsm *f, struct arena *a,
+		  struct m_policy_list *ret);
+/* By id or name; NULL: there is none. As long as nothing is applied. */
+const struct m_policy *fsm_policy(const struct fsm *f, struct str ref);
+size_t fsm_policies_n(const struct fsm *f);
+/* What a signed link is about: 0 with *ret in the arena, or -ERR_* and why. */
+int fsm_link(struct fsm *f, struct str token, uint64_t now_ns, struct arena *a,
+	     struct m_link_view *ret, struct str *ret_why);
 /* An inbound webhook, with its secrets; NULL: there is none. As long as nothing
  * is applied. */
 const struct m_hook *fsm_hook(const struct fsm *f, struct str name);
@@ -263,6 +272,7 @@ struct fsm_counters {
 	uint64_t budgets_exceeded;
 	uint64_t scores;
 	uint64_t webhooks_ok, webhooks_failed; /* tries */
+	uint64_t policy_holds, approved, rejected, escalated;
 	uint64_t provider_failures;
 	uint64_t sdb_no_memory, sdb_no_place; /* refused for want of it */
 	uint64_t sdb_ended[6];                /* attempts, by enum sdb_status */

@@ -21,6 +21,7 @@
 #include "fsm/ties/bulk.h"
 #include "fsm/ties/deps.h"
 #include "fsm/ties/inbound.h"
+#include "fsm/ties/policy.h"
 #include "fsm/ties/provider.h"
 #include "fsm/ties/purse.h"
 #include "fsm/ties/schedule.h"
@@ -196,6 +197,10 @@ static int load_due(struct fsm *f)
 	r = first_time(f, &k, &f->keys_from);
 	if (r < 0)
 		return r;
+	key_prefix(&k, "hd|");
+	r = first_time(f, &k, &f->deadline_from);
+	if (r < 0)
+		return r;
 	key_prefix(&k, "x|");
 	return first_time(f, &k, &f->expiry_from);
 }
@@ -257,6 +262,8 @@ int fsm_load(struct fsm *f)
 		r = inbound_load(f);
 	if (r == 0)
 		r = webhooks_load(f);
+	if (r == 0)
+		r = policies_load(f);
 	if (r == 0)
 		r = providers_load(f);
 	if (r == 0)

@@ -18,10 +18,11 @@ set(FSM_SOURCES
   fsm/ties/usage_row.c fsm/ties/score.c fsm/ties/provider.c
   fsm/ties/price.c fsm/ties/inbound.c fsm/ties/purse.c fsm/ties/purse_job.c
   fsm/ties/purse_period.c fsm/ties/purse_show.c fsm/ties/agent.c
+  fsm/ties/policy.c fsm/ties/link.c
   fsm/ask/leader.c fsm/ask/await.c fsm/ask/scale.c fsm/ask/why.c
   fsm/ask/why_push.c fsm/ask/push.c
   fsm/ask/why_limits.c fsm/ask/workers.c fsm/ask/usage.c fsm/ask/budgets.c
-  fsm/ask/inbound.c fsm/ask/webhooks.c fsm/ties/webhook.c
+  fsm/ask/inbound.c fsm/ask/policies.c fsm/ask/webhooks.c fsm/ties/webhook.c
   fsm/ops/webhook.c fsm/ops/webhook_report.c
   fsm/ask/cluster.c
   fsm/ops/hand.c fsm/ops/act.c fsm/ops/enqueue.c fsm/ops/fetch.c
@@ -30,5 +31,5 @@ set(FSM_SOURCES
   fsm/ops/timer.c fsm/ops/clock.c fsm/ops/purge.c fsm/ops/admin.c
   fsm/ops/cluster.c fsm/ops/settings.c fsm/ops/usage.c fsm/ops/budget.c
   fsm/ops/score.c
-  fsm/ops/replay.c fsm/ops/inbound.c fsm/ops/sdb.c
+  fsm/ops/replay.c fsm/ops/inbound.c fsm/ops/policy.c fsm/ops/decide.c fsm/ops/sdb.c
   fsm/fsm.c fsm/load.c fsm/dispatch.c)

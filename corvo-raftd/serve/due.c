@@ -18,7 +18,7 @@ static uint64_t first_due(const struct m_due_reply *d)
 {
 	uint64_t all[] = { d->promote_ns, d->reclaim_ns, d->expire_ns,
 			   d->release_ns, d->fire_ns,    d->purge_ns,
-			   d->bulk_ns };
+			   d->bulk_ns,    d->deadline_ns };
 	uint64_t first = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
@@ -89,7 +89,7 @@ bool dues_is_nothing(struct svc *s, uint32_t op)
 
 	if (!node_is_ready(s->p->node))
 		return false;
-	if ((op == OP_EXPIRE || op == OP_PURGE) &&
+	if ((op == OP_EXPIRE || op == OP_PURGE || op == OP_DEADLINE) &&
 	    !proposer_time_is_settled(s->p->proposer))
 		return true;
 	due_moments(s, &now);
@@ -102,6 +102,9 @@ bool dues_is_nothing(struct svc *s, uint32_t op)
 		break;
 	case OP_EXPIRE:
 		moment = now.expire_ns;
+		break;
+	case OP_DEADLINE:
+		moment = now.deadline_ns;
 		break;
 	case OP_RELEASE:
 		moment = now.release_ns;

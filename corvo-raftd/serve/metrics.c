@@ -102,6 +102,13 @@ static void put_usage(struct metric_list *o, struct svc *s)
 	put(o, METRIC_BUDGETS, fsm_budgets_n(s->p->fsm));
 	put(o, METRIC_BUDGETS_EXCEEDED, c->budgets_exceeded);
 	put(o, METRIC_SCORES, c->scores);
+	put(o, METRIC_POLICIES, fsm_policies_n(s->p->fsm));
+	put(o, METRIC_POLICY_HOLDS, c->policy_holds);
+	metric_add(o, METRIC_DECISIONS, (double)c->approved,
+		   STR("decision=\"approved\""));
+	metric_add(o, METRIC_DECISIONS, (double)c->rejected,
+		   STR("decision=\"rejected\""));
+	put(o, METRIC_ESCALATIONS, c->escalated);
 	put(o, METRIC_PROVIDER_FAILURES, c->provider_failures);
 	metric_add(o, METRIC_USAGE_COST,
 		   (double)c->usage_cost / (double)NANO_PER_UNIT, STR_NULL);

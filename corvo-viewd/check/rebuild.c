@@ -120,6 +120,8 @@ static int load_row(struct loader *l, enum row_kind kind,
 		return mirror_budget(l->mirror, &row->budget);
 	case ROW_SCORE:
 		return mirror_score(l->mirror, &row->score);
+	case ROW_POLICY:
+		return mirror_policy(l->mirror, &row->policy);
 	case ROW_ITERATION:
 		return mirror_iteration(l->mirror, &row->iteration);
 	case ROW_PROVIDER:

@@ -13,9 +13,10 @@
 #define KEY_TAIL         5          /* of je| and it|: NUL and a number */
 
 static const char *const prefixes[ROW_KINDS] = {
-	[ROW_QUEUE] = "qc|", [ROW_WORKER] = "wk|",    [ROW_LOCK] = "u|",
-	[ROW_BATCH] = "b|",  [ROW_SCHEDULE] = "sc|",  [ROW_BUDGET] = "bg|",
-	[ROW_SCORE] = "so|", [ROW_ITERATION] = "it|", [ROW_PROVIDER] = "pv|",
+	[ROW_QUEUE] = "qc|",  [ROW_WORKER] = "wk|",    [ROW_LOCK] = "u|",
+	[ROW_BATCH] = "b|",   [ROW_SCHEDULE] = "sc|",  [ROW_BUDGET] = "bg|",
+	[ROW_SCORE] = "so|",  [ROW_ITERATION] = "it|", [ROW_PROVIDER] = "pv|",
+	[ROW_POLICY] = "ap|",
 };
 
 static struct kv_iter *iterate(struct kv *kv, const char *kind)
@@ -278,6 +279,10 @@ int scan_row(struct scan *s, enum row_kind kind, union scan_row *ret)
 		return 1;
 	case ROW_SCORE:
 		if (msg_decode(&msg_score, raw, &s->arena, &ret->score) < 0)
+			return bad_record(s, key);
+		return 1;
+	case ROW_POLICY:
+		if (msg_decode(&msg_policy, raw, &s->arena, &ret->policy) < 0)
 			return bad_record(s, key);
 		return 1;
 	case ROW_ITERATION:

@@ -43,6 +43,7 @@ union scan_row {
 	struct m_schedule schedule;
 	struct m_budget budget;
 	struct m_score score;
+	struct m_policy policy;
 	struct m_iteration iteration;
 	struct m_provider_doc provider;
 };

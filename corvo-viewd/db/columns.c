@@ -52,6 +52,9 @@ const struct column job_columns[JOB_COLUMNS] = {
 	COL(COL_MS, LIVE_NEVER, "timeout_ms", timeout, NULL, NULL),
 	COL(COL_TIME, LIVE_ABSENT, "timeout_at", timeout_at, NULL, NULL),
 	COL(COL_TEXT, LIVE_ABSENT, "hold_reason", hold_reason, NULL, NULL),
+	COL(COL_HELD_KIND, LIVE_ABSENT, "held_by", held, NULL, NULL),
+	COL(COL_HELD_POLICY, LIVE_ABSENT, "held_policy", held, NULL, NULL),
+	COL(COL_HELD, LIVE_ABSENT, "held", held, NULL, NULL),
 	COL(COL_BOOL, LIVE_ABSENT, "cancel_requested", cancel_requested, NULL,
 	    NULL),
 	COL(COL_U64, LIVE_ABSENT, "seq", seq, NULL, NULL),
@@ -148,9 +151,29 @@ static void put_usage(struct db_to to, enum column_kind kind,
 	}
 }
 
+static void put_held(struct db_to to, enum column_kind kind,
+		     const struct m_hold_state *h, struct buf *b)
+{
+	static const struct json_style style;
+	struct json_writer w = JSON_WRITER(b);
+
+	if (kind == COL_HELD_KIND) {
+		db_put_text(to, str_from(enum_text(&enum_hold_kind, h->kind)));
+	} else if (kind == COL_HELD) {
+		buf_clear(b);
+		msg_to_json(&msg_hold_state, h, &style, &w);
+		db_put_text(to, buf_str(b));
+	} else if (h->policy.n > 0) {
+		db_put_text(to, h->policy);
+	} else {
+		db_put_null(to);
+	}
+}
+
 void column_text_done(struct column_text *t)
 {
 	buf_done(&t->usage);
+	buf_done(&t->held);
 	buf_done(&t->strs);
 	buf_done(&t->chain);
 }
@@ -218,6 +241,9 @@ void column_put_member(struct db_to to, const struct column *col,
 	case COL_USAGE:
 	case COL_USAGE_COST:
 	case COL_USAGE_MODEL:
+	case COL_HELD:
+	case COL_HELD_KIND:
+	case COL_HELD_POLICY:
 		CHECK(!"a column of jobs only");
 	}
 }
@@ -232,25 +258,27 @@ void column_put(struct db_to to, size_t c, const struct m_job *j,
 		put_strs(to, j, &text->strs);
 	else if (col->kind == COL_CHAIN && has)
 		put_chain(to, j, &text->chain);
+	else if (col->kind >= COL_HELD && has)
+		put_held(to, col->kind, j->held, &text->held);
 	else if (col->kind >= COL_USAGE && has)
 		put_usage(to, col->kind, j->usage, &text->usage);
 	else
 		column_put_member(to, col, j, &text->times, text->text[c]);
 }
 
-/* False: somebody else wrote it. */
-static bool read_usage(struct str text, struct arena *a,
-		       struct m_usage_sum **ret)
+/* False: somebody else wrote it. *ret: the message, or what is left of it. */
+static bool read_message(struct str text, const struct msg_desc *d,
+			 struct arena *a, void *ret)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	struct msg_reader rd = { .a = a, .why = &why };
-	struct m_usage_sum *u = arena_zalloc(a, sizeof(*u));
+	void *m = arena_zalloc(a, d->size);
 	struct json_error e;
 
 	text = arena_copy(a, text);
-	*ret = u;
+	*(void **)ret = m;
 	return json_validate(text, LIMIT_JSON_DEPTH, &e) &&
-	       msg_from_json(&rd, &msg_usage_sum, json_root(text), u) == 0;
+	       msg_from_json(&rd, d, json_root(text), m) == 0;
 }
 
 static uint64_t read_ms(struct db_stmt *s, int i)
@@ -298,13 +326,18 @@ void column_read(struct db_stmt *s, int i, size_t c, struct arena *a,
 		*(uint64_t *)m = timetext_parse(db_text(s, i));
 		break;
 	case COL_USAGE:
-		has = read_usage(db_text(s, i), a, m);
+		has = read_message(db_text(s, i), &msg_usage_sum, a, m);
+		break;
+	case COL_HELD:
+		has = read_message(db_text(s, i), &msg_hold_state, a, m);
 		break;
 	case COL_STRS:
 	case COL_CHAIN:
 	case COL_NANO: /* of no job */
 	case COL_USAGE_COST:
 	case COL_USAGE_MODEL:
+	case COL_HELD_KIND:
+	case COL_HELD_POLICY:
 		has = false;
 		break;
 	}

@@ -30,6 +30,10 @@ enum column_kind {
 	COL_USAGE,
 	COL_USAGE_COST, /* billionths */
 	COL_USAGE_MODEL,
+	/* The same of member held. */
+	COL_HELD,
+	COL_HELD_KIND,
+	COL_HELD_POLICY,
 };
 
 enum column_live {
@@ -50,7 +54,7 @@ struct column {
 	const char *absent;
 };
 
-#define JOB_COLUMNS 51
+#define JOB_COLUMNS 54
 extern const struct column job_columns[JOB_COLUMNS]; /* id is the first */
 
 /* The columns with full text. */
@@ -64,7 +68,7 @@ enum {
 struct column_text {
 	struct timetext times;
 	char text[JOB_COLUMNS][TIMETEXT_LEN];
-	struct buf strs, chain, usage;
+	struct buf strs, chain, usage, held;
 };
 
 void column_text_done(struct column_text *t);

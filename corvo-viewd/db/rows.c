@@ -121,6 +121,27 @@ static const struct column score_columns[] = {
 	COL(score, COL_TIME, "created_at", created_at, NULL, ""),
 };
 
+static const struct column policy_columns[] = {
+	COL(policy, COL_TEXT, "id", id, NULL, ""),
+	COL(policy, COL_TEXT, "name", name, NULL, ""),
+	COL(policy, COL_ENUM, "mode", mode, &enum_policy_mode, ""),
+	COL(policy, COL_BOOL, "enabled", enabled, NULL, NULL),
+	COL(policy, COL_TEXT, "queue", queue, NULL, NULL),
+	COL(policy, COL_TEXT, "tag_key", tag_key, NULL, NULL),
+	COL(policy, COL_TEXT, "tag_value", tag_value, NULL, NULL),
+	COL(policy, COL_TIME, "created_at", created_at, NULL, ""),
+	COL(policy, COL_TIME, "updated_at", updated_at, NULL, NULL),
+	COL(policy, COL_NANO, "cost_min", cost_min, NULL, NULL),
+	COL(policy, COL_COUNT, "iteration_min", iteration_min, NULL, NULL),
+	COL(policy, COL_TEXT, "payload_jq", payload_jq, NULL, NULL),
+	COL(policy, COL_U32, "priority", priority, NULL, NULL),
+	COL(policy, COL_MS, "deadline_ms", deadline, NULL, NULL),
+	COL(policy, COL_ENUM, "on_deadline", on_deadline, &enum_on_deadline,
+	    NULL),
+	COL(policy, COL_ENUM, "provider_state", provider_state,
+	    &enum_provider_state, NULL),
+};
+
 static const struct column iteration_columns[] = {
 	COL(iteration, COL_TEXT, "job_id", job_id, NULL, ""),
 	COL(iteration, COL_U32, "iteration", iteration, NULL, NULL),
@@ -165,6 +186,7 @@ const struct row_table row_tables[ROW_KINDS] = {
 	TABLE(ROW_SCHEDULE, "schedules", 1, schedule_columns),
 	TABLE(ROW_BUDGET, "budgets", 2, budget_columns),
 	TABLE(ROW_SCORE, "job_scores", 2, score_columns),
+	TABLE(ROW_POLICY, "approval_policies", 1, policy_columns),
 	TABLE(ROW_ITERATION, "job_iterations", 2, iteration_columns),
 	TABLE(ROW_PROVIDER, "providers", 1, provider_columns),
 };

@@ -19,6 +19,7 @@ enum row_kind {
 	ROW_SCORE,     /* struct m_score */
 	ROW_ITERATION, /* struct m_iteration */
 	ROW_PROVIDER,  /* struct m_provider_doc */
+	ROW_POLICY,    /* struct m_policy */
 	ROW_KINDS
 };
 

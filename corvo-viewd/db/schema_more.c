@@ -138,7 +138,15 @@ static const char *const agents[] = {
 	" queue      TEXT,"
 	" tag_key    TEXT,"
 	" tag_value  TEXT,"
-	" created_at TEXT NOT NULL)",
+	" created_at TEXT NOT NULL,"
+	" updated_at TEXT,"
+	" cost_min      REAL,"
+	" iteration_min INTEGER,"
+	" payload_jq    TEXT,"
+	" priority      INTEGER NOT NULL DEFAULT 0,"
+	" deadline_ms   INTEGER,"
+	" on_deadline   TEXT,"
+	" provider_state TEXT)",
 
 	"CREATE TABLE webhooks ("
 	" id               TEXT PRIMARY KEY,"

@@ -68,6 +68,7 @@ static const char *const sql[STMT_MAX] = {
 	[STMT_SCHEDULE_DELETE] = "DELETE FROM schedules WHERE id=?1",
 	[STMT_PROVIDER_DELETE] = "DELETE FROM providers WHERE name=?1",
 	[STMT_BUDGET_DELETE] = "DELETE FROM budgets WHERE id=?1",
+	[STMT_POLICY_DELETE] = "DELETE FROM approval_policies WHERE id=?1",
 	[STMT_WORKERS_IDLE] = "DELETE FROM workers WHERE last_heartbeat<=?1",
 	[STMT_WORKERS_OLD] =
 	    "DELETE FROM workers WHERE id IN (SELECT id FROM workers"
@@ -321,6 +322,11 @@ static int apply_rest(struct mirror *m, const struct m_tail_reply *r)
 		err = mirror_provider(m, &r->providers[i]);
 	for (size_t i = 0; i < r->budgets_n && err == 0; i++)
 		err = mirror_budget(m, &r->budgets[i]);
+	if (err == 0)
+		err = delete_each(m, STMT_POLICY_DELETE, r->gone_policies,
+				  r->gone_policies_n);
+	for (size_t i = 0; i < r->policies_n && err == 0; i++)
+		err = mirror_policy(m, &r->policies[i]);
 	for (size_t i = 0; i < r->batches_n && err == 0; i++)
 		err = mirror_batch(m, &r->batches[i]);
 	for (size_t i = 0; i < r->schedules_n && err == 0; i++)

@@ -55,6 +55,7 @@ int mirror_batch(struct mirror *m, const struct m_batch *b);
 int mirror_schedule(struct mirror *m, const struct m_schedule *s);
 int mirror_budget(struct mirror *m, const struct m_budget *b);
 int mirror_score(struct mirror *m, const struct m_score *s);
+int mirror_policy(struct mirror *m, const struct m_policy *p);
 int mirror_iteration(struct mirror *m, const struct m_iteration *i);
 int mirror_provider(struct mirror *m, const struct m_provider_doc *p);
 /* Without a holder: nobody has the key. */

@@ -118,6 +118,11 @@ int mirror_score(struct mirror *m, const struct m_score *s)
 	return put_row(m, ROW_SCORE, s);
 }
 
+int mirror_policy(struct mirror *m, const struct m_policy *p)
+{
+	return put_row(m, ROW_POLICY, p);
+}
+
 int mirror_iteration(struct mirror *m, const struct m_iteration *i)
 {
 	struct db_stmt *trim = m->stmts[STMT_ITERATION_TRIM];

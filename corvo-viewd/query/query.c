@@ -20,6 +20,7 @@ static const struct handler {
 	{ QUERY_SEARCH_JOBS, false, query_search },
 	{ QUERY_VIEWD_METRICS, true, query_metrics },
 	{ QUERY_FULLTEXT, false, query_fulltext },
+	{ QUERY_TRY_POLICY, false, query_try_policy },
 };
 
 static const struct handler *handler_of(unsigned id)

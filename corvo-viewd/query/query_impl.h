@@ -23,6 +23,8 @@ int query_metrics(struct query *q, const struct query_ask *ask,
 		  struct buf *out);
 int query_fulltext(struct query *q, const struct query_ask *ask,
 		   struct buf *out);
+int query_try_policy(struct query *q, const struct query_ask *ask,
+		     struct buf *out);
 
 /* A to Z in lower case, as SQLite's lower() has it. */
 struct str query_lower(struct arena *a, struct str s);

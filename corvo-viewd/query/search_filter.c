@@ -114,6 +114,8 @@ static const struct condition texts[] = {
 	CONDITION("group_name", "=", group),
 	CONDITION("schedule_id", "=", schedule_id),
 	CONDITION("model", "=", model),
+	CONDITION("held_by", "=", held_by),
+	CONDITION("held_policy", "=", policy),
 };
 
 static const struct condition times[] = {
@@ -225,6 +227,9 @@ static void put_costly(struct search *s, struct sql *sql)
 	if (m->payload_contains.n > 0)
 		buf_printf(b, " AND instr(lower(j.payload),?%d)",
 			   sql_text(sql, query_lower(a, m->payload_contains)));
+	if (m->hold_reason.n > 0)
+		buf_printf(b, " AND instr(lower(j.hold_reason),?%d)",
+			   sql_text(sql, query_lower(a, m->hold_reason)));
 	if (s->jq != NULL)
 		buf_printf(b, " AND matches(j.payload,?%d)",
 			   sql_jq(sql, s->jq));

@@ -128,6 +128,7 @@ static void check_index(struct check *c, struct str id, struct str queue,
 		key_retrying(&k, SPACE_DEFAULT, queue, l->scheduled_at, id);
 		break;
 	case JOB_HELD:
+		check_deadline(c, id, l);
 		key_held(&k, SPACE_DEFAULT, queue, id);
 		break;
 	case JOB_BLOCKED:
@@ -442,7 +443,8 @@ static bool is_looked_at_later(struct str key)
 {
 	static const char *const kinds[] = { "b|",  "bt|", "bo|", "bp|", "sc|",
 					     "bk|", "bi|", "bc|", "hk|", "wh|",
-					     "ws|", "wt|", "wl|", "sd|" };
+					     "ws|", "wt|", "wl|", "sd|", "ap|",
+					     "al|" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (str_starts(key, str_from(kinds[i])))
@@ -480,6 +482,8 @@ static void check_key(struct check *c, struct str key, struct str v)
 		check_bound(c, NAME("r|"), BOUND_RETRYING);
 	else if (str_starts(key, STR("h|")))
 		c->keys_h++;
+	else if (str_starts(key, STR("hd|")))
+		c->keys_hd++;
 	else if (str_starts(key, STR("bl|")))
 		c->keys_bl++;
 	else if (str_starts(key, STR("t|")))
@@ -532,6 +536,7 @@ static void check_totals(struct check *c)
 	assert_int_equal(c->keys_r, c->jobs[JOB_RETRYING]);
 	assert_int_equal(c->keys_h, c->jobs[JOB_HELD]);
 	assert_int_equal(c->keys_bl, c->jobs[JOB_BLOCKED]);
+	assert_int_equal(c->keys_hd, c->deadlines);
 	assert_int_equal(c->keys_t, c->jobs[JOB_COMPLETED] + c->jobs[JOB_DEAD] +
 					c->jobs[JOB_CANCELLED]);
 	assert_int_equal(c->keys_x, c->expiring);

@@ -25,11 +25,12 @@ struct check {
 	uint64_t jobs[JOB_STATE_MAX];
 	uint64_t expiring; /* jobs that should have an x| key */
 	uint64_t keys_a, keys_s, keys_r, keys_x, keys_qs, keys_w, keys_mb;
-	uint64_t keys_h, keys_bl, keys_t, keys_ik, keys_ie;
-	uint64_t capped;   /* queues with max_backlog */
-	uint64_t pushed;   /* push queues */
-	uint64_t timeouts; /* active jobs whose attempt has an end */
-	uint64_t given;    /* active jobs of a fetch that can be sent again */
+	uint64_t keys_h, keys_hd, keys_bl, keys_t, keys_ik, keys_ie;
+	uint64_t deadlines; /* of held jobs, to come */
+	uint64_t capped;    /* queues with max_backlog */
+	uint64_t pushed;    /* push queues */
+	uint64_t timeouts;  /* active jobs whose attempt has an end */
+	uint64_t given;     /* active jobs of a fetch that can be sent again */
 	uint64_t keys_d, keys_dr;
 	struct hmap waiting; /* id -> struct tally: d| keys of a child */
 	uint64_t linked;     /* d| keys that jobs account for */
@@ -68,6 +69,11 @@ void check_agent(struct check *c, struct str id, const struct m_job_doc *d,
 void check_agent_key(struct check *c, struct str key, struct str value);
 /* There is nothing else. */
 void check_agents_end(const struct check *c);
+
+/* --- fsm_check_policy.c --- */
+
+/* A held job has the key of its deadline. */
+void check_deadline(struct check *c, struct str id, const struct m_job_live *l);
 
 /* --- fsm_check_ties.c --- */
 

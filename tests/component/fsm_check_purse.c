@@ -92,4 +92,5 @@ void fx_check_purses(const struct fx_side *side)
 	fx_check_hooks(side);
 	fx_check_sdb(side);
 	fx_check_webhooks(side);
+	fx_check_policies(side);
 }

@@ -145,5 +145,6 @@ void fx_check_hooks(const struct fx_side *side);
 void fx_check_sdb(const struct fx_side *side);
 /* Webhooks (fsm_check_webhook.c). */
 void fx_check_webhooks(const struct fx_side *side);
+void fx_check_policies(const struct fx_side *side);
 
 #endif

@@ -245,6 +245,7 @@ static void batch_callback(struct model *m, struct model_batch *b)
 	    STR_ARG(b->id), (unsigned long long)b->total,
 	    (unsigned long long)b->succeeded, (unsigned long long)b->failed);
 	b->callback = j;
+	(void)model_policy_hold(m, j, POINT_ENQUEUE);
 }
 
 /* Sealed and all counted: it ends, and its parent counts it as one job. */

@@ -32,8 +32,13 @@
 #define MODEL_HOOKS     3
 #define MODEL_WEBHOOKS  3
 #define MODEL_TRIES     500           /* LIMIT_WEBHOOK_TRIES */
+#define MODEL_POLICIES  4
+#define MODEL_PASSED    64
+#define MODEL_LINKS     8
 #define MODEL_REPORTS   4096
 #define MODEL_DELETED   JOB_STATE_MAX /* how a job ends that is deleted */
+
+struct fx;
 
 struct model_dep {
 	struct str id;
@@ -129,6 +134,33 @@ struct model_hook {
 	uint64_t created_at;
 };
 
+/* Who holds a job. */
+struct model_hold {
+	enum hold_kind kind;
+	struct str by, policy; /* its id */
+	uint64_t since, number;
+	uint64_t made; /* of the policy */
+	enum policy_point at;
+	uint32_t iteration;
+	uint64_t resume_at, deadline;
+	enum on_deadline on_deadline;
+	bool escalated;
+};
+
+struct model_policy {
+	bool used;
+	struct str name, id, tag;
+	struct m_policy m;
+	unsigned at; /* a bit for each point */
+	uint64_t above;
+	uint64_t made; /* the n-th that ever was */
+};
+
+struct model_link {
+	struct str job_id, approve, reject;
+	uint64_t number, until;
+};
+
 struct model_job {
 	bool used;
 	bool
@@ -176,6 +208,16 @@ struct model_job {
 	struct model_agent agent;
 	uint64_t
 	    sdb_size; /* of Scheduled-DB: what it counts for; 0: it is not */
+	struct model_hold held; /* while it is */
+	bool decided;
+	enum verdict verdict;
+	enum decided_via via;
+	struct str decided_by, comment, decided_policy;
+	uint64_t decided_at;
+	uint64_t passed[MODEL_PASSED];
+	size_t passed_n;
+	enum policy_point passed_at;
+	uint32_t passed_in;
 	/* Texts the payload must hold, of a job the server made. */
 	struct str holds[4];
 };
@@ -250,6 +292,9 @@ struct model {
 	struct model_budget budgets[MODEL_BUDGETS];
 	struct model_hook hooks[MODEL_HOOKS];
 	struct model_webhook webhooks[MODEL_WEBHOOKS];
+	struct model_policy policies[MODEL_POLICIES];
+	struct model_link links[MODEL_LINKS];
+	uint64_t policies_made, holds_made, links_made;
 	struct model_ended ended[MODEL_JOBS];
 	size_t ended_n;
 	uint64_t last_token, made;
@@ -363,6 +408,39 @@ void model_pause_schedule(struct model *m, const struct m_pause_schedule *op);
 const char *model_run_schedule(struct model *m, const struct m_fire *op);
 const char *model_fire(struct model *m, const struct m_fire *op, bool is_void);
 
+/* --- policies, holds and decisions (model_policy.c) --- */
+
+void model_set_policy(struct model *m, const struct m_policy *op);
+void model_learn_policy(struct model *m, const struct m_policy *reply);
+void model_delete_policy(struct model *m, struct str name);
+/* Some policy would hold it there. */
+bool model_policy_fits(struct model *m, const struct model_job *j,
+		       enum policy_point at);
+/* The same, and it is held. */
+bool model_policy_hold(struct model *m, struct model_job *j,
+		       enum policy_point at);
+/* It has another payload. */
+void model_policy_replace(struct model *m, struct model_job *j);
+void model_fetch_holds(struct model *m, const struct m_fetch *op, struct fx *x);
+void model_held_by(struct model *m, struct model_job *j, enum hold_kind kind,
+		   struct str by, struct str reason);
+void model_decide(struct model *m, struct model_job *j, enum verdict verdict,
+		  enum decided_via via, struct str by, struct str comment);
+/* What a client is told. */
+const char *model_approve_held(struct model *m, struct model_job *j,
+			       enum decided_via via, struct str by,
+			       struct str comment);
+void model_reject_held(struct model *m, struct model_job *j,
+		       enum decided_via via, struct str by, struct str comment);
+uint32_t model_deadline(struct model *m);
+/* NULL: it is refused. */
+struct model_link *model_make_links(struct model *m, struct str job_id,
+				    uint64_t good_for);
+const char *model_decide_by_link(struct model *m, const struct model_link *l,
+				 bool approve, struct str comment);
+void model_compare_hold(const struct model_job *j, const struct m_job *r);
+void model_compare_policies(struct model *m, struct fx *x);
+
 /* --- usage (model_usage.c) --- */
 
 void model_set_price(struct model *m, const struct m_price *op);
@@ -372,8 +450,6 @@ void model_report(struct model *m, struct model_job *j,
 		  const struct m_usage *u);
 /* For telling requests apart. */
 void model_usage_said(struct buf *b, const struct m_usage *u);
-
-struct fx;
 
 /* --- scores (model_score.c) --- */
 
@@ -408,7 +484,7 @@ void model_agent_rerun(struct model_job *j);
 /* Those that have ended, and the one a worker has been at. */
 uint32_t model_iterations(const struct model_job *j);
 uint64_t model_agent_timeout(const struct model_job *j); /* 0: none */
-void model_approve(struct model *m, const struct m_approve *op);
+const char *model_approve(struct model *m, const struct m_approve *op);
 void model_replay_agent(struct model *m, const struct m_replay *op);
 
 /* --- fetch (model_fetch.c): is this a right answer? --- */

@@ -58,6 +58,8 @@ void model_agent_create(struct model_job *j, const struct m_agent *a)
 
 /* --- acks --- */
 
+static const char policy_matched[] = "approval policy matched: p";
+
 static enum agent_status status_of(const struct m_ack *op)
 {
 	return MSG_HAS(op, ack, agent_status) ? op->agent_status
@@ -95,13 +97,22 @@ static struct model_iteration *record(struct model *m, struct model_job *j)
 	return it;
 }
 
-static void hold(struct model *m, struct model_job *j, struct str reason)
+/* By whom, as its iteration ended. */
+static void hold(struct model *m, struct model_job *j, struct str reason,
+		 const char *limit, uint32_t iteration)
 {
-	model_leave(j);
-	j->state = JOB_HELD;
-	j->scheduled_at = 0;
+	uint32_t next = j->agent.iteration;
+
+	if (j->agent.used)
+		j->agent.iteration = iteration;
+	if (limit == policy_matched)
+		(void)model_policy_hold(m, j, POINT_CONTINUE);
+	else
+		model_held_by(
+		    m, j, limit != NULL ? HELD_BY_GUARDRAIL : HELD_BY_WORKER,
+		    limit != NULL ? STR_NULL : j->worker, reason);
 	j->hold_reason = model_copy(m, reason);
-	j->touched = true;
+	j->agent.iteration = next;
 }
 
 bool model_agent_turn(struct model *m, struct model_job *j,
@@ -110,9 +121,13 @@ bool model_agent_turn(struct model *m, struct model_job *j,
 	enum agent_status s = status_of(op);
 	const char *limit = NULL;
 	struct model_iteration *it = NULL;
+	uint32_t iteration = j->agent.iteration;
 
-	if (s == AGENT_CONTINUE && !j->cancel_requested)
+	if (s == AGENT_CONTINUE && !j->cancel_requested) {
 		limit = limit_reached(j);
+		if (limit == NULL && model_policy_fits(m, j, POINT_CONTINUE))
+			limit = policy_matched;
+	}
 	if (limit != NULL)
 		s = AGENT_HOLD;
 	if (j->agent.used) {
@@ -134,7 +149,8 @@ bool model_agent_turn(struct model *m, struct model_job *j,
 	if (s == AGENT_CONTINUE)
 		model_to_pending(m, j);
 	else
-		hold(m, j, it != NULL ? it->hold_reason : op->hold_reason);
+		hold(m, j, it != NULL ? it->hold_reason : op->hold_reason,
+		     limit, iteration);
 	return true;
 }
 
@@ -165,19 +181,26 @@ uint64_t model_agent_timeout(const struct model_job *j)
 
 /* --- people --- */
 
-void model_approve(struct model *m, const struct m_approve *op)
+const char *model_approve(struct model *m, const struct m_approve *op)
 {
 	struct model_job *j = model_find(m, op->job_id);
 	struct model_agent *a = j != NULL ? &j->agent : NULL;
-	bool limits = op->has != MSG_BIT(approve, job_id);
+	bool limits =
+	    (op->has & ~(MSG_BIT(approve, job_id) | MSG_BIT(approve, by) |
+			 MSG_BIT(approve, comment))) != 0;
+	const char *status;
 
 	if (j != NULL && j->state == JOB_HELD && limits && !a->used) {
 		model_refuse(m, ERR_VALIDATION_ERROR);
-		return;
+		return "";
 	}
-	(void)model_job_op(m, OP_APPROVE, op->job_id);
-	if (m->errs_n > 0 || !limits)
-		return;
+	status = model_job_op(m, OP_APPROVE, op->job_id);
+	if (m->errs_n > 0)
+		return "";
+	j->decided_by = model_copy(m, op->by);
+	j->comment = model_copy(m, op->comment);
+	if (!limits)
+		return status;
 	if (MSG_HAS(op, approve, max_iterations))
 		a->max_iterations = op->max_iterations;
 	if (MSG_HAS(op, approve, max_cost_usd))
@@ -188,6 +211,7 @@ void model_approve(struct model *m, const struct m_approve *op)
 		a->timeout = op->iteration_timeout;
 	if (MSG_HAS(op, approve, limits))
 		a->max_tokens = tokens_limit(op->limits);
+	return status;
 }
 
 static const struct model_iteration *find(const struct model_job *j, uint32_t n)
@@ -239,6 +263,7 @@ void model_replay_agent(struct model *m, const struct m_replay *op)
 	j->agent.replay_of = old->id;
 	old->agent.replays++;
 	old->touched = true;
+	(void)model_policy_hold(m, j, POINT_ENQUEUE);
 }
 
 /* --- against the state machine --- */
@@ -269,6 +294,7 @@ void model_compare_agent(const struct model_job *j, const struct m_job *r,
 	const struct model_iteration *it = a->last;
 	struct m_iteration_list list;
 
+	model_compare_hold(j, r);
 	assert_int_equal(a->used, MSG_HAS(r, job, agent));
 	if (!a->used)
 		return;

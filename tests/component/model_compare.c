@@ -300,6 +300,7 @@ void model_compare(struct model *m, struct fx *x, bool all)
 		model_compare_hooks(m, x);
 		model_compare_sdb(m, x);
 		model_compare_webhooks(m, x);
+		model_compare_policies(m, x);
 	}
 	for (size_t i = 0; all && i < MODEL_SCHEDULES; i++) {
 		if (m->schedules[i].used)

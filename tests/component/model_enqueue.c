@@ -287,6 +287,7 @@ static struct model_job *create(struct model *m, const struct m_enqueue *op)
 		j->chain = copy_chain(m, op->chain);
 		j->chain_id = model_copy(m, op->chain_id);
 	}
+	(void)model_policy_hold(m, j, POINT_ENQUEUE);
 	return j;
 }
 
@@ -303,12 +304,14 @@ static bool replace(struct model *m, const struct m_enqueue *op,
 		return false;
 	holder->payload = model_copy(m, op->payload);
 	holder->touched = true;
-	if (!MSG_HAS(op, enqueue, scheduled_at) && !MSG_HAS(op, enqueue, delay))
-		return true;
-	if (holder->state == JOB_SCHEDULED && !later)
-		model_to_pending(m, holder);
-	else if (holder->state == JOB_SCHEDULED || holder->state == JOB_BLOCKED)
-		holder->scheduled_at = later ? due(m, op) : 0;
+	if (MSG_HAS(op, enqueue, scheduled_at) || MSG_HAS(op, enqueue, delay)) {
+		if (holder->state == JOB_SCHEDULED && !later)
+			model_to_pending(m, holder);
+		else if (holder->state == JOB_SCHEDULED ||
+			 holder->state == JOB_BLOCKED)
+			holder->scheduled_at = later ? due(m, op) : 0;
+	}
+	model_policy_replace(m, holder);
 	return true;
 }
 
@@ -340,7 +343,8 @@ static void look_at_deps(struct model *m, struct model_job *j)
 	}
 	if (model_unmet(j) == 0)
 		return;
-	j->state = JOB_BLOCKED;
+	if (j->state != JOB_HELD)
+		j->state = JOB_BLOCKED;
 	if (failed) {
 		model_error(m, j, STR_NULL);
 		model_end(m, j, JOB_DEAD);
@@ -529,6 +533,7 @@ static struct model_job *follow(struct model *m, const struct model_job *prev,
 		j->scheduled_at = m->now + s->delay;
 	}
 	model_defaults(m, j, named);
+	(void)model_policy_hold(m, j, POINT_ENQUEUE);
 	return j;
 }
 

@@ -246,6 +246,7 @@ static void start(struct model *m, const struct m_fetch *op,
 		  const struct m_fetched *r, struct model_job *j)
 {
 	assert_true(j->expire_at == 0 || j->expire_at > m->now);
+	assert_false(model_policy_fits(m, j, POINT_FETCH));
 	j->touched = true;
 	j->state = JOB_ACTIVE;
 	j->attempt++;

@@ -106,6 +106,7 @@ static void fetch(struct run *n)
 		MSG_SET(&op, fetch, count, 1 + (uint32_t)run_below(n, 4));
 	MSG_SET(&op, fetch, fetch_id, ++n->fetches);
 	run_must(n, OP_FETCH, &op, &r);
+	model_fetch_holds(n->m, &op, n->x);
 	model_fetch(n->m, &op, &r);
 }
 
@@ -358,6 +359,8 @@ static void hold(struct run *n)
 	MSG_SET(&op, hold, job_id, run_job(n));
 	if (run_chance(n, 50))
 		MSG_SET(&op, hold, reason, STR("look first"));
+	if (run_chance(n, 30))
+		MSG_SET(&op, hold, by, STR("ada"));
 	model_hold(n->m, &op);
 	if (run_do(n, OP_HOLD, &op, &r))
 		assert_str_is(r.status, "held");
@@ -369,6 +372,12 @@ static void reject(struct run *n)
 	struct m_status_reply r;
 
 	MSG_SET(&op, hold, job_id, run_job(n));
+	if (run_chance(n, 30))
+		MSG_SET(&op, hold, by, STR("alan"));
+	if (run_chance(n, 30))
+		MSG_SET(&op, hold, reason, STR("no"));
+	if (run_chance(n, 30))
+		MSG_SET(&op, hold, comment, STR("never"));
 	model_reject(n->m, &op);
 	if (run_do(n, OP_REJECT, &op, &r))
 		assert_str_is(r.status, "dead");
@@ -429,6 +438,13 @@ static void expire(struct run *n)
 	assert_int_equal(model_expire(n->m), count);
 }
 
+static void deadline(struct run *n)
+{
+	uint32_t count = maintain(n, OP_DEADLINE, 0);
+
+	assert_int_equal(model_deadline(n->m), count);
+}
+
 /* When it goes is left open, but nobody may need it. */
 static void learn_forgotten(struct run *n)
 {
@@ -472,5 +488,7 @@ const struct run_kind run_kinds[] = {
 	{ 3, run_replay },     { 2, run_hook },
 	{ 6, run_sdb },
 	{ 5, run_webhook },
+	{ 4, run_policy },     { 4, run_link },
+	{ 4, deadline },
 };
 const size_t run_kinds_n = ARRAY_SIZE(run_kinds);

@@ -48,6 +48,7 @@ void run_approve(struct run *n)
 {
 	struct m_approve op = { 0 };
 	struct m_status_reply r;
+	const char *status;
 
 	MSG_SET(&op, approve, job_id, run_job(n));
 	if (run_chance(n, 25))
@@ -62,9 +63,13 @@ void run_approve(struct run *n)
 			run_below(n, 9 * NS_PER_S));
 	if (run_chance(n, 10))
 		MSG_SET(&op, approve, limits, tokens(n));
-	model_approve(n->m, &op);
+	if (run_chance(n, 30))
+		MSG_SET(&op, approve, by, STR("ada"));
+	if (run_chance(n, 30))
+		MSG_SET(&op, approve, comment, STR("go on"));
+	status = model_approve(n->m, &op);
 	if (run_do(n, OP_APPROVE, &op, &r))
-		assert_str_is(r.status, "pending");
+		assert_str_is(r.status, status);
 }
 
 /* Mostly of one that can be. */

@@ -341,11 +341,8 @@ static const char *approve(struct model *m, struct model_job *j)
 		model_refuse(m, ERR_APPROVE_ERROR);
 		return "";
 	}
-	j->hold_reason = STR_NULL;
-	model_to_pending(m, j);
-	if (model_unmet(j) > 0)
-		j->state = JOB_BLOCKED;
-	return "pending";
+	return model_approve_held(m, j, DECIDED_VIA_REQUEST, STR_NULL,
+				  STR_NULL);
 }
 
 const char *model_job_op(struct model *m, enum op_id op, struct str id)
@@ -413,11 +410,7 @@ void model_hold(struct model *m, const struct m_hold *op)
 		model_refuse(m, j == NULL ? ERR_NOT_FOUND : ERR_HOLD_ERROR);
 		return;
 	}
-	model_leave(j);
-	j->state = JOB_HELD;
-	j->scheduled_at = 0;
-	j->hold_reason = model_copy(m, op->reason);
-	j->touched = true;
+	model_held_by(m, j, HELD_BY_PERSON, op->by, op->reason);
 }
 
 void model_reject(struct model *m, const struct m_hold *op)
@@ -428,8 +421,8 @@ void model_reject(struct model *m, const struct m_hold *op)
 		model_refuse(m, j == NULL ? ERR_NOT_FOUND : ERR_REJECT_ERROR);
 		return;
 	}
-	model_error(m, j, STR_NULL);
-	model_end(m, j, JOB_DEAD);
+	model_reject_held(m, j, DECIDED_VIA_REQUEST, op->by,
+			  op->comment.n > 0 ? op->comment : op->reason);
 }
 
 /* --- time --- */

@@ -74,7 +74,7 @@ run_fn run_approve, run_replay;
 void run_fill_agent(struct run *n, struct m_enqueue *op);
 /* What an ack says of an agent's loop. */
 void run_fill_turn(struct run *n, struct m_ack *op);
-run_fn run_hook, run_sdb, run_webhook;
+run_fn run_hook, run_sdb, run_webhook, run_policy, run_link;
 /* What a worker may have used; NULL: it says nothing. */
 struct m_usage *run_usage(struct run *n);
 

@@ -554,5 +554,6 @@ static inline void make_bulk_step(struct rw *w, struct m_bulk_step *m)
 }
 
 #include "resend_gen_agent.h"
+#include "resend_gen_policy.h"
 
 #endif

@@ -581,6 +581,7 @@ void golden_script(struct golden *g, struct golden_lines *log)
 	script_hooks(&s);
 	script_sdb(&s);
 	script_webhooks(&s);
+	script_policy(&s);
 	buf_done(&s.entry);
 	buf_done(&s.body);
 }

@@ -47,5 +47,8 @@ void script_sdb(struct script *s);
 /* --- script_webhooks.c: the same --- */
 
 void script_webhooks(struct script *s);
+/* --- script_policy.c: the same --- */
+
+void script_policy(struct script *s);
 
 #endif

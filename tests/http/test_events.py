@@ -423,6 +423,10 @@ def ways_of_the_settings(c, q):
         act(c, "webhooks", {"id": "seen", "url": s.url()})
         act(c, "webhooks/seen/test")
         act(c, "webhooks/seen", method="DELETE")
+    act(c, "approval-policies", {"name": q, "queue": f"{q}.asked",
+                                 "at": ["enqueue"], "deadline": "1ms"})
+    act(c, f"jobs/{c.enqueue(f'{q}.asked')}/approval-links")
+    act(c, f"approval-policies/{q}", method="DELETE")
 
 
 def ways_of_a_schedule(c, q):
@@ -453,7 +457,7 @@ def members_due(kind):
     if kind.startswith("queue_"):
         return OF_QUEUES
     if kind.startswith(("batch_", "schedule_", "settings_", "usage_",
-                        "price_", "budget_", "hook_",
+                        "price_", "budget_", "hook_", "policy_",
                         "provider_", "webhook_")):
         return {"data"}
     if kind == "worker_seen":
@@ -466,7 +470,9 @@ def members_due(kind):
 
 DATA = {
     "failed": {"error"}, "retrying": {"next_attempt_at"}, "dead": {"reason"},
-    "progress": {"at"}, "moved": set(), "held": {"reason"},
+    "progress": {"at"}, "moved": set(), "held": {"kind"},
+    "hold_escalated": {"policy"}, "links_made": {"expires_at"},
+    "approved": {"via"}, "rejected": {"via"},
     "scored": {"name", "value"}, "provider_changed": {"provider", "to"},
     "usage": {"phase"}, "price_set": {"provider", "model"},
     "continued": {"iteration"}, "replayed": {"job_id"},

@@ -303,6 +303,31 @@ def test_agents(world):
     assert w.get("/jobs/{job_id}", job_id=job)["agent"]["replays"]
 
 
+def test_approvals(world):
+    w = world
+    path = "/approval-policies"
+    everything = {
+        "name": "p", "queue": "asked", "tag_key": "a", "tag_value": "b",
+        "cost_min": 1, "iteration_min": 2, "payload_jq": ".a == 1",
+        "provider_state": "failing", "at": ["enqueue", "fetch"],
+        "priority": 3, "deadline": "1h", "on_deadline": "reject"}
+    w.post(path, everything)
+    assert w.get(path)
+    w.get(path + "/{id}", id="p")
+    job = w.post("/enqueue", {"queue": "asked", "payload": {"n": 1}})
+    assert job["status"] == "held"
+    w.get("/jobs/{job_id}", job_id=job["job_id"])
+    assert w.get("/held")["total"] >= 1
+    del everything["provider_state"]
+    assert w.post(path + "/dry-run", {"policy": everything})["held"] >= 1
+    link = w.post("/jobs/{job_id}/approval-links", {"by": "eve"},
+                  job_id=job["job_id"])["approve"].rsplit("/", 1)[1]
+    w.get("/approvals/{token}", token=link)
+    w.post("/approvals/{token}", {"comment": "yes"}, token=link)
+    w.get("/jobs/{job_id}", job_id=job["job_id"])
+    w.ask("DELETE", API + path + "/{id}", id="p")
+
+
 def test_usage_and_budgets(world):
     w = world
     w.ask("PATCH", API + "/usage/settings", {

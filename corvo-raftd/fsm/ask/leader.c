@@ -191,6 +191,8 @@ void fsm_due(struct fsm *f, struct m_due_reply *ret)
 				    heap_first(&f->timeouts)));
 	MSG_SET(ret, due_reply, expire_ns,
 		f->expiry_from == NEVER ? 0 : f->expiry_from);
+	MSG_SET(ret, due_reply, deadline_ns,
+		f->deadline_from == NEVER ? 0 : f->deadline_from);
 	/* Long ago, whatever the clock says, and another moment with each
 	 * entry: so sched hears of the other moments too, for as long as this
 	 * takes. */

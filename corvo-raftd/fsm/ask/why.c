@@ -152,12 +152,23 @@ static int why_blocked(struct why *w)
 static void why_held(struct why *w)
 {
 	struct str reason = w->j->live.hold_reason;
+	const struct m_hold_state *h = w->j->live.held;
+	struct m_reason *r;
 
 	buf_puts(&w->text, "held");
+	if (h != NULL && (h->kind != HELD_BY_PERSON || h->by.n > 0))
+		buf_printf(&w->text, " by %s%s%.*s",
+			   h->kind == HELD_BY_PERSON
+			       ? ""
+			       : enum_text(&enum_hold_kind, h->kind),
+			   h->kind == HELD_BY_PERSON || h->by.n == 0 ? "" : " ",
+			   STR_ARG(h->by));
 	if (reason.n > 0)
 		buf_printf(&w->text, " (%.*s)", STR_ARG(reason));
 	buf_puts(&w->text, " until it is approved or rejected");
-	why_add(w, "held");
+	r = why_add(w, "held");
+	if (h != NULL && h->deadline > 0 && !h->escalated)
+		MSG_SET(r, reason, until, h->deadline);
 }
 
 static void why_active(struct why *w)

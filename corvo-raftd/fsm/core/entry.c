@@ -5,6 +5,7 @@
 
 #include "fsm/core/state.h"
 
+#include "proto/msg_json.h"
 #include "store/event_pack.h"
 #include "util/id.h"
 #include "util/json.h"
@@ -90,6 +91,20 @@ uint64_t fsm_event(struct fsm *f, struct m_event *e)
 	MSG_SET(e, event, at, f->now_ns);
 	event_pack_add(&f->events, ++f->last_seq, e);
 	return f->last_seq;
+}
+
+void fsm_tell(struct fsm *f, enum event_type type, const struct msg_desc *d,
+	      const void *m)
+{
+	static const struct json_style style;
+	struct json_writer w = JSON_WRITER(&f->data);
+	struct m_event e = { 0 };
+
+	buf_clear(&f->data);
+	msg_to_json(d, m, &style, &w);
+	MSG_SET(&e, event, type, type);
+	MSG_SET(&e, event, data, buf_str(&f->data));
+	fsm_event(f, &e);
 }
 
 struct str fsm_event_text(struct fsm *f, const char *name, struct str text)

@@ -37,6 +37,9 @@ void fsm_delete(struct fsm *f, const struct key *k);
 
 /* Appends to the event log: time and sequence are filled in. */
 uint64_t fsm_event(struct fsm *f, struct m_event *e);
+/* Something was set or deleted, which is no job: tells of it as its JSON. */
+void fsm_tell(struct fsm *f, enum event_type type, const struct msg_desc *d,
+	      const void *m);
 /* {"name":"text"} in f->data. */
 struct str fsm_event_text(struct fsm *f, const char *name, struct str text);
 struct str fsm_event_time(struct fsm *f, const char *name, uint64_t ns);

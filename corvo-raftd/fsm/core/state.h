@@ -19,8 +19,11 @@
 
 struct deps_end;
 struct job_hooks;
+struct fsm_policy;
 
 #define NEVER UINT64_MAX
+
+#define POLICY_POINTS (POINT_CONTINUE + 1)
 
 /* Jobs that wait for jobs; see ties/deps.c. */
 struct fsm_deps {
@@ -93,6 +96,14 @@ struct fsm_webhooks {
 	uint64_t version; /* event that changed them last */
 };
 
+/* Approval policies; see ties/policy.h. */
+struct fsm_policies {
+	struct fsm_policy *list[LIMIT_POLICIES]; /* as they are asked */
+	size_t n;
+	size_t of[POLICY_POINTS]; /* enabled ones of each enum policy_point */
+	size_t tests;             /* of all of them: LIMIT_POLICY_TESTS */
+};
+
 struct answers_caller {
 	uint64_t origin;
 	uint64_t done; /* it has all answers below this */
@@ -143,10 +154,11 @@ struct fsm {
 	uint32_t capped;                  /* queues with max_backlog */
 	struct list pushed;               /* push queues */
 	uint32_t pushed_n;
-	uint64_t push_version; /* event that changed them last */
-	uint64_t expiry_from;  /* no job expires before this */
-	uint64_t window_jobs;  /* in all windows */
-	uint64_t window_docs;  /* bytes of records kept there */
+	uint64_t push_version;  /* event that changed them last */
+	uint64_t expiry_from;   /* no job expires before this */
+	uint64_t deadline_from; /* nor has a held one a deadline before this */
+	uint64_t window_jobs;   /* in all windows */
+	uint64_t window_docs;   /* bytes of records kept there */
 	struct list dirty, woken, dirty_lanes;
 	struct list unsure; /* queues whose bounds have to be read */
 	struct fsm_deps deps;
@@ -156,6 +168,7 @@ struct fsm {
 	struct fsm_usage usage;
 	struct fsm_purses purses;
 	struct fsm_webhooks webhooks;
+	struct fsm_policies policies;
 	struct hmap inbound;   /* name -> struct fsm_hook of ties/inbound.c */
 	struct hmap providers; /* by name; see ties/provider.h */
 	struct fsm_sdb sdb;

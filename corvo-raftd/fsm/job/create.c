@@ -207,4 +207,7 @@ void job_create(struct fsm *f, const struct new_job *n,
 		sdb_created(f, doc.scheduled_db);
 	job_reply(op->job_id, &doc, ret);
 	f->counters.enqueued++;
+	if (f->policies.of[POINT_ENQUEUE] > 0 &&
+	    f->hooks->created(f, op->job_id, &doc))
+		MSG_SET(ret, enqueue_reply, status, JOB_HELD);
 }

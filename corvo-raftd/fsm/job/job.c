@@ -175,6 +175,39 @@ static void due_key(struct key *k, const struct job *j)
 			     j->id);
 }
 
+/* False: none that is to come. */
+static bool deadline_key(struct key *k, const struct job *j)
+{
+	const struct m_hold_state *h = j->live.held;
+
+	if (h == NULL || h->deadline == 0 || h->escalated)
+		return false;
+	key_deadline(k, h->deadline, j->id);
+	return true;
+}
+
+void job_enter_held(struct fsm *f, const struct job *j)
+{
+	struct key k;
+
+	key_held(&k, j->q->space, j->q->name, j->id);
+	txn_put(f->txn, key_str(&k), STR(""));
+	if (!deadline_key(&k, j))
+		return;
+	txn_put(f->txn, key_str(&k), STR(""));
+	f->deadline_from = MIN(f->deadline_from, j->live.held->deadline);
+}
+
+void job_leave_held(struct fsm *f, const struct job *j)
+{
+	struct key k;
+
+	key_held(&k, j->q->space, j->q->name, j->id);
+	fsm_delete(f, &k);
+	if (deadline_key(&k, j))
+		fsm_delete(f, &k);
+}
+
 /* Takes the job out of the index of its present state. */
 static void leave_state(struct fsm *f, struct job *j)
 {
@@ -204,8 +237,7 @@ static void leave_state(struct fsm *f, struct job *j)
 		bounds_leave(f, j->q, j->live.state, j->live.scheduled_at);
 		break;
 	case JOB_HELD:
-		key_held(&k, j->q->space, j->q->name, j->id);
-		fsm_delete(f, &k);
+		job_leave_held(f, j);
 		break;
 	case JOB_BLOCKED:
 		key_blocked(&k, j->q->space, j->q->name, j->id);
@@ -260,8 +292,7 @@ static void enter_state(struct fsm *f, struct job *j, uint64_t lease_end)
 		bounds_add(f, j->q, j->live.state, j->live.scheduled_at);
 		break;
 	case JOB_HELD:
-		key_held(&k, j->q->space, j->q->name, j->id);
-		txn_put(f->txn, key_str(&k), STR(""));
+		job_enter_held(f, j);
 		break;
 	case JOB_BLOCKED:
 		key_blocked(&k, j->q->space, j->q->name, j->id);

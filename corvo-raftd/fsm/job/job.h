@@ -52,6 +52,10 @@ struct job_hooks {
 	/* One that says what it will cost comes into a worker's hands, with its
 	 * token, or leaves them: 1, -1. */
 	void (*handed)(struct fsm *f, struct job *j, int change);
+	/* One was created while there are policies of that: true, it is held.
+	 */
+	bool (*created)(struct fsm *f, struct str id,
+			const struct m_job_doc *d);
 };
 
 /* 1 found, 0 absent (also for an impossible id), -ERR_*. */
@@ -76,6 +80,9 @@ void job_move(struct fsm *f, struct job *j, enum job_state to);
  */
 void job_relink(struct fsm *f, struct job *j, struct fsm_queue *q, uint8_t prio,
 		uint64_t seq);
+/* Keys of a held job, with that of its deadline. */
+void job_enter_held(struct fsm *f, const struct job *j);
+void job_leave_held(struct fsm *f, const struct job *j);
 /* The doc of a waiting job was changed: writes it. The caller saves. */
 void job_rewrite(struct fsm *f, struct job *j);
 /* Gives a scheduled job another time. The caller saves. */
@@ -105,13 +112,44 @@ void job_back_to_pending(struct fsm *f, struct job *j);
 int job_retry_or_die(struct fsm *f, struct job *j, const uint64_t *retry_after,
 		     const char *reason);
 
+/* Who holds a job, and what for. */
+struct hold {
+	enum hold_kind kind;
+	struct str by, reason; /* empty: not said */
+	/* of a policy */
+	struct str policy; /* its id */
+	enum policy_point at;
+	uint32_t iteration;
+	uint64_t deadline; /* 0: none */
+	enum on_deadline on_deadline;
+	bool keeps_time; /* once approved it waits for its time again */
+};
+
+/* What is decided about a held job. */
+struct ruling {
+	enum decided_via via;
+	struct str by, comment; /* empty: not said */
+};
+
 /*
  * Takes it out of the order until it is approved. An active job's worker loses
  * its lease.
  */
-void job_hold(struct fsm *f, struct job *j, struct str reason);
-/* Back to its place; one that still waits for other jobs goes on waiting. */
+void job_hold(struct fsm *f, struct job *j, const struct hold *h);
+/* A held job was approved, and is held by another one now. */
+void job_hold_on(struct fsm *f, struct job *j, const struct hold *h);
+/* The decision stays with the job, and so do policies that it has passed. */
+void job_decide(struct fsm *f, struct job *j, enum verdict decision,
+		const struct ruling *v);
+void job_tell_approved(struct fsm *f, struct job *j);
+/* Tells of it, and puts it back to its place; one that still waits for other
+ * jobs or for its time goes on waiting. */
 void job_approve(struct fsm *f, struct job *j);
+/* Ends a held job. */
+void job_reject(struct fsm *f, struct job *j, struct str reason,
+		const struct ruling *v);
+/* Its deadline has passed: that is told, once. */
+void job_escalate(struct fsm *f, struct job *j);
 
 static inline bool job_is_expired(const struct fsm *f, const struct job *j)
 {

@@ -106,7 +106,7 @@ static int end_by_ack(struct fsm *f, struct job *j, const struct m_ack *op)
 	if (j->live.cancel_requested)
 		job_end_cancelled(f, j);
 	else if (turn.status == AGENT_HOLD)
-		job_hold(f, j, turn.hold_reason);
+		job_hold(f, j, &turn.hold);
 	else if (turn.status == AGENT_CONTINUE)
 		agent_go_on(f, j);
 	else

@@ -6,6 +6,7 @@
 #include "fsm/ops/hand.h"
 #include "fsm/order/roster.h"
 #include "fsm/ties/agent.h"
+#include "fsm/ties/policy.h"
 #include "fsm/ties/unique.h"
 
 /* --- what an action does to a job that was found --- */
@@ -149,7 +150,9 @@ static int act_hold(struct fsm *f, const struct act *a, struct job *j)
 				  "cancelled",
 				  STR_ARG(j->id));
 	if (!a->dry_run)
-		job_hold(f, j, a->reason);
+		job_hold(
+		    f, j,
+		    &(struct hold){ .by = a->verdict.by, .reason = a->reason });
 	return 1;
 }
 
@@ -161,29 +164,17 @@ static int act_approve(struct fsm *f, const struct act *a, struct job *j)
 		return refuse_state(f, a, j);
 	if (a->approve != NULL)
 		r = agent_change_limits(f, j, a->approve);
-	if (r < 0)
-		return r;
-	if (!a->dry_run)
-		job_approve(f, j);
-	return 1;
+	if (r == 0 && !a->dry_run)
+		r = policy_approve(f, j, &a->verdict);
+	return r < 0 ? r : 1;
 }
 
 static int act_reject(struct fsm *f, const struct act *a, struct job *j)
 {
-	struct str text = STR("rejected");
-
 	if (j->live.state != JOB_HELD)
 		return refuse_state(f, a, j);
-	if (a->dry_run)
-		return 1;
-	if (a->reason.n > 0)
-		text = arena_printf(&f->item_arena, "rejected: %.*s",
-				    STR_ARG(a->reason));
-	job_record_error(f, j, text, STR_NULL);
-	job_event(f, j, EVENT_REJECTED,
-		  a->reason.n > 0 ? fsm_event_text(f, "reason", a->reason)
-				  : STR_NULL);
-	job_end_dead(f, j, "rejected");
+	if (!a->dry_run)
+		job_reject(f, j, a->reason, &a->verdict);
 	return 1;
 }
 
@@ -204,6 +195,12 @@ static const struct kind kinds[KINDS] = {
 };
 
 /* --- one job, alone or of many --- */
+
+struct str act_state_text(const struct job *j)
+{
+	return str_from(
+	    enum_text(&enum_job_state, job_state_shown(j->live.state)));
+}
 
 int act_on(struct fsm *f, const struct act *a, struct str id, struct job *ret)
 {
@@ -226,5 +223,7 @@ int act_alone(struct fsm *f, const struct act *a, struct str id,
 	r = k->fn(f, a, &j);
 	if (a->action == BULK_CANCEL && j.live.state == JOB_ACTIVE)
 		MSG_SET(ret, status_reply, status, STR("cancelling"));
+	if (r == 1 && a->action == BULK_APPROVE)
+		MSG_SET(ret, status_reply, status, act_state_text(&j));
 	return MIN(r, 0);
 }

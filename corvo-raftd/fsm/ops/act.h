@@ -12,6 +12,7 @@ struct act {
 	struct str queue;                /* move: a name that fits */
 	uint32_t priority;               /* change_priority: below PRIORITIES */
 	struct str reason;               /* hold, reject; empty: none */
+	struct ruling verdict;           /* hold (by), approve, reject */
 	bool dry_run;                    /* only judge: nothing changes */
 	const struct m_approve *approve; /* what else it says; or NULL */
 };
@@ -29,5 +30,8 @@ int act_on(struct fsm *f, const struct act *a, struct str id, struct job *ret);
  */
 int act_alone(struct fsm *f, const struct act *a, struct str id,
 	      struct m_status_reply *ret);
+
+/* As clients are told of it. */
+struct str act_state_text(const struct job *j);
 
 #endif

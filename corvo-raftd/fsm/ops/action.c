@@ -64,15 +64,22 @@ int apply_requeue(struct fsm *f, const struct m_job_ref *op,
 int apply_hold(struct fsm *f, const struct m_hold *op,
 	       struct m_status_reply *ret)
 {
-	struct act a = { .action = BULK_HOLD, .reason = op->reason };
+	struct act a = { .action = BULK_HOLD,
+			 .reason = op->reason,
+			 .verdict = { .by = op->by } };
 
+	if (op->comment.n > 0)
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "comment: a hold has a reason instead");
 	return act_alone(f, &a, op->job_id, ret);
 }
 
 int apply_approve(struct fsm *f, const struct m_approve *op,
 		  struct m_status_reply *ret)
 {
-	struct act a = { .action = BULK_APPROVE, .approve = op };
+	struct act a = { .action = BULK_APPROVE,
+			 .approve = op,
+			 .verdict = { .by = op->by, .comment = op->comment } };
 
 	return act_alone(f, &a, op->job_id, ret);
 }
@@ -80,7 +87,9 @@ int apply_approve(struct fsm *f, const struct m_approve *op,
 int apply_reject(struct fsm *f, const struct m_hold *op,
 		 struct m_status_reply *ret)
 {
-	struct act a = { .action = BULK_REJECT, .reason = op->reason };
+	struct act a = { .action = BULK_REJECT,
+			 .reason = op->reason,
+			 .verdict = { .by = op->by, .comment = op->comment } };
 
 	return act_alone(f, &a, op->job_id, ret);
 }

@@ -9,7 +9,6 @@
 #include "fsm/order/queue.h"
 #include "fsm/ties/purse.h"
 #include "fsm/ties/usage.h"
-#include "proto/msg_json.h"
 #include "proto/units.h"
 #include "util/json.h"
 
@@ -152,19 +151,6 @@ static int check_action(struct fsm *f, const struct m_budget *m)
 
 /* --- the operations --- */
 
-static void tell(struct fsm *f, enum event_type type, const struct m_budget *m)
-{
-	static const struct json_style style;
-	struct json_writer w = JSON_WRITER(&f->data);
-	struct m_event e = { 0 };
-
-	buf_clear(&f->data);
-	msg_to_json(&msg_budget, m, &style, &w);
-	MSG_SET(&e, event, type, type);
-	MSG_SET(&e, event, data, buf_str(&f->data));
-	fsm_event(f, &e);
-}
-
 /* What was closed may not be any more. */
 static void open_queues(struct fsm *f)
 {
@@ -229,7 +215,7 @@ int apply_set_budget(struct fsm *f, const struct m_budget *op,
 			    : fsm_make_id(f, "budget_"));
 	MSG_SET(&m, budget, created_at,
 		old != NULL ? old->m.created_at : f->now_ns);
-	tell(f, EVENT_BUDGET_SET, &m);
+	fsm_tell(f, EVENT_BUDGET_SET, &msg_budget, &m);
 	purse_set(f, &m);
 	open_queues(f);
 	purse_show(f, purse_find(f, m.scope, m.target), f->now_ns,
@@ -249,7 +235,7 @@ int apply_delete_budget(struct fsm *f, const struct m_budget_ref *op,
 	MSG_SET(ret, status_reply, status, STR("deleted"));
 	if (p == NULL)
 		return 0;
-	tell(f, EVENT_BUDGET_DELETED, &p->m);
+	fsm_tell(f, EVENT_BUDGET_DELETED, &msg_budget, &p->m);
 	purse_remove(f, p);
 	open_queues(f);
 	return 0;

@@ -15,6 +15,7 @@
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/window.h"
+#include "fsm/ties/policy.h"
 #include "fsm/ties/purse.h"
 #include "proto/agent.h"
 
@@ -406,11 +407,26 @@ static void hold_for(struct fsm *f, struct job *j, const struct purse_block *b)
 
 	buf_puts(&why, "budget exceeded: ");
 	purse_describe(f, b, &why);
-	job_hold(f, j, arena_copy(&f->item_arena, buf_str(&why)));
+	job_hold(f, j,
+		 &(struct hold){
+		     .kind = HELD_BY_BUDGET,
+		     .by = b->purse->m.id,
+		     .reason = arena_copy(&f->item_arena, buf_str(&why)) });
 	budget_take_job(f);
 }
 
-/* 1: its budgets allow it; 0: they do not, and it is out of the way; -ERR_*. */
+/* 1: no policy wants somebody to look at it first; 0: it is held; -ERR_*. */
+static int pass_policies(struct fsm *f, struct job *j)
+{
+	int r = policy_hold(f, j, POINT_FETCH);
+
+	if (r > 0)
+		budget_take_job(f);
+	return r < 0 ? r : r == 0;
+}
+
+/* 1: its budgets and policies allow it; 0: they do not, and it is out of the
+ * way; -ERR_*. */
 static int admit(struct fsm *f, struct fetch *ft, struct fsm_lane *l,
 		 struct job *j)
 {
@@ -418,8 +434,10 @@ static int admit(struct fsm *f, struct fetch *ft, struct fsm_lane *l,
 	struct purse_block b;
 	int r = purse_judge(f, j, f->now_ns, &b);
 
-	if (r < 0 || r == PURSE_GO)
-		return r < 0 ? r : 1;
+	if (r < 0)
+		return r;
+	if (r == PURSE_GO)
+		return pass_policies(f, j);
 	if (r == PURSE_HOLD) {
 		hold_for(f, j, &b);
 		return 0;

@@ -6,7 +6,6 @@
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/ops/ops.h"
-#include "proto/msg_json.h"
 
 static int check(struct fsm *f, const struct m_set_hook *op,
 		 const struct m_hook *old)
@@ -62,20 +61,6 @@ static int take_secrets(struct fsm *f, const struct m_set_hook *op,
 	return 0;
 }
 
-/* Without the secrets, which are no members of the message's JSON. */
-static void tell(struct fsm *f, enum event_type type, const struct m_hook *m)
-{
-	static const struct json_style style;
-	struct json_writer w = JSON_WRITER(&f->data);
-	struct m_event e = { 0 };
-
-	buf_clear(&f->data);
-	msg_to_json(&msg_hook, m, &style, &w);
-	MSG_SET(&e, event, type, type);
-	MSG_SET(&e, event, data, buf_str(&f->data));
-	fsm_event(f, &e);
-}
-
 #define TAKE(member)                                            \
 	do {                                                    \
 		if (MSG_HAS(op, set_hook, member))              \
@@ -113,7 +98,8 @@ int apply_set_hook(struct fsm *f, const struct m_set_hook *op,
 		old != NULL ? old->created_at : f->now_ns);
 	MSG_SET(ret, hook, updated_at, f->now_ns);
 	inbound_save(f, ret);
-	tell(f, EVENT_HOOK_SET, ret);
+	/* without the secrets, which are no members of its JSON */
+	fsm_tell(f, EVENT_HOOK_SET, &msg_hook, ret);
 	/* an answer is kept for a while: it needs no secrets */
 	MSG_UNSET(ret, hook, secret);
 	MSG_UNSET(ret, hook, previous_secret);
@@ -131,7 +117,7 @@ int apply_delete_hook(struct fsm *f, const struct m_hook_ref *op,
 				  STR_ARG(op->name));
 	inbound_remove(f, op->name);
 	MSG_SET(&gone, hook, name, op->name);
-	tell(f, EVENT_HOOK_DELETED, &gone);
+	fsm_tell(f, EVENT_HOOK_DELETED, &msg_hook, &gone);
 	MSG_SET(ret, status_reply, status, STR("deleted"));
 	return 0;
 }

@@ -26,7 +26,11 @@ static bool stop_over_budget(struct fsm *f, struct job *j,
 	buf_clear(&f->why);
 	buf_puts(&f->why, "budget exceeded: ");
 	purse_describe(f, &report->block, &f->why);
-	job_hold(f, j, arena_copy(&f->item_arena, buf_str(&f->why)));
+	job_hold(f, j,
+		 &(struct hold){
+		     .kind = HELD_BY_BUDGET,
+		     .by = report->block.purse->m.id,
+		     .reason = arena_copy(&f->item_arena, buf_str(&f->why)) });
 	return true;
 }
 

@@ -6,6 +6,7 @@
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/job/iteration.h"
+#include "fsm/ties/policy.h"
 #include "proto/agent.h"
 #include "proto/units.h"
 #include "proto/usage.h"
@@ -126,31 +127,48 @@ int agent_check_ack(struct fsm *f, const struct job *j, const struct m_ack *op)
 			  STR_ARG(j->id));
 }
 
+/* May it go on? A limit holds it, or a policy does. */
+static int judge(struct fsm *f, struct job *j, struct agent_turn *ret)
+{
+	struct str own = ret->hold.reason, limit;
+	int r = job_need_doc(f, j);
+
+	if (r < 0)
+		return r;
+	limit = limit_reached(f, j);
+	if (limit.n > 0) {
+		ret->hold =
+		    (struct hold){ .kind = HELD_BY_GUARDRAIL, .reason = limit };
+	} else {
+		r = policy_ask(f, j, POINT_CONTINUE, &ret->hold);
+		if (r <= 0)
+			return r;
+	}
+	ret->status = AGENT_HOLD;
+	if (own.n > 0)
+		ret->hold.reason = own;
+	return 0;
+}
+
 int agent_turn(struct fsm *f, struct job *j, const struct m_ack *op,
 	       struct agent_turn *ret)
 {
 	struct iteration_end e = { .result = op->result, .trace = op->trace };
-	struct str limit = STR_NULL;
 	int r = 0;
 
 	ret->status = agent_said(op);
-	ret->hold_reason = op->hold_reason;
+	ret->hold = (struct hold){ .kind = HELD_BY_WORKER,
+				   .by = j->live.worker_id,
+				   .reason = op->hold_reason };
 	if (!(j->extras & EXTRA_AGENT))
 		return 0;
-	if (ret->status == AGENT_CONTINUE && !j->live.cancel_requested) {
-		r = job_need_doc(f, j);
-		if (r < 0)
-			return r;
-		limit = limit_reached(f, j);
-	}
-	if (limit.n > 0) {
-		ret->status = AGENT_HOLD;
-		if (ret->hold_reason.n == 0)
-			ret->hold_reason = limit;
-	}
+	if (ret->status == AGENT_CONTINUE && !j->live.cancel_requested)
+		r = judge(f, j, ret);
+	if (r < 0)
+		return r;
 	e.status = ret->status;
 	if (ret->status == AGENT_HOLD)
-		e.hold_reason = ret->hold_reason;
+		e.hold_reason = ret->hold.reason;
 	r = iteration_record(f, j, &e);
 	if (r == 0 && ret->status != AGENT_DONE)
 		iteration_begin(f, j);

@@ -19,7 +19,7 @@ int agent_check_ack(struct fsm *f, const struct job *j, const struct m_ack *op);
 /* What an ack comes to: as its worker said, or a limit says otherwise. */
 struct agent_turn {
 	enum agent_status status;
-	struct str hold_reason; /* with AGENT_HOLD; empty: none */
+	struct hold hold; /* with AGENT_HOLD */
 };
 
 /*

@@ -18,6 +18,7 @@
 #include "fsm/core/state.h"
 #include "fsm/job/create.h"
 #include "fsm/job/job.h"
+#include "fsm/ties/policy.h"
 #include "store/record.h"
 
 #define UNIQUE_PERIOD_NS (3600 * NS_PER_S) /* of jobs that name none */
@@ -149,6 +150,7 @@ static void replace(struct fsm *f, struct job *j, const struct m_enqueue *op)
 	job_event(f, j, EVENT_REPLACED, STR_NULL);
 	if (MSG_HAS(op, enqueue, scheduled_at) || MSG_HAS(op, enqueue, delay))
 		replace_time(f, j, enqueue_due(f, op));
+	policy_on_replace(f, j);
 	job_save(f, j);
 }
 
