@@ -441,10 +441,10 @@ static struct str name_of(struct str rest)
  * and _sdb. */
 static bool is_looked_at_later(struct str key)
 {
-	static const char *const kinds[] = { "b|",  "bt|", "bo|", "bp|", "sc|",
-					     "bk|", "bi|", "bc|", "hk|", "wh|",
-					     "ws|", "wt|", "wl|", "sd|", "ap|",
-					     "al|" };
+	static const char *const kinds[] = { "b|",  "bt|", "bo|", "bp|",
+					     "sc|", "bk|", "bi|", "bc|",
+					     "hk|", "wh|", "ws|", "wt|",
+					     "wl|", "sd|", "ap|", "al|" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (str_starts(key, str_from(kinds[i])))

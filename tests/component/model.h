@@ -31,7 +31,7 @@
 #define MODEL_SCORES    12
 #define MODEL_HOOKS     3
 #define MODEL_WEBHOOKS  3
-#define MODEL_TRIES     500           /* LIMIT_WEBHOOK_TRIES */
+#define MODEL_TRIES     500 /* LIMIT_WEBHOOK_TRIES */
 #define MODEL_POLICIES  4
 #define MODEL_PASSED    64
 #define MODEL_LINKS     8

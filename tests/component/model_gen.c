@@ -486,8 +486,7 @@ const struct run_kind run_kinds[] = {
 	{ 1, run_limits },     { 2, run_price },
 	{ 2, run_budget },     { 4, run_score },
 	{ 3, run_replay },     { 2, run_hook },
-	{ 6, run_sdb },
-	{ 5, run_webhook },
+	{ 6, run_sdb },        { 5, run_webhook },
 	{ 4, run_policy },     { 4, run_link },
 	{ 4, deadline },
 };
