@@ -94,8 +94,9 @@ int cmd_policies_get(const struct cmd_args *a)
 	return r;
 }
 
-/* {settings}, with the policy's name if there is one. */
-static int put_settings(const struct cmd_args *a, const char *verb,
+/* {settings}, those from the argument `first` on, with a name if there is one.
+ */
+static int put_settings(const struct cmd_args *a, int first, const char *verb,
 			const char *name, const struct msg_desc *d,
 			struct buf *body)
 {
@@ -107,7 +108,7 @@ static int put_settings(const struct cmd_args *a, const char *verb,
 		jw_key(&w, "name");
 		jw_cstr(&w, name);
 	}
-	for (int i = 1; i < a->argc && r == CLI_OK; i++)
+	for (int i = first; i < a->argc && r == CLI_OK; i++)
 		r = cmd_put_setting(&w, a->argv[i]);
 	jw_object_end(&w);
 	return r != CLI_OK
@@ -119,7 +120,8 @@ int cmd_policies_set(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(LIMIT_BODY_BYTES);
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	int r = put_settings(a, "policies set", a->argv[0], &msg_policy, &body);
+	int r =
+	    put_settings(a, 1, "policies set", a->argv[0], &msg_policy, &body);
 
 	if (r == CLI_OK)
 		r = cmd_call(a, "POST", "/api/v1/" POLICIES, buf_str(&body),
@@ -144,22 +146,18 @@ static const struct out_column trial_columns[] = {
 /* {"policy": {"name": "trial", settings}} */
 static int put_trial(const struct cmd_args *a, struct buf *body)
 {
+	_cleanup_(buf_done) struct buf policy = BUF_INIT(LIMIT_BODY_BYTES);
 	struct json_writer w = JSON_WRITER(body);
-	int r = CLI_OK;
+	int r =
+	    put_settings(a, 0, "policies try", "trial", &msg_policy, &policy);
 
+	if (r != CLI_OK)
+		return r;
 	jw_object(&w);
 	jw_key(&w, "policy");
-	jw_object(&w);
-	jw_key(&w, "name");
-	jw_cstr(&w, "trial");
-	for (int i = 0; i < a->argc && r == CLI_OK; i++)
-		r = cmd_put_setting(&w, a->argv[i]);
+	jw_raw(&w, buf_str(&policy));
 	jw_object_end(&w);
-	jw_object_end(&w);
-	return r != CLI_OK
-		   ? r
-		   : cmd_check_members("policies try", json_root(buf_str(body)),
-				       &msg_try_policy);
+	return CLI_OK;
 }
 
 static void print_trial(struct json reply)
@@ -214,7 +212,8 @@ int cmd_approval_links(const struct cmd_args *a)
 					     "expires_at" };
 	_cleanup_(buf_done) struct buf body = BUF_INIT(LIMIT_BODY_BYTES);
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	int r = put_settings(a, "approval-links", NULL, &msg_make_links, &body);
+	int r =
+	    put_settings(a, 1, "approval-links", NULL, &msg_make_links, &body);
 
 	if (r == CLI_OK)
 		r = cmd_call_job(a, "POST", "/approval-links", buf_str(&body),

@@ -562,8 +562,9 @@ def test_the_command_line(node, client, queue):
     assert '"payload_jq"' in p.stdout, p
     p = corvo(node, "policies", "try", f"queue={queue}", 'at=["enqueue"]')
     assert "Would have held 1 of " in p.stdout, p
-    p = corvo(node, "policies", "set", name, "colour=red")
-    assert p.returncode != 0 and "colour" in p.stderr, p
+    for words in (("set", name), ("try",)):
+        p = corvo(node, "policies", *words, "colour=red")
+        assert p.returncode != 0 and "colour" in p.stderr, p
     p = corvo(node, "policies", "delete", name)
     assert p.returncode == 0 and "deleted" in p.stdout, p
     assert corvo(node, "policies", "delete", name).returncode != 0
