@@ -31,6 +31,8 @@ static const struct {
 	{ "enqueue", mode_enqueue, "single enqueues on --connections" },
 	{ "fill", mode_fill, "--count jobs in batches" },
 	{ "fetch", mode_fetch, "--count single fetches, then acks" },
+	{ "ack", mode_ack,
+	  "--count jobs taken; a line of input, then single acks" },
 	{ "lifecycle", mode_lifecycle,
 	  "enqueue, fetch, ack one by one; --producers, --workers" },
 	{ "lifecycle-batch", mode_lifecycle_batch, "the same in batches" },
@@ -55,7 +57,8 @@ static _noreturn_ void usage(void)
 	    "options: --host --port --queue --connections --producers "
 	    "--workers\n  --batch --depth --backlog --payload (bytes) --count "
 	    "--time (s) --gap (ms) --lease (s) --groups "
-	    "--words (0 or 1)\n  --delay (s) --rate --total (lifecycles)\n",
+	    "--words (0 or 1)\n  --usage (0 or 1) --delay (s) "
+	    "--rate --total (lifecycles)\n",
 	    stderr);
 	exit(2);
 }
@@ -89,6 +92,7 @@ static void set_number(struct options *o, const char *name, const char *text)
 		{ "payload", &o->payload, NULL, 1 },
 		{ "groups", &o->groups, NULL, 1 },
 		{ "words", &o->words, NULL, 1 },
+		{ "usage", &o->usage, NULL, 1 },
 		{ "delay", &o->delay, NULL, 1 },
 		{ "rate", &o->rate, NULL, 1 },
 		{ "total", NULL, &o->total, 1 },
@@ -125,6 +129,7 @@ static void parse(int argc, char **argv, struct options *o)
 		{ "payload", required_argument, NULL, 0 },
 		{ "groups", required_argument, NULL, 0 },
 		{ "words", required_argument, NULL, 0 },
+		{ "usage", required_argument, NULL, 0 },
 		{ "delay", required_argument, NULL, 0 },
 		{ "rate", required_argument, NULL, 0 },
 		{ "total", required_argument, NULL, 0 },

@@ -19,6 +19,7 @@ struct options {
 	unsigned payload; /* bytes */
 	unsigned groups;  /* jobs are of so many groups in turn; 0: of none */
 	unsigned words;   /* not 0: payloads of words, no two jobs the same */
+	unsigned usage;   /* not 0: acks say what was used */
 	unsigned delay;   /* s from now jobs are for, about; 0: at once */
 	unsigned rate;    /* lifecycles begun in a second at most; 0: any */
 	uint64_t count;   /* jobs */
@@ -31,6 +32,7 @@ struct options {
 void mode_enqueue(struct client *cl, const struct options *o);
 void mode_fill(struct client *cl, const struct options *o);
 void mode_fetch(struct client *cl, const struct options *o);
+void mode_ack(struct client *cl, const struct options *o);
 void mode_lifecycle(struct client *cl, const struct options *o);
 void mode_lifecycle_batch(struct client *cl, const struct options *o);
 void mode_wake(struct client *cl, const struct options *o);

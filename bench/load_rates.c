@@ -1,6 +1,6 @@
 /*
- * Modes that count: enqueue, fill, fetch, lifecycle, lifecycle-batch. Figures
- * of a run that failed are not printed.
+ * Modes that count: enqueue, fill, fetch, ack, lifecycle, lifecycle-batch.
+ * Figures of a run that failed are not printed.
  */
 #include <stdio.h>
 
@@ -17,6 +17,7 @@ struct job_kind kind_of(const struct options *o)
 		.payload = o->payload,
 		.groups = o->groups,
 		.words = o->words > 0,
+		.usage = o->usage > 0,
 		.delay_s = o->delay,
 		.lease_ns = o->lease_ns,
 	};
@@ -84,22 +85,47 @@ void mode_fill(struct client *cl, const struct options *o)
 	end(&l, "fill_jobs_per_s", NULL, NULL);
 }
 
+static void take_all(struct load *l, const struct options *o, unsigned batch)
+{
+	load_fetch(l, &(struct load_step){ .connections = o->connections,
+					   .batch = batch,
+					   .count = o->count,
+					   .ret = &got });
+	if (!client_has_failed(l->cl) && got.done < o->count)
+		client_fail(l->cl, "the queue has only %llu jobs",
+			    (unsigned long long)got.done);
+}
+
 /* Single fetches, timed; acks afterwards, untimed. */
 void mode_fetch(struct client *cl, const struct options *o)
 {
 	struct job_kind kind = kind_of(o);
 	struct load l = { .cl = cl, .kind = &kind };
 
-	load_fetch(&l, &(struct load_step){ .connections = o->connections,
-					    .count = o->count,
-					    .ret = &got });
-	if (!client_has_failed(cl) && got.done < o->count)
-		client_fail(cl, "the queue has only %llu jobs",
-			    (unsigned long long)got.done);
+	take_all(&l, o, 0);
 	load_ack(&l, &(struct load_step){
 			 .connections = 1,
 			 .batch = MIN(o->batch, (unsigned)LIMIT_ACK_BATCH) });
 	end(&l, "fetch_per_s", &got.fetch, "fetch");
+}
+
+/* Jobs are taken first; whoever measures says when the acks begin. */
+void mode_ack(struct client *cl, const struct options *o)
+{
+	struct job_kind kind = kind_of(o);
+	struct load l = { .cl = cl, .kind = &kind };
+
+	take_all(&l, o, MIN(o->batch, (unsigned)LIMIT_FETCH_COUNT));
+	if (!client_has_failed(cl)) {
+		printf("taken %llu\n", (unsigned long long)got.done);
+		(void)fflush(stdout);
+		(void)getchar();
+		rates_clear(&got.rates);
+		got = (struct figures){ 0 };
+		load_ack(&l, &(struct load_step){ .connections = o->connections,
+						  .ret = &got });
+	}
+	end(&l, "ack_per_s", &got.ack, "ack");
 }
 
 static void lifecycles(struct client *cl, const struct options *o,

@@ -77,7 +77,7 @@ static void ack(struct conn *c, const struct answer *fetched, answer_fn *fn)
 	struct held job;
 
 	if (held_of(c, fetched, &job))
-		send_ack(c, &job, 1, false, fn);
+		send_ack(c, &run.kind, &job, 1, false, fn);
 }
 
 /* --- a worker: what it does with a job depends on the mode --- */
@@ -256,7 +256,7 @@ static void on_leased(struct conn *c, const struct answer *a)
 		return;
 	}
 	count_one(c->cl, (int64_t)(now_ns - *end_ns));
-	send_ack(c, &job, 1, false, fetch_again);
+	send_ack(c, &run.kind, &job, 1, false, fetch_again);
 }
 
 static void free_leases(void)

@@ -150,7 +150,8 @@ static void on_acked(struct conn *c, const struct answer *a)
 
 	if (!run_jobs_acked(c, a, lane->held, lane->n)) {
 		if (!client_has_failed(c->cl))
-			send_ack(c, lane->held, lane->n, r->batched, on_acked);
+			send_ack(c, r->l->kind, lane->held, lane->n, r->batched,
+				 on_acked);
 		return;
 	}
 	count_acked(r, lane->n);
@@ -167,7 +168,8 @@ static void on_fetched(struct conn *c, const struct answer *a)
 	if (client_has_failed(c->cl))
 		return;
 	if (lane->n > 0)
-		send_ack(c, lane->held, lane->n, r->batched, on_acked);
+		send_ack(c, r->l->kind, lane->held, lane->n, r->batched,
+			 on_acked);
 	else if (r->over_ns == 0 || c->sent_ns < r->over_ns || is_refused(a))
 		fetch(c);
 	else if (c->cl->busy == 0)

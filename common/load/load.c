@@ -159,7 +159,8 @@ static void send_lane(struct conn *c)
 	const struct run *r = run_of(c);
 	const struct lane *lane = c->own;
 
-	send_ack(c, r->l->held + lane->number, lane->n, r->batched, on_acked);
+	send_ack(c, r->l->kind, r->l->held + lane->number, lane->n, r->batched,
+		 on_acked);
 }
 
 static void ack_next(struct conn *c)

@@ -163,8 +163,37 @@ bool next_held(struct conn *c, const struct job_kind *k, struct str *rest,
 
 /* --- ack --- */
 
-void send_ack(struct conn *c, const struct held *jobs, unsigned n, bool batch,
-	      answer_fn *fn)
+#define MODELS     8
+#define PROVIDERS  3
+#define COST_PRIME 1000000007 /* billionths of a usd, and a bit */
+
+/* Follows from the token, which no two jobs share. */
+static void put_usage(struct buf *b, uint64_t token)
+{
+	uint64_t nano = token * 7919 % COST_PRIME;
+
+	buf_printf(b,
+		   ",\"usage\":{\"input_tokens\":%llu,"
+		   "\"output_tokens\":%llu,\"model\":\"model-%llu\","
+		   "\"provider\":\"provider-%llu\",\"cost_usd\":%llu.%09llu}",
+		   (unsigned long long)(100 + token % 1901),
+		   (unsigned long long)(10 + token % 491),
+		   (unsigned long long)(token % MODELS),
+		   (unsigned long long)(token % PROVIDERS),
+		   (unsigned long long)(nano / NS_PER_S),
+		   (unsigned long long)(nano % NS_PER_S));
+}
+
+static void put_token(struct buf *b, const struct job_kind *k, uint64_t token)
+{
+	buf_puts(b, "\"lease_token\":");
+	buf_put_u64(b, token);
+	if (k->usage)
+		put_usage(b, token);
+}
+
+void send_ack(struct conn *c, const struct job_kind *k, const struct held *jobs,
+	      unsigned n, bool batch, answer_fn *fn)
 {
 	struct buf *b = &c->body;
 	char path[sizeof(PATH_ACK) + ID_LEN_MAX];
@@ -172,8 +201,8 @@ void send_ack(struct conn *c, const struct held *jobs, unsigned n, bool batch,
 	CHECK(n > 0 && (batch || n == 1));
 	buf_clear(b);
 	if (!batch) {
-		buf_puts(b, "{\"lease_token\":");
-		buf_put_u64(b, jobs->token);
+		buf_putc(b, '{');
+		put_token(b, k, jobs->token);
 		buf_putc(b, '}');
 		(void)snprintf(path, sizeof(path), PATH_ACK "%s", jobs->id);
 		client_send(c, path, b, fn);
@@ -183,8 +212,8 @@ void send_ack(struct conn *c, const struct held *jobs, unsigned n, bool batch,
 	for (unsigned i = 0; i < n; i++) {
 		buf_puts(b, i > 0 ? ",{\"job_id\":\"" : "{\"job_id\":\"");
 		buf_puts(b, jobs[i].id);
-		buf_puts(b, "\",\"lease_token\":");
-		buf_put_u64(b, jobs[i].token);
+		buf_puts(b, "\",");
+		put_token(b, k, jobs[i].token);
 		buf_putc(b, '}');
 	}
 	buf_puts(b, "]}");

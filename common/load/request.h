@@ -31,6 +31,7 @@ struct job_kind {
 	bool numbered;
 	unsigned groups;   /* jobs are of so many groups in turn; 0: of none */
 	bool words;        /* payloads of words, no two jobs the same */
+	bool usage;        /* acks say what was used, each something else */
 	uint64_t lease_ns; /* of those who take them */
 	unsigned
 	    delay_s; /* jobs are for then, scattered over a month; 0: now */
@@ -66,8 +67,8 @@ bool next_held(struct conn *c, const struct job_kind *k, struct str *rest,
 	       struct held *ret);
 
 /* Completes jobs; one alone when `batch` is false. */
-void send_ack(struct conn *c, const struct held *jobs, unsigned n, bool batch,
-	      answer_fn *fn);
+void send_ack(struct conn *c, const struct job_kind *k, const struct held *jobs,
+	      unsigned n, bool batch, answer_fn *fn);
 /* All of these n are completed; otherwise the run has failed. */
 bool check_acked(struct conn *c, const struct answer *a, unsigned n,
 		 bool batch);

@@ -68,6 +68,7 @@ static void fsm_init(struct fsm *f, struct kv *kv)
 	f->batches_from = f->open_from = NEVER;
 	f->usage.from = NEVER;
 	list_init(&f->dirty);
+	list_init(&f->dirty_providers);
 	list_init(&f->woken);
 	list_init(&f->ended);
 	list_init(&f->dirty_lanes);
@@ -437,6 +438,7 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	f->origin = f->next_origin;
 	keep_answers(f, &e, replies);
 	queue_write_dirty(f);
+	providers_write_dirty(f);
 	write_events(f);
 	write_meta(f);
 	if (txn_bytes(f->txn) >= f->behind_max) {

@@ -140,6 +140,7 @@ struct fsm {
 	struct fsm_purses purses;
 	struct hmap inbound;   /* name -> struct fsm_hook of ties/inbound.c */
 	struct hmap providers; /* by name; see ties/provider.h */
+	struct list dirty_providers;
 	struct fsm_clock clock;
 	struct fsm_cluster cluster;
 	/* as stored under settings|; see core/settings.h */

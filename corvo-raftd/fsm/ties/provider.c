@@ -29,6 +29,7 @@ struct slot {
 
 struct fsm_provider {
 	struct m_provider_doc m; /* without slots; texts are those below */
+	struct list dirty;       /* in f->dirty_providers */
 	char name[LIMIT_PROVIDER_BYTES];
 	char error[LIMIT_PROVIDER_ERROR_BYTES];
 	struct slot slots[LIMIT_PROVIDER_SLOTS]; /* by number modulo theirs */
@@ -115,6 +116,13 @@ static void set_error(struct fsm_provider *p, struct str error)
 	MSG_SET(&p->m, provider_doc, last_error, str_of(p->error, error.n));
 }
 
+/* Once for an entry, however many reports it has. */
+static void touch(struct fsm *f, struct fsm_provider *p)
+{
+	if (list_empty(&p->dirty))
+		list_push_back(&f->dirty_providers, &p->dirty);
+}
+
 static void save(struct fsm *f, const struct fsm_provider *p)
 {
 	char raw[LIMIT_PROVIDER_SLOTS * sizeof(struct slot)];
@@ -127,6 +135,17 @@ static void save(struct fsm *f, const struct fsm_provider *p)
 	MSG_SET(&m, provider_doc, slots, str_of(raw, sizeof(raw)));
 	key_provider(&k, SPACE_DEFAULT, p->m.name);
 	fsm_put(f, &k, &msg_provider_doc, &m);
+}
+
+void providers_write_dirty(struct fsm *f)
+{
+	while (!list_empty(&f->dirty_providers)) {
+		struct fsm_provider *p = list_entry(f->dirty_providers.next,
+						    struct fsm_provider, dirty);
+
+		list_remove(&p->dirty);
+		save(f, p);
+	}
 }
 
 static int keep(struct fsm *f, struct str name, struct str raw)
@@ -220,6 +239,7 @@ static bool make_room(struct fsm *f)
 	tell(f, EVENT_PROVIDER_FORGOTTEN, oldest->m.name, NULL, NULL);
 	key_provider(&k, SPACE_DEFAULT, oldest->m.name);
 	fsm_delete(f, &k);
+	list_remove(&oldest->dirty);
 	free(hmap_remove(&f->providers, oldest->m.name));
 	return true;
 }
@@ -284,7 +304,7 @@ void provider_report(struct fsm *f, const struct provider_report *r)
 		     enum_text(&enum_provider_state, p->m.state),
 		     enum_text(&enum_provider_state, state));
 	MSG_SET(&p->m, provider_doc, state, state);
-	save(f, p);
+	touch(f, p);
 }
 
 /* --- showing --- */

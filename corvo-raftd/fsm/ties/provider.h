@@ -33,6 +33,9 @@ enum provider_state provider_state_at(const struct fsm *f, struct str name,
 size_t providers_copy(const struct fsm *f, uint64_t now_ns,
 		      struct m_provider *ret);
 
+/* At the end of an entry: those that were reported of. */
+void providers_write_dirty(struct fsm *f);
+
 int providers_load(struct fsm *f);
 void providers_free(struct fsm *f);
 
