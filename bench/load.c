@@ -57,7 +57,8 @@ static _noreturn_ void usage(void)
 	    "options: --host --port --queue --connections --producers "
 	    "--workers\n  --batch --depth --backlog --payload (bytes) --count "
 	    "--time (s) --gap (ms) --lease (s) --groups "
-	    "--words (0 or 1)\n  --usage (0 or 1) --delay (s) --rate --total (lifecycles)\n",
+	    "--words (0 or 1)\n  --usage (0 or 1) --delay (s) "
+	    "--rate --total (lifecycles)\n",
 	    stderr);
 	exit(2);
 }
