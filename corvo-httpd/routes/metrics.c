@@ -157,6 +157,12 @@ static const char *const own_names[][2] = {
 	{ "corvo_scheddb_rejections_total", "job_rejections_total" },
 	{ "corvo_scheddb_jobs_by_status", "jobs_by_status" },
 	{ "corvo_scheddb_executions_total", "jobs_executed_total" },
+	{ "corvo_cluster_nodes", "cluster_nodes" },
+	{ "corvo_raft_elections_total", "raft_leader_elections_total" },
+	{ "corvo_http_requests_total", "http_requests_total" },
+	{ "corvo_http_request_errors_total", "http_errors_total" },
+	{ "corvo_forwarded_total", "http_proxy_requests_total" },
+	{ "corvo_push_calls_total", "webhook_requests_total" },
 };
 
 /* Its name stands at the beginning of the line, or after "# HELP ". */

@@ -425,6 +425,8 @@ def test_addresses_of_its_own_for_jobs_and_for_metrics(other):
         assert "\nqueue_job_count 1\n" in text
         assert '\njobs_by_status{status="pending"} 1\n' in text
         assert "# TYPE queue_job_count gauge" in text
+        assert "\ncluster_nodes 1\n" in text
+        assert '\nhttp_requests_total{' in text
         assert m.get(f"/jobs/{job_id}").status == 404
         assert m.get("/health").status == 404
     with other.client() as c:
