@@ -248,7 +248,7 @@ static void put_message(struct json_writer *w, const struct msg_desc *d,
 	jw_object_end(w);
 }
 
-#define MESSAGES_MAX 256
+#define MESSAGES_MAX 512
 
 static size_t message_index(const struct msg_desc *d)
 {
@@ -281,6 +281,7 @@ static void put_schemas(struct json_writer *w)
 	const struct msg_desc *d;
 	struct route_shape s;
 
+	CHECK(msg_at(MESSAGES_MAX) == NULL);
 	for (size_t i = 0; i < route_count(); i++) {
 		route_shape_get(route_at(i), &s);
 		if (s.request != NULL)
