@@ -10,7 +10,7 @@
 #include "proto/err.h"
 #include "proto/mpk_cursor.h"
 
-#define TAG_MAX 63
+#define TAG_MAX (MSG_TAGS - 1)
 
 const char *enum_text(const struct enum_desc *e, uint32_t number)
 {
@@ -279,7 +279,8 @@ static int decode_field(const struct field_desc *f, struct mpk_cursor *c,
 static int decode_map(const struct msg_desc *d, struct mpk_cursor *c,
 		      struct arena *a, void *ret)
 {
-	uint64_t seen = 0; /* by tag, so that unknown ones count as well */
+	/* by tag, so that unknown ones count as well */
+	uint64_t seen[MSG_TAGS / 64] = { 0 };
 	uint64_t has = 0;
 	struct mpk_value v, tag;
 
@@ -291,9 +292,9 @@ static int decode_map(const struct msg_desc *d, struct mpk_cursor *c,
 		int r;
 
 		if (!take(c, MPK_UINT, &tag) || tag.u64 > TAG_MAX ||
-		    (seen >> tag.u64 & 1) != 0)
+		    (seen[tag.u64 / 64] >> tag.u64 % 64 & 1) != 0)
 			return -ERR_BAD_MESSAGE;
-		seen |= 1ULL << tag.u64;
+		seen[tag.u64 / 64] |= 1ULL << tag.u64 % 64;
 		index = d->by_tag[tag.u64];
 		if (index == 0) {
 			if (!mpk_skip(c))

@@ -89,6 +89,8 @@ static inline size_t field_texts_max(const struct field_desc *f)
 	return f->flags & F_MANY ? LIMIT_BULK_IDS : LIMIT_LIST_TEXTS;
 }
 
+#define MSG_TAGS 128 /* one byte each in msgpack */
+
 /* The index of a field in its message is its bit in `has`. */
 struct msg_desc {
 	const char *name;
@@ -96,7 +98,7 @@ struct msg_desc {
 	size_t size; /* of the struct */
 	const struct field_desc *fields;
 	size_t n;
-	uint8_t by_tag[64]; /* tag -> index + 1, 0: no such tag */
+	uint8_t by_tag[MSG_TAGS]; /* tag -> index + 1, 0: no such tag */
 };
 
 /*

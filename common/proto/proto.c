@@ -123,7 +123,7 @@ ENUM_DESC(event_type, E_EXACT, ERR_VALIDATION_ERROR)
 	;
 #include "proto/defs/messages.def"
 
-/* A tag above 63 is past the end of by_tag and does not compile. */
+/* A tag of MSG_TAGS is past the end of by_tag and does not compile. */
 #define MSG(msg_name, msg_doc)                       \
 	const struct msg_desc msg_##msg_name = {     \
 		.name = #msg_name,                   \

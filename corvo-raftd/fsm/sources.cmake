@@ -30,6 +30,6 @@ set(FSM_SOURCES
   fsm/ops/bulk.c fsm/ops/queue.c fsm/ops/clear.c fsm/ops/schedule.c
   fsm/ops/timer.c fsm/ops/clock.c fsm/ops/purge.c fsm/ops/admin.c
   fsm/ops/cluster.c fsm/ops/settings.c fsm/ops/usage.c fsm/ops/budget.c
-  fsm/ops/score.c
-  fsm/ops/replay.c fsm/ops/inbound.c fsm/ops/policy.c fsm/ops/decide.c fsm/ops/sdb.c
+  fsm/ops/score.c fsm/ops/replay.c fsm/ops/inbound.c fsm/ops/policy.c
+  fsm/ops/decide.c fsm/ops/sdb.c
   fsm/fsm.c fsm/load.c fsm/dispatch.c)

@@ -4,7 +4,6 @@
  * the store as it is, on a replica that was started again as well; and what is
  * kept for that is bounded.
  */
-#include "resend_hooks.h"
 #include "resend_sdb.h"
 #include "resend_webhooks.h"
 

@@ -15,15 +15,15 @@ static void test_every_row(void **state _unused_)
 #include "proto/defs/errors.def"
 }
 
-/* What a status promises: 4xx and 503 were not carried out. */
+/* What a status promises: 4xx, 503 and 507 were not carried out. */
 static void test_again_fits_the_status(void **state _unused_)
 {
-#define ERR(name, number, http, again, rpc, message)  \
-	if (http == 429 || http == 503)               \
-		assert_int_equal(again, AGAIN_AFTER); \
-	else if (http == 500 || http == 504)          \
-		assert_int_equal(again, AGAIN_SAME);  \
-	else                                          \
+#define ERR(name, number, http, again, rpc, message)   \
+	if (http == 429 || http == 503 || http == 507) \
+		assert_int_equal(again, AGAIN_AFTER);  \
+	else if (http == 500 || http == 504)           \
+		assert_int_equal(again, AGAIN_SAME);   \
+	else                                           \
 		assert_true(again == AGAIN_NO || again == AGAIN_NOW);
 #include "proto/defs/errors.def"
 }

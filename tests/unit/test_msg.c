@@ -139,18 +139,18 @@ static void test_wrong_kinds(void **state _unused_)
 		const struct msg_desc *d;
 		struct str bytes;
 	} cases[] = {
-		{ &msg_job_ref, STR("\x81\x01\x05") },   /* str: number */
-		{ &msg_job_ref, STR("\x81\x01\xc0") },   /* str: nil */
-		{ &msg_job_ref, STR("\x81\xa1j\xa1x") }, /* tag: text */
-		{ &msg_job_ref, STR("\x81\x7f\xa1x") },  /* tag > 63 */
-		{ &msg_job_ref, STR("\x81\xff\xa1x") },  /* tag -1 */
-		{ &msg_job_ref, STR("\x91\x01") },       /* no map */
-		{ &msg_job_ref, STR("\xc0") },           /* no map */
-		{ &msg_fail, STR("\x81\x05\x01") },      /* bool: number */
-		{ &msg_fail, STR("\x81\x04\xff") },      /* dur: negative */
-		{ &msg_fail, STR("\x81\x04\xa1s") },     /* dur: text */
-		{ &msg_enqueue, STR("\x81\x09\x01") },   /* f64: number */
-		{ &msg_enqueue, STR("\x81\x04\x09") },   /* no such value */
+		{ &msg_job_ref, STR("\x81\x01\x05") },      /* str: number */
+		{ &msg_job_ref, STR("\x81\x01\xc0") },      /* str: nil */
+		{ &msg_job_ref, STR("\x81\xa1j\xa1x") },    /* tag: text */
+		{ &msg_job_ref, STR("\x81\xcc\x80\xa1x") }, /* tag > 127 */
+		{ &msg_job_ref, STR("\x81\xff\xa1x") },     /* tag -1 */
+		{ &msg_job_ref, STR("\x91\x01") },          /* no map */
+		{ &msg_job_ref, STR("\xc0") },              /* no map */
+		{ &msg_fail, STR("\x81\x05\x01") },         /* bool: number */
+		{ &msg_fail, STR("\x81\x04\xff") },         /* dur: negative */
+		{ &msg_fail, STR("\x81\x04\xa1s") },        /* dur: text */
+		{ &msg_enqueue, STR("\x81\x09\x01") },      /* f64: number */
+		{ &msg_enqueue, STR("\x81\x04\x09") },      /* no such value */
 		{ &msg_enqueue, STR("\x81\x05\xcf\0\0\0\1\0\0\0\0") },
 		{ &msg_fetch, STR("\x81\x01\xa1q") },        /* strs: str */
 		{ &msg_fetch, STR("\x81\x01\x91\x01") },     /* strs: number */
