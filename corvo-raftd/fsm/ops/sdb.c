@@ -83,7 +83,7 @@ static void cancel_job(struct fsm *f, struct job *j, struct str reason)
 		job_record_error(f, j, STR("cancelled: the job was cancelled"),
 				 STR_NULL);
 	if (j->live.state == JOB_HELD)
-		job_approve(f, j); /* what is held does not end by itself */
+		job_move(f, j, JOB_PENDING); /* from where it may end */
 	if (reason.n > 0)
 		MSG_SET(&j->live, job_live, cancel_reason, reason);
 	job_end_cancelled(f, j);
