@@ -89,10 +89,12 @@ static void on_page(void *ctx, const struct rpc_reply *r)
 	CHECK(hmap_remove(&s->feeds, place_key(&f->after)) == f);
 	if (err == 0)
 		err = msg_decode(&msg_events_reply, r->body, &a, &m);
-	if (err == 0)
+	if (err == 0) {
+		s->head = MAX(s->head, m.head_seq);
 		take_for_all(s, f->after, &m);
-	else
+	} else {
 		s->retry_ns = clock_mono_ns() + RETRY_NS;
+	}
 	arena_done(&a);
 	free(f);
 }
@@ -123,7 +125,9 @@ static void feed_for(struct whook *w, const struct wline *l)
 	f = xcalloc(1, sizeof(*f));
 	f->s = s;
 	f->after = l->read;
-	f->ask = ask(s, f->after, PAGE_EVENTS, WAIT_NS, on_page, f);
+	/* who waits is answered now and then; who is behind need not wait */
+	f->ask = ask(s, f->after, PAGE_EVENTS, f->after < s->head ? 0 : WAIT_NS,
+		     on_page, f);
 	hmap_put(&s->feeds, place_key(&f->after), f);
 }
 

@@ -106,6 +106,7 @@ struct webhooks {
 	struct list dirty; /* hooks */
 	struct heap wakes; /* hooks */
 	struct loop_timer *timer;
+	uint64_t head;     /* newest event that was heard of */
 	uint64_t version;  /* events that changed them are known up to here */
 	uint64_t told;     /* what raftd calls its own */
 	uint64_t stale_at; /* the list has to know this event */

@@ -250,7 +250,7 @@ static void on_list(void *ctx, const struct rpc_reply *r)
 	if (err < 0) {
 		s->retry_ns = clock_mono_ns() + RETRY_NS;
 		s->stale = true;
-	} else if (!s->stale) {
+	} else if (!s->stale && s->leader) {
 		take_list(s, &m);
 	}
 	arena_done(&a);
