@@ -196,12 +196,14 @@ static bool waits_for_item(const struct m_enqueue *op)
 
 /*
  * What became of it by the end of another of its request (it died with it, or
- * waits for its time only) may come after the answer, which is pending then.
+ * waits for its time only) may come after the answer, which says that it is
+ * pending then, or held by a policy.
  */
 static void check_made(const struct m_enqueue *op, const struct model_made *say,
 		       const struct m_enqueue_reply *r)
 {
-	bool open = waits_for_item(op) && r->status == JOB_PENDING;
+	bool open = waits_for_item(op) &&
+		    (r->status == JOB_PENDING || r->status == JOB_HELD);
 
 	assert_true(str_eq(r->job_id, say->id));
 	assert_int_equal(r->unique_existing, say->existing);
