@@ -40,11 +40,18 @@ static const char *refusal(struct model *m, const struct m_sdb_create *op,
 	return jobs >= op->limit_jobs ? "job_count" : NULL;
 }
 
-static bool is_in_backlog(const struct model_job *j)
+/* In the queue, once the old one has left it. */
+static bool has_place(struct model *m, struct model_job *old)
 {
-	return j != NULL && str_is(j->queue, SDB_QUEUE) &&
-	       (j->state == JOB_PENDING || j->state == JOB_SCHEDULED ||
-		j->state == JOB_RETRYING);
+	enum job_state was = old != NULL ? old->state : JOB_COMPLETED;
+	bool yes;
+
+	if (old != NULL)
+		old->state = JOB_COMPLETED;
+	yes = model_room(m, STR(SDB_QUEUE)) > 0;
+	if (old != NULL)
+		old->state = was;
+	return yes;
 }
 
 static void create(struct model *m, const struct m_sdb_create *op,
@@ -78,7 +85,7 @@ static const char *model_sdb_create(struct model *m,
 
 	if (no != NULL || !model_may_name(m, &queue, 1))
 		return no;
-	if (model_room(m, queue) == 0 && !is_in_backlog(old))
+	if (!has_place(m, old))
 		model_refuse(m, ERR_QUEUE_FULL);
 	else
 		create(m, op, old);
