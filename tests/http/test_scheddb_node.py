@@ -72,7 +72,7 @@ def test_its_environment_and_flags_become_settings(lookalike):
     ("--discovery-strategy=pigeons", "unknown discovery strategy: pigeons"),
     ("--health-failure-threshold=7", "must be a number from 0 to 1"),
     ("--auth-token=short", "must have at least 16 bytes"),
-    ("--queue-memory-limit=lots", "scheddb_memory_limit"),
+    ("--queue-memory-limit=lots", "scheddb-memory-limit"),
     ("--http-host=0.0.0.0", "can be reached from other machines"),
 ])
 def test_what_cannot_be_is_refused(flag, words, tmp_path):
