@@ -121,6 +121,11 @@ int kv_checkpoint(struct kv *kv, const char *path, struct buf *why)
 	return kv->ops->checkpoint(kv, path, why);
 }
 
+void kv_rest(struct kv *kv)
+{
+	kv->ops->rest(kv);
+}
+
 int kv_set_write_buffer(struct kv *kv, uint64_t bytes)
 {
 	return kv->ops->set_write_buffer(kv, bytes);

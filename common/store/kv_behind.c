@@ -12,6 +12,7 @@
  * iterator is a list of slices and need not lock after it was made.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 #include "util/clock.h"
 
 /* Without a write: memory for the next one is given back. */
-#define REST_NS (2 * NS_PER_S)
+#define REST_NS (5 * NS_PER_S)
 
 struct held {
 	struct table t;
@@ -40,6 +41,7 @@ struct behind {
 	struct held *past;  /* NULL: none yet */
 	struct held *spare; /* empty; NULL: none */
 	bool writing;       /* past is not below yet */
+	bool was_read;      /* below, since the last rest */
 	bool stop;
 	struct kv_batch *batch; /* the writer's, its memory kept; or NULL */
 	int err; /* of the writer; what is below ends there for good */
@@ -158,6 +160,7 @@ static void release(struct behind *s)
 		held_unref(s, s->past);
 		s->past = NULL;
 	}
+	arena_trim(&s->now->t.arena);
 	kv_batch_free(s->batch);
 	s->batch = NULL;
 	if (s->spare == NULL)
@@ -167,24 +170,40 @@ static void release(struct behind *s)
 	s->spare = NULL;
 }
 
-static void wait_for_work(struct behind *s)
+/* False: there is work. */
+static bool is_quiet_for_a_while(struct behind *s)
 {
-	uint64_t until_ns;
-	struct timespec until;
+	uint64_t until_ns = clock_mono_ns() + REST_NS;
+	struct timespec until = { .tv_sec = (time_t)(until_ns / NS_PER_S),
+				  .tv_nsec = (long)(until_ns % NS_PER_S) };
 
-	while (!s->writing && !s->stop && s->batch == NULL)
-		pthread_cond_wait(&s->changed, &s->lock);
-	if (s->writing || s->stop)
-		return;
-	until_ns = clock_mono_ns() + REST_NS;
-	until = (struct timespec){ .tv_sec = (time_t)(until_ns / NS_PER_S),
-				   .tv_nsec = (long)(until_ns % NS_PER_S) };
 	while (!s->writing && !s->stop)
 		if (pthread_cond_timedwait(&s->changed, &s->lock, &until) ==
 		    ETIMEDOUT)
 			break;
-	if (!s->writing)
-		release(s);
+	return !s->writing && !s->stop;
+}
+
+static void rest(struct behind *s)
+{
+	release(s);
+	s->was_read = false;
+	pthread_mutex_unlock(&s->lock);
+	kv_rest(s->below);
+	/* what is free lies between what is in use */
+	malloc_trim(0);
+	pthread_mutex_lock(&s->lock);
+}
+
+/* Whoever follows what was written may read for some time after it. */
+static void wait_for_work(struct behind *s)
+{
+	while (!s->writing && !s->stop) {
+		if (s->batch == NULL && !s->was_read)
+			pthread_cond_wait(&s->changed, &s->lock);
+		else if (is_quiet_for_a_while(s))
+			rest(s);
+	}
 }
 
 static void *writer_main(void *ctx)
@@ -196,10 +215,8 @@ static void *writer_main(void *ctx)
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
 		wait_for_work(s);
-		if (!s->writing && s->stop)
-			break;
 		if (!s->writing)
-			continue;
+			break;
 		past = &s->past->t; /* nobody changes it while it is written */
 		pthread_mutex_unlock(&s->lock);
 		r = write_below(s, past);
@@ -266,6 +283,7 @@ static int behind_get(struct kv *kv, struct str key, struct buf *ret)
 	r = get_from(s->now, key, ret);
 	if (r < 0)
 		r = get_from(s->past, key, ret);
+	s->was_read |= r < 0;
 	pthread_mutex_unlock(&s->lock);
 	return r >= 0 ? r : kv_get(s->below, key, ret);
 }
@@ -373,6 +391,7 @@ static struct kv_iter *behind_iter_new(struct kv *kv, struct str from,
 		it->held[1] = s->past;
 		s->past->refs++;
 	}
+	s->was_read = true;
 	/* with the lock: it may not see what was turned over since */
 	it->below = kv_iter_new(s->below, from, upto);
 	pthread_mutex_unlock(&s->lock);
@@ -502,6 +521,11 @@ static int behind_checkpoint(struct kv *kv, const char *path, struct buf *why)
 	return r < 0 ? r : kv_checkpoint(s->below, path, why);
 }
 
+static void behind_rest(struct kv *kv)
+{
+	kv_rest(behind_of(kv)->below); /* it does so by itself */
+}
+
 static int behind_set_write_buffer(struct kv *kv, uint64_t bytes)
 {
 	return kv_set_write_buffer(behind_of(kv)->below, bytes);
@@ -527,6 +551,7 @@ static const struct kv_ops behind_ops = {
 	.flush = behind_flush,
 	.checkpoint = behind_checkpoint,
 	.set_write_buffer = behind_set_write_buffer,
+	.rest = behind_rest,
 };
 
 void kv_behind_crash(struct kv *kv)

@@ -440,6 +440,10 @@ static int mem_checkpoint(struct kv *kv _unused_, const char *path _unused_,
 	return -ERR_INTERNAL_ERROR;
 }
 
+static void mem_rest(struct kv *kv _unused_)
+{
+}
+
 static int mem_set_write_buffer(struct kv *kv _unused_, uint64_t bytes _unused_)
 {
 	return 0;
@@ -465,6 +469,7 @@ static const struct kv_ops mem_ops = {
 	.flush = mem_flush,
 	.checkpoint = mem_checkpoint,
 	.set_write_buffer = mem_set_write_buffer,
+	.rest = mem_rest,
 };
 
 struct kv *kv_mem_new(void)

@@ -193,12 +193,19 @@ void arena_reset(struct arena *a)
 	poison(a->head->data, a->head->size);
 }
 
+void arena_trim(struct arena *a)
+{
+	blocks_free(a->kept);
+	a->kept = NULL;
+	a->kept_bytes = 0;
+}
+
 void arena_done(struct arena *a)
 {
 	blocks_free(a->head);
-	blocks_free(a->kept);
-	a->head = a->kept = NULL;
-	a->used = a->kept_bytes = 0;
+	a->head = NULL;
+	a->used = 0;
+	arena_trim(a);
 }
 
 size_t arena_bytes(const struct arena *a)

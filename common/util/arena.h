@@ -31,6 +31,8 @@ _printf_(2, 3) struct str arena_printf(struct arena *a, const char *fmt, ...);
  * `keep` allows: what is filled again and again need not fetch its memory from
  * the system each time. */
 void arena_reset(struct arena *a);
+/* Gives back what resets kept and nothing uses now. */
+void arena_trim(struct arena *a);
 void arena_done(struct arena *a);
 
 /* Memory it has; looks at each block. */

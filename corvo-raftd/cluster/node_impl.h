@@ -93,6 +93,7 @@ struct node {
 	struct entry_origin origin; /* of that */
 	uint64_t snapshot_bytes;    /* setting */
 	uint64_t trailing_bytes;    /* kept behind a snapshot for others */
+	uint64_t grown_ns;    /* when the log was last seen to have grown */
 	uint64_t bytes_since; /* entries applied since the last snapshot */
 	struct node_weight weight;
 	struct node_cut cut;

@@ -8,6 +8,11 @@
 /* What the library keeps for an entry beside its bytes. */
 #define ENTRY_OVERHEAD (sizeof(struct raft_entry) + 64)
 
+/* A log that has not grown for a while is cut sooner: a node at rest keeps
+ * little in memory, and has little to read at its next start. */
+#define REST_NS    (10 * NS_PER_S)
+#define REST_BYTES (UINT64_C(4) << 20)
+
 static uint64_t entry_bytes(const struct raft *r, uint64_t index)
 {
 	size_t at = r->log.front + (size_t)(index - r->log.offset - 1);
@@ -40,6 +45,8 @@ static const struct node_weight *weigh(struct node *n)
 			.last = r->log.offset,
 			.snapshot = r->log.snapshot.last_index,
 		};
+	if (w->last < last)
+		n->grown_ns = clock_mono_ns();
 	while (w->last < last) {
 		uint64_t bytes = entry_bytes(r, ++w->last);
 
@@ -60,11 +67,16 @@ bool node_cut_is_due(struct node *n)
 	return weigh(n)->uncut >= n->snapshot_bytes;
 }
 
+static bool rests(struct node *n, uint64_t now_ns)
+{
+	return weigh(n)->uncut >= REST_BYTES && now_ns - n->grown_ns >= REST_NS;
+}
+
 bool node_wants_entry(struct node *n)
 {
 	uint64_t now = clock_mono_ns();
 
-	if (!(n->cut.wanted || node_cut_is_due(n)) ||
+	if (!(n->cut.wanted || node_cut_is_due(n) || rests(n, now)) ||
 	    n->raft.snapshot.pending.term != 0 || node_cut_must_wait(n) ||
 	    (n->cut_asked_ns != 0 && now - n->cut_asked_ns < CUT_RETRY_NS))
 		return false;
