@@ -96,3 +96,35 @@ def test_scores_are_those_of_every_node(three):
             a = c.get(f"{API}/scores?queue=judged&consistency=leader")
             assert [(s["count"], s["mean"]) for s in a.json["scores"]] == [
                 (2, 4.5)]
+
+
+def test_a_schema_and_providers_over_a_change_of_leader(three):
+    with three.nodes[0].client() as c:
+        a = c.request("PATCH", f"{API}/queues/strict", {
+            "result_schema": {"type": "object", "required": ["label"]}})
+        assert a.status == 200, a
+        c.enqueue("strict", max_retries=2, retry_base_delay="1ms")
+        job = c.fetch("strict", timeout=30)
+        bad = {"lease_token": job["lease_token"], "result": {},
+               "provider": "strict.acme", "latency": "2s"}
+        first = c.post(f"{API}/ack/{job['job_id']}", bad)
+        assert first.json["error"] == "result.label: is missing", first
+    three.leader().kill_all()
+    three.leader()
+    with three.alive()[1].client() as c:
+        # the same request again, and an attempt under the new leader
+        assert c.post(f"{API}/ack/{job['job_id']}", bad).json == first.json
+        job = c.fetch("strict", timeout=30)
+        c.ack(job, result={"label": "ham"}, provider="strict.acme",
+              latency="4s")
+    for n in three.nodes:
+        if n not in three.alive():
+            n.start()
+    three.wait_whole()
+    for n in three.nodes:
+        with n.client() as c:
+            found = c.get(f"{API}/providers?consistency=leader").json
+            acme, = [p for p in found["providers"]
+                     if p["name"] == "strict.acme"]
+            assert (acme["succeeded"], acme["latency_ms"]) == (2, 3000)
+    wait_until(lambda: have_the_same(three.nodes), 30, "a quiet moment")
