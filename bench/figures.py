@@ -25,6 +25,12 @@ LOAD = BUILD / "bench" / "load"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
+def faults_built():
+    """Whether disks can be made slow and clocks set in this build."""
+    cache = BUILD / "CMakeCache.txt"
+    return cache.exists() and "CORVO_FAULTS:BOOL=ON" in cache.read_text()
+
+
 @contextlib.contextmanager
 def running_node(*flags, build=BUILD):
     """A fresh node, ended and removed afterwards."""

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from figures import (BUILD, arguments, cpu_seconds, head, let_pass, load,
+from figures import (arguments, cpu_seconds, faults_built, head, let_pass, load,
                      median, running_node, say, spread, wait_for_view)
 import usage_sums
 
@@ -57,11 +57,6 @@ def acks(node, jobs, usage, begin=lambda: None):
     return float(got["ack_per_s"]), cost
 
 
-def can_set_clock():
-    cache = BUILD / "CMakeCache.txt"
-    return cache.exists() and "CORVO_FAULTS:BOOL=ON" in cache.read_text()
-
-
 def near_midnight(node):
     """The node's clock goes to just before the end of its day."""
     midnight = time.time() + FOLLOW_S
@@ -74,7 +69,7 @@ def turns(node, reports, turn):
     middle = reports // turn // 2
     for i in range(reports // turn):
         without.append(acks(node, turn, 0))
-        if i == middle and can_set_clock():
+        if i == middle and faults_built():
             acks(node, turn, 1, lambda: near_midnight(node))
         else:
             with_usage.append(acks(node, turn, 1))
@@ -98,7 +93,7 @@ def compare_sums(node, since):
         same = usage_sums.of_server(c, "paid", since) == told
     say("reports in the event log", f"{told.total('count'):,}")
     say("days they are of", ", ".join(told.days()),
-        "two" if can_set_clock() else "")
+        "two" if faults_built() else "")
     say("cost in billionths of a usd", f"{told.total('cost'):,}")
     say("sums of the server", "the same" if same else "OTHERS",
         "the same")
