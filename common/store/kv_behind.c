@@ -41,7 +41,8 @@ struct behind {
 	struct held *past;  /* NULL: none yet */
 	struct held *spare; /* empty; NULL: none */
 	bool writing;       /* past is not below yet */
-	bool was_read;      /* below, since the last rest */
+	bool was_read;      /* below, of late */
+	bool rested;        /* since the last write, or the start */
 	bool stop;
 	struct kv_batch *batch; /* the writer's, its memory kept; or NULL */
 	int err; /* of the writer; what is below ends there for good */
@@ -187,7 +188,7 @@ static bool is_quiet_for_a_while(struct behind *s)
 static void rest(struct behind *s)
 {
 	release(s);
-	s->was_read = false;
+	s->rested = true;
 	pthread_mutex_unlock(&s->lock);
 	kv_rest(s->below);
 	/* what is free lies between what is in use */
@@ -199,9 +200,12 @@ static void rest(struct behind *s)
 static void wait_for_work(struct behind *s)
 {
 	while (!s->writing && !s->stop) {
-		if (s->batch == NULL && !s->was_read)
+		if (s->rested) {
 			pthread_cond_wait(&s->changed, &s->lock);
-		else if (is_quiet_for_a_while(s))
+			continue;
+		}
+		s->was_read = false;
+		if (is_quiet_for_a_while(s) && !s->was_read)
 			rest(s);
 	}
 }
@@ -221,7 +225,7 @@ static void *writer_main(void *ctx)
 		pthread_mutex_unlock(&s->lock);
 		r = write_below(s, past);
 		pthread_mutex_lock(&s->lock);
-		s->writing = false;
+		s->writing = s->rested = false;
 		if (r < 0) {
 			s->err = r;
 			(void)snprintf(s->err_text, sizeof(s->err_text), "%s",
