@@ -264,11 +264,16 @@ static void on_supervisor(void *ctx, int fd, int events)
 		on_supervisor_gone(d);
 }
 
+void daemon_beat(struct daemon *d)
+{
+	notify_watchdog(&d->notify);
+}
+
 static void on_beat(void *ctx)
 {
 	struct daemon *d = ctx;
 
-	notify_watchdog(&d->notify);
+	daemon_beat(d);
 	log_settle();
 	loop_timer_arm(d->priv->beat, d->notify.watchdog_ns);
 }

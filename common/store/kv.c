@@ -121,6 +121,11 @@ int kv_checkpoint(struct kv *kv, const char *path, struct buf *why)
 	return kv->ops->checkpoint(kv, path, why);
 }
 
+bool kv_is_behind(struct kv *kv)
+{
+	return kv->ops->is_behind != NULL && kv->ops->is_behind(kv);
+}
+
 void kv_rest(struct kv *kv)
 {
 	kv->ops->rest(kv);

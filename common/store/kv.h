@@ -30,11 +30,17 @@ struct kv *kv_mem_new(void);
  * In front of another store, which is closed with it: batches gather in memory
  * and are written below together, by a thread of its own, when they weigh that
  * much. What came and went meanwhile is never written. Reads see all of it.
- * Memory: twice that weight.
+ * Memory: two and a half times that weight at most; a write that would be more
+ * waits. Who asks kv_is_behind before it makes more work never has to.
  *
  * An error of that thread is the answer to all writes from then on.
  */
 struct kv *kv_behind_new(struct kv *below, size_t bytes);
+/* Called every so often while a write waits, up to a minute: who watches over
+ * the caller shall know that it is not stuck. */
+void kv_behind_on_wait(struct kv *kv, void (*fn)(void *ctx), void *ctx);
+/* More was written than could be passed on: it is time to write less. */
+bool kv_is_behind(struct kv *kv);
 void kv_close(struct kv *kv);
 
 /* 1: found, the value replaces what is in `ret`; 0: absent; or -ERR_*. */

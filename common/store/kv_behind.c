@@ -8,8 +8,7 @@
  * would be without this. `past` is kept until the next one takes its place, or
  * for some seconds: whoever follows what happens finds it in memory.
  *
- * Bytes of a table stay where they are as long as somebody holds it, so an
- * iterator is a list of slices and need not lock after it was made.
+ * Iterators are in kv_behind_iter.c.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -19,58 +18,15 @@
 #include <time.h>
 
 #include "store/batch_list.h"
-#include "store/table.h"
+#include "store/kv_behind_impl.h"
 #include "util/clock.h"
 
 /* Without a write: memory for the next one is given back. */
 #define REST_NS (5 * NS_PER_S)
 
-struct held {
-	struct table t;
-	unsigned refs; /* guarded by the lock */
-};
-
-struct behind {
-	struct kv kv;
-	struct kv *below;
-	size_t limit; /* weight of a table that is to be written */
-	pthread_t writer;
-	pthread_mutex_t lock;
-	pthread_cond_t changed; /* one of these: */
-	struct held *now;
-	struct held *past;  /* NULL: none yet */
-	struct held *spare; /* empty; NULL: none */
-	bool writing;       /* past is not below yet */
-	bool was_read;      /* below, of late */
-	bool rested;        /* since the last write, or the start */
-	bool stop;
-	struct kv_batch *batch; /* the writer's, its memory kept; or NULL */
-	int err; /* of the writer; what is below ends there for good */
-	char err_text[256];
-};
-
-struct slot {
-	struct str key, value; /* value.p NULL: gone */
-};
-
-struct behind_iter {
-	struct kv_iter it;
-	struct behind *owner;
-	struct kv_iter *below;
-	struct held *held[2];
-	struct slot *own;
-	size_t own_n, i;
-	struct table_range *hidden; /* ranges of keys below that are gone */
-	size_t hidden_n;
-	bool at_own; /* else at `below` */
-};
-
-static const struct kv_ops behind_ops;
-
-static struct behind *behind_of(struct kv *kv)
-{
-	return container_of(kv, struct behind, kv);
-}
+/* A write that waits says so so often, and does so for so long. */
+#define WAIT_TELL_NS (500 * NS_PER_MS)
+#define WAIT_TOLD_NS (60 * NS_PER_S)
 
 /* --- tables, under the lock --- */
 
@@ -87,7 +43,7 @@ static struct held *held_new(struct behind *s)
 	return h;
 }
 
-static void held_unref(struct behind *s, struct held *h)
+void held_unref(struct behind *s, struct held *h)
 {
 	if (h == NULL || --h->refs > 0)
 		return;
@@ -109,6 +65,15 @@ static void turn_over(struct behind *s)
 	s->now = held_new(s);
 	s->writing = true;
 	pthread_cond_broadcast(&s->changed);
+}
+
+/* False: it is that late. */
+static bool wait_until(struct behind *s, uint64_t mono_ns)
+{
+	struct timespec t = { .tv_sec = (time_t)(mono_ns / NS_PER_S),
+			      .tv_nsec = (long)(mono_ns % NS_PER_S) };
+
+	return pthread_cond_timedwait(&s->changed, &s->lock, &t) != ETIMEDOUT;
 }
 
 static void wait_for_writer(struct behind *s)
@@ -175,13 +140,9 @@ static void release(struct behind *s)
 static bool is_quiet_for_a_while(struct behind *s)
 {
 	uint64_t until_ns = clock_mono_ns() + REST_NS;
-	struct timespec until = { .tv_sec = (time_t)(until_ns / NS_PER_S),
-				  .tv_nsec = (long)(until_ns % NS_PER_S) };
 
-	while (!s->writing && !s->stop)
-		if (pthread_cond_timedwait(&s->changed, &s->lock, &until) ==
-		    ETIMEDOUT)
-			break;
+	while (!s->writing && !s->stop && wait_until(s, until_ns))
+		;
 	return !s->writing && !s->stop;
 }
 
@@ -292,174 +253,6 @@ static int behind_get(struct kv *kv, struct str key, struct buf *ret)
 	return r >= 0 ? r : kv_get(s->below, key, ret);
 }
 
-static void own_add(struct behind_iter *it, struct slot s)
-{
-	it->own[it->own_n++] = s;
-}
-
-/*
- * Entries of the younger table stand for those of the older one, and hide
- * what lies in its deleted ranges. What came and went in the younger one hides
- * nothing, as it was nowhere else; unless the older one has it, which then says
- * that it is gone and may not have told below yet.
- */
-static void gather(struct behind_iter *it, const struct table *young,
-		   const struct table *old, struct str from, struct str upto)
-{
-	uint32_t *a = NULL, *b = NULL;
-	size_t an = table_range(young, from, upto, &a);
-	size_t bn = old ? table_range(old, from, upto, &b) : 0;
-	size_t i = 0, k = 0;
-
-	it->own = xmalloc(MAX(an + bn, (size_t)1) * sizeof(*it->own));
-	while (i < an || k < bn) {
-		const struct table_entry *x =
-		    i < an ? &young->entries[a[i]] : NULL;
-		const struct table_entry *y =
-		    k < bn ? &old->entries[b[k]] : NULL;
-		int c = x == NULL   ? 1
-			: y == NULL ? -1
-				    : str_cmp(x->key, y->key);
-
-		i += c <= 0;
-		k += c >= 0;
-		if (c == 0 || (c < 0 && (x->value.p != NULL || !x->is_new)))
-			own_add(it, (struct slot){ x->key, x->value });
-		else if (c > 0 && table_in_deleted_range(young, y->key))
-			own_add(it, (struct slot){ y->key, STR_NULL });
-		else if (c > 0)
-			own_add(it, (struct slot){ y->key, y->value });
-	}
-	free(a);
-	free(b);
-}
-
-static void hide(struct behind_iter *it, const struct table *t)
-{
-	if (t->ranges_n == 0)
-		return;
-	it->hidden = xrealloc(it->hidden, (it->hidden_n + t->ranges_n) *
-					      sizeof(*it->hidden));
-	memcpy(it->hidden + it->hidden_n, t->ranges,
-	       t->ranges_n * sizeof(*t->ranges));
-	it->hidden_n += t->ranges_n;
-}
-
-/* To the first key from here on that is there. */
-static void settle(struct behind_iter *it)
-{
-	for (;;) {
-		bool below = kv_iter_valid(it->below);
-		int c;
-
-		it->at_own = it->i < it->own_n;
-		if (!it->at_own && !below)
-			return;
-		c = !it->at_own ? 1
-		    : !below
-			? -1
-			: str_cmp(it->own[it->i].key, kv_iter_key(it->below));
-		if (c == 0) /* ours stands for it */
-			kv_iter_next(it->below);
-		if (c <= 0) {
-			if (it->own[it->i].value.p != NULL)
-				return;
-			it->i++;
-			continue;
-		}
-		it->at_own = false;
-		if (!ranges_have(it->hidden, it->hidden_n,
-				 kv_iter_key(it->below)))
-			return;
-		kv_iter_next(it->below);
-	}
-}
-
-static struct kv_iter *behind_iter_new(struct kv *kv, struct str from,
-				       struct str upto)
-{
-	struct behind *s = behind_of(kv);
-	struct behind_iter *it = xcalloc(1, sizeof(*it));
-
-	it->it.ops = &behind_ops;
-	it->owner = s;
-	pthread_mutex_lock(&s->lock);
-	if (from.n > 0)
-		table_sort_kind(&s->now->t, from);
-	gather(it, &s->now->t, s->past ? &s->past->t : NULL, from, upto);
-	hide(it, &s->now->t);
-	it->held[0] = s->now;
-	s->now->refs++;
-	if (s->past != NULL) {
-		hide(it, &s->past->t);
-		it->held[1] = s->past;
-		s->past->refs++;
-	}
-	s->was_read = true;
-	/* with the lock: it may not see what was turned over since */
-	it->below = kv_iter_new(s->below, from, upto);
-	pthread_mutex_unlock(&s->lock);
-	settle(it);
-	return &it->it;
-}
-
-static const struct behind_iter *iter_of(const struct kv_iter *it)
-{
-	return container_of(it, const struct behind_iter, it);
-}
-
-static bool behind_iter_valid(const struct kv_iter *kit)
-{
-	const struct behind_iter *it = iter_of(kit);
-
-	return it->at_own || kv_iter_valid(it->below);
-}
-
-static struct str behind_iter_key(const struct kv_iter *kit)
-{
-	const struct behind_iter *it = iter_of(kit);
-
-	return it->at_own ? it->own[it->i].key : kv_iter_key(it->below);
-}
-
-static struct str behind_iter_value(const struct kv_iter *kit)
-{
-	const struct behind_iter *it = iter_of(kit);
-
-	return it->at_own ? it->own[it->i].value : kv_iter_value(it->below);
-}
-
-static void behind_iter_next(struct kv_iter *kit)
-{
-	struct behind_iter *it = container_of(kit, struct behind_iter, it);
-
-	if (it->at_own)
-		it->i++;
-	else
-		kv_iter_next(it->below);
-	settle(it);
-}
-
-static int behind_iter_error(const struct kv_iter *kit)
-{
-	return kv_iter_error(iter_of(kit)->below);
-}
-
-static void behind_iter_free(struct kv_iter *kit)
-{
-	struct behind_iter *it = container_of(kit, struct behind_iter, it);
-	struct behind *s = it->owner;
-
-	kv_iter_free(it->below);
-	pthread_mutex_lock(&s->lock);
-	held_unref(s, it->held[0]);
-	held_unref(s, it->held[1]);
-	pthread_mutex_unlock(&s->lock);
-	free(it->own);
-	free(it->hidden);
-	free(it);
-}
-
 /* --- writes --- */
 
 static struct kv_batch *behind_batch_new(struct kv *kv _unused_)
@@ -470,6 +263,36 @@ static struct kv_batch *behind_batch_new(struct kv *kv _unused_)
 static bool is_heavy(const struct behind *s)
 {
 	return table_weight(&s->now->t) >= s->limit;
+}
+
+static bool is_too_heavy(const struct behind *s)
+{
+	return table_weight(&s->now->t) >= s->limit + s->limit / 2;
+}
+
+/* The writer does not keep up: so much and no more is in memory. */
+static void wait_for_room(struct behind *s)
+{
+	uint64_t began_ns = clock_mono_ns(), now_ns = began_ns;
+
+	while (s->writing && is_too_heavy(s)) {
+		if (wait_until(s, now_ns + WAIT_TELL_NS))
+			continue;
+		now_ns = clock_mono_ns();
+		if (s->on_wait != NULL && now_ns - began_ns < WAIT_TOLD_NS)
+			s->on_wait(s->on_wait_ctx);
+	}
+}
+
+static bool behind_is_behind(struct kv *kv)
+{
+	struct behind *s = behind_of(kv);
+	bool yes;
+
+	pthread_mutex_lock(&s->lock);
+	yes = s->writing && is_heavy(s);
+	pthread_mutex_unlock(&s->lock);
+	return yes;
 }
 
 static void apply(struct table *t, const struct batch_op *op)
@@ -496,9 +319,7 @@ static int behind_write(struct kv *kv, struct kv_batch *kb)
 	int r;
 
 	pthread_mutex_lock(&s->lock);
-	/* the writer does not keep up: so much and no more is in memory */
-	while (s->writing && is_heavy(s))
-		pthread_cond_wait(&s->changed, &s->lock);
+	wait_for_room(s);
 	r = tell_error(s, NULL);
 	for (size_t i = 0; i < b->n && r == 0; i++)
 		apply(&s->now->t, &b->ops[i]);
@@ -535,7 +356,7 @@ static int behind_set_write_buffer(struct kv *kv, uint64_t bytes)
 	return kv_set_write_buffer(behind_of(kv)->below, bytes);
 }
 
-static const struct kv_ops behind_ops = {
+const struct kv_ops behind_ops = {
 	.close = behind_close,
 	.get = behind_get,
 	.iter_new = behind_iter_new,
@@ -556,6 +377,7 @@ static const struct kv_ops behind_ops = {
 	.checkpoint = behind_checkpoint,
 	.set_write_buffer = behind_set_write_buffer,
 	.rest = behind_rest,
+	.is_behind = behind_is_behind,
 };
 
 void kv_behind_crash(struct kv *kv)
@@ -570,6 +392,14 @@ void kv_behind_crash(struct kv *kv)
 	s->past = NULL;
 	s->now = held_new(s);
 	pthread_mutex_unlock(&s->lock);
+}
+
+void kv_behind_on_wait(struct kv *kv, void (*fn)(void *ctx), void *ctx)
+{
+	struct behind *s = behind_of(kv);
+
+	s->on_wait = fn;
+	s->on_wait_ctx = ctx;
 }
 
 struct kv *kv_behind_new(struct kv *below, size_t bytes)

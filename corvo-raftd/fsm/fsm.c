@@ -392,6 +392,11 @@ static void give_back(struct fsm *f)
 	buf_shrink(&f->why, KEEP_BYTES);
 }
 
+bool fsm_is_behind(struct fsm *f)
+{
+	return kv_is_behind(f->kv);
+}
+
 void fsm_write_behind(struct fsm *f, size_t bytes)
 {
 	f->behind_max = bytes;

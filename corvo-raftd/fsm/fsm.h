@@ -17,6 +17,8 @@
 struct fsm;
 
 struct fsm *fsm_new(struct kv *kv);
+/* The store does not keep up with what was applied: it is time for less. */
+bool fsm_is_behind(struct fsm *f);
 void fsm_free(struct fsm *f); /* does not close the store */
 int fsm_load(struct fsm *f);  /* rebuilds the working set; 0 or -ERR_* */
 /*

@@ -10,6 +10,7 @@
 #include "util/clock.h"
 
 #define DISK_CHECK_NS       (100 * NS_PER_MS)
+#define STORE_LOOK_NS       (2 * NS_PER_MS)
 #define FOREIGN_CROWD       16 /* events of one entry of another node */
 #define OVERLOAD_RETRY_TEXT "too many operations are waiting for the log"
 #define LATE_TEXT           "this waited too long for the log and was withdrawn"
@@ -56,6 +57,14 @@ bool admission_has_room(struct proposer *p)
 	refuse_pending(p, ERR_STORAGE_FULL, p->draining);
 	fences_pass_on(p, &p->fences, ERR_STORAGE_FULL);
 	return false;
+}
+
+bool admission_must_wait(struct proposer *p)
+{
+	if (!fsm_is_behind(p->c.fsm))
+		return false;
+	loop_timer_arm(p->min_wait, STORE_LOOK_NS);
+	return true;
 }
 
 void admission_end(struct proposer *p)

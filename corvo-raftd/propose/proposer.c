@@ -439,7 +439,7 @@ static void fill_pipeline(struct proposer *p)
 		return;
 	while ((fenced || has_work(p)) &&
 	       p->inflight_n < p->c.settings->apply_inflight) {
-		if (should_gather(p))
+		if (should_gather(p) || admission_must_wait(p))
 			return;
 		if (propose_one(p, fenced) < 0 && list_empty(&p->pending))
 			return; /* what is ours is tried again later */

@@ -67,7 +67,7 @@ struct proposer {
 	bool unsure;         /* some were parked before we were ready */
 	struct loop_timer *deadline; /* first end of a wait */
 	struct loop_timer *look;     /* time may have freed a job */
-	struct loop_timer *min_wait; /* apply_batch_min_wait is over */
+	struct loop_timer *min_wait; /* the pump looks again */
 	struct loop_timer *late;     /* looks for ops past their deadline */
 	struct loop_timer *clock_look;
 	struct wallclock clock;
@@ -144,6 +144,8 @@ void admission_look_at_disk(struct proposer *p);
 /* False: nothing can be written, and who waits for that has been told. The
  * server's own ops and those that are done in part wait on, but for a drain. */
 bool admission_has_room(struct proposer *p);
+/* The store has enough to do with what was applied; asks again soon. */
+bool admission_must_wait(struct proposer *p);
 /* The node has frozen: whoever waits is told. */
 void admission_end(struct proposer *p);
 /* An entry of another node was applied, with so many events. */

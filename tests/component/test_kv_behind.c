@@ -331,6 +331,48 @@ struct reader {
 };
 
 /* All keys are always set to one value by one batch. */
+struct waiting {
+	unsigned told;
+};
+
+/* The writer may go on once the one who waits has said so twice. */
+static void on_wait(void *ctx)
+{
+	struct waiting *w = ctx;
+
+	if (++w->told == 2)
+		pthread_mutex_unlock(&gate);
+}
+
+static void
+test_who_writes_too_much_is_told_before_it_waits(void **state _unused_)
+{
+	struct waiting w = { 0 };
+	struct fixture f;
+	char key[16];
+	unsigned i = 0;
+
+	open_behind(&f, gated_new(), 10000);
+	kv_behind_on_wait(f.kv, on_wait, &w);
+	pthread_mutex_lock(&gate);
+	for (; !kv_is_behind(f.kv); i++) {
+		assert_true(i < 100000);
+		(void)snprintf(key, sizeof(key), "k%u", i);
+		write_one(&f, key, "v");
+	}
+	assert_int_equal(w.told, 0);
+	for (; w.told == 0; i++) {
+		assert_true(i < 100000);
+		(void)snprintf(key, sizeof(key), "k%u", i);
+		write_one(&f, key, "v");
+	}
+	assert_int_equal(w.told, 2);
+	assert_int_equal(kv_flush(f.kv, NULL), 0);
+	assert_false(kv_is_behind(f.kv));
+	assert_has(f.kv, key, "v");
+	close_behind(&f);
+}
+
 static void *reader_main(void *ctx)
 {
 	struct reader *r = ctx;
@@ -389,6 +431,8 @@ int main(void)
 		cmocka_unit_test(test_an_error_ends_all_writes),
 		cmocka_unit_test(test_a_crash_leaves_the_first_batches),
 		cmocka_unit_test(test_what_is_gone_stays_gone),
+		cmocka_unit_test(
+		    test_who_writes_too_much_is_told_before_it_waits),
 		cmocka_unit_test(test_readers_see_whole_batches),
 	};
 

@@ -1,0 +1,59 @@
+/*
+ * Shared by kv_behind.c (tables, the writer, writes) and kv_behind_iter.c.
+ */
+#ifndef CORVO_KV_BEHIND_IMPL_H
+#define CORVO_KV_BEHIND_IMPL_H
+
+#include <pthread.h>
+
+#include "store/kv_impl.h"
+#include "store/table.h"
+
+struct held {
+	struct table t;
+	unsigned refs; /* guarded by the lock */
+};
+
+struct behind {
+	struct kv kv;
+	struct kv *below;
+	size_t limit; /* weight of a table that is to be written */
+	pthread_t writer;
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* one of these: */
+	struct held *now;
+	struct held *past;  /* NULL: none yet */
+	struct held *spare; /* empty; NULL: none */
+	bool writing;       /* past is not below yet */
+	bool was_read;      /* below, of late */
+	bool rested;        /* since the last write, or the start */
+	bool stop;
+	void (*on_wait)(void *ctx); /* of a write; or NULL */
+	void *on_wait_ctx;
+	struct kv_batch *batch; /* the writer's, its memory kept; or NULL */
+	int err; /* of the writer; what is below ends there for good */
+	char err_text[256];
+};
+
+extern const struct kv_ops behind_ops;
+
+static inline struct behind *behind_of(struct kv *kv)
+{
+	return container_of(kv, struct behind, kv);
+}
+
+/* Under the lock; h may be NULL. */
+void held_unref(struct behind *s, struct held *h);
+
+/* --- kv_behind_iter.c --- */
+
+struct kv_iter *behind_iter_new(struct kv *kv, struct str from,
+				struct str upto);
+bool behind_iter_valid(const struct kv_iter *kit);
+struct str behind_iter_key(const struct kv_iter *kit);
+struct str behind_iter_value(const struct kv_iter *kit);
+void behind_iter_next(struct kv_iter *kit);
+int behind_iter_error(const struct kv_iter *kit);
+void behind_iter_free(struct kv_iter *kit);
+
+#endif
