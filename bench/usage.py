@@ -76,15 +76,18 @@ def turns(node, reports, turn):
     return with_usage, without
 
 
+def least(what):
+    """Of all turns: what others take of the machine only adds to it."""
+    return min(c for _, c in what)
+
+
 def compare_costs(with_usage, without):
     for name, what in (("with", with_usage), ("without", without)):
         say(f"acks per second {name} usage", spread([r for r, _ in what]))
         say(f"processor time of an ack {name}, us",
-            f"{median([c for _, c in what]):.1f}")
-    ratio = (median([c for _, c in with_usage]) /
-             median([c for _, c in without]))
-    say("processor time, with / without", f"{ratio:.2f}",
-        f"at most {LIMIT}")
+            f"{least(what):.1f} (median {median([c for _, c in what]):.1f})")
+    say("processor time, with / without",
+        f"{least(with_usage) / least(without):.2f}", f"at most {LIMIT}")
 
 
 def compare_sums(node, since):

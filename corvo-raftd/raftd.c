@@ -303,14 +303,6 @@ static void on_store_error(const char *text)
 	log_error("store: %s", text);
 }
 
-/* A follower applies what its leader says, at the speed of its own disk. */
-static void on_store_wait(void *ctx)
-{
-	struct raftd *r = ctx;
-
-	daemon_beat(r->p.d);
-}
-
 static int open_store(struct raftd *r, struct buf *why)
 {
 	const struct settings *s = &r->p.d->settings;
@@ -333,7 +325,7 @@ static int open_store(struct raftd *r, struct buf *why)
 	if (e < 0)
 		return e;
 	r->p.kv = kv_behind_new(r->p.kv, s->rocksdb_write_buffer);
-	kv_behind_on_wait(r->p.kv, on_store_wait, r);
+	kv_behind_on_wait(r->p.kv, daemon_beat, r->p.d);
 	r->p.fsm = fsm_new(r->p.kv);
 	fsm_write_behind(r->p.fsm, WRITE_BEHIND_BYTES);
 	e = fsm_load(r->p.fsm);

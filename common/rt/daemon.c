@@ -264,8 +264,10 @@ static void on_supervisor(void *ctx, int fd, int events)
 		on_supervisor_gone(d);
 }
 
-void daemon_beat(struct daemon *d)
+void daemon_beat(void *ctx)
 {
+	struct daemon *d = ctx;
+
 	notify_watchdog(&d->notify);
 }
 

@@ -47,8 +47,9 @@ int daemon_main(int argc, char **argv, const struct daemon_ops *ops);
 
 void daemon_ready(struct daemon *d); /* once */
 void daemon_exit(struct daemon *d, int status);
-/* A sign of life from where the loop cannot turn for a while. */
-void daemon_beat(struct daemon *d);
+/* A sign of life from where the loop cannot turn for a while; its argument is a
+ * struct daemon, so that it can be called back. */
+void daemon_beat(void *ctx);
 
 /* <run-dir>/<server>-<client>[-n].sock into ret (cleared first), and a NUL
  * that does not count. */

@@ -4,9 +4,12 @@
  *
  * RocksDB's errors are texts; they become -ERR_* here and nowhere else.
  */
+#include <pthread.h>
 #include <rocksdb/c.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "proto/err.h"
 #include "proto/limits.h"
@@ -15,6 +18,8 @@
 #define BLOOM_BITS_PER_KEY 10
 #define WRITE_BUFFERS      3
 #define BACKGROUND_JOBS    2
+#define COMPACTORS         1
+#define COMPACTOR_NICE     5
 #define SYNC_BYTES         (1u << 20)
 /* Files of the youngest level: compaction may wait for a burst to end. */
 #define LEVEL0_COMPACT     8
@@ -345,6 +350,27 @@ static int open_files(void)
 		   : LIMIT_FILES_OWN;
 }
 
+static void *compactor_main(void *env)
+{
+	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid),
+			  COMPACTOR_NICE);
+	rocksdb_env_set_background_threads(env, COMPACTORS);
+	return NULL;
+}
+
+/*
+ * Answers come first, but not so much that tables pile up until no write can
+ * pass: RocksDB's own low priority is the lowest there is. Threads have that of
+ * the one that starts them.
+ */
+static void start_compactor(rocksdb_env_t *env)
+{
+	pthread_t t;
+
+	CHECK(pthread_create(&t, NULL, compactor_main, env) == 0);
+	CHECK(pthread_join(t, NULL) == 0);
+}
+
 static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 {
 	static const int compression[] = { rocksdb_no_compression,
@@ -372,7 +398,7 @@ static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 	/* a table is on its way to the disk while it is made, or the flush at
 	 * its end would hold up those of the log */
 	rocksdb_options_set_bytes_per_sync(x, SYNC_BYTES);
-	rocksdb_env_lower_thread_pool_cpu_priority(s->env);
+	start_compactor(s->env);
 	rocksdb_options_set_env(x, s->env);
 	rocksdb_options_set_max_open_files(x, open_files());
 	/* a second line that cannot be written would abort the process; what
