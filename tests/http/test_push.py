@@ -1,6 +1,7 @@
 """Push queues: the server calls a URL for each job."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -13,6 +14,7 @@ import time
 import pytest
 
 from node import API, CORVO, free_port, seconds_of, wait_until
+from packages import pip_package
 from sink import sink
 
 NODE_FLAGS = ["--push-breaker-pause=100ms"]
@@ -123,6 +125,39 @@ def test_calls_are_signed_with_both_secrets_and_none_is_shown(client, queue):
     seen += client.get(f"{API}/cluster/events?limit=1000").body
     for secret in (SECRET, OTHER, "Bearer abc"):
         assert secret.encode() not in seen, seen
+
+
+def test_signatures_by_their_own_library(client, queue):
+    standard = pip_package("standardwebhooks")
+
+    def who_verifies(call):
+        """Of the two secrets, those a receiver may know."""
+        good = set()
+        for secret in (SECRET, OTHER):
+            with contextlib.suppress(standard.WebhookVerificationError):
+                got = standard.Webhook(secret).verify(call.body, call.headers)
+                assert got == json.loads(call.body)
+                good.add(secret)
+        return good
+
+    def call_of():
+        job_id = client.enqueue(queue, payload={"a": "ü", "n": 1})
+        ended(client, job_id)
+        (call,) = s.of(job_id)
+        return call
+
+    with sink() as s:
+        push(client, queue, s.url(), secret=OTHER)
+        assert who_verifies(call_of()) == {OTHER}
+        # receivers change over while both are good; a change holds for jobs
+        # that are enqueued after its answer
+        push(client, queue, s.url(), secret=SECRET, previous_secret=OTHER)
+        call = call_of()
+        assert who_verifies(call) == {SECRET, OTHER}
+        call.body += b" "
+        assert who_verifies(call) == set()
+        push(client, queue, s.url(), previous_secret=None)
+        assert who_verifies(call_of()) == {SECRET}
 
 
 def test_credentials_of_a_url_are_used_and_never_shown(client, queue):
