@@ -240,6 +240,50 @@ def test_lists_by_status(client):
         assert not {waiting, done, gone} & set(listed(client, word)), word
 
 
+BIG = {"x": "y" * 250_000}
+MANY = 36  # of them are more than raftd puts into one reply
+
+
+def delete(client, *ids):
+    for job_id in ids:
+        assert client.request("DELETE", f"/jobs/{job_id}").status == 204
+
+
+def test_a_list_has_all_jobs_whatever_they_weigh(client):
+    ids = {once(client, after=3600, payload=BIG) for _ in range(MANY)}
+    small = once(client, after=3600)
+    assert ids | {small} <= set(listed(client, "pending"))
+    assert not ids & set(listed(client, "failed"))
+    delete(client, small, *ids)
+
+
+def run(client, job_id):
+    """Beside its times, and to its end."""
+    a = client.post(f"{API}/schedules/{job_id}/run")
+    assert a.status == 200, a
+    a = client.get(f"{API}/jobs/{a.json['job_id']}?wait=30s")
+    assert a.json["state"] == "completed", a
+
+
+def test_recurrentes_have_their_runs_whatever_they_weigh(client):
+    ids = [f"weighty-{n}" for n in range(MANY)]
+    for job_id in ids:
+        create(client, id=job_id, type="recurrente", payload=BIG,
+               cron_expression="0 0 1 1 *")
+        run(client, job_id)
+    found = listed(client, "pending")
+    assert {found[i]["attempt_count"] for i in ids} == {1}
+    for _ in range(MANY - 1):
+        run(client, ids[0])
+    seen, cursor = 0, ""
+    while cursor is not None:
+        a = client.get(f"/jobs/{ids[0]}/executions?cursor={cursor}").json
+        assert a["attempts"], a
+        seen, cursor = seen + len(a["attempts"]), a.get("next")
+    assert seen == MANY
+    delete(client, *ids)
+
+
 def test_they_are_ordinary_jobs_of_a_push_queue(client):
     job_id = once(client, after=3600, payload={"word": "zebrafinch"})
     job = client.job(job_id)
