@@ -272,8 +272,7 @@ static void go_on(struct req *r)
 
 	if (l->page != NULL && l->cursor.n == 0)
 		answer(r, l, false);
-	else if (l->moved &&
-		 (l->n >= ALL_MAX || l->bytes >= LIMIT_LIST_BYTES))
+	else if (l->moved && (l->n >= ALL_MAX || l->bytes >= LIMIT_LIST_BYTES))
 		answer(r, l, true);
 	else if (l->at_schedules)
 		ask_schedules(r, l);

@@ -181,8 +181,8 @@ static void attempts_of_job(struct req *r, const struct m_job *j)
 
 static void ask_runs(struct req *r);
 
-/* They are read as they are stored, with their payloads: when so many do not fit
- * into one reply, fewer are asked for. */
+/* They are read as they are stored, with their payloads: when so many do not
+ * fit into one reply, fewer are asked for. */
 static void on_runs(struct req *r, const struct rpc_reply *reply)
 {
 	struct look *l = r->state;
