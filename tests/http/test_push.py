@@ -394,6 +394,38 @@ def test_a_dead_host_is_left_alone_and_delays_nobody(client, queue):
     client.request("DELETE", f"{API}/queues/{queue}-fine?confirm=true")
 
 
+def test_others_go_on_when_the_call_that_tries_a_host_is_given_up(
+        client, queue):
+    gate = threading.Event()
+
+    def answer(call):
+        n = s.calls.index(call)
+        if n == 5:
+            gate.wait(120)
+        return (500 if n < 5 else 200), {}, b""
+
+    with sink(answer) as s:
+        queues = [queue, queue + "-2"]
+        for q in queues:
+            push(client, q, s.url(), concurrency=1)
+        for _ in range(5):  # the breaker opens
+            client.enqueue(queue, max_retries=1)
+        ids = [client.enqueue(q) for q in queues]
+        try:
+            wait_until(lambda: len(s.calls) == 6, what="one to try it")
+            tries = s.calls[5].job_id
+            (other,) = set(ids) - {tries}
+            a = client.post(f"{API}/jobs/{tries}/cancel")
+            assert a.status == 200, a
+            ended(client, tries, "cancelled")
+            ended(client, other)
+        finally:
+            gate.set()
+        wait_until(lambda: client.metrics()["corvo_push_calls_open"] == 0,
+                   what="none to be under way")
+    client.request("DELETE", f"{API}/queues/{queue}-2?confirm=true")
+
+
 def test_never_more_calls_at_a_time_than_allowed(client, queue):
     lock, state = threading.Lock(), {"now": 0, "most": 0}
     never = threading.Event()
