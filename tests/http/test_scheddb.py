@@ -152,7 +152,8 @@ def test_an_id_of_another_job_is_not_taken(client, queue):
 def test_what_is_sent_and_the_state_after(client, node):
     with sink() as s:
         job_id = once(client, s.url("/hook?a=b"), payload={"é": 1})
-        before = status(client, job_id)
+        # one that waits, whatever time it is
+        before = status(client, once(client, after=3600))
         assert before["status"] == "pending"
         assert before["attempt_count"] == 0 and before["attempts"] == []
         after = wait_for(client, job_id, "completed")
@@ -167,8 +168,9 @@ def test_what_is_sent_and_the_state_after(client, node):
                        "end_time": attempt["end_time"], "node_id": "node-1",
                        "status": "completed", "http_status": 200,
                        "response_time_ms": attempt["response_time_ms"]}
+    assert 0 <= before["created_at"] - after["created_at"] < 60
     assert after == {"job_id": job_id, "status": "completed",
-                     "attempt_count": 1, "created_at": before["created_at"],
+                     "attempt_count": 1, "created_at": after["created_at"],
                      "first_attempt_at": attempt["start_time"],
                      "last_attempt_at": attempt["start_time"],
                      "completed_at": attempt["end_time"],
