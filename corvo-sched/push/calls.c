@@ -169,8 +169,8 @@ void target_note_end(struct target *t, const char *error)
 	webhooks_look_at(&t->hooks);
 }
 
-/* Others may have waited for it, in any queue: also for its judgement, if it was
- * to try the host. */
+/* Others may have waited for its place, or for what it would tell of the host,
+ * in queues beside its own too. */
 void target_note_drop(struct target *t)
 {
 	host_dropped(&t->h);
