@@ -253,6 +253,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	serve();
 	fwrite(lines.p, 1, lines.n, stdout);
+	fflush(stdout); /* a sanitizer may end us before the library does */
 	buf_done(&lines);
 	return 0;
 }

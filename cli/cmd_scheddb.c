@@ -221,7 +221,8 @@ static void put_size(struct line *l, const char *flag, const char *value)
 	put(l, flag, buf_str(&b));
 }
 
-static bool put_percent(struct line *l, const char *flag, const char *value)
+/* A mistake is named as it was made: the flag is no share of one. */
+static bool put_percent(struct line *l, size_t alias, const char *value)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 	char *end;
@@ -229,11 +230,11 @@ static bool put_percent(struct line *l, const char *flag, const char *value)
 
 	if (end == value || *end != '\0' || !(share >= 0 && share <= 1)) {
 		(void)cmd_failed("%s: must be a number from 0 to 1, not %s",
-				 flag, value);
+				 aliases[alias].flag, value);
 		return false;
 	}
 	buf_printf(&b, "%.0f", share * 100);
-	put(l, flag, buf_str(&b));
+	put(l, aliases[alias].own, buf_str(&b));
 	return true;
 }
 
@@ -261,7 +262,7 @@ static bool put_plain(struct line *l)
 			put_size(l, aliases[i].own, v);
 			break;
 		case PERCENT:
-			if (!put_percent(l, aliases[i].own, v))
+			if (!put_percent(l, i, v))
 				return false;
 			break;
 		case LOWER:

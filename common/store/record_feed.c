@@ -390,6 +390,10 @@ static int feed_event(struct feed *f, const struct m_event *e)
 	case EVENT_POLICY_SET:
 	case EVENT_POLICY_DELETED:
 		return feed_policy(f, e);
+	case EVENT_WEBHOOK_SET:
+	case EVENT_WEBHOOK_DELETED:
+	case EVENT_WEBHOOK_DISABLED:
+		return feed_webhook(f, e);
 	default:
 		return e->queue.n > 0 ? feed_queue(f, e->queue) : 0;
 	}
@@ -505,6 +509,7 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 	hmap_done(&f.schedules);
 	hmap_done(&f.budgets);
 	hmap_done(&f.policies);
+	hmap_done(&f.webhooks);
 	hmap_done(&f.providers);
 	return r;
 }

@@ -1,6 +1,6 @@
 /*
  * The event feed of what is not a job itself: scores, iterations, budgets,
- * providers and policies. See store/record_feed.c.
+ * providers, policies and webhooks. See store/record_feed.c.
  */
 #include "store/key.h"
 #include "store/record_feed_impl.h"
@@ -179,6 +179,49 @@ int feed_policy(struct feed *f, const struct m_event *e)
 		*FEED_ADD(f, policies) = m;
 	else if (r == 0)
 		*FEED_ADD(f, gone_policies) = id;
+	f->bytes += RECORD_OVERHEAD;
+	return MIN(r, 0);
+}
+
+#define TAKE(member)                                              \
+	do {                                                      \
+		if (MSG_HAS(m, webhook, member))                  \
+			MSG_SET(ret, webhook, member, m->member); \
+	} while (0)
+
+/* What has a column: what signs or logs in stays where it is. */
+static void take_webhook(const struct m_webhook *m, struct m_webhook *ret)
+{
+	*ret = (struct m_webhook){ 0 };
+	TAKE(id);
+	TAKE(url);
+	TAKE(enabled);
+	TAKE(retry_limit);
+	TAKE(created_at);
+	TAKE(updated_at);
+	TAKE(disabled_at);
+	TAKE(disabled_reason);
+	MSG_SET_LIST(ret, webhook, events, m->events, m->events_n);
+	if (m->queues_n > 0)
+		MSG_SET_LIST(ret, webhook, queues, m->queues, m->queues_n);
+}
+
+int feed_webhook(struct feed *f, const struct m_event *e)
+{
+	struct str id = feed_member(f, e, "webhook_id");
+	struct m_webhook m;
+	struct key k;
+	int r;
+
+	if (id.n == 0 || id.n > LIMIT_WEBHOOK_ID_BYTES ||
+	    feed_seen(&f->webhooks, id))
+		return 0;
+	key_webhook(&k, SPACE_DEFAULT, id);
+	r = record_read(f->kv, &k, &msg_webhook, f->a, &m);
+	if (r > 0)
+		take_webhook(&m, FEED_ADD(f, webhooks));
+	else if (r == 0)
+		*FEED_ADD(f, gone_webhooks) = id;
 	f->bytes += RECORD_OVERHEAD;
 	return MIN(r, 0);
 }

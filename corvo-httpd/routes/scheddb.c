@@ -39,6 +39,19 @@ void *sdb_reply(struct req *r, const struct msg_desc *d,
 	return req_reply(r, d, &copy);
 }
 
+bool sdb_reply_briefly(struct req *r, const struct msg_desc *d,
+		       const struct rpc_reply *reply, struct arena *a,
+		       void *ret)
+{
+	if (reply->err != 0)
+		sdb_fail(r, reply);
+	else if (msg_decode(d, reply->body, a, ret) == 0)
+		return true;
+	else
+		req_fail(r, ERR_BAD_MESSAGE, "%s", err_text(ERR_BAD_MESSAGE));
+	return false;
+}
+
 bool sdb_is_once(const struct m_job *j)
 {
 	return j->scheduled_db != NULL && j->scheduled_db->size > 0;

@@ -21,7 +21,19 @@ void sdb_not_found(struct req *r);
 bool sdb_is_once(const struct m_job *j);
 bool sdb_is_recurring(const struct m_schedule *s);
 
-/* Asks raftd for jobs by their ids. */
+/*
+ * The same with memory of the caller's, and only until the reply is gone: of
+ * jobs as they are stored, of which little is shown. False: it was an error,
+ * and has been answered.
+ */
+bool sdb_reply_briefly(struct req *r, const struct msg_desc *d,
+		       const struct rpc_reply *reply, struct arena *a,
+		       void *ret);
+
+/*
+ * Asks raftd for jobs by their ids. A reply has as many as fit; `omitted` are
+ * the others, and who wants whole pages asks for a smaller one.
+ */
 void sdb_ask_jobs(struct req *r, struct str *ids, size_t n, req_reply_fn *then);
 
 #endif

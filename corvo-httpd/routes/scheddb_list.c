@@ -1,15 +1,19 @@
 /*
  * Scheduled-DB: jobs of one status. Unicos are found by the view, a page at a
  * time, and read from raftd; then come recurrentes, which are schedules. One
- * answer has a bounded number of jobs; a cursor says where to go on: "j" and
- * that of the view, or "s" and the schedule before.
+ * answer has a bounded number of jobs and of bytes; a cursor says where to go
+ * on: "j" and that of the view, or "s" and the schedule before.
+ *
+ * Jobs are read as they are stored, with payloads of any size, and only what is
+ * shown of them is kept. A page whose jobs do not fit into one reply is asked
+ * for again with fewer.
  */
 #include "proto/scheddb.h"
 #include "req/ask_view.h"
 #include "routes/handlers.h"
 #include "routes/scheddb.h"
 
-#define PAGE    500  /* jobs asked for at a time */
+#define PAGE    500  /* jobs asked for at a time, at most */
 #define ALL_MAX 5000 /* jobs in one answer, and a page at most */
 
 struct listing {
@@ -18,13 +22,32 @@ struct listing {
 	struct str states[5];
 	struct m_sdb_state *jobs;
 	size_t n, cap;
+	size_t bytes; /* kept so far */
 	bool at_schedules;
 	struct str cursor; /* of the page to come; empty: the first */
-	const struct m_schedule *page; /* recurrentes of a page of schedules */
+	/* The page that is being read, and where the next one begins. */
+	uint32_t limit;
+	size_t asked; /* jobs of it */
+	bool last;    /* there is no next one of its kind */
+	struct str next;
+	bool moved; /* a page is done: who goes on from here gets further */
+	const struct m_schedule *page; /* its recurrentes */
 	size_t page_n;
 };
 
 static void go_on(struct req *r);
+
+/* A copy of the message that lasts as long as the request. */
+static void keep(struct req *r, struct listing *l, const struct msg_desc *d,
+		 const void *m, void *ret)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	msg_encode(d, m, &b);
+	CHECK(msg_decode(d, arena_copy(&r->arena, buf_str(&b)), &r->arena,
+			 ret) == 0);
+	l->bytes += b.n + d->size;
+}
 
 static void add(struct req *r, struct listing *l, const struct m_sdb_state *m)
 {
@@ -32,7 +55,27 @@ static void add(struct req *r, struct listing *l, const struct m_sdb_state *m)
 		return;
 	l->jobs =
 	    arena_grow(&r->arena, l->jobs, sizeof(*l->jobs), l->n, &l->cap);
-	l->jobs[l->n++] = *m;
+	keep(r, l, &msg_sdb_state, m, &l->jobs[l->n++]);
+}
+
+static void page_done(struct listing *l)
+{
+	l->limit = MIN(l->limit * 2, (uint32_t)PAGE);
+	l->cursor = l->next;
+	l->moved = true;
+}
+
+/* All jobs of the page are there. Else it is asked for again, with as many as
+ * there were. */
+static bool is_whole(struct listing *l, const struct m_job_list *m)
+{
+	if (m->omitted_n > 0) {
+		CHECK(m->omitted_n < l->asked);
+		l->limit = (uint32_t)(l->asked - m->omitted_n);
+		return false;
+	}
+	page_done(l);
+	return true;
 }
 
 /* --- unicos --- */
@@ -49,21 +92,33 @@ static const enum job_state states_of[SDB_STATUSES][5] = {
 			  JOB_STATE_MAX },
 };
 
-static void on_jobs(struct req *r, const struct rpc_reply *reply)
+static void show_jobs(struct req *r, struct listing *l,
+		      const struct m_job_list *m, struct arena *a)
 {
-	struct listing *l = r->state;
-	const struct m_job_list *m = sdb_reply(r, &msg_job_list, reply);
 	struct m_sdb_state s;
 
-	if (m == NULL)
-		return;
 	for (size_t i = 0; i < m->jobs_n; i++) {
 		if (!sdb_is_once(&m->jobs[i]))
 			continue;
-		sdb_show_state(&m->jobs[i], &r->arena, &s);
+		sdb_show_state(&m->jobs[i], a, &s);
 		add(r, l, &s);
 	}
-	go_on(r);
+}
+
+static void on_jobs(struct req *r, const struct rpc_reply *reply)
+{
+	struct listing *l = r->state;
+	struct arena a = ARENA_INIT;
+	struct m_job_list m;
+
+	if (sdb_reply_briefly(r, &msg_job_list, reply, &a, &m)) {
+		if (is_whole(l, &m)) {
+			l->at_schedules = l->last;
+			show_jobs(r, l, &m, &a);
+		}
+		go_on(r);
+	}
+	arena_done(&a);
 }
 
 static void on_found(struct req *r, const struct rpc_reply *reply)
@@ -74,12 +129,17 @@ static void on_found(struct req *r, const struct rpc_reply *reply)
 	if (m == NULL)
 		return;
 	ask_view_lag(r, m->lag_ns);
-	l->at_schedules = !m->has_more;
-	l->cursor = m->has_more ? m->cursor : STR_NULL;
-	if (m->ids_n > 0)
+	l->bytes += reply->body.n;
+	l->last = !m->has_more;
+	l->next = m->has_more ? m->cursor : STR_NULL;
+	l->asked = m->ids_n;
+	if (m->ids_n > 0) {
 		sdb_ask_jobs(r, m->ids, m->ids_n, on_jobs);
-	else
-		go_on(r);
+		return;
+	}
+	page_done(l);
+	l->at_schedules = l->last;
+	go_on(r);
 }
 
 static void ask_page(struct req *r, struct listing *l)
@@ -93,7 +153,7 @@ static void ask_page(struct req *r, struct listing *l)
 		    enum_text(&enum_job_state, states_of[l->status][n]));
 	MSG_SET(q, search, queue, STR(SDB_QUEUE));
 	MSG_SET_LIST(q, search, state, l->states, n);
-	MSG_SET(q, search, limit, PAGE);
+	MSG_SET(q, search, limit, l->limit);
 	MSG_SET(q, search, order, STR("asc"));
 	MSG_SET(q, search, ids_only, true);
 	if (l->cursor.n > 0)
@@ -114,42 +174,66 @@ static const struct m_job *find_job(const struct m_job_list *m, struct str id)
 static void on_last_runs(struct req *r, const struct rpc_reply *reply)
 {
 	struct listing *l = r->state;
-	const struct m_job_list *m = sdb_reply(r, &msg_job_list, reply);
+	struct arena a = ARENA_INIT;
 	struct m_sdb_state s;
+	struct m_job_list m;
+	bool ok = sdb_reply_briefly(r, &msg_job_list, reply, &a, &m);
 
-	if (m == NULL)
-		return;
-	for (size_t i = 0; i < l->page_n; i++) {
-		const struct m_schedule *x = &l->page[i];
+	if (ok && is_whole(l, &m)) {
+		for (size_t i = 0; i < l->page_n; i++) {
+			const struct m_schedule *x = &l->page[i];
 
-		sdb_show_schedule(x, find_job(m, x->last_job_id), &r->arena,
-				  &s);
-		add(r, l, &s);
+			sdb_show_schedule(x, find_job(&m, x->last_job_id), &a,
+					  &s);
+			add(r, l, &s);
+		}
+	} else {
+		l->page = NULL; /* it is read again */
 	}
-	go_on(r);
+	if (ok)
+		go_on(r);
+	arena_done(&a);
+}
+
+/* What is shown of it, which is not its payload. */
+static void keep_schedule(struct req *r, struct listing *l,
+			  const struct m_schedule *s, struct m_schedule *ret)
+{
+	struct m_schedule_job job = *s->job;
+	struct m_schedule copy = *s;
+
+	MSG_UNSET(&job, schedule_job, payload);
+	copy.job = &job;
+	keep(r, l, &msg_schedule, &copy, ret);
 }
 
 static void on_schedules(struct req *r, const struct rpc_reply *reply)
 {
 	struct listing *l = r->state;
-	const struct m_schedule_list *m =
-	    sdb_reply(r, &msg_schedule_list, reply);
+	struct arena a = ARENA_INIT;
+	struct m_schedule_list m;
 	struct m_schedule *mine;
 	struct str *ids;
 
-	if (m == NULL)
+	if (!sdb_reply_briefly(r, &msg_schedule_list, reply, &a, &m)) {
+		arena_done(&a);
 		return;
-	mine = arena_alloc(&r->arena, (m->schedules_n + 1) * sizeof(*mine));
-	ids = arena_alloc(&r->arena, (m->schedules_n + 1) * sizeof(*ids));
+	}
+	mine = arena_alloc(&r->arena, (m.schedules_n + 1) * sizeof(*mine));
+	ids = arena_alloc(&r->arena, (m.schedules_n + 1) * sizeof(*ids));
 	l->page = mine;
 	l->page_n = 0;
-	for (size_t i = 0; i < m->schedules_n; i++) {
-		if (!sdb_is_recurring(&m->schedules[i]))
+	for (size_t i = 0; i < m.schedules_n; i++) {
+		if (!sdb_is_recurring(&m.schedules[i]))
 			continue;
-		mine[l->page_n] = m->schedules[i];
-		ids[l->page_n++] = m->schedules[i].last_job_id;
+		keep_schedule(r, l, &m.schedules[i], &mine[l->page_n]);
+		ids[l->page_n] = mine[l->page_n].last_job_id;
+		l->page_n++;
 	}
-	l->cursor = m->next;
+	l->bytes += m.schedules_n * sizeof(*ids);
+	l->next = arena_copy(&r->arena, m.next);
+	l->asked = l->page_n;
+	arena_done(&a);
 	sdb_ask_jobs(r, ids, l->page_n, on_last_runs);
 }
 
@@ -157,7 +241,7 @@ static void ask_schedules(struct req *r, const struct listing *l)
 {
 	struct m_list_schedules m = { 0 };
 
-	MSG_SET(&m, list_schedules, limit, PAGE);
+	MSG_SET(&m, list_schedules, limit, l->limit);
 	if (l->cursor.n > 0)
 		MSG_SET(&m, list_schedules, after, l->cursor);
 	req_call_raftd(r, QUERY_LIST_SCHEDULES, STR_NULL, &msg_list_schedules,
@@ -188,7 +272,7 @@ static void go_on(struct req *r)
 
 	if (l->page != NULL && l->cursor.n == 0)
 		answer(r, l, false);
-	else if (l->n >= ALL_MAX)
+	else if (l->moved && (l->n >= ALL_MAX || l->bytes >= LIMIT_LIST_BYTES))
 		answer(r, l, true);
 	else if (l->at_schedules)
 		ask_schedules(r, l);
@@ -239,6 +323,7 @@ void h_sdb_list(struct req *r)
 	struct listing *l = arena_zalloc(&r->arena, sizeof(*l));
 
 	r->state = l;
+	l->limit = PAGE;
 	if (read_status(r, l) && read_cursor(r, l))
 		go_on(r);
 }

@@ -17,6 +17,8 @@ struct look {
 	void (*on_schedule)(struct req *r, const struct m_schedule *s);
 	const struct m_schedule *schedule;
 	struct str next;
+	uint32_t limit; /* runs asked for, and found */
+	size_t asked;
 };
 
 /* --- finding it --- */
@@ -177,18 +179,30 @@ static void attempts_of_job(struct req *r, const struct m_job *j)
 	show_attempts(r, list, n);
 }
 
+static void ask_runs(struct req *r);
+
+/* They are read as they are stored, with their payloads: when so many do not
+ * fit into one reply, fewer are asked for. */
 static void on_runs(struct req *r, const struct rpc_reply *reply)
 {
-	const struct m_job_list *m = sdb_reply(r, &msg_job_list, reply);
+	struct look *l = r->state;
+	struct arena a = ARENA_INIT;
 	struct m_sdb_attempt *list = NULL;
 	size_t n = 0, cap = 0;
+	struct m_job_list m;
+	bool ok = sdb_reply_briefly(r, &msg_job_list, reply, &a, &m);
 
-	if (m == NULL)
-		return;
-	r->x.seq = 0;
-	for (size_t i = m->jobs_n; i > 0; i--) /* the newest came first */
-		sdb_add_attempts(&m->jobs[i - 1], &r->arena, &list, &n, &cap);
-	show_attempts(r, list, n);
+	if (ok && m.omitted_n > 0) {
+		CHECK(m.omitted_n < l->asked);
+		l->limit = (uint32_t)(l->asked - m.omitted_n);
+		ask_runs(r);
+	} else if (ok) {
+		r->x.seq = 0;
+		for (size_t i = m.jobs_n; i > 0; i--) /* newest first */
+			sdb_add_attempts(&m.jobs[i - 1], &a, &list, &n, &cap);
+		show_attempts(r, list, n);
+	}
+	arena_done(&a);
 }
 
 static void on_found_runs(struct req *r, const struct rpc_reply *reply)
@@ -199,8 +213,8 @@ static void on_found_runs(struct req *r, const struct rpc_reply *reply)
 	if (m == NULL)
 		return;
 	ask_view_lag(r, m->lag_ns);
-	if (m->has_more)
-		l->next = m->cursor;
+	l->next = m->has_more ? m->cursor : STR_NULL;
+	l->asked = m->ids_n;
 	if (m->ids_n == 0)
 		show_attempts(r, NULL, 0);
 	else
@@ -208,20 +222,30 @@ static void on_found_runs(struct req *r, const struct rpc_reply *reply)
 }
 
 /* Those of one that had the id before are not its own. */
-static void attempts_of_recurring(struct req *r, const struct m_schedule *s)
+static void ask_runs(struct req *r)
 {
+	const struct look *l = r->state;
 	struct m_search *q = arena_zalloc(&r->arena, sizeof(*q));
 	struct str cursor = STR_NULL;
 
 	if (!req_text_argument(r, "cursor", &cursor))
 		return;
-	MSG_SET(q, search, schedule_id, s->id);
-	MSG_SET(q, search, created_after, s->created_at - 1);
-	MSG_SET(q, search, limit, RUNS_PAGE);
+	MSG_SET(q, search, schedule_id, l->schedule->id);
+	MSG_SET(q, search, created_after, l->schedule->created_at - 1);
+	MSG_SET(q, search, limit, l->limit);
 	MSG_SET(q, search, ids_only, true);
 	if (cursor.n > 0)
 		MSG_SET(q, search, cursor, cursor);
 	ask_view_query(r, QUERY_SEARCH_JOBS, &msg_search, q, on_found_runs);
+}
+
+static void attempts_of_recurring(struct req *r, const struct m_schedule *s)
+{
+	struct look *l = r->state;
+
+	l->schedule = s;
+	l->limit = RUNS_PAGE;
+	ask_runs(r);
 }
 
 void h_sdb_executions(struct req *r)

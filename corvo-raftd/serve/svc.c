@@ -136,6 +136,22 @@ static void fill_recent(const struct parts *p, struct m_node_recent *ret)
 	throughput_recent(&p->throughput, now, now - MIN(now, up), ret);
 }
 
+/* Alone, a node uses all it knows as soon as it leads; until that is in the
+ * log, what needs it is refused. */
+static bool is_raising_level(const struct parts *p)
+{
+	return node_voters(p->node) == 1 && fsm_level(p->fsm) < FEATURE_LEVEL &&
+	       proposer_stats(p->proposer)->disk_ok;
+}
+
+static bool is_ready(const struct parts *p)
+{
+	if (node_is_ready(p->node))
+		return !is_raising_level(p);
+	return node_is_whole(p->node) && p->forward != NULL &&
+	       forward_is_up(p->forward);
+}
+
 void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 {
 	const struct parts *parts = s->p;
@@ -171,10 +187,7 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	MSG_SET(&st, node_status, parked_fetches, p->parked);
 	MSG_SET(&st, node_status, disk_ok, p->disk_ok);
 	MSG_SET(&st, node_status, raft_store, str_from(set->raft_store));
-	MSG_SET(&st, node_status, ready,
-		node_is_ready(parts->node) ||
-		    (node_is_whole(parts->node) && parts->forward != NULL &&
-		     forward_is_up(parts->forward)));
+	MSG_SET(&st, node_status, ready, is_ready(parts));
 	MSG_SET(&st, node_status, damage, buf_str(&parts->damage));
 	MSG_SET(&st, node_status, membership, svc_membership(s));
 	MSG_SET(&st, node_status, uptime_seconds,

@@ -169,6 +169,15 @@ void target_note_end(struct target *t, const char *error)
 	webhooks_look_at(&t->hooks);
 }
 
+/* Others may have waited for its place, or for what it would tell of the host,
+ * in queues beside its own too. */
+void target_note_drop(struct target *t)
+{
+	host_dropped(&t->h);
+	push_tell(t->p);
+	heap_update(&t->p->target_wakes, &t->wake, clock_mono_ns());
+}
+
 static void note_end(struct pcall *c, const struct outcome *o)
 {
 	struct push *p = c->p;
@@ -429,7 +438,7 @@ static void stop(struct pcall *c, bool lost)
 	if (c->state == PCALL_CALLING) {
 		call_cancel(c->call);
 		c->call = NULL;
-		host_dropped(&c->target->h);
+		target_note_drop(c->target);
 	}
 	list_remove(&c->wait);
 	if (lost) {

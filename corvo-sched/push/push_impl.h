@@ -158,6 +158,8 @@ void target_take_place(struct target *t);
 void target_leave_place(struct target *t);
 /* What became of a call counts for its host. error: as host_ended. */
 void target_note_end(struct target *t, const char *error);
+/* A call was given up. */
+void target_note_drop(struct target *t);
 /* Those that wait go back: the host is left alone. */
 void target_return(struct target *t);
 void pcalls_beat(struct push *p);

@@ -112,7 +112,7 @@ void wcall_free(struct wcall *c)
 	webhooks_cancel(w->s, &c->ask);
 	if (c->call != NULL) {
 		call_cancel(c->call);
-		host_dropped(&c->target->h);
+		target_note_drop(c->target);
 		leave_place(c);
 	}
 	if (!c->is_try) {

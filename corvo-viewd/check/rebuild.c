@@ -126,6 +126,8 @@ static int load_row(struct loader *l, enum row_kind kind,
 		return mirror_iteration(l->mirror, &row->iteration);
 	case ROW_PROVIDER:
 		return mirror_provider(l->mirror, &row->provider);
+	case ROW_WEBHOOK:
+		return mirror_webhook(l->mirror, &row->webhook);
 	case ROW_ERROR: /* came with their jobs */
 	case ROW_KINDS:
 		break;

@@ -16,7 +16,7 @@ static const char *const prefixes[ROW_KINDS] = {
 	[ROW_QUEUE] = "qc|",  [ROW_WORKER] = "wk|",    [ROW_LOCK] = "u|",
 	[ROW_BATCH] = "b|",   [ROW_SCHEDULE] = "sc|",  [ROW_BUDGET] = "bg|",
 	[ROW_SCORE] = "so|",  [ROW_ITERATION] = "it|", [ROW_PROVIDER] = "pv|",
-	[ROW_POLICY] = "ap|",
+	[ROW_POLICY] = "ap|", [ROW_WEBHOOK] = "wh|",
 };
 
 static struct kv_iter *iterate(struct kv *kv, const char *kind)
@@ -290,6 +290,10 @@ int scan_row(struct scan *s, enum row_kind kind, union scan_row *ret)
 	case ROW_PROVIDER:
 		if (msg_decode(&msg_provider_doc, raw, &s->arena,
 			       &ret->provider) < 0)
+			return bad_record(s, key);
+		return 1;
+	case ROW_WEBHOOK:
+		if (msg_decode(&msg_webhook, raw, &s->arena, &ret->webhook) < 0)
 			return bad_record(s, key);
 		return 1;
 	case ROW_ERROR:

@@ -46,6 +46,7 @@ union scan_row {
 	struct m_policy policy;
 	struct m_iteration iteration;
 	struct m_provider_doc provider;
+	struct m_webhook webhook;
 };
 
 /* Before the first scan_row of a kind. */

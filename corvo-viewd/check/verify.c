@@ -211,6 +211,7 @@ int verify_compare(struct verify *t)
 	merge_done(&c->rows);
 	stats_done(c);
 	column_text_done(&c->text);
+	row_text_done(&c->row_text);
 	free(c);
 	MSG_SET(&t->reply, verify_reply, seq, t->seq);
 	if (r < 0 && atomic_load(&t->stop))

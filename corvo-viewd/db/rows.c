@@ -4,6 +4,7 @@
 #include "db/rows.h"
 
 #include "proto/job.h"
+#include "util/json.h"
 
 #define COL(m, k, column, member, e, none)                            \
 	{                                                             \
@@ -171,6 +172,28 @@ static const struct column provider_columns[] = {
 	COL(provider_doc, COL_TIME, "created_at", created_at, NULL, ""),
 };
 
+#define LIST_IS_PLAIN(member)                                    \
+	_Static_assert(offsetof(struct m_webhook, member##_n) == \
+			   offsetof(struct m_webhook, member) +  \
+			       sizeof(struct str *),             \
+		       "put_list reads a list and its length side by side")
+LIST_IS_PLAIN(events);
+LIST_IS_PLAIN(queues);
+
+/* How its last call ended changes without an event, and has no column. */
+static const struct column webhook_columns[] = {
+	COL(webhook, COL_TEXT, "id", id, NULL, ""),
+	COL(webhook, COL_TEXT, "url", url, NULL, ""),
+	COL(webhook, COL_STRS, "events", events, NULL, NULL),
+	COL(webhook, COL_BOOL, "enabled", enabled, NULL, NULL),
+	COL(webhook, COL_U32, "retry_limit", retry_limit, NULL, NULL),
+	COL(webhook, COL_TIME, "created_at", created_at, NULL, ""),
+	COL(webhook, COL_STRS, "queues", queues, NULL, NULL),
+	COL(webhook, COL_TIME, "updated_at", updated_at, NULL, NULL),
+	COL(webhook, COL_TIME, "disabled_at", disabled_at, NULL, NULL),
+	COL(webhook, COL_TEXT, "disabled_reason", disabled_reason, NULL, NULL),
+};
+
 #define TABLE(kind, table, key_columns, list) \
 	[kind] = { .name = table,             \
 		   .keys = key_columns,       \
@@ -189,6 +212,7 @@ const struct row_table row_tables[ROW_KINDS] = {
 	TABLE(ROW_POLICY, "approval_policies", 1, policy_columns),
 	TABLE(ROW_ITERATION, "job_iterations", 2, iteration_columns),
 	TABLE(ROW_PROVIDER, "providers", 1, provider_columns),
+	TABLE(ROW_WEBHOOK, "webhooks", 1, webhook_columns),
 };
 
 static void fill_schedule_job(const struct m_schedule *m,
@@ -202,19 +226,50 @@ static void fill_schedule_job(const struct m_schedule *m,
 			JOB_DEFAULT_MAX_RETRIES);
 }
 
+void row_text_done(struct row_text *t)
+{
+	for (size_t i = 0; i < ROW_LISTS_MAX; i++)
+		buf_done(&t->lists[i]);
+}
+
+/* A list of texts as JSON; NULL: there is none. */
+static void put_list(struct db_to to, const struct column *col, const void *m,
+		     struct buf *b)
+{
+	const void *member = (const char *)m + col->offset;
+	const struct str *list = *(const struct str *const *)member;
+	size_t n = *(const size_t *)((const struct str *const *)member + 1);
+	struct json_writer w = JSON_WRITER(b);
+
+	if ((*(const uint64_t *)m >> col->bit & 1) == 0) {
+		db_put_null(to);
+		return;
+	}
+	buf_clear(b);
+	jw_array(&w);
+	for (size_t i = 0; i < n; i++)
+		jw_str(&w, list[i]);
+	jw_array_end(&w);
+	db_put_text(to, buf_str(b));
+}
+
 void row_bind(struct db_stmt *s, enum row_kind kind, const void *m,
 	      struct row_text *t)
 {
 	const struct row_table *table = &row_tables[kind];
+	size_t lists = 0;
 
 	if (kind == ROW_SCHEDULE)
 		fill_schedule_job(m, &t->job);
 	for (unsigned c = 0; c < table->n; c++) {
 		const struct column *col = &table->columns[c];
 		const void *from = col->nested ? &t->job : m;
+		struct db_to to = db_param(s, (int)c + 1);
 
-		column_put_member(db_param(s, (int)c + 1), col, from, &t->times,
-				  t->text[c]);
+		if (col->kind == COL_STRS)
+			put_list(to, col, from, &t->lists[lists++]);
+		else
+			column_put_member(to, col, from, &t->times, t->text[c]);
 	}
 }
 

@@ -20,10 +20,12 @@ enum row_kind {
 	ROW_ITERATION, /* struct m_iteration */
 	ROW_PROVIDER,  /* struct m_provider_doc */
 	ROW_POLICY,    /* struct m_policy */
+	ROW_WEBHOOK,   /* struct m_webhook */
 	ROW_KINDS
 };
 
 #define ROW_COLUMNS_MAX 24
+#define ROW_LISTS_MAX   2 /* columns COL_STRS of one row */
 
 struct row_table {
 	const char *name;
@@ -39,7 +41,10 @@ struct row_text {
 	struct timetext times;
 	char text[ROW_COLUMNS_MAX][TIMETEXT_LEN];
 	struct m_schedule_job job; /* with defaults filled in */
+	struct buf lists[ROW_LISTS_MAX];
 };
+
+void row_text_done(struct row_text *t);
 
 /* Binds the columns of the message, the first to parameter 1. */
 void row_bind(struct db_stmt *s, enum row_kind kind, const void *m,

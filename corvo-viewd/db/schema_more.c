@@ -148,6 +148,8 @@ static const char *const agents[] = {
 	" on_deadline   TEXT,"
 	" provider_state TEXT)",
 
+	/* A secret is never here, and last_... change with each call, without
+	 * an event: both are empty. */
 	"CREATE TABLE webhooks ("
 	" id               TEXT PRIMARY KEY,"
 	" url              TEXT NOT NULL,"
@@ -158,7 +160,11 @@ static const char *const agents[] = {
 	" created_at       TEXT NOT NULL,"
 	" last_status_code INTEGER,"
 	" last_error       TEXT,"
-	" last_delivery_at TEXT)",
+	" last_delivery_at TEXT,"
+	" queues           TEXT,"
+	" updated_at       TEXT,"
+	" disabled_at      TEXT,"
+	" disabled_reason  TEXT)",
 };
 
 /* The two rows that are there from the start have the time zero. */

@@ -69,6 +69,7 @@ static const char *const sql[STMT_MAX] = {
 	[STMT_PROVIDER_DELETE] = "DELETE FROM providers WHERE name=?1",
 	[STMT_BUDGET_DELETE] = "DELETE FROM budgets WHERE id=?1",
 	[STMT_POLICY_DELETE] = "DELETE FROM approval_policies WHERE id=?1",
+	[STMT_WEBHOOK_DELETE] = "DELETE FROM webhooks WHERE id=?1",
 	[STMT_WORKERS_IDLE] = "DELETE FROM workers WHERE last_heartbeat<=?1",
 	[STMT_WORKERS_OLD] =
 	    "DELETE FROM workers WHERE id IN (SELECT id FROM workers"
@@ -144,6 +145,7 @@ void mirror_free(struct mirror *m)
 	for (size_t i = 0; i < STMT_MAX; i++)
 		db_finalize(m->stmts[i]);
 	column_text_done(&m->text);
+	row_text_done(&m->row_text);
 	hmap_done(&m->deltas);
 	arena_done(&m->arena);
 	buf_done(&m->rowids);
@@ -327,6 +329,11 @@ static int apply_rest(struct mirror *m, const struct m_tail_reply *r)
 				  r->gone_policies_n);
 	for (size_t i = 0; i < r->policies_n && err == 0; i++)
 		err = mirror_policy(m, &r->policies[i]);
+	if (err == 0)
+		err = delete_each(m, STMT_WEBHOOK_DELETE, r->gone_webhooks,
+				  r->gone_webhooks_n);
+	for (size_t i = 0; i < r->webhooks_n && err == 0; i++)
+		err = mirror_webhook(m, &r->webhooks[i]);
 	for (size_t i = 0; i < r->batches_n && err == 0; i++)
 		err = mirror_batch(m, &r->batches[i]);
 	for (size_t i = 0; i < r->schedules_n && err == 0; i++)

@@ -58,6 +58,7 @@ int mirror_score(struct mirror *m, const struct m_score *s);
 int mirror_policy(struct mirror *m, const struct m_policy *p);
 int mirror_iteration(struct mirror *m, const struct m_iteration *i);
 int mirror_provider(struct mirror *m, const struct m_provider_doc *p);
+int mirror_webhook(struct mirror *m, const struct m_webhook *w);
 /* Without a holder: nobody has the key. */
 int mirror_lock(struct mirror *m, const struct m_unique_lock *l);
 /* at_ns 0: the time of the position is not known and stays. */

@@ -38,6 +38,7 @@ enum mirror_stmt {
 	STMT_BUDGET_DELETE,
 	STMT_POLICY_DELETE,
 	STMT_PROVIDER_DELETE,
+	STMT_WEBHOOK_DELETE,
 	STMT_WORKERS_IDLE, /* ?1 seen last at that time or before */
 	STMT_WORKERS_OLD,  /* but for the ?1 that were seen last */
 	STMT_COUNT,

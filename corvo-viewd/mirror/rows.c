@@ -141,6 +141,11 @@ int mirror_provider(struct mirror *m, const struct m_provider_doc *p)
 	return put_row(m, ROW_PROVIDER, p);
 }
 
+int mirror_webhook(struct mirror *m, const struct m_webhook *w)
+{
+	return put_row(m, ROW_WEBHOOK, w);
+}
+
 int mirror_lock(struct mirror *m, const struct m_unique_lock *l)
 {
 	struct db_stmt *s = m->stmts[STMT_LOCK_DELETE];

@@ -3,18 +3,28 @@ leads, and nothing lost when that one goes in the middle of an execution."""
 
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 from cluster import cluster, have_the_same  # noqa: E402
 from node import wait_until  # noqa: E402
-from scheddb import (calls_of, create, health, once, status,  # noqa: E402
-                     wait_for)
+from scheddb import (calls_of, create, health, once, soon,  # noqa: E402
+                     status, wait_for)
 from sink import sink  # noqa: E402
 
 
-def test_a_leader_that_goes_in_the_middle_of_an_execution_loses_nothing():
+@pytest.fixture(scope="module")
+def three():
+    with cluster("--scheddb-inprogress-timeout=2s", "--op-timeout=2s",
+                 "--leave-on-term=false") as c:
+        yield c
+
+
+def test_a_leader_that_goes_in_the_middle_of_an_execution_loses_nothing(three):
     gate = threading.Event()
 
     def answer(call):
@@ -22,8 +32,7 @@ def test_a_leader_that_goes_in_the_middle_of_an_execution_loses_nothing():
             gate.wait(240)
         return 200, {}, b""
 
-    with sink(answer) as s, cluster("--scheddb-inprogress-timeout=3s",
-                                    "--leave-on-term=false") as three:
+    with sink(answer) as s:
         old = three.leader()
         follower = three.followers()[0]
         try:
@@ -40,7 +49,7 @@ def test_a_leader_that_goes_in_the_middle_of_an_execution_loses_nothing():
                 once(c, s.url("/slow"), id="slow")
                 wait_for(c, "slow", "in_progress")
                 node_id = status(c, "slow")["executing_node_id"]
-                later = [once(c, s.url("/later"), 8) for _ in range(10)]
+                later = [once(c, s.url("/later"), 2) for _ in range(10)]
                 create(c, id="cron", type="recurrente", webhook_url=s.url(),
                        cron_expression="* * * * * *")
             old.kill_all()
@@ -65,9 +74,46 @@ def test_a_leader_that_goes_in_the_middle_of_an_execution_loses_nothing():
                 assert health(c)["jobs"]["count"] == 0
         finally:
             gate.set()
-        old.start()
-        three.wait_whole()
-        for n in three.nodes:
-            with n.client() as c:
-                assert status(c, "slow")["status"] == "completed"
-        wait_until(lambda: have_the_same(three.nodes), 30, "a quiet moment")
+
+
+def refused(node, method, path, body=None):
+    with node.client() as c:
+        a = c.request(method, path, body)
+    assert a.status == 503 and "Retry-After" in a.headers, a
+    assert a.json["error"] == "No leader available", a
+    assert a.json["code"] == "LEADER_UNAVAILABLE", a
+
+
+def test_without_a_majority_there_is_no_leader_and_nothing_is_done(three):
+    while len(three.alive()) > 2:  # the test before has killed one
+        three.followers()[0].kill_all()
+    (alone,) = three.followers()
+    with alone.client() as c:
+        once(c, after=3600, id="there")
+    three.leader().kill_all()
+    # what it sends to one that is gone may have been done
+    with alone.client() as c:
+        wait_until(lambda: not c.get("/debug/cluster").json["leader"],
+                   what="it to notice")
+    new = {"id": "new", "type": "unico", "timestamp": soon(3600)}
+    with ThreadPoolExecutor() as pool:  # each waits for a leader first
+        asked = [pool.submit(refused, alone, *r) for r in (
+            ("POST", "/jobs", new), ("DELETE", "/jobs/there"),
+            ("POST", "/jobs/there/cancel"))]
+        for a in asked:
+            a.result()
+    with alone.client() as c:  # what it knows it shows
+        assert status(c, "there")["status"] == "pending"
+        h = c.get("/health")
+        assert h.status == 200 and h.json["role"] == "follower", h
+        assert "leader" not in h.json
+    for n in three.nodes:
+        if n is not alone:
+            n.spawn()
+    three.wait_whole()
+    wait_until(lambda: have_the_same(three.nodes), 30, "a quiet moment")
+    for n in three.nodes:
+        with n.client() as c:
+            # what was refused was not done, here or there
+            assert c.get("/jobs/new").status == 404
+            assert status(c, "there")["status"] == "pending"

@@ -158,6 +158,7 @@ static void test_rows_equal_store(void **state)
 	assert_count(f, "job_scores", "so|");
 	assert_count(f, "job_iterations", "it|");
 	assert_count(f, "providers", "pv|");
+	assert_count(f, "webhooks", "wh|");
 }
 
 /* Told late and in portions: the store has the newest thousand only. */

@@ -124,6 +124,11 @@ static void dump_all(struct db *db, struct buf *ret)
 	     " started_at, attempt, worker_id, hostname, checkpoint"
 	     " FROM job_iterations ORDER BY job_id, iteration",
 	     16, ret);
+	dump(db,
+	     "SELECT id, url, events, secret, enabled, retry_limit,"
+	     " created_at, last_error, queues, updated_at, disabled_at,"
+	     " disabled_reason FROM webhooks ORDER BY id",
+	     12, ret);
 	/* A queue whose jobs are all gone may have a row of zeros or none. */
 	dump(db,
 	     "SELECT * FROM queue_stats WHERE pending OR active OR held OR"

@@ -484,9 +484,15 @@ static void maintain(struct world *w, enum op_id op)
 	apply(w, op, &msg_maintain, &m);
 }
 
+void world_apply(struct world *w, enum op_id op, const struct msg_desc *d,
+		 const void *m)
+{
+	apply(w, op, d, m);
+}
+
 void world_step(struct world *w)
 {
-	uint64_t dice = rng_below(w->rng, 116);
+	uint64_t dice = rng_below(w->rng, 118);
 
 	w->now_ns += rng_below(w->rng, NS_PER_S);
 	if (dice < 30)
@@ -525,6 +531,8 @@ void world_step(struct world *w)
 		seal_batch(w);
 	else if (dice < 115)
 		schedule(w);
+	else if (dice < 117)
+		world_webhook(w);
 	else if (chance(w, 10))
 		clear(w);
 }

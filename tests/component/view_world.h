@@ -53,6 +53,12 @@ void world_step(struct world *w);
 /* Job job_loop of queue loop, an agent's, goes around so many times more. */
 void world_loop(struct world *w, unsigned turns);
 
+/* Whatever comes of it; for files that add to the life. */
+void world_apply(struct world *w, enum op_id op, const struct msg_desc *d,
+		 const void *m);
+/* Something happens to a webhook. (view_world_hook.c) */
+void world_webhook(struct world *w);
+
 /* A path in the world's directory; valid until the next call. */
 const char *world_path(struct world *w, const char *name);
 

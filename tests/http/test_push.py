@@ -1,6 +1,7 @@
 """Push queues: the server calls a URL for each job."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -13,6 +14,7 @@ import time
 import pytest
 
 from node import API, CORVO, free_port, seconds_of, wait_until
+from packages import pip_package
 from sink import sink
 
 NODE_FLAGS = ["--push-breaker-pause=100ms"]
@@ -123,6 +125,39 @@ def test_calls_are_signed_with_both_secrets_and_none_is_shown(client, queue):
     seen += client.get(f"{API}/cluster/events?limit=1000").body
     for secret in (SECRET, OTHER, "Bearer abc"):
         assert secret.encode() not in seen, seen
+
+
+def test_signatures_by_their_own_library(client, queue):
+    standard = pip_package("standardwebhooks")
+
+    def who_verifies(call):
+        """Of the two secrets, those a receiver may know."""
+        good = set()
+        for secret in (SECRET, OTHER):
+            with contextlib.suppress(standard.WebhookVerificationError):
+                got = standard.Webhook(secret).verify(call.body, call.headers)
+                assert got == json.loads(call.body)
+                good.add(secret)
+        return good
+
+    def call_of():
+        job_id = client.enqueue(queue, payload={"a": "ü", "n": 1})
+        ended(client, job_id)
+        (call,) = s.of(job_id)
+        return call
+
+    with sink() as s:
+        push(client, queue, s.url(), secret=OTHER)
+        assert who_verifies(call_of()) == {OTHER}
+        # receivers change over while both are good; a change holds for jobs
+        # that are enqueued after its answer
+        push(client, queue, s.url(), secret=SECRET, previous_secret=OTHER)
+        call = call_of()
+        assert who_verifies(call) == {SECRET, OTHER}
+        call.body += b" "
+        assert who_verifies(call) == set()
+        push(client, queue, s.url(), previous_secret=None)
+        assert who_verifies(call_of()) == {SECRET}
 
 
 def test_credentials_of_a_url_are_used_and_never_shown(client, queue):
@@ -357,6 +392,38 @@ def test_a_dead_host_is_left_alone_and_delays_nobody(client, queue):
                        in ("completed", "dead"), what=j)
         assert any(s.of(j) for j in left)
     client.request("DELETE", f"{API}/queues/{queue}-fine?confirm=true")
+
+
+def test_others_go_on_when_the_call_that_tries_a_host_is_given_up(
+        client, queue):
+    gate = threading.Event()
+
+    def answer(call):
+        n = s.calls.index(call)
+        if n == 5:
+            gate.wait(120)
+        return (500 if n < 5 else 200), {}, b""
+
+    with sink(answer) as s:
+        queues = [queue, queue + "-2"]
+        for q in queues:
+            push(client, q, s.url(), concurrency=1)
+        for _ in range(5):  # the breaker opens
+            client.enqueue(queue, max_retries=1)
+        ids = [client.enqueue(q) for q in queues]
+        try:
+            wait_until(lambda: len(s.calls) == 6, what="one to try it")
+            tries = s.calls[5].job_id
+            (other,) = set(ids) - {tries}
+            a = client.post(f"{API}/jobs/{tries}/cancel")
+            assert a.status == 200, a
+            ended(client, tries, "cancelled")
+            ended(client, other)
+        finally:
+            gate.set()
+        wait_until(lambda: client.metrics()["corvo_push_calls_open"] == 0,
+                   what="none to be under way")
+    client.request("DELETE", f"{API}/queues/{queue}-2?confirm=true")
 
 
 def test_never_more_calls_at_a_time_than_allowed(client, queue):

@@ -152,7 +152,8 @@ def test_an_id_of_another_job_is_not_taken(client, queue):
 def test_what_is_sent_and_the_state_after(client, node):
     with sink() as s:
         job_id = once(client, s.url("/hook?a=b"), payload={"é": 1})
-        before = status(client, job_id)
+        # one that waits, whatever time it is
+        before = status(client, once(client, after=3600))
         assert before["status"] == "pending"
         assert before["attempt_count"] == 0 and before["attempts"] == []
         after = wait_for(client, job_id, "completed")
@@ -167,8 +168,9 @@ def test_what_is_sent_and_the_state_after(client, node):
                        "end_time": attempt["end_time"], "node_id": "node-1",
                        "status": "completed", "http_status": 200,
                        "response_time_ms": attempt["response_time_ms"]}
+    assert 0 <= before["created_at"] - after["created_at"] < 60
     assert after == {"job_id": job_id, "status": "completed",
-                     "attempt_count": 1, "created_at": before["created_at"],
+                     "attempt_count": 1, "created_at": after["created_at"],
                      "first_attempt_at": attempt["start_time"],
                      "last_attempt_at": attempt["start_time"],
                      "completed_at": attempt["end_time"],
@@ -238,6 +240,50 @@ def test_lists_by_status(client):
     assert gone in listed(client, "cancelled")
     for word in ("in_progress", "failed", "timeout"):
         assert not {waiting, done, gone} & set(listed(client, word)), word
+
+
+BIG = {"x": "y" * 250_000}
+MANY = 36  # of them are more than raftd puts into one reply
+
+
+def delete(client, *ids):
+    for job_id in ids:
+        assert client.request("DELETE", f"/jobs/{job_id}").status == 204
+
+
+def test_a_list_has_all_jobs_whatever_they_weigh(client):
+    ids = {once(client, after=3600, payload=BIG) for _ in range(MANY)}
+    small = once(client, after=3600)
+    assert ids | {small} <= set(listed(client, "pending"))
+    assert not ids & set(listed(client, "failed"))
+    delete(client, small, *ids)
+
+
+def run(client, job_id):
+    """Beside its times, and to its end."""
+    a = client.post(f"{API}/schedules/{job_id}/run")
+    assert a.status == 200, a
+    a = client.get(f"{API}/jobs/{a.json['job_id']}?wait=30s")
+    assert a.json["state"] == "completed", a
+
+
+def test_recurrentes_have_their_runs_whatever_they_weigh(client):
+    ids = [f"weighty-{n}" for n in range(MANY)]
+    for job_id in ids:
+        create(client, id=job_id, type="recurrente", payload=BIG,
+               cron_expression="0 0 1 1 *")
+        run(client, job_id)
+    found = listed(client, "pending")
+    assert {found[i]["attempt_count"] for i in ids} == {1}
+    for _ in range(MANY - 1):
+        run(client, ids[0])
+    seen, cursor = 0, ""
+    while cursor is not None:
+        a = client.get(f"/jobs/{ids[0]}/executions?cursor={cursor}").json
+        assert a["attempts"], a
+        seen, cursor = seen + len(a["attempts"]), a.get("next")
+    assert seen == MANY
+    delete(client, *ids)
 
 
 def test_they_are_ordinary_jobs_of_a_push_queue(client):

@@ -70,9 +70,10 @@ def test_its_environment_and_flags_become_settings(lookalike):
 
 @pytest.mark.parametrize("flag,words", [
     ("--discovery-strategy=pigeons", "unknown discovery strategy: pigeons"),
-    ("--health-failure-threshold=7", "must be a number from 0 to 1"),
+    ("--health-failure-threshold=7",
+     "health-failure-threshold: must be a number from 0 to 1"),
     ("--auth-token=short", "must have at least 16 bytes"),
-    ("--queue-memory-limit=lots", "scheddb-memory-limit"),
+    ("--queue-memory-limit=lots", '--scheddb-memory-limit: "lots" cannot be'),
     ("--http-host=0.0.0.0", "can be reached from other machines"),
 ])
 def test_what_cannot_be_is_refused(flag, words, tmp_path):

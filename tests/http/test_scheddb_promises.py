@@ -20,7 +20,7 @@ NODE_FLAGS = ["--scheddb-inprogress-timeout=2s", "--scheddb-max-attempts=3",
 def quick_retries(client):
     """The queue is there, and waits for a moment only between attempts."""
     client.request("DELETE", "/jobs/" + once(client, after=3600))
-    set_queue(client, retry_base_delay_ms=100, retention="720h")
+    set_queue(client, retry_base_delay_ms=30, retention="720h")
 
 
 def answers(*statuses):
@@ -49,7 +49,7 @@ def test_retries_up_to_the_limit_with_backoff(client):
         assert client.state(job_id) == "dead"
         at = [c.at for c in s.calls]
     assert len(at) == 3
-    assert at[1] - at[0] >= 0.1 and at[2] - at[1] >= 0.2  # exponential
+    assert at[1] - at[0] >= 0.03 and at[2] - at[1] >= 0.06  # exponential
     assert [a["attempt_num"] for a in state["attempts"]] == [1, 2, 3]
     for a in state["attempts"]:
         assert a["status"] == "failed" and a["http_status"] == 500
@@ -57,14 +57,15 @@ def test_retries_up_to_the_limit_with_backoff(client):
         assert a["node_id"] == "node-1" and a["end_time"] >= a["start_time"]
 
 
-@pytest.mark.parametrize("word", [400, 404, 429, 503])
-def test_every_failure_is_retried(client, word):
-    with sink(answers(word, 200)) as s:
-        job_id = once(client, s.url())
-        state = wait_for(client, job_id, "completed")
-        assert [a["status"] for a in state["attempts"]] == ["failed",
-                                                            "completed"]
-        assert len(s.calls) == 2
+def test_every_failure_is_retried(client):
+    statuses = {f"/{n}": answers(n, 200) for n in (400, 404, 429, 503)}
+    with sink(lambda call: statuses[call.path](call)) as s:
+        ids = {path: once(client, s.url(path)) for path in statuses}
+        for path, job_id in ids.items():
+            state = wait_for(client, job_id, "completed")
+            assert [a["status"] for a in state["attempts"]] == [
+                "failed", "completed"]
+            assert [c.path for c in s.calls].count(path) == 2
 
 
 def test_below_400_is_a_success_and_redirects_are_followed(client):
@@ -76,20 +77,21 @@ def test_below_400_is_a_success_and_redirects_are_followed(client):
         return (304 if call.path == "/same" else 202), {}, b""
 
     with sink(answer) as s:
-        for path in ("/from", "/same", "/202"):
-            job_id = once(client, s.url(path))
+        ids = {path: once(client, s.url(path))
+               for path in ("/from", "/same", "/202", "/round")}
+        state = wait_for(client, ids.pop("/round"), "failed")
+        assert state["attempts"][0]["error_type"] == "http_error"
+        for job_id in ids.values():
             assert wait_for(client, job_id, "completed")["attempt_count"] == 1
         assert [c.path for c in s.calls].count("/to") == 1
-        state = wait_for(client, once(client, s.url("/round")), "failed")
-        assert state["attempts"][0]["error_type"] == "http_error"
 
 
 def test_errors_are_classified(client):
-    closed = free_port()
-    for url, kind in ((f"http://127.0.0.1:{closed}/", "connection_error"),
-                      ("http://no.such.host.invalid/", "dns_error"),
-                      ("http://169.254.169.254/", "connection_error")):
-        job_id = once(client, url)
+    kinds = {once(client, f"http://127.0.0.1:{free_port()}/"):
+             "connection_error",
+             once(client, "http://no.such.host.invalid/"): "dns_error",
+             once(client, "http://169.254.169.254/"): "connection_error"}
+    for job_id, kind in kinds.items():
         state = wait_for(client, job_id, "failed")
         assert state["attempts"][0]["error_type"] == kind, state
         assert client.request("DELETE", f"/jobs/{job_id}").status == 204
@@ -104,7 +106,7 @@ def test_one_that_takes_too_long_is_a_timeout_and_is_retried(client):
         return 200, {}, b""
 
     with sink(answer) as s:
-        set_queue(client, push={"timeout": "300ms"})
+        set_queue(client, push={"timeout": "100ms"})
         try:
             job_id = once(client, s.url())
             state = wait_for(client, job_id, "completed")
@@ -140,72 +142,89 @@ def test_exact_times(client):
         due = {}
         for n in range(20):
             before = time.time()
-            due[once(client, s.url(), 0.3 + n / 100)] = before + 0.3 + n / 100
+            due[once(client, s.url(), 0.2 + n / 100)] = before + 0.2 + n / 100
         for job_id, at in due.items():
             wait_for(client, job_id, "completed")
             (call,) = calls_of(s, job_id)
             assert call.at >= int(at * 1000) / 1000, "early"
 
 
-def test_a_recurrente_runs_by_its_expression_and_not_at_creation(client):
-    with sink() as s:
-        job = create(client, id="every-2", type="recurrente",
-                     cron_expression="*/2 * * * * *", webhook_url=s.url(),
-                     payload={"n": 1})
-        assert job["cron_expression"] == "*/2 * * * * *"
-        made = time.time()
-        assert status(client, "every-2")["status"] == "pending"
-        wait_until(lambda: len(s.calls) >= 2, what="two runs")
-        assert all(c.at >= made for c in s.calls)
-        first = s.calls[0].at
-        assert first % 2 < 1.9 and first - made > 0
-        runs = wait_until(lambda: executions(client, "every-2"),
-                          what="executions")
-        assert runs[0]["status"] == "completed"
-        body = calls_of(s, "every-2")
-        assert len(body) >= 2
-        # it counts once, whatever its runs do
+@pytest.fixture(scope="module")
+def recurrentes(node):
+    """All that the tests below look at, made at once: seconds pass for all of
+    them together. What was called; of each the time before it was made, what
+    was asked for, and the answer."""
+    made = {}
+
+    def make(client, job_id, **members):
+        before = time.time()
+        a = post(client, id=job_id, type="recurrente", webhook_url=s.url(),
+                 **members)
+        made[job_id] = before, members, a.json
+        return a.status == 200
+
+    every = "* * * * * *"
+    with sink() as s, node.client() as c:
+        assert make(c, "rare", cron_expression="0 0 1 1 *")
+        assert make(c, "every", cron_expression=every, payload={"n": 1})
+        assert make(c, "later", cron_expression=every,
+                    timestamp=rfc3339(time.time() + 1.1))
+        # refused by a machine that takes so long that none is left
+        wait_until(lambda: make(c, "short", cron_expression=every,
+                                last_date=rfc3339(time.time() + 1.5)),
+                   what="a time to come")
+        yield s, made
+
+
+def test_a_recurrente_runs_by_its_expression_and_not_at_creation(
+        client, recurrentes):
+    s, made = recurrentes
+    before, asked, job = made["every"]
+    assert job["cron_expression"] == asked["cron_expression"]
+    wait_until(lambda: len(calls_of(s, "every")) >= 2, what="two runs")
+    # at seconds that begin after it was made
+    assert calls_of(s, "every")[0].at >= int(before) + 1
+    assert calls_of(s, "every")[1].at >= int(before) + 2
+    runs = wait_until(lambda: executions(client, "every"), what="executions")
+    assert runs[0]["status"] == "completed"
+    assert calls_of(s, "rare") == []
+    state = status(client, "rare")
+    assert state["status"] == "pending" and state["attempts"] == []
+    # it counts once, whatever its runs do
+    for job_id in ("every", "rare"):
         n = health(client)["jobs"]["count"]
-        assert client.request("DELETE", "/jobs/every-2").status == 204
+        assert client.request("DELETE", f"/jobs/{job_id}").status == 204
         assert health(client)["jobs"]["count"] == n - 1
-        assert client.get("/jobs/every-2").status == 404
+        assert client.get(f"/jobs/{job_id}").status == 404
 
 
-def test_last_date_ends_a_recurrente(client):
-    with sink() as s:
-        def make():
-            return post(client, id="short", type="recurrente",
-                        cron_expression="* * * * * *", webhook_url=s.url(),
-                        last_date=rfc3339(time.time() + 2.5))
-        wait_until(lambda: make().status == 200, what="a time to come")
-        state = wait_for(client, "short", "completed")
-        assert state["attempt_count"] == 1
-        done = len(s.calls)
-        assert 1 <= done <= 3
-        assert "short" not in {j["job_id"] for j in client.get(
-            "/jobs?status=pending").json["jobs"]}
-        assert "short" in {j["job_id"] for j in client.get(
-            "/jobs?status=completed").json["jobs"]}
-        assert len(executions(client, "short")) == done
+def test_last_date_ends_a_recurrente(client, recurrentes):
+    s, _ = recurrentes
+    state = wait_for(client, "short", "completed")
+    assert state["attempt_count"] == 1
+    done = len(calls_of(s, "short"))
+    assert 1 <= done <= 2
+    assert "short" not in {j["job_id"] for j in client.get(
+        "/jobs?status=pending").json["jobs"]}
+    assert "short" in {j["job_id"] for j in client.get(
+        "/jobs?status=completed").json["jobs"]}
+    assert len(executions(client, "short")) == done
 
 
-def test_timestamp_of_a_recurrente_is_its_beginning(client):
-    begin = time.time() + 2
-    with sink() as s:
-        job = create(client, id="later", type="recurrente",
-                     cron_expression="* * * * * *", webhook_url=s.url(),
-                     timestamp=rfc3339(begin))
-        assert job["timestamp"] == job["created_at"] == int(begin)
-        wait_until(lambda: s.calls, what="a run")
-        assert s.calls[0].at >= begin - 0.001
-        a = client.post("/jobs/later/cancel", {"reason": "enough"})
-        assert a.status == 200 and a.json["status"] == "cancelled", a
-        n = health(client)["jobs"]["count"]
-        state = status(client, "later")
-        assert state["status"] == "cancelled"
-        assert state["cancellation_reason"] == "enough"
-        assert client.request("DELETE", "/jobs/later").status == 204
-        assert health(client)["jobs"]["count"] == n
+def test_timestamp_of_a_recurrente_is_its_beginning(client, recurrentes):
+    s, made = recurrentes
+    before, _, job = made["later"]
+    assert job["timestamp"] == job["created_at"] >= int(before + 1.1)
+    wait_until(lambda: calls_of(s, "later"), what="a run")
+    assert calls_of(s, "later")[0].at >= before + 1.099
+    a = client.post("/jobs/later/cancel", {"reason": "enough"})
+    assert a.status == 200 and a.json["status"] == "cancelled", a
+    n = health(client)["jobs"]["count"]
+    state = status(client, "later")
+    assert state["status"] == "cancelled"
+    assert state["cancellation_reason"] == "enough"
+    assert client.request("DELETE", "/jobs/later").status == 204
+    assert health(client)["jobs"]["count"] == n
 
 
 # --- concurrency ---------------------------------------------------------
@@ -270,18 +289,21 @@ def test_nothing_is_lost_over_a_restart_with_pending_jobs(make_node):
     node.start()
     with sink() as s:
         with node.client() as c:
-            ids = [once(c, s.url(), 3) for _ in range(20)]
+            ids = [once(c, s.url(), 1) for _ in range(20)]
             create(c, id="cron", type="recurrente", webhook_url=s.url(),
                    cron_expression="* * * * * *")
             before = health(c)["jobs"]
         node.kill_all()
+        # a machine may be so slow that some were called already
+        early = {i for i in ids if calls_of(s, i)}
         node.start()
         with node.client() as c:
             wait_until(lambda: c.get("/health").status == 200, 30, "health")
             assert health(c)["jobs"] == before or s.calls, before
             for job_id in ids:
                 wait_for(c, job_id, "completed", 30)
-            assert {len(calls_of(s, i)) for i in ids} == {1}
+            assert all(len(calls_of(s, i)) == 1 for i in ids
+                       if i not in early)
             wait_until(lambda: calls_of(s, "cron"), 30, "the recurrente")
             assert c.request("DELETE", "/jobs/cron").status == 204
 

@@ -80,6 +80,11 @@ def make_life(c):
     c.ack(c.fetch("verify.batch"))
     c.post(f"{API}/schedules", {"name": "new year", "queue": "verify",
                                 "cron": "@yearly", "payload": {"p": 1}})
+    c.post(f"{API}/webhooks", {
+        "id": "teller", "url": "http://me:s3cr3t@127.0.0.1:1/in?a=b",
+        "events": ["completed", "dead"], "queues": ["verify*"],
+        "secret": "0123456789abcdef", "enabled": False,
+        "headers": {"X-Api-Key": "k3y"}})
     assert is_current(c)
     return {"jobs": ids, "failed": failed["job_id"], "batch": batch}
 
@@ -131,6 +136,35 @@ def test_batches_schedules_and_locks_have_rows(node, life):
         [("new year", "verify", "@yearly")]
     assert read(node, "SELECT queue, unique_key FROM unique_locks") == \
         [("verify", "only one")]
+
+
+def test_webhooks_have_rows_without_their_secrets(node, client, good):
+    (row,) = read(node, "SELECT url, events, queues, enabled, retry_limit,"
+                  " secret, last_status_code FROM webhooks WHERE id='teller'")
+    assert row == ("http://127.0.0.1:1/in?a=b", '["completed","dead"]',
+                   '["verify*"]', 0, 3, None, None)
+    for path in (node.data / "view").iterdir():
+        for word in (b"s3cr3t", b"0123456789abcdef", b"k3y"):
+            assert word not in path.read_bytes(), path
+    # a change is there, and a row that is another one is found
+    a = client.request("PATCH", f"{API}/webhooks/teller", {"retry_limit": 7})
+    assert a.status == 200, a
+    wait_until(lambda: read(node, "SELECT retry_limit FROM webhooks") ==
+               [(7,)], what="the change")
+    edit(node, ("UPDATE webhooks SET enabled=1 WHERE id=?", "teller"))
+    row = difference(verify(client), "webhooks", "teller", "enabled")
+    assert (row["view"], row["store"]) == ("1", "0")
+
+
+def test_a_webhook_that_is_deleted_has_no_row(node, client, good):
+    a = client.post(f"{API}/webhooks", {
+        "id": "brief", "url": "http://127.0.0.1:1/", "enabled": False})
+    assert a.status == 200, a
+    ids = "SELECT id FROM webhooks ORDER BY id"
+    wait_until(lambda: read(node, ids) == [("brief",), ("teller",)],
+               what="its row")
+    assert client.request("DELETE", f"{API}/webhooks/brief").status == 200
+    wait_until(lambda: read(node, ids) == [("teller",)], what="its end")
 
 
 def test_changed_state_is_found(node, client, good):

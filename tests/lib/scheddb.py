@@ -28,7 +28,7 @@ def create(client, **members):
     return a.json
 
 
-def once(client, url=None, after=0.2, **members):
+def once(client, url=None, after=0.05, **members):
     """A unico that is due after so many seconds, or more on a machine where a
     request takes as long; its id."""
     if url is not None:
