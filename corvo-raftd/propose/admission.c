@@ -10,7 +10,7 @@
 #include "util/clock.h"
 
 #define DISK_CHECK_NS       (100 * NS_PER_MS)
-#define STORE_LOOK_NS       (2 * NS_PER_MS)
+#define BEHIND_LOOK_NS      (2 * NS_PER_MS)
 #define FOREIGN_CROWD       16 /* events of one entry of another node */
 #define OVERLOAD_RETRY_TEXT "too many operations are waiting for the log"
 #define LATE_TEXT           "this waited too long for the log and was withdrawn"
@@ -61,10 +61,17 @@ bool admission_has_room(struct proposer *p)
 
 bool admission_must_wait(struct proposer *p)
 {
-	if (!fsm_is_behind(p->c.fsm))
+	if (!fsm_is_behind(p->c.fsm) &&
+	    !viewlag_holds(&p->view, fsm_last_seq(p->c.fsm),
+			   p->c.settings->event_retention, clock_mono_ns()))
 		return false;
-	loop_timer_arm(p->min_wait, STORE_LOOK_NS);
+	loop_timer_arm(p->min_wait, BEHIND_LOOK_NS);
 	return true;
+}
+
+void proposer_note_view(struct proposer *p, uint64_t seq)
+{
+	viewlag_note(&p->view, seq, clock_mono_ns());
 }
 
 void admission_end(struct proposer *p)

@@ -81,6 +81,8 @@ void proposer_peer_down(struct proposer *p, struct rpc_peer *peer);
 
 /* End of a loop turn: fills the pipeline with what has gathered. */
 void proposer_pump(struct proposer *p);
+/* The last event that the view of this node has said to have. */
+void proposer_note_view(struct proposer *p, uint64_t seq);
 
 /* A committed entry; answers those of its ops that came from here. */
 int proposer_apply(struct proposer *p, uint64_t raft_index, const void *tag,

@@ -7,6 +7,7 @@
 #include "propose/lot.h"
 #include "propose/presence.h"
 #include "propose/proposer.h"
+#include "propose/viewlag.h"
 #include "propose/wallclock.h"
 #include "rt/room.h"
 #include "util/rng.h"
@@ -63,6 +64,7 @@ struct proposer {
 	size_t inflight_n;
 	struct lot lot;
 	struct presence presence;
+	struct viewlag view;
 	struct hmap fetches; /* struct rpc_req -> struct op, all fetches */
 	bool unsure;         /* some were parked before we were ready */
 	struct loop_timer *deadline; /* first end of a wait */
@@ -144,7 +146,8 @@ void admission_look_at_disk(struct proposer *p);
 /* False: nothing can be written, and who waits for that has been told. The
  * server's own ops and those that are done in part wait on, but for a drain. */
 bool admission_has_room(struct proposer *p);
-/* The store has enough to do with what was applied; asks again soon. */
+/* The store, or the view, has enough to do with what was applied; asks again
+ * soon. */
 bool admission_must_wait(struct proposer *p);
 /* The node has frozen: whoever waits is told. */
 void admission_end(struct proposer *p);

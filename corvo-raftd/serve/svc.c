@@ -88,6 +88,7 @@ void q_tail(struct svc *s, struct rpc_req req, const struct m_tail *m)
 {
 	s->viewd_pid = m->pid;
 	s->viewd_seq = m->after_seq;
+	proposer_note_view(s->p->proposer, m->after_seq);
 	tail_ask(s->tail, req, m);
 }
 
