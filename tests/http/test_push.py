@@ -485,6 +485,8 @@ BAD = [
     ({"url": "http://a/", "headers": {"A": 1}}, "push.headers.A"),
     ({"url": "http://a/", "headers": {f"A{n}": "b" for n in range(33)}},
      "push.headers"),
+    ({"url": "http://me:pw@a/", "headers": {"authorization": "b"}},
+     "push.headers"),
     ("http://a/", "push"),
     ([], "push"),
 ]
