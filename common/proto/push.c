@@ -257,6 +257,26 @@ static int check_headers(struct str headers, struct arena *a, struct buf *why)
 	return r;
 }
 
+/* Both would say who calls, and one of them would be left out. */
+static int check_who(const struct m_push *p, struct arena *a, struct buf *why)
+{
+	struct json_iter it = json_iter(json_root(p->headers));
+	struct str name;
+	struct json v;
+
+	if (!MSG_HAS(p, push, credentials))
+		return 0;
+	while (json_next_member(&it, a, &name, &v)) {
+		if (name.n != strlen("authorization") ||
+		    strncasecmp(name.p, "authorization", name.n) != 0)
+			continue;
+		buf_puts(why, "push.headers: Authorization cannot stand beside "
+			      "credentials of url");
+		return -ERR_VALIDATION_ERROR;
+	}
+	return 0;
+}
+
 /* --- all --- */
 
 static int check_url(const struct m_push *p, struct buf *why)
@@ -302,5 +322,7 @@ int push_check(const struct m_push *p, struct arena *a, struct buf *why)
 		r = check_secret("previous_secret", p->previous_secret, why);
 	if (r == 0 && MSG_HAS(p, push, headers))
 		r = check_headers(p->headers, a, why);
+	if (r == 0 && MSG_HAS(p, push, headers))
+		r = check_who(p, a, why);
 	return r;
 }

@@ -28,6 +28,31 @@ bool sdb_is_timeout(struct str error)
 	       str_is(error, "lease expired");
 }
 
+const char *const sdb_fault_names[SDB_FAULTS] = {
+	[SDB_BY_TIMEOUT] = "timeout",
+	[SDB_BY_CANCEL] = "cancelled",
+	[SDB_BY_CONNECTION] = "connection_error",
+	[SDB_BY_DNS] = "dns_error",
+	[SDB_BY_HTTP] = "http_error",
+	[SDB_BY_OTHERS] = "unknown",
+};
+
+/* Its class stands before the words; Scheduled-DB knows none of TLS. */
+enum sdb_fault sdb_fault_of(struct str error)
+{
+	struct str class, rest;
+
+	if (sdb_is_timeout(error))
+		return SDB_BY_TIMEOUT;
+	(void)str_split(error, ':', &class, &rest);
+	if (str_is(class, "tls_error"))
+		return SDB_BY_CONNECTION;
+	for (unsigned i = 0; i < SDB_BY_OTHERS; i++)
+		if (str_is(class, sdb_fault_names[i]))
+			return (enum sdb_fault)i;
+	return SDB_BY_OTHERS;
+}
+
 enum sdb_status sdb_status_of(enum job_state state, bool tried, bool timed_out)
 {
 	switch (state) {
@@ -100,28 +125,10 @@ static void read_response(struct str response, struct arena *a,
 		MSG_SET(ret, sdb_attempt, response_time_ms, (uint64_t)ms);
 }
 
-/* "dns_error: no such host": by its class, in the words of Scheduled-DB. */
-static const char *type_of(struct str error)
-{
-	static const char *const types[] = { "cancelled", "connection_error",
-					     "dns_error", "http_error" };
-	struct str class, rest;
-
-	if (sdb_is_timeout(error))
-		return "timeout";
-	(void)str_split(error, ':', &class, &rest);
-	if (str_is(class, "tls_error"))
-		return "connection_error";
-	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
-		if (str_is(class, types[i]))
-			return types[i];
-	return "unknown";
-}
-
 static void show_failed(const struct m_job_error *e, struct arena *a,
 			struct m_sdb_attempt *ret)
 {
-	const char *type = type_of(e->error);
+	enum sdb_fault fault = sdb_fault_of(e->error);
 
 	*ret = (struct m_sdb_attempt){ 0 };
 	MSG_SET(ret, sdb_attempt, attempt_num, e->attempt);
@@ -130,12 +137,12 @@ static void show_failed(const struct m_job_error *e, struct arena *a,
 	MSG_SET(ret, sdb_attempt, end_time, seconds(e->at));
 	MSG_SET(ret, sdb_attempt, node_id, e->hostname);
 	MSG_SET(ret, sdb_attempt, status,
-		strcmp(type, "timeout") == 0     ? SDB_TIMEOUT
-		: strcmp(type, "cancelled") == 0 ? SDB_CANCELLED
-						 : SDB_FAILED);
+		fault == SDB_BY_TIMEOUT  ? SDB_TIMEOUT
+		: fault == SDB_BY_CANCEL ? SDB_CANCELLED
+					 : SDB_FAILED);
 	read_response(e->response, a, ret);
 	MSG_SET(ret, sdb_attempt, error_message, e->error);
-	MSG_SET(ret, sdb_attempt, error_type, str_from(type));
+	MSG_SET(ret, sdb_attempt, error_type, str_from(sdb_fault_names[fault]));
 }
 
 static void show_completed(const struct m_job *j, struct arena *a,

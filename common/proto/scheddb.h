@@ -25,6 +25,20 @@ uint64_t sdb_size(struct str id, const struct m_sdb *s, struct str payload);
 /* The endpoint of a URL, without what is asked of it: a group of the queue. */
 struct str sdb_endpoint(struct str url);
 
+/* What an attempt failed by, in the words of Scheduled-DB. */
+enum sdb_fault {
+	SDB_BY_TIMEOUT,
+	SDB_BY_CANCEL,
+	SDB_BY_CONNECTION,
+	SDB_BY_DNS,
+	SDB_BY_HTTP,
+	SDB_BY_OTHERS,
+	SDB_FAULTS
+};
+extern const char *const sdb_fault_names[SDB_FAULTS];
+/* error: "dns_error: no such host". */
+enum sdb_fault sdb_fault_of(struct str error);
+
 /* An error by which an attempt took too long, or its node was lost. */
 bool sdb_is_timeout(struct str error);
 

@@ -163,19 +163,41 @@ static const char *const own_names[][2] = {
 	{ "corvo_http_request_errors_total", "http_errors_total" },
 	{ "corvo_forwarded_total", "http_proxy_requests_total" },
 	{ "corvo_push_calls_total", "webhook_requests_total" },
+	{ "corvo_scheddb_created_total", "jobs_total" },
+	{ "corvo_scheddb_deleted_total", "jobs_deleted_total" },
+	{ "corvo_scheddb_jobs_by_type", "jobs_by_type" },
+	{ "corvo_scheddb_failures_total", "execution_failures_total" },
+	{ "corvo_scheddb_execution_seconds", "job_execution_duration_seconds" },
+	{ "corvo_http_request_duration_seconds",
+	  "http_request_duration_seconds" },
+	{ "corvo_process_uptime_seconds", "system_uptime_seconds" },
 };
+
+/* What may follow the name of a histogram, or nothing. */
+static bool is_suffix(struct str s)
+{
+	return s.n == 0 || str_is(s, "_bucket") || str_is(s, "_sum") ||
+	       str_is(s, "_count");
+}
 
 /* Its name stands at the beginning of the line, or after "# HELP ". */
 static const char *own_name(struct str head, size_t *ret_n)
 {
-	size_t n = 0;
+	struct str name = head;
 
-	while (n < head.n && head.p[n] != ' ' && head.p[n] != '{')
-		n++;
-	*ret_n = n;
-	for (size_t i = 0; i < ARRAY_SIZE(own_names); i++)
-		if (str_is(str_of(head.p, n), own_names[i][0]))
-			return own_names[i][1];
+	name.n = 0;
+	while (name.n < head.n && head.p[name.n] != ' ' &&
+	       head.p[name.n] != '{')
+		name.n++;
+	for (size_t i = 0; i < ARRAY_SIZE(own_names); i++) {
+		struct str ours = str_from(own_names[i][0]);
+
+		if (!str_starts(name, ours) ||
+		    !is_suffix(str_skip(name, ours.n)))
+			continue;
+		*ret_n = ours.n;
+		return own_names[i][1];
+	}
 	return NULL;
 }
 

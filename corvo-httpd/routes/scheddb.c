@@ -159,7 +159,7 @@ static void on_cancelled(struct req *r, const struct rpc_reply *reply)
 }
 
 /* Its clients may send anything there; what is no object of that form counts as
- * none. False: a strict request was refused. */
+ * none. False: a reason that is too long, or a strict request, was refused. */
 static bool read_reason(struct req *r, struct m_sdb_cancel *m)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
@@ -167,14 +167,24 @@ static bool read_reason(struct req *r, struct m_sdb_cancel *m)
 	struct str text = buf_str(&r->x.body);
 	struct m_sdb_cancel given = { 0 };
 	struct json_error e;
+	struct json v;
+	int err;
 
 	if (!json_validate(text, LIMIT_JSON_DEPTH, &e) ||
 	    json_type_of(json_root(text)) != JSON_OBJECT)
 		return true;
 	given.id = m->id;
 	given.has = m->has;
-	if (msg_from_json(&rd, &msg_sdb_cancel, json_root(text), &given) == 0)
+	err = msg_from_json(&rd, &msg_sdb_cancel, json_root(text), &given);
+	if (err == 0) {
 		*m = given;
+	} else if (json_member(json_root(text), "reason", &r->arena, &v) &&
+		   json_type_of(v) == JSON_STRING) {
+		req_fail_text(r, -err, buf_str(&why));
+		return false;
+	} else {
+		req_ignore(r, STR("reason"));
+	}
 	return req_read_done(r);
 }
 

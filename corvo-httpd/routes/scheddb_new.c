@@ -14,6 +14,17 @@
 
 /* --- the body --- */
 
+/* They are shown again, as Scheduled-DB did, and nothing comes of them. */
+static void note_unused(struct req *r, const struct m_sdb_new *m)
+{
+	if (!str_is(m->type, enum_text(&enum_sdb_type, SDB_ONCE)))
+		return;
+	if (m->cron_expression.n > 0)
+		req_ignore(r, STR("cron_expression"));
+	if (m->last_date.n > 0)
+		req_ignore(r, STR("last_date"));
+}
+
 /* Whatever is wrong with its JSON, the text is one. */
 static bool read_body(struct req *r, struct m_sdb_new *m)
 {
@@ -27,10 +38,12 @@ static bool read_body(struct req *r, struct m_sdb_new *m)
 		err = json_type_of(json_root(text)) == JSON_OBJECT
 			  ? msg_from_json(&rd, &msg_sdb_new, json_root(text), m)
 			  : -ERR_VALIDATION_ERROR;
-	if (err == 0)
-		return req_read_done(r);
-	req_fail_text(r, -err, STR("Invalid request body"));
-	return false;
+	if (err < 0) {
+		req_fail_text(r, -err, STR("Invalid request body"));
+		return false;
+	}
+	note_unused(r, m);
+	return req_read_done(r);
 }
 
 /* --- times --- */

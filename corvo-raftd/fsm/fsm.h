@@ -278,9 +278,11 @@ struct fsm_counters {
 	uint64_t provider_failures;
 	uint64_t sdb_no_memory, sdb_no_place; /* refused for want of it */
 	uint64_t sdb_ended[6];                /* attempts, by enum sdb_status */
+	uint64_t sdb_created[2], sdb_deleted; /* by enum sdb_type; by clients */
+	uint64_t sdb_failures[6];             /* by enum sdb_fault */
 	/* times of the last such operation (UNIX ns; 0: none) */
 	uint64_t promote_ns, reclaim_ns, expire_ns, purge_ns;
-	struct hist start_latency, run_time; /* hist_long */
+	struct hist start_latency, run_time, sdb_time; /* hist_long */
 };
 
 const struct fsm_counters *fsm_counters(const struct fsm *f);

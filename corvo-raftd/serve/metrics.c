@@ -18,9 +18,8 @@ static void put(struct metric_list *o, enum metric_id id, uint64_t value)
 	metric_add(o, id, (double)value, STR_NULL);
 }
 
-/* Cumulative buckets with their bound, then the sum and the count. */
-static void put_hist(struct metric_list *o, enum metric_id id,
-		     const struct hist *h, const struct hist_scale *s)
+void svc_put_hist(struct metric_list *o, enum metric_id id,
+		  const struct hist *h, const struct hist_scale *s)
 {
 	uint64_t below = 0;
 
@@ -67,8 +66,8 @@ static void put_proposer(struct metric_list *o, struct svc *s)
 		   STR("direction=\"forward\""));
 	metric_add(o, METRIC_CLOCK_STEPS, (double)p->clock_back,
 		   STR("direction=\"back\""));
-	put_hist(o, METRIC_RAFT_QUEUE_TIME, &p->queue_time, &hist_short);
-	put_hist(o, METRIC_RAFT_APPLY_TIME, &p->apply_time, &hist_short);
+	svc_put_hist(o, METRIC_RAFT_QUEUE_TIME, &p->queue_time, &hist_short);
+	svc_put_hist(o, METRIC_RAFT_APPLY_TIME, &p->apply_time, &hist_short);
 }
 
 static void put_jobs(struct metric_list *o, struct svc *s)
@@ -81,8 +80,8 @@ static void put_jobs(struct metric_list *o, struct svc *s)
 	put(o, METRIC_FAILED, c->failed);
 	put(o, METRIC_EVENT_SEQ, fsm_last_seq(s->p->fsm));
 	put(o, METRIC_RENEWALS, leases_renewed(s->p->leases));
-	put_hist(o, METRIC_START_LATENCY, &c->start_latency, &hist_long);
-	put_hist(o, METRIC_RUN_TIME, &c->run_time, &hist_long);
+	svc_put_hist(o, METRIC_START_LATENCY, &c->start_latency, &hist_long);
+	svc_put_hist(o, METRIC_RUN_TIME, &c->run_time, &hist_long);
 }
 
 static void put_usage(struct metric_list *o, struct svc *s)

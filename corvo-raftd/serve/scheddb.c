@@ -31,6 +31,36 @@ static void put_by_status(struct svc *s, struct metric_list *o,
 	}
 }
 
+static void put_by_type(struct svc *s, struct metric_list *o,
+			const struct m_sdb_numbers *n)
+{
+	const struct fsm_counters *c = fsm_counters(s->p->fsm);
+
+	for (unsigned i = SDB_ONCE; i <= SDB_RECURRING; i++) {
+		struct str label = arena_printf(&s->scratch, "type=\"%s\"",
+						enum_text(&enum_sdb_type, i));
+
+		metric_add(o, METRIC_SDB_CREATED, (double)c->sdb_created[i],
+			   label);
+		metric_add(o, METRIC_SDB_BY_TYPE,
+			   (double)(i == SDB_ONCE ? n->jobs - n->recurring
+						  : n->recurring),
+			   label);
+	}
+}
+
+static void put_ends(struct svc *s, struct metric_list *o)
+{
+	const struct fsm_counters *c = fsm_counters(s->p->fsm);
+
+	metric_add(o, METRIC_SDB_DELETED, (double)c->sdb_deleted, STR_NULL);
+	for (unsigned i = 0; i < SDB_FAULTS; i++)
+		metric_add(o, METRIC_SDB_FAILURES, (double)c->sdb_failures[i],
+			   arena_printf(&s->scratch, "error_type=\"%s\"",
+					sdb_fault_names[i]));
+	svc_put_hist(o, METRIC_SDB_TIME, &c->sdb_time, &hist_long);
+}
+
 void scheddb_metrics(struct svc *s, struct metric_list *o)
 {
 	const struct fsm_counters *c = fsm_counters(s->p->fsm);
@@ -59,4 +89,6 @@ void scheddb_metrics(struct svc *s, struct metric_list *o)
 			  [SDB_CANCELLED] = n.cancelled,
 			  [SDB_TIMEOUT] = n.timeout,
 		      });
+	put_by_type(s, o, &n);
+	put_ends(s, o);
 }

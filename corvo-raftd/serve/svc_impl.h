@@ -190,6 +190,9 @@ const struct m_push_state *push_state(void *ctx, struct str queue);
 
 /* --- serve/scheddb.c --- */
 
+/* Cumulative buckets with their bound, then the sum and the count. */
+void svc_put_hist(struct metric_list *o, enum metric_id id,
+		  const struct hist *h, const struct hist_scale *s);
 void scheddb_metrics(struct svc *s, struct metric_list *o);
 
 /* --- serve/digest.c: a digest of the store --- */

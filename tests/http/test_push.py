@@ -73,6 +73,27 @@ def test_a_call_for_each_job_and_its_body_is_the_result(client, queue):
             assert "webhook-signature" not in h
 
 
+def test_long_answers_are_cut(client, queue):
+    sizes = {"short": 100, "shown in part": 5000, "too long for a result":
+             300 << 10, "not read to its end": 9 << 20}
+
+    def answer(call):
+        n = sizes[json.loads(call.body)]
+        return 200, {"Content-Type": "application/json"}, b'"%s"' % (b"x" * n)
+
+    with sink(answer) as s:
+        push(client, queue, s.url())
+        ids = {name: client.enqueue(queue, payload=name) for name in sizes}
+        jobs = {name: ended(client, i) for name, i in ids.items()}
+    for name, n in sizes.items():
+        r = jobs[name]["response"]
+        assert r["status"] == 200
+        assert len(r["body"]) == min(n + 2, 4096), name
+        assert r.get("truncated", False) == (n > 4094), name
+        assert jobs[name].get("result") == ("x" * n if n < 1 << 18
+                                            else None), name
+
+
 def test_an_envelope_another_method_and_a_body_that_is_no_json(client, queue):
     with sink(lambda call: (204, {}, b"")) as s:
         shown = push(client, queue, s.url(), method="PUT", format="envelope")
@@ -484,6 +505,8 @@ BAD = [
     ({"url": "http://a/", "headers": {"webhook-id": "b"}}, "push.headers"),
     ({"url": "http://a/", "headers": {"A": 1}}, "push.headers.A"),
     ({"url": "http://a/", "headers": {f"A{n}": "b" for n in range(33)}},
+     "push.headers"),
+    ({"url": "http://me:pw@a/", "headers": {"authorization": "b"}},
      "push.headers"),
     ("http://a/", "push"),
     ([], "push"),

@@ -22,6 +22,11 @@ def refused(a, text, code="VALIDATION_ERROR", http=400):
     assert a.json["code"] == code, a
 
 
+def delete(client, *ids):
+    for job_id in ids:
+        assert client.request("DELETE", f"/jobs/{job_id}").status == 204
+
+
 def test_a_unico_is_created_shown_and_deleted(client):
     a = post(client, type="unico", timestamp=str(LATER),
              webhook_url="http://example.com/hook?a=b", payload={"n": [1, 2]})
@@ -115,6 +120,29 @@ def test_a_body_that_is_no_json(client):
     for body in (b"", b"{", b"[]", b"\xff", b'{"type": "unico"} x'):
         a = client.post("/jobs", body)
         assert a.status == 400 and a.json["error"] == "Invalid request body"
+
+
+def test_members_that_mean_nothing_for_a_unico_are_named(client):
+    members = {"type": "unico", "timestamp": str(LATER),
+               "cron_expression": "* * * * *", "last_date": str(LATER + 1)}
+    a = post(client, **members)
+    assert a.status == 200, a
+    assert a.headers["X-Corvo-Ignored"] == "cron_expression, last_date", a
+    delete(client, a.json["id"])
+    a = client.request("POST", "/jobs", members, {"X-Corvo-Strict": "1"})
+    assert a.status == 400 and "cron_expression" in a.json["error"], a
+
+
+def test_a_reason_that_cannot_be_kept_is_refused_or_named(client):
+    job_id = once(client, after=3600)
+    path = f"/jobs/{job_id}/cancel"
+    a = client.post(path, {"reason": "x" * 20000})
+    assert a.status == 400 and "reason" in a.json["error"], a
+    assert status(client, job_id)["status"] == "pending"
+    a = client.post(path, {"reason": 5})
+    assert a.status == 200 and a.headers["X-Corvo-Ignored"] == "reason", a
+    assert "cancellation_reason" not in status(client, job_id)
+    delete(client, job_id)
 
 
 def test_a_payload_that_is_too_large(client):
@@ -244,11 +272,6 @@ def test_lists_by_status(client):
 
 BIG = {"x": "y" * 250_000}
 MANY = 36  # of them are more than raftd puts into one reply
-
-
-def delete(client, *ids):
-    for job_id in ids:
-        assert client.request("DELETE", f"/jobs/{job_id}").status == 204
 
 
 def test_a_list_has_all_jobs_whatever_they_weigh(client):

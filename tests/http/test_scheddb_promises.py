@@ -363,9 +363,11 @@ def test_capacity_by_count_and_its_text(small):
         ids.append(once(c, after=3600))
         assert c.post(f"/jobs/{ids[1]}/cancel").status == 200
         ids.append(once(c, after=3600))
+        before = c.metrics()["corvo_scheddb_deleted_total"]
         for job_id in ids[1:]:
             assert c.request("DELETE", f"/jobs/{job_id}").status == 204
         assert health(c)["jobs"]["count"] == 0
+        assert c.metrics()["corvo_scheddb_deleted_total"] == before + 13
 
 
 def test_capacity_by_bytes_its_text_and_its_release(small):
@@ -404,6 +406,9 @@ def test_health_is_degraded_by_failures(small):
         assert h["status"] == "degraded", h
         assert h["execution"]["failure_rate"] > 0.5
         assert h["execution"]["failed"] == 10
+        m = c.metrics()
+        assert m['corvo_scheddb_failures_total{error_type="http_error"}'] == 10
+        assert m["corvo_scheddb_execution_seconds_count"] >= 10
         # and unhealthy with no memory left as well
         once(c, after=3600, payload={"x": "y" * 3600})
         a = c.get("/health")
@@ -449,6 +454,12 @@ def test_addresses_of_its_own_for_jobs_and_for_metrics(other):
         assert "# TYPE queue_job_count gauge" in text
         assert "\ncluster_nodes 1\n" in text
         assert '\nhttp_requests_total{' in text
+        assert '\njobs_total{type="unico"} 1\n' in text
+        assert '\njobs_by_type{type="recurrente"} 0\n' in text
+        for name in ("job_execution_duration", "http_request_duration"):
+            assert f"# TYPE {name}_seconds histogram" in text
+            assert f"\n{name}_seconds_count" in text
+        assert '\nsystem_uptime_seconds{' in text
         assert m.get(f"/jobs/{job_id}").status == 404
         assert m.get("/health").status == 404
     with other.client() as c:

@@ -441,6 +441,8 @@ def test_a_change_keeps_what_it_does_not_name(client, hook):
     ({"url": "http://a/", "headers": {"A\nB": "c"}}, "headers"),
     ({"url": "http://a/", "headers": {"A": "b\r\nc: d"}}, "headers"),
     ({"url": "http://a/", "headers": {"Webhook-Id": "1"}}, "headers"),
+    ({"url": "http://me:pw@a/", "headers": {"Authorization": "c"}},
+     "Authorization"),
     ({"url": "http://a/", "retry_limit": -1}, "retry_limit"),
     ({"url": "http://a/", "retry_delay": "0s"}, "retry_delay"),
     ({"url": "http://a/", "retry_max_delay": "25h"}, "retry_max_delay"),

@@ -4,11 +4,15 @@
 #include "fsm/job/sdb.h"
 
 #include "fsm/core/state.h"
+#include "fsm/job/timing.h"
 #include "proto/scheddb.h"
 
 _Static_assert(SDB_STATUSES == sizeof(((struct fsm_sdb *)0)->by) /
 				   sizeof(((struct fsm_sdb *)0)->by[0]),
 	       "one number for each status");
+_Static_assert(SDB_FAULTS == sizeof(((struct fsm_counters *)0)->sdb_failures) /
+				 sizeof(uint64_t),
+	       "one number for each fault");
 
 /* --- the record --- */
 
@@ -73,6 +77,18 @@ void sdb_write(struct fsm *f)
 
 /* --- by status --- */
 
+/* An attempt is over. */
+static void note_end(struct fsm *f, const struct job *j, enum sdb_status s)
+{
+	struct fsm_counters *c = &f->counters;
+
+	f->sdb.executed_ns = f->now_ns;
+	f->sdb.dirty = true;
+	c->sdb_ended[s]++;
+	hist_add(&c->sdb_time, &hist_long,
+		 timing_passed(j->live.started_at, f->now_ns));
+}
+
 void sdb_enter(struct fsm *f, struct job *j)
 {
 	struct m_job_live *l = &j->live;
@@ -85,8 +101,7 @@ void sdb_enter(struct fsm *f, struct job *j)
 	f->sdb.dirty = true;
 	if (s != SDB_COMPLETED)
 		return;
-	f->sdb.executed_ns = f->now_ns;
-	f->counters.sdb_ended[s]++;
+	note_end(f, j, s);
 }
 
 /* What it was counted as stands in its record: it may have changed since. */
@@ -116,9 +131,8 @@ void sdb_error(struct fsm *f, struct job *j, struct m_job_error *e)
 		s = SDB_TIMEOUT;
 	else if (str_starts(e->error, STR("cancelled")))
 		s = SDB_CANCELLED;
-	f->sdb.executed_ns = f->now_ns;
-	f->sdb.dirty = true;
-	f->counters.sdb_ended[s]++;
+	f->counters.sdb_failures[sdb_fault_of(e->error)]++;
+	note_end(f, j, s);
 }
 
 /* --- room --- */

@@ -131,6 +131,8 @@ int apply_sdb_delete(struct fsm *f, const struct m_sdb_ref *op,
 
 	if (r == 0)
 		r = delete_found(f, &x);
+	if (r == 0)
+		f->counters.sdb_deleted++;
 	MSG_SET(ret, status_reply, status, STR("deleted"));
 	return r;
 }
@@ -463,6 +465,7 @@ int apply_sdb_create(struct fsm *f, const struct m_sdb_create *op,
 	if (r < 0)
 		return r;
 	sdb_show_job(op->id, s, f->now_ns, op->payload, ret);
+	f->counters.sdb_created[op->type]++;
 	if (op->type == SDB_RECURRING)
 		return create_recurring(f, op, s);
 	create_once(f, op, s);
