@@ -54,7 +54,7 @@ def most(jobs):
             feeders = [threading.Thread(target=feed,
                                         args=(node, q, jobs // QUEUES))
                        for q in queues]
-            pids = all_pids(node)
+            pids = list(all_pids(node).values())
             before, began = cpu_seconds(pids), time.monotonic()
             for f in feeders:
                 f.start()
