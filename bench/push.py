@@ -13,8 +13,8 @@ import sys
 import threading
 import time
 
-from figures import (all_pids, cpu_seconds, head, let_pass, running_node, say,
-                     verdict)
+from figures import (all_pids, cpu_seconds, head, let_pass, median,
+                     running_node, say, verdict)
 from node import API, wait_until
 from sinks import percentile, push_queue, sinking
 
@@ -23,6 +23,7 @@ QUEUES = 8
 HOSTS = 1000
 RATE = 1000
 EVERY_S = 0.02
+ROUNDS = 3
 SILENT, LATE = 17, 42
 
 
@@ -99,25 +100,33 @@ def many_hosts(seconds, silent, late):
     return late_ms, wanted
 
 
-def main(jobs=60000, seconds=15):
+def well_and_ill(seconds):
+    """{which: (p99 in ms, whether all calls of the others came)}"""
+    got = {}
+    for name, silent, late in (("all well", -1, -1),
+                               ("one silent, one late", SILENT, LATE)):
+        ms, wanted = many_hosts(seconds, silent, late)
+        got[name] = percentile(ms, 0.99), len(ms) >= wanted
+        say(f"{name}: calls of the others", f"{len(ms):,}", f"{wanted:,}")
+        say(f"{name}: p50, p99, max",
+            f"{percentile(ms, 0.5):.1f}, {got[name][0]:.1f}, "
+            f"{max(ms):.1f} ms")
+    return got
+
+
+def main(jobs=60000, seconds=10):
     head(f"P  push queues: {jobs:,} calls, then {RATE} a second to {HOSTS} "
          "hosts")
     rate, twice, cpu = most(jobs)
     say("calls per second, durable", f"{rate:,.0f}", f">= {GOAL:,}")
     say("called twice", str(twice), "0")
     say("processor time of the node per call", f"{cpu:,.0f} us")
-    good, p99 = rate >= GOAL and twice == 0, {}
-    for name, silent, late in (("all well", -1, -1),
-                               ("one silent, one late", SILENT, LATE)):
-        ms, wanted = many_hosts(seconds, silent, late)
-        p99[name] = percentile(ms, 0.99)
-        say(f"{name}: calls of the others", f"{len(ms):,}", f"{wanted:,}")
-        say(f"{name}: p50, p99, max",
-            f"{percentile(ms, 0.5):.1f}, {p99[name]:.1f}, {max(ms):.1f} ms")
-        good = good and len(ms) >= wanted
-    share = p99["one silent, one late"] / p99["all well"]
-    say("p99 with them / without", f"{share:.2f}", "about 1")
-    verdict(good and share < 1.5)
+    rounds = [well_and_ill(seconds) for _ in range(ROUNDS)]
+    share = median(r["one silent, one late"][0] / r["all well"][0]
+                   for r in rounds)
+    say("p99 with them / without, median of rounds", f"{share:.2f}", "about 1")
+    verdict(rate >= GOAL and twice == 0 and share < 1.5 and
+            all(came for r in rounds for _, came in r.values()))
 
 
 if __name__ == "__main__":
