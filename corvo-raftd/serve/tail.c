@@ -16,6 +16,9 @@
  * that there is little to do: it gives the memory back. */
 #define KEEP_BYTES  (16u << 20)
 #define SMALL_BYTES (64u << 10)
+/* After so long without an answer, too; before the store comes to rest, which
+ * then returns what is free to the system. */
+#define REST_NS (2 * NS_PER_S)
 
 /* One question, waiting or being answered. */
 struct ask {
@@ -35,6 +38,7 @@ struct tail {
 	struct list waiting;
 	struct loop_timer *next; /* when to look again */
 	bool is_waiting;         /* that timer is armed */
+	struct loop_timer *rest; /* since the last answer that was large */
 	struct pace pace;
 	struct cpu_use cpus;
 	struct arena arena; /* the worker's, while it answers */
@@ -48,6 +52,26 @@ static void on_next(void *ctx)
 	t->is_waiting = false; /* tail_turn_end of this turn does the work */
 }
 
+static void rest_work(void *ctx)
+{
+	struct tail *t = ctx;
+
+	arena_done(&t->arena);
+}
+
+static void rest_done(_unused_ void *ctx)
+{
+}
+
+static void on_rest(void *ctx)
+{
+	struct tail *t = ctx;
+
+	buf_done(&t->out);
+	t->out = BUF_INIT(0);
+	worker_run(t->p->worker, rest_work, rest_done, t);
+}
+
 struct tail *tail_new(struct parts *p)
 {
 	struct tail *t = xcalloc(1, sizeof(*t));
@@ -56,6 +80,7 @@ struct tail *tail_new(struct parts *p)
 	t->arena =
 	    (struct arena){ .block_size = SMALL_BYTES, .keep = KEEP_BYTES };
 	t->next = loop_timer_add(p->d->loop, on_next, t);
+	t->rest = loop_timer_add(p->d->loop, on_rest, t);
 	list_init(&t->waiting);
 	return t;
 }
@@ -74,6 +99,7 @@ void tail_free(struct tail *t)
 	LIST_FOREACH_SAFE (it, &t->waiting)
 		ask_free(list_entry(it, struct ask, node));
 	loop_timer_remove(t->next);
+	loop_timer_remove(t->rest);
 	cpu_use_done(&t->cpus);
 	arena_done(&t->arena);
 	buf_done(&t->out);
@@ -135,6 +161,8 @@ static void answer_done(void *ctx)
 		rpc_reply(a->req, a->err, 0, str_from(err_text(a->err)));
 	else
 		rpc_reply(a->req, 0, 0, buf_str(&a->out));
+	if (a->out.n > SMALL_BYTES)
+		loop_timer_arm(t->rest, REST_NS);
 	if (a->out.n > SMALL_BYTES && a->out.cap <= KEEP_BYTES) {
 		buf_done(&t->out);
 		buf_clear(&a->out);
