@@ -142,7 +142,12 @@ int cmd_call_on(const struct cmd_args *a, const char *method,
 int cmd_call_job(const struct cmd_args *a, const char *method,
 		 const char *action, struct str body, struct buf *ret_reply);
 
-/* The same to the supervisor of the node that a's options name. */
+/* Shows the array at `path`: as a table of n columns, or as it is for --json.
+ */
+int cmd_list(const struct cmd_args *a, const char *path,
+	     const struct out_column *columns, size_t n);
+
+/* A request to the supervisor of the node that a's options name. */
 int cmd_control(const struct cmd_args *a, const char *request,
 		struct buf *ret_reply);
 

@@ -48,17 +48,7 @@ static const struct out_column columns[] = {
 
 int cmd_budgets(const struct cmd_args *a)
 {
-	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	int r = cmd_call(a, "GET", BUDGETS_PATH, STR_NULL, &reply);
-
-	if (r != CLI_OK)
-		return r;
-	if (a->json)
-		out_json(buf_str(&reply));
-	else
-		out_table(json_root(buf_str(&reply)), columns,
-			  ARRAY_SIZE(columns));
-	return CLI_OK;
+	return cmd_list(a, BUDGETS_PATH, columns, ARRAY_SIZE(columns));
 }
 
 int cmd_budgets_set(const struct cmd_args *a)

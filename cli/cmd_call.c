@@ -83,6 +83,21 @@ int cmd_call_long(const struct cmd_args *a, const char *method,
 	return call(a, method, path, STR_NULL, LONG_CALL_S, ret_reply);
 }
 
+int cmd_list(const struct cmd_args *a, const char *path,
+	     const struct out_column *columns, size_t n)
+{
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	int r = cmd_call(a, "GET", path, STR_NULL, &reply);
+
+	if (r != CLI_OK)
+		return r;
+	if (a->json)
+		out_json(buf_str(&reply));
+	else
+		out_table(json_root(buf_str(&reply)), columns, n);
+	return CLI_OK;
+}
+
 int cmd_call_on(const struct cmd_args *a, const char *method,
 		const char *collection, const char *action, struct str body,
 		struct buf *ret_reply)

@@ -31,17 +31,7 @@ static const struct out_column delivery_columns[] = {
 
 int cmd_webhooks(const struct cmd_args *a)
 {
-	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	int r = cmd_call(a, "GET", "/api/v1/webhooks", STR_NULL, &reply);
-
-	if (r != CLI_OK)
-		return r;
-	if (a->json)
-		out_json(buf_str(&reply));
-	else
-		out_table(json_root(buf_str(&reply)), columns,
-			  ARRAY_SIZE(columns));
-	return CLI_OK;
+	return cmd_list(a, "/api/v1/webhooks", columns, ARRAY_SIZE(columns));
 }
 
 int cmd_webhooks_get(const struct cmd_args *a)
