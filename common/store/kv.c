@@ -126,9 +126,9 @@ bool kv_is_behind(struct kv *kv)
 	return kv->ops->is_behind != NULL && kv->ops->is_behind(kv);
 }
 
-void kv_rest(struct kv *kv)
+bool kv_rest(struct kv *kv)
 {
-	kv->ops->rest(kv);
+	return kv->ops->rest(kv);
 }
 
 int kv_set_write_buffer(struct kv *kv, uint64_t bytes)

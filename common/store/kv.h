@@ -84,8 +84,9 @@ int kv_flush(struct kv *kv, struct buf *why);
 /* Flushes, then hard-links the files into a new directory `path`. */
 int kv_checkpoint(struct kv *kv, const char *path, struct buf *why);
 
-/* Little will be asked of it for a while: memory it can do without goes. */
-void kv_rest(struct kv *kv);
+/* Little will be asked of it for a while: memory it can do without goes. False:
+ * it still puts in order what was written, and has more to give afterwards. */
+bool kv_rest(struct kv *kv);
 
 /* Another size of the write buffer, from now on. 0 or -ERR_*. */
 int kv_set_write_buffer(struct kv *kv, uint64_t bytes);

@@ -21,8 +21,10 @@
 #include "store/kv_behind_impl.h"
 #include "util/clock.h"
 
-/* Without a write: memory for the next one is given back. */
-#define REST_NS (5 * NS_PER_S)
+/* Without a write: what gathered is written, unless it is little, and memory
+ * for the next one is given back. */
+#define REST_NS   (5 * NS_PER_S)
+#define REST_PART 64 /* of the limit: little */
 
 /* A write that waits says so so often, and does so for so long. */
 #define WAIT_TELL_NS (500 * NS_PER_MS)
@@ -146,15 +148,26 @@ static bool is_quiet_for_a_while(struct behind *s)
 	return !s->writing && !s->stop;
 }
 
+static bool is_worth_writing(struct behind *s)
+{
+	return table_weight(&s->now->t) > s->limit / REST_PART;
+}
+
 static void rest(struct behind *s)
 {
+	bool all;
+
+	if (s->err == 0 && !s->was_written && is_worth_writing(s)) {
+		turn_over(s);
+		return;
+	}
 	release(s);
-	s->rested = true;
 	pthread_mutex_unlock(&s->lock);
-	kv_rest(s->below);
+	all = kv_rest(s->below);
 	/* what is free lies between what is in use */
 	malloc_trim(0);
 	pthread_mutex_lock(&s->lock);
+	s->rested = all && !s->writing;
 }
 
 /* Whoever follows what was written may read for some time after it. */
@@ -165,7 +178,7 @@ static void wait_for_work(struct behind *s)
 			pthread_cond_wait(&s->changed, &s->lock);
 			continue;
 		}
-		s->was_read = false;
+		s->was_read = s->was_written = false;
 		if (is_quiet_for_a_while(s) && !s->was_read)
 			rest(s);
 	}
@@ -295,6 +308,16 @@ static bool behind_is_behind(struct kv *kv)
 	return yes;
 }
 
+/* The writer rests again when more than a little has gathered. */
+static void note_write(struct behind *s)
+{
+	s->was_written = true;
+	if (!s->rested || !is_worth_writing(s))
+		return;
+	s->rested = false;
+	pthread_cond_broadcast(&s->changed);
+}
+
 static void apply(struct table *t, const struct batch_op *op)
 {
 	switch (op->kind) {
@@ -320,6 +343,7 @@ static int behind_write(struct kv *kv, struct kv_batch *kb)
 
 	pthread_mutex_lock(&s->lock);
 	wait_for_room(s);
+	note_write(s);
 	r = tell_error(s, NULL);
 	for (size_t i = 0; i < b->n && r == 0; i++)
 		apply(&s->now->t, &b->ops[i]);
@@ -346,9 +370,9 @@ static int behind_checkpoint(struct kv *kv, const char *path, struct buf *why)
 	return r < 0 ? r : kv_checkpoint(s->below, path, why);
 }
 
-static void behind_rest(struct kv *kv)
+static bool behind_rest(struct kv *kv)
 {
-	kv_rest(behind_of(kv)->below); /* it does so by itself */
+	return kv_rest(behind_of(kv)->below); /* it does so by itself */
 }
 
 static int behind_set_write_buffer(struct kv *kv, uint64_t bytes)

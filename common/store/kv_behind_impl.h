@@ -26,6 +26,7 @@ struct behind {
 	struct held *spare; /* empty; NULL: none */
 	bool writing;       /* past is not below yet */
 	bool was_read;      /* below, of late */
+	bool was_written;   /* of late */
 	bool rested;        /* since the last write, or the start */
 	bool stop;
 	void (*on_wait)(void *ctx); /* of a write; or NULL */

@@ -30,7 +30,7 @@ struct kv_ops {
 	int (*flush)(struct kv *kv, struct buf *why);
 	int (*checkpoint)(struct kv *kv, const char *path, struct buf *why);
 	int (*set_write_buffer)(struct kv *kv, uint64_t bytes);
-	void (*rest)(struct kv *kv);
+	bool (*rest)(struct kv *kv);
 	bool (*is_behind)(struct kv *kv); /* NULL: never */
 };
 

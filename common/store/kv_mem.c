@@ -440,8 +440,9 @@ static int mem_checkpoint(struct kv *kv _unused_, const char *path _unused_,
 	return -ERR_INTERNAL_ERROR;
 }
 
-static void mem_rest(struct kv *kv _unused_)
+static bool mem_rest(struct kv *kv _unused_)
 {
+	return true;
 }
 
 static int mem_set_write_buffer(struct kv *kv _unused_, uint64_t bytes _unused_)

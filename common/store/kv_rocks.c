@@ -267,14 +267,31 @@ static int rocks_checkpoint(struct kv *kv, const char *path, struct buf *why)
 	return err != NULL ? rocks_error(err, why) : 0;
 }
 
+static bool is_at_work(struct rocks *s)
+{
+	static const char *const names[] = {
+		"rocksdb.num-running-compactions",
+		"rocksdb.compaction-pending",
+		"rocksdb.num-running-flushes",
+		"rocksdb.mem-table-flush-pending",
+	};
+	uint64_t n;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (rocksdb_property_int(s->db, names[i], &n) == 0 && n > 0)
+			return true;
+	return false;
+}
+
 /* Blocks that nobody reads now go; the system has their files in memory. */
-static void rocks_rest(struct kv *kv)
+static bool rocks_rest(struct kv *kv)
 {
 	struct rocks *s = container_of(kv, struct rocks, kv);
 	size_t capacity = rocksdb_cache_get_capacity(s->cache);
 
 	rocksdb_cache_set_capacity(s->cache, 0);
 	rocksdb_cache_set_capacity(s->cache, capacity);
+	return !is_at_work(s);
 }
 
 static int rocks_set_write_buffer(struct kv *kv, uint64_t bytes)

@@ -18,7 +18,7 @@
 
 /* Entries kept behind a snapshot: so many, and of snapshot_bytes a part. */
 #define SNAPSHOT_TRAILING 64
-#define TRAILING_PART     4
+#define TRAILING_PART     16
 #define CUT_RETRY_NS      NS_PER_S /* between entries asked for a cut */
 
 /* Without a word of the leader another one is chosen after that. */

@@ -103,6 +103,10 @@ bool fsm_queue_is_open(struct fsm *f, struct str queue, uint64_t now_ns);
 uint64_t fsm_look_ns(const struct fsm *f);
 void fsm_take_looks(struct fsm *f, uint64_t now_ns,
 		    void (*fn)(void *ctx, struct str queue), void *ctx);
+/* Queues with jobs whose time has come by then, the first few, in order: a
+ * promote makes them pending. fn may not apply. */
+void fsm_each_due_queue(struct fsm *f, uint64_t now_ns,
+			void (*fn)(void *ctx, struct str queue), void *ctx);
 
 /*
  * The queue as clients see it; false: there is none. What it points to is the

@@ -289,15 +289,31 @@ static void ride(struct proposer *p, struct str queue, uint64_t jobs,
 	}
 }
 
+struct ride {
+	struct proposer *p;
+	struct list *into;
+	size_t *n;
+};
+
+static void ride_due(void *ctx, struct str queue)
+{
+	const struct ride *r = ctx;
+
+	ride(r->p, queue, 1, r->into, r->n);
+}
+
 void fetch_ride_along(struct proposer *p, const struct op *op,
 		      struct list *into, size_t *n)
 {
+	struct ride r = { .p = p, .into = into, .n = n };
 	struct m_enqueue_batch m;
 
 	if (p->lot.parked == 0)
 		return;
 	if (op->id == OP_ENQUEUE)
 		ride(p, op->key, 1, into, n);
+	if (op->id == OP_PROMOTE)
+		fsm_each_due_queue(p->c.fsm, proposer_now(p), ride_due, &r);
 	if (op->id != OP_ENQUEUE_BATCH)
 		return;
 	arena_reset(&p->scratch);

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "proto/err.h"
 #include "store/kv_impl.h"
@@ -373,6 +374,25 @@ test_who_writes_too_much_is_told_before_it_waits(void **state _unused_)
 	close_behind(&f);
 }
 
+static void
+test_what_gathered_is_written_when_nothing_comes(void **state _unused_)
+{
+	struct buf got = BUF_INIT(0);
+	struct fixture f;
+
+	open_behind(&f, kv_mem_new(), 10000);
+	write_one(&f, "little", "v");
+	for (unsigned i = 0; i < 10; i++)
+		write_one(&f, "much", "a value of some length");
+	/* it takes seconds; a test that hangs here is ended by its time */
+	while (kv_get(f.below, STR("much"), &got) == 0)
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	kv_behind_crash(f.kv);
+	assert_has(f.kv, "little", "v");
+	buf_done(&got);
+	close_behind(&f);
+}
+
 static void *reader_main(void *ctx)
 {
 	struct reader *r = ctx;
@@ -433,6 +453,8 @@ int main(void)
 		cmocka_unit_test(test_what_is_gone_stays_gone),
 		cmocka_unit_test(
 		    test_who_writes_too_much_is_told_before_it_waits),
+		cmocka_unit_test(
+		    test_what_gathered_is_written_when_nothing_comes),
 		cmocka_unit_test(test_readers_see_whole_batches),
 	};
 

@@ -44,6 +44,36 @@ static void enqueue_and_its_fetch_share_one_entry(void **state)
 	assert_int_equal(proposer_stats(f->p)->parked, 0);
 }
 
+static void
+a_promote_and_the_fetch_of_what_was_due_share_one_entry(void **state)
+{
+	struct fixture *f = *state;
+	struct m_enqueue later = { 0 };
+	struct m_maintain m = { 0 };
+	struct rpc_req w, other;
+	struct entry entry;
+
+	MSG_SET(&later, enqueue, job_id, STR("job_1"));
+	MSG_SET(&later, enqueue, queue, STR("q"));
+	MSG_SET(&later, enqueue, payload, STR("{}"));
+	MSG_SET(&later, enqueue, delay, 1);
+	submit(f, PEER_A, OP_ENQUEUE, &later, "q");
+	pump_and_commit_all(f);
+	w = fetch(f, PEER_A, "q", 30 * NS_PER_S);
+	other = fetch(f, PEER_A, "q2", 30 * NS_PER_S);
+	submit(f, PEER_A, OP_PROMOTE, &m, "");
+	proposer_pump(f->p);
+	assert_int_equal(f->node.n, 2);
+	entry = entry_at(f, 1);
+	assert_int_equal(entry.n, 2);
+	assert_int_equal(entry.items[0].op, OP_PROMOTE);
+	assert_int_equal(entry.items[1].op, OP_FETCH);
+	commit(f);
+	assert_int_equal(jobs_given(f, w), 1);
+	assert_null(reply_to(f, other));
+	assert_int_equal(proposer_stats(f->p)->parked, 1);
+}
+
 static void one_job_calls_one_fetch(void **state)
 {
 	struct fixture *f = *state;
@@ -363,6 +393,7 @@ int main(void)
 		CASE(parked_fetch_makes_no_entry),
 		CASE(fetch_that_does_not_wait_is_answered_at_once),
 		CASE(enqueue_and_its_fetch_share_one_entry),
+		CASE(a_promote_and_the_fetch_of_what_was_due_share_one_entry),
 		CASE(one_job_calls_one_fetch),
 		CASE(entry_in_flight_wakes_whoever_came_meanwhile),
 		CASE(acks_run_first_and_fetches_last),

@@ -10,6 +10,8 @@
 #include "fsm/ties/deps.h"
 #include "fsm/ties/purse.h"
 
+#define DUE_QUEUES 64 /* named at once */
+
 static uint64_t heap_first(const struct heap *h)
 {
 	const struct heap_node *n = heap_min(h);
@@ -79,6 +81,17 @@ void fsm_take_looks(struct fsm *f, uint64_t now,
 		heap_remove(&f->looks, n);
 		fn(ctx, container_of(n, struct fsm_queue, lanes.look)->name);
 	}
+}
+
+void fsm_each_due_queue(struct fsm *f, uint64_t now_ns,
+			void (*fn)(void *ctx, struct str queue), void *ctx)
+{
+	struct heap_node *some[DUE_QUEUES];
+	size_t n = heap_upto(&f->due, now_ns, some, ARRAY_SIZE(some));
+
+	for (size_t i = 0; i < n; i++)
+		fn(ctx,
+		   container_of(some[i], struct fsm_queue, bounds.due)->name);
 }
 
 bool fsm_queue(struct fsm *f, struct str name, struct m_queue *ret)
