@@ -23,6 +23,8 @@
 
 #define WATCH_NS (100 * NS_PER_MS)
 
+#define SETTLE_NS NS_PER_MS /* between looks for handles that are closing */
+
 #define ELECTION_NS (ELECTION_TIMEOUT_MS * NS_PER_MS)
 /* A turn of the loop that took longer: the others may have waited in vain. */
 #define STILL_NS (ELECTION_NS / 2)
@@ -262,13 +264,64 @@ void node_watch(struct node *n)
 
 /* --- stop --- */
 
+/*
+ * The library does not count the segments whose handles it is closing: one that
+ * closes after all else makes it say once more that it is closed, from memory
+ * that raft_uv_close gives back. So it is heard once, and its memory stays
+ * until no handle is closing any more.
+ */
+static void on_io_closed(struct raft_io *io)
+{
+	struct node *n = container_of(io, struct node, io);
+	raft_io_close_cb cb = n->closed;
+
+	n->closed = NULL;
+	if (cb != NULL)
+		cb(io);
+}
+
+static void close_once(struct raft_io *io, raft_io_close_cb cb)
+{
+	struct node *n = container_of(io, struct node, io);
+
+	n->closed = cb;
+	n->close(io, on_io_closed);
+}
+
+void node_wire_close(struct node *n)
+{
+	n->close = n->io.close;
+	n->io.close = close_once;
+}
+
+static void look_for_closing(uv_handle_t *h, void *ctx)
+{
+	*(bool *)ctx |= uv_is_closing(h) != 0;
+}
+
+static void on_settle(void *ctx)
+{
+	struct node *n = ctx;
+	bool closing = false;
+
+	uv_walk(loop_uv(n->loop), look_for_closing, &closing);
+	if (closing) {
+		loop_timer_arm(n->settle, SETTLE_NS);
+		return;
+	}
+	loop_timer_remove(n->settle);
+	n->settle = NULL;
+	raft_uv_close(&n->io);
+	n->opened = false;
+	n->stop_done(n->stop_ctx);
+}
+
 static void on_closed(struct raft *raft)
 {
 	struct node *n = raft->data;
 
-	raft_uv_close(&n->io);
-	n->opened = false;
-	n->stop_done(n->stop_ctx);
+	n->settle = loop_timer_add(n->loop, on_settle, n);
+	loop_timer_arm(n->settle, 0);
 }
 
 void node_stop(struct node *n, loop_fn *done, void *ctx)

@@ -126,7 +126,14 @@ struct node {
 	bool stopping;
 	loop_fn *stop_done;
 	void *stop_ctx;
+	/* the library's own, which ours stands before, and who hears of it */
+	void (*close)(struct raft_io *io, raft_io_close_cb cb);
+	raft_io_close_cb closed;
+	struct loop_timer *settle;
 };
+
+/* Once raft_uv_init was called: the library says once that it is closed. */
+void node_wire_close(struct node *n);
 
 /* The library has committed a command. */
 int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,

@@ -290,6 +290,7 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 	r = raft_uv_init(&n->io, loop_uv(n->loop), dir.p, &n->transport);
 	if (r != 0)
 		return node_raft_failed(n, r, "open the log", why);
+	node_wire_close(n);
 	if (ownlog_is_wanted(s))
 		node_log_wire(n, s, dir.p);
 	node_fault_begin(&n->io, n->loop);

@@ -50,7 +50,7 @@ def test_job_expires_in_every_state(client, queue, into, state):
 
 
 def test_scheduled_job_expires(client, queue):
-    job_id = client.enqueue(queue, scheduled_at=FAR, expire_after=SOON)
+    job_id = client.enqueue(queue, scheduled_at=FAR, expire_after="3s")
     assert client.state(job_id) == "scheduled"
     wait_expired(client, job_id)
 

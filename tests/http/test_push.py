@@ -429,8 +429,8 @@ def test_others_go_on_when_the_call_that_tries_a_host_is_given_up(
         queues = [queue, queue + "-2"]
         for q in queues:
             push(client, q, s.url(), concurrency=1)
-        for _ in range(5):  # the breaker opens
-            client.enqueue(queue, max_retries=1)
+        for j in [client.enqueue(queue, max_retries=1) for _ in range(5)]:
+            ended(client, j, "dead")  # the breaker opens
         ids = [client.enqueue(q) for q in queues]
         try:
             wait_until(lambda: len(s.calls) == 6, what="one to try it")
