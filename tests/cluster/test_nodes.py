@@ -189,7 +189,9 @@ def test_a_snapshot_on_its_way_is_shown_and_told():
         assert ended == [] or ended[0]["index"] >= begun[0]["index"]
         wait_until(lambda: "snapshot" not in row_of(three, node, leader), 10,
                    "the row to be as before")
-        assert metrics(leader)["corvo_snapshot_sent_bytes_total"] > 100000
+        # by whoever led: on a busy machine that may have changed
+        assert sum(metrics(n)["corvo_snapshot_sent_bytes_total"]
+                   for n in three.nodes) > 100000
 
 
 @pytest.fixture
