@@ -218,15 +218,21 @@ static bool is_elsewhere(const struct pcall *c)
 	       strncasecmp(from.host.p, to.host.p, to.host.n) != 0;
 }
 
-/* What is left of the attempt, if it has an end. */
+static uint64_t time_left(uint64_t end_ns, uint64_t now_ns)
+{
+	return end_ns > now_ns ? end_ns - now_ns : 0;
+}
+
+/* What is left of the call, redirects included, and of the attempt, if it has
+ * an end. */
 static uint64_t timeout_of(const struct pcall *c, uint64_t now_ns)
 {
 	uint64_t ns = c->set->timeout > 0 ? c->set->timeout : PUSH_TIMEOUT_NS;
 
-	if (c->job.timeout_at == 0)
-		return ns;
-	return c->job.timeout_at > now_ns ? MIN(ns, c->job.timeout_at - now_ns)
-					  : NS_PER_MS;
+	ns = time_left(c->began_ns + ns, clock_mono_ns());
+	if (c->job.timeout_at != 0)
+		ns = MIN(ns, time_left(c->job.timeout_at, now_ns));
+	return MAX(ns, NS_PER_MS);
 }
 
 /* It cannot be called at all: only a redirect can lead there. */
@@ -272,6 +278,7 @@ static void start_waiting(struct pcall *c, uint64_t now_ns)
 {
 	list_remove(&c->wait);
 	c->state = PCALL_CALLING;
+	c->began_ns = now_ns;
 	host_called(&c->target->h, &c->p->limits, now_ns);
 	bucket_take(&c->q->bucket, c->q->set->rate, now_ns);
 	start(c);

@@ -68,7 +68,8 @@ struct pcall {
 	struct call *call;
 	const char *url;
 	unsigned redirects;
-	uint64_t beat_ns; /* monotonic: its lease counts from then */
+	uint64_t began_ns; /* monotonic: the first of its requests */
+	uint64_t beat_ns;  /* monotonic: its lease counts from then */
 	uint64_t lease_ns;
 	unsigned op; /* of the report */
 	struct str report;

@@ -284,6 +284,21 @@ def test_redirects_are_followed_where_that_is_allowed(client, queue):
             assert len(s.of(job_id)) == 6  # five redirects, no more
 
 
+def test_redirects_are_part_of_the_time_of_a_call(client, queue):
+    never = threading.Event()
+
+    def answer(_):
+        never.wait(0.4)
+        return 302, {"Location": "/again"}, b""
+
+    with sink(answer) as s:
+        push(client, queue, s.url(), redirects=True, timeout="1s")
+        job_id = client.enqueue(queue, max_retries=1)
+        job = ended(client, job_id, "dead")
+        assert job["last_error"].startswith("timeout")
+        assert len(s.of(job_id)) <= 3
+
+
 def test_202_leaves_the_job_to_its_receiver(client, queue):
     with sink(lambda call: (202, {}, b"working")) as s:
         push(client, queue, s.url())
