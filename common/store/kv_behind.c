@@ -25,6 +25,8 @@
  * for the next one is given back. */
 #define REST_NS   (5 * NS_PER_S)
 #define REST_PART 64 /* of the limit: little */
+/* So many reads after that, and it rests once more. */
+#define REST_READS 256
 
 /* A write that waits says so so often, and does so for so long. */
 #define WAIT_TELL_NS (500 * NS_PER_MS)
@@ -148,6 +150,15 @@ static bool is_quiet_for_a_while(struct behind *s)
 	return !s->writing && !s->stop;
 }
 
+void behind_note_read(struct behind *s)
+{
+	s->was_read = true;
+	if (!s->rested || ++s->reads < REST_READS)
+		return;
+	s->rested = false;
+	pthread_cond_broadcast(&s->changed);
+}
+
 static bool is_worth_writing(struct behind *s)
 {
 	return table_weight(&s->now->t) > s->limit / REST_PART;
@@ -168,6 +179,7 @@ static void rest(struct behind *s)
 	malloc_trim(0);
 	pthread_mutex_lock(&s->lock);
 	s->rested = all && !s->writing;
+	s->reads = 0;
 }
 
 /* Whoever follows what was written may read for some time after it. */
@@ -261,7 +273,8 @@ static int behind_get(struct kv *kv, struct str key, struct buf *ret)
 	r = get_from(s->now, key, ret);
 	if (r < 0)
 		r = get_from(s->past, key, ret);
-	s->was_read |= r < 0;
+	if (r < 0)
+		behind_note_read(s);
 	pthread_mutex_unlock(&s->lock);
 	return r >= 0 ? r : kv_get(s->below, key, ret);
 }

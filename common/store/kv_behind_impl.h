@@ -27,7 +27,8 @@ struct behind {
 	bool writing;       /* past is not below yet */
 	bool was_read;      /* below, of late */
 	bool was_written;   /* of late */
-	bool rested;        /* since the last write, or the start */
+	bool rested;        /* since the last write, or many reads */
+	unsigned reads;     /* below, since it rested */
 	bool stop;
 	void (*on_wait)(void *ctx); /* of a write; or NULL */
 	void *on_wait_ctx;
@@ -45,6 +46,8 @@ static inline struct behind *behind_of(struct kv *kv)
 
 /* Under the lock; h may be NULL. */
 void held_unref(struct behind *s, struct held *h);
+/* Under the lock: somebody reads below. */
+void behind_note_read(struct behind *s);
 
 /* --- kv_behind_iter.c --- */
 

@@ -125,7 +125,7 @@ struct kv_iter *behind_iter_new(struct kv *kv, struct str from, struct str upto)
 		it->held[1] = s->past;
 		s->past->refs++;
 	}
-	s->was_read = true;
+	behind_note_read(s);
 	/* with the lock: it may not see what was turned over since */
 	it->below = kv_iter_new(s->below, from, upto);
 	pthread_mutex_unlock(&s->lock);
