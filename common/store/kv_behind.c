@@ -168,8 +168,9 @@ static void rest(struct behind *s)
 {
 	bool all;
 
-	if (s->err == 0 && !s->was_written && is_worth_writing(s)) {
-		turn_over(s);
+	if (s->err == 0 && is_worth_writing(s)) {
+		if (!s->was_written) /* else it is at work */
+			turn_over(s);
 		return;
 	}
 	release(s);
