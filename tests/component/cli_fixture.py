@@ -76,6 +76,18 @@ def fake():
     f.stop()
 
 
+def all_shown(ours):
+    """What a terminal got, whose other end nobody has open any more; what was
+    written there comes in pieces, and not at once."""
+    out = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            out += chunk
+    except OSError:  # that was all
+        pass
+    return out.decode()
+
+
 def corvo(*args, fake=None, stdin="", cwd=None, **env):
     full = {k: v for k, v in os.environ.items()
             if not k.startswith("CORVO_") and "proxy" not in k.lower()}

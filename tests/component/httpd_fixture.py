@@ -13,7 +13,6 @@ import socket
 import struct
 import subprocess
 import tempfile
-import threading
 from pathlib import Path
 
 import waiting
@@ -33,29 +32,40 @@ def wait_until(condition, what):
 
 
 class Backend:
+    """What it wrote is in a file: a request stands there before it is
+    answered, so who has the answer finds it."""
+
     def __init__(self, run_dir):
         self.run_dir = run_dir
         self.events = []
         self.start()
 
     def start(self):
-        self.proc = subprocess.Popen(
-            [FAKE, self.run_dir], stdout=subprocess.PIPE, text=True)
-        thread = threading.Thread(
-            target=self._read, args=(self.proc.stdout,), daemon=True)
-        thread.start()
+        self.lines = tempfile.TemporaryFile()
+        self.at, self.rest = 0, b""
+        self.proc = subprocess.Popen([FAKE, self.run_dir], stdout=self.lines)
         wait_until(lambda: self.seen("listening"), "the fake backend")
 
-    def _read(self, stream):
-        for line in stream:
-            self.events.append(json.loads(line))
+    def _read(self):
+        """Its lines since the last look."""
+        got = os.pread(self.lines.fileno(), 1 << 24, self.at)
+        self.at += len(got)
+        *lines, self.rest = (self.rest + got).split(b"\n")
+        self.events += [json.loads(line) for line in lines]
+
+    def forget(self):
+        """Whatever it wrote until now."""
+        self._read()
+        self.events.clear()
 
     def kill(self):
         self.proc.kill()
         self.proc.wait()
+        self._read()
 
     def seen(self, event, name=None, **body):
-        return [e for e in list(self.events) if e["event"] == event
+        self._read()
+        return [e for e in self.events if e["event"] == event
                 and (name is None or e["name"] == name)
                 and all(e["body"].get(k) == v for k, v in body.items())]
 

@@ -117,9 +117,9 @@ def queue():
     q.stop()
 
 
-def bench(queue, *args, count=JOBS):
-    return corvo("bench", *args, "--count", str(count), "--connections", "4",
-                 fake=queue)
+def bench(queue, *args, count=JOBS, connections=4):
+    return corvo("bench", *args, "--count", str(count),
+                 "--connections", str(connections), fake=queue)
 
 
 def refused(p, *texts):
@@ -194,20 +194,22 @@ def test_a_lost_job_is_named_and_nothing_shown(queue, mode):
     assert is_cleaned_up(queue)
 
 
-@pytest.mark.parametrize("mode", ["fetch", "combined"])
-def test_a_job_handed_out_twice_is_named(queue, mode):
+@pytest.mark.parametrize("mode, connections", [("fetch", 1), ("combined", 2)])
+def test_a_job_handed_out_twice_is_named(queue, mode, connections):
     done = []
 
-    def again(what, answer):
-        if what == "fetch" and answer[0] == 200 and not done:
+    def again(asked, batch, real=queue.fetch):
+        answer = real(asked, batch)
+        if answer[0] == 200 and not done:
             jobs = answer[1].get("jobs", [answer[1]])
             done.append(jobs[0]["job_id"])
-            with queue.lock:
-                queue.waiting.append(jobs[0])
+            queue.waiting.insert(0, jobs[0])
         return answer
 
-    queue.spoil = again
-    refused(bench(queue, mode), f"1 job was handed out twice ({done[0]})")
+    queue.fetch = again
+    # one worker: no other can end the run while it waits for the second
+    p = bench(queue, mode, connections=connections)
+    refused(p, f"1 job was handed out twice ({done[0]})")
     assert is_cleaned_up(queue)
 
 

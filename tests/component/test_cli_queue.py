@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from cli_fixture import CORVO, corvo, fake, ok  # noqa: F401 (a fixture)
+from cli_fixture import (CORVO, all_shown, corvo, fake,  # noqa: F401
+                         ok)
 from waiting import patience
 
 QUEUE_VERBS = [
@@ -51,11 +52,10 @@ def test_before_a_queue_is_created_people_are_asked(fake, typed, done):
         p = subprocess.run([CORVO, "pause", "emials", "--server", fake.url],
                            stdin=its, stdout=subprocess.PIPE, stderr=its,
                            timeout=patience(20))
-        os.set_blocking(ours, False)
-        shown = os.read(ours, 4096).decode()
     finally:
         os.close(its)
-        os.close(ours)
+    shown = all_shown(ours)
+    os.close(ours)
     assert ('Queue "emials" does not exist; create it and pause it? [y/N] '
             in shown)
     assert p.returncode == (0 if done else 1)

@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from cli_fixture import CORVO, corvo, fake, ok  # noqa: F401 (a fixture)
+from cli_fixture import (CORVO, all_shown, corvo, fake,  # noqa: F401
+                         ok)
 
 JOB = {"id": "job_1", "queue": "mail", "state": "dead", "priority": "high",
        "attempt": 3, "created_at": "2026-02-11T10:00:00.123456789Z",
@@ -169,15 +170,10 @@ def test_terminal_gets_a_table(fake):
     with subprocess.Popen([CORVO, "search", "--server", fake.url],
                           stdout=theirs) as p:
         os.close(theirs)
-        out = b""
-        try:
-            while chunk := os.read(ours, 4096):
-                out += chunk
-        except OSError:  # the other end is closed
-            pass
+        out = all_shown(ours)
         assert p.wait(30) == 0
     os.close(ours)
-    assert b"PRIORITY" in out and b"job_1" in out
+    assert "PRIORITY" in out and "job_1" in out
 
 
 def test_search_ends_with_its_reader(fake):

@@ -282,7 +282,7 @@ def test_requests_are_held_while_raftd_restarts():
             assert int(r.headers["Retry-After"]) >= 1
             assert h.get("/queues").error() == (503, "VIEW_UNAVAILABLE")
             assert "corvo_http" in h.get("/metrics").body.decode()
-            h.backend.events.clear()
+            h.backend.forget()
             h.backend.start()
             assert read_answer(during.makefile("rb"))[0] == 201
             assert h.backend.wait("request", "enqueue",

@@ -47,7 +47,7 @@ def test_nothing_is_asked_while_nobody_watches(h):
             h.backend.wait("request", "events", limit=4096)
         # the question that waits is taken back
         h.backend.wait("cancel")
-        h.backend.events.clear()
+        h.backend.forget()
         h.get("/info")
         assert not h.backend.seen("request", "events")
 

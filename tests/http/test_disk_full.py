@@ -36,6 +36,7 @@ def node(request):
         n.stop()
     finally:
         n.kill_all()
+        print(n.log()[-8000:])  # shown when the test failed
         subprocess.run(["umount", str(n.data)], check=True)
         n.clean_up(check=False)
 
@@ -61,6 +62,8 @@ def check_all(client, acked):
 
 def test_full_and_free_again(node):
     acked = []
+    # a node may be ready a moment before it has a link to its view
+    wait_until(node.has_view, 60, "a view")
     with node.client() as c:
         for _ in range(100):
             acked.append(try_enqueue(c).json["job_id"])
