@@ -121,6 +121,40 @@ static void test_reclaim_waits_until_all_have_moved(void **state)
 	assert_int_equal(fx_maintain(x, OP_RECLAIM, 0, NULL), 600);
 }
 
+/* The walk has been where they go: they do not keep the time to come. */
+static void test_a_job_that_is_moved_meanwhile(void **state)
+{
+	struct fx *x = *state;
+	struct m_clock_set m = { 0 }, more = { 0 };
+	struct m_move move = { 0 };
+	struct m_maintain_reply r;
+	struct m_fetched j;
+	char id[16];
+
+	for (int i = 0; i < 300; i++) {
+		(void)snprintf(id, sizeof(id), "job_%03d", i);
+		x->unchecked = i % 100 != 0;
+		take(x, id);
+	}
+	fx_enqueue(x, "job_0", "z");
+	assert_true(fx_fetch(x, "z", &j));
+	x->unchecked = false;
+	MSG_SET(&m, clock_set, from_ns, x->now_ns);
+	x->now_ns -= HOUR_NS;
+	MSG_SET(&m, clock_set, to_ns, x->now_ns);
+	assert_int_equal(fx_do(x, OP_CLOCK_SET, &m, &r), 0);
+	assert_true(r.more);
+	MSG_SET(&move, move, job_id, STR("job_0"));
+	MSG_SET(&move, move, queue, STR("a"));
+	assert_int_equal(fx_do(x, OP_MOVE, &move, NULL), 0);
+	while (r.more)
+		assert_int_equal(fx_do(x, OP_CLOCK_SET, &more, &r), 0);
+	assert_int_equal(fx_job(x, "job_0")->lease_expires_at,
+			 x->now_ns + 60 * NS_PER_S);
+	x->now_ns += 60 * NS_PER_S;
+	assert_int_equal(fx_maintain(x, OP_RECLAIM, 0, NULL), 301);
+}
+
 /* Times that were chosen stay; keys and locks last longer, never shorter. */
 static void test_chosen_times_stay(void **state)
 {
@@ -206,6 +240,7 @@ int main(void)
 		TEST(test_back_ends_are_a_period_away),
 		TEST(test_forward_ends_move_along),
 		TEST(test_reclaim_waits_until_all_have_moved),
+		TEST(test_a_job_that_is_moved_meanwhile),
 		TEST(test_chosen_times_stay),
 		TEST(test_back_schedule_is_planned_again),
 		TEST(test_back_rate_goes_on),

@@ -3,6 +3,8 @@
  * it changes anything, so that an operation on many jobs can pass over one.
  */
 #include "fsm/ops/act.h"
+
+#include "fsm/ops/clock.h"
 #include "fsm/ops/hand.h"
 #include "fsm/order/roster.h"
 #include "fsm/ties/agent.h"
@@ -114,7 +116,8 @@ static int act_move(struct fsm *f, const struct act *a, struct job *j)
 	job_event(f, j, EVENT_MOVED,
 		  fsm_event_change(f, from->name, j->q->name));
 	job_save(f, j);
-	return 1;
+	r = clock_changed_queue(f, j);
+	return r < 0 ? r : 1;
 }
 
 static struct str priority_text(uint32_t prio)

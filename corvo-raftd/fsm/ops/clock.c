@@ -19,6 +19,7 @@
 #include "fsm/core/state.h"
 #include "fsm/job/active.h"
 #include "fsm/job/job.h"
+#include "fsm/ops/clock.h"
 #include "fsm/ops/maintain.h"
 #include "fsm/ops/ops.h"
 #include "fsm/order/lane.h"
@@ -72,23 +73,28 @@ static struct str behind_queue(struct str rest)
 	return ret;
 }
 
-static int visit_active(struct fsm *f, struct str rest)
+static int move_active(struct fsm *f, struct fsm_active *a)
 {
-	struct fsm_active *a = active_find(f, behind_queue(rest));
-	uint64_t end;
+	uint64_t end = moved(f, a->lease.key, a->granted_ns);
 
-	CHECK(a != NULL);
-	end = moved(f, a->lease.key, a->granted_ns);
 	if (end != a->lease.key)
 		active_set_lease(f, a, end);
 	return a->timeout.pos != 0 ? move_timeout(f, a) : 0;
 }
 
-static int visit_retrying(struct fsm *f, struct str rest)
+static int visit_active(struct fsm *f, struct str rest)
+{
+	struct fsm_active *a = active_find(f, behind_queue(rest));
+
+	CHECK(a != NULL);
+	return move_active(f, a);
+}
+
+static int move_retry(struct fsm *f, struct str id)
 {
 	struct job j;
 	uint64_t delay;
-	int r = job_find(f, str_skip(behind_queue(rest), 8), &j);
+	int r = job_find(f, id, &j);
 
 	CHECK(r != 0);
 	if (r < 0)
@@ -104,6 +110,11 @@ static int visit_retrying(struct fsm *f, struct str rest)
 		  fsm_event_time(f, "next_attempt_at", j.live.scheduled_at));
 	job_save(f, &j);
 	return 0;
+}
+
+static int visit_retrying(struct fsm *f, struct str rest)
+{
+	return move_retry(f, str_skip(behind_queue(rest), 8));
 }
 
 static int visit_schedule(struct fsm *f, struct str rest)
@@ -228,6 +239,17 @@ static void begin(struct fsm *f, const struct m_clock_set *op)
 				       .to_ns = op->to_ns };
 	while (hmap_next(&f->queues, &pos, &name, &v))
 		lanes_settings_changed(f, v);
+}
+
+int clock_changed_queue(struct fsm *f, const struct job *j)
+{
+	if (!f->clock.open)
+		return 0;
+	if (j->live.state == JOB_ACTIVE)
+		return move_active(f, j->active);
+	if (j->live.state == JOB_RETRYING && !clock_went_forward(f))
+		return move_retry(f, j->id);
+	return 0;
 }
 
 int apply_clock_set(struct fsm *f, const struct m_clock_set *op,
