@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "store/kv_impl.h"
+#include "store/table.h"
 
 /* Per thread, so that a reader does not overwrite what the writer met. */
 static _Thread_local char error_text[512];
@@ -109,6 +110,20 @@ int kv_write(struct kv *kv, struct kv_batch *b)
 {
 	CHECK(kv->ops == b->ops);
 	return kv->ops->write(kv, b);
+}
+
+int kv_write_table(struct kv *kv, const struct table *t)
+{
+	struct kv_batch *b;
+	int r;
+
+	if (kv->ops->write_table != NULL)
+		return kv->ops->write_table(kv, t);
+	b = kv_batch_new(kv);
+	table_fill_batch(t, b);
+	r = kv_write(kv, b);
+	kv_batch_free(b);
+	return r;
 }
 
 int kv_flush(struct kv *kv, struct buf *why)

@@ -15,6 +15,7 @@
 struct kv;
 struct kv_iter;
 struct kv_batch;
+struct table;
 
 struct kv_options {
 	uint64_t write_buffer_bytes;
@@ -65,6 +66,8 @@ void kv_batch_delete_range(struct kv_batch *b, struct str from,
 			   struct str upto);
 /* Writes and empties the batch. 0 or -ERR_*. */
 int kv_write(struct kv *kv, struct kv_batch *b);
+/* Writes all changes of a table (store/table.h) like a batch. 0 or -ERR_*. */
+int kv_write_table(struct kv *kv, const struct table *t);
 
 /*
  * What the store said about this thread's last -ERR_* of get, write or an

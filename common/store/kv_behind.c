@@ -349,23 +349,43 @@ static void apply(struct table *t, const struct batch_op *op)
 	}
 }
 
+/* 0: there is room for what the caller is about to write. */
+static int begin_write(struct behind *s)
+{
+	pthread_mutex_lock(&s->lock);
+	wait_for_room(s);
+	note_write(s);
+	return tell_error(s, NULL);
+}
+
+static int end_write(struct behind *s, int r)
+{
+	if (r == 0 && !s->writing && is_heavy(s))
+		turn_over(s);
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
 static int behind_write(struct kv *kv, struct kv_batch *kb)
 {
 	struct behind *s = behind_of(kv);
 	struct batch_list *b = batch_list_of(kb);
-	int r;
+	int r = begin_write(s);
 
-	pthread_mutex_lock(&s->lock);
-	wait_for_room(s);
-	note_write(s);
-	r = tell_error(s, NULL);
 	for (size_t i = 0; i < b->n && r == 0; i++)
 		apply(&s->now->t, &b->ops[i]);
-	if (r == 0 && !s->writing && is_heavy(s))
-		turn_over(s);
-	pthread_mutex_unlock(&s->lock);
 	batch_list_clear(b);
-	return r;
+	return end_write(s, r);
+}
+
+static int behind_write_table(struct kv *kv, const struct table *t)
+{
+	struct behind *s = behind_of(kv);
+	int r = begin_write(s);
+
+	if (r == 0)
+		table_merge(&s->now->t, t);
+	return end_write(s, r);
 }
 
 static int behind_flush(struct kv *kv, struct buf *why)
@@ -411,6 +431,7 @@ const struct kv_ops behind_ops = {
 	.batch_delete = batch_list_delete,
 	.batch_delete_range = batch_list_delete_range,
 	.write = behind_write,
+	.write_table = behind_write_table,
 	.flush = behind_flush,
 	.checkpoint = behind_checkpoint,
 	.set_write_buffer = behind_set_write_buffer,

@@ -27,6 +27,8 @@ struct kv_ops {
 	void (*batch_delete_range)(struct kv_batch *b, struct str from,
 				   struct str upto);
 	int (*write)(struct kv *kv, struct kv_batch *b);
+	/* NULL: a batch is made of it */
+	int (*write_table)(struct kv *kv, const struct table *t);
 	int (*flush)(struct kv *kv, struct buf *why);
 	int (*checkpoint)(struct kv *kv, const char *path, struct buf *why);
 	int (*set_write_buffer)(struct kv *kv, uint64_t bytes);

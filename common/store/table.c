@@ -9,6 +9,7 @@
 
 #define SLOTS_MIN   1024
 #define ARENA_BYTES (256u << 10)
+#define AHEAD       8 /* entries that are merged, meanwhile */
 /* An entry, its place in a group, and two to four slots. */
 #define ENTRY_WEIGHT \
 	(sizeof(struct table_entry) + 4 * sizeof(struct table_slot))
@@ -26,7 +27,6 @@ void table_init(struct table *t, size_t keep)
 	*t = (struct table){ .arena.block_size = ARENA_BYTES,
 			     .arena.keep = keep,
 			     .slots_n = SLOTS_MIN,
-			     .seed = hash_new_seed(),
 			     .keep = keep };
 	t->slots = xcalloc(t->slots_n, sizeof(*t->slots));
 }
@@ -50,9 +50,10 @@ static void *grow(void *p, size_t *cap, size_t size)
 
 /* --- the hash table --- */
 
-static uint32_t key_hash(const struct table *t, struct str key)
+/* The same in all tables: one that goes into another brings it along. */
+static uint32_t key_hash(struct str key)
 {
-	uint64_t h = hash_secret(t->seed, key.p, key.n);
+	uint64_t h = hash_secret(0, key.p, key.n);
 
 	return (uint32_t)(h ^ h >> 32);
 }
@@ -79,7 +80,7 @@ struct table_entry *table_find(const struct table *t, struct str key)
 
 	if (t->n == 0)
 		return NULL;
-	i = find_slot(t, key, key_hash(t, key));
+	i = find_slot(t, key, key_hash(key));
 	return t->slots[i].entry ? &t->entries[t->slots[i].entry - 1] : NULL;
 }
 
@@ -173,9 +174,9 @@ void table_sort_kind(struct table *t, struct str key)
 
 /* --- changes --- */
 
-void table_set(struct table *t, struct str key, struct str value, bool is_new)
+static void set(struct table *t, struct str key, uint32_t hash,
+		struct str value, bool is_new)
 {
-	uint32_t hash = key_hash(t, key);
 	size_t i = find_slot(t, key, hash);
 	struct table_entry *e;
 	char *p;
@@ -202,6 +203,11 @@ void table_set(struct table *t, struct str key, struct str value, bool is_new)
 	group_add(t, group_of(t, key), (uint32_t)t->n - 1);
 	if (t->n * 2 > t->slots_n)
 		grow_slots(t);
+}
+
+void table_set(struct table *t, struct str key, struct str value, bool is_new)
+{
+	set(t, key, key_hash(key), value, is_new);
 }
 
 void table_delete_range(struct table *t, struct str from, struct str upto)
@@ -324,31 +330,6 @@ size_t table_range(const struct table *t, struct str from, struct str upto,
 	return f.n;
 }
 
-static void fill_group(const struct table *t, const struct table_group *g,
-		       struct kv_batch *b)
-{
-	uint32_t *sorted = NULL;
-	const uint32_t *list = g->entries;
-
-	if (!g->sorted) {
-		sorted = xmalloc(g->n * sizeof(*sorted));
-		memcpy(sorted, g->entries, g->n * sizeof(*sorted));
-		sort_entries(t, sorted, g->n);
-		list = sorted;
-	}
-	for (size_t i = 0; i < g->n; i++) {
-		const struct table_entry *e = &t->entries[list[i]];
-
-		if (e->value.p != NULL && e->is_new)
-			kv_batch_put_new(b, e->key, e->value);
-		else if (e->value.p != NULL)
-			kv_batch_put(b, e->key, e->value);
-		else if (!e->is_new)
-			kv_batch_delete(b, e->key);
-	}
-	free(sorted);
-}
-
 static int group_cmp(const void *a, const void *b)
 {
 	unsigned x = (*(const struct table_group *const *)a)->kind;
@@ -357,21 +338,101 @@ static int group_cmp(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-void table_fill_batch(const struct table *t, struct kv_batch *b)
+/* All entries, sorted, as indexes; the caller's to free. */
+static uint32_t *in_order(const struct table *t)
 {
-	const struct table_group **groups;
+	const struct table_group **groups =
+	    xmalloc(t->groups_n * sizeof(struct table_group *));
+	struct found f = { .list = xmalloc(t->n * sizeof(*f.list)),
+			   .cap = t->n };
 
-	for (size_t i = 0; i < t->ranges_n; i++)
-		kv_batch_delete_range(b, t->ranges[i].from, t->ranges[i].upto);
-	if (t->groups_n == 0)
-		return;
-	groups = xmalloc(t->groups_n * sizeof(struct table_group *));
 	for (size_t i = 0; i < t->groups_n; i++)
 		groups[i] = &t->groups[i];
 	qsort(groups, t->groups_n, sizeof(struct table_group *), group_cmp);
-	for (size_t i = 0; i < t->groups_n; i++)
-		fill_group(t, groups[i], b);
+	for (size_t i = 0; i < t->groups_n; i++) {
+		size_t first = f.n;
+
+		found_add(&f, groups[i]->entries, groups[i]->n);
+		if (!groups[i]->sorted)
+			sort_entries(t, f.list + first, f.n - first);
+	}
+	CHECK(f.n == t->n);
 	free(groups);
+	return f.list;
+}
+
+static bool came_and_went(const struct table_entry *e)
+{
+	return e->is_new && e->value.p == NULL;
+}
+
+void table_fill_batch(const struct table *t, struct kv_batch *b)
+{
+	uint32_t *list;
+
+	for (size_t i = 0; i < t->ranges_n; i++)
+		kv_batch_delete_range(b, t->ranges[i].from, t->ranges[i].upto);
+	if (t->n == 0)
+		return;
+	list = in_order(t);
+	for (size_t i = 0; i < t->n; i++) {
+		const struct table_entry *e = &t->entries[list[i]];
+
+		if (came_and_went(e))
+			continue;
+		if (e->value.p == NULL)
+			kv_batch_delete(b, e->key);
+		else if (e->is_new)
+			kv_batch_put_new(b, e->key, e->value);
+		else
+			kv_batch_put(b, e->key, e->value);
+	}
+	free(list);
+}
+
+/* --- one into another --- */
+
+static uint32_t hash_of(const struct table *t, const struct table_entry *e)
+{
+	return t->slots[e->slot].hash;
+}
+
+/*
+ * A large table is not in the processor's cache: what the next ones will touch
+ * is asked for while the others are done, first their slots, then the entries
+ * that are there.
+ */
+static void look_ahead(const struct table *t, uint32_t slot_of,
+		       uint32_t entry_of)
+{
+	const struct table_slot *s = &t->slots[entry_of & (t->slots_n - 1)];
+
+	__builtin_prefetch(&t->slots[slot_of & (t->slots_n - 1)]);
+	if (s->entry != 0 && s->hash == entry_of)
+		__builtin_prefetch(&t->entries[s->entry - 1]);
+}
+
+void table_merge(struct table *t, const struct table *from)
+{
+	uint32_t *list;
+
+	for (size_t i = 0; i < from->ranges_n; i++)
+		table_delete_range(t, from->ranges[i].from,
+				   from->ranges[i].upto);
+	if (from->n == 0)
+		return;
+	list = in_order(from);
+	for (size_t i = 0; i < from->n; i++) {
+		const struct table_entry *e = &from->entries[list[i]];
+		size_t far = MIN(i + 2 * AHEAD, from->n - 1);
+		size_t near = MIN(i + AHEAD, from->n - 1);
+
+		look_ahead(t, hash_of(from, &from->entries[list[far]]),
+			   hash_of(from, &from->entries[list[near]]));
+		if (!came_and_went(e))
+			set(t, e->key, hash_of(from, e), e->value, e->is_new);
+	}
+	free(list);
 }
 
 /* --- empty --- */

@@ -34,7 +34,6 @@ struct table {
 	size_t n, cap;
 	struct table_slot *slots;
 	size_t slots_n; /* power of two */
-	uint64_t seed;  /* of their hashes */
 	struct table_group *groups;
 	size_t groups_n, groups_cap;
 	struct table_range *ranges; /* deleted, in what lies below */
@@ -75,5 +74,7 @@ void table_sort_kind(struct table *t, struct str key);
 
 /* All changes into a batch, sorted; what came and went is left out. */
 void table_fill_batch(const struct table *t, struct kv_batch *b);
+/* All changes of another one, on top of those that are there. */
+void table_merge(struct table *t, const struct table *from);
 
 #endif

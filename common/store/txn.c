@@ -13,7 +13,6 @@
 
 struct txn {
 	struct kv *kv;
-	struct kv_batch *batch;
 	struct table table;
 	struct buf got; /* value last read from the store */
 	uint64_t written;
@@ -24,7 +23,6 @@ struct txn *txn_new(struct kv *kv)
 	struct txn *t = xcalloc(1, sizeof(*t));
 
 	t->kv = kv;
-	t->batch = kv_batch_new(kv);
 	table_init(&t->table, KEEP_BYTES);
 	return t;
 }
@@ -35,7 +33,6 @@ void txn_free(struct txn *t)
 		return;
 	table_done(&t->table);
 	buf_done(&t->got);
-	kv_batch_free(t->batch);
 	free(t);
 }
 
@@ -137,24 +134,12 @@ uint64_t txn_written(const struct txn *t)
 	return t->written;
 }
 
-/* A large one came: the next ones need not carry its memory along. */
-static void txn_forget(struct txn *t)
-{
-	if (t->table.bytes > KEEP_BYTES) {
-		kv_batch_free(t->batch);
-		t->batch = kv_batch_new(t->kv);
-	}
-	if (t->got.cap > KEEP_BYTES)
-		buf_done(&t->got);
-	table_empty(&t->table);
-}
-
 int txn_commit(struct txn *t)
 {
-	int r;
+	int r = kv_write_table(t->kv, &t->table);
 
-	table_fill_batch(&t->table, t->batch);
-	r = kv_write(t->kv, t->batch);
-	txn_forget(t);
+	if (t->got.cap > KEEP_BYTES) /* a large one came */
+		buf_done(&t->got);
+	table_empty(&t->table);
 	return r;
 }

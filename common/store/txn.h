@@ -1,6 +1,6 @@
 /*
  * The writes of one raft entry or several: reads see them at once, the store
- * gets them as one batch with sorted keys (measured half again as fast).
+ * gets them at once and sorted (measured half again as fast).
  */
 #ifndef CORVO_TXN_H
 #define CORVO_TXN_H
@@ -43,6 +43,6 @@ size_t txn_bytes(const struct txn *t);
  */
 uint64_t txn_written(const struct txn *t);
 
-int txn_commit(struct txn *t); /* writes the batch, forgets it; 0 or -ERR_* */
+int txn_commit(struct txn *t); /* writes them, forgets them; 0 or -ERR_* */
 
 #endif

@@ -1,23 +1,28 @@
 /*
- * A transaction over the store in memory: reads see its own writes, a commit
- * writes them as one sorted batch.
+ * A transaction over the store in memory, and over the one that writes behind:
+ * reads see its own writes, a commit writes them as one batch.
  */
 #include "lib/testlib.h"
 
 #include "store/txn.h"
 
-#define KEYS 40
+#define KEYS         40
+#define BEHIND_BYTES 4096 /* more is written below: several times per test */
 
 struct fixture {
 	struct kv *kv;
 	struct txn *t;
 };
 
+static bool is_behind; /* the store */
+
 static int setup(void **state)
 {
 	struct fixture *f = xcalloc(1, sizeof(*f));
 
 	f->kv = kv_mem_new();
+	if (is_behind)
+		f->kv = kv_behind_new(f->kv, BEHIND_BYTES);
 	f->t = txn_new(f->kv);
 	*state = f;
 	return 0;
@@ -191,12 +196,15 @@ static void test_random(void **state)
 
 			(void)snprintf(key, sizeof(key), "%s%zu", kinds[kind],
 				       i);
-			want[kind][i] = v;
-			if (v > 0)
+			if (v > 0 && want[kind][i] == 0)
+				txn_put_new(f->t, str_from(key),
+					    str_of(&v, sizeof(v)));
+			else if (v > 0)
 				txn_put(f->t, str_from(key),
 					str_of(&v, sizeof(v)));
 			else
 				txn_delete(f->t, str_from(key));
+			want[kind][i] = v;
 		}
 		if (rng_below(&r, 2))
 			assert_int_equal(txn_commit(f->t), 0);
@@ -224,6 +232,9 @@ int main(void)
 		TEST(test_scan_merges),      TEST(test_delete_range),
 		TEST(test_random),
 	};
+	int failed = cmocka_run_group_tests_name("txn", tests, NULL, NULL);
 
-	return cmocka_run_group_tests_name("txn", tests, NULL, NULL);
+	is_behind = true;
+	return failed +
+	       cmocka_run_group_tests_name("txn, behind", tests, NULL, NULL);
 }
