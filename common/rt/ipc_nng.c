@@ -10,8 +10,10 @@
  *
  * Reads and writes are tried at once on the loop thread, with an aio without
  * callback: cancelled right after its start, it has moved bytes or not. Only
- * when there is nothing to read or no room to write a second aio waits, at
- * the cost of wake-ups in nng's threads. A busy link never needs them.
+ * when there is no room to write a second aio waits, at the cost of wake-ups
+ * in nng's threads. Whether there is something to read the loop sees itself by
+ * the stream's descriptor (ipc_fd.h), one thread that wakes instead of three;
+ * where that is not found, a second aio waits, too.
  *
  * Not nng's pair sockets: in nng 1.5 a message handed to a pipe that is just
  * being closed is lost with its memory, and its aio never ends, after which
@@ -31,11 +33,12 @@
 
 #include "proto/err.h"
 #include "rt/ipc.h"
+#include "rt/ipc_bytes.h"
+#include "rt/ipc_fd.h"
 #include "rt/ipc_head.h"
 #include "rt/log.h"
 #include "util/list.h"
 
-#define IPC_READ_BYTES   (128u << 10)
 #define IPC_SOCKET_MODE  0600
 #define IPC_PATH_BYTES   (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
 #define IPC_RETRY_MIN_NS (5 * NS_PER_MS)
@@ -50,7 +53,7 @@
 struct ipc {
 	struct loop *loop;
 	struct loop_fd *watch;
-	struct loop_timer *again; /* reads of links with `eager` */
+	struct loop_timer *again; /* reads of links without descriptor */
 	int wake_fd;              /* eventfd */
 	atomic_bool woken;        /* the loop will look at all mail */
 	struct list links;
@@ -74,19 +77,17 @@ struct ipc_link {
 
 	atomic_uint mail;
 	nng_stream *stream; /* NULL: not connected */
+	int fd;             /* a copy of the stream's, or -1 */
+	ino_t inode;
+	struct loop_fd *watch; /* of fd; NULL: there is none */
 	nng_aio *rx_now;
-	nng_aio *rx_late;
-	bool eager;   /* read again in the next turn */
+	nng_aio *rx_late; /* these three without it: */
+	bool eager;       /* read again in the next turn */
 	bool rx_over; /* rx_late failed: what is left is read, then the end */
-	char *rx;
-	size_t rx_n;
-	size_t rx_cap;
+	struct ipc_rx rx;
 	nng_aio *tx_now;
 	nng_aio *tx_late;
-	char *tx; /* what tx_late has to write */
-	size_t tx_at;
-	size_t tx_n;
-	size_t tx_cap;
+	struct ipc_tx tx; /* what tx_late has to write */
 	pthread_mutex_t tx_lock;
 	bool tx_closing; /* under tx_lock: no more writes */
 };
@@ -115,8 +116,8 @@ static void on_readable(void *link)
 
 static void write_late(struct ipc_link *l)
 {
-	nng_iov iov = { .iov_buf = l->tx + l->tx_at,
-			.iov_len = l->tx_n - l->tx_at };
+	nng_iov iov = { .iov_buf = l->tx.p + l->tx.at,
+			.iov_len = l->tx.n - l->tx.at };
 
 	CHECK(nng_aio_set_iov(l->tx_late, 1, &iov) == 0);
 	nng_stream_send(l->stream, l->tx_late);
@@ -129,9 +130,9 @@ static void on_written(void *arg)
 	bool more = false;
 
 	if (nng_aio_result(l->tx_late) == 0) {
-		l->tx_at += nng_aio_count(l->tx_late);
+		l->tx.at += nng_aio_count(l->tx_late);
 		pthread_mutex_lock(&l->tx_lock);
-		more = l->tx_at < l->tx_n && !l->tx_closing;
+		more = l->tx.at < l->tx.n && !l->tx_closing;
 		if (more)
 			write_late(l);
 		pthread_mutex_unlock(&l->tx_lock);
@@ -169,6 +170,11 @@ static void drop_stream(struct ipc_link *l)
 {
 	if (l->stream == NULL)
 		return;
+	if (l->watch != NULL) {
+		loop_fd_remove(l->watch);
+		(void)close(l->fd);
+		l->watch = NULL;
+	}
 	pthread_mutex_lock(&l->tx_lock);
 	l->tx_closing = true;
 	nng_stream_close(l->stream);
@@ -180,7 +186,7 @@ static void drop_stream(struct ipc_link *l)
 	l->link.is_up = false;
 	(void)atomic_fetch_and(&l->mail, ~(MAIL_READ | MAIL_WRITE));
 	l->eager = false;
-	l->rx_n = 0;
+	ipc_rx_clear(&l->rx);
 	l->link.is_sending = false;
 }
 
@@ -202,71 +208,31 @@ static void read_soon(struct ipc_link *l)
 	loop_timer_arm(l->ipc->again, 0);
 }
 
-static void opened(struct ipc_link *l)
-{
-	if (nng_aio_result(l->open) != 0) {
-		open_later(l);
-		return;
-	}
-	l->stream = nng_aio_get_output(l->open, 0);
-	l->link.is_up = true;
-	if (!l->bad)
-		l->retry_ns = IPC_RETRY_MIN_NS;
-	l->tx_closing = false;
-	l->rx_over = false;
-	read_soon(l);
-	l->ops->on_up(l->ctx);
-}
-
 /* --- receiving --- */
 
-/* Room for the message whose head is there, or for a good read. */
-static void fit_buffer(struct ipc_link *l, size_t need)
+/* False when the stream is no stream of messages, or its messages mean nothing
+ * to whoever takes them (ipc_drop). */
+static bool hand_out(struct ipc_link *l)
 {
-	size_t cap = MAX(need, (size_t)IPC_READ_BYTES);
+	struct str m;
+	int r = ipc_rx_next(&l->rx, &m);
 
-	/* Grows to what is needed; what was large for one message goes. */
-	if (l->rx_cap >= cap && (l->rx_n > 0 || l->rx_cap == IPC_READ_BYTES))
-		return;
-	l->rx = xrealloc(l->rx, cap);
-	l->rx_cap = cap;
-}
-
-/*
- * Hands out every whole message. *ret_need is the size of the one that has
- * begun. False when the stream is no stream of messages, or its messages mean
- * nothing to whoever takes them (ipc_drop).
- */
-static bool hand_out(struct ipc_link *l, size_t *ret_at, size_t *ret_need)
-{
-	const size_t head = sizeof(struct ipc_head);
-	size_t at = 0, len;
-
-	*ret_need = 0;
-	while (l->rx_n - at >= head) {
-		l->bad = !ipc_head_read(l->rx + at, &len);
-		if (l->bad)
-			return false;
-		if (l->rx_n - at - head < len) {
-			*ret_need = head + len;
-			break;
-		}
-		l->ops->on_message(l->ctx, l->rx + at + head, len);
+	while (r > 0) {
+		l->bad = false;
+		l->ops->on_message(l->ctx, m.p, m.n);
 		if (l->closed || l->bad)
-			break;
-		at += head + len;
+			return l->closed;
+		r = ipc_rx_next(&l->rx, &m);
 	}
-	*ret_at = at;
-	return l->closed || !l->bad;
+	l->bad = l->bad || r < 0;
+	return r == 0;
 }
 
 /* Bytes have come in. */
 static void received(struct ipc_link *l, size_t n)
 {
-	size_t at, need;
-
-	l->rx_n += n;
-	if (!hand_out(l, &at, &need)) {
+	l->rx.n += n;
+	if (!hand_out(l)) {
 		log_error("%s: what the peer sends cannot be read; connecting "
 			  "anew",
 			  l->path);
@@ -275,17 +241,15 @@ static void received(struct ipc_link *l, size_t n)
 	}
 	if (l->closed)
 		return;
-	l->rx_n -= at;
-	if (l->rx_n > 0 && at > 0)
-		memmove(l->rx, l->rx + at, l->rx_n);
-	fit_buffer(l, need);
-	read_soon(l);
+	ipc_rx_settle(&l->rx);
+	if (l->watch == NULL)
+		read_soon(l);
 }
 
 static void start_read(struct ipc_link *l, nng_aio *aio)
 {
-	nng_iov iov = { .iov_buf = l->rx + l->rx_n,
-			.iov_len = l->rx_cap - l->rx_n };
+	nng_iov iov = { .iov_buf = l->rx.p + l->rx.n,
+			.iov_len = l->rx.cap - l->rx.n };
 
 	CHECK(nng_aio_set_iov(aio, 1, &iov) == 0);
 	nng_stream_recv(l->stream, aio);
@@ -302,13 +266,86 @@ static void read_now(struct ipc_link *l)
 	rv = nng_aio_result(l->rx_now);
 	if (rv == 0)
 		received(l, nng_aio_count(l->rx_now));
-	else if (rv == NNG_ECANCELED && !l->rx_over)
-		start_read(l, l->rx_late);
-	else
+	else if (rv != NNG_ECANCELED || l->rx_over)
 		lose(l);
+	else if (l->watch == NULL)
+		start_read(l, l->rx_late);
 }
 
 /* --- the loop's side --- */
+
+static void free_link(struct ipc_link *l)
+{
+	list_remove(&l->node);
+	(void)pthread_mutex_destroy(&l->tx_lock);
+	ipc_rx_done(&l->rx);
+	free(l->tx.p);
+	free(l->path);
+	free(l);
+}
+
+/* After callbacks: links that were closed in them go. */
+static void end_callbacks(struct ipc *i)
+{
+	i->busy = false;
+	LIST_FOREACH_SAFE (it, &i->links) {
+		struct ipc_link *l = list_entry(it, struct ipc_link, node);
+
+		if (l->closed)
+			free_link(l);
+	}
+}
+
+/* One read per link and turn, so that a busy peer cannot hold the loop. */
+static void on_bytes(void *ctx, _unused_ int fd, _unused_ int events)
+{
+	struct ipc_link *l = ctx;
+	struct ipc *i = l->ipc;
+
+	i->busy = true;
+	read_now(l);
+	end_callbacks(i);
+}
+
+static bool is_known(void *ctx, ino_t inode)
+{
+	struct ipc *i = ctx;
+
+	LIST_FOREACH (it, &i->links) {
+		struct ipc_link *l = list_entry(it, struct ipc_link, node);
+
+		if (l->watch != NULL && l->inode == inode)
+			return true;
+	}
+	return false;
+}
+
+static void watch(struct ipc_link *l)
+{
+	l->fd = ipc_fd_find(l->path, l->listener != NULL, is_known, l->ipc,
+			    &l->inode);
+	if (l->fd >= 0)
+		l->watch =
+		    loop_fd_add(l->ipc->loop, l->fd, LOOP_READ, on_bytes, l);
+	else
+		read_soon(l);
+}
+
+static void opened(struct ipc_link *l)
+{
+	if (nng_aio_result(l->open) != 0) {
+		open_later(l);
+		return;
+	}
+	l->stream = nng_aio_get_output(l->open, 0);
+	l->link.is_up = true;
+	if (!l->bad)
+		l->retry_ns = IPC_RETRY_MIN_NS;
+	l->tx_closing = false;
+	l->rx_over = false;
+	watch(l);
+	l->ops->on_up(l->ctx);
+}
 
 static void take_mail(struct ipc_link *l)
 {
@@ -333,28 +370,6 @@ static void take_mail(struct ipc_link *l)
 		received(l, nng_aio_count(l->rx_late));
 }
 
-static void free_link(struct ipc_link *l)
-{
-	list_remove(&l->node);
-	(void)pthread_mutex_destroy(&l->tx_lock);
-	free(l->rx);
-	free(l->tx);
-	free(l->path);
-	free(l);
-}
-
-/* After callbacks: links that were closed in them go. */
-static void end_callbacks(struct ipc *i)
-{
-	i->busy = false;
-	LIST_FOREACH_SAFE (it, &i->links) {
-		struct ipc_link *l = list_entry(it, struct ipc_link, node);
-
-		if (l->closed)
-			free_link(l);
-	}
-}
-
 static void on_wake(void *ctx, int fd, _unused_ int events)
 {
 	struct ipc *i = ctx;
@@ -369,7 +384,6 @@ static void on_wake(void *ctx, int fd, _unused_ int events)
 	end_callbacks(i);
 }
 
-/* One read per link and turn, so that a busy peer cannot hold the loop. */
 static void on_again(void *ctx)
 {
 	struct ipc *i = ctx;
@@ -427,20 +441,6 @@ static void kind_drop(struct link *link)
 	l->bad = true;
 }
 
-/* Keeps what could not be written, from byte `from` of head and data on. */
-static void keep_rest(struct ipc_link *l, const struct ipc_head *h,
-		      const void *data, size_t n, size_t from)
-{
-	l->tx_at = 0;
-	l->tx_n = sizeof(*h) + n - from;
-	if (l->tx_cap < l->tx_n || l->tx_cap > 2 * IPC_READ_BYTES) {
-		free(l->tx);
-		l->tx_cap = MAX(l->tx_n, (size_t)IPC_READ_BYTES);
-		l->tx = xmalloc(l->tx_cap);
-	}
-	ipc_head_copy(l->tx, h, data, n, from);
-}
-
 static int kind_send(struct link *link, const void *data, size_t n)
 {
 	struct ipc_link *l = container_of(link, struct ipc_link, link);
@@ -465,7 +465,7 @@ static int kind_send(struct link *link, const void *data, size_t n)
 	done = rv == 0 ? nng_aio_count(l->tx_now) : 0;
 	l->link.is_sending = done < sizeof(h) + n;
 	if (l->link.is_sending) {
-		keep_rest(l, &h, data, n, done);
+		ipc_tx_keep(&l->tx, &h, data, n, done);
 		write_late(l);
 	}
 	return 0;
@@ -535,7 +535,7 @@ static struct ipc_link *new_link(struct ipc *i, const char *path,
 	CHECK(nng_aio_alloc(&l->rx_late, on_readable, l) == 0);
 	CHECK(nng_aio_alloc(&l->tx_now, NULL, NULL) == 0);
 	CHECK(nng_aio_alloc(&l->tx_late, on_written, l) == 0);
-	fit_buffer(l, 0);
+	ipc_rx_init(&l->rx);
 	list_push_back(&i->links, &l->node);
 	return l;
 }
