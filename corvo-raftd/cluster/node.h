@@ -10,6 +10,7 @@
 #include "cluster/manifest.h"
 #include "rt/config.h"
 #include "rt/loop.h"
+#include "util/hist.h"
 
 struct node;
 struct port;
@@ -158,6 +159,8 @@ bool node_is_whole(const struct node *n);
 /* Of the log in memory: entries under way, since the last cut, and kept behind
  * it. */
 uint64_t node_log_bytes(struct node *n);
+/* How long its flushes took, by hist_short; the library's own does not say. */
+void node_flush_time(const struct node *n, struct hist *ret);
 /* The log is being cut, or should have been. */
 bool node_cut_is_due(struct node *n);
 /*

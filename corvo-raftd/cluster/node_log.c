@@ -102,6 +102,13 @@ void node_log_cut(struct node *n, uint64_t index)
 		seglog_cut(n->log->log, index);
 }
 
+void node_flush_time(const struct node *n, struct hist *ret)
+{
+	*ret = (struct hist){ 0 };
+	if (n->log != NULL && n->log->log != NULL)
+		seglog_flush_time(n->log->log, ret);
+}
+
 /* --- what is read --- */
 
 static int scan(struct node_log *l, struct buf *why)

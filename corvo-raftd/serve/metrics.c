@@ -36,8 +36,11 @@ void svc_put_hist(struct metric_list *o, enum metric_id id,
 static void put_raft(struct metric_list *o, struct svc *s)
 {
 	struct node_info i;
+	struct hist flush_time;
 
 	node_info(s->p->node, &i);
+	node_flush_time(s->p->node, &flush_time);
+	svc_put_hist(o, METRIC_RAFT_FLUSH_TIME, &flush_time, &hist_short);
 	put(o, METRIC_CLUSTER_IS_LEADER, node_is_leader(s->p->node));
 	put(o, METRIC_RAFT_STATE, (uint64_t)i.state_number);
 	put(o, METRIC_RAFT_APPLIED_INDEX, i.applied_index);

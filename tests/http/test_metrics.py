@@ -99,7 +99,21 @@ def test_bounds_of_histograms(client):
     raft = sorted(float(x) for x in les["corvo_raft_apply_time_seconds"])
     assert len(raft) == 15 and raft[0] == 50e-6 and raft[-2] == 1
     assert les["corvo_raft_queue_time_seconds"] == \
+        les["corvo_raft_flush_time_seconds"] == \
         les["corvo_raft_apply_time_seconds"]
+
+
+def test_a_flush_of_the_log_is_timed(client, queue):
+    """Each job that is answered was flushed, and others wait for it."""
+    before = client.metrics()
+    for _ in range(5):
+        client.enqueue(queue)
+    after = client.metrics()
+    flushes = after["corvo_raft_flush_time_seconds_count"] - \
+        before["corvo_raft_flush_time_seconds_count"]
+    took = after["corvo_raft_flush_time_seconds_sum"] - \
+        before["corvo_raft_flush_time_seconds_sum"]
+    assert flushes >= 5 and took > 0
 
 
 def test_counters_never_go_down(client, queue):

@@ -20,6 +20,7 @@
 #include "cluster/seglog/seglog_impl.h"
 #include "rt/file.h"
 #include "rt/log.h"
+#include "util/clock.h"
 
 #define GROUP_RECORDS 256
 #define REC_PARTS     3 /* head, data, padding */
@@ -218,10 +219,13 @@ static void *writer_main(void *ctx)
 
 	list_init(&ops);
 	while (take_group(l, &ops)) {
+		uint64_t began = clock_mono_ns();
+
 		LIST_FOREACH (it, &ops)
 			put_op(l, list_entry(it, struct seglog_op, node));
 		flush(l);
 		pthread_mutex_lock(&l->lock);
+		hist_add(&l->flush_time, &hist_short, clock_mono_ns() - began);
 		move_all(&ops, &l->done);
 		l->is_writing = false;
 		if (list_empty(&l->queue))
@@ -272,6 +276,13 @@ void seglog_take(struct seglog *l, struct list *ret)
 	CHECK(read(l->event_fd, &n, sizeof(n)) == sizeof(n) || errno == EAGAIN);
 	pthread_mutex_lock(&l->lock);
 	move_all(&l->done, ret);
+	pthread_mutex_unlock(&l->lock);
+}
+
+void seglog_flush_time(struct seglog *l, struct hist *ret)
+{
+	pthread_mutex_lock(&l->lock);
+	*ret = l->flush_time;
 	pthread_mutex_unlock(&l->lock);
 }
 

@@ -13,6 +13,7 @@
 #define CORVO_SEGLOG_H
 
 #include "cluster/seglog/scan.h"
+#include "util/hist.h"
 #include "util/list.h"
 
 struct seglog;
@@ -55,6 +56,9 @@ void seglog_wait(struct seglog *l);
 int seglog_fd(const struct seglog *l);
 /* Moves the ops that are done to the end of a list. */
 void seglog_take(struct seglog *l, struct list *ret);
+
+/* How long groups took, from the first byte to the end of the flush. */
+void seglog_flush_time(struct seglog *l, struct hist *ret);
 
 /* Entries up to `index` are not needed any more; segments that have no others
  * are put away soon. */

@@ -37,6 +37,7 @@ struct seglog {
 	pthread_cond_t quiet; /* nothing is left to be written */
 	struct list queue;    /* struct seglog_op */
 	struct list done;
+	struct hist flush_time; /* of groups; hist_short */
 	bool is_writing;
 	bool stop, stop_keeper;
 	struct list closed; /* struct seg_closed */
