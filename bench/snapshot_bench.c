@@ -237,7 +237,7 @@ static void begin(struct bench *b, int argc, char **argv)
 	b->bytes = (argc > 2 ? strtoull(argv[2], NULL, 10) : 500) << 20;
 	b->loop = loop_new();
 	b->ipc = ipc_new(b->loop);
-	b->worker = worker_new(b->loop, 10);
+	b->worker = worker_new(b->loop, "snapshot", 10);
 	loop_on_turn_end(b->loop, turn_end, b);
 	dial(b, PROC_VIEWD, "viewd", &b->ops);
 	dial(b, PROC_SCHED, "sched", &b->files);

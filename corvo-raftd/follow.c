@@ -304,7 +304,7 @@ struct follow *follow_new(const struct follow_config *c)
 	struct follow *f = xcalloc(1, sizeof(*f));
 
 	f->c = *c;
-	f->worker = worker_new(c->loop, WORKER_NICE);
+	f->worker = worker_new(c->loop, "download", WORKER_NICE);
 	f->left = loop_timer_add(c->loop, on_left, f);
 	loop_timer_arm(f->left, LEFT_NS);
 	return f;

@@ -35,17 +35,15 @@ struct raftd {
 	bool stopping; /* the node is being closed */
 };
 
-#define WORKER_NICE 10 /* what runs there can wait for a turn of the loop */
+#define WORKER_NICE   10 /* what runs there can wait for a turn of the loop */
+#define ROOM_NS       NS_PER_S        /* between looks at the disk */
+#define SAME_ERROR_NS (10 * NS_PER_S) /* between lines about one error */
 
 /*
  * Changes that may gather before RocksDB gets them: enough for most of a short
  * job's life, little enough to be written without a noticeable pause.
  */
 #define WRITE_BEHIND_BYTES (256u << 10)
-
-#define ROOM_NS NS_PER_S /* between looks at the disk */
-
-#define SAME_ERROR_NS (10 * NS_PER_S) /* between lines about one error */
 
 /*
  * On a full disk nothing can be flushed, and RocksDB takes no more writes once
@@ -383,7 +381,8 @@ static void make_parts(struct raftd *r)
 	r->p.proposer = proposer_new(&c);
 	r->p.leases = leases_new(r->p.d->loop, r->p.fsm, r->p.proposer);
 	r->p.keep = keep_new(r->p.d->settings.data_dir);
-	r->p.worker = worker_new(r->p.d->loop, WORKER_NICE);
+	r->p.worker = worker_new(r->p.d->loop, "reader", WORKER_NICE);
+	r->p.prompt = worker_new(r->p.d->loop, "reader-prompt", 0);
 	r->lead =
 	    (struct lead){ .p = &r->p, .voters = peers_voters, .ctx = &r->p };
 	r->svc = svc_new(&r->p);
@@ -575,6 +574,7 @@ static void raftd_done(struct daemon *d)
 		return;
 	loop_timer_remove(r->room);
 	worker_free(r->p.worker);
+	worker_free(r->p.prompt);
 	node_free(r->p.node); /* ends what is under way in the proposer */
 	leases_free(r->p.leases);
 	proposer_free(r->p.proposer);

@@ -214,19 +214,7 @@ static void on_place_timer(void *ctx)
 
 /* --- write --- */
 
-void feed_writer_begins(struct feed *f)
-{
-	f->writer_runs = true;
-	service_set_writing(f->service, true);
-}
-
-void feed_writer_ended(struct feed *f)
-{
-	f->writer_runs = false;
-	service_set_writing(f->service, false);
-}
-
-static void run_write(void *ctx) /* pool thread */
+static void run_write(void *ctx) /* the writer's thread */
 {
 	struct batch *b = ctx;
 
@@ -274,7 +262,7 @@ static void on_written(void *ctx)
 	struct batch *b = ctx;
 	struct feed *f = b->f;
 
-	feed_writer_ended(f);
+	feed_write_ended(f);
 	if (b->err == 0)
 		written(f, b);
 	else
@@ -289,8 +277,7 @@ static void start_write(struct feed *f)
 		f->next = NULL;
 	}
 	feed_text_choose(f, f->writing);
-	feed_writer_begins(f);
-	loop_work(f->d->loop, run_write, on_written, f->writing);
+	feed_write(f, run_write, on_written, f->writing);
 }
 
 /* Events are not written over what somebody else has left there. */
@@ -444,6 +431,7 @@ static void ask_tail(struct feed *f)
 	MSG_SET(&m, tail, after_seq, f->received_seq);
 	MSG_SET(&m, tail, limit, LIMIT_TAIL_EVENTS);
 	MSG_SET(&m, tail, pid, (uint32_t)getpid());
+	MSG_SET(&m, tail, late, feed_is_late(f));
 	feed_ask(f, QUERY_TAIL, &msg_tail, &m, on_tail);
 }
 
@@ -539,6 +527,7 @@ struct feed *feed_new(struct daemon *d, struct view *v, struct buf *why)
 		   BUILD_PAUSE_MAX_NS);
 	f->status_timer = loop_timer_add(d->loop, on_status_timer, f);
 	feed_text_init(f);
+	feed_threads_start(f);
 	f->place_timer = loop_timer_add(d->loop, on_place_timer, f);
 	daemon_link_path(d, PROC_RAFTD, PROC_VIEWD, 0, &path);
 	buf_putc(&path, '\0');
@@ -554,6 +543,7 @@ void feed_free(struct feed *f)
 {
 	if (f == NULL)
 		return;
+	feed_threads_end(f);
 	if (f->raftd != NULL)
 		rpc_client_free(f->raftd);
 	batch_free(f->next);

@@ -5,7 +5,7 @@
  * checkpoint, which holds every event the view has; the writer takes the
  * events between the two from the checkpoint itself, so that both have the
  * same last event and the same records; a snapshot of the view is opened.
- * Then the feed goes on, and a pool thread compares. At last the writer looks
+ * Then the feed goes on, and a thread compares. At last the writer looks
  * at the full text, which only a writer can.
  *
  * Loop thread but for the run_ functions.
@@ -142,7 +142,7 @@ void feed_verify_stop(struct feed *f)
 
 /* --- verify: the steps, the last one first --- */
 
-static void run_text(void *ctx) /* pool thread */
+static void run_text(void *ctx) /* the writer's thread */
 {
 	struct feed *f = ctx;
 
@@ -158,13 +158,13 @@ static void on_text(void *ctx)
 {
 	struct feed *f = ctx;
 
-	feed_writer_ended(f);
+	feed_write_ended(f);
 	view_note_text(f->view);
 	end_verify(f);
 	feed_drive(f);
 }
 
-static void run_compare(void *ctx) /* pool thread */
+static void run_compare(void *ctx) /* the thread beside */
 {
 	struct feed *f = ctx;
 
@@ -182,7 +182,7 @@ static void on_compared(void *ctx)
 	feed_drive(f);
 }
 
-static void run_align(void *ctx) /* pool thread */
+static void run_align(void *ctx) /* the writer's thread */
 {
 	struct feed *f = ctx;
 
@@ -194,7 +194,7 @@ static void on_aligned(void *ctx)
 {
 	struct feed *f = ctx;
 
-	feed_writer_ended(f);
+	feed_write_ended(f);
 	f->view->position = f->verify_view.position;
 	f->view->position_ns = f->verify_view.position_ns;
 	f->view->fresh = f->view->position == 0;
@@ -205,7 +205,7 @@ static void on_aligned(void *ctx)
 		end_verify(f);
 	} else {
 		f->verify = VERIFY_COMPARING;
-		loop_work(f->d->loop, run_compare, on_compared, f);
+		worker_run(f->threads.aside, run_compare, on_compared, f);
 	}
 	feed_drive(f);
 }
@@ -237,8 +237,7 @@ static void on_checkpoint(void *ctx, const struct rpc_reply *r)
 			.position = f->view->position,
 			.position_ns = f->view->position_ns,
 		};
-		feed_writer_begins(f);
-		loop_work(f->d->loop, run_align, on_aligned, f);
+		feed_write(f, run_align, on_aligned, f);
 	}
 	feed_drive(f);
 }
@@ -272,8 +271,7 @@ void feed_verify_drive(struct feed *f, bool can_ask)
 		end_verify(f);
 	} else if (f->verify == VERIFY_TEXT_WANTED) {
 		f->verify = VERIFY_TEXT;
-		feed_writer_begins(f);
-		loop_work(f->d->loop, run_text, on_text, f);
+		feed_write(f, run_text, on_text, f);
 	} else if (can_ask) {
 		ask_checkpoint(f);
 	}

@@ -1,7 +1,7 @@
 /*
- * The steps of a rebuild: raftd makes a checkpoint, a pool thread loads it
- * into a new file, the readers pause for the moment of the swap, raftd
- * removes the checkpoint. A step that fails goes back to the first one.
+ * The steps of a rebuild: raftd makes a checkpoint, a thread loads it into a
+ * new file, the readers pause for the moment of the swap, raftd removes the
+ * checkpoint. A step that fails goes back to the first one.
  *
  * Loop thread but for run_load.
  */
@@ -88,7 +88,7 @@ static void on_readers_idle(void *ctx)
 	feed_drive(f);
 }
 
-static void run_load(void *ctx) /* pool thread */
+static void run_load(void *ctx) /* the thread beside */
 {
 	struct feed *f = ctx;
 
@@ -141,7 +141,7 @@ static void on_checkpoint(void *ctx, const struct rpc_reply *r)
 		f->build = BUILD_LOADING;
 		f->task.checkpoint = xstrndup(m.path.p, m.path.n);
 		f->task.seq = m.seq;
-		loop_work(f->d->loop, run_load, on_loaded, f);
+		worker_run(f->threads.aside, run_load, on_loaded, f);
 	}
 	arena_done(&a);
 	feed_drive(f);

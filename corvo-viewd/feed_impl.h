@@ -8,6 +8,7 @@
 #include "check/verify.h"
 #include "feed.h"
 #include "rt/rpc.h"
+#include "rt/worker.h"
 
 /* Time to wait before something that failed is tried again. */
 struct feed_pause {
@@ -48,6 +49,12 @@ enum verify_step {
 	VERIFY_TEXT,        /* the writer looks at the full text */
 };
 
+struct feed_threads {
+	struct worker *writer; /* yields to all others */
+	struct worker *prompt; /* writes while the view is late */
+	struct worker *aside;  /* loads another file, or compares two */
+};
+
 #define FEED_REBUILD_WAITERS 64 /* requests that share a rebuild */
 
 struct feed {
@@ -64,6 +71,7 @@ struct feed {
 	struct batch *next;    /* received, waits for the writer */
 	struct batch *writing; /* with the writer, or waits to be retried */
 	bool writer_runs;
+	struct feed_threads threads;
 
 	enum build_step build;
 	struct rebuild task;
@@ -118,9 +126,6 @@ void feed_drop_batches(struct feed *f);
 void feed_want_rebuild(struct feed *f, bool usable, const char *reason);
 /* Something the writer did went wrong: -ERR_*. */
 void feed_write_failed(struct feed *f, int err);
-/* Around all work of the writer. */
-void feed_writer_begins(struct feed *f);
-void feed_writer_ended(struct feed *f);
 /* Lets raftd remove its checkpoint; one that is forgotten it finds itself. */
 void feed_release_checkpoint(struct feed *f, const char *path, uint64_t seq);
 
@@ -137,12 +142,21 @@ bool feed_verify_holds(const struct feed *f);
 
 /* feed_text.c: whether the batch is written with all its words. */
 void feed_text_choose(const struct feed *f, struct batch *b);
-/* Writes it, on a pool thread. 0 or -ERR_*, as mirror_apply. */
+/* Writes it, on the writer's thread. 0 or -ERR_*, as mirror_apply. */
 int feed_text_apply(const struct batch *b);
 /* The writer is idle and there is nothing else for it: words that were left
  * for later, when there is room. */
 void feed_text_drive(struct feed *f);
 void feed_text_init(struct feed *f);
+
+/* feed_threads.c: the view is behind for longer than it should be. */
+bool feed_is_late(const struct feed *f);
+/* All work of the writer, which is idle: `work` on its thread, then `done` on
+ * the loop, which says feed_write_ended first. */
+void feed_write(struct feed *f, loop_fn *work, loop_fn *done, void *ctx);
+void feed_write_ended(struct feed *f);
+void feed_threads_start(struct feed *f);
+void feed_threads_end(struct feed *f);
 
 /* feed_build.c: the writer is idle, and a new file is loaded. */
 void feed_build_swap(struct feed *f);

@@ -20,7 +20,7 @@ void feed_text_choose(const struct feed *f, struct batch *b)
 	    b->reply.busy || f->head_seq > b->reply.last_seq + PRESSED_EVENTS;
 }
 
-int feed_text_apply(const struct batch *b) /* pool thread */
+int feed_text_apply(const struct batch *b) /* the writer's thread */
 {
 	struct mirror *m = b->f->view->mirror;
 
@@ -28,7 +28,7 @@ int feed_text_apply(const struct batch *b) /* pool thread */
 			    : mirror_apply(m, &b->reply);
 }
 
-static void run_step(void *ctx) /* pool thread */
+static void run_step(void *ctx) /* the writer's thread */
 {
 	struct feed *f = ctx;
 
@@ -40,7 +40,7 @@ static void on_step(void *ctx)
 {
 	struct feed *f = ctx;
 
-	feed_writer_ended(f);
+	feed_write_ended(f);
 	if (f->text_err < 0)
 		feed_write_failed(f, f->text_err);
 	else
@@ -59,8 +59,7 @@ void feed_text_drive(struct feed *f)
 	}
 	if (view_place(f->view) != VIEW_IN_PLACE)
 		return; /* the feed finds it, too */
-	feed_writer_begins(f);
-	loop_work(f->d->loop, run_step, on_step, f);
+	feed_write(f, run_step, on_step, f);
 }
 
 static void on_room(void *ctx)

@@ -12,7 +12,7 @@
 
 #define SERVICE_ASKS_MAX 4096 /* questions held at a time */
 /* The view keeps up before it is searched; what is quick is told meanwhile. */
-#define READER_NICE(reader) ((reader) == LANE_QUICK ? VIEWD_NICE : 15)
+#define READER_NICE(reader) ((reader) == LANE_QUICK ? 10 : 15)
 #define BUSY_NS             NS_PER_S /* it counts for so long */
 
 void ask_free(struct ask *a)
@@ -207,7 +207,7 @@ struct service *service_new(struct daemon *d, const struct view *v,
 		s->lanes[i].first = i;
 	}
 	for (size_t i = 0; i < VIEW_READERS; i++)
-		s->workers[i] = worker_new(d->loop, READER_NICE(i));
+		s->workers[i] = worker_new(d->loop, "reader", READER_NICE(i));
 	s->wait_timer = loop_timer_add(d->loop, on_wait_timer, s);
 	s->rest_timer = loop_timer_add(d->loop, readers_on_rest_over, s);
 	s->server = rpc_server_new(d->ipc, PROC_VIEWD, &server_ops, s);

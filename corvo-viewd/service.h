@@ -13,8 +13,6 @@
 #include "rt/rpc.h"
 #include "view.h"
 
-#define VIEWD_NICE 10 /* of the process; no reader's is lower */
-
 struct service;
 
 struct service_ops {

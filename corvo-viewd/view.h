@@ -3,7 +3,7 @@
  * that read. The file is a cache: whatever is wrong with it, it is thrown
  * away and made anew.
  *
- * Loop thread; while a pool thread uses a connection, nothing here may be
+ * Loop thread; while another thread uses a connection, nothing here may be
  * called but reads of the plain members.
  */
 #ifndef CORVO_VIEW_H

@@ -3,10 +3,7 @@
  */
 #include "viewd.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
 
 #include "db/db.h"
 #include "feed.h"
@@ -79,16 +76,6 @@ static void open_view(struct viewd *v)
 			  STR_ARG(buf_str(&why)));
 }
 
-/*
- * Readers yield to writers: where processors are short, the view falls behind
- * and says so before it slows down an enqueue. Threads made later inherit it.
- */
-static void yield_to_writers(void)
-{
-	if (setpriority(PRIO_PROCESS, 0, VIEWD_NICE) < 0)
-		log_warn("cannot lower the priority: %s", strerror(errno));
-}
-
 static int viewd_init(struct daemon *d, struct buf *why)
 {
 	struct viewd *v = xcalloc(1, sizeof(*v));
@@ -96,7 +83,6 @@ static int viewd_init(struct daemon *d, struct buf *why)
 
 	d->state = v;
 	v->d = d;
-	yield_to_writers();
 	db_set_cache(d->settings.view_cache);
 	r = view_init(&v->view, d->settings.data_dir, why);
 	if (r < 0) {

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -89,7 +90,7 @@ static void on_wake(void *ctx, int fd, int events)
 	}
 }
 
-struct worker *worker_new(struct loop *l, int nice)
+struct worker *worker_new(struct loop *l, const char *name, int nice)
 {
 	struct worker *w = xcalloc(1, sizeof(*w));
 
@@ -101,7 +102,9 @@ struct worker *worker_new(struct loop *l, int nice)
 	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	CHECK(w->wake_fd >= 0);
 	w->wake = loop_fd_add(l, w->wake_fd, LOOP_READ, on_wake, w);
+	CHECK(strlen(name) <= WORKER_NAME_BYTES);
 	CHECK(pthread_create(&w->thread, NULL, worker_main, w) == 0);
+	CHECK(pthread_setname_np(w->thread, name) == 0);
 	return w;
 }
 

@@ -10,8 +10,11 @@
 
 struct worker;
 
-/* nice: as in nice(2), not below that of the process. */
-struct worker *worker_new(struct loop *l, int nice);
+#define WORKER_NAME_BYTES 15
+
+/* name: as ps and top show the thread; nice: as in nice(2), not below that of
+ * the process. */
+struct worker *worker_new(struct loop *l, const char *name, int nice);
 /* Finishes what was given, joins the thread, and runs what is left of `done`,
  * in which nothing more may be given. */
 void worker_free(struct worker *w);

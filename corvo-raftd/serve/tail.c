@@ -27,6 +27,7 @@ struct ask {
 	struct tail *t;
 	uint64_t after_seq;
 	uint32_t limit;
+	bool late; /* the view is: this does not yield to writers */
 	bool busy; /* writers need the processors */
 	bool all;  /* the answer holds all there is */
 	int err;
@@ -41,7 +42,8 @@ struct tail {
 	struct loop_timer *rest; /* since the last answer that was large */
 	struct pace pace;
 	struct cpu_use cpus;
-	struct arena arena; /* the worker's, while it answers */
+	bool answers;       /* on a worker: one question at a time */
+	struct arena arena; /* the worker's then */
 	struct buf out;     /* of the last answer: its memory */
 };
 
@@ -52,24 +54,17 @@ static void on_next(void *ctx)
 	t->is_waiting = false; /* tail_turn_end of this turn does the work */
 }
 
-static void rest_work(void *ctx)
-{
-	struct tail *t = ctx;
-
-	arena_done(&t->arena);
-}
-
-static void rest_done(_unused_ void *ctx)
-{
-}
-
 static void on_rest(void *ctx)
 {
 	struct tail *t = ctx;
 
+	if (t->answers) {
+		loop_timer_arm(t->rest, REST_NS);
+		return;
+	}
 	buf_done(&t->out);
 	t->out = BUF_INIT(0);
-	worker_run(t->p->worker, rest_work, rest_done, t);
+	arena_done(&t->arena);
 }
 
 struct tail *tail_new(struct parts *p)
@@ -114,6 +109,7 @@ void tail_ask(struct tail *t, struct rpc_req req, const struct m_tail *m)
 	a->t = t;
 	a->after_seq = m->after_seq;
 	a->limit = m->limit == 0 ? LIMIT_TAIL_EVENTS : m->limit;
+	a->late = m->late;
 	list_init(&a->node);
 	list_push_back(&t->waiting, &a->node); /* tail_turn_end looks at it */
 }
@@ -156,6 +152,7 @@ static void answer_done(void *ctx)
 	struct ask *a = ctx;
 	struct tail *t = a->t;
 
+	t->answers = false;
 	pace_answered(&t->pace, a->err != 0 || a->all);
 	if (a->err != 0)
 		rpc_reply(a->req, a->err, 0, str_from(err_text(a->err)));
@@ -200,6 +197,17 @@ static bool is_time(struct tail *t, struct ask *a)
 	return true;
 }
 
+static void start_answer(struct tail *t, struct ask *a)
+{
+	list_remove(&a->node);
+	a->out = t->out;
+	t->out = BUF_INIT(0);
+	t->answers = true;
+	a->err = -fsm_flush(t->p->fsm);
+	worker_run(a->late ? t->p->prompt : t->p->worker, answer_work,
+		   answer_done, a);
+}
+
 void tail_turn_end(struct tail *t)
 {
 	/* while the log is replayed the end is not where it was and will be */
@@ -208,14 +216,9 @@ void tail_turn_end(struct tail *t)
 	LIST_FOREACH_SAFE (it, &t->waiting) {
 		struct ask *a = list_entry(it, struct ask, node);
 
-		if (!rpc_req_is_live(a->req)) {
+		if (!rpc_req_is_live(a->req))
 			ask_free(a);
-		} else if (has_news(t, a) && is_time(t, a)) {
-			list_remove(it);
-			a->out = t->out;
-			t->out = BUF_INIT(0);
-			a->err = -fsm_flush(t->p->fsm);
-			worker_run(t->p->worker, answer_work, answer_done, a);
-		}
+		else if (!t->answers && has_news(t, a) && is_time(t, a))
+			start_answer(t, a);
 	}
 }

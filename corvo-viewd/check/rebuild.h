@@ -2,7 +2,7 @@
  * A new file of the view from a checkpoint of raftd's store: all rows and
  * counters in bulk, indexes afterwards.
  *
- * Runs on a pool thread and touches nothing but the two paths. The
+ * Runs on a thread of its own and touches nothing but the two paths. The
  * checkpoint is raftd's; a record that cannot be read ends the rebuild.
  */
 #ifndef CORVO_REBUILD_H

@@ -4,8 +4,8 @@
  * brought to the checkpoint's last event. Both sides are read once, in the
  * order of their keys; nothing is loaded whole but the counters of queues.
  *
- * Runs on pool threads. Rows may hold anything, as somebody else may have
- * written them: that is what this is for.
+ * Runs on other threads than the loop's. Rows may hold anything, as somebody
+ * else may have written them: that is what this is for.
  */
 #ifndef CORVO_VERIFY_H
 #define CORVO_VERIFY_H

@@ -244,7 +244,7 @@ static inline int setup(void **state)
 	w->s.snapshot_rate = 0;
 	w->loop = loop_new();
 	w->ipc = ipc_new(w->loop);
-	w->worker = worker_new(w->loop, 0);
+	w->worker = worker_new(w->loop, "download", 0);
 	w->lose = loop_timer_add(w->loop, lose_link, w);
 	loop_on_turn_end(w->loop, turn_end, w);
 	listen_again(w);

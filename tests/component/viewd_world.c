@@ -3,9 +3,11 @@
  */
 #include "viewd_world.h"
 
+#include <dirent.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "rt/file.h"
 #include "store/format.h"
@@ -40,7 +42,7 @@ static void answer_tail(struct fake *f)
 	MSG_SET(&q, queue, name, str_from(name));
 	MSG_SET(&q, queue, created_at, clock_wall_ns());
 	MSG_SET(&e, event, type, EVENT_QUEUE_CREATED);
-	MSG_SET(&e, event, at, clock_wall_ns());
+	MSG_SET(&e, event, at, clock_wall_ns() - f->age_ns);
 	MSG_SET(&e, event, seq, f->head);
 	MSG_SET(&m, tail_reply, head_seq, f->head);
 	MSG_SET(&m, tail_reply, lost, f->lost);
@@ -138,6 +140,8 @@ static void on_request(void *ctx, struct rpc_req req,
 		f->tail = req;
 		f->tail_after = m.after_seq;
 		f->tail_waits = true;
+		f->tail_late = m.late;
+		f->viewd = (pid_t)m.pid;
 		if (f->head == 0) /* both have nothing: now it begins */
 			later(f, 50, publish_one);
 		answer_tail(f);
@@ -247,6 +251,57 @@ uint64_t expect_queue(const struct rpc_reply *r, const char *last)
 void done(struct fake *f)
 {
 	line_send(f->fd, "ok");
+}
+
+/* --- threads of viewd --- */
+
+static bool task_is(const char *task, const char *name)
+{
+	char path[128], comm[32] = "";
+	FILE *in;
+
+	(void)snprintf(path, sizeof(path), "%s/comm", task);
+	in = fopen(path, "re");
+	EXPECT(in != NULL && fscanf(in, "%31s", comm) == 1);
+	(void)fclose(in);
+	return strcmp(comm, name) == 0;
+}
+
+static unsigned long task_waits(const char *task)
+{
+	char path[128], line[128];
+	unsigned long n = 0;
+	FILE *in;
+
+	(void)snprintf(path, sizeof(path), "%s/status", task);
+	in = fopen(path, "re");
+	EXPECT(in != NULL);
+	while (fgets(line, sizeof(line), in) != NULL)
+		if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
+			break;
+	(void)fclose(in);
+	return n;
+}
+
+unsigned long thread_waits(const struct fake *f, const char *name)
+{
+	char path[64], task[96];
+	struct dirent *e;
+	unsigned long n = 0;
+	DIR *d;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)f->viewd);
+	d = opendir(path);
+	EXPECT(d != NULL);
+	while ((e = readdir(d)) != NULL) {
+		if (e->d_name[0] == '.')
+			continue;
+		(void)snprintf(task, sizeof(task), "%s/%.16s", path, e->d_name);
+		if (task_is(task, name))
+			n = task_waits(task);
+	}
+	(void)closedir(d);
+	return n;
 }
 
 /* --- actors --- */

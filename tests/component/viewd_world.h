@@ -34,9 +34,12 @@ struct fake {
 	struct rpc_req tail;
 	uint64_t tail_after;
 	bool tail_waits;
+	bool tail_late;     /* as viewd said in it */
+	pid_t viewd;        /* who asked */
 	uint64_t head;      /* newest event; queue-<n> is made by event n */
 	struct m_job *jobs; /* come with the first event */
 	size_t jobs_n;
+	uint64_t age_ns; /* of events when they are told */
 	bool lost, not_ready;
 	bool busy;         /* raftd says so, and again and again */
 	uint64_t asked_ns; /* when the last question was put */
@@ -69,6 +72,9 @@ void ask_queues(struct fake *f, uint64_t min_seq, uint64_t wait_ns);
 uint64_t expect_queue(const struct rpc_reply *r, const char *last);
 
 void done(struct fake *f);
+
+/* How often the thread of viewd had nothing to do any more. */
+unsigned long thread_waits(const struct fake *f, const char *name);
 
 /* --- tests --- */
 

@@ -35,6 +35,16 @@ static void test_one_slow_answer_is_the_largest(void **state _unused_)
 	assert_true(times_at(&times, 1) == 5e12);
 }
 
+static void test_when_the_largest_was_is_known(void **state _unused_)
+{
+	times = (struct times){ 0 };
+	times_add_at(&times, 20, 100);
+	times_add_at(&times, 30, 200);
+	times_add_at(&times, 30, 300);
+	times_add_at(&times, 10, 400);
+	assert_int_equal(times.max_at_ns, 200);
+}
+
 static void test_too_early_is_negative(void **state _unused_)
 {
 	times = (struct times){ 0 };
@@ -184,6 +194,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shares_are_near_the_true_ones),
 		cmocka_unit_test(test_one_slow_answer_is_the_largest),
+		cmocka_unit_test(test_when_the_largest_was_is_known),
 		cmocka_unit_test(test_too_early_is_negative),
 		cmocka_unit_test(test_rates_are_of_whole_seconds),
 		cmocka_unit_test(test_every_job_once_is_in_balance),

@@ -54,7 +54,7 @@ static void done(void *ctx)
 static void start(struct world *w, struct task *tasks)
 {
 	*w = (struct world){ .loop = loop_new(), .caller = pthread_self() };
-	w->worker = worker_new(w->loop, 7);
+	w->worker = worker_new(w->loop, "seven", 7);
 	atomic_store(&w->hold, true);
 	for (size_t i = 0; i < TASKS; i++) {
 		tasks[i] = (struct task){ .w = w, .number = i };
