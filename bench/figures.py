@@ -125,6 +125,14 @@ def rss_mb(pid):
     return int(pages) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
+def disk_mb(node):
+    """Files with several names are counted once; those that go meanwhile make
+    du complain, and are not counted."""
+    out = subprocess.run(["du", "-sm", str(node.data)], text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return int(out.stdout.split()[0])
+
+
 def cpu_seconds(pids):
     total = 0
     for pid in pids:

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 
-from figures import (arguments, head, let_pass, median, rss_mb,
+from figures import (arguments, disk_mb, head, let_pass, median, rss_mb,
                      running_cluster, say, verdict, wait_for_view, wait_until)
 from node import API, Client
 
@@ -175,13 +175,6 @@ def wait_for(cluster, node, leader, began):
     wait_until(lambda: is_voter(cluster, node, leader), WAIT_S,
                "the node to vote", every=0.05)
     say("  it votes after", f"{time.monotonic() - began:.1f} s")
-
-
-def disk_mb(node):
-    """Files with several names are counted once."""
-    out = subprocess.run(["du", "-sm", str(node.data)], check=True, text=True,
-                         stdout=subprocess.PIPE).stdout
-    return int(out.split()[0])
 
 
 def measure(what, cluster, leader, act):

@@ -31,14 +31,15 @@ static void print_at(const struct times *t, const char *name, const char *what,
 
 void print_times(const struct times *t, const char *name)
 {
-	printf("%s_count %llu\n", name, (unsigned long long)t->n);
 	if (t->n == 0)
 		return;
+	printf("%s_count %llu\n", name, (unsigned long long)t->n);
 	print_at(t, name, "min", 0);
 	print_at(t, name, "p50", 0.5);
 	print_at(t, name, "p90", 0.9);
 	print_at(t, name, "p99", 0.99);
 	print_at(t, name, "max", 1);
+	printf("%s_max_at_s %.3f\n", name, (double)t->max_at_ns / 1e9);
 }
 
 static void print_rate(const char *name)
@@ -47,13 +48,13 @@ static void print_rate(const char *name)
 	       (double)got.done * 1e9 / (double)MAX(got.took_ns, 1));
 }
 
-static void end(struct load *l, const char *rate, const struct times *t,
-		const char *name)
+static void end(struct load *l, const char *rate)
 {
 	if (!client_has_failed(l->cl)) {
 		print_rate(rate);
-		if (t != NULL)
-			print_times(t, name);
+		print_times(&got.enqueue, "enqueue");
+		print_times(&got.fetch, "fetch");
+		print_times(&got.ack, "ack");
 		if (l->cl->refused > 0)
 			printf("refused_429_503 %llu\n",
 			       (unsigned long long)l->cl->refused);
@@ -70,7 +71,7 @@ void mode_enqueue(struct client *cl, const struct options *o)
 	load_enqueue(&l, &(struct load_step){ .connections = o->connections,
 					      .time_ns = o->time_ns,
 					      .ret = &got });
-	end(&l, "enqueue_per_s", &got.enqueue, "enqueue");
+	end(&l, "enqueue_per_s");
 }
 
 void mode_fill(struct client *cl, const struct options *o)
@@ -82,7 +83,7 @@ void mode_fill(struct client *cl, const struct options *o)
 					      .batch = o->batch,
 					      .count = o->count,
 					      .ret = &got });
-	end(&l, "fill_jobs_per_s", NULL, NULL);
+	end(&l, "fill_jobs_per_s");
 }
 
 static void take_all(struct load *l, const struct options *o, unsigned batch)
@@ -106,7 +107,7 @@ void mode_fetch(struct client *cl, const struct options *o)
 	load_ack(&l, &(struct load_step){
 			 .connections = 1,
 			 .batch = MIN(o->batch, (unsigned)LIMIT_ACK_BATCH) });
-	end(&l, "fetch_per_s", &got.fetch, "fetch");
+	end(&l, "fetch_per_s");
 }
 
 /* Jobs are taken first; whoever measures says when the acks begin. */
@@ -125,7 +126,7 @@ void mode_ack(struct client *cl, const struct options *o)
 		load_ack(&l, &(struct load_step){ .connections = o->connections,
 						  .ret = &got });
 	}
-	end(&l, "ack_per_s", &got.ack, "ack");
+	end(&l, "ack_per_s");
 }
 
 static void lifecycles(struct client *cl, const struct options *o,
@@ -144,7 +145,7 @@ static void lifecycles(struct client *cl, const struct options *o,
 				      .count = o->total,
 				      .time_ns = o->total > 0 ? 0 : o->time_ns,
 				      .ret = &got });
-	end(&l, rate, NULL, NULL);
+	end(&l, rate);
 }
 
 void mode_lifecycle(struct client *cl, const struct options *o)

@@ -77,6 +77,16 @@ def go_program(name, module):
     return str(made)
 
 
+def go_beside(name, package):
+    """A program of the module that a peer's client is built with."""
+    client(name)
+    made = PLACE / name / "server"
+    if not made.exists():
+        run("go", "build", "-o", "server", package, cwd=made.parent,
+            env=go_env())
+    return str(made)
+
+
 def client(name):
     """The command of a peer's client, built when its sources have changed."""
     sources = sorted(p for d in ("harness", name)
@@ -138,15 +148,16 @@ def end(p):
 @contextlib.contextmanager
 def serving(place, port, *command, check=(), **popen):
     """A server, from when its port is open on, and `check` says yes."""
-    with open(place / "server.log", "wb") as log:
+    said = place / f"{Path(command[0]).name}.log"
+    with open(said, "wb") as log:
         p = subprocess.Popen(command, stdout=log, stderr=log, cwd=place,
                              stdin=subprocess.DEVNULL,
                              start_new_session=True, **popen)
 
         def ready():
             if p.poll() is not None:
-                said = (place / "server.log").read_text(errors="replace")
-                last = (said.strip().splitlines() or ["nothing"])[-1]
+                lines = said.read_text(errors="replace").strip().splitlines()
+                last = (lines or ["nothing"])[-1]
                 raise Missing(f"it ended at once and said: {last[:200]}")
             return is_open(port) and (not check or subprocess.run(
                 check, capture_output=True).returncode == 0)
@@ -180,6 +191,64 @@ def redis():
         port = free_port()
         with serving(d, port, path, "--bind", "127.0.0.1", "--port",
                      str(port), "--dir", str(d), *REDIS_DURABLE):
+            yield f"127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def left_behind(path):
+    """What a server writes there is removed, unless it was there before."""
+    had = path.exists()
+    try:
+        yield
+    finally:
+        if not had:
+            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def faktory():
+    """It starts a Redis of its own, which is then told to flush."""
+    path = go_beside("faktory", "github.com/contribsys/faktory/cmd/faktory")
+    program("redis-server", "redis-server")
+    with folder() as d, left_behind(Path("/tmp/redis.conf")):
+        port = free_port()
+        with serving(d, port, path, "-b", f"127.0.0.1:{port}", "-w",
+                     f"127.0.0.1:{free_port()}", "-d", str(d), "-c", str(d),
+                     "-l", "warn"):
+            for name, value in zip(REDIS_DURABLE[::2], REDIS_DURABLE[1::2]):
+                run("redis-cli", "-s", str(d / "redis.sock"), "config",
+                    "set", name.removeprefix("--"), value)
+            yield f"127.0.0.1:{port}"
+
+
+RABBIT_DIR = Path("/usr/lib/rabbitmq/bin")
+
+
+@contextlib.contextmanager
+def rabbitmq():
+    """With a name service of its own, which would outlive it otherwise."""
+    program("rabbitmq-server", "rabbitmq-server")
+    epmd = program("epmd", "erlang-base")
+    user = "rabbitmq" if os.geteuid() == 0 else None
+    as_user = {"user": user, "group": user} if user else {}
+    with folder(user) as d:
+        port, names, others = free_port(), free_port(), free_port()
+        env = {**os.environ, "HOME": str(d), "ERL_EPMD_PORT": str(names),
+               "ERL_EPMD_ADDRESS": "127.0.0.1",
+               "RABBITMQ_NODENAME": f"bench{port}@localhost",
+               "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+               "RABBITMQ_NODE_PORT": str(port),
+               "RABBITMQ_DIST_PORT": str(others),
+               "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS":
+                   "-kernel inet_dist_use_interface {127,0,0,1}",
+               "RABBITMQ_MNESIA_BASE": str(d), "RABBITMQ_LOG_BASE": str(d),
+               "RABBITMQ_CONFIG_FILE": str(d / "none"),
+               "RABBITMQ_CONF_ENV_FILE": str(d / "none"),
+               "RABBITMQ_ENABLED_PLUGINS_FILE": str(d / "plugins"),
+               "RABBITMQ_PID_FILE": str(d / "pid")}
+        with serving(d, names, epmd, env=env, **as_user), \
+                serving(d, port, str(RABBIT_DIR / "rabbitmq-server"),
+                        env=env, **as_user):
             yield f"127.0.0.1:{port}"
 
 

@@ -24,7 +24,7 @@ from figures import head, load, median, running_node
 from peer_servers import Missing
 
 WAKES = 500
-MODES = ["enqueue", "lifecycle", "batch", "wake"]
+MODES = ["wake", "enqueue", "lifecycle", "batch"]  # the first: while idle
 FIGURES = ["enqueue_per_s", "lifecycles_per_s", "batch_lifecycles_per_s",
            "wake_p50_us", "wake_p90_us"]
 AOF = "Redis, AOF flushed at every write"
@@ -42,8 +42,12 @@ PEERS = {
                    "in memory: not durable"),
     "bullmq": ("bullmq", servers.redis, AOF),
     "asynq": ("asynq", servers.redis, AOF),
+    "faktory": ("faktory", servers.faktory, AOF),
+    "rabbitmq": ("rabbitmq", servers.rabbitmq, "quorum queue, confirmed"),
     "nats": ("nats", servers.nats, "JetStream, sync_interval always"),
     "river": ("river", servers.postgres, "PostgreSQL, synchronous commit"),
+    "pg-boss": ("pg-boss", servers.postgres,
+                "PostgreSQL, synchronous commit"),
     "graphile": ("graphile", servers.postgres,
                  "PostgreSQL, synchronous commit"),
 }
@@ -55,13 +59,13 @@ GO_CORVO = "corvo in Go"
 
 def by_load(node, seconds):
     """Whatever speaks Corvo's API."""
-    return {**load(node, "enqueue", connections=128, time=seconds,
+    return {**load(node, "wake", workers=1, count=WAKES, gap=2, queue="w"),
+            **load(node, "enqueue", connections=128, time=seconds,
                    queue="e"),
             **load(node, "lifecycle", producers=64, workers=64,
                    time=seconds, queue="l"),
             **load(node, "lifecycle-batch", producers=4, workers=4,
-                   backlog=5000, time=seconds, queue="b"),
-            **load(node, "wake", workers=1, count=WAKES, gap=2, queue="w")}
+                   backlog=5000, time=seconds, queue="b")}
 
 
 def corvo(seconds):

@@ -40,7 +40,7 @@ void run_count(struct run *r, uint64_t jobs)
 void run_time(struct run *r, struct times *t, uint64_t ns)
 {
 	if (!r->closing)
-		times_add(t, (int64_t)ns);
+		times_add_at(t, (int64_t)ns, clock_mono_ns() - r->start_ns);
 }
 
 /* --- producers --- */

@@ -39,6 +39,13 @@ void times_add(struct times *t, int64_t ns)
 	t->count[bucket_of(ns)]++;
 }
 
+void times_add_at(struct times *t, int64_t ns, uint64_t at_ns)
+{
+	if (t->n == 0 || ns > t->max)
+		t->max_at_ns = at_ns;
+	times_add(t, ns);
+}
+
 double times_at(const struct times *t, double share)
 {
 	uint64_t below = 0;

@@ -17,10 +17,12 @@
 struct times {
 	uint64_t count[TIMES_BUCKETS];
 	uint64_t n;
-	int64_t min, max; /* nanoseconds; 0 while n is 0 */
+	int64_t min, max;   /* nanoseconds; 0 while n is 0 */
+	uint64_t max_at_ns; /* when it was added, as whoever adds says */
 };
 
 void times_add(struct times *t, int64_t ns);
+void times_add_at(struct times *t, int64_t ns, uint64_t at_ns);
 /* Nanoseconds that a share of them (0 to 1) took at most; none: 0. */
 double times_at(const struct times *t, double share);
 
