@@ -6,6 +6,7 @@ CHECK in any process fails the test that used it.
 """
 
 import contextlib
+import fcntl
 import http.client
 import json
 import os
@@ -57,14 +58,24 @@ def seconds_of(text):
     return at + float("0." + (digits or "0"))
 
 
+PORTS = Path(tempfile.gettempdir()) / f"corvo-test-ports-{os.getuid()}"
+taken_ports = []  # files whose locks say that a port is ours, until we end
+
+
 def free_port():
-    """A port that nobody has, and that no connection is given by chance before
-    it is bound: those the system chooses are above."""
+    """A port that nobody has, that no connection is given by chance (those the
+    system chooses are above), and that no other test takes while a node that
+    will have it again is stopped."""
+    PORTS.mkdir(mode=0o700, exist_ok=True)
     while True:
         port = random.SystemRandom().randrange(10240, 32768)
+        lock = open(PORTS / str(port), "wb")
         with contextlib.suppress(OSError), socket.socket() as s:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             s.bind(("127.0.0.1", port))
+            taken_ports.append(lock)
             return port
+        lock.close()
 
 
 def fill_disk(directory):
