@@ -539,13 +539,30 @@ static void on_stuck(struct child *c, uint64_t now_ns, const char *what)
 	child_event(c, CHILD_EV_STUCK);
 }
 
-static void say_excused(const struct child *c, uint64_t now_ns,
-			const char *waits_for)
+/*
+ * What a silent process waits for, and until when after its last word that is
+ * no fault of its own; NULL: nothing is to be seen.
+ */
+static const char *waits_for(const struct child *c, uint64_t silent_ns,
+			     uint64_t allowed_ns, uint64_t *ret_excused_ns)
 {
-	log_warn("process=%s pid=%d has said nothing for %" PRIu64
-		 " ms: it waits for the %s",
-		 c->name, (int)c->pid, (now_ns - c->beat_ns) / NS_PER_MS,
-		 waits_for);
+	uint64_t starved_ns;
+	struct procstat_turns t;
+	char other;
+
+	procstat_turns(c->pid, &t);
+	starved_ns = t.kept_ns - c->kept_ns;
+	if (t.state == 'R') /* which still waits may have waited all along */
+		starved_ns = silent_ns - MIN(silent_ns, t.ran_ns - c->ran_ns);
+	*ret_excused_ns = starved_ns;
+	if (starved_ns > c->excused_ns + allowed_ns / EXCUSED_LEAST)
+		return "processor";
+	*ret_excused_ns = c->excused_ns + allowed_ns / 4;
+	/* One that sleeps may do so until another thread has done its part. */
+	other = t.state == 'S' ? procstat_other_thread(c->pid) : t.state;
+	if (other == 'D')
+		return "disk";
+	return other == 'R' && t.state == 'S' ? "processor" : NULL;
 }
 
 /*
@@ -556,27 +573,19 @@ static void say_excused(const struct child *c, uint64_t now_ns,
 static bool excuse(struct child *c, uint64_t now_ns)
 {
 	uint64_t silent_ns = now_ns - c->beat_ns;
-	uint64_t allowed_ns = silent_ns - c->excused_ns, starved_ns;
-	bool first = c->excused_ns == 0;
-	struct procstat_turns t;
+	uint64_t allowed_ns = silent_ns - c->excused_ns, excused_ns;
+	const char *what;
 
 	if (silent_ns >= EXCUSED_TIMES * allowed_ns)
 		return false;
-	procstat_turns(c->pid, &t);
-	starved_ns = t.kept_ns - c->kept_ns;
-	if (t.state == 'R') /* which still waits may have waited all along */
-		starved_ns = silent_ns - MIN(silent_ns, t.ran_ns - c->ran_ns);
-	if (t.state == 'D') {
-		c->excused_ns += allowed_ns / 4;
-		if (first)
-			say_excused(c, now_ns, "disk");
-		return true;
-	}
-	if (starved_ns <= c->excused_ns + allowed_ns / EXCUSED_LEAST)
+	what = waits_for(c, silent_ns, allowed_ns, &excused_ns);
+	if (what == NULL)
 		return false;
-	c->excused_ns = starved_ns;
-	if (first)
-		say_excused(c, now_ns, "processor");
+	if (c->excused_ns == 0)
+		log_warn("process=%s pid=%d has said nothing for %" PRIu64
+			 " ms: it waits for the %s",
+			 c->name, (int)c->pid, silent_ns / NS_PER_MS, what);
+	c->excused_ns = excused_ns;
 	return true;
 }
 

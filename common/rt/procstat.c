@@ -4,6 +4,7 @@
 #include "rt/procstat.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -62,13 +63,15 @@ uint64_t procstat_memory_bytes(pid_t pid)
 	return 0;
 }
 
-/* The fields of /proc/PID/stat after the program's name, which may hold
- * spaces. */
-static bool read_stat(pid_t pid, struct buf *text, struct str *ret)
+/* The fields of /proc/PID/stat, or of one of its threads, after the program's
+ * name, which may hold spaces. */
+static bool read_stat_file(pid_t pid, const char *name, struct buf *text,
+			   struct str *ret)
 {
 	const char *name_end;
 
-	if (!read_proc(pid, "stat", text))
+	buf_clear(text);
+	if (!read_proc(pid, name, text))
 		return false;
 	name_end = memrchr(text->p, ')', text->n);
 	if (name_end == NULL)
@@ -76,6 +79,11 @@ static bool read_stat(pid_t pid, struct buf *text, struct str *ret)
 	*ret =
 	    str_trim(str_skip(buf_str(text), (size_t)(name_end - text->p) + 1));
 	return true;
+}
+
+static bool read_stat(pid_t pid, struct buf *text, struct str *ret)
+{
+	return read_stat_file(pid, "stat", text, ret);
 }
 
 static double ticks_s(uint64_t ticks)
@@ -231,6 +239,33 @@ void procstat_turns(pid_t pid, struct procstat_turns *ret)
 		return;
 	(void)field_number(buf_str(&text), 0, &ret->ran_ns);
 	(void)field_number(buf_str(&text), 1, &ret->kept_ns);
+}
+
+char procstat_other_thread(pid_t pid)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	char path[64], name[40], state = 'S';
+	struct str stat;
+	DIR *dir;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	if (dir == NULL)
+		return state;
+	for (struct dirent *d; state == 'S' && (d = readdir(dir)) != NULL;) {
+		uint64_t tid;
+
+		if (!str_parse_u64(str_from(d->d_name), &tid) ||
+		    tid == (uint64_t)pid)
+			continue;
+		(void)snprintf(name, sizeof(name), "task/%" PRIu64 "/stat",
+			       tid);
+		if (read_stat_file(pid, name, &text, &stat) && stat.n > 0 &&
+		    (stat.p[0] == 'R' || stat.p[0] == 'D'))
+			state = stat.p[0];
+	}
+	(void)closedir(dir);
+	return state;
 }
 
 bool procstat_is_traced(pid_t pid)

@@ -20,6 +20,8 @@ struct procstat_turns {
 };
 
 void procstat_turns(pid_t pid, struct procstat_turns *ret);
+/* R or D if a thread beside the first is so, else S. */
+char procstat_other_thread(pid_t pid);
 bool procstat_is_running(pid_t pid); /* not gone, nor dead and not reaped */
 
 struct procstat {

@@ -38,9 +38,11 @@ def crowd(pid):
     others = [subprocess.Popen([sys.executable, "-S", "-c",
                                 "while True: pass"]) for _ in range(3)]
     try:
-        for p in [pid] + [o.pid for o in others]:
+        threads = [int(t) for t in os.listdir(f"/proc/{pid}/task")]
+        for p in threads + [o.pid for o in others]:
             os.sched_setaffinity(p, cpu)
-        os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+        for t in threads:
+            os.sched_setscheduler(t, os.SCHED_IDLE, os.sched_param(0))
         yield
     finally:
         for o in others:
@@ -48,8 +50,10 @@ def crowd(pid):
             o.wait()
 
 
-def test_a_process_that_gets_no_processor_is_given_time(node):
-    node.mode("sched", "spin")
+@pytest.mark.parametrize("who", ["spin", "helper"])
+def test_a_process_that_gets_no_processor_is_given_time(node, who):
+    """helper: the first thread waits for another, which does not run."""
+    node.mode("sched", who)
     node.start("--watchdog-timeout=1s")
     old = node.pid("sched")
     with crowd(old):

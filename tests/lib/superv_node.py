@@ -27,7 +27,7 @@ PROCS = ["raftd", "viewd", "sched", "httpd"]
 NODE = ["raftd", "viewd", "sched", "httpd-0"]
 
 FAKE = r'''#!%(python)s -S
-import os, select, signal, socket, sys, time
+import os, select, signal, socket, sys, threading, time
 here = %(dir)r
 name = os.path.basename(sys.argv[0]).replace("corvo-", "")
 number = os.environ["CORVO_NUMBER"]
@@ -69,8 +69,15 @@ elif "CORVO_LISTEN_FD" in os.environ:
 if "unready" not in mode:
     event("ready")
     note.sendall(b"STATUS=all is well\nREADY=1\n")
-while "spin" in mode:
-    pass
+def spin():
+    while True:
+        pass
+if "helper" in mode:
+    helper = threading.Thread(target=spin)
+    helper.start()
+    helper.join()
+if "spin" in mode:
+    spin()
 pending = b""
 while True:
     fds = [note] + ([listener] if listener else [])
