@@ -8,6 +8,7 @@
 #include <rocksdb/c.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -32,6 +33,8 @@
 #define BLOCK_BYTES        (8u << 10)
 #define WRITE_BUFFER_BYTES (32u << 20) /* when the options say 0 */
 #define CACHE_BYTES        (32u << 20)
+#define REST_HELD_BYTES    (2u << 20)   /* in memtables, of a store at rest */
+#define REST_ROOM_BYTES    (256u << 20) /* on the disk, to write them */
 #define HINT_PREFIX        12
 #define TEXT_OF_2(x)       #x
 #define TEXT_OF(x)         TEXT_OF_2(x)
@@ -44,6 +47,7 @@
 struct rocks {
 	struct kv kv;
 	rocksdb_t *db;
+	char *path;
 	rocksdb_env_t *env;
 	rocksdb_options_t *options;
 	rocksdb_block_based_table_options_t *table;
@@ -92,6 +96,7 @@ static void rocks_close(struct kv *kv)
 		rocksdb_block_based_options_destroy(s->table);
 	if (s->cache != NULL)
 		rocksdb_cache_destroy(s->cache);
+	free(s->path);
 	free(s);
 }
 
@@ -236,16 +241,20 @@ static int rocks_write(struct kv *kv, struct kv_batch *b)
 	return err != NULL ? rocks_error(err, NULL) : 0;
 }
 
-static int rocks_flush(struct kv *kv, struct buf *why)
+static int flush(struct rocks *s, bool wait, struct buf *why)
 {
-	struct rocks *s = container_of(kv, struct rocks, kv);
 	rocksdb_flushoptions_t *o = rocksdb_flushoptions_create();
 	char *err = NULL;
 
-	rocksdb_flushoptions_set_wait(o, 1);
+	rocksdb_flushoptions_set_wait(o, wait);
 	rocksdb_flush(s->db, o, &err);
 	rocksdb_flushoptions_destroy(o);
 	return err != NULL ? rocks_error(err, why) : 0;
+}
+
+static int rocks_flush(struct kv *kv, struct buf *why)
+{
+	return flush(container_of(kv, struct rocks, kv), true, why);
 }
 
 static int rocks_checkpoint(struct kv *kv, const char *path, struct buf *why)
@@ -283,6 +292,18 @@ static bool is_at_work(struct rocks *s)
 	return false;
 }
 
+/* A flush that fails for want of room is worse than memory that is used. */
+static bool has_much_to_flush(struct rocks *s)
+{
+	struct statvfs disk;
+	uint64_t n;
+
+	return rocksdb_property_int(s->db, "rocksdb.cur-size-all-mem-tables",
+				    &n) == 0 &&
+	       n > REST_HELD_BYTES && statvfs(s->path, &disk) == 0 &&
+	       (uint64_t)disk.f_bavail * disk.f_frsize > REST_ROOM_BYTES;
+}
+
 /* Blocks that nobody reads now go; the system has their files in memory. */
 static bool rocks_rest(struct kv *kv)
 {
@@ -291,7 +312,9 @@ static bool rocks_rest(struct kv *kv)
 
 	rocksdb_cache_set_capacity(s->cache, 0);
 	rocksdb_cache_set_capacity(s->cache, capacity);
-	return !is_at_work(s);
+	if (is_at_work(s))
+		return false;
+	return !has_much_to_flush(s) || flush(s, false, NULL) < 0;
 }
 
 static int rocks_set_write_buffer(struct kv *kv, uint64_t bytes)
@@ -481,6 +504,7 @@ int kv_rocks_open(const char *path, const struct kv_options *o, struct kv **ret,
 	/* Counting every comparison costs a tenth; nobody reads the counts. */
 	rocksdb_set_perf_level(PERF_COUNTERS_OFF);
 	s->kv.ops = &rocks_ops;
+	s->path = xstrdup(path);
 	s->env = rocksdb_create_default_env();
 	s->options = rocksdb_options_create();
 	s->read = rocksdb_readoptions_create();

@@ -4,6 +4,8 @@
  */
 #include "lib/testlib.h"
 
+#include <glob.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "proto/err.h"
@@ -12,6 +14,8 @@
 
 #define KEYS     64
 #define KEY_TEXT 32
+
+#define REST_VALUE (3u << 20)
 
 struct fixture {
 	struct kv *kv;
@@ -406,6 +410,38 @@ static void test_open_refuses(void **state)
 	buf_done(&why);
 }
 
+static size_t tables(const char *path)
+{
+	char pattern[128];
+	glob_t found;
+	size_t n;
+
+	(void)snprintf(pattern, sizeof(pattern), "%s/*.sst", path);
+	n = glob(pattern, 0, NULL, &found) == 0 ? found.gl_pathc : 0;
+	globfree(&found);
+	return n;
+}
+
+static void test_at_rest_little_stays_in_memory(void **state)
+{
+	struct fixture *f = *state;
+	char *value = xcalloc(1, REST_VALUE + 1);
+
+	assert_int_equal(kv_set_write_buffer(f->kv, 64u << 20), 0);
+	put(f->kv, "small", "1");
+	assert_true(kv_rest(f->kv));
+	assert_int_equal(tables(f->path), 0); /* not for so little */
+	memset(value, 'x', REST_VALUE);
+	put(f->kv, "large", value);
+	assert_false(kv_rest(f->kv));
+	while (!kv_rest(f->kv))
+		sched_yield();
+	assert_int_equal(tables(f->path), 1);
+	assert_get(f->kv, "small", "1");
+	assert_get(f->kv, "large", value);
+	free(value);
+}
+
 #define ALL(fn)                                                              \
 	cmocka_unit_test_setup_teardown(fn, setup_mem, teardown),            \
 	    cmocka_unit_test_setup_teardown(fn, setup_rocks, teardown),      \
@@ -427,6 +463,7 @@ int main(void)
 		ROCKS(test_reopen),
 		ROCKS(test_checkpoint),
 		ROCKS(test_open_refuses),
+		ROCKS(test_at_rest_little_stays_in_memory),
 	};
 
 	return cmocka_run_group_tests_name("kv", tests, NULL, NULL);
