@@ -368,6 +368,12 @@ static void rocks_table_options(struct rocks *s, uint64_t cache_bytes)
 	 * it would be more than the cache. */
 	rocksdb_block_based_options_set_cache_index_and_filter_blocks(s->table,
 								      1);
+	/* In one piece they would be larger than what the cache takes (it has
+	 * 64 parts), and be read anew, megabytes of them, for every key. */
+	rocksdb_block_based_options_set_index_type(
+	    s->table,
+	    rocksdb_block_based_table_index_type_two_level_index_search);
+	rocksdb_block_based_options_set_partition_filters(s->table, 1);
 	rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(
 	    s->table, 1);
 	/* The table options take the policy over. */
