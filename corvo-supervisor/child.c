@@ -5,7 +5,6 @@
 #include "child.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -15,11 +14,10 @@
 #include "rt/log.h"
 #include "rt/notify.h"
 #include "rt/procstat.h"
+#include "silence.h"
 #include "spawn.h"
 #include "util/clock.h"
 
-#define EXCUSED_TIMES    12                /* the watchdog's timeout */
-#define EXCUSED_LEAST    16                /* of it: less is no excuse */
 #define START_TIMEOUT_NS (600 * NS_PER_S)  /* without a sign of life */
 #define ABORT_GRACE_NS   (200 * NS_PER_MS) /* to write a core, then SIGKILL */
 #define READS_PER_TURN   16
@@ -539,61 +537,22 @@ static void on_stuck(struct child *c, uint64_t now_ns, const char *what)
 	child_event(c, CHILD_EV_STUCK);
 }
 
-/*
- * What a silent process waits for, and until when after its last word that is
- * no fault of its own; NULL: nothing is to be seen.
- */
-static const char *waits_for(const struct child *c, uint64_t silent_ns,
-			     uint64_t allowed_ns, uint64_t *ret_excused_ns)
+/* On a busy machine we may be the one who is late: what it has said since we
+ * listened last counts. */
+static bool is_silent(struct child *c, uint64_t now_ns)
 {
-	uint64_t starved_ns;
-	struct procstat_turns t;
-	char other;
-
-	procstat_turns(c->pid, &t);
-	starved_ns = t.kept_ns - c->kept_ns;
-	if (t.state == 'R') /* which still waits may have waited all along */
-		starved_ns = silent_ns - MIN(silent_ns, t.ran_ns - c->ran_ns);
-	*ret_excused_ns = starved_ns;
-	if (starved_ns > c->excused_ns + allowed_ns / EXCUSED_LEAST)
-		return "processor";
-	*ret_excused_ns = c->excused_ns + allowed_ns / 4;
-	/* One that sleeps may do so until another thread has done its part. */
-	other = t.state == 'S' ? procstat_other_thread(c->pid) : t.state;
-	if (other == 'D')
-		return "disk";
-	return other == 'R' && t.state == 'S' ? "processor" : NULL;
-}
-
-/*
- * A process that wants to run while others do, or waits for the disk, is not
- * stuck, and would be no better off after a restart, which costs more of both.
- * That time is not held against it, up to a limit.
- */
-static bool excuse(struct child *c, uint64_t now_ns)
-{
-	uint64_t silent_ns = now_ns - c->beat_ns;
-	uint64_t allowed_ns = silent_ns - c->excused_ns, excused_ns;
-	const char *what;
-
-	if (silent_ns >= EXCUSED_TIMES * allowed_ns)
+	if (now_ns < watchdog_deadline_ns(c))
 		return false;
-	what = waits_for(c, silent_ns, allowed_ns, &excused_ns);
-	if (what == NULL)
-		return false;
-	if (c->excused_ns == 0)
-		log_warn("process=%s pid=%d has said nothing for %" PRIu64
-			 " ms: it waits for the %s",
-			 c->name, (int)c->pid, silent_ns / NS_PER_MS, what);
-	c->excused_ns = excused_ns;
-	return true;
+	if (c->fd >= 0)
+		child_on_readable(c);
+	return now_ns >= watchdog_deadline_ns(c);
 }
 
 void child_tick(struct child *c, uint64_t now_ns)
 {
 	if (now_ns >= stopped_deadline_ns(c))
 		on_stuck(c, now_ns, "is stopped by a signal");
-	else if (now_ns >= watchdog_deadline_ns(c) && !excuse(c, now_ns))
+	else if (is_silent(c, now_ns) && !silence_excuse(c, now_ns))
 		on_stuck(c, now_ns, "shows no sign of life");
 	else if (now_ns >= state_deadline_ns(c))
 		child_event(c, CHILD_EV_TIMER);
