@@ -76,7 +76,7 @@ struct child {
 	uint64_t beat_ns;       /* last sign of life */
 	uint64_t ran_ns;        /* of procstat_turns, as of then */
 	uint64_t kept_ns;       /* the same */
-	uint64_t excused_ns;    /* of the silence since; see child_tick */
+	uint64_t excused_ns;    /* of the silence since; see silence.h */
 	uint64_t stopped_ns;    /* stopped by a signal since; 0: runs */
 	uint64_t watchdog_ns;   /* silence it was told it may keep */
 	unsigned short_lives;   /* in a row that served less than a second */
