@@ -102,7 +102,10 @@ struct node {
 	int (*append)(struct raft_io *io, struct raft_io_append *req,
 		      const struct raft_entry entries[], unsigned n,
 		      raft_io_append_cb cb);
-	bool log_failed;           /* nothing is written any more */
+	bool log_failed; /* nothing is written any more */
+	/* the library's own, which ours stand before: node_term.c */
+	int (*set_term)(struct raft_io *io, raft_term term);
+	int (*set_vote)(struct raft_io *io, raft_id server_id);
 	uint64_t cut_asked_ns;     /* node_wants_entry was true */
 	struct raft_barrier fence; /* its entry is the last before our own */
 	bool fencing;              /* it is under way */
@@ -173,6 +176,8 @@ void node_watch_installs(struct node *n);
  * that cannot be written. One that is alone has only proposals of its own.
  */
 void node_watch_appends(struct node *n);
+/* After raft_uv_init: a candidate that cannot keep its term ends cleanly. */
+void node_watch_terms(struct node *n);
 /* Says so, once. */
 void node_log_failed(struct node *n, int status);
 /* What came from another node, on its way to the library. */

@@ -296,6 +296,7 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 	node_fault_begin(&n->io, n->loop);
 	if (n->port != NULL)
 		node_watch_appends(n);
+	node_watch_terms(n);
 	node_watch_snapshots(n);
 	node_wire_sends(n);
 	raft_uv_set_connect_retry_delay(&n->io, CONNECT_RETRY_MS);

@@ -1,6 +1,6 @@
 /*
- * Three nodes, of which one cannot write its log, or hears late that it is to
- * lead.
+ * Three nodes, of which one cannot write its log or its term, or hears late
+ * that it is to lead.
  */
 #include "cluster_world.h"
 
@@ -152,12 +152,63 @@ static void a_transfer_that_never_comes_about_has_failed(void **state _unused_)
 	w_wait(all_applied, NULL);
 }
 
+/* --- a node that is to lead and cannot keep that --- */
+
+static int refuse_term(struct raft_io *io _unused_, raft_term term _unused_)
+{
+	return RAFT_IOERR;
+}
+
+static int refuse_vote(struct raft_io *io _unused_, raft_id id _unused_)
+{
+	return RAFT_IOERR;
+}
+
+static bool is_dead(void *ctx)
+{
+	return node_is_dead(ctx);
+}
+
+static void hand_over_to_one_that_cannot_write(bool term)
+{
+	struct member *from, *to;
+
+	for (int i = 0; i < NODES; i++)
+		start(&m[i]);
+	propose(100);
+	w_wait(all_applied, NULL);
+	to = follower();
+	from = leader();
+	if (term)
+		to->node->set_term = refuse_term;
+	else
+		to->node->set_vote = refuse_vote;
+	answered = false;
+	assert_int_equal(
+	    node_transfer(from->node, node_id(to->node), on_answer, NULL), 0);
+	w_wait(is_dead, to->node);
+	assert_false(node_is_leader(to->node));
+	w_wait(is_answered, NULL);
+}
+
+static void a_new_leader_that_cannot_keep_its_term_ends(void **state _unused_)
+{
+	hand_over_to_one_that_cannot_write(true);
+}
+
+static void a_new_leader_that_cannot_keep_its_vote_ends(void **state _unused_)
+{
+	hand_over_to_one_that_cannot_write(false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(what_follows_a_failed_write_is_not_written),
 		CASE(a_transfer_that_is_late_has_not_failed),
 		CASE(a_transfer_that_never_comes_about_has_failed),
+		CASE(a_new_leader_that_cannot_keep_its_term_ends),
+		CASE(a_new_leader_that_cannot_keep_its_vote_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
