@@ -11,8 +11,11 @@
 #include "util/clock.h"
 
 #define SERVICE_ASKS_MAX 4096 /* questions held at a time */
-/* The view keeps up before it is searched; what is quick is told meanwhile. */
-#define READER_NICE(reader) ((reader) == LANE_QUICK ? 10 : 15)
+/*
+ * Writers come before searches; what is quick is told meanwhile. But a reader
+ * of the lowest rank would wait for whatever else the machine is busy with.
+ */
+#define READER_NICE(reader) ((reader) == LANE_QUICK ? 5 : 10)
 #define BUSY_NS             NS_PER_S /* it counts for so long */
 
 void ask_free(struct ask *a)
