@@ -45,17 +45,28 @@ static void on_argument(void *ctx, const char *name)
 		g->seen |= UINT64_C(1) << i;
 }
 
+/* Whoever sends it relies on it. */
+static bool takes_key(const struct route *t, const struct route_shape *shape)
+{
+	return t->method == HTTP_GET || t->target == OP_ENQUEUE ||
+	       t->target == OP_ENQUEUE_BATCH || shape->takes_anything;
+}
+
 bool arguments_admit(struct req *r)
 {
+	bool has_key = req_header(r, HEAD_IDEMPOTENCY_KEY) != NULL;
 	struct given g = { .r = r };
 	struct route_shape shape;
 
-	if (!r->x.head.has_arguments)
+	if (!r->x.head.has_arguments && !has_key)
 		return true;
 	route_shape_get(r->match.route, &shape);
-	if (shape.takes_anything && shape.arguments == NULL)
-		return true; /* they are part of what it takes */
-	g.known = shape.arguments;
-	head_each_argument(&r->x, on_argument, &g);
+	if (has_key && !takes_key(r->match.route, &shape))
+		req_ignore(r, STR("Idempotency-Key"));
+	/* else they are part of what it takes */
+	if (!shape.takes_anything || shape.arguments != NULL) {
+		g.known = shape.arguments;
+		head_each_argument(&r->x, on_argument, &g);
+	}
 	return req_read_done(r);
 }

@@ -149,6 +149,25 @@ def test_arguments_that_are_ignored_stand_beside_members(client, queue):
         assert a.status == 200, a
 
 
+def test_a_key_that_does_not_count_is_named(client, api, queue):
+    key = {"Idempotency-Key": "k-1"}
+    seen = 0
+    for method, path, _ in requests(api):
+        body = HARMLESS.get(path, {})
+        a = client.request(method, path, body, key)
+        if path in (f"{API}/enqueue", f"{API}/enqueue/batch"):
+            assert "X-Corvo-Ignored" not in a.headers, (path, a)
+            continue
+        assert a.headers["X-Corvo-Ignored"] == "Idempotency-Key", (path, a)
+        a = client.request(method, path, body, {**key, **STRICT})
+        assert (a.status, a.code) == (400, "VALIDATION_ERROR"), (path, a)
+        assert "Idempotency-Key: would be ignored" in a.json["error"], a
+        seen += 1
+    assert seen > 20
+    a = client.request("GET", f"{API}/queues", headers={**key, **STRICT})
+    assert a.status == 200, a
+
+
 def test_names_of_any_characters_fit_into_the_header(client, queue):
     names = {f"x\r\nä,{i}" + "y" * 300: 1 for i in range(99)}
     a = client.post(f"{API}/enqueue", {"queue": queue, **names})
