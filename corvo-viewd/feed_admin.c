@@ -174,12 +174,16 @@ static void run_compare(void *ctx) /* the thread beside */
 static void on_compared(void *ctx)
 {
 	struct feed *f = ctx;
+	bool damaged = f->verify_err == -ERR_VIEW_UNAVAILABLE;
 
 	if (is_over(f))
 		end_verify(f);
 	else
 		f->verify = VERIFY_TEXT_WANTED;
-	feed_drive(f);
+	if (damaged)
+		feed_damaged(f);
+	else
+		feed_drive(f);
 }
 
 static void run_align(void *ctx) /* the writer's thread */

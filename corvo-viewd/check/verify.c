@@ -218,7 +218,10 @@ int verify_compare(struct verify *t)
 		return -ERR_SHUTTING_DOWN;
 	if (r < 0 && t->why.n == 0)
 		buf_puts(&t->why, db_error(t->db));
-	return r;
+	/* somebody else has changed the tables */
+	return r == -ERR_INTERNAL_ERROR && db_is_foreign(t->db)
+		   ? -ERR_VIEW_UNAVAILABLE
+		   : r;
 }
 
 /* FTS5 compares its index with the texts of table jobs. */

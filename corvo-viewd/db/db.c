@@ -329,6 +329,20 @@ int db_prepare(struct db *db, const char *sql, struct db_stmt **ret)
 	return 0;
 }
 
+int db_schema_version(struct db *db, int64_t *ret)
+{
+	struct db_stmt *s;
+	int r = db_prepare(db, "PRAGMA schema_version", &s);
+
+	if (r < 0)
+		return r;
+	r = db_step(s);
+	if (r == 1)
+		*ret = db_i64(s, 0);
+	db_finalize(s);
+	return r == 1 ? 0 : MIN(r, -ERR_INTERNAL_ERROR);
+}
+
 void db_finalize(struct db_stmt *s)
 {
 	(void)sqlite3_finalize(stmt(s)); /* repeats an error already seen */

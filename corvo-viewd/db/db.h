@@ -45,6 +45,8 @@ const char *db_error(struct db *db);         /* of the last failure */
 /* The last failure is one of the file's content: tables, rows or rules are not
  * those the statement was made for. */
 bool db_is_foreign(struct db *db);
+/* Another number whenever somebody has changed tables. 0 or -ERR_*. */
+int db_schema_version(struct db *db, int64_t *ret);
 int64_t db_changes(struct db *db); /* rows of the last statement */
 int64_t db_last_rowid(struct db *db);
 /* Moves the write-ahead log into the file and makes both durable; fails soon

@@ -56,7 +56,10 @@ int query_open(const char *path, struct query **ret, struct buf *why)
 	struct query *q = xcalloc(1, sizeof(*q));
 	int r = db_open(path, DB_READ, &q->db, why);
 
+	if (r == 0)
+		r = db_schema_version(q->db, &q->schema);
 	if (r < 0) {
+		db_close(q->db);
 		free(q);
 		return r;
 	}
@@ -100,6 +103,17 @@ static int run_handler(struct query *q, const struct query_ask *ask,
 	return h == NULL ? -ERR_BAD_MESSAGE : h->fn(q, ask, out);
 }
 
+/*
+ * Whether somebody else has changed the tables since. The writer may not have
+ * met it yet: it has nothing to write perhaps.
+ */
+static bool is_altered(struct query *q)
+{
+	int64_t now;
+
+	return db_schema_version(q->db, &now) < 0 || now != q->schema;
+}
+
 /* One read transaction: all parts of an answer tell of the same moment. */
 int query_run(struct query *q, const struct query_ask *ask, struct buf *out)
 {
@@ -114,6 +128,8 @@ int query_run(struct query *q, const struct query_ask *ask, struct buf *out)
 		(void)snprintf(q->why, sizeof(q->why), "%s", db_error(q->db));
 	/* After an error SQLite may have ended the transaction by itself. */
 	db_set_deadline(q->db, 0);
+	if (r == -ERR_INTERNAL_ERROR && is_altered(q))
+		r = -ERR_VIEW_UNAVAILABLE;
 	(void)db_exec(q->db, "ROLLBACK");
 	arena_reset(&q->arena);
 	return r;

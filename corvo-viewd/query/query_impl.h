@@ -11,6 +11,7 @@
 
 struct query {
 	struct db *db;
+	int64_t schema;     /* db_schema_version of what it was made for */
 	struct arena arena; /* of one answer */
 	char why[256];      /* of the last failure */
 	atomic_bool stop;   /* query_interrupt; since query_begin */

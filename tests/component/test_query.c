@@ -442,6 +442,24 @@ static void test_deadline(void **state)
 	assert_true(r.jobs_n > 0);
 }
 
+/* Another program has changed the tables, and the writer has not met it. */
+static void test_altered_tables_are_damage(void **state)
+{
+	struct fixture *f = *state;
+	struct m_search m = { 0 };
+	struct query_ask ask = { .id = QUERY_SEARCH_JOBS, .request = &m };
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct db *other;
+
+	fill(f, JOBS);
+	assert_int_equal(db_open(f->view.path, DB_WRITE, &other, &why), 0);
+	assert_int_equal(db_exec(other, "ALTER TABLE jobs RENAME payload TO p"),
+			 0);
+	db_close(other);
+	assert_int_equal(query_run(f->view.readers[0], &ask, &f->out),
+			 -ERR_VIEW_UNAVAILABLE);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -458,6 +476,7 @@ int main(void)
 		TEST(test_workers_long_idle_are_forgotten),
 		TEST(test_metrics),
 		TEST(test_deadline),
+		TEST(test_altered_tables_are_damage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

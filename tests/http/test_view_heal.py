@@ -208,6 +208,17 @@ def test_deleted_file_of_an_idle_node_comes_back(node, client):
                "a whole view")
 
 
+@pytest.mark.parametrize("ask", [verify, lambda c: look(c, {})])
+def test_altered_tables_of_an_idle_node_are_noticed(node, client, ask):
+    """Nothing is written that would meet them: whoever asks next does."""
+    wait_until(lambda: (verify(client) or {}).get("status") == "ok", 60,
+               "a whole view")
+    FAULTS["column renamed"](node)
+    wait_until(lambda: ask(client) and
+               (verify(client) or {}).get("status") == "ok", 60,
+               "a whole view")
+
+
 def test_file_damaged_while_viewd_is_down(node, client):
     """What another process left is judged before it is shown."""
     for fault in ("garbage", "cut in half", "log deleted"):
