@@ -14,13 +14,15 @@ pkg_check_modules(NCURSES REQUIRED IMPORTED_TARGET ncursesw)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
 
-# libmicrohttpd reads its sockets through wire_recv of corvo-httpd/front/wire.h:
-# a copy of the static library, in which the name recv is another. It is the
-# only way to see the bytes of a request before the library takes them.
+# libmicrohttpd uses its sockets through corvo-httpd/front/wire.h: a copy of the
+# static library, in which recv, send and sendmsg have other names. It is the
+# only way to see the bytes of a request before the library takes them, and to
+# give it the head of an answer as a piece of text.
 find_library(MICROHTTPD_ARCHIVE libmicrohttpd.a REQUIRED)
 set(MICROHTTPD_COPY ${CMAKE_BINARY_DIR}/libmicrohttpd_wire.a)
 add_custom_command(OUTPUT ${MICROHTTPD_COPY}
   COMMAND ${CMAKE_OBJCOPY} --redefine-sym recv=wire_recv
+          --redefine-sym send=wire_send --redefine-sym sendmsg=wire_sendmsg
           ${MICROHTTPD_ARCHIVE} ${MICROHTTPD_COPY}
   DEPENDS ${MICROHTTPD_ARCHIVE} VERBATIM)
 add_custom_target(microhttpd_copy DEPENDS ${MICROHTTPD_COPY})

@@ -262,6 +262,7 @@ void conn_close(struct conns *cs, struct conn *c)
 	wire_remove(c);
 	list_remove(&c->node);
 	cs->n--;
+	buf_done(&c->headers);
 	free(c);
 }
 

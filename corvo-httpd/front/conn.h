@@ -16,6 +16,7 @@
 #include "rt/ip.h"
 #include "rt/listen.h"
 #include "rt/loop.h"
+#include "util/buf.h"
 #include "util/list.h"
 #include "util/str.h"
 
@@ -66,6 +67,8 @@ struct conn {
 	struct framing framing;    /* of what has been read */
 	int bad;                   /* -ERR_: so the next request is refused */
 	uint64_t answered_n;       /* requests */
+	struct buf headers;        /* of the answer, see front/wire.h */
+	size_t headers_sent;       /* bytes of them */
 	size_t thrown_away_n;      /* bytes that came after it was refused */
 };
 

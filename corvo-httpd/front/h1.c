@@ -34,8 +34,9 @@
  * argument of it, and the answer's head must fit; the framing counts them. All
  * of it is cleared for each request, so more of it is slower.
  */
-#define ANSWER_HEAD_BYTES (2u << 10)
+#define ANSWER_HEAD_BYTES 512u /* without its headers, see front/wire.h */
 #define CONNECTION_BYTES  (LIMIT_HEAD_BYTES + ANSWER_HEAD_BYTES)
+#define HEADERS_KEPT      512u /* of a connection, from answer to answer */
 
 #define HELD_MAX    256 /* waiting connections that are not suspended */
 #define HOLD_NS     (5 * NS_PER_MS)
@@ -114,24 +115,36 @@ static struct MHD_Response *make_answer(struct exchange *x)
 	    x->out.n, x->out.n > 0 ? x->out.p : "", MHD_RESPMEM_PERSISTENT);
 }
 
-static void add_header(void *resp, const char *name, const char *value)
+static void add_header(void *headers, const char *name, const char *value)
 {
-	/* Fails only without memory; names and values are our own. */
-	CHECK(MHD_add_response_header(resp, name, value) == MHD_YES);
+	buf_puts(headers, name);
+	buf_append(headers, ": ", 2);
+	buf_puts(headers, value);
+	buf_append(headers, "\r\n", 2);
+}
+
+/* The library looks at this one, and closes then. */
+static void close_after(struct MHD_Response *resp)
+{
+	/* fails only without memory */
+	CHECK(MHD_add_response_header(resp, "Connection", "close") == MHD_YES);
 }
 
 static enum MHD_Result send_answer(struct MHD_Connection *mc,
 				   struct exchange *x)
 {
 	struct MHD_Response *resp = make_answer(x);
-	const struct answer_to to = { add_header, resp };
+	struct conn *c = x->conn;
+	const struct answer_to to = { add_header, &c->headers };
 	enum MHD_Result ok;
 
 	if (resp == NULL)
 		return MHD_NO;
+	buf_shrink(&c->headers, HEADERS_KEPT);
+	c->headers_sent = 0;
 	answer_headers(&to, x, server_date(x->server));
-	if (server_is_draining(x->server) || x->conn->is_extra)
-		add_header(resp, "Connection", "close");
+	if (server_is_draining(x->server) || c->is_extra)
+		close_after(resp);
 	ok = MHD_queue_response(mc, (unsigned)x->status, resp);
 	MHD_destroy_response(resp);
 	buf_shrink(&x->body, LIMIT_SMALL_BYTES); /* what it was made of */
@@ -336,8 +349,10 @@ static void on_completed(void *cls, _unused_ struct MHD_Connection *mc,
 		end_exchange(c);
 	}
 	conn_enter(c, CONN_IDLE, d->h1->now_ns);
-	if (sent)
-		wire_answered(c);
+	if (!sent)
+		return;
+	CHECK(c->headers_sent == c->headers.n);
+	wire_answered(c);
 }
 
 static void on_connection(void *cls, struct MHD_Connection *mc, void **ctx,

@@ -1,5 +1,5 @@
 /*
- * Checked reading. See front/wire.h.
+ * Checked reading, and heads that are written here. See front/wire.h.
  */
 #include "front/wire.h"
 
@@ -25,6 +25,11 @@ static size_t turn_n;
 /* The library knows a connection by its descriptor, so this is by that. */
 static struct conn **by_fd;
 static size_t by_fd_n;
+
+static struct conn *conn_of(int fd)
+{
+	return (size_t)fd < by_fd_n ? by_fd[fd] : NULL;
+}
 
 void wire_begin_turn(void)
 {
@@ -114,7 +119,7 @@ static ssize_t take_good(struct conn *c, size_t good)
 
 ssize_t wire_recv(int fd, void *to, size_t n, int flags)
 {
-	struct conn *c = (size_t)fd < by_fd_n ? by_fd[fd] : NULL;
+	struct conn *c = conn_of(fd);
 	size_t good;
 	ssize_t got;
 
@@ -134,6 +139,67 @@ ssize_t wire_recv(int fd, void *to, size_t n, int flags)
 	turn_n += (size_t)got;
 	c->bad = framing_feed(&c->framing, to, (size_t)got, &good);
 	return c->bad == 0 ? got : take_good(c, good);
+}
+
+/* --- writing --- */
+
+#define CRLF_BYTES 2 /* the empty line that ends a head */
+#define PIECES_MAX 2 /* the library writes a head, and a body */
+
+static bool has_headers(const struct conn *c)
+{
+	return c != NULL && c->headers_sent < c->headers.n;
+}
+
+/*
+ * The first piece is the head, or what is left of it: at least the empty line,
+ * because the headers before that are not sent.
+ */
+static ssize_t send_with_headers(struct conn *c, const struct iovec *v,
+				 size_t n, int flags)
+{
+	size_t head = v[0].iov_len - CRLF_BYTES;
+	char *empty_line = (char *)v[0].iov_base + head;
+	size_t left = c->headers.n - c->headers_sent;
+	struct iovec all[PIECES_MAX + 2] = {
+		{ v[0].iov_base, head },
+		{ c->headers.p + c->headers_sent, left },
+		{ empty_line, CRLF_BYTES },
+	};
+	struct msghdr m = { .msg_iov = all, .msg_iovlen = n + 2 };
+	size_t ours;
+	ssize_t got;
+
+	CHECK(n <= PIECES_MAX && v[0].iov_len >= CRLF_BYTES);
+	CHECK(memcmp(empty_line, "\r\n", CRLF_BYTES) == 0);
+	if (n > 1)
+		all[3] = v[1];
+	got = sendmsg(c->fd, &m, flags);
+	if (got <= (ssize_t)head)
+		return got;
+	ours = MIN((size_t)got - head, left);
+	c->headers_sent += ours;
+	got -= (ssize_t)ours;
+	/* the library shall not take it for the end of the connection */
+	return got > 0 ? got : nothing_yet();
+}
+
+ssize_t wire_send(int fd, const void *p, size_t n, int flags)
+{
+	struct conn *c = conn_of(fd);
+	struct iovec v = { (void *)p, n };
+
+	return has_headers(c) ? send_with_headers(c, &v, 1, flags)
+			      : send(fd, p, n, flags);
+}
+
+ssize_t wire_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	struct conn *c = conn_of(fd);
+
+	return has_headers(c)
+		   ? send_with_headers(c, m->msg_iov, m->msg_iovlen, flags)
+		   : sendmsg(fd, m, flags);
 }
 
 void wire_answered(struct conn *c)
