@@ -14,6 +14,8 @@
 #include "util/clock.h"
 #include "util/json.h"
 
+#define DATE_LOOK_NS (10 * NS_PER_MS) /* it may be late by that */
+
 /* At least `width` digits, ending before `end`; returns their start. */
 static char *digits(char *end, uint64_t v, int width)
 {
@@ -50,10 +52,11 @@ static void add_allow(const struct answer_to *to, unsigned allow)
 }
 
 /* "proc;dur=12.345", without the cost of printf: it is on every answer. */
-static void add_timing(const struct answer_to *to, const struct exchange *x)
+static void add_timing(const struct answer_to *to, const struct exchange *x,
+		       uint64_t now_ns)
 {
 	static const char head[] = "proc;dur=";
-	uint64_t us = (clock_mono_ns() - x->start_ns) / NS_PER_US;
+	uint64_t us = (now_ns - x->start_ns) / NS_PER_US;
 	char text[64];
 	char *p = text + sizeof(text) - 1;
 
@@ -66,16 +69,25 @@ static void add_timing(const struct answer_to *to, const struct exchange *x)
 }
 
 /* The library would format it for every answer. */
-static void add_date(const struct answer_to *to, struct answer_date *d)
+static void look_at_date(struct answer_date *d)
 {
 	time_t now = (time_t)(clock_wall_ns() / NS_PER_S);
 	struct tm tm;
 
-	if ((uint64_t)now != d->unix_s) {
-		CHECK(gmtime_r(&now, &tm) != NULL);
-		CHECK(strftime(d->text, sizeof(d->text),
-			       "%a, %d %b %Y %H:%M:%S GMT", &tm) > 0);
-		d->unix_s = (uint64_t)now;
+	if ((uint64_t)now == d->unix_s)
+		return;
+	CHECK(gmtime_r(&now, &tm) != NULL);
+	CHECK(strftime(d->text, sizeof(d->text), "%a, %d %b %Y %H:%M:%S GMT",
+		       &tm) > 0);
+	d->unix_s = (uint64_t)now;
+}
+
+static void add_date(const struct answer_to *to, struct answer_date *d,
+		     uint64_t now_ns)
+{
+	if (d->unix_s == 0 || now_ns - d->looked_ns >= DATE_LOOK_NS) {
+		look_at_date(d);
+		d->looked_ns = now_ns;
 	}
 	to->add(to->ctx, "Date", d->text);
 }
@@ -118,12 +130,14 @@ static void add_stream(const struct answer_to *to)
 void answer_headers(const struct answer_to *to, const struct exchange *x,
 		    struct answer_date *date)
 {
-	add_date(to, date);
+	uint64_t now_ns = clock_mono_ns();
+
+	add_date(to, date, now_ns);
 	if (x->out.n > 0 || x->stream != NULL)
 		to->add(to->ctx, "Content-Type", x->content_type);
 	if (x->stream != NULL)
 		add_stream(to);
-	add_timing(to, x);
+	add_timing(to, x, now_ns);
 	to->add(to->ctx, "X-Request-Id", x->request_id);
 	if (x->seq != 0)
 		add_number(to, "X-Corvo-Index", x->seq);

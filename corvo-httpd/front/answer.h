@@ -16,6 +16,7 @@ struct answer_to {
 /* The header of that name, made once a second. Zeroed: none yet. */
 struct answer_date {
 	uint64_t unix_s;
+	uint64_t looked_ns; /* clock_mono_ns */
 	char text[32];
 };
 

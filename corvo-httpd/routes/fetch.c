@@ -111,10 +111,11 @@ static void on_fetched(struct req *r, const struct rpc_reply *reply)
 /* The answer has to be there before its client gives up. */
 static uint64_t longest_wait(const struct req *r)
 {
-	uint64_t now = clock_mono_ns(), left;
+	uint64_t now, left;
 
 	if (r->deadline_ns == 0)
 		return FETCH_WAIT_MAX_NS;
+	now = clock_mono_ns();
 	left = r->deadline_ns > now ? r->deadline_ns - now : 0;
 	return left - MIN(left / 4, DEADLINE_MARGIN_NS);
 }
