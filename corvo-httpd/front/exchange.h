@@ -66,6 +66,7 @@ struct exchange {
 	bool watched;     /* its socket is watched for a client that left */
 	bool waiting;     /* the front waits for exchange_resume */
 	bool suspended;   /* and its connection is suspended meanwhile */
+	bool woken;       /* it was, when its answer came */
 	bool abandoned;   /* the client is gone: close, answer nothing */
 	bool sent;        /* all of the answer is in the hands of the kernel */
 
