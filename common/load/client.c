@@ -137,9 +137,14 @@ static void watch(struct conn *c, int op, uint32_t events)
 		client_fail(c->cl, "epoll: %s", strerror(errno));
 }
 
+static int connect_to(struct client *cl)
+{
+	return cl->to.socket != NULL ? connect_unix(cl) : connect_tcp(cl);
+}
+
 static void connect_one(struct client *cl)
 {
-	int fd = cl->to.socket != NULL ? connect_unix(cl) : connect_tcp(cl);
+	int fd = connect_to(cl);
 	struct conn *c;
 
 	if (fd < 0)
@@ -155,6 +160,15 @@ static void connect_one(struct client *cl)
 	}
 	cl->conns[cl->conns_n++] = c;
 	watch(c, EPOLL_CTL_ADD, EPOLLIN);
+}
+
+/* Nothing was under way on it for long, so the server has closed it. */
+static void connect_again(struct conn *c)
+{
+	(void)close(c->fd);
+	c->fd = connect_to(c->cl);
+	if (c->fd >= 0)
+		watch(c, EPOLL_CTL_ADD, EPOLLIN);
 }
 
 bool client_connect(struct client *cl, unsigned n)
@@ -291,6 +305,10 @@ static void receive(struct conn *c)
 
 	if (n < 0 && errno == EAGAIN)
 		return;
+	if (n == 0 && c->on_answer == NULL) {
+		connect_again(c);
+		return;
+	}
 	if (n <= 0) {
 		client_fail(c->cl, "the server closed a connection%s%s",
 			    n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");

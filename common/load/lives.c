@@ -20,11 +20,13 @@ static bool may_begin(const struct run *r)
 
 static void produce(struct conn *c);
 
-/* Producers that had to wait go on. */
+/* Producers that had to wait go on, in turns. */
 static void wake_producers(struct run *r)
 {
-	for (unsigned i = 0; i < r->lives->producers && may_begin(r); i++) {
-		struct conn *c = r->l->cl->conns[i];
+	unsigned all = r->lives->producers;
+
+	for (unsigned i = 0; i < all && may_begin(r); i++) {
+		struct conn *c = r->l->cl->conns[r->turn++ % all];
 		struct lane *lane = c->own;
 
 		if (!lane->waits)

@@ -27,6 +27,7 @@ struct run {
 	struct lane *lanes;
 	const struct load_lives *lives; /* see lives.c */
 	uint64_t sent, acked, allowed, burst_ns;
+	unsigned turn;    /* which producer that waits goes on next */
 	uint64_t over_ns; /* since then no job can come any more; 0: not yet */
 };
 

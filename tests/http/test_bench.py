@@ -63,6 +63,13 @@ def test_the_time_may_end_a_fetch_before_the_count(node):
     assert got["jobs"] < 4000
 
 
+def test_connections_that_had_nothing_to_do_are_made_again(make_node):
+    """The server closes them; there is a second between two bursts."""
+    node = make_node("--idle-timeout=1s").start()
+    got = bench(node, "burst", "--burst", "2", "--count", "10")
+    assert got["jobs"] == 10
+
+
 def test_a_path_below_the_server_is_refused_by_it(node):
     p = subprocess.run([CORVO, "bench"], capture_output=True, text=True,
                        timeout=patience(30),
