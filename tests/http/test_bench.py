@@ -65,7 +65,7 @@ def test_the_time_may_end_a_fetch_before_the_count(node):
 
 def test_connections_that_had_nothing_to_do_are_made_again(make_node):
     """The server closes them; there is a second between two bursts."""
-    node = make_node("--idle-timeout=1s").start()
+    node = make_node("--idle-timeout=200ms").start()
     got = bench(node, "burst", "--burst", "2", "--count", "10")
     assert got["jobs"] == 10
 
