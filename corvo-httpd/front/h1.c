@@ -121,9 +121,13 @@ static struct MHD_Response *make_answer(struct exchange *x)
 
 static void add_header(void *headers, const char *name, const char *value)
 {
+	size_t n = strlen(value);
+
+	/* our own, or checked: another line would be another header */
+	CHECK(memchr(value, '\r', n) == NULL && memchr(value, '\n', n) == NULL);
 	buf_puts(headers, name);
 	buf_append(headers, ": ", 2);
-	buf_puts(headers, value);
+	buf_append(headers, value, n);
 	buf_append(headers, "\r\n", 2);
 }
 

@@ -11,6 +11,17 @@ static struct member *follower(void)
 	return &m[(leader()->number + 1) % NODES];
 }
 
+/* All have the same; who leads, and one that follows. */
+static void start_all(struct member **ret_leader, struct member **ret_follower)
+{
+	for (int i = 0; i < NODES; i++)
+		start(&m[i]);
+	propose(100);
+	w_wait(all_applied, NULL);
+	*ret_follower = follower();
+	*ret_leader = leader();
+}
+
 /* --- a log that cannot be written --- */
 
 #define ASKED_MAX 64
@@ -40,15 +51,11 @@ static bool is_asked(void *ctx _unused_)
 
 static void what_follows_a_failed_write_is_not_written(void **state _unused_)
 {
-	struct member *k;
+	struct member *lead, *k;
 	size_t asked;
 
 	memset(&broken, 0, sizeof(broken));
-	for (int i = 0; i < NODES; i++)
-		start(&m[i]);
-	propose(100);
-	w_wait(all_applied, NULL);
-	k = follower();
+	start_all(&lead, &k);
 	k->node->append = append_to_nothing;
 	propose(100);
 	w_wait(is_asked, NULL);
@@ -118,12 +125,7 @@ static void a_transfer_that_is_late_has_not_failed(void **state _unused_)
 {
 	struct member *from, *to;
 
-	for (int i = 0; i < NODES; i++)
-		start(&m[i]);
-	propose(100);
-	w_wait(all_applied, NULL);
-	to = follower();
-	from = leader();
+	start_all(&from, &to);
 	begin_late_transfer(from, to);
 	assert_int_equal(kept.send(kept.io, kept.req, &kept.message, kept.cb),
 			 0);
@@ -138,12 +140,7 @@ static void a_transfer_that_never_comes_about_has_failed(void **state _unused_)
 {
 	struct member *from, *to;
 
-	for (int i = 0; i < NODES; i++)
-		start(&m[i]);
-	propose(100);
-	w_wait(all_applied, NULL);
-	to = follower();
-	from = leader();
+	start_all(&from, &to);
 	begin_late_transfer(from, to);
 	w_wait(is_answered, NULL);
 	assert_int_equal(last_err, -ERR_REQUEST_TIMEOUT);
@@ -173,12 +170,7 @@ static void hand_over_to_one_that_cannot_write(bool term)
 {
 	struct member *from, *to;
 
-	for (int i = 0; i < NODES; i++)
-		start(&m[i]);
-	propose(100);
-	w_wait(all_applied, NULL);
-	to = follower();
-	from = leader();
+	start_all(&from, &to);
 	if (term)
 		to->node->set_term = refuse_term;
 	else
