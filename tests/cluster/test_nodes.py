@@ -10,7 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from cluster import Cluster, cluster, events  # noqa: E402
+from cluster import (Cluster, cluster, events,  # noqa: E402
+                     under_one_leader)
 from node import API, fill_disk, wait_until  # noqa: E402
 
 
@@ -58,70 +59,81 @@ def test_every_node_shows_all_of_every_node(three):
 
 
 def test_a_node_that_is_behind_is_shown_with_entries_and_time(three):
-    slow, leader = three.followers()[0], three.leader()
-    slow.slow_log(2)
-    try:
-        with leader.client() as c:
-            def lags():
-                c.enqueue("lag")
-                rows = [row_of(three, slow, at) for at in three.nodes]
-                return all(r.get("lag_entries", 0) > 0
-                           and r.get("lag_ms", 0) >= 300 for r in rows)
-            wait_until(lags, 60, "the lag to be told")
-            wait_until(lambda: c.enqueue("lag") and metrics(slow)[
-                "corvo_cluster_lag_seconds"] >= 0.3, 60, "its own number")
-    finally:
-        slow.slow_log(0)
-    wait_until(lambda: row_of(three, slow, leader)["lag_entries"] == 0
-               and row_of(three, slow, leader)["lag_ms"] == 0, 60,
-               "it to come up")
+    def body(leader, wait):
+        slow = three.followers()[0]
+        slow.slow_log(2)
+        try:
+            with leader.client() as c:
+                def lags():
+                    c.enqueue("lag")
+                    rows = [row_of(three, slow, at) for at in three.nodes]
+                    return all(r.get("lag_entries", 0) > 0
+                               and r.get("lag_ms", 0) >= 300 for r in rows)
+                wait(lags, 60, "the lag to be told")
+                wait(lambda: c.enqueue("lag") and metrics(slow)[
+                    "corvo_cluster_lag_seconds"] >= 0.3, 60, "its own number")
+        finally:
+            slow.slow_log(0)
+        wait(lambda: row_of(three, slow, leader)["lag_entries"] == 0
+             and row_of(three, slow, leader)["lag_ms"] == 0, 60,
+             "it to come up")
+    under_one_leader(three, body)
 
 
 def test_a_clock_that_is_off_is_told_once(three):
-    other, leader = three.followers()[0], three.leader()
-    name = name_of(three, other)
-    told = f"the clock of node {name} is "
-    before = leader.log().count(told)
-    other.set_clock(2)
-    try:
-        def off():
-            rows = [row_of(three, other, at) for at in three.nodes]
-            return all(r.get("clock_ok") is False
-                       and 1000 < r["clock_offset_ms"] < 3000 for r in rows)
-        wait_until(off, 30, "the clock to be told of")
-        assert metrics(other)["corvo_cluster_clock_offset_seconds"] > 1
-        wait_until(lambda: events(leader, "clock_off") == [{"node": name}],
-                   30, "the event")
-    finally:
-        other.set_clock(0)
-    wait_until(lambda: events(leader, "clock_right") == [{"node": name}], 30,
-               "the other event")
-    assert row_of(three, other, leader)["clock_ok"]
-    # once when it was off, once when it was right again
-    assert leader.log().count(told) == before + 2
-    assert events(leader, "clock_off") == [{"node": name}]
+    def body(leader, wait):
+        other = three.followers()[0]
+        name = name_of(three, other)
+        told = f"the clock of node {name} is "
+        kinds = ("clock_off", "clock_right")
+        before = [events(leader, k) for k in kinds]
+        lines = leader.log().count(told)
+        off, right = (b + [{"node": name}] for b in before)
+        other.set_clock(2)
+        try:
+            def is_off():
+                rows = [row_of(three, other, at) for at in three.nodes]
+                return all(r.get("clock_ok") is False
+                           and 1000 < r["clock_offset_ms"] < 3000
+                           for r in rows)
+            wait(is_off, 30, "the clock to be told of")
+            assert metrics(other)["corvo_cluster_clock_offset_seconds"] > 1
+            wait(lambda: events(leader, kinds[0]) == off, 30, "the event")
+        finally:
+            other.set_clock(0)
+        wait(lambda: events(leader, kinds[1]) == right, 30, "the other event")
+        assert row_of(three, other, leader)["clock_ok"]
+        # once when it was off, once when it was right again
+        assert leader.log().count(told) == lines + 2
+        assert events(leader, kinds[0]) == off
+    under_one_leader(three, body)
 
 
 def test_metrics_of_nodes(three):
-    follower, leader = three.followers()[0], three.leader()
-    with follower.client() as c:
-        before = c.metrics()
-        c.enqueue("passed")
-        after = c.metrics()
-    assert (after["corvo_forwarded_total"] ==
-            before["corvo_forwarded_total"] + 1)
+    def body(leader, wait):
+        follower = three.followers()[0]
+        own = metrics(leader)["corvo_forwarded_total"]
+        with follower.client() as c:
+            before = c.metrics()
+            c.enqueue("passed")
+            after = c.metrics()
+        assert (after["corvo_forwarded_total"] ==
+                before["corvo_forwarded_total"] + 1)
+        m = metrics(leader)
+        assert m["corvo_forwarded_total"] == own
+        assert m["corvo_cluster_nodes"] == 3
+        assert m["corvo_cluster_last_contact_seconds"] == 0
+        assert m["corvo_cluster_lag_entries"] == 0
+        wait(lambda: metrics(leader)["corvo_cluster_peers_connected"] == 2,
+             20, "both to be heard of")
+        for n in "n1", "n2", "n3":
+            assert m['corvo_cluster_node_up{node="%s"}' % n] == 1
+            assert m['corvo_cluster_node_disk_free_bytes{node="%s"}' % n] > 0
+        wait(lambda: metrics(follower)
+             ["corvo_cluster_last_contact_seconds"] < 60, 20, "a word")
+    under_one_leader(three, body)
+    leader = three.leader()
     m = metrics(leader)
-    assert m["corvo_forwarded_total"] == 0
-    assert m["corvo_cluster_nodes"] == 3
-    assert m["corvo_cluster_last_contact_seconds"] == 0
-    assert m["corvo_cluster_lag_entries"] == 0
-    wait_until(lambda: metrics(leader)["corvo_cluster_peers_connected"] == 2,
-               20, "both to be heard of")
-    for n in "n1", "n2", "n3":
-        assert m['corvo_cluster_node_up{node="%s"}' % n] == 1
-        assert m['corvo_cluster_node_disk_free_bytes{node="%s"}' % n] > 0
-    wait_until(lambda: metrics(follower)
-               ["corvo_cluster_last_contact_seconds"] < 60, 20, "a word")
     elections, term = (m[f"corvo_raft_{x}"]
                        for x in ("elections_total", "term"))
     with leader.client() as c:
@@ -132,21 +144,25 @@ def test_metrics_of_nodes(three):
 
 
 def test_a_lost_node_is_shown_by_all_others():
-    with cluster() as three:
-        lost, leader = three.followers()[0], three.leader()
-        name = name_of(three, lost)
-        wait_until(lambda: row_of(three, lost, leader).get("lag_ms") == 0, 20,
-                   "it to be heard of")
+    def body(leader, wait):
+        lost = three.followers()[0]
+        up = f'corvo_cluster_node_up{{node="{name_of(three, lost)}"}}'
+        wait(lambda: row_of(three, lost, leader).get("lag_ms") == 0, 20,
+             "it to be heard of")
         lost.kill_all()
-        up = f'corvo_cluster_node_up{{node="{name}"}}'
-        for n in three.alive():
-            wait_until(lambda: row_of(three, lost, n)["alive"] is False
-                       and row_of(three, lost, n)["last_contact_ms"] > 3000,
-                       30, "it to be missed")
-            wait_until(lambda: metrics(n)[up] == 0, 30, "the number")
-        lost.start()
-        three.wait_whole()
-        wait_until(lambda: metrics(leader)[up] == 1, 30, "it to be back")
+        try:
+            for n in three.alive():
+                wait(lambda: row_of(three, lost, n).get("alive") is False
+                     and row_of(three, lost, n)["last_contact_ms"] > 3000,
+                     30, "it to be missed")
+                wait(lambda: metrics(n)[up] == 0, 30, "the number")
+        finally:
+            lost.start()
+            three.wait_whole()
+        wait(lambda: metrics(leader)[up] == 1, 30, "it to be back")
+
+    with cluster() as three:
+        under_one_leader(three, body)
 
 
 def fill(c, n):

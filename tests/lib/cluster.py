@@ -87,6 +87,40 @@ class Cluster:
             raise errors[0]
 
 
+class _Changed(Exception):
+    """Another term began."""
+
+
+def _term_of(node):
+    with node.client() as c:
+        return c.metrics()["corvo_raft_term"]
+
+
+def under_one_leader(three, body):
+    """body(leader, wait): what holds only while one node leads. wait() is
+    wait_until(). If another term begins, as on a busy machine, it is done
+    anew."""
+    while True:
+        leader = three.leader()
+        term = _term_of(leader)
+
+        def wait(cond, *args):
+            def met():
+                value = cond()
+                if not value and _term_of(leader) != term:
+                    raise _Changed
+                return value
+            return wait_until(met, *args)
+        try:
+            return body(leader, wait)
+        except _Changed:
+            pass
+        except (AssertionError, KeyError):
+            if _term_of(leader) == term:
+                raise
+        print("another node leads, once more")
+
+
 @contextlib.contextmanager
 def cluster(*flags, size=3):
     """A whole cluster; checked and gone at the end."""
