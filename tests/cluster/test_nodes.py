@@ -86,6 +86,9 @@ def test_a_clock_that_is_off_is_told_once(three):
         name = name_of(three, other)
         told = f"the clock of node {name} is "
         kinds = ("clock_off", "clock_right")
+        wait(lambda: events(leader, kinds[0]) == events(leader, kinds[1])
+             and row_of(three, other, leader).get("clock_ok"), 30,
+             "nothing of a time before to be on its way")
         before = [events(leader, k) for k in kinds]
         lines = leader.log().count(told)
         off, right = (b + [{"node": name}] for b in before)
