@@ -25,7 +25,7 @@ struct raftd {
 	struct svc *svc;
 	struct peers *peers;     /* NULL: there are no other nodes */
 	struct loop_timer *room; /* looks at the disk */
-	bool wide; /* the store has a write buffer for a full disk */
+	bool no_room;            /* the store was opened on a full disk */
 	struct lead lead;
 	bool leading;      /* grace was given for this leadership */
 	bool unborn;       /* the disk knows of no entry yet */
@@ -44,13 +44,6 @@ struct raftd {
  * job's life, little enough to be written without a noticeable pause.
  */
 #define WRITE_BEHIND_BYTES (256u << 10)
-
-/*
- * On a full disk nothing can be flushed, and RocksDB takes no more writes once
- * it has tried: what is replayed at a start has to stay in memory then. That
- * is at most the log since the last snapshot.
- */
-#define WIDE_BUFFER_BYTES (2ULL << 30)
 
 /* --- the node calls --- */
 
@@ -305,9 +298,9 @@ static int open_store(struct raftd *r, struct buf *why)
 {
 	const struct settings *s = &r->p.d->settings;
 	struct kv_options o = {
-		.write_buffer_bytes =
-		    r->wide ? WIDE_BUFFER_BYTES : s->rocksdb_write_buffer,
+		.write_buffer_bytes = s->rocksdb_write_buffer,
 		.cache_bytes = s->rocksdb_cache,
+		.no_room = r->no_room,
 	};
 	_cleanup_(buf_done) struct buf rocks = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf checkpoints = BUF_INIT(0);
@@ -401,7 +394,7 @@ static int start(struct raftd *r, struct buf *why)
 		e = install_finish(s, why);
 	if (e < 0)
 		return e;
-	r->wide = room_look(c.settings, ROOM_NONE) != ROOM_OK;
+	r->no_room = room_look(c.settings, ROOM_NONE) != ROOM_OK;
 	e = open_store(r, why);
 	if (e < 0)
 		return e;
@@ -444,9 +437,9 @@ static void use_room(struct raftd *r)
 	if (!proposer_stats(r->p.proposer)->disk_ok)
 		return;
 	room_reserve(s);
-	if (r->wide &&
+	if (r->no_room &&
 	    kv_set_write_buffer(r->p.kv, s->rocksdb_write_buffer) == 0)
-		r->wide = false;
+		r->no_room = false;
 }
 
 static void on_room(void *ctx)

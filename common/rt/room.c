@@ -14,7 +14,7 @@
 
 /*
  * What may follow accepted work: two log segments that libraft prepares ahead,
- * and the memtables RocksDB has yet to write. Refusing before the disk is
+ * and what has gathered for RocksDB to write. Refusing before the disk is
  * really full is what lets the node recover by itself; what frees room may use
  * half of this.
  */

@@ -21,6 +21,9 @@ struct kv_options {
 	uint64_t write_buffer_bytes;
 	uint64_t cache_bytes;
 	bool read_only; /* a checkpoint, or a look from outside */
+	/* There is no room on the disk: what is written stays in memory until
+	 * kv_set_write_buffer is called. */
+	bool no_room;
 };
 
 /* 0 or -ERR_STORAGE_FULL, -ERR_STORAGE_ERROR with a sentence in why. */
@@ -91,7 +94,7 @@ int kv_checkpoint(struct kv *kv, const char *path, struct buf *why);
  * it still puts in order what was written, and has more to give afterwards. */
 bool kv_rest(struct kv *kv);
 
-/* Another size of the write buffer, from now on. 0 or -ERR_*. */
+/* Another size of the write buffer, from now on, and room. 0 or -ERR_*. */
 int kv_set_write_buffer(struct kv *kv, uint64_t bytes);
 
 /* kv_mem only: forgets writes since the last kv_flush, as a crash would. */

@@ -114,14 +114,6 @@ static int drain(struct behind *s, struct buf *why)
 
 /* --- the writer --- */
 
-static int write_below(struct behind *s, const struct table *t)
-{
-	if (s->batch == NULL)
-		s->batch = kv_batch_new(s->below);
-	table_fill_batch(t, s->batch);
-	return kv_write(s->below, s->batch); /* which empties it */
-}
-
 /* Nothing is written for a while: what is below need not be here, too, and
  * memory for the next time is given back. */
 static void release(struct behind *s)
@@ -131,8 +123,6 @@ static void release(struct behind *s)
 		s->past = NULL;
 	}
 	arena_trim(&s->now->t.arena);
-	kv_batch_free(s->batch);
-	s->batch = NULL;
 	if (s->spare == NULL)
 		return;
 	table_done(&s->spare->t);
@@ -210,7 +200,7 @@ static void *writer_main(void *ctx)
 			break;
 		past = &s->past->t; /* nobody changes it while it is written */
 		pthread_mutex_unlock(&s->lock);
-		r = write_below(s, past);
+		r = kv_write_table(s->below, past);
 		pthread_mutex_lock(&s->lock);
 		s->writing = s->rested = false;
 		if (r < 0) {

@@ -32,7 +32,6 @@ struct behind {
 	bool stop;
 	void (*on_wait)(void *ctx); /* of a write; or NULL */
 	void *on_wait_ctx;
-	struct kv_batch *batch; /* the writer's, its memory kept; or NULL */
 	int err; /* of the writer; what is below ends there for good */
 	char err_text[256];
 };

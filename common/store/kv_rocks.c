@@ -1,11 +1,13 @@
 /*
- * kv.h on RocksDB: the only file that knows rocksdb/c.h. The write-ahead log
- * is off (the raft log is it), everything is in the default column family.
+ * kv.h on RocksDB. The write-ahead log is off (the raft log is it), everything
+ * is in the default column family. Large tables are written by
+ * kv_rocks_ingest.c.
  *
  * RocksDB's errors are texts; they become -ERR_* here and nowhere else.
  */
+#include "store/kv_rocks_impl.h"
+
 #include <pthread.h>
-#include <rocksdb/c.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -14,7 +16,6 @@
 
 #include "proto/err.h"
 #include "proto/limits.h"
-#include "store/kv_impl.h"
 
 #define BLOOM_BITS_PER_KEY 10
 #define WRITE_BUFFERS      3
@@ -23,38 +24,35 @@
 #define COMPACTOR_NICE     5
 #define SYNC_BYTES         (1u << 20)
 /* Files of the youngest level: compaction may wait for a burst to end. */
-#define LEVEL0_COMPACT     8
-#define LEVEL0_SLOWDOWN    40
-#define LEVEL0_STOP        64
+#define LEVEL0_COMPACT     16
+#define LEVEL0_SLOWDOWN    120
+#define LEVEL0_STOP        200
 #define INFO_LOGS          2
 #define INFO_LOG_BYTES     (1u << 20)
 #define INFO_LOG_FATAL     4
 #define ARENA_BLOCK_BYTES  (256u << 10) /* a fresh node stays small */
 #define BLOCK_BYTES        (8u << 10)
 #define WRITE_BUFFER_BYTES (32u << 20) /* when the options say 0 */
-#define CACHE_BYTES        (32u << 20)
-#define REST_HELD_BYTES    (2u << 20)   /* in memtables, of a store at rest */
-#define REST_ROOM_BYTES    (256u << 20) /* on the disk, to write them */
-#define HINT_PREFIX        12
-#define TEXT_OF_2(x)       #x
-#define TEXT_OF(x)         TEXT_OF_2(x)
+/* On a full disk nothing can be flushed, and RocksDB takes no more writes once
+ * it has tried: all that is replayed at a start, which is at most the log since
+ * the last snapshot, has to stay in memory. */
+#define WIDE_BUFFER_BYTES (2ULL << 30)
+#define CACHE_BYTES       (32u << 20)
+#define INGEST_PART       2 /* of the write buffer: tables from there on */
+#define REST_HELD_BYTES   (2u << 20)   /* in memtables, of a store at rest */
+#define REST_ROOM_BYTES   (256u << 20) /* on the disk, to write them */
+#define HINT_PREFIX       12
+#define TEXT_OF_2(x)      #x
+#define TEXT_OF(x)        TEXT_OF_2(x)
 #define HINT_OPTION                                   \
 	"memtable_insert_with_hint_prefix_extractor=" \
 	"rocksdb.FixedPrefix." TEXT_OF(HINT_PREFIX)
+#define KIND_BYTES 2 /* of a key: what kind of record it is */
+#define KIND_OPTION                \
+	"sst_partitioner_factory=" \
+	"{id=SstPartitionerFixedPrefixFactory;length=" TEXT_OF(KIND_BYTES) "}"
 #define PERF_COUNTERS_OFF 1
 #define FORMAT_VERSION    5
-
-struct rocks {
-	struct kv kv;
-	rocksdb_t *db;
-	char *path;
-	rocksdb_env_t *env;
-	rocksdb_options_t *options;
-	rocksdb_block_based_table_options_t *table;
-	rocksdb_cache_t *cache;
-	rocksdb_writeoptions_t *write;
-	rocksdb_readoptions_t *read;
-};
 
 struct rocks_iter {
 	struct kv_iter it;
@@ -69,8 +67,7 @@ struct rocks_batch {
 	rocksdb_writebatch_t *wb;
 };
 
-/* Frees err; the text is kept for kv_error_text and copied to why. */
-static int rocks_error(char *err, struct buf *why)
+int rocks_error(char *err, struct buf *why)
 {
 	int r = strstr(err, "No space left") != NULL ? -ERR_STORAGE_FULL
 						     : -ERR_STORAGE_ERROR;
@@ -226,7 +223,7 @@ static void rocks_batch_delete(struct kv_batch *b, struct str key)
 static void rocks_batch_delete_range(struct kv_batch *b, struct str from,
 				     struct str upto)
 {
-	CHECK(from.n < HINT_PREFIX); /* see rocks_insert_hints */
+	CHECK(from.n < HINT_PREFIX); /* see rocks_text_options */
 	rocksdb_writebatch_delete_range(rocks_wb(b), from.p, from.n, upto.p,
 					upto.n);
 }
@@ -329,7 +326,10 @@ static int rocks_set_write_buffer(struct kv *kv, uint64_t bytes)
 	buf_putc(&text, '\0');
 	values[0] = text.p;
 	rocksdb_set_options(s->db, 1, names, values, &err);
-	return err != NULL ? rocks_error(err, NULL) : 0;
+	if (err != NULL)
+		return rocks_error(err, NULL);
+	s->ingest_from = bytes / INGEST_PART;
+	return 0;
 }
 
 static const struct kv_ops rocks_ops = {
@@ -349,6 +349,7 @@ static const struct kv_ops rocks_ops = {
 	.batch_delete = rocks_batch_delete,
 	.batch_delete_range = rocks_batch_delete_range,
 	.write = rocks_write,
+	.write_table = rocks_write_table,
 	.flush = rocks_flush,
 	.checkpoint = rocks_checkpoint,
 	.set_write_buffer = rocks_set_write_buffer,
@@ -417,6 +418,14 @@ static void start_compactor(rocksdb_env_t *env)
 	CHECK(pthread_join(t, NULL) == 0);
 }
 
+static uint64_t write_buffer(const struct kv_options *o)
+{
+	if (o->no_room)
+		return WIDE_BUFFER_BYTES;
+	return o->write_buffer_bytes ? o->write_buffer_bytes
+				     : WRITE_BUFFER_BYTES;
+}
+
 static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 {
 	static const int compression[] = { rocksdb_no_compression,
@@ -425,9 +434,8 @@ static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 	rocksdb_options_t *x = s->options;
 
 	rocksdb_options_set_create_if_missing(x, !o->read_only);
-	rocksdb_options_set_write_buffer_size(x, o->write_buffer_bytes
-						     ? o->write_buffer_bytes
-						     : WRITE_BUFFER_BYTES);
+	rocksdb_options_set_write_buffer_size(x, write_buffer(o));
+	s->ingest_from = o->no_room ? SIZE_MAX : write_buffer(o) / INGEST_PART;
 	rocksdb_options_set_max_write_buffer_number(x, WRITE_BUFFERS);
 	rocksdb_options_set_arena_block_size(x, ARENA_BLOCK_BYTES);
 	/* One writer: the sorted keys of a batch then go in by one splice. */
@@ -459,18 +467,22 @@ static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 /*
  * For each prefix of HINT_PREFIX bytes the memtable remembers where it
  * inserted last: keys of a batch are sorted, so the next one is near (a third
- * less time for a write). The C interface has this option only as text.
+ * less time for a write). RocksDB 7.8 mixes up the hints of keys and those of
+ * deleted ranges. Events, the one kind of record that goes by ranges, have
+ * shorter keys, and keys shorter than the prefix get no hints.
  *
- * RocksDB 7.8 mixes up the hints of keys and those of deleted ranges. Events,
- * the one kind of record that goes by ranges, have shorter keys, and keys
- * shorter than the prefix get no hints.
+ * What merging makes is one kind of record to a file, as what is taken in is:
+ * see kv_rocks_ingest.c.
+ *
+ * The C interface has these options only as text.
  */
-static int rocks_insert_hints(struct rocks *s, struct buf *why)
+static int rocks_text_options(struct rocks *s, struct buf *why)
 {
 	rocksdb_options_t *with = rocksdb_options_create();
 	char *err = NULL;
 
-	rocksdb_get_options_from_string(s->options, HINT_OPTION, with, &err);
+	rocksdb_get_options_from_string(s->options, HINT_OPTION ";" KIND_OPTION,
+					with, &err);
 	if (err != NULL) {
 		rocksdb_options_destroy(with);
 		return rocks_error(err, why);
@@ -480,6 +492,12 @@ static int rocks_insert_hints(struct rocks *s, struct buf *why)
 	return 0;
 }
 
+static rocksdb_t *open_to_write(struct rocks *s, const char *path, char **err)
+{
+	rocks_ingest_clean(path);
+	return rocksdb_open(s->options, path, err);
+}
+
 static int rocks_open(struct rocks *s, const char *path,
 		      const struct kv_options *o, struct buf *why)
 {
@@ -487,14 +505,14 @@ static int rocks_open(struct rocks *s, const char *path,
 	int r;
 
 	rocks_db_options(s, o);
-	r = rocks_insert_hints(s, why);
+	r = rocks_text_options(s, why);
 	if (r < 0)
 		return r;
 	rocks_table_options(s, o->cache_bytes);
 	if (o->read_only)
 		s->db = rocksdb_open_for_read_only(s->options, path, 0, &err);
 	else
-		s->db = rocksdb_open(s->options, path, &err);
+		s->db = open_to_write(s, path, &err);
 	if (err == NULL)
 		return 0;
 	s->db = NULL;

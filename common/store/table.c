@@ -338,8 +338,7 @@ static int group_cmp(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* All entries, sorted, as indexes; the caller's to free. */
-static uint32_t *in_order(const struct table *t)
+uint32_t *table_in_order(const struct table *t)
 {
 	const struct table_group **groups =
 	    xmalloc(t->groups_n * sizeof(struct table_group *));
@@ -361,9 +360,25 @@ static uint32_t *in_order(const struct table *t)
 	return f.list;
 }
 
-static bool came_and_went(const struct table_entry *e)
+bool table_came_and_went(const struct table_entry *e)
 {
 	return e->is_new && e->value.p == NULL;
+}
+
+bool table_same_kind(struct str a, struct str b)
+{
+	return kind_of(a) == kind_of(b);
+}
+
+bool table_writes_kind(const struct table *t, struct str key)
+{
+	const struct table_group *g = find_group(t, kind_of(key));
+
+	for (size_t i = 0; g != NULL && i < g->n; i++) {
+		if (!table_came_and_went(&t->entries[g->entries[i]]))
+			return true;
+	}
+	return false;
 }
 
 void table_fill_batch(const struct table *t, struct kv_batch *b)
@@ -374,11 +389,11 @@ void table_fill_batch(const struct table *t, struct kv_batch *b)
 		kv_batch_delete_range(b, t->ranges[i].from, t->ranges[i].upto);
 	if (t->n == 0)
 		return;
-	list = in_order(t);
+	list = table_in_order(t);
 	for (size_t i = 0; i < t->n; i++) {
 		const struct table_entry *e = &t->entries[list[i]];
 
-		if (came_and_went(e))
+		if (table_came_and_went(e))
 			continue;
 		if (e->value.p == NULL)
 			kv_batch_delete(b, e->key);
@@ -421,7 +436,7 @@ void table_merge(struct table *t, const struct table *from)
 				   from->ranges[i].upto);
 	if (from->n == 0)
 		return;
-	list = in_order(from);
+	list = table_in_order(from);
 	for (size_t i = 0; i < from->n; i++) {
 		const struct table_entry *e = &from->entries[list[i]];
 		size_t far = MIN(i + 2 * AHEAD, from->n - 1);
@@ -429,7 +444,7 @@ void table_merge(struct table *t, const struct table *from)
 
 		look_ahead(t, hash_of(from, &from->entries[list[far]]),
 			   hash_of(from, &from->entries[list[near]]));
-		if (!came_and_went(e))
+		if (!table_came_and_went(e))
 			set(t, e->key, hash_of(from, e), e->value, e->is_new);
 	}
 	free(list);

@@ -72,6 +72,14 @@ size_t table_range(const struct table *t, struct str from, struct str upto,
 /* Worth it before ranges of that kind of key are looked at often. */
 void table_sort_kind(struct table *t, struct str key);
 
+/* All entries, sorted, as indexes, which are the caller's to free. */
+uint32_t *table_in_order(const struct table *t);
+/* Made and gone again: there is nothing to write. */
+bool table_came_and_went(const struct table_entry *e);
+bool table_same_kind(struct str a, struct str b);
+/* Whether an entry of the key's kind is to be written. */
+bool table_writes_kind(const struct table *t, struct str key);
+
 /* All changes into a batch, sorted; what came and went is left out. */
 void table_fill_batch(const struct table *t, struct kv_batch *b);
 /* All changes of another one, on top of those that are there. */

@@ -43,7 +43,7 @@ static void test_much_memory_changes_no_default(void **state _unused_)
 		assert_int_equal(s.source[all[i].id], SRC_DEFAULT);
 	settings_done(&s);
 	/* exactly enough */
-	LOAD(&s, "--memory-limit=1GiB");
+	LOAD(&s, "--memory-limit=2GiB");
 	for (size_t i = 0; i < BUDGET_MAX; i++)
 		assert_int_equal(s.source[all[i].id], SRC_DEFAULT);
 	settings_done(&s);

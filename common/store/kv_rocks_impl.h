@@ -1,0 +1,34 @@
+/*
+ * Shared by kv_rocks.c and kv_rocks_ingest.c, the only files that know
+ * rocksdb/c.h.
+ */
+#ifndef CORVO_KV_ROCKS_IMPL_H
+#define CORVO_KV_ROCKS_IMPL_H
+
+#include <rocksdb/c.h>
+
+#include "store/kv_impl.h"
+
+struct rocks {
+	struct kv kv;
+	rocksdb_t *db;
+	char *path;
+	rocksdb_env_t *env;
+	rocksdb_options_t *options;
+	rocksdb_block_based_table_options_t *table;
+	rocksdb_cache_t *cache;
+	rocksdb_writeoptions_t *write;
+	rocksdb_readoptions_t *read;
+	size_t ingest_from; /* weight of a table that is taken in as files */
+};
+
+/* Frees err; the text is kept for kv_error_text and copied to why. */
+int rocks_error(char *err, struct buf *why);
+
+/* --- kv_rocks_ingest.c --- */
+
+int rocks_write_table(struct kv *kv, const struct table *t);
+/* Files that were not taken in before a crash go. */
+void rocks_ingest_clean(const char *path);
+
+#endif
