@@ -39,6 +39,19 @@ int kv_get(struct kv *kv, struct str key, struct buf *ret)
 	return kv->ops->get(kv, key, ret);
 }
 
+int kv_copy(struct kv *kv, struct str key, struct arena *a, struct str *ret)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	int r;
+
+	if (kv->ops->copy != NULL)
+		return kv->ops->copy(kv, key, a, ret);
+	r = kv->ops->get(kv, key, &b);
+	if (r > 0)
+		*ret = arena_copy(a, b.n > 0 ? buf_str(&b) : STR(""));
+	return r;
+}
+
 struct kv_iter *kv_iter_new(struct kv *kv, struct str from, struct str upto)
 {
 	return kv->ops->iter_new(kv, from, upto);

@@ -10,6 +10,7 @@
 #ifndef CORVO_KV_H
 #define CORVO_KV_H
 
+#include "util/arena.h"
 #include "util/buf.h"
 
 struct kv;
@@ -49,6 +50,8 @@ void kv_close(struct kv *kv);
 
 /* 1: found, the value replaces what is in `ret`; 0: absent; or -ERR_*. */
 int kv_get(struct kv *kv, struct str key, struct buf *ret);
+/* The same, with a copy of the value in the arena; one that is empty is "". */
+int kv_copy(struct kv *kv, struct str key, struct arena *a, struct str *ret);
 
 /* Walks keys in [from, upto) as of now; upto empty: no end. */
 struct kv_iter *kv_iter_new(struct kv *kv, struct str from, struct str upto);

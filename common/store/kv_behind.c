@@ -239,7 +239,7 @@ static void behind_close(struct kv *kv)
 /* --- reads --- */
 
 /* 1 found, 0 gone, -1: look below. */
-static int get_from(const struct held *h, struct str key, struct buf *ret)
+static int find_in(const struct held *h, struct str key, struct str *ret)
 {
 	const struct table_entry *e;
 
@@ -248,26 +248,50 @@ static int get_from(const struct held *h, struct str key, struct buf *ret)
 	e = table_find(&h->t, key);
 	if (e == NULL)
 		return table_in_deleted_range(&h->t, key) ? 0 : -1;
-	if (e->value.p == NULL)
-		return 0;
-	buf_clear(ret);
-	buf_append(ret, e->value.p, e->value.n);
-	return 1;
+	*ret = e->value;
+	return ret->p != NULL;
+}
+
+/* Likewise; under the lock, for as long as the value is used. */
+static int find(struct behind *s, struct str key, struct str *ret)
+{
+	int r = find_in(s->now, key, ret);
+
+	if (r < 0)
+		r = find_in(s->past, key, ret);
+	if (r < 0)
+		behind_note_read(s);
+	return r;
 }
 
 static int behind_get(struct kv *kv, struct str key, struct buf *ret)
 {
 	struct behind *s = behind_of(kv);
+	struct str value;
 	int r;
 
 	pthread_mutex_lock(&s->lock);
-	r = get_from(s->now, key, ret);
-	if (r < 0)
-		r = get_from(s->past, key, ret);
-	if (r < 0)
-		behind_note_read(s);
+	r = find(s, key, &value);
+	if (r > 0) {
+		buf_clear(ret);
+		buf_put_str(ret, value);
+	}
 	pthread_mutex_unlock(&s->lock);
 	return r >= 0 ? r : kv_get(s->below, key, ret);
+}
+
+static int behind_copy(struct kv *kv, struct str key, struct arena *a,
+		       struct str *ret)
+{
+	struct behind *s = behind_of(kv);
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	r = find(s, key, ret);
+	if (r > 0)
+		*ret = arena_copy(a, *ret);
+	pthread_mutex_unlock(&s->lock);
+	return r >= 0 ? r : kv_copy(s->below, key, a, ret);
 }
 
 /* --- writes --- */
@@ -407,6 +431,7 @@ static int behind_set_write_buffer(struct kv *kv, uint64_t bytes)
 const struct kv_ops behind_ops = {
 	.close = behind_close,
 	.get = behind_get,
+	.copy = behind_copy,
 	.iter_new = behind_iter_new,
 	.iter_valid = behind_iter_valid,
 	.iter_key = behind_iter_key,

@@ -10,6 +10,9 @@
 struct kv_ops {
 	void (*close)(struct kv *kv);
 	int (*get)(struct kv *kv, struct str key, struct buf *ret);
+	/* NULL: get is used */
+	int (*copy)(struct kv *kv, struct str key, struct arena *a,
+		    struct str *ret);
 	struct kv_iter *(*iter_new)(struct kv *kv, struct str from,
 				    struct str upto);
 	bool (*iter_valid)(const struct kv_iter *it);

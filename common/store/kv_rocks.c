@@ -97,24 +97,50 @@ static void rocks_close(struct kv *kv)
 	free(s);
 }
 
-static int rocks_get(struct kv *kv, struct str key, struct buf *ret)
+/* NULL in *ret: there is none. Else to be destroyed. */
+static int get_pinned(struct kv *kv, struct str key,
+		      rocksdb_pinnableslice_t **ret)
 {
 	struct rocks *s = container_of(kv, struct rocks, kv);
-	rocksdb_pinnableslice_t *v;
-	const char *p;
 	char *err = NULL;
-	size_t n;
 
-	v = rocksdb_get_pinned(s->db, s->read, key.p, key.n, &err);
-	if (err != NULL)
-		return rocks_error(err, NULL);
-	if (v == NULL)
-		return 0;
-	p = rocksdb_pinnableslice_value(v, &n);
+	*ret = rocksdb_get_pinned(s->db, s->read, key.p, key.n, &err);
+	return err != NULL ? rocks_error(err, NULL) : *ret != NULL;
+}
+
+static struct str pinned_str(const rocksdb_pinnableslice_t *v)
+{
+	struct str s;
+
+	s.p = rocksdb_pinnableslice_value(v, &s.n);
+	return s;
+}
+
+static int rocks_get(struct kv *kv, struct str key, struct buf *ret)
+{
+	rocksdb_pinnableslice_t *v;
+	int r = get_pinned(kv, key, &v);
+
+	if (r <= 0)
+		return r;
 	buf_clear(ret);
-	buf_append(ret, p, n);
+	buf_put_str(ret, pinned_str(v));
 	rocksdb_pinnableslice_destroy(v);
-	return 1;
+	return r;
+}
+
+static int rocks_copy(struct kv *kv, struct str key, struct arena *a,
+		      struct str *ret)
+{
+	rocksdb_pinnableslice_t *v;
+	int r = get_pinned(kv, key, &v);
+
+	if (r <= 0)
+		return r;
+	*ret = pinned_str(v);
+	*ret = arena_copy(a, ret->n > 0 ? *ret : STR(""));
+	rocksdb_pinnableslice_destroy(v);
+	return r;
 }
 
 static const struct kv_ops rocks_ops;
@@ -335,6 +361,7 @@ static int rocks_set_write_buffer(struct kv *kv, uint64_t bytes)
 static const struct kv_ops rocks_ops = {
 	.close = rocks_close,
 	.get = rocks_get,
+	.copy = rocks_copy,
 	.iter_new = rocks_iter_new,
 	.iter_valid = rocks_iter_valid,
 	.iter_key = rocks_iter_key,

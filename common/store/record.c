@@ -21,13 +21,7 @@ int record_damaged(void)
 int record_get(struct kv *kv, const struct key *k, struct arena *a,
 	       struct str *ret)
 {
-	struct buf b = BUF_INIT(0);
-	int r = kv_get(kv, key_str(k), &b);
-
-	if (r > 0)
-		*ret = arena_copy(a, b.n ? buf_str(&b) : STR(""));
-	buf_done(&b);
-	return r;
+	return kv_copy(kv, key_str(k), a, ret);
 }
 
 int record_read(struct kv *kv, const struct key *k, const struct msg_desc *d,

@@ -417,7 +417,7 @@ static int feed_one(struct feed *f, uint64_t seq, struct str raw)
 		MSG_SET(ret, tail_reply, lost, true);
 		return 0;
 	}
-	if (msg_decode(&msg_event, arena_copy(f->a, raw), f->a, &e) < 0)
+	if (msg_decode(&msg_event, raw, f->a, &e) < 0)
 		return record_damaged();
 	MSG_SET(&e, event, seq, seq);
 	ret->last_seq = seq;
@@ -434,7 +434,7 @@ static int feed_pack(struct feed *f, struct str raw, uint32_t limit)
 	struct str e;
 	int r;
 
-	if (!event_pack_open(&p, raw))
+	if (!event_pack_open(&p, arena_copy(f->a, raw)))
 		return record_damaged();
 	while ((r = event_pack_next(&p, &seq, &e)) > 0) {
 		r = feed_one(f, seq, e);
