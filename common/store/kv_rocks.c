@@ -22,7 +22,6 @@
 #define BACKGROUND_JOBS    2
 #define COMPACTORS         1
 #define COMPACTOR_NICE     5
-#define SYNC_BYTES         (1u << 20)
 /* Files of the youngest level: compaction may wait for a burst to end. */
 #define LEVEL0_COMPACT     16
 #define LEVEL0_SLOWDOWN    120
@@ -478,7 +477,7 @@ static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 	rocksdb_options_set_max_background_jobs(x, BACKGROUND_JOBS);
 	/* a table is on its way to the disk while it is made, or the flush at
 	 * its end would hold up those of the log */
-	rocksdb_options_set_bytes_per_sync(x, SYNC_BYTES);
+	rocksdb_options_set_bytes_per_sync(x, ROCKS_SYNC_BYTES);
 	start_compactor(s->env);
 	rocksdb_options_set_env(x, s->env);
 	rocksdb_options_set_max_open_files(x, open_files());

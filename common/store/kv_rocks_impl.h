@@ -9,6 +9,9 @@
 
 #include "store/kv_impl.h"
 
+/* A file that is made is passed on to the disk so often. */
+#define ROCKS_SYNC_BYTES (1u << 20)
+
 struct rocks {
 	struct kv kv;
 	rocksdb_t *db;

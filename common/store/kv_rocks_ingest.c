@@ -21,6 +21,7 @@
  * of them share one. */
 #define LARGE_PART 8
 #define FILES_MAX  (2 * LARGE_PART + 1)
+#define SYNC_EVERY 256 /* entries */
 
 struct intake {
 	struct rocks *s;
@@ -28,7 +29,9 @@ struct intake {
 	size_t bytes; /* that are to be written */
 	rocksdb_sstfilewriter_t *w;
 	bool is_open;
-	size_t n; /* files that were begun */
+	int fd;          /* of the file that is open, for hints; or -1 */
+	uint64_t synced; /* of it; the rest is in memory still */
+	size_t n;        /* files that were begun */
 	char *paths[FILES_MAX];
 	char *err; /* of RocksDB; or NULL */
 };
@@ -60,15 +63,25 @@ void rocks_ingest_clean(const char *path)
 
 /* --- files --- */
 
-/* RocksDB has them forgotten by the system; jobs are read again soon. */
-static void want_in_memory(const char *path)
+/*
+ * It is on its way to the disk while it is made, or the flush at its end would
+ * hold up those of the log.
+ */
+static void sync_some(struct intake *in)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	uint64_t size = 0;
 
-	if (fd < 0)
+	rocksdb_sstfilewriter_file_size(in->w, &size);
+	if (in->fd < 0 || size < in->synced + ROCKS_SYNC_BYTES)
 		return;
-	(void)posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
-	(void)close(fd);
+	(void)sync_file_range(in->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+	in->synced = size;
+}
+
+/* RocksDB has it forgotten by the system, and jobs are read again soon. */
+static void want_in_memory(const struct intake *in)
+{
+	(void)posix_fadvise(in->fd, 0, 0, POSIX_FADV_WILLNEED);
 }
 
 static void end_file(struct intake *in)
@@ -78,20 +91,26 @@ static void end_file(struct intake *in)
 	in->is_open = false;
 	if (in->err == NULL)
 		rocksdb_sstfilewriter_finish(in->w, &in->err);
-	if (in->err == NULL)
-		want_in_memory(in->paths[in->n - 1]);
+	if (in->err == NULL && in->fd >= 0)
+		want_in_memory(in);
+	if (in->fd >= 0)
+		(void)close(in->fd);
 }
 
 static void begin_file(struct intake *in)
 {
+	const char *path;
+
 	end_file(in);
 	if (in->err != NULL)
 		return;
 	CHECK(in->n < FILES_MAX);
-	in->paths[in->n] = path_of(in->s->path, in->n);
-	rocksdb_sstfilewriter_open(in->w, in->paths[in->n], &in->err);
+	path = in->paths[in->n] = path_of(in->s->path, in->n);
 	in->n++;
+	rocksdb_sstfilewriter_open(in->w, path, &in->err);
 	in->is_open = in->err == NULL;
+	in->fd = in->is_open ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	in->synced = 0;
 }
 
 static void put_ranges(struct intake *in, struct str key)
@@ -113,6 +132,8 @@ static void put_run(struct intake *in, const struct run *r)
 	for (size_t i = 0; i < r->n && in->err == NULL; i++) {
 		const struct table_entry *e = r->first[i];
 
+		if (i % SYNC_EVERY == 0)
+			sync_some(in);
 		if (e->value.p == NULL)
 			rocksdb_sstfilewriter_delete(in->w, e->key.p, e->key.n,
 						     &in->err);
