@@ -43,7 +43,7 @@ struct raftd {
  * Changes that may gather before RocksDB gets them: enough for most of a short
  * job's life, little enough to be written without a noticeable pause.
  */
-#define WRITE_BEHIND_BYTES (256u << 10)
+#define WRITE_BEHIND_BYTES (1u << 20)
 
 /* --- the node calls --- */
 
