@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from cluster import Cluster, cluster  # noqa: E402
+from cluster import Cluster, cluster, under_one_leader  # noqa: E402
 from node import API, free_port, wait_until  # noqa: E402
 
 
@@ -19,15 +19,16 @@ def three():
 
 
 def test_every_node_knows_all_nodes(three):
-    leader = three.leader()
-    for n in three.nodes:
-        rows = three.rows(n)
-        assert {r["id"] for r in rows} == {"n1", "n2", "n3"}
-        assert all(r["voter"] for r in rows)
-        assert [r["id"] for r in rows if r.get("self")] == [
-            f"n{three.nodes.index(n) + 1}"]
-        assert [r["id"] for r in rows if r["role"] == "leader"] == [
-            f"n{three.nodes.index(leader) + 1}"]
+    def body(leader, _wait):
+        for n in three.nodes:
+            rows = three.rows(n)
+            assert {r["id"] for r in rows} == {"n1", "n2", "n3"}
+            assert all(r["voter"] for r in rows)
+            assert [r["id"] for r in rows if r.get("self")] == [
+                f"n{three.nodes.index(n) + 1}"]
+            assert [r["id"] for r in rows if r["role"] == "leader"] == [
+                f"n{three.nodes.index(leader) + 1}"]
+    under_one_leader(three, body)
 
 
 def test_any_node_does_any_request(three):
