@@ -2,11 +2,11 @@
  * A store in front of another: batches are gathered in memory and written
  * below by a thread of its own, many at a time. See kv_behind_new in kv.h.
  *
- * There are two tables. What is written goes to `now`. When that is large it
- * becomes `past`, which does not change any more, and is written below as one
- * batch; so what is below is always a prefix of the batches in order, as it
- * would be without this. `past` is kept until the next one takes its place, or
- * for some seconds: whoever follows what happens finds it in memory.
+ * What is written goes to a table, `now`. When that is large it becomes `past`,
+ * which does not change any more, and is written below at once; so what is
+ * below is always a prefix of the batches in order, as it would be without
+ * this. Then it is `older`, until the next one takes its place or nothing was
+ * written for some seconds: whoever follows what happens finds it in memory.
  *
  * Iterators are in kv_behind_iter.c.
  */
@@ -64,7 +64,8 @@ void held_unref(struct behind *s, struct held *h)
 static void turn_over(struct behind *s)
 {
 	CHECK(!s->writing);
-	held_unref(s, s->past);
+	held_unref(s, s->older);
+	s->older = s->past;
 	s->past = s->now;
 	s->now = held_new(s);
 	s->writing = true;
@@ -118,6 +119,8 @@ static int drain(struct behind *s, struct buf *why)
  * memory for the next time is given back. */
 static void release(struct behind *s)
 {
+	held_unref(s, s->older);
+	s->older = NULL;
 	if (s->err == 0) {
 		held_unref(s, s->past);
 		s->past = NULL;
@@ -259,6 +262,8 @@ static int find(struct behind *s, struct str key, struct str *ret)
 
 	if (r < 0)
 		r = find_in(s->past, key, ret);
+	if (r < 0)
+		r = find_in(s->older, key, ret);
 	if (r < 0)
 		behind_note_read(s);
 	return r;
@@ -461,9 +466,10 @@ void kv_behind_crash(struct kv *kv)
 	CHECK(kv->ops == &behind_ops);
 	pthread_mutex_lock(&s->lock);
 	wait_for_writer(s);
+	held_unref(s, s->older);
 	held_unref(s, s->past);
 	held_unref(s, s->now);
-	s->past = NULL;
+	s->older = s->past = NULL;
 	s->now = held_new(s);
 	pthread_mutex_unlock(&s->lock);
 }

@@ -23,6 +23,7 @@ struct behind {
 	pthread_cond_t changed; /* one of these: */
 	struct held *now;
 	struct held *past;  /* NULL: none yet */
+	struct held *older; /* is below, too; or NULL */
 	struct held *spare; /* empty; NULL: none */
 	bool writing;       /* past is not below yet */
 	bool was_read;      /* below, of late */

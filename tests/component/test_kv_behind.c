@@ -94,7 +94,7 @@ static void test_much_is_written_by_itself(void **state _unused_)
 struct counting {
 	struct kv kv;
 	struct kv_batch b;
-	size_t puts, deletes, ranges;
+	size_t puts, deletes, ranges, reads;
 	bool broken;
 };
 
@@ -140,6 +140,14 @@ static int counting_write(struct kv *kv, struct kv_batch *b _unused_)
 		   : 0;
 }
 
+/* It is asked for nothing that it would have. */
+static int counting_get(struct kv *kv, struct str key _unused_,
+			struct buf *ret _unused_)
+{
+	container_of(kv, struct counting, kv)->reads++;
+	return 0;
+}
+
 static int counting_flush(struct kv *kv _unused_, struct buf *why _unused_)
 {
 	return 0;
@@ -147,6 +155,7 @@ static int counting_flush(struct kv *kv _unused_, struct buf *why _unused_)
 
 static const struct kv_ops counting_ops = {
 	.close = counting_close,
+	.get = counting_get,
 	.batch_new = counting_batch,
 	.batch_free = counting_batch_free,
 	.batch_put = counting_put,
@@ -182,6 +191,34 @@ static void test_what_came_and_went_is_not_written(void **state _unused_)
 	assert_int_equal(kv_flush(f.kv, NULL), 0);
 	assert_int_equal(c.puts, 1);    /* q2, once */
 	assert_int_equal(c.deletes, 1); /* q3, which may have been there */
+	close_behind(&f);
+}
+
+static void flush_one(struct fixture *f, const char *key, const char *value)
+{
+	write_one(f, key, value);
+	assert_int_equal(kv_flush(f->kv, NULL), 0);
+}
+
+/* Whoever follows what happens is some tables behind. */
+static void
+test_the_last_two_that_were_written_still_answer(void **state _unused_)
+{
+	struct counting c;
+	struct fixture f;
+
+	counting_init(&c);
+	open_behind(&f, &c.kv, LARGE);
+	flush_one(&f, "a", "1");
+	flush_one(&f, "b", "1");
+	flush_one(&f, "b", "2");
+	assert_has(f.kv, "b", "2");
+	assert_int_equal(c.reads, 0);
+	assert_has(f.kv, "a", NULL); /* the third last is asked for below */
+	assert_int_equal(c.reads, 1);
+	flush_one(&f, "c", "1");
+	assert_has(f.kv, "b", "2");
+	assert_int_equal(c.reads, 1);
 	close_behind(&f);
 }
 
@@ -451,6 +488,8 @@ int main(void)
 		cmocka_unit_test(test_a_flush_writes_all_of_it),
 		cmocka_unit_test(test_much_is_written_by_itself),
 		cmocka_unit_test(test_what_came_and_went_is_not_written),
+		cmocka_unit_test(
+		    test_the_last_two_that_were_written_still_answer),
 		cmocka_unit_test(test_an_error_ends_all_writes),
 		cmocka_unit_test(test_a_crash_leaves_the_first_batches),
 		cmocka_unit_test(test_what_is_gone_stays_gone),
