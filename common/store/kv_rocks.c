@@ -37,12 +37,15 @@
  * the last snapshot, has to stay in memory. */
 #define WIDE_BUFFER_BYTES (2ULL << 30)
 #define CACHE_BYTES       (32u << 20)
-#define INGEST_PART       2 /* of the write buffer: tables from there on */
-#define REST_HELD_BYTES   (2u << 20)   /* in memtables, of a store at rest */
-#define REST_ROOM_BYTES   (256u << 20) /* on the disk, to write them */
-#define HINT_PREFIX       12
-#define TEXT_OF_2(x)      #x
-#define TEXT_OF(x)        TEXT_OF_2(x)
+/* Tables that weigh so much are taken in as files; at most half of the write
+ * buffer. What is flushed out of a memtable reaches over all kinds of records,
+ * so it shall be little. */
+#define INGEST_BYTES    (1u << 20)
+#define REST_HELD_BYTES (2u << 20)   /* in memtables, of a store at rest */
+#define REST_ROOM_BYTES (256u << 20) /* on the disk, to write them */
+#define HINT_PREFIX     12
+#define TEXT_OF_2(x)    #x
+#define TEXT_OF(x)      TEXT_OF_2(x)
 #define HINT_OPTION                                   \
 	"memtable_insert_with_hint_prefix_extractor=" \
 	"rocksdb.FixedPrefix." TEXT_OF(HINT_PREFIX)
@@ -339,6 +342,11 @@ static bool rocks_rest(struct kv *kv)
 	return !has_much_to_flush(s) || flush(s, false, NULL) < 0;
 }
 
+static size_t ingest_from(uint64_t write_buffer)
+{
+	return (size_t)MIN(write_buffer / 2, (uint64_t)INGEST_BYTES);
+}
+
 static int rocks_set_write_buffer(struct kv *kv, uint64_t bytes)
 {
 	struct rocks *s = container_of(kv, struct rocks, kv);
@@ -353,7 +361,7 @@ static int rocks_set_write_buffer(struct kv *kv, uint64_t bytes)
 	rocksdb_set_options(s->db, 1, names, values, &err);
 	if (err != NULL)
 		return rocks_error(err, NULL);
-	s->ingest_from = bytes / INGEST_PART;
+	s->ingest_from = ingest_from(bytes);
 	return 0;
 }
 
@@ -461,7 +469,7 @@ static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 
 	rocksdb_options_set_create_if_missing(x, !o->read_only);
 	rocksdb_options_set_write_buffer_size(x, write_buffer(o));
-	s->ingest_from = o->no_room ? SIZE_MAX : write_buffer(o) / INGEST_PART;
+	s->ingest_from = o->no_room ? SIZE_MAX : ingest_from(write_buffer(o));
 	rocksdb_options_set_max_write_buffer_number(x, WRITE_BUFFERS);
 	rocksdb_options_set_arena_block_size(x, ARENA_BLOCK_BYTES);
 	/* One writer: the sorted keys of a batch then go in by one splice. */
