@@ -115,6 +115,19 @@ static int drain(struct behind *s, struct buf *why)
 
 /* --- the writer --- */
 
+/* A table keeps the memory of all that it once had. */
+static void shrink_now(struct behind *s)
+{
+	struct held *old = s->now;
+	struct held *h = xmalloc(sizeof(*h));
+
+	table_init(&h->t, 2 * s->limit);
+	h->refs = 1;
+	table_merge(&h->t, &old->t);
+	s->now = h;
+	held_unref(s, old);
+}
+
 /* Nothing is written for a while: what is below need not be here, too, and
  * memory for the next time is given back. */
 static void release(struct behind *s)
@@ -125,7 +138,7 @@ static void release(struct behind *s)
 		held_unref(s, s->past);
 		s->past = NULL;
 	}
-	arena_trim(&s->now->t.arena);
+	shrink_now(s);
 	if (s->spare == NULL)
 		return;
 	table_done(&s->spare->t);
