@@ -35,8 +35,8 @@ struct kv *kv_mem_new(void);
  * In front of another store, which is closed with it: batches gather in memory
  * and are written below together, by a thread of its own, when they weigh that
  * much. What came and went meanwhile is never written. Reads see all of it.
- * Memory: three and a half times that weight at most; a write that would be more
- * waits. Who asks kv_is_behind before it makes more work never has to.
+ * Memory: three and a half times that weight at most; a write that would be
+ * more waits. Who asks kv_is_behind before it makes more work never has to.
  *
  * An error of that thread is the answer to all writes from then on.
  */
