@@ -57,28 +57,29 @@ static inline void make_approve(struct rw *w, struct m_approve *m)
 			(uint32_t)rng_below(&w->r, 9));
 }
 
-/* Mostly one that has ended an iteration. */
-static inline struct str job_with_iterations(struct rw *w)
+/* One that has ended an iteration; false: any. */
+static inline bool job_with_iterations(struct rw *w, struct str *ret)
 {
-	struct str id = recent(w, "job", w->jobs);
 	struct m_iteration_list list;
 
 	for (int i = 0; i < 4 * RECENT; i++) {
-		id = recent(w, "job", w->jobs);
-		if (record_iterations(w->x->side[FX_MEM].kv, id, 0, 1,
+		*ret = recent(w, "job", w->jobs);
+		if (record_iterations(w->x->side[FX_MEM].kv, *ret, 0, 1,
 				      &w->arena, &list) == 0 &&
 		    list.iterations_n > 0)
-			break;
+			return true;
 	}
-	return id;
+	return false;
 }
 
 static inline void make_score(struct rw *w, struct m_score *m)
 {
 	bool of_one = one_in(w, 3);
+	struct str id = recent(w, "job", w->jobs);
 
-	MSG_SET(m, score, job_id,
-		of_one ? job_with_iterations(w) : recent(w, "job", w->jobs));
+	if (of_one)
+		(void)job_with_iterations(w, &id);
+	MSG_SET(m, score, job_id, id);
 	MSG_SET(m, score, name, some_model(w));
 	MSG_SET(m, score, value, (double)rng_below(&w->r, 100) / 8);
 	if (one_in(w, 2))
@@ -87,11 +88,17 @@ static inline void make_score(struct rw *w, struct m_score *m)
 		MSG_SET(m, score, iteration, 1 + (uint32_t)rng_below(&w->r, 2));
 }
 
+/* One that will be refused takes no name: or those of jobs that are there would
+ * soon be none of the recent ones. */
 static inline void make_replay(struct rw *w, struct m_replay *m)
 {
-	MSG_SET(m, replay, job_id, job_with_iterations(w));
+	struct str id;
+	bool found = job_with_iterations(w, &id);
+
+	MSG_SET(m, replay, job_id, id);
 	MSG_SET(m, replay, from, 1);
-	MSG_SET(m, replay, new_job_id, named(w, "job", w->jobs++));
+	MSG_SET(m, replay, new_job_id, named(w, "job", w->jobs));
+	w->jobs += found;
 }
 
 static inline void make_reject(struct rw *w, struct m_hold *m)
