@@ -125,18 +125,21 @@ int kv_write(struct kv *kv, struct kv_batch *b)
 	return kv->ops->write(kv, b);
 }
 
-int kv_write_table(struct kv *kv, const struct table *t)
+int kv_write_as_batch(struct kv *kv, const struct table *t)
 {
-	struct kv_batch *b;
+	struct kv_batch *b = kv_batch_new(kv);
 	int r;
 
-	if (kv->ops->write_table != NULL)
-		return kv->ops->write_table(kv, t);
-	b = kv_batch_new(kv);
 	table_fill_batch(t, b);
 	r = kv_write(kv, b);
 	kv_batch_free(b);
 	return r;
+}
+
+int kv_write_table(struct kv *kv, const struct table *t)
+{
+	return kv->ops->write_table != NULL ? kv->ops->write_table(kv, t)
+					    : kv_write_as_batch(kv, t);
 }
 
 int kv_flush(struct kv *kv, struct buf *why)

@@ -34,15 +34,22 @@
 
 /* --- tables, under the lock --- */
 
+static struct held *held_make(const struct behind *s)
+{
+	struct held *h = xmalloc(sizeof(*h));
+
+	table_init(&h->t, 2 * s->limit);
+	h->refs = 1;
+	return h;
+}
+
 static struct held *held_new(struct behind *s)
 {
 	struct held *h = s->spare;
 
+	if (h == NULL)
+		return held_make(s);
 	s->spare = NULL;
-	if (h == NULL) {
-		h = xmalloc(sizeof(*h));
-		table_init(&h->t, 2 * s->limit);
-	}
 	h->refs = 1;
 	return h;
 }
@@ -119,12 +126,9 @@ static int drain(struct behind *s, struct buf *why)
 static void shrink_now(struct behind *s)
 {
 	struct held *old = s->now;
-	struct held *h = xmalloc(sizeof(*h));
 
-	table_init(&h->t, 2 * s->limit);
-	h->refs = 1;
-	table_merge(&h->t, &old->t);
-	s->now = h;
+	s->now = held_make(s);
+	table_merge(&s->now->t, &old->t);
 	held_unref(s, old);
 }
 

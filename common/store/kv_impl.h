@@ -51,6 +51,9 @@ struct kv_batch {
 	const struct kv_ops *ops;
 };
 
+/* What kv_write_table does where a store has no way of its own. */
+int kv_write_as_batch(struct kv *kv, const struct table *t);
+
 /* Keeps `text` for kv_error_text; returns err. */
 int kv_error_set(int err, const char *text);
 

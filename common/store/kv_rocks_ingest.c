@@ -257,22 +257,11 @@ static bool has_odd_range(const struct table *t)
 	return false;
 }
 
-static int write_batch(struct rocks *s, const struct table *t)
-{
-	struct kv_batch *b = kv_batch_new(&s->kv);
-	int r;
-
-	table_fill_batch(t, b);
-	r = kv_write(&s->kv, b);
-	kv_batch_free(b);
-	return r;
-}
-
 int rocks_write_table(struct kv *kv, const struct table *t)
 {
 	struct rocks *s = container_of(kv, struct rocks, kv);
 
 	if (table_weight(t) < s->ingest_from || has_odd_range(t))
-		return write_batch(s, t);
+		return kv_write_as_batch(kv, t);
 	return ingest(s, t);
 }

@@ -3,7 +3,7 @@
  * crashes, errors and other threads. What it shares with all stores is in
  * test_kv.c.
  */
-#include "lib/testlib.h"
+#include "kv_assert.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -37,16 +37,6 @@ static void write_one(struct fixture *f, const char *key, const char *value)
 {
 	kv_batch_put(f->b, str_from(key), str_from(value));
 	assert_int_equal(kv_write(f->kv, f->b), 0);
-}
-
-static void assert_has(struct kv *kv, const char *key, const char *value)
-{
-	struct buf got = BUF_INIT(0);
-
-	assert_int_equal(kv_get(kv, str_from(key), &got), value != NULL);
-	if (value != NULL)
-		assert_str_is(buf_str(&got), value);
-	buf_done(&got);
 }
 
 /* --- what is below --- */

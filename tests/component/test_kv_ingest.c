@@ -2,7 +2,7 @@
  * Large tables that RocksDB takes in as files: what is read afterwards, what is
  * on the disk, what a crash leaves, and when it is not done.
  */
-#include "lib/testlib.h"
+#include "kv_assert.h"
 
 #include <glob.h>
 #include <sys/stat.h>
@@ -105,16 +105,6 @@ static size_t files(const struct fixture *f, const char *name)
 	return n;
 }
 
-static void assert_is(struct kv *kv, const char *key, const char *value)
-{
-	struct buf got = BUF_INIT(0);
-
-	assert_int_equal(kv_get(kv, str_from(key), &got), value != NULL);
-	if (value != NULL)
-		assert_str_is(buf_str(&got), value);
-	buf_done(&got);
-}
-
 /* As a crash would: only what is in files is there afterwards. */
 static void crash(struct fixture *f)
 {
@@ -137,8 +127,8 @@ static void test_a_large_table_is_in_files_at_once(void **state)
 	assert_true(files(f, "*.sst") >= 1);
 	assert_int_equal(files(f, "new-*"), 0);
 	crash(f);
-	assert_is(f->kv, "a|000000", "1");
-	assert_is(f->kv, "a|007999", "1");
+	assert_has(f->kv, "a|000000", "1");
+	assert_has(f->kv, "a|007999", "1");
 }
 
 static void test_a_small_one_is_not(void **state)
@@ -147,10 +137,10 @@ static void test_a_small_one_is_not(void **state)
 
 	set(f, "a", 1, "1");
 	write_all(f);
-	assert_is(f->kv, "a|000001", "1");
+	assert_has(f->kv, "a|000001", "1");
 	assert_int_equal(files(f, "*.sst"), 0);
 	crash(f);
-	assert_is(f->kv, "a|000001", NULL);
+	assert_has(f->kv, "a|000001", NULL);
 }
 
 static void test_much_of_a_kind_has_a_file_of_its_own(void **state)
@@ -165,9 +155,9 @@ static void test_much_of_a_kind_has_a_file_of_its_own(void **state)
 	write_all(f);
 	/* a, b, c and d, e */
 	assert_int_equal(files(f, "*.sst"), 4);
-	assert_is(f->kv, "a|000001", "few");
-	assert_is(f->kv, "d|000001", "few");
-	assert_is(f->kv, "e|007999", "many");
+	assert_has(f->kv, "a|000001", "few");
+	assert_has(f->kv, "d|000001", "few");
+	assert_has(f->kv, "e|007999", "many");
 }
 
 static void test_values_are_replaced_and_go(void **state)
@@ -181,9 +171,9 @@ static void test_values_are_replaced_and_go(void **state)
 	table_set(&f->t, STR("a|new"), STR("x"), true);
 	table_set(&f->t, STR("a|new"), STR_NULL, true);
 	write_all(f);
-	assert_is(f->kv, "a|000006", "2");
-	assert_is(f->kv, "a|000007", NULL);
-	assert_is(f->kv, "a|new", NULL);
+	assert_has(f->kv, "a|000006", "2");
+	assert_has(f->kv, "a|000007", NULL);
+	assert_has(f->kv, "a|new", NULL);
 }
 
 /* What a small one left in memory is older than what is taken in. */
@@ -196,11 +186,11 @@ static void test_a_large_one_after_a_small_one(void **state)
 	write_all(f);
 	set_many(f, "a", "new");
 	write_all(f);
-	assert_is(f->kv, "a|000005", "new");
-	assert_is(f->kv, "z|000005", "kept");
+	assert_has(f->kv, "a|000005", "new");
+	assert_has(f->kv, "z|000005", "kept");
 	set(f, "a", 5, "newest");
 	write_all(f);
-	assert_is(f->kv, "a|000005", "newest");
+	assert_has(f->kv, "a|000005", "newest");
 }
 
 static void test_ranges_go_before_what_is_written(void **state)
@@ -213,9 +203,9 @@ static void test_ranges_go_before_what_is_written(void **state)
 	for (int i = 500; i < MANY; i++)
 		set(f, "a", i, "2");
 	write_all(f);
-	assert_is(f->kv, "a|000499", NULL);
-	assert_is(f->kv, "a|000500", "2");
-	assert_is(f->kv, "a|007999", "2");
+	assert_has(f->kv, "a|000499", NULL);
+	assert_has(f->kv, "a|000500", "2");
+	assert_has(f->kv, "a|007999", "2");
 }
 
 static void test_a_range_of_a_kind_without_entries(void **state)
@@ -227,9 +217,9 @@ static void test_a_range_of_a_kind_without_entries(void **state)
 	table_delete_range(&f->t, STR("a|000000"), STR("a|001000"));
 	set_many(f, "b", "2");
 	write_all(f);
-	assert_is(f->kv, "a|000999", NULL);
-	assert_is(f->kv, "a|001000", "1");
-	assert_is(f->kv, "b|000000", "2");
+	assert_has(f->kv, "a|000999", NULL);
+	assert_has(f->kv, "a|001000", "1");
+	assert_has(f->kv, "b|000000", "2");
 }
 
 static void test_what_a_crash_left_is_removed(void **state)
@@ -243,7 +233,7 @@ static void test_what_a_crash_left_is_removed(void **state)
 	    f->path, f->path);
 	open_store(f, false);
 	assert_int_equal(files(f, "new-*"), 0);
-	assert_is(f->kv, "a|000000", "1");
+	assert_has(f->kv, "a|000000", "1");
 }
 
 static void test_an_error_is_told_and_nothing_is_half_written(void **state)
@@ -255,12 +245,12 @@ static void test_an_error_is_told_and_nothing_is_half_written(void **state)
 	run("mkdir '%s/new-1.sst'", f->path);
 	assert_int_equal(kv_write_table(f->kv, &f->t), -ERR_STORAGE_ERROR);
 	assert_non_null(strstr(kv_error_text(), "new-1.sst"));
-	assert_is(f->kv, "a|000000", NULL);
+	assert_has(f->kv, "a|000000", NULL);
 	assert_int_equal(files(f, "new-0.sst"), 0);
 	run("rmdir '%s/new-1.sst'", f->path);
 	write_all(f);
-	assert_is(f->kv, "a|000000", "1");
-	assert_is(f->kv, "b|000000", "1");
+	assert_has(f->kv, "a|000000", "1");
+	assert_has(f->kv, "b|000000", "1");
 }
 
 static void test_without_room_nothing_goes_to_the_disk(void **state)
@@ -272,12 +262,12 @@ static void test_without_room_nothing_goes_to_the_disk(void **state)
 	set_many(f, "a", "1");
 	write_all(f);
 	assert_int_equal(files(f, "*.sst"), 0);
-	assert_is(f->kv, "a|000000", "1");
+	assert_has(f->kv, "a|000000", "1");
 	assert_int_equal(kv_set_write_buffer(f->kv, WRITE_BUFFER), 0);
 	set_many(f, "b", "1");
 	write_all(f);
 	assert_true(files(f, "*.sst") >= 1);
-	assert_is(f->kv, "a|000000", "1");
+	assert_has(f->kv, "a|000000", "1");
 }
 
 /* --- by chance, beside a store in memory --- */

@@ -91,7 +91,7 @@ class _Changed(Exception):
     """Another term began."""
 
 
-def _term_of(node):
+def term_of(node):
     with node.client() as c:
         return c.metrics()["corvo_raft_term"]
 
@@ -102,12 +102,12 @@ def under_one_leader(three, body):
     anew."""
     while True:
         leader = three.leader()
-        term = _term_of(leader)
+        term = term_of(leader)
 
         def wait(cond, *args):
             def met():
                 value = cond()
-                if not value and _term_of(leader) != term:
+                if not value and term_of(leader) != term:
                     raise _Changed
                 return value
             return wait_until(met, *args)
@@ -116,7 +116,7 @@ def under_one_leader(three, body):
         except _Changed:
             pass
         except (AssertionError, KeyError):
-            if _term_of(leader) == term:
+            if term_of(leader) == term:
                 raise
         print("another node leads, once more")
 
