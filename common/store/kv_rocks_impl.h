@@ -22,7 +22,8 @@ struct rocks {
 	rocksdb_cache_t *cache;
 	rocksdb_writeoptions_t *write;
 	rocksdb_readoptions_t *read;
-	size_t ingest_from; /* weight of a table that is taken in as files */
+	/* weight of a table that is taken in as files; by any thread */
+	_Atomic size_t ingest_from;
 };
 
 /* Frees err; the text is kept for kv_error_text and copied to why. */
