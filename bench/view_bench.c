@@ -74,46 +74,66 @@ static struct str payload(struct bench *b)
 			    (unsigned long long)(n * 7919 % 100000));
 }
 
-static void add_doc(struct bench *b, struct m_job *j, size_t i)
+/* In the arena, as it lies in the store. */
+static struct str stored(struct bench *b, const struct msg_desc *d,
+			 const void *m)
+{
+	_cleanup_(buf_done) struct buf out = BUF_INIT(0);
+
+	msg_encode(d, m, &out);
+	return arena_copy(&b->arena, buf_str(&out));
+}
+
+static struct str make_doc(struct bench *b, size_t i)
 {
 	static const char *const queues[QUEUES] = { "queue-1", "queue-2",
 						    "queue-3", "queue-4",
 						    "queue-5", "queue-6",
 						    "queue-7", "queue-8" };
+	struct m_job_doc d = { 0 };
 
-	MSG_SET(j, job, queue, str_from(queues[i % QUEUES]));
-	MSG_SET(j, job, payload, payload(b));
-	MSG_SET(j, job, priority, PRIORITY_NORMAL);
-	MSG_SET(j, job, max_retries, 3);
-	MSG_SET(j, job, retry_backoff, BACKOFF_EXPONENTIAL);
-	MSG_SET(j, job, retry_base_delay, 5 * NS_PER_S);
-	MSG_SET(j, job, retry_max_delay, 600 * NS_PER_S);
-	MSG_SET(j, job, created_at, b->now_ns);
+	MSG_SET(&d, job_doc, queue, str_from(queues[i % QUEUES]));
+	MSG_SET(&d, job_doc, payload, payload(b));
+	MSG_SET(&d, job_doc, priority, PRIORITY_NORMAL);
+	MSG_SET(&d, job_doc, max_retries, 3);
+	MSG_SET(&d, job_doc, retry_backoff, BACKOFF_EXPONENTIAL);
+	MSG_SET(&d, job_doc, retry_base_delay, 5 * NS_PER_S);
+	MSG_SET(&d, job_doc, retry_max_delay, 600 * NS_PER_S);
+	MSG_SET(&d, job_doc, created_at, b->now_ns);
+	MSG_SET(&d, job_doc, seq, i);
+	return stored(b, &msg_job_doc, &d);
+}
+
+static struct str make_live(struct bench *b, enum job_state state, size_t i)
+{
+	struct m_job_live l = { 0 };
+
+	MSG_SET(&l, job_live, state, state);
+	MSG_SET(&l, job_live, seq, i);
+	MSG_SET(&l, job_live, attempt, 1);
+	MSG_SET(&l, job_live, worker_id, STR("worker-1"));
+	MSG_SET(&l, job_live, hostname, STR("host-1"));
+	MSG_SET(&l, job_live, started_at, b->ended_ns);
+	if (state == JOB_COMPLETED)
+		MSG_SET(&l, job_live, completed_at, b->ended_ns);
+	return stored(b, &msg_job_live, &l);
 }
 
 static void add_job(struct bench *b, struct m_tail_reply *r, const char *id,
 		    enum job_state state, bool whole)
 {
-	struct m_job *j = &r->jobs[r->jobs_n++];
+	size_t i = r->records_n++;
+	struct m_job_record *rec = &r->records[i];
 
-	*j = (struct m_job){ 0 };
-	MSG_SET(j, job, id, str_from(id));
-	MSG_SET(j, job, state, state);
-	MSG_SET(j, job, seq, r->jobs_n);
-	MSG_SET(j, job, attempt, state == JOB_PENDING ? 0 : 1);
+	*rec = (struct m_job_record){ 0 };
+	MSG_SET(rec, job_record, id, str_from(id));
 	if (whole)
-		add_doc(b, j, r->jobs_n);
-	else
-		MSG_SET(j, job, partial, true);
-	if (state == JOB_PENDING)
-		return;
-	MSG_SET(j, job, worker_id, STR("worker-1"));
-	MSG_SET(j, job, hostname, STR("host-1"));
-	MSG_SET(j, job, started_at, b->ended_ns);
+		MSG_SET(rec, job_record, doc, make_doc(b, i));
+	if (state != JOB_PENDING)
+		MSG_SET(rec, job_record, live, make_live(b, state, i));
 	if (state == JOB_ACTIVE)
-		MSG_SET(j, job, lease_expires_at, b->ended_ns + NS_PER_S);
-	else
-		MSG_SET(j, job, completed_at, b->ended_ns);
+		MSG_SET(rec, job_record, lease_expires_at,
+			b->ended_ns + NS_PER_S);
 }
 
 static void new_group(struct bench *b, struct group *g, size_t n)
@@ -147,7 +167,7 @@ static void apply(struct bench *b, struct m_tail_reply *made)
 	/* Of its events raftd sends the first and the last. */
 	made->events[1] = made->events[made->events_n - 1];
 	made->events_n = MIN(made->events_n, (size_t)2);
-	made->has |= MSG_BIT(tail_reply, events) | MSG_BIT(tail_reply, jobs);
+	made->has |= MSG_BIT(tail_reply, events) | MSG_BIT(tail_reply, records);
 	MSG_SET(made, tail_reply, last_seq, b->seq);
 	MSG_SET(made, tail_reply, head_seq, b->seq);
 	buf_clear(&b->body);
@@ -170,7 +190,7 @@ static void new_reply(struct bench *b, struct m_tail_reply *r)
 {
 	*r = (struct m_tail_reply){ 0 };
 	r->events = arena_alloc(&b->arena, EVENTS * sizeof(*r->events));
-	r->jobs = arena_alloc(&b->arena, EVENTS * sizeof(*r->jobs));
+	r->records = arena_alloc(&b->arena, EVENTS * sizeof(*r->records));
 }
 
 static void run_whole(struct bench *b, struct group *g, size_t cycles)

@@ -47,7 +47,7 @@
 #define LIMIT_SNAPSHOT_PART    (1u << 20)  /* of a file, at a time */
 #define LIMIT_JOB_ERRORS       50          /* errors kept per job: the newest */
 #define LIMIT_TIMELINE         200   /* events shown with a job: the newest */
-#define LIMIT_TAIL_EVENTS      16384 /* events in one answer to viewd */
+#define LIMIT_TAIL_EVENTS      65536 /* events in one answer to viewd */
 #define LIMIT_EVENTS_READ      8192  /* of the event log at a time */
 #define LIMIT_LIST_TEXTS       256   /* texts in one list of a request */
 #define LIMIT_DURATION_S       (36525ULL * 86400) /* in a request: 100 years */

@@ -150,7 +150,7 @@ static void set_state(struct m_job *ret, enum job_state s)
 		MSG_SET(ret, job, blocked, true);
 }
 
-void record_live(const struct m_job_live *l, struct m_job *ret)
+static void compose_live(const struct m_job_live *l, struct m_job *ret)
 {
 	set_state(ret, l->state);
 	MSG_SET(ret, job, attempt, l->attempt);
@@ -193,13 +193,14 @@ void record_live(const struct m_job_live *l, struct m_job *ret)
 		MSG_SET(ret, job, log_lines, l->log_lines);
 }
 
-void record_change(const struct m_job_live *live, struct m_job *ret)
+/* A whole job that is as it was created is made what it is now. */
+static void compose_change(const struct m_job_live *live, struct m_job *ret)
 {
 	ret->blocked = false;
 	MSG_UNSET(ret, job, blocked);
 	MSG_UNSET(ret, job, waiting_on);
 	MSG_UNSET(ret, job, scheduled_at);
-	record_live(live, ret);
+	compose_live(live, ret);
 	if (live->no_expiry)
 		MSG_UNSET(ret, job, expire_at);
 }
@@ -211,7 +212,7 @@ void record_compose(struct str id, const struct m_job_doc *doc,
 	MSG_SET(ret, job, id, id);
 	compose_doc(doc, ret);
 	if (live != NULL) {
-		record_change(live, ret);
+		compose_change(live, ret);
 		return;
 	}
 	set_state(ret, job_state_at_creation(doc));
@@ -222,22 +223,58 @@ void record_compose(struct str id, const struct m_job_doc *doc,
 	COPY_TIME(doc, job_doc, scheduled_at);
 }
 
-int record_lease(struct kv *kv, struct str queue, struct arena *a,
-		 struct m_job *ret)
+int record_lease_end(struct kv *kv, struct str queue, struct str id,
+		     struct arena *a, uint64_t *ret)
 {
 	struct str raw;
 	struct key k;
 	int r;
 
-	if (ret->state != JOB_ACTIVE)
-		return 0;
-	key_active(&k, SPACE_DEFAULT, queue, ret->id);
+	key_active(&k, SPACE_DEFAULT, queue, id);
 	r = record_get(kv, &k, a, &raw);
-	if (r <= 0) /* it may end between the two reads */
+	if (r <= 0)
 		return r;
 	if (raw.n < LEASE_BYTES)
 		return record_damaged();
-	MSG_SET(ret, job, lease_expires_at, get_be64(raw.p));
+	*ret = get_be64(raw.p);
+	return 1;
+}
+
+static int read_lease(struct kv *kv, struct arena *a, struct m_job *ret)
+{
+	uint64_t at;
+	int r;
+
+	if (ret->state != JOB_ACTIVE)
+		return 0;
+	r = record_lease_end(kv, ret->queue, ret->id, a, &at);
+	if (r > 0) /* it may end between the two reads */
+		MSG_SET(ret, job, lease_expires_at, at);
+	return MIN(r, 0);
+}
+
+int record_restore(const struct m_job_record *rec, struct arena *a,
+		   struct m_job *ret)
+{
+	bool has_live = MSG_HAS(rec, job_record, live);
+	struct m_job_doc doc;
+	struct m_job_live live;
+
+	if (has_live && msg_decode(&msg_job_live, rec->live, a, &live) < 0)
+		return -ERR_BAD_MESSAGE;
+	if (MSG_HAS(rec, job_record, doc)) {
+		if (msg_decode(&msg_job_doc, rec->doc, a, &doc) < 0)
+			return -ERR_BAD_MESSAGE;
+		record_compose(rec->id, &doc, has_live ? &live : NULL, ret);
+	} else if (has_live) {
+		*ret = (struct m_job){ 0 };
+		MSG_SET(ret, job, id, rec->id);
+		compose_live(&live, ret);
+		MSG_SET(ret, job, partial, true);
+	} else {
+		return -ERR_BAD_MESSAGE;
+	}
+	COPY(rec, job_record, lease_expires_at, lease_expires_at);
 	return 0;
 }
 
@@ -375,7 +412,7 @@ int record_job(struct kv *kv, struct str id, unsigned what, struct arena *a,
 	if (has_live < 0)
 		return has_live;
 	record_compose(arena_copy(a, id), &doc, has_live ? &live : NULL, ret);
-	r = record_lease(kv, ret->queue, a, ret);
+	r = read_lease(kv, a, ret);
 	if (r == 0 && what & RECORD_AGENT)
 		r = record_agent(kv, &doc, has_live ? &live : NULL, a, ret);
 	if (r == 0 && what & RECORD_ERRORS && has_live && live.errors > 0)

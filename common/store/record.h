@@ -28,14 +28,21 @@ void record_compose(struct str id, const struct m_job_doc *doc,
 		    const struct m_job_live *live, struct m_job *ret);
 
 /*
- * Events after `after_seq`, at most limit, and the present state of the jobs,
- * errors, queues, workers, batches, schedules and unique locks they touch, each
- * once. A job none of whose
- * events here is `enqueued` comes without its unchanging part (partial). A job
- * that is gone comes with `deleted`. 0 or -ERR_*.
+ * What events after `after_seq`, at most limit of them, touch, as it is now:
+ * jobs, errors, queues, workers, batches, schedules, unique locks and more,
+ * each once; and the first and the last of those events. The record of a job
+ * none of whose events here is `enqueued` comes without its document. A job
+ * that is gone is among `jobs`, with `deleted`. 0 or -ERR_*.
  */
 int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 		struct arena *a, struct m_tail_reply *ret);
+
+/*
+ * A record of such an answer as a job; `partial` without its document. Texts
+ * are slices of the record. 0, or -ERR_BAD_MESSAGE.
+ */
+int record_restore(const struct m_job_record *rec, struct arena *a,
+		   struct m_job *ret);
 
 /*
  * A page of the event log: events after after_seq, at most limit (1 to

@@ -13,14 +13,15 @@
 
 /* A job of the answer. */
 struct told {
-	size_t at;       /* in its list */
-	bool as_created; /* nothing was said of it but that it is there */
+	size_t at;          /* in the list of records */
+	uint32_t iteration; /* of an agent's job, the present one; else 0 */
+	bool as_created;    /* nothing was said of it but that it is there */
+	bool is_gone;       /* it has no record */
 };
 
-static size_t job_bytes(const struct m_job *j)
+static size_t record_bytes(const struct m_job_record *r)
 {
-	return 4 * RECORD_OVERHEAD + j->payload.n + j->tags.n + j->progress.n +
-	       j->checkpoint.n + j->result.n + chain_bytes(j->chain_config);
+	return RECORD_OVERHEAD + r->doc.n + r->live.n;
 }
 
 /* 1 found, 0 absent, or -ERR_*. */
@@ -141,46 +142,119 @@ static int feed_batch_of(struct feed *f, struct str id)
 	return r <= 0 ? r : feed_batch(f, doc.batch_id);
 }
 
-/* Says that it is gone if it is. */
-static int feed_read_whole(struct feed *f, struct str id, unsigned what,
-			   struct m_job *j)
+/* Likewise, and the value itself. */
+static int feed_read_raw(struct feed *f, const struct key *k,
+			 const struct msg_desc *d, struct str *raw, void *ret)
 {
-	int r = record_job(f->kv, id, what, f->a, j);
+	int r = record_get(f->kv, k, f->a, raw);
 
-	if (r == 0) {
-		*j = (struct m_job){ 0 };
-		MSG_SET(j, job, id, id);
-		MSG_SET(j, job, deleted, true);
-	}
+	if (r <= 0)
+		return r;
+	return msg_decode(d, *raw, f->a, ret) < 0 ? record_damaged() : 1;
+}
+
+/* The last record takes its place. */
+static void feed_take_back(struct feed *f, struct told *t)
+{
+	struct m_tail_reply *ret = f->ret;
+	const struct m_job_record *last = &ret->records[--ret->records_n];
+	struct told *moved = hmap_get(&f->jobs, last->id);
+
+	f->bytes -= record_bytes(&ret->records[t->at]);
+	ret->records[t->at] = *last;
+	moved->at = t->at;
+}
+
+static void feed_gone(struct feed *f, struct str id, struct told *t)
+{
+	struct m_job *j;
+
+	feed_take_back(f, t);
+	t->is_gone = true;
+	j = FEED_ADD(f, jobs);
+	*j = (struct m_job){ 0 };
+	MSG_SET(j, job, id, id);
+	MSG_SET(j, job, deleted, true);
+	f->bytes += RECORD_OVERHEAD;
+}
+
+/* Its document, which it has as long as it is there. */
+static int feed_doc(struct feed *f, const struct m_event *e, struct told *t)
+{
+	struct m_job_record *rec = &f->ret->records[t->at];
+	struct m_job_doc doc;
+	struct str raw;
+	struct key k;
+	int r;
+
+	key_job(&k, e->job_id);
+	r = feed_read_raw(f, &k, &msg_job_doc, &raw, &doc);
+	if (r == 0)
+		feed_gone(f, e->job_id, t);
+	if (r <= 0)
+		return r;
+	f->bytes += raw.n - rec->doc.n; /* it may have been read before */
+	MSG_SET(rec, job_record, doc, raw);
+	if (t->iteration == 0 && MSG_HAS(&doc, job_doc, agent))
+		t->iteration = 1;
+	if (doc.batch_id.n > 0)
+		r = feed_batch(f, doc.batch_id);
+	if (r >= 0 && doc.unique_key.n > 0 && e->type == EVENT_ENQUEUED)
+		r = feed_lock(f, e->queue, doc.unique_key);
 	return MIN(r, 0);
 }
 
-static int feed_read_live(struct feed *f, struct str id, struct m_job_live *ret)
+/* While a worker has it; it may end between the two reads. */
+static int feed_lease(struct feed *f, const struct m_event *e,
+		      const struct m_job_live *live, struct m_job_record *rec)
 {
-	struct key k;
+	uint64_t at;
+	int r;
 
-	key_live(&k, id);
-	return record_read(f->kv, &k, &msg_job_live, f->a, ret);
+	if (live->state != JOB_ACTIVE)
+		return 0;
+	r = record_lease_end(f->kv, live->queue.n > 0 ? live->queue : e->queue,
+			     e->job_id, f->a, &at);
+	if (r > 0)
+		MSG_SET(rec, job_record, lease_expires_at, at);
+	return MIN(r, 0);
 }
 
-/* The unchanging part stays out: an answer before told of the creation. */
-static int feed_read_changed(struct feed *f, const struct m_event *e,
-			     struct m_job *j)
+/* 1: it has changed, 0: it is as it was created, or gone; or -ERR_*. */
+static int feed_live(struct feed *f, const struct m_event *e, struct told *t,
+		     struct m_job_live *live)
+{
+	struct m_job_record *rec = &f->ret->records[t->at];
+	struct str raw;
+	struct key k;
+	int r;
+
+	key_live(&k, e->job_id);
+	r = feed_read_raw(f, &k, &msg_job_live, &raw, live);
+	if (r <= 0)
+		return r;
+	MSG_SET(rec, job_record, live, raw);
+	f->bytes += raw.n;
+	if (live->agent != NULL)
+		t->iteration = live->agent->iteration;
+	r = feed_lease(f, e, live, rec);
+	return r < 0 ? r : 1;
+}
+
+/*
+ * The unchanging part stays out: an answer before told of the creation. Unless
+ * it has changed after all.
+ */
+static int feed_changed(struct feed *f, const struct m_event *e, struct told *t)
 {
 	struct m_job_live live;
-	int r = feed_read_live(f, e->job_id, &live);
+	int r = feed_live(f, e, t, &live);
 
 	if (r < 0)
 		return r;
-	if (r > 0 && !live.no_expiry && !live.rewritten) {
-		*j = (struct m_job){ 0 };
-		MSG_SET(j, job, id, e->job_id);
-		record_live(&live, j);
-		MSG_SET(j, job, partial, true);
-		r = record_lease(f->kv, e->queue, f->a, j);
-		return r < 0 || !live.counted ? r : feed_batch_of(f, e->job_id);
-	}
-	return feed_read_whole(f, e->job_id, 0, j);
+	if (r == 0 || live.no_expiry || live.rewritten)
+		return feed_doc(f, e, t);
+	return live.counted ? feed_batch_of(f, e->job_id) : 0;
 }
 
 /*
@@ -188,63 +262,36 @@ static int feed_read_changed(struct feed *f, const struct m_event *e,
  * most jobs of a busy hour it does not: then nothing is looked up that is not
  * there.
  */
-static int feed_read_again(struct feed *f, const struct m_event *e,
-			   struct m_job *j)
-{
-	struct m_job_live live;
-	int r = feed_read_live(f, e->job_id, &live);
-
-	if (r < 0)
-		return r;
-	if (r == 0)
-		return feed_read_whole(f, e->job_id, 0, j);
-	record_change(&live, j);
-	return record_lease(f->kv, j->queue, f->a, j);
-}
-
 static int feed_job_again(struct feed *f, const struct m_event *e,
 			  struct told *t)
 {
-	struct m_job *j = &f->ret->jobs[t->at];
-	size_t before = job_bytes(j);
+	struct m_job_live live;
 	int r;
 
-	if (!t->as_created || j->deleted)
+	if (!t->as_created || t->is_gone)
 		return 0;
 	t->as_created = false;
-	r = feed_read_again(f, e, j);
-	f->bytes += job_bytes(j) - before;
-	return r;
+	r = feed_live(f, e, t, &live);
+	return r == 0 ? feed_doc(f, e, t) : MIN(r, 0);
 }
 
-static int feed_job(struct feed *f, const struct m_event *e)
+static int feed_job(struct feed *f, const struct m_event *e,
+		    struct told **ret_told)
 {
-	struct told *t = hmap_get(&f->jobs, e->job_id);
-	struct m_job *j;
-	int r;
+	struct told *t = *ret_told = hmap_get(&f->jobs, e->job_id);
+	struct m_job_record *rec;
 
 	if (t != NULL)
 		return feed_job_again(f, e, t);
-	t = arena_alloc(f->a, sizeof(*t));
-	*t = (struct told){ f->ret->jobs_n, e->type == EVENT_ENQUEUED };
+	t = *ret_told = arena_alloc(f->a, sizeof(*t));
+	*t = (struct told){ .at = f->ret->records_n,
+			    .as_created = e->type == EVENT_ENQUEUED };
 	hmap_put(&f->jobs, e->job_id, t);
-	j = FEED_ADD(f, jobs);
-	r = t->as_created ? feed_read_whole(f, e->job_id, RECORD_AS_CREATED, j)
-			  : feed_read_changed(f, e, j);
-	f->bytes += job_bytes(j);
-	if (r == 0 && j->batch_id.n > 0)
-		r = feed_batch(f, j->batch_id);
-	if (r == 0 && j->unique_key.n > 0 && e->type == EVENT_ENQUEUED)
-		r = feed_lock(f, e->queue, j->unique_key);
-	return r;
-}
-
-/* What the answer says of a job that it has. */
-static const struct m_job *feed_told(const struct feed *f, struct str id)
-{
-	const struct told *t = hmap_get(&f->jobs, id);
-
-	return &f->ret->jobs[t->at];
+	rec = FEED_ADD(f, records);
+	*rec = (struct m_job_record){ 0 };
+	MSG_SET(rec, job_record, id, e->job_id);
+	f->bytes += record_bytes(rec);
+	return t->as_created ? feed_doc(f, e, t) : feed_changed(f, e, t);
 }
 
 static bool event_records_error(const struct m_event *e)
@@ -328,14 +375,13 @@ static int feed_ties_of_gone(struct feed *f, const struct m_event *e)
 
 static int feed_job_event(struct feed *f, const struct m_event *e)
 {
-	uint32_t iteration;
-	int r = feed_job(f, e);
+	struct told *t;
+	int r = feed_job(f, e, &t);
 
 	if (r == 0 && event_records_error(e))
 		r = feed_errors(f, e);
-	iteration = r == 0 ? feed_told(f, e->job_id)->iteration : 0;
-	if (iteration > 0)
-		r = feed_iteration(f, e, iteration);
+	if (r == 0 && t->iteration > 0)
+		r = feed_iteration(f, e, t->iteration);
 	if (r < 0)
 		return r;
 	switch (e->type) {
@@ -401,7 +447,19 @@ static int feed_event(struct feed *f, const struct m_event *e)
 
 static bool feed_is_full(const struct feed *f, uint32_t limit)
 {
-	return f->ret->events_n >= limit || f->bytes >= FEED_BYTES_MAX;
+	return f->events >= limit || f->bytes >= FEED_BYTES_MAX;
+}
+
+/* The first and the last: of the others the view does not want to know. */
+static void feed_note(struct feed *f, const struct m_event *e)
+{
+	struct m_tail_reply *ret = f->ret;
+
+	if (ret->events == NULL)
+		ret->events = arena_alloc(f->a, 2 * sizeof(*ret->events));
+	ret->events_n = MIN(f->events + 1, (size_t)2);
+	ret->events[ret->events_n - 1] = *e;
+	f->events++;
 }
 
 /* 1: go on with the next event; 0: enough. */
@@ -422,7 +480,7 @@ static int feed_one(struct feed *f, uint64_t seq, struct str raw)
 	MSG_SET(&e, event, seq, seq);
 	ret->last_seq = seq;
 	ret->head_seq = MAX(ret->head_seq, seq);
-	*FEED_ADD(f, events) = e;
+	feed_note(f, &e);
 	r = feed_event(f, &e);
 	return r < 0 ? r : 1;
 }
@@ -470,14 +528,6 @@ static void put_history(const struct record_meta *meta, struct arena *a,
 	MSG_SET(ret, tail_reply, history, arena_copy(a, buf_str(&b)));
 }
 
-/* Room for so many events and as many jobs, rather than growing to it. */
-static void feed_expect(struct feed *f, size_t n)
-{
-	f->ret->events = arena_alloc(f->a, n * sizeof(*f->ret->events));
-	f->ret->jobs = arena_alloc(f->a, n * sizeof(*f->ret->jobs));
-	f->events_cap = f->jobs_cap = n;
-}
-
 int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 		struct arena *a, struct m_tail_reply *ret)
 {
@@ -497,8 +547,6 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 	}
 	limit = MIN(limit, (uint32_t)LIMIT_TAIL_EVENTS);
 	MSG_SET_LIST(ret, tail_reply, events, NULL, 0);
-	if (meta.last_seq > after_seq)
-		feed_expect(&f, MIN(meta.last_seq - after_seq, limit));
 	r = feed_events(&f, after_seq, limit);
 	hmap_done(&f.jobs);
 	hmap_done(&f.failed);

@@ -17,13 +17,14 @@ struct feed {
 	struct hmap jobs; /* -> struct told, in the arena */
 	struct hmap providers, failed, scored, queues, workers, batches,
 	    schedules, budgets, policies, webhooks;
-	size_t events_cap, jobs_cap, errors_cap, queues_cap, workers_cap,
+	size_t records_cap, jobs_cap, errors_cap, queues_cap, workers_cap,
 	    batches_cap;
 	size_t schedules_cap, locks_cap, gone_batches_cap, gone_schedules_cap;
 	size_t budgets_cap, gone_budgets_cap, scores_cap;
 	size_t providers_cap, gone_providers_cap, iterations_cap;
 	size_t policies_cap, gone_policies_cap;
 	size_t webhooks_cap, gone_webhooks_cap;
+	size_t events; /* gone through */
 	size_t bytes;
 };
 

@@ -17,13 +17,10 @@ int record_get(struct kv *kv, const struct key *k, struct arena *a,
 int record_read(struct kv *kv, const struct key *k, const struct msg_desc *d,
 		struct arena *a, void *ret);
 
-/* What the live part says, into *ret. */
-void record_live(const struct m_job_live *l, struct m_job *ret);
-/* A whole job that was read as it was created is made what it is now. */
-void record_change(const struct m_job_live *live, struct m_job *ret);
-/* The end of the lease of an active job, from its a| record. 0 or -ERR_*. */
-int record_lease(struct kv *kv, struct str queue, struct arena *a,
-		 struct m_job *ret);
+/* The end of the lease of an active job, from its a| record. 1 found, 0 absent,
+ * or -ERR_*. */
+int record_lease_end(struct kv *kv, struct str queue, struct str id,
+		     struct arena *a, uint64_t *ret);
 /* A checkpoint that stands apart, and where an agent's loop is. 0 or -ERR_*. */
 int record_agent(struct kv *kv, const struct m_job_doc *doc,
 		 const struct m_job_live *live, struct arena *a,

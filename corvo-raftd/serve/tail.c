@@ -116,15 +116,6 @@ void tail_ask(struct tail *t, struct rpc_req req, const struct m_tail *m)
 
 /* --- answering, on the worker --- */
 
-/* Of the events themselves the view only wants to know the time. */
-static void keep_ends(struct m_tail_reply *m)
-{
-	if (m->events_n <= 2)
-		return;
-	m->events[1] = m->events[m->events_n - 1];
-	m->events_n = 2;
-}
-
 static void answer_work(void *ctx)
 {
 	struct ask *a = ctx;
@@ -137,7 +128,6 @@ static void answer_work(void *ctx)
 	a->err = r < 0 ? -r : 0;
 	if (r == 0) {
 		a->all = m.last_seq >= m.head_seq;
-		keep_ends(&m);
 		MSG_SET(&m, tail_reply, busy, a->busy);
 		msg_encode(&msg_tail_reply, &m, &a->out);
 	}

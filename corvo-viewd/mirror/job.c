@@ -19,6 +19,16 @@ static const uint64_t plain_members =
     MSG_BIT(job, hostname) | MSG_BIT(job, started_at) |
     MSG_BIT(job, completed_at) | MSG_BIT(job, result);
 
+/* Of these, what changes when a job is handed out or ends; and its lease. */
+static const uint64_t moved_members =
+    MSG_BIT(job, state) | MSG_BIT(job, attempt) | MSG_BIT(job, seq) |
+    MSG_BIT(job, worker_id) | MSG_BIT(job, hostname) |
+    MSG_BIT(job, started_at) | MSG_BIT(job, completed_at) |
+    MSG_BIT(job, result) | MSG_BIT(job, lease_expires_at);
+
+static const uint64_t worker_members =
+    MSG_BIT(job, worker_id) | MSG_BIT(job, hostname);
+
 static bool is_plain(const struct m_job *j)
 {
 	return (j->has & ~plain_members) == 0;
@@ -110,6 +120,51 @@ static void put_patch(struct buf *b)
 	buf_puts(b, ")");
 }
 
+/* The column is written when a job moves on; a row of a job that has more than
+ * those, or had, is patched. */
+static bool is_moved(const struct column *c, bool with_worker)
+{
+	if (!with_worker && (worker_members >> c->bit & 1) != 0)
+		return false;
+	return c->live == LIVE_ABSENT && (moved_members >> c->bit & 1) != 0;
+}
+
+/* A row that says so already is not written. */
+static void put_move(struct buf *b, bool with_worker)
+{
+	const char *before = "";
+	int i = 2;
+
+	buf_puts(b, "UPDATE jobs SET ");
+	for (size_t c = 0; c < JOB_COLUMNS; c++) {
+		if (!is_moved(&job_columns[c], with_worker))
+			continue;
+		buf_printf(b, "%s%s=?%d", before, job_columns[c].name, i++);
+		before = ",";
+	}
+	buf_puts(b, " WHERE rowid=?1 AND (false");
+	i = 2;
+	for (size_t c = 0; c < JOB_COLUMNS; c++)
+		if (is_moved(&job_columns[c], with_worker))
+			buf_printf(b, " OR %s IS NOT ?%d", job_columns[c].name,
+				   i++);
+	buf_puts(b, ")");
+}
+
+/* A column that is not moved says nothing: it is NULL, or a number and 0. */
+static void put_find(struct buf *b)
+{
+	buf_puts(b, "SELECT " MIRROR_ROW ", true");
+	for (size_t c = 0; c < JOB_COLUMNS; c++) {
+		const struct column *col = &job_columns[c];
+
+		if (col->live == LIVE_ABSENT && !is_moved(col, true))
+			buf_printf(b, " AND ifnull(j.%s,0) IS 0", col->name);
+	}
+	buf_puts(b, ", j.worker_id IS d.worker_id AND j.hostname IS d.hostname"
+		    " FROM " MIRROR_SOURCE " d CROSS JOIN jobs j ON j.id=d.id");
+}
+
 void mirror_job_sql(enum mirror_stmt s, struct buf *ret)
 {
 	buf_clear(ret);
@@ -117,12 +172,16 @@ void mirror_job_sql(enum mirror_stmt s, struct buf *ret)
 		put_insert(ret, s == STMT_JOBS_INSERT_PLAIN);
 	else if (s == STMT_JOB_UPDATE)
 		put_update(ret);
+	else if (s == STMT_JOB_MOVE || s == STMT_JOB_MOVE_ON)
+		put_move(ret, s == STMT_JOB_MOVE);
+	else if (s == STMT_JOBS_FIND)
+		put_find(ret);
 	else
 		put_patch(ret);
 	buf_putc(ret, '\0');
 }
 
-/* The columns of STMT_JOB_FIND and STMT_JOBS_FIND. */
+/* The columns of MIRROR_ROW. */
 static void read_row(struct mirror *m, struct db_stmt *s,
 		     struct mirror_row *ret)
 {
@@ -157,8 +216,13 @@ static int find_all(struct mirror *m, struct mirror_row **ret)
 	int r;
 
 	*ret = arena_alloc(&m->arena, m->source.rows * sizeof(**ret));
-	while ((r = db_step(s)) == 1)
-		read_row(m, s, &(*ret)[n++]);
+	while ((r = db_step(s)) == 1) {
+		struct mirror_row *row = &(*ret)[n++];
+
+		read_row(m, s, row);
+		row->plain = db_i64(s, 6) != 0;
+		row->same_worker = db_i64(s, 7) != 0;
+	}
 	if (r < 0)
 		return r;
 	return n < m->source.rows ? -ERR_NOT_FOUND : 0;
@@ -238,23 +302,52 @@ static int delete_jobs(struct mirror *m, const struct m_job *j, size_t n)
 
 /* --- partial documents --- */
 
+static bool is_move(const struct m_job *j, const struct mirror_row *row)
+{
+	static const uint64_t others = MSG_BIT(job, id) | MSG_BIT(job, partial);
+
+	return row->plain && (j->has & ~(moved_members | others)) == 0;
+}
+
+/* Much less work than a patch: the columns are few, and the row is known. */
+static int move_job(struct mirror *m, const struct m_job *j,
+		    const struct mirror_row *row)
+{
+	bool with_worker = !row->same_worker;
+	struct db_stmt *s =
+	    m->stmts[with_worker ? STMT_JOB_MOVE : STMT_JOB_MOVE_ON];
+	int i = 2;
+
+	db_bind_i64(s, 1, row->rowid);
+	for (size_t c = 0; c < JOB_COLUMNS; c++)
+		if (is_moved(&job_columns[c], with_worker))
+			column_put(db_param(s, i++), c, j, &m->text);
+	return db_run(s);
+}
+
 static int patch_jobs(struct mirror *m)
 {
+	size_t n = m->source.rows, rest = 0;
 	struct mirror_row *rows;
 	int r;
 
-	if (m->source.rows == 0)
+	if (n == 0)
 		return 0;
 	r = find_all(m, &rows);
-	if (r == 0)
-		r = db_run(m->stmts[STMT_JOBS_PATCH]);
-	for (size_t i = 0; i < m->source.rows && r == 0; i++) {
+	for (size_t i = 0; i < n && r == 0; i++) {
+		const struct m_job *j = m->docs[i];
+
 		count_leave(&rows[i]);
-		count_enter(rows[i].delta, m->docs[i]);
+		count_enter(rows[i].delta, j);
 		if (rows[i].unique)
-			r = unlock_ended(m, m->docs[i]);
+			r = unlock_ended(m, j);
+		if (!is_move(j, &rows[i]))
+			m->docs[rest++] = j;
+		else if (r == 0)
+			r = move_job(m, j, &rows[i]);
 	}
-	return r;
+	m->source.rows = rest;
+	return r < 0 || rest == 0 ? r : db_run(m->stmts[STMT_JOBS_PATCH]);
 }
 
 /* --- whole documents --- */

@@ -9,6 +9,9 @@
 
 #include "db/schema.h"
 #include "mirror/mirror_impl.h"
+#include "store/record.h"
+
+#define RECORDS_AT_ONCE 256
 
 /* Counters are written in the order of their numbers: ?2 is state 1. */
 _Static_assert(
@@ -17,14 +20,8 @@ _Static_assert(
 	JOB_CANCELLED == 7 && JOB_SCHEDULED == 8 && JOB_STATES_SHOWN == 9,
     "a state needs a column in queue_stats and a place in STMT_COUNT");
 
-#define ROW_COLUMNS                                            \
-	"j.rowid, j.queue, j.state, j.error_count, j.blocked," \
-	" j.unique_key IS NOT NULL"
-
 static const char *const sql[STMT_MAX] = {
-	[STMT_JOB_FIND] = "SELECT " ROW_COLUMNS " FROM jobs j WHERE id=?1",
-	[STMT_JOBS_FIND] = "SELECT " ROW_COLUMNS " FROM " MIRROR_SOURCE " d"
-			   " CROSS JOIN jobs j ON j.id=d.id",
+	[STMT_JOB_FIND] = "SELECT " MIRROR_ROW " FROM jobs j WHERE id=?1",
 	[STMT_JOBS_DELETE] = "DELETE FROM jobs WHERE rowid IN"
 			     " (SELECT value FROM json_each(?1))",
 	[STMT_JOB_FAILED] = "UPDATE jobs SET last_error=?2, error_count=?3"
@@ -90,7 +87,7 @@ static const char *const sql[STMT_MAX] = {
 /* Statements that follow from lists of columns. */
 static void put_sql(unsigned stmt, struct buf *ret)
 {
-	if (stmt <= STMT_JOBS_PATCH) {
+	if (stmt <= STMT_JOBS_FIND) {
 		mirror_job_sql((enum mirror_stmt)stmt, ret);
 		return;
 	}
@@ -120,6 +117,7 @@ int mirror_new(struct db *db, struct mirror **ret)
 	int r = 0;
 
 	m->db = db;
+	m->jobs = xmalloc(RECORDS_AT_ONCE * sizeof(*m->jobs));
 	r = add_source(m);
 	for (unsigned i = 0; i < STMT_MAX && r == 0; i++) {
 		if (sql[i] == NULL)
@@ -148,6 +146,8 @@ void mirror_free(struct mirror *m)
 	row_text_done(&m->row_text);
 	hmap_done(&m->deltas);
 	arena_done(&m->arena);
+	arena_done(&m->restored);
+	free(m->jobs);
 	buf_done(&m->rowids);
 	buf_done(&m->source_columns);
 	free(m);
@@ -343,6 +343,28 @@ static int apply_rest(struct mirror *m, const struct m_tail_reply *r)
 	return err;
 }
 
+/*
+ * A few at a time: what they are read into is used again and stays in the
+ * processor's cache.
+ */
+static int apply_records(struct mirror *m, const struct m_job_record *rec,
+			 size_t n)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < n && err == 0; i += RECORDS_AT_ONCE) {
+		size_t some = MIN(n - i, (size_t)RECORDS_AT_ONCE);
+
+		arena_reset(&m->restored);
+		for (size_t k = 0; k < some && err == 0; k++)
+			err = record_restore(&rec[i + k], &m->restored,
+					     &m->jobs[k]);
+		if (err == 0)
+			err = mirror_jobs(m, m->jobs, some);
+	}
+	return err;
+}
+
 static int apply_rows(struct mirror *m, const struct m_tail_reply *r)
 {
 	uint64_t at_ns = r->events_n > 0 ? r->events[r->events_n - 1].at : 0;
@@ -354,6 +376,8 @@ static int apply_rows(struct mirror *m, const struct m_tail_reply *r)
 		err = mirror_workers(m, r->workers, r->workers_n);
 	if (err == 0)
 		err = mirror_jobs(m, r->jobs, r->jobs_n);
+	if (err == 0)
+		err = apply_records(m, r->records, r->records_n);
 	/* After their jobs, whose rows they need. */
 	for (size_t i = 0; i < r->errors_n && err == 0; i++)
 		err = mirror_error(m, &r->errors[i]);
@@ -374,7 +398,10 @@ int mirror_end(struct mirror *m, int err)
 		err = commit_rows(m);
 	if (err < 0) {
 		/* Before the rollback has a message of its own. */
-		(void)snprintf(m->why, sizeof(m->why), "%s", db_error(m->db));
+		(void)snprintf(m->why, sizeof(m->why), "%s",
+			       err == -ERR_BAD_MESSAGE
+				   ? "the record of a job cannot be read"
+				   : db_error(m->db));
 		if (err == -ERR_INTERNAL_ERROR && db_is_foreign(m->db))
 			err = -ERR_VIEW_UNAVAILABLE;
 		mirror_rollback(m);

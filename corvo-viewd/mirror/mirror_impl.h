@@ -15,8 +15,12 @@ enum mirror_stmt {
 	STMT_JOBS_INSERT, /* of MIRROR_SOURCE, but for those that are there */
 	STMT_JOB_UPDATE,  /* parameters: the columns in order */
 	STMT_JOBS_PATCH,  /* of MIRROR_SOURCE, all of which are there */
+	/* ?1 rowid, then the columns nearly every change is about; and the same
+	 * without those of the worker */
+	STMT_JOB_MOVE,
+	STMT_JOB_MOVE_ON,
+	STMT_JOBS_FIND, /* of MIRROR_SOURCE, in its order */
 	STMT_JOB_FIND,
-	STMT_JOBS_FIND, /* the same of MIRROR_SOURCE, in its order */
 	STMT_JOBS_DELETE,
 	STMT_JOB_FAILED,
 	STMT_TEXT_CHANGED, /* ?1 rowid, then the searchable columns */
@@ -62,7 +66,9 @@ struct mirror_row {
 	uint32_t state; /* 0: unknown */
 	int64_t error_count;
 	bool blocked;
-	bool unique;                /* it has a unique key */
+	bool unique;      /* it has a unique key */
+	bool plain;       /* it has nothing but what nearly every job has */
+	bool same_worker; /* as the document */
 	struct mirror_delta *delta; /* of its queue */
 };
 
@@ -84,8 +90,10 @@ struct mirror {
 	struct db_stmt *stmts[STMT_MAX];
 	struct column_text text;
 	struct row_text row_text;
-	struct hmap deltas; /* queue -> struct mirror_delta, in `arena` */
-	struct arena arena; /* of one transaction */
+	struct hmap deltas;    /* queue -> struct mirror_delta, in `arena` */
+	struct arena arena;    /* of one transaction */
+	struct m_job *jobs;    /* records of an answer, some at a time */
+	struct arena restored; /* what is theirs */
 	struct mirror_delta *last_delta; /* most jobs have the queue of the */
 	struct str last_queue;           /* job before them */
 	/* Rows from this one on are not in jobs_fts yet; 0: all are. What the
@@ -137,6 +145,11 @@ int mirror_text_commit(struct mirror *m);
 void mirror_job_names(struct buf *b, bool plain);
 
 void mirror_source_put(void *ctx, size_t row, size_t column, struct db_to to);
+
+/* What is read of a row of jobs, named j: see struct mirror_row. */
+#define MIRROR_ROW                                             \
+	"j.rowid, j.queue, j.state, j.error_count, j.blocked," \
+	" j.unique_key IS NOT NULL"
 
 /* The statements on table jobs that follow from job_columns, as SQL. */
 void mirror_job_sql(enum mirror_stmt s, struct buf *ret);

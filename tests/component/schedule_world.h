@@ -79,10 +79,10 @@ static inline struct str last_events(struct fx *x, uint64_t n,
 {
 	uint64_t last = fsm_last_seq(x->side[FX_MEM].f);
 	struct buf b = BUF_INIT(0);
-	struct m_tail_reply t;
+	struct m_events_reply t;
 
 	assert_int_equal(
-	    record_feed(x->side[FX_MEM].kv, last - n, 100, &x->arena, &t), 0);
+	    record_events(x->side[FX_MEM].kv, last - n, 100, &x->arena, &t), 0);
 	assert_int_equal(t.events_n, n);
 	for (size_t i = 0; i < n; i++)
 		buf_printf(&b, "%s%s", i ? " " : "",

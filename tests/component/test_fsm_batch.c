@@ -532,11 +532,14 @@ static void test_feed_has_batch_events(void **state)
 						 EVENT_BATCH_ENDED };
 	struct fx *x = *state;
 	struct m_open_batch m = new_batch("batch_1");
-	struct m_tail_reply t;
+	struct m_events_reply t;
+	struct m_tail_reply r;
 
 	assert_int_equal(fx_do(x, OP_OPEN_BATCH, &m, NULL), 0);
 	(void)seal(x, "batch_1");
-	assert_int_equal(record_feed(x->side[0].kv, 0, 100, &x->arena, &t), 0);
+	assert_int_equal(record_events(x->side[0].kv, 0, 100, &x->arena, &t),
+			 0);
+	assert_int_equal(record_feed(x->side[0].kv, 0, 100, &x->arena, &r), 0);
 	assert_int_equal(t.events_n, ARRAY_SIZE(types));
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
 		assert_int_equal(t.events[i].type, types[i]);
@@ -546,7 +549,7 @@ static void test_feed_has_batch_events(void **state)
 	assert_str_is(t.events[2].data,
 		      "{\"batch_id\":\"batch_1\",\"total\":0,\"succeeded\":0,"
 		      "\"failed\":0}");
-	assert_int_equal(t.jobs_n + t.queues_n + t.workers_n, 0);
+	assert_int_equal(r.jobs_n + r.records_n + r.queues_n + r.workers_n, 0);
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, fx_setup, fx_teardown)

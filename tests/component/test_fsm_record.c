@@ -5,6 +5,24 @@
 
 #include "fsm_fixture.h"
 
+/* Those that are there stand with those that are gone. */
+static void restore_jobs(struct fx *x, struct m_tail_reply *r)
+{
+	size_t n = r->jobs_n + r->records_n;
+	struct m_job *jobs = arena_alloc(&x->arena, (n + 1) * sizeof(*jobs));
+
+	for (size_t i = 0; i < r->jobs_n; i++) {
+		assert_true(r->jobs[i].deleted);
+		jobs[i] = r->jobs[i];
+	}
+	for (size_t i = r->jobs_n; i < n; i++)
+		assert_int_equal(record_restore(&r->records[i - r->jobs_n],
+						&x->arena, &jobs[i]),
+				 0);
+	r->jobs = jobs;
+	r->jobs_n = n;
+}
+
 static struct m_tail_reply feed(struct fx *x, uint64_t after, uint32_t limit)
 {
 	struct m_tail_reply a, b;
@@ -15,6 +33,8 @@ static struct m_tail_reply feed(struct fx *x, uint64_t after, uint32_t limit)
 	    record_feed(x->side[FX_ROCKS].kv, after, limit, &x->arena, &b), 0);
 	assert_int_equal(a.events_n, b.events_n);
 	assert_int_equal(a.jobs_n, b.jobs_n);
+	assert_int_equal(a.records_n, b.records_n);
+	restore_jobs(x, &a);
 	return a;
 }
 
@@ -71,11 +91,13 @@ static void test_feed(void **state)
 	fx_expect(x, "q", "job_1");  /* started, worker_seen */
 	fail_job(x, "job_1", "one"); /* failed, retrying */
 	r = feed(x, 0, 100);
-	assert_int_equal(r.events_n, 6);
 	assert_int_equal(r.last_seq, 6);
 	assert_int_equal(r.head_seq, 6);
-	assert_int_equal(r.events[1].type, EVENT_ENQUEUED);
-	assert_int_equal(r.events[1].seq, 2);
+	assert_int_equal(r.events_n, 2);
+	assert_int_equal(r.events[0].type, EVENT_QUEUE_CREATED);
+	assert_int_equal(r.events[0].seq, 1);
+	assert_int_equal(r.events[1].type, EVENT_RETRYING);
+	assert_int_equal(r.events[1].seq, 6);
 	assert_str_is(r.events[1].job_id, "job_1");
 	assert_int_equal(r.jobs_n, 1);
 	assert_false(r.jobs[0].partial);
@@ -93,7 +115,7 @@ static void test_feed(void **state)
 
 	/* without its creation a job comes without its unchanging part */
 	r = feed(x, 2, 100);
-	assert_int_equal(r.events_n, 4);
+	assert_int_equal(r.events[0].seq, 3);
 	assert_int_equal(r.jobs_n, 1);
 	assert_true(r.jobs[0].partial);
 	assert_false(MSG_HAS(&r.jobs[0], job, payload));
@@ -133,6 +155,56 @@ static void test_feed_of_active_and_deleted(void **state)
 	r = feed(x, 3, 100);
 	assert_int_equal(r.jobs_n, 2);
 	assert_true(r.jobs[0].deleted);
+}
+
+/* What is left is told of as if it had never been there. */
+static void test_feed_of_jobs_that_came_and_went_among_others(void **state)
+{
+	struct fx *x = *state;
+	struct m_tail_reply r;
+
+	fx_enqueue(x, "job_1", "q");
+	fx_enqueue(x, "job_2", "q");
+	fx_enqueue(x, "job_3", "q");
+	fx_job_op(x, OP_DELETE, "job_1", "deleted");
+	fx_expect(x, "q", "job_2");
+	fx_enqueue(x, "job_4", "q");
+	fx_job_op(x, OP_DELETE, "job_4", "deleted");
+	r = feed(x, 0, 100);
+	assert_int_equal(r.jobs_n, 4);
+	assert_true(r.jobs[0].deleted && r.jobs[1].deleted);
+	assert_str_is(r.jobs[0].id, "job_1");
+	assert_str_is(r.jobs[1].id, "job_4");
+	assert_int_equal(r.records_n, 2);
+	for (size_t i = 2; i < 4; i++) {
+		const struct m_job *j = &r.jobs[i];
+
+		assert_false(j->partial);
+		assert_str_is(j->queue, "q");
+		if (str_is(j->id, "job_2")) {
+			assert_int_equal(j->state, JOB_ACTIVE);
+			assert_int_equal(j->lease_expires_at,
+					 FX_START_NS + 60 * NS_PER_S);
+		} else {
+			assert_str_is(j->id, "job_3");
+			assert_int_equal(j->state, JOB_PENDING);
+		}
+	}
+}
+
+static void test_a_record_that_says_nothing_is_no_job(void **state)
+{
+	struct fx *x = *state;
+	struct m_job_record rec = { 0 };
+	struct m_job j;
+
+	MSG_SET(&rec, job_record, id, STR("job_1"));
+	assert_int_equal(record_restore(&rec, &x->arena, &j), -ERR_BAD_MESSAGE);
+	MSG_SET(&rec, job_record, live, STR("\xc1"));
+	assert_int_equal(record_restore(&rec, &x->arena, &j), -ERR_BAD_MESSAGE);
+	rec = (struct m_job_record){ 0 };
+	MSG_SET(&rec, job_record, doc, STR("\x81"));
+	assert_int_equal(record_restore(&rec, &x->arena, &j), -ERR_BAD_MESSAGE);
 }
 
 /* An expiry that was dropped belongs to the unchanging part. */
@@ -456,6 +528,8 @@ int main(void)
 		TEST(test_absent),
 		TEST(test_feed),
 		TEST(test_feed_of_active_and_deleted),
+		TEST(test_feed_of_jobs_that_came_and_went_among_others),
+		TEST(test_a_record_that_says_nothing_is_no_job),
 		TEST(test_feed_of_dropped_expiry),
 		TEST(test_feed_bytes),
 		TEST(test_timeline_is_bounded),
