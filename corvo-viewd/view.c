@@ -232,6 +232,7 @@ void view_note_write(struct view *v)
 {
 	struct view_file now;
 
+	db_pass_on(v->writer);
 	look(v->path, "", &now);
 	/* We never make it smaller: that was somebody else meanwhile. */
 	if (same_file(&now, &v->file) && now.size >= v->file.size)

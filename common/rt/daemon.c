@@ -34,6 +34,7 @@
 #define DAEMON_NAME_BYTES      32
 #define HEAP_BLOCK_BYTES       (1 << 20)  /* larger ones are mapped */
 #define HEAP_TRIM_BYTES        (16 << 20) /* free at the end: given back */
+#define HEAPS                  2          /* for all threads */
 
 struct daemon_priv {
 	int argc; /* flags only */
@@ -489,11 +490,15 @@ static int serve(struct daemon *d)
  * Large blocks go back to the system when they are freed. Left alone, the
  * first one that is freed teaches malloc to keep such blocks in its heap,
  * where a few small ones behind them hold them for good.
+ *
+ * Nor has every thread a heap of its own: what one thread makes another frees,
+ * and each heap would grow for minutes to the most it ever had.
  */
 static void tune_heap(void)
 {
 	(void)mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK_BYTES);
 	(void)mallopt(M_TRIM_THRESHOLD, HEAP_TRIM_BYTES);
+	(void)mallopt(M_ARENA_MAX, HEAPS);
 }
 
 int daemon_main(int argc, char **argv, const struct daemon_ops *ops)

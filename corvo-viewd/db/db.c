@@ -5,11 +5,14 @@
  */
 #include "db/db.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "db/db_impl.h"
 #include "proto/err.h"
+#include "rt/file.h"
 #include "util/clock.h"
 #include "util/json.h"
 
@@ -30,7 +33,7 @@
 static const char *const mode_pragmas[] = {
 	[DB_WRITE] = DB_PAGES "PRAGMA journal_mode=WAL;"
 			      "PRAGMA synchronous=OFF;"
-			      "PRAGMA wal_autocheckpoint=2000;"
+			      "PRAGMA wal_autocheckpoint=500;"
 			      "PRAGMA journal_size_limit=33554432;"
 			      "PRAGMA temp_store=MEMORY",
 	[DB_READ] = "PRAGMA query_only=1",
@@ -183,6 +186,7 @@ int db_open(const char *path, enum db_mode mode, struct db **ret,
 	int rc = sqlite3_open_v2(path, &db->h, flags, NULL);
 	int r = db_translate(rc);
 
+	db->fd = -1;
 	if (db->h == NULL)
 		check_failed(__FILE__, __LINE__, "out of memory");
 	sqlite3_extended_result_codes(db->h, 1);
@@ -203,7 +207,9 @@ int db_open(const char *path, enum db_mode mode, struct db **ret,
 		db_close(db);
 		return r;
 	}
-	if (mode != DB_WRITE)
+	if (mode == DB_WRITE) /* without, it is the system that decides when */
+		db->fd = open(path, O_RDONLY | O_CLOEXEC);
+	else
 		sqlite3_progress_handler(db->h, DB_PROGRESS_STEPS, on_progress,
 					 db);
 	*ret = db;
@@ -215,6 +221,8 @@ void db_close(struct db *db)
 	if (db == NULL)
 		return;
 	CHECK(sqlite3_close(db->h) == SQLITE_OK); /* a statement was left */
+	if (db->fd >= 0)
+		close(db->fd);
 	free(db);
 }
 
@@ -264,6 +272,12 @@ int db_checkpoint(struct db *db)
 	if (r < 0)
 		return r;
 	return db_exec(db, "PRAGMA synchronous=OFF");
+}
+
+void db_pass_on(struct db *db)
+{
+	if (db->fd >= 0)
+		file_pass_on(db->fd);
 }
 
 void db_set_deadline(struct db *db, uint64_t mono_ns)

@@ -49,6 +49,12 @@ bool db_is_foreign(struct db *db);
 int db_schema_version(struct db *db, int64_t *ret);
 int64_t db_changes(struct db *db); /* rows of the last statement */
 int64_t db_last_rowid(struct db *db);
+/*
+ * What was written is on its way to the disk. Left to the system it would go
+ * half a minute later, hundreds of megabytes at once, and the log of raftd
+ * would wait for it.
+ */
+void db_pass_on(struct db *db);
 /* Moves the write-ahead log into the file and makes both durable; fails soon
  * when another program is reading. */
 int db_checkpoint(struct db *db);

@@ -10,6 +10,9 @@
 
 struct db {
 	sqlite3 *h;
+	/* The same file, to pass it on; -1: not to be. Closed after h: to close
+	 * it gives up the locks that SQLite has on the file. */
+	int fd;
 	uint64_t deadline_ns;    /* clock_mono_ns; 0: none */
 	const atomic_bool *stop; /* NULL: none */
 	db_match_fn *match;
