@@ -9,6 +9,7 @@
 #include "feed.h"
 #include "rt/rpc.h"
 #include "rt/worker.h"
+#include "yield.h"
 
 /* Time to wait before something that failed is tried again. */
 struct feed_pause {
@@ -72,6 +73,7 @@ struct feed {
 	struct batch *writing; /* with the writer, or waits to be retried */
 	bool writer_runs;
 	struct feed_threads threads;
+	struct yield yield;
 
 	enum build_step build;
 	struct rebuild task;
@@ -150,7 +152,7 @@ void feed_text_drive(struct feed *f);
 void feed_text_init(struct feed *f);
 
 /* feed_threads.c: the view is behind for longer than it should be. */
-bool feed_is_late(const struct feed *f);
+bool feed_is_late(struct feed *f);
 /* All work of the writer, which is idle: `work` on its thread, then `done` on
  * the loop, which says feed_write_ended first. */
 void feed_write(struct feed *f, loop_fn *work, loop_fn *done, void *ctx);

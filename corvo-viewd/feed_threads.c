@@ -3,8 +3,8 @@
  * are written by a thread of low priority, and a burst of enqueues goes first.
  * Where processors are short for longer (jobs come without end, or another
  * program is busy) that thread would get next to nothing for minutes; a view
- * that is late is written at the priority of everybody else. To raise its own a
- * thread needs a privilege, so there is one for each.
+ * that is late is written at the priority of everybody else (yield.h). To raise
+ * its own a thread needs a privilege, so there is one for each.
  */
 #include "feed_impl.h"
 #include "util/clock.h"
@@ -12,12 +12,12 @@
 #define WRITER_NICE 10
 #define ASIDE_NICE  5 /* it has a whole file to do */
 
-/* Half of what a view may be behind: there is time left to catch up. */
-#define LATE_NS (500 * NS_PER_MS)
-
-bool feed_is_late(const struct feed *f)
+bool feed_is_late(struct feed *f)
 {
-	return view_lag_ns(f->view) >= LATE_NS;
+	uint64_t at = f->view->position;
+
+	return !yield_may(&f->yield, clock_mono_ns(), view_lag_ns(f->view),
+			  f->head_seq > at ? f->head_seq - at : 0);
 }
 
 void feed_write(struct feed *f, loop_fn *work, loop_fn *done, void *ctx)
