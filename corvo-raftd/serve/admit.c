@@ -47,15 +47,7 @@ static void say_joined(struct svc *s, struct rpc_req req, bool added)
 
 static void join_failed(struct joining *j, int err)
 {
-	char text[ANSWER_BYTES];
-
-	(void)snprintf(text, sizeof(text),
-		       err == -ERR_CONFLICT
-			   ? "another change of the members is under way; try "
-			     "again"
-			   : "%s",
-		       err_text(-err));
-	rpc_reply(j->req, -err, 0, str_from(text));
+	svc_refuse_change(j->req, err);
 	joining_free(j);
 }
 

@@ -54,6 +54,16 @@ uint64_t svc_id_by_name(struct svc *s, struct str name)
 	return b.raft_id;
 }
 
+void svc_refuse_change(struct rpc_req req, int err)
+{
+	if (err == -ERR_CONFLICT)
+		rpc_reply(req, -err, 0,
+			  STR("another change of who is a member, or leads, is "
+			      "under way; try again"));
+	else
+		svc_reply_error(req, -err);
+}
+
 /* --- growing --- */
 
 static void on_grown(void *ctx, int err)

@@ -29,7 +29,7 @@ static void on_done(void *ctx, int err)
 
 	MSG_SET(&r, status_reply, status, str_from(a->done));
 	if (err < 0)
-		svc_reply_error(a->req, -err);
+		svc_refuse_change(a->req, err);
 	else
 		svc_reply(a->s, a->req, &msg_status_reply, &r);
 	free(a);

@@ -83,6 +83,8 @@ struct svc {
 };
 
 void svc_reply_error(struct rpc_req req, int err);
+/* Of a change of who is a member, or leads; err: -ERR_*. */
+void svc_refuse_change(struct rpc_req req, int err);
 void svc_reply(struct svc *s, struct rpc_req req, const struct msg_desc *d,
 	       const void *m);
 

@@ -322,7 +322,7 @@ def test_start_right_after_a_kill_waits_for_the_port(node):
 
 def test_child_that_ignores_drain_is_killed_in_time(node):
     node.mode("httpd", "stubborn")
-    node.start("--shutdown-timeout=4s")  # half of it for the first
+    node.start("--shutdown-timeout=10s")  # half of it for the first
     node.process.terminate()
     assert node.exit() == 1  # it would have stayed for ever
     assert "process=httpd-0" in node.log()
