@@ -107,7 +107,7 @@ def test_a_group_at_its_limit_keeps_nobody_from_a_parked_worker(node, client,
 
 
 def test_rate_of_each_group(node, client, queue):
-    patch(client, queue, group_rate=2, group_period_ms=600)
+    patch(client, queue, group_rate=2, group_period_ms=2500)
     enqueue_many(client, queue, 3, group="a")
     enqueue_many(client, queue, 3, group="b")
     assert groups_of(fetch_many(client, queue, 20)) == {"a": 2, "b": 2}
