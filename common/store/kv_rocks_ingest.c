@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "proto/err.h"
 #include "store/table.h"
 
 /* A kind that is so much of the whole has a file of its own; those between two
@@ -260,8 +261,12 @@ static bool has_odd_range(const struct table *t)
 int rocks_write_table(struct kv *kv, const struct table *t)
 {
 	struct rocks *s = container_of(kv, struct rocks, kv);
+	int r;
 
 	if (table_weight(t) < s->ingest_from || has_odd_range(t))
 		return kv_write_as_batch(kv, t);
-	return ingest(s, t);
+	r = ingest(s, t);
+	/* memory may have the room that the disk lacks: what was answered stays
+	 * readable, and RocksDB writes it down when there is some again */
+	return r == -ERR_STORAGE_FULL ? kv_write_as_batch(kv, t) : r;
 }

@@ -60,6 +60,39 @@ def check_all(client, acked):
     assert not missing, f"{len(missing)} of {len(acked)} are lost"
 
 
+def enqueue_many(client, n):
+    """The ids, or None: it was noticed that the disk is full."""
+    a = client.post(f"{API}/enqueue/batch", {
+        "jobs": [{"queue": "full", "payload": "x" * 4000}] * n})
+    if a.status != 201:
+        assert (a.status, a.code) == (503, "STORAGE_FULL"), a
+        return None
+    return a.json["job_ids"]
+
+
+def test_what_gathered_stays_readable_when_it_cannot_be_written(node):
+    """2 MiB gather before they are written, and then there is no room."""
+    with node.client() as c:
+        acked = [try_enqueue(c).json["job_id"] for _ in range(350)]
+        for _ in range(20):
+            filler = fill_disk(node.data)
+            many = enqueue_many(c, 400)
+            check_all(c, acked)
+            filler.unlink()
+            wait_until(lambda: try_enqueue(c).status == 201, 30,
+                       "writes to work again", every=0.1)
+            if many:
+                break
+        acked += many
+        check_all(c, acked)
+        for _ in range(4):  # more than once what gathers
+            acked += enqueue_many(c, 400)
+    node.stop()
+    node.start()
+    with node.client() as c:
+        check_all(c, acked)
+
+
 def test_full_and_free_again(node):
     acked = []
     # a node may be ready a moment before it has a link to its view
