@@ -58,7 +58,8 @@ int view_open(struct view *v, struct buf *why);
 /* clean: everything is on disk and says so; else as after a crash. */
 void view_close(struct view *v, bool clean);
 
-/* After each write, on the writer's thread: this is how it should be. */
+/* After each write, on the writer's thread: this is how it should be. What was
+ * written sets out for the disk. */
 void view_note_write(struct view *v);
 /* Whether it still is; not while something is being written. */
 enum view_place view_place(const struct view *v);

@@ -24,15 +24,23 @@ int record_get(struct kv *kv, const struct key *k, struct arena *a,
 	return kv_copy(kv, key_str(k), a, ret);
 }
 
+int record_read_raw(struct kv *kv, const struct key *k,
+		    const struct msg_desc *d, struct arena *a, struct str *raw,
+		    void *ret)
+{
+	int r = record_get(kv, k, a, raw);
+
+	if (r <= 0)
+		return r;
+	return msg_decode(d, *raw, a, ret) < 0 ? record_damaged() : 1;
+}
+
 int record_read(struct kv *kv, const struct key *k, const struct msg_desc *d,
 		struct arena *a, void *ret)
 {
 	struct str raw;
-	int r = record_get(kv, k, a, &raw);
 
-	if (r <= 0)
-		return r;
-	return msg_decode(d, raw, a, ret) < 0 ? record_damaged() : 1;
+	return record_read_raw(kv, k, d, a, &raw, ret);
 }
 
 void record_meta_encode(const struct record_meta *m,

@@ -142,17 +142,6 @@ static int feed_batch_of(struct feed *f, struct str id)
 	return r <= 0 ? r : feed_batch(f, doc.batch_id);
 }
 
-/* Likewise, and the value itself. */
-static int feed_read_raw(struct feed *f, const struct key *k,
-			 const struct msg_desc *d, struct str *raw, void *ret)
-{
-	int r = record_get(f->kv, k, f->a, raw);
-
-	if (r <= 0)
-		return r;
-	return msg_decode(d, *raw, f->a, ret) < 0 ? record_damaged() : 1;
-}
-
 /* The last record takes its place. */
 static void feed_take_back(struct feed *f, struct told *t)
 {
@@ -160,6 +149,7 @@ static void feed_take_back(struct feed *f, struct told *t)
 	const struct m_job_record *last = &ret->records[--ret->records_n];
 	struct told *moved = hmap_get(&f->jobs, last->id);
 
+	CHECK(moved != NULL);
 	f->bytes -= record_bytes(&ret->records[t->at]);
 	ret->records[t->at] = *last;
 	moved->at = t->at;
@@ -188,7 +178,7 @@ static int feed_doc(struct feed *f, const struct m_event *e, struct told *t)
 	int r;
 
 	key_job(&k, e->job_id);
-	r = feed_read_raw(f, &k, &msg_job_doc, &raw, &doc);
+	r = record_read_raw(f->kv, &k, &msg_job_doc, f->a, &raw, &doc);
 	if (r == 0)
 		feed_gone(f, e->job_id, t);
 	if (r <= 0)
@@ -230,7 +220,7 @@ static int feed_live(struct feed *f, const struct m_event *e, struct told *t,
 	int r;
 
 	key_live(&k, e->job_id);
-	r = feed_read_raw(f, &k, &msg_job_live, &raw, live);
+	r = record_read_raw(f->kv, &k, &msg_job_live, f->a, &raw, live);
 	if (r <= 0)
 		return r;
 	MSG_SET(rec, job_record, live, raw);

@@ -16,6 +16,10 @@ int record_get(struct kv *kv, const struct key *k, struct arena *a,
 /* record_get, decoded. */
 int record_read(struct kv *kv, const struct key *k, const struct msg_desc *d,
 		struct arena *a, void *ret);
+/* The same, and as it is stored. */
+int record_read_raw(struct kv *kv, const struct key *k,
+		    const struct msg_desc *d, struct arena *a, struct str *raw,
+		    void *ret);
 
 /* The end of the lease of an active job, from its a| record. 1 found, 0 absent,
  * or -ERR_*. */
