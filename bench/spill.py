@@ -2,8 +2,10 @@
 """Jobs for next year: they cost disk, not memory.
 
 Normal jobs and jobs for next year are added to two nodes in turn, so that their
-rates can be compared; then many more of the second kind. What the second node's
-raftd needs, when all has come to rest, is compared with what it needed empty.
+rates can be compared; then, each on a node of its own, many more of both, since
+what a job costs when there are few says little of the last of many. What raftd
+needs with those for next year, when all has come to rest, is compared with what
+it needed empty.
 
   spill.py [jobs]
 """
@@ -51,6 +53,11 @@ def rates():
     return got
 
 
+def many_normal(jobs):
+    with running_node() as node:
+        return fill(node, jobs, queue="now")
+
+
 def main(jobs=10000000):
     head(f"S  {jobs:,} jobs scheduled for next year")
     got = rates()
@@ -58,12 +65,15 @@ def main(jobs=10000000):
     say("normal enqueues, jobs/s", spread(got["now"]))
     say("enqueues for next year, jobs/s", spread(got["later"]))
     say("for next year / normal", f"{share:.2f}", ">= 0.80")
+    normal = many_normal(jobs)
+    say("as many normal ones, jobs/s", f"{normal:,.0f}")
     with running_node() as node:
         let_pass(3)
         empty = raftd_mb(node)
         say("raftd, empty (PSS)", f"{empty:.0f} MB")
-        say("all of them, jobs/s",
-            f"{fill(node, jobs, queue='later', delay=YEAR_S):,.0f}")
+        rate = fill(node, jobs, queue="later", delay=YEAR_S)
+        say("all of them, jobs/s", f"{rate:,.0f}")
+        say("all of them / normal ones", f"{rate / normal:.2f}", ">= 0.80")
         say("raftd right after (PSS)", f"{raftd_mb(node):.0f} MB")
         wait_for_view(node, 3600)
         let_pass(REST_S)
@@ -81,7 +91,7 @@ def main(jobs=10000000):
         with node.client() as c:
             there = c.queue("later")["scheduled"]
         say("jobs that are there", f"{there:,}", f"{jobs:,}")
-    verdict(share >= 0.8 and grown <= 50 and again <= 50 and
+    verdict(min(share, rate / normal) >= 0.8 and grown <= 50 and again <= 50 and
             max(stopped, killed) < 5 and there == jobs)
 
 

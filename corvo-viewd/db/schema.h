@@ -8,7 +8,7 @@
 
 #include "db/db.h"
 
-#define SCHEMA_VERSION 15
+#define SCHEMA_VERSION 16
 
 /*
  * Full text: jobs_fts has the columns id (not searched), queue, tags and
