@@ -6,35 +6,38 @@
 #include "seglog_world.h"
 
 #include <signal.h>
-#include <sys/uio.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "rt/log.h"
 
 static size_t write_max; /* bytes of one write; 0: all */
 static int write_error;
+static bool is_direct_refused;
+static unsigned refused;
+
+/* Of the log's own bytes: whole blocks, from a place that is one. */
+static bool is_of_stage(const void *p, size_t n)
+{
+	return ((uintptr_t)p | n) % 4096 == 0;
+}
 
 /* Found before libc's. */
-ssize_t pwritev(int fd, const struct iovec *part, int n, off_t at)
+ssize_t pwrite(int fd, const void *p, size_t n, off_t at)
 {
-	size_t total = 0;
-
-	if (write_error != 0) {
+	if (is_of_stage(p, n) && write_error != 0) {
 		errno = write_error;
 		return -1;
 	}
-	for (int i = 0; i < n; i++) {
-		size_t left = write_max == 0 ? SIZE_MAX : write_max - total;
-		size_t k = MIN(part[i].iov_len, left);
-		ssize_t r = pwrite(fd, part[i].iov_base, k, at + (off_t)total);
-
-		if (r < 0)
-			return total > 0 ? (ssize_t)total : -1;
-		total += (size_t)r;
-		if ((size_t)r < part[i].iov_len)
-			break;
+	if (is_of_stage(p, n) && is_direct_refused &&
+	    (fcntl(fd, F_GETFL) & O_DIRECT) != 0) {
+		refused++;
+		errno = EINVAL;
+		return -1;
 	}
-	return (ssize_t)total;
+	if (write_max != 0 && n > write_max && at >= SEG_HEAD_BYTES)
+		n = write_max;
+	return syscall(SYS_pwrite64, fd, p, n, at);
 }
 
 static void all_that_waits_goes_with_one_flush(void **state _unused_)
@@ -90,6 +93,29 @@ static void writes_that_are_cut_short_go_on(void **state _unused_)
 		assert_log_is(w, w->dir, w->next);
 	}
 	write_max = 0;
+	world_free(w);
+}
+
+/* One that takes the flag, but no block of ours. */
+static void
+a_disk_that_is_not_written_to_directly_will_do(void **state _unused_)
+{
+	struct world *w = world_new("refused");
+
+	push(w, 3);
+	settle(w);
+	is_direct_refused = true;
+	for (int i = 0; i < 20; i++)
+		push(w, 4);
+	settle(w);
+	assert_int_not_equal(refused, 0);
+	assert_log_is(w, w->dir, w->next);
+	world_close(w);
+	world_open(w);
+	push(w, 4);
+	settle(w);
+	assert_log_is(w, w->dir, w->next);
+	is_direct_refused = false;
 	world_free(w);
 }
 
@@ -172,6 +198,8 @@ int main(void)
 		cmocka_unit_test(all_that_waits_goes_with_one_flush),
 		cmocka_unit_test(nothing_is_told_before_it_is_flushed),
 		cmocka_unit_test(writes_that_are_cut_short_go_on),
+		cmocka_unit_test(
+		    a_disk_that_is_not_written_to_directly_will_do),
 		cmocka_unit_test(an_error_stops_the_process_and_names_the_file),
 		cmocka_unit_test(no_next_segment_is_no_damage),
 	};

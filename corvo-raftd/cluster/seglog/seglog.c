@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "cluster/seglog/fault.h"
@@ -21,18 +20,6 @@
 #include "rt/file.h"
 #include "rt/log.h"
 #include "util/clock.h"
-
-#define GROUP_RECORDS 256
-#define REC_PARTS     3 /* head, data, padding */
-
-/* Records that go to the file with one call. */
-struct group {
-	unsigned n;
-	size_t bytes;
-	unsigned parts;
-	struct iovec part[GROUP_RECORDS * REC_PARTS];
-	char head[GROUP_RECORDS][REC_HEAD_BYTES];
-};
 
 void seglog_die(const char *why)
 {
@@ -52,40 +39,12 @@ static void die_of(const struct seglog *l, const char *what, int e)
 
 /* --- files --- */
 
-/* What is left of the parts after n bytes of them were written. */
-static void skip_parts(struct iovec **part, unsigned *parts, size_t n)
+static void write_staged(struct seglog *l)
 {
-	while (*parts > 0 && n >= (*part)->iov_len) {
-		n -= (*part)->iov_len;
-		(*part)++;
-		(*parts)--;
-	}
-	if (n > 0) {
-		(*part)->iov_base = (char *)(*part)->iov_base + n;
-		(*part)->iov_len -= n;
-	}
-}
+	int r = seg_stage_write(&l->stage, l->cur.fd);
 
-static void write_group(struct seglog *l)
-{
-	struct group *g = l->group;
-	struct iovec *part = g->part;
-	off_t at = (off_t)l->cur.at;
-
-	while (g->parts > 0) {
-		ssize_t n = pwritev(l->cur.fd, part, (int)g->parts, at);
-
-		if (n <= 0 && !(n < 0 && errno == EINTR))
-			die_of(l, "write", n < 0 ? errno : EIO);
-		if (n < 0)
-			continue;
-		at += n;
-		skip_parts(&part, &g->parts, (size_t)n);
-	}
-	l->cur.at += g->bytes;
-	CHECK((off_t)l->cur.at == at);
-	g->n = 0;
-	g->bytes = 0;
+	if (r < 0)
+		die_of(l, "write", -r);
 }
 
 static void flush_file(struct seglog *l)
@@ -98,40 +57,48 @@ static void flush_file(struct seglog *l)
 
 static void flush(struct seglog *l)
 {
-	write_group(l);
+	write_staged(l);
 	if (!l->c.durable || l->flushed == l->cur.at)
 		return;
 	flush_file(l);
 	l->flushed = l->cur.at;
 }
 
+/* What need not be flushed is the system's to write when it likes. */
+static int begin_segment(struct seglog *l)
+{
+	return seg_stage_begin(&l->stage, l->cur.fd, l->cur.at, l->c.durable);
+}
+
 /* --- records --- */
 
-static void add_part(struct group *g, const void *p, size_t n)
+static void put_bytes(struct seglog *l, const void *p, size_t n)
 {
-	if (n > 0)
-		g->part[g->parts++] =
-		    (struct iovec){ .iov_base = (void *)(uintptr_t)p,
-				    .iov_len = n };
+	const char *from = p;
+
+	while (n > 0) {
+		size_t took = seg_stage_put(&l->stage, from, n);
+
+		from += took;
+		n -= took;
+		l->cur.at += took;
+		if (n > 0)
+			write_staged(l);
+	}
 }
 
 static void add_record(struct seglog *l, struct rec *r)
 {
 	static const char zeros[REC_ALIGN];
-	struct group *g = l->group;
 	size_t size = rec_size(r->data.n);
-	char *head;
+	char head[REC_HEAD_BYTES];
 
-	if (g->n == GROUP_RECORDS)
-		write_group(l);
-	CHECK(l->cur.at + g->bytes + size <= UINT32_MAX);
+	CHECK(l->cur.at + size <= UINT32_MAX);
 	r->flushed = (uint32_t)l->flushed;
-	head = g->head[g->n++];
 	rec_head_put(r, l->cur.salt, head);
-	add_part(g, head, REC_HEAD_BYTES);
-	add_part(g, r->data.p, r->data.n);
-	add_part(g, zeros, size - REC_HEAD_BYTES - r->data.n);
-	g->bytes += size;
+	put_bytes(l, head, sizeof(head));
+	put_bytes(l, r->data.p, r->data.n);
+	put_bytes(l, zeros, size - REC_HEAD_BYTES - r->data.n);
 }
 
 /*
@@ -142,22 +109,24 @@ static void add_record(struct seglog *l, struct rec *r)
 static void go_on_in_next(struct seglog *l)
 {
 	struct rec end = { .kind = REC_END };
+	int r;
 
 	flush(l);
 	seglog_await_next(l);
 	add_record(l, &end);
 	flush(l);
 	seglog_next(l);
+	r = begin_segment(l);
+	if (r < 0)
+		die_of(l, "begin", -r);
 	l->flushed = l->c.durable ? SEG_HEAD_BYTES : 0;
 }
 
 /* A record that is larger than a segment has one of its own, which grows. */
 static void put_record(struct seglog *l, struct rec *r)
 {
-	size_t at = l->cur.at + l->group->bytes;
-
-	if (at > SEG_HEAD_BYTES &&
-	    at + rec_size(r->data.n) + rec_size(0) > l->c.segment_bytes)
+	if (l->cur.at > SEG_HEAD_BYTES &&
+	    l->cur.at + rec_size(r->data.n) + rec_size(0) > l->c.segment_bytes)
 		go_on_in_next(l);
 	add_record(l, r);
 	if (rec_is_entry(r))
@@ -378,6 +347,11 @@ static int go_on(struct seglog *l, const struct seglog_scan *s, struct buf *why)
 	if (r == 0 && l->cur.fd < 0)
 		r = seg_pool_take(&l->pool, s->highest_number + 1 - s->rest_n,
 				  true, &l->cur, why);
+	if (r == 0) {
+		r = begin_segment(l);
+		if (r < 0)
+			(void)open_failed(l, r, "read", l->cur.name, why);
+	}
 	l->number = l->cur.number;
 	l->flushed = l->c.durable ? l->cur.at : 0;
 	return r;
@@ -403,7 +377,7 @@ static void forget(struct seglog *l)
 	}
 	if (l->cur.fd >= 0)
 		(void)close(l->cur.fd);
-	free(l->group);
+	seg_stage_done(&l->stage);
 	free(l);
 }
 
@@ -416,7 +390,7 @@ int seglog_open(const struct seglog_config *c, const struct seglog_scan *s,
 	CHECK(s->damage.n == 0);
 	l->c = *c;
 	l->cur.fd = l->next.fd = -1;
-	l->group = xcalloc(1, sizeof(*l->group));
+	seg_stage_init(&l->stage);
 	l->pool = (struct seg_pool){ .dir = c->dir,
 				     .bytes = c->segment_bytes,
 				     .max = MIN(c->spares, SEG_SPARES_MAX) };

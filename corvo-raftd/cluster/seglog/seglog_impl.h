@@ -9,6 +9,7 @@
 
 #include "cluster/seglog/pool.h"
 #include "cluster/seglog/seglog.h"
+#include "cluster/seglog/stage.h"
 
 /* A segment that is full. */
 struct seg_closed {
@@ -26,7 +27,7 @@ struct seglog {
 	/* the writer's alone */
 	struct seg_open cur;
 	size_t flushed; /* of cur, as far as is known */
-	struct group *group;
+	struct seg_stage stage;
 
 	/* the keeper's alone */
 	struct seg_pool pool;
