@@ -38,8 +38,8 @@
 #define CONNECTION_BYTES  (LIMIT_HEAD_BYTES + ANSWER_HEAD_BYTES)
 #define HEADERS_KEPT      512u /* of a connection, from answer to answer */
 
-#define HELD_MAX    256 /* waiting connections that are not suspended */
-#define HOLD_NS     (5 * NS_PER_MS)
+#define HELD_MAX    1024 /* waiting connections that are not suspended */
+#define HOLD_NS     (25 * NS_PER_MS)
 #define HELD_RUN_NS (1 * NS_PER_MS)
 #define FEW_ANSWERS 4 /* at once: their order is worth some calls */
 
