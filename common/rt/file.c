@@ -326,6 +326,23 @@ void file_pass_on(int fd)
 	    fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE);
 }
 
+int file_read_at(int fd, uint64_t at, size_t n, char *ret)
+{
+	size_t got = 0;
+
+	while (got < n) {
+		ssize_t r = pread(fd, ret + got, n - got, (off_t)(at + got));
+
+		if (r > 0)
+			got += (size_t)r;
+		else if (r == 0)
+			return -EIO;
+		else if (errno != EINTR)
+			return -errno;
+	}
+	return 0;
+}
+
 int file_write(const char *path, struct str content)
 {
 	_cleanup_(buf_done) struct buf tmp = BUF_INIT(0);

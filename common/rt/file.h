@@ -9,6 +9,10 @@
 /* Reads a whole file of at most max bytes. 0 or -errno. */
 int file_read(const char *path, size_t max, struct buf *ret);
 
+/* Those n bytes of an open file, from `at` on. 0 or -errno; -EIO: it has not as
+ * many. */
+int file_read_at(int fd, uint64_t at, size_t n, char *ret);
+
 /*
  * Replaces the file as a whole: written beside it, flushed, renamed. A crash
  * leaves the old or the new content. 0 or -errno.

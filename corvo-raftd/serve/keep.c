@@ -446,23 +446,13 @@ int keep_read(const struct keep_point *p, const struct keep_file *f,
 	      uint64_t at, size_t n, char *ret)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
-	size_t got = 0;
-	int fd, e = 0;
+	int fd, e;
 
 	path_of(p->path, f->name, &path);
 	fd = open(path.p, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	while (e == 0 && got < n) {
-		ssize_t r = pread(fd, ret + got, n - got, (off_t)(at + got));
-
-		if (r > 0)
-			got += (size_t)r;
-		else if (r == 0)
-			e = -EIO; /* it is shorter than it was */
-		else if (errno != EINTR)
-			e = -errno;
-	}
+	e = file_read_at(fd, at, n, ret); /* -EIO: shorter than it was */
 	(void)close(fd);
 	return e;
 }

@@ -233,6 +233,16 @@ static inline void assert_log_is(const struct world *w, const char *dir,
 	assert_int_equal(found, next);
 }
 
+/* Opened again it takes n more. */
+static inline void assert_goes_on(struct world *w, size_t n)
+{
+	world_close(w);
+	world_open(w);
+	push(w, n);
+	settle(w);
+	assert_log_is(w, w->dir, w->next);
+}
+
 /* --- files --- */
 
 #define FILES_MAX 64

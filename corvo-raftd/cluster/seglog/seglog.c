@@ -45,6 +45,7 @@ static void write_staged(struct seglog *l)
 
 	if (r < 0)
 		die_of(l, "write", -r);
+	CHECK(l->stage.base + l->stage.written == l->cur.at);
 }
 
 static void flush_file(struct seglog *l)

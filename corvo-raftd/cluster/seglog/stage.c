@@ -6,9 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "util/base.h"
+#include "rt/file.h"
 
-/* No disk asks for larger ones, and pages have this size. */
+/* The size of a page. Disks ask for as much at most; one that asks for more is
+ * written to as ever. */
 #define BLOCK ((size_t)4096)
 /* An entry and its neighbours with one call. */
 #define STAGE_BYTES ((size_t)1 << 20)
@@ -40,21 +41,14 @@ static bool set_direct(int fd, bool on)
 
 int seg_stage_begin(struct seg_stage *s, int fd, size_t at, bool direct)
 {
-	size_t got = 0;
+	int r;
 
 	CHECK(s->n == s->written);
 	s->base = whole_blocks(at);
 	s->n = s->written = at - s->base;
-	while (got < s->n) {
-		ssize_t n = pread(fd, s->bytes + got, s->n - got,
-				  (off_t)(s->base + got));
-
-		if (n <= 0 && !(n < 0 && errno == EINTR))
-			return n < 0 ? -errno : -EIO;
-		got += n > 0 ? (size_t)n : 0;
-	}
-	s->is_direct = direct && set_direct(fd, true);
-	return 0;
+	r = file_read_at(fd, s->base, s->n, s->bytes);
+	s->is_direct = r == 0 && direct && set_direct(fd, true);
+	return r;
 }
 
 size_t seg_stage_put(struct seg_stage *s, const char *p, size_t n)
@@ -84,10 +78,8 @@ static ssize_t write_some(struct seg_stage *s, int fd, size_t from, size_t to)
 
 int seg_stage_write(struct seg_stage *s, int fd)
 {
-	size_t from =
-	    0; /* the block that was filled in part is written again */
 	size_t whole = whole_blocks(s->n);
-	size_t to = whole_blocks(s->n + BLOCK - 1);
+	size_t from = 0, to = whole_blocks(s->n + BLOCK - 1);
 
 	if (s->written == s->n)
 		return 0;
