@@ -51,7 +51,7 @@ static int setup(void **state)
 
 __attribute__((format(printf, 1, 2))) static void run(const char *format, ...)
 {
-	char cmd[256];
+	char cmd[512];
 	va_list args;
 
 	va_start(args, format);
@@ -105,13 +105,21 @@ static size_t files(const struct fixture *f, const char *name)
 	return n;
 }
 
-/* As a crash would: only what is in files is there afterwards. */
+/*
+ * As a crash would: only what is in files is there afterwards. All threads
+ * stand still while the files are copied: RocksDB merges beside this one, and
+ * files that go between two others are no moment that ever was.
+ */
 static void crash(struct fixture *f)
 {
 	char copy[112];
+	int self = (int)getpid();
 
 	(void)snprintf(copy, sizeof(copy), "%s.copy", f->path);
-	run("cp -r '%s' '%s'", f->path, copy);
+	run("kill -STOP %d;"
+	    " while grep -q '^State:.[^T]' /proc/%d/task/*/status; do :; done;"
+	    " cp -r '%s' '%s'; done=$?; kill -CONT %d; exit $done",
+	    self, self, f->path, copy, self);
 	kv_close(f->kv);
 	run("rm -rf -- '%s'", f->path);
 	run("mv '%s' '%s'", copy, f->path);
