@@ -52,14 +52,23 @@ int kv_copy(struct kv *kv, struct str key, struct arena *a, struct str *ret)
 	return r;
 }
 
+struct kv_iter *kv_iter_first(struct kv *kv, struct str from, struct str upto,
+			      size_t most)
+{
+	struct kv_iter *it = kv->ops->iter_new(kv, from, upto, most);
+
+	it->left = most;
+	return it;
+}
+
 struct kv_iter *kv_iter_new(struct kv *kv, struct str from, struct str upto)
 {
-	return kv->ops->iter_new(kv, from, upto);
+	return kv_iter_first(kv, from, upto, SIZE_MAX);
 }
 
 bool kv_iter_valid(const struct kv_iter *it)
 {
-	return it->ops->iter_valid(it);
+	return it->left > 0 && it->ops->iter_valid(it);
 }
 
 struct str kv_iter_key(const struct kv_iter *it)
@@ -74,6 +83,7 @@ struct str kv_iter_value(const struct kv_iter *it)
 
 void kv_iter_next(struct kv_iter *it)
 {
+	it->left--;
 	it->ops->iter_next(it);
 }
 

@@ -55,6 +55,9 @@ int kv_copy(struct kv *kv, struct str key, struct arena *a, struct str *ret);
 
 /* Walks keys in [from, upto) as of now; upto empty: no end. */
 struct kv_iter *kv_iter_new(struct kv *kv, struct str from, struct str upto);
+/* Ends after that many keys: those behind them need not be looked for. */
+struct kv_iter *kv_iter_first(struct kv *kv, struct str from, struct str upto,
+			      size_t most);
 bool kv_iter_valid(const struct kv_iter *it);
 struct str kv_iter_key(const struct kv_iter *it);
 struct str kv_iter_value(const struct kv_iter *it);

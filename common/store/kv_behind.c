@@ -71,6 +71,7 @@ void held_unref(struct behind *s, struct held *h)
 static void turn_over(struct behind *s)
 {
 	CHECK(!s->writing);
+	table_sort_walked(&s->now->t);
 	held_unref(s, s->older);
 	s->older = s->past;
 	s->past = s->now;

@@ -51,8 +51,8 @@ void behind_note_read(struct behind *s);
 
 /* --- kv_behind_iter.c --- */
 
-struct kv_iter *behind_iter_new(struct kv *kv, struct str from,
-				struct str upto);
+struct kv_iter *behind_iter_new(struct kv *kv, struct str from, struct str upto,
+				size_t most);
 bool behind_iter_valid(const struct kv_iter *kit);
 struct str behind_iter_key(const struct kv_iter *kit);
 struct str behind_iter_value(const struct kv_iter *kit);

@@ -23,9 +23,11 @@ struct behind_iter {
 	bool at_own; /* else at `below` */
 };
 
-static void own_add(struct behind_iter *it, struct slot s)
+/* True if it is a key that is there. */
+static bool own_add(struct behind_iter *it, struct slot s)
 {
 	it->own[it->own_n++] = s;
+	return s.value.p != NULL;
 }
 
 /*
@@ -33,9 +35,12 @@ static void own_add(struct behind_iter *it, struct slot s)
  * what lies in its deleted ranges. What came and went in the younger one hides
  * nothing, as it was nowhere else; unless the older one has it, which then says
  * that it is gone and may not have told below yet.
+ *
+ * After `most` keys that are there nobody comes to those that follow.
  */
 static void gather(struct behind_iter *it, const struct table *young,
-		   const struct table *old, struct str from, struct str upto)
+		   const struct table *old, struct str from, struct str upto,
+		   size_t most)
 {
 	uint32_t *a = NULL, *b = NULL;
 	size_t an = table_range(young, from, upto, &a);
@@ -43,7 +48,7 @@ static void gather(struct behind_iter *it, const struct table *young,
 	size_t i = 0, k = 0;
 
 	it->own = xmalloc(MAX(an + bn, (size_t)1) * sizeof(*it->own));
-	while (i < an || k < bn) {
+	while ((i < an || k < bn) && most > 0) {
 		const struct table_entry *x =
 		    i < an ? &young->entries[a[i]] : NULL;
 		const struct table_entry *y =
@@ -55,11 +60,11 @@ static void gather(struct behind_iter *it, const struct table *young,
 		i += c <= 0;
 		k += c >= 0;
 		if (c == 0 || (c < 0 && (x->value.p != NULL || !x->is_new)))
-			own_add(it, (struct slot){ x->key, x->value });
+			most -= own_add(it, (struct slot){ x->key, x->value });
 		else if (c > 0 && table_in_deleted_range(young, y->key))
-			own_add(it, (struct slot){ y->key, STR_NULL });
+			(void)own_add(it, (struct slot){ y->key, STR_NULL });
 		else if (c > 0)
-			own_add(it, (struct slot){ y->key, y->value });
+			most -= own_add(it, (struct slot){ y->key, y->value });
 	}
 	free(a);
 	free(b);
@@ -106,7 +111,8 @@ static void settle(struct behind_iter *it)
 	}
 }
 
-struct kv_iter *behind_iter_new(struct kv *kv, struct str from, struct str upto)
+struct kv_iter *behind_iter_new(struct kv *kv, struct str from, struct str upto,
+				size_t most)
 {
 	struct behind *s = behind_of(kv);
 	struct behind_iter *it = xcalloc(1, sizeof(*it));
@@ -116,7 +122,7 @@ struct kv_iter *behind_iter_new(struct kv *kv, struct str from, struct str upto)
 	pthread_mutex_lock(&s->lock);
 	if (from.n > 0)
 		table_sort_kind(&s->now->t, from);
-	gather(it, &s->now->t, s->past ? &s->past->t : NULL, from, upto);
+	gather(it, &s->now->t, s->past ? &s->past->t : NULL, from, upto, most);
 	hide(it, &s->now->t);
 	it->held[0] = s->now;
 	s->now->refs++;

@@ -13,8 +13,9 @@ struct kv_ops {
 	/* NULL: get is used */
 	int (*copy)(struct kv *kv, struct str key, struct arena *a,
 		    struct str *ret);
+	/* More than `most` keys will not be asked for. */
 	struct kv_iter *(*iter_new)(struct kv *kv, struct str from,
-				    struct str upto);
+				    struct str upto, size_t most);
 	bool (*iter_valid)(const struct kv_iter *it);
 	struct str (*iter_key)(const struct kv_iter *it);
 	struct str (*iter_value)(const struct kv_iter *it);
@@ -45,6 +46,7 @@ struct kv {
 
 struct kv_iter {
 	const struct kv_ops *ops;
+	size_t left; /* kv.c's: keys until it ends */
 };
 
 struct kv_batch {

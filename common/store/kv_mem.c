@@ -300,7 +300,7 @@ static void iter_push(struct mem_iter *it, const struct node *n)
 static const struct kv_ops mem_ops;
 
 static struct kv_iter *mem_iter_new(struct kv *kv, struct str from,
-				    struct str upto)
+				    struct str upto, _unused_ size_t most)
 {
 	struct mem *m = mem_of(kv);
 	struct mem_iter *it = xmalloc(sizeof(*it) + upto.n);

@@ -148,7 +148,7 @@ static int rocks_copy(struct kv *kv, struct str key, struct arena *a,
 static const struct kv_ops rocks_ops;
 
 static struct kv_iter *rocks_iter_new(struct kv *kv, struct str from,
-				      struct str upto)
+				      struct str upto, _unused_ size_t most)
 {
 	struct rocks *s = container_of(kv, struct rocks, kv);
 	struct rocks_iter *it = xmalloc(sizeof(*it) + upto.n);

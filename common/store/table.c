@@ -17,9 +17,10 @@
 /* Entries whose keys begin with the same two bytes. */
 struct table_group {
 	unsigned kind;
-	bool sorted;
+	bool is_walked;    /* was put in order */
 	uint32_t *entries; /* by index */
 	size_t n, cap;
+	size_t sorted_n; /* the first of them, which are in order */
 };
 
 void table_init(struct table *t, size_t keep)
@@ -132,20 +133,25 @@ static struct table_group *group_of(struct table *t, struct str key)
 		return g;
 	if (t->groups_n == t->groups_cap)
 		t->groups = grow(t->groups, &t->groups_cap, sizeof(*t->groups));
-	t->groups[t->groups_n] =
-	    (struct table_group){ .kind = kind, .sorted = true };
+	t->groups[t->groups_n] = (struct table_group){ .kind = kind };
 	return &t->groups[t->groups_n++];
 }
 
 static void group_add(const struct table *t, struct table_group *g,
 		      uint32_t entry)
 {
-	if (g->n > 0 && g->sorted)
-		g->sorted = str_cmp(t->entries[g->entries[g->n - 1]].key,
-				    t->entries[entry].key) < 0;
+	if (g->sorted_n == g->n &&
+	    (g->n == 0 || str_cmp(t->entries[g->entries[g->n - 1]].key,
+				  t->entries[entry].key) < 0))
+		g->sorted_n++;
 	if (g->n == g->cap)
 		g->entries = grow(g->entries, &g->cap, sizeof(*g->entries));
 	g->entries[g->n++] = entry;
+}
+
+static bool is_sorted(const struct table_group *g)
+{
+	return g->sorted_n == g->n;
 }
 
 static int entry_cmp(const void *a, const void *b, void *entries)
@@ -162,14 +168,74 @@ static void sort_entries(const struct table *t, uint32_t *list, size_t n)
 		qsort_r(list, n, sizeof(*list), entry_cmp, t->entries);
 }
 
+/*
+ * Of the first n of a group, which are in order, those before the key. It is
+ * looked for from the end in longer and longer steps: it is mostly near.
+ */
+static size_t place_before(const struct table *t, const struct table_group *g,
+			   size_t n, struct str key)
+{
+	size_t from = 0, upto = n;
+
+	for (size_t step = 1; step <= n; step *= 2) {
+		if (str_cmp(t->entries[g->entries[n - step]].key, key) < 0) {
+			from = n - step + 1;
+			break;
+		}
+		upto = n - step;
+	}
+	while (from < upto) {
+		size_t mid = from + (upto - from) / 2;
+
+		if (str_cmp(t->entries[g->entries[mid]].key, key) < 0)
+			from = mid + 1;
+		else
+			upto = mid;
+	}
+	return from;
+}
+
+/* Those in order move up, from the last on, and the others go in between. */
+static void sort_group(const struct table *t, struct table_group *g)
+{
+	size_t n = g->sorted_n, late_n = g->n - n, end = g->n;
+	uint32_t *late;
+
+	if (late_n == 0)
+		return;
+	sort_entries(t, g->entries + n, late_n);
+	late = xmalloc(late_n * sizeof(*late));
+	memcpy(late, g->entries + n, late_n * sizeof(*late));
+	for (size_t i = late_n; i-- > 0;) {
+		size_t at = place_before(t, g, n, t->entries[late[i]].key);
+
+		end -= n - at;
+		memmove(g->entries + end, g->entries + at,
+			(n - at) * sizeof(*late));
+		g->entries[--end] = late[i];
+		n = at;
+	}
+	CHECK(end == n);
+	free(late);
+	g->sorted_n = g->n;
+}
+
 void table_sort_kind(struct table *t, struct str key)
 {
 	struct table_group *g = find_group(t, kind_of(key));
 
-	if (g == NULL || g->sorted)
+	if (g == NULL)
 		return;
-	sort_entries(t, g->entries, g->n);
-	g->sorted = true;
+	g->is_walked = true;
+	sort_group(t, g);
+}
+
+void table_sort_walked(struct table *t)
+{
+	for (size_t i = 0; i < t->groups_n; i++) {
+		if (t->groups[i].is_walked)
+			sort_group(t, &t->groups[i]);
+	}
 }
 
 /* --- changes --- */
@@ -243,23 +309,6 @@ bool table_in_deleted_range(const struct table *t, struct str key)
 
 /* --- in order --- */
 
-/* Where the first key at or after this one stands in a sorted group. */
-static size_t group_lower(const struct table *t, const struct table_group *g,
-			  struct str key)
-{
-	size_t from = 0, upto = g->n;
-
-	while (from < upto) {
-		size_t mid = from + (upto - from) / 2;
-
-		if (str_cmp(t->entries[g->entries[mid]].key, key) < 0)
-			from = mid + 1;
-		else
-			upto = mid;
-	}
-	return from;
-}
-
 struct found {
 	uint32_t *list;
 	size_t n, cap;
@@ -287,9 +336,9 @@ static void group_range(const struct table *t, const struct table_group *g,
 {
 	size_t first = f->n;
 
-	if (g->sorted) {
-		size_t begin = group_lower(t, g, from);
-		size_t end = upto.n > 0 ? group_lower(t, g, upto) : g->n;
+	if (is_sorted(g)) {
+		size_t begin = place_before(t, g, g->n, from);
+		size_t end = upto.n > 0 ? place_before(t, g, g->n, upto) : g->n;
 
 		if (begin < end)
 			found_add(f, g->entries + begin, end - begin);
@@ -352,7 +401,7 @@ uint32_t *table_in_order(const struct table *t)
 		size_t first = f.n;
 
 		found_add(&f, groups[i]->entries, groups[i]->n);
-		if (!groups[i]->sorted)
+		if (!is_sorted(groups[i]))
 			sort_entries(t, f.list + first, f.n - first);
 	}
 	CHECK(f.n == t->n);
@@ -469,8 +518,8 @@ void table_empty(struct table *t)
 		t->slots[t->entries[i].slot].entry = 0;
 	t->n = 0;
 	for (size_t i = 0; i < t->groups_n; i++) {
-		t->groups[i].n = 0;
-		t->groups[i].sorted = true;
+		t->groups[i].n = t->groups[i].sorted_n = 0;
+		t->groups[i].is_walked = false;
 	}
 	t->ranges_n = 0;
 	t->bytes = 0;

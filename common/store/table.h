@@ -5,7 +5,7 @@
  *
  * A batch wants sorted keys. Entries are kept apart by the first two bytes of
  * their key, which are the kind of record: inside a kind keys mostly come in
- * ascending order already, so there is little to sort.
+ * ascending order already, or in a few such rows, so there is little to sort.
  *
  * Whoever shares one between threads locks it.
  */
@@ -69,8 +69,11 @@ bool ranges_have(const struct table_range *ranges, size_t n, struct str key);
  */
 size_t table_range(const struct table *t, struct str from, struct str upto,
 		   uint32_t **ret);
-/* Worth it before ranges of that kind of key are looked at often. */
+/* Worth it before ranges of that kind of key are looked at often: what came
+ * since the last time is put in its place. */
 void table_sort_kind(struct table *t, struct str key);
+/* The same for all kinds for which that was done before. */
+void table_sort_walked(struct table *t);
 
 /* All entries, sorted, as indexes, which are the caller's to free. */
 uint32_t *table_in_order(const struct table *t);

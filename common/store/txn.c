@@ -85,10 +85,22 @@ void txn_delete_range(struct txn *t, struct str from, struct str upto)
 	table_delete_range(&t->table, from, upto);
 }
 
-int txn_scan(struct txn *t, struct str from, struct str upto, txn_scan_fn *fn,
-	     void *ctx)
+/*
+ * The store's keys that may be hidden by ours are so many more to ask for; of
+ * ranges nobody knows how many they hide.
+ */
+static struct kv_iter *iter_below(struct txn *t, struct str from,
+				  struct str upto, size_t most, size_t own_n)
 {
-	struct kv_iter *it = kv_iter_new(t->kv, from, upto);
+	if (t->table.ranges_n > 0 || most > SIZE_MAX - own_n)
+		return kv_iter_new(t->kv, from, upto);
+	return kv_iter_first(t->kv, from, upto, most + own_n);
+}
+
+int txn_scan_first(struct txn *t, struct str from, struct str upto, size_t most,
+		   txn_scan_fn *fn, void *ctx)
+{
+	struct kv_iter *it;
 	uint32_t *own;
 	size_t own_n, i = 0;
 	bool go_on = true;
@@ -97,7 +109,8 @@ int txn_scan(struct txn *t, struct str from, struct str upto, txn_scan_fn *fn,
 	if (from.n > 0)
 		table_sort_kind(&t->table, from);
 	own_n = table_range(&t->table, from, upto, &own);
-	while (go_on && (i < own_n || kv_iter_valid(it))) {
+	it = iter_below(t, from, upto, most, own_n);
+	while (go_on && most > 0 && (i < own_n || kv_iter_valid(it))) {
 		const struct table_entry *e =
 		    i < own_n ? &t->table.entries[own[i]] : NULL;
 		int c = -1;
@@ -107,13 +120,17 @@ int txn_scan(struct txn *t, struct str from, struct str upto, txn_scan_fn *fn,
 		if (c > 0) {
 			struct str key = kv_iter_key(it);
 
-			if (!table_in_deleted_range(&t->table, key))
+			if (!table_in_deleted_range(&t->table, key)) {
 				go_on = fn(ctx, key, kv_iter_value(it));
+				most--;
+			}
 			kv_iter_next(it);
 			continue;
 		}
-		if (e->value.p != NULL)
+		if (e->value.p != NULL) {
 			go_on = fn(ctx, e->key, e->value);
+			most--;
+		}
 		i++;
 		if (c == 0) /* ours stands for the store's */
 			kv_iter_next(it);
@@ -122,6 +139,12 @@ int txn_scan(struct txn *t, struct str from, struct str upto, txn_scan_fn *fn,
 	kv_iter_free(it);
 	free(own);
 	return r;
+}
+
+int txn_scan(struct txn *t, struct str from, struct str upto, txn_scan_fn *fn,
+	     void *ctx)
+{
+	return txn_scan_first(t, from, upto, SIZE_MAX, fn, ctx);
 }
 
 size_t txn_bytes(const struct txn *t)

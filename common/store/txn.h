@@ -34,6 +34,9 @@ void txn_delete_range(struct txn *t, struct str from, struct str upto);
 typedef bool txn_scan_fn(void *ctx, struct str key, struct str value);
 int txn_scan(struct txn *t, struct str from, struct str upto, txn_scan_fn *fn,
 	     void *ctx);
+/* The same for the first `most` of them: those behind are not looked for. */
+int txn_scan_first(struct txn *t, struct str from, struct str upto, size_t most,
+		   txn_scan_fn *fn, void *ctx);
 
 /* Bytes of keys and values gathered since the last commit. */
 size_t txn_bytes(const struct txn *t);

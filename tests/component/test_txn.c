@@ -84,6 +84,13 @@ static void assert_scan(struct fixture *f, const char *from, const char *upto,
 	assert_int_equal(
 	    txn_scan(f->t, str_from(from), str_from(upto), on_key, &s), 0);
 	assert_str_is(s.text.n ? buf_str(&s.text) : STR(""), expected);
+	buf_clear(&s.text);
+	/* told how many are wanted, it finds the same */
+	s.left = SIZE_MAX;
+	assert_int_equal(txn_scan_first(f->t, str_from(from), str_from(upto),
+					max, on_key, &s),
+			 0);
+	assert_str_is(s.text.n ? buf_str(&s.text) : STR(""), expected);
 	buf_done(&s.text);
 }
 
@@ -157,6 +164,21 @@ static void test_scan_merges(void **state)
 	assert_scan(f, "h", "", 99, "");
 }
 
+static void test_what_is_gone_does_not_count(void **state)
+{
+	struct fixture *f = *state;
+
+	put(f, "a", "1");
+	put(f, "b", "1");
+	put(f, "c", "1");
+	put(f, "d", "1");
+	assert_int_equal(txn_commit(f->t), 0);
+	txn_delete(f->t, STR("a"));
+	txn_delete(f->t, STR("b"));
+	assert_scan(f, "a", "z", 1, "c=1");
+	assert_scan(f, "a", "z", 2, "c=1 d=1");
+}
+
 static void test_delete_range(void **state)
 {
 	struct fixture *f = *state;
@@ -169,6 +191,7 @@ static void test_delete_range(void **state)
 	assert_txn(f, "a", NULL);
 	assert_txn(f, "c", "1");
 	assert_scan(f, "a", "z", 99, "c=1");
+	assert_scan(f, "a", "z", 1, "c=1");
 	assert_int_equal(txn_commit(f->t), 0);
 	assert_store(f, "b", NULL);
 	assert_store(f, "c", "1");
@@ -228,8 +251,11 @@ static void test_random(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_reads_own_writes), TEST(test_put_new),
-		TEST(test_scan_merges),      TEST(test_delete_range),
+		TEST(test_reads_own_writes),
+		TEST(test_put_new),
+		TEST(test_scan_merges),
+		TEST(test_what_is_gone_does_not_count),
+		TEST(test_delete_range),
 		TEST(test_random),
 	};
 	int failed = cmocka_run_group_tests_name("txn", tests, NULL, NULL);

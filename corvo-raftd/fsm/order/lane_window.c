@@ -111,13 +111,16 @@ static void refill_docs(struct fsm *f, struct window *w)
 {
 	const struct window_job *j = window_filled_at(w, 0);
 	struct kv_iter *it;
-	struct key k;
+	struct key k, kind, upto;
 	uint32_t missed = 0;
 
 	if (j == NULL)
 		return;
+	key_prefix(&kind, "j|");
+	key_prefix_end(&kind, &upto);
 	key_job(&k, str_of(j->id, j->id_n));
-	it = kv_iter_new(f->kv, key_str(&k), STR_NULL);
+	it = kv_iter_first(f->kv, key_str(&k), key_str(&upto),
+			   (size_t)w->n * REFILL_STEPS);
 	for (uint32_t i = 0;
 	     missed < REFILL_MISSES_MAX && (j = window_filled_at(w, i)) != NULL;
 	     i++) {
@@ -155,7 +158,8 @@ static int window_refill(struct fsm *f, struct fsm_lane *l, uint8_t prio)
 
 	lane_key(&from, l, prio, w->frontier);
 	lane_key(&upto, l, prio + 1, 0);
-	r = txn_scan(f->txn, key_str(&from), key_str(&upto), refill_add, &fill);
+	r = txn_scan_first(f->txn, key_str(&from), key_str(&upto),
+			   fill.left + 1, refill_add, &fill);
 	if (r < 0) {
 		window_reset(w, false);
 		return fsm_fail(f, r);
