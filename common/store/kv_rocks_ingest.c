@@ -19,8 +19,9 @@
 #include "store/table.h"
 
 /* A kind that is so much of the whole has a file of its own; those between two
- * of them share one. */
-#define LARGE_PART 8
+ * of them share one. What the jobs' ends add is a twelfth: keys that only grow,
+ * which in a file with others would all be written again with each of them. */
+#define LARGE_PART 32
 #define FILES_MAX  (2 * LARGE_PART + 1)
 #define SYNC_EVERY 256 /* entries */
 
