@@ -23,9 +23,12 @@
 #define COMPACTORS         1
 #define COMPACTOR_NICE     5
 /* Files of the youngest level: compaction may wait for a burst to end. */
-#define LEVEL0_COMPACT     16
-#define LEVEL0_SLOWDOWN    120
-#define LEVEL0_STOP        200
+#define LEVEL0_COMPACT  16
+#define LEVEL0_SLOWDOWN 120
+#define LEVEL0_STOP     200
+/* What merging makes: a file of jobs that end reaches into the one before it,
+ * which is written again until it is so large. */
+#define FILE_BYTES         (16u << 20)
 #define INFO_LOGS          2
 #define INFO_LOG_BYTES     (1u << 20)
 #define INFO_LOG_FATAL     4
@@ -478,6 +481,7 @@ static void rocks_db_options(struct rocks *s, const struct kv_options *o)
 	rocksdb_options_set_compression_per_level(x, compression,
 						  ARRAY_SIZE(compression));
 	rocksdb_options_set_level_compaction_dynamic_level_bytes(x, 1);
+	rocksdb_options_set_target_file_size_base(x, FILE_BYTES);
 	rocksdb_options_set_level0_file_num_compaction_trigger(x,
 							       LEVEL0_COMPACT);
 	rocksdb_options_set_level0_slowdown_writes_trigger(x, LEVEL0_SLOWDOWN);
