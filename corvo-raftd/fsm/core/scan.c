@@ -39,7 +39,8 @@ int due_scan_run(struct fsm *f, const struct key *prefix, uint64_t from,
 	put_be64(start.p + start.n, from);
 	start.n += 8;
 	key_prefix_end(prefix, &upto);
-	r = txn_scan(f->txn, key_str(&start), key_str(&upto), due_scan_add, s);
+	r = txn_scan_first(f->txn, key_str(&start), key_str(&upto), s->max + 1,
+			   due_scan_add, s);
 	return r < 0 ? fsm_fail(f, r) : 0;
 }
 

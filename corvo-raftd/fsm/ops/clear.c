@@ -94,7 +94,8 @@ static int sweep_scan(struct fsm *f, const struct index *index,
 	s->prefix_n = prefix.n;
 	s->n = 0;
 	s->more = false;
-	r = txn_scan(f->txn, key_str(&from), key_str(&upto), sweep_add, s);
+	r = txn_scan_first(f->txn, key_str(&from), key_str(&upto), s->max + 1,
+			   sweep_add, s);
 	return r < 0 ? fsm_fail(f, r) : 0;
 }
 

@@ -186,7 +186,8 @@ static int find_keys(struct fsm *f, const char *kind, struct found *ret)
 	key_prefix(&prefix, kind);
 	key_prefix_end(&prefix, &upto);
 	from = f->clock.after.n > 0 ? f->clock.after : prefix;
-	r = txn_scan(f->txn, key_str(&from), key_str(&upto), add_key, ret);
+	r = txn_scan_first(f->txn, key_str(&from), key_str(&upto), ret->max,
+			   add_key, ret);
 	return r < 0 ? fsm_fail(f, r) : 0;
 }
 

@@ -176,8 +176,8 @@ static int scan_children(struct fsm *f, const struct release *r, size_t max,
 	ret->prefix_n = from.n;
 	key_dependent(&from, r->parent, r->from, STR_NULL);
 	key_dependent(&upto, r->parent, r->upto + 1, STR_NULL);
-	err = txn_scan(f->txn, key_str(&from), key_str(&upto), child_scan_add,
-		       ret);
+	err = txn_scan_first(f->txn, key_str(&from), key_str(&upto), max + 1,
+			     child_scan_add, ret);
 	return err < 0 ? fsm_fail(f, err) : 0;
 }
 
@@ -240,8 +240,8 @@ static int first_release(struct fsm *f, const struct key *prefix,
 	int r;
 
 	key_prefix_end(prefix, &upto);
-	r = txn_scan(f->txn, key_str(prefix), key_str(&upto), release_scan_add,
-		     &s);
+	r = txn_scan_first(f->txn, key_str(prefix), key_str(&upto), 1,
+			   release_scan_add, &s);
 	return r < 0 ? fsm_fail(f, r) : s.found;
 }
 
