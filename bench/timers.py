@@ -4,15 +4,31 @@
   timers.py [jobs]
 """
 
+import subprocess
 import sys
 
-from figures import head, load, running_node, say
+from figures import arguments, head, load, running_node, say
+
+MANY = 600000  # jobs for next year, put into the queue meanwhile
+YEAR_S = 365 * 24 * 3600
 
 
 def show(name, got, key, limit):
     for what in ("min", "p50", "p99", "max"):
         say(f"{name}, {what}", f"{got[f'{key}_{what}_us'] / 1000:.2f} ms",
             limit if what in ("min", "max") else "")
+
+
+def among_many(node, jobs):
+    many = {"queue": "many", "count": MANY, "connections": 4, "batch": 100,
+            "delay": YEAR_S}
+    with subprocess.Popen(arguments(node, "fill", many),
+                          stdout=subprocess.DEVNULL) as fill:
+        try:
+            return load(node, "schedule", count=jobs, workers=2, gap=4,
+                        queue="many")
+        finally:
+            fill.kill()
 
 
 def main(jobs=500):
@@ -23,6 +39,8 @@ def main(jobs=500):
         got = load(node, "lease", count=jobs, workers=8, gap=10, lease=1,
                    queue="lease")
         show("after the end of a lease", got, "lease_delay", "0 .. 50 ms")
+        show("after scheduled_at, at full load", among_many(node, jobs),
+             "schedule_delay", "")
 
 
 if __name__ == "__main__":
