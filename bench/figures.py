@@ -82,17 +82,24 @@ def load_cost(node, mode, rate, processes, seconds, **options):
 
 
 @contextlib.contextmanager
-def held(node, n, mode, **options):
-    """The load program runs while the block does, from when n fetches wait."""
+def meanwhile(node, mode, **options):
+    """The load program runs while the block does."""
     with subprocess.Popen(arguments(node, mode, options),
                           stdout=subprocess.PIPE) as p:
         try:
-            with node.client() as c:
-                wait_until(lambda: c.metrics()["corvo_parked_fetches"] >= n,
-                           30, f"{n} fetches to be parked", every=0.1)
             yield
         finally:
             p.kill()
+
+
+@contextlib.contextmanager
+def held(node, n, mode, **options):
+    """The same, from when n fetches wait."""
+    with meanwhile(node, mode, **options):
+        with node.client() as c:
+            wait_until(lambda: c.metrics()["corvo_parked_fetches"] >= n,
+                       30, f"{n} fetches to be parked", every=0.1)
+        yield
 
 
 def parked_fetches(node, n, seconds, queue="parked"):

@@ -4,10 +4,9 @@
   timers.py [jobs]
 """
 
-import subprocess
 import sys
 
-from figures import arguments, head, load, running_node, say
+from figures import head, load, meanwhile, running_node, say
 
 MANY = 600000  # jobs for next year, put into the queue meanwhile
 YEAR_S = 365 * 24 * 3600
@@ -20,15 +19,10 @@ def show(name, got, key, limit):
 
 
 def among_many(node, jobs):
-    many = {"queue": "many", "count": MANY, "connections": 4, "batch": 100,
-            "delay": YEAR_S}
-    with subprocess.Popen(arguments(node, "fill", many),
-                          stdout=subprocess.DEVNULL) as fill:
-        try:
-            return load(node, "schedule", count=jobs, workers=2, gap=4,
-                        queue="many")
-        finally:
-            fill.kill()
+    with meanwhile(node, "fill", queue="many", count=MANY, connections=4,
+                   batch=100, delay=YEAR_S):
+        return load(node, "schedule", count=jobs, workers=2, gap=4,
+                    queue="many")
 
 
 def main(jobs=500):

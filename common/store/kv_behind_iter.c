@@ -23,13 +23,6 @@ struct behind_iter {
 	bool at_own; /* else at `below` */
 };
 
-/* True if it is a key that is there. */
-static bool own_add(struct behind_iter *it, struct slot s)
-{
-	it->own[it->own_n++] = s;
-	return s.value.p != NULL;
-}
-
 /*
  * Entries of the younger table stand for those of the older one, and hide
  * what lies in its deleted ranges. What came and went in the younger one hides
@@ -56,15 +49,18 @@ static void gather(struct behind_iter *it, const struct table *young,
 		int c = x == NULL   ? 1
 			: y == NULL ? -1
 				    : str_cmp(x->key, y->key);
+		struct slot s;
 
 		i += c <= 0;
 		k += c >= 0;
-		if (c == 0 || (c < 0 && (x->value.p != NULL || !x->is_new)))
-			most -= own_add(it, (struct slot){ x->key, x->value });
-		else if (c > 0 && table_in_deleted_range(young, y->key))
-			(void)own_add(it, (struct slot){ y->key, STR_NULL });
-		else if (c > 0)
-			most -= own_add(it, (struct slot){ y->key, y->value });
+		if (c < 0 && table_came_and_went(x))
+			continue;
+		s = c <= 0 ? (struct slot){ x->key, x->value }
+			   : (struct slot){ y->key, y->value };
+		if (c > 0 && table_in_deleted_range(young, y->key))
+			s.value = STR_NULL;
+		it->own[it->own_n++] = s;
+		most -= s.value.p != NULL;
 	}
 	free(a);
 	free(b);

@@ -277,7 +277,8 @@ int bulk_next_part(struct fsm *f, const struct m_bulk *m, uint32_t *ret_n,
 
 	key_bulk_part(&from, m->id, m->next_part);
 	key_bulk_part(&upto, m->id, parts_end(m));
-	r = txn_scan(f->txn, key_str(&from), key_str(&upto), take_first, &s);
+	r = txn_scan_first(f->txn, key_str(&from), key_str(&upto), 1,
+			   take_first, &s);
 	if (r < 0)
 		return fsm_fail(f, r);
 	CHECK(s.raw.n > 0); /* as long as not all are processed */
