@@ -13,7 +13,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "util/clock.h"
+#include "util/giveway.h"
 #include "util/list.h"
+
+/* One piece of work: less than a view may be late. */
+#define GIVE_WAY_NS (250 * NS_PER_MS)
 
 struct task {
 	struct list node;
@@ -58,6 +63,7 @@ static void *worker_main(void *ctx)
 	/* only a matter of speed: without the right to it we go on */
 	(void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), w->nice);
 	while ((t = take(w)) != NULL) {
+		give_way_for(w->nice > 0 ? GIVE_WAY_NS : 0);
 		t->work(t->ctx);
 		pthread_mutex_lock(&w->lock);
 		list_push_back(&w->finished, &t->node);

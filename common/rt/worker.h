@@ -1,7 +1,8 @@
 /*
  * One background thread for work that must not hold up the loop, with a
  * priority of its own, so that readers never slow down writers. Work runs in
- * the order it was given.
+ * the order it was given; that of a low priority may give way (util/giveway.h)
+ * while it is long.
  */
 #ifndef CORVO_WORKER_H
 #define CORVO_WORKER_H

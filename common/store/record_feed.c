@@ -8,8 +8,10 @@
 #include "store/event_pack.h"
 #include "store/key.h"
 #include "store/record_feed_impl.h"
+#include "util/giveway.h"
 
-#define FEED_BYTES_MAX (8u << 20) /* of one answer: well below a message */
+#define FEED_BYTES_MAX  (8u << 20) /* of one answer: well below a message */
+#define GIVE_WAY_EVENTS 256        /* others need not wait for more */
 
 /* A job of the answer. */
 struct told {
@@ -471,6 +473,8 @@ static int feed_one(struct feed *f, uint64_t seq, struct str raw)
 	ret->last_seq = seq;
 	ret->head_seq = MAX(ret->head_seq, seq);
 	feed_note(f, &e);
+	if (f->events % GIVE_WAY_EVENTS == 0)
+		(void)give_way();
 	r = feed_event(f, &e);
 	return r < 0 ? r : 1;
 }

@@ -10,8 +10,9 @@
 #include "db/schema.h"
 #include "mirror/mirror_impl.h"
 #include "store/record.h"
+#include "util/giveway.h"
 
-#define RECORDS_AT_ONCE 256
+#define RECORDS_AT_ONCE 64
 
 /* Counters are written in the order of their numbers: ?2 is state 1. */
 _Static_assert(
@@ -345,7 +346,7 @@ static int apply_rest(struct mirror *m, const struct m_tail_reply *r)
 
 /*
  * A few at a time: what they are read into is used again and stays in the
- * processor's cache.
+ * processor's cache, and others need not wait for the rest.
  */
 static int apply_records(struct mirror *m, const struct m_job_record *rec,
 			 size_t n)
@@ -361,6 +362,7 @@ static int apply_records(struct mirror *m, const struct m_job_record *rec,
 					     &m->jobs[k]);
 		if (err == 0)
 			err = mirror_jobs(m, m->jobs, some);
+		(void)give_way();
 	}
 	return err;
 }

@@ -11,6 +11,7 @@
 
 #include "lib/testlib.h"
 #include "rt/worker.h"
+#include "util/giveway.h"
 
 #define TASKS 1000
 
@@ -92,11 +93,45 @@ static void test_free_finishes_what_was_given(void **state _unused_)
 	worker_free(NULL);
 }
 
+struct polite {
+	struct loop *loop;
+	bool gave_way;
+};
+
+static void be_polite(void *ctx)
+{
+	((struct polite *)ctx)->gave_way = give_way();
+}
+
+static void end_loop(void *ctx)
+{
+	loop_stop(((struct polite *)ctx)->loop);
+}
+
+static bool gives_way(int nice)
+{
+	struct polite p = { .loop = loop_new() };
+	struct worker *w = worker_new(p.loop, "polite", nice);
+
+	worker_run(w, be_polite, end_loop, &p);
+	loop_run(p.loop);
+	worker_free(w);
+	loop_free(p.loop);
+	return p.gave_way;
+}
+
+static void test_only_work_of_low_priority_gives_way(void **state _unused_)
+{
+	assert_true(gives_way(7));
+	assert_false(gives_way(0));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_in_order_and_back_on_the_loop),
 		cmocka_unit_test(test_free_finishes_what_was_given),
+		cmocka_unit_test(test_only_work_of_low_priority_gives_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
