@@ -21,7 +21,7 @@ def show(name, got, key, limit):
 def among_many(node, jobs):
     with meanwhile(node, "fill", queue="many", count=MANY, connections=4,
                    batch=100, delay=YEAR_S):
-        return load(node, "schedule", count=jobs, workers=2, gap=4,
+        return load(node, "schedule", count=jobs, workers=8, gap=10,
                     queue="many")
 
 
