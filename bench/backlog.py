@@ -36,7 +36,7 @@ def main(jobs=50000, rounds=5, seconds=4):
             ", ".join(f"{p} {median([c[p] for c in costs[kind]]):.1f} us"
                       for p in PROCESSES))
     say("long / short",
-        f"{median(rates['long']) / median(rates['short']):.3f}", ">= 0.70")
+        f"{median(rates['long']) / median(rates['short']):.3f}", ">= 0.80")
 
 
 if __name__ == "__main__":
