@@ -5,9 +5,6 @@
  */
 #include "util/rng.h"
 
-#include <errno.h>
-#include <sys/random.h>
-
 static uint64_t splitmix64(uint64_t *state)
 {
 	uint64_t z = (*state += 0x9e3779b97f4a7c15ULL);
@@ -65,19 +62,4 @@ uint64_t rng_below(struct rng *r, uint64_t n)
 double rng_unit(struct rng *r)
 {
 	return (double)(rng_u64(r) >> 11) * 0x1p-53;
-}
-
-void rng_system(void *p, size_t n)
-{
-	char *at = p;
-
-	while (n > 0) {
-		ssize_t got = getrandom(at, n, 0);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		CHECK(got > 0);
-		at += got;
-		n -= (size_t)got;
-	}
 }

@@ -1,6 +1,6 @@
 /*
- * The only file with randomness: system entropy, and a seeded generator for
- * everything that must be repeatable.
+ * The only files with randomness: system entropy (rng_system.c), and a seeded
+ * generator for everything that must be repeatable.
  */
 #ifndef CORVO_RNG_H
 #define CORVO_RNG_H

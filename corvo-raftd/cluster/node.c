@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "cluster/entry.h"
+#include "cluster/node_base.h"
 #include "cluster/node_fault.h"
 #include "cluster/node_log.h"
 #include "proto/err.h"
@@ -267,7 +268,7 @@ void node_watch(struct node *n)
 /*
  * The library does not count the segments whose handles it is closing: one that
  * closes after all else makes it say once more that it is closed, from memory
- * that raft_uv_close gives back. So it is heard once, and its memory stays
+ * that node_base_close gives back. So it is heard once, and its memory stays
  * until no handle is closing any more.
  */
 static void on_io_closed(struct raft_io *io)
@@ -294,24 +295,17 @@ void node_wire_close(struct node *n)
 	n->io.close = close_once;
 }
 
-static void look_for_closing(uv_handle_t *h, void *ctx)
-{
-	*(bool *)ctx |= uv_is_closing(h) != 0;
-}
-
 static void on_settle(void *ctx)
 {
 	struct node *n = ctx;
-	bool closing = false;
 
-	uv_walk(loop_uv(n->loop), look_for_closing, &closing);
-	if (closing) {
+	if (!node_base_is_settled(n)) {
 		loop_timer_arm(n->settle, SETTLE_NS);
 		return;
 	}
 	loop_timer_remove(n->settle);
 	n->settle = NULL;
-	raft_uv_close(&n->io);
+	node_base_close(n);
 	n->opened = false;
 	n->stop_done(n->stop_ctx);
 }
@@ -357,7 +351,7 @@ void node_free(struct node *n)
 	if (n->opened) {
 		node_stop(n, on_closed_in_free, &closed);
 		while (!closed)
-			(void)uv_run(loop_uv(n->loop), UV_RUN_ONCE);
+			node_base_wait(n);
 	}
 	node_log_done(n);
 	node_mark_done(&n->mark);

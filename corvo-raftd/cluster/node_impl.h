@@ -12,7 +12,6 @@
 #include "util/rng.h"
 
 #include <raft.h>
-#include <raft/uv.h>
 
 #define SNAPSHOT_NEVER (1u << 30) /* entries: not by count */
 
@@ -54,7 +53,8 @@ struct node_weight {
 
 /* Entries on their way to other nodes; see node_send.c. */
 struct node_sends {
-	struct list peers; /* struct send_peer */
+	struct list peers;   /* struct send_peer */
+	uint64_t part_bytes; /* of entries in one message, or one entry */
 	/* the library's own, which ours stands before */
 	int (*send)(struct raft_io *io, struct raft_io_send *req,
 		    const struct raft_message *message, raft_io_send_cb cb);
@@ -74,11 +74,8 @@ struct node {
 	const char *data_dir;
 	struct raft raft;
 	struct raft_io io;
-	struct raft_uv_transport transport;
-	struct port *port;        /* NULL: there is nobody to talk to */
-	raft_uv_accept_cb accept; /* of the library, for streams that came */
-	struct list dials;        /* struct transport_dial under way */
-	uint64_t garbage_ns;      /* a stream was last said to have it */
+	struct node_base *base; /* of io, below all that stands before it */
+	struct port *port;      /* NULL: there is nobody to talk to */
 	struct {
 		uint64_t id, at_ns;
 	} stranger; /* the last one who asked and is no member here */
@@ -135,7 +132,7 @@ struct node {
 	struct loop_timer *settle;
 };
 
-/* Once raft_uv_init was called: the library says once that it is closed. */
+/* After node_base_open: the library says once that it is closed. */
 void node_wire_close(struct node *n);
 
 /* The library has committed a command. */
@@ -154,10 +151,20 @@ void node_freeze(struct node *n, uint64_t index);
 /* The library's words about what just failed; -ERR_*. */
 int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why);
 
-void node_wire_transport(struct node *n);
+/* The folder <data-dir>/raft, made if need be, with a NUL. 0 or -ERR_*. */
+int node_folder(const struct settings *s, struct buf *ret, struct buf *why);
+/* After raft_start: the log knows the number that node_identity gave. 0 or
+ * -ERR_*. */
+int node_confirm(struct node *n, const struct settings *s, struct buf *why);
+
 /* A message came from there. */
 void node_note_sender(struct node *n, uint64_t id);
-/* After raft_uv_init: what is sent at a time is bounded. */
+/*
+ * The library goes on to dial nodes that were removed, for ever. But who asks
+ * is answered, also when this node has yet to hear that it is a member.
+ */
+bool node_may_dial(const struct node *n, uint64_t id);
+/* After node_base_open: what is sent at a time is bounded. */
 void node_wire_sends(struct node *n);
 void node_sends_done(struct node *n);
 /* A follower has answered: how far its log is. */
@@ -167,16 +174,16 @@ void node_tell_commit(struct node *n);
 /* The term of an entry the log or its snapshot has; 0: neither has it. */
 uint64_t node_term_of(struct node *n, uint64_t index);
 void node_wire_snapshots(struct node *n);
-/* After raft_uv_init: also what becomes of a snapshot's file is heard of. */
+/* After node_base_open: also what becomes of a snapshot's file is heard of. */
 void node_watch_snapshots(struct node *n);
-/* After raft_uv_init: snapshots of others do not reach the library. */
+/* After node_base_open: snapshots of others do not reach the library. */
 void node_watch_installs(struct node *n);
 /*
- * After raft_uv_init, of a node with others: also a follower hears of entries
+ * After node_base_open, of a node with others: also a follower hears of entries
  * that cannot be written. One that is alone has only proposals of its own.
  */
 void node_watch_appends(struct node *n);
-/* After raft_uv_init: a candidate that cannot keep its term ends cleanly. */
+/* After node_base_open: a candidate that cannot keep its term ends cleanly. */
 void node_watch_terms(struct node *n);
 /* Says so, once. */
 void node_log_failed(struct node *n, int status);

@@ -7,7 +7,7 @@
 
 #include "cluster/node_impl.h"
 
-/* After raft_uv_init, before others stand before what it has. dir: of the
+/* After node_base_open, before others stand before what it has. dir: of the
  * library's files. */
 void node_log_wire(struct node *n, const struct settings *s, const char *dir);
 /* After raft_init: begins to write. 0 or -ERR_* with a sentence in why. */

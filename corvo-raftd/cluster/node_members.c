@@ -13,6 +13,8 @@
  * yet: the other node has been asked to lead. */
 #define TRANSFER_LATE_NS (3 * ELECTION_TIMEOUT_MS * NS_PER_MS)
 
+#define STRANGER_NS (10 * NS_PER_S) /* answered since it last asked */
+
 struct change {
 	struct raft_change req;
 	struct node *node;
@@ -209,4 +211,25 @@ void node_set_history(struct node *n, const struct history *h)
 {
 	CHECK(history_is_none(&n->history) || history_eq(&n->history, h));
 	n->history = *h;
+}
+
+/* --- who is talked to --- */
+
+void node_note_sender(struct node *n, uint64_t id)
+{
+	struct node_server s;
+
+	if (node_server_find(n, id, &s))
+		return;
+	n->stranger.id = id;
+	n->stranger.at_ns = clock_mono_ns();
+}
+
+bool node_may_dial(const struct node *n, uint64_t id)
+{
+	struct node_server s;
+
+	return node_server_find(n, id, &s) ||
+	       (id == n->stranger.id &&
+		clock_mono_ns() - n->stranger.at_ns < STRANGER_NS);
 }

@@ -74,7 +74,7 @@ static struct send_peer *find_peer(struct node *n, raft_id id)
 
 /* How many entries from `at` on go into one message. */
 static unsigned part_len(const struct raft_append_entries *a, unsigned at,
-			 uint64_t *ret_bytes)
+			 uint64_t max, uint64_t *ret_bytes)
 {
 	unsigned n = 0, members = 0;
 
@@ -84,8 +84,8 @@ static unsigned part_len(const struct raft_append_entries *a, unsigned at,
 		uint64_t bytes = e->buf.len + ENTRY_OVERHEAD;
 
 		members += e->type == RAFT_CHANGE;
-		if (n > 0 && (*ret_bytes + bytes > SEND_BYTES ||
-			      members > WIRE_MEMBERS_MAX))
+		if (n > 0 &&
+		    (*ret_bytes + bytes > max || members > WIRE_MEMBERS_MAX))
 			break;
 		*ret_bytes += bytes;
 		n++;
@@ -93,27 +93,28 @@ static unsigned part_len(const struct raft_append_entries *a, unsigned at,
 	return n;
 }
 
-static unsigned count_parts(const struct raft_append_entries *a)
+static unsigned count_parts(const struct raft_append_entries *a, uint64_t max)
 {
 	unsigned parts = 0, at = 0;
 	uint64_t bytes;
 
 	do {
-		at += part_len(a, at, &bytes);
+		at += part_len(a, at, max, &bytes);
 		parts++;
 	} while (at < a->n_entries);
 	return parts;
 }
 
 /* A probe is cut to its first part, and to what it was before. */
-static void cut_probe(struct send_peer *p, struct raft_append_entries *a)
+static void cut_probe(struct send_peer *p, struct raft_append_entries *a,
+		      uint64_t max)
 {
 	raft_index first = a->prev_log_index + 1;
 	uint64_t bytes;
 
 	if (a->n_entries == 0 || first >= p->next)
 		return;
-	a->n_entries = part_len(a, 0, &bytes);
+	a->n_entries = part_len(a, 0, max, &bytes);
 	if (first == p->probe && p->probe_end > first &&
 	    first + a->n_entries > p->probe_end)
 		a->n_entries = (unsigned)(p->probe_end - first);
@@ -155,7 +156,7 @@ static int send_parts(struct node *n, struct send *s,
 	for (unsigned i = 0; r == 0; i++) {
 		uint64_t bytes;
 
-		a->n_entries = part_len(all, at, &bytes);
+		a->n_entries = part_len(all, at, n->sends.part_bytes, &bytes);
 		a->entries = all->entries + at;
 		s->part[i].data = s;
 		s->pending++;
@@ -186,8 +187,8 @@ static int send_entries(struct node *n, struct raft_io_send *req,
 
 	if (p->bytes >= SEND_WINDOW || p->messages >= SEND_MESSAGES)
 		return RAFT_NOCONNECTION;
-	cut_probe(p, &m.append_entries);
-	parts = count_parts(&m.append_entries);
+	cut_probe(p, &m.append_entries, n->sends.part_bytes);
+	parts = count_parts(&m.append_entries, n->sends.part_bytes);
 	s = xcalloc(1, sizeof(*s) + parts * sizeof(s->part[0]));
 	s->peer = p;
 	s->req = req;
@@ -276,6 +277,7 @@ void node_wire_sends(struct node *n)
 	if (n->port == NULL)
 		return;
 	list_init(&n->sends.peers);
+	n->sends.part_bytes = SEND_BYTES;
 	n->sends.send = n->io.send;
 	n->io.send = send_message;
 }

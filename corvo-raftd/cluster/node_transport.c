@@ -9,14 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cluster/node_impl.h"
+#include "cluster/node_uv.h"
 #include "cluster/port.h"
 #include "cluster/raft_wire.h"
 #include "rt/log.h"
 #include "util/clock.h"
 
-#define SAY_NS      (10 * NS_PER_S) /* between lines about garbage */
-#define STRANGER_NS (10 * NS_PER_S) /* answered since it last asked */
+#define SAY_NS (10 * NS_PER_S) /* between lines about garbage */
 
 /* Freed by the library, as the handle that is its first member. */
 struct stream {
@@ -36,7 +35,7 @@ struct transport_dial {
 
 static struct node *node_of(struct raft_uv_transport *t)
 {
-	return container_of(t, struct node, transport);
+	return container_of(t, struct node_base, transport)->node;
 }
 
 static int transport_init(struct raft_uv_transport *t, raft_id id,
@@ -112,9 +111,10 @@ static void say_garbage(struct stream *s, const char *why)
 {
 	uint64_t now = clock_mono_ns();
 
-	if (s->node->garbage_ns != 0 && now - s->node->garbage_ns < SAY_NS)
+	if (s->node->base->garbage_ns != 0 &&
+	    now - s->node->base->garbage_ns < SAY_NS)
 		return;
-	s->node->garbage_ns = now;
+	s->node->base->garbage_ns = now;
 	log_warn("closed a raft stream of %s: %s", s->name, why);
 }
 
@@ -153,7 +153,7 @@ static void on_accepted(void *ctx, struct port_conn *c)
 
 	if (s == NULL)
 		return;
-	n->accept(&n->transport, peer.raft_id, peer.address, s);
+	n->base->accept(&n->base->transport, peer.raft_id, peer.address, s);
 	read_before(s);
 }
 
@@ -161,7 +161,7 @@ static int transport_listen(struct raft_uv_transport *t, raft_uv_accept_cb cb)
 {
 	struct node *n = node_of(t);
 
-	n->accept = cb;
+	n->base->accept = cb;
 	if (n->port != NULL)
 		port_serve(n->port, PURPOSE_RAFT, on_accepted, n);
 	return 0;
@@ -182,29 +182,6 @@ static void on_dialled(void *ctx, struct port_conn *c)
 	req->cb(req, s, s != NULL ? 0 : RAFT_NOCONNECTION);
 }
 
-/*
- * The library goes on to dial nodes that were removed, for ever. But who asks
- * is answered, also when this node has yet to hear that it is a member.
- */
-static bool may_dial(const struct node *n, uint64_t id)
-{
-	struct node_server s;
-
-	return node_server_find(n, id, &s) ||
-	       (id == n->stranger.id &&
-		clock_mono_ns() - n->stranger.at_ns < STRANGER_NS);
-}
-
-void node_note_sender(struct node *n, uint64_t id)
-{
-	struct node_server s;
-
-	if (node_server_find(n, id, &s))
-		return;
-	n->stranger.id = id;
-	n->stranger.at_ns = clock_mono_ns();
-}
-
 static int transport_connect(struct raft_uv_transport *t,
 			     struct raft_uv_connect *req, raft_id id,
 			     const char *address, raft_uv_connect_cb cb)
@@ -214,7 +191,7 @@ static int transport_connect(struct raft_uv_transport *t,
 	struct port_target target = { .raft_id = id };
 	struct transport_dial *d;
 
-	if (n->port == NULL || !may_dial(n, id))
+	if (n->port == NULL || !node_may_dial(n, id))
 		return RAFT_NOCONNECTION;
 	if (n->ops->address_of != NULL)
 		n->ops->address_of(n->ctx, id, address, &now);
@@ -226,7 +203,7 @@ static int transport_connect(struct raft_uv_transport *t,
 	d->owner = n;
 	d->req = req;
 	req->cb = cb;
-	list_push_back(&n->dials, &d->node);
+	list_push_back(&n->base->dials, &d->node);
 	d->dial = port_dial(n->port, PURPOSE_RAFT, &target, on_dialled, d);
 	return 0;
 }
@@ -239,9 +216,9 @@ static void transport_close(struct raft_uv_transport *t,
 
 	if (n->port != NULL)
 		port_serve(n->port, PURPOSE_RAFT, NULL, NULL);
-	while (!list_empty(&n->dials)) {
-		struct transport_dial *d =
-		    list_entry(n->dials.next, struct transport_dial, node);
+	while (!list_empty(&n->base->dials)) {
+		struct transport_dial *d = list_entry(
+		    n->base->dials.next, struct transport_dial, node);
 		struct raft_uv_connect *req = d->req;
 
 		port_dial_cancel(d->dial);
@@ -254,8 +231,8 @@ static void transport_close(struct raft_uv_transport *t,
 
 void node_wire_transport(struct node *n)
 {
-	list_init(&n->dials);
-	n->transport = (struct raft_uv_transport){
+	list_init(&n->base->dials);
+	n->base->transport = (struct raft_uv_transport){
 		.init = transport_init,
 		.listen = transport_listen,
 		.connect = transport_connect,

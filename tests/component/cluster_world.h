@@ -5,7 +5,7 @@
 #define CORVO_CLUSTER_WORLD_H
 
 #include "cluster/install.h"
-#include "cluster/node_impl.h"
+#include "cluster/node_uv.h"
 #include "port_world.h"
 
 #define NODES   3
