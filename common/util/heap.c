@@ -4,9 +4,14 @@
 
 #define CAP_MIN 16
 
-static bool node_before(const struct heap_node *a, const struct heap_node *b)
+static bool node_before(const struct heap *h, const struct heap_node *a,
+			const struct heap_node *b)
 {
-	return a->key != b->key ? a->key < b->key : a->tie < b->tie;
+	if (a->key != b->key)
+		return a->key < b->key;
+	if (a->tie != b->tie || h->cmp == NULL)
+		return a->tie < b->tie;
+	return h->cmp(a, b) < 0;
 }
 
 static void heap_set(struct heap *h, size_t pos, struct heap_node *n)
@@ -21,7 +26,7 @@ static void heap_sift_up(struct heap *h, size_t pos, struct heap_node *n)
 	while (pos > 1) {
 		struct heap_node *parent = h->nodes[pos / 2 - 1];
 
-		if (!node_before(n, parent))
+		if (!node_before(h, n, parent))
 			break;
 		heap_set(h, pos, parent);
 		pos /= 2;
@@ -37,9 +42,9 @@ static void heap_sift_down(struct heap *h, size_t pos, struct heap_node *n)
 		if (child > h->n)
 			break;
 		if (child < h->n &&
-		    node_before(h->nodes[child], h->nodes[child - 1]))
+		    node_before(h, h->nodes[child], h->nodes[child - 1]))
 			child++;
-		if (!node_before(h->nodes[child - 1], n))
+		if (!node_before(h, h->nodes[child - 1], n))
 			break;
 		heap_set(h, pos, h->nodes[child - 1]);
 		pos = child;
@@ -50,7 +55,7 @@ static void heap_sift_down(struct heap *h, size_t pos, struct heap_node *n)
 /* Puts n in the hole at pos, whichever way it has to move. */
 static void heap_place(struct heap *h, size_t pos, struct heap_node *n)
 {
-	if (pos > 1 && node_before(n, h->nodes[pos / 2 - 1]))
+	if (pos > 1 && node_before(h, n, h->nodes[pos / 2 - 1]))
 		heap_sift_up(h, pos, n);
 	else
 		heap_sift_down(h, pos, n);

@@ -1,6 +1,6 @@
 /*
- * Binary min-heap of embedded nodes ordered by (key, tie). A node knows its
- * place, so it can be moved or removed in O(log n).
+ * Binary min-heap of embedded nodes ordered by (key, tie, cmp). A node knows
+ * its place, so it can be moved or removed in O(log n).
  */
 #ifndef CORVO_HEAP_H
 #define CORVO_HEAP_H
@@ -17,9 +17,16 @@ struct heap {
 	struct heap_node **nodes;
 	size_t n;
 	size_t cap;
+	/*
+	 * Which of two with the same key and tie comes first: <0 the first one.
+	 * NULL: they come in any order. Where a tie is the hash of a name, two
+	 * names may have the same.
+	 */
+	int (*cmp)(const struct heap_node *a, const struct heap_node *b);
 };
 
-void heap_done(struct heap *h); /* frees the array, not the nodes */
+/* Frees the array, not the nodes; forgets cmp. */
+void heap_done(struct heap *h);
 struct heap_node *heap_min(const struct heap *h);      /* NULL when empty */
 void heap_insert(struct heap *h, struct heap_node *n); /* n->key set before */
 void heap_remove(struct heap *h, struct heap_node *n); /* no-op if absent */

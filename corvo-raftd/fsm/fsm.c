@@ -79,6 +79,9 @@ static void fsm_init(struct fsm *f, struct kv *kv)
 	list_init(&f->unsure);
 	list_init(&f->pushed);
 	list_init(&f->answers.kept);
+	queues_order(f);
+	workers_order(f);
+	schedules_order(f);
 }
 
 struct fsm *fsm_new(struct kv *kv)

@@ -71,7 +71,9 @@ struct fsm_usage {
 struct fsm_purses {
 	struct hmap by_name; /* scope and target -> struct fsm_purse */
 	size_t of[4];        /* how many of each enum budget_scope */
-	/* Names of tags that budgets are of, and of how many; own memory. */
+	/* Names of tags that budgets are of, and of how many; own memory. In
+	 * the order of names, for a job is judged in it: on a node that was
+	 * started again as on one that saw them come. */
 	struct purse_tag {
 		struct str name;
 		size_t n;

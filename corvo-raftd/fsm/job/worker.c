@@ -48,6 +48,17 @@ void fsm_worker_free(struct fsm_worker *w)
 	free(w);
 }
 
+static int cmp_seen(const struct heap_node *a, const struct heap_node *b)
+{
+	return str_cmp(container_of(a, struct fsm_worker, seen)->id,
+		       container_of(b, struct fsm_worker, seen)->id);
+}
+
+void workers_order(struct fsm *f)
+{
+	f->seen.cmp = cmp_seen;
+}
+
 struct fsm_worker *worker_add(struct fsm *f, const struct m_worker *m)
 {
 	struct fsm_worker *w = xcalloc(1, sizeof(*w));

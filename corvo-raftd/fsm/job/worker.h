@@ -12,6 +12,8 @@ struct fsm_worker {
 	struct heap_node seen; /* key: last_heartbeat, tie: hash of the id */
 };
 
+/* The heap of workers: those seen at the same moment go by their ids. */
+void workers_order(struct fsm *f);
 /* A worker took jobs. */
 void worker_seen(struct fsm *f, const struct m_fetch *op);
 /* A known worker gave a sign of life. */

@@ -178,13 +178,18 @@ static void purge_pair(struct fsm *f, const struct pairs *w, struct str id,
 
 static int purge_pairs(struct fsm *f, const struct pairs *w, struct portion *p)
 {
-	struct due_scan s = { .max = p->max - p->jobs, .upto_ns = w->upto_ns };
+	struct due_scan s = { .upto_ns = w->upto_ns };
 	struct key k;
 	size_t i = 0;
 	int r;
 
-	if (w->upto_ns == 0 || portion_is_full(f, p))
+	if (w->upto_ns == 0)
 		return 0;
+	/* Also when the portion is full: the answer tells whether there is
+	 * more, and a bound that is too early is so only on nodes that were
+	 * not started since. */
+	if (!portion_is_full(f, p))
+		s.max = p->max - p->jobs;
 	s.ids = arena_alloc(&f->item_arena, s.max * sizeof(*s.ids));
 	s.keys = arena_alloc(&f->item_arena, s.max * sizeof(*s.keys));
 	key_prefix(&k, w->by_time);

@@ -229,9 +229,19 @@ void lanes_look(struct fsm *f, struct fsm_queue *q)
 
 /* --- which lanes there are --- */
 
+int lane_cmp_idle(const struct heap_node *a, const struct heap_node *b)
+{
+	const struct fsm_lane *x = container_of(a, struct fsm_lane, idle);
+	const struct fsm_lane *y = container_of(b, struct fsm_lane, idle);
+	int order = str_cmp(x->q->name, y->q->name);
+
+	return order != 0 ? order : str_cmp(x->group, y->group);
+}
+
 void lanes_init(struct fsm_queue *q)
 {
 	q->lanes.plain = true;
+	q->lanes.idle.cmp = lane_cmp_idle;
 	q->lanes.base.q = q;
 	list_init(&q->lanes.base.dirty);
 }

@@ -62,6 +62,9 @@ struct lanes {
 /* A name that can stand in a key. */
 bool group_name_fits(struct str group);
 
+/* By queue and group: the order of lanes that may go at the same moment. */
+int lane_cmp_idle(const struct heap_node *a, const struct heap_node *b);
+
 void lanes_init(struct fsm_queue *q);
 void lanes_done(struct fsm_queue *q);
 /* One without jobs goes; of the base lane only what is stored. */

@@ -16,6 +16,33 @@
 #include "store/record.h"
 #include "util/hash.h"
 
+#define QUEUE_CMP(a, b, node)                                  \
+	str_cmp(container_of(a, struct fsm_queue, node)->name, \
+		container_of(b, struct fsm_queue, node)->name)
+
+static int cmp_due(const struct heap_node *a, const struct heap_node *b)
+{
+	return QUEUE_CMP(a, b, bounds.due);
+}
+
+static int cmp_purge(const struct heap_node *a, const struct heap_node *b)
+{
+	return QUEUE_CMP(a, b, bounds.purge);
+}
+
+static int cmp_idle(const struct heap_node *a, const struct heap_node *b)
+{
+	return QUEUE_CMP(a, b, idle);
+}
+
+void queues_order(struct fsm *f)
+{
+	f->due.cmp = cmp_due;
+	f->purge_own.cmp = f->purge_default.cmp = cmp_purge;
+	f->idle_queues.cmp = cmp_idle;
+	f->idle.cmp = lane_cmp_idle;
+}
+
 bool queue_name_fits(struct str name)
 {
 	return name.n > 0 && name.n <= LIMIT_QUEUE_NAME_BYTES &&

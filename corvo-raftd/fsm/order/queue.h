@@ -32,6 +32,8 @@ struct fsm_queue {
 	struct list pushed; /* in f->pushed: a push queue */
 };
 
+/* Heaps of queues and lanes: what is due at the same moment goes by names. */
+void queues_order(struct fsm *f);
 bool queue_name_fits(struct str name); /* can stand in a key */
 struct fsm_queue *queue_find(struct fsm *f, struct str name); /* or NULL */
 /* Finds it or creates it, with record and event. */

@@ -45,44 +45,51 @@ static struct str tag_name(struct str target)
 	return name;
 }
 
-/* Its place; tags_n: it has none. */
-static size_t tag_place(const struct fsm_purses *s, struct str name)
+/* Its place, in the order of names; false: it has none, and belongs there. */
+static bool tag_place(const struct fsm_purses *s, struct str name, size_t *ret)
 {
 	size_t i = 0;
+	int order = 1;
 
-	while (i < s->tags_n && !str_eq(s->tags[i].name, name))
+	while (i < s->tags_n && (order = str_cmp(s->tags[i].name, name)) < 0)
 		i++;
-	return i;
+	*ret = i;
+	return i < s->tags_n && order == 0;
 }
 
 bool purse_tags_are_full(const struct fsm *f, struct str target)
 {
-	return tag_place(&f->purses, tag_name(target)) == LIMIT_BUDGET_TAGS;
+	size_t i;
+
+	return f->purses.tags_n == LIMIT_BUDGET_TAGS &&
+	       !tag_place(&f->purses, tag_name(target), &i);
 }
 
 static void count_tag(struct fsm_purses *s, struct str target)
 {
 	struct str name = tag_name(target);
-	size_t i = tag_place(s, name);
+	size_t i;
 
-	CHECK(i < LIMIT_BUDGET_TAGS);
-	if (i == s->tags_n) {
+	if (!tag_place(s, name, &i)) {
+		CHECK(s->tags_n < LIMIT_BUDGET_TAGS);
+		memmove(&s->tags[i + 1], &s->tags[i],
+			(s->tags_n++ - i) * sizeof(s->tags[0]));
 		s->tags[i].name = str_of(xstrndup(name.p, name.n), name.n);
 		s->tags[i].n = 0;
-		s->tags_n++;
 	}
 	s->tags[i].n++;
 }
 
 static void uncount_tag(struct fsm_purses *s, struct str target)
 {
-	size_t i = tag_place(s, tag_name(target));
+	size_t i;
 
-	CHECK(i < s->tags_n);
+	CHECK(tag_place(s, tag_name(target), &i));
 	if (--s->tags[i].n > 0)
 		return;
 	free((char *)s->tags[i].name.p);
-	s->tags[i] = s->tags[--s->tags_n];
+	memmove(&s->tags[i], &s->tags[i + 1],
+		(--s->tags_n - i) * sizeof(s->tags[0]));
 }
 
 /* --- in memory --- */

@@ -50,7 +50,7 @@ static struct fsm_schedule *add(struct fsm *f, struct str id)
 
 	memcpy(s + 1, id.p, id.n);
 	s->id = str_of(s + 1, id.n);
-	s->due.tie = hash_stable(id.p, id.n);
+	s->due.tie = s->end.tie = hash_stable(id.p, id.n);
 	hmap_put(&f->schedules, s->id, s);
 	return s;
 }
@@ -194,6 +194,17 @@ struct m_sdb *schedule_own_sdb(struct fsm *f, struct m_schedule *m)
 }
 
 /* --- those of Scheduled-DB that have ended --- */
+
+static int by_id(const struct heap_node *a, const struct heap_node *b)
+{
+	return str_cmp(container_of(a, struct fsm_schedule, end)->id,
+		       container_of(b, struct fsm_schedule, end)->id);
+}
+
+void schedules_order(struct fsm *f)
+{
+	f->sdb.ends.cmp = by_id;
+}
 
 uint64_t schedules_purge_from(const struct fsm *f)
 {

@@ -10,6 +10,7 @@
 /* When one is due whose time has to be computed anew. */
 #define SCHEDULE_AT_ONCE 1
 
+void schedules_order(struct fsm *f); /* of heaps; before they are loaded */
 int schedules_load(struct fsm *f);
 void schedules_free(struct fsm *f);
 bool schedule_exists(const struct fsm *f, struct str ref); /* id or name */

@@ -31,10 +31,13 @@ int usage_purge(struct fsm *f, struct portion *p)
 	size_t i = 0;
 	int r;
 
-	if (usage_purge_from(f) > f->now_ns || portion_is_full(f, p))
+	if (usage_purge_from(f) > f->now_ns)
 		return 0;
 	s.upto_ns = f->now_ns - age;
-	s.max = p->max - p->jobs;
+	/* Also when the portion is full: the bound may be too early, and the
+	 * answer tells whether there is more. */
+	if (!portion_is_full(f, p))
+		s.max = p->max - p->jobs;
 	s.ids = arena_alloc(&f->item_arena, s.max * sizeof(*s.ids));
 	s.keys = arena_alloc(&f->item_arena, s.max * sizeof(*s.keys));
 	key_prefix(&k, "us|");
