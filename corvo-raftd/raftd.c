@@ -172,6 +172,8 @@ static void on_change(void *ctx)
 	if (node_is_frozen(r->p.node) || node_is_whole(r->p.node))
 		daemon_ready(r->p.d);
 	if (!node_is_ready(r->p.node)) {
+		if (r->leading)
+			leases_lead_no_more(r->p.leases);
 		r->leading = false;
 		lead_end(&r->lead);
 		return;
@@ -179,7 +181,7 @@ static void on_change(void *ctx)
 	if (r->leading)
 		return;
 	r->leading = true;
-	leases_grace(r->p.leases, node_blind_ns(r->p.node));
+	leases_lead(r->p.leases, node_blind_ns(r->p.node));
 	lead_begin(&r->lead);
 	flush_replayed(r);
 	log_info("ready index=%" PRIu64 " seq=%" PRIu64 " ms=%" PRIu64,

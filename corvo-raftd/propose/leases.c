@@ -12,7 +12,10 @@
 #define TOLD_NS (5 * NS_PER_S)
 
 /* The time of an entry is read after its renewals are put down. */
-#define GRACE_AHEAD_NS (1 * NS_PER_S)
+#define ENDING_NS (1 * NS_PER_S)
+
+/* Less than that is no reason to write a lease down again. */
+#define SHORT_NS (1 * NS_PER_MS)
 
 struct renewal {
 	uint64_t token;
@@ -37,9 +40,9 @@ struct leases {
 	struct hmap told; /* job id -> struct told */
 	struct arena scratch;
 	uint64_t count;
-	/* monotonic, as at_ns */
-	uint64_t lead_ns;   /* grace counts from here; 0: never */
-	uint64_t graced_ns; /* those that end by then have got it; 0: none */
+	bool more;        /* the last op had no room for all of them */
+	uint64_t kept_ns; /* our time: those that end by then were looked at */
+	uint64_t lead_ns; /* monotonic: grace counts from here; 0: never */
 };
 
 static void on_period(void *ctx)
@@ -166,51 +169,69 @@ static uint64_t wall_of(uint64_t at_ns, uint64_t now_ns, uint64_t mono_ns)
 }
 
 /*
- * Nobody has spoken for it since this node leads, as far as the log knows: its
- * worker may have, to the leader before.
+ * The monotonic moment a lease counts from, as the log has it. When nobody has
+ * spoken for it since this node leads, its worker may have, to the leader
+ * before.
  */
-static bool is_from_before(const struct leases *l, const struct fsm_lease *e,
-			   uint64_t now_ns, uint64_t mono_ns)
+static uint64_t counts_from(const struct leases *l, const struct fsm_lease *e)
 {
-	return l->lead_ns != 0 &&
-	       e->expires_ns <
-		   wall_of(l->lead_ns, now_ns, mono_ns) + e->granted_ns;
-}
+	uint64_t since = e->expires_ns - MIN(e->expires_ns, e->granted_ns);
 
-struct grace {
-	struct leases *l;
-	uint64_t now_ns, mono_ns;
-	uint64_t after_ns; /* those up to here were noted before */
-};
-
-static void grace_one(void *ctx, struct str job_id,
-		      const struct fsm_lease *lease)
-{
-	const struct grace *g = ctx;
-	const struct renewal *r = hmap_get(&g->l->renewed, job_id);
-
-	if (lease->expires_ns <= g->after_ns ||
-	    !is_from_before(g->l, lease, g->now_ns, g->mono_ns))
-		return;
-	if (r == NULL || r->token != lease->token)
-		note(g->l, job_id, lease, g->l->lead_ns);
+	return MAX(proposer_mono_of(l->proposer, since), l->lead_ns);
 }
 
 /*
- * The grace is given when a lease comes to its end, not to all of them when
- * this node begins to lead: most are acked or renewed before, and a start
- * shall not write a record for each of them.
+ * It lasts as long as it was granted for by the monotonic clock: one from
+ * before this node led, or from before the wall clock was set forward, ends too
+ * early in the log. Returns when it does end.
  */
-static void grace_what_ends(struct leases *l, uint64_t now_ns, uint64_t mono_ns)
+static uint64_t true_end(const struct leases *l, const struct fsm_lease *e,
+			 uint64_t now_ns, uint64_t mono_ns)
 {
-	struct grace g = { .l = l, .now_ns = now_ns, .mono_ns = mono_ns };
+	uint64_t end_ns =
+	    wall_of(counts_from(l, e), now_ns, mono_ns) + e->granted_ns;
 
-	if (l->lead_ns == 0)
+	return l->lead_ns != 0 && end_ns > e->expires_ns + SHORT_NS
+		   ? end_ns
+		   : e->expires_ns;
+}
+
+struct ending {
+	struct leases *l;
+	uint64_t now_ns, mono_ns;
+};
+
+static void keep_one(void *ctx, struct str job_id,
+		     const struct fsm_lease *lease)
+{
+	const struct ending *e = ctx;
+	struct renewal *r = hmap_get(&e->l->renewed, job_id);
+	uint64_t from_ns;
+
+	if (true_end(e->l, lease, e->now_ns, e->mono_ns) == lease->expires_ns)
 		return;
-	if (l->graced_ns != 0)
-		g.after_ns = wall_of(l->graced_ns, now_ns, mono_ns);
-	fsm_each_lease_upto(l->fsm, now_ns + GRACE_AHEAD_NS, grace_one, &g);
-	l->graced_ns = mono_ns + GRACE_AHEAD_NS;
+	from_ns = counts_from(e->l, lease);
+	if (r == NULL || r->token != lease->token)
+		note(e->l, job_id, lease, from_ns);
+	else
+		r->at_ns = MAX(r->at_ns, from_ns);
+}
+
+/*
+ * That is written when a lease comes to its end, not for all of them when this
+ * node begins to lead or the clock was set: most are acked or renewed before,
+ * and a start shall not write a record for each of them. While ops with some
+ * of them are under way the log does not know it yet: they are not looked for
+ * with each of those ops.
+ */
+static void keep_what_ends(struct leases *l, uint64_t now_ns, uint64_t mono_ns)
+{
+	struct ending e = { .l = l, .now_ns = now_ns, .mono_ns = mono_ns };
+
+	if (l->lead_ns == 0 || (l->more && now_ns + ENDING_NS / 2 < l->kept_ns))
+		return;
+	l->kept_ns = now_ns + ENDING_NS;
+	fsm_each_lease_upto(l->fsm, l->kept_ns, keep_one, &e);
 }
 
 /* 0 or -ERR_*. */
@@ -252,13 +273,11 @@ static uint64_t own_end(const struct leases *l, struct str job_id,
 {
 	const struct renewal *r = hmap_get(&l->renewed, job_id);
 	uint64_t mono_ns = clock_mono_ns(), now_ns = proposer_now(l->proposer);
+	uint64_t end_ns = true_end(l, lease, now_ns, mono_ns);
 
 	if (r != NULL && r->token == lease->token)
-		return MAX(lease->expires_ns,
-			   renewed_until(r, now_ns, mono_ns));
-	if (is_from_before(l, lease, now_ns, mono_ns))
-		return wall_of(l->lead_ns, now_ns, mono_ns) + lease->granted_ns;
-	return lease->expires_ns;
+		return MAX(end_ns, renewed_until(r, now_ns, mono_ns));
+	return end_ns;
 }
 
 uint64_t leases_end(const struct leases *l, struct str job_id)
@@ -316,7 +335,7 @@ bool leases_take(struct leases *l, struct buf *body, bool *more)
 	struct str key;
 	void *v;
 
-	grace_what_ends(l, now_ns, mono_ns);
+	keep_what_ends(l, now_ns, mono_ns);
 	max = MIN(l->renewed.n, (size_t)RENEW_OP_LEASES);
 	if (max == 0)
 		return false;
@@ -334,16 +353,31 @@ bool leases_take(struct leases *l, struct buf *body, bool *more)
 		free(r);
 		n++;
 	}
-	*more = l->renewed.n > 0;
+	*more = l->more = l->renewed.n > 0;
 	MSG_SET_LIST(&m, renew, leases, items, n);
 	msg_encode(&msg_renew, &m, body);
 	return true;
 }
 
-void leases_grace(struct leases *l, uint64_t blind_ns)
+/* What was heard in an earlier leadership says nothing in this one: workers
+ * have spoken to others since. */
+static void forget_renewals(struct leases *l)
 {
+	free_all(&l->renewed);
+	l->more = false;
+	loop_timer_disarm(l->timer);
+}
+
+void leases_lead(struct leases *l, uint64_t blind_ns)
+{
+	forget_renewals(l);
 	l->lead_ns = clock_mono_ns() + blind_ns;
-	l->graced_ns = 0;
+}
+
+void leases_lead_no_more(struct leases *l)
+{
+	forget_renewals(l);
+	l->lead_ns = 0;
 }
 
 uint64_t leases_renewed(const struct leases *l)

@@ -4,7 +4,9 @@
  *
  * A leader that is new (or was restarted) does not know the last second of
  * heartbeats: no lease granted before it ends until one full period has gone
- * by. That is kept in memory, and written for those that would end before.
+ * by. And a lease lasts as long as it was granted for by the leader's monotonic
+ * clock, whatever becomes of the wall clock, by which the log tells its end.
+ * Both are kept in memory, and written for those that would end before.
  *
  * The leader before may have answered some yet while the new one began, so the
  * period begins a little later, and one that does not know whether it leads
@@ -42,7 +44,9 @@ bool leases_take(struct leases *l, struct buf *body, bool *more);
 
 /* This node has begun to lead; another one may have answered heartbeats until
  * blind_ns from now. */
-void leases_grace(struct leases *l, uint64_t blind_ns);
+void leases_lead(struct leases *l, uint64_t blind_ns);
+/* It does not lead any more: what it has heard is of no use. */
+void leases_lead_no_more(struct leases *l);
 
 uint64_t leases_renewed(const struct leases *l); /* since start */
 

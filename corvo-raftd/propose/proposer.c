@@ -275,6 +275,8 @@ static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX],
 			admission_withdraw(p, op);
 			continue;
 		}
+		if (time_holds_back(p, op))
+			continue;
 		if (n > 0 && bytes + op->body.n > s->apply_batch_bytes)
 			break;
 		if (op->id == OP_RECLAIM && !asked) {
@@ -327,11 +329,10 @@ static void batch_end(struct batch *b)
 }
 
 /* An entry that was taken and not applied here may be applied yet. */
-static void on_proposed(void *ctx, int err)
+static void on_proposed(void *ctx, int err _unused_)
 {
 	struct batch *b = ctx;
 
-	(void)err;
 	if (!b->applied)
 		batch_fail(b->p, b, ERR_OUTCOME_UNKNOWN);
 	batch_end(b);
@@ -506,13 +507,12 @@ static void put_again(struct proposer *p, struct answer_ctx *a)
 	}
 }
 
-static void on_item(void *ctx, size_t item, int err, uint64_t seq,
+static void on_item(void *ctx, size_t item _unused_, int err, uint64_t seq,
 		    struct str body)
 {
 	struct answer_ctx *a = ctx;
 	struct op *op = list_entry(a->next, struct op, node);
 
-	(void)item;
 	a->next = a->next->next;
 	if (err == FSM_AGAIN) {
 		op_again(op, body, &a->again);

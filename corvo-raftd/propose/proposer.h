@@ -63,6 +63,11 @@ void proposer_renew(struct proposer *p);
  */
 uint64_t proposer_now(const struct proposer *p);
 /*
+ * The monotonic moment of an entry's time, to a millisecond, or a later one.
+ * Only of those since this node leads; 0: it does not.
+ */
+uint64_t proposer_mono_of(const struct proposer *p, uint64_t at_ns);
+/*
  * False: this node was away and has just begun to lead; its clock may yet turn
  * out to be wrong. Nothing should be deleted by it.
  */

@@ -162,6 +162,8 @@ void time_free(struct proposer *p);
 void time_lead(struct proposer *p, bool leads);
 /* The next entry has to carry a clock_set. */
 bool time_is_due(const struct proposer *p);
+/* True: it was a reclaim, which finds nothing now, and was answered. */
+bool time_holds_back(struct proposer *p, struct op *op);
 /* Its body, when it has to. */
 bool time_take(struct proposer *p, struct buf *body);
 /* The log refused that entry: the next one has to. */

@@ -55,6 +55,31 @@ bool time_is_due(const struct proposer *p)
 	       (!p->clock_inflight && fsm_clock_is_moving(p->c.fsm));
 }
 
+/* What is counted from now has not moved with the clock yet. */
+static bool is_moving(const struct proposer *p)
+{
+	return p->step_due || p->clock_inflight ||
+	       fsm_clock_is_moving(p->c.fsm);
+}
+
+/*
+ * Ends of leases that have not moved cannot be compared with what this node
+ * knows of them: nothing has ended as long as that.
+ */
+bool time_holds_back(struct proposer *p, struct op *op)
+{
+	static const struct m_maintain_reply nothing;
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+
+	if (op->id != OP_RECLAIM || !is_moving(p))
+		return false;
+	msg_encode(&msg_maintain_reply, &nothing, &body);
+	pending_drop(p, op);
+	op_reply(op, 0, fsm_last_seq(p->c.fsm), buf_str(&body));
+	op_free(p, op);
+	return true;
+}
+
 bool time_take(struct proposer *p, struct buf *body)
 {
 	struct m_clock_set m = { 0 };
@@ -81,6 +106,11 @@ uint64_t proposer_now(const struct proposer *p)
 {
 	return p->clock.begun ? wallclock_now(&p->clock, clock_mono_ns())
 			      : MAX(clock_wall_ns(), fsm_now_ns(p->c.fsm));
+}
+
+uint64_t proposer_mono_of(const struct proposer *p, uint64_t at_ns)
+{
+	return p->clock.begun ? wallclock_mono_of(&p->clock, at_ns) : 0;
 }
 
 bool proposer_time_is_settled(const struct proposer *p)

@@ -3,6 +3,9 @@
  */
 #include "proposer_world.h"
 
+#include "propose/proposer_impl.h"
+#include "util/clock.h"
+
 #define WORKERS        50
 #define SHORT_LEASE_NS (1500 * NS_PER_MS)
 
@@ -93,31 +96,34 @@ static void start_workers(struct fixture *f)
 		fetch(f, PEER_A, "q", 0);
 		pump_and_commit_all(f);
 	}
-	leases_grace(f->leases, 0);
+	leases_lead(f->leases, 0);
 	pump_and_commit_all(f);
+}
+
+static void heartbeat(struct fixture *f, const char *id)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	struct rpc_req req = { .peer = PEER_A, .epoch = 7 };
+	struct frame_request item = { .op = OP_HEARTBEAT };
+	struct m_heartbeat m = { 0 };
+	struct m_beat b = { 0 };
+
+	MSG_SET(&b, beat, job_id, str_from(id));
+	MSG_SET_LIST(&m, heartbeat, jobs, &b, 1);
+	msg_encode(&msg_heartbeat, &m, &body);
+	item.body = buf_str(&body);
+	req.id = ++f->next_id;
+	assert_true(leases_heartbeat(f->leases, req, &item));
 }
 
 static void heartbeat_of_all(struct fixture *f)
 {
-	struct rpc_req req = { .peer = PEER_A, .epoch = 7 };
-	struct frame_request item = { .op = OP_HEARTBEAT };
-	struct buf body = BUF_INIT(0);
+	char id[16];
 
 	for (int i = 0; i < WORKERS; i++) {
-		struct m_heartbeat m = { 0 };
-		struct m_beat b = { 0 };
-		char id[16];
-
 		(void)snprintf(id, sizeof(id), "job_%d", i);
-		MSG_SET(&b, beat, job_id, str_from(id));
-		MSG_SET_LIST(&m, heartbeat, jobs, &b, 1);
-		buf_clear(&body);
-		msg_encode(&msg_heartbeat, &m, &body);
-		item.body = buf_str(&body);
-		req.id = ++f->next_id;
-		assert_true(leases_heartbeat(f->leases, req, &item));
+		heartbeat(f, id);
 	}
-	buf_done(&body);
 }
 
 static void stop_loop(void *ctx)
@@ -200,6 +206,19 @@ static void wait_for(struct fixture *f, uint64_t at_ns)
 	loop_timer_remove(t);
 }
 
+/* As sched asks for it, which looks every now and then. */
+static void reclaim_when_due(struct fixture *f)
+{
+	struct fsm_lease lease;
+
+	assert_true(fsm_lease_find(f->fsm, STR("job_0"), &lease));
+	wait_for(f, MIN(proposer_now(f->p) + 5 * NS_PER_MS, lease.expires_ns));
+	if (lease.expires_ns > proposer_now(f->p))
+		return;
+	reclaim(f);
+	pump_and_commit_all(f);
+}
+
 /*
  * A lease that ended while nobody led lives for one period of the new leader;
  * a worker that is silent for that time too has lost it.
@@ -215,7 +234,7 @@ static void lease_that_ended_meanwhile_gets_one_period(void **state)
 	assert_true(fsm_lease_find(f->fsm, STR("job_0"), &lease));
 	wait_for(f, lease.expires_ns);
 	began = proposer_now(f->p);
-	leases_grace(f->leases, 0);
+	leases_lead(f->leases, 0);
 	assert_true(leases_end(f->leases, STR("job_0")) >=
 		    began + SHORT_LEASE_NS);
 
@@ -230,6 +249,148 @@ static void lease_that_ended_meanwhile_gets_one_period(void **state)
 	pump_and_commit_all(f);
 	assert_false(is_held(f));
 	assert_int_equal(leases_end(f->leases, STR("job_0")), 0);
+}
+
+/*
+ * What a worker said when this node led before is no reason to leave out the
+ * grace: it may have spoken to another leader since.
+ */
+static void second_leadership_gives_grace_again(void **state)
+{
+	struct fixture *f = *state;
+	struct fsm_lease lease;
+	uint64_t began;
+
+	f->leases = leases_new(f->loop, f->fsm, f->p);
+	take_for_a_short_time(f);
+	leases_lead(f->leases, 0);
+	heartbeat(f, "job_0");
+	leases_lead_no_more(f->leases);
+	wait_for(f, proposer_now(f->p) + SHORT_LEASE_NS / 2);
+	began = proposer_now(f->p);
+	leases_lead(f->leases, 0);
+	assert_true(leases_end(f->leases, STR("job_0")) >=
+		    began + SHORT_LEASE_NS);
+	wait_for(f, began + SHORT_LEASE_NS / 2);
+	reclaim(f);
+	pump_and_commit_all(f);
+	assert_true(is_held(f));
+	assert_true(fsm_lease_find(f->fsm, STR("job_0"), &lease));
+	assert_true(lease.expires_ns >= began + SHORT_LEASE_NS);
+}
+
+/* The leader before may have answered while this one did, too. */
+static void early_heartbeat_does_not_shorten_the_grace(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t began;
+
+	f->leases = leases_new(f->loop, f->fsm, f->p);
+	take_for_a_short_time(f);
+	began = proposer_now(f->p);
+	leases_lead(f->leases, SHORT_LEASE_NS);
+	heartbeat(f, "job_0");
+	assert_true(leases_end(f->leases, STR("job_0")) >=
+		    began + 2 * SHORT_LEASE_NS);
+	proposer_renew(f->p);
+	pump_and_commit_all(f);
+	while (is_held(f))
+		reclaim_when_due(f);
+	assert_true(proposer_now(f->p) >= began + 2 * SHORT_LEASE_NS);
+}
+
+/* --- while the wall clock is set --- */
+
+#define JUMPS   3 /* each less than what counts as a step */
+#define JUMP_NS (300 * NS_PER_MS)
+#define LOOK_NS (100 * NS_PER_MS) /* so often, as if it were a second */
+#define READ_NS (2 * NS_PER_MS)   /* both clocks are read no better than that */
+
+static void begin_to_lead(struct fixture *f)
+{
+	f->leases = leases_new(f->loop, f->fsm, f->p);
+	proposer_pump(f->p); /* time begins */
+	loop_timer_disarm(f->p->clock_look);
+	leases_lead(f->leases, 0);
+}
+
+static void wait_until(struct fixture *f, uint64_t mono_ns)
+{
+	while (clock_mono_ns() < mono_ns)
+		wait_for(f, proposer_now(f->p) + NS_PER_MS);
+}
+
+/* The wall clock is set, again and again. */
+static void jump(struct fixture *f, uint64_t by_ns)
+{
+	uint64_t began = clock_mono_ns(), wall, mono;
+
+	for (uint64_t n = 1; n <= JUMPS; n++) {
+		wait_until(f, began + n * LOOK_NS);
+		clock_both_ns(&wall, &mono);
+		assert_false(
+		    wallclock_look(&f->p->clock, wall + n * by_ns, mono));
+	}
+}
+
+static void small_steps_forward_do_not_shorten_a_lease(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t began;
+
+	begin_to_lead(f);
+	/* what a new leader gives to all of them is over */
+	wait_until(f, clock_mono_ns() + JUMPS * JUMP_NS);
+	began = clock_mono_ns();
+	take_for_a_short_time(f);
+	jump(f, JUMP_NS);
+	while (is_held(f))
+		reclaim_when_due(f);
+	assert_true(clock_mono_ns() - began + READ_NS >= SHORT_LEASE_NS);
+}
+
+/* Time does not stand still for as long as the clock was set back. */
+static void small_steps_back_do_not_lengthen_a_lease(void **state)
+{
+	struct fixture *f = *state;
+	struct fsm_lease lease;
+
+	begin_to_lead(f);
+	jump(f, -JUMP_NS);
+	take_for_a_short_time(f);
+	assert_true(fsm_lease_find(f->fsm, STR("job_0"), &lease));
+	/* that is when entries will have come to its end */
+	assert_true(lease.expires_ns - f->p->clock.offset <
+		    clock_mono_ns() + SHORT_LEASE_NS + JUMP_NS / 2);
+}
+
+/* What was asked for before the clock was set is not answered by both. */
+static void reclaim_finds_nothing_while_leases_move(void **state)
+{
+	struct fixture *f = *state;
+	struct seen_reply *r;
+	struct rpc_req req;
+	struct m_maintain m = { 0 };
+	struct m_maintain_reply reply;
+
+	f->leases = leases_new(f->loop, f->fsm, f->p);
+	take_for_a_short_time(f);
+	wait_for(f, proposer_now(f->p) + SHORT_LEASE_NS);
+	f->p->step =
+	    (struct wallclock_step){ proposer_now(f->p),
+				     proposer_now(f->p) + 60 * NS_PER_S };
+	f->p->step_due = true;
+	req = submit(f, PEER_A, OP_RECLAIM, &m, "");
+	pump_and_commit_all(f);
+	assert_string_equal(strstr(log_text(f), "clock_set"), "clock_set\n");
+	r = reply_to(f, req);
+	assert_non_null(r);
+	assert_int_equal(r->err, 0);
+	assert_int_equal(
+	    msg_decode(&msg_maintain_reply, buf_str(&r->body), &f->a, &reply),
+	    0);
+	assert_int_equal(reply.count, 0);
+	assert_true(is_held(f));
 }
 
 /* --- as a node that follows --- */
@@ -286,6 +447,11 @@ int main(void)
 		CASE(waiting_reclaim_does_not_overtake_renewals),
 		CASE(start_writes_no_renewals),
 		CASE(lease_that_ended_meanwhile_gets_one_period),
+		CASE(second_leadership_gives_grace_again),
+		CASE(early_heartbeat_does_not_shorten_the_grace),
+		CASE(small_steps_forward_do_not_shorten_a_lease),
+		CASE(small_steps_back_do_not_lengthen_a_lease),
+		CASE(reclaim_finds_nothing_while_leases_move),
 		CASE(what_the_leader_told_is_the_end_of_a_lease),
 	};
 
