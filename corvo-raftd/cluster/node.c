@@ -141,9 +141,10 @@ static void on_fenced(struct raft_barrier *req, int status)
 }
 
 /*
- * The library writes nothing of its own when it begins to lead, and counts
- * entries of earlier terms as committed only with one of the present: without
- * this one a new leader would wait for ever for those to be applied.
+ * The library writes nothing of its own when it begins to lead, and entries of
+ * earlier terms are committed only with one of the present (guard.c sees to
+ * it): without this one a new leader would wait for ever for those to be
+ * applied.
  */
 static void begin_fence(struct node *n)
 {

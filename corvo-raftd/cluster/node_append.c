@@ -15,6 +15,7 @@ struct write {
 	struct raft_io_append *theirs;
 	raft_io_append_cb cb;
 	struct node *node;
+	struct guard_answer answer; /* to be given then */
 };
 
 void node_log_failed(struct node *n, int status)
@@ -34,11 +35,14 @@ static void on_written(struct raft_io_append *req, int status)
 	struct write *w = container_of(req, struct write, ours);
 	struct raft_io_append *theirs = w->theirs;
 	raft_io_append_cb cb = w->cb;
+	struct node *n = w->node;
 
-	if (status != 0 && status != RAFT_CANCELED && !w->node->stopping)
-		node_log_failed(w->node, status);
+	if (status != 0 && status != RAFT_CANCELED && !n->stopping)
+		node_log_failed(n, status);
+	guard_writing_ends(n, &w->answer);
 	free(w);
 	cb(theirs, status);
+	guard_writing_ended(n);
 }
 
 static int append(struct raft_io *io, struct raft_io_append *req,
@@ -55,6 +59,7 @@ static int append(struct raft_io *io, struct raft_io_append *req,
 	w->theirs = req;
 	w->cb = cb;
 	w->node = n;
+	w->answer = guard_writing(n);
 	r = n->append(io, &w->ours, entries, count, on_written);
 	if (r != 0)
 		free(w);

@@ -5,6 +5,7 @@
 #ifndef CORVO_NODE_IMPL_H
 #define CORVO_NODE_IMPL_H
 
+#include "cluster/guard.h"
 #include "cluster/manifest.h"
 #include "cluster/node.h"
 #include "cluster/node_mark.h"
@@ -95,6 +96,7 @@ struct node {
 	struct node_weight weight;
 	struct node_cut cut;
 	struct node_receiver receive;
+	struct guard guard;
 	/* the library's own, which ours stands before: node_append.c */
 	int (*append)(struct raft_io *io, struct raft_io_append *req,
 		      const struct raft_entry entries[], unsigned n,
@@ -169,6 +171,8 @@ void node_wire_sends(struct node *n);
 void node_sends_done(struct node *n);
 /* A follower has answered: how far its log is. */
 void node_sends_heard(struct node *n, const struct raft_message *m);
+/* Up to where it was sent entries of this leader in its term. */
+uint64_t node_sent(struct node *n, uint64_t id);
 /* Of a leader, at the end of each turn: followers hear what is committed. */
 void node_tell_commit(struct node *n);
 /* The term of an entry the log or its snapshot has; 0: neither has it. */

@@ -29,7 +29,7 @@ uint64_t node_term_of(struct node *n, uint64_t index)
 bool node_needs_snapshot(struct node *n, uint64_t index, uint64_t term)
 {
 	return n->raft.log.snapshot.last_index < index &&
-	       node_term_of(n, index) < term;
+	       node_term_of(n, index) != term;
 }
 
 /* The library knows what to answer to the others: it reads nothing of them. */
@@ -128,13 +128,15 @@ void node_receive(struct raft_io *io, struct raft_message *m)
 	struct node *n = container_of(io, struct node, io);
 
 	node_note_sender(n, m->server_id);
-	if (m->type == RAFT_IO_APPEND_ENTRIES_RESULT)
-		node_sends_heard(n, m);
 	if (m->type == RAFT_IO_APPEND_ENTRIES)
 		leave_out_known(n, &m->append_entries);
 	if (m->type != RAFT_IO_INSTALL_SNAPSHOT ||
 	    !is_needed(n, &m->install_snapshot)) {
+		guard_receiving(n, m);
+		if (m->type == RAFT_IO_APPEND_ENTRIES_RESULT)
+			node_sends_heard(n, m);
 		n->receive.recv(io, m);
+		guard_received(n);
 		return;
 	}
 	hear_leader(n, m);

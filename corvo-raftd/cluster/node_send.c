@@ -39,7 +39,9 @@ struct send_peer {
 	raft_id id;
 	uint64_t bytes;    /* under way */
 	unsigned messages; /* under way */
+	raft_term term;    /* all that follows is of it */
 	raft_index next;   /* behind what was sent last */
+	raft_index sent;   /* the furthest entry */
 	/* the last probe: from its first entry to the one before probe_end */
 	raft_index probe, probe_end;
 	raft_index has;  /* entries, by its last answer */
@@ -57,6 +59,16 @@ struct send {
 	struct raft_io_send part[];
 };
 
+/* What was sent and heard in an earlier term says nothing of this one. */
+static struct send_peer *of_this_term(struct node *n, struct send_peer *p)
+{
+	if (p->term == n->raft.current_term)
+		return p;
+	p->term = n->raft.current_term;
+	p->next = p->sent = p->probe = p->probe_end = p->has = p->told = 0;
+	return p;
+}
+
 static struct send_peer *find_peer(struct node *n, raft_id id)
 {
 	struct send_peer *p;
@@ -64,12 +76,22 @@ static struct send_peer *find_peer(struct node *n, raft_id id)
 	LIST_FOREACH (it, &n->sends.peers) {
 		p = list_entry(it, struct send_peer, node);
 		if (p->id == id)
-			return p;
+			return of_this_term(n, p);
 	}
 	p = xcalloc(1, sizeof(*p));
 	p->id = id;
 	list_push_back(&n->sends.peers, &p->node);
-	return p;
+	return of_this_term(n, p);
+}
+
+/* All that leaves goes by here, a message or a part of one. */
+static int transmit(struct node *n, struct raft_io_send *req,
+		    const struct raft_message *message, raft_io_send_cb cb)
+{
+	struct raft_message m = *message;
+
+	return guard_sending(n, &m) ? n->sends.send(&n->io, req, &m, cb)
+				    : RAFT_NOCONNECTION;
 }
 
 /* How many entries from `at` on go into one message. */
@@ -160,7 +182,7 @@ static int send_parts(struct node *n, struct send *s,
 		a->entries = all->entries + at;
 		s->part[i].data = s;
 		s->pending++;
-		r = n->sends.send(&n->io, &s->part[i], &part, on_part_sent);
+		r = transmit(n, &s->part[i], &part, on_part_sent);
 		if (r != 0 && i == 0)
 			return r;
 		s->bytes += bytes;
@@ -204,9 +226,19 @@ static int send_entries(struct node *n, struct raft_io_send *req,
 	}
 	p->next =
 	    m.append_entries.prev_log_index + 1 + m.append_entries.n_entries;
-	p->told = MAX(p->told, m.append_entries.leader_commit);
+	p->sent = MAX(p->sent, p->next - 1);
+	p->told =
+	    MAX(p->told, MIN(m.append_entries.leader_commit, p->next - 1));
 	end_part(s, 0);
 	return 0;
+}
+
+/* Who has what it holds already says so. */
+static void note_snapshot(struct node *n, const struct raft_message *m)
+{
+	struct send_peer *p = find_peer(n, m->server_id);
+
+	p->sent = MAX(p->sent, m->install_snapshot.last_index);
 }
 
 static int send_message(struct raft_io *io, struct raft_io_send *req,
@@ -216,7 +248,14 @@ static int send_message(struct raft_io *io, struct raft_io_send *req,
 
 	if (message->type == RAFT_IO_APPEND_ENTRIES)
 		return send_entries(n, req, message, cb);
-	return n->sends.send(io, req, message, cb);
+	if (message->type == RAFT_IO_INSTALL_SNAPSHOT)
+		note_snapshot(n, message);
+	return transmit(n, req, message, cb);
+}
+
+uint64_t node_sent(struct node *n, uint64_t id)
+{
+	return find_peer(n, id)->sent;
 }
 
 /* --- what is committed --- */
@@ -253,7 +292,7 @@ static void tell_commit(struct node *n, struct send_peer *p)
 		.leader_commit = commit,
 	};
 	req = xcalloc(1, sizeof(*req));
-	if (n->sends.send(&n->io, req, &m, on_told) != 0)
+	if (transmit(n, req, &m, on_told) != 0)
 		free(req);
 	p->told = commit;
 }
@@ -263,7 +302,8 @@ void node_tell_commit(struct node *n)
 	if (n->port == NULL || n->raft.commit_index < raft_last_index(&n->raft))
 		return;
 	LIST_FOREACH (it, &n->sends.peers) {
-		struct send_peer *p = list_entry(it, struct send_peer, node);
+		struct send_peer *p =
+		    of_this_term(n, list_entry(it, struct send_peer, node));
 
 		/* who is behind would take it for a gap */
 		if (p->told < n->raft.commit_index &&

@@ -1,0 +1,50 @@
+/*
+ * Guards around the raft library. Version 0.15 is what there is, and nobody
+ * mends it; it keeps raft's promises only where its callers keep rules that
+ * stand nowhere. Each guard says which rule it keeps, and why.
+ *
+ * Loop thread.
+ */
+#ifndef CORVO_GUARD_H
+#define CORVO_GUARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct node;
+struct raft_message;
+
+enum guard_rule {
+	GUARD_COMMIT = 1u << 0,
+	GUARD_ANSWER = 1u << 1,
+	GUARD_TERM = 1u << 2,
+};
+
+/* What a follower may say in answer to one message. */
+struct guard_answer {
+	uint64_t term;   /* of the message; 0: to none */
+	uint64_t upto;   /* its entries end there */
+	bool is_written; /* they had to be written first */
+};
+
+struct guard {
+	struct guard_answer answer; /* to what the library has in hand */
+};
+
+#ifdef CORVO_FAULTS
+/* For tests, which show what each one is for. Of all nodes of the process. */
+extern unsigned guards_off;
+#endif
+
+/* A message came, and the library is about to see it; it has seen it. */
+void guard_receiving(struct node *n, struct raft_message *m);
+void guard_received(struct node *n);
+/* A message is about to leave. False: it must not. */
+bool guard_sending(struct node *n, struct raft_message *m);
+/* Entries are about to be written; the library is to hear that they are, and
+ * has heard it. */
+struct guard_answer guard_writing(const struct node *n);
+void guard_writing_ends(struct node *n, const struct guard_answer *a);
+void guard_writing_ended(struct node *n);
+
+#endif
