@@ -1,0 +1,78 @@
+/*
+ * What a node has written, in memory: term and vote, one snapshot, the log.
+ *
+ * Writes to the log are made in their order, some time after they were asked
+ * for, several at a time; then they are told. A crash keeps some of what was
+ * not told yet: the first of them, up to any entry. A disk that is `loose` may
+ * have lost the end of what was told as well, as with durable=false.
+ */
+#ifndef CORVO_SIM_DISK_H
+#define CORVO_SIM_DISK_H
+
+#include <raft.h>
+
+#include "sim.h"
+#include "util/buf.h"
+#include "util/list.h"
+
+struct disk_entry {
+	uint64_t term;
+	unsigned short type;
+	struct str data; /* owned */
+};
+
+struct disk_snapshot {
+	uint64_t index, term; /* index 0: none */
+	uint64_t members_index;
+	struct buf members; /* as the library encodes them */
+	struct buf data;    /* a manifest */
+};
+
+struct sim_disk {
+	struct sim *sim;
+	struct loop *loop;
+	uint64_t flush_max_ns;
+	uint64_t term, vote;
+	struct disk_snapshot snapshot;
+	uint64_t first; /* index of entries[0] */
+	struct disk_entry *entries;
+	size_t n, room;
+	struct list ops;    /* struct disk_op, not written yet */
+	size_t flushing;    /* the first of them, that are being written */
+	uint64_t next;      /* index after what was asked for */
+	uint64_t snapshots; /* written so far */
+	struct sim_event flush;
+};
+
+void disk_init(struct sim_disk *d, struct sim *s, struct loop *l);
+void disk_done(struct sim_disk *d);
+/* As of a node that never was. */
+void disk_wipe(struct sim_disk *d);
+
+/* The first entry of a log: the members. */
+void disk_begin(struct sim_disk *d, const struct raft_configuration *c);
+void disk_append(struct sim_disk *d, const struct raft_entry *e, unsigned n,
+		 struct raft_io_append *req);
+void disk_truncate(struct sim_disk *d, uint64_t index);
+/* Nobody asks for entries up to there any more; some may stay. */
+void disk_cut(struct sim_disk *d, uint64_t upto);
+void disk_put_snapshot(struct sim_disk *d, const struct disk_snapshot *s);
+/* Only a snapshot, and nothing behind it. */
+void disk_install(struct sim_disk *d, const struct disk_snapshot *s);
+
+/* Writes all, and tells it. */
+void disk_settle(struct sim_disk *d);
+/* lost: at most so many entries of those that were told. What is under way is
+ * told, too: to a library that is closed, and gives back what it holds. */
+void disk_crash(struct sim_disk *d, uint64_t lost);
+
+const struct disk_entry *disk_at(const struct sim_disk *d, uint64_t index);
+/* An entry of that term, or a snapshot behind it, survives a crash. */
+bool disk_keeps(const struct sim_disk *d, uint64_t index, uint64_t term);
+
+/* --- members, as the library encodes them --- */
+
+void members_encode(const struct raft_configuration *c, struct buf *ret);
+void members_decode(struct str s, struct raft_configuration *ret);
+
+#endif

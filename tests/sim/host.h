@@ -1,0 +1,44 @@
+/*
+ * A machine of the simulation: what one node stands on.
+ */
+#ifndef CORVO_SIM_HOST_H
+#define CORVO_SIM_HOST_H
+
+#include <stdio.h>
+
+#include "disk.h"
+
+#define SIM_ADDRESS 32 /* bytes */
+
+struct sim_net;
+
+struct sim_host {
+	struct sim *sim;
+	unsigned number;
+	struct loop loop;
+	struct sim_disk disk;
+	struct sim_net *net;
+	uint64_t id;       /* raft's, of the node that is or was here */
+	struct node *node; /* NULL: it does not run */
+	unsigned life;     /* how often one was started */
+	/* where its messages go, while it runs */
+	struct raft_io *io;
+	raft_io_recv_cb recv;
+	bool is_crash;     /* it is being stopped by one */
+	uint64_t lost_max; /* entries a crash may lose although told */
+	/* snapshots, sends and work take up to that */
+	uint64_t work_max_ns;
+};
+
+static inline struct sim_host *host_of(const struct loop *l)
+{
+	return l->host;
+}
+
+/* Of the node with that number. */
+static inline void host_address(uint64_t id, char ret[SIM_ADDRESS])
+{
+	(void)snprintf(ret, SIM_ADDRESS, "n%llu:1", (unsigned long long)id);
+}
+
+#endif

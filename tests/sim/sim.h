@@ -1,0 +1,81 @@
+/*
+ * A world with a time of its own: events in the order of their moments, one
+ * source of chance, and a trace. One thread; a seed gives the same world again,
+ * step by step.
+ */
+#ifndef CORVO_SIM_H
+#define CORVO_SIM_H
+
+#include "rt/loop.h"
+#include "util/heap.h"
+#include "util/rng.h"
+
+#define SIM_TRACE 2048 /* lines kept for a failure */
+
+struct sim_host;
+
+/* Something that is to happen; embedded in what it is about. */
+struct sim_event {
+	struct heap_node at;
+	struct loop *loop; /* of the node it happens to; NULL: to the world */
+	loop_fn *fn;
+	void *ctx;
+};
+
+struct sim_line {
+	uint64_t ns;
+	const char *what;
+	uint64_t v[5];
+};
+
+struct sim {
+	uint64_t seed;
+	uint64_t now_ns;
+	struct heap events;
+	uint64_t made; /* events so far: equal moments are in their order */
+	struct rng rng;
+	uint64_t hash; /* of the trace so far */
+	uint64_t lines;
+	struct sim_line trace[SIM_TRACE];
+};
+
+/* rt/loop.h, of one node. */
+struct loop {
+	struct sim *sim;
+	struct sim_host *host;
+	uint64_t still_ns; /* the process stands still until then */
+	loop_fn *turn_end;
+	void *turn_ctx;
+};
+
+/* The world whose time clock.h tells, and whose chance rng_system gives. */
+void sim_begin(struct sim *s, uint64_t seed);
+void sim_end(struct sim *s);
+
+/* Once per event; it can be given again when it has happened. */
+void sim_after(struct sim *s, struct sim_event *e, struct loop *l,
+	       uint64_t after_ns, loop_fn *fn, void *ctx);
+void sim_forget(struct sim *s, struct sim_event *e);
+bool sim_is_due(const struct sim_event *e); /* and has not happened yet */
+/* The next event; false: there is none. */
+bool sim_step(struct sim *s);
+/* The next event of that node, at once: time does not pass. */
+bool sim_step_of(struct sim *s, struct loop *l);
+
+/* --- chance --- */
+
+uint64_t sim_below(struct sim *s, uint64_t n);
+/* From min to max, both included. */
+uint64_t sim_between(struct sim *s, uint64_t min, uint64_t max);
+bool sim_chance(struct sim *s, unsigned percent);
+/* Mostly near min, at times up to max. */
+uint64_t sim_skewed(struct sim *s, uint64_t min, uint64_t max);
+
+/* --- what happened --- */
+
+/* what: a literal. */
+void sim_note(struct sim *s, const char *what, uint64_t a, uint64_t b,
+	      uint64_t c, uint64_t d, uint64_t e);
+void sim_show(const struct sim *s); /* the last lines, to stderr */
+
+#endif
