@@ -120,6 +120,7 @@ static int on_before_snapshot(void *ctx)
 
 	if (!proposer_stats(r->p.proposer)->disk_ok)
 		return -ERR_STORAGE_FULL;
+	node_keep_log(r->p.node, keep_read_from(r->p.keep, clock_mono_ns()));
 	return fsm_flush(r->p.fsm);
 }
 

@@ -170,6 +170,13 @@ bool node_cut_is_due(struct node *n);
 bool node_wants_entry(struct node *n);
 /* Whether the log has no such entry, so that only a snapshot helps. */
 bool node_needs_snapshot(struct node *n, uint64_t index, uint64_t term);
+/*
+ * Somebody fetches the snapshot of that entry, or has just done so: the next
+ * cuts leave the entries after it in the log, as long as these and what gathers
+ * until the next cut stay under three quarters of raft_max_pending_bytes. 0:
+ * nobody does.
+ */
+void node_keep_log(struct node *n, uint64_t index);
 /* Cuts the log soon, although it need not be: who needs the last snapshot
  * cannot have it any more. */
 void node_want_snapshot(struct node *n);

@@ -68,6 +68,20 @@ struct node_receiver {
 	raft_io_recv_cb recv;
 };
 
+/* What a follower has said of its log: node_hint.c. */
+struct node_hint {
+	raft_id id;
+	bool heard;
+	raft_index last;    /* entry it has */
+	raft_index refused; /* entry it has not got; 0: not known */
+};
+
+struct node_hints {
+	raft_term term; /* in which they were given */
+	unsigned n;
+	struct node_hint of[NODE_SERVERS_MAX];
+};
+
 struct node {
 	struct loop *loop;
 	const struct node_ops *ops;
@@ -81,6 +95,7 @@ struct node {
 		uint64_t id, at_ns;
 	} stranger; /* the last one who asked and is no member here */
 	struct node_sends sends;
+	struct node_hints hints;
 	struct node_log *log; /* our own; NULL: the library's */
 	struct raft_fsm fsm;
 	struct loop_timer *watch; /* notices changes of leadership */
@@ -91,6 +106,8 @@ struct node {
 	struct entry_origin origin; /* of that */
 	uint64_t snapshot_bytes;    /* setting */
 	uint64_t trailing_bytes;    /* kept behind a snapshot for others */
+	uint64_t kept_bytes;        /* and for who fetches one, so many */
+	uint64_t kept_index;        /* from it on; 0: nobody does */
 	uint64_t grown_ns;    /* when the log was last seen to have grown */
 	uint64_t bytes_since; /* entries applied since the last snapshot */
 	struct node_weight weight;
@@ -173,6 +190,13 @@ void node_sends_done(struct node *n);
 void node_sends_heard(struct node *n, const struct raft_message *m);
 /* Up to where it was sent entries of this leader in its term. */
 uint64_t node_sent(struct node *n, uint64_t id);
+/* The library has dealt with an answer of a follower. */
+void node_hint_heard(struct node *n, uint64_t id,
+		     const struct raft_append_entries_result *r);
+/* A message was lost, and the library has dealt with it. */
+void node_hint_lost(struct node *n, uint64_t id);
+/* It has answered since, or is nobody whom this node leads. */
+bool node_hint_is_heard(struct node *n, uint64_t id);
 /* Of a leader, at the end of each turn: followers hear what is committed. */
 void node_tell_commit(struct node *n);
 /* The term of an entry the log or its snapshot has; 0: neither has it. */

@@ -123,18 +123,33 @@ static void leave_out_known(struct node *n, struct raft_append_entries *a)
 	a->n_entries -= known;
 }
 
+static void receive_result(struct node *n, struct raft_message *m)
+{
+	struct raft_append_entries_result r;
+	raft_id id = m->server_id;
+
+	guard_receiving(n, m);
+	r = m->append_entries_result;
+	node_sends_heard(n, m);
+	n->receive.recv(&n->io, m);
+	guard_received(n);
+	node_hint_heard(n, id, &r);
+}
+
 void node_receive(struct raft_io *io, struct raft_message *m)
 {
 	struct node *n = container_of(io, struct node, io);
 
 	node_note_sender(n, m->server_id);
+	if (m->type == RAFT_IO_APPEND_ENTRIES_RESULT) {
+		receive_result(n, m);
+		return;
+	}
 	if (m->type == RAFT_IO_APPEND_ENTRIES)
 		leave_out_known(n, &m->append_entries);
 	if (m->type != RAFT_IO_INSTALL_SNAPSHOT ||
 	    !is_needed(n, &m->install_snapshot)) {
 		guard_receiving(n, m);
-		if (m->type == RAFT_IO_APPEND_ENTRIES_RESULT)
-			node_sends_heard(n, m);
 		n->receive.recv(io, m);
 		guard_received(n);
 		return;

@@ -50,6 +50,7 @@ struct send_peer {
 
 /* A message of the library, and its parts on their way. */
 struct send {
+	struct node *node;
 	struct send_peer *peer;
 	struct raft_io_send *req;
 	raft_io_send_cb cb;
@@ -148,6 +149,8 @@ static void end_part(struct send *s, int status)
 {
 	struct raft_io_send *req = s->req;
 	raft_io_send_cb cb = s->cb;
+	struct node *n = s->node;
+	raft_id id = s->peer->id;
 
 	if (s->status == 0)
 		s->status = status;
@@ -158,6 +161,8 @@ static void end_part(struct send *s, int status)
 	s->peer->messages--;
 	free(s);
 	cb(req, status);
+	if (status != 0)
+		node_hint_lost(n, id);
 }
 
 static void on_part_sent(struct raft_io_send *req, int status)
@@ -212,6 +217,7 @@ static int send_entries(struct node *n, struct raft_io_send *req,
 	cut_probe(p, &m.append_entries, n->sends.part_bytes);
 	parts = count_parts(&m.append_entries, n->sends.part_bytes);
 	s = xcalloc(1, sizeof(*s) + parts * sizeof(s->part[0]));
+	s->node = n;
 	s->peer = p;
 	s->req = req;
 	s->cb = cb;
@@ -248,8 +254,11 @@ static int send_message(struct raft_io *io, struct raft_io_send *req,
 
 	if (message->type == RAFT_IO_APPEND_ENTRIES)
 		return send_entries(n, req, message, cb);
-	if (message->type == RAFT_IO_INSTALL_SNAPSHOT)
+	if (message->type == RAFT_IO_INSTALL_SNAPSHOT) {
+		if (!node_hint_is_heard(n, message->server_id))
+			return RAFT_NOCONNECTION; /* tried again later */
 		note_snapshot(n, message);
+	}
 	return transmit(n, req, message, cb);
 }
 

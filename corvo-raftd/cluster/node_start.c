@@ -215,6 +215,10 @@ int node_start(struct loop *l, const struct node_config *c,
 	/* and a quarter for those who are a little behind */
 	n->trailing_bytes =
 	    MIN(n->snapshot_bytes, c->settings->raft_max_pending_bytes / 4);
+	/* while one fetches a snapshot there is the quarter left that remains
+	 * for what comes */
+	n->kept_bytes =
+	    c->settings->raft_max_pending_bytes / 4 * 3 - n->snapshot_bytes;
 	node_wire(n);
 	*ret = n;
 	r = node_open(n, c, &is_new, why);

@@ -69,7 +69,8 @@ bool node_cut_is_due(struct node *n)
 
 static bool rests(struct node *n, uint64_t now_ns)
 {
-	return weigh(n)->uncut >= REST_BYTES && now_ns - n->grown_ns >= REST_NS;
+	/* it may have been seen to grow after now_ns was read */
+	return weigh(n)->uncut >= REST_BYTES && now_ns >= n->grown_ns + REST_NS;
 }
 
 bool node_wants_entry(struct node *n)
@@ -85,23 +86,31 @@ bool node_wants_entry(struct node *n)
 	return true;
 }
 
+void node_keep_log(struct node *n, uint64_t index)
+{
+	n->kept_index = index;
+}
+
 unsigned node_trailing(const struct node *n)
 {
 	const struct raft *r = &n->raft;
 	/* Who is behind needs all of the state when it needs an entry that is
 	 * gone; without others it is only a matter of the next start. */
 	bool has_others = r->configuration.n > 1;
-	uint64_t left =
+	uint64_t max_bytes =
 	    has_others ? n->trailing_bytes : n->snapshot_bytes / TRAILING_PART;
 	unsigned max = has_others ? SNAPSHOT_NEVER : SNAPSHOT_TRAILING;
+	uint64_t sum = 0;
 	unsigned i = 0;
 
 	for (; i < max && r->last_applied - i > r->log.offset; i++) {
-		uint64_t bytes = entry_bytes(r, r->last_applied - i);
+		uint64_t index = r->last_applied - i;
+		bool is_kept =
+		    has_others && n->kept_index > 0 && index >= n->kept_index;
 
-		if (bytes > left)
+		sum += entry_bytes(r, index);
+		if (sum > (is_kept ? MAX(n->kept_bytes, max_bytes) : max_bytes))
 			break;
-		left -= bytes;
 	}
 	return MAX(i, 1u);
 }

@@ -240,13 +240,18 @@ bool keep_find(const char *data_dir, struct buf *ret_path)
 
 /* --- making and removing --- */
 
+static bool is_read(const struct keep_point *p, uint64_t now_ns)
+{
+	return p->readers > 0 ||
+	       (p->read_ns != 0 && now_ns < p->read_ns + KEEP_NS);
+}
+
 static bool may_go(struct keep *k, const struct keep_point *p, uint64_t now_ns)
 {
 	bool is_newest = k->points.prev == &p->node;
 	bool is_next = p->node.next == k->points.prev;
 
-	if (is_newest || p->readers > 0 ||
-	    (p->read_ns != 0 && now_ns - p->read_ns < KEEP_NS))
+	if (is_newest || is_read(p, now_ns))
 		return false;
 	return !is_next || p->followed_ns == 0 ||
 	       now_ns - p->followed_ns >= KEEP_NS;
@@ -277,6 +282,18 @@ size_t keep_count(struct keep *k)
 		n++;
 	pthread_mutex_unlock(&k->lock);
 	return n;
+}
+
+uint64_t keep_read_from(struct keep *k, uint64_t now_ns)
+{
+	uint64_t index = 0;
+
+	pthread_mutex_lock(&k->lock);
+	LIST_FOREACH (it, &k->points)
+		if (index == 0 && is_read(point_of(it), now_ns))
+			index = point_of(it)->index;
+	pthread_mutex_unlock(&k->lock);
+	return index;
 }
 
 /* True: there is none of that index any more, and there can be a new one. */

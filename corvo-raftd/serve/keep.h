@@ -43,6 +43,12 @@ int keep_make(struct keep *k, struct kv *kv, uint64_t index, struct buf *why);
 void keep_sweep(struct keep *k, uint64_t now_ns);
 size_t keep_count(struct keep *k);
 
+/*
+ * The oldest one that is read, or was less than KEEP_NS ago: who reads it goes
+ * on with the entries after it. 0: none.
+ */
+uint64_t keep_read_from(struct keep *k, uint64_t now_ns);
+
 /* Holds the checkpoint of that index. NULL: there is none. */
 struct keep_point *keep_open(struct keep *k, uint64_t index);
 void keep_close(struct keep *k, struct keep_point *p);

@@ -114,10 +114,13 @@ static void one_that_is_read_stays_a_minute_longer(void **state)
 	uint64_t closed_ns;
 
 	make(w, 10);
+	assert_int_equal(keep_read_from(w->keep, clock_mono_ns()), 0);
 	p = keep_open(w->keep, 10);
 	assert_non_null(p);
 	for (uint64_t i = 20; i <= 50; i += 10)
 		make(w, i);
+	assert_int_equal(
+	    keep_read_from(w->keep, clock_mono_ns() + 10 * KEEP_NS), 10);
 	keep_sweep(w->keep, clock_mono_ns() + 10 * KEEP_NS);
 	assert_true(has(w, "snapshot-10") && has(w, "snapshot-50"));
 	assert_int_equal(keep_count(w->keep), 2);
@@ -125,6 +128,8 @@ static void one_that_is_read_stays_a_minute_longer(void **state)
 	closed_ns = clock_mono_ns();
 	keep_sweep(w->keep, closed_ns + KEEP_NS / 2);
 	assert_true(has(w, "snapshot-10"));
+	assert_int_equal(keep_read_from(w->keep, closed_ns + KEEP_NS / 2), 10);
+	assert_int_equal(keep_read_from(w->keep, closed_ns + KEEP_NS), 0);
 	keep_sweep(w->keep, closed_ns + KEEP_NS);
 	assert_false(has(w, "snapshot-10"));
 	assert_null(keep_open(w->keep, 10));
