@@ -75,9 +75,12 @@ uint64_t fsm_look_ns(const struct fsm *f)
 void fsm_take_looks(struct fsm *f, uint64_t now,
 		    void (*fn)(void *ctx, struct str queue), void *ctx)
 {
+	size_t left = f->looks.n;
 	struct heap_node *n;
 
-	while ((n = heap_min(&f->looks)) != NULL && n->key <= now) {
+	/* each at most once: a look may say when to look again */
+	for (; left > 0 && (n = heap_min(&f->looks)) != NULL && n->key <= now;
+	     left--) {
 		heap_remove(&f->looks, n);
 		fn(ctx, container_of(n, struct fsm_queue, lanes.look)->name);
 	}

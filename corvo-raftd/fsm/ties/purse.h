@@ -64,8 +64,8 @@ void purse_roll(const struct fsm *f, const struct m_budget_limit *l,
 		struct purse_count *c, uint64_t now);
 /* In the present period, which was rolled. */
 void purse_add(struct purse_count *c, uint64_t amount);
-/* When the present period began and ends; of a window, when something of it
- * falls out. */
+/* When the present period began and ends, which is to come; of a window, when
+ * something of it falls out. */
 uint64_t purse_from(const struct fsm *f, const struct m_budget_limit *l,
 		    uint64_t now);
 uint64_t purse_until(const struct fsm *f, const struct m_budget_limit *l,

@@ -47,7 +47,8 @@ uint64_t purse_from(const struct fsm *f, const struct m_budget_limit *l,
 
 	if (l->per == BUDGET_PER_WINDOW)
 		return now - MIN(now, l->window);
-	return usage_day_ns(f, l->per == BUDGET_PER_MONTH ? first_day(n) : n);
+	return usage_day_ns(f, l->per == BUDGET_PER_MONTH ? first_day(n) : n,
+			    0);
 }
 
 uint64_t purse_until(const struct fsm *f, const struct m_budget_limit *l,
@@ -57,8 +58,8 @@ uint64_t purse_until(const struct fsm *f, const struct m_budget_limit *l,
 
 	if (l->per == BUDGET_PER_WINDOW)
 		return (n + 1) * slot_ns(l);
-	return usage_day_ns(f, l->per == BUDGET_PER_MONTH ? first_day(n + 1)
-							  : n + 1);
+	return usage_day_ns(
+	    f, l->per == BUDGET_PER_MONTH ? first_day(n + 1) : n + 1, now);
 }
 
 /* How many slots have fallen out of the window, at most all. */

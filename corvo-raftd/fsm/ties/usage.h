@@ -80,9 +80,10 @@ void usage_free(struct fsm *f);
 /* Writes the settings, units included, and keeps them. */
 void usage_settings_save(struct fsm *f, const struct m_usage_settings *m);
 bool usage_unit_is_known(const struct fsm *f, struct str name);
-/* Days since 1970 by the clock of the zone, and when one begins. */
+/* Days since 1970 by the clock of the zone. */
 uint32_t usage_local_day(const struct fsm *f, uint64_t ns);
-uint64_t usage_day_ns(const struct fsm *f, uint64_t day);
+/* The first moment that is of that day or of a later one, from after_ns on. */
+uint64_t usage_day_ns(const struct fsm *f, uint64_t day, uint64_t after_ns);
 uint64_t usage_retention(const struct fsm *f); /* 0: for ever */
 
 /* --- the price list (price.c) --- */

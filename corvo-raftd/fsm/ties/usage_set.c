@@ -98,14 +98,28 @@ uint32_t usage_local_day(const struct fsm *f, uint64_t ns)
 	return wall < 0 ? 0 : (uint32_t)(wall / S_PER_DAY);
 }
 
-uint64_t usage_day_ns(const struct fsm *f, uint64_t day)
+/*
+ * Where the clock is set forward at midnight, a day begins an hour later than
+ * its first hour would; where it is set back over midnight, it begins twice.
+ * So each offset is asked by itself, for as long as it holds.
+ */
+uint64_t usage_day_ns(const struct fsm *f, uint64_t day, uint64_t after_ns)
 {
-	int64_t wall = (int64_t)(day * S_PER_DAY);
-	/* what holds about then; it may change in between */
-	int64_t at = wall - offset_at(f, (uint64_t)wall * NS_PER_S);
+	const struct m_usage_settings *s = &f->usage.set;
+	size_t n = MAX(s->offsets_n, (size_t)1);
 
-	at = wall - offset_at(f, (uint64_t)MAX(at, INT64_C(0)) * NS_PER_S);
-	return at < 0 ? 0 : (uint64_t)at * NS_PER_S;
+	for (size_t i = 0; i < n; i++) {
+		int64_t seconds = s->offsets_n > 0 ? s->offsets[i].seconds : 0;
+		int64_t at = (int64_t)(day * S_PER_DAY) - seconds;
+		uint64_t from = i > 0 ? s->offsets[i].from_ns : 0;
+		uint64_t until = i + 1 < n ? s->offsets[i + 1].from_ns : NEVER;
+		uint64_t ns = at > 0 ? (uint64_t)at * NS_PER_S : 0;
+
+		ns = MAX(ns, MAX(from, after_ns));
+		if (ns < until)
+			return ns;
+	}
+	return NEVER; /* not reached: the last one holds for ever */
 }
 
 uint64_t usage_retention(const struct fsm *f)
