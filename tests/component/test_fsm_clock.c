@@ -223,6 +223,29 @@ static void test_back_rate_goes_on(void **state)
 	assert_true(fx_fetch(x, "q", &j));
 }
 
+/* What it may take is the limit of an iteration, if the job has no other. */
+static void test_an_iteration_goes_on(void **state)
+{
+	struct m_enqueue m = fx_new("job_1", "q");
+	struct m_agent a = { 0 };
+	struct fx *x = *state;
+
+	MSG_SET(&a, agent, iteration_timeout, 600 * NS_PER_S);
+	MSG_SET(&m, enqueue, agent, &a);
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &m, NULL), 0);
+	fx_expect(x, "q", "job_1");
+	x->now_ns += 5 * NS_PER_S;
+	set_clock(x, x->now_ns + HOUR_NS);
+	assert_int_equal(fx_job(x, "job_1")->timeout_at,
+			 x->now_ns + 595 * NS_PER_S);
+	assert_int_equal(fx_maintain(x, OP_RECLAIM, 0, NULL), 0);
+	set_clock(x, x->now_ns - 2 * HOUR_NS);
+	assert_int_equal(fx_job(x, "job_1")->timeout_at,
+			 x->now_ns + 600 * NS_PER_S);
+	assert_int_equal(fx_maintain(x, OP_RECLAIM, 0, NULL), 0);
+	fx_expect_state(x, "job_1", JOB_ACTIVE);
+}
+
 static void test_now_is_stored(void **state)
 {
 	struct fx *x = *state;
@@ -245,6 +268,8 @@ int main(void)
 		TEST(test_back_schedule_is_planned_again),
 		TEST(test_back_rate_goes_on),
 		TEST(test_now_is_stored),
+		cmocka_unit_test_setup_teardown(test_an_iteration_goes_on,
+						fx_setup_level, fx_teardown),
 	};
 
 	return cmocka_run_group_tests_name("fsm_clock", tests, NULL, NULL);

@@ -7,12 +7,23 @@
 #include "fsm/job/job.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/rates.h"
+#include "proto/agent.h"
 
 uint64_t timing_pending_since(const struct job *j)
 {
 	return MSG_HAS(&j->live, job_live, pending_since)
 		   ? j->live.pending_since
 		   : j->doc.created_at;
+}
+
+/* Of the two an agent's job may have, the shorter. */
+uint64_t timing_limit(const struct job *j)
+{
+	uint64_t a = j->doc.timeout, b = 0;
+
+	if (j->extras & EXTRA_AGENT)
+		b = agent_limits(&j->doc, &j->live)->iteration_timeout;
+	return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
 void timing_note_start(struct fsm *f, struct job *j)

@@ -14,6 +14,8 @@ static inline uint64_t timing_passed(uint64_t from, uint64_t to)
 
 /* Of a job whose doc is read. */
 uint64_t timing_pending_since(const struct job *j);
+/* How long one attempt of it may take; 0: as long as it likes. The same. */
+uint64_t timing_limit(const struct job *j);
 /* A pending job is being handed out. */
 void timing_note_start(struct fsm *f, struct job *j);
 /* Its attempt ended by ack or fail. */

@@ -19,6 +19,7 @@
 #include "fsm/core/state.h"
 #include "fsm/job/active.h"
 #include "fsm/job/job.h"
+#include "fsm/job/timing.h"
 #include "fsm/ops/clock.h"
 #include "fsm/ops/maintain.h"
 #include "fsm/ops/ops.h"
@@ -52,7 +53,7 @@ static int move_timeout(struct fsm *f, struct fsm_active *a)
 	if (r < 0)
 		return r;
 	budget_take_job(f);
-	at = moved(f, j.live.timeout_at, j.doc.timeout);
+	at = moved(f, j.live.timeout_at, timing_limit(&j));
 	if (at == j.live.timeout_at)
 		return 0;
 	MSG_SET(&j.live, job_live, timeout_at, at);

@@ -213,16 +213,6 @@ static uint64_t lease_of(const struct fsm *f, const struct m_fetch *op,
 	return MIN(ns, LIMIT_LEASE_S * NS_PER_S);
 }
 
-/* Of its attempts, the shorter of the two an agent's job may have; 0: none. */
-static uint64_t timeout_of(const struct job *j)
-{
-	uint64_t a = j->doc.timeout, b = 0;
-
-	if (j->extras & EXTRA_AGENT)
-		b = agent_limits(&j->doc, &j->live)->iteration_timeout;
-	return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
 /*
  * The job is in the hands of who sent the fetch, under a token of its own. A
  * token is the number of the event that tells of it: none is given twice.
@@ -234,8 +224,8 @@ static void fill_start(struct fsm *f, const struct m_fetch *op, struct job *j)
 	MSG_SET(l, job_live, started_at, f->now_ns);
 	MSG_SET(l, job_live, lease_ns, lease_of(f, op, j->q));
 	MSG_SET(l, job_live, lease_token, f->last_seq + 1);
-	if (timeout_of(j) > 0)
-		MSG_SET(l, job_live, timeout_at, fsm_later(f, timeout_of(j)));
+	if (timing_limit(j) > 0)
+		MSG_SET(l, job_live, timeout_at, fsm_later(f, timing_limit(j)));
 }
 
 static void tell_start(struct fsm *f, struct job *j)
