@@ -329,6 +329,22 @@ static void test_a_job_that_costs_too_much_is_held(void **state)
 	assert_int_equal(fx_job(x, "job_1")->usage->cost_usd, 5 * USD + 1);
 }
 
+/* Who cancelled it was told that it ends. */
+static void test_a_cancelled_job_that_costs_too_much_ends(void **state)
+{
+	struct fx *x = *state;
+	struct m_beat_reply r;
+
+	set_per_job(x, BUDGET_HOLD, USD);
+	enqueue(x, "job_1", NULL, NULL, 0);
+	fx_expect(x, "q", "job_1");
+	fx_job_op(x, OP_CANCEL, "job_1", "cancelling");
+	assert_int_equal(beat(x, "job_1", 2 * USD, &r), 0);
+	assert_str_is(r.status, "cancel");
+	fx_expect_state(x, "job_1", JOB_CANCELLED);
+	assert_false(fx_job(x, "job_1")->cancel_requested);
+}
+
 static void test_a_job_that_costs_too_much_is_cancelled_or_refused(void **state)
 {
 	struct fx *x = *state;
@@ -483,6 +499,7 @@ int main(void)
 		TEST(test_jobs_of_a_spent_tag_or_group_are_held),
 		TEST(test_throttle_spreads_what_is_left),
 		TEST(test_a_job_that_costs_too_much_is_held),
+		TEST(test_a_cancelled_job_that_costs_too_much_ends),
 		TEST(test_a_job_that_costs_too_much_is_cancelled_or_refused),
 		TEST(test_what_jobs_expect_is_held_while_they_run),
 		TEST(test_what_ran_before_holds_nothing),

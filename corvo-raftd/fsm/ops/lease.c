@@ -19,7 +19,8 @@ static bool stop_over_budget(struct fsm *f, struct job *j,
 	if (!report->over_job ||
 	    (report->action != BUDGET_HOLD && report->action != BUDGET_REJECT))
 		return false;
-	if (report->action == BUDGET_REJECT) {
+	/* whoever asked for the end of it was told that it comes */
+	if (report->action == BUDGET_REJECT || j->live.cancel_requested) {
 		job_end_cancelled(f, j);
 		return true;
 	}
