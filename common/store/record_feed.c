@@ -19,6 +19,7 @@ struct told {
 	uint32_t iteration; /* of an agent's job, the present one; else 0 */
 	bool as_created;    /* nothing was said of it but that it is there */
 	bool is_gone;       /* it has no record */
+	bool is_deleted;    /* one of its id was, and that was said */
 };
 
 static size_t record_bytes(const struct m_job_record *r)
@@ -157,17 +158,26 @@ static void feed_take_back(struct feed *f, struct told *t)
 	moved->at = t->at;
 }
 
-static void feed_gone(struct feed *f, struct str id, struct told *t)
+/* Once: its row is taken off the counts. */
+static void feed_deletion(struct feed *f, struct str id, struct told *t)
 {
 	struct m_job *j;
 
-	feed_take_back(f, t);
-	t->is_gone = true;
+	if (t->is_deleted)
+		return;
+	t->is_deleted = true;
 	j = FEED_ADD(f, jobs);
 	*j = (struct m_job){ 0 };
 	MSG_SET(j, job, id, id);
 	MSG_SET(j, job, deleted, true);
 	f->bytes += RECORD_OVERHEAD;
+}
+
+static void feed_gone(struct feed *f, struct str id, struct told *t)
+{
+	feed_take_back(f, t);
+	t->is_gone = true;
+	feed_deletion(f, id, t);
 }
 
 /* Its document, which it has as long as it is there. */
@@ -286,8 +296,11 @@ static int feed_job(struct feed *f, const struct m_event *e,
 	return t->as_created ? feed_doc(f, e, t) : feed_changed(f, e, t);
 }
 
+/* Of a cancellation it says so: most have none. */
 static bool event_records_error(const struct m_event *e)
 {
+	if (e->type == EVENT_CANCELLED)
+		return e->data.n > 0;
 	return e->type == EVENT_FAILED || e->type == EVENT_RECLAIMED ||
 	       e->type == EVENT_EXPIRED || e->type == EVENT_TIMED_OUT ||
 	       e->type == EVENT_REJECTED || e->type == EVENT_DEPENDENCY_FAILED;
@@ -354,12 +367,18 @@ static int feed_worker(struct feed *f, struct str id)
 	return 0;
 }
 
-/* Of a job that is gone: what it was tied to may be there still. */
-static int feed_ties_of_gone(struct feed *f, const struct m_event *e)
+/* Of a job that is gone: what it was tied to may be there still. And so may
+ * another one with its id, of whose life its rows say nothing. */
+static int feed_ties_of_gone(struct feed *f, const struct m_event *e,
+			     struct told *t)
 {
 	struct str unique_key = feed_member(f, e, "unique_key");
 	int r = feed_batch(f, feed_member(f, e, "batch_id"));
 
+	if (r == 0 && !t->is_gone)
+		r = feed_doc(f, e, t);
+	if (r == 0 && !t->is_gone)
+		feed_deletion(f, e->job_id, t);
 	if (r == 0 && unique_key.n > 0)
 		r = feed_lock(f, feed_member(f, e, "unique_in"), unique_key);
 	return r;
@@ -384,7 +403,7 @@ static int feed_job_event(struct feed *f, const struct m_event *e)
 		return feed_lock_again(f, e->job_id);
 	case EVENT_DELETED:
 	case EVENT_PURGED:
-		return feed_ties_of_gone(f, e);
+		return feed_ties_of_gone(f, e, t);
 	default:
 		return 0;
 	}

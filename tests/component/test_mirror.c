@@ -183,12 +183,13 @@ static void test_iterations_are_rows_and_the_oldest_go(void **state)
 	assert_count(f, "job_iterations", "it|");
 }
 
-/* Whatever happened to a job, it is told of once, and as a whole. */
+/* Whatever happened to a job, it is told of once, and as a whole; and once that
+ * it is gone, or was before another one got its id. */
 static void test_lifecycles_in_one_answer_are_one_row_each(void **state)
 {
 	struct fixture *f = *state;
 	struct arena a = ARENA_INIT;
-	struct hmap seen = { 0 };
+	struct hmap seen = { 0 }, gone = { 0 };
 	struct m_tail_reply r;
 
 	while (f->w.jobs_n < 200)
@@ -201,14 +202,18 @@ static void test_lifecycles_in_one_answer_are_one_row_each(void **state)
 		assert_true(MSG_HAS(&r.records[i], job_record, doc));
 	}
 	for (size_t i = 0; i < r.jobs_n; i++) {
-		assert_null(hmap_put(&seen, r.jobs[i].id, &r));
+		assert_null(hmap_put(&gone, r.jobs[i].id, &r));
 		assert_true(r.jobs[i].deleted);
+		/* of Scheduled-DB, whose ids are short */
+		assert_true(hmap_get(&seen, r.jobs[i].id) == NULL ||
+			    r.jobs[i].id.n == 2);
 	}
 	assert_int_equal(mirror_apply(f->view.mirror, &r), 0);
 	assert_int_equal(number(f->view.writer, "SELECT count(*) FROM jobs"),
 			 count_keys(f->w.kv, "j|"));
 	assert_consistent(f->view.writer);
 	hmap_done(&seen);
+	hmap_done(&gone);
 	arena_done(&a);
 }
 

@@ -492,7 +492,7 @@ void world_apply(struct world *w, enum op_id op, const struct msg_desc *d,
 
 void world_step(struct world *w)
 {
-	uint64_t dice = rng_below(w->rng, 118);
+	uint64_t dice = rng_below(w->rng, 122);
 
 	w->now_ns += rng_below(w->rng, NS_PER_S);
 	if (dice < 30)
@@ -533,6 +533,8 @@ void world_step(struct world *w)
 		schedule(w);
 	else if (dice < 117)
 		world_webhook(w);
+	else if (dice < 121)
+		world_scheddb(w);
 	else if (chance(w, 10))
 		clear(w);
 }

@@ -58,6 +58,8 @@ void world_apply(struct world *w, enum op_id op, const struct msg_desc *d,
 		 const void *m);
 /* Something happens to a webhook. (view_world_hook.c) */
 void world_webhook(struct world *w);
+/* Or to a job of Scheduled-DB. (view_world_scheddb.c) */
+void world_scheddb(struct world *w);
 
 /* A path in the world's directory; valid until the next call. */
 const char *world_path(struct world *w, const char *name);

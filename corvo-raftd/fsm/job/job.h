@@ -101,6 +101,8 @@ void job_record_error(struct fsm *f, struct job *j, struct str error,
 
 /* Ends of a life that several operations share; they also save. */
 void job_end_cancelled(struct fsm *f, struct job *j);
+/* The same of an active job whose attempt ends with that error. */
+void job_abort(struct fsm *f, struct job *j, struct str error);
 void job_end_dead(struct fsm *f, struct job *j, const char *reason);
 void job_end_expired(struct fsm *f, struct job *j);
 void job_back_to_pending(struct fsm *f, struct job *j);

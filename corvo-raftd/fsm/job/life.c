@@ -22,13 +22,24 @@ static void forget_waiting(struct job *j)
 	MSG_UNSET(&j->live, job_live, held);
 }
 
-void job_end_cancelled(struct fsm *f, struct job *j)
+static void end_cancelled(struct fsm *f, struct job *j, struct str data)
 {
-	job_event(f, j, EVENT_CANCELLED, STR_NULL);
+	job_event(f, j, EVENT_CANCELLED, data);
 	job_move(f, j, JOB_CANCELLED);
 	forget_waiting(j);
 	MSG_SET(&j->live, job_live, cancelled_at, f->now_ns);
 	job_save(f, j);
+}
+
+void job_end_cancelled(struct fsm *f, struct job *j)
+{
+	end_cancelled(f, j, STR_NULL);
+}
+
+void job_abort(struct fsm *f, struct job *j, struct str error)
+{
+	job_record_error(f, j, error, STR_NULL);
+	end_cancelled(f, j, fsm_event_text(f, "error", error));
 }
 
 void job_end_dead(struct fsm *f, struct job *j, const char *reason)

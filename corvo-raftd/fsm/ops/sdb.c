@@ -79,14 +79,14 @@ static int must_find(struct fsm *f, struct str id, struct found *ret)
 /* An attempt that is under way ends here; who makes it hears of that. */
 static void cancel_job(struct fsm *f, struct job *j, struct str reason)
 {
-	if (j->live.state == JOB_ACTIVE)
-		job_record_error(f, j, STR("cancelled: the job was cancelled"),
-				 STR_NULL);
 	if (j->live.state == JOB_HELD)
 		job_move(f, j, JOB_PENDING); /* from where it may end */
 	if (reason.n > 0)
 		MSG_SET(&j->live, job_live, cancel_reason, reason);
-	job_end_cancelled(f, j);
+	if (j->live.state == JOB_ACTIVE)
+		job_abort(f, j, STR("cancelled: the job was cancelled"));
+	else
+		job_end_cancelled(f, j);
 }
 
 /* 1: its last run had not ended; 0; -ERR_*. */
