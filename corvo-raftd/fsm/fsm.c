@@ -21,6 +21,7 @@
 #include "fsm/job/job.h"
 #include "fsm/job/sdb.h"
 #include "fsm/job/worker.h"
+#include "fsm/ops/rest.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/rates.h"
 #include "fsm/ties/bulk.h"
@@ -271,6 +272,11 @@ static bool answer_again(struct fsm *f, const struct entry *e, size_t i,
 		*body = arena_copy(&f->entry_arena, a.body);
 		return false;
 	}
+	if (a.err == ANSWER_AGAIN_SHORT) {
+		if (rest_resume(f, e->items[i].op, *body, a.body, body))
+			return false;
+		a.err = ERR_OUTCOME_UNKNOWN;
+	}
 	if (a.err == ERR_OUTCOME_UNKNOWN)
 		a.body = str_from(err_text(ERR_OUTCOME_UNKNOWN));
 	replies[i] = (struct reply){ .err = a.err,
@@ -308,6 +314,19 @@ static void apply_item(struct fsm *f, const struct entry *e, size_t i,
 	ret->n = f->out.n - ret->at;
 }
 
+/* Of what is too large to be kept, as much as a resend needs. */
+static void fit_answer(struct fsm *f, const struct entry_item *item,
+		       struct answer *a)
+{
+	if (a->is_none || item->caller == 0 ||
+	    a->body.n <= LIMIT_ANSWER_BYTES || f->cluster.level < 2)
+		return;
+	if (a->err == FSM_AGAIN && rest_shorten(f, item->op, a->body, &a->body))
+		a->err = ANSWER_AGAIN_SHORT;
+	else if (a->err == 0)
+		a->is_none = rest_is_given_again(f, item->op, item->body);
+}
+
 static void keep_answers(struct fsm *f, const struct entry *e,
 			 const struct reply *replies)
 {
@@ -316,11 +335,13 @@ static void keep_answers(struct fsm *f, const struct entry *e,
 	if (e->callers_n == 0)
 		return;
 	all = arena_alloc(&f->entry_arena, e->n * sizeof(*all));
-	for (size_t i = 0; i < e->n; i++)
+	for (size_t i = 0; i < e->n; i++) {
 		all[i] = (struct answer){ replies[i].err, replies[i].seq,
 					  reply_body(f, &replies[i]),
 					  replies[i].is_again ||
 					      replies[i].left.p != NULL };
+		fit_answer(f, &e->items[i], &all[i]);
+	}
 	answers_keep(f, e, all);
 }
 

@@ -31,5 +31,5 @@ set(FSM_SOURCES
   fsm/ops/timer.c fsm/ops/clock.c fsm/ops/purge.c fsm/ops/admin.c
   fsm/ops/cluster.c fsm/ops/settings.c fsm/ops/usage.c fsm/ops/budget.c
   fsm/ops/score.c fsm/ops/replay.c fsm/ops/inbound.c fsm/ops/policy.c
-  fsm/ops/decide.c fsm/ops/sdb.c
+  fsm/ops/decide.c fsm/ops/sdb.c fsm/ops/rest.c
   fsm/fsm.c fsm/load.c fsm/dispatch.c)

@@ -10,7 +10,8 @@
  * kept: most come and go between two writes of the store.
  *
  * What did not fit into one entry is kept as well, with what is left of it: a
- * resend goes on from there.
+ * resend goes on from there. Of a request that is too large for that, what was
+ * answered so far is kept, and the resend brings the rest.
  *
  * A caller that is gone for good never says so. Therefore answers are bounded
  * in number, bytes and time as well (LIMIT_ANSWERS); what such a bound took
@@ -22,6 +23,10 @@
 
 #include "fsm/core/state.h"
 #include "proto/frame.h"
+
+/* In the place of an error: as FSM_AGAIN, body is what ops/rest.h makes of
+ * it. The number is stored. */
+#define ANSWER_AGAIN_SHORT (-2)
 
 struct answer {
 	int err; /* or FSM_AGAIN: a part was done, body is the rest */
