@@ -6,16 +6,6 @@
 unsigned guards_off;
 #endif
 
-static bool is_on(enum guard_rule which)
-{
-#ifdef CORVO_FAULTS
-	return (guards_off & which) == 0;
-#else
-	(void)which;
-	return true;
-#endif
-}
-
 /* The index of the last entry that a message is about. */
 static uint64_t end_of(const struct raft_append_entries *a)
 {
@@ -33,7 +23,7 @@ static uint64_t end_of(const struct raft_append_entries *a)
  */
 static void cut_commit(struct raft_append_entries *a)
 {
-	if (is_on(GUARD_COMMIT))
+	if (guard_is_on(GUARD_COMMIT))
 		a->leader_commit = MIN(a->leader_commit, end_of(a));
 }
 
@@ -49,7 +39,7 @@ static bool cut_answer(struct node *n, struct raft_append_entries_result *r)
 	const struct guard_answer *a = &n->guard.answer;
 	bool is_late = a->term != n->raft.current_term;
 
-	if (r->rejected != 0 || !is_on(GUARD_ANSWER))
+	if (r->rejected != 0 || !guard_is_on(GUARD_ANSWER))
 		return true;
 	if (is_late && a->is_written)
 		return false;
@@ -63,7 +53,7 @@ static bool cut_answer(struct node *n, struct raft_append_entries_result *r)
 static void cut_heard(struct node *n, const struct raft_message *m,
 		      struct raft_append_entries_result *r)
 {
-	if (r->rejected == 0 && is_on(GUARD_ANSWER))
+	if (r->rejected == 0 && guard_is_on(GUARD_ANSWER))
 		r->last_log_index =
 		    MIN(r->last_log_index, node_sent(n, m->server_id));
 }
@@ -81,7 +71,7 @@ static void cut_count(struct node *n, struct raft_append_entries_result *r)
 
 	if (r->rejected != 0 || stored <= n->raft.commit_index ||
 	    node_term_of(n, stored) == n->raft.current_term ||
-	    !is_on(GUARD_TERM))
+	    !guard_is_on(GUARD_TERM))
 		return;
 	r->last_log_index = MIN(r->last_log_index, stored - 1);
 }

@@ -18,6 +18,10 @@ enum guard_rule {
 	GUARD_COMMIT = 1u << 0,
 	GUARD_ANSWER = 1u << 1,
 	GUARD_TERM = 1u << 2,
+	/* guard_vote.c */
+	GUARD_ALONE = 1u << 8,
+	GUARD_ASKED = 1u << 9,
+	GUARD_LATE = 1u << 10,
 };
 
 /* What a follower may say in answer to one message. */
@@ -35,6 +39,16 @@ struct guard {
 /* For tests, which show what each one is for. Of all nodes of the process. */
 extern unsigned guards_off;
 #endif
+
+static inline bool guard_is_on(enum guard_rule which)
+{
+#ifdef CORVO_FAULTS
+	return (guards_off & which) == 0;
+#else
+	(void)which;
+	return true;
+#endif
+}
 
 /* A message came, and the library is about to see it; it has seen it. */
 void guard_receiving(struct node *n, struct raft_message *m);

@@ -6,6 +6,7 @@
 #define CORVO_NODE_IMPL_H
 
 #include "cluster/guard.h"
+#include "cluster/guard_vote.h"
 #include "cluster/manifest.h"
 #include "cluster/node.h"
 #include "cluster/node_mark.h"
@@ -114,6 +115,7 @@ struct node {
 	struct node_cut cut;
 	struct node_receiver receive;
 	struct guard guard;
+	struct guard_vote vote;
 	/* the library's own, which ours stands before: node_append.c */
 	int (*append)(struct raft_io *io, struct raft_io_append *req,
 		      const struct raft_entry entries[], unsigned n,

@@ -91,6 +91,7 @@ static int transmit(struct node *n, struct raft_io_send *req,
 {
 	struct raft_message m = *message;
 
+	guard_vote_sending(n, &m);
 	return guard_sending(n, &m) ? n->sends.send(&n->io, req, &m, cb)
 				    : RAFT_NOCONNECTION;
 }

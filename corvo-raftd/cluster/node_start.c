@@ -143,6 +143,7 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 	node_watch_snapshots(n);
 	node_wire_sends(n);
 	node_watch_installs(n);
+	guard_vote_wire(n);
 	r = raft_init(&n->raft, &n->io, &n->fsm, id, settings_advertise(s));
 	if (r != 0) {
 		node_raft_failed(n, r, "open the log", why);

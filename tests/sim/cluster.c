@@ -10,12 +10,46 @@
 /* After the storm everything has to be well within that. */
 #define QUIET_NS (60 * NS_PER_S)
 
+static void show_members(struct cluster *c)
+{
+	for (unsigned i = 0; i < SIM_NODES; i++) {
+		struct member *m = &c->member[i];
+		struct raft *r;
+
+		if (!member_runs(m)) {
+			(void)fprintf(stderr,
+				      "node %u id %" PRIu64 " is away\n", i,
+				      m->host.id);
+			continue;
+		}
+		r = &m->host.node->raft;
+		(void)fprintf(stderr,
+			      "node %u id %" PRIu64 " state %u term %llu last "
+			      "%llu stored %llu commit %llu applied %llu "
+			      "offset %llu snapshot %llu rows %zu members at "
+			      "%llu (%llu):",
+			      i, m->host.id, r->state, r->current_term,
+			      raft_last_index(r), r->last_stored,
+			      r->commit_index, r->last_applied, r->log.offset,
+			      r->log.snapshot.last_index, m->store.n,
+			      r->configuration_index,
+			      r->configuration_uncommitted_index);
+		for (unsigned k = 0; k < r->configuration.n; k++)
+			(void)fprintf(stderr, " %llu/%d",
+				      r->configuration.servers[k].id,
+				      r->configuration.servers[k].role);
+		(void)fputc('\n', stderr);
+	}
+}
+
 void cluster_fail(struct cluster *c, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (getenv("VERBOSE") != NULL)
+	if (getenv("VERBOSE") != NULL) {
 		sim_show(c->sim);
+		show_members(c);
+	}
 	va_start(ap, fmt);
 	(void)vsnprintf(c->verdict, VERDICT_BYTES, fmt, ap);
 	va_end(ap);
@@ -46,13 +80,13 @@ static void put_members(struct cluster *c)
 	char address[SIM_ADDRESS];
 
 	raft_configuration_init(&conf);
-	for (unsigned i = 0; i < VOTERS_FIRST; i++) {
+	for (unsigned i = 0; i < c->plan.voters; i++) {
 		member_make(c, i);
 		host_address(c->member[i].host.id, address);
 		CHECK(raft_configuration_add(&conf, c->member[i].host.id,
 					     address, RAFT_VOTER) == 0);
 	}
-	for (unsigned i = 0; i < VOTERS_FIRST; i++)
+	for (unsigned i = 0; i < c->plan.voters; i++)
 		disk_begin(&c->member[i].host.disk, &conf);
 	raft_configuration_close(&conf);
 }
@@ -65,12 +99,12 @@ void cluster_begin(struct cluster *c, struct sim *s, char *verdict)
 	storm_plan(c);
 	put_members(c);
 	/* those that may join have a place already */
-	for (unsigned i = VOTERS_FIRST; i < SIM_NODES; i++) {
+	for (unsigned i = c->plan.voters; i < SIM_NODES; i++) {
 		member_make(c, i);
 		c->member[i].host.id = 0;
 	}
 	storm_begin(c);
-	for (unsigned i = 0; i < VOTERS_FIRST; i++)
+	for (unsigned i = 0; i < c->plan.voters; i++)
 		member_start(&c->member[i]);
 }
 
@@ -137,36 +171,6 @@ static bool is_quiet(struct cluster *c, struct member *leader, uint64_t last)
 	return true;
 }
 
-static void say_state(struct cluster *c)
-{
-	for (unsigned i = 0; i < SIM_NODES; i++) {
-		struct member *m = &c->member[i];
-		struct raft *r;
-
-		if (!member_runs(m)) {
-			(void)fprintf(stderr,
-				      "node %u id %" PRIu64 " is away\n", i,
-				      m->host.id);
-			continue;
-		}
-		r = &m->host.node->raft;
-		(void)fprintf(
-		    stderr,
-		    "node %u id %" PRIu64 " state %u term %llu last "
-		    "%llu stored %llu commit %llu applied %llu "
-		    "snapshot %llu rows %zu members at %llu (%llu):",
-		    i, m->host.id, r->state, r->current_term,
-		    raft_last_index(r), r->last_stored, r->commit_index,
-		    r->last_applied, r->log.snapshot.last_index, m->store.n,
-		    r->configuration_index, r->configuration_uncommitted_index);
-		for (unsigned k = 0; k < r->configuration.n; k++)
-			(void)fprintf(stderr, " %llu/%d",
-				      r->configuration.servers[k].id,
-				      r->configuration.servers[k].role);
-		(void)fputc('\n', stderr);
-	}
-}
-
 /* With disks that forget a majority may be gone for good. */
 static void calm_down(struct cluster *c)
 {
@@ -188,7 +192,6 @@ static void calm_down(struct cluster *c)
 	}
 	if (c->plan.is_loose)
 		return;
-	say_state(c);
 	cluster_fail(c, "it does not come to rest");
 }
 

@@ -8,7 +8,6 @@
 #include "cluster/node_impl.h"
 #include "net.h"
 
-#define VOTERS_FIRST  3
 #define VERDICT_BYTES 256
 
 /* A command that a store has applied. */
@@ -67,6 +66,7 @@ struct seen {
 /* By its number. */
 struct term {
 	uint64_t leader;
+	unsigned life;  /* of that, see sim_host */
 	uint64_t acked; /* last index that was acknowledged in it */
 };
 
@@ -80,6 +80,7 @@ struct oracle {
 
 /* What happens, and how often: by the seed. */
 struct plan {
+	unsigned voters;     /* to begin with */
 	unsigned weight[16]; /* of enum deed */
 	uint64_t storm_ns, pause_max_ns;
 	bool is_loose; /* disks forget: only what runs has to agree */
@@ -88,10 +89,9 @@ struct plan {
 };
 
 /* What came of it all. */
-#define TALLY(X)                                                    \
-	X(leaders)                                                  \
-	X(crashes) X(installs) X(snapshots) X(changes) X(transfers) \
-	    X(refusals)
+#define TALLY(X)   \
+	X(leaders) \
+	X(crashes) X(installs) X(snapshots) X(changes) X(transfers) X(refusals)
 
 struct tally {
 #define X(name) uint64_t name;

@@ -215,9 +215,10 @@ void disk_crash(struct sim_disk *d, uint64_t lost)
 			op->req->cb(op->req, 0);
 		op_free(op);
 	}
-	if (lost > 0 && d->n > 0)
-		drop_from(d, d->first + d->n -
-				 sim_below(d->sim, MIN(lost, d->n) + 1));
+	lost = sim_below(d->sim, lost + 1);
+	if (lost > 0) /* files before a snapshot were flushed with it */
+		drop_from(d, MAX(d->first + d->n - MIN(lost, d->n),
+				 d->snapshot.index + 1));
 	d->next = d->n > 0 ? d->first + d->n : d->snapshot.index + 1;
 }
 

@@ -157,8 +157,8 @@ void oracle_look(struct member *m)
 
 	if (node_is_dead(n)) {
 		if (!m->c->plan.is_loose)
-			cluster_fail(m->c, "node %u has given up",
-				     m->host.number);
+			cluster_fail(m->c, "node %u has given up: %s",
+				     m->host.number, raft_errmsg(&n->raft));
 		if (!sim_is_due(&m->restart))
 			member_restart_after(m, 0);
 		return;
@@ -172,7 +172,11 @@ void oracle_look(struct member *m)
 	t = term_at(&m->c->oracle, term);
 	if (t->leader != 0 && t->leader != m->host.id)
 		cluster_fail(m->c, "two nodes lead term %" PRIu64, term);
+	if (t->leader != 0 && t->life != m->host.life)
+		cluster_fail(m->c, "node %u leads term %" PRIu64 " again",
+			     m->host.number, term);
 	t->leader = m->host.id;
+	t->life = m->host.life;
 	if (!m->c->plan.is_loose)
 		check_log(m, term);
 }
