@@ -129,7 +129,10 @@ static void on_end_parked(struct exchange *x)
 
 	if (r->end_parked == NULL) /* it is only watched, and ends soon */
 		return;
-	req_cancel_call(r);
+	if (r->too_late == NULL)
+		req_cancel_call(r);
+	else if (!req_end_call(r))
+		return; /* what it comes to is answered */
 	r->end_parked(r);
 }
 

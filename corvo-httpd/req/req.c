@@ -342,6 +342,14 @@ static void on_reply(void *ctx, const struct rpc_reply *reply)
 	r->then(r, reply);
 }
 
+bool req_end_call(struct req *r)
+{
+	if (r->call != NULL && !rpc_abandon(r->client, r->call, on_reply, r))
+		return false;
+	r->call = NULL;
+	return true;
+}
+
 /* A call lasts no longer than its client waits. */
 static uint64_t deadline_of(const struct req *r, const struct req_call *c,
 			    int *timeout_err)

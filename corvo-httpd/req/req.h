@@ -206,5 +206,11 @@ struct stream *req_answer_pieces(struct req *r, const struct stream_kind *kind,
 
 /* What it asked for is not wanted any more. */
 void req_cancel_call(struct req *r);
+/*
+ * Asks for an answer at once to a call that waits for something. False: it
+ * comes to `then`, whatever it is. True: there is no call, or it had not been
+ * sent.
+ */
+bool req_end_call(struct req *r);
 
 #endif

@@ -68,7 +68,7 @@ static void answer(struct req *r, const struct m_fetch_reply *m)
 		req_answer_message(r, &msg_fetched, &m->jobs[0], 200);
 }
 
-/* Nothing came in time, or the node is going away. */
+/* The node is going away, and nothing was asked for. */
 static void answer_nothing(struct req *r)
 {
 	struct m_fetch_reply none = { 0 };
@@ -78,23 +78,8 @@ static void answer_nothing(struct req *r)
 
 static void on_fetched(struct req *r, const struct rpc_reply *reply)
 {
-	struct m_fetch_reply *m;
+	struct m_fetch_reply *m = req_reply(r, &msg_fetch_reply, reply);
 
-	/*
-	 * A fetch that was sent again to a restarted raftd begins its wait
-	 * anew and may pass our deadline; that is no failure.
-	 */
-	if (reply->err == ERR_REQUEST_TIMEOUT) {
-		if (rpc_client_is_up(r->client))
-			answer_nothing(r);
-		else
-			req_fail_text(r,
-				      reply->sent ? ERR_OUTCOME_UNKNOWN
-						  : ERR_LEADER_UNAVAILABLE,
-				      STR_NULL);
-		return;
-	}
-	m = req_reply(r, &msg_fetch_reply, reply);
 	if (m == NULL)
 		return;
 	remember(r, m);
@@ -167,7 +152,8 @@ static void fetch(struct req *r, bool batch)
 			.desc = &msg_fetch,
 			.m = f,
 			.timeout_ns = f->timeout + r->h->set->op_timeout,
-			.timeout_err = ERR_REQUEST_TIMEOUT,
+			.timeout_err = ERR_LEADER_UNAVAILABLE,
+			.flags = RPC_CHANGES,
 			.then = on_fetched,
 		    });
 	r->too_late = give_back_late;

@@ -35,10 +35,6 @@ static void on_fetched(struct life_frame *f, _unused_ struct part *p,
 {
 	struct m_fetch_reply *m;
 
-	/* It came again to a restarted raftd and began its wait anew. */
-	if (reply->err == ERR_REQUEST_TIMEOUT &&
-	    rpc_client_is_up(f->l->h->raftd))
-		return;
 	if (reply->err == ERR_REQUEST_TIMEOUT) {
 		life_error(f, "fetch: ",
 			   reply->sent ? ERR_OUTCOME_UNKNOWN

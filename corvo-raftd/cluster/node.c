@@ -198,16 +198,6 @@ static uint64_t leader_now(struct node *n)
 	return id;
 }
 
-/* What a leader has told to be committed is all that was ever answered. */
-static void look_at_sync(struct node *n)
-{
-	if (n->synced || !node_is_following(n) || n->raft.commit_index == 0 ||
-	    n->raft.last_applied < n->raft.commit_index)
-		return;
-	n->synced = true;
-	n->ops->on_change(n->ctx);
-}
-
 /*
  * What comes in after this process stood still was sent before, answers of the
  * others among it: the library takes them for new ones, and goes on to lead.
@@ -244,7 +234,7 @@ void node_turn(struct node *n)
 		become_ready(n);
 	if (leads)
 		node_tell_commit(n);
-	look_at_sync(n);
+	node_look_at_sync(n);
 }
 
 static void on_watch(void *ctx)
@@ -480,7 +470,7 @@ bool node_is_dead(const struct node *n)
 bool node_is_whole(const struct node *n)
 {
 	return n->ready || n->whole ||
-	       (n->synced && !n->frozen && node_is_following(n));
+	       (n->sync.done && !n->frozen && node_is_following(n));
 }
 
 void node_info(const struct node *n, struct node_info *ret)

@@ -152,9 +152,17 @@ bool node_is_frozen(const struct node *n);
  */
 bool node_is_dead(const struct node *n);
 /* Ready, or it was when it froze: what is applied is all that was ever
- * answered, and can be read. Or it follows, and has caught up since it was
- * started. */
+ * answered, and can be read. Or it follows, and has caught up with what a
+ * leader told since it was started. */
 bool node_is_whole(const struct node *n);
+/*
+ * The leader of that term, which was ready, has answered that it has committed
+ * so far: asked since this process was started. Or it is of a version that does
+ * not say it.
+ */
+void node_told(struct node *n, uint64_t term, uint64_t committed);
+void node_not_told(struct node *n);
+bool node_wants_to_be_told(const struct node *n);
 
 /* Of the log in memory: entries under way, since the last cut, and kept behind
  * it. */

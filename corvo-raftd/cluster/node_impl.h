@@ -83,6 +83,16 @@ struct node_hints {
 	struct node_hint of[NODE_SERVERS_MAX];
 };
 
+/* What a leader has told of since the start: node_sync.c. */
+struct node_sync {
+	bool done;        /* all of it is applied: for good */
+	bool asked;       /* it was asked */
+	bool by_messages; /* it does not say when it is asked */
+	uint64_t term;    /* the leader's */
+	uint64_t told;    /* committed, and to be applied here; 0: not heard */
+	uint64_t newest;  /* by its last message */
+};
+
 struct node {
 	struct loop *loop;
 	const struct node_ops *ops;
@@ -136,7 +146,7 @@ struct node {
 	uint64_t leader_id;
 	uint64_t turned_ns; /* the end of the last turn */
 	uint64_t doubt_ns;  /* until then somebody else may lead */
-	bool synced;        /* has applied all a leader had told of, once */
+	struct node_sync sync;
 	bool frozen;
 	bool whole;    /* while frozen */
 	bool changing; /* the members */
@@ -217,6 +227,10 @@ void node_watch_appends(struct node *n);
 void node_watch_terms(struct node *n);
 /* Says so, once. */
 void node_log_failed(struct node *n, int status);
+/* A leader says how far it has committed. */
+void node_sync_heard(struct node *n, const struct raft_append_entries *a);
+/* At the end of each turn: whether this node has all of that. */
+void node_look_at_sync(struct node *n);
 /* What came from another node, on its way to the library. */
 void node_receive(struct raft_io *io, struct raft_message *m);
 /* The last try to cut the log failed a moment ago. */

@@ -143,6 +143,8 @@ void node_receive(struct raft_io *io, struct raft_message *m)
 		return;
 	}
 	if (m->type == RAFT_IO_APPEND_ENTRIES)
+		node_sync_heard(n, &m->append_entries);
+	if (m->type == RAFT_IO_APPEND_ENTRIES)
 		leave_out_known(n, &m->append_entries);
 	if (m->type != RAFT_IO_INSTALL_SNAPSHOT ||
 	    !is_needed(n, &m->install_snapshot)) {

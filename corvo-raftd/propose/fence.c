@@ -65,13 +65,19 @@ void fences_answer(struct proposer *p, struct list *of)
 
 void fences_pass_on(struct proposer *p, struct list *of, int err)
 {
+	static const struct m_nothing nothing;
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 	bool is_over = err == ERR_LEADER_UNAVAILABLE && p->c.pass_on != NULL &&
 		       !p->draining;
 
+	if (list_empty(of))
+		return;
+	msg_encode(&msg_nothing, &nothing, &b);
 	LIST_FOREACH_SAFE (it, of) {
 		struct fence *f = list_entry(it, struct fence, node);
 		struct frame_request item = { .op = QUERY_FENCE,
-					      .deadline_ns = f->deadline_ns };
+					      .deadline_ns = f->deadline_ns,
+					      .body = buf_str(&b) };
 		struct rpc_req req = f->req;
 
 		drop(p, f);

@@ -31,6 +31,7 @@ struct passed {
 	rpc_reply_fn *fn; /* of forward_ask, with its ctx; or NULL */
 	void *ctx;
 	uint32_t op;
+	bool cancelled; /* who asked does not want it any more */
 	struct rpc_call *call;
 };
 
@@ -167,19 +168,33 @@ static void give_back(struct forward *f, const struct rpc_reply *r)
 
 /* --- passing on --- */
 
+/* Whoever asked wants no jobs any more, and is told that it has none. */
+static void tell_empty(const struct passed *p)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	struct m_fetch_reply none = { 0 };
+
+	MSG_SET_LIST(&none, fetch_reply, jobs, NULL, 0);
+	msg_encode(&msg_fetch_reply, &none, &body);
+	rpc_reply(p->req, 0, 0, buf_str(&body));
+}
+
 static void on_reply(void *ctx, const struct rpc_reply *r)
 {
 	struct passed *p = ctx;
 	struct forward *f = p->f;
+	bool gone = p->cancelled || !rpc_req_is_live(p->req);
 
 	if (r->err == 0 && (op_info(p->op) != NULL || p->op == QUERY_FENCE))
 		f->seq = MAX(f->seq, r->seq);
 	if (r->err == 0 && p->op == OP_HEARTBEAT && f->beat != NULL)
 		f->beat(f->beat_ctx, r->body);
-	if (rpc_req_is_live(p->req))
-		rpc_reply(p->req, r->err, r->seq, r->body);
-	else if (p->op == OP_FETCH && r->err == 0)
+	if (p->op == OP_FETCH && r->err == 0 && gone) {
 		give_back(f, r);
+		tell_empty(p);
+	} else {
+		rpc_reply(p->req, r->err, r->seq, r->body);
+	}
 	forget(p);
 }
 
@@ -201,8 +216,14 @@ void forward_cancel(struct forward *f, struct rpc_req req)
 {
 	struct passed *p = hmap_get(&f->passed, rpc_req_key(&req));
 
-	if (p != NULL && rpc_abandon(f->client, p->call, on_reply, p))
-		forget(p);
+	if (p == NULL)
+		return;
+	p->cancelled = true;
+	if (!rpc_abandon(f->client, p->call, on_reply, p))
+		return;
+	if (p->op == OP_FETCH)
+		tell_empty(p);
+	forget(p);
 }
 
 void forward_peer_down(struct forward *f, const struct rpc_peer *peer)

@@ -15,8 +15,10 @@
 #include "serve/svc_impl.h"
 #include "util/clock.h"
 
-#define LOOK_NS   (500 * NS_PER_MS)
-#define CAUGHT_UP 1000 /* entries behind, at most */
+#define LOOK_NS (500 * NS_PER_MS)
+/* Until it has asked the leader how far that is: who reads here waits. */
+#define FIRST_LOOK_NS (50 * NS_PER_MS)
+#define CAUGHT_UP     1000 /* entries behind, at most */
 
 #define DEAD_VOTERS_MIN 3 /* dead or not, so many are left */
 
@@ -270,7 +272,8 @@ static void on_look(void *ctx)
 	else
 		follow(c);
 	hand_over_look(c->s);
-	loop_timer_arm(c->look, LOOK_NS);
+	loop_timer_arm(c->look,
+		       node_is_whole(c->s->p->node) ? LOOK_NS : FIRST_LOOK_NS);
 }
 
 /* --- life --- */
@@ -281,7 +284,7 @@ struct svc_cluster *svc_cluster_new(struct svc *s)
 
 	c->s = s;
 	c->look = loop_timer_add(s->p->d->loop, on_look, c);
-	loop_timer_arm(c->look, LOOK_NS);
+	loop_timer_arm(c->look, FIRST_LOOK_NS);
 	return c;
 }
 

@@ -254,6 +254,14 @@ static void note_clock(struct svc_nodes *n, uint64_t leader_ns)
 	n->has_offset = true;
 }
 
+static void note_committed(struct svc_nodes *n, const struct m_node_told *m)
+{
+	if (MSG_HAS(m, node_told, committed))
+		node_told(n->s->p->node, m->term, m->committed);
+	else
+		node_not_told(n->s->p->node);
+}
+
 static void on_told(void *ctx, uint32_t id, const struct rpc_reply *r)
 {
 	struct svc_nodes *n = ctx;
@@ -265,6 +273,7 @@ static void on_told(void *ctx, uint32_t id, const struct rpc_reply *r)
 	if (r->err == 0 &&
 	    msg_decode(&msg_node_told, r->body, &n->s->scratch, &m) == 0) {
 		note_clock(n, m.now_ns);
+		note_committed(n, &m);
 		buf_clear(&n->told);
 		buf_put_str(&n->told, r->body);
 		n->told_ns = clock_mono_ns();
@@ -351,6 +360,7 @@ void q_node_report(struct svc *s, struct rpc_req req,
 {
 	struct m_node_told r = { 0 };
 	struct m_cluster_node *rows;
+	struct node_info i;
 	size_t n;
 
 	if (s->nodes != NULL && m->raft_id != 0)
@@ -358,6 +368,9 @@ void q_node_report(struct svc *s, struct rpc_req req,
 	n = svc_nodes(s, &rows);
 	MSG_SET(&r, node_told, now_ns, clock_wall_ns());
 	MSG_SET_LIST(&r, node_told, nodes, rows, n);
+	node_info(s->p->node, &i);
+	MSG_SET(&r, node_told, term, i.term);
+	MSG_SET(&r, node_told, committed, i.commit_index);
 	svc_reply(s, req, &msg_node_told, &r);
 }
 
@@ -404,7 +417,8 @@ void nodes_look(struct svc_nodes *n)
 	}
 	n->samples_n = 0;
 	forward_on_told(n->s->p->forward, on_told, n);
-	if (clock_mono_ns() - n->asked_ns >= REPORT_NS)
+	if (node_wants_to_be_told(n->s->p->node) ||
+	    clock_mono_ns() - n->asked_ns >= REPORT_NS)
 		tell_leader(n);
 }
 

@@ -157,6 +157,8 @@ static void on_wait_over(void *ctx)
 {
 	struct parked *p = ctx;
 
+	if (str_is(str_from(p->queue), "silent"))
+		return; /* as a raftd that does not know who leads */
 	give_jobs(p->req, STR_NULL, 0);
 	unpark(p);
 }
@@ -194,6 +196,11 @@ static void on_cancel(_unused_ void *ctx, struct rpc_req req)
 
 		if (p->req.id != req.id)
 			continue;
+		/* "crossed": what it was given meets the news on its way */
+		if (str_is(str_from(p->queue), "crossed"))
+			give_jobs(p->req, str_from(p->queue), 1);
+		else if (!str_is(str_from(p->queue), "silent"))
+			give_jobs(p->req, STR_NULL, 0);
 		unpark(p);
 		return;
 	}

@@ -36,6 +36,7 @@ struct node {
 	bool handing_over;
 	bool cut_is_due;
 	bool wants_entry;
+	size_t voters; /* 0: it is alone */
 	uint64_t log_bytes;
 	size_t n;
 	struct {
@@ -94,6 +95,11 @@ bool node_is_ready(const struct node *n)
 	return n->ready;
 }
 
+size_t node_voters(const struct node *n)
+{
+	return MAX(n->voters, (size_t)1);
+}
+
 bool node_is_handing_over(const struct node *n)
 {
 	return n->handing_over;
@@ -141,9 +147,20 @@ bool rpc_req_is_of_node(struct rpc_req req)
 
 /* What goes to the next leader. */
 static inline void on_pass(void *ctx, struct rpc_req req,
-			   const struct frame_request *item _unused_)
+			   const struct frame_request *item)
 {
+	const struct call_info *info = op_info(item->op);
 	struct fixture *f = ctx;
+	union {
+		uint64_t has;
+		char any[4096];
+	} m;
+
+	/* that one can read it */
+	if (info == NULL)
+		info = query_info(item->op);
+	assert_true(info->request->size <= sizeof(m));
+	assert_int_equal(msg_decode(info->request, item->body, &f->a, &m), 0);
 
 	f->passed = req;
 	f->passed_n++;

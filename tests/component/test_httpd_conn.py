@@ -429,6 +429,32 @@ def test_drain():
             assert h.proc.wait(PATIENCE) == 0
 
 
+def test_a_drain_hands_out_what_a_fetch_was_given():
+    """It is known before anything is answered: else the job would wait for
+    the end of its lease."""
+    with node() as h:
+        with h.connect() as one, h.connect() as batch:
+            send(one, "POST", "/api/v1/fetch", {"queues": ["crossed"]})
+            send(batch, "POST", "/api/v1/fetch/batch",
+                 {"queues": ["crossed"]})
+            h.backend.wait("request", "fetch", count=2)
+            h.proc.send_signal(signal.SIGTERM)
+            status, _, body = read_answer(one.makefile("rb"))
+            assert status == 200 and json.loads(body)["job_id"]
+            status, _, body = read_answer(batch.makefile("rb"))
+            assert status == 200 and len(json.loads(body)["jobs"]) == 1
+            assert h.proc.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("path", ["/fetch", "/fetch/batch"])
+def test_a_fetch_that_is_never_answered_has_an_unknown_outcome(path):
+    """It may have been given a job: nobody says that there was none."""
+    with node("--op-timeout=1s") as h:
+        a = h.post(path, {"queues": ["silent"], "timeout": 0.1})
+        assert a.error() == (504, "OUTCOME_UNKNOWN")
+        h.backend.wait("cancel")
+
+
 def test_nothing_begins_to_wait_during_a_drain():
     """It would hold up the end for as long as it may take."""
     asks = [("POST", "/admin/verify-view"), ("POST", "/queues/q/drain?wait=60"),

@@ -194,6 +194,98 @@ static void a_log_that_has_the_entry_is_not_given_up(void **state _unused_)
 	w_wait(all_applied, NULL);
 }
 
+/* --- what can be read after a start --- */
+
+/* The node asks the leader, as often as it likes. */
+static bool is_whole(void *ctx)
+{
+	struct member *k = ctx, *l = leader();
+	struct node_info i;
+	bool whole;
+
+	if (l != NULL && l != k && node_is_ready(l->node)) {
+		node_info(l->node, &i);
+		node_told(k->node, i.term, i.commit_index);
+	}
+	node_turn(k->node);
+	whole = node_is_whole(k->node);
+	assert_true(!whole || k->applied >= proposed);
+	return whole;
+}
+
+/* Also when it comes in parts. */
+static void a_restarted_node_has_all_that_was_answered(void **state _unused_)
+{
+	for (int i = 0; i < NODES; i++)
+		start(&m[i]);
+	propose(SMALL);
+	w_wait(all_applied, NULL);
+	stop(leader() == &m[2] ? &m[1] : &m[2]);
+	for (int i = 0; i < BACKLOG; i++)
+		propose(BIG);
+	for (int i = 0; i < NODES; i++)
+		if (m[i].node == NULL) {
+			start(&m[i]);
+			w_wait(is_whole, &m[i]);
+		}
+}
+
+struct heartbeats {
+	uint64_t term, committed;
+	unsigned n; /* after which it followed */
+};
+
+/* Of a leader, to the first node. */
+static bool hears_for_a_while(void *ctx)
+{
+	struct heartbeats *b = ctx;
+	struct node *n = m[0].node;
+	struct raft_message h = {
+		.type = RAFT_IO_APPEND_ENTRIES,
+		.server_id = raft_digest(m[1].s.node_id, 0),
+		.server_address = "127.0.0.1:1",
+	};
+	uint64_t last = raft_last_index(&n->raft);
+
+	h.append_entries = (struct raft_append_entries){
+		.term = b->term,
+		.prev_log_index = last,
+		.prev_log_term = node_term_of(n, last),
+		.leader_commit = b->committed,
+	};
+	node_receive(&n->io, &h);
+	node_turn(n);
+	assert_false(node_is_whole(n));
+	b->n += node_is_following(n) && n->raft.last_applied == b->committed;
+	return b->n > 10;
+}
+
+/*
+ * A new leader does not know yet how far the one before it had committed: what
+ * it tells until then may be less than what was answered.
+ */
+static void
+a_leader_must_know_before_a_restarted_node_does(void **state _unused_)
+{
+	struct heartbeats b = { 0 };
+
+	for (int i = 0; i < NODES; i++)
+		start(&m[i]);
+	for (int i = 0; i < FEW; i++)
+		propose(sizeof(uint32_t));
+	w_wait(all_applied, NULL);
+	for (int i = 0; i < NODES; i++)
+		stop(&m[i]);
+	start(&m[0]);
+	node_not_told(m[0].node);
+	b.term = m[0].node->raft.current_term + 1;
+	b.committed = raft_last_index(&m[0].node->raft) - 1;
+	w_wait(hears_for_a_while, &b);
+	for (int i = 1; i < NODES; i++)
+		start(&m[i]);
+	w_wait(is_whole, &m[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +295,8 @@ int main(void)
 		CASE(a_node_that_is_a_little_behind_needs_none),
 		CASE(another_one_leads_when_the_leader_stops),
 		CASE(a_log_that_has_the_entry_is_not_given_up),
+		CASE(a_restarted_node_has_all_that_was_answered),
+		CASE(a_leader_must_know_before_a_restarted_node_does),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -239,6 +239,27 @@ static void what_is_of_this_node_goes_to_the_next_leader(void **state)
 	assert_int_equal(f->replies_n, 1); /* to the enqueue */
 }
 
+/* Also a question whether this node leads: the next leader can read it. */
+static void question_who_leads_goes_to_the_next_leader(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_req req = { .peer = PEER_A, .epoch = 7, .id = 77 };
+
+	f->node.voters = 3;
+	proposer_fence(f->p, req, 0);
+	proposer_pump(f->p);
+	assert_int_equal(f->node.n, 1);
+	lose_leadership(f);
+	assert_int_equal(f->passed_n, 1);
+	assert_true(rpc_req_is(f->passed, req));
+	req.id++;
+	proposer_fence(f->p, req, 0);
+	proposer_step_down(f->p);
+	assert_int_equal(f->passed_n, 2);
+	assert_true(rpc_req_is(f->passed, req));
+	assert_int_equal(f->replies_n, 0);
+}
+
 static void nothing_is_proposed_while_leadership_is_handed_over(void **state)
 {
 	struct fixture *f = *state;
@@ -404,6 +425,9 @@ int main(void)
 		CASE(lost_leadership_answers_everybody),
 		cmocka_unit_test_setup_teardown(
 		    what_is_of_this_node_goes_to_the_next_leader,
+		    setup_with_others, teardown),
+		cmocka_unit_test_setup_teardown(
+		    question_who_leads_goes_to_the_next_leader,
 		    setup_with_others, teardown),
 		CASE(nothing_is_proposed_while_leadership_is_handed_over),
 		CASE(ops_wait_until_the_node_is_ready),
