@@ -60,6 +60,7 @@ static void check_row(struct usage_check *c, struct str key, struct str value)
 	assert_int_equal(m.other, m.queue.n == 0);
 	MSG_UNSET(&m, usage_row, sum);
 	MSG_UNSET(&m, usage_row, scores);
+	MSG_UNSET(&m, usage_row, made);
 	memcpy(day, key.p + 8 + KEY_SPACE_BYTES, sizeof(day));
 	buf_append(&names, day, sizeof(day));
 	msg_encode(&msg_usage_row, &m, &names);

@@ -407,6 +407,41 @@ static void test_what_ran_before_holds_nothing(void **state)
 	assert_int_equal(shown(x, 0)->state[0].reserved, 0);
 }
 
+/* Together they expect more than a number of 64 bits holds. */
+static void test_what_jobs_expect_never_runs_over(void **state)
+{
+	enum { JOBS = 40 };
+	struct fx *x = *state;
+	struct m_budget m = budget(BUDGET_QUEUE, "q", BUDGET_ALERT);
+	struct m_budget_limit l = { 0 };
+	char id[16];
+
+	MSG_SET(&l, budget_limit, unit, STR("tokens"));
+	MSG_SET(&l, budget_limit, amount, 5 * USD);
+	MSG_SET_LIST(&m, budget, limits, &l, 1);
+	set(x, &m);
+	for (int i = 0; i < JOBS; i++) {
+		struct m_enqueue e;
+
+		(void)snprintf(id, sizeof(id), "job_%02d", i);
+		e = fx_new(id, "q");
+		MSG_SET(&e, enqueue, expected, STR("{\"tokens\":1000000000}"));
+		assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
+		fx_expect(x, "q", id);
+	}
+	assert_int_equal(shown(x, 0)->state[0].reserved, UINT64_MAX);
+	fx_restart(x, FX_MEM);
+	fx_restart(x, FX_ROCKS);
+	for (int i = 0; i < JOBS; i++) {
+		(void)snprintf(id, sizeof(id), "job_%02d", i);
+		assert_int_equal(ack(x, str_from(id), 1), 0);
+		if (i == JOBS - 2)
+			assert_int_equal(shown(x, 0)->state[0].reserved,
+					 1000000000 * USD);
+	}
+	assert_int_equal(shown(x, 0)->state[0].reserved, 0);
+}
+
 static void test_a_job_that_never_fits_is_held(void **state)
 {
 	struct fx *x = *state;
@@ -503,6 +538,7 @@ int main(void)
 		TEST(test_a_job_that_costs_too_much_is_cancelled_or_refused),
 		TEST(test_what_jobs_expect_is_held_while_they_run),
 		TEST(test_what_ran_before_holds_nothing),
+		TEST(test_what_jobs_expect_never_runs_over),
 		TEST(test_a_job_that_never_fits_is_held),
 		TEST(test_budgets_that_cannot_be_are_refused),
 		TEST(test_why_names_the_budget),

@@ -5,6 +5,7 @@
 #include "fsm/core/state.h"
 #include "fsm_fixture.h"
 #include "proto/scheddb.h"
+#include "util/id.h"
 
 #define TEST(fn) \
 	cmocka_unit_test_setup_teardown(fn, fx_setup_level, fx_teardown)
@@ -457,6 +458,31 @@ static void test_what_cannot_be_is_refused(void **state)
 		   "cron_expression is required for recurrente jobs");
 }
 
+/* A chain makes the id of its next job from the entry, as anybody can. */
+static void test_ids_we_make_cannot_be_chosen(void **state)
+{
+	static const char why[] = "id: looks like one that Corvo makes itself; "
+				  "choose another form";
+	struct fx *x = *state;
+	char id[ID_LEN_MAX];
+	struct m_sdb_create m;
+
+	(void)id_derive("job_", x->now_ns + NS_PER_S, x->raft_index + 2, 0, id);
+	m = some(x, id);
+	fx_refused(x, OP_SDB_CREATE, &m, ERR_VALIDATION_ERROR, why);
+	(void)id_derive("s07_job_", x->now_ns, 1, 0, id);
+	m = some(x, id);
+	fx_refused(x, OP_SDB_CREATE, &m, ERR_VALIDATION_ERROR, why);
+	(void)id_derive("sch_", x->now_ns, 1, 0, id);
+	m = every(x, id);
+	fx_refused(x, OP_SDB_CREATE, &m, ERR_VALIDATION_ERROR, why);
+	(void)id_derive("order_", x->now_ns, 1, 0, id);
+	m = some(x, id);
+	create(x, &m);
+	m = some(x, "job_1");
+	create(x, &m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -474,6 +500,7 @@ int main(void)
 		TEST(test_others_cannot_take_it_from_a_schedule),
 		TEST(test_the_queue_is_set_up_and_keeps_what_people_set),
 		TEST(test_what_cannot_be_is_refused),
+		TEST(test_ids_we_make_cannot_be_chosen),
 	};
 
 	return cmocka_run_group_tests_name("fsm_scheddb", tests, NULL, NULL);

@@ -265,6 +265,58 @@ static void test_a_correction_after_the_sums_are_gone(void **state)
 	sum_is(x, "", "", 1, 7000000);
 }
 
+static void give_by(struct fx *x, const char *by, double value)
+{
+	struct m_score m = of("job_1", "accuracy", value);
+
+	MSG_SET(&m, score, by, str_from(by));
+	assert_int_equal(fx_do(x, OP_SCORE, &m, NULL), 0);
+}
+
+static void clock_to(struct fx *x, uint64_t to_ns)
+{
+	struct m_clock_set m = { 0 };
+
+	MSG_SET(&m, clock_set, from_ns, x->now_ns);
+	MSG_SET(&m, clock_set, to_ns, to_ns);
+	x->now_ns = to_ns;
+	assert_int_equal(fx_do(x, OP_CLOCK_SET, &m, NULL), 0);
+}
+
+/*
+ * The sums of an hour are purged, the clock goes back, and the hour comes
+ * again: corrections of old scores take nothing from what is counted now.
+ */
+static void test_a_correction_after_the_hour_came_again(void **state)
+{
+	struct fx *x = *state;
+	struct m_usage_settings set = { 0 };
+	struct m_maintain purge = { 0 };
+	uint64_t was;
+
+	MSG_SET(&set, usage_settings, retention, HOUR);
+	assert_int_equal(fx_do(x, OP_SET_USAGE, &set, NULL), 0);
+	fx_enqueue(x, "job_1", "q");
+	fx_expect(x, "q", "job_1");
+	was = x->now_ns;
+	give_by(x, "ann", 1);
+	give_by(x, "bob", 1);
+	clock_to(x, was + 5 * HOUR);
+	MSG_SET(&purge, maintain, limit, 100);
+	MSG_SET(&purge, maintain, retention_ns, 100 * HOUR);
+	assert_int_equal(fx_do(x, OP_PURGE, &purge, NULL), 0);
+	clock_to(x, was);
+	give_by(x, "eve", 4);
+	sum_is(x, "", "", 1, 4000000);
+	fx_restart(x, FX_ROCKS);
+	give_by(x, "ann", 2);
+	sum_is(x, "", "", 2, 6000000);
+	give_by(x, "bob", 3);
+	sum_is(x, "", "", 3, 9000000);
+	give_by(x, "ann", 1); /* which is counted in this hour by now */
+	sum_is(x, "", "", 3, 8000000);
+}
+
 /* --- what is refused --- */
 
 static void test_what_cannot_be_is_refused(void **state)
@@ -352,6 +404,7 @@ int main(void)
 		TEST(test_a_request_that_comes_again_counts_once),
 		TEST(test_sums_outlive_their_jobs),
 		TEST(test_a_correction_after_the_sums_are_gone),
+		TEST(test_a_correction_after_the_hour_came_again),
 		TEST(test_what_cannot_be_is_refused),
 		TEST(test_too_many_names_are_folded_into_one),
 	};

@@ -3,7 +3,8 @@
  * the queue scheduled-db, a recurrente a schedule of it; an id is that of
  * either, never of both. Ids, URLs and expressions come from clients; the node
  * that took the request has looked at what they say, here they are looked at
- * for what keys rely on.
+ * for what keys rely on. Ids that clients choose and ids that are made here or
+ * in corvo-httpd never meet: those of the latter form are refused.
  */
 #include "fsm/job/sdb.h"
 #include "fsm/core/entry.h"
@@ -15,6 +16,7 @@
 #include "fsm/ties/backlog.h"
 #include "fsm/ties/schedule.h"
 #include "proto/scheddb.h"
+#include "util/id.h"
 
 /* What an id is of. */
 struct found {
@@ -219,6 +221,10 @@ static int check(struct fsm *f, const struct m_sdb_create *op)
 				  "id: must have 1 to %d bytes, and no control "
 				  "characters",
 				  LIMIT_JOB_ID_BYTES);
+	if (id_is_valid(op->id, "job_") || id_is_valid(op->id, "sch_"))
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "id: looks like one that Corvo makes itself; "
+				  "choose another form");
 	if (op->type > SDB_RECURRING)
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
 				  "type: must be unico or recurrente");

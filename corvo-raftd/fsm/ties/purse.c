@@ -191,7 +191,10 @@ static void count_write(struct fsm *f, const struct purse_count *c,
 	*m = (struct m_budget_count){ 0 };
 	MSG_SET(m, budget_count, period, c->period);
 	MSG_SET(m, budget_count, spent, c->spent);
-	MSG_SET(m, budget_count, reserved, c->reserved);
+	MSG_SET(m, budget_count, reserved, (uint64_t)c->reserved);
+	if (c->reserved > UINT64_MAX)
+		MSG_SET(m, budget_count, reserved_high,
+			(uint64_t)(c->reserved >> 64));
 	MSG_SET(m, budget_count, reports, c->reports);
 	MSG_SET(m, budget_count, since, c->since);
 	if (c->told)
@@ -267,7 +270,7 @@ static void count_read(const struct m_budget_count *m, struct purse_count *c)
 {
 	c->period = m->period;
 	c->spent = m->spent;
-	c->reserved = m->reserved;
+	c->reserved = (unsigned __int128)m->reserved_high << 64 | m->reserved;
 	c->reports = m->reports;
 	c->since = m->since;
 	c->told = m->told;

@@ -17,7 +17,10 @@
 #include "fsm/job/job.h"
 
 struct purse_count {
-	uint64_t period, spent, reserved, reports, next_ns;
+	uint64_t period, spent, reports, next_ns;
+	/* Exact, whatever jobs say they expect: what one of them adds is taken
+	 * off again when it ends. */
+	unsigned __int128 reserved;
 	uint64_t since; /* the last event before it */
 	bool told;
 	uint64_t *slots; /* of a window: LIMIT_BUDGET_SLOTS */
@@ -52,6 +55,12 @@ void purse_save(struct fsm *f, const struct fsm_purse *p);
 static inline bool purse_is_per_job(const struct m_budget_limit *l)
 {
 	return l->per == BUDGET_PER_JOB;
+}
+
+/* What is held for jobs that run, as an amount: amounts have an end. */
+static inline uint64_t purse_reserved(const struct purse_count *c)
+{
+	return c->reserved > UINT64_MAX ? UINT64_MAX : (uint64_t)c->reserved;
 }
 
 /* --- periods (purse_period.c) --- */

@@ -108,7 +108,7 @@ static bool has_room(const struct fsm *f, const struct fsm_purse *p, size_t i,
 	const struct m_budget_limit *l = &p->m.limits[i];
 	const struct purse_count *c = &p->counts[i];
 	uint64_t spent = purse_spent(f, l, c, now);
-	uint64_t used = nano_add(spent, c->reserved);
+	uint64_t used = nano_add(spent, purse_reserved(c));
 
 	if (expected > 0 ? nano_add(used, expected) > l->amount
 			 : used >= l->amount) {
@@ -204,7 +204,7 @@ int purse_judge(struct fsm *f, struct job *j, uint64_t now,
 static void spread(struct fsm *f, struct job *j, const struct m_budget_limit *l,
 		   struct purse_count *c)
 {
-	uint64_t used = nano_add(c->spent, c->reserved);
+	uint64_t used = nano_add(c->spent, purse_reserved(c));
 	uint64_t left = l->amount > used ? l->amount - used : 0;
 	uint64_t end = purse_until(f, l, f->now_ns), cost = 0;
 	unsigned __int128 wait;
@@ -441,7 +441,7 @@ void purse_describe(const struct fsm *f, const struct purse_block *b,
 	if (c->reserved == 0)
 		return;
 	buf_puts(ret, ", and ");
-	nano_format(ret, c->reserved);
+	nano_format(ret, purse_reserved(c));
 	buf_puts(ret, " held for jobs that run");
 }
 

@@ -30,7 +30,7 @@ static void show_limit(const struct fsm *f, const struct fsm_purse *p, size_t i,
 	MSG_SET(ret, budget_state, per, l->per);
 	MSG_SET(ret, budget_state, amount, l->amount);
 	MSG_SET(ret, budget_state, spent, spent);
-	MSG_SET(ret, budget_state, reserved, c->reserved);
+	MSG_SET(ret, budget_state, reserved, purse_reserved(c));
 	MSG_SET(ret, budget_state, exceeded, spent >= l->amount);
 	if (c->next_ns > now)
 		MSG_SET(ret, budget_state, next_at, c->next_ns);

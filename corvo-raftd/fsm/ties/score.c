@@ -31,6 +31,7 @@ static int count_in(struct fsm *f, struct job *j, struct m_score *s)
 	if (r > 0)
 		sum = *at.found.scores;
 	score_sum_put(&sum, score_millionths(s->value));
+	MSG_SET(row, usage_row, made, r > 0 ? at.found.made : f->last_seq);
 	names = *row;
 	MSG_SET(row, usage_row, scores, &sum);
 	fsm_put(f, &at.key, &msg_usage_row, row);
@@ -40,25 +41,33 @@ static int count_in(struct fsm *f, struct job *j, struct m_score *s)
 	return 0;
 }
 
-/* Its hour may be gone. The lowest and the highest stay: they were recorded. */
+/*
+ * Its hour may be gone, and have come again after the clock was set back: then
+ * others are counted there. The lowest and the highest stay: they were
+ * recorded.
+ */
 static int count_out(struct fsm *f, const struct m_score *s)
 {
 	struct usage_place at = { .day = s->day };
 	struct m_usage_row row;
 	struct m_score_sum sum;
+	uint64_t made;
 	int r;
 
 	if (s->row == NULL)
 		return 0;
 	row = *s->row;
+	made = row.made;
+	MSG_UNSET(&row, usage_row, made);
 	at.hour_ns = s->created_at - s->created_at % (S_PER_HOUR * NS_PER_S);
 	r = usage_row_find(f, &row, &at);
-	if (r <= 0)
-		return r;
+	if (r <= 0 || at.found.made != made)
+		return MIN(r, 0);
 	sum = *at.found.scores;
 	CHECK(sum.count > 0);
 	MSG_SET(&sum, score_sum, count, sum.count - 1);
 	MSG_SET(&sum, score_sum, total, sum.total - score_millionths(s->value));
+	MSG_SET(&row, usage_row, made, made);
 	MSG_SET(&row, usage_row, scores, &sum);
 	fsm_put(f, &at.key, &msg_usage_row, &row);
 	return 0;

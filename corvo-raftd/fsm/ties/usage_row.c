@@ -68,7 +68,8 @@ static bool is_same(const struct m_usage_row *a, const struct m_usage_row *b)
 static uint64_t row_hash(struct fsm *f, const struct m_usage_row *row)
 {
 	CHECK(!MSG_HAS(row, usage_row, sum) &&
-	      !MSG_HAS(row, usage_row, scores));
+	      !MSG_HAS(row, usage_row, scores) &&
+	      !MSG_HAS(row, usage_row, made));
 	buf_clear(&f->scratch);
 	msg_encode(&msg_usage_row, row, &f->scratch);
 	return hash_stable(f->scratch.p, f->scratch.n);
