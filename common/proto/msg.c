@@ -113,6 +113,43 @@ void msg_encode(const struct msg_desc *d, const void *m, struct buf *out)
 
 /* --- levels --- */
 
+static unsigned number_level(const struct enum_desc *e, uint32_t number)
+{
+	for (size_t i = 0; i < e->n; i++)
+		if (e->values[i].number == number)
+			return e->values[i].level;
+	return 1; /* one that only records hold */
+}
+
+/* A text that is no word of it is refused by whoever takes the operation. */
+static unsigned words_level(const struct enum_desc *e, const struct str *words,
+			    size_t n)
+{
+	unsigned level = 1;
+	uint32_t number;
+
+	for (size_t i = 0; i < n; i++)
+		if (enum_parse(e, words[i], &number))
+			level = MAX(level, number_level(e, number));
+	return level;
+}
+
+/* Of a member that holds named values. */
+static unsigned value_level(const struct field_desc *f, const void *m)
+{
+	const char *p = (const char *)m + f->offset;
+
+	if (f->kind == K_enum)
+		return number_level(f->values, *(const uint32_t *)p);
+	if (f->kind == K_str)
+		return words_level(f->values, (const struct str *)p, 1);
+	if (f->kind == K_strs)
+		return words_level(
+		    f->values, *(const struct str *const *)p,
+		    *(const size_t *)((const char *)m + f->count_offset));
+	return 1;
+}
+
 unsigned msg_needs_level(const struct msg_desc *d, const void *m)
 {
 	unsigned level = 1;
@@ -124,7 +161,9 @@ unsigned msg_needs_level(const struct msg_desc *d, const void *m)
 		size_t n = f->kind == K_msg;
 
 		if ((f->flags & F_LEVEL_2) != 0)
-			return 2;
+			level = MAX(level, 2u);
+		if (f->values != NULL)
+			level = MAX(level, value_level(f, m));
 		if (f->kind == K_msgs)
 			n = *(const size_t *)((const char *)m +
 					      f->count_offset);

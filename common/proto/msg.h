@@ -53,6 +53,7 @@ enum field_kind {
 struct enum_value {
 	uint32_t number;
 	const char *text;
+	unsigned level; /* feature level it came with */
 };
 
 struct enum_desc {
@@ -108,7 +109,7 @@ void msg_encode(const struct msg_desc *d, const void *m, struct buf *out);
 
 /*
  * The feature level an operation with this request is of: that of the newest
- * member it has. 1: it has none that came later.
+ * member it has, or of the newest value of one. 1: it has none that came later.
  */
 unsigned msg_needs_level(const struct msg_desc *d, const void *m);
 

@@ -16,20 +16,21 @@ const uint64_t corvo_defs_hash = CORVO_DEFS_HASH;
 
 #define VALUES(name) static const struct enum_value values_##name[]
 
-#define ENUM(name, how, code_03)       VALUES(name) = {
-#define ENUM_VALUE(e, NAME, num, text) { num, text },
+#define ENUM(name, how, code_03)              VALUES(name) = {
+#define ENUM_VALUE(e, NAME, num, text)        { num, text, 1 },
+#define ENUM_LATER(e, NAME, num, text, level) { num, text, level },
 #define ENUM_END(name) \
 	}              \
 	;
 #include "proto/defs/enums.def"
 
 static const struct enum_value values_job_state[] = {
-#define STATE(NAME, name, num, terminal) { num, #name },
+#define STATE(NAME, name, num, terminal) { num, #name, 1 },
 #include "proto/defs/states.def"
 };
 
 static const struct enum_value values_event_type[] = {
-#define EVENT(NAME, name, num, doc) { num, #name },
+#define EVENT(NAME, name, num, doc) { num, #name, 1 },
 #include "proto/defs/events.def"
 };
 
@@ -220,7 +221,7 @@ unsigned op_level(const struct call_info *op, struct str body,
 	void *m = arena_alloc(scratch, op->request->size);
 
 	if (msg_decode(op->request, body, scratch, m) < 0)
-		return op->level; /* apply refuses it */
+		return op->level; /* the leader refuses it */
 	return MAX(op->level, msg_needs_level(op->request, m));
 }
 

@@ -2,8 +2,8 @@
  * Applies raft entries: decodes the items, runs each through its apply
  * function, and writes all changes of an entry, with the applied index, as
  * one batch. Entries come from our own leader through the raft log; an item
- * that makes no sense is refused by itself, an entry that cannot be read
- * stops the node.
+ * that makes no sense is refused by itself, one that cannot be read stops the
+ * node, as an entry that cannot does.
  *
  * Loop thread only. The arenas live for one entry and one item.
  */
@@ -187,6 +187,22 @@ static void write_events(struct fsm *f)
 
 /* --- apply --- */
 
+/*
+ * What a leader proposes it has read: a later version has written this, with a
+ * value that is not known here, and could apply it. Release 0.4.0 looked at
+ * nothing, and refused such an operation when it was applied.
+ */
+static int unreadable(struct fsm *f, const struct call_info *info)
+{
+	if (f->entry_format == 1)
+		return fsm_refuse(f, ERR_BAD_MESSAGE,
+				  "the operation could not be read");
+	return fsm_stop(f,
+			"its operation %s cannot be read by this version of "
+			"Corvo; start the version that wrote it",
+			info->name);
+}
+
 static int apply_decoded(struct fsm *f, const struct entry_item *item)
 {
 	const struct call_info *info = op_info(item->op);
@@ -209,8 +225,7 @@ static int apply_decoded(struct fsm *f, const struct entry_item *item)
 	request = arena_alloc(&f->item_arena, info->request->size);
 	reply = arena_zalloc(&f->item_arena, info->reply->size);
 	if (msg_decode(info->request, item->body, &f->item_arena, request) < 0)
-		return fsm_refuse(f, ERR_BAD_MESSAGE,
-				  "the operation could not be read");
+		return unreadable(f, info);
 	r = fsm_dispatch(f, item->op, request, reply);
 	deps_settle(f);
 	if (r == APPLY_REST)

@@ -34,8 +34,8 @@ int fsm_rewind(struct fsm *f);
  * per item in order, after all changes of the entry are made. Returns 0, also
  * when items were refused (that is in their reply), or -ERR_* when the node
  * must stop: a store error, an entry that cannot be read, or ERR_UNSUPPORTED:
- * one with an op this version does not know, or the cluster does not use yet;
- * fsm_stop_text says which.
+ * one with an op this version does not know or cannot read, or the cluster does
+ * not use yet; fsm_stop_text says which.
  */
 typedef void fsm_reply_fn(void *ctx, size_t item, int err, uint64_t seq,
 			  struct str body);

@@ -15,6 +15,7 @@
 #define OVERLOAD_RETRY_TEXT "too many operations are waiting for the log"
 #define LATE_TEXT           "this waited too long for the log and was withdrawn"
 #define WEIGHT_RETRY_TEXT   "operations and the log in memory weigh too much"
+#define UNREADABLE_TEXT     "the operation could not be read"
 
 void admission_look_at_disk(struct proposer *p)
 {
@@ -121,37 +122,61 @@ static bool names_one_job(uint32_t op)
 
 /* Once it is in the log, a job that cannot be read would freeze the node. 0 or
  * -ERR_*. */
-static int look_at_job(struct proposer *p, const struct op *op)
+static int look_at_job(struct proposer *p, const struct op *op,
+		       const void *request)
 {
-	const struct msg_desc *d = op_info(op->id)->request;
-	const struct field_desc *id = &d->fields[0];
-	char *m;
+	const struct field_desc *id = &op_info(op->id)->request->fields[0];
 
 	if (!names_one_job(op->id))
 		return 0;
 	CHECK(id->kind == K_str && strcmp(id->name, "job_id") == 0);
+	return fsm_job_check(
+	    p->c.fsm,
+	    *(const struct str *)(const void *)((const char *)request +
+						id->offset));
+}
+
+/* NULL: it cannot be read. In scratch. */
+static void *decode(struct proposer *p, const struct op *op)
+{
+	const struct msg_desc *d = op_info(op->id)->request;
+	void *m;
+
 	arena_reset(&p->scratch);
 	m = arena_alloc(&p->scratch, d->size);
-	if (msg_decode(d, op->body, &p->scratch, m) < 0)
-		return 0; /* apply refuses it */
-	return fsm_job_check(
-	    p->c.fsm, *(const struct str *)(const void *)(m + id->offset));
+	return msg_decode(d, op->body, &p->scratch, m) < 0 ? NULL : m;
 }
 
 /* Not all voters know it yet: they could not apply it. NULL: they do. */
-static const char *is_too_new(struct proposer *p, const struct op *op)
+static const char *is_too_new(struct proposer *p, const struct op *op,
+			      const void *request)
 {
+	const struct call_info *info = op_info(op->id);
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	unsigned level;
 
 	if (fsm_level(p->c.fsm) >= FEATURE_LEVEL)
 		return NULL;
-	arena_reset(&p->scratch);
-	level = op_level(op_info(op->id), op->body, &p->scratch);
+	level = MAX(info->level, msg_needs_level(info->request, request));
 	if (level <= fsm_level(p->c.fsm))
 		return NULL;
 	fsm_level_why(p->c.fsm, level, &why);
 	return arena_cstr(&p->scratch, buf_str(&why));
+}
+
+/*
+ * What every replica will have to read and know. Most of it comes from this
+ * node's own processes, some from those of a node of another version.
+ */
+static int look_at_body(struct proposer *p, const struct op *op,
+			const void **ret, const char **ret_text)
+{
+	*ret = decode(p, op);
+	*ret_text = UNREADABLE_TEXT;
+	if (*ret == NULL)
+		return ERR_BAD_MESSAGE;
+	*ret_text = is_too_new(p, op, *ret);
+	return *ret_text != NULL ? ERR_UNSUPPORTED : 0;
 }
 
 /*
@@ -164,6 +189,7 @@ int admission_judge(struct proposer *p, const struct op *op,
 {
 	const struct call_info *info = op_info(op->id);
 	unsigned who = info->who;
+	const void *request;
 	int r;
 
 	if (p->draining) {
@@ -178,9 +204,9 @@ int admission_judge(struct proposer *p, const struct op *op,
 		*ret_text = err_text(ERR_STORAGE_ERROR);
 		return ERR_STORAGE_ERROR;
 	}
-	*ret_text = is_too_new(p, op);
-	if (*ret_text != NULL)
-		return ERR_UNSUPPORTED;
+	r = look_at_body(p, op, &request, ret_text);
+	if (r != 0)
+		return r;
 	*ret_text = who & OP_SERVER ? NULL : overload(p, op);
 	if (*ret_text != NULL) {
 		p->stats.overload++;
@@ -191,7 +217,7 @@ int admission_judge(struct proposer *p, const struct op *op,
 		*ret_text = err_text(ERR_STORAGE_FULL);
 		return ERR_STORAGE_FULL;
 	}
-	r = look_at_job(p, op);
+	r = look_at_job(p, op, request);
 	*ret_text = r < 0 ? err_text(-r) : NULL;
 	return -r;
 }

@@ -256,22 +256,14 @@ static void test_entry_of_many(void **state)
 	assert_int_equal(x->replies[3].seq, 3);
 }
 
-static void test_broken_items(void **state)
+static void test_an_item_that_says_nothing_is_refused(void **state)
 {
 	struct fx *x = *state;
-	struct entry_item items[] = {
-		{ .op = OP_ENQUEUE, .body = STR("\xc1") },
-		{ .op = OP_PAUSE, .body = STR("\x80") },
-	};
 
 	fx_begin(x);
-	for (size_t i = 0; i < ARRAY_SIZE(items); i++) {
-		entry_add(&x->w, &items[i]);
-		x->n++;
-	}
+	(void)fx_add_raw(x, OP_PAUSE, 0, STR("\x80"));
 	fx_commit(x);
-	assert_int_equal(x->replies[0].err, ERR_BAD_MESSAGE);
-	assert_int_equal(x->replies[1].err, ERR_VALIDATION_ERROR);
+	assert_int_equal(x->replies[0].err, ERR_VALIDATION_ERROR);
 	fx_enqueue(x, "job_1", "q");
 }
 
@@ -283,6 +275,54 @@ static void ignore_reply(void *ctx, size_t item, int err, uint64_t seq,
 	(void)seq;
 	(void)body;
 	(*(int *)ctx)++;
+}
+
+/* As a later version would write it, which has more priorities. */
+static void add_newer(struct fx *x)
+{
+	struct m_enqueue m = fx_new("job_2", "q");
+
+	MSG_SET(&m, enqueue, priority, 77);
+	fx_begin(x);
+	fx_add(x, OP_ENQUEUE, 0, &m);
+	entry_end(&x->w);
+}
+
+/* Others may know what it means: to refuse it would be to become another state
+ * than theirs. */
+static void test_a_value_of_a_later_version_stops(void **state)
+{
+	struct fx *x = *state;
+	int calls = 0;
+
+	fx_enqueue(x, "job_1", "q");
+	add_newer(x);
+	for (int i = 0; i < FX_SIDES; i++) {
+		struct fsm *f = x->side[i].f;
+
+		assert_int_equal(
+		    fsm_apply(f, 2, buf_str(&x->entry), ignore_reply, &calls),
+		    -ERR_UNSUPPORTED);
+		assert_str_is(fsm_stop_text(f),
+			      "its operation enqueue cannot be read by this "
+			      "version of Corvo; start the version that wrote "
+			      "it");
+		assert_int_equal(fsm_applied_index(f), 1);
+	}
+	assert_int_equal(calls, 0);
+	fx_restart(x, FX_ROCKS);
+	assert_int_equal(fsm_applied_index(x->side[FX_ROCKS].f), 1);
+}
+
+/* That release looked at nothing before it proposed, and refused it here. */
+static void test_what_0_4_0_could_not_read_it_refused(void **state)
+{
+	struct fx *x = *state;
+	struct m_enqueue m = fx_new("job_1", "q");
+
+	MSG_SET(&m, enqueue, priority, 77);
+	assert_int_equal(fx_do_old(x, OP_ENQUEUE, 0, &m), ERR_BAD_MESSAGE);
+	fx_enqueue(x, "job_2", "q");
 }
 
 static void test_broken_entry_stops(void **state)
@@ -333,7 +373,9 @@ int main(void)
 		TEST(test_resend),
 		TEST(test_resend_of_0_4_0),
 		TEST(test_entry_of_many),
-		TEST(test_broken_items),
+		TEST(test_an_item_that_says_nothing_is_refused),
+		TEST(test_a_value_of_a_later_version_stops),
+		TEST(test_what_0_4_0_could_not_read_it_refused),
 		TEST(test_broken_entry_stops),
 		TEST(test_applied_entries_are_skipped),
 	};

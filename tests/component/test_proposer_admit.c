@@ -67,6 +67,24 @@ static void a_member_above_the_feature_level_is_refused(void **state)
 	assert_null(reply_to(f, submit(f, PEER_A, OP_ACK_BATCH, &batch, "")));
 }
 
+/* In the log it would stop every node that cannot read it. */
+static void what_cannot_be_read_never_gets_into_the_log(void **state)
+{
+	struct fixture *f = *state;
+	struct m_enqueue m = { 0 };
+	struct seen_reply *r;
+
+	MSG_SET(&m, enqueue, job_id, STR("job_1"));
+	MSG_SET(&m, enqueue, queue, STR("q"));
+	MSG_SET(&m, enqueue, priority, 77);
+	r = reply_to(f, submit(f, PEER_A, OP_ENQUEUE, &m, ""));
+	assert_int_equal(r->err, ERR_BAD_MESSAGE);
+	assert_str_is(buf_str(&r->body), "the operation could not be read");
+	assert_int_equal(proposer_stats(f->p)->pending, 0);
+	assert_null(reply_to(f, enqueue(f, "job_2", "q")));
+	pump_and_commit_all(f);
+}
+
 static struct rpc_req maintain(struct fixture *f, unsigned op)
 {
 	static const struct m_maintain m;
@@ -401,6 +419,7 @@ int main(void)
 		CASE(too_many_waiting_ops_are_refused),
 		CASE(an_op_above_the_feature_level_is_refused),
 		CASE(a_member_above_the_feature_level_is_refused),
+		CASE(what_cannot_be_read_never_gets_into_the_log),
 		CASE(ops_weigh_until_they_are_applied),
 		CASE(the_log_in_memory_weighs_too),
 		CASE(a_heavy_op_that_is_alone_is_taken),

@@ -194,6 +194,76 @@ static void test_enums(void **state _unused_)
 	assert_false(enum_parse(&enum_job_state, STR(""), &v));
 }
 
+/* A request with a member that has got a value since. */
+struct m_later {
+	uint64_t has;
+	uint32_t number;
+	struct str word;
+	struct str *words;
+	size_t words_n;
+};
+
+static void test_values_have_a_level(void **state _unused_)
+{
+	static const struct enum_value values[] = { { 0, "old", 1 },
+						    { 1, "late", 2 },
+						    { 2, "later", 3 } };
+	static const struct enum_desc e = {
+		.name = "later", .values = values, .n = 3, .inner = 9
+	};
+	static const struct field_desc fields[] = {
+		{ .kind = K_enum,
+		  .offset = offsetof(struct m_later, number),
+		  .values = &e },
+		{ .kind = K_str,
+		  .offset = offsetof(struct m_later, word),
+		  .values = &e },
+		{ .kind = K_strs,
+		  .offset = offsetof(struct m_later, words),
+		  .count_offset = offsetof(struct m_later, words_n),
+		  .values = &e },
+	};
+	static const struct msg_desc d = { .size = sizeof(struct m_later),
+					   .fields = fields,
+					   .n = 3 };
+	struct str words[] = { STR("old"), STR("later") };
+	struct m_later m = { .has = 1, .number = 1 };
+
+	assert_int_equal(msg_needs_level(&d, &m), 2);
+	m.number = 9;
+	assert_int_equal(msg_needs_level(&d, &m), 1);
+	m.number = 0;
+	assert_int_equal(msg_needs_level(&d, &m), 1);
+	m.has |= 2;
+	m.word = STR("late");
+	assert_int_equal(msg_needs_level(&d, &m), 2);
+	m.word = STR("no such word");
+	assert_int_equal(msg_needs_level(&d, &m), 1);
+	m.has |= 4;
+	m.words = words;
+	m.words_n = 1;
+	assert_int_equal(msg_needs_level(&d, &m), 1);
+	m.words_n = 2;
+	assert_int_equal(msg_needs_level(&d, &m), 3);
+}
+
+/* A new one must say what it came with. */
+static void test_all_values_have_one(void **state _unused_)
+{
+	const struct msg_desc *d;
+
+	for (size_t i = 0; (d = msg_at(i)) != NULL; i++) {
+		for (size_t k = 0; k < d->n; k++) {
+			const struct enum_desc *e = d->fields[k].values;
+
+			for (size_t v = 0; e != NULL && v < e->n; v++) {
+				assert_in_range(e->values[v].level, 1,
+						FEATURE_LEVEL);
+			}
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +275,8 @@ int main(void)
 		cmocka_unit_test(test_wrong_kinds),
 		cmocka_unit_test(test_absent_is_zero),
 		cmocka_unit_test(test_enums),
+		cmocka_unit_test(test_values_have_a_level),
+		cmocka_unit_test(test_all_values_have_one),
 	};
 
 	return cmocka_run_group_tests_name("msg", tests, NULL, NULL);
