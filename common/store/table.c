@@ -23,6 +23,12 @@ struct table_group {
 	size_t sorted_n; /* the first of them, which are in order */
 };
 
+/* An entry that was there at the mark, and its value. */
+struct table_undo {
+	uint32_t entry;
+	struct str value;
+};
+
 void table_init(struct table *t, size_t keep)
 {
 	*t = (struct table){ .arena.block_size = ARENA_BYTES,
@@ -40,6 +46,7 @@ void table_done(struct table *t)
 	free(t->ranges);
 	free(t->slots);
 	free(t->entries);
+	free(t->undo);
 	arena_done(&t->arena);
 }
 
@@ -240,6 +247,17 @@ void table_sort_walked(struct table *t)
 
 /* --- changes --- */
 
+static void put_value(struct table *t, uint32_t entry, struct str value)
+{
+	if (entry < t->mark.n) {
+		if (t->undo_n == t->undo_cap)
+			t->undo = grow(t->undo, &t->undo_cap, sizeof(*t->undo));
+		t->undo[t->undo_n++] =
+		    (struct table_undo){ entry, t->entries[entry].value };
+	}
+	t->entries[entry].value = value;
+}
+
 static void set(struct table *t, struct str key, uint32_t hash,
 		struct str value, bool is_new)
 {
@@ -250,8 +268,8 @@ static void set(struct table *t, struct str key, uint32_t hash,
 	CHECK(key.n > 0);
 	t->bytes += key.n + value.n;
 	if (t->slots[i].entry != 0) {
-		t->entries[t->slots[i].entry - 1].value =
-		    arena_copy(&t->arena, value);
+		put_value(t, t->slots[i].entry - 1,
+			  arena_copy(&t->arena, value));
 		return;
 	}
 	if (t->n == t->cap)
@@ -282,7 +300,7 @@ void table_delete_range(struct table *t, struct str from, struct str upto)
 	size_t n = table_range(t, from, upto, &own);
 
 	for (size_t i = 0; i < n; i++)
-		t->entries[own[i]].value = STR_NULL;
+		put_value(t, own[i], STR_NULL);
 	free(own);
 	if (t->ranges_n == t->ranges_cap)
 		t->ranges = grow(t->ranges, &t->ranges_cap, sizeof(*t->ranges));
@@ -499,6 +517,54 @@ void table_merge(struct table *t, const struct table *from)
 	free(list);
 }
 
+/* --- back to a mark --- */
+
+void table_mark(struct table *t)
+{
+	t->mark.n = t->n;
+	t->mark.ranges_n = t->ranges_n;
+	t->mark.bytes = t->bytes;
+	t->undo_n = 0;
+}
+
+/* Without the entries that came later; the others stay in their order. */
+static void group_back(struct table_group *g, size_t entries_n)
+{
+	size_t n = 0, sorted_n = 0;
+
+	for (size_t i = 0; i < g->n; i++) {
+		if (g->entries[i] >= entries_n)
+			continue;
+		sorted_n += i < g->sorted_n;
+		g->entries[n++] = g->entries[i];
+	}
+	g->n = n;
+	g->sorted_n = sorted_n;
+}
+
+void table_back(struct table *t)
+{
+	while (t->undo_n > 0) {
+		const struct table_undo *u = &t->undo[--t->undo_n];
+
+		t->entries[u->entry].value = u->value;
+	}
+	t->n = t->mark.n;
+	t->ranges_n = t->mark.ranges_n;
+	t->bytes = t->mark.bytes;
+	memset(t->slots, 0, t->slots_n * sizeof(*t->slots));
+	for (size_t i = 0; i < t->n; i++) {
+		struct table_entry *e = &t->entries[i];
+		uint32_t hash = key_hash(e->key);
+
+		e->slot = (uint32_t)find_slot(t, e->key, hash);
+		t->slots[e->slot] =
+		    (struct table_slot){ (uint32_t)i + 1, hash };
+	}
+	for (size_t i = 0; i < t->groups_n; i++)
+		group_back(&t->groups[i], t->n);
+}
+
 /* --- empty --- */
 
 size_t table_weight(const struct table *t)
@@ -524,4 +590,5 @@ void table_empty(struct table *t)
 	t->ranges_n = 0;
 	t->bytes = 0;
 	arena_reset(&t->arena);
+	table_mark(t);
 }

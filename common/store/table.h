@@ -40,6 +40,12 @@ struct table {
 	size_t ranges_n, ranges_cap;
 	size_t bytes; /* of keys and values copied in since it was empty */
 	size_t keep;
+	/* how it was when it was marked, and what was written over since */
+	struct {
+		size_t n, ranges_n, bytes;
+	} mark;
+	struct table_undo *undo;
+	size_t undo_n, undo_cap;
 };
 
 struct table_range {
@@ -52,6 +58,13 @@ void table_done(struct table *t);
 void table_empty(struct table *t);
 /* Bytes of keys and values copied in, and what an entry costs. */
 size_t table_weight(const struct table *t);
+
+/*
+ * table_back makes it what it was at the last table_mark, or when it was
+ * emptied since. It may be slow.
+ */
+void table_mark(struct table *t);
+void table_back(struct table *t);
 
 /* The newest change of the key, or NULL; valid until the next change. */
 struct table_entry *table_find(const struct table *t, struct str key);

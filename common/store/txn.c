@@ -11,12 +11,33 @@
 #define CHANGE_BYTES 64         /* what a change weighs beside key and value */
 #define KEEP_BYTES   (2u << 20) /* memory of larger ones is given back */
 
+#define SCANS_MAX 4 /* one inside another */
+
 struct txn {
 	struct kv *kv;
 	struct table table;
 	struct buf got; /* value last read from the store */
 	uint64_t written;
+	struct scan {
+		struct kv_iter *it;
+		uint32_t *own;
+	} scans[SCANS_MAX]; /* under way */
+	size_t scans_n;
 };
+
+static void scan_begin(struct txn *t, struct kv_iter *it, uint32_t *own)
+{
+	CHECK(t->scans_n < SCANS_MAX);
+	t->scans[t->scans_n++] = (struct scan){ it, own };
+}
+
+static void scan_end(struct txn *t)
+{
+	const struct scan *s = &t->scans[--t->scans_n];
+
+	kv_iter_free(s->it);
+	free(s->own);
+}
 
 struct txn *txn_new(struct kv *kv)
 {
@@ -31,6 +52,8 @@ void txn_free(struct txn *t)
 {
 	if (t == NULL)
 		return;
+	while (t->scans_n > 0)
+		scan_end(t);
 	table_done(&t->table);
 	buf_done(&t->got);
 	free(t);
@@ -110,6 +133,7 @@ int txn_scan_first(struct txn *t, struct str from, struct str upto, size_t most,
 		table_sort_kind(&t->table, from);
 	own_n = table_range(&t->table, from, upto, &own);
 	it = iter_below(t, from, upto, most, own_n);
+	scan_begin(t, it, own);
 	while (go_on && most > 0 && (i < own_n || kv_iter_valid(it))) {
 		const struct table_entry *e =
 		    i < own_n ? &t->table.entries[own[i]] : NULL;
@@ -136,8 +160,7 @@ int txn_scan_first(struct txn *t, struct str from, struct str upto, size_t most,
 			kv_iter_next(it);
 	}
 	r = kv_iter_error(it);
-	kv_iter_free(it);
-	free(own);
+	scan_end(t);
 	return r;
 }
 
@@ -155,6 +178,18 @@ size_t txn_bytes(const struct txn *t)
 uint64_t txn_written(const struct txn *t)
 {
 	return t->written;
+}
+
+void txn_mark(struct txn *t)
+{
+	table_mark(&t->table);
+}
+
+void txn_back(struct txn *t)
+{
+	while (t->scans_n > 0)
+		scan_end(t);
+	table_back(&t->table);
 }
 
 int txn_commit(struct txn *t)

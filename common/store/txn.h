@@ -46,6 +46,13 @@ size_t txn_bytes(const struct txn *t);
  */
 uint64_t txn_written(const struct txn *t);
 
+/*
+ * txn_back takes back the changes since the last txn_mark, or commit. It may be
+ * called from inside a scan that is not gone on with.
+ */
+void txn_mark(struct txn *t);
+void txn_back(struct txn *t);
+
 int txn_commit(struct txn *t); /* writes them, forgets them; 0 or -ERR_* */
 
 #endif

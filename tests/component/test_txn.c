@@ -15,6 +15,7 @@ struct fixture {
 };
 
 static bool is_behind; /* the store */
+static jmp_buf gave_up;
 
 static int setup(void **state)
 {
@@ -246,6 +247,98 @@ static void test_random(void **state)
 	}
 }
 
+static void change(struct fixture *f, struct rng *r)
+{
+	static const char *const kinds[] = { "j|", "p|", "ev" };
+	const char *kind = kinds[rng_below(r, ARRAY_SIZE(kinds))];
+	unsigned from = (unsigned)rng_below(r, 90) + 10;
+	char key[32], upto[32], value[32];
+
+	(void)snprintf(key, sizeof(key), "%s%u", kind, from);
+	(void)snprintf(upto, sizeof(upto), "%s%u", kind, from + 3);
+	(void)snprintf(value, sizeof(value), "%llu",
+		       (unsigned long long)rng_below(r, 1000));
+	switch (rng_below(r, 12)) {
+	case 0:
+		txn_delete_range(f->t, str_from(key), str_from(upto));
+		break;
+	case 1:
+	case 2:
+		txn_delete(f->t, str_from(key));
+		break;
+	default:
+		put(f, key, value);
+	}
+}
+
+static void dump(struct fixture *f, struct scan *s)
+{
+	buf_clear(&s->text);
+	s->left = SIZE_MAX;
+	assert_int_equal(txn_scan(f->t, STR("a"), STR("z"), on_key, s), 0);
+}
+
+/* Whatever was changed since the mark, and however often. */
+static void test_back_to_a_mark(void **state)
+{
+	struct fixture *f = *state;
+	struct scan before = { 0 }, after = { 0 };
+	struct rng r;
+
+	test_rng(&r);
+	for (int round = 0; round < 200; round++) {
+		size_t bytes;
+
+		for (uint64_t n = rng_below(&r, 60); n > 0; n--)
+			change(f, &r);
+		if (rng_below(&r, 3) == 0)
+			assert_int_equal(txn_commit(f->t), 0);
+		if (rng_below(&r, 4) > 0)
+			dump(f, &before); /* which puts it in order */
+		txn_mark(f->t);
+		bytes = txn_bytes(f->t);
+		dump(f, &before);
+		for (uint64_t n = rng_below(&r, 2000); n > 0; n--)
+			change(f, &r);
+		if (rng_below(&r, 2))
+			dump(f, &after);
+		txn_back(f->t);
+		assert_int_equal(txn_bytes(f->t), bytes);
+		dump(f, &after);
+		assert_true(
+		    str_eq(buf_str(&before.text), buf_str(&after.text)));
+	}
+	assert_int_equal(txn_commit(f->t), 0);
+	dump(f, &after);
+	assert_true(str_eq(buf_str(&before.text), buf_str(&after.text)));
+	buf_done(&before.text);
+	buf_done(&after.text);
+}
+
+static bool give_up(void *ctx, struct str key _unused_,
+		    struct str value _unused_)
+{
+	struct fixture *f = ctx;
+
+	txn_back(f->t);
+	longjmp(gave_up, 1);
+}
+
+/* Nothing of a scan that was left is kept. */
+static void test_back_from_inside_a_scan(void **state)
+{
+	struct fixture *f = *state;
+
+	put(f, "a", "1");
+	assert_int_equal(txn_commit(f->t), 0);
+	put(f, "b", "2");
+	txn_mark(f->t);
+	put(f, "b", "3");
+	if (setjmp(gave_up) == 0)
+		(void)txn_scan(f->t, STR("a"), STR("c"), give_up, f);
+	assert_scan(f, "a", "c", SIZE_MAX, "a=1 b=2");
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -257,6 +350,8 @@ int main(void)
 		TEST(test_what_is_gone_does_not_count),
 		TEST(test_delete_range),
 		TEST(test_random),
+		TEST(test_back_to_a_mark),
+		TEST(test_back_from_inside_a_scan),
 	};
 	int failed = cmocka_run_group_tests_name("txn", tests, NULL, NULL);
 
