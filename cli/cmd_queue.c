@@ -416,6 +416,7 @@ static void print_node(struct json node)
 	_cleanup_(buf_done) struct buf mode = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf id = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf state = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf skipped = BUF_INIT(0);
 
 	out_text(&mode, node, "mode");
 	out_text(&id, node, "node_id");
@@ -423,6 +424,11 @@ static void print_node(struct json node)
 	out_linef("Mode: %.*s  Status: %s  Node: %.*s (%.*s)",
 		  STR_ARG(buf_str(&mode)), health(node), STR_ARG(buf_str(&id)),
 		  STR_ARG(buf_str(&state)));
+	out_text(&skipped, node, "entries_skipped");
+	if (skipped.n > 0)
+		out_linef("Entries of the log that this node leaves out: %.*s; "
+			  "every node must leave out the same",
+			  STR_ARG(buf_str(&skipped)));
 }
 
 int cmd_status(const struct cmd_args *a)

@@ -1,7 +1,8 @@
 /*
  * `corvo server` becomes corvo-supervisor: same pid, so that whoever started
  * the one (a shell, systemd, Kubernetes) watches and signals the other. So do
- * `corvo recover` and `corvo cluster recover` become corvo-raftd.
+ * `corvo recover`, `corvo cluster recover` and `corvo admin skip-entry` become
+ * corvo-raftd.
  */
 #include <errno.h>
 #include <signal.h>
@@ -89,6 +90,11 @@ int cmd_server(const struct cmd_args *a)
 int cmd_recover(const struct cmd_args *a)
 {
 	return become("corvo-raftd", "recover", a);
+}
+
+int cmd_admin_skip_entry(const struct cmd_args *a)
+{
+	return become("corvo-raftd", "skip-entry", a);
 }
 
 int cmd_cluster_recover(const struct cmd_args *a)

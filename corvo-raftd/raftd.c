@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cluster/install.h"
+#include "faultlog.h"
 #include "lead.h"
 #include "peers.h"
 #include "rt/file.h"
@@ -15,8 +16,9 @@
 #include "serve/keep.h"
 #include "serve/standing.h"
 #include "serve/svc.h"
-#include "store/format.h"
+#include "skip.h"
 #include "store/record.h"
+#include "store_prepare.h"
 #include "util/clock.h"
 
 struct raftd {
@@ -92,7 +94,10 @@ static int on_apply(void *ctx, uint64_t raft_index, const void *tag,
 	int e;
 
 	fsm_set_origin(r->p.fsm, o);
+	daemon_doing("applying entry ", raft_index);
 	e = proposer_apply(r->p.proposer, raft_index, tag, entry);
+	daemon_doing(NULL, 0);
+	faultlog_tell(r->p.fsm);
 	if (e == -ERR_STORAGE_ERROR)
 		note_damage(r, raft_index);
 	else if (e < 0 && entry_format(entry) > STORED_FORMAT)
@@ -244,44 +249,6 @@ static int data_path(struct raftd *r, const char *name, struct buf *ret,
 	return e < 0 ? -ERR_INTERNAL_ERROR : 0;
 }
 
-/* --- the format of the store --- */
-
-struct upgrading {
-	struct notify *notify;
-	uint64_t keys;
-};
-
-/* It may take longer than the supervisor waits for a sign of life. */
-static void on_upgrade_batch(void *ctx, uint64_t keys)
-{
-	struct upgrading *u = ctx;
-
-	u->keys = keys;
-	notify_watchdog(u->notify);
-}
-
-static int prepare_store(struct raftd *r, const char *path, struct buf *why)
-{
-	struct upgrading u = { .notify = &r->p.d->notify };
-	struct format_upgrade how = { .on_batch = on_upgrade_batch, .ctx = &u };
-	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
-	uint64_t begin = clock_mono_ns();
-	uint32_t format = 0;
-	int e = format_read(r->p.kv, &format);
-	bool old = e == 0 && format > 0 && format < STORED_FORMAT;
-
-	if (old)
-		log_info("upgrading the store from format %u to %u", format,
-			 STORED_FORMAT);
-	e = format_prepare(r->p.kv, &how, &text);
-	if (e < 0)
-		buf_printf(why, "%s: %.*s", path, STR_ARG(buf_str(&text)));
-	else if (old)
-		log_info("the store is upgraded keys=%" PRIu64 " ms=%" PRIu64,
-			 u.keys, (clock_mono_ns() - begin) / NS_PER_MS);
-	return e;
-}
-
 /* Any thread. Who meets the same again and again says so once a while. */
 static void on_store_error(const char *text)
 {
@@ -315,13 +282,16 @@ static int open_store(struct raftd *r, struct buf *why)
 		e = kv_rocks_open(rocks.p, &o, &r->p.kv, why);
 	kv_on_error(on_store_error);
 	if (e == 0)
-		e = prepare_store(r, rocks.p, why);
+		e = store_prepare(r->p.kv, &r->p.d->notify, rocks.p, why);
 	if (e < 0)
 		return e;
 	r->p.kv = kv_behind_new(r->p.kv, s->rocksdb_write_buffer);
 	kv_behind_on_wait(r->p.kv, daemon_beat, r->p.d);
 	r->p.fsm = fsm_new(r->p.kv);
 	fsm_write_behind(r->p.fsm, WRITE_BEHIND_BYTES);
+	e = skips_load(s->data_dir, r->p.fsm, why);
+	if (e < 0)
+		return e;
 	e = fsm_load(r->p.fsm);
 	if (e == 0 && fsm_level(r->p.fsm) > FEATURE_LEVEL) {
 		buf_printf(why,

@@ -15,12 +15,15 @@
 #include "cluster/fit.h"
 #include "cluster/install.h"
 #include "cluster/node.h"
+#include "faultlog.h"
 #include "fsm/fsm.h"
+#include "offline.h"
 #include "rt/file.h"
 #include "rt/log.h"
 #include "rt/notify.h"
 #include "serve/keep.h"
 #include "serve/standing.h"
+#include "skip.h"
 #include "store/format.h"
 #include "store/key.h"
 #include "store/record.h"
@@ -32,7 +35,7 @@
 struct recovery {
 	struct settings s;
 	struct buf raft, rocks, keep; /* paths, with a NUL */
-	int lock[2];
+	struct offline off;
 	struct kv *kv;
 	struct fit fit;
 	struct fsm *fsm; /* while entries are applied */
@@ -61,51 +64,6 @@ _printf_(2, 3) static int refuse(struct recovery *r, const char *fmt, ...)
 	buf_vprintf(r->why, fmt, ap);
 	va_end(ap);
 	return -ERR_CONFLICT;
-}
-
-static bool exists(const char *dir, const char *name)
-{
-	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
-
-	buf_printf(&path, "%s/%s", dir, name);
-	buf_putc(&path, '\0');
-	return access(path.p, F_OK) == 0;
-}
-
-/* --- whose data these are --- */
-
-static int check_owner(struct recovery *r)
-{
-	const char *dir = r->s.data_dir;
-	struct stat st;
-
-	if (stat(dir, &st) < 0)
-		return refuse(r, "there is no data directory %s: %s", dir,
-			      strerror(errno));
-	if (st.st_uid != geteuid())
-		return refuse(r,
-			      "%s belongs to user %u: run this as that user, "
-			      "or the node could not read what it makes",
-			      dir, (unsigned)st.st_uid);
-	return 0;
-}
-
-static int take_lock(struct recovery *r, const char *name, int *ret_fd)
-{
-	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
-	int holder = 0;
-
-	buf_printf(&path, "%s/%s", r->s.data_dir, name);
-	buf_putc(&path, '\0');
-	*ret_fd = file_lock(path.p, &holder);
-	if (*ret_fd >= 0)
-		return 0;
-	if (*ret_fd == -EWOULDBLOCK)
-		return refuse(r,
-			      "%s is in use by process %d: stop the node "
-			      "first",
-			      r->s.data_dir, holder);
-	return refuse(r, "cannot lock %s: %s", path.p, strerror(-*ret_fd));
 }
 
 /* --- moving --- */
@@ -144,38 +102,6 @@ static int move(struct recovery *r, const char *from, const char *to)
 
 /* --- the store --- */
 
-static int read_store(struct kv *kv, struct store_state *ret, struct buf *why)
-{
-	struct record_meta m;
-	int e = record_meta_read(kv, &m);
-
-	if (e < 0) {
-		buf_puts(why, kv_error_text());
-		return e;
-	}
-	*ret = (struct store_state){ m.applied_index, m.origin };
-	return 0;
-}
-
-/* What a store holds, without opening it for good. */
-static int look_at_store(const char *path, struct store_state *ret,
-			 struct buf *why)
-{
-	struct kv_options o = { .read_only = true };
-	struct kv *kv;
-	int e;
-
-	*ret = (struct store_state){ 0 };
-	if (!exists(path, "CURRENT"))
-		return 0;
-	e = kv_rocks_open(path, &o, &kv, why);
-	if (e < 0)
-		return e;
-	e = read_store(kv, ret, why);
-	kv_close(kv);
-	return e;
-}
-
 /*
  * The checkpoint of the last snapshot, where the store itself is lost or too
  * old for the log: nothing that was cut off the log is missing in it.
@@ -185,14 +111,14 @@ static int choose_store(struct recovery *r)
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	struct store_state store, keep;
 	struct fit f = { 0 };
-	int e = look_at_store(r->rocks.p, &store, &why);
+	int e = offline_look(r->rocks.p, &store, &why);
 	bool use_keep;
 
 	if (e < 0)
 		say("the store %s cannot be opened: %.*s", r->rocks.p,
 		    STR_ARG(buf_str(&why)));
 	buf_clear(&why);
-	if (look_at_store(r->keep.p, &keep, &why) < 0)
+	if (offline_look(r->keep.p, &keep, &why) < 0)
 		keep = (struct store_state){ 0 };
 	f.store = keep;
 	if (fit_read(&f, r->raft.p, r->why) < 0)
@@ -226,7 +152,7 @@ static int open_store(struct recovery *r)
 
 	if (e == 0)
 		e = format_prepare(r->kv, NULL, r->why);
-	return e < 0 ? e : read_store(r->kv, &r->fit.store, r->why);
+	return e < 0 ? e : offline_read(r->kv, &r->fit.store, r->why);
 }
 
 /* --- the old log --- */
@@ -258,6 +184,7 @@ static int on_entry(void *ctx, const struct log_entry *e)
 		return 0;
 	fsm_set_origin(r->fsm, &e->origin);
 	err = fsm_apply(r->fsm, e->index, e->bytes, NULL, NULL);
+	faultlog_tell(r->fsm);
 	if (err < 0)
 		buf_printf(r->why,
 			   "entry %" PRIu64 " of the log cannot be applied to "
@@ -280,6 +207,8 @@ static int apply_entries(struct recovery *r)
 	if (e < 0)
 		buf_printf(r->why, "cannot read the state in %s: %s",
 			   r->rocks.p, kv_error_text());
+	if (e == 0)
+		e = skips_load(r->s.data_dir, r->fsm, r->why);
 	if (e == 0)
 		e = fit_read(&again, r->raft.p, r->why);
 	fit_done(&again);
@@ -431,7 +360,7 @@ static int ask_first(struct recovery *r)
 
 	if (!r->alone || r->yes)
 		return 0;
-	e = look_at_store(r->rocks.p, &f.store, r->why);
+	e = offline_look(r->rocks.p, &f.store, r->why);
 	if (e == 0)
 		e = fit_read(&f, r->raft.p, r->why);
 	if (e == 0)
@@ -456,15 +385,11 @@ static void put_path(struct recovery *r, const char *name, struct buf *ret)
 
 static int run(struct recovery *r)
 {
-	int e = check_owner(r);
+	int e = offline_begin(&r->off, r->s.data_dir, r->why);
 
 	put_path(r, "raft", &r->raft);
 	put_path(r, "rocks", &r->rocks);
 	(void)keep_find(r->s.data_dir, &r->keep);
-	if (e == 0)
-		e = take_lock(r, "corvo.lock", &r->lock[0]);
-	if (e == 0)
-		e = take_lock(r, "raftd.lock", &r->lock[1]);
 	if (e == 0)
 		e = ask_first(r);
 	/* what the next start would put in the place of all that is here */
@@ -474,9 +399,7 @@ static int run(struct recovery *r)
 		e = recover(r);
 	fit_done(&r->fit);
 	kv_close(r->kv);
-	for (size_t i = 0; i < ARRAY_SIZE(r->lock); i++)
-		if (r->lock[i] >= 0)
-			(void)close(r->lock[i]);
+	offline_end(&r->off);
 	buf_done(&r->raft);
 	buf_done(&r->rocks);
 	buf_done(&r->keep);
@@ -500,7 +423,7 @@ static int take_yes(struct recovery *r, int argc, char *const argv[],
 int recover_main(int argc, char *const argv[], bool alone)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
-	struct recovery r = { .lock = { -1, -1 }, .why = &why, .alone = alone };
+	struct recovery r = { .why = &why, .alone = alone };
 	char **flags = xcalloc((size_t)argc + 1, sizeof(*flags));
 	int n = take_yes(&r, argc, argv, flags);
 	int e = settings_load(n, flags, &r.s, &why);

@@ -58,6 +58,16 @@ struct daemon_priv {
 /* What the handler writes; made before it is installed. */
 static char crash_text[DAEMON_NAME_BYTES + 32];
 static char crash_stack[64 << 10];
+/* What the loop is at; written without a lock, for a handler on any thread. */
+static const char *volatile crash_what;
+static volatile uint64_t crash_number;
+
+void daemon_doing(const char *what, uint64_t number)
+{
+	crash_what = NULL;
+	crash_number = number;
+	crash_what = what;
+}
 
 static void write_all(const char *text)
 {
@@ -73,6 +83,30 @@ static void write_all(const char *text)
 	}
 }
 
+/* printf is not for handlers. */
+static void write_number(uint64_t n)
+{
+	char text[24], *p = text + sizeof(text) - 1;
+
+	*p = '\0';
+	do {
+		*--p = (char)('0' + n % 10);
+		n /= 10;
+	} while (n > 0);
+	write_all(p);
+}
+
+static void write_doing(void)
+{
+	const char *what = crash_what;
+
+	if (what == NULL)
+		return;
+	write_all(what);
+	write_number(crash_number);
+	write_all("\n");
+}
+
 static void on_crash(int sig)
 {
 	void *frames[DAEMON_FRAMES_MAX];
@@ -86,6 +120,7 @@ static void on_crash(int sig)
 	(void)poll(&room, 1, DAEMON_CRASH_WAIT_MS);
 	write_all(crash_text);
 	write_all(number);
+	write_doing();
 	n = backtrace(frames, DAEMON_FRAMES_MAX);
 	backtrace_symbols_fd(frames, n, log_fd());
 	(void)alarm(0);

@@ -50,6 +50,11 @@ void daemon_exit(struct daemon *d, int status);
 /* A sign of life from where the loop cannot turn for a while; its argument is a
  * struct daemon, so that it can be called back. */
 void daemon_beat(void *ctx);
+/*
+ * Should this process crash now, its last words name this and the number. what
+ * is a constant; NULL: there is nothing to say any more.
+ */
+void daemon_doing(const char *what, uint64_t number);
 
 /* <run-dir>/<server>-<client>[-n].sock into ret (cleared first), and a NUL
  * that does not count. */

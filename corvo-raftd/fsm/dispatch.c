@@ -4,6 +4,10 @@
  */
 #include "fsm/dispatch.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/ops/ops.h"
 
@@ -22,8 +26,24 @@ static call_fn *const calls[OP_ID_MAX] = {
 #include "proto/defs/ops.def"
 };
 
+/*
+ * For tests: the op named by the first kills the process, that named by the
+ * second fails a check.
+ */
+static void plant_fault(_unused_ struct fsm *f, _unused_ unsigned op)
+{
+#ifdef CORVO_FAULTS
+	const char *dies = getenv("CORVO_FAULT_APPLY_DIES");
+	const char *fails = getenv("CORVO_FAULT_APPLY_FAILS");
+
+	CHECK(dies == NULL || strcmp(dies, op_info(op)->name) != 0);
+	MUST(f, fails == NULL || strcmp(fails, op_info(op)->name) != 0);
+#endif
+}
+
 int fsm_dispatch(struct fsm *f, unsigned op, const void *request, void *reply)
 {
 	CHECK(op < OP_ID_MAX && calls[op] != NULL);
+	plant_fault(f, op);
 	return calls[op](f, request, reply);
 }

@@ -17,6 +17,7 @@
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/dispatch.h"
+#include "fsm/fault.h"
 #include "fsm/job/active.h"
 #include "fsm/job/job.h"
 #include "fsm/job/sdb.h"
@@ -24,6 +25,7 @@
 #include "fsm/ops/rest.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/rates.h"
+#include "fsm/skip.h"
 #include "fsm/ties/bulk.h"
 #include "fsm/ties/deps.h"
 #include "fsm/ties/inbound.h"
@@ -138,6 +140,7 @@ static void free_entry(struct fsm *f)
 	buf_done(&f->why);
 	buf_done(&f->scratch);
 	buf_done(&f->data);
+	buf_done(&f->payload);
 	buf_done(&f->out);
 	buf_done(&f->events);
 }
@@ -166,6 +169,9 @@ int fsm_rewind(struct fsm *f)
 	f->counters = old.counters;
 	f->since_ns = old.since_ns;
 	f->now_ns = old.now_ns;
+	f->next_origin = old.next_origin;
+	f->faults = old.faults;
+	f->skips = old.skips;
 	/* whoever waits for a job goes on */
 	f->awaited = old.awaited;
 	f->ended = old.ended;
@@ -320,7 +326,12 @@ static void apply_item(struct fsm *f, const struct entry *e, size_t i,
 	    answer_again(f, e, i, replies, &item.body))
 		return;
 	ret->at = f->out.n;
-	r = apply_decoded(f, &item);
+	if (f->skips.is_on)
+		r = skip_refuse(f);
+	else if (fault_is_undone(f, i))
+		r = fault_refuse(f);
+	else
+		r = fault_guard(f, &item, apply_decoded);
 	CHECK(r <= 0 || r == APPLY_REST);
 	if (r < 0)
 		buf_put_str(&f->out, buf_str(&f->why));
@@ -368,7 +379,8 @@ static void keep_answers(struct fsm *f, const struct entry *e,
 static bool must_wait(const struct fsm *f, const struct entry_item *item)
 {
 	return f->item > 0 && item->op != OP_RENEW &&
-	       (budget_is_spent(f) || !budget_has(f, item->body.n));
+	       (budget_is_spent(f) || !budget_has(f, item->body.n) ||
+		faults_are_many(f, f->item));
 }
 
 static struct reply *apply_items(struct fsm *f, const struct entry *e)
@@ -376,7 +388,7 @@ static struct reply *apply_items(struct fsm *f, const struct entry *e)
 	struct reply *ret = arena_zalloc(&f->entry_arena, e->n * sizeof(*ret));
 
 	budget_begin(f);
-	for (size_t i = 0; i < e->n && f->fatal == 0; i++) {
+	for (size_t i = 0; i < e->n && f->fatal == 0 && !f->faults.hit; i++) {
 		const struct entry_item *item = &e->items[i];
 
 		f->item = (uint32_t)i;
@@ -428,6 +440,7 @@ static void give_back(struct fsm *f)
 	buf_shrink(&f->events, KEEP_BYTES);
 	buf_shrink(&f->scratch, KEEP_BYTES);
 	buf_shrink(&f->data, KEEP_BYTES);
+	buf_shrink(&f->payload, KEEP_BYTES);
 	buf_shrink(&f->why, KEEP_BYTES);
 }
 
@@ -451,6 +464,59 @@ int fsm_flush(struct fsm *f)
 	return f->broken;
 }
 
+static void begin(struct fsm *f, uint64_t raft_index, const struct entry *e)
+{
+	f->now_ns = e->now_ns;
+	f->rates_slot = rates_slot_number(e->now_ns);
+	if (f->since_ns == 0 || e->now_ns < f->since_ns)
+		f->since_ns = e->now_ns;
+	f->seed = e->seed;
+	f->entry_index = raft_index;
+	f->entry_format = e->format;
+	f->ids_made = 0;
+	f->committed_seq = f->last_seq;
+	skip_begin(f);
+}
+
+/*
+ * What an op did before it failed a check is undone with the whole entry, and
+ * what is in memory made anew: the entry begins once more. Those before it do
+ * the same as they did, and it is left out if that does not help.
+ */
+static int begin_anew(struct fsm *f)
+{
+	int r;
+
+	txn_back(f->txn);
+	r = fsm_flush(f); /* what entries before it have left */
+	if (r == 0)
+		r = fsm_rewind(f);
+	if (r == 0)
+		faults_loaded(f);
+	return r;
+}
+
+static int apply_entry(struct fsm *f, uint64_t raft_index, struct str raw,
+		       struct entry *e, struct reply **ret)
+{
+	int r;
+
+	do {
+		arena_reset(&f->entry_arena);
+		buf_clear(&f->out);
+		r = entry_decode(raw, &f->entry_arena, e);
+		if (r < 0)
+			return r;
+		txn_mark(f->txn);
+		begin(f, raft_index, e);
+		*ret = apply_items(f, e);
+		if (!f->faults.hit)
+			return 0;
+		r = begin_anew(f);
+	} while (r == 0);
+	return r;
+}
+
 int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	      fsm_reply_fn *fn, void *ctx)
 {
@@ -460,24 +526,13 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 
 	if (f->broken < 0)
 		return f->broken;
+	faults_begin(f);
 	if (raft_index <= f->applied_index)
 		return 0;
 	f->fatal = 0; /* a question met it, and was told */
-	arena_reset(&f->entry_arena);
-	buf_clear(&f->out);
-	r = entry_decode(raw, &f->entry_arena, &e);
+	r = apply_entry(f, raft_index, raw, &e, &replies);
 	if (r < 0)
 		return r;
-	f->now_ns = e.now_ns;
-	f->rates_slot = rates_slot_number(e.now_ns);
-	if (f->since_ns == 0 || e.now_ns < f->since_ns)
-		f->since_ns = e.now_ns;
-	f->seed = e.seed;
-	f->entry_index = raft_index;
-	f->entry_format = e.format;
-	f->ids_made = 0;
-	f->committed_seq = f->last_seq;
-	replies = apply_items(f, &e);
 	if (f->fatal == 0)
 		(void)bounds_settle(f);
 	if (f->fatal < 0) {

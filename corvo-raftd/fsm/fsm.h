@@ -57,6 +57,37 @@ void fsm_set_origin(struct fsm *f, const struct entry_origin *o);
 const struct entry_origin *fsm_origin(const struct fsm *f);
 
 /*
+ * An op of the last entry failed a check of ours. It was tried once more with
+ * everything loaded anew from the store; if it failed again it was undone and
+ * answered ERR_INTERNAL_ERROR, as on every other replica.
+ */
+struct fsm_fault {
+	uint64_t raft_index;
+	unsigned op;      /* enum op_id */
+	uint32_t item;    /* of the entry */
+	const char *file; /* the check */
+	int line;
+	const char *what;
+	bool is_undone; /* false: the second time it did not fail */
+};
+
+#define FSM_FAULTS_MAX                                        \
+	10 /* of one entry; what is left goes to the next one \
+	    */
+typedef void fsm_fault_fn(void *ctx, const struct fsm_fault *fault);
+void fsm_each_fault(const struct fsm *f, fsm_fault_fn *fn, void *ctx);
+
+/*
+ * The last way out: nothing of this entry is carried out. Each of its ops is
+ * answered ERR_INTERNAL_ERROR, and an event tells of it. All replicas must do
+ * so alike, or they are different from then on. False: there are too many.
+ */
+#define FSM_SKIPS_MAX 16
+bool fsm_skip(struct fsm *f, uint64_t raft_index,
+	      const struct entry_origin *origin);
+size_t fsm_skips_n(const struct fsm *f);
+
+/*
  * Lets the changes of several entries gather, up to so many bytes, before they
  * go to the store as one batch. What came and went meanwhile (a job's place in
  * the queue, its lease) is then not written at all. The raft log has it all:
@@ -270,6 +301,7 @@ void fsm_prices(const struct fsm *f, struct arena *a, struct m_price_list *ret);
 /* Since this process started; what it applied again counts too. */
 struct fsm_counters {
 	uint64_t ops, enqueued, completed, failed;
+	uint64_t undone, reloads; /* after a check failed */
 	uint64_t promoted, reclaimed, expired, purged;
 	uint64_t usage_reports, usage_unpriced;
 	uint64_t usage_input, usage_output; /* tokens */

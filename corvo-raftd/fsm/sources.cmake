@@ -32,4 +32,4 @@ set(FSM_SOURCES
   fsm/ops/cluster.c fsm/ops/settings.c fsm/ops/usage.c fsm/ops/budget.c
   fsm/ops/score.c fsm/ops/replay.c fsm/ops/inbound.c fsm/ops/policy.c
   fsm/ops/decide.c fsm/ops/sdb.c fsm/ops/rest.c
-  fsm/fsm.c fsm/load.c fsm/dispatch.c)
+  fsm/fsm.c fsm/load.c fsm/dispatch.c fsm/fault.c fsm/skip.c)

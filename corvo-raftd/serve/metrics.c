@@ -78,6 +78,9 @@ static void put_jobs(struct metric_list *o, struct svc *s)
 	const struct fsm_counters *c = fsm_counters(s->p->fsm);
 
 	put(o, METRIC_RAFT_APPLIED, c->ops);
+	put(o, METRIC_OPS_UNDONE, c->undone);
+	put(o, METRIC_STATE_RELOADS, c->reloads);
+	put(o, METRIC_ENTRIES_SKIPPED, fsm_skips_n(s->p->fsm));
 	put(o, METRIC_ENQUEUED, c->enqueued);
 	put(o, METRIC_COMPLETED, c->completed);
 	put(o, METRIC_FAILED, c->failed);

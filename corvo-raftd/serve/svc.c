@@ -190,6 +190,9 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	MSG_SET(&st, node_status, raft_store, str_from(set->raft_store));
 	MSG_SET(&st, node_status, ready, is_ready(parts));
 	MSG_SET(&st, node_status, damage, buf_str(&parts->damage));
+	if (fsm_skips_n(parts->fsm) > 0)
+		MSG_SET(&st, node_status, entries_skipped,
+			fsm_skips_n(parts->fsm));
 	MSG_SET(&st, node_status, membership, svc_membership(s));
 	MSG_SET(&st, node_status, uptime_seconds,
 		(clock_mono_ns() - parts->d->notify.node_started_ns) /

@@ -99,12 +99,22 @@ def test_a_lost_node(tmp_path, leader, follower, expected):
     ("CorvoNodeLags", "cluster_lag_seconds", "1x40", "30x40"),
     ("CorvoClockOff", "cluster_clock_offset_seconds", "-0.3x40", "-0.7x40"),
     ("CorvoSnapshotFails", "snapshot_fetch_failures_total", "0x40", "0+1x40"),
+    ("CorvoOperationsUndone", "ops_undone_total", "3x40", "0+1x40"),
+    ("CorvoOperationsUndone", "state_reloads_total", "3x40", "0+1x40"),
 ])
 def test_alerts_about_one_node(tmp_path, alert, name, good, bad):
     for values, expected in ((good, False), (bad, True)):
         series = {'corvo_%s{instance="a"}' % name: values,
                   'corvo_raft_snapshot_failures_total{instance="a"}': "0x40"}
         assert fires(tmp_path, alert, series, {"instance": "a"}) is expected
+
+
+@pytest.mark.parametrize("other,expected", [("1x40", False), ("0x40", True)])
+def test_entries_are_skipped_on_all_nodes_or_none(tmp_path, other, expected):
+    skipped = 'corvo_entries_skipped{job="corvo",instance="%s"}'
+    assert fires(tmp_path, "CorvoEntriesSkipped", {
+        skipped % "a": "1x40", skipped % "b": other},
+        {"job": "corvo"}) is expected
 
 
 @pytest.mark.parametrize("series,expected", [

@@ -65,7 +65,7 @@ static void put_member(struct fsm *f, const struct m_member *m)
 	if (is_at(c, i, m->raft_id)) {
 		free(c->members[i]);
 	} else {
-		CHECK(c->members_n < LIMIT_MEMBERS);
+		MUST(f, c->members_n < LIMIT_MEMBERS);
 		memmove(&c->members[i + 1], &c->members[i],
 			(c->members_n - i) * sizeof(c->members[0]));
 		c->members_n++;
@@ -88,7 +88,7 @@ void cluster_remove(struct fsm *f, uint64_t raft_id)
 	size_t i = place_of(c, raft_id);
 	struct key k;
 
-	CHECK(is_at(c, i, raft_id));
+	MUST(f, is_at(c, i, raft_id));
 	key_member(&k, raft_id);
 	fsm_delete(f, &k);
 	free(c->members[i]);
@@ -117,7 +117,7 @@ void cluster_set_leader(struct fsm *f, const struct m_leader *l)
 {
 	struct fsm_cluster *c = &f->cluster;
 
-	CHECK(l->name.n <= sizeof(c->leader_name));
+	MUST(f, l->name.n <= sizeof(c->leader_name));
 	c->leader_id = l->raft_id;
 	c->leader_term = l->term;
 	c->leader_since = l->since;

@@ -19,6 +19,24 @@ int fsm_fail(struct fsm *f, int r);
 /* The entry is not for this version: fills f->why; the node has to stop. */
 _printf_(2, 3) int fsm_stop(struct fsm *f, const char *fmt, ...);
 /*
+ * What must be true of an op's data, and is unless there is a bug: how records,
+ * counts and sums go with each other. Where it is not, the op is given up here
+ * and now, undone and answered 500, on all replicas alike (fsm/fault.h);
+ * outside of an op it is CHECK. For memory and for wrong calls CHECK stays
+ * right.
+ *
+ * Nothing above on the stack gets its turn: where something has to be given
+ * back there (an iterator of the store), CHECK is better as well.
+ */
+#define MUST(f, cond)                                             \
+	do {                                                      \
+		if (UNLIKELY(!(cond)))                            \
+			fsm_broken(f, __FILE__, __LINE__, #cond); \
+	} while (0)
+_noreturn_ void fsm_broken(struct fsm *f, const char *file, int line,
+			   const char *what);
+
+/*
  * What is left of the item's request, once the budget is spent: a later entry
  * goes on with it. For an apply function to return; *request in the arena of
  * the item.

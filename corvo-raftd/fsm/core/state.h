@@ -129,6 +129,25 @@ struct answers {
 	struct bynum index; /* of the entries that were searched */
 };
 
+/* Ops of the entry that failed a check; see fsm/fault.h. */
+struct fsm_faults {
+	void *unwind;  /* the jmp_buf of the op, or NULL */
+	bool hit;      /* the entry has to begin anew */
+	bool is_fresh; /* nothing is in memory but what was loaded */
+	size_t n;      /* in list */
+	size_t undone; /* of them */
+	struct fsm_fault list[FSM_FAULTS_MAX];
+};
+
+/* Entries that are not carried out; see fsm_skip. */
+struct fsm_skips {
+	struct fsm_skip_mark {
+		uint64_t index, term, id;
+	} list[FSM_SKIPS_MAX];
+	size_t n;
+	bool is_on; /* of the entry being applied */
+};
+
 struct fsm {
 	struct kv *kv;
 	const struct job_hooks *hooks; /* job/job.h */
@@ -198,10 +217,13 @@ struct fsm {
 	uint32_t draws; /* random numbers of this item so far */
 	int fatal;      /* the store failed; the entry is not committed */
 	int broken; /* what is in memory is not what was applied: no more is */
+	struct fsm_faults faults;
+	struct fsm_skips skips;
 	struct arena entry_arena, item_arena;
 	struct buf why;     /* text of a refusal */
 	struct buf scratch; /* a record on its way into the txn */
 	struct buf data;    /* JSON of an event or a worker */
+	struct buf payload; /* of a job that is made here */
 	struct buf out;     /* replies of the entry */
 	struct buf events;  /* of the entry, as one record */
 	struct budget budget;

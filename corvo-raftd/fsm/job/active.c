@@ -59,7 +59,7 @@ struct fsm_active *active_add(struct fsm *f, const struct job *j,
 	a->cancel_requested = l->cancel_requested;
 	a->accepted = l->accepted;
 	set_times(f, a, lease_expires, l->timeout_at);
-	CHECK(hmap_put(&f->active, a->id, a) == NULL);
+	MUST(f, hmap_put(&f->active, a->id, a) == NULL);
 	return a;
 }
 
@@ -74,7 +74,7 @@ void active_remove(struct fsm *f, struct fsm_active *a)
 	heap_remove(&f->leases, &a->lease);
 	heap_remove(&f->timeouts, &a->timeout);
 	bynum_remove(&f->given, &a->given);
-	CHECK(hmap_remove(&f->active, a->id) == a);
+	MUST(f, hmap_remove(&f->active, a->id) == a);
 	lane_count_active(f, a->lane, -1);
 	active_free(a);
 }
@@ -111,7 +111,7 @@ void active_grant_again(struct fsm *f, struct fsm_active *a,
 {
 	const struct m_job_live *l = &j->live;
 
-	CHECK(l->lease_token > a->token);
+	MUST(f, l->lease_token > a->token);
 	heap_remove(&f->leases, &a->lease);
 	heap_remove(&f->timeouts, &a->timeout);
 	a->token = l->lease_token;
@@ -136,7 +136,7 @@ void active_set_lease(struct fsm *f, struct fsm_active *a, uint64_t expires)
 
 void active_set_timeout(struct fsm *f, struct fsm_active *a, uint64_t at)
 {
-	CHECK(a->timeout.pos != 0);
+	MUST(f, a->timeout.pos != 0);
 	heap_update(&f->timeouts, &a->timeout, at);
 }
 

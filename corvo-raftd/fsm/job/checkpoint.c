@@ -69,7 +69,7 @@ int checkpoint_read(struct fsm *f, const struct job *j, const uint32_t *in,
 		return 0;
 	key_checkpoint(&k, j->id, in != NULL ? *in : 0);
 	r = fsm_get(f, &k, ret);
-	CHECK(r != 0);
+	MUST(f, r != 0);
 	return MIN(r, 0);
 }
 

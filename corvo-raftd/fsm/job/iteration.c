@@ -35,12 +35,12 @@ static const struct m_usage_sum *used(const struct m_usage_sum *u)
 }
 
 /* What was used since `before`. Sums never shrink. */
-static void fill_used(const struct m_usage_sum *before,
+static void fill_used(struct fsm *f, const struct m_usage_sum *before,
 		      const struct m_usage_sum *now, struct m_iteration *ret)
 {
 #define USED(member)                                           \
 	do {                                                   \
-		CHECK(now->member >= before->member);          \
+		MUST(f, now->member >= before->member);        \
 		if (now->member > before->member)              \
 			MSG_SET(ret, iteration, member,        \
 				now->member - before->member); \
@@ -116,7 +116,7 @@ static int forget(struct fsm *f, struct str id, uint32_t n)
 		r = read_record(f, id, n + 1, &later);
 	if (r < 0)
 		return r;
-	CHECK(r > 0);
+	MUST(f, r > 0);
 	key_iteration(&k, id, n);
 	fsm_delete(f, &k);
 	if (!MSG_HAS(&old, iteration, checkpoint_in) ||
@@ -137,7 +137,7 @@ int iteration_record(struct fsm *f, struct job *j,
 	struct key k;
 
 	fill_record(f, j, e, &m);
-	fill_used(used(a->before), now, &m);
+	fill_used(f, used(a->before), now, &m);
 	key_iteration(&k, j->id, a->iteration);
 	fsm_put(f, &k, &msg_iteration, &m);
 	note_used(f, a, now);

@@ -43,10 +43,10 @@ static int job_find_active(struct fsm *f, struct fsm_active *a, struct job *ret)
 	} else {
 		budget_take(f, a->live_n); /* as if it had been read */
 		raw = arena_copy(&f->item_arena, str_of(a->live, a->live_n));
-		CHECK(msg_decode(&msg_job_live, raw, &f->item_arena,
-				 &ret->live) == 0);
+		MUST(f, msg_decode(&msg_job_live, raw, &f->item_arena,
+				   &ret->live) == 0);
 	}
-	CHECK(r < 0 || ret->live.state == JOB_ACTIVE);
+	MUST(f, r < 0 || ret->live.state == JOB_ACTIVE);
 	return r;
 }
 
@@ -72,8 +72,8 @@ void job_compose(struct fsm *f, struct job *j)
 
 	j->has_doc = true;
 	j->q = queue_find(f, l->queue.n > 0 ? l->queue : d->queue);
-	CHECK(j->q != NULL);
-	CHECK(prio < PRIORITIES);
+	MUST(f, j->q != NULL);
+	MUST(f, prio < PRIORITIES);
 	j->group = d->group;
 	j->prio = (uint8_t)prio;
 	j->max_retries = d->max_retries;
@@ -111,8 +111,8 @@ int job_find_as_created(struct fsm *f, struct str id, struct str doc,
 		r = read_doc(f, id, &ret->doc);
 	} else {
 		budget_take(f, doc.n); /* as if it had been read */
-		CHECK(msg_decode(&msg_job_doc, doc, &f->item_arena,
-				 &ret->doc) == 0);
+		MUST(f, msg_decode(&msg_job_doc, doc, &f->item_arena,
+				   &ret->doc) == 0);
 	}
 	if (r <= 0)
 		return r;
@@ -145,7 +145,7 @@ int job_find(struct fsm *f, struct str id, struct job *ret)
 	if (r == 0)
 		job_live_as_created(&ret->doc, &ret->live);
 	job_compose(f, ret);
-	CHECK(ret->live.state != JOB_ACTIVE);
+	MUST(f, ret->live.state != JOB_ACTIVE);
 	return 1;
 }
 
@@ -158,7 +158,7 @@ int job_need_doc(struct fsm *f, struct job *j)
 	r = read_doc(f, j->id, &j->doc);
 	if (r < 0)
 		return r;
-	CHECK(r > 0);
+	MUST(f, r > 0);
 	j->has_doc = true;
 	return 0;
 }
@@ -350,7 +350,7 @@ void job_move(struct fsm *f, struct job *j, enum job_state to)
 {
 	bool ends = job_state_is_terminal(to);
 
-	CHECK(job_can_move(j->live.state, to));
+	MUST(f, job_can_move(j->live.state, to));
 	if (j->extras & EXTRA_SDB)
 		sdb_room(f, j, to);
 	leave_state(f, j);
@@ -401,7 +401,8 @@ void job_rewrite(struct fsm *f, struct job *j)
 
 void job_reschedule(struct fsm *f, struct job *j, uint64_t ns)
 {
-	CHECK(j->live.state == JOB_SCHEDULED || j->live.state == JOB_RETRYING);
+	MUST(f,
+	     j->live.state == JOB_SCHEDULED || j->live.state == JOB_RETRYING);
 	leave_state(f, j);
 	MSG_SET(&j->live, job_live, scheduled_at, ns);
 	enter_state(f, j, 0);

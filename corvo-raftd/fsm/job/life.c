@@ -162,7 +162,7 @@ void job_hold_on(struct fsm *f, struct job *j, const struct hold *h)
 {
 	uint64_t resume_at = j->live.held->resume_at;
 
-	CHECK(j->live.state == JOB_HELD);
+	MUST(f, j->live.state == JOB_HELD);
 	job_event(f, j, EVENT_HELD, hold_data(f, h));
 	job_leave_held(f, j);
 	note_held(f, j, h, resume_at);
@@ -316,7 +316,7 @@ void job_escalate(struct fsm *f, struct job *j)
 {
 	struct m_hold_state *h = j->live.held;
 
-	CHECK(j->live.state == JOB_HELD && h != NULL);
+	MUST(f, j->live.state == JOB_HELD && h != NULL);
 	job_event(f, j, EVENT_HOLD_ESCALATED,
 		  fsm_event_text(f, "policy", h->policy));
 	job_leave_held(f, j);

@@ -21,7 +21,7 @@ int portion_delete(struct fsm *f, struct portion *p, struct str id,
 
 	if (r < 0)
 		return r;
-	CHECK(r > 0);       /* it stands in an index */
+	MUST(f, r > 0);     /* it stands in an index */
 	budget_take_job(f); /* also one that stays */
 	if (upto_seq != 0 && j.live.seq > upto_seq)
 		return 0;

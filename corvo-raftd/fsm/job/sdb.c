@@ -109,7 +109,7 @@ void sdb_leave(struct fsm *f, const struct job *j)
 {
 	uint64_t *n = &f->sdb.by[j->live.sdb_status];
 
-	CHECK(j->live.sdb_status<SDB_STATUSES && * n> 0);
+	MUST(f, j->live.sdb_status<SDB_STATUSES && * n> 0);
 	(*n)--;
 	f->sdb.dirty = true;
 }
@@ -147,8 +147,8 @@ void sdb_take(struct fsm *f, uint64_t bytes, bool recurring)
 
 void sdb_release(struct fsm *f, uint64_t bytes, bool recurring)
 {
-	CHECK(f->sdb.bytes >= bytes && f->sdb.jobs > 0 &&
-	      f->sdb.recurring >= recurring);
+	MUST(f, f->sdb.bytes >= bytes && f->sdb.jobs > 0 &&
+		    f->sdb.recurring >= recurring);
 	f->sdb.bytes -= bytes;
 	f->sdb.jobs--;
 	f->sdb.recurring -= recurring;

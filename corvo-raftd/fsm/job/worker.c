@@ -70,7 +70,7 @@ struct fsm_worker *worker_add(struct fsm *f, const struct m_worker *m)
 	w->seen.key = m->last_heartbeat;
 	w->seen.tie = hash_stable(m->id.p, m->id.n);
 	heap_insert(&f->seen, &w->seen);
-	CHECK(hmap_put(&f->workers, w->id, w) == NULL);
+	MUST(f, hmap_put(&f->workers, w->id, w) == NULL);
 	return w;
 }
 
@@ -105,7 +105,7 @@ static void forget_workers(struct fsm *f)
 		key_worker(&k, SPACE_DEFAULT, w->id);
 		fsm_delete(f, &k);
 		heap_remove(&f->seen, n);
-		CHECK(hmap_remove(&f->workers, w->id) == w);
+		MUST(f, hmap_remove(&f->workers, w->id) == w);
 		fsm_worker_free(w);
 	}
 }

@@ -172,7 +172,7 @@ static int complete(struct fsm *f, const struct m_ack *op,
 
 	if (r < 0)
 		return r;
-	CHECK(r > 0);
+	MUST(f, r > 0);
 	r = agent_check_ack(f, &j, op);
 	if (r == 0 && op->usage != NULL)
 		r = usage_check_job(f, &j, op->usage);
@@ -348,7 +348,7 @@ static void fill_fail_reply(const struct job *j, enum job_state status,
 static void give_back(struct fsm *f, struct job *j, struct m_fail_reply *ret)
 {
 	job_event(f, j, EVENT_GIVEN_BACK, STR_NULL);
-	CHECK(j->live.attempt > 0);
+	MUST(f, j->live.attempt > 0);
 	MSG_SET(&j->live, job_live, attempt, j->live.attempt - 1);
 	job_back_to_pending(f, j);
 	fill_fail_reply(j, JOB_PENDING, ret);
@@ -434,7 +434,7 @@ static int fail_held(struct fsm *f, const struct m_fail *op,
 
 	if (r < 0)
 		return r;
-	CHECK(r > 0);
+	MUST(f, r > 0);
 	r = op->usage != NULL ? usage_add(f, &j, op->usage, "fail", &counted)
 			      : 0;
 	if (r < 0)

@@ -47,7 +47,7 @@ static int move_timeout(struct fsm *f, struct fsm_active *a)
 	uint64_t at;
 	int r = job_find(f, a->id, &j);
 
-	CHECK(r != 0);
+	MUST(f, r != 0);
 	if (r > 0)
 		r = job_need_doc(f, &j);
 	if (r < 0)
@@ -64,13 +64,13 @@ static int move_timeout(struct fsm *f, struct fsm_active *a)
 }
 
 /* The part of a key behind a queue. */
-static struct str behind_queue(struct str rest)
+static struct str behind_queue(struct fsm *f, struct str rest)
 {
 	struct str queue, ret;
 	uint32_t space;
 
-	CHECK(key_take_space(&rest, &space));
-	CHECK(str_split(rest, '\0', &queue, &ret));
+	MUST(f, key_take_space(&rest, &space));
+	MUST(f, str_split(rest, '\0', &queue, &ret));
 	return ret;
 }
 
@@ -85,9 +85,9 @@ static int move_active(struct fsm *f, struct fsm_active *a)
 
 static int visit_active(struct fsm *f, struct str rest)
 {
-	struct fsm_active *a = active_find(f, behind_queue(rest));
+	struct fsm_active *a = active_find(f, behind_queue(f, rest));
 
-	CHECK(a != NULL);
+	MUST(f, a != NULL);
 	return move_active(f, a);
 }
 
@@ -97,7 +97,7 @@ static int move_retry(struct fsm *f, struct str id)
 	uint64_t delay;
 	int r = job_find(f, id, &j);
 
-	CHECK(r != 0);
+	MUST(f, r != 0);
 	if (r < 0)
 		return r;
 	budget_take_job(f);
@@ -115,7 +115,7 @@ static int move_retry(struct fsm *f, struct str id)
 
 static int visit_retrying(struct fsm *f, struct str rest)
 {
-	return move_retry(f, str_skip(behind_queue(rest), 8));
+	return move_retry(f, str_skip(behind_queue(f, rest), 8));
 }
 
 static int visit_schedule(struct fsm *f, struct str rest)
@@ -125,9 +125,9 @@ static int visit_schedule(struct fsm *f, struct str rest)
 	uint32_t space;
 	int r;
 
-	CHECK(key_take_space(&rest, &space));
+	MUST(f, key_take_space(&rest, &space));
 	r = schedule_find(f, rest, &s);
-	CHECK(r != 0);
+	MUST(f, r != 0);
 	if (r < 0 || s.next_run == 0)
 		return MIN(r, 0);
 	MSG_SET(&s, schedule, set_back_ns, time_after(s.set_back_ns, by));
@@ -140,7 +140,7 @@ static int visit_bulk(struct fsm *f, struct str id)
 	struct m_bulk m;
 	int r = bulk_find(f, id, &m);
 
-	CHECK(r != 0);
+	MUST(f, r != 0);
 	if (r < 0 || m.due_ns <= f->now_ns)
 		return MIN(r, 0);
 	MSG_SET(&m, bulk, due_ns, f->now_ns);

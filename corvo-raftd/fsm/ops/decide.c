@@ -123,8 +123,8 @@ static int pass_deadline(struct fsm *f, struct str id)
 	if (err < 0)
 		return err;
 	h = j.live.held;
-	CHECK(err > 0 && j.live.state == JOB_HELD && h != NULL &&
-	      h->deadline <= f->now_ns && !h->escalated);
+	MUST(f, err > 0 && j.live.state == JOB_HELD && h != NULL &&
+		    h->deadline <= f->now_ns && !h->escalated);
 	budget_take_job(f);
 	r.by = h->by;
 	switch ((enum on_deadline)h->on_deadline) {

@@ -157,8 +157,9 @@ static int take_first(struct fsm *f, struct fsm_lane *l, uint8_t prio,
 			 : job_find(f, id, ret);
 	if (r < 0)
 		return r;
-	CHECK(r > 0 && ret->live.state == JOB_PENDING &&
-	      ret->live.seq == w.seq && ret->q == l->q && ret->prio == prio);
+	MUST(f, r > 0 && ret->live.state == JOB_PENDING &&
+		    ret->live.seq == w.seq && ret->q == l->q &&
+		    ret->prio == prio);
 	ret->taken = true;
 	return 1;
 }
@@ -232,7 +233,7 @@ static void tell_start(struct fsm *f, struct job *j)
 {
 	uint64_t seq = job_event(f, j, EVENT_STARTED, STR_NULL);
 
-	CHECK(seq == j->live.lease_token);
+	MUST(f, seq == j->live.lease_token);
 	job_save(f, j);
 }
 
@@ -352,7 +353,7 @@ static int start_again(struct fsm *f, struct fetch *ft, struct fsm_active *a)
 
 	if (r < 0)
 		return r;
-	CHECK(r > 0);
+	MUST(f, r > 0);
 	r = job_need_doc(f, &j);
 	if (r < 0)
 		return r;

@@ -55,7 +55,7 @@ static int beat_store(struct fsm *f, struct fsm_active *a,
 	r = job_find(f, b->job_id, &j);
 	if (r < 0)
 		return r;
-	CHECK(r > 0);
+	MUST(f, r > 0);
 	/* others of this request may have used up the names of units */
 	ret->refused = b->usage != NULL && usage_check(f, b->usage) < 0;
 	if (b->usage != NULL && !ret->refused)

@@ -52,7 +52,7 @@ static int promote_job(struct fsm *f, struct str id)
 
 	if (r < 0)
 		return r;
-	CHECK(r > 0);
+	MUST(f, r > 0);
 	job_event(f, &j, EVENT_PROMOTED, STR_NULL);
 	job_back_to_pending(f, &j);
 	f->counters.promoted++;
@@ -171,7 +171,7 @@ static int end_attempt(struct fsm *f, const struct fsm_active *a,
 
 	if (r < 0)
 		return r;
-	CHECK(r > 0);
+	MUST(f, r > 0);
 	if (timed_out)
 		return time_out_job(f, &j);
 	reclaim_job(f, &j);
@@ -213,7 +213,7 @@ static int expire_job(struct fsm *f, struct str id)
 
 	if (r < 0)
 		return r;
-	CHECK(r > 0 && job_is_expired(f, &j));
+	MUST(f, r > 0 && job_is_expired(f, &j));
 	job_end_expired(f, &j);
 	budget_take_job(f);
 	return 0;

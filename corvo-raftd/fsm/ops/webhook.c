@@ -222,7 +222,7 @@ int apply_set_webhook(struct fsm *f, const struct m_set_webhook *op,
 		MSG_UNSET(&w->st, webhook_state, failing_since);
 	webhook_save_state(f, w);
 	tell_change(f, EVENT_WEBHOOK_SET, op->id);
-	CHECK(f->last_seq == ret->version);
+	MUST(f, f->last_seq == ret->version);
 	/* an answer is kept for a while: it needs no secrets */
 	fsm_webhook_show(f, w, ret);
 	return 0;

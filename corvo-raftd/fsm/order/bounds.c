@@ -119,7 +119,7 @@ void bounds_leave(struct fsm *f, struct fsm_queue *q, enum job_state s,
 	struct bounds *m = &q->bounds;
 	enum bound b = bound_of(s);
 
-	CHECK(ns >= m->first[b]);
+	MUST(f, ns >= m->first[b]);
 	if (!bounds_has(q, b)) {
 		m->unsure_bounds &= (uint8_t) ~(1u << b);
 		bounds_set(f, q, b, NEVER);
@@ -140,7 +140,7 @@ static int settle_one(struct fsm *f, struct fsm_queue *q, enum bound b)
 	r = due_scan_run(f, &k, q->bounds.first[b], &s);
 	if (r < 0)
 		return r;
-	CHECK(s.next != NEVER); /* by the counts there is one */
+	MUST(f, s.next != NEVER); /* by the counts there is one */
 	budget_take_records(f, 1);
 	bounds_set(f, q, b, s.next);
 	return 0;

@@ -291,7 +291,7 @@ struct fsm_lane *lane_get(struct fsm *f, struct fsm_queue *q, struct str group)
 	list_init(&l->dirty);
 	for (int i = 0; i < PRIORITIES; i++)
 		window_reset(&l->windows[i], true);
-	CHECK(hmap_put(&q->lanes.groups, l->group, l) == NULL);
+	MUST(f, hmap_put(&q->lanes.groups, l->group, l) == NULL);
 	update_plain(f, q);
 	return l;
 }
@@ -333,7 +333,7 @@ void lane_delete(struct fsm *f, struct fsm_lane *l)
 	struct fsm_queue *q = l->q;
 	struct key k;
 
-	CHECK(l->pending == 0 && l->active == 0);
+	MUST(f, l->pending == 0 && l->active == 0);
 	lane_clear(f, l);
 	lane_refresh(f, l);
 	leave_idle(f, l);
@@ -344,7 +344,7 @@ void lane_delete(struct fsm *f, struct fsm_lane *l)
 	}
 	if (lane_is_base(l))
 		return;
-	CHECK(hmap_remove(&q->lanes.groups, l->group) == l);
+	MUST(f, hmap_remove(&q->lanes.groups, l->group) == l);
 	lane_free(l);
 	update_plain(f, q);
 }
@@ -428,7 +428,7 @@ static bool lane_wants_look(const struct fsm_lane *l)
 
 void lane_count_pending(struct fsm *f, struct fsm_lane *l, int change)
 {
-	CHECK(change > 0 || l->pending > 0);
+	MUST(f, change > 0 || l->pending > 0);
 	l->pending += (uint64_t)(int64_t)change;
 	if (lane_wants_look(l))
 		lane_touch(f, l);
@@ -442,7 +442,7 @@ void lane_count_pending(struct fsm *f, struct fsm_lane *l, int change)
 void lane_count_active(struct fsm *f, struct fsm_lane *l, int change)
 {
 	if (!lane_is_base(l)) {
-		CHECK(change > 0 || l->active > 0);
+		MUST(f, change > 0 || l->active > 0);
 		l->active += (uint64_t)(int64_t)change;
 		/* A job moved while active may be the first of its lane. */
 		if (lane_wants_look(l))

@@ -44,7 +44,7 @@ void lane_write(struct fsm *f, const struct fsm_lane *l, uint8_t prio,
 	char value[1 + LIMIT_JOB_ID_BYTES];
 	struct key k;
 
-	CHECK(p->id.n <= LIMIT_JOB_ID_BYTES);
+	MUST(f, p->id.n <= LIMIT_JOB_ID_BYTES);
 	value[0] = (char)p->as_created;
 	memcpy(value + 1, p->id.p, p->id.n);
 	lane_key(&k, l, prio, p->seq);

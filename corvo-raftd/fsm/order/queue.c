@@ -71,7 +71,7 @@ struct fsm_queue *queue_add(struct fsm *f, struct str name,
 	list_init(&q->dirty);
 	list_init(&q->woken);
 	lanes_init(q);
-	CHECK(hmap_put(&f->queues, name, q) == NULL);
+	MUST(f, hmap_put(&f->queues, name, q) == NULL);
 	return q;
 }
 
@@ -170,7 +170,7 @@ void queue_touch(struct fsm *f, struct fsm_queue *q)
 void queue_count(struct fsm *f, struct fsm_queue *q, enum job_state s,
 		 int change)
 {
-	CHECK(change > 0 || q->counts[s] > 0);
+	MUST(f, change > 0 || q->counts[s] > 0);
 	q->counts[s] += (uint64_t)(int64_t)change;
 	f->jobs[s] += (uint64_t)(int64_t)change;
 	queue_touch(f, q);
@@ -262,7 +262,7 @@ void queue_remove_pending(struct fsm *f, struct fsm_queue *q, struct str group,
 	struct fsm_lane *l = lane_find(q, group);
 	struct key k;
 
-	CHECK(l != NULL);
+	MUST(f, l != NULL);
 	lane_key(&k, l, prio, seq);
 	fsm_delete(f, &k);
 	lane_count_pending(f, l, -1);
@@ -273,7 +273,7 @@ void queue_set_changed(struct fsm *f, struct fsm_queue *q, struct str group,
 {
 	struct fsm_lane *l = lane_find(q, group);
 
-	CHECK(l != NULL && !p->as_created);
+	MUST(f, l != NULL && !p->as_created);
 	lane_write(f, l, prio, p, false);
 	lane_changed(f, l, prio, p->seq);
 }
@@ -319,7 +319,7 @@ int queue_remove(struct fsm *f, struct fsm_queue *q)
 	struct key k;
 	int r;
 
-	CHECK(queue_is_empty(q));
+	MUST(f, queue_is_empty(q));
 	r = lanes_delete(f, q); /* reads the settings */
 	if (r <= 0)
 		return r;
@@ -333,7 +333,7 @@ int queue_remove(struct fsm *f, struct fsm_queue *q)
 	heap_remove(&f->idle_queues, &q->idle);
 	list_remove(&q->dirty);
 	list_remove(&q->woken);
-	CHECK(hmap_remove(&f->queues, q->name) == q);
+	MUST(f, hmap_remove(&f->queues, q->name) == q);
 	queue_free(q);
 	return 1;
 }

@@ -48,7 +48,7 @@ bool roster_is_idle(const struct fsm_queue *q)
 
 static void add_idle(struct fsm *f, struct fsm_queue *q, uint64_t since)
 {
-	CHECK(q->idle.pos == 0);
+	MUST(f, q->idle.pos == 0);
 	if (roster_is_idle(q))
 		heap_update(&f->idle_queues, &q->idle, since);
 }

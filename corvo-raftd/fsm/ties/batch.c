@@ -55,7 +55,7 @@ static int must_have(struct fsm *f, struct str id, struct batch *ret)
 {
 	int r = batch_find(f, id, ret);
 
-	CHECK(r < 0 || (r > 0 && ret->doc.ended_at == 0));
+	MUST(f, r < 0 || (r > 0 && ret->doc.ended_at == 0));
 	return MIN(r, 0);
 }
 
@@ -162,15 +162,15 @@ static void put_callback_payload(struct fsm *f, const struct batch *b,
 
 static void make_callback(struct fsm *f, struct batch *b)
 {
-	_cleanup_(buf_done) struct buf payload = BUF_INIT(0);
 	struct m_enqueue op = { 0 };
 	struct new_job n = { .op = &op };
 	struct m_enqueue_reply reply = { 0 };
 
-	put_callback_payload(f, b, &payload);
+	buf_clear(&f->payload);
+	put_callback_payload(f, b, &f->payload);
 	MSG_SET(&op, enqueue, job_id, fsm_make_id(f, "job_"));
 	MSG_SET(&op, enqueue, queue, b->doc.callback_queue);
-	MSG_SET(&op, enqueue, payload, buf_str(&payload));
+	MSG_SET(&op, enqueue, payload, buf_str(&f->payload));
 	job_create(f, &n, &reply);
 	MSG_SET(&b->doc, batch_doc, callback_job_id, op.job_id);
 }

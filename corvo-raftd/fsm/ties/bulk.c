@@ -136,7 +136,7 @@ int bulk_find(struct fsm *f, struct str id, struct m_bulk *ret)
 		return 0;
 	key_bulk(&k, b->id);
 	r = fsm_read(f, &k, &msg_bulk, ret);
-	CHECK(r != 0);
+	MUST(f, r != 0);
 	return r;
 }
 
@@ -242,7 +242,7 @@ void bulk_add_page(struct fsm *f, const struct m_bulk *m, uint32_t page,
 	uint32_t number = page * PAGE_PARTS;
 	struct key k;
 
-	CHECK(n <= LIMIT_BULK_PAGE);
+	MUST(f, n <= LIMIT_BULK_PAGE);
 	for (size_t at = 0; at < n; at += LIMIT_BULK_STEP) {
 		struct m_job_ids part = { 0 };
 
@@ -281,7 +281,7 @@ int bulk_next_part(struct fsm *f, const struct m_bulk *m, uint32_t *ret_n,
 			   take_first, &s);
 	if (r < 0)
 		return fsm_fail(f, r);
-	CHECK(s.raw.n > 0); /* as long as not all are processed */
+	MUST(f, s.raw.n > 0); /* as long as not all are processed */
 	if (msg_decode(&msg_job_ids, s.raw, &f->item_arena, ret) < 0)
 		return fsm_fail(f, -ERR_INTERNAL_ERROR);
 	*ret_n = s.number;
@@ -471,7 +471,7 @@ int fsm_bulk(struct fsm *f, struct str id, struct arena *a, struct m_bulk *ret)
 	r = txn_get(f->txn, key_str(&k), &raw);
 	if (r < 0)
 		return r;
-	CHECK(r > 0);
+	MUST(f, r > 0);
 	return msg_decode(&msg_bulk, arena_copy(a, raw), a, ret) < 0
 		   ? -ERR_INTERNAL_ERROR
 		   : 1;

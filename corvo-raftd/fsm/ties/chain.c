@@ -136,14 +136,14 @@ static void inherit(const struct job *j, const struct m_chain_step *s,
 static struct str make_next(struct fsm *f, const struct job *j,
 			    const struct m_chain_step *s, int64_t number)
 {
-	_cleanup_(buf_done) struct buf payload = BUF_INIT(0);
-	struct json_writer w = JSON_WRITER(&payload);
+	struct json_writer w = JSON_WRITER(&f->payload);
 	struct m_enqueue op = { 0 };
 	struct new_job n = { .op = &op, .chain_step = number };
 	struct m_enqueue_reply reply = { 0 };
 
 	if (s == NULL)
 		return STR_NULL;
+	buf_clear(&f->payload);
 	jw_object(&w);
 	if (number == STEP_ON_FAILURE)
 		put_failure(f, j, s, &w);
@@ -154,7 +154,7 @@ static struct str make_next(struct fsm *f, const struct job *j,
 	inherit(j, s, &op);
 	MSG_SET(&op, enqueue, job_id, fsm_make_id(f, "job_"));
 	MSG_SET(&op, enqueue, queue, s->queue);
-	MSG_SET(&op, enqueue, payload, buf_str(&payload));
+	MSG_SET(&op, enqueue, payload, buf_str(&f->payload));
 	if (s->delay > 0)
 		MSG_SET(&op, enqueue, delay, s->delay);
 	MSG_SET(&op, enqueue, parent_id, j->id);

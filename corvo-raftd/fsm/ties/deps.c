@@ -345,7 +345,7 @@ static int write_first_live(struct fsm *f, struct str id)
 	r = txn_get(f->txn, key_str(&k), &raw);
 	if (r < 0)
 		return fsm_fail(f, r);
-	CHECK(r > 0);
+	MUST(f, r > 0);
 	if (msg_decode(&msg_job_doc, raw, &f->item_arena, &doc) < 0)
 		return fsm_fail(f, -ERR_INTERNAL_ERROR);
 	job_live_as_created(&doc, &live);

@@ -49,7 +49,7 @@ void inbound_save(struct fsm *f, const struct m_hook *m)
 
 	key_hook(&k, SPACE_DEFAULT, m->name);
 	fsm_put(f, &k, &msg_hook, m);
-	CHECK(keep(f, m->name, buf_str(&f->scratch)) == 0);
+	MUST(f, keep(f, m->name, buf_str(&f->scratch)) == 0);
 }
 
 void inbound_remove(struct fsm *f, struct str name)

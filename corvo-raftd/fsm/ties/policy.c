@@ -100,7 +100,7 @@ void policy_save(struct fsm *f, const struct m_policy *m)
 	fsm_put(f, &k, &msg_policy, m);
 	if (old != NULL)
 		forget(&f->policies, old);
-	CHECK(keep(f, m->id, buf_str(&f->scratch)) == 0);
+	MUST(f, keep(f, m->id, buf_str(&f->scratch)) == 0);
 }
 
 void policy_remove(struct fsm *f, struct fsm_policy *p)

@@ -68,7 +68,7 @@ void price_save(struct fsm *f, const struct m_price *m)
 	struct str name = name_of(&k, m->provider, m->model);
 
 	fsm_put(f, &k, &msg_price, m);
-	CHECK(keep(f, name, buf_str(&f->scratch)) == 0);
+	MUST(f, keep(f, name, buf_str(&f->scratch)) == 0);
 }
 
 void price_remove(struct fsm *f, const struct m_price *m)

@@ -227,7 +227,7 @@ void purse_set(struct fsm *f, const struct m_budget *m)
 	key_budget(&k, SPACE_DEFAULT, (uint8_t)m->scope, m->target);
 	fsm_put(f, &k, &msg_budget, m);
 	p = purse_new(buf_str(&f->scratch));
-	CHECK(p != NULL);
+	MUST(f, p != NULL);
 	move_counts(p, old, f->last_seq);
 	purse_put(f, p);
 	purse_save(f, p);

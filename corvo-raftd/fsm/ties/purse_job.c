@@ -262,7 +262,7 @@ static void reserve(struct fsm *f, struct job *j, struct fsm_purse *p,
 		/* it ran before this limit was there */
 		if (purse_is_per_job(l) || j->live.lease_token <= c->since)
 			continue;
-		CHECK(change > 0 || c->reserved >= expected);
+		MUST(f, change > 0 || c->reserved >= expected);
 		c->reserved = change > 0 ? c->reserved + expected
 					 : c->reserved - expected;
 	}

@@ -125,7 +125,7 @@ static int tell_child(struct fsm *f, const struct release *r, uint64_t seq,
 	err = job_find(f, id, &j);
 	if (err < 0)
 		return err;
-	CHECK(err > 0 && j.live.waiting_on > 0);
+	MUST(f, err > 0 && j.live.waiting_on > 0);
 	MSG_SET(&j.live, job_live, waiting_on, j.live.waiting_on - 1);
 	if (r->outcome != JOB_COMPLETED &&
 	    j.doc.on_dependency_failure == DEPENDENCY_FAIL)

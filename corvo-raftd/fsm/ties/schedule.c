@@ -148,7 +148,7 @@ int schedule_find(struct fsm *f, struct str ref, struct m_schedule *ret)
 		return 0;
 	key_schedule(&k, SPACE_DEFAULT, s->id);
 	r = fsm_read(f, &k, &msg_schedule, ret);
-	CHECK(r != 0);
+	MUST(f, r != 0);
 	return r;
 }
 
@@ -166,7 +166,7 @@ void schedule_remove(struct fsm *f, const struct m_schedule *m)
 	struct fsm_schedule *s = hmap_remove(&f->schedules, m->id);
 	struct key k;
 
-	CHECK(s != NULL);
+	MUST(f, s != NULL);
 	hmap_remove(&f->schedule_names, s->name);
 	heap_remove(&f->fires, &s->due);
 	heap_remove(&f->sdb.ends, &s->end);
@@ -284,7 +284,7 @@ int fsm_schedule(struct fsm *f, struct str ref, struct arena *a,
 	r = txn_get(f->txn, key_str(&k), &raw);
 	if (r < 0)
 		return r;
-	CHECK(r > 0);
+	MUST(f, r > 0);
 	return msg_decode(&msg_schedule, arena_copy(a, raw), a, ret) < 0
 		   ? -ERR_INTERNAL_ERROR
 		   : 1;

@@ -64,7 +64,7 @@ static int count_out(struct fsm *f, const struct m_score *s)
 	if (r <= 0 || at.found.made != made)
 		return MIN(r, 0);
 	sum = *at.found.scores;
-	CHECK(sum.count > 0);
+	MUST(f, sum.count > 0);
 	MSG_SET(&sum, score_sum, count, sum.count - 1);
 	MSG_SET(&sum, score_sum, total, sum.total - score_millionths(s->value));
 	MSG_SET(&row, usage_row, made, made);

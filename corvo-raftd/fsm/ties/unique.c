@@ -61,7 +61,7 @@ void unique_take(struct fsm *f, struct str queue, struct str key, struct str id,
 	char value[LOCK_HEAD_BYTES + LIMIT_JOB_ID_BYTES];
 	struct key k;
 
-	CHECK(id.n <= LIMIT_JOB_ID_BYTES);
+	MUST(f, id.n <= LIMIT_JOB_ID_BYTES);
 	if (period == 0)
 		period = UNIQUE_PERIOD_NS;
 	put_be64(value, fsm_later(f, period));
@@ -162,7 +162,7 @@ static int replace_holder(struct fsm *f, const struct m_enqueue *op,
 
 	if (r < 0)
 		return r;
-	CHECK(r > 0); /* a lock goes with its job */
+	MUST(f, r > 0); /* a lock goes with its job */
 	if (can_be_replaced(&j)) {
 		replace(f, &j, op);
 		MSG_SET(ret, enqueue_reply, replaced, true);
@@ -222,7 +222,7 @@ int unique_answer(struct fsm *f, const struct m_enqueue *op, struct str holder,
 	r = find_state(f, holder, &s);
 	if (r < 0)
 		return r;
-	CHECK(r > 0);
+	MUST(f, r > 0);
 	MSG_SET(ret, enqueue_reply, status, job_state_shown(s));
 	return 0;
 }

@@ -116,7 +116,7 @@ static void learn_units(struct fsm *f, struct str units)
 	for (size_t i = 0; i < n; i++) {
 		if (usage_unit_is_known(f, list[i].name))
 			continue;
-		CHECK(known < LIMIT_UNITS); /* usage_check has seen to it */
+		MUST(f, known < LIMIT_UNITS); /* usage_check has seen to it */
 		names[known++] = list[i].name;
 	}
 	if (known == set.units_n)

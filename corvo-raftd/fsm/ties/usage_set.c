@@ -25,7 +25,7 @@ void usage_settings_save(struct fsm *f, const struct m_usage_settings *m)
 
 	key_usage_settings(&k);
 	fsm_put(f, &k, &msg_usage_settings, m);
-	CHECK(keep(f, buf_str(&f->scratch)) == 0);
+	MUST(f, keep(f, buf_str(&f->scratch)) == 0);
 }
 
 static int load_settings(struct fsm *f)

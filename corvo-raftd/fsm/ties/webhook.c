@@ -51,7 +51,7 @@ struct fsm_webhook *webhook_save(struct fsm *f, const struct m_webhook *m)
 
 	key_webhook(&k, SPACE_DEFAULT, m->id);
 	fsm_put(f, &k, &msg_webhook, m);
-	CHECK(keep(f, m->id, buf_str(&f->scratch)) == 0);
+	MUST(f, keep(f, m->id, buf_str(&f->scratch)) == 0);
 	/* of one that was there m may be a copy, whose texts are gone now */
 	return w != NULL ? w : webhook_find(f, m->id);
 }
@@ -191,7 +191,7 @@ void webhook_remove(struct fsm *f, struct fsm_webhook *w)
 	fsm_delete(f, &k);
 	key_webhook(&k, SPACE_DEFAULT, w->m.id);
 	fsm_delete(f, &k);
-	CHECK(hmap_remove(&f->webhooks.by_id, w->m.id) == w);
+	MUST(f, hmap_remove(&f->webhooks.by_id, w->m.id) == w);
 	webhook_free(w);
 }
 

@@ -1,0 +1,106 @@
+/*
+ * See fault.h.
+ */
+#include "fsm/fault.h"
+
+#include <setjmp.h>
+
+#include "fsm/core/entry.h"
+#include "fsm/order/queue.h"
+
+#define UNDONE_MAX 8 /* ops of one entry: each has it applied anew */
+
+/* One may fail beside them before it is known that loading does not help, and
+ * a renewal has its turn in any case. */
+_Static_assert(FSM_FAULTS_MAX >= UNDONE_MAX + 2, "room for all of them");
+
+void fsm_broken(struct fsm *f, const char *file, int line, const char *what)
+{
+	struct fsm_faults *s = &f->faults;
+
+	if (s->unwind == NULL || s->n == FSM_FAULTS_MAX)
+		check_failed(file, line, what);
+	s->list[s->n] = (struct fsm_fault){ .raft_index = f->entry_index,
+					    .item = f->item,
+					    .file = file,
+					    .line = line,
+					    .what = what };
+	longjmp(*(jmp_buf *)s->unwind, 1);
+}
+
+int fault_guard(struct fsm *f, const struct entry_item *item, fault_fn *fn)
+{
+	struct fsm_faults *s = &f->faults;
+	jmp_buf here;
+	int r;
+
+	if (setjmp(here) != 0) {
+		s->unwind = NULL;
+		/* what could not be read is no wonder, and only so here */
+		if (f->fatal < 0)
+			return f->fatal;
+		s->hit = true;
+		s->list[s->n].op = item->op;
+		s->list[s->n].is_undone = s->is_fresh;
+		s->undone += s->is_fresh;
+		s->n++;
+		return -ERR_INTERNAL_ERROR;
+	}
+	s->unwind = &here;
+	r = fn(f, item);
+	s->unwind = NULL;
+	return r;
+}
+
+void faults_begin(struct fsm *f)
+{
+	struct fsm_faults *s = &f->faults;
+
+	s->hit = s->is_fresh = false;
+	s->n = s->undone = 0;
+}
+
+bool fault_is_undone(const struct fsm *f, size_t i)
+{
+	for (size_t k = 0; k < f->faults.n; k++)
+		if (f->faults.list[k].is_undone && f->faults.list[k].item == i)
+			return true;
+	return false;
+}
+
+int fault_refuse(struct fsm *f)
+{
+	f->counters.undone++;
+	return fsm_refuse(f, ERR_INTERNAL_ERROR,
+			  "the operation failed a check of the server and was "
+			  "undone; its log says which");
+}
+
+/* They fail one after the other: the last one of the list is the last of the
+ * entry, too. */
+bool faults_are_many(const struct fsm *f, size_t i)
+{
+	const struct fsm_faults *s = &f->faults;
+
+	return s->undone >= UNDONE_MAX && i > s->list[s->n - 1].item;
+}
+
+/* Whoever waits for jobs may not have heard of all that there are. */
+void faults_loaded(struct fsm *f)
+{
+	struct str name;
+	size_t pos = 0;
+	void *q;
+
+	f->faults.hit = false;
+	f->faults.is_fresh = true;
+	f->counters.reloads++;
+	while (hmap_next(&f->queues, &pos, &name, &q))
+		queue_wake(f, q);
+}
+
+void fsm_each_fault(const struct fsm *f, fsm_fault_fn *fn, void *ctx)
+{
+	for (size_t i = 0; i < f->faults.n; i++)
+		fn(ctx, &f->faults.list[i]);
+}
