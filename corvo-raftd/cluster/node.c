@@ -245,6 +245,7 @@ static void on_watch(void *ctx)
 	if (n->stopping) /* which on_change may ask for */
 		return;
 	node_mark_look(&n->mark, n->loop, n->raft.commit_index);
+	node_yield(n);
 	loop_timer_arm(n->watch, WATCH_NS);
 }
 

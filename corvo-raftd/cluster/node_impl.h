@@ -67,6 +67,7 @@ struct node_receiver {
 	int (*start)(struct raft_io *io, unsigned msecs, raft_io_tick_cb tick,
 		     raft_io_recv_cb recv);
 	raft_io_recv_cb recv;
+	raft_io_tick_cb tick;
 };
 
 /* What a follower has said of its log: node_hint.c. */
@@ -148,8 +149,11 @@ struct node {
 	uint64_t doubt_ns;  /* until then somebody else may lead */
 	struct node_sync sync;
 	bool frozen;
-	bool whole;    /* while frozen */
-	bool changing; /* the members */
+	bool whole;        /* while frozen */
+	uint64_t heard_ns; /* a leader was */
+	uint64_t yield_ns; /* frozen: it hands over, not before */
+	unsigned yields;   /* tries to */
+	bool changing;     /* the members */
 	struct raft_transfer transfer;
 	node_done_fn *transfer_done; /* NULL: none is under way */
 	void *transfer_ctx;
@@ -178,6 +182,13 @@ void node_look_at_transfer(struct node *n);
 
 /* The store could not apply the entry `index`. */
 void node_freeze(struct node *n, uint64_t index);
+
+/* Of a node of several that has frozen: node_frozen.c. It hands over, if it
+ * leads; at a tick of the library: it does not want to; and whether the library
+ * is to hear of a message, of which the entries may be gone. */
+void node_yield(struct node *n);
+void node_stay_follower(struct node *n);
+bool node_frozen_takes(struct node *n, struct raft_message *m);
 
 /* The library's words about what just failed; -ERR_*. */
 int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why);

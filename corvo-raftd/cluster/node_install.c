@@ -138,6 +138,8 @@ void node_receive(struct raft_io *io, struct raft_message *m)
 	struct node *n = container_of(io, struct node, io);
 
 	node_note_sender(n, m->server_id);
+	if (!node_frozen_takes(n, m))
+		return;
 	if (m->type == RAFT_IO_APPEND_ENTRIES_RESULT) {
 		receive_result(n, m);
 		return;
@@ -163,13 +165,22 @@ void node_receive(struct raft_io *io, struct raft_message *m)
 	raft_free(m->install_snapshot.data.base);
 }
 
+static void on_tick(struct raft_io *io)
+{
+	struct node *n = container_of(io, struct node, io);
+
+	node_stay_follower(n);
+	n->receive.tick(io);
+}
+
 static int start(struct raft_io *io, unsigned msecs, raft_io_tick_cb tick,
 		 raft_io_recv_cb recv)
 {
 	struct node *n = container_of(io, struct node, io);
 
 	n->receive.recv = recv;
-	return n->receive.start(io, msecs, tick, node_receive);
+	n->receive.tick = tick;
+	return n->receive.start(io, msecs, on_tick, node_receive);
 }
 
 void node_watch_installs(struct node *n)

@@ -172,7 +172,7 @@ static inline void bootstrap(const struct member *k)
 	raft_uv_close(&io);
 }
 
-static inline void start(struct member *k)
+static inline void start_with(struct member *k, const struct node_ops *o)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	struct port_config pc = w_config(k->number);
@@ -187,8 +187,13 @@ static inline void start(struct member *k)
 	c.port = w.port[k->number];
 	k->applied = seen[k->store_index].number;
 	k->stopped = false;
-	if (node_start(w.loop, &c, &ops, k, &k->node, &why) != 0)
+	if (node_start(w.loop, &c, o, k, &k->node, &why) != 0)
 		fail_msg("%.*s", STR_ARG(buf_str(&why)));
+}
+
+static inline void start(struct member *k)
+{
+	start_with(k, &ops);
 }
 
 static inline void on_stopped(void *ctx)

@@ -1,0 +1,105 @@
+/*
+ * A node of several whose store is damaged. Its log is as good as ever: it
+ * takes entries, answers for them and votes. But what it leads can be written
+ * by nobody. So it hands over when it leads, and does not stand for election:
+ * only when no leader was heard of for long it does, since it may be the one
+ * that has the last entries, without which no other is chosen.
+ *
+ * Its log cannot be cut, as nothing is applied. Beyond a bound no more entries
+ * are taken: then the others go on without it, and when their log begins after
+ * its end they offer it a snapshot, as they do to any node that was away.
+ */
+#include "cluster/node_impl.h"
+#include "rt/log.h"
+#include "util/clock.h"
+
+#define YIELD_NS NS_PER_S        /* between tries to hand over */
+#define LONE_NS  (10 * NS_PER_S) /* without a leader */
+
+static bool is_out(const struct node *n)
+{
+	return n->frozen && n->port != NULL && !n->stopping;
+}
+
+/* --- it does not lead --- */
+
+static void on_yielded(void *ctx, int err)
+{
+	struct node *n = ctx;
+
+	if (err < 0 && !n->stopping)
+		log_warn("the store of this node is damaged, and no other node "
+			 "took the lead; trying again");
+}
+
+/* The most up to date first, then one after the other: its store may be
+ * damaged too. */
+static uint64_t choose_next(struct node *n)
+{
+	struct node_server all[NODE_SERVERS_MAX];
+	size_t count = node_servers(n, all, ARRAY_SIZE(all));
+	uint64_t others[NODE_SERVERS_MAX];
+	size_t k = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (all[i].role == NODE_VOTER && all[i].id != n->raft.id)
+			others[k++] = all[i].id;
+	return n->yields++ == 0 || k == 0 ? 0 : others[n->yields % k];
+}
+
+void node_yield(struct node *n)
+{
+	uint64_t now_ns = clock_mono_ns();
+
+	if (!is_out(n) || n->raft.state != RAFT_LEADER || node_voters(n) < 2 ||
+	    n->transfer_done != NULL || now_ns < n->yield_ns)
+		return;
+	n->yield_ns = now_ns + YIELD_NS;
+	log_warn("the store of this node is damaged: another one is to lead");
+	(void)node_transfer(n, choose_next(n), on_yielded, n);
+}
+
+/*
+ * In the place of becoming a candidate it forgets the leader, as one would:
+ * while it believed in one it would give its vote to nobody.
+ */
+void node_stay_follower(struct node *n)
+{
+	raft_time now = n->io.time(&n->io);
+	struct raft *r = &n->raft;
+
+	if (!is_out(n) || r->state != RAFT_FOLLOWER ||
+	    clock_mono_ns() >= n->heard_ns + LONE_NS ||
+	    now - r->election_timer_start <
+		r->follower_state.randomized_election_timeout)
+		return;
+	r->election_timer_start = now;
+	raft_free(r->follower_state.current_leader.address);
+	r->follower_state.current_leader.address = NULL;
+	r->follower_state.current_leader.id = 0;
+}
+
+/* --- what it takes --- */
+
+/* The entries of a message are given back, so that it is a heartbeat. */
+static void leave_out_entries(struct raft_append_entries *a)
+{
+	raft_free(a->entries[0].batch);
+	raft_free(a->entries);
+	a->entries = NULL;
+	a->n_entries = 0;
+}
+
+bool node_frozen_takes(struct node *n, struct raft_message *m)
+{
+	struct raft_append_entries *a = &m->append_entries;
+
+	if (m->type == RAFT_IO_APPEND_ENTRIES)
+		n->heard_ns = clock_mono_ns();
+	if (!is_out(n))
+		return true;
+	if (m->type == RAFT_IO_APPEND_ENTRIES && a->n_entries > 0 &&
+	    node_log_bytes(n) >= n->snapshot_bytes + n->kept_bytes)
+		leave_out_entries(a);
+	return m->type != RAFT_IO_TIMEOUT_NOW;
+}
