@@ -48,6 +48,7 @@ static const struct {
 	{ SETTING_idle_fetch_sleep, 0, LIMIT_FETCH_WAIT_S *NS_PER_S },
 	{ SETTING_http_max_memory, LIMIT_BODY_BYTES, 1024 * GIB },
 	{ SETTING_op_timeout, NS_PER_MS, HOUR_NS },
+	{ SETTING_election_timeout, 100 * NS_PER_MS, 60 * NS_PER_S },
 	{ SETTING_view_wait, 0, 60 * NS_PER_S },
 	{ SETTING_lease_duration, NS_PER_MS, LIMIT_LEASE_S *NS_PER_S },
 	{ SETTING_raft_max_pending, 1, 10000000 },

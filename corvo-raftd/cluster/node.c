@@ -26,13 +26,6 @@
 
 #define SETTLE_NS NS_PER_MS /* between looks for handles that are closing */
 
-#define ELECTION_NS (ELECTION_TIMEOUT_MS * NS_PER_MS)
-/* A turn of the loop that took longer: the others may have waited in vain. */
-#define STILL_NS (ELECTION_NS / 2)
-/* The library looks once in an election timeout whether the others were heard
- * of since it last looked: by the second look it knows. */
-#define DOUBT_NS (3 * ELECTION_NS)
-
 struct proposal {
 	struct raft_apply req;
 	struct node *node;
@@ -128,6 +121,19 @@ int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
 
 /* --- leadership --- */
 
+/* A turn of the loop that took longer: the others may have waited in vain. */
+static uint64_t still_ns(const struct node *n)
+{
+	return n->election_ns / 2;
+}
+
+/* The library looks once in an election timeout whether the others were heard
+ * of since it last looked: by the second look it knows. */
+static uint64_t doubt_ns(const struct node *n)
+{
+	return 3 * n->election_ns;
+}
+
 static void on_fenced(struct raft_barrier *req, int status)
 {
 	struct node *n = req->data;
@@ -206,8 +212,8 @@ static void look_at_time(struct node *n)
 {
 	uint64_t now_ns = clock_mono_ns();
 
-	if (now_ns - n->turned_ns > STILL_NS)
-		n->doubt_ns = now_ns + DOUBT_NS;
+	if (now_ns - n->turned_ns > still_ns(n))
+		n->doubt_ns = now_ns + doubt_ns(n);
 	n->turned_ns = now_ns;
 }
 
@@ -428,12 +434,12 @@ bool node_is_sure(const struct node *n)
 	if (!n->ready || n->port == NULL)
 		return n->ready;
 	now_ns = clock_mono_ns();
-	return now_ns - n->turned_ns <= STILL_NS && now_ns >= n->doubt_ns;
+	return now_ns - n->turned_ns <= still_ns(n) && now_ns >= n->doubt_ns;
 }
 
 uint64_t node_blind_ns(const struct node *n)
 {
-	return node_voters(n) > 1 ? 2 * ELECTION_NS : 0;
+	return node_voters(n) > 1 ? 2 * n->election_ns : 0;
 }
 
 bool node_is_handing_over(const struct node *n)

@@ -22,9 +22,6 @@
 #define TRAILING_PART     16
 #define CUT_RETRY_NS      NS_PER_S /* between entries asked for a cut */
 
-/* Without a word of the leader another one is chosen after that. */
-#define ELECTION_TIMEOUT_MS 300
-
 /* How it went to cut the log. A pool thread writes err and why in between. */
 struct node_cut {
 	int err;
@@ -99,6 +96,7 @@ struct node {
 	const struct node_ops *ops;
 	void *ctx;
 	const char *data_dir;
+	uint64_t election_ns; /* setting election_timeout */
 	struct raft raft;
 	struct raft_io io;
 	struct node_base *base; /* of io, below all that stands before it */

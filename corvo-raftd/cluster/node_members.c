@@ -11,7 +11,7 @@
 
 /* The library waits for an election timeout. What it gave up may come about
  * yet: the other node has been asked to lead. */
-#define TRANSFER_LATE_NS (3 * ELECTION_TIMEOUT_MS * NS_PER_MS)
+#define TRANSFER_LATE 3 /* election timeouts */
 
 #define STRANGER_NS (10 * NS_PER_S) /* answered since it last asked */
 
@@ -124,7 +124,8 @@ static void on_transferred(struct raft_transfer *req)
 	struct node *n = req->data;
 
 	if (raft_state(&n->raft) == RAFT_LEADER)
-		n->transfer_late_ns = clock_mono_ns() + TRANSFER_LATE_NS;
+		n->transfer_late_ns =
+		    clock_mono_ns() + TRANSFER_LATE * n->election_ns;
 	else
 		transfer_end(n, 0);
 }

@@ -3,21 +3,23 @@
  * AppendEntries message carries all entries from the follower's next index to
  * the end of the log, be it a gigabyte.
  *
- * Such a message is sent as several, each with at most SEND_BYTES of entries,
- * or one. The term of the entry before each of them is known: it is an entry
- * of the message. For the library it stays one: it hears of its end when the
- * last part has left. So what it believes a follower was sent is true, and a
- * follower that catches up is never told of a gap. It answers each part, by
- * which both know that the other is alive.
+ * Such a message is sent as several, each with so many bytes of entries as the
+ * link takes in a part of the election timeout, or one: what takes longer would
+ * keep a follower waiting for a word of its leader. The term of the entry
+ * before each of them is known: it is an entry of the message. For the library
+ * it stays one: it hears of its end when the last part has left. So what it
+ * believes a follower was sent is true, and a follower that catches up is never
+ * told of a gap. It answers each part, by which both know that the other is
+ * alive.
  *
  * A follower that went back (the library asks again from an earlier entry) is
  * only probed: it gets the first part, the same one until it answers, and the
  * rest follows from there. When it answers, the library goes on behind what it
  * has, wherever that is.
  *
- * And to a node that does not take what is on its way to it no more is sent.
- * That is RAFT_NOCONNECTION to the library, which tries again with the next
- * entry, answer or heartbeat.
+ * And to a node that does not take what is on its way to it no more is sent but
+ * heartbeats. That is RAFT_NOCONNECTION to the library, which tries again with
+ * the next entry, answer or heartbeat.
  *
  * What is committed the library tells with the next entry, or with the next
  * heartbeat. Where no entry follows, that is long for somebody who reads from
@@ -28,8 +30,14 @@
 
 #include "cluster/node_impl.h"
 #include "cluster/raft_wire.h"
+#include "util/clock.h"
 
-#define SEND_BYTES     (4u << 20)  /* of entries in one message */
+#define SEND_BYTES     (4u << 20)   /* of entries in one message, at most */
+#define SEND_LEAST     (64u << 10)  /* or so many, however slow the link is */
+#define SEND_FIRST     (256u << 10) /* while nothing is known of it */
+#define SEND_PART      4          /* of the election timeout, for one message */
+#define SEND_SLACK     (4u << 20) /* that the system takes at once */
+#define SEND_BEATS     8          /* heartbeats of ours under way */
 #define SEND_WINDOW    (16u << 20) /* under way to one node, to send more */
 #define SEND_MESSAGES  256         /* as that */
 #define ENTRY_OVERHEAD 64
@@ -39,9 +47,14 @@ struct send_peer {
 	raft_id id;
 	uint64_t bytes;    /* under way */
 	unsigned messages; /* under way */
-	raft_term term;    /* all that follows is of it */
-	raft_index next;   /* behind what was sent last */
-	raft_index sent;   /* the furthest entry */
+	uint64_t part;     /* bytes of entries in one message */
+	/* since there was something under way without a pause */
+	uint64_t since_ns, left;
+	unsigned beats;   /* under way */
+	uint64_t beat_ns; /* when the last was sent */
+	raft_term term;   /* all that follows is of it */
+	raft_index next;  /* behind what was sent last */
+	raft_index sent;  /* the furthest entry */
 	/* the last probe: from its first entry to the one before probe_end */
 	raft_index probe, probe_end;
 	raft_index has;  /* entries, by its last answer */
@@ -54,10 +67,15 @@ struct send {
 	struct send_peer *peer;
 	struct raft_io_send *req;
 	raft_io_send_cb cb;
+	uint64_t max; /* bytes of entries in a part */
 	uint64_t bytes;
 	unsigned pending;
 	int status;
-	struct raft_io_send part[];
+	struct send_part {
+		struct raft_io_send req;
+		struct send *of;
+		uint64_t bytes;
+	} part[];
 };
 
 /* What was sent and heard in an earlier term says nothing of this one. */
@@ -81,6 +99,7 @@ static struct send_peer *find_peer(struct node *n, raft_id id)
 	}
 	p = xcalloc(1, sizeof(*p));
 	p->id = id;
+	p->part = SEND_FIRST;
 	list_push_back(&n->sends.peers, &p->node);
 	return of_this_term(n, p);
 }
@@ -96,7 +115,7 @@ static int transmit(struct node *n, struct raft_io_send *req,
 				    : RAFT_NOCONNECTION;
 }
 
-/* How many entries from `at` on go into one message. */
+/* How many entries from `at` on go into one message of so many bytes. */
 static unsigned part_len(const struct raft_append_entries *a, unsigned at,
 			 uint64_t max, uint64_t *ret_bytes)
 {
@@ -166,9 +185,30 @@ static void end_part(struct send *s, int status)
 		node_hint_lost(n, id);
 }
 
+/*
+ * How fast the link is shows when more is under way than the system takes at
+ * once; what it took does not count.
+ */
+static void measure(const struct node *n, struct send_peer *p, uint64_t bytes)
+{
+	uint64_t took_ns = clock_mono_ns() - p->since_ns;
+	uint64_t want_ns = n->election_ns / SEND_PART;
+
+	p->left += bytes;
+	if (p->left <= SEND_SLACK || took_ns == 0)
+		return;
+	p->part = (uint64_t)((double)(p->left - SEND_SLACK) * (double)want_ns /
+			     (double)took_ns);
+	p->part = MAX(MIN(p->part, (uint64_t)SEND_BYTES), (uint64_t)SEND_LEAST);
+}
+
 static void on_part_sent(struct raft_io_send *req, int status)
 {
-	end_part(req->data, status);
+	struct send_part *part = req->data;
+
+	if (status == 0)
+		measure(part->of->node, part->of->peer, part->bytes);
+	end_part(part->of, status);
 }
 
 /* Sends all parts. 0, or an error when nothing was sent. */
@@ -184,11 +224,13 @@ static int send_parts(struct node *n, struct send *s,
 	for (unsigned i = 0; r == 0; i++) {
 		uint64_t bytes;
 
-		a->n_entries = part_len(all, at, n->sends.part_bytes, &bytes);
+		a->n_entries = part_len(all, at, s->max, &bytes);
 		a->entries = all->entries + at;
-		s->part[i].data = s;
+		s->part[i].req.data = &s->part[i];
+		s->part[i].of = s;
+		s->part[i].bytes = bytes;
 		s->pending++;
-		r = transmit(n, &s->part[i], &part, on_part_sent);
+		r = transmit(n, &s->part[i].req, &part, on_part_sent);
 		if (r != 0 && i == 0)
 			return r;
 		s->bytes += bytes;
@@ -204,22 +246,70 @@ static int send_parts(struct node *n, struct send *s,
 	return 0;
 }
 
+static void on_beat_sent(struct raft_io_send *req, int status)
+{
+	struct send_peer *p = req->data;
+
+	(void)status; /* the library hears of it with the next message */
+	p->beats--;
+	free(req);
+}
+
+/* About an entry that it has, as far as is known; a few at a time. */
+static void beat(struct node *n, struct send_peer *p, const char *address)
+{
+	struct raft_message m = { .type = RAFT_IO_APPEND_ENTRIES,
+				  .server_id = p->id,
+				  .server_address = address };
+	raft_index at = MIN(p->has, n->raft.commit_index);
+	uint64_t now_ns = clock_mono_ns();
+	struct raft_io_send *req;
+
+	if (p->beats >= SEND_BEATS ||
+	    now_ns - p->beat_ns < n->raft.heartbeat_timeout * NS_PER_MS ||
+	    (at > 0 && node_term_of(n, at) == 0))
+		return;
+	p->beat_ns = now_ns;
+	m.append_entries = (struct raft_append_entries){
+		.term = n->raft.current_term,
+		.prev_log_index = at,
+		.prev_log_term = at > 0 ? node_term_of(n, at) : 0,
+		.leader_commit = at,
+	};
+	req = xcalloc(1, sizeof(*req));
+	req->data = p;
+	p->beats++;
+	if (transmit(n, req, &m, on_beat_sent) != 0)
+		on_beat_sent(req, RAFT_NOCONNECTION);
+}
+
 static int send_entries(struct node *n, struct raft_io_send *req,
 			const struct raft_message *message, raft_io_send_cb cb)
 {
 	struct send_peer *p = find_peer(n, message->server_id);
 	struct raft_message m = *message;
 	struct send *s;
+	uint64_t max;
 	unsigned parts;
 	int r;
 
-	if (p->bytes >= SEND_WINDOW || p->messages >= SEND_MESSAGES)
+	if ((p->bytes >= SEND_WINDOW && m.append_entries.n_entries > 0) ||
+	    p->messages >= SEND_MESSAGES) {
+		beat(n, p, message->server_address);
 		return RAFT_NOCONNECTION;
-	cut_probe(p, &m.append_entries, n->sends.part_bytes);
-	parts = count_parts(&m.append_entries, n->sends.part_bytes);
+	}
+	if (p->messages == 0) {
+		p->since_ns = clock_mono_ns();
+		p->left = 0;
+	}
+	/* what is measured while they are sent is for the next ones */
+	max = MIN(p->part, n->sends.part_bytes);
+	cut_probe(p, &m.append_entries, max);
+	parts = count_parts(&m.append_entries, max);
 	s = xcalloc(1, sizeof(*s) + parts * sizeof(s->part[0]));
 	s->node = n;
 	s->peer = p;
+	s->max = max;
 	s->req = req;
 	s->cb = cb;
 	p->messages++;
@@ -339,7 +429,7 @@ void node_sends_done(struct node *n)
 		    list_entry(n->sends.peers.next, struct send_peer, node);
 
 		list_remove(&p->node);
-		CHECK(p->messages == 0);
+		CHECK(p->messages == 0 && p->beats == 0);
 		free(p);
 	}
 }

@@ -8,7 +8,7 @@
 #include "cluster/ownlog.h"
 #include "proto/err.h"
 
-#define HEARTBEAT_TIMEOUT_MS 50
+#define HEARTBEAT_PART 6 /* of the election timeout */
 /* Until a snapshot is offered again: it is only a manifest. */
 #define INSTALL_TIMEOUT_MS 2000
 
@@ -105,8 +105,10 @@ static int node_look_at_log(struct node *n, const struct node_config *c,
 
 static void node_set_limits(struct node *n)
 {
-	raft_set_election_timeout(&n->raft, ELECTION_TIMEOUT_MS);
-	raft_set_heartbeat_timeout(&n->raft, HEARTBEAT_TIMEOUT_MS);
+	unsigned election_ms = (unsigned)(n->election_ns / NS_PER_MS);
+
+	raft_set_election_timeout(&n->raft, election_ms);
+	raft_set_heartbeat_timeout(&n->raft, election_ms / HEARTBEAT_PART);
 	raft_set_install_snapshot_timeout(&n->raft, INSTALL_TIMEOUT_MS);
 	raft_set_snapshot_threshold(&n->raft, SNAPSHOT_NEVER);
 	raft_set_snapshot_trailing(&n->raft, SNAPSHOT_TRAILING);
@@ -207,6 +209,7 @@ int node_start(struct loop *l, const struct node_config *c,
 	n->ctx = ctx;
 	n->port = c->port;
 	n->data_dir = c->settings->data_dir;
+	n->election_ns = c->settings->election_timeout;
 	n->mark.fd = -1;
 	rng_system(&seed, sizeof(seed));
 	rng_seed(&n->rng, seed);

@@ -6,7 +6,7 @@
 #include "lib/testlib.h"
 
 #define MIB      (1u << 20)
-#define SENT_MAX 512
+#define SENT_MAX 1024
 
 struct sent {
 	struct raft_message m;
@@ -57,6 +57,9 @@ static int set_up(void **state _unused_)
 {
 	memset(&w, 0, sizeof(w));
 	w.n.port = (struct port *)&w; /* nobody looks at it */
+	w.n.election_ns = 300 * NS_PER_MS;
+	w.n.raft.heartbeat_timeout = 50;
+	w.n.raft.current_term = 99;
 	w.n.io.send = fake_send;
 	node_wire_sends(&w.n);
 	return 0;
@@ -157,6 +160,47 @@ static void a_large_message_goes_in_parts_and_ends_once(void **state _unused_)
 	assert_int_equal(w.status, 0);
 }
 
+static uint64_t largest_from(size_t from)
+{
+	uint64_t most = 0;
+
+	for (size_t i = from; i < w.n_sent; i++) {
+		const struct raft_append_entries *a =
+		    &w.sent[i].m.append_entries;
+		uint64_t bytes = 0;
+
+		for (unsigned e = 0; e < a->n_entries; e++)
+			bytes += a->entries[e].buf.len;
+		most = MAX(most, bytes);
+	}
+	return most;
+}
+
+/* What has left at once says nothing of the link; what follows does. */
+static void parts_follow_the_link(void **state _unused_)
+{
+	struct raft_entry e[512];
+	struct raft_message m = message_of(20, 512, 32 << 10, e);
+	struct raft_message beat = message_of(532, 0, 0, e);
+	size_t n;
+
+	assert_int_equal(send_it(&m), 0);
+	assert_true(largest_from(0) <= 256 << 10);
+	end_sent(0, 0); /* 16 MiB in no time */
+	n = w.n_sent;
+	m = message_of(532, 512, 32 << 10, e);
+	assert_int_equal(send_it(&m), 0);
+	assert_true(largest_from(n) > 256 << 10);
+	/* slow, by an election timeout that is shorter than any */
+	w.n.election_ns = 1;
+	end_sent(n, 0);
+	n = w.n_sent;
+	m = message_of(1044, 512, 32 << 10, e);
+	assert_int_equal(send_it(&m), 0);
+	assert_true(largest_from(n) <= 64 << 10);
+	assert_int_equal(send_it(&beat), 0);
+}
+
 static void an_entry_of_any_size_goes_alone(void **state _unused_)
 {
 	struct raft_entry e[3];
@@ -205,9 +249,23 @@ static void who_takes_nothing_is_sent_no_more(void **state _unused_)
 	struct raft_message first = message_of(20, 40, MIB / 2, e);
 	struct raft_message second = message_of(60, 1, 10, last);
 	struct raft_message other = message_of(60, 1, 10, last);
+	struct raft_message beat = message_of(60, 0, 0, last);
+	size_t n;
 
 	assert_int_equal(send_it(&first), 0);
+	n = w.n_sent;
+	/* but for a heartbeat, and that not at each try */
 	assert_int_equal(send_it(&second), RAFT_NOCONNECTION);
+	assert_int_equal(send_it(&second), RAFT_NOCONNECTION);
+	assert_int_equal(w.n_sent, n + 1);
+	assert_int_equal(w.sent[n].m.append_entries.n_entries, 0);
+	assert_int_equal(w.sent[n].m.append_entries.prev_log_index, 0);
+	assert_int_equal(w.sent[n].m.append_entries.leader_commit, 0);
+	/* one of the library's passes as well */
+	assert_int_equal(send_it(&beat), 0);
+	assert_int_equal(w.n_sent, n + 2);
+	end_sent(n, 0);
+	w.n_sent = n;
 	other.server_id = 8;
 	assert_int_equal(send_it(&other), 0);
 	w.n_sent--; /* not part of the chain */
@@ -218,8 +276,7 @@ static void who_takes_nothing_is_sent_no_more(void **state _unused_)
 	end_sent(0, 0);
 	/* heartbeats weigh nothing, but are not heaped up either */
 	for (unsigned i = 0; i < 256; i++) {
-		struct raft_message beat = message_of(61, 0, 0, last);
-
+		beat = message_of(61, 0, 0, last);
 		w.n_sent = i;
 		assert_int_equal(send_it(&beat), 0);
 	}
@@ -232,8 +289,8 @@ static void who_went_back_is_probed_with_one_part(void **state _unused_)
 {
 	struct raft_entry e[100], left[100];
 	struct raft_message beat = message_of(90, 0, 0, e);
-	struct raft_message again = message_of(20, 6, MIB / 2, e);
-	struct raft_message more = message_of(20, 70, MIB / 2, e);
+	struct raft_message again = message_of(20, 6, 32 << 10, e);
+	struct raft_message more = message_of(20, 70, 32 << 10, e);
 	struct raft_message rest;
 	unsigned n;
 
@@ -247,7 +304,7 @@ static void who_went_back_is_probed_with_one_part(void **state _unused_)
 	assert_int_equal(n, 6);
 	end_sent(0, 0);
 	/* it has answered: the rest follows, all of it */
-	rest = message_of(20 + n, 70 - n, MIB / 2, left);
+	rest = message_of(20 + n, 70 - n, 32 << 10, left);
 	assert_int_equal(send_it(&rest), 0);
 	assert_int_equal(assert_chain(2, 20), 70);
 }
@@ -268,6 +325,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(a_small_message_stays_one),
 		CASE(a_large_message_goes_in_parts_and_ends_once),
+		CASE(parts_follow_the_link),
 		CASE(an_entry_of_any_size_goes_alone),
 		CASE(one_lost_part_is_the_whole_lost),
 		CASE(what_is_not_taken_is_told),
