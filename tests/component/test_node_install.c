@@ -233,6 +233,20 @@ static void entries_of_the_snapshot_are_no_gap(void **state)
 	assert_taken_from(*state, 1);
 }
 
+/* From a leader that begins with its first entry, while the log goes on. */
+static void entries_before_the_snapshot_stay_out_of_the_log(void **state)
+{
+	struct world *w = *state;
+
+	start_follower(w);
+	send_entries(w, INDEX + 1, 1005);
+	wait_until(w, is_at_1005);
+	send_entries(w, 1, 900);
+	assert_int_equal(raft_last_index(&w->node->raft), 1005);
+	assert_false(node_is_dead(w->node));
+	end_node(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +254,7 @@ int main(void)
 		TEST(offers_of_no_use_are_not_told),
 		TEST(entries_the_store_has_change_nothing),
 		TEST(entries_of_the_snapshot_are_no_gap),
+		TEST(entries_before_the_snapshot_stay_out_of_the_log),
 	};
 	int r = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -22,7 +22,6 @@ struct store {
 	struct row *rows;
 	size_t n, room;
 	size_t durable;
-	size_t replayed; /* rows the library has given again since the start */
 };
 
 struct cluster;
@@ -41,7 +40,9 @@ struct member {
 	struct store store;
 	bool joins;      /* it has no log of its own yet */
 	bool is_refused; /* its last start was */
+	uint64_t given;  /* index of the last entry it got since its start */
 	uint64_t term;   /* in which it was last seen to lead */
+	bool was_ready;  /* in that */
 	/* a snapshot that is being fetched */
 	struct disk_snapshot offer;
 	uint64_t offer_leader; /* 0: none */

@@ -1,3 +1,6 @@
+/*
+ * A node and its process: its store, its starts and ends, its proposals.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +78,11 @@ static int on_apply(void *ctx, uint64_t index, const void *tag,
 	const struct row *old;
 
 	(void)tag;
+	if (index <= m->given)
+		cluster_fail(
+		    m->c, "node %u is given entry %" PRIu64 " after %" PRIu64,
+		    m->host.number, index, m->given);
+	m->given = index;
 	if (index > last_row(&m->store)) {
 		oracle_applied(m, &r, last_row(&m->store));
 		store_add(&m->store, &r);
@@ -269,7 +277,7 @@ void member_start(struct member *m)
 		c.store_origin = s->rows[s->n - 1].origin;
 	}
 	m->host.life++;
-	m->term = 0;
+	m->term = m->given = 0;
 	r = node_start(&m->host.loop, &c, &ops, m, &n, &why);
 	sim_note(m->c->sim, "start", m->host.number, m->host.id, c.store_index,
 		 m->host.disk.next, (uint64_t)-r);

@@ -1,3 +1,6 @@
+/*
+ * What has to be true of a cluster at every moment, and is looked at there.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,15 +131,23 @@ void oracle_answered(struct cluster *c, uint64_t number, int err)
 
 /* --- leaders --- */
 
-/* Whoever is chosen has all that was acknowledged in terms before. */
+/* The last entry that was acknowledged in terms before. */
+static uint64_t acked_before(const struct oracle *o, uint64_t term)
+{
+	uint64_t acked = 0;
+
+	for (uint64_t t = 0; t < term && t < o->terms_n; t++)
+		acked = MAX(acked, o->terms[t].acked);
+	return acked;
+}
+
+/* Whoever is chosen has all that was acknowledged before. */
 static void check_log(struct member *m, uint64_t term)
 {
 	struct oracle *o = &m->c->oracle;
 	struct node *n = m->host.node;
-	uint64_t acked = 0, has;
+	uint64_t acked = acked_before(o, term), has;
 
-	for (uint64_t t = 0; t < term && t < o->terms_n; t++)
-		acked = MAX(acked, o->terms[t].acked);
 	if (acked == 0 || acked <= n->raft.log.snapshot.last_index)
 		return;
 	has = node_term_of(n, acked);
@@ -149,27 +160,31 @@ static void check_log(struct member *m, uint64_t term)
 		    m->host.number, term, acked, o->seen[acked].term, has);
 }
 
-void oracle_look(struct member *m)
+/* And has applied it when it says that it is ready. */
+static void check_ready(struct member *m, uint64_t term)
+{
+	uint64_t acked = acked_before(&m->c->oracle, term);
+	uint64_t last =
+	    m->store.n > 0 ? m->store.rows[m->store.n - 1].index : 0;
+
+	if (last < acked)
+		cluster_fail(m->c,
+			     "node %u is ready in term %" PRIu64
+			     " with entry %" PRIu64 ", and %" PRIu64
+			     " was acknowledged",
+			     m->host.number, term, last, acked);
+}
+
+static void look_at_leader(struct member *m, uint64_t term)
 {
 	struct node *n = m->host.node;
-	uint64_t term = n->raft.current_term;
-	struct term *t;
+	struct term *t = term_at(&m->c->oracle, term);
 
-	if (node_is_dead(n)) {
-		if (!m->c->plan.is_loose)
-			cluster_fail(m->c, "node %u has given up: %s",
-				     m->host.number, raft_errmsg(&n->raft));
-		if (!sim_is_due(&m->restart))
-			member_restart_after(m, 0);
-		return;
-	}
-	if (raft_state(&n->raft) != RAFT_LEADER || m->term == term)
-		return;
 	m->term = term;
+	m->was_ready = false;
 	m->c->tally.leaders++;
 	sim_note(m->c->sim, "leads", m->host.number, term,
 		 raft_last_index(&n->raft), n->raft.commit_index, 0);
-	t = term_at(&m->c->oracle, term);
 	if (t->leader != 0 && t->leader != m->host.id)
 		cluster_fail(m->c, "two nodes lead term %" PRIu64, term);
 	if (t->leader != 0 && t->life != m->host.life)
@@ -179,6 +194,30 @@ void oracle_look(struct member *m)
 	t->life = m->host.life;
 	if (!m->c->plan.is_loose)
 		check_log(m, term);
+}
+
+void oracle_look(struct member *m)
+{
+	struct node *n = m->host.node;
+	uint64_t term = n->raft.current_term;
+
+	if (node_is_dead(n)) {
+		if (!m->c->plan.is_loose)
+			cluster_fail(m->c, "node %u has given up: %s",
+				     m->host.number, raft_errmsg(&n->raft));
+		if (!sim_is_due(&m->restart))
+			member_restart_after(m, 0);
+		return;
+	}
+	if (raft_state(&n->raft) != RAFT_LEADER)
+		return;
+	if (m->term != term)
+		look_at_leader(m, term);
+	if (m->was_ready || !node_is_ready(n))
+		return;
+	m->was_ready = true;
+	if (!m->c->plan.is_loose)
+		check_ready(m, term);
 }
 
 /* --- at the end --- */
