@@ -563,7 +563,10 @@ static void check_totals(struct check *c)
 
 void fx_check_side(struct fx_side *s)
 {
-	struct check c = { .kv = s->kv, .f = s->f, .latest_ns = s->latest_ns };
+	struct check c = { .kv = s->kv,
+			   .f = s->f,
+			   .latest_ns = s->latest_ns,
+			   .back_ns = s->back_ns };
 	struct kv_iter *it = kv_iter_new(s->kv, STR_NULL, STR_NULL);
 	struct record_meta m;
 

@@ -19,6 +19,7 @@ struct check {
 	struct kv *kv;
 	struct fsm *f;
 	uint64_t latest_ns; /* 0: not known */
+	uint64_t back_ns;   /* that the clock was set back */
 	struct arena arena;
 	struct hmap queues; /* name -> struct tally */
 	struct lane_check lanes;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "fsm_twin.h"
 #include "proto/mpk.h"
 
 #define FX_BEHIND_BYTES (32u << 10)
@@ -52,6 +53,8 @@ int fx_teardown(void **state)
 	struct fx *x = *state;
 	char cmd[128];
 
+	if (x->twins != NULL)
+		twins_stop(x);
 	for (int i = 0; i < FX_SIDES; i++) {
 		fsm_free(x->side[i].f);
 		kv_close(x->side[i].kv);
@@ -161,6 +164,8 @@ static void on_first(void *ctx, size_t item, int err, uint64_t seq,
 	x->replies[item] =
 	    (struct fx_reply){ err, seq,
 			       arena_copy(&x->arena, body.n ? body : STR("")) };
+	if (x->twins != NULL)
+		twins_told(x, item, err, seq, body);
 }
 
 static void on_second(void *ctx, size_t item, int err, uint64_t seq,
@@ -178,14 +183,23 @@ static void on_second(void *ctx, size_t item, int err, uint64_t seq,
 
 void fx_apply(struct fx *x, struct str entry)
 {
+	int r;
+
 	x->raft_index++;
-	assert_int_equal(
-	    fsm_apply(x->side[FX_MEM].f, x->raft_index, entry, on_first, x), 0);
+	if (x->twins != NULL)
+		twins_apply(x, entry);
+	r = fsm_apply(x->side[FX_MEM].f, x->raft_index, entry, on_first, x);
+	if (x->twins != NULL)
+		twins_compare(x, r);
+	assert_int_equal(r, 0);
 	assert_int_equal(
 	    fsm_apply(x->side[FX_ROCKS].f, x->raft_index, entry, on_second, x),
 	    0);
-	for (int i = 0; i < FX_SIDES; i++)
+	for (int i = 0; i < FX_SIDES; i++) {
 		x->side[i].latest_ns = MAX(x->side[i].latest_ns, x->now_ns);
+		x->side[i].back_ns += x->last_ns - MIN(x->last_ns, x->now_ns);
+	}
+	x->last_ns = x->now_ns;
 	if (x->unchecked)
 		return;
 	fx_check_same(x);

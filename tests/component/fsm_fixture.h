@@ -20,6 +20,7 @@ struct fx_side {
 	struct kv *kv;
 	struct fsm *f;
 	uint64_t latest_ns; /* the latest time there was */
+	uint64_t back_ns;   /* that the clock was set back in all */
 };
 
 struct fx_reply {
@@ -28,20 +29,24 @@ struct fx_reply {
 	struct str body;
 };
 
+struct twins;
+
 struct fx {
 	struct fx_side side[FX_SIDES];
 	char dir[64];
 	uint64_t raft_index;
-	uint64_t now_ns; /* of the next entry */
-	bool unchecked;  /* leaves out the checks after each entry */
-	uint64_t budget; /* of an entry; 0: as usual */
+	uint64_t now_ns;  /* of the next entry */
+	uint64_t last_ns; /* of the last one; 0: none */
+	bool unchecked;   /* leaves out the checks after each entry */
+	uint64_t budget;  /* of an entry; 0: as usual */
 	/* All requests come from one caller; it may ask for the answers of the
 	 * last few again. */
 	uint64_t calls, keep;
 	struct hmap sent; /* op and body -> number of the last such request */
 	struct frame_writer w;
 	struct buf entry;
-	struct arena arena; /* what was read since the last entry */
+	struct arena arena;  /* what was read since the last entry */
+	struct twins *twins; /* of the side in memory (fsm_twin.h); or NULL */
 	struct fx_reply *replies;
 	size_t n; /* items added, then replies */
 };

@@ -128,6 +128,21 @@ size_t model_active(struct model *m, struct str queue, const struct str *group)
 
 /* --- the life of a job --- */
 
+struct str model_tag(struct str tags, struct str name)
+{
+	char start[32];
+	size_t n = (size_t)snprintf(start, sizeof(start), "\"%.*s\":\"",
+				    STR_ARG(name));
+	const char *at = memmem(tags.p, tags.n, start, n);
+	const char *end;
+
+	if (at == NULL)
+		return STR_NULL;
+	at += n;
+	end = memchr(at, '"', (size_t)(tags.p + tags.n - at));
+	return str_of(at, (size_t)(end - at));
+}
+
 struct model_job *model_add(struct model *m)
 {
 	for (struct model_job *j = m->jobs; j < m->jobs + MODEL_JOBS; j++) {

@@ -27,7 +27,7 @@
 #define MODEL_SCHEDULES 16
 #define MODEL_PRICES    4
 #define MODEL_BUDGETS   32
-#define MODEL_USAGES    128
+#define MODEL_USAGES    512
 #define MODEL_SCORES    12
 #define MODEL_HOOKS     3
 #define MODEL_WEBHOOKS  3
@@ -339,6 +339,8 @@ uint64_t model_room(struct model *m, struct str queue);
 
 struct str model_copy(struct model *m, struct str s);
 struct model_job *model_add(struct model *m);
+/* Of tags whose names and values are simple, and no name ends another. */
+struct str model_tag(struct str tags, struct str name);
 void model_to_pending(struct model *m, struct model_job *j);
 void model_end(struct model *m, struct model_job *j, enum job_state how);
 void model_error(struct model *m, struct model_job *j, struct str text);

@@ -36,9 +36,8 @@ void model_defaults(struct model *m, struct model_job *j, unsigned named)
 	if (!(named & NAMED_JITTER))
 		j->jitter =
 		    MSG_HAS(s, set_queue, retry_jitter) ? s->retry_jitter : 0;
-	/* The only tag these jobs have is {"g":"..."}. */
-	if (j->group.n == 0 && s->group_tag.n > 0 && j->tags.n > 8)
-		j->group = str_of(j->tags.p + 6, j->tags.n - 8);
+	if (j->group.n == 0 && s->group_tag.n > 0 && j->tags.n > 0)
+		j->group = model_tag(j->tags, s->group_tag);
 }
 
 /* --- what is refused --- */

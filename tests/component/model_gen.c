@@ -139,7 +139,8 @@ static void ack(struct run *n)
 	if (op.usage != NULL)
 		op.has |= MSG_BIT(ack, usage);
 	if (run_chance(n, 20))
-		MSG_SET(&op, ack, provider, STR("zeta"));
+		MSG_SET(&op, ack, provider,
+			run_chance(n, 50) ? STR("zeta") : STR("acme"));
 	if (run_chance(n, 20))
 		MSG_SET(&op, ack, latency, run_below(n, 9 * NS_PER_S));
 	model_ack(n->m, &op, ERR_NOT_FOUND);

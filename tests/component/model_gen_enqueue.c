@@ -71,10 +71,11 @@ static void fill_unique(struct run *n, struct m_enqueue *op)
 
 static void fill_group(struct run *n, struct m_enqueue *op)
 {
-	if (run_chance(n, 30))
+	if (run_chance(n, 50))
 		MSG_SET(op, enqueue, tags,
-			arena_printf(&n->arena, "{\"g\":\"g%d\"}",
-				     (int)run_below(n, 3)));
+			arena_printf(&n->arena, "{\"g\":\"g%d\",\"a\":\"a%d\"}",
+				     (int)run_below(n, 3),
+				     (int)run_below(n, 2)));
 	else
 		MSG_SET(op, enqueue, group, text(n, "g", run_below(n, 3)));
 }

@@ -127,7 +127,8 @@ static void set_limits(struct run *n, struct m_set_queue *op)
 	if (run_chance(n, 25))
 		MSG_SET(op, set_queue, fairness, (uint32_t)run_below(n, 2));
 	if (run_chance(n, 25))
-		MSG_SET(op, set_queue, group_tag, STR("g"));
+		MSG_SET(op, set_queue, group_tag,
+			run_chance(n, 70) ? STR("g") : STR("a"));
 	if (run_chance(n, 25))
 		MSG_SET(op, set_queue, group_max_concurrency,
 			(uint32_t)run_below(n, 4));

@@ -9,6 +9,7 @@
  * CORVO_TEST_SEED repeats a run, CORVO_TEST_OPS makes it longer.
  */
 #include "fsm_fixture.h"
+#include "fsm_twin.h"
 #include "model_run.h"
 
 #define OPS        8000
@@ -59,6 +60,7 @@ static void test_random_ops_agree_with_the_model(void **state)
 	uint64_t upto = ops_wanted();
 
 	test_rng(&n->rng);
+	twins_start(n->x, rng_u64(&n->rng));
 	n->x->unchecked = true;
 	while (n->op < upto) {
 		run_step(n);

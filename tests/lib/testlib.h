@@ -18,10 +18,10 @@
 #include "util/str.h"
 
 /*
- * Seeds *r from CORVO_TEST_SEED, or freshly, and prints the seed: a failure
- * is repeated by running the program again with that number.
+ * CORVO_TEST_SEED, or a fresh one; printed, so that a failure is repeated by
+ * running the program again with that number.
  */
-static inline void test_rng(struct rng *r)
+static inline uint64_t test_seed(void)
 {
 	const char *given = getenv("CORVO_TEST_SEED");
 	uint64_t seed;
@@ -31,7 +31,12 @@ static inline void test_rng(struct rng *r)
 	else if (!str_parse_u64(str_from(given), &seed))
 		fail_msg("CORVO_TEST_SEED=%s is not a number", given);
 	print_message("CORVO_TEST_SEED=%llu\n", (unsigned long long)seed);
-	rng_seed(r, seed);
+	return seed;
+}
+
+static inline void test_rng(struct rng *r)
+{
+	rng_seed(r, test_seed());
 }
 
 /* Compares a slice with a C string and shows both when they differ. */
