@@ -27,6 +27,8 @@ struct loop {
 	size_t working;       /* struct work under way */
 	loop_fn *turn_end;
 	void *turn_end_ctx;
+	uint64_t woke_ns; /* the last sleep ended; 0: it is not over yet */
+	struct hist turns;
 };
 
 struct loop_fd {
@@ -288,13 +290,22 @@ static void turn_end(struct loop *l)
  */
 static void on_prepare(uv_prepare_t *h)
 {
-	turn_end(container_of(h, struct loop, prepare));
+	struct loop *l = container_of(h, struct loop, prepare);
+
+	turn_end(l);
+	if (l->woke_ns != 0)
+		hist_add(&l->turns, &hist_short, uv_hrtime() - l->woke_ns);
+	l->woke_ns = 0;
 }
 
 /* What descriptors brought leaves before timers of 0 do more work. */
 static void on_check(uv_check_t *h)
 {
-	turn_end(container_of(h, struct loop, check));
+	struct loop *l = container_of(h, struct loop, check);
+
+	/* libuv looks at the clock when it has slept, and not again */
+	l->woke_ns = uv_now(&l->uv) * NS_PER_MS;
+	turn_end(l);
 }
 
 struct loop *loop_new(void)
@@ -366,6 +377,11 @@ void loop_on_turn_end(struct loop *l, loop_fn *fn, void *ctx)
 {
 	l->turn_end = fn;
 	l->turn_end_ctx = ctx;
+}
+
+void loop_turns(const struct loop *l, struct hist *ret)
+{
+	*ret = l->turns;
 }
 
 struct uv_loop_s *loop_uv(struct loop *l)

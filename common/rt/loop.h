@@ -7,6 +7,7 @@
 #define CORVO_LOOP_H
 
 #include "util/base.h"
+#include "util/hist.h"
 
 struct loop;
 struct loop_fd;
@@ -49,6 +50,10 @@ void loop_timer_remove(struct loop_timer *t);
  * twice. One per loop: the place where what gathered in the turn is sent.
  */
 void loop_on_turn_end(struct loop *l, loop_fn *fn, void *ctx);
+
+/* How long turns took, to the millisecond: from the end of a sleep to the begin
+ * of the next one; by hist_short. */
+void loop_turns(const struct loop *l, struct hist *ret);
 
 /* Runs work on a pool thread, then done on the loop thread. */
 void loop_work(struct loop *l, loop_fn *work, loop_fn *done, void *ctx);

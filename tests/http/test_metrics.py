@@ -100,6 +100,7 @@ def test_bounds_of_histograms(client):
     assert len(raft) == 15 and raft[0] == 50e-6 and raft[-2] == 1
     assert les["corvo_raft_queue_time_seconds"] == \
         les["corvo_raft_flush_time_seconds"] == \
+        les["corvo_raft_turn_time_seconds"] == \
         les["corvo_raft_apply_time_seconds"]
 
 

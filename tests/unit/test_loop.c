@@ -386,6 +386,44 @@ static void test_what_is_watched_may_change(void **state)
 	(void)close(x[1]);
 }
 
+static void be_slow(void *ctx)
+{
+	uint64_t end_ns = clock_mono_ns() + 30 * NS_PER_MS;
+
+	while (clock_mono_ns() < end_ns)
+		continue;
+	loop_stop(ctx);
+}
+
+static uint64_t turns_longer_than(struct loop *l, uint64_t ns)
+{
+	struct hist h;
+	uint64_t n;
+
+	loop_turns(l, &h);
+	n = h.total;
+	for (size_t i = 0; i < HIST_BOUNDS && hist_short.ns[i] <= ns; i++)
+		n -= h.count[i];
+	return n;
+}
+
+/* What a timer does belongs to the turn, what the loop sleeps does not. */
+static void test_turns_are_timed(void **state)
+{
+	struct loop *l = loop_new();
+	struct loop_timer *t = loop_timer_add(l, be_slow, l);
+	struct loop_timer *last = loop_timer_add(l, on_stop, l);
+
+	(void)state;
+	assert_int_equal(turns_longer_than(l, 0), 0);
+	loop_timer_arm(t, NS_PER_MS);
+	loop_run(l);
+	loop_timer_arm(last, NS_PER_MS); /* the turn ends with the next sleep */
+	loop_run(l);
+	assert_true(turns_longer_than(l, 20 * NS_PER_MS) >= 1);
+	loop_free(l);
+}
+
 static void job_done(void *ctx)
 {
 	struct job *j = ctx;
@@ -422,6 +460,7 @@ int main(void)
 		cmocka_unit_test(test_error_condition),
 		cmocka_unit_test(test_what_is_watched_may_change),
 		cmocka_unit_test(test_turn_end),
+		cmocka_unit_test(test_turns_are_timed),
 		cmocka_unit_test(test_work),
 	};
 
