@@ -22,6 +22,7 @@ enum guard_rule {
 	GUARD_ALONE = 1u << 8,
 	GUARD_ASKED = 1u << 9,
 	GUARD_LATE = 1u << 10,
+	GUARD_STAND = 1u << 11,
 };
 
 /* What a follower may say in answer to one message. */

@@ -37,11 +37,47 @@ static bool is_only_voter(const struct node *n)
 	       node_voters(n) == 1;
 }
 
+/*
+ * A follower takes over members when they are written, says the library, and
+ * only if it is a follower then. One that became a candidate meanwhile, and
+ * leader, would never know of them, and count another majority than the others.
+ * So it does not stand before that.
+ */
+static bool must_not_stand(const struct node *n)
+{
+	return n->vote.writing > 0 && n->raft.state == RAFT_FOLLOWER &&
+	       guard_is_on(GUARD_STAND);
+}
+
+bool guard_vote_writing(struct node *n, const struct raft_entry *entries,
+			unsigned count)
+{
+	bool members = false;
+
+	for (unsigned i = 0; i < count; i++)
+		members |= entries[i].type == RAFT_CHANGE;
+	n->vote.writing += members;
+	return members;
+}
+
+void guard_vote_written(struct node *n, bool members)
+{
+	n->vote.writing -= members;
+}
+
+/* The leader asks it to stand at once; it will ask again. */
+bool guard_vote_takes(const struct node *n, const struct raft_message *m)
+{
+	return m->type != RAFT_IO_TIMEOUT_NOW || !must_not_stand(n);
+}
+
 static void on_tick(struct raft_io *io)
 {
 	struct node *n = container_of(io, struct node, io);
 	struct raft *r = &n->raft;
 
+	if (must_not_stand(n))
+		return;
 	/* when it is about to lead; a term that cannot be kept is met again */
 	if (guard_is_on(GUARD_ALONE) && r->state == RAFT_FOLLOWER &&
 	    is_only_voter(n) &&

@@ -16,6 +16,7 @@ struct write {
 	raft_io_append_cb cb;
 	struct node *node;
 	struct guard_answer answer; /* to be given then */
+	bool members;               /* are among them */
 };
 
 void node_log_failed(struct node *n, int status)
@@ -36,12 +37,14 @@ static void on_written(struct raft_io_append *req, int status)
 	struct raft_io_append *theirs = w->theirs;
 	raft_io_append_cb cb = w->cb;
 	struct node *n = w->node;
+	bool members = w->members;
 
 	if (status != 0 && status != RAFT_CANCELED && !n->stopping)
 		node_log_failed(n, status);
 	guard_writing_ends(n, &w->answer);
 	free(w);
 	cb(theirs, status);
+	guard_vote_written(n, members);
 	guard_writing_ended(n);
 }
 
@@ -60,9 +63,12 @@ static int append(struct raft_io *io, struct raft_io_append *req,
 	w->cb = cb;
 	w->node = n;
 	w->answer = guard_writing(n);
+	w->members = guard_vote_writing(n, entries, count);
 	r = n->append(io, &w->ours, entries, count, on_written);
-	if (r != 0)
+	if (r != 0) {
+		guard_vote_written(n, w->members);
 		free(w);
+	}
 	return r;
 }
 

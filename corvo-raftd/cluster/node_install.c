@@ -138,7 +138,7 @@ void node_receive(struct raft_io *io, struct raft_message *m)
 	struct node *n = container_of(io, struct node, io);
 
 	node_note_sender(n, m->server_id);
-	if (!node_frozen_takes(n, m))
+	if (!node_frozen_takes(n, m) || !guard_vote_takes(n, m))
 		return;
 	if (m->type == RAFT_IO_APPEND_ENTRIES_RESULT) {
 		receive_result(n, m);

@@ -246,6 +246,7 @@ void member_make(struct cluster *c, unsigned number)
 		.data_dir = m->dir,
 		.node_id = m->name,
 		.raft_advertise = "here",
+		.election_timeout = 300 * NS_PER_MS,
 		.snapshot_bytes = c->plan.snapshot_bytes,
 		.raft_max_pending_bytes = 4 * c->plan.snapshot_bytes,
 	};

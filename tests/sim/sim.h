@@ -10,7 +10,7 @@
 #include "util/heap.h"
 #include "util/rng.h"
 
-#define SIM_TRACE 2048 /* lines kept for a failure */
+#define SIM_TRACE 65536 /* lines kept for a failure */
 
 struct sim_host;
 

@@ -238,7 +238,8 @@ static bool join_again(struct cluster *c, struct member *m)
 	char address[SIM_ADDRESS];
 	int r;
 
-	if (who == NULL || node_server_find(m->host.node, who->host.id, &s))
+	if (who == NULL || sim_is_due(&who->leave) ||
+	    node_server_find(m->host.node, who->host.id, &s))
 		return false;
 	host_address(who->host.id, address);
 	r = node_add(m->host.node, who->host.id, address, on_done, c);
