@@ -85,6 +85,7 @@ void guard_receiving(struct node *n, struct raft_message *m)
 		cut_commit(&m->append_entries);
 		a->term = m->append_entries.term;
 		a->upto = end_of(&m->append_entries);
+		guard_members_hide(n);
 		break;
 	case RAFT_IO_INSTALL_SNAPSHOT:
 		/* one that is not needed: its entries are there */
@@ -106,6 +107,7 @@ void guard_receiving(struct node *n, struct raft_message *m)
 void guard_received(struct node *n)
 {
 	n->guard.answer = (struct guard_answer){ 0 };
+	guard_members_show(n);
 }
 
 bool guard_sending(struct node *n, struct raft_message *m)
@@ -132,4 +134,52 @@ void guard_writing_ends(struct node *n, const struct guard_answer *a)
 void guard_writing_ended(struct node *n)
 {
 	n->guard.answer = (struct guard_answer){ 0 };
+	guard_members_look(n);
+}
+
+void guard_snapshot(struct node *n)
+{
+	guard_members_snapshot(n);
+}
+
+/* --- the log --- */
+
+static int load(struct raft_io *io, raft_term *term, raft_id *voted_for,
+		struct raft_snapshot **snapshot, raft_index *start_index,
+		struct raft_entry *entries[], size_t *n_entries)
+{
+	struct node *n = container_of(io, struct node, io);
+	int r = n->guard_io.load(io, term, voted_for, snapshot, start_index,
+				 entries, n_entries);
+
+	if (r == 0)
+		guard_members_loaded(n, *snapshot, *start_index, *entries,
+				     *n_entries);
+	return r;
+}
+
+static int truncate_from(struct raft_io *io, raft_index index)
+{
+	struct node *n = container_of(io, struct node, io);
+
+	guard_members_cut(n, index);
+	return n->guard_io.truncate(io, index);
+}
+
+void guard_wire(struct node *n)
+{
+	n->guard_io.load = n->io.load;
+	n->io.load = load;
+	n->guard_io.truncate = n->io.truncate;
+	n->io.truncate = truncate_from;
+}
+
+void guard_done(struct node *n)
+{
+	buf_done(&n->guard.members.bytes);
+}
+
+void guard_started(struct node *n)
+{
+	guard_members_started(n);
 }

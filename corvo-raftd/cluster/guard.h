@@ -8,16 +8,18 @@
 #ifndef CORVO_GUARD_H
 #define CORVO_GUARD_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "util/buf.h"
 
 struct node;
+struct raft_entry;
 struct raft_message;
+struct raft_snapshot;
 
 enum guard_rule {
 	GUARD_COMMIT = 1u << 0,
 	GUARD_ANSWER = 1u << 1,
 	GUARD_TERM = 1u << 2,
+	GUARD_MEMBERS = 1u << 3,
 	/* guard_vote.c */
 	GUARD_ALONE = 1u << 8,
 	GUARD_ASKED = 1u << 9,
@@ -32,8 +34,17 @@ struct guard_answer {
 	bool is_written; /* they had to be written first */
 };
 
+/* The last members that are committed. */
+struct guard_members {
+	uint64_t index;   /* of the entry; 0: there are none */
+	struct buf bytes; /* as the library encodes them */
+	/* the change under way, while the library must not know of it */
+	uint64_t hidden;
+};
+
 struct guard {
 	struct guard_answer answer; /* to what the library has in hand */
+	struct guard_members members;
 };
 
 #ifdef CORVO_FAULTS
@@ -51,6 +62,12 @@ static inline bool guard_is_on(enum guard_rule which)
 #endif
 }
 
+/* After node_base_open and our own log: sees what is loaded and cut off. */
+void guard_wire(struct node *n);
+void guard_done(struct node *n);
+/* The library has started. */
+void guard_started(struct node *n);
+
 /* A message came, and the library is about to see it; it has seen it. */
 void guard_receiving(struct node *n, struct raft_message *m);
 void guard_received(struct node *n);
@@ -61,5 +78,22 @@ bool guard_sending(struct node *n, struct raft_message *m);
 struct guard_answer guard_writing(const struct node *n);
 void guard_writing_ends(struct node *n, const struct guard_answer *a);
 void guard_writing_ended(struct node *n);
+/* The library has noted who the members are, for a snapshot it will write. */
+void guard_snapshot(struct node *n);
+
+/* --- guard_members.c, for guard.c --- */
+
+void guard_members_loaded(struct node *n, const struct raft_snapshot *s,
+			  uint64_t first, const struct raft_entry *entries,
+			  size_t count);
+void guard_members_started(struct node *n);
+/* Around what the library does with entries that came. */
+void guard_members_hide(struct node *n);
+void guard_members_show(struct node *n);
+/* Entries from there on are being cut off. */
+void guard_members_cut(struct node *n, uint64_t index);
+/* Others may be committed now. */
+void guard_members_look(struct node *n);
+void guard_members_snapshot(struct node *n);
 
 #endif

@@ -35,27 +35,20 @@ struct proposal {
 
 /* --- entries --- */
 
-static const struct raft_entry *log_entry(const struct raft_log *l,
-					  uint64_t index)
-{
-	size_t at = (size_t)(index - l->offset - 1);
-
-	CHECK(l->size > 0 && index > l->offset);
-	return &l->entries[(l->front + at) % l->size];
-}
-
 static int apply_command(struct node *n, uint64_t index, const void *tag,
 			 const struct raft_buffer *buf)
 {
-	struct entry_origin o = { .term =
-				      log_entry(&n->raft.log, index)->term };
+	const struct raft_entry *e = node_entry(n, index);
+	struct entry_origin o = { 0 };
 	struct entry_head h;
 	struct str bytes;
 	int r;
 
+	CHECK(e != NULL);
 	if (!entry_unwrap(str_of(buf->base, buf->len), &h, &bytes))
 		return -ERR_BAD_MESSAGE;
 	CHECK(h.index == 0 || h.index == index);
+	o.term = e->term;
 	o.id = h.id;
 	o.history = h.history;
 	r = n->ops->apply(n->ctx, index, tag, &o, bytes);
@@ -69,12 +62,12 @@ static int apply_command(struct node *n, uint64_t index, const void *tag,
 /* Applies again what the store has lost by going back; 0 or -ERR_*. */
 static int apply_again(struct node *n, uint64_t from, uint64_t upto)
 {
-	const struct raft_log *l = &n->raft.log;
 	int r = 0;
 
 	for (uint64_t i = from; r == 0 && i < upto; i++) {
-		const struct raft_entry *e = log_entry(l, i);
+		const struct raft_entry *e = node_entry(n, i);
 
+		CHECK(e != NULL);
 		if (e->type == RAFT_COMMAND)
 			r = apply_command(n, i, NULL, &e->buf);
 	}
@@ -354,6 +347,7 @@ void node_free(struct node *n)
 	node_log_done(n);
 	node_mark_done(&n->mark);
 	node_sends_done(n);
+	guard_done(n);
 	buf_done(&n->cut.why);
 	free(n);
 }

@@ -91,6 +91,14 @@ struct node_sync {
 	uint64_t newest;  /* by its last message */
 };
 
+/* The library's own, which ours stand before: guard.c. */
+struct guard_io {
+	int (*load)(struct raft_io *io, raft_term *term, raft_id *voted_for,
+		    struct raft_snapshot **snapshot, raft_index *start_index,
+		    struct raft_entry *entries[], size_t *n_entries);
+	int (*truncate)(struct raft_io *io, raft_index index);
+};
+
 struct node {
 	struct loop *loop;
 	const struct node_ops *ops;
@@ -125,6 +133,7 @@ struct node {
 	struct node_receiver receive;
 	struct guard guard;
 	struct guard_vote vote;
+	struct guard_io guard_io;
 	/* the library's own, which ours stands before: node_append.c */
 	int (*append)(struct raft_io *io, struct raft_io_append *req,
 		      const struct raft_entry entries[], unsigned n,
@@ -220,6 +229,8 @@ void node_hint_lost(struct node *n, uint64_t id);
 bool node_hint_is_heard(struct node *n, uint64_t id);
 /* Of a leader, at the end of each turn: followers hear what is committed. */
 void node_tell_commit(struct node *n);
+/* NULL: the log has none there. */
+const struct raft_entry *node_entry(struct node *n, uint64_t index);
 /* The term of an entry the log or its snapshot has; 0: neither has it. */
 uint64_t node_term_of(struct node *n, uint64_t index);
 void node_wire_snapshots(struct node *n);

@@ -13,17 +13,25 @@
 #include "cluster/node_impl.h"
 #include "rt/log.h"
 
+const struct raft_entry *node_entry(struct node *n, uint64_t index)
+{
+	const struct raft_log *l = &n->raft.log;
+	size_t at = (size_t)(index - l->offset - 1);
+
+	if (index <= l->offset || index > raft_last_index(&n->raft))
+		return NULL;
+	return &l->entries[(l->front + at) % l->size];
+}
+
 uint64_t node_term_of(struct node *n, uint64_t index)
 {
 	const struct raft_log *l = &n->raft.log;
+	const struct raft_entry *e;
 
 	if (index == l->snapshot.last_index)
 		return l->snapshot.last_term;
-	if (index <= l->offset || index > raft_last_index(&n->raft))
-		return 0;
-	return l
-	    ->entries[(l->front + (size_t)(index - l->offset - 1)) % l->size]
-	    .term;
+	e = node_entry(n, index);
+	return e != NULL ? e->term : 0;
 }
 
 bool node_needs_snapshot(struct node *n, uint64_t index, uint64_t term)

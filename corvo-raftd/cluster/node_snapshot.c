@@ -150,6 +150,7 @@ static int on_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[],
 	if (*bufs == NULL)
 		return RAFT_NOMEM;
 	*n_bufs = 1;
+	guard_snapshot(n);
 	n->cut.bytes = n->bytes_since;
 	n->cut.index = n->raft.last_applied;
 	n->cut.wanted = false;

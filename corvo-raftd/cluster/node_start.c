@@ -138,6 +138,7 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 	node_wire_close(n);
 	if (ownlog_is_wanted(s))
 		node_log_wire(n, s, dir.p);
+	guard_wire(n);
 	node_fault_begin(&n->io, n->loop);
 	if (n->port != NULL)
 		node_watch_appends(n);
@@ -233,6 +234,7 @@ int node_start(struct loop *l, const struct node_config *c,
 	r = raft_start(&n->raft);
 	if (r != 0)
 		return node_raft_failed(n, r, "start", why);
+	guard_started(n);
 	r = node_has_cluster(n, c, why);
 	if (r == 0)
 		r = node_confirm(n, c->settings, why);

@@ -25,7 +25,8 @@ struct lost_mail {
 	raft_io_send_cb cb;
 };
 
-static mail_fn *mail_rule; /* NULL: all pass */
+static uint64_t mail_id[NODES]; /* also when a node's settings are gone */
+static mail_fn *mail_rule;      /* NULL: all pass */
 static struct list mail_lost;
 static struct loop_timer *mail_timer;
 static int (*mail_send)(struct raft_io *, struct raft_io_send *,
@@ -42,7 +43,7 @@ static struct entry_origin mail_applied[NODES][INDEX_MAX];
 static inline int mail_number(uint64_t id)
 {
 	for (int i = 0; i < NODES; i++)
-		if (raft_digest(m[i].s.node_id, 0) == id)
+		if (mail_id[i] == id)
 			return i;
 	return -1;
 }
@@ -162,12 +163,15 @@ static inline void mail_begin(void)
 	mail_timer = loop_timer_add(w.loop, mail_on_timer, NULL);
 	loop_timer_arm(mail_timer, 0);
 	for (int i = 0; i < NODES; i++)
+		mail_id[i] = raft_digest(m[i].s.node_id, 0);
+	for (int i = 0; i < NODES; i++)
 		mail_start(&m[i]);
 }
 
 /* Before the nodes are stopped: they wait for what they sent. */
 static inline void mail_end(void)
 {
+	mail_rule = NULL;
 	mail_settle();
 	loop_timer_remove(mail_timer);
 }
@@ -205,6 +209,16 @@ static inline bool all_equal(void *ctx _unused_)
 			return false;
 	}
 	return true;
+}
+
+/* Who leads knows it, and all have what it has. */
+static inline bool all_is_well(void *ctx)
+{
+	struct member *l = leader();
+
+	return l != NULL && l->node->raft.state == RAFT_LEADER &&
+	       l->node->raft.transfer == NULL && node_is_ready(l->node) &&
+	       all_equal(ctx);
 }
 
 static inline bool is_stored(void *ctx)

@@ -13,7 +13,7 @@ static struct member *with_a_tail(uint64_t *ret_common)
 	mail_begin();
 	for (int i = 0; i < 5; i++)
 		propose(100);
-	w_wait(all_equal, NULL);
+	w_wait(all_is_well, NULL);
 	k = leader();
 	*ret_common = raft_last_index(&k->node->raft);
 	mail_rule = mail_none;
@@ -109,7 +109,7 @@ static void nobody_has_what_it_was_not_sent(void **state _unused_)
 
 	mail_begin();
 	propose(100);
-	w_wait(all_equal, NULL);
+	w_wait(all_is_well, NULL);
 	k = leader();
 	common = raft_last_index(&k->node->raft);
 	mail_rule = refuse_entries;
