@@ -225,6 +225,13 @@ void key_canary(struct key *k, struct str id, struct str job_id)
 	key_add_str(k, job_id);
 }
 
+void key_aside(struct key *k, struct str id, struct str job_id)
+{
+	key_start(k, "ba|");
+	key_add_part(k, id);
+	key_add_str(k, job_id);
+}
+
 void key_log(struct key *k, struct str id, uint32_t n)
 {
 	key_numbered(k, "l|", id, n);

@@ -72,6 +72,7 @@
  *   sd|                      sdb_numbers: jobs of Scheduled-DB
  *   bg|space:4 scope:1 target   budget
  *   bw|space:4 scope:1 target   budget_counts
+ *   ba|id\0 job id           jobs that the budget has set aside
  *   ap|space:4 id            policy
  *   al|                      link_secret
  *   hd|ns:8 id               held jobs with a deadline, by that
@@ -129,6 +130,7 @@ void key_batch_open(struct key *k, uint64_t ns, struct str id);
 void key_bulk(struct key *k, struct str id);
 void key_bulk_part(struct key *k, struct str id, uint32_t n);
 void key_canary(struct key *k, struct str id, struct str job_id);
+void key_aside(struct key *k, struct str id, struct str job_id);
 void key_log(struct key *k, struct str id, uint32_t n);
 void key_iteration(struct key *k, struct str id, uint32_t n);
 void key_checkpoint(struct key *k, struct str id, uint32_t n);

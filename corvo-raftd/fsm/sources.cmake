@@ -17,7 +17,8 @@ set(FSM_SOURCES
   fsm/ties/usage.c fsm/ties/usage_set.c fsm/ties/usage_purge.c
   fsm/ties/usage_row.c fsm/ties/score.c fsm/ties/provider.c
   fsm/ties/price.c fsm/ties/inbound.c fsm/ties/purse.c fsm/ties/purse_job.c
-  fsm/ties/purse_period.c fsm/ties/purse_show.c fsm/ties/agent.c
+  fsm/ties/purse_period.c fsm/ties/purse_show.c fsm/ties/purse_aside.c
+  fsm/ties/agent.c
   fsm/ties/policy.c fsm/ties/link.c
   fsm/ask/leader.c fsm/ask/await.c fsm/ask/scale.c fsm/ask/why.c
   fsm/ask/why_push.c fsm/ask/push.c

@@ -10,7 +10,8 @@
 
 bool fx_is_purse_key(struct str key)
 {
-	return str_starts(key, STR("bg|")) || str_starts(key, STR("bw|"));
+	return str_starts(key, STR("bg|")) || str_starts(key, STR("bw|")) ||
+	       str_starts(key, STR("ba|"));
 }
 
 static bool is_of(struct fsm *f, const struct fsm_purse *p,
@@ -32,6 +33,25 @@ static bool is_of(struct fsm *f, const struct fsm_purse *p,
 	return false;
 }
 
+/* What it expects in usd and has not reported since it was handed out. */
+static uint64_t still_expected(const struct fx_side *side, struct str id,
+			       const struct m_job *j, struct arena *a)
+{
+	struct m_job_live live;
+	uint64_t used;
+	struct str raw;
+	struct key k;
+
+	key_live(&k, id);
+	assert_int_equal(txn_get(side->f->txn, key_str(&k), &raw), 1);
+	assert_int_equal(
+	    msg_decode(&msg_job_live, arena_copy(a, raw), a, &live), 0);
+	used = live.usage != NULL ? live.usage->cost_usd : 0;
+	if (live.usage_before != NULL)
+		used -= live.usage_before->cost_usd;
+	return j->expected_cost - MIN(j->expected_cost, used);
+}
+
 /* In usd; the tests expect nothing else. */
 static uint64_t reserved_usd(const struct fx_side *side,
 			     const struct fsm_purse *p, uint64_t since)
@@ -48,7 +68,7 @@ static uint64_t reserved_usd(const struct fx_side *side,
 
 		assert_int_equal(record_job(side->kv, id, 0, &arena, &j), 1);
 		if (a->token > since && is_of(side->f, p, a, &j))
-			sum += j.expected_cost;
+			sum += still_expected(side, id, &j, &arena);
 	}
 	arena_done(&arena);
 	return sum;
@@ -72,6 +92,36 @@ static void check_purse(const struct fx_side *side, const struct fsm_purse *p)
 	}
 }
 
+/* Jobs that are set aside stand under the budget that did it. */
+static void check_aside(const struct fx_side *side)
+{
+	struct arena a = ARENA_INIT;
+	struct key from, upto;
+	struct kv_iter *it;
+	size_t n = 0;
+
+	key_live(&from, STR(""));
+	key_prefix_end(&from, &upto);
+	it = kv_iter_new(side->kv, key_str(&from), key_str(&upto));
+	for (; kv_iter_valid(it); kv_iter_next(it), arena_reset(&a)) {
+		struct str id = str_skip(kv_iter_key(it), from.n), raw;
+		struct m_job_live live;
+		struct key k;
+
+		assert_int_equal(
+		    msg_decode(&msg_job_live, kv_iter_value(it), &a, &live), 0);
+		if (live.aside.n == 0)
+			continue;
+		assert_int_equal(live.state, JOB_SCHEDULED);
+		key_aside(&k, live.aside, id);
+		assert_int_equal(txn_get(side->f->txn, key_str(&k), &raw), 1);
+		n++;
+	}
+	kv_iter_free(it);
+	arena_done(&a);
+	assert_int_equal(fx_count_keys(side, "ba|"), n);
+}
+
 void fx_check_purses(const struct fx_side *side)
 {
 	const struct fsm_purses *s = &side->f->purses;
@@ -89,6 +139,7 @@ void fx_check_purses(const struct fx_side *side)
 	assert_int_equal(fx_count_keys(side, "bw|"), n);
 	while (hmap_next(&s->by_name, &pos, &key, &v))
 		check_purse(side, v);
+	check_aside(side);
 	fx_check_hooks(side);
 	fx_check_sdb(side);
 	fx_check_webhooks(side);

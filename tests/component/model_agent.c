@@ -186,10 +186,16 @@ const char *model_approve(struct model *m, const struct m_approve *op)
 	struct model_job *j = model_find(m, op->job_id);
 	struct model_agent *a = j != NULL ? &j->agent : NULL;
 	bool limits =
-	    (op->has & ~(MSG_BIT(approve, job_id) | MSG_BIT(approve, by) |
-			 MSG_BIT(approve, comment))) != 0;
+	    (op->has &
+	     ~(MSG_BIT(approve, job_id) | MSG_BIT(approve, by) |
+	       MSG_BIT(approve, comment) | MSG_BIT(approve, number))) != 0;
 	const char *status;
 
+	/* the run draws none that a hold has */
+	if (j != NULL && j->state == JOB_HELD && MSG_HAS(op, approve, number)) {
+		model_refuse(m, ERR_CONFLICT);
+		return "";
+	}
 	if (j != NULL && j->state == JOB_HELD && limits && !a->used) {
 		model_refuse(m, ERR_VALIDATION_ERROR);
 		return "";

@@ -67,6 +67,8 @@ void run_approve(struct run *n)
 		MSG_SET(&op, approve, by, STR("ada"));
 	if (run_chance(n, 30))
 		MSG_SET(&op, approve, comment, STR("go on"));
+	if (run_chance(n, 5))
+		MSG_SET(&op, approve, number, 1); /* of no hold */
 	status = model_approve(n->m, &op);
 	if (run_do(n, OP_APPROVE, &op, &r))
 		assert_str_is(r.status, status);

@@ -237,7 +237,8 @@ static void test_a_refusal_comes_only_when_no_other_queue_has_work(void **state)
 	fx_expect_state(x, "job_2", JOB_PENDING);
 }
 
-static void test_jobs_of_a_spent_tag_or_group_are_held(void **state)
+/* test_fsm_purse_aside.c has what becomes of them. */
+static void test_jobs_of_a_spent_tag_or_group_are_set_aside(void **state)
 {
 	struct fx *x = *state;
 
@@ -249,17 +250,14 @@ static void test_jobs_of_a_spent_tag_or_group_are_held(void **state)
 	enqueue(x, "job_2", "{\"team\":\"red\"}", NULL, 0);
 	enqueue(x, "job_3", "{\"team\":\"blue\"}", NULL, 0);
 	fx_expect(x, "q", "job_3");
-	fx_expect_state(x, "job_2", JOB_HELD);
-	assert_str_is(fx_job(x, "job_2")->hold_reason,
-		      "budget exceeded: budget of tag \"team:red\": 1 of 1 usd "
-		      "per day are spent");
+	fx_expect_state(x, "job_2", JOB_SCHEDULED);
 	enqueue(x, "job_4", NULL, "g1", 0);
 	fx_expect(x, "q", "job_4");
 	assert_int_equal(ack(x, STR("job_4"), 2 * USD), 0);
 	enqueue(x, "job_5", NULL, "g1", 0);
 	enqueue(x, "job_6", NULL, "g2", 0);
 	fx_expect(x, "q", "job_6");
-	fx_expect_state(x, "job_5", JOB_HELD);
+	fx_expect_state(x, "job_5", JOB_SCHEDULED);
 }
 
 /* A day's ten usd from noon on, two usd a job: one every 2.4 hours. */
@@ -388,6 +386,48 @@ static void test_what_jobs_expect_is_held_while_they_run(void **state)
 	fx_expect(x, "q", "job_3");
 	assert_int_equal(shown(x, 0)->state[0].reserved, 8 * USD);
 	assert_int_equal(shown(x, 0)->state[0].spent, USD);
+}
+
+/* What a job has reported is not held for it any more. */
+static void test_what_is_reported_is_counted_once(void **state)
+{
+	struct fx *x = *state;
+	struct m_beat_reply r;
+
+	set_daily(x, BUDGET_QUEUE, "q", BUDGET_HOLD, 10 * USD);
+	enqueue(x, "job_1", NULL, NULL, 6 * USD);
+	enqueue(x, "job_2", NULL, NULL, 4 * USD);
+	fx_expect(x, "q", "job_1");
+	assert_int_equal(beat(x, "job_1", 5 * USD, &r), 0);
+	assert_int_equal(shown(x, 0)->state[0].spent, 5 * USD);
+	assert_int_equal(shown(x, 0)->state[0].reserved, USD);
+	fx_restart(x, FX_ROCKS);
+	fx_expect(x, "q", "job_2");
+	assert_int_equal(beat(x, "job_1", 2 * USD, &r), 0);
+	assert_int_equal(shown(x, 0)->state[0].reserved, 4 * USD);
+	assert_int_equal(ack(x, STR("job_1"), USD), 0);
+	assert_int_equal(ack(x, STR("job_2"), 4 * USD), 0);
+	assert_int_equal(shown(x, 0)->state[0].spent, 12 * USD);
+	assert_int_equal(shown(x, 0)->state[0].reserved, 0);
+}
+
+/* The next attempt may cost as much again. */
+static void test_each_attempt_reserves_anew(void **state)
+{
+	struct fx *x = *state;
+	struct m_fail m = { 0 };
+	struct m_beat_reply r;
+
+	set_daily(x, BUDGET_QUEUE, "q", BUDGET_HOLD, 100 * USD);
+	enqueue(x, "job_1", NULL, NULL, 6 * USD);
+	fx_expect(x, "q", "job_1");
+	assert_int_equal(beat(x, "job_1", 5 * USD, &r), 0);
+	MSG_SET(&m, fail, job_id, STR("job_1"));
+	MSG_SET(&m, fail, requeue, true);
+	assert_int_equal(fx_do(x, OP_FAIL, &m, NULL), 0);
+	assert_int_equal(shown(x, 0)->state[0].reserved, 0);
+	fx_expect(x, "q", "job_1");
+	assert_int_equal(shown(x, 0)->state[0].reserved, 6 * USD);
 }
 
 /* Jobs that ran before the budget was there hold nothing of it. */
@@ -531,12 +571,14 @@ int main(void)
 		TEST(test_a_budget_that_is_raised_opens_the_queue),
 		TEST(test_alert_only_tells),
 		TEST(test_a_refusal_comes_only_when_no_other_queue_has_work),
-		TEST(test_jobs_of_a_spent_tag_or_group_are_held),
+		TEST(test_jobs_of_a_spent_tag_or_group_are_set_aside),
 		TEST(test_throttle_spreads_what_is_left),
 		TEST(test_a_job_that_costs_too_much_is_held),
 		TEST(test_a_cancelled_job_that_costs_too_much_ends),
 		TEST(test_a_job_that_costs_too_much_is_cancelled_or_refused),
 		TEST(test_what_jobs_expect_is_held_while_they_run),
+		TEST(test_what_is_reported_is_counted_once),
+		TEST(test_each_attempt_reserves_anew),
 		TEST(test_what_ran_before_holds_nothing),
 		TEST(test_what_jobs_expect_never_runs_over),
 		TEST(test_a_job_that_never_fits_is_held),

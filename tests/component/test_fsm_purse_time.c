@@ -105,9 +105,8 @@ static void on_look(void *ctx, struct str queue)
 {
 	struct look *l = ctx;
 
-	assert_int_equal(fsm_queue_takeable(l->x->side[FX_MEM].f, queue,
-					    l->x->now_ns),
-			 0);
+	assert_int_equal(
+	    fsm_queue_takeable(l->x->side[FX_MEM].f, queue, l->x->now_ns), 0);
 	if (++l->n == LOOK_MAX)
 		fail_msg("looked %d times, and would for ever", LOOK_MAX);
 }
@@ -138,11 +137,103 @@ static void test_the_leader_looks_once_before_a_change_at_midnight(void **state)
 	fx_expect(x, "q", "two");
 }
 
+/* --- windows --- */
+
+/* Sixty jobs of a usd in an hour: one a minute, also when the first ones have
+ * fallen out of it. */
+static void test_a_window_goes_on_throttling(void **state)
+{
+	struct m_budget_limit l = { 0 };
+	struct fx *x = *state;
+	struct m_budget b = { 0 };
+	struct m_fetched j;
+	uint64_t last = 0, from = 0;
+
+	MSG_SET(&b, budget, scope, BUDGET_QUEUE);
+	MSG_SET(&b, budget, target, STR("q"));
+	MSG_SET(&b, budget, on_exceed, BUDGET_THROTTLE);
+	MSG_SET(&l, budget_limit, per, BUDGET_PER_WINDOW);
+	MSG_SET(&l, budget_limit, window, HOUR);
+	MSG_SET(&l, budget_limit, amount, 60 * USD);
+	MSG_SET_LIST(&b, budget, limits, &l, 1);
+	assert_int_equal(fx_do(x, OP_SET_BUDGET, &b, NULL), 0);
+	x->unchecked = true;
+	for (int i = 0; i < 200; i++) {
+		char id[16];
+
+		(void)snprintf(id, sizeof(id), "job_%d", i);
+		fx_enqueue(x, id, "q");
+		while (!fx_fetch(x, "q", &j))
+			x->now_ns += NS_PER_S;
+		if (i > 2)
+			assert_true(x->now_ns - last >= 60 * NS_PER_S);
+		if (i == 2)
+			from = x->now_ns;
+		last = x->now_ns;
+		ack(x, id, USD);
+		assert_true(limit(x)->spent <= 60 * USD);
+	}
+	/* what falls out of the window a little late is the only loss */
+	assert_true(last - from <= 197 * 66 * NS_PER_S);
+	fx_restart(x, FX_ROCKS);
+	fx_enqueue(x, "last", "q");
+	fx_expect_none(x, "q");
+	fx_check_same(x);
+}
+
+/* --- a budget that is set again --- */
+
+static void set_alert(struct fx *x, uint64_t usd)
+{
+	struct m_budget b = { 0 };
+
+	MSG_SET(&b, budget, scope, BUDGET_QUEUE);
+	MSG_SET(&b, budget, target, STR("q"));
+	MSG_SET(&b, budget, on_exceed, BUDGET_ALERT);
+	MSG_SET(&b, budget, daily_usd, usd);
+	assert_int_equal(fx_do(x, OP_SET_BUDGET, &b, NULL), 0);
+}
+
+static void spend(struct fx *x, const char *id, uint64_t usd)
+{
+	fx_enqueue(x, id, "q");
+	fx_expect(x, "q", id);
+	ack(x, id, usd);
+}
+
+static uint64_t alerts(struct fx *x)
+{
+	return fsm_counters(x->side[FX_MEM].f)->budgets_exceeded;
+}
+
+/* Once in a period, also when it is lowered below what is spent. */
+static void test_a_lowered_budget_tells(void **state)
+{
+	struct fx *x = *state;
+
+	set_alert(x, 10 * USD);
+	spend(x, "one", 7 * USD);
+	assert_int_equal(alerts(x), 0);
+	set_alert(x, 5 * USD);
+	assert_int_equal(alerts(x), 1);
+	set_alert(x, 4 * USD);
+	assert_int_equal(alerts(x), 1);
+	set_alert(x, 10 * USD);
+	spend(x, "two", 3 * USD);
+	assert_int_equal(alerts(x), 2);
+	x->now_ns += DAY;
+	set_alert(x, 5 * USD);
+	assert_int_equal(alerts(x), 2);
+	assert_false(limit(x)->exceeded);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_day_ends_when_the_next_begins),
 		TEST(test_the_leader_looks_once_before_a_change_at_midnight),
+		TEST(test_a_window_goes_on_throttling),
+		TEST(test_a_lowered_budget_tells),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

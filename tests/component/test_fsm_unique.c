@@ -358,6 +358,26 @@ static void expect_fetched(struct fx *x, const char *payload)
 	assert_str_is(j.payload, payload);
 }
 
+/* Who approves says what was seen; it may be another payload by then. */
+static void test_an_approval_is_of_what_was_seen(void **state)
+{
+	struct fx *x = *state;
+	struct m_approve m = { 0 };
+	uint64_t seen;
+
+	first(x, 0);
+	fx_job_op(x, OP_HOLD, "job_1", "held");
+	seen = fx_job(x, "job_1")->held->number;
+	(void)replace(x, "{\"v\":2}", 0);
+	MSG_SET(&m, approve, job_id, STR("job_1"));
+	MSG_SET(&m, approve, number, seen);
+	assert_int_equal(fx_do(x, OP_APPROVE, &m, NULL), ERR_CONFLICT);
+	fx_expect_state(x, "job_1", JOB_HELD);
+	MSG_SET(&m, approve, number, fx_job(x, "job_1")->held->number);
+	assert_int_equal(fx_do(x, OP_APPROVE, &m, NULL), 0);
+	expect_fetched(x, "{\"v\":2}");
+}
+
 static void test_replace_a_pending_job(void **state)
 {
 	struct fx *x = *state;
@@ -520,6 +540,9 @@ int main(void)
 		TEST(test_retry_takes_the_lock_for_a_whole_period),
 		TEST(test_batch_items_honour_unique_keys),
 		TEST(test_resend_meets_its_own_job),
+		cmocka_unit_test_setup_teardown(
+		    test_an_approval_is_of_what_was_seen, fx_setup_level,
+		    fx_teardown),
 		TEST(test_replace_a_pending_job),
 		TEST(test_replace_and_fetch_in_one_entry),
 		TEST(test_replace_without_payload),

@@ -69,15 +69,18 @@ static int last_error(struct why *w, struct str *ret)
 	return MIN(r, 0);
 }
 
-static void why_scheduled(struct why *w)
+static int why_scheduled(struct why *w)
 {
 	struct m_reason *r;
 	uint64_t at = w->j->live.scheduled_at;
 
+	if (w->j->live.aside.n > 0)
+		return why_aside(w);
 	buf_puts(&w->text, "scheduled for a run");
 	why_put_moment(w, at);
 	r = why_add(w, "scheduled");
 	MSG_SET(r, reason, until, at);
+	return 0;
 }
 
 static int why_retrying(struct why *w)
@@ -305,7 +308,7 @@ static int why_state(struct why *w, const struct fsm_why *ask)
 	case JOB_CANCELLED:
 		return why_ended(w);
 	case JOB_SCHEDULED:
-		why_scheduled(w);
+		r = why_scheduled(w);
 		break;
 	case JOB_RETRYING:
 		r = why_retrying(w);

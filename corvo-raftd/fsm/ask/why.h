@@ -28,6 +28,8 @@ void why_put_moment(struct why *w, uint64_t ns);
 
 /* Limits of the queue and of the job's group that are reached. */
 int why_limits(struct why *w);
+/* Of a job that a budget has set aside. */
+int why_aside(struct why *w);
 /* Jobs handed out before this one. */
 int why_ahead(struct why *w);
 

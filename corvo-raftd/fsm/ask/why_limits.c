@@ -167,15 +167,36 @@ static int why_budget(struct why *w)
 	if (r <= 0)
 		return r;
 	purse_describe(w->f, &b, &w->text);
-	if (r == PURSE_WAIT) {
+	if (r != PURSE_HOLD) {
 		buf_puts(&w->text, "; more may go");
 		why_put_moment(w, b.until);
 	} else {
 		buf_puts(&w->text, "; it will be held");
 	}
 	m = why_add(w, "budget");
-	if (r == PURSE_WAIT)
+	if (r != PURSE_HOLD)
 		MSG_SET(m, reason, until, b.until);
+	return 0;
+}
+
+/* By then there may be room in all of them: it does not know yet. */
+int why_aside(struct why *w)
+{
+	uint64_t at = w->j->live.scheduled_at;
+	struct purse_block b;
+	struct m_reason *m;
+	int r = purse_judge(w->f, w->j, w->now_ns, &b);
+
+	if (r < 0)
+		return r;
+	if (b.purse != NULL)
+		purse_describe(w->f, &b, &w->text);
+	else
+		buf_puts(&w->text, "a budget had no room for it");
+	buf_puts(&w->text, "; it is set aside and comes back");
+	why_put_moment(w, at);
+	m = why_add(w, "budget");
+	MSG_SET(m, reason, until, at);
 	return 0;
 }
 

@@ -175,6 +175,15 @@ static void due_key(struct key *k, const struct job *j)
 			     j->id);
 }
 
+/* False: no budget has set it aside. */
+static bool aside_key(struct key *k, const struct job *j)
+{
+	if (j->live.aside.n == 0)
+		return false;
+	key_aside(k, j->live.aside, j->id);
+	return true;
+}
+
 /* False: none that is to come. */
 static bool deadline_key(struct key *k, const struct job *j)
 {
@@ -234,6 +243,8 @@ static void leave_state(struct fsm *f, struct job *j)
 	case JOB_RETRYING:
 		due_key(&k, j);
 		fsm_delete(f, &k);
+		if (aside_key(&k, j))
+			fsm_delete(f, &k);
 		bounds_leave(f, j->q, j->live.state, j->live.scheduled_at);
 		break;
 	case JOB_HELD:
@@ -289,6 +300,8 @@ static void enter_state(struct fsm *f, struct job *j, uint64_t lease_end)
 	case JOB_RETRYING:
 		due_key(&k, j);
 		txn_put(f->txn, key_str(&k), STR(""));
+		if (aside_key(&k, j))
+			txn_put(f->txn, key_str(&k), STR(""));
 		bounds_add(f, j->q, j->live.state, j->live.scheduled_at);
 		break;
 	case JOB_HELD:
@@ -333,6 +346,12 @@ static void drop_timeout(struct m_job_live *l)
 	MSG_UNSET(l, job_live, timeout_at);
 }
 
+static void drop_aside(struct m_job_live *l)
+{
+	l->aside = STR_NULL;
+	MSG_UNSET(l, job_live, aside);
+}
+
 static void set_pending_since(struct fsm *f, struct job *j, enum job_state to)
 {
 	struct m_job_live *l = &j->live;
@@ -356,6 +375,8 @@ void job_move(struct fsm *f, struct job *j, enum job_state to)
 	leave_state(f, j);
 	if (j->live.state == JOB_ACTIVE) /* it was of that attempt */
 		drop_timeout(&j->live);
+	if (j->live.state == JOB_SCHEDULED) /* it was of that time */
+		drop_aside(&j->live);
 	set_pending_since(f, j, to);
 	MSG_SET(&j->live, job_live, state, to);
 	if (ends)

@@ -138,6 +138,10 @@ struct ruling {
  * its lease.
  */
 void job_hold(struct fsm *f, struct job *j, const struct hold *h);
+/* A pending job waits until then, for a budget; by is its id. It comes back as
+ * one that was scheduled, to its place. */
+void job_set_aside(struct fsm *f, struct job *j, const struct hold *h,
+		   uint64_t until);
 /* A held job was approved, and is held by another one now. */
 void job_hold_on(struct fsm *f, struct job *j, const struct hold *h);
 /* The decision stays with the job, and so do policies that it has passed. */

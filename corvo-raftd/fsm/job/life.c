@@ -171,6 +171,25 @@ void job_hold_on(struct fsm *f, struct job *j, const struct hold *h)
 	job_save(f, j);
 }
 
+void job_set_aside(struct fsm *f, struct job *j, const struct hold *h,
+		   uint64_t until)
+{
+	struct json_writer w = JSON_WRITER(&f->data);
+
+	buf_clear(&f->data);
+	jw_object(&w);
+	put_text(&w, "reason", h->reason);
+	put_text(&w, "budget", h->by);
+	jw_key(&w, "until");
+	jw_time(&w, until);
+	jw_object_end(&w);
+	job_event(f, j, EVENT_SET_ASIDE, buf_str(&f->data));
+	MSG_SET(&j->live, job_live, scheduled_at, until);
+	MSG_SET(&j->live, job_live, aside, h->by);
+	job_move(f, j, JOB_SCHEDULED);
+	job_save(f, j);
+}
+
 /* At most so many bytes, and whole characters. */
 static struct str first_bytes(struct str s, size_t max)
 {

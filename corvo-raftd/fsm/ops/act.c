@@ -8,6 +8,7 @@
 #include "fsm/ops/hand.h"
 #include "fsm/order/roster.h"
 #include "fsm/ties/agent.h"
+#include "fsm/ties/link.h"
 #include "fsm/ties/policy.h"
 #include "fsm/ties/unique.h"
 
@@ -159,12 +160,25 @@ static int act_hold(struct fsm *f, const struct act *a, struct job *j)
 	return 1;
 }
 
+/* Who approves has seen what is asked, and not another payload or hold. */
+static bool is_what_was_seen(const struct act *a, const struct job *j)
+{
+	return a->approve == NULL || !MSG_HAS(a->approve, approve, number) ||
+	       a->approve->number == link_number(j);
+}
+
 static int act_approve(struct fsm *f, const struct act *a, struct job *j)
 {
 	int r = 0;
 
 	if (j->live.state != JOB_HELD)
 		return refuse_state(f, a, j);
+	if (!is_what_was_seen(a, j))
+		return fsm_refuse(f, ERR_CONFLICT,
+				  "number: job \"%.*s\" is held for something "
+				  "else by now, or has another payload; look "
+				  "at it again",
+				  STR_ARG(j->id));
 	if (a->approve != NULL)
 		r = agent_change_limits(f, j, a->approve);
 	if (r == 0 && !a->dry_run)

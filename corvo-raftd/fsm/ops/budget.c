@@ -195,48 +195,77 @@ static int read_budget(struct fsm *f, const struct m_budget *op,
 	return check_action(f, ret);
 }
 
-int apply_set_budget(struct fsm *f, const struct m_budget *op,
-		     struct m_budget *ret)
+static int set_budget(struct fsm *f, struct m_budget *m)
 {
-	const struct fsm_purse *old;
-	struct m_budget m;
-	int r = read_budget(f, op, &m);
+	const struct fsm_purse *old = purse_find(f, m->scope, m->target);
 
-	if (r < 0)
-		return r;
-	old = purse_find(f, m.scope, m.target);
 	if (old == NULL && f->purses.by_name.n >= LIMIT_BUDGETS)
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
 				  "there are %d budgets, which is as many as "
 				  "there may be; delete some",
 				  LIMIT_BUDGETS);
-	MSG_SET(&m, budget, id,
+	MSG_SET(m, budget, id,
 		old != NULL ? arena_copy(&f->item_arena, old->m.id)
 			    : fsm_make_id(f, "budget_"));
-	MSG_SET(&m, budget, created_at,
+	MSG_SET(m, budget, created_at,
 		old != NULL ? old->m.created_at : f->now_ns);
-	fsm_tell(f, EVENT_BUDGET_SET, &msg_budget, &m);
-	purse_set(f, &m);
+	fsm_tell(f, EVENT_BUDGET_SET, &msg_budget, m);
+	purse_set(f, m);
 	open_queues(f);
-	purse_show(f, purse_find(f, m.scope, m.target), f->now_ns,
-		   &f->item_arena, ret);
 	return 0;
+}
+
+/* Jobs that it had set aside may be many: later entries go on with them. */
+int apply_set_budget(struct fsm *f, const struct m_budget *op,
+		     struct m_budget *ret)
+{
+	struct m_budget *left = arena_alloc(&f->item_arena, sizeof(*left));
+	const struct fsm_purse *p;
+	struct m_budget m;
+	int r = read_budget(f, op, &m);
+
+	if (r == 0 && !op->going_on)
+		r = set_budget(f, &m);
+	if (r < 0)
+		return r;
+	p = purse_find(f, m.scope, m.target);
+	if (p == NULL)
+		return fsm_refuse(f, ERR_CONFLICT,
+				  "the budget was deleted meanwhile");
+	r = purse_take_back(f, p->m.id);
+	if (r < 0)
+		return r;
+	purse_show(f, p, f->now_ns, &f->item_arena, ret);
+	if (r > 0)
+		return 0;
+	*left = *op;
+	MSG_SET(left, budget, going_on, true);
+	return fsm_go_on_with(f, left);
 }
 
 int apply_delete_budget(struct fsm *f, const struct m_budget_ref *op,
 			struct m_status_reply *ret)
 {
+	struct m_budget_ref *left = arena_alloc(&f->item_arena, sizeof(*left));
 	struct fsm_purse *p = NULL;
+	struct str id = op->id;
 	uint32_t scope;
+	int r;
 
-	if (enum_parse(&enum_budget_scope, op->scope, &scope))
+	if (id.n == 0 && enum_parse(&enum_budget_scope, op->scope, &scope))
 		p = purse_find(f, scope, op->target);
 	/* as 0.3 did, whether there was one or not */
 	MSG_SET(ret, status_reply, status, STR("deleted"));
-	if (p == NULL)
-		return 0;
-	fsm_tell(f, EVENT_BUDGET_DELETED, &msg_budget, &p->m);
-	purse_remove(f, p);
-	open_queues(f);
-	return 0;
+	if (p != NULL) {
+		id = arena_copy(&f->item_arena, p->m.id);
+		fsm_tell(f, EVENT_BUDGET_DELETED, &msg_budget, &p->m);
+		purse_remove(f, p);
+		open_queues(f);
+	}
+	r = id.n > 0 ? purse_take_back(f, id) : 1;
+	if (r != 0)
+		return MIN(r, 0);
+	*left = *op;
+	MSG_SET(left, budget_ref, id, id);
+	return fsm_go_on_with(f, left);
 }

@@ -225,6 +225,10 @@ static void fill_start(struct fsm *f, const struct m_fetch *op, struct job *j)
 	MSG_SET(l, job_live, started_at, f->now_ns);
 	MSG_SET(l, job_live, lease_ns, lease_of(f, op, j->q));
 	MSG_SET(l, job_live, lease_token, f->last_seq + 1);
+	MSG_UNSET(l, job_live, usage_before);
+	l->usage_before = NULL;
+	if ((j->extras & EXTRA_EXPECTED) && l->usage != NULL)
+		MSG_SET(l, job_live, usage_before, l->usage);
 	if (timing_limit(j) > 0)
 		MSG_SET(l, job_live, timeout_at, fsm_later(f, timing_limit(j)));
 }
@@ -431,6 +435,11 @@ static int admit(struct fsm *f, struct fetch *ft, struct fsm_lane *l,
 		return pass_policies(f, j);
 	if (r == PURSE_HOLD) {
 		hold_for(f, j, &b);
+		return 0;
+	}
+	if (r == PURSE_ASIDE) {
+		purse_set_aside(f, j, &b);
+		budget_take_job(f);
 		return 0;
 	}
 	lane_put_back(f, l, j->prio, &p);

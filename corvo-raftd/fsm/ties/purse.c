@@ -112,7 +112,7 @@ static void count_init(struct purse_count *c, const struct m_budget_limit *l,
 {
 	*c = (struct purse_count){ .since = since };
 	if (l->per == BUDGET_PER_WINDOW)
-		c->slots = xcalloc(LIMIT_BUDGET_SLOTS, sizeof(*c->slots));
+		c->slots = xcalloc(2 * LIMIT_BUDGET_SLOTS, sizeof(*c->slots));
 }
 
 static bool is_same_limit(const struct m_budget_limit *a,
@@ -137,7 +137,6 @@ static void move_counts(struct fsm_purse *to, struct fsm_purse *from,
 				continue;
 			to->counts[i] = from->counts[k];
 			from->counts[k].slots = NULL;
-			to->counts[i].told = to->counts[i].spent >= l->amount;
 			to->counts[i].next_ns = 0;
 		}
 		if (!found)
@@ -176,12 +175,12 @@ static void purse_put(struct fsm *f, struct fsm_purse *p)
 
 /* --- what is stored --- */
 
-static struct str slots_text(struct fsm *f, const struct purse_count *c)
+static struct str slots_text(struct fsm *f, const uint64_t *slots)
 {
 	char *p = arena_alloc(&f->item_arena, LIMIT_BUDGET_SLOTS * 8);
 
 	for (size_t i = 0; i < LIMIT_BUDGET_SLOTS; i++)
-		put_be64(p + 8 * i, c->slots[i]);
+		put_be64(p + 8 * i, slots[i]);
 	return str_of(p, LIMIT_BUDGET_SLOTS * 8);
 }
 
@@ -201,8 +200,13 @@ static void count_write(struct fsm *f, const struct purse_count *c,
 		MSG_SET(m, budget_count, told, true);
 	if (c->next_ns > 0)
 		MSG_SET(m, budget_count, next_ns, c->next_ns);
-	if (c->slots != NULL)
-		MSG_SET(m, budget_count, slots, slots_text(f, c));
+	if (c->aside_ns > 0)
+		MSG_SET(m, budget_count, aside_ns, c->aside_ns);
+	if (c->slots == NULL)
+		return;
+	MSG_SET(m, budget_count, slots, slots_text(f, c->slots));
+	MSG_SET(m, budget_count, slot_reports,
+		slots_text(f, c->slots + LIMIT_BUDGET_SLOTS));
 }
 
 void purse_save(struct fsm *f, const struct fsm_purse *p)
@@ -219,6 +223,23 @@ void purse_save(struct fsm *f, const struct fsm_purse *p)
 	fsm_put(f, &k, &msg_budget_counts, &m);
 }
 
+/* It may be less than what is spent already: that is told now, if it was not.
+ */
+static void tell_lowered(struct fsm *f, struct fsm_purse *p)
+{
+	for (size_t i = 0; i < p->m.limits_n; i++) {
+		const struct m_budget_limit *l = &p->m.limits[i];
+		struct purse_count *c = &p->counts[i];
+
+		if (purse_is_per_job(l))
+			continue;
+		purse_roll(f, l, c, f->now_ns);
+		if (c->spent >= l->amount && c->spent > 0 && !c->told)
+			purse_tell(f, p, i);
+		c->told = c->spent >= l->amount && c->spent > 0;
+	}
+}
+
 void purse_set(struct fsm *f, const struct m_budget *m)
 {
 	struct fsm_purse *old = purse_find(f, m->scope, m->target), *p;
@@ -230,6 +251,8 @@ void purse_set(struct fsm *f, const struct m_budget *m)
 	MUST(f, p != NULL);
 	move_counts(p, old, f->last_seq);
 	purse_put(f, p);
+	if (old != NULL)
+		tell_lowered(f, p);
 	purse_save(f, p);
 }
 
@@ -275,8 +298,12 @@ static void count_read(const struct m_budget_count *m, struct purse_count *c)
 	c->since = m->since;
 	c->told = m->told;
 	c->next_ns = m->next_ns;
-	for (size_t i = 0; c->slots != NULL && i < LIMIT_BUDGET_SLOTS; i++)
+	c->aside_ns = m->aside_ns;
+	for (size_t i = 0; c->slots != NULL && i < LIMIT_BUDGET_SLOTS; i++) {
 		c->slots[i] = get_be64(m->slots.p + 8 * i);
+		c->slots[LIMIT_BUDGET_SLOTS + i] =
+		    get_be64(m->slot_reports.p + 8 * i);
+	}
 }
 
 static int load_counts(struct fsm *f, struct str key, struct str value)
@@ -290,7 +317,8 @@ static int load_counts(struct fsm *f, struct str key, struct str value)
 		return -ERR_INTERNAL_ERROR;
 	for (size_t i = 0; i < m.counts_n; i++) {
 		if (p->counts[i].slots != NULL &&
-		    m.counts[i].slots.n != LIMIT_BUDGET_SLOTS * 8)
+		    (m.counts[i].slots.n != LIMIT_BUDGET_SLOTS * 8 ||
+		     m.counts[i].slot_reports.n != LIMIT_BUDGET_SLOTS * 8))
 			return -ERR_INTERNAL_ERROR;
 		count_read(&m.counts[i], &p->counts[i]);
 	}

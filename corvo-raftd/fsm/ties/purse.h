@@ -21,9 +21,12 @@ struct purse_count {
 	/* Exact, whatever jobs say they expect: what one of them adds is taken
 	 * off again when it ends. */
 	unsigned __int128 reserved;
-	uint64_t since; /* the last event before it */
+	uint64_t since;    /* the last event before it */
+	uint64_t aside_ns; /* when the last one comes back that it set aside */
 	bool told;
-	uint64_t *slots; /* of a window: LIMIT_BUDGET_SLOTS */
+	/* of a window, LIMIT_BUDGET_SLOTS: what was spent in each, and then
+	 * how many reports that was */
+	uint64_t *slots;
 };
 
 struct fsm_purse {
@@ -49,6 +52,9 @@ void purse_set(struct fsm *f, const struct m_budget *m);
 void purse_remove(struct fsm *f, struct fsm_purse *p);
 /* There is no room for the name of its tag. */
 bool purse_tags_are_full(const struct fsm *f, struct str target);
+/* What it had set aside goes back to its place, also of one that is gone: 1:
+ * all of it; 0: the entry's budget is spent before that; -ERR_*. */
+int purse_take_back(struct fsm *f, struct str id);
 /* The counts have changed. */
 void purse_save(struct fsm *f, const struct fsm_purse *p);
 /* A limit that a report can be over, but that is no period. */
@@ -94,17 +100,23 @@ bool purse_queue_is_open(const struct fsm *f, const struct fsm_queue *q,
 
 enum purse_verdict {
 	PURSE_GO,
-	PURSE_WAIT, /* it stays in its queue */
-	PURSE_HOLD, /* others of its queue may go on */
+	PURSE_WAIT,  /* it stays in its queue, which waits with it */
+	PURSE_ASIDE, /* it waits alone: others of its queue may go on */
+	PURSE_HOLD,  /* there never will be room for it */
 };
 
 /* May the job be handed out? -ERR_*, or enum purse_verdict. */
 int purse_judge(struct fsm *f, struct job *j, uint64_t now,
 		struct purse_block *ret);
+/* After PURSE_ASIDE: sets it aside until the budget may have room for it. */
+void purse_set_aside(struct fsm *f, struct job *j, const struct purse_block *b);
 /* It was: for throttles. */
 int purse_handed_out(struct fsm *f, struct job *j);
-/* For job_hooks: reserves what it expects, or lets go of that. */
+/* For job_hooks: reserves what it expects, or lets go of what is left of it
+ * after its reports. */
 void purse_handed(struct fsm *f, struct job *j, int change);
+/* That the i-th limit is spent. */
+void purse_tell(struct fsm *f, const struct fsm_purse *p, size_t i);
 /* In words: budget of queue "q": 10 of 10 usd per day are spent. */
 void purse_describe(const struct fsm *f, const struct purse_block *b,
 		    struct buf *ret);

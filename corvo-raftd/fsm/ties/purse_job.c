@@ -149,18 +149,15 @@ bool purse_queue_is_open(const struct fsm *f, const struct fsm_queue *q,
 }
 
 /* One that is of no queue must not stop others of the queue. */
-static enum purse_verdict stop(const struct fsm *f, const struct fsm_purse *p,
-			       size_t i, uint64_t expected, uint64_t now)
+static enum purse_verdict stop(const struct fsm_purse *p,
+			       const struct m_budget_limit *l,
+			       uint64_t expected)
 {
-	const struct m_budget_limit *l = &p->m.limits[i];
-	bool of_queue =
-	    p->m.scope == BUDGET_GLOBAL || p->m.scope == BUDGET_QUEUE;
-
 	if (expected > l->amount)
-		return PURSE_HOLD; /* there never will be room */
-	if (!of_queue && purse_spent(f, l, &p->counts[i], now) >= l->amount)
 		return PURSE_HOLD;
-	return PURSE_WAIT;
+	return p->m.scope == BUDGET_GLOBAL || p->m.scope == BUDGET_QUEUE
+		   ? PURSE_WAIT
+		   : PURSE_ASIDE;
 }
 
 int purse_judge(struct fsm *f, struct job *j, uint64_t now,
@@ -191,7 +188,7 @@ int purse_judge(struct fsm *f, struct job *j, uint64_t now,
 				continue;
 			ret->purse = p;
 			ret->limit = l;
-			return stop(f, p, k, expected, now);
+			return stop(p, l, expected);
 		}
 	}
 	return PURSE_GO;
@@ -209,8 +206,11 @@ static void spread(struct fsm *f, struct job *j, const struct m_budget_limit *l,
 	uint64_t end = purse_until(f, l, f->now_ns), cost = 0;
 	unsigned __int128 wait;
 
-	if (l->per == BUDGET_PER_WINDOW)
+	/* what was spent falls out of it meanwhile: jobs go evenly */
+	if (l->per == BUDGET_PER_WINDOW) {
 		end = time_after(f->now_ns, l->window);
+		left = l->amount;
+	}
 	if (j->extras & EXTRA_EXPECTED)
 		cost = expected_of(f, j, l->unit);
 	if (cost == 0 && c->reports > 0)
@@ -251,13 +251,31 @@ int purse_handed_out(struct fsm *f, struct job *j)
 
 /* --- while it runs --- */
 
+/* Of what is expected, as much as it has not reported yet in this attempt, by
+ * an earlier sum of its reports or by the present one. */
+static uint64_t still_expected(struct fsm *f, const struct job *j,
+			       struct str unit, uint64_t total)
+{
+	const struct m_usage_sum *before = j->live.usage_before;
+	uint64_t expected = expected_of(f, j, unit);
+	uint64_t base = before != NULL ? amount_of(f, before, unit) : 0;
+
+	return expected - MIN(expected, total - MIN(total, base));
+}
+
+static uint64_t total_of(struct fsm *f, const struct job *j, struct str unit)
+{
+	return j->live.usage != NULL ? amount_of(f, j->live.usage, unit) : 0;
+}
+
 static void reserve(struct fsm *f, struct job *j, struct fsm_purse *p,
 		    int change)
 {
 	for (size_t i = 0; i < p->m.limits_n; i++) {
 		const struct m_budget_limit *l = &p->m.limits[i];
 		struct purse_count *c = &p->counts[i];
-		uint64_t expected = expected_of(f, j, l->unit);
+		uint64_t expected =
+		    still_expected(f, j, l->unit, total_of(f, j, l->unit));
 
 		/* it ran before this limit was there */
 		if (purse_is_per_job(l) || j->live.lease_token <= c->since)
@@ -310,7 +328,7 @@ static void put_event(struct fsm *f, const struct fsm_purse *p,
 	jw_object_end(&w);
 }
 
-static void tell(struct fsm *f, const struct fsm_purse *p, size_t i)
+void purse_tell(struct fsm *f, const struct fsm_purse *p, size_t i)
 {
 	struct m_event e = { 0 };
 
@@ -364,6 +382,21 @@ int purse_foresee(struct fsm *f, struct job *j, const struct m_usage_sum *more,
 	return r;
 }
 
+/* What was held for it is spent now. */
+static void spend_reserved(struct fsm *f, const struct job *j,
+			   const struct m_budget_limit *l, uint64_t amount,
+			   struct purse_count *c)
+{
+	uint64_t total = total_of(f, j, l->unit), held, left;
+
+	if (!(j->extras & EXTRA_EXPECTED) || j->live.state != JOB_ACTIVE ||
+	    j->live.lease_token <= c->since)
+		return;
+	left = still_expected(f, j, l->unit, total);
+	held = still_expected(f, j, l->unit, total - MIN(total, amount));
+	c->reserved -= MIN(c->reserved, held - left);
+}
+
 static void spend_one(struct fsm *f, struct job *j, struct fsm_purse *p,
 		      size_t i, const struct m_usage_sum *more,
 		      struct purse_report *ret)
@@ -385,13 +418,15 @@ static void spend_one(struct fsm *f, struct job *j, struct fsm_purse *p,
 		return;
 	}
 	purse_roll(f, l, c, f->now_ns);
-	if (amount > 0)
+	if (amount > 0) {
 		purse_add(c, amount);
+		spend_reserved(f, j, l, amount, c);
+	}
 	if (c->spent < l->amount)
 		return;
 	ret->exceeded = true;
 	if (!c->told)
-		tell(f, p, i);
+		purse_tell(f, p, i);
 	c->told = true;
 }
 
@@ -405,6 +440,8 @@ int purse_spend(struct fsm *f, struct job *j, const struct m_usage_sum *more,
 	if (f->purses.by_name.n == 0)
 		return 0;
 	r = find_of_job(f, j, &all);
+	if (r == 0 && (j->extras & EXTRA_EXPECTED))
+		r = job_need_doc(f, j);
 	for (size_t i = 0; r == 0 && i < all.n; i++) {
 		for (size_t k = 0; k < all.p[i]->m.limits_n; k++)
 			spend_one(f, j, all.p[i], k, more, ret);

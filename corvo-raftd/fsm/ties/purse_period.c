@@ -89,13 +89,19 @@ void purse_roll(const struct fsm *f, const struct m_budget_limit *l,
 	if (n <= c->period)
 		return;
 	c->spent = purse_spent(f, l, c, now);
-	if (c->slots == NULL)
+	if (c->slots == NULL) {
 		c->reports = 0;
+		c->next_ns = 0; /* of a window it goes on */
+	}
 	for (uint64_t i = 1, gone = slots_gone(c, n);
-	     c->slots != NULL && i <= gone; i++)
-		c->slots[(c->period + i) % LIMIT_BUDGET_SLOTS] = 0;
+	     c->slots != NULL && i <= gone; i++) {
+		uint64_t *slot =
+		    &c->slots[(c->period + i) % LIMIT_BUDGET_SLOTS];
+
+		c->reports -= slot[LIMIT_BUDGET_SLOTS];
+		slot[0] = slot[LIMIT_BUDGET_SLOTS] = 0;
+	}
 	c->period = n;
-	c->next_ns = 0;
 	if (c->spent < l->amount)
 		c->told = false;
 }
@@ -106,6 +112,8 @@ void purse_add(struct purse_count *c, uint64_t amount)
 	amount = MIN(amount, UINT64_MAX - c->spent);
 	c->spent += amount;
 	c->reports++;
-	if (c->slots != NULL)
-		c->slots[c->period % LIMIT_BUDGET_SLOTS] += amount;
+	if (c->slots == NULL)
+		return;
+	c->slots[c->period % LIMIT_BUDGET_SLOTS] += amount;
+	c->slots[LIMIT_BUDGET_SLOTS + c->period % LIMIT_BUDGET_SLOTS]++;
 }
