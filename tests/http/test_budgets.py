@@ -128,8 +128,11 @@ def test_tags_and_groups(client, queue):
     assert client.fetch(queue)["job_id"] == free
     for job_id in (red, mine):
         job = client.job(job_id)
-        assert job["state"] == "held"
-        assert job["hold_reason"].startswith("budget exceeded: ")
+        assert job["state"] == "scheduled" and job["scheduled_at"]
+        why = client.get(f"{API}/jobs/{job_id}/why").json
+        assert why["reasons"][0]["code"] == "budget"
+    set_budget(client, scope="tag", target="team=red", daily_usd=5)
+    assert client.fetch(queue)["job_id"] == red
 
 
 def test_workers_together_never_exceed_it(node, client, queue):
