@@ -19,6 +19,12 @@ struct row {
 	uint32_t day; /* local */
 };
 
+/* Where the units of a sum stand: each row makes them anew. */
+struct room {
+	char *p;
+	size_t cap;
+};
+
 struct summing {
 	const struct m_usage_ask *ask;
 	struct arena *a;
@@ -26,6 +32,8 @@ struct summing {
 	struct m_usage_reply *ret;
 	struct hmap groups; /* their keys, one after the other -> its place */
 	size_t groups_cap;
+	struct room total, *rooms; /* rooms: one of each group */
+	size_t rooms_cap;
 	struct buf key;
 	size_t rows;
 	struct buf *why;
@@ -120,6 +128,9 @@ static struct m_usage_group *group_new(struct summing *s, const struct row *r,
 
 	ret->groups = arena_grow(s->a, ret->groups, sizeof(*ret->groups),
 				 ret->groups_n, &s->groups_cap);
+	s->rooms = arena_grow(s->a, s->rooms, sizeof(*s->rooms), ret->groups_n,
+			      &s->rooms_cap);
+	s->rooms[ret->groups_n] = (struct room){ 0 };
 	g = &ret->groups[ret->groups_n++];
 	*g = (struct m_usage_group){ 0 };
 	for (size_t i = 0; i < n; i++)
@@ -136,6 +147,21 @@ static struct m_usage_group *group_new(struct summing *s, const struct row *r,
 			arena_zalloc(s->a, sizeof(*g->sum)));
 	}
 	return g;
+}
+
+/* Memory grows with what the sum has to say, not with the rows. */
+static void sum_add(struct summing *s, struct m_usage_sum *sum,
+		    struct room *room, const struct m_usage_sum *more)
+{
+	usage_sum_add(sum, more, &s->scratch);
+	if (more->units.n == 0)
+		return;
+	if (sum->units.n > room->cap) {
+		room->cap = 2 * sum->units.n;
+		room->p = arena_alloc(s->a, room->cap);
+	}
+	memmove(room->p, sum->units.p, sum->units.n);
+	sum->units.p = room->p;
 }
 
 static void put_key(struct summing *s, struct str text)
@@ -177,7 +203,7 @@ static int add_to_group(struct summing *s, const struct row *r)
 	if (s->ask->scores)
 		score_sum_add(g->scores, r->m.scores);
 	else
-		usage_sum_add(g->sum, r->m.sum, s->a);
+		sum_add(s, g->sum, &s->rooms[g - s->ret->groups], r->m.sum);
 	return 0;
 }
 
@@ -191,7 +217,7 @@ static int add_row(struct summing *s, const struct row *r)
 		return 0;
 	if (s->ask->scores) /* of names that have nothing in common */
 		return r->m.scores->count > 0 ? add_to_group(s, r) : 0;
-	usage_sum_add(s->ret->totals, r->m.sum, s->a);
+	sum_add(s, s->ret->totals, &s->total, r->m.sum);
 	return s->ask->group_by_n > 0 ? add_to_group(s, r) : 0;
 }
 
