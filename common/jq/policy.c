@@ -162,6 +162,7 @@ bool policy_matches(struct policy *p, struct policy_subject *s)
 			return truth;
 	}
 	if (p->tag != NULL) {
+		s->looked += s->tags.n * 2; /* as of a payload, one place */
 		truth = document_matches(p->tag, s->tags);
 		if (is_settled(p, truth))
 			return truth;

@@ -75,6 +75,37 @@ static void test_a_start_forgets_nothing(void **state)
 	assert_int_equal(fx_maintain(x, OP_DEADLINE, 0, NULL), 0);
 }
 
+/* Looking at tags is work, as looking at payloads is. */
+static void test_tags_that_are_looked_at_are_weighed(void **state)
+{
+	struct fx *x = *state;
+	static char text[4000];
+	struct m_enqueue job = fx_new("job_1", "q");
+	uint64_t before, n = 0;
+
+	memset(text, 'x', sizeof(text));
+	memcpy(text, "{\"a\":\"", 6);
+	memcpy(text + sizeof(text) - 2, "\"}", 2);
+	MSG_SET(&job, enqueue, tags, str_of(text, sizeof(text)));
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &job, NULL), 0);
+	before = fsm_entry_weight(x->side[FX_MEM].f);
+	for (; n < 8; n++) {
+		char name[16];
+		struct m_policy m;
+
+		(void)snprintf(name, sizeof(name), "p%d", (int)n);
+		m = some(name, "enqueue");
+		MSG_SET(&m, policy, mode, POLICY_ALL);
+		MSG_SET(&m, policy, tag_key, STR("none"));
+		set(x, &m);
+	}
+	MSG_SET(&job, enqueue, job_id, STR("job_2"));
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &job, NULL), 0);
+	assert_true(fsm_entry_weight(x->side[FX_MEM].f) >=
+		    before + n * sizeof(text));
+	fx_expect_state(x, "job_2", JOB_PENDING);
+}
+
 static void test_deadlines_in_portions(void **state)
 {
 	struct fx *x = *state;
@@ -434,6 +465,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_start_forgets_nothing),
+		TEST(test_tags_that_are_looked_at_are_weighed),
 		TEST(test_deadlines_in_portions),
 		TEST(test_other_ways_out_of_a_hold),
 		TEST(test_of_jobs_that_wait),
