@@ -61,6 +61,7 @@
 #define LIMIT_RATE             1000000000
 #define LIMIT_DEPENDENCIES     256   /* of one job */
 #define LIMIT_REQUEST_DEPS     50000 /* of all jobs of one request */
+#define LIMIT_REQUEST_DEPS_2   10000 /* the same from level 2 on */
 #define LIMIT_CHAIN_STEPS      100
 #define LIMIT_CHAIN_BYTES      (512u << 10) /* payloads and tags of one chain */
 #define LIMIT_CALLBACK_BYTES   (256u << 10)

@@ -11,7 +11,8 @@
  *   jl|id                    job_live   absent while the job is as created
  *   je|id\0 n:4              job_error
  *   p|space:4 queue\0 prio:1 seq:8   as_created:1 job id; pending jobs in the
- *                            order of fetch; 1: it has no jl|
+ *                            order of fetch; 1: it has no jl|; 2, beside
+ *                            that: its group and group_n:1 follow the id
  *   a|space:4 queue\0 id     lease_expires_ns:8 lease_token:8
  *   s|space:4 queue\0 ns:8 id   scheduled
  *   r|space:4 queue\0 ns:8 id   retrying

@@ -121,6 +121,7 @@ static void free_sets(struct fsm *f)
 	heap_done(&f->idle);
 	heap_done(&f->looks);
 	heap_done(&f->idle_queues);
+	heap_done(&f->regroup);
 	schedules_free(f);
 	bulks_free(f);
 	usage_free(f);

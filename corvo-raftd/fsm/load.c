@@ -230,6 +230,9 @@ int fsm_load(struct fsm *f)
 	f->now_ns = m.now_ns;
 	r = cluster_settings_load(f);
 	if (r == 0)
+		r = cluster_load(
+		    f); /* the level decides which lanes there are */
+	if (r == 0)
 		r = load_all_named(f, "qc|", load_queue);
 	if (r == 0)
 		r = load_all_named(f, "qs|", load_counts);
@@ -268,8 +271,6 @@ int fsm_load(struct fsm *f)
 		r = providers_load(f);
 	if (r == 0)
 		r = clock_load(f);
-	if (r == 0)
-		r = cluster_load(f);
 	if (r == 0)
 		r = answers_load(f);
 	return r;

@@ -88,28 +88,6 @@ static void add_present(struct collect *c, const struct presence *p)
 
 /* --- those that took a job --- */
 
-/* As many as are kept of those that ask. */
-static struct str first_queues(struct arena *a, struct str all)
-{
-	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
-	struct json_writer j = JSON_WRITER(&b);
-	struct json_iter it = json_iter(json_root(all));
-	size_t bytes = 0;
-	struct json v;
-
-	jw_array(&j);
-	while (json_next_item(&it, &v)) {
-		struct str name = json_string(v, a);
-
-		bytes += 1 + name.n;
-		if (bytes > LIMIT_WORKER_QUEUES)
-			break;
-		jw_str(&j, name);
-	}
-	jw_array_end(&j);
-	return arena_copy(a, buf_str(&b));
-}
-
 static void add_known(void *ctx, const struct m_worker *w)
 {
 	struct collect *c = ctx;
@@ -122,7 +100,7 @@ static void add_known(void *ctx, const struct m_worker *w)
 	if (r->m.hostname.n == 0)
 		MSG_SET(&r->m, worker, hostname, w->hostname);
 	if (!MSG_HAS(&r->m, worker, queues) && w->queues.n > 0)
-		MSG_SET(&r->m, worker, queues, first_queues(c->a, w->queues));
+		MSG_SET(&r->m, worker, queues, w->queues);
 	if (!MSG_HAS(&r->m, worker, started_at) ||
 	    w->started_at < r->m.started_at)
 		MSG_SET(&r->m, worker, started_at, w->started_at);

@@ -108,16 +108,14 @@ static void check_index(struct check *c, struct str id, struct str queue,
 
 	switch ((enum job_state)l->state) {
 	case JOB_PENDING:
-		if (group.n > 0)
-			key_group_pending(&k, SPACE_DEFAULT, queue, group, prio,
-					  l->seq);
-		else
-			key_pending(&k, SPACE_DEFAULT, queue, prio, l->seq);
+		check_pending_key(&c->lanes, queue, &group, prio, l->seq, &k);
 		lane_tally_of(&c->lanes, queue, group)->pending++;
 		break;
 	case JOB_ACTIVE:
 		key_active(&k, SPACE_DEFAULT, queue, id);
-		lane_tally_of(&c->lanes, queue, group)->active++;
+		lane_tally_of(&c->lanes, queue,
+			      active_find(c->f, id)->lane->group)
+		    ->active++;
 		break;
 	case JOB_SCHEDULED:
 		key_scheduled(&k, SPACE_DEFAULT, queue, l->scheduled_at, id);

@@ -20,6 +20,24 @@ struct lane_tally *lane_tally_of(struct lane_check *c, struct str queue,
 	return t;
 }
 
+void check_pending_key(struct lane_check *c, struct str queue,
+		       struct str *group, uint8_t prio, uint64_t seq,
+		       struct key *ret)
+{
+	struct buf b = BUF_INIT(0);
+	int r = 0;
+
+	if (group->n > 0) {
+		key_group_pending(ret, SPACE_DEFAULT, queue, *group, prio, seq);
+		r = kv_get(c->kv, key_str(ret), &b);
+	}
+	buf_done(&b);
+	if (r > 0)
+		return;
+	*group = STR_NULL;
+	key_pending(ret, SPACE_DEFAULT, queue, prio, seq);
+}
+
 /* A pending job below the frontier must be in the window. */
 static void check_window(const struct window *w, uint64_t seq, bool as_created)
 {
@@ -45,10 +63,12 @@ static void check_window(const struct window *w, uint64_t seq, bool as_created)
 static void check_as_created(struct lane_check *c, struct str value)
 {
 	struct buf b = BUF_INIT(0);
+	struct pending p;
 	struct key k;
 
-	key_live(&k, str_skip(value, 1));
-	assert_int_equal(value.p[0] != 0, kv_get(c->kv, key_str(&k), &b) == 0);
+	lane_value(value, &p);
+	key_live(&k, p.id);
+	assert_int_equal(p.as_created, kv_get(c->kv, key_str(&k), &b) == 0);
 	buf_done(&b);
 }
 
@@ -58,6 +78,7 @@ static void check_place(struct lane_check *c, struct fsm_queue *q,
 {
 	uint8_t prio = (uint8_t)place[0];
 	uint64_t seq = get_be64(place + 1);
+	struct pending p;
 	struct fsm_lane *l;
 
 	c->keys++;
@@ -66,7 +87,12 @@ static void check_place(struct lane_check *c, struct fsm_queue *q,
 	assert_non_null(l);
 	assert_true(prio < PRIORITIES);
 	check_as_created(c, value);
-	check_window(&l->windows[prio], seq, value.p[0] != 0);
+	lane_value(value, &p);
+	assert_true(p.group.n == 0 || q->lanes.mixed);
+	assert_true(q->lanes.regroup.pos > 0 ||
+		    lanes_want(q, group.n > 0 ? group : p.group) ==
+			(group.n > 0));
+	check_window(&l->windows[prio], seq, p.as_created);
 	if (l->open > 0) {
 		assert_true(l->turn[prio].pos > 0);
 		assert_true(l->turn[prio].tie <= seq);
@@ -107,8 +133,14 @@ void check_lane_doc(struct lane_check *c, struct str key, struct str value)
 			 0);
 	lane_tally_of(c, queue, group)->stored = true;
 	assert_int_equal(m.pass, l->pass);
-	if (group.n == 0)
+	if (group.n == 0) {
 		assert_int_equal(m.time, q->lanes.time);
+		assert_int_equal(m.mixed, q->lanes.mixed);
+		assert_int_equal(MSG_HAS(&m, lane_doc, part_seq),
+				 q->lanes.parting);
+		assert_int_equal(m.part_seq,
+				 q->lanes.parting ? q->lanes.part_seq : 0);
+	}
 	assert_true((m.limiter != NULL) == (l->limiter != NULL));
 	if (l->limiter != NULL)
 		assert_int_equal(m.limiter->slot, l->limiter->newest);
@@ -139,6 +171,8 @@ static void check_lane(struct lane_check *c, const struct fsm_lane *l)
 		return;
 	assert_true(l->stored);
 	assert_int_equal(l->active, t->active);
+	assert_true(l->leave.pos > 0 || l->pending + l->active == 0 ||
+		    lanes_want(l->q, l->group));
 	assert_true((l->idle.pos > 0) == (l->pending + l->active == 0));
 }
 

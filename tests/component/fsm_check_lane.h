@@ -26,6 +26,11 @@ struct lane_check {
 struct lane_tally *lane_tally_of(struct lane_check *c, struct str queue,
 				 struct str group);
 
+/* Where it stands; the lane of jobs without a group: *group is empty then. */
+void check_pending_key(struct lane_check *c, struct str queue,
+		       struct str *group, uint8_t prio, uint64_t seq,
+		       struct key *ret);
+
 /* Keys are without their prefix. */
 void check_pending(struct lane_check *c, struct str key, struct str value);
 void check_group_pending(struct lane_check *c, struct str key,

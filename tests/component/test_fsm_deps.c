@@ -408,6 +408,60 @@ static void test_too_many_dependencies_are_refused(void **state)
 	expect_waiting(x, "b", 1);
 }
 
+/* Jobs that together wait for so many, of which each names "a" only. */
+static void many(struct m_enqueue *jobs, char (*ids)[16], size_t n, size_t all)
+{
+	static struct str parents[LIMIT_DEPENDENCIES];
+
+	for (size_t i = 0; i < LIMIT_DEPENDENCIES; i++)
+		parents[i] = STR("a");
+	for (size_t i = 0; i < n; i++) {
+		size_t of = MIN(all, (size_t)LIMIT_DEPENDENCIES);
+
+		jobs[i] = (struct m_enqueue){ 0 };
+		MSG_SET(&jobs[i], enqueue, job_id, str_from(ids[i]));
+		MSG_SET(&jobs[i], enqueue, queue, STR("q"));
+		MSG_SET_LIST(&jobs[i], enqueue, depends_on, parents, of);
+		all -= of;
+	}
+}
+
+#define MANY (LIMIT_REQUEST_DEPS_2 / LIMIT_DEPENDENCIES + 1)
+
+/* Dependencies are work: so many in one request, and not many such ones in
+ * one entry. */
+static void test_dependencies_are_weighed(void **state)
+{
+	struct fx *x = *state;
+	struct m_enqueue one[MANY], two[MANY];
+	char ids[2][MANY][16];
+	struct m_enqueue_batch m = { 0 }, n = { 0 };
+
+	add(x, "a", NULL);
+	for (size_t i = 0; i < MANY; i++) {
+		(void)snprintf(ids[0][i], sizeof(ids[0][i]), "one%zu", i);
+		(void)snprintf(ids[1][i], sizeof(ids[1][i]), "two%zu", i);
+	}
+	MSG_SET_LIST(&m, enqueue_batch, jobs, one, MANY);
+	MSG_SET_LIST(&n, enqueue_batch, jobs, two, MANY);
+	many(one, ids[0], MANY, LIMIT_REQUEST_DEPS_2 + 1);
+	fx_refused(x, OP_ENQUEUE_BATCH, &m, ERR_VALIDATION_ERROR,
+		   "jobs[39].depends_on: one request may have at most 10000 "
+		   "dependencies; send fewer jobs at once");
+	many(one, ids[0], MANY, LIMIT_REQUEST_DEPS_2);
+	many(two, ids[1], MANY, LIMIT_REQUEST_DEPS_2);
+	fx_begin(x);
+	fx_add(x, OP_ENQUEUE_BATCH, 0, &m);
+	fx_add(x, OP_ENQUEUE_BATCH, 0, &n);
+	fx_commit(x);
+	assert_int_equal(x->replies[0].err, 0);
+	assert_int_equal(x->replies[1].err, FSM_AGAIN);
+	expect_waiting(x, "one0", 1);
+	assert_false(fx_job_exists(x, "two0"));
+	assert_int_equal(fx_do(x, OP_ENQUEUE_BATCH, &n, NULL), 0);
+	expect_waiting(x, "two0", 1);
+}
+
 static void test_resend_of_a_job_whose_parent_is_gone(void **state)
 {
 	struct fx *x = *state;
@@ -451,6 +505,8 @@ int main(void)
 		TEST(test_cycles_are_refused),
 		TEST(test_cycle_by_way_of_a_duplicate_is_refused),
 		TEST(test_too_many_dependencies_are_refused),
+		cmocka_unit_test_setup_teardown(test_dependencies_are_weighed,
+						fx_setup_level, fx_teardown),
 		TEST(test_resend_of_a_job_whose_parent_is_gone),
 	};
 

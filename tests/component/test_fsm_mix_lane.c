@@ -201,7 +201,9 @@ static void test_grouped_job_given_back_and_held(void **state)
 	run(x, "b");
 }
 
-#define TEST(t) cmocka_unit_test_setup_teardown(t, fx_setup, fx_teardown)
+#define TEST(t)                                                    \
+	cmocka_unit_test_setup_teardown(t, fx_setup, fx_teardown), \
+	    cmocka_unit_test_setup_teardown(t, fx_setup_level, fx_teardown)
 
 int main(void)
 {

@@ -376,6 +376,7 @@ static size_t scan_index(struct world *w, const char *kind, struct str queue,
 	struct kv *kv = w->x->side[0].kv;
 	struct kv_iter *it;
 	struct key from, upto;
+	struct pending p;
 	size_t n = 0;
 
 	key_prefix_queue(&from, kind, SPACE_DEFAULT, queue);
@@ -385,10 +386,10 @@ static size_t scan_index(struct world *w, const char *kind, struct str queue,
 		struct str k = kv_iter_key(it);
 
 		assert_true(n < PLACES_MAX / 4);
-		ret[n++] = (struct place){
-			(uint8_t)k.p[k.n - 9], get_be64(k.p + k.n - 8),
-			arena_copy(&w->arena, str_skip(kv_iter_value(it), 1))
-		};
+		lane_value(kv_iter_value(it), &p);
+		ret[n++] = (struct place){ (uint8_t)k.p[k.n - 9],
+					   get_be64(k.p + k.n - 8),
+					   arena_copy(&w->arena, p.id) };
 	}
 	kv_iter_free(it);
 	return n;

@@ -1,6 +1,8 @@
 /*
  * Why a job is waiting: the reasons of every state, in their order.
  */
+#include "fsm/core/state.h"
+#include "fsm/job/worker.h"
 #include "fsm_fixture.h"
 
 static bool nobody_asks(void *ctx _unused_, struct str queue _unused_)
@@ -161,6 +163,51 @@ static void test_no_worker(void **state)
 	fx_enqueue(x, "job_3", "other");
 	assert_str_is(why(x, "job_3", nobody_asks).reasons[0].code,
 		      "no_worker");
+}
+
+/* A long list of queues is not kept as it came, and each of them is known. */
+static void test_a_worker_of_very_many_queues(void **state)
+{
+	struct fx *x = *state;
+	static char names[LIMIT_FETCH_QUEUES][LIMIT_QUEUE_NAME_BYTES];
+	struct str queues[LIMIT_FETCH_QUEUES];
+	const struct fsm_worker *w;
+	struct m_fetch m = { 0 };
+	struct m_ack ack = { 0 };
+	char last[LIMIT_QUEUE_NAME_BYTES + 1];
+
+	for (size_t i = 0; i < LIMIT_FETCH_QUEUES; i++) {
+		memset(names[i], 'q', sizeof(names[i]));
+		names[i][0] = (char)('a' + i / 16);
+		names[i][1] = (char)('a' + i % 16);
+		queues[i] = str_of(names[i], sizeof(names[i]));
+	}
+	memcpy(last, names[LIMIT_FETCH_QUEUES - 1], sizeof(last) - 1);
+	last[sizeof(last) - 1] = '\0';
+	fx_enqueue(x, "job_1", last);
+	MSG_SET_LIST(&m, fetch, queues, queues, LIMIT_FETCH_QUEUES);
+	MSG_SET(&m, fetch, worker_id, STR("w1"));
+	assert_int_equal(fx_do(x, OP_FETCH, &m, NULL), 0);
+	fx_expect_state(x, "job_1", JOB_ACTIVE);
+	fx_enqueue(x, "job_2", last);
+	fx_enqueue(x, "job_3", "other");
+	for (int i = 0; i < 2; i++) {
+		w = hmap_get(&x->side[0].f->workers, STR("w1"));
+		assert_in_range(w->queues.n, 1, 2 * LIMIT_WORKER_QUEUES);
+		assert_str_is(why(x, "job_2", nobody_asks).reasons[0].code,
+			      "ahead");
+		assert_str_is(why(x, "job_3", nobody_asks).reasons[0].code,
+			      "no_worker");
+		fx_restart(x, (enum fx_side_id)0);
+	}
+	/* a sign of life writes the record anew, with all of them */
+	x->now_ns += 60 * NS_PER_S;
+	MSG_SET(&ack, ack, job_id, STR("job_1"));
+	MSG_SET(&ack, ack, worker_id, STR("w1"));
+	assert_int_equal(fx_do(x, OP_ACK, &ack, NULL), 0);
+	fx_restart(x, (enum fx_side_id)0);
+	fx_check_same(x);
+	assert_str_is(why(x, "job_2", nobody_asks).reasons[0].code, "ahead");
 }
 
 static void test_jobs_ahead(void **state)
@@ -370,6 +417,7 @@ int main(void)
 		TEST(test_ended),
 		TEST(test_dependencies),
 		TEST(test_no_worker),
+		TEST(test_a_worker_of_very_many_queues),
 		TEST(test_jobs_ahead),
 		TEST(test_very_many_jobs_ahead),
 		TEST(test_a_paused_queue_decides),

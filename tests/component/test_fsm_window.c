@@ -210,8 +210,8 @@ static const struct window_job *first_of(struct window *w,
 		return window_first(w);
 	while (n > 0 && (s = model_first(m, s)) != NEVER) {
 		id_of(id, s++);
-		window_fill(w, &(struct pending){ s - 1, str_from(id), false,
-						  STR_NULL });
+		window_fill(
+		    w, &(struct pending){ .seq = s - 1, .id = str_from(id) });
 		n--;
 	}
 	window_filled(w, model_first(m, MIN(s, (uint64_t)SEQS)) != NEVER);
@@ -239,8 +239,10 @@ static void window_step(struct window *w, struct model *m, struct rng *r,
 		/* as an enqueue does it, or a return */
 		window_insert(
 		    w,
-		    &(struct pending){ s, str_from(id), is_new,
-				       is_new ? STR("doc") : STR_NULL },
+		    &(struct pending){ .seq = s,
+				       .id = str_from(id),
+				       .as_created = is_new,
+				       .doc = is_new ? STR("doc") : STR_NULL },
 		    8);
 		return;
 	case 1: /* one that leaves otherwise */

@@ -7,6 +7,7 @@
 #include "fsm/job/job.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
+#include "fsm/order/regroup.h"
 #include "fsm/ties/deps.h"
 #include "fsm/ties/purse.h"
 
@@ -212,7 +213,7 @@ void fsm_due(struct fsm *f, struct m_due_reply *ret)
 	/* Long ago, whatever the clock says, and another moment with each
 	 * entry: so sched hears of the other moments too, for as long as this
 	 * takes. */
-	if (deps_is_due(f))
+	if (deps_is_due(f) || regroup_is_due(f))
 		MSG_SET(ret, due_reply, release_ns, f->applied_index + 1);
 	MSG_SET(ret, due_reply, fire_ns, heap_first(&f->fires));
 	MSG_SET(ret, due_reply, bulk_ns, heap_first(&f->bulks.due));

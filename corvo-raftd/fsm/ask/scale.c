@@ -103,6 +103,7 @@ static int look_at_lanes(struct search *s, struct fsm_queue *q)
 
 static int spot_id(struct fsm *f, const struct spot *p, struct str *ret)
 {
+	struct pending stored;
 	struct key k;
 	int r;
 
@@ -112,8 +113,10 @@ static int spot_id(struct fsm *f, const struct spot *p, struct str *ret)
 	}
 	lane_key(&k, p->lane, p->prio, p->seq);
 	r = fsm_get(f, &k, ret);
-	if (r > 0)
-		*ret = str_skip(*ret, 1);
+	if (r > 0) {
+		lane_value(*ret, &stored);
+		*ret = stored.id;
+	}
 	return r;
 }
 

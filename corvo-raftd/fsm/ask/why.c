@@ -229,23 +229,6 @@ static void why_paused(struct why *w)
 
 /* --- workers --- */
 
-static bool names_queue(struct why *w, struct str queues, struct str queue)
-{
-	struct json_error e;
-	struct json_iter it;
-	struct json one;
-
-	if (!json_validate(queues, LIMIT_JSON_DEPTH, &e) ||
-	    json_type_of(json_root(queues)) != JSON_ARRAY)
-		return false;
-	it = json_iter(json_root(queues));
-	while (json_next_item(&it, &one))
-		if (json_type_of(one) == JSON_STRING &&
-		    str_eq(json_string(one, w->a), queue))
-			return true;
-	return false;
-}
-
 static bool was_fetched_lately(struct why *w, struct str queue)
 {
 	struct str id;
@@ -256,7 +239,7 @@ static bool was_fetched_lately(struct why *w, struct str queue)
 		const struct fsm_worker *worker = v;
 
 		if (worker->seen.key + WORKER_LATE_NS > w->now_ns &&
-		    names_queue(w, worker->queues, queue))
+		    worker_names(worker, queue))
 			return true;
 	}
 	return false;

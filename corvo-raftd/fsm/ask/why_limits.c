@@ -124,6 +124,13 @@ static int why_queue_limits(struct why *w)
 	struct rate rate = lanes_rate(q);
 	int r = 0;
 
+	if (q->lanes.parting) {
+		put_queue(w);
+		buf_puts(&w->text,
+			 " has settings of groups since a moment ago, and its "
+			 "jobs are being put into groups first");
+		why_add(w, "grouping");
+	}
 	if (max > 0 && active >= max) {
 		put_queue(w);
 		r = why_slots(w, "concurrency", active, max, NULL);

@@ -167,6 +167,7 @@ struct fsm {
 	struct heap idle;     /* lanes without jobs, by when they may go */
 	struct heap looks;    /* queues by when time alone frees a job */
 	struct heap idle_queues; /* queues nobody needs, by since when */
+	struct heap regroup;     /* queues whose jobs change their lanes */
 	/* Queues by their first ended job: those with a retention of their
 	 * own, by when it goes; the others, by when it ended. */
 	struct heap purge_own, purge_default;

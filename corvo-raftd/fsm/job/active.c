@@ -36,7 +36,7 @@ struct fsm_active *active_add(struct fsm *f, const struct job *j,
 {
 	const struct m_job_live *l = &j->live;
 	struct fsm_active *a =
-	    xcalloc(1, sizeof(*a) + j->id.n + l->worker_id.n);
+	    xcalloc(1, sizeof(*a) + j->id.n + l->worker_id.n + j->group.n);
 	char *p = (char *)(a + 1);
 
 	memcpy(p, j->id.p, j->id.n);
@@ -44,8 +44,12 @@ struct fsm_active *active_add(struct fsm *f, const struct job *j,
 		memcpy(p + j->id.n, l->worker_id.p, l->worker_id.n);
 	a->id = str_of(p, j->id.n);
 	a->worker = str_of(p + j->id.n, l->worker_id.n);
+	p += j->id.n + l->worker_id.n;
+	if (j->group.n > 0)
+		memcpy(p, j->group.p, j->group.n);
+	a->group = str_of(p, j->group.n);
 	a->q = j->q;
-	a->lane = lane_get(f, j->q, j->group);
+	a->lane = lane_of_active(f, j->q, j->group);
 	lane_count_active(f, a->lane, 1);
 	a->prio = j->prio;
 	a->extras = j->extras;
@@ -77,6 +81,27 @@ void active_remove(struct fsm *f, struct fsm_active *a)
 	MUST(f, hmap_remove(&f->active, a->id) == a);
 	lane_count_active(f, a->lane, -1);
 	active_free(a);
+}
+
+void active_regroup(struct fsm *f, const struct fsm_queue *q)
+{
+	struct str id;
+	size_t pos = 0;
+	void *v;
+
+	while (hmap_next(&f->active, &pos, &id, &v)) {
+		struct fsm_active *a = v;
+		struct fsm_lane *l;
+
+		if (a->group.n == 0 || (q != NULL && a->q != q))
+			continue;
+		l = lane_of_active(f, a->q, a->group);
+		if (l == a->lane)
+			continue;
+		lane_count_active(f, a->lane, -1);
+		a->lane = l;
+		lane_count_active(f, l, 1);
+	}
 }
 
 void active_keep_live(struct fsm_active *a, struct str encoded)

@@ -11,8 +11,9 @@ struct job;
 
 /* A job in a worker's hands. */
 struct fsm_active {
-	struct str id; /* behind the struct, with worker */
+	struct str id; /* behind the struct, with worker and group */
 	struct str worker;
+	struct str group;
 	struct fsm_queue *q;
 	struct fsm_lane *lane;
 	uint8_t prio;
@@ -35,6 +36,8 @@ struct fsm_active *active_add(struct fsm *f, const struct job *j,
 			      uint64_t lease_expires);
 void active_remove(struct fsm *f, struct fsm_active *a);
 void active_free(struct fsm_active *a);
+/* Groups of the queue, of any if NULL, have lanes now, or none any more. */
+void active_regroup(struct fsm *f, const struct fsm_queue *q);
 /* Keeps the live record in memory, so that an ack need not read it. */
 void active_keep_live(struct fsm_active *a, struct str encoded);
 /* It is handed out once more: token, lease and timeout of j->live, from now.

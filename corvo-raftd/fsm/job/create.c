@@ -134,7 +134,9 @@ static uint64_t enqueued_event(struct fsm *f, const struct m_enqueue *op)
 static void add_to_indexes(struct fsm *f, struct fsm_queue *q, struct str id,
 			   const struct m_job_doc *d, struct str encoded)
 {
-	struct pending p = { d->seq, id, true, encoded };
+	struct pending p = {
+		.seq = d->seq, .id = id, .as_created = true, .doc = encoded
+	};
 	struct key k;
 
 	if (d->waiting_on > 0) {

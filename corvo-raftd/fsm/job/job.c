@@ -32,7 +32,7 @@ static int job_find_active(struct fsm *f, struct fsm_active *a, struct job *ret)
 
 	ret->active = a;
 	ret->q = a->q;
-	ret->group = a->lane->group;
+	ret->group = arena_copy(&f->item_arena, a->group);
 	ret->prio = a->prio;
 	ret->extras = a->extras;
 	ret->max_retries = a->max_retries;

@@ -10,6 +10,7 @@
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/job/portion.h"
+#include "fsm/ops/maintain.h"
 #include "fsm/ops/ops.h"
 #include "fsm/order/queue.h"
 #include "store/format.h"
@@ -48,13 +49,16 @@ struct sweep {
 
 static struct str id_of(const struct sweep *s, struct str key, struct str value)
 {
+	struct pending p;
+
 	switch (s->index->id) {
 	case AFTER_QUEUE:
 		return str_skip(key, s->prefix_n);
 	case AFTER_TIME:
 		return str_skip(key, s->prefix_n + 8);
 	case IN_VALUE:
-		return str_skip(value, 1);
+		lane_value(value, &p);
+		return p.id;
 	}
 	return STR_NULL;
 }
@@ -199,7 +203,17 @@ int apply_clear_queue(struct fsm *f, const struct m_clear_queue *op,
 
 	if (now.upto_seq == 0)
 		now.upto_seq = f->last_job_seq;
-	if (q != NULL)
+	if (q != NULL && q->lanes.regroup.pos > 0) {
+		/* Jobs go from index to index, also to those behind. */
+		now.cursor = STR_NULL;
+		r = maintain_regroup(f);
+		if (r == 0 && q->lanes.regroup.pos > 0) {
+			MSG_SET(ret, clear_queue_reply, upto_seq, now.upto_seq);
+			fill_reply(&p, STR_NULL, true, ret);
+			return 0;
+		}
+	}
+	if (r == 0 && q != NULL)
 		r = sweep(f, q, INDEXES_WAITING, &now, &p, &last);
 	if (r < 0)
 		return r;

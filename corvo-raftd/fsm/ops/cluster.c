@@ -4,7 +4,9 @@
  */
 #include "fsm/core/cluster.h"
 #include "fsm/core/entry.h"
+#include "fsm/job/active.h"
 #include "fsm/ops/ops.h"
+#include "fsm/order/regroup.h"
 #include "util/json.h"
 
 /* With what f->data holds. */
@@ -193,6 +195,9 @@ int apply_set_level(struct fsm *f, const struct m_level *op,
 		    struct m_nothing *ret _unused_)
 {
 	struct m_event e = { 0 };
+	struct str name;
+	size_t pos = 0;
+	void *q;
 
 	if (op->level <= f->cluster.level)
 		return 0;
@@ -204,6 +209,10 @@ int apply_set_level(struct fsm *f, const struct m_level *op,
 				op->level, FEATURE_LEVEL);
 	f->cluster.level = op->level;
 	cluster_save(f);
+	while (hmap_next(&f->queues, &pos, &name, &q))
+		regroup_begin(f, q,
+			      false); /* groups have less lanes, not more */
+	active_regroup(f, NULL);
 	MSG_SET(&e, event, type, EVENT_LEVEL_RAISED);
 	MSG_SET(&e, event, data, fsm_event_number(f, "level", op->level));
 	fsm_event(f, &e);

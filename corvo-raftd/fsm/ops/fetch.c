@@ -122,6 +122,7 @@ static struct fsm_lane *best_lane(struct fsm *f, const struct fetch *ft,
 static int window_job_id(struct fsm *f, const struct fsm_lane *l, uint8_t prio,
 			 const struct window_job *w, struct str *ret)
 {
+	struct pending p;
 	struct str value;
 	struct key k;
 	int r;
@@ -134,8 +135,10 @@ static int window_job_id(struct fsm *f, const struct fsm_lane *l, uint8_t prio,
 	r = txn_get(f->txn, key_str(&k), &value);
 	if (r < 0)
 		return fsm_fail(f, r);
-	if (r > 0)
-		*ret = arena_copy(&f->item_arena, str_skip(value, 1));
+	if (r > 0) {
+		lane_value(value, &p);
+		*ret = arena_copy(&f->item_arena, p.id);
+	}
 	return r;
 }
 

@@ -5,8 +5,10 @@
 #include "fsm/order/queue.h"
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
+#include "fsm/job/active.h"
+#include "fsm/ops/maintain.h"
 #include "fsm/ops/ops.h"
-#include "fsm/order/lane.h"
+#include "fsm/order/regroup.h"
 #include "fsm/order/retention.h"
 #include "fsm/order/roster.h"
 #include "fsm/order/settings.h"
@@ -64,7 +66,7 @@ int apply_set_queue(struct fsm *f, const struct m_set_queue *op,
 	static const struct m_set_queue none;
 	struct fsm_queue *q;
 	struct m_set_queue merged;
-	bool known;
+	bool known, part;
 	int r;
 
 	if (!queue_name_fits(op->queue))
@@ -81,12 +83,17 @@ int apply_set_queue(struct fsm *f, const struct m_set_queue *op,
 		return r;
 	q = queue_get(f, op->queue);
 	if (!is_same(q->set, &merged)) {
+		part = regroup_parts(f, q, &merged);
 		settings_keep(f, q, &merged);
 		queue_touch(f, q);
 		queue_write_doc(f, q);
 		queue_event(f, q, EVENT_QUEUE_CHANGED, change_data(f, op));
 		bounds_settings_changed(f, q);
-		lanes_settings_changed(f, q);
+		regroup_begin(f, q, part);
+		active_regroup(f, q);
+		r = maintain_regroup(f);
+		if (r < 0)
+			return r;
 	}
 	queue_show(q, ret);
 	if (!known)

@@ -13,6 +13,7 @@
 #include "fsm/ops/ops.h"
 #include "fsm/order/bounds.h"
 #include "fsm/order/queue.h"
+#include "fsm/order/regroup.h"
 #include "fsm/ties/deps.h"
 
 uint32_t maintain_limit(const struct m_maintain *op)
@@ -20,6 +21,17 @@ uint32_t maintain_limit(const struct m_maintain *op)
 	if (op->limit == 0)
 		return LIMIT_MAINTAIN_JOBS;
 	return MIN(op->limit, (uint32_t)LIMIT_MAINTAIN_JOBS);
+}
+
+int maintain_regroup(struct fsm *f)
+{
+	uint32_t left = REGROUP_JOBS;
+	struct fsm_queue *q;
+	int r;
+
+	while ((r = regroup_go_on(f, &left, &q)) > 0)
+		active_regroup(f, q);
+	return r;
 }
 
 static struct str *new_ids(struct fsm *f, uint32_t n)
@@ -253,9 +265,11 @@ int apply_release(struct fsm *f, const struct m_maintain *op,
 	struct portion p = { .max = maintain_limit(op) };
 	int r = deps_release(f, &p);
 
+	if (r == 0)
+		r = maintain_regroup(f);
 	if (r < 0)
 		return r;
-	maintain_fill(p.jobs, deps_is_due(f), ret);
+	maintain_fill(p.jobs, deps_is_due(f) || regroup_is_due(f), ret);
 	return 0;
 }
 

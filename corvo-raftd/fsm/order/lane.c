@@ -33,21 +33,6 @@ bool group_name_fits(struct str group)
 
 /* --- what is set --- */
 
-static int limit_cmp(const void *name, const void *limit)
-{
-	return str_cmp(*(const struct str *)name,
-		       ((const struct m_group_limit *)limit)->name);
-}
-
-static const struct m_group_limit *find_own(const struct fsm_queue *q,
-					    struct str group)
-{
-	if (q->set->groups_n == 0 || group.n == 0)
-		return NULL;
-	return bsearch(&group, q->set->groups, q->set->groups_n,
-		       sizeof(*q->set->groups), limit_cmp);
-}
-
 struct rate lanes_rate(const struct fsm_queue *q)
 {
 	return (struct rate){ q->set->rate, q->set->period };
@@ -109,6 +94,8 @@ static uint64_t queue_room(const struct fsm_queue *q, uint64_t now)
 	uint64_t active = q->counts[JOB_ACTIVE];
 	struct rate r = lanes_rate(q);
 
+	if (q->lanes.parting)
+		return 0;
 	if (max > 0)
 		n = max > active ? max - active : 0;
 	if (r.jobs > 0 && n > 0)
@@ -238,10 +225,12 @@ int lane_cmp_idle(const struct heap_node *a, const struct heap_node *b)
 	return order != 0 ? order : str_cmp(x->group, y->group);
 }
 
-void lanes_init(struct fsm_queue *q)
+void lanes_init(struct fsm *f, struct fsm_queue *q)
 {
 	q->lanes.plain = true;
 	q->lanes.idle.cmp = lane_cmp_idle;
+	q->lanes.wide = lanes_are_wide(f, q->set);
+	q->lanes.regroup.tie = q->bounds.due.tie;
 	q->lanes.base.q = q;
 	list_init(&q->lanes.base.dirty);
 }
@@ -253,7 +242,7 @@ static void update_plain(struct fsm *f, struct fsm_queue *q)
 	bool was = ls->plain;
 
 	ls->plain = ls->groups.n == 0 && q->set->max_concurrency == 0 &&
-		    q->set->rate == 0 && !is_fair(q);
+		    q->set->rate == 0 && !is_fair(q) && !ls->parting;
 	if (ls->plain && !was) {
 		ls->open = ls->base.open = 0;
 		for (uint8_t i = 0; i < PRIORITIES; i++)
@@ -282,12 +271,13 @@ struct fsm_lane *lane_get(struct fsm *f, struct fsm_queue *q, struct str group)
 	memcpy(p, group.p, group.n);
 	l->group = str_of(p, group.n);
 	l->q = q;
-	l->own = find_own(q, group);
+	l->own = lane_own(q, group);
 	/*
 	 * Equal on all replicas: it decides which lanes are forgotten first.
 	 * Queues may have groups of the same name, and of each other's.
 	 */
 	l->idle.tie = hash_stable(p, group.n) + 3 * q->bounds.due.tie;
+	l->leave.tie = l->idle.tie;
 	list_init(&l->dirty);
 	for (int i = 0; i < PRIORITIES; i++)
 		window_reset(&l->windows[i], true);
@@ -321,6 +311,7 @@ void lanes_done(struct fsm_queue *q)
 		heap_done(&ls->turns[i]);
 	heap_done(&ls->waiting);
 	heap_done(&ls->idle);
+	heap_done(&ls->leaving);
 }
 
 static void leave_idle(struct fsm *f, struct fsm_lane *l)
@@ -337,6 +328,7 @@ void lane_delete(struct fsm *f, struct fsm_lane *l)
 	lane_clear(f, l);
 	lane_refresh(f, l);
 	leave_idle(f, l);
+	heap_remove(&q->lanes.leaving, &l->leave);
 	list_remove(&l->dirty);
 	if (l->stored) {
 		key_lane(&k, q->space, q->name, l->group);
@@ -351,7 +343,8 @@ void lane_delete(struct fsm *f, struct fsm_lane *l)
 
 /*
  * Of a lane without jobs. It is remembered while its rate still counts
- * something, and while it had more turns than the queue's time says.
+ * something, and while it had more turns than the queue's time says: so many of
+ * them and no more, or groups that come once would stay for ever.
  */
 static void place_idle(struct fsm *f, struct fsm_lane *l)
 {
@@ -393,16 +386,19 @@ void lanes_settings_changed(struct fsm *f, struct fsm_queue *q)
 		key_limiter(&k, q->space, q->name);
 		fsm_delete(f, &k);
 	}
+	ls->wide = lanes_are_wide(f, q->set);
 	update_plain(f, q);
 	lane_refresh(f, &ls->base);
 	while (hmap_next(&ls->groups, &pos, &name, &v)) {
 		struct fsm_lane *l = v;
 
-		l->own = find_own(q, l->group);
+		l->own = lane_own(q, l->group);
 		lane_refresh(f, l);
 		if (l->pending + l->active == 0)
 			place_idle(f, l);
+		lane_set_leaving(l);
 	}
+	lanes_note_regroup(f, q);
 	lanes_look(f, q);
 	if (q->counts[JOB_PENDING] > 0)
 		queue_wake(f, q);
@@ -410,7 +406,7 @@ void lanes_settings_changed(struct fsm *f, struct fsm_queue *q)
 
 /* --- changes --- */
 
-static void lane_touch(struct fsm *f, struct fsm_lane *l)
+void lane_touch(struct fsm *f, struct fsm_lane *l)
 {
 	if (list_empty(&l->dirty))
 		list_push_back(&f->dirty_lanes, &l->dirty);
@@ -432,6 +428,10 @@ void lane_count_pending(struct fsm *f, struct fsm_lane *l, int change)
 	l->pending += (uint64_t)(int64_t)change;
 	if (lane_wants_look(l))
 		lane_touch(f, l);
+	if (l->leave.pos > 0 && l->pending == 0) {
+		heap_remove(&l->q->lanes.leaving, &l->leave);
+		lanes_note_regroup(f, l->q);
+	}
 	if (l->q->lanes.plain)
 		return;
 	if (l->pending == 0)
@@ -489,6 +489,20 @@ void lane_handed_out(struct fsm *f, struct fsm_lane *l)
 
 /* --- what is stored --- */
 
+/* What is remembered of the queue as a whole. */
+static void write_base(const struct fsm_queue *q, struct m_lane_doc *m)
+{
+	const struct lanes *ls = &q->lanes;
+
+	MSG_SET(m, lane_doc, time, ls->time);
+	if (ls->mixed)
+		MSG_SET(m, lane_doc, mixed, true);
+	if (ls->parting) {
+		MSG_SET(m, lane_doc, part_prio, ls->part_prio);
+		MSG_SET(m, lane_doc, part_seq, ls->part_seq);
+	}
+}
+
 static void write_lane(struct fsm *f, struct fsm_lane *l)
 {
 	struct m_lane_doc m = { 0 };
@@ -496,7 +510,7 @@ static void write_lane(struct fsm *f, struct fsm_lane *l)
 	struct key k;
 
 	if (lane_is_base(l))
-		MSG_SET(&m, lane_doc, time, l->q->lanes.time);
+		write_base(l->q, &m);
 	if (l->limiter != NULL) {
 		limiter_write(l->limiter, &f->item_arena, &limiter);
 		MSG_SET(&m, lane_doc, limiter, &limiter);
@@ -511,6 +525,21 @@ static void write_lane(struct fsm *f, struct fsm_lane *l)
 	else
 		txn_put_new(f->txn, key_str(&k), buf_str(&f->scratch));
 	l->stored = true;
+}
+
+/* Those that are ahead least are forgotten: they lose the least by it. */
+static void forget_ahead(struct fsm *f, struct fsm_queue *q)
+{
+	struct heap *idle = &q->lanes.idle;
+
+	while (f->cluster.level >= 2 && idle->n > LANES_IDLE_MAX) {
+		struct fsm_lane *l =
+		    container_of(heap_min(idle), struct fsm_lane, idle);
+
+		if (l->limiter != NULL) /* what it counted still holds */
+			return;
+		lane_delete(f, l);
+	}
 }
 
 /* The end of an entry that touched it. */
@@ -534,6 +563,7 @@ static void lane_settle(struct fsm *f, struct fsm_lane *l)
 		}
 	}
 	write_lane(f, l);
+	forget_ahead(f, l->q);
 }
 
 void lanes_write_dirty(struct fsm *f)

@@ -33,8 +33,13 @@ static int load_lane(struct fsm *f, struct str key, struct str value)
 	l = lane_get(f, q, group);
 	l->stored = true;
 	l->pass = m.pass;
-	if (group.n == 0)
+	if (group.n == 0) {
 		q->lanes.time = m.time;
+		q->lanes.mixed = m.mixed;
+		q->lanes.parting = MSG_HAS(&m, lane_doc, part_seq);
+		q->lanes.part_prio = (uint8_t)m.part_prio;
+		q->lanes.part_seq = m.part_seq;
+	}
 	return MSG_HAS(&m, lane_doc, limiter)
 		   ? read_limiter(m.limiter, &l->limiter)
 		   : 0;

@@ -10,6 +10,10 @@
 #define REFILL_STEPS      4 /* over the records of other jobs */
 #define REFILL_MISSES_MAX 8 /* in a row */
 
+/* First byte of what stands under a pending job's key. */
+#define VALUE_AS_CREATED 1
+#define VALUE_HAS_GROUP  2 /* it follows the id, and its length: one byte */
+
 /* So that ten thousand deep queues or groups together stay bounded too. */
 static uint32_t window_max(const struct fsm *f, const struct fsm_lane *l)
 {
@@ -41,17 +45,41 @@ void lane_key(struct key *k, const struct fsm_lane *l, uint8_t prio,
 void lane_write(struct fsm *f, const struct fsm_lane *l, uint8_t prio,
 		const struct pending *p, bool is_new)
 {
-	char value[1 + LIMIT_JOB_ID_BYTES];
+	char value[1 + LIMIT_JOB_ID_BYTES + LIMIT_GROUP_BYTES + 1];
+	size_t n = 1 + p->id.n;
 	struct key k;
 
-	MUST(f, p->id.n <= LIMIT_JOB_ID_BYTES);
-	value[0] = (char)p->as_created;
+	MUST(f, p->id.n <= LIMIT_JOB_ID_BYTES &&
+		    p->group.n <= LIMIT_GROUP_BYTES);
+	value[0] = (char)(p->as_created ? VALUE_AS_CREATED : 0);
 	memcpy(value + 1, p->id.p, p->id.n);
+	if (l->group.n == 0 && p->group.n > 0) {
+		value[0] |= VALUE_HAS_GROUP;
+		memcpy(value + n, p->group.p, p->group.n);
+		n += p->group.n;
+		value[n++] = (char)p->group.n;
+	}
 	lane_key(&k, l, prio, p->seq);
 	if (is_new)
-		txn_put_new(f->txn, key_str(&k), str_of(value, 1 + p->id.n));
+		txn_put_new(f->txn, key_str(&k), str_of(value, n));
 	else
-		txn_put(f->txn, key_str(&k), str_of(value, 1 + p->id.n));
+		txn_put(f->txn, key_str(&k), str_of(value, n));
+}
+
+void lane_value(struct str value, struct pending *ret)
+{
+	size_t n;
+
+	CHECK(value.n > 0);
+	*ret = (struct pending){ .as_created =
+				     (value.p[0] & VALUE_AS_CREATED) != 0 };
+	if ((value.p[0] & VALUE_HAS_GROUP) != 0) {
+		n = (unsigned char)value.p[--value.n];
+		CHECK(value.n > n);
+		value.n -= n;
+		ret->group = str_of(value.p + value.n, n);
+	}
+	ret->id = str_skip(value, 1);
 }
 
 void lane_insert(struct fsm *f, struct fsm_lane *l, uint8_t prio,
@@ -67,6 +95,22 @@ void lane_insert(struct fsm *f, struct fsm_lane *l, uint8_t prio,
 	WINDOW_CHANGE(f, w, window_insert(w, &kept, window_max(f, l)));
 }
 
+/*
+ * It may come before jobs that are there already, where nobody would look for
+ * one that is as created. Who moves it to the base lane has that forget all.
+ */
+void lane_adopt(struct fsm *f, struct fsm_lane *l, uint8_t prio,
+		const struct pending *p)
+{
+	struct window *w = &l->windows[prio];
+	struct pending kept = *p;
+
+	lane_write(f, l, prio, p, false);
+	kept.as_created = false;
+	if (l->group.n > 0)
+		WINDOW_CHANGE(f, w, window_insert(w, &kept, window_max(f, l)));
+}
+
 struct refill {
 	struct window *w;
 	uint32_t left;
@@ -76,17 +120,15 @@ struct refill {
 static bool refill_add(void *ctx, struct str key, struct str value)
 {
 	struct refill *r = ctx;
-	struct pending p = {
-		.seq = get_be64(key.p + key.n - 8),
-		.id = str_skip(value, 1),
-		.as_created = value.p[0] != 0,
-	};
+	struct pending p;
 
 	if (r->left == 0) {
 		r->more = true;
 		return false;
 	}
 	r->left--;
+	lane_value(value, &p);
+	p.seq = get_be64(key.p + key.n - 8);
 	window_fill(r->w, &p);
 	return true;
 }
@@ -151,7 +193,8 @@ static int window_refill(struct fsm *f, struct fsm_lane *l, uint8_t prio)
 	struct window *w = &l->windows[prio];
 	struct refill fill = {
 		.w = w,
-		.left = MIN(window_max(f, l) / 2, (uint32_t)WINDOW_REFILL),
+		.left =
+		    MIN(MAX(window_max(f, l) / 2, 1u), (uint32_t)WINDOW_REFILL),
 	};
 	struct key from, upto;
 	int r;
@@ -176,13 +219,24 @@ int lane_fill(struct fsm *f, struct fsm_lane *l, uint8_t prio)
 	return window_is_dry(&l->windows[prio]) ? window_refill(f, l, prio) : 0;
 }
 
-void lane_clear(struct fsm *f, struct fsm_lane *l)
+static void reset_windows(struct fsm *f, struct fsm_lane *l, bool complete)
 {
 	for (int i = 0; i < PRIORITIES; i++) {
 		struct window *w = &l->windows[i];
 
-		WINDOW_CHANGE(f, w, window_reset(w, true));
+		WINDOW_CHANGE(f, w, window_reset(w, complete));
 	}
+}
+
+void lane_forget(struct fsm *f, struct fsm_lane *l)
+{
+	reset_windows(f, l, false);
+	lane_refresh(f, l);
+}
+
+void lane_clear(struct fsm *f, struct fsm_lane *l)
+{
+	reset_windows(f, l, true);
 }
 
 void lane_pop(struct fsm *f, struct fsm_lane *l, uint8_t prio,

@@ -35,8 +35,14 @@ static int cmp_idle(const struct heap_node *a, const struct heap_node *b)
 	return QUEUE_CMP(a, b, idle);
 }
 
+static int cmp_regroup(const struct heap_node *a, const struct heap_node *b)
+{
+	return QUEUE_CMP(a, b, lanes.regroup);
+}
+
 void queues_order(struct fsm *f)
 {
+	f->regroup.cmp = cmp_regroup;
 	f->due.cmp = cmp_due;
 	f->purge_own.cmp = f->purge_default.cmp = cmp_purge;
 	f->idle_queues.cmp = cmp_idle;
@@ -70,7 +76,7 @@ struct fsm_queue *queue_add(struct fsm *f, struct str name,
 	q->idle.tie = q->bounds.due.tie;
 	list_init(&q->dirty);
 	list_init(&q->woken);
-	lanes_init(q);
+	lanes_init(f, q);
 	MUST(f, hmap_put(&f->queues, name, q) == NULL);
 	return q;
 }
@@ -249,9 +255,11 @@ void queue_wake(struct fsm *f, struct fsm_queue *q)
 void queue_add_pending(struct fsm *f, struct fsm_queue *q, struct str group,
 		       uint8_t prio, const struct pending *p)
 {
-	struct fsm_lane *l = lane_get(f, q, group);
+	struct fsm_lane *l = lane_to_join(f, q, group);
+	struct pending here = *p;
 
-	lane_insert(f, l, prio, p);
+	here.group = group;
+	lane_insert(f, l, prio, &here);
 	lane_count_pending(f, l, 1);
 	queue_wake(f, q);
 }
@@ -259,10 +267,9 @@ void queue_add_pending(struct fsm *f, struct fsm_queue *q, struct str group,
 void queue_remove_pending(struct fsm *f, struct fsm_queue *q, struct str group,
 			  uint8_t prio, uint64_t seq)
 {
-	struct fsm_lane *l = lane_find(q, group);
+	struct fsm_lane *l = lane_of_pending(f, q, group, prio, seq);
 	struct key k;
 
-	MUST(f, l != NULL);
 	lane_key(&k, l, prio, seq);
 	fsm_delete(f, &k);
 	lane_count_pending(f, l, -1);
@@ -271,10 +278,12 @@ void queue_remove_pending(struct fsm *f, struct fsm_queue *q, struct str group,
 void queue_set_changed(struct fsm *f, struct fsm_queue *q, struct str group,
 		       uint8_t prio, const struct pending *p)
 {
-	struct fsm_lane *l = lane_find(q, group);
+	struct fsm_lane *l = lane_of_pending(f, q, group, prio, p->seq);
+	struct pending here = *p;
 
-	MUST(f, l != NULL && !p->as_created);
-	lane_write(f, l, prio, p, false);
+	MUST(f, !p->as_created);
+	here.group = group;
+	lane_write(f, l, prio, &here, false);
 	lane_changed(f, l, prio, p->seq);
 }
 
@@ -285,6 +294,8 @@ void queue_forget(struct fsm *f, struct fsm_queue *q, struct str group,
 
 	if (l != NULL)
 		lane_changed(f, l, prio, seq);
+	if (group.n > 0 && q->lanes.mixed)
+		lane_changed(f, &q->lanes.base, prio, seq);
 }
 
 const struct window_job *queue_first(struct fsm *f, struct fsm_queue *q,
@@ -331,6 +342,7 @@ int queue_remove(struct fsm *f, struct fsm_queue *q)
 	settings_keep(f, q, NULL);
 	bounds_done(f, q);
 	heap_remove(&f->idle_queues, &q->idle);
+	heap_remove(&f->regroup, &q->lanes.regroup);
 	list_remove(&q->dirty);
 	list_remove(&q->woken);
 	MUST(f, hmap_remove(&f->queues, q->name) == q);

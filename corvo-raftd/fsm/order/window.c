@@ -164,8 +164,9 @@ void window_insert(struct window *w, const struct pending *p, uint32_t max)
 			w->frontier = p->seq;
 			return;
 		}
-		window_halve(w);
-		if (p->seq >= w->frontier)
+		if (window_size(w) > 1)
+			window_halve(w);
+		if (!w->complete && p->seq >= w->frontier)
 			return;
 	}
 	if (w->n == 0 || p->seq > ring_at(w, w->n - 1)->seq) {

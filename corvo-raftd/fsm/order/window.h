@@ -18,7 +18,7 @@
 #define WINDOW_JOBS_MAX       8192        /* of one window */
 #define WINDOW_REFILL         1024        /* read at a time */
 #define WINDOW_JOBS_MIN       64          /* when all windows hold too many */
-#define WINDOW_GROUP_JOBS_MIN 2           /* the same, of a group */
+#define WINDOW_GROUP_JOBS_MIN 0           /* the same, of a group */
 #define WINDOWS_TOTAL_MAX     (1u << 20)  /* jobs in all windows together */
 #define WINDOW_DOC_BYTES      4096        /* largest record kept in one */
 #define WINDOWS_DOCS_MAX      (16u << 20) /* bytes of records in all */
@@ -27,8 +27,9 @@
 struct pending {
 	uint64_t seq;
 	struct str id;
-	bool as_created; /* pending since it was created: no live record */
-	struct str doc;  /* its record, to save reading it; or empty */
+	bool as_created;  /* pending since it was created: no live record */
+	struct str doc;   /* its record, to save reading it; or empty */
+	struct str group; /* where the lane does not say it; or empty */
 };
 
 struct window_job {

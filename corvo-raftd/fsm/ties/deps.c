@@ -88,6 +88,7 @@ struct check {
 	const struct m_enqueue *ops;
 	size_t n;
 	size_t all;     /* dependencies of all jobs so far */
+	size_t most;    /* there may be */
 	size_t bytes;   /* of parents' live records */
 	bool positions; /* some depend on others of the request */
 };
@@ -151,11 +152,11 @@ static int check_one(struct fsm *f, struct check *c, size_t i)
 				  "%.*s: must have at most %d items",
 				  STR_ARG(where(f, c, i)), LIMIT_DEPENDENCIES);
 	c->all += op->depends_on_n;
-	if (c->all > LIMIT_REQUEST_DEPS)
+	if (c->all > c->most)
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
-				  "%.*s: one request may have at most %d "
+				  "%.*s: one request may have at most %zu "
 				  "dependencies; send fewer jobs at once",
-				  STR_ARG(where(f, c, i)), LIMIT_REQUEST_DEPS);
+				  STR_ARG(where(f, c, i)), c->most);
 	for (size_t k = 0; r == 0 && k < op->depends_on_n; k++) {
 		struct str id = op->depends_on[k];
 
@@ -277,12 +278,18 @@ static int check_cycles(struct fsm *f, const struct check *c)
 
 int deps_check(struct fsm *f, const struct m_enqueue *ops, size_t n)
 {
-	struct check c = { .ops = ops, .n = n };
+	struct check c = { .ops = ops, .n = n, .most = LIMIT_REQUEST_DEPS };
 	int r = 0;
 
+	/* Jobs of a request are created together: what they wait for cannot
+	 * be left to a later entry, only what comes after them. */
+	if (f->cluster.level >= 2)
+		c.most = LIMIT_REQUEST_DEPS_2;
 	for (size_t i = 0; r == 0 && i < n; i++)
 		if (ops[i].depends_on_n > 0)
 			r = check_one(f, &c, i);
+	if (f->cluster.level >= 2)
+		budget_take_records(f, (uint32_t)MIN(c.all, c.most));
 	return r == 0 && c.positions ? check_cycles(f, &c) : r;
 }
 
