@@ -40,6 +40,7 @@ static const struct out_column node_columns[] = {
 	{ "CLOCK MS", "clock_offset_ms", true, NULL },
 	{ "DISK FREE", "disk_free_bytes", true, out_bytes },
 	{ "SNAPSHOT", "snapshot", false, put_snapshot },
+	{ "DIFFERS", "differs", true, NULL },
 	{ "VERSION", "version", false, NULL },
 	{ "LEVEL", "feature_level", true, NULL },
 	{ "ADDRESS", "address", false, NULL },

@@ -411,6 +411,35 @@ static const char *health(struct json node)
 	return "healthy";
 }
 
+/* Of a node whose store is not what the others have. */
+static void print_differing(struct json node)
+{
+	_cleanup_(buf_done) struct buf id = BUF_INIT(0);
+	uint64_t index = answer_number(node, "differs");
+
+	if (index == 0)
+		return;
+	out_text(&id, node, "id");
+	out_linef("Node %.*s: its store is not what the others have, since "
+		  "entry %llu",
+		  STR_ARG(buf_str(&id)), (unsigned long long)index);
+}
+
+static void print_all_differing(struct json status)
+{
+	struct arena a = ARENA_INIT;
+	struct json nodes, one;
+	struct json_iter it;
+
+	if (json_member(status, "nodes", &a, &nodes) &&
+	    json_type_of(nodes) == JSON_ARRAY) {
+		it = json_iter(nodes);
+		while (json_next_item(&it, &one))
+			print_differing(one);
+	}
+	arena_done(&a);
+}
+
 static void print_node(struct json node)
 {
 	_cleanup_(buf_done) struct buf mode = BUF_INIT(0);
@@ -429,6 +458,7 @@ static void print_node(struct json node)
 		out_linef("Entries of the log that this node leaves out: %.*s; "
 			  "every node must leave out the same",
 			  STR_ARG(buf_str(&skipped)));
+	print_all_differing(node);
 }
 
 int cmd_status(const struct cmd_args *a)

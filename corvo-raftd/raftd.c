@@ -114,6 +114,8 @@ static int on_apply(void *ctx, uint64_t raft_index, const void *tag,
 			fsm_counters(r->p.fsm));
 	if (e == 0)
 		be_born(r);
+	if (e == 0 && fsm_take_compare(r->p.fsm))
+		svc_compare(r->svc);
 	r->replayed += !r->leading;
 	lead_look(&r->lead);
 	return e;

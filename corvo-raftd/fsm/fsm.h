@@ -364,6 +364,9 @@ bool fsm_member_find(const struct fsm *f, uint64_t raft_id,
  * fsm_queue. */
 bool fsm_leader(const struct fsm *f, struct m_leader *ret);
 
+/* The entry applied last asks for a digest of the store at it; once. */
+bool fsm_take_compare(struct fsm *f);
+
 /* The feature level that is used: ops up to it may be proposed. */
 uint32_t fsm_level(const struct fsm *f);
 /*

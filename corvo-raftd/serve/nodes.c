@@ -113,7 +113,8 @@ bool nodes_last_report(struct svc_nodes *n, uint64_t raft_id,
 
 /* --- what the leader writes down --- */
 
-static struct m_member member_of(const struct m_node_report *r, bool clock_off)
+static struct m_member member_of(const struct m_node_report *r, bool clock_off,
+				 uint64_t differs)
 {
 	struct m_member m = { 0 };
 
@@ -130,6 +131,8 @@ static struct m_member member_of(const struct m_node_report *r, bool clock_off)
 		MSG_SET(&m, member, installed, r->installed);
 	if (clock_off)
 		MSG_SET(&m, member, clock_off, true);
+	if (differs != 0)
+		MSG_SET(&m, member, differs, differs);
 	return m;
 }
 
@@ -139,20 +142,32 @@ static bool is_same(const struct m_member *a, const struct m_member *b)
 	       str_eq(a->http, b->http) && str_eq(a->version, b->version) &&
 	       a->level_min == b->level_min && a->level_max == b->level_max &&
 	       a->fetching == b->fetching && a->clock_off == b->clock_off &&
+	       a->differs == b->differs &&
 	       (b->installed == 0 || a->installed == b->installed);
+}
+
+/* Since when its store differs: what is written down holds until this process
+ * knows better. */
+static uint64_t differs_since(const struct store_verdict *v, uint64_t written)
+{
+	if (v == NULL || !v->known)
+		return written;
+	return v->differs != 0 && written != 0 ? written : v->differs;
 }
 
 /* What a member says of itself is written down when it is news. */
 static void keep_member(struct svc *s, const struct m_node_report *r,
-			bool clock_off)
+			bool clock_off, const struct store_verdict *v)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
-	struct m_member old, m = member_of(r, clock_off);
+	struct m_member old = { 0 }, m;
+	bool known = fsm_member_find(s->p->fsm, r->raft_id, &old);
 	struct node_server server;
 
+	m = member_of(r, clock_off, differs_since(v, old.differs));
 	if (!proposer_stats(s->p->proposer)->disk_ok ||
 	    !node_server_find(s->p->node, r->raft_id, &server) ||
-	    (fsm_member_find(s->p->fsm, r->raft_id, &old) && is_same(&old, &m)))
+	    (known && is_same(&old, &m)))
 		return;
 	msg_encode(&msg_member, &m, &body);
 	proposer_submit_own(s->p->proposer, OP_SET_MEMBER, buf_str(&body));
@@ -160,7 +175,23 @@ static void keep_member(struct svc *s, const struct m_node_report *r,
 
 void nodes_write_down(struct svc *s, const struct m_node_report *r)
 {
-	keep_member(s, r, false);
+	keep_member(s, r, false, NULL);
+}
+
+void nodes_mark(struct svc *s)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	struct m_snapshot_progress p;
+	struct m_node_report own;
+	struct m_member old, m;
+
+	nodes_fill_report(s, &p, &own);
+	if (!fsm_member_find(s->p->fsm, own.raft_id, &old))
+		return; /* it will be, in a moment */
+	m = member_of(&own, old.clock_off, old.differs);
+	MSG_SET(&m, member, compare, true);
+	msg_encode(&msg_member, &m, &body);
+	proposer_submit_own(s->p->proposer, OP_SET_MEMBER, buf_str(&body));
 }
 
 /* --- reports --- */
@@ -217,6 +248,11 @@ void nodes_fill_report(struct svc *s, struct m_snapshot_progress *p,
 		MSG_SET(ret, node_report, clock_offset_ms, s->nodes->offset_ms);
 	if (s->p->installed != 0)
 		MSG_SET(ret, node_report, installed, s->p->installed);
+	if (s->compare != NULL && compare_last(s)->index != 0) {
+		MSG_SET(ret, node_report, digest_index, compare_last(s)->index);
+		MSG_SET(ret, node_report, digest,
+			str_from(compare_last(s)->text));
+	}
 	fill_snapshot(s->nodes, p, ret);
 }
 
@@ -305,9 +341,22 @@ static void judge_clock(struct svc_nodes *n, struct heard *h, struct str name)
 			 STR_ARG(name));
 }
 
+static void keep_digest(struct heard *h, const struct m_node_report *m)
+{
+	struct compare_result *d = &h->digest;
+
+	if (m->digest.n != sizeof(d->text) - 1)
+		return;
+	d->index = m->digest_index;
+	memcpy(d->text, m->digest.p, m->digest.n);
+	d->text[m->digest.n] = '\0';
+}
+
 static void keep_report(struct heard *h, const struct m_node_report *m)
 {
+	keep_digest(h, m);
 	h->m = *m;
+	h->m.digest = STR_NULL;
 	h->m.name = h->m.address = h->m.http = h->m.version = STR_NULL;
 	h->m.snapshot = NULL;
 	if (m->snapshot == NULL)
@@ -352,7 +401,7 @@ static void hear(struct svc_nodes *n, const struct m_node_report *m)
 	h->at_ns = clock_mono_ns();
 	keep_report(h, m);
 	note_lag(n, h);
-	keep_member(n->s, m, h->clock_off);
+	keep_member(n->s, m, h->clock_off, &h->verdict);
 }
 
 void q_node_report(struct svc *s, struct rpc_req req,
@@ -404,8 +453,10 @@ static void look_as_leader(struct svc_nodes *n)
 	add_sample(n, i.applied_index);
 	n->has_offset = false;
 	n->told_ns = 0;
+	nodes_judge(n);
 	nodes_fill_report(n->s, &p, &own);
-	keep_member(n->s, &own, false);
+	keep_member(n->s, &own, false, &n->own);
+	compare_lead(n->s);
 }
 
 void nodes_look(struct svc_nodes *n)
@@ -416,6 +467,7 @@ void nodes_look(struct svc_nodes *n)
 		return;
 	}
 	n->samples_n = 0;
+	compare_follow(n->s);
 	forward_on_told(n->s->p->forward, on_told, n);
 	if (node_wants_to_be_told(n->s->p->node) ||
 	    clock_mono_ns() - n->asked_ns >= REPORT_NS)

@@ -84,6 +84,8 @@ static void fill_node(struct svc *s, const struct node_server *n,
 		MSG_SET(ret, cluster_node, version, m.version);
 		MSG_SET(ret, cluster_node, feature_level, m.level_max);
 		MSG_SET(ret, cluster_node, http, m.http);
+		if (m.differs != 0)
+			MSG_SET(ret, cluster_node, differs, m.differs);
 	} else if (self) {
 		MSG_SET(ret, cluster_node, id,
 			str_from(s->p->d->settings.node_id));

@@ -33,6 +33,7 @@ static void put_node(struct metric_list *o, const struct m_cluster_node *n)
 		       ? (double)n->disk_free_bytes
 		       : METRIC_UNKNOWN,
 		   label);
+	metric_add(o, METRIC_CLUSTER_NODE_DIFFERS, n->differs != 0, label);
 }
 
 static void put_snapshots(struct metric_list *o, struct svc *s)
@@ -68,6 +69,8 @@ void nodes_metrics(struct svc *s, struct metric_list *o)
 	put(o, METRIC_CLUSTER_NODES, (double)n);
 	put(o, METRIC_CLUSTER_PEERS, (double)up);
 	put_own(o, own);
+	put(o, METRIC_CLUSTER_DIGESTS,
+	    s->compare != NULL ? (double)compare_made(s) : 0);
 	put(o, METRIC_FORWARDED,
 	    s->p->forward != NULL ? (double)forward_passed(s->p->forward) : 0);
 	put_snapshots(o, s);

@@ -30,6 +30,7 @@ struct svc *svc_new(struct parts *p)
 	invites_init(s);
 	if (p->address != NULL) {
 		s->nodes = svc_nodes_new(s);
+		s->compare = compare_new(s);
 		s->cluster = svc_cluster_new(s);
 	}
 	return s;
@@ -46,6 +47,7 @@ void svc_free(struct svc *s)
 	dues_done(s);
 	drains_done(s);
 	digest_ask_done(s);
+	compare_free(s->compare);
 	holds_done(s);
 	push_done(s);
 	leaving_done(s);

@@ -21,6 +21,9 @@ void svc_turn_end(struct svc *s);
 void svc_drain(struct svc *s);
 
 /* Something about this node is new: the leader hears of it at once. */
+/* The entry applied last was a mark: this node makes a digest of its store, to
+ * be compared with those of others. */
+void svc_compare(struct svc *s);
 void svc_tell_leader(struct svc *s);
 
 /*

@@ -5,6 +5,7 @@
 #define CORVO_SVC_IMPL_H
 
 #include "serve/svc.h"
+#include "store/digest.h"
 #include "util/hmap.h"
 #include "util/list.h"
 
@@ -17,6 +18,7 @@ enum {
 	SCHED_TASKS
 };
 
+struct compare;
 struct digest_ask;
 struct leave;
 struct metric_list;
@@ -61,6 +63,7 @@ struct svc {
 	struct loop_timer *drain_timer;
 	struct digest_ask *digest; /* serve/digest.c; there is one at a time */
 	struct loop_timer *digest_timer;
+	struct compare *compare; /* serve/compare.c; NULL: no other nodes */
 	/* What sched last told of itself, and its failures in all. */
 	uint32_t sched_pid, viewd_pid; /* 0: not told yet */
 	uint64_t viewd_seq;            /* last event it has said to have */
@@ -123,6 +126,8 @@ uint64_t nodes_heard_ns(struct svc_nodes *n, uint64_t raft_id);
 bool svc_is_silent(struct svc *s, uint64_t raft_id);
 /* Of a leader: writes a node down that has not told of itself yet. */
 void nodes_write_down(struct svc *s, const struct m_node_report *r);
+/* Of a leader: an entry at which all nodes make a digest. */
+void nodes_mark(struct svc *s);
 void nodes_metrics(struct svc *s, struct metric_list *o);
 /* All nodes; in s->scratch. */
 size_t svc_nodes(struct svc *s, struct m_cluster_node **ret);
@@ -203,6 +208,21 @@ void digest_ask_init(struct svc *s);
 void digest_ask_done(struct svc *s); /* the worker has ended */
 void digest_ask_turn_end(struct svc *s);
 void digest_ask_cancel(struct svc *s, struct rpc_req req);
+
+/* --- serve/compare.c: digests of one entry, on all nodes --- */
+
+struct compare_result {
+	uint64_t index;                 /* entry; 0: there is none yet */
+	char text[DIGEST_TEXT_LEN + 1]; /* digest of the store at it */
+};
+
+struct compare *compare_new(struct svc *s);
+void compare_free(struct compare *c); /* the worker has ended */
+/* Twice a second, of a leader: puts a mark into the log when it is time. */
+void compare_lead(struct svc *s);
+void compare_follow(struct svc *s); /* the same of others: puts none */
+const struct compare_result *compare_last(const struct svc *s);
+uint64_t compare_made(const struct svc *s); /* digests, since start */
 
 /* --- serve/events.c: pages of the event log --- */
 

@@ -322,6 +322,10 @@ static inline void make_set_member(struct rw *w, struct m_member *m)
 	MSG_SET(m, member, fetching, rng_below(&w->r, 2));
 	MSG_SET(m, member, installed, rng_below(&w->r, 3));
 	MSG_SET(m, member, clock_off, rng_below(&w->r, 2) != 0);
+	if (one_in(w, 2))
+		MSG_SET(m, member, differs, 1 + rng_below(&w->r, 2));
+	if (one_in(w, 4))
+		MSG_SET(m, member, compare, true);
 }
 
 static inline void make_forget_member(struct rw *w, struct m_member_ref *m)

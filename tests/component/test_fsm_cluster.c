@@ -151,6 +151,36 @@ static void test_how_a_node_fares_is_told_once(void **state)
 	fx_check_same(x);
 }
 
+static void test_a_store_that_differs_is_told_of_once(void **state)
+{
+	struct fx *x = *state;
+	struct m_member m = node(7, "n1", "h:1"), found;
+	uint64_t seq;
+
+	fx_raise_level(x);
+	set(x, &m);
+	seq = fsm_last_seq(x->side[FX_ROCKS].f);
+	assert_false(fsm_take_compare(x->side[FX_ROCKS].f));
+	MSG_SET(&m, member, compare, true);
+	set(x, &m);
+	assert_true(fsm_take_compare(x->side[FX_ROCKS].f));
+	assert_false(fsm_take_compare(x->side[FX_ROCKS].f));
+	MSG_SET(&m, member, differs, 40);
+	set(x, &m);
+	MSG_SET(&m, member, differs, 40);
+	set(x, &m);
+	fx_restart(x, FX_ROCKS);
+	assert_false(fsm_take_compare(x->side[FX_ROCKS].f));
+	assert_true(fsm_member_find(x->side[FX_ROCKS].f, 7, &found));
+	assert_int_equal(found.differs, 40);
+	assert_false(found.compare);
+	MSG_SET(&m, member, differs, 0);
+	set(x, &m);
+	expect_events(x, seq,
+		      "store_differs{\"node\":\"n1\",\"index\":40} "
+		      "store_agrees{\"node\":\"n1\",\"index\":40} ");
+}
+
 static void test_there_are_so_many_nodes_at_most(void **state)
 {
 	struct fx *x = *state;
@@ -406,6 +436,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_nodes_join_change_and_leave),
 		TEST(test_how_a_node_fares_is_told_once),
+		TEST(test_a_store_that_differs_is_told_of_once),
 		TEST(test_there_are_so_many_nodes_at_most),
 		TEST(test_a_node_without_a_name_is_refused),
 		TEST(test_a_leader_is_told_once_in_its_term),

@@ -133,6 +133,20 @@ def test_no_leader_is_silent_where_nothing_is_scraped(tmp_path):
     assert not fires(tmp_path, "CorvoNoLeader", {"other": "1x40"})
 
 
+DIFFERS = 'corvo_cluster_node_differs{job="corvo",instance="%s",node="n3"}'
+
+
+@pytest.mark.parametrize("a,b,expected", [
+    ("0x40", "0x40", False),
+    ("1x40", "1x40", True),
+    ("0x40", "1x40", True),  # the other has not heard of it yet
+])
+def test_stores_that_differ(tmp_path, a, b, expected):
+    assert fires(tmp_path, "CorvoStoresDiffer",
+                 {DIFFERS % "a": a, DIFFERS % "b": b},
+                 {"job": "corvo", "node": "n3"}) is expected
+
+
 INDEX = 'corvo_raft_applied_index{job="%s",instance="%s"}'
 
 

@@ -24,6 +24,14 @@ bool fsm_leader(const struct fsm *f, struct m_leader *ret)
 	return cluster_leader(f, ret);
 }
 
+bool fsm_take_compare(struct fsm *f)
+{
+	bool ret = f->compare;
+
+	f->compare = false;
+	return ret;
+}
+
 uint32_t fsm_level(const struct fsm *f)
 {
 	return f->cluster.level;

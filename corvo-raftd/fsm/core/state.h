@@ -217,6 +217,7 @@ struct fsm {
 	uint32_t item, flags;
 	uint32_t draws; /* random numbers of this item so far */
 	int fatal;      /* the store failed; the entry is not committed */
+	bool compare;   /* an entry has asked for a digest: fsm_take_compare */
 	int broken; /* what is in memory is not what was applied: no more is */
 	struct fsm_faults faults;
 	struct fsm_skips skips;

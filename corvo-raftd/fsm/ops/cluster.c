@@ -76,6 +76,21 @@ static void tell_clock(struct fsm *f, const struct m_member *m)
 	emit(f, m->clock_off ? EVENT_CLOCK_OFF : EVENT_CLOCK_RIGHT);
 }
 
+/* The entry at which it was found. */
+static void tell_store(struct fsm *f, const struct m_member *m, uint64_t before)
+{
+	struct json_writer w = JSON_WRITER(&f->data);
+
+	buf_clear(&f->data);
+	jw_object(&w);
+	jw_key(&w, "node");
+	jw_str(&w, m->name);
+	jw_key(&w, "index");
+	jw_u64(&w, m->differs != 0 ? m->differs : before);
+	jw_object_end(&w);
+	emit(f, m->differs != 0 ? EVENT_STORE_DIFFERS : EVENT_STORE_AGREES);
+}
+
 /* How it fared before, and fares now; it was all zero for one that is new. */
 static void tell_changes(struct fsm *f, const struct m_member *old,
 			 const struct m_member *m)
@@ -91,12 +106,14 @@ static void tell_changes(struct fsm *f, const struct m_member *old,
 			      installed);
 	if (m->clock_off != old->clock_off)
 		tell_clock(f, m);
+	if ((m->differs != 0) != (old->differs != 0))
+		tell_store(f, m, old->differs);
 }
 
 static bool fares_the_same(const struct m_member *a, const struct m_member *b)
 {
 	return a->fetching == b->fetching && a->installed == b->installed &&
-	       a->clock_off == b->clock_off;
+	       a->clock_off == b->clock_off && a->differs == b->differs;
 }
 
 static bool texts_fit(const struct m_member *m)
@@ -118,6 +135,10 @@ int apply_set_member(struct fsm *f, const struct m_member *op,
 				  "a node needs a number, a name of 1 to %d "
 				  "bytes, and addresses of at most %d",
 				  LIMIT_NODE_NAME_BYTES, LIMIT_ADDRESS_BYTES);
+	/* it asks all nodes alike, and is no part of the state */
+	f->compare |= op->compare;
+	m.compare = false;
+	MSG_UNSET(&m, member, compare);
 	if (old != NULL && op->installed == 0 && old->installed != 0)
 		MSG_SET(&m, member, installed, old->installed);
 	if (old != NULL && is_same(old, op) && fares_the_same(old, &m))
