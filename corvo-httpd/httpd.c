@@ -63,6 +63,7 @@ static int open_listeners(struct httpd *h, struct buf *why)
 	int r;
 
 	ls->n = fds_listeners(ls->fd);
+	h->inherited = ls->n > 0;
 	for (size_t i = 0; i < ls->n; i++) {
 		r = take_inherited(h->set, ls->fd[i], why);
 		if (r < 0)
@@ -230,7 +231,10 @@ static void httpd_turn_end(struct daemon *d)
 	rpc_client_flush(h->raftd);
 	rpc_client_flush(h->viewd);
 	access_flush(h->access);
-	if (h->draining && server_connections(h->server) == 0)
+	if (!h->draining || server_accepts(h->server))
+		return;
+	listeners_close(&h->listeners);
+	if (server_connections(h->server) == 0)
 		daemon_exit(d, 0);
 }
 
@@ -248,8 +252,9 @@ static void httpd_drain(struct daemon *d)
 
 	log_info("draining, %zu connections", server_connections(h->server));
 	h->draining = true;
+	if (!h->inherited)
+		listeners_refuse(&h->listeners);
 	server_drain(h->server);
-	listeners_close(&h->listeners);
 }
 
 static void httpd_done(struct daemon *d)

@@ -83,8 +83,11 @@ static void descend(struct superv *s)
 		uint64_t left = s->stop_by_ns > now ? s->stop_by_ns - now : 0;
 		bool begin = s->state != rung;
 
-		if (drain_proc(s, (enum proc_id)p, false))
+		if (drain_proc(s, (enum proc_id)p, false)) {
+			if (p == PROC_HTTPD) /* nobody is left to accept */
+				listeners_close(&s->listeners);
 			continue;
+		}
 		if (begin) {
 			set_state(s, rung);
 			s->host.stop_by_ns = now + (p > 0 ? left / 2 : left);
@@ -112,6 +115,7 @@ void superv_stop(struct superv *s)
 	}
 	s->stop_by_ns = clock_mono_ns() + s->settings.shutdown_timeout;
 	notify_stopping(&s->systemd);
+	listeners_refuse(&s->listeners);
 	descend(s);
 }
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <linux/filter.h>
 #include <stddef.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -16,6 +17,10 @@
 #define PATH_BYTES sizeof(((struct sockaddr_un *)0)->sun_path)
 #define GROUP_MAX  4096
 #define MODE_MAX   0777
+
+#define TCP_FLAGS_AT 13 /* in a header */
+#define TCP_SYN      0x02
+#define TCP_SYN_ACK  0x12
 
 const char *listen_path(const char *text)
 {
@@ -295,6 +300,41 @@ static void remove_file(int fd, const struct stat *ours)
 	    sa.sun_family == AF_UNIX && lstat(sa.sun_path, &st) == 0 &&
 	    st.st_dev == ours->st_dev && st.st_ino == ours->st_ino)
 		(void)unlink(sa.sun_path);
+}
+
+/* Drops what begins a connection (SYN without ACK), and nothing else: others
+ * are half made, and go on. */
+static void drop_new(int fd)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, TCP_FLAGS_AT),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TCP_SYN_ACK),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TCP_SYN, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+	};
+	struct sock_fprog p = { ARRAY_SIZE(code), code };
+
+	/* refused: they are taken until the sockets are closed */
+	(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &p, sizeof(p));
+}
+
+static bool is_file(int fd)
+{
+	struct sockaddr_storage sa = { 0 };
+	socklen_t n = sizeof(sa);
+
+	return getsockname(fd, (struct sockaddr *)&sa, &n) == 0 &&
+	       sa.ss_family == AF_UNIX;
+}
+
+void listeners_refuse(const struct listeners *ls)
+{
+	for (size_t i = 0; i < ls->n; i++)
+		if (is_file(ls->fd[i]))
+			remove_file(ls->fd[i], &ls->file[i]);
+		else
+			drop_new(ls->fd[i]);
 }
 
 void listeners_close(struct listeners *ls)

@@ -50,6 +50,13 @@ int listeners_open_parts(const struct settings *s, struct listeners *ls,
 /* Of a socket by its place. */
 enum listen_part listen_part(const struct settings *s, size_t place);
 
+/*
+ * Nobody connects any more: files that are ours are removed, and at other
+ * sockets the kernel does not hear who begins to. Connections that it has made
+ * already are still to be accepted: it would reset them when they are closed.
+ * Whoever tries meanwhile is refused when they are.
+ */
+void listeners_refuse(const struct listeners *ls);
 /* Closes them, and removes the files that are still ours. */
 void listeners_close(struct listeners *ls);
 

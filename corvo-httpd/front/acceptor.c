@@ -9,8 +9,9 @@
 #include "rt/netaddr.h"
 #include "util/clock.h"
 
-#define PER_TURN 8                 /* of a socket, so that others have a turn */
-#define PAUSE_NS (100 * NS_PER_MS) /* nothing was to be had */
+#define PER_TURN   8 /* of a socket, so that others have a turn */
+#define PAUSE_NS   (100 * NS_PER_MS) /* nothing was to be had */
+#define AT_THE_END 4096 /* of a socket, which the kernel keeps at most */
 
 struct source {
 	struct acceptor *owner;
@@ -52,15 +53,11 @@ static bool is_out_of_room(int e)
 	return e == EMFILE || e == ENFILE || e == ENOBUFS || e == ENOMEM;
 }
 
-static void on_ready(void *ctx, int fd, _unused_ int events)
+static void accept_some(struct source *s, int max)
 {
-	struct source *s = ctx;
 	struct acceptor *a = s->owner;
 
-	if (!s->alone)
-		loop_fd_alone(s->watch);
-	s->alone = true;
-	for (int i = 0; i < PER_TURN; i++) {
+	for (int i = 0; i < max; i++) {
 		struct sockaddr_storage sa = { 0 };
 		socklen_t len = sizeof(sa);
 		int c;
@@ -69,7 +66,7 @@ static void on_ready(void *ctx, int fd, _unused_ int events)
 			pause_all(a);
 			return;
 		}
-		c = accept4(fd, (struct sockaddr *)&sa, &len,
+		c = accept4(s->fd, (struct sockaddr *)&sa, &len,
 			    SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (c < 0) {
 			if (is_out_of_room(errno))
@@ -79,6 +76,16 @@ static void on_ready(void *ctx, int fd, _unused_ int events)
 		a->ops->take(a->ctx, c, (struct sockaddr *)&sa, s->check_host,
 			     s->part);
 	}
+}
+
+static void on_ready(void *ctx, _unused_ int fd, _unused_ int events)
+{
+	struct source *s = ctx;
+
+	if (!s->alone)
+		loop_fd_alone(s->watch);
+	s->alone = true;
+	accept_some(s, PER_TURN);
 }
 
 static void watch(struct acceptor *a)
@@ -145,6 +152,18 @@ void acceptor_stop(struct acceptor *a)
 	a->stopped = true;
 	loop_timer_disarm(a->timer);
 	unwatch(a);
+}
+
+void acceptor_finish(struct acceptor *a)
+{
+	for (size_t i = 0; !a->stopped && i < a->n; i++)
+		accept_some(&a->sources[i], AT_THE_END);
+	acceptor_stop(a);
+}
+
+bool acceptor_is_stopped(const struct acceptor *a)
+{
+	return a->stopped;
 }
 
 void acceptor_free(struct acceptor *a)

@@ -27,5 +27,9 @@ struct acceptor *acceptor_new(struct loop *l, const struct settings *set,
 void acceptor_free(struct acceptor *a);
 void acceptor_resume(struct acceptor *a); /* there may be room again */
 void acceptor_stop(struct acceptor *a);   /* for good */
+/* Takes what the kernel has, as far as there is room, and no more after that.
+ */
+void acceptor_finish(struct acceptor *a);
+bool acceptor_is_stopped(const struct acceptor *a);
 
 #endif

@@ -23,8 +23,9 @@
 #define SWEEP_MAX_NS (250 * NS_PER_MS)
 #define SWEEP_MIN_NS (10 * NS_PER_MS)
 
-#define EXTRA_MAX  32 /* connections there is no place for */
-#define SHED_TRIES 8  /* idle ones looked at, to make room */
+#define EXTRA_MAX  32             /* connections there is no place for */
+#define SHED_TRIES 8              /* idle ones looked at, to make room */
+#define FRESH_NS   (1 * NS_PER_S) /* for a first request, during a drain */
 
 void conn_cut(struct conn *c)
 {
@@ -358,6 +359,9 @@ static void close_idle(_unused_ void *ctx, struct conn *c)
 		return;
 	/* A request that is already in the socket is still served. */
 	if (has_bytes(c))
+		return;
+	/* Who has just connected is about to ask. */
+	if (c->phase == CONN_NEW && clock_mono_ns() - c->since_ns < FRESH_NS)
 		return;
 	if (c->h2 != NULL)
 		h2_goodbye(c->h2);

@@ -128,6 +128,7 @@ void exchange_end(struct exchange *x)
 	if (x->stream != NULL)
 		stream_free(x->stream);
 	memory_hold(server_memory(x->server), &x->held, 0);
+	server_ended(x);
 	server_config(x->server)->ops->end(x);
 }
 

@@ -58,6 +58,7 @@ struct exchange {
 
 	/* while it waits */
 	uint64_t parked_ns; /* since when, see front/park.h; 0: not parked */
+	bool ending;        /* it was parked, and a drain has ended that */
 	/* it is worked on to its end, also when the client leaves before: its
 	 * connection is not looked at meanwhile */
 	bool outlives;

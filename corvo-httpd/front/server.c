@@ -45,6 +45,8 @@ struct server {
 	struct rng rng;
 	struct loop_timer *grace; /* armed by a drain */
 	bool grace_over;
+	bool noticed;    /* HTTP/2: that it ends */
+	size_t ending_n; /* that waited, and are to be answered yet */
 };
 
 /* --- connections --- */
@@ -126,13 +128,25 @@ static void on_grace_over(void *ctx)
 	s->grace_over = true;
 }
 
+/* Some clients read nothing behind the notice: what waited is answered before
+ * it. */
+static void give_notice(struct server *s)
+{
+	if (!s->draining || s->noticed || (s->ending_n > 0 && !s->grace_over))
+		return;
+	s->noticed = true;
+	h2_drain(s->h2s);
+}
+
 void server_run(struct server *s)
 {
 	h1_run(s->h1);
+	give_notice(s);
 	h2_run(s->h2s);
 	if (!s->grace_over)
 		return;
 	s->grace_over = false;
+	acceptor_finish(s->acceptor);
 	streams_cut_all(s->streams);
 	conns_close_idle(&s->conns);
 	h2_drain_end(s->h2s);
@@ -141,18 +155,21 @@ void server_run(struct server *s)
 
 void server_drain(struct server *s)
 {
-	acceptor_stop(s->acceptor);
 	s->draining = true;
 	park_end_all(s->park);
 	streams_end_all(s->streams);
 	h1_run_all(s->h1);
-	h2_drain(s->h2s);
 	loop_timer_arm(s->grace, DRAIN_GRACE_NS);
 }
 
 bool server_is_draining(const struct server *s)
 {
 	return s->draining;
+}
+
+bool server_accepts(const struct server *s)
+{
+	return !acceptor_is_stopped(s->acceptor);
 }
 
 size_t server_connections(const struct server *s)
@@ -319,6 +336,13 @@ void server_free(struct server *s)
 	free_parts(s);
 }
 
+void server_ended(struct exchange *x)
+{
+	if (x->ending)
+		x->server->ending_n--;
+	x->ending = false;
+}
+
 const char *server_request_id(struct conn *c, char room[REQUEST_ID_MADE])
 {
 	return c->exchange != NULL ? c->exchange->request_id
@@ -327,5 +351,7 @@ const char *server_request_id(struct conn *c, char room[REQUEST_ID_MADE])
 
 void server_end_parked(struct exchange *x)
 {
+	x->ending = true;
+	x->server->ending_n++;
 	x->server->c.ops->end_parked(x);
 }

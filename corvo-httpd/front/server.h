@@ -49,7 +49,10 @@ void server_free(struct server *s);
 
 void server_run(struct server *s);    /* end of a turn */
 void server_reload(struct server *s); /* the settings have changed */
-void server_drain(struct server *s);  /* accept no more, finish the rest */
+/* Finishes what there is, and soon accepts no more: what the kernel has
+ * accepted by then is served. */
+void server_drain(struct server *s);
+bool server_accepts(const struct server *s);
 bool server_is_draining(const struct server *s);
 size_t server_connections(const struct server *s);
 struct late *server_late(struct server *s);
@@ -71,6 +74,8 @@ struct answer_date *server_date(struct server *s);
 const struct server_config *server_config(const struct server *s);
 /* park.c ends it. */
 void server_end_parked(struct exchange *x);
+/* Whatever it was, it is over. */
+void server_ended(struct exchange *x);
 /* The descriptor of a connection is closed, or about to be: it is forgotten. */
 void server_closed(struct server *s, struct conn *c);
 

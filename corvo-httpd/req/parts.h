@@ -32,6 +32,7 @@ struct httpd {
 	const struct settings *set;
 	struct server *server;
 	struct listeners listeners;
+	bool inherited; /* they are: others may go on to accept */
 	struct hub *hub;
 	struct lifecycles *lifecycles; /* streams of workers */
 	struct call_counts calls;

@@ -157,8 +157,6 @@ static void on_wait_over(void *ctx)
 {
 	struct parked *p = ctx;
 
-	if (str_is(str_from(p->queue), "silent"))
-		return; /* as a raftd that does not know who leads */
 	give_jobs(p->req, STR_NULL, 0);
 	unpark(p);
 }
@@ -191,18 +189,13 @@ static void wake(struct str queue)
 static void on_cancel(_unused_ void *ctx, struct rpc_req req)
 {
 	tell("cancel", NULL, NULL, NULL);
-	LIST_FOREACH (it, &parked) {
+	LIST_FOREACH_SAFE (it, &parked) {
 		struct parked *p = list_entry(it, struct parked, node);
 
-		if (p->req.id != req.id)
-			continue;
-		/* "crossed": what it was given meets the news on its way */
-		if (str_is(str_from(p->queue), "crossed"))
-			give_jobs(p->req, str_from(p->queue), 1);
-		else if (!str_is(str_from(p->queue), "silent"))
-			give_jobs(p->req, STR_NULL, 0);
-		unpark(p);
-		return;
+		if (p->req.id == req.id) { /* or what it was given, crossed */
+			give_jobs(p->req, STR("q"), p->queue[0] == 'X');
+			unpark(p);
+		}
 	}
 }
 
@@ -258,7 +251,7 @@ static void on_fetch(struct rpc_req req, const struct m_fetch *m)
 		give_jobs(req, m->queues[0], m->count);
 	else if (m->timeout == 0)
 		give_jobs(req, m->queues[0], 0);
-	else
+	else if (!str_is(m->queues[0], "silent")) /* nobody leads */
 		park(req, m);
 }
 

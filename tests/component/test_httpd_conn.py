@@ -434,9 +434,9 @@ def test_a_drain_hands_out_what_a_fetch_was_given():
     the end of its lease."""
     with node() as h:
         with h.connect() as one, h.connect() as batch:
-            send(one, "POST", "/api/v1/fetch", {"queues": ["crossed"]})
+            send(one, "POST", "/api/v1/fetch", {"queues": ["X crossed"]})
             send(batch, "POST", "/api/v1/fetch/batch",
-                 {"queues": ["crossed"]})
+                 {"queues": ["X crossed"]})
             h.backend.wait("request", "fetch", count=2)
             h.proc.send_signal(signal.SIGTERM)
             status, _, body = read_answer(one.makefile("rb"))

@@ -2,6 +2,7 @@
 
 import http.client
 import signal
+import socket
 import threading
 import time
 
@@ -122,6 +123,81 @@ def test_stop_while_it_starts(make_node):
         status = node.process.wait(patience(20))
         assert status in (0, -signal.SIGTERM), node.log()
         node.check_log()
+
+
+class Callers:
+    """Threads that connect for each request. What the kernel accepts is
+    answered; whoever is not is refused, or waits in vain."""
+
+    def __init__(self, port, n=8):
+        self.port = port
+        self.answered = 0
+        self.refused = 0
+        self.broken = []
+        self.stop = False
+        self.threads = [threading.Thread(target=self.run, daemon=True)
+                        for _ in range(n)]
+        for t in self.threads:
+            t.start()
+
+    def run(self):
+        while not self.stop:
+            try:
+                s = socket.create_connection(("127.0.0.1", self.port), 0.5)
+            except OSError:
+                self.refused += 1
+                continue
+            with s:
+                self.ask(s, time.monotonic())
+
+    def ask(self, s, connected):
+        text = b""
+        try:
+            s.settimeout(patience(20))
+            s.sendall(b"GET /api/v1/info HTTP/1.1\r\nHost: localhost\r\n"
+                      b"Connection: close\r\n\r\n")
+            sent = time.monotonic()
+            while (more := s.recv(65536)):
+                text += more
+            if text.startswith(b"HTTP/1.1 "):
+                self.answered += 1
+                return
+            why = "closed"
+        except OSError as e:
+            why = repr(e)
+            sent = time.monotonic()
+        if sent - connected < 0.5:  # not one that was held up itself
+            self.broken.append(why)
+
+    def end(self):
+        self.stop = True
+        for t in self.threads:
+            t.join(patience(30))
+
+
+@pytest.mark.parametrize("round_", range(3))
+def test_a_stop_resets_no_connection(make_node, round_):
+    node = make_node()
+    node.start()
+    callers = Callers(node.port)
+    wait_until(lambda: callers.answered > 50, 30, "some load")
+    node.stop()
+    wait_until(lambda: callers.refused > 20, 30, "the end of it")
+    callers.end()
+    assert not callers.broken, callers.broken[:5]
+
+
+def test_a_restart_of_httpd_resets_no_connection(make_node):
+    node = make_node()
+    node.start()
+    callers = Callers(node.port)
+    for _ in range(3):
+        before = callers.answered
+        reply = node.ask("restart httpd-0", timeout=60)
+        assert "error" not in reply, reply
+        wait_until(lambda: callers.answered > before + 50, 30, "load goes on")
+    callers.end()
+    assert not callers.broken, callers.broken[:5]
 
 
 def test_restart_of_one_process_by_the_control_socket(make_node):
