@@ -4,7 +4,10 @@ down what they saw (history.py).
 Producers enqueue alone and in batches, some jobs with unique keys, cancel and
 delete some. Workers fetch with short leases, send heartbeats, complete, fail,
 give back and vanish. One pair has a queue for itself, for the order of jobs.
-Each asks some node, and another one when that gives no good answer.
+Keepers live on leases of a second or two, which only heartbeats keep. Readers
+ask for what was acknowledged, most of all nodes that were just restarted. Each
+asks some node, and another one when that gives no good answer; but a reader
+wants to know it of that node.
 """
 
 import contextlib
@@ -28,6 +31,12 @@ TRIES = 2
 ATTEMPTS = 1000000
 WORK = ["work.a", "work.b"]
 LINE = "line"       # the queue with one consumer
+SHORT = "short"     # the queue of keepers
+SHORT_LEASE_S = (1.0, 2.0)
+SHORT_BEATS = 4     # in a lease
+SHORT_JOBS = 4      # that wait: each is held for long
+FRESH_S = 5.0       # since it was restarted
+SEEN = 200          # jobs a reader knows of, of each node
 PRIORITIES = ["normal", "normal", "high", "critical"]
 NETWORK = (OSError, http.client.HTTPException)
 
@@ -42,6 +51,8 @@ class Watch:
         self.lock = threading.Lock()
         self.made = 0
         self.ended = 0
+        self.fresh = {}       # port: when its node was last restarted
+        self.seen = {}        # port: [(id, index)] it has acknowledged
         self.errors = []      # mistakes of the clients
         self.failures = []    # requests that failed, and once more
         self.outcomes = {}
@@ -50,6 +61,12 @@ class Watch:
         word = f"{op} {outcome}" + (f" {code}" if code else "")
         with self.lock:
             self.outcomes[word] = self.outcomes.get(word, 0) + 1
+
+    def saw(self, port, ids, index):
+        with self.lock:
+            rows = self.seen.setdefault(port, [])
+            rows += [(i, index) for i in ids]
+            del rows[:-SEEN]
 
     def add(self, made=0, ended=0):
         with self.lock:
@@ -117,6 +134,8 @@ class Person:
         told, code = {}, None
         if outcome == "ok":
             told = shown(a.json if a.body else {})
+            told.update(port=self.port,
+                        index=int(a.headers.get("X-Corvo-Index", 0)))
         elif a is not None:
             code = a.code
             told = {"code": code}
@@ -179,7 +198,7 @@ class Producer(Person):
                        "duplicate": a["unique_existing"]},
             headers={"Idempotency-Key": row["mark"]})
         if outcome == "ok" and not told["duplicate"]:
-            self.made([told["job_id"]])
+            self.made([told["job_id"]], told)
 
     def some(self):
         rows = [self.row() for _ in range(self.rng.randrange(2, 6))]
@@ -189,11 +208,12 @@ class Producer(Person):
             lambda a: {"job_ids": a["job_ids"]},
             headers={"Idempotency-Key": rows[0][0]["mark"]})
         if outcome == "ok":
-            self.made(told["job_ids"])
+            self.made(told["job_ids"], told)
 
-    def made(self, ids):
+    def made(self, ids, told):
         self.mine = (self.mine + ids)[-50:]
         self.watch.add(made=len(ids))
+        self.watch.saw(told["port"], ids, told["index"])
 
     def cancel(self):
         if self.mine:
@@ -222,16 +242,39 @@ class LineProducer(Producer):
             self.one()
 
 
+class ShortProducer(Producer):
+    """As many as keepers can hold, and some that wait to be given away."""
+    queues = [SHORT]
+    pause_s = 10 * PAUSE_S
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.waiting = 0
+
+    def step(self):
+        a = self.send("GET", f"/queues/{SHORT}", None)
+        if a is not None and a.status == 200:
+            self.waiting = a.json["pending"] + a.json["retrying"]
+        elif a is not None and a.status == 404:
+            self.waiting = 0
+        if self.waiting < SHORT_JOBS:
+            self.one()
+
+
 class Worker(Person):
     queues = WORK
 
+    def lease(self):
+        return LEASE_S
+
     def step(self):
         count = 1 if self.rng.random() < 0.8 else 3
-        request = {"queues": self.queues, "lease_s": LEASE_S}
+        lease_s = self.lease()
+        request = {"queues": self.queues, "lease_s": lease_s}
         _, told = self.ask(
             "fetch", request, "POST", "/fetch/batch",
             {"queues": self.queues, "worker_id": self.name, "count": count,
-             "timeout": WAIT_S, "lease_duration": LEASE_S},
+             "timeout": WAIT_S, "lease_duration_ms": int(lease_s * 1000)},
             lambda a: {"jobs": [{
                 "job_id": j["job_id"], "token": j["lease_token"],
                 "attempt": j["attempt"], "queue": j["queue"],
@@ -289,15 +332,79 @@ class LineWorker(Worker):
         self.ack(job)
 
 
+class Keeper(Worker):
+    """Holds what it has for many times as long as its lease, by heartbeats
+    alone: whoever leads must not give it away before."""
+    queues = [SHORT]
+
+    def lease(self):
+        self.lease_s = self.rng.uniform(*SHORT_LEASE_S)
+        return self.lease_s
+
+    def handle(self, job):
+        end = time.monotonic() + self.rng.uniform(1, 8) * self.lease_s
+        while time.monotonic() < end and not self.watch.produced.is_set():
+            if not self.beat(job):
+                return
+            self.watch.stop.wait(self.lease_s / SHORT_BEATS)
+        self.ack(job)
+
+
+class Reader(Person):
+    """Asks a node for jobs that were acknowledged, by it or by others."""
+    pause_s = 2 * PAUSE_S
+
+    def choose(self):
+        """A port; one of a node that was just restarted, if there is one."""
+        now = time.monotonic()
+        with self.watch.lock:
+            fresh = [p for p, t in self.watch.fresh.items()
+                     if now - t < FRESH_S]
+        return self.rng.choice(fresh or self.ports)
+
+    def job_of(self, port):
+        """The newest ones are those it may lack."""
+        with self.watch.lock:
+            rows = self.watch.seen.get(port, [])
+            last = rows[-5:] if self.rng.random() < 0.7 else rows[:]
+        return self.rng.choice(last) if last else None
+
+    def step(self):
+        port = self.choose()
+        with_index = self.rng.random() < 0.5
+        row = self.job_of(self.rng.choice(self.ports) if with_index else port)
+        if row is None:
+            return
+        if port != self.port or self.client is None:
+            self.leave()
+            self.port, self.client = port, Client(port)
+            self.client.timeout = self.watch.answer_s
+        self.read(port, *row, with_index)
+
+    def read(self, port, job_id, index, with_index):
+        headers = {"X-Corvo-Min-Index": str(index)} if with_index else {}
+        request = {"job_id": job_id, "port": port,
+                   "min_index": index if with_index else None}
+        begin = time.monotonic()
+        a = self.send("GET", f"/jobs/{job_id}", None, headers)
+        outcome = outcome_of(a.status if a is not None else None)
+        told = {} if a is None else {
+            "status": a.status, "behind": "X-Corvo-View-Lag-Ms" in a.headers}
+        self.log.write("read", request, begin, outcome, told)
+        self.watch.count("read", outcome, told.get("status"))
+
+
 class Load:
     def __init__(self, nodes, directory, seed, producers=3, workers=5,
-                 answer_s=ANSWER_S):
+                 keepers=3, readers=2, answer_s=ANSWER_S):
         self.nodes = nodes
         self.directory = directory
         self.watch = Watch(answer_s)
         kinds = [("producer", Producer, producers), ("worker", Worker, workers),
                  ("line-producer", LineProducer, 1),
-                 ("line-worker", LineWorker, 1)]
+                 ("line-worker", LineWorker, 1),
+                 ("short-producer", ShortProducer, 1),
+                 ("keeper", Keeper, keepers), ("reader", Reader, readers)]
         ports = [n.port for n in nodes]
         self.people = [kind(self.watch, ports, directory, f"{name}{i}", seed)
                        for name, kind, n in kinds for i in range(n)]
@@ -306,6 +413,11 @@ class Load:
         for p in self.people:
             p.thread.start()
         return self
+
+    def look_at(self, node):
+        """It is being restarted: readers ask it now."""
+        with self.watch.lock:
+            self.watch.fresh[node.port] = time.monotonic()
 
     def check(self):
         assert not self.watch.errors, self.watch.errors
@@ -322,7 +434,7 @@ class Load:
         if a is None or a.status != 200 or "X-Corvo-View-Lag-Ms" in a.headers:
             return None
         n = sum(q["pending"] + q["active"] + q["retrying"] + q["scheduled"]
-                for q in a.json if q["name"] in (*WORK, LINE))
+                for q in a.json if q["name"] in (*WORK, LINE, SHORT))
         with self.watch.lock:
             self.watch.made = self.watch.ended + n
         return n

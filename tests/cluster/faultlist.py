@@ -312,6 +312,15 @@ class Clock(WithSeam):
         self.node.set_clock(0)
 
 
+class SmallClock(Clock):
+    """Less than what counts as a step."""
+
+    def draw(self):
+        super().draw()
+        self.seconds = self.rng.choice([-0.9, -0.4, 0.4, 0.9])
+        self.text = f"{self.node.name} is {self.seconds:+} s off"
+
+
 class Transfer(OfNode):
     """Leadership is handed to a node."""
 
@@ -329,7 +338,7 @@ FAULTS = {
     "kill-raftd": KillRaftd, "stop-raftd": StopRaftd, "stop-node": StopNode,
     "kill-node": KillNode, "restart-node": RestartNode, "new-disk": NewDisk,
     "remove": Remove, "slow-disk": SlowDisk, "full-disk": FullDisk,
-    "clock": Clock, "transfer": Transfer,
+    "clock": Clock, "small-clock": SmallClock, "transfer": Transfer,
 }
 for name, kind in FAULTS.items():
     kind.name = name

@@ -3,10 +3,12 @@
 
   faults.py [--seconds 120 | --minutes M] [--seed N] [--nodes 3]
             [--network auto|namespaces|proxy] [--only FAULT,...] [--keep]
+            [--snapshot-bytes small|large|both|SIZE]
 
 Prints the seed, a line for each fault, and what was found. It ends with 0 when
 nothing was: the history of all clients keeps the rules (rules.py), all nodes
-have equal digests at an equal index, and the view of each is like its store.
+have equal digests at an equal index, after each fault and at the end, and the
+view of each is like its store.
 Every kind of fault comes before any comes again. What is left when something
 was found, or with --keep: the histories, the nodes' words and their data.
 """
@@ -36,12 +38,15 @@ from node import API, BUILD, CORVO, Client, wait_until  # noqa: E402
 
 # Small files, so that logs are cut and snapshots sent in a short run too.
 FLAGS = ["--log-level=info", "--raft-segment-size=4MiB",
-         "--rocksdb-write-buffer=2MiB", "--snapshot-bytes=4MiB"]
+         "--rocksdb-write-buffer=2MiB"]
+# small: logs are cut all the time; large: never, in a short run.
+SNAPSHOT_BYTES = {"small": "256KiB", "large": "64MiB"}
 FAULT_S = (1.0, 6.0)   # how long one lasts
 QUIET_S = (1.0, 4.0)   # and the time until the next
 TWO_AT_ONCE = 0.2
 SERVES_S = 30.0        # until writes are taken again, on an idle machine
 DISK_MB, DISK_MB_PER_S = 256, 0.3
+DIGEST_S = 20.0        # for a node to say its digest, between faults
 
 
 def has_seams():
@@ -60,6 +65,7 @@ class Run:
         self.faults = {}
         self.bag = []          # names of faults yet to come in this round
         self.longest_s = 0.0   # until writes were taken again
+        self.compared = 0      # digests at an equal index
         self.mounts = []
         self.seams = has_seams()
         self.cluster = None
@@ -87,7 +93,10 @@ class Run:
     def run(self):
         self.began = time.monotonic()
         try:
+            size = SNAPSHOT_BYTES.get(self.o.snapshot_bytes,
+                                      self.o.snapshot_bytes)
             self.cluster = NetCluster(self.o.network, self.o.seed, *FLAGS,
+                                      f"--snapshot-bytes={size}",
                                       size=self.o.nodes)
             self.mount_disks()
             self.cluster.start()
@@ -165,6 +174,7 @@ class Run:
             self.stop.wait(self.rng.uniform(*QUIET_S))
             self.fail(self.draw(), self.rng.uniform(*FAULT_S))
             self.wait_serving()
+            self.compare_digests()
             self.load.backlog()
 
     def fail(self, faults, lasts):
@@ -173,11 +183,18 @@ class Run:
             self.say(f"{f.name}: {f.text} ({lasts:.1f} s)")
         with contextlib.ExitStack() as ends:
             for f in faults:
+                ends.callback(self.look_at, f)
                 ends.callback(f.end)
                 f.begin()
+                self.look_at(f)
             self.stop.wait(lasts)
         for f in faults:
             f.wait()
+            self.look_at(f)
+
+    def look_at(self, fault):
+        if hasattr(fault, "node"):
+            self.load.look_at(fault.node)
 
     def wait_serving(self):
         """Writes are taken again, soon after the end of any fault."""
@@ -226,8 +243,21 @@ class Run:
         self.found += history.check(records, final, fifo=[LINE])
         self.say(f"{len(records)} observations, {len(final)} jobs, "
                  f"{sum(self.faults.values())} faults, "
+                 f"{self.compared} times equal digests, "
                  f"{len(self.found)} findings; writes were taken again after "
                  f"{self.longest_s:.1f} s at most")
+
+    def compare_digests(self):
+        """Of the nodes that can say theirs now; all of them at the end."""
+        by_index = {}
+        for name, answer in self.digests(DIGEST_S).items():
+            if isinstance(answer, tuple):
+                by_index.setdefault(answer[0], {})[name] = answer[1]
+        for index, rows in by_index.items():
+            self.compared += len(rows) > 1
+            if len(set(rows.values())) > 1:
+                self.found.append(f"digests differ at {index}: {rows}")
+                self.say(self.found[-1])
 
     def index_of(self, node):
         with Client(node.port) as c:
@@ -239,20 +269,27 @@ class Run:
                                 for n in self.cluster.nodes}) == 1,
                    60, "all nodes to have applied the same", every=0.1)
 
-    def digests(self):
+    def digests(self, seconds=120):
         """{node: digest} at one index, which no node has passed yet."""
-        index = max(map(self.index_of, self.cluster.nodes)) + 1
-        answers, threads = {}, []
+        index, answers, threads = 0, {}, []
+        for n in self.cluster.nodes:
+            with contextlib.suppress(*NETWORK, KeyError, TypeError):
+                index = max(index, self.index_of(n) + 1)
         for n in self.cluster.nodes:
             def ask(n=n):
-                with n.client(120) as c:
-                    a = c.get(f"{API}/admin/digest?at_index={index}")
+                try:
+                    with n.client(seconds) as c:
+                        a = c.get(f"{API}/admin/digest?at_index={index}")
+                except NETWORK as e:
+                    answers[n.name] = repr(e)
+                    return
                 answers[n.name] = (a.json["index"], a.json["digest"]) \
                     if a.status == 200 else repr(a)
             threads.append(threading.Thread(target=ask))
             threads[-1].start()
         while any(t.is_alive() for t in threads):
-            with self.cluster.nodes[0].client() as c:
+            with contextlib.suppress(*NETWORK), \
+                    self.cluster.nodes[0].client() as c:
                 c.post(f"{API}/queues/probe/pause")
             for t in threads:
                 t.join(0.2)
@@ -280,10 +317,28 @@ def options():
                    choices=["auto", "namespaces", "proxy"])
     p.add_argument("--only", type=lambda t: t.split(","), default=[])
     p.add_argument("--keep", action="store_true")
+    p.add_argument("--snapshot-bytes", default="4MiB",
+                   help="small, large, both (half the time each), or a size")
     o = p.parse_args()
     if o.minutes is not None:
         o.seconds = 60 * o.minutes
     return o
+
+
+def run_once(o):
+    run = Run(o)
+    try:
+        run.run()
+    except KeyboardInterrupt:
+        sys.exit("faults.py: interrupted")
+    if run.load is not None:
+        for word, n in sorted(run.load.watch.outcomes.items()):
+            print(f"  {word}: {n}")
+    for name, n in sorted(run.faults.items()):
+        print(f"  fault {name}: {n}")
+    print("\n".join(run.found))
+    print("1 failed" if run.found else "1 passed", flush=True)
+    return 1 if run.found else 0
 
 
 def main():
@@ -298,26 +353,22 @@ def main():
     if o.network != "proxy":
         in_user_namespace()
     print(f"faults.py --seconds {o.seconds:g} --seed {o.seed} "
-          f"--nodes {o.nodes}", flush=True)
+          f"--nodes {o.nodes} --snapshot-bytes {o.snapshot_bytes}", flush=True)
     if o.network == "auto":
         why = may_have_namespaces()
         o.network = "proxy" if why else "namespaces"
         if why:
             print(f"a proxy goes between the nodes: {why}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    run = Run(o)
-    try:
-        run.run()
-    except KeyboardInterrupt:
-        sys.exit("faults.py: interrupted")
-    if run.load is not None:
-        for word, n in sorted(run.load.watch.outcomes.items()):
-            print(f"  {word}: {n}")
-    for name, n in sorted(run.faults.items()):
-        print(f"  fault {name}: {n}")
-    print("\n".join(run.found))
-    print("1 failed" if run.found else "1 passed")
-    return 1 if run.found else 0
+    sizes = [o.snapshot_bytes]
+    if o.snapshot_bytes == "both":
+        sizes = list(SNAPSHOT_BYTES)
+        o.seconds /= len(sizes)
+    results = []
+    for o.snapshot_bytes in sizes:
+        print(f"snapshot_bytes is {o.snapshot_bytes}", flush=True)
+        results.append(run_once(o))
+    return max(results)
 
 
 if __name__ == "__main__":

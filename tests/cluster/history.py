@@ -11,7 +11,8 @@ event is [type, attempt].
 A record:
 
   client   who did it
-  op       enqueue, enqueue_batch, fetch, beat, ack, fail, cancel, delete
+  op       enqueue, enqueue_batch, fetch, beat, ack, fail, cancel, delete,
+           read
   begin    when it was sent, end: when it was answered or given up; seconds of
   end      the machine's monotonic clock, which all clients share
   outcome  ok       it was answered with success
@@ -28,6 +29,12 @@ A record:
   ack, fail      {job_id, token}
   cancel         {job_id}; {status}: cancelled, or cancelling
   delete         {job_id}
+  read           {job_id, port, min_index}, of one node: port says which,
+                 min_index is what was sent as X-Corvo-Min-Index, or null;
+                 {status, behind}: whether the answer says it may be too old
+
+An answer to what creates a job also has port, the node that gave it, and index,
+its X-Corvo-Index.
 
 A mark is a text of the producer's own that no other job has; it stands in the
 payload, so a job can be told whose id nobody was told. A producer that sends a
@@ -118,6 +125,7 @@ class Job:
         self.strays = []         # records of tokens nobody was given
         self.cancels = []
         self.deletes = []
+        self.told = []           # enqueues that were answered with it
 
     def delivery(self, token):
         return next((d for d in self.deliveries if d.token == token), None)
@@ -158,6 +166,7 @@ class History:
         self.ids = collections.defaultdict(set)      # mark: ids seen with it
         self.duplicates = []                         # enqueues answered so
         self.batches = []
+        self.reads = []
         self.found = []
         for r in sorted(records, key=lambda r: r["begin"]):
             getattr(self, "take_" + r["op"])(r)
@@ -196,6 +205,7 @@ class History:
         job.request = request
         job.mark = request["mark"]
         job.end = min(job.end, r["end"])
+        job.told.append(r)
         self.ids[request["mark"]].add(job_id)
 
     def set_creation(self):
@@ -241,6 +251,9 @@ class History:
 
     def take_cancel(self, r):
         self.job(r["request"]["job_id"]).cancels.append(r)
+
+    def take_read(self, r):
+        self.reads.append(r)
 
     def take_delete(self, r):
         self.job(r["request"]["job_id"]).deletes.append(r)

@@ -323,8 +323,31 @@ def rule_fifo_leaves_none(h):
                       "later, is done")
 
 
+def rule_read(h):
+    """unseen: a node finds every job that it has acknowledged itself, also
+    after it was restarted. With X-Corvo-Min-Index it finds also what others
+    had acknowledged by then, or says that it may be behind. It may know nothing
+    at all, and say so; but not 404."""
+    for r in h.reads:
+        q, job = r["request"], h.jobs.get(r["request"]["job_id"])
+        if r["answer"].get("status") != 404 or job is None or any(
+                d["begin"] < r["end"] for d in job.deletes
+                if d["outcome"] != "refused"):
+            continue
+        for t in job.told:
+            own = t["answer"].get("port") == q["port"]
+            asked = q["min_index"] is not None and \
+                0 < t["answer"].get("index", 0) <= q["min_index"] and \
+                not r["answer"]["behind"]
+            if t["end"] < r["begin"] and (own or asked):
+                h.say("unseen", job, f"acknowledged at {at(t['end'])} by "
+                      f"{t['answer'].get('port')}, and {q['port']} had none "
+                      f"at {at(r['end'])} (min index {q['min_index']})")
+                break
+
+
 RULES = [rule_exists, rule_refused_is_not_done, rule_once, rule_completed_once,
          rule_completed_stays, rule_completed_had_a_lease,
          rule_events_had_a_lease, rule_leases_apart, rule_tokens_order,
          rule_lease_is_kept, rule_cancelled, rule_unique, rule_fifo,
-         rule_fifo_leaves_none]
+         rule_fifo_leaves_none, rule_read]

@@ -8,74 +8,7 @@ import pytest
 import history
 from history import Log, check, outcome_of
 from rules import RULES
-
-
-class Told:
-    """A history made by hand. Times are small numbers; an op lasts 0.1 s."""
-
-    def __init__(self):
-        self.records = []
-        self.final = {}
-
-    def add(self, op, begin, request, outcome="ok", answer=None, client="c",
-            end=None):
-        self.records.append({
-            "client": client, "op": op, "begin": begin,
-            "end": begin + 0.1 if end is None else end, "outcome": outcome,
-            "request": request, "answer": answer or {}})
-        return self
-
-    def enqueue(self, job, begin, outcome="ok", queue="q", key=None,
-                priority="normal", duplicate=False, mark=None, **more):
-        request = {"mark": mark or "m-" + job, "queue": queue,
-                   "priority": priority}
-        if key:
-            request["unique_key"] = key
-        return self.add("enqueue", begin, request, outcome,
-                        {"job_id": job, "duplicate": duplicate}
-                        if outcome == "ok" else {}, **more)
-
-    def batch(self, jobs, begin, outcome="ok"):
-        rows = [{"mark": "m-" + j, "queue": "q", "priority": "normal"}
-                for j in jobs]
-        return self.add("enqueue_batch", begin, {"jobs": rows}, outcome,
-                        {"job_ids": jobs} if outcome == "ok" else {})
-
-    def fetch(self, job, begin, token, attempt=1, lease=2.0, **more):
-        more.setdefault("client", f"w{token}")
-        return self.add("fetch", begin, {"queues": ["q"], "lease_s": lease},
-                        "ok", {"jobs": [{"job_id": job, "token": token,
-                                         "attempt": attempt, "queue": "q",
-                                         "mark": "m-" + job}]}, **more)
-
-    def with_token(self, op, job, begin, token, outcome="ok", code=None,
-                   **more):
-        answer = {"status": "ok"} if op == "beat" and not code else {}
-        if code:
-            answer = {"code": code}
-        return self.add(op, begin, {"job_id": job, "token": token}, outcome,
-                        answer, **more)
-
-    def ack(self, *args, **more):
-        return self.with_token("ack", *args, **more)
-
-    def fail(self, *args, **more):
-        return self.with_token("fail", *args, **more)
-
-    def beat(self, *args, **more):
-        return self.with_token("beat", *args, **more)
-
-    def cancel(self, job, begin, outcome="ok", status="cancelled"):
-        return self.add("cancel", begin, {"job_id": job}, outcome,
-                        {"status": status} if outcome == "ok" else {})
-
-    def delete(self, job, begin, outcome="ok"):
-        return self.add("delete", begin, {"job_id": job}, outcome)
-
-    def end(self, job, state, events=(), mark=None):
-        self.final[job] = {"state": state, "mark": mark or "m-" + job,
-                           "events": [list(e) for e in events]}
-        return self
+from told import Told
 
 
 def told():
@@ -574,6 +507,25 @@ def test_every_rule_is_tested_here():
         name = rule.__doc__.split(":")[0]
         mine = [t for t in here if t.startswith(f"test_{name}")]
         assert len(mine) >= (1 if name in ("order", "stranded") else 2), name
+
+
+def test_unseen_is_what_a_node_has_acknowledged():
+    assert names(told().acked("a", 1).read("a", 2)) == ["unseen"]
+    assert_good(told().acked("a", 1).read("a", 2, status=200))
+    assert_good(told().acked("a", 1).read("a", 2, status=503))
+    assert_good(told().acked("a", 2).read("a", 1))
+    assert_good(told().acked("a", 1).read("a", 2, port=2))
+    assert_good(told().acked("a", 1).delete("a", 1.5, "unknown")
+                .read("a", 2))
+
+
+def test_unseen_is_what_comes_before_a_min_index():
+    assert names(told().acked("a", 1, index=7)
+                 .read("a", 2, port=2, min_index=7)) == ["unseen"]
+    assert_good(told().acked("a", 1, index=7)
+                .read("a", 2, port=2, min_index=7, behind=True))
+    assert_good(told().acked("a", 1, index=7)
+                .read("a", 2, port=2, min_index=6))
 
 
 def test_statuses():
