@@ -6,9 +6,12 @@ static int on_entry(void *ctx, const struct log_entry *e)
 {
 	struct fit *f = ctx;
 
-	if (e->index == f->store.index && e->is_command) {
+	/* what is no command was applied to no store */
+	if (e->index == f->store.index) {
 		f->has_entry = true;
-		f->entry = e->origin;
+		f->entry = e->is_command
+			       ? e->origin
+			       : (struct entry_origin){ .term = e->term };
 	}
 	return f->fn != NULL ? f->fn(f->ctx, e) : 0;
 }

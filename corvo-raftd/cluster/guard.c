@@ -76,9 +76,13 @@ static void cut_count(struct node *n, struct raft_append_entries_result *r)
 	r->last_log_index = MIN(r->last_log_index, stored - 1);
 }
 
-void guard_receiving(struct node *n, struct raft_message *m)
+bool guard_receiving(struct node *n, struct raft_message *m)
 {
 	struct guard_answer *a = &n->guard.answer;
+
+	if (n->guard.diverged || (m->type == RAFT_IO_APPEND_ENTRIES &&
+				  !guard_applied_fits(n, &m->append_entries)))
+		return false;
 
 	switch (m->type) {
 	case RAFT_IO_APPEND_ENTRIES:
@@ -102,6 +106,7 @@ void guard_receiving(struct node *n, struct raft_message *m)
 	default:
 		break;
 	}
+	return true;
 }
 
 void guard_received(struct node *n)
@@ -112,6 +117,8 @@ void guard_received(struct node *n)
 
 bool guard_sending(struct node *n, struct raft_message *m)
 {
+	if (n->guard.diverged)
+		return false;
 	if (m->type == RAFT_IO_APPEND_ENTRIES)
 		cut_commit(&m->append_entries);
 	return m->type != RAFT_IO_APPEND_ENTRIES_RESULT ||
@@ -162,6 +169,8 @@ static int truncate_from(struct raft_io *io, raft_index index)
 {
 	struct node *n = container_of(io, struct node, io);
 
+	if (!guard_applied_stays(n, index))
+		return RAFT_SHUTDOWN;
 	guard_members_cut(n, index);
 	return n->guard_io.truncate(io, index);
 }

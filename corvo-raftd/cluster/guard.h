@@ -11,6 +11,7 @@
 #include "util/buf.h"
 
 struct node;
+struct raft_append_entries;
 struct raft_entry;
 struct raft_message;
 struct raft_snapshot;
@@ -20,6 +21,7 @@ enum guard_rule {
 	GUARD_ANSWER = 1u << 1,
 	GUARD_TERM = 1u << 2,
 	GUARD_MEMBERS = 1u << 3,
+	GUARD_APPLIED = 1u << 4,
 	/* guard_vote.c */
 	GUARD_ALONE = 1u << 8,
 	GUARD_ASKED = 1u << 9,
@@ -45,6 +47,7 @@ struct guard_members {
 struct guard {
 	struct guard_answer answer; /* to what the library has in hand */
 	struct guard_members members;
+	bool diverged; /* the store is not the cluster's */
 };
 
 #ifdef CORVO_FAULTS
@@ -68,8 +71,12 @@ void guard_done(struct node *n);
 /* The library has started. */
 void guard_started(struct node *n);
 
-/* A message came, and the library is about to see it; it has seen it. */
-void guard_receiving(struct node *n, struct raft_message *m);
+/* Whether a node may be started on the log in dir: -ERR_CONFLICT with a
+ * sentence. */
+int guard_refuse(const char *dir, struct buf *why);
+/* A message came, and the library is about to see it; it has seen it. False:
+ * it must not, and the message stays the caller's. */
+bool guard_receiving(struct node *n, struct raft_message *m);
 void guard_received(struct node *n);
 /* A message is about to leave. False: it must not. */
 bool guard_sending(struct node *n, struct raft_message *m);
@@ -95,5 +102,13 @@ void guard_members_cut(struct node *n, uint64_t index);
 /* Others may be committed now. */
 void guard_members_look(struct node *n);
 void guard_members_snapshot(struct node *n);
+
+/* --- guard_applied.c, for guard.c --- */
+
+/* Whether entries that came have what is applied in their place; else it is
+ * told. */
+bool guard_applied_fits(struct node *n, const struct raft_append_entries *a);
+/* As that: entries from there on are to be cut off. */
+bool guard_applied_stays(struct node *n, uint64_t index);
 
 #endif

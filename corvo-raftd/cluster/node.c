@@ -464,8 +464,14 @@ bool node_is_frozen(const struct node *n)
 
 bool node_is_dead(const struct node *n)
 {
-	return (n->log_failed || n->raft.state == RAFT_UNAVAILABLE) &&
+	return (n->log_failed || n->raft.state == RAFT_UNAVAILABLE ||
+		n->guard.diverged) &&
 	       !n->stopping;
+}
+
+bool node_has_diverged(const struct node *n)
+{
+	return n->guard.diverged;
 }
 
 bool node_is_whole(const struct node *n)

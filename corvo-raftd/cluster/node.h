@@ -151,6 +151,9 @@ bool node_is_frozen(const struct node *n);
  * takes part in nothing until the next start.
  */
 bool node_is_dead(const struct node *n);
+/* As that, since it has applied other entries than the cluster has: also after
+ * the next start. */
+bool node_has_diverged(const struct node *n);
 /* Ready, or it was when it froze: what is applied is all that was ever
  * answered, and can be read. Or it follows, and has caught up with what a
  * leader told since it was started. */

@@ -128,17 +128,45 @@ static void leave_out_known(struct node *n, struct raft_append_entries *a)
 	a->n_entries -= known;
 }
 
+/* What the library would have freed. */
+static void drop(struct raft_message *m)
+{
+	struct raft_append_entries *a = &m->append_entries;
+
+	if (m->type == RAFT_IO_APPEND_ENTRIES && a->n_entries > 0) {
+		raft_free(a->entries[0].batch);
+		raft_free(a->entries);
+	}
+	if (m->type == RAFT_IO_INSTALL_SNAPSHOT) {
+		raft_configuration_close(&m->install_snapshot.conf);
+		raft_free(m->install_snapshot.data.base);
+	}
+}
+
 static void receive_result(struct node *n, struct raft_message *m)
 {
 	struct raft_append_entries_result r;
 	raft_id id = m->server_id;
 
-	guard_receiving(n, m);
+	if (!guard_receiving(n, m))
+		return;
 	r = m->append_entries_result;
 	node_sends_heard(n, m);
 	n->receive.recv(&n->io, m);
 	guard_received(n);
 	node_hint_heard(n, id, &r);
+}
+
+static void pass_on(struct node *n, struct raft_message *m)
+{
+	if (!guard_receiving(n, m)) {
+		drop(m);
+		return;
+	}
+	guard_vote_receiving(n, m);
+	n->receive.recv(&n->io, m);
+	guard_vote_received(n);
+	guard_received(n);
 }
 
 void node_receive(struct raft_io *io, struct raft_message *m)
@@ -158,19 +186,13 @@ void node_receive(struct raft_io *io, struct raft_message *m)
 		leave_out_known(n, &m->append_entries);
 	if (m->type != RAFT_IO_INSTALL_SNAPSHOT ||
 	    !is_needed(n, &m->install_snapshot)) {
-		guard_receiving(n, m);
-		guard_vote_receiving(n, m);
-		n->receive.recv(io, m);
-		guard_vote_received(n);
-		guard_received(n);
+		pass_on(n, m);
 		return;
 	}
 	hear_leader(n, m);
 	if (n->ops->on_install != NULL && !n->stopping)
 		tell(n, m);
-	/* they are ours, as they would have been the library's */
-	raft_configuration_close(&m->install_snapshot.conf);
-	raft_free(m->install_snapshot.data.base);
+	drop(m);
 }
 
 static void on_tick(struct raft_io *io)

@@ -127,9 +127,10 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 	if (r < 0)
 		return r;
 	r = node_folder(s, &dir, why);
-	if (r < 0)
-		return r;
-	r = node_look_at_log(n, c, dir.p, is_new, why);
+	if (r == 0)
+		r = guard_refuse(dir.p, why);
+	if (r == 0)
+		r = node_look_at_log(n, c, dir.p, is_new, why);
 	if (r < 0)
 		return r;
 	r = node_base_open(n, s, dir.p);

@@ -53,6 +53,12 @@ static void hand_over(struct svc *s)
 
 static void look_at_dead(struct svc *s)
 {
+	if (node_has_diverged(s->p->node)) {
+		log_error("consensus was violated; stopping, and not to be "
+			  "started again with this data");
+		daemon_exit(s->p->d, EXIT_NO_RETRY);
+		return;
+	}
 	if (!proposer_stats(s->p->proposer)->disk_ok) {
 		if (!s->said_dead)
 			log_error("the log or its term could not be written, "
