@@ -373,7 +373,6 @@ static int by_place(const void *a, const void *b)
 static size_t scan_index(struct world *w, const char *kind, struct str queue,
 			 struct place *ret)
 {
-	struct kv *kv = w->x->side[0].kv;
 	struct kv_iter *it;
 	struct key from, upto;
 	struct pending p;
@@ -381,7 +380,7 @@ static size_t scan_index(struct world *w, const char *kind, struct str queue,
 
 	key_prefix_queue(&from, kind, SPACE_DEFAULT, queue);
 	key_prefix_end(&from, &upto);
-	it = kv_iter_new(kv, key_str(&from), key_str(&upto));
+	it = kv_iter_new(w->x->side[0].kv, key_str(&from), key_str(&upto));
 	for (; kv_iter_valid(it); kv_iter_next(it)) {
 		struct str k = kv_iter_key(it);
 
