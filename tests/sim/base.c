@@ -10,6 +10,8 @@
 #include "net.h"
 #include "proto/err.h"
 
+#define EARLY_MAX 8 /* entries */
+
 enum req_kind { REQ_PUT, REQ_GET, REQ_WORK };
 
 /* Something the library has asked for, until it hears of it. */
@@ -246,11 +248,45 @@ static int start(struct raft_io *io, unsigned msecs, raft_io_tick_cb tick,
 	return 0;
 }
 
+static void on_early_sent(struct raft_io_send *req, int status)
+{
+	(void)status;
+	free(req);
+}
+
+/*
+ * As a leader of an earlier version does, which knows little of a follower:
+ * some entries it has long had, with all that is committed.
+ */
+static void send_early(struct node_base *b, const struct raft_message *m)
+{
+	struct raft_entry entries[EARLY_MAX];
+	struct raft_message early = *m;
+	struct raft_append_entries *a = &early.append_entries;
+	uint64_t offset = b->node->raft.log.offset, prev = a->prev_log_index;
+
+	/* a beat may be about an entry that this log has no more */
+	if (prev < offset + 2 || node_entry(b->node, prev) == NULL)
+		return;
+	a->prev_log_index = sim_between(b->host->sim, offset + 1, prev - 1);
+	a->prev_log_term = node_term_of(b->node, a->prev_log_index);
+	a->n_entries = (unsigned)MIN(prev - a->prev_log_index,
+				     sim_between(b->host->sim, 1, EARLY_MAX));
+	a->entries = entries;
+	for (unsigned i = 0; i < a->n_entries; i++)
+		entries[i] = *node_entry(b->node, a->prev_log_index + 1 + i);
+	(void)net_send(b->host, true, xcalloc(1, sizeof(struct raft_io_send)),
+		       &early, on_early_sent);
+}
+
 static int send_message(struct raft_io *io, struct raft_io_send *req,
 			const struct raft_message *m, raft_io_send_cb cb)
 {
 	struct node_base *b = base_of(io);
 
+	if (m->type == RAFT_IO_APPEND_ENTRIES &&
+	    sim_chance(b->host->sim, b->host->early))
+		send_early(b, m);
 	return net_send(b->host, node_may_dial(b->node, m->server_id), req, m,
 			cb);
 }

@@ -114,7 +114,7 @@ struct cluster {
 	uint64_t last_id;           /* raft's, given to a node */
 	struct history history;
 	struct tally tally;
-	struct sim_event storm;
+	struct sim_event storm, back;
 	char *verdict; /* what cluster_fail had to say */
 };
 

@@ -26,6 +26,7 @@ struct sim_host {
 	raft_io_recv_cb recv;
 	bool is_crash;     /* it is being stopped by one */
 	uint64_t lost_max; /* entries a crash may lose although told */
+	unsigned early;    /* messages of a hundred: see send_early in base.c */
 	/* snapshots, sends and work take up to that */
 	uint64_t work_max_ns;
 };

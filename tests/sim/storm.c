@@ -9,6 +9,7 @@
 #define BETWEEN_MIN_NS (2 * NS_PER_MS)
 #define BETWEEN_MAX_NS (400 * NS_PER_MS)
 #define AWAY_MAX_NS    (2 * NS_PER_S)
+#define DEPOSE_MIN_NS  (500 * NS_PER_MS)
 #define LEAVE_MAX_NS   NS_PER_S
 #define BURST_MAX      12
 
@@ -28,6 +29,7 @@ enum deed {
 	REMOVE,
 	SNAPSHOT,
 	WEATHER,
+	DEPOSE,
 	DEEDS
 };
 
@@ -121,15 +123,38 @@ static void cut_half(struct cluster *c)
 	cut_set(c, (unsigned)sim_below(c->sim, 1u << SIM_NODES));
 }
 
-static void mend(struct cluster *c)
+static void mend_some(struct cluster *c, bool all)
 {
-	bool all = sim_chance(c->sim, 60);
-
 	sim_note(c->sim, "mend", all, 0, 0, 0, 0);
 	for (unsigned i = 0; i < SIM_NODES; i++)
 		for (unsigned k = 0; k < SIM_NODES; k++)
 			if (all || sim_chance(c->sim, 30))
 				net_cut(&c->net, i, k, CUT_NONE);
+}
+
+static void mend(struct cluster *c)
+{
+	mend_some(c, sim_chance(c->sim, 60));
+}
+
+static void on_back(void *ctx)
+{
+	mend_some(ctx, true);
+}
+
+/* A leader that others do without for a while, and entries on both sides. */
+static void depose(struct cluster *c)
+{
+	struct member *m = any(c, leads);
+
+	if (m == NULL || sim_is_due(&c->back))
+		return;
+	cut_set(c, 1u << m->host.number);
+	for (unsigned i = 0; i < BURST_MAX; i++)
+		(void)member_propose(m,
+				     sim_between(c->sim, 8, c->plan.large_max));
+	sim_after(c->sim, &c->back, NULL,
+		  sim_between(c->sim, DEPOSE_MIN_NS, AWAY_MAX_NS), on_back, c);
 }
 
 static void end_one(struct cluster *c, bool is_crash)
@@ -378,6 +403,9 @@ static void act(struct cluster *c, enum deed d)
 	case WEATHER:
 		weather(c);
 		break;
+	case DEPOSE:
+		depose(c);
+		break;
 	case DEEDS:
 		break;
 	}
@@ -421,6 +449,7 @@ void storm_plan(struct cluster *c)
 		[CRASH] = 6,    [STOP] = 2,           [STAND_STILL] = 5,
 		[TRANSFER] = 3, [JOIN] = 4,           [ASSIGN] = 8,
 		[REMOVE] = 3,   [SNAPSHOT] = 5,       [WEATHER] = 4,
+		[DEPOSE] = 8,
 	};
 	static const unsigned voters[] = { 1, 3, 3, 3, 3, 4, 5, 5 };
 	struct plan *p = &c->plan;
@@ -431,6 +460,8 @@ void storm_plan(struct cluster *c)
 		p->weight[i] = i == PROPOSE || i == MEND || sim_chance(s, 65)
 				   ? usual[i]
 				   : 0;
+	/* cuts that last long enough for others to be chosen */
+	p->weight[MEND] = 1 + (unsigned)sim_skewed(s, 0, 20);
 	p->is_loose = sim_chance(s, 15);
 	p->storm_ns = sim_between(s, 1500, 8000) * NS_PER_MS;
 	p->pause_max_ns = sim_between(s, 20, 2500) * NS_PER_MS;
@@ -451,6 +482,7 @@ void storm_begin(struct cluster *c)
 		    sim_skewed(c->sim, NS_PER_MS, 200 * NS_PER_MS);
 		h->work_max_ns =
 		    sim_skewed(c->sim, 2 * NS_PER_MS, 500 * NS_PER_MS);
+		h->early = sim_chance(c->sim, 30) ? 10 : 0;
 		h->lost_max = c->plan.is_loose ? sim_below(c->sim, 40) : 0;
 	}
 	sim_after(c->sim, &c->storm, NULL, BETWEEN_MAX_NS, on_storm, c);
@@ -459,6 +491,7 @@ void storm_begin(struct cluster *c)
 void storm_end(struct cluster *c)
 {
 	sim_forget(c->sim, &c->storm);
+	sim_forget(c->sim, &c->back);
 	net_heal(&c->net);
 	c->net.delay_min_ns = NS_PER_MS / 10;
 	c->net.delay_max_ns = 2 * NS_PER_MS;
