@@ -39,8 +39,9 @@ def restart(node):
 
 
 def set_fairness(node, how):
-    with node.client() as c:
-        return c.patch(f"{API}/queues/deep", {"fairness": how})
+    with node.client(timeout=WAIT_S) as c:
+        a = c.request("PATCH", f"{API}/queues/deep", {"fairness": how})
+        assert a.status == 200, a
 
 
 def takes_one(node):
