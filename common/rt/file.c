@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -343,6 +344,20 @@ int file_read_at(int fd, uint64_t at, size_t n, char *ret)
 	return 0;
 }
 
+/* A name is on the disk when its directory is. */
+static int dir_sync_of(const char *path)
+{
+	_cleanup_(buf_done) struct buf dir = BUF_INIT(0);
+	const char *slash = strrchr(path, '/');
+
+	if (slash == NULL)
+		buf_putc(&dir, '.');
+	else
+		buf_append(&dir, path, (size_t)(slash - path) + 1);
+	buf_putc(&dir, '\0');
+	return dir_sync(dir.p);
+}
+
 int file_write(const char *path, struct str content)
 {
 	_cleanup_(buf_done) struct buf tmp = BUF_INIT(0);
@@ -358,9 +373,11 @@ int file_write(const char *path, struct str content)
 		r = -errno;
 	if (r == 0 && rename(tmp.p, path) < 0)
 		r = -errno;
-	if (r < 0)
+	if (r < 0) {
 		unlink(tmp.p);
-	return r;
+		return r;
+	}
+	return dir_sync_of(path);
 }
 
 /* Takes the descriptor of a directory. */

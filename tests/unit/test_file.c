@@ -5,12 +5,23 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "lib/testlib.h"
 #include "proto/err.h"
 
 static char dir[64];
+static unsigned dirs_flushed;
+
+/* In the place of the system's. */
+int fsync(int fd)
+{
+	struct stat st;
+
+	dirs_flushed += fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+	return (int)syscall(SYS_fsync, fd);
+}
 
 static int set_up(void **state _unused_)
 {
@@ -202,6 +213,20 @@ static void test_bytes_of_a_directory_and_of_those_in_it(void **state _unused_)
 	assert_int_equal(n, 0);
 }
 
+/* Else a power failure takes its name, or gives it back the old content. */
+static void test_a_file_is_written_with_its_name(void **state _unused_)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	dirs_flushed = 0;
+	assert_int_equal(file_write(in_dir("named"), STR("precious")), 0);
+	assert_int_equal(dirs_flushed, 1);
+	assert_int_equal(file_read(in_dir("named"), 100, &b), 0);
+	assert_str_is(buf_str(&b), "precious");
+	assert_int_equal(file_write(in_dir("nowhere/named"), STR("x")),
+			 -ENOENT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,6 +236,7 @@ int main(void)
 		cmocka_unit_test(test_lock_without_room),
 		cmocka_unit_test(test_lock_of_others_is_refused),
 		cmocka_unit_test(test_only_we_may_write_in_a_directory_of_ours),
+		cmocka_unit_test(test_a_file_is_written_with_its_name),
 		cmocka_unit_test(test_free_bytes),
 		cmocka_unit_test(test_bytes_of_a_directory_and_of_those_in_it),
 	};
