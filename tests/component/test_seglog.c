@@ -74,6 +74,45 @@ static void what_goes_in_comes_out(void **state _unused_)
 	world_free(w);
 }
 
+static void set_times(const struct world *w, const char *name,
+		      const struct timespec *to, struct timespec *ret)
+{
+	char path[512];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", w->dir, name);
+	if (to != NULL)
+		assert_return_code(utimensat(AT_FDCWD, path,
+					     (struct timespec[]){ *to, *to },
+					     0),
+				   errno);
+	assert_return_code(stat(path, &st), errno);
+	*ret = st.st_mtim;
+}
+
+/* A flush that failed leaves in memory, as if written, what the disk has not:
+ * it can be read, and no flush writes it again. */
+static void what_is_read_at_a_start_is_written_again(void **state _unused_)
+{
+	struct world *w = world_new("again");
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct timespec long_ago = { .tv_sec = 1000 }, at;
+	struct seglog_scan s = { 0 };
+
+	push(w, 5);
+	settle(w);
+	world_close(w);
+	assert_int_equal(seglog_scan(&s, w->dir, &why), 0);
+	set_times(w, s.files[s.n - 1].name, &long_ago, &at);
+	assert_int_equal(at.tv_sec, long_ago.tv_sec);
+	world_open(w);
+	set_times(w, s.files[s.n - 1].name, NULL, &at);
+	assert_true(at.tv_sec > long_ago.tv_sec);
+	assert_log_is(w, w->dir, w->next);
+	seglog_scan_done(&s);
+	world_free(w);
+}
+
 static void more_than_goes_to_the_file_at_once(void **state _unused_)
 {
 	struct world *w = world_new("many");
@@ -235,6 +274,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_format_never_changes),
 		cmocka_unit_test(what_goes_in_comes_out),
+		cmocka_unit_test(what_is_read_at_a_start_is_written_again),
 		cmocka_unit_test(more_than_goes_to_the_file_at_once),
 		cmocka_unit_test(an_entry_larger_than_a_segment),
 		cmocka_unit_test(entries_that_were_taken_back),

@@ -138,6 +138,27 @@ int seg_zeros(int fd, size_t from, size_t to)
 	return r;
 }
 
+int seg_again(int fd, size_t from, size_t to)
+{
+	char *bytes = xmalloc(FILL_BYTES);
+	int r = 0;
+
+	while (from < to && r == 0) {
+		size_t n = MIN(FILL_BYTES, to - from);
+		ssize_t wrote;
+
+		r = file_read_at(fd, from, n, bytes);
+		if (r < 0)
+			break;
+		wrote = pwrite(fd, bytes, n, (off_t)from);
+		if (wrote != (ssize_t)n)
+			r = wrote < 0 ? -errno : -EIO;
+		from += n;
+	}
+	free(bytes);
+	return r;
+}
+
 static int make_new(struct seg_pool *p, bool quick, int *ret_fd)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);

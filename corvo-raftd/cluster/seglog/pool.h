@@ -42,6 +42,8 @@ int seg_pool_give(struct seg_pool *p, const char *name, struct buf *why);
 int seg_pool_take(struct seg_pool *p, uint64_t number, bool quick,
 		  struct seg_open *ret, struct buf *why);
 
+/* Writes over a part of a file what it holds. 0 or -errno. */
+int seg_again(int fd, size_t from, size_t to);
 /* Writes zeros over a part of a file; the end of them need not be on the disk.
  * 0 or -errno. */
 int seg_zeros(int fd, size_t from, size_t to);

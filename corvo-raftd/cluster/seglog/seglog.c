@@ -285,9 +285,12 @@ static int open_file(struct seglog *l, const char *name, int *ret_fd)
 }
 
 /*
- * Read is not flushed: it may be in memory only, of a process that died. And
- * behind the end may stand records of the group that was not finished, whole
- * ones, too: they must not follow what will be written before them.
+ * Read is not flushed: it may be in memory only, of a process that died. A
+ * flush that failed leaves it there, and the next one says that there is
+ * nothing to do; so the last segment, to which it was written, is written once
+ * more. And behind the end may stand records of the group that was not
+ * finished, whole ones, too: they must not follow what will be written before
+ * them.
  */
 static int settle(struct seglog *l, const struct seg_file *f, bool is_last,
 		  struct buf *why)
@@ -302,6 +305,8 @@ static int settle(struct seglog *l, const struct seg_file *f, bool is_last,
 			 "follows byte %zu was not acknowledged and is dropped",
 			 l->c.dir, f->name, f->end);
 	if (is_last)
+		r = seg_again(fd, 0, f->end);
+	if (r == 0 && is_last)
 		r = seg_zeros(fd, f->end, f->used);
 	if (r == 0 && fdatasync(fd) < 0)
 		r = -errno;
