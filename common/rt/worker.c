@@ -128,6 +128,11 @@ void worker_run(struct worker *w, loop_fn *work, loop_fn *done, void *ctx)
 	pthread_mutex_unlock(&w->lock);
 }
 
+bool worker_is_ending(const struct worker *w)
+{
+	return w->stop; /* which only this thread sets */
+}
+
 void worker_free(struct worker *w)
 {
 	if (w == NULL)

@@ -20,6 +20,9 @@ struct worker *worker_new(struct loop *l, const char *name, int nice);
  * in which nothing more may be given. */
 void worker_free(struct worker *w);
 
+/* It is being freed: asked in a `done` that would give more. Loop thread. */
+bool worker_is_ending(const struct worker *w);
+
 /* `work` on the thread, then `done` on the loop. */
 void worker_run(struct worker *w, loop_fn *work, loop_fn *done, void *ctx);
 

@@ -89,9 +89,11 @@ static void portion_done(void *ctx)
 {
 	struct digest_ask *a = ctx;
 
+	bool goes_on = !a->s->draining && !worker_is_ending(a->s->p->worker);
+
 	if (a->gone || !rpc_req_is_live(a->req)) {
 		ask_free(a);
-	} else if (a->step > 0 && !a->s->draining) {
+	} else if (a->step > 0 && goes_on) {
 		worker_run(a->s->p->worker, portion_work, portion_done, a);
 	} else {
 		if (a->step == 0)

@@ -93,6 +93,36 @@ static void test_free_finishes_what_was_given(void **state _unused_)
 	worker_free(NULL);
 }
 
+struct portions {
+	struct worker *worker;
+	unsigned done;
+};
+
+static void do_portion(void *ctx _unused_)
+{
+}
+
+/* There is always one more. */
+static void next_portion(void *ctx)
+{
+	struct portions *p = ctx;
+
+	p->done++;
+	if (!worker_is_ending(p->worker))
+		worker_run(p->worker, do_portion, next_portion, p);
+}
+
+static void test_work_in_portions_ends_with_the_worker(void **state _unused_)
+{
+	struct loop *l = loop_new();
+	struct portions p = { .worker = worker_new(l, "portions", 0) };
+
+	worker_run(p.worker, do_portion, next_portion, &p);
+	worker_free(p.worker);
+	assert_int_equal(p.done, 1);
+	loop_free(l);
+}
+
 struct polite {
 	struct loop *loop;
 	bool gave_way;
@@ -131,6 +161,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_in_order_and_back_on_the_loop),
 		cmocka_unit_test(test_free_finishes_what_was_given),
+		cmocka_unit_test(test_work_in_portions_ends_with_the_worker),
 		cmocka_unit_test(test_only_work_of_low_priority_gives_way),
 	};
 
