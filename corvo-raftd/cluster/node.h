@@ -225,7 +225,8 @@ int node_add(struct node *n, uint64_t id, const char *address,
 int node_assign(struct node *n, uint64_t id, enum node_role role,
 		node_done_fn *done, void *ctx);
 int node_remove(struct node *n, uint64_t id, node_done_fn *done, void *ctx);
-/* id 0: to whoever is most up to date. */
+/* id 0: to whoever is most up to date. Neither while a change is under way, nor
+ * a change meanwhile: -ERR_CONFLICT. */
 int node_transfer(struct node *n, uint64_t id, node_done_fn *done, void *ctx);
 
 /* The cluster's; none: this node is in none yet. */

@@ -71,12 +71,21 @@ static int change_begun(struct change *c, int rv)
 	return change_err(rv);
 }
 
+/*
+ * One thing at a time. Who is handed the lead while a change is under way may
+ * not know of it yet, and begin another; and a change needs a leader who stays.
+ */
+static bool may_change(const struct node *n)
+{
+	return !n->changing && n->transfer_done == NULL;
+}
+
 int node_add(struct node *n, uint64_t id, const char *address,
 	     node_done_fn *done, void *ctx)
 {
 	struct change *c;
 
-	if (n->changing)
+	if (!may_change(n))
 		return -ERR_CONFLICT;
 	c = change_new(n, done, ctx);
 	return change_begun(
@@ -91,7 +100,7 @@ int node_assign(struct node *n, uint64_t id, enum node_role role,
 				     [NODE_VOTER] = RAFT_VOTER };
 	struct change *c;
 
-	if (n->changing)
+	if (!may_change(n))
 		return -ERR_CONFLICT;
 	c = change_new(n, done, ctx);
 	return change_begun(
@@ -102,7 +111,7 @@ int node_remove(struct node *n, uint64_t id, node_done_fn *done, void *ctx)
 {
 	struct change *c;
 
-	if (n->changing)
+	if (!may_change(n))
 		return -ERR_CONFLICT;
 	c = change_new(n, done, ctx);
 	return change_begun(c, raft_remove(&n->raft, &c->req, id, on_changed));
@@ -144,7 +153,7 @@ int node_transfer(struct node *n, uint64_t id, node_done_fn *done, void *ctx)
 {
 	int rv;
 
-	if (n->transfer_done != NULL)
+	if (!may_change(n) || n->raft.configuration_uncommitted_index != 0)
 		return -ERR_CONFLICT;
 	n->transfer.data = n;
 	n->transfer_done = done;

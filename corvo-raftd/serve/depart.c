@@ -103,7 +103,9 @@ static void on_gone_over(void *ctx, int err)
 	};
 
 	/* who asked through another node asks the next leader by itself */
-	if (err < 0)
+	if (err == -ERR_CONFLICT)
+		svc_refuse_change(g->req, err);
+	else if (err < 0)
 		rpc_reply(g->req, -err, 0,
 			  STR("it leads, and no other node took over in time"));
 	else if (rpc_req_is_live(g->req))

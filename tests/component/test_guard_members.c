@@ -184,6 +184,34 @@ static void a_snapshot_has_no_change_under_way(void **state _unused_)
 	mail_end();
 }
 
+/* Who is handed the lead would not know of the change yet. */
+static void a_change_or_a_transfer_and_not_both(void **state _unused_)
+{
+	const char *address = "there.invalid:9400";
+	struct member *k;
+	int answer = 0;
+
+	begin(false);
+	w_wait(all_is_well, NULL);
+	k = leader();
+	mail_rule = mail_none;
+	assert_int_equal(
+	    node_add(k->node, STRANGER, address, mail_on_answer, NULL), 0);
+	assert_int_equal(node_transfer(k->node, 0, mail_on_answer, NULL),
+			 -ERR_CONFLICT);
+	mail_rule = NULL;
+	w_wait(all_is_well, NULL);
+	k = leader();
+	mail_rule = mail_none;
+	assert_int_equal(node_transfer(k->node, 0, mail_on_answer, &answer), 0);
+	assert_int_equal(
+	    node_add(k->node, STRANGER + 1, address, mail_on_answer, NULL),
+	    -ERR_CONFLICT);
+	assert_int_equal(node_remove(k->node, STRANGER, mail_on_answer, NULL),
+			 -ERR_CONFLICT);
+	mail_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +221,7 @@ int main(void)
 		CASE(after_both),
 		CASE(a_change_that_stays_is_committed),
 		CASE(a_snapshot_has_no_change_under_way),
+		CASE(a_change_or_a_transfer_and_not_both),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
