@@ -16,7 +16,9 @@
 #define ROUNDS_MAX  10             /* fetches one after the other */
 #define PAUSE_NS    NS_PER_S       /* after one that failed; it grows */
 #define PAUSE_MAX   (30 * NS_PER_S)
-#define LEFT_NS     (600 * NS_PER_S) /* what nobody went on with is removed */
+#define LEFT_NS     (600 * NS_PER_S)  /* what nobody went on with is removed */
+#define LOG_LOOK_NS (100 * NS_PER_MS) /* for the entry a store ends with */
+#define LOG_WAIT_NS (60 * NS_PER_S)
 
 /* What the leader offers, with memory of its own. */
 struct offer {
@@ -40,12 +42,15 @@ struct follow {
 	unsigned failures;
 	uint64_t not_before_ns;
 	bool checking; /* on the worker */
+	bool waits;    /* for the log to have what the store ends with */
+	uint64_t waits_since_ns;
 	bool ready;
 	bool leaving; /* being freed */
 	int err;
 	struct buf why;
 	struct buf problem;
 	struct loop_timer *left;
+	struct loop_timer *log_look;
 };
 
 /* --- offers --- */
@@ -95,7 +100,7 @@ static void remove_done(void *ctx)
 
 static bool is_idle(const struct follow *f)
 {
-	return f->download == NULL && !f->checking && !f->ready;
+	return f->download == NULL && !f->checking && !f->waits && !f->ready;
 }
 
 /* The log had it in the end, or the leader is another one. */
@@ -134,6 +139,20 @@ static void failed(struct follow *f, int err, struct str why)
 
 /* --- the store that came --- */
 
+/* The leader's file may be damaged too, where nobody has looked for long: it
+ * would stop this node again, and again. */
+static int read_all(struct kv *kv)
+{
+	struct kv_iter *it = kv_iter_new(kv, STR_NULL, STR_NULL);
+	int e;
+
+	while (kv_iter_valid(it))
+		kv_iter_next(it);
+	e = kv_iter_error(it);
+	kv_iter_free(it);
+	return e;
+}
+
 static int read_store(struct follow *f, struct record_meta *ret)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
@@ -146,6 +165,8 @@ static int read_store(struct follow *f, struct record_meta *ret)
 	if (e < 0)
 		return e;
 	e = record_meta_read(kv, ret);
+	if (e == 0 && f->current.i.store_only)
+		e = read_all(kv);
 	if (e < 0)
 		buf_puts(&f->why, kv_error_text());
 	kv_close(kv);
@@ -168,10 +189,12 @@ static int check_store(struct follow *f)
 			   meta.applied_index);
 		return -ERR_CONFLICT;
 	}
-	if (meta.applied_index > m->applied) {
+	if (meta.applied_index > m->applied || f->current.i.store_only) {
 		m->store = meta.applied_index;
 		m->store_origin = meta.origin;
 	}
+	if (f->current.i.store_only)
+		return 0; /* when the log has it, too */
 	return install_ready(f->c.settings, &f->current.i, &f->why);
 }
 
@@ -182,6 +205,57 @@ static void check_work(void *ctx)
 	f->err = check_store(f);
 	if (f->err < 0)
 		remove_work(f);
+}
+
+static void ready(struct follow *f)
+{
+	f->ready = true;
+	log_info("the leader's snapshot of entry %" PRIu64
+		 " is there; restarting to put it in place",
+		 f->current.i.manifest.index);
+	f->c.on_ready(f->c.ctx);
+}
+
+static void ready_work(void *ctx)
+{
+	struct follow *f = ctx;
+
+	f->err = install_ready(f->c.settings, &f->current.i, &f->why);
+}
+
+static void ready_done(void *ctx)
+{
+	struct follow *f = ctx;
+
+	f->checking = false;
+	if (f->leaving)
+		return;
+	if (f->err < 0)
+		failed(f, f->err, buf_str(&f->why));
+	else
+		ready(f);
+}
+
+/* Entries come all the time; this one is committed, so it will. */
+static void on_log_look(void *ctx)
+{
+	struct follow *f = ctx;
+	const struct manifest *m = &f->current.i.manifest;
+
+	if (!f->waits)
+		return;
+	if (f->c.has_entry(f->c.ctx, m->store, &m->store_origin)) {
+		f->waits = false;
+		f->checking = true;
+		worker_run(f->worker, ready_work, ready_done, f);
+	} else if (clock_mono_ns() >= f->waits_since_ns + LOG_WAIT_NS) {
+		f->waits = false;
+		failed(f, -ERR_REQUEST_TIMEOUT,
+		       STR("the log did not get the entry its store ends "
+			   "with"));
+	} else {
+		loop_timer_arm(f->log_look, LOG_LOOK_NS);
+	}
 }
 
 static void check_done(void *ctx)
@@ -195,11 +269,13 @@ static void check_done(void *ctx)
 		failed(f, f->err, buf_str(&f->why));
 		return;
 	}
-	f->ready = true;
-	log_info("the leader's snapshot of entry %" PRIu64
-		 " is there; restarting to put it in place",
-		 f->current.i.manifest.index);
-	f->c.on_ready(f->c.ctx);
+	if (!f->current.i.store_only) {
+		ready(f);
+		return;
+	}
+	f->waits = true;
+	f->waits_since_ns = clock_mono_ns();
+	on_log_look(f);
 }
 
 /* --- fetching --- */
@@ -274,8 +350,9 @@ static void begin(struct follow *f)
 	c.client = f->client;
 	c.before = f->before;
 	c.index = f->current.i.manifest.index;
-	log_info("too far behind for the log: fetching the leader's snapshot "
-		 "of entry %" PRIu64,
+	log_info("%s: fetching the leader's snapshot of entry %" PRIu64,
+		 f->current.i.store_only ? "the store of this node is damaged"
+					 : "too far behind for the log",
 		 c.index);
 	f->download = download_new(&c);
 	if (f->c.on_begin != NULL && f->rounds == 0)
@@ -286,13 +363,18 @@ static void begin(struct follow *f)
 
 void follow_offer(struct follow *f, const struct node_install *i)
 {
-	if (f->checking || f->ready)
+	bool is_alike = f->current.i.leader == i->leader &&
+			f->current.i.store_only == i->store_only;
+
+	/* when the log has to begin anew, too, the store by itself is no use */
+	if (f->checking || f->ready || (i->store_only && !is_idle(f)))
 		return;
 	offer_copy(&f->next, i);
-	if (f->download != NULL && f->current.i.leader == i->leader)
+	if (f->download != NULL && is_alike)
 		return;
 	/* another leader has other files */
 	close_client(f);
+	f->waits = false;
 	if (clock_mono_ns() >= f->not_before_ns)
 		begin(f);
 }
@@ -307,6 +389,7 @@ struct follow *follow_new(const struct follow_config *c)
 	f->worker = worker_new(c->loop, "download", WORKER_NICE);
 	f->left = loop_timer_add(c->loop, on_left, f);
 	loop_timer_arm(f->left, LEFT_NS);
+	f->log_look = loop_timer_add(c->loop, on_log_look, f);
 	return f;
 }
 
@@ -318,6 +401,7 @@ void follow_free(struct follow *f)
 	close_client(f);
 	worker_free(f->worker);
 	loop_timer_remove(f->left);
+	loop_timer_remove(f->log_look);
 	buf_done(&f->next.members);
 	buf_done(&f->current.members);
 	buf_done(&f->why);

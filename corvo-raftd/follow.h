@@ -6,6 +6,9 @@
  * after it, each taking the files it has in common with the one before, until
  * one was quick: what is missing then is still in the leader's log.
  *
+ * A node whose store is damaged takes one in the place of its store, when its
+ * log has what follows.
+ *
  * Loop thread.
  */
 #ifndef CORVO_FOLLOW_H
@@ -25,6 +28,10 @@ struct follow_config {
 	void (*close)(void *ctx, struct rpc_client *c);
 	/* Whether the log is still behind it, or has got there by itself. */
 	bool (*is_needed)(void *ctx, const struct node_install *i);
+	/* Of a store by itself: whether the log has the entry it ends with, so
+	 * that it goes on from there. Asked until it has, for a minute. */
+	bool (*has_entry)(void *ctx, uint64_t index,
+			  const struct entry_origin *o);
 	/* One is about to be fetched, after none was. NULL: nobody minds. */
 	void (*on_begin)(void *ctx);
 	/* All is there: the process is to end, and to be started again. */
@@ -35,7 +42,8 @@ struct follow_config {
 struct follow *follow_new(const struct follow_config *c);
 void follow_free(struct follow *f);
 
-/* The leader offers its snapshot, as it does again and again. */
+/* The leader offers its snapshot, as it does again and again; or it was asked
+ * for one that is to heal this node's store. */
 void follow_offer(struct follow *f, const struct node_install *i);
 
 struct follow_status {

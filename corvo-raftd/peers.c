@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "cluster/peer_link.h"
-#include "follow.h"
+#include "heal.h"
 #include "join.h"
 #include "lost.h"
 #include "propose/leases.h"
@@ -35,7 +35,8 @@ struct peers {
 	struct join *join; /* NULL: it is in a cluster */
 	struct lost *lost; /* NULL: not started */
 	struct follow *follow;
-	struct rpc_client *files; /* its link; NULL: none */
+	struct heal *heal;
+	struct rpc_client *files; /* the link of these; NULL: none */
 	struct link *files_link;
 };
 
@@ -269,7 +270,31 @@ static bool is_needed(void *ctx, const struct node_install *i)
 {
 	struct peers *n = ctx;
 
+	if (i->store_only)
+		return node_is_frozen(n->p->node);
 	return node_needs_snapshot(n->p->node, i->manifest.index, i->term);
+}
+
+static bool has_entry(void *ctx, uint64_t index, const struct entry_origin *o)
+{
+	struct peers *n = ctx;
+
+	node_take_upto(n->p->node, index);
+	return node_has_entry(n->p->node, index, o);
+}
+
+static bool is_to_heal(void *ctx, uint64_t *ret_index, uint64_t *ret_leader,
+		       struct history *ret_history)
+{
+	const struct peers *n = ctx;
+	const struct node *node = n->p->node;
+
+	if (node == NULL || !node_is_frozen(node) || !node_is_following(node))
+		return false;
+	*ret_index = node_frozen_index(node);
+	*ret_leader = node_leader_id(node);
+	*ret_history = *node_history(node);
+	return true;
 }
 
 /* A short one would be over before the leader hears of it by and by. */
@@ -383,8 +408,17 @@ int peers_open(struct parts *p, struct svc *svc, struct peers **ret,
 	    .open = open_client,
 	    .close = close_client,
 	    .is_needed = is_needed,
+	    .has_entry = has_entry,
 	    .on_begin = on_fetch,
 	    .on_ready = on_snapshot_ready,
+	    .ctx = n,
+	});
+	n->heal = heal_new(&(struct heal_config){
+	    .loop = p->d->loop,
+	    .follow = n->follow,
+	    .open = open_client,
+	    .close = close_client,
+	    .wanted = is_to_heal,
 	    .ctx = n,
 	});
 	p->fetching = fetching;
@@ -450,6 +484,7 @@ void peers_free(struct peers *n)
 	join_free(n->join);
 	lost_free(n->lost);
 	svc_end_invites(n->svc);
+	heal_free(n->heal);
 	follow_free(n->follow);
 	forward_free(n->p->forward);
 	n->p->forward = NULL;

@@ -51,15 +51,20 @@ struct raftd {
 
 static void note_damage(struct raftd *r, uint64_t raft_index)
 {
+	bool heals = settings_is_cluster(&r->p.d->settings);
+
 	if (r->p.damage.n > 0)
 		return;
 	buf_printf(&r->p.damage,
 		   "the store cannot apply entry %" PRIu64
-		   " of the log: %s; nothing is written any more; put that "
+		   " of the log: %s; nothing is written any more; %sput that "
 		   "file back from a backup of this data directory, or mend "
 		   "the disk, and restart the node: the log still has what "
 		   "the store has not",
-		   raft_index, kv_error_text());
+		   raft_index, kv_error_text(),
+		   heals ? "the node fetches the leader's store by itself; "
+			   "should that fail, "
+			 : "");
 	log_error("%.*s", STR_ARG(buf_str(&r->p.damage)));
 }
 
@@ -363,7 +368,7 @@ static int start(struct raftd *r, struct buf *why)
 	struct node_config c = { .settings = s, .joins = peers_joins(s) };
 	int e;
 
-	r->p.installed = install_index(s);
+	r->p.installed = install_index(s, &r->p.healed);
 	e = standing_check(s, why);
 	if (e == 0)
 		e = install_finish(s, why);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "cluster/download_file.h"
-#include "cluster/logcheck.h"
+#include "cluster/fit.h"
 #include "proto/err.h"
 #include "rt/file.h"
 #include "rt/log.h"
@@ -26,6 +26,7 @@
 #define FORMAT_HEAD \
 	"corvo incoming 1\nterm %" SCNu64 "\nmembers %" SCNu64 " %n"
 /* clang-format on */
+#define STORE_HEAD "corvo incoming 2\nstore only\n"
 
 struct install {
 	const struct settings *s;
@@ -61,7 +62,7 @@ static void put_manifest_line(struct buf *b, const struct manifest *m)
 	buf_putc(b, '\n');
 }
 
-static void ready_put(struct buf *b, const struct node_install *i)
+static void put_log(struct buf *b, const struct node_install *i)
 {
 	buf_printf(b,
 		   "corvo incoming 1\nterm %" PRIu64 "\nmembers %" PRIu64 " ",
@@ -69,6 +70,14 @@ static void ready_put(struct buf *b, const struct node_install *i)
 	for (size_t k = 0; k < i->members.n; k++)
 		buf_printf(b, "%02x", (unsigned char)i->members.p[k]);
 	buf_putc(b, '\n');
+}
+
+static void ready_put(struct buf *b, const struct node_install *i)
+{
+	if (i->store_only)
+		buf_puts(b, STORE_HEAD);
+	else
+		put_log(b, i);
 	put_manifest_line(b, &i->manifest);
 	buf_printf(b, "crc %08" PRIx32 "\n", crc32_add(0, buf_str(b)));
 }
@@ -85,12 +94,11 @@ static bool parse_hex(struct str s, struct buf *ret)
 	return s.n == 0;
 }
 
-/* It is good when we would have written just that. */
-static bool ready_parse(struct str s, struct install *in)
+/* What the log has to say; the manifest is behind it. */
+static bool parse_log(struct str s, struct install *in, struct str *rest)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf again = BUF_INIT(0);
-	struct str members, rest;
+	struct str members;
 	int end = 0;
 
 	buf_put_str(&text, s);
@@ -98,11 +106,26 @@ static bool ready_parse(struct str s, struct install *in)
 	if (sscanf(text.p, FORMAT_HEAD, &in->i.term, &in->i.members_index,
 		   &end) != 2 ||
 	    end == 0 ||
-	    !str_split(str_skip(s, (size_t)end), '\n', &members, &rest) ||
-	    !parse_hex(members, &in->members) ||
-	    !manifest_parse(rest, &in->i.manifest))
+	    !str_split(str_skip(s, (size_t)end), '\n', &members, rest) ||
+	    !parse_hex(members, &in->members))
 		return false;
 	in->i.members = buf_str(&in->members);
+	return true;
+}
+
+/* It is good when we would have written just that. */
+static bool ready_parse(struct str s, struct install *in)
+{
+	_cleanup_(buf_done) struct buf again = BUF_INIT(0);
+	struct str rest;
+
+	in->i.store_only = str_starts(s, STR(STORE_HEAD));
+	if (in->i.store_only)
+		rest = str_skip(s, strlen(STORE_HEAD));
+	else if (!parse_log(s, in, &rest))
+		return false;
+	if (!manifest_parse(rest, &in->i.manifest))
+		return false;
 	ready_put(&again, &in->i);
 	return str_eq(buf_str(&again), s);
 }
@@ -114,7 +137,7 @@ int install_ready(const struct settings *s, const struct node_install *i,
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 	int e;
 
-	CHECK(i->members.n > 0 && i->manifest.index > 0);
+	CHECK((i->members.n > 0 || i->store_only) && i->manifest.index > 0);
 	incoming_path(s, READY, &path);
 	ready_put(&b, i);
 	e = file_write(path.p, buf_str(&b));
@@ -160,6 +183,26 @@ static int judge_log(struct install *in, bool *is_beyond)
 	*is_beyond = e == 0 && (r.has || c.snapshot.index >= r.index ||
 				c.acked >= r.index);
 	log_check_done(&c);
+	return e < 0 ? -ERR_INTERNAL_ERROR : 0;
+}
+
+/*
+ * A store by itself must go on with the log there is. It did when `ready` was
+ * written; whoever changed the log since knows what he did.
+ */
+static int judge_store(struct install *in, bool *is_beyond)
+{
+	_cleanup_(buf_done) struct buf clause = BUF_INIT(0);
+	struct fit f = { .store = { in->i.manifest.store,
+				    in->i.manifest.store_origin } };
+	int e;
+
+	*is_beyond = false;
+	if (!exists(in->folder.p)) /* it is in place */
+		return 0;
+	e = fit_read(&f, in->raft.p, in->why);
+	*is_beyond = e == 0 && (!f.has_entry || !fit_judge(&f, &clause));
+	fit_done(&f);
 	return e < 0 ? -ERR_INTERNAL_ERROR : 0;
 }
 
@@ -285,6 +328,17 @@ static int (*const steps[INSTALL_STEPS])(struct install *in) = {
 	make_snapshot, empty_checkpoints, remove_ready,
 };
 
+static int nothing(_unused_ struct install *in)
+{
+	return 0;
+}
+
+/* The log, the votes and what was acknowledged stay. */
+static int (*const store_steps[INSTALL_STEPS])(struct install *in) = {
+	remove_store, move_store,        nothing,      nothing,
+	nothing,      empty_checkpoints, remove_ready,
+};
+
 /* --- the whole --- */
 
 static void put_path(struct install *in, const char *name, struct buf *ret)
@@ -305,10 +359,13 @@ static int put_in_place(struct install *in, unsigned n)
 	int e = 0;
 
 	for (unsigned k = 0; e == 0 && k < MIN(n, INSTALL_STEPS); k++)
-		e = steps[k](in);
+		e = in->i.store_only ? store_steps[k](in) : steps[k](in);
 	if (e < 0 || n < INSTALL_STEPS)
 		return e;
 	remove_rest(in);
+	if (in->i.store_only)
+		log_info("healed: the leader's store has taken the place of "
+			 "the damaged one");
 	log_info("the snapshot of entry %" PRIu64
 		 " is in place, its store has applied entry %" PRIu64,
 		 in->i.manifest.index,
@@ -323,9 +380,10 @@ static int leave_out(struct install *in)
 	if (e < 0)
 		return e;
 	remove_rest(in);
-	log_info("the snapshot of entry %" PRIu64
-		 " is not needed: the log has got beyond it",
-		 in->i.manifest.index);
+	log_info("the snapshot of entry %" PRIu64 " is not used: %s",
+		 in->i.manifest.index,
+		 in->i.store_only ? "the log does not go on from its store"
+				  : "the log has got beyond it");
 	return 0;
 }
 
@@ -337,7 +395,8 @@ static int run(struct install *in, unsigned n)
 	incoming_folder(in->s, in->i.manifest.index, &in->folder);
 	put_path(in, "rocks", &in->rocks);
 	put_path(in, "raft", &in->raft);
-	e = judge_log(in, &is_beyond);
+	e = in->i.store_only ? judge_store(in, &is_beyond)
+			     : judge_log(in, &is_beyond);
 	if (e == 0)
 		e = is_beyond ? leave_out(in) : put_in_place(in, n);
 	buf_done(&in->folder);
@@ -374,7 +433,7 @@ int install_steps(const struct settings *s, unsigned n, struct buf *why)
 	return e;
 }
 
-uint64_t install_index(const struct settings *s)
+uint64_t install_index(const struct settings *s, bool *ret_heals)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
@@ -385,6 +444,7 @@ uint64_t install_index(const struct settings *s)
 	if (file_read(path.p, READY_BYTES_MAX, &text) == 0 &&
 	    ready_parse(buf_str(&text), &in))
 		index = in.i.manifest.index;
+	*ret_heals = index != 0 && in.i.store_only;
 	buf_done(&in.members);
 	return index;
 }

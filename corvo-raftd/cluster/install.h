@@ -8,6 +8,10 @@
  * leaves `ready`, and the next start does it again, or what is left of it.
  *
  * The votes this node gave (metadata1, metadata2) stay.
+ *
+ * Of a node whose store is damaged only the store is replaced: the cluster may
+ * count on what its log has. The log must have the entry the new store ends
+ * with, or all stays as it is.
  */
 #ifndef CORVO_INSTALL_H
 #define CORVO_INSTALL_H
@@ -18,8 +22,9 @@
 int install_ready(const struct settings *s, const struct node_install *i,
 		  struct buf *why);
 
-/* The entry of the snapshot that is there to be put in place; 0: none. */
-uint64_t install_index(const struct settings *s);
+/* The entry of the snapshot that is there to be put in place; 0: none. And
+ * whether it takes the place of a damaged store. */
+uint64_t install_index(const struct settings *s, bool *ret_heals);
 
 /* Puts one in place, if there is one. 0; or -ERR_CONFLICT when it says things
  * that cannot be, or -ERR_*, with a sentence in why. */

@@ -80,6 +80,7 @@ void node_freeze(struct node *n, uint64_t index)
 	uint64_t at = 0;
 
 	n->frozen = true;
+	n->frozen_index = index;
 	n->ready = false;
 	/* Entries that a start has yet to replay may have been answered before:
 	 * without them there is nothing true to be read. */

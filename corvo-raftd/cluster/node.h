@@ -22,6 +22,9 @@ struct node_install {
 	uint64_t members_index; /* of the entry with the members */
 	struct str members;     /* as the library encodes them */
 	uint64_t leader;        /* raft id of who offers it; 0: nobody */
+	/* It takes the place of a damaged store, and the log stays: of the rest
+	 * only the manifest counts. `applied` is an entry it has at least. */
+	bool store_only;
 };
 
 struct node_ops {
@@ -146,6 +149,13 @@ uint64_t node_leader_id(const struct node *n); /* 0: not known */
  * next start, so it is never ready again. The log keeps them.
  */
 bool node_is_frozen(const struct node *n);
+/* That entry; 0: it has not frozen. */
+uint64_t node_frozen_index(const struct node *n);
+/* Whether the log has that command, and on the disk. */
+bool node_has_entry(struct node *n, uint64_t index,
+		    const struct entry_origin *o);
+/* Entries up to there are taken, however long the log is by then. */
+void node_take_upto(struct node *n, uint64_t index);
 /*
  * The library gave up, since a term or an entry could not be written: this node
  * takes part in nothing until the next start.

@@ -5,10 +5,13 @@
  * only when no leader was heard of for long it does, since it may be the one
  * that has the last entries, without which no other is chosen.
  *
- * Its log cannot be cut, as nothing is applied. Beyond a bound no more entries
- * are taken: then the others go on without it, and when their log begins after
- * its end they offer it a snapshot, as they do to any node that was away.
+ * It fetches a store from the leader (heal.h). Until then its log cannot be
+ * cut, as nothing is applied. Beyond a bound no more entries are taken, but for
+ * those that the fetched store has: the leader has these in memory itself, or
+ * its log begins after the end of this one, and it offers a snapshot, as it
+ * does to any node that was away.
  */
+#include "cluster/entry.h"
 #include "cluster/node_impl.h"
 #include "rt/log.h"
 #include "util/clock.h"
@@ -99,7 +102,38 @@ bool node_frozen_takes(struct node *n, struct raft_message *m)
 	if (!is_out(n))
 		return true;
 	if (m->type == RAFT_IO_APPEND_ENTRIES && a->n_entries > 0 &&
-	    node_log_bytes(n) >= n->snapshot_bytes + n->kept_bytes)
+	    node_log_bytes(n) >= n->snapshot_bytes + n->kept_bytes &&
+	    raft_last_index(&n->raft) >= n->taken_upto)
 		leave_out_entries(a);
 	return m->type != RAFT_IO_TIMEOUT_NOW;
+}
+
+/* --- the store that will take the place of its own --- */
+
+uint64_t node_frozen_index(const struct node *n)
+{
+	return n->frozen ? n->frozen_index : 0;
+}
+
+void node_take_upto(struct node *n, uint64_t index)
+{
+	n->taken_upto = index;
+}
+
+bool node_has_entry(struct node *n, uint64_t index,
+		    const struct entry_origin *o)
+{
+	const struct raft_entry *e = node_entry(n, index);
+	struct entry_origin own = { 0 };
+	struct entry_head h;
+	struct str bytes;
+
+	if (e == NULL || e->type != RAFT_COMMAND ||
+	    index > n->raft.last_stored ||
+	    !entry_unwrap(str_of(e->buf.base, e->buf.len), &h, &bytes))
+		return false;
+	own.term = e->term;
+	own.id = h.id;
+	own.history = h.history;
+	return origin_fits(o, &own);
 }

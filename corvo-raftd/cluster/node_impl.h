@@ -156,11 +156,13 @@ struct node {
 	uint64_t doubt_ns;  /* until then somebody else may lead */
 	struct node_sync sync;
 	bool frozen;
-	bool whole;        /* while frozen */
-	uint64_t heard_ns; /* a leader was */
-	uint64_t yield_ns; /* frozen: it hands over, not before */
-	unsigned yields;   /* tries to */
-	bool changing;     /* the members */
+	uint64_t frozen_index; /* the entry that could not be applied */
+	uint64_t taken_upto;   /* by node_take_upto */
+	bool whole;            /* while frozen */
+	uint64_t heard_ns;     /* a leader was */
+	uint64_t yield_ns;     /* frozen: it hands over, not before */
+	unsigned yields;       /* tries to */
+	bool changing;         /* the members */
 	struct raft_transfer transfer;
 	node_done_fn *transfer_done; /* NULL: none is under way */
 	void *transfer_ctx;

@@ -45,6 +45,8 @@ static void put_snapshots(struct metric_list *o, struct svc *s)
 	put(o, METRIC_SNAPSHOT_SENT, (double)s->snapshot_sent);
 	put(o, METRIC_SNAPSHOT_RECEIVED, (double)f.received);
 	put(o, METRIC_SNAPSHOT_FETCH_FAILURES, (double)f.failures);
+	put(o, METRIC_STORE_FROZEN, node_is_frozen(s->p->node));
+	put(o, METRIC_STORE_HEALED, s->p->healed);
 }
 
 void nodes_metrics(struct svc *s, struct metric_list *o)

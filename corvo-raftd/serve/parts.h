@@ -45,6 +45,7 @@ struct parts {
 	void (*fetching)(void *ctx, struct fetching *ret);
 	void *fetching_ctx;
 	uint64_t installed; /* snapshot this start has put in place; 0: none */
+	bool healed;        /* and it took the place of a damaged store */
 	struct throughput throughput;
 	uint64_t started_ns; /* this process; clock_mono_ns */
 	bool removed;        /* from the cluster, by others */

@@ -185,6 +185,33 @@ void q_snapshot_files(struct svc *s, struct rpc_req req,
 			       &ask_new(s->snapshots, req, p)->node);
 }
 
+/*
+ * Somebody's store is damaged, and its log has the entries after that one. What
+ * a damaged store has is no help to it.
+ */
+void q_snapshot_newest(struct svc *s, struct rpc_req req,
+		       const struct m_snapshot_ask *m)
+{
+	struct m_snapshot_found found = { 0 };
+	struct keep_point *p = NULL;
+	struct node_info i;
+
+	if (node_is_frozen(s->p->node)) {
+		svc_reply_error(req, ERR_STORAGE_ERROR);
+		return;
+	}
+	node_info(s->p->node, &i);
+	if (i.snapshot_index >= m->index)
+		p = keep_open(s->p->keep, i.snapshot_index);
+	if (p != NULL) {
+		keep_close(s->p->keep, p); /* it is read from now on */
+		MSG_SET(&found, snapshot_found, index, i.snapshot_index);
+	} else {
+		node_want_snapshot(s->p->node);
+	}
+	svc_reply(s, req, &msg_snapshot_found, &found);
+}
+
 static void reply_files(struct svc_snapshots *o, struct snapshot_ask *a)
 {
 	struct m_snapshot_list m = { 0 };

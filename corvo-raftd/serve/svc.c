@@ -406,7 +406,8 @@ static void on_aside(void *ctx, struct rpc_req req,
 	if (item->op == QUERY_CLUSTER_JOIN || item->op == QUERY_CLUSTER_PROBE ||
 	    item->op == QUERY_CLUSTER_INVITE ||
 	    item->op == QUERY_SNAPSHOT_FILES ||
-	    item->op == QUERY_SNAPSHOT_CHUNK)
+	    item->op == QUERY_SNAPSHOT_CHUNK ||
+	    item->op == QUERY_SNAPSHOT_NEWEST)
 		on_request(ctx, req, item);
 	else
 		svc_reply_error(req, ERR_BAD_MESSAGE);

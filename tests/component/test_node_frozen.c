@@ -163,6 +163,48 @@ static void the_log_of_one_that_is_frozen_is_bounded(void **state _unused_)
 	}
 }
 
+struct reach {
+	struct member *k;
+	uint64_t index;
+};
+
+static bool reaches(void *ctx)
+{
+	struct reach *r = ctx;
+
+	return node_has_entry(r->k->node, r->index, &seen[r->index].origin);
+}
+
+/* The store that it fetched ends with an entry that it would not take. */
+static void
+what_a_fetched_store_has_is_taken_beyond_the_bound(void **state _unused_)
+{
+	uint64_t bound = 6 * SNAPSHOT_BYTES;
+	struct entry_origin other;
+	struct reach r = { 0 };
+
+	start_three();
+	for (int i = 0; i < NODES; i++) /* nothing is offered */
+		m[i].node->snapshot_bytes = 100 * SNAPSHOT_BYTES;
+	go_on(5);
+	r.k = &m[leader() == &m[0] ? 1 : 0];
+	r.k->node->snapshot_bytes = SNAPSHOT_BYTES;
+	damaged = r.k;
+	go_on(1);
+	w_wait(is_frozen, r.k);
+	assert_true(node_frozen_index(r.k->node) > 0);
+	while (node_log_bytes(leader()->node) < bound + SNAPSHOT_BYTES)
+		go_on(10);
+	r.index = seen_last;
+	assert_false(reaches(&r));
+	node_take_upto(r.k->node, r.index);
+	w_wait(reaches, &r);
+	other = seen[r.index].origin;
+	other.id++;
+	assert_false(node_has_entry(r.k->node, r.index, &other));
+	assert_false(node_has_entry(r.k->node, r.index + 1, &other));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +212,7 @@ int main(void)
 		CASE(one_that_is_frozen_does_not_stand),
 		CASE(what_only_a_frozen_one_has_is_not_lost),
 		CASE(the_log_of_one_that_is_frozen_is_bounded),
+		CASE(what_a_fetched_store_has_is_taken_beyond_the_bound),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
