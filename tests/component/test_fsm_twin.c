@@ -16,6 +16,7 @@
 
 #define OPS         6000
 #define ROUND_OPS   1500
+#define MANY_ITEMS  16 /* of an entry */
 #define CHECK_EVERY 25 /* entries between looks at the whole store */
 #define RECENT_OPS  16 /* shown when something fails */
 
@@ -49,6 +50,12 @@ static void add(struct round *n, enum op_id op, const void *m)
 	fx_add(n->w.x, op, 0, m);
 }
 
+/* Mostly few; many at once make a crowd of one moment. */
+static uint64_t items(struct round *n)
+{
+	return one_in(&n->w, 12) ? MANY_ITEMS : 1 + rng_below(&n->w.r, 4);
+}
+
 static void one_entry(struct round *n)
 {
 	struct fx *x = n->w.x;
@@ -59,7 +66,7 @@ static void one_entry(struct round *n)
 	fx_begin(x);
 	if (is_set)
 		add(n, OP_CLOCK_SET, &set);
-	for (uint64_t i = 1 + rng_below(&n->w.r, 4); i > 0; i--) {
+	for (uint64_t i = items(n); i > 0; i--) {
 		enum op_id op = wild_op(&n->w, family);
 
 		add(n, op, wild_request(&n->w, op));

@@ -3,6 +3,7 @@
 #include "util/nano.h"
 
 #define MANY         24
+#define SDB_IDS      6
 #define WITH_CHANGES 40 /* requests that are distorted, in percent */
 
 static struct str some_tag(struct rw *w)
@@ -163,8 +164,21 @@ static void fit_usage(struct rw *w, struct m_usage_settings *m)
 	MSG_SET_LIST(m, usage_settings, offsets, o, 3);
 }
 
+static struct str sdb_id(struct rw *w)
+{
+	return named(w, "sdb", rng_below(&w->r, SDB_IDS));
+}
+
+/* Most are recurrentes, so that several end in one entry and are purged. */
 static void fit_sdb(struct rw *w, struct m_sdb_create *m)
 {
+	MSG_SET(m, sdb_create, id, sdb_id(w));
+	if (m->type != SDB_RECURRING && wild_chance(w, 60)) {
+		MSG_SET(m, sdb_create, type, SDB_RECURRING);
+		MSG_SET(m, sdb_create, cron_expression, STR("* * * * *"));
+		MSG_SET(m, sdb_create, next_ns,
+			w->x->now_ns + 1 + rng_below(&w->r, 60 * NS_PER_S));
+	}
 	if (wild_chance(w, 60))
 		MSG_SET(m, sdb_create, limit_jobs, 100);
 	if (wild_chance(w, 60))
@@ -249,6 +263,9 @@ static void fit(struct rw *w, enum op_id op, void *m)
 		break;
 	case OP_SDB_CREATE:
 		fit_sdb(w, m);
+		break;
+	case OP_SDB_CANCEL:
+		MSG_SET((struct m_sdb_cancel *)m, sdb_cancel, id, sdb_id(w));
 		break;
 	case OP_SET_POLICY:
 		fit_policy(w, m);
