@@ -546,6 +546,8 @@ static void raftd_done(struct daemon *d)
 	if (r == NULL)
 		return;
 	loop_timer_remove(r->room);
+	if (r->svc != NULL)
+		svc_end_work(r->svc);
 	worker_free(r->p.worker);
 	worker_free(r->p.prompt);
 	node_free(r->p.node); /* ends what is under way in the proposer */

@@ -65,8 +65,9 @@ static int marks_read(const char *data_dir, struct marks *ret, struct buf *why)
 		buf_printf(why, "cannot read %s: %s", path.p, strerror(-e));
 		return -ERR_CONFLICT;
 	}
-	for (rest = buf_str(&text); str_split(rest, '\n', &line, &rest);) {
-		if (ret->n == FSM_SKIPS_MAX ||
+	for (rest = buf_str(&text); rest.n > 0;) {
+		if (!str_split(rest, '\n', &line, &rest) ||
+		    ret->n == FSM_SKIPS_MAX ||
 		    !parse_line(line, &ret->list[ret->n++])) {
 			buf_printf(why,
 				   "%s is damaged, or has more than %d lines; "
@@ -131,7 +132,7 @@ struct skipping {
 	uint64_t index; /* of the entry; 0: none was named */
 	bool yes;
 	struct fit fit;
-	bool found, is_command;
+	bool found, is_command, is_read;
 	struct skip_mark mark;
 	struct buf ops; /* its operations, in words */
 	struct buf *why;
@@ -148,15 +149,13 @@ _printf_(2, 3) static int refuse(struct skipping *k, const char *fmt, ...)
 }
 
 /* What a person knows an entry by. */
-static void put_ops(struct str bytes, struct buf *ret)
+static bool put_ops(struct str bytes, struct buf *ret)
 {
 	_cleanup_(arena_done) struct arena a = ARENA_INIT;
 	struct entry e;
 
-	if (entry_decode(bytes, &a, &e) < 0) {
-		buf_puts(ret, "which cannot be read");
-		return;
-	}
+	if (entry_decode(bytes, &a, &e) < 0)
+		return false;
 	buf_printf(ret, "%zu operation%s:", e.n, e.n == 1 ? "" : "s");
 	for (size_t i = 0; i < MIN(e.n, (size_t)OPS_SHOWN); i++) {
 		const struct call_info *op = op_info(e.items[i].op);
@@ -166,6 +165,7 @@ static void put_ops(struct str bytes, struct buf *ret)
 	}
 	if (e.n > OPS_SHOWN)
 		buf_puts(ret, ", ...");
+	return true;
 }
 
 static int on_entry(void *ctx, const struct log_entry *e)
@@ -176,10 +176,11 @@ static int on_entry(void *ctx, const struct log_entry *e)
 		return 0;
 	k->found = true;
 	k->is_command = e->is_command;
+	k->is_read = false;
 	k->mark = (struct skip_mark){ e->index, e->origin };
 	buf_clear(&k->ops);
 	if (e->is_command)
-		put_ops(e->bytes, &k->ops);
+		k->is_read = put_ops(e->bytes, &k->ops);
 	return 0;
 }
 
@@ -211,6 +212,12 @@ static int find_entry(struct skipping *k)
 		return refuse(k,
 			      "entry %" PRIu64 " changes nothing: there is "
 			      "nothing to leave out",
+			      k->index);
+	if (!k->is_read)
+		return refuse(k,
+			      "entry %" PRIu64 " cannot be read by this "
+			      "version, so it cannot be left out; start the "
+			      "version that wrote it",
 			      k->index);
 	return 0;
 }
@@ -269,7 +276,10 @@ static int skip(struct skipping *k)
 	return 0;
 }
 
-/* Takes the index and --yes out of the flags. Returns how many are left. */
+/*
+ * Takes the index, which comes first, and --yes out of the flags: a number
+ * among these is the value of one. Returns how many are left.
+ */
 static int take_own(struct skipping *k, int argc, char *const argv[],
 		    char **ret)
 {
@@ -278,8 +288,7 @@ static int take_own(struct skipping *k, int argc, char *const argv[],
 	for (int i = 0; i < argc; i++) {
 		if (strcmp(argv[i], "--yes") == 0)
 			k->yes = true;
-		else if (k->index != 0 ||
-			 !str_parse_u64(str_from(argv[i]), &k->index))
+		else if (i > 0 || !str_parse_u64(str_from(argv[i]), &k->index))
 			ret[n++] = argv[i];
 	}
 	return n;

@@ -148,7 +148,8 @@ void guard_members_show(struct node *n)
 
 	/* it may have been committed meanwhile */
 	if (g->hidden > n->raft.configuration_index)
-		n->raft.configuration_uncommitted_index = g->hidden;
+		n->raft.configuration_uncommitted_index =
+		    MAX(n->raft.configuration_uncommitted_index, g->hidden);
 	g->hidden = 0;
 	guard_members_look(n);
 }

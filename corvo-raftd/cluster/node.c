@@ -149,6 +149,7 @@ static void on_fenced(struct raft_barrier *req, int status)
 static void begin_fence(struct node *n)
 {
 	n->fence.data = n;
+	n->fenced_term = n->raft.current_term;
 	n->fencing = raft_barrier(&n->raft, &n->fence, on_fenced) == 0;
 }
 
@@ -232,6 +233,11 @@ void node_turn(struct node *n)
 	}
 	if (leads && !n->ready && !n->frozen)
 		become_ready(n);
+	/* a change of members that is not committed keeps it from handing over
+	 */
+	if (leads && n->frozen && !n->fencing && n->port != NULL &&
+	    n->fenced_term != n->raft.current_term)
+		begin_fence(n);
 	if (leads)
 		node_tell_commit(n);
 	node_look_at_sync(n);

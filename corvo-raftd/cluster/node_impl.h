@@ -145,6 +145,7 @@ struct node {
 	uint64_t cut_asked_ns;     /* node_wants_entry was true */
 	struct raft_barrier fence; /* its entry is the last before our own */
 	bool fencing;              /* it is under way */
+	uint64_t fenced_term;      /* the last one that it was written in */
 	uint64_t alone_index; /* without others: ready when it is applied */
 	bool opened;          /* raft_init done */
 	/* as last reported */

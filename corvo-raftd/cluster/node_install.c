@@ -151,7 +151,8 @@ static void receive_result(struct node *n, struct raft_message *m)
 	if (!guard_receiving(n, m))
 		return;
 	r = m->append_entries_result;
-	node_sends_heard(n, m);
+	if (n->raft.state == RAFT_LEADER && r.term == n->raft.current_term)
+		node_sends_heard(n, m);
 	n->receive.recv(&n->io, m);
 	guard_received(n);
 	node_hint_heard(n, id, &r);

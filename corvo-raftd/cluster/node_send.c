@@ -266,9 +266,10 @@ static void beat(struct node *n, struct send_peer *p, const char *address)
 	struct raft_io_send *req;
 
 	if (p->beats >= SEND_BEATS ||
-	    now_ns - p->beat_ns < n->raft.heartbeat_timeout * NS_PER_MS ||
-	    (at > 0 && node_term_of(n, at) == 0))
+	    now_ns - p->beat_ns < n->raft.heartbeat_timeout * NS_PER_MS)
 		return;
+	if (at > 0 && node_term_of(n, at) == 0)
+		at = 0; /* it is cut off, and so about nothing */
 	p->beat_ns = now_ns;
 	m.append_entries = (struct raft_append_entries){
 		.term = n->raft.current_term,
@@ -346,8 +347,12 @@ static int send_message(struct raft_io *io, struct raft_io_send *req,
 	if (message->type == RAFT_IO_APPEND_ENTRIES)
 		return send_entries(n, req, message, cb);
 	if (message->type == RAFT_IO_INSTALL_SNAPSHOT) {
-		if (!node_hint_is_heard(n, message->server_id))
-			return RAFT_NOCONNECTION; /* tried again later */
+		/* tried again by the library when it has answered */
+		if (!node_hint_is_heard(n, message->server_id)) {
+			beat(n, find_peer(n, message->server_id),
+			     message->server_address);
+			return RAFT_NOCONNECTION;
+		}
 		note_snapshot(n, message);
 	}
 	return transmit(n, req, message, cb);

@@ -76,13 +76,18 @@ int fault_refuse(struct fsm *f)
 			  "undone; its log says which");
 }
 
-/* They fail one after the other: the last one of the list is the last of the
- * entry, too. */
+/* Behind the last one that may be undone; renewals fail later and count on. */
 bool faults_are_many(const struct fsm *f, size_t i)
 {
 	const struct fsm_faults *s = &f->faults;
+	size_t undone = 0;
 
-	return s->undone >= UNDONE_MAX && i > s->list[s->n - 1].item;
+	for (size_t k = 0; k < s->n; k++) {
+		undone += s->list[k].is_undone;
+		if (undone == UNDONE_MAX)
+			return i > s->list[k].item;
+	}
+	return false;
 }
 
 /* Whoever waits for jobs may not have heard of all that there are. */

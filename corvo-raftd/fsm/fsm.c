@@ -79,6 +79,7 @@ static void fsm_init(struct fsm *f, struct kv *kv)
 	list_init(&f->woken);
 	list_init(&f->ended);
 	list_init(&f->dirty_lanes);
+	list_init(&f->crowds);
 	list_init(&f->unsure);
 	list_init(&f->pushed);
 	list_init(&f->answers.kept);

@@ -260,6 +260,11 @@ static void on_taken(void *arg, void *ctx, const struct frame_request *item)
 			    });
 		return;
 	}
+	if (p->cancelled && p->op == OP_FETCH) {
+		tell_empty(p);
+		forget(p);
+		return;
+	}
 	forget(p);
 	/* of our own: news are for others, changes are not */
 	if (own && op_info(item->op) != NULL)

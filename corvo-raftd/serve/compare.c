@@ -27,7 +27,6 @@ struct compare {
 	struct svc *s;
 	struct loop_timer *timer;
 	struct digest *d;         /* being made; NULL: none */
-	bool runs;                /* the worker has it */
 	int step;                 /* as digest_step */
 	uint64_t took_ns, all_ns; /* the last portion, the whole digest */
 	struct compare_result last;
@@ -58,7 +57,6 @@ static void portion_done(void *ctx)
 	struct compare *c = ctx;
 	struct digest_result r;
 
-	c->runs = false;
 	c->all_ns += c->took_ns;
 	if (c->step > 0 && !c->s->draining) {
 		loop_timer_arm(c->timer, REST * c->took_ns);
@@ -81,7 +79,6 @@ static void next_portion(void *ctx)
 		end(c);
 		return;
 	}
-	c->runs = true;
 	worker_run(c->s->p->worker, portion_work, portion_done, c);
 }
 

@@ -88,7 +88,6 @@ static void answer(struct digest_ask *a)
 static void portion_done(void *ctx)
 {
 	struct digest_ask *a = ctx;
-
 	bool goes_on = !a->s->draining && !worker_is_ending(a->s->p->worker);
 
 	if (a->gone || !rpc_req_is_live(a->req)) {

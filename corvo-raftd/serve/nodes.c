@@ -459,6 +459,14 @@ static void look_as_leader(struct svc_nodes *n)
 	compare_lead(n->s);
 }
 
+/* The next leader judges by itself, and what it finds is written down. */
+static void forget_verdicts(struct svc_nodes *n)
+{
+	n->own.known = false;
+	for (size_t i = 0; i < ARRAY_SIZE(n->heard); i++)
+		n->heard[i].verdict.known = false;
+}
+
 void nodes_look(struct svc_nodes *n)
 {
 	look_at_fetch(n);
@@ -467,6 +475,7 @@ void nodes_look(struct svc_nodes *n)
 		return;
 	}
 	n->samples_n = 0;
+	forget_verdicts(n);
 	compare_follow(n->s);
 	forward_on_told(n->s->p->forward, on_told, n);
 	if (node_wants_to_be_told(n->s->p->node) ||

@@ -449,6 +449,11 @@ size_t svc_waiting(const struct svc *s)
 	return svc_waits_count(s->waits);
 }
 
+void svc_end_work(struct svc *s)
+{
+	s->draining = true;
+}
+
 void svc_drain(struct svc *s)
 {
 	s->draining = true;

@@ -20,10 +20,13 @@ void svc_turn_end(struct svc *s);
 /* The node is going away: answers what waits for a job's end. */
 void svc_drain(struct svc *s);
 
-/* Something about this node is new: the leader hears of it at once. */
+/* The process ends, drained or not: nothing more is given to its threads. */
+void svc_end_work(struct svc *s);
+
 /* The entry applied last was a mark: this node makes a digest of its store, to
  * be compared with those of others. */
 void svc_compare(struct svc *s);
+/* Something about this node is new: the leader hears of it at once. */
 void svc_tell_leader(struct svc *s);
 
 /*

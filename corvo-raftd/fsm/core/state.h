@@ -181,7 +181,7 @@ struct fsm {
 	uint64_t deadline_from; /* nor has a held one a deadline before this */
 	uint64_t window_jobs;   /* in all windows */
 	uint64_t window_docs;   /* bytes of records kept there */
-	struct list dirty, woken, dirty_lanes;
+	struct list dirty, woken, dirty_lanes, crowds;
 	struct list unsure; /* queues whose bounds have to be read */
 	struct fsm_deps deps;
 	struct hmap schedules, schedule_names; /* by id, by name */

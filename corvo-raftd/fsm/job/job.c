@@ -425,6 +425,7 @@ void job_reschedule(struct fsm *f, struct job *j, uint64_t ns)
 	MUST(f,
 	     j->live.state == JOB_SCHEDULED || j->live.state == JOB_RETRYING);
 	leave_state(f, j);
+	drop_aside(&j->live); /* whoever chose that time means it */
 	MSG_SET(&j->live, job_live, scheduled_at, ns);
 	enter_state(f, j, 0);
 }

@@ -216,23 +216,22 @@ void lanes_look(struct fsm *f, struct fsm_queue *q)
 
 /* --- which lanes there are --- */
 
-int lane_cmp_idle(const struct heap_node *a, const struct heap_node *b)
+static int cmp_leave(const struct heap_node *a, const struct heap_node *b)
 {
-	const struct fsm_lane *x = container_of(a, struct fsm_lane, idle);
-	const struct fsm_lane *y = container_of(b, struct fsm_lane, idle);
-	int order = str_cmp(x->q->name, y->q->name);
-
-	return order != 0 ? order : str_cmp(x->group, y->group);
+	return str_cmp(container_of(a, struct fsm_lane, leave)->group,
+		       container_of(b, struct fsm_lane, leave)->group);
 }
 
 void lanes_init(struct fsm *f, struct fsm_queue *q)
 {
 	q->lanes.plain = true;
 	q->lanes.idle.cmp = lane_cmp_idle;
+	q->lanes.leaving.cmp = cmp_leave;
 	q->lanes.wide = lanes_are_wide(f, q->set);
 	q->lanes.regroup.tie = q->bounds.due.tie;
 	q->lanes.base.q = q;
 	list_init(&q->lanes.base.dirty);
+	list_init(&q->lanes.crowd);
 }
 
 /* A plain queue has empty heaps. */
@@ -314,11 +313,6 @@ void lanes_done(struct fsm_queue *q)
 	heap_done(&ls->leaving);
 }
 
-static void leave_idle(struct fsm *f, struct fsm_lane *l)
-{
-	heap_remove(l->idle_by_pass ? &l->q->lanes.idle : &f->idle, &l->idle);
-}
-
 void lane_delete(struct fsm *f, struct fsm_lane *l)
 {
 	struct fsm_queue *q = l->q;
@@ -327,7 +321,7 @@ void lane_delete(struct fsm *f, struct fsm_lane *l)
 	MUST(f, l->pending == 0 && l->active == 0);
 	lane_clear(f, l);
 	lane_refresh(f, l);
-	leave_idle(f, l);
+	lane_leave_idle(f, l);
 	heap_remove(&q->lanes.leaving, &l->leave);
 	list_remove(&l->dirty);
 	if (l->stored) {
@@ -339,36 +333,6 @@ void lane_delete(struct fsm *f, struct fsm_lane *l)
 	MUST(f, hmap_remove(&q->lanes.groups, l->group) == l);
 	lane_free(l);
 	update_plain(f, q);
-}
-
-/*
- * Of a lane without jobs. It is remembered while its rate still counts
- * something, and while it had more turns than the queue's time says: so many of
- * them and no more, or groups that come once would stay for ever.
- */
-static void place_idle(struct fsm *f, struct fsm_lane *l)
-{
-	struct rate r = lane_rate(l);
-
-	leave_idle(f, l);
-	l->idle_by_pass = is_fair(l->q) && l->pass > l->q->lanes.time;
-	if (l->idle_by_pass)
-		heap_update(&l->q->lanes.idle, &l->idle, l->pass);
-	else
-		heap_update(&f->idle, &l->idle,
-			    l->limiter != NULL && r.jobs > 0
-				? limiter_end(l->limiter, &r)
-				: 0);
-}
-
-/* The queue's time went on: lanes it passed need no remembering for it. */
-static void pass_idle(struct fsm *f, struct fsm_queue *q)
-{
-	struct heap_node *n;
-
-	while ((n = heap_min(&q->lanes.idle)) != NULL &&
-	       n->key <= q->lanes.time)
-		place_idle(f, container_of(n, struct fsm_lane, idle));
 }
 
 void lanes_settings_changed(struct fsm *f, struct fsm_queue *q)
@@ -395,7 +359,7 @@ void lanes_settings_changed(struct fsm *f, struct fsm_queue *q)
 		l->own = lane_own(q, l->group);
 		lane_refresh(f, l);
 		if (l->pending + l->active == 0)
-			place_idle(f, l);
+			lane_place_idle(f, l);
 		lane_set_leaving(l);
 	}
 	lanes_note_regroup(f, q);
@@ -527,21 +491,6 @@ static void write_lane(struct fsm *f, struct fsm_lane *l)
 	l->stored = true;
 }
 
-/* Those that are ahead least are forgotten: they lose the least by it. */
-static void forget_ahead(struct fsm *f, struct fsm_queue *q)
-{
-	struct heap *idle = &q->lanes.idle;
-
-	while (f->cluster.level >= 2 && idle->n > LANES_IDLE_MAX) {
-		struct fsm_lane *l =
-		    container_of(heap_min(idle), struct fsm_lane, idle);
-
-		if (l->limiter != NULL) /* what it counted still holds */
-			return;
-		lane_delete(f, l);
-	}
-}
-
 /* The end of an entry that touched it. */
 static void lane_settle(struct fsm *f, struct fsm_lane *l)
 {
@@ -552,24 +501,22 @@ static void lane_settle(struct fsm *f, struct fsm_lane *l)
 		l->limiter = NULL;
 	}
 	if (lane_is_base(l)) {
-		pass_idle(f, l->q);
+		lanes_pass_idle(f, l->q);
 	} else if (l->pending + l->active > 0) {
-		leave_idle(f, l);
+		lane_leave_idle(f, l);
 	} else {
-		place_idle(f, l);
+		lane_place_idle(f, l);
 		if (!l->idle_by_pass && l->idle.key <= f->now_ns) {
 			lane_delete(f, l);
 			return;
 		}
 	}
 	write_lane(f, l);
-	forget_ahead(f, l->q);
+	lanes_note_crowd(f, l->q);
 }
 
 void lanes_write_dirty(struct fsm *f)
 {
-	struct heap_node *n;
-
 	while (!list_empty(&f->dirty_lanes)) {
 		struct fsm_lane *l =
 		    list_entry(f->dirty_lanes.next, struct fsm_lane, dirty);
@@ -577,12 +524,7 @@ void lanes_write_dirty(struct fsm *f)
 		list_remove(&l->dirty);
 		lane_settle(f, l);
 	}
-	for (int i = 0; i < LIMIT_MAINTAIN_JOBS; i++) {
-		n = heap_min(&f->idle);
-		if (n == NULL || n->key > f->now_ns)
-			break;
-		lane_delete(f, container_of(n, struct fsm_lane, idle));
-	}
+	lanes_forget(f);
 }
 
 void lanes_write_limiter(struct fsm *f, struct fsm_queue *q)

@@ -27,12 +27,18 @@
 #include "util/hmap.h"
 #include "util/list.h"
 
-#define PRIORITIES     3
-#define LANES_IDLE_MAX 65536 /* empty ones of a queue that had more turns */
+#define PRIORITIES 3
 
 struct fsm;
 struct fsm_queue;
 struct key;
+
+/* Empty lanes that are kept of a queue, since they had more turns. */
+#ifdef CORVO_FAULTS
+extern size_t lanes_idle_max; /* for tests, of all state machines */
+#else
+#define lanes_idle_max ((size_t)65536)
+#endif
 
 struct fsm_lane {
 	struct str group; /* behind the struct; empty: the base lane */
@@ -73,6 +79,7 @@ struct lanes {
 	bool limiter_dirty;
 	struct heap_node look;    /* in f->looks: when to look at it again */
 	struct heap_node regroup; /* in f->regroup: parting, or some leave */
+	struct list crowd; /* in f->crowds: an entry made too many idle */
 };
 
 /* A name that can stand in a key. */
@@ -80,6 +87,19 @@ bool group_name_fits(struct str group);
 
 /* By queue and group: the order of lanes that may go at the same moment. */
 int lane_cmp_idle(const struct heap_node *a, const struct heap_node *b);
+/*
+ * Of a lane without jobs. It is remembered while its rate still counts
+ * something, and while it had more turns than the queue's time says: so many of
+ * them and no more, or groups that come once would stay for ever.
+ */
+void lane_place_idle(struct fsm *f, struct fsm_lane *l);
+void lane_leave_idle(struct fsm *f, struct fsm_lane *l);
+/* The queue's time went on: lanes it passed need no remembering for it. */
+void lanes_pass_idle(struct fsm *f, struct fsm_queue *q);
+/* A lane of it is settled, and may be one more than are kept. */
+void lanes_note_crowd(struct fsm *f, struct fsm_queue *q);
+/* The end of an entry: what needs no remembering is forgotten. */
+void lanes_forget(struct fsm *f);
 
 void lanes_init(struct fsm *f, struct fsm_queue *q);
 void lanes_done(struct fsm_queue *q);

@@ -118,7 +118,7 @@ static int join_some(struct fsm *f, struct fsm_queue *q, uint32_t *left)
 
 	if (r < 0)
 		return r;
-	CHECK(s.n > 0);
+	MUST(f, s.n > 0);
 	(void)lane_to_join(f, q, l->group); /* says that they are mixed */
 	for (; i < s.n && !budget_is_spent(f); i++) {
 		budget_take_records(f, 1);

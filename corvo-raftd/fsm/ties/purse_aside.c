@@ -84,7 +84,7 @@ static int take_back(struct fsm *f, struct str id)
 
 	if (r < 0)
 		return r;
-	CHECK(r > 0 && j.live.state == JOB_SCHEDULED);
+	MUST(f, r > 0 && j.live.state == JOB_SCHEDULED);
 	job_event(f, &j, EVENT_PROMOTED, STR_NULL);
 	job_back_to_pending(f, &j);
 	budget_take_job(f);

@@ -280,9 +280,12 @@ static void reserve(struct fsm *f, struct job *j, struct fsm_purse *p,
 		/* it ran before this limit was there */
 		if (purse_is_per_job(l) || j->live.lease_token <= c->since)
 			continue;
-		MUST(f, change > 0 || c->reserved >= expected);
-		c->reserved = change > 0 ? c->reserved + expected
-					 : c->reserved - expected;
+		/* Sums of reports end at 64 bits, so what is left of them may
+		 * be more than was held. */
+		if (change > 0)
+			c->reserved += expected;
+		else
+			c->reserved -= MIN(c->reserved, expected);
 	}
 	purse_save(f, p);
 }
