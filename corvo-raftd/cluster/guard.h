@@ -103,6 +103,15 @@ void guard_members_cut(struct node *n, uint64_t index);
 void guard_members_look(struct node *n);
 void guard_members_snapshot(struct node *n);
 
+/* --- guard_note.c --- */
+
+#define GUARD_HELPS                                                     \
+	"start it with an empty --data-dir and --join=host:port, as a " \
+	"node with a new disk, to get what the cluster has"
+
+/* What guard_refuse will say from now on. */
+void guard_note(const struct node *n, struct str text);
+
 /* --- guard_applied.c, for guard.c --- */
 
 /* Whether entries that came have what is applied in their place; else it is

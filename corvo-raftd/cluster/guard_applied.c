@@ -9,51 +9,14 @@
  * So such a node says what it met, writes it down, and takes part in nothing
  * any more, also after a start: its store is not the cluster's.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "cluster/node_impl.h"
-#include "proto/err.h"
-#include "rt/file.h"
 #include "rt/log.h"
-
-#define NAME     "diverged" /* beside the log, and gone when that is */
-#define TEXT_MAX 4096
-#define WHAT_HELPS                                                      \
-	"start it with an empty --data-dir and --join=host:port, as a " \
-	"node with a new disk, to get what the cluster has"
-
-static void put_path(const char *dir, struct buf *ret)
-{
-	buf_printf(ret, "%s/" NAME, dir);
-	buf_putc(ret, '\0');
-}
-
-int guard_refuse(const char *dir, struct buf *why)
-{
-	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
-	size_t before = why->n;
-	int r;
-
-	put_path(dir, &path);
-	r = file_read(path.p, TEXT_MAX, why);
-	if (r == -ENOENT)
-		return 0;
-	if (why->n == before)
-		buf_printf(why,
-			   "%s says that this node has diverged from its "
-			   "cluster; " WHAT_HELPS,
-			   path.p);
-	return -ERR_CONFLICT;
-}
 
 static void diverge(struct node *n, uint64_t index, uint64_t theirs)
 {
-	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
-	_cleanup_(buf_done) struct buf dir = BUF_INIT(0);
-	int r;
 
 	if (n->guard.diverged)
 		return;
@@ -65,15 +28,8 @@ static void diverge(struct node *n, uint64_t index, uint64_t theirs)
 	if (theirs != 0)
 		buf_printf(&text, ", of term %" PRIu64, theirs);
 	buf_puts(&text, ": consensus was violated, and what this node has is "
-			"not what the cluster has; " WHAT_HELPS);
-	buf_printf(&dir, "%s/raft", n->data_dir);
-	buf_putc(&dir, '\0');
-	put_path(dir.p, &path);
-	r = file_write(path.p, buf_str(&text));
-	if (r == 0)
-		r = dir_sync(dir.p);
-	if (r < 0)
-		log_error("cannot write %s: %s", path.p, strerror(-r));
+			"not what the cluster has; " GUARD_HELPS);
+	guard_note(n, buf_str(&text));
 	log_error("%.*s", STR_ARG(buf_str(&text)));
 }
 

@@ -264,14 +264,15 @@ static void send_early(struct node_base *b, const struct raft_message *m)
 	struct raft_message early = *m;
 	struct raft_append_entries *a = &early.append_entries;
 	uint64_t offset = b->node->raft.log.offset, prev = a->prev_log_index;
+	uint64_t most;
 
 	/* a beat may be about an entry that this log has no more */
 	if (prev < offset + 2 || node_entry(b->node, prev) == NULL)
 		return;
 	a->prev_log_index = sim_between(b->host->sim, offset + 1, prev - 1);
 	a->prev_log_term = node_term_of(b->node, a->prev_log_index);
-	a->n_entries = (unsigned)MIN(prev - a->prev_log_index,
-				     sim_between(b->host->sim, 1, EARLY_MAX));
+	most = MIN(prev - a->prev_log_index, (uint64_t)EARLY_MAX);
+	a->n_entries = (unsigned)sim_between(b->host->sim, 1, most);
 	a->entries = entries;
 	for (unsigned i = 0; i < a->n_entries; i++)
 		entries[i] = *node_entry(b->node, a->prev_log_index + 1 + i);

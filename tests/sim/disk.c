@@ -216,9 +216,10 @@ void disk_crash(struct sim_disk *d, uint64_t lost)
 		op_free(op);
 	}
 	lost = sim_below(d->sim, lost + 1);
-	if (lost > 0) /* files before a snapshot were flushed with it */
+	/* the first members, and what is before a snapshot, are long there */
+	if (lost > 0)
 		drop_from(d, MAX(d->first + d->n - MIN(lost, d->n),
-				 d->snapshot.index + 1));
+				 MAX(d->snapshot.index, (uint64_t)1) + 1));
 	d->next = d->n > 0 ? d->first + d->n : d->snapshot.index + 1;
 }
 
@@ -260,6 +261,7 @@ void disk_install(struct sim_disk *d, const struct disk_snapshot *s)
 		d->term = s->term;
 		d->vote = 0;
 	}
+	d->has_diverged = false;
 	disk_put_snapshot(d, s);
 }
 
@@ -269,6 +271,7 @@ void disk_wipe(struct sim_disk *d)
 	drop_from(d, 0);
 	d->first = d->next = 1;
 	d->term = d->vote = 0;
+	d->has_diverged = false;
 	d->snapshot.index = d->snapshot.term = 0;
 }
 

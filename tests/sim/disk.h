@@ -33,6 +33,7 @@ struct sim_disk {
 	struct loop *loop;
 	uint64_t flush_max_ns;
 	uint64_t term, vote;
+	bool has_diverged; /* it was written down */
 	struct disk_snapshot snapshot;
 	uint64_t first; /* index of entries[0] */
 	struct disk_entry *entries;

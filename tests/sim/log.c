@@ -1,7 +1,7 @@
 /*
  * cluster/node_log.h in a world, in the place of node_log.c; and the log read
- * before the library sees it, in the place of logcheck.c and ownlog.c. Where
- * those have a folder, this has the address of a host.
+ * before the library sees it, in the place of logcheck.c, ownlog.c and
+ * guard_note.c. Where those have a folder, this has the address of a host.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "cluster/node_log.h"
 #include "cluster/ownlog.h"
 #include "host.h"
+#include "proto/err.h"
 
 struct node_log {
 	struct sim_host *host;
@@ -225,4 +226,18 @@ int ownlog_convert(const struct log_check *c, const struct settings *s,
 	(void)s;
 	(void)why;
 	return 0;
+}
+
+int guard_refuse(const char *dir, struct buf *why)
+{
+	if (!host_in(dir)->disk.has_diverged)
+		return 0;
+	buf_puts(why, "it has diverged");
+	return -ERR_CONFLICT;
+}
+
+void guard_note(const struct node *n, struct str text)
+{
+	(void)text;
+	host_of(n->loop)->disk.has_diverged = true;
 }

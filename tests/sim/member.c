@@ -44,12 +44,16 @@ static const struct row *store_find(const struct store *s, uint64_t index)
 	return low < s->n && s->rows[low].index == index ? &s->rows[low] : NULL;
 }
 
-/* What a crash leaves: what was made durable, and by chance some more. */
+/* What a crash leaves: what was made durable, and by chance some more, often
+ * all. A disk that forgets does not keep that. */
 static void store_crash(struct member *m)
 {
 	struct store *s = &m->store;
+	size_t more = m->host.lost_max == 0 ? s->n - s->durable : 0;
 
-	s->n = s->durable + sim_below(m->c->sim, s->n - s->durable + 1);
+	if (more == 0 || sim_chance(m->c->sim, 50))
+		more = sim_below(m->c->sim, more + 1);
+	s->n = s->durable + more;
 	s->durable = s->n;
 }
 

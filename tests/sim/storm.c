@@ -10,6 +10,7 @@
 #define BETWEEN_MAX_NS (400 * NS_PER_MS)
 #define AWAY_MAX_NS    (2 * NS_PER_S)
 #define DEPOSE_MIN_NS  (500 * NS_PER_MS)
+#define BACK_MAX_NS    (100 * NS_PER_MS)
 #define LEAVE_MAX_NS   NS_PER_S
 #define BURST_MAX      12
 
@@ -170,23 +171,24 @@ static void end_one(struct cluster *c, bool is_crash)
 	member_restart_after(m, sim_skewed(c->sim, NS_PER_MS, AWAY_MAX_NS));
 }
 
-/* A power failure: all of them. */
+/* A power failure: all of them. Those whose disks forget are back first, and
+ * do not know what they miss. */
 static void end_all(struct cluster *c)
 {
 	for (unsigned i = 0; i < SIM_NODES; i++) {
 		struct member *m = &c->member[i];
+		uint64_t max = m->host.lost_max > 0 ? BACK_MAX_NS : AWAY_MAX_NS;
 
 		if (!member_runs(m))
 			continue;
 		member_crash(m);
-		member_restart_after(
-		    m, sim_between(c->sim, NS_PER_MS, AWAY_MAX_NS));
+		member_restart_after(m, sim_between(c->sim, NS_PER_MS, max));
 	}
 }
 
 static void crash(struct cluster *c)
 {
-	if (sim_chance(c->sim, c->plan.is_loose ? 60 : 10))
+	if (sim_chance(c->sim, c->plan.is_loose ? 50 : 10))
 		end_all(c);
 	else
 		end_one(c, true);
@@ -461,8 +463,10 @@ void storm_plan(struct cluster *c)
 				   ? usual[i]
 				   : 0;
 	/* cuts that last long enough for others to be chosen */
-	p->weight[MEND] = 1 + (unsigned)sim_skewed(s, 0, 20);
-	p->is_loose = sim_chance(s, 15);
+	p->weight[MEND] = (unsigned)sim_between(s, 2, 20);
+	p->is_loose = sim_chance(s, 25);
+	if (p->is_loose) /* else it is as any other */
+		p->weight[CRASH] = usual[CRASH];
 	p->storm_ns = sim_between(s, 1500, 8000) * NS_PER_MS;
 	p->pause_max_ns = sim_between(s, 20, 2500) * NS_PER_MS;
 	p->snapshot_bytes = sim_between(s, 1, 16) << 10;
@@ -482,8 +486,10 @@ void storm_begin(struct cluster *c)
 		    sim_skewed(c->sim, NS_PER_MS, 200 * NS_PER_MS);
 		h->work_max_ns =
 		    sim_skewed(c->sim, 2 * NS_PER_MS, 500 * NS_PER_MS);
-		h->early = sim_chance(c->sim, 30) ? 10 : 0;
-		h->lost_max = c->plan.is_loose ? sim_below(c->sim, 40) : 0;
+		h->early = sim_chance(c->sim, 50) ? 20 : 0;
+		h->lost_max = c->plan.is_loose && sim_chance(c->sim, 70)
+				  ? sim_below(c->sim, 25)
+				  : 0;
 	}
 	sim_after(c->sim, &c->storm, NULL, BETWEEN_MAX_NS, on_storm, c);
 }

@@ -20,10 +20,11 @@ static const struct {
 	const char *name;
 	bool must;
 } guards[] = {
-	{ GUARD_COMMIT, "commit", true }, { GUARD_ANSWER, "answer", true },
-	{ GUARD_TERM, "term", false },    { GUARD_MEMBERS, "members", true },
-	{ GUARD_ALONE, "alone", true },   { GUARD_ASKED, "asked", false },
-	{ GUARD_LATE, "late", false },    { GUARD_STAND, "stand", false },
+	{ GUARD_COMMIT, "commit", true },   { GUARD_ANSWER, "answer", true },
+	{ GUARD_TERM, "term", false },      { GUARD_MEMBERS, "members", true },
+	{ GUARD_APPLIED, "applied", true }, { GUARD_ALONE, "alone", true },
+	{ GUARD_ASKED, "asked", false },    { GUARD_LATE, "late", false },
+	{ GUARD_STAND, "stand", false },
 };
 
 /* How many seeds to count in; 0: up to the first that shows it. */
