@@ -302,6 +302,49 @@ static void test_settings_by_chance(void **state)
 #define T(name) \
 	cmocka_unit_test_setup_teardown(name, fx_setup_level, fx_teardown)
 
+static void ack_job(struct fx *x, const char *id)
+{
+	struct m_ack m = { 0 };
+
+	MSG_SET(&m, ack, job_id, str_from(id));
+	assert_int_equal(fx_do(x, OP_ACK, &m, NULL), 0);
+}
+
+/*
+ * Empty lanes that had more turns are kept up to a bound. One of them gets a
+ * job in the entry in which another becomes one too many.
+ */
+static void test_a_lane_with_jobs_again_is_not_forgotten(void **state)
+{
+	size_t max = lanes_idle_max;
+	struct fx *x = *state;
+	struct m_enqueue back;
+	struct m_ack m = { 0 };
+
+	lanes_idle_max = 2;
+	set_fairness(x, FAIRNESS_GROUP);
+	for (int i = 0; i < 3; i++) {
+		char group[2] = { (char)('a' + i), '\0' }, id[8];
+
+		enqueue(x, group, 1);
+		(void)snprintf(id, sizeof(id), "%s1", group);
+		fx_expect(x, "q", id);
+	}
+	ack_job(x, "a1");
+	ack_job(x, "b1");
+	fx_begin(x);
+	MSG_SET(&m, ack, job_id, STR("c1"));
+	fx_add(x, OP_ACK, 0, &m);
+	back = fx_new("a2", "q");
+	MSG_SET(&back, enqueue, group, STR("a"));
+	fx_add(x, OP_ENQUEUE, 0, &back);
+	fx_commit(x);
+	fx_restart(x, FX_ROCKS);
+	fx_expect(x, "q", "a2");
+	assert_true(queue_of(x)->lanes.idle.n <= lanes_idle_max);
+	lanes_idle_max = max;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +358,7 @@ int main(void)
 		    fx_teardown),
 		T(test_clear_of_a_queue_whose_jobs_part),
 		T(test_settings_by_chance),
+		T(test_a_lane_with_jobs_again_is_not_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

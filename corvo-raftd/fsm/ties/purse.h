@@ -134,9 +134,10 @@ struct purse_report {
 /* Would this report be too much for one job? 0 or -ERR_*. */
 int purse_foresee(struct fsm *f, struct job *j, const struct m_usage_sum *more,
 		  struct purse_report *ret);
-/* The report counts: j->live.usage has it already. 0 or -ERR_*. */
-int purse_spend(struct fsm *f, struct job *j, const struct m_usage_sum *more,
-		struct purse_report *ret);
+/* The report counts: j->live.usage has it already, `before` has not (NULL: it
+ * is the first). 0 or -ERR_*. */
+int purse_spend(struct fsm *f, struct job *j, const struct m_usage_sum *before,
+		const struct m_usage_sum *more, struct purse_report *ret);
 
 /* What an enqueue says it will cost. */
 int purse_check_expected(struct fsm *f, const struct m_enqueue *op);

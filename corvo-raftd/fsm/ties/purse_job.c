@@ -280,12 +280,9 @@ static void reserve(struct fsm *f, struct job *j, struct fsm_purse *p,
 		/* it ran before this limit was there */
 		if (purse_is_per_job(l) || j->live.lease_token <= c->since)
 			continue;
-		/* Sums of reports end at 64 bits, so what is left of them may
-		 * be more than was held. */
-		if (change > 0)
-			c->reserved += expected;
-		else
-			c->reserved -= MIN(c->reserved, expected);
+		MUST(f, change > 0 || c->reserved >= expected);
+		c->reserved = change > 0 ? c->reserved + expected
+					 : c->reserved - expected;
 	}
 	purse_save(f, p);
 }
@@ -385,24 +382,28 @@ int purse_foresee(struct fsm *f, struct job *j, const struct m_usage_sum *more,
 	return r;
 }
 
-/* What was held for it is spent now. */
+/* What was held for it is spent now. Sums end at 64 bits: what was used before
+ * is not what is used now less the report. */
 static void spend_reserved(struct fsm *f, const struct job *j,
-			   const struct m_budget_limit *l, uint64_t amount,
+			   const struct m_budget_limit *l,
+			   const struct m_usage_sum *before,
 			   struct purse_count *c)
 {
-	uint64_t total = total_of(f, j, l->unit), held, left;
+	uint64_t held, left;
 
 	if (!(j->extras & EXTRA_EXPECTED) || j->live.state != JOB_ACTIVE ||
 	    j->live.lease_token <= c->since)
 		return;
-	left = still_expected(f, j, l->unit, total);
-	held = still_expected(f, j, l->unit, total - MIN(total, amount));
-	c->reserved -= MIN(c->reserved, held - left);
+	left = still_expected(f, j, l->unit, total_of(f, j, l->unit));
+	held = still_expected(
+	    f, j, l->unit, before != NULL ? amount_of(f, before, l->unit) : 0);
+	MUST(f, c->reserved >= held - left);
+	c->reserved -= held - left;
 }
 
 static void spend_one(struct fsm *f, struct job *j, struct fsm_purse *p,
-		      size_t i, const struct m_usage_sum *more,
-		      struct purse_report *ret)
+		      size_t i, const struct m_usage_sum *before,
+		      const struct m_usage_sum *more, struct purse_report *ret)
 {
 	const struct m_budget_limit *l = &p->m.limits[i];
 	struct purse_count *c = &p->counts[i];
@@ -423,7 +424,7 @@ static void spend_one(struct fsm *f, struct job *j, struct fsm_purse *p,
 	purse_roll(f, l, c, f->now_ns);
 	if (amount > 0) {
 		purse_add(c, amount);
-		spend_reserved(f, j, l, amount, c);
+		spend_reserved(f, j, l, before, c);
 	}
 	if (c->spent < l->amount)
 		return;
@@ -433,8 +434,8 @@ static void spend_one(struct fsm *f, struct job *j, struct fsm_purse *p,
 	c->told = true;
 }
 
-int purse_spend(struct fsm *f, struct job *j, const struct m_usage_sum *more,
-		struct purse_report *ret)
+int purse_spend(struct fsm *f, struct job *j, const struct m_usage_sum *before,
+		const struct m_usage_sum *more, struct purse_report *ret)
 {
 	struct purses all;
 	int r;
@@ -447,7 +448,7 @@ int purse_spend(struct fsm *f, struct job *j, const struct m_usage_sum *more,
 		r = job_need_doc(f, j);
 	for (size_t i = 0; r == 0 && i < all.n; i++) {
 		for (size_t k = 0; k < all.p[i]->m.limits_n; k++)
-			spend_one(f, j, all.p[i], k, more, ret);
+			spend_one(f, j, all.p[i], k, before, more, ret);
 		purse_save(f, all.p[i]);
 	}
 	return r;

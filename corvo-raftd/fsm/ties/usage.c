@@ -237,6 +237,7 @@ int usage_check_job(struct fsm *f, struct job *j, const struct m_usage *u)
 int usage_add(struct fsm *f, struct job *j, const struct m_usage *u,
 	      const char *phase, struct usage_counted *ret)
 {
+	const struct m_usage_sum *before;
 	struct m_usage_row row = { 0 };
 	struct m_usage_sum s;
 	int r;
@@ -252,10 +253,11 @@ int usage_add(struct fsm *f, struct job *j, const struct m_usage *u,
 		return r;
 	if (s.units.n > 0)
 		learn_units(f, s.units);
+	before = j->live.usage;
 	add_to_job(f, j, u, &s);
 	job_event(f, j, EVENT_USAGE, event_data(f, u, &s, phase));
 	count(f, &s);
 	ret->tokens = usage_sum_tokens(&s);
 	ret->cost = s.cost_usd;
-	return purse_spend(f, j, &s, &ret->budget);
+	return purse_spend(f, j, before, &s, &ret->budget);
 }
