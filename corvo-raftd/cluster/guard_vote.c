@@ -186,6 +186,17 @@ static struct raft_server *own_server(struct node *n)
 	return NULL;
 }
 
+/* A voter that hears nothing of its leader for that long stands itself, and
+ * forgets it by that; others never do, says the library. */
+static void forget_silent_leader(struct node *n)
+{
+	struct raft *r = &n->raft;
+
+	if (r->state == RAFT_FOLLOWER &&
+	    n->io.time(&n->io) - r->election_timer_start >= r->election_timeout)
+		node_forget_leader(n);
+}
+
 /*
  * Who is asked, votes. The library refuses its vote as long as it has not heard
  * that it has one. A leader that made it a voter, and was started anew before
@@ -199,6 +210,7 @@ void guard_vote_receiving(struct node *n, const struct raft_message *m)
 	if (m->type != RAFT_IO_REQUEST_VOTE || s == NULL ||
 	    s->role == RAFT_VOTER || !guard_is_on(GUARD_ASKED))
 		return;
+	forget_silent_leader(n);
 	n->vote.is_voting = true;
 	n->vote.role = s->role;
 	s->role = RAFT_VOTER;

@@ -62,6 +62,15 @@ void node_yield(struct node *n)
 	(void)node_transfer(n, choose_next(n), on_yielded, n);
 }
 
+void node_forget_leader(struct node *n)
+{
+	struct raft *r = &n->raft;
+
+	raft_free(r->follower_state.current_leader.address);
+	r->follower_state.current_leader.address = NULL;
+	r->follower_state.current_leader.id = 0;
+}
+
 /*
  * In the place of becoming a candidate it forgets the leader, as one would:
  * while it believed in one it would give its vote to nobody.
@@ -77,9 +86,7 @@ void node_stay_follower(struct node *n)
 		r->follower_state.randomized_election_timeout)
 		return;
 	r->election_timer_start = now;
-	raft_free(r->follower_state.current_leader.address);
-	r->follower_state.current_leader.address = NULL;
-	r->follower_state.current_leader.id = 0;
+	node_forget_leader(n);
 }
 
 /* --- what it takes --- */

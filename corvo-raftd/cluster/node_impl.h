@@ -199,6 +199,8 @@ void node_freeze(struct node *n, uint64_t index);
 void node_yield(struct node *n);
 void node_stay_follower(struct node *n);
 bool node_frozen_takes(struct node *n, struct raft_message *m);
+/* Of a follower: as one that has heard of none. */
+void node_forget_leader(struct node *n);
 
 /* The library's words about what just failed; -ERR_*. */
 int node_raft_failed(struct node *n, int rv, const char *what, struct buf *why);

@@ -91,12 +91,16 @@ static void put_members(struct cluster *c)
 	raft_configuration_close(&conf);
 }
 
-void cluster_begin(struct cluster *c, struct sim *s, char *verdict)
+static void begin(struct cluster *c, struct sim *s, char *verdict)
 {
 	*c = (struct cluster){ .sim = s, .proposals_n = 1, .verdict = verdict };
 	memset(c->history.id, 7, sizeof(c->history.id));
 	net_init(&c->net, s);
 	storm_plan(c);
+}
+
+static void fill(struct cluster *c)
+{
 	put_members(c);
 	/* those that may join have a place already */
 	for (unsigned i = c->plan.voters; i < SIM_NODES; i++) {
@@ -104,8 +108,26 @@ void cluster_begin(struct cluster *c, struct sim *s, char *verdict)
 		c->member[i].host.id = 0;
 	}
 	storm_begin(c);
+}
+
+void cluster_begin(struct cluster *c, struct sim *s, char *verdict)
+{
+	begin(c, s, verdict);
+	fill(c);
 	for (unsigned i = 0; i < c->plan.voters; i++)
 		member_start(&c->member[i]);
+}
+
+void cluster_begin_still(struct cluster *c, struct sim *s, char *verdict,
+			 unsigned voters)
+{
+	begin(c, s, verdict);
+	c->plan.voters = voters;
+	c->plan.is_loose = false;
+	fill(c);
+	storm_end(c);
+	for (unsigned i = 0; i < voters; i++)
+		sim_forget(s, &c->member[i].restart);
 }
 
 void cluster_end(struct cluster *c)
@@ -120,7 +142,7 @@ void cluster_end(struct cluster *c)
 
 /* --- quiet --- */
 
-static struct member *ready_leader(struct cluster *c)
+struct member *cluster_leader(struct cluster *c)
 {
 	struct member *found = NULL;
 
@@ -178,7 +200,7 @@ static void calm_down(struct cluster *c)
 	struct member *m;
 
 	while (c->sim->now_ns < end && sim_step(c->sim)) {
-		m = ready_leader(c);
+		m = cluster_leader(c);
 		if (m == NULL)
 			continue;
 		if (number == 0 || (c->proposals[number].outcome != DONE &&

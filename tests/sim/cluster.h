@@ -126,7 +126,13 @@ _noreturn_ _printf_(2, 3) void cluster_fail(struct cluster *c, const char *fmt,
 
 /* verdict: VERDICT_BYTES that outlive the process. */
 void cluster_begin(struct cluster *c, struct sim *s, char *verdict);
+/* The same without a storm, on links without faults, and with nodes that are
+ * yet to be started. */
+void cluster_begin_still(struct cluster *c, struct sim *s, char *verdict,
+			 unsigned voters);
 void cluster_end(struct cluster *c);
+/* The latest one that is ready; NULL: there is none. */
+struct member *cluster_leader(struct cluster *c);
 /* A storm, then quiet; fails when anything is not as it has to be. */
 void cluster_run(struct cluster *c);
 
