@@ -412,6 +412,14 @@ def ways_of_the_settings(c, q):
     c.fetch(f"{q}.paid")
     act(c, f"ack/{paid}", {"usage": {"cost_usd": 1}, "provider": q})
     act(c, f"budgets/queue/{q}.paid", method="DELETE")
+    tag = {"scope": "tag", "target": f"team:{q}"}
+    act(c, "budgets", {**tag, "daily_usd": 1, "on_exceed": "hold"})
+    for cost in (1, 0):  # the second one finds nothing left
+        c.enqueue(f"{q}.team", tags={"team": q})
+        job = c.fetch(f"{q}.team", timeout=0)
+        if cost:
+            act(c, f"ack/{job['job_id']}", {"usage": {"cost_usd": cost}})
+    act(c, f"budgets/tag/team:{q}", method="DELETE")
     act(c, f"hooks/{q}", {"queue": q}, "PUT")
     act(c, f"hooks/{q}", method="DELETE")
     with sink(lambda call: (410, {}, b"")) as s:
@@ -483,12 +491,14 @@ DATA = {
 
 def test_every_type_of_event_is_streamed(node, client, queue):
     """All but those of bulk operations, which test_bulk.py looks at, of a
-    clock that is set, which test_clock.py does, of the cluster, and of a
-    provider that is forgotten, for which there must be 256 others."""
+    clock that is set, which test_clock.py does, of the cluster, of an entry
+    that is left out, which test_skip_entry.py does, and of a provider that is
+    forgotten, for which there must be 256 others."""
     wanted = {t for t in declared_types()
               if not t.startswith(("bulk_", "clock_", "member_", "leader_",
                                    "provider_forgotten",
-                                   "level_", "snapshot_"))}
+                                   "level_", "snapshot_", "store_",
+                                   "entry_skipped"))}
     with EventStream(node.port) as s:
         for way in (ways_of_a_job, ways_of_an_agent, ways_of_several,
                     ways_of_a_queue, ways_of_the_settings,

@@ -170,7 +170,7 @@ def test_an_id_is_of_its_client_and_used_again_it_replaces(client):
 def test_an_id_of_another_job_is_not_taken(client, queue):
     other = client.enqueue(queue)
     a = post(client, id=other, type="unico", timestamp=str(LATER))
-    assert a.status == 400 and "not of Scheduled-DB" in a.json["error"], a
+    assert a.status == 400 and "Corvo makes itself" in a.json["error"], a
     assert client.state(other) == "pending"
     refused(client.get(f"/jobs/{other}"), "Job not found", "NOT_FOUND", 404)
     refused(client.request("DELETE", f"/jobs/{other}"), "Job not found",
