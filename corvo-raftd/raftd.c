@@ -182,7 +182,7 @@ static void on_change(void *ctx)
 
 	if (r->peers != NULL)
 		peers_on_change(r->peers);
-	if (node_is_frozen(r->p.node) || node_is_whole(r->p.node))
+	if (node_is_up(r->p.node))
 		daemon_ready(r->p.d);
 	if (!node_is_ready(r->p.node)) {
 		if (r->leading)

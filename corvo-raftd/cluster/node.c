@@ -487,6 +487,11 @@ bool node_is_whole(const struct node *n)
 	       (n->sync.done && !n->frozen && node_is_following(n));
 }
 
+bool node_is_up(const struct node *n)
+{
+	return n->followed || n->frozen || node_is_whole(n);
+}
+
 void node_info(const struct node *n, struct node_info *ret)
 {
 	static const struct {

@@ -156,6 +156,7 @@ struct node {
 	uint64_t turned_ns; /* the end of the last turn */
 	uint64_t doubt_ns;  /* until then somebody else may lead */
 	struct node_sync sync;
+	bool followed; /* it did once, with all that was committed here */
 	bool frozen;
 	uint64_t frozen_index; /* the entry that could not be applied */
 	uint64_t taken_upto;   /* by node_take_upto */

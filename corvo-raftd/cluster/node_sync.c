@@ -46,10 +46,20 @@ void node_sync_heard(struct node *n, const struct raft_append_entries *a)
 		s->told = s->newest;
 }
 
+static void look_whether_up(struct node *n)
+{
+	if (n->followed || !node_is_following(n) || n->raft.commit_index == 0 ||
+	    n->raft.last_applied < n->raft.commit_index)
+		return;
+	n->followed = true;
+	n->ops->on_change(n->ctx);
+}
+
 void node_look_at_sync(struct node *n)
 {
 	struct node_sync *s = &n->sync;
 
+	look_whether_up(n);
 	if (s->done || !node_is_following(n) || s->told == 0 ||
 	    s->term != n->raft.current_term || n->raft.last_applied < s->told)
 		return;
