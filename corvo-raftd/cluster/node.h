@@ -169,8 +169,9 @@ bool node_has_diverged(const struct node *n);
  * leader told since it was started. */
 bool node_is_whole(const struct node *n);
 /*
- * It can be asked: it is whole or frozen, or it follows and has applied what its
- * log knew to be committed. Questions about the state wait until it is whole.
+ * It can be asked: it is whole or frozen, or it follows and has applied what
+ * its log knew to be committed. Questions about the state wait until it is
+ * whole.
  */
 bool node_is_up(const struct node *n);
 /*

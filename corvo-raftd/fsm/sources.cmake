@@ -6,7 +6,8 @@ set(FSM_SOURCES
   fsm/order/lane.c fsm/order/lane_window.c fsm/order/lane_load.c
   fsm/order/queue.c fsm/order/settings.c fsm/order/retention.c
   fsm/order/bounds.c fsm/order/roster.c
-  fsm/order/lane_idle.c fsm/order/lane_delete.c fsm/order/lane_choose.c fsm/order/regroup.c
+  fsm/order/lane_idle.c fsm/order/lane_delete.c fsm/order/lane_choose.c
+  fsm/order/regroup.c
   fsm/job/job.c fsm/job/active.c fsm/job/create.c fsm/job/log.c
   fsm/job/life.c fsm/job/checkpoint.c fsm/job/iteration.c
   fsm/job/tag.c fsm/job/worker.c fsm/job/portion.c fsm/job/timing.c
