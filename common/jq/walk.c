@@ -27,7 +27,8 @@ static const char *skip_text(const char *p, const char *end)
 		quote = memchr(p, '"', (size_t)(end - p));
 		if (quote == NULL)
 			return NULL;
-		while (quote - slashes > start && quote[-1 - slashes] == '\\')
+		while (quote - slashes > start &&
+		       *(quote - slashes - 1) == '\\')
 			slashes++;
 		if (slashes % 2 == 0)
 			return quote + 1;

@@ -162,9 +162,9 @@ static void connect_one(struct client *cl)
 	watch(c, EPOLL_CTL_ADD, EPOLLIN);
 }
 
-/* Nothing was under way on it for long, so the server has closed it. */
-static void connect_again(struct conn *c)
+void client_connect_again(struct conn *c)
 {
+	CHECK(c->on_answer == NULL);
 	(void)close(c->fd);
 	c->fd = connect_to(c->cl);
 	if (c->fd >= 0)
@@ -306,7 +306,8 @@ static void receive(struct conn *c)
 	if (n < 0 && errno == EAGAIN)
 		return;
 	if (n == 0 && c->on_answer == NULL) {
-		connect_again(c);
+		/* after long without a request the server has closed it */
+		client_connect_again(c);
 		return;
 	}
 	if (n <= 0) {

@@ -71,6 +71,8 @@ void client_done(struct client *cl); /* closes all connections */
 
 /* Until there are n connections; false: it failed. */
 bool client_connect(struct client *cl, unsigned n);
+/* Another connection in the place of one on which nothing is under way. */
+void client_connect_again(struct conn *c);
 /* Closes all connections, whatever is under way on them. */
 void client_hang_up(struct client *cl);
 

@@ -49,7 +49,7 @@ struct frame_request {
 	uint64_t done;   /* with KEEP: the sender has all answers below */
 	uint64_t origin; /* of the connection's hello, or forwarded */
 	uint64_t number; /* its id to who first asked */
-	struct str key;  /* queue the op is about, or empty */
+	struct str key;  /* queue the op is about, or empty; viewd: who asks */
 	struct str body;
 };
 

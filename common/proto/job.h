@@ -18,6 +18,12 @@ static inline enum job_state job_state_shown(enum job_state s)
 	return s == JOB_BLOCKED ? JOB_PENDING : s;
 }
 
+/* Of the feed: the part that never changes is left out, as the view has it. */
+static inline bool job_is_partial(const struct m_job *j)
+{
+	return !MSG_HAS(j, job, created_at);
+}
+
 bool job_state_is_terminal(enum job_state s);
 /* The state a job is created in, which it has while it has no job_live. */
 enum job_state job_state_at_creation(const struct m_job_doc *d);

@@ -107,4 +107,5 @@ void job_from_enqueue(const struct m_enqueue *e,
 		MSG_SET(ret, job, expire_at, r->created_at + e->expire_after);
 		COPY(expire_after);
 	}
+	COPY(as_numbers);
 }

@@ -6,6 +6,7 @@
 
 #define LIMIT_BODY_BYTES       (16u << 20) /* one HTTP body */
 #define LIMIT_SMALL_BYTES      (16u << 10) /* bodies that always fit */
+#define LIMIT_REPLY_AT_ONCE    (64u << 10) /* others wait for so much */
 #define LIMIT_ANSWER_RATE      4096ULL     /* bytes/s, over answer_timeout */
 #define LIMIT_HEAD_BYTES       (8u << 10)  /* request line and headers */
 #define LIMIT_HEAD_ENTRY_BYTES 64          /* each header, cookie, argument */
@@ -16,8 +17,9 @@
 #define LIMIT_H2_STREAMS       128   /* requests of an HTTP/2 connection */
 #define LIMIT_H2_WINDOW        65535 /* bytes of a body not taken yet */
 #define LIMIT_JSON_DEPTH       64
-#define LIMIT_IGNORED          10  /* members named as ignored */
-#define LIMIT_REQUEST_ID_BYTES 128 /* of X-Request-Id */
+#define LIMIT_IGNORED          10   /* members named as ignored */
+#define LIMIT_NEAR_NAMES       1000 /* unknown names compared with known ones */
+#define LIMIT_REQUEST_ID_BYTES 128  /* of X-Request-Id */
 #define LIMIT_NODE_NAME_BYTES  64
 #define LIMIT_QUEUE_NAME_BYTES 255
 #define LIMIT_WORKER_ID_BYTES  255
@@ -52,6 +54,7 @@
 #define LIMIT_LIST_TEXTS       256   /* texts in one list of a request */
 #define LIMIT_DURATION_S       (36525ULL * 86400) /* in a request: 100 years */
 #define LIMIT_MAINTAIN_JOBS    1000 /* jobs one maintenance op may move */
+#define LIMIT_ENTRY_JOBS_2     200  /* jobs one entry moves, from level 2 on */
 #define LIMIT_ENTRY_BYTES      (16u << 20) /* read and written by one entry */
 #define LIMIT_UNIQUE_KEY_BYTES 255
 #define LIMIT_GROUP_BYTES      255
@@ -102,6 +105,13 @@
 #define LIMIT_FILES_OWN        128  /* of these, for links, logs and the like */
 #define LIMIT_FILES_STORE      512  /* RocksDB keeps open, where it may */
 #define LIMIT_EVENTS_PAGE      1000 /* events in one answer */
+
+/* What waits in corvo-raftd: questions for their answers, and those who wait
+ * for queues to drain. */
+#define LIMIT_QUESTIONS       16384
+#define LIMIT_QUESTIONS_BYTES (32u << 20)
+#define LIMIT_DRAIN_WAITS     1024
+
 /* Answers kept for requests that come again, of callers that say nothing. */
 #define LIMIT_ANSWERS         65536
 #define LIMIT_ANSWERS_BYTES   (32u << 20)
@@ -218,6 +228,9 @@
 #define LIMIT_EVENT_TYPE_BYTES 64
 #define LIMIT_SYMBOL_BYTES     512 /* a name somebody asks reflection for */
 #define LIMIT_PB_GROUPS        64  /* unknown groups in each other */
+/* A packed message unpacks to so many times its bytes, or to so many bytes. */
+#define LIMIT_UNPACKED_RATIO 100
+#define LIMIT_UNPACKED_BYTES (512u << 10)
 
 /* Nodes of a cluster, with those that are on their way in or out. */
 #define LIMIT_MEMBERS       32
@@ -236,6 +249,9 @@
 #define LIMIT_FOUND 32
 /* Nodes that are invited at a time. */
 #define LIMIT_INVITES 8
+
+/* Of what is told of a rebuild of the view that failed. */
+#define LIMIT_REBUILD_ERROR_BYTES 255
 
 /* Snapshots that failed in a row before /readyz says so. */
 #define LIMIT_SNAPSHOT_FAILURES 3

@@ -67,7 +67,7 @@ void mpk_array_close(struct buf *b, size_t at, uint32_t n)
 
 	if (b->full) /* the head may be missing; the bytes are worthless */
 		return;
-	CHECK(at + sizeof(big_endian) <= b->n);
+	REQUIRE(at + sizeof(big_endian) <= b->n);
 	memcpy(b->p + at, &big_endian, sizeof(big_endian));
 }
 
@@ -96,7 +96,7 @@ void mpk_bool(struct buf *b, bool v)
 
 void mpk_str(struct buf *b, struct str s)
 {
-	CHECK(s.n <= UINT32_MAX);
+	REQUIRE(s.n <= UINT32_MAX);
 	msgpack_pack_str(b, s.n);
 	if (s.n > 0)
 		put(b, s.p, s.n);
@@ -104,7 +104,7 @@ void mpk_str(struct buf *b, struct str s)
 
 void mpk_bin(struct buf *b, struct str s)
 {
-	CHECK(s.n <= UINT32_MAX);
+	REQUIRE(s.n <= UINT32_MAX);
 	msgpack_pack_bin(b, s.n);
 	if (s.n > 0)
 		put(b, s.p, s.n);
@@ -345,55 +345,55 @@ enum mpk_type mpk_type_of(const struct mpk_node *v)
 
 bool mpk_get_bool(const struct mpk_node *v)
 {
-	CHECK(v->type == MPK_BOOL);
+	REQUIRE(v->type == MPK_BOOL);
 	return v->boolean;
 }
 
 uint64_t mpk_get_u64(const struct mpk_node *v)
 {
-	CHECK(v->type == MPK_UINT);
+	REQUIRE(v->type == MPK_UINT);
 	return v->u64;
 }
 
 int64_t mpk_get_i64(const struct mpk_node *v)
 {
-	CHECK(v->type == MPK_INT ||
-	      (v->type == MPK_UINT && v->u64 <= INT64_MAX));
+	REQUIRE(v->type == MPK_INT ||
+		(v->type == MPK_UINT && v->u64 <= INT64_MAX));
 	return v->i64;
 }
 
 double mpk_get_f64(const struct mpk_node *v)
 {
-	CHECK(v->type == MPK_FLOAT);
+	REQUIRE(v->type == MPK_FLOAT);
 	return v->f64;
 }
 
 struct str mpk_get_str(const struct mpk_node *v)
 {
-	CHECK(v->type == MPK_STR);
+	REQUIRE(v->type == MPK_STR);
 	return str_of(v->p, v->n);
 }
 
 uint32_t mpk_count(const struct mpk_node *v)
 {
-	CHECK(v->type == MPK_ARRAY || v->type == MPK_MAP);
+	REQUIRE(v->type == MPK_ARRAY || v->type == MPK_MAP);
 	return v->n;
 }
 
 const struct mpk_node *mpk_item(const struct mpk_node *v, uint32_t i)
 {
-	CHECK(v->type == MPK_ARRAY && i < v->n);
+	REQUIRE(v->type == MPK_ARRAY && i < v->n);
 	return v->items + i;
 }
 
 const struct mpk_node *mpk_key(const struct mpk_node *v, uint32_t i)
 {
-	CHECK(v->type == MPK_MAP && i < v->n);
+	REQUIRE(v->type == MPK_MAP && i < v->n);
 	return v->items + 2 * (size_t)i;
 }
 
 const struct mpk_node *mpk_value(const struct mpk_node *v, uint32_t i)
 {
-	CHECK(v->type == MPK_MAP && i < v->n);
+	REQUIRE(v->type == MPK_MAP && i < v->n);
 	return v->items + 2 * (size_t)i + 1;
 }

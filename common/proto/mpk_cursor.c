@@ -183,7 +183,7 @@ bool mpk_take(struct mpk_cursor *c, struct mpk_value *ret)
 
 void mpk_leave(struct mpk_cursor *c)
 {
-	CHECK(c->depth > 0);
+	REQUIRE(c->depth > 0);
 	c->depth--;
 }
 

@@ -9,6 +9,7 @@
 
 #include "proto/err.h"
 #include "proto/mpk_cursor.h"
+#include "util/turn.h"
 
 #define TAG_MAX (MSG_TAGS - 1)
 
@@ -35,7 +36,7 @@ bool enum_parse(const struct enum_desc *e, struct str text, uint32_t *ret)
 
 static void encode_strs(const struct str *items, size_t n, struct buf *out)
 {
-	CHECK(n <= UINT32_MAX);
+	REQUIRE(n <= UINT32_MAX);
 	mpk_array(out, (uint32_t)n);
 	for (size_t i = 0; i < n; i++)
 		mpk_str(out, items[i]);
@@ -44,7 +45,7 @@ static void encode_strs(const struct str *items, size_t n, struct buf *out)
 static void encode_msgs(const struct msg_desc *d, const char *items, size_t n,
 			struct buf *out)
 {
-	CHECK(n <= UINT32_MAX);
+	REQUIRE(n <= UINT32_MAX);
 	mpk_array(out, (uint32_t)n);
 	for (size_t i = 0; i < n; i++)
 		msg_encode(d, items + i * d->size, out);
@@ -101,7 +102,7 @@ void msg_encode(const struct msg_desc *d, const void *m, struct buf *out)
 {
 	uint64_t has = *(const uint64_t *)m;
 
-	CHECK(d->n == 64 || has >> d->n == 0);
+	REQUIRE(d->n == 64 || has >> d->n == 0);
 	mpk_map(out, (uint32_t)__builtin_popcountll(has));
 	for (; has != 0; has &= has - 1) {
 		const struct field_desc *f = &d->fields[__builtin_ctzll(has)];
@@ -150,6 +151,11 @@ static unsigned value_level(const struct field_desc *f, const void *m)
 	return 1;
 }
 
+static unsigned member_level(const struct field_desc *f)
+{
+	return (f->flags & F_LEVEL_2) != 0 ? 2 : 1;
+}
+
 unsigned msg_needs_level(const struct msg_desc *d, const void *m)
 {
 	unsigned level = 1;
@@ -160,8 +166,7 @@ unsigned msg_needs_level(const struct msg_desc *d, const void *m)
 		const char *items = NULL;
 		size_t n = f->kind == K_msg;
 
-		if ((f->flags & F_LEVEL_2) != 0)
-			level = MAX(level, 2u);
+		level = MAX(level, member_level(f));
 		if (f->values != NULL)
 			level = MAX(level, value_level(f, m));
 		if (f->kind == K_msgs)
@@ -175,6 +180,40 @@ unsigned msg_needs_level(const struct msg_desc *d, const void *m)
 			    msg_needs_level(f->sub, items + i * f->sub->size));
 	}
 	return level;
+}
+
+bool msg_lower(const struct msg_desc *d, void *m, unsigned level)
+{
+	uint64_t *has = m;
+	bool is_changed = false;
+
+	for (uint64_t left = *has; left != 0; left &= left - 1) {
+		const struct field_desc *f = &d->fields[__builtin_ctzll(left)];
+		char *p = (char *)m + f->offset;
+		size_t n = f->kind == K_msg;
+
+		if ((f->flags & F_MAY_LACK) != 0 && member_level(f) > level) {
+			*has &= ~(left & -left);
+			is_changed = true;
+			continue;
+		}
+		if (f->kind == K_msgs)
+			n = *(const size_t *)((char *)m + f->count_offset);
+		for (size_t i = 0; i < n; i++)
+			is_changed |= msg_lower(
+			    f->sub, *(char **)p + i * f->sub->size, level);
+	}
+	return is_changed;
+}
+
+/* --- durations as given --- */
+
+const struct field_desc *msg_numbers(const struct msg_desc *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if ((d->fields[i].flags & F_NUMBERS) != 0)
+			return &d->fields[i];
+	return NULL;
 }
 
 /* --- reading --- */
@@ -323,6 +362,7 @@ static int decode_map(const struct msg_desc *d, struct mpk_cursor *c,
 	uint64_t has = 0;
 	struct mpk_value v, tag;
 
+	turn_step();
 	if (!take(c, MPK_MAP, &v))
 		return -ERR_BAD_MESSAGE;
 	memset(ret, 0, d->size);

@@ -46,6 +46,12 @@ enum field_kind {
 #define F_OR_WORD    4096u
 #define F_LEVEL_2    8192u
 #define F_CHECKPOINT 16384u
+#define F_MAY_LACK   32768u
+#define F_NUMBERS    65536u
+
+/* Bits of F_NUMBERS: which duration. */
+#define DUR_EXPIRE_AFTER  1u
+#define DUR_UNIQUE_PERIOD 2u
 
 #define E_EXACT 0u
 #define E_LOOSE 1u
@@ -72,10 +78,10 @@ struct msg_desc;
 
 struct field_desc {
 	uint8_t tag;
-	uint8_t kind; /* enum field_kind */
-	uint16_t flags;
+	uint8_t kind;          /* enum field_kind */
 	uint16_t offset;       /* of the member in the struct */
 	uint16_t count_offset; /* strs, msgs: of the member's _n */
+	uint32_t flags;
 	uint32_t max;
 	const char *name;
 	const char *doc;
@@ -112,6 +118,14 @@ void msg_encode(const struct msg_desc *d, const void *m, struct buf *out);
  * member it has, or of the newest value of one. 1: it has none that came later.
  */
 unsigned msg_needs_level(const struct msg_desc *d, const void *m);
+/*
+ * Leaves out the members above that level which an operation may lack, also in
+ * nested messages. False: it has none.
+ */
+bool msg_lower(const struct msg_desc *d, void *m, unsigned level);
+
+/* The member with F_NUMBERS; NULL: the message has none. */
+const struct field_desc *msg_numbers(const struct msg_desc *d);
 
 /*
  * Decodes into *ret (zeroed first). str and raw members point into `in`,

@@ -4,6 +4,7 @@
  */
 #include "proto/msg_json.h"
 #include "proto/msg_place.h"
+#include "util/turn.h"
 
 #define NAME_SHOWN_MAX 64 /* bytes of a strange member's name */
 
@@ -140,6 +141,7 @@ static int check_texts(struct place *at, const struct str *items, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		int r;
 
+		turn_step();
 		at->index = i;
 		r = check_text(at, items[i], why);
 		if (r < 0)
@@ -159,6 +161,7 @@ static int check_msgs(struct place *at, const char *items, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		int r;
 
+		turn_step();
 		at->index = i;
 		r = check_msg(d, items + i * d->size, at, why);
 		if (r < 0)

@@ -8,7 +8,9 @@
  */
 #include <stdlib.h>
 
+#include "proto/msg_near.h"
 #include "proto/msg_read.h"
+#include "util/turn.h"
 
 /* --- members given twice --- */
 
@@ -49,11 +51,15 @@ static void seen_add_unknown(struct seen *s, struct arena *a, struct str key)
 	s->unknown[s->n++] = key;
 }
 
-/* Any total order will do; most names differ in length. */
+/* Any total order will do; most names differ in length. When nobody wants the
+ * result, none. */
 static int key_cmp(const void *a, const void *b)
 {
 	const struct str *x = a, *y = b;
 
+	turn_step();
+	if (turn_is_over())
+		return 0;
 	if (x->n != y->n)
 		return x->n < y->n ? -1 : 1;
 	return x->n > 0 ? memcmp(x->p, y->p, x->n) : 0;
@@ -93,28 +99,63 @@ static void print_member(const struct place *up, struct str key, struct buf *to)
 	place_print_name(key, to);
 }
 
-static int ignore(const struct msg_reader *rd, const struct place *up,
-		  struct str key)
+static void note(const struct msg_reader *rd, struct ignored *i,
+		 const struct place *up, struct str key, struct str hint)
 {
 	_cleanup_(buf_done) struct buf path = BUF_INIT(0);
-	struct ignored *i = rd->ignored;
 
-	if (is_filter(up)) {
-		print_member(up, key, rd->why);
-		buf_puts(rd->why, ": a filter has no such member");
-		return -ERR_VALIDATION_ERROR;
-	}
-	if (i == NULL || i->n == LIMIT_IGNORED ||
-	    (up == NULL && rd->beside != NULL &&
-	     msg_has_member(rd->beside, key)))
-		return 0;
+	if (i == NULL || i->n == LIMIT_IGNORED)
+		return;
 	if (i->paths == NULL)
 		i->paths =
 		    arena_alloc(rd->a, LIMIT_IGNORED * sizeof(*i->paths));
 	buf_put_str(&path, rd->under);
 	print_member(up, key, &path);
+	if (hint.n > 0)
+		buf_printf(&path, " (perhaps %.*s)", STR_ARG(hint));
 	i->paths[i->n++] = arena_copy(rd->a, buf_str(&path));
-	return 0;
+}
+
+/* A member that probably is meant. Who sends thousands of names made no slip,
+ * and pays for the first ones only. */
+static bool find_near(const struct msg_reader *rd, const struct msg_desc *d,
+		      struct str key, struct buf *ret)
+{
+	struct ignored *i = rd->ignored;
+
+	if (rd->compat_03 || i == NULL || i->looked == LIMIT_NEAR_NAMES)
+		return false;
+	i->looked++;
+	return msg_near(d, key, ret);
+}
+
+/* A member of a message that has none of that name. */
+static int meet_unknown(const struct msg_reader *rd, const struct msg_desc *d,
+			const struct place *up, struct str key)
+{
+	_cleanup_(buf_done) struct buf hint = BUF_INIT(0);
+	bool is_near;
+
+	if (up == NULL && rd->beside != NULL && msg_has_member(rd->beside, key))
+		return 0;
+	is_near = find_near(rd, d, key, &hint) ||
+		  (up == NULL && rd->beside != NULL &&
+		   find_near(rd, rd->beside, key, &hint));
+	if (!is_filter(up) && rd->unknown != NULL && !rd->compat_03) {
+		note(rd, rd->unknown, up, key, buf_str(&hint));
+		return 0;
+	}
+	if (!is_filter(up) && !is_near) {
+		note(rd, rd->ignored, up, key, STR_NULL);
+		return 0;
+	}
+	print_member(up, key, rd->why);
+	buf_puts(rd->why, is_filter(up) ? ": a filter has no such member"
+					: ": there is no such member");
+	if (is_near)
+		buf_printf(rd->why, "; perhaps \"%.*s\" is meant",
+			   STR_ARG(buf_str(&hint)));
+	return -ERR_VALIDATION_ERROR;
 }
 
 /*
@@ -132,7 +173,13 @@ static int skip_member(const struct msg_reader *rd, const struct place *at,
 	if ((f->flags & F_PATH) != 0 && json_type_of(v) == JSON_STRING &&
 	    str_eq(json_string(v, rd->a), *(const struct str *)(m + f->offset)))
 		return 0;
-	return ignore(rd, at->up, key);
+	if (is_filter(at->up)) {
+		print_member(at->up, key, rd->why);
+		buf_puts(rd->why, ": a filter has no such member");
+		return -ERR_VALIDATION_ERROR;
+	}
+	note(rd, rd->ignored, at->up, key, STR_NULL);
+	return 0;
 }
 
 static bool says_nothing(struct json v)
@@ -291,11 +338,25 @@ static int read_word(const struct msg_reader *rd, struct place *at,
 	return MIN(r, 0);
 }
 
-static int read_member(const struct msg_reader *rd, struct place *at,
-		       struct json v, uint64_t bit, char *m)
+/* Whether it is shown as a number, which is what it was given as. */
+static void note_number(const struct msg_desc *d, const struct place *at,
+			struct json v, char *m)
+{
+	const struct field_desc *numbers;
+
+	if (at->field->kind != K_dur || at->field->max == 0 || at->in_ms ||
+	    json_type_of(v) != JSON_NUMBER)
+		return;
+	numbers = msg_numbers(d);
+	*(uint32_t *)(m + numbers->offset) |= at->field->max;
+	*(uint64_t *)m |= 1ULL << (numbers - d->fields);
+}
+
+static int read_member(const struct msg_reader *rd, const struct msg_desc *d,
+		       struct place *at, struct json v, char *m)
 {
 	const struct field_desc *f = at->field;
-	uint64_t *has = (uint64_t *)m;
+	uint64_t bit = 1ULL << (f - d->fields), *has = (uint64_t *)m;
 	void *p = m + f->offset;
 	int r;
 
@@ -308,26 +369,30 @@ static int read_member(const struct msg_reader *rd, struct place *at,
 	if ((f->flags & F_OR_WORD) != 0 && json_type_of(v) == JSON_STRING)
 		return read_word(rd, at, v, bit, m);
 	if ((f->kind == K_dur || f->kind == K_secs) && (*has & bit) != 0)
-		return read_twin(rd, at, v, p);
-	r = read_value(rd, at, v, p, (size_t *)(m + f->count_offset));
-	if (r == 0)
-		*has |= bit;
-	return MIN(r, 0);
+		r = read_twin(rd, at, v, p);
+	else
+		r = read_value(rd, at, v, p, (size_t *)(m + f->count_offset));
+	if (r != 0)
+		return MIN(r, 0);
+	*has |= bit;
+	note_number(d, at, v, m);
+	return 0;
 }
 
 /* One member that the message has. */
-static int read_known(const struct msg_reader *rd, struct place *at,
-		      struct str key, struct json v, struct seen *seen,
-		      uint64_t bit, char *m)
+static int read_known(const struct msg_reader *rd, const struct msg_desc *d,
+		      struct place *at, struct str key, struct json v,
+		      struct seen *seen, char *m)
 {
 	uint64_t *known = at->in_ms ? &seen->known_ms : &seen->known;
+	uint64_t bit = 1ULL << (at->field - d->fields);
 
 	if ((*known & bit) != 0)
 		return refuse_twice(rd, at->up, key);
 	*known |= bit;
 	if ((at->field->flags & (F_INTERNAL | F_PATH | F_ANSWER)) != 0)
 		return skip_member(rd, at, key, v, m);
-	return read_member(rd, at, v, bit, m);
+	return read_member(rd, d, at, v, m);
 }
 
 static int read_object(const struct msg_reader *rd, const struct msg_desc *d,
@@ -349,12 +414,11 @@ static int read_object(const struct msg_reader *rd, const struct msg_desc *d,
 
 		at.field = find_field(d, key, &at.in_ms);
 		if (at.field != NULL) {
-			r = read_known(rd, &at, key, value, &seen,
-				       1ULL << (at.field - d->fields), m);
+			r = read_known(rd, d, &at, key, value, &seen, m);
 			continue;
 		}
 		seen_add_unknown(&seen, rd->a, key);
-		r = ignore(rd, up, key);
+		r = meet_unknown(rd, d, up, key);
 	}
 	if (r < 0)
 		return r;

@@ -11,6 +11,8 @@
 struct ignored {
 	struct str *paths; /* in the reader's arena */
 	size_t n;          /* at most LIMIT_IGNORED; later ones are not noted */
+	size_t looked;     /* of names no member has: so many were compared with
+			    * those of members */
 };
 
 /* How a request is read. */
@@ -18,7 +20,10 @@ struct msg_reader {
 	struct arena *a;         /* for what is read */
 	struct buf *why;         /* a refusal */
 	struct ignored *ignored; /* NULL: not of interest */
-	struct str under;        /* what stands before their paths */
+	/* members the message does not have, which are refused when all is
+	 * read; NULL: they are ignored like others */
+	struct ignored *unknown;
+	struct str under; /* what stands before their paths */
 	/* members of this message are no business of this reader; or NULL */
 	const struct msg_desc *beside;
 	bool compat_03; /* as --compat=0.3 has it */
@@ -28,12 +33,13 @@ struct msg_reader {
  * Reads the members of `v` (validated JSON, an object) into *m, which may
  * already hold fields taken from the path. Unknown members and those of
  * F_INTERNAL and F_ANSWER fields are ignored and noted, and of F_PATH fields
- * those that say something else than the path; null leaves a field absent, and
- * so does an empty text. A duration may be given under two names
- * (retry_after, retry_after_ms) when both say the same.
- * Checks types, ranges, `max`, queue names (F_QUEUE), and after that
- * F_REQUIRED, in nested messages too. A member given twice (also an unknown
- * one) is refused. On failure returns -ERR_PARSE_ERROR or
+ * those that say something else than the path; but an unknown one that is a
+ * letter or two away from a member (proto/msg_near.h) is refused, except to
+ * clients of 0.3. null leaves a field absent, and so does an empty text. A
+ * duration may be given under two names (retry_after, retry_after_ms) when both
+ * say the same. Checks types, ranges, `max`, queue names (F_QUEUE), and after
+ * that F_REQUIRED, in nested messages too. A member given twice (also an
+ * unknown one) is refused. On failure returns -ERR_PARSE_ERROR or
  * -ERR_VALIDATION_ERROR with a sentence in `why` that names the member
  * ("jobs[3].queue: ...").
  */

@@ -3,6 +3,7 @@
  * validated when they came in and go out byte for byte.
  */
 #include "proto/job_json.h"
+#include "util/turn.h"
 
 #define KEY_MAX 64 /* of <name>_ms */
 
@@ -14,25 +15,41 @@ static void write_raw(struct json_writer *w, struct str raw)
 		jw_null(w);
 }
 
-static void write_dur(struct json_writer *w, const struct field_desc *f,
-		      uint64_t ns)
-{
-	char key[KEY_MAX];
-
-	jw_duration(w, ns);
-	CHECK(f->name_len + sizeof("_ms") <= sizeof(key));
-	memcpy(key, f->name, f->name_len);
-	memcpy(key + f->name_len, "_ms", sizeof("_ms"));
-	jw_key_len(w, key, f->name_len + 3);
-	jw_u64(w, ns / NS_PER_MS);
-}
-
 static void write_secs(struct json_writer *w, uint64_t ns)
 {
 	if (ns % NS_PER_S == 0)
 		jw_u64(w, ns / NS_PER_S);
 	else
 		jw_double(w, (double)ns / (double)NS_PER_S);
+}
+
+/* It was given as a number of seconds. */
+static bool is_number(const struct msg_desc *d, const struct field_desc *f,
+		      const char *m)
+{
+	const struct field_desc *numbers;
+
+	if (f->max == 0)
+		return false;
+	numbers = msg_numbers(d);
+	REQUIRE(numbers != NULL);
+	return (*(const uint32_t *)(m + numbers->offset) & f->max) != 0;
+}
+
+static void write_dur(struct json_writer *w, const struct field_desc *f,
+		      uint64_t ns, bool as_number)
+{
+	char key[KEY_MAX];
+
+	if (as_number)
+		write_secs(w, ns);
+	else
+		jw_duration(w, ns);
+	REQUIRE(f->name_len + sizeof("_ms") <= sizeof(key));
+	memcpy(key, f->name, f->name_len);
+	memcpy(key + f->name_len, "_ms", sizeof("_ms"));
+	jw_key_len(w, key, f->name_len + 3);
+	jw_u64(w, ns / NS_PER_MS);
 }
 
 static void write_enum(struct json_writer *w, const struct field_desc *f,
@@ -64,8 +81,9 @@ static void write_msgs(struct json_writer *w, const struct msg_desc *d,
 	jw_array_end(w);
 }
 
-static void write_value(struct json_writer *w, const struct field_desc *f,
-			const char *m, const struct json_style *style)
+static void write_value(struct json_writer *w, const struct msg_desc *d,
+			const struct field_desc *f, const char *m,
+			const struct json_style *style)
 {
 	const void *p = m + f->offset;
 	size_t n = 0;
@@ -98,7 +116,7 @@ static void write_value(struct json_writer *w, const struct field_desc *f,
 		jw_time(w, *(const uint64_t *)p);
 		break;
 	case K_dur:
-		write_dur(w, f, *(const uint64_t *)p);
+		write_dur(w, f, *(const uint64_t *)p, is_number(d, f, m));
 		break;
 	case K_secs:
 		write_secs(w, *(const uint64_t *)p);
@@ -144,13 +162,14 @@ void msg_members_to_json(const struct msg_desc *d, const void *m,
 		if ((f->flags & F_INTERNAL) != 0)
 			continue;
 		jw_key_len(w, f->name, f->name_len);
-		write_value(w, shown, m, style);
+		write_value(w, d, shown, m, style);
 	}
 }
 
 void msg_to_json(const struct msg_desc *d, const void *m,
 		 const struct json_style *style, struct json_writer *w)
 {
+	turn_step();
 	/* Jobs look the same alone and in lists. */
 	if (d == &msg_job) {
 		job_to_json(m, style, w);

@@ -3,6 +3,7 @@
  * hostile. See proto/msg_json.h.
  */
 #include "proto/msg_read.h"
+#include "util/hmap.h"
 #include "util/nano.h"
 #include "util/timefmt.h"
 
@@ -79,25 +80,40 @@ static int read_bool(const struct msg_reader *rd, const struct place *at,
 	return 0;
 }
 
+/* One text of such an object; names: those before it. */
+static int check_named(const struct msg_reader *rd, const struct place *at,
+		       struct str key, struct json value, struct hmap *names)
+{
+	bool is_text = json_type_of(value) == JSON_STRING;
+
+	if (is_text && hmap_put(names, key, rd->a) == NULL)
+		return 0;
+	place_print(at, rd->why);
+	buf_putc(rd->why, '.');
+	place_print_name(key, rd->why);
+	if (is_text) {
+		buf_puts(rd->why, ": is given twice");
+		return -ERR_PARSE_ERROR;
+	}
+	buf_printf(rd->why, ": must be a string, not %s",
+		   json_type_name(json_type_of(value)));
+	return -ERR_VALIDATION_ERROR;
+}
+
 /* An object whose values are texts. */
 static int check_texts(const struct msg_reader *rd, const struct place *at,
 		       struct json v)
 {
 	struct json_iter it = json_iter(v);
+	struct hmap names = { 0 };
 	struct json value;
 	struct str key;
+	int r = 0;
 
-	while (json_next_member(&it, rd->a, &key, &value)) {
-		if (json_type_of(value) == JSON_STRING)
-			continue;
-		place_print(at, rd->why);
-		buf_putc(rd->why, '.');
-		place_print_name(key, rd->why);
-		buf_printf(rd->why, ": must be a string, not %s",
-			   json_type_name(json_type_of(value)));
-		return -ERR_VALIDATION_ERROR;
-	}
-	return 0;
+	while (r == 0 && json_next_member(&it, rd->a, &key, &value))
+		r = check_named(rd, at, key, value, &names);
+	hmap_done(&names);
+	return r;
 }
 
 static int read_raw(const struct msg_reader *rd, const struct place *at,

@@ -175,19 +175,21 @@ enum op_row {
 };
 
 static const struct call_info ops[] = {
-#define OP(num, NAME, name, req, reply, who, level, doc) \
-	{ num, #name, &msg_##req, &msg_##reply, who, doc, PROC_RAFTD, level },
+#define OP(num, NAME, name, req, reply, who, level, doc)  \
+	{ num, #name,      &msg_##req, &msg_##reply, who, \
+	  doc, PROC_RAFTD, level,      ASKED_LEADER },
 #include "proto/defs/ops.def"
 };
 
 enum query_row {
-#define QUERY(num, NAME, name, proc, req, reply, doc) QUERY_ROW_##NAME,
+#define QUERY(num, NAME, name, proc, asked, req, reply, doc) QUERY_ROW_##NAME,
 #include "proto/defs/queries.def"
 };
 
 static const struct call_info queries[] = {
-#define QUERY(num, NAME, name, proc, req, reply, doc) \
-	{ num, #name, &msg_##req, &msg_##reply, 0, doc, PROC_##proc, 0 },
+#define QUERY(num, NAME, name, proc, asked, req, reply, doc) \
+	{ num, #name,       &msg_##req, &msg_##reply, 0,     \
+	  doc, PROC_##proc, 0,          ASKED_##asked },
 #include "proto/defs/queries.def"
 };
 
@@ -199,8 +201,8 @@ static const struct call_info *call_find(unsigned id)
 	case num:                                        \
 		return &ops[OP_ROW_##NAME];
 #include "proto/defs/ops.def"
-#define QUERY(num, NAME, name, proc, req, reply, doc) \
-	case num:                                     \
+#define QUERY(num, NAME, name, proc, asked, req, reply, doc) \
+	case num:                                            \
 		return &queries[QUERY_ROW_##NAME];
 #include "proto/defs/queries.def"
 	default:
@@ -234,7 +236,7 @@ const struct call_info *query_info(unsigned id)
 	_Static_assert(num > 0 && num < QUERY_FIRST, "number of op " #name); \
 	_Static_assert(level > 0 && level <= FEATURE_LEVEL, "level of " #name);
 #include "proto/defs/ops.def"
-#define QUERY(num, NAME, name, proc, req, reply, doc) \
+#define QUERY(num, NAME, name, proc, asked, req, reply, doc) \
 	_Static_assert(num >= QUERY_FIRST, "number of query " #name);
 #include "proto/defs/queries.def"
 

@@ -104,8 +104,14 @@ enum op_id {
 };
 
 enum query_id {
-#define QUERY(num, NAME, name, proc, req, reply, doc) QUERY_##NAME = num,
+#define QUERY(num, NAME, name, proc, asked, req, reply, doc) QUERY_##NAME = num,
 #include "proto/defs/queries.def"
+};
+
+/* Which node answers a question. */
+enum query_asked {
+	ASKED_HERE,
+	ASKED_LEADER,
 };
 
 #define OP_CLIENT 1u
@@ -131,8 +137,9 @@ struct call_info {
 	const struct msg_desc *reply;
 	unsigned who; /* ops only */
 	const char *doc;
-	unsigned process; /* enum proc_id: who answers */
-	unsigned level;   /* ops only: feature level it came with */
+	unsigned process;       /* enum proc_id: who answers */
+	unsigned level;         /* ops only: feature level it came with */
+	enum query_asked asked; /* queries only */
 };
 
 const struct call_info *op_info(unsigned id);    /* NULL: no such op */

@@ -231,3 +231,21 @@ bool url_decode(struct str s, struct arena *a, struct str *ret)
 	*ret = str_of(out, (size_t)(to - out));
 	return true;
 }
+
+bool route_is_exact(const struct route *r)
+{
+	if (r->method == HTTP_PUT || r->method == HTTP_PATCH)
+		return true;
+	switch (r->target) {
+	case OP_SET_QUEUE:
+	case OP_SET_BUDGET:
+	case OP_SET_POLICY:
+	case OP_SET_WEBHOOK:
+	case OP_BULK_ACT:
+	case OP_BULK_CONTROL:
+	case QUERY_TRY_POLICY:
+		return true;
+	default:
+		return str_starts(str_from(r->path), STR("/api/v1/cluster/"));
+	}
+}

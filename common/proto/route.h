@@ -41,6 +41,9 @@ void route_find(enum http_method method, struct str path,
 		struct route_match *ret);
 const struct route *route_at(size_t i); /* NULL past the end */
 size_t route_count(void);
+/* It changes settings or the cluster, or acts on many jobs: a member it does
+ * not know is refused. */
+bool route_is_exact(const struct route *r);
 bool http_method_parse(struct str s, enum http_method *ret);
 const char *http_method_name(enum http_method m);
 

@@ -18,7 +18,7 @@ size_t units_list(struct str object, struct arena *a,
 		return 0;
 	it = json_iter(json_root(object));
 	while (n < LIMIT_UNITS && json_next_member(&it, a, &name, &v)) {
-		CHECK(nano_parse(v.raw, &ret[n].amount));
+		REQUIRE(nano_parse(v.raw, &ret[n].amount));
 		ret[n++].name = name;
 	}
 	return n;

@@ -44,8 +44,13 @@ static int check_call(const struct m_webhook *w, struct arena *a,
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(4096);
 	struct m_push p = webhook_push(w);
-	int r = push_check(&p, a, &b);
+	int r;
 
+	if (MSG_HAS(w, webhook, any_secret)) {
+		MSG_UNSET(&p, push, secret);
+		MSG_UNSET(&p, push, previous_secret);
+	}
+	r = push_check(&p, a, &b);
 	if (r < 0)
 		buf_put_str(why, str_skip(buf_str(&b), strlen(PUSH_WORD)));
 	return r;

@@ -12,17 +12,15 @@
 #include "rt/config_impl.h"
 #include "rt/file.h"
 #include "util/arena.h"
-#include "util/timefmt.h"
 
 #define CONFIG_FILE_BYTES (1u << 20)
-
-#define KIB (1ULL << 10)
-#define MIB (1ULL << 20)
-#define GIB (1ULL << 30)
+#define CONFIG_SILENCE_MS 5000 /* of whoever writes a pipe */
 
 struct settings_mem {
 	struct arena arena;
 	unsigned line[SETTING_MAX]; /* in the file; 0: not from the file */
+	bool is_once;    /* the file can be read only once, and was */
+	struct buf once; /* then what it said */
 };
 
 /* --- the rows --- */
@@ -94,62 +92,6 @@ const char *setting_source_name(enum setting_source s)
 
 /* --- one value --- */
 
-static bool parse_bool(struct str s, bool *ret)
-{
-	static const char *const words[] = { "false", "true", "no", "yes",
-					     "off",   "on",   "0",  "1" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-		if (str_is(s, words[i])) {
-			*ret = i % 2 == 1;
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool scale(uint64_t v, uint64_t factor, uint64_t *ret)
-{
-	return !__builtin_mul_overflow(v, factor, ret);
-}
-
-/* Bare letters and ...iB count in 1024, ...B in 1000, as their names say. */
-static bool parse_size(struct str s, uint64_t *ret)
-{
-	static const struct {
-		const char *unit;
-		uint64_t factor;
-	} units[] = {
-		{ "", 1 },      { "B", 1 },     { "k", KIB },
-		{ "K", KIB },   { "M", MIB },   { "G", GIB },
-		{ "KiB", KIB }, { "MiB", MIB }, { "GiB", GIB },
-		{ "kB", 1000 }, { "KB", 1000 }, { "MB", 1000000 },
-		{ "m", MIB },   { "g", GIB },   { "GB", 1000000000 },
-	};
-	size_t digits = 0;
-	struct str unit;
-	uint64_t v;
-
-	while (digits < s.n && s.p[digits] >= '0' && s.p[digits] <= '9')
-		digits++;
-	unit = str_trim(str_skip(s, digits));
-	if (!str_parse_u64(str_of(s.p, digits), &v))
-		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
-		if (str_is(unit, units[i].unit))
-			return scale(v, units[i].factor, ret);
-	return false;
-}
-
-static bool parse_duration(struct str s, uint64_t *ret)
-{
-	uint64_t seconds;
-
-	if (str_parse_u64(s, &seconds))
-		return scale(seconds, NS_PER_S, ret);
-	return duration_parse(s, ret);
-}
-
 static void *member(struct settings *s, enum setting_id id)
 {
 	return (char *)s + offsets[id];
@@ -172,16 +114,16 @@ bool setting_store(struct settings *s, enum setting_id id,
 		*(const char **)member(s, id) = copy;
 		break;
 	case SK_bool:
-		ok = parse_bool(text, member(s, id));
+		ok = setting_parse_bool(text, member(s, id));
 		break;
 	case SK_u64:
 		ok = str_parse_u64(text, member(s, id));
 		break;
 	case SK_dur:
-		ok = parse_duration(text, member(s, id));
+		ok = setting_parse_duration(text, member(s, id));
 		break;
 	case SK_size:
-		ok = parse_size(text, member(s, id));
+		ok = setting_parse_size(text, member(s, id));
 		break;
 	}
 	if (ok) {
@@ -411,31 +353,59 @@ static int load_line(struct settings *s, struct str line, unsigned at,
 	return set(s, id, SRC_FILE, file_value(value), why);
 }
 
-static int load_file(struct settings *s, struct buf *why)
+static int refuse_file(const struct settings *s, const char *problem,
+		       struct buf *why)
+{
+	setting_put_where(why, s, SETTING_config, s->source[SETTING_config]);
+	buf_printf(why, "cannot read the file %s: %s", s->config, problem);
+	return -ERR_VALIDATION_ERROR;
+}
+
+static int read_file(struct settings *s, const struct settings *old,
+		     struct buf *text, struct buf *why)
+{
+	int r;
+
+	if (!file_is_stream(s->config)) {
+		r = file_read(s->config, CONFIG_FILE_BYTES, text);
+	} else if (old == NULL) {
+		r = file_read_stream(s->config, CONFIG_FILE_BYTES,
+				     CONFIG_SILENCE_MS, text);
+		s->mem->is_once = true;
+		buf_put_str(&s->mem->once, buf_str(text));
+	} else if (old->mem->is_once) {
+		buf_put_str(text, buf_str(&old->mem->once));
+		r = 0;
+	} else {
+		return refuse_file(s,
+				   "it is a pipe now, or the like, which can "
+				   "be read only once; put a file there",
+				   why);
+	}
+	if (r == -ETIMEDOUT)
+		return refuse_file(s, "it is a pipe, and nobody writes to it",
+				   why);
+	return r < 0 ? refuse_file(s, strerror(-r), why) : 0;
+}
+
+static int load_file(struct settings *s, const struct settings *old,
+		     struct buf *why)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
 	struct str rest, line;
 	unsigned at = 0;
-	int r;
+	int r = 0;
 
-	if (s->config[0] == '\0')
-		return 0;
-	r = file_read(s->config, CONFIG_FILE_BYTES, &text);
-	if (r < 0) {
-		setting_put_where(why, s, SETTING_config,
-				  s->source[SETTING_config]);
-		buf_printf(why, "cannot read the file %s: %s", s->config,
-			   strerror(-r));
-		return -ERR_VALIDATION_ERROR;
-	}
+	if (s->config[0] != '\0')
+		r = read_file(s, old, &text, why);
 	rest = buf_str(&text);
-	while (rest.n > 0) {
+	while (r == 0 && rest.n > 0) {
 		(void)str_split(rest, '\n', &line, &rest);
 		r = load_line(s, line, ++at, why);
-		if (r < 0)
-			return r;
+		if (r < 0 && !str_is_utf8(line))
+			buf_puts(why, "; the line is not UTF-8");
 	}
-	return 0;
+	return r;
 }
 
 /* The name of the file must be known before the file is read. */
@@ -460,8 +430,19 @@ static int find_file(struct settings *s, int argc, char *const argv[],
 
 /* --- all together --- */
 
-static int load_sources(struct settings *s, int argc, char *const argv[],
-			struct buf *why)
+/* Whoever says how a cluster begins wants one. */
+static void imply_cluster(struct settings *s)
+{
+	bool begins =
+	    (s->bootstrap && s->source[SETTING_bootstrap] == SRC_FLAG) ||
+	    s->source[SETTING_discover] == SRC_FLAG;
+
+	if (begins && s->source[SETTING_cluster] == SRC_DEFAULT)
+		CHECK(setting_store(s, SETTING_cluster, SRC_FLAG, STR("true")));
+}
+
+static int load_sources(struct settings *s, const struct settings *old,
+			int argc, char *const argv[], struct buf *why)
 {
 	int r;
 
@@ -470,26 +451,28 @@ static int load_sources(struct settings *s, int argc, char *const argv[],
 				    str_from(infos[i].def)));
 	r = find_file(s, argc, argv, why);
 	if (r == 0)
-		r = load_file(s, why);
+		r = load_file(s, old, why);
 	if (r == 0)
 		r = load_env(s, why);
 	if (r == 0)
 		r = load_flags(s, argc, argv, why);
 	if (r == 0) {
+		imply_cluster(s);
 		settings_derive(s);
 		r = settings_check(s, why);
 	}
 	return r;
 }
 
-int settings_load(int argc, char *const argv[], struct settings *ret,
-		  struct buf *why)
+int settings_load_again(int argc, char *const argv[],
+			const struct settings *old, struct settings *ret,
+			struct buf *why)
 {
 	struct settings s = { .mem = xcalloc(1, sizeof(*s.mem)) };
 	int r;
 
 	s.mem->arena = ARENA_INIT;
-	r = load_sources(&s, argc, argv, why);
+	r = load_sources(&s, old, argc, argv, why);
 	if (r < 0) {
 		settings_done(&s);
 		return r;
@@ -498,10 +481,22 @@ int settings_load(int argc, char *const argv[], struct settings *ret,
 	return 0;
 }
 
+int settings_load(int argc, char *const argv[], struct settings *ret,
+		  struct buf *why)
+{
+	return settings_load_again(argc, argv, NULL, ret, why);
+}
+
+bool settings_file_is_kept(const struct settings *s)
+{
+	return s->mem->is_once;
+}
+
 void settings_done(struct settings *s)
 {
 	if (s->mem != NULL) {
 		arena_done(&s->mem->arena);
+		buf_done(&s->mem->once);
 		free(s->mem);
 	}
 	*s = (struct settings){ .mem = NULL };
@@ -539,7 +534,7 @@ int settings_reload(int argc, char *const argv[], struct settings *s,
 	struct settings fresh;
 	int r;
 
-	r = settings_load(argc, argv, &fresh, why);
+	r = settings_load_again(argc, argv, s, &fresh, why);
 	if (r < 0)
 		return r;
 	settings_take(s, &fresh, kept);

@@ -58,6 +58,16 @@ const char *setting_source_name(enum setting_source s);
  */
 int settings_load(int argc, char *const argv[], struct settings *ret,
 		  struct buf *why);
+/*
+ * The same later in the life of who has `old`. A file that can be read only
+ * once, such as a pipe, says what it said then; one that has become such is
+ * refused.
+ */
+int settings_load_again(int argc, char *const argv[],
+			const struct settings *old, struct settings *ret,
+			struct buf *why);
+/* Whether that is so: what the file says cannot change any more. */
+bool settings_file_is_kept(const struct settings *s);
 void settings_done(struct settings *s);
 
 /* Whether id has another value in b than in a. */

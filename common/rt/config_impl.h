@@ -1,5 +1,5 @@
 /*
- * Shared by config.c, config_check.c and config_peers.c only.
+ * Shared by the config_*.c and config.c only.
  */
 #ifndef CORVO_CONFIG_IMPL_H
 #define CORVO_CONFIG_IMPL_H
@@ -15,6 +15,11 @@ uint64_t setting_number(const struct settings *s, enum setting_id id);
 
 /* "64MiB", "10s": as it would be written for a setting of that kind. */
 void setting_put_value(struct buf *b, enum setting_kind kind, uint64_t v);
+
+/* false: it is none of the kind. */
+bool setting_parse_bool(struct str s, bool *ret);
+bool setting_parse_size(struct str s, uint64_t *ret);
+bool setting_parse_duration(struct str s, uint64_t *ret);
 
 /* Stores text as the value of id; false when its kind cannot read it. */
 bool setting_store(struct settings *s, enum setting_id id,

@@ -49,6 +49,7 @@ struct daemon_priv {
 	bool ready;
 	bool draining;
 	bool exiting;
+	pid_t parent;
 	unsigned stop_signals;
 	int status;
 };
@@ -241,8 +242,9 @@ static void set_log_level(struct str name)
 
 /* --- signals and the supervisor --- */
 
-static void on_stop_signal(struct daemon *d, const char *name)
+static void on_stop_signal(struct daemon *d, int sig)
 {
+	const char *name = sig == SIGTERM ? "SIGTERM" : "SIGINT";
 	struct daemon_priv *p = d->priv;
 
 	if (++p->stop_signals > 1) {
@@ -252,6 +254,14 @@ static void on_stop_signal(struct daemon *d, const char *name)
 	drain(d, name);
 }
 
+/* Signals for the whole group are for the supervisor: it has the order. */
+static bool is_heeded(const struct daemon *d, const struct signalfd_siginfo *si)
+{
+	return d->notify.supervisor_fd < 0 ||
+	       (si->ssi_pid == (uint32_t)d->priv->parent &&
+		si->ssi_signo != SIGINT);
+}
+
 static void on_signal(void *ctx, int fd, int events)
 {
 	struct daemon *d = ctx;
@@ -259,13 +269,12 @@ static void on_signal(void *ctx, int fd, int events)
 
 	(void)events;
 	while (read(fd, &si, sizeof(si)) == sizeof(si)) {
-		if (si.ssi_signo == SIGTERM)
-			on_stop_signal(d, "SIGTERM");
-		else if (si.ssi_signo == SIGHUP)
+		if (!is_heeded(d, &si))
+			continue;
+		if (si.ssi_signo == SIGHUP)
 			reload(d);
-		/* A terminal sends ^C to all; the supervisor has the order. */
-		else if (d->notify.supervisor_fd < 0)
-			on_stop_signal(d, "SIGINT");
+		else
+			on_stop_signal(d, (int)si.ssi_signo);
 	}
 }
 
@@ -429,6 +438,7 @@ static int load_settings(struct daemon *d)
 		return -ERR_VALIDATION_ERROR;
 	}
 	close_inherited(d);
+	d->notify.settings_fd = fds_of_path(d->settings.config);
 	log_init(p->name, d->settings.node_id);
 	apply_log_settings(&d->settings);
 	return 0;
@@ -540,6 +550,7 @@ int daemon_main(int argc, char **argv, const struct daemon_ops *ops)
 {
 	struct daemon_priv priv = { .argc = argc - 1,
 				    .argv = argv + 1,
+				    .parent = getppid(),
 				    .lock_fd = -1 };
 	struct daemon d = { .proc = ops->proc, .ops = ops, .priv = &priv };
 	const char *name = proc_info(ops->proc)->name;

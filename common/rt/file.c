@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -64,6 +65,58 @@ int file_read(const char *path, size_t max, struct buf *ret)
 	if (fd < 0)
 		return -errno;
 	r = read_all(fd, max, ret);
+	if (r < 0)
+		ret->n = before;
+	(void)close(fd);
+	return r;
+}
+
+bool file_is_stream(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && !S_ISREG(st.st_mode) &&
+	       !S_ISDIR(st.st_mode);
+}
+
+/* A pipe nobody has opened for writing yet is not at its end for poll. */
+static int read_stream(int fd, size_t max, int silence_ms, struct buf *b)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	size_t before = b->n;
+
+	for (;;) {
+		char *room = buf_reserve(b, FILE_CHUNK_BYTES);
+		int r = poll(&p, 1, silence_ms);
+		ssize_t n = 0;
+
+		if (r == 0)
+			return -ETIMEDOUT;
+		if (r > 0)
+			n = read(fd, room, FILE_CHUNK_BYTES);
+		if (r < 0 || n < 0) {
+			if (errno == EINTR || errno == EAGAIN)
+				continue;
+			return -errno;
+		}
+		if (n == 0)
+			return 0;
+		b->n += (size_t)n;
+		if (b->n - before > max)
+			return -EFBIG;
+	}
+}
+
+int file_read_stream(const char *path, size_t max, int silence_ms,
+		     struct buf *ret)
+{
+	size_t before = ret->n;
+	int fd, r;
+
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = read_stream(fd, max, silence_ms, ret);
 	if (r < 0)
 		ret->n = before;
 	(void)close(fd);

@@ -9,6 +9,13 @@
 /* Reads a whole file of at most max bytes. 0 or -errno. */
 int file_read(const char *path, size_t max, struct buf *ret);
 
+/* A pipe, a terminal or the like: what was read of it does not come again. */
+bool file_is_stream(const char *path);
+/* Reads such a one to its end. 0 or -errno; -ETIMEDOUT: whoever writes was
+ * silent for so long, or nobody writes. */
+int file_read_stream(const char *path, size_t max, int silence_ms,
+		     struct buf *ret);
+
 /* Those n bytes of an open file, from `at` on. 0 or -errno; -EIO: it has not as
  * many. */
 int file_read_at(int fd, uint64_t at, size_t n, char *ret);

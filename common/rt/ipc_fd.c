@@ -10,7 +10,7 @@
 
 #include "util/str.h"
 
-static bool is_of(int fd, const char *path, bool accepted)
+static bool is_of(int fd, const char *path, bool accepted, int listening)
 {
 	struct sockaddr_un a = { 0 };
 	socklen_t n = sizeof(a) - 1; /* the text ends with a NUL */
@@ -23,7 +23,7 @@ static bool is_of(int fd, const char *path, bool accepted)
 	       strcmp(a.sun_path, path) == 0 &&
 	       getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens,
 			  &listens_n) == 0 &&
-	       listens == 0;
+	       listens == listening;
 }
 
 /* One that has ended may not be closed yet. */
@@ -46,7 +46,7 @@ int ipc_fd_find(const char *path, bool accepted, ipc_fd_known_fn *known,
 		uint64_t fd;
 
 		if (!str_parse_u64(str_from(e->d_name), &fd) ||
-		    !is_of((int)fd, path, accepted) || !is_open((int)fd) ||
+		    !is_of((int)fd, path, accepted, 0) || !is_open((int)fd) ||
 		    fstat((int)fd, &s) < 0 || known(ctx, s.st_ino))
 			continue;
 		found = (int)fd;
@@ -58,4 +58,22 @@ int ipc_fd_find(const char *path, bool accepted, ipc_fd_known_fn *known,
 	if (d != NULL)
 		(void)closedir(d);
 	return n == 1 ? found : -1;
+}
+
+int ipc_fd_find_listener(const char *path)
+{
+	DIR *d = opendir("/proc/self/fd");
+	const struct dirent *e;
+	int found = -1;
+
+	while (d != NULL && found < 0 && (e = readdir(d)) != NULL) {
+		uint64_t fd;
+
+		if (str_parse_u64(str_from(e->d_name), &fd) &&
+		    is_of((int)fd, path, true, 1))
+			found = fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
+	}
+	if (d != NULL)
+		(void)closedir(d);
+	return found;
 }

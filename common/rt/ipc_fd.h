@@ -20,4 +20,8 @@ typedef bool ipc_fd_known_fn(void *ctx, ino_t inode);
 int ipc_fd_find(const char *path, bool accepted, ipc_fd_known_fn *known,
 		void *ctx, ino_t *ret_inode);
 
+/* A copy of the socket that listens at the path, likewise; -1: there is none.
+ */
+int ipc_fd_find_listener(const char *path);
+
 #endif

@@ -1,46 +1,40 @@
 /*
- * Links over nng's ipc:// streams, the only file that knows nng. The bytes
- * come from another process of ours, but may be anything: lengths are checked
- * and nothing else of a message is looked at. On the stream a message follows
- * its head (ipc_head.h).
+ * Links over nng's ipc:// streams, the only file that knows nng. Bytes may be
+ * anything: lengths are checked and nothing else of a message is looked at. On
+ * the stream a message follows its head (ipc_head.h).
  *
  * Threads: on_opened, on_readable and on_written run on nng's threads and
  * only leave a note in the link's mail and wake the loop; all else is the
  * loop thread's.
  *
  * Reads and writes are tried at once on the loop thread, with an aio without
- * callback: cancelled right after its start, it has moved bytes or not. Only
- * when there is no room to write a second aio waits, at the cost of wake-ups
- * in nng's threads. Whether there is something to read the loop sees itself by
- * the stream's descriptor (ipc_fd.h), one thread that wakes instead of three;
- * where that is not found, a second aio waits, too.
+ * callback: cancelled right after its start, it has moved bytes or not. When
+ * there is no room to write, and to read where no descriptor is found
+ * (ipc_fd.h), a second aio waits, at the cost of wake-ups in nng's threads.
  *
  * Not nng's pair sockets: in nng 1.5 a message handed to a pipe that is just
- * being closed is lost with its memory, and its aio never ends, after which
- * nng's reaper waits for it and no socket of the process is closed any more.
- * On a stream too an aio started after the close never ends: see tx_lock.
+ * being closed is lost, and its aio never ends, after which no socket of the
+ * process is closed any more. On a stream too: see tx_lock.
  */
 #include <errno.h>
 #include <nng/nng.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "proto/err.h"
 #include "rt/ipc.h"
 #include "rt/ipc_bytes.h"
+#include "rt/ipc_door.h"
 #include "rt/ipc_fd.h"
 #include "rt/ipc_head.h"
 #include "rt/log.h"
 #include "util/list.h"
 
 #define IPC_SOCKET_MODE  0600
-#define IPC_PATH_BYTES   (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
 #define IPC_RETRY_MIN_NS (5 * NS_PER_MS)
 #define IPC_RETRY_MAX_NS (50 * NS_PER_MS)
 #define IPC_RETRY_BAD_NS NS_PER_S /* most, of a peer that sends nonsense */
@@ -73,6 +67,7 @@ struct ipc_link {
 	nng_aio *open;
 	struct loop_timer *retry;
 	uint64_t retry_ns;
+	struct ipc_door door;
 	bool bad; /* the last thing the peer sent could not be read */
 
 	atomic_uint mail;
@@ -153,10 +148,8 @@ static void start_open(void *ctx)
 		nng_stream_listener_accept(l->listener, l->open);
 }
 
-/*
- * A listener takes the next peer only when it has lost the one before: who
- * comes too early waits in the socket's queue.
- */
+/* A listener takes the next peer only when it has lost the one before: who
+ * comes too early waits in the socket's queue (rt/ipc_door.h). */
 static void open_later(struct ipc_link *l)
 {
 	uint64_t max_ns = l->bad ? IPC_RETRY_BAD_NS : IPC_RETRY_MAX_NS;
@@ -165,9 +158,10 @@ static void open_later(struct ipc_link *l)
 	l->retry_ns = MIN(l->retry_ns * 2, max_ns);
 }
 
-/* Ends the connection; when it returns no aio of it is under way. */
+/* When it returns no aio of the connection is under way. */
 static void drop_stream(struct ipc_link *l)
 {
+	ipc_door_heard(&l->door);
 	if (l->stream == NULL)
 		return;
 	if (l->watch != NULL) {
@@ -196,7 +190,7 @@ static void lose(struct ipc_link *l)
 	l->ops->on_down(l->ctx);
 	if (l->closed)
 		return;
-	if (l->listener != NULL && !l->bad)
+	if (l->listener != NULL && (!l->bad || ipc_door_is_wanted(&l->door)))
 		start_open(l);
 	else
 		open_later(l);
@@ -210,8 +204,7 @@ static void read_soon(struct ipc_link *l)
 
 /* --- receiving --- */
 
-/* False when the stream is no stream of messages, or its messages mean nothing
- * to whoever takes them (ipc_drop). */
+/* False: these are no messages, or mean nothing to who takes them (drop). */
 static bool hand_out(struct ipc_link *l)
 {
 	struct str m;
@@ -219,6 +212,7 @@ static bool hand_out(struct ipc_link *l)
 
 	while (r > 0) {
 		l->bad = false;
+		ipc_door_heard(&l->door);
 		l->ops->on_message(l->ctx, m.p, m.n);
 		if (l->closed || l->bad)
 			return l->closed;
@@ -228,14 +222,14 @@ static bool hand_out(struct ipc_link *l)
 	return r == 0;
 }
 
-/* Bytes have come in. */
 static void received(struct ipc_link *l, size_t n)
 {
+	bool was_bad = l->bad;
+
 	l->rx.n += n;
 	if (!hand_out(l)) {
-		log_error("%s: what the peer sends cannot be read; connecting "
-			  "anew",
-			  l->path);
+		if (!was_bad)
+			log_error("%s: what came cannot be read", l->path);
 		lose(l);
 		return;
 	}
@@ -284,7 +278,7 @@ static void free_link(struct ipc_link *l)
 	free(l);
 }
 
-/* After callbacks: links that were closed in them go. */
+/* Links that were closed in callbacks go. */
 static void end_callbacks(struct ipc *i)
 {
 	i->busy = false;
@@ -343,8 +337,18 @@ static void opened(struct ipc_link *l)
 		l->retry_ns = IPC_RETRY_MIN_NS;
 	l->tx_closing = false;
 	l->rx_over = false;
+	ipc_door_await(&l->door);
 	watch(l);
 	l->ops->on_up(l->ctx);
+}
+
+static void on_silent(void *link)
+{
+	struct ipc *i = ((struct ipc_link *)link)->ipc;
+
+	i->busy = true;
+	lose(link);
+	end_callbacks(i);
 }
 
 static void take_mail(struct ipc_link *l)
@@ -359,10 +363,8 @@ static void take_mail(struct ipc_link *l)
 	}
 	if ((mail & MAIL_READ) == 0 || l->stream == NULL)
 		return;
-	/*
-	 * nng fails a waiting read as soon as the peer has closed, although
-	 * there may be bytes left. The end is where a read at once finds it.
-	 */
+	/* A waiting read fails as soon as the peer has closed, although there
+	 * may be bytes left. The end is where a read at once finds it. */
 	l->rx_over = nng_aio_result(l->rx_late) != 0;
 	if (l->rx_over)
 		read_soon(l);
@@ -424,6 +426,7 @@ static void kind_close(struct link *link)
 	drop_stream(l);
 	close_open(l);
 	loop_timer_remove(l->retry);
+	ipc_door_done(&l->door);
 	nng_aio_free(l->open);
 	nng_aio_free(l->rx_now);
 	nng_aio_free(l->rx_late);
@@ -528,6 +531,7 @@ static struct ipc_link *new_link(struct ipc *i, const char *path,
 	l->path = xstrdup(path);
 	l->retry_ns = IPC_RETRY_MIN_NS;
 	l->retry = loop_timer_add(i->loop, start_open, l);
+	ipc_door_init(&l->door, i->loop, on_silent, l);
 	CHECK(pthread_mutex_init(&l->tx_lock, NULL) == 0);
 	/* These fail for want of memory or threads only. */
 	CHECK(nng_aio_alloc(&l->open, on_opened, l) == 0);
@@ -553,6 +557,8 @@ static int listen_at(struct ipc_link *l, const char *url)
 		    l->listener, NNG_OPT_IPC_PERMISSIONS, IPC_SOCKET_MODE);
 	if (rv == 0)
 		rv = nng_stream_listener_listen(l->listener);
+	if (rv == 0)
+		ipc_door_open(&l->door, l->path);
 	return rv;
 }
 
@@ -560,21 +566,15 @@ static int make_link(struct ipc *i, const char *path, bool listen,
 		     const struct link_ops *ops, void *ctx, struct link **ret,
 		     struct buf *why)
 {
-	char url[IPC_PATH_BYTES + sizeof("ipc://")];
+	_cleanup_(buf_done) struct buf url = BUF_INIT(0);
 	struct ipc_link *l;
 	int rv;
 
-	if (strlen(path) > IPC_PATH_BYTES) {
-		buf_printf(why,
-			   "%s: the path of a socket has at most %zu bytes; "
-			   "give a shorter --run-dir",
-			   path, IPC_PATH_BYTES);
+	if (ipc_door_url(path, &url, why) < 0)
 		return -ERR_INTERNAL_ERROR;
-	}
-	(void)snprintf(url, sizeof(url), "ipc://%s", path);
 	l = new_link(i, path, ops, ctx);
-	rv = listen ? listen_at(l, url)
-		    : nng_stream_dialer_alloc(&l->dialer, url);
+	rv = listen ? listen_at(l, url.p)
+		    : nng_stream_dialer_alloc(&l->dialer, url.p);
 	if (rv != 0) {
 		buf_printf(why, "cannot %s %s: %s",
 			   listen ? "listen on" : "dial", path,

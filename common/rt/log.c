@@ -216,16 +216,13 @@ static void put_time(struct buf *b)
  */
 static void put_text_message(struct buf *b, struct str msg)
 {
-	for (size_t i = 0; i < msg.n; i++) {
-		unsigned char c = (unsigned char)msg.p[i];
+	struct str line;
 
-		if (c == '\n')
-			buf_puts(b, "\\n");
-		else if (c < 0x20 || c == 0x7f)
-			buf_printf(b, "\\x%02x", c);
-		else
-			buf_putc(b, (char)c);
+	while (str_split(msg, '\n', &line, &msg)) {
+		buf_put_clean(b, line, "");
+		buf_puts(b, "\\n");
 	}
+	buf_put_clean(b, line, "");
 }
 
 static void put_text(struct buf *b, enum log_level l, struct str msg)
@@ -340,14 +337,15 @@ void log_write(enum log_level l, const char *fmt, ...)
 
 void log_plain(const char *fmt, ...)
 {
-	char line[LOG_LINE_BYTES];
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf line = BUF_INIT(0);
 	va_list ap;
-	int n;
 
 	va_start(ap, fmt);
-	n = vsnprintf(line, sizeof(line) - 1, fmt, ap);
+	buf_vprintf(&text, fmt, ap);
 	va_end(ap);
-	n = MAX(0, MIN(n, (int)sizeof(line) - 2));
-	line[n++] = '\n';
-	(void)put_line(str_of(line, (size_t)n));
+	buf_put_clean(&line, buf_str(&text), "\n\t");
+	line.n = MIN(line.n, (size_t)LOG_LINE_BYTES - 1);
+	buf_putc(&line, '\n');
+	(void)put_line(buf_str(&line));
 }

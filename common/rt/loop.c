@@ -27,8 +27,10 @@ struct loop {
 	size_t working;       /* struct work under way */
 	loop_fn *turn_end;
 	void *turn_end_ctx;
-	uint64_t woke_ns; /* the last sleep ended; 0: it is not over yet */
-	struct hist turns;
+	uint64_t woke_ns;   /* the last sleep ended; 0: it is not over yet */
+	uint64_t worked_ns; /* clock_thread_ns before the last sleep */
+	struct hist turns, work;
+	uint64_t turn;
 };
 
 struct loop_fd {
@@ -291,11 +293,17 @@ static void turn_end(struct loop *l)
 static void on_prepare(uv_prepare_t *h)
 {
 	struct loop *l = container_of(h, struct loop, prepare);
+	uint64_t worked_ns;
 
 	turn_end(l);
-	if (l->woke_ns != 0)
+	worked_ns = clock_thread_ns();
+	if (l->woke_ns != 0) {
 		hist_add(&l->turns, &hist_short, uv_hrtime() - l->woke_ns);
+		hist_add(&l->work, &hist_short, worked_ns - l->worked_ns);
+	}
+	l->worked_ns = worked_ns;
 	l->woke_ns = 0;
+	l->turn++;
 }
 
 /* What descriptors brought leaves before timers of 0 do more work. */
@@ -382,6 +390,16 @@ void loop_on_turn_end(struct loop *l, loop_fn *fn, void *ctx)
 void loop_turns(const struct loop *l, struct hist *ret)
 {
 	*ret = l->turns;
+}
+
+void loop_turns_work(const struct loop *l, struct hist *ret)
+{
+	*ret = l->work;
+}
+
+uint64_t loop_turn(const struct loop *l)
+{
+	return l->turn;
 }
 
 struct uv_loop_s *loop_uv(struct loop *l)

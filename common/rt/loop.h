@@ -54,6 +54,10 @@ void loop_on_turn_end(struct loop *l, loop_fn *fn, void *ctx);
 /* How long turns took, to the millisecond: from the end of a sleep to the begin
  * of the next one; by hist_short. */
 void loop_turns(const struct loop *l, struct hist *ret);
+/* How much of the processor turns used in this thread; by hist_short. */
+void loop_turns_work(const struct loop *l, struct hist *ret);
+/* The number of the turn: from one sleep to the next it is the same. */
+uint64_t loop_turn(const struct loop *l);
 
 /* Runs work on a pool thread, then done on the loop thread. */
 void loop_work(struct loop *l, loop_fn *work, loop_fn *done, void *ctx);

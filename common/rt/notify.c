@@ -98,7 +98,8 @@ void notify_init(struct notify *n)
 	uint64_t timeout_ns = 0;
 
 	*n = (struct notify){ .supervisor_fd = take_supervisor_fd(),
-			      .systemd_fd = take_systemd_fd() };
+			      .systemd_fd = take_systemd_fd(),
+			      .settings_fd = -1 };
 	if (n->supervisor_fd >= 0)
 		timeout_ns = ms < UINT64_MAX / NS_PER_MS ? ms * NS_PER_MS : 0;
 	else if (n->systemd_fd >= 0)
@@ -115,7 +116,9 @@ void notify_done(struct notify *n)
 		(void)close(n->supervisor_fd);
 	if (n->systemd_fd >= 0)
 		(void)close(n->systemd_fd);
-	*n = (struct notify){ .supervisor_fd = -1, .systemd_fd = -1 };
+	*n = (struct notify){ .supervisor_fd = -1,
+			      .systemd_fd = -1,
+			      .settings_fd = -1 };
 }
 
 static bool send_words(int fd, const char *words)
@@ -241,6 +244,42 @@ static bool next_line(struct notify *n, struct str *ret_line)
 	return true;
 }
 
+static void take_settings_fd(const struct notify *n, struct msghdr *m)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(m);
+	int fd;
+
+	if (c == NULL || c->cmsg_level != SOL_SOCKET ||
+	    c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof(fd)))
+		return;
+	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	if (n->settings_fd >= 0)
+		(void)dup3(fd, n->settings_fd, O_CLOEXEC);
+	(void)close(fd);
+}
+
+static ssize_t receive(struct notify *n)
+{
+	struct iovec room = { n->in + n->in_n, sizeof(n->in) - n->in_n };
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr m = { .msg_iov = &room,
+			    .msg_iovlen = 1,
+			    .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
+	ssize_t got;
+
+	do
+		got = recvmsg(n->supervisor_fd, &m,
+			      MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (got < 0 && errno == EINTR);
+	if (got > 0)
+		take_settings_fd(n, &m);
+	return got;
+}
+
 int notify_receive(struct notify *n, struct str *ret_line)
 {
 	ssize_t got;
@@ -253,10 +292,7 @@ int notify_receive(struct notify *n, struct str *ret_line)
 	if (n->in_n == sizeof(n->in))
 		n->in_n = 0;
 
-	do
-		got = recv(n->supervisor_fd, n->in + n->in_n,
-			   sizeof(n->in) - n->in_n, MSG_DONTWAIT);
-	while (got < 0 && errno == EINTR);
+	got = receive(n);
 	if (got == 0)
 		return -1;
 	if (got < 0)

@@ -6,10 +6,11 @@
  * STOPPING=1; the supervisor writes lines "drain", "reload", "log-level L".
  * End of file means that the supervisor is gone, and the process leaves too.
  * CORVO_WATCHDOG_MS is the silence after which the supervisor restarts the
- * process; watchdog_ns is a quarter of it. CORVO_NODE_STARTED_NS is when the
- * supervisor itself was started, which no restart of a process changes.
- * Under systemd: the same words to the datagram socket in NOTIFY_SOCKET, and
- * WATCHDOG_USEC in the place of CORVO_WATCHDOG_MS.
+ * process; watchdog_ns is a quarter of it. A descriptor that comes with
+ * "reload" holds the settings of the file as they are now.
+ * CORVO_NODE_STARTED_NS is when the supervisor itself was started, which no
+ * restart of a process changes. Under systemd: the same words to the datagram
+ * socket in NOTIFY_SOCKET, and WATCHDOG_USEC in the place of CORVO_WATCHDOG_MS.
  * Started by hand: nothing is sent.
  */
 #ifndef CORVO_NOTIFY_H
@@ -24,8 +25,11 @@
 #define NOTIFY_UNSENT_BYTES 1024
 
 struct notify {
-	int supervisor_fd;    /* -1: not under the supervisor */
-	int systemd_fd;       /* -1: not under systemd */
+	int supervisor_fd; /* -1: not under the supervisor */
+	int systemd_fd;    /* -1: not under systemd */
+	/* Where the process reads its settings; -1: nowhere. One that comes
+	 * from the supervisor takes its place. */
+	int settings_fd;
 	uint64_t watchdog_ns; /* beat at least so often; 0: nobody listens */
 	/* When the node was started, clock_mono_ns; without a supervisor this
 	 * process is the node. */

@@ -45,6 +45,21 @@ static bool is_awaited(const struct rpc_call *call)
 	       call->due.key < call->deadline_ns + RPC_LATE_NS;
 }
 
+/* Who asked waits no longer, but the server may be answering just now. */
+static void end_before_answer(struct rpc_client *c, struct rpc_call *call)
+{
+	struct rpc_reply r = { .err = ERR_OUTCOME_UNKNOWN,
+			       .body = str_from(err_text(ERR_OUTCOME_UNKNOWN)),
+			       .sent = true };
+	rpc_reply_fn *fn = call->fn;
+	void *of = call->ctx;
+
+	call->flags &= ~RPC_CHANGES; /* it has been waited for */
+	call->deadline_ns = 0;
+	(void)rpc_abandon(c, call, call->late, call->late_ctx);
+	fn(of, &r);
+}
+
 static void on_timer(void *ctx)
 {
 	struct rpc_client *c = ctx;
@@ -63,6 +78,10 @@ static void on_timer(void *ctx)
 		if (is_awaited(call)) {
 			rpc_calls_set_due(c, call,
 					  call->deadline_ns + RPC_LATE_NS);
+			continue;
+		}
+		if (call->sent && call->late != NULL) {
+			end_before_answer(c, call);
 			continue;
 		}
 		rpc_calls_tell_cancel(c, call);

@@ -99,6 +99,13 @@ void rpc_client_take_back(struct rpc_client *c, rpc_taken_fn *fn, void *arg);
  */
 void rpc_send_by(struct rpc_client *c, struct rpc_call *call, uint64_t by_ns);
 
+/*
+ * The answer of a call that was just made must not be lost: when its deadline
+ * ends one that was sent, fn gets ERR_OUTCOME_UNKNOWN, and late what the server
+ * answered all the same before it heard of that, as after rpc_abandon.
+ */
+void rpc_when_late(struct rpc_call *call, rpc_reply_fn *late, void *ctx);
+
 /* Forgets the call: fn will not run; the server is told to drop it. */
 void rpc_cancel(struct rpc_client *c, struct rpc_call *call);
 /*
@@ -129,13 +136,16 @@ struct rpc_req {
 };
 
 struct rpc_server_ops {
-	/* item slices are valid during the call only */
+	/* item slices are valid during the call only; questions whose deadline
+	 * has passed do not come here */
 	void (*on_request)(void *ctx, struct rpc_req req,
 			   const struct frame_request *item);
 	/* the client gave up on this request; it may wait for an answer yet */
 	void (*on_cancel)(void *ctx, struct rpc_req req);
 	/* all requests of this peer's connection are void */
 	void (*on_peer_down)(void *ctx, struct rpc_peer *peer);
+	/* a peer that had no room has some again; NULL: nobody asks */
+	void (*on_room)(void *ctx);
 };
 
 struct rpc_server *rpc_server_new(struct ipc *i, enum proc_id self,
@@ -155,6 +165,11 @@ void rpc_server_resume(struct rpc_server *s);
  */
 void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body);
 void rpc_server_flush(struct rpc_server *s);
+/*
+ * Whether a large answer may be made for it: the peer has taken enough of those
+ * before. False: on_room tells when that may have changed.
+ */
+bool rpc_req_has_room(struct rpc_req req);
 bool rpc_req_is_live(struct rpc_req req);
 /* It came from another node: that one sends it again when it is not answered,
  * also to somebody else. */

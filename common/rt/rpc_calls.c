@@ -162,9 +162,10 @@ static struct rpc_call *call_new(struct rpc_client *c, unsigned id,
 				 struct str key, struct str body,
 				 uint64_t deadline_ns)
 {
-	struct rpc_call *call = xmalloc(sizeof(*call) + key.n + body.n);
+	struct rpc_call *call;
 
-	CHECK(key.n + body.n <= RPC_BODY_BYTES);
+	REQUIRE(key.n + body.n <= RPC_BODY_BYTES);
+	call = xmalloc(sizeof(*call) + key.n + body.n);
 	*call = (struct rpc_call){
 		.id = ++c->last_id,
 		.key_n = key.n,
@@ -251,6 +252,12 @@ void rpc_cancel(struct rpc_client *c, struct rpc_call *call)
 	free(call);
 }
 
+void rpc_when_late(struct rpc_call *call, rpc_reply_fn *late, void *ctx)
+{
+	call->late = late;
+	call->late_ctx = ctx;
+}
+
 bool rpc_abandon(struct rpc_client *c, struct rpc_call *call, rpc_reply_fn *fn,
 		 void *ctx)
 {
@@ -262,6 +269,7 @@ bool rpc_abandon(struct rpc_client *c, struct rpc_call *call, rpc_reply_fn *fn,
 	}
 	rpc_calls_tell_cancel(c, call);
 	call->abandoned = true;
+	call->late = NULL;
 	call->fn = fn;
 	call->ctx = ctx;
 	if (call->deadline_ns == 0 || call->deadline_ns > end_ns) {

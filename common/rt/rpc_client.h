@@ -25,6 +25,8 @@ struct rpc_call {
 	uint64_t id;
 	rpc_reply_fn *fn;
 	void *ctx;
+	rpc_reply_fn *late; /* see rpc_when_late; NULL: nobody */
+	void *late_ctx;
 	size_t key_n;
 	size_t body_n;
 	uint32_t op;

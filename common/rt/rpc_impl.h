@@ -8,6 +8,10 @@
 
 /* A frame that has so many bytes takes no further item. */
 #define RPC_FRAME_BYTES (8u << 20)
+/* An answer of more is a frame of its own, and small ones go before it. */
+#define RPC_SMALL_BYTES (64u << 10)
+/* While answers of so many bytes wait to be sent, a peer has no room. */
+#define RPC_QUEUE_BYTES (8u << 20)
 /* A buffer larger than that is not kept for the next frame. */
 #define RPC_KEEP_BYTES (1u << 20)
 

@@ -34,8 +34,13 @@ struct rpc_peer {
 	uint64_t hello;  /* epoch of a hello of ours that is due; 0: none */
 	struct frame_writer w; /* open frame in `out` while w.n > 0 */
 	struct buf out;
-	struct list closed; /* struct closed_frame, sent before `out` */
+	struct list closed;  /* struct closed_frame, sent before `out` */
+	struct list large;   /* the same, sent when nothing else is to be */
+	size_t closed_bytes; /* of both */
+	bool wants_room;     /* somebody was told that there is none */
 };
+
+#define RPC_HEAD_BYTES 128 /* of a frame with one reply, and more */
 
 /* A frame that had to be closed before it could be sent. */
 struct closed_frame {
@@ -104,20 +109,55 @@ bool rpc_req_is_live(struct rpc_req req)
 	return req.epoch != 0 && req.peer->epoch == req.epoch;
 }
 
+static bool has_room(const struct rpc_peer *p)
+{
+	size_t open = p->w.n > 0 ? p->out.n : 0;
+
+	return p->closed_bytes + open < RPC_QUEUE_BYTES;
+}
+
+bool rpc_req_has_room(struct rpc_req req)
+{
+	bool room = has_room(req.peer);
+
+	req.peer->wants_room |= !room;
+	return room;
+}
+
 bool rpc_req_is_of_node(struct rpc_req req)
 {
 	return req.peer != NULL && req.peer->is_node;
 }
 
+static struct closed_frame *keep_frame(struct list *l)
+{
+	struct closed_frame *f = xcalloc(1, sizeof(*f));
+
+	list_push_back(l, &f->node);
+	return f;
+}
+
 static void close_frame(struct rpc_peer *p)
 {
-	struct closed_frame *f = xmalloc(sizeof(*f));
+	struct closed_frame *f = keep_frame(&p->closed);
 
 	frame_end(&p->w);
 	f->b = p->out;
 	p->out = BUF_INIT(0);
 	p->w.n = 0;
-	list_push_back(&p->closed, &f->node);
+	p->closed_bytes += f->b.n;
+}
+
+static void add_large(struct rpc_peer *p, const struct frame_reply *r)
+{
+	struct closed_frame *f = keep_frame(&p->large);
+	struct frame_writer w;
+
+	(void)buf_reserve(&f->b, r->body.n + RPC_HEAD_BYTES);
+	frame_begin(&w, &f->b, FRAME_REPLY, p->epoch);
+	frame_add_reply(&w, r);
+	frame_end(&w);
+	p->closed_bytes += f->b.n;
 }
 
 void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body)
@@ -137,6 +177,10 @@ void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body)
 		r.err = ERR_INTERNAL_ERROR;
 		r.body = STR("the reply is too large");
 	}
+	if (r.body.n > RPC_SMALL_BYTES) {
+		add_large(p, &r);
+		return;
+	}
 	if (p->w.n > 0 && p->out.n + r.body.n > RPC_FRAME_BYTES)
 		close_frame(p);
 	if (p->w.n == 0)
@@ -144,32 +188,36 @@ void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body)
 	frame_add_reply(&p->w, &r);
 }
 
+/* The first of those that wait. */
+static void drop_first(struct rpc_peer *p, struct list *l)
+{
+	struct closed_frame *f = list_entry(l->next, struct closed_frame, node);
+
+	p->closed_bytes -= f->b.n;
+	list_remove(&f->node);
+	buf_done(&f->b);
+	free(f);
+}
+
 static void drop_replies(struct rpc_peer *p)
 {
-	while (!list_empty(&p->closed)) {
-		struct closed_frame *f =
-		    list_entry(p->closed.next, struct closed_frame, node);
-
-		list_remove(&f->node);
-		buf_done(&f->b);
-		free(f);
-	}
+	while (!list_empty(&p->closed))
+		drop_first(p, &p->closed);
+	while (!list_empty(&p->large))
+		drop_first(p, &p->large);
 	p->w.n = 0;
 	rpc_buf_reuse(&p->out);
 }
 
-static int send_closed(struct rpc_peer *p)
+static int send_first(struct rpc_peer *p, struct list *l)
 {
-	struct closed_frame *f =
-	    list_entry(p->closed.next, struct closed_frame, node);
+	struct closed_frame *f = list_entry(l->next, struct closed_frame, node);
 	int r;
 
 	r = link_send(p->link, f->b.p, f->b.n);
 	if (r < 0)
 		return r;
-	list_remove(&f->node);
-	buf_done(&f->b);
-	free(f);
+	drop_first(p, l);
 	return 0;
 }
 
@@ -200,6 +248,15 @@ static int bye_send(struct rpc_peer *p)
 	return r;
 }
 
+static void tell_room(struct rpc_peer *p)
+{
+	if (!p->wants_room || !has_room(p))
+		return;
+	p->wants_room = false;
+	if (p->server->ops->on_room != NULL)
+		p->server->ops->on_room(p->server->ctx);
+}
+
 /* A send fails only when the link is going down, which ends all this. */
 static void flush_peer(struct rpc_peer *p)
 {
@@ -214,13 +271,16 @@ static void flush_peer(struct rpc_peer *p)
 			if (r == 0)
 				p->hello = 0;
 		} else if (!list_empty(&p->closed)) {
-			r = send_closed(p);
+			r = send_first(p, &p->closed);
 		} else if (p->w.n > 0) {
 			r = send_open(p);
+		} else if (!list_empty(&p->large)) {
+			r = send_first(p, &p->large);
 		} else {
 			break;
 		}
 	}
+	tell_room(p);
 }
 
 void rpc_server_flush(struct rpc_server *s)
@@ -244,6 +304,7 @@ static void leave(struct rpc_peer *p, enum peer_state next)
 	drop_replies(p);
 	if (was_served)
 		p->server->ops->on_peer_down(p->server->ctx, p);
+	tell_room(p);
 }
 
 static void serve(struct rpc_peer *p, uint64_t epoch)
@@ -298,11 +359,18 @@ void rpc_server_resume(struct rpc_server *s)
 	}
 }
 
+/* Whoever asked has given up; a change may have been made before. */
+static bool is_too_late(const struct frame_request *r, uint64_t now_ns)
+{
+	return r->deadline_ns != 0 && r->deadline_ns <= now_ns &&
+	       op_info(r->op) == NULL;
+}
+
 static void on_requests(struct rpc_peer *p, const struct frame *f)
 {
 	struct rpc_server *s = p->server;
 	struct rpc_req req = { .peer = p, .epoch = f->epoch };
-	uint64_t now_ns = p->is_node ? clock_mono_ns() : 0;
+	uint64_t now_ns = clock_mono_ns();
 
 	for (size_t i = 0; i < f->n; i++) {
 		struct frame_request *r = &f->requests[i];
@@ -312,7 +380,11 @@ static void on_requests(struct rpc_peer *p, const struct frame *f)
 			r->origin = p->origin;
 		else if (r->deadline_ns != 0)
 			r->deadline_ns += now_ns;
-		s->ops->on_request(s->ctx, req, r);
+		if (is_too_late(r, now_ns))
+			rpc_reply(req, ERR_REQUEST_TIMEOUT, 0,
+				  str_from(err_text(ERR_REQUEST_TIMEOUT)));
+		else
+			s->ops->on_request(s->ctx, req, r);
 	}
 }
 
@@ -423,6 +495,7 @@ static struct rpc_peer *new_peer(struct rpc_server *s, const char *path)
 	p->server = s;
 	p->path = xstrdup(path);
 	list_init(&p->closed);
+	list_init(&p->large);
 	list_push_back(&s->peers, &p->node);
 	return p;
 }

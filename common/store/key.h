@@ -24,7 +24,10 @@
  *                            creation: seq is that of their job_doc
  *   dr|id\0 upto:8           outcome:1 from:8; job id has ended, and its
  *                            dependents with from <= seq <= upto are still to
- *                            be told; later ones wait for another end of it
+ *                            be told; later ones wait for another end of it.
+ *                            Then, if it was deleted with a queue or what
+ *                            waits there, upto:8 queue: dependents there, up
+ *                            to that place, are deleted with it
  *   u|space:4 queue\0 key    lock of a unique key: expires_ns:8 job id
  *   ik|space:4 key           idempotency_doc
  *   ie|ns:8 space:4 key      the same by the time they expire

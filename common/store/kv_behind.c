@@ -8,22 +8,17 @@
  * this. Then it is `older`, until the next one takes its place or nothing was
  * written for some seconds: whoever follows what happens finds it in memory.
  *
- * Iterators are in kv_behind_iter.c.
+ * Iterators are in kv_behind_iter.c, the thread in kv_behind_writer.c.
  */
-#include <errno.h>
-#include <malloc.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "store/batch_list.h"
 #include "store/kv_behind_impl.h"
 #include "util/clock.h"
 
-/* Without a write: what gathered is written, unless it is little, and memory
- * for the next one is given back. */
-#define REST_NS   (5 * NS_PER_S)
+/* Without a write for some seconds what gathered is written, unless it is
+ * little, and memory for the next one is given back. */
 #define REST_PART 64 /* of the limit: little */
 /* So many reads after that, and it rests once more. */
 #define REST_READS 256
@@ -68,7 +63,7 @@ void held_unref(struct behind *s, struct held *h)
 }
 
 /* What gathered is given to the writer, which has nothing to do. */
-static void turn_over(struct behind *s)
+void behind_turn_over(struct behind *s)
 {
 	CHECK(!s->writing);
 	table_sort_walked(&s->now->t);
@@ -77,22 +72,13 @@ static void turn_over(struct behind *s)
 	s->past = s->now;
 	s->now = held_new(s);
 	s->writing = true;
-	pthread_cond_broadcast(&s->changed);
-}
-
-/* False: it is that late. */
-static bool wait_until(struct behind *s, uint64_t mono_ns)
-{
-	struct timespec t = { .tv_sec = (time_t)(mono_ns / NS_PER_S),
-			      .tv_nsec = (long)(mono_ns % NS_PER_S) };
-
-	return pthread_cond_timedwait(&s->changed, &s->lock, &t) != ETIMEDOUT;
+	behind_wake(s);
 }
 
 static void wait_for_writer(struct behind *s)
 {
 	while (s->writing)
-		pthread_cond_wait(&s->changed, &s->lock);
+		behind_wait(s);
 }
 
 /* The writer's error, as that of whoever asks now. */
@@ -110,18 +96,18 @@ static int drain(struct behind *s, struct buf *why)
 {
 	int r;
 
-	pthread_mutex_lock(&s->lock);
+	behind_lock(s);
 	wait_for_writer(s);
 	if (s->err == 0 && s->now->t.bytes > 0) {
-		turn_over(s);
+		behind_turn_over(s);
 		wait_for_writer(s);
 	}
 	r = tell_error(s, why);
-	pthread_mutex_unlock(&s->lock);
+	behind_unlock(s);
 	return r;
 }
 
-/* --- the writer --- */
+/* --- for the writer --- */
 
 /* A table keeps the memory of all that it once had. */
 static void shrink_now(struct behind *s)
@@ -135,7 +121,7 @@ static void shrink_now(struct behind *s)
 
 /* Nothing is written for a while: what is below need not be here, too, and
  * memory for the next time is given back. */
-static void release(struct behind *s)
+void behind_release(struct behind *s)
 {
 	held_unref(s, s->older);
 	s->older = NULL;
@@ -151,88 +137,35 @@ static void release(struct behind *s)
 	s->spare = NULL;
 }
 
-/* False: there is work. */
-static bool is_quiet_for_a_while(struct behind *s)
-{
-	uint64_t until_ns = clock_mono_ns() + REST_NS;
-
-	while (!s->writing && !s->stop && wait_until(s, until_ns))
-		;
-	return !s->writing && !s->stop;
-}
-
 void behind_note_read(struct behind *s)
 {
 	s->was_read = true;
 	if (!s->rested || ++s->reads < REST_READS)
 		return;
 	s->rested = false;
-	pthread_cond_broadcast(&s->changed);
+	behind_wake(s);
 }
 
-static bool is_worth_writing(struct behind *s)
+bool behind_is_worth_writing(struct behind *s)
 {
 	return table_weight(&s->now->t) > s->limit / REST_PART;
 }
 
-static void rest(struct behind *s)
+void behind_pass_on(struct behind *s)
 {
-	bool all;
-
-	if (s->err == 0 && is_worth_writing(s)) {
-		if (!s->was_written) /* else it is at work */
-			turn_over(s);
-		return;
-	}
-	release(s);
-	pthread_mutex_unlock(&s->lock);
-	all = kv_rest(s->below);
-	/* what is free lies between what is in use */
-	malloc_trim(0);
-	pthread_mutex_lock(&s->lock);
-	s->rested = all && !s->writing;
-	s->reads = 0;
-}
-
-/* Whoever follows what was written may read for some time after it. */
-static void wait_for_work(struct behind *s)
-{
-	while (!s->writing && !s->stop) {
-		if (s->rested) {
-			pthread_cond_wait(&s->changed, &s->lock);
-			continue;
-		}
-		s->was_read = s->was_written = false;
-		if (is_quiet_for_a_while(s) && !s->was_read)
-			rest(s);
-	}
-}
-
-static void *writer_main(void *ctx)
-{
-	struct behind *s = ctx;
-	const struct table *past;
+	const struct table *past = &s->past->t; /* nobody changes it now */
 	int r;
 
-	pthread_mutex_lock(&s->lock);
-	for (;;) {
-		wait_for_work(s);
-		if (!s->writing)
-			break;
-		past = &s->past->t; /* nobody changes it while it is written */
-		pthread_mutex_unlock(&s->lock);
-		r = kv_write_table(s->below, past);
-		pthread_mutex_lock(&s->lock);
-		s->writing = s->rested = false;
-		if (r < 0) {
-			s->err = r;
-			(void)snprintf(s->err_text, sizeof(s->err_text), "%s",
-				       kv_error_text());
-		}
-		pthread_cond_broadcast(&s->changed);
+	behind_unlock(s);
+	r = kv_write_table(s->below, past);
+	behind_lock(s);
+	s->writing = s->rested = false;
+	if (r < 0) {
+		s->err = r;
+		(void)snprintf(s->err_text, sizeof(s->err_text), "%s",
+			       kv_error_text());
 	}
-	pthread_mutex_unlock(&s->lock);
-	return NULL;
+	behind_wake(s);
 }
 
 static void behind_close(struct kv *kv)
@@ -240,20 +173,14 @@ static void behind_close(struct kv *kv)
 	struct behind *s = behind_of(kv);
 
 	(void)drain(s, NULL); /* it was told; the raft log has it all */
-	pthread_mutex_lock(&s->lock);
-	s->stop = true;
-	pthread_cond_broadcast(&s->changed);
-	pthread_mutex_unlock(&s->lock);
-	CHECK(pthread_join(s->writer, NULL) == 0);
+	behind_writer_end(s);
 	CHECK(s->past == NULL || s->past->refs == 1);
 	s->err = 0;
-	release(s);
+	behind_release(s);
 	CHECK(s->now->refs == 1);
 	table_done(&s->now->t);
 	free(s->now);
 	kv_close(s->below);
-	pthread_cond_destroy(&s->changed);
-	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
 
@@ -293,13 +220,13 @@ static int behind_get(struct kv *kv, struct str key, struct buf *ret)
 	struct str value;
 	int r;
 
-	pthread_mutex_lock(&s->lock);
+	behind_lock(s);
 	r = find(s, key, &value);
 	if (r > 0) {
 		buf_clear(ret);
 		buf_put_str(ret, value);
 	}
-	pthread_mutex_unlock(&s->lock);
+	behind_unlock(s);
 	return r >= 0 ? r : kv_get(s->below, key, ret);
 }
 
@@ -309,11 +236,11 @@ static int behind_copy(struct kv *kv, struct str key, struct arena *a,
 	struct behind *s = behind_of(kv);
 	int r;
 
-	pthread_mutex_lock(&s->lock);
+	behind_lock(s);
 	r = find(s, key, ret);
 	if (r > 0)
 		*ret = arena_copy(a, *ret);
-	pthread_mutex_unlock(&s->lock);
+	behind_unlock(s);
 	return r >= 0 ? r : kv_copy(s->below, key, a, ret);
 }
 
@@ -340,7 +267,7 @@ static void wait_for_room(struct behind *s)
 	uint64_t began_ns = clock_mono_ns(), now_ns = began_ns;
 
 	while (s->writing && is_too_heavy(s)) {
-		if (wait_until(s, now_ns + WAIT_TELL_NS))
+		if (behind_wait_until(s, now_ns + WAIT_TELL_NS))
 			continue;
 		now_ns = clock_mono_ns();
 		if (s->on_wait != NULL && now_ns - began_ns < WAIT_TOLD_NS)
@@ -353,9 +280,9 @@ static bool behind_is_behind(struct kv *kv)
 	struct behind *s = behind_of(kv);
 	bool yes;
 
-	pthread_mutex_lock(&s->lock);
+	behind_lock(s);
 	yes = s->writing && is_heavy(s);
-	pthread_mutex_unlock(&s->lock);
+	behind_unlock(s);
 	return yes;
 }
 
@@ -363,10 +290,10 @@ static bool behind_is_behind(struct kv *kv)
 static void note_write(struct behind *s)
 {
 	s->was_written = true;
-	if (!s->rested || !is_worth_writing(s))
+	if (!s->rested || !behind_is_worth_writing(s))
 		return;
 	s->rested = false;
-	pthread_cond_broadcast(&s->changed);
+	behind_wake(s);
 }
 
 static void apply(struct table *t, const struct batch_op *op)
@@ -389,7 +316,7 @@ static void apply(struct table *t, const struct batch_op *op)
 /* 0: there is room for what the caller is about to write. */
 static int begin_write(struct behind *s)
 {
-	pthread_mutex_lock(&s->lock);
+	behind_lock(s);
 	wait_for_room(s);
 	note_write(s);
 	return tell_error(s, NULL);
@@ -398,8 +325,8 @@ static int begin_write(struct behind *s)
 static int end_write(struct behind *s, int r)
 {
 	if (r == 0 && !s->writing && is_heavy(s))
-		turn_over(s);
-	pthread_mutex_unlock(&s->lock);
+		behind_turn_over(s);
+	behind_unlock(s);
 	return r;
 }
 
@@ -482,14 +409,14 @@ void kv_behind_crash(struct kv *kv)
 	struct behind *s = behind_of(kv);
 
 	CHECK(kv->ops == &behind_ops);
-	pthread_mutex_lock(&s->lock);
+	behind_lock(s);
 	wait_for_writer(s);
 	held_unref(s, s->older);
 	held_unref(s, s->past);
 	held_unref(s, s->now);
 	s->older = s->past = NULL;
 	s->now = held_new(s);
-	pthread_mutex_unlock(&s->lock);
+	behind_unlock(s);
 }
 
 void kv_behind_on_wait(struct kv *kv, void (*fn)(void *ctx), void *ctx)
@@ -503,17 +430,11 @@ void kv_behind_on_wait(struct kv *kv, void (*fn)(void *ctx), void *ctx)
 struct kv *kv_behind_new(struct kv *below, size_t bytes)
 {
 	struct behind *s = xcalloc(1, sizeof(*s));
-	pthread_condattr_t steady;
 
 	s->kv.ops = &behind_ops;
 	s->below = below;
 	s->limit = bytes;
 	s->now = held_new(s);
-	CHECK(pthread_mutex_init(&s->lock, NULL) == 0);
-	CHECK(pthread_condattr_init(&steady) == 0);
-	CHECK(pthread_condattr_setclock(&steady, CLOCK_MONOTONIC) == 0);
-	CHECK(pthread_cond_init(&s->changed, &steady) == 0);
-	CHECK(pthread_condattr_destroy(&steady) == 0);
-	CHECK(pthread_create(&s->writer, NULL, writer_main, s) == 0);
+	behind_writer_begin(s);
 	return &s->kv;
 }

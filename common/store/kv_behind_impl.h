@@ -1,5 +1,6 @@
 /*
- * Shared by kv_behind.c (tables, the writer, writes) and kv_behind_iter.c.
+ * Shared by kv_behind.c (tables and writes), kv_behind_iter.c, and
+ * kv_behind_writer.c.
  */
 #ifndef CORVO_KV_BEHIND_IMPL_H
 #define CORVO_KV_BEHIND_IMPL_H
@@ -48,6 +49,28 @@ static inline struct behind *behind_of(struct kv *kv)
 void held_unref(struct behind *s, struct held *h);
 /* Under the lock: somebody reads below. */
 void behind_note_read(struct behind *s);
+
+/* Under the lock: what gathered is `past` now, and to be passed on. */
+void behind_turn_over(struct behind *s);
+/* Under the lock, which it lets go meanwhile: writes `past` below. */
+void behind_pass_on(struct behind *s);
+/* Under the lock: little happens, so memory is given back. */
+void behind_release(struct behind *s);
+bool behind_is_worth_writing(struct behind *s);
+
+/* --- kv_behind_writer.c --- */
+
+void behind_writer_begin(struct behind *s);
+/* There is nothing to be passed on any more. */
+void behind_writer_end(struct behind *s);
+
+void behind_lock(struct behind *s);
+void behind_unlock(struct behind *s);
+/* Under the lock, which those that wait let go meanwhile. */
+void behind_wake(struct behind *s);
+void behind_wait(struct behind *s);
+/* False: it is that late. */
+bool behind_wait_until(struct behind *s, uint64_t mono_ns);
 
 /* --- kv_behind_iter.c --- */
 

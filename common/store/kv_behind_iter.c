@@ -115,7 +115,7 @@ struct kv_iter *behind_iter_new(struct kv *kv, struct str from, struct str upto,
 
 	it->it.ops = &behind_ops;
 	it->owner = s;
-	pthread_mutex_lock(&s->lock);
+	behind_lock(s);
 	if (from.n > 0)
 		table_sort_kind(&s->now->t, from);
 	gather(it, &s->now->t, s->past ? &s->past->t : NULL, from, upto, most);
@@ -130,7 +130,7 @@ struct kv_iter *behind_iter_new(struct kv *kv, struct str from, struct str upto,
 	behind_note_read(s);
 	/* with the lock: it may not see what was turned over since */
 	it->below = kv_iter_new(s->below, from, upto);
-	pthread_mutex_unlock(&s->lock);
+	behind_unlock(s);
 	settle(it);
 	return &it->it;
 }
@@ -183,10 +183,10 @@ void behind_iter_free(struct kv_iter *kit)
 	struct behind *s = it->owner;
 
 	kv_iter_free(it->below);
-	pthread_mutex_lock(&s->lock);
+	behind_lock(s);
 	held_unref(s, it->held[0]);
 	held_unref(s, it->held[1]);
-	pthread_mutex_unlock(&s->lock);
+	behind_unlock(s);
 	free(it->own);
 	free(it->hidden);
 	free(it);

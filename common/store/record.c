@@ -128,6 +128,7 @@ static void compose_doc(const struct m_job_doc *d, struct m_job *ret)
 		MSG_SET(ret, job, expire_after, d->expire_at - d->created_at);
 	COPY(d, job_doc, unique_key, unique_key);
 	COPY_TIME(d, job_doc, unique_period);
+	COPY(d, job_doc, as_numbers, as_numbers);
 	COPY(d, job_doc, chain_id, chain_id);
 	COPY(d, job_doc, chain_step, chain_step);
 	COPY(d, job_doc, batch_id, batch_id);
@@ -278,7 +279,6 @@ int record_restore(const struct m_job_record *rec, struct arena *a,
 		*ret = (struct m_job){ 0 };
 		MSG_SET(ret, job, id, rec->id);
 		compose_live(&live, ret);
-		MSG_SET(ret, job, partial, true);
 	} else {
 		return -ERR_BAD_MESSAGE;
 	}

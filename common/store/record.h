@@ -38,7 +38,7 @@ int record_feed(struct kv *kv, uint64_t after_seq, uint32_t limit,
 		struct arena *a, struct m_tail_reply *ret);
 
 /*
- * A record of such an answer as a job; `partial` without its document. Texts
+ * A record of such an answer as a job, partial without its document. Texts
  * are slices of the record. 0, or -ERR_BAD_MESSAGE.
  */
 int record_restore(const struct m_job_record *rec, struct arena *a,
@@ -93,6 +93,14 @@ bool record_lock(struct str queue, struct str key, struct str raw,
  */
 int record_usage(struct kv *kv, const struct m_usage_ask *ask, struct arena *a,
 		 struct m_usage_reply *ret, struct buf *why);
+
+/*
+ * Schedules behind that id, by id: at most limit (0: as many as may be), and no
+ * more than LIMIT_LIST_BYTES of them; next says that there are more. 0 or
+ * -ERR_*.
+ */
+int record_schedules(struct kv *kv, struct str after, uint32_t limit,
+		     struct arena *a, struct m_schedule_list *ret);
 
 /* Scores of a job by number. 0 or -ERR_*. */
 int record_scores(struct kv *kv, struct str job_id, struct arena *a,

@@ -3,6 +3,7 @@
  *
  * CHECK is for bugs only: it is never compiled out and stops the process,
  * and the supervisor turns that into a restart. Bad input is never a CHECK.
+ * REQUIRE is for bugs that end no more than the request they show in.
  */
 #ifndef CORVO_BASE_H
 #define CORVO_BASE_H
@@ -37,6 +38,21 @@ static inline uint64_t min_nonzero(uint64_t a, uint64_t b)
 		if (UNLIKELY(!(cond)))                           \
 			check_failed(__FILE__, __LINE__, #cond); \
 	} while (0)
+
+/*
+ * What must be true of the data of one request, and is unless there is a bug:
+ * of its body, of what is made of it, of the tables its route is in. Where a
+ * guard stands around the work (util/guard.h) that is given up, and elsewhere
+ * this is CHECK. For memory, for what is shared by others and for what outlives
+ * the request CHECK stays right.
+ */
+#define REQUIRE(cond)                                              \
+	do {                                                       \
+		if (UNLIKELY(!(cond)))                             \
+			require_failed(__FILE__, __LINE__, #cond); \
+	} while (0)
+
+_noreturn_ void require_failed(const char *file, int line, const char *what);
 
 /* Writes "file:line: CHECK failed: text" to stderr and aborts. */
 _noreturn_ void check_failed(const char *file, int line, const char *what);

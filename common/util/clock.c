@@ -81,6 +81,11 @@ uint64_t clock_mono_ns(void)
 	return clock_read(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_thread_ns(void)
+{
+	return clock_read(CLOCK_THREAD_CPUTIME_ID);
+}
+
 void clock_both_ns(uint64_t *wall, uint64_t *mono)
 {
 	uint64_t after;

@@ -11,8 +11,9 @@
 
 #include "util/base.h"
 
-uint64_t clock_wall_ns(void); /* UNIX time */
-uint64_t clock_mono_ns(void); /* for deadlines and durations */
+uint64_t clock_wall_ns(void);   /* UNIX time */
+uint64_t clock_mono_ns(void);   /* for deadlines and durations */
+uint64_t clock_thread_ns(void); /* how long this thread had a processor */
 /* Both at the same moment, to a millisecond. */
 void clock_both_ns(uint64_t *wall, uint64_t *mono);
 

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 
 #include "util/json_chars.h"
+#include "util/turn.h"
 
 /* p is after the opening quote. */
 static const char *skip_string(const char *p, const char *end)
 {
 	for (;;) {
 		p = skip_plain(p, end);
-		CHECK(p < end);
+		REQUIRE(p < end);
 		if (*p == '"')
 			return p + 1;
 		p += *p == '\\' ? 2 : 1;
@@ -24,20 +25,24 @@ static const char *skip_value(const char *p, const char *end)
 	const char *start = p;
 	size_t depth = 0;
 
-	CHECK(p < end);
+	REQUIRE(p < end);
 	if (*p != '{' && *p != '[') {
 		if (*p == '"')
 			return skip_string(p + 1, end);
 		while (p < end && char_is(*p, CH_SCALAR))
 			p++;
-		CHECK(p > start);
+		REQUIRE(p > start);
 		return p;
 	}
 	do {
-		CHECK(p < end);
+		REQUIRE(p < end);
 		switch (*p++) {
 		case '"':
 			p = skip_string(p, end);
+			turn_step();
+			break;
+		case ',':
+			turn_step();
 			break;
 		case '{':
 		case '[':
@@ -63,13 +68,13 @@ struct json json_root(struct str validated)
 {
 	struct str s = str_trim(validated);
 
-	CHECK(s.n > 0);
+	REQUIRE(s.n > 0);
 	return (struct json){ s };
 }
 
 enum json_type json_type_of(struct json v)
 {
-	CHECK(v.raw.n > 0);
+	REQUIRE(v.raw.n > 0);
 	switch (v.raw.p[0]) {
 	case 'n':
 		return JSON_NULL;
@@ -95,7 +100,7 @@ const char *json_type_name(enum json_type t)
 		[JSON_ARRAY] = "an array",  [JSON_OBJECT] = "an object",
 	};
 
-	CHECK((size_t)t < ARRAY_SIZE(names));
+	REQUIRE((size_t)t < ARRAY_SIZE(names));
 	return names[t];
 }
 
@@ -103,7 +108,7 @@ struct json_iter json_iter(struct json v)
 {
 	const char *p = v.raw.p;
 
-	CHECK(v.raw.n >= 2 && (p[0] == '{' || p[0] == '['));
+	REQUIRE(v.raw.n >= 2 && (p[0] == '{' || p[0] == '['));
 	return (struct json_iter){ p + 1, p + v.raw.n - 1 };
 }
 
@@ -122,6 +127,7 @@ bool json_next_item(struct json_iter *it, struct json *ret_v)
 
 	if (!iter_more(it))
 		return false;
+	turn_step();
 	start = it->p;
 	it->p = skip_value(start, it->end);
 	ret_v->raw = slice(start, it->p);
@@ -135,9 +141,9 @@ static bool next_raw_member(struct json_iter *it, struct json *ret_key,
 	if (!json_next_item(it, ret_key))
 		return false;
 	it->p = skip_space(it->p, it->end);
-	CHECK(it->p < it->end && *it->p == ':');
+	REQUIRE(it->p < it->end && *it->p == ':');
 	it->p = skip_space(it->p + 1, it->end);
-	CHECK(json_next_item(it, ret_v));
+	REQUIRE(json_next_item(it, ret_v));
 	return true;
 }
 
@@ -242,7 +248,7 @@ struct str json_string(struct json v, struct arena *a)
 	const char *p = v.raw.p, *end;
 	char *start, *to;
 
-	CHECK(v.raw.n >= 2 && p[0] == '"' && p[v.raw.n - 1] == '"');
+	REQUIRE(v.raw.n >= 2 && p[0] == '"' && p[v.raw.n - 1] == '"');
 	end = p + v.raw.n - 1;
 	p++;
 	if (memchr(p, '\\', (size_t)(end - p)) == NULL)
@@ -258,7 +264,7 @@ struct str json_string(struct json v, struct arena *a)
 		p++;
 		to = decode_escape(to, &p);
 	}
-	CHECK(p == end);
+	REQUIRE(p == end);
 	return slice(start, to);
 }
 

@@ -3,6 +3,7 @@
  * recursion, no allocation.
  */
 #include "util/json_chars.h"
+#include "util/turn.h"
 
 #define DEPTH_LIMIT 128 /* depth_max is clamped to it */
 
@@ -252,9 +253,10 @@ bool json_validate(struct str text, unsigned depth_max,
 	s.depth = 0;
 	s.depth_max = MIN(depth_max, (unsigned)DEPTH_LIMIT);
 	p = skip_space(p, s.end);
-	do
+	do {
+		turn_step();
 		p = scan_next(&s, scan_value(&s, p));
-	while (p != NULL && s.depth > 0);
+	} while (p != NULL && s.depth > 0);
 	if (p != NULL && p != s.end)
 		p = scan_fail(&s, p, "unexpected text after the value");
 	return p != NULL;

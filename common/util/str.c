@@ -118,6 +118,11 @@ static size_t utf8_len(const unsigned char *p, size_t n)
 	return 4;
 }
 
+size_t str_utf8_len(struct str s)
+{
+	return utf8_len((const unsigned char *)s.p, s.n);
+}
+
 bool str_is_name(struct str s, size_t max)
 {
 	for (size_t i = 0; i < s.n; i++) {

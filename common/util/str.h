@@ -58,6 +58,9 @@ bool str_is_name(struct str s, size_t max);
 
 /* True when the bytes are well-formed UTF-8 (no surrogates, no overlongs). */
 bool str_is_utf8(struct str s);
+/* Bytes of the character that s, which is not empty, begins with; 0: UTF-8 has
+ * none such. */
+size_t str_utf8_len(struct str s);
 /* The whole characters of UTF-8 in its first max bytes. */
 struct str str_cut(struct str s, size_t max);
 

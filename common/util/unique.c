@@ -4,6 +4,7 @@
 #include "util/unique.h"
 
 #include "util/hash.h"
+#include "util/turn.h"
 
 struct place {
 	uint32_t hash; /* the upper half; the lower one chose the place */
@@ -25,6 +26,7 @@ size_t unique_texts(struct arena *a, struct str *list, size_t n)
 		uint32_t upper = (uint32_t)(hash >> 32);
 		size_t p = hash & (cap - 1);
 
+		turn_step();
 		while (table[p].at != 0 &&
 		       (table[p].hash != upper ||
 			!str_eq(list[table[p].at - 1], list[i])))

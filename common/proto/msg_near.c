@@ -1,0 +1,94 @@
+/*
+ * Members that are probably meant by a name no member has. Names are hostile:
+ * the work for each is bounded by the length of the names of the table.
+ */
+#include "proto/msg_near.h"
+
+#include <stdio.h>
+
+#define NAME_MAX_BYTES 64 /* no member's name is longer */
+
+/* Of few letters each changed one makes another word. */
+static size_t slips_allowed(struct str a, struct str b)
+{
+	size_t shorter = MIN(a.n, b.n), longer = MAX(a.n, b.n);
+
+	if (shorter >= 5)
+		return 2;
+	return longer >= 3 ? 1 : 0;
+}
+
+/*
+ * Letters added, left out, changed or exchanged with the next. Rows of the
+ * usual table, one for each letter of `a`; `before` is the one two back, which
+ * an exchange is counted from.
+ */
+static size_t slips(struct str a, struct str b)
+{
+	size_t rows[3][NAME_MAX_BYTES + 1];
+	size_t *before = rows[0], *last = rows[1], *row = rows[2];
+
+	for (size_t j = 0; j <= b.n; j++)
+		last[j] = j;
+	for (size_t i = 1; i <= a.n; i++) {
+		size_t *oldest = before;
+
+		row[0] = i;
+		for (size_t j = 1; j <= b.n; j++) {
+			size_t n = last[j - 1] + (a.p[i - 1] != b.p[j - 1]);
+
+			n = MIN(n, MIN(last[j], row[j - 1]) + 1);
+			if (i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] &&
+			    a.p[i - 2] == b.p[j - 1])
+				n = MIN(n, before[j - 2] + 1);
+			row[j] = n;
+		}
+		before = last;
+		last = row;
+		row = oldest;
+	}
+	return last[b.n];
+}
+
+size_t name_slips(struct str name, struct str member)
+{
+	size_t longer = MAX(name.n, member.n), n;
+
+	if (longer > NAME_MAX_BYTES ||
+	    longer - MIN(name.n, member.n) > slips_allowed(name, member))
+		return NAME_FAR;
+	n = slips(name, member);
+	return n <= slips_allowed(name, member) ? n : NAME_FAR;
+}
+
+/* Keeps the nearest of the names that were tried. */
+static void try_name(struct str name, struct str member, size_t *best,
+		     struct buf *ret)
+{
+	size_t n = name_slips(name, member);
+
+	if (n >= *best)
+		return;
+	*best = n;
+	buf_clear(ret);
+	buf_put_str(ret, member);
+}
+
+bool msg_near(const struct msg_desc *d, struct str name, struct buf *ret)
+{
+	size_t best = NAME_FAR;
+
+	for (size_t i = 0; i < d->n; i++) {
+		const struct field_desc *f = &d->fields[i];
+		char ms[NAME_MAX_BYTES + sizeof("_ms")];
+
+		if ((f->flags & (F_INTERNAL | F_PATH | F_ANSWER)) != 0)
+			continue;
+		try_name(name, str_of(f->name, f->name_len), &best, ret);
+		if (f->kind != K_dur && f->kind != K_secs)
+			continue;
+		(void)snprintf(ms, sizeof(ms), "%s_ms", f->name);
+		try_name(name, str_from(ms), &best, ret);
+	}
+	return best != NAME_FAR;
+}

@@ -1,0 +1,53 @@
+#include "util/turn.h"
+
+#include <limits.h>
+#include <stddef.h>
+
+#define STEPS 256 /* some microseconds */
+
+_Thread_local int turn_steps_left;
+
+static _Thread_local struct {
+	turn_fn *look; /* NULL: this thread takes no turns */
+	const bool *over;
+	void *ctx;
+	unsigned open;
+} mine;
+
+void turn_look(void)
+{
+	if (mine.open == 0) {
+		turn_steps_left = INT_MAX;
+		return;
+	}
+	turn_steps_left = STEPS;
+	if (!*mine.over)
+		mine.look(mine.ctx);
+}
+
+void turn_open(void)
+{
+	if (mine.look == NULL)
+		return;
+	mine.open++;
+	turn_steps_left = STEPS;
+}
+
+void turn_close(void)
+{
+	if (mine.look != NULL)
+		mine.open--;
+}
+
+bool turn_is_over(void)
+{
+	return mine.open > 0 && *mine.over;
+}
+
+void turn_take_by(turn_fn *look, const bool *over, void *ctx)
+{
+	mine.look = look;
+	mine.over = over;
+	mine.ctx = ctx;
+	mine.open = 0;
+}
