@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "apart.h"
 #include "cluster/peer_link.h"
 #include "heal.h"
 #include "join.h"
@@ -32,8 +33,9 @@ struct peers {
 	bool leads;               /* `led` serves */
 	struct list callers;
 	size_t callers_n;
-	struct join *join; /* NULL: it is in a cluster */
-	struct lost *lost; /* NULL: not started */
+	struct join *join;   /* NULL: it is in a cluster */
+	struct lost *lost;   /* NULL: not started */
+	struct apart *apart; /* NULL: it joins, or nothing to join is set */
 	struct follow *follow;
 	struct heal *heal;
 	struct rpc_client *files; /* the link of these; NULL: none */
@@ -101,11 +103,29 @@ static struct caller *add_caller(struct peers *n, enum port_purpose purpose,
 	return c;
 }
 
+/* The other side of apart.h. */
+static bool is_of_other_cluster(const struct peers *n,
+				const struct port_conn *conn)
+{
+	const struct history *own = node_history(n->p->node);
+
+	return !history_is_none(own) && !history_is_none(&conn->peer.cluster) &&
+	       !history_eq(own, &conn->peer.cluster);
+}
+
 static void on_caller(void *ctx, struct port_conn *conn)
 {
 	struct peers *n = ctx;
-	struct caller *c = find_caller(n, conn->peer.raft_id, conn->purpose);
+	struct caller *c;
 
+	if (is_of_other_cluster(n, conn)) {
+		log_warn("node %s at %s has data of another cluster than this "
+			 "node; neither joins the other",
+			 conn->peer.name, conn->peer.address);
+		port_conn_free(conn);
+		return;
+	}
+	c = find_caller(n, conn->peer.raft_id, conn->purpose);
 	if (c == NULL && n->callers_n >= LIMIT_PEER_CALLERS)
 		c = reuse_caller(n, conn->purpose);
 	else if (c == NULL)
@@ -470,6 +490,8 @@ void peers_start(struct peers *n)
 	n->lost = lost_new(n->p, n->port, find_peer, n);
 	if (node_voters(n->p->node) > 0) {
 		standing_clear(&n->p->d->settings, STANDING_FOUNDER);
+		n->apart =
+		    apart_new(n->p->d, n->port, node_history(n->p->node));
 		return;
 	}
 	n->join = join_new(n->p, n->port, &join_ops, n);
@@ -483,6 +505,7 @@ void peers_free(struct peers *n)
 		return;
 	join_free(n->join);
 	lost_free(n->lost);
+	apart_free(n->apart);
 	svc_end_invites(n->svc);
 	heal_free(n->heal);
 	follow_free(n->follow);

@@ -32,6 +32,7 @@ struct raftd {
 	bool leading;      /* grace was given for this leadership */
 	bool unborn;       /* the disk knows of no entry yet */
 	uint64_t replayed; /* entries applied since the start, or flushed */
+	uint64_t shown_ns; /* that it lives, while it applies */
 	bool handing_over; /* leadership, before the drain */
 	bool draining;
 	bool stopping; /* the node is being closed */
@@ -92,6 +93,21 @@ static void be_born(struct raftd *r)
 	r->unborn = false;
 }
 
+/*
+ * Many entries may be applied in one turn of the loop, at a start or after an
+ * absence. Each of them is bounded, and progress.
+ */
+static void show_life(struct raftd *r)
+{
+	uint64_t every_ns = r->p.d->notify.watchdog_ns;
+	uint64_t now_ns = clock_mono_ns();
+
+	if (every_ns == 0 || now_ns - r->shown_ns < every_ns)
+		return;
+	r->shown_ns = now_ns;
+	daemon_beat(r->p.d);
+}
+
 static int on_apply(void *ctx, uint64_t raft_index, const void *tag,
 		    const struct entry_origin *o, struct str entry)
 {
@@ -102,6 +118,7 @@ static int on_apply(void *ctx, uint64_t raft_index, const void *tag,
 	daemon_doing("applying entry ", raft_index);
 	e = proposer_apply(r->p.proposer, raft_index, tag, entry);
 	daemon_doing(NULL, 0);
+	show_life(r);
 	faultlog_tell(r->p.fsm);
 	if (e == -ERR_STORAGE_ERROR)
 		note_damage(r, raft_index);
@@ -296,6 +313,7 @@ static int open_store(struct raftd *r, struct buf *why)
 	kv_behind_on_wait(r->p.kv, daemon_beat, r->p.d);
 	r->p.fsm = fsm_new(r->p.kv);
 	fsm_write_behind(r->p.fsm, WRITE_BEHIND_BYTES);
+	fsm_on_progress(r->p.fsm, daemon_beat, r->p.d);
 	e = skips_load(s->data_dir, r->p.fsm, why);
 	if (e < 0)
 		return e;

@@ -336,6 +336,8 @@ static int recover(struct recovery *r)
 	if (e == 0)
 		e = begin_history(r, &m);
 	if (e == 0)
+		e = standing_set(&r->s, STANDING_RECOVERED, r->why);
+	if (e == 0)
 		e = make_log(r, &m);
 	if (e < 0)
 		return e;

@@ -4,13 +4,13 @@
 
 #define TEXT_MAX 64
 
-uint64_t fault_file_ms(const char *path)
+uint64_t fault_file_number(const char *path)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
-	uint64_t ms;
+	uint64_t n;
 
 	if (path == NULL || file_read(path, TEXT_MAX, &text) < 0 ||
-	    !str_parse_u64(str_trim(buf_str(&text)), &ms))
+	    !str_parse_u64(str_trim(buf_str(&text)), &n))
 		return 0;
-	return ms;
+	return n;
 }

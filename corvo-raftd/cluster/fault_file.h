@@ -1,6 +1,6 @@
 /*
- * Milliseconds from a file that a test writes while a node runs. Only in builds
- * with CORVO_FAULTS.
+ * A number from a file that a test writes while a node runs, of milliseconds
+ * mostly. Only in builds with CORVO_FAULTS.
  */
 #ifndef CORVO_FAULT_FILE_H
 #define CORVO_FAULT_FILE_H
@@ -8,6 +8,6 @@
 #include "util/base.h"
 
 /* path NULL, no file, or no number in it: 0. */
-uint64_t fault_file_ms(const char *path);
+uint64_t fault_file_number(const char *path);
 
 #endif

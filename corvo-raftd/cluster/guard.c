@@ -39,6 +39,8 @@ static bool cut_answer(struct node *n, struct raft_append_entries_result *r)
 	const struct guard_answer *a = &n->guard.answer;
 	bool is_late = a->term != n->raft.current_term;
 
+	if (n->pieces.is_own) /* nobody has asked */
+		return false;
 	if (r->rejected != 0 || !guard_is_on(GUARD_ANSWER))
 		return true;
 	if (is_late && a->is_written)
@@ -69,7 +71,7 @@ static void cut_count(struct node *n, struct raft_append_entries_result *r)
 {
 	uint64_t stored = n->raft.last_stored;
 
-	if (r->rejected != 0 || stored <= n->raft.commit_index ||
+	if (r->rejected != 0 || stored <= node_committed(n) ||
 	    node_term_of(n, stored) == n->raft.current_term ||
 	    !guard_is_on(GUARD_TERM))
 		return;
@@ -89,6 +91,8 @@ bool guard_receiving(struct node *n, struct raft_message *m)
 		cut_commit(&m->append_entries);
 		a->term = m->append_entries.term;
 		a->upto = end_of(&m->append_entries);
+		a->commit = m->append_entries.leader_commit;
+		node_piece_receiving(n, &m->append_entries);
 		guard_members_hide(n);
 		break;
 	case RAFT_IO_INSTALL_SNAPSHOT:
@@ -191,4 +195,5 @@ void guard_done(struct node *n)
 void guard_started(struct node *n)
 {
 	guard_members_started(n);
+	guard_applied_started(n);
 }

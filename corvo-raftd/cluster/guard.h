@@ -8,10 +8,12 @@
 #ifndef CORVO_GUARD_H
 #define CORVO_GUARD_H
 
+#include "proto/origin.h"
 #include "util/buf.h"
 
 struct node;
 struct raft_append_entries;
+struct raft_configuration;
 struct raft_entry;
 struct raft_message;
 struct raft_snapshot;
@@ -33,6 +35,7 @@ enum guard_rule {
 struct guard_answer {
 	uint64_t term;   /* of the message; 0: to none */
 	uint64_t upto;   /* its entries end there */
+	uint64_t commit; /* so much of them is committed, it says */
 	bool is_written; /* they had to be written first */
 };
 
@@ -44,9 +47,16 @@ struct guard_members {
 	uint64_t hidden;
 };
 
+/* What a store ends with that the log beside it has not got yet. */
+struct guard_ahead {
+	uint64_t index; /* 0: the log has it, or its snapshot */
+	struct entry_origin origin;
+};
+
 struct guard {
 	struct guard_answer answer; /* to what the library has in hand */
 	struct guard_members members;
+	struct guard_ahead ahead;
 	bool diverged; /* the store is not the cluster's */
 };
 
@@ -85,6 +95,8 @@ bool guard_sending(struct node *n, struct raft_message *m);
 struct guard_answer guard_writing(const struct node *n);
 void guard_writing_ends(struct node *n, const struct guard_answer *a);
 void guard_writing_ended(struct node *n);
+/* The library has committed that entry. False: it must not be applied. */
+bool guard_applying(struct node *n, uint64_t index);
 /* The library has noted who the members are, for a snapshot it will write. */
 void guard_snapshot(struct node *n);
 
@@ -102,6 +114,9 @@ void guard_members_cut(struct node *n, uint64_t index);
 /* Others may be committed now. */
 void guard_members_look(struct node *n);
 void guard_members_snapshot(struct node *n);
+/* As the library encodes them; what is returned is to be closed. 0, or an error
+ * of the library. */
+int guard_members_decode(struct str b, struct raft_configuration *ret);
 
 /* --- guard_note.c --- */
 
@@ -119,5 +134,6 @@ void guard_note(const struct node *n, struct str text);
 bool guard_applied_fits(struct node *n, const struct raft_append_entries *a);
 /* As that: entries from there on are to be cut off. */
 bool guard_applied_stays(struct node *n, uint64_t index);
+void guard_applied_started(struct node *n);
 
 #endif

@@ -11,10 +11,12 @@
  */
 #include <inttypes.h>
 
+#include "cluster/entry.h"
 #include "cluster/node_impl.h"
 #include "rt/log.h"
 
-static void diverge(struct node *n, uint64_t index, uint64_t theirs)
+static void diverge(struct node *n, uint64_t index, uint64_t mine,
+		    uint64_t theirs)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
 
@@ -24,7 +26,7 @@ static void diverge(struct node *n, uint64_t index, uint64_t theirs)
 	buf_printf(&text,
 		   "this node has applied entry %" PRIu64 " of term %" PRIu64
 		   " and the cluster has another one in its place",
-		   index, node_term_of(n, index));
+		   index, mine);
 	if (theirs != 0)
 		buf_printf(&text, ", of term %" PRIu64, theirs);
 	buf_puts(&text, ": consensus was violated, and what this node has is "
@@ -35,7 +37,7 @@ static void diverge(struct node *n, uint64_t index, uint64_t theirs)
 
 static uint64_t applied_upto(const struct node *n)
 {
-	return MAX(n->applied, n->raft.commit_index);
+	return MAX(n->applied, node_committed(n));
 }
 
 bool guard_applied_fits(struct node *n, const struct raft_append_entries *a)
@@ -55,7 +57,7 @@ bool guard_applied_fits(struct node *n, const struct raft_append_entries *a)
 		mine = index > 0 ? node_term_of(n, index) : 0;
 		if (mine == 0 || mine == theirs)
 			continue;
-		diverge(n, index, theirs);
+		diverge(n, index, mine, theirs);
 		return false;
 	}
 	return true;
@@ -65,6 +67,53 @@ bool guard_applied_stays(struct node *n, uint64_t index)
 {
 	if (!guard_is_on(GUARD_APPLIED) || index > applied_upto(n))
 		return true;
-	diverge(n, index, 0);
+	diverge(n, index, node_term_of(n, index), 0);
 	return false;
+}
+
+/* --- a store ahead of its log --- */
+
+/*
+ * A store that came with a snapshot has entries that are yet to come to the log
+ * beside it. They are committed, as long as no disk forgets: the leader may
+ * lose them in a power failure when it does not wait for its disk. Then others
+ * come in their place, which are not applied, since the store is beyond them.
+ */
+void guard_applied_started(struct node *n)
+{
+	if (n->applied > n->raft.log.snapshot.last_index &&
+	    node_entry(n, n->applied) == NULL)
+		n->guard.ahead = (struct guard_ahead){ n->applied, n->origin };
+}
+
+static bool is_there(struct node *n, const struct guard_ahead *a)
+{
+	const struct raft_entry *e = node_entry(n, a->index);
+	struct entry_origin own = { 0 };
+	struct entry_head h;
+	struct str bytes;
+
+	if (e == NULL || e->type != RAFT_COMMAND ||
+	    !entry_unwrap(str_of(e->buf.base, e->buf.len), &h, &bytes))
+		return false;
+	own.term = e->term;
+	own.id = h.id;
+	own.history = h.history;
+	return origin_fits(&a->origin, &own);
+}
+
+bool guard_applying(struct node *n, uint64_t index)
+{
+	struct guard_ahead *a = &n->guard.ahead;
+
+	if (n->guard.diverged)
+		return false;
+	if (a->index == 0 || index < a->index || !guard_is_on(GUARD_APPLIED))
+		return true;
+	if (!is_there(n, a)) {
+		diverge(n, a->index, a->origin.term, node_term_of(n, a->index));
+		return false;
+	}
+	a->index = 0;
+	return true;
 }

@@ -57,7 +57,7 @@ static int decode_one(struct str *b, struct raft_configuration *ret)
 	return 0;
 }
 
-static int decode(struct str b, struct raft_configuration *ret)
+int guard_members_decode(struct str b, struct raft_configuration *ret)
 {
 	uint64_t count;
 	int r = 0;
@@ -80,7 +80,7 @@ static void put_in_place(struct raft_configuration *c, struct str bytes)
 {
 	struct raft_configuration now;
 
-	CHECK(decode(bytes, &now) == 0);
+	CHECK(guard_members_decode(bytes, &now) == 0);
 	raft_configuration_close(c);
 	*c = now;
 }
@@ -125,7 +125,7 @@ void guard_members_started(struct node *n)
 	struct raft *r = &n->raft;
 
 	if (guard_is_on(GUARD_MEMBERS) && g->index > 0 &&
-	    r->configuration_index > MAX(g->index, r->commit_index)) {
+	    r->configuration_index > MAX(g->index, node_committed(n))) {
 		r->configuration_uncommitted_index = r->configuration_index;
 		r->configuration_index = g->index;
 	}

@@ -97,9 +97,8 @@ static int start(struct raft_io *io, unsigned msecs, raft_io_tick_cb tick,
 	return n->vote.start(io, msecs, on_tick, recv);
 }
 
-/* Members as the library encodes them: how many, and for each its number, its
- * address with a NUL, its role. Whether only this one votes. */
-static bool names_one_voter(const struct raft_buffer *b, raft_id id)
+/* How many, and for each its number, its address with a NUL, its role. */
+bool guard_vote_names_one(const struct raft_buffer *b, raft_id id)
 {
 	const char *at = (const char *)b->base + 1, *end = at + b->len - 1;
 	uint64_t count, voters = 0;
@@ -146,7 +145,8 @@ static bool will_be_alone(const struct node *n, const struct raft_snapshot *s,
 {
 	for (size_t i = count; i > 0; i--)
 		if (entries[i - 1].type == RAFT_CHANGE)
-			return names_one_voter(&entries[i - 1].buf, n->raft.id);
+			return guard_vote_names_one(&entries[i - 1].buf,
+						    n->raft.id);
 	return snapshot_names_one(s, n->raft.id);
 }
 

@@ -33,6 +33,8 @@ void guard_vote_wire(struct node *n);
 bool guard_vote_writing(struct node *n, const struct raft_entry *entries,
 			unsigned count);
 void guard_vote_written(struct node *n, bool members);
+/* Members as the library encodes them: whether only this one votes. */
+bool guard_vote_names_one(const struct raft_buffer *b, raft_id id);
 /* Whether the library may see it. */
 bool guard_vote_takes(const struct node *n, const struct raft_message *m);
 /* A message came, and the library is about to see it; it has seen it. */

@@ -97,8 +97,9 @@ int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
 	int r;
 
 	*result = NULL;
-	if (n->frozen)
+	if (n->frozen || !guard_applying(n, index))
 		return 0;
+	node_piece_begins(n);
 	r = apply_command(n, index, buf->base, buf);
 	if (r == -ERR_STORAGE_ERROR) {
 		node_freeze(n, index);
@@ -110,6 +111,7 @@ int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
 		abort();
 	}
 	node_snapshot_by_bytes(n, buf->len);
+	node_piece_applied(n, index);
 	return 0;
 }
 
@@ -250,7 +252,7 @@ static void on_watch(void *ctx)
 	node_turn(n);
 	if (n->stopping) /* which on_change may ask for */
 		return;
-	node_mark_look(&n->mark, n->loop, n->raft.commit_index);
+	node_mark_look(&n->mark, n->loop, node_committed(n));
 	node_yield(n);
 	loop_timer_arm(n->watch, WATCH_NS);
 }
@@ -284,6 +286,7 @@ static void close_once(struct raft_io *io, raft_io_close_cb cb)
 	struct node *n = container_of(io, struct node, io);
 
 	n->closed = cb;
+	node_pieces_close(n); /* the library applies nothing any more */
 	n->close(io, on_io_closed);
 }
 
@@ -326,6 +329,7 @@ void node_stop(struct node *n, loop_fn *done, void *ctx)
 	if (n->watch != NULL)
 		loop_timer_remove(n->watch);
 	n->watch = NULL;
+	node_pieces_stop(n);
 	if (!n->opened) {
 		done(ctx);
 		return;
@@ -346,11 +350,14 @@ void node_free(struct node *n)
 
 	if (n == NULL)
 		return;
-	if (n->opened) {
+	if (n->opened && n->stopping) {
+		n->stop_done = on_closed_in_free;
+		n->stop_ctx = &closed;
+	} else if (n->opened) {
 		node_stop(n, on_closed_in_free, &closed);
-		while (!closed)
-			node_base_wait(n);
 	}
+	while (n->opened && !closed)
+		node_base_wait(n);
 	node_log_done(n);
 	node_mark_done(&n->mark);
 	node_sends_done(n);
@@ -382,7 +389,7 @@ static void entry_make(struct node *n, struct str entry,
 {
 	struct entry_head h = {
 		.index = raft_last_index(&n->raft) + 1,
-		.committed = n->raft.commit_index,
+		.committed = node_committed(n),
 		.id = rng_u64(&n->rng) | 1, /* never 0 */
 		.history = n->history,
 	};
@@ -508,8 +515,9 @@ void node_info(const struct node *n, struct node_info *ret)
 	ret->state_number = states[n->raft.state].number;
 	ret->term = n->raft.current_term;
 	ret->applied_index = n->frozen ? n->applied : n->raft.last_applied;
-	ret->commit_index = n->raft.commit_index;
+	ret->commit_index = node_committed(n);
 	ret->snapshot_index = n->raft.log.snapshot.last_index;
+	ret->snapshot_term = n->raft.log.snapshot.last_term;
 	ret->cut_failures = n->cut.failures;
 	ret->cut_failures_total = n->cut.failures_total;
 }

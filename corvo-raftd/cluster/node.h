@@ -111,7 +111,10 @@ const char *node_loose_text(const struct settings *s);
  * callback of this node: the library is in the middle of its work then.
  */
 void node_stop(struct node *n, loop_fn *done, void *ctx);
-/* After `done`, or after a start that failed: then it closes the log too. */
+/*
+ * After `done`, or after a start that failed: then it closes the log too. A
+ * stop under way is waited for, and its `done` is not called.
+ */
 void node_free(struct node *n);
 
 /* At the end of each turn of the loop: whether somebody else leads. */
@@ -256,7 +259,7 @@ struct node_info {
 	uint64_t term;
 	uint64_t applied_index;
 	uint64_t commit_index;
-	uint64_t snapshot_index;
+	uint64_t snapshot_index, snapshot_term;
 	unsigned cut_failures;       /* in a row: the log only grows */
 	uint64_t cut_failures_total; /* since the start */
 };

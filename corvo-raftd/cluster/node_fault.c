@@ -1,5 +1,6 @@
 #include "cluster/node_fault.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <raft.h>
@@ -26,6 +27,10 @@ static struct {
 	append_fn *append; /* the library's own */
 	struct loop_timer *timer;
 	struct list slow;
+	/* of terms and votes */
+	const char *no_vote_path;
+	int (*set_term)(struct raft_io *io, raft_term term);
+	int (*set_vote)(struct raft_io *io, raft_id server_id);
 } fault;
 
 static void say(struct slow *s, int status)
@@ -68,7 +73,7 @@ static void on_written(struct raft_io_append *req, int status)
 		say(s, status);
 		return;
 	}
-	s->due_ns = clock_mono_ns() + fault_file_ms(fault.path) * NS_PER_MS;
+	s->due_ns = clock_mono_ns() + fault_file_number(fault.path) * NS_PER_MS;
 	on_timer(NULL);
 }
 
@@ -90,8 +95,40 @@ static int append(struct raft_io *io, struct raft_io_append *req,
 	return r;
 }
 
+/* --- terms and votes --- */
+
+static bool has_room(struct raft_io *io)
+{
+	if (fault_file_number(fault.no_vote_path) == 0)
+		return true;
+	(void)snprintf(io->errmsg, RAFT_ERRMSG_BUF_SIZE, "no space for a test");
+	return false;
+}
+
+static int set_term(struct raft_io *io, raft_term term)
+{
+	return has_room(io) ? fault.set_term(io, term) : RAFT_NOSPACE;
+}
+
+static int set_vote(struct raft_io *io, raft_id server_id)
+{
+	return has_room(io) ? fault.set_vote(io, server_id) : RAFT_NOSPACE;
+}
+
+static void begin_votes(struct raft_io *io)
+{
+	fault.no_vote_path = getenv("CORVO_FAULT_NO_VOTE");
+	if (fault.no_vote_path == NULL)
+		return;
+	fault.set_term = io->set_term;
+	io->set_term = set_term;
+	fault.set_vote = io->set_vote;
+	io->set_vote = set_vote;
+}
+
 void node_fault_begin(struct raft_io *io, struct loop *l)
 {
+	begin_votes(io);
 	fault.path = getenv("CORVO_FAULT_LOG_DELAY");
 	if (fault.path == NULL)
 		return;

@@ -1,7 +1,9 @@
 /*
- * A slow disk, for tests: only in builds with CORVO_FAULTS. While the file
- * named by CORVO_FAULT_LOG_DELAY holds a number, the log says so many
- * milliseconds late that an entry is on the disk.
+ * A slow disk, and a full one, for tests: only in builds with CORVO_FAULTS.
+ * While the file named by CORVO_FAULT_LOG_DELAY holds a number, the log says so
+ * many milliseconds late that an entry is on the disk. While the one named by
+ * CORVO_FAULT_NO_VOTE does, and it is not 0, there is no room for a term or a
+ * vote.
  *
  * One node per process. Loop thread.
  */

@@ -18,6 +18,7 @@
 
 #define YIELD_NS NS_PER_S        /* between tries to hand over */
 #define LONE_NS  (10 * NS_PER_S) /* without a leader */
+#define LONE     10              /* election timeouts, if that is longer */
 
 static bool is_out(const struct node *n)
 {
@@ -71,6 +72,11 @@ void node_forget_leader(struct node *n)
 	r->follower_state.current_leader.id = 0;
 }
 
+static uint64_t lone_ns(const struct node *n)
+{
+	return MAX(LONE_NS, LONE * n->election_ns);
+}
+
 /*
  * In the place of becoming a candidate it forgets the leader, as one would:
  * while it believed in one it would give its vote to nobody.
@@ -81,7 +87,7 @@ void node_stay_follower(struct node *n)
 	struct raft *r = &n->raft;
 
 	if (!is_out(n) || r->state != RAFT_FOLLOWER ||
-	    clock_mono_ns() >= n->heard_ns + LONE_NS ||
+	    clock_mono_ns() >= n->heard_ns + lone_ns(n) ||
 	    now - r->election_timer_start <
 		r->follower_state.randomized_election_timeout)
 		return;
@@ -106,8 +112,12 @@ bool node_frozen_takes(struct node *n, struct raft_message *m)
 
 	if (m->type == RAFT_IO_APPEND_ENTRIES)
 		n->heard_ns = clock_mono_ns();
-	if (!is_out(n))
+	if (!is_out(n)) {
+		if (m->type == RAFT_IO_APPEND_ENTRIES && a->n_entries > 0 &&
+		    node_is_far_behind(n))
+			leave_out_entries(a);
 		return true;
+	}
 	if (m->type == RAFT_IO_APPEND_ENTRIES && a->n_entries > 0 &&
 	    node_log_bytes(n) >= n->snapshot_bytes + n->kept_bytes &&
 	    raft_last_index(&n->raft) >= n->taken_upto)

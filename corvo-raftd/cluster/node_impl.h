@@ -91,6 +91,20 @@ struct node_sync {
 	uint64_t newest;  /* by its last message */
 };
 
+/* Committed entries that are yet to be applied: node_pieces.c. */
+struct node_pieces {
+	struct loop_timer *go_on; /* NULL: all are applied at once */
+	uint64_t turn;            /* of the loop, that it belongs to */
+	uint64_t began_ns;        /* with its first entry */
+	unsigned entries;         /* applied in it */
+	struct list written; /* struct write: the library hears of it later */
+	uint64_t hidden;     /* its commit index, while that is hidden */
+	uint64_t upto;       /* committed, not as the library knows; or 0 */
+	unsigned writes;     /* of a leader, under way */
+	bool is_armed;       /* a piece has ended */
+	bool is_own;         /* the message in hand is of this node */
+};
+
 /* The library's own, which ours stand before: guard.c. */
 struct guard_io {
 	int (*load)(struct raft_io *io, raft_term *term, raft_id *voted_for,
@@ -131,6 +145,7 @@ struct node {
 	struct node_weight weight;
 	struct node_cut cut;
 	struct node_receiver receive;
+	struct node_pieces pieces;
 	struct guard guard;
 	struct guard_vote vote;
 	struct guard_io guard_io;
@@ -184,6 +199,37 @@ void node_wire_close(struct node *n);
 /* The library has committed a command. */
 int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
 	       void **result);
+
+/* What is known to be committed: the library may know of less. */
+uint64_t node_committed(const struct node *n);
+/* Of a node with others, before the library starts, and when it stops. */
+void node_pieces_start(struct node *n);
+void node_pieces_stop(struct node *n);
+/* Before and after an entry is applied. */
+void node_piece_begins(struct node *n);
+void node_piece_applied(struct node *n, uint64_t index);
+/*
+ * What the library hears of may make it apply an entry more, also when this
+ * turn has had its piece. So a message, and a write of a follower that has
+ * ended, say that no more is committed, which is remembered here; and writes of
+ * a leader that have ended wait for the next turn, in their order.
+ */
+void node_piece_receiving(struct node *n, struct raft_append_entries *a);
+bool node_piece_holds(struct node *n, struct list *written);
+bool node_piece_hides(struct node *n);
+void node_piece_shows(struct node *n, const struct guard_answer *a);
+/* What it has not applied yet weighs as much as it may: no more is taken. */
+bool node_is_far_behind(struct node *n);
+/* The library closes: it hears of all writes. */
+void node_pieces_close(struct node *n);
+#ifdef CORVO_FAULTS
+/* For tests: entries in a piece; 0: as many as there is time for. Of all nodes
+ * of the process. */
+extern unsigned node_piece_most;
+#endif
+
+/* Tells the library that a write has ended that waited for it. */
+void node_written(struct list *written);
 
 /* Looks whether leadership or readiness changed, now and from now on. */
 void node_watch(struct node *n);

@@ -108,7 +108,7 @@ static void leave_out_known(struct node *n, struct raft_append_entries *a)
 	uint64_t index = l->snapshot.last_index;
 	unsigned known;
 
-	if (a->prev_log_index >= index || index > n->raft.commit_index ||
+	if (a->prev_log_index >= index || index > node_committed(n) ||
 	    (a->prev_log_index > 0 && node_term_of(n, a->prev_log_index) != 0))
 		return;
 	known =

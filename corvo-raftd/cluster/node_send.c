@@ -165,6 +165,21 @@ static void cut_probe(struct send_peer *p, struct raft_append_entries *a,
 	p->probe_end = first + a->n_entries;
 }
 
+/*
+ * Who is left as the only voter by a change of members writes that before the
+ * others hear of it. One that knew of it would give its vote to nobody with a
+ * shorter log, and not stand itself; and were this node started anew without
+ * the change, it would need that vote.
+ */
+static void hold_back_change(struct node *n, struct raft_append_entries *a)
+{
+	for (unsigned i = 0; i < a->n_entries; i++)
+		if (a->entries[i].type == RAFT_CHANGE &&
+		    a->prev_log_index + 1 + i > n->raft.last_stored &&
+		    guard_vote_names_one(&a->entries[i].buf, n->raft.id))
+			a->n_entries = i;
+}
+
 static void end_part(struct send *s, int status)
 {
 	struct raft_io_send *req = s->req;
@@ -261,7 +276,7 @@ static void beat(struct node *n, struct send_peer *p, const char *address)
 	struct raft_message m = { .type = RAFT_IO_APPEND_ENTRIES,
 				  .server_id = p->id,
 				  .server_address = address };
-	raft_index at = MIN(p->has, n->raft.commit_index);
+	raft_index at = MIN(p->has, node_committed(n));
 	uint64_t now_ns = clock_mono_ns();
 	struct raft_io_send *req;
 
@@ -305,6 +320,7 @@ static int send_entries(struct node *n, struct raft_io_send *req,
 	}
 	/* what is measured while they are sent is for the next ones */
 	max = MIN(p->part, n->sends.part_bytes);
+	hold_back_change(n, &m.append_entries);
 	cut_probe(p, &m.append_entries, max);
 	parts = count_parts(&m.append_entries, max);
 	s = xcalloc(1, sizeof(*s) + parts * sizeof(s->part[0]));
@@ -381,7 +397,7 @@ static void on_told(struct raft_io_send *req, int status)
 
 static void tell_commit(struct node *n, struct send_peer *p)
 {
-	raft_index commit = n->raft.commit_index;
+	raft_index commit = node_committed(n);
 	struct raft_message m = { .type = RAFT_IO_APPEND_ENTRIES,
 				  .server_id = p->id };
 	struct raft_io_send *req;
@@ -404,15 +420,16 @@ static void tell_commit(struct node *n, struct send_peer *p)
 
 void node_tell_commit(struct node *n)
 {
-	if (n->port == NULL || n->raft.commit_index < raft_last_index(&n->raft))
+	raft_index commit = node_committed(n);
+
+	if (n->port == NULL || commit < raft_last_index(&n->raft))
 		return;
 	LIST_FOREACH (it, &n->sends.peers) {
 		struct send_peer *p =
 		    of_this_term(n, list_entry(it, struct send_peer, node));
 
 		/* who is behind would take it for a gap */
-		if (p->told < n->raft.commit_index &&
-		    p->has >= n->raft.commit_index)
+		if (p->told < commit && p->has >= commit)
 			tell_commit(n, p);
 	}
 }

@@ -141,8 +141,10 @@ static int node_open(struct node *n, const struct node_config *c, bool *is_new,
 		node_log_wire(n, s, dir.p);
 	guard_wire(n);
 	node_fault_begin(&n->io, n->loop);
-	if (n->port != NULL)
+	if (n->port != NULL) {
 		node_watch_appends(n);
+		node_pieces_start(n);
+	}
 	node_watch_terms(n);
 	node_watch_snapshots(n);
 	node_wire_sends(n);

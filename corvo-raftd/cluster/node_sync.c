@@ -48,8 +48,10 @@ void node_sync_heard(struct node *n, const struct raft_append_entries *a)
 
 static void look_whether_up(struct node *n)
 {
-	if (n->followed || !node_is_following(n) || n->raft.commit_index == 0 ||
-	    n->raft.last_applied < n->raft.commit_index)
+	uint64_t committed = node_committed(n);
+
+	if (n->followed || !node_is_following(n) || committed == 0 ||
+	    n->raft.last_applied < committed)
 		return;
 	n->followed = true;
 	n->ops->on_change(n->ctx);

@@ -10,9 +10,9 @@
 
 #define UNDONE_MAX 8 /* ops of one entry: each has it applied anew */
 
-/* One may fail beside them before it is known that loading does not help, and
- * a renewal has its turn in any case. */
-_Static_assert(FSM_FAULTS_MAX >= UNDONE_MAX + 2, "room for all of them");
+/* One may fail beside them before it is known that loading does not help, one
+ * only at the end of the entry, and a renewal has its turn in any case. */
+_Static_assert(FSM_FAULTS_MAX >= UNDONE_MAX + 3, "room for all of them");
 
 void fsm_broken(struct fsm *f, const char *file, int line, const char *what)
 {
@@ -52,6 +52,18 @@ int fault_guard(struct fsm *f, const struct entry_item *item, fault_fn *fn)
 	return r;
 }
 
+static int settle_first(struct fsm *f, const struct entry_item *item _unused_)
+{
+	return bounds_settle_first(f);
+}
+
+void faults_settle(struct fsm *f, const struct entry *e)
+{
+	while (f->fatal == 0 && !f->faults.hit &&
+	       bounds_are_unsure(f, &f->item))
+		(void)fault_guard(f, &e->items[f->item], settle_first);
+}
+
 void faults_begin(struct fsm *f)
 {
 	struct fsm_faults *s = &f->faults;
@@ -76,7 +88,8 @@ int fault_refuse(struct fsm *f)
 			  "undone; its log says which");
 }
 
-/* Behind the last one that may be undone; renewals fail later and count on. */
+/* Behind the last one that may be undone. Renewals fail later and count on, as
+ * do ops that fail at the end of the entry, which may stand before it. */
 bool faults_are_many(const struct fsm *f, size_t i)
 {
 	const struct fsm_faults *s = &f->faults;
@@ -84,8 +97,8 @@ bool faults_are_many(const struct fsm *f, size_t i)
 
 	for (size_t k = 0; k < s->n; k++) {
 		undone += s->list[k].is_undone;
-		if (undone == UNDONE_MAX)
-			return i > s->list[k].item;
+		if (undone >= UNDONE_MAX && i > s->list[k].item)
+			return true;
 	}
 	return false;
 }

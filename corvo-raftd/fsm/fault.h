@@ -25,6 +25,9 @@ void faults_begin(struct fsm *f);
 /* Calls fn; when a check fails in it f->faults.hit is set, and this returns
  * -ERR_INTERNAL_ERROR. */
 int fault_guard(struct fsm *f, const struct entry_item *item, fault_fn *fn);
+/* bounds_settle at the end of the entry. A check that fails in it is the fault
+ * of the op that made it necessary. */
+void faults_settle(struct fsm *f, const struct entry *e);
 
 /* The i-th of the entry is left out. */
 bool fault_is_undone(const struct fsm *f, size_t i);

@@ -16,6 +16,7 @@
 #include "fsm/core/cluster.h"
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
+#include "fsm/core/watch.h"
 #include "fsm/dispatch.h"
 #include "fsm/fault.h"
 #include "fsm/job/active.h"
@@ -78,6 +79,7 @@ static void fsm_init(struct fsm *f, struct kv *kv)
 	list_init(&f->dirty_providers);
 	list_init(&f->woken);
 	list_init(&f->ended);
+	list_init(&f->changed);
 	list_init(&f->dirty_lanes);
 	list_init(&f->crowds);
 	list_init(&f->unsure);
@@ -119,6 +121,7 @@ static void free_sets(struct fsm *f)
 	heap_done(&f->timeouts);
 	heap_done(&f->seen);
 	hmap_done(&f->deps.parents);
+	ended_free(f);
 	heap_done(&f->idle);
 	heap_done(&f->looks);
 	heap_done(&f->idle_queues);
@@ -153,6 +156,7 @@ void fsm_free(struct fsm *f)
 		return;
 	free_sets(f);
 	await_free(f);
+	watch_free(f);
 	txn_free(f->txn);
 	free_entry(f);
 	free(f);
@@ -168,6 +172,7 @@ int fsm_rewind(struct fsm *f)
 	fsm_init(f, old.kv);
 	f->budget.max = old.budget.max;
 	f->behind_max = old.behind_max;
+	f->progress = old.progress;
 	f->counters = old.counters;
 	f->since_ns = old.since_ns;
 	f->now_ns = old.now_ns;
@@ -177,6 +182,9 @@ int fsm_rewind(struct fsm *f)
 	/* whoever waits for a job goes on */
 	f->awaited = old.awaited;
 	f->ended = old.ended;
+	f->watched = old.watched;
+	f->changed = old.changed;
+	watch_note_all(f);
 	f->broken = fsm_load(f);
 	return f->broken;
 }
@@ -451,6 +459,12 @@ bool fsm_is_behind(struct fsm *f)
 	return kv_is_behind(f->kv);
 }
 
+void fsm_on_progress(struct fsm *f, void (*fn)(void *ctx), void *ctx)
+{
+	f->progress.fn = fn;
+	f->progress.ctx = ctx;
+}
+
 void fsm_write_behind(struct fsm *f, size_t bytes)
 {
 	f->behind_max = bytes;
@@ -512,6 +526,7 @@ static int apply_entry(struct fsm *f, uint64_t raft_index, struct str raw,
 		txn_mark(f->txn);
 		begin(f, raft_index, e);
 		*ret = apply_items(f, e);
+		faults_settle(f, e);
 		if (!f->faults.hit)
 			return 0;
 		r = begin_anew(f);
@@ -535,8 +550,6 @@ int fsm_apply(struct fsm *f, uint64_t raft_index, struct str raw,
 	r = apply_entry(f, raft_index, raw, &e, &replies);
 	if (r < 0)
 		return r;
-	if (f->fatal == 0)
-		(void)bounds_settle(f);
 	if (f->fatal < 0) {
 		f->broken = f->fatal; /* half of the entry is done */
 		return f->broken;

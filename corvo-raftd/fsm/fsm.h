@@ -72,7 +72,7 @@ struct fsm_fault {
 };
 
 #define FSM_FAULTS_MAX                                        \
-	10 /* of one entry; what is left goes to the next one \
+	11 /* of one entry; what is left goes to the next one \
 	    */
 typedef void fsm_fault_fn(void *ctx, const struct fsm_fault *fault);
 void fsm_each_fault(const struct fsm *f, fsm_fault_fn *fn, void *ctx);
@@ -95,6 +95,10 @@ size_t fsm_skips_n(const struct fsm *f);
  * first: each entry is written by itself.
  */
 void fsm_write_behind(struct fsm *f, size_t bytes);
+
+/* Called every so often while memory is made from the store: at a start, and
+ * anew after an op was undone. */
+void fsm_on_progress(struct fsm *f, void (*fn)(void *ctx), void *ctx);
 
 /*
  * Everything applied so far is in the store, for others to read. 0 or -ERR_*:
@@ -160,6 +164,16 @@ void fsm_await(struct fsm *f, struct str id);
 void fsm_unawait(struct fsm *f, struct str id);
 void fsm_take_ended(struct fsm *f, void (*fn)(void *ctx, struct str id),
 		    void *ctx);
+
+/*
+ * Somebody waits for a change of the queue. fn hears of those that may have
+ * changed since the last call, each once; they are watched on. fn may unwatch
+ * it; the name is gone then.
+ */
+void fsm_watch_queue(struct fsm *f, struct str queue);
+void fsm_unwatch_queue(struct fsm *f, struct str queue);
+void fsm_take_changed(struct fsm *f, void (*fn)(void *ctx, struct str queue),
+		      void *ctx);
 
 /* 0: all of the job can be read, or there is none; or -ERR_*. */
 int fsm_job_check(struct fsm *f, struct str id);
@@ -229,11 +243,6 @@ int fsm_schedule(struct fsm *f, struct str ref, struct arena *a,
  * entry. At most max, which is at most FSM_DUE_SCHEDULES. */
 size_t fsm_due_schedules(struct fsm *f, uint64_t now_ns, struct str *ids,
 			 size_t max);
-/* Records (key, encoded schedule) in the order of their ids, those after the
- * id `after`, until fn returns false. 0 or -ERR_*. */
-typedef bool fsm_schedule_fn(void *ctx, struct str key, struct str value);
-int fsm_each_schedule(struct fsm *f, struct str after, fsm_schedule_fn *fn,
-		      void *ctx);
 
 #define FSM_DUE_BULKS 64 /* most in one answer */
 

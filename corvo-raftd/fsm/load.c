@@ -19,7 +19,6 @@
 #include "fsm/order/roster.h"
 #include "fsm/order/window.h"
 #include "fsm/ties/bulk.h"
-#include "fsm/ties/deps.h"
 #include "fsm/ties/inbound.h"
 #include "fsm/ties/policy.h"
 #include "fsm/ties/provider.h"
@@ -250,7 +249,7 @@ int fsm_load(struct fsm *f)
 	if (r == 0)
 		load_settings(f);
 	if (r == 0)
-		r = deps_load(f);
+		r = ended_load(f);
 	if (r == 0)
 		r = sdb_load(f);
 	if (r == 0)

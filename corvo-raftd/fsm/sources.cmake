@@ -2,6 +2,8 @@
 set(FSM_SOURCES
   fsm/core/entry.c fsm/core/scan.c fsm/core/budget.c fsm/core/clock.c
   fsm/core/answers.c fsm/core/cluster.c fsm/core/settings.c
+  fsm/core/watch.c
+  fsm/core/ended.c
   fsm/order/limiter.c fsm/order/rates.c fsm/order/window.c
   fsm/order/lane.c fsm/order/lane_window.c fsm/order/lane_load.c
   fsm/order/queue.c fsm/order/settings.c fsm/order/retention.c

@@ -147,6 +147,24 @@ static void *decode(struct proposer *p, const struct op *op)
 	return msg_decode(d, op->body, &p->scratch, m) < 0 ? NULL : m;
 }
 
+/* Where it may, it goes without what not all voters know yet. In scratch, as
+ * decode has it. */
+static void *lower(struct proposer *p, struct op *op, void *request)
+{
+	const struct msg_desc *d = op_info(op->id)->request;
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+
+	if (fsm_level(p->c.fsm) >= FEATURE_LEVEL ||
+	    !msg_lower(d, request, fsm_level(p->c.fsm)))
+		return request;
+	msg_encode(d, request, &body);
+	if (body.full || body.n > op->body.n) /* not with fewer members */
+		return request;
+	memcpy((char *)(uintptr_t)op->body.p, body.p, body.n);
+	op->body.n = body.n;
+	return decode(p, op);
+}
+
 /* Not all voters know it yet: they could not apply it. NULL: they do. */
 static const char *is_too_new(struct proposer *p, const struct op *op,
 			      const void *request)
@@ -168,14 +186,18 @@ static const char *is_too_new(struct proposer *p, const struct op *op,
  * What every replica will have to read and know. Most of it comes from this
  * node's own processes, some from those of a node of another version.
  */
-static int look_at_body(struct proposer *p, const struct op *op,
-			const void **ret, const char **ret_text)
+static int look_at_body(struct proposer *p, struct op *op, const void **ret,
+			const char **ret_text)
 {
-	*ret = decode(p, op);
+	void *request = decode(p, op);
+
+	if (request != NULL)
+		request = lower(p, op, request);
+	*ret = request;
 	*ret_text = UNREADABLE_TEXT;
-	if (*ret == NULL)
+	if (request == NULL)
 		return ERR_BAD_MESSAGE;
-	*ret_text = is_too_new(p, op, *ret);
+	*ret_text = is_too_new(p, op, request);
 	return *ret_text != NULL ? ERR_UNSUPPORTED : 0;
 }
 
@@ -184,8 +206,7 @@ static int look_at_body(struct proposer *p, const struct op *op,
  * again: there is little of it at a time, and without it leases would not end
  * and nothing old would go.
  */
-int admission_judge(struct proposer *p, const struct op *op,
-		    const char **ret_text)
+int admission_judge(struct proposer *p, struct op *op, const char **ret_text)
 {
 	const struct call_info *info = op_info(op->id);
 	unsigned who = info->who;

@@ -11,32 +11,51 @@ struct fence {
 	struct list node; /* in proposer.fences or batch.fences */
 	struct rpc_req req;
 	uint64_t deadline_ns;
+	proposer_fenced_fn *fn; /* NULL: req is answered */
+	void *ctx;
 };
 
-static void refuse(struct rpc_req req, int err)
+static void tell(const struct fence *f, int err, uint64_t seq, struct str body)
 {
-	rpc_reply(req, err, 0, str_from(err_text(err)));
+	if (f->fn != NULL)
+		f->fn(f->ctx, err, seq);
+	else
+		rpc_reply(f->req, err, seq, body);
+}
+
+static void refuse(const struct fence *f, int err)
+{
+	tell(f, err, 0, str_from(err_text(err)));
+}
+
+static void fence(struct proposer *p, const struct fence *asked)
+{
+	struct fence *f;
+
+	if (p->draining) {
+		refuse(asked, ERR_SHUTTING_DOWN);
+		return;
+	}
+	if (p->fences_n >= p->c.settings->raft_max_pending) {
+		p->stats.overload++;
+		refuse(asked, ERR_OVERLOADED);
+		return;
+	}
+	f = xmalloc(sizeof(*f));
+	*f = *asked;
+	list_push_back(&p->fences, &f->node);
+	p->fences_n++;
 }
 
 void proposer_fence(struct proposer *p, struct rpc_req req,
 		    uint64_t deadline_ns)
 {
-	struct fence *f;
+	fence(p, &(struct fence){ .req = req, .deadline_ns = deadline_ns });
+}
 
-	if (p->draining) {
-		refuse(req, ERR_SHUTTING_DOWN);
-		return;
-	}
-	if (p->fences_n >= p->c.settings->raft_max_pending) {
-		p->stats.overload++;
-		refuse(req, ERR_OVERLOADED);
-		return;
-	}
-	f = xcalloc(1, sizeof(*f));
-	f->req = req;
-	f->deadline_ns = deadline_ns;
-	list_push_back(&p->fences, &f->node);
-	p->fences_n++;
+void proposer_fence_own(struct proposer *p, proposer_fenced_fn *fn, void *ctx)
+{
+	fence(p, &(struct fence){ .fn = fn, .ctx = ctx });
 }
 
 static void drop(struct proposer *p, struct fence *f)
@@ -58,7 +77,7 @@ void fences_answer(struct proposer *p, struct list *of)
 	LIST_FOREACH_SAFE (it, of) {
 		struct fence *f = list_entry(it, struct fence, node);
 
-		rpc_reply(f->req, 0, fsm_last_seq(p->c.fsm), buf_str(&b));
+		tell(f, 0, fsm_last_seq(p->c.fsm), buf_str(&b));
 		drop(p, f);
 	}
 }
@@ -74,19 +93,20 @@ void fences_pass_on(struct proposer *p, struct list *of, int err)
 		return;
 	msg_encode(&msg_nothing, &nothing, &b);
 	LIST_FOREACH_SAFE (it, of) {
-		struct fence *f = list_entry(it, struct fence, node);
+		struct fence f = *list_entry(it, struct fence, node);
 		struct frame_request item = { .op = QUERY_FENCE,
-					      .deadline_ns = f->deadline_ns,
+					      .deadline_ns = f.deadline_ns,
 					      .body = buf_str(&b) };
-		struct rpc_req req = f->req;
 
-		drop(p, f);
-		if (is_over && rpc_req_is_of_node(req))
+		drop(p, list_entry(it, struct fence, node));
+		if (f.fn != NULL || !is_over)
+			refuse(&f, err);
+		else if (rpc_req_is_of_node(f.req))
 			continue; /* that node asks the next leader */
-		if (is_over && rpc_req_is_live(req))
-			p->c.pass_on(p->c.ctx, req, &item);
+		else if (rpc_req_is_live(f.req))
+			p->c.pass_on(p->c.ctx, f.req, &item);
 		else
-			refuse(req, err);
+			refuse(&f, err);
 	}
 }
 

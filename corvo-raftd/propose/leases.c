@@ -21,6 +21,18 @@ struct renewal {
 	uint64_t token;
 	uint64_t granted_ns;
 	uint64_t at_ns; /* monotonic: whatever becomes of the wall clock */
+	bool is_kept;   /* its moment is remembered when it is written */
+};
+
+/*
+ * Written by keep_what_ends, with the clock of that time for a moment long ago:
+ * what the clock was at that moment does not lead back to it any more.
+ */
+struct kept {
+	uint64_t token;
+	uint64_t expires_ns; /* as it was written */
+	uint64_t from_ns;    /* monotonic: it counts from there */
+	uint64_t at_ns;      /* monotonic: it was written */
 };
 
 /* The end of a lease, by the leader's word. */
@@ -38,6 +50,7 @@ struct leases {
 	struct hmap renewed; /* job id -> struct renewal */
 	struct loop_timer *forget;
 	struct hmap told; /* job id -> struct told */
+	struct hmap kept; /* job id -> struct kept */
 	struct arena scratch;
 	uint64_t count;
 	bool more;        /* the last op had no room for all of them */
@@ -55,10 +68,8 @@ static void on_period(void *ctx)
 
 /* --- what another leader told --- */
 
-static void on_forget(void *ctx)
+static void forget_told(struct leases *l, uint64_t now_ns)
 {
-	struct leases *l = ctx;
-	uint64_t now_ns = clock_mono_ns();
 	size_t pos = 0;
 	struct str key;
 	void *v;
@@ -71,7 +82,41 @@ static void on_forget(void *ctx)
 		hmap_remove(&l->told, key);
 		free(t);
 	}
-	if (l->told.n > 0)
+}
+
+static bool is_as_kept(const struct kept *k, const struct fsm_lease *lease)
+{
+	return k->token == lease->token && k->expires_ns == lease->expires_ns;
+}
+
+/* Those that ended, or were renewed since. */
+static void forget_kept(struct leases *l, uint64_t now_ns)
+{
+	size_t pos = 0;
+	struct str key;
+	void *v;
+
+	while (hmap_next(&l->kept, &pos, &key, &v)) {
+		struct kept *k = v;
+		struct fsm_lease lease;
+
+		if (now_ns - k->at_ns < TOLD_NS ||
+		    (fsm_lease_find(l->fsm, key, &lease) &&
+		     is_as_kept(k, &lease)))
+			continue;
+		hmap_remove(&l->kept, key);
+		free(k);
+	}
+}
+
+static void on_forget(void *ctx)
+{
+	struct leases *l = ctx;
+	uint64_t now_ns = clock_mono_ns();
+
+	forget_told(l, now_ns);
+	forget_kept(l, now_ns);
+	if (l->told.n + l->kept.n > 0)
 		loop_timer_arm(l->forget, TOLD_NS);
 }
 
@@ -85,7 +130,7 @@ static void keep_told(struct leases *l, const struct m_beat_reply *b)
 		return;
 	t = hmap_get(&l->told, b->job_id);
 	if (t == NULL) {
-		if (l->told.n == 0)
+		if (l->told.n + l->kept.n == 0)
 			loop_timer_arm(l->forget, TOLD_NS);
 		t = xcalloc(1, sizeof(*t));
 		hmap_put(&l->told, b->job_id, t);
@@ -135,6 +180,7 @@ void leases_free(struct leases *l)
 		return;
 	free_all(&l->renewed);
 	free_all(&l->told);
+	free_all(&l->kept);
 	loop_timer_remove(l->timer);
 	loop_timer_remove(l->forget);
 	arena_done(&l->scratch);
@@ -143,8 +189,8 @@ void leases_free(struct leases *l)
 
 /* --- renewals --- */
 
-static void note(struct leases *l, struct str job_id,
-		 const struct fsm_lease *lease, uint64_t at_ns)
+static struct renewal *note(struct leases *l, struct str job_id,
+			    const struct fsm_lease *lease, uint64_t at_ns)
 {
 	struct renewal *r = hmap_get(&l->renewed, job_id);
 
@@ -157,6 +203,7 @@ static void note(struct leases *l, struct str job_id,
 	r->token = lease->token;
 	r->granted_ns = lease->granted_ns;
 	r->at_ns = at_ns;
+	return r;
 }
 
 /*
@@ -173,10 +220,14 @@ static uint64_t wall_of(uint64_t at_ns, uint64_t now_ns, uint64_t mono_ns)
  * spoken for it since this node leads, its worker may have, to the leader
  * before.
  */
-static uint64_t counts_from(const struct leases *l, const struct fsm_lease *e)
+static uint64_t counts_from(const struct leases *l, struct str job_id,
+			    const struct fsm_lease *e)
 {
+	const struct kept *k = hmap_get(&l->kept, job_id);
 	uint64_t since = e->expires_ns - MIN(e->expires_ns, e->granted_ns);
 
+	if (k != NULL && is_as_kept(k, e))
+		return MAX(k->from_ns, l->lead_ns);
 	return MAX(proposer_mono_of(l->proposer, since), l->lead_ns);
 }
 
@@ -185,11 +236,12 @@ static uint64_t counts_from(const struct leases *l, const struct fsm_lease *e)
  * before this node led, or from before the wall clock was set forward, ends too
  * early in the log. Returns when it does end.
  */
-static uint64_t true_end(const struct leases *l, const struct fsm_lease *e,
-			 uint64_t now_ns, uint64_t mono_ns)
+static uint64_t true_end(const struct leases *l, struct str job_id,
+			 const struct fsm_lease *e, uint64_t now_ns,
+			 uint64_t mono_ns)
 {
 	uint64_t end_ns =
-	    wall_of(counts_from(l, e), now_ns, mono_ns) + e->granted_ns;
+	    wall_of(counts_from(l, job_id, e), now_ns, mono_ns) + e->granted_ns;
 
 	return l->lead_ns != 0 && end_ns > e->expires_ns + SHORT_NS
 		   ? end_ns
@@ -208,13 +260,15 @@ static void keep_one(void *ctx, struct str job_id,
 	struct renewal *r = hmap_get(&e->l->renewed, job_id);
 	uint64_t from_ns;
 
-	if (true_end(e->l, lease, e->now_ns, e->mono_ns) == lease->expires_ns)
+	if (true_end(e->l, job_id, lease, e->now_ns, e->mono_ns) ==
+	    lease->expires_ns)
 		return;
-	from_ns = counts_from(e->l, lease);
+	from_ns = counts_from(e->l, job_id, lease);
 	if (r == NULL || r->token != lease->token)
-		note(e->l, job_id, lease, from_ns);
+		r = note(e->l, job_id, lease, from_ns);
 	else
 		r->at_ns = MAX(r->at_ns, from_ns);
+	r->is_kept = true;
 }
 
 /*
@@ -255,7 +309,7 @@ static int judge(struct leases *l, const struct m_beat *b, struct str worker,
 	if (s != FSM_LEASE_OK && s != FSM_LEASE_CANCEL)
 		return 0;
 	/* one that is to be cancelled lives on while its worker winds up */
-	note(l, b->job_id, &lease, clock_mono_ns());
+	(void)note(l, b->job_id, &lease, clock_mono_ns());
 	MSG_SET(ret, beat_reply, lease_expires_at, now_ns + lease.granted_ns);
 	l->count++;
 	return 0;
@@ -273,7 +327,7 @@ static uint64_t own_end(const struct leases *l, struct str job_id,
 {
 	const struct renewal *r = hmap_get(&l->renewed, job_id);
 	uint64_t mono_ns = clock_mono_ns(), now_ns = proposer_now(l->proposer);
-	uint64_t end_ns = true_end(l, lease, now_ns, mono_ns);
+	uint64_t end_ns = true_end(l, job_id, lease, now_ns, mono_ns);
 
 	if (r != NULL && r->token == lease->token)
 		return MAX(end_ns, renewed_until(r, now_ns, mono_ns));
@@ -291,6 +345,22 @@ uint64_t leases_end(const struct leases *l, struct str job_id)
 	end_ns = own_end(l, job_id, &lease);
 	return t != NULL && t->token == lease.token ? MAX(end_ns, t->end_ns)
 						    : end_ns;
+}
+
+/*
+ * A lease that has ended may be taken back by an entry that was made before
+ * this was heard: only the log knows which comes first.
+ */
+static bool may_be_gone(const struct leases *l, const struct m_heartbeat *m)
+{
+	uint64_t upto_ns = proposer_reclaims_upto(l->proposer);
+	struct fsm_lease lease;
+
+	for (size_t i = 0; upto_ns > 0 && i < m->jobs_n; i++)
+		if (fsm_lease_find(l->fsm, m->jobs[i].job_id, &lease) &&
+		    own_end(l, m->jobs[i].job_id, &lease) <= upto_ns)
+			return true;
+	return false;
 }
 
 bool leases_heartbeat(struct leases *l, struct rpc_req req,
@@ -313,6 +383,8 @@ bool leases_heartbeat(struct leases *l, struct rpc_req req,
 		    MSG_HAS(&m.jobs[i], beat, usage) ||
 		    MSG_HAS(&m.jobs[i], beat, response) || m.jobs[i].logs_n > 0)
 			return false;
+	if (may_be_gone(l, &m))
+		return false;
 	answers = arena_zalloc(&l->scratch, (m.jobs_n + 1) * sizeof(*answers));
 	for (size_t i = 0; r == 0 && i < m.jobs_n; i++)
 		r = judge(l, &m.jobs[i], m.worker_id, now_ns, &answers[i]);
@@ -324,6 +396,20 @@ bool leases_heartbeat(struct leases *l, struct rpc_req req,
 	msg_encode(&msg_heartbeat_reply, &reply, &out);
 	rpc_reply(req, 0, fsm_last_seq(l->fsm), buf_str(&out));
 	return true;
+}
+
+static void remember(struct leases *l, struct str job_id,
+		     const struct renewal *r, uint64_t expires_ns)
+{
+	struct kept *k = hmap_get(&l->kept, job_id);
+
+	if (k == NULL) {
+		if (l->told.n + l->kept.n == 0)
+			loop_timer_arm(l->forget, TOLD_NS);
+		k = xcalloc(1, sizeof(*k));
+		hmap_put(&l->kept, job_id, k);
+	}
+	*k = (struct kept){ r->token, expires_ns, r->at_ns, clock_mono_ns() };
 }
 
 bool leases_take(struct leases *l, struct buf *body, bool *more)
@@ -343,12 +429,14 @@ bool leases_take(struct leases *l, struct buf *body, bool *more)
 	items = arena_zalloc(&l->scratch, max * sizeof(*items));
 	while (n < max && hmap_next(&l->renewed, &pos, &key, &v)) {
 		struct renewal *r = v;
+		uint64_t until = renewed_until(r, now_ns, mono_ns);
 
 		MSG_SET(&items[n], renewal, job_id,
 			arena_copy(&l->scratch, key));
 		MSG_SET(&items[n], renewal, lease_token, r->token);
-		MSG_SET(&items[n], renewal, lease_expires_at,
-			renewed_until(r, now_ns, mono_ns));
+		MSG_SET(&items[n], renewal, lease_expires_at, until);
+		if (r->is_kept)
+			remember(l, items[n].job_id, r, until);
 		hmap_remove(&l->renewed, items[n].job_id);
 		free(r);
 		n++;
@@ -364,6 +452,7 @@ bool leases_take(struct leases *l, struct buf *body, bool *more)
 static void forget_renewals(struct leases *l)
 {
 	free_all(&l->renewed);
+	free_all(&l->kept);
 	l->more = false;
 	loop_timer_disarm(l->timer);
 }

@@ -41,6 +41,7 @@ struct proposer *proposer_new(const struct proposer_config *c)
 	p->room = ROOM_NONE;
 	admission_look_at_disk(p); /* before the log gives back any room */
 	p->ops_max = SIZE_MAX;
+	weight_begin(&p->weight);
 	rng_system(&seed, sizeof(seed));
 	rng_seed(&p->rng, seed);
 	return p;
@@ -185,43 +186,8 @@ void proposer_submit_own(struct proposer *p, uint32_t op, struct str body)
 			 op_new((struct rpc_req){ 0 }, op, 0, STR_NULL, body));
 }
 
-void proposer_renew(struct proposer *p)
-{
-	p->renew_due = true;
-}
-
-/* --- entries --- */
-
-enum op_class {
-	CLASS_CLOCK, /* the entry's time is that after it */
-	CLASS_RENEW, /* before any reclaim */
-	CLASS_AGAIN, /* those that had no turn in their entry */
-	CLASS_FIRST,
-	CLASS_MIDDLE,
-	CLASS_LAST,
-	CLASS_MAX
-};
-
-static enum op_class op_class(const struct op *op)
-{
-	if (op->id == OP_RENEW)
-		return CLASS_RENEW;
-	if (op->again)
-		return CLASS_AGAIN;
-	switch (op->id) {
-	case OP_ACK:
-	case OP_ACK_BATCH:
-	case OP_FAIL:
-		return CLASS_FIRST;
-	case OP_FETCH:
-		return CLASS_LAST;
-	default:
-		return CLASS_MIDDLE;
-	}
-}
-
-static void put_own(struct proposer *p, uint32_t id, struct str body,
-		    struct list *into, size_t *n)
+void put_own(struct proposer *p, uint32_t id, struct str body,
+	     struct list *into, size_t *n)
 {
 	struct op *op = op_new((struct rpc_req){ 0 }, id, 0, STR_NULL, body);
 
@@ -230,69 +196,12 @@ static void put_own(struct proposer *p, uint32_t id, struct str body,
 	(*n)++;
 }
 
-static void put_clock(struct proposer *p, struct list *into, size_t *n)
+void proposer_renew(struct proposer *p)
 {
-	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
-
-	if (time_take(p, &body))
-		put_own(p, OP_CLOCK_SET, buf_str(&body), into, n);
+	p->renew_due = true;
 }
 
-/*
- * Leases that are extended now, one op of them at most: they are put down when
- * the entry is built, so that none waits behind a reclaim. True: that is all.
- */
-static bool put_renewals(struct proposer *p, struct list *into, size_t *n)
-{
-	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
-	bool more = false;
-
-	p->renew_due = false;
-	if (p->c.take_renewals == NULL ||
-	    !p->c.take_renewals(p->c.ctx, &body, &more))
-		return true;
-	put_own(p, OP_RENEW, buf_str(&body), into, n);
-	p->renew_due = more; /* the next entry goes on */
-	return !more;
-}
-
-/* Moves ops from pending into the lists by class until the entry is full. */
-static size_t entry_take(struct proposer *p, struct list by_class[CLASS_MAX],
-			 uint64_t now_ns)
-{
-	const struct settings *s = p->c.settings;
-	bool asked = p->renew_due, all = false;
-	size_t n = 0, bytes = 0;
-	size_t max = MIN(p->ops_max, (size_t)s->apply_batch_max);
-
-	put_clock(p, &by_class[CLASS_CLOCK], &n);
-	if (asked)
-		all = put_renewals(p, &by_class[CLASS_RENEW], &n);
-	while (!list_empty(&p->pending) && n < max) {
-		struct op *op = list_entry(p->pending.next, struct op, node);
-
-		if (admission_is_late(op, now_ns)) {
-			admission_withdraw(p, op);
-			continue;
-		}
-		if (time_holds_back(p, op))
-			continue;
-		if (n > 0 && bytes + op->body.n > s->apply_batch_bytes)
-			break;
-		if (op->id == OP_RECLAIM && !asked) {
-			all = put_renewals(p, &by_class[CLASS_RENEW], &n);
-			asked = true;
-		}
-		if (op->id == OP_RECLAIM && !all)
-			break; /* it waits until all of them are in the log */
-		list_remove(&op->node);
-		list_push_back(&by_class[op_class(op)], &op->node);
-		bytes += op->body.n;
-		n++;
-		fetch_ride_along(p, op, &by_class[CLASS_LAST], &n);
-	}
-	return n;
-}
+/* --- entries --- */
 
 static uint64_t entry_now(struct proposer *p)
 {
@@ -338,42 +247,28 @@ static void on_proposed(void *ctx, int err _unused_)
 	batch_end(b);
 }
 
-static void list_move_all(struct list *from, struct list *to)
-{
-	LIST_FOREACH_SAFE (it, from) {
-		list_remove(it);
-		list_push_back(to, it);
-	}
-}
-
 /* may_be_empty: the entry itself is what is needed. */
 static int propose_one(struct proposer *p, bool may_be_empty)
 {
-	struct list by_class[CLASS_MAX];
 	struct batch *b = xcalloc(1, sizeof(*b));
 	uint64_t now = clock_mono_ns();
 	int r;
 
-	for (int i = 0; i < CLASS_MAX; i++)
-		list_init(&by_class[i]);
 	b->p = p;
 	list_init(&b->ops);
 	list_init(&b->fences);
-	b->n = entry_take(p, by_class, now);
+	entry_take(p, b, now);
 	if (b->n == 0 && !may_be_empty) { /* all of them were too late */
 		free(b);
 		return 0;
 	}
 	list_move_all(&p->fences, &b->fences);
-	b->has_clock = !list_empty(&by_class[CLASS_CLOCK]);
-	for (int i = 0; i < CLASS_MAX; i++)
-		list_move_all(&by_class[i], &b->ops);
-	entry_encode(p, b, entry_now(p));
+	b->now_ns = entry_now(p);
+	entry_encode(p, b, b->now_ns);
 	b->proposed_ns = now;
 	LIST_FOREACH (it, &b->ops) {
 		struct op *op = list_entry(it, struct op, node);
 
-		b->bytes += op->body.n;
 		/* some of ours came into being with this entry */
 		hist_add(&p->stats.queue_time, &hist_short,
 			 now - MIN(now, op->arrived_ns));
@@ -546,6 +441,19 @@ static struct batch *batch_of(struct proposer *p, const void *tag)
 	return NULL;
 }
 
+uint64_t proposer_reclaims_upto(const struct proposer *p)
+{
+	uint64_t upto_ns = 0;
+
+	LIST_FOREACH (it, &p->inflight) {
+		const struct batch *b = list_entry(it, struct batch, node);
+
+		if (b->reclaims && !b->applied)
+			upto_ns = MAX(upto_ns, b->now_ns);
+	}
+	return upto_ns;
+}
+
 int proposer_apply(struct proposer *p, uint64_t raft_index, const void *tag,
 		   struct str entry)
 {
@@ -558,18 +466,21 @@ int proposer_apply(struct proposer *p, uint64_t raft_index, const void *tag,
 		admission_note_foreign(p, fsm_last_seq(p->c.fsm) - before);
 	} else {
 		struct answer_ctx a = { .p = p, .next = b->ops.next };
+		uint64_t began_ns = clock_mono_ns(), now_ns;
 
 		list_init(&a.again);
 		b->applied = true;
 		uncount(p, b);
 		r = fsm_apply(p->c.fsm, raft_index, entry, on_item, &a);
+		now_ns = clock_mono_ns();
+		weight_took(&p->weight, b->weight, now_ns - began_ns);
 		put_again(p, &a);
 		if (r < 0) /* it is in the log, and may be applied yet */
 			batch_refuse(p, b, ERR_OUTCOME_UNKNOWN);
 		else
 			fences_answer(p, &b->fences);
 		hist_add(&p->stats.apply_time, &hist_short,
-			 clock_mono_ns() - b->proposed_ns);
+			 now_ns - b->proposed_ns);
 	}
 	fsm_take_woken(p->c.fsm, on_woken, p);
 	fetch_arm_look(p);

@@ -53,6 +53,10 @@ void proposer_submit_own(struct proposer *p, uint32_t op, struct str body);
  */
 void proposer_fence(struct proposer *p, struct rpc_req req,
 		    uint64_t deadline_ns);
+/* The same for ourselves: fn runs once, perhaps at once, unless the proposer is
+ * freed before. err: 0, or why it is not certain. */
+typedef void proposer_fenced_fn(void *ctx, int err, uint64_t seq);
+void proposer_fence_own(struct proposer *p, proposer_fenced_fn *fn, void *ctx);
 
 /* The next entry carries renewals, also when there is nothing else. */
 void proposer_renew(struct proposer *p);
@@ -67,6 +71,11 @@ uint64_t proposer_now(const struct proposer *p);
  * Only of those since this node leads; 0: it does not.
  */
 uint64_t proposer_mono_of(const struct proposer *p, uint64_t at_ns);
+/*
+ * Leases that end by then may be taken back by an entry that is on its way,
+ * whatever is said of them from now on; 0: there is none.
+ */
+uint64_t proposer_reclaims_upto(const struct proposer *p);
 /*
  * False: this node was away and has just begun to lead; its clock may yet turn
  * out to be wrong. Nothing should be deleted by it.

@@ -39,6 +39,20 @@ struct fetch {
 	struct lot_place places[];
 };
 
+/*
+ * How much goes into an entry: no more than can be applied in a moment, as
+ * nobody is heard meanwhile. What an operation weighs is its bytes and
+ * something for itself; how long that takes is what it took before.
+ */
+struct weight {
+	double ns;   /* for each of it; 0: not known */
+	size_t most; /* in an entry */
+};
+
+void weight_begin(struct weight *w);
+/* An entry of that weight was applied in so long. */
+void weight_took(struct weight *w, size_t weight, uint64_t ns);
+
 /* One entry under way. */
 struct batch {
 	struct list node; /* in proposer.inflight, in order of index */
@@ -48,8 +62,11 @@ struct batch {
 	struct list ops; /* in the order of the entry */
 	size_t n;
 	uint64_t bytes; /* of their bodies */
+	size_t weight;
 	bool applied;
 	bool has_clock;     /* a clock_set is its first op */
+	bool reclaims;      /* leases that have ended by */
+	uint64_t now_ns;    /* the time it carries */
 	struct list fences; /* those it answers */
 };
 
@@ -60,6 +77,7 @@ struct proposer {
 	struct list fences;  /* that wait for an entry */
 	size_t fences_n;     /* with those in one */
 	size_t ops_max; /* in an entry, while entries have no room for all */
+	struct weight weight;
 	struct list inflight;
 	size_t inflight_n;
 	struct lot lot;
@@ -106,6 +124,24 @@ void pending_drop(struct proposer *p, struct op *op);
 /* An op that goes into an entry without having waited for one. */
 void proposer_count(struct proposer *p, const struct op *op);
 
+/* Its own, into an entry that is being made. */
+void put_own(struct proposer *p, uint32_t id, struct str body,
+	     struct list *into, size_t *n);
+
+/* --- propose/take.c --- */
+
+static inline void list_move_all(struct list *from, struct list *to)
+{
+	LIST_FOREACH_SAFE (it, from) {
+		list_remove(it);
+		list_push_back(to, it);
+	}
+}
+
+/* Moves ops from pending into b->ops until the entry is full; there may be
+ * none. */
+void entry_take(struct proposer *p, struct batch *b, uint64_t now_ns);
+
 /* --- propose/pass.c --- */
 
 /* False: nobody else can do it, and it is still there. err: as far as it got
@@ -129,9 +165,9 @@ void entry_encode(struct proposer *p, struct batch *b, uint64_t now_ns);
 
 /* --- propose/admission.c --- */
 
-/* 0: the op is taken; or ERR_* with a sentence. */
-int admission_judge(struct proposer *p, const struct op *op,
-		    const char **ret_text);
+/* 0: the op is taken, without members that are to come later; or ERR_* with a
+ * sentence. */
+int admission_judge(struct proposer *p, struct op *op, const char **ret_text);
 static inline bool admission_is_late(const struct op *op, uint64_t now_ns)
 {
 	return op->deadline_ns != 0 && op->deadline_ns <= now_ns;

@@ -19,8 +19,18 @@
 struct asked {
 	struct svc *s;
 	struct rpc_req req;
+	bool is_again;    /* it may have been done before */
 	const char *done; /* what to say then */
 };
+
+/* What is in its way may be what the same request has begun before. */
+static void refuse(struct rpc_req req, int err, bool is_again)
+{
+	if (err == -ERR_CONFLICT && is_again)
+		svc_reply_error(req, ERR_OUTCOME_UNKNOWN);
+	else
+		svc_refuse_change(req, err);
+}
 
 static void on_done(void *ctx, int err)
 {
@@ -29,7 +39,7 @@ static void on_done(void *ctx, int err)
 
 	MSG_SET(&r, status_reply, status, str_from(a->done));
 	if (err < 0)
-		svc_refuse_change(a->req, err);
+		refuse(a->req, err, a->is_again);
 	else
 		svc_reply(a->s, a->req, &msg_status_reply, &r);
 	free(a);
@@ -42,6 +52,7 @@ static struct asked *asked_new(struct svc *s, struct rpc_req req,
 
 	a->s = s;
 	a->req = req;
+	a->is_again = s->is_again;
 	a->done = done;
 	return a;
 }
@@ -75,6 +86,10 @@ static bool find_node(struct svc *s, struct rpc_req req, struct str name,
 		rpc_reply(req, ERR_LEADER_UNAVAILABLE, 0,
 			  STR("a node that has just come has not told its name "
 			      "yet; try again"));
+		return false;
+	}
+	if (s->is_again) { /* perhaps it was, and is removed */
+		svc_reply_error(req, ERR_OUTCOME_UNKNOWN);
 		return false;
 	}
 	(void)snprintf(text, sizeof(text),
@@ -154,6 +169,11 @@ void q_cluster_remove(struct svc *s, struct rpc_req req,
 	struct asked *a;
 	int r;
 
+	if (m->node_id.n == 0) {
+		rpc_reply(req, ERR_VALIDATION_ERROR, 0,
+			  STR("node_id is required"));
+		return;
+	}
 	if (!find_node(s, req, m->node_id, &target))
 		return;
 	if (target.role == NODE_VOTER && node_voters(s->p->node) == 1) {
@@ -180,6 +200,34 @@ void q_cluster_remove(struct svc *s, struct rpc_req req,
 		on_done(a, r);
 }
 
+bool transfer_name_term(struct svc *s, struct str *body)
+{
+	struct m_cluster_node_ref m;
+	struct node_info i;
+
+	arena_reset(&s->scratch);
+	if (msg_decode(&msg_cluster_node_ref, *body, &s->scratch, &m) < 0)
+		return false;
+	if (!MSG_HAS(&m, cluster_node_ref, term)) {
+		node_info(s->p->node, &i);
+		MSG_SET(&m, cluster_node_ref, term, i.term);
+	}
+	buf_clear(&s->out);
+	msg_encode(&msg_cluster_node_ref, &m, &s->out);
+	*body = buf_str(&s->out);
+	return true;
+}
+
+/* To any other node; it may be that this one is that. */
+static bool was_transferred(struct svc *s, const struct m_cluster_node_ref *m)
+{
+	struct node_info i;
+
+	node_info(s->p->node, &i);
+	return m->node_id.n == 0 && MSG_HAS(m, cluster_node_ref, term) &&
+	       m->term < i.term;
+}
+
 void q_cluster_transfer(struct svc *s, struct rpc_req req,
 			const struct m_cluster_node_ref *m)
 {
@@ -187,6 +235,10 @@ void q_cluster_transfer(struct svc *s, struct rpc_req req,
 	struct asked *a;
 	int r;
 
+	if (was_transferred(s, m)) {
+		on_done(asked_new(s, req, "transferred"), 0);
+		return;
+	}
 	if (m->node_id.n > 0 && !find_node(s, req, m->node_id, &target))
 		return;
 	if (target.id != 0 && target.role != NODE_VOTER) {

@@ -256,25 +256,33 @@ static void look(struct svc_events *e, uint64_t now_ns)
 
 /* --- what this node has yet to hear of --- */
 
-static void on_fence(void *ctx, const struct rpc_reply *reply)
+static void on_fenced(void *ctx, int err, uint64_t seq)
 {
 	struct svc_events *e = ctx;
 
 	e->is_fencing = false;
-	if (reply->err != 0) {
+	if (err != 0) {
 		e->fence_ns = clock_mono_ns() + AGAIN_NS;
 		return;
 	}
 	e->fences_done = e->fences;
-	e->fence_seq = MAX(e->fence_seq, reply->seq);
+	e->fence_seq = MAX(e->fence_seq, seq);
 }
 
+static void on_fence(void *ctx, const struct rpc_reply *reply)
+{
+	on_fenced(ctx, reply->err, reply->seq);
+}
+
+/* Also when this node leads: others may have another leader by now, and a
+ * reader may come from there. */
 static void ask_leader(struct svc_events *e, uint64_t now_ns)
 {
 	static const struct m_nothing nothing;
 	struct svc *s = e->s;
+	bool leads = node_is_ready(s->p->node);
 
-	if (e->is_fencing || !node_is_following(s->p->node))
+	if (e->is_fencing || (!leads && !node_is_following(s->p->node)))
 		return;
 	if (now_ns < e->fence_ns) {
 		arm(e, e->fence_ns, now_ns);
@@ -282,6 +290,10 @@ static void ask_leader(struct svc_events *e, uint64_t now_ns)
 	}
 	e->is_fencing = true;
 	e->fences++;
+	if (leads) {
+		proposer_fence_own(s->p->proposer, on_fenced, e);
+		return;
+	}
 	buf_clear(&s->out);
 	msg_encode(&msg_nothing, &nothing, &s->out);
 	forward_ask(s->p->forward, QUERY_FENCE, buf_str(&s->out),
@@ -298,12 +310,10 @@ static bool is_to_come(const struct event_ask *a)
 	       a->after_seq <= MAX(e->fence_seq, forward_seq(p->forward));
 }
 
-/* Who leads has all there is. */
+/* Who leads has all there is, and leads still. */
 static bool never_was(const struct event_ask *a)
 {
-	const struct svc_events *e = a->e;
-
-	return node_is_sure(e->s->p->node) || e->fences_done >= a->fence;
+	return a->e->fences_done >= a->fence;
 }
 
 static void look_ahead(struct svc_events *e)

@@ -4,34 +4,24 @@
  * one that was just started and has yet to apply the end of its log. Loop
  * thread.
  */
-#include <stdlib.h>
-
 #include "serve/svc_impl.h"
 #include "util/clock.h"
-
-struct held {
-	struct list node;
-	struct rpc_req req;
-	struct frame_request item; /* its slices point behind the struct */
-	uint64_t seq;              /* the store must have it */
-};
 
 void holds_init(struct svc *s)
 {
 	list_init(&s->holds);
 }
 
-static void drop(struct svc *s, struct held *h)
+static void drop(struct svc *s, struct question *h)
 {
-	list_remove(&h->node);
 	s->holds_n--;
-	free(h);
+	question_free(h);
 }
 
 void holds_done(struct svc *s)
 {
 	LIST_FOREACH_SAFE (it, &s->holds)
-		drop(s, list_entry(it, struct held, node));
+		drop(s, list_entry(it, struct question, node));
 }
 
 /* What is about this node, or waits by itself. */
@@ -145,8 +135,7 @@ bool holds_take(struct svc *s, struct rpc_req req,
 		const struct frame_request *item)
 {
 	uint64_t seq = needed(s, item);
-	struct held *h;
-	char *bytes;
+	struct question *h;
 
 	if (seq <= fsm_last_seq(s->p->fsm) &&
 	    (!is_of_state(item->op) || is_there(s)))
@@ -155,15 +144,8 @@ bool holds_take(struct svc *s, struct rpc_req req,
 		svc_reply_error(req, ERR_OVERLOADED);
 		return true;
 	}
-	h = xmalloc(sizeof(*h) + item->key.n + item->body.n);
-	bytes = (char *)(h + 1);
-	*h = (struct held){ .req = req, .item = *item, .seq = seq };
-	if (item->key.n > 0)
-		memcpy(bytes, item->key.p, item->key.n);
-	if (item->body.n > 0)
-		memcpy(bytes + item->key.n, item->body.p, item->body.n);
-	h->item.key = str_of(bytes, item->key.n);
-	h->item.body = str_of(bytes + item->key.n, item->body.n);
+	h = question_new(req, item);
+	h->seq = seq;
 	list_push_back(&s->holds, &h->node);
 	s->holds_n++;
 	return true;
@@ -172,7 +154,7 @@ bool holds_take(struct svc *s, struct rpc_req req,
 void holds_cancel(struct svc *s, struct rpc_req req)
 {
 	LIST_FOREACH_SAFE (it, &s->holds) {
-		struct held *h = list_entry(it, struct held, node);
+		struct question *h = list_entry(it, struct question, node);
 
 		if (rpc_req_is(h->req, req))
 			drop(s, h);
@@ -187,16 +169,15 @@ void holds_turn_end(struct svc *s)
 		return;
 	now_ns = clock_mono_ns();
 	LIST_FOREACH_SAFE (it, &s->holds) {
-		struct held *h = list_entry(it, struct held, node);
-		bool late =
-		    h->item.deadline_ns != 0 && h->item.deadline_ns <= now_ns;
+		struct question *h = list_entry(it, struct question, node);
+		bool late = question_is_late(h, now_ns);
 		bool waits =
 		    h->seq > have || (is_of_state(h->item.op) && !is_there(s));
 
 		if (waits && !late && rpc_req_is_live(h->req))
 			continue;
 		if (!late && rpc_req_is_live(h->req))
-			svc_ask(s, h->req, &h->item);
+			line_take(s->line, h->req, &h->item, true);
 		else
 			svc_reply_error(h->req, ERR_LEADER_UNAVAILABLE);
 		drop(s, h);

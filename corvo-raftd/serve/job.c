@@ -1,7 +1,9 @@
 /*
- * Questions about one job: the job itself, perhaps once it has ended, and its
- * log. A question that waits costs no entry: the state machine says which
- * jobs have ended. Ids come from clients. Loop thread.
+ * Questions about one job, perhaps once it has ended. A question that waits
+ * costs no entry: the state machine says which jobs have ended. Those who wait
+ * for one are answered with one reading of it, in portions: of so much time in
+ * a turn, and while their peer takes the answers. Ids come from clients. Loop
+ * thread.
  */
 #include <stdlib.h>
 
@@ -12,18 +14,22 @@
 #include "util/heap.h"
 #include "util/hmap.h"
 
+#define WAITS_TURN_NS (10 * NS_PER_MS) /* for answers, in a turn */
+
 /* A job somebody waits for. */
 struct job_wait {
 	struct list waiters;
+	size_t n;      /* of them, and of those that are due */
+	bool ended;    /* in svc_waits.jobs no more */
 	struct str id; /* behind the struct */
 };
 
 /* One question that waits. */
 struct job_waiter {
-	struct list node; /* in job_wait.waiters */
+	struct list node; /* in job_wait.waiters, or svc_waits.due */
 	struct rpc_req req;
 	struct job_wait *job;
-	struct heap_node end; /* key: clock_mono_ns */
+	struct heap_node end; /* key: clock_mono_ns; of one that is not due */
 };
 
 struct svc_waits {
@@ -31,14 +37,10 @@ struct svc_waits {
 	struct hmap jobs; /* id -> struct job_wait */
 	struct hmap reqs; /* struct rpc_req -> struct job_waiter */
 	struct heap ends;
+	struct list due; /* to be answered; those of one job together */
 	struct loop_timer *timer;
 	uint64_t armed_ns; /* 0: not armed */
 };
-
-static struct str req_key(const struct rpc_req *req)
-{
-	return str_of(req, sizeof(*req));
-}
 
 /* --- answers --- */
 
@@ -94,25 +96,50 @@ static void waiter_free(struct svc_waits *w, struct job_waiter *a)
 
 	list_remove(&a->node);
 	heap_remove(&w->ends, &a->end);
-	CHECK(hmap_remove(&w->reqs, req_key(&a->req)) == a);
+	CHECK(hmap_remove(&w->reqs, rpc_req_key(&a->req)) == a);
 	free(a);
-	if (!list_empty(&j->waiters))
+	if (--j->n > 0)
 		return;
-	fsm_unawait(w->s->p->fsm, j->id);
-	CHECK(hmap_remove(&w->jobs, j->id) == j);
+	if (!j->ended) {
+		fsm_unawait(w->s->p->fsm, j->id);
+		CHECK(hmap_remove(&w->jobs, j->id) == j);
+	}
 	free(j);
 }
 
-static void waiter_answer(struct svc_waits *w, struct job_waiter *a)
+static void make_due(struct svc_waits *w, struct job_waiter *a)
 {
-	struct svc *s = w->s;
-	struct rpc_req req = a->req;
-	struct str id;
+	list_remove(&a->node);
+	heap_remove(&w->ends, &a->end);
+	list_push_back(&w->due, &a->node);
+}
 
-	arena_reset(&s->scratch);
-	id = arena_copy(&s->scratch, a->job->id);
-	waiter_free(w, a);
-	reply_job(s, req, id);
+/* Those that can be, for a while; no more waits begin meanwhile. */
+static void answer_due(struct svc_waits *w)
+{
+	uint64_t end_ns = clock_mono_ns() + WAITS_TURN_NS;
+	const struct job_wait *last = NULL; /* its answer was made last */
+	struct svc *s = w->s;
+
+	LIST_FOREACH_SAFE (it, &w->due) {
+		struct job_waiter *a = list_entry(it, struct job_waiter, node);
+
+		if (rpc_req_is_live(a->req) && !rpc_req_has_room(a->req))
+			continue;
+		if (a->job == last && s->replied) {
+			svc_reply_again(s, a->req);
+		} else if (rpc_req_is_live(a->req)) {
+			arena_reset(&s->scratch);
+			s->replied = false;
+			last = a->job;
+			reply_job(s, a->req, a->job->id);
+		}
+		waiter_free(w, a);
+		if (clock_mono_ns() >= end_ns) {
+			svc_waits_look(w);
+			return;
+		}
+	}
 }
 
 static void arm(struct svc_waits *w)
@@ -135,8 +162,16 @@ static void on_timer(void *ctx)
 
 	w->armed_ns = 0;
 	while ((n = heap_min(&w->ends)) != NULL && n->key <= now)
-		waiter_answer(w, container_of(n, struct job_waiter, end));
-	arm(w);
+		make_due(w, container_of(n, struct job_waiter, end));
+	arm(w); /* svc_waits_turn_end of this turn answers */
+}
+
+void svc_waits_look(struct svc_waits *w)
+{
+	if (list_empty(&w->due))
+		return;
+	w->armed_ns = clock_mono_ns();
+	loop_timer_arm(w->timer, 0);
 }
 
 static struct job_wait *job_wait_of(struct svc_waits *w, struct str id)
@@ -169,9 +204,10 @@ static void wait_for(struct svc *s, struct rpc_req req,
 	a->req = req;
 	a->job = job_wait_of(w, m->job_id);
 	a->end.key = clock_mono_ns() + MIN(m->wait_ns, LIMIT_WAIT_S * NS_PER_S);
+	a->job->n++;
 	list_push_back(&a->job->waiters, &a->node);
 	heap_insert(&w->ends, &a->end);
-	hmap_put(&w->reqs, req_key(&a->req), a);
+	hmap_put(&w->reqs, rpc_req_key(&a->req), a);
 	arm(w);
 }
 
@@ -190,12 +226,13 @@ void q_get_job(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
 static void on_ended(void *ctx, struct str id)
 {
 	struct svc_waits *w = ctx;
-	struct job_wait *j;
+	struct job_wait *j = hmap_remove(&w->jobs, id);
 
-	/* it goes with the last of its waiters */
-	while ((j = hmap_get(&w->jobs, id)) != NULL)
-		waiter_answer(
-		    w, list_entry(j->waiters.next, struct job_waiter, node));
+	if (j == NULL)
+		return;
+	j->ended = true; /* should it begin anew, others wait for that */
+	LIST_FOREACH_SAFE (it, &j->waiters)
+		make_due(w, list_entry(it, struct job_waiter, node));
 }
 
 struct svc_waits *svc_waits_new(struct svc *s)
@@ -203,6 +240,7 @@ struct svc_waits *svc_waits_new(struct svc *s)
 	struct svc_waits *w = xcalloc(1, sizeof(*w));
 
 	w->s = s;
+	list_init(&w->due);
 	w->timer = loop_timer_add(s->p->d->loop, on_timer, w);
 	return w;
 }
@@ -212,7 +250,9 @@ void svc_waits_free(struct svc_waits *w)
 	struct heap_node *n;
 
 	while ((n = heap_min(&w->ends)) != NULL)
-		waiter_free(w, container_of(n, struct job_waiter, end));
+		make_due(w, container_of(n, struct job_waiter, end));
+	LIST_FOREACH_SAFE (it, &w->due)
+		waiter_free(w, list_entry(it, struct job_waiter, node));
 	hmap_done(&w->jobs);
 	hmap_done(&w->reqs);
 	heap_done(&w->ends);
@@ -223,6 +263,8 @@ void svc_waits_free(struct svc_waits *w)
 void svc_waits_turn_end(struct svc_waits *w)
 {
 	fsm_take_ended(w->s->p->fsm, on_ended, w);
+	if (!list_empty(&w->due))
+		answer_due(w);
 }
 
 size_t svc_waits_count(const struct svc_waits *w)
@@ -235,12 +277,12 @@ void svc_waits_drain(struct svc_waits *w)
 	struct heap_node *n;
 
 	while ((n = heap_min(&w->ends)) != NULL)
-		waiter_answer(w, container_of(n, struct job_waiter, end));
+		make_due(w, container_of(n, struct job_waiter, end));
 }
 
 void svc_waits_cancel(struct svc_waits *w, struct rpc_req req)
 {
-	struct job_waiter *a = hmap_get(&w->reqs, req_key(&req));
+	struct job_waiter *a = hmap_get(&w->reqs, rpc_req_key(&req));
 
 	if (a != NULL)
 		waiter_free(w, a);
@@ -258,62 +300,4 @@ void svc_waits_peer_down(struct svc_waits *w, const struct rpc_peer *peer)
 		if (a->req.peer == peer)
 			waiter_free(w, a);
 	}
-}
-
-/* --- what is listed of a job --- */
-
-/* Else it has been answered. */
-static bool is_there(struct svc *s, struct rpc_req req, struct str id)
-{
-	struct m_job job;
-	int r = read_job(s, id, 0, &job);
-
-	if (r == 0)
-		svc_reply_no_job(s, req, id);
-	else if (r < 0)
-		svc_reply_error(req, -r);
-	return r > 0;
-}
-
-static void reply_list(struct svc *s, struct rpc_req req, int r,
-		       const struct msg_desc *d, const void *list)
-{
-	if (r < 0)
-		svc_reply_error(req, -r);
-	else
-		svc_reply(s, req, d, list);
-}
-
-void q_job_scores(struct svc *s, struct rpc_req req, const struct m_job_ref *m)
-{
-	struct m_score_list list;
-
-	if (is_there(s, req, m->job_id))
-		reply_list(
-		    s, req,
-		    record_scores(s->p->kv, m->job_id, &s->scratch, &list),
-		    &msg_score_list, &list);
-}
-
-void q_job_logs(struct svc *s, struct rpc_req req, const struct m_job_logs *m)
-{
-	struct m_job_logs_reply logs;
-
-	if (is_there(s, req, m->job_id))
-		reply_list(s, req,
-			   record_logs(s->p->kv, m->job_id, m->after, m->limit,
-				       &s->scratch, &logs),
-			   &msg_job_logs_reply, &logs);
-}
-
-void q_list_iterations(struct svc *s, struct rpc_req req,
-		       const struct m_iterations *m)
-{
-	struct m_iteration_list list;
-
-	if (is_there(s, req, m->job_id))
-		reply_list(s, req,
-			   record_iterations(s->p->kv, m->job_id, m->after,
-					     m->limit, &s->scratch, &list),
-			   &msg_iteration_list, &list);
 }

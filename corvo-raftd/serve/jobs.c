@@ -1,16 +1,14 @@
 /*
- * Several jobs by their ids, as GET of one shows them. Read on the worker,
- * like the feed: a thousand jobs must not hold up the loop. Ids come from
- * clients. A question is its own until its answer is given.
+ * Several jobs by their ids, as GET of one shows them. Read as in
+ * serve/read.c: a thousand jobs must not hold up the loop. Ids come from
+ * clients. A question is its own until its answer is given. How many are read
+ * at a time, serve/line.c decides.
  */
 #include <stdlib.h>
 
 #include "serve/svc_impl.h"
 #include "store/record.h"
 #include "util/hmap.h"
-
-/* At a time: the worker has the view's feed to read too. */
-#define JOBS_ASKS_MAX 32
 
 struct jobs_ask {
 	struct rpc_req req;
@@ -98,7 +96,7 @@ static void jobs_done(void *ctx)
 {
 	struct jobs_ask *a = ctx;
 
-	a->s->jobs_asks--;
+	a->s->reads--;
 	if (a->err != 0)
 		svc_reply_error(a->req, a->err);
 	else
@@ -116,17 +114,12 @@ void q_get_jobs(struct svc *s, struct rpc_req req, const struct m_job_ids *m)
 		svc_reply_error(req, ERR_BAD_MESSAGE);
 		return;
 	}
-	if (s->jobs_asks >= JOBS_ASKS_MAX) {
-		rpc_reply(req, ERR_OVERLOADED, 0,
-			  STR("too many reads of many jobs are under way"));
-		return;
-	}
-	s->jobs_asks++;
+	s->reads++;
 	a = xcalloc(1, sizeof(*a));
 	a->req = req;
 	a->s = s;
 	a->seq = fsm_last_seq(s->p->fsm);
 	copy_ids(a, m);
 	a->err = -fsm_flush(s->p->fsm);
-	worker_run(s->p->worker, jobs_work, jobs_done, a);
+	worker_run(s->p->prompt, jobs_work, jobs_done, a);
 }

@@ -38,6 +38,7 @@ struct keep_point {
 	struct list node;
 	uint64_t index;
 	char *path;
+	uint64_t bytes; /* of its files */
 	/* under the lock */
 	unsigned readers;
 	uint64_t read_ns;     /* when the last one closed it; 0: never */
@@ -99,6 +100,20 @@ static void point_free(struct keep_point *p)
 	free(p->sums);
 	free(p->files);
 	free(p);
+}
+
+/* What cannot be read is told by whoever reads it. */
+static void measure(struct keep_point *p)
+{
+	DIR *dir = opendir(p->path);
+	struct stat st;
+
+	for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;)
+		if (d->d_name[0] != '.' &&
+		    fstatat(dirfd(dir), d->d_name, &st, 0) == 0)
+			p->bytes += (uint64_t)st.st_size;
+	if (dir != NULL)
+		(void)closedir(dir);
 }
 
 static struct keep_point *point_of(struct list *it)
@@ -200,6 +215,8 @@ struct keep *keep_new(const char *data_dir)
 	if (!list_empty(&k->points))
 		remove_old_name(k);
 	keep_sweep(k, clock_mono_ns());
+	LIST_FOREACH (it, &k->points)
+		measure(point_of(it));
 	return k;
 }
 
@@ -284,6 +301,18 @@ size_t keep_count(struct keep *k)
 	return n;
 }
 
+uint64_t keep_bytes(struct keep *k, uint64_t index)
+{
+	struct keep_point *p;
+	uint64_t n;
+
+	pthread_mutex_lock(&k->lock);
+	p = point_find(k, index);
+	n = p != NULL ? p->bytes : 0;
+	pthread_mutex_unlock(&k->lock);
+	return n;
+}
+
 uint64_t keep_read_from(struct keep *k, uint64_t now_ns)
 {
 	uint64_t index = 0;
@@ -317,6 +346,7 @@ static void add(struct keep *k, struct keep_point *p)
 {
 	uint64_t now_ns = clock_mono_ns();
 
+	measure(p);
 	pthread_mutex_lock(&k->lock);
 	if (!list_empty(&k->points))
 		point_of(k->points.prev)->followed_ns = now_ns;

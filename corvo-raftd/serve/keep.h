@@ -42,6 +42,8 @@ int keep_make(struct keep *k, struct kv *kv, uint64_t index, struct buf *why);
 /* Removes what may go at that moment; clock_mono_ns. */
 void keep_sweep(struct keep *k, uint64_t now_ns);
 size_t keep_count(struct keep *k);
+/* Of all files of the one of that index; 0: there is none. */
+uint64_t keep_bytes(struct keep *k, uint64_t index);
 
 /*
  * The oldest one that is read, or was less than KEEP_NS ago: who reads it goes

@@ -36,11 +36,13 @@ void svc_put_hist(struct metric_list *o, enum metric_id id,
 static void put_raft(struct metric_list *o, struct svc *s)
 {
 	struct node_info i;
-	struct hist flush_time, turns;
+	struct hist flush_time, turns, work;
 
 	node_info(s->p->node, &i);
 	loop_turns(s->p->d->loop, &turns);
 	svc_put_hist(o, METRIC_RAFT_TURN_TIME, &turns, &hist_short);
+	loop_turns_work(s->p->d->loop, &work);
+	svc_put_hist(o, METRIC_RAFT_TURN_WORK, &work, &hist_short);
 	node_flush_time(s->p->node, &flush_time);
 	svc_put_hist(o, METRIC_RAFT_FLUSH_TIME, &flush_time, &hist_short);
 	put(o, METRIC_CLUSTER_IS_LEADER, node_is_leader(s->p->node));

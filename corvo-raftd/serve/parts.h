@@ -39,7 +39,7 @@ struct parts {
 	struct gather *gather;   /* NULL: this node need not look for others */
 	const char *address;     /* by which those reach this one */
 	struct worker *worker;   /* the feed, checkpoints and snapshots */
-	struct worker *prompt;   /* the feed of a view that is late */
+	struct worker *prompt; /* the feed of a view that is late, and lists */
 	struct keep *keep;
 	/* NULL: there are no other nodes, and nothing is fetched. */
 	void (*fetching)(void *ctx, struct fetching *ret);

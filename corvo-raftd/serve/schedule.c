@@ -1,10 +1,8 @@
 /*
- * Questions about schedules. Loop thread; answered from the state machine,
- * writes that are not in the store yet included.
+ * Questions about one schedule, or those that are due. Loop thread; answered
+ * from the state machine, writes that are not in the store yet included.
  */
 #include "serve/svc_impl.h"
-
-#define PAGE_BYTES (8u << 20) /* of the schedules in one answer */
 
 void q_get_schedule(struct svc *s, struct rpc_req req,
 		    const struct m_schedule_ref *m)
@@ -49,53 +47,4 @@ void q_due_schedules(struct svc *s, struct rpc_req req,
 		svc_reply_error(req, -r);
 	else
 		svc_reply(s, req, &msg_schedule_list, &list);
-}
-
-/* A page being read. */
-struct page {
-	struct arena *arena;
-	struct m_schedule *items;
-	size_t n, limit, bytes;
-	bool more;
-	int err;
-};
-
-static bool page_add(void *ctx, struct str key, struct str value)
-{
-	struct page *p = ctx;
-
-	(void)key;
-	p->more =
-	    p->n == p->limit || (p->n > 0 && p->bytes + value.n > PAGE_BYTES);
-	if (p->more)
-		return false;
-	p->bytes += value.n;
-	if (msg_decode(&msg_schedule, arena_copy(p->arena, value), p->arena,
-		       &p->items[p->n]) < 0)
-		p->err = -ERR_INTERNAL_ERROR;
-	p->n++;
-	return p->err == 0;
-}
-
-void q_list_schedules(struct svc *s, struct rpc_req req,
-		      const struct m_list_schedules *m)
-{
-	struct page p = { .arena = &s->scratch, .limit = LIMIT_SCHEDULE_PAGE };
-	struct m_schedule_list list = { 0 };
-	int r;
-
-	if (m->limit > 0)
-		p.limit = MIN(m->limit, (uint32_t)LIMIT_SCHEDULE_PAGE);
-	p.items = arena_alloc(&s->scratch, p.limit * sizeof(*p.items));
-	r = fsm_each_schedule(s->p->fsm, m->after, page_add, &p);
-	if (r == 0)
-		r = p.err;
-	if (r < 0) {
-		svc_reply_error(req, -r);
-		return;
-	}
-	MSG_SET_LIST(&list, schedule_list, schedules, p.items, p.n);
-	if (p.more)
-		MSG_SET(&list, schedule_list, next, p.items[p.n - 1].id);
-	svc_reply(s, req, &msg_schedule_list, &list);
 }

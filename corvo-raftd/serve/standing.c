@@ -9,7 +9,9 @@
 #include "rt/log.h"
 
 static const char *const names[] = {
-	[STANDING_FOUNDER] = "founder", [STANDING_LEFT] = "left"
+	[STANDING_FOUNDER] = "founder",
+	[STANDING_LEFT] = "left",
+	[STANDING_RECOVERED] = "recovered",
 };
 
 static void put_path(const struct settings *s, enum standing what,

@@ -13,6 +13,9 @@ enum standing {
 	STANDING_FOUNDER,
 	/* It has left its cluster, which has removed it. */
 	STANDING_LEFT,
+	/* Its history began with a recovery; nodes of the one before may turn
+	 * up. */
+	STANDING_RECOVERED,
 };
 
 bool standing_is(const struct settings *s, enum standing what);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "rt/log.h"
+#include "serve/keep.h"
 #include "serve/svc_impl.h"
 #include "serve/tail.h"
 #include "util/clock.h"
@@ -19,11 +20,12 @@ struct svc *svc_new(struct parts *p)
 
 	s->p = p;
 	s->tail = tail_new(p);
+	s->line = line_new(s);
 	s->waits = svc_waits_new(s);
+	s->drains = drains_new(s);
 	s->events = svc_events_new(s);
 	s->snapshots = svc_snapshots_new(s);
 	list_init(&s->dues);
-	drains_init(s);
 	digest_ask_init(s);
 	holds_init(s);
 	push_init(s);
@@ -41,11 +43,12 @@ void svc_free(struct svc *s)
 	if (s == NULL)
 		return;
 	tail_free(s->tail);
+	line_free(s->line);
 	svc_waits_free(s->waits);
+	drains_free(s->drains);
 	svc_events_free(s->events);
 	svc_snapshots_free(s->snapshots);
 	dues_done(s);
-	drains_done(s);
 	digest_ask_done(s);
 	compare_free(s->compare);
 	holds_done(s);
@@ -66,9 +69,7 @@ void svc_reply_error(struct rpc_req req, int err)
 	rpc_reply(req, err, 0, str_from(err_text(err)));
 }
 
-/* The newest event of what was acknowledged through this node, which it may
- * have yet to hear of itself. */
-static uint64_t newest_seq(const struct svc *s)
+uint64_t svc_newest_seq(const struct svc *s)
 {
 	uint64_t own = fsm_last_seq(s->p->fsm);
 
@@ -81,15 +82,36 @@ void svc_reply(struct svc *s, struct rpc_req req, const struct msg_desc *d,
 {
 	buf_clear(&s->out);
 	msg_encode(d, m, &s->out);
-	rpc_reply(req, 0, newest_seq(s), buf_str(&s->out));
+	s->replied = true;
+	svc_reply_again(s, req);
+}
+
+void svc_reply_again(struct svc *s, struct rpc_req req)
+{
+	rpc_reply(req, 0, svc_newest_seq(s), buf_str(&s->out));
 }
 
 /* --- queries --- */
+
+static void note_rebuild(struct svc *s, const struct m_rebuild_status *m)
+{
+	static const struct m_rebuild_status none;
+	struct m_rebuild_status *to = &s->viewd_rebuild;
+
+	*to = m != NULL ? *m : none;
+	to->last_error.n =
+	    MIN(to->last_error.n, sizeof(s->viewd_rebuild_error));
+	if (to->last_error.n > 0)
+		memcpy(s->viewd_rebuild_error, to->last_error.p,
+		       to->last_error.n);
+	to->last_error.p = s->viewd_rebuild_error;
+}
 
 void q_tail(struct svc *s, struct rpc_req req, const struct m_tail *m)
 {
 	s->viewd_pid = m->pid;
 	s->viewd_seq = m->after_seq;
+	note_rebuild(s, m->rebuild);
 	proposer_note_view(s->p->proposer, m->after_seq);
 	tail_ask(s->tail, req, m);
 }
@@ -139,6 +161,49 @@ static void fill_recent(const struct parts *p, struct m_node_recent *ret)
 	throughput_recent(&p->throughput, now, now - MIN(now, up), ret);
 }
 
+static void fill_snapshot(struct svc *s, const struct node_info *i,
+			  struct m_snapshot_status *ret)
+{
+	uint64_t index = i->snapshot_index;
+
+	MSG_SET(ret, snapshot_status, count, index > 0);
+	MSG_SET(ret, snapshot_status, latest_index, index);
+	MSG_SET(ret, snapshot_status, latest_term, i->snapshot_term);
+	MSG_SET(ret, snapshot_status, latest_size,
+		keep_bytes(s->p->keep, index));
+	if (index > 0)
+		MSG_SET(ret, snapshot_status, latest_id,
+			arena_printf(&s->scratch, "%llu",
+				     (unsigned long long)index));
+}
+
+/* What clients of 0.3 look at: how the node is set up, and what it has done. */
+static void fill_03(const struct svc *s, const struct m_cluster_node *nodes,
+		    size_t n, struct m_node_status *ret)
+{
+	const struct settings *set = &s->p->d->settings;
+	const struct proposer_stats *p = proposer_stats(s->p->proposer);
+
+	for (size_t i = 0; i < n; i++)
+		if (str_is(nodes[i].role, "leader"))
+			MSG_SET(ret, node_status, leader_addr,
+				nodes[i].address);
+	MSG_SET(ret, node_status, raft_nosync, false);
+	MSG_SET(ret, node_status, pebble_nosync, true);
+	MSG_SET(ret, node_status, sqlite_mirror_async, true);
+	MSG_SET(ret, node_status, lifecycle_events, true);
+	MSG_SET(ret, node_status, snapshot_threshold, set->snapshot_bytes);
+	MSG_SET(ret, node_status, apply_max_pending, set->raft_max_pending);
+	MSG_SET(ret, node_status, apply_max_fetch_queue_inflight,
+		set->raft_max_fetch_inflight);
+	MSG_SET(ret, node_status, apply_batch_max, set->apply_batch_max);
+	MSG_SET(ret, node_status, apply_batch_min_wait,
+		set->apply_batch_min_wait);
+	MSG_SET(ret, node_status, overload_total, p->overload);
+	MSG_SET(ret, node_status, fetch_overload_total, p->fetch_overload);
+	MSG_SET(ret, node_status, applied_total, p->ops);
+}
+
 /* Alone, a node uses all it knows as soon as it leads; until that is in the
  * log, what needs it is refused. */
 static bool is_raising_level(const struct parts *p)
@@ -165,6 +230,7 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	struct m_time_hist queue_time = { 0 }, apply_time = { 0 };
 	struct m_mirror_status mirror = { 0 };
 	struct m_node_recent recent;
+	struct m_snapshot_status snapshot = { 0 };
 	struct m_cluster_node *nodes;
 	struct node_info i;
 	size_t n = svc_nodes(s, &nodes);
@@ -183,6 +249,9 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	MSG_SET(&st, node_status, applied_index, i.applied_index);
 	MSG_SET(&st, node_status, commit_index, i.commit_index);
 	MSG_SET(&st, node_status, snapshot_index, i.snapshot_index);
+	fill_snapshot(s, &i, &snapshot);
+	MSG_SET(&st, node_status, snapshot, &snapshot);
+	fill_03(s, nodes, n, &st);
 	MSG_SET(&st, node_status, snapshot_failures, i.cut_failures);
 	MSG_SET(&st, node_status, last_seq, fsm_last_seq(parts->fsm));
 	MSG_SET(&st, node_status, first_seq, fsm_first_seq(parts->fsm));
@@ -206,6 +275,7 @@ void q_node_status(struct svc *s, struct rpc_req req, const struct m_nothing *m)
 	MSG_SET(&st, node_status, queue_time_hist, &queue_time);
 	MSG_SET(&st, node_status, apply_time_hist, &apply_time);
 	MSG_SET(&st, node_status, sqlite_mirror, &mirror);
+	MSG_SET(&st, node_status, sqlite_rebuild, &s->viewd_rebuild);
 	MSG_SET(&st, node_status, recent, &recent);
 	svc_reply(s, req, &msg_node_status, &st);
 }
@@ -242,7 +312,7 @@ void q_reach(struct svc *s, struct rpc_req req, const struct m_reach *m)
 	{                                                           \
 		q_##name(s, req, (const struct m_##req_type *)m);   \
 	}
-#define QUERY(num, NAME, name, proc, req_type, reply, doc) \
+#define QUERY(num, NAME, name, proc, asked, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(QUERY_THUNK(name, req_type))
 #include "proto/defs/queries.def"
 
@@ -251,19 +321,19 @@ static const struct {
 	void (*fn)(struct svc *s, struct rpc_req req, const void *m);
 } queries[] = {
 #define QUERY_ROW(NAME, name) { QUERY_##NAME, thunk_##name },
-#define QUERY(num, NAME, name, proc, req_type, reply, doc) \
+#define QUERY(num, NAME, name, proc, asked, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(QUERY_ROW(NAME, name))
 #include "proto/defs/queries.def"
 };
 
 union any_query {
-#define QUERY(num, NAME, name, proc, req_type, reply, doc) \
+#define QUERY(num, NAME, name, proc, asked, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(struct m_##req_type name;)
 #include "proto/defs/queries.def"
 };
 
-void svc_ask(struct svc *s, struct rpc_req req,
-	     const struct frame_request *item)
+static void ask(struct svc *s, struct rpc_req req,
+		const struct frame_request *item)
 {
 	union any_query m;
 
@@ -277,6 +347,7 @@ void svc_ask(struct svc *s, struct rpc_req req,
 			continue;
 		arena_reset(&s->scratch);
 		s->deadline_ns = item->deadline_ns;
+		s->is_again = (item->flags & FRAME_RESEND) != 0;
 		if (msg_decode(query_info(item->op)->request, item->body,
 			       &s->scratch, &m) < 0)
 			break;
@@ -289,30 +360,38 @@ void svc_ask(struct svc *s, struct rpc_req req,
 /* Changes are made, and some things are known, by the leader only. */
 static bool is_for_leader(uint32_t id)
 {
-	static const uint32_t queries_of_leader[] = {
-		QUERY_LIST_WORKERS,
-		QUERY_SCALE,
-		QUERY_DRAINED,
-		QUERY_WHY,
-		QUERY_CLUSTER_JOIN,
-		QUERY_NODE_REPORT,
-		QUERY_CLUSTER_NODES,
-		QUERY_CLUSTER_REMOVE,
-		QUERY_CLUSTER_TRANSFER,
-		QUERY_CLUSTER_ADD,
-		QUERY_FENCE,
-	};
+	const struct call_info *query = query_info(id);
 
-	for (size_t i = 0; i < ARRAY_SIZE(queries_of_leader); i++)
-		if (queries_of_leader[i] == id)
-			return true;
-	return op_info(id) != NULL;
+	return query != NULL ? query->asked == ASKED_LEADER
+			     : op_info(id) != NULL;
 }
 
 static bool is_elsewhere(const struct svc *s, uint32_t id)
 {
 	return s->p->forward != NULL && !node_is_ready(s->p->node) &&
 	       is_for_leader(id);
+}
+
+/* To whoever leads. */
+static void pass_on(struct svc *s, struct rpc_req req,
+		    const struct frame_request *item)
+{
+	struct frame_request named = *item;
+
+	if (item->op == QUERY_CLUSTER_TRANSFER &&
+	    transfer_name_term(s, &named.body))
+		forward_submit(s->p->forward, req, &named);
+	else
+		forward_submit(s->p->forward, req, item);
+}
+
+void svc_question(struct svc *s, struct rpc_req req,
+		  const struct frame_request *item, bool ready)
+{
+	if (is_elsewhere(s, item->op))
+		pass_on(s, req, item);
+	else if (ready || !holds_take(s, req, item))
+		ask(s, req, item);
 }
 
 /*
@@ -344,16 +423,15 @@ static void on_request(void *ctx, struct rpc_req req,
 {
 	struct svc *s = ctx;
 
-	if (is_elsewhere(s, item->op)) {
+	if (op_info(item->op) == NULL) {
+		line_take(s->line, req, item, false);
+	} else if (is_elsewhere(s, item->op)) {
 		unsigned level = level_missing(s, item);
 
 		if (level > 0)
 			refuse_new(s, req, level);
 		else
 			forward_submit(s->p->forward, req, item);
-	} else if (op_info(item->op) == NULL) {
-		if (!holds_take(s, req, item))
-			svc_ask(s, req, item);
 	} else if (item->op == OP_HEARTBEAT && node_is_sure(s->p->node) &&
 		   leases_heartbeat(s->p->leases, req, item)) {
 		return;
@@ -373,13 +451,15 @@ static void on_cancel(void *ctx, struct rpc_req req)
 
 	if (s->p->forward != NULL)
 		forward_cancel(s->p->forward, req);
+	line_cancel(s->line, req);
+	tail_cancel(s->tail, req);
 	holds_cancel(s, req);
 	dues_cancel(s, req);
 	push_cancel(s, req);
 	proposer_cancel(s->p->proposer, req);
 	svc_waits_cancel(s->waits, req);
 	svc_events_cancel(s->events, req);
-	drains_cancel(s, req);
+	drains_cancel(s->drains, req);
 	digest_ask_cancel(s, req);
 }
 
@@ -392,12 +472,22 @@ static void on_peer_down(void *ctx, struct rpc_peer *peer)
 	proposer_peer_down(s->p->proposer, peer);
 	svc_waits_peer_down(s->waits, peer);
 	svc_events_peer_down(s->events, peer);
+	drains_peer_down(s->drains, peer);
+}
+
+static void on_room(void *ctx)
+{
+	struct svc *s = ctx;
+
+	svc_waits_look(s->waits);
+	line_look(s->line);
 }
 
 const struct rpc_server_ops svc_ops = {
 	.on_request = on_request,
 	.on_cancel = on_cancel,
 	.on_peer_down = on_peer_down,
+	.on_room = on_room,
 };
 
 static void on_aside(void *ctx, struct rpc_req req,
@@ -417,6 +507,7 @@ const struct rpc_server_ops svc_aside_ops = {
 	.on_request = on_aside,
 	.on_cancel = on_cancel,
 	.on_peer_down = on_peer_down,
+	.on_room = on_room,
 };
 
 /* Every election has a term of its own. */
@@ -439,7 +530,8 @@ void svc_turn_end(struct svc *s)
 	svc_waits_turn_end(s->waits);
 	svc_events_turn_end(s->events);
 	svc_snapshots_turn_end(s->snapshots);
-	drains_turn_end(s);
+	drains_turn_end(s->drains);
+	line_turn_end(s->line);
 	digest_ask_turn_end(s);
 	invites_turn_end(s);
 }
@@ -458,5 +550,5 @@ void svc_drain(struct svc *s)
 {
 	s->draining = true;
 	svc_waits_drain(s->waits);
-	drains_end(s);
+	drains_end(s->drains);
 }

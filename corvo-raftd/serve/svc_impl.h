@@ -18,9 +18,13 @@ enum {
 	SCHED_TASKS
 };
 
+#define SVC_WORKER_STATES 3 /* active, idle, lost */
+
 struct compare;
 struct digest_ask;
+struct drains;
 struct leave;
+struct line;
 struct metric_list;
 struct svc_cluster;
 struct svc_events;
@@ -39,8 +43,20 @@ struct push_told {
 	uint64_t open, breakers;
 };
 
+/* A kind of question that this process is asked. */
+enum svc_kind {
+#define PROC_IS_RAFTD_RAFTD(x) x
+#define PROC_IS_RAFTD_VIEWD(x)
+#define SVC_KIND(NAME) SVC_KIND_##NAME,
+#define QUERY(num, NAME, name, proc, asked, req_type, reply, doc) \
+	PROC_IS_RAFTD_##proc(SVC_KIND(NAME))
+#include "proto/defs/queries.def"
+	SVC_KINDS
+};
+
 struct svc {
 	struct parts *p;
+	struct line *line;
 	struct tail *tail;
 	struct svc_waits *waits;
 	struct svc_events *events;
@@ -56,21 +72,22 @@ struct svc {
 	struct leave *leaving; /* serve/depart.c; NULL: it is not */
 	bool left;             /* the cluster */
 	struct list dues;      /* serve/due.c */
-	struct list drains;    /* serve/queue.c */
-	struct list holds;     /* serve/hold.c */
+	struct drains *drains;
+	struct list holds; /* serve/hold.c */
 	size_t holds_n;
 	bool was_whole; /* the same: the store has the end of the log */
-	struct loop_timer *drain_timer;
 	struct digest_ask *digest; /* serve/digest.c; there is one at a time */
 	struct loop_timer *digest_timer;
 	struct compare *compare; /* serve/compare.c; NULL: no other nodes */
 	/* What sched last told of itself, and its failures in all. */
 	uint32_t sched_pid, viewd_pid; /* 0: not told yet */
 	uint64_t viewd_seq;            /* last event it has said to have */
+	struct m_rebuild_status viewd_rebuild; /* as it has said last */
+	char viewd_rebuild_error[LIMIT_REBUILD_ERROR_BYTES];
 	uint64_t sched_told[SCHED_TASKS], sched_errors[SCHED_TASKS];
 	struct push_told push;
 	bool draining;     /* nothing begins to wait any more */
-	size_t jobs_asks;  /* under way in serve/jobs.c */
+	size_t reads;      /* under way in serve/read.c and serve/jobs.c */
 	size_t usage_asks; /* under way in serve/usage.c */
 	size_t at_asks;    /* under way in serve/webhooks.c */
 	/* Queues that have metrics of their own, where there are too many. */
@@ -82,7 +99,12 @@ struct svc {
 	struct buf httpd_metrics[LIMIT_HTTPD_PROCESSES];
 	struct arena scratch; /* for the query being answered */
 	uint64_t deadline_ns; /* of it */
+	bool is_again;        /* and it may have been answered before */
 	struct buf out;
+	bool replied; /* the answer made last is in out */
+	/* serve/workers.c: what was counted last */
+	uint64_t workers_n[SVC_WORKER_STATES];
+	uint64_t workers_until_ns; /* and is believed till then */
 };
 
 void svc_reply_error(struct rpc_req req, int err);
@@ -91,9 +113,41 @@ void svc_refuse_change(struct rpc_req req, int err);
 void svc_reply(struct svc *s, struct rpc_req req, const struct msg_desc *d,
 	       const void *m);
 
-/* Answers a question now. */
-void svc_ask(struct svc *s, struct rpc_req req,
-	     const struct frame_request *item);
+/* The same again, to another one. */
+void svc_reply_again(struct svc *s, struct rpc_req req);
+/* The newest event of what was acknowledged through this node, which it may
+ * have yet to hear of itself. */
+uint64_t svc_newest_seq(const struct svc *s);
+
+/* Sees to it that a question is answered: now, as soon as the store has what it
+ * needs, or by the leader. ready: it has. */
+void svc_question(struct svc *s, struct rpc_req req,
+		  const struct frame_request *item, bool ready);
+
+/* --- serve/line.c: questions that wait for their turn --- */
+
+struct question {
+	struct list node;
+	struct rpc_req req;
+	struct frame_request item; /* its slices point behind the struct */
+	uint64_t since_ns;         /* monotonic; it came */
+	uint64_t seq;              /* serve/hold.c: the store must have it */
+	bool ready;                /* serve/line.c: it has that */
+};
+
+struct question *question_new(struct rpc_req req,
+			      const struct frame_request *item);
+void question_free(struct question *q); /* out of the list it is in */
+bool question_is_late(const struct question *q, uint64_t now_ns);
+
+struct line *line_new(struct svc *s);
+void line_free(struct line *l);
+/* It is answered when it is its turn, perhaps now; ready: as svc_question. */
+void line_take(struct line *l, struct rpc_req req,
+	       const struct frame_request *item, bool ready);
+void line_look(struct line *l); /* a peer has room again */
+void line_turn_end(struct line *l);
+void line_cancel(struct line *l, struct rpc_req req);
 
 /* --- serve/cluster.c: the members --- */
 
@@ -142,6 +196,12 @@ void invites_turn_end(struct svc *s);
 /* --- serve/depart.c: nodes that go --- */
 
 void leaving_done(struct svc *s);
+/*
+ * Before a transfer is passed on to the leader: names the leadership that is to
+ * end in its body, which is in s->out then. Then it does no more when it is
+ * asked again. False: it cannot be read.
+ */
+bool transfer_name_term(struct svc *s, struct str *body);
 
 /* --- serve/gather.c: a node without a cluster --- */
 
@@ -163,18 +223,21 @@ void holds_turn_end(struct svc *s);
 struct svc_waits *svc_waits_new(struct svc *s);
 void svc_waits_free(struct svc_waits *w);
 void svc_waits_turn_end(struct svc_waits *w);
+void svc_waits_look(struct svc_waits *w); /* a peer has room again */
 size_t svc_waits_count(const struct svc_waits *w);
 /* Answers all of them now. */
 void svc_waits_drain(struct svc_waits *w);
 void svc_waits_cancel(struct svc_waits *w, struct rpc_req req);
 void svc_waits_peer_down(struct svc_waits *w, const struct rpc_peer *peer);
-/* --- serve/queue.c: who waits for a queue to drain --- */
 
-void drains_init(struct svc *s);
-void drains_done(struct svc *s);
-void drains_cancel(struct svc *s, struct rpc_req req);
-void drains_turn_end(struct svc *s);
-void drains_end(struct svc *s); /* answers all of them now */
+/* --- serve/drain.c: who waits for a queue to drain --- */
+
+struct drains *drains_new(struct svc *s);
+void drains_free(struct drains *d);
+void drains_cancel(struct drains *d, struct rpc_req req);
+void drains_peer_down(struct drains *d, const struct rpc_peer *peer);
+void drains_turn_end(struct drains *d);
+void drains_end(struct drains *d); /* answers all of them now */
 
 /* --- serve/due.c: sched waits for the next moment --- */
 
@@ -250,12 +313,10 @@ void svc_reply_no_job(struct svc *s, struct rpc_req req, struct str id);
 void workers_metrics(struct svc *s, struct metric_list *o); /* by state */
 
 /* One function per query of this process; without it, it does not link. */
-#define PROC_IS_RAFTD_RAFTD(x) x
-#define PROC_IS_RAFTD_VIEWD(x)
 #define QUERY_DECL(name, req_type)                       \
 	void q_##name(struct svc *s, struct rpc_req req, \
 		      const struct m_##req_type *m);
-#define QUERY(num, NAME, name, proc, req_type, reply, doc) \
+#define QUERY(num, NAME, name, proc, asked, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(QUERY_DECL(name, req_type))
 #include "proto/defs/queries.def"
 

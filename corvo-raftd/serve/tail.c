@@ -114,6 +114,17 @@ void tail_ask(struct tail *t, struct rpc_req req, const struct m_tail *m)
 	list_push_back(&t->waiting, &a->node); /* tail_turn_end looks at it */
 }
 
+/* What the worker answers is in no list: that goes on. */
+void tail_cancel(struct tail *t, struct rpc_req req)
+{
+	LIST_FOREACH_SAFE (it, &t->waiting) {
+		struct ask *a = list_entry(it, struct ask, node);
+
+		if (rpc_req_is(a->req, req))
+			ask_free(a);
+	}
+}
+
 /* --- answering, on the worker --- */
 
 static void answer_work(void *ctx)

@@ -15,6 +15,8 @@ void tail_free(struct tail *t);
 
 /* Takes a question; it is answered now or when there is something new. */
 void tail_ask(struct tail *t, struct rpc_req req, const struct m_tail *m);
+/* Nobody waits for that one any more: it takes no turn of those that do. */
+void tail_cancel(struct tail *t, struct rpc_req req);
 
 /* Looks whether a waiting question can be answered. */
 void tail_turn_end(struct tail *t);

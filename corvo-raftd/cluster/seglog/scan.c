@@ -62,6 +62,8 @@ static void find_chain(struct seglog_scan *s)
 {
 	size_t i = s->all_n;
 
+	if (i == 0)
+		return;
 	while (i > 0 &&
 	       (i == s->all_n || s->all[i - 1].number + 1 == s->all[i].number))
 		i--;
@@ -102,6 +104,11 @@ static void note_cut(struct seglog_scan *s, const struct seg_file *f, size_t at,
 static bool note_entry(struct seglog_scan *s, struct seg_file *f, size_t at,
 		       uint64_t index)
 {
+	/* they are counted from 1, and another one can follow each */
+	if (index == 0 || index == UINT64_MAX)
+		return damaged(
+		    s, "%s has entry %" PRIu64 " at byte %zu, which cannot be",
+		    f->name, index, at);
 	if (s->next == 0)
 		s->first = s->next = index;
 	if (index != s->next)

@@ -5,7 +5,6 @@
 
 #include "fsm/core/state.h"
 
-#define JOBS_MAX    LIMIT_MAINTAIN_JOBS
 #define RECORDS_MAX (10 * LIMIT_MAINTAIN_JOBS)
 
 void budget_begin(struct fsm *f)
@@ -22,9 +21,19 @@ uint64_t budget_spent(const struct fsm *f)
 	       f->out.n + f->events.n;
 }
 
+/* A job takes some ten microseconds, with what hangs on it: a turn of the loop
+ * is to be over before anybody notices. */
+uint32_t budget_jobs_left(const struct fsm *f)
+{
+	uint32_t most =
+	    f->cluster.level >= 2 ? LIMIT_ENTRY_JOBS_2 : LIMIT_MAINTAIN_JOBS;
+
+	return most - MIN(most, f->budget.jobs);
+}
+
 bool budget_is_spent(const struct fsm *f)
 {
-	return budget_spent(f) >= f->budget.max || f->budget.jobs >= JOBS_MAX ||
+	return budget_spent(f) >= f->budget.max || budget_jobs_left(f) == 0 ||
 	       f->budget.records >= RECORDS_MAX;
 }
 

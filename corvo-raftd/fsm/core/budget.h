@@ -33,6 +33,8 @@ bool budget_is_spent(const struct fsm *f);
 bool budget_has(const struct fsm *f, uint64_t bytes);
 /* Bytes beside the store's changes, answers and events. */
 void budget_take(struct fsm *f, uint64_t bytes);
+/* So many more jobs may be dealt with. */
+uint32_t budget_jobs_left(const struct fsm *f);
 /* One job of many, however small it is. */
 void budget_take_job(struct fsm *f);
 /* Small records that go with a job. */

@@ -21,9 +21,10 @@ _printf_(2, 3) int fsm_stop(struct fsm *f, const char *fmt, ...);
 /*
  * What must be true of an op's data, and is unless there is a bug: how records,
  * counts and sums go with each other. Where it is not, the op is given up here
- * and now, undone and answered 500, on all replicas alike (fsm/fault.h);
- * outside of an op it is CHECK. For memory and for wrong calls CHECK stays
- * right.
+ * and now, undone and answered 500, on all replicas alike (fsm/fault.h); so is
+ * the op that left work to the end of its entry (bounds_settle), when that
+ * fails. Elsewhere outside of an op it is CHECK. For memory and for wrong calls
+ * CHECK stays right.
  *
  * Nothing above on the stack gets its turn: where something has to be given
  * back there (an iterator of the store), CHECK is better as well.

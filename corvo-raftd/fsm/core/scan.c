@@ -7,6 +7,8 @@
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 
+#define PROGRESS_KEYS 1024 /* between signs of it */
+
 static bool due_scan_add(void *ctx, struct str key, struct str value _unused_)
 {
 	struct due_scan *s = ctx;
@@ -44,6 +46,12 @@ int due_scan_run(struct fsm *f, const struct key *prefix, uint64_t from,
 	return r < 0 ? fsm_fail(f, r) : 0;
 }
 
+static void show_progress(struct fsm *f)
+{
+	if (f->progress.fn != NULL && ++f->progress.keys % PROGRESS_KEYS == 0)
+		f->progress.fn(f->progress.ctx);
+}
+
 static int load_keys(struct fsm *f, const char *kind, bool named, load_fn *fn)
 {
 	struct kv_iter *it;
@@ -58,6 +66,7 @@ static int load_keys(struct fsm *f, const char *kind, bool named, load_fn *fn)
 		uint32_t space = SPACE_DEFAULT;
 
 		arena_reset(&f->item_arena);
+		show_progress(f);
 		if (named && !key_take_space(&key, &space))
 			r = -ERR_INTERNAL_ERROR;
 		else if (space != SPACE_DEFAULT) /* there is no other */

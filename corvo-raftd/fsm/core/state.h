@@ -7,6 +7,7 @@
 #define CORVO_FSM_CORE_STATE_H
 
 #include "fsm/core/budget.h"
+#include "fsm/core/ended.h"
 #include "fsm/fsm.h"
 #include "store/key.h"
 #include "store/txn.h"
@@ -25,9 +26,16 @@ struct fsm_policy;
 
 #define POLICY_POINTS (POINT_CONTINUE + 1)
 
+/* Jobs of a queue that are being deleted, with those that wait for them. */
+struct fsm_sweep {
+	struct str queue; /* empty: none */
+	uint64_t upto;    /* by their place in the queue */
+};
+
 /* Jobs that wait for jobs; see ties/deps.c. */
 struct fsm_deps {
-	uint64_t releases; /* dr| keys */
+	struct ended ends;
+	struct fsm_sweep sweep; /* jobs that end now, end by it */
 	/* the item being applied */
 	struct deps_end *first, **ended; /* jobs that ended in this item */
 	struct hmap parents;             /* jobs this item's jobs wait for */
@@ -184,6 +192,11 @@ struct fsm {
 	struct list dirty, woken, dirty_lanes, crowds;
 	struct list unsure; /* queues whose bounds have to be read */
 	struct fsm_deps deps;
+	struct {
+		void (*fn)(void *ctx); /* NULL: nobody wants to know */
+		void *ctx;
+		uint64_t keys; /* read while loading */
+	} progress;
 	struct hmap schedules, schedule_names; /* by id, by name */
 	struct heap fires;                     /* schedules by next time */
 	struct fsm_bulks bulks;
@@ -205,6 +218,8 @@ struct fsm {
 	uint64_t since_ns;   /* of the first entry this process applied */
 	struct hmap awaited; /* jobs whose end somebody waits for */
 	struct list ended;   /* those of them that have */
+	struct hmap watched; /* queues, see core/watch.h */
+	struct list changed; /* those of them that have */
 	/* while it is loaded: where records of active jobs were found last */
 	struct kv_iter *load_doc, *load_live;
 	/* the entry and item being applied */

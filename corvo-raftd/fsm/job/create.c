@@ -42,6 +42,8 @@ static void fill_links(const struct new_job *n, struct m_job_doc *d)
 		MSG_SET(d, job_doc, unique_key, op->unique_key);
 	if (op->unique_key.n > 0)
 		MSG_SET(d, job_doc, unique_period, op->unique_period);
+	if (op->as_numbers != 0)
+		MSG_SET(d, job_doc, as_numbers, op->as_numbers);
 	if (op->depends_on_n > 0) {
 		MSG_SET_LIST(d, job_doc, depends_on, op->depends_on,
 			     op->depends_on_n);

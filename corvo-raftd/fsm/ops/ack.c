@@ -9,6 +9,7 @@
 #include "fsm/job/job.h"
 #include "fsm/job/log.h"
 #include "fsm/job/timing.h"
+#include "fsm/job/worker.h"
 #include "fsm/ops/ops.h"
 #include "fsm/ties/agent.h"
 #include "fsm/ties/provider.h"
@@ -193,6 +194,14 @@ static int complete(struct fsm *f, const struct m_ack *op,
 	return end_by_ack(f, &j, op);
 }
 
+/* Who ends a job lives: whoever it is that says so for its worker. The lease is
+ * gone then, so the name is of before. */
+static void hear_of(struct fsm *f, struct str worker)
+{
+	if (f->entry_format > 1)
+		worker_touch(f, worker);
+}
+
 static int fill_spent_ack(struct fsm *f, const struct job *j,
 			  struct m_status_reply *ret);
 
@@ -207,6 +216,7 @@ static int ack_one(struct fsm *f, const struct m_ack *op,
 	};
 	enum fsm_lease_state s;
 	struct fsm_active *a;
+	struct str worker;
 	struct job j;
 	int r = check_ack(f, op);
 
@@ -214,8 +224,13 @@ static int ack_one(struct fsm *f, const struct m_ack *op,
 		return r;
 	MSG_SET(ret, status_reply, status, STR("ok"));
 	s = claim_judge(f, &c, &a);
-	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL)
-		return complete(f, op, &c, ret);
+	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL) {
+		worker = arena_copy(&f->item_arena, a->worker);
+		r = complete(f, op, &c, ret);
+		if (r == 0)
+			hear_of(f, worker);
+		return r;
+	}
 	if (s == FSM_LEASE_UNKNOWN)
 		return refuse_not_found(f, op->job_id);
 	r = was_spent(f, &c, request_hash(f, &msg_ack, op), &j);
@@ -466,6 +481,7 @@ int apply_fail(struct fsm *f, const struct m_fail *op, struct m_fail_reply *ret)
 	};
 	enum fsm_lease_state s;
 	struct fsm_active *a;
+	struct str worker;
 	struct job j;
 	int r = op->usage != NULL ? usage_check(f, op->usage) : 0;
 
@@ -474,8 +490,13 @@ int apply_fail(struct fsm *f, const struct m_fail *op, struct m_fail_reply *ret)
 	if (r < 0)
 		return r;
 	s = claim_judge(f, &c, &a);
-	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL)
-		return fail_held(f, op, &c, ret);
+	if (s == FSM_LEASE_OK || s == FSM_LEASE_CANCEL) {
+		worker = arena_copy(&f->item_arena, a->worker);
+		r = fail_held(f, op, &c, ret);
+		if (r == 0)
+			hear_of(f, worker);
+		return r;
+	}
 	if (s == FSM_LEASE_UNKNOWN)
 		return refuse_not_found(f, op->job_id);
 	r = was_spent(f, &c, request_hash(f, &msg_fail, op), &j);

@@ -182,6 +182,8 @@ static int read_budget(struct fsm *f, const struct m_budget *op,
 	MSG_SET(ret, budget, on_exceed,
 		op->on_exceed == BUDGET_ALERT_03 ? BUDGET_ALERT
 						 : op->on_exceed);
+	if (op->holds_jobs)
+		MSG_SET(ret, budget, holds_jobs, true);
 	for (size_t i = 0; i < ret->limits_n; i++) {
 		const struct m_budget_limit *l = &ret->limits[i];
 
@@ -220,10 +222,13 @@ int apply_set_budget(struct fsm *f, const struct m_budget *op,
 		     struct m_budget *ret)
 {
 	struct m_budget *left = arena_alloc(&f->item_arena, sizeof(*left));
+	struct str cursor = op->cursor;
 	const struct fsm_purse *p;
 	struct m_budget m;
 	int r = read_budget(f, op, &m);
 
+	if (r == 0 && cursor.n > LIMIT_JOB_ID_BYTES)
+		return fsm_refuse(f, ERR_BAD_MESSAGE, "the cursor is no job");
 	if (r == 0 && !op->going_on)
 		r = set_budget(f, &m);
 	if (r < 0)
@@ -232,7 +237,7 @@ int apply_set_budget(struct fsm *f, const struct m_budget *op,
 	if (p == NULL)
 		return fsm_refuse(f, ERR_CONFLICT,
 				  "the budget was deleted meanwhile");
-	r = purse_take_back(f, p->m.id);
+	r = purse_take_back(f, p->m.id, &cursor);
 	if (r < 0)
 		return r;
 	purse_show(f, p, f->now_ns, &f->item_arena, ret);
@@ -240,6 +245,8 @@ int apply_set_budget(struct fsm *f, const struct m_budget *op,
 		return 0;
 	*left = *op;
 	MSG_SET(left, budget, going_on, true);
+	if (cursor.n > 0)
+		MSG_SET(left, budget, cursor, cursor);
 	return fsm_go_on_with(f, left);
 }
 
@@ -247,14 +254,18 @@ int apply_delete_budget(struct fsm *f, const struct m_budget_ref *op,
 			struct m_status_reply *ret)
 {
 	struct m_budget_ref *left = arena_alloc(&f->item_arena, sizeof(*left));
+	struct str id = op->id, cursor = STR_NULL;
 	struct fsm_purse *p = NULL;
-	struct str id = op->id;
 	uint32_t scope;
 	int r;
 
 	if (id.n == 0 && enum_parse(&enum_budget_scope, op->scope, &scope))
 		p = purse_find(f, scope, op->target);
-	/* as 0.3 did, whether there was one or not */
+	if (id.n == 0 && p == NULL)
+		return fsm_refuse(f, ERR_NOT_FOUND,
+				  "there is no budget of "
+				  "%.*s \"%.*s\"",
+				  STR_ARG(op->scope), STR_ARG(op->target));
 	MSG_SET(ret, status_reply, status, STR("deleted"));
 	if (p != NULL) {
 		id = arena_copy(&f->item_arena, p->m.id);
@@ -262,7 +273,8 @@ int apply_delete_budget(struct fsm *f, const struct m_budget_ref *op,
 		purse_remove(f, p);
 		open_queues(f);
 	}
-	r = id.n > 0 ? purse_take_back(f, id) : 1;
+	/* nobody sets more aside for one that is gone: this ends */
+	r = id.n > 0 ? purse_take_back(f, id, &cursor) : 1;
 	if (r != 0)
 		return MIN(r, 0);
 	*left = *op;

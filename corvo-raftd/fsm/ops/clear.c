@@ -5,7 +5,9 @@
  *
  * Clear goes through them once and leaves what came after it began. A job
  * that is promoted or released meanwhile moves to an index that is still to
- * come, never to one behind.
+ * come, never to one behind. Jobs of groups do, when settings change: then it
+ * begins anew. One that waits for a deleted job would fail of it, and stay: it
+ * is deleted when it is told, if that is before its turn comes.
  */
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
@@ -13,6 +15,7 @@
 #include "fsm/ops/maintain.h"
 #include "fsm/ops/ops.h"
 #include "fsm/order/queue.h"
+#include "fsm/ties/deps.h"
 #include "store/format.h"
 
 /* Where an index has the id of its job. */
@@ -112,7 +115,7 @@ static int sweep_index(struct fsm *f, const struct index *index,
 		       const struct m_clear_queue *op, struct portion *p,
 		       struct str *last)
 {
-	struct sweep s = { .max = LIMIT_MAINTAIN_JOBS };
+	struct sweep s = { .max = budget_jobs_left(f) };
 	size_t i = 0;
 	int r;
 
@@ -175,6 +178,25 @@ static int sweep(struct fsm *f, const struct fsm_queue *q, size_t n,
 	return 0;
 }
 
+/* Up to this place, with those that wait for them. */
+static int sweep_upto(struct fsm *f, struct fsm_queue *q, size_t n,
+		      const struct m_clear_queue *op, uint64_t upto,
+		      struct portion *p, struct str *ret)
+{
+	int r;
+
+	deps_begin_sweep(f, &(struct fsm_sweep){ q->name, upto });
+	r = sweep(f, q, n, op, p, ret);
+	deps_end_sweep(f);
+	if (r < 0 || q->swept == 0)
+		return r;
+	p->jobs += (uint32_t)q->swept;
+	q->swept = 0;
+	q->swept_changed = true;
+	queue_touch(f, q);
+	return 0;
+}
+
 static void event_cleared(struct fsm *f, const struct fsm_queue *q,
 			  uint32_t count)
 {
@@ -192,6 +214,14 @@ static void fill_reply(const struct portion *p, struct str cursor, bool more,
 		MSG_SET(ret, clear_queue_reply, cursor, cursor);
 }
 
+static void fill_start(const struct fsm *f, const struct fsm_queue *q,
+		       uint64_t upto_seq, struct m_clear_queue_reply *ret)
+{
+	MSG_SET(ret, clear_queue_reply, upto_seq, upto_seq);
+	if (q != NULL && f->cluster.level >= 2)
+		MSG_SET(ret, clear_queue_reply, regroups, q->lanes.regroups);
+}
+
 int apply_clear_queue(struct fsm *f, const struct m_clear_queue *op,
 		      struct m_clear_queue_reply *ret)
 {
@@ -203,23 +233,27 @@ int apply_clear_queue(struct fsm *f, const struct m_clear_queue *op,
 
 	if (now.upto_seq == 0)
 		now.upto_seq = f->last_job_seq;
+	if (q != NULL && MSG_HAS(op, clear_queue, regroups) &&
+	    op->regroups != q->lanes.regroups)
+		now.cursor = STR_NULL;
 	if (q != NULL && q->lanes.regroup.pos > 0) {
 		/* Jobs go from index to index, also to those behind. */
 		now.cursor = STR_NULL;
 		r = maintain_regroup(f);
 		if (r == 0 && q->lanes.regroup.pos > 0) {
-			MSG_SET(ret, clear_queue_reply, upto_seq, now.upto_seq);
+			fill_start(f, q, now.upto_seq, ret);
 			fill_reply(&p, STR_NULL, true, ret);
 			return 0;
 		}
 	}
 	if (r == 0 && q != NULL)
-		r = sweep(f, q, INDEXES_WAITING, &now, &p, &last);
+		r = sweep_upto(f, q, INDEXES_WAITING, &now, now.upto_seq, &p,
+			       &last);
 	if (r < 0)
 		return r;
 	if (p.jobs > 0)
 		event_cleared(f, q, p.jobs);
-	MSG_SET(ret, clear_queue_reply, upto_seq, now.upto_seq);
+	fill_start(f, q, now.upto_seq, ret);
 	fill_reply(&p, last, last.n > 0, ret);
 	return 0;
 }
@@ -242,7 +276,8 @@ int apply_delete_queue(struct fsm *f, const struct m_clear_queue *op,
 		return fsm_refuse(f, ERR_NOT_FOUND, "queue \"%.*s\" not found",
 				  STR_ARG(op->queue));
 	all.upto_seq = 0;
-	r = sweep(f, q, ARRAY_SIZE(indexes), &all, &p, &last);
+	r = sweep_upto(f, q, ARRAY_SIZE(indexes), &all, f->last_job_seq, &p,
+		       &last);
 	if (r < 0)
 		return r;
 	/* Jobs may have come meanwhile, behind the cursor, also with those that

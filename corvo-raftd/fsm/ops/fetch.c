@@ -287,6 +287,21 @@ static void hand_out_links(const struct job *j, struct m_fetched *r)
 		MSG_SET(r, fetched, scheduled_db, d->scheduled_db);
 }
 
+/* Where it comes from. Entries of older releases weigh what they did there. */
+static void hand_out_origin(const struct fsm *f, const struct job *j,
+			    struct m_fetched *r)
+{
+	const struct m_job_doc *d = &j->doc;
+
+	if (f->entry_format < 2)
+		return;
+	MSG_SET(r, fetched, created_at, d->created_at);
+	if (MSG_HAS(d, job_doc, schedule_id))
+		MSG_SET(r, fetched, schedule_id, d->schedule_id);
+	if (d->scheduled_for != 0)
+		MSG_SET(r, fetched, scheduled_for, d->scheduled_for);
+}
+
 static int hand_out(struct fsm *f, struct fetch *ft, const struct job *j)
 {
 	struct m_fetched *r = &ft->jobs[ft->n++];
@@ -319,6 +334,7 @@ static int hand_out(struct fsm *f, struct fetch *ft, const struct job *j)
 	if (j->q->set->push != NULL)
 		MSG_SET(r, fetched, push_version, j->q->set->push->version);
 	hand_out_links(j, r);
+	hand_out_origin(f, j, r);
 	ft->bytes += r->payload.n + checkpoint.n + d->tags.n;
 	return 0;
 }
@@ -436,7 +452,8 @@ static int admit(struct fsm *f, struct fetch *ft, struct fsm_lane *l,
 		return r;
 	if (r == PURSE_GO)
 		return pass_policies(f, j);
-	if (r == PURSE_HOLD) {
+	if (r == PURSE_HOLD || (r == PURSE_ASIDE && b.purse->m.holds_jobs &&
+				b.purse->m.on_exceed == BUDGET_HOLD)) {
 		hold_for(f, j, &b);
 		return 0;
 	}

@@ -78,6 +78,7 @@ static void take_rest(const struct m_set_hook *op, struct m_hook *ret)
 	TAKE(payload);
 	TAKE(unique_key);
 	TAKE(unique_period);
+	TAKE(as_numbers);
 	TAKE(tags);
 	TAKE(priority);
 	TAKE(max_retries);

@@ -268,6 +268,7 @@ static void fill_job(struct fsm *f, const struct m_schedule *s,
 	COPY(timeout);
 	COPY(unique_key);
 	COPY(unique_period);
+	COPY(as_numbers);
 	COPY(group);
 	COPY(delay);
 	if (j->scheduled_db != NULL)

@@ -103,12 +103,17 @@ static void take_secrets(const struct m_set_webhook *op,
 {
 	if (MSG_HAS(op, set_webhook, secret)) {
 		MSG_UNSET(ret, webhook, previous_secret);
+		MSG_UNSET(ret, webhook, any_secret);
+		if (op->any_secret)
+			MSG_SET(ret, webhook, any_secret, true);
 	} else if (old != NULL && !op->change) {
 		if (MSG_HAS(old, webhook, secret))
 			MSG_SET(ret, webhook, secret, old->secret);
 		if (MSG_HAS(old, webhook, previous_secret))
 			MSG_SET(ret, webhook, previous_secret,
 				old->previous_secret);
+		if (MSG_HAS(old, webhook, any_secret))
+			MSG_SET(ret, webhook, any_secret, true);
 	}
 	TAKE(secret);
 	TAKE(previous_secret);

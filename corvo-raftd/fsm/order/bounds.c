@@ -125,8 +125,10 @@ void bounds_leave(struct fsm *f, struct fsm_queue *q, enum job_state s,
 		bounds_set(f, q, b, NEVER);
 	} else if (ns == m->first[b]) {
 		m->unsure_bounds |= (uint8_t)(1u << b);
-		if (list_empty(&m->unsure))
-			list_push_back(&f->unsure, &m->unsure);
+		if (!list_empty(&m->unsure))
+			return;
+		list_push_back(&f->unsure, &m->unsure);
+		m->unsure_item = f->item;
 	}
 }
 
@@ -146,22 +148,42 @@ static int settle_one(struct fsm *f, struct fsm_queue *q, enum bound b)
 	return 0;
 }
 
+static struct fsm_queue *first_unsure(const struct fsm *f)
+{
+	return list_entry(f->unsure.next, struct fsm_queue, bounds.unsure);
+}
+
+bool bounds_are_unsure(const struct fsm *f, uint32_t *ret)
+{
+	if (list_empty(&f->unsure))
+		return false;
+	*ret = first_unsure(f)->bounds.unsure_item;
+	return true;
+}
+
+int bounds_settle_first(struct fsm *f)
+{
+	struct fsm_queue *q = first_unsure(f);
+
+	for (enum bound b = 0; b < BOUNDS; b++) {
+		int r;
+
+		if (!(q->bounds.unsure_bounds & 1u << b))
+			continue;
+		r = settle_one(f, q, b);
+		if (r < 0)
+			return r;
+	}
+	q->bounds.unsure_bounds = 0;
+	list_remove(&q->bounds.unsure);
+	return 0;
+}
+
 int bounds_settle(struct fsm *f)
 {
-	while (!list_empty(&f->unsure)) {
-		struct fsm_queue *q =
-		    list_entry(f->unsure.next, struct fsm_queue, bounds.unsure);
+	int r = 0;
 
-		for (enum bound b = 0; b < BOUNDS; b++) {
-			if (!(q->bounds.unsure_bounds & 1u << b))
-				continue;
-			int r = settle_one(f, q, b);
-
-			if (r < 0)
-				return r;
-		}
-		q->bounds.unsure_bounds = 0;
-		list_remove(&q->bounds.unsure);
-	}
-	return 0;
+	while (r == 0 && !list_empty(&f->unsure))
+		r = bounds_settle_first(f);
+	return r;
 }

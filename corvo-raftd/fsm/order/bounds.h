@@ -28,6 +28,7 @@ struct bounds {
 	bool purge_is_own;
 	struct list unsure;    /* in f->unsure, while one has to be read */
 	uint8_t unsure_bounds; /* which: one bit each */
+	uint32_t unsure_item;  /* of the entry: the first that made it so */
 };
 
 void bounds_init(struct fsm_queue *q, uint64_t tie);
@@ -47,5 +48,9 @@ const char *bounds_prefix(enum bound b);
 /* Its retention is another one now. */
 void bounds_settings_changed(struct fsm *f, struct fsm_queue *q);
 int bounds_settle(struct fsm *f); /* 0 or -ERR_* */
+/* There is more to settle: true, and *ret is the item that made it so. */
+bool bounds_are_unsure(const struct fsm *f, uint32_t *ret);
+/* Settles what that is about alone. 0 or -ERR_*. */
+int bounds_settle_first(struct fsm *f);
 
 #endif

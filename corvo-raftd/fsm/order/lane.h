@@ -68,7 +68,8 @@ struct lanes {
 	bool parting; /* some of them shall leave it: it hands out nothing */
 	uint8_t part_prio; /* how far that is; stored */
 	uint64_t part_seq;
-	struct hmap groups;            /* name -> struct fsm_lane */
+	uint64_t regroups;  /* portions that changed their lanes; stored */
+	struct hmap groups; /* name -> struct fsm_lane */
 	struct heap turns[PRIORITIES]; /* lanes that may hand out */
 	struct heap waiting;           /* lanes by the moment they may again */
 	struct heap idle;              /* empty lanes that are ahead, by pass */

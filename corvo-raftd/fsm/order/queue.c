@@ -8,6 +8,7 @@
 
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
+#include "fsm/core/watch.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/retention.h"
 #include "fsm/order/roster.h"
@@ -71,12 +72,14 @@ struct fsm_queue *queue_add(struct fsm *f, struct str name,
 	q->name = str_of(p, name.n);
 	q->created_at = doc->created_at;
 	q->paused = doc->paused;
+	q->swept = doc->swept;
 	settings_keep(f, q, doc->settings);
 	bounds_init(q, hash_stable(name.p, name.n));
 	q->idle.tie = q->bounds.due.tie;
 	list_init(&q->dirty);
 	list_init(&q->woken);
 	lanes_init(f, q);
+	q->lanes.regroups = doc->regroups;
 	MUST(f, hmap_put(&f->queues, name, q) == NULL);
 	return q;
 }
@@ -105,9 +108,13 @@ static void fill_doc(const struct fsm_queue *q, struct m_queue_doc *ret)
 	*ret = (struct m_queue_doc){ 0 };
 	MSG_SET(ret, queue_doc, created_at, q->created_at);
 	MSG_SET(ret, queue_doc, paused, q->paused);
+	if (q->lanes.regroups > 0)
+		MSG_SET(ret, queue_doc, regroups, q->lanes.regroups);
 	if (q->set->has != 0)
 		MSG_SET(ret, queue_doc, settings,
 			(struct m_set_queue *)q->set); /* only read */
+	if (q->swept > 0)
+		MSG_SET(ret, queue_doc, swept, q->swept);
 }
 
 void queue_write_doc(struct fsm *f, const struct fsm_queue *q)
@@ -237,6 +244,10 @@ void queue_write_dirty(struct fsm *f)
 		list_remove(&q->dirty);
 		roster_settle(f, q);
 		write_counts(f, q);
+		watch_note(f, q->name);
+		if (q->swept_changed)
+			queue_write_doc(f, q);
+		q->swept_changed = false;
 		if (!q->lanes.plain) {
 			lanes_write_limiter(f, q);
 			lanes_look(f, q);
@@ -345,6 +356,7 @@ int queue_remove(struct fsm *f, struct fsm_queue *q)
 	heap_remove(&f->regroup, &q->lanes.regroup);
 	list_remove(&q->dirty);
 	list_remove(&q->woken);
+	watch_note(f, q->name);
 	MUST(f, hmap_remove(&f->queues, q->name) == q);
 	queue_free(q);
 	return 1;

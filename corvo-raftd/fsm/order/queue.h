@@ -21,6 +21,9 @@ struct fsm_queue {
 	struct arena set_arena;             /* owns them */
 	uint64_t counts[JOB_STATE_MAX];
 	uint64_t failed; /* attempts */
+	/* Deleted with those they waited for, and not told to who sweeps. */
+	uint64_t swept;
+	bool swept_changed;
 	struct lanes lanes;
 	struct bounds bounds;
 	uint64_t asked;     /* new jobs of the request being checked */

@@ -67,6 +67,15 @@ static void move(struct fsm *f, struct fsm_lane *from, struct fsm_lane *to,
 	lane_count_pending(f, from, -1);
 }
 
+/* Who goes through the indexes of the queue has to begin anew. */
+static void note_portion(struct fsm *f, struct fsm_queue *q, size_t n)
+{
+	if (n == 0)
+		return;
+	q->lanes.regroups++;
+	queue_write_doc(f, q);
+}
+
 /* --- from the base lane --- */
 
 static void end_parting(struct fsm *f, struct fsm_queue *q)
@@ -97,6 +106,7 @@ static int part_some(struct fsm *f, struct fsm_queue *q, uint32_t *left)
 		ls->part_seq = j->p.seq + 1;
 	}
 	*left -= (uint32_t)i;
+	note_portion(f, q, i);
 	lane_forget(f, &ls->base);
 	lane_touch(f, &ls->base);
 	if (i < s.n || s.more)
@@ -126,6 +136,7 @@ static int join_some(struct fsm *f, struct fsm_queue *q, uint32_t *left)
 		move(f, l, &ls->base, &s.jobs[i]);
 	}
 	*left -= (uint32_t)i;
+	note_portion(f, q, i);
 	lane_forget(f, &ls->base);
 	if (l->pending > 0)
 		lane_forget(f, l);

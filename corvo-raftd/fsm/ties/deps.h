@@ -33,13 +33,19 @@ int deps_link(struct fsm *f, struct str id, const struct deps *d);
 void deps_add_release(struct fsm *f, struct str id, enum job_state end);
 /* It ended while others wait for it. */
 void deps_on_end(struct fsm *f, struct job *j, enum job_state end);
+/*
+ * Until the end: jobs of this queue that end are deleted with all the others up
+ * to this place. Those that wait for them there go with them, whenever they are
+ * told.
+ */
+void deps_begin_sweep(struct fsm *f, const struct fsm_sweep *s);
+void deps_end_sweep(struct fsm *f);
 /* It ended while it waits for others: they need not tell it. */
 void deps_unlink(struct fsm *f, struct job *j);
 /* After each item: tells dependents, in bounded portions. */
 void deps_settle(struct fsm *f);
 /* Dependents are still to be told: RELEASE is due. */
 bool deps_is_due(const struct fsm *f);
-int deps_load(struct fsm *f);
 /* Tells dependents until the portion is full. 0 or -ERR_*. */
 struct portion;
 int deps_release(struct fsm *f, struct portion *p);

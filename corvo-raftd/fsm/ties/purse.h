@@ -52,9 +52,13 @@ void purse_set(struct fsm *f, const struct m_budget *m);
 void purse_remove(struct fsm *f, struct fsm_purse *p);
 /* There is no room for the name of its tag. */
 bool purse_tags_are_full(const struct fsm *f, struct str target);
-/* What it had set aside goes back to its place, also of one that is gone: 1:
- * all of it; 0: the entry's budget is spent before that; -ERR_*. */
-int purse_take_back(struct fsm *f, struct str id);
+/*
+ * What it had set aside goes back to its place, also of one that is gone: 1:
+ * all of it; 0: the entry's budget is spent before that; -ERR_*. *cursor: the
+ * last job that came back, in the item's arena. A budget that is still spent
+ * may set that aside again before the next portion, which has to end as well.
+ */
+int purse_take_back(struct fsm *f, struct str id, struct str *cursor);
 /* The counts have changed. */
 void purse_save(struct fsm *f, const struct fsm_purse *p);
 /* A limit that a report can be over, but that is no period. */

@@ -64,7 +64,9 @@ static bool add_id(void *ctx, struct str key, struct str value _unused_)
 	return s->n < SOME;
 }
 
-static int find_some(struct fsm *f, struct str id, struct aside_scan *s)
+/* Behind the job `after`, which may be gone; empty: from the first on. */
+static int find_some(struct fsm *f, struct str id, struct str after,
+		     struct aside_scan *s)
 {
 	struct key from, upto;
 	int r;
@@ -72,6 +74,10 @@ static int find_some(struct fsm *f, struct str id, struct aside_scan *s)
 	key_aside(&from, id, STR(""));
 	key_prefix_end(&from, &upto);
 	*s = (struct aside_scan){ .arena = &f->item_arena, .prefix_n = from.n };
+	if (after.n > 0) {
+		key_aside(&from, id, after);
+		from.p[from.n++] = '\0'; /* the next key there can be */
+	}
 	r = txn_scan_first(f->txn, key_str(&from), key_str(&upto), SOME, add_id,
 			   s);
 	return r < 0 ? fsm_fail(f, r) : 0;
@@ -91,17 +97,18 @@ static int take_back(struct fsm *f, struct str id)
 	return 0;
 }
 
-int purse_take_back(struct fsm *f, struct str id)
+int purse_take_back(struct fsm *f, struct str id, struct str *cursor)
 {
 	struct aside_scan s;
 	int r;
 
 	do {
-		r = find_some(f, id, &s);
+		r = find_some(f, id, *cursor, &s);
 		for (size_t i = 0; r == 0 && i < s.n; i++) {
 			if (budget_is_spent(f))
 				return 0;
 			r = take_back(f, s.ids[i]);
+			*cursor = s.ids[i];
 		}
 	} while (r == 0 && s.n > 0);
 	return r < 0 ? r : 1;

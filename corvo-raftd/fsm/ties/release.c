@@ -12,9 +12,11 @@
 #include "fsm/core/state.h"
 #include "fsm/job/job.h"
 #include "fsm/job/portion.h"
+#include "fsm/order/queue.h"
 #include "fsm/ties/deps.h"
 
 #define RELEASE_BYTES   9 /* outcome:1 from:8 */
+#define SWEEP_BYTES     8 /* then upto:8 queue, of a job that was swept */
 #define OUTCOME_DELETED 0 /* others are states */
 
 /* A job that ended in this item, while others wait for it. */
@@ -28,19 +30,36 @@ struct release {
 	struct str parent;
 	uint64_t upto, from;
 	unsigned outcome;
+	struct fsm_sweep sweep;
 };
 
 /* --- ends --- */
 
-static void put_release(struct fsm *f, const struct release *r)
+/* What stands under the key; v: RELEASE_BYTES + SWEEP_BYTES and a name. */
+static struct str release_value(const struct release *r, char *v)
 {
-	char v[RELEASE_BYTES];
-	struct key k;
+	size_t n = RELEASE_BYTES;
 
 	v[0] = (char)r->outcome;
 	put_be64(v + 1, r->from);
+	if (r->sweep.queue.n > 0) {
+		put_be64(v + n, r->sweep.upto);
+		n += SWEEP_BYTES;
+		memcpy(v + n, r->sweep.queue.p, r->sweep.queue.n);
+		n += r->sweep.queue.n;
+	}
+	return str_of(v, n);
+}
+
+#define VALUE_MAX (RELEASE_BYTES + SWEEP_BYTES + LIMIT_QUEUE_NAME_BYTES)
+
+static void put_release(struct fsm *f, const struct release *r)
+{
+	char v[VALUE_MAX];
+	struct key k;
+
 	key_release(&k, r->parent, r->upto);
-	txn_put(f->txn, key_str(&k), str_of(v, sizeof(v)));
+	txn_put(f->txn, key_str(&k), release_value(r, v));
 }
 
 void deps_add_release(struct fsm *f, struct str id, enum job_state end)
@@ -49,7 +68,9 @@ void deps_add_release(struct fsm *f, struct str id, enum job_state end)
 		.parent = id,
 		.upto = f->last_job_seq,
 		.outcome = end == JOB_STATE_MAX ? OUTCOME_DELETED : end,
+		.sweep = f->deps.sweep,
 	};
+	char v[VALUE_MAX];
 	struct deps_end *e;
 	struct str old;
 	struct key k;
@@ -61,8 +82,7 @@ void deps_add_release(struct fsm *f, struct str id, enum job_state end)
 		(void)fsm_fail(f, err);
 	if (err != 0) /* there already: for another child of this request */
 		return;
-	put_release(f, &r);
-	f->deps.releases++;
+	ended_add(f, &k, release_value(&r, v));
 	e = arena_zalloc(&f->item_arena, sizeof(*e));
 	e->id = arena_copy(&f->item_arena, id);
 	if (f->deps.first == NULL)
@@ -113,6 +133,21 @@ static void child_is_free(struct fsm *f, struct job *j)
 	}
 }
 
+/* It was to be deleted with the job it waits for. */
+static bool is_swept(const struct job *j, const struct fsm_sweep *s)
+{
+	return s->queue.n > 0 && j->live.state == JOB_BLOCKED &&
+	       j->live.seq <= s->upto && str_eq(j->q->name, s->queue);
+}
+
+static void sweep_child(struct fsm *f, struct job *j)
+{
+	j->q->swept++;
+	j->q->swept_changed = true;
+	queue_touch(f, j->q);
+	job_delete(f, j, EVENT_DELETED);
+}
+
 static int tell_child(struct fsm *f, const struct release *r, uint64_t seq,
 		      struct str id)
 {
@@ -127,25 +162,33 @@ static int tell_child(struct fsm *f, const struct release *r, uint64_t seq,
 		return err;
 	MUST(f, err > 0 && j.live.waiting_on > 0);
 	MSG_SET(&j.live, job_live, waiting_on, j.live.waiting_on - 1);
-	if (r->outcome != JOB_COMPLETED &&
-	    j.doc.on_dependency_failure == DEPENDENCY_FAIL)
+	f->deps.sweep = r->sweep;
+	if (is_swept(&j, &r->sweep))
+		sweep_child(f, &j);
+	else if (r->outcome != JOB_COMPLETED &&
+		 j.doc.on_dependency_failure == DEPENDENCY_FAIL)
 		child_fails(f, &j, r);
 	else if (j.live.waiting_on == 0)
 		child_is_free(f, &j);
 	else
 		job_save(f, &j);
+	deps_end_sweep(f);
 	budget_take_job(f);
 	return 0;
 }
 
 /* --- the children of one end --- */
 
+struct child {
+	uint64_t seq;
+	struct str id;
+};
+
 struct child_scan {
 	struct arena *arena;
 	size_t prefix_n;
-	struct str *ids;
-	uint64_t *seqs;
-	size_t n, max;
+	struct child *all;
+	size_t n, cap, max;
 	bool more;
 };
 
@@ -157,8 +200,10 @@ static bool child_scan_add(void *ctx, struct str key, struct str value _unused_)
 		s->more = true;
 		return false;
 	}
-	s->seqs[s->n] = get_be64(key.p + s->prefix_n);
-	s->ids[s->n++] = arena_copy(s->arena, str_skip(key, s->prefix_n + 8));
+	s->all = arena_grow(s->arena, s->all, sizeof(*s->all), s->n, &s->cap);
+	s->all[s->n].seq = get_be64(key.p + s->prefix_n);
+	s->all[s->n++].id =
+	    arena_copy(s->arena, str_skip(key, s->prefix_n + 8));
 	return true;
 }
 
@@ -170,8 +215,6 @@ static int scan_children(struct fsm *f, const struct release *r, size_t max,
 
 	ret->arena = &f->item_arena;
 	ret->max = max;
-	ret->ids = arena_alloc(ret->arena, ret->max * sizeof(*ret->ids));
-	ret->seqs = arena_alloc(ret->arena, ret->max * sizeof(*ret->seqs));
 	key_prefix_id(&from, "d|", r->parent);
 	ret->prefix_n = from.n;
 	key_dependent(&from, r->parent, r->from, STR_NULL);
@@ -187,11 +230,12 @@ static int tell_children(struct fsm *f, struct release *r, struct portion *p)
 	struct child_scan s = { 0 };
 	struct key k;
 	size_t i = 0;
-	int err = scan_children(f, r, p->max - p->jobs, &s);
+	int err =
+	    scan_children(f, r, MIN(p->max - p->jobs, budget_jobs_left(f)), &s);
 
 	for (; err == 0 && i < s.n && !portion_is_full(f, p); i++) {
-		err = tell_child(f, r, s.seqs[i], s.ids[i]);
-		r->from = s.seqs[i] + 1;
+		err = tell_child(f, r, s.all[i].seq, s.all[i].id);
+		r->from = s.all[i].seq + 1;
 		p->jobs++;
 	}
 	if (err < 0)
@@ -200,49 +244,50 @@ static int tell_children(struct fsm *f, struct release *r, struct portion *p)
 		put_release(f, r);
 		return 0;
 	}
+	if (s.n == 0 && f->cluster.level >= 2)
+		budget_take_job(f); /* looking for them is work as well */
 	key_release(&k, r->parent, r->upto);
-	fsm_delete(f, &k);
-	f->deps.releases--;
+	ended_remove(f, &k);
 	return 0;
 }
 
 /* --- the list --- */
 
-struct release_scan {
-	struct arena *arena;
-	struct release *ret;
-	bool found;
-};
-
-static bool release_scan_add(void *ctx, struct str key, struct str value)
+/* What stands under a dr| key, which is there. */
+static int read_release(struct fsm *f, const struct key *k, struct release *ret)
 {
-	struct release_scan *s = ctx;
-	struct str id = str_skip(key, sizeof("dr|") - 1);
+	struct str id = str_skip(key_str(k), sizeof("dr|") - 1), v;
+	int r = txn_get(f->txn, key_str(k), &v);
 
-	CHECK(id.n > 9 && value.n >= RELEASE_BYTES);
+	if (r < 0)
+		return fsm_fail(f, r);
+	MUST(f, r > 0 && id.n > 9 && v.n >= RELEASE_BYTES);
 	id.n -= 9;
-	*s->ret = (struct release){
-		.parent = arena_copy(s->arena, id),
-		.upto = get_be64(key.p + key.n - 8),
-		.outcome = (unsigned char)value.p[0],
-		.from = get_be64(value.p + 1),
+	*ret = (struct release){
+		.parent = arena_copy(&f->item_arena, id),
+		.upto = get_be64(k->p + k->n - 8),
+		.outcome = (unsigned char)v.p[0],
+		.from = get_be64(v.p + 1),
 	};
-	s->found = true;
-	return false;
+	v = str_skip(v, RELEASE_BYTES);
+	if (v.n > SWEEP_BYTES) {
+		ret->sweep.upto = get_be64(v.p);
+		ret->sweep.queue =
+		    arena_copy(&f->item_arena, str_skip(v, SWEEP_BYTES));
+	}
+	return 0;
 }
 
 /* The first end under the prefix: 1 found, 0 none, -ERR_*. */
 static int first_release(struct fsm *f, const struct key *prefix,
 			 struct release *ret)
 {
-	struct release_scan s = { .arena = &f->item_arena, .ret = ret };
-	struct key upto;
-	int r;
+	struct key k;
+	int r = ended_first(f, prefix, &k);
 
-	key_prefix_end(prefix, &upto);
-	r = txn_scan_first(f->txn, key_str(prefix), key_str(&upto), 1,
-			   release_scan_add, &s);
-	return r < 0 ? fsm_fail(f, r) : s.found;
+	if (r > 0 && read_release(f, &k, ret) < 0)
+		return f->fatal;
+	return r;
 }
 
 /* Works off ends under the prefix, the earliest of a parent first. */
@@ -287,21 +332,19 @@ int deps_release(struct fsm *f, struct portion *p)
 
 bool deps_is_due(const struct fsm *f)
 {
-	return f->deps.releases > 0;
+	return f->deps.ends.n > 0;
 }
 
-int deps_load(struct fsm *f)
-{
-	struct kv_iter *it;
-	struct key from, upto;
-	int r;
+/* --- sweeps --- */
 
-	key_prefix(&from, "dr|");
-	key_prefix_end(&from, &upto);
-	it = kv_iter_new(f->kv, key_str(&from), key_str(&upto));
-	for (; kv_iter_valid(it); kv_iter_next(it))
-		f->deps.releases++;
-	r = kv_iter_error(it);
-	kv_iter_free(it);
-	return r;
+void deps_begin_sweep(struct fsm *f, const struct fsm_sweep *s)
+{
+	/* a node of level 1 knows nothing of it */
+	if (f->cluster.level >= 2)
+		f->deps.sweep = *s;
+}
+
+void deps_end_sweep(struct fsm *f)
+{
+	f->deps.sweep = (struct fsm_sweep){ 0 };
 }

@@ -302,18 +302,3 @@ size_t fsm_due_schedules(struct fsm *f, uint64_t now_ns, struct str *ids,
 		ids[i] = container_of(due[i], struct fsm_schedule, due)->id;
 	return n;
 }
-
-int fsm_each_schedule(struct fsm *f, struct str after, fsm_schedule_fn *fn,
-		      void *ctx)
-{
-	struct key from, prefix, upto;
-
-	key_prefix_space(&prefix, "sc|", SPACE_DEFAULT);
-	key_prefix_end(&prefix, &upto);
-	if (after.n > LIMIT_SCHED_NAME_BYTES)
-		return 0;
-	key_schedule(&from, SPACE_DEFAULT, after);
-	if (after.n > 0)
-		from.p[from.n++] = '\0'; /* the first key behind it */
-	return txn_scan(f->txn, key_str(&from), key_str(&upto), fn, ctx);
-}
