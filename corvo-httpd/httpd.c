@@ -11,16 +11,19 @@
 
 #include "front/server.h"
 #include "req/access.h"
+#include "req/guarded.h"
 #include "req/hub.h"
 #include "req/metrics.h"
 #include "req/req.h"
 #include "req/tell.h"
+#include "req/work.h"
 #include "routes/dispatch.h"
 #include "rpc/lifecycle.h"
 #include "rpc/rpc.h"
 #include "rt/fds.h"
 #include "rt/log.h"
 #include "rt/netaddr.h"
+#include "rt/turns.h"
 
 /*
  * What arrived in a turn leaves in one message, up to so many operations: a
@@ -86,48 +89,60 @@ static struct exchange *on_begin(void *ctx)
 	return &req_new(ctx)->x;
 }
 
-/* Packed bodies are for remote calls, which say so in the same way. */
-static int on_head(struct exchange *x)
+/*
+ * The gate of every exchange, with the limits of front/intake.c. Packed bodies
+ * are for remote calls, which say so in the same way.
+ */
+static int on_head(struct exchange *x, struct str *why)
 {
 	struct req *r = req_of(x);
+	int err;
 
+	metrics_begin(r->h->metrics);
+	r->counted = true;
+	dispatch_take_target(r);
 	rpc_head(r);
-	return dispatch_takes_body(r) || rpc_is_path(x->path)
-		   ? 0
-		   : -ERR_UNSUPPORTED_ENCODING;
+	err = dispatch_admit(r, why);
+	if (err == 0)
+		err = rpc_is_path(x->path) ? rpc_read_deadline(r, why)
+					   : dispatch_admit_body(r);
+	return err;
+}
+
+static void serve(struct req *r, _unused_ void *arg)
+{
+	if (rpc_is_path(r->x.path))
+		req_work(r, rpc_bytes(r), rpc_dispatch);
+	else
+		req_work(r, r->x.body.n, dispatch);
 }
 
 static void on_complete(struct exchange *x)
 {
-	struct req *r = req_of(x);
-
-	metrics_begin(r->h->metrics);
-	r->counted = true;
-	if (!dispatch_is_served(r))
-		dispatch_refuse(r);
-	else if (rpc_is_path(x->path))
-		rpc_dispatch(r);
-	else
-		dispatch(r);
+	req_guarded(req_of(x), serve, NULL);
 }
 
-static void on_refused(struct exchange *x, _unused_ int err)
+static void on_refused(struct exchange *x, int err, struct str text)
 {
 	struct req *r = req_of(x);
 
-	metrics_begin(r->h->metrics);
+	if (!r->counted) { /* it did not come so far as to be looked at */
+		metrics_begin(r->h->metrics);
+		rpc_head(r);
+	}
+	req_put_error(r, err, text);
 	metrics_count(r->h->metrics, r);
+	r->counted = false;
 }
 
 static void on_left(struct exchange *x)
 {
+	req_end_work(req_of(x));
 	req_cancel_call(req_of(x));
 }
 
-static void on_end_parked(struct exchange *x)
+static void end_parked(struct req *r, _unused_ void *arg)
 {
-	struct req *r = req_of(x);
-
 	if (r->end_parked == NULL) /* it is only watched, and ends soon */
 		return;
 	if (r->too_late == NULL)
@@ -137,10 +152,16 @@ static void on_end_parked(struct exchange *x)
 	r->end_parked(r);
 }
 
+static void on_end_parked(struct exchange *x)
+{
+	req_guarded(req_of(x), end_parked, NULL);
+}
+
 static void on_end(struct exchange *x)
 {
 	struct req *r = req_of(x);
 
+	req_end_work(r);
 	if (r->counted && !x->answered)
 		metrics_leave(r->h->metrics);
 	if (!x->sent && r->unsent != NULL)
@@ -201,6 +222,7 @@ static int httpd_init(struct daemon *d, struct buf *why)
 	h->access = access_new(h->set, why);
 	if (h->access == NULL)
 		return -ERR_VALIDATION_ERROR;
+	h->turns = turns_new(d->loop, REQ_WORKS);
 	h->hub = hub_new(h);
 	h->lifecycles = lifecycles_new(h);
 	h->raftd = dial(h, PROC_RAFTD, why);
@@ -265,6 +287,7 @@ static void httpd_done(struct daemon *d)
 		return;
 	tell_free(h->tell);
 	server_free(h->server);
+	turns_free(h->turns);
 	listeners_close(&h->listeners);
 	lifecycles_free(h->lifecycles);
 	hub_free(h->hub);

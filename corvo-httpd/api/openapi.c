@@ -52,7 +52,7 @@ static void put_number(struct json_writer *w, const char *type, uint64_t max)
 }
 
 /* A text or a number of seconds. */
-static void put_duration_in(struct json_writer *w)
+static void put_duration(struct json_writer *w)
 {
 	jw_key(w, "oneOf");
 	jw_array(w);
@@ -137,8 +137,8 @@ static void put_kind(struct json_writer *w, const struct field_desc *f,
 		break;
 	case K_dur:
 	case K_secs:
-		if ((roles & ROLE_REQUEST) != 0)
-			put_duration_in(w);
+		if ((roles & ROLE_REQUEST) != 0 || f->max != 0)
+			put_duration(w);
 		else if (f->kind == K_dur)
 			put_type(w, "string");
 		else
@@ -255,8 +255,8 @@ static size_t message_index(const struct msg_desc *d)
 	size_t i = 0;
 
 	while (msg_at(i) != d)
-		CHECK(msg_at(i++) != NULL);
-	CHECK(i < MESSAGES_MAX);
+		REQUIRE(msg_at(i++) != NULL);
+	REQUIRE(i < MESSAGES_MAX);
 	return i;
 }
 
@@ -281,7 +281,7 @@ static void put_schemas(struct json_writer *w)
 	const struct msg_desc *d;
 	struct route_shape s;
 
-	CHECK(msg_at(MESSAGES_MAX) == NULL);
+	REQUIRE(msg_at(MESSAGES_MAX) == NULL);
 	for (size_t i = 0; i < route_count(); i++) {
 		route_shape_get(route_at(i), &s);
 		if (s.request != NULL)
@@ -353,7 +353,7 @@ static void put_parameters(struct json_writer *w, const struct route *r,
 		const struct field_desc *f =
 		    call != NULL ? find_member(call->request, m.name[i]) : NULL;
 
-		CHECK(f != NULL);
+		REQUIRE(f != NULL);
 		open_parameter(w, f->name, "path", true, f->doc);
 		jw_object(w);
 		put_kind(w, f, ROLE_REQUEST);

@@ -414,7 +414,7 @@ static void add_error(struct route_shape *s, enum err e)
 	for (size_t i = 0; i < s->errors_n; i++)
 		if (s->errors[i] == e)
 			return;
-	CHECK(s->errors_n < SHAPE_ERRORS_MAX);
+	REQUIRE(s->errors_n < SHAPE_ERRORS_MAX);
 	s->errors[s->errors_n++] = e;
 }
 
@@ -500,7 +500,7 @@ static void add_consistency(struct route_shape *s)
 	size_t n = 0;
 
 	for (; s->arguments != NULL && s->arguments[n].name != NULL; n++) {
-		CHECK(n + 1 < SHAPE_ARGUMENTS_MAX);
+		REQUIRE(n + 1 < SHAPE_ARGUMENTS_MAX);
 		s->own[n] = s->arguments[n];
 	}
 	s->own[n] = m;
@@ -547,7 +547,7 @@ void route_shape_get(const struct route *r, struct route_shape *ret)
 		call = query_info(r->target);
 	*ret = (struct route_shape){ .id = r->handler };
 	if (is_generic) {
-		CHECK(call != NULL);
+		REQUIRE(call != NULL);
 		ret->id = call->name;
 	}
 	if (call != NULL && r->method != HTTP_GET && r->method != HTTP_DELETE &&

@@ -106,7 +106,7 @@ struct ip clients_find(const struct clients *cs, const struct ip *peer,
 
 /* --- the records --- */
 
-static struct ip key_of(const struct ip *ip)
+struct ip clients_key(const struct ip *ip)
 {
 	struct ip key = *ip;
 
@@ -144,7 +144,7 @@ static void forget_some(struct clients *cs, uint64_t now_ns)
 static struct client *client_of(struct clients *cs, const struct ip *ip,
 				uint64_t now_ns)
 {
-	struct ip key = key_of(ip);
+	struct ip key = clients_key(ip);
 	struct str bytes = str_of(key.b, sizeof(key.b));
 	struct client *c = hmap_get(&cs->by_key, bytes);
 

@@ -59,6 +59,9 @@ void clients_set(struct clients *cs, const struct settings *set);
 struct ip clients_find(const struct clients *cs, const struct ip *peer,
 		       struct str forwarded);
 
+/* The address that stands for all of a client. */
+struct ip clients_key(const struct ip *ip);
+
 /* Takes one request from the client's bucket. False: counted as refused. */
 bool clients_may_ask(struct clients *cs, const struct ip *client,
 		     uint64_t now_ns);

@@ -23,9 +23,11 @@
 #define SWEEP_MAX_NS (250 * NS_PER_MS)
 #define SWEEP_MIN_NS (10 * NS_PER_MS)
 
-#define EXTRA_MAX  32             /* connections there is no place for */
-#define SHED_TRIES 8              /* idle ones looked at, to make room */
-#define FRESH_NS   (1 * NS_PER_S) /* for a first request, during a drain */
+#define EXTRA_MAX  32                /* connections there is no place for */
+#define SHED_TRIES 8                 /* idle ones looked at, to make room */
+#define FRESH_NS   (1 * NS_PER_S)    /* so long a request has to come */
+#define LEAVE_NS   (400 * NS_PER_MS) /* the same, and its answer, in a drain */
+#define LINGER_END (100 * NS_PER_MS) /* and to read that it is refused */
 
 void conn_cut(struct conn *c)
 {
@@ -193,14 +195,18 @@ static void shed(struct conns *cs, struct conn *c)
 		conn_cut(c);
 }
 
-/* False: all are at work. */
-static bool shed_one(struct conns *cs, enum conn_list from)
+/* One that has been so for so long. False: there is none, or all are at work.
+ */
+static bool shed_one(struct conns *cs, enum conn_list from, uint64_t for_ns)
 {
+	uint64_t now_ns = clock_mono_ns();
 	struct list *l = &cs->lists[from];
 
 	for (int i = 0; i < SHED_TRIES && !list_empty(l); i++) {
 		struct conn *c = list_entry(l->next, struct conn, node);
 
+		if (!is_over(c, now_ns, for_ns))
+			return false;
 		if (!has_bytes(c)) {
 			shed(cs, c);
 			return true;
@@ -226,8 +232,9 @@ static bool find_place(struct conns *cs)
 {
 	if (places_taken(cs) < cs->max)
 		return true;
-	if (!shed_one(cs, CONNS_IDLE))
-		(void)shed_one(cs, CONNS_NEW);
+	/* who has a first request ready sends it at once */
+	if (!shed_one(cs, CONNS_NEW, FRESH_NS) && !shed_one(cs, CONNS_IDLE, 0))
+		(void)shed_one(cs, CONNS_NEW, 0);
 	return places_taken(cs) < cs->max; /* it may have been an extra one */
 }
 
@@ -267,10 +274,13 @@ void conn_close(struct conns *cs, struct conn *c)
 	free(c);
 }
 
-/* An extra one that has been told so is not worth more than a silent one. */
+/* Half a head is worth no more than silence, nor is an extra one that has been
+ * told so. */
 static enum conn_list list_of(const struct conn *c, enum conn_phase phase)
 {
-	if (phase == CONN_NEW || (phase == CONN_LINGER && c->is_extra))
+	if (phase == CONN_NEW || phase == CONN_HEAD ||
+	    (phase == CONN_IDLE && !c->has_asked) ||
+	    (phase == CONN_LINGER && c->is_extra))
 		return CONNS_NEW;
 	return phase == CONN_IDLE ? CONNS_IDLE : CONNS_BUSY;
 }
@@ -321,47 +331,39 @@ void conns_each_exchange(struct conns *cs, conn_exchange_fn *fn, void *ctx)
 
 void conn_refuse(struct conn *c, int err, struct str text)
 {
-	_cleanup_(buf_done) struct buf body = BUF_INIT(4096);
 	_cleanup_(buf_done) struct buf out = BUF_INIT(8192);
 	struct exchange *x =
 	    c->exchange != NULL ? c->exchange : exchange_begin(c);
-	unsigned retry_after_s = err == ERR_RATE_LIMITED
-				     ? intake_retry_after(c->server, &x->client)
-				     : answer_retry_after(err);
 	char id[REQUEST_ID_MADE];
 
-	answer_error_body(&body, err, text, retry_after_s);
+	exchange_refused(x, err, text);
 	buf_printf(&out,
 		   "HTTP/1.1 %d %s\r\n"
-		   "Content-Type: application/json\r\n"
+		   "Content-Type: %s\r\n"
 		   "Content-Length: %zu\r\n"
 		   "X-Request-Id: %s\r\n"
 		   "Connection: close\r\n",
-		   err_status(err), err_code(err), body.n,
+		   x->status, err_code(err), x->content_type, x->out.n,
 		   server_request_id(c, id));
-	if (retry_after_s != 0)
-		buf_printf(&out, "Retry-After: %u\r\n", retry_after_s);
+	if (x->retry_after_s != 0)
+		buf_printf(&out, "Retry-After: %u\r\n", x->retry_after_s);
 	buf_puts(&out, "\r\n");
-	buf_put_str(&out, buf_str(&body));
+	buf_put_str(&out, buf_str(&x->out));
 	/* A socket nothing was written to takes these few bytes at once; if
 	 * the client is gone there is nobody to tell. */
 	(void)send(c->fd, out.p, out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)shutdown(c->fd, SHUT_WR);
-	exchange_refused(x, err);
 	if (c->exchange == NULL)
 		exchange_end(x);
 	conn_enter(c, CONN_LINGER, clock_mono_ns());
 }
 
-static void close_idle(_unused_ void *ctx, struct conn *c)
+/* A request that is already in the socket is still served, and who has just
+ * connected is about to ask. */
+static void close_idle(struct conn *c, uint64_t now_ns)
 {
-	if (c->phase != CONN_IDLE && c->phase != CONN_NEW)
-		return;
-	/* A request that is already in the socket is still served. */
-	if (has_bytes(c))
-		return;
-	/* Who has just connected is about to ask. */
-	if (c->phase == CONN_NEW && clock_mono_ns() - c->since_ns < FRESH_NS)
+	if (has_bytes(c) ||
+	    (c->phase == CONN_NEW && !is_over(c, now_ns, LEAVE_NS)))
 		return;
 	if (c->h2 != NULL)
 		h2_goodbye(c->h2);
@@ -369,7 +371,101 @@ static void close_idle(_unused_ void *ctx, struct conn *c)
 		conn_cut(c);
 }
 
-void conns_close_idle(struct conns *cs)
+struct leaving {
+	struct conns_refused *refused;
+	uint64_t now_ns;
+};
+
+static void refuse_h1(struct conn *c, const struct leaving *l)
 {
-	conns_each(cs, close_idle, NULL);
+	bool is_body = c->phase == CONN_BODY;
+
+	if (!is_over(c, l->now_ns, LEAVE_NS))
+		return;
+	l->refused->bodies += is_body;
+	l->refused->heads += !is_body;
+	if (c->front == NULL || c->handle == NULL)
+		conn_cut(c);
+	else
+		conn_refuse(c, ERR_SHUTTING_DOWN, STR_NULL);
+}
+
+static void end_one(void *ctx, struct conn *c)
+{
+	const struct leaving *l = ctx;
+
+	if (c->h2 != NULL)
+		h2_refuse_coming(c->h2, l->now_ns, LEAVE_NS, l->refused);
+	switch (c->phase) {
+	case CONN_NEW:
+	case CONN_IDLE:
+		close_idle(c, l->now_ns);
+		break;
+	case CONN_HEAD:
+	case CONN_BODY:
+		refuse_h1(c, l);
+		break;
+	case CONN_LINGER:
+		if (is_over(c, l->now_ns, LINGER_END))
+			conn_cut(c);
+		break;
+	case CONN_WORK:
+		break;
+	}
+}
+
+void conns_end_incomplete(struct conns *cs, struct conns_refused *ret)
+{
+	struct leaving l = { ret, clock_mono_ns() };
+
+	*ret = (struct conns_refused){ 0 };
+	conns_each(cs, end_one, &l);
+}
+
+/* --- who is left --- */
+
+#define TARGET_TOLD 120 /* bytes */
+
+struct left {
+	size_t in[CONN_LINGER + 1]; /* by phase */
+	size_t requests;
+	const struct exchange *oldest; /* NULL: none */
+};
+
+static void count_conn(void *ctx, struct conn *c)
+{
+	struct left *l = ctx;
+
+	l->in[c->phase]++;
+}
+
+static void count_exchange(void *ctx, struct exchange *x)
+{
+	struct left *l = ctx;
+
+	l->requests++;
+	if (l->oldest == NULL || x->start_ns < l->oldest->start_ns)
+		l->oldest = x;
+}
+
+void conns_put_left(struct conns *cs, struct buf *ret)
+{
+	struct left l = { 0 };
+	const struct exchange *x;
+
+	conns_each(cs, count_conn, &l);
+	conns_each_exchange(cs, count_exchange, &l);
+	buf_printf(ret,
+		   "%zu connections: %zu at work, %zu not complete, %zu "
+		   "lingering, %zu idle",
+		   cs->n, l.in[CONN_WORK], l.in[CONN_HEAD] + l.in[CONN_BODY],
+		   l.in[CONN_LINGER], l.in[CONN_NEW] + l.in[CONN_IDLE]);
+	x = l.oldest;
+	if (x == NULL)
+		return;
+	buf_printf(
+	    ret, "; %zu requests, the oldest for %llu s: %s %.*s", l.requests,
+	    (unsigned long long)((clock_mono_ns() - x->start_ns) / NS_PER_S),
+	    x->method == NULL ? "?" : x->method,
+	    (int)MIN(x->path.n, (size_t)TARGET_TOLD), x->path.p);
 }

@@ -123,7 +123,15 @@ bool conn_is_left(const struct conn *c);
  */
 void conn_refuse(struct conn *c, int err, struct str text);
 
-/* Closes connections that wait for a request and have sent nothing of it. */
-void conns_close_idle(struct conns *cs);
+/* What had not come completely when it was refused. */
+struct conns_refused {
+	size_t heads, bodies, streams;
+};
+
+/* The server stops: closes connections that wait for a request and have sent
+ * nothing of it, and refuses what has had time to come and has not. */
+void conns_end_incomplete(struct conns *cs, struct conns_refused *ret);
+/* What a stop waits for, in a clause. */
+void conns_put_left(struct conns *cs, struct buf *ret);
 
 #endif

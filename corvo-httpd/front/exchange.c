@@ -3,6 +3,7 @@
  */
 #include "front/exchange.h"
 
+#include "front/answer.h"
 #include "front/conn.h"
 #include "front/intake.h"
 #include "front/server.h"
@@ -74,6 +75,13 @@ bool exchange_fits_work(struct exchange *x, uint64_t bytes)
 	       find_room(x, bytes, bytes <= RESERVED_BYTES, MEMORY_BODY);
 }
 
+bool exchange_fits_grown(struct exchange *x, const struct buf *b, size_t n)
+{
+	size_t cap = MAX(2 * b->cap, b->n + n);
+
+	return n <= b->cap - b->n || exchange_fits_work(x, cap - b->cap);
+}
+
 bool exchange_fits_answer(struct exchange *x, uint64_t bytes, bool reserve)
 {
 	return bytes <= LIMIT_SMALL_BYTES ||
@@ -92,13 +100,15 @@ struct exchange *exchange_begin(struct conn *c)
 	return x;
 }
 
-void exchange_refused(struct exchange *x, int err)
+void exchange_refused(struct exchange *x, int err, struct str text)
 {
 	buf_done(&x->body); /* what comes of it is thrown away */
 	x->coming = false;
+	x->retry_after_s = err == ERR_RATE_LIMITED
+			       ? intake_retry_after(x->server, &x->client)
+			       : answer_retry_after(err);
+	server_config(x->server)->ops->refused(x, err, text);
 	exchange_count(x);
-	x->status = err_status(err);
-	server_config(x->server)->ops->refused(x, err);
 }
 
 static void give_pieces(struct exchange *x)
@@ -135,6 +145,27 @@ void exchange_end(struct exchange *x)
 void exchange_resume(struct exchange *x)
 {
 	x->front->resume(x);
+}
+
+void exchange_work(struct exchange *x)
+{
+	x->in_turns = true;
+}
+
+void exchange_worked(struct exchange *x)
+{
+	x->in_turns = false;
+	if (!x->answered && x->front->is_gone != NULL && x->front->is_gone(x))
+		exchange_left(x);
+}
+
+void exchange_unpacked(struct exchange *x, struct buf *plain)
+{
+	buf_done(&x->body);
+	x->body = *plain;
+	*plain = BUF_INIT(0);
+	intake_unpacked(x, x->body.n);
+	exchange_count(x);
 }
 
 void exchange_wake(struct exchange *x)

@@ -40,9 +40,10 @@ struct exchange {
 	struct head head;
 	struct str path;  /* without the query; still percent-encoded */
 	struct ip client; /* who asks, see front/clients.h */
-	bool over_rate;   /* too soon after others: it will be refused */
-	bool coming;      /* its head is here, its body not completely */
-	size_t came_n;    /* bytes of its body, taken or not */
+	int refusal; /* ERR_ of its head: told when all has come; 0: none */
+	struct str refusal_text;
+	bool coming;   /* its head is here, its body not completely */
+	size_t came_n; /* bytes of its body, taken or not */
 	struct buf body;
 	/* who takes the body in pieces; NULL: it is gathered in body */
 	const struct body_ops *body_to;
@@ -62,6 +63,8 @@ struct exchange {
 	/* it is worked on to its end, also when the client leaves before: its
 	 * connection is not looked at meanwhile */
 	bool outlives;
+	bool in_turns;    /* the floor above works on it, see rt/turns.h: the
+			   * same as long as that lasts */
 	uint64_t late_ns; /* since when, see front/late.h; 0: not late */
 	bool reads_on;    /* it is late with its body, not with its answer */
 	bool watched;     /* its socket is watched for a client that left */
@@ -96,8 +99,9 @@ struct exchange {
 
 /* For a request on that connection, of which nothing is known yet. */
 struct exchange *exchange_begin(struct conn *c);
-/* It has been refused, before it had come completely. */
-void exchange_refused(struct exchange *x, int err);
+/* It is refused, before it has come completely; its answer is made. An empty
+ * text: that of errors.def. */
+void exchange_refused(struct exchange *x, int err, struct str text);
 /* Its body is here: it is handed up, or refused now. */
 void exchange_whole(struct exchange *x);
 void exchange_end(struct exchange *x); /* gives it back; the last call */
@@ -106,6 +110,13 @@ void exchange_end(struct exchange *x); /* gives it back; the last call */
 
 /* It waited and has its answer now. */
 void exchange_resume(struct exchange *x);
+
+/* It is worked on in turns, as it was asked or as it is answered; and not any
+ * more. */
+void exchange_work(struct exchange *x);
+void exchange_worked(struct exchange *x);
+/* What it came as has been unpacked: that is its body now, and was work. */
+void exchange_unpacked(struct exchange *x, struct buf *plain);
 
 /*
  * Looks at the connection of a request that is not answered yet. True: its
@@ -148,11 +159,18 @@ void exchange_cut(struct exchange *x);
 bool exchange_fits_body(struct exchange *x, uint64_t bytes);
 bool exchange_fits_more(struct exchange *x, size_t n);
 bool exchange_fits_work(struct exchange *x, uint64_t bytes);
+/* The same where a buffer is to have room for n more. */
+bool exchange_fits_grown(struct exchange *x, const struct buf *b, size_t n);
 bool exchange_fits_answer(struct exchange *x, uint64_t bytes, bool reserve);
 
 /* Who takes a body in pieces, as they come. A front that is not duplex has one
  * piece for him, when all is there. */
 struct body_ops {
+	/* Its head is all that is here, where more can come. It may answer. */
+	void (*head)(struct exchange *x);
+	/* It has answered with a stream, but nothing has come after the head:
+	 * that stream is to end for this. An empty text: that of errors.def. */
+	void (*refuse)(struct exchange *x, int err, struct str text);
 	/* The bytes last for the call. It may answer. */
 	void (*bytes)(struct exchange *x, const char *p, size_t n);
 	/* All of it has come; in the place of front_ops.complete. */
@@ -164,14 +182,16 @@ struct front_ops {
 	/* A head is coming: an exchange for it. */
 	struct exchange *(*begin)(void *ctx);
 	/* The head is here, and nothing of the body: who wants that in pieces
-	 * sets body_to. It is not answered here. 0, or -ERR_: it is refused
-	 * before its body is read. NULL: none is. */
-	int (*head)(struct exchange *x);
+	 * sets body_to. It is not answered here. 0, or -ERR_ and why, which
+	 * lasts: it is refused, and its body not kept. */
+	int (*head)(struct exchange *x, struct str *why);
 	/* The request is complete: it is answered now, or later and then
 	 * resumed by exchange_resume. */
 	void (*complete)(struct exchange *x);
-	/* It is refused before it was complete; err is being told. */
-	void (*refused)(struct exchange *x, int err);
+	/* It is refused before it was complete: writes the answer that says
+	 * so, in the form of what was asked. Its head may not have been seen.
+	 */
+	void (*refused)(struct exchange *x, int err, struct str text);
 	/* Its client left while it waited: nothing it asked for may be done
 	 * in its name any more. */
 	void (*left)(struct exchange *x);

@@ -235,6 +235,10 @@ static ssize_t on_head_lf(struct framing *f, const uint8_t *p,
 		return framing_malformed(
 		    f, "Content-Length or Transfer-Encoding: one "
 		       "of them");
+	if (f->left > LIMIT_BODY_BYTES) {
+		f->is_head_good = true;
+		return framing_refuse(f, ERR_BODY_TOO_LARGE, NULL);
+	}
 	f->line_n = 0;
 	if (f->is_chunked && !f->in_trailer)
 		f->state = FRAMING_CHUNK_SIZE;
@@ -297,6 +301,8 @@ int framing_feed(struct framing *f, const void *bytes, size_t n,
 		int r = taken < 0 || !in_head ? (int)MIN(taken, 0)
 					      : framing_count(f, (size_t)taken);
 
+		if (f->is_head_good)
+			*ret_good = i + 1;
 		if (r < 0)
 			return r;
 		i += (size_t)taken;

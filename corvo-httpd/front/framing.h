@@ -87,6 +87,7 @@ struct framing {
 	bool value_over; /* white space has come behind it */
 	bool is_1_0, has_query;
 	bool has_host, has_length, is_chunked, in_trailer;
+	bool is_head_good; /* it is refused for its length alone */
 
 	const char *why; /* a sentence about what was refused */
 };
@@ -94,7 +95,8 @@ struct framing {
 /*
  * Takes the next bytes. 0, or -ERR_ of what the request that is coming gets;
  * nothing more may be fed then. ret_good: so many of the bytes belong to
- * requests that are whole (after an error: to those before the bad one).
+ * requests that are whole; after an error to those before the bad one, or to
+ * its head if that is good: who reads it knows whom to tell in which form.
  */
 int framing_feed(struct framing *f, const void *bytes, size_t n,
 		 size_t *ret_good);

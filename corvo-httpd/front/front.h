@@ -37,6 +37,8 @@ struct front {
 	void (*refuse)(struct exchange *x, int err, struct str text);
 	/* It is ended without a further word. */
 	void (*cut)(struct exchange *x);
+	/* Nobody waits for its answer; NULL: only its socket tells. */
+	bool (*is_gone)(const struct exchange *x);
 	/* How many bytes of its answer the client has taken, counted from
 	 * anywhere; false: that cannot be known. */
 	bool (*progress)(const struct exchange *x, uint64_t *ret);

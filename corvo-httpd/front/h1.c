@@ -22,7 +22,6 @@
 #include "front/exchange.h"
 #include "front/h1_head.h"
 #include "front/intake.h"
-#include "front/late.h"
 #include "front/server.h"
 #include "front/stream.h"
 #include "front/wire.h"
@@ -190,7 +189,8 @@ static void hold_or_suspend(struct MHD_Connection *mc, struct exchange *x)
 {
 	struct h1_daemon *d = x->conn->daemon;
 	struct h1 *h = d->h1;
-	bool fits = (x->waiting || h->held_n < HELD_MAX) && !x->outlives;
+	bool fits = (x->waiting || h->held_n < HELD_MAX) && !x->outlives &&
+		    !x->in_turns;
 
 	if (!x->waiting) {
 		h->held_n++;
@@ -302,12 +302,8 @@ static enum MHD_Result on_request(_unused_ void *cls, struct MHD_Connection *mc,
 		return MHD_YES;
 	}
 	if (*data_n > 0) {
-		intake_body(c->exchange, data, *data_n);
-		*data_n = 0;
-		if (intake_must_wait(c->exchange)) {
-			late_read(c->exchange);
+		if (intake_offer(c->exchange, data, data_n))
 			MHD_suspend_connection(mc);
-		}
 		return MHD_YES;
 	}
 	if (c->phase == CONN_LINGER || c->exchange->abandoned)
@@ -318,6 +314,8 @@ static enum MHD_Result on_request(_unused_ void *cls, struct MHD_Connection *mc,
 		c->daemon->queued = true;
 		return send_answer(mc, c->exchange);
 	}
+	if (c->exchange->late_ns != 0 && c->exchange->reads_on)
+		return MHD_YES; /* it is suspended */
 	if (!c->exchange->waiting)
 		return on_whole(mc, c);
 	hold_or_suspend(mc, c->exchange);
@@ -342,6 +340,7 @@ static void end_exchange(struct conn *c)
 		c->daemon->held_n--;
 		c->daemon->h1->held_n--;
 	}
+	x->waiting = false;
 	exchange_end(x);
 	c->exchange = NULL;
 }

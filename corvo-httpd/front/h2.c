@@ -357,6 +357,13 @@ static void on_events(void *ctx, _unused_ int fd, _unused_ int events)
 
 /* --- time --- */
 
+/* A stream of messages has begun with its first bytes, and has limits of its
+ * own then. */
+static bool is_coming(const struct exchange *x)
+{
+	return x->coming && (x->body_to == NULL || x->came_n == 0);
+}
+
 static void sweep_stream(struct h2_stream *st, const struct conns *cs,
 			 uint64_t now_ns)
 {
@@ -364,8 +371,7 @@ static void sweep_stream(struct h2_stream *st, const struct conns *cs,
 
 	if (x == NULL || st->is_over || st->is_cut)
 		return;
-	if (x->coming && x->body_to == NULL &&
-	    now_ns - x->start_ns > cs->request_timeout_ns)
+	if (is_coming(x) && now_ns - x->start_ns > cs->request_timeout_ns)
 		h2_refuse(x, ERR_REQUEST_TIMEOUT, STR_NULL);
 	else
 		slow_look(cs, x, now_ns);
@@ -393,6 +399,26 @@ void h2_sweep(struct h2 *h, const struct conns *cs, uint64_t now_ns)
 	LIST_FOREACH_SAFE (it, &h->streams)
 		sweep_stream(list_entry(it, struct h2_stream, node), cs,
 			     now_ns);
+}
+
+void h2_refuse_coming(struct h2 *h, uint64_t now_ns, uint64_t after_ns,
+		      struct conns_refused *ret)
+{
+	if (is_late(h->head_ns, now_ns, after_ns) && h->closing_ns == 0) {
+		ret->heads++;
+		h2_goodbye(h);
+	}
+	LIST_FOREACH_SAFE (it, &h->streams) {
+		struct h2_stream *st = list_entry(it, struct h2_stream, node);
+		struct exchange *x = st->x;
+
+		if (x == NULL || st->is_over || !is_coming(x) ||
+		    !is_late(x->start_ns, now_ns, after_ns))
+			continue;
+		ret->streams += x->body_to != NULL;
+		ret->bodies += x->body_to == NULL;
+		h2_refuse(x, ERR_SHUTTING_DOWN, STR_NULL);
+	}
 }
 
 void h2_each_exchange(struct h2 *h, conn_exchange_fn *fn, void *ctx)
@@ -504,6 +530,7 @@ struct h2s *h2s_new(struct server *s)
 	all->server = s;
 	list_init(&all->all);
 	list_init(&all->dirty);
+	list_init(&all->coming);
 	all->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (all->epoll_fd < 0) {
 		free(all);

@@ -40,6 +40,9 @@ void h2_drain_end(struct h2s *all);
 
 /* A look at its limits, now and then. */
 void h2_sweep(struct h2 *h, const struct conns *cs, uint64_t now_ns);
+/* The server stops: refuses what has been coming for so long. */
+void h2_refuse_coming(struct h2 *h, uint64_t now_ns, uint64_t after_ns,
+		      struct conns_refused *ret);
 /* Ends it in order, at the end of the turn; requests under way end, too. */
 void h2_goodbye(struct h2 *h);
 void h2_each_exchange(struct h2 *h, conn_exchange_fn *fn, void *ctx);

@@ -226,18 +226,24 @@ void h2_answer(struct h2_stream *st)
 	h2_mark(st->h);
 }
 
+/* It has been told something else by now; but a stream that has only a head can
+ * still end like that. */
+static void refuse_answered(struct exchange *x, int err, struct str text)
+{
+	if (!x->coming || x->stream == NULL || x->body_to == NULL ||
+	    x->came_n > 0)
+		return;
+	x->coming = false;
+	x->body_to->refuse(x, err, text);
+}
+
 void h2_refuse(struct exchange *x, int err, struct str text)
 {
-	if (x->answered) /* it has been told something else by now */
+	if (x->answered) {
+		refuse_answered(x, err, text);
 		return;
-	x->retry_after_s = err == ERR_RATE_LIMITED
-			       ? intake_retry_after(x->server, &x->client)
-			       : answer_retry_after(err);
-	buf_clear(&x->out);
-	answer_error_body(&x->out, err, text, x->retry_after_s);
-	x->err = err;
-	x->content_type = "application/json";
-	exchange_refused(x, err);
+	}
+	exchange_refused(x, err, text);
 	late_remove(x);
 	x->waiting = false;
 	x->answered = true;

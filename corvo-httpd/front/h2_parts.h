@@ -24,6 +24,7 @@ struct h2s {
 	struct list all, dirty;   /* connections */
 	size_t n;
 	size_t streams_n;   /* of all connections */
+	struct list coming; /* streams of which the rest is to come, by age */
 	struct buf out;     /* what is being sent */
 	struct h2 *gathers; /* whose out is; NULL: it is nobody's */
 	struct buf names;   /* of headers being sent */
@@ -43,6 +44,7 @@ struct h2 {
 	struct list streams;
 	struct list done;    /* streams whose answer is in out, or in rest */
 	size_t streams_n;    /* that are open */
+	size_t asked_n;      /* of them, whose head is here */
 	struct buf rest;     /* the socket did not take it */
 	size_t held;         /* counted of that, see front/memory.h */
 	uint64_t sent_n;     /* bytes it took, ever */
@@ -55,13 +57,15 @@ struct h2 {
 
 /* One request. */
 struct h2_stream {
-	struct list node; /* of its connection */
+	struct list node;   /* of its connection */
+	struct list coming; /* of all */
 	struct h2 *h;
 	int32_t id;
 	struct exchange *x; /* NULL: its head is not here yet */
 	struct h2_head head;
 	size_t taken;   /* bytes of x->out, or of its stream */
 	size_t untaken; /* bytes of the body the window is not open for again */
+	bool has_asked; /* its head is here */
 	bool is_whole;  /* the client has sent all of it */
 	bool submitted; /* its answer is the library's */
 	bool deferred;  /* and has nothing to send now */

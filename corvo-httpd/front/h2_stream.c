@@ -34,8 +34,7 @@ static struct h2_stream *stream_new(struct h2 *h, int32_t id)
 	list_push_back(&h->streams, &st->node);
 	h->streams_n++;
 	h->owner->streams_n++;
-	if (h->streams_n == 1)
-		conn_enter(h->conn, CONN_WORK, clock_mono_ns());
+	list_init(&st->coming);
 	return st;
 }
 
@@ -47,12 +46,16 @@ static void forget(struct h2_stream *st)
 		(void)nghttp2_session_set_stream_user_data(h->session, st->id,
 							   NULL);
 	list_remove(&st->node);
+	list_remove(&st->coming);
 	h2_head_done(&st->head);
-	free(st);
+	h->asked_n -= st->has_asked;
 	h->streams_n--;
 	h->owner->streams_n--;
-	if (h->streams_n > 0)
+	if (!st->has_asked || h->asked_n > 0) {
+		free(st);
 		return;
+	}
+	free(st);
 	conn_enter(h->conn, CONN_IDLE, clock_mono_ns());
 	if (h->conn->is_extra)
 		h2_goodbye(h);
@@ -85,7 +88,9 @@ static void leave(struct h2_stream *st)
 
 static bool is_held(const struct h2_stream *st)
 {
-	return st->x != NULL && st->x->outlives && st->x->waiting;
+	const struct exchange *x = st->x;
+
+	return x != NULL && (x->outlives || x->in_turns) && x->waiting;
 }
 
 bool h2_streams_hold(const struct h2 *h)
@@ -164,18 +169,36 @@ static int on_bad_header(nghttp2_session *session, const nghttp2_frame *frame,
 	return 0;
 }
 
-static bool is_too_long(const struct exchange *x)
+/*
+ * The one that has been coming for longest makes room: who has sent the head of
+ * a request sends the rest of it, or can ask again.
+ */
+static bool shed_stream(struct h2s *all)
 {
-	const char *text = x->head.value[HEAD_CONTENT_LENGTH];
-	uint64_t n;
+	while (!list_empty(&all->coming)) {
+		struct h2_stream *st =
+		    list_entry(all->coming.next, struct h2_stream, coming);
 
-	return text != NULL &&
-	       (!str_parse_u64(str_from(text), &n) || n > LIMIT_BODY_BYTES);
+		list_remove(&st->coming);
+		if (st->x == NULL || !st->x->coming || st->is_over)
+			continue;
+		h2_refuse(st->x, ERR_OVERLOADED,
+			  STR("this node has as many requests as "
+			      "max_connections allows, and this one had not "
+			      "come completely"));
+		return true;
+	}
+	return false;
 }
 
-static bool is_crowded(const struct h2s *all)
+/* Those that are refused are over when they have been told so. */
+static bool is_crowded(const struct exchange *x, struct h2s *all)
 {
-	return all->streams_n > server_conns(all->server)->max;
+	size_t max = server_conns(all->server)->max;
+
+	if (all->streams_n <= max || intake_is_probe(x->path))
+		return false;
+	return !shed_stream(all) || all->streams_n > max + max / 8;
 }
 
 /* Refused for what the head says alone. */
@@ -185,52 +208,12 @@ static bool is_refused(struct h2_stream *st, int err)
 
 	if (err != 0)
 		h2_refuse(x, -err, str_from(st->head.why));
-	else if (is_crowded(st->h->owner))
+	else if (is_crowded(x, st->h->owner))
 		h2_refuse(x, ERR_OVERLOADED,
 			  STR("this node has as many requests as "
 			      "max_connections allows; try again after "
 			      "retry_after_ms"));
 	return !x->coming;
-}
-
-static void on_head(struct h2_stream *st)
-{
-	struct conn *c = st->h->conn;
-	int err = h2_head_whole(&st->head);
-	struct exchange *x = exchange_begin(c);
-	const char *path = h2_head_text(&st->head, st->head.path);
-	const char *method = h2_head_text(&st->head, st->head.method);
-
-	st->h->head_ns = 0;
-	st->x = x;
-	x->h2 = st;
-	x->method = method != NULL ? method : "";
-	x->path = str_from(path != NULL ? path : "");
-	h2_head_read(&st->head, &x->head);
-	answer_name_request(x, server_rng(c->server));
-	x->coming = true;
-	x->head_n = h2_head_bytes(&st->head);
-	exchange_count(x);
-	if (is_refused(st, err))
-		return;
-	intake_head(x);
-	if (!x->coming || x->over_rate)
-		return;
-	if (x->body_to != NULL)
-		x->waiting = true; /* it may answer before all is here */
-	else if (is_too_long(x))
-		h2_refuse(x, ERR_BODY_TOO_LARGE, STR_NULL);
-}
-
-/* --- bodies --- */
-
-static void open_window(struct h2_stream *st, size_t n)
-{
-	n = MIN(n, st->untaken);
-	st->untaken -= n;
-	if (!st->is_over && n > 0)
-		(void)nghttp2_session_consume_stream(st->h->session, st->id, n);
-	h2_mark(st->h);
 }
 
 /* An exchange has been given something, and may have an answer. */
@@ -244,6 +227,59 @@ static void after(struct h2_stream *st)
 		h2_answer(st);
 	else if (!x->answered)
 		x->waiting = true;
+	h2_mark(st->h);
+}
+
+/* It is told before the end of what comes, which may be far off. */
+static void refuse_head(struct h2_stream *st)
+{
+	exchange_whole(st->x);
+	after(st);
+}
+
+static void on_head(struct h2_stream *st)
+{
+	struct conn *c = st->h->conn;
+	int err = h2_head_whole(&st->head);
+	struct exchange *x = exchange_begin(c);
+	const char *path = h2_head_text(&st->head, st->head.path);
+	const char *method = h2_head_text(&st->head, st->head.method);
+
+	st->h->head_ns = 0;
+	st->has_asked = true;
+	if (st->h->asked_n++ == 0)
+		conn_enter(c, CONN_WORK, clock_mono_ns());
+	st->x = x;
+	x->h2 = st;
+	x->method = method != NULL ? method : "";
+	x->path = str_from(path != NULL ? path : "");
+	h2_head_read(&st->head, &x->head);
+	answer_name_request(x, server_rng(c->server));
+	x->coming = true;
+	x->head_n = h2_head_bytes(&st->head);
+	exchange_count(x);
+	if (is_refused(st, err))
+		return;
+	list_push_back(&st->h->owner->coming, &st->coming);
+	intake_head(x);
+	if (!x->coming)
+		return;
+	if (x->refusal != 0) {
+		refuse_head(st);
+	} else if (x->body_to != NULL) {
+		x->body_to->head(x);
+		after(st);
+	}
+}
+
+/* --- bodies --- */
+
+static void open_window(struct h2_stream *st, size_t n)
+{
+	n = MIN(n, st->untaken);
+	st->untaken -= n;
+	if (!st->is_over && n > 0)
+		(void)nghttp2_session_consume_stream(st->h->session, st->id, n);
 	h2_mark(st->h);
 }
 
@@ -265,6 +301,7 @@ static int on_data(nghttp2_session *session, _unused_ uint8_t flags, int32_t id,
 	}
 	intake_body(x, (const char *)data, n);
 	if (x->body_to != NULL) {
+		list_remove(&st->coming); /* it has begun, see rpc/flow.h */
 		if (x->coming && x->answered && !st->submitted)
 			after(st);
 		return 0;
@@ -283,6 +320,7 @@ static void on_whole(struct h2_stream *st)
 	struct exchange *x = st->x;
 
 	st->is_whole = true;
+	list_remove(&st->coming);
 	if (x == NULL || !x->coming)
 		return;
 	late_remove(x);
@@ -424,6 +462,11 @@ static void cut(struct exchange *x)
 	h2_mark(x->h2->h);
 }
 
+static bool is_gone(const struct exchange *x)
+{
+	return x->h2->is_over;
+}
+
 static bool progress(const struct exchange *x, uint64_t *ret)
 {
 	*ret = x->h2->taken;
@@ -455,6 +498,7 @@ const struct front h2_front = {
 	.took = took,
 	.refuse = h2_refuse,
 	.cut = cut,
+	.is_gone = is_gone,
 	.progress = progress,
 	.place = place,
 	.is_past = is_past,

@@ -3,7 +3,6 @@
  */
 #include "front/intake.h"
 
-#include "front/answer.h"
 #include "front/clients.h"
 #include "front/conn.h"
 #include "front/exchange.h"
@@ -77,8 +76,7 @@ void intake_recount(struct server *s)
 
 /* --- requests --- */
 
-/* 0: none, or it comes in chunks. The front has seen to it that it is a
- * number, and not too large. */
+/* 0: none, or it comes in chunks, or it is no number one could count to. */
 static uint64_t declared_length(const struct exchange *x)
 {
 	const char *text = x->head.value[HEAD_CONTENT_LENGTH];
@@ -90,6 +88,16 @@ static uint64_t declared_length(const struct exchange *x)
 unsigned intake_retry_after(struct server *s, const struct ip *client)
 {
 	return clients_wait_s(server_clients(s), client, clock_mono_ns());
+}
+
+/* What is taken in pieces has a limit of its own for each message. */
+static bool is_too_long(const struct exchange *x)
+{
+	const char *text = x->head.value[HEAD_CONTENT_LENGTH];
+	uint64_t n;
+
+	return text != NULL && !(x->body_to != NULL && x->front->duplex) &&
+	       (!str_parse_u64(str_from(text), &n) || n > LIMIT_BODY_BYTES);
 }
 
 static void refuse_body(struct exchange *x)
@@ -115,36 +123,36 @@ static void find_client(struct exchange *x)
  * The connection stays, as proxies send requests of several clients by one; but
  * no large body is waited for.
  */
-static void refuse_rate(struct exchange *x, uint64_t length)
+static void refuse_head(struct exchange *x, int err, struct str text)
 {
-	if (length > LIMIT_SMALL_BYTES ||
+	x->refusal = err;
+	x->refusal_text = text;
+	if (declared_length(x) > LIMIT_SMALL_BYTES ||
 	    x->head.value[HEAD_TRANSFER_ENCODING] != NULL)
-		x->front->refuse(x, ERR_RATE_LIMITED, STR_NULL);
-	else
-		x->over_rate = true;
+		x->front->refuse(x, err, text);
 }
 
-/* Who looks after this node has to be answered whatever others do. */
-static bool is_probe(struct str path)
+bool intake_is_probe(struct str path)
 {
-	return str_is(path, "/healthz") || str_is(path, "/readyz");
+	return str_is(path, "/healthz") || str_is(path, "/readyz") ||
+	       str_is(path, "/grpc.health.v1.Health/Check");
 }
 
 static bool is_one_too_many(struct exchange *x)
 {
 	return x->conn->is_extra &&
 	       !conns_admit(server_conns(x->server), x->conn) &&
-	       !is_probe(x->path);
+	       !intake_is_probe(x->path);
 }
 
 void intake_head(struct exchange *x)
 {
-	const struct front_ops *ops = server_config(x->server)->ops;
-	uint64_t length = declared_length(x);
-	int err = 0;
+	struct str why = STR_NULL;
+	int err;
 
 	x->conn->has_asked = true;
 	find_client(x);
+	err = server_config(x->server)->ops->head(x, &why);
 	if (is_one_too_many(x))
 		x->front->refuse(x, ERR_OVERLOADED,
 				 STR("this node has as many connections as "
@@ -152,13 +160,13 @@ void intake_head(struct exchange *x)
 				     "work; try again after retry_after_ms"));
 	else if (!clients_may_ask(server_clients(x->server), &x->client,
 				  x->start_ns))
-		refuse_rate(x, length);
-	else if (!exchange_fits_body(x, length))
+		refuse_head(x, ERR_RATE_LIMITED, STR_NULL);
+	else if (err < 0)
+		refuse_head(x, -err, why);
+	else if (is_too_long(x))
+		x->front->refuse(x, ERR_BODY_TOO_LARGE, STR_NULL);
+	else if (!exchange_fits_body(x, declared_length(x)))
 		refuse_body(x);
-	else if (ops->head != NULL)
-		err = ops->head(x);
-	if (err < 0)
-		x->front->refuse(x, -err, STR_NULL);
 }
 
 /* Long bodies and answers take long: the time is that of now. */
@@ -174,7 +182,7 @@ void intake_body(struct exchange *x, const char *data, size_t n)
 {
 	take_bytes(x, x->came_n % CLIENT_TAKE_BYTES + n);
 	x->came_n += n;
-	if (!x->coming || x->over_rate)
+	if (!x->coming || x->refusal != 0)
 		return;
 	if (x->body_to != NULL && x->front->duplex) {
 		x->body_to->bytes(x, data, n);
@@ -190,6 +198,18 @@ void intake_body(struct exchange *x, const char *data, size_t n)
 		x->front->refuse(x, ERR_BODY_TOO_LARGE, STR_NULL);
 }
 
+bool intake_offer(struct exchange *x, const char *data, size_t *n)
+{
+	if (x->late_ns != 0)
+		return false;
+	intake_body(x, data, *n);
+	*n = 0;
+	if (!intake_must_wait(x))
+		return false;
+	late_read(x);
+	return true;
+}
+
 void intake_message(const struct exchange *x, size_t unpacked_n)
 {
 	struct clients *cs = server_clients(x->server);
@@ -200,23 +220,27 @@ void intake_message(const struct exchange *x, size_t unpacked_n)
 				   clock_mono_ns());
 }
 
+void intake_unpacked(const struct exchange *x, size_t n)
+{
+	take_bytes(x, n);
+}
+
 bool intake_must_wait(const struct exchange *x)
 {
 	struct clients *cs = server_clients(x->server);
 
-	return cs->rate != 0 && x->coming &&
+	/* what is thrown away is little, see refuse_head */
+	return cs->rate != 0 && x->coming && x->refusal == 0 &&
 	       clients_is_in_debt(cs, &x->client, clock_mono_ns());
 }
 
 bool intake_refuses(struct exchange *x)
 {
-	if (!x->over_rate)
+	if (x->refusal == 0)
 		return false;
-	x->err = ERR_RATE_LIMITED;
-	x->retry_after_s = intake_retry_after(x->server, &x->client);
-	answer_error_body(&x->out, x->err, STR_NULL, x->retry_after_s);
-	exchange_refused(x, x->err);
-	if (clients_is_deaf(server_clients(x->server), &x->client, x->start_ns))
+	exchange_refused(x, x->refusal, x->refusal_text);
+	if (x->refusal == ERR_RATE_LIMITED &&
+	    clients_is_deaf(server_clients(x->server), &x->client, x->start_ns))
 		late_add(x);
 	else
 		x->answered = true;

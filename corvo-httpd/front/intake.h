@@ -5,7 +5,7 @@
 #ifndef CORVO_INTAKE_H
 #define CORVO_INTAKE_H
 
-#include "util/base.h"
+#include "util/str.h"
 
 struct conn;
 struct exchange;
@@ -26,13 +26,22 @@ void intake_recount(struct server *s);
 /* Seconds until a request of that client may be in time, at least one. */
 unsigned intake_retry_after(struct server *s, const struct ip *client);
 
+/* Who looks after this node has to be answered whatever others do. */
+bool intake_is_probe(struct str path);
 /* The head of a request is here. */
 void intake_head(struct exchange *x);
 /* Bytes of its body. */
 void intake_body(struct exchange *x, const char *data, size_t n);
+/*
+ * The same for a front that keeps what is not taken and offers it again, which
+ * it does also while it is suspended: *n bytes are left. True: it is to be
+ * suspended.
+ */
+bool intake_offer(struct exchange *x, const char *data, size_t *n);
 /* A message of a body that is many of them is worth a request, and those that
  * were packed are worth what came out. */
 void intake_message(const struct exchange *x, size_t unpacked_n);
+void intake_unpacked(const struct exchange *x, size_t n);
 /* Whether its client has sent more than it may, and the rest of the body is
  * not to be read for a moment. */
 bool intake_must_wait(const struct exchange *x);

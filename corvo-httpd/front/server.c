@@ -20,6 +20,7 @@
 #include "front/park.h"
 #include "front/stream.h"
 #include "rt/fds.h"
+#include "rt/log.h"
 #include "util/clock.h"
 
 /*
@@ -27,6 +28,7 @@
  * for so long are closed without one. Clients at work thus notice no cut.
  */
 #define DRAIN_GRACE_NS (200 * NS_PER_MS)
+#define DRAIN_TELL_NS  (2 * NS_PER_S) /* between lines about who is left */
 
 struct server {
 	struct server_config c;
@@ -44,6 +46,7 @@ struct server {
 	struct answer_date date;
 	struct rng rng;
 	struct loop_timer *grace; /* armed by a drain */
+	uint64_t told_ns;         /* since, or when it was told who is left */
 	bool grace_over;
 	bool noticed;    /* HTTP/2: that it ends */
 	size_t ending_n; /* that waited, and are to be answered yet */
@@ -138,8 +141,23 @@ static void give_notice(struct server *s)
 	h2_drain(s->h2s);
 }
 
+/* A stop that takes long says whom it waits for. */
+static void tell_left(struct server *s)
+{
+	_cleanup_(buf_done) struct buf left = BUF_INIT(0);
+	uint64_t now = clock_mono_ns();
+
+	if (s->conns.n == 0 || now - s->told_ns < DRAIN_TELL_NS)
+		return;
+	s->told_ns = now;
+	conns_put_left(&s->conns, &left);
+	log_info("stopping; waits for %.*s", STR_ARG(buf_str(&left)));
+}
+
 void server_run(struct server *s)
 {
+	struct conns_refused refused;
+
 	h1_run(s->h1);
 	give_notice(s);
 	h2_run(s->h2s);
@@ -148,14 +166,20 @@ void server_run(struct server *s)
 	s->grace_over = false;
 	acceptor_finish(s->acceptor);
 	streams_cut_all(s->streams);
-	conns_close_idle(&s->conns);
+	conns_end_incomplete(&s->conns, &refused);
+	if (refused.heads + refused.bodies + refused.streams > 0)
+		log_info("stopping; refused what had not come completely: %zu "
+			 "heads, %zu bodies, %zu streams without a message",
+			 refused.heads, refused.bodies, refused.streams);
 	h2_drain_end(s->h2s);
+	tell_left(s);
 	loop_timer_arm(s->grace, DRAIN_GRACE_NS / 8);
 }
 
 void server_drain(struct server *s)
 {
 	s->draining = true;
+	s->told_ns = clock_mono_ns();
 	park_end_all(s->park);
 	streams_end_all(s->streams);
 	h1_run_all(s->h1);

@@ -15,6 +15,7 @@
 
 #include "front/answer.h"
 #include "front/conn.h"
+#include "front/memory.h"
 #include "front/server.h"
 #include "proto/err.h"
 #include "rt/log.h"
@@ -25,6 +26,8 @@
 /* What the kernel keeps for a client that does not read, about twice that. */
 #define SOCKET_BYTES (128 << 10)
 #define KEEP_BYTES   (4u << 10) /* memory an idle stream may keep */
+/* Who takes nothing for so long is closed while memory is short. */
+#define SHORT_STALL_NS (2 * NS_PER_S)
 
 struct streams {
 	struct list all;
@@ -165,6 +168,18 @@ static void drop_unsent(struct stream *s)
 					  : at;
 }
 
+static bool is_memory_short(const struct stream *s)
+{
+	return memory_is_short(server_memory(s->x->server));
+}
+
+/* One that ends already holds hardly anything. */
+static uint64_t stall_ns(const struct stream *s)
+{
+	return is_memory_short(s) && !s->ending ? SHORT_STALL_NS
+						: STREAM_STALL_NS;
+}
+
 /*
  * It is told why, should it read on, and nobody has to care for it any more;
  * if it does not even take that it is closed.
@@ -176,10 +191,12 @@ static void drop_slow(struct stream *s)
 		return;
 	}
 	log_info("closing a stream whose client takes nothing for %llu s",
-		 (unsigned long long)(STREAM_STALL_NS / NS_PER_S));
+		 (unsigned long long)(stall_ns(s) / NS_PER_S));
 	drop_unsent(s);
+	buf_fit(&s->out, KEEP_BYTES);
 	if (s->kind->explain != NULL)
 		s->kind->explain(s->ctx, &s->out, ERR_SLOW_READER);
+	exchange_count(s->x);
 	s->ending = true;
 	s->active_ns = clock_mono_ns();
 	tell_closed(s);
@@ -215,7 +232,7 @@ static void sweep_one(struct stream *s, uint64_t now_ns)
 		return;
 	if (!s->idle)
 		look_at_socket(s, now_ns);
-	if (!s->idle && now_ns - s->active_ns >= STREAM_STALL_NS)
+	if (!s->idle && now_ns - s->active_ns >= stall_ns(s))
 		drop_slow(s);
 	else if (s->idle && now_ns - s->wrote_ns >= STREAM_KEEPALIVE_NS)
 		stream_write(s, s->kind->keepalive);
@@ -294,10 +311,10 @@ struct stream *stream_begin(struct exchange *x, const struct stream_kind *kind,
 
 size_t stream_room(const struct stream *s)
 {
+	size_t max = is_memory_short(s) ? KEEP_BYTES : STREAM_BUFFER_BYTES;
 	size_t n = s->out.n - s->taken;
 
-	return s->ending || n >= STREAM_BUFFER_BYTES ? 0
-						     : STREAM_BUFFER_BYTES - n;
+	return s->ending || n >= max ? 0 : max - n;
 }
 
 void stream_write(struct stream *s, struct str frames)

@@ -106,7 +106,8 @@ static ssize_t throw_away(struct conn *c)
 /*
  * The requests before a bad one are served. Bytes of the bad one that the
  * library has seen are part of a head or of a body, never all of it: so it is
- * refused as soon as it is the next.
+ * refused as soon as it is the next. A head that is good comes to whoever
+ * refuses it for its length (front/intake.c).
  */
 static ssize_t take_good(struct conn *c, size_t good)
 {
@@ -205,6 +206,7 @@ ssize_t wire_sendmsg(int fd, const struct msghdr *m, int flags)
 void wire_answered(struct conn *c)
 {
 	c->answered_n++;
-	if (c->bad != 0 && c->answered_n == c->framing.whole)
+	if (c->bad != 0 && !c->framing.is_head_good &&
+	    c->answered_n == c->framing.whole)
 		refuse(c);
 }

@@ -3,9 +3,13 @@
  * document, {body, headers, query, hook, raw}, and places are looked up there.
  */
 #include "hook/hook.h"
+
+#include <strings.h>
+
 #include "hook/hook_impl.h"
 #include "jq/jq.h"
 #include "proto/msg_json.h"
+#include "proto/route.h"
 #include "util/base64.h"
 #include "util/json.h"
 #include "util/sha256.h"
@@ -147,6 +151,44 @@ struct str hook_payload(struct str body, struct arena *a)
 	return keep(&b, a);
 }
 
+/* GitHub sends a form unless it was told to send JSON; its one member that
+ * counts is what else would be the body. */
+static bool is_form(const struct m_hook *h, const struct hook_delivery *d)
+{
+	const struct str form = STR("application/x-www-form-urlencoded");
+	struct str type = hook_header(d, "content-type"), rest;
+
+	(void)str_split(type, ';', &type, &rest);
+	type = str_trim(type);
+	return h->verify == HOOK_VERIFY_GITHUB && type.n == form.n &&
+	       strncasecmp(type.p, form.p, form.n) == 0;
+}
+
+static bool form_decode(struct str value, struct arena *a, struct str *ret)
+{
+	char *text = arena_cstr(a, value);
+
+	for (size_t i = 0; i < value.n; i++)
+		if (text[i] == '+')
+			text[i] = ' ';
+	return url_decode(str_of(text, value.n), a, ret);
+}
+
+/* The body as its sender meant it; what is signed are the bytes that came. */
+static struct str meant_body(const struct m_hook *h,
+			     const struct hook_delivery *d, struct arena *a)
+{
+	struct str rest = d->body, one, name, value;
+
+	while (is_form(h, d) && rest.n > 0) {
+		(void)str_split(rest, '&', &one, &rest);
+		(void)str_split(one, '=', &name, &value);
+		if (str_is(name, "payload") && form_decode(value, a, &value))
+			return value;
+	}
+	return d->body;
+}
+
 /* What it is verified by, and what logs somebody in, is no business of jobs. */
 static bool is_private(const struct m_hook *h, struct str header)
 {
@@ -184,7 +226,7 @@ static struct str write_document(const struct m_hook *h,
 	jw_key(&w, "hook");
 	jw_str(&w, h->name);
 	jw_key(&w, "body");
-	jw_raw(&w, hook_payload(d->body, a));
+	jw_raw(&w, hook_payload(meant_body(h, d, a), a));
 	jw_key(&w, "headers");
 	jw_object(&w);
 	for (size_t i = 0; i < d->headers.n; i++) {
@@ -287,7 +329,8 @@ static int map_payload(const struct mapping *m, const struct m_hook *h,
 	int r = 0;
 
 	if (h->payload.n == 0) {
-		MSG_SET(ret, enqueue, payload, hook_payload(d->body, m->a));
+		MSG_SET(ret, enqueue, payload,
+			hook_payload(meant_body(h, d, m->a), m->a));
 		return 0;
 	}
 	it = json_iter(json_root(h->payload));
@@ -348,6 +391,8 @@ static int map_key(const struct mapping *m, const struct m_hook *h,
 	MSG_SET(ret, enqueue, unique_key, text);
 	if (MSG_HAS(h, hook, unique_period))
 		MSG_SET(ret, enqueue, unique_period, h->unique_period);
+	if (MSG_HAS(h, hook, as_numbers))
+		MSG_SET(ret, enqueue, as_numbers, h->as_numbers);
 	return 0;
 }
 
@@ -358,7 +403,8 @@ static struct str id_place(const struct m_hook *h)
 		return h->delivery_id;
 	switch ((enum hook_verify)h->verify) {
 	case HOOK_VERIFY_GITHUB:
-		return STR(".headers[\"x-github-delivery\"]");
+		/* its id is not signed: who replays a body could change it */
+		return STR(".headers[\"x-hub-signature-256\"]");
 	case HOOK_VERIFY_STRIPE:
 		return STR(".body.id");
 	case HOOK_VERIFY_SLACK:

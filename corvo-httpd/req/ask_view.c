@@ -3,6 +3,7 @@
  */
 #include "req/ask_view.h"
 
+#include "front/clients.h"
 #include "front/park.h"
 #include "proto/view_ask.h"
 
@@ -36,12 +37,23 @@ bool ask_view_min_seq(struct req *r, uint64_t *ret)
 	return true;
 }
 
+/* Whose turn it is in viewd, where clients take turns. */
+static struct str whose(struct req *r)
+{
+	struct ip who = clients_key(&r->x.client);
+	char text[IP_TEXT_BYTES];
+
+	ip_format(&who, text);
+	return arena_copy(&r->arena, str_from(text));
+}
+
 static void put(struct req *r, const struct question *q)
 {
 	(void)view_ask_set(q->desc, q->m, q->min_seq, q->wait_ns);
 	req_call(r, &(struct req_call){
 			.client = r->h->viewd,
 			.id = q->query,
+			.key = whose(r),
 			.desc = q->desc,
 			.m = q->m,
 			.timeout_ns = q->wait_ns +

@@ -8,11 +8,14 @@
 
 #include "req/event_json.h"
 #include "rt/log.h"
+#include "util/clock.h"
 
 #define RING_BYTES  (8u << 20)
 #define RING_PAGES  1024
-#define RING_LIMIT  4096 /* events in one answer */
-#define OWN_LIMIT   256  /* and in one for somebody who is behind */
+#define RING_LIMIT  4096            /* events in one answer */
+#define OWN_LIMIT   256             /* and in one for somebody who is behind */
+#define OWN_ASKS    8               /* of those under way; others wait */
+#define TURN_NS     (2 * NS_PER_MS) /* for events, of a turn of the loop */
 #define ASK_WAIT_NS (30 * NS_PER_S)
 #define RETRY_NS    NS_PER_S /* after an answer that was no page */
 #define PAGE_BLOCK  1024
@@ -38,6 +41,11 @@ struct hub {
 	uint64_t head; /* newest event the ring has or had */
 	bool running;  /* head is known */
 	struct rpc_call *call;
+	size_t asking_n;   /* pages of their own that are asked for */
+	struct list wants; /* those who want one */
+	struct list late;  /* those who are told in a later turn */
+	struct loop_timer *go_on;
+	uint64_t turn, turn_ns; /* of the loop, and when it came here first */
 	struct loop_timer *retry;
 	bool retrying; /* it is armed */
 	struct buf scratch;
@@ -55,6 +63,8 @@ struct hub_sub {
 	struct page *hint; /* page of the event before, while: */
 	uint64_t hint_dropped;
 	struct page *last; /* of the event given last, for hub_frame */
+	struct list want;  /* in hub.wants, or in no list */
+	struct list late;  /* in hub.late, or in no list */
 	bool hungry;       /* hub_next had nothing */
 	bool lost;
 	bool failed; /* raftd refused; asked again later */
@@ -173,6 +183,28 @@ static void ask_ring(struct hub *hub)
 	    ask(hub, hub->head, RING_LIMIT, ASK_WAIT_NS, on_ring_page, hub);
 }
 
+/*
+ * However many there are and however far they are behind: a turn has so long
+ * for events, and who comes too late goes on in one of the next.
+ */
+static bool is_spent(struct hub *hub)
+{
+	uint64_t turn = loop_turn(hub->h->d->loop);
+
+	if (hub->turn_ns == 0 || hub->turn != turn) {
+		hub->turn = turn;
+		hub->turn_ns = clock_mono_ns();
+	}
+	return clock_mono_ns() - hub->turn_ns >= TURN_NS;
+}
+
+static void be_late(struct hub_sub *s)
+{
+	if (list_empty(&s->late))
+		list_push_back(&s->hub->late, &s->late);
+	loop_timer_arm(s->hub->go_on, 0);
+}
+
 static void wake(struct hub_sub *s)
 {
 	if (!s->hungry)
@@ -185,6 +217,20 @@ static void wake_all(struct hub *hub)
 {
 	LIST_FOREACH_SAFE (it, &hub->subs)
 		wake(list_entry(it, struct hub_sub, node));
+}
+
+static void on_go_on(void *ctx)
+{
+	struct hub *hub = ctx;
+
+	while (!list_empty(&hub->late) && !is_spent(hub)) {
+		struct list *first = hub->late.next;
+
+		list_remove(first);
+		wake(list_entry(first, struct hub_sub, late));
+	}
+	if (!list_empty(&hub->late))
+		loop_timer_arm(hub->go_on, 0);
 }
 
 static void retry_later(struct hub *hub, const struct rpc_reply *reply)
@@ -244,12 +290,43 @@ static void ring_start(struct hub *hub, uint64_t head)
 	ask_ring(hub);
 }
 
+static void on_own_page(void *ctx, const struct rpc_reply *reply);
+
+static void ask_own(struct hub_sub *s)
+{
+	struct hub *hub = s->hub;
+
+	if (!list_empty(&s->want))
+		return;
+	if (hub->asking_n == OWN_ASKS) {
+		list_push_back(&hub->wants, &s->want);
+		return;
+	}
+	hub->asking_n++;
+	s->asked = s->pos;
+	s->call = ask(hub, s->pos, OWN_LIMIT, 0, on_own_page, s);
+}
+
+/* One of those under way is over. */
+static void asked_own(struct hub *hub)
+{
+	struct list *first = hub->wants.next;
+
+	CHECK(hub->asking_n > 0);
+	hub->asking_n--;
+	if (list_empty(&hub->wants))
+		return;
+	list_remove(first);
+	ask_own(list_entry(first, struct hub_sub, want));
+}
+
 static void on_own_page(void *ctx, const struct rpc_reply *reply)
 {
 	struct hub_sub *s = ctx;
 	struct m_events_reply m;
 
 	s->call = NULL;
+	asked_own(s->hub);
 	if (!page_read(reply, &m, &s->own)) {
 		s->failed = true;
 		retry_later(s->hub, reply);
@@ -262,12 +339,6 @@ static void on_own_page(void *ctx, const struct rpc_reply *reply)
 		ring_start(s->hub, s->asked);
 	if (s->own != NULL || s->lost || s->pos < s->hub->head)
 		wake(s);
-}
-
-static void ask_own(struct hub_sub *s)
-{
-	s->asked = s->pos;
-	s->call = ask(s->hub, s->pos, OWN_LIMIT, 0, on_own_page, s);
 }
 
 static void on_retry(void *ctx)
@@ -295,6 +366,9 @@ struct hub *hub_new(struct httpd *h)
 	hub->h = h;
 	list_init(&hub->subs);
 	list_init(&hub->pages);
+	list_init(&hub->wants);
+	list_init(&hub->late);
+	hub->go_on = loop_timer_add(h->d->loop, on_go_on, hub);
 	hub->retry = loop_timer_add(h->d->loop, on_retry, hub);
 	return hub;
 }
@@ -304,6 +378,7 @@ void hub_free(struct hub *hub)
 	if (hub == NULL)
 		return;
 	CHECK(list_empty(&hub->subs) && hub->call == NULL);
+	loop_timer_remove(hub->go_on);
 	loop_timer_remove(hub->retry);
 	buf_done(&hub->scratch);
 	free(hub);
@@ -318,6 +393,8 @@ struct hub_sub *hub_subscribe(struct hub *hub, uint64_t after_seq,
 	s->wake = wake_fn;
 	s->ctx = ctx;
 	s->pos = after_seq;
+	list_init(&s->want);
+	list_init(&s->late);
 	list_push_back(&hub->subs, &s->node);
 	return s;
 }
@@ -326,9 +403,13 @@ void hub_unsubscribe(struct hub_sub *s)
 {
 	struct hub *hub = s->hub;
 
-	if (s->call != NULL)
+	if (s->call != NULL) {
 		rpc_cancel(hub->h->raftd, s->call);
+		asked_own(hub);
+	}
 	page_free(s->own);
+	list_remove(&s->want);
+	list_remove(&s->late);
 	list_remove(&s->node);
 	free(s);
 	if (list_empty(&hub->subs))
@@ -351,8 +432,14 @@ static struct page *find(struct hub_sub *s, uint64_t seq)
 
 int hub_next(struct hub_sub *s, struct m_event *ret)
 {
-	struct page *p = find(s, s->pos + 1);
+	struct page *p;
 
+	if (is_spent(s->hub)) {
+		s->hungry = true;
+		be_late(s);
+		return 0;
+	}
+	p = find(s, s->pos + 1);
 	s->last = p;
 	if (s->lost)
 		return -ERR_EVENTS_LOST;

@@ -39,8 +39,9 @@ struct hub_sub *hub_subscribe(struct hub *hub, uint64_t after_seq,
 void hub_unsubscribe(struct hub_sub *s);
 
 /*
- * 1: *ret is the next event, good until the loop goes on; 0: none now, wake
- * will be called; -ERR_EVENTS_LOST: the log no longer has what comes next.
+ * 1: *ret is the next event, good until the loop goes on; 0: none now, or
+ * enough of them in this turn of the loop, and wake will be called;
+ * -ERR_EVENTS_LOST: the log no longer has what comes next.
  */
 int hub_next(struct hub_sub *s, struct m_event *ret);
 

@@ -54,18 +54,37 @@ void req_ignore(struct req *r, struct str path)
 		i->paths[i->n++] = path;
 }
 
-void ignored_explain(const struct ignored *i, struct buf *why)
+static void put_paths(const struct ignored *i, struct buf *why)
 {
 	for (size_t k = 0; k < i->n; k++)
 		buf_printf(why, "%s%.*s", k > 0 ? ", " : "",
 			   STR_ARG(i->paths[k]));
+}
+
+void ignored_explain(const struct ignored *i, struct buf *why)
+{
+	put_paths(i, why);
 	buf_puts(why, ": would be ignored, and the request is strict");
+}
+
+/* What a setting is called wrongly would silently stay as it was. */
+static bool refuse_unknown(struct req *r)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(4096);
+
+	put_paths(&r->unknown, &text);
+	buf_puts(&text, r->unknown.n == 1 ? ": there is no such member"
+					  : ": there are no such members");
+	req_fail_text(r, ERR_VALIDATION_ERROR, buf_str(&text));
+	return false;
 }
 
 bool req_read_done(struct req *r)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(4096);
 
+	if (r->unknown.n > 0)
+		return refuse_unknown(r);
 	if (r->ignored.n == 0)
 		return true;
 	if (!req_is_strict(r)) {

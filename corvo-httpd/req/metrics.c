@@ -45,6 +45,7 @@ struct view_told {
 struct http_metrics {
 	struct view_told view;
 	uint64_t in_flight;
+	uint64_t broken;           /* checks of ours that failed */
 	uint64_t silent[PROC_MAX]; /* times it did not tell its numbers */
 	size_t n; /* routes, and one for requests without a route */
 	struct series series[];
@@ -96,6 +97,11 @@ void metrics_leave(struct http_metrics *m)
 {
 	CHECK(m->in_flight > 0);
 	m->in_flight--;
+}
+
+void metrics_note_broken(struct http_metrics *m)
+{
+	m->broken++;
 }
 
 void metrics_note_silent(struct http_metrics *m, enum proc_id p)
@@ -192,6 +198,7 @@ void metrics_collect(const struct http_metrics *m, struct str extra,
 
 	alone.n -= MIN(alone.n, (size_t)1); /* its comma */
 	metric_add(l, METRIC_HTTP_IN_FLIGHT, (double)m->in_flight, alone);
+	metric_add(l, METRIC_HTTP_BROKEN, (double)m->broken, alone);
 	put_connections(s, extra, alone, l);
 	put_memory(server_memory(s), extra, alone, l);
 	put_clients(server_clients(s), extra, l);

@@ -21,6 +21,9 @@ void metrics_count(struct http_metrics *m, const struct req *r);
 /* Its client left before. */
 void metrics_leave(struct http_metrics *m);
 
+/* A check of ours has failed in the work for a request. */
+void metrics_note_broken(struct http_metrics *m);
+
 /* A process was asked for its numbers and did not tell them. */
 void metrics_note_silent(struct http_metrics *m, enum proc_id p);
 

@@ -107,25 +107,22 @@ static bool is_harmless(struct req *r)
 	       strcmp(r->x.method, "OPTIONS") == 0;
 }
 
-bool origin_admit(struct req *r)
+int origin_admit(struct req *r)
 {
 	const char *host = req_header(r, HEAD_HOST);
 	const char *origin = req_header(r, HEAD_ORIGIN);
 
 	if (is_probe(r->x.path))
-		return true;
-	if (!is_host_ours(r, host)) {
-		req_fail_text(r, ERR_MISDIRECTED, STR_NULL);
-		return false;
-	}
+		return 0;
+	if (!is_host_ours(r, host))
+		return -ERR_MISDIRECTED;
 	if (origin == NULL)
-		return true;
+		return 0;
 	if (list_has(r->h->set->cors_origins, str_from(origin))) {
 		r->x.cors_origin = origin;
-		return true;
+		return 0;
 	}
 	if (is_harmless(r) || is_same_origin(origin, host) || is_asked_for(r))
-		return true;
-	req_fail_text(r, ERR_UNSUPPORTED_MEDIA_TYPE, STR_NULL);
-	return false;
+		return 0;
+	return -ERR_UNSUPPORTED_MEDIA_TYPE;
 }

@@ -11,7 +11,7 @@
 
 #include "req/req.h"
 
-/* False: an error has been answered. */
-bool origin_admit(struct req *r);
+/* 0 or -ERR_. */
+int origin_admit(struct req *r);
 
 #endif

@@ -17,6 +17,7 @@ struct lifecycles;
 struct server;
 struct http_metrics;
 struct tell;
+struct turns;
 
 /* What metrics tell of streams of remote calls. */
 struct call_counts {
@@ -41,6 +42,7 @@ struct httpd {
 	struct http_metrics *metrics;
 	struct access *access;
 	struct tell *tell;
+	struct turns *turns; /* for what large bodies ask for */
 	struct id_gen ids;
 	struct rng rng;
 	uint64_t seq;          /* greatest event sequence any reply carried */

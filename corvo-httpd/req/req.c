@@ -9,10 +9,12 @@
 #include "front/head.h"
 #include "front/park.h"
 #include "front/server.h"
+#include "req/guarded.h"
 #include "req/job_check.h"
 #include "req/metrics.h"
+#include "req/work.h"
 #include "util/clock.h"
-#include "util/timefmt.h"
+#include "util/turn.h"
 
 /* Memory a pooled request may keep; what is larger is given back. */
 #define POOL_KEEP_BYTES (16u << 10)
@@ -131,12 +133,12 @@ static bool set_path_field(struct req *r, const struct msg_desc *d, void *m,
 
 		if (!(f->flags & F_PATH) || !str_is(name, f->name))
 			continue;
-		CHECK(f->kind == K_str);
+		REQUIRE(f->kind == K_str);
 		*(struct str *)((char *)m + f->offset) = value;
 		*(uint64_t *)m |= 1ULL << i; /* `has` is the first member */
 		return true;
 	}
-	CHECK(!"a route names a member its message does not have");
+	REQUIRE(!"a route names a member its message does not have");
 	return false;
 }
 
@@ -152,10 +154,14 @@ bool req_read_json(struct req *r, bool may_be_empty, struct json *ret)
 {
 	struct str text = buf_str(&r->x.body);
 	struct json_error e;
+	bool ok;
 
 	if (text.n == 0 && may_be_empty)
 		text = STR("{}");
-	if (!json_validate(text, LIMIT_JSON_DEPTH, &e)) {
+	turn_open();
+	ok = json_validate(text, LIMIT_JSON_DEPTH, &e);
+	turn_close();
+	if (!ok) {
 		req_fail(r, ERR_PARSE_ERROR, "invalid JSON at byte %zu: %s",
 			 e.pos, e.text);
 		return false;
@@ -175,6 +181,9 @@ struct msg_reader req_reader(struct req *r, struct buf *why)
 	return (struct msg_reader){ .a = &r->arena,
 				    .why = why,
 				    .ignored = &r->ignored,
+				    .unknown = route_is_exact(r->match.route)
+						   ? &r->unknown
+						   : NULL,
 				    .compat_03 = req_is_compat(r) };
 }
 
@@ -213,9 +222,11 @@ bool req_read(struct req *r, const struct msg_desc *d, void *m)
 		if (!req_read_json(r, all_optional(d), &v))
 			return false;
 		rd = req_reader(r, &why);
+		turn_open();
 		err = msg_from_json(&rd, d, v, m);
+		turn_close();
 	}
-	if (err == 0)
+	if (err == 0 || r->unknown.n > 0)
 		return req_read_done(r);
 	req_fail_text(r, -err, buf_str(&why));
 	return false;
@@ -224,81 +235,6 @@ bool req_read(struct req *r, const struct msg_desc *d, void *m)
 struct str req_make_id(struct req *r, const char *prefix)
 {
 	return job_make_id(r->h, &r->arena, prefix);
-}
-
-static bool is_ignored_argument(const struct req *r, const char *name)
-{
-	for (size_t i = 0; i < r->ignored.n; i++)
-		if (r->ignored.paths[i].p[0] == '?' &&
-		    str_is(str_skip(r->ignored.paths[i], 1), name))
-			return true;
-	return false;
-}
-
-const char *req_raw_argument(struct req *r, const char *name)
-{
-	/* The client was told that nobody looks at it. */
-	CHECK(!is_ignored_argument(r, name));
-	return head_argument(&r->x, name);
-}
-
-/* 1 given, decoded; 0 absent; -1: an error has been answered. */
-static int read_argument(struct req *r, const char *name, struct str *ret)
-{
-	const char *raw = req_raw_argument(r, name);
-
-	if (raw == NULL)
-		return 0;
-	if (url_decode(str_from(raw), &r->arena, ret) && str_is_utf8(*ret))
-		return 1;
-	req_fail(r, ERR_VALIDATION_ERROR, "%s is not percent-encoded UTF-8",
-		 name);
-	return -1;
-}
-
-bool req_text_argument(struct req *r, const char *name, struct str *ret)
-{
-	struct str text;
-	int given = read_argument(r, name, &text);
-
-	/* a stream outlives the memory the server library read it into */
-	if (given > 0)
-		*ret = arena_copy(&r->arena, text);
-	return given >= 0;
-}
-
-bool req_duration_argument(struct req *r, const char *name, uint64_t *ret)
-{
-	struct str text;
-	int given = read_argument(r, name, &text);
-
-	if (given <= 0 || text.n == 0)
-		return given >= 0;
-	if (duration_read(text, ret))
-		return true;
-	req_fail(r, ERR_VALIDATION_ERROR,
-		 "%s: must be a duration such as 30s, or a number of seconds",
-		 name);
-	return false;
-}
-
-bool req_number_argument(struct req *r, const char *name, uint64_t min,
-			 uint64_t max, uint64_t *ret)
-{
-	struct str text;
-	int given = read_argument(r, name, &text);
-	uint64_t v;
-
-	if (given <= 0)
-		return given == 0;
-	if (str_parse_u64(text, &v) && v >= min && v <= max) {
-		*ret = v;
-		return true;
-	}
-	req_fail(r, ERR_VALIDATION_ERROR,
-		 "%s: must be a whole number from %llu to %llu", name,
-		 (unsigned long long)min, (unsigned long long)max);
-	return false;
 }
 
 struct json_style req_style(struct req *r)
@@ -317,12 +253,36 @@ static void count_work(struct req *r)
 	exchange_count(&r->x);
 }
 
-/* In JSON it is about twice as long. Operations have been carried out, so
- * whoever asked for one is told. */
+/* In JSON it is about twice as long, and a copy is made. Operations have been
+ * carried out, so whoever asked for one is told. */
 static bool has_room_for(struct req *r, const struct rpc_reply *reply)
 {
 	return reply->err != 0 || !r->is_question ||
-	       exchange_fits_answer(&r->x, 2 * reply->body.n, false);
+	       exchange_fits_answer(&r->x, 3 * reply->body.n, false);
+}
+
+static void take_reply(struct req *r, void *reply)
+{
+	r->then(r, reply);
+}
+
+static void take_large(struct req *r)
+{
+	r->then(r, &r->reply);
+}
+
+/* The bytes of a reply last for the callback. What was carried out is told at
+ * once, and so is what goes into a stream. */
+static bool works_on(struct req *r, const struct rpc_reply *reply)
+{
+	if (reply->err != 0 || reply->body.n <= LIMIT_REPLY_AT_ONCE ||
+	    !r->is_question || !r->x.waiting || r->x.stream != NULL)
+		return false;
+	r->reply = *reply;
+	r->reply.body = arena_copy(&r->arena, reply->body);
+	count_work(r);
+	req_work(r, reply->body.n, take_large);
+	return true;
 }
 
 static void on_reply(void *ctx, const struct rpc_reply *reply)
@@ -339,7 +299,8 @@ static void on_reply(void *ctx, const struct rpc_reply *reply)
 		r->h->seq = MAX(r->h->seq, reply->seq);
 		r->x.seq = reply->seq;
 	}
-	r->then(r, reply);
+	if (!works_on(r, reply))
+		req_guarded(r, take_reply, (void *)(uintptr_t)reply);
 }
 
 bool req_end_call(struct req *r)
@@ -373,7 +334,7 @@ void req_call(struct req *r, const struct req_call *c)
 	by = deadline_of(r, c, &timeout_err);
 	buf_clear(b);
 	msg_encode(c->desc, c->m, b);
-	CHECK(!b->full);
+	REQUIRE(!b->full);
 	r->client = c->client;
 	r->then = c->then;
 	call = rpc_call(c->client, c->id, c->key, buf_str(b), by, timeout_err,
@@ -414,13 +375,17 @@ void *req_reply(struct req *r, const struct msg_desc *d,
 		const struct rpc_reply *reply)
 {
 	void *m;
+	int err;
 
 	if (reply->err != 0) {
 		req_fail_text(r, reply->err, reply->body);
 		return NULL;
 	}
 	m = arena_alloc(&r->arena, d->size);
-	if (msg_decode(d, reply->body, &r->arena, m) != 0) {
+	turn_open();
+	err = msg_decode(d, reply->body, &r->arena, m);
+	turn_close();
+	if (err != 0) {
 		req_fail(r, ERR_BAD_MESSAGE, "%s", err_text(ERR_BAD_MESSAGE));
 		return NULL;
 	}
@@ -449,20 +414,28 @@ static bool is_refusal(int err)
 	return status < 500 || status == 503;
 }
 
-void req_fail_text(struct req *r, int err, struct str text)
+void req_put_error(struct req *r, int err, struct str text)
 {
-	if (r->partly && is_refusal(err))
-		err = ERR_OUTCOME_UNKNOWN;
 	buf_clear(&r->x.out);
-	r->x.retry_after_s = answer_retry_after(err);
 	r->x.err = err;
 	if (r->form != NULL) {
-		finish(r, r->form->fail(r, err, text));
+		r->x.status = r->form->fail(r, err, text);
 		return;
 	}
 	answer_error_body(&r->x.out, err, text, r->x.retry_after_s);
 	r->x.content_type = "application/json";
-	finish(r, err_status(err));
+	r->x.status = err_status(err);
+}
+
+void req_fail_text(struct req *r, int err, struct str text)
+{
+	if (r->partly && is_refusal(err))
+		err = ERR_OUTCOME_UNKNOWN;
+	if (err == ERR_VALIDATION_ERROR && r->mistake_03 != 0)
+		err = req_mistake(r, r->mistake_03);
+	r->x.retry_after_s = answer_retry_after(err);
+	req_put_error(r, err, text);
+	finish(r, r->x.status);
 }
 
 void req_fail(struct req *r, int err, const char *fmt, ...)
@@ -523,7 +496,9 @@ void req_answer_message(struct req *r, const struct msg_desc *d, const void *m,
 		finish(r, r->form->message(r, d, m));
 		return;
 	}
+	turn_open();
 	msg_to_json(d, m, &style, &w);
+	turn_close();
 	req_answer(r, status);
 }
 
@@ -540,7 +515,7 @@ void req_add_field(struct req *r, const char *name, const char *value)
 	if (x->fields == NULL)
 		x->fields =
 		    arena_alloc(&r->arena, FIELDS_MAX * sizeof(*x->fields));
-	CHECK(x->fields_n < FIELDS_MAX);
+	REQUIRE(x->fields_n < FIELDS_MAX);
 	x->fields[x->fields_n++] = (struct field){ name, value };
 }
 

@@ -17,6 +17,7 @@
 
 struct req;
 
+typedef void req_fn(struct req *r);
 typedef void req_reply_fn(struct req *r, const struct rpc_reply *reply);
 
 /*
@@ -35,7 +36,8 @@ struct req_form {
 struct req {
 	struct exchange x; /* what came, and the answer */
 	struct httpd *h;
-	bool counted; /* metrics know that it is under way */
+	bool counted;  /* metrics know that it is under way */
+	bool is_begun; /* a stream of both sides: its method serves it */
 	struct route_match match;
 	struct arena arena;
 	const struct req_form *form; /* NULL: HTTP and JSON */
@@ -48,16 +50,28 @@ struct req {
 	size_t call_n;         /* bytes of it */
 	bool is_question;      /* it changes nothing */
 	req_reply_fn *then;
-	void *state; /* the handler's own, in the arena */
+	void *state;            /* the handler's own, in the arena */
+	struct rpc_reply reply; /* a large one, while it is worked on */
 
-	struct ignored ignored; /* members nothing is done with */
+	struct ignored ignored;   /* members nothing is done with */
+	size_t ignored_arguments; /* the first of them: "?name" */
+	struct ignored unknown;   /* of a route that refuses them */
 	enum { COMPAT_UNASKED, COMPAT_NO, COMPAT_03 } compat;
+	int mistake_03; /* what VALIDATION_ERROR is to a client of 0.3; 0: that
+			 */
+
+	struct turn_work *work; /* it is worked on in turns; NULL: it is not */
+	req_fn *work_fn;
+	bool work_failed; /* a check, and the loop gives the request up */
 
 	/* a long-polling fetch: what to answer when it is ended early */
 	void (*end_parked)(struct req *r);
 	/* its answer could not be sent: undo what it gives away; NULL: nothing
 	 * to undo. What it needs is in the arena. */
 	void (*unsent)(struct req *r);
+	/* A check of ours has failed, and its answer is a stream: that says so
+	 * and ends. NULL: it is cut off. */
+	void (*broken)(struct req *r);
 	/* What becomes of a reply that comes when the request is gone, with
 	 * struct httpd as ctx; NULL: nothing. */
 	rpc_reply_fn *too_late;
@@ -95,7 +109,8 @@ bool req_read_json(struct req *r, bool may_be_empty, struct json *ret);
 /*
  * For who reads members by himself: a reader that notes what is ignored, and
  * what is to be called when all is read. That names it in the answer, or
- * refuses the request if it is a strict one: false.
+ * refuses the request if it is a strict one, or has members that its route
+ * refuses: false.
  */
 struct msg_reader req_reader(struct req *r, struct buf *why);
 bool req_read_done(struct req *r);
@@ -188,6 +203,8 @@ void req_answer_op(struct req *r, const struct rpc_reply *reply);
  */
 _printf_(3, 4) void req_fail(struct req *r, int err, const char *fmt, ...);
 void req_fail_text(struct req *r, int err, struct str text);
+/* Writes it into an answer that others send; retry_after_s is known. */
+void req_put_error(struct req *r, int err, struct str text);
 
 /* With the error of a reply, when n jobs were `done` before it came. */
 void req_fail_partly(struct req *r, const struct rpc_reply *reply,

@@ -12,34 +12,22 @@
 
 /* --- POST /approval-policies --- */
 
-static void on_set(struct req *r, const struct rpc_reply *reply)
-{
-	if (reply->err == ERR_VALIDATION_ERROR)
-		req_fail_text(r, req_mistake(r, ERR_POLICY_ERROR), reply->body);
-	else
-		req_answer_op(r, reply);
-}
-
 void h_set_policy(struct req *r)
 {
 	struct m_policy *m = arena_zalloc(&r->arena, sizeof(*m));
 
+	r->mistake_03 = ERR_POLICY_ERROR;
 	if (req_read(r, &msg_policy, m))
 		req_call_raftd(r, OP_SET_POLICY, STR_NULL, &msg_policy, m,
-			       on_set);
+			       req_answer_op);
 }
 
 /* --- POST /approval-policies/dry-run --- */
 
 static void on_trial(struct req *r, const struct rpc_reply *reply)
 {
-	struct m_policy_trial *m;
+	struct m_policy_trial *m = req_reply(r, &msg_policy_trial, reply);
 
-	if (reply->err == ERR_VALIDATION_ERROR) {
-		req_fail_text(r, req_mistake(r, ERR_POLICY_ERROR), reply->body);
-		return;
-	}
-	m = req_reply(r, &msg_policy_trial, reply);
 	if (m != NULL)
 		ask_view_answer(r, &msg_policy_trial, m, m->lag_ns);
 }
@@ -48,6 +36,7 @@ void h_try_policy(struct req *r)
 {
 	struct m_try_policy *m = arena_zalloc(&r->arena, sizeof(*m));
 
+	r->mistake_03 = ERR_POLICY_ERROR;
 	if (!req_read(r, &msg_try_policy, m))
 		return;
 	MSG_SET(m, try_policy, now_ns, clock_wall_ns());

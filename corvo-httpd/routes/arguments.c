@@ -67,6 +67,7 @@ bool arguments_admit(struct req *r)
 	if (!shape.takes_anything || shape.arguments != NULL) {
 		g.known = shape.arguments;
 		head_each_argument(&r->x, on_argument, &g);
+		r->ignored_arguments = r->ignored.n;
 	}
 	return req_read_done(r);
 }

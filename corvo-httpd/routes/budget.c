@@ -6,13 +6,8 @@
 
 static void on_set(struct req *r, const struct rpc_reply *reply)
 {
-	const void *m;
+	const void *m = req_reply(r, &msg_budget, reply);
 
-	if (reply->err == ERR_VALIDATION_ERROR) {
-		req_fail_text(r, req_mistake(r, ERR_BUDGET_ERROR), reply->body);
-		return;
-	}
-	m = req_reply(r, &msg_budget, reply);
 	if (m != NULL)
 		req_answer_message(r, &msg_budget, m, r->match.route->status);
 }
@@ -21,7 +16,10 @@ void h_set_budget(struct req *r)
 {
 	struct m_budget *m = arena_zalloc(&r->arena, sizeof(*m));
 
-	if (req_read(r, &msg_budget, m))
-		req_call_raftd(r, OP_SET_BUDGET, STR_NULL, &msg_budget, m,
-			       on_set);
+	r->mistake_03 = ERR_BUDGET_ERROR;
+	if (!req_read(r, &msg_budget, m))
+		return;
+	if (req_is_compat(r))
+		MSG_SET(m, budget, holds_jobs, true);
+	req_call_raftd(r, OP_SET_BUDGET, STR_NULL, &msg_budget, m, on_set);
 }

@@ -9,6 +9,7 @@
 #include "req/ask_view.h"
 #include "routes/handlers.h"
 #include "util/clock.h"
+#include "util/turn.h"
 #include "util/unique.h"
 
 /* Ids that are named to raftd at a time: others wait behind a larger entry. */
@@ -43,11 +44,11 @@ static void go_on(struct req *r);
 
 static void keep_ids(struct work *w, const struct m_search_reply *m)
 {
-	CHECK(w->n + m->ids_n <= PENDING_MAX);
+	REQUIRE(w->n + m->ids_n <= PENDING_MAX);
 	for (size_t i = 0; i < m->ids_n; i++) {
 		struct str id = m->ids[i];
 
-		CHECK(id.n <= LIMIT_JOB_ID_BYTES);
+		REQUIRE(id.n <= LIMIT_JOB_ID_BYTES);
 		memcpy(w->texts[w->n], id.p, id.n);
 		w->ids[w->n] = str_of(w->texts[w->n], id.n);
 		w->n++;
@@ -260,7 +261,9 @@ static void go_on(struct req *r)
 static void take_ids(struct req *r, struct work *w)
 {
 	w->ids = w->ask.job_ids;
+	turn_open();
 	w->n = unique_texts(&r->arena, w->ids, w->ask.job_ids_n);
+	turn_close();
 }
 
 /*
@@ -282,21 +285,21 @@ static bool check(struct req *r, const struct m_bulk_request *m)
 {
 	bool by_ids = MSG_HAS(m, bulk_request, job_ids);
 	bool by_filter = MSG_HAS(m, bulk_request, filter);
-	int mistake = req_mistake(r, ERR_BULK_ERROR);
 
 	if (by_ids == by_filter)
 		req_fail(r, ERR_VALIDATION_ERROR,
 			 "job_ids or filter: one of them is required, and only "
 			 "one");
 	else if (m->action == BULK_MOVE && m->move_to_queue.n == 0)
-		req_fail(r, mistake, "move_to_queue: is required for move");
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "move_to_queue: is required for move");
 	else if (m->action == BULK_CHANGE_PRIORITY &&
 		 !MSG_HAS(m, bulk_request, priority))
-		req_fail(r, mistake,
+		req_fail(r, ERR_VALIDATION_ERROR,
 			 "priority: is required for change_priority");
 	else if (m->canary > 0 && m->action != BULK_RETRY &&
 		 m->action != BULK_REQUEUE)
-		req_fail(r, mistake,
+		req_fail(r, ERR_VALIDATION_ERROR,
 			 "canary: is for retry and requeue, whose jobs can "
 			 "fail again");
 	else
@@ -304,11 +307,37 @@ static bool check(struct req *r, const struct m_bulk_request *m)
 	return false;
 }
 
+/*
+ * Clients of 0.3 may send both, of which ids count if there are any, and
+ * neither, which is about no job. That action is missing is the one mistake
+ * which is no BULK_ERROR. False when an error has been answered.
+ */
+static bool read_as_03(struct req *r, struct m_bulk_request *m)
+{
+	struct json body, action;
+
+	if (!req_read_json(r, true, &body))
+		return false;
+	if (json_member(body, "action", &r->arena, &action))
+		r->mistake_03 = ERR_BULK_ERROR;
+	if (!req_read(r, &msg_bulk_request, m))
+		return false;
+	if (m->job_ids_n > 0)
+		MSG_UNSET(m, bulk_request, filter);
+	else if (MSG_HAS(m, bulk_request, filter))
+		MSG_UNSET(m, bulk_request, job_ids);
+	else
+		MSG_SET_LIST(m, bulk_request, job_ids, NULL, 0);
+	return true;
+}
+
 void h_bulk(struct req *r)
 {
 	struct work *w = arena_zalloc(&r->arena, sizeof(*w));
 
-	if (!req_read(r, &msg_bulk_request, &w->ask) || !check(r, &w->ask))
+	if (!(req_is_compat(r) ? read_as_03(r, &w->ask)
+			       : req_read(r, &msg_bulk_request, &w->ask)) ||
+	    !check(r, &w->ask))
 		return;
 	r->state = w;
 	r->x.outlives = !w->ask.dry_run;

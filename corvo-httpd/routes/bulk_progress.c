@@ -8,12 +8,14 @@
  * come from clients. What a stream needs lives in its request.
  */
 #include "front/stream.h"
+#include "req/guarded.h"
 #include "req/hub.h"
 #include "req/req.h"
 #include "routes/handlers.h"
 #include "util/json.h"
 
 struct watch {
+	struct req *r;
 	struct stream *stream;
 	struct hub_sub *sub; /* NULL: it ends with what was written */
 	struct str id;       /* of the operation */
@@ -141,9 +143,9 @@ static void write_event(struct watch *w, const struct m_event *e)
 	arena_done(&a);
 }
 
-static void fill(void *ctx)
+static void write_more(_unused_ struct req *r, void *arg)
 {
-	struct watch *w = ctx;
+	struct watch *w = arg;
 	struct m_event e;
 	int n = 0;
 
@@ -154,6 +156,13 @@ static void fill(void *ctx)
 			write_event(w, &e);
 	if (n < 0)
 		stream_end_error(w->stream, ERR_EVENTS_LOST);
+}
+
+static void fill(void *ctx)
+{
+	struct watch *w = ctx;
+
+	req_guarded(w->r, write_more, w);
 }
 
 static void on_closed(void *ctx)
@@ -227,6 +236,7 @@ void h_bulk_progress(struct req *r)
 
 	if (!req_read(r, &msg_bulk_ref, m))
 		return;
+	w->r = r;
 	w->id = m->bulk_id;
 	r->state = w;
 	req_call_raftd(r, QUERY_GET_BULK, STR_NULL, &msg_bulk_ref, m, on_bulk);

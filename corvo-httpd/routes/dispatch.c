@@ -17,18 +17,18 @@ static fence_then_fn *const handlers[] = {
 #include "proto/defs/routes.def"
 };
 
-/* "http://host/path" names the same thing as "/path". */
-static struct str strip_origin(struct str url)
+void dispatch_take_target(struct req *r)
 {
-	struct str rest = url;
+	const struct str scheme = STR("http://");
+	struct str rest = str_skip(r->x.path, scheme.n);
+	size_t n = 0;
 
-	if (!str_starts(url, STR("http://")))
-		return url;
-	rest = str_skip(url, sizeof("http://") - 1);
-	for (size_t i = 0; i < rest.n; i++)
-		if (rest.p[i] == '/')
-			return str_skip(rest, i);
-	return STR("/");
+	if (!str_starts(r->x.path, scheme))
+		return;
+	while (n < rest.n && rest.p[n] != '/')
+		n++;
+	r->x.head.value[HEAD_HOST] = arena_cstr(&r->arena, str_of(rest.p, n));
+	r->x.path = n < rest.n ? str_skip(rest, n) : STR("/");
 }
 
 /* "/batch" is another name of "/batches", and "/metrics" of ours. */
@@ -53,13 +53,14 @@ static void refuse_method(struct req *r)
 	req_fail_text(r, ERR_METHOD_NOT_ALLOWED, STR_NULL);
 }
 
-bool dispatch_takes_body(const struct req *r)
+int dispatch_admit_body(const struct req *r)
 {
 	struct str coding = str_from(req_header(r, HEAD_CONTENT_ENCODING));
 
-	return coding.n == 0 ||
-	       (coding.n == strlen("identity") &&
-		strncasecmp(coding.p, "identity", coding.n) == 0);
+	if (coding.n == 0 || (coding.n == strlen("identity") &&
+			      strncasecmp(coding.p, "identity", coding.n) == 0))
+		return 0;
+	return -ERR_UNSUPPORTED_ENCODING;
 }
 
 /* A path, or what is below it. */
@@ -75,7 +76,7 @@ bool dispatch_is_served(const struct req *r)
 {
 	static const char *const places[] = { "/jobs", "/health", "/join",
 					      "/debug/cluster" };
-	struct str path = strip_origin(r->x.path);
+	struct str path = r->x.path;
 
 	if (r->x.conn->part == LISTEN_ALL || is_at(path, "/metrics") ||
 	    is_at(path, "/healthz") || is_at(path, "/readyz"))
@@ -86,11 +87,14 @@ bool dispatch_is_served(const struct req *r)
 	return false;
 }
 
-void dispatch_refuse(struct req *r)
+int dispatch_admit(struct req *r, struct str *why)
 {
-	req_fail(r, ERR_NOT_FOUND,
-		 "there is nothing at this path of this "
-		 "address; see scheddb_bind");
+	if (dispatch_is_served(
+		r)) /* who may ask for /metrics may not for others */
+		return origin_admit(r);
+	*why = STR("there is nothing at this path of this address; see "
+		   "scheddb_bind");
+	return -ERR_NOT_FOUND;
 }
 
 void dispatch(struct req *r)
@@ -99,9 +103,6 @@ void dispatch(struct req *r)
 	enum http_method m = HTTP_GET;
 	bool known = str_is(method, "HEAD") || http_method_parse(method, &m);
 
-	r->x.path = strip_origin(r->x.path);
-	if (!origin_admit(r)) /* who may ask for /metrics may not for others */
-		return;
 	r->x.path = full_name(r, r->x.path);
 	if (str_is(method, "OPTIONS")) {
 		req_answer_empty(r, 200);

@@ -4,17 +4,25 @@
 #ifndef CORVO_DISPATCH_H
 #define CORVO_DISPATCH_H
 
-#include "util/base.h"
+#include "util/str.h"
 
 struct req;
 
-/* By its head: routes read no body that is packed. */
-bool dispatch_takes_body(const struct req *r);
+/* "http://host/path" asks for "/path" of that host, whatever the header Host
+ * says. Of the head, before all else. */
+void dispatch_take_target(struct req *r);
 
-/* Its connection came to an address where this path is served; else it is to
- * be refused. */
+/* Whether this path is served at the address its connection came to. */
 bool dispatch_is_served(const struct req *r);
-void dispatch_refuse(struct req *r);
+
+/* Routes read no body that is packed. 0 or -ERR_. */
+int dispatch_admit_body(const struct req *r);
+
+/*
+ * By its head, whatever it speaks: where it is asked for, and by whose name and
+ * from which page. 0, or -ERR_ and why.
+ */
+int dispatch_admit(struct req *r, struct str *why);
 
 /* The request is answered now, or later through its call. */
 void dispatch(struct req *r);

@@ -7,6 +7,7 @@
 #include "req/req.h"
 #include "routes/handlers.h"
 #include "util/hash.h"
+#include "util/turn.h"
 
 /* False: it was refused. b: the batch it is an item of, or NULL. */
 static bool is_job_ok(struct req *r, const struct m_enqueue_batch *b,
@@ -177,6 +178,20 @@ static void on_batch_enqueued(struct req *r, const struct rpc_reply *reply)
 	req_answer(r, 201);
 }
 
+/* False: one of them was refused. */
+static bool take_jobs(struct req *r, struct m_enqueue_batch *b)
+{
+	for (size_t i = 0; i < b->jobs_n; i++) {
+		turn_open();
+		turn_step();
+		turn_close();
+		if (!is_job_ok(r, b, &b->jobs[i]))
+			return false;
+		job_give_ids(r->h, &r->arena, &b->jobs[i]);
+	}
+	return true;
+}
+
 void h_enqueue_batch(struct req *r)
 {
 	struct m_enqueue_batch *b = arena_zalloc(&r->arena, sizeof(*b));
@@ -190,11 +205,8 @@ void h_enqueue_batch(struct req *r)
 		MSG_SET(b, enqueue_batch, idempotency_key, key);
 		MSG_SET(b, enqueue_batch, idempotency_hash, hash);
 	}
-	for (size_t i = 0; i < b->jobs_n; i++) {
-		if (!is_job_ok(r, b, &b->jobs[i]))
-			return;
-		job_give_ids(r->h, &r->arena, &b->jobs[i]);
-	}
+	if (!take_jobs(r, b))
+		return;
 	if (MSG_HAS(b, enqueue_batch, batch))
 		MSG_SET(b, enqueue_batch, batch_id, req_make_id(r, "batch_"));
 	r->state = b;
@@ -207,6 +219,7 @@ void h_enqueue_batch(struct req *r)
 void h_enqueue(struct req *r)
 {
 	struct json v, jobs;
+	bool has_jobs;
 
 	/* The word alone decides nothing; it saves the search for it. */
 	if (r->x.body.n == 0 ||
@@ -216,8 +229,11 @@ void h_enqueue(struct req *r)
 	}
 	if (!req_read_json(r, false, &v))
 		return;
-	if (json_member(v, "jobs", &r->arena, &jobs) &&
-	    json_type_of(jobs) == JSON_ARRAY)
+	turn_open();
+	has_jobs = json_member(v, "jobs", &r->arena, &jobs) &&
+		   json_type_of(jobs) == JSON_ARRAY;
+	turn_close();
+	if (has_jobs)
 		h_enqueue_batch(r);
 	else
 		enqueue_one(r);

@@ -7,6 +7,7 @@
 #include "front/stream.h"
 #include "req/event_filter.h"
 #include "req/event_json.h"
+#include "req/guarded.h"
 #include "req/hub.h"
 #include "req/req.h"
 #include "routes/handlers.h"
@@ -113,6 +114,7 @@ void h_cluster_events(struct req *r)
 /* --- GET /events --- */
 
 struct watch {
+	struct req *r;
 	struct stream *stream;
 	struct hub_sub *sub;
 	struct event_filter filter;
@@ -147,9 +149,9 @@ static void tell_place(struct watch *w)
 	w->told = w->pos;
 }
 
-static void fill(void *ctx)
+static void write_more(_unused_ struct req *r, void *arg)
 {
-	struct watch *w = ctx;
+	struct watch *w = arg;
 	struct m_event e;
 	int n = 0;
 
@@ -164,6 +166,13 @@ static void fill(void *ctx)
 	}
 	if (n < 0)
 		stream_end_error(w->stream, ERR_EVENTS_LOST);
+}
+
+static void fill(void *ctx)
+{
+	struct watch *w = ctx;
+
+	req_guarded(w->r, write_more, w);
 }
 
 static void on_closed(void *ctx)
@@ -194,6 +203,7 @@ void h_events(struct req *r)
 {
 	struct watch *w = arena_zalloc(&r->arena, sizeof(*w));
 
+	w->r = r;
 	r->state = w;
 	if (read_filter(r, &w->filter) && read_place(r, w))
 		ask(r, w->pos, 1, on_place);

@@ -7,6 +7,7 @@
 
 #include "api/route_shape.h"
 #include "req/ask_view.h"
+#include "req/work.h"
 #include "util/clock.h"
 
 struct waiting {
@@ -19,7 +20,7 @@ static void go_on(struct req *r)
 
 	r->state = NULL;
 	r->x.seq = 0; /* a read has no index of its own */
-	w->then(r);
+	req_work(r, r->x.body.n, w->then);
 }
 
 static void ask(struct req *r, unsigned id, const struct msg_desc *d,

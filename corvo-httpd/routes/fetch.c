@@ -157,6 +157,7 @@ static void fetch(struct req *r, bool batch)
 			.then = on_fetched,
 		    });
 	r->too_late = give_back_late;
+	rpc_when_late(r->call, give_back_late, r->h);
 	if (f->timeout == 0)
 		return;
 	r->end_parked = answer_nothing;

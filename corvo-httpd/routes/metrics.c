@@ -13,6 +13,7 @@
 #include "req/metrics.h"
 #include "req/req.h"
 #include "req/tell.h"
+#include "req/work.h"
 #include "routes/handlers.h"
 
 #define METRICS_NS (1 * NS_PER_S) /* for each of the two */
@@ -44,13 +45,30 @@ static bool take(struct req *r, const struct rpc_reply *reply,
 	return false;
 }
 
+static void answer_now(struct req *r)
+{
+	const struct collection *c = r->state;
+
+	c->answer(r);
+}
+
+/* Many who ask at once are answered in one turn of raftd: each has a turn of
+ * its own here. */
+static void answer_in_turn(struct req *r)
+{
+	if (r->work != NULL)
+		answer_now(r);
+	else
+		req_work(r, SIZE_MAX, answer_now);
+}
+
 static void on_others(struct req *r, const struct rpc_reply *reply)
 {
 	struct collection *c = r->state;
 
 	(void)take(r, reply, PROC_RAFTD, &c->others);
 	r->x.seq = 0;
-	c->answer(r);
+	answer_in_turn(r);
 }
 
 /* raftd keeps what it is told now: no number goes down that was answered. */
@@ -82,7 +100,7 @@ static void collect_own(struct req *r)
 	if (tell_has_others(r->h) && rpc_client_is_up(r->h->raftd))
 		ask_others(r);
 	else
-		c->answer(r);
+		answer_in_turn(r);
 }
 
 static void ask(struct req *r, struct rpc_client *client, unsigned id,

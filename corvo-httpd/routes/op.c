@@ -5,6 +5,7 @@
 #include "proto/msg_json.h"
 #include "req/req.h"
 #include "routes/handlers.h"
+#include "util/turn.h"
 
 /* Queue the message is about: where it would be routed. */
 static struct str routing_key(const struct msg_desc *d, const void *m)
@@ -52,12 +53,25 @@ static int unknown_job_03(unsigned op)
 	}
 }
 
+/* Which it was for clients of that version, whether there was one or not. */
+static void answer_deleted_03(struct req *r)
+{
+	struct m_status_reply m = { 0 };
+
+	MSG_SET(&m, status_reply, status, STR("deleted"));
+	req_answer_message(r, &msg_status_reply, &m, 200);
+}
+
 void req_answer_op(struct req *r, const struct rpc_reply *reply)
 {
 	const struct msg_desc *d = op_info(r->match.route->target)->reply;
 	const void *m;
 
 	if (reply->err == ERR_NOT_FOUND && req_is_compat(r)) {
+		if (r->match.route->target == OP_DELETE_BUDGET) {
+			answer_deleted_03(r);
+			return;
+		}
 		req_fail_text(r, unknown_job_03(r->match.route->target),
 			      reply->body);
 		return;
@@ -116,15 +130,17 @@ static void on_items(struct req *r, const struct rpc_reply *reply)
 
 	if (m == NULL)
 		return;
-	CHECK(f->kind == K_msgs);
+	REQUIRE(f->kind == K_msgs);
 	items = *(const char *const *)(m + f->offset);
 	n = *(const size_t *)(m + f->count_offset);
 	r->x.seq = 0; /* a read has no index of its own */
 	w = req_json(r);
+	turn_open();
 	jw_array(&w);
 	for (size_t i = 0; i < n; i++)
 		msg_to_json(f->sub, items + i * f->sub->size, &style, &w);
 	jw_array_end(&w);
+	turn_close();
 	req_answer(r, r->match.route->status);
 }
 

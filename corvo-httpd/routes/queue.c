@@ -285,9 +285,10 @@ static void set(struct req *r, const struct m_set_queue *m)
 /* False when an error has been answered: the body must have the member. */
 static bool needs_member(struct req *r, const char *name)
 {
+	struct str body = buf_str(&r->x.body);
 	struct json v;
 
-	if (json_member(json_root(buf_str(&r->x.body)), name, &r->arena, &v))
+	if (body.n > 0 && json_member(json_root(body), name, &r->arena, &v))
 		return true;
 	req_fail(r, ERR_VALIDATION_ERROR,
 		 "%s is required; 0 or null removes the limit", name);
@@ -458,6 +459,8 @@ static void on_swept(struct req *r, const struct rpc_reply *reply)
 		return;
 	}
 	MSG_SET(&s->m, clear_queue, upto_seq, m->upto_seq);
+	if (MSG_HAS(m, clear_queue_reply, regroups))
+		MSG_SET(&s->m, clear_queue, regroups, m->regroups);
 	/* the reply's memory goes, the arena's stays */
 	MSG_SET(&s->m, clear_queue, cursor, arena_copy(&r->arena, m->cursor));
 	req_call_raftd(r, s->op, s->m.queue, &msg_clear_queue, &s->m, on_swept);

@@ -66,7 +66,7 @@ void sdb_ask_jobs(struct req *r, struct str *ids, size_t n, req_reply_fn *then)
 {
 	struct m_job_ids m = { 0 };
 
-	CHECK(n <= LIMIT_BULK_GET);
+	REQUIRE(n <= LIMIT_BULK_GET);
 	MSG_SET_LIST(&m, job_ids, job_ids, ids, n);
 	req_call_raftd(r, QUERY_GET_JOBS, STR_NULL, &msg_job_ids, &m, then);
 }

@@ -44,8 +44,8 @@ static void keep(struct req *r, struct listing *l, const struct msg_desc *d,
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 
 	msg_encode(d, m, &b);
-	CHECK(msg_decode(d, arena_copy(&r->arena, buf_str(&b)), &r->arena,
-			 ret) == 0);
+	REQUIRE(msg_decode(d, arena_copy(&r->arena, buf_str(&b)), &r->arena,
+			   ret) == 0);
 	l->bytes += b.n + d->size;
 }
 
@@ -70,7 +70,7 @@ static void page_done(struct listing *l)
 static bool is_whole(struct listing *l, const struct m_job_list *m)
 {
 	if (m->omitted_n > 0) {
-		CHECK(m->omitted_n < l->asked);
+		REQUIRE(m->omitted_n < l->asked);
 		l->limit = (uint32_t)(l->asked - m->omitted_n);
 		return false;
 	}

@@ -193,7 +193,7 @@ static void on_runs(struct req *r, const struct rpc_reply *reply)
 	bool ok = sdb_reply_briefly(r, &msg_job_list, reply, &a, &m);
 
 	if (ok && m.omitted_n > 0) {
-		CHECK(m.omitted_n < l->asked);
+		REQUIRE(m.omitted_n < l->asked);
 		l->limit = (uint32_t)(l->asked - m.omitted_n);
 		ask_runs(r);
 	} else if (ok) {

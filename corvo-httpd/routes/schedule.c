@@ -191,7 +191,7 @@ static int read_members(struct req *r, struct json body, struct m_schedule *s,
 
 	rd.beside = &msg_schedule_job;
 	err = msg_from_json(&rd, &msg_schedule, body, s);
-	rd.ignored = NULL; /* that was noted */
+	rd.ignored = rd.unknown = NULL; /* that was noted */
 	if (err == 0)
 		err = msg_from_json(&rd, &msg_schedule_job, body, job);
 	if (err == 0 && MSG_HAS(s, schedule, job) &&
@@ -212,9 +212,10 @@ static bool read_schedule(struct req *r, struct m_schedule *s)
 	    !req_read_json(r, true, &body))
 		return false;
 	err = read_members(r, body, s, &why);
-	if (err < 0)
-		req_fail_text(r, -err, buf_str(&why));
-	return err == 0 && req_read_done(r);
+	if (err == 0 || r->unknown.n > 0)
+		return req_read_done(r);
+	req_fail_text(r, -err, buf_str(&why));
+	return false;
 }
 
 /* Its first time comes with it. */

@@ -2,8 +2,10 @@
  * Lists and searches, answered by viewd; workers by raftd.
  */
 #include "proto/job_json.h"
+#include "proto/view_ask.h"
 #include "req/ask_view.h"
 #include "routes/handlers.h"
+#include "util/turn.h"
 
 #define SEARCH_DEFAULT 50
 
@@ -17,10 +19,12 @@ static void answer_list(struct req *r, const struct msg_desc *d,
 
 	ask_view_lag(r, lag_ns);
 	w = req_json(r);
+	turn_open();
 	jw_array(&w);
 	for (size_t i = 0; i < n; i++)
 		msg_to_json(d, (const char *)items + i * d->size, &style, &w);
 	jw_array_end(&w);
+	turn_close();
 	req_answer(r, 200);
 }
 
@@ -137,6 +141,12 @@ static void search(struct req *r, struct m_search *s)
 	}
 	if (!fits)
 		MSG_SET(s, search, limit, SEARCH_DEFAULT);
+	if (s->time_budget > SEARCH_BUDGET_MAX_NS && !req_is_compat(r)) {
+		req_fail(r, ERR_VALIDATION_ERROR,
+			 "time_budget: must be at most %ds",
+			 (int)(SEARCH_BUDGET_MAX_NS / NS_PER_S));
+		return;
+	}
 	ask_view(r, &msg_search, s, on_found);
 }
 

@@ -95,16 +95,23 @@ void h_get_webhook(struct req *r)
 
 static void on_set(struct req *r, const struct rpc_reply *reply)
 {
-	const struct m_webhook *m;
+	const struct m_webhook *m = req_reply(r, &msg_webhook, reply);
 
-	if (reply->err == ERR_VALIDATION_ERROR) {
-		req_fail_text(r, req_mistake(r, ERR_WEBHOOK_ERROR),
-			      reply->body);
-		return;
-	}
-	m = req_reply(r, &msg_webhook, reply);
 	if (m != NULL)
 		answer_one(r, m, "ok");
+}
+
+static bool check_secret(struct req *r, struct m_set_webhook *m)
+{
+	if (req_is_compat(r)) {
+		MSG_SET(m, set_webhook, any_secret, true);
+		return true;
+	}
+	if (m->secret.n <= LIMIT_PUSH_SECRET_BYTES)
+		return true;
+	req_fail(r, ERR_VALIDATION_ERROR, "secret: must be at most %d bytes",
+		 LIMIT_PUSH_SECRET_BYTES);
+	return false;
 }
 
 static bool check(struct req *r, struct m_set_webhook *m)
@@ -112,10 +119,11 @@ static bool check(struct req *r, struct m_set_webhook *m)
 	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
 
 	if (webhook_check_events(m->events, m->events_n, &why) < 0) {
-		req_fail_text(r, req_mistake(r, ERR_WEBHOOK_ERROR),
-			      buf_str(&why));
+		req_fail_text(r, ERR_VALIDATION_ERROR, buf_str(&why));
 		return false;
 	}
+	if (!check_secret(r, m))
+		return false;
 	if (!MSG_HAS(m, set_webhook, url))
 		return true;
 	if (!push_url_part(r, "url", &m->url, &m->credentials))
@@ -129,11 +137,11 @@ void h_set_webhook(struct req *r)
 {
 	struct m_set_webhook *m = arena_zalloc(&r->arena, sizeof(*m));
 
+	r->mistake_03 = ERR_WEBHOOK_ERROR;
 	if (!req_read(r, &msg_set_webhook, m))
 		return;
 	if (m->url.n == 0) {
-		req_fail(r, req_mistake(r, ERR_WEBHOOK_ERROR),
-			 "url: is required");
+		req_fail(r, ERR_VALIDATION_ERROR, "url: is required");
 		return;
 	}
 	if (!MSG_HAS(m, set_webhook, id) || m->id.n == 0)
@@ -151,9 +159,10 @@ static bool read_change(struct req *r, struct json v, struct m_set_webhook *m)
 	struct msg_reader rd = req_reader(r, &why);
 	int err = msg_from_json(&rd, &msg_set_webhook, v, m);
 
-	if (err < 0)
-		req_fail_text(r, -err, buf_str(&why));
-	return err == 0 && req_read_done(r);
+	if (err == 0 || r->unknown.n > 0)
+		return req_read_done(r);
+	req_fail_text(r, -err, buf_str(&why));
+	return false;
 }
 
 void h_change_webhook(struct req *r)
@@ -164,6 +173,7 @@ void h_change_webhook(struct req *r)
 	struct json v;
 	size_t n;
 
+	r->mistake_03 = ERR_WEBHOOK_ERROR;
 	if (!req_read_path(r, &msg_webhook_ref, &ref) ||
 	    !req_read_json(r, true, &v) || !read_change(r, v, m))
 		return;

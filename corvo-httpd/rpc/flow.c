@@ -7,9 +7,12 @@
 #include "front/memory.h"
 #include "front/server.h"
 #include "front/stream.h"
+#include "req/guarded.h"
 #include "rpc/form/gzip.h"
+#include "rt/turns.h"
 #include "util/base64.h"
 #include "util/clock.h"
+#include "util/turn.h"
 
 #define RATE_NS (10 * NS_PER_MS) /* who asks too often is looked at again */
 
@@ -20,16 +23,22 @@ struct flow {
 	const struct flow_ops *ops;
 	void *ctx;
 	struct stream_kind kind;
-	struct buf in;  /* an envelope that has not come completely */
-	size_t at;      /* of it: handed on */
-	size_t untaken; /* bytes the front waits to hear of */
-	size_t kept;    /* bytes its reader has */
+	struct buf in;          /* an envelope that has not come completely */
+	size_t at;              /* of it: handed on */
+	size_t untaken;         /* bytes the front waits to hear of */
+	size_t kept;            /* bytes its reader has */
+	struct turn_work *work; /* on a large message; NULL: on none */
+	bool work_failed;       /* a check of ours */
+	struct buf message;     /* as it came */
+	struct buf plain;       /* unpacked */
+	bool is_packed;
 	struct loop_timer *again;
 	struct loop_timer *limit;
 	uint64_t part_ns; /* since when a message is here in part; 0: none */
 	bool is_paused;
 	bool is_over_rate; /* paused because its client asks too often */
 	bool is_reading;   /* messages are being handed on */
+	bool has_begun;    /* bytes have come */
 	bool has_all;      /* the client has ended its side */
 	bool told_end;
 	bool is_ending;
@@ -39,8 +48,8 @@ struct flow {
 
 static void count(struct flow *f)
 {
-	f->r->x.work_n =
-	    arena_bytes(&f->r->arena) + f->in.cap + f->kept + sizeof(*f);
+	f->r->x.work_n = arena_bytes(&f->r->arena) + f->in.cap + f->kept +
+			 sizeof(*f) + f->message.cap + f->plain.cap;
 	exchange_count(&f->r->x);
 }
 
@@ -105,11 +114,17 @@ static void drop_input(struct flow *f)
 	f->untaken = 0;
 }
 
+/* No message is to be handed on now. */
+static bool is_held(const struct flow *f)
+{
+	return f->is_paused || f->work != NULL;
+}
+
 /* One that waits for its reader holds the client back; an incomplete one does
  * not, or it would never be complete. */
 static void take(struct flow *f)
 {
-	size_t left = f->in.n - f->at, hold = f->is_paused ? left : 0, n;
+	size_t left = f->in.n - f->at, hold = is_held(f) ? left : 0, n;
 
 	if (f->at > 0) {
 		memmove(f->in.p, f->in.p + f->at, left);
@@ -118,7 +133,7 @@ static void take(struct flow *f)
 	}
 	if (left == 0)
 		buf_shrink(&f->in, LIMIT_SMALL_BYTES);
-	note_part(f, left > 0 && !f->is_paused);
+	note_part(f, left > 0 && !is_held(f));
 	hold = MIN(hold, f->untaken);
 	n = f->untaken - hold;
 	f->untaken = hold;
@@ -127,39 +142,100 @@ static void take(struct flow *f)
 		exchange_took(&f->r->x, n);
 }
 
-static void hand_on_packed(struct flow *f, struct str data)
-{
-	_cleanup_(buf_done) struct buf plain = BUF_INIT(0);
-	int err = gzip_unpack(data, LIMIT_BODY_BYTES, &plain);
+static void read_on(struct flow *f);
 
-	if (err < 0)
-		flow_end(f, -err,
-			 err == -ERR_PARSE_ERROR
-			     ? STR("a message is not packed by gzip, or not "
-				   "completely")
-			     : STR("a message is larger than 16 MiB"));
-	else
-		f->ops->message(f->ctx, buf_str(&plain));
-	intake_message(&f->r->x, plain.n);
+static bool fits(void *ctx, const struct buf *out, size_t n)
+{
+	struct flow *f = ctx;
+
+	count(f);
+	return exchange_fits_grown(&f->r->x, out, n);
 }
 
-static void hand_on_plain(struct flow *f, struct str data)
+/* False: the stream ends. */
+static bool unpack(struct flow *f)
 {
-	f->ops->message(f->ctx, data);
-	intake_message(&f->r->x, 0);
+	struct str packed = buf_str(&f->message);
+	const struct gzip_limit l = { gzip_most(packed.n), fits, f };
+	int err;
+
+	turn_open();
+	err = gzip_unpack_by(packed, &l, &f->plain);
+	turn_close();
+	intake_message(&f->r->x, f->plain.n);
+	if (err < 0)
+		flow_end(f, -err, remote_unpack_text(err));
+	return err == 0;
+}
+
+static void take_large(_unused_ struct req *r, void *arg)
+{
+	struct flow *f = arg;
+
+	if (!f->is_packed)
+		f->ops->message(f->ctx, buf_str(&f->message));
+	else if (unpack(f))
+		f->ops->message(f->ctx, buf_str(&f->plain));
+}
+
+/* Not on the thread of the loop, where the guard of the request stands. */
+static void work(void *ctx)
+{
+	struct flow *f = ctx;
+
+	f->work_failed = !req_try(f->r, take_large, f);
+}
+
+static void after_work(_unused_ struct req *r, void *arg)
+{
+	struct flow *f = arg;
+
+	buf_done(&f->message);
+	buf_done(&f->plain);
+	count(f);
+	if (!f->is_ending)
+		read_on(f);
+}
+
+static void on_worked(void *ctx)
+{
+	struct flow *f = ctx;
+
+	f->work = NULL;
+	if (f->work_failed)
+		req_give_up(f->r);
+	else
+		req_guarded(f->r, after_work, f);
+}
+
+/* What is large, or may become it, is read in turns with all else. */
+static void hand_on_large(struct flow *f, const struct envelope *e)
+{
+	if (!exchange_fits_work(&f->r->x, e->data.n)) {
+		flow_end(f, ERR_OVERLOADED, REQ_NO_ROOM);
+		return;
+	}
+	buf_put_str(&f->message, e->data);
+	f->is_packed = (e->flags & ENVELOPE_PACKED) != 0;
+	f->work = turns_add(f->r->h->turns, work, on_worked, f);
+	if (!f->is_packed)
+		intake_message(&f->r->x, 0);
 }
 
 static void hand_on(struct flow *f, const struct envelope *e)
 {
 	if ((e->flags & ~ENVELOPE_PACKED) != 0 ||
-	    ((e->flags & ENVELOPE_PACKED) != 0 && !f->c->unpacks))
+	    ((e->flags & ENVELOPE_PACKED) != 0 && !f->c->unpacks)) {
 		flow_end(f, ERR_PARSE_ERROR,
 			 STR("an envelope has flags that mean nothing here, "
 			     "or is packed and no header says how"));
-	else if ((e->flags & ENVELOPE_PACKED) != 0)
-		hand_on_packed(f, e->data);
-	else
-		hand_on_plain(f, e->data);
+	} else if ((e->flags & ENVELOPE_PACKED) != 0 ||
+		   e->data.n > LIMIT_SMALL_BYTES) {
+		hand_on_large(f, e);
+	} else {
+		f->ops->message(f->ctx, e->data);
+		intake_message(&f->r->x, 0);
+	}
 }
 
 static bool is_ready(struct flow *f)
@@ -181,7 +257,7 @@ static void read_on(struct flow *f)
 	if (f->is_reading)
 		return;
 	f->is_reading = true;
-	while (!f->is_paused && !f->is_ending) {
+	while (!is_held(f) && !f->is_ending) {
 		rest = str_of(f->in.p + f->at, f->in.n - f->at);
 		n = envelope_next(&rest, LIMIT_BODY_BYTES, &e);
 		if (n <= 0 || !is_ready(f))
@@ -200,7 +276,7 @@ static void read_on(struct flow *f)
 		return;
 	}
 	take(f);
-	if (!f->has_all || f->is_paused || f->told_end)
+	if (!f->has_all || is_held(f) || f->told_end)
 		return;
 	f->told_end = true;
 	if (f->in.n > 0)
@@ -210,22 +286,24 @@ static void read_on(struct flow *f)
 		f->ops->ended(f->ctx);
 }
 
-static bool has_room_for(struct flow *f, size_t n)
+static void begin_once(struct flow *f)
 {
-	const struct buf *b = &f->in;
-	size_t cap = MAX(2 * b->cap, b->n + n); /* so it grows */
-
-	return n <= b->cap - b->n || exchange_fits_work(&f->r->x, cap - b->cap);
+	if (f->has_begun)
+		return;
+	f->has_begun = true;
+	if (f->ops->begun != NULL && !f->is_ending)
+		f->ops->begun(f->ctx);
 }
 
 void flow_feed(struct flow *f, struct str bytes)
 {
+	begin_once(f);
 	if (f->is_ending) {
 		exchange_took(&f->r->x, bytes.n);
 		return;
 	}
 	f->untaken += bytes.n;
-	if (!has_room_for(f, bytes.n)) {
+	if (!exchange_fits_grown(&f->r->x, &f->in, bytes.n)) {
 		flow_end(f, ERR_OVERLOADED, REQ_NO_ROOM);
 		return;
 	}
@@ -245,14 +323,21 @@ void flow_pause(struct flow *f)
 	f->is_paused = true;
 }
 
-static void on_again(void *ctx)
+static void go_on(_unused_ struct req *r, void *arg)
 {
-	struct flow *f = ctx;
+	struct flow *f = arg;
 
 	if (f->is_over_rate) /* that was to wait for a moment */
 		f->is_over_rate = f->is_paused = false;
 	if (!f->is_paused && !f->is_ending)
 		read_on(f);
+}
+
+static void on_again(void *ctx)
+{
+	struct flow *f = ctx;
+
+	req_guarded(f->r, go_on, f);
 }
 
 void flow_go(struct flow *f)
@@ -341,17 +426,24 @@ static void explain(void *ctx, struct buf *out, int err)
 		buf_put_str(out, buf_str(&last));
 }
 
-static void on_room(void *ctx)
+static void tell_room(_unused_ struct req *r, void *arg)
 {
-	struct flow *f = ctx;
+	struct flow *f = arg;
 
 	if (!f->is_ending)
 		f->ops->room(f->ctx);
 }
 
-static void on_stop(void *ctx)
+static void on_room(void *ctx)
 {
 	struct flow *f = ctx;
+
+	req_guarded(f->r, tell_room, f);
+}
+
+static void tell_stop(_unused_ struct req *r, void *arg)
+{
+	struct flow *f = arg;
 
 	if (f->ops->stop != NULL)
 		f->ops->stop(f->ctx);
@@ -359,12 +451,34 @@ static void on_stop(void *ctx)
 		flow_end(f, ERR_SHUTTING_DOWN, STR_NULL);
 }
 
+static void on_stop(void *ctx)
+{
+	struct flow *f = ctx;
+
+	req_guarded(f->r, tell_stop, f);
+}
+
+/* What was given up may have been a reader of its messages. */
+static void on_broken(struct req *r)
+{
+	struct flow *f = remote_of(r)->flow;
+
+	f->is_reading = false;
+	flow_end(f, ERR_INTERNAL_ERROR,
+		 STR("the stream failed a check of the server; its log says "
+		     "which"));
+}
+
 static void on_closed(void *ctx)
 {
 	struct flow *f = ctx;
 
 	f->is_ending = true;
+	if (f->work != NULL)
+		turns_drop(f->r->h->turns, f->work);
 	f->ops->closed(f->ctx);
+	buf_done(&f->message);
+	buf_done(&f->plain);
 	loop_timer_remove(f->again);
 	loop_timer_remove(f->limit);
 	buf_done(&f->in);
@@ -399,6 +513,7 @@ struct flow *flow_begin(struct req *r, const struct flow_ops *ops, void *ctx,
 	f->r = r;
 	f->c = remote_of(r);
 	f->c->flow = f;
+	r->broken = on_broken;
 	f->ops = ops;
 	f->ctx = ctx;
 	f->kind.content_type = form_content_type(&f->c->form);

@@ -13,6 +13,9 @@
 struct flow;
 
 struct flow_ops {
+	/* The first bytes have come: it is more than a head, and may be ended.
+	 * NULL: nobody needs to know. */
+	void (*begun)(void *ctx);
 	/* Whether a message that is here is to be handed on; false: it waits
 	 * until flow_go. NULL: each is. */
 	bool (*ready)(void *ctx);

@@ -138,8 +138,8 @@ static void tell(struct life_frame *f, size_t at, const void *reply)
 
 	memcpy(own, m->jobs + at, n * sizeof(*own));
 	for (size_t i = 0; i < n; i++) {
-		CHECK(str_eq(own[i].job_id, f->batch.jobs[i].job_id));
-		CHECK(own[i].batch_id.n == 0);
+		REQUIRE(str_eq(own[i].job_id, f->batch.jobs[i].job_id));
+		REQUIRE(own[i].batch_id.n == 0);
 		own[i].job_id = f->batch.jobs[i].job_id;
 	}
 	tell_added(f, own, n, false);

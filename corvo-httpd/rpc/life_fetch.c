@@ -35,13 +35,6 @@ static void on_fetched(struct life_frame *f, _unused_ struct part *p,
 {
 	struct m_fetch_reply *m;
 
-	if (reply->err == ERR_REQUEST_TIMEOUT) {
-		life_error(f, "fetch: ",
-			   reply->sent ? ERR_OUTCOME_UNKNOWN
-				       : ERR_LEADER_UNAVAILABLE,
-			   STR_NULL);
-		return;
-	}
 	m = life_decode(f, "fetch: ", &msg_fetch_reply, reply);
 	if (m == NULL)
 		return;
@@ -112,11 +105,13 @@ void life_start_fetch(struct life_frame *f)
 		     .d = &msg_fetch,
 		     .m = &m,
 		     .timeout_ns = m.timeout + f->l->h->set->op_timeout,
-		     .timeout_err = ERR_REQUEST_TIMEOUT,
+		     .timeout_err = ERR_LEADER_UNAVAILABLE,
+		     .flags = RPC_CHANGES,
 		     /* acks that come later wake it */
 		     .any_order = m.timeout > 0,
 		     .then = on_fetched,
 		 });
+	rpc_when_late(f->fetch.call, give_back_late, f->l->h);
 }
 
 void life_drop_fetch(struct life_frame *f)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "req/guarded.h"
 #include "rpc/life_parts.h"
 #include "util/clock.h"
 
@@ -81,16 +82,29 @@ bool life_item_ok(struct life_frame *f, const char *what,
 
 /* --- asking --- */
 
+struct answered {
+	struct part *p;
+	const struct rpc_reply *reply;
+};
+
+static void take_reply(_unused_ struct req *r, void *arg)
+{
+	const struct answered *a = arg;
+
+	a->p->then(a->p->f, a->p, a->reply);
+	life_settle(a->p->f);
+}
+
 static void on_reply(void *ctx, const struct rpc_reply *reply)
 {
 	struct part *p = ctx;
 	struct life_frame *f = p->f;
+	struct answered a = { p, reply };
 
 	p->call = NULL;
 	f->open--;
 	f->l->h->seq = MAX(f->l->h->seq, reply->seq);
-	p->then(f, p, reply);
-	life_settle(f);
+	req_guarded(f->l->r, take_reply, &a);
 }
 
 void life_ask(struct life_frame *f, struct part *p, const struct life_call *c)
@@ -102,7 +116,7 @@ void life_ask(struct life_frame *f, struct part *p, const struct life_call *c)
 		life_gather_send(f->l->all);
 	buf_clear(b);
 	msg_encode(c->d, c->m, b);
-	CHECK(!b->full);
+	REQUIRE(!b->full);
 	p->f = f;
 	p->then = c->then;
 	f->open++;
@@ -333,7 +347,7 @@ void life_frame_hurry(struct life_frame *f)
 {
 	if (f->wait_ns > 0)
 		life_drop_fetch(f);
-	if (f->open > 0)
+	if (f->open > 0 || f->is_starting)
 		return;
 	stop_working(f);
 	lifecycle_done(f->l, &f->node, f->waits);

@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "req/guarded.h"
 #include "rpc/life_parts.h"
 #include "util/clock.h"
 
@@ -20,6 +21,7 @@ struct gather {
 	enum gather_of of;
 	struct list shares;
 	size_t frames_n;
+	size_t sent_n; /* they were so many when it was sent */
 	size_t items_n, bytes;
 	struct rpc_call *call; /* NULL: it gathers yet */
 };
@@ -52,22 +54,38 @@ static bool is_about_items(int err)
 	       err == ERR_QUEUE_LIMIT;
 }
 
-static void tell_frame(struct share *s, const struct gather_kind *kind,
-		       const struct rpc_reply *reply, const void *m,
-		       bool ask_again)
-{
-	struct life_frame *f = s->f;
+/* What came for all. */
+struct told {
+	const struct gather_kind *kind;
+	const struct rpc_reply *reply;
+	const void *m; /* NULL: it is an error, or could not be read */
+	bool ask_again;
+	struct share *s; /* who is told */
+};
 
-	take_out(s);
-	if (ask_again)
-		kind->alone(f);
-	else if (m != NULL)
-		kind->tell(f, s->at, m);
+static void tell_frame(_unused_ struct req *r, void *arg)
+{
+	const struct told *t = arg;
+	struct life_frame *f = t->s->f;
+
+	if (t->ask_again)
+		t->kind->alone(f);
+	else if (t->m != NULL)
+		t->kind->tell(f, t->s->at, t->m);
+	else if (t->reply->err != 0)
+		life_error(f, t->kind->what, t->reply->err, t->reply->body);
 	else
-		life_error(f, kind->what,
-			   reply->err != 0 ? reply->err : ERR_BAD_MESSAGE,
-			   reply->err != 0 ? reply->body : STR_NULL);
+		life_error(f, t->kind->what, ERR_BAD_MESSAGE, STR_NULL);
 	life_settle(f);
+}
+
+static void tell_all(struct gather *g, struct told *t)
+{
+	while (!list_empty(&g->shares)) {
+		t->s = share_of(g->shares.next);
+		take_out(t->s);
+		req_guarded(t->s->f->l->r, tell_frame, t);
+	}
 }
 
 static void on_gathered(void *ctx, const struct rpc_reply *reply)
@@ -77,16 +95,18 @@ static void on_gathered(void *ctx, const struct rpc_reply *reply)
 	struct httpd *h = g->all->h;
 	struct arena a = { 0 };
 	void *m = arena_alloc(&a, kind->reply->size);
-	bool ask_again = g->frames_n > 1 && is_about_items(reply->err);
 	bool is_good = reply->err == 0 &&
 		       msg_decode(kind->reply, reply->body, &a, m) == 0 &&
 		       kind->answered(m) == g->items_n;
+	struct told t = { .kind = kind,
+			  .reply = reply,
+			  .m = is_good ? m : NULL,
+			  .ask_again =
+			      g->sent_n > 1 && is_about_items(reply->err) };
 
 	g->call = NULL;
 	h->seq = MAX(h->seq, reply->seq);
-	while (!list_empty(&g->shares))
-		tell_frame(share_of(g->shares.next), kind, reply,
-			   is_good ? m : NULL, ask_again);
+	tell_all(g, &t);
 	arena_done(&a);
 	free(g);
 }
@@ -105,6 +125,7 @@ static void send_one(struct lifecycles *all, enum gather_of of)
 	if (g == NULL)
 		return;
 	all->gathers[of] = NULL;
+	g->sent_n = g->frames_n;
 	items = xmalloc(g->items_n * size);
 	LIST_FOREACH (it, &g->shares) {
 		struct share *s = share_of(it);

@@ -11,6 +11,7 @@
 
 #include "proto/job.h"
 #include "req/give_back.h"
+#include "req/guarded.h"
 #include "util/clock.h"
 
 /* Frames that came late may catch up by so much. */
@@ -219,8 +220,10 @@ static void send_done(struct lifecycle *l, struct list *frames)
 }
 
 /* It may have something to send, to read, or be over. */
-static void look(struct lifecycle *l)
+static void look(_unused_ struct req *r, void *arg)
 {
+	struct lifecycle *l = arg;
+
 	list_remove(&l->look);
 	send_done(l, &l->ready);
 	send_done(l, &l->frames);
@@ -250,11 +253,40 @@ void lifecycle_done(struct lifecycle *l, struct list *frame, bool waited)
 void lifecycles_turn(struct lifecycles *all)
 {
 	life_gather_send(all);
-	while (!list_empty(&all->looks))
-		look(list_entry(all->looks.next, struct lifecycle, look));
+	while (!list_empty(&all->looks)) {
+		struct lifecycle *l =
+		    list_entry(all->looks.next, struct lifecycle, look);
+
+		req_guarded(l->r, look, l);
+	}
 }
 
 /* --- the flow --- */
+
+#define TOO_MANY "too many open lifecycle streams"
+
+static bool is_full(struct httpd *h)
+{
+	if (h->calls.open < h->set->stream_max_open)
+		return false;
+	h->calls.overloads++;
+	return true;
+}
+
+/* One that is only a head is no open stream: whoever has but heads to send
+ * keeps nobody out. */
+static void on_begun(void *ctx)
+{
+	struct lifecycle *l = ctx;
+
+	if (is_full(l->h)) {
+		flow_end(l->flow, ERR_OVERLOADED, STR(TOO_MANY));
+		return;
+	}
+	l->is_counted = true;
+	l->h->calls.open++;
+	l->h->calls.streams++;
+}
 
 static void on_message(void *ctx, struct str bytes)
 {
@@ -277,7 +309,7 @@ static void on_room(void *ctx)
 	struct lifecycle *l = ctx;
 
 	note_taken(l);
-	look(l);
+	look(l->r, l);
 }
 
 /* What was asked for is answered, as far as it need not wait. */
@@ -292,7 +324,7 @@ static void on_stop(void *ctx)
 		life_frame_hurry(life_frame_of(it));
 	LIST_FOREACH_SAFE (it, &l->waiting)
 		life_frame_hurry(life_frame_of(it));
-	look(l);
+	look(l->r, l);
 }
 
 static void abandon(struct list *frames)
@@ -316,11 +348,13 @@ static void on_closed(void *ctx)
 	give_unsent_back(l);
 	pushed_remove_all(l);
 	loop_timer_remove(l->timer);
-	l->h->calls.open--;
+	if (l->is_counted)
+		l->h->calls.open--;
 	offer_room(l->all);
 }
 
 static const struct flow_ops flow_ops = {
+	.begun = on_begun,
 	.ready = is_ready,
 	.message = on_message,
 	.ended = on_ended,
@@ -335,9 +369,8 @@ void serve_lifecycle(struct req *r)
 	struct lifecycle *l;
 	const char *redirect = req_header(r, HEAD_CORVO_REDIRECT);
 
-	if (all->h->calls.open >= r->h->set->stream_max_open) {
-		all->h->calls.overloads++;
-		req_fail(r, ERR_OVERLOADED, "too many open lifecycle streams");
+	if (is_full(r->h)) {
+		req_fail(r, ERR_OVERLOADED, TOO_MANY);
 		return;
 	}
 	l = arena_zalloc(&r->arena, sizeof(*l));
@@ -352,8 +385,6 @@ void serve_lifecycle(struct req *r)
 	list_init(&l->ready);
 	list_init(&l->jobs);
 	l->timer = loop_timer_add(r->h->d->loop, on_timer, l);
-	all->h->calls.open++;
-	all->h->calls.streams++;
 	l->flow = flow_begin(r, &flow_ops, l, false);
 }
 

@@ -58,6 +58,7 @@ struct lifecycle {
 	uint64_t next_ns; /* a frame is not read before */
 	unsigned strikes; /* frames with errors in a row */
 	unsigned gathers; /* in which of lifecycles.gathers it has something */
+	bool is_counted;  /* among those that are open */
 	bool redirects;   /* it wants to be told who leads */
 	bool pushes;      /* cancels are told */
 	bool has_ended;   /* the client sends no more */

@@ -6,6 +6,7 @@
 #include "front/answer.h"
 #include "rpc/form/gzip.h"
 #include "util/base64.h"
+#include "util/turn.h"
 
 #define STATUS_FIELDS 3
 
@@ -41,24 +42,42 @@ bool remote_read_coding(struct req *r)
 	return remote_of(r)->unpacks;
 }
 
+struct str remote_unpack_text(int err)
+{
+	if (err == -ERR_PARSE_ERROR)
+		return STR("a message is not packed by gzip, or not "
+			   "completely");
+	if (err == -ERR_OVERLOADED)
+		return REQ_NO_ROOM;
+	return STR("a message is larger than 16 MiB, or than 100 times what "
+		   "it came in");
+}
+
+static bool fits(void *ctx, const struct buf *out, size_t n)
+{
+	struct req *r = ctx;
+
+	r->x.work_n = arena_bytes(&r->arena) + out->cap;
+	exchange_count(&r->x);
+	return exchange_fits_grown(&r->x, out, n);
+}
+
 static bool unpack(struct req *r, struct str *bytes)
 {
 	_cleanup_(buf_done) struct buf plain = BUF_INIT(0);
-	int err = gzip_unpack(*bytes, LIMIT_BODY_BYTES, &plain);
+	const struct gzip_limit l = { gzip_most(bytes->n), fits, r };
+	int err;
 
+	turn_open();
+	err = gzip_unpack_by(*bytes, &l, &plain);
+	turn_close();
 	if (err < 0) {
-		req_fail_text(r, -err,
-			      err == -ERR_PARSE_ERROR
-				  ? STR("the message is not packed by gzip, "
-					"or not completely")
-				  : STR("the message is larger than 16 MiB"));
+		req_fail_text(r, -err, remote_unpack_text(err));
 		return false;
 	}
-	if (!exchange_fits_work(&r->x, plain.n)) {
-		req_fail_text(r, ERR_OVERLOADED, REQ_NO_ROOM);
-		return false;
-	}
-	*bytes = arena_copy(&r->arena, buf_str(&plain));
+	*bytes = buf_str(&plain);
+	r->x.work_n = arena_bytes(&r->arena);
+	exchange_unpacked(&r->x, &plain);
 	return true;
 }
 
@@ -108,12 +127,13 @@ bool remote_take(struct req *r)
 	return open_envelope(r, body, &c->message);
 }
 
-static int parse(struct req *r, struct str bytes, const struct msg_reader *rd,
-		 const struct pb_desc *d, void *m, bool check)
+static int read_plain(const struct remote *c, struct str bytes,
+		      const struct msg_reader *rd, const struct pb_desc *d,
+		      void *m, bool check)
 {
 	struct json_error e;
 
-	if (!remote_of(r)->form.is_json)
+	if (!c->form.is_json)
 		return check ? pb_read(rd, d, bytes, m)
 			     : pb_read_unchecked(rd, d, bytes, m);
 	if (bytes.n == 0)
@@ -125,6 +145,17 @@ static int parse(struct req *r, struct str bytes, const struct msg_reader *rd,
 	}
 	return check ? pb_read_json(rd, d, json_root(bytes), m)
 		     : pb_read_json_unchecked(rd, d, json_root(bytes), m);
+}
+
+static int parse(struct req *r, struct str bytes, const struct msg_reader *rd,
+		 const struct pb_desc *d, void *m, bool check)
+{
+	int err;
+
+	turn_open();
+	err = read_plain(remote_of(r), bytes, rd, d, m, check);
+	turn_close();
+	return err;
 }
 
 int remote_parse(struct req *r, struct str bytes, const struct msg_reader *rd,
@@ -147,7 +178,7 @@ static bool read_message(struct req *r, const struct msg_desc *d, void *m)
 	struct remote *c = remote_of(r);
 	int err;
 
-	CHECK(c->method->request->msg == d);
+	REQUIRE(c->method->request->msg == d);
 	err = remote_parse(r, c->message, &rd, c->method->request, m);
 	if (err == 0)
 		return true;
@@ -288,7 +319,11 @@ static int end_answer(struct req *r, const struct rpc_status *s)
 
 static int fail(struct req *r, int err, struct str text)
 {
-	struct rpc_status s = remote_status(err, text);
+	struct rpc_status s = {
+		.err = err,
+		.text = text,
+		.retry_after_ms = (uint64_t)r->x.retry_after_s * 1000,
+	};
 
 	return end_answer(r, &s);
 }
@@ -331,8 +366,8 @@ static int answer_message(struct req *r, const struct msg_desc *d,
 
 	/* A method may have less to say than its operation. */
 	if (m == NULL || reply->msg != d) {
-		CHECK(m == NULL || reply->n == 0);
-		CHECK(reply->msg->size <= sizeof(nothing));
+		REQUIRE(m == NULL || reply->n == 0);
+		REQUIRE(reply->msg->size <= sizeof(nothing));
 		m = nothing;
 	}
 	buf_clear(&r->x.out);

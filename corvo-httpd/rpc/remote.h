@@ -40,6 +40,9 @@ bool remote_read_coding(struct req *r);
  */
 bool remote_take(struct req *r);
 
+/* Why a message could not be unpacked. */
+struct str remote_unpack_text(int err);
+
 /* How it is read: protobuf or JSON. For messages of streams, too. */
 int remote_parse(struct req *r, struct str bytes, const struct msg_reader *rd,
 		 const struct pb_desc *d, void *m);

@@ -3,6 +3,7 @@
  * same over HTTP.
  */
 #include "req/event_filter.h"
+#include "req/guarded.h"
 #include "req/hub.h"
 #include "rpc/flow.h"
 #include "rpc/streams.h"
@@ -16,9 +17,9 @@ struct watch {
 	bool resumed;
 };
 
-static void fill(void *ctx)
+static void write_more(_unused_ struct req *r, void *arg)
 {
-	struct watch *w = ctx;
+	struct watch *w = arg;
 	struct m_event e;
 	int n = 0;
 
@@ -28,6 +29,13 @@ static void fill(void *ctx)
 			flow_send(w->flow, &pb_SubscribeEvent, &e);
 	if (n < 0)
 		flow_end(w->flow, ERR_EVENTS_LOST, STR_NULL);
+}
+
+static void fill(void *ctx)
+{
+	struct watch *w = ctx;
+
+	req_guarded(w->r, write_more, w);
 }
 
 static void on_closed(void *ctx)

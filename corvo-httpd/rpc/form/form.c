@@ -53,7 +53,7 @@ const char *form_content_type(const struct rpc_form *f)
 		    types[i].form.is_json == f->is_json &&
 		    types[i].form.is_text == f->is_text)
 			return types[i].type;
-	CHECK(!"a form without a content type");
+	REQUIRE(!"a form without a content type");
 	return NULL;
 }
 
@@ -170,9 +170,9 @@ size_t envelope_end(const char *p, size_t at, size_t n)
 	size_t end = 0;
 
 	while (end < at) {
-		CHECK(n - end >= ENVELOPE_HEAD);
+		REQUIRE(n - end >= ENVELOPE_HEAD);
 		end += ENVELOPE_HEAD + length_at(p + end);
-		CHECK(end <= n);
+		REQUIRE(end <= n);
 	}
 	return end;
 }
@@ -184,11 +184,11 @@ size_t envelope_end_text(const char *p, size_t at, size_t n)
 	while (end < at) {
 		_cleanup_(buf_done) struct buf head = BUF_INIT(0);
 
-		CHECK(n - end >= TEXT_HEAD &&
-		      base64_read(&head, str_of(p + end, TEXT_HEAD)) &&
-		      head.n >= ENVELOPE_HEAD);
+		REQUIRE(n - end >= TEXT_HEAD &&
+			base64_read(&head, str_of(p + end, TEXT_HEAD)) &&
+			head.n >= ENVELOPE_HEAD);
 		end += (ENVELOPE_HEAD + length_at(head.p) + 2) / 3 * 4;
-		CHECK(end <= n);
+		REQUIRE(end <= n);
 	}
 	return end;
 }
@@ -227,7 +227,7 @@ void envelope_close(struct buf *out, size_t start)
 
 	if (out->full)
 		return;
-	CHECK(n <= UINT32_MAX);
+	REQUIRE(n <= UINT32_MAX);
 	p[0] = (char)(n >> 24);
 	p[1] = (char)(n >> 16);
 	p[2] = (char)(n >> 8);

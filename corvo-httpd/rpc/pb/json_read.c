@@ -4,6 +4,7 @@
  *
  * read_object calls itself along descriptors, never along data.
  */
+#include "proto/msg_near.h"
 #include "rpc/pb/store.h"
 #include "util/base64.h"
 #include "util/timefmt.h"
@@ -216,6 +217,47 @@ static const struct pb_field *find_name(const struct pb_desc *d,
 	return NULL;
 }
 
+/* The field that a name probably means, as this JSON calls it: true. */
+static bool find_near(const struct msg_reader *rd, const struct pb_desc *d,
+		      struct str name, char ret[PB_NAME_BYTES])
+{
+	struct ignored *i = rd->ignored;
+	char json[PB_NAME_BYTES];
+	size_t best = NAME_FAR, n;
+
+	if (rd->compat_03 || i == NULL || i->looked == LIMIT_NEAR_NAMES)
+		return false;
+	i->looked++;
+	for (size_t k = 0; k < d->n; k++) {
+		const struct pb_field *f = &d->fields[k];
+
+		if ((f->flags & (PB_UNUSED | PB_FOUND)) != 0)
+			continue;
+		pb_json_name(f->name, json);
+		n = MIN(name_slips(name, str_from(f->name)),
+			name_slips(name, str_from(json)));
+		if (n < best)
+			memcpy(ret, json, sizeof(json));
+		best = MIN(best, n);
+	}
+	return best != NAME_FAR;
+}
+
+static int meet_unknown(const struct msg_reader *rd, const struct pb_desc *d,
+			const struct pb_place *up, struct str name)
+{
+	char near[PB_NAME_BYTES];
+
+	if (!find_near(rd, d, name, near)) {
+		pb_ignore(rd, up, name);
+		return 0;
+	}
+	pb_print_member(up, name, rd->why);
+	buf_printf(rd->why, ": there is no such field; perhaps \"%s\" is meant",
+		   near);
+	return -ERR_VALIDATION_ERROR;
+}
+
 static int read_member(const struct msg_reader *rd, struct pb_place *at,
 		       struct json v, void *m)
 {
@@ -272,7 +314,9 @@ static int read_object(const struct msg_reader *rd, const struct pb_desc *d,
 			continue;
 		if (at.f != NULL && (at.f->flags & (PB_UNUSED | PB_FOUND)) == 0)
 			r = read_member(rd, &at, value, m);
-		else if (at.f == NULL || !is_default(value))
+		else if (at.f == NULL)
+			r = meet_unknown(rd, d, up, name);
+		else if (!is_default(value))
 			pb_ignore(rd, up, name);
 	}
 	return r;

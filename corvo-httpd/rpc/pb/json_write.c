@@ -124,7 +124,7 @@ static void put_value(struct json_writer *w, const struct pb_field *f,
 		if (!with_zero && v == 0)
 			return;
 		put_key(w, f);
-		CHECK(put_number(w, f, member, v));
+		REQUIRE(put_number(w, f, member, v));
 	}
 }
 

@@ -8,6 +8,7 @@
 
 #include "rpc/pb/store.h"
 #include "rpc/pb/wire.h"
+#include "util/turn.h"
 
 struct input {
 	const struct msg_reader *rd;
@@ -54,6 +55,7 @@ static int skip(const struct input *in, struct wire *w, uint32_t number,
 	size_t depth = 0;
 
 	for (;;) {
+		turn_step();
 		if (type == WIRE_GROUP && depth == LIMIT_PB_GROUPS)
 			return malformed(in, w, "groups are nested too deeply");
 		if (type == WIRE_GROUP_END &&
@@ -145,6 +147,7 @@ static int read_time(const struct input *in, const struct pb_place *at, void *m,
 	int r;
 
 	while (w.p < w.end) {
+		turn_step();
 		if (!wire_tag(&w, &number, &type))
 			return malformed(in, &w, "a field cannot be read");
 		if (type == WIRE_VARINT && (number == 1 || number == 2)) {
@@ -174,6 +177,7 @@ static int read_entry(const struct input *in, const struct pb_place *at,
 	int r = 0;
 
 	while (r == 0 && w.p < w.end) {
+		turn_step();
 		if (!wire_tag(&w, &number, &type))
 			return malformed(in, &w, "a field cannot be read");
 		if (type != WIRE_BYTES || (number != 1 && number != 2)) {
@@ -267,6 +271,7 @@ static int read_message(const struct input *in, const struct pb_desc *d,
 	while (r == 0 && w.p < w.end) {
 		struct pb_place at = { .up = up, .d = d };
 
+		turn_step();
 		if (!wire_tag(&w, &number, &type))
 			return malformed(in, &w, "a field cannot be read");
 		at.f = find_field(d, number, &next);

@@ -34,6 +34,15 @@ int pb_refuse(const struct msg_reader *rd, const struct pb_place *at,
 	return -ERR_VALIDATION_ERROR;
 }
 
+void pb_print_member(const struct pb_place *up, struct str name, struct buf *to)
+{
+	if (up != NULL) {
+		print_place(up, to);
+		buf_putc(to, '.');
+	}
+	place_print_name(name, to);
+}
+
 void pb_ignore(const struct msg_reader *rd, const struct pb_place *up,
 	       struct str name)
 {
@@ -45,11 +54,7 @@ void pb_ignore(const struct msg_reader *rd, const struct pb_place *up,
 	if (i->paths == NULL)
 		i->paths =
 		    arena_alloc(rd->a, LIMIT_IGNORED * sizeof(*i->paths));
-	if (up != NULL) {
-		print_place(up, &path);
-		buf_putc(&path, '.');
-	}
-	place_print_name(name, &path);
+	pb_print_member(up, name, &path);
 	i->paths[i->n++] = arena_copy(rd->a, buf_str(&path));
 }
 

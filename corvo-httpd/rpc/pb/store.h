@@ -19,6 +19,10 @@ struct pb_place {
 _printf_(3, 4) int pb_refuse(const struct msg_reader *rd,
 			     const struct pb_place *at, const char *fmt, ...);
 
+/* "acks[3].name", where the name is as the client wrote it. */
+void pb_print_member(const struct pb_place *up, struct str name,
+		     struct buf *to);
+
 /* Nothing is done with it. */
 void pb_ignore(const struct msg_reader *rd, const struct pb_place *up,
 	       struct str name);

@@ -28,7 +28,7 @@ static inline struct wire wire_of(struct str s)
 {
 	const uint8_t *p = (const uint8_t *)s.p;
 
-	return (struct wire){ p, p + s.n };
+	return (struct wire){ p, s.n > 0 ? p + s.n : p };
 }
 
 /* False: cut off, or longer than a number of 64 bits can be. */

@@ -55,7 +55,7 @@ static struct str duration_text(uint64_t ns)
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 
 	duration_format(&b, ns);
-	CHECK(b.n <= sizeof(text));
+	REQUIRE(b.n <= sizeof(text));
 	memcpy(text, b.p, b.n);
 	return str_of(text, b.n);
 }
@@ -110,7 +110,7 @@ static void put_value(const struct pb_field *f, const struct field_desc *member,
 	case PB_message:
 		break;
 	}
-	CHECK(!"messages are no values");
+	REQUIRE(!"messages are no values");
 }
 
 static void put_message(const struct pb_field *f, const char *item,

@@ -1,0 +1,17 @@
+/*
+ * What a large body asks for is read in turns with everybody else's requests
+ * (rt/turns.h), so that nobody waits for it; and so is a large reply.
+ */
+#ifndef CORVO_WORK_H
+#define CORVO_WORK_H
+
+#include "req/req.h"
+
+#define REQ_WORKS 16 /* large ones that are worked on at a time */
+
+/* Runs fn now, or in turns, if there are so many bytes to be read. */
+void req_work(struct req *r, size_t bytes, req_fn *fn);
+/* It is not to go on. */
+void req_end_work(struct req *r);
+
+#endif
