@@ -173,6 +173,7 @@ void feed_want_rebuild(struct feed *f, bool usable, const char *reason)
 	if (f->build != BUILD_NONE)
 		return;
 	f->build_start_ns = clock_mono_ns();
+	f->build_start_wall_ns = clock_wall_ns();
 	/* It compares what is about to go, and holds the one checkpoint. */
 	feed_verify_stop(f);
 	log_warn("rebuilding the view: %s", reason);
@@ -432,6 +433,8 @@ static void ask_tail(struct feed *f)
 	MSG_SET(&m, tail, limit, LIMIT_TAIL_EVENTS);
 	MSG_SET(&m, tail, pid, (uint32_t)getpid());
 	MSG_SET(&m, tail, late, feed_is_late(f));
+	if (f->rebuilt.ran)
+		MSG_SET(&m, tail, rebuild, &f->rebuilt);
 	feed_ask(f, QUERY_TAIL, &msg_tail, &m, on_tail);
 }
 

@@ -9,6 +9,7 @@
 
 #include "feed_impl.h"
 #include "rt/log.h"
+#include "util/clock.h"
 
 static void on_checkpoint_done(void *ctx, const struct rpc_reply *r)
 {
@@ -43,6 +44,27 @@ static void release_checkpoint(struct feed *f)
 	f->task.checkpoint = NULL;
 }
 
+/* For raftd, which hears of it with the next question. why: of one that failed;
+ * NULL: it is good. */
+static void note_rebuilt(struct feed *f, const char *why)
+{
+	struct m_rebuild_status *m = &f->rebuilt;
+	struct str text;
+
+	*m = (struct m_rebuild_status){ 0 };
+	MSG_SET(m, rebuild_status, ran, true);
+	MSG_SET(m, rebuild_status, last_started_at, f->build_start_wall_ns);
+	MSG_SET(m, rebuild_status, last_duration_ms,
+		(clock_mono_ns() - f->build_start_ns) / NS_PER_MS);
+	MSG_SET(m, rebuild_status, last_success, why == NULL);
+	if (why == NULL)
+		return;
+	text = str_cut(str_from(why), sizeof(f->rebuilt_error));
+	memcpy(f->rebuilt_error, text.p, text.n);
+	MSG_SET(m, rebuild_status, last_error,
+		str_of(f->rebuilt_error, text.n));
+}
+
 /* One that was only asked for leaves the view as it is. */
 static void build_failed(struct feed *f, int err, const char *why)
 {
@@ -55,6 +77,7 @@ static void build_failed(struct feed *f, int err, const char *why)
 		log_error("the rebuild failed: %s%s", why,
 			  again ? "; trying again" : "");
 	release_checkpoint(f);
+	note_rebuilt(f, why);
 	feed_answer_rebuild(f, err, why);
 }
 
@@ -82,6 +105,7 @@ static void on_readers_idle(void *ctx)
 		service_set_usable(f->service, true);
 		f->rebuild_goal = f->build_is_optional ? before : 0;
 		feed_status_changed(f);
+		note_rebuilt(f, NULL);
 		feed_answer_rebuild(f, 0, NULL);
 	}
 	service_resume(f->service);
@@ -101,15 +125,18 @@ static void on_loaded(void *ctx)
 
 	if (f->stopping) {
 		f->build = BUILD_NONE;
-	} else if (f->task_err < 0) {
-		buf_putc(&f->task.why, '\0');
-		build_failed(f, f->task_err, f->task.why.p);
 	} else {
-		/* What it asks for now does not go on from the new file. */
+		/* What it asks for now does not go on from the new file, or
+		 * has nothing of this failure. */
 		if (f->call != NULL)
 			rpc_cancel(f->raftd, f->call);
 		f->call = NULL;
-		f->build = BUILD_LOADED;
+		if (f->task_err == 0) {
+			f->build = BUILD_LOADED;
+		} else {
+			buf_putc(&f->task.why, '\0');
+			build_failed(f, f->task_err, f->task.why.p);
+		}
 	}
 	feed_drive(f);
 }

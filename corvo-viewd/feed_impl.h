@@ -83,7 +83,10 @@ struct feed {
 	struct rpc_req rebuild_waiters[FEED_REBUILD_WAITERS];
 	size_t rebuild_waiters_n;
 	uint64_t build_start_ns; /* clock_mono_ns */
-	uint64_t rebuild_goal;   /* event the view had before the swap */
+	uint64_t build_start_wall_ns;
+	struct m_rebuild_status rebuilt; /* the last one, for raftd */
+	char rebuilt_error[LIMIT_REBUILD_ERROR_BYTES];
+	uint64_t rebuild_goal; /* event the view had before the swap */
 
 	enum verify_step verify;
 	struct verify verify_task;

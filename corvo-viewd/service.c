@@ -10,7 +10,8 @@
 #include "rt/log.h"
 #include "util/clock.h"
 
-#define SERVICE_ASKS_MAX 4096 /* questions held at a time */
+#define SERVICE_ASKS_MAX    4096 /* questions held at a time */
+#define SERVICE_ASKS_OF_ONE 3072 /* of one client */
 /*
  * Writers come before searches; what is quick is told meanwhile. But a reader
  * of the lowest rank would wait for whatever else the machine is busy with.
@@ -20,8 +21,12 @@
 
 void ask_free(struct ask *a)
 {
+	if (a->lane != NULL)
+		turn_leave(a);
 	list_remove(&a->node);
+	list_remove(&a->all);
 	a->service->asks--;
+	asker_leave(a->service, a->asker);
 	buf_done(&a->body);
 	buf_done(&a->out);
 	arena_done(&a->arena);
@@ -38,9 +43,8 @@ void ask_refuse(struct ask *a, int err, const char *text)
 
 static void make_ready(struct ask *a)
 {
-	list_remove(&a->node);
 	a->turn_until_ns = clock_mono_ns() + VIEW_TURN_NS;
-	list_push_back(&a->lane->ready, &a->node);
+	turn_wait(a);
 }
 
 /* Without a view the numbers that need none are told at once. */
@@ -120,6 +124,7 @@ static void on_request(void *ctx, struct rpc_req req,
 		       const struct frame_request *item)
 {
 	struct service *s = ctx;
+	struct asker *who;
 	struct ask *a;
 	int r;
 
@@ -127,15 +132,19 @@ static void on_request(void *ctx, struct rpc_req req,
 		s->ops->on_admin(s->ops_ctx, item->op, req);
 		return;
 	}
-	if (s->asks >= SERVICE_ASKS_MAX) {
+	who = asker_enter(s, item->key);
+	if (s->asks >= SERVICE_ASKS_MAX || who->asks > SERVICE_ASKS_OF_ONE) {
+		asker_leave(s, who);
 		rpc_reply(req, ERR_OVERLOADED, 0,
 			  str_from(err_text(ERR_OVERLOADED)));
 		return;
 	}
 	a = xcalloc(1, sizeof(*a));
 	a->service = s;
+	a->asker = who;
 	a->req = req;
 	s->asks++;
+	list_push_back(&s->all, &a->all);
 	list_push_back(&s->waiting, &a->node);
 	r = decode_ask(a, item);
 	if (r < 0) {
@@ -145,35 +154,29 @@ static void on_request(void *ctx, struct rpc_req req,
 	service_look(s);
 }
 
-/* Forgets questions: one (id given) or all of a peer. */
-static void drop_listed(struct list *l, const struct rpc_peer *peer,
-			const struct rpc_req *req)
+static bool is_meant(const struct ask *a, const struct rpc_peer *peer,
+		     const struct rpc_req *req)
 {
-	LIST_FOREACH_SAFE (it, l) {
-		struct ask *a = list_entry(it, struct ask, node);
-
-		if (a->req.peer == peer &&
-		    (req == NULL || rpc_req_is(a->req, *req)))
-			ask_free(a);
-	}
+	return a->req.peer == peer && (req == NULL || rpc_req_is(a->req, *req));
 }
 
+/* Forgets questions: one (id given) or all of a peer. */
 static void drop(struct service *s, const struct rpc_peer *peer,
 		 const struct rpc_req *req)
 {
-	drop_listed(&s->waiting, peer, req);
-	for (size_t i = 0; i < LANES; i++)
-		drop_listed(&s->lanes[i].ready, peer, req);
-	s->ops->on_admin_gone(s->ops_ctx, peer, req);
-	for (size_t i = 0; i < VIEW_READERS; i++) {
-		struct ask *a = s->running[i];
+	LIST_FOREACH_SAFE (it, &s->all) {
+		struct ask *a = list_entry(it, struct ask, all);
 
-		if (a == NULL || a->req.peer != peer ||
-		    (req != NULL && !rpc_req_is(a->req, *req)))
+		if (!is_meant(a, peer, req))
 			continue;
-		a->dropped = true;
-		query_interrupt(a->reader);
+		if (a->reader == NULL) {
+			ask_free(a);
+		} else {
+			a->dropped = true;
+			query_interrupt(a->reader);
+		}
 	}
+	s->ops->on_admin_gone(s->ops_ctx, peer, req);
 }
 
 static void on_cancel(void *ctx, struct rpc_req req)
@@ -205,8 +208,9 @@ struct service *service_new(struct daemon *d, const struct view *v,
 	s->ops_ctx = ctx;
 	s->facts.data_dir = d->settings.data_dir;
 	list_init(&s->waiting);
+	list_init(&s->all);
 	for (size_t i = 0; i < LANES; i++) {
-		list_init(&s->lanes[i].ready);
+		list_init(&s->lanes[i].turns);
 		s->lanes[i].first = i;
 	}
 	for (size_t i = 0; i < VIEW_READERS; i++)
@@ -217,12 +221,6 @@ struct service *service_new(struct daemon *d, const struct view *v,
 	return s;
 }
 
-static void free_listed(struct list *l)
-{
-	LIST_FOREACH_SAFE (it, l)
-		ask_free(list_entry(it, struct ask, node));
-}
-
 void service_free(struct service *s)
 {
 	if (s == NULL)
@@ -230,9 +228,9 @@ void service_free(struct service *s)
 	CHECK(readers_are_idle(s));
 	for (size_t i = 0; i < VIEW_READERS; i++)
 		worker_free(s->workers[i]);
-	free_listed(&s->waiting);
-	for (size_t i = 0; i < LANES; i++)
-		free_listed(&s->lanes[i].ready);
+	LIST_FOREACH_SAFE (it, &s->all)
+		ask_free(list_entry(it, struct ask, all));
+	hmap_done(&s->askers);
 	rpc_server_free(s->server);
 	loop_timer_remove(s->wait_timer);
 	loop_timer_remove(s->rest_timer);
@@ -263,13 +261,14 @@ void service_set_usable(struct service *s, bool usable)
 	s->usable = usable;
 	if (!usable)
 		s->shown = 0; /* what comes may be of another history */
-	for (size_t i = 0; i < LANES; i++)
-		while (!list_empty(&s->lanes[i].ready)) {
-			struct list *first = s->lanes[i].ready.next;
+	LIST_FOREACH (it, &s->all) {
+		struct ask *a = list_entry(it, struct ask, all);
 
-			list_remove(first);
-			list_push_back(&s->waiting, first);
-		}
+		if (!a->is_ready)
+			continue;
+		turn_leave(a);
+		list_push_back(&s->waiting, &a->node);
+	}
 	service_look(s);
 }
 

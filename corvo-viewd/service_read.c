@@ -12,6 +12,9 @@
  *
  * Only so many long ones wait, and only so long; the rest is refused, by name,
  * before the one who asks gives up.
+ *
+ * Within a lane clients take turns (service_turns.c). A long search may hold
+ * its reader for many seconds, so one of a client that has two makes way.
  */
 #include "proto/view_ask.h"
 #include "rt/log.h"
@@ -66,21 +69,13 @@ static void rest_after(struct service *s, const struct ask *a)
 		    now + MIN((now - a->started_ns) * REST_TIMES, REST_MAX_NS);
 }
 
-/* Back to where it was before it ran, as the next of its lane. */
+/* As the next of its client. */
 static void put_back(struct ask *a)
 {
 	a->again = false;
+	a->reader = NULL;
 	buf_clear(&a->out);
-	list_push_front(&a->lane->ready, &a->node);
-}
-
-static size_t count(const struct list *l)
-{
-	size_t n = 0;
-
-	LIST_FOREACH (it, l)
-		n++;
-	return n;
+	turn_wait_first(a);
 }
 
 static void refuse_long(struct ask *a)
@@ -99,17 +94,39 @@ static bool is_half_done(const struct ask *a)
 	       m->cursor.n > 0;
 }
 
+/* The last of a client that has more than this one; false: there is none. */
+static bool refuse_another(struct service *s, const struct ask *a)
+{
+	struct turn *most =
+	    turn_of_most(&s->lanes[LANE_LONG], &a->asker->turns[LANE_LONG]);
+
+	if (most == NULL)
+		return false;
+	for (struct list *it = most->ready.prev; it != &most->ready;
+	     it = it->prev) {
+		struct ask *last = list_entry(it, struct ask, node);
+
+		if (is_half_done(last))
+			continue;
+		refuse_long(last);
+		return true;
+	}
+	return false;
+}
+
 /* Its slice is over. */
 static void make_long(struct service *s, struct ask *a)
 {
 	struct lane *l = &s->lanes[LANE_LONG];
 
 	buf_clear(&a->out);
+	a->reader = NULL;
 	a->lane = l;
-	if (count(&l->ready) >= LIMIT_LONG_SEARCHES && !is_half_done(a))
+	if (l->n >= LIMIT_LONG_SEARCHES && !is_half_done(a) &&
+	    !refuse_another(s, a))
 		refuse_long(a);
 	else
-		list_push_back(&l->ready, &a->node);
+		turn_wait(a);
 }
 
 static void on_ask_done(void *ctx)
@@ -143,18 +160,10 @@ uint64_t readers_give_up(struct service *s, uint64_t now)
 	uint64_t next = UINT64_MAX;
 
 	for (size_t i = LANE_SEARCH; i < LANES; i++) {
-		struct list *l = &s->lanes[i].ready;
+		struct ask *a;
 
-		/* within a slice they are in the order in which they came */
-		while (!list_empty(l)) {
-			struct ask *a = list_entry(l->next, struct ask, node);
-
-			if (a->turn_until_ns > now) {
-				next = MIN(next, a->turn_until_ns);
-				break;
-			}
+		while ((a = turn_late(&s->lanes[i], now, &next)) != NULL)
 			refuse_long(a);
-		}
 	}
 	return next;
 }
@@ -191,7 +200,7 @@ struct query_facts readers_facts(const struct service *s)
 	f.position = s->view->position;
 	f.lag_ns = view_lag_ns(s->view);
 	f.text_lag_ns = view_text_lag_ns(s->view);
-	f.long_waiting = count(&s->lanes[LANE_LONG].ready);
+	f.long_waiting = s->lanes[LANE_LONG].n;
 	for (size_t i = 0; i < VIEW_READERS; i++)
 		f.long_running += s->running[i] != NULL &&
 				  s->running[i]->lane == &s->lanes[LANE_LONG];
@@ -200,7 +209,7 @@ struct query_facts readers_facts(const struct service *s)
 
 static void start_reader(struct service *s, size_t i, struct ask *a)
 {
-	list_remove(&a->node);
+	turn_take(a);
 	s->running[i] = a;
 	a->reader = s->view->readers[i];
 	a->query.facts = readers_facts(s);
@@ -228,7 +237,7 @@ bool readers_are_idle(const struct service *s)
 static bool has_ready(const struct service *s)
 {
 	for (size_t i = 0; i < LANES; i++)
-		if (!list_empty(&s->lanes[i].ready))
+		if (s->lanes[i].n > 0)
 			return true;
 	return false;
 }
@@ -252,10 +261,37 @@ static void check_place(struct service *s)
 static bool may_read(const struct service *s, size_t reader,
 		     const struct lane *l)
 {
-	if (list_empty(&l->ready) || reader < l->first)
+	if (l->n == 0 || reader < l->first)
 		return false;
 	return !service_is_busy(s) ||
 	       (reader == l->first && clock_mono_ns() >= l->rest_until_ns);
+}
+
+/* Long searches of the client that run. */
+static size_t running_of(const struct service *s, const struct asker *who)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < VIEW_READERS; i++)
+		n += s->running[i] != NULL && s->running[i]->asker == who &&
+		     s->running[i]->lane == &s->lanes[LANE_LONG];
+	return n;
+}
+
+/* Of who has fewest that run: they last too long for turns alone. */
+static struct ask *next_long(const struct service *s)
+{
+	const struct lane *l = &s->lanes[LANE_LONG];
+	struct ask *ret = NULL;
+
+	LIST_FOREACH (it, &l->turns) {
+		struct ask *a = turn_first(list_entry(it, struct turn, node));
+
+		if (ret == NULL ||
+		    running_of(s, a->asker) < running_of(s, ret->asker))
+			ret = a;
+	}
+	return ret;
 }
 
 /* The next question for a free reader, or NULL. */
@@ -263,8 +299,8 @@ static struct ask *next_ask(struct service *s, size_t reader)
 {
 	for (size_t i = LANES; i-- > 0;)
 		if (may_read(s, reader, &s->lanes[i]))
-			return list_entry(s->lanes[i].ready.next, struct ask,
-					  node);
+			return i == LANE_LONG ? next_long(s)
+					      : turn_next(&s->lanes[i]);
 	return NULL;
 }
 
@@ -278,8 +314,7 @@ static void arm_rest_timer(struct service *s)
 		return;
 	}
 	for (size_t i = 0; i < LANES; i++)
-		if (!list_empty(&s->lanes[i].ready) &&
-		    s->lanes[i].rest_until_ns > now)
+		if (s->lanes[i].n > 0 && s->lanes[i].rest_until_ns > now)
 			at = MIN(at, s->lanes[i].rest_until_ns);
 	loop_timer_arm(s->rest_timer, at > now ? at - now : 0);
 }
@@ -287,6 +322,33 @@ static void arm_rest_timer(struct service *s)
 void readers_on_rest_over(void *ctx)
 {
 	readers_dispatch(ctx);
+}
+
+/* The long search that waits next is of a client with two less than another
+ * one has: of these the one that began last makes way. */
+static void make_way(struct service *s)
+{
+	const struct ask *next = next_long(s);
+	struct ask *last = NULL;
+	size_t may;
+
+	if (next == NULL)
+		return;
+	may = running_of(s, next->asker) + 1;
+	for (size_t i = LANE_LONG; i < VIEW_READERS; i++) {
+		struct ask *a = s->running[i];
+
+		if (a == NULL || a->again)
+			return; /* one is free, or soon will be */
+		if (a->lane == &s->lanes[LANE_LONG] &&
+		    running_of(s, a->asker) > may &&
+		    (last == NULL || a->started_ns > last->started_ns))
+			last = a;
+	}
+	if (last == NULL)
+		return;
+	last->again = true;
+	query_interrupt(last->reader);
 }
 
 void readers_dispatch(struct service *s)
@@ -307,5 +369,6 @@ void readers_dispatch(struct service *s)
 		if (a != NULL)
 			start_reader(s, i, a);
 	}
+	make_way(s);
 	arm_rest_timer(s);
 }

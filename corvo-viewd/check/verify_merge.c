@@ -2,17 +2,28 @@
  * Two sorted lists of rows side by side, and the counters of queues against
  * counted jobs. See check/verify_impl.h.
  */
+#include <stdio.h>
+
 #include "check/verify_impl.h"
 #include "db/schema.h"
 #include "proto/job.h"
 
 #define SHOWN_DIFFERENCES 100
 #define SHOWN_BYTES       200 /* of a value or key */
+#define DIGITS            24  /* room for any number */
 
 /* --- differences --- */
 
+static bool is_shown(const struct verify *t)
+{
+	return t->reply.first_n < SHOWN_DIFFERENCES;
+}
+
+/* Of differences that are only counted nothing is kept. */
 static struct str shown(struct verify *t, struct str s)
 {
+	if (!is_shown(t))
+		return STR("");
 	if (s.n > SHOWN_BYTES) {
 		s.n = SHOWN_BYTES;
 		while (s.n > 0 && (s.p[s.n] & 0xc0) == 0x80)
@@ -32,7 +43,7 @@ void verify_note(struct verify *t, const char *table, struct str key,
 		MSG_SET_LIST(
 		    r, verify_reply, first,
 		    arena_alloc(&t->arena, SHOWN_DIFFERENCES * sizeof(*d)), 0);
-	if (r->first_n == SHOWN_DIFFERENCES)
+	if (!is_shown(t))
 		return;
 	d = &r->first[r->first_n++];
 	*d = (struct m_verify_difference){ 0 };
@@ -52,7 +63,7 @@ static struct str key_text(struct verify *t, const struct merge *m,
 	struct buf b = BUF_INIT(0);
 	struct str ret;
 
-	for (unsigned c = 0; c < m->keys; c++) {
+	for (unsigned c = 0; c < m->keys && is_shown(t); c++) {
 		if (c > 0)
 			buf_putc(&b, ' ');
 		buf_put_str(&b, db_text(s, (int)c));
@@ -258,10 +269,12 @@ void stats_add(struct compare *c, const struct m_job *j, uint32_t errors)
 static void compare_stat(struct verify *t, struct str queue, unsigned i,
 			 int64_t view, int64_t store)
 {
-	struct str a = arena_printf(&t->arena, "%lld", (long long)view);
-	struct str b = arena_printf(&t->arena, "%lld", (long long)store);
+	char a[DIGITS], b[DIGITS];
 
-	verify_note(t, "queue_stats", queue, stat_columns[i], a, b);
+	(void)snprintf(a, sizeof(a), "%lld", (long long)view);
+	(void)snprintf(b, sizeof(b), "%lld", (long long)store);
+	verify_note(t, "queue_stats", queue, stat_columns[i], str_from(a),
+		    str_from(b));
 }
 
 /* A queue without jobs has a row of zeros, or none. */
@@ -285,9 +298,12 @@ int stats_compare(struct compare *c)
 	if (r < 0)
 		return r;
 	while ((r = db_step(s)) == 1) {
+		struct stats none = { 0 }; /* of a queue without jobs */
 		struct str queue = db_text(s, 0);
-		struct stats *want = stats_of(c, queue);
+		struct stats *want = hmap_get(&c->stats, queue);
 
+		if (want == NULL)
+			want = &none;
 		want->seen = true;
 		MSG_SET(&c->t->reply, verify_reply, rows, c->t->reply.rows + 1);
 		for (unsigned i = 1; i < STATS; i++)

@@ -34,6 +34,7 @@ const struct column job_columns[JOB_COLUMNS] = {
 	COL(COL_TEXT, LIVE_NEVER, "unique_key", unique_key, NULL, NULL),
 	COL(COL_MS, LIVE_NEVER, "unique_period_ms", unique_period, NULL, NULL),
 	COL(COL_MS, LIVE_NEVER, "expire_after_ms", expire_after, NULL, NULL),
+	COL(COL_COUNT, LIVE_NEVER, "as_numbers", as_numbers, NULL, NULL),
 	COL(COL_TEXT, LIVE_NEVER, "batch_id", batch_id, NULL, NULL),
 	COL(COL_TEXT, LIVE_ABSENT, "worker_id", worker_id, NULL, NULL),
 	COL(COL_TEXT, LIVE_ABSENT, "hostname", hostname, NULL, NULL),

@@ -54,7 +54,7 @@ struct column {
 	const char *absent;
 };
 
-#define JOB_COLUMNS 54
+#define JOB_COLUMNS 55
 extern const struct column job_columns[JOB_COLUMNS]; /* id is the first */
 
 /* The columns with full text. */

@@ -21,6 +21,7 @@ static const char *const tables[] = {
 	" unique_key              TEXT,"
 	" unique_period_ms        INTEGER,"
 	" expire_after_ms         INTEGER,"
+	" as_numbers              INTEGER,"
 	" batch_id                TEXT,"
 	" worker_id               TEXT,"
 	" hostname                TEXT,"

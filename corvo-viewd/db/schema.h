@@ -8,7 +8,7 @@
 
 #include "db/db.h"
 
-#define SCHEMA_VERSION 16
+#define SCHEMA_VERSION 17
 
 /*
  * Full text: jobs_fts has the columns id (not searched), queue, tags and
@@ -17,13 +17,14 @@
  *   SELECT j.id, ... FROM jobs_fts f JOIN jobs j ON j.rowid = f.rowid
  *   WHERE jobs_fts MATCH ?1 ORDER BY f.rowid DESC LIMIT ?2
  *
- * Row numbers grow with creation, so that order is newest first and costs
- * nothing. Words are runs of letters and digits of any JSON in payload and
- * tags, names of members too, without case, accents and escapes; an address as
- * user@example.com is three words in a row. In ?1: word, "words in a row",
- * word*, AND, OR, NOT, payload : word. Everything but words must stand in
- * double quotes (doubled inside), or it is a syntax error: quote what users
- * write.
+ * Row numbers are in the order in which rows came into the file, so that order
+ * costs nothing; it is nearly that of creation, but not in a file that was made
+ * anew, where jobs came by their ids. Words are runs of letters and digits of
+ * any JSON in payload and tags, names of members too, without case, accents and
+ * escapes; an address as user@example.com is three words in a row. In ?1: word,
+ * "words in a row", word*, AND, OR, NOT, payload : word. Everything but words
+ * must stand in double quotes (doubled inside), or it is a syntax error: quote
+ * what users write.
  */
 
 /* In a transaction of the caller's. 0 or -ERR_*. */

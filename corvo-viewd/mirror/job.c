@@ -304,9 +304,8 @@ static int delete_jobs(struct mirror *m, const struct m_job *j, size_t n)
 
 static bool is_move(const struct m_job *j, const struct mirror_row *row)
 {
-	static const uint64_t others = MSG_BIT(job, id) | MSG_BIT(job, partial);
-
-	return row->plain && (j->has & ~(moved_members | others)) == 0;
+	return row->plain &&
+	       (j->has & ~(moved_members | MSG_BIT(job, id))) == 0;
 }
 
 /* Much less work than a patch: the columns are few, and the row is known. */
@@ -450,7 +449,7 @@ void mirror_source_put(void *ctx, size_t row, size_t column, struct db_to to)
 
 static enum mirror_stmt stmt_of(const struct m_job *j)
 {
-	if (j->partial)
+	if (job_is_partial(j))
 		return STMT_JOBS_PATCH;
 	return is_plain(j) ? STMT_JOBS_INSERT_PLAIN : STMT_JOBS_INSERT;
 }

@@ -173,7 +173,7 @@ bool cursor_parse(struct str text, struct cursor *ret)
 	r.end = raw + n;
 	if (!get_head(&r, ret))
 		return false;
-	get_spot(&r, ret->sort == SORT_CREATED, &ret->from);
+	get_spot(&r, false, &ret->from);
 	get_spot(&r, false, &ret->to);
 	if (ret->has_after) {
 		ret->after.none = get_number(&r, 1) != 0;

@@ -114,13 +114,36 @@ static bool is_altered(struct query *q)
 	return db_schema_version(q->db, &now) < 0 || now != q->schema;
 }
 
+/* When it has to be done, whatever its own time: 0: no matter when. */
+static uint64_t given_ns(const struct query_ask *ask)
+{
+	return ask->slice_ns != 0 ? ask->slice_ns : ask->deadline_ns;
+}
+
+void query_end_at(struct query *q, const struct query_ask *ask, uint64_t end_ns)
+{
+	uint64_t given = given_ns(ask);
+
+	q->end_ns = end_ns;
+	if (end_ns == 0 || (given != 0 && given < end_ns))
+		end_ns = given;
+	db_set_deadline(q->db, end_ns);
+}
+
+bool query_is_at_end(struct query *q, const struct query_ask *ask, int r)
+{
+	uint64_t given = given_ns(ask);
+
+	return r == -ERR_REQUEST_TIMEOUT && q->end_ns != 0 &&
+	       (given == 0 || q->end_ns <= given) && !atomic_load(&q->stop);
+}
+
 /* One read transaction: all parts of an answer tell of the same moment. */
 int query_run(struct query *q, const struct query_ask *ask, struct buf *out)
 {
 	int r;
 
-	db_set_deadline(q->db,
-			ask->slice_ns != 0 ? ask->slice_ns : ask->deadline_ns);
+	query_end_at(q, ask, 0);
 	r = db_exec(q->db, "BEGIN");
 	if (r == 0)
 		r = run_handler(q, ask, out);

@@ -15,6 +15,7 @@ struct query {
 	struct arena arena; /* of one answer */
 	char why[256];      /* of the last failure */
 	atomic_bool stop;   /* query_interrupt; since query_begin */
+	uint64_t end_ns;    /* of query_end_at; 0: none */
 };
 
 /* Each fills the reply's message in q->arena and encodes it to out. */
@@ -27,8 +28,21 @@ int query_fulltext(struct query *q, const struct query_ask *ask,
 int query_try_policy(struct query *q, const struct query_ask *ask,
 		     struct buf *out);
 
+/*
+ * What an answer may take that has a time of its own: statements end with
+ * -ERR_REQUEST_TIMEOUT at end_ns too (0: no longer), some of which cannot look
+ * at the clock themselves. Whether that is why one has ended.
+ */
+void query_end_at(struct query *q, const struct query_ask *ask,
+		  uint64_t end_ns);
+bool query_is_at_end(struct query *q, const struct query_ask *ask, int r);
+
 /* A to Z in lower case, as SQLite's lower() has it. */
 struct str query_lower(struct arena *a, struct str s);
+
+/* Jobs found by an index that knows nothing of their creation: so many are
+ * sorted. */
+#define QUERY_SORTED_MAX 20000
 
 /* SELECTs that end in queue_stats columns list them in this order. */
 #define QUERY_STATE_COLUMNS \

@@ -14,6 +14,9 @@
 #define SEARCH_BYTES (8u << 20)
 /* The clock is looked at once in so many jobs. */
 #define SEARCH_LOOKS 64
+/* A job, or the words of a text, can take longer than there is time: they are
+ * left when the budget was over for so long. */
+#define SEARCH_OVERTIME_NS NS_PER_S
 
 /* Columns of the scan. */
 enum { K_CREATED, K_ID, K_ROWID, K_MATCHES, K_KEY };
@@ -119,6 +122,9 @@ static void read_budget(struct search *s, uint64_t now)
 
 	s->end_ns = now + budget;
 	s->count_ns = budget / 4;
+	/* A sort's later pages look at all that its first one looked at. */
+	if (!s->at.has_after)
+		query_end_at(s->q, s->ask, s->end_ns + SEARCH_OVERTIME_NS);
 }
 
 static int read_ask(struct search *s, uint64_t now)
@@ -310,7 +316,6 @@ static bool is_enough(const struct scan *sc)
 	       sc->found > LIMIT_TOTAL - MIN(sc->s->at.seen, LIMIT_TOTAL);
 }
 
-/* A sort's later pages look at all that its first one looked at. */
 static bool is_time_over(const struct scan *sc)
 {
 	const struct search *s = sc->s;
@@ -348,6 +353,11 @@ static int walk(struct scan *sc)
 	}
 	sc->ended = r == 0;
 	db_reset(sc->keys);
+	if (query_is_at_end(sc->s->q, sc->s->ask, r)) {
+		sc->stopped = true;
+		r = 0;
+	}
+	query_end_at(sc->s->q, sc->s->ask, 0);
 	return MIN(r, 0);
 }
 
@@ -359,6 +369,17 @@ static void add_seen(struct scan *sc, uint64_t n)
 		sc->next.seen += (uint32_t)n;
 	else
 		sc->next.seen = CURSOR_NOT_SEEN;
+}
+
+/* The time was over before anything was looked at: the next page is the same,
+ * for who gives it more. */
+static void end_unlooked(struct scan *sc)
+{
+	sc->next = sc->s->at;
+	sc->next.filter = sc->s->hash;
+	sc->more = true;
+	sc->ended = false;
+	MSG_SET(sc->reply, search_reply, partial, true);
 }
 
 static void end_in_order(struct scan *sc)
@@ -488,9 +509,12 @@ static int run_scan(struct scan *sc)
 	r = walk(sc);
 	if (r < 0)
 		return r;
-	if (s->sort != SORT_CREATED)
+	if (sc->stopped && !spot_is_set(&sc->last))
+		end_unlooked(sc);
+	else if (s->sort != SORT_CREATED)
 		return end_of_best(sc);
-	end_in_order(sc);
+	else
+		end_in_order(sc);
 	return 0;
 }
 
@@ -506,7 +530,9 @@ static int scan(struct search *s, struct m_search_reply *reply)
 		reply->jobs = arena_alloc(a, s->limit * sizeof(*reply->jobs));
 	if (s->sort != SORT_CREATED)
 		best_init(&sc.best, s->limit + 1, s->descending);
-	if (s->plan.kind != PLAN_NOTHING)
+	if (s->is_unplanned)
+		end_unlooked(&sc);
+	else if (s->plan.kind != PLAN_NOTHING)
 		r = run_scan(&sc);
 	db_finalize(sc.keys);
 	db_finalize(sc.row);
@@ -527,12 +553,15 @@ static int scan(struct search *s, struct m_search_reply *reply)
 int query_search(struct query *q, const struct query_ask *ask, struct buf *out)
 {
 	uint64_t start_ns = clock_mono_ns();
-	struct search s = { .q = q, .m = ask->request };
+	struct search s = { .q = q, .ask = ask, .m = ask->request };
 	struct m_search_reply reply = { 0 };
 	int r = read_ask(&s, start_ns);
 
 	if (r == 0)
 		r = search_make_plan(&s);
+	s.is_unplanned = query_is_at_end(q, ask, r);
+	if (s.is_unplanned)
+		r = 0;
 	if (r == 0)
 		r = scan(&s, &reply);
 	search_done(&s);

@@ -141,8 +141,8 @@ struct plan {
 	size_t ranges_n;
 	const char *column, *index; /* PLAN_COLUMN */
 	struct str value;
-	/* In the order of row numbers, which grow with creation: a set that
-	 * is too large to be sorted. PLAN_TEXT and PLAN_WORKER. */
+	/* In the order of row numbers: a set that is too large to be sorted,
+	 * for orders other than that of creation. PLAN_TEXT and PLAN_WORKER. */
 	bool by_rowid;
 	int64_t from, to; /* rows between these, for by_rowid */
 };
@@ -167,6 +167,8 @@ struct search {
 	bool needs_row;  /* and they are on more than the id */
 	uint32_t hash;   /* of the question */
 
+	const struct query_ask *ask;
+	bool is_unplanned; /* the budget was used up before there was a plan */
 	uint64_t end_ns;   /* clock_mono_ns: when the budget is used up */
 	uint64_t count_ns; /* of it, for counting on */
 };

@@ -2,8 +2,11 @@
  * Which index leads to the jobs of a search. Whatever it is, the jobs come in
  * the order of their creation: as ranges of an index that ends in it, which
  * SQLite merges, or, where the index knows nothing of it, as a set so small
- * (LIMIT_TOTAL) that it may be sorted; a larger one comes by row numbers. So a
- * page costs what is looked at, and any of them can be gone on from any job.
+ * (QUERY_SORTED_MAX) that it may be sorted. Of a larger one there is a job
+ * every now and then among all, so those are looked at; where all of it has to
+ * be looked at anyway, for another order, it comes by row numbers, which are in
+ * the order in which rows came into the file. So a page costs what is looked
+ * at, and any of them can be gone on from any job.
  */
 #include "query/search.h"
 
@@ -138,6 +141,12 @@ static void put_set(const struct search *s, enum plan_kind kind,
 			   sql_text(sql, s->match), sql_text(sql, s->m->text));
 }
 
+/* Of a set that can come by row numbers less is sorted. */
+static int64_t sorted_max(const struct search *s)
+{
+	return s->sort == SORT_CREATED ? QUERY_SORTED_MAX : LIMIT_TOTAL;
+}
+
 /* 1: the set is small enough to be sorted. */
 static int is_small(struct search *s, enum plan_kind kind)
 {
@@ -154,7 +163,7 @@ static int is_small(struct search *s, enum plan_kind kind)
 		buf_puts(&sql.text, "job_errors");
 	else
 		put_set(s, kind, &sql);
-	buf_printf(&sql.text, " LIMIT %d)", LIMIT_TOTAL + 1);
+	buf_printf(&sql.text, " LIMIT %lld)", (long long)sorted_max(s) + 1);
 	r = sql_prepare(s->q, &sql, &stmt);
 	if (r < 0)
 		return r;
@@ -162,7 +171,7 @@ static int is_small(struct search *s, enum plan_kind kind)
 	if (r == 1)
 		n = db_i64(stmt, 0);
 	db_finalize(stmt);
-	return r < 0 ? r : n <= LIMIT_TOTAL;
+	return r < 0 ? r : n <= sorted_max(s);
 }
 
 /* 1: it is the plan; 0: it is of no use. */
@@ -359,9 +368,9 @@ int search_make_plan(struct search *s)
 		r = try_set(s, PLAN_ERRORS, wants_errors(s));
 	if (r != 0)
 		return MIN(r, 0);
-	if (s->by_text)
+	if (s->by_text && s->sort != SORT_CREATED)
 		return plan_by_rowid(s, PLAN_TEXT);
-	if (m->worker_id.n > 0)
+	if (m->worker_id.n > 0 && s->sort != SORT_CREATED)
 		return plan_by_rowid(s, PLAN_WORKER);
 	s->plan.kind = PLAN_RANGES;
 	list_ranges(s);

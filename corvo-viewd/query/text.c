@@ -1,8 +1,12 @@
 /*
  * Jobs by the words in them, newest first. The words are looked up in the
  * full-text index; when no job has them, the text itself is looked for in
- * payload, tags and queue, job by job, for a limited time. Rows come into the
- * view in the order of creation, so the newest are those of the highest rowid.
+ * payload, tags and queue, job by job. Both for a limited time.
+ *
+ * The index knows row numbers only, and those are in the order in which rows
+ * came into the file. A set of jobs that is not too large is sorted; one that
+ * is has so many of all jobs in it that it is met soon on the way from the
+ * newest job.
  *
  * The text comes from a client and is only ever bound.
  */
@@ -12,29 +16,38 @@
 #include "util/clock.h"
 
 #define TEXT_DEFAULT_ROWS 50
-#define TEXT_BUDGET_NS    (1 * NS_PER_S) /* for looking job by job */
-#define TEXT_WINDOW       1000           /* jobs between looks at the clock */
+#define TEXT_BUDGET_NS    (1 * NS_PER_S) /* for either */
 
-#define HIT_COLUMNS "jobs.rowid, id, queue, state, created_at, payload, tags"
+#define HIT_COLUMNS "id, queue, state, created_at, payload, tags"
 
-enum { H_ROWID, H_ID, H_QUEUE, H_STATE, H_CREATED, H_PAYLOAD, H_TAGS };
+enum { H_ID, H_QUEUE, H_STATE, H_CREATED, H_PAYLOAD, H_TAGS };
+
+#define NEWEST_FIRST " ORDER BY created_at DESC, id DESC LIMIT ?2"
+
+static const char count_sql[] =
+    "SELECT count(*) FROM (SELECT 1 FROM jobs_fts WHERE jobs_fts MATCH ?1"
+    " LIMIT ?2)";
 
 static const char words_sql[] =
-    "SELECT " HIT_COLUMNS " FROM (SELECT rowid AS r FROM jobs_fts"
-    " WHERE jobs_fts MATCH ?1 ORDER BY rowid DESC LIMIT ?2)"
-    " JOIN jobs ON jobs.rowid=r ORDER BY r DESC";
+    "SELECT " HIT_COLUMNS " FROM (SELECT j.rowid AS r FROM"
+    " (SELECT rowid AS t FROM jobs_fts WHERE jobs_fts MATCH ?1 LIMIT -1)"
+    " CROSS JOIN jobs j ON j.rowid=t" NEWEST_FIRST ")"
+    " CROSS JOIN jobs ON jobs.rowid=r ORDER BY created_at DESC, id DESC";
+
+static const char many_sql[] =
+    "SELECT " HIT_COLUMNS " FROM jobs INDEXED BY idx_jobs_created WHERE EXISTS"
+    " (SELECT 1 FROM jobs_fts WHERE jobs_fts MATCH ?1"
+    " AND jobs_fts.rowid=jobs.rowid)" NEWEST_FIRST;
 
 /* ?1 in lower case; lower() and instr() know nothing of wildcards. */
 static const char part_sql[] =
-    "SELECT " HIT_COLUMNS " FROM jobs WHERE rowid>?2 AND rowid<=?3 AND"
+    "SELECT " HIT_COLUMNS " FROM jobs INDEXED BY idx_jobs_created WHERE"
     " (instr(lower(payload), ?1) OR instr(lower(coalesce(tags, '')), ?1)"
-    " OR instr(lower(queue), ?1)) ORDER BY rowid DESC";
-
-static const char highest_sql[] =
-    "SELECT rowid FROM jobs WHERE rowid<=?1 ORDER BY rowid DESC LIMIT 1";
+    " OR instr(lower(queue), ?1))" NEWEST_FIRST;
 
 struct hits {
 	struct query *q;
+	const struct query_ask *ask;
 	struct m_fulltext_reply *reply;
 	uint32_t limit;
 	size_t bytes;
@@ -76,75 +89,69 @@ static int take_rows(struct hits *h, struct db_stmt *s)
 	return r;
 }
 
-/* --- by words --- */
+/* --- the two ways --- */
 
-static int find_words(struct hits *h, struct str q)
+/* As take_rows; the text is valid until then. */
+static int run(struct hits *h, const char *sql, struct str text)
 {
-	_cleanup_(buf_done) struct buf expression = BUF_INIT(0);
 	struct db_stmt *s;
-	int r;
+	int r = db_prepare(h->q->db, sql, &s);
 
-	if (!match_build(q, &expression))
-		return 0;
-	r = db_prepare(h->q->db, words_sql, &s);
 	if (r < 0)
 		return r;
-	db_bind_text(s, 1, buf_str(&expression));
-	db_bind_i64(s, 2, h->limit);
+	db_bind_text(s, 1, text);
+	db_bind_i64(s, 2, (int64_t)h->limit + 1);
 	r = take_rows(h, s);
 	db_finalize(s);
 	return r;
 }
 
-/* --- by any part of the text --- */
-
-/* *rowid becomes the highest in use not above it; 0: none. 0 or -ERR_*. */
-static int step_down(struct db_stmt *highest, int64_t *rowid)
+/* 1: more jobs have the words than are sorted. */
+static int are_many(struct hits *h, struct str expression)
 {
-	int r;
+	struct db_stmt *s;
+	int r = db_prepare(h->q->db, count_sql, &s);
 
-	db_bind_i64(highest, 1, *rowid);
-	r = db_step(highest);
-	*rowid = r == 1 ? db_i64(highest, 0) : 0;
-	db_reset(highest);
-	return MIN(r, 0);
+	if (r < 0)
+		return r;
+	db_bind_text(s, 1, expression);
+	db_bind_i64(s, 2, QUERY_SORTED_MAX + 1);
+	r = db_step(s);
+	if (r == 1)
+		r = db_i64(s, 0) > QUERY_SORTED_MAX;
+	db_finalize(s);
+	return r;
 }
 
-/* As take_rows; 1 also when time is up. */
-static int scan(struct hits *h, struct db_stmt *highest, struct db_stmt *part)
+static int find_words(struct hits *h, struct str q)
 {
-	uint64_t end_ns = clock_mono_ns() + TEXT_BUDGET_NS;
-	int64_t top = INT64_MAX;
-	int r = step_down(highest, &top);
+	_cleanup_(buf_done) struct buf expression = BUF_INIT(0);
+	int r;
 
-	while (r == 0 && top > 0) {
-		if (clock_mono_ns() > end_ns)
-			return 1;
-		db_bind_i64(part, 2, top - TEXT_WINDOW);
-		db_bind_i64(part, 3, top);
-		r = take_rows(h, part);
-		db_reset(part);
-		top -= TEXT_WINDOW;
-		if (r == 0)
-			r = step_down(highest, &top);
-	}
-	return r;
+	if (!match_build(q, &expression))
+		return 0;
+	r = are_many(h, buf_str(&expression));
+	if (r < 0)
+		return r;
+	return run(h, r == 1 ? many_sql : words_sql, buf_str(&expression));
 }
 
 static int find_part(struct hits *h, struct str q)
 {
-	struct db_stmt *highest, *part = NULL;
-	int r = db_prepare(h->q->db, highest_sql, &highest);
+	return run(h, part_sql, query_lower(&h->q->arena, q));
+}
 
-	if (r < 0)
-		return r;
-	r = db_prepare(h->q->db, part_sql, &part);
-	if (r == 0) {
-		db_bind_text(part, 1, query_lower(&h->q->arena, q));
-		r = scan(h, highest, part);
-	}
-	db_finalize(part);
-	db_finalize(highest);
+/* As take_rows; 1 also when its time is up. */
+static int in_time(struct hits *h, int (*find)(struct hits *h, struct str q),
+		   struct str q)
+{
+	int r;
+
+	query_end_at(h->q, h->ask, clock_mono_ns() + TEXT_BUDGET_NS);
+	r = find(h, q);
+	if (query_is_at_end(h->q, h->ask, r))
+		r = 1;
+	query_end_at(h->q, h->ask, 0);
 	return r;
 }
 
@@ -153,7 +160,7 @@ int query_fulltext(struct query *q, const struct query_ask *ask,
 {
 	const struct m_fulltext *m = ask->request;
 	struct m_fulltext_reply reply = { 0 };
-	struct hits h = { .q = q, .reply = &reply };
+	struct hits h = { .q = q, .ask = ask, .reply = &reply };
 	int r;
 
 	h.limit = m->limit >= 1 && m->limit <= LIMIT_FULLTEXT_ROWS
@@ -161,9 +168,9 @@ int query_fulltext(struct query *q, const struct query_ask *ask,
 		      : TEXT_DEFAULT_ROWS;
 	reply.results =
 	    arena_alloc(&q->arena, h.limit * sizeof(*reply.results));
-	r = find_words(&h, m->q);
+	r = in_time(&h, find_words, m->q);
 	if (r == 0 && reply.results_n == 0)
-		r = find_part(&h, m->q);
+		r = in_time(&h, find_part, m->q);
 	if (r < 0)
 		return r;
 	MSG_SET(&reply, fulltext_reply, q, m->q);
