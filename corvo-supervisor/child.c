@@ -84,16 +84,6 @@ void child_done(struct child *c)
 
 /* --- to and from the process --- */
 
-bool child_send(struct child *c, const char *line)
-{
-	char text[64];
-	int n = snprintf(text, sizeof(text), "%s\n", line);
-
-	CHECK(n > 0 && (size_t)n < sizeof(text));
-	return c->fd >= 0 &&
-	       send(c->fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) == n;
-}
-
 static void send_signal(struct child *c, int sig)
 {
 	if (c->pid > 0)
@@ -221,7 +211,7 @@ static void start_process(struct child *c, int fds[2])
 	c->ran_ns = c->kept_ns = c->excused_ns = 0;
 	c->ready_ns = 0;
 	c->stopped_ns = 0;
-	c->come_back = c->planned = c->was_killed = false;
+	c->come_back = c->planned = c->leaving = c->was_killed = false;
 	c->status[0] = '\0';
 	c->fd = fds[0];
 	c->pid = spawn(&args);
@@ -272,7 +262,7 @@ static void act_ready(struct child *c)
 static void drain(struct child *c, bool come_back, uint64_t deadline_ns)
 {
 	c->come_back = come_back;
-	c->planned = true;
+	c->planned = c->leaving = true;
 	if (!child_send(c, "drain"))
 		send_signal(c, SIGTERM);
 	set_state(c, CHILD_DRAINING, deadline_ns);
@@ -399,17 +389,20 @@ static void act_crash(struct child *c)
 
 	child_put_exit(&text, c->last_exit);
 	buf_putc(&text, '\0');
+	if (c->host->stopping)
+		c->host->on_unclean(c->host->ctx, c);
 	if (c->ready_ns == 0)
 		c->unready_lives++;
 	else if (now - c->ready_ns >= SERVED_NS)
 		c->short_lives = 0;
 	if (c->unready_lives >= c->host->settings->crash_limit ||
-	    (c->ready_ns == 0 && child_is_hopeless(c))) {
+	    child_is_hopeless(c)) {
 		give_up(c, text.p);
 		return;
 	}
-	wait = backoff_ns(c->short_lives++,
-			  c->ready_ns != 0 ? BACKOFF_READY_NS : BACKOFF_MAX_NS);
+	wait = c->ready_ns != 0
+		   ? backoff_ns(c->short_lives++, BACKOFF_READY_NS)
+		   : backoff_ns(c->unready_lives - 1, BACKOFF_MAX_NS);
 	c->restarts++;
 	log_warn("process=%s died: %s; starting it again in %llu ms", c->name,
 		 text.p, (unsigned long long)(wait / NS_PER_MS));
@@ -419,9 +412,33 @@ static void act_crash(struct child *c)
 		set_state(c, CHILD_BACKOFF, now + wait);
 }
 
+/*
+ * One that gives up a start of its own accord was not asked to finish any
+ * work: whether it can start is of no interest any more.
+ */
+static bool left_in_order(const struct child *c)
+{
+	return !c->was_killed && WIFEXITED(c->last_exit) &&
+	       (WEXITSTATUS(c->last_exit) == 0 || c->ready_ns == 0);
+}
+
+static void check_leaving(struct child *c)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+
+	child_put_exit(&text, c->last_exit);
+	if (!c->was_killed && c->last_exit != 0)
+		log_error("process=%s died when it was to leave: %.*s", c->name,
+			  STR_ARG(buf_str(&text)));
+	if (!left_in_order(c))
+		c->host->on_unclean(c->host->ctx, c);
+}
+
 /* The exit of a child that was asked to leave, or was killed by us. */
 static void act_left(struct child *c)
 {
+	if (c->leaving)
+		check_leaving(c);
 	if (!c->planned) {
 		act_crash(c);
 	} else if (c->come_back) {

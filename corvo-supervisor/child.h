@@ -5,8 +5,9 @@
  *
  * Restart policy. A child that died is started again at once. When it dies
  * again without having served for a second in between, the next start waits
- * 50 ms, then 100 ms; one that did not even become ready waits twice as long
- * each time, up to 5 s. After crash_limit deaths in a row without ever having
+ * 50 ms, then 100 ms, and never longer: it may be one client that kills it.
+ * One that did not even become ready waits twice as long each time it does so
+ * in a row, up to 5 s. After crash_limit deaths in a row without ever having
  * become ready it is FAILED.
  */
 #ifndef CORVO_CHILD_H
@@ -52,10 +53,13 @@ struct child_host {
 	int config_fd;       /* settings of the file, for children; or -1 */
 	int lock_fd;         /* on the data directory, held by all */
 	const char *level;   /* log level set by hand; NULL: the settings' */
+	bool stopping;       /* the node: no death is an ordinary one */
 	uint64_t stop_by_ns; /* a stopping child is killed then */
 	void *ctx;
 	void (*on_ready)(void *ctx, struct child *c);
 	void (*on_down)(void *ctx, struct child *c); /* DOWN or FAILED */
+	/* It died, or was killed, when it was to leave in order; logged. */
+	void (*on_unclean)(void *ctx, struct child *c);
 };
 
 struct child {
@@ -68,6 +72,7 @@ struct child {
 	enum child_state state;
 	bool come_back;       /* start again after the exit under way */
 	bool planned;         /* the exit under way is no crash */
+	bool leaving;         /* it was asked to leave in order */
 	pid_t pid;            /* 0: no process */
 	int fd;               /* our end of the notify socket; -1: none */
 	uint64_t deadline_ns; /* of the state; 0: none */
@@ -104,8 +109,10 @@ void child_event(struct child *c, enum child_event e);
 void child_on_readable(struct child *c);              /* c->fd */
 void child_on_wait(struct child *c, int wait_status); /* of waitpid */
 
-/* Sends a line ("reload"); false when it cannot be written. */
+/* Sends a line ("log-level warn"); false when it cannot be written. */
 bool child_send(struct child *c, const char *line);
+/* It is to read its settings again, which are those of the host's config_fd. */
+void child_reload(struct child *c);
 
 /* Raises what is due. */
 void child_tick(struct child *c, uint64_t now_ns);

@@ -151,11 +151,14 @@ void ctl_reply(struct ctl_client *c, struct str json)
 void ctl_reply_error(struct ctl_client *c, int err, const char *text)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf clean = BUF_INIT(0);
 	struct json_writer w = JSON_WRITER(&b);
 
+	/* It may quote a file, and so any bytes; JSON is UTF-8. */
+	buf_put_clean(&clean, str_from(text), "");
 	jw_object(&w);
 	jw_key(&w, "error");
-	jw_cstr(&w, text);
+	jw_str(&w, buf_str(&clean));
 	jw_key(&w, "code");
 	jw_cstr(&w, err_code(err));
 	jw_object_end(&w);

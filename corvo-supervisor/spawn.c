@@ -168,13 +168,20 @@ static void keep_open(int fd)
 		(void)fcntl(fd, F_SETFD, 0);
 }
 
+/*
+ * Those that stop or reload a process stay blocked: it looks at who sent them
+ * (rt/daemon.c). Until it can, one for the whole group must not end it.
+ */
 static void child_signals(void)
 {
-	sigset_t none;
+	sigset_t blocked;
 
 	(void)signal(SIGPIPE, SIG_DFL);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)sigemptyset(&blocked);
+	(void)sigaddset(&blocked, SIGTERM);
+	(void)sigaddset(&blocked, SIGINT);
+	(void)sigaddset(&blocked, SIGHUP);
+	(void)sigprocmask(SIG_SETMASK, &blocked, NULL);
 }
 
 static _noreturn_ void child_exec(const struct spawn_args *args, char **argv,

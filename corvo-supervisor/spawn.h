@@ -32,7 +32,8 @@ struct spawn_args {
 
 /*
  * Forks and executes. The child has the descriptors of args beside standard
- * input (/dev/null), output and error, default signals, and dies with us.
+ * input (/dev/null), output and error, SIGTERM, SIGINT and SIGHUP blocked, all
+ * other signals as they are by default, and dies with us.
  * Returns its pid or -errno.
  */
 pid_t spawn(const struct spawn_args *args);

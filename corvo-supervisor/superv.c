@@ -14,11 +14,19 @@
 
 #include "proto/err.h"
 #include "rt/fds.h"
+#include "rt/secret.h"
 #include "util/clock.h"
 
 /* Waking up later than this means that we were stopped, not the children. */
 #define PAUSE_NS    (500 * NS_PER_MS)
 #define POLL_MAX_NS (60 * NS_PER_S)
+/* Signals that come so fast after one that stops the node are that one. */
+#define SAME_ORDER_NS (200 * NS_PER_MS)
+
+#define FILE_KEPT                                                        \
+	"the configuration file was a pipe, or the like, which can be "  \
+	"read only once: what it said at the start stays; start with a " \
+	"file to change it"
 
 static const char *const state_names[SUPERV_STATE_MAX] = {
 	[SUPERV_STARTING] = "starting",
@@ -113,7 +121,9 @@ void superv_stop(struct superv *s)
 		kill_all(s);
 		return;
 	}
-	s->stop_by_ns = clock_mono_ns() + s->settings.shutdown_timeout;
+	s->stopped_ns = clock_mono_ns();
+	s->stop_by_ns = s->stopped_ns + s->settings.shutdown_timeout;
+	s->host.stopping = true;
 	notify_stopping(&s->systemd);
 	listeners_refuse(&s->listeners);
 	descend(s);
@@ -123,8 +133,6 @@ static void on_child_down(void *ctx, struct child *c)
 {
 	struct superv *s = ctx;
 
-	if (c->was_killed)
-		s->failed = true;
 	if (c->state == CHILD_FAILED) {
 		s->failed = true;
 		s->hopeless = s->hopeless || child_is_hopeless(c);
@@ -136,6 +144,21 @@ static void on_child_down(void *ctx, struct child *c)
 		descend(s);
 	else
 		superv_stop(s);
+}
+
+static void on_child_unclean(void *ctx, struct child *c)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	struct superv *s = ctx;
+
+	if (superv_is_stopping(s))
+		s->failed = true;
+	buf_printf(&text, "%s did not leave in order: ", c->name);
+	child_put_exit(&text, c->last_exit);
+	if (c->come_back)
+		buf_puts(&text, "; it is started again");
+	buf_putc(&text, '\0');
+	ctl_server_wake(&s->ctl, c, ERR_INTERNAL_ERROR, text.p);
 }
 
 /* --- starting --- */
@@ -210,7 +233,8 @@ static int take_settings(struct superv *s, struct buf *answer, struct buf *kept,
 {
 	struct json_writer w = JSON_WRITER(answer);
 	struct settings fresh;
-	int r = settings_load(s->argc, s->argv, &fresh, why);
+	int r =
+	    settings_load_again(s->argc, s->argv, &s->settings, &fresh, why);
 
 	if (r < 0)
 		return r;
@@ -218,6 +242,10 @@ static int take_settings(struct superv *s, struct buf *answer, struct buf *kept,
 	jw_key(&w, "ok");
 	jw_bool(&w, true);
 	settings_put_changes(&w, &s->settings, &fresh);
+	if (settings_file_is_kept(&s->settings)) {
+		jw_key(&w, "note");
+		jw_cstr(&w, FILE_KEPT);
+	}
 	jw_object_end(&w);
 	settings_take(&s->settings, &fresh, kept);
 	settings_done(&fresh);
@@ -239,8 +267,11 @@ int superv_reload(struct superv *s, struct buf *answer, struct buf *why)
 	if (r == 0) {
 		s->host.level = NULL;
 		apply_log(s);
-		tell_all(s, "reload");
+		for (size_t i = 0; i < s->children_n; i++)
+			child_reload(&s->children[i]);
 		log_info("settings were read again");
+		if (settings_file_is_kept(&s->settings))
+			log_warn(FILE_KEPT);
 		if (kept.n > 0)
 			log_warn("changed, but only at the next start: %.*s",
 				 STR_ARG(buf_str(&kept)));
@@ -281,6 +312,19 @@ static void on_hangup(struct superv *s)
 			  STR_ARG(buf_str(&why)));
 }
 
+/*
+ * timeout(1) signals us, and then the group that we are in: both are one
+ * order. Nobody who means it presses a key twice that fast.
+ */
+static void on_stop_signal(struct superv *s, const char *name)
+{
+	if (superv_is_stopping(s) &&
+	    clock_mono_ns() < s->stopped_ns + SAME_ORDER_NS)
+		return;
+	log_info("signal=%s", name);
+	superv_stop(s);
+}
+
 static void on_signals(struct superv *s)
 {
 	struct signalfd_siginfo info;
@@ -294,9 +338,8 @@ static void on_signals(struct superv *s)
 			on_hangup(s);
 			break;
 		default:
-			log_info("signal=%s",
-				 info.ssi_signo == SIGINT ? "INT" : "TERM");
-			superv_stop(s);
+			on_stop_signal(s, info.ssi_signo == SIGINT ? "INT"
+								   : "TERM");
 			break;
 		}
 	}
@@ -398,13 +441,24 @@ static int run(struct superv *s)
 	return s->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+/* corvo-raftd would end with it at each start. */
+static int check_secret(const struct settings *s, struct buf *why)
+{
+	_cleanup_(buf_done) struct buf secret = BUF_INIT(0);
+
+	if (!settings_is_cluster(s) || s->cluster_secret_file[0] == '\0')
+		return 0;
+	return secret_read(s->cluster_secret_file, &secret, why);
+}
+
 static int load(struct superv *s)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	int keep[2];
 
 	if (settings_load(s->argc, s->argv, &s->settings, &why) < 0 ||
-	    settings_check_bind(&s->settings, &why) < 0) {
+	    settings_check_bind(&s->settings, &why) < 0 ||
+	    check_secret(&s->settings, &why) < 0) {
 		log_plain("corvo-supervisor: %.*s", STR_ARG(buf_str(&why)));
 		return -ERR_VALIDATION_ERROR;
 	}
@@ -435,7 +489,8 @@ int superv_main(int argc, char *const argv[])
 				      .lock_fd = -1,
 				      .ctx = &s,
 				      .on_ready = on_child_ready,
-				      .on_down = on_child_down };
+				      .on_down = on_child_down,
+				      .on_unclean = on_child_unclean };
 	notify_init(&s.systemd);
 	if (load(&s) == 0)
 		status = run(&s);

@@ -47,6 +47,7 @@ struct superv {
 	enum superv_state state;
 	uint64_t started_ns;
 	uint64_t beat_ns;    /* next beat to systemd */
+	uint64_t stopped_ns; /* when the stop began */
 	uint64_t stop_by_ns; /* the whole stop, when stopping */
 	bool failed;         /* exit status 1 */
 	bool hopeless;       /* or EXIT_NO_RETRY */

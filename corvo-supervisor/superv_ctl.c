@@ -178,19 +178,22 @@ static void req_reload(struct superv *s, struct ctl_client *c, struct str arg)
 static void req_config(struct superv *s, struct ctl_client *c, struct str arg)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf problem = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 	struct json_writer w = JSON_WRITER(&b);
 	struct settings next;
-	bool is_read = settings_load(s->argc, s->argv, &next, &why) == 0;
+	bool is_read = settings_load_again(s->argc, s->argv, &s->settings,
+					   &next, &why) == 0;
 
 	(void)arg;
 	jw_object(&w);
 	jw_key(&w, "settings");
 	settings_put_json(&w, &s->settings, is_read ? &next : NULL);
 	if (!is_read) {
+		/* it may quote any bytes */
+		buf_put_clean(&problem, buf_str(&why), "");
 		jw_key(&w, "problem");
-		jw_str(&w,
-		       str_is_utf8(buf_str(&why)) ? buf_str(&why) : STR("?"));
+		jw_str(&w, buf_str(&problem));
 	}
 	jw_object_end(&w);
 	if (is_read)

@@ -133,21 +133,25 @@ static void put_config(const struct settings *s, struct buf *b)
 				   s->text[i]);
 }
 
+/* A new one each time: a process may be reading the last one just now. */
 int superv_publish(struct superv *s, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
-	int fd = s->host.config_fd;
+	int fd;
 
 	if (s->settings.config[0] == '\0')
 		return 0;
-	if (fd < 0)
-		fd = memfd_create("corvo.conf", MFD_CLOEXEC);
-	s->host.config_fd = fd;
 	put_config(&s->settings, &text);
-	if (fd >= 0 && pwrite(fd, text.p, text.n, 0) == (ssize_t)text.n &&
-	    ftruncate(fd, (off_t)text.n) == 0)
+	fd = memfd_create("corvo.conf", MFD_CLOEXEC);
+	if (fd >= 0 && pwrite(fd, text.p, text.n, 0) == (ssize_t)text.n) {
+		if (s->host.config_fd >= 0)
+			(void)close(s->host.config_fd);
+		s->host.config_fd = fd;
 		return 0;
+	}
 	buf_printf(why, "cannot write the settings down: %s", strerror(errno));
+	if (fd >= 0)
+		(void)close(fd);
 	return -ERR_INTERNAL_ERROR;
 }
 

@@ -11,9 +11,6 @@
 #include "rt/log.h"
 
 #define REDIRECTS_MAX 5
-#define BEAT_NS       NS_PER_S
-#define BEAT_SHARE    3 /* of a lease passes between two heartbeats */
-#define BEAT_JOBS     LIMIT_HEARTBEAT_JOBS
 
 /* --- places --- */
 
@@ -98,7 +95,7 @@ static void report_accepted(struct pcall *c, const struct outcome *o)
 	pcall_report(c, OP_HEARTBEAT, &msg_heartbeat, &m);
 }
 
-static void report(struct pcall *c, const struct outcome *o)
+void pcall_report_outcome(struct pcall *c, const struct outcome *o)
 {
 	switch (o->kind) {
 	case OUTCOME_DONE:
@@ -202,7 +199,7 @@ static void on_answer(void *ctx, struct call *call, const struct call_answer *a)
 	else
 		outcome_judge(call, a, c->url, c->p->d->settings.push_final_4xx,
 			      clock_wall_ns(), &c->arena, &o);
-	report(c, &o);
+	pcall_report_outcome(c, &o);
 	note_end(c, &o);
 }
 
@@ -243,7 +240,7 @@ static void end_uncalled(struct pcall *c, const char *why)
 	o.error = arena_cstr(
 	    &c->arena,
 	    arena_printf(&c->arena, "http_error: the redirect %s", why));
-	report(c, &o);
+	pcall_report_outcome(c, &o);
 	note_end(c, &o);
 }
 
@@ -353,7 +350,7 @@ static void line_up(struct pcall *c)
 
 	copy_settings(c);
 	if (!address(c, &o)) {
-		report(c, &o);
+		pcall_report_outcome(c, &o);
 		return;
 	}
 	list_push_back(&c->target->waiting, &c->wait);
@@ -406,22 +403,15 @@ void pcall_add(struct pqueue *q, const struct m_fetched *job)
 	c->target = q->target;
 	c->target->refs++;
 	copy_job(c, job);
-	c->beat_ns = clock_mono_ns();
-	c->lease_ns = job->lease_duration;
 	q->open++;
 	list_push_back(&p->calls, &c->node);
 	take_place(c);
+	pcall_beat_first(c);
 	if (is_unsure(c)) {
 		list_push_back(&q->unsure, &c->wait);
 		push_refresh(p);
 	} else {
 		line_up(c);
-	}
-	if (p->beats_ns == 0 ||
-	    job->lease_duration / BEAT_SHARE < p->beats_ns) {
-		p->beats_ns = MIN(
-		    BEAT_NS, MAX(job->lease_duration / BEAT_SHARE, NS_PER_MS));
-		loop_timer_arm(p->beats, p->beats_ns);
 	}
 }
 
@@ -433,112 +423,6 @@ void pcall_leave(struct pcall *c)
 	leave_place(c);
 }
 
-/* --- heartbeats --- */
-
-static void stop(struct pcall *c, bool lost)
-{
-	struct outcome o = { .kind = OUTCOME_FAILED,
-			     .error = "cancelled: the job was cancelled" };
-
-	if (c->state == PCALL_REPORTING)
-		return; /* what it reports is answered by itself */
-	if (c->state == PCALL_CALLING) {
-		call_cancel(c->call);
-		c->call = NULL;
-		target_note_drop(c->target);
-	}
-	list_remove(&c->wait);
-	if (lost) {
-		pcall_leave(c);
-		pcall_free(c);
-	} else {
-		report_failed(c, &o);
-	}
-}
-
-static struct pcall *find(struct push *p, struct str id)
-{
-	LIST_FOREACH (it, &p->calls) {
-		struct pcall *c = list_entry(it, struct pcall, node);
-
-		if (str_eq(c->job.job_id, id))
-			return c;
-	}
-	return NULL;
-}
-
-static void on_beaten(void *ctx, const struct rpc_reply *r)
-{
-	struct push *p = ctx;
-	struct arena a = ARENA_INIT;
-	struct m_heartbeat_reply m = { 0 };
-
-	p->beat = NULL;
-	if (r->err == 0 &&
-	    msg_decode(&msg_heartbeat_reply, r->body, &a, &m) == 0) {
-		for (size_t i = 0; i < m.jobs_n; i++) {
-			struct pcall *c;
-
-			if (str_is(m.jobs[i].status, "ok"))
-				continue;
-			c = find(p, m.jobs[i].job_id);
-			if (c != NULL)
-				stop(c,
-				     m.jobs[i].code.n > 0 || m.jobs[i].unknown);
-		}
-	}
-	arena_done(&a);
-	push_check_drained(p);
-}
-
-static bool is_old(const struct pcall *c, uint64_t now_ns)
-{
-	uint64_t share = MIN(BEAT_NS, c->lease_ns / BEAT_SHARE);
-
-	return c->q != NULL && now_ns - c->beat_ns >= share / 2;
-}
-
-static void beat_all(struct push *p, uint64_t now_ns)
-{
-	struct m_heartbeat m = { 0 };
-	struct m_beat *beats;
-	size_t n = 0;
-
-	arena_reset(&p->scratch);
-	beats = arena_zalloc(&p->scratch, BEAT_JOBS * sizeof(*beats));
-	LIST_FOREACH (it, &p->calls) {
-		struct pcall *c = list_entry(it, struct pcall, node);
-
-		if (n == BEAT_JOBS || !is_old(c, now_ns))
-			continue;
-		c->beat_ns = now_ns;
-		MSG_SET(&beats[n], beat, job_id, c->job.job_id);
-		MSG_SET(&beats[n], beat, lease_token, c->job.lease_token);
-		n++;
-	}
-	if (n == 0)
-		return;
-	MSG_SET(&m, heartbeat, worker_id, p->worker);
-	MSG_SET_LIST(&m, heartbeat, jobs, beats, n);
-	buf_clear(&p->out);
-	msg_encode(&msg_heartbeat, &m, &p->out);
-	p->beat = rpc_call(p->raftd, OP_HEARTBEAT, beats[0].job_id,
-			   buf_str(&p->out), now_ns + p->d->settings.op_timeout,
-			   ERR_LEADER_UNAVAILABLE, RPC_CHANGES, on_beaten, p);
-}
-
-/* Calls that are older than a moment; most have ended before. */
-void pcalls_beat(struct push *p)
-{
-	if (list_empty(&p->calls)) {
-		p->beats_ns = 0;
-		return;
-	}
-	if (p->beat == NULL)
-		beat_all(p, clock_mono_ns());
-	loop_timer_arm(p->beats, p->beats_ns);
-}
-
 /* --- ends --- */
 
 void pcall_free(struct pcall *c)
@@ -548,6 +432,7 @@ void pcall_free(struct pcall *c)
 
 	list_remove(&c->node);
 	list_remove(&c->wait);
+	pcall_beat_end(c);
 	if (c->call != NULL)
 		call_cancel(c->call);
 	arena_done(&c->arena);

@@ -438,6 +438,7 @@ struct push *push_new(struct daemon *d, struct rpc_client *raftd,
 	list_init(&p->calls);
 	list_init(&p->dirty);
 	list_init(&p->starved);
+	list_init(&p->beaten);
 	rng_system(&seed, sizeof(seed));
 	rng_seed(&p->rng, seed);
 	buf_printf(&p->worker_buf, "push@%s", s->node_id);
@@ -486,6 +487,7 @@ void push_free(struct push *p)
 	hmap_done(&p->targets);
 	heap_done(&p->wakes);
 	heap_done(&p->target_wakes);
+	heap_done(&p->beats_due);
 	arena_done(&p->scratch);
 	arena_done(&p->list_arena);
 	buf_done(&p->worker_buf);

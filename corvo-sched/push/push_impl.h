@@ -56,8 +56,10 @@ enum pcall_state { PCALL_WAITING, PCALL_CALLING, PCALL_REPORTING };
 
 /* A job in our hands. */
 struct pcall {
-	struct list node; /* of all calls */
-	struct list wait; /* of its target, or among the queue's unsure */
+	struct list node;      /* of all calls */
+	struct list wait;      /* of its target, or among the queue's unsure */
+	struct list beaten;    /* of the heartbeat under way */
+	struct heap_node beat; /* monotonic: when its next one is due */
 	struct push *p;
 	struct pqueue *q;      /* NULL: it only goes back */
 	struct target *target; /* the same */
@@ -69,9 +71,7 @@ struct pcall {
 	const char *url;
 	unsigned redirects;
 	uint64_t began_ns; /* monotonic: the first of its requests */
-	uint64_t beat_ns;  /* monotonic: its lease counts from then */
-	uint64_t lease_ns;
-	unsigned op; /* of the report */
+	unsigned op;       /* of the report */
 	struct str report;
 	struct rpc_call *reply;
 	uint64_t retry_ns; /* monotonic: the report is sent again */
@@ -92,9 +92,10 @@ struct push {
 	struct list dirty, starved; /* queues; for want of room in all */
 	struct heap wakes, target_wakes;
 	struct loop_timer *timer, *beats, *again;
-	uint64_t beats_ns; /* between heartbeats; 0: there are none */
-	uint32_t leased;   /* of all queues */
-	size_t reporting;  /* calls that wait for the answer to their report */
+	struct heap beats_due; /* calls, by their next heartbeat */
+	struct list beaten;    /* calls of the one under way */
+	uint32_t leased;       /* of all queues */
+	size_t reporting; /* calls that wait for the answer to their report */
 
 	bool active, draining;
 	bool returned; /* what a process before us had was given back */
@@ -163,10 +164,19 @@ void target_note_end(struct target *t, const char *error);
 void target_note_drop(struct target *t);
 /* Those that wait go back: the host is left alone. */
 void target_return(struct target *t);
-void pcalls_beat(struct push *p);
 void pcall_leave(struct pcall *c); /* its place is free */
 void pcall_free(struct pcall *c);
 void pcalls_free(struct push *p);
+
+/* Reports what became of it, to be counted and perhaps tried again. */
+void pcall_report_outcome(struct pcall *c, const struct outcome *o);
+
+/* --- push/beats.c --- */
+
+/* Its lease is prolonged from now on, until pcall_beat_end. */
+void pcall_beat_first(struct pcall *c);
+void pcall_beat_end(struct pcall *c);
+void pcalls_beat(struct push *p); /* those that are due */
 
 /* --- push/scheddb.c --- */
 
