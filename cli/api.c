@@ -19,6 +19,7 @@
 #define API_LINE_BYTES        (16u << 20)
 #define API_MAY_PASS          500 /* statuses that need not stay */
 #define API_BUSY              429 /* nor this one */
+#define API_NOT_NOW           503 /* and nothing was done */
 #define API_UNKNOWN           504 /* OUTCOME_UNKNOWN */
 #define API_NOT_FOUND         404
 #define API_REPLY_BYTES       (512u << 20) /* 1000 jobs of the largest size */
@@ -246,7 +247,16 @@ static void read_lag(CURL *c, uint64_t *ret)
 		(void)str_parse_u64(str_from(h->value), ret);
 }
 
-/* stream: NULL, or who reads a reply of 200. */
+/* Whoever has not connected has sent nothing. */
+static bool is_away(CURLcode rc)
+{
+	return rc == CURLE_COULDNT_CONNECT ||
+	       rc == CURLE_COULDNT_RESOLVE_HOST ||
+	       rc == CURLE_COULDNT_RESOLVE_PROXY;
+}
+
+/* stream: NULL, or who reads a reply of 200. -ERR_LEADER_UNAVAILABLE: nothing
+ * was sent. */
 static int transfer(const struct api *api, const char *url, const char *method,
 		    struct str body, struct buf *reply, struct stream *stream,
 		    long *ret_status, struct buf *why)
@@ -285,6 +295,8 @@ static int transfer(const struct api *api, const char *url, const char *method,
 	}
 	curl_easy_cleanup(c);
 	curl_slist_free_all(headers);
+	if (is_away(rc))
+		return -ERR_LEADER_UNAVAILABLE;
 	return rc == CURLE_OK ? 0 : -ERR_INTERNAL_ERROR;
 }
 
@@ -321,11 +333,73 @@ static void put_url(struct buf *url, const struct api *api, const char *path)
 	buf_putc(url, '\0');
 }
 
+/* --- several servers --- */
+
+/* The next address of the list; empty: there is no other. */
+static struct str next_server(struct str *rest)
+{
+	struct str one = STR_NULL;
+
+	while (rest->n > 0 && one.n == 0) {
+		(void)str_split(*rest, ',', &one, rest);
+		one = str_trim(one);
+	}
+	return one;
+}
+
+const char *api_first_server(const char *servers, struct arena *a)
+{
+	struct str rest = str_from(servers);
+
+	return arena_cstr(a, next_server(&rest));
+}
+
+/*
+ * Another one may be asked: nothing was sent, or the answer says that nothing
+ * was done, or the question changes nothing.
+ */
+static bool may_ask_next(int r, const char *method, long status,
+			 const struct stream *stream)
+{
+	if (r == 0)
+		return status == API_NOT_NOW;
+	if (r == -ERR_LEADER_UNAVAILABLE)
+		return true;
+	return strcmp(method, "GET") == 0 && stream == NULL;
+}
+
+/* By whoever of the servers can do it; what the last one said. */
+static int transfer_any(const struct api *api, const char *path,
+			const char *method, struct str body, struct buf *reply,
+			struct stream *stream, long *ret_status,
+			struct buf *why)
+{
+	struct str rest = str_from(api->server);
+	struct arena a = ARENA_INIT;
+	struct str next = next_server(&rest);
+	int r;
+
+	do {
+		_cleanup_(buf_done) struct buf url = BUF_INIT(0);
+		struct api one = *api;
+
+		one.server = arena_cstr(&a, next);
+		buf_clear(reply);
+		buf_clear(why);
+		*ret_status = 0;
+		put_url(&url, &one, path);
+		r = transfer(&one, url.p, method, body, reply, stream,
+			     ret_status, why);
+		next = next_server(&rest);
+	} while (next.n > 0 && may_ask_next(r, method, *ret_status, stream));
+	arena_done(&a);
+	return r;
+}
+
 int api_stream(const struct api *api, const char *path, api_event_fn *fn,
 	       void *ctx, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(API_REPLY_BYTES);
-	_cleanup_(buf_done) struct buf url = BUF_INIT(0);
 	struct stream s = { .reply = &reply,
 			    .line = BUF_INIT(API_LINE_BYTES),
 			    .fn = fn,
@@ -334,8 +408,7 @@ int api_stream(const struct api *api, const char *path, api_event_fn *fn,
 	long status = 0;
 	int r;
 
-	put_url(&url, api, path);
-	r = transfer(api, url.p, "GET", STR_NULL, &reply, &s, &status, why);
+	r = transfer_any(api, path, "GET", STR_NULL, &reply, &s, &status, why);
 	buf_done(&s.line);
 	buf_done(&s.id);
 	buf_done(&s.type);
@@ -366,16 +439,14 @@ int api_call(const struct api *api, const char *method, const char *path,
 	     struct str body, struct buf *ret_reply, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(API_REPLY_BYTES);
-	_cleanup_(buf_done) struct buf url = BUF_INIT(0);
 	struct json_error bad;
 	long status = 0;
 	bool valid;
 	int r;
 
-	put_url(&url, api, path);
-	r = transfer(api, url.p, method, body, &reply, NULL, &status, why);
+	r = transfer_any(api, path, method, body, &reply, NULL, &status, why);
 	if (r < 0)
-		return r;
+		return -ERR_INTERNAL_ERROR;
 	valid = json_validate(buf_str(&reply), API_JSON_DEPTH, &bad);
 	if (status < 200 || status > 299) {
 		put_refusal(why, buf_str(&reply), valid, status);

@@ -8,7 +8,9 @@
 #include "util/buf.h"
 
 struct api {
-	const char *server; /* "http://host:port", a path below it is kept */
+	const char *server; /* "http://host:port", a path below it is kept; or
+			     * several, with commas between them: the next is
+			     * asked when one cannot be reached or says 503 */
 	const char *key;    /* NULL: none */
 	const char *idempotency_key; /* NULL: none */
 	const char *last_event_id;   /* of a stream; NULL: none */
@@ -40,6 +42,9 @@ struct api_event {
 typedef bool api_event_fn(void *ctx, const struct api_event *e);
 int api_stream(const struct api *api, const char *path, api_event_fn *fn,
 	       void *ctx, struct buf *why);
+
+/* The first of several, in memory of `a`. */
+const char *api_first_server(const char *servers, struct arena *a);
 
 /*
  * The parts of "http://host:port/prefix", in memory of `a`: a host without

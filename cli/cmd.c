@@ -222,8 +222,20 @@ static int check_names(const struct cmd_args *a)
 	return r;
 }
 
+/* Other verbs begin with the word that is this one. */
+static bool is_family(const struct cmd *c)
+{
+	struct str first, rest;
+
+	for (size_t i = 0; i < cmds_n; i++)
+		if (str_split(str_from(cmds[i].verb), ' ', &first, &rest) &&
+		    str_is(first, c->verb))
+			return true;
+	return false;
+}
+
 /* Compares the number of arguments with what the verb's row names. */
-static int check_count(const struct cmd *c, int argc)
+static int check_count(const struct cmd *c, int argc, char **argv)
 {
 	struct str rest = str_from(c->arguments), word;
 	int least = 0, most = 0;
@@ -238,6 +250,8 @@ static int check_count(const struct cmd *c, int argc)
 	}
 	if (argc >= least && argc <= most)
 		return CLI_OK;
+	if (most == 0 && is_family(c))
+		return cmd_unknown(2, (char *[]){ (char *)c->verb, argv[0] });
 	return cmd_usage(
 	    "%s; use: corvo %s%s%s",
 	    argc < least ? "an argument is missing" : "too many arguments",
@@ -303,5 +317,5 @@ int cmd_parse(const struct cmd *c, int argc, char **argv, char **keep,
 	if (r != CLI_OK || ret->opt[OPT_HELP] != NULL)
 		return r;
 	r = check_names(ret);
-	return r == CLI_OK ? check_count(c, ret->argc) : r;
+	return r == CLI_OK ? check_count(c, ret->argc, ret->argv) : r;
 }

@@ -37,7 +37,7 @@ enum cmd_group {
 	G_TOP = 1 << 17,
 	G_BULK = 1 << 18,
 	G_EVENTS = 1 << 19,
-	G_CREATES = 1 << 20, /* a queue, if it is not there */
+	G_ASKS = 1 << 20, /* before it does what may be a slip */
 	G_DIGEST = 1 << 21,
 	G_BENCH = 1 << 22,
 	G_USAGE = 1 << 23,
@@ -150,6 +150,11 @@ int cmd_list(const struct cmd_args *a, const char *path,
 /* A request to the supervisor of the node that a's options name. */
 int cmd_control(const struct cmd_args *a, const char *request,
 		struct buf *ret_reply);
+
+/* Whether somebody is there who can be asked. */
+bool cmd_may_ask(void);
+/* CLI_OK: whoever is there says yes. */
+_printf_(1, 2) int cmd_ask(const char *fmt, ...);
 
 /* All of standard input, up to ret->max. CLI_OK or CLI_FAILED. */
 int cmd_read_stdin(struct buf *ret);

@@ -151,6 +151,18 @@ static void print_member(const char *before, struct json object,
 	out_line(buf_str(&text));
 }
 
+/* The summary has the decisive reason in it. */
+static bool is_said(struct json reply, struct json reason)
+{
+	_cleanup_(buf_done) struct buf summary = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+
+	out_brief(&summary, reply, "summary");
+	out_brief(&text, reason, "text");
+	return text.n == 0 ||
+	       memmem(summary.p, summary.n, text.p, text.n) != NULL;
+}
+
 int cmd_why(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
@@ -169,7 +181,8 @@ int cmd_why(const struct cmd_args *a)
 	if (answer_list(buf_str(&reply), "reasons", &mem, &reasons)) {
 		it = json_iter(reasons);
 		while (json_next_item(&it, &one))
-			print_member("- ", one, "text");
+			if (!is_said(json_root(buf_str(&reply)), one))
+				print_member("- ", one, "text");
 	}
 	arena_done(&mem);
 	return CLI_OK;

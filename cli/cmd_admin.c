@@ -82,11 +82,11 @@ int cmd_admin_digest(const struct cmd_args *a)
 		return CLI_OK;
 	}
 	out_text(&digest, root, "digest");
-	(void)printf("%.*s index=%llu seq=%llu keys=%llu bytes=%llu\n",
-		     STR_ARG(buf_str(&digest)),
-		     (unsigned long long)answer_number(root, "index"),
-		     (unsigned long long)answer_number(root, "seq"),
-		     (unsigned long long)answer_number(root, "keys"),
-		     (unsigned long long)answer_number(root, "bytes"));
+	out_linef("%.*s index=%llu seq=%llu keys=%llu bytes=%llu",
+		  STR_ARG(buf_str(&digest)),
+		  (unsigned long long)answer_number(root, "index"),
+		  (unsigned long long)answer_number(root, "seq"),
+		  (unsigned long long)answer_number(root, "keys"),
+		  (unsigned long long)answer_number(root, "bytes"));
 	return CLI_OK;
 }

@@ -138,13 +138,15 @@ static int read_sizes(const struct cmd_args *a, struct bench_options *ret)
 static int read_server(const struct api *api, struct arena *place,
 		       struct client_to *ret)
 {
+	const char *server = api_first_server(api->server, place);
+
 	*ret = (struct client_to){
 		.prefix = "",
 		.key = api->key,
-		.socket = listen_path(api->server),
+		.socket = listen_path(server),
 	};
 	if (ret->socket != NULL ||
-	    api_split(api->server, place, &ret->host, &ret->port, &ret->prefix))
+	    api_split(server, place, &ret->host, &ret->port, &ret->prefix))
 		return CLI_OK;
 	return cmd_usage("bench speaks plain HTTP to http://host:port or "
 			 "unix:/path, not to %s",

@@ -340,12 +340,37 @@ static int accepted(const struct cmd_args *a, struct str reply)
 	return a->opt[OPT_BULK_WAIT] != NULL ? follow(a, path.p) : CLI_OK;
 }
 
+/* What is deleted is gone, and a filter of everything is quickly typed. */
+static int may_do(const struct cmd_args *a, const char *action)
+{
+	struct arena mem = ARENA_INIT;
+	struct json filter, all;
+	bool is_all = false, said = false;
+
+	if (a->opt[OPT_FILTER] != NULL) {
+		filter = json_root(str_from(a->opt[OPT_FILTER]));
+		is_all = json_type_of(filter) == JSON_OBJECT &&
+			 json_member(filter, "all", &mem, &all) &&
+			 json_bool(all, &said) && said;
+	}
+	arena_done(&mem);
+	if (!is_all || strcmp(action, "delete") != 0 ||
+	    a->opt[OPT_YES] != NULL || a->opt[OPT_DRY_RUN] != NULL)
+		return CLI_OK;
+	if (!cmd_may_ask())
+		return cmd_usage("this deletes all jobs of all queues; add "
+				 "--yes to do it");
+	return cmd_ask("Delete all jobs of all queues?");
+}
+
 static int run(const struct cmd_args *a, const char *action, const char *target)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
 	int r = put_request(&body, a, action, target);
 
+	if (r == CLI_OK)
+		r = may_do(a, action);
 	if (r == CLI_OK)
 		r = cmd_call(a, "POST", "/api/v1/jobs/bulk", buf_str(&body),
 			     &reply);

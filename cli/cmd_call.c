@@ -3,6 +3,7 @@
  * somebody, and the members of requests. Options come from the user, answers
  * from a server; both are checked before they are used.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -111,6 +112,26 @@ int cmd_call_on(const struct cmd_args *a, const char *method,
 	buf_puts(&path, action);
 	buf_putc(&path, '\0');
 	return cmd_call(a, method, path.p, body, ret_reply);
+}
+
+bool cmd_may_ask(void)
+{
+	return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+}
+
+int cmd_ask(const char *fmt, ...)
+{
+	char line[16];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	(void)fputs(" [y/N] ", stderr);
+	if (fgets(line, sizeof(line), stdin) != NULL &&
+	    (line[0] == 'y' || line[0] == 'Y'))
+		return CLI_OK;
+	return cmd_failed("nothing was done");
 }
 
 int cmd_read_stdin(struct buf *ret)

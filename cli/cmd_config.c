@@ -73,6 +73,7 @@ static bool show_running(const struct cmd_args *a, const struct settings *s)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf problem = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf clean = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf dir = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	struct arena mem = ARENA_INIT;
@@ -87,11 +88,12 @@ static bool show_running(const struct cmd_args *a, const struct settings *s)
 		show(a, list, true);
 		out_text(&problem, json_root(buf_str(&reply)), "problem");
 	}
-	if (problem.n > 0)
+	out_put_clean(&clean, buf_str(&problem));
+	if (clean.n > 0)
 		(void)fprintf(stderr,
 			      "The node runs with these; its sources cannot be "
 			      "read any more: %.*s\n",
-			      STR_ARG(buf_str(&problem)));
+			      STR_ARG(buf_str(&clean)));
 	arena_done(&mem);
 	return runs;
 }

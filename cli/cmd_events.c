@@ -76,56 +76,165 @@ static bool member(struct str text, const char *name, enum json_type type,
 	       json_type_of(*ret) == type;
 }
 
-/* Where the newest `limit` events begin. */
-static int find_newest(const struct cmd_args *a, uint64_t limit, uint64_t *ret)
+/* Events of several pages, as one list of their JSON. */
+struct found {
+	struct arena mem;
+	struct str *list;
+	size_t n, cap;
+	uint64_t next, head; /* of the last page */
+	bool lost;           /* events before the first are not kept */
+};
+
+/* Members of a page; false: it is none. */
+static bool read_place(struct found *f, struct str reply, struct json *ret)
+{
+	struct json v;
+
+	if (!member(reply, "next", JSON_NUMBER, &f->mem, &v) ||
+	    !json_u64(v, &f->next) ||
+	    !member(reply, "head_seq", JSON_NUMBER, &f->mem, &v) ||
+	    !json_u64(v, &f->head))
+		return false;
+	f->lost |= member(reply, "lost", JSON_BOOL, &f->mem, &v);
+	return member(reply, "events", JSON_ARRAY, &f->mem, ret);
+}
+
+static bool is_upto(struct json event, uint64_t upto, struct arena *mem)
+{
+	struct json v;
+	uint64_t seq = 0;
+
+	return json_type_of(event) != JSON_OBJECT ||
+	       !json_member(event, "seq", mem, &v) || !json_u64(v, &seq) ||
+	       seq <= upto;
+}
+
+/* A page of them, behind those there are; none that is newer than upto. */
+static int take_page(const struct cmd_args *a, uint64_t after, uint64_t limit,
+		     uint64_t upto, struct found *f)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	struct arena arena = ARENA_INIT;
-	struct json v;
-	uint64_t head = 0;
-	int r = get_page(a, 0, 1, &reply);
+	struct json events, one;
+	struct json_iter it;
+	int r = get_page(a, after, limit, &reply);
 
 	if (r != CLI_OK)
 		return r;
-	if (!member(buf_str(&reply), "head_seq", JSON_NUMBER, &arena, &v) ||
-	    !json_u64(v, &head))
-		r = cmd_failed("the server's answer is no page of events");
-	*ret = head > limit ? head - limit : 0;
-	arena_done(&arena);
+	if (!read_place(f, buf_str(&reply), &events))
+		return cmd_failed("the server's answer is no page of events");
+	it = json_iter(events);
+	while (json_next_item(&it, &one)) {
+		if (!is_upto(one, upto, &f->mem))
+			continue;
+		f->list = arena_grow(&f->mem, f->list, sizeof(*f->list), f->n,
+				     &f->cap);
+		f->list[f->n++] = arena_copy(&f->mem, one.raw);
+	}
+	return CLI_OK;
+}
+
+/* From there on; a filter may find nothing in many pages. */
+static int find_after(const struct cmd_args *a, uint64_t after, struct found *f)
+{
+	uint64_t limit = has_filter(a) ? LIMIT_EVENTS_PAGE : NEWEST;
+	int r = take_page(a, after, limit, UINT64_MAX, f);
+
+	while (r == CLI_OK && f->n < NEWEST && has_filter(a) &&
+	       f->next < f->head && f->next > after) {
+		after = f->next;
+		r = take_page(a, after, limit, UINT64_MAX, f);
+	}
 	return r;
+}
+
+/* All of those after `from`, up to `upto`, before those there are. */
+static int find_before(const struct cmd_args *a, uint64_t from, uint64_t upto,
+		       struct found *f)
+{
+	struct str *newer = f->list;
+	size_t n = f->n;
+	uint64_t after = from;
+	int r;
+
+	f->list = NULL;
+	f->n = f->cap = 0;
+	f->next = after;
+	do {
+		after = f->next;
+		r = take_page(a, after, upto - after, upto, f);
+	} while (r == CLI_OK && f->next < upto && f->next > after);
+	for (size_t i = 0; i < n; i++) {
+		f->list = arena_grow(&f->mem, f->list, sizeof(*f->list), f->n,
+				     &f->cap);
+		f->list[f->n++] = newer[i];
+	}
+	return r;
+}
+
+/* From the newest back, until there are enough or the log begins. */
+static int find_newest(const struct cmd_args *a, struct found *f)
+{
+	uint64_t step = has_filter(a) ? LIMIT_EVENTS_PAGE : NEWEST;
+	uint64_t head, upto, from;
+	int r = take_page(a, 0, 1, 0, f);
+
+	head = upto = f->head;
+	f->lost = false;
+	while (r == CLI_OK && upto > 0 && f->n < NEWEST && !f->lost) {
+		from = upto > step ? upto - step : 0;
+		r = find_before(a, from, upto, f);
+		upto = from;
+	}
+	f->next = f->head = head;
+	f->lost = false; /* nobody asked for those */
+	return r;
+}
+
+static void write_found(const struct found *f, struct buf *out)
+{
+	struct json_writer w = JSON_WRITER(out);
+
+	jw_object(&w);
+	jw_key(&w, "events");
+	jw_array(&w);
+	for (size_t i = 0; i < f->n; i++)
+		jw_raw(&w, f->list[i]);
+	jw_array_end(&w);
+	jw_key(&w, "next");
+	jw_u64(&w, f->next);
+	jw_key(&w, "head_seq");
+	jw_u64(&w, f->head);
+	if (f->lost) {
+		jw_key(&w, "lost");
+		jw_bool(&w, true);
+	}
+	jw_object_end(&w);
 }
 
 static int show_page(const struct cmd_args *a, const char *after)
 {
-	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
-	/* a filter looks at as many as one page may have */
-	uint64_t from = 0, limit = has_filter(a) ? LIMIT_EVENTS_PAGE : NEWEST;
-	struct arena arena = ARENA_INIT;
+	_cleanup_(buf_done) struct buf all = BUF_INIT(0);
+	struct found f = { .mem = ARENA_INIT };
 	struct json events;
-	int r = CLI_OK;
+	uint64_t from = 0;
+	int r;
 
-	if (after == NULL)
-		r = find_newest(a, limit, &from);
-	else
+	if (after != NULL)
 		(void)str_parse_u64(str_from(after), &from);
-	if (r == CLI_OK)
-		r = get_page(a, from, limit, &reply);
-	if (r != CLI_OK)
-		return r;
-	if (a->json)
-		out_json(buf_str(&reply));
-	else if (!member(buf_str(&reply), "events", JSON_ARRAY, &arena,
-			 &events))
-		r = cmd_failed("the server's answer is no page of events");
-	else if (json_count(events) > 0)
-		out_table(events, event_columns, ARRAY_SIZE(event_columns));
-	else if (has_filter(a) && after == NULL)
-		out_linef("No such events among the newest %d; --after begins "
-			  "earlier",
-			  LIMIT_EVENTS_PAGE);
-	else
-		(void)puts("No events");
-	arena_done(&arena);
+	r = after == NULL ? find_newest(a, &f) : find_after(a, from, &f);
+	if (r == CLI_OK) {
+		write_found(&f, &all);
+		if (a->json)
+			out_json(buf_str(&all));
+		else if (f.n == 0)
+			(void)puts(has_filter(a) ? "No such events"
+						 : "No events");
+		else if (member(buf_str(&all), "events", JSON_ARRAY, &f.mem,
+				&events))
+			out_table(events, event_columns,
+				  ARRAY_SIZE(event_columns));
+	}
+	arena_done(&f.mem);
 	return r;
 }
 

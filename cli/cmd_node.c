@@ -63,7 +63,7 @@ static void print_memory(struct json root, uint64_t total)
 		out_put_bytes(&text, answer_number(memory, "limit_bytes"));
 		buf_printf(&text, " (%.*s)", STR_ARG(json_string(from, &a)));
 	}
-	(void)printf("Total memory: %.*s\n", STR_ARG(buf_str(&text)));
+	out_linef("Total memory: %.*s", STR_ARG(buf_str(&text)));
 	arena_done(&a);
 }
 
@@ -181,6 +181,15 @@ static void print_changes(struct str reply, const char *member, const char *old,
 	arena_done(&a);
 }
 
+static void print_note(struct str reply)
+{
+	_cleanup_(buf_done) struct buf note = BUF_INIT(0);
+
+	out_text(&note, json_root(reply), "note");
+	if (note.n > 0)
+		out_linef("Note: %.*s", STR_ARG(buf_str(&note)));
+}
+
 int cmd_reload(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
@@ -197,6 +206,7 @@ int cmd_reload(const struct cmd_args *a)
 		      "Changed:");
 	print_changes(buf_str(&reply), "waiting", "value", "next",
 		      "Waiting for a restart of the node:");
+	print_note(buf_str(&reply));
 	return CLI_OK;
 }
 

@@ -159,14 +159,6 @@ static bool is_unknown(const struct cmd_args *a)
 		   -ERR_NOT_FOUND;
 }
 
-static bool says_yes(void)
-{
-	char line[16];
-
-	return fgets(line, sizeof(line), stdin) != NULL &&
-	       (line[0] == 'y' || line[0] == 'Y');
-}
-
 /* A name that is misspelt would make a queue: people are asked first. */
 static int may_create(const struct cmd_args *a, const char *what)
 {
@@ -175,15 +167,12 @@ static int may_create(const struct cmd_args *a, const char *what)
 	if (a->opt[OPT_YES] != NULL || !is_unknown(a))
 		return CLI_OK;
 	out_put_clean(&name, str_from(a->argv[0]));
-	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+	if (!cmd_may_ask())
 		return cmd_failed("queue \"%.*s\" does not exist; add --yes "
 				  "to create it and %s it",
 				  STR_ARG(buf_str(&name)), what);
-	(void)fprintf(
-	    stderr,
-	    "Queue \"%.*s\" does not exist; create it and %s it? [y/N] ",
-	    STR_ARG(buf_str(&name)), what);
-	return says_yes() ? CLI_OK : cmd_failed("nothing was done");
+	return cmd_ask("Queue \"%.*s\" does not exist; create it and %s it?",
+		       STR_ARG(buf_str(&name)), what);
 }
 
 /* --- pause, resume --- */
@@ -373,15 +362,25 @@ int cmd_clear(const struct cmd_args *a)
 {
 	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf name = BUF_INIT(0);
+	int r = CLI_OK;
 
 	if (is_unknown(a)) {
 		out_put_clean(&name, str_from(a->argv[0]));
 		return cmd_failed("queue \"%.*s\" does not exist",
 				  STR_ARG(buf_str(&name)));
 	}
-	return show_count(
-	    a, cmd_call_on(a, "POST", "queues", "/clear", STR_NULL, &reply),
-	    &reply, "cleared");
+	if (a->opt[OPT_YES] == NULL && !cmd_may_ask())
+		return cmd_usage("this deletes the waiting jobs of the queue; "
+				 "add --yes to do it");
+	if (a->opt[OPT_YES] == NULL) {
+		out_put_clean(&name, str_from(a->argv[0]));
+		r = cmd_ask("Delete the waiting jobs of queue \"%.*s\"?",
+			    STR_ARG(buf_str(&name)));
+	}
+	if (r == CLI_OK)
+		r = cmd_call_on(a, "POST", "queues", "/clear", STR_NULL,
+				&reply);
+	return show_count(a, r, &reply, "cleared");
 }
 
 int cmd_destroy(const struct cmd_args *a)

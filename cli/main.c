@@ -8,6 +8,16 @@
 
 #include "cmd.h"
 
+/* These verbs leave their options to the program they become. */
+static bool asks_help(const struct cmd *c, int argc, char **argv)
+{
+	for (int i = 0; i < argc && (c->groups & G_RAW); i++)
+		if (strcmp(argv[i], "--help") == 0 ||
+		    strcmp(argv[i], "-h") == 0)
+			return true;
+	return false;
+}
+
 static int run(int argc, char **argv)
 {
 	char **keep = xcalloc((size_t)argc + 1, sizeof(*keep));
@@ -18,6 +28,9 @@ static int run(int argc, char **argv)
 	c = cmd_find(argc, argv, &words);
 	if (c == NULL) {
 		r = cmd_unknown(argc, argv);
+	} else if (asks_help(c, argc - words, argv + words)) {
+		cmd_help_verb(c);
+		r = CLI_OK;
 	} else {
 		r = cmd_parse(c, argc - words, argv + words, keep, &a);
 		if (r == CLI_OK && a.opt[OPT_HELP] != NULL)

@@ -281,16 +281,7 @@ void out_raw_json(struct str json)
 
 void out_put_clean(struct buf *b, struct str text)
 {
-	for (size_t i = 0; i < text.n; i++) {
-		unsigned char c = (unsigned char)text.p[i];
-
-		if (is_c1(text, i))
-			buf_printf(b, "\\x%02x", (unsigned char)text.p[++i]);
-		else if ((c < 0x20 && c != '\t') || c == 0x7f)
-			buf_printf(b, "\\x%02x", c);
-		else
-			buf_putc(b, (char)c);
-	}
+	buf_put_clean(b, text, "\t");
 }
 
 void out_line(struct str text)

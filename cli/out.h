@@ -40,7 +40,8 @@ void out_put_bytes(struct buf *b, uint64_t bytes);
 /* A duration for people, s >= 0: "1.5s", "2h05m", "3d04h". */
 void out_put_seconds(struct buf *b, double s);
 
-/* Appends text with control characters but tabs as \xNN. */
+/* Appends text with control characters but tabs, and what is not UTF-8, as
+ * \xNN. */
 void out_put_clean(struct buf *b, struct str text);
 /* One line of such text. */
 void out_line(struct str text);
