@@ -49,6 +49,9 @@ static int set_term(struct raft_io *io, raft_term term)
 {
 	struct sim_host *h = base_of(io)->host;
 
+	host_writes(h);
+	if (disk_fails(&h->disk))
+		return RAFT_IOERR;
 	h->disk.term = term;
 	h->disk.vote = 0;
 	sim_note(h->sim, "term", h->number, term, 0, 0, 0);
@@ -59,6 +62,9 @@ static int set_vote(struct raft_io *io, raft_id id)
 {
 	struct sim_host *h = base_of(io)->host;
 
+	host_writes(h);
+	if (disk_fails(&h->disk))
+		return RAFT_IOERR;
 	h->disk.vote = id;
 	sim_note(h->sim, "vote", h->number, h->disk.term, id, 0, 0);
 	return 0;
@@ -111,6 +117,7 @@ static void on_put(void *ctx)
 	struct raft_io_snapshot_put *put = q->put;
 	struct sim_host *h = q->base->host;
 
+	host_writes(h);
 	disk_put_snapshot(&h->disk, &q->snapshot);
 	sim_note(h->sim, "snapshot", h->number, q->snapshot.index,
 		 q->snapshot.term, q->snapshot.members_index, 0);
@@ -145,8 +152,10 @@ static void on_get(void *ctx)
 {
 	struct base_req *q = ctx;
 	struct raft_io_snapshot_get *get = q->get;
-	struct raft_snapshot *s = make_snapshot(&q->base->host->disk.snapshot);
+	struct raft_snapshot *s;
 
+	CHECK(q->base->host->disk.snapshot.index > 0);
+	s = make_snapshot(&q->base->host->disk.snapshot);
 	req_free(q);
 	get->cb(get, s, 0);
 }
@@ -266,8 +275,10 @@ static void send_early(struct node_base *b, const struct raft_message *m)
 	uint64_t offset = b->node->raft.log.offset, prev = a->prev_log_index;
 	uint64_t most;
 
-	/* a beat may be about an entry that this log has no more */
-	if (prev < offset + 2 || node_entry(b->node, prev) == NULL)
+	/* a beat may be about an entry that this log has no more, or has yet
+	 * to write */
+	if (prev < offset + 2 || node_entry(b->node, prev) == NULL ||
+	    prev > b->node->raft.last_stored)
 		return;
 	a->prev_log_index = sim_between(b->host->sim, offset + 1, prev - 1);
 	a->prev_log_term = node_term_of(b->node, a->prev_log_index);
@@ -320,6 +331,8 @@ static void close_base(struct raft_io *io, raft_io_close_cb cb)
 	b->closed = cb;
 	b->host->recv = NULL;
 	sim_forget(b->host->sim, &b->ticker);
+	/* a crash may come while it is being closed */
+	sim_forget(b->host->sim, &b->closer);
 	sim_after(b->host->sim, &b->closer, &b->host->loop, 0, on_close, b);
 }
 
@@ -368,6 +381,15 @@ void node_base_wait(struct node *n)
 	CHECK(sim_step_of(n->loop->sim, n->loop));
 }
 
+void sim_pieces(const struct sim *s)
+{
+#ifdef CORVO_FAULTS
+	node_piece_most = s->seed % 3 == 0 ? 1 + s->seed / 3 % 3 : 0;
+#else
+	(void)s;
+#endif
+}
+
 /* --- who a node is --- */
 
 int node_identity(const struct settings *s, bool joins, uint64_t *ret_id,
@@ -380,10 +402,12 @@ int node_identity(const struct settings *s, bool joins, uint64_t *ret_id,
 		   : -ERR_VALIDATION_ERROR;
 }
 
+/* The log's side of a host finds it by that: see log.c. */
 int node_folder(const struct settings *s, struct buf *ret, struct buf *why)
 {
+	(void)s;
 	(void)why;
-	buf_puts(ret, s->data_dir);
+	buf_printf(ret, "%p", (void *)sim_here()->host);
 	buf_putc(ret, '\0');
 	return 0;
 }

@@ -88,16 +88,45 @@ static void write_op(struct sim_disk *d, struct disk_op *op, unsigned n)
 
 static void begin_flush(struct sim_disk *d);
 
+bool disk_fails(struct sim_disk *d)
+{
+	if (!d->is_to_fail)
+		return d->has_failed;
+	d->is_to_fail = false;
+	d->has_failed = true;
+	return true;
+}
+
+/* Some of them, the first ones. */
+static void write_some(struct sim_disk *d, size_t n)
+{
+	size_t keep = sim_below(d->sim, n + 1), i = 0;
+
+	LIST_FOREACH (it, &d->ops) {
+		struct disk_op *op = list_entry(it, struct disk_op, node);
+
+		if (i++ == keep)
+			return;
+		write_op(d, op,
+			 i < keep ? op->n
+				  : (unsigned)sim_below(d->sim, op->n + 1));
+	}
+}
+
 static void on_flushed(void *ctx)
 {
 	struct sim_disk *d = ctx;
+	bool was_broken = d->has_failed, is_broken = disk_fails(d);
 	struct list done;
 
 	list_init(&done);
+	if (is_broken && !was_broken)
+		write_some(d, d->flushing);
 	for (; d->flushing > 0; d->flushing--) {
 		struct disk_op *op = first_op(d);
 
-		write_op(d, op, op->n);
+		if (!is_broken)
+			write_op(d, op, op->n);
 		list_remove(&op->node);
 		list_push_back(&done, &op->node);
 	}
@@ -109,7 +138,7 @@ static void on_flushed(void *ctx)
 
 		op_free(op);
 		if (req != NULL)
-			req->cb(req, 0);
+			req->cb(req, is_broken ? RAFT_IOERR : 0);
 	}
 }
 
@@ -189,6 +218,18 @@ void disk_settle(struct sim_disk *d)
 		on_flushed(d);
 	}
 	sim_forget(d->sim, &d->flush);
+	if (d->has_failed)
+		d->next = d->n > 0 ? d->first + d->n : d->snapshot.index + 1;
+	d->has_failed = false;
+}
+
+void disk_abandon(struct sim_disk *d)
+{
+	LIST_FOREACH (it, &d->ops) {
+		struct disk_op *op = list_entry(it, struct disk_op, node);
+
+		op->req = NULL;
+	}
 }
 
 void disk_crash(struct sim_disk *d, uint64_t lost)
@@ -200,7 +241,8 @@ void disk_crash(struct sim_disk *d, uint64_t lost)
 	d->flushing = 0;
 	LIST_FOREACH (it, &d->ops)
 		ops++;
-	keep = sim_below(d->sim, ops + 1);
+	keep = d->has_failed ? 0 : sim_below(d->sim, ops + 1);
+	d->has_failed = false;
 	for (size_t i = 0; i < keep; i++) {
 		op = first_op(d);
 		write_op(d, op,

@@ -42,11 +42,17 @@ struct sim_disk {
 	size_t flushing;    /* the first of them, that are being written */
 	uint64_t next;      /* index after what was asked for */
 	uint64_t snapshots; /* written so far */
+	bool is_to_fail;    /* the next write does */
+	bool has_failed;    /* nothing more is written until the next start */
 	struct sim_event flush;
 };
 
 void disk_init(struct sim_disk *d, struct sim *s, struct loop *l);
 void disk_done(struct sim_disk *d);
+/* Whether a write of a few bytes fails, this time. */
+bool disk_fails(struct sim_disk *d);
+/* The process is dead: nobody hears of what is under way. */
+void disk_abandon(struct sim_disk *d);
 /* As of a node that never was. */
 void disk_wipe(struct sim_disk *d);
 

@@ -18,13 +18,16 @@ struct sim_host {
 	struct loop loop;
 	struct sim_disk disk;
 	struct sim_net *net;
-	uint64_t id;       /* raft's, of the node that is or was here */
-	struct node *node; /* NULL: it does not run */
-	unsigned life;     /* how often one was started */
+	uint64_t id;         /* raft's, of the node that is or was here */
+	struct node *node;   /* NULL: it does not run */
+	unsigned life;       /* how often one was started */
+	int64_t wall_off_ns; /* what its wall clock has been set by */
+	int64_t wall_ppm;    /* and how much too fast it is */
 	/* where its messages go, while it runs */
 	struct raft_io *io;
 	raft_io_recv_cb recv;
 	bool is_crash;     /* it is being stopped by one */
+	unsigned dies_in;  /* it dies before so many writes; 0: it does not */
 	uint64_t lost_max; /* entries a crash may lose although told */
 	unsigned early;    /* messages of a hundred: see send_early in base.c */
 	/* snapshots, sends and work take up to that */
@@ -34,6 +37,13 @@ struct sim_host {
 static inline struct sim_host *host_of(const struct loop *l)
 {
 	return l->host;
+}
+
+/* It is about to write something. */
+static inline void host_writes(struct sim_host *h)
+{
+	if (h->dies_in > 0 && --h->dies_in == 0 && h->sim->here == &h->loop)
+		sim_die(h->sim);
 }
 
 /* Of the node with that number. */

@@ -31,6 +31,7 @@ static int sim_append(struct raft_io *io, struct raft_io_append *req,
 		      raft_io_append_cb cb)
 {
 	req->cb = cb;
+	host_writes(log_of(io)->host);
 	disk_append(&log_of(io)->host->disk, entries, n, req);
 	return 0;
 }
@@ -39,6 +40,7 @@ static int sim_truncate(struct raft_io *io, raft_index index)
 {
 	struct sim_host *h = log_of(io)->host;
 
+	host_writes(h);
 	sim_note(h->sim, "truncate", h->number, index, 0, 0, 0);
 	disk_truncate(&h->disk, index);
 	return 0;

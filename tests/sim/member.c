@@ -271,6 +271,7 @@ void member_start(struct member *m)
 	struct node_config c = { .settings = &m->settings,
 				 .joins = m->joins,
 				 .port = &m->port };
+	struct loop *before;
 	struct node *n = NULL;
 	int r;
 
@@ -283,7 +284,9 @@ void member_start(struct member *m)
 	}
 	m->host.life++;
 	m->term = m->given = 0;
+	before = sim_enter(&m->host.loop);
 	r = node_start(&m->host.loop, &c, &ops, m, &n, &why);
+	(void)sim_enter(before);
 	sim_note(m->c->sim, "start", m->host.number, m->host.id, c.store_index,
 		 m->host.disk.next, (uint64_t)-r);
 	if (r == 0) {

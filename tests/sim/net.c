@@ -261,6 +261,17 @@ static void lose_some(struct sim_net *net, struct list *all,
 	}
 }
 
+void net_abandon(struct sim_host *h)
+{
+	LIST_FOREACH (it, &h->net->sends) {
+		struct net_send *x = list_entry(it, struct net_send, node);
+
+		if (x->from == h)
+			x->cb = NULL;
+	}
+	net_leave(h);
+}
+
 void net_leave(struct sim_host *h)
 {
 	struct sim_net *net = h->net;

@@ -41,6 +41,8 @@ int net_send(struct sim_host *from, bool may_dial, struct raft_io_send *req,
 /* The node is about to end: what it sent is told to be cancelled. Its
  * messages, and those to it, may be lost. */
 void net_leave(struct sim_host *h);
+/* The same of one whose process is dead: it does not hear of what it sent. */
+void net_abandon(struct sim_host *h);
 
 void net_cut(struct sim_net *net, unsigned from, unsigned to, enum cut c);
 /* All links work, at once and without faults. */

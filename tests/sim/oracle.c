@@ -79,12 +79,11 @@ void oracle_applied(struct member *m, const struct row *r, uint64_t prev)
 	p->index = r->index;
 }
 
-/* Voters, by the leader's members, whose disks have it. */
-static void check_majority(struct cluster *c, struct member *leader,
-			   uint64_t index)
+/* Whose disks have it, of the voters among these. */
+static unsigned count_those_with(struct cluster *c,
+				 const struct raft_configuration *conf,
+				 uint64_t index, unsigned *ret_voters)
 {
-	const struct raft_configuration *conf =
-	    &leader->host.node->raft.configuration;
 	uint64_t term = c->oracle.seen[index].term;
 	unsigned voters = 0, have = 0;
 
@@ -97,11 +96,33 @@ static void check_majority(struct cluster *c, struct member *leader,
 		m = member_of_id(c, conf->servers[i].id);
 		have += m != NULL && disk_keeps(&m->host.disk, index, term);
 	}
+	*ret_voters = voters;
+	return have;
+}
+
+/* By the leader's members, or by those before a change that is behind the entry
+ * in the log. */
+static void check_majority(struct cluster *c, struct member *leader,
+			   uint64_t index)
+{
+	struct node *n = leader->host.node;
+	struct str before = buf_str(&n->guard.members.bytes);
+	struct raft_configuration conf;
+	unsigned voters, have;
+
+	have = count_those_with(c, &n->raft.configuration, index, &voters);
+	if (have > voters / 2)
+		return;
+	if (n->raft.configuration_uncommitted_index > index &&
+	    guard_members_decode(before, &conf) == 0) {
+		have = count_those_with(c, &conf, index, &voters);
+		raft_configuration_close(&conf);
+	}
 	if (have <= voters / 2)
 		cluster_fail(c,
 			     "entry %" PRIu64 " of term %" PRIu64
 			     " is acknowledged, and %u of %u voters have it",
-			     index, term, have, voters);
+			     index, c->oracle.seen[index].term, have, voters);
 }
 
 void oracle_answered(struct cluster *c, uint64_t number, int err)
@@ -241,11 +262,22 @@ static void compare(struct cluster *c, const struct member *a,
 	}
 }
 
+/* A spare gets no log, and never hears of what disks have forgotten. */
+static bool hears_nothing(struct cluster *c, const struct member *m)
+{
+	const struct member *leader = cluster_leader(c);
+	struct node_server s;
+
+	return c->plan.is_loose && leader != NULL &&
+	       node_server_find(leader->host.node, m->host.id, &s) &&
+	       s.role == NODE_SPARE;
+}
+
 /* A store that came with a snapshot may be ahead of the log beside it: what it
  * has is only known when the log is there. */
-static bool is_known(const struct member *m)
+static bool is_known(struct cluster *c, const struct member *m)
 {
-	return member_runs(m) && m->store.n > 0 &&
+	return member_runs(m) && m->store.n > 0 && !hears_nothing(c, m) &&
 	       m->host.node->raft.last_applied >=
 		   m->store.rows[m->store.n - 1].index;
 }
@@ -257,7 +289,7 @@ void oracle_compare(struct cluster *c)
 	for (unsigned i = 0; i < SIM_NODES; i++) {
 		const struct member *m = &c->member[i];
 
-		if (!is_known(m))
+		if (!is_known(c, m))
 			continue;
 		if (first != NULL)
 			compare(c, first, m);

@@ -27,14 +27,56 @@ bool sim_is_due(const struct sim_event *e)
 	return e->at.pos != 0;
 }
 
-static void happen(struct sim *s, struct sim_event *e)
+void sim_forget_all(struct sim *s, struct loop *l)
 {
-	struct loop *l = e->loop;
+	for (size_t i = 0; i < s->events.n;) {
+		struct heap_node *n = s->events.nodes[i];
 
-	heap_remove(&s->events, &e->at);
-	e->fn(e->ctx); /* it may be gone now */
+		if (container_of(n, struct sim_event, at)->loop != l) {
+			i++;
+			continue;
+		}
+		heap_remove(&s->events, n);
+		i = 0; /* others have other places now */
+	}
+}
+
+void sim_die(struct sim *s)
+{
+	if (s->death != NULL)
+		longjmp(*s->death, 1);
+}
+
+static void turn(struct loop *l, loop_fn *fn, void *ctx)
+{
+	fn(ctx); /* its event may be gone now */
 	if (l != NULL && l->turn_end != NULL)
 		l->turn_end(l->turn_ctx);
+	if (l != NULL)
+		l->turn++;
+}
+
+static void happen(struct sim *s, struct sim_event *e)
+{
+	struct loop *l = e->loop, *before = s->here;
+	jmp_buf death;
+
+	heap_remove(&s->events, &e->at);
+	s->here = l;
+	if (l == NULL || l->death == NULL || s->death != NULL) {
+		turn(l, e->fn, e->ctx);
+		s->here = before;
+		return;
+	}
+	s->death = &death;
+	if (setjmp(death) == 0) {
+		turn(l, e->fn, e->ctx);
+		s->death = NULL;
+	} else {
+		s->death = NULL;
+		l->death(l->death_ctx);
+	}
+	s->here = before;
 }
 
 bool sim_step(struct sim *s)

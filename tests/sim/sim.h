@@ -6,6 +6,8 @@
 #ifndef CORVO_SIM_H
 #define CORVO_SIM_H
 
+#include <setjmp.h>
+
 #include "rt/loop.h"
 #include "util/heap.h"
 #include "util/rng.h"
@@ -32,7 +34,9 @@ struct sim {
 	uint64_t seed;
 	uint64_t now_ns;
 	struct heap events;
-	uint64_t made; /* events so far: equal moments are in their order */
+	uint64_t made;     /* events so far: equal moments are in their order */
+	struct loop *here; /* whose turn it is; NULL: the world's */
+	jmp_buf *death; /* of the process whose turn it is; NULL: it cannot */
 	struct rng rng;
 	uint64_t hash; /* of the trace so far */
 	uint64_t lines;
@@ -44,19 +48,37 @@ struct loop {
 	struct sim *sim;
 	struct sim_host *host;
 	uint64_t still_ns; /* the process stands still until then */
+	uint64_t turn;
 	loop_fn *turn_end;
 	void *turn_ctx;
+	/* runs when the process died in the middle of a turn; NULL: it cannot
+	 */
+	loop_fn *death;
+	void *death_ctx;
 };
 
 /* The world whose time clock.h tells, and whose chance rng_system gives. */
 void sim_begin(struct sim *s, uint64_t seed);
 void sim_end(struct sim *s);
 
+/* The loop whose turn it is; NULL: the world's. */
+struct loop *sim_here(void);
+/* It is that one's turn from now on; returns whose it was. */
+struct loop *sim_enter(struct loop *l);
+
 /* Once per event; it can be given again when it has happened. */
 void sim_after(struct sim *s, struct sim_event *e, struct loop *l,
 	       uint64_t after_ns, loop_fn *fn, void *ctx);
 void sim_forget(struct sim *s, struct sim_event *e);
 bool sim_is_due(const struct sim_event *e); /* and has not happened yet */
+/* All that is to happen to that loop. */
+void sim_forget_all(struct sim *s, struct loop *l);
+/* The process whose turn it is dies this moment: its turn does not go on, and
+ * what it has in memory stays there. Nothing happens if it cannot. */
+void sim_die(struct sim *s);
+/* Whether, and how often, nodes stop in the middle of what is committed: time
+ * does not pass while they apply. */
+void sim_pieces(const struct sim *s);
 /* The next event; false: there is none. */
 bool sim_step(struct sim *s);
 /* The next event of that node, at once: time does not pass. */

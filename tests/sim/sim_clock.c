@@ -2,6 +2,7 @@
  * util/clock.h and the system's randomness, as the world that is running has
  * them. Their functions know of no world, so this file has to.
  */
+#include "host.h"
 #include "sim.h"
 #include "util/clock.h"
 
@@ -26,6 +27,19 @@ void sim_end(struct sim *s)
 	world = NULL;
 }
 
+struct loop *sim_here(void)
+{
+	return world != NULL ? world->here : NULL;
+}
+
+struct loop *sim_enter(struct loop *l)
+{
+	struct loop *before = world->here;
+
+	world->here = l;
+	return before;
+}
+
 uint64_t clock_mono_ns(void)
 {
 	return world != NULL ? world->now_ns : BEGIN_NS;
@@ -33,7 +47,14 @@ uint64_t clock_mono_ns(void)
 
 uint64_t clock_wall_ns(void)
 {
-	return WALL_NS + clock_mono_ns();
+	const struct loop *l = sim_here();
+	uint64_t now = clock_mono_ns();
+	int64_t off = 0;
+
+	if (l != NULL)
+		off = l->host->wall_off_ns +
+		      (int64_t)(now - BEGIN_NS) / 1000000 * l->host->wall_ppm;
+	return WALL_NS + now + (uint64_t)off;
 }
 
 void clock_both_ns(uint64_t *wall, uint64_t *mono)

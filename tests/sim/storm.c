@@ -275,14 +275,10 @@ static bool join_again(struct cluster *c, struct member *m)
 	return true;
 }
 
-/*
- * As the service above it: a leader hands over before it goes. And two voters
- * stay two here: when the one that is left crashes before it has written that
- * it is alone, it needs the vote of the other one, which knows better.
- */
+/* As the service above it: a leader hands over before it goes. */
 static bool can_do_without(const struct member *m, uint64_t id)
 {
-	return id != m->host.id && node_voters(m->host.node) > 2;
+	return id != m->host.id;
 }
 
 static void assign(struct cluster *c)
@@ -474,6 +470,7 @@ void storm_plan(struct cluster *c)
 	p->small_max = sim_between(s, 16, 100);
 	p->large_max = sim_between(s, 100, 1200);
 	c->net.is_stream = sim_chance(s, 50);
+	sim_pieces(s);
 	weather(c);
 }
 

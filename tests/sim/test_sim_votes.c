@@ -157,6 +157,45 @@ static bool the_second_voter_does_not_know_it(uint64_t seed)
 	return found;
 }
 
+/* --- who is left alone --- */
+
+static bool has_change(struct cluster *c)
+{
+	struct member *leader = cluster_leader(c);
+	const struct member *other =
+	    &c->member[leader == &c->member[0] ? 1 : 0];
+	const struct raft *r = &other->host.node->raft;
+
+	return r->last_stored == raft_last_index(&leader->host.node->raft);
+}
+
+/* The leader of two voters makes the other one none, which hears of it and has
+ * it on its disk; and crashes before it has that itself. */
+static bool the_last_voter_has_not_written_it(uint64_t seed)
+{
+	struct world *w = begin(seed, 2);
+	struct member *leader, *other;
+	bool found;
+
+	member_start(&w->c.member[0]);
+	member_start(&w->c.member[1]);
+	assert_true(wait_for(w, has_leader));
+	leader = cluster_leader(&w->c);
+	other = &w->c.member[leader == &w->c.member[0] ? 1 : 0];
+	assert_true(wait_for(w, has_change));
+	leader->host.disk.flush_max_ns = 2 * WAIT_NS;
+	assert_int_equal(node_assign(leader->host.node, other->host.id,
+				     NODE_STANDBY, on_changed, NULL),
+			 0);
+	(void)wait_for(w, has_change);
+	member_crash(leader);
+	leader->host.disk.flush_max_ns = NS_PER_MS;
+	member_start(leader);
+	found = wait_for(w, has_leader);
+	end(w);
+	return found;
+}
+
 /* --- with and without --- */
 
 static void look(bool (*case_of)(uint64_t seed), unsigned rule)
@@ -187,11 +226,19 @@ static void who_is_asked_votes(void **state _unused_)
 	look(the_second_voter_does_not_know_it, GUARD_ASKED);
 }
 
+static void who_is_left_alone_writes_it_first(void **state _unused_)
+{
+	for (uint64_t seed = 1; seed <= SEEDS; seed++)
+		if (!the_last_voter_has_not_written_it(seed))
+			fail_msg("seed %u: nobody leads", (unsigned)seed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_asks_in_an_old_term_hears_of_it),
 		cmocka_unit_test(who_is_asked_votes),
+		cmocka_unit_test(who_is_left_alone_writes_it_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Bugs that somebody could write, one at a time, and whether the simulation
+finds them.
+
+  run.py [--seeds 300] [--from 1] [--tree build/mutants] [NAME ...]
+
+No name: all patches of this folder. Each begins with a sentence about what it
+breaks. It is applied to a copy of the tree, and what the simulation needs is
+built there. Prints a table: what found it, how many seeds that took, and how
+many seconds. One that nothing finds is a hole; a line `Kept out:` in its patch
+says why it may be one, and then it is not run.
+
+A line `Test: NAME` names another test that is to find it, of what the
+simulation has not got.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+SIM = "test_sim_whole"
+
+
+def run(*args, **more):
+    return subprocess.run(args, check=True, **more)
+
+
+class Tree:
+    """A copy of what git tracks, as it is in the work tree; what was built in
+    it the last time stays."""
+
+    def __init__(self, path):
+        self.path = path
+        self.build = path / "build" / "sim"
+        self.is_ready = False
+        # what two trees have in common is compiled once
+        self.env = dict(os.environ, CCACHE_BASEDIR=str(path),
+                        CCACHE_NOHASHDIR="1")
+        names = subprocess.run(["git", "-C", ROOT, "ls-files"], check=True,
+                               capture_output=True, text=True).stdout
+        for name in filter(None, names.split("\n")):
+            self.copy(ROOT / name, path / name)
+
+    @staticmethod
+    def copy(source, target):
+        if not source.exists() or (target.exists() and
+                                   target.read_bytes() == source.read_bytes()):
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+
+    def patch(self, path, *more):
+        # what is patched is another file, also for a clock that is coarse
+        run("patch", "-s", "-p1", "-i", str(path), *more, cwd=self.path)
+
+    def make(self, target):
+        if not self.is_ready:
+            launcher = shutil.which("ccache")
+            more = [f"-DCMAKE_C_COMPILER_LAUNCHER={launcher}"] if launcher \
+                else []
+            run("cmake", "--preset", "sim", "-DCORVO_WERROR=OFF", *more,
+                cwd=self.path, env=self.env, stdout=subprocess.DEVNULL)
+            self.is_ready = True
+        p = subprocess.run(["cmake", "--build", str(self.build), "--target",
+                            target], env=self.env, capture_output=True,
+                           text=True)
+        if p.returncode != 0:
+            raise RuntimeError("does not build: " + p.stdout[-2000:])
+        return next(x for x in self.build.rglob(target)
+                    if x.is_file() and os.access(x, os.X_OK))
+
+
+class Mutant:
+    def __init__(self, path):
+        self.path, self.name = path, path.stem
+        self.head = path.read_text().split("\ndiff ")[0]
+
+    def word(self, name):
+        found = re.search(rf"^{name}: (.*)$", self.head, re.M)
+        return found and found[1]
+
+
+def first_seed(test, first, seeds):
+    """Of those that fail: how many it took, and what the first one says."""
+    env = dict(os.environ, CORVO_TEST_FIRST=str(first),
+               CORVO_TEST_SEEDS=str(seeds), CORVO_TEST_STOP="1",
+               CORVO_TEST_JOBS=str(os.cpu_count()))
+    p = subprocess.run([test], env=env, capture_output=True, text=True)
+    found = re.findall(r"^CORVO_TEST_SEED=(\d+): (.*)$", p.stdout, re.M)
+    if not found:
+        return None
+    seed, verdict = min(found, key=lambda x: int(x[0]))
+    return int(seed) - first + 1, verdict
+
+
+def other_test(test):
+    env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="stdout")
+    p = subprocess.run([test], env=env, capture_output=True, text=True)
+    failed = re.findall(r"^\[  FAILED  \] (\S+)$", p.stdout + p.stderr, re.M)
+    if p.returncode == 0:
+        return None
+    return 0, f"{test.name}: {failed[0] if failed else 'fails'}"
+
+
+def look_for(tree, mutant, args):
+    other = mutant.word("Test")
+    began = time.monotonic()
+    tree.patch(mutant.path)
+    try:
+        test = tree.make(other or SIM)
+        began = time.monotonic()
+        found = other_test(test) if other else \
+            first_seed(test, args.first, args.seeds)
+    finally:
+        tree.patch(mutant.path, "-R")
+    return found, time.monotonic() - began
+
+
+def row(name, found, seconds, seeds):
+    if found is None:
+        return f"{name:26} {seeds:5} {seconds:5.0f} NOT FOUND"
+    return f"{name:26} {found[0] or '-':>5} {seconds:5.0f} {found[1]}"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    p.add_argument("--seeds", type=int, default=300)
+    p.add_argument("--from", type=int, default=1, dest="first")
+    p.add_argument("--tree", type=Path, default=ROOT / "build" / "mutants")
+    p.add_argument("names", nargs="*")
+    args = p.parse_args()
+    os.nice(10)
+    names = args.names or sorted(x.stem for x in HERE.glob("*.patch"))
+    tree = Tree(args.tree.resolve())
+    missed = 0
+    print(f"{'mutant':26} seeds     s found by", flush=True)
+    for mutant in (Mutant(HERE / f"{name}.patch") for name in names):
+        if mutant.word("Kept out"):
+            print(f"{mutant.name:26}     -     - kept out: "
+                  f"{mutant.word('Kept out')}", flush=True)
+            continue
+        found, seconds = look_for(tree, mutant, args)
+        missed += found is None
+        print(row(mutant.name, found, seconds, args.seeds), flush=True)
+    print(f"{missed} not found" if missed else "all found")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,327 @@
+/*
+ * Many seeds, each a cluster of whole corvo-raftds with clients in a storm: see
+ * whole/whole.h.
+ *
+ *   CORVO_TEST_SEEDS=20000   so many of them, 1 and on
+ *   CORVO_TEST_FIRST=301     that and on
+ *   CORVO_TEST_SEED=17       only that one
+ *   CORVO_TEST_KNOWN=1       those of seeds.txt, and as many fresh ones
+ *   CORVO_TEST_JOBS=4        so many at a time
+ *   CORVO_TEST_STOP=1        up to the first that fails
+ *   CORVO_TEST_CHECK=1       the whole state is looked through after so many
+ *                            entries
+ *   VERBOSE=1                with what led to a failure
+ *   MINIMISE=1               of the one seed: what can be left out of its
+ * storm, and how soon it can end, and it still fails CORVO_TEST_CUT=WITHOUT,MS
+ * a storm that was cut down so
+ *
+ * A trace (VERBOSE=1) has a line for each event: the moment in milliseconds,
+ * what happened, and five numbers. Of an op or a question these are: the
+ * machine it goes to, the number of its job, how many there are, its token. Of
+ * `answer`: the op, the job, the error (0: none), the event. Of `given`: the
+ * worker, the job, the token, the attempt. Of `applied`: the machine, the
+ * entry, the event. Of `deed`: what the storm does, by enum deed of
+ * whole/storm.c. Of `sent` and `got`: both ends, the term and what the message
+ * is about. All others name the machine first.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rt/log.h"
+#include "util/rng.h"
+#include "util/str.h"
+#include "whole/whole.h"
+
+#define SEEDS    12
+#define KNOWN    256 /* seeds of the file, most */
+#define JOBS_MAX 64
+#define END_S    600 /* real: one that still runs goes round in circles */
+
+/* What a process and one that runs a seed for it have in common. */
+struct slot {
+	pid_t pid; /* 0: none runs */
+	uint64_t seed;
+	char verdict[WHOLE_VERDICT_BYTES];
+	struct whole_tally tally;
+	uint64_t hash, virtual_ns;
+	int said_fd; /* what it says to stderr; -1: that goes there */
+};
+
+struct sums {
+	uint64_t failed, hash, virtual_ns;
+	uint64_t fewest; /* requests of a seed */
+	struct whole_tally tally;
+};
+
+/* A process that died in the middle of a turn has left its memory behind. */
+int __lsan_is_turned_off(void);
+static bool has_died;
+
+int __lsan_is_turned_off(void)
+{
+	return has_died;
+}
+
+static uint64_t from_env(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+	uint64_t v;
+
+	return text != NULL && str_parse_u64(str_from(text), &v) ? v
+								 : otherwise;
+}
+
+static void run(struct slot *at)
+{
+	struct sim *s = xcalloc(1, sizeof(*s));
+	struct whole *w = xcalloc(1, sizeof(*w));
+	uint64_t began_ns;
+
+	sim_begin(s, at->seed);
+	began_ns = s->now_ns;
+	whole_begin(w, s, at->verdict);
+	whole_run(w);
+	at->virtual_ns = s->now_ns - began_ns;
+	whole_end(w);
+	sim_end(s);
+	at->hash = s->hash;
+	at->tally = w->tally;
+	has_died = w->tally.deaths > 0;
+	free(w);
+	free(s);
+}
+
+/* In a process of its own: what a failed one left is gone with it. */
+static void begin(struct slot *at, uint64_t seed)
+{
+	pid_t pid;
+
+	*at = (struct slot){ .seed = seed, .said_fd = -1 };
+	if (getenv("VERBOSE") == NULL)
+		at->said_fd = memfd_create("said", MFD_CLOEXEC);
+	(void)fflush(NULL);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid > 0) {
+		at->pid = pid; /* the slot is shared: not in both */
+		return;
+	}
+	if (at->said_fd >= 0)
+		(void)dup2(at->said_fd, STDERR_FILENO);
+	(void)alarm(END_S);
+	run(at);
+	exit(EXIT_SUCCESS);
+}
+
+/* Which check it was, of those that say it to stderr only. */
+static void add_said(struct slot *at)
+{
+	static const char *const words[] = { "error: ", "ERROR: ", "CHECK " };
+	char said[4096], *rest;
+	off_t end = lseek(at->said_fd, 0, SEEK_END);
+	ssize_t n = pread(at->said_fd, said, sizeof(said) - 1,
+			  MAX(end, (off_t)sizeof(said)) - (off_t)sizeof(said));
+	const char *found = NULL;
+
+	said[MAX(n, 0)] = '\0';
+	for (char *line = strtok_r(said, "\n", &rest); line != NULL;
+	     line = strtok_r(NULL, "\n", &rest))
+		for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+			if (strstr(line, words[i]) != NULL)
+				found = line;
+	n = (ssize_t)strlen(at->verdict);
+	if (found != NULL)
+		(void)snprintf(at->verdict + n, sizeof(at->verdict) - (size_t)n,
+			       ": %.300s", found);
+}
+
+static void note_end(struct slot *at, int status, struct sums *sum)
+{
+	int said_fd = at->said_fd;
+
+	at->pid = 0;
+	/* whatever the order in which they end */
+	sum->hash ^= at->hash * (2 * at->seed + 1);
+	sum->virtual_ns += at->virtual_ns;
+#define X(name) sum->tally.name += at->tally.name;
+	WHOLE_TALLY(X)
+#undef X
+	if (status == 0) {
+		sum->fewest = sum->fewest == 0
+				  ? at->tally.requests
+				  : MIN(sum->fewest, at->tally.requests);
+		if (said_fd >= 0)
+			(void)close(said_fd);
+		return;
+	}
+	sum->failed++;
+	if (at->verdict[0] == '\0' && WIFSIGNALED(status))
+		(void)snprintf(at->verdict, sizeof(at->verdict), "%s",
+			       strsignal(WTERMSIG(status)));
+	else if (at->verdict[0] == '\0')
+		(void)snprintf(at->verdict, sizeof(at->verdict),
+			       "a sanitizer ended it, status %d",
+			       WEXITSTATUS(status));
+	if (said_fd >= 0) {
+		add_said(at);
+		(void)close(said_fd);
+	}
+	printf("CORVO_TEST_SEED=%" PRIu64 ": %s\n", at->seed, at->verdict);
+}
+
+/* Waits for the end of one. */
+static struct slot *wait_for_one(struct slot *slots, size_t n, struct sums *sum)
+{
+	int status;
+	pid_t pid = waitpid(-1, &status, 0);
+
+	for (size_t i = 0; i < n; i++)
+		if (pid > 0 && slots[i].pid == pid) {
+			note_end(&slots[i], status, sum);
+			return &slots[i];
+		}
+	return NULL;
+}
+
+static struct slot *free_slot(struct slot *slots, size_t n, struct sums *sum)
+{
+	for (size_t i = 0; i < n; i++)
+		if (slots[i].pid == 0)
+			return &slots[i];
+	return wait_for_one(slots, n, sum);
+}
+
+static void run_all(struct slot *slots, size_t n, const uint64_t *seeds,
+		    size_t seeds_n, struct sums *sum)
+{
+	bool stops = from_env("CORVO_TEST_STOP", 0) != 0;
+
+	for (size_t i = 0; i < seeds_n && !(stops && sum->failed > 0); i++)
+		begin(free_slot(slots, n, sum), seeds[i]);
+	while (wait_for_one(slots, n, sum) != NULL)
+		;
+}
+
+/* --- which ones --- */
+
+/* Lines of a number and what it was. */
+static size_t read_known(uint64_t *ret, size_t max)
+{
+	FILE *f = fopen(SIM_SEEDS_FILE, "re");
+	char line[512];
+	size_t n = 0;
+
+	CHECK(f != NULL);
+	while (n < max && fgets(line, sizeof(line), f) != NULL) {
+		ret[n] = strtoull(line, NULL, 10);
+		n += ret[n] != 0;
+	}
+	(void)fclose(f);
+	return n;
+}
+
+static uint64_t *choose(size_t *ret_n)
+{
+	uint64_t one = from_env("CORVO_TEST_SEED", 0);
+	uint64_t first = from_env("CORVO_TEST_FIRST", 1);
+	size_t known = 0, n = (size_t)from_env("CORVO_TEST_SEEDS", SEEDS);
+	uint64_t *all = xcalloc(KNOWN + n, sizeof(*all));
+
+	if (one == 0 && from_env("CORVO_TEST_KNOWN", 0) != 0) {
+		known = read_known(all, KNOWN);
+		rng_system(&first, sizeof(first));
+		first >>= 24; /* a number that is easy to write */
+	}
+	if (one != 0) {
+		first = one;
+		n = 1;
+	}
+	for (size_t i = 0; i < n; i++)
+		all[known + i] = first + i;
+	*ret_n = known + n;
+	return all;
+}
+
+/* --- cutting one down --- */
+
+static bool fails(struct slot *slots, uint64_t seed,
+		  const struct whole_cut *cut)
+{
+	struct sums sum = { 0 };
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "%u,%" PRIu64, cut->without,
+		       cut->storm_ms);
+	CHECK(setenv("CORVO_TEST_CUT", text, 1) == 0);
+	begin(&slots[0], seed);
+	(void)wait_for_one(slots, 1, &sum);
+	return sum.failed > 0;
+}
+
+/* Each part of the storm, if it can be spared; then how long it lasts. */
+static int minimise(struct slot *slots, uint64_t seed)
+{
+	struct whole_cut cut = { 0 }, next;
+	uint64_t from = 0, upto = WHOLE_STORM_MAX_MS;
+
+	if (!fails(slots, seed, &cut)) {
+		printf("seed %" PRIu64 " does not fail\n", seed);
+		return EXIT_FAILURE;
+	}
+	for (unsigned i = 0; i < WHOLE_PARTS; i++) {
+		next = cut;
+		next.without |= 1u << i;
+		if (fails(slots, seed, &next))
+			cut = next;
+	}
+	while (upto - from > upto / 50) {
+		next = cut;
+		next.storm_ms = (from + upto) / 2;
+		if (fails(slots, seed, &next))
+			upto = next.storm_ms;
+		else
+			from = next.storm_ms;
+	}
+	cut.storm_ms = upto;
+	(void)fails(slots, seed, &cut);
+	printf("CORVO_TEST_SEED=%" PRIu64 " CORVO_TEST_CUT=%u,%" PRIu64 "\n",
+	       seed, cut.without, cut.storm_ms);
+	return EXIT_SUCCESS;
+}
+
+int main(void)
+{
+	size_t n =
+	    (size_t)MIN(from_env("CORVO_TEST_JOBS", 2), (uint64_t)JOBS_MAX);
+	struct sums sum = { 0 };
+	struct slot *slots =
+	    mmap(NULL, n * sizeof(*slots), PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t *seeds;
+	size_t seeds_n;
+
+	CHECK(slots != MAP_FAILED);
+	log_init("sim", "");
+	log_set_level(getenv("VERBOSE") != NULL ? LOG_INFO : LOG_ERROR);
+	if (getenv("MINIMISE") != NULL)
+		return minimise(slots, from_env("CORVO_TEST_SEED", 1));
+	seeds = choose(&seeds_n);
+	run_all(slots, n, seeds, seeds_n, &sum);
+	printf("%" PRIu64 " of %zu seeds failed, %" PRIu64
+	       " s of virtual time, traces %016" PRIx64 ", at least %" PRIu64
+	       " requests each\n",
+	       sum.failed, seeds_n, sum.virtual_ns / NS_PER_S, sum.hash,
+	       sum.fewest);
+#define X(name) printf(#name " %" PRIu64 " ", sum.tally.name);
+	WHOLE_TALLY(X)
+#undef X
+	(void)putchar('\n');
+	free(seeds);
+	return sum.failed > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,418 @@
+/*
+ * What happens to a cluster, by chance: several kinds of trouble at once. Each
+ * seed leaves out some kinds, so that what is left comes more often.
+ */
+#include <stdlib.h>
+
+#include "proto/proto.h"
+#include "util/clock.h"
+#include "whole.h"
+#include "wire.h"
+
+#define BETWEEN_MIN_NS (20 * NS_PER_MS)
+#define BETWEEN_MAX_NS (2 * NS_PER_S)
+#define AWAY_MAX_NS    (20 * NS_PER_S)
+#define STEP_MAX_NS    (3 * NS_PER_S)
+#define SLOW_MAX_NS    (3 * NS_PER_S)
+#define DRIFT_PPM      20000
+#define TRANSFER_NS    (5 * NS_PER_S)
+#define WRITES_MAX     40
+#define CALM_BEGIN_NS  (3 * NS_PER_S) /* until all have joined */
+
+enum deed {
+	CRASH,
+	STOP,
+	STAND_STILL,
+	CUT_ONE,
+	CUT_OFF,
+	MEND,
+	BREAK,
+	WEATHER,
+	CLOCK,
+	FULL,
+	TRANSFER,
+	SNAPSHOT,
+	SLOW,
+	DRIFT,
+	REPLACE,
+	STORE_FAILS,
+	DIE,
+	LOG_FAILS,
+	DEEDS
+};
+
+static struct machine *any(struct whole *w)
+{
+	struct machine *m = &w->machine[sim_below(w->sim, w->plan.machines)];
+
+	return m->host.node != NULL ? m : NULL;
+}
+
+static struct machine *leader_or_any(struct whole *w)
+{
+	struct machine *m = sim_chance(w->sim, 60) ? whole_leader(w) : NULL;
+
+	return m != NULL ? m : any(w);
+}
+
+static void weather(struct whole *w)
+{
+	struct sim_net *n = &w->net;
+	bool bad = sim_chance(w->sim, 50);
+
+	n->loss = bad ? (unsigned)sim_below(w->sim, 20) : 0;
+	n->twice = bad ? (unsigned)sim_below(w->sim, 20) : 0;
+	n->refuse = bad ? (unsigned)sim_below(w->sim, 20) : 0;
+	n->delay_min_ns = sim_between(w->sim, 20, 1000) * NS_PER_US;
+	n->delay_max_ns =
+	    n->delay_min_ns + sim_skewed(w->sim, NS_PER_MS, 300 * NS_PER_MS);
+}
+
+static void cut(struct whole *w, unsigned a, unsigned b)
+{
+	static const enum cut kinds[] = { CUT_LOSES, CUT_REFUSES, CUT_HOLDS };
+
+	net_cut(&w->net, a, b, kinds[sim_below(w->sim, ARRAY_SIZE(kinds))]);
+}
+
+static void cut_one(struct whole *w)
+{
+	unsigned from = (unsigned)sim_below(w->sim, w->plan.machines);
+	unsigned to = (unsigned)sim_below(w->sim, w->plan.machines);
+
+	cut(w, from, to);
+}
+
+static void cut_off(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+
+	for (unsigned i = 0; m != NULL && i < w->plan.machines; i++)
+		if (i != m->host.number) {
+			cut(w, i, m->host.number);
+			cut(w, m->host.number, i);
+		}
+}
+
+static void mend(struct whole *w)
+{
+	for (unsigned a = 0; a < SIM_NODES; a++)
+		for (unsigned b = 0; b < SIM_NODES; b++)
+			net_cut(&w->net, a, b, CUT_NONE);
+}
+
+static void crash(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+
+	if (m == NULL || change_is_of(w->change, m))
+		return;
+	machine_crash(m);
+	/* at times for so long that the log has no more what it missed */
+	machine_start_after(m, sim_chance(w->sim, 20)
+				   ? sim_between(w->sim, 0, AWAY_MAX_NS)
+				   : sim_skewed(w->sim, 0, AWAY_MAX_NS));
+}
+
+static void stop(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+
+	if (m != NULL)
+		machine_drain(m);
+}
+
+static void stand_still(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+
+	if (m != NULL)
+		m->host.loop.still_ns =
+		    w->sim->now_ns +
+		    sim_skewed(w->sim, NS_PER_MS, w->plan.pause_max_ns);
+}
+
+static void set_clock(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+	int64_t by =
+	    (int64_t)sim_below(w->sim, 2 * STEP_MAX_NS) - (int64_t)STEP_MAX_NS;
+
+	if (m == NULL)
+		return;
+	m->host.wall_off_ns = by;
+	w->is_time_moved = true;
+}
+
+static void fill_disk(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+
+	if (m != NULL)
+		m->room = m->room == ROOM_OK ? ROOM_NONE : ROOM_OK;
+}
+
+/* To some node, or to any. */
+static void transfer(struct whole *w)
+{
+	struct machine *m = any(w);
+	struct m_cluster_node_ref ref = { 0 };
+	struct buf b = BUF_INIT(0);
+
+	if (m != NULL && sim_chance(w->sim, 50))
+		MSG_SET(&ref, cluster_node_ref, node_id, str_from(m->name));
+	msg_encode(&msg_cluster_node_ref, &ref, &b);
+	(void)desk_ask(desk_any(w), QUERY_CLUSTER_TRANSFER, buf_str(&b),
+		       clock_mono_ns() + TRANSFER_NS, NULL, NULL);
+	buf_done(&b);
+}
+
+static void snapshot(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+
+	if (m != NULL)
+		node_want_snapshot(m->host.node);
+}
+
+/* A disk, for a while. */
+static void slow_down(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+
+	if (m != NULL)
+		m->host.disk.flush_max_ns =
+		    sim_chance(w->sim, 50)
+			? 2 * NS_PER_MS
+			: sim_skewed(w->sim, NS_PER_MS, SLOW_MAX_NS);
+}
+
+static void drift(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+
+	if (m == NULL)
+		return;
+	m->host.wall_ppm =
+	    (int64_t)sim_below(w->sim, 2 * DRIFT_PPM) - DRIFT_PPM;
+	w->is_time_moved = true;
+}
+
+static void replace(struct whole *w)
+{
+	struct machine *m = &w->machine[sim_below(w->sim, w->plan.machines)];
+
+	change_begin(w->change, m);
+}
+
+/* A record of the store has lost its sum, or one cannot be written. Somebody
+ * starts the node again. */
+static void on_mended(void *ctx)
+{
+	struct machine *m = ctx;
+
+	m->read_fails = m->write_fails = 0;
+	if (m->host.node == NULL || change_is_of(m->w->change, m))
+		return;
+	machine_crash(m);
+	machine_start_after(m, 0);
+}
+
+static void break_store(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+
+	if (m == NULL || sim_is_due(&m->mended))
+		return;
+	if (sim_chance(w->sim, 50))
+		m->read_fails = 1;
+	else
+		m->write_fails = 1;
+	sim_after(w->sim, &m->mended, NULL, sim_between(w->sim, 0, AWAY_MAX_NS),
+		  on_mended, m);
+}
+
+/* In the middle of what it writes. */
+static void die(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+
+	if (m != NULL)
+		m->host.dies_in = 1 + (unsigned)sim_below(w->sim, WRITES_MAX);
+}
+
+static void break_log(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+
+	if (m != NULL)
+		m->host.disk.is_to_fail = true;
+}
+
+static void act(struct whole *w, enum deed d)
+{
+	sim_note(w->sim, "deed", d, 0, 0, 0, 0);
+	switch (d) {
+	case CRASH:
+		crash(w);
+		break;
+	case STOP:
+		stop(w);
+		break;
+	case STAND_STILL:
+		stand_still(w);
+		break;
+	case CUT_ONE:
+		cut_one(w);
+		break;
+	case CUT_OFF:
+		cut_off(w);
+		break;
+	case MEND:
+		mend(w);
+		break;
+	case BREAK:
+		wire_break_some(w->sim, 30);
+		break;
+	case WEATHER:
+		weather(w);
+		break;
+	case CLOCK:
+		set_clock(w);
+		break;
+	case FULL:
+		fill_disk(w);
+		break;
+	case TRANSFER:
+		transfer(w);
+		break;
+	case SNAPSHOT:
+		snapshot(w);
+		break;
+	case SLOW:
+		slow_down(w);
+		break;
+	case DRIFT:
+		drift(w);
+		break;
+	case REPLACE:
+		replace(w);
+		break;
+	case STORE_FAILS:
+		break_store(w);
+		break;
+	case DIE:
+		die(w);
+		break;
+	case LOG_FAILS:
+		break_log(w);
+		break;
+	case DEEDS:
+		break;
+	}
+}
+
+static void on_storm(void *ctx)
+{
+	struct whole *w = ctx;
+	uint64_t at = 0, sum = 0;
+	unsigned d = 0;
+
+	for (unsigned i = 0; i < DEEDS; i++)
+		sum += w->plan.weight[i];
+	at = sim_below(w->sim, sum);
+	while (at >= w->plan.weight[d])
+		at -= w->plan.weight[d++];
+	act(w, (enum deed)d);
+	sim_after(w->sim, &w->storm, NULL,
+		  sim_skewed(w->sim, BETWEEN_MIN_NS, BETWEEN_MAX_NS), on_storm,
+		  w);
+}
+
+static void read_cut(struct whole_cut *ret)
+{
+	const char *text = getenv("CORVO_TEST_CUT");
+	char *rest;
+
+	if (text == NULL)
+		return;
+	ret->without = (unsigned)strtoul(text, &rest, 10);
+	if (*rest == ',')
+		ret->storm_ms = strtoull(rest + 1, NULL, 10);
+}
+
+void whole_plan_make(struct whole *w)
+{
+	static const unsigned usual[DEEDS] = {
+		[CRASH] = 6,       [STOP] = 4,     [STAND_STILL] = 8,
+		[CUT_ONE] = 6,     [CUT_OFF] = 8,  [MEND] = 16,
+		[BREAK] = 6,       [WEATHER] = 6,  [CLOCK] = 6,
+		[FULL] = 3,        [TRANSFER] = 4, [SNAPSHOT] = 8,
+		[SLOW] = 4,        [DRIFT] = 2,    [REPLACE] = 3,
+		[STORE_FAILS] = 2, [DIE] = 6,      [LOG_FAILS] = 3,
+	};
+	static const unsigned machines[] = { 1, 3, 3, 3, 3, 5 };
+	struct whole_plan *p = &w->plan;
+	struct sim *s = w->sim;
+
+	read_cut(&p->cut);
+	p->machines = machines[sim_below(s, ARRAY_SIZE(machines))];
+	for (unsigned i = 0; i < DEEDS; i++)
+		p->weight[i] = i == MEND || sim_chance(s, 65) ? usual[i] : 0;
+	for (unsigned i = 0; i < DEEDS; i++)
+		if (p->cut.without & 1u << i && i != MEND)
+			p->weight[i] = 0;
+	p->storm_ns = sim_between(s, 10, 60) * NS_PER_S;
+	if (p->cut.storm_ms != 0)
+		p->storm_ns = MIN(p->storm_ns, p->cut.storm_ms * NS_PER_MS);
+	p->pause_max_ns = sim_between(s, 20, 3000) * NS_PER_MS;
+	p->snapshot_bytes = sim_between(s, 64, 512) << 10;
+	p->event_retention = sim_chance(s, 40) ? sim_between(s, 500, 5000) : 0;
+	p->old_ns =
+	    sim_chance(s, 50) ? 0 : s->now_ns + sim_below(s, p->storm_ns);
+	if (p->cut.without & WHOLE_OLD)
+		p->old_ns = 0;
+	w->net.is_stream = sim_chance(s, 50);
+	sim_pieces(s);
+}
+
+static void set_links(struct whole *w)
+{
+	w->net.delay_min_ns = NS_PER_MS / 10;
+	w->net.delay_max_ns = 2 * NS_PER_MS;
+}
+
+void whole_storm_begin(struct whole *w)
+{
+	set_links(w);
+	for (unsigned i = 0; i < w->plan.machines; i++) {
+		struct sim_host *h = &w->machine[i].host;
+
+		h->disk.flush_max_ns =
+		    sim_skewed(w->sim, NS_PER_MS, 100 * NS_PER_MS);
+		h->work_max_ns =
+		    sim_skewed(w->sim, 2 * NS_PER_MS, 300 * NS_PER_MS);
+	}
+	sim_after(w->sim, &w->storm, NULL, CALM_BEGIN_NS, on_storm, w);
+}
+
+void whole_storm_end(struct whole *w)
+{
+	sim_forget(w->sim, &w->storm);
+	net_heal(&w->net);
+	set_links(w);
+	for (unsigned i = 0; i < w->plan.machines; i++) {
+		struct machine *m = &w->machine[i];
+
+		m->host.disk.flush_max_ns = 2 * NS_PER_MS;
+		m->host.work_max_ns = 5 * NS_PER_MS;
+		m->host.loop.still_ns = 0;
+		m->room = ROOM_OK;
+		m->read_fails = m->write_fails = 0;
+		m->host.dies_in = 0;
+		m->host.disk.is_to_fail = false;
+		m->host.wall_ppm = 0;
+		if (!m->runs && !change_is_of(w->change, m))
+			machine_start_after(m, 0);
+	}
+}

@@ -1,0 +1,110 @@
+/*
+ * A cluster of whole corvo-raftds, each with its clients, in one thread: what
+ * happens to it, and what has to be true of it. A seed decides all.
+ */
+#ifndef CORVO_SIM_WHOLE_H
+#define CORVO_SIM_WHOLE_H
+
+#include "change.h"
+#include "clients.h"
+#include "machine.h"
+#include "strangers.h"
+#include "stream.h"
+#include "witness.h"
+
+#define WHOLE_VERDICT_BYTES 1024
+#define WHOLE_STREAMS       2
+
+/* What is left out of a storm, to find what a failure needs. */
+struct whole_cut {
+	unsigned without;  /* a bit for each deed; see WHOLE_PARTS */
+	uint64_t storm_ms; /* it lasts no longer; 0: as by its seed */
+};
+
+/* Parts of it: deeds of storm.c, strangers, old nodes. */
+#define WHOLE_DEEDS        20
+#define WHOLE_STRANGERS    (1u << WHOLE_DEEDS)
+#define WHOLE_OLD          (1u << (WHOLE_DEEDS + 1))
+#define WHOLE_PARTS        (WHOLE_DEEDS + 2)
+#define WHOLE_STORM_MAX_MS 60000
+
+/* What happens, and how often: by the seed. */
+struct whole_plan {
+	unsigned machines;
+	unsigned weight[WHOLE_DEEDS]; /* of enum deed in storm.c */
+	uint64_t storm_ns, pause_max_ns;
+	uint64_t snapshot_bytes;
+	uint64_t event_retention; /* 0: as usual */
+	struct whole_cut cut;
+	uint64_t old_ns; /* until then not all know the newest level */
+};
+
+#define WHOLE_TALLY(X) \
+	X(crashes)     \
+	X(deaths)      \
+	X(exits)       \
+	X(installs)    \
+	X(requests)    \
+	X(wild)        \
+	X(events)      \
+	X(called)      \
+	X(agreed)      \
+	X(reads)       \
+	X(rebuilt) X(replaced) X(done) X(refused) X(unknown) X(given) X(entries)
+
+struct whole_tally {
+#define X(name) uint64_t name;
+	WHOLE_TALLY(X)
+#undef X
+};
+
+/* The state machine as somebody had it first behind an entry. */
+struct state_at {
+	uint64_t seq, now_ns, id; /* all 0: nobody was seen there */
+};
+
+struct whole {
+	struct sim *sim;
+	struct sim_net net;
+	struct machine machine[SIM_NODES];
+	struct whole_plan plan;
+	struct whole_tally tally;
+	struct clients clients;
+	struct strangers *strangers;
+	struct witness *witness;
+	struct stream *stream[WHOLE_STREAMS];
+	struct change *change;
+	uint64_t acked;          /* the newest event that an answer has named */
+	bool is_time_moved;      /* some clock was set, or goes wrong */
+	struct state_at *states; /* by index */
+	size_t states_n;
+	uint64_t last_id;
+	char dir[48];
+	struct sim_event storm;
+	char *verdict;
+};
+
+/* Prints the seed and a sentence, and what led to it, and ends the process. */
+_noreturn_ _printf_(2, 3) void whole_fail(struct whole *w, const char *fmt,
+					  ...);
+
+/* verdict: WHOLE_VERDICT_BYTES that outlive the process. */
+void whole_begin(struct whole *w, struct sim *s, char *verdict);
+/* A storm, then quiet; fails when anything is not as it has to be. */
+void whole_run(struct whole *w);
+void whole_end(struct whole *w);
+
+/* After each turn of a corvo-raftd. */
+void whole_look(struct machine *m);
+struct machine *whole_of_id(struct whole *w, uint64_t id);
+bool whole_is_open(const struct machine *from, const struct machine *to);
+/* The latest one that is ready; NULL: there is none. */
+struct machine *whole_leader(struct whole *w);
+
+/* --- storm.c --- */
+
+void whole_plan_make(struct whole *w);
+void whole_storm_begin(struct whole *w);
+void whole_storm_end(struct whole *w);
+
+#endif
