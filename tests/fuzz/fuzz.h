@@ -2,11 +2,14 @@
  * Inputs nobody thought of. A target is one function that is given bytes, and
  * examples to begin with; fuzz.c changes those again and again and keeps what
  * leads to places no other input led to, so that the next ones begin there. The
- * compiler tells it of the places (-fsanitize-coverage=trace-pc), the
- * sanitizers of what goes wrong.
+ * compiler tells it of the places, where it is built so
+ * (-fsanitize-coverage=trace-pc), the sanitizers of what goes wrong.
  *
- *   fuzz_NAME [--runs N] [--seconds N] [--seed N]
+ *   fuzz_NAME [--runs N] [--seconds N] [--seed N] [--corpus FILE]
  *   fuzz_NAME --input HEX     one of them again, as a failure shows it
+ *
+ * A corpus has an input in each line. `make fuzz` builds the same targets with
+ * libFuzzer in the place of fuzz.c (fuzz_clang.c).
  */
 #ifndef CORVO_FUZZ_H
 #define CORVO_FUZZ_H
