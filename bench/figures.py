@@ -132,6 +132,18 @@ def rss_mb(pid):
     return int(pages) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
+def memory_mb(pid, name="VmRSS"):
+    """VmHWM: the most it was since forget_peak."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) / 1024
+    raise ValueError(f"no {name} of {pid}")
+
+
+def forget_peak(pid):
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
 def disk_mb(node):
     """Files with several names are counted once; those that go meanwhile make
     du complain, and are not counted."""

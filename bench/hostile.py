@@ -1,117 +1,247 @@
 #!/usr/bin/env python3
 """Clients that mean no good, one kind at a time, and what they cost.
 
-  hostile.py [ATTACK ...]        none: all of attacks.py
+  hostile.py [ATTACK ...]        none: all of attacks.py and attacks_*.py
 
-Each attack has a node of its own. An honest client asks for /healthz and runs
-jobs beside it. The memory is corvo-httpd's: before, at most during the attack,
-and SETTLE_S after the attackers have gone.
+Each attack has a node of its own. Ten polite clients run jobs beside it and ask
+for /healthz: first in quiet, then under attack, then in quiet again; the table
+at the end has their times. An attack is withstood when their p99 is at most
+five times that in quiet and 250 ms, none of their requests fails, no process is
+restarted, and corvo-httpd, corvo-raftd and corvo-viewd grow by no more than the
+sizes they are given and 64 MiB.
+
+Polite clients are the load program. Attackers would stand on machines of their
+own; here they are a process that has what time of the processors the node and
+the polite clients leave (nice 19), and what they send is made beforehand. With
+--equal they have the same right to the processors as all others.
 """
 
+import importlib
+import multiprocessing
+import os
+import re
 import resource
 import sys
-import threading
-import time
+import traceback
 from pathlib import Path
 
-from attacks import ATTACKS
-from figures import cpu_seconds, head, let_pass, median, running_node, say
+from figures import (SOURCE, all_pids, cpu_seconds, forget_peak, head, let_pass,
+                     memory_mb, running_node, say, verdict)
+from polites import Polites
 
-HOLD_S = 8     # how long attackers stay
-SETTLE_S = 10  # and how long memory has to come back
+HERE = Path(__file__).resolve().parent
+QUIET_S = 4      # how long polite clients are alone, before and after
+HOLD_S = 8       # how long attackers stay
+SETTLE_S = 4     # and how long memory has to come back
+PATIENCE_S = 120 # for attackers to end
+LATEST_MS = 250  # for any p99
+TIMES = 5        # that in quiet
+BESIDE_MB = 64   # a process may need besides what it is given
+# The sizes that each process is given.
+BUDGETS = {
+    "httpd-0": ["http_max_memory"],
+    "raftd": ["raft_max_pending_bytes", "rocksdb_write_buffer",
+              "rocksdb_cache"],
+    "viewd": ["view_cache"],
+}
 
 
-def memory_mb(pid, name="VmRSS"):
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith(name + ":"):
-            return int(line.split()[1]) / 1024
-    raise ValueError(f"no {name} of {pid}")
+def collect():
+    """The attacks of all areas."""
+    found = {}
+    for file in sorted(HERE.glob("attacks*.py")):
+        for name, attack in importlib.import_module(file.stem).ATTACKS.items():
+            assert name not in found, f"two attacks are called {name}"
+            found[name] = attack
+    return found
 
 
-def forget_peak(pid):
-    Path(f"/proc/{pid}/clear_refs").write_text("5")
+ATTACKS = collect()
 
 
-class Honest:
-    """A client that works on while others attack."""
+def act(node, name, nice, pipe):
+    """Of the attackers' process."""
+    os.nice(nice)
+    try:
+        with ATTACKS[name](node):
+            pipe.send("under way")
+            pipe.recv()
+    except Exception:
+        traceback.print_exc()
+        os._exit(1)
+    sys.stdout.flush()
 
-    def __init__(self, node):
-        self.node = node
-        self.stop = threading.Event()
-        self.took = []
-        self.failed = []
-        self.thread = threading.Thread(target=self.run)
+
+class Attackers:
+    """Attackers, in a process of their own."""
+
+    def __init__(self, node, name, nice):
+        self.pipe, theirs = multiprocessing.Pipe()
+        self.process = multiprocessing.get_context("fork").Process(
+            target=act, args=(node, name, nice, theirs))
+        self.is_broken = False
 
     def __enter__(self):
-        self.thread.start()
+        self.process.start()
+        while self.process.is_alive() and not self.pipe.poll(0.1):
+            pass
         return self
 
     def __exit__(self, *_):
-        self.stop.set()
-        self.thread.join()
+        if self.process.is_alive():
+            self.pipe.send("enough")
+        self.process.join(PATIENCE_S)
+        self.is_broken = self.process.exitcode != 0
+        self.process.kill()
+        self.process.join()
 
-    def one(self, c):
-        began = time.monotonic()
-        c.enqueue("honest")
-        job = c.fetch("honest", timeout=5)
-        c.ack(job)
-        assert c.get("/healthz").status == 200
-        self.took.append(time.monotonic() - began)
+    def cpu_seconds(self):
+        try:
+            return cpu_seconds([self.process.pid])
+        except OSError:
+            return 0
 
-    def run(self):
-        while not self.stop.is_set():
-            try:
-                with self.node.client(timeout=10) as c:
-                    while not self.stop.is_set():
-                        self.one(c)
-                        self.stop.wait(0.02)
-            except (AssertionError, OSError, TypeError) as e:
-                self.failed.append(repr(e)[:200])
-                self.stop.wait(0.1)
 
-    def p99_ms(self):
-        took = sorted(self.took)
-        return took[len(took) * 99 // 100] * 1e3
+class Memory:
+    """Of one process: what it is, was at most, and may be."""
+
+    def __init__(self, name, pid):
+        self.name, self.pid = name, pid
+        self.before = memory_mb(pid)
+        forget_peak(pid)
+        self.most = self.after = self.before
+
+    def look(self, pids):
+        """After a restart that of its successor."""
+        self.after = memory_mb(pids[self.name])
+        self.most = max(self.most, memory_mb(pids[self.name], "VmHWM"))
+
+    def may_grow(self):
+        return sum(setting_mb(s) for s in BUDGETS[self.name]) + BESIDE_MB
+
+    def is_good(self):
+        return self.most - self.before <= self.may_grow()
 
     def say(self):
-        if not self.took:
-            say("  honest rounds", "none")
-            return
-        say("  honest rounds, p50 / p99",
-            f"{len(self.took)}, {median(self.took) * 1e3:.1f} / "
-            f"{self.p99_ms():.1f} ms")
-        say("  honest failures", f"{len(self.failed)}", "0")
-        for why in self.failed[:3]:
-            say("   ", why)
+        say(f"  {self.name} memory before / most / after",
+            f"{self.before:.0f} / {self.most:.0f} / {self.after:.0f} MB",
+            f"+{self.may_grow():.0f} MB")
 
 
-def measure(name):
-    head(f"H  {name}: {' '.join(ATTACKS[name].__doc__.split())}")
-    with running_node() as node:
-        pid = node.pids()["httpd-0"]
-        before = memory_mb(pid)
-        forget_peak(pid)
-        used = cpu_seconds([pid])
-        with Honest(node) as honest, ATTACKS[name](node):
+def setting_mb(name):
+    """What a size is by default."""
+    text = (SOURCE / "common/proto/defs/settings.def").read_text()
+    return int(re.search(rf'SETTING\({name}, size, "(\d+)MiB"', text)[1])
+
+
+def quiet_ms(phases, what):
+    """The mean of before and after."""
+    return sum(p.ms(what) for p in phases) / len(phases)
+
+
+class Try:
+    """One attack on a node of its own."""
+
+    def __init__(self, name, nice):
+        self.name, self.nice = name, nice
+
+    def alone(self):
+        with Polites(self.node) as p:
+            let_pass(QUIET_S)
+        p.say("quiet")
+        return p
+
+    def spent(self, before=None):
+        """Processor time, of those that were not restarted."""
+        now = all_pids(self.node)
+        return {n: cpu_seconds([now[n]]) - (before[n] if before else 0)
+                for n in BUDGETS if now[n] == self.pids[n]}
+
+    def attack(self):
+        used = self.spent()
+        with Polites(self.node) as self.beside, \
+                Attackers(self.node, self.name, self.nice) as attackers:
             let_pass(HOLD_S)
-        now = node.pids()["httpd-0"]
-        if now == pid:
-            say("  processor time of httpd",
-                f"{cpu_seconds([pid]) - used:.1f} s")
-        say("  httpd restarted", "no" if now == pid else "yes", "no")
-        peak = memory_mb(now, "VmHWM")
-        let_pass(SETTLE_S)
-        say("  httpd memory before / most / after",
-            f"{before:.0f} / {peak:.0f} / {memory_mb(now):.0f} MB")
-        honest.say()
+            self.attackers_s = attackers.cpu_seconds()
+        self.is_broken = attackers.is_broken
+        self.used = self.spent(used)
+        self.beside.say("under attack")
+
+    def run(self):
+        with running_node() as self.node:
+            quiet = [self.alone()]
+            self.pids = all_pids(self.node)
+            self.memory = [Memory(n, self.pids[n]) for n in BUDGETS]
+            self.attack()
+            let_pass(SETTLE_S)
+            quiet.append(self.alone())
+            now = all_pids(self.node)
+            for m in self.memory:
+                m.look(now)
+            self.restarted = [n for n, pid in self.pids.items()
+                              if now.get(n) != pid]
+        self.quiet = {w: quiet_ms(quiet, w) for w in ("p50", "p99")}
+
+    def limit_ms(self):
+        return min(TIMES * self.quiet["p99"], LATEST_MS)
+
+    def is_good(self):
+        return (self.beside.ms("p99") <= self.limit_ms()
+                and not self.is_broken and not self.restarted
+                and not self.beside.failed()
+                and all(m.is_good() for m in self.memory))
+
+    def say(self):
+        for m in self.memory:
+            m.say()
+        say("  processor time of attackers", f"{self.attackers_s:.1f} s")
+        for name, seconds in self.used.items():
+            say(f"  processor time of {name}", f"{seconds:.1f} s")
+        say("  polite failures", f"{self.beside.failed()}", "0")
+        for why in self.beside.failures:
+            say("   ", why)
+        say("  restarted", ", ".join(self.restarted) or "none", "none")
+        say("  polite p99 quiet / under attack",
+            f"{self.quiet['p99']:.1f} / {self.beside.ms('p99'):.1f} ms",
+            f"{self.limit_ms():.0f} ms")
+        say("  load of the machine", f"{os.getloadavg()[0]:.1f}")
+        verdict(self.is_good())
+
+    def line(self):
+        p99 = self.beside.ms("p99")
+        return (f"  {self.name:<24}"
+                f"{self.quiet['p50']:6.1f} /{self.quiet['p99']:6.1f}"
+                f"{self.beside.ms('p50'):8.1f} /{p99:7.1f}"
+                f"{p99 / self.quiet['p99']:7.1f}{self.beside.failed():5}  "
+                f"{','.join(self.restarted) or 'no':<8}"
+                + "".join(f"{m.before:6.0f}/{m.most:4.0f}/{m.after:4.0f}"
+                          for m in self.memory)
+                + ("  good" if self.is_good() else "  NOT GOOD"))
 
 
-def main(*names):
+def measure(name, nice):
+    head(f"H  {name}: {' '.join((ATTACKS[name].__doc__ or name).split())}")
+    t = Try(name, nice)
+    t.run()
+    t.say()
+    return t
+
+
+def main(*words):
+    names = [w for w in words if w != "--equal"]
+    nice = 0 if "--equal" in words else 19
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    for name in names or ATTACKS:
-        measure(name)
+    tries = [measure(name, nice) for name in names or ATTACKS]
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    head("H  p50 / p99 of ten polite clients in ms, quiet and under attack, "
+         "and their failures; memory in MB before/most/after of "
+         + ", ".join(BUDGETS) + f"; attackers at nice {nice}")
+    print("  attack                       quiet         attack     ratio fail "
+          "restarted")
+    for t in tries:
+        print(t.line(), flush=True)
+    verdict(all(t.is_good() for t in tries))
 
 
 if __name__ == "__main__":

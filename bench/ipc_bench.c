@@ -179,7 +179,7 @@ static void on_peer_down(void *ctx, struct rpc_peer *peer)
 }
 
 static const struct rpc_server_ops server_ops = { on_request, on_cancel,
-						  on_peer_down };
+						  on_peer_down, NULL };
 
 static void server_turn_end(void *ctx)
 {

@@ -40,6 +40,8 @@ static const struct {
 	{ "park", mode_park, "holds --workers parked fetches for --time" },
 	{ "schedule", mode_schedule, "hand-out after scheduled_at" },
 	{ "lease", mode_lease, "hand-out after the end of a lease" },
+	{ "polite", mode_polite,
+	  "--connections clients with pauses of --gap, until a line of input" },
 	{ "stream-enqueue", mode_stream_enqueue,
 	  "--batch jobs a frame; --producers, --connections, --depth" },
 	{ "stream-lifecycle", mode_stream_lifecycle,

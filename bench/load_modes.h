@@ -25,7 +25,7 @@ struct options {
 	uint64_t count;   /* jobs */
 	uint64_t total;   /* lifecycles after which to end; 0: after time */
 	uint64_t time_ns; /* how long to measure */
-	uint64_t gap_ns;  /* between two enqueues of mode wake */
+	uint64_t gap_ns;  /* of mode wake and polite: pauses */
 	uint64_t lease_ns;
 };
 
@@ -39,6 +39,7 @@ void mode_wake(struct client *cl, const struct options *o);
 void mode_park(struct client *cl, const struct options *o);
 void mode_schedule(struct client *cl, const struct options *o);
 void mode_lease(struct client *cl, const struct options *o);
+void mode_polite(struct client *cl, const struct options *o);
 void mode_stream_enqueue(struct client *cl, const struct options *o);
 void mode_stream_lifecycle(struct client *cl, const struct options *o);
 

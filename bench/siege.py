@@ -16,13 +16,14 @@ import multiprocessing
 import os
 import resource
 import sys
+import threading
 import time
 from pathlib import Path
 
 import attacks
 from attacks import ATTACKS, colliding_ids, fill_for_large_answers
-from figures import all_pids, cpu_seconds, head, let_pass, running_node, say
-from hostile import Honest, memory_mb
+from figures import (all_pids, cpu_seconds, head, let_pass, median, memory_mb,
+                     running_node, say)
 
 ALONE_S = 20
 ATTACK_S = 60
@@ -84,6 +85,59 @@ def attackers(node, seconds, names):
         for p in running:
             p.join(60)
             p.kill()
+
+
+class Honest:
+    """A client that works on while others attack."""
+
+    def __init__(self, node):
+        self.node = node
+        self.stop = threading.Event()
+        self.took = []
+        self.failed = []
+        self.thread = threading.Thread(target=self.run)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
+
+    def one(self, c):
+        began = time.monotonic()
+        c.enqueue("honest")
+        job = c.fetch("honest", timeout=5)
+        c.ack(job)
+        assert c.get("/healthz").status == 200
+        self.took.append(time.monotonic() - began)
+
+    def run(self):
+        while not self.stop.is_set():
+            try:
+                with self.node.client(timeout=10) as c:
+                    while not self.stop.is_set():
+                        self.one(c)
+                        self.stop.wait(0.02)
+            except (AssertionError, OSError, TypeError) as e:
+                self.failed.append(repr(e)[:200])
+                self.stop.wait(0.1)
+
+    def p99_ms(self):
+        took = sorted(self.took)
+        return took[len(took) * 99 // 100] * 1e3
+
+    def say(self):
+        if not self.took:
+            say("  honest rounds", "none")
+            return
+        say("  honest rounds, p50 / p99",
+            f"{len(self.took)}, {median(self.took) * 1e3:.1f} / "
+            f"{self.p99_ms():.1f} ms")
+        say("  honest failures", f"{len(self.failed)}", "0")
+        for why in self.failed[:3]:
+            say("   ", why)
 
 
 class Rounds:

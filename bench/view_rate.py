@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 from figures import (BUILD, LOAD, arguments, cpu_seconds, head, load,
-                     running_node, say, wait_for_view, wait_until)
+                     memory_mb, running_node, say, wait_for_view, wait_until)
 from node import Client, free_port
 
 LAG_LIMIT_S = 0.1
@@ -80,13 +80,6 @@ def node_without_view():
         yield node
     finally:
         node.clean_up()
-
-
-def peak_mb(pid):
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    raise ValueError(f"no VmHWM of {pid}")
 
 
 class Sampler(threading.Thread):
@@ -178,7 +171,7 @@ def catch_up(lifecycles):
         say("CPU time of raftd for each",
             f"{(node.cpu_us('raftd') - raftd_us) / lifecycles:.1f} us")
         say("largest memory of viewd",
-            f"{peak_mb(node.processes['viewd'].pid):.0f} MB")
+            f"{memory_mb(node.processes['viewd'].pid, 'VmHWM'):.0f} MB")
 
 
 def seen_by_view(node):
@@ -237,7 +230,7 @@ def after_burst(lifecycles):
         say("under 100 ms again after the end", f"{back:.1f} s")
         say("rebuilds meanwhile", f"{rebuilds:.0f}", "0")
         say("largest memory of viewd",
-            f"{peak_mb(node.pids()['viewd']):.0f} MB")
+            f"{memory_mb(node.pids()['viewd'], 'VmHWM'):.0f} MB")
 
 
 def main(caught_up=300000, seconds=20, lifecycles=1000000):

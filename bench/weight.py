@@ -13,7 +13,7 @@ import sys
 import threading
 from pathlib import Path
 
-from figures import head, let_pass, say
+from figures import head, let_pass, memory_mb, say
 from node import API, Node, wait_until
 
 BATCHES = 100
@@ -63,13 +63,6 @@ class LimitedNode(Node):
             return words
         return ["sh", "-c", 'echo $$ > "$0"; exec "$@"',
                 str(self.group.path / "cgroup.procs"), *words]
-
-
-def memory_mb(pid, name):
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith(name + ":"):
-            return int(line.split()[1]) / 1024
-    raise ValueError(f"no {name} of {pid}")
 
 
 class Attack:
