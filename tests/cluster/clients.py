@@ -77,6 +77,7 @@ class Watch:
 class Person:
     """One client, one thread."""
     pause_s = PAUSE_S
+    base = API
 
     def __init__(self, watch, ports, directory, name, seed):
         self.watch = watch
@@ -118,7 +119,7 @@ class Person:
             self.client = Client(self.port)
             self.client.timeout = self.watch.answer_s
         try:
-            self.client.send(method, API + path, body, headers)
+            self.client.send(method, self.base + path, body, headers)
             return self.client.receive()
         except NETWORK:
             self.leave()
@@ -395,8 +396,10 @@ class Reader(Person):
 
 
 class Load:
+    """pace: how many times slower they are than usual."""
+
     def __init__(self, nodes, directory, seed, producers=3, workers=5,
-                 keepers=3, readers=2, answer_s=ANSWER_S):
+                 keepers=3, readers=2, answer_s=ANSWER_S, pace=1):
         self.nodes = nodes
         self.directory = directory
         self.watch = Watch(answer_s)
@@ -408,6 +411,8 @@ class Load:
         ports = [n.port for n in nodes]
         self.people = [kind(self.watch, ports, directory, f"{name}{i}", seed)
                        for name, kind, n in kinds for i in range(n)]
+        for p in self.people:
+            p.pause_s = p.pause_s * pace
 
     def start(self):
         for p in self.people:
@@ -439,12 +444,15 @@ class Load:
             self.watch.made = self.watch.ended + n
         return n
 
-    def drain(self, seconds=60):
-        """Producers end; waits until workers have done what is there."""
+    def drain(self, seconds=60, then=None):
+        """Producers end; waits until workers have done what is there. then()
+        is called before they go."""
         self.watch.produced.set()
         try:
             wait_until(lambda: self.backlog() == 0, seconds,
                        "every job to be done", every=0.2)
+            if then:
+                then()
         finally:
             self.stop()
 
@@ -471,7 +479,7 @@ class Load:
 
     def write_final(self, node):
         """What a node says now of all jobs: those of the clients, and those
-        in its lists."""
+        in its lists; but not of queues that are nobody's here."""
         ids = sorted(self.ids() | listed(node))
         final = {}
         with node.client(60) as c:
@@ -480,6 +488,8 @@ class Load:
                 assert a.status == 200, a
                 ids = ids[200:] + a.json.get("omitted", [])
                 for j in a.json["jobs"]:
+                    if j["queue"] not in (*WORK, LINE, SHORT):
+                        continue
                     final[j["id"]] = {
                         "state": j["state"], "mark": j["payload"].get("mark"),
                         "events": [[e["type"], e.get("attempt", 0)]

@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 
-from node import API, Client, fill_disk, wait_until
+from node import API, PROCS, Client, fill_disk, wait_until
 
 DOWN_S = 20.0
 ANSWER_S = 20.0
@@ -156,16 +156,18 @@ class OfNode(Fault):
         return self.node.pids().get(name)
 
     def ask(self, whom, what):
-        """Asks a node for a change of the cluster. It may be in no state to
-        answer."""
+        """Asks a node for a change of the cluster."""
+        self.post(whom, f"cluster/{what}", {"node_id": self.node.name})
+
+    def post(self, whom, what, body=None):
+        """It may be in no state to answer."""
         try:
             with Client(whom.port) as c:
                 c.timeout = ANSWER_S
-                a = c.post(f"{API}/cluster/{what}",
-                           {"node_id": self.node.name})
+                a = c.post(f"{API}/{what}", body)
         except (OSError, http.client.HTTPException) as e:
             a = e
-        if getattr(a, "status", 0) != 200:
+        if getattr(a, "status", 0) not in (200, 202):
             self.run.say(f"  {what}: {a!r}")
 
 
@@ -209,6 +211,38 @@ class StopNode(OfNode):
         self.all(signal.SIGCONT)
 
 
+class KillProcess(OfNode):
+    """One of those that the others can do without for a while."""
+
+    def draw(self):
+        super().draw()
+        self.name_of_it = self.rng.choice([p for p in PROCS if p != "raftd"])
+        self.text = f"{self.name_of_it} of {self.node.name}"
+
+    def begin(self):
+        pid = self.pid(self.name_of_it)
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+
+
+class StopProcess(KillProcess):
+    """It stands still; its supervisor gives it up after a while."""
+
+    def begin(self):
+        self.stopped = self.pid(self.name_of_it)
+        if self.stopped:
+            os.kill(self.stopped, signal.SIGSTOP)
+
+    end = StopRaftd.end
+
+
+class RebuildView(OfNode):
+    """The view of a node is made anew."""
+
+    def begin(self):
+        self.post(self.node, "admin/rebuild-sqlite")
+
+
 class KillNode(OfNode):
     def begin(self):
         self.node.kill_all()
@@ -219,6 +253,18 @@ class KillNode(OfNode):
     def wait(self):
         wait_until(self.node.is_ready, DOWN_S, f"{self.node.name} to be back")
         self.node.pids()
+
+
+class KillSupervisor(KillNode):
+    """Its children notice, and leave."""
+
+    def begin(self):
+        self.node.pids()
+        self.node.process.kill()
+        self.node.process.wait()
+        wait_until(lambda: not any(map(self.node.is_ours,
+                                       self.node.seen_pids)),
+                   DOWN_S, "children without a supervisor to leave")
 
 
 class RestartNode(KillNode):
@@ -336,6 +382,8 @@ FAULTS = {
     "cut": Cut, "cut-all": CutAll, "cut-pair": CutPair, "one-way": OneWay,
     "delay": Delay, "loss": Loss, "double": Double, "narrow": Narrow,
     "kill-raftd": KillRaftd, "stop-raftd": StopRaftd, "stop-node": StopNode,
+    "kill-process": KillProcess, "stop-process": StopProcess,
+    "kill-supervisor": KillSupervisor, "rebuild-view": RebuildView,
     "kill-node": KillNode, "restart-node": RestartNode, "new-disk": NewDisk,
     "remove": Remove, "slow-disk": SlowDisk, "full-disk": FullDisk,
     "clock": Clock, "small-clock": SmallClock, "transfer": Transfer,

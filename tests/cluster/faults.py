@@ -56,6 +56,8 @@ def has_seams():
 
 
 class Run:
+    FLAGS = FLAGS
+
     def __init__(self, options):
         self.o = options
         self.rng = random.Random(options.seed)
@@ -95,7 +97,7 @@ class Run:
         try:
             size = SNAPSHOT_BYTES.get(self.o.snapshot_bytes,
                                       self.o.snapshot_bytes)
-            self.cluster = NetCluster(self.o.network, self.o.seed, *FLAGS,
+            self.cluster = NetCluster(self.o.network, self.o.seed, *self.FLAGS,
                                       f"--snapshot-bytes={size}",
                                       size=self.o.nodes)
             self.mount_disks()
@@ -104,7 +106,7 @@ class Run:
             for name, kind in FAULTS.items():
                 if kind.needs(self):
                     self.say(f"no {name}: that needs {kind.needs(self)}")
-            self.load = Load(self.cluster.nodes, self.dir, self.o.seed).start()
+            self.load = self.make_load().start()
             self.fail_again_and_again()
             self.settle()
             self.judge()
@@ -114,6 +116,9 @@ class Run:
             raise
         finally:
             self.end()
+
+    def make_load(self):
+        return Load(self.cluster.nodes, self.dir, self.o.seed)
 
     def show(self):
         """What each node says of itself."""
@@ -173,9 +178,16 @@ class Run:
         while time.monotonic() < end:
             self.stop.wait(self.rng.uniform(*QUIET_S))
             self.fail(self.draw(), self.rng.uniform(*FAULT_S))
-            self.wait_serving()
-            self.compare_digests()
-            self.load.backlog()
+            self.between()
+
+    def between(self):
+        """After each fault."""
+        self.wait_serving()
+        self.compare_digests()
+        self.load.backlog()
+
+    def drained(self):
+        """Producers have ended, and workers are still there."""
 
     def fail(self, faults, lasts):
         for f in faults:
@@ -219,7 +231,7 @@ class Run:
         self.cluster.heal()
         self.say("all is healed")
         self.cluster.wait_whole()
-        self.load.drain(90)
+        self.load.drain(90, self.drained)
         self.say("every job is done")
 
     def judge(self):

@@ -28,13 +28,13 @@ def digests(node):
 
 
 def differing(three, at):
-    """Names of nodes whose stores differ, as a node tells in three ways."""
+    """Names of nodes whose stores differ, as a node tells in three ways; None:
+    it came to know between them."""
     names = {r["id"] for r in three.rows(at) if r.get("differs", 0) > 0}
     with at.client() as c:
         told = {k.split('"')[1] for k, v in c.metrics().items()
                 if k.startswith("corvo_cluster_node_differs{") and v == 1}
-    assert names == told
-    return names
+    return names if names == told else None
 
 
 def compared(three, times=2):

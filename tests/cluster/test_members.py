@@ -358,3 +358,39 @@ def test_a_dead_node_is_shown_and_removed():
         for n in [*dead, third]:
             c.nodes.remove(n)
             n.clean_up(check=False)
+
+
+# --- not joining --------------------------------------------------------------
+
+
+def test_a_node_with_data_does_not_join_another_cluster(one):
+    """Both say so; it does not start, and keeps what it has."""
+    with cluster("--node-id=m1", size=1) as other:
+        own = other.nodes[0]
+        with own.client() as c:
+            job_id = c.enqueue("own")
+        own.stop()
+        join = f"--join={peer(one.nodes[0])}"
+        own.flags.append(join)
+        status, words = own.refuses()
+        assert status == 2
+        assert (f"has data of one cluster, and --join names "
+                f"{peer(one.nodes[0])}, which is in another") in words
+        assert (f"node m1 at {peer(own)} has data of another cluster than "
+                "this node") in one.nodes[0].log()
+        own.flags.remove(join)
+        own.start()
+        with own.client() as c:
+            assert c.fetch("own", timeout=10)["job_id"] == job_id
+        assert len(names(one)) == 1
+
+
+def test_a_member_that_starts_again_with_join_says_nothing_of_it():
+    with cluster() as three:
+        joined = three.nodes[1]
+        joined.stop()
+        joined.err.unlink()
+        joined.start()
+        three.wait_whole()
+        assert "another cluster" not in joined.log()
+        assert "another cluster" not in three.nodes[0].log()

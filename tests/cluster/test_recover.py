@@ -66,6 +66,12 @@ def test_one_node_of_three_becomes_a_cluster_that_grows_again():
             wait_until(lambda n=n: words in n.log(), 20, "the refusal")
         assert not old.is_ready()
         assert [r["id"] for r in c.rows(left)] == ["n3"]
+        # which does not keep this one from starting again
+        left.stop()
+        left.start()
+        wait_until(lambda: f"127.0.0.1:{old.raft_port} is in another cluster "
+                   "than this node" in left.log(), 20, "the line")
+        assert left.is_ready()
         old.kill_all()
 
         # With empty data directories both come back.

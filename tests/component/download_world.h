@@ -191,7 +191,7 @@ static inline void on_peer_down(void *ctx, struct rpc_peer *peer)
 }
 
 static const struct rpc_server_ops server_ops = { on_request, on_cancel,
-						  on_peer_down };
+						  on_peer_down, NULL };
 
 static inline void listen_again(struct world *w)
 {

@@ -423,12 +423,11 @@ static void on_portion(void *ctx)
 {
 	struct m_clear_queue_reply reply = { 0 };
 	struct portion *p = ctx;
-	char cursor[CLEAR_PORTIONS];
 
-	memset(cursor, 'x', sizeof(cursor));
 	MSG_SET(&reply, clear_queue_reply, count, 1);
 	MSG_SET(&reply, clear_queue_reply, more, p->done + 1 < CLEAR_PORTIONS);
-	MSG_SET(&reply, clear_queue_reply, cursor, str_of(cursor, p->done + 1));
+	MSG_SET(&reply, clear_queue_reply, cursor, STR("key"));
+	MSG_SET(&reply, clear_queue_reply, regroups, p->done + 1);
 	answer(p->req, &msg_clear_queue_reply, &reply);
 	loop_timer_remove(p->timer);
 	free(p);
@@ -439,7 +438,7 @@ static void on_clear(struct rpc_req req, const struct m_clear_queue *m)
 	struct portion *p = xcalloc(1, sizeof(*p));
 
 	p->req = req;
-	p->done = m->cursor.n;
+	p->done = m->cursor.n > 0 ? m->regroups : 0; /* it needs both */
 	p->timer = loop_timer_add(loop, on_portion, p);
 	loop_timer_arm(p->timer, PORTION_NS);
 }

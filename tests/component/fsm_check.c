@@ -379,6 +379,7 @@ static void check_queue(struct check *c, struct str name, struct str value)
 				    &d),
 			 0);
 	assert_int_equal(q->paused, d.paused);
+	assert_int_equal(q->lanes.regroups, d.regroups);
 	msg_encode(&msg_set_queue, q->set, &a);
 	msg_encode(&msg_set_queue, d.settings != NULL ? d.settings : &none, &b);
 	assert_true(str_eq(buf_str(&a), buf_str(&b)));
@@ -491,7 +492,7 @@ static void check_key(struct check *c, struct str key, struct str v)
 	else if (str_starts(key, STR("d|")))
 		check_dependent(c, REST("d|"));
 	else if (str_starts(key, STR("dr|")))
-		c->keys_dr++;
+		check_release(c, key);
 	else if (str_starts(key, STR("x|")))
 		check_expiry(c, REST("x|"));
 	else if (str_starts(key, STR("qs|"))) /* after all of j| */
@@ -541,7 +542,7 @@ static void check_totals(struct check *c)
 	assert_int_equal(c->lines, c->lines_due);
 	check_agents_end(c);
 	assert_int_equal(c->keys_d, c->linked);
-	assert_int_equal(c->keys_dr, f->deps.releases);
+	check_releases_end(c);
 	assert_int_equal(f->active.n, c->keys_a);
 	assert_int_equal(f->leases.n, c->keys_a);
 	assert_int_equal(f->timeouts.n, c->timeouts);

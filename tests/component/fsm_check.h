@@ -80,6 +80,8 @@ void check_deadline(struct check *c, struct str id, const struct m_job_live *l);
 
 void check_member(struct check *c, struct str key, struct str value);
 void check_dependent(struct check *c, struct str key);
+void check_release(struct check *c, struct str key);
+void check_releases_end(struct check *c);
 void check_waiting(struct check *c, struct str id, const struct m_job_live *l);
 void check_holds_key(struct check *c, struct str id, const struct m_job_doc *d);
 void check_lock(struct check *c, struct str key, struct str value);

@@ -24,6 +24,27 @@ static bool is_to_be_told(struct check *c, struct str parent, uint64_t seq)
 	return found;
 }
 
+/* What is kept of them is what comes first. */
+void check_release(struct check *c, struct str key)
+{
+	const struct ended *e = &c->f->deps.ends;
+
+	if (e->edge.p == NULL || str_cmp(key, e->edge) <= 0) {
+		assert_true(c->keys_dr < e->kept);
+		assert_true(str_eq(e->keys[c->keys_dr], key));
+	}
+	c->keys_dr++;
+}
+
+void check_releases_end(struct check *c)
+{
+	const struct ended *e = &c->f->deps.ends;
+
+	assert_int_equal(c->keys_dr, e->n);
+	assert_true(e->kept <= e->n && e->kept <= ENDED_KEPT);
+	assert_true(e->edge.p != NULL || e->kept == e->n);
+}
+
 /* d|parent child: the child waits, and the parent will tell it. */
 void check_dependent(struct check *c, struct str key)
 {

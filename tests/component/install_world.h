@@ -23,7 +23,8 @@
 #define APPLIED   999
 #define STORE     1003 /* entries its store has applied */
 #define TERM      7
-#define OTHER     2 /* raft id of the leader */
+#define LATER     12 /* of what follows it */
+#define OTHER     2  /* raft id of the leader */
 
 struct world {
 	char dir[64];
@@ -173,6 +174,7 @@ static inline int setup(void **state)
 		.leader = OTHER,
 	};
 	w->i.manifest.store_origin.id = 0xdef;
+	w->i.manifest.store_origin.term = LATER;
 	*state = w;
 	return 0;
 }

@@ -175,6 +175,7 @@ struct model_job {
 	uint64_t seq;
 	uint64_t created_at, scheduled_at, started_at, completed_at, failed_at;
 	uint64_t cancelled_at, ended_at, expire_at;
+	uint32_t as_numbers;
 	uint64_t timeout, timeout_at;
 	struct str worker;
 	uint64_t token, lease_ns, lease_end, fetch_id;

@@ -44,6 +44,8 @@ void model_delete_budget(struct model *m, const struct m_budget_ref *op)
 	b = find(m, scope, op->target);
 	if (b != NULL)
 		b->used = false;
+	else
+		model_refuse(m, ERR_NOT_FOUND);
 }
 
 static bool has_tag(const struct model_job *j, struct str target)

@@ -130,6 +130,7 @@ static void same_times(const struct model_job *j, const struct m_job *r)
 	SAME(created_at, j->created_at);
 	SAME(scheduled_at, j->scheduled_at);
 	SAME(expire_at, j->expire_at);
+	SAME(as_numbers, j->as_numbers);
 	SAME(started_at, j->started_at);
 	SAME(completed_at, j->completed_at);
 	SAME(failed_at, j->failed_at);

@@ -270,6 +270,7 @@ static struct model_job *create(struct model *m, const struct m_enqueue *op)
 	model_agent_create(j, op->agent);
 	if (op->expire_after > 0)
 		j->expire_at = m->now + op->expire_after;
+	j->as_numbers = op->as_numbers;
 	j->state = JOB_PENDING;
 	if (due(m, op) > m->now) {
 		j->state = JOB_SCHEDULED;

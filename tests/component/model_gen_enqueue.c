@@ -166,6 +166,8 @@ void run_fill_job(struct run *n, struct m_enqueue *op, size_t batch_n)
 	if (run_chance(n, 15))
 		MSG_SET(op, enqueue, expire_after,
 			1 + run_below(n, 30 * NS_PER_S));
+	if (run_chance(n, 15))
+		MSG_SET(op, enqueue, as_numbers, (uint32_t)run_below(n, 4));
 	if (run_chance(n, 5))
 		MSG_SET(op, enqueue, checkpoint, STR("[0]"));
 	if (run_chance(n, 5))

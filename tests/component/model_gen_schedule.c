@@ -34,6 +34,8 @@ static void fill_job(struct run *n, struct m_schedule_job *j)
 	if (run_chance(n, 20))
 		MSG_SET(j, schedule_job, expire_after,
 			1 + run_below(n, 20 * NS_PER_S));
+	if (run_chance(n, 20))
+		MSG_SET(j, schedule_job, as_numbers, DUR_EXPIRE_AFTER);
 }
 
 static void set(struct run *n)

@@ -151,6 +151,8 @@ static void fill_job(const struct model_schedule *s, struct str job_id,
 		MSG_SET(e, enqueue, max_retries, s->job.max_retries);
 	if (MSG_HAS(&s->job, schedule_job, expire_after))
 		MSG_SET(e, enqueue, expire_after, s->job.expire_after);
+	if (MSG_HAS(&s->job, schedule_job, as_numbers))
+		MSG_SET(e, enqueue, as_numbers, s->job.as_numbers);
 	if (MSG_HAS(&s->job, schedule_job, unique_key))
 		MSG_SET(e, enqueue, unique_key, s->job.unique_key);
 }

@@ -121,7 +121,7 @@ struct world {
 	bool (*until)(struct world *w);
 	struct raw raw;
 	struct seen seen[512];
-	unsigned seen_n, cancels, peer_downs, replies, states;
+	unsigned seen_n, cancels, peer_downs, replies, states, rooms;
 	uint64_t cancelled_id;
 	uint64_t reply_bytes;
 	int last_err;
@@ -165,8 +165,15 @@ static inline void w_peer_down(void *ctx, struct rpc_peer *peer)
 	w->peer_downs++;
 }
 
+static inline void w_room(void *ctx)
+{
+	struct world *w = ctx;
+
+	w->rooms++;
+}
+
 static const struct rpc_server_ops w_server_ops = { w_request, w_cancel,
-						    w_peer_down };
+						    w_peer_down, w_room };
 
 static inline void w_turn_end(void *ctx)
 {

@@ -17,6 +17,8 @@ struct tap {
 	struct kv *below;
 	bool passes;
 	struct buf said;
+	const char *kind; /* NULL: looks are not counted */
+	uint64_t looks;
 };
 
 static struct tap *tap_of(struct kv *kv)
@@ -40,7 +42,17 @@ static int tap_get(struct kv *kv, struct str key, struct buf *ret)
 static struct kv_iter *tap_iter_new(struct kv *kv, struct str from,
 				    struct str upto, size_t most)
 {
-	return kv_iter_first(tap_of(kv)->below, from, upto, most);
+	struct tap *t = tap_of(kv);
+
+	if (t->kind != NULL && str_starts(from, str_from(t->kind)))
+		t->looks++;
+	return kv_iter_first(t->below, from, upto, most);
+}
+
+uint64_t tap_looks(struct kv *kv, const char *kind)
+{
+	tap_of(kv)->kind = kind;
+	return tap_of(kv)->looks;
 }
 
 static void put_text(struct buf *b, struct str s)

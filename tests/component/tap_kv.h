@@ -13,6 +13,9 @@ struct kv *tap_new(struct kv *below, bool passes);
 /* All batches since tap_clear. */
 struct str tap_said(struct kv *kv);
 void tap_clear(struct kv *kv);
+/* How often keys of that kind were looked through; it is counted from the first
+ * call on, which says 0. */
+uint64_t tap_looks(struct kv *kv, const char *kind);
 /* The first change in which two such texts differ, readable; nothing: they are
  * the same. */
 void tap_compare(struct str a, struct str b, struct buf *ret);

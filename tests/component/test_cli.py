@@ -165,7 +165,8 @@ def test_queue_verbs(fake):
         p = corvo("drain", "mail", "--wait", "5s", *output, fake=fake)
         assert p.returncode == 1 and p.stderr == ""
         assert "draining" in p.stdout and "2" in p.stdout
-    assert ok("clear", "mail", fake=fake) == "Queue mail cleared (7 jobs)\n"
+    assert ok("clear", "mail", "--yes", fake=fake) == \
+        "Queue mail cleared (7 jobs)\n"
     assert ok("destroy", "mail", "--confirm", fake=fake) == \
         "Queue mail destroyed (9 jobs)\n"
 
@@ -255,7 +256,7 @@ C1 = "a\x9b31mb\x7fc\x85\u00fc"
     (["enqueue", "q", "{}"], "POST", "/api/v1/enqueue",
      {"job_id": C1, "status": "\x1b[2J"}),
     (["cancel", "j"], "POST", "/api/v1/jobs/j/cancel", {"status": C1}),
-    (["clear", "q"], "POST", "/api/v1/queues/q/clear", {"count": C1}),
+    (["clear", "q", "--yes"], "POST", "/api/v1/queues/q/clear", {"count": C1}),
     (["drain", "q"], "POST", "/api/v1/queues/q/drain?wait=60s",
      {"status": "drained", "active": C1}),
     (["batch", "open"], "POST", "/api/v1/batches", {"batch_id": C1}),

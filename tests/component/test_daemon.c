@@ -129,6 +129,17 @@ static int end_of(struct actor *a)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+/* As one does who signals a whole group: not the parent of all in it. */
+static void kill_by_another(pid_t pid, int sig)
+{
+	pid_t other = fork();
+
+	assert_return_code(other, errno);
+	if (other == 0)
+		_exit(kill(pid, sig) == 0 ? 0 : 1);
+	assert_int_equal(waitpid(other, NULL, 0), other);
+}
+
 /* Waits for a line among beats and others. */
 /*
  * Sends the signal until the process has ended: two that come in a row may
@@ -179,8 +190,10 @@ static void test_supervised(void **state)
 	expect_line(a.fd, "WATCHDOG=1");
 	expect_line(a.fd, "WATCHDOG=1");
 	expect_line(a.fd, "WATCHDOG=1");
-	/* ^C is for the supervisor */
+	/* ^C is for the supervisor, and so is what others send */
 	(void)kill(a.pid, SIGINT);
+	kill_by_another(a.pid, SIGTERM);
+	kill_by_another(a.pid, SIGHUP);
 	line_send(a.fd, "log-level debug");
 	expect_line(err, "log level is debug");
 	line_send(a.fd, "log-level loud");

@@ -229,6 +229,53 @@ static void test_pause(void **state)
 	fx_expect_none(x, "q");
 }
 
+/* --- who waits for a queue --- */
+
+struct changed {
+	unsigned n;
+	char last[16];
+};
+
+static void note_changed(void *ctx, struct str queue)
+{
+	struct changed *c = ctx;
+
+	c->n++;
+	(void)snprintf(c->last, sizeof(c->last), "%.*s", STR_ARG(queue));
+}
+
+static unsigned changes(struct fx *x, struct changed *c)
+{
+	c->n = 0;
+	fsm_take_changed(x->side[0].f, note_changed, c);
+	return c->n;
+}
+
+/* He hears of the queue when it may have changed, and of no other. */
+static void test_watched_queues(void **state)
+{
+	struct fx *x = *state;
+	struct changed c;
+
+	fx_make(x, "job_1", JOB_ACTIVE);
+	fsm_watch_queue(x->side[0].f, STR("q"));
+	assert_int_equal(changes(x, &c), 0);
+	fx_enqueue(x, "job_2", "other");
+	fx_queue_op(x, OP_PAUSE, "other");
+	assert_int_equal(changes(x, &c), 0);
+	fx_queue_op(x, OP_PAUSE, "q");
+	fx_enqueue(x, "job_3", "q");
+	assert_int_equal(changes(x, &c), 1);
+	assert_string_equal(c.last, "q");
+	assert_int_equal(changes(x, &c), 0);
+	fx_job_op(x, OP_CANCEL, "job_3", "cancelled");
+	assert_int_equal(changes(x, &c), 1);
+	fsm_unwatch_queue(x->side[0].f, STR("q"));
+	fx_queue_op(x, OP_RESUME, "q");
+	assert_int_equal(changes(x, &c), 0);
+	fsm_watch_queue(x->side[0].f, STR("q")); /* when it ends */
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, fx_setup, fx_teardown)
 
 int main(void)
@@ -242,6 +289,7 @@ int main(void)
 		TEST(test_unknown_jobs),
 		TEST(test_resends),
 		TEST(test_pause),
+		TEST(test_watched_queues),
 	};
 
 	return cmocka_run_group_tests_name("fsm_admin", tests, NULL, NULL);

@@ -3,7 +3,9 @@
  * alike on every replica, and all else goes on. What is wrong is planted here,
  * in the store or in memory: less is held of a budget than the jobs expect.
  */
+#include "fsm/core/entry.h"
 #include "fsm/core/state.h"
+#include "fsm/order/queue.h"
 #include "fsm/ties/purse.h"
 #include "fsm_fixture.h"
 
@@ -266,6 +268,159 @@ static void test_queues_are_woken(void **state)
 	assert_true(woken);
 }
 
+static void note_progress(void *ctx)
+{
+	++*(unsigned *)ctx;
+}
+
+/* Memory is made anew from the store, which may be large: who watches over the
+ * process hears meanwhile that it is not stuck. */
+static void test_signs_of_life_while_memory_is_made_anew(void **state)
+{
+	struct fx *x = *state;
+	struct fsm *f = x->side[FX_MEM].f;
+	unsigned told = 0, first;
+	char queue[16];
+
+	x->unchecked = true;
+	for (int i = 0; i < 1200; i++) { /* two keys of each are loaded */
+		(void)snprintf(queue, sizeof(queue), "q%d", i);
+		fx_enqueue(x, queue, queue);
+	}
+	fsm_on_progress(f, note_progress, &told);
+	assert_int_equal(fsm_rewind(f), 0);
+	assert_true(told >= 2);
+	first = told;
+	assert_int_equal(fsm_rewind(f), 0);
+	assert_true(told > first);
+}
+
+/* --- at the end of the entry --- */
+
+/* Two jobs that are to come, each in a queue of its own with that number. */
+static void schedule_two(struct fx *x, int i)
+{
+	char queue[16], id[32];
+
+	(void)snprintf(queue, sizeof(queue), "later_%02d", i);
+	for (unsigned k = 1; k <= 2; k++) {
+		struct m_enqueue m;
+
+		(void)snprintf(id, sizeof(id), "%s_%u", queue, k);
+		m = fx_new(id, queue);
+		MSG_SET(&m, enqueue, scheduled_at, x->now_ns + k * NS_PER_S);
+		assert_int_equal(fx_do(x, OP_ENQUEUE, &m, NULL), 0);
+	}
+}
+
+/* In the store the second one is in no order of times any more. */
+static void lose_second(struct fx *x, int i)
+{
+	char queue[16], id[32];
+	struct key k;
+
+	(void)snprintf(queue, sizeof(queue), "later_%02d", i);
+	(void)snprintf(id, sizeof(id), "%s_2", queue);
+	key_scheduled(&k, SPACE_DEFAULT, str_from(queue),
+		      fx_job(x, id)->scheduled_at, str_from(id));
+	x->unchecked = true;
+	for (int side = 0; side < FX_SIDES; side++) {
+		fsm_delete(x->side[side].f, &k);
+		assert_int_equal(fsm_flush(x->side[side].f), 0);
+	}
+}
+
+static void add_cancel(struct fx *x, int i)
+{
+	struct m_job_ref m = { 0 };
+	char id[32];
+
+	(void)snprintf(id, sizeof(id), "later_%02d_1", i);
+	MSG_SET(&m, job_ref, job_id, str_from(id));
+	fx_add(x, OP_CANCEL, 0, &m);
+}
+
+/* When the first of a queue has left, the next one is looked for at the end of
+ * the entry. */
+static void test_what_fails_at_the_end_is_the_fault_of_its_op(void **state)
+{
+	struct fx *x = *state;
+
+	schedule_two(x, 0);
+	schedule_two(x, 1);
+	lose_second(x, 1);
+	fx_begin(x);
+	add_enqueue(x, "before");
+	add_cancel(x, 0);
+	add_cancel(x, 1);
+	add_enqueue(x, "after");
+	fx_commit(x);
+	assert_int_equal(x->replies[0].err, 0);
+	assert_int_equal(x->replies[1].err, 0);
+	expect_undone(x, 2);
+	assert_int_equal(x->replies[3].err, 0);
+	for (int i = 0; i < FX_SIDES; i++) {
+		struct seen s = faults(x, i);
+
+		assert_int_equal(s.n, 2);
+		assert_int_equal(s.last.op, OP_CANCEL);
+		assert_int_equal(s.last.item, 2);
+		assert_true(s.last.is_undone);
+	}
+	fx_check_same(x);
+	fx_expect_state(x, "later_00_1", JOB_CANCELLED);
+	fx_expect_state(x, "later_01_1", JOB_SCHEDULED);
+	fx_expect(x, "other", "before");
+	fx_expect(x, "other", "after");
+	fx_check_same(x);
+}
+
+static void test_what_fails_at_the_end_may_be_wrong_in_memory(void **state)
+{
+	struct fx *x = *state;
+
+	schedule_two(x, 0);
+	fx_job_op(x, OP_CANCEL, "later_00_2", "cancelled");
+	queue_find(x->side[FX_ROCKS].f, STR("later_00"))
+	    ->counts[JOB_SCHEDULED]++;
+	fx_begin(x);
+	add_cancel(x, 0);
+	fx_commit(x);
+	assert_int_equal(x->replies[0].err, 0);
+	assert_int_equal(faults(x, FX_MEM).n, 0);
+	assert_int_equal(faults(x, FX_ROCKS).n, 1);
+	assert_false(faults(x, FX_ROCKS).last.is_undone);
+	fx_expect_state(x, "later_00_1", JOB_CANCELLED);
+}
+
+/* Eight of those that fail at once may be undone, and one more at the end. */
+static void test_an_entry_of_many_that_fail_at_the_end_ends(void **state)
+{
+	struct fx *x = *state;
+	size_t undone = 0, again = 0;
+
+	run_jobs(x);
+	for (int i = 0; i < JOBS; i++) {
+		schedule_two(x, i);
+		lose_second(x, i);
+	}
+	break_store(x);
+	fx_begin(x);
+	for (int i = 0; i < JOBS; i++)
+		add_cancel(x, i);
+	for (int i = 0; i < JOBS; i++)
+		add_ack(x, name_of(i));
+	fx_commit(x);
+	for (size_t i = 0; i < x->n; i++) {
+		undone += x->replies[i].err == ERR_INTERNAL_ERROR;
+		again += x->replies[i].err == FSM_AGAIN;
+	}
+	assert_int_equal(x->replies[0].err, ERR_INTERNAL_ERROR);
+	assert_int_equal(undone, 1);
+	assert_int_equal(undone + again, x->n);
+	fx_check_same(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -276,6 +431,10 @@ int main(void)
 		TEST(test_entries_that_are_not_written_yet_stay),
 		TEST(test_an_entry_of_many_that_fail_ends),
 		TEST(test_queues_are_woken),
+		TEST(test_signs_of_life_while_memory_is_made_anew),
+		TEST(test_what_fails_at_the_end_is_the_fault_of_its_op),
+		TEST(test_what_fails_at_the_end_may_be_wrong_in_memory),
+		TEST(test_an_entry_of_many_that_fail_at_the_end_ends),
 	};
 
 	return cmocka_run_group_tests_name("fsm_fault", tests, NULL, NULL);

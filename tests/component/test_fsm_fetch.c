@@ -455,6 +455,51 @@ static void test_workers(void **state)
 	assert_int_equal(fsm_last_seq(x->side[0].f), seq + 1);
 }
 
+static uint64_t seen_ns(struct fx *x)
+{
+	struct m_worker w;
+
+	assert_true(read_worker(x, "w1", &w));
+	return w.last_heartbeat;
+}
+
+/* Also of one that does not say who it is, as clients of v0.3.0 do not. */
+static void test_the_end_of_a_job_is_a_sign_of_life(void **state)
+{
+	struct fx *x = *state;
+	struct str queue = STR("q");
+	struct m_ack_item item = { 0 };
+	struct m_ack_batch batch = { 0 };
+	struct m_fetch f = { 0 };
+	struct m_fail fail = { 0 };
+	struct m_ack ack = { 0 };
+
+	MSG_SET_LIST(&f, fetch, queues, &queue, 1);
+	MSG_SET(&f, fetch, worker_id, STR("w1"));
+	MSG_SET(&f, fetch, count, 4);
+	for (int i = 0; i < 4; i++)
+		fx_enqueue(x, ((const char *[]){ "a", "b", "c", "d" })[i], "q");
+	expect_fetch(x, &f, false, "a b c d");
+	x->now_ns += 9 * NS_PER_S;
+	MSG_SET(&ack, ack, job_id, STR("a"));
+	assert_int_equal(fx_do(x, OP_ACK, &ack, NULL), 0);
+	assert_int_equal(seen_ns(x), x->now_ns);
+	x->now_ns += 9 * NS_PER_S;
+	MSG_SET(&fail, fail, job_id, STR("b"));
+	assert_int_equal(fx_do(x, OP_FAIL, &fail, NULL), 0);
+	assert_int_equal(seen_ns(x), x->now_ns);
+	x->now_ns += 9 * NS_PER_S;
+	MSG_SET(&item, ack_item, job_id, STR("c"));
+	MSG_SET_LIST(&batch, ack_batch, acks, &item, 1);
+	assert_int_equal(fx_do(x, OP_ACK_BATCH, &batch, NULL), 0);
+	assert_int_equal(seen_ns(x), x->now_ns);
+	/* what an older leader wrote is done as it did it */
+	x->now_ns += 9 * NS_PER_S;
+	MSG_SET(&ack, ack, job_id, STR("d"));
+	assert_int_equal(fx_do_old(x, OP_ACK, 0, &ack), 0);
+	assert_int_equal(seen_ns(x), x->now_ns - 9 * NS_PER_S);
+}
+
 /* Such a name is a text like any other. */
 static void test_worker_with_a_nul_in_its_name(void **state)
 {
@@ -542,6 +587,7 @@ int main(void)
 		TEST(test_old_token_cannot_give_back_what_was_handed_out_again),
 		TEST(test_lease_and_timeout_begin_when_it_is_handed_out_again),
 		TEST(test_workers),
+		TEST(test_the_end_of_a_job_is_a_sign_of_life),
 		TEST(test_worker_with_a_nul_in_its_name),
 		TEST(test_woken),
 	};

@@ -554,7 +554,8 @@ static void test_a_deleted_budget_leaves_nothing(void **state)
 	MSG_SET(&ref, budget_ref, scope, STR("tag"));
 	MSG_SET(&ref, budget_ref, target, STR("team:red"));
 	assert_int_equal(fx_do(x, OP_DELETE_BUDGET, &ref, NULL), 0);
-	assert_int_equal(fx_do(x, OP_DELETE_BUDGET, &ref, NULL), 0);
+	fx_refused(x, OP_DELETE_BUDGET, &ref, ERR_NOT_FOUND,
+		   "there is no budget of tag \"team:red\"");
 	assert_int_equal(x->side[FX_MEM].f->purses.by_name.n, 0);
 	assert_int_equal(x->side[FX_MEM].f->purses.tags_n, 0);
 	assert_int_equal(events_of(x, EVENT_BUDGET_DELETED), 1);

@@ -10,7 +10,7 @@
 #define USD  NS_PER_S /* billionths */
 #define RED  "{\"team\":\"red\"}"
 #define BLUE "{\"team\":\"blue\"}"
-#define MANY 1500 /* more than one entry takes back */
+#define MANY (3 * LIMIT_ENTRY_JOBS_2) /* more than one entry takes back */
 
 #define TEST(fn) \
 	cmocka_unit_test_setup_teardown(fn, fx_setup_level, fx_teardown)
@@ -214,14 +214,9 @@ static void set_all_aside(struct fx *x)
 	assert_int_equal(r.jobs_n, 0);
 }
 
-/* Others may wait for a bulk of jobs to come back: entries stay short. */
-static void test_many_are_taken_back_in_portions(void **state)
+static void set_many_aside(struct fx *x, uint64_t usd)
 {
-	struct m_budget_ref m = { 0 };
-	struct fx *x = *state;
-	int r, entries = 0;
-
-	spend_red(x, USD);
+	spend_red(x, usd);
 	x->unchecked = true;
 	for (int i = 0; i < MANY; i++) {
 		char id[16];
@@ -231,6 +226,16 @@ static void test_many_are_taken_back_in_portions(void **state)
 	}
 	set_all_aside(x);
 	assert_int_equal(x->side[FX_MEM].f->jobs[JOB_SCHEDULED], MANY);
+}
+
+/* Others may wait for a bulk of jobs to come back: entries stay short. */
+static void test_many_are_taken_back_in_portions(void **state)
+{
+	struct m_budget_ref m = { 0 };
+	struct fx *x = *state;
+	int r, entries = 0;
+
+	set_many_aside(x, USD);
 	MSG_SET(&m, budget_ref, scope, STR("tag"));
 	MSG_SET(&m, budget_ref, target, STR("team:red"));
 	r = fx_do(x, OP_DELETE_BUDGET, &m, NULL);
@@ -243,6 +248,27 @@ static void test_many_are_taken_back_in_portions(void **state)
 	assert_int_equal(x->side[FX_MEM].f->jobs[JOB_SCHEDULED], 0);
 	fx_check_same(x);
 	fx_check_side(&x->side[FX_ROCKS]);
+}
+
+/* The budget is still spent: who waits for jobs has those set aside again that
+ * came back, before the next portion. Each comes back once. */
+static void test_taking_back_ends_beside_fetches(void **state)
+{
+	struct m_budget m = { 0 };
+	struct fx *x = *state;
+	int r, entries = 0;
+
+	set_many_aside(x, 2 * USD);
+	MSG_SET(&m, budget, scope, BUDGET_TAG);
+	MSG_SET(&m, budget, target, STR("team:red"));
+	MSG_SET(&m, budget, on_exceed, BUDGET_HOLD);
+	MSG_SET(&m, budget, daily_usd, USD);
+	r = fx_do(x, OP_SET_BUDGET, &m, NULL);
+	for (; r == FSM_AGAIN && entries < 40; entries++) {
+		set_all_aside(x);
+		r = fx_resend(x, OP_SET_BUDGET, &m, NULL);
+	}
+	assert_int_equal(r, 0);
 }
 
 /* What happens to one meanwhile leaves nothing behind. */
@@ -279,6 +305,7 @@ int main(void)
 		TEST(test_those_that_look_again_come_in_turn),
 		TEST(test_a_changed_budget_takes_them_back),
 		TEST(test_many_are_taken_back_in_portions),
+		TEST(test_taking_back_ends_beside_fetches),
 		TEST(test_jobs_that_are_set_aside_may_go),
 	};
 

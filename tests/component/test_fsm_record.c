@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "fsm_fixture.h"
+#include "proto/job.h"
 
 /* Those that are there stand with those that are gone. */
 static void restore_jobs(struct fx *x, struct m_tail_reply *r)
@@ -100,7 +101,7 @@ static void test_feed(void **state)
 	assert_int_equal(r.events[1].seq, 6);
 	assert_str_is(r.events[1].job_id, "job_1");
 	assert_int_equal(r.jobs_n, 1);
-	assert_false(r.jobs[0].partial);
+	assert_false(job_is_partial(&r.jobs[0]));
 	assert_str_is(r.jobs[0].payload, "{}");
 	assert_int_equal(r.jobs[0].state, JOB_RETRYING);
 	assert_int_equal(r.jobs[0].seq, 1);
@@ -117,7 +118,7 @@ static void test_feed(void **state)
 	r = feed(x, 2, 100);
 	assert_int_equal(r.events[0].seq, 3);
 	assert_int_equal(r.jobs_n, 1);
-	assert_true(r.jobs[0].partial);
+	assert_true(job_is_partial(&r.jobs[0]));
 	assert_false(MSG_HAS(&r.jobs[0], job, payload));
 	assert_int_equal(r.jobs[0].attempt, 1);
 	/* in portions */
@@ -140,7 +141,7 @@ static void test_feed_of_active_and_deleted(void **state)
 	fx_expect(x, "q", "job_1");
 	r = feed(x, 3, 100);
 	assert_int_equal(r.jobs_n, 1);
-	assert_true(r.jobs[0].partial);
+	assert_true(job_is_partial(&r.jobs[0]));
 	assert_int_equal(r.jobs[0].lease_expires_at,
 			 FX_START_NS + 60 * NS_PER_S);
 	fx_job_op(x, OP_DELETE, "job_1", "deleted");
@@ -179,7 +180,7 @@ static void test_feed_of_jobs_that_came_and_went_among_others(void **state)
 	for (size_t i = 2; i < 4; i++) {
 		const struct m_job *j = &r.jobs[i];
 
-		assert_false(j->partial);
+		assert_false(job_is_partial(j));
 		assert_str_is(j->queue, "q");
 		if (str_is(j->id, "job_2")) {
 			assert_int_equal(j->state, JOB_ACTIVE);
@@ -221,13 +222,13 @@ static void test_feed_of_dropped_expiry(void **state)
 	x->now_ns += 5;
 	assert_int_equal(fx_maintain(x, OP_EXPIRE, 0, NULL), 1);
 	r = feed(x, 2, 100);
-	assert_true(r.jobs[0].partial);
+	assert_true(job_is_partial(&r.jobs[0]));
 	assert_int_equal(r.errors_n, 1);
 	assert_str_is(r.errors[0].error, "job expired");
 	fx_job_op(x, OP_RETRY, "job_1", "retried");
 	r = feed(x, 4, 100);
 	assert_int_equal(r.jobs_n, 1);
-	assert_false(r.jobs[0].partial);
+	assert_false(job_is_partial(&r.jobs[0]));
 	assert_false(MSG_HAS(&r.jobs[0], job, expire_at));
 }
 
@@ -417,7 +418,7 @@ static void test_feed_tells_of_the_batch_a_job_counts_in(void **state)
 	at = head(x);
 	fx_job_op(x, OP_CANCEL, "job_1", "cancelled");
 	r = feed(x, at, 100);
-	assert_true(r.jobs[0].partial);
+	assert_true(job_is_partial(&r.jobs[0]));
 	assert_int_equal(r.batches[0].failed, 1);
 	at = head(x);
 	fx_job_op(x, OP_DELETE, "job_2", "deleted");

@@ -234,6 +234,43 @@ static void test_clear_of_a_queue_whose_jobs_part(void **state)
 	buf_done(&cursor);
 }
 
+/* Between two portions all jobs move to an index that clear is through with. */
+static void test_clear_while_jobs_come_back(void **state)
+{
+	struct fx *x = *state;
+	struct m_clear_queue m = { 0 };
+	struct m_clear_queue_reply r = { .more = true };
+	struct buf cursor = BUF_INIT(0);
+	uint32_t cleared = 0;
+
+	set_fairness(x, FAIRNESS_GROUP);
+	enqueue_rounds(x, 30);
+	fx_set_budget(x, SMALL);
+	MSG_SET(&m, clear_queue, queue, STR("q"));
+	for (int i = 0; r.more; i++) {
+		assert_true(i < 90);
+		assert_int_equal(fx_do(x, OP_CLEAR_QUEUE, &m, &r), 0);
+		cleared += r.count;
+		buf_clear(&cursor);
+		buf_put_str(&cursor, r.cursor);
+		MSG_SET(&m, clear_queue, cursor, buf_str(&cursor));
+		MSG_SET(&m, clear_queue, upto_seq, r.upto_seq);
+		MSG_SET(&m, clear_queue, regroups, r.regroups);
+		if (i == 0) {
+			assert_true(r.more && r.cursor.n > 0);
+			fx_set_budget(x, LIMIT_ENTRY_BYTES);
+			set_fairness(x, FAIRNESS_NONE);
+			assert_false(regroup_is_due(x->side[FX_MEM].f));
+			enqueue(x, "later", 1);
+			fx_set_budget(x, SMALL);
+		}
+		fx_restart(x, (enum fx_side_id)(i % FX_SIDES));
+	}
+	assert_int_equal(cleared, 90);
+	expect(x, 9, "later1");
+	buf_done(&cursor);
+}
+
 /* Whatever is set and done, each job is handed out once and none is lost. */
 static void test_settings_by_chance(void **state)
 {
@@ -357,6 +394,7 @@ int main(void)
 		    test_a_higher_level_takes_lanes_away, fx_setup,
 		    fx_teardown),
 		T(test_clear_of_a_queue_whose_jobs_part),
+		T(test_clear_while_jobs_come_back),
 		T(test_settings_by_chance),
 		T(test_a_lane_with_jobs_again_is_not_forgotten),
 	};

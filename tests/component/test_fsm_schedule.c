@@ -3,7 +3,7 @@
  * may not do twice. Times come with the operations, so any number will do.
  */
 #include "schedule_world.h"
-#include "store/key.h"
+#include "store/record.h"
 
 static void expect_fire_ns(struct fx *x, uint64_t ns)
 {
@@ -377,20 +377,24 @@ static void test_due_in_order(void **state)
 	}
 }
 
-static bool collect(void *ctx, struct str key, struct str value)
+static struct m_schedule_list page_of(struct fx *x, enum fx_side_id side,
+				      const char *after, uint32_t limit,
+				      struct arena *a)
 {
-	struct buf *b = ctx;
+	struct m_schedule_list page;
 
-	(void)value;
-	buf_put_str(b, str_skip(key, sizeof("sc|") - 1 + KEY_SPACE_BYTES));
-	buf_putc(b, ' ');
-	return b->n < 12;
+	assert_int_equal(fsm_flush(x->side[side].f), 0);
+	assert_int_equal(record_schedules(x->side[side].kv, str_from(after),
+					  limit, a, &page),
+			 0);
+	return page;
 }
 
 static void test_list_in_pages(void **state)
 {
+	struct arena a = ARENA_INIT;
+	struct m_schedule_list page;
 	struct fx *x = *state;
-	struct buf b = BUF_INIT(0);
 
 	for (int i = 1; i <= 3; i++) {
 		char id[16], name[2] = { (char)('z' - i), '\0' };
@@ -400,14 +404,16 @@ static void test_list_in_pages(void **state)
 		m = definition(id, name);
 		create(x, &m);
 	}
-	assert_int_equal(fsm_each_schedule(x->side[0].f, STR_NULL, collect, &b),
-			 0);
-	assert_str_is(buf_str(&b), "sch_1 sch_2 ");
-	buf_clear(&b);
-	assert_int_equal(
-	    fsm_each_schedule(x->side[1].f, STR("sch_2"), collect, &b), 0);
-	assert_str_is(buf_str(&b), "sch_3 ");
-	buf_done(&b);
+	page = page_of(x, FX_MEM, "", 2, &a);
+	assert_int_equal(page.schedules_n, 2);
+	assert_str_is(page.schedules[0].id, "sch_1");
+	assert_str_is(page.schedules[1].id, "sch_2");
+	assert_str_is(page.next, "sch_2");
+	page = page_of(x, FX_ROCKS, "sch_2", 0, &a);
+	assert_int_equal(page.schedules_n, 1);
+	assert_str_is(page.schedules[0].id, "sch_3");
+	assert_false(MSG_HAS(&page, schedule_list, next));
+	arena_done(&a);
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, fx_setup, fx_teardown)

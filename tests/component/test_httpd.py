@@ -366,9 +366,13 @@ def test_head_and_options(h):
 
 def test_absolute_form(h):
     with h.connect() as s:
-        s.sendall(b"GET http://corvo/api/v1/info HTTP/1.1\r\n"
-                  b"Host: localhost\r\n\r\n")
+        s.sendall(b"GET http://localhost/api/v1/info HTTP/1.1\r\n"
+                  b"Host: elsewhere\r\n\r\n")
         assert read_answer(s.makefile("rb"))[0] == 200
+    with h.connect() as s:
+        s.sendall(b"GET http://elsewhere/api/v1/info HTTP/1.1\r\n"
+                  b"Host: localhost\r\n\r\n")
+        assert read_answer(s.makefile("rb"))[0] == 421
 
 
 @pytest.mark.parametrize("queue,status,code", [

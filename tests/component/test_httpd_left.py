@@ -3,11 +3,13 @@
 httpd_fixture.py starts it with a raftd and a viewd of canned answers.
 """
 
+import re
+import signal
 import socket
 
 import pytest
 
-from httpd_fixture import node, send, wait_until
+from httpd_fixture import PATIENCE, node, read_answer, send, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +48,15 @@ def test_nothing_is_asked_for_a_client_that_left(h):
             s.shutdown(socket.SHUT_WR)
             assert s.recv(65536) == b""
     assert len(h.backend.seen("request", "fetch")) == before
+
+
+def test_a_stop_says_whom_it_waits_for():
+    with node("--op-timeout=6s") as httpd, httpd.connect() as s:
+        send(s, "POST", "/api/v1/enqueue", {"queue": "silent"})
+        httpd.backend.wait("request", "enqueue", queue="silent")
+        httpd.proc.send_signal(signal.SIGTERM)
+        assert read_answer(s.makefile("rb"))[0] == 504
+        assert httpd.proc.wait(PATIENCE) == 0
+        assert re.search(
+            r"stopping; waits for 1 connections: 1 at work, .*; 1 requests, "
+            r"the oldest for \d+ s: POST /api/v1/enqueue", httpd.logged())

@@ -152,10 +152,13 @@ def test_a_silent_connection_is_cut_after_a_time(stack):
 
 def test_processes_that_share_a_socket_do_not_wake_each_other(h):
     """The kernel is asked for that, from the first connection on."""
+    def lines():
+        for f in Path(f"/proc/{h.proc.pid}/fdinfo").glob("*"):
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                yield from f.read_text().splitlines()
+
     def exclusive():
-        infos = Path(f"/proc/{h.proc.pid}/fdinfo").glob("*")
-        return [line for f in infos for line in f.read_text().splitlines()
-                if line.startswith("tfd:") and
+        return [line for line in lines() if line.startswith("tfd:") and
                 int(line.split("events:")[1].split()[0], 16) & 1 << 28]
 
     assert h.request("GET", "/healthz").status == 200

@@ -9,6 +9,7 @@ import base64
 import contextlib
 import gzip
 import json
+import random
 import struct
 
 import pytest
@@ -63,11 +64,28 @@ def open_streams(h):
 # --- messages -------------------------------------------------------------
 
 
+def packable(size):
+    """Bytes that make a fiftieth when they are packed."""
+    rng = random.Random(1)
+    block = bytes(1024) + b"".join(rng.randbytes(16) + bytes(1008)
+                                   for _ in range(1024))
+    return (block * (size // len(block) + 1))[:size]
+
+
+def test_a_message_made_of_nothing(h):
+    """It is unpacked to a hundred times its size at most."""
+    packed = gzip.compress(bytes(BODY - 1000), 9)
+    with bounded(h, "zeros", 200 * len(packed) // 1024 + GROWN_MAX_KB), \
+            Client(h.port, PATIENCE) as c:
+        a = ask(c, envelope(1, packed), PACKED)
+        assert a.headers["grpc-status"] == EXHAUSTED
+
+
 @pytest.mark.parametrize("size", [BODY - 1000, BODY + 1, 8 * BODY],
                          ids=["fits", "a byte more", "eight times"])
 def test_a_message_that_unpacks_to_far_more(h, size):
     """It is unpacked as far as a message may be long."""
-    packed = gzip.compress(bytes(size), 6)
+    packed = gzip.compress(packable(size), 6)
     print(f"{len(packed)} bytes for {size}")
     with bounded(h, "a packed message", ONE_BODY_KB), \
             Client(h.port, PATIENCE) as c:

@@ -1,6 +1,9 @@
 /*
  * Links whose owners are slow, or close them at an awkward moment.
  */
+#include <stdio.h>
+#include <sys/un.h>
+
 #include "actor.h"
 #include "proto/err.h"
 
@@ -227,6 +230,70 @@ static void test_close(void **state)
 	actor_join(&closer);
 }
 
+/* --- those who do not speak --- */
+
+#define STRANGERS 40
+
+static void heard(void *ctx, const void *data, size_t n)
+{
+	struct closer *c = ctx;
+
+	if (n == 1 && *(const char *)data == 'x')
+		loop_stop(c->loop);
+}
+
+static void speak(void *ctx)
+{
+	struct closer *c = ctx;
+
+	EXPECT(link_send(c->link, "x", 1) == 0);
+}
+
+static const struct link_ops speaking_ops = { speak, nothing, NULL, nothing };
+static const struct link_ops hearing_ops = { nothing, nothing, heard, nothing };
+
+static int stranger(const char *path, bool silent)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	EXPECT(connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0);
+	if (!silent)
+		EXPECT(send(fd, "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL) ==
+		       18);
+	return fd;
+}
+
+/* They came first, and stay; who speaks is let in all the same. */
+static void strangers_actor(int fd, const char *path, unsigned number)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct closer c = { .loop = loop_new() };
+	struct ipc *ipc = ipc_new(c.loop);
+	int all[STRANGERS];
+
+	(void)fd;
+	(void)number;
+	EXPECT(ipc_listen(ipc, path, &hearing_ops, &c, &c.server, &why) == 0);
+	for (int i = 0; i < STRANGERS; i++)
+		all[i] = stranger(path, i % 2 == 0);
+	EXPECT(ipc_dial(ipc, path, &speaking_ops, &c, &c.link, &why) == 0);
+	loop_run(c.loop);
+	for (int i = 0; i < STRANGERS; i++)
+		(void)close(all[i]);
+	ipc_free(ipc);
+	loop_free(c.loop);
+}
+
+static void test_strangers(void **state)
+{
+	struct actor strangers = actor_start(strangers_actor, actor_path(), 0);
+
+	(void)state;
+	actor_join(&strangers);
+}
+
 /* --- the last words of a peer --- */
 
 #define LAST_WORDS 200u
@@ -322,6 +389,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_backpressure),
 		cmocka_unit_test(test_close),
+		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_last_words),
 	};
 	int r = cmocka_run_group_tests(tests, NULL, NULL);

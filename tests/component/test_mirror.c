@@ -354,7 +354,6 @@ static void test_partial(void **state)
 	apply_one(f, &j, 1, 0);
 	j = (struct m_job){ 0 };
 	MSG_SET(&j, job, id, STR("j1"));
-	MSG_SET(&j, job, partial, true);
 	MSG_SET(&j, job, state, JOB_PENDING);
 	apply_one(f, &j, 2, 0);
 	assert_rows(f->view.writer, sql, 4, "pending||\"kept\"|1\n");
@@ -394,7 +393,6 @@ static void test_blocked_jobs_are_counted(void **state)
 		    "r|1|2\n");
 	j = (struct m_job){ 0 };
 	MSG_SET(&j, job, id, STR("j1"));
-	MSG_SET(&j, job, partial, true);
 	MSG_SET(&j, job, state, JOB_PENDING);
 	apply_one(f, &j, 3, 0);
 	assert_rows(f->view.writer, sql, 3, "q|0|0\nr|1|0\n");

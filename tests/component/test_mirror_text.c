@@ -185,8 +185,8 @@ static void test_a_transaction_that_failed_leaves_no_words(void **state)
 
 	make_text(&j[0], "j1", "\"word\"");
 	make_deleted(&j[1], "j2");
-	MSG_SET(&j[1], job, deleted, false);
-	MSG_SET(&j[1], job, partial, true); /* of a job that is not there */
+	MSG_SET(&j[1], job, deleted,
+		false); /* a change of one that is not there */
 	r.jobs = j;
 	assert_int_equal(mirror_apply(f->view.mirror, &r), -ERR_NOT_FOUND);
 	assert_consistent(f->view.writer);

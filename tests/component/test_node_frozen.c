@@ -111,6 +111,34 @@ static void one_that_is_frozen_does_not_stand(void **state _unused_)
 	assert_ptr_not_equal(leader(), k);
 }
 
+#define LONG_NS (20 * NS_PER_S)
+
+/* Others need an election timeout to see that the leader is gone, and more to
+ * choose one of them. */
+static void one_that_is_frozen_waits_for_others(void **state _unused_)
+{
+	uint64_t usual_ns;
+	raft_time before;
+	struct member *k;
+
+	start_three();
+	go_on(5);
+	k = &m[leader() == &m[0] ? 1 : 0];
+	damaged = k;
+	go_on(1);
+	w_wait(is_frozen, k);
+	w_wait(another_leads, k);
+	usual_ns = k->node->election_ns;
+	before = k->node->raft.election_timer_start -
+		 2 * k->node->raft.election_timeout;
+	k->node->election_ns = LONG_NS;
+	k->node->raft.election_timer_start = before;
+	k->node->heard_ns = clock_mono_ns() - LONG_NS;
+	node_stay_follower(k->node);
+	assert_true(k->node->raft.election_timer_start > before);
+	k->node->election_ns = usual_ns;
+}
+
 static bool other_has_all(void *ctx)
 {
 	const struct member *k = ctx;
@@ -210,6 +238,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(a_leader_that_freezes_hands_over),
 		CASE(one_that_is_frozen_does_not_stand),
+		CASE(one_that_is_frozen_waits_for_others),
 		CASE(what_only_a_frozen_one_has_is_not_lost),
 		CASE(the_log_of_one_that_is_frozen_is_bounded),
 		CASE(what_a_fetched_store_has_is_taken_beyond_the_bound),

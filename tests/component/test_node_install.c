@@ -98,7 +98,7 @@ static void send_heartbeat(struct world *w)
 				  .server_address = "127.0.0.1:2" };
 
 	m.append_entries =
-	    (struct raft_append_entries){ .term = 12,
+	    (struct raft_append_entries){ .term = LATER,
 					  .prev_log_index = w->sent,
 					  .prev_log_term = 12,
 					  .leader_commit = w->sent };
@@ -138,9 +138,9 @@ static void send_entries(struct world *w, uint64_t first, uint64_t last)
 
 	w->sent = last;
 	*a = (struct raft_append_entries){
-		.term = 12,
+		.term = LATER,
 		.prev_log_index = first - 1,
-		.prev_log_term = first - 1 == INDEX ? TERM : 12,
+		.prev_log_term = first - 1 == INDEX ? TERM : LATER,
 		.leader_commit = last,
 		.entries = raft_malloc(n * sizeof(*a->entries)),
 		.n_entries = (unsigned)n,
@@ -155,7 +155,7 @@ static void send_entries(struct world *w, uint64_t first, uint64_t last)
 			h.id = w->i.manifest.store_origin.id;
 		entry_wrap(&h, STR("8 bytes."), batch + i * len);
 		a->entries[i] = (struct raft_entry){
-			.term = 12,
+			.term = LATER,
 			.type = RAFT_COMMAND,
 			.buf = { batch + i * len, len },
 			.batch = batch,

@@ -79,9 +79,17 @@ static void lose_all(bool on)
 	}
 }
 
+/* The old one may have been elected again: then it is asked once more. */
 static bool another_leads(void *ctx)
 {
-	return leader() != NULL && leader() != ctx;
+	struct member *old = ctx;
+
+	if (leader() == old && answered) {
+		answered = false;
+		if (node_transfer(old->node, 0, on_answer, NULL) != 0)
+			answered = true;
+	}
+	return leader() != NULL && leader() != old;
 }
 
 static void hand_over(void)
@@ -90,7 +98,6 @@ static void hand_over(void)
 
 	answered = false;
 	assert_int_equal(node_transfer(old->node, 0, on_answer, NULL), 0);
-	w_wait(is_answered, NULL);
 	w_wait(another_leads, old);
 }
 

@@ -2,6 +2,10 @@
  * Three nodes, of which one cannot write its log or its term, or hears late
  * that it is to lead.
  */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "cluster_world.h"
 
 /* One that follows. */
@@ -69,6 +73,36 @@ static void what_follows_a_failed_write_is_not_written(void **state _unused_)
 		propose(100);
 	assert_int_equal(broken.asked, asked);
 	assert_true(k->applied < proposed);
+}
+
+static void on_barrier(struct raft_barrier *req _unused_, int status _unused_)
+{
+}
+
+/* Also when what cannot be written is nobody's request. */
+static void a_leader_that_cannot_write_ends(void **state _unused_)
+{
+	struct raft_barrier barrier;
+	struct member *lead, *k;
+	int status;
+	pid_t pid;
+
+	memset(&broken, 0, sizeof(broken));
+	start_all(&lead, &k);
+	lead->node->append = append_to_nothing;
+	assert_int_equal(raft_barrier(&lead->node->raft, &barrier, on_barrier),
+			 0);
+	assert_int_equal(broken.asked, 1);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		(void)signal(SIGABRT, SIG_DFL);
+		broken.cb[0](broken.req[0], RAFT_IOERR);
+		_exit(EXIT_SUCCESS);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	broken.cb[0](broken.req[0], RAFT_CANCELED);
 }
 
 /* --- a transfer that comes about late --- */
@@ -197,6 +231,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(what_follows_a_failed_write_is_not_written),
+		CASE(a_leader_that_cannot_write_ends),
 		CASE(a_transfer_that_is_late_has_not_failed),
 		CASE(a_transfer_that_never_comes_about_has_failed),
 		CASE(a_new_leader_that_cannot_keep_its_term_ends),

@@ -4,6 +4,8 @@
  */
 #include "proposer_world.h"
 
+#include "propose/proposer_impl.h"
+
 static void parked_fetch_makes_no_entry(void **state)
 {
 	struct fixture *f = *state;
@@ -260,6 +262,38 @@ static void question_who_leads_goes_to_the_next_leader(void **state)
 	assert_int_equal(f->replies_n, 0);
 }
 
+static int fenced_err;
+static uint64_t fenced_seq;
+
+static void on_fenced(void *ctx, int err, uint64_t seq)
+{
+	(void)ctx;
+	fenced_err = err;
+	fenced_seq = seq;
+}
+
+/* This node itself is told by an entry as well, or that it does not lead. */
+static void node_asks_whether_it_leads(void **state)
+{
+	struct fixture *f = *state;
+
+	f->node.voters = 3;
+	fenced_err = -1;
+	enqueue(f, "job_1", "q");
+	pump_and_commit_all(f);
+	proposer_fence_own(f->p, on_fenced, f);
+	proposer_pump(f->p);
+	assert_int_equal(fenced_err, -1);
+	pump_and_commit_all(f);
+	assert_int_equal(fenced_err, 0);
+	assert_int_equal(fenced_seq, fsm_last_seq(f->fsm));
+	proposer_fence_own(f->p, on_fenced, f);
+	proposer_pump(f->p);
+	lose_leadership(f);
+	assert_int_equal(fenced_err, ERR_LEADER_UNAVAILABLE);
+	assert_int_equal(f->passed_n, 0);
+}
+
 static void nothing_is_proposed_while_leadership_is_handed_over(void **state)
 {
 	struct fixture *f = *state;
@@ -408,6 +442,51 @@ static void a_batch_of_acks_over_several_entries_is_one_answer(void **state)
 	assert_int_equal(r.refused_n, 0);
 }
 
+#define MANY 100
+#define MIB  (1u << 20)
+
+static void enqueue_many(struct fixture *f)
+{
+	static char payload[2048];
+
+	memset(payload, '1', sizeof(payload));
+	for (int i = 0; i < MANY; i++) {
+		struct m_enqueue m = { 0 };
+		char id[32];
+
+		(void)snprintf(id, sizeof(id), "job_%zu_%d", f->node.n, i);
+		MSG_SET(&m, enqueue, job_id, str_from(id));
+		MSG_SET(&m, enqueue, queue, STR("q"));
+		MSG_SET(&m, enqueue, payload, str_of(payload, sizeof(payload)));
+		(void)submit(f, PEER_A, OP_ENQUEUE, &m, "q");
+	}
+	proposer_pump(f->p);
+}
+
+/* The last ones cost so much that few of them fit into a moment. */
+static void an_entry_holds_what_takes_a_moment(void **state)
+{
+	struct fixture *f = *state;
+	size_t n;
+
+	for (int i = 0; i < 50; i++)
+		weight_took(&f->p->weight, MIB, 400 * NS_PER_MS);
+	n = f->node.n;
+	enqueue_many(f);
+	assert_in_range(entry_at(f, n).n, 10, MANY - 1);
+	pump_and_commit_all(f);
+	assert_int_equal(proposer_stats(f->p)->pending, 0);
+	/* what is small says nothing of what is large */
+	weight_took(&f->p->weight, 100, 1);
+	assert_true(f->p->weight.most < MIB);
+	for (int i = 0; i < 100; i++)
+		weight_took(&f->p->weight, MIB, NS_PER_MS);
+	n = f->node.n;
+	enqueue_many(f);
+	assert_int_equal(entry_at(f, n).n, MANY);
+	pump_and_commit_all(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,12 +508,15 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 		    question_who_leads_goes_to_the_next_leader,
 		    setup_with_others, teardown),
+		cmocka_unit_test_setup_teardown(node_asks_whether_it_leads,
+						setup_with_others, teardown),
 		CASE(nothing_is_proposed_while_leadership_is_handed_over),
 		CASE(ops_wait_until_the_node_is_ready),
 		CASE(drain_answers_waits_and_refuses_new_ones),
 		CASE(wait_ends_in_time_and_not_early),
 		CASE(ops_an_entry_has_no_room_for_are_proposed_again),
 		CASE(a_batch_of_acks_over_several_entries_is_one_answer),
+		CASE(an_entry_holds_what_takes_a_moment),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

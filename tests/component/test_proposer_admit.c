@@ -67,6 +67,30 @@ static void a_member_above_the_feature_level_is_refused(void **state)
 	assert_null(reply_to(f, submit(f, PEER_A, OP_ACK_BATCH, &batch, "")));
 }
 
+/* How a duration was given is worth no refusal. */
+static void below_its_level_an_op_goes_without_what_it_may_lack(void **state)
+{
+	struct str ids[] = { STR("job_1"), STR("job_2") };
+	struct fixture *f = *state;
+	struct m_enqueue m = { 0 };
+	struct m_job job;
+
+	for (unsigned level = 1; level <= 2; level++) {
+		MSG_SET(&m, enqueue, job_id, ids[level - 1]);
+		MSG_SET(&m, enqueue, queue, STR("q"));
+		MSG_SET(&m, enqueue, expire_after, 5 * NS_PER_S);
+		MSG_SET(&m, enqueue, as_numbers, DUR_EXPIRE_AFTER);
+		test_set_level(f->fsm, level);
+		assert_null(reply_to(f, submit(f, PEER_A, OP_ENQUEUE, &m, "")));
+		pump_and_commit_all(f);
+		assert_int_equal(record_job(f->kv, m.job_id, 0, &f->a, &job),
+				 1);
+		assert_str_is(job.queue, "q");
+		assert_int_equal(job.expire_after, 5 * NS_PER_S);
+		assert_int_equal(MSG_HAS(&job, job, as_numbers), level == 2);
+	}
+}
+
 /* In the log it would stop every node that cannot read it. */
 static void what_cannot_be_read_never_gets_into_the_log(void **state)
 {
@@ -419,6 +443,7 @@ int main(void)
 		CASE(too_many_waiting_ops_are_refused),
 		CASE(an_op_above_the_feature_level_is_refused),
 		CASE(a_member_above_the_feature_level_is_refused),
+		CASE(below_its_level_an_op_goes_without_what_it_may_lack),
 		CASE(what_cannot_be_read_never_gets_into_the_log),
 		CASE(ops_weigh_until_they_are_applied),
 		CASE(the_log_in_memory_weighs_too),

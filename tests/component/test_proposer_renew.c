@@ -100,7 +100,8 @@ static void start_workers(struct fixture *f)
 	pump_and_commit_all(f);
 }
 
-static void heartbeat(struct fixture *f, const char *id)
+/* True: it was answered, and does not go into the log. */
+static bool heartbeat_is_answered(struct fixture *f, const char *id)
 {
 	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
 	struct rpc_req req = { .peer = PEER_A, .epoch = 7 };
@@ -113,7 +114,12 @@ static void heartbeat(struct fixture *f, const char *id)
 	msg_encode(&msg_heartbeat, &m, &body);
 	item.body = buf_str(&body);
 	req.id = ++f->next_id;
-	assert_true(leases_heartbeat(f->leases, req, &item));
+	return leases_heartbeat(f->leases, req, &item);
+}
+
+static void heartbeat(struct fixture *f, const char *id)
+{
+	assert_true(heartbeat_is_answered(f, id));
 }
 
 static void heartbeat_of_all(struct fixture *f)
@@ -217,6 +223,33 @@ static void reclaim_when_due(struct fixture *f)
 		return;
 	reclaim(f);
 	pump_and_commit_all(f);
+}
+
+/*
+ * The log is slow: a reclaim is on its way when the worker speaks, too late.
+ * Told that all is well, it would go on while another one gets the job.
+ */
+static void heartbeat_behind_a_reclaim_asks_the_log(void **state)
+{
+	struct fixture *f = *state;
+	struct fsm_lease lease;
+
+	f->leases = leases_new(f->loop, f->fsm, f->p);
+	take_for_a_short_time(f);
+	assert_true(fsm_lease_find(f->fsm, STR("job_0"), &lease));
+	wait_for(f, lease.expires_ns - SHORT_LEASE_NS / 2);
+	heartbeat(f, "job_0");
+	wait_for(f, lease.expires_ns);
+	reclaim(f); /* what was said before goes with it */
+	pump_and_commit_all(f);
+	assert_true(fsm_lease_find(f->fsm, STR("job_0"), &lease));
+
+	wait_for(f, lease.expires_ns);
+	reclaim(f);
+	proposer_pump(f->p);
+	assert_false(heartbeat_is_answered(f, "job_0"));
+	pump_and_commit_all(f);
+	assert_false(is_held(f));
 }
 
 /*
@@ -349,6 +382,38 @@ static void small_steps_forward_do_not_shorten_a_lease(void **state)
 	assert_true(clock_mono_ns() - began + READ_NS >= SHORT_LEASE_NS);
 }
 
+static size_t count_in_log(struct fixture *f, const char *word)
+{
+	size_t n = 0;
+
+	for (const char *at = log_text(f); (at = strstr(at, word)) != NULL;
+	     at += strlen(word))
+		n++;
+	return n;
+}
+
+/*
+ * By as much as the clock was set, once: what is written down then tells its
+ * begin by the clock that there is now, and not by the one that was.
+ */
+static void a_step_forward_is_given_once(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t wall, mono, began;
+
+	begin_to_lead(f);
+	wait_until(f, clock_mono_ns() + LOOK_NS);
+	began = clock_mono_ns();
+	take_for_a_short_time(f);
+	wait_until(f, began + SHORT_LEASE_NS / 3 * 2);
+	clock_both_ns(&wall, &mono);
+	assert_false(wallclock_look(&f->p->clock, wall + JUMP_NS, mono));
+	while (is_held(f))
+		reclaim_when_due(f);
+	assert_true(clock_mono_ns() - began + READ_NS >= SHORT_LEASE_NS);
+	assert_int_equal(count_in_log(f, "renew"), 1);
+}
+
 /* Time does not stand still for as long as the clock was set back. */
 static void small_steps_back_do_not_lengthen_a_lease(void **state)
 {
@@ -446,10 +511,12 @@ int main(void)
 		CASE(renewals_alone_make_an_entry),
 		CASE(waiting_reclaim_does_not_overtake_renewals),
 		CASE(start_writes_no_renewals),
+		CASE(heartbeat_behind_a_reclaim_asks_the_log),
 		CASE(lease_that_ended_meanwhile_gets_one_period),
 		CASE(second_leadership_gives_grace_again),
 		CASE(early_heartbeat_does_not_shorten_the_grace),
 		CASE(small_steps_forward_do_not_shorten_a_lease),
+		CASE(a_step_forward_is_given_once),
 		CASE(small_steps_back_do_not_lengthen_a_lease),
 		CASE(reclaim_finds_nothing_while_leases_move),
 		CASE(what_the_leader_told_is_the_end_of_a_lease),

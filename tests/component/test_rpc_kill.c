@@ -94,7 +94,7 @@ static void order_request(void *ctx, struct rpc_req req,
 static void order_server(int fd, const char *path, unsigned number)
 {
 	static const struct rpc_server_ops ops = { order_request, no_cancel,
-						   no_peer_down };
+						   no_peer_down, NULL };
 
 	serve(fd, path, number, &ops);
 }
@@ -203,7 +203,7 @@ static void load_request(void *ctx, struct rpc_req req,
 static void load_server(int fd, const char *path, unsigned number)
 {
 	static const struct rpc_server_ops ops = { load_request, no_cancel,
-						   no_peer_down };
+						   no_peer_down, NULL };
 
 	serve(fd, path, number, &ops);
 }

@@ -232,6 +232,14 @@ def test_a_start_that_cannot_help_is_tried_once(node):
     assert node.words("raftd") == ["start"]
 
 
+def test_one_that_sees_later_that_it_cannot_help_ends_the_node(node):
+    node.mode("raftd", "regret")
+    node.start(wait=False)
+    assert node.exit() == 2
+    assert "giving up: starting raftd again would not help" in node.log()
+    assert node.words("raftd") == ["start", "ready"]
+
+
 def test_a_program_that_cannot_be_executed_is_tried_again(node):
     node.start()
     program = node.libexec / "corvo-viewd"
@@ -336,7 +344,12 @@ def test_second_signal_kills_at_once(node):
     node.start("--shutdown-timeout=1h")
     node.process.terminate()
     wait_for(lambda: "drain" in node.words("httpd-0"))
-    node.process.terminate()
+
+    def again():  # one that follows in no time is still the first
+        node.process.terminate()
+        return node.process.poll() is not None
+
+    wait_for(again)
     assert node.exit() == 1
     pids = {pid for _, _, pid in node.events()}
     assert not any(alive(p) for p in pids)

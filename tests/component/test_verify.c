@@ -113,6 +113,31 @@ static void test_the_moment_is_kept(void **state)
 	assert_str_is(f->task.reply.first[0].key, "nobody has it");
 }
 
+/* They are counted; what the first hundred take is all there is. */
+static void test_many_differences_take_no_memory(void **state)
+{
+	static const char foreign[] =
+	    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n"
+	    " WHERE i<20000) INSERT INTO %s SELECT printf('%%0200d', i), %s"
+	    " FROM n";
+	struct fixture *f = *state;
+	char sql[400];
+
+	assert_int_equal(align(f), 0);
+	verify_end(&f->task);
+	(void)snprintf(sql, sizeof(sql), foreign, "queues(name, created_at)",
+		       "''");
+	assert_int_equal(db_exec(f->view.writer, sql), 0);
+	(void)snprintf(sql, sizeof(sql), foreign, "queue_stats(queue, pending)",
+		       "1");
+	assert_int_equal(db_exec(f->view.writer, sql), 0);
+	assert_int_equal(align_now(f), 0);
+	assert_int_equal(verify_compare(&f->task), 0);
+	assert_int_equal(f->task.reply.differences, 40000);
+	assert_int_equal(f->task.reply.first_n, 100);
+	assert_true(arena_bytes(&f->task.arena) < 128 * 1024);
+}
+
 static void test_a_job_that_changed_is_missing(void **state)
 {
 	struct fixture *f = *state;
@@ -167,6 +192,7 @@ int main(void)
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 		TEST(test_nothing_differs),
 		TEST(test_the_moment_is_kept),
+		TEST(test_many_differences_take_no_memory),
 		TEST(test_a_job_that_changed_is_missing),
 		TEST(test_altered_tables_are_damage),
 		TEST(test_it_can_be_stopped),

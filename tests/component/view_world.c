@@ -236,6 +236,8 @@ static void enqueue(struct world *w)
 		MSG_SET(&m, enqueue, expire_after,
 			1 + rng_below(w->rng, 120 * NS_PER_S));
 	if (chance(w, 20))
+		MSG_SET(&m, enqueue, as_numbers, DUR_EXPIRE_AFTER);
+	if (chance(w, 20))
 		MSG_SET(&m, enqueue, tags, STR("{\"a\":\"b\"}"));
 	if (chance(w, 20))
 		MSG_SET(&m, enqueue, checkpoint, STR("\"first\""));

@@ -175,6 +175,7 @@ static void jobs(struct script *s)
 	MSG_SET(&m, enqueue, parent_id, STR("job_other"));
 	MSG_SET(&m, enqueue, unique_key, STR("ada"));
 	MSG_SET(&m, enqueue, unique_period, 7200 * SECOND);
+	MSG_SET(&m, enqueue, as_numbers, DUR_UNIQUE_PERIOD);
 	MSG_SET(&m, enqueue, idempotency_key, STR("request-1"));
 	MSG_SET(&m, enqueue, idempotency_hash, 12345);
 	script_one(s, OP_ENQUEUE, &m, NULL);

@@ -17,6 +17,7 @@ void script_hooks(struct script *s)
 	MSG_SET(&m, set_hook, payload, STR("{\"all\":\".body\"}"));
 	MSG_SET(&m, set_hook, unique_key, STR(".query.key"));
 	MSG_SET(&m, set_hook, unique_period, 60 * SECOND);
+	MSG_SET(&m, set_hook, as_numbers, DUR_UNIQUE_PERIOD);
 	MSG_SET(&m, set_hook, tags, STR("{\"from\":\"github\"}"));
 	MSG_SET(&m, set_hook, priority, PRIORITY_HIGH);
 	MSG_SET(&m, set_hook, max_retries, 7);

@@ -323,6 +323,8 @@ READS = [
      {"created_after": "yesterday"}, WRONG, "created_after"),
     ("search with a budget that is none", "POST", f"{J}/search",
      {"time_budget": "soon"}, WRONG, "time_budget"),
+    ("search with a budget that is too large", "POST", f"{J}/search",
+     {"time_budget": "11s"}, WRONG, "time_budget: must be at most 10s"),
     ("search with negative attempts", "POST", f"{J}/search",
      {"attempt_min": -1}, WRONG, "attempt_min"),
     ("search with a text for true or false", "POST", f"{J}/search",

@@ -49,9 +49,12 @@ def test_set_list_delete(client, queue):
     assert [(s["unit"], s["per"], s["amount"]) for s in mine["state"]] == [
         ("usd", "day", 11)]
     path = f"{API}/budgets/queue/{queue}"
-    for _ in range(2):  # as 0.3 answered, whether there is one or not
-        a = client.request("DELETE", path)
-        assert (a.status, a.json["status"]) == (200, "deleted")
+    a = client.request("DELETE", path)
+    assert (a.status, a.json["status"]) == (200, "deleted")
+    a = client.request("DELETE", path)
+    assert (a.status, a.code) == (404, "NOT_FOUND") and queue in a.body.decode()
+    a = client.request("DELETE", path, headers={"X-Corvo-Compat": "0.3"})
+    assert (a.status, a.json["status"]) == (200, "deleted")
     assert budgets(client) == {}
 
 

@@ -329,3 +329,17 @@ def test_a_reload_changes_the_limits(make_node, tmp_path):
 def test_networks_that_cannot_be_read_are_refused(make_node, text):
     status, words = make_node().refuses(f"--trusted-proxies={text}")
     assert status != 0 and "--trusted-proxies" in words
+
+
+def test_a_body_in_chunks_beyond_the_rate_is_read_at_the_rate(make_node):
+    """The library has chunks that have come already while it is not to read."""
+    node = make_node("--client-max-requests-per-second=40").start()
+    pids = node.pids()
+    body = b'{"queue":"q"}' + b" " * 400000
+    with connect(node, "127.0.0.9") as s, s.makefile("rb") as f:
+        s.sendall(b"POST /api/v1/enqueue HTTP/1.1\r\nHost: localhost\r\n"
+                  b"Transfer-Encoding: chunked\r\n\r\n")
+        s.sendall(b"".join(b"64\r\n%s\r\n" % body[i:i + 100].ljust(100)
+                           for i in range(0, len(body), 100)) + b"0\r\n\r\n")
+        assert read(f)[0] == 201
+    assert node.pids() == pids

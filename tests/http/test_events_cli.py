@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 
-from node import CORVO, wait_until
+from node import API, CORVO, wait_until
 
 
 def command(node, *args):
@@ -16,6 +16,12 @@ def command(node, *args):
 def run(node, *args):
     return subprocess.run(command(node, *args), capture_output=True, text=True,
                           timeout=30)
+
+
+def events_of(node, *args):
+    done = run(node, "--output", "json", *args)
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)["events"]
 
 
 class Follow:
@@ -66,11 +72,28 @@ def test_filters_and_places(node, client, queue):
     assert after[0]["job_id"] == other
 
 
-def test_a_page_without_any_says_how_far_it_looked(node, client, queue):
+def test_a_page_without_any_says_so(node, client, queue):
     client.enqueue(queue)
-    assert run(node, "--queue", "nobody").stdout == \
-        "No such events among the newest 1000; --after begins earlier\n"
+    assert run(node, "--queue", "nobody").stdout == "No such events\n"
     assert run(node, "--after", "99999999").stdout == "No events\n"
+
+
+def test_a_filter_looks_until_it_has_found(node, client, queue):
+    """What it asks for is thousands of events away, in both directions."""
+    job_id = client.enqueue(queue)
+    (first,) = events_of(node, "--job", job_id)
+    many = [{"queue": f"{queue}-others"} for _ in range(600)]
+    for _ in range(4):
+        assert client.post(f"{API}/enqueue/batch", {"jobs": many}).status == 201
+    assert events_of(node, "--job", job_id) == [first]
+    assert events_of(node, "--queue", queue, "--type", "enqueued") == [first]
+    last = client.enqueue(queue)
+    after = str(first["seq"])
+    assert [e["job_id"] for e in events_of(
+        node, "--queue", queue, "--after", after)] == [last]
+    newest = events_of(node, "--queue", f"{queue}-others")
+    assert len(newest) >= 100
+    assert [e["seq"] for e in newest] == sorted({e["seq"] for e in newest})
 
 
 def test_what_is_wrong_is_said(node):

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import time
+import urllib.parse
 from datetime import datetime, timezone
 
 import pytest
@@ -127,12 +128,46 @@ def test_github(client, queue, hook):
     again = deliver(client, hook, body, headers)
     assert again.status == 200 and again.json["job_id"] == job["id"]
     assert again.headers["Idempotent-Replayed"] == "true"
-    assert taken(client, hook, body,
-                 headers | {"X-GitHub-Delivery": "d-2"})["id"] != job["id"]
+    # nobody has signed that name: it is the body that is known again
+    replayed = deliver(client, hook, body, headers | {
+        "X-GitHub-Delivery": "d-2", "X-GitHub-Event": "fork"})
+    assert (replayed.status, replayed.json["job_id"]) == (200, job["id"])
+    other = body.replace(b"a/b", b"a/c")
+    signed = {"X-Hub-Signature-256": "sha256=" + hexmac(SECRET, other)}
+    assert taken(client, hook, other, headers | signed)["id"] != job["id"]
     refused(deliver(client, hook, body, headers | {
         "X-Hub-Signature-256": "sha256=" + hexmac("other", body)}),
         401, "SIGNATURE_ERROR")
     assert client.queue(queue)["pending"] == 2
+
+
+def test_a_form_of_github(client, queue, hook):
+    put(client, hook, queue=queue, verify="github", secret=SECRET,
+        tags={"repo": ".body.repository.full_name"})
+    document = {"repository": {"full_name": "a/b"},
+                "note": "1 + 1 = 2 & \u00fc"}
+    body = urllib.parse.urlencode(
+        {"zen": "{}", "payload": json.dumps(document)}).encode()
+    headers = {"X-Hub-Signature-256": "sha256=" + hexmac(SECRET, body),
+               "Content-Type": "application/x-www-form-urlencoded"}
+    job = taken(client, hook, body, headers)
+    assert job["payload"] == document
+    assert job["tags"] == {"repo": "a/b"}
+    # signed is the form, not what is in it
+    inner = json.dumps(document).encode()
+    refused(deliver(client, hook, body, headers | {
+        "X-Hub-Signature-256": "sha256=" + hexmac(SECRET, inner)}),
+        401, "SIGNATURE_ERROR")
+
+
+@pytest.mark.parametrize("body", [b"a=b&c", b"payload=%zz", b"payload"])
+def test_a_form_without_a_payload_is_taken_as_it_came(client, queue, hook,
+                                                      body):
+    put(client, hook, queue=queue, verify="github", secret=SECRET)
+    job = taken(client, hook, body, {
+        "X-Hub-Signature-256": "sha256=" + hexmac(SECRET, body),
+        "Content-Type": "application/x-www-form-urlencoded; charset=utf-8"})
+    assert job["payload"] in (body.decode(), {})
 
 
 def test_slack_and_its_challenge(client, queue, hook):

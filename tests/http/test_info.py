@@ -2,8 +2,9 @@
 
 import json
 import re
+import time
 
-from node import API, HARMLESS, SOURCE, wait_until
+from node import API, HARMLESS, SOURCE, seconds_of, wait_until
 
 SAMPLE = re.compile(
     r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_][a-zA-Z0-9_]*='
@@ -80,6 +81,66 @@ def test_cluster_status_tells_of_the_view(client, queue):
     m = status(client)["sqlite_mirror"]
     assert m["applied"] == m["queued"] and m["dropped"] == 0
     assert m["async"] and m["queue_capacity"] > 0
+
+
+def began(s):
+    return seconds_of(s["sqlite_rebuild"].get("last_started_at",
+                                              "1970-01-01T00:00:00Z"))
+
+
+def test_cluster_status_tells_of_rebuilds(make_node):
+    node = make_node().start()
+    with node.client() as c:
+        wait_until(node.has_view, 60, "a view")
+        c.enqueue("q")
+        before = time.time()
+        a = c.post(f"{API}/admin/rebuild-sqlite")
+        assert a.status == 200, a
+        wait_until(lambda: began(status(c)) >= before, 30,
+                   "what raftd hears of it")
+        told = status(c)["sqlite_rebuild"]
+        assert told["ran"] is True and told["last_success"] is True, told
+        assert "last_error" not in told
+        assert 0 <= told["last_duration_ms"] <= a.json["duration_ms"] + 1
+        assert seconds_of(told["last_started_at"]) <= time.time()
+
+        # one that fails: something stands where the new file is to be
+        (node.data / "view" / "corvo.db.new").mkdir()
+        (node.data / "view" / "corvo.db.new" / "file").touch()
+        a = c.post(f"{API}/admin/rebuild-sqlite")
+        assert a.status == 500, a
+        wait_until(lambda: not status(c)["sqlite_rebuild"]["last_success"],
+                   30, "what raftd hears of it")
+        told = status(c)["sqlite_rebuild"]
+        assert told["ran"] is True, told
+        assert told["last_error"] == a.json["error"]
+        assert c.queue("q")["pending"] == 1  # the old one serves
+
+
+def test_cluster_status_tells_of_the_snapshot(make_node):
+    node = make_node("--snapshot-bytes=64KiB").start()
+    with node.client() as c:
+        for _ in range(4):
+            c.enqueue("q", payload="x" * 60000)
+        wait_until(lambda: status(c)["snapshot"]["count"], 60, "a snapshot")
+        # writes may take another one in between
+        wait_until(lambda: size_is_true(node, status(c)["snapshot"]), 30,
+                   "its size")
+        told = status(c)["snapshot"]
+        assert told["latest_term"] == status(c)["term"] > 0
+        assert told["latest_id"] == str(told["latest_index"])
+    node.stop()
+    node.start()
+    with node.client() as c:
+        after = status(c)
+        assert size_is_true(node, after["snapshot"])
+        assert 0 < after["snapshot"]["latest_term"] <= after["term"]
+
+
+def size_is_true(node, told):
+    folder = node.data / "checkpoints" / f"snapshot-{told['latest_index']}"
+    return told["latest_size"] == sum(f.stat().st_size
+                                      for f in folder.iterdir()) > 0
 
 
 def test_headers(client, queue):

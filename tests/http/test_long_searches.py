@@ -84,3 +84,35 @@ def test_nobody_searches_for_a_client_that_left(full, client):
         c.close()
     wait_until(lambda: running(client) == 0, 60,
                "the others to be stopped")
+
+
+def test_clients_take_turns(full, client):
+    """One has asked for all that may run and wait, for a minute and more; that
+    of another runs before those that wait, and is not refused."""
+    greedy = [full.client() for _ in range(18)]
+    for g in greedy:
+        g.source = "127.0.0.2"
+        g.send("POST", f"{API}/jobs/search", {**LONG, "time_budget": "10s"})
+    wait_until(lambda: (running(client), waiting(client)) == (2, 16), 60,
+               "two to be searched and the others to wait")
+    a = client.post(f"{API}/jobs/search", {**LONG, "time_budget": "1s"})
+    assert a.status == 200, a
+    assert a.json["partial"], a
+    assert running(client) == 2 and waiting(client) > 10
+    for g in greedy:
+        g.close()
+    wait_until(lambda: running(client) + waiting(client) == 0, 60,
+               "those that have left to be forgotten")
+
+
+def test_words_that_take_longer_than_there_is_time(full, client):
+    text = " ".join(["m*", "me*", "mem*", "memb*", "membe*"] * 150)
+    page = client.search(text=text, limit=10)
+    assert page["partial"] and page["has_more"] and not page["jobs"], page
+    # the cursor begins anew
+    again = client.search(text=text, limit=10, cursor=page["cursor"])
+    assert again["partial"] and again["cursor"] == page["cursor"], again
+    a = client.get(f"{API}/search/fulltext?limit=10&q=" +
+                   text.replace(" ", "+"))
+    assert a.status == 200, a
+    assert a.json["partial"] and not a.json["results"], a

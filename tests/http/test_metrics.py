@@ -101,6 +101,7 @@ def test_bounds_of_histograms(client):
     assert les["corvo_raft_queue_time_seconds"] == \
         les["corvo_raft_flush_time_seconds"] == \
         les["corvo_raft_turn_time_seconds"] == \
+        les["corvo_raft_turn_cpu_seconds"] == \
         les["corvo_raft_apply_time_seconds"]
 
 

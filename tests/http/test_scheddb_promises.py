@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from node import API, Client, free_port, running, wait_until
+import h2client
+from node import API, Client, free_port, patience, running, wait_until
 from scheddb import (calls_of, create, executions, health, once, post,
                      rfc3339, set_queue, soon, status, wait_for)
 from sink import sink
@@ -465,6 +466,18 @@ def test_addresses_of_its_own_for_jobs_and_for_metrics(other):
     with other.client() as c:
         assert c.request("DELETE", f"/jobs/{job_id}").status == 204
         assert "\nqueue_job_count" not in c.get("/metrics").body.decode()
+
+
+@pytest.mark.parametrize("method", [
+    "/corvo.v1.WorkerService/StreamLifecycle",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"])
+def test_nor_are_streams_served_at_them(other, method):
+    kind = [("content-type", "application/connect+json")]
+    for port in other.sdb_ports:
+        with h2client.Client(port, patience(30)) as c:
+            a = c.answer(c.begin("POST", method, b"\0\0\0\0\2{}", kind,
+                                 end=False))
+            assert a.error() == (404, "NOT_FOUND"), a.body
 
 
 def test_run_on_create_for_the_old_habit(other):

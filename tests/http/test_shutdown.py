@@ -1,6 +1,7 @@
 """SIGTERM under load: what was acknowledged stays, and it ends in order."""
 
 import http.client
+import os
 import signal
 import socket
 import threading
@@ -110,6 +111,35 @@ def test_sigint_is_the_same(make_node):
     node.start()
     with node.client() as c:
         assert c.state(job_id) == "pending"
+
+
+def test_a_signal_for_all_processes_is_one_stop(make_node):
+    """kill %1; none is started again meanwhile, or leaves before its turn."""
+    node = make_node()
+    node.start(start_new_session=True)
+    with node.client() as c:
+        job_id = c.enqueue("group")
+    os.killpg(node.process.pid, signal.SIGTERM)
+    assert node.process.wait(patience(20)) == 0
+    node.check_log()
+    assert "starting it again" not in node.log()
+    assert node.log().count("ready pid=") == 4
+    node.start()
+    with node.client() as c:
+        assert c.state(job_id) == "pending"
+
+
+def test_a_reload_reaches_all_processes(make_node, tmp_path):
+    conf = tmp_path / "corvo.conf"
+    conf.write_text("log_level = info\n")
+    node = make_node(f"--config={conf}")
+    node.start()
+    for level in ("warn", "debug"):
+        conf.write_text(f"log_level = {level}\n")
+        node.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: node.log().count("settings reloaded") >= 4, 10,
+               "all to reload")
+    node.stop()
 
 
 def test_stop_while_it_starts(make_node):

@@ -8,6 +8,7 @@ import json
 import sqlite3
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -372,3 +373,26 @@ def test_lists_are_answered_during_a_rebuild(node, good):
         stop.set()
         t.join()
     assert not wrong, wrong[:3]
+
+
+def test_comparisons_do_not_make_later_rows_late(make_node):
+    """Each withdraws the question for events that waits; those of 150 would
+    have been answered before the one that counts, 25 ms each."""
+    node = make_node()
+    node.start()
+    with node.client() as c:
+        c.enqueue("late")
+
+        def row_after():
+            began = time.monotonic()
+            c.enqueue("late")
+            n = c.get(f"{API}/queues/late").json["enqueued"]
+            wait_until(lambda: c.search(queue="late")["total"] == n, 30,
+                       "the row")
+            return time.monotonic() - began
+        wait_until(lambda: is_current(c), what="the view to be current")
+        alone = max(row_after() for _ in range(5))
+        for _ in range(150):
+            verify(c)
+        after = row_after()
+        assert after < 10 * alone + 1, (after, alone)

@@ -250,3 +250,5 @@ def test_a_second_ack_with_another_result_is_refused(node):
             assert (a.status, a.code) == (409, "LEASE_LOST"), a
             assert c.job(job["job_id"])["result"] == {"n": 1}
             os.kill(node.pids()["raftd"], signal.SIGKILL)
+        # a death that is noticed only at the stop would be one of the stop
+        assert c.job(job["job_id"])["result"] == {"n": 1}

@@ -148,6 +148,7 @@ class Client:
     """One keep-alive connection, to a port or, when that is a text, to a UNIX
     socket; not for several threads."""
     companions = ()  # ports of the other nodes of its cluster
+    source = None  # the address it comes from, where that is not the usual one
 
     def __init__(self, port, timeout=30.0):
         self.port = port
@@ -170,7 +171,8 @@ class Client:
         if self.conn is None:
             self.conn = UnixConnection(self.port, self.timeout) if isinstance(
                 self.port, str) else http.client.HTTPConnection(
-                "127.0.0.1", self.port, timeout=self.timeout)
+                "127.0.0.1", self.port, timeout=self.timeout,
+                source_address=self.source and (self.source, 0))
         if body is not None and not isinstance(body, (bytes, str)):
             body = json.dumps(body)
         self.conn.request(method, path, body, headers or {})
@@ -307,6 +309,7 @@ class Node:
         self.seen_pids = set()
         self.log_delay = self.dir / "log_delay"
         self.flush_delay = self.dir / "flush_delay"
+        self.no_vote = self.dir / "no_vote"
         self.clock = self.dir / "clock"
         self.env = {}  # beside ours
 
@@ -323,6 +326,7 @@ class Node:
                if not k.startswith("CORVO_") or k == "CORVO_RAFT_STORE"}
         env["CORVO_FAULT_LOG_DELAY"] = str(self.log_delay)
         env["CORVO_FAULT_FLUSH_DELAY"] = str(self.flush_delay)
+        env["CORVO_FAULT_NO_VOTE"] = str(self.no_vote)
         env["CORVO_FAULT_CLOCK"] = str(self.clock)
         env.update(self.env)
         with open(self.err, "ab") as log:
@@ -439,6 +443,11 @@ class Node:
         """From now on an entry counts as written so much later; 0: at once.
         Only of builds with CORVO_FAULTS."""
         self.log_delay.write_text(str(int(seconds * 1000)))
+
+    def refuse_votes(self, refuse=True):
+        """From now on there is no room for a term or a vote; False: there is.
+        Only of builds with CORVO_FAULTS."""
+        self.no_vote.write_text(str(int(refuse)))
 
     def set_clock(self, seconds):
         """From now on the node's wall clock is so much ahead of ours, or

@@ -49,10 +49,10 @@ if "hardy" in mode:
     signal.signal(signal.SIGABRT, lambda *a: event("sigabrt"))
 note = socket.socket(fileno=int(os.environ["CORVO_NOTIFY_FD"]))
 beat = int(os.environ["CORVO_WATCHDOG_MS"]) / 4000
-for arg in sys.argv:
-    if arg.startswith("--config="):
-        with open("%%s/%%s.config" %% (here, full), "w") as out:
-            out.write(open(arg.split("=", 1)[1]).read())
+configs = [a for a in sys.argv if a.startswith("--config=")]
+if configs:
+    with open("%%s/%%s.config" %% (here, full), "w") as out:
+        out.write(open(configs[-1].split("=", 1)[1]).read())
 event("start")
 if "die" in mode:
     sys.exit(7)
@@ -69,6 +69,8 @@ elif "CORVO_LISTEN_FD" in os.environ:
 if "unready" not in mode:
     event("ready")
     note.sendall(b"STATUS=all is well\nREADY=1\n")
+if "regret" in mode:
+    sys.exit(2)
 def spin():
     while True:
         pass
@@ -107,9 +109,12 @@ while True:
             line, pending = pending.split(b"\n", 1)
             event(line.decode())
             if line == b"drain" and "stubborn" not in mode:
+                while "held" in mode and not os.path.exists(here + "/go"):
+                    note.sendall(b"WATCHDOG=1\n")
+                    select.select([], [], [], 0.01)
                 select.select([], [], [], 0 if "swift" in mode else 0.05)
                 event("left")
-                sys.exit(0)
+                sys.exit(3 if "bad" in mode else 0)
 '''
 
 

@@ -181,6 +181,27 @@ static void test_fit_gives_back_what_is_behind(void **state _unused_)
 	assert_memory_equal(b.p + 999, "xyz", 3);
 }
 
+static void test_a_text_as_a_terminal_may_have_it(void **state)
+{
+	static const char nul[] = "a\0b";
+	struct buf b = BUF_INIT(0);
+
+	(void)state;
+	buf_put_clean(&b, str_of(nul, 3), "\t");
+	assert_str_is(buf_str(&b), "a\\x00b");
+	buf_clear(&b);
+	buf_put_clean(&b, STR("\t\n\x1b[m\x7f"), "\t");
+	assert_str_is(buf_str(&b), "\t\\x0a\\x1b[m\\x7f");
+	buf_clear(&b);
+	/* U+0080, U+009F, U+00A0, a euro, and bytes that are no text */
+	buf_put_clean(
+	    &b, STR("\xc2\x80\xc2\x9f\xc2\xa0\xe2\x82\xac\x9f\xff\xe2\x82"),
+	    "");
+	assert_str_is(buf_str(&b), "\\x80\\x9f\xc2\xa0\xe2\x82\xac"
+				   "\\x9f\\xff\\xe2\\x82");
+	buf_done(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +214,7 @@ int main(void)
 		cmocka_unit_test(test_done_leaves_it_usable),
 		cmocka_unit_test(test_random_appends),
 		cmocka_unit_test(test_a_text_as_a_url_has_it),
+		cmocka_unit_test(test_a_text_as_a_terminal_may_have_it),
 		cmocka_unit_test(test_fit_gives_back_what_is_behind),
 	};
 

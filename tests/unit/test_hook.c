@@ -352,7 +352,7 @@ static void test_delivery_ids(void **state)
 		enum hook_verify by;
 		const char *header, *id, *body;
 	} all[] = {
-		{ HOOK_VERIFY_GITHUB, "X-GitHub-Delivery", "d1", "{}" },
+		{ HOOK_VERIFY_GITHUB, "X-Hub-Signature-256", "d1", "{}" },
 		{ HOOK_VERIFY_STANDARD, "Webhook-Id", "d1", "{}" },
 		{ HOOK_VERIFY_STRIPE, "x", "y", "{\"id\":\"d1\"}" },
 		{ HOOK_VERIFY_SLACK, "x", "y", "{\"event_id\":\"d1\"}" },

@@ -135,6 +135,14 @@ static void test_outside_bytes_stay_on_one_line(void **state _unused_)
 	s = logged(space, sizeof(space));
 	assert_str_is(str_skip(s, 24),
 		      " info raftd node-1 a\\nb\\x1b[2Jc\\x7f\n");
+	/* C1, as UTF-8 has it and as it is, beside what is none */
+	log_info("a\xc2\x9b"
+		 "31m\x9b"
+		 "b\xc3\xbc\t\xc2\n");
+	s = logged(space, sizeof(space));
+	assert_str_is(str_skip(s, 24),
+		      " info raftd node-1 a\\x9b31m\\x9bb\xc3\xbc"
+		      "\\x09\\xc2\\n\n");
 }
 
 static void test_json_line(void **state _unused_)

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -395,16 +396,29 @@ static void be_slow(void *ctx)
 	loop_stop(ctx);
 }
 
+static uint64_t longer_than(const struct hist *h, uint64_t ns)
+{
+	uint64_t n = h->total;
+
+	for (size_t i = 0; i < HIST_BOUNDS && hist_short.ns[i] <= ns; i++)
+		n -= h->count[i];
+	return n;
+}
+
 static uint64_t turns_longer_than(struct loop *l, uint64_t ns)
 {
 	struct hist h;
-	uint64_t n;
 
 	loop_turns(l, &h);
-	n = h.total;
-	for (size_t i = 0; i < HIST_BOUNDS && hist_short.ns[i] <= ns; i++)
-		n -= h.count[i];
-	return n;
+	return longer_than(&h, ns);
+}
+
+static uint64_t turns_of_more_work_than(struct loop *l, uint64_t ns)
+{
+	struct hist h;
+
+	loop_turns_work(l, &h);
+	return longer_than(&h, ns);
 }
 
 /* What a timer does belongs to the turn, what the loop sleeps does not. */
@@ -421,6 +435,38 @@ static void test_turns_are_timed(void **state)
 	loop_timer_arm(last, NS_PER_MS); /* the turn ends with the next sleep */
 	loop_run(l);
 	assert_true(turns_longer_than(l, 20 * NS_PER_MS) >= 1);
+	loop_free(l);
+}
+
+static void be_away(void *ctx)
+{
+	struct pollfd nobody = { .fd = -1 };
+
+	(void)poll(&nobody, 1, 30);
+	loop_stop(ctx);
+}
+
+/* A turn that was kept from the processor took long and worked little. */
+static void test_the_work_of_turns_is_counted(void **state)
+{
+	struct loop *l = loop_new();
+	struct loop_timer *away = loop_timer_add(l, be_away, l);
+	struct loop_timer *slow = loop_timer_add(l, be_slow, l);
+	struct loop_timer *last = loop_timer_add(l, on_stop, l);
+
+	(void)state;
+	loop_timer_arm(away, NS_PER_MS);
+	loop_run(l);
+	loop_timer_arm(last, NS_PER_MS);
+	loop_run(l);
+	assert_int_equal(turns_longer_than(l, 20 * NS_PER_MS), 1);
+	assert_int_equal(turns_of_more_work_than(l, 20 * NS_PER_MS), 0);
+	loop_timer_arm(slow, NS_PER_MS);
+	loop_run(l);
+	loop_timer_arm(last, NS_PER_MS);
+	loop_run(l);
+	assert_true(turns_longer_than(l, 20 * NS_PER_MS) >= 2);
+	assert_in_range(turns_of_more_work_than(l, NS_PER_MS), 0, 2);
 	loop_free(l);
 }
 
@@ -461,6 +507,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_watched_may_change),
 		cmocka_unit_test(test_turn_end),
 		cmocka_unit_test(test_turns_are_timed),
+		cmocka_unit_test(test_the_work_of_turns_is_counted),
 		cmocka_unit_test(test_work),
 	};
 

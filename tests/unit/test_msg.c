@@ -247,6 +247,45 @@ static void test_values_have_a_level(void **state _unused_)
 	assert_int_equal(msg_needs_level(&d, &m), 3);
 }
 
+/* Below its level an op goes without it, also in messages inside. */
+static void test_what_may_be_lacked_is_left_out(void **state _unused_)
+{
+	struct m_enqueue jobs[2] = { 0 };
+	struct m_enqueue_batch m = { 0 };
+
+	MSG_SET(&jobs[0], enqueue, expire_after, NS_PER_S);
+	MSG_SET(&jobs[1], enqueue, expire_after, NS_PER_S);
+	MSG_SET(&jobs[1], enqueue, as_numbers, DUR_EXPIRE_AFTER);
+	MSG_SET_LIST(&m, enqueue_batch, jobs, jobs, 2);
+	assert_int_equal(msg_needs_level(&msg_enqueue_batch, &m), 2);
+	assert_false(msg_lower(&msg_enqueue_batch, &m, 2));
+	assert_true(MSG_HAS(&jobs[1], enqueue, as_numbers));
+	assert_true(msg_lower(&msg_enqueue_batch, &m, 1));
+	assert_false(MSG_HAS(&jobs[1], enqueue, as_numbers));
+	assert_true(MSG_HAS(&jobs[1], enqueue, expire_after));
+	assert_int_equal(msg_needs_level(&msg_enqueue_batch, &m), 1);
+	assert_false(msg_lower(&msg_enqueue_batch, &m, 1));
+	/* all else is refused there */
+	MSG_SET(&jobs[0], enqueue, expected_cost, 1);
+	assert_false(msg_lower(&msg_enqueue_batch, &m, 1));
+	assert_int_equal(msg_needs_level(&msg_enqueue_batch, &m), 2);
+}
+
+/* What is shown as given has a place for that. */
+static void test_bits_of_durations_have_a_member(void **state _unused_)
+{
+	const struct msg_desc *d;
+
+	for (size_t i = 0; (d = msg_at(i)) != NULL; i++) {
+		const struct field_desc *numbers = msg_numbers(d);
+
+		assert_true(numbers == NULL || numbers->kind == K_u32);
+		for (size_t k = 0; k < d->n; k++)
+			if (d->fields[k].kind == K_dur && d->fields[k].max != 0)
+				assert_non_null(numbers);
+	}
+}
+
 /* A new one must say what it came with. */
 static void test_all_values_have_one(void **state _unused_)
 {
@@ -277,6 +316,8 @@ int main(void)
 		cmocka_unit_test(test_enums),
 		cmocka_unit_test(test_values_have_a_level),
 		cmocka_unit_test(test_all_values_have_one),
+		cmocka_unit_test(test_what_may_be_lacked_is_left_out),
+		cmocka_unit_test(test_bits_of_durations_have_a_member),
 	};
 
 	return cmocka_run_group_tests_name("msg", tests, NULL, NULL);

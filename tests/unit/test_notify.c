@@ -234,6 +234,54 @@ static void test_systemd(void **state _unused_)
 	(void)close(fd);
 }
 
+static void pass(int fd, int passed)
+{
+	struct iovec words = { "reload\n", 7 };
+	struct msghdr m = { .msg_iov = &words, .msg_iovlen = 1 };
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+
+	control.head.cmsg_level = SOL_SOCKET;
+	control.head.cmsg_type = SCM_RIGHTS;
+	control.head.cmsg_len = CMSG_LEN(sizeof(passed));
+	memcpy(CMSG_DATA(&control.head), &passed, sizeof(passed));
+	m.msg_control = &control;
+	m.msg_controllen = sizeof(control);
+	assert_int_equal(sendmsg(fd, &m, 0), 7);
+}
+
+static void test_settings_that_come_with_a_line(void **state _unused_)
+{
+	struct notify n;
+	struct str line;
+	int other, pipes[2], next;
+	char byte = 0;
+
+	under_supervisor(&n, &other);
+	assert_int_equal(n.settings_fd, -1);
+	assert_int_equal(pipe(pipes), 0);
+	pass(other, pipes[0]); /* nobody reads any */
+	assert_int_equal(notify_receive(&n, &line), 1);
+	n.settings_fd = dup(STDIN_FILENO);
+	pass(other, pipes[0]);
+	assert_int_equal(notify_receive(&n, &line), 1);
+	assert_str_is(line, "reload");
+	say(pipes[1], "x");
+	assert_int_equal(read(n.settings_fd, &byte, 1), 1);
+	assert_int_equal(byte, 'x');
+	/* and nothing else stays open */
+	next = dup(STDIN_FILENO);
+	assert_int_equal(next, n.settings_fd + 1);
+	(void)close(next);
+	(void)close(n.settings_fd);
+	(void)close(pipes[0]);
+	(void)close(pipes[1]);
+	(void)close(other);
+	notify_done(&n);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -242,6 +290,7 @@ int main(void)
 		cmocka_unit_test(test_lines_from_the_supervisor),
 		cmocka_unit_test(test_overlong_line_is_forgotten),
 		cmocka_unit_test(test_bad_descriptor_is_ignored),
+		cmocka_unit_test(test_settings_that_come_with_a_line),
 		cmocka_unit_test(test_systemd),
 		cmocka_unit_test(test_systemd_is_late),
 	};

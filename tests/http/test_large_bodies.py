@@ -1,0 +1,283 @@
+"""Bodies that take long to read, and messages that unpack to far more than they
+are: others are answered meanwhile, and what they become is counted."""
+
+import gzip
+import json
+import random
+import select
+import socket
+
+import pytest
+
+from h2client import Client, DATA, END_STREAM, Raw, frame
+from node import API, wait_until
+from remote import PACKED, SERVICE, envelope, make
+
+MIB = 1 << 20
+NODE_FLAGS = ["--http-max-memory=64MiB"]
+MEMBERS = 150000  # reading them takes many turns
+TURNS = 5  # where a body is read at once, others are answered once or twice
+TRIES = 5  # on a busy machine the others may not come to ask
+JSON = ("Content-Type", "application/json")
+GRPC = (("content-type", "application/grpc"), ("te", "trailers"),
+        ("grpc-encoding", "gzip"))
+
+
+def many_members(**first):
+    """An object with names that nothing is done with."""
+    return json.dumps({**first, **{f"m{i:08}": 1 for i in range(MEMBERS)}})
+
+
+def twice(name, **first):
+    """The same with a mistake, which shows when all of it has been read: so
+    nobody but httpd has any work with it."""
+    return many_members(**first)[:-1] + f', "{name}": 1}}'
+
+
+class Large:
+    """A request of HTTP/1.1 that lacks its last byte."""
+
+    def __init__(self, node, path, body, *headers):
+        self.last = body[-1:]
+        self.sock = socket.create_connection(("127.0.0.1", node.port), 240)
+        lines = "".join(f"{n}: {v}\r\n" for n, v in (JSON, *headers))
+        self.sock.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{lines}"
+            f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:-1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.sock.close()
+
+    def finish(self):
+        self.sock.sendall(self.last)
+
+    def is_answered(self):
+        return bool(select.select([self.sock], [], [], 0)[0])
+
+    def status(self):
+        return int(self.sock.recv(65536).split()[1])
+
+
+def wait_read(client, n):
+    """The server has so many bytes of it; what comes is counted twice."""
+    wait_until(lambda: client.metrics()["corvo_http_memory_bytes"] >= 2 * n,
+               30, "the body to be there")
+
+
+def answers_meanwhile(client, is_over):
+    """How many requests of others are answered before something is over."""
+    n = 0
+    while not is_over():
+        assert client.get(f"{API}/info").status == 200
+        n += 1
+    return n
+
+
+def comes_about(attempt):
+    """In one of a few tries: for what must be possible, but is not certain to
+    be seen each time."""
+    return any(attempt() for _ in range(TRIES))
+
+
+@pytest.mark.parametrize("path, body", [
+    ("/enqueue", twice("m00000000", queue="large")),
+    ("/enqueue/batch", '{"jobs": [' + ", ".join(
+        ['{"queue": "large"}'] * 5000 + [twice("m00000000")]) + "]}"),
+    ("/enqueue", f'{{"jobs": [{twice("m00000000", queue="large")}]}}'),
+    ("/ack/batch", twice("m00000000", acks=[{"job_id": "j"}])),
+    ("/jobs/bulk", twice("m00000000", action="retry", job_ids=["j"])),
+    ("/jobs/search", twice("m00000000")),
+], ids=["enqueue", "batch", "jobs", "ack", "bulk", "search"])
+def test_others_are_answered_while_a_large_body_is_read(
+        node, client, path, body):
+    def attempt():
+        with Large(node, API + path, body.encode()) as large:
+            wait_read(client, len(body) - 1)
+            large.finish()
+            n = answers_meanwhile(client, large.is_answered)
+            assert large.status() == 400
+        return n >= TURNS
+    assert comes_about(attempt)
+
+
+def test_the_same_by_http_2(node, client):
+    body = twice("m00000000", queue="h2").encode()
+
+    def attempt():
+        with Client(node.port, 240) as c:
+            i = c.begin("POST", f"{API}/enqueue", body[:-1], end=False)
+            wait_read(client, len(body) - 1)
+            c.send(i, body[-1:])
+            n = answers_meanwhile(
+                client, lambda: select.select([c.sock], [], [], 0)[0]
+                and (c.read() and c.is_over(i)))
+            assert c.answer(i).status == 400
+        return n >= TURNS
+    assert comes_about(attempt)
+
+
+def test_the_same_of_a_call(node, client):
+    body = twice("queue", queue="call").encode()
+
+    def attempt():
+        with Large(node, SERVICE + "Enqueue", body) as large:
+            wait_read(client, len(body) - 1)
+            large.finish()
+            n = answers_meanwhile(client, large.is_answered)
+            assert large.status() == 400
+        return n >= TURNS
+    assert comes_about(attempt)
+
+
+def test_who_leaves_while_his_body_is_read(node, client):
+    for _ in range(3):
+        with Large(node, f"{API}/enqueue", many_members(queue="left").encode()):
+            pass
+    for _ in range(3):
+        with Large(node, f"{API}/enqueue",
+                   many_members(queue="left").encode()) as large:
+            large.finish()
+    with Client(node.port, 240) as c:
+        i = c.begin("POST", f"{API}/enqueue", many_members(queue="h2").encode())
+        c.reset(i)
+        assert c.ask("GET", "/healthz").status == 200
+    wait_until(lambda: client.metrics()["corvo_http_memory_bytes"] < MIB, 60,
+               "all to be over")
+
+
+def test_a_node_stops_while_a_large_body_is_read(make_node):
+    n = make_node()
+    n.start()
+    large = [Large(n, f"{API}/enqueue", many_members(queue="stop").encode())
+             for _ in range(4)]
+    for one in large:
+        one.finish()
+    with n.client() as c:
+        assert c.get(f"{API}/info").status == 200
+    n.stop()
+    for one in large:
+        one.sock.close()
+
+
+# --- packed messages ---
+
+
+def packed(number, word=b"ab"):
+    """A message of so many bytes, none of which means anything, packed."""
+    head = number.to_bytes(4, "little")
+    n, size = number, b""
+    while n >= 128:
+        size, n = size + bytes([n % 128 | 128]), n // 128
+    plain = b"\xc2\xb8\x02" + size + bytes([n]) + head + \
+        (word * (number // len(word) + 1))[:number - 4]
+    return gzip.compress(plain)
+
+
+def noise(number):
+    """Packed to a fifth of it, perhaps."""
+    rng = random.Random(1)
+    words = [rng.randbytes(8).hex().encode() for _ in range(500)]
+    return packed(number, b"".join(rng.choice(words) for _ in range(4000)))
+
+
+def call(client, path, body):
+    return client.post(SERVICE + path, body, {
+        "Content-Type": "application/proto", "Content-Encoding": "gzip"})
+
+
+def test_a_message_of_nothing_but_zeros_is_refused(client):
+    body = packed(15 * MIB, b"\0")
+    assert len(body) < 20000
+    a = call(client, "Enqueue", body)
+    assert a.status == 429 and a.json["code"] == "resource_exhausted", a
+    assert "100 times" in a.json["message"]
+    assert call(client, "Enqueue", packed(60000, b"\0")).status == 400
+    good = gzip.compress(make("EnqueueRequest", queue="packed",
+                              payload_json='"' + "a" * 60000 + '"')
+                         .SerializeToString())
+    assert call(client, "Enqueue", good).status == 200
+
+
+def test_others_are_answered_while_a_message_is_unpacked(node, client):
+    body = noise(15 * MIB)
+
+    def attempt():
+        with Large(node, SERVICE + "Enqueue", body,
+                   ("Content-Encoding", "gzip")) as large:
+            wait_read(client, len(body) - 1)
+            large.finish()
+            return answers_meanwhile(client, large.is_answered) >= TURNS
+    assert comes_about(attempt)
+
+
+def test_unpacked_bytes_are_within_the_budget(node, client):
+    """Packed they would all have room, and are there before the first one is
+    unpacked."""
+    body = noise(15 * MIB)
+    number = 10
+    assert 2 * number * len(body) < 60 * MIB
+    most = []
+
+    def attempt():
+        large = [Large(node, SERVICE + "Enqueue", body,
+                       ("Content-Encoding", "gzip")) for _ in range(number)]
+
+        def is_over():
+            most.append(client.metrics()["corvo_http_memory_bytes"])
+            return all(one.is_answered() for one in large)
+        wait_read(client, number * (len(body) - 1))
+        for one in large:
+            one.finish()
+        wait_until(is_over, 60, "all to be answered")
+        told = [one.status() for one in large]
+        for one in large:
+            one.sock.close()
+        assert set(told) <= {400, 429}, told
+        return 429 in told
+    assert comes_about(attempt)
+    assert max(most) <= 64 * MIB
+
+
+def test_messages_of_streams_are_unpacked_in_turns(node, client):
+    data = envelope(PACKED, noise(15 * MIB))
+
+    def attempt():
+        with Client(node.port, 240) as c:
+            i = c.begin("POST", SERVICE + "StreamLifecycle", headers=GRPC,
+                        end=False)
+            c.send(i, data, end=True)
+            n = answers_meanwhile(
+                client, lambda: select.select([c.sock], [], [], 0)[0]
+                and (c.read() and c.is_over(i)))
+            assert c.answer(i).headers["grpc-status"] == "0"
+        return n >= TURNS
+    assert comes_about(attempt)
+
+
+def test_streams_that_leave_while_a_message_is_unpacked(node, client):
+    data = envelope(PACKED, noise(4 * MIB))
+    for _ in range(3):
+        with Client(node.port, 240) as c:
+            i = c.begin("POST", SERVICE + "StreamLifecycle", headers=GRPC,
+                        end=False)
+            c.send(i, data, end=False)
+            c.reset(i)
+    wait_until(lambda: client.metrics()["corvo_http_memory_bytes"] < MIB, 60,
+               "all to be over")
+
+
+def test_a_stream_of_zeros_is_ended(node):
+    with Raw(node.port, 60) as raw:
+        raw.send(raw.request(1, end=False, path=SERVICE + "StreamLifecycle",
+                             method="POST", more=GRPC))
+        raw.send(frame(DATA, END_STREAM, 1,
+                       envelope(PACKED, packed(15 * MIB, b"\0"))[:16384]))
+        seen = b""
+        for _, _, stream, payload in raw.frames():
+            seen += payload if stream == 1 else b""
+            if b"grpc-status" in seen or stream == 1:
+                break
+        assert seen

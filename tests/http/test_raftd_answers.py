@@ -1,0 +1,131 @@
+"""Many who ask corvo-raftd for much at once: it answers in portions, others go
+on, and its memory stays what it was."""
+
+import contextlib
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from node import API, new_node, wait_until
+
+READERS = 40
+WAITERS = 800
+MOST_MB = 100  # more than before; all of the answers at once are 160 and 200
+LIMIT_DRAIN_WAITS = 1024
+
+
+@pytest.fixture(scope="module")
+def node():
+    """One whose memory is what it uses: a sanitizer sets nothing aside."""
+    n = new_node()
+    options = os.environ.get("ASAN_OPTIONS", "")
+    n.env["ASAN_OPTIONS"] = options + ":quarantine_size_mb=1"
+    try:
+        n.start()
+        yield n
+    finally:
+        n.clean_up()
+
+
+def memory_mb(node, name):
+    status = Path(f"/proc/{node.pids()['raftd']}/status").read_text()
+    for line in status.splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) / 1024
+    raise ValueError(name)
+
+
+@contextlib.contextmanager
+def memory_is_bounded(node):
+    pid = node.pids()["raftd"]
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    before = memory_mb(node, "VmRSS")
+    yield
+    assert node.pids()["raftd"] == pid
+    assert memory_mb(node, "VmHWM") < before + MOST_MB
+
+
+class Asked:
+    """A request on a connection of its own."""
+
+    def __init__(self, node, method, path):
+        self.s = socket.create_connection(("127.0.0.1", node.port))
+        self.s.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n"
+                       "Connection: close\r\nContent-Length: 0\r\n\r\n"
+                       .encode())
+
+    def is_answered(self):
+        self.s.setblocking(False)
+        try:
+            return len(self.s.recv(1, socket.MSG_PEEK)) > 0
+        except BlockingIOError:
+            return False
+        finally:
+            self.s.settimeout(240)
+
+    def answer(self, text=""):
+        """Its status, and how many bytes came, among which is the text."""
+        data = b"".join(iter(lambda: self.s.recv(1 << 20), b""))
+        self.s.close()
+        assert text.encode() in data, data[:1000]
+        return int(data.split()[1]), len(data)
+
+
+def job_with_log(client, queue):
+    """A job that has logged 4 MB."""
+    job_id = client.enqueue(queue)
+    job = client.fetch(queue, lease_duration=3600)
+    for _ in range(10):
+        a = client.post(f"{API}/heartbeat", {"worker_id": "w1", "jobs": {
+            job_id: {"lease_token": job["lease_token"],
+                     "logs": ["x" * 4000] * 100}}})
+        assert a.status == 200, a
+    return job_id
+
+
+def test_others_go_on_while_many_read_logs(node, client, queue):
+    job_id = job_with_log(client, queue)
+    with memory_is_bounded(node):
+        readers = [Asked(node, "GET", f"{API}/jobs/{job_id}/logs?limit=1000")
+                   for _ in range(READERS)]
+        client.enqueue(queue)  # is answered before all of them were
+        assert not all(r.is_answered() for r in readers)
+        told = [r.answer() for r in readers]
+    assert {status for status, _ in told} <= {200, 429}
+    assert min(n for status, n in told if status == 200) > 4000000
+
+
+def test_all_who_wait_for_a_job_are_told_in_portions(node, client, queue):
+    job_id = client.enqueue(queue, payload="x" * 250000)
+    job = client.fetch(queue, lease_duration=3600)
+
+    def waiting():
+        return client.metrics()["corvo_waiting_reads"]
+
+    with memory_is_bounded(node):
+        waiters = [Asked(node, "GET", f"{API}/jobs/{job_id}?wait=60s")
+                   for _ in range(WAITERS)]
+        wait_until(lambda: waiting() == WAITERS, 20, "all of them to wait")
+        client.ack(job)
+        told = [w.answer() for w in waiters]
+    assert {status for status, _ in told} <= {200, 429}
+    assert min(n for status, n in told if status == 200) > 250000
+    assert waiting() == 0
+
+
+def test_so_many_wait_for_queues_to_drain_and_no_more(node, client, queue):
+    client.enqueue(queue)
+    job = client.fetch(queue, lease_duration=3600)
+    path = f"{API}/queues/{queue}/drain?wait=60s"
+    asked = [Asked(node, "POST", path) for _ in range(LIMIT_DRAIN_WAITS + 5)]
+
+    def told():
+        return [a for a in asked if a.is_answered()]
+    wait_until(lambda: len(told()) == 5, 30, "those that are too many")
+    for a in told():
+        asked.remove(a)
+        assert a.answer("draining")[0] == 200
+    client.ack(job)
+    assert {a.answer("drained")[0] for a in asked} == {200}
