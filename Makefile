@@ -4,6 +4,10 @@
 #   make cluster        three nodes, http://127.0.0.1:8080 to 8082, in
 #                       ./data-cluster
 #   make test           every test; the last line says how many
+#   make sim            clusters in a simulated world: SEEDS=1000 of them, or
+#                       SEED=7 VERBOSE=1, or SEED=7 MINIMISE=1
+#   make fuzz           readers of bytes from outside, MINUTES=10 each; needs
+#                       clang. FUZZ="json msg": only those
 #   make build          what make run starts, in build/release
 #   make bench          speed beside nginx on this machine
 #   make install        PREFIX=/usr/local DESTDIR=; keeps an edited corvo.conf
@@ -23,7 +27,16 @@ launcher := $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 # Tests spend most of their time waiting, so two fit on each processor.
 jobs     := $(shell expr 2 \* $$(nproc 2>/dev/null || echo 2))
 
-.PHONY: run cluster build test bench install uninstall format docs clean
+# Of make sim.
+SEEDS     ?= 1000
+SEED      ?= 0
+
+# Of make fuzz.
+MINUTES   ?= 10
+FUZZ      ?=
+
+.PHONY: run cluster build test sim fuzz bench install uninstall format docs \
+	clean
 
 run: build
 	build/release/cli/corvo server --data-dir ./data $(RUN_FLAGS)
@@ -48,6 +61,21 @@ test: build
 		--output-junit junit.xml $(CTEST_FLAGS) || status=$$?; \
 	tools/count-tests build/asan/junit.xml || status=1; \
 	exit $$status
+
+sim:
+	@tools/deps build test
+	@cmake --preset sim $(launcher) >/dev/null
+	@cmake --build --preset sim
+	CORVO_TEST_SEEDS=$(SEEDS) CORVO_TEST_SEED=$(SEED) \
+	CORVO_TEST_JOBS=$$(nproc) $(if $(VERBOSE),VERBOSE=1) \
+	$(if $(MINIMISE),MINIMISE=1) \
+		build/sim/tests/sim/test_sim_whole
+
+fuzz:
+	@tools/deps build test clang
+	@cmake --preset fuzz $(launcher) >/dev/null
+	@cmake --build --preset fuzz
+	tests/fuzz/run.py --minutes $(MINUTES) $(FUZZ)
 
 bench: build
 	@tools/deps build bench

@@ -5,6 +5,12 @@
  *	wire_lock --check FILE  exit 1 when a row of FILE is gone or changed,
  *	                        or a row is not in FILE yet
  *	wire_lock --add FILE    adds new rows; refuses when one is gone
+ *
+ * Members of operations that a release knows need a feature level when they
+ * come later: nodes of that release would leave them out.
+ *
+ *	wire_lock --levels FILE   exit 1 when one that is not in FILE has none
+ *	wire_lock --release FILE  writes down those of a release
  */
 #include <errno.h>
 #include <stdio.h>
@@ -151,6 +157,7 @@ static const struct {
 	LIMIT(LIMIT_REPLAYS),
 	LIMIT(LIMIT_REQUEST_DEPS),
 	LIMIT(LIMIT_REQUEST_DEPS_2),
+	LIMIT(LIMIT_ENTRY_JOBS_2),
 	LIMIT(LIMIT_SCHEDULES),
 	LIMIT(LIMIT_SCHED_NAME_BYTES),
 	LIMIT(LIMIT_SCHEMA_BYTES),
@@ -242,6 +249,57 @@ static void add_row(struct str row, void *arg)
 	buf_putc(arg, '\n');
 }
 
+/* --- levels --- */
+
+/* Members without a level of their own, of a message and those in it. */
+static void put_level_1(const struct msg_desc *d, struct buf *b)
+{
+	_cleanup_(buf_done) struct buf row = BUF_INIT(0);
+
+	for (size_t i = 0; i < d->n; i++) {
+		const struct field_desc *f = &d->fields[i];
+
+		if ((f->flags & F_LEVEL_2) != 0)
+			continue;
+		buf_clear(&row);
+		buf_printf(&row, "member %s %u %s", d->name, f->tag, f->name);
+		if (has_row(buf_str(b), buf_str(&row)))
+			continue;
+		add_row(buf_str(&row), b);
+		if (f->sub != NULL)
+			put_level_1(f->sub, b);
+	}
+}
+
+/* Of the operations that came before this version's. */
+static void put_released(struct buf *b)
+{
+	const struct call_info *op;
+
+	for (size_t i = 0; (op = op_at(i)) != NULL; i++)
+		if (op->level == 1)
+			put_level_1(op->request, b);
+}
+
+static void say_without(struct str row, void *arg _unused_)
+{
+	fprintf(stderr, "without a feature level: %.*s\n", STR_ARG(row));
+}
+
+static int check_levels(struct str lock)
+{
+	_cleanup_(buf_done) struct buf now = BUF_INIT(0);
+
+	put_released(&now);
+	if (each_missing(buf_str(&now), lock, say_without, NULL) == 0)
+		return 0;
+	fprintf(stderr,
+		"nodes of the last release would leave it out, and come "
+		"to another state; give it F_LEVEL_%u\n",
+		FEATURE_LEVEL);
+	return 1;
+}
+
 static int read_lock(const char *path, struct buf *ret)
 {
 	FILE *f = fopen(path, "re");
@@ -300,22 +358,43 @@ static int add(const char *path, struct str now, struct buf *lock)
 	return 2;
 }
 
+static int release(const char *path)
+{
+	_cleanup_(buf_done) struct buf now = BUF_INIT(0);
+
+	buf_puts(&now,
+		 "# Members that the last release knew, of operations "
+		 "that it knew. Others need\n# a feature level. Written by "
+		 "`wire_lock --release`, with each release.\n");
+	put_released(&now);
+	if (write_lock(path, buf_str(&now)) == 0)
+		return 0;
+	fprintf(stderr, "cannot write %s: %m\n", path);
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
 	_cleanup_(buf_done) struct buf now = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf lock = BUF_INIT(LOCK_BYTES_MAX);
+	const char *verb = argc == 3 ? argv[1] : "";
 
-	if (argc != 3 || (strcmp(argv[1], "--check") != 0 &&
-			  strcmp(argv[1], "--add") != 0)) {
-		fprintf(stderr, "usage: wire_lock --check|--add FILE\n");
+	if (strcmp(verb, "--release") == 0)
+		return release(argv[2]);
+	if (strcmp(verb, "--check") != 0 && strcmp(verb, "--add") != 0 &&
+	    strcmp(verb, "--levels") != 0) {
+		fprintf(stderr, "usage: wire_lock --check|--add|--levels|"
+				"--release FILE\n");
 		return 2;
 	}
 	if (read_lock(argv[2], &lock) < 0) {
 		fprintf(stderr, "cannot read %s: %m\n", argv[2]);
 		return 2;
 	}
+	if (strcmp(verb, "--levels") == 0)
+		return check_levels(buf_str(&lock));
 	put_rows(&now);
-	if (strcmp(argv[1], "--check") == 0)
+	if (strcmp(verb, "--check") == 0)
 		return check(buf_str(&now), &lock);
 	return add(argv[2], buf_str(&now), &lock);
 }
