@@ -19,6 +19,7 @@
 #define REQUEST_LEN 7
 #define FORWARD_LEN 9
 #define REPLY_LEN   4
+#define PART_LEN    2
 #define CALLER_LEN  2
 #define ITEM_LEN    5
 #define ITEM_LEN_1  3
@@ -99,6 +100,14 @@ void frame_add_reply(struct frame_writer *w, const struct frame_reply *r)
 	mpk_i64(w->b, r->err);
 	mpk_u64(w->b, r->seq);
 	mpk_bin(w->b, r->body);
+	w->n++;
+}
+
+void frame_add_part(struct frame_writer *w, const struct frame_part *p)
+{
+	mpk_array(w->b, PART_LEN);
+	mpk_u64(w->b, p->size);
+	mpk_bin(w->b, p->bytes);
 	w->n++;
 }
 
@@ -307,6 +316,18 @@ static bool read_replies(const struct mpk_node *items, struct arena *a,
 	return true;
 }
 
+static bool read_part(const struct mpk_node *items, struct frame *ret)
+{
+	struct cursor c;
+
+	if (ret->n != 1)
+		return false;
+	c = cursor(mpk_item(items, 0), PART_LEN);
+	ret->part.size = take_u64(&c);
+	ret->part.bytes = take_str(&c);
+	return c.ok;
+}
+
 static bool read_items(const struct mpk_node *items, struct arena *a,
 		       struct frame *ret)
 {
@@ -324,6 +345,8 @@ static bool read_items(const struct mpk_node *items, struct arena *a,
 		return read_cancels(items, a, ret);
 	case FRAME_REPLY:
 		return read_replies(items, a, ret);
+	case FRAME_PART:
+		return read_part(items, ret);
 	}
 	return false;
 }
@@ -335,7 +358,7 @@ int frame_decode(struct str in, struct arena *a, struct frame *ret)
 	struct cursor c = open_envelope(in, &version, &kind, &ret->epoch);
 
 	items = take_last(&c, FRAME_LEN);
-	if (items == NULL || version != FRAME_VERSION || kind > FRAME_BYE)
+	if (items == NULL || version != FRAME_VERSION || kind > FRAME_PART)
 		return -ERR_BAD_MESSAGE;
 	ret->kind = (enum frame_kind)kind;
 	return read_items(items, a, ret) ? 0 : -ERR_BAD_MESSAGE;

@@ -9,6 +9,8 @@
  *   reply    items [id, err, seq, body]
  *   forward  from node to node: items [id, op or query number, flags, time
  *            left, done, key, body, origin, number]
+ *   part     one item: [size, bytes], the next bytes of a frame of that size
+ *            which comes in parts, with others between them
  *   bye      no items: what was not answered will not be; the server says
  *            hello again when it serves
  * The writers append items and patch the count, so a frame is built in place.
@@ -24,7 +26,8 @@ enum frame_kind {
 	FRAME_CANCEL,
 	FRAME_REPLY,
 	FRAME_FORWARD,
-	FRAME_BYE
+	FRAME_BYE,
+	FRAME_PART
 };
 
 #define FRAME_RESEND 1u /* this request may have been carried out already */
@@ -60,6 +63,11 @@ struct frame_reply {
 	struct str body;
 };
 
+struct frame_part {
+	uint64_t size; /* of the whole */
+	struct str bytes;
+};
+
 struct frame_writer {
 	struct buf *b;
 	size_t count_at; /* where the item count stands */
@@ -74,6 +82,7 @@ void frame_add_request(struct frame_writer *w, const struct frame_request *r);
 void frame_add_forward(struct frame_writer *w, const struct frame_request *r);
 void frame_add_cancel(struct frame_writer *w, uint64_t id);
 void frame_add_reply(struct frame_writer *w, const struct frame_reply *r);
+void frame_add_part(struct frame_writer *w, const struct frame_part *p);
 void frame_end(struct frame_writer *w); /* writes the count */
 
 struct frame {
@@ -82,6 +91,7 @@ struct frame {
 	size_t n;
 	union {
 		struct frame_hello hello;
+		struct frame_part part;
 		struct frame_request *requests;
 		uint64_t *cancels;
 		struct frame_reply *replies;

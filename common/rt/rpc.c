@@ -262,6 +262,7 @@ static void on_down(void *ctx)
 
 	c->state = CLIENT_DOWN;
 	buf_clear(&c->cancels);
+	buf_done(&c->part);
 	LIST_FOREACH (it, &c->sent) {
 		struct rpc_call *call = list_entry(it, struct rpc_call, node);
 
@@ -311,17 +312,48 @@ static void on_bye(struct rpc_client *c)
 	on_up(c);
 }
 
-static void on_message(void *ctx, const void *data, size_t n)
+/* False: it cannot be the next one. */
+static bool add_part(struct rpc_client *c, const struct frame_part *p)
 {
-	struct rpc_client *c = ctx;
-	struct frame f;
-	int r;
+	if (p->size > LIMIT_MESSAGE_BYTES || p->bytes.n == 0 ||
+	    p->bytes.n > p->size - MIN(c->part.n, p->size))
+		return false;
+	if (c->part.n == 0)
+		(void)buf_reserve(&c->part, p->size);
+	buf_put_str(&c->part, p->bytes);
+	return true;
+}
 
-	if (c->state == CLIENT_DEAF)
+static void on_frame(struct rpc_client *c, struct str in, bool in_parts);
+
+/* Callbacks may end the connection, and with it what comes on it. */
+static void on_part(struct rpc_client *c, const struct frame_part *p)
+{
+	_cleanup_(buf_done) struct buf whole = BUF_INIT(0);
+
+	if (!add_part(c, p)) {
+		link_drop(c->link);
 		return;
-	r = frame_decode(str_of(data, n), &c->arena, &f);
-	if (r < 0 || (f.kind != FRAME_HELLO && f.kind != FRAME_REPLY &&
-		      f.kind != FRAME_BYE))
+	}
+	if (c->part.n < p->size)
+		return;
+	whole = c->part;
+	c->part = BUF_INIT(0);
+	on_frame(c, buf_str(&whole), true);
+}
+
+static bool may_come(enum frame_kind kind, bool in_parts)
+{
+	return kind == FRAME_REPLY ||
+	       (!in_parts && (kind == FRAME_HELLO || kind == FRAME_BYE ||
+			      kind == FRAME_PART));
+}
+
+static void on_frame(struct rpc_client *c, struct str in, bool in_parts)
+{
+	struct frame f;
+
+	if (frame_decode(in, &c->arena, &f) < 0 || !may_come(f.kind, in_parts))
 		link_drop(c->link);
 	else if (f.epoch != c->epoch)
 		log_debug("%s: a message of another connection", c->path);
@@ -329,8 +361,19 @@ static void on_message(void *ctx, const void *data, size_t n)
 		on_hello(c, &f);
 	else if (f.kind == FRAME_REPLY)
 		on_replies(c, &f);
+	else if (f.kind == FRAME_PART)
+		on_part(c, &f.part);
 	else
 		on_bye(c);
+}
+
+static void on_message(void *ctx, const void *data, size_t n)
+{
+	struct rpc_client *c = ctx;
+
+	if (c->state == CLIENT_DEAF)
+		return;
+	on_frame(c, str_of(data, n), false);
 	arena_reset(&c->arena);
 }
 
@@ -392,6 +435,7 @@ void rpc_client_free(struct rpc_client *c)
 	rpc_calls_done(c);
 	buf_done(&c->cancels);
 	buf_done(&c->out);
+	buf_done(&c->part);
 	arena_done(&c->arena);
 	free(c->path);
 	free(c);

@@ -65,6 +65,7 @@ struct rpc_client {
 	struct buf cancels; /* uint64_t ids the server is to be told */
 	struct buf out;
 	struct arena arena; /* of the frame being read */
+	struct buf part;    /* what has come of one that comes in parts */
 	void (*on_state)(void *ctx, bool up);
 	void *on_state_ctx;
 };

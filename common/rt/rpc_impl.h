@@ -10,6 +10,8 @@
 #define RPC_FRAME_BYTES (8u << 20)
 /* An answer of more is a frame of its own, and small ones go before it. */
 #define RPC_SMALL_BYTES (64u << 10)
+/* Of such a one at a time, so that small ones go between. */
+#define RPC_PART_BYTES (64u << 10)
 /* While answers of so many bytes wait to be sent, a peer has no room. */
 #define RPC_QUEUE_BYTES (8u << 20)
 /* A buffer larger than that is not kept for the next frame. */

@@ -46,6 +46,7 @@ struct rpc_peer {
 struct closed_frame {
 	struct list node;
 	struct buf b;
+	size_t sent; /* bytes, in parts */
 };
 
 struct rpc_server {
@@ -57,6 +58,7 @@ struct rpc_server {
 	bool paused;
 	struct arena arena; /* of the frame being read */
 	struct buf hello;
+	struct buf part;
 };
 
 int rpc_hello_send(struct link *l, enum proc_id self, uint64_t epoch,
@@ -221,6 +223,32 @@ static int send_first(struct rpc_peer *p, struct list *l)
 	return 0;
 }
 
+/* A node of an older version could not read it. */
+static int send_part(struct rpc_peer *p)
+{
+	struct closed_frame *f =
+	    list_entry(p->large.next, struct closed_frame, node);
+	struct buf *b = &p->server->part;
+	struct frame_part part = { .size = f->b.n };
+	struct frame_writer w;
+	int r;
+
+	if (p->is_node)
+		return send_first(p, &p->large);
+	part.bytes = str_of(f->b.p + f->sent,
+			    MIN(f->b.n - f->sent, (size_t)RPC_PART_BYTES));
+	frame_begin(&w, b, FRAME_PART, p->epoch);
+	frame_add_part(&w, &part);
+	frame_end(&w);
+	r = link_send(p->link, b->p, b->n);
+	if (r < 0)
+		return r;
+	f->sent += part.bytes.n;
+	if (f->sent == f->b.n)
+		drop_first(p, &p->large);
+	return 0;
+}
+
 static int send_open(struct rpc_peer *p)
 {
 	int r;
@@ -275,7 +303,7 @@ static void flush_peer(struct rpc_peer *p)
 		} else if (p->w.n > 0) {
 			r = send_open(p);
 		} else if (!list_empty(&p->large)) {
-			r = send_first(p, &p->large);
+			r = send_part(p);
 		} else {
 			break;
 		}
@@ -485,6 +513,7 @@ void rpc_server_free(struct rpc_server *s)
 		free_peer(list_entry(s->peers.next, struct rpc_peer, node));
 	arena_done(&s->arena);
 	buf_done(&s->hello);
+	buf_done(&s->part);
 	free(s);
 }
 

@@ -56,6 +56,86 @@ static void room_actor(int fd, const char *path, unsigned number)
 	w_end(&w);
 }
 
+/* Who is answered with little does not wait for what is on its way to others:
+ * that comes in parts, and whole in the end. */
+static void parts_actor(int fd, const char *path, unsigned number)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(0);
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	while (body.n < 4 * LARGE_BYTES)
+		buf_puts(&body, "not so much as it will be in the end ");
+	w_start(&w, path);
+	w_serve(&w);
+	w_dial(&w);
+	ask(&w, 0);
+	w_wait(&w, has_seen);
+	rpc_reply(w.seen[0].req, 0, 7, buf_str(&body));
+	rpc_server_flush(w.server); /* it has begun */
+	w.answer = true;
+	ask(&w, 0);
+	w_wait(&w, has_reply);
+	EXPECT(w.replies == 1 && w.reply_bytes == strlen("ask"));
+	w_wait(&w, all_replied);
+	EXPECT(w.replies == 2 && w.last_err == 0);
+	EXPECT(w.reply_bytes == strlen("ask") + body.n);
+	w_end(&w);
+}
+
+static void raw_part(struct raw *r, uint64_t epoch, uint64_t size,
+		     struct str bytes)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	struct frame_part part = { size, bytes };
+	struct frame_writer w;
+
+	frame_begin(&w, &b, FRAME_PART, epoch);
+	frame_add_part(&w, &part);
+	frame_end(&w);
+	EXPECT(link_send(r->link, b.p, b.n) == 0);
+}
+
+static bool raw_is_down(struct world *w)
+{
+	return w->raw.downs > 0;
+}
+
+/* What cannot be a part, or is nothing as a whole, ends the connection; the
+ * call is made again on the next one. */
+static void bad_part(const char *path, uint64_t size, struct str bytes)
+{
+	struct world w;
+	uint64_t epoch;
+
+	w_start(&w, path);
+	greet(&w, corvo_defs_hash);
+	epoch = w.raw.frame.epoch;
+	ask(&w, 0);
+	w_wait(&w, raw_has_frame);
+	raw_part(&w.raw, epoch, 1000, STR("the first "));
+	w_idle(&w);
+	EXPECT(w.replies == 0 && w.raw.downs == 0);
+	raw_part(&w.raw, epoch, size, bytes);
+	w_wait(&w, raw_is_down);
+	EXPECT(w.replies == 0 && rpc_client_pending(w.client) == 1);
+	link_close(w.raw.link);
+	w_end(&w);
+}
+
+static void bad_parts_actor(int fd, const char *path, unsigned number)
+{
+	(void)fd;
+	(void)number;
+	bad_part(path, (uint64_t)LIMIT_MESSAGE_BYTES + 1, STR("x"));
+	bad_part(path, UINT64_MAX, STR("x"));
+	bad_part(path, 1000, STR(""));
+	bad_part(path, 11, STR("xx"));
+	bad_part(path, 5, STR("x"));
+	bad_part(path, 11, STR("x"));
+}
+
 /* Whoever asked has given up when it comes: it is not looked at. */
 static void late_actor(int fd, const char *path, unsigned number)
 {
@@ -77,12 +157,16 @@ static void late_actor(int fd, const char *path, unsigned number)
 }
 
 RPC_TEST(room)
+RPC_TEST(parts)
+RPC_TEST(bad_parts)
 RPC_TEST(late)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_room),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_bad_parts),
 		cmocka_unit_test(test_late),
 	};
 	int r = cmocka_run_group_tests(tests, NULL, NULL);
