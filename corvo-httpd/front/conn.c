@@ -22,6 +22,7 @@
 #define LINGER_NS    (2 * NS_PER_S)
 #define SWEEP_MAX_NS (250 * NS_PER_MS)
 #define SWEEP_MIN_NS (10 * NS_PER_MS)
+#define SWEEP_TURN   256 /* connections that a sweep looks at in a turn */
 
 #define EXTRA_MAX  32                /* connections there is no place for */
 #define SHED_TRIES 8                 /* idle ones looked at, to make room */
@@ -108,21 +109,61 @@ static void arm(struct conns *cs)
 	loop_timer_arm(cs->timer, cs->sweep_ns);
 }
 
+/* So that a sweep under way goes on behind it. */
+static void take_out(struct conns *cs, struct conn *c)
+{
+	if (cs->sweep.next == &c->node)
+		cs->sweep.next = c->node.next;
+	list_remove(&c->node);
+}
+
+/* The next one that this sweep has not met; NULL: it has met all. */
+static struct conn *next_to_sweep(struct conns *cs)
+{
+	struct conn *c;
+
+	while (cs->sweep.next == &cs->lists[cs->sweep.list]) {
+		if (++cs->sweep.list == CONNS_LISTS)
+			return NULL;
+		cs->sweep.next = cs->lists[cs->sweep.list].next;
+	}
+	c = list_entry(cs->sweep.next, struct conn, node);
+	cs->sweep.next = c->node.next;
+	return c;
+}
+
+static void end_sweep(struct conns *cs)
+{
+	cs->sweep.next = NULL;
+	/* many small requests may have taken what is kept for them */
+	if (memory_is_short(cs->memory))
+		slow_cut(cs, NULL, cs->memory->used / 8);
+	memory_trim(cs->memory);
+	arm(cs);
+}
+
+/* Each of them may cost a system call, so many are looked at in turns. */
 static void on_sweep(void *ctx)
 {
 	struct conns *cs = ctx;
 	uint64_t now_ns = clock_mono_ns();
 
 	cs->armed = false;
-	for (int i = 0; i < CONNS_LISTS; i++)
-		LIST_FOREACH_SAFE (it, &cs->lists[i])
-			sweep_one(cs, list_entry(it, struct conn, node),
-				  now_ns);
-	/* many small requests may have taken what is kept for them */
-	if (memory_is_short(cs->memory))
-		slow_cut(cs, NULL, cs->memory->used / 8);
-	memory_trim(cs->memory);
-	arm(cs);
+	if (cs->sweep.next == NULL) {
+		cs->sweep.list = 0;
+		cs->sweep.next = cs->lists[0].next;
+	}
+	for (int i = 0; i < SWEEP_TURN; i++) {
+		struct conn *c = next_to_sweep(cs);
+
+		if (c == NULL) {
+			end_sweep(cs);
+			return;
+		}
+		sweep_one(cs, c, now_ns);
+	}
+	cs->armed = true;
+	loop_timer_arm(cs->timer, 0);
 }
 
 void conns_init(struct conns *cs, struct loop *l, const struct settings *set,
@@ -184,7 +225,7 @@ static void shed(struct conns *cs, struct conn *c)
 		c->is_shed = true;
 		cs->shed_n++;
 	}
-	list_remove(&c->node);
+	take_out(cs, c);
 	list_push_back(&cs->lists[CONNS_BUSY], &c->node);
 	c->list = CONNS_BUSY;
 	if (c->front == NULL)
@@ -211,7 +252,7 @@ static bool shed_one(struct conns *cs, enum conn_list from, uint64_t for_ns)
 			shed(cs, c);
 			return true;
 		}
-		list_remove(&c->node); /* it is not what it seems */
+		take_out(cs, c); /* it is not what it seems */
 		list_push_back(l, &c->node);
 	}
 	return false;
@@ -268,7 +309,7 @@ void conn_close(struct conns *cs, struct conn *c)
 	cs->extra_n -= c->is_extra;
 	cs->shed_n -= c->is_shed;
 	wire_remove(c);
-	list_remove(&c->node);
+	take_out(cs, c);
 	cs->n--;
 	buf_done(&c->headers);
 	free(c);
@@ -288,6 +329,7 @@ static enum conn_list list_of(const struct conn *c, enum conn_phase phase)
 void conn_enter(struct conn *c, enum conn_phase phase, uint64_t now_ns)
 {
 	enum conn_list list = c->is_shed ? c->list : list_of(c, phase);
+	struct conns *cs = server_conns(c->server);
 
 	/* One limit holds for head and body together; work has none. */
 	if (phase != CONN_BODY && phase != CONN_WORK)
@@ -296,8 +338,8 @@ void conn_enter(struct conn *c, enum conn_phase phase, uint64_t now_ns)
 	if (list == c->list)
 		return;
 	c->list = list;
-	list_remove(&c->node);
-	list_push_back(&server_conns(c->server)->lists[list], &c->node);
+	take_out(cs, c);
+	list_push_back(&cs->lists[list], &c->node);
 }
 
 void conns_each(struct conns *cs, conn_fn *fn, void *ctx)

@@ -78,7 +78,11 @@ struct conns {
 	size_t max;
 	size_t told_n, extra_n, shed_n; /* of n */
 	struct loop_timer *timer;
-	uint64_t sweep_ns;
+	uint64_t sweep_ns; /* between two sweeps */
+	struct {
+		struct list *next; /* to be looked at; NULL: none is under way */
+		int list;          /* that it is in, or the end of */
+	} sweep;
 	uint64_t request_timeout_ns;
 	uint64_t idle_timeout_ns;
 	uint64_t answer_timeout_ns;

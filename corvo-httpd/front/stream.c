@@ -23,6 +23,7 @@
 
 #define EVENTS_MAX 256 /* taken from the kernel at a time */
 #define SWEEP_NS   NS_PER_S
+#define SWEEP_TURN 256 /* streams that a sweep looks at in a turn */
 /* What the kernel keeps for a client that does not read, about twice that. */
 #define SOCKET_BYTES (128 << 10)
 #define KEEP_BYTES   (4u << 10) /* memory an idle stream may keep */
@@ -36,6 +37,7 @@ struct streams {
 	struct loop_fd *poll;
 	struct loop_timer *timer;
 	bool armed;
+	struct list *sweep; /* the next one to be looked at; NULL: none is */
 };
 
 struct stream {
@@ -244,9 +246,21 @@ static void on_sweep(void *ctx)
 	uint64_t now_ns = clock_mono_ns();
 
 	all->armed = false;
-	LIST_FOREACH (it, &all->all)
-		sweep_one(list_entry(it, struct stream, node), now_ns);
-	arm(all);
+	if (all->sweep == NULL)
+		all->sweep = all->all.next;
+	for (int i = 0; i < SWEEP_TURN && all->sweep != &all->all; i++) {
+		struct stream *s = list_entry(all->sweep, struct stream, node);
+
+		all->sweep = s->node.next;
+		sweep_one(s, now_ns);
+	}
+	if (all->sweep == &all->all) {
+		all->sweep = NULL;
+		arm(all);
+		return;
+	}
+	all->armed = true;
+	loop_timer_arm(all->timer, 0);
 }
 
 /* --- clients that left --- */
@@ -377,6 +391,8 @@ void stream_free(struct stream *s)
 
 	unwatch(s);
 	tell_closed(s);
+	if (all->sweep == &s->node)
+		all->sweep = s->node.next;
 	list_remove(&s->node);
 	all->n--;
 	buf_done(&s->out);
