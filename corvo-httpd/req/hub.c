@@ -457,6 +457,12 @@ int hub_next(struct hub_sub *s, struct m_event *ret)
 	return 0;
 }
 
+void hub_rest(struct hub_sub *s)
+{
+	page_free(s->own);
+	s->own = s->last = NULL;
+}
+
 struct str hub_frame(struct hub_sub *s)
 {
 	struct page *p = s->last;

@@ -45,6 +45,10 @@ void hub_unsubscribe(struct hub_sub *s);
  */
 int hub_next(struct hub_sub *s, struct m_event *ret);
 
+/* There is no room for the next one: what was read ahead goes, as the client
+ * may never take anything again, and is read anew. */
+void hub_rest(struct hub_sub *s);
+
 /* The event hub_next gave last as a frame of a stream, made once for all. */
 struct str hub_frame(struct hub_sub *s);
 

@@ -164,6 +164,8 @@ static void write_more(_unused_ struct req *r, void *arg)
 			tell_place(w);
 		}
 	}
+	if (stream_room(w->stream) == 0)
+		hub_rest(w->sub);
 	if (n < 0)
 		stream_end_error(w->stream, ERR_EVENTS_LOST);
 }

@@ -27,6 +27,8 @@ static void write_more(_unused_ struct req *r, void *arg)
 	       (n = hub_next(w->sub, &e)) > 0)
 		if (event_filter_matches(&w->filter, &e))
 			flow_send(w->flow, &pb_SubscribeEvent, &e);
+	if (flow_room(w->flow) == 0)
+		hub_rest(w->sub);
 	if (n < 0)
 		flow_end(w->flow, ERR_EVENTS_LOST, STR_NULL);
 }
