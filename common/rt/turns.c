@@ -11,7 +11,7 @@
 #include "util/list.h"
 #include "util/turn.h"
 
-#define TURN_NS NS_PER_MS /* how long others wait for a turn */
+#define TURN_NS (NS_PER_MS / 2) /* how long others wait for a turn */
 
 struct turn_work {
 	struct list node;  /* of waiting or running */

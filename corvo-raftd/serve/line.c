@@ -18,9 +18,10 @@
 #include "serve/svc_impl.h"
 #include "util/clock.h"
 
-#define LINE_TURN_NS (10 * NS_PER_MS)
+#define LINE_TURN_NS (4 * NS_PER_MS)
+#define GIVE_NS      NS_PER_MS /* of a turn, for copies of one answer */
 #define HEAVY_NS     NS_PER_MS /* an answer, so that its kind rests */
-#define REST_TIMES   2
+#define REST_TIMES   10
 #define REST_MAX_NS  (100 * NS_PER_MS)
 #define READS_MAX    2  /* at a time */
 #define READS_WAIT   32 /* of a kind; others are told to come back */
@@ -44,6 +45,7 @@ struct line {
 	size_t bytes;
 	size_t next;       /* the kind whose turn it is */
 	uint64_t spent_ns; /* of this turn */
+	bool gives;        /* copies, also in the next one */
 	struct loop_timer *timer;
 };
 
@@ -207,6 +209,16 @@ static bool is_kept_for(const struct line *l, size_t kind,
 	       str_eq(buf_str(&l->kept.question), q->item.body);
 }
 
+/* Whether one more of those who ask the same can have their copy now: a long
+ * answer takes long to copy. */
+static bool can_give(struct line *l, struct rpc_req req, uint64_t begin_ns)
+{
+	if (clock_mono_ns() - begin_ns < GIVE_NS)
+		return rpc_req_has_room(req);
+	l->gives = true;
+	return false;
+}
+
 /* As many of them as there is room for have the answer that is kept; the rest
  * of its time is over when they have all had it. */
 static void give_kept(struct line *l, size_t kind, uint64_t now_ns)
@@ -218,7 +230,7 @@ static void give_kept(struct line *l, size_t kind, uint64_t now_ns)
 
 		if (!is_kept_for(l, kind, q) || drop_idle(l, q, now_ns))
 			continue;
-		if (!rpc_req_has_room(q->req))
+		if (!can_give(l, q->req, now_ns))
 			return;
 		rpc_reply(q->req, 0, l->kept.seq, buf_str(&l->kept.answer));
 		drop(l, q);
@@ -229,12 +241,14 @@ static void give_kept(struct line *l, size_t kind, uint64_t now_ns)
 /* The answer that was just made is that of all who ask the same. */
 static void share(struct line *l, size_t kind, struct str body, uint64_t now_ns)
 {
+	uint64_t begin_ns = clock_mono_ns();
+
 	LIST_FOREACH_SAFE (it, &l->kinds[kind]) {
 		struct question *q = list_entry(it, struct question, node);
 
 		if (!str_eq(q->item.body, body) || drop_idle(l, q, now_ns))
 			continue;
-		if (!rpc_req_has_room(q->req)) {
+		if (!can_give(l, q->req, begin_ns)) {
 			keep(l, kind, body, now_ns);
 			return;
 		}
@@ -325,8 +339,9 @@ void line_turn_end(struct line *l)
 
 	if (l->by_req.n > 0)
 		run(l);
-	more = !has_time(l);
+	more = !has_time(l) || l->gives;
 	l->spent_ns = 0;
+	l->gives = false;
 	if (more)
 		line_look(l);
 	else if (l->by_req.n > 0)
