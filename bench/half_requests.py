@@ -146,8 +146,10 @@ def main(*names):
         say(name, " ".join(f"{s:.2f}" for s in row.values()))
     say("columns", ", ".join(worst))
     say("longest", f"{max(worst.values()):.3f} s", f"< {LATEST_S:g} s")
-    verdict(max(worst.values()) < LATEST_S)
+    good = max(worst.values()) < LATEST_S
+    verdict(good)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

@@ -8,19 +8,30 @@ for /healthz: first in quiet, then under attack, then in quiet again; the table
 at the end has their times. An attack is withstood when their p99 is at most
 five times that in quiet and 250 ms, none of their requests fails, no process is
 restarted, and corvo-httpd, corvo-raftd and corvo-viewd grow by no more than the
-sizes they are given and 64 MiB.
+sizes they are given and 64 MiB. One that is not makes this end with 1.
 
 Polite clients are the load program. Attackers would stand on machines of their
-own; here they are a process that has what time of the processors the node and
-the polite clients leave (nice 19), and what they send is made beforehand. With
---equal they have the same right to the processors as all others.
+own. Here they are a process that has what the node and the polite clients leave
+of the processors, and gives it back as soon as one of them wants it
+(SCHED_IDLE); what they send is made beforehand. In quiet as many processes as
+there are processors send bytes to themselves over sockets, with the same right
+to them: so a processor is never found idle, neither with nor without an attack,
+and what differs is what the node does for the attackers. All of that, in
+whichever process and thread of the node, is part of the times under attack, and
+the longest answer is told beside the p99. How long the loops of corvo-httpd and
+corvo-raftd waited for a processor is told, too: where it is much beside what
+they ran, the machine had other things to do, and the times say little. With
+--equal attackers have the same right to the processors as all others, and
+nothing runs in quiet.
 """
 
+import contextlib
 import importlib
 import multiprocessing
 import os
 import re
 import resource
+import socket
 import sys
 import traceback
 from pathlib import Path
@@ -30,9 +41,10 @@ from figures import (SOURCE, all_pids, cpu_seconds, forget_peak, head, let_pass,
 from polites import Polites
 
 HERE = Path(__file__).resolve().parent
-QUIET_S = 4      # how long polite clients are alone, before and after
-HOLD_S = 8       # how long attackers stay
-SETTLE_S = 4     # and how long memory has to come back
+FORK = multiprocessing.get_context("fork")
+QUIET_S = 3      # how long polite clients are alone, before and after
+HOLD_S = 6       # how long attackers stay
+SETTLE_S = 3     # and how long memory has to come back
 PATIENCE_S = 120 # for attackers to end
 LATEST_MS = 250  # for any p99
 TIMES = 5        # that in quiet
@@ -59,9 +71,44 @@ def collect():
 ATTACKS = collect()
 
 
-def act(node, name, nice, pipe):
+def give_way():
+    """This process has only what all others leave of the processors."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def talk_to_itself():
+    """Of a process that stands for attackers of somebody else."""
+    give_way()
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        out = socket.create_connection(s.getsockname())
+        back = s.accept()[0]
+    data = bytes(32768)
+    while True:
+        out.sendall(data)
+        left = len(data)
+        while left > 0:
+            left -= len(back.recv(left))
+
+
+@contextlib.contextmanager
+def others_attacked(equal):
+    """Load that is none of the node's while the block runs."""
+    talkers = [FORK.Process(target=talk_to_itself, daemon=True)
+               for _ in range(0 if equal else os.cpu_count())]
+    for t in talkers:
+        t.start()
+    try:
+        yield
+    finally:
+        for t in talkers:
+            t.kill()
+            t.join()
+
+
+def act(node, name, equal, pipe):
     """Of the attackers' process."""
-    os.nice(nice)
+    if not equal:
+        give_way()
     try:
         with ATTACKS[name](node):
             pipe.send("under way")
@@ -75,10 +122,10 @@ def act(node, name, nice, pipe):
 class Attackers:
     """Attackers, in a process of their own."""
 
-    def __init__(self, node, name, nice):
+    def __init__(self, node, name, equal):
         self.pipe, theirs = multiprocessing.Pipe()
-        self.process = multiprocessing.get_context("fork").Process(
-            target=act, args=(node, name, nice, theirs))
+        self.process = FORK.Process(
+            target=act, args=(node, name, equal, theirs))
         self.is_broken = False
 
     def __enter__(self):
@@ -134,6 +181,14 @@ def setting_mb(name):
     return int(re.search(rf'SETTING\({name}, size, "(\d+)MiB"', text)[1])
 
 
+def loop_times(pid):
+    """Seconds that the thread of a process's loop ran, and waited for a
+    processor."""
+    ran, waited = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split(
+        )[:2]
+    return int(ran) / 1e9, int(waited) / 1e9
+
+
 def quiet_ms(phases, what):
     """The mean of before and after."""
     return sum(p.ms(what) for p in phases) / len(phases)
@@ -142,11 +197,11 @@ def quiet_ms(phases, what):
 class Try:
     """One attack on a node of its own."""
 
-    def __init__(self, name, nice):
-        self.name, self.nice = name, nice
+    def __init__(self, name, equal):
+        self.name, self.equal = name, equal
 
     def alone(self):
-        with Polites(self.node) as p:
+        with others_attacked(self.equal), Polites(self.node) as p:
             let_pass(QUIET_S)
         p.say("quiet")
         return p
@@ -157,14 +212,21 @@ class Try:
         return {n: cpu_seconds([now[n]]) - (before[n] if before else 0)
                 for n in BUDGETS if now[n] == self.pids[n]}
 
+    def loops(self, before=None):
+        """The same of their loops: seconds run, and waited."""
+        now = all_pids(self.node)
+        return {n: [a - b for a, b in zip(
+                        loop_times(now[n]), before[n] if before else (0, 0))]
+                for n in ("httpd-0", "raftd") if now[n] == self.pids[n]}
+
     def attack(self):
-        used = self.spent()
+        used, loops = self.spent(), self.loops()
         with Polites(self.node) as self.beside, \
-                Attackers(self.node, self.name, self.nice) as attackers:
+                Attackers(self.node, self.name, self.equal) as attackers:
             let_pass(HOLD_S)
             self.attackers_s = attackers.cpu_seconds()
         self.is_broken = attackers.is_broken
-        self.used = self.spent(used)
+        self.used, self.ran = self.spent(used), self.loops(loops)
         self.beside.say("under attack")
 
     def run(self):
@@ -197,6 +259,9 @@ class Try:
         say("  processor time of attackers", f"{self.attackers_s:.1f} s")
         for name, seconds in self.used.items():
             say(f"  processor time of {name}", f"{seconds:.1f} s")
+        for name, (ran, waited) in self.ran.items():
+            say(f"  loop of {name} ran / waited for a processor",
+                f"{ran:.1f} / {waited:.1f} s")
         say("  polite failures", f"{self.beside.failed()}", "0")
         for why in self.beside.failures:
             say("   ", why)
@@ -211,7 +276,8 @@ class Try:
         p99 = self.beside.ms("p99")
         return (f"  {self.name:<24}"
                 f"{self.quiet['p50']:6.1f} /{self.quiet['p99']:6.1f}"
-                f"{self.beside.ms('p50'):8.1f} /{p99:7.1f}"
+                f"{self.beside.ms('p50'):8.1f} /{p99:7.1f} /"
+                f"{self.beside.ms('max'):7.1f}"
                 f"{p99 / self.quiet['p99']:7.1f}{self.beside.failed():5}  "
                 f"{','.join(self.restarted) or 'no':<8}"
                 + "".join(f"{m.before:6.0f}/{m.most:4.0f}/{m.after:4.0f}"
@@ -219,9 +285,9 @@ class Try:
                 + ("  good" if self.is_good() else "  NOT GOOD"))
 
 
-def measure(name, nice):
+def measure(name, equal):
     head(f"H  {name}: {' '.join((ATTACKS[name].__doc__ or name).split())}")
-    t = Try(name, nice)
+    t = Try(name, equal)
     t.run()
     t.say()
     return t
@@ -229,20 +295,23 @@ def measure(name, nice):
 
 def main(*words):
     names = [w for w in words if w != "--equal"]
-    nice = 0 if "--equal" in words else 19
+    equal = "--equal" in words
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    tries = [measure(name, nice) for name in names or ATTACKS]
+    tries = [measure(name, equal) for name in names or ATTACKS]
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     head("H  p50 / p99 of ten polite clients in ms, quiet and under attack, "
-         "and their failures; memory in MB before/most/after of "
-         + ", ".join(BUDGETS) + f"; attackers at nice {nice}")
-    print("  attack                       quiet         attack     ratio fail "
-          "restarted")
+         "there with the longest, and their failures; memory in MB "
+         "before/most/after of " + ", ".join(BUDGETS)
+         + ("; attackers have equal rights" if equal else ""))
+    print("  attack                       quiet              attack        "
+          "ratio fail restarted")
     for t in tries:
         print(t.line(), flush=True)
-    verdict(all(t.is_good() for t in tries))
+    good = all(t.is_good() for t in tries)
+    verdict(good)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))
