@@ -33,7 +33,7 @@ static void frame(struct str in)
 	struct frame f;
 
 	if (frame_decode(in, &a, &f) == 0)
-		CHECK(f.kind >= FRAME_HELLO && f.kind <= FRAME_BYE);
+		CHECK(f.kind >= FRAME_HELLO && f.kind <= FRAME_PART);
 	arena_done(&a);
 }
 

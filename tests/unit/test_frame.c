@@ -63,6 +63,16 @@ static void write_cancels(struct buf *b)
 	frame_end(&w);
 }
 
+static void write_part(struct buf *b)
+{
+	struct frame_part p = { UINT64_MAX, STR("some of them") };
+	struct frame_writer w;
+
+	frame_begin(&w, b, FRAME_PART, 3);
+	frame_add_part(&w, &p);
+	frame_end(&w);
+}
+
 static void write_entry(struct buf *b)
 {
 	struct frame_writer w;
@@ -146,6 +156,12 @@ static void test_others(void **state _unused_)
 	assert_int_equal(f.replies[2].err, -ERR_NOT_FOUND);
 	assert_true(f.replies[2].seq == UINT64_MAX);
 	assert_int_equal(f.replies[2].body.n, 1);
+
+	write_part(&b);
+	assert_int_equal(frame_decode(buf_str(&b), &a, &f), 0);
+	assert_int_equal(f.kind, FRAME_PART);
+	assert_true(f.part.size == UINT64_MAX);
+	assert_str_is(f.part.bytes, "some of them");
 }
 
 static void test_entry(void **state _unused_)
@@ -238,6 +254,9 @@ static void write_any(struct buf *b, int which)
 	case 3:
 		write_replies(b);
 		break;
+	case 4:
+		write_part(b);
+		break;
 	default:
 		write_entry(b);
 		break;
@@ -246,7 +265,7 @@ static void write_any(struct buf *b, int which)
 
 static void test_truncation(void **state _unused_)
 {
-	for (int which = 0; which < 5; which++) {
+	for (int which = 0; which < 6; which++) {
 		_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 		_cleanup_(arena_done) struct arena a = ARENA_INIT;
 
@@ -269,7 +288,7 @@ static void test_byte_flips(void **state _unused_)
 	struct rng rng;
 
 	test_rng(&rng);
-	for (int which = 0; which < 5; which++) {
+	for (int which = 0; which < 6; which++) {
 		_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 		_cleanup_(arena_done) struct arena a = ARENA_INIT;
 
