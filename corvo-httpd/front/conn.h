@@ -80,7 +80,7 @@ struct conns {
 	struct loop_timer *timer;
 	uint64_t sweep_ns; /* between two sweeps */
 	struct {
-		struct list *next; /* to be looked at; NULL: none is under way */
+		struct list *next; /* to be looked at; NULL: none is */
 		int list;          /* that it is in, or the end of */
 	} sweep;
 	uint64_t request_timeout_ns;
