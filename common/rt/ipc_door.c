@@ -2,7 +2,8 @@
  * See rt/ipc_door.h. A peer of ours speaks first and at once: mostly its words
  * are there already when it is let in. So whoever has not said anything after
  * a moment, while another one waits, is let go; if it is one of ours that was
- * slow, it comes again.
+ * slow, it comes again. Those who stand in line behind one that was let go have
+ * less time: they could speak while they waited.
  */
 #include "rt/ipc_door.h"
 
@@ -16,6 +17,7 @@
 
 #define PATH_BYTES  (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
 #define FIRST_NS    (20 * NS_PER_MS) /* to say something */
+#define NEXT_NS     (2 * NS_PER_MS)  /* the same, of who stood in line */
 #define LOOK_MAX_NS (200 * NS_PER_MS)
 
 static void on_look(void *ctx)
@@ -25,6 +27,7 @@ static void on_look(void *ctx)
 	if (d->look_ns == 0)
 		return;
 	if (ipc_door_is_wanted(d)) {
+		d->hurries = true;
 		d->on_silent(d->ctx);
 		return;
 	}
@@ -64,7 +67,8 @@ void ipc_door_await(struct ipc_door *d)
 {
 	if (d->fd < 0)
 		return;
-	d->look_ns = FIRST_NS;
+	d->hurries = d->hurries && ipc_door_is_wanted(d);
+	d->look_ns = d->hurries ? NEXT_NS : FIRST_NS;
 	loop_timer_arm(d->timer, d->look_ns);
 }
 

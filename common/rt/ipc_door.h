@@ -12,6 +12,7 @@ struct ipc_door {
 	int fd; /* a copy of the listening socket's, or -1 */
 	struct loop_timer *timer;
 	uint64_t look_ns; /* until the next look; 0: none is awaited */
+	bool hurries;     /* one was let go, and others stand in line still */
 	loop_fn *on_silent;
 	void *ctx;
 };
