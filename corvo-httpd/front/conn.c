@@ -204,7 +204,8 @@ bool conns_have_room(const struct conns *cs)
 {
 	return places_taken(cs) < cs->max || cs->extra_n < EXTRA_MAX ||
 	       !list_empty(&cs->lists[CONNS_IDLE]) ||
-	       !list_empty(&cs->lists[CONNS_NEW]);
+	       !list_empty(&cs->lists[CONNS_NEW]) ||
+	       !list_empty(&cs->lists[CONNS_COMING]);
 }
 
 /* Something of a request is here already. */
@@ -215,6 +216,17 @@ static bool has_bytes(const struct conn *c)
 	if (c->front == NULL)
 		return !door_is_silent(c);
 	return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Who has sent the head of a request is told, and can ask again. */
+static void shed_h1(struct conn *c)
+{
+	if (c->phase == CONN_BODY)
+		conn_refuse(c, ERR_OVERLOADED,
+			    STR("this node has as many connections as "
+				"max_connections allows, and this request had "
+				"not come completely"));
+	conn_cut(c);
 }
 
 /* Its front closes it soon. */
@@ -233,7 +245,7 @@ static void shed(struct conns *cs, struct conn *c)
 	else if (c->h2 != NULL)
 		h2_goodbye(c->h2);
 	else
-		conn_cut(c);
+		shed_h1(c);
 }
 
 /* One that has been so for so long. False: there is none, or all are at work.
@@ -274,8 +286,9 @@ static bool find_place(struct conns *cs)
 	if (places_taken(cs) < cs->max)
 		return true;
 	/* who has a first request ready sends it at once */
-	if (!shed_one(cs, CONNS_NEW, FRESH_NS) && !shed_one(cs, CONNS_IDLE, 0))
-		(void)shed_one(cs, CONNS_NEW, 0);
+	if (!shed_one(cs, CONNS_NEW, FRESH_NS) &&
+	    !shed_one(cs, CONNS_IDLE, 0) && !shed_one(cs, CONNS_NEW, 0))
+		(void)shed_one(cs, CONNS_COMING, 0);
 	return places_taken(cs) < cs->max; /* it may have been an extra one */
 }
 
@@ -323,6 +336,8 @@ static enum conn_list list_of(const struct conn *c, enum conn_phase phase)
 	    (phase == CONN_IDLE && !c->has_asked) ||
 	    (phase == CONN_LINGER && c->is_extra))
 		return CONNS_NEW;
+	if (phase == CONN_BODY)
+		return CONNS_COMING;
 	return phase == CONN_IDLE ? CONNS_IDLE : CONNS_BUSY;
 }
 

@@ -5,8 +5,9 @@
  *
  * Their number is bounded. When all places are taken, the one that is idle for
  * longest makes room for a newcomer, then the one that has been silent for
- * longest since it came; only if all are at work newcomers are extra, of which
- * there are a few: enough to be told that, and to ask how the node is.
+ * longest since it came, then the one whose body has been coming for longest;
+ * only if all are at work newcomers are extra, of which there are a few: enough
+ * to be told that, and to ask how the node is.
  */
 #ifndef CORVO_CONN_H
 #define CORVO_CONN_H
@@ -39,7 +40,13 @@ enum conn_phase {
 };
 
 /* Those of a kind, the longest in it first. */
-enum conn_list { CONNS_NEW, CONNS_IDLE, CONNS_BUSY, CONNS_LISTS };
+enum conn_list {
+	CONNS_NEW,
+	CONNS_IDLE,
+	CONNS_COMING, /* a body, of HTTP/1 */
+	CONNS_BUSY,
+	CONNS_LISTS,
+};
 
 struct conn {
 	struct list node;

@@ -95,18 +95,18 @@ def stream_with_half_a_message(node):
                   + frame(DATA, 0, 1, struct.pack(">BI", 0, 100) + b"x"))
 
 
-HEADS = [half_line, half_head, half_second_head, half_preface, h2_half_head,
-         h2_half_frame]
-ALL = HEADS + [half_body, half_chunk, h2_half_body, stream_without_message,
-               stream_with_half_a_message]
+CONNECTIONS = [half_line, half_head, half_second_head, half_preface,
+               h2_half_head, h2_half_frame, half_body, half_chunk]
+ALL = CONNECTIONS + [h2_half_body, stream_without_message,
+                     stream_with_half_a_message]
 
 
 def named(kinds):
     return pytest.mark.parametrize("kind", kinds, ids=lambda k: k.__name__)
 
 
-@named(HEADS)
-def test_half_heads_make_room_for_others(node, kind):
+@named(CONNECTIONS)
+def test_what_has_come_in_part_makes_room_for_others(node, kind):
     with contextlib.ExitStack() as stack:
         for _ in range(3 * PLACES):
             stack.enter_context(kind(node))
@@ -115,6 +115,17 @@ def test_half_heads_make_room_for_others(node, kind):
                 assert c.get("/healthz").status == 200
                 c.enqueue("beside")
                 c.ack(c.fetch("beside"))
+
+
+def test_a_body_that_makes_room_is_told_so(node):
+    with contextlib.ExitStack() as stack:
+        first, *_ = [stack.enter_context(half_body(node))
+                     for _ in range(2 * PLACES)]
+        answer = first.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 429"), answer
+        assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["code"] == \
+            "OVERLOADED"
+        assert first.recv(1) == b""
 
 
 @named([h2_half_body, stream_without_message])
