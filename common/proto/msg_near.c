@@ -18,6 +18,24 @@ static size_t slips_allowed(struct str a, struct str b)
 	return longer >= 3 ? 1 : 0;
 }
 
+/* Which there are, without their order and number. */
+static uint32_t letters(struct str s)
+{
+	uint32_t set = 0;
+
+	for (size_t i = 0; i < s.n; i++)
+		set |= 1u << ((unsigned char)s.p[i] & 31);
+	return set;
+}
+
+/* Most names are far for this alone, which costs a tenth of the table. A slip
+ * takes away one letter at most, and brings one. */
+static bool has_other_letters(struct str a, struct str b)
+{
+	return (size_t)__builtin_popcount(letters(a) ^ letters(b)) >
+	       2 * slips_allowed(a, b);
+}
+
 /*
  * Letters added, left out, changed or exchanged with the next. Rows of the
  * usual table, one for each letter of `a`; `before` is the one two back, which
@@ -55,7 +73,8 @@ size_t name_slips(struct str name, struct str member)
 	size_t longer = MAX(name.n, member.n), n;
 
 	if (longer > NAME_MAX_BYTES ||
-	    longer - MIN(name.n, member.n) > slips_allowed(name, member))
+	    longer - MIN(name.n, member.n) > slips_allowed(name, member) ||
+	    has_other_letters(name, member))
 		return NAME_FAR;
 	n = slips(name, member);
 	return n <= slips_allowed(name, member) ? n : NAME_FAR;

@@ -4,6 +4,7 @@
 #include "lib/testlib.h"
 #include "msg_fill.h"
 #include "proto/mpk.h"
+#include "proto/msg_near.h"
 
 static void test_round_trip(void **state _unused_)
 {
@@ -286,6 +287,53 @@ static void test_bits_of_durations_have_a_member(void **state _unused_)
 	}
 }
 
+#define SLIP_BYTES 32
+
+/* The k-th slip in a word; false: there are not so many. */
+static bool slip(struct str word, size_t k, char ret[SLIP_BYTES], size_t *n)
+{
+	static const char letters[] = { 'a', 'z', '_' };
+	size_t at = k / 8, keep = 0;
+
+	if (at > word.n)
+		return false;
+	memcpy(ret, word.p, at);
+	*n = at;
+	if (k % 8 < 6) /* put in, or in the place of what is there */
+		ret[(*n)++] = letters[k % 8 / 2];
+	if (k % 8 < 6)
+		keep = k % 2;
+	else if (k % 8 == 6) /* left out */
+		keep = 1;
+	if (k % 8 == 7 && at + 1 < word.n) { /* exchanged with the next */
+		ret[(*n)++] = word.p[at + 1];
+		ret[(*n)++] = word.p[at];
+		keep = 2;
+	}
+	word = str_skip(word, MIN(at + keep, word.n));
+	memcpy(ret + *n, word.p, word.n);
+	*n += word.n;
+	return true;
+}
+
+/* Also where letters come and go with it. */
+static void test_all_slips_are_found(void **state _unused_)
+{
+	static const struct str word = { "max_retries", 11 };
+	char one[SLIP_BYTES], two[SLIP_BYTES];
+	size_t n, m;
+
+	for (size_t i = 0; slip(word, i, one, &n); i++) {
+		assert_true(name_slips(str_of(one, n), word) <= 1);
+		/* one behind it, as one in it is a third */
+		for (size_t k = i + 24; slip(str_of(one, n), k, two, &m); k++)
+			assert_true(name_slips(str_of(two, m), word) <= 2);
+	}
+	assert_true(name_slips(STR("max_replies"), word) == 2);
+	assert_true(name_slips(STR("max_applies"), word) == NAME_FAR);
+	assert_true(name_slips(STR("seirter_xam"), word) == NAME_FAR);
+}
+
 /* A new one must say what it came with. */
 static void test_all_values_have_one(void **state _unused_)
 {
@@ -316,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_enums),
 		cmocka_unit_test(test_values_have_a_level),
 		cmocka_unit_test(test_all_values_have_one),
+		cmocka_unit_test(test_all_slips_are_found),
 		cmocka_unit_test(test_what_may_be_lacked_is_left_out),
 		cmocka_unit_test(test_bits_of_durations_have_a_member),
 	};
