@@ -224,6 +224,7 @@
 #define LIMIT_WEBHOOK_RESPONSE_BYTES 1024
 
 /* Remote calls. */
+#define LIMIT_REFUSED_ITEMS    64  /* of one frame that are told one by one */
 #define LIMIT_STREAM_FAILS     512 /* failed attempts in one frame */
 #define LIMIT_EVENT_TYPE_BYTES 64
 #define LIMIT_SYMBOL_BYTES     512 /* a name somebody asks reflection for */

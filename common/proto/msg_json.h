@@ -15,6 +15,11 @@ struct ignored {
 			    * those of members */
 };
 
+/* An item of one of the message's own lists is refused: the member by its
+ * place in the descriptor. The text lasts for the call. */
+typedef void msg_refused_fn(void *ctx, size_t member, size_t index, int err,
+			    struct str why);
+
 /* How a request is read. */
 struct msg_reader {
 	struct arena *a;         /* for what is read */
@@ -27,6 +32,11 @@ struct msg_reader {
 	/* members of this message are no business of this reader; or NULL */
 	const struct msg_desc *beside;
 	bool compat_03; /* as --compat=0.3 has it */
+	/* Of calls alone (rpc/pb/pb.h): an item of the message's own lists
+	 * that cannot be read is told, left empty, and the rest is read; NULL:
+	 * all of the message is refused. */
+	msg_refused_fn *refused;
+	void *refused_ctx;
 };
 
 /*

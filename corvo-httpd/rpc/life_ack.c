@@ -110,7 +110,7 @@ void life_start_acks(struct life_frame *f)
 	size_t n = 0;
 
 	for (size_t i = 0; i < f->m.acks_n; i++) {
-		if (!life_item_ok(f, "ack: ", &msg_ack_item, &f->m.acks[i]))
+		if (!life_item_ok(f, LIFE_ACKS, i, &f->m.acks[i]))
 			continue;
 		pushed_remove(f->l, f->m.acks[i].job_id);
 		f->m.acks[n++] = f->m.acks[i];

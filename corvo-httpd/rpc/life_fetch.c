@@ -83,9 +83,9 @@ static bool fill_fetch(struct life_frame *f, struct m_fetch *m)
 		MIN(f->m.fetch_count, (uint32_t)LIMIT_FETCH_COUNT));
 	MSG_SET(m, fetch, timeout, wait_of(f));
 	MSG_SET(m, fetch, fetch_id, rng_u64(&f->l->h->rng));
-	if (!life_item_ok(f, "fetch: ", &msg_fetch, m))
-		return false;
-	r = fetch_check(m, &why);
+	r = msg_check(&msg_fetch, m, &why);
+	if (r == 0)
+		r = fetch_check(m, &why);
 	if (r < 0)
 		life_error(f, "fetch: ", -r, buf_str(&why));
 	return r == 0;

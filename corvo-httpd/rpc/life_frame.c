@@ -69,17 +69,6 @@ void life_error(struct life_frame *f, const char *what, int err,
 		MSG_SET(&f->reply, lifecycle_reply, retry_after_ms, 1000);
 }
 
-bool life_item_ok(struct life_frame *f, const char *what,
-		  const struct msg_desc *d, const void *m)
-{
-	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
-	int r = msg_check(d, m, &why);
-
-	if (r < 0)
-		life_error(f, what, -r, buf_str(&why));
-	return r == 0;
-}
-
 /* --- asking --- */
 
 struct answered {
@@ -190,7 +179,7 @@ static void start_fails(struct life_frame *f)
 		const struct m_fail *m = &f->m.fails[i];
 
 		MSG_SET(&f->reply.failed[i], fail_result, job_id, m->job_id);
-		if (!life_item_ok(f, "fail: ", &msg_fail, m)) {
+		if (!life_item_ok(f, LIFE_FAILS, i, m)) {
 			MSG_SET(&f->reply.failed[i], fail_result, code,
 				STR("VALIDATION_ERROR"));
 			continue;
@@ -221,8 +210,7 @@ static void start_beats(struct life_frame *f)
 	size_t n = 0;
 
 	for (size_t i = 0; i < f->m.heartbeats_n; i++)
-		if (life_item_ok(f, "heartbeat: ", &msg_beat,
-				 &f->m.heartbeats[i]))
+		if (life_item_ok(f, LIFE_BEATS, i, &f->m.heartbeats[i]))
 			f->m.heartbeats[n++] = f->m.heartbeats[i];
 	if (n == 0)
 		return;
@@ -269,6 +257,14 @@ void life_settle(struct life_frame *f)
 	lifecycle_done(f->l, &f->node, f->waits);
 }
 
+/* Nothing of it is done, whatever some of it would come to. */
+static void refuse_frame(struct life_frame *f, int err, struct str text)
+{
+	f->reply.error = STR_NULL;
+	MSG_SET_LIST(&f->reply, lifecycle_reply, refused_items, NULL, 0);
+	life_error(f, "", err, text);
+}
+
 /* False: the client wants to be refused rather than ignored. */
 static bool admit_ignored(struct life_frame *f)
 {
@@ -282,7 +278,7 @@ static bool admit_ignored(struct life_frame *f)
 		return true;
 	}
 	ignored_explain(&f->ignored, &why);
-	life_error(f, "", ERR_VALIDATION_ERROR, buf_str(&why));
+	refuse_frame(f, ERR_VALIDATION_ERROR, buf_str(&why));
 	return false;
 }
 
@@ -293,13 +289,15 @@ static bool parse_frame(struct life_frame *f, struct str bytes)
 	struct msg_reader rd = { .a = &f->a,
 				 .why = &why,
 				 .ignored = &f->ignored,
-				 .compat_03 = f->l->h->compat_03 };
+				 .compat_03 = f->l->h->compat_03,
+				 .refused = life_unread,
+				 .refused_ctx = f };
 	int r = remote_parse_unchecked(f->l->r, bytes, &rd,
 				       &pb_LifecycleStreamRequest, &f->m);
 
 	MSG_SET(&f->reply, lifecycle_reply, request_id, f->m.request_id);
 	if (r < 0)
-		life_error(f, "", -r, buf_str(&why));
+		refuse_frame(f, -r, buf_str(&why));
 	return r == 0 && admit_ignored(f);
 }
 

@@ -4,7 +4,8 @@
  *
  * A worker or producer with one job a frame would otherwise pay for each what a
  * batch costs. When all is refused for what some of it is, each frame asks by
- * itself and hears of its own. Large frames need no company.
+ * itself and hears of its own; one that was alone hears it now. Large frames
+ * need no company.
  */
 #include <stdlib.h>
 
@@ -47,8 +48,7 @@ static void take_out(struct share *s)
 
 /* --- the answer --- */
 
-/* It is refused for what some of it is. */
-static bool is_about_items(int err)
+bool life_is_about_items(int err)
 {
 	return err_again(err) == AGAIN_NO || err == ERR_QUEUE_FULL ||
 	       err == ERR_QUEUE_LIMIT;
@@ -59,7 +59,8 @@ struct told {
 	const struct gather_kind *kind;
 	const struct rpc_reply *reply;
 	const void *m; /* NULL: it is an error, or could not be read */
-	bool ask_again;
+	bool is_about_items;
+	bool is_for_many;
 	struct share *s; /* who is told */
 };
 
@@ -68,8 +69,10 @@ static void tell_frame(_unused_ struct req *r, void *arg)
 	const struct told *t = arg;
 	struct life_frame *f = t->s->f;
 
-	if (t->ask_again)
+	if (t->is_about_items && t->is_for_many)
 		t->kind->alone(f);
+	else if (t->is_about_items && t->kind->refused != NULL)
+		t->kind->refused(f, t->reply);
 	else if (t->m != NULL)
 		t->kind->tell(f, t->s->at, t->m);
 	else if (t->reply->err != 0)
@@ -101,8 +104,8 @@ static void on_gathered(void *ctx, const struct rpc_reply *reply)
 	struct told t = { .kind = kind,
 			  .reply = reply,
 			  .m = is_good ? m : NULL,
-			  .ask_again =
-			      g->sent_n > 1 && is_about_items(reply->err) };
+			  .is_about_items = life_is_about_items(reply->err),
+			  .is_for_many = g->sent_n > 1 };
 
 	g->call = NULL;
 	h->seq = MAX(h->seq, reply->seq);

@@ -1,8 +1,9 @@
 /*
- * Between the files of a frame: life_frame.c is its life, life_ack.c how it
- * ends jobs, life_fetch.c how it asks for some, and who leads, life_enqueue.c
- * how it adds jobs, life_gather.c what it asks for together with others. See
- * rpc/lifecycle.h.
+ * Between the files of a frame: life_frame.c is its life, life_items.c what of
+ * it is refused, life_ack.c how it ends jobs, life_fetch.c how it asks for
+ * some, and who leads, life_enqueue.c how it adds jobs, with life_refs.c those
+ * that name each other, life_gather.c what it asks for together with others.
+ * See rpc/lifecycle.h.
  */
 #ifndef CORVO_LIFE_PARTS_H
 #define CORVO_LIFE_PARTS_H
@@ -29,6 +30,25 @@ struct share {
 	size_t at, n;     /* its items among all, once they are sent */
 };
 
+/* The lists of it. */
+enum life_list {
+	LIFE_ACKS,
+	LIFE_JOBS,
+	LIFE_FAILS,
+	LIFE_BEATS,
+	LIFE_LISTS,
+};
+
+/* Jobs that are added as a whole or not at all: halves of those that were
+ * refused so. */
+#define LIFE_RANGES 16
+_Static_assert(LIMIT_ENQUEUE_BATCH < 1 << (LIFE_RANGES - 1),
+	       "as many as there are halves of halves");
+
+struct job_range {
+	size_t from, n; /* of life_frame.batch */
+};
+
 struct life_frame {
 	struct list node; /* in lifecycle.frames */
 	struct lifecycle *l;
@@ -49,8 +69,17 @@ struct life_frame {
 	bool is_last;    /* the stream ends with it */
 	bool asks_first; /* who leads, before anything else */
 	size_t acks_n;   /* those that can be said, the first of m.acks */
-	struct m_enqueue_batch batch;
-	size_t bytes_n; /* it had when it came */
+	/* Items that could not be read; NULL: all of the list could. */
+	bool *unread[LIFE_LISTS];
+	struct m_enqueue_batch batch; /* jobs that can be added, and */
+	size_t *places;               /* where they stand in m.enqueues */
+	bool has_refs;                /* some name others of them */
+	struct job_range ranges[LIFE_RANGES]; /* to be added; the last first */
+	size_t ranges_n;
+	size_t splits_n;                /* ranges that became two */
+	struct str *ids;                /* of those that have been added */
+	struct m_enqueue_answer *added; /* one for each of m.enqueues */
+	size_t bytes_n;                 /* it had when it came */
 	struct share shares[GATHER_KINDS];
 };
 
@@ -59,9 +88,6 @@ struct life_frame {
 /* The first one is told. what: which part it was. */
 void life_error(struct life_frame *f, const char *what, int err,
 		struct str text);
-/* Checks one item by its table; false: it is left out. */
-bool life_item_ok(struct life_frame *f, const char *what,
-		  const struct msg_desc *d, const void *m);
 
 /* An operation or question, and how long it may take. */
 struct life_call {
@@ -86,7 +112,32 @@ void life_settle(struct life_frame *f);
 void *life_decode(struct life_frame *f, const char *what,
 		  const struct msg_desc *d, const struct rpc_reply *reply);
 
+/* --- life_items.c --- */
+
+/* For the reader: an item that cannot be read (msg_refused_fn). */
+void life_unread(void *frame, size_t member, size_t index, int err,
+		 struct str why);
+/* Nothing else of the frame is refused for it. An empty text: err's own. */
+void life_refuse_item(struct life_frame *f, enum life_list list, size_t i,
+		      int err, struct str text);
+/* Checks one item by its table; false: it is left out, which has been told. */
+bool life_item_ok(struct life_frame *f, enum life_list list, size_t i,
+		  const void *m);
+
+/* --- life_refs.c --- */
+
+/*
+ * Of m.enqueues, of which those marked are refused: so are those that name one
+ * of them, which is told and marked.
+ */
+void life_refuse_refs(struct life_frame *f, bool *refused);
+/* The rest is in batch by now, and names each other by its places there. */
+void life_move_refs(struct life_frame *f);
+
 /* --- life_gather.c --- */
+
+/* Several were refused for what some of them are. */
+bool life_is_about_items(int err);
 
 /* What can go together, as one operation. */
 struct gather_kind {
@@ -107,6 +158,9 @@ struct gather_kind {
 	void (*tell)(struct life_frame *f, size_t at, const void *reply);
 	/* It asks by itself. */
 	void (*alone)(struct life_frame *f);
+	/* It was alone, and is refused for what some of it is; NULL: that is
+	 * its error. */
+	void (*refused)(struct life_frame *f, const struct rpc_reply *reply);
 };
 
 /* Whether n items of it are few enough to be gathered. */

@@ -115,10 +115,13 @@ static int read_message(const struct msg_reader *rd, struct pb_place *at,
 {
 	int r;
 
-	if (json_type_of(v) != JSON_OBJECT)
-		return refuse_type(rd, at, "an object", v);
 	r = pb_put_message(rd, at, m, ret);
-	return r < 0 ? r : read_object(rd, at->f->sub, v, at, *ret);
+	if (r < 0)
+		return r;
+	r = json_type_of(v) == JSON_OBJECT
+		? read_object(rd, at->f->sub, v, at, *ret)
+		: refuse_type(rd, at, "an object", v);
+	return pb_end_message(rd, at, *ret, r);
 }
 
 static int read_value(const struct msg_reader *rd, struct pb_place *at,

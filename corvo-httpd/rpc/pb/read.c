@@ -213,7 +213,8 @@ static int put_bytes(const struct input *in, struct pb_place *at, void *m,
 		return r;
 	if (at->f->flags & PB_MAP)
 		return read_entry(in, at, sub, bytes);
-	return read_message(in, at->f->sub, bytes, at, sub);
+	r = read_message(in, at->f->sub, bytes, at, sub);
+	return pb_end_message(in->rd, at, sub, r);
 }
 
 static int read_field(const struct input *in, struct wire *w,

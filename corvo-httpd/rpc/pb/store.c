@@ -257,6 +257,24 @@ int pb_put_message(const struct msg_reader *rd, struct pb_place *at, void *m,
 	return 0;
 }
 
+static bool is_own_item(const struct pb_place *at)
+{
+	return at->up == NULL &&
+	       (at->f->flags & (PB_REPEATED | PB_MAP)) == PB_REPEATED;
+}
+
+int pb_end_message(const struct msg_reader *rd, const struct pb_place *at,
+		   void *item, int r)
+{
+	if (r == 0 || rd->refused == NULL || !is_own_item(at))
+		return r;
+	memset(item, 0, at->f->sub->msg->size);
+	rd->refused(rd->refused_ctx, at->f->index, at->index, -r,
+		    buf_str(rd->why));
+	buf_clear(rd->why);
+	return 0;
+}
+
 /* --- texts --- */
 
 /* As the reader of JSON names its places: by the field's own name. */

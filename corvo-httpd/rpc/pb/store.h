@@ -42,6 +42,13 @@ int pb_put_time(const struct msg_reader *rd, const struct pb_place *at, void *m,
 int pb_put_message(const struct msg_reader *rd, struct pb_place *at, void *m,
 		   void **ret);
 
+/*
+ * It has been read, or refused with r: what becomes of the message. An item
+ * that may be refused by itself is, and is left empty: 0.
+ */
+int pb_end_message(const struct msg_reader *rd, const struct pb_place *at,
+		   void *item, int r);
+
 /* All is read: what must hold of the whole. */
 int pb_finish(const struct msg_reader *rd, const struct pb_desc *d,
 	      const void *m);

@@ -1,0 +1,86 @@
+/*
+ * Items of a frame that are refused, each by itself. See rpc/life_parts.h.
+ *
+ * A frame that cannot be read as one is refused as a whole (rpc/life_frame.c);
+ * an item that cannot be read, or says what cannot be, is left out, and all
+ * else is done.
+ */
+#include "rpc/life_parts.h"
+
+static const struct {
+	size_t member; /* of struct m_lifecycle */
+	const char *name, *what;
+	const struct msg_desc *d;
+} lists[LIFE_LISTS] = {
+	[LIFE_ACKS] = { MF_lifecycle_acks, "acks", "ack: ", &msg_ack_item },
+	[LIFE_JOBS] = { MF_lifecycle_enqueues, "enqueues",
+			"enqueue: ", &msg_enqueue },
+	[LIFE_FAILS] = { MF_lifecycle_fails, "fails", "fail: ", &msg_fail },
+	[LIFE_BEATS] = { MF_lifecycle_heartbeats, "heartbeats",
+			 "heartbeat: ", &msg_beat },
+};
+
+/* There is room for them as for those of the whole answer. */
+static void tell(struct life_frame *f, enum life_list list, size_t i, int err,
+		 struct str text)
+{
+	struct m_refused_item *all = f->reply.refused_items, *item;
+	size_t n = f->reply.refused_items_n;
+
+	if (n == LIMIT_REFUSED_ITEMS)
+		return;
+	if (n == 0)
+		all = arena_zalloc(&f->a, LIMIT_REFUSED_ITEMS * sizeof(*all));
+	item = &all[n];
+	MSG_SET(item, refused_item, item,
+		arena_printf(&f->a, "%s[%zu]", lists[list].name, i));
+	MSG_SET(item, refused_item, code, str_from(err_code(err)));
+	MSG_SET(item, refused_item, error,
+		arena_copy(&f->a, text.n > 0 ? text : str_from(err_text(err))));
+	MSG_SET_LIST(&f->reply, lifecycle_reply, refused_items, all, n + 1);
+}
+
+void life_refuse_item(struct life_frame *f, enum life_list list, size_t i,
+		      int err, struct str text)
+{
+	life_error(f, lists[list].what, err, text);
+	tell(f, list, i, err, text);
+}
+
+/* So many a list may have. */
+static size_t most_of(enum life_list list)
+{
+	return msg_lifecycle.fields[lists[list].member].max;
+}
+
+/* Its text says which item it is. */
+void life_unread(void *frame, size_t member, size_t index, int err,
+		 struct str why)
+{
+	struct life_frame *f = frame;
+	enum life_list list = LIFE_ACKS;
+
+	while (lists[list].member != member)
+		REQUIRE(++list < LIFE_LISTS);
+	REQUIRE(index < most_of(list));
+	if (f->unread[list] == NULL)
+		f->unread[list] =
+		    arena_zalloc(&f->a, most_of(list) * sizeof(bool));
+	f->unread[list][index] = true;
+	life_error(f, "", err, why);
+	tell(f, list, index, err, why);
+}
+
+bool life_item_ok(struct life_frame *f, enum life_list list, size_t i,
+		  const void *m)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
+	int r;
+
+	if (f->unread[list] != NULL && f->unread[list][i])
+		return false;
+	r = msg_check(lists[list].d, m, &why);
+	if (r < 0)
+		life_refuse_item(f, list, i, -r, buf_str(&why));
+	return r == 0;
+}
