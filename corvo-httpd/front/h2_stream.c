@@ -230,9 +230,18 @@ static void after(struct h2_stream *st)
 	h2_mark(st->h);
 }
 
-/* It is told before the end of what comes, which may be far off. */
+/* The end of what comes may be far off. Who has said that it is near is told
+ * then: there are clients that lose an answer in the middle of what they send.
+ */
+static bool is_end_far(const struct exchange *x)
+{
+	return x->body_to != NULL || x->head.value[HEAD_CONTENT_LENGTH] == NULL;
+}
+
 static void refuse_head(struct h2_stream *st)
 {
+	if (!is_end_far(st->x))
+		return;
 	exchange_whole(st->x);
 	after(st);
 }

@@ -396,7 +396,7 @@ void *req_reply(struct req *r, const struct msg_desc *d,
 
 static void finish(struct req *r, int status)
 {
-	CHECK(!r->x.answered);
+	REQUIRE(!r->x.answered);
 	r->x.answered = true;
 	r->x.status = status;
 	buf_fit(&r->x.out, LIMIT_SMALL_BYTES);

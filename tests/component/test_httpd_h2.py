@@ -13,8 +13,8 @@ import subprocess
 import h2.exceptions
 import pytest
 
-from h2client import (DATA, END_STREAM, PREFACE, RST_STREAM, SETTINGS, Client,
-                      Raw, frame)
+from h2client import (DATA, END_STREAM, PING, PREFACE, RST_STREAM, SETTINGS,
+                      Client, Raw, frame)
 from httpd_fixture import PATIENCE, node, wait_until
 
 API = "/api/v1"
@@ -123,6 +123,31 @@ def test_a_packed_body_is_refused_before_it_has_come(c):
     i = c.begin("POST", API + "/enqueue", headers=[
         ("content-encoding", "gzip")], end=False)
     assert c.answer(i).error() == (415, "UNSUPPORTED_ENCODING")
+
+
+def kinds_until_pong(raw, name):
+    """Of the frames that come before the answer to a ping, and its own."""
+    raw.send(frame(PING, 0, 0, name))
+    kinds = []
+    for kind, _, _, payload in raw.frames():
+        kinds.append(kind)
+        if kind == PING and payload == name:
+            return kinds
+    raise AssertionError(kinds)
+
+
+def test_a_refusal_waits_for_a_small_body(h):
+    """Else what is left of it would be refused in its own way, and there are
+    clients that take that for the answer."""
+    with Raw(h.port, PATIENCE) as raw:
+        raw.send(raw.request(1, False, API + "/enqueue", "POST", [
+            ("content-length", "2"), ("content-encoding", "gzip")]))
+        for name in (b"the head", b"and then"):
+            assert DATA not in kinds_until_pong(raw, name)
+        raw.send(frame(DATA, END_STREAM, 1, b"{}"))
+        kinds = [*kinds_until_pong(raw, b"the body"),
+                 *kinds_until_pong(raw, b"the rest")]
+        assert DATA in kinds and RST_STREAM not in kinds
 
 
 @pytest.mark.parametrize("headers,error", [
