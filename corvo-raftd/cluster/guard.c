@@ -78,6 +78,20 @@ static void cut_count(struct node *n, struct raft_append_entries_result *r)
 	r->last_log_index = MIN(r->last_log_index, stored - 1);
 }
 
+/*
+ * Writes. When one has ended, the library looks which of its entries its log
+ * has, and adds their number to what is stored. A write that lasts over two
+ * elections may be of entries that the one leader had cut off and the next one
+ * brought back: then both their writes count, what is stored is said to go
+ * beyond the end of the log, and they are freed twice. So what was cut off
+ * stays away until its write has ended; the leader sends it again.
+ */
+static void cut_back(struct node *n, struct raft_append_entries *a)
+{
+	if (n->port != NULL && guard_is_on(GUARD_ONCE))
+		node_writes_wait(n, a);
+}
+
 bool guard_receiving(struct node *n, struct raft_message *m)
 {
 	struct guard_answer *a = &n->guard.answer;
@@ -88,6 +102,7 @@ bool guard_receiving(struct node *n, struct raft_message *m)
 
 	switch (m->type) {
 	case RAFT_IO_APPEND_ENTRIES:
+		cut_back(n, &m->append_entries);
 		cut_commit(&m->append_entries);
 		a->term = m->append_entries.term;
 		a->upto = end_of(&m->append_entries);
@@ -176,6 +191,8 @@ static int truncate_from(struct raft_io *io, raft_index index)
 	if (!guard_applied_stays(n, index))
 		return RAFT_SHUTDOWN;
 	guard_members_cut(n, index);
+	if (n->port != NULL)
+		node_writes_cut(n, index);
 	return n->guard_io.truncate(io, index);
 }
 

@@ -24,6 +24,7 @@ enum guard_rule {
 	GUARD_TERM = 1u << 2,
 	GUARD_MEMBERS = 1u << 3,
 	GUARD_APPLIED = 1u << 4,
+	GUARD_ONCE = 1u << 5,
 	/* guard_vote.c */
 	GUARD_ALONE = 1u << 8,
 	GUARD_ASKED = 1u << 9,

@@ -97,13 +97,16 @@ void node_stay_follower(struct node *n)
 
 /* --- what it takes --- */
 
-/* The entries of a message are given back, so that it is a heartbeat. */
-static void leave_out_entries(struct raft_append_entries *a)
+void node_leave_out_entries(struct raft_append_entries *a, unsigned from)
 {
-	raft_free(a->entries[0].batch);
-	raft_free(a->entries);
-	a->entries = NULL;
-	a->n_entries = 0;
+	if (from >= a->n_entries)
+		return;
+	if (from == 0) {
+		raft_free(a->entries[0].batch);
+		raft_free(a->entries);
+		a->entries = NULL;
+	}
+	a->n_entries = from;
 }
 
 bool node_frozen_takes(struct node *n, struct raft_message *m)
@@ -115,13 +118,13 @@ bool node_frozen_takes(struct node *n, struct raft_message *m)
 	if (!is_out(n)) {
 		if (m->type == RAFT_IO_APPEND_ENTRIES && a->n_entries > 0 &&
 		    node_is_far_behind(n))
-			leave_out_entries(a);
+			node_leave_out_entries(a, 0);
 		return true;
 	}
 	if (m->type == RAFT_IO_APPEND_ENTRIES && a->n_entries > 0 &&
 	    node_log_bytes(n) >= n->snapshot_bytes + n->kept_bytes &&
 	    raft_last_index(&n->raft) >= n->taken_upto)
-		leave_out_entries(a);
+		node_leave_out_entries(a, 0);
 	return m->type != RAFT_IO_TIMEOUT_NOW;
 }
 

@@ -153,7 +153,8 @@ struct node {
 	int (*append)(struct raft_io *io, struct raft_io_append *req,
 		      const struct raft_entry entries[], unsigned n,
 		      raft_io_append_cb cb);
-	bool log_failed; /* nothing is written any more */
+	struct list writes; /* struct write: those under way */
+	bool log_failed;    /* nothing is written any more */
 	/* the library's own, which ours stand before: node_term.c */
 	int (*set_term)(struct raft_io *io, raft_term term);
 	int (*set_vote)(struct raft_io *io, raft_id server_id);
@@ -230,6 +231,14 @@ extern unsigned node_piece_most;
 
 /* Tells the library that a write has ended that waited for it. */
 void node_written(struct list *written);
+/* Entries from there on are being cut off. */
+void node_writes_cut(struct node *n, uint64_t index);
+/* The message does not bring back what was cut off and is being written yet. */
+void node_writes_wait(struct node *n, struct raft_append_entries *a);
+
+/* Entries of a message from that one on, counted from 0, are given back. With
+ * none left it is a heartbeat. */
+void node_leave_out_entries(struct raft_append_entries *a, unsigned from);
 
 /* Looks whether leadership or readiness changed, now and from now on. */
 void node_watch(struct node *n);

@@ -236,10 +236,10 @@ static inline enum mail mail_none(int from _unused_, int to _unused_,
 
 /* --- messages that are made up --- */
 
-/* As if `from` led that term. The entries are of its own. */
-static inline void hear_entries(struct member *k, const struct member *from,
-				uint64_t term, uint64_t prev, uint64_t commit,
-				unsigned count)
+/* As if `from` led that term. The entries are of the term `of`. */
+static inline void hear_entries_of(struct member *k, const struct member *from,
+				   uint64_t term, uint64_t of, uint64_t prev,
+				   uint64_t commit, unsigned count)
 {
 	struct raft_message msg = { .type = RAFT_IO_APPEND_ENTRIES,
 				    .server_id =
@@ -261,11 +261,11 @@ static inline void hear_entries(struct member *k, const struct member *from,
 		a->entries = raft_calloc(count, sizeof(*a->entries));
 		for (unsigned i = 0; i < count; i++) {
 			struct entry_head h = { .index = prev + 1 + i,
-						.id = 1000 + term };
+						.id = 1000 + of };
 
 			entry_wrap(&h, STR("1234"), batch + i * len);
 			a->entries[i] = (struct raft_entry){
-				.term = term,
+				.term = of,
 				.type = RAFT_COMMAND,
 				.buf = { batch + i * len, len },
 				.batch = batch,
@@ -273,6 +273,14 @@ static inline void hear_entries(struct member *k, const struct member *from,
 		}
 	}
 	node_receive(&k->node->io, &msg);
+}
+
+/* The entries are of its own. */
+static inline void hear_entries(struct member *k, const struct member *from,
+				uint64_t term, uint64_t prev, uint64_t commit,
+				unsigned count)
+{
+	hear_entries_of(k, from, term, term, prev, commit, count);
 }
 
 static inline void hear_answer(struct member *k, const struct member *from,

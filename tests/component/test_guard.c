@@ -193,6 +193,89 @@ static void what_was_sent_in_an_earlier_term_is_forgotten(void **state _unused_)
 	mail_end();
 }
 
+/* --- writes that last --- */
+
+struct kept_write {
+	struct list node;
+	struct raft_io_append *req;
+	raft_io_append_cb cb;
+};
+
+static struct list kept_writes;
+
+/* Begun, and not over before the test says so. */
+static int keep_write(struct raft_io *io _unused_, struct raft_io_append *req,
+		      const struct raft_entry entries[] _unused_,
+		      unsigned n _unused_, raft_io_append_cb cb)
+{
+	struct kept_write *k = xcalloc(1, sizeof(*k));
+
+	k->req = req;
+	k->cb = cb;
+	list_push_back(&kept_writes, &k->node);
+	return 0;
+}
+
+static int cut_nothing(struct raft_io *io _unused_, raft_index index _unused_)
+{
+	return 0;
+}
+
+/* Its log is not the disk's any more. */
+static void keep_writes(struct member *k)
+{
+	list_init(&kept_writes);
+	k->node->append = keep_write;
+	k->node->guard_io.truncate = cut_nothing;
+}
+
+static void end_writes(const struct member *k)
+{
+	const struct raft *r = &k->node->raft;
+
+	while (!list_empty(&kept_writes)) {
+		struct kept_write *first =
+		    list_entry(kept_writes.next, struct kept_write, node);
+
+		list_remove(&first->node);
+		first->cb(first->req, 0);
+		free(first);
+		assert_true(r->last_stored <=
+			    raft_last_index((struct raft *)r));
+	}
+}
+
+/*
+ * A leader's entry is being written when the next one puts its own in its
+ * place, and the one after that brings the first one back. It is there once.
+ */
+static void a_write_that_lasts_is_counted_once(void **state _unused_)
+{
+	uint64_t last, term;
+	struct member *k;
+
+	mail_begin();
+	propose(100);
+	w_wait(all_is_well, NULL);
+	k = another(leader());
+	mail_rule = mail_none;
+	wait_for_ever(k);
+	keep_writes(k);
+	last = raft_last_index(&k->node->raft);
+	term = k->node->raft.current_term + 1;
+	hear_entries_of(k, another(k), term, term, last, 0, 1);
+	hear_entries_of(k, the_third(k), term + 1, term + 1, last, 0, 1);
+	hear_entries_of(k, another(k), term + 2, term, last, 0, 1);
+	end_writes(k);
+	/* the leader tries again, until it is told */
+	hear_entries_of(k, another(k), term + 2, term, last, 0, 1);
+	end_writes(k);
+	assert_int_equal(raft_last_index(&k->node->raft), last + 1);
+	assert_int_equal(node_term_of(k->node, last + 1), term);
+	assert_int_equal(k->node->raft.last_stored, last + 1);
+	mail_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +285,7 @@ int main(void)
 		CASE(nobody_has_what_it_was_not_sent),
 		CASE(entries_of_an_earlier_term_are_not_counted),
 		CASE(what_was_sent_in_an_earlier_term_is_forgotten),
+		CASE(a_write_that_lasts_is_counted_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

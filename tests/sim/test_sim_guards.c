@@ -24,7 +24,7 @@ static const struct {
 	{ GUARD_TERM, "term", false },      { GUARD_MEMBERS, "members", true },
 	{ GUARD_APPLIED, "applied", true }, { GUARD_ALONE, "alone", true },
 	{ GUARD_ASKED, "asked", false },    { GUARD_LATE, "late", false },
-	{ GUARD_STAND, "stand", false },
+	{ GUARD_STAND, "stand", false },    { GUARD_ONCE, "once", false },
 };
 
 /* How many seeds to count in; 0: up to the first that shows it. */
