@@ -14,6 +14,10 @@
 #define IDLE_HANDLES 256
 #define CONNECTIONS  2048       /* kept open for the next call */
 #define BODY_MAX     (4u << 20) /* read of an answer; then it is cut off */
+#define HEAD_MAX     (1u << 20) /* the same of its headers and trailers */
+/* A piece counts for so many bytes at least: one of a single byte is as much
+ * work as one of a hundred, and an answer may be nothing else. */
+#define PIECE_MIN 128u
 
 struct caller {
 	struct loop *loop;
@@ -35,7 +39,9 @@ struct call {
 	call_fn *fn;
 	void *ctx;
 	struct buf body;
-	size_t got; /* bytes of the body in all */
+	size_t got;  /* bytes of the body in all */
+	size_t cost; /* what its pieces count for */
+	size_t head; /* the same of headers and trailers */
 	bool cut;
 	bool closed; /* an address may not be called */
 	char address[IP_TEXT_BYTES];
@@ -128,8 +134,19 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
 
 	buf_append(&k->body, p, MIN(all, room));
 	k->got += all;
-	k->cut = k->got > k->body.n;
-	return k->got > BODY_MAX ? 0 : all; /* 0: no more of it */
+	k->cost += MAX(all, PIECE_MIN);
+	k->cut = k->got > k->body.n || k->cost > BODY_MAX;
+	return k->cost > BODY_MAX ? 0 : all; /* 0: no more of it */
+}
+
+/* The library keeps them all, and trailers have no end of its own. */
+static size_t on_header(char *p _unused_, size_t size, size_t n, void *ctx)
+{
+	struct call *k = ctx;
+	size_t all = size * n;
+
+	k->head += MAX(all, PIECE_MIN);
+	return k->head > HEAD_MAX ? 0 : all;
 }
 
 /* --- a call --- */
@@ -212,6 +229,8 @@ static void set_rules(struct call *k)
 	SET(CURLOPT_QUICK_EXIT, 1L);
 	SET(CURLOPT_WRITEFUNCTION, on_body);
 	SET(CURLOPT_WRITEDATA, k);
+	SET(CURLOPT_HEADERFUNCTION, on_header);
+	SET(CURLOPT_HEADERDATA, k);
 	SET(CURLOPT_OPENSOCKETFUNCTION, on_open);
 	SET(CURLOPT_OPENSOCKETDATA, k);
 	SET(CURLOPT_TCP_KEEPALIVE, 1L);
@@ -290,7 +309,7 @@ static void judge(struct call *k, CURLcode code, struct call_answer *ret)
 	curl_easy_getinfo(k->easy, CURLINFO_RESPONSE_CODE, &status);
 	curl_easy_getinfo(k->easy, CURLINFO_REDIRECT_URL, &location);
 	/* an answer that was too long is one all the same */
-	if (code == CURLE_WRITE_ERROR && k->got > BODY_MAX)
+	if (code == CURLE_WRITE_ERROR && k->cost > BODY_MAX)
 		code = CURLE_OK;
 	*ret = (struct call_answer){
 		.status = code == CURLE_OK ? (unsigned)status : 0,
@@ -305,6 +324,8 @@ static void judge(struct call *k, CURLcode code, struct call_answer *ret)
 		return;
 	ret->class = class_of(code);
 	ret->error = k->error[0] != '\0' ? k->error : curl_easy_strerror(code);
+	if (k->head > HEAD_MAX)
+		ret->error = "the answer has too many headers";
 	if (k->closed && code == CURLE_COULDNT_CONNECT) {
 		snprintf(k->error, sizeof(k->error),
 			 "the address %s may not be called (push_allow)",
