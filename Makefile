@@ -7,7 +7,11 @@
 #   make sim            clusters in a simulated world: SEEDS=1000 of them, or
 #                       SEED=7 VERBOSE=1, or SEED=7 MINIMISE=1
 #   make fuzz           readers of bytes from outside, MINUTES=10 each; needs
-#                       clang. FUZZ="json msg": only those
+#                       clang. FUZZ="json msg": only those; JOBS=8 at a time
+#   make analyze        clang-tidy, gcc's analyzer, ThreadSanitizer. ONLY=tidy,
+#                       FILES="common corvo-raftd/fsm": a part of it
+#   make coverage       lines and branches of common and corvo-raftd that the
+#                       tests come to; fails below the shares it asks for
 #   make build          what make run starts, in build/release
 #   make bench          speed beside nginx on this machine
 #   make install        PREFIX=/usr/local DESTDIR=; keeps an edited corvo.conf
@@ -34,9 +38,19 @@ SEED      ?= 0
 # Of make fuzz.
 MINUTES   ?= 10
 FUZZ      ?=
+JOBS      ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: run cluster build test sim fuzz bench install uninstall format docs \
-	clean
+# Of make analyze.
+ONLY      ?= tidy,gcc,threads
+FILES     ?=
+
+# Of make coverage: least percentages, and how many files it names.
+LINES     ?= 90
+BRANCHES  ?= 75
+SHOW      ?= 10
+
+.PHONY: run cluster build test sim fuzz analyze coverage bench install \
+	uninstall format docs clean
 
 run: build
 	build/release/cli/corvo server --data-dir ./data $(RUN_FLAGS)
@@ -75,7 +89,27 @@ fuzz:
 	@tools/deps build test clang
 	@cmake --preset fuzz $(launcher) >/dev/null
 	@cmake --build --preset fuzz
-	tests/fuzz/run.py --minutes $(MINUTES) $(FUZZ)
+	tests/fuzz/run.py --minutes $(MINUTES) --jobs $(JOBS) $(FUZZ)
+
+analyze:
+	@tools/deps build test clang
+	@cmake --preset tsan $(launcher) >/dev/null
+	@cmake --build build/tsan --target \
+		$(if $(findstring threads,$(ONLY)),test_threads,corvo_version)
+	@tests/analyze/analyze.py build/tsan --only $(ONLY) --jobs $(JOBS) \
+		$(FILES)
+
+# What a run leaves adds to what is there, so it begins with none. A test that
+# fails for the slowness of this build is for make test to judge.
+coverage:
+	@tools/deps build test
+	@cmake --preset coverage $(launcher) >/dev/null
+	@cmake --build --preset coverage
+	@find build/coverage -name '*.gcda' -delete
+	-@ctest --test-dir build/coverage -j$(jobs) -LE 'tidy|docs|deploy' \
+		$(CTEST_FLAGS) >build/coverage/ctest.log
+	@tests/coverage.py build/coverage --show $(SHOW) \
+		--least-lines $(LINES) --least-branches $(BRANCHES)
 
 bench: build
 	@tools/deps build bench

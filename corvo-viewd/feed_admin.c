@@ -217,7 +217,7 @@ static void on_aligned(void *ctx)
 static void on_checkpoint(void *ctx, const struct rpc_reply *r)
 {
 	struct arena a = ARENA_INIT;
-	struct m_checkpoint_ref m;
+	struct m_checkpoint_ref m = { 0 };
 	struct feed *f = ctx;
 
 	f->call = NULL;

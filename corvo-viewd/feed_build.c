@@ -151,7 +151,7 @@ void feed_build_swap(struct feed *f)
 static void on_checkpoint(void *ctx, const struct rpc_reply *r)
 {
 	struct arena a = ARENA_INIT;
-	struct m_checkpoint_ref m;
+	struct m_checkpoint_ref m = { 0 };
 	struct feed *f = ctx;
 	int err = -r->err;
 

@@ -171,7 +171,7 @@ bool mpk_take(struct mpk_cursor *c, struct mpk_value *ret)
 	head = *c->p++;
 	if (head < 0x80 || head >= 0xe0) {
 		ret->type = head < 0x80 ? MPK_UINT : MPK_INT;
-		ret->i64 = (int8_t)head;
+		ret->i64 = head < 0x80 ? (int64_t)head : (int64_t)head - 0x100;
 		return true;
 	}
 	if (head >= 0xc0)
@@ -189,7 +189,7 @@ void mpk_leave(struct mpk_cursor *c)
 
 bool mpk_skip(struct mpk_cursor *c)
 {
-	struct mpk_value v;
+	struct mpk_value v = { 0 };
 	uint64_t items;
 
 	if (!mpk_take(c, &v))

@@ -51,6 +51,7 @@ static void gather(struct behind_iter *it, const struct table *young,
 				    : str_cmp(x->key, y->key);
 		struct slot s;
 
+		CHECK(x != NULL || y != NULL);
 		i += c <= 0;
 		k += c >= 0;
 		if (c < 0 && table_came_and_went(x))

@@ -151,6 +151,7 @@ int txn_scan_first(struct txn *t, struct str from, struct str upto, size_t most,
 			kv_iter_next(it);
 			continue;
 		}
+		CHECK(e != NULL); /* one of both goes on */
 		if (e->value.p != NULL) {
 			go_on = fn(ctx, e->key, e->value);
 			most--;

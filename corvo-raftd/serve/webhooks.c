@@ -107,10 +107,10 @@ static int time_of(struct at_ask *a, uint64_t seq, uint64_t *ret)
  * A clock that was set back makes it one of those that fit. */
 static int find_first(struct at_ask *a, uint64_t ns, uint64_t *ret)
 {
-	uint64_t low = a->first, high = a->last + 1, at;
+	uint64_t low = a->first, high = a->last + 1;
 
 	while (low < high) {
-		uint64_t mid = low + (high - low) / 2;
+		uint64_t mid = low + (high - low) / 2, at = 0;
 		int r = time_of(a, mid, &at);
 
 		if (r < 0)

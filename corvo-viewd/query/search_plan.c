@@ -393,7 +393,7 @@ static struct bounds put_bounds(const struct search *s, struct sql *sql)
 	struct str edge = s->descending ? s->before : s->after;
 	struct str stop = s->descending ? s->after : s->before;
 	struct str created = STR(BEFORE_ALL), id = STR("");
-	struct bounds b;
+	struct bounds b = { 0 };
 
 	if (s->descending)
 		created = STR(AFTER_ALL);

@@ -238,7 +238,10 @@ static void kept_add(struct fsm *f, struct kept *k)
 /* The caller may ask for an answer of this entry. */
 static bool may_ask(struct fsm *f, const struct kept_caller *c)
 {
-	return c->max_id != 0 && caller_find(f, c->origin)->done <= c->max_id;
+	const struct answers_caller *known = caller_find(f, c->origin);
+
+	CHECK(known != NULL); /* as long as an answer is kept: caller_use */
+	return c->max_id != 0 && known->done <= c->max_id;
 }
 
 /* What it says of this caller is needed for answers that stay. */
@@ -246,6 +249,7 @@ static bool is_needed(struct fsm *f, const struct kept *k, uint64_t origin)
 {
 	const struct answers_caller *c = caller_find(f, origin);
 
+	CHECK(c != NULL && c->uses > 0);
 	return c->last == k->index && c->uses > 1;
 }
 

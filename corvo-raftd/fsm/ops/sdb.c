@@ -166,13 +166,14 @@ static void cancel_once(struct fsm *f, struct job *j, struct str reason,
 static int cancel_recurring(struct fsm *f, struct m_schedule *s,
 			    struct str reason, struct m_sdb_cancelled *ret)
 {
+	const struct m_sdb *was = sdb_of(s);
 	struct m_sdb *d;
 	int r = 0;
 
+	MUST(f, was != NULL);
 	if (s->ended) {
 		MSG_SET(ret, sdb_cancelled, status,
-			sdb_of(s)->cancelled_at != 0 ? SDB_CANCELLED
-						     : SDB_COMPLETED);
+			was->cancelled_at != 0 ? SDB_CANCELLED : SDB_COMPLETED);
 		return 0;
 	}
 	r = cancel_run(f, s, reason);
@@ -263,7 +264,8 @@ static struct m_sdb *make_sdb(struct fsm *f, const struct m_sdb_create *op)
 }
 
 /* What is free when the one that is replaced has gone. */
-static void room_of(const struct found *x, uint64_t *bytes, uint64_t *jobs)
+static void room_of(struct fsm *f, const struct found *x, uint64_t *bytes,
+		    uint64_t *jobs)
 {
 	*bytes = *jobs = 0;
 	if (x->is_job &&
@@ -271,7 +273,10 @@ static void room_of(const struct found *x, uint64_t *bytes, uint64_t *jobs)
 		*bytes = x->job.doc.scheduled_db->size;
 		*jobs = 1;
 	} else if (x->is_schedule && !x->schedule.ended) {
-		*bytes = sdb_of(&x->schedule)->size;
+		const struct m_sdb *d = sdb_of(&x->schedule);
+
+		MUST(f, d != NULL);
+		*bytes = d->size;
 		*jobs = 1;
 	}
 }
@@ -285,7 +290,7 @@ static bool has_room(struct fsm *f, const struct m_sdb_create *op,
 	uint64_t bytes, jobs;
 	bool fits, has_place;
 
-	room_of(x, &bytes, &jobs);
+	room_of(f, x, &bytes, &jobs);
 	bytes = f->sdb.bytes - bytes;
 	jobs = f->sdb.jobs - jobs;
 	fits = op->limit_bytes == 0 ||

@@ -96,11 +96,11 @@ int apply_promote(struct fsm *f, const struct m_maintain *op,
 		  struct m_maintain_reply *ret)
 {
 	struct portion p = { .max = maintain_limit(op) };
+	struct fsm_queue *q;
 	int r = bounds_settle(f);
 
-	while (r == 0 && due_queue(f) != NULL && !portion_is_full(f, &p)) {
-		struct fsm_queue *q = due_queue(f);
-
+	while (r == 0 && (q = due_queue(f)) != NULL &&
+	       !portion_is_full(f, &p)) {
 		r = promote_some(f, q, BOUND_SCHEDULED, &p);
 		if (r == 0)
 			r = promote_some(f, q, BOUND_RETRYING, &p);

@@ -18,7 +18,8 @@ static const struct rates_slot *slot_at(const struct rates *r, uint64_t number)
 static uint64_t last_mean_ns(const struct rates *r)
 {
 	for (uint64_t i = 0; i < RATES_SLOTS && i <= r->newest; i++) {
-		const struct rates_slot *s = slot_at(r, r->newest - i);
+		const struct rates_slot *s =
+		    &r->slots[(r->newest - i) % RATES_SLOTS];
 
 		if (s->runs > 0)
 			return s->run_ns / s->runs;

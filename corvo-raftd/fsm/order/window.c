@@ -202,8 +202,10 @@ const struct window_job *window_first_created(const struct window *w)
 
 void window_pop(struct window *w, struct window_job *ret)
 {
-	CHECK(window_size(w) > 0);
-	*ret = *window_first(w);
+	const struct window_job *first = window_first(w);
+
+	CHECK(first != NULL);
+	*ret = *first;
 	w->doc_bytes -= ret->doc_n;
 	if (first_is_in_heap(w)) {
 		heap_drop_first(w);

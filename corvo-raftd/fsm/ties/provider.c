@@ -234,6 +234,7 @@ static bool make_room(struct fsm *f)
 		     str_cmp(p->m.name, oldest->m.name) < 0))
 			oldest = p;
 	}
+	MUST(f, oldest != NULL); /* there are LIMIT_PROVIDERS */
 	if (time_after(heard_at(oldest), WINDOW_NS) > f->now_ns)
 		return false;
 	tell(f, EVENT_PROVIDER_FORGOTTEN, oldest->m.name, NULL, NULL);
