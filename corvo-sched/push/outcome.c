@@ -11,6 +11,7 @@
 
 #define HEADER_SHOWN 256 /* bytes of a header that are kept */
 #define RETRY_MAX_NS (86400 * NS_PER_S)
+#define YEAR_MAX     9999
 #define ERROR_BODY   200 /* bytes of a body in the text of an error */
 
 static const char *const class_names[] = {
@@ -44,9 +45,9 @@ static bool read_date(const char *text, uint64_t *ret_s)
 
 	if (sscanf(text, "%*3s, %2u %3s %4u %2u:%2u:%2u GMT", &day, name, &year,
 		   &hour, &minute, &second) != 6 ||
-	    !month_of(name, &month) || year < 1970 || day == 0 ||
-	    day > civil_month_days(year, month) || hour > 23 || minute > 59 ||
-	    second > 60)
+	    !month_of(name, &month) || year < 1970 || year > YEAR_MAX ||
+	    day == 0 || day > civil_month_days(year, month) || hour > 23 ||
+	    minute > 59 || second > 60)
 		return false;
 	*ret_s = civil_days(year, month, day) * S_PER_DAY + hour * S_PER_HOUR +
 		 minute * S_PER_MIN + second;
@@ -65,6 +66,8 @@ bool outcome_retry_after(const char *text, uint64_t now_ns, uint64_t *ret_ns)
 	}
 	if (!read_date(text, &s))
 		return false;
+	/* before it is nanoseconds, of which there are 584 years */
+	s = MIN(s, now_ns / NS_PER_S + RETRY_MAX_NS / NS_PER_S + 1);
 	*ret_ns = s * NS_PER_S > now_ns
 		      ? MIN(s * NS_PER_S - now_ns, RETRY_MAX_NS)
 		      : 0;

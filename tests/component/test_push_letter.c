@@ -77,6 +77,15 @@ static void test_retry_after(void **state _unused_)
 	assert_true(
 	    outcome_retry_after("Sun, 06 Nov 1994 08:49:00 GMT", now, &ns));
 	assert_int_equal(ns, 0);
+	assert_true(
+	    outcome_retry_after("Fri, 31 Dec 9999 23:59:59 GMT", now, &ns));
+	assert_int_equal(ns, 86400 * NS_PER_S);
+	/* 2^64 nanoseconds after 1970 */
+	assert_true(
+	    outcome_retry_after("Sun, 21 Jul 2554 23:34:34 GMT", now, &ns));
+	assert_int_equal(ns, 86400 * NS_PER_S);
+	assert_false(
+	    outcome_retry_after("Sun, 06 Nov -999 08:49:37 GMT", now, &ns));
 	assert_false(outcome_retry_after(NULL, now, &ns));
 	assert_false(outcome_retry_after("", now, &ns));
 	assert_false(outcome_retry_after("-1", now, &ns));
