@@ -133,6 +133,7 @@ static int by_token(const struct m_hook *h, const struct hook_delivery *d,
 {
 	const struct str bearer = STR("bearer ");
 	struct str given;
+	bool is_new, is_old;
 	char low[16];
 
 	if (h->token_header.n > 0) {
@@ -148,7 +149,9 @@ static int by_token(const struct m_hook *h, const struct hook_delivery *d,
 	if (given.n == 0)
 		return refuse(why, "the delivery has no token");
 	/* both are looked at, so that nobody learns which one it was not */
-	if (is_token(h->secret, given) | is_token(h->previous_secret, given))
+	is_new = is_token(h->secret, given);
+	is_old = is_token(h->previous_secret, given);
+	if (is_new || is_old)
 		return 0;
 	return refuse(why, "the token of the delivery is wrong");
 }
