@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The fuzzers of a build with libFuzzer, one after the other.
+"""The fuzzers of a build with libFuzzer, so many at a time.
 
-  run.py [--minutes 10] [--keep] [NAME ...]
+  run.py [--minutes 10] [--jobs N] [--keep] [NAME ...]
 
-NAME is json, msg, ...; none: all. Each begins with its corpus here and with
+NAME is json, msg, ...; none: all. --jobs: one for each processor, if it is not
+given. Each begins with its corpus here and with
 what earlier runs left in the build folder, and has so many minutes. An input
 that fails ends its fuzzer and is printed: as --input it fails in build/asan
 too, and its digits are a line of a corpus. --keep writes a small part of what
@@ -15,6 +16,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -62,16 +64,17 @@ def run(name, minutes):
                   "-print_final_stats=1", folder / "inputs")
     stat = dict(re.findall(r"stat::(\w+):\s+(\d+)", r.stderr))
     places = re.findall(r"cov: (\d+)", r.stderr)
-    print(f"fuzz_{name}: {stat.get('number_of_executed_units', '?')} inputs "
-          f"in {minutes:g} minutes, {places[-1] if places else '?'} places: "
-          f"{'good' if r.returncode == 0 else 'FAILED'}", flush=True)
-    if r.returncode == 0:
-        return True
-    print(r.stderr[-6000:])
-    for path in found.iterdir():
-        if FINDING.match(path.name):
-            print(f"the input was: --input {path.read_bytes().hex()}")
-    return False
+    verdict = "good" if r.returncode == 0 else "FAILED"
+    lines = [f"fuzz_{name}: {stat.get('number_of_executed_units', '?')} inputs "
+             f"in {minutes:g} minutes, {places[-1] if places else '?'} places: "
+             f"{verdict}"]
+    if r.returncode != 0:
+        lines.append(r.stderr[-6000:])
+        lines += [f"the input was: --input {path.read_bytes().hex()}"
+                  for path in found.iterdir() if FINDING.match(path.name)]
+    # in one piece: others print as well
+    print("\n".join(lines), flush=True)
+    return r.returncode == 0
 
 
 def keep(name):
@@ -102,6 +105,7 @@ def keep(name):
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--minutes", type=float, default=10)
+    p.add_argument("--jobs", type=int, default=os.cpu_count())
     p.add_argument("--keep", action="store_true")
     p.add_argument("names", nargs="*")
     o = p.parse_args()
@@ -110,13 +114,14 @@ def main():
     if unknown:
         sys.exit(f"run.py: there is no {' '.join(sorted(unknown))}; there are "
                  f"{' '.join(there)}")
-    good = True
-    for name in o.names or there:
-        good &= run(name, o.minutes)
+    names = o.names or there
+    with ThreadPoolExecutor(o.jobs) as pool:
+        good = list(pool.map(lambda name: run(name, o.minutes), names))
         if o.keep:
-            keep(name)
-    print("1 passed" if good else "1 failed")
-    return 0 if good else 1
+            list(pool.map(keep, names))
+    print(f"fuzz: {len(names)} fuzzers, {o.minutes:g} minutes each, "
+          f"{good.count(False)} with findings")
+    return 0 if all(good) else 1
 
 
 if __name__ == "__main__":
