@@ -256,7 +256,7 @@ int cmd_logs(const struct cmd_args *a)
 {
 	bool ended = a->opt[OPT_FOLLOW] == NULL;
 	uint64_t next = 0;
-	size_t n;
+	size_t n = 0;
 	int r;
 
 	for (;;) {

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@ static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t flush_change = PTHREAD_COND_INITIALIZER;
 static bool flush_held;
 static unsigned flushes; /* begun */
-static int flush_error;
+static atomic_int flush_error;
 
 /* Found before libc's. */
 int fdatasync(int fd)

@@ -6,15 +6,16 @@
 #include "seglog_world.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "rt/log.h"
 
-static size_t write_max; /* bytes of one write; 0: all */
-static int write_error;
-static bool is_direct_refused;
-static unsigned refused;
+static atomic_size_t write_max; /* bytes of one write; 0: all */
+static atomic_int write_error;
+static atomic_bool is_direct_refused;
+static atomic_uint refused;
 
 /* Of the log's own bytes: whole blocks, from a place that is one. */
 static bool is_of_stage(const void *p, size_t n)
@@ -116,7 +117,7 @@ a_disk_that_is_not_written_to_directly_will_do(void **state _unused_)
 }
 
 /* In a child, which is to stop with words about the file and the error. */
-static void assert_stops(const char *name, int *error, const char *words)
+static void assert_stops(const char *name, atomic_int *error, const char *words)
 {
 	_cleanup_(buf_done) struct buf said = BUF_INIT(0);
 	char path[128];
