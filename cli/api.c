@@ -377,6 +377,7 @@ static int transfer_any(const struct api *api, const char *path,
 	struct str rest = str_from(api->server);
 	struct arena a = ARENA_INIT;
 	struct str next = next_server(&rest);
+	unsigned tried = 0;
 	int r;
 
 	do {
@@ -391,7 +392,10 @@ static int transfer_any(const struct api *api, const char *path,
 		r = transfer(&one, url.p, method, body, reply, stream,
 			     ret_status, why);
 		next = next_server(&rest);
+		tried++;
 	} while (next.n > 0 && may_ask_next(r, method, *ret_status, stream));
+	if (r == -ERR_LEADER_UNAVAILABLE && tried > 1)
+		buf_printf(why, " (the last of %u that were asked)", tried);
 	arena_done(&a);
 	return r;
 }

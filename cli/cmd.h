@@ -112,6 +112,9 @@ int cmd_parse(const struct cmd *c, int argc, char **argv, char **keep,
 
 void cmd_help_verb(const struct cmd *c);
 
+/* The verbs that begin with this word; false: there are none. */
+bool cmd_help_family(const char *word);
+
 /* "Error: text" on stderr; returns CLI_FAILED or CLI_USAGE. */
 _printf_(1, 2) int cmd_failed(const char *fmt, ...);
 _printf_(1, 2) int cmd_usage(const char *fmt, ...);

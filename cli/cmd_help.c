@@ -65,15 +65,38 @@ void cmd_help_verb(const struct cmd *c)
 		print_settings();
 }
 
+static void print_verb(const struct cmd *c)
+{
+	_cleanup_(buf_done) struct buf left = BUF_INIT(0);
+
+	put_verb(&left, c);
+	print_row("  ", VERB_WIDTH, buf_str(&left), c->help);
+}
+
+bool cmd_help_family(const char *word)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < cmds_n; i++) {
+		struct str first, rest;
+
+		if (!str_split(str_from(cmds[i].verb), ' ', &first, &rest) ||
+		    !str_is(first, word))
+			continue;
+		print_verb(&cmds[i]);
+		found = true;
+	}
+	if (found)
+		(void)printf("\n`corvo help VERB` shows the options of a "
+			     "verb.\n");
+	return found;
+}
+
 static void help_all(void)
 {
 	(void)printf("corvo runs and talks to a Corvo job server.\n\n");
-	for (size_t i = 0; i < cmds_n; i++) {
-		_cleanup_(buf_done) struct buf left = BUF_INIT(0);
-
-		put_verb(&left, &cmds[i]);
-		print_row("  ", VERB_WIDTH, buf_str(&left), cmds[i].help);
-	}
+	for (size_t i = 0; i < cmds_n; i++)
+		print_verb(&cmds[i]);
 	(void)printf("\n`corvo help VERB` shows the options of a verb.\n"
 		     "Exit status: 0 done, 1 refused, unreachable or not "
 		     "reached, 2 the command line is wrong,\n3 the server "
@@ -145,6 +168,8 @@ int cmd_help(const struct cmd_args *a)
 		return CLI_OK;
 	}
 	c = cmd_find(a->argc, a->argv, &words);
+	if (c == NULL && a->argc == 1 && cmd_help_family(a->argv[0]))
+		return CLI_OK;
 	if (c == NULL)
 		return cmd_unknown(a->argc, a->argv);
 	cmd_help_verb(c);

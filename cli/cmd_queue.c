@@ -419,7 +419,7 @@ static void print_differing(struct json node)
 	if (index == 0)
 		return;
 	out_text(&id, node, "id");
-	out_linef("Node %.*s: its store is not what the others have, since "
+	out_linef("Node %.*s: its store is not what the others have at "
 		  "entry %llu",
 		  STR_ARG(buf_str(&id)), (unsigned long long)index);
 }

@@ -8,12 +8,16 @@
 
 #include "cmd.h"
 
+static bool is_help(const char *arg)
+{
+	return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
+}
+
 /* These verbs leave their options to the program they become. */
 static bool asks_help(const struct cmd *c, int argc, char **argv)
 {
 	for (int i = 0; i < argc && (c->groups & G_RAW); i++)
-		if (strcmp(argv[i], "--help") == 0 ||
-		    strcmp(argv[i], "-h") == 0)
+		if (is_help(argv[i]))
 			return true;
 	return false;
 }
@@ -26,7 +30,10 @@ static int run(int argc, char **argv)
 	int words, r;
 
 	c = cmd_find(argc, argv, &words);
-	if (c == NULL) {
+	if (c == NULL && argc == 2 && is_help(argv[1]) &&
+	    cmd_help_family(argv[0])) {
+		r = CLI_OK;
+	} else if (c == NULL) {
 		r = cmd_unknown(argc, argv);
 	} else if (asks_help(c, argc - words, argv + words)) {
 		cmd_help_verb(c);

@@ -330,7 +330,8 @@ static int open_store(struct raftd *r, struct buf *why)
 	if (e < 0)
 		buf_printf(why,
 			   "cannot read the state in %s: %s; put the file back "
-			   "from a backup of this data directory",
+			   "from a backup of this data directory, or, in a "
+			   "cluster, start this node with an empty one",
 			   rocks.p,
 			   e == -ERR_STORAGE_ERROR ? kv_error_text()
 						   : err_text(-e));

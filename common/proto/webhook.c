@@ -119,7 +119,9 @@ int webhook_check_events(const struct str *patterns, size_t n, struct buf *why)
 			known = names_type(patterns[i], t);
 		if (known)
 			continue;
-		buf_printf(why, "events: there is no event type \"%.*s\"",
+		buf_printf(why,
+			   "events: there is no event type \"%.*s\"; "
+			   "/openapi.json lists them",
 			   STR_ARG(patterns[i]));
 		return -ERR_VALIDATION_ERROR;
 	}

@@ -21,7 +21,7 @@ int event_filter_types(struct event_filter *f, const struct str *names,
 		if (!enum_parse(&enum_event_type, names[i], &type)) {
 			buf_printf(why,
 				   "types: there is no event type "
-				   "\"%.*s\"",
+				   "\"%.*s\"; /openapi.json lists them",
 				   STR_ARG(names[i]));
 			return -ERR_VALIDATION_ERROR;
 		}

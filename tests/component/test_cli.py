@@ -395,7 +395,9 @@ def test_api_key(fake):
     (["frobnicate"], 'no command "frobnicate"'),
     (["config"], 'no command "config"; there are: config list, config'),
     (["config", "lst"], 'no command "config lst"; there are: config list'),
-    (["help", "batch"], "there are: batch open, batch seal, batch get"),
+    (["batch"], "there are: batch open, batch seal, batch get"),
+    (["help", "batch", "shut"], "there are: batch open, batch seal"),
+    (["batch", "shut", "--help"], "there are: batch open, batch seal"),
     (["enqueue", "q", "{}", "-p", "high"], "unknown option -p"),
     (["enqueue", "q", "{}", "--priority", "urgent"],
      "--priority takes one of: critical high normal"),
@@ -482,6 +484,10 @@ def test_help():
     assert ok("help", "enqueue") == ok("enqueue", "--help") == \
         ok("enqueue", "-h")
     assert "--data-dir (data)" in ok("help", "server")
+    family = ok("cluster", "--help")
+    assert "cluster status" in family and "cluster recover" in family
+    assert "admin digest" not in family
+    assert family == ok("help", "cluster") == ok("cluster", "-h")
     assert ok("help", "config", "list").startswith("Use: corvo config list")
 
 

@@ -110,6 +110,9 @@ def test_the_next_is_asked_when_one_cannot_be_reached(fake):
     assert json.loads(ok("inspect", "j", "--server", both)) == {"id": "j"}
     p = corvo("inspect", "j", "--server", f"{free_url()},{free_url()}")
     assert p.returncode == 1 and "cannot reach" in p.stderr, p
+    assert "(the last of 2 that were asked)" in p.stderr, p
+    p = corvo("inspect", "j", "--server", free_url())
+    assert "the last of" not in p.stderr, p
 
 
 @pytest.mark.parametrize("status,asked", [(503, 1), (500, 0), (504, 0),

@@ -145,8 +145,8 @@ static void test_no_worker(void **state)
 
 	fx_enqueue(x, "job_1", "q");
 	first(x, "job_1", "no_worker",
-	      "no worker is asking for jobs of queue \"q\", and none has taken "
-	      "one in the last 5m");
+	      "no worker is asking for jobs of queue \"q\", and none with a "
+	      "worker_id has taken one in the last 5m");
 	r = why(x, "job_1", somebody_asks);
 	assert_int_equal(r.reasons_n, 1);
 	assert_str_is(r.reasons[0].code, "ahead");

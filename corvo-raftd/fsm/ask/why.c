@@ -253,7 +253,7 @@ static void why_no_worker(struct why *w, fsm_fetched_fn *is_fetched, void *ctx)
 		return;
 	buf_printf(&w->text,
 		   "no worker is asking for jobs of queue \"%.*s\", and none "
-		   "has taken one in the last ",
+		   "with a worker_id has taken one in the last ",
 		   STR_ARG(queue));
 	put_duration(&w->text, WORKER_LATE_NS);
 	why_add(w, "no_worker");
