@@ -96,6 +96,10 @@ static size_t kind_of(uint32_t query)
 {
 	size_t k = 0;
 
+	/* of the one checkpoint there is: the next comes after the end of the
+	 * last, or that would end the next */
+	if (query == QUERY_CHECKPOINT_DONE)
+		query = QUERY_CHECKPOINT;
 	while (k < SVC_KINDS && kinds[k] != query)
 		k++;
 	return k;
