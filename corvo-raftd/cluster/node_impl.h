@@ -91,6 +91,12 @@ struct node_sync {
 	uint64_t newest;  /* by its last message */
 };
 
+/* What a follower has said last of its log. */
+struct node_said {
+	uint64_t id;
+	struct raft_append_entries_result result;
+};
+
 /* Committed entries that are yet to be applied: node_pieces.c. */
 struct node_pieces {
 	struct loop_timer *go_on; /* NULL: all are applied at once */
@@ -101,8 +107,10 @@ struct node_pieces {
 	uint64_t hidden;     /* its commit index, while that is hidden */
 	uint64_t upto;       /* committed, not as the library knows; or 0 */
 	unsigned writes;     /* of a leader, under way */
-	bool is_armed;       /* a piece has ended */
-	bool is_own;         /* the message in hand is of this node */
+	struct node_said said[NODE_SERVERS_MAX]; /* and is yet to be heard */
+	unsigned said_n;
+	bool is_armed; /* a piece has ended */
+	bool is_own;   /* the message in hand is of this node */
 };
 
 /* The library's own, which ours stand before: guard.c. */
@@ -213,10 +221,12 @@ void node_piece_applied(struct node *n, uint64_t index);
  * What the library hears of may make it apply an entry more, also when this
  * turn has had its piece. So a message, and a write of a follower that has
  * ended, say that no more is committed, which is remembered here; and writes of
- * a leader that have ended wait for the next turn, in their order.
+ * a leader that have ended wait for the next turn, in their order, as does what
+ * the others say they have.
  */
 void node_piece_receiving(struct node *n, struct raft_append_entries *a);
 bool node_piece_holds(struct node *n, struct list *written);
+bool node_piece_keeps(struct node *n, const struct raft_message *m);
 bool node_piece_hides(struct node *n);
 void node_piece_shows(struct node *n, const struct guard_answer *a);
 /* What it has not applied yet weighs as much as it may: no more is taken. */
@@ -228,6 +238,9 @@ void node_pieces_close(struct node *n);
  * of the process. */
 extern unsigned node_piece_most;
 #endif
+
+/* The library hears what another node says of its log. */
+void node_receive_result(struct node *n, struct raft_message *m);
 
 /* Tells the library that a write has ended that waited for it. */
 void node_written(struct list *written);

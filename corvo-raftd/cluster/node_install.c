@@ -143,7 +143,7 @@ static void drop(struct raft_message *m)
 	}
 }
 
-static void receive_result(struct node *n, struct raft_message *m)
+void node_receive_result(struct node *n, struct raft_message *m)
 {
 	struct raft_append_entries_result r;
 	raft_id id = m->server_id;
@@ -178,7 +178,8 @@ void node_receive(struct raft_io *io, struct raft_message *m)
 	if (!node_frozen_takes(n, m) || !guard_vote_takes(n, m))
 		return;
 	if (m->type == RAFT_IO_APPEND_ENTRIES_RESULT) {
-		receive_result(n, m);
+		if (!node_piece_keeps(n, m))
+			node_receive_result(n, m);
 		return;
 	}
 	if (m->type == RAFT_IO_APPEND_ENTRIES)

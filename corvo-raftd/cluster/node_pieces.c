@@ -10,11 +10,10 @@
  * to itself, and a leader by the end of a write, of a barrier if there is none
  * under way. Until then the rest is known here alone: node_committed.
  *
- * A turn has one piece, whatever comes to the library in it, but for what other
- * nodes say of their logs to a leader: of those each may be the one by which an
- * entry more is committed.
+ * A turn has one piece, whatever comes to the library in it.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cluster/node_impl.h"
 #include "util/clock.h"
@@ -87,6 +86,53 @@ bool node_piece_holds(struct node *n, struct list *written)
 	p->is_armed = true;
 	loop_timer_arm(p->go_on, 0);
 	return true;
+}
+
+/* NULL: so many have never been members. */
+static struct node_said *said_by(struct node_pieces *p, uint64_t id)
+{
+	for (unsigned i = 0; i < p->said_n; i++)
+		if (p->said[i].id == id)
+			return &p->said[i];
+	if (p->said_n == ARRAY_SIZE(p->said))
+		return NULL;
+	p->said[p->said_n] = (struct node_said){ .id = id };
+	return &p->said[p->said_n++];
+}
+
+/* Each may be the one by which an entry more is committed. Of those of one node
+ * the largest says what the others do; a refusal commits nothing. */
+bool node_piece_keeps(struct node *n, const struct raft_message *m)
+{
+	const struct raft_append_entries_result *r = &m->append_entries_result;
+	struct node_pieces *p = &n->pieces;
+	struct node_said *s;
+
+	if (n->raft.state != RAFT_LEADER || r->rejected != 0 ||
+	    r->term != n->raft.current_term || !is_over(n))
+		return false;
+	s = said_by(p, m->server_id);
+	if (s == NULL)
+		return false;
+	if (s->result.term != r->term ||
+	    s->result.last_log_index < r->last_log_index)
+		s->result = *r;
+	p->is_armed = true;
+	loop_timer_arm(p->go_on, 0);
+	return true;
+}
+
+static void tell_said(struct node *n)
+{
+	struct node_pieces *p = &n->pieces;
+	const struct node_said s = p->said[0];
+	struct raft_message m = { .type = RAFT_IO_APPEND_ENTRIES_RESULT,
+				  .server_id = s.id,
+				  .server_address = "" };
+
+	m.append_entries_result = s.result;
+	memmove(p->said, p->said + 1, --p->said_n * sizeof(p->said[0]));
+	node_receive_result(n, &m);
 }
 
 /* More is committed than the library is to know in this turn. */
@@ -233,7 +279,9 @@ static void on_go_on(void *ctx)
 	p->is_armed = false;
 	while (!list_empty(&p->written) && !is_over(n))
 		tell_written(n);
-	if (!list_empty(&p->written) || is_over(n)) {
+	while (p->said_n > 0 && !is_over(n))
+		tell_said(n);
+	if (!list_empty(&p->written) || p->said_n > 0 || is_over(n)) {
 		loop_timer_arm(p->go_on, 0);
 		return;
 	}

@@ -135,6 +135,8 @@ static void one_that_leads_applies_all(void **state _unused_)
 	proposed += ENTRIES;
 	w_wait(all_are_answered, NULL);
 	w_wait(all_applied, NULL);
+	for (int i = 0; i < NODES; i++)
+		assert_in_range(done[i].most, 1, TURN_MAX);
 }
 
 int main(void)
