@@ -8,6 +8,8 @@
 #include "proto/job.h"
 #include "util/clock.h"
 
+#define SMALL_FETCH 1024 /* bytes: one of some queues */
+
 void fetch_init(struct proposer *p)
 {
 	struct m_fetch_reply none = { 0 };
@@ -114,11 +116,18 @@ static bool any_queue(struct proposer *p, struct waiter *w, bool spare)
 	return false;
 }
 
+/* Small ones always fit, so that workers go on whatever others do. */
+static bool is_too_large(const struct proposer *p, const struct waiter *w)
+{
+	return w->bytes > SMALL_FETCH &&
+	       p->lot.bytes > p->c.settings->raft_max_pending_bytes / 2;
+}
+
 static bool too_many(struct proposer *p, struct waiter *w)
 {
 	const struct settings *s = p->c.settings;
 
-	if (p->lot.parked >= s->raft_max_parked)
+	if (p->lot.parked >= s->raft_max_parked || is_too_large(p, w))
 		return true;
 	for (size_t i = 0; i < w->n; i++)
 		if (lot_demand(w->places[i].queue) >
@@ -152,6 +161,7 @@ static struct fetch *fetch_new(struct proposer *p, struct op *op,
 	f->id = m->fetch_id;
 	f->waiter.count = m->count == 0 ? 1 : m->count;
 	f->waiter.places = f->places;
+	f->waiter.bytes = op->body.n;
 	f->waiter.deadline.key = wait_end(p, op, m->timeout);
 	lot_enter(&p->lot, &f->waiter, m->queues, m->queues_n);
 	f->worker = presence_ask(&p->presence, m, moment(p));

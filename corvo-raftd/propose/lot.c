@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#define SLOT_BYTES 64 /* of the table of queues, and the allocator's own */
+
 struct lot_queue {
 	struct list line; /* places of parked fetches */
 	uint64_t demand;  /* jobs that fetches under way ask for */
@@ -12,7 +14,7 @@ struct lot_queue {
 
 void lot_done(struct lot *l)
 {
-	CHECK(l->queues.n == 0); /* every fetch has left */
+	CHECK(l->queues.n == 0 && l->bytes == 0); /* every fetch has left */
 	hmap_done(&l->queues);
 	heap_done(&l->deadlines);
 }
@@ -27,6 +29,11 @@ struct lot_queue *lot_find(struct lot *l, struct str queue)
 	return hmap_get(&l->queues, queue);
 }
 
+static size_t queue_bytes(const struct lot_queue *q)
+{
+	return sizeof(*q) + q->name_n + SLOT_BYTES;
+}
+
 static struct lot_queue *queue_use(struct lot *l, struct str name)
 {
 	struct lot_queue *q = lot_find(l, name);
@@ -37,6 +44,7 @@ static struct lot_queue *queue_use(struct lot *l, struct str name)
 		q->name_n = name.n;
 		memcpy(q->name, name.p, name.n);
 		hmap_put(&l->queues, name, q);
+		l->bytes += queue_bytes(q);
 	}
 	q->users++;
 	return q;
@@ -49,6 +57,7 @@ static void queue_release(struct lot *l, struct lot_queue *q)
 		return;
 	CHECK(list_empty(&q->line) && q->demand == 0);
 	hmap_remove(&l->queues, lot_queue_name(q));
+	l->bytes -= queue_bytes(q);
 	free(q);
 }
 
@@ -56,6 +65,8 @@ void lot_enter(struct lot *l, struct waiter *w, const struct str *queues,
 	       size_t n)
 {
 	w->n = n;
+	w->bytes += n * sizeof(*w->places);
+	l->bytes += w->bytes;
 	for (size_t i = 0; i < n; i++) {
 		w->places[i].waiter = w;
 		w->places[i].queue = queue_use(l, queues[i]);
@@ -70,7 +81,8 @@ void lot_leave(struct lot *l, struct waiter *w)
 		lot_remove_demand(w);
 	for (size_t i = 0; i < w->n; i++)
 		queue_release(l, w->places[i].queue);
-	w->n = 0;
+	l->bytes -= w->bytes;
+	w->n = w->bytes = 0;
 }
 
 void lot_park(struct lot *l, struct waiter *w, bool first)

@@ -29,17 +29,20 @@ struct waiter {
 	bool demanding; /* its count is part of its queues' demand */
 	size_t n;
 	struct lot_place *places;
+	size_t bytes; /* of its own: its request and its places */
 };
 
 struct lot {
 	struct hmap queues; /* name -> struct lot_queue */
 	struct heap deadlines;
 	size_t parked;
+	size_t bytes; /* of all fetches, and of what is kept of their queues */
 };
 
 void lot_done(struct lot *l);
 
-/* Names the queues of a new fetch; w->places has room for n. */
+/* Names the queues of a new fetch; w->places has room for n, and w->bytes says
+ * what its request takes. */
 void lot_enter(struct lot *l, struct waiter *w, const struct str *queues,
 	       size_t n);
 /* Forgets it; not parked and not under way any more. */

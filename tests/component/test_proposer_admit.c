@@ -230,6 +230,41 @@ static void too_many_parked_fetches_are_refused(void **state)
 	assert_int_equal(reply_to(f, r)->err, ERR_OVERLOADED);
 }
 
+/* Of as many queues as a fetch may name; nobody else asks for those. */
+static struct rpc_req fetch_of_many(struct fixture *f, struct rpc_peer *peer)
+{
+	struct str names[LIMIT_FETCH_QUEUES];
+	struct m_fetch m;
+
+	for (unsigned i = 0; i < LIMIT_FETCH_QUEUES; i++)
+		names[i] = arena_printf(&f->a, "%llu-%u",
+					(unsigned long long)f->next_id, i);
+	fill_fetch(&m, names, 30 * NS_PER_S, f->next_id + 1000);
+	m.queues_n = LIMIT_FETCH_QUEUES;
+	return submit(f, peer, OP_FETCH, &m, "many");
+}
+
+/* They are a hundred times as large as others. */
+static void parked_fetches_of_many_queues_are_bounded_in_bytes(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t parked;
+
+	f->s.raft_max_pending_bytes = 512 << 10;
+	for (unsigned n = 0; n < 32; n++)
+		fetch_of_many(f, PEER_A);
+	parked = proposer_stats(f->p)->parked;
+	assert_in_range(parked, 3, 16);
+	assert_int_equal(proposer_stats(f->p)->fetch_overload, 32 - parked);
+	for (unsigned n = 0; n < 32; n++)
+		fetch(f, PEER_B, "q", 30 * NS_PER_S);
+	assert_int_equal(proposer_stats(f->p)->parked, parked + 32);
+	proposer_peer_down(f->p, PEER_A);
+	assert_int_equal(proposer_stats(f->p)->parked, 32);
+	fetch_of_many(f, PEER_B);
+	assert_int_equal(proposer_stats(f->p)->parked, 33);
+}
+
 /* Two segments are kept free; it looks at the disk now and then. */
 static void need_segments_of(struct fixture *f, uint64_t bytes, bool ok)
 {
@@ -451,6 +486,7 @@ int main(void)
 		CASE(a_log_that_waits_to_be_cut_gets_an_entry),
 		CASE(an_entry_is_crowded_from_16_waiting_ops_on),
 		CASE(too_many_parked_fetches_are_refused),
+		CASE(parked_fetches_of_many_queues_are_bounded_in_bytes),
 		CASE(full_disk_refuses_writes),
 		CASE(nearly_full_disk_takes_what_frees_room),
 		CASE(full_disk_takes_nothing),
