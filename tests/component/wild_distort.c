@@ -69,13 +69,15 @@ static uint64_t limit_of(const struct field_desc *f)
 
 /* --- texts --- */
 
+/* What is drawn stands alone: compilers differ in the order of arguments. */
 struct str wild_amounts(struct rw *w)
 {
-	return arena_printf(
-	    &w->arena, "{\"%s\":%llu,\"gpu_seconds\":%llu}",
-	    wild_chance(w, 50) ? "tokens" : "pages",
-	    (unsigned long long)wild_number(w, LIMIT_UNIT_AMOUNT),
-	    (unsigned long long)wild_number(w, LIMIT_UNIT_AMOUNT));
+	const char *unit = wild_chance(w, 50) ? "tokens" : "pages";
+	unsigned long long amount = wild_number(w, LIMIT_UNIT_AMOUNT);
+	unsigned long long seconds = wild_number(w, LIMIT_UNIT_AMOUNT);
+
+	return arena_printf(&w->arena, "{\"%s\":%llu,\"gpu_seconds\":%llu}",
+			    unit, amount, seconds);
 }
 
 struct str wild_tags(struct rw *w)

@@ -370,8 +370,10 @@ void *wild_request(struct rw *w, enum op_id op)
 /* As a leader does it: the clock is set when all has moved that had to the last
  * time, and back only so. One that begins to lead may be ahead without a word.
  */
-static bool step(struct rw *w, uint64_t by, bool back, struct m_clock_set *ret)
+static bool step(struct rw *w, struct m_clock_set *ret)
 {
+	uint64_t by = NS_PER_S + rng_below(&w->r, 2 * HOUR);
+	bool back = wild_chance(w, 60);
 	uint64_t from = w->x->now_ns;
 
 	if (fsm_clock_is_moving(w->x->side[FX_MEM].f))
@@ -394,8 +396,7 @@ bool wild_pass_time(struct rw *w, struct m_clock_set *ret)
 	else if (wild_chance(w, 1))
 		*now += rng_below(&w->r, 40 * DAY);
 	else if (wild_chance(w, 4))
-		return step(w, NS_PER_S + rng_below(&w->r, 2 * HOUR),
-			    wild_chance(w, 60), ret);
+		return step(w, ret);
 	else
 		*now += rng_below(&w->r, 3 * NS_PER_S);
 	return false;
