@@ -5,8 +5,9 @@
  *   CORVO_TEST_SEEDS=20000   so many of them, 1 and on
  *   CORVO_TEST_FIRST=301     that and on
  *   CORVO_TEST_SEED=17       only that one
- *   CORVO_TEST_KNOWN=1       those of seeds.txt, and as many fresh ones
- *   CORVO_TEST_JOBS=4        so many at a time
+ *   CORVO_TEST_KNOWN=1       those of seeds.txt first, and fresh ones instead
+ * of 1 and on CORVO_TEST_SECONDS=120   none is begun later than so long after
+ * the first; those of seeds.txt are CORVO_TEST_JOBS=4        so many at a time
  *   CORVO_TEST_STOP=1        up to the first that fails
  *   CORVO_TEST_CHECK=1       the whole state is looked through after so many
  *                            entries
@@ -20,9 +21,9 @@
  * machine it goes to, the number of its job, how many there are, its token. Of
  * `answer`: the op, the job, the error (0: none), the event. Of `given`: the
  * worker, the job, the token, the attempt. Of `applied`: the machine, the
- * entry, the event. Of `deed`: what the storm does, by enum deed of
- * whole/storm.c. Of `sent` and `got`: both ends, the term and what the message
- * is about. All others name the machine first.
+ * entry, the event. Of `deed`: what the storm does, by its place in
+ * deeds of whole/storm.c. Of `sent` and `got`: both ends, the term and what the
+ * message is about. All others name the machine first.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -30,7 +31,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "rt/log.h"
@@ -49,14 +52,22 @@ struct slot {
 	uint64_t seed;
 	char verdict[WHOLE_VERDICT_BYTES];
 	struct whole_tally tally;
+	uint64_t deeds[WHOLE_DEEDS];
 	uint64_t hash, virtual_ns;
 	int said_fd; /* what it says to stderr; -1: that goes there */
 };
 
 struct sums {
-	uint64_t failed, hash, virtual_ns;
-	uint64_t fewest; /* requests of a seed */
+	uint64_t failed, passed, hash, virtual_ns;
+	uint64_t fewest; /* operations of a seed */
 	struct whole_tally tally;
+	uint64_t deeds[WHOLE_DEEDS];
+};
+
+/* Seeds that are to be run, the known ones first. */
+struct chosen {
+	uint64_t *seeds;
+	size_t n, known;
 };
 
 /* A process that died in the middle of a turn has left its memory behind. */
@@ -92,6 +103,7 @@ static void run(struct slot *at)
 	sim_end(s);
 	at->hash = s->hash;
 	at->tally = w->tally;
+	memcpy(at->deeds, w->deeds, sizeof(at->deeds));
 	has_died = w->tally.deaths > 0;
 	free(w);
 	free(s);
@@ -141,6 +153,12 @@ static void add_said(struct slot *at)
 			       ": %.300s", found);
 }
 
+/* What the cluster was asked to do. */
+static uint64_t operations(const struct whole_tally *t)
+{
+	return t->requests + t->wild;
+}
+
 static void note_end(struct slot *at, int status, struct sums *sum)
 {
 	int said_fd = at->said_fd;
@@ -152,10 +170,12 @@ static void note_end(struct slot *at, int status, struct sums *sum)
 #define X(name) sum->tally.name += at->tally.name;
 	WHOLE_TALLY(X)
 #undef X
+	for (size_t i = 0; i < WHOLE_DEEDS; i++)
+		sum->deeds[i] += at->deeds[i];
 	if (status == 0) {
-		sum->fewest = sum->fewest == 0
-				  ? at->tally.requests
-				  : MIN(sum->fewest, at->tally.requests);
+		if (sum->passed++ == 0)
+			sum->fewest = UINT64_MAX;
+		sum->fewest = MIN(sum->fewest, operations(&at->tally));
 		if (said_fd >= 0)
 			(void)close(said_fd);
 		return;
@@ -197,15 +217,35 @@ static struct slot *free_slot(struct slot *slots, size_t n, struct sums *sum)
 	return wait_for_one(slots, n, sum);
 }
 
-static void run_all(struct slot *slots, size_t n, const uint64_t *seeds,
-		    size_t seeds_n, struct sums *sum)
+/* clock.h tells the time of a world here. */
+static uint64_t real_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* Returns how many were run. */
+static size_t run_all(struct slot *slots, size_t n, const struct chosen *c,
+		      struct sums *sum)
 {
 	bool stops = from_env("CORVO_TEST_STOP", 0) != 0;
+	uint64_t seconds = from_env("CORVO_TEST_SECONDS", 0);
+	uint64_t end =
+	    seconds != 0 ? real_ns() + seconds * NS_PER_S : UINT64_MAX;
+	size_t i = 0;
 
-	for (size_t i = 0; i < seeds_n && !(stops && sum->failed > 0); i++)
-		begin(free_slot(slots, n, sum), seeds[i]);
+	for (; i < c->n && !(stops && sum->failed > 0); i++) {
+		struct slot *at = free_slot(slots, n, sum);
+
+		if (i >= c->known && real_ns() >= end)
+			break;
+		begin(at, c->seeds[i]);
+	}
 	while (wait_for_one(slots, n, sum) != NULL)
 		;
+	return i;
 }
 
 /* --- which ones --- */
@@ -226,7 +266,7 @@ static size_t read_known(uint64_t *ret, size_t max)
 	return n;
 }
 
-static uint64_t *choose(size_t *ret_n)
+static void choose(struct chosen *ret)
 {
 	uint64_t one = from_env("CORVO_TEST_SEED", 0);
 	uint64_t first = from_env("CORVO_TEST_FIRST", 1);
@@ -244,8 +284,7 @@ static uint64_t *choose(size_t *ret_n)
 	}
 	for (size_t i = 0; i < n; i++)
 		all[known + i] = first + i;
-	*ret_n = known + n;
-	return all;
+	*ret = (struct chosen){ all, known + n, known };
 }
 
 /* --- cutting one down --- */
@@ -295,33 +334,61 @@ static int minimise(struct slot *slots, uint64_t seed)
 	return EXIT_SUCCESS;
 }
 
+/* --- what is said of all --- */
+
+static double processor_s(void)
+{
+	struct rusage u;
+
+	(void)getrusage(RUSAGE_CHILDREN, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static void tell(const struct sums *sum, size_t seeds_n, uint64_t real)
+{
+	double virtual_s = (double)sum->virtual_ns / (double)NS_PER_S;
+	double real_s = (double)real / (double)NS_PER_S, used_s = processor_s();
+
+	printf("%" PRIu64 " of %zu seeds failed, traces %016" PRIx64 "\n",
+	       sum->failed, seeds_n, sum->hash);
+	printf("time: %.0f s of virtual time in %.0f s, %.0f s of processors: "
+	       "%.0f x as fast, %.0f x on each processor\n",
+	       virtual_s, real_s, used_s, virtual_s / real_s,
+	       virtual_s / used_s);
+	printf("operations: %" PRIu64 ", at least %" PRIu64 " in each seed\n",
+	       operations(&sum->tally), sum->fewest);
+	printf("faults:");
+	for (unsigned i = 0; whole_deed(i) != NULL; i++)
+		printf("%s %s %" PRIu64, i > 0 ? "," : "", whole_deed(i),
+		       sum->deeds[i]);
+	printf("\nand:");
+#define X(name) printf(" " #name " %" PRIu64, sum->tally.name);
+	WHOLE_TALLY(X)
+#undef X
+	(void)putchar('\n');
+}
+
 int main(void)
 {
 	size_t n =
 	    (size_t)MIN(from_env("CORVO_TEST_JOBS", 2), (uint64_t)JOBS_MAX);
+	uint64_t began = real_ns();
 	struct sums sum = { 0 };
 	struct slot *slots =
 	    mmap(NULL, n * sizeof(*slots), PROT_READ | PROT_WRITE,
 		 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	uint64_t *seeds;
-	size_t seeds_n;
+	struct chosen chosen;
+	size_t run_n;
 
 	CHECK(slots != MAP_FAILED);
 	log_init("sim", "");
 	log_set_level(getenv("VERBOSE") != NULL ? LOG_INFO : LOG_ERROR);
 	if (getenv("MINIMISE") != NULL)
 		return minimise(slots, from_env("CORVO_TEST_SEED", 1));
-	seeds = choose(&seeds_n);
-	run_all(slots, n, seeds, seeds_n, &sum);
-	printf("%" PRIu64 " of %zu seeds failed, %" PRIu64
-	       " s of virtual time, traces %016" PRIx64 ", at least %" PRIu64
-	       " requests each\n",
-	       sum.failed, seeds_n, sum.virtual_ns / NS_PER_S, sum.hash,
-	       sum.fewest);
-#define X(name) printf(#name " %" PRIu64 " ", sum.tally.name);
-	WHOLE_TALLY(X)
-#undef X
-	(void)putchar('\n');
-	free(seeds);
+	choose(&chosen);
+	run_n = run_all(slots, n, &chosen, &sum);
+	tell(&sum, run_n, real_ns() - began);
+	free(chosen.seeds);
 	return sum.failed > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

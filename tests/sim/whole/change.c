@@ -99,10 +99,10 @@ static bool do_all_vote(struct whole *w)
 	       node_voters(leader->host.node) == w->plan.machines;
 }
 
-void change_begin(struct change *c, struct machine *m)
+bool change_begin(struct change *c, struct machine *m)
 {
 	if (c->m != NULL || c->w->plan.machines < 3 || !do_all_vote(c->w))
-		return;
+		return false;
 	c->m = m;
 	c->is_gone = false;
 	c->leaves = sim_chance(c->w->sim, 50);
@@ -111,6 +111,7 @@ void change_begin(struct change *c, struct machine *m)
 	if (m->runs && sim_chance(c->w->sim, DOWN_PERCENT))
 		machine_crash(m);
 	ask(c);
+	return true;
 }
 
 bool change_is_of(const struct change *c, const struct machine *m)

@@ -13,8 +13,9 @@ struct whole;
 
 struct change *change_new(struct whole *w);
 void change_free(struct change *c);
-/* One at a time: nothing happens while the last one has not joined. */
-void change_begin(struct change *c, struct machine *m);
+/* One at a time: nothing happens, and it returns false, while the last one has
+ * not joined. */
+bool change_begin(struct change *c, struct machine *m);
 /* It is being replaced, and starts when that is done. */
 bool change_is_of(const struct change *c, const struct machine *m);
 

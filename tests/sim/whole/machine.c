@@ -112,6 +112,42 @@ void machine_make(struct whole *w, unsigned number)
 	m->reader = reader_new(m);
 }
 
+static void end(struct machine *m, bool is_crash)
+{
+	struct loop *before = sim_enter(&m->host.loop);
+
+	sim_note(m->w->sim, is_crash ? "crash" : "exit", m->host.number,
+		 m->applied, (uint64_t)m->status, 0, 0);
+	m->host.is_crash = is_crash;
+	m->host.loop.still_ns = 0;
+	m->is_leaving = true;
+	raftd_ops.done(&m->d);
+	m->runs = false;
+	m->host.node = NULL;
+	ipc_free(m->d.ipc);
+	settings_done(&m->d.settings);
+	sim_forget(m->w->sim, &m->exit);
+	if (is_crash)
+		machine_store_crash(m);
+	(void)sim_enter(before);
+}
+
+static void exited(struct machine *m)
+{
+	end(m, false);
+	m->w->tally.exits++;
+	if (change_is_of(m->w->change, m))
+		return; /* it was removed */
+	if (m->status == EXIT_NO_RETRY)
+		whole_fail(m->w, "node %u refuses to go on", m->host.number);
+	machine_start_after(m, EXIT_RESTART_NS);
+}
+
+static void on_exit_event(void *ctx)
+{
+	exited(ctx);
+}
+
 void machine_start(struct machine *m)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
@@ -134,45 +170,16 @@ void machine_start(struct machine *m)
 	m->applied = 0;
 	sim_note(m->w->sim, "start", m->host.number, m->host.id, 0, 0, 0);
 	e = raftd_ops.init(&m->d, &why);
-	if (e < 0)
+	if (e < 0 && !m->host.disk.has_failed)
 		whole_fail(m->w, "node %u does not start: %.*s", m->host.number,
 			   STR_ARG(buf_str(&why)));
 	m->runs = true;
 	m->host.node = machine_parts(m)->node;
 	(void)sim_enter(before);
-}
-
-static void end(struct machine *m, bool is_crash)
-{
-	struct loop *before = sim_enter(&m->host.loop);
-
-	sim_note(m->w->sim, is_crash ? "crash" : "exit", m->host.number,
-		 m->applied, (uint64_t)m->status, 0, 0);
-	m->host.is_crash = is_crash;
-	m->host.loop.still_ns = 0;
-	m->is_leaving = true;
-	raftd_ops.done(&m->d);
-	m->runs = false;
-	m->host.node = NULL;
-	ipc_free(m->d.ipc);
-	settings_done(&m->d.settings);
-	sim_forget(m->w->sim, &m->exit);
-	if (is_crash)
-		machine_store_crash(m);
-	(void)sim_enter(before);
-}
-
-static void on_exit_event(void *ctx)
-{
-	struct machine *m = ctx;
-
-	end(m, false);
-	m->w->tally.exits++;
-	if (change_is_of(m->w->change, m))
-		return; /* it was removed */
-	if (m->status == EXIT_NO_RETRY)
-		whole_fail(m->w, "node %u refuses to go on", m->host.number);
-	machine_start_after(m, EXIT_RESTART_NS);
+	if (e < 0) { /* its supervisor tries again */
+		m->status = EXIT_FAILURE;
+		exited(m);
+	}
 }
 
 void machine_exits(struct machine *m, int status)

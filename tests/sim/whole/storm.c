@@ -18,28 +18,7 @@
 #define TRANSFER_NS    (5 * NS_PER_S)
 #define WRITES_MAX     40
 #define CALM_BEGIN_NS  (3 * NS_PER_S) /* until all have joined */
-
-enum deed {
-	CRASH,
-	STOP,
-	STAND_STILL,
-	CUT_ONE,
-	CUT_OFF,
-	MEND,
-	BREAK,
-	WEATHER,
-	CLOCK,
-	FULL,
-	TRANSFER,
-	SNAPSHOT,
-	SLOW,
-	DRIFT,
-	REPLACE,
-	STORE_FAILS,
-	DIE,
-	LOG_FAILS,
-	DEEDS
-};
+#define OLD_PERCENT    20 /* of clusters that begin with an old store */
 
 static struct machine *any(struct whole *w)
 {
@@ -55,7 +34,7 @@ static struct machine *leader_or_any(struct whole *w)
 	return m != NULL ? m : any(w);
 }
 
-static void weather(struct whole *w)
+static bool weather(struct whole *w)
 {
 	struct sim_net *n = &w->net;
 	bool bad = sim_chance(w->sim, 50);
@@ -66,6 +45,7 @@ static void weather(struct whole *w)
 	n->delay_min_ns = sim_between(w->sim, 20, 1000) * NS_PER_US;
 	n->delay_max_ns =
 	    n->delay_min_ns + sim_skewed(w->sim, NS_PER_MS, 300 * NS_PER_MS);
+	return bad;
 }
 
 static void cut(struct whole *w, unsigned a, unsigned b)
@@ -75,15 +55,16 @@ static void cut(struct whole *w, unsigned a, unsigned b)
 	net_cut(&w->net, a, b, kinds[sim_below(w->sim, ARRAY_SIZE(kinds))]);
 }
 
-static void cut_one(struct whole *w)
+static bool cut_one(struct whole *w)
 {
 	unsigned from = (unsigned)sim_below(w->sim, w->plan.machines);
 	unsigned to = (unsigned)sim_below(w->sim, w->plan.machines);
 
 	cut(w, from, to);
+	return from != to;
 }
 
-static void cut_off(struct whole *w)
+static bool cut_off(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 
@@ -92,37 +73,48 @@ static void cut_off(struct whole *w)
 			cut(w, i, m->host.number);
 			cut(w, m->host.number, i);
 		}
+	return m != NULL;
 }
 
-static void mend(struct whole *w)
+static bool mend(struct whole *w)
 {
 	for (unsigned a = 0; a < SIM_NODES; a++)
 		for (unsigned b = 0; b < SIM_NODES; b++)
 			net_cut(&w->net, a, b, CUT_NONE);
+	return true;
 }
 
-static void crash(struct whole *w)
+/* All between machines and processes, of those some. */
+static bool break_links(struct whole *w)
+{
+	wire_break_some(w->sim, 30);
+	return true;
+}
+
+static bool crash(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 
 	if (m == NULL || change_is_of(w->change, m))
-		return;
+		return false;
 	machine_crash(m);
 	/* at times for so long that the log has no more what it missed */
 	machine_start_after(m, sim_chance(w->sim, 20)
 				   ? sim_between(w->sim, 0, AWAY_MAX_NS)
 				   : sim_skewed(w->sim, 0, AWAY_MAX_NS));
+	return true;
 }
 
-static void stop(struct whole *w)
+static bool stop(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 
 	if (m != NULL)
 		machine_drain(m);
+	return m != NULL;
 }
 
-static void stand_still(struct whole *w)
+static bool stand_still(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 
@@ -130,30 +122,33 @@ static void stand_still(struct whole *w)
 		m->host.loop.still_ns =
 		    w->sim->now_ns +
 		    sim_skewed(w->sim, NS_PER_MS, w->plan.pause_max_ns);
+	return m != NULL;
 }
 
-static void set_clock(struct whole *w)
+static bool set_clock(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 	int64_t by =
 	    (int64_t)sim_below(w->sim, 2 * STEP_MAX_NS) - (int64_t)STEP_MAX_NS;
 
 	if (m == NULL)
-		return;
+		return false;
 	m->host.wall_off_ns = by;
 	w->is_time_moved = true;
+	return true;
 }
 
-static void fill_disk(struct whole *w)
+static bool fill_disk(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 
 	if (m != NULL)
 		m->room = m->room == ROOM_OK ? ROOM_NONE : ROOM_OK;
+	return m != NULL && m->room != ROOM_OK;
 }
 
 /* To some node, or to any. */
-static void transfer(struct whole *w)
+static bool transfer(struct whole *w)
 {
 	struct machine *m = any(w);
 	struct m_cluster_node_ref ref = { 0 };
@@ -165,18 +160,20 @@ static void transfer(struct whole *w)
 	(void)desk_ask(desk_any(w), QUERY_CLUSTER_TRANSFER, buf_str(&b),
 		       clock_mono_ns() + TRANSFER_NS, NULL, NULL);
 	buf_done(&b);
+	return true;
 }
 
-static void snapshot(struct whole *w)
+static bool snapshot(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 
 	if (m != NULL)
 		node_want_snapshot(m->host.node);
+	return m != NULL;
 }
 
 /* A disk, for a while. */
-static void slow_down(struct whole *w)
+static bool slow_down(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 
@@ -185,24 +182,26 @@ static void slow_down(struct whole *w)
 		    sim_chance(w->sim, 50)
 			? 2 * NS_PER_MS
 			: sim_skewed(w->sim, NS_PER_MS, SLOW_MAX_NS);
+	return m != NULL;
 }
 
-static void drift(struct whole *w)
+static bool drift(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 
 	if (m == NULL)
-		return;
+		return false;
 	m->host.wall_ppm =
 	    (int64_t)sim_below(w->sim, 2 * DRIFT_PPM) - DRIFT_PPM;
 	w->is_time_moved = true;
+	return true;
 }
 
-static void replace(struct whole *w)
+static bool replace(struct whole *w)
 {
 	struct machine *m = &w->machine[sim_below(w->sim, w->plan.machines)];
 
-	change_begin(w->change, m);
+	return change_begin(w->change, m);
 }
 
 /* A record of the store has lost its sum, or one cannot be written. Somebody
@@ -218,98 +217,78 @@ static void on_mended(void *ctx)
 	machine_start_after(m, 0);
 }
 
-static void break_store(struct whole *w)
+static bool break_store(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 
 	if (m == NULL || sim_is_due(&m->mended))
-		return;
+		return false;
 	if (sim_chance(w->sim, 50))
 		m->read_fails = 1;
 	else
 		m->write_fails = 1;
 	sim_after(w->sim, &m->mended, NULL, sim_between(w->sim, 0, AWAY_MAX_NS),
 		  on_mended, m);
+	return true;
 }
 
 /* In the middle of what it writes. */
-static void die(struct whole *w)
+static bool die(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 
 	if (m != NULL)
 		m->host.dies_in = 1 + (unsigned)sim_below(w->sim, WRITES_MAX);
+	return m != NULL;
 }
 
-static void break_log(struct whole *w)
+static bool break_log(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 
 	if (m != NULL)
 		m->host.disk.is_to_fail = true;
+	return m != NULL;
 }
 
-static void act(struct whole *w, enum deed d)
+/* How often each comes, beside the others, in a seed that has it. By number:
+ * see `deed` in a trace, and struct whole_cut. */
+static const struct {
+	const char *name;
+	bool (*fn)(struct whole *w); /* false: there was nobody to do it to */
+	unsigned usual;
+} deeds[] = {
+	{ "crash", crash, 6 },
+	{ "stop", stop, 4 },
+	{ "pause", stand_still, 8 },
+	{ "cut", cut_one, 6 },
+	{ "cut off", cut_off, 8 },
+	{ "mend", mend, 16 },
+	{ "links lost", break_links, 6 },
+	{ "bad links", weather, 6 },
+	{ "clock set", set_clock, 6 },
+	{ "disk full", fill_disk, 3 },
+	{ "transfer", transfer, 4 },
+	{ "snapshot", snapshot, 8 },
+	{ "slow disk", slow_down, 4 },
+	{ "clock drifts", drift, 2 },
+	{ "replaced", replace, 3 },
+	{ "store fails", break_store, 2 },
+	{ "dies writing", die, 6 },
+	{ "log fails", break_log, 3 },
+};
+
+enum { DEEDS = ARRAY_SIZE(deeds), MEND = 5 };
+
+const char *whole_deed(unsigned d)
+{
+	return d < DEEDS ? deeds[d].name : NULL;
+}
+
+static void act(struct whole *w, unsigned d)
 {
 	sim_note(w->sim, "deed", d, 0, 0, 0, 0);
-	switch (d) {
-	case CRASH:
-		crash(w);
-		break;
-	case STOP:
-		stop(w);
-		break;
-	case STAND_STILL:
-		stand_still(w);
-		break;
-	case CUT_ONE:
-		cut_one(w);
-		break;
-	case CUT_OFF:
-		cut_off(w);
-		break;
-	case MEND:
-		mend(w);
-		break;
-	case BREAK:
-		wire_break_some(w->sim, 30);
-		break;
-	case WEATHER:
-		weather(w);
-		break;
-	case CLOCK:
-		set_clock(w);
-		break;
-	case FULL:
-		fill_disk(w);
-		break;
-	case TRANSFER:
-		transfer(w);
-		break;
-	case SNAPSHOT:
-		snapshot(w);
-		break;
-	case SLOW:
-		slow_down(w);
-		break;
-	case DRIFT:
-		drift(w);
-		break;
-	case REPLACE:
-		replace(w);
-		break;
-	case STORE_FAILS:
-		break_store(w);
-		break;
-	case DIE:
-		die(w);
-		break;
-	case LOG_FAILS:
-		break_log(w);
-		break;
-	case DEEDS:
-		break;
-	}
+	w->deeds[d] += deeds[d].fn(w);
 }
 
 static void on_storm(void *ctx)
@@ -323,7 +302,7 @@ static void on_storm(void *ctx)
 	at = sim_below(w->sim, sum);
 	while (at >= w->plan.weight[d])
 		at -= w->plan.weight[d++];
-	act(w, (enum deed)d);
+	act(w, d);
 	sim_after(w->sim, &w->storm, NULL,
 		  sim_skewed(w->sim, BETWEEN_MIN_NS, BETWEEN_MAX_NS), on_storm,
 		  w);
@@ -343,14 +322,6 @@ static void read_cut(struct whole_cut *ret)
 
 void whole_plan_make(struct whole *w)
 {
-	static const unsigned usual[DEEDS] = {
-		[CRASH] = 6,       [STOP] = 4,     [STAND_STILL] = 8,
-		[CUT_ONE] = 6,     [CUT_OFF] = 8,  [MEND] = 16,
-		[BREAK] = 6,       [WEATHER] = 6,  [CLOCK] = 6,
-		[FULL] = 3,        [TRANSFER] = 4, [SNAPSHOT] = 8,
-		[SLOW] = 4,        [DRIFT] = 2,    [REPLACE] = 3,
-		[STORE_FAILS] = 2, [DIE] = 6,      [LOG_FAILS] = 3,
-	};
 	static const unsigned machines[] = { 1, 3, 3, 3, 3, 5 };
 	struct whole_plan *p = &w->plan;
 	struct sim *s = w->sim;
@@ -358,7 +329,8 @@ void whole_plan_make(struct whole *w)
 	read_cut(&p->cut);
 	p->machines = machines[sim_below(s, ARRAY_SIZE(machines))];
 	for (unsigned i = 0; i < DEEDS; i++)
-		p->weight[i] = i == MEND || sim_chance(s, 65) ? usual[i] : 0;
+		p->weight[i] =
+		    i == MEND || sim_chance(s, 65) ? deeds[i].usual : 0;
 	for (unsigned i = 0; i < DEEDS; i++)
 		if (p->cut.without & 1u << i && i != MEND)
 			p->weight[i] = 0;
@@ -373,6 +345,7 @@ void whole_plan_make(struct whole *w)
 	if (p->cut.without & WHOLE_OLD)
 		p->old_ns = 0;
 	w->net.is_stream = sim_chance(s, 50);
+	p->is_upgraded = sim_chance(s, OLD_PERCENT);
 	sim_pieces(s);
 }
 

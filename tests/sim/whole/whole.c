@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "cluster/node_impl.h"
+#include "old.h"
 #include "reader.h"
 #include "rt/file.h"
 
 #define QUIET_NS     (120 * NS_PER_S) /* virtual: all is done by then */
-#define COMPARE_MEAN 300              /* turns in which something was applied */
+#define COMPARE_MEAN 1000             /* turns in which something was applied */
+#define LOG_PARTS    4 /* that a log may have of snapshot_bytes */
 
 void whole_fail(struct whole *w, const char *fmt, ...)
 {
@@ -137,6 +139,10 @@ void whole_begin(struct whole *w, struct sim *s, char *verdict)
 	whole_plan_make(w);
 	for (unsigned i = 0; i < w->plan.machines; i++)
 		machine_make(w, i);
+	if (w->plan.is_upgraded) {
+		old_begin(&w->machine[0]);
+		witness_begin_with(w->witness, old_store());
+	}
 	for (unsigned i = 0; i < w->plan.machines; i++)
 		machine_join(&w->machine[i]);
 	clients_begin(&w->clients, w);
@@ -176,9 +182,27 @@ static bool is_same_everywhere(struct whole *w)
 	return true;
 }
 
+/* Cut when it weighs snapshot_bytes, to what others may still need of it: as
+ * much. While a snapshot is made it grows, by no more in a calm. */
+static void check_log(struct machine *m)
+{
+	struct node *n = m->host.node;
+	uint64_t bytes = node_log_bytes(n);
+
+	/* until the next try, when one has failed */
+	if (n->cut.failures > 0 || bytes <= LOG_PARTS * n->snapshot_bytes)
+		return;
+	whole_fail(m->w,
+		   "the log of node %u weighs %" PRIu64 " bytes, and should be "
+		   "cut at %" PRIu64,
+		   m->host.number, bytes, n->snapshot_bytes);
+}
+
 static void compare_all(struct whole *w)
 {
 	witness_check(w->witness);
+	for (unsigned i = 0; i < w->plan.machines; i++)
+		check_log(&w->machine[i]);
 	for (unsigned i = 0; i < w->plan.machines; i++)
 		if (!witness_compare(w->witness, &w->machine[i]))
 			whole_fail(w, "node %u is behind", i);
@@ -211,6 +235,13 @@ static void tell_nodes(struct whole *w, struct buf *ret)
 	}
 }
 
+/* After each event: what looks at every job comes last. */
+static bool is_at_rest(struct whole *w)
+{
+	return is_same_everywhere(w) && are_streams_done(w) &&
+	       are_readers_done(w) && clients_are_done(&w->clients);
+}
+
 static void calm_down(struct whole *w)
 {
 	_cleanup_(buf_done) struct buf missing = BUF_INIT(0);
@@ -218,9 +249,7 @@ static void calm_down(struct whole *w)
 	bool is_done = false;
 
 	while (w->sim->now_ns < end && !is_done && sim_step(w->sim))
-		is_done = clients_are_done(&w->clients) &&
-			  is_same_everywhere(w) && are_readers_done(w) &&
-			  are_streams_done(w);
+		is_done = is_at_rest(w);
 	if (is_done)
 		return;
 	clients_tell(&w->clients, &missing);

@@ -31,12 +31,13 @@ struct whole_cut {
 /* What happens, and how often: by the seed. */
 struct whole_plan {
 	unsigned machines;
-	unsigned weight[WHOLE_DEEDS]; /* of enum deed in storm.c */
+	unsigned weight[WHOLE_DEEDS]; /* of deeds in storm.c */
 	uint64_t storm_ns, pause_max_ns;
 	uint64_t snapshot_bytes;
 	uint64_t event_retention; /* 0: as usual */
 	struct whole_cut cut;
-	uint64_t old_ns; /* until then not all know the newest level */
+	uint64_t old_ns;  /* until then not all know the newest level */
+	bool is_upgraded; /* it begins with the store of an older release */
 };
 
 #define WHOLE_TALLY(X) \
@@ -69,6 +70,7 @@ struct whole {
 	struct machine machine[SIM_NODES];
 	struct whole_plan plan;
 	struct whole_tally tally;
+	uint64_t deeds[WHOLE_DEEDS]; /* that were done, of each */
 	struct clients clients;
 	struct strangers *strangers;
 	struct witness *witness;
@@ -103,6 +105,8 @@ struct machine *whole_leader(struct whole *w);
 
 /* --- storm.c --- */
 
+/* What it is called; NULL: there is none of that number. */
+const char *whole_deed(unsigned d);
 void whole_plan_make(struct whole *w);
 void whole_storm_begin(struct whole *w);
 void whole_storm_end(struct whole *w);

@@ -72,6 +72,14 @@ struct witness *witness_new(struct whole *w)
 	return x;
 }
 
+void witness_begin_with(struct witness *x, struct kv *kv)
+{
+	kv_close(side(x)->kv);
+	side(x)->kv = kv;
+	load(x);
+	x->index = x->x.raft_index = fsm_applied_index(side(x)->f);
+}
+
 void witness_free(struct witness *x)
 {
 	struct str key;

@@ -20,9 +20,12 @@ struct whole;
 struct witness;
 struct fsm;
 struct fx;
+struct kv;
 
 struct witness *witness_new(struct whole *w);
 void witness_free(struct witness *x);
+/* It begins with that store, which becomes its own, instead of with nothing. */
+void witness_begin_with(struct witness *x, struct kv *kv);
 
 /* What it knows of a job, for a person. */
 void witness_tell(struct witness *x, struct str job_id, struct buf *ret);

@@ -9,16 +9,17 @@
 #include "util/clock.h"
 #include "util/hash.h"
 
-#define WORKERS_MAX  8
-#define HELD_MAX     8
-#define FETCH_MAX_NS (3 * NS_PER_S)
-#define LEASE_MIN_NS NS_PER_S
-#define LEASE_MAX_NS (6 * NS_PER_S)
-#define WORK_MAX_NS  (4 * NS_PER_S)
-#define QUICK_MAX_NS (20 * NS_PER_MS) /* when there are no new jobs */
-#define REST_MAX_NS  (500 * NS_PER_MS)
-#define COST_MAX     1000 /* of a report; in thousandths of a usd */
-#define COST_NANO    1000000
+#define WORKERS_MAX   8
+#define HELD_MAX      8
+#define FETCH_MAX_NS  (3 * NS_PER_S)
+#define LEASE_MIN_NS  NS_PER_S
+#define LEASE_MAX_NS  (6 * NS_PER_S)
+#define WORK_MAX_NS   (4 * NS_PER_S)
+#define QUICK_MAX_NS  (20 * NS_PER_MS) /* when there are no new jobs */
+#define REST_MAX_NS   (500 * NS_PER_MS)
+#define COST_MAX      1000 /* of a report; in thousandths of a usd */
+#define COST_NANO     1000000
+#define AGAIN_PERCENT 8 /* of acks that are sent twice */
 
 /* What was used, said once or several times under the same name. */
 struct report {
@@ -432,6 +433,20 @@ static void fail(struct held *h, struct call how, struct m_usage *u)
 	call(k->c, how, &msg_fail, &m, 0);
 }
 
+/* Some say it twice, maybe by two nodes: as if the answer had been lost. */
+static void end_well(struct held *h, struct call how, struct m_usage *u)
+{
+	struct clients *c = h->worker->c;
+
+	ack(h, how, u);
+	if (job(c, h->number)->turns > 0 ||
+	    !sim_chance(c->w->sim, AGAIN_PERCENT))
+		return;
+	if (how.report != 0)
+		c->reports[how.report].under_way++;
+	ack(h, how, u);
+}
+
 static void end_held(void *ctx)
 {
 	struct held *h = ctx;
@@ -450,7 +465,7 @@ static void end_held(void *ctx)
 		how.report = h->report;
 	}
 	if (what < 80)
-		ack(h, how, u);
+		end_well(h, how, u);
 	else if (what < 92)
 		fail(h, how, u);
 	/* else it is forgotten: its lease ends */
