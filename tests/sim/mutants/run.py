@@ -2,19 +2,24 @@
 """Bugs that somebody could write, one at a time, and whether the simulation
 finds them.
 
-  run.py [--seeds 300] [--from 1] [--tree build/mutants] [NAME ...]
+  run.py [--seeds 300] [--from 1] [--tree build/mutants] [--markdown]
+         [NAME ...]
 
 No name: all patches of this folder. Each begins with a sentence about what it
 breaks. It is applied to a copy of the tree, and what the simulation needs is
-built there. Prints a table: what found it, how many seeds that took, and how
-many seconds. One that nothing finds is a hole; a line `Kept out:` in its patch
-says why it may be one, and then it is not run.
+built there. Prints a table: the first seed that finds it, how many seconds
+that took, and what was found. One that nothing finds is a hole; a line
+`Kept out:` in its patch says why it may be one, and then it is not run.
 
 A line `Test: NAME` names another test that is to find it, of what the
 simulation has not got.
+
+With --markdown each row is also put into docs/internals/mutants.md; rows of
+mutants that are not run stay as they are, so two runs can share the names.
 """
 
 import argparse
+import fcntl
 import os
 import re
 import shutil
@@ -26,6 +31,20 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 SIM = "test_sim_whole"
+PAGE = ROOT / "docs" / "internals" / "mutants.md"
+PAGE_HEAD = """# Mutants
+
+A mutant is a patch in `tests/sim/mutants` that plants one bug. It shows that
+the tests would notice that bug. Simulated clusters (`test_sim_whole`) run
+against each mutant with seeds 1, 2, 3 and so on until one reports a violation.
+"Seed" is the one that did; "-" stands for a test without seeds, which the last
+column names. The last column is the violation as it was reported.
+
+`tests/sim/mutants/run.py --markdown` writes this page.
+
+| mutant | the bug it plants | seed | found by |
+|---|---|---|---|
+"""
 
 
 def run(*args, **more):
@@ -82,13 +101,15 @@ class Mutant:
         self.path, self.name = path, path.stem
         self.head = path.read_text().split("\ndiff ")[0]
 
+        self.bug = " ".join(self.head.split("\n\n")[0].split())
+
     def word(self, name):
         found = re.search(rf"^{name}: (.*)$", self.head, re.M)
         return found and found[1]
 
 
 def first_seed(test, first, seeds):
-    """Of those that fail: how many it took, and what the first one says."""
+    """The first of those that fail, and what it says."""
     env = dict(os.environ, CORVO_TEST_FIRST=str(first),
                CORVO_TEST_SEEDS=str(seeds), CORVO_TEST_STOP="1",
                CORVO_TEST_JOBS=str(os.cpu_count()))
@@ -97,7 +118,7 @@ def first_seed(test, first, seeds):
     if not found:
         return None
     seed, verdict = min(found, key=lambda x: int(x[0]))
-    return int(seed) - first + 1, verdict
+    return int(seed), verdict
 
 
 def other_test(test):
@@ -123,10 +144,37 @@ def look_for(tree, mutant, args):
     return found, time.monotonic() - began
 
 
-def row(name, found, seconds, seeds):
+def row(name, found, seconds, last):
     if found is None:
-        return f"{name:26} {seeds:5} {seconds:5.0f} NOT FOUND"
+        return f"{name:26} {last:5} {seconds:5.0f} NOT FOUND"
     return f"{name:26} {found[0] or '-':>5} {seconds:5.0f} {found[1]}"
+
+
+def as_cells(found, last):
+    if found is None:
+        return f"none of {last}", "nothing"
+    return str(found[0] or "-"), found[1]
+
+
+def cell(text):
+    """What fits into a table, and is no link or markup."""
+    return re.sub(r"([|<`\[_*])", r"\\\1", text[:140])
+
+
+def into_page(mutant, seed, found_by):
+    """Under a lock: another run may be at the other half."""
+    known = {x.stem for x in HERE.glob("*.patch")}
+    PAGE.parent.mkdir(exist_ok=True)
+    with open(PAGE, "a+", encoding="utf-8") as page:
+        fcntl.flock(page, fcntl.LOCK_EX)
+        page.seek(0)
+        rows = {m[1]: m[0] for m in
+                re.finditer(r"^\| (\w+) \| .*\|$", page.read(), re.M)
+                if m[1] in known}
+        rows[mutant.name] = (f"| {mutant.name} | {cell(mutant.bug)} | {seed}"
+                             f" | {cell(found_by)} |")
+        page.truncate(0)
+        page.write(PAGE_HEAD + "".join(rows[x] + "\n" for x in sorted(rows)))
 
 
 def main():
@@ -134,21 +182,26 @@ def main():
     p.add_argument("--seeds", type=int, default=300)
     p.add_argument("--from", type=int, default=1, dest="first")
     p.add_argument("--tree", type=Path, default=ROOT / "build" / "mutants")
+    p.add_argument("--markdown", action="store_true")
     p.add_argument("names", nargs="*")
     args = p.parse_args()
-    os.nice(10)
+    os.nice(5)
     names = args.names or sorted(x.stem for x in HERE.glob("*.patch"))
     tree = Tree(args.tree.resolve())
-    missed = 0
-    print(f"{'mutant':26} seeds     s found by", flush=True)
+    missed, last = 0, args.first + args.seeds - 1
+    print(f"{'mutant':26}  seed     s found by", flush=True)
     for mutant in (Mutant(HERE / f"{name}.patch") for name in names):
         if mutant.word("Kept out"):
             print(f"{mutant.name:26}     -     - kept out: "
                   f"{mutant.word('Kept out')}", flush=True)
+            if args.markdown:
+                into_page(mutant, "-", "kept out: " + mutant.word("Kept out"))
             continue
         found, seconds = look_for(tree, mutant, args)
         missed += found is None
-        print(row(mutant.name, found, seconds, args.seeds), flush=True)
+        if args.markdown:
+            into_page(mutant, *as_cells(found, last))
+        print(row(mutant.name, found, seconds, last), flush=True)
     print(f"{missed} not found" if missed else "all found")
     return 1 if missed else 0
 
