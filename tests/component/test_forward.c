@@ -96,10 +96,80 @@ static void give_back_actor(int fd, const char *path, unsigned number)
 
 RPC_TEST(give_back)
 
+/* --- what is to be answered after that event --- */
+
+static bool has_heard(struct world *w)
+{
+	(void)w;
+	forward_flush(forward);
+	return forward_seq(forward) == 7;
+}
+
+static bool has_both(struct world *w)
+{
+	forward_flush(forward);
+	return w->seen_n == 2;
+}
+
+/* Somebody asks how far the leader is, to read from this node then. */
+static void fence_actor(int fd, const char *path, unsigned number)
+{
+	struct frame_request fence = { .op = QUERY_FENCE };
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	begin(&w, path);
+	forward_submit(forward, (struct rpc_req){ .id = 2 }, &fence);
+	w_wait(&w, has_both);
+	EXPECT(w.seen[1].op == QUERY_FENCE && forward_seq(forward) == 0);
+	rpc_reply(w.seen[1].req, 0, 7, STR_NULL);
+	w_wait(&w, has_heard);
+	forward_free(forward);
+	w_end(&w);
+}
+
+RPC_TEST(fence)
+
+/* --- what was sent, and comes back --- */
+
+static void take_again(void *ctx, struct rpc_req req,
+		       const struct frame_request *item)
+{
+	unsigned *n = ctx;
+
+	EXPECT(rpc_req_is_live(req) && item->op == OP_ENQUEUE);
+	EXPECT((item->flags & FRAME_RESEND) != 0);
+	++*n;
+}
+
+/* The old leader may have carried it out, and this node has yet to answer. */
+static void again_actor(int fd, const char *path, unsigned number)
+{
+	struct frame_request enqueue = { .op = OP_ENQUEUE, .origin = 7 };
+	struct world w;
+	unsigned n = 0;
+
+	(void)fd;
+	(void)number;
+	begin(&w, path);
+	w_wait(&w, has_fetch);
+	forward_submit(forward, w.seen[0].req, &enqueue); /* who is there */
+	w_wait(&w, has_both);
+	forward_take_back(forward, take_again, &n);
+	EXPECT(n == 1 && forward_pending(forward) == 0);
+	forward_free(forward);
+	w_end(&w);
+}
+
+RPC_TEST(again)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_give_back),
+		cmocka_unit_test(test_fence),
+		cmocka_unit_test(test_again),
 	};
 	int r = cmocka_run_group_tests(tests, NULL, NULL);
 

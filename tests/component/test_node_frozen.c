@@ -69,6 +69,8 @@ static void a_leader_that_freezes_hands_over(void **state _unused_)
 	damaged = old;
 	go_on(1); /* through another one, in the end */
 	assert_true(is_frozen(old));
+	/* its store cannot go back to where it was: nothing of it is true */
+	assert_false(node_is_whole(old->node));
 	w_wait(another_leads, old);
 	go_on(5);
 	assert_ptr_not_equal(leader(), old);

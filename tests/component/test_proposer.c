@@ -215,6 +215,24 @@ static void lost_leadership_answers_everybody(void **state)
 	assert_int_equal(reply_to(f, e)->err, ERR_LEADER_UNAVAILABLE);
 }
 
+/* The first of two was overwritten: what is applied is not what it waits for,
+ * and may not answer it. */
+static void an_entry_answers_only_those_in_it(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_req first = enqueue(f, "job_1", "q"), second;
+
+	proposer_pump(f->p);
+	second = enqueue(f, "job_2", "q");
+	proposer_pump(f->p);
+	assert_int_equal(f->node.n, 2);
+	assert_int_equal(proposer_apply(f->p, 1, &f->node.entries[1],
+					buf_str(&f->node.entries[1].bytes)),
+			 0);
+	assert_null(reply_to(f, first));
+	assert_null(reply_to(f, second)); /* as the log says when it ends */
+}
+
 static void lose_leadership(struct fixture *f)
 {
 	proposer_pump(f->p);
@@ -343,26 +361,6 @@ static void drain_answers_waits_and_refuses_new_ones(void **state)
 	assert_int_equal(reply_to(f, e)->err, ERR_SHUTTING_DOWN);
 }
 
-static void stop_when_answered(void *ctx)
-{
-	struct fixture *f = ctx;
-
-	if (f->replies_n > 0)
-		loop_stop(f->loop);
-}
-
-static void wait_ends_in_time_and_not_early(void **state)
-{
-	struct fixture *f = *state;
-	uint64_t begin = clock_mono_ns();
-	struct rpc_req w = fetch(f, PEER_A, "q", 30 * NS_PER_MS);
-
-	loop_on_turn_end(f->loop, stop_when_answered, f);
-	loop_run(f->loop);
-	assert_int_equal(jobs_given(f, w), 0);
-	assert_true(clock_mono_ns() - begin >= 30 * NS_PER_MS);
-}
-
 static size_t answers_to(struct fixture *f, struct rpc_req req)
 {
 	size_t n = 0;
@@ -405,12 +403,11 @@ static void ops_an_entry_has_no_room_for_are_proposed_again(void **state)
 }
 
 /* A batch that takes several entries is answered once, as a whole. */
-static void a_batch_of_acks_over_several_entries_is_one_answer(void **state)
+/* Acks of 20 jobs, of which one entry has room for some. */
+static struct rpc_req begin_acks(struct fixture *f, uint64_t deadline_ns)
 {
-	struct fixture *f = *state;
 	struct m_ack_item acks[20] = { 0 };
 	struct m_ack_batch m = { 0 };
-	struct m_ack_batch_reply r;
 	char ids[20][16];
 	struct rpc_req req;
 
@@ -426,12 +423,19 @@ static void a_batch_of_acks_over_several_entries_is_one_answer(void **state)
 	pump_and_commit_all(f);
 	fsm_set_budget(f->fsm, 2000);
 	MSG_SET_LIST(&m, ack_batch, acks, acks, 20);
+	f->deadline_ns = deadline_ns;
 	req = submit(f, PEER_A, OP_ACK_BATCH, &m, "");
 	proposer_pump(f->p);
 	commit(f);
 	assert_int_equal(answers_to(f, req), 0);
 	assert_int_equal(proposer_stats(f->p)->pending, 1);
-	pump_and_commit_all(f);
+	return req;
+}
+
+static void all_are_acked(struct fixture *f, struct rpc_req req)
+{
+	struct m_ack_batch_reply r;
+
 	assert_int_equal(answers_to(f, req), 1);
 	assert_int_equal(reply_to(f, req)->err, 0);
 	assert_int_equal(msg_decode(&msg_ack_batch_reply,
@@ -440,6 +444,30 @@ static void a_batch_of_acks_over_several_entries_is_one_answer(void **state)
 			 0);
 	assert_int_equal(r.acked, 20);
 	assert_int_equal(r.refused_n, 0);
+}
+
+static void a_batch_of_acks_over_several_entries_is_one_answer(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_req req = begin_acks(f, 0);
+
+	pump_and_commit_all(f);
+	all_are_acked(f, req);
+}
+
+/* Some of it was done: to withdraw or refuse the rest would be to say that
+ * nothing was. */
+static void what_is_done_in_part_is_not_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct rpc_req req = begin_acks(f, clock_mono_ns() + 600 * NS_PER_S);
+	const struct op *rest = list_entry(f->p->pending.next, struct op, node);
+
+	assert_int_equal(rest->deadline_ns, 0);
+	f->node.refuse = true;
+	proposer_pump(f->p);
+	assert_int_equal(answers_to(f, req), 1);
+	assert_int_equal(reply_to(f, req)->err, ERR_OUTCOME_UNKNOWN);
 }
 
 #define MANY 100
@@ -502,6 +530,7 @@ int main(void)
 		CASE(job_of_a_client_that_left_is_given_back),
 		CASE(peer_that_goes_takes_its_waits_along),
 		CASE(lost_leadership_answers_everybody),
+		CASE(an_entry_answers_only_those_in_it),
 		cmocka_unit_test_setup_teardown(
 		    what_is_of_this_node_goes_to_the_next_leader,
 		    setup_with_others, teardown),
@@ -513,9 +542,9 @@ int main(void)
 		CASE(nothing_is_proposed_while_leadership_is_handed_over),
 		CASE(ops_wait_until_the_node_is_ready),
 		CASE(drain_answers_waits_and_refuses_new_ones),
-		CASE(wait_ends_in_time_and_not_early),
 		CASE(ops_an_entry_has_no_room_for_are_proposed_again),
 		CASE(a_batch_of_acks_over_several_entries_is_one_answer),
+		CASE(what_is_done_in_part_is_not_refused),
 		CASE(an_entry_holds_what_takes_a_moment),
 	};
 

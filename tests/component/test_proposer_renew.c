@@ -458,6 +458,25 @@ static void reclaim_finds_nothing_while_leases_move(void **state)
 	assert_true(is_held(f));
 }
 
+/* It could not be logged then. By now the clock is another one. */
+static void a_step_of_an_earlier_lead_is_not_logged(void **state)
+{
+	struct fixture *f = *state;
+
+	pump_and_commit_all(f);
+	f->node.handing_over = true;
+	f->p->step =
+	    (struct wallclock_step){ proposer_now(f->p),
+				     proposer_now(f->p) + 60 * NS_PER_S };
+	f->p->step_due = true;
+	proposer_pump(f->p);
+	f->node.ready = f->node.handing_over = false;
+	proposer_pump(f->p);
+	f->node.ready = true;
+	pump_and_commit_all(f);
+	assert_int_equal(count_in_log(f, "clock_set"), 0);
+}
+
 /* --- as a node that follows --- */
 
 static void tell(struct fixture *f, const char *id, uint64_t end_ns)
@@ -519,6 +538,7 @@ int main(void)
 		CASE(a_step_forward_is_given_once),
 		CASE(small_steps_back_do_not_lengthen_a_lease),
 		CASE(reclaim_finds_nothing_while_leases_move),
+		CASE(a_step_of_an_earlier_lead_is_not_logged),
 		CASE(what_the_leader_told_is_the_end_of_a_lease),
 	};
 
