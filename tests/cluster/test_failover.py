@@ -2,6 +2,7 @@
 
 import os
 import random
+import time
 
 import history
 from clients import LINE, Load
@@ -52,3 +53,14 @@ def test_a_leader_killed_under_load_costs_no_job_and_no_error(tmp_path):
         finally:
             load.watch.produced.set()
             load.watch.stop.set()
+
+
+def test_followers_wait_as_long_as_election_timeout_says():
+    """By default they do not wait for a second. Its last word may have come a
+    while before its death, on a machine that is busy."""
+    with cluster("--election-timeout=5s") as three:
+        killed = three.leader()
+        killed.kill_all()
+        at = time.monotonic()
+        assert three.leader() is not killed
+        assert time.monotonic() - at >= 2.5
