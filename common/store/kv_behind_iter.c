@@ -45,21 +45,25 @@ static void gather(struct behind_iter *it, const struct table *young,
 		const struct table_entry *x =
 		    i < an ? &young->entries[a[i]] : NULL;
 		const struct table_entry *y =
-		    k < bn ? &old->entries[b[k]] : NULL;
+		    old != NULL && k < bn ? &old->entries[b[k]] : NULL;
 		int c = x == NULL   ? 1
 			: y == NULL ? -1
 				    : str_cmp(x->key, y->key);
 		struct slot s;
 
-		CHECK(x != NULL || y != NULL);
 		i += c <= 0;
 		k += c >= 0;
 		if (c < 0 && table_came_and_went(x))
 			continue;
-		s = c <= 0 ? (struct slot){ x->key, x->value }
-			   : (struct slot){ y->key, y->value };
-		if (c > 0 && table_in_deleted_range(young, y->key))
-			s.value = STR_NULL;
+		if (c <= 0) {
+			CHECK(x != NULL);
+			s = (struct slot){ x->key, x->value };
+		} else {
+			CHECK(y != NULL); /* one of both is there */
+			s = (struct slot){ y->key, y->value };
+			if (table_in_deleted_range(young, y->key))
+				s.value = STR_NULL;
+		}
 		it->own[it->own_n++] = s;
 		most -= s.value.p != NULL;
 	}

@@ -33,8 +33,10 @@ static void scan_begin(struct txn *t, struct kv_iter *it, uint32_t *own)
 
 static void scan_end(struct txn *t)
 {
-	const struct scan *s = &t->scans[--t->scans_n];
+	const struct scan *s;
 
+	CHECK(t->scans_n > 0);
+	s = &t->scans[--t->scans_n];
 	kv_iter_free(s->it);
 	free(s->own);
 }

@@ -95,6 +95,7 @@ static void add_record(struct seglog *l, struct rec *r)
 	char head[REC_HEAD_BYTES];
 
 	CHECK(l->cur.at + size <= UINT32_MAX);
+	CHECK(l->flushed <= l->cur.at); /* no record stands for what comes */
 	r->flushed = (uint32_t)l->flushed;
 	rec_head_put(r, l->cur.salt, head);
 	put_bytes(l, head, sizeof(head));

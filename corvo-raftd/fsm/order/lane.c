@@ -144,6 +144,7 @@ void lane_refresh(struct fsm *f, struct fsm_lane *l)
 	open = lane_open(l, f->now_ns);
 	if (open > l->open)
 		queue_wake(f, l->q);
+	MUST(f, ls->open >= l->open); /* it is the sum of all lanes */
 	ls->open += open - l->open;
 	l->open = open;
 	if (open == 0 && lane_ready(l) > 0) {

@@ -95,6 +95,14 @@ uint64_t limiter_end(const struct limiter *l, const struct rate *r)
 	return slot_end(l, r, l->newest);
 }
 
+/* The total is the sum of all slots, and those that are not used are 0. */
+static void clear_slot(struct limiter *l, uint64_t slot)
+{
+	CHECK(l->total >= slot_count(l, slot));
+	l->total -= slot_count(l, slot);
+	*slot_at(l, slot) = 0;
+}
+
 /* Makes `slot` the newest, and forgets what is too old to be counted. */
 static void limiter_advance(struct limiter *l, uint64_t slot)
 {
@@ -105,10 +113,8 @@ static void limiter_advance(struct limiter *l, uint64_t slot)
 		l->total = 0;
 		l->oldest = oldest;
 	}
-	for (; l->oldest < oldest; l->oldest++) {
-		l->total -= slot_count(l, l->oldest);
-		*slot_at(l, l->oldest) = 0;
-	}
+	for (; l->oldest < oldest; l->oldest++)
+		clear_slot(l, l->oldest);
 	l->newest = slot;
 }
 
@@ -141,10 +147,8 @@ static void limiter_forget_after(struct limiter *l, uint64_t slot)
 				       .oldest = slot };
 		return;
 	}
-	for (; l->newest > slot; l->newest--) {
-		l->total -= slot_count(l, l->newest);
-		*slot_at(l, l->newest) = 0;
-	}
+	for (; l->newest > slot; l->newest--)
+		clear_slot(l, l->newest);
 }
 
 void limiter_add(struct limiter *l, const struct rate *r, uint64_t now)

@@ -184,6 +184,7 @@ void queue_count(struct fsm *f, struct fsm_queue *q, enum job_state s,
 		 int change)
 {
 	MUST(f, change > 0 || q->counts[s] > 0);
+	MUST(f, f->jobs[s] >= q->counts[s]); /* it is the sum of all queues */
 	q->counts[s] += (uint64_t)(int64_t)change;
 	f->jobs[s] += (uint64_t)(int64_t)change;
 	queue_touch(f, q);

@@ -139,6 +139,8 @@ static void window_halve(struct window *w)
 	if (w->heap_n > 0)
 		memcpy(all + w->n, w->heap, w->heap_n * sizeof(*all));
 	qsort(all, total, sizeof(*all), job_cmp);
+	/* a job is in it once, and no two have a number */
+	CHECK(all[keep].seq > all[keep - 1].seq);
 	w->frontier = all[keep].seq;
 	w->complete = false;
 	w->max_seq = all[keep - 1].seq;

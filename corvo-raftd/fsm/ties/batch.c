@@ -209,17 +209,18 @@ static int batch_end(struct fsm *f, struct batch *b)
 	return 0;
 }
 
-static void count(struct m_batch_doc *d, bool succeeded)
+static bool waits(const struct m_batch_doc *d)
 {
+	return d->succeeded + d->failed < d->total;
+}
+
+static void count(struct fsm *f, struct m_batch_doc *d, bool succeeded)
+{
+	MUST(f, waits(d)); /* for the one that is counted */
 	if (succeeded)
 		MSG_SET(d, batch_doc, succeeded, d->succeeded + 1);
 	else
 		MSG_SET(d, batch_doc, failed, d->failed + 1);
-}
-
-static bool waits(const struct m_batch_doc *d)
-{
-	return d->succeeded + d->failed < d->total;
 }
 
 static bool is_complete(const struct m_batch_doc *d)
@@ -242,7 +243,7 @@ static void batch_settle(struct fsm *f, struct batch *b)
 		/* It has not ended: it had this one to wait for. */
 		if (must_have(f, parent_id, b) < 0)
 			return;
-		count(&b->doc, succeeded);
+		count(f, &b->doc, succeeded);
 	}
 	batch_save(f, b);
 }
@@ -373,7 +374,7 @@ void batch_on_end(struct fsm *f, struct job *j, enum job_state end)
 	MSG_SET(&j->live, job_live, counted, true);
 	if (must_have(f, j->doc.batch_id, &b) < 0)
 		return;
-	count(&b.doc, end == JOB_COMPLETED);
+	count(f, &b.doc, end == JOB_COMPLETED);
 	batch_settle(f, &b);
 }
 
@@ -413,7 +414,7 @@ static int give_up(struct fsm *f, struct batch *b)
 	r = must_have(f, parent_id, b);
 	if (r < 0)
 		return r;
-	count(&b->doc, false);
+	count(f, &b->doc, false);
 	batch_settle(f, b);
 	return 0;
 }
