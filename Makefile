@@ -13,7 +13,8 @@
 #   make coverage       lines and branches of common and corvo-raftd that the
 #                       tests come to; fails below the shares it asks for
 #   make build          what make run starts, in build/release
-#   make bench          speed beside nginx on this machine
+#   make benches        the programs of bench/, in build/release
+#   make bench          speed beside nginx on this machine, by all of them
 #   make install        PREFIX=/usr/local DESTDIR=; keeps an edited corvo.conf
 #   make uninstall      DESTDIR=; keeps settings and data
 #   make format docs clean
@@ -49,8 +50,8 @@ LINES     ?= 90
 BRANCHES  ?= 75
 SHOW      ?= 10
 
-.PHONY: run cluster build test sim fuzz analyze coverage bench install \
-	uninstall format docs clean
+.PHONY: run cluster build test sim fuzz analyze coverage benches bench \
+	install uninstall format docs clean
 
 run: build
 	build/release/cli/corvo server --data-dir ./data $(RUN_FLAGS)
@@ -111,8 +112,11 @@ coverage:
 	@tests/coverage.py build/coverage --show $(SHOW) \
 		--least-lines $(LINES) --least-branches $(BRANCHES)
 
-bench: build
+benches: build
 	@tools/deps build bench
+	@cmake --build --preset release --target benches
+
+bench: benches
 	bench/run
 
 install: build

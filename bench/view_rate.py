@@ -244,5 +244,5 @@ def main(caught_up=300000, seconds=20, lifecycles=1000000):
 
 if __name__ == "__main__":
     if not LOAD.exists():
-        sys.exit(f"{LOAD} is missing; run: make build")
+        sys.exit(f"{LOAD} is missing; run: make benches")
     main(*(int(x) for x in sys.argv[1:]))
