@@ -27,6 +27,7 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@
 #define SEEDS    12
 #define KNOWN    256 /* seeds of the file, most */
 #define JOBS_MAX 64
-#define END_S    600 /* real: one that still runs goes round in circles */
+#define END_S    300 /* of a processor: who takes more goes round in circles */
 
 /* What a process and one that runs a seed for it have in common. */
 struct slot {
@@ -109,6 +110,14 @@ static void run(struct slot *at)
 	free(s);
 }
 
+/* By what it uses itself: the machine may have more to do. */
+static void limit_time(void)
+{
+	struct rlimit most = { END_S, END_S + 1 };
+
+	CHECK(setrlimit(RLIMIT_CPU, &most) == 0);
+}
+
 /* In a process of its own: what a failed one left is gone with it. */
 static void begin(struct slot *at, uint64_t seed)
 {
@@ -126,7 +135,7 @@ static void begin(struct slot *at, uint64_t seed)
 	}
 	if (at->said_fd >= 0)
 		(void)dup2(at->said_fd, STDERR_FILENO);
-	(void)alarm(END_S);
+	limit_time();
 	run(at);
 	exit(EXIT_SUCCESS);
 }
@@ -181,7 +190,9 @@ static void note_end(struct slot *at, int status, struct sums *sum)
 		return;
 	}
 	sum->failed++;
-	if (at->verdict[0] == '\0' && WIFSIGNALED(status))
+	/* whatever it was about to check */
+	if (WIFSIGNALED(status) &&
+	    (at->verdict[0] == '\0' || WTERMSIG(status) == SIGXCPU))
 		(void)snprintf(at->verdict, sizeof(at->verdict), "%s",
 			       strsignal(WTERMSIG(status)));
 	else if (at->verdict[0] == '\0')
