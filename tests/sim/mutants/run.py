@@ -31,6 +31,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 SIM = "test_sim_whole"
+OTHER_S = 600  # of another test; one that goes on longer hangs
 PAGE = ROOT / "docs" / "internals" / "mutants.md"
 PAGE_HEAD = """# Mutants
 
@@ -123,10 +124,17 @@ def first_seed(test, first, seeds):
 
 def other_test(test):
     env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="stdout")
-    p = subprocess.run([test], env=env, capture_output=True, text=True)
-    failed = re.findall(r"^\[  FAILED  \] (\S+)$", p.stdout + p.stderr, re.M)
+    try:
+        p = subprocess.run([test], env=env, capture_output=True, text=True,
+                           timeout=OTHER_S)
+    except subprocess.TimeoutExpired:
+        return 0, f"{test.name}: has no end"
     if p.returncode == 0:
         return None
+    failed = re.findall(r"^\[  FAILED  \] (\S+)$", p.stdout + p.stderr, re.M)
+    seed = re.search(r"^CORVO_TEST_SEED=(\d+): (.*)$", p.stdout, re.M)
+    if seed:
+        return int(seed[1]), f"{test.name}: {seed[2]}"
     return 0, f"{test.name}: {failed[0] if failed else 'fails'}"
 
 

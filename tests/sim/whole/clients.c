@@ -37,6 +37,7 @@ void call(struct clients *c, struct call how, const struct msg_desc *d,
 
 	*x = how;
 	x->c = c;
+	x->by = desk->m->host.number;
 	x->asked_ns = c->w->sim->now_ns;
 	msg_encode(d, m, &b);
 	list_push_back(&c->open, &x->node);
@@ -262,6 +263,12 @@ uint64_t clients_some_job(const struct clients *c, bool *ret_ended)
 		return 0;
 	*ret_ended = j->is_done && !j->is_again;
 	return number;
+}
+
+bool clients_were_told_by(const struct clients *c, uint64_t number,
+			  const struct machine *m)
+{
+	return c->jobs[number].acked_by == m->host.number;
 }
 
 bool clients_have_not_ended(const struct clients *c, uint64_t number)

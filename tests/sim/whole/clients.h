@@ -76,7 +76,8 @@ struct job_known {
 	uint64_t times;      /* that it was given to a worker */
 	uint64_t acks;       /* that were sent for it */
 	uint64_t ended_ns;   /* its ack or cancel was answered; 0: none was */
-	uint64_t acked_ns;   /* its enqueue was; 0: it was not */
+	uint64_t acked_ns;   /* its enqueue was; 0: it was not, */
+	unsigned acked_by;   /* by the machine of that number */
 	struct job_range after[JOB_AFTER]; /* it comes when these have ended */
 	uint64_t not_before_ns;            /* it is not due before */
 	uint64_t id;    /* a hash of its id; 0: nobody has seen it */
@@ -90,7 +91,8 @@ struct job_known {
 	/* of an agent's: iterations it is to have, the first not counted; those
 	 * a worker has asked for, and those it was told of */
 	unsigned turns, turns_asked, turns_told;
-	uint64_t last_token; /* the greatest it was given under */
+	uint64_t last_token; /* the greatest it was given under, */
+	uint64_t given_ns;   /* then */
 	/* who has it, as far as is known; token 0: nobody */
 	uint64_t token;
 	uint64_t until_ns; /* nobody else may get it before */
@@ -130,6 +132,9 @@ void clients_check(struct clients *c);
 uint64_t clients_some_job(const struct clients *c, bool *ret_ended);
 struct str clients_job_id(const struct clients *c, uint64_t number,
 			  struct arena *a);
+/* That job was acknowledged by this machine. */
+bool clients_were_told_by(const struct clients *c, uint64_t number,
+			  const struct machine *m);
 /* Nobody has done anything that could end it. */
 bool clients_have_not_ended(const struct clients *c, uint64_t number);
 /* What is missing, in a sentence. */

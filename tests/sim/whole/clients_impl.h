@@ -39,6 +39,7 @@ struct call {
 	uint64_t number; /* of the job it is about, the first */
 	uint64_t n;      /* how many */
 	uint64_t token, lease_ns, asked_ns;
+	unsigned by;   /* the number of the machine that is asked */
 	size_t report; /* of usage; 0: none */
 	bool is_turn;  /* an ack that is not the last */
 };

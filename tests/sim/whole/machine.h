@@ -41,7 +41,8 @@ struct machine {
 	/* corvo-raftd, while it runs */
 	struct daemon d;
 	bool runs, is_ready, is_leaving;
-	int status; /* it exits with */
+	bool has_led; /* it was ready to, at some time */
+	int status;   /* it exits with */
 	struct sim_event exit, restart, mended;
 	uint64_t watchdog_ns; /* from its next start on; 0: nobody watches */
 	uint64_t apply_ns;    /* an entry takes; a turn takes no time else */

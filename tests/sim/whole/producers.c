@@ -208,8 +208,10 @@ static void note_one(struct call *x, uint64_t number, enum known k, int err)
 		    "job %" PRIu64 " was given to a worker, and then its "
 		    "enqueue was refused (%s)",
 		    number, err != 0 ? err_code(err) : "its key is held");
-	if (k == JOB_ACKED)
+	if (k == JOB_ACKED) {
 		j->acked_ns = c->w->sim->now_ns;
+		j->acked_by = x->by;
+	}
 	j->enqueue =
 	    k == JOB_ACKED && j->made != MADE_BY_CLIENT ? JOB_FOLLOWS : k;
 }

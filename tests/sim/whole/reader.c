@@ -247,19 +247,24 @@ static void on_job(void *ctx, const struct rpc_reply *reply)
 	arena_done(&a);
 }
 
-static void on_reached(void *ctx, const struct rpc_reply *reply)
+static void read_job(struct reader *r)
 {
-	struct reader *r = ctx;
 	struct m_job_ref m = { 0 };
 	struct arena a = ARENA_INIT;
 
-	r->read = NULL;
-	if (reply->err != 0)
-		return;
 	MSG_SET(&m, job_ref, job_id,
 		clients_job_id(&r->m->w->clients, r->number, &a));
 	read_on(r, QUERY_GET_JOB, &msg_job_ref, &m, on_job);
 	arena_done(&a);
+}
+
+static void on_reached(void *ctx, const struct rpc_reply *reply)
+{
+	struct reader *r = ctx;
+
+	r->read = NULL;
+	if (reply->err == 0)
+		read_job(r);
 }
 
 static void reach(struct reader *r, uint64_t seq)
@@ -286,7 +291,8 @@ static void on_fence(void *ctx, const struct rpc_reply *reply)
 	reach(r, reply->seq);
 }
 
-/* With consistency=leader, or behind what an answer has named. */
+/* With consistency=leader, or behind what an answer has named; or at once, from
+ * the node that gave the answer. */
 static void on_question(void *ctx)
 {
 	static const struct m_nothing nothing;
@@ -301,7 +307,11 @@ static void on_question(void *ctx)
 	if (r->number == 0)
 		return;
 	r->acked = w->acked;
-	if (sim_chance(w->sim, 50))
+	if (sim_chance(w->sim, 50) &&
+	    clients_were_told_by(&w->clients, r->number, r->m)) {
+		r->is_ended = false; /* that another one may have told */
+		read_job(r);
+	} else if (sim_chance(w->sim, 50))
 		read_on(r, QUERY_FENCE, &msg_nothing, &nothing, on_fence);
 	else
 		reach(r, r->acked);

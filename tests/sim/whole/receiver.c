@@ -98,7 +98,11 @@ struct call *call_start(struct caller *c, const struct call_request *r,
 {
 	struct call *k = xcalloc(1, sizeof(*k));
 	struct sim *s = c->loop->sim;
+	struct machine *m = machine_of_loop(c->loop);
 
+	if (!m->has_led)
+		whole_fail(m->w, "node %u calls %s, and has never led",
+			   m->host.number, r->url);
 	k->c = c;
 	k->r = *r;
 	k->fn = fn;

@@ -337,7 +337,7 @@ void whole_plan_make(struct whole *w)
 	p->storm_ns = sim_between(s, 10, 60) * NS_PER_S;
 	if (p->cut.storm_ms != 0)
 		p->storm_ns = MIN(p->storm_ns, p->cut.storm_ms * NS_PER_MS);
-	p->pause_max_ns = sim_between(s, 20, 3000) * NS_PER_MS;
+	p->pause_max_ns = sim_between(s, 20, 6000) * NS_PER_MS;
 	p->snapshot_bytes = sim_between(s, 64, 512) << 10;
 	p->event_retention = sim_chance(s, 40) ? sim_between(s, 500, 5000) : 0;
 	p->old_ns =

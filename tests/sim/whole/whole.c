@@ -101,6 +101,7 @@ void whole_look(struct machine *m)
 	m->host.node = p->node;
 	if (p->node == NULL) /* it waits for room */
 		return;
+	m->has_led |= node_is_ready(p->node);
 	index = fsm_applied_index(p->fsm);
 	if (node_is_dead(p->node) && !m->host.disk.has_failed)
 		whole_fail(m->w, "node %u has given up", m->host.number);

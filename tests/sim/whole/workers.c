@@ -314,7 +314,10 @@ static void look_at(struct clients *c, uint64_t number, const struct call *x,
 	look_at_end(c, number, x, m->lease_token);
 	look_at_turn(c, number, m);
 	look_at_lease(c, number, x, m->lease_token);
-	j->last_token = MAX(j->last_token, m->lease_token);
+	if (m->lease_token > j->last_token) {
+		j->last_token = m->lease_token;
+		j->given_ns = c->w->sim->now_ns;
+	}
 }
 
 static void beat(void *ctx);
@@ -476,6 +479,17 @@ static void end_held(void *ctx)
 
 /* --- signs of life --- */
 
+/* Who asks after the job was given to another one has no lease any more, and
+ * whoever says so does not lead any more. */
+static void look_at_beat(const struct call *x, const struct job_known *j)
+{
+	if (x->token < j->last_token && x->asked_ns > j->given_ns)
+		whole_fail(x->c->w,
+			   "the lease of job %" PRIu64 " is prolonged %" PRIu64
+			   " ms after another worker was given it",
+			   x->number, (x->asked_ns - j->given_ns) / NS_PER_MS);
+}
+
 static void on_beaten(struct call *x, const struct rpc_reply *r)
 {
 	struct job_known *j = job(x->c, x->number);
@@ -487,6 +501,8 @@ static void on_beaten(struct call *x, const struct rpc_reply *r)
 		CHECK(msg_decode(&msg_heartbeat_reply, r->body, &a, &m) == 0);
 		CHECK(m.jobs_n == 1);
 		is_taken = m.jobs[0].code.n == 0 && !m.jobs[0].unknown;
+		if (str_is(m.jobs[0].status, "ok"))
+			look_at_beat(x, j);
 		if (str_is(m.jobs[0].status, "ok") && j->token == x->token)
 			j->until_ns =
 			    MAX(j->until_ns, x->asked_ns + x->lease_ns);
