@@ -42,10 +42,14 @@ def test_a_job_waits_for_all_it_depends_on(client, queue):
     assert client.fetch(queue, timeout=0) is None
     client.ack(held[0])
     assert client.job(c)["waiting_on"] == 1
+    assert [j["waiting_on"] for j in client.search(
+        queue=queue, job_id_prefix=c)["jobs"]] == [1]
     client.ack(held[1])
     shown = client.job(c)
     assert "waiting_on" not in shown
-    assert [e["type"] for e in shown["timeline"]] == ["enqueued", "released"]
+    assert [e["type"] for e in shown["timeline"]] == [
+        "enqueued", "dependency_ended", "released"]
+    assert shown["timeline"][1]["data"] == {"dependency": a}
     run(client, queue, c)
 
 

@@ -376,8 +376,9 @@ def ways_of_an_agent(c, q):
 
 
 def ways_of_several(c, q):
-    parent = c.enqueue(f"{q}.p")
-    c.enqueue(q, depends_on=[parent])
+    parents = [c.enqueue(f"{q}.p"), c.enqueue(f"{q}.p")]
+    c.enqueue(q, depends_on=parents)
+    c.ack(c.fetch(f"{q}.p"))
     c.ack(c.fetch(f"{q}.p"))
     parent = c.enqueue(f"{q}.p")
     c.enqueue(q, depends_on=[parent])
@@ -479,6 +480,7 @@ def members_due(kind):
 DATA = {
     "failed": {"error"}, "retrying": {"next_attempt_at"}, "dead": {"reason"},
     "progress": {"at"}, "moved": set(), "held": {"kind"},
+    "dependency_ended": {"dependency"},
     "hold_escalated": {"policy"}, "links_made": {"expires_at"},
     "approved": {"via"}, "rejected": {"via"},
     "scored": {"name", "value"}, "provider_changed": {"provider", "to"},

@@ -133,6 +133,16 @@ static void child_is_free(struct fsm *f, struct job *j)
 	}
 }
 
+/* Readers of events have to hear of each count. */
+static void child_waits_on(struct fsm *f, struct job *j,
+			   const struct release *r)
+{
+	if (f->cluster.level >= 2)
+		job_event(f, j, EVENT_DEPENDENCY_ENDED,
+			  fsm_event_text(f, "dependency", r->parent));
+	job_save(f, j);
+}
+
 /* It was to be deleted with the job it waits for. */
 static bool is_swept(const struct job *j, const struct fsm_sweep *s)
 {
@@ -171,7 +181,7 @@ static int tell_child(struct fsm *f, const struct release *r, uint64_t seq,
 	else if (j.live.waiting_on == 0)
 		child_is_free(f, &j);
 	else
-		job_save(f, &j);
+		child_waits_on(f, &j, r);
 	deps_end_sweep(f);
 	budget_take_job(f);
 	return 0;
