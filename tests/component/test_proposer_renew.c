@@ -21,7 +21,7 @@ static void reclaim(struct fixture *f)
 static const char *log_text(struct fixture *f)
 {
 	struct buf b = BUF_INIT(0);
-	char *text;
+	const char *text;
 
 	for (size_t i = 0; i < f->node.n; i++) {
 		struct entry e = entry_at(f, i);
@@ -31,9 +31,7 @@ static const char *log_text(struct fixture *f)
 				   op_info(e.items[k].op)->name);
 		buf_puts(&b, "\n");
 	}
-	text = arena_alloc(&f->a, b.n + 1);
-	memcpy(text, b.p, b.n);
-	text[b.n] = '\0';
+	text = arena_cstr(&f->a, buf_str(&b));
 	buf_done(&b);
 	return text;
 }
