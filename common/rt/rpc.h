@@ -165,11 +165,15 @@ void rpc_server_resume(struct rpc_server *s);
  */
 void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body);
 void rpc_server_flush(struct rpc_server *s);
+/* Large answers have half of what may wait for a peer: who is answered with
+ * less goes on beside those who ask for much. */
+enum rpc_size { RPC_LARGE, RPC_NOT_LARGE };
 /*
- * Whether a large answer may be made for it: the peer has taken enough of those
- * before. False: on_room tells when that may have changed.
+ * Whether an answer may be made for it: the peer has taken enough of those
+ * before. False: on_room tells when that may have changed. One of a few hundred
+ * bytes may always be made.
  */
-bool rpc_req_has_room(struct rpc_req req);
+bool rpc_req_has_room(struct rpc_req req, enum rpc_size size);
 bool rpc_req_is_live(struct rpc_req req);
 /* It came from another node: that one sends it again when it is not answered,
  * also to somebody else. */

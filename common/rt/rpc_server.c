@@ -37,7 +37,7 @@ struct rpc_peer {
 	struct list closed;  /* struct closed_frame, sent before `out` */
 	struct list large;   /* the same, sent when nothing else is to be */
 	size_t closed_bytes; /* of both */
-	bool wants_room;     /* somebody was told that there is none */
+	size_t wants_below;  /* somebody was told to come back then; or 0 */
 };
 
 #define RPC_HEAD_BYTES 128 /* of a frame with one reply, and more */
@@ -111,19 +111,19 @@ bool rpc_req_is_live(struct rpc_req req)
 	return req.epoch != 0 && req.peer->epoch == req.epoch;
 }
 
-static bool has_room(const struct rpc_peer *p)
+static size_t queued_bytes(const struct rpc_peer *p)
 {
-	size_t open = p->w.n > 0 ? p->out.n : 0;
-
-	return p->closed_bytes + open < RPC_QUEUE_BYTES;
+	return p->closed_bytes + (p->w.n > 0 ? p->out.n : 0);
 }
 
-bool rpc_req_has_room(struct rpc_req req)
+bool rpc_req_has_room(struct rpc_req req, enum rpc_size size)
 {
-	bool room = has_room(req.peer);
+	size_t most = size == RPC_LARGE ? RPC_QUEUE_BYTES / 2 : RPC_QUEUE_BYTES;
 
-	req.peer->wants_room |= !room;
-	return room;
+	if (queued_bytes(req.peer) < most)
+		return true;
+	req.peer->wants_below = MAX(req.peer->wants_below, most);
+	return false;
 }
 
 bool rpc_req_is_of_node(struct rpc_req req)
@@ -278,9 +278,9 @@ static int bye_send(struct rpc_peer *p)
 
 static void tell_room(struct rpc_peer *p)
 {
-	if (!p->wants_room || !has_room(p))
+	if (queued_bytes(p) >= p->wants_below)
 		return;
-	p->wants_room = false;
+	p->wants_below = 0;
 	if (p->server->ops->on_room != NULL)
 		p->server->ops->on_room(p->server->ctx);
 }

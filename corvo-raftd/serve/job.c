@@ -124,7 +124,8 @@ static void answer_due(struct svc_waits *w)
 	LIST_FOREACH_SAFE (it, &w->due) {
 		struct job_waiter *a = list_entry(it, struct job_waiter, node);
 
-		if (rpc_req_is_live(a->req) && !rpc_req_has_room(a->req))
+		if (rpc_req_is_live(a->req) &&
+		    !rpc_req_has_room(a->req, RPC_LARGE))
 			continue;
 		if (a->job == last && s->replied) {
 			svc_reply_again(s, a->req);

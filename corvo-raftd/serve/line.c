@@ -6,10 +6,10 @@
  * loop, and must not find the same work in each. Operations never wait here.
  *
  * A question also waits while its peer has yet to take enough of the answers
- * before, and while enough of its kind are being read on a worker. Nothing of
- * its answer is made until then. Who has given up meanwhile is not answered. So
- * many wait to be read, each for half of the time it has: then it is refused,
- * and whoever asked hears of it in time.
+ * before, unless its own is brief, and while enough of its kind are being read
+ * on a worker. Nothing of its answer is made until then. Who has given up
+ * meanwhile is not answered. So many wait to be read, each for half of the time
+ * it has: then it is refused, and whoever asked hears of it in time.
  *
  * Loop thread.
  */
@@ -126,7 +126,23 @@ static bool is_shared(size_t kind)
 	       kind == SVC_KIND_CLUSTER_NODES;
 }
 
+/* Its answer is a few hundred bytes, whatever is asked. */
+static bool is_brief(size_t kind)
+{
+	return kind == SVC_KIND_NODE_STATUS || kind == SVC_KIND_DUE ||
+	       kind == SVC_KIND_FENCE || kind == SVC_KIND_REACH ||
+	       kind == SVC_KIND_NODE_REPORT || kind == SVC_KIND_SDB_NUMBERS;
+}
+
 /* --- answering --- */
+
+static bool may_answer(size_t kind, struct rpc_req req)
+{
+	return is_brief(kind) ||
+	       rpc_req_has_room(req, is_read(kind) || is_shared(kind)
+					 ? RPC_LARGE
+					 : RPC_NOT_LARGE);
+}
 
 static bool has_time(const struct line *l)
 {
@@ -219,7 +235,7 @@ static bool is_kept_for(const struct line *l, size_t kind,
 static bool can_give(struct line *l, struct rpc_req req, uint64_t begin_ns)
 {
 	if (clock_mono_ns() - begin_ns < GIVE_NS)
-		return rpc_req_has_room(req);
+		return rpc_req_has_room(req, RPC_LARGE);
 	l->gives = true;
 	return false;
 }
@@ -293,7 +309,7 @@ static bool answer_one(struct line *l, size_t kind)
 	LIST_FOREACH_SAFE (it, &l->kinds[kind]) {
 		struct question *q = list_entry(it, struct question, node);
 
-		if (drop_idle(l, q, now_ns) || !rpc_req_has_room(q->req))
+		if (drop_idle(l, q, now_ns) || !may_answer(kind, q->req))
 			continue;
 		take_out(l, q);
 		answer(l, kind, q->req, &q->item, q->ready);
@@ -386,7 +402,7 @@ void line_take(struct line *l, struct rpc_req req,
 	if (kind == SVC_KINDS)
 		svc_reply_error(req, ERR_BAD_MESSAGE);
 	else if (list_empty(&l->kinds[kind]) && has_time(l) &&
-		 is_open(l, kind, clock_mono_ns()) && rpc_req_has_room(req))
+		 is_open(l, kind, clock_mono_ns()) && may_answer(kind, req))
 		answer(l, kind, req, item, ready);
 	else
 		wait_in_line(l, kind, req, item, ready);

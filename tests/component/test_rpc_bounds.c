@@ -44,11 +44,17 @@ static void room_actor(int fd, const char *path, unsigned number)
 	for (unsigned i = 0; i < ASKED; i++)
 		ask(&w, 0);
 	w_wait(&w, has_seen_all);
-	while (made < ASKED && rpc_req_has_room(w.seen[made].req))
+	while (made < ASKED && rpc_req_has_room(w.seen[made].req, RPC_LARGE))
 		rpc_reply(w.seen[made++].req, 0, 7, buf_str(&body));
-	EXPECT(made > 1 && made < 10 && w.rooms == 0);
+	EXPECT(made > 0 && made < 10 && w.rooms == 0);
+	/* others have theirs yet */
+	EXPECT(rpc_req_has_room(w.seen[made].req, RPC_NOT_LARGE));
+	while (made < ASKED &&
+	       rpc_req_has_room(w.seen[made].req, RPC_NOT_LARGE))
+		rpc_reply(w.seen[made++].req, 0, 7, buf_str(&body));
+	EXPECT(made > 1 && made < 20 && w.rooms == 0);
 	w_wait(&w, has_room_again);
-	EXPECT(rpc_req_has_room(w.seen[made].req));
+	EXPECT(rpc_req_has_room(w.seen[made].req, RPC_NOT_LARGE));
 	while (made < ASKED)
 		rpc_reply(w.seen[made++].req, 0, 7, STR("small"));
 	w_wait(&w, all_replied);
