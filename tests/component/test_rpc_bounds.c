@@ -52,7 +52,7 @@ static void room_actor(int fd, const char *path, unsigned number)
 	while (made < ASKED &&
 	       rpc_req_has_room(w.seen[made].req, RPC_NOT_LARGE))
 		rpc_reply(w.seen[made++].req, 0, 7, buf_str(&body));
-	EXPECT(made > 1 && made < 20 && w.rooms == 0);
+	EXPECT(made > 1 && made < 10 && w.rooms == 0);
 	w_wait(&w, has_room_again);
 	EXPECT(rpc_req_has_room(w.seen[made].req, RPC_NOT_LARGE));
 	while (made < ASKED)
