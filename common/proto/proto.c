@@ -217,13 +217,17 @@ const struct call_info *op_info(unsigned id)
 	return id < QUERY_FIRST ? call_find(id) : NULL;
 }
 
-unsigned op_level(const struct call_info *op, struct str body,
-		  struct arena *scratch)
+unsigned op_level(const struct call_info *op, unsigned known, struct str *body,
+		  struct arena *scratch, struct buf *out)
 {
 	void *m = arena_alloc(scratch, op->request->size);
 
-	if (msg_decode(op->request, body, scratch, m) < 0)
+	if (msg_decode(op->request, *body, scratch, m) < 0)
 		return op->level; /* the leader refuses it */
+	if (msg_lower(op->request, m, known)) {
+		msg_encode(op->request, m, out);
+		*body = buf_str(out);
+	}
 	return MAX(op->level, msg_needs_level(op->request, m));
 }
 

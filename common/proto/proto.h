@@ -145,10 +145,11 @@ struct call_info {
 const struct call_info *op_info(unsigned id);    /* NULL: no such op */
 const struct call_info *query_info(unsigned id); /* NULL: no such query */
 
-/* The feature level of an op with this request: its own, or that of its newest
- * member. */
-unsigned op_level(const struct call_info *op, struct str body,
-		  struct arena *scratch);
+/* The feature level that an op with this request needs: its own, or that of its
+ * newest member. What it may go without, and is newer than known, is taken out
+ * first: body is in out then, which the caller cleared. */
+unsigned op_level(const struct call_info *op, unsigned known, struct str *body,
+		  struct arena *scratch, struct buf *out);
 
 /* --- processes --- */
 

@@ -201,8 +201,14 @@ static void on_reply(void *ctx, const struct rpc_reply *r)
 void forward_submit(struct forward *f, struct rpc_req req,
 		    const struct frame_request *item)
 {
-	struct passed *p = passed_new(f, req, item->op);
+	struct passed *p;
 
+	if (hmap_get(&f->passed, rpc_req_key(&req)) != NULL) {
+		rpc_reply(req, ERR_BAD_MESSAGE, 0,
+			  str_from(err_text(ERR_BAD_MESSAGE)));
+		return; /* its id comes twice */
+	}
+	p = passed_new(f, req, item->op);
 	f->passed_n += op_info(item->op) != NULL;
 	p->call =
 	    rpc_forward(f->client, item, ERR_LEADER_UNAVAILABLE, on_reply, p);

@@ -13,6 +13,9 @@
 
 /* The time of an entry is read after its renewals are put down. */
 #define ENDING_NS (1 * NS_PER_S)
+/* So many are looked at in a turn of the loop, and the next ones soon. */
+#define FORGET_N  1000
+#define FORGET_NS (10 * NS_PER_MS)
 
 /* Less than that is no reason to write a lease down again. */
 #define SHORT_NS (1 * NS_PER_MS)
@@ -49,8 +52,9 @@ struct leases {
 	struct loop_timer *timer;
 	struct hmap renewed; /* job id -> struct renewal */
 	struct loop_timer *forget;
-	struct hmap told; /* job id -> struct told */
-	struct hmap kept; /* job id -> struct kept */
+	struct hmap told;          /* job id -> struct told */
+	struct hmap kept;          /* job id -> struct kept */
+	size_t told_pos, kept_pos; /* looked at so far, to be forgotten */
 	struct arena scratch;
 	uint64_t count;
 	bool more;        /* the last op had no room for all of them */
@@ -68,20 +72,27 @@ static void on_period(void *ctx)
 
 /* --- what another leader told --- */
 
-static void forget_told(struct leases *l, uint64_t now_ns)
+/* True: all were looked at. */
+static bool forget_told(struct leases *l, uint64_t now_ns)
 {
-	size_t pos = 0;
 	struct str key;
 	void *v;
 
-	while (hmap_next(&l->told, &pos, &key, &v)) {
-		struct told *t = v;
+	for (size_t i = 0; i < FORGET_N; i++) {
+		struct told *t;
+
+		if (!hmap_next(&l->told, &l->told_pos, &key, &v)) {
+			l->told_pos = 0;
+			return true;
+		}
+		t = v;
 
 		if (now_ns - t->at_ns < TOLD_NS)
 			continue;
 		hmap_remove(&l->told, key);
 		free(t);
 	}
+	return false;
 }
 
 static bool is_as_kept(const struct kept *k, const struct fsm_lease *lease)
@@ -89,17 +100,21 @@ static bool is_as_kept(const struct kept *k, const struct fsm_lease *lease)
 	return k->token == lease->token && k->expires_ns == lease->expires_ns;
 }
 
-/* Those that ended, or were renewed since. */
-static void forget_kept(struct leases *l, uint64_t now_ns)
+/* Those that ended, or were renewed since. True: all were looked at. */
+static bool forget_kept(struct leases *l, uint64_t now_ns)
 {
-	size_t pos = 0;
 	struct str key;
 	void *v;
 
-	while (hmap_next(&l->kept, &pos, &key, &v)) {
-		struct kept *k = v;
+	for (size_t i = 0; i < FORGET_N; i++) {
 		struct fsm_lease lease;
+		struct kept *k;
 
+		if (!hmap_next(&l->kept, &l->kept_pos, &key, &v)) {
+			l->kept_pos = 0;
+			return true;
+		}
+		k = v;
 		if (now_ns - k->at_ns < TOLD_NS ||
 		    (fsm_lease_find(l->fsm, key, &lease) &&
 		     is_as_kept(k, &lease)))
@@ -107,17 +122,17 @@ static void forget_kept(struct leases *l, uint64_t now_ns)
 		hmap_remove(&l->kept, key);
 		free(k);
 	}
+	return false;
 }
 
 static void on_forget(void *ctx)
 {
 	struct leases *l = ctx;
 	uint64_t now_ns = clock_mono_ns();
+	bool told = forget_told(l, now_ns), kept = forget_kept(l, now_ns);
 
-	forget_told(l, now_ns);
-	forget_kept(l, now_ns);
 	if (l->told.n + l->kept.n > 0)
-		loop_timer_arm(l->forget, TOLD_NS);
+		loop_timer_arm(l->forget, told && kept ? TOLD_NS : FORGET_NS);
 }
 
 static void keep_told(struct leases *l, const struct m_beat_reply *b)

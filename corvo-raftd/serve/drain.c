@@ -126,6 +126,10 @@ void q_drained(struct svc *s, struct rpc_req req, const struct m_drain *m)
 		answer(s, req, &q);
 		return;
 	}
+	if (hmap_get(&d->reqs, rpc_req_key(&req)) != NULL) {
+		svc_reply_error(req, ERR_BAD_MESSAGE); /* its id comes twice */
+		return;
+	}
 	w = xcalloc(1, sizeof(*w));
 	w->req = req;
 	w->queue = queue_of(d, m->queue);

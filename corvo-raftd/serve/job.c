@@ -201,6 +201,10 @@ static void wait_for(struct svc *s, struct rpc_req req,
 			  STR("too many reads are waiting"));
 		return;
 	}
+	if (hmap_get(&w->reqs, rpc_req_key(&req)) != NULL) {
+		svc_reply_error(req, ERR_BAD_MESSAGE); /* its id comes twice */
+		return;
+	}
 	a = xcalloc(1, sizeof(*a));
 	a->req = req;
 	a->job = job_wait_of(w, m->job_id);

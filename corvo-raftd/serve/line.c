@@ -33,6 +33,7 @@ struct kept {
 	size_t kind; /* SVC_KINDS: there is none */
 	uint64_t made_ns;
 	uint64_t seq;
+	bool ready; /* who asked was, so it is for those that are, too */
 	struct buf question, answer;
 };
 
@@ -43,10 +44,11 @@ struct line {
 	struct list kinds[SVC_KINDS]; /* of struct question */
 	size_t n[SVC_KINDS];          /* in each */
 	struct hmap by_req;           /* struct rpc_req -> struct question */
-	size_t bytes;
-	size_t next;       /* the kind whose turn it is */
-	uint64_t spent_ns; /* of this turn */
-	bool gives;        /* copies, also in the next one */
+	size_t others_n;              /* of kinds whose answers are not brief */
+	size_t bytes;                 /* of those */
+	size_t next;                  /* the kind whose turn it is */
+	uint64_t spent_ns;            /* of this turn */
+	bool gives;                   /* copies, also in the next one */
 	struct loop_timer *timer;
 };
 
@@ -155,11 +157,19 @@ static bool is_open(const struct line *l, size_t kind, uint64_t now_ns)
 	       (!is_read(kind) || l->s->reads < READS_MAX);
 }
 
+static void count(struct line *l, size_t kind, const struct question *q, int by)
+{
+	l->n[kind] += (size_t)by;
+	if (is_brief(kind))
+		return;
+	l->others_n += (size_t)by;
+	l->bytes += (size_t)by * (q->item.key.n + q->item.body.n);
+}
+
 static void take_out(struct line *l, struct question *q)
 {
 	CHECK(hmap_remove(&l->by_req, rpc_req_key(&q->req)) == q);
-	l->bytes -= q->item.key.n + q->item.body.n;
-	l->n[kind_of(q->item.op)]--;
+	count(l, kind_of(q->item.op), q, -1);
 	list_remove(&q->node);
 }
 
@@ -212,22 +222,30 @@ static void keep_none(struct line *l)
 	buf_done(&l->kept.answer);
 }
 
-static void keep(struct line *l, size_t kind, struct str question,
+static void keep(struct line *l, size_t kind, struct str question, bool ready,
 		 uint64_t now_ns)
 {
 	keep_none(l);
 	l->kept.kind = kind;
+	l->kept.ready = ready;
 	l->kept.made_ns = now_ns;
 	l->kept.seq = svc_newest_seq(l->s);
 	buf_put_str(&l->kept.question, question);
 	buf_put_str(&l->kept.answer, buf_str(&l->s->out));
 }
 
+/* The same question. Who had to wait for the store has an answer as old as what
+ * it waited for, which another may ask for more than. */
+static bool is_same(const struct question *q, struct str question, bool ready)
+{
+	return str_eq(q->item.body, question) && (q->ready || !ready);
+}
+
 static bool is_kept_for(const struct line *l, size_t kind,
 			const struct question *q)
 {
 	return l->kept.kind == kind && q->since_ns <= l->kept.made_ns &&
-	       str_eq(buf_str(&l->kept.question), q->item.body);
+	       is_same(q, buf_str(&l->kept.question), l->kept.ready);
 }
 
 /* Whether one more of those who ask the same can have their copy now: a long
@@ -260,17 +278,18 @@ static void give_kept(struct line *l, size_t kind, uint64_t now_ns)
 }
 
 /* The answer that was just made is that of all who ask the same. */
-static void share(struct line *l, size_t kind, struct str body, uint64_t now_ns)
+static void share(struct line *l, size_t kind, struct str body, bool ready,
+		  uint64_t now_ns)
 {
 	uint64_t begin_ns = clock_mono_ns();
 
 	LIST_FOREACH_SAFE (it, &l->kinds[kind]) {
 		struct question *q = list_entry(it, struct question, node);
 
-		if (!str_eq(q->item.body, body) || drop_idle(l, q, now_ns))
+		if (!is_same(q, body, ready) || drop_idle(l, q, now_ns))
 			continue;
 		if (!can_give(l, q->req, begin_ns)) {
-			keep(l, kind, body, now_ns);
+			keep(l, kind, body, ready, now_ns);
 			return;
 		}
 		svc_reply_again(l->s, q->req);
@@ -287,7 +306,7 @@ static void answer(struct line *l, size_t kind, struct rpc_req req,
 	l->s->replied = false;
 	svc_question(l->s, req, item, ready);
 	if (is_shared(kind) && l->s->replied)
-		share(l, kind, item->body, begin_ns);
+		share(l, kind, item->body, ready, begin_ns);
 	end_ns = clock_mono_ns();
 	l->spent_ns += end_ns - begin_ns;
 	/* not what it waited for a processor */
@@ -324,7 +343,8 @@ static void run(struct line *l)
 	bool closed[SVC_KINDS] = { false };
 	size_t in_vain = 0;
 
-	while (l->by_req.n > 0 && has_time(l) && in_vain < SVC_KINDS) {
+	while (l->by_req.n > 0 && has_time(l) && in_vain < SVC_KINDS &&
+	       !l->s->ended) {
 		size_t k = l->next;
 
 		l->next = (k + 1) % SVC_KINDS;
@@ -359,10 +379,13 @@ static void wait_for_rest(struct line *l)
 
 void line_turn_end(struct line *l)
 {
+	size_t kept = l->kept.kind;
 	bool more;
 
 	if (l->by_req.n > 0)
 		run(l);
+	if (kept != SVC_KINDS && list_empty(&l->kinds[kept]))
+		keep_none(l); /* whoever it was for has gone */
 	more = !has_time(l) || l->gives;
 	l->spent_ns = 0;
 	l->gives = false;
@@ -374,22 +397,33 @@ void line_turn_end(struct line *l)
 
 /* --- coming --- */
 
+/* Those that are brief have room of their own: the other nodes, the view and
+ * timers ask them, however many others wait. */
+static bool is_full(const struct line *l, size_t kind, size_t n)
+{
+	if (is_brief(kind))
+		return l->n[kind] >= LIMIT_QUESTIONS;
+	return l->others_n >= LIMIT_QUESTIONS ||
+	       l->bytes + n > LIMIT_QUESTIONS_BYTES ||
+	       (is_read(kind) && l->n[kind] >= READS_WAIT);
+}
+
 static void wait_in_line(struct line *l, size_t kind, struct rpc_req req,
 			 const struct frame_request *item, bool ready)
 {
-	size_t n = item->key.n + item->body.n;
 	struct question *q;
 
-	if (l->by_req.n >= LIMIT_QUESTIONS ||
-	    l->bytes + n > LIMIT_QUESTIONS_BYTES ||
-	    (is_read(kind) && l->n[kind] >= READS_WAIT)) {
+	if (hmap_get(&l->by_req, rpc_req_key(&req)) != NULL) {
+		svc_reply_error(req, ERR_BAD_MESSAGE); /* its id comes twice */
+		return;
+	}
+	if (is_full(l, kind, item->key.n + item->body.n)) {
 		refuse(req);
 		return;
 	}
 	q = question_new(req, item);
 	q->ready = ready;
-	l->bytes += n;
-	l->n[kind]++;
+	count(l, kind, q, 1);
 	list_push_back(&l->kinds[kind], &q->node);
 	CHECK(hmap_put(&l->by_req, rpc_req_key(&q->req), q) == NULL);
 }
@@ -401,6 +435,8 @@ void line_take(struct line *l, struct rpc_req req,
 
 	if (kind == SVC_KINDS)
 		svc_reply_error(req, ERR_BAD_MESSAGE);
+	else if (l->s->ended)
+		svc_reply_error(req, ERR_SHUTTING_DOWN);
 	else if (list_empty(&l->kinds[kind]) && has_time(l) &&
 		 is_open(l, kind, clock_mono_ns()) && may_answer(kind, req))
 		answer(l, kind, req, item, ready);

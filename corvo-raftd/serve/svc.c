@@ -394,28 +394,33 @@ void svc_question(struct svc *s, struct rpc_req req,
 		ask(s, req, item);
 }
 
-/*
- * A leader of an older version could not even read it. One that comes again may
- * have been done before this node has heard of the level. 0: it is none such.
- */
-static unsigned level_missing(struct svc *s, const struct frame_request *item)
-{
-	const struct call_info *info = op_info(item->op);
-	unsigned level;
-
-	if (info == NULL || (item->flags & FRAME_RESEND) != 0 ||
-	    fsm_level(s->p->fsm) >= FEATURE_LEVEL)
-		return 0;
-	arena_reset(&s->scratch);
-	level = op_level(info, item->body, &s->scratch);
-	return level > fsm_level(s->p->fsm) ? level : 0;
-}
-
 static void refuse_new(struct svc *s, struct rpc_req req, unsigned level)
 {
 	buf_clear(&s->out);
 	fsm_level_why(s->p->fsm, level, &s->out);
 	rpc_reply(req, ERR_UNSUPPORTED, 0, buf_str(&s->out));
+}
+
+/*
+ * A leader of an older version could not even read what is newer. One that
+ * comes again may have been done before this node has heard of the level.
+ */
+static void pass_on_change(struct svc *s, struct rpc_req req,
+			   const struct frame_request *item)
+{
+	unsigned known = fsm_level(s->p->fsm), level = 0;
+	struct frame_request told = *item;
+
+	if (known < FEATURE_LEVEL) {
+		arena_reset(&s->scratch);
+		buf_clear(&s->out);
+		level = op_level(op_info(item->op), known, &told.body,
+				 &s->scratch, &s->out);
+	}
+	if (level > known && (item->flags & FRAME_RESEND) == 0)
+		refuse_new(s, req, level);
+	else
+		forward_submit(s->p->forward, req, &told);
 }
 
 static void on_request(void *ctx, struct rpc_req req,
@@ -426,12 +431,7 @@ static void on_request(void *ctx, struct rpc_req req,
 	if (op_info(item->op) == NULL) {
 		line_take(s->line, req, item, false);
 	} else if (is_elsewhere(s, item->op)) {
-		unsigned level = level_missing(s, item);
-
-		if (level > 0)
-			refuse_new(s, req, level);
-		else
-			forward_submit(s->p->forward, req, item);
+		pass_on_change(s, req, item);
 	} else if (item->op == OP_HEARTBEAT && node_is_sure(s->p->node) &&
 		   leases_heartbeat(s->p->leases, req, item)) {
 		return;
@@ -544,6 +544,7 @@ size_t svc_waiting(const struct svc *s)
 void svc_end_work(struct svc *s)
 {
 	s->draining = true;
+	s->ended = true;
 }
 
 void svc_drain(struct svc *s)

@@ -87,6 +87,7 @@ struct svc {
 	uint64_t sched_told[SCHED_TASKS], sched_errors[SCHED_TASKS];
 	struct push_told push;
 	bool draining;     /* nothing begins to wait any more */
+	bool ended;        /* workers are gone: nothing is answered any more */
 	size_t reads;      /* under way in serve/read.c and serve/jobs.c */
 	size_t usage_asks; /* under way in serve/usage.c */
 	size_t at_asks;    /* under way in serve/webhooks.c */

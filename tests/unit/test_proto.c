@@ -1,5 +1,7 @@
 /* The tables: each row is complete and its lookups find it. */
+#include "proto/job.h"
 #include "proto/proto.h"
+#include "util/clock.h"
 
 #include "lib/testlib.h"
 
@@ -114,12 +116,45 @@ static void test_version(void **state _unused_)
 	assert_true(corvo_defs_hash != 0);
 }
 
+/* What a node passes on for a cluster that does not know all of it yet. */
+static void test_an_op_is_made_for_the_level_there_is(void **state _unused_)
+{
+	_cleanup_(arena_done) struct arena a = { 0 };
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0), out = BUF_INIT(0);
+	const struct call_info *op = op_info(OP_ENQUEUE);
+	struct m_enqueue m = { 0 };
+	struct str body;
+
+	MSG_SET(&m, enqueue, job_id, STR("job_1"));
+	MSG_SET(&m, enqueue, expire_after, NS_PER_S);
+	MSG_SET(&m, enqueue, as_numbers, DUR_EXPIRE_AFTER);
+	msg_encode(&msg_enqueue, &m, &b);
+	body = buf_str(&b);
+	assert_int_equal(op_level(op, 2, &body, &a, &out), 2);
+	assert_ptr_equal(body.p, b.p);
+	assert_int_equal(op_level(op, 1, &body, &a, &out), 1);
+	assert_int_equal(msg_decode(&msg_enqueue, body, &a, &m), 0);
+	assert_false(MSG_HAS(&m, enqueue, as_numbers));
+	assert_int_equal(m.expire_after, NS_PER_S);
+
+	MSG_SET(&m, enqueue, expected_cost, 1); /* not to be gone without */
+	buf_clear(&b);
+	msg_encode(&msg_enqueue, &m, &b);
+	body = buf_str(&b);
+	assert_int_equal(op_level(op, 1, &body, &a, &out), 2);
+	assert_ptr_equal(body.p, b.p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_messages), cmocka_unit_test(test_ops),
-		cmocka_unit_test(test_queries),  cmocka_unit_test(test_metrics),
-		cmocka_unit_test(test_procs),    cmocka_unit_test(test_version),
+		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_ops),
+		cmocka_unit_test(test_queries),
+		cmocka_unit_test(test_metrics),
+		cmocka_unit_test(test_procs),
+		cmocka_unit_test(test_version),
+		cmocka_unit_test(test_an_op_is_made_for_the_level_there_is),
 	};
 
 	return cmocka_run_group_tests_name("proto", tests, NULL, NULL);
