@@ -337,7 +337,8 @@ static void ask(struct svc *s, struct rpc_req req,
 {
 	union any_query m;
 
-	if (node_is_frozen(s->p->node) && !node_is_whole(s->p->node) &&
+	if ((fsm_is_broken(s->p->fsm) || (node_is_frozen(s->p->node) &&
+					  !node_is_whole(s->p->node))) &&
 	    item->op != QUERY_NODE_STATUS) {
 		svc_reply_error(req, ERR_STORAGE_ERROR);
 		return;
