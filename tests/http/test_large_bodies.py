@@ -243,7 +243,8 @@ def test_unpacked_bytes_are_within_the_budget(node, client):
         assert set(told) <= {400, 429}, told
         return 429 in told
     assert comes_about(attempt)
-    assert max(most) <= 64 * MIB
+    # one goes on while all others together use less than an eighth
+    assert max(most) <= 64 * MIB * 9 / 8
 
 
 def test_messages_of_streams_are_unpacked_in_turns(node, client):
