@@ -480,6 +480,11 @@ int fsm_flush(struct fsm *f)
 	return f->broken;
 }
 
+bool fsm_is_broken(const struct fsm *f)
+{
+	return f->broken < 0;
+}
+
 static void begin(struct fsm *f, uint64_t raft_index, const struct entry *e)
 {
 	f->now_ns = e->now_ns;

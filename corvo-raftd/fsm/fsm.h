@@ -105,6 +105,8 @@ void fsm_on_progress(struct fsm *f, void (*fn)(void *ctx), void *ctx);
  * it is not, nor will it be; nothing more is applied.
  */
 int fsm_flush(struct fsm *f);
+/* A flush has failed: what is in memory is ahead of what can be read. */
+bool fsm_is_broken(const struct fsm *f);
 
 /*
  * Bytes one entry may read, write and answer before the rest has to wait;
