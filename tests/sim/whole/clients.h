@@ -29,7 +29,9 @@ struct desk {
 
 struct ask;
 
-#define QUERY_FIRST 1000 /* ops have numbers below */
+#define OP_TIMEOUT_NS (5 * NS_PER_S) /* nodes have the same by their settings \
+				      */
+#define QUERY_FIRST 1000             /* ops have numbers below */
 
 struct desk *desk_new(struct machine *m);
 void desk_free(struct desk *d);

@@ -43,6 +43,7 @@ static void load_settings(struct machine *m)
 			 advertise,
 			 bytes,
 			 (char *)"--cluster",
+			 (char *)"--op-timeout=5s", /* OP_TIMEOUT_NS */
 			 (char *)"--rocksdb-write-buffer=1MiB",
 			 events,
 			 join };

@@ -276,6 +276,8 @@ void whole_run(struct whole *w)
 	for (unsigned i = 0; i < w->plan.machines; i++)
 		reader_calm(w->machine[i].reader);
 	calm_down(w);
+	probe_run(w);
+	calm_down(w);
 	compare_all(w);
 }
 

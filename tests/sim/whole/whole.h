@@ -103,6 +103,10 @@ bool whole_is_open(const struct machine *from, const struct machine *to);
 /* The latest one that is ready; NULL: there is none. */
 struct machine *whole_leader(struct whole *w);
 
+/* --- probe.c --- */
+
+void probe_run(struct whole *w);
+
 /* --- storm.c --- */
 
 /* What it is called; NULL: there is none of that number. */
