@@ -285,6 +285,15 @@ const char *whole_deed(unsigned d)
 	return d < DEEDS ? deeds[d].name : NULL;
 }
 
+const char *whole_part(unsigned p)
+{
+	if (p == WHOLE_DEEDS)
+		return "strangers";
+	if (p == WHOLE_DEEDS + 1)
+		return "old nodes";
+	return p == MEND ? NULL : whole_deed(p);
+}
+
 static void act(struct whole *w, unsigned d)
 {
 	sim_note(w->sim, "deed", d, 0, 0, 0, 0);
@@ -335,8 +344,6 @@ void whole_plan_make(struct whole *w)
 		if (p->cut.without & 1u << i && i != MEND)
 			p->weight[i] = 0;
 	p->storm_ns = sim_between(s, 10, 60) * NS_PER_S;
-	if (p->cut.storm_ms != 0)
-		p->storm_ns = MIN(p->storm_ns, p->cut.storm_ms * NS_PER_MS);
 	p->pause_max_ns = sim_between(s, 20, 6000) * NS_PER_MS;
 	p->snapshot_bytes = sim_between(s, 64, 512) << 10;
 	p->event_retention = sim_chance(s, 40) ? sim_between(s, 500, 5000) : 0;
@@ -346,6 +353,9 @@ void whole_plan_make(struct whole *w)
 		p->old_ns = 0;
 	w->net.is_stream = sim_chance(s, 50);
 	p->is_upgraded = sim_chance(s, OLD_PERCENT);
+	/* after all that is drawn: what it does until then is the same */
+	if (p->cut.storm_ms != 0)
+		p->storm_ns = MIN(p->storm_ns, p->cut.storm_ms * NS_PER_MS);
 	sim_pieces(s);
 }
 

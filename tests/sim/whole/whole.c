@@ -130,11 +130,12 @@ static void machine_join(struct machine *m)
 	machine_start(m);
 }
 
-void whole_begin(struct whole *w, struct sim *s, char *verdict)
+void whole_begin(struct whole *w, struct sim *s, char *verdict, char *dir)
 {
 	*w = (struct whole){ .sim = s, .verdict = verdict };
 	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/corvo-sim-XXXXXX");
 	CHECK(mkdtemp(w->dir) != NULL);
+	(void)snprintf(dir, WHOLE_DIR_BYTES, "%s", w->dir);
 	net_init(&w->net, s);
 	w->witness = witness_new(w);
 	whole_plan_make(w);
@@ -255,13 +256,13 @@ static void calm_down(struct whole *w)
 		return;
 	clients_tell(&w->clients, &missing);
 	tell_nodes(w, &missing);
-	whole_fail(w, "it does not come to rest: %.*s; %s",
-		   STR_ARG(buf_str(&missing)),
+	whole_fail(w, "it does not come to rest, %s" WHOLE_DETAILS "%.*s",
 		   whole_leader(w) == NULL  ? "nobody leads"
 		   : !is_same_everywhere(w) ? "nodes are behind"
 		   : !are_readers_done(w)   ? "views are behind"
 		   : !are_streams_done(w)   ? "streams are behind"
-					    : "all nodes are equal");
+					    : "all nodes are equal",
+		   STR_ARG(buf_str(&missing)));
 }
 
 void whole_run(struct whole *w)
