@@ -223,7 +223,10 @@ static void tell_nodes(struct whole *w, struct buf *ret)
 		struct node_info info;
 
 		if (m->host.node == NULL) {
-			buf_printf(ret, "; node %u does not run", i);
+			buf_printf(
+			    ret, "; node %u (%" PRIu64 ") %s%s", i, m->host.id,
+			    m->runs ? "waits for room" : "does not run",
+			    change_is_of(w->change, m) ? ", given up" : "");
 			continue;
 		}
 		node_info(m->host.node, &info);
