@@ -52,7 +52,7 @@
 #define SEEDS      12
 #define KNOWN      256 /* seeds of the file, most */
 #define JOBS_MAX   64
-#define END_S      300 /* of a processor: who takes more goes round in circles */
+#define END_S      300  /* of a processor: who takes more goes in circles */
 #define OPERATIONS 2000 /* of each seed, at least */
 
 /* What a process and one that runs a seed for it have in common. */

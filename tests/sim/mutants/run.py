@@ -45,8 +45,8 @@ against each mutant with seeds 1, 2, 3 and so on until one reports a violation,
 one that did. The last column is the violation as it was reported.
 
 A patch with a line `Test:` plants a bug in what the simulation replaces, or one
-that a storm leads to too seldom. The test of that line is run instead, which the
-last column names; "-" stands for one without seeds.
+that a storm leads to too seldom. The test of that line is run instead; the last
+column names it, and "-" stands for one without seeds.
 
 What reports a violation passes without the patch.
 
