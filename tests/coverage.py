@@ -73,7 +73,8 @@ def read(notes):
         r = subprocess.run(["gcov", "--json-format", "--branch-probabilities",
                             str(notes)], cwd=folder, capture_output=True)
         if r.returncode != 0:
-            return None
+            sys.exit(f"coverage.py: gcov {notes}: "
+                     f"{r.stderr.decode(errors='replace')}")
         return [json.loads(gzip.decompress(p.read_bytes()))
                 for p in Path(folder).glob("*.gcov.json.gz")]
 
@@ -83,7 +84,7 @@ def collect(build):
     notes = [n for part in PARTS for n in (build / part).rglob("*.gcno")]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for words in pool.map(read, notes):
-            for word in words or ():
+            for word in words:
                 for f in word["files"]:
                     name = source_of(f["file"],
                                      word["current_working_directory"])

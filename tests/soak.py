@@ -111,6 +111,14 @@ class Samples:
                 most[name] = max(most[name], *(v for _, v in rows))
         return dict(most)
 
+    def missing(self, begin, end):
+        """Whose memory nobody saw in the last quarter."""
+        late = begin + 0.75 * (end - begin)
+        seen = {whose for (kind, whose), rows in self.rows.items()
+                if kind == "MiB" and any(t >= late for t, _ in rows)}
+        return [f"{name} of {n.name}" for n in self.nodes
+                for name in MEMORY_MB if f"{name} of {n.name}" not in seen]
+
     def growth(self, what, begin, end):
         """{whose: by how much the median of the last quarter is more}"""
         grown = {}
@@ -183,6 +191,7 @@ class Soak(faults.Run):
     def settle(self):
         super().settle()
         self.samples.stop.set()
+        self.watched_until = time.monotonic()
         self.samples.thread.join()
 
     def drained(self):
@@ -215,7 +224,9 @@ class Soak(faults.Run):
         self.found += self.load.watch.found
 
     def judge_samples(self):
-        s, end = self.samples, time.monotonic()
+        s, end = self.samples, self.watched_until
+        self.found += [f"{whose} was not looked at in the last quarter"
+                       for whose in s.missing(self.began, end)]
         for what, limits, grows in (
                 ("MiB", MEMORY_MB, GROWS_MB),
                 ("descriptors", {}, GROWS_DESCRIPTORS)):
@@ -267,6 +278,8 @@ def main():
     except Exception as e:
         traceback.print_exc()
         words = repr(e)
+    if not sum(run.faults.values()):
+        run.found.append("no fault was done")
     is_good = run.is_over and not run.found
     for word, n in sorted(run.load.watch.outcomes.items()) if run.load else ():
         print(f"  {word}: {n}")

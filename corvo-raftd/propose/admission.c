@@ -221,7 +221,10 @@ int admission_judge(struct proposer *p, struct op *op, const char **ret_text)
 		*ret_text = LATE_TEXT;
 		return ERR_LEADER_UNAVAILABLE;
 	}
-	if (p->node != NULL && node_is_frozen(p->node)) {
+	/* broken: it is frozen with the next entry, and what is looked at here
+	 * is not what was applied */
+	if (p->node != NULL &&
+	    (node_is_frozen(p->node) || fsm_is_broken(p->c.fsm))) {
 		*ret_text = err_text(ERR_STORAGE_ERROR);
 		return ERR_STORAGE_ERROR;
 	}

@@ -139,6 +139,11 @@ void q_cluster_join(struct svc *s, struct rpc_req req,
 		say_joined(s, req, false);
 		return;
 	}
+	/* who it is could not be written down, and nobody could remove it */
+	if (!proposer_stats(s->p->proposer)->disk_ok) {
+		svc_reply_error(req, ERR_STORAGE_FULL);
+		return;
+	}
 	if (old_id != 0 && nodes_is_alive(s->nodes, old_id)) {
 		rpc_reply(req, ERR_CONFLICT, 0,
 			  STR("a node of that name is in the cluster and "

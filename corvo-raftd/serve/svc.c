@@ -332,14 +332,19 @@ union any_query {
 #include "proto/defs/queries.def"
 };
 
+/* What can be read is not what was applied. */
+static bool has_less(const struct svc *s)
+{
+	return fsm_is_broken(s->p->fsm) ||
+	       (node_is_frozen(s->p->node) && !node_is_whole(s->p->node));
+}
+
 static void ask(struct svc *s, struct rpc_req req,
 		const struct frame_request *item)
 {
 	union any_query m;
 
-	if ((fsm_is_broken(s->p->fsm) || (node_is_frozen(s->p->node) &&
-					  !node_is_whole(s->p->node))) &&
-	    item->op != QUERY_NODE_STATUS) {
+	if (has_less(s) && item->op != QUERY_NODE_STATUS) {
 		svc_reply_error(req, ERR_STORAGE_ERROR);
 		return;
 	}

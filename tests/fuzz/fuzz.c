@@ -236,9 +236,11 @@ static void run_corpus(const char *path, struct rng *rng)
 	unsigned n = 0;
 
 	CHECK(f != NULL);
-	for (; getline(&line, &size, f) > 0; n++)
-		if (*line != '#')
+	while (getline(&line, &size, f) > 0)
+		if (*line != '#') {
 			(void)run_input(line, rng);
+			n++;
+		}
 	CHECK(n > 0 && fclose(f) == 0);
 	free(line);
 }

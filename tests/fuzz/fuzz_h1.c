@@ -4,9 +4,19 @@
  */
 #include "front/framing.h"
 #include "fuzz.h"
+#include "proto/err.h"
 #include "proto/limits.h"
 
 #define REQUESTS 4
+
+/* A head that is too large and malformed is refused for what is met first:
+ * that depends on the pieces. */
+static bool is_same(int a, int b)
+{
+	return a == b ||
+	       (a < 0 && b < 0 &&
+		(a == -ERR_HEAD_TOO_LARGE || b == -ERR_HEAD_TOO_LARGE));
+}
 
 void fuzz_one(struct str in)
 {
@@ -22,7 +32,7 @@ void fuzz_one(struct str in)
 		p = framing_feed(&parts, in.p + at, n, &good);
 		CHECK(good <= n);
 	}
-	CHECK(p == r && parts.whole == whole.whole);
+	CHECK(is_same(p, r) && parts.whole == whole.whole);
 	CHECK(r != 0 || parts.state == whole.state);
 	CHECK(whole.head_n <= LIMIT_HEAD_BYTES || r != 0);
 }

@@ -60,7 +60,7 @@ def run(name, minutes):
     for old in found.iterdir():
         old.unlink()
     fill(folder / "inputs", name)
-    r = libfuzzer(name, found, f"-max_total_time={int(60 * minutes)}",
+    r = libfuzzer(name, found, f"-max_total_time={max(1, int(60 * minutes))}",
                   "-print_final_stats=1", folder / "inputs")
     stat = dict(re.findall(r"stat::(\w+):\s+(\d+)", r.stderr))
     places = re.findall(r"cov: (\d+)", r.stderr)

@@ -118,6 +118,12 @@ static void on_put(void *ctx)
 	struct sim_host *h = q->base->host;
 
 	host_writes(h);
+	if (h->disk.puts_fail > 0) {
+		h->disk.puts_fail--;
+		req_free(q);
+		put->cb(put, RAFT_IOERR);
+		return;
+	}
 	disk_put_snapshot(&h->disk, &q->snapshot);
 	sim_note(h->sim, "snapshot", h->number, q->snapshot.index,
 		 q->snapshot.term, q->snapshot.members_index, 0);

@@ -211,8 +211,28 @@ void disk_begin(struct sim_disk *d, const struct raft_configuration *c)
 	d->next = 2;
 }
 
+/* To a library that is closed, and gives back what it holds. */
+static void tell_rest(struct sim_disk *d)
+{
+	struct disk_op *op;
+
+	while ((op = first_op(d)) != NULL) {
+		if (op->req != NULL)
+			op->req->cb(op->req, 0);
+		op_free(op);
+	}
+}
+
 void disk_settle(struct sim_disk *d)
 {
+	bool was_broken = d->has_failed;
+
+	if (!list_empty(&d->ops) && disk_fails(d)) {
+		if (!was_broken)
+			write_some(d, d->flushing);
+		d->flushing = 0;
+		tell_rest(d);
+	}
 	while (!list_empty(&d->ops)) {
 		sim_forget(d->sim, &d->flush);
 		on_flushed(d);
@@ -252,11 +272,7 @@ void disk_crash(struct sim_disk *d, uint64_t lost)
 			op->req->cb(op->req, 0);
 		op_free(op);
 	}
-	while ((op = first_op(d)) != NULL) {
-		if (op->req != NULL)
-			op->req->cb(op->req, 0);
-		op_free(op);
-	}
+	tell_rest(d);
 	lost = sim_below(d->sim, lost + 1);
 	/* the first members, and what is before a snapshot, are long there */
 	if (lost > 0)

@@ -42,6 +42,7 @@ struct sim_disk {
 	size_t flushing;    /* the first of them, that are being written */
 	uint64_t next;      /* index after what was asked for */
 	uint64_t snapshots; /* written so far */
+	unsigned puts_fail; /* so many snapshots cannot be written */
 	bool is_to_fail;    /* the next write does */
 	bool has_failed;    /* nothing more is written until the next start */
 	struct sim_event flush;
@@ -67,10 +68,10 @@ void disk_put_snapshot(struct sim_disk *d, const struct disk_snapshot *s);
 /* Only a snapshot, and nothing behind it. */
 void disk_install(struct sim_disk *d, const struct disk_snapshot *s);
 
-/* Writes all, and tells it. */
+/* Writes all, as far as it can, and tells it. */
 void disk_settle(struct sim_disk *d);
 /* lost: at most so many entries of those that were told. What is under way is
- * told, too: to a library that is closed, and gives back what it holds. */
+ * told, too. */
 void disk_crash(struct sim_disk *d, uint64_t lost);
 
 const struct disk_entry *disk_at(const struct sim_disk *d, uint64_t index);

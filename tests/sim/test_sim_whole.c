@@ -5,16 +5,22 @@
  *   CORVO_TEST_SEEDS=20000   so many of them, 1 and on
  *   CORVO_TEST_FIRST=301     that and on
  *   CORVO_TEST_SEED=17       only that one
- *   CORVO_TEST_KNOWN=1       those of seeds.txt first, and fresh ones instead
- * of 1 and on CORVO_TEST_SECONDS=120   none is begun later than so long after
- * the first; those of seeds.txt are CORVO_TEST_JOBS=4        so many at a time
+ *   CORVO_TEST_KNOWN=1       those of seeds.txt, then fresh ones, not 1 and on
+ *   CORVO_TEST_SECONDS=120   no fresh one is begun later than so long after the
+ *                            first
+ *   CORVO_TEST_JOBS=4        so many at a time
  *   CORVO_TEST_STOP=1        up to the first that fails
  *   CORVO_TEST_CHECK=1       the whole state is looked through after so many
  *                            entries
+ *   CORVO_TEST_CUT=5,800     a storm without these of its parts (a bit for each
+ *                            of whole_deed), which ends after so many ms
  *   VERBOSE=1                with what led to a failure
  *   MINIMISE=1               of the one seed: what can be left out of its
- * storm, and how soon it can end, and it still fails CORVO_TEST_CUT=WITHOUT,MS
- * a storm that was cut down so
+ *                            storm, and how soon it can end, and it fails in
+ *                            the same way
+ *
+ * It fails when a seed does, when one that was not cut asked for less than
+ * OPERATIONS, and when none was run.
  *
  * A trace (VERBOSE=1) has a line for each event: the moment in milliseconds,
  * what happened, and five numbers. Of an op or a question these are: the
@@ -32,26 +38,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "rt/file.h"
 #include "rt/log.h"
-#include "util/rng.h"
 #include "util/str.h"
 #include "whole/whole.h"
 
-#define SEEDS    12
-#define KNOWN    256 /* seeds of the file, most */
-#define JOBS_MAX 64
-#define END_S    300 /* of a processor: who takes more goes round in circles */
+#define SEEDS      12
+#define KNOWN      256 /* seeds of the file, most */
+#define JOBS_MAX   64
+#define END_S      300  /* of a processor: who takes more goes in circles */
+#define OPERATIONS 2000 /* of each seed, at least */
 
 /* What a process and one that runs a seed for it have in common. */
 struct slot {
 	pid_t pid; /* 0: none runs */
 	uint64_t seed;
 	char verdict[WHOLE_VERDICT_BYTES];
+	char dir[WHOLE_DIR_BYTES]; /* its files, as long as there are any */
 	struct whole_tally tally;
 	uint64_t deeds[WHOLE_DEEDS];
 	uint64_t hash, virtual_ns;
@@ -63,6 +72,7 @@ struct sums {
 	uint64_t fewest; /* operations of a seed */
 	struct whole_tally tally;
 	uint64_t deeds[WHOLE_DEEDS];
+	char verdict[WHOLE_VERDICT_BYTES]; /* of the last that failed */
 };
 
 /* Seeds that are to be run, the known ones first. */
@@ -97,10 +107,11 @@ static void run(struct slot *at)
 
 	sim_begin(s, at->seed);
 	began_ns = s->now_ns;
-	whole_begin(w, s, at->verdict);
+	whole_begin(w, s, at->verdict, at->dir);
 	whole_run(w);
 	at->virtual_ns = s->now_ns - began_ns;
 	whole_end(w);
+	at->dir[0] = '\0';
 	sim_end(s);
 	at->hash = s->hash;
 	at->tally = w->tally;
@@ -168,10 +179,31 @@ static uint64_t operations(const struct whole_tally *t)
 	return t->requests + t->wild;
 }
 
+/* Why the process of a seed failed, unless it said so. */
+static void judge(struct slot *at, int status)
+{
+	size_t room = sizeof(at->verdict);
+
+	/* whatever it was about to check */
+	if (WIFSIGNALED(status) &&
+	    (at->verdict[0] == '\0' || WTERMSIG(status) == SIGXCPU))
+		(void)snprintf(at->verdict, room, "%s",
+			       strsignal(WTERMSIG(status)));
+	else if (status != 0 && at->verdict[0] == '\0')
+		(void)snprintf(at->verdict, room,
+			       "a sanitizer ended it, status %d",
+			       WEXITSTATUS(status));
+	else if (status == 0 && getenv("CORVO_TEST_CUT") == NULL &&
+		 operations(&at->tally) < OPERATIONS)
+		(void)snprintf(at->verdict, room,
+			       "%" PRIu64 " operations prove too little",
+			       operations(&at->tally));
+	if (status != 0 && at->said_fd >= 0)
+		add_said(at);
+}
+
 static void note_end(struct slot *at, int status, struct sums *sum)
 {
-	int said_fd = at->said_fd;
-
 	at->pid = 0;
 	/* whatever the order in which they end */
 	sum->hash ^= at->hash * (2 * at->seed + 1);
@@ -181,28 +213,20 @@ static void note_end(struct slot *at, int status, struct sums *sum)
 #undef X
 	for (size_t i = 0; i < WHOLE_DEEDS; i++)
 		sum->deeds[i] += at->deeds[i];
+	judge(at, status);
+	if (at->said_fd >= 0)
+		(void)close(at->said_fd);
+	if (at->dir[0] != '\0')
+		(void)dir_remove(at->dir);
 	if (status == 0) {
 		if (sum->passed++ == 0)
 			sum->fewest = UINT64_MAX;
 		sum->fewest = MIN(sum->fewest, operations(&at->tally));
-		if (said_fd >= 0)
-			(void)close(said_fd);
+	}
+	if (at->verdict[0] == '\0')
 		return;
-	}
 	sum->failed++;
-	/* whatever it was about to check */
-	if (WIFSIGNALED(status) &&
-	    (at->verdict[0] == '\0' || WTERMSIG(status) == SIGXCPU))
-		(void)snprintf(at->verdict, sizeof(at->verdict), "%s",
-			       strsignal(WTERMSIG(status)));
-	else if (at->verdict[0] == '\0')
-		(void)snprintf(at->verdict, sizeof(at->verdict),
-			       "a sanitizer ended it, status %d",
-			       WEXITSTATUS(status));
-	if (said_fd >= 0) {
-		add_said(at);
-		(void)close(said_fd);
-	}
+	(void)snprintf(sum->verdict, sizeof(sum->verdict), "%s", at->verdict);
 	printf("CORVO_TEST_SEED=%" PRIu64 ": %s\n", at->seed, at->verdict);
 }
 
@@ -286,9 +310,12 @@ static void choose(struct chosen *ret)
 
 	if (one == 0 && from_env("CORVO_TEST_KNOWN", 0) != 0) {
 		known = read_known(all, KNOWN);
-		rng_system(&first, sizeof(first));
+		/* rng_system is the world's here */
+		CHECK(getrandom(&first, sizeof(first), 0) == sizeof(first));
 		first >>= 24; /* a number that is easy to write */
+		printf("fresh seeds: %" PRIu64 " and on\n", MAX(first, 1));
 	}
+	first = MAX(first, 1);
 	if (one != 0) {
 		first = one;
 		n = 1;
@@ -300,8 +327,28 @@ static void choose(struct chosen *ret)
 
 /* --- cutting one down --- */
 
+/* What it says of any jobs, moments and places in memory. */
+static void without_numbers(char *s)
+{
+	static const char digits[] = "0123456789", hex[] = "0123456789abcdef";
+	char *details = strstr(s, WHOLE_DETAILS), *to = s;
+
+	if (details != NULL)
+		*details = '\0';
+	while (*s != '\0') {
+		if (strncmp(s, "0x", 2) == 0)
+			s += 2 + strspn(s + 2, hex);
+		else if (strspn(s, digits) > 0)
+			s += strspn(s, digits);
+		else
+			*to++ = *s++;
+	}
+	*to = '\0';
+}
+
+/* verdict: how it is to fail; "": in any way, and it is told in which. */
 static bool fails(struct slot *slots, uint64_t seed,
-		  const struct whole_cut *cut)
+		  const struct whole_cut *cut, char *verdict)
 {
 	struct sums sum = { 0 };
 	char text[64];
@@ -311,7 +358,25 @@ static bool fails(struct slot *slots, uint64_t seed,
 	CHECK(setenv("CORVO_TEST_CUT", text, 1) == 0);
 	begin(&slots[0], seed);
 	(void)wait_for_one(slots, 1, &sum);
-	return sum.failed > 0;
+	without_numbers(sum.verdict);
+	if (sum.failed > 0 && verdict[0] == '\0')
+		(void)snprintf(verdict, WHOLE_VERDICT_BYTES, "%s", sum.verdict);
+	return sum.failed > 0 && strcmp(sum.verdict, verdict) == 0;
+}
+
+static void tell_cut(uint64_t seed, const struct whole_cut *cut)
+{
+	const char *between = "";
+
+	printf("CORVO_TEST_SEED=%" PRIu64 " CORVO_TEST_CUT=%u,%" PRIu64 ": "
+	       "%" PRIu64 " ms of ",
+	       seed, cut->without, cut->storm_ms, cut->storm_ms);
+	for (unsigned i = 0; i < WHOLE_PARTS; i++)
+		if (whole_part(i) != NULL && !(cut->without & 1u << i)) {
+			printf("%s%s", between, whole_part(i));
+			between = ", ";
+		}
+	(void)putchar('\n');
 }
 
 /* Each part of the storm, if it can be spared; then how long it lasts. */
@@ -319,29 +384,29 @@ static int minimise(struct slot *slots, uint64_t seed)
 {
 	struct whole_cut cut = { 0 }, next;
 	uint64_t from = 0, upto = WHOLE_STORM_MAX_MS;
+	char verdict[WHOLE_VERDICT_BYTES] = "";
 
-	if (!fails(slots, seed, &cut)) {
+	if (!fails(slots, seed, &cut, verdict)) {
 		printf("seed %" PRIu64 " does not fail\n", seed);
 		return EXIT_FAILURE;
 	}
 	for (unsigned i = 0; i < WHOLE_PARTS; i++) {
 		next = cut;
 		next.without |= 1u << i;
-		if (fails(slots, seed, &next))
+		if (whole_part(i) != NULL && fails(slots, seed, &next, verdict))
 			cut = next;
 	}
 	while (upto - from > upto / 50) {
 		next = cut;
 		next.storm_ms = (from + upto) / 2;
-		if (fails(slots, seed, &next))
+		if (fails(slots, seed, &next, verdict))
 			upto = next.storm_ms;
 		else
 			from = next.storm_ms;
 	}
 	cut.storm_ms = upto;
-	(void)fails(slots, seed, &cut);
-	printf("CORVO_TEST_SEED=%" PRIu64 " CORVO_TEST_CUT=%u,%" PRIu64 "\n",
-	       seed, cut.without, cut.storm_ms);
+	(void)fails(slots, seed, &cut, verdict);
+	tell_cut(seed, &cut);
 	return EXIT_SUCCESS;
 }
 
@@ -382,8 +447,8 @@ static void tell(const struct sums *sum, size_t seeds_n, uint64_t real)
 
 int main(void)
 {
-	size_t n =
-	    (size_t)MIN(from_env("CORVO_TEST_JOBS", 2), (uint64_t)JOBS_MAX);
+	size_t n = (size_t)MIN(MAX(from_env("CORVO_TEST_JOBS", 2), 1),
+			       (uint64_t)JOBS_MAX);
 	uint64_t began = real_ns();
 	struct sums sum = { 0 };
 	struct slot *slots =
@@ -401,5 +466,5 @@ int main(void)
 	run_n = run_all(slots, n, &chosen, &sum);
 	tell(&sum, run_n, real_ns() - began);
 	free(chosen.seeds);
-	return sum.failed > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	return sum.failed > 0 || sum.passed == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -11,8 +11,11 @@ built there. Prints a table: the first seed that finds it, how many seconds
 that took, and what was found. One that nothing finds is a hole; a line
 `Kept out:` in its patch says why it may be one, and then it is not run.
 
-A line `Test: NAME` names another test that is to find it, of what the
-simulation has not got.
+A line `Test: NAME` names another test that is to find it: the simulation has
+not got what it is about, or comes to it too seldom.
+
+What finds a bug has to pass without it: the other test is run before, and the
+seed that failed once more, without the patch.
 
 With --markdown each row is also put into docs/internals/mutants.md; rows of
 mutants that are not run stay as they are, so two runs can share the names.
@@ -37,9 +40,15 @@ PAGE_HEAD = """# Mutants
 
 A mutant is a patch in `tests/sim/mutants` that plants one bug. It shows that
 the tests would notice that bug. Simulated clusters (`test_sim_whole`) run
-against each mutant with seeds 1, 2, 3 and so on until one reports a violation.
-"Seed" is the one that did; "-" stands for a test without seeds, which the last
-column names. The last column is the violation as it was reported.
+against each mutant with seeds 1, 2, 3 and so on until one reports a violation,
+300 of them at most; a mutant that none of them reports is a hole. "Seed" is the
+one that did. The last column is the violation as it was reported.
+
+A patch with a line `Test:` plants a bug in what the simulation replaces, or one
+that a storm leads to too seldom. The test of that line is run instead; the last
+column names it, and "-" stands for one without seeds.
+
+What reports a violation passes without the patch.
 
 `tests/sim/mutants/run.py --markdown` writes this page.
 
@@ -60,6 +69,7 @@ class Tree:
         self.path = path
         self.build = path / "build" / "sim"
         self.is_ready = False
+        self.control = {}  # what is not patched, by its name
         # what two trees have in common is compiled once
         self.env = dict(os.environ, CCACHE_BASEDIR=str(path),
                         CCACHE_NOHASHDIR="1")
@@ -78,7 +88,8 @@ class Tree:
 
     def patch(self, path, *more):
         # what is patched is another file, also for a clock that is coarse
-        run("patch", "-s", "-p1", "-i", str(path), *more, cwd=self.path)
+        run("patch", "-s", "-p1", "-F0", "--no-backup-if-mismatch", "-i",
+            str(path), *more, cwd=self.path)
 
     def make(self, target):
         if not self.is_ready:
@@ -97,6 +108,17 @@ class Tree:
                     if x.is_file() and os.access(x, os.X_OK))
 
 
+    def unpatched(self, target):
+        """A copy that later builds leave as it is, beside the other one: some
+        look for their neighbours."""
+        if target not in self.control:
+            made = self.make(target)
+            copy = made.with_name(f"unpatched_{target}")
+            shutil.copy(made, copy)
+            self.control[target] = copy
+        return self.control[target]
+
+
 class Mutant:
     def __init__(self, path):
         self.path, self.name = path, path.stem
@@ -112,8 +134,8 @@ class Mutant:
 def first_seed(test, first, seeds):
     """The first of those that fail, and what it says."""
     env = dict(os.environ, CORVO_TEST_FIRST=str(first),
-               CORVO_TEST_SEEDS=str(seeds), CORVO_TEST_STOP="1",
-               CORVO_TEST_JOBS=str(os.cpu_count()))
+               CORVO_TEST_SEEDS=str(seeds), CORVO_TEST_STOP="1")
+    env.setdefault("CORVO_TEST_JOBS", str(os.cpu_count()))
     p = subprocess.run([test], env=env, capture_output=True, text=True)
     found = re.findall(r"^CORVO_TEST_SEED=(\d+): (.*)$", p.stdout, re.M)
     if not found:
@@ -138,9 +160,23 @@ def other_test(test):
     return 0, f"{test.name}: {failed[0] if failed else 'fails'}"
 
 
+passed = {}  # by the test's name: what is wrong with it, without a patch
+
+
+def control(tree, other):
+    """What the other test says before anything is planted; None: nothing."""
+    if other not in passed:
+        passed[other] = other_test(tree.unpatched(other))
+    return passed[other]
+
+
 def look_for(tree, mutant, args):
+    """What found it, or None; and how long that took."""
     other = mutant.word("Test")
-    began = time.monotonic()
+    sim = None if other else tree.unpatched(SIM)
+    wrong = control(tree, other) if other else None
+    if wrong:
+        raise RuntimeError(f"fails without it: {wrong[1]}")
     tree.patch(mutant.path)
     try:
         test = tree.make(other or SIM)
@@ -149,6 +185,8 @@ def look_for(tree, mutant, args):
             first_seed(test, args.first, args.seeds)
     finally:
         tree.patch(mutant.path, "-R")
+    if found and not other and first_seed(sim, found[0], 1):
+        raise RuntimeError(f"seed {found[0]} fails without it")
     return found, time.monotonic() - began
 
 
@@ -205,7 +243,12 @@ def main():
             if args.markdown:
                 into_page(mutant, "-", "kept out: " + mutant.word("Kept out"))
             continue
-        found, seconds = look_for(tree, mutant, args)
+        try:
+            found, seconds = look_for(tree, mutant, args)
+        except (RuntimeError, subprocess.CalledProcessError) as e:
+            missed += 1
+            print(f"{mutant.name:26}     -     - {e}", flush=True)
+            continue
         missed += found is None
         if args.markdown:
             into_page(mutant, *as_cells(found, last))

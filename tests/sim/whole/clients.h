@@ -29,7 +29,8 @@ struct desk {
 
 struct ask;
 
-#define QUERY_FIRST 1000 /* ops have numbers below */
+#define OP_TIMEOUT_NS (5 * NS_PER_S) /* of nodes, too */
+#define QUERY_FIRST   1000           /* ops have numbers below */
 
 struct desk *desk_new(struct machine *m);
 void desk_free(struct desk *d);

@@ -8,9 +8,8 @@
 #include "proto/proto.h"
 #include "whole.h"
 
-#define OP_TIMEOUT_NS (5 * NS_PER_S)
-#define ATTEMPTS      1000 /* so that no job dies */
-#define JOB_ID_BYTES  48
+#define ATTEMPTS     1000 /* so that no job dies */
+#define JOB_ID_BYTES 48
 
 /* Queues of clients; their names are no stranger's. */
 enum {

@@ -75,6 +75,10 @@ static void on_reply(void *ctx, const struct rpc_reply *r)
 {
 	struct ask *a = ctx;
 
+	if (r->err == ERR_INTERNAL_ERROR || r->err == ERR_BAD_MESSAGE)
+		whole_fail(a->desk->m->w,
+			   "request %u by node %u is answered %s", a->call.op,
+			   a->desk->m->host.number, err_code(r->err));
 	if (a->is_kept)
 		witness_hear(a->desk->m->w->witness, &a->call, r);
 	if (a->fn != NULL)

@@ -43,6 +43,7 @@ static void load_settings(struct machine *m)
 			 advertise,
 			 bytes,
 			 (char *)"--cluster",
+			 (char *)"--op-timeout=5s", /* OP_TIMEOUT_NS */
 			 (char *)"--rocksdb-write-buffer=1MiB",
 			 events,
 			 join };
@@ -132,14 +133,26 @@ static void end(struct machine *m, bool is_crash)
 	(void)sim_enter(before);
 }
 
+/* It has a reason to end that it may have. */
+static bool may_exit(const struct machine *m)
+{
+	return m->is_drained || m->has_failed || m->host.disk.has_failed ||
+	       m->incoming.kv != NULL || m->room != ROOM_OK;
+}
+
 static void exited(struct machine *m)
 {
+	bool may = may_exit(m);
+
 	end(m, false);
 	m->w->tally.exits++;
 	if (change_is_of(m->w->change, m))
 		return; /* it was removed */
 	if (m->status == EXIT_NO_RETRY)
 		whole_fail(m->w, "node %u refuses to go on", m->host.number);
+	if (!may)
+		whole_fail(m->w, "node %u ends with %d, without a reason",
+			   m->host.number, m->status);
 	machine_start_after(m, EXIT_RESTART_NS);
 }
 
@@ -167,10 +180,11 @@ void machine_start(struct machine *m)
 	load_settings(m);
 	m->d.ipc = ipc_new(m->d.loop);
 	m->is_ready = m->is_leaving = false;
+	m->is_drained = m->has_failed = false;
 	m->applied = 0;
 	sim_note(m->w->sim, "start", m->host.number, m->host.id, 0, 0, 0);
 	e = raftd_ops.init(&m->d, &why);
-	if (e < 0 && !m->host.disk.has_failed)
+	if (e < 0 && !m->host.disk.has_failed && !m->has_failed)
 		whole_fail(m->w, "node %u does not start: %.*s", m->host.number,
 			   STR_ARG(buf_str(&why)));
 	m->runs = true;
@@ -236,6 +250,7 @@ void machine_drain(struct machine *m)
 {
 	struct loop *before = sim_enter(&m->host.loop);
 
+	m->is_drained = true;
 	raftd_ops.drain(&m->d);
 	raftd_ops.turn_end(&m->d);
 	(void)sim_enter(before);

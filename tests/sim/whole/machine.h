@@ -56,6 +56,8 @@ struct machine {
 	struct keeper *keeper;
 	struct reader *reader;
 	uint32_t read_fails, write_fails; /* so many of its store do */
+	bool has_failed;                  /* one did, in this life */
+	bool is_drained;                  /* it is asked to end */
 };
 
 static inline struct machine *machine_of(struct daemon *d)

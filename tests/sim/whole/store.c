@@ -47,10 +47,42 @@ static int k_get(struct kv *kv, struct str key, struct buf *ret)
 	return kv_get(m->kv, key, ret);
 }
 
+/* An iterator that met an error at once. */
+static bool broken_valid(const struct kv_iter *it)
+{
+	(void)it;
+	return false;
+}
+
+static int broken_error(const struct kv_iter *it)
+{
+	(void)it;
+	return -ERR_STORAGE_ERROR;
+}
+
+static void broken_free(struct kv_iter *it)
+{
+	free(it);
+}
+
+static const struct kv_ops broken_ops = {
+	.iter_valid = broken_valid,
+	.iter_error = broken_error,
+	.iter_free = broken_free,
+};
+
 static struct kv_iter *k_iter_new(struct kv *kv, struct str from,
 				  struct str upto, size_t most)
 {
-	return kv_iter_first(owner(kv)->kv, from, upto, most);
+	struct machine *m = owner(kv);
+	struct kv_iter *it;
+
+	if (m->read_fails == 0 || !m->runs)
+		return kv_iter_first(m->kv, from, upto, most);
+	m->read_fails--;
+	it = xcalloc(1, sizeof(*it));
+	it->ops = &broken_ops;
+	return it;
 }
 
 static const struct kv_ops ops;
@@ -77,6 +109,16 @@ static void put_op(struct kv_batch *b, const struct batch_op *op)
 	}
 }
 
+/* This one does. */
+static bool write_fails(struct machine *m)
+{
+	if (m->write_fails == 0 || m->host.is_crash)
+		return false;
+	m->write_fails--;
+	m->has_failed = true;
+	return true;
+}
+
 static int k_write(struct kv *kv, struct kv_batch *kb)
 {
 	struct machine *m = owner(kv);
@@ -87,8 +129,7 @@ static int k_write(struct kv *kv, struct kv_batch *kb)
 	host_writes(&m->host);
 	for (size_t i = 0; i < from->n; i++)
 		put_op(b, &from->ops[i]);
-	if (m->write_fails > 0 && m->runs) {
-		m->write_fails--;
+	if (m->runs && write_fails(m)) {
 		r = -ERR_STORAGE_ERROR;
 	} else if (!m->host.is_crash) {
 		r = kv_write(m->kv, b);
@@ -103,6 +144,10 @@ static int k_flush(struct kv *kv, struct buf *why)
 	struct machine *m = owner(kv);
 
 	host_writes(&m->host);
+	if (m->runs && write_fails(m)) {
+		buf_puts(why, "the disk says no");
+		return -ERR_STORAGE_ERROR;
+	}
 	return m->host.is_crash ? 0 : kv_flush(m->kv, why);
 }
 
@@ -206,6 +251,10 @@ int keep_make(struct keep *k, struct kv *kv, uint64_t index, struct buf *why)
 	if (e < 0 || m->host.is_crash)
 		return e;
 	host_writes(&m->host);
+	if (write_fails(m)) {
+		buf_puts(why, "the disk says no");
+		return -ERR_STORAGE_ERROR;
+	}
 	p = xcalloc(1, sizeof(*p));
 	p->index = index;
 	p->kv = copy(m->kv);
@@ -459,9 +508,12 @@ int install_finish(const struct settings *s, struct buf *why)
 {
 	struct machine *m = machine_of_settings(s);
 
-	(void)why;
 	if (m->incoming.kv == NULL)
 		return 0;
+	if (write_fails(m)) {
+		buf_puts(why, "the disk says no");
+		return -ERR_STORAGE_ERROR;
+	}
 	if (!is_beyond(m))
 		put_in_place(m);
 	incoming_done(&m->incoming);

@@ -17,6 +17,8 @@
 #define DRIFT_PPM      20000
 #define TRANSFER_NS    (5 * NS_PER_S)
 #define WRITES_MAX     40
+#define STORM_MIN_S    15 /* 2,000 operations take about 10 */
+#define STORM_MAX_S    (WHOLE_STORM_MAX_MS / 1000)
 #define CALM_BEGIN_NS  (3 * NS_PER_S) /* until all have joined */
 #define OLD_PERCENT    20 /* of clusters that begin with an old store */
 
@@ -142,9 +144,13 @@ static bool fill_disk(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 
-	if (m != NULL)
-		m->room = m->room == ROOM_OK ? ROOM_NONE : ROOM_OK;
-	return m != NULL && m->room != ROOM_OK;
+	if (m == NULL)
+		return false;
+	if (m->room != ROOM_OK && sim_chance(w->sim, 70))
+		m->room = ROOM_OK;
+	else
+		m->room = sim_chance(w->sim, 50) ? ROOM_LOW : ROOM_NONE;
+	return m->room != ROOM_OK;
 }
 
 /* To some node, or to any. */
@@ -204,13 +210,14 @@ static bool replace(struct whole *w)
 	return change_begin(w->change, m);
 }
 
-/* A record of the store has lost its sum, or one cannot be written. Somebody
- * starts the node again. */
+/* A record of the store has lost its sum, or one cannot be written, or no
+ * snapshot can. Somebody starts the node again. */
 static void on_mended(void *ctx)
 {
 	struct machine *m = ctx;
 
 	m->read_fails = m->write_fails = 0;
+	m->host.disk.puts_fail = 0;
 	if (m->host.node == NULL || change_is_of(m->w->change, m))
 		return;
 	machine_crash(m);
@@ -223,10 +230,16 @@ static bool break_store(struct whole *w)
 
 	if (m == NULL || sim_is_due(&m->mended))
 		return false;
-	if (sim_chance(w->sim, 50))
+	switch (sim_below(w->sim, 3)) {
+	case 0:
 		m->read_fails = 1;
-	else
+		break;
+	case 1:
 		m->write_fails = 1;
+		break;
+	default:
+		m->host.disk.puts_fail = 1;
+	}
 	sim_after(w->sim, &m->mended, NULL, sim_between(w->sim, 0, AWAY_MAX_NS),
 		  on_mended, m);
 	return true;
@@ -278,11 +291,20 @@ static const struct {
 	{ "log fails", break_log, 3 },
 };
 
-enum { DEEDS = ARRAY_SIZE(deeds), MEND = 5 };
+enum { DEEDS = ARRAY_SIZE(deeds), MEND = 5, SET_CLOCK = 8, DRIFT = 13 };
 
 const char *whole_deed(unsigned d)
 {
 	return d < DEEDS ? deeds[d].name : NULL;
+}
+
+const char *whole_part(unsigned p)
+{
+	if (p == WHOLE_DEEDS)
+		return "strangers";
+	if (p == WHOLE_DEEDS + 1)
+		return "old nodes";
+	return p == MEND ? NULL : whole_deed(p);
 }
 
 static void act(struct whole *w, unsigned d)
@@ -331,12 +353,13 @@ void whole_plan_make(struct whole *w)
 	for (unsigned i = 0; i < DEEDS; i++)
 		p->weight[i] =
 		    i == MEND || sim_chance(s, 65) ? deeds[i].usual : 0;
+	/* some things can be told only as long as all clocks are right */
+	if (sim_chance(s, 50))
+		p->weight[SET_CLOCK] = p->weight[DRIFT] = 0;
 	for (unsigned i = 0; i < DEEDS; i++)
 		if (p->cut.without & 1u << i && i != MEND)
 			p->weight[i] = 0;
-	p->storm_ns = sim_between(s, 10, 60) * NS_PER_S;
-	if (p->cut.storm_ms != 0)
-		p->storm_ns = MIN(p->storm_ns, p->cut.storm_ms * NS_PER_MS);
+	p->storm_ns = sim_between(s, STORM_MIN_S, STORM_MAX_S) * NS_PER_S;
 	p->pause_max_ns = sim_between(s, 20, 6000) * NS_PER_MS;
 	p->snapshot_bytes = sim_between(s, 64, 512) << 10;
 	p->event_retention = sim_chance(s, 40) ? sim_between(s, 500, 5000) : 0;
@@ -346,6 +369,9 @@ void whole_plan_make(struct whole *w)
 		p->old_ns = 0;
 	w->net.is_stream = sim_chance(s, 50);
 	p->is_upgraded = sim_chance(s, OLD_PERCENT);
+	/* after all that is drawn: what it does until then is the same */
+	if (p->cut.storm_ms != 0)
+		p->storm_ns = MIN(p->storm_ns, p->cut.storm_ms * NS_PER_MS);
 	sim_pieces(s);
 }
 
@@ -382,6 +408,7 @@ void whole_storm_end(struct whole *w)
 		m->host.loop.still_ns = 0;
 		m->room = ROOM_OK;
 		m->read_fails = m->write_fails = 0;
+		m->host.disk.puts_fail = 0;
 		m->host.dies_in = 0;
 		m->host.disk.is_to_fail = false;
 		m->host.wall_ppm = 0;

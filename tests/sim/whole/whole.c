@@ -130,11 +130,12 @@ static void machine_join(struct machine *m)
 	machine_start(m);
 }
 
-void whole_begin(struct whole *w, struct sim *s, char *verdict)
+void whole_begin(struct whole *w, struct sim *s, char *verdict, char *dir)
 {
 	*w = (struct whole){ .sim = s, .verdict = verdict };
 	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/corvo-sim-XXXXXX");
 	CHECK(mkdtemp(w->dir) != NULL);
+	(void)snprintf(dir, WHOLE_DIR_BYTES, "%s", w->dir);
 	net_init(&w->net, s);
 	w->witness = witness_new(w);
 	whole_plan_make(w);
@@ -222,7 +223,10 @@ static void tell_nodes(struct whole *w, struct buf *ret)
 		struct node_info info;
 
 		if (m->host.node == NULL) {
-			buf_printf(ret, "; node %u does not run", i);
+			buf_printf(
+			    ret, "; node %u (%" PRIu64 ") %s%s", i, m->host.id,
+			    m->runs ? "waits for room" : "does not run",
+			    change_is_of(w->change, m) ? ", given up" : "");
 			continue;
 		}
 		node_info(m->host.node, &info);
@@ -255,13 +259,13 @@ static void calm_down(struct whole *w)
 		return;
 	clients_tell(&w->clients, &missing);
 	tell_nodes(w, &missing);
-	whole_fail(w, "it does not come to rest: %.*s; %s",
-		   STR_ARG(buf_str(&missing)),
+	whole_fail(w, "it does not come to rest, %s" WHOLE_DETAILS "%.*s",
 		   whole_leader(w) == NULL  ? "nobody leads"
 		   : !is_same_everywhere(w) ? "nodes are behind"
 		   : !are_readers_done(w)   ? "views are behind"
 		   : !are_streams_done(w)   ? "streams are behind"
-					    : "all nodes are equal");
+					    : "all nodes are equal",
+		   STR_ARG(buf_str(&missing)));
 }
 
 void whole_run(struct whole *w)
@@ -275,6 +279,8 @@ void whole_run(struct whole *w)
 	strangers_calm(w->strangers);
 	for (unsigned i = 0; i < w->plan.machines; i++)
 		reader_calm(w->machine[i].reader);
+	calm_down(w);
+	probe_run(w);
 	calm_down(w);
 	compare_all(w);
 }

@@ -13,6 +13,8 @@
 #include "witness.h"
 
 #define WHOLE_VERDICT_BYTES 1024
+#define WHOLE_DIR_BYTES     48
+#define WHOLE_DETAILS       "; now: " /* begins what two such ends differ in */
 #define WHOLE_STREAMS       2
 
 /* What is left out of a storm, to find what a failure needs. */
@@ -81,7 +83,7 @@ struct whole {
 	struct state_at *states; /* by index */
 	size_t states_n;
 	uint64_t last_id;
-	char dir[48];
+	char dir[WHOLE_DIR_BYTES]; /* of its files */
 	struct sim_event storm;
 	char *verdict;
 };
@@ -90,8 +92,9 @@ struct whole {
 _noreturn_ _printf_(2, 3) void whole_fail(struct whole *w, const char *fmt,
 					  ...);
 
-/* verdict: WHOLE_VERDICT_BYTES that outlive the process. */
-void whole_begin(struct whole *w, struct sim *s, char *verdict);
+/* verdict, dir: WHOLE_VERDICT_BYTES and WHOLE_DIR_BYTES that outlive the
+ * process. The folder of that name goes with whole_end, or else is left. */
+void whole_begin(struct whole *w, struct sim *s, char *verdict, char *dir);
 /* A storm, then quiet; fails when anything is not as it has to be. */
 void whole_run(struct whole *w);
 void whole_end(struct whole *w);
@@ -103,10 +106,16 @@ bool whole_is_open(const struct machine *from, const struct machine *to);
 /* The latest one that is ready; NULL: there is none. */
 struct machine *whole_leader(struct whole *w);
 
+/* --- probe.c --- */
+
+void probe_run(struct whole *w);
+
 /* --- storm.c --- */
 
 /* What it is called; NULL: there is none of that number. */
 const char *whole_deed(unsigned d);
+/* The same of WHOLE_PARTS: a bit of whole_cut.without. */
+const char *whole_part(unsigned p);
 void whole_plan_make(struct whole *w);
 void whole_storm_begin(struct whole *w);
 void whole_storm_end(struct whole *w);

@@ -1,6 +1,7 @@
 #include "witness.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,6 +247,15 @@ static bool needs_no_entry(unsigned op)
 	return op == OP_HEARTBEAT;
 }
 
+/* What a node may say by itself; all else is an answer of the log. */
+static bool needs_no_word(int err)
+{
+	return err == ERR_LEADER_UNAVAILABLE || err == ERR_STORAGE_FULL ||
+	       err == ERR_STORAGE_ERROR || err == ERR_SHUTTING_DOWN ||
+	       err == ERR_OVERLOADED || err == ERR_UNSUPPORTED ||
+	       err == ERR_REQUEST_TIMEOUT;
+}
+
 static void hear_refusal(struct witness *x, const struct witness_call *c,
 			 struct outcome *o, int err)
 {
@@ -253,6 +263,10 @@ static void hear_refusal(struct witness *x, const struct witness_call *c,
 		whole_fail(x->w, "%s is refused (%s), and %s",
 			   op_info(c->op)->name, err_code(err),
 			   o->is_begun ? "a part of it is done" : "it is done");
+	if (!needs_no_word(err) && (!o->is_answered || o->err != err))
+		whole_fail(x->w, "%s is refused (%s), and the log says %s",
+			   op_info(c->op)->name, err_code(err),
+			   o->is_answered ? err_code(o->err) : "nothing");
 	o->is_refused = true;
 }
 

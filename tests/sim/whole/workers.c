@@ -15,6 +15,8 @@
 #define LEASE_MIN_NS  NS_PER_S
 #define LEASE_MAX_NS  (6 * NS_PER_S)
 #define WORK_MAX_NS   (4 * NS_PER_S)
+#define LONG_MAX_NS   (20 * NS_PER_S) /* of some: several leases */
+#define LONG_PERCENT  3
 #define QUICK_MAX_NS  (20 * NS_PER_MS) /* when there are no new jobs */
 #define REST_MAX_NS   (500 * NS_PER_MS)
 #define COST_MAX      1000 /* of a report; in thousandths of a usd */
@@ -45,6 +47,7 @@ struct worker_sim {
 	char name[24];
 	struct held held[HELD_MAX];
 	bool is_asking;
+	bool is_told; /* a budget was spent: it asks once for other queues */
 	struct sim_event next;
 };
 
@@ -154,8 +157,10 @@ static void fetch(struct worker_sim *k)
 
 	for (unsigned i = 0; i < QUEUES; i++) {
 		queues[n] = queue_name(i);
-		n += sim_chance(s, 80) || (i + 1 == QUEUES && n == 0);
+		n += (sim_chance(s, 80) || (i + 1 == QUEUES && n == 0)) &&
+		     !(i == QUEUE_COSTLY && k->is_told);
 	}
+	k->is_told = false;
 	for (size_t i = 0; i < HELD_MAX; i++)
 		places += k->held[i].number == 0;
 	MSG_SET_LIST(&m, fetch, queues, queues, n);
@@ -330,20 +335,25 @@ static void take(struct worker_sim *k, const struct call *x,
 	struct sim *s = c->w->sim;
 	uint64_t number = number_of(c, m);
 	struct held *h = free_place(k);
+	uint64_t work_ns;
 
 	sim_note(s, "given", k->number, number, m->lease_token, m->attempt, 0);
 	c->w->tally.given++;
 	look_at(c, number, x, m);
 	if (h == NULL)
 		return;
+	if (c->is_quiet)
+		work_ns = sim_skewed(s, 0, QUICK_MAX_NS);
+	else if (sim_chance(s, LONG_PERCENT))
+		work_ns = sim_between(s, WORK_MAX_NS, LONG_MAX_NS);
+	else
+		work_ns = sim_skewed(s, 0, WORK_MAX_NS);
 	*h = (struct held){ .number = number,
 			    .token = m->lease_token,
 			    .lease_ns = x->lease_ns,
 			    .worker = k };
 	(void)snprintf(h->id, sizeof(h->id), "%.*s", STR_ARG(m->job_id));
-	sim_after(s, &h->end, NULL,
-		  sim_skewed(s, 0, c->is_quiet ? QUICK_MAX_NS : WORK_MAX_NS),
-		  end_held, h);
+	sim_after(s, &h->end, NULL, work_ns, end_held, h);
 	if (sim_chance(s, 60))
 		sim_after(s, &h->beat, NULL, h->lease_ns / 3, beat, h);
 }
@@ -360,6 +370,7 @@ static void on_fetched(struct call *x, const struct rpc_reply *r)
 		for (size_t i = 0; i < m.jobs_n; i++)
 			take(k, x, &m.jobs[i]);
 	}
+	k->is_told = r->err == ERR_BUDGET_EXCEEDED;
 	arena_done(&a);
 	rest(k, REST_MAX_NS);
 }
