@@ -89,6 +89,12 @@ void node_freeze(struct node *n, uint64_t index)
 	n->ops->on_change(n->ctx);
 }
 
+void node_break(struct node *n)
+{
+	if (!n->frozen && !n->stopping)
+		node_freeze(n, raft_last_applied(&n->raft) + 1);
+}
+
 int node_apply(struct raft_fsm *fsm, const struct raft_buffer *buf,
 	       void **result)
 {

@@ -152,6 +152,9 @@ uint64_t node_leader_id(const struct node *n); /* 0: not known */
  * next start, so it is never ready again. The log keeps them.
  */
 bool node_is_frozen(const struct node *n);
+/* Its store could not be written between two entries: it freezes at the next
+ * one, now. */
+void node_break(struct node *n);
 /* That entry; 0: it has not frozen. */
 uint64_t node_frozen_index(const struct node *n);
 /* Whether the log has that command, and on the disk. */

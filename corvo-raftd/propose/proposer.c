@@ -347,6 +347,9 @@ static void fill_pipeline(struct proposer *p)
 
 void proposer_pump(struct proposer *p)
 {
+	/* no entry might come, by which it would freeze and hand over */
+	if (p->node != NULL && fsm_is_broken(p->c.fsm))
+		node_break(p->node);
 	fill_pipeline(p);
 	if (p->late_armed || list_empty(&p->pending))
 		return;

@@ -110,6 +110,11 @@ bool node_is_frozen(const struct node *n)
 	return n->frozen;
 }
 
+void node_break(struct node *n)
+{
+	n->frozen = true;
+}
+
 uint64_t node_log_bytes(struct node *n)
 {
 	return n->log_bytes;

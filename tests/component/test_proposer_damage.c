@@ -129,12 +129,15 @@ static void what_could_not_be_written_is_not_taken_for_written(void **state)
 	fsm_write_behind(f->fsm, 1u << 20);
 	enqueue(f, "job_1", "q");
 	pump_and_commit_all(f);
+	enqueue(f, "job_2", "q");
+	proposer_pump(f->p);
 	fault.writes = true;
 	assert_int_equal(fsm_flush(f->fsm), -ERR_STORAGE_ERROR);
 	fault.writes = false;
 	assert_int_equal(fsm_flush(f->fsm), -ERR_STORAGE_ERROR);
-	enqueue(f, "job_2", "q");
-	proposer_pump(f->p);
+	/* what is asked for meanwhile is not looked at in what is not there */
+	assert_int_equal(reply_to(f, cancel(f, "job_1"))->err,
+			 ERR_STORAGE_ERROR);
 	assert_int_equal(apply_next(f), -ERR_STORAGE_ERROR);
 	/* the log has both */
 	assert_int_equal(fsm_rewind(f->fsm), 0);
@@ -146,6 +149,23 @@ static void what_could_not_be_written_is_not_taken_for_written(void **state)
 				 0);
 	assert_state(f, "job_1", JOB_PENDING);
 	assert_state(f, "job_2", JOB_PENDING);
+}
+
+/* Else it would lead on, and refuse all there is, as long as nobody writes. */
+static void a_node_freezes_without_another_entry(void **state)
+{
+	struct fixture *f = *state;
+
+	inject(f);
+	fsm_write_behind(f->fsm, 1u << 20);
+	enqueue(f, "job_1", "q");
+	pump_and_commit_all(f);
+	proposer_pump(f->p);
+	assert_false(f->node.frozen);
+	fault.writes = true;
+	assert_int_equal(fsm_flush(f->fsm), -ERR_STORAGE_ERROR);
+	proposer_pump(f->p);
+	assert_true(f->node.frozen);
 }
 
 static void a_damaged_job_is_refused_before_it_is_proposed(void **state)
@@ -199,6 +219,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(an_entry_that_cannot_be_applied_is_kept_for_later),
 		CASE(what_could_not_be_written_is_not_taken_for_written),
+		CASE(a_node_freezes_without_another_entry),
 		CASE(a_damaged_job_is_refused_before_it_is_proposed),
 		CASE(questions_about_a_damaged_job_do_no_harm),
 	};
