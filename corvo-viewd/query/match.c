@@ -4,6 +4,9 @@
  */
 #include "query/match.h"
 
+#include "proto/limits.h"
+#include "util/hmap.h"
+
 static bool is_space(unsigned char c)
 {
 	return c <= ' ' || c == 0x7f;
@@ -66,19 +69,44 @@ static void put_term(struct buf *out, struct str term, bool prefix)
 	buf_puts(out, prefix ? "\"*" : "\"");
 }
 
-bool match_build(struct str q, struct buf *out)
+struct terms {
+	struct hmap seen; /* as they stand in the expression */
+	size_t prefixes;
+};
+
+/* True: it is new, so it stays in the expression. */
+static bool is_new(struct terms *t, struct str term, bool prefix)
+{
+	if (hmap_put(&t->seen, term, t) != NULL)
+		return false;
+	t->prefixes += prefix;
+	return true;
+}
+
+enum match match_build(struct str q, struct buf *out)
 {
 	size_t start = out->n;
+	struct terms terms = { 0 };
 	struct str term;
 
-	while (next_term(&q, &term)) {
+	while (next_term(&q, &term) &&
+	       terms.prefixes <= LIMIT_SEARCH_PREFIXES) {
 		bool prefix = take_star(&term, &q);
+		size_t before = out->n, begin;
 
 		if (!has_word(term))
 			continue;
-		if (out->n > start)
+		if (before > start)
 			buf_putc(out, ' ');
+		begin = out->n;
 		put_term(out, term, prefix);
+		if (!is_new(&terms, str_skip(buf_str(out), begin), prefix))
+			out->n = before;
 	}
-	return out->n > start;
+	hmap_done(&terms.seen);
+	if (terms.prefixes > LIMIT_SEARCH_PREFIXES) {
+		out->n = start;
+		return MATCH_TOO_MANY;
+	}
+	return out->n > start ? MATCH_BUILT : MATCH_NOTHING;
 }

@@ -8,6 +8,8 @@
 
 #include "db/timetext.h"
 #include "jq/jq.h"
+#include "proto/limits.h"
+#include "query/match.h"
 #include "query/query_impl.h"
 
 static const struct handler {
@@ -321,4 +323,15 @@ int query_queues(struct query *q, const struct query_ask *ask, struct buf *out)
 	MSG_SET(&list, queue_list, lag_ns, ask->lag_ns);
 	msg_encode(&msg_queue_list, &list, out);
 	return 0;
+}
+
+int query_match(struct query *q, const char *member, struct str words,
+		struct buf *out)
+{
+	enum match m = match_build(words, out);
+
+	if (m == MATCH_TOO_MANY)
+		return query_refuse(q, "%s: at most %d words may end with *",
+				    member, LIMIT_SEARCH_PREFIXES);
+	return m == MATCH_BUILT;
 }

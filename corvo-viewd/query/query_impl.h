@@ -37,6 +37,11 @@ void query_end_at(struct query *q, const struct query_ask *ask,
 		  uint64_t end_ns);
 bool query_is_at_end(struct query *q, const struct query_ask *ask, int r);
 
+/* Words to look for, as match_build has them, which came as that member: 1
+ * built; 0: there is none; a refusal. */
+int query_match(struct query *q, const char *member, struct str words,
+		struct buf *out);
+
 /* A to Z in lower case, as SQLite's lower() has it. */
 struct str query_lower(struct arena *a, struct str s);
 

@@ -3,7 +3,6 @@
  * bound as a parameter, or read into a struct jq; none becomes part of a
  * statement. What is derived from them is in the arena of the query.
  */
-#include "query/match.h"
 #include "query/search.h"
 
 /* --- reading --- */
@@ -43,13 +42,16 @@ static int read_jq(struct search *s)
 }
 
 /* No word in it: nothing has it. */
-static void read_text(struct search *s)
+static int read_text(struct search *s)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+	int r;
 
 	s->by_text = s->m->text.n > 0;
-	if (s->by_text && match_build(s->m->text, &b))
+	r = query_match(s->q, "text", s->m->text, &b);
+	if (r == 1)
 		s->match = arena_copy(&s->q->arena, buf_str(&b));
+	return r < 0 ? r : 0;
 }
 
 /* Ids are UTF-8: their bytes are never the largest there is. */
@@ -72,13 +74,14 @@ int search_read_filter(struct search *s)
 
 	if (r == 0)
 		r = read_jq(s);
+	if (r == 0)
+		r = read_text(s);
 	if (r < 0)
 		return r;
 	if (MSG_HAS(s->m, search, created_after))
 		s->after = time_text(a, s->m->created_after);
 	if (MSG_HAS(s->m, search, created_before))
 		s->before = time_text(a, s->m->created_before);
-	read_text(s);
 	read_prefix(s);
 	return 0;
 }

@@ -11,7 +11,6 @@
  * The text comes from a client and is only ever bound.
  */
 #include "db/timetext.h"
-#include "query/match.h"
 #include "query/query_impl.h"
 #include "util/clock.h"
 
@@ -126,10 +125,10 @@ static int are_many(struct hits *h, struct str expression)
 static int find_words(struct hits *h, struct str q)
 {
 	_cleanup_(buf_done) struct buf expression = BUF_INIT(0);
-	int r;
+	int r = query_match(h->q, "q", q, &expression);
 
-	if (!match_build(q, &expression))
-		return 0;
+	if (r <= 0)
+		return r;
 	r = are_many(h, buf_str(&expression));
 	if (r < 0)
 		return r;

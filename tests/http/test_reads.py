@@ -1,5 +1,7 @@
 """The smaller reads: dead jobs, jobs by their ids, by words, iterations."""
 
+from urllib.parse import quote
+
 import pytest
 
 from node import API
@@ -208,6 +210,22 @@ def test_part_of_a_word_when_no_job_has_the_word(client, queue):
     "{a%20b}:x", "x" * 2000, "%F0%9F%A6%86"])
 def test_no_text_is_an_error(client, queue, q):
     assert find(client, q)["results"] is not None
+
+
+# The index gathers all that each of them begins, in memory.
+def test_few_words_may_end_with_a_star(client, queue):
+    job = client.enqueue(queue, payload=" ".join(
+        f"loquat{c}x" for c in "abcdefghijklmnop"))
+    stars = " ".join(f"loquat{c}*" for c in "abcdefghijklmnop")
+    assert found(client, quote(stars)) == [job]
+    assert found(client, quote(f"{stars} {stars}")) == [job]
+    too_many = f"{stars} loqua*"
+    why = "at most 16 words may end with *"
+    for a, member in [
+            (client.get(f"{API}/search/fulltext?q={quote(too_many)}"), "q"),
+            (client.post(f"{API}/jobs/search", {"text": too_many}), "text")]:
+        assert (a.status, a.code) == (400, "VALIDATION_ERROR"), a
+        assert a.json["error"] == f"{member}: {why}"
 
 
 def test_deleted_and_moved_jobs(client, queue):

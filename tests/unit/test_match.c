@@ -8,6 +8,7 @@
 
 #include "db/db.h"
 #include "lib/testlib.h"
+#include "proto/limits.h"
 #include "query/match.h"
 
 #define RANDOM_TEXTS 3000
@@ -107,7 +108,8 @@ static void test_expressions(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		_cleanup_(buf_done) struct buf out = BUF_INIT(0);
-		bool any = match_build(str_from(rows[i].q), &out);
+		bool any = match_build(str_from(rows[i].q), &out) ==
+			   MATCH_BUILT;
 
 		assert_int_equal(any, rows[i].expected != NULL);
 		if (!any)
@@ -126,9 +128,9 @@ static void test_appends(void **state)
 
 	(void)state;
 	buf_puts(&out, "before ");
-	assert_false(match_build(STR("..."), &out));
+	assert_int_equal(MATCH_NOTHING, match_build(STR("..."), &out));
 	assert_true(str_is(buf_str(&out), "before "));
-	assert_true(match_build(STR("a b"), &out));
+	assert_int_equal(MATCH_BUILT, match_build(STR("a b"), &out));
 	assert_true(str_is(buf_str(&out), "before \"a\" \"b\""));
 }
 
@@ -137,7 +139,7 @@ static void test_nul_is_white_space(void **state)
 	_cleanup_(buf_done) struct buf out = BUF_INIT(0);
 
 	(void)state;
-	assert_true(match_build(STR("a\0b \"c\0d\""), &out));
+	assert_int_equal(MATCH_BUILT, match_build(STR("a\0b \"c\0d\""), &out));
 	assert_true(str_is(buf_str(&out), "\"a\" \"b\" \"c d\""));
 }
 
@@ -150,11 +152,37 @@ static void test_many_words(void **state)
 	struct db *db = open_index(path, sizeof(path));
 
 	(void)state;
-	for (int i = 0; i < 2048; i++)
-		buf_puts(&q, "a ");
-	assert_true(match_build(buf_str(&q), &out));
+	for (int i = 0; i < 1024; i++)
+		buf_printf(&q, "%c%c ", 'a' + i % 26, 'a' + i / 26 % 26);
+	assert_int_equal(MATCH_BUILT, match_build(buf_str(&q), &out));
 	assert_int_equal(look_up(db, buf_str(&out)), 0);
 	close_index(db, path);
+}
+
+static void test_what_is_said_twice_counts_once(void **state)
+{
+	_cleanup_(buf_done) struct buf out = BUF_INIT(0);
+
+	(void)state;
+	assert_int_equal(MATCH_BUILT,
+			 match_build(STR("a b* a b b* \"a\" b*"), &out));
+	assert_true(str_is(buf_str(&out), "\"a\" \"b\"* \"b\""));
+}
+
+/* The index gathers all that each of them begins. */
+static void test_words_with_a_star_are_few(void **state)
+{
+	_cleanup_(buf_done) struct buf q = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf out = BUF_INIT(0);
+
+	(void)state;
+	for (int i = 0; i < LIMIT_SEARCH_PREFIXES; i++)
+		buf_printf(&q, "w%d* w%d* w%d ", i, i, i);
+	assert_int_equal(MATCH_BUILT, match_build(buf_str(&q), &out));
+	buf_clear(&out);
+	buf_puts(&q, "more*");
+	assert_int_equal(MATCH_TOO_MANY, match_build(buf_str(&q), &out));
+	assert_int_equal(out.n, 0);
 }
 
 static void test_no_text_is_an_error(void **state)
@@ -176,7 +204,7 @@ static void test_no_text_is_an_error(void **state)
 			text[k] = i % 2 == 0
 				      ? some[rng_below(&rng, sizeof(some))]
 				      : (char)rng_below(&rng, 256);
-		if (match_build(str_of(text, n), &out))
+		if (match_build(str_of(text, n), &out) == MATCH_BUILT)
 			(void)look_up(db, buf_str(&out));
 	}
 	close_index(db, path);
@@ -188,6 +216,8 @@ int main(void)
 		cmocka_unit_test(test_expressions),
 		cmocka_unit_test(test_appends),
 		cmocka_unit_test(test_nul_is_white_space),
+		cmocka_unit_test(test_what_is_said_twice_counts_once),
+		cmocka_unit_test(test_words_with_a_star_are_few),
 		cmocka_unit_test(test_many_words),
 		cmocka_unit_test(test_no_text_is_an_error),
 	};
