@@ -174,7 +174,7 @@ static void take_large(_unused_ struct req *r, void *arg)
 
 	if (!f->is_packed)
 		f->ops->message(f->ctx, buf_str(&f->message));
-	else if (unpack(f))
+	else if (unpack(f) && !f->is_ending) /* which it may do meanwhile */
 		f->ops->message(f->ctx, buf_str(&f->plain));
 }
 

@@ -13,7 +13,7 @@ static void on_acked(struct life_frame *f, _unused_ struct part *p,
 		     const struct rpc_reply *reply)
 {
 	struct m_ack_batch_reply *m =
-	    life_decode(f, "ack: ", &msg_ack_batch_reply, reply);
+	    life_decode(f, LIFE_ACKS, 0, &msg_ack_batch_reply, reply);
 
 	if (m == NULL)
 		return;
@@ -93,7 +93,7 @@ static void tell(struct life_frame *f, _unused_ size_t at, const void *reply)
 }
 
 const struct gather_kind gather_acks = {
-	.what = "ack: ",
+	.part = LIFE_ACKS,
 	.op = OP_ACK_BATCH,
 	.item = &msg_ack_item,
 	.reply = &msg_ack_batch_reply,

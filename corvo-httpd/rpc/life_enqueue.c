@@ -3,17 +3,22 @@
  *
  * Jobs that may depend on others of their request go by themselves: what goes
  * together is done as a whole or not at all. A frame that is refused so asks
- * for its halves, and again, until only those are refused that have to be; but
- * a frame that may be sent again stays one request, and so do jobs that name
- * each other.
+ * for half of it, and again, until it has found the first job that has to be
+ * refused; then for all that are left. But a frame that may be sent again stays
+ * one request, and so do jobs that name each other.
+ *
+ * Each time is an entry of the log. So a queue that was full for one job is
+ * full for those behind it, and nobody is asked about them.
  */
 #include "req/job_check.h"
 #include "rpc/life_parts.h"
 #include "util/hash.h"
+#include "util/turn.h"
 
-/* A frame is asked for in parts so often; what is refused then is refused as
- * one. */
-#define SPLITS_MAX 64
+/* After so many requests of a frame, what is refused is refused as one: sooner
+ * where all of it may be sent again. */
+#define ASKS_MAX      64
+#define ASKS_FULL_MAX 24
 
 /* --- what may be added --- */
 
@@ -47,7 +52,8 @@ static void choose(struct life_frame *f)
 	bool *refused = arena_zalloc(&f->a, all * sizeof(*refused));
 	bool some = false;
 
-	for (size_t i = 0; i < all; i++) {
+	for (size_t i = 0; i < all && !turn_is_over(); i++) {
+		turn_step();
 		refused[i] = !is_job_ok(f, i);
 		some |= refused[i];
 	}
@@ -55,6 +61,7 @@ static void choose(struct life_frame *f)
 		life_refuse_refs(f, refused);
 	f->places = arena_alloc(&f->a, all * sizeof(*f->places));
 	for (size_t i = 0; i < all; i++) {
+		turn_step();
 		if (refused[i])
 			continue;
 		f->places[n] = i;
@@ -64,21 +71,37 @@ static void choose(struct life_frame *f)
 	life_move_refs(f);
 }
 
-void life_prepare_enqueue(struct life_frame *f)
+static void name_jobs(struct life_frame *f)
 {
 	struct m_enqueue_batch *b = &f->batch;
 
-	if (f->m.enqueues_n == 0)
+	for (size_t i = 0; i < b->jobs_n; i++) {
+		turn_step();
+		job_give_ids(f->l->h, &f->a, &b->jobs[i]);
+	}
+}
+
+void life_prepare_enqueue(struct life_frame *f)
+{
+	struct m_enqueue_batch *b = &f->batch;
+	struct str key = f->m.idempotency_key;
+
+	if (f->m.enqueues_n == 0 ||
+	    !life_text_ok(f, LIFE_JOBS, "idempotency_key", key,
+			  LIMIT_UNIQUE_KEY_BYTES))
 		return;
+	turn_open();
 	choose(f);
-	if (b->jobs_n > 0 && f->m.idempotency_key.n > 0) {
+	turn_close();
+	if (b->jobs_n > 0 && key.n > 0) {
 		MSG_SET(b, enqueue_batch, idempotency_hash,
 			hash_jobs(f->l->h, b));
-		MSG_SET(b, enqueue_batch, idempotency_key,
-			f->m.idempotency_key);
+		MSG_SET(b, enqueue_batch, idempotency_key, key);
 	}
-	for (size_t i = 0; i < b->jobs_n; i++)
-		job_give_ids(f->l->h, &f->a, &b->jobs[i]);
+	turn_open();
+	name_jobs(f);
+	turn_stride(); /* what follows is as long as the frame */
+	turn_close();
 }
 
 /* --- by itself --- */
@@ -92,103 +115,143 @@ static void make_answers(struct life_frame *f)
 	MSG_SET_LIST(&f->reply, lifecycle_reply, enqueued, f->added, n);
 }
 
-/* The n jobs from that one on have been added; their texts are the frame's. */
-static void tell_added(struct life_frame *f, size_t from,
-		       const struct m_enqueue_reply *jobs, size_t n,
-		       bool replayed)
+/* The n next jobs have been added; their texts are the frame's. */
+static void tell_added(struct life_frame *f, const struct m_enqueue_reply *jobs,
+		       size_t n, bool replayed)
 {
 	size_t ids_n = f->reply.enqueued_job_ids_n;
 
 	if (f->added == NULL)
 		make_answers(f);
 	for (size_t i = 0; i < n; i++) {
-		struct m_enqueue_answer *a = &f->added[f->places[from + i]];
+		size_t place = f->places[f->settled_n + i];
 
-		*a = enqueue_answer_of(&jobs[i]);
-		a->replayed = replayed;
+		f->added[place] = enqueue_answer_of(&jobs[i]);
+		f->added[place].replayed = replayed;
 		f->ids[ids_n++] = jobs[i].job_id;
 	}
+	f->settled_n += n;
 	MSG_SET_LIST(&f->reply, lifecycle_reply, enqueued_job_ids, f->ids,
 		     ids_n);
 }
 
-static void start_range(struct life_frame *f);
-
-static void add_range(struct life_frame *f, size_t from, size_t n)
+static size_t left_of(const struct life_frame *f)
 {
-	REQUIRE(f->ranges_n < LIFE_RANGES && n > 0);
-	f->ranges[f->ranges_n++] = (struct job_range){ from, n };
+	return f->batch.jobs_n - f->settled_n;
 }
 
-static bool may_split(const struct life_frame *f, const struct job_range *g)
+/* Whether those that are asked for are added together or not at all. */
+static bool is_bound(const struct life_frame *f)
 {
-	return g->n > 1 && !f->has_refs && f->splits_n < SPLITS_MAX &&
-	       f->batch.idempotency_key.n == 0;
+	return f->has_refs || f->batch.idempotency_key.n > 0;
 }
 
-static void refuse_range(struct life_frame *f, const struct job_range *g,
-			 const struct rpc_reply *reply)
+static bool may_split(const struct life_frame *f, int err)
 {
-	for (size_t i = 0; i < g->n; i++)
-		life_refuse_item(f, LIFE_JOBS, f->places[g->from + i],
-				 reply->err, reply->body);
+	size_t max = err_again(err) == AGAIN_AFTER ? ASKS_FULL_MAX : ASKS_MAX;
+
+	return f->asked_n > 1 && !is_bound(f) && f->asks_n < max;
 }
 
-static void on_refused(struct life_frame *f, const struct job_range *g,
-		       const struct rpc_reply *reply)
+/* Whether it is refused for what a job was refused for. One with a unique_key
+ * may be there already; and of a chain it may have been another queue. */
+static bool is_as_full(const struct m_enqueue *e, const struct m_enqueue *full,
+		       int err)
 {
-	size_t half = g->n / 2;
+	if (err == ERR_QUEUE_LIMIT && MSG_HAS(full, enqueue, chain))
+		return false;
+	return (err == ERR_QUEUE_FULL || err == ERR_QUEUE_LIMIT) &&
+	       e->unique_key.n == 0 && str_eq(e->queue, full->queue);
+}
 
-	if (!may_split(f, g)) {
-		refuse_range(f, g, reply);
-		return;
+/* Of those that are left, the ones for the queue of the job. */
+static void refuse_as_full(struct life_frame *f, const struct m_enqueue *full,
+			   const struct rpc_reply *reply)
+{
+	struct m_enqueue *jobs = f->batch.jobs;
+	size_t n = f->settled_n;
+
+	for (size_t i = n; i < f->batch.jobs_n; i++) {
+		if (is_as_full(&jobs[i], full, reply->err)) {
+			life_refuse_item(f, LIFE_JOBS, f->places[i], reply->err,
+					 reply->body);
+			continue;
+		}
+		f->places[n] = f->places[i];
+		jobs[n++] = jobs[i];
 	}
-	f->splits_n++;
-	add_range(f, g->from + half, g->n - half);
-	add_range(f, g->from, half);
+	f->batch.jobs_n = n;
 }
 
-static void on_added(struct life_frame *f, const struct job_range *g,
-		     const struct rpc_reply *reply)
+/* All that were asked for, of which some may be good. */
+static void refuse_asked(struct life_frame *f, const struct rpc_reply *reply)
+{
+	struct m_enqueue first = f->batch.jobs[f->settled_n];
+	struct str text = reply->body;
+	size_t n = f->asked_n;
+
+	if (n > 1 && !is_bound(f))
+		text = arena_printf(&f->a,
+				    "refused together with others of the "
+				    "frame, of which one says: %.*s",
+				    STR_ARG(text));
+	for (size_t i = 0; i < n; i++)
+		life_refuse_item(f, LIFE_JOBS, f->places[f->settled_n + i],
+				 reply->err, text);
+	f->settled_n += n;
+	f->among_n = 0;
+	if (n == 1)
+		refuse_as_full(f, &first, reply);
+}
+
+static void on_refused(struct life_frame *f, const struct rpc_reply *reply)
+{
+	if (may_split(f, reply->err))
+		f->among_n = f->asked_n;
+	else
+		refuse_asked(f, reply);
+}
+
+static void on_added(struct life_frame *f, const struct rpc_reply *reply)
 {
 	const struct m_enqueue_batch_reply *m =
-	    life_decode(f, "enqueue: ", &msg_enqueue_batch_reply, reply);
+	    life_decode(f, LIFE_JOBS, f->places[f->settled_n],
+			&msg_enqueue_batch_reply, reply);
 
 	if (m == NULL) {
-		f->ranges_n = 0; /* nor would the rest be */
+		f->batch.jobs_n = f->settled_n; /* nor would the rest be */
 		return;
 	}
-	REQUIRE(m->jobs_n == g->n);
-	tell_added(f, g->from, m->jobs, g->n, m->replayed);
+	REQUIRE(m->jobs_n == f->asked_n);
+	tell_added(f, m->jobs, f->asked_n, m->replayed);
+	f->among_n -= MIN(f->among_n, f->asked_n);
 }
+
+static void ask_more(struct life_frame *f);
 
 static void on_enqueued(struct life_frame *f, _unused_ struct part *p,
 			const struct rpc_reply *reply)
 {
-	const struct job_range g = f->ranges[--f->ranges_n];
-
 	if (life_is_about_items(reply->err))
-		on_refused(f, &g, reply);
+		on_refused(f, reply);
 	else
-		on_added(f, &g, reply);
-	if (f->ranges_n > 0)
-		start_range(f);
+		on_added(f, reply);
+	if (left_of(f) > 0)
+		ask_more(f);
 }
 
-static void start_range(struct life_frame *f)
+/* For all, or for half of those of which some cannot be added. */
+static void ask_more(struct life_frame *f)
 {
-	const struct job_range *g = &f->ranges[f->ranges_n - 1];
 	struct m_enqueue_batch b = f->batch;
 
-	MSG_SET_LIST(&b, enqueue_batch, jobs, f->batch.jobs + g->from, g->n);
+	f->asked_n =
+	    f->among_n == 0 ? left_of(f) : MAX(f->among_n / 2, (size_t)1);
+	f->asks_n++;
+	MSG_SET_LIST(&b, enqueue_batch, jobs, b.jobs + f->settled_n,
+		     f->asked_n);
 	life_change(f, &f->enqueue, OP_ENQUEUE_BATCH, b.jobs[0].queue,
 		    &msg_enqueue_batch, &b, on_enqueued);
-}
-
-static void start_alone(struct life_frame *f)
-{
-	add_range(f, 0, f->batch.jobs_n);
-	start_range(f);
 }
 
 /* --- together --- */
@@ -246,17 +309,17 @@ static void tell(struct life_frame *f, size_t at, const void *reply)
 		REQUIRE(own[i].batch_id.n == 0);
 		own[i].job_id = f->batch.jobs[i].job_id;
 	}
-	tell_added(f, 0, own, n, false);
+	tell_added(f, own, n, false);
 }
 
 static void refused(struct life_frame *f, const struct rpc_reply *reply)
 {
-	add_range(f, 0, f->batch.jobs_n);
+	f->asked_n = left_of(f);
 	on_enqueued(f, &f->enqueue, reply);
 }
 
 const struct gather_kind gather_jobs = {
-	.what = "enqueue: ",
+	.part = LIFE_JOBS,
 	.op = OP_ENQUEUE_BATCH,
 	.item = &msg_enqueue,
 	.reply = &msg_enqueue_batch_reply,
@@ -264,7 +327,7 @@ const struct gather_kind gather_jobs = {
 	.encode = encode,
 	.answered = answered,
 	.tell = tell,
-	.alone = start_alone,
+	.alone = ask_more,
 	.refused = refused,
 };
 
@@ -275,5 +338,5 @@ void life_start_enqueue(struct life_frame *f)
 	if (may_go_together(f))
 		life_gather(f, GATHER_JOBS, f->batch.jobs_n);
 	else
-		start_alone(f);
+		ask_more(f);
 }

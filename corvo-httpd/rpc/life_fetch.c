@@ -35,7 +35,7 @@ static void on_fetched(struct life_frame *f, _unused_ struct part *p,
 {
 	struct m_fetch_reply *m;
 
-	m = life_decode(f, "fetch: ", &msg_fetch_reply, reply);
+	m = life_decode(f, LIFE_FETCH, 0, &msg_fetch_reply, reply);
 	if (m == NULL)
 		return;
 	MSG_SET_LIST(&f->reply, lifecycle_reply, jobs, m->jobs, m->jobs_n);
@@ -43,7 +43,9 @@ static void on_fetched(struct life_frame *f, _unused_ struct part *p,
 		return;
 	if (!has_room_for(f, reply)) {
 		life_give_back(f);
-		life_error(f, "fetch: ", ERR_OVERLOADED, REQ_NO_ROOM);
+		life_error(f, &(struct life_fault){ .part = LIFE_FETCH,
+						    .err = ERR_OVERLOADED,
+						    .text = REQ_NO_ROOM });
 	} else if (f->wait_ns > 0 && exchange_is_left(&f->l->r->x)) {
 		life_give_back(f); /* the end of the stream comes */
 	} else if (f->l->pushes) {
@@ -87,7 +89,9 @@ static bool fill_fetch(struct life_frame *f, struct m_fetch *m)
 	if (r == 0)
 		r = fetch_check(m, &why);
 	if (r < 0)
-		life_error(f, "fetch: ", -r, buf_str(&why));
+		life_error(f, &(struct life_fault){ .part = LIFE_FETCH,
+						    .err = -r,
+						    .text = buf_str(&why) });
 	return r == 0;
 }
 
@@ -121,27 +125,40 @@ void life_drop_fetch(struct life_frame *f)
 	if (p->call == NULL)
 		return;
 	(void)rpc_abandon(f->l->h->raftd, p->call, give_back_late, f->l->h);
-	p->call = NULL;
-	f->open--;
+	life_asked(p);
 }
 
 /* --- who leads --- */
 
-static void on_status(struct life_frame *f, _unused_ struct part *p,
-		      const struct rpc_reply *reply)
+/* Nothing has been done yet, and what of it is refused is for who does it to
+ * say. */
+static void send_away(struct life_frame *f, const struct m_node_status *m)
 {
-	struct m_node_status *m = life_decode(f, "", &msg_node_status, reply);
-
-	if (m == NULL || m->leader)
-		return;
+	life_refuse_frame(f, ERR_NOT_LEADER, STR("NOT_LEADER"));
+	f->is_wrong = false;
+	f->is_last = true;
 	for (size_t i = 0; i < m->nodes_n; i++)
 		if (str_eq(m->nodes[i].id, m->leader_id) &&
 		    m->nodes[i].http.n > 0)
 			MSG_SET(&f->reply, lifecycle_reply, leader_addr,
 				arena_printf(&f->a, "http://%.*s",
 					     STR_ARG(m->nodes[i].http)));
-	MSG_SET(&f->reply, lifecycle_reply, error, STR("NOT_LEADER"));
-	f->is_last = true;
+}
+
+static void on_status(struct life_frame *f, _unused_ struct part *p,
+		      const struct rpc_reply *reply)
+{
+	const struct m_node_status *m;
+
+	m = life_decode(f, LIFE_WHOLE, 0, &msg_node_status, reply);
+	if (m == NULL)
+		life_refuse_frame(
+		    f, reply->err != 0 ? reply->err : ERR_BAD_MESSAGE,
+		    reply->err != 0 ? reply->body : STR_NULL);
+	else if (m->leader)
+		f->leads = true;
+	else
+		send_away(f, m);
 }
 
 void life_start_status(struct life_frame *f)

@@ -15,6 +15,8 @@
 #include "util/clock.h"
 
 #define ARENA_BLOCK 1024
+/* What encodes messages for all gives its memory back after a larger one. */
+#define SCRATCH_KEEP_BYTES (1u << 20)
 
 struct life_frame *life_frame_of(struct list *node)
 {
@@ -30,11 +32,9 @@ static void count(struct life_frame *f)
 {
 	size_t now = sizeof(*f) + arena_bytes(&f->a);
 
-	if (now == f->counted)
-		return;
 	f->l->kept += now - f->counted;
 	f->counted = now;
-	flow_keeps(f->l->flow, f->l->kept);
+	lifecycle_count(f->l);
 }
 
 static void stop_working(struct life_frame *f)
@@ -47,26 +47,77 @@ static void stop_working(struct life_frame *f)
 
 /* --- errors --- */
 
-void life_error(struct life_frame *f, const char *what, int err,
-		struct str text)
+/* How much harm it does to send the frame again for it. */
+static unsigned weight(int err)
 {
-	bool is_overload = err_rpc(err) == CODE_RESOURCE_EXHAUSTED;
+	switch (err_again(err)) {
+	case AGAIN_SAME:
+		return 4;
+	case AGAIN_NO:
+		return 3;
+	case AGAIN_AFTER:
+		return 2;
+	case AGAIN_NOW:
+		break;
+	}
+	return 1;
+}
 
-	if (is_overload)
+static bool is_worse(const struct life_fault *a, const struct life_fault *b)
+{
+	if (b->err == 0)
+		return true;
+	if (weight(a->err) != weight(b->err))
+		return weight(a->err) > weight(b->err);
+	if (a->part != b->part)
+		return a->part < b->part;
+	return a->index < b->index;
+}
+
+static bool is_overload(int err)
+{
+	return err_rpc(err) == CODE_RESOURCE_EXHAUSTED;
+}
+
+static void tell_error(struct life_frame *f)
+{
+	static const char *const names[LIFE_PARTS] = {
+		[LIFE_WHOLE] = "",        [LIFE_ACKS] = "ack: ",
+		[LIFE_FAILS] = "fail: ",  [LIFE_BEATS] = "heartbeat: ",
+		[LIFE_FETCH] = "fetch: ", [LIFE_JOBS] = "enqueue: ",
+	};
+	const struct life_fault *e = &f->worst;
+	struct str text = e->text.n > 0 ? e->text : str_from(err_text(e->err));
+
+	MSG_SET(&f->reply, lifecycle_reply, error,
+		arena_printf(&f->a, "%s%s%.*s",
+			     is_overload(e->err) ? "OVERLOADED: " : "",
+			     e->says_where ? "" : names[e->part],
+			     STR_ARG(text)));
+	MSG_SET(&f->reply, lifecycle_reply, code, str_from(err_code(e->err)));
+	MSG_UNSET(&f->reply, lifecycle_reply, retry_after_ms);
+	if (err_again(e->err) == AGAIN_AFTER)
+		MSG_SET(&f->reply, lifecycle_reply, retry_after_ms, 1000);
+}
+
+void life_error(struct life_frame *f, const struct life_fault *e)
+{
+	if (is_overload(e->err))
 		f->l->h->calls.overloads++;
 	else
 		f->is_wrong = true;
-	if (f->reply.error.n > 0)
+	if (!is_worse(e, &f->worst))
 		return;
-	if (text.n == 0)
-		text = str_from(err_text(err));
-	MSG_SET(&f->reply, lifecycle_reply, error,
-		arena_printf(&f->a, "%s%s%.*s",
-			     is_overload ? "OVERLOADED: " : "", what,
-			     STR_ARG(text)));
-	MSG_SET(&f->reply, lifecycle_reply, code, str_from(err_code(err)));
-	if (err_again(err) == AGAIN_AFTER)
-		MSG_SET(&f->reply, lifecycle_reply, retry_after_ms, 1000);
+	f->worst = *e;
+	tell_error(f);
+	f->worst.text = STR_NULL; /* it lasts for the call */
+}
+
+void life_refuse_frame(struct life_frame *f, int err, struct str text)
+{
+	f->worst = (struct life_fault){ 0 };
+	MSG_SET_LIST(&f->reply, lifecycle_reply, refused_items, NULL, 0);
+	life_error(f, &(struct life_fault){ .err = err, .text = text });
 }
 
 /* --- asking --- */
@@ -90,8 +141,7 @@ static void on_reply(void *ctx, const struct rpc_reply *reply)
 	struct life_frame *f = p->f;
 	struct answered a = { p, reply };
 
-	p->call = NULL;
-	f->open--;
+	life_asked(p);
 	f->l->h->seq = MAX(f->l->h->seq, reply->seq);
 	req_guarded(f->l->r, take_reply, &a);
 }
@@ -109,9 +159,19 @@ void life_ask(struct life_frame *f, struct part *p, const struct life_call *c)
 	p->f = f;
 	p->then = c->then;
 	f->open++;
+	p->call_n = b->n;
+	f->l->asking += b->n;
 	p->call = rpc_call(h->raftd, c->id, c->key, buf_str(b),
 			   clock_mono_ns() + c->timeout_ns, c->timeout_err,
 			   c->flags, on_reply, p);
+	buf_shrink(b, SCRATCH_KEEP_BYTES);
+}
+
+void life_asked(struct part *p)
+{
+	p->call = NULL;
+	p->f->open--;
+	p->f->l->asking -= p->call_n;
 }
 
 void life_change(struct life_frame *f, struct part *p, unsigned op,
@@ -129,19 +189,18 @@ void life_change(struct life_frame *f, struct part *p, unsigned op,
 				      .then = then });
 }
 
-void *life_decode(struct life_frame *f, const char *what,
+void *life_decode(struct life_frame *f, enum life_part part, size_t index,
 		  const struct msg_desc *d, const struct rpc_reply *reply)
 {
-	void *m;
+	struct life_fault e = { .part = part, .index = index };
+	void *m = arena_alloc(&f->a, d->size);
 
-	if (reply->err != 0) {
-		life_error(f, what, reply->err, reply->body);
-		return NULL;
-	}
-	m = arena_alloc(&f->a, d->size);
-	if (msg_decode(d, arena_copy(&f->a, reply->body), &f->a, m) == 0)
+	if (reply->err == 0 &&
+	    msg_decode(d, arena_copy(&f->a, reply->body), &f->a, m) == 0)
 		return m;
-	life_error(f, what, ERR_BAD_MESSAGE, STR_NULL);
+	e.err = reply->err != 0 ? reply->err : ERR_BAD_MESSAGE;
+	e.text = reply->err != 0 ? reply->body : STR_NULL;
+	life_error(f, &e);
 	return NULL;
 }
 
@@ -151,15 +210,17 @@ static void on_failed(struct life_frame *f, struct part *p,
 		      const struct rpc_reply *reply)
 {
 	struct m_fail_result *r = &f->reply.failed[p->index];
-	struct m_fail_reply *m;
+	struct m_fail_reply *m =
+	    life_decode(f, LIFE_FAILS, p->index, &msg_fail_reply, reply);
+	int err = reply->err != 0 ? reply->err : ERR_BAD_MESSAGE;
 
-	if (reply->err != 0) {
-		MSG_SET(r, fail_result, code, str_from(err_code(reply->err)));
-		MSG_SET(r, fail_result, error, arena_copy(&f->a, reply->body));
-	}
-	m = life_decode(f, "fail: ", &msg_fail_reply, reply);
-	if (m == NULL)
+	if (m == NULL) {
+		MSG_SET(r, fail_result, code, str_from(err_code(err)));
+		if (reply->err != 0)
+			MSG_SET(r, fail_result, error,
+				arena_copy(&f->a, reply->body));
 		return;
+	}
 	MSG_SET(r, fail_result, status, m->status);
 	if (MSG_HAS(m, fail_reply, next_attempt_at))
 		MSG_SET(r, fail_result, next_attempt_at, m->next_attempt_at);
@@ -197,7 +258,7 @@ static void on_beaten(struct life_frame *f, _unused_ struct part *p,
 		      const struct rpc_reply *reply)
 {
 	struct m_heartbeat_reply *m =
-	    life_decode(f, "heartbeat: ", &msg_heartbeat_reply, reply);
+	    life_decode(f, LIFE_BEATS, 0, &msg_heartbeat_reply, reply);
 
 	if (m != NULL)
 		MSG_SET_LIST(&f->reply, lifecycle_reply, heartbeats, m->jobs,
@@ -212,7 +273,8 @@ static void start_beats(struct life_frame *f)
 	for (size_t i = 0; i < f->m.heartbeats_n; i++)
 		if (life_item_ok(f, LIFE_BEATS, i, &f->m.heartbeats[i]))
 			f->m.heartbeats[n++] = f->m.heartbeats[i];
-	if (n == 0)
+	if (n == 0 || !life_text_ok(f, LIFE_BEATS, "worker_id", f->m.worker_id,
+				    LIMIT_WORKER_ID_BYTES))
 		return;
 	if (f->m.worker_id.n > 0)
 		MSG_SET(&m, heartbeat, worker_id, f->m.worker_id);
@@ -241,8 +303,10 @@ void life_settle(struct life_frame *f)
 		return;
 	if (f->open == 0 && f->asks_first) {
 		f->asks_first = false;
-		if (f->reply.error.n == 0) /* this node leads */
+		if (f->leads)
 			start_work(f);
+		else
+			f->adds_later = false;
 	} else if (f->open == 0 && f->adds_later) {
 		f->adds_later = false;
 		life_start_enqueue(f);
@@ -255,14 +319,6 @@ void life_settle(struct life_frame *f)
 		return;
 	lifecycle_judge(f->l, f->is_wrong);
 	lifecycle_done(f->l, &f->node, f->waits);
-}
-
-/* Nothing of it is done, whatever some of it would come to. */
-static void refuse_frame(struct life_frame *f, int err, struct str text)
-{
-	f->reply.error = STR_NULL;
-	MSG_SET_LIST(&f->reply, lifecycle_reply, refused_items, NULL, 0);
-	life_error(f, "", err, text);
 }
 
 /* False: the client wants to be refused rather than ignored. */
@@ -278,7 +334,7 @@ static bool admit_ignored(struct life_frame *f)
 		return true;
 	}
 	ignored_explain(&f->ignored, &why);
-	refuse_frame(f, ERR_VALIDATION_ERROR, buf_str(&why));
+	life_refuse_frame(f, ERR_VALIDATION_ERROR, buf_str(&why));
 	return false;
 }
 
@@ -297,28 +353,49 @@ static bool parse_frame(struct life_frame *f, struct str bytes)
 
 	MSG_SET(&f->reply, lifecycle_reply, request_id, f->m.request_id);
 	if (r < 0)
-		refuse_frame(f, -r, buf_str(&why));
+		life_refuse_frame(f, -r, buf_str(&why));
 	return r == 0 && admit_ignored(f);
+}
+
+/* It keeps nothing but its number: its answer may wait for its reader. */
+static void shed(struct life_frame *f)
+{
+	uint64_t id = f->m.request_id;
+
+	arena_done(&f->a);
+	f->m = (struct m_lifecycle){ 0 };
+	f->reply = (struct m_lifecycle_reply){ 0 };
+	f->ignored = (struct ignored){ 0 };
+	memset(f->unread, 0, sizeof(f->unread));
+	f->is_wrong = false;
+	MSG_SET(&f->reply, lifecycle_reply, request_id, id);
+	life_refuse_frame(f, ERR_OVERLOADED, REQ_NO_ROOM);
 }
 
 static void read_frame(struct life_frame *f, struct str bytes)
 {
+	struct exchange *x = &f->l->r->x;
 	/* it is kept as it came, and as what is sent on */
-	bool fits = exchange_fits_work(&f->l->r->x, 2 * bytes.n);
+	bool fits = exchange_fits_work(x, 2 * bytes.n);
+	bool is_good = parse_frame(f, fits ? arena_copy(&f->a, bytes) : bytes);
 
-	if (!parse_frame(f, fits ? arena_copy(&f->a, bytes) : bytes))
-		return;
-	if (!fits) {
-		life_error(f, "", ERR_OVERLOADED, REQ_NO_ROOM);
+	/* what takes two bytes to say may take a thousand to keep */
+	if (!fits || !exchange_fits_work(x, arena_bytes(&f->a))) {
+		shed(f);
 		return;
 	}
+	count(f);
+	if (!is_good)
+		return;
+	life_prepare_enqueue(f);
+	if (flow_is_ending(f->l->flow)) /* meanwhile; nobody would hear of it */
+		return;
 	f->waits = f->m.fetch_count > 0 && f->m.wait > 0;
 	f->adds_later = f->m.fetch_count > 0 && !f->waits;
 	if (f->waits)
 		lifecycle_wait(f->l, &f->node);
 	if (f->m.push_cancels)
 		f->l->pushes = true;
-	life_prepare_enqueue(f);
 	f->asks_first = f->l->redirects;
 	if (f->asks_first)
 		life_start_status(f);
@@ -356,8 +433,7 @@ static void drop(struct life_frame *f, struct part *p)
 	if (p->call == NULL)
 		return;
 	rpc_cancel(f->l->h->raftd, p->call);
-	p->call = NULL;
-	f->open--;
+	life_asked(p);
 }
 
 void life_frame_abandon(struct life_frame *f)

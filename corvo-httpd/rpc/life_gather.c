@@ -50,8 +50,9 @@ static void take_out(struct share *s)
 
 bool life_is_about_items(int err)
 {
-	return err_again(err) == AGAIN_NO || err == ERR_QUEUE_FULL ||
-	       err == ERR_QUEUE_LIMIT;
+	return err_again(err) == AGAIN_NO ||
+	       (err_rpc(err) == CODE_RESOURCE_EXHAUSTED &&
+		err != ERR_OVERLOADED);
 }
 
 /* What came for all. */
@@ -75,10 +76,13 @@ static void tell_frame(_unused_ struct req *r, void *arg)
 		t->kind->refused(f, t->reply);
 	else if (t->m != NULL)
 		t->kind->tell(f, t->s->at, t->m);
-	else if (t->reply->err != 0)
-		life_error(f, t->kind->what, t->reply->err, t->reply->body);
 	else
-		life_error(f, t->kind->what, ERR_BAD_MESSAGE, STR_NULL);
+		life_error(f, &(struct life_fault){
+				  .part = t->kind->part,
+				  .err = t->reply->err != 0 ? t->reply->err
+							    : ERR_BAD_MESSAGE,
+				  .text = t->reply->err != 0 ? t->reply->body
+							     : STR_NULL });
 	life_settle(f);
 }
 

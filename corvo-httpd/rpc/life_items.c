@@ -9,19 +9,17 @@
 
 static const struct {
 	size_t member; /* of struct m_lifecycle */
-	const char *name, *what;
-	const struct msg_desc *d;
-} lists[LIFE_LISTS] = {
-	[LIFE_ACKS] = { MF_lifecycle_acks, "acks", "ack: ", &msg_ack_item },
-	[LIFE_JOBS] = { MF_lifecycle_enqueues, "enqueues",
-			"enqueue: ", &msg_enqueue },
-	[LIFE_FAILS] = { MF_lifecycle_fails, "fails", "fail: ", &msg_fail },
-	[LIFE_BEATS] = { MF_lifecycle_heartbeats, "heartbeats",
-			 "heartbeat: ", &msg_beat },
+	const char *name;
+	const struct msg_desc *d; /* NULL: it is no list */
+} lists[LIFE_PARTS] = {
+	[LIFE_ACKS] = { MF_lifecycle_acks, "acks", &msg_ack_item },
+	[LIFE_FAILS] = { MF_lifecycle_fails, "fails", &msg_fail },
+	[LIFE_BEATS] = { MF_lifecycle_heartbeats, "heartbeats", &msg_beat },
+	[LIFE_JOBS] = { MF_lifecycle_enqueues, "enqueues", &msg_enqueue },
 };
 
 /* There is room for them as for those of the whole answer. */
-static void tell(struct life_frame *f, enum life_list list, size_t i, int err,
+static void tell(struct life_frame *f, enum life_part list, size_t i, int err,
 		 struct str text)
 {
 	struct m_refused_item *all = f->reply.refused_items, *item;
@@ -40,15 +38,16 @@ static void tell(struct life_frame *f, enum life_list list, size_t i, int err,
 	MSG_SET_LIST(&f->reply, lifecycle_reply, refused_items, all, n + 1);
 }
 
-void life_refuse_item(struct life_frame *f, enum life_list list, size_t i,
+void life_refuse_item(struct life_frame *f, enum life_part list, size_t i,
 		      int err, struct str text)
 {
-	life_error(f, lists[list].what, err, text);
+	life_error(f, &(struct life_fault){
+			  .part = list, .index = i, .err = err, .text = text });
 	tell(f, list, i, err, text);
 }
 
 /* So many a list may have. */
-static size_t most_of(enum life_list list)
+static size_t most_of(enum life_part list)
 {
 	return msg_lifecycle.fields[lists[list].member].max;
 }
@@ -58,20 +57,24 @@ void life_unread(void *frame, size_t member, size_t index, int err,
 		 struct str why)
 {
 	struct life_frame *f = frame;
-	enum life_list list = LIFE_ACKS;
+	enum life_part list = LIFE_ACKS;
 
-	while (lists[list].member != member)
-		REQUIRE(++list < LIFE_LISTS);
+	while (lists[list].d == NULL || lists[list].member != member)
+		REQUIRE(++list < LIFE_PARTS);
 	REQUIRE(index < most_of(list));
 	if (f->unread[list] == NULL)
 		f->unread[list] =
 		    arena_zalloc(&f->a, most_of(list) * sizeof(bool));
 	f->unread[list][index] = true;
-	life_error(f, "", err, why);
+	life_error(f, &(struct life_fault){ .part = list,
+					    .index = index,
+					    .says_where = true,
+					    .err = err,
+					    .text = why });
 	tell(f, list, index, err, why);
 }
 
-bool life_item_ok(struct life_frame *f, enum life_list list, size_t i,
+bool life_item_ok(struct life_frame *f, enum life_part list, size_t i,
 		  const void *m)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
@@ -83,4 +86,18 @@ bool life_item_ok(struct life_frame *f, enum life_list list, size_t i,
 	if (r < 0)
 		life_refuse_item(f, list, i, -r, buf_str(&why));
 	return r == 0;
+}
+
+bool life_text_ok(struct life_frame *f, enum life_part part, const char *name,
+		  struct str text, size_t max)
+{
+	if (text.n <= max)
+		return true;
+	life_error(
+	    f, &(struct life_fault){
+		   .part = part,
+		   .err = ERR_VALIDATION_ERROR,
+		   .text = arena_printf(&f->a, "%s: must be at most %zu bytes",
+					name, max) });
+	return false;
 }

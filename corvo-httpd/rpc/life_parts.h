@@ -18,6 +18,7 @@ typedef void part_fn(struct life_frame *f, struct part *p,
 struct part {
 	struct life_frame *f;
 	struct rpc_call *call; /* NULL: none under way */
+	size_t call_n;         /* bytes of it */
 	part_fn *then;
 	size_t index; /* of fails */
 };
@@ -30,23 +31,24 @@ struct share {
 	size_t at, n;     /* its items among all, once they are sent */
 };
 
-/* The lists of it. */
-enum life_list {
+/* What it is made of, in the order errors of it are told. */
+enum life_part {
+	LIFE_WHOLE,
 	LIFE_ACKS,
-	LIFE_JOBS,
 	LIFE_FAILS,
 	LIFE_BEATS,
-	LIFE_LISTS,
+	LIFE_FETCH,
+	LIFE_JOBS,
+	LIFE_PARTS,
 };
 
-/* Jobs that are added as a whole or not at all: halves of those that were
- * refused so. */
-#define LIFE_RANGES 16
-_Static_assert(LIMIT_ENQUEUE_BATCH < 1 << (LIFE_RANGES - 1),
-	       "as many as there are halves of halves");
-
-struct job_range {
-	size_t from, n; /* of life_frame.batch */
+/* Something that went wrong. */
+struct life_fault {
+	enum life_part part;
+	size_t index;    /* of an item, else 0 */
+	bool says_where; /* the text does */
+	int err;
+	struct str text; /* empty: err's own */
 };
 
 struct life_frame {
@@ -66,17 +68,20 @@ struct life_frame {
 	bool is_working;    /* counted in lifecycles.inflight */
 	bool is_starting;
 	bool is_wrong;   /* an error that is no overload */
+	bool leads;      /* this node does, as far as that was asked */
 	bool is_last;    /* the stream ends with it */
 	bool asks_first; /* who leads, before anything else */
 	size_t acks_n;   /* those that can be said, the first of m.acks */
 	/* Items that could not be read; NULL: all of the list could. */
-	bool *unread[LIFE_LISTS];
+	bool *unread[LIFE_PARTS];
+	struct life_fault worst;      /* that is told; err 0: none */
 	struct m_enqueue_batch batch; /* jobs that can be added, and */
 	size_t *places;               /* where they stand in m.enqueues */
 	bool has_refs;                /* some name others of them */
-	struct job_range ranges[LIFE_RANGES]; /* to be added; the last first */
-	size_t ranges_n;
-	size_t splits_n;                /* ranges that became two */
+	size_t settled_n; /* of batch: they have been added or refused */
+	size_t asked_n;   /* those after them that are asked for now */
+	size_t among_n;   /* so many of which not all can be; 0: not known */
+	size_t asks_n;
 	struct str *ids;                /* of those that have been added */
 	struct m_enqueue_answer *added; /* one for each of m.enqueues */
 	size_t bytes_n;                 /* it had when it came */
@@ -85,9 +90,14 @@ struct life_frame {
 
 /* --- life_frame.c --- */
 
-/* The first one is told. what: which part it was. */
-void life_error(struct life_frame *f, const char *what, int err,
-		struct str text);
+/*
+ * The worst one is told, whichever comes first: of what nobody knows whether it
+ * was done, of what must not be sent again as it is, and of what may be later.
+ * Among equals it is the first one in the frame.
+ */
+void life_error(struct life_frame *f, const struct life_fault *e);
+/* Nothing else of the frame is told, as nothing of it is done. */
+void life_refuse_frame(struct life_frame *f, int err, struct str text);
 
 /* An operation or question, and how long it may take. */
 struct life_call {
@@ -102,14 +112,17 @@ struct life_call {
 	part_fn *then;
 };
 void life_ask(struct life_frame *f, struct part *p, const struct life_call *c);
+/* It has been answered, or is not waited for any more. */
+void life_asked(struct part *p);
 /* An operation. A resend is recognised by its id, so none is done twice. */
 void life_change(struct life_frame *f, struct part *p, unsigned op,
 		 struct str key, const struct msg_desc *d, const void *m,
 		 part_fn *then);
 /* Something of it has ended. */
 void life_settle(struct life_frame *f);
-/* The decoded reply in the frame's arena; NULL: an error has been noted. */
-void *life_decode(struct life_frame *f, const char *what,
+/* The decoded reply in the frame's arena; NULL: an error of that part, or of
+ * that item of it, has been noted. */
+void *life_decode(struct life_frame *f, enum life_part part, size_t index,
 		  const struct msg_desc *d, const struct rpc_reply *reply);
 
 /* --- life_items.c --- */
@@ -118,11 +131,15 @@ void *life_decode(struct life_frame *f, const char *what,
 void life_unread(void *frame, size_t member, size_t index, int err,
 		 struct str why);
 /* Nothing else of the frame is refused for it. An empty text: err's own. */
-void life_refuse_item(struct life_frame *f, enum life_list list, size_t i,
+void life_refuse_item(struct life_frame *f, enum life_part list, size_t i,
 		      int err, struct str text);
 /* Checks one item by its table; false: it is left out, which has been told. */
-bool life_item_ok(struct life_frame *f, enum life_list list, size_t i,
+bool life_item_ok(struct life_frame *f, enum life_part list, size_t i,
 		  const void *m);
+
+/* The same of a text that is said once for all of a part. */
+bool life_text_ok(struct life_frame *f, enum life_part part, const char *name,
+		  struct str text, size_t max);
 
 /* --- life_refs.c --- */
 
@@ -141,7 +158,7 @@ bool life_is_about_items(int err);
 
 /* What can go together, as one operation. */
 struct gather_kind {
-	const char *what; /* of errors */
+	enum life_part part;
 	unsigned op;
 	const struct msg_desc *item, *reply;
 	/* What the frame asks for. */

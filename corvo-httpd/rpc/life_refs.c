@@ -6,6 +6,7 @@
  * so it is refused, too, and who waits for it.
  */
 #include "rpc/life_parts.h"
+#include "util/turn.h"
 
 /* Who names whom: who[first[i]] up to who[first[i + 1]] name job i. */
 struct refs {
@@ -29,11 +30,13 @@ static void each_ref(const struct m_lifecycle *m, ref_fn *fn, struct refs *r)
 {
 	size_t named;
 
-	for (size_t i = 0; i < m->enqueues_n; i++)
+	for (size_t i = 0; i < m->enqueues_n; i++) {
+		turn_step();
 		for (size_t k = 0; k < m->enqueues[i].depends_on_n; k++)
 			if (read_ref(m->enqueues[i].depends_on[k],
 				     m->enqueues_n, &named))
 				fn(r, named, i);
+	}
 }
 
 static void count(struct refs *r, size_t named, _unused_ size_t by)
@@ -88,6 +91,7 @@ void life_refuse_refs(struct life_frame *f, bool *refused)
 		for (size_t k = r.first[named]; k < r.first[named + 1]; k++) {
 			size_t i = r.who[k];
 
+			turn_step();
 			if (refused[i])
 				continue;
 			refused[i] = true;
@@ -109,6 +113,7 @@ void life_move_refs(struct life_frame *f)
 		struct m_enqueue *e = &b->jobs[i];
 
 		for (size_t k = 0; k < e->depends_on_n; k++) {
+			turn_step();
 			if (!read_ref(e->depends_on[k], n, &named))
 				continue;
 			f->has_refs = true;

@@ -199,6 +199,11 @@ static void end_if_over(struct lifecycle *l)
 		flow_end(l->flow, ERR_SHUTTING_DOWN, STR_NULL);
 }
 
+void lifecycle_count(struct lifecycle *l)
+{
+	flow_keeps(l->flow, l->kept + l->asking);
+}
+
 static void send_frame(struct lifecycle *l, struct life_frame *f)
 {
 	life_frame_send(f);
@@ -230,7 +235,7 @@ static void look(_unused_ struct req *r, void *arg)
 	end_if_over(l);
 	if (!l->is_stopping)
 		flow_go(l->flow);
-	flow_keeps(l->flow, l->kept);
+	lifecycle_count(l);
 }
 
 void lifecycle_wait(struct lifecycle *l, struct list *frame)

@@ -54,6 +54,7 @@ struct lifecycle {
 	struct list ready;   /* those that did, and are done */
 	size_t frames_n;     /* of all three */
 	size_t kept;         /* bytes of them */
+	size_t asking;       /* bytes of what they ask raftd for */
 	struct loop_timer *timer;
 	uint64_t next_ns; /* a frame is not read before */
 	unsigned strikes; /* frames with errors in a row */
@@ -100,6 +101,8 @@ void lifecycle_add(struct lifecycle *l, struct list *frame);
 void lifecycle_wait(struct lifecycle *l, struct list *frame);
 /* Its answer is there; it is sent at the end of the turn, if there is room. */
 void lifecycle_done(struct lifecycle *l, struct list *frame, bool waited);
+/* What it has in memory has changed. */
+void lifecycle_count(struct lifecycle *l);
 /* A frame went wrong, or did not; overloads are nobody's fault. */
 void lifecycle_judge(struct lifecycle *l, bool is_wrong);
 /* A job is on its way to the client. */

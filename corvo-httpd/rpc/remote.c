@@ -197,6 +197,11 @@ struct rpc_status remote_status(int err, struct str text)
 	};
 }
 
+static bool is_packed(const struct remote *c, size_t n)
+{
+	return c->packs && n >= REMOTE_PACK_BYTES && n <= REMOTE_PACK_MAX_BYTES;
+}
+
 static void put_plain(const struct remote *c, const struct pb_desc *d,
 		      const void *m, struct buf *out)
 {
@@ -215,7 +220,7 @@ void remote_put(struct remote *c, const struct pb_desc *d, const void *m,
 	_cleanup_(buf_done) struct buf packed = BUF_INIT(0);
 
 	put_plain(c, d, m, out);
-	if (c->packs && out->n - start >= REMOTE_PACK_BYTES) {
+	if (is_packed(c, out->n - start)) {
 		gzip_pack(str_of(out->p + start, out->n - start), &packed);
 		out->n = start;
 		buf_put_str(out, buf_str(&packed));
@@ -348,7 +353,7 @@ static void put_bare(struct req *r, const struct pb_desc *d, const void *m)
 	struct buf *out = &r->x.out;
 
 	put_plain(c, d, m, out);
-	if (!c->packs || out->n < REMOTE_PACK_BYTES)
+	if (!is_packed(c, out->n))
 		return;
 	gzip_pack(buf_str(out), &packed);
 	buf_clear(out);

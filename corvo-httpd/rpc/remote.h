@@ -9,8 +9,10 @@
 #include "rpc/form/status.h"
 #include "rpc/pb/pb.h"
 
-/* Answers of so many bytes are packed, if the client takes that. */
-#define REMOTE_PACK_BYTES 1024
+/* Answers of so many bytes are packed, if the client takes that; larger ones
+ * would hold up everybody else. */
+#define REMOTE_PACK_BYTES     1024
+#define REMOTE_PACK_MAX_BYTES (1u << 20)
 
 struct flow;
 

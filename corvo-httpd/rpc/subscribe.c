@@ -73,6 +73,18 @@ static void on_place(struct req *r, const struct rpc_reply *reply)
 	w->flow = flow_begin(r, &watch_ops, w, true);
 }
 
+/* The body they stand in goes when the answer begins, and the stream lasts. */
+static struct event_names keep_names(struct req *r, const struct str *names,
+				     size_t n)
+{
+	struct event_names own = { .n = n };
+
+	own.items = arena_alloc(&r->arena, n * sizeof(*own.items));
+	for (size_t i = 0; i < n; i++)
+		own.items[i] = arena_copy(&r->arena, names[i]);
+	return own;
+}
+
 void serve_subscribe(struct req *r)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
@@ -89,8 +101,8 @@ void serve_subscribe(struct req *r)
 		return;
 	}
 	w->r = r;
-	w->filter.queues = (struct event_names){ m->queues, m->queues_n };
-	w->filter.job_ids = (struct event_names){ m->job_ids, m->job_ids_n };
+	w->filter.queues = keep_names(r, m->queues, m->queues_n);
+	w->filter.job_ids = keep_names(r, m->job_ids, m->job_ids_n);
 	w->resumed = MSG_HAS(m, subscribe, last_event_id);
 	w->pos = m->last_event_id;
 	r->state = w;

@@ -75,16 +75,18 @@ def test_a_stream_is_served(three, stream):
 def test_who_asks_for_the_leader_is_sent_there(three, follower, channel):
     asks = [("corvo-redirect", "1")]
     s = Stream(channel, metadata=asks)
-    a = s.ask(request_id=5, enqueues=[item("redirect")])
+    frame = {"enqueues": [item("redirect"), item("")]}
+    a = s.ask(request_id=5, **frame)
     leader = three.leader()
-    assert (a.request_id, a.error) == (5, "NOT_LEADER")
+    assert (a.request_id, a.error, a.code) == (5, "NOT_LEADER", "NOT_LEADER")
     assert a.leader_addr == f"http://127.0.0.1:{leader.port}"
-    assert not a.enqueued_job_ids
+    assert not a.enqueued_job_ids and not a.refused_items
     assert s.receive() is None and s.error is None  # it ends, and well
     with grpc.insecure_channel(a.leader_addr.removeprefix("http://")) as c:
         s = Stream(c, metadata=asks)
-        a = s.ask(request_id=6, enqueues=[item("redirect")])
-        assert a.error == "" and len(a.enqueued_job_ids) == 1
+        a = s.ask(request_id=6, **frame)
+        assert [bool(e.job_id) for e in a.enqueued] == [True, False]
+        assert [i.item for i in a.refused_items] == ["enqueues[1]"]
         assert s.end() is None
 
 

@@ -202,6 +202,22 @@ static void test_batches(void **state)
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, fx_setup, fx_teardown)
 
+/* The log may have one that was not checked before. */
+static void test_a_key_that_no_store_takes(void **state)
+{
+	struct fx *x = *state;
+	static char key[KEY_MAX + 1];
+	struct m_enqueue m;
+
+	memset(key, 'k', sizeof(key) - 1);
+	m = request("job_1", key, 7);
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &m, NULL), ERR_VALIDATION_ERROR);
+	assert_false(fx_job_exists(x, "job_1"));
+	key[KEY_MAX - 15] = '\0'; /* as long as it may just be */
+	expect_new(x, "job_2", key, 7);
+	expect_replay(x, "job_3", key, 7, "job_2");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -213,6 +229,7 @@ int main(void)
 		TEST(test_duplicates_bind_too),
 		TEST(test_resend_is_no_replay),
 		TEST(test_batches),
+		TEST(test_a_key_that_no_store_takes),
 	};
 
 	return cmocka_run_group_tests_name("fsm_idempotency", tests, NULL,

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from httpd_fixture import is_closed, node, read_answer, send
+from httpd_fixture import PATIENCE, is_closed, node, read_answer, send
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
+from h2client import Client  # noqa: E402
+from remote import SERVICE, envelope, make  # noqa: E402
 from sse import EventStream  # noqa: E402
 
 LOG_EVENTS = 3  # in the log of the fake raftd
@@ -114,3 +116,36 @@ def test_a_client_that_closes_half_is_gone(h):
         send(s, "GET", "/api/v1/events")
         s.shutdown(1)  # SHUT_WR: it will never ask again
         assert is_closed(s)
+
+
+def long_subscription():
+    """It names the one job of the log, and is longer than a body may be to be
+    kept when the answer has begun."""
+    m = make("SubscribeRequest", last_event_id=1, job_ids=[
+        *(f"{i:064}" for i in range(255)), "job_1"])
+    data = m.SerializeToString() + b"\x80\x08\x00"  # a field nobody knows
+    assert len(data) > 16 << 10
+    return envelope(0, data)
+
+
+@pytest.mark.parametrize("is_2", [False, True], ids=["1.1", "2"])
+def test_a_filter_outlives_the_request_it_came_in(h, is_2):
+    """The events come after the body has gone."""
+    body = long_subscription()
+    kind = "application/connect+proto"
+    if is_2:
+        with Client(h.port, PATIENCE) as c:
+            i = c.begin("POST", SERVICE + "Subscribe", body,
+                        [("content-type", kind)])
+            while c.answers[i].body.count(b"job_1") < LOG_EVENTS - 1:
+                assert c.read()
+        return
+    got = b""
+    with h.connect() as s:
+        s.sendall(f"POST {SERVICE}Subscribe HTTP/1.1\r\nHost: localhost\r\n"
+                  f"Content-Type: {kind}\r\n"
+                  f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        while got.count(b"job_1") < LOG_EVENTS - 1:
+            piece = s.recv(65536)
+            assert piece
+            got += piece

@@ -4,13 +4,17 @@ and each is answered for itself.
 httpd_fixture.py starts it with a raftd and a viewd of canned answers.
 """
 
+import select
+
 import pytest
 
 from h2client import Client
+from httpd_cost import held
 from httpd_fixture import PATIENCE, node, wait_until
 from remote import SERVICE, envelope, envelopes, make, messages
 
 LIFECYCLE = SERVICE + "StreamLifecycle"
+TURNS = 5  # of what is done at once, one or two are seen
 GRPC = [("content-type", "application/grpc+proto"), ("te", "trailers")]
 
 
@@ -198,3 +202,25 @@ def test_what_acks_free_can_be_fetched_by_the_same_frame(h):
             if e["name"] in ("ack_batch", "fetch")]
     assert [e["name"] for e in seen[-2:]] == ["ack_batch", "fetch"]
     assert seen[-2]["body"]["acks"][-1]["job_id"] == "second"
+
+
+# --- large ones ---
+
+
+def test_others_are_answered_while_a_frame_is_made_ready(h):
+    """Jobs that wait for each other, and each is refused for the first."""
+    m = make("LifecycleEnqueueItem", depends_on=["#0"] * 128)
+    m = make("LifecycleStreamRequest", enqueues=[m] * 10000)
+    body = envelope(0, m.SerializeToString())
+
+    def attempt():
+        n = 0
+        wait_until(lambda: held(h) < 1 << 20, "the memory to be free")
+        with Client(h.port, PATIENCE) as c:
+            i = c.begin("POST", LIFECYCLE, body, GRPC)
+            while not select.select([c.sock], [], [], 0)[0] or \
+                    (c.read() and not c.is_over(i)):
+                n += held(h) > 24 << 20  # it has been read
+        assert c.answers[i].headers["grpc-status"] == "0"
+        return n >= TURNS
+    assert any(attempt() for _ in range(5))

@@ -283,6 +283,48 @@ def test_large_jobs_that_nobody_takes(h):
     assert is_served(h)
 
 
+def test_frames_of_little_that_become_much(h):
+    """Jobs of two bytes, behind a frame that is not answered for long: what
+    does not fit is refused, and not kept."""
+    first = make("LifecycleStreamRequest", enqueues=[
+        make("LifecycleEnqueueItem", queue="silent")]).SerializeToString()
+    body = envelope(0, first) + envelope(0, b"\x42\x00" * 5000)
+    before = metric(h, "corvo_lifecycle_frames_total")
+    with Raw(h.port, PATIENCE) as c:
+        for i in range(1, 100, 2):
+            c.send(lifecycle_head(c, i) + frame(DATA, 0, i, body))
+        wait_until(lambda: metric(h, "corvo_lifecycle_frames_total") - before
+                   == 100, "all frames to be read")
+        most = held(h)
+    print(f"{most / 1024:.0f} KB held")
+    assert most < 2 * BUDGET_KB << 10
+    wait_until(lambda: held(h) < 1 << 20, "the memory to be free")
+
+
+def test_what_a_frame_asks_for_is_counted(h):
+    """As it came, and as it is sent on."""
+    job = make("LifecycleEnqueueItem", queue="silent",
+               payload_json='"' + "x" * 250_000 + '"')
+    m = make("LifecycleStreamRequest", enqueues=[job] * 16)
+    with Client(h.port, PATIENCE) as c:
+        c.begin("POST", LIFECYCLE, envelope(0, m.SerializeToString()), GRPC)
+        wait_until(lambda: held(h) > 2 * 4_000_000, "it to be counted twice")
+    wait_until(lambda: held(h) < 1 << 20, "the memory to be free")
+
+
+@pytest.mark.parametrize("queue, count, flags", [
+    ("jobs", 100, 1), ("large", 1, 0)])
+def test_a_large_answer_is_not_packed(h, queue, count, flags):
+    """It would hold up everybody else."""
+    m = make("FetchBatchRequest", queues=[queue], count=count)
+    with Client(h.port, PATIENCE) as c:
+        a = ask(c, envelope(0, m.SerializeToString()),
+                [*GRPC, ("grpc-accept-encoding", "gzip")],
+                SERVICE + "FetchBatch")
+    assert a.headers["grpc-encoding"] == "gzip"
+    assert [f for f, _ in envelopes(a.body)] == [flags]
+
+
 def test_waiting_fetches_of_a_client_that_leaves(h):
     """They are withdrawn with it."""
     with Raw(h.port, PATIENCE) as c:

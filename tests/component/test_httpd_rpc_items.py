@@ -43,21 +43,21 @@ def form(request):
     return request.param
 
 
-def ask_bytes(h, form, data):
+def ask_bytes(h, form, data, *headers):
     """The answer to one frame."""
     with Client(h.port, PATIENCE) as c:
-        a = c.ask("POST", LIFECYCLE, envelope(0, data),
-                  [("content-type", TYPES[form]), ("te", "trailers")])
+        a = c.ask("POST", LIFECYCLE, envelope(0, data), [
+            ("content-type", TYPES[form]), ("te", "trailers"), *headers])
     data = envelopes(a.body)[0][1]
     if form == "json":
         return json_format.Parse(data, messages()[REPLY]())
     return messages()[REPLY].FromString(data)
 
 
-def ask(h, form, **members):
+def ask(h, form, *headers, **members):
     m = make("LifecycleStreamRequest", request_id=1, **members)
     return ask_bytes(h, form, json_format.MessageToJson(m).encode()
-                     if form == "json" else m.SerializeToString())
+                     if form == "json" else m.SerializeToString(), *headers)
 
 
 def job(queue, **more):
@@ -181,6 +181,100 @@ def test_many_bad_items(h, form, batches):
     assert len(a.refused_items) == TOLD and len(a.enqueued_job_ids) == 1
     assert len(a.enqueued) == 1001 and a.enqueued[1000].job_id
     assert len(batches(1)) == 1
-    a = ask(h, form, enqueues=[job("crowded")] * 1000 + [job("q")])
-    assert len(a.refused_items) == TOLD
-    assert len(batches(2)) < 200
+
+
+def test_jobs_for_a_full_queue_cost_few_requests(h, form, batches):
+    """All of them, half of them, and so on, until there is one; nobody is asked
+    about the others."""
+    a = ask(h, form, enqueues=[job("a")] + [job("crowded"), job("b")] * 500 +
+            [job("crowded")] * 500)
+    assert [bool(e.job_id) for e in a.enqueued] == \
+        [True] + [False, True] * 500 + [False] * 500
+    assert refused(a) == [(f"enqueues[{2 * i + 1}]", "QUEUE_FULL")
+                          for i in range(TOLD)]
+    assert len(a.enqueued_job_ids) == 501
+    assert len(batches(1)) < 20
+
+
+def test_what_has_a_unique_key_may_be_there_already(h, form, batches):
+    """So it is asked for, full as its queue is."""
+    ask(h, form, enqueues=[job("crowded"), job("crowded", unique_key="k")])
+    assert [[j.get("unique_key") for j in b] for b in batches(3)][-1] == ["k"]
+
+
+def test_jobs_for_many_full_queues_cost_no_end_of_requests(h, form, batches):
+    """At last they are refused together, and told so."""
+    jobs = [job("crowded", unique_key=f"k{i}") for i in range(300)]
+    a = ask(h, form, enqueues=jobs)
+    assert {c for _, c in refused(a)} == {"QUEUE_FULL"}
+    assert "together" in a.refused_items[-1].error
+    assert len(batches(1)) <= 30
+
+
+# --- the error of the frame
+
+
+def test_the_worst_is_told_whichever_comes_first(h, form):
+    """Of what nobody knows if it was done, before what must not be sent again,
+    before what may be later."""
+    later = {"acks": [make("AckBatchItem", job_id="overload")]}
+    never = {"enqueues": [job("")]}
+    unknown = {"fails": [make("LifecycleFailItem", job_id="job_a")]}
+    a = ask(h, form, **later)
+    assert (a.code, a.retry_after_ms) == ("OVERLOADED", 1000)
+    a = ask(h, form, **later, **never)
+    assert (a.code, a.retry_after_ms) == ("VALIDATION_ERROR", 0)
+    assert a.error.startswith("enqueue: ")
+    for more in ({}, later, never, {**later, **never}):
+        a = ask(h, form, **unknown, **more)
+        assert (a.code, a.retry_after_ms) == ("INTERNAL_ERROR", 0)
+        assert a.error.startswith("fail: ")
+
+
+def test_of_two_alike_the_first_in_the_frame_is_told(h, form):
+    """The queue is asked for before the ack is answered."""
+    a = ask(h, form, acks=[make("AckBatchItem", job_id="noleader")],
+            queues=["overload"], fetch_count=1, enqueues=[job("crowded")])
+    assert (a.code, a.error) == ("LEADER_UNAVAILABLE", "ack: no leader here")
+    a = ask(h, form, acks=[make("AckBatchItem", job_id="garbage")],
+            fails=[make("LifecycleFailItem", job_id="job_a")])
+    assert a.code == "BAD_MESSAGE"
+    a = ask(h, form, enqueues=[job("q", payload_json="{"), job("")])
+    assert a.error.startswith("enqueues[0].")
+    a = ask(h, form, enqueues=[job(""), job("q", payload_json="{")])
+    assert a.error == "enqueue: queue is required"
+
+
+# --- what is said once for all
+
+
+def test_a_bad_item_is_refused_alone_also_when_the_leader_is_asked_for(
+        h, form, batches):
+    a = ask(h, form, ("corvo-redirect", "1"),
+            enqueues=[job("a"), job(""), job("b")])
+    assert refused(a) == [("enqueues[1]", "VALIDATION_ERROR")]
+    assert [bool(e.job_id) for e in a.enqueued] == [True, False, True]
+    assert len(batches(1)) == 1
+
+
+def test_an_idempotency_key_that_is_too_long(h, form, batches):
+    """Its jobs are refused, as over HTTP, and all else is done."""
+    def sent(n):
+        return ask(h, form, enqueues=[job("q")], idempotency_key="k" * n,
+                   acks=[make("AckBatchItem", job_id="job_a")])
+    a = sent(256)
+    assert (a.code, a.acked) == ("VALIDATION_ERROR", 1)
+    assert "idempotency_key: must be at most 255 bytes" in a.error
+    assert not a.enqueued_job_ids
+    assert sent(255).error == ""
+    assert len(batches(1)) == 1
+
+
+def test_the_name_of_a_worker_that_is_too_long(h, form):
+    """For heartbeats as for a fetch."""
+    beat = [make("LifecycleHeartbeatItem", job_id="job_b")]
+    for members in ({"heartbeats": beat}, {"queues": ["q"], "fetch_count": 1}):
+        a = ask(h, form, worker_id="w" * 256, **members)
+        assert a.code == "VALIDATION_ERROR" and not a.heartbeats
+        assert "worker_id: must be at most 255 bytes" in a.error
+    assert ask(h, form, worker_id="w" * 255, heartbeats=beat).error == ""

@@ -158,3 +158,20 @@ def test_a_cancel_of_a_job_on_its_way_follows_the_job(node, client, queue):
         got = read_messages(c, i, 3)
     assert [[j.job_id for j in m.jobs] for m in got] == [[large], [job], []]
     assert list(got[2].cancelled_job_ids) == [job]
+
+
+def test_jobs_for_a_full_queue_cost_few_entries(stream, client, queue):
+    """As many as there is room for are added, the first ones."""
+    def entries():
+        return client.metrics()["corvo_raft_entries_total"]
+    a = client.request("PATCH", f"{API}/queues/{queue}", {"max_backlog": 3})
+    assert a.status == 200, a
+    job = make("LifecycleEnqueueItem", queue=queue)
+    other = make("LifecycleEnqueueItem", queue=f"{queue}-other")
+    before = entries()
+    a = stream.ask(request_id=1, enqueues=[job] * 1000 + [other])
+    assert [bool(e.job_id) for e in a.enqueued] == \
+        [True] * 3 + [False] * 997 + [True]
+    assert (a.code, a.retry_after_ms) == ("QUEUE_FULL", 1000)
+    assert client.queue(queue)["pending"] == 3
+    assert entries() - before < 40

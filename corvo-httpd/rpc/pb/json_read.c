@@ -8,6 +8,7 @@
 #include "rpc/pb/store.h"
 #include "util/base64.h"
 #include "util/timefmt.h"
+#include "util/turn.h"
 
 static int refuse_type(const struct msg_reader *rd, const struct pb_place *at,
 		       const char *want, struct json v)
@@ -170,7 +171,8 @@ static int read_list(const struct msg_reader *rd, struct pb_place *at,
 		return refuse_type(rd, at, "an array", v);
 	it = json_iter(v);
 	for (at->index = 0; r == 0 && json_next_item(&it, &item); at->index++)
-		r = read_value(rd, at, item, m);
+		r = turn_is_over() ? -ERR_OVERLOADED
+				   : read_value(rd, at, item, m);
 	return r;
 }
 

@@ -273,6 +273,8 @@ static int read_message(const struct input *in, const struct pb_desc *d,
 		struct pb_place at = { .up = up, .d = d };
 
 		turn_step();
+		if (turn_is_over())
+			return -ERR_OVERLOADED;
 		if (!wire_tag(&w, &number, &type))
 			return malformed(in, &w, "a field cannot be read");
 		at.f = find_field(d, number, &next);

@@ -16,6 +16,13 @@
 
 #define IDEMPOTENCY_KEEP_NS (86400 * NS_PER_S)
 
+/*
+ * What keys of the store have room for, ie|ns:8 space:4 before it. That is more
+ * than clients may send, but a log may have some that were not checked, and
+ * those up to here were taken.
+ */
+#define IDEMPOTENCY_KEY_MAX (KEY_MAX - 15)
+
 static int record_read(struct fsm *f, struct str key,
 		       struct m_idempotency_doc *ret)
 {
@@ -29,8 +36,13 @@ int idempotency_find(struct fsm *f, struct str key, uint64_t hash,
 		     const struct msg_desc *d, void *reply)
 {
 	struct m_idempotency_doc doc;
-	int r = record_read(f, key, &doc);
+	int r;
 
+	if (key.n > IDEMPOTENCY_KEY_MAX)
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "idempotency_key: must have at most %d bytes",
+				  LIMIT_UNIQUE_KEY_BYTES);
+	r = record_read(f, key, &doc);
 	if (r <= 0 || doc.expires_at <= f->now_ns)
 		return MIN(r, 0);
 	if (doc.hash != hash)
