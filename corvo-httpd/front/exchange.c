@@ -22,10 +22,9 @@ static uint64_t of_body(uint64_t bytes)
 
 void exchange_count(struct exchange *x)
 {
-	size_t n = x->body.cap + x->out.cap + x->work_n + x->head_n;
+	size_t n = x->work_n + x->ahead_n + x->head_n;
 
-	if (x->coming)
-		n = of_body(x->body.cap) + x->work_n + x->head_n;
+	n += x->coming ? of_body(x->body.cap) : x->body.cap + x->out.cap;
 	if (x->stream != NULL)
 		n += stream_bytes(x->stream);
 	memory_hold(server_memory(x->server), &x->held, x->is_cut ? 0 : n);

@@ -54,6 +54,7 @@ struct exchange {
 	size_t held;      /* counted of it */
 	size_t head_n;    /* bytes the front keeps of its head */
 	size_t work_n;    /* bytes the floor above keeps for it besides */
+	size_t ahead_n;   /* and those of events it has read ahead */
 	bool is_cut;      /* it is being ended: what it held counts no more */
 	struct pace pace; /* of its body, or of its answer */
 
