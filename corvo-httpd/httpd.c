@@ -141,6 +141,11 @@ static void on_left(struct exchange *x)
 	req_cancel_call(req_of(x));
 }
 
+static void on_unwanted(struct exchange *x)
+{
+	req_hurry_work(req_of(x));
+}
+
 static void end_parked(struct req *r, _unused_ void *arg)
 {
 	if (r->end_parked == NULL) /* it is only watched, and ends soon */
@@ -176,6 +181,7 @@ static const struct front_ops front_ops = {
 	.complete = on_complete,
 	.refused = on_refused,
 	.left = on_left,
+	.unwanted = on_unwanted,
 	.end_parked = on_end_parked,
 	.end = on_end,
 };

@@ -7,11 +7,14 @@
  * The text is hostile; nothing outside of it is read, and nothing is copied.
  */
 #include "jq/jq_impl.h"
+#include "util/turn.h"
 
 static const char *skip_space(const char *p, const char *end)
 {
+	const char *start = p;
+
 	while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
-		p++;
+		turn_at((size_t)(p++ - start));
 	return p;
 }
 
@@ -27,6 +30,7 @@ static const char *skip_text(const char *p, const char *end)
 		quote = memchr(p, '"', (size_t)(end - p));
 		if (quote == NULL)
 			return NULL;
+		(void)turn_bytes((size_t)(quote - p));
 		while (quote - slashes > start &&
 		       *(quote - slashes - 1) == '\\')
 			slashes++;
@@ -40,11 +44,16 @@ static const char *skip_text(const char *p, const char *end)
 /* An object or array: to where as many are closed as were opened. */
 static const char *skip_container(const char *p, const char *end)
 {
+	const char *stop = turn_piece(p, end);
 	size_t depth = 0;
 
 	while (p != NULL && p < end) {
 		char c = *p++;
 
+		if (p >= stop) {
+			(void)turn_bytes(TURN_PIECE_BYTES);
+			stop = turn_piece(p, end);
+		}
 		if (c == '"')
 			p = skip_text(p, end);
 		else if (c == '{' || c == '[')
@@ -90,6 +99,7 @@ bool jq_next_item(struct jq_iter *it, struct json *ret)
 		return false;
 	}
 	ret->raw = str_of(start, (size_t)(it->p - start));
+	(void)turn_step();
 	return true;
 }
 

@@ -62,6 +62,7 @@ static int key_cmp(const void *a, const void *b)
 		return 0;
 	if (x->n != y->n)
 		return x->n < y->n ? -1 : 1;
+	(void)turn_bytes(x->n);
 	return x->n > 0 ? memcmp(x->p, y->p, x->n) : 0;
 }
 
@@ -71,13 +72,13 @@ static const struct str *find_twin(struct str *keys, size_t n)
 	if (n <= UNKNOWN_FIRST) {
 		for (size_t i = 1; i < n; i++)
 			for (size_t j = 0; j < i; j++)
-				if (str_eq(keys[i], keys[j]))
+				if (key_cmp(&keys[i], &keys[j]) == 0)
 					return &keys[i];
 		return NULL;
 	}
 	qsort(keys, n, sizeof(*keys), key_cmp);
 	for (size_t i = 1; i < n; i++)
-		if (str_eq(keys[i - 1], keys[i]))
+		if (key_cmp(&keys[i - 1], &keys[i]) == 0)
 			return &keys[i];
 	return NULL;
 }
@@ -405,6 +406,8 @@ static int read_object(const struct msg_reader *rd, const struct msg_desc *d,
 	struct str key;
 	int r = 0;
 
+	if (turn_step())
+		return place_refuse(up, rd->why, "was not read to its end");
 	seen.known = seen.known_ms = 0;
 	seen.n = 0;
 	seen.cap = UNKNOWN_FIRST;

@@ -7,6 +7,9 @@
 #include "util/nano.h"
 #include "util/timefmt.h"
 
+/* It is read in one go. */
+#define NUMBER_BYTES_MAX (64u << 10)
+
 int msg_refuse_type(const struct msg_reader *rd, const struct place *at,
 		    const char *want, struct json v)
 {
@@ -48,7 +51,7 @@ static int read_f64(const struct msg_reader *rd, const struct place *at,
 
 	if (json_type_of(v) != JSON_NUMBER)
 		return msg_refuse_type(rd, at, "a number", v);
-	if (!json_double(v, ret))
+	if (v.raw.n > NUMBER_BYTES_MAX || !json_double(v, ret))
 		return place_refuse(at, rd->why, "is too large a number");
 	if (max != 0 && (*ret < 0 || *ret > max))
 		return place_refuse(at, rd->why,
@@ -151,7 +154,8 @@ static int read_seconds(const struct msg_reader *rd, const struct place *at,
 		*ret = *ret <= LIMIT_DURATION_S ? *ret * NS_PER_S : UINT64_MAX;
 		return 0;
 	}
-	if (!json_double(v, &s) || s > LIMIT_DURATION_S)
+	if (v.raw.n > NUMBER_BYTES_MAX || !json_double(v, &s) ||
+	    s > LIMIT_DURATION_S)
 		*ret = UINT64_MAX;
 	else if (s < 0)
 		return place_refuse(at, rd->why, "must not be negative");

@@ -5,6 +5,8 @@
  */
 #include "proto/route.h"
 
+#include "util/turn.h"
+
 #define SEGMENTS_MAX  8 /* of a path in the table; longer ones match nothing */
 #define ALIAS_SEGMENT 2 /* the one after /api/v1 */
 
@@ -212,6 +214,7 @@ bool url_decode(struct str s, struct arena *a, struct str *ret)
 	for (size_t i = 0; i < s.n; i++) {
 		char c = s.p[i];
 
+		(void)turn_step();
 		if (c == '%') {
 			int high, low;
 

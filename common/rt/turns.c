@@ -16,6 +16,7 @@
 struct turn_work {
 	struct list node;  /* of waiting or running */
 	struct runner *on; /* NULL: it has not begun */
+	bool is_over;      /* see util/turn.h */
 	loop_fn *work;
 	loop_fn *done;
 	void *ctx;
@@ -29,7 +30,7 @@ struct runner {
 	bool runs; /* it has the baton; under lock */
 	bool stop;
 	uint64_t until_ns;      /* of its turn */
-	bool is_over;           /* see util/turn.h */
+	bool ends_now;          /* it waits for no more turns */
 	struct turn_work *work; /* NULL: it has ended */
 };
 
@@ -59,7 +60,7 @@ static void look(void *ctx)
 {
 	struct runner *r = ctx;
 
-	if (clock_mono_ns() < r->until_ns)
+	if (r->ends_now || clock_mono_ns() < r->until_ns)
 		return;
 	pthread_mutex_lock(&r->lock);
 	give_back(r);
@@ -77,7 +78,7 @@ static void *run(void *ctx)
 		if (r->stop)
 			break;
 		pthread_mutex_unlock(&r->lock);
-		turn_take_by(look, &r->is_over, r);
+		turn_take_by(look, &r->work->is_over, r);
 		r->work->work(r->work->ctx);
 		pthread_mutex_lock(&r->lock);
 		r->work = NULL;
@@ -140,7 +141,7 @@ static void begin_waiting(struct turns *t)
 			return;
 		w->on = r;
 		r->work = w;
-		r->is_over = false;
+		r->ends_now = false;
 		list_remove(&w->node);
 		list_push_back(&t->running, &w->node);
 	}
@@ -195,10 +196,16 @@ struct turn_work *turns_add(struct turns *t, loop_fn *work, loop_fn *done,
 	return w;
 }
 
+void turns_hurry(struct turn_work *w)
+{
+	w->is_over = true;
+}
+
 void turns_drop(struct turns *t, struct turn_work *w)
 {
+	w->is_over = true;
 	if (w->on != NULL) {
-		w->on->is_over = true;
+		w->on->ends_now = true;
 		while (w->on->work != NULL)
 			give_turn(w->on);
 	}

@@ -23,8 +23,14 @@ struct turn_work *turns_add(struct turns *t, loop_fn *work, loop_fn *done,
 			    void *ctx);
 
 /*
- * Nobody wants it any more. One that has begun is told so (turn_is_over) and
- * runs to its end now; one that has not does not. No `done` comes.
+ * Nobody wants what it comes to any more: it is told so (turn_is_over) and ends
+ * as soon as it can, in its turns as before. `done` comes.
+ */
+void turns_hurry(struct turn_work *w);
+
+/*
+ * It is to be over now. One that has begun is told so and runs to its end at
+ * once; one that has not does not. No `done` comes.
  */
 void turns_drop(struct turns *t, struct turn_work *w);
 

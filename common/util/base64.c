@@ -3,6 +3,8 @@
  */
 #include "util/base64.h"
 
+#include "util/turn.h"
+
 static const char ALPHABET[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -19,6 +21,7 @@ void base64_write(struct buf *out, struct str bytes, bool with_padding)
 		for (size_t k = 0; k <= n; k++)
 			text[k] = ALPHABET[v >> (18 - 6 * k) & 63];
 		buf_append(out, text, with_padding ? 4 : n + 1);
+		(void)turn_step();
 	}
 }
 

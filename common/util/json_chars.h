@@ -8,6 +8,7 @@
 #include <endian.h>
 
 #include "util/json.h"
+#include "util/turn.h"
 
 #define EACH_BYTE(c) (0x0101010101010101ULL * (c))
 
@@ -45,18 +46,32 @@ static inline bool char_is(char c, unsigned kind)
 	return chars[(unsigned char)c] & kind;
 }
 
+/* The first byte that is of none of these kinds. */
+static inline const char *skip_kinds(const char *p, const char *end,
+				     unsigned kinds)
+{
+	const char *stop;
+
+	if (p >= end || !char_is(*p, kinds)) /* mostly */
+		return p;
+	stop = turn_piece(p, end);
+	while (p < end && char_is(*p, kinds)) {
+		if (++p == stop && p < end) {
+			(void)turn_bytes(TURN_PIECE_BYTES);
+			stop = turn_piece(p, end);
+		}
+	}
+	return p;
+}
+
 static inline const char *skip_space(const char *p, const char *end)
 {
-	while (p < end && char_is(*p, CH_SPACE))
-		p++;
-	return p;
+	return skip_kinds(p, end, CH_SPACE);
 }
 
 static inline const char *skip_digits(const char *p, const char *end)
 {
-	while (p < end && char_is(*p, CH_DIGIT))
-		p++;
-	return p;
+	return skip_kinds(p, end, CH_DIGIT);
 }
 
 /*

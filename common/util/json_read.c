@@ -6,43 +6,45 @@
 #include <stdlib.h>
 
 #include "util/json_chars.h"
-#include "util/turn.h"
 
 /* p is after the opening quote. */
 static const char *skip_string(const char *p, const char *end)
 {
+	const char *stop = turn_piece(p, end);
+
 	for (;;) {
-		p = skip_plain(p, end);
+		p = skip_plain(p, stop);
 		REQUIRE(p < end);
+		if (p >= stop) { /* an escape may have gone beyond */
+			(void)turn_bytes(TURN_PIECE_BYTES);
+			stop = turn_piece(p, end);
+			continue;
+		}
 		if (*p == '"')
 			return p + 1;
 		p += *p == '\\' ? 2 : 1;
 	}
 }
 
-static const char *skip_value(const char *p, const char *end)
+/* After the value that is open at p has been closed. */
+static const char *skip_container(const char *p, const char *end)
 {
-	const char *start = p;
+	const char *stop = p;
 	size_t depth = 0;
 
-	REQUIRE(p < end);
-	if (*p != '{' && *p != '[') {
-		if (*p == '"')
-			return skip_string(p + 1, end);
-		while (p < end && char_is(*p, CH_SCALAR))
-			p++;
-		REQUIRE(p > start);
-		return p;
-	}
 	do {
 		REQUIRE(p < end);
+		if (p >= stop) {
+			(void)turn_bytes(TURN_PIECE_BYTES);
+			stop = turn_piece(p, end);
+		}
 		switch (*p++) {
 		case '"':
 			p = skip_string(p, end);
-			turn_step();
+			(void)turn_step();
 			break;
 		case ',':
-			turn_step();
+			(void)turn_step();
 			break;
 		case '{':
 		case '[':
@@ -56,6 +58,20 @@ static const char *skip_value(const char *p, const char *end)
 			break;
 		}
 	} while (depth > 0);
+	return p;
+}
+
+static const char *skip_value(const char *p, const char *end)
+{
+	const char *start = p;
+
+	REQUIRE(p < end);
+	if (*p == '{' || *p == '[')
+		return skip_container(p, end);
+	if (*p == '"')
+		return skip_string(p + 1, end);
+	p = skip_kinds(p, end, CH_SCALAR);
+	REQUIRE(p > start);
 	return p;
 }
 
@@ -127,7 +143,7 @@ bool json_next_item(struct json_iter *it, struct json *ret_v)
 
 	if (!iter_more(it))
 		return false;
-	turn_step();
+	(void)turn_step();
 	start = it->p;
 	it->p = skip_value(start, it->end);
 	ret_v->raw = slice(start, it->p);
@@ -256,7 +272,11 @@ struct str json_string(struct json v, struct arena *a)
 
 	/* An escape is never shorter than what it stands for. */
 	start = to = arena_alloc(a, (size_t)(end - p));
-	while (p < end) {
+	for (const char *stop = turn_piece(p, end); p < end;) {
+		if (p >= stop) {
+			(void)turn_bytes(TURN_PIECE_BYTES);
+			stop = turn_piece(p, end);
+		}
 		if (*p != '\\') {
 			*to++ = *p++;
 			continue;

@@ -3,7 +3,6 @@
  * recursion, no allocation.
  */
 #include "util/json_chars.h"
-#include "util/turn.h"
 
 #define DEPTH_LIMIT 128 /* depth_max is clamped to it */
 
@@ -87,13 +86,30 @@ static const char *scan_escape(struct scan *s, const char *p)
 	}
 }
 
-/* A run of bytes that are not ASCII. Only a bad one is looked at twice. */
-static const char *scan_utf8(struct scan *s, const char *p)
+/* Nobody waits for the verdict. */
+static const char *scan_given_up(struct scan *s, const char *p)
+{
+	s->err->pos = (size_t)(p - s->start);
+	s->err->text = "it was not read to its end";
+	return NULL;
+}
+
+static bool is_tail(char c)
+{
+	return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* A run of bytes that are not ASCII, up to stop and the end of the character
+ * that is there. Only a bad one is looked at twice. */
+static const char *scan_utf8(struct scan *s, const char *p, const char *stop)
 {
 	const char *end = p;
 
-	while (end < s->end && (*end & 0x80) != 0)
+	while (end < stop && (*end & 0x80) != 0)
 		end++;
+	if (end == stop)
+		for (int i = 0; i < 3 && end < s->end && is_tail(*end); i++)
+			end++;
 	if (str_is_utf8(str_of(p, (size_t)(end - p))))
 		return end;
 	for (;;) {
@@ -109,16 +125,24 @@ static const char *scan_utf8(struct scan *s, const char *p)
 /* p is after the opening quote. */
 static const char *scan_string(struct scan *s, const char *p)
 {
+	const char *stop = turn_piece(p, s->end);
+
 	for (;;) {
-		p = skip_plain(p, s->end);
+		p = skip_plain(p, stop);
 		if (p == s->end)
 			return scan_fail(s, p, NULL);
+		if (p >= stop) { /* an escape may have gone beyond */
+			if (turn_bytes(TURN_PIECE_BYTES))
+				return scan_given_up(s, p);
+			stop = turn_piece(p, s->end);
+			continue;
+		}
 		if (*p == '"')
 			return p + 1;
 		if (*p == '\\')
 			p = scan_escape(s, p);
 		else if ((*p & 0x80) != 0)
-			p = scan_utf8(s, p);
+			p = scan_utf8(s, p, stop);
 		else
 			return scan_fail(s, p, "control character in a string");
 		if (p == NULL)
@@ -253,10 +277,10 @@ bool json_validate(struct str text, unsigned depth_max,
 	s.depth = 0;
 	s.depth_max = MIN(depth_max, (unsigned)DEPTH_LIMIT);
 	p = skip_space(p, s.end);
-	do {
-		turn_step();
-		p = scan_next(&s, scan_value(&s, p));
-	} while (p != NULL && s.depth > 0);
+	do
+		p = turn_step() ? scan_given_up(&s, p)
+				: scan_next(&s, scan_value(&s, p));
+	while (p != NULL && s.depth > 0);
 	if (p != NULL && p != s.end)
 		p = scan_fail(&s, p, "unexpected text after the value");
 	return p != NULL;

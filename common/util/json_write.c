@@ -53,13 +53,18 @@ static void put_string(struct buf *b, struct str s)
 
 	buf_putc(b, '"');
 	while (p < end) {
-		const char *q = skip_plain(p, end);
+		const char *stop = turn_piece(p, end);
+		const char *q = skip_plain(p, stop);
 
-		while (q < end && (*q & 0x80) != 0) /* UTF-8 goes as it is */
-			q = skip_plain(q + 1, end);
+		while (q < stop && (*q & 0x80) != 0) /* UTF-8 goes as it is */
+			q = skip_plain(q + 1, stop);
 		buf_append(b, p, (size_t)(q - p));
-		if (q < end)
+		if (q < stop) {
 			put_escape(b, *q++);
+			(void)turn_step();
+		} else if (q < end) {
+			(void)turn_bytes(TURN_PIECE_BYTES);
+		}
 		p = q;
 	}
 	buf_putc(b, '"');

@@ -1,5 +1,7 @@
 #include "util/nano.h"
 
+#include "util/turn.h"
+
 #define DECIMALS     9
 #define EXPONENT_MAX 1000 /* whatever is beyond is nothing, or too large */
 
@@ -33,12 +35,12 @@ static struct decimal split(struct str s)
 		s = str_skip(s, 1);
 	}
 	while (n < s.n && s.p[n] != 'e' && s.p[n] != 'E')
-		n++;
+		turn_at(n++);
 	if (n < s.n)
 		d.exponent = read_exponent(str_skip(s, n + 1));
 	d.digits = str_of(s.p, n);
 	while (whole < n && s.p[whole] != '.')
-		whole++;
+		turn_at(whole++);
 	d.whole = (long)whole + d.exponent;
 	return d;
 }
@@ -60,6 +62,7 @@ bool nano_parse(struct str number, uint64_t *ret)
 	for (size_t i = 0; i < d.digits.n; i++) {
 		unsigned digit = (unsigned)(d.digits.p[i] - '0');
 
+		turn_at(i);
 		if (d.digits.p[i] == '.')
 			continue;
 		is_zero = is_zero && digit == 0;

@@ -1,5 +1,7 @@
 #include "util/sha256.h"
 
+#include "util/turn.h"
+
 #include <endian.h>
 
 #define ROUNDS 64
@@ -80,8 +82,10 @@ void sha256_add(struct sha256 *s, struct str bytes)
 		memcpy(s->part + at, bytes.p, n);
 		s->n += n;
 		bytes = str_skip(bytes, n);
-		if (at + n == SHA256_BLOCK_BYTES)
-			take_block(s, s->part);
+		if (at + n < SHA256_BLOCK_BYTES)
+			break;
+		take_block(s, s->part);
+		(void)turn_step();
 	}
 }
 

@@ -1,5 +1,7 @@
 #include "util/str.h"
 
+#include "util/turn.h"
+
 #define HIGH_BITS 0x8080808080808080ULL
 
 int str_cmp(struct str a, struct str b)
@@ -140,11 +142,16 @@ bool str_is_utf8(struct str s)
 {
 	const unsigned char *p = (const unsigned char *)s.p;
 	size_t left = s.n;
+	size_t stop = left > TURN_PIECE_BYTES ? left - TURN_PIECE_BYTES : 0;
 
 	while (left > 0) {
 		uint64_t word;
 		size_t len;
 
+		if (left <= stop) {
+			(void)turn_bytes(TURN_PIECE_BYTES);
+			stop -= MIN(stop, (size_t)TURN_PIECE_BYTES);
+		}
 		/* Most text is ASCII: eight bytes at a time where it is. */
 		if (p[0] < 0x80 && left >= sizeof(word)) {
 			memcpy(&word, p, sizeof(word));

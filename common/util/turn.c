@@ -14,15 +14,15 @@ static _Thread_local struct {
 	unsigned open;
 } mine;
 
-void turn_look(void)
+bool turn_look(void)
 {
 	if (mine.open == 0) {
 		turn_steps_left = INT_MAX;
-		return;
+		return false;
 	}
 	turn_steps_left = STEPS;
-	if (!*mine.over)
-		mine.look(mine.ctx);
+	mine.look(mine.ctx);
+	return *mine.over;
 }
 
 void turn_open(void)

@@ -71,6 +71,23 @@ static void sweep_body(const struct conns *cs, struct conn *c, uint64_t now_ns)
 		slow_look(cs, c->exchange, now_ns);
 }
 
+/* Who only sends nothing more may read the answer yet. */
+static bool is_reset(const struct conn *c)
+{
+	struct pollfd p = { .fd = c->fd };
+
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+static void sweep_work(const struct conns *cs, struct exchange *x,
+		       uint64_t now_ns)
+{
+	if (x->in_turns && is_reset(x->conn))
+		exchange_unwanted(x);
+	else
+		slow_look(cs, x, now_ns);
+}
+
 static void sweep_one(const struct conns *cs, struct conn *c, uint64_t now_ns)
 {
 	if (c->h2 != NULL) {
@@ -96,7 +113,7 @@ static void sweep_one(const struct conns *cs, struct conn *c, uint64_t now_ns)
 		break;
 	case CONN_WORK:
 		if (c->exchange != NULL)
-			slow_look(cs, c->exchange, now_ns);
+			sweep_work(cs, c->exchange, now_ns);
 		break;
 	}
 }

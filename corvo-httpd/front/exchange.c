@@ -22,10 +22,9 @@ static uint64_t of_body(uint64_t bytes)
 
 void exchange_count(struct exchange *x)
 {
-	size_t n = x->body.cap + x->out.cap + x->work_n + x->head_n;
+	size_t n = x->work_n + x->ahead_n + x->head_n;
 
-	if (x->coming)
-		n = of_body(x->body.cap) + x->work_n + x->head_n;
+	n += x->coming ? of_body(x->body.cap) : x->body.cap + x->out.cap;
 	if (x->stream != NULL)
 		n += stream_bytes(x->stream);
 	memory_hold(server_memory(x->server), &x->held, x->is_cut ? 0 : n);
@@ -137,6 +136,11 @@ void exchange_end(struct exchange *x)
 {
 	if (x->stream != NULL)
 		stream_free(x->stream);
+	/* work that is not done uses what it holds, and may hold more */
+	if (x->in_turns) {
+		x->unwanted = true;
+		server_config(x->server)->ops->left(x);
+	}
 	memory_hold(server_memory(x->server), &x->held, 0);
 	server_ended(x);
 	server_config(x->server)->ops->end(x);
@@ -155,7 +159,8 @@ void exchange_work(struct exchange *x)
 void exchange_worked(struct exchange *x)
 {
 	x->in_turns = false;
-	if (!x->answered && x->front->is_gone != NULL && x->front->is_gone(x))
+	if (!x->answered && (x->unwanted || (x->front->is_gone != NULL &&
+					     x->front->is_gone(x))))
 		exchange_left(x);
 }
 
@@ -185,8 +190,17 @@ void exchange_abandon(struct exchange *x)
 		exchange_resume(x);
 }
 
+void exchange_unwanted(struct exchange *x)
+{
+	if (!x->in_turns || x->outlives || x->unwanted)
+		return;
+	x->unwanted = true;
+	server_config(x->server)->ops->unwanted(x);
+}
+
 void exchange_left(struct exchange *x)
 {
+	x->unwanted = true;
 	server_config(x->server)->ops->left(x);
 	exchange_abandon(x);
 }

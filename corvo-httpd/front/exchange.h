@@ -54,6 +54,7 @@ struct exchange {
 	size_t held;      /* counted of it */
 	size_t head_n;    /* bytes the front keeps of its head */
 	size_t work_n;    /* bytes the floor above keeps for it besides */
+	size_t ahead_n;   /* and those of events it has read ahead */
 	bool is_cut;      /* it is being ended: what it held counts no more */
 	struct pace pace; /* of its body, or of its answer */
 
@@ -65,6 +66,8 @@ struct exchange {
 	bool outlives;
 	bool in_turns;    /* the floor above works on it, see rt/turns.h: the
 			   * same as long as that lasts */
+	bool unwanted;    /* but its client has left: what that comes to is
+			   * neither done nor told */
 	uint64_t late_ns; /* since when, see front/late.h; 0: not late */
 	bool reads_on;    /* it is late with its body, not with its answer */
 	bool watched;     /* its socket is watched for a client that left */
@@ -112,7 +115,7 @@ void exchange_end(struct exchange *x); /* gives it back; the last call */
 void exchange_resume(struct exchange *x);
 
 /* It is worked on in turns, as it was asked or as it is answered; and not any
- * more. */
+ * more: one that is unwanted by then is left. */
 void exchange_work(struct exchange *x);
 void exchange_worked(struct exchange *x);
 /* What it came as has been unpacked: that is its body now, and was work. */
@@ -140,6 +143,8 @@ void exchange_took(struct exchange *x, size_t n);
 
 /* Its client is gone: nothing of it is to be done or answered any more. */
 void exchange_left(struct exchange *x);
+/* The same while it is worked on in turns: that ends soon. */
+void exchange_unwanted(struct exchange *x);
 void exchange_abandon(struct exchange *x);
 void exchange_wake(struct exchange *x); /* see front/front.h */
 
@@ -195,6 +200,8 @@ struct front_ops {
 	/* Its client left while it waited: nothing it asked for may be done
 	 * in its name any more. */
 	void (*left)(struct exchange *x);
+	/* The same while it is worked on: that is to end soon. */
+	void (*unwanted)(struct exchange *x);
 	/* The server stops: answer what is parked with what there is. */
 	void (*end_parked)(struct exchange *x);
 	/* It is over; unanswered: its client left before. The last call. */

@@ -131,6 +131,12 @@ static void is_gone(struct h2 *h)
 	h2_mark(h);
 }
 
+void h2_cut(struct h2 *h)
+{
+	h->owner->ended[H2_SLOW] += !h->is_gone && h->closing_ns == 0;
+	is_gone(h);
+}
+
 static bool is_over(struct h2 *h)
 {
 	return h->is_gone ||
@@ -258,8 +264,12 @@ static void run_one(struct h2 *h)
 	list_remove(&h->dirty);
 	h2_streams_drop_cut(h);
 	flush(h);
+	if (!is_over(h))
+		return;
 	/* what is carried out to its end has its connection till then */
-	if (is_over(h) && !h2_streams_hold(h))
+	if (h2_streams_hold(h))
+		h2_streams_unwanted(h);
+	else
 		destroy(h);
 }
 
@@ -388,8 +398,7 @@ void h2_sweep(struct h2 *h, const struct conns *cs, uint64_t now_ns)
 
 	if (is_late(h->closing_ns, now_ns, CLOSING_NS) ||
 	    is_late(h->blocked_ns, now_ns, cs->answer_timeout_ns)) {
-		h->owner->ended[H2_SLOW] += h->closing_ns == 0;
-		is_gone(h);
+		h2_cut(h);
 		return;
 	}
 	if (is_late(h->head_ns, now_ns, cs->request_timeout_ns))
@@ -530,7 +539,7 @@ struct h2s *h2s_new(struct server *s)
 	all->server = s;
 	list_init(&all->all);
 	list_init(&all->dirty);
-	list_init(&all->coming);
+	h2_places_init(all);
 	all->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (all->epoll_fd < 0) {
 		free(all);

@@ -103,6 +103,7 @@ static ssize_t take_stream(struct h2_stream *st, char *to, size_t max,
 	switch (n) {
 	case STREAM_NOTHING:
 		st->deferred = true;
+		h2_place_rests(st);
 		return NGHTTP2_ERR_DEFERRED;
 	case STREAM_OVER:
 		end_body(st, flags);
@@ -111,6 +112,7 @@ static ssize_t take_stream(struct h2_stream *st, char *to, size_t max,
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	default:
 		st->taken += (size_t)n;
+		h2_place_moved(st);
 		return n;
 	}
 }
@@ -151,6 +153,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame,
 	if (n > 0)
 		buf_append(out, st->x->out.p + st->taken, n);
 	st->taken += n;
+	h2_place_moved(st);
 	/* it would go on with all that the client's windows take */
 	return out->n >= H2_WRITE_BYTES ? NGHTTP2_ERR_PAUSE : 0;
 }
@@ -220,6 +223,7 @@ void h2_answer(struct h2_stream *st)
 	if (nghttp2_submit_response(st->h->session, st->id, nv_end(all),
 				    all->nv_n, has_body ? &body : NULL) != 0)
 		st->is_cut = true;
+	h2_place_moved(st);
 	buf_shrink(&x->body, LIMIT_SMALL_BYTES); /* what it was made of */
 	exchange_count(x);
 	intake_answer(x);

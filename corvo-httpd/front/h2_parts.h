@@ -23,11 +23,15 @@ struct h2s {
 	struct loop_timer *again; /* not all could be sent in this turn */
 	struct list all, dirty;   /* connections */
 	size_t n;
-	size_t streams_n;   /* of all connections */
-	struct list coming; /* streams of which the rest is to come, by age */
-	struct buf out;     /* what is being sent */
-	struct h2 *gathers; /* whose out is; NULL: it is nobody's */
-	struct buf names;   /* of headers being sent */
+	size_t streams_n;    /* of all connections */
+	struct list coming;  /* streams of which the rest is to come, by age */
+	struct list sending; /* and with an answer to be sent, the one first
+			      * of which nothing has moved for longest */
+	struct list probes;  /* that have places of their own, by age */
+	size_t probes_n;     /* of streams_n */
+	struct buf out;      /* what is being sent */
+	struct h2 *gathers;  /* whose out is; NULL: it is nobody's */
+	struct buf names;    /* of headers being sent */
 	nghttp2_nv *nv;
 	size_t nv_n, nv_cap;
 	uint64_t ended[H2_REASONS];
@@ -57,13 +61,17 @@ struct h2 {
 
 /* One request. */
 struct h2_stream {
-	struct list node;   /* of its connection */
-	struct list coming; /* of all */
+	struct list node;    /* of its connection */
+	struct list coming;  /* of all */
+	struct list sending; /* of all */
+	struct list probe;   /* of all */
 	struct h2 *h;
 	int32_t id;
 	struct exchange *x; /* NULL: its head is not here yet */
 	struct h2_head head;
-	size_t taken;   /* bytes of x->out, or of its stream */
+	uint64_t moved_ns; /* of one that sends: since when nothing of it has */
+	size_t taken;      /* bytes of x->out, or of its stream */
+	size_t trailers_n; /* bytes of them, as those of a head are counted */
 	size_t untaken; /* bytes of the body the window is not open for again */
 	bool has_asked; /* its head is here */
 	bool is_whole;  /* the client has sent all of it */
@@ -78,6 +86,8 @@ struct h2_stream {
 
 void h2_mark(struct h2 *h); /* it has something to do in this turn */
 void h2_end_by(struct h2 *h, enum h2_reason why, uint32_t code);
+/* Its client reads nothing: it is closed without a word. */
+void h2_cut(struct h2 *h);
 
 /* --- h2_stream.c: what the library tells --- */
 
@@ -91,8 +101,28 @@ void h2_stream_end(struct h2_stream *st, bool sent);
 void h2_streams_drop_cut(struct h2 *h);
 /* Whether one of them is to be worked on to its end, whoever waits. */
 bool h2_streams_hold(const struct h2 *h);
+/* The connection is lost: those are to end soon. */
+void h2_streams_unwanted(struct h2 *h);
 /* The connection is closed: nobody waits for them. */
 void h2_streams_left(struct h2 *h);
+
+/* --- h2_places.c: who has a place while there are many --- */
+
+void h2_places_init(struct h2s *all);
+void h2_place_new(struct h2_stream *st);
+void h2_place_end(struct h2_stream *st);
+/* Its head is here. False: there is no place for it. */
+bool h2_place_find(struct h2_stream *st);
+/* Its place is found, and its body is to come; or no more of that. */
+void h2_place_coming(struct h2_stream *st);
+void h2_place_came(struct h2_stream *st);
+/* Bytes of its body are here. False: it is no probe for that, and there is no
+ * other place for it. */
+bool h2_place_body(struct h2_stream *st);
+/* It has an answer now, or some of that has moved; or there is nothing to be
+ * sent for the moment. */
+void h2_place_moved(struct h2_stream *st);
+void h2_place_rests(struct h2_stream *st);
 
 /* --- h2_answer.c --- */
 

@@ -33,8 +33,7 @@ static struct h2_stream *stream_new(struct h2 *h, int32_t id)
 	h2_head_init(&st->head);
 	list_push_back(&h->streams, &st->node);
 	h->streams_n++;
-	h->owner->streams_n++;
-	list_init(&st->coming);
+	h2_place_new(st);
 	return st;
 }
 
@@ -46,11 +45,10 @@ static void forget(struct h2_stream *st)
 		(void)nghttp2_session_set_stream_user_data(h->session, st->id,
 							   NULL);
 	list_remove(&st->node);
-	list_remove(&st->coming);
+	h2_place_end(st);
 	h2_head_done(&st->head);
 	h->asked_n -= st->has_asked;
 	h->streams_n--;
-	h->owner->streams_n--;
 	if (!st->has_asked || h->asked_n > 0) {
 		free(st);
 		return;
@@ -81,6 +79,7 @@ static void leave(struct h2_stream *st)
 
 	if (x != NULL && x->waiting) {
 		x->waiting = false;
+		x->unwanted = true;
 		server_config(x->server)->ops->left(x);
 	}
 	h2_stream_end(st, false);
@@ -99,6 +98,16 @@ bool h2_streams_hold(const struct h2 *h)
 		if (is_held(list_entry(it, struct h2_stream, node)))
 			return true;
 	return false;
+}
+
+void h2_streams_unwanted(struct h2 *h)
+{
+	LIST_FOREACH (it, &h->streams) {
+		struct h2_stream *st = list_entry(it, struct h2_stream, node);
+
+		if (is_held(st))
+			exchange_unwanted(st->x);
+	}
 }
 
 void h2_streams_left(struct h2 *h)
@@ -140,6 +149,13 @@ static int on_begin(_unused_ nghttp2_session *session,
 	return nghttp2_session_set_stream_user_data(h->session, st->id, st);
 }
 
+/* They say nothing here, but a few bytes may stand for many long ones. */
+static bool trailer_fits(struct h2_stream *st, size_t n)
+{
+	st->trailers_n += n + LIMIT_HEAD_ENTRY_BYTES;
+	return st->trailers_n <= LIMIT_HEAD_BYTES;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame,
 		     const uint8_t *name, size_t name_n, const uint8_t *value,
 		     size_t value_n, _unused_ uint8_t flags, void *ctx)
@@ -147,10 +163,12 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame,
 	struct h2 *h = ctx;
 	struct h2_stream *st = stream_of(session, frame->hd.stream_id);
 
-	if (st == NULL || st->x != NULL) /* trailers say nothing here */
+	if (st == NULL)
 		return 0;
-	if (h2_head_add(&st->head, str_of((const char *)name, name_n),
-			str_of((const char *)value, value_n)))
+	if (st->x != NULL
+		? trailer_fits(st, name_n + value_n)
+		: h2_head_add(&st->head, str_of((const char *)name, name_n),
+			      str_of((const char *)value, value_n)))
 		return 0;
 	h2_end_by(h, H2_HEAD, NGHTTP2_ENHANCE_YOUR_CALM);
 	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -169,36 +187,11 @@ static int on_bad_header(nghttp2_session *session, const nghttp2_frame *frame,
 	return 0;
 }
 
-/*
- * The one that has been coming for longest makes room: who has sent the head of
- * a request sends the rest of it, or can ask again.
- */
-static bool shed_stream(struct h2s *all)
+static void refuse_crowded(struct exchange *x)
 {
-	while (!list_empty(&all->coming)) {
-		struct h2_stream *st =
-		    list_entry(all->coming.next, struct h2_stream, coming);
-
-		list_remove(&st->coming);
-		if (st->x == NULL || !st->x->coming || st->is_over)
-			continue;
-		h2_refuse(st->x, ERR_OVERLOADED,
-			  STR("this node has as many requests as "
-			      "max_connections allows, and this one had not "
-			      "come completely"));
-		return true;
-	}
-	return false;
-}
-
-/* Those that are refused are over when they have been told so. */
-static bool is_crowded(const struct exchange *x, struct h2s *all)
-{
-	size_t max = server_conns(all->server)->max;
-
-	if (all->streams_n <= max || intake_is_probe(x->path))
-		return false;
-	return !shed_stream(all) || all->streams_n > max + max / 8;
+	h2_refuse(x, ERR_OVERLOADED,
+		  STR("this node has as many requests as max_connections "
+		      "allows; try again after retry_after_ms"));
 }
 
 /* Refused for what the head says alone. */
@@ -208,11 +201,8 @@ static bool is_refused(struct h2_stream *st, int err)
 
 	if (err != 0)
 		h2_refuse(x, -err, str_from(st->head.why));
-	else if (is_crowded(x, st->h->owner))
-		h2_refuse(x, ERR_OVERLOADED,
-			  STR("this node has as many requests as "
-			      "max_connections allows; try again after "
-			      "retry_after_ms"));
+	else if (!h2_place_find(st))
+		refuse_crowded(x);
 	return !x->coming;
 }
 
@@ -269,7 +259,7 @@ static void on_head(struct h2_stream *st)
 	exchange_count(x);
 	if (is_refused(st, err))
 		return;
-	list_push_back(&st->h->owner->coming, &st->coming);
+	h2_place_coming(st);
 	intake_head(x);
 	if (!x->coming)
 		return;
@@ -309,8 +299,12 @@ static int on_data(nghttp2_session *session, _unused_ uint8_t flags, int32_t id,
 		return 0;
 	}
 	intake_body(x, (const char *)data, n);
+	if (x->coming && !x->answered && !h2_place_body(st)) {
+		refuse_crowded(x);
+		return 0;
+	}
 	if (x->body_to != NULL) {
-		list_remove(&st->coming); /* it has begun, see rpc/flow.h */
+		h2_place_came(st); /* it has begun, see rpc/flow.h */
 		if (x->coming && x->answered && !st->submitted)
 			after(st);
 		return 0;
@@ -329,7 +323,7 @@ static void on_whole(struct h2_stream *st)
 	struct exchange *x = st->x;
 
 	st->is_whole = true;
-	list_remove(&st->coming);
+	h2_place_came(st);
 	if (x == NULL || !x->coming)
 		return;
 	late_remove(x);
@@ -364,9 +358,9 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame,
 	case NGHTTP2_DATA:
 		st = stream_of(session, frame->hd.stream_id);
 		ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
-		if (frame->hd.type == NGHTTP2_DATA && frame->hd.length == 0 &&
-		    !ends)
-			h2_note_frame(h);
+		if (frame->hd.type == NGHTTP2_DATA && !ends &&
+		    frame->hd.length <= frame->data.padlen)
+			h2_note_frame(h); /* nothing, or only padding */
 		break;
 	case NGHTTP2_RST_STREAM:
 		h2_note_reset(h);
@@ -397,7 +391,9 @@ static int on_close(nghttp2_session *session, int32_t id,
 		list_remove(&st->node);
 		list_push_back(&h->done, &st->node);
 		h2_limits_answered(&h->limits);
-	} else if (!is_held(st)) {
+	} else if (is_held(st)) {
+		exchange_unwanted(st->x);
+	} else {
 		leave(st);
 	}
 	h2_mark(h);
@@ -455,6 +451,7 @@ static void wake(struct exchange *x)
 		open_window(st, st->untaken);
 	if (st->deferred) {
 		st->deferred = false;
+		h2_place_moved(st);
 		(void)nghttp2_session_resume_data(st->h->session, st->id);
 	}
 	h2_mark(st->h);

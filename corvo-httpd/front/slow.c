@@ -43,7 +43,7 @@ static void count(const struct exchange *x, enum memory_reason r)
 	server_memory(x->server)->refused[r]++;
 }
 
-static void cut_reader(struct exchange *x)
+void slow_cut_reader(struct exchange *x)
 {
 	count(x, MEMORY_SLOW_READER);
 	exchange_cut(x);
@@ -79,7 +79,7 @@ void slow_look(const struct conns *cs, struct exchange *x, uint64_t now_ns)
 		return;
 	}
 	if (is_sending(x) && is_too_slow(cs, p, n, now_ns)) {
-		cut_reader(x);
+		slow_cut_reader(x);
 		return;
 	}
 	ns = now_ns - p->since_ns;
@@ -108,7 +108,7 @@ static int by_rate(const void *a, const void *b)
 static void cut(struct exchange *x)
 {
 	if (is_sending(x)) {
-		cut_reader(x);
+		slow_cut_reader(x);
 		return;
 	}
 	count(x, MEMORY_SLOW_BODY);

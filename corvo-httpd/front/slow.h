@@ -22,6 +22,9 @@ struct pace {
 /* A look at it, now and then. */
 void slow_look(const struct conns *cs, struct exchange *x, uint64_t now_ns);
 
+/* Cuts off one that takes nothing of its answer, and counts it. */
+void slow_cut_reader(struct exchange *x);
+
 /*
  * Cuts off the slowest until they gave back so many bytes, or no slow one is
  * left. `but` is left alone. Not more often than makes sense: it looks at every

@@ -1,7 +1,8 @@
 /*
  * A delivery to an inbound webhook, as far as it is bytes: whom it is from, and
  * which job it becomes. All of it is hostile until it is verified, and what it
- * says stays so. Nothing here keeps state.
+ * says stays so. Nothing here keeps state. Bodies may be long, and the work on
+ * them is done in steps (util/turn.h).
  */
 #ifndef CORVO_HOOK_H
 #define CORVO_HOOK_H
@@ -52,6 +53,8 @@ int hook_verify(const struct m_hook *h, const struct hook_delivery *d,
 /* A body as a payload: JSON as it came, other text as a JSON string, other
  * bytes as {"base64": ...}, nothing as {}. */
 struct str hook_payload(struct str body, struct arena *a);
+/* How long that is at most. */
+size_t hook_payload_most(struct str body);
 
 /* Slack's question whether somebody is there: what to answer with. */
 bool hook_is_challenge(const struct m_hook *h, const struct hook_delivery *d,

@@ -13,12 +13,14 @@
 #include "util/base64.h"
 #include "util/json.h"
 #include "util/sha256.h"
+#include "util/turn.h"
 
 /* What all deliveries are known to idempotency by: their name alone tells them
  * apart. The last bit says that the answer is that of one job. */
 #define DELIVERY_HASH 0x686f6f6aULL
 
 struct mapping {
+	struct str payload; /* the body as its sender meant it, as JSON */
 	struct str document;
 	struct arena *a;
 	struct buf *why;
@@ -131,6 +133,19 @@ static struct str keep(struct buf *b, struct arena *a)
 	return s;
 }
 
+/* Some bytes that no JSON has would be six in a text. */
+size_t hook_payload_most(struct str body)
+{
+	size_t n = 2 * body.n;
+
+	for (size_t i = 0; i < body.n; i++) {
+		if ((unsigned char)body.p[i] < ' ')
+			n += body.p[i] == '\n' || body.p[i] == '\t' ? 0 : 4;
+		turn_at(i);
+	}
+	return n;
+}
+
 struct str hook_payload(struct str body, struct arena *a)
 {
 	struct buf b = BUF_INIT(0);
@@ -168,9 +183,11 @@ static bool form_decode(struct str value, struct arena *a, struct str *ret)
 {
 	char *text = arena_cstr(a, value);
 
-	for (size_t i = 0; i < value.n; i++)
+	for (size_t i = 0; i < value.n; i++) {
 		if (text[i] == '+')
 			text[i] = ' ';
+		turn_at(i);
+	}
 	return url_decode(str_of(text, value.n), a, ret);
 }
 
@@ -181,6 +198,7 @@ static struct str meant_body(const struct m_hook *h,
 	struct str rest = d->body, one, name, value;
 
 	while (is_form(h, d) && rest.n > 0) {
+		(void)turn_step();
 		(void)str_split(rest, '&', &one, &rest);
 		(void)str_split(one, '=', &name, &value);
 		if (str_is(name, "payload") && form_decode(value, a, &value))
@@ -217,7 +235,8 @@ static bool wants_raw(const struct m_hook *h)
 }
 
 static struct str write_document(const struct m_hook *h,
-				 const struct hook_delivery *d, struct arena *a)
+				 const struct hook_delivery *d,
+				 struct str payload, struct arena *a)
 {
 	struct buf b = BUF_INIT(0);
 	struct json_writer w = JSON_WRITER(&b);
@@ -226,7 +245,7 @@ static struct str write_document(const struct m_hook *h,
 	jw_key(&w, "hook");
 	jw_str(&w, h->name);
 	jw_key(&w, "body");
-	jw_raw(&w, hook_payload(meant_body(h, d, a), a));
+	jw_raw(&w, payload);
 	jw_key(&w, "headers");
 	jw_object(&w);
 	for (size_t i = 0; i < d->headers.n; i++) {
@@ -319,7 +338,7 @@ static int map_queue(const struct mapping *m, const struct m_hook *h,
 
 /* Places that lead nowhere are left out. */
 static int map_payload(const struct mapping *m, const struct m_hook *h,
-		       const struct hook_delivery *d, struct m_enqueue *ret)
+		       struct m_enqueue *ret)
 {
 	struct buf b = BUF_INIT(0);
 	struct json_writer w = JSON_WRITER(&b);
@@ -329,8 +348,7 @@ static int map_payload(const struct mapping *m, const struct m_hook *h,
 	int r = 0;
 
 	if (h->payload.n == 0) {
-		MSG_SET(ret, enqueue, payload,
-			hook_payload(meant_body(h, d, m->a), m->a));
+		MSG_SET(ret, enqueue, payload, m->payload);
 		return 0;
 	}
 	it = json_iter(json_root(h->payload));
@@ -469,13 +487,15 @@ bool hook_is_challenge(const struct m_hook *h, const struct hook_delivery *d,
 int hook_map(const struct m_hook *h, const struct hook_delivery *d,
 	     struct arena *a, struct m_enqueue *ret, struct buf *why)
 {
-	const struct mapping m = { write_document(h, d, a), a, why };
+	struct mapping m = { .a = a, .why = why };
 	int r;
 
+	m.payload = hook_payload(meant_body(h, d, a), a);
+	m.document = write_document(h, d, m.payload, a);
 	*ret = (struct m_enqueue){ 0 };
 	r = map_queue(&m, h, ret);
 	if (r == 0)
-		r = map_payload(&m, h, d, ret);
+		r = map_payload(&m, h, ret);
 	if (r == 0)
 		r = map_tags(&m, h, ret);
 	if (r == 0)

@@ -10,11 +10,19 @@
 
 #define TOLERANCE_DEFAULT_NS (300 * NS_PER_S)
 #define PARTS_MAX            6
+#define SECRETS              2 /* the present one and the one before */
 
 struct signing {
 	struct str parts[PARTS_MAX]; /* what is signed */
 	size_t n;
 	bool coded_key; /* the secret is a key in base64 */
+};
+
+/* What the secrets make of it: a delivery may name many signatures, and its
+ * body is long. */
+struct signatures {
+	unsigned char of[SECRETS][SHA256_BYTES];
+	bool has[SECRETS];
 };
 
 static int refuse(struct buf *why, const char *text)
@@ -52,19 +60,24 @@ static bool sign(const struct signing *s, struct str secret,
 	return true;
 }
 
-/* Whether it is what one of the secrets makes of it. */
-static bool is_signed(const struct m_hook *h, const struct signing *s,
-		      struct str given)
+static void sign_all(const struct m_hook *h, const struct signing *s,
+		     struct signatures *ret)
 {
-	const struct str secrets[] = { h->secret, h->previous_secret };
-	unsigned char want[SHA256_BYTES];
+	ret->has[0] = sign(s, h->secret, ret->of[0]);
+	ret->has[1] = sign(s, h->previous_secret, ret->of[1]);
+}
+
+/* Whether it is what one of the secrets makes of it. */
+static bool is_signed(const struct signatures *want, struct str given)
+{
 	bool is_right = false;
 
 	if (given.n != SHA256_BYTES)
 		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(secrets); i++)
-		if (sign(s, secrets[i], want))
-			is_right |= secret_eq(want, given.p, SHA256_BYTES);
+	for (size_t i = 0; i < SECRETS; i++)
+		if (want->has[i])
+			is_right |=
+			    secret_eq(want->of[i], given.p, SHA256_BYTES);
 	return is_right;
 }
 
@@ -75,8 +88,7 @@ static int nibble(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static bool is_signed_hex(const struct m_hook *h, const struct signing *s,
-			  struct str hex)
+static bool is_signed_hex(const struct signatures *want, struct str hex)
 {
 	unsigned char given[SHA256_BYTES];
 
@@ -89,7 +101,19 @@ static bool is_signed_hex(const struct m_hook *h, const struct signing *s,
 			return false;
 		given[i] = (unsigned char)(high << 4 | low);
 	}
-	return is_signed(h, s, str_of(given, sizeof(given)));
+	return is_signed(want, str_of(given, sizeof(given)));
+}
+
+/* The same of one signature. */
+static bool is_signed_once(const struct m_hook *h, const struct signing *s,
+			   struct str hex)
+{
+	struct signatures want;
+
+	if (hex.n != (size_t)(2 * SHA256_BYTES))
+		return false;
+	sign_all(h, s, &want);
+	return is_signed_hex(&want, hex);
 }
 
 /* --- when --- */
@@ -166,7 +190,7 @@ static int by_github(const struct m_hook *h, const struct hook_delivery *d,
 	if (given.n == 0)
 		return refuse(why, "the header X-Hub-Signature-256 is missing");
 	if (str_split(given, '=', &kind, &hex) && str_is(kind, "sha256") &&
-	    is_signed_hex(h, &s, hex))
+	    is_signed_once(h, &s, hex))
 		return 0;
 	return refuse(why, "X-Hub-Signature-256 is wrong");
 }
@@ -178,6 +202,7 @@ static int by_stripe(const struct m_hook *h, const struct hook_delivery *d,
 	struct str all = hook_header(d, "stripe-signature");
 	struct str rest = all, word, name, value, t = STR_NULL;
 	struct signing s = { .n = 3 };
+	struct signatures want;
 	bool is_right = false;
 	int r;
 
@@ -195,11 +220,12 @@ static int by_stripe(const struct m_hook *h, const struct hook_delivery *d,
 	s.parts[0] = t;
 	s.parts[1] = STR(".");
 	s.parts[2] = d->body;
+	sign_all(h, &s, &want);
 	for (rest = all; rest.n > 0;) {
 		(void)str_split(rest, ',', &word, &rest);
 		if (str_split(str_trim(word), '=', &name, &value) &&
 		    str_is(name, "v1"))
-			is_right |= is_signed_hex(h, &s, value);
+			is_right |= is_signed_hex(&want, value);
 	}
 	return is_right ? 0 : refuse(why, "Stripe-Signature is wrong");
 }
@@ -220,7 +246,7 @@ static int by_slack(const struct m_hook *h, const struct hook_delivery *d,
 	if (given.n == 0)
 		return refuse(why, "the header X-Slack-Signature is missing");
 	if (str_split(given, '=', &version, &hex) && str_is(version, "v0") &&
-	    is_signed_hex(h, &s, hex))
+	    is_signed_once(h, &s, hex))
 		return 0;
 	return refuse(why, "X-Slack-Signature is wrong");
 }
@@ -237,6 +263,7 @@ static int by_standard(const struct m_hook *h, const struct hook_delivery *d,
 		.n = 5,
 		.coded_key = true,
 	};
+	struct signatures want;
 	bool is_right = false;
 	struct str word, version, text;
 	int r = check_time(h, t, now_ns, why);
@@ -246,13 +273,14 @@ static int by_standard(const struct m_hook *h, const struct hook_delivery *d,
 	if (id.n == 0 || rest.n == 0)
 		return refuse(why, "the header Webhook-Id or Webhook-Signature "
 				   "is missing");
+	sign_all(h, &s, &want);
 	while (rest.n > 0) {
 		_cleanup_(buf_done) struct buf given = BUF_INIT(0);
 
 		(void)str_split(rest, ' ', &word, &rest);
 		if (str_split(word, ',', &version, &text) &&
 		    str_is(version, "v1") && base64_read(&given, text))
-			is_right |= is_signed(h, &s, buf_str(&given));
+			is_right |= is_signed(&want, buf_str(&given));
 	}
 	return is_right ? 0 : refuse(why, "Webhook-Signature is wrong");
 }

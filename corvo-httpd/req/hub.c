@@ -56,9 +56,10 @@ struct hub_sub {
 	struct hub *hub;
 	hub_wake_fn *wake;
 	void *ctx;
-	uint64_t pos;     /* last event given */
-	uint64_t asked;   /* the log was asked for what comes after */
-	struct page *own; /* read from there; NULL: none */
+	struct exchange *x; /* that holds what is read ahead; NULL: none */
+	uint64_t pos;       /* last event given */
+	uint64_t asked;     /* the log was asked for what comes after */
+	struct page *own;   /* read from there; NULL: none */
 	struct rpc_call *call;
 	struct page *hint; /* page of the event before, while: */
 	uint64_t hint_dropped;
@@ -290,6 +291,17 @@ static void ring_start(struct hub *hub, uint64_t head)
 	ask_ring(hub);
 }
 
+/* NULL: it has none any more. */
+static void set_own(struct hub_sub *s, struct page *p)
+{
+	page_free(s->own);
+	s->own = p;
+	if (s->x == NULL)
+		return;
+	s->x->ahead_n = p != NULL ? p->bytes : 0;
+	exchange_count(s->x);
+}
+
 static void on_own_page(void *ctx, const struct rpc_reply *reply);
 
 static void ask_own(struct hub_sub *s)
@@ -324,14 +336,16 @@ static void on_own_page(void *ctx, const struct rpc_reply *reply)
 {
 	struct hub_sub *s = ctx;
 	struct m_events_reply m;
+	struct page *p;
 
 	s->call = NULL;
 	asked_own(s->hub);
-	if (!page_read(reply, &m, &s->own)) {
+	if (!page_read(reply, &m, &p)) {
 		s->failed = true;
 		retry_later(s->hub, reply);
 		return;
 	}
+	set_own(s, p);
 	/* the ring may have brought it further meanwhile */
 	s->lost = s->pos == s->asked &&
 		  (m.lost || (s->own != NULL && s->own->first != s->pos + 1));
@@ -399,6 +413,11 @@ struct hub_sub *hub_subscribe(struct hub *hub, uint64_t after_seq,
 	return s;
 }
 
+void hub_charge(struct hub_sub *s, struct exchange *x)
+{
+	s->x = x;
+}
+
 void hub_unsubscribe(struct hub_sub *s)
 {
 	struct hub *hub = s->hub;
@@ -407,7 +426,7 @@ void hub_unsubscribe(struct hub_sub *s)
 		rpc_cancel(hub->h->raftd, s->call);
 		asked_own(hub);
 	}
-	page_free(s->own);
+	set_own(s, NULL);
 	list_remove(&s->want);
 	list_remove(&s->late);
 	list_remove(&s->node);
@@ -422,8 +441,7 @@ static struct page *find(struct hub_sub *s, uint64_t seq)
 
 	if (page_has(s->own, seq))
 		return s->own;
-	page_free(s->own);
-	s->own = NULL;
+	set_own(s, NULL);
 	if (s->hint_dropped != hub->dropped || !page_has(s->hint, seq))
 		s->hint = ring_find(hub, seq);
 	s->hint_dropped = hub->dropped;
@@ -459,8 +477,8 @@ int hub_next(struct hub_sub *s, struct m_event *ret)
 
 void hub_rest(struct hub_sub *s)
 {
-	page_free(s->own);
-	s->own = s->last = NULL;
+	set_own(s, NULL);
+	s->last = NULL;
 }
 
 struct str hub_frame(struct hub_sub *s)

@@ -37,6 +37,9 @@ typedef void hub_wake_fn(void *ctx);
 struct hub_sub *hub_subscribe(struct hub *hub, uint64_t after_seq,
 			      hub_wake_fn *wake, void *ctx);
 void hub_unsubscribe(struct hub_sub *s);
+/* What is read ahead for it counts as held by that exchange, which lasts as
+ * long as the subscription. */
+void hub_charge(struct hub_sub *s, struct exchange *x);
 
 /*
  * 1: *ret is the next event, good until the loop goes on; 0: none now, or

@@ -331,6 +331,9 @@ void req_call(struct req *r, const struct req_call *c)
 	uint64_t by;
 	int timeout_err;
 
+	/* it may have been read in part only; see exchange_worked */
+	if (r->x.unwanted)
+		return;
 	by = deadline_of(r, c, &timeout_err);
 	buf_clear(b);
 	msg_encode(c->desc, c->m, b);
@@ -396,6 +399,9 @@ void *req_reply(struct req *r, const struct msg_desc *d,
 
 static void finish(struct req *r, int status)
 {
+	/* nobody is told, and what was not read to its end is no mistake */
+	if (r->x.unwanted)
+		return;
 	REQUIRE(!r->x.answered);
 	r->x.answered = true;
 	r->x.status = status;

@@ -40,6 +40,25 @@ void req_work(struct req *r, size_t bytes, req_fn *fn)
 	exchange_work(&r->x);
 }
 
+bool req_work_fits(struct req *r, size_t bytes)
+{
+	if (!exchange_fits_work(&r->x, bytes)) {
+		req_fail(r, ERR_OVERLOADED,
+			 "memory for requests is short; try again after "
+			 "retry_after_ms");
+		return false;
+	}
+	r->x.work_n += bytes;
+	exchange_count(&r->x);
+	return true;
+}
+
+void req_hurry_work(struct req *r)
+{
+	if (r->work != NULL)
+		turns_hurry(r->work);
+}
+
 void req_end_work(struct req *r)
 {
 	if (r->work != NULL)

@@ -11,6 +11,11 @@
 
 /* Runs fn now, or in turns, if there are so many bytes to be read. */
 void req_work(struct req *r, size_t bytes, req_fn *fn);
+/* Memory for what is made of it, counted until it asks or answers. False: there
+ * is none, and that was answered. */
+bool req_work_fits(struct req *r, size_t bytes);
+/* Nobody wants what it comes to: it ends soon. */
+void req_hurry_work(struct req *r);
 /* It is not to go on. */
 void req_end_work(struct req *r);
 

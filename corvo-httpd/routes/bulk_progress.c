@@ -154,6 +154,8 @@ static void write_more(_unused_ struct req *r, void *arg)
 	while (stream_room(w->stream) > 0 && (n = hub_next(w->sub, &e)) > 0)
 		if (str_eq(e.bulk_id, w->id))
 			write_event(w, &e);
+	if (stream_room(w->stream) == 0)
+		hub_rest(w->sub);
 	if (n < 0)
 		stream_end_error(w->stream, ERR_EVENTS_LOST);
 }
@@ -220,8 +222,10 @@ static void on_bulk(struct req *r, const struct rpc_reply *reply)
 		req_answer_empty(r, 204); /* it has seen the end */
 		return;
 	}
-	if (!has_ended(&s))
+	if (!has_ended(&s)) {
 		w->sub = hub_subscribe(r->h->hub, reply->seq, fill, w);
+		hub_charge(w->sub, &r->x);
+	}
 	w->stream = req_answer_stream(r, &watch_ops, w);
 	if (!resumes)
 		write_frame(w, &s, EVENT_BULK_STARTED);

@@ -197,6 +197,7 @@ static void on_place(struct req *r, const struct rpc_reply *reply)
 	if (!hub_place(r, reply, w->resumed, &w->pos))
 		return;
 	w->sub = hub_subscribe(r->h->hub, w->pos, fill, w);
+	hub_charge(w->sub, &r->x);
 	w->stream = req_answer_stream(r, &watch_ops, w);
 	tell_place(w);
 }

@@ -8,9 +8,28 @@
 #include "front/head.h"
 #include "req/job_check.h"
 #include "req/req.h"
+#include "req/work.h"
 #include "routes/handlers.h"
 #include "util/clock.h"
 #include "util/timefmt.h"
+#include "util/turn.h"
+
+/* So often there is what a payload may be long, while a delivery becomes a job:
+ * as its form had it, in the document that places are looked up in, and as a
+ * payload. */
+#define COPIES_OF_HOOK  3
+#define COPIES_OF_QUEUE 2
+
+/* For what is made of the body. False: it was refused. */
+static bool has_room(struct req *r, size_t copies)
+{
+	size_t n;
+
+	turn_open();
+	n = hook_payload_most(buf_str(&r->x.body));
+	turn_close();
+	return req_work_fits(r, copies * n);
+}
 
 /* --- PUT /hooks/{name} --- */
 
@@ -38,10 +57,15 @@ void h_set_hook(struct req *r)
 
 /* --- POST /hooks/{name} --- */
 
+struct taking {
+	struct hook_delivery d;
+	const struct m_hook *h;
+};
+
 static void on_header(void *ctx, const char *name, const char *value)
 {
 	struct req *r = ctx;
-	struct hook_delivery *d = r->state;
+	struct hook_delivery *d = &((struct taking *)r->state)->d;
 
 	hook_add_header(&d->headers, str_from(name),
 			arena_copy(&r->arena, str_from(value)), &r->arena);
@@ -56,7 +80,7 @@ static void on_argument(void *ctx, const char *name)
 {
 	struct arguments *a = ctx;
 	struct req *r = a->r;
-	struct hook_delivery *d = r->state;
+	struct hook_delivery *d = &((struct taking *)r->state)->d;
 	struct str plain, value = STR_NULL;
 
 	if (!a->ok || *name == '\0')
@@ -92,13 +116,15 @@ static void on_taken(struct req *r, const struct rpc_reply *reply)
 	req_answer_message(r, &msg_hook_reply, &a, a.duplicate ? 200 : 201);
 }
 
-static void make_job(struct req *r, const struct m_hook *h,
-		     const struct hook_delivery *d)
+static void make_job(struct req *r, const struct taking *t)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
 	struct m_enqueue *e = arena_zalloc(&r->arena, sizeof(*e));
-	int err = hook_map(h, d, &r->arena, e, &why);
+	int err;
 
+	turn_open();
+	err = hook_map(t->h, &t->d, &r->arena, e, &why);
+	turn_close();
 	if (err == 0)
 		err = job_check(r->h->set, e, &why);
 	if (err < 0) {
@@ -109,41 +135,70 @@ static void make_job(struct req *r, const struct m_hook *h,
 	req_call_raftd(r, OP_ENQUEUE, e->queue, &msg_enqueue, e, on_taken);
 }
 
-static void on_hook(struct req *r, const struct rpc_reply *reply)
+/* False: it was refused. */
+static bool verify(struct req *r, const struct taking *t)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
-	const struct hook_delivery *d = r->state;
-	struct rpc_reply copy = *reply;
+	int err;
+
+	turn_open();
+	err = hook_verify(t->h, &t->d, clock_wall_ns(), &why);
+	turn_close();
+	if (err < 0)
+		req_fail_text(r, ERR_SIGNATURE_ERROR, buf_str(&why));
+	return err == 0;
+}
+
+static bool is_challenge(struct req *r, const struct taking *t, struct str *ret)
+{
+	bool is;
+
+	turn_open();
+	is = hook_is_challenge(t->h, &t->d, &r->arena, ret);
+	turn_close();
+	return is;
+}
+
+static void take(struct req *r)
+{
+	const struct taking *t = r->state;
 	struct m_hook_reply a = { 0 };
-	const struct m_hook *h;
 	struct str challenge;
+
+	if (!verify(r, t))
+		return;
+	if (is_challenge(r, t, &challenge)) {
+		MSG_SET(&a, hook_reply, challenge, challenge);
+		req_answer_message(r, &msg_hook_reply, &a, 200);
+	} else if (has_room(r, COPIES_OF_HOOK)) {
+		make_job(r, t);
+	}
+}
+
+static void on_hook(struct req *r, const struct rpc_reply *reply)
+{
+	struct taking *t = r->state;
+	struct rpc_reply copy = *reply;
 
 	/* its texts are needed for longer than this call */
 	copy.body = arena_copy(&r->arena, reply->body);
-	h = req_reply(r, &msg_hook, &copy);
-	if (h == NULL)
+	t->h = req_reply(r, &msg_hook, &copy);
+	if (t->h == NULL)
 		return;
 	r->x.seq = 0; /* nothing was written yet */
-	if (hook_verify(h, d, clock_wall_ns(), &why) < 0) {
-		req_fail_text(r, ERR_SIGNATURE_ERROR, buf_str(&why));
-	} else if (hook_is_challenge(h, d, &r->arena, &challenge)) {
-		MSG_SET(&a, hook_reply, challenge, challenge);
-		req_answer_message(r, &msg_hook_reply, &a, 200);
-	} else {
-		make_job(r, h, d);
-	}
+	req_work(r, t->d.body.n, take);
 }
 
 void h_take_hook(struct req *r)
 {
 	struct m_hook_ref *m = arena_zalloc(&r->arena, sizeof(*m));
-	struct hook_delivery *d = arena_zalloc(&r->arena, sizeof(*d));
+	struct taking *t = arena_zalloc(&r->arena, sizeof(*t));
 	struct arguments a = { r, true };
 
 	if (!req_read_path(r, &msg_hook_ref, m))
 		return;
-	r->state = d;
-	d->body = buf_str(&r->x.body);
+	r->state = t;
+	t->d.body = buf_str(&r->x.body);
 	head_each(&r->x, on_header, r);
 	head_each_argument(&r->x, on_argument, &a);
 	if (a.ok)
@@ -264,8 +319,12 @@ void h_queue_hook(struct req *r)
 
 	if (!read_queue(r, e) || !read_arguments(r, e))
 		return;
+	if (!has_room(r, COPIES_OF_QUEUE))
+		return;
+	turn_open();
 	MSG_SET(e, enqueue, payload,
 		hook_payload(buf_str(&r->x.body), &r->arena));
+	turn_close();
 	if (msg_check(&msg_enqueue, e, &why) < 0)
 		req_fail_text(r, ERR_VALIDATION_ERROR, buf_str(&why));
 	else

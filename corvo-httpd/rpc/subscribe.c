@@ -70,6 +70,7 @@ static void on_place(struct req *r, const struct rpc_reply *reply)
 	if (!hub_place(r, reply, w->resumed, &w->pos) || !flow_may_begin(r))
 		return;
 	w->sub = hub_subscribe(r->h->hub, w->pos, fill, w);
+	hub_charge(w->sub, &r->x);
 	w->flow = flow_begin(r, &watch_ops, w, true);
 }
 

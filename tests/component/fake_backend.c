@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "fake_log.h"
 #include "proto/msg_json.h"
 #include "rt/log.h"
 #include "rt/rpc.h"
@@ -25,7 +26,8 @@ struct parked {
 	char queue[LIMIT_QUEUE_NAME_BYTES + 1];
 };
 
-#define LARGE_BYTES (7u << 20) /* of a payload */
+#define LARGE_BYTES  (7u << 20) /* of a payload */
+#define MIDDLE_BYTES (256u << 10)
 
 static struct loop *loop;
 static struct rpc_server *raftd, *viewd;
@@ -111,16 +113,17 @@ static bool fail_by_name(struct rpc_req req, struct str name)
 	return true;
 }
 
-/* For queue "large". */
+/* For queues "large" and "middle". */
 static struct str payload_of(struct str queue)
 {
-	static char large[LARGE_BYTES];
+	static char text[LARGE_BYTES];
+	size_t n = str_is(queue, "large") ? LARGE_BYTES : MIDDLE_BYTES;
 
-	if (!str_is(queue, "large"))
+	if (n != LARGE_BYTES && !str_is(queue, "middle"))
 		return STR("{\"n\":1}");
-	memset(large, 'x', sizeof(large));
-	large[0] = large[sizeof(large) - 1] = '"';
-	return str_of(large, sizeof(large));
+	memset(text, 'x', n);
+	text[0] = text[n - 1] = '"';
+	return str_of(text, n);
 }
 
 static void give_jobs(struct rpc_req req, struct str queue, uint32_t count)
@@ -378,37 +381,6 @@ static void answer_metric(struct rpc_req req, unsigned metric,
 	answer(req, &msg_metrics, &set);
 }
 
-/*
- * A log of so many events, and nothing new ever: who waits is not answered.
- * Who asks after one that never was is refused.
- */
-#define LOG_EVENTS 3
-
-static void on_events(struct rpc_req req, const struct m_events_ask *m)
-{
-	struct m_events_reply reply = { 0 };
-	struct m_event e[LOG_EVENTS] = { 0 };
-	size_t n = 0;
-
-	if (m->after_seq > LOG_EVENTS) {
-		refuse(req, ERR_OVERLOADED, "");
-		return;
-	}
-	for (uint64_t i = m->after_seq + 1; i <= LOG_EVENTS; i++) {
-		MSG_SET(&e[n], event, seq, i);
-		MSG_SET(&e[n], event, type, EVENT_STARTED);
-		MSG_SET(&e[n], event, at, 1);
-		MSG_SET(&e[n], event, job_id, STR("job_1"));
-		n++;
-	}
-	if (n == 0 && m->wait_ns > 0)
-		return;
-	MSG_SET_LIST(&reply, events_reply, events, e, n);
-	MSG_SET(&reply, events_reply, next, LOG_EVENTS);
-	MSG_SET(&reply, events_reply, head_seq, LOG_EVENTS);
-	answer(req, &msg_events_reply, &reply);
-}
-
 /* A queue that is cleared in so many portions, each after a while. */
 #define CLEAR_PORTIONS 10
 #define PORTION_NS     (2 * NS_PER_MS)
@@ -499,7 +471,7 @@ static void on_question(struct rpc_req req, unsigned id, const void *m)
 	} else if (id == QUERY_NODE_STATUS) {
 		on_node_status(req);
 	} else if (id == QUERY_EVENTS) {
-		on_events(req, m);
+		fake_log_events(req, m);
 	} else if (id == QUERY_RAFTD_METRICS) {
 		answer_metric(req, METRIC_RAFT_QUEUE_TIME, "le=\"0.001\"");
 	} else if (id == QUERY_VIEWD_METRICS) {
@@ -508,9 +480,9 @@ static void on_question(struct rpc_req req, unsigned id, const void *m)
 	} else if (id == QUERY_LIST_QUEUES) {
 		on_list_queues(req);
 	} else if (id == QUERY_LIST_WORKERS) {
-		struct m_worker_list none = { 0 };
-
-		answer(req, &msg_worker_list, &none);
+		answer(req, &msg_worker_list, &(struct m_worker_list){ 0 });
+	} else if (id == QUERY_GET_BULK) {
+		fake_log_bulk(req);
 	} else if (id == QUERY_SEARCH_JOBS) {
 		on_search(req, m);
 	}

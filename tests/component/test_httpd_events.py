@@ -1,5 +1,6 @@
 """corvo-httpd alone: what streams of events ask of raftd, and when."""
 
+import socket
 import sys
 from pathlib import Path
 
@@ -80,6 +81,27 @@ def test_a_client_of_http_1_0(h):
             got += s.recv(65536)
         assert b"chunked" not in got
         assert got.endswith(b"\n\n")
+
+
+LONG_LOG, LONG_EVENTS, PAGE = 1000000, 20000, 256  # see fake_log.h
+
+
+@pytest.mark.parametrize("path", [
+    "/api/v1/bulk/bulk_long/progress",
+    f"/api/v1/events?last_event_id={LONG_LOG}"])
+def test_what_was_read_ahead_is_not_kept_for_who_does_not_read(h, path):
+    """It is read anew from where the client is, which is inside of a page."""
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.settimeout(PATIENCE)
+        s.connect(("127.0.0.1", h.port))
+        send(s, "GET", path)
+        last, got = f"\nid: {LONG_LOG + LONG_EVENTS}\n".encode(), b""
+        while last not in got:
+            got = got[-len(last):] + s.recv(65536)
+    behind = [n for n in asked(h, waiting=False) if n >= LONG_LOG]
+    assert len(behind) >= LONG_EVENTS // PAGE
+    assert any((n - LONG_LOG) % PAGE for n in behind)
 
 
 def test_a_large_head_leaves_room_for_frames(h):

@@ -218,6 +218,12 @@ def test_an_event_stream(h, c):
                h.request("GET", "/metrics").body, "the streams to be gone")
 
 
+def numbers(h):
+    lines = h.get("/metrics").body.decode().splitlines()
+    pairs = (x.rsplit(" ", 1) for x in lines if not x.startswith("#"))
+    return {name: float(value) for name, value in pairs}
+
+
 def test_a_fetch_that_is_taken_back_is_cancelled(h, c):
     before = len(h.backend.seen("cancel"))
     i = c.begin("POST", API + "/fetch", {"queues": ["taken-back"]})
@@ -235,6 +241,28 @@ def test_fetches_of_a_client_that_left_are_cancelled(h):
         for i in range(5):
             h.backend.wait("request", "fetch", queues=[f"h2-left-{i}"])
     h.backend.wait("cancel", count=before + 5)
+
+
+@pytest.mark.parametrize("leaves", ["stream", "connection"])
+def test_a_request_that_is_taken_back_while_it_is_read(h, leaves):
+    """Nothing is done for it, and nothing of it stays."""
+    body = b'{"queue": "taken-back", "payload": "%s"}' % (b"\\n" * (1 << 20))
+    for _ in range(20):
+        with Client(h.port, PATIENCE) as c:
+            i = c.begin("POST", API + "/enqueue", body[:-1], end=False)
+            # its end, and that nobody waits for it, in one
+            c.h2.send_data(i, body[-1:], end_stream=True)
+            if leaves == "stream":
+                c.h2.reset_stream(i, 8)
+            else:
+                c.h2.close_connection()
+            c.flush()
+            if leaves == "stream":
+                assert c.ask("GET", "/healthz").status == 200
+    wait_until(lambda: numbers(h)["corvo_http_memory_bytes"] < 1 << 18,
+               "its memory")
+    assert numbers(h)["corvo_http_requests_in_flight"] == 1  # this one
+    assert not h.backend.seen("request", "enqueue", queue="taken-back")
 
 
 def test_more_than_a_connection_may_have_at_once(h):

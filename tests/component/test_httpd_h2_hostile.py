@@ -20,6 +20,7 @@ from httpd_fixture import PATIENCE, node, wait_until
 
 API = "/api/v1"
 FLOOD = 20_000  # frames
+PADDED = 8  # a flag
 BUDGET_KB = 32 << 10  # for answers that wait
 
 
@@ -73,8 +74,10 @@ def test_requests_that_make_the_server_take_them_back(h):
     lambda c, n: frame(0x77, payload=b"unknown"),
     lambda c, n: (c.request(1, False, API + "/enqueue", "POST") if n == 0
                   else frame(DATA, 0, 1)),
+    lambda c, n: (c.request(1, False, API + "/enqueue", "POST") if n == 0
+                  else frame(DATA, PADDED, 1, b"\0")),
 ], ids=["ping", "settings", "empty settings", "priority", "window", "unknown",
-        "empty data"])
+        "empty data", "padding"])
 def test_frames_that_ask_for_nothing(h, make):
     flood(h, make, "frames")
 
@@ -105,6 +108,24 @@ def test_a_head_that_unpacks_to_far_more(h):
                      bytes(first) + long + again))
         assert c.ended_with() in (ENHANCE_YOUR_CALM, None)
     assert ended(h, "head") == before + 1
+
+
+def test_trailers_that_unpack_to_far_more(h):
+    """The head before them is a good one."""
+    before = ended(h, "head")
+    with bounded(h, "trailers"), Raw(h.port, PATIENCE) as c:
+        enc = hpack.Encoder()
+        c.send(frame(HEADERS, END_HEADERS, 1,
+                     head(API + "/enqueue", "POST", encoder=enc)))
+        c.send(frame(DATA, 0, 1, b'{"queue": "trailers"}'))
+        block = enc.encode([("x", "y" * 3000)], huffman=False)
+        again = enc.encode([("x", "y" * 3000)], huffman=False)
+        assert len(again) == 1  # a place in the table
+        c.send(frame(HEADERS, END_HEADERS | END_STREAM, 1,
+                     block + again * 10000))
+        assert c.ended_with() in (ENHANCE_YOUR_CALM, None)
+    assert ended(h, "head") == before + 1
+    assert not h.backend.seen("request", "enqueue", queue="trailers")
 
 
 def test_a_head_that_is_never_done(h):

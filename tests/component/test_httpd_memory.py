@@ -9,6 +9,7 @@ import json
 import re
 import select
 import socket
+import struct
 import time
 
 from httpd_fixture import (is_closed, message, node, read_answer,
@@ -17,6 +18,7 @@ from httpd_fixture import (is_closed, message, node, read_answer,
 MIB = 1 << 20
 LIMIT = 16 * MIB  # of the budget: the least there may be
 LARGE = 7 * MIB
+ABANDONED = 100
 NOTHING = 256 << 10  # and less: what /metrics itself needs
 
 
@@ -265,6 +267,30 @@ def test_jobs_of_an_answer_that_does_not_fit_go_back():
         assert r.error() == (429, "OVERLOADED")
         back = h.backend.wait("request", "fail")[0]["body"]
         assert back["job_id"] == "job_fetched" and back["requeue"]
+
+
+# --- clients that leave while their requests are worked on ----------------
+
+
+def reset(s):
+    """The other side hears of it at once, whatever has not been read."""
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                 struct.pack("ii", 1, 0))
+    s.close()
+
+
+def test_answers_in_the_making_are_given_back_by_who_resets():
+    """At any moment: some before the answer is made, some while it is."""
+    with node("--http-max-memory=256MiB") as h:
+        for i in range(ABANDONED):
+            h.backend.forget()
+            s = h.connect()
+            send(s, "POST", "/api/v1/jobs/search",
+                 {"queue": "middle" if i % 2 else "large"})
+            if i % 4:
+                h.backend.wait("request", "search_jobs")
+            reset(s)
+        wait_until(lambda: used(h) < NOTHING, "all of it to be given back")
 
 
 # --- after ----------------------------------------------------------------

@@ -5,11 +5,12 @@ httpd_fixture.py starts it with a raftd and a viewd of canned answers.
 
 import contextlib
 import json
+import struct
 from pathlib import Path
 
 import pytest
 
-from h2client import Client
+from h2client import RST_STREAM, WINDOW_UPDATE, Client, Raw, frame
 from httpd_fixture import (PATIENCE, is_closed, node, read_answer, send,
                            wait_until)
 
@@ -19,6 +20,14 @@ PLACES = 20
 @pytest.fixture
 def h():
     with node(f"--max-connections={PLACES}", "--request-timeout=5s") as httpd:
+        yield httpd
+
+
+@pytest.fixture
+def steady():
+    """Only others end what does not go on."""
+    with node(f"--max-connections={PLACES}", "--request-timeout=1h",
+              "--answer-timeout=1h") as httpd:
         yield httpd
 
 
@@ -140,6 +149,113 @@ def test_requests_of_http_2_are_counted_as_connections_are(h, stack):
     assert a.error() == (429, "OVERLOADED")
     # an idle connection is closed in order
     assert h.post("/enqueue", {"queue": "h2-places"}).status == 201
+
+
+PROBES = 32  # that have places of their own
+NO_WINDOW = struct.pack(">HI", 4, 0)  # as a setting, for each stream
+LARGE_WINDOW = struct.pack(">HI", 4, 1 << 30)
+
+
+def crowd(h, stack):
+    """All places are taken, by requests that wait for something."""
+    clients = [stack.enter_context(Client(h.port, PATIENCE))
+               for _ in range(2)]
+    for c in clients:
+        for _ in range(PLACES // 2):
+            c.begin("POST", "/api/v1/fetch", {"queues": ["crowd"]})
+    h.backend.wait("request", "fetch", count=PLACES, queues=["crowd"])
+    assert clients[0].ask("POST", "/api/v1/enqueue", {"queue": "q"}).error() \
+        == (429, "OVERLOADED")
+    return clients
+
+
+def odd(n):
+    return range(1, 2 * n, 2)
+
+
+def test_probes_that_do_not_come_completely_are_few(steady, stack):
+    """They make room for each other, and are refused then."""
+    crowd(steady, stack)
+    with Raw(steady.port, PATIENCE) as half:
+        half.send(b"".join(half.request(i, end=False) for i in odd(100)))
+        refused = []
+        for kind, _, stream, _ in half.frames():
+            refused += [stream] if kind == RST_STREAM else []
+            if len(refused) == 100 - PROBES:
+                break
+        assert refused == list(odd(100 - PROBES))  # the oldest
+        with Client(steady.port, PATIENCE) as c:
+            for path in ("/healthz", "/readyz"):
+                assert c.ask("GET", path).status in (200, 503)
+
+
+def test_probes_whose_answers_nobody_reads_hold_up_no_others(steady, stack):
+    crowd(steady, stack)
+    with Raw(steady.port, PATIENCE, settings=NO_WINDOW) as deaf:
+        deaf.send(b"".join(deaf.request(i) for i in odd(100)))
+        with Client(steady.port, PATIENCE) as c:
+            wait_until(lambda: c.ask("GET", "/healthz").status == 200,
+                       "a probe to be answered")
+
+
+def test_what_has_a_body_is_no_probe(steady, stack):
+    crowd(steady, stack)
+    with Client(steady.port, PATIENCE) as c:
+        assert c.ask("GET", "/healthz", b"x" * 1024).status == 200
+        i = c.begin("GET", "/healthz", b"x" * 1024, end=False)
+        c.send(i, b"x", end=False)
+        assert c.answer(i).error() == (429, "OVERLOADED")
+
+
+def test_answers_nobody_reads_make_room(steady, stack):
+    """Their clients let nothing of them come."""
+    with Raw(steady.port, PATIENCE, settings=NO_WINDOW) as deaf:
+        deaf.send(b"".join(deaf.request(i, path="/api/v1/info")
+                           for i in odd(PLACES + 2)))
+        with Client(steady.port, PATIENCE) as c:
+            wait_until(lambda: c.ask("POST", "/api/v1/enqueue",
+                                     {"queue": "q"}).status == 201, "a place")
+            # whoever reads is left alone
+            assert c.ask("GET", "/api/v1/info").status == 200
+        ended = next(f for f in deaf.frames() if f[0] == RST_STREAM)
+        assert ended[2] == 1  # the oldest
+
+
+def stuck(h):
+    """A connection that reads nothing of what fits its windows."""
+    s = Raw(h.port, PATIENCE, settings=LARGE_WINDOW, receive=4096)
+    s.send(frame(WINDOW_UPDATE, payload=struct.pack(">I", 1 << 30)))
+    return s
+
+
+def test_a_connection_nobody_reads_makes_room(steady, stack):
+    """What was taken of answers to the end waits for its socket."""
+    deaf = [stack.enter_context(stuck(steady)) for _ in range(PLACES // 4)]
+    for s in deaf:  # more than the kernel keeps
+        s.send(b"".join(s.request(i, path="/openapi.json")
+                        for i in odd(PLACES)))
+    c = stack.enter_context(Client(steady.port, PATIENCE))
+    wait_until(lambda: c.ask("POST", "/api/v1/enqueue",
+                             {"queue": "q"}).status == 201, "a place")
+
+
+def test_a_stream_without_events_is_left_alone(steady, stack):
+    """It has nothing to send, and is not stalled for that."""
+    quiet = Client(steady.port, PATIENCE)
+    stack.enter_context(quiet)
+    i = quiet.begin("GET", "/api/v1/events")
+    while not quiet.answers[i].body:
+        assert quiet.read()
+    with Raw(steady.port, PATIENCE, settings=NO_WINDOW) as deaf:
+        deaf.send(b"".join(deaf.request(k, path="/api/v1/info")
+                           for k in odd(PLACES)))
+        with Client(steady.port, PATIENCE) as c:
+            wait_until(lambda: c.ask("POST", "/api/v1/enqueue",
+                                     {"queue": "q"}).status == 201, "a place")
+            for _ in range(PLACES):
+                assert c.ask("GET", "/healthz").status == 200
+    assert quiet.ask("GET", "/healthz").status == 200
+    assert not quiet.is_over(i)
 
 
 def test_a_silent_connection_is_cut_after_a_time(stack):

@@ -100,19 +100,38 @@ static void test_what_is_open_within_what_is_open(void **state _unused_)
 	turn_close();
 }
 
-/* It is to end now, and not to wait for its turn. */
-static void test_nobody_looks_at_what_is_over(void **state _unused_)
+/* It is told so at steps, too, and still takes its turns. */
+static void test_what_is_over_is_told_so(void **state _unused_)
 {
 	bool over = false;
+	unsigned told = 0;
 
 	begin(&over);
 	turn_open();
-	turn_stride();
+	assert_false(turn_stride());
 	assert_false(turn_is_over());
 	over = true;
 	assert_true(turn_is_over());
-	turn_stride();
-	steps(MANY);
+	assert_true(turn_stride());
+	assert_int_equal(looks, 2);
+	for (int i = 0; i < MANY; i++)
+		told += turn_step();
+	assert_true(told > 1);
+	assert_int_equal(told, looks - 2);
+	turn_close();
+}
+
+static void test_many_bytes_are_many_steps(void **state _unused_)
+{
+	const bool over = false;
+
+	begin(&over);
+	turn_open();
+	for (size_t i = 0; i < (size_t)MANY * TURN_STEP_BYTES; i++)
+		turn_at(i);
+	assert_true(looks > 1);
+	looks = 0;
+	turn_bytes((size_t)MANY * TURN_STEP_BYTES);
 	assert_int_equal(looks, 1);
 	turn_close();
 }
@@ -125,7 +144,8 @@ int main(void)
 		cmocka_unit_test(test_after_each_stride),
 		cmocka_unit_test(test_nobody_looks_at_what_is_not_open),
 		cmocka_unit_test(test_what_is_open_within_what_is_open),
-		cmocka_unit_test(test_nobody_looks_at_what_is_over),
+		cmocka_unit_test(test_what_is_over_is_told_so),
+		cmocka_unit_test(test_many_bytes_are_many_steps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -239,6 +239,58 @@ static void test_one_that_is_dropped_ends_at_once(void **state _unused_)
 	end(&w);
 }
 
+/* --- one that is to end soon --- */
+
+static void done_in_a_hurry(void *ctx)
+{
+	struct piece *p = ctx;
+
+	assert_true(p->ended && p->was_over);
+	p->done = true;
+}
+
+static void hurry_all(void *ctx)
+{
+	struct world *w = ctx;
+
+	if (w->piece[0].strides >= 2)
+		for (size_t i = 0; i < 2; i++)
+			if (!w->piece[i].done)
+				turns_hurry(w->piece[i].work);
+	stop_when_all_are_done(w);
+}
+
+/* Strides on, until the loop has had turns of its own meanwhile. */
+static void until_in_a_hurry(void *ctx)
+{
+	struct piece *p = ctx;
+	unsigned turns;
+
+	begin_piece(p);
+	while (!turn_is_over())
+		stride(p);
+	turns = p->w->turns_of_loop;
+	while (p->w->turns_of_loop < turns + 3)
+		stride(p);
+	end_piece(p);
+}
+
+/* The one that has begun, and the one that has not. */
+static void test_one_that_is_unwanted_goes_on_in_turns(void **state _unused_)
+{
+	struct world w;
+
+	begin(&w, 1);
+	for (size_t i = 0; i < 2; i++) {
+		w.piece[i] = (struct piece){ .w = &w, .number = i };
+		w.piece[i].work = turns_add(w.turns, until_in_a_hurry,
+					    done_in_a_hurry, &w.piece[i]);
+	}
+	run(&w, hurry_all);
+	assert_true(w.piece[0].done && w.piece[1].done);
+	end(&w);
+}
+
 static void drop_both(void *ctx)
 {
 	struct world *w = ctx;
@@ -307,6 +359,7 @@ int main(void)
 		cmocka_unit_test(test_pieces_and_the_loop_take_turns),
 		cmocka_unit_test(test_no_more_at_a_time_than_threads),
 		cmocka_unit_test(test_one_that_is_dropped_ends_at_once),
+		cmocka_unit_test(test_one_that_is_unwanted_goes_on_in_turns),
 		cmocka_unit_test(test_one_that_waits_is_dropped),
 		cmocka_unit_test(test_the_end_of_one_adds_the_next),
 		cmocka_unit_test(test_nothing_to_do),
