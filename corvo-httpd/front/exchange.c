@@ -156,11 +156,16 @@ void exchange_work(struct exchange *x)
 	x->in_turns = true;
 }
 
+static bool is_gone(const struct exchange *x)
+{
+	return x->front->is_gone != NULL && x->front->is_gone(x);
+}
+
 void exchange_worked(struct exchange *x)
 {
 	x->in_turns = false;
-	if (!x->answered && (x->unwanted || (x->front->is_gone != NULL &&
-					     x->front->is_gone(x))))
+	/* what has begun to be carried out meanwhile goes on */
+	if (!x->answered && (x->unwanted || (!x->outlives && is_gone(x))))
 		exchange_left(x);
 }
 
@@ -225,6 +230,9 @@ bool exchange_if_left(struct exchange *x)
 	CHECK(!x->answered && !x->abandoned);
 	if (!exchange_is_left(x))
 		return false;
-	exchange_left(x);
+	if (x->in_turns) /* work cannot wait for its own end */
+		x->unwanted = true;
+	else
+		exchange_left(x);
 	return true;
 }

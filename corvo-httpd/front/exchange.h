@@ -123,8 +123,8 @@ void exchange_unpacked(struct exchange *x, struct buf *plain);
 
 /*
  * Looks at the connection of a request that is not answered yet. True: its
- * client has left, and the request has ended without an answer; front_ops.end
- * comes.
+ * client has left, and the request has ended without an answer, or does when
+ * the work on it ends; front_ops.end comes.
  */
 bool exchange_if_left(struct exchange *x);
 

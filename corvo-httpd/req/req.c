@@ -331,9 +331,6 @@ void req_call(struct req *r, const struct req_call *c)
 	uint64_t by;
 	int timeout_err;
 
-	/* it may have been read in part only; see exchange_worked */
-	if (r->x.unwanted)
-		return;
 	by = deadline_of(r, c, &timeout_err);
 	buf_clear(b);
 	msg_encode(c->desc, c->m, b);

@@ -125,6 +125,8 @@ static void make_job(struct req *r, const struct taking *t)
 	turn_open();
 	err = hook_map(t->h, &t->d, &r->arena, e, &why);
 	turn_close();
+	if (r->x.unwanted) /* it may have been read in part only */
+		return;
 	if (err == 0)
 		err = job_check(r->h->set, e, &why);
 	if (err < 0) {
@@ -325,6 +327,8 @@ void h_queue_hook(struct req *r)
 	MSG_SET(e, enqueue, payload,
 		hook_payload(buf_str(&r->x.body), &r->arena));
 	turn_close();
+	if (r->x.unwanted)
+		return;
 	if (msg_check(&msg_enqueue, e, &why) < 0)
 		req_fail_text(r, ERR_VALIDATION_ERROR, buf_str(&why));
 	else

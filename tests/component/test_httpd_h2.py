@@ -243,13 +243,16 @@ def test_fetches_of_a_client_that_left_are_cancelled(h):
     h.backend.wait("cancel", count=before + 5)
 
 
+@pytest.mark.parametrize("path", ["/enqueue", "/fetch", "/webhooks/unwanted"])
 @pytest.mark.parametrize("leaves", ["stream", "connection"])
-def test_a_request_that_is_taken_back_while_it_is_read(h, leaves):
+def test_a_request_that_is_taken_back_while_it_is_read(h, leaves, path):
     """Nothing is done for it, and nothing of it stays."""
-    body = b'{"queue": "taken-back", "payload": "%s"}' % (b"\\n" * (1 << 20))
-    for _ in range(20):
+    body = b'{"%s": "%s"}' % (
+        b'queues": ["unwanted"], "x' if path == "/fetch"
+        else b'queue": "unwanted", "payload', b"\\n" * (1 << 18))
+    for _ in range(10):
         with Client(h.port, PATIENCE) as c:
-            i = c.begin("POST", API + "/enqueue", body[:-1], end=False)
+            i = c.begin("POST", API + path, body[:-1], end=False)
             # its end, and that nobody waits for it, in one
             c.h2.send_data(i, body[-1:], end_stream=True)
             if leaves == "stream":
@@ -262,7 +265,8 @@ def test_a_request_that_is_taken_back_while_it_is_read(h, leaves):
     wait_until(lambda: numbers(h)["corvo_http_memory_bytes"] < 1 << 18,
                "its memory")
     assert numbers(h)["corvo_http_requests_in_flight"] == 1  # this one
-    assert not h.backend.seen("request", "enqueue", queue="taken-back")
+    assert not h.backend.seen("request", "enqueue", queue="unwanted")
+    assert not h.backend.seen("request", "fetch", queues=["unwanted"])
 
 
 def test_more_than_a_connection_may_have_at_once(h):

@@ -38,13 +38,18 @@ def test_a_job_for_a_client_that_left_goes_back(h):
         assert e["body"]["requeue"] is True and e["body"]["lease_token"] == 7
 
 
-def test_nothing_is_asked_for_a_client_that_left(h):
+LONG = 32 << 10  # is read in turns with others
+
+
+@pytest.mark.parametrize("padding", [0, LONG])
+def test_nothing_is_asked_for_a_client_that_left(h, padding):
     before = len(h.backend.seen("request", "fetch"))
     for path in ("/fetch", "/fetch/batch"):
         with h.connect() as s:
             # one segment each: the request, then the end
             s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
-            send(s, "POST", "/api/v1" + path, {"queues": ["jobs"]})
+            send(s, "POST", "/api/v1" + path,
+                 {"queues": ["jobs"], "x": "x" * padding})
             s.shutdown(socket.SHUT_WR)
             assert s.recv(65536) == b""
     assert len(h.backend.seen("request", "fetch")) == before

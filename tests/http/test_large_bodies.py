@@ -7,6 +7,7 @@ import random
 import re
 import select
 import socket
+import time
 
 import pytest
 
@@ -100,6 +101,52 @@ def test_others_are_answered_while_a_large_body_is_read(
             large.finish()
             n = answers_meanwhile(client, large.is_answered)
             assert large.status() == 400
+        return n >= TURNS
+    assert comes_about(attempt)
+
+
+LONG = 12 * MIB
+TEXTS = {"escapes": b"\\n", "characters": "\N{EURO SIGN}".encode(),
+         "plain": b"text"}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_others_are_answered_while_a_long_text_is_read(node, client, kind):
+    part = TEXTS[kind]
+    body = (b'{"queue": "' + part * (LONG // len(part)) + b'", "x": "' +
+            part * (MIB // len(part)) + b'", "x": 1}')
+
+    def attempt():
+        with Large(node, f"{API}/enqueue", body) as large:
+            wait_read(client, len(body) - 1)
+            large.finish()
+            n = answers_meanwhile(client, large.is_answered)
+            assert large.status() == 400
+        return n >= TURNS
+    assert comes_about(attempt)
+
+
+@pytest.mark.parametrize("members, path, headers, status", [
+    ({"verify": "stripe", "secret": "one", "previous_secret": "two"}, "hooks",
+     {"Stripe-Signature": "t=%d" + ",v1=" * 60 + "0" * 64}, 401),
+    ({"verify": "none", "payload": {"r": ".raw"}}, "hooks", {}, 413),
+    ({}, "webhooks", {}, 413)], ids=["signed", "mapped", "queue"])
+def test_others_are_answered_while_a_long_delivery_is_taken(
+        node, client, members, path, headers, status):
+    if members:
+        a = client.request("PUT", f"{API}/hooks/long",
+                           {"queue": "long", **members})
+        assert a.status == 200, a
+    headers = [(n, v.replace("%d", str(int(time.time()))))
+               for n, v in headers.items()]
+
+    def attempt():
+        with Large(node, f"{API}/{path}/long", b"\n" * LONG,
+                   *headers) as large:
+            wait_read(client, LONG - 1)
+            large.finish()
+            n = answers_meanwhile(client, large.is_answered)
+            assert large.status() == status
         return n >= TURNS
     assert comes_about(attempt)
 
