@@ -38,7 +38,7 @@ static void run_ask(void *ctx) /* a reader's thread */
 static void answer(struct service *s, struct ask *a)
 {
 	if (a->err == 0) {
-		rpc_reply(a->req, 0, s->view->position, buf_str(&a->out));
+		rpc_reply_take(a->req, s->view->position, &a->out);
 		return;
 	}
 	if (a->err == -ERR_VALIDATION_ERROR) {

@@ -93,14 +93,21 @@ void frame_add_cancel(struct frame_writer *w, uint64_t id)
 	w->n++;
 }
 
-void frame_add_reply(struct frame_writer *w, const struct frame_reply *r)
+void frame_add_reply_head(struct frame_writer *w, const struct frame_reply *r)
 {
 	mpk_array(w->b, REPLY_LEN);
 	mpk_u64(w->b, r->id);
 	mpk_i64(w->b, r->err);
 	mpk_u64(w->b, r->seq);
-	mpk_bin(w->b, r->body);
+	mpk_bin_head(w->b, r->body.n);
 	w->n++;
+}
+
+void frame_add_reply(struct frame_writer *w, const struct frame_reply *r)
+{
+	frame_add_reply_head(w, r);
+	if (r->body.n > 0)
+		buf_put_str(w->b, r->body);
 }
 
 void frame_add_part(struct frame_writer *w, const struct frame_part *p)

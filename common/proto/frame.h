@@ -82,6 +82,8 @@ void frame_add_request(struct frame_writer *w, const struct frame_request *r);
 void frame_add_forward(struct frame_writer *w, const struct frame_request *r);
 void frame_add_cancel(struct frame_writer *w, uint64_t id);
 void frame_add_reply(struct frame_writer *w, const struct frame_reply *r);
+/* Nothing comes after it in the frame but the bytes of its body. */
+void frame_add_reply_head(struct frame_writer *w, const struct frame_reply *r);
 void frame_add_part(struct frame_writer *w, const struct frame_part *p);
 void frame_end(struct frame_writer *w); /* writes the count */
 

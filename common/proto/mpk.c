@@ -102,10 +102,15 @@ void mpk_str(struct buf *b, struct str s)
 		put(b, s.p, s.n);
 }
 
+void mpk_bin_head(struct buf *b, size_t n)
+{
+	REQUIRE(n <= UINT32_MAX);
+	msgpack_pack_bin(b, n);
+}
+
 void mpk_bin(struct buf *b, struct str s)
 {
-	REQUIRE(s.n <= UINT32_MAX);
-	msgpack_pack_bin(b, s.n);
+	mpk_bin_head(b, s.n);
 	if (s.n > 0)
 		put(b, s.p, s.n);
 }

@@ -20,6 +20,7 @@ void mpk_f64(struct buf *b, double v);
 void mpk_bool(struct buf *b, bool v);
 void mpk_str(struct buf *b, struct str s);
 void mpk_bin(struct buf *b, struct str s);
+void mpk_bin_head(struct buf *b, size_t n); /* so many bytes follow */
 
 enum mpk_type {
 	MPK_NIL,

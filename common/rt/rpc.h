@@ -164,6 +164,9 @@ void rpc_server_resume(struct rpc_server *s);
  * past RPC_BODY_BYTES is logged and answered as INTERNAL_ERROR.
  */
 void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body);
+/* A success, of which the body may be large: it is not copied then, and the
+ * buffer is empty. */
+void rpc_reply_take(struct rpc_req req, uint64_t seq, struct buf *body);
 void rpc_server_flush(struct rpc_server *s);
 /* Large answers have half of what may wait for a peer: who is answered with
  * less goes on beside those who ask for much. */

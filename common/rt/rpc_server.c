@@ -46,7 +46,8 @@ struct rpc_peer {
 struct closed_frame {
 	struct list node;
 	struct buf b;
-	size_t sent; /* bytes, in parts */
+	struct buf body; /* of a large one: what follows; else empty */
+	size_t sent;     /* bytes, in parts */
 };
 
 struct rpc_server {
@@ -150,6 +151,11 @@ static void close_frame(struct rpc_peer *p)
 	p->closed_bytes += f->b.n;
 }
 
+static size_t frame_bytes(const struct closed_frame *f)
+{
+	return f->b.n + f->body.n;
+}
+
 static void add_large(struct rpc_peer *p, const struct frame_reply *r)
 {
 	struct closed_frame *f = keep_frame(&p->large);
@@ -159,7 +165,22 @@ static void add_large(struct rpc_peer *p, const struct frame_reply *r)
 	frame_begin(&w, &f->b, FRAME_REPLY, p->epoch);
 	frame_add_reply(&w, r);
 	frame_end(&w);
-	p->closed_bytes += f->b.n;
+	p->closed_bytes += frame_bytes(f);
+}
+
+/* A copy of megabytes, in memory that is new, holds up the loop. */
+static void take_large(struct rpc_peer *p, const struct frame_reply *r,
+		       struct buf *body)
+{
+	struct closed_frame *f = keep_frame(&p->large);
+	struct frame_writer w;
+
+	frame_begin(&w, &f->b, FRAME_REPLY, p->epoch);
+	frame_add_reply_head(&w, r);
+	frame_end(&w);
+	f->body = *body;
+	*body = BUF_INIT(0);
+	p->closed_bytes += frame_bytes(f);
 }
 
 void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body)
@@ -190,14 +211,28 @@ void rpc_reply(struct rpc_req req, int err, uint64_t seq, struct str body)
 	frame_add_reply(&p->w, &r);
 }
 
+void rpc_reply_take(struct rpc_req req, uint64_t seq, struct buf *body)
+{
+	struct frame_reply r = { .id = req.id, .seq = seq };
+
+	r.body = buf_str(body);
+	/* to another node a frame goes as a whole, see send_part */
+	if (rpc_req_is_live(req) && !req.peer->is_node &&
+	    r.body.n > RPC_SMALL_BYTES && r.body.n <= RPC_BODY_BYTES)
+		take_large(req.peer, &r, body);
+	else
+		rpc_reply(req, 0, seq, r.body);
+}
+
 /* The first of those that wait. */
 static void drop_first(struct rpc_peer *p, struct list *l)
 {
 	struct closed_frame *f = list_entry(l->next, struct closed_frame, node);
 
-	p->closed_bytes -= f->b.n;
+	p->closed_bytes -= frame_bytes(f);
 	list_remove(&f->node);
 	buf_done(&f->b);
+	buf_done(&f->body);
 	free(f);
 }
 
@@ -223,20 +258,30 @@ static int send_first(struct rpc_peer *p, struct list *l)
 	return 0;
 }
 
+/* What comes next of it. */
+static struct str part_of(const struct closed_frame *f)
+{
+	struct str s = f->sent < f->b.n
+			   ? str_skip(buf_str(&f->b), f->sent)
+			   : str_skip(buf_str(&f->body), f->sent - f->b.n);
+
+	s.n = MIN(s.n, (size_t)RPC_PART_BYTES);
+	return s;
+}
+
 /* A node of an older version could not read it. */
 static int send_part(struct rpc_peer *p)
 {
 	struct closed_frame *f =
 	    list_entry(p->large.next, struct closed_frame, node);
 	struct buf *b = &p->server->part;
-	struct frame_part part = { .size = f->b.n };
+	struct frame_part part = { .size = frame_bytes(f) };
 	struct frame_writer w;
 	int r;
 
 	if (p->is_node)
 		return send_first(p, &p->large);
-	part.bytes = str_of(f->b.p + f->sent,
-			    MIN(f->b.n - f->sent, (size_t)RPC_PART_BYTES));
+	part.bytes = part_of(f);
 	frame_begin(&w, b, FRAME_PART, p->epoch);
 	frame_add_part(&w, &part);
 	frame_end(&w);
@@ -244,7 +289,7 @@ static int send_part(struct rpc_peer *p)
 	if (r < 0)
 		return r;
 	f->sent += part.bytes.n;
-	if (f->sent == f->b.n)
+	if (f->sent == frame_bytes(f))
 		drop_first(p, &p->large);
 	return 0;
 }

@@ -172,7 +172,7 @@ static void answer_done(void *ctx)
 	if (a->err != 0)
 		svc_reply_error(a->req, a->err);
 	else
-		rpc_reply(a->req, 0, 0, buf_str(&a->out));
+		rpc_reply_take(a->req, 0, &a->out);
 	ask_free(a);
 }
 

@@ -90,6 +90,7 @@ static void jobs_work(void *ctx)
 		a->err = -read_jobs(a, &list);
 	if (a->err == 0)
 		msg_encode(&msg_job_list, &list, &a->out);
+	arena_done(&a->arena); /* megabytes, which take the loop a while */
 }
 
 static void jobs_done(void *ctx)
@@ -100,8 +101,7 @@ static void jobs_done(void *ctx)
 	if (a->err != 0)
 		svc_reply_error(a->req, a->err);
 	else
-		rpc_reply(a->req, 0, a->seq, buf_str(&a->out));
-	arena_done(&a->arena);
+		rpc_reply_take(a->req, a->seq, &a->out);
 	buf_done(&a->out);
 	free(a);
 }

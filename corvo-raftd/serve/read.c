@@ -39,8 +39,10 @@ static void work(void *ctx)
 		r->err = found < 0 ? -found : ERR_NOT_FOUND;
 	if (r->err == 0)
 		r->err = -r->fn(r->s->p->kv, r->ask, &r->arena, reply);
-	if (r->err == 0)
-		msg_encode(r->reply, reply, &r->out);
+	if (r->err != 0)
+		return;
+	msg_encode(r->reply, reply, &r->out);
+	arena_done(&r->arena); /* megabytes, which take the loop a while */
 }
 
 static void done(void *ctx)
@@ -53,7 +55,7 @@ static void done(void *ctx)
 	else if (r->err != 0)
 		svc_reply_error(r->req, r->err);
 	else
-		rpc_reply(r->req, 0, r->seq, buf_str(&r->out));
+		rpc_reply_take(r->req, r->seq, &r->out);
 	arena_done(&r->arena);
 	buf_done(&r->out);
 	free(r);

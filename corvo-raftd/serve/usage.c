@@ -30,6 +30,7 @@ static void usage_work(void *ctx)
 		    -record_usage(a->s->p->kv, &a->ask, &a->arena, &m, &a->why);
 	if (a->err == 0)
 		msg_encode(&msg_usage_reply, &m, &a->out);
+	arena_done(&a->arena); /* megabytes, which take the loop a while */
 }
 
 static void usage_done(void *ctx)
@@ -42,8 +43,7 @@ static void usage_done(void *ctx)
 	else if (a->err != 0)
 		svc_reply_error(a->req, a->err);
 	else
-		rpc_reply(a->req, 0, a->seq, buf_str(&a->out));
-	arena_done(&a->arena);
+		rpc_reply_take(a->req, a->seq, &a->out);
 	buf_done(&a->why);
 	buf_done(&a->out);
 	free(a);

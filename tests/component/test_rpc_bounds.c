@@ -2,6 +2,8 @@
  * Answers that the other end has yet to take, and questions whose time is over.
  */
 #include "rpc_world.h"
+#include "util/crc32.h"
+#include "util/rng.h"
 
 #define LARGE_BYTES (4u << 20)
 #define ASKED       100
@@ -90,6 +92,60 @@ static void parts_actor(int fd, const char *path, unsigned number)
 	w_end(&w);
 }
 
+/* --- answers whose memory is taken over --- */
+
+/* Of each as it came and as it went, in their order. */
+struct taken {
+	struct world w;
+	uint32_t crc[8];
+	size_t n;
+};
+
+static void take_reply(void *ctx, const struct rpc_reply *r)
+{
+	struct taken *t = ctx;
+
+	t->w.replies++;
+	EXPECT(r->err == 0 && r->seq == 7);
+	t->crc[t->n++] = crc32_add(0, r->body);
+}
+
+/* Sizes around those at which it goes another way. */
+static void taken_actor(int fd, const char *path, unsigned number)
+{
+	static const size_t sizes[] = {
+		0, 65535, 65536, 65537, 131071, LARGE_BYTES, LARGE_BYTES + 1
+	};
+	static struct taken t;
+	uint32_t crc[ARRAY_SIZE(sizes)];
+	struct rng rng;
+
+	(void)fd;
+	(void)number;
+	rng_seed(&rng, 1);
+	w_start(&t.w, path);
+	w_serve(&t.w);
+	w_dial(&t.w);
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct buf body = BUF_INIT(0);
+
+		while (body.n < sizes[i])
+			buf_putc(&body, (char)rng_below(&rng, 256));
+		crc[i] = crc32_add(0, buf_str(&body));
+		t.w.seen_n = t.w.replies = 0;
+		(void)rpc_call(t.w.client, QUERY_GET_SETTINGS, STR_NULL,
+			       STR("ask"), 0, ERR_LEADER_UNAVAILABLE, 0,
+			       take_reply, &t);
+		w_wait(&t.w, has_seen);
+		rpc_reply_take(t.w.seen[0].req, 7, &body);
+		EXPECT(body.n == 0 || body.n <= 65536);
+		buf_done(&body);
+		w_wait(&t.w, has_reply);
+	}
+	EXPECT(memcmp(crc, t.crc, sizeof(crc)) == 0);
+	w_end(&t.w);
+}
+
 static void raw_part(struct raw *r, uint64_t epoch, uint64_t size,
 		     struct str bytes)
 {
@@ -164,15 +220,15 @@ static void late_actor(int fd, const char *path, unsigned number)
 
 RPC_TEST(room)
 RPC_TEST(parts)
+RPC_TEST(taken)
 RPC_TEST(bad_parts)
 RPC_TEST(late)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_room),
-		cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_bad_parts),
+		cmocka_unit_test(test_room),  cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_taken), cmocka_unit_test(test_bad_parts),
 		cmocka_unit_test(test_late),
 	};
 	int r = cmocka_run_group_tests(tests, NULL, NULL);
