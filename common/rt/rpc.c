@@ -289,14 +289,16 @@ static void on_hello(struct rpc_client *c, const struct frame *f)
 	rpc_client_flush(c);
 }
 
-static void on_replies(struct rpc_client *c, const struct frame *f)
+static void on_replies(struct rpc_client *c, const struct frame *f,
+		       struct buf *memory)
 {
 	for (size_t i = 0; i < f->n; i++) {
 		const struct frame_reply *got = &f->replies[i];
 		struct rpc_call *call = rpc_calls_find(c, got->id);
 		struct rpc_reply r = { .err = got->err,
 				       .seq = got->seq,
-				       .body = got->body };
+				       .body = got->body,
+				       .memory = f->n == 1 ? memory : NULL };
 
 		/* cancelled or timed out meanwhile */
 		if (call == NULL || !call->sent)
@@ -324,7 +326,8 @@ static bool add_part(struct rpc_client *c, const struct frame_part *p)
 	return true;
 }
 
-static void on_frame(struct rpc_client *c, struct str in, bool in_parts);
+/* parts: what it came together in, or NULL. */
+static void on_frame(struct rpc_client *c, struct str in, struct buf *parts);
 
 /* Callbacks may end the connection, and with it what comes on it. */
 static void on_part(struct rpc_client *c, const struct frame_part *p)
@@ -339,28 +342,28 @@ static void on_part(struct rpc_client *c, const struct frame_part *p)
 		return;
 	whole = c->part;
 	c->part = BUF_INIT(0);
-	on_frame(c, buf_str(&whole), true);
+	on_frame(c, buf_str(&whole), &whole);
 }
 
-static bool may_come(enum frame_kind kind, bool in_parts)
+static bool may_come(enum frame_kind kind, const struct buf *parts)
 {
 	return kind == FRAME_REPLY ||
-	       (!in_parts && (kind == FRAME_HELLO || kind == FRAME_BYE ||
-			      kind == FRAME_PART));
+	       (parts == NULL && (kind == FRAME_HELLO || kind == FRAME_BYE ||
+				  kind == FRAME_PART));
 }
 
-static void on_frame(struct rpc_client *c, struct str in, bool in_parts)
+static void on_frame(struct rpc_client *c, struct str in, struct buf *parts)
 {
 	struct frame f;
 
-	if (frame_decode(in, &c->arena, &f) < 0 || !may_come(f.kind, in_parts))
+	if (frame_decode(in, &c->arena, &f) < 0 || !may_come(f.kind, parts))
 		link_drop(c->link);
 	else if (f.epoch != c->epoch)
 		log_debug("%s: a message of another connection", c->path);
 	else if (f.kind == FRAME_HELLO)
 		on_hello(c, &f);
 	else if (f.kind == FRAME_REPLY)
-		on_replies(c, &f);
+		on_replies(c, &f, parts);
 	else if (f.kind == FRAME_PART)
 		on_part(c, &f.part);
 	else
@@ -373,7 +376,7 @@ static void on_message(void *ctx, const void *data, size_t n)
 
 	if (c->state == CLIENT_DEAF)
 		return;
-	on_frame(c, str_of(data, n), false);
+	on_frame(c, str_of(data, n), NULL);
 	arena_reset(&c->arena);
 }
 

@@ -30,6 +30,9 @@ struct rpc_reply {
 	uint64_t seq;    /* event sequence after the operation; 0: none */
 	struct str body; /* encoded reply message, or error text if err */
 	bool sent;       /* no answer came in time: it had left this process */
+	/* What a large body stands in, and nothing else: it lasts for as long
+	 * as whoever takes it wants. NULL: it cannot be taken. */
+	struct buf *memory;
 };
 
 /* Runs once per call, on the loop thread; the body is valid during it. */

@@ -73,6 +73,7 @@ void req_cancel_call(struct req *r)
 static void req_release(struct req *r)
 {
 	arena_done(&r->arena);
+	buf_done(&r->taken);
 	buf_done(&r->x.body);
 	buf_done(&r->x.out);
 	free(r);
@@ -247,7 +248,7 @@ struct json_style req_style(struct req *r)
 /* What this floor keeps for it has changed. */
 static void count_work(struct req *r)
 {
-	r->x.work_n = arena_bytes(&r->arena);
+	r->x.work_n = arena_bytes(&r->arena) + r->taken.cap;
 	if (r->call != NULL)
 		r->x.work_n += r->call_n;
 	exchange_count(&r->x);
@@ -271,6 +272,18 @@ static void take_large(struct req *r)
 	r->then(r, &r->reply);
 }
 
+/* Megabytes are not copied, but taken. */
+static void keep_body(struct req *r, const struct rpc_reply *reply)
+{
+	if (reply->memory == NULL) {
+		r->reply.body = arena_copy(&r->arena, reply->body);
+		return;
+	}
+	buf_done(&r->taken);
+	r->taken = *reply->memory;
+	*reply->memory = BUF_INIT(0);
+}
+
 /* The bytes of a reply last for the callback. What was carried out is told at
  * once, and so is what goes into a stream. */
 static bool works_on(struct req *r, const struct rpc_reply *reply)
@@ -279,7 +292,7 @@ static bool works_on(struct req *r, const struct rpc_reply *reply)
 	    !r->is_question || !r->x.waiting || r->x.stream != NULL)
 		return false;
 	r->reply = *reply;
-	r->reply.body = arena_copy(&r->arena, reply->body);
+	keep_body(r, reply);
 	count_work(r);
 	req_work(r, reply->body.n, take_large);
 	return true;

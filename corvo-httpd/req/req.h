@@ -52,6 +52,7 @@ struct req {
 	req_reply_fn *then;
 	void *state;            /* the handler's own, in the arena */
 	struct rpc_reply reply; /* a large one, while it is worked on */
+	struct buf taken;       /* what its body stands in; or empty */
 
 	struct ignored ignored;   /* members nothing is done with */
 	size_t ignored_arguments; /* the first of them: "?name" */

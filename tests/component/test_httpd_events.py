@@ -86,6 +86,15 @@ def test_a_client_of_http_1_0(h):
 LONG_LOG, LONG_EVENTS, PAGE = 1000000, 20000, 256  # see fake_log.h
 
 
+def wait_for_rest(h):
+    """Until nothing more is asked for while others are answered."""
+    before = -1
+    while len(asked(h, waiting=False)) > before:
+        before = len(asked(h, waiting=False))
+        for _ in range(10):
+            assert h.get("/metrics").status == 200
+
+
 @pytest.mark.parametrize("path", [
     "/api/v1/bulk/bulk_long/progress",
     f"/api/v1/events?last_event_id={LONG_LOG}"])
@@ -96,6 +105,8 @@ def test_what_was_read_ahead_is_not_kept_for_who_does_not_read(h, path):
         s.settimeout(PATIENCE)
         s.connect(("127.0.0.1", h.port))
         send(s, "GET", path)
+        h.backend.wait("request", "events")
+        wait_for_rest(h)
         last, got = f"\nid: {LONG_LOG + LONG_EVENTS}\n".encode(), b""
         while last not in got:
             got = got[-len(last):] + s.recv(65536)

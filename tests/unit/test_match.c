@@ -108,8 +108,8 @@ static void test_expressions(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		_cleanup_(buf_done) struct buf out = BUF_INIT(0);
-		bool any = match_build(str_from(rows[i].q), &out) ==
-			   MATCH_BUILT;
+		bool any =
+		    match_build(str_from(rows[i].q), &out) == MATCH_BUILT;
 
 		assert_int_equal(any, rows[i].expected != NULL);
 		if (!any)
