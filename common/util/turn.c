@@ -11,12 +11,17 @@ static _Thread_local struct {
 	turn_fn *look; /* NULL: this thread takes no turns */
 	const bool *over;
 	void *ctx;
-	unsigned open;
+	unsigned open, held;
 } mine;
+
+static bool is_open(void)
+{
+	return mine.open > 0 && mine.held == 0;
+}
 
 bool turn_look(void)
 {
-	if (mine.open == 0) {
+	if (!is_open()) {
 		turn_steps_left = INT_MAX;
 		return false;
 	}
@@ -41,7 +46,18 @@ void turn_close(void)
 
 bool turn_is_over(void)
 {
-	return mine.open > 0 && *mine.over;
+	return is_open() && *mine.over;
+}
+
+void turn_hold(void)
+{
+	mine.held++;
+}
+
+void turn_let(void)
+{
+	mine.held--;
+	turn_steps_left = 0; /* it may have taken a while */
 }
 
 void turn_take_by(turn_fn *look, const bool *over, void *ctx)
@@ -49,5 +65,5 @@ void turn_take_by(turn_fn *look, const bool *over, void *ctx)
 	mine.look = look;
 	mine.over = over;
 	mine.ctx = ctx;
-	mine.open = 0;
+	mine.open = mine.held = 0;
 }

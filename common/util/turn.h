@@ -66,6 +66,13 @@ static inline const char *turn_piece(const char *p, const char *end)
 void turn_open(void);
 void turn_close(void);
 
+/*
+ * Between the two no step means anything, whoever says it: something that
+ * others use is half done, or is about another request than the work.
+ */
+void turn_hold(void);
+void turn_let(void);
+
 /* Nobody wants what this work would come to: it ends as soon as it can, with
  * any failure. */
 bool turn_is_over(void);

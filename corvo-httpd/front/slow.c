@@ -11,6 +11,7 @@
 #include "proto/err.h"
 #include "proto/limits.h"
 #include "util/clock.h"
+#include "util/turn.h"
 
 #define MOMENT_NS NS_PER_S              /* a rate is that of so long */
 #define PAUSE_NS  (20 * NS_PER_MS)      /* between two cuts */
@@ -147,9 +148,12 @@ void slow_cut(struct conns *cs, const struct exchange *but, uint64_t bytes)
 	conns_each_exchange(cs, add_slow, &l);
 	if (l.n > 0)
 		qsort(l.items, l.n, sizeof(l.items[0]), by_rate);
+	/* with another turn in between they could end, and be in the list */
+	turn_hold();
 	for (size_t i = 0; i < l.n && freed < bytes; i++) {
 		freed += l.items[i]->held;
 		cut(l.items[i]);
 	}
+	turn_let();
 	free(l.items);
 }

@@ -136,6 +136,29 @@ static void test_many_bytes_are_many_steps(void **state _unused_)
 	turn_close();
 }
 
+static void test_nobody_looks_at_what_is_held(void **state _unused_)
+{
+	const bool over = true;
+
+	begin(&over);
+	turn_open();
+	turn_hold();
+	turn_open(); /* by what is called meanwhile */
+	steps(MANY);
+	turn_stride();
+	assert_false(turn_is_over());
+	turn_close();
+	turn_hold();
+	turn_let();
+	steps(MANY);
+	assert_int_equal(looks, 0);
+	turn_let();
+	turn_step();
+	assert_int_equal(looks, 1);
+	assert_true(turn_is_over());
+	turn_close();
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -143,6 +166,7 @@ int main(void)
 		cmocka_unit_test(test_somebody_looks_now_and_then),
 		cmocka_unit_test(test_after_each_stride),
 		cmocka_unit_test(test_nobody_looks_at_what_is_not_open),
+		cmocka_unit_test(test_nobody_looks_at_what_is_held),
 		cmocka_unit_test(test_what_is_open_within_what_is_open),
 		cmocka_unit_test(test_what_is_over_is_told_so),
 		cmocka_unit_test(test_many_bytes_are_many_steps),
