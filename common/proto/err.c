@@ -32,6 +32,14 @@ const char *err_code(int e)
 	return err_row(e)->code;
 }
 
+int err_of_code(struct str code)
+{
+	for (size_t i = 1; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].code != NULL && str_is(code, rows[i].code))
+			return (int)i;
+	return ERR_INTERNAL_ERROR;
+}
+
 int err_status(int e)
 {
 	return err_row(e)->status;

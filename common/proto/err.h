@@ -5,6 +5,8 @@
 #ifndef CORVO_ERR_H
 #define CORVO_ERR_H
 
+#include "util/str.h"
+
 enum err {
 #define ERR(name, number, status, again, rpc, text) ERR_##name = number,
 #include "proto/defs/errors.def"
@@ -40,8 +42,9 @@ enum rpc_code {
 };
 
 /* All take the positive number; an unknown one reads as INTERNAL_ERROR. */
-const char *err_code(int e); /* "NOT_FOUND" */
-int err_status(int e);       /* 404 */
+const char *err_code(int e);      /* "NOT_FOUND" */
+int err_of_code(struct str code); /* an unknown one: ERR_INTERNAL_ERROR */
+int err_status(int e);            /* 404 */
 const char *err_text(int e);
 enum err_again err_again(int e);
 enum rpc_code err_rpc(int e);

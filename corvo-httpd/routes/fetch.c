@@ -129,6 +129,18 @@ static bool fill_defaults(struct req *r, struct m_fetch *f)
 	return true;
 }
 
+/* Its deadline may be sooner after the end of the wait than is usual, which who
+ * makes it wait could not tell from one that has waited before. */
+static void tell_margin(const struct req *r, struct m_fetch *f)
+{
+	uint64_t end = clock_mono_ns() + f->timeout;
+
+	if (r->deadline_ns == 0 ||
+	    r->deadline_ns >= end + r->h->set->op_timeout)
+		return;
+	MSG_SET(f, fetch, margin, r->deadline_ns - MIN(end, r->deadline_ns));
+}
+
 static void fetch(struct req *r, bool batch)
 {
 	struct m_fetch *f = arena_zalloc(&r->arena, sizeof(*f));
@@ -145,6 +157,7 @@ static void fetch(struct req *r, bool batch)
 		return;
 	if (r->h->draining)
 		MSG_SET(f, fetch, timeout, 0);
+	tell_margin(r, f);
 	req_call(r, &(struct req_call){
 			.client = r->h->raftd,
 			.id = OP_FETCH,

@@ -71,12 +71,10 @@ static bool needs_duplex(const struct rpc_form *f, const struct method *m)
 	       (m != NULL && m->pb->kind == RPC_BIDI);
 }
 
-static void refuse_type(struct req *r)
+static void refuse_type(struct req *r, const char *why)
 {
 	req_add_field(r, "accept-post", form_content_types());
-	req_fail(r, ERR_UNSUPPORTED_MEDIA_TYPE,
-		 "a remote call has a Content-Type of Connect, gRPC or "
-		 "gRPC-Web; see the header Accept-Post");
+	req_fail(r, ERR_UNSUPPORTED_MEDIA_TYPE, "%s", why);
 }
 
 /* A stream has envelopes, and of Connect no single call has; as text only
@@ -204,15 +202,29 @@ size_t rpc_bytes(const struct req *r)
 	return n > 0 && is_packed(r) ? gzip_most(n) : n;
 }
 
+static const char *why_misfit(const struct rpc_form *f)
+{
+	if (f->protocol == RPC_CONNECT)
+		return "a stream of Connect has the Content-Type "
+		       "application/connect+json or application/connect+proto";
+	if (f->protocol == RPC_CONNECT_STREAM)
+		return "a call of Connect that is no stream has the "
+		       "Content-Type application/json or application/proto";
+	return "a stream in both directions cannot be "
+	       "application/grpc-web-text";
+}
+
 /* It has no form it could be served in. */
 static void refuse_form(struct req *r)
 {
 	struct rpc_form form;
 	struct method m;
 
-	if (!form_parse(req_header(r, HEAD_CONTENT_TYPE), &form) ||
-	    (method_find(r->x.path, &m) && !fits_kind(&form, m.pb->kind)))
-		refuse_type(r);
+	if (!form_parse(req_header(r, HEAD_CONTENT_TYPE), &form))
+		refuse_type(r, "a remote call has a Content-Type of Connect, "
+			       "gRPC or gRPC-Web; see the header Accept-Post");
+	else if (method_find(r->x.path, &m) && !fits_kind(&form, m.pb->kind))
+		refuse_type(r, why_misfit(&form));
 	else
 		req_fail(r, ERR_HTTP_VERSION,
 			 "gRPC, and streams in both directions, need HTTP/2");

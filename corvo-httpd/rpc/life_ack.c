@@ -7,6 +7,27 @@
  */
 #include "rpc/life_parts.h"
 
+/*
+ * They come in the order of the acks. A lease may be lost without any fault, so
+ * the stream is not slowed down for it.
+ */
+static void refuse(struct life_frame *f, struct m_refusal *all, size_t n)
+{
+	bool was_wrong = f->is_wrong;
+	size_t at = 0;
+
+	MSG_SET_LIST(&f->reply, lifecycle_reply, refused, all, n);
+	for (size_t i = 0; i < n; i++) {
+		while (at < f->acks_n &&
+		       !str_eq(f->m.acks[at].job_id, all[i].job_id))
+			at++;
+		REQUIRE(at < f->acks_n);
+		life_refuse_item(f, LIFE_ACKS, f->ack_places[at++],
+				 err_of_code(all[i].code), STR_NULL);
+	}
+	f->is_wrong = was_wrong;
+}
+
 /* --- by itself --- */
 
 static void on_acked(struct life_frame *f, _unused_ struct part *p,
@@ -18,8 +39,7 @@ static void on_acked(struct life_frame *f, _unused_ struct part *p,
 	if (m == NULL)
 		return;
 	MSG_SET(&f->reply, lifecycle_reply, acked, m->acked);
-	MSG_SET_LIST(&f->reply, lifecycle_reply, refused, m->refused,
-		     m->refused_n);
+	refuse(f, m->refused, m->refused_n);
 }
 
 static void start_alone(struct life_frame *f)
@@ -87,7 +107,7 @@ static void tell(struct life_frame *f, _unused_ size_t at, const void *reply)
 			own[n].code = arena_copy(&f->a, own[n].code);
 			n++;
 		}
-		MSG_SET_LIST(&f->reply, lifecycle_reply, refused, own, n);
+		refuse(f, own, n);
 	}
 	MSG_SET(&f->reply, lifecycle_reply, acked, (uint32_t)(all - n));
 }
@@ -109,10 +129,12 @@ void life_start_acks(struct life_frame *f)
 {
 	size_t n = 0;
 
+	f->ack_places = arena_alloc(&f->a, f->m.acks_n * sizeof(size_t));
 	for (size_t i = 0; i < f->m.acks_n; i++) {
 		if (!life_item_ok(f, LIFE_ACKS, i, &f->m.acks[i]))
 			continue;
 		pushed_remove(f->l, f->m.acks[i].job_id);
+		f->ack_places[n] = i;
 		f->m.acks[n++] = f->m.acks[i];
 	}
 	f->acks_n = n;

@@ -45,6 +45,29 @@ static uint64_t hash_jobs(struct httpd *h, const struct m_enqueue_batch *b)
 	return hash_stable(h->scratch.p, h->scratch.n) | 1;
 }
 
+static struct str together(struct life_frame *f, struct str text)
+{
+	return arena_printf(&f->a,
+			    "refused together with others of the frame, of "
+			    "which one says: %.*s",
+			    STR_ARG(text));
+}
+
+/* Some would be added under the key, and then the frame that has been put right
+ * is another one. */
+static void refuse_rest(struct life_frame *f, bool *refused)
+{
+	struct str text = together(f, f->bad_job.text);
+
+	for (size_t i = 0; i < f->m.enqueues_n; i++) {
+		turn_step();
+		if (refused[i])
+			continue;
+		refused[i] = true;
+		life_refuse_item(f, LIFE_JOBS, i, f->bad_job.err, text);
+	}
+}
+
 /* Those of the frame that are not refused. */
 static void choose(struct life_frame *f)
 {
@@ -59,6 +82,8 @@ static void choose(struct life_frame *f)
 	}
 	if (some)
 		life_refuse_refs(f, refused);
+	if (some && f->m.idempotency_key.n > 0)
+		refuse_rest(f, refused);
 	f->places = arena_alloc(&f->a, all * sizeof(*f->places));
 	for (size_t i = 0; i < all; i++) {
 		turn_step();
@@ -190,11 +215,8 @@ static void refuse_asked(struct life_frame *f, const struct rpc_reply *reply)
 	struct str text = reply->body;
 	size_t n = f->asked_n;
 
-	if (n > 1 && !is_bound(f))
-		text = arena_printf(&f->a,
-				    "refused together with others of the "
-				    "frame, of which one says: %.*s",
-				    STR_ARG(text));
+	if (n > 1 && reply->err != ERR_IDEMPOTENCY_MISMATCH)
+		text = together(f, text);
 	for (size_t i = 0; i < n; i++)
 		life_refuse_item(f, LIFE_JOBS, f->places[f->settled_n + i],
 				 reply->err, text);

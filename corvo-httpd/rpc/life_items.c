@@ -25,6 +25,15 @@ static void tell(struct life_frame *f, enum life_part list, size_t i, int err,
 	struct m_refused_item *all = f->reply.refused_items, *item;
 	size_t n = f->reply.refused_items_n;
 
+	if (text.n == 0)
+		text = str_from(err_text(err));
+	if (list == LIFE_JOBS && f->bad_job.err == 0)
+		f->bad_job = (struct life_fault){
+			.part = list,
+			.index = i,
+			.err = err,
+			.text = arena_copy(&f->a, text),
+		};
 	if (n == LIMIT_REFUSED_ITEMS)
 		return;
 	if (n == 0)
@@ -33,8 +42,7 @@ static void tell(struct life_frame *f, enum life_part list, size_t i, int err,
 	MSG_SET(item, refused_item, item,
 		arena_printf(&f->a, "%s[%zu]", lists[list].name, i));
 	MSG_SET(item, refused_item, code, str_from(err_code(err)));
-	MSG_SET(item, refused_item, error,
-		arena_copy(&f->a, text.n > 0 ? text : str_from(err_text(err))));
+	MSG_SET(item, refused_item, error, arena_copy(&f->a, text));
 	MSG_SET_LIST(&f->reply, lifecycle_reply, refused_items, all, n + 1);
 }
 

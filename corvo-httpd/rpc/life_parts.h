@@ -71,10 +71,12 @@ struct life_frame {
 	bool leads;      /* this node does, as far as that was asked */
 	bool is_last;    /* the stream ends with it */
 	bool asks_first; /* who leads, before anything else */
-	size_t acks_n;   /* those that can be said, the first of m.acks */
+	size_t acks_n;   /* those that can be said, the first of m.acks, and */
+	size_t *ack_places; /* where they stood there */
 	/* Items that could not be read; NULL: all of the list could. */
 	bool *unread[LIFE_PARTS];
 	struct life_fault worst;      /* that is told; err 0: none */
+	struct life_fault bad_job;    /* the first to be refused; err 0: none */
 	struct m_enqueue_batch batch; /* jobs that can be added, and */
 	size_t *places;               /* where they stand in m.enqueues */
 	bool has_refs;                /* some name others of them */

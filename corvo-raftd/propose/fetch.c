@@ -138,13 +138,15 @@ static bool too_many(struct proposer *p, struct waiter *w)
 
 /*
  * One that comes again, to another process or node, does not begin its wait
- * anew: its deadline is op_timeout after the end of it.
+ * anew: its deadline is op_timeout after the end of it, or what it says itself,
+ * where its client waits for less.
  */
 static uint64_t wait_end(const struct proposer *p, const struct op *op,
-			 uint64_t timeout_ns)
+			 const struct m_fetch *m)
 {
-	uint64_t end_ns = op->arrived_ns + timeout_ns;
-	uint64_t later_ns = p->c.settings->op_timeout;
+	uint64_t end_ns = op->arrived_ns + m->timeout;
+	uint64_t later_ns =
+	    MSG_HAS(m, fetch, margin) ? m->margin : p->c.settings->op_timeout;
 
 	if (op->deadline_ns <= later_ns)
 		return end_ns;
@@ -162,7 +164,7 @@ static struct fetch *fetch_new(struct proposer *p, struct op *op,
 	f->waiter.count = m->count == 0 ? 1 : m->count;
 	f->waiter.places = f->places;
 	f->waiter.bytes = op->body.n;
-	f->waiter.deadline.key = wait_end(p, op, m->timeout);
+	f->waiter.deadline.key = wait_end(p, op, m);
 	lot_enter(&p->lot, &f->waiter, m->queues, m->queues_n);
 	f->worker = presence_ask(&p->presence, m, moment(p));
 	return f;

@@ -174,6 +174,7 @@ def test_a_refused_ack_is_told_to_who_sent_it(h, acked):
     assert [[(r.job_id, r.code) for r in g.refused] for g in got] == [
         [], [("job_lost", "LEASE_LOST")], [], [("job_missing", "NOT_FOUND")],
         []]
+    assert [g.code for g in got] == ["", "LEASE_LOST", "", "NOT_FOUND", ""]
     assert len(acked(5)) <= 3
 
 

@@ -348,4 +348,5 @@ def test_unknown_types_and_methods(h):
         assert a.headers["grpc-status"] == "12"  # unimplemented
         a = ask(c, b"{}", [("content-type", "application/json")], LIFECYCLE)
         assert a.status == 415
+        assert b"application/connect+json" in a.body
         assert json.loads(a.body)["code"] == "UNSUPPORTED_MEDIA_TYPE"

@@ -165,8 +165,53 @@ def test_what_belongs_together_is_added_or_not(h, form, batches, more, of):
             **more)
     assert [i for i, _ in refused(a)] == [
         "enqueues[0]", "enqueues[1]", "enqueues[2]"]
+    assert all("together with others of the frame" in i.error
+               for i in a.refused_items)
+    assert "together with others of the frame" in a.error
     assert not a.enqueued_job_ids
     assert [len(b) for b in batches(1)] == [3]
+
+
+@pytest.mark.parametrize("bad", [
+    job("x" * 300), job(""), job("a", depends_on=["#3"])])
+def test_with_a_key_nothing_is_added_when_a_job_is_refused(
+        h, form, batches, bad):
+    """So the same key is free for the frame that has been put right."""
+    jobs = [job("a"), bad, job("b"), job("")]
+    a = ask(h, form, enqueues=jobs, idempotency_key="k",
+            acks=[make("AckBatchItem", job_id="job_a")])
+    assert sorted(refused(a)) == [(f"enqueues[{i}]", "VALIDATION_ERROR")
+                                  for i in range(4)]
+    texts = {i.item: i.error for i in a.refused_items}
+    together = "refused together with others of the frame, of which one says: "
+    assert texts["enqueues[0]"] == texts["enqueues[2]"]
+    assert texts["enqueues[0]"].startswith(together)
+    assert texts["enqueues[3]"] == "queue is required"
+    assert not a.enqueued_job_ids and a.acked == 1
+    ask(h, form, enqueues=[job("a"), job("b")], idempotency_key="k")
+    assert [[j["queue"] for j in b] for b in batches(1)] == [["a", "b"]]
+
+
+def test_refused_acks_are_told_with_their_places_and_texts(h, form):
+    acks = [make("AckBatchItem", job_id=i)
+            for i in ("a", "", "job_lost", "b", "job_missing")]
+    a = ask(h, form, acks=acks, enqueues=[job("q")])
+    assert (a.acked, len(a.enqueued_job_ids)) == (2, 1)
+    assert [(r.job_id, r.code) for r in a.refused] == [
+        ("job_lost", "LEASE_LOST"), ("job_missing", "NOT_FOUND")]
+    assert refused(a) == [
+        ("acks[1]", "VALIDATION_ERROR"), ("acks[2]", "LEASE_LOST"),
+        ("acks[4]", "NOT_FOUND")]
+    assert "lease" in a.refused_items[1].error
+    a = ask(h, form, acks=acks[2:])
+    assert a.code == "LEASE_LOST" and a.error.startswith("ack: the lease")
+
+
+def test_a_heartbeat_of_no_job_is_told_in_its_place_only(h, form):
+    beats = [make("LifecycleHeartbeatItem", job_id=i)
+             for i in ("job_b", "job_lost")]
+    a = ask(h, form, heartbeats=beats)
+    assert (a.error, a.code) == ("", "") and len(a.heartbeats) == 2
 
 
 def test_an_overload_is_nothing_to_ask_again_about(h, form, batches):

@@ -2,6 +2,7 @@
  * Fetches that wait: until their time is over, and until a queue with a rate
  * may hand out its next job. See proposer_world.h.
  */
+#include "fsm_level.h"
 #include "proposer_world.h"
 
 #define SHORT_NS  (30 * NS_PER_MS)
@@ -57,6 +58,30 @@ static void waits_end_in_time_and_not_early(void **state)
 	assert_true(clock_mono_ns() - begin >= 2 * SHORT_NS);
 }
 
+/* Its client waits for less than op_timeout; it may also come again. */
+static void one_may_say_how_long_before_its_deadline_it_ends(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t begin = clock_mono_ns();
+	struct str q = STR("q");
+	struct rpc_req first, again;
+	struct m_fetch m;
+
+	test_set_level(f->fsm, 2);
+	f->s.op_timeout = GIVEN_UP;
+	f->deadline_ns = begin + GIVEN_UP;
+	fill_fetch(&m, &q, SHORT_NS, 1);
+	MSG_SET(&m, fetch, margin, GIVEN_UP - 2 * SHORT_NS);
+	first = submit(f, PEER_A, OP_FETCH, &m, "q");
+	MSG_SET(&m, fetch, timeout, GIVEN_UP);
+	MSG_SET(&m, fetch, fetch_id, 2);
+	again = submit_flags(f, PEER_A, OP_FETCH, &m, "q", FRAME_RESEND);
+	wait_for_replies(f, 2);
+	assert_int_equal(jobs_given(f, first), 0);
+	assert_int_equal(jobs_given(f, again), 0);
+	assert_true(clock_mono_ns() - begin >= 2 * SHORT_NS);
+}
+
 static void set_rate(struct fixture *f)
 {
 	struct m_set_queue m = { 0 };
@@ -91,6 +116,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(waits_end_in_time_and_not_early),
+		CASE(one_may_say_how_long_before_its_deadline_it_ends),
 		CASE(a_rate_wakes_each_that_waits),
 	};
 

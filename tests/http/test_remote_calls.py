@@ -3,10 +3,11 @@
 import gzip
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from node import API
+from node import API, wait_until
 from remote import SERVICE, CallError, Connect, GrpcWeb, envelope, make
 
 FORMS = {
@@ -184,15 +185,53 @@ def test_an_agent_by_a_call(connect, client, queue):
 # --- deadlines ---
 
 
-@pytest.mark.parametrize("form,header", [
-    ("proto", {"Connect-Timeout-Ms": "400"}),
-    ("web", {"Grpc-Timeout": "400m"})])
-def test_a_fetch_is_answered_before_its_deadline(client, queue, form, header):
+WAITS = [(1000, 30000, 750), (2000, 30000, 1500), (5000, 2000, 2000),
+         (12000, 3000, 3000)]
+
+
+@pytest.mark.parametrize("method", ["Fetch", "FetchBatch"])
+@pytest.mark.parametrize("deadline, wait, expected", WAITS)
+def test_a_fetch_waits_also_with_a_deadline(connect, queue, method, deadline,
+                                            wait, expected):
+    """As long as it says, or until shortly before the deadline."""
     start = time.monotonic()
-    job = FORMS[form](client).call(
-        "Fetch", make("FetchRequest", queues=[queue]), header)
-    assert not job.found
-    assert time.monotonic() - start < 20  # it would wait for thirty
+    try:
+        got = connect.call(method, make(method + "Request", queues=[queue],
+                                        wait_ms=wait),
+                           {"Connect-Timeout-Ms": str(deadline)})
+        assert not got.ListFields()
+    except CallError as e:  # a busy machine
+        assert e.code == "deadline_exceeded"
+    assert time.monotonic() - start >= expected / 1000
+
+
+def test_a_job_that_comes_before_the_deadline_is_handed_out(
+        node, client, queue):
+    with ThreadPoolExecutor() as pool, node.client() as worker:
+        asked = pool.submit(
+            Connect(worker).call, "Fetch",
+            make("FetchRequest", queues=[queue], wait_ms=30000),
+            {"Connect-Timeout-Ms": "9999"})
+        wait_until(lambda: client.parked() == 1, 9, "the fetch to wait")
+        job_id = Connect(client).call(
+            "Enqueue", make("EnqueueRequest", queue=queue)).job_id
+        assert asked.result().job_id == job_id
+
+
+@pytest.mark.parametrize("form,header", [
+    ("proto", {"Connect-Timeout-Ms": "2000"}),
+    ("web", {"Grpc-Timeout": "2000m"})])
+def test_a_fetch_is_answered_before_its_deadline(client, queue, form, header):
+    def is_answered():
+        try:
+            job = FORMS[form](client).call(
+                "Fetch", make("FetchRequest", queues=[queue]), header)
+        except CallError as e:  # a busy machine
+            assert e.code == "deadline_exceeded"
+            return False
+        assert not job.found
+        return True
+    wait_until(is_answered, 20, "the answer")
 
 
 def test_a_deadline_that_is_over(connect, queue):
