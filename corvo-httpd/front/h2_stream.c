@@ -156,11 +156,16 @@ static bool trailer_fits(struct h2_stream *st, size_t n)
 	return st->trailers_n <= LIMIT_HEAD_BYTES;
 }
 
+static int refuse_headers(struct h2 *h)
+{
+	h2_end_by(h, H2_HEAD, NGHTTP2_ENHANCE_YOUR_CALM);
+	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame,
 		     const uint8_t *name, size_t name_n, const uint8_t *value,
 		     size_t value_n, _unused_ uint8_t flags, void *ctx)
 {
-	struct h2 *h = ctx;
 	struct h2_stream *st = stream_of(session, frame->hd.stream_id);
 
 	if (st == NULL)
@@ -170,21 +175,24 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame,
 		: h2_head_add(&st->head, str_of((const char *)name, name_n),
 			      str_of((const char *)value, value_n)))
 		return 0;
-	h2_end_by(h, H2_HEAD, NGHTTP2_ENHANCE_YOUR_CALM);
-	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	return refuse_headers(ctx);
 }
 
-/* The library would leave it out. */
+/* The library would leave it out; but who names it again and again from its
+ * table has it looked at each time. */
 static int on_bad_header(nghttp2_session *session, const nghttp2_frame *frame,
-			 _unused_ const uint8_t *name, _unused_ size_t name_n,
-			 _unused_ const uint8_t *value, _unused_ size_t value_n,
-			 _unused_ uint8_t flags, _unused_ void *ctx)
+			 _unused_ const uint8_t *name, size_t name_n,
+			 _unused_ const uint8_t *value, size_t value_n,
+			 _unused_ uint8_t flags, void *ctx)
 {
 	struct h2_stream *st = stream_of(session, frame->hd.stream_id);
+	size_t n = name_n + value_n;
 
-	if (st != NULL && st->x == NULL)
-		h2_head_spoil(&st->head, "a header is malformed");
-	return 0;
+	if (st == NULL)
+		return 0;
+	if (st->x != NULL ? trailer_fits(st, n) : h2_head_add_bad(&st->head, n))
+		return 0;
+	return refuse_headers(ctx);
 }
 
 static void refuse_crowded(struct exchange *x)
