@@ -31,6 +31,7 @@ static void req_reset(struct req *r)
 	struct buf out = r->x.out;
 
 	arena_reset(&arena);
+	buf_done(&r->taken);
 	if (body.cap > POOL_KEEP_BYTES)
 		buf_done(&body);
 	if (out.cap > POOL_KEEP_BYTES)

@@ -159,6 +159,23 @@ static int words_split(Fts5Tokenizer *t, void *ctx, int flags, const char *text,
 	return w->plain.xTokenize(w->instance, ctx, flags, s.p, (int)s.n, fn);
 }
 
+static int count_word(void *ctx, _unused_ int flags, _unused_ const char *word,
+		      _unused_ int n, _unused_ int begin, _unused_ int end)
+{
+	++*(size_t *)ctx;
+	return SQLITE_OK;
+}
+
+size_t db_count_words(struct db *db, struct str text)
+{
+	size_t n = 0;
+
+	CHECK(words_split(db->words, &n, FTS5_TOKENIZE_QUERY,
+			  text.n > 0 ? text.p : "", (int)text.n,
+			  count_word) == SQLITE_OK);
+	return n;
+}
+
 static int add_words(struct db *db)
 {
 	fts5_tokenizer words = { words_create, words_delete, words_split };
@@ -174,6 +191,8 @@ static int add_words(struct db *db)
 	if (rc == SQLITE_OK)
 		rc =
 		    api->xCreateTokenizer(api, "json_words", api, &words, NULL);
+	if (rc == SQLITE_OK)
+		rc = words_create(api, NULL, 0, &db->words);
 	return db_translate(rc);
 }
 
@@ -220,6 +239,8 @@ void db_close(struct db *db)
 {
 	if (db == NULL)
 		return;
+	if (db->words != NULL)
+		words_delete(db->words);
 	CHECK(sqlite3_close(db->h) == SQLITE_OK); /* a statement was left */
 	if (db->fd >= 0)
 		close(db->fd);

@@ -40,6 +40,8 @@ int db_open(const char *path, enum db_mode mode, struct db **ret,
 	    struct buf *why);
 void db_close(struct db *db); /* all statements finalized before; NULL: fine */
 
+/* As many as the full-text index takes it for when somebody looks for it. */
+size_t db_count_words(struct db *db, struct str text);
 int db_exec(struct db *db, const char *sql); /* without results */
 const char *db_error(struct db *db);         /* of the last failure */
 /* The last failure is one of the file's content: tables, rows or rules are not

@@ -16,6 +16,7 @@ struct db {
 	uint64_t deadline_ns;    /* clock_mono_ns; 0: none */
 	const atomic_bool *stop; /* NULL: none */
 	db_match_fn *match;
+	Fts5Tokenizer *words; /* for db_count_words */
 };
 
 /* 1: a row; 0; or -ERR_*. */

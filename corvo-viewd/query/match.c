@@ -12,19 +12,6 @@ static bool is_space(unsigned char c)
 	return c <= ' ' || c == 0x7f;
 }
 
-/* What the index keeps of ASCII; of the rest it knows better than we. */
-static bool has_word(struct str s)
-{
-	for (size_t i = 0; i < s.n; i++) {
-		unsigned char c = (unsigned char)s.p[i];
-
-		if (c >= 0x80 || (c >= '0' && c <= '9') ||
-		    ((c | 0x20) >= 'a' && (c | 0x20) <= 'z'))
-			return true;
-	}
-	return false;
-}
-
 /* Takes the next word or phrase off *rest; false at the end. */
 static bool next_term(struct str *rest, struct str *ret)
 {
@@ -70,43 +57,54 @@ static void put_term(struct buf *out, struct str term, bool prefix)
 }
 
 struct terms {
-	struct hmap seen; /* as they stand in the expression */
-	size_t prefixes;
+	struct hmap seen;         /* as they stand in the expression */
+	size_t prefixes, phrases; /* the latter in words */
 };
 
 /* True: it is new, so it stays in the expression. */
-static bool is_new(struct terms *t, struct str term, bool prefix)
+static bool is_new(struct terms *t, struct str term, size_t words, bool prefix)
 {
 	if (hmap_put(&t->seen, term, t) != NULL)
 		return false;
 	t->prefixes += prefix;
+	t->phrases += words > 1 ? words : 0;
 	return true;
 }
 
-enum match match_build(struct str q, struct buf *out)
+static enum match judge(const struct terms *t)
+{
+	if (t->prefixes > LIMIT_SEARCH_PREFIXES)
+		return MATCH_MANY_PREFIXES;
+	if (t->phrases > LIMIT_SEARCH_PHRASES)
+		return MATCH_LONG_PHRASES;
+	return t->seen.n > 0 ? MATCH_BUILT : MATCH_NOTHING;
+}
+
+enum match match_build(struct str q, match_count_fn *count, void *ctx,
+		       struct buf *out)
 {
 	size_t start = out->n;
 	struct terms terms = { 0 };
 	struct str term;
+	enum match m;
 
-	while (next_term(&q, &term) &&
-	       terms.prefixes <= LIMIT_SEARCH_PREFIXES) {
+	while (next_term(&q, &term)) {
 		bool prefix = take_star(&term, &q);
-		size_t before = out->n, begin;
+		size_t before = out->n, words = count(ctx, term), begin;
 
-		if (!has_word(term))
+		if (words == 0)
 			continue;
 		if (before > start)
 			buf_putc(out, ' ');
 		begin = out->n;
 		put_term(out, term, prefix);
-		if (!is_new(&terms, str_skip(buf_str(out), begin), prefix))
+		if (!is_new(&terms, str_skip(buf_str(out), begin), words,
+			    prefix))
 			out->n = before;
 	}
-	hmap_done(&terms.seen);
-	if (terms.prefixes > LIMIT_SEARCH_PREFIXES) {
+	m = judge(&terms);
+	if (m != MATCH_BUILT)
 		out->n = start;
-		return MATCH_TOO_MANY;
-	}
-	return out->n > start ? MATCH_BUILT : MATCH_NOTHING;
+	hmap_done(&terms.seen);
+	return m;
 }

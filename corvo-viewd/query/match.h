@@ -14,8 +14,15 @@ enum match {
 	/* More than LIMIT_SEARCH_PREFIXES words end with a star. For each the
 	 * index gathers all that its words are in before the first row comes,
 	 * in memory and whatever time there is. */
-	MATCH_TOO_MANY,
+	MATCH_MANY_PREFIXES,
+	/* More than LIMIT_SEARCH_PHRASES words are to stand next to others.
+	 * For each the index holds all its places in a row at once, and
+	 * compares them whatever time there is. */
+	MATCH_LONG_PHRASES,
 };
+
+/* How many words the index takes a text for. */
+typedef size_t match_count_fn(void *ctx, struct str text);
 
 /*
  * Words stand between white space and must all be there; "several in quotes"
@@ -26,6 +33,7 @@ enum match {
  *
  * Unless it is built, out is as it was.
  */
-enum match match_build(struct str q, struct buf *out);
+enum match match_build(struct str q, match_count_fn *count, void *ctx,
+		       struct buf *out);
 
 #endif

@@ -325,13 +325,26 @@ int query_queues(struct query *q, const struct query_ask *ask, struct buf *out)
 	return 0;
 }
 
+static size_t count_words(void *ctx, struct str text)
+{
+	struct query *q = ctx;
+
+	return db_count_words(q->db, text);
+}
+
 int query_match(struct query *q, const char *member, struct str words,
 		struct buf *out)
 {
-	enum match m = match_build(words, out);
+	enum match m = match_build(words, count_words, q, out);
 
-	if (m == MATCH_TOO_MANY)
+	if (m == MATCH_MANY_PREFIXES)
 		return query_refuse(q, "%s: at most %d words may end with *",
 				    member, LIMIT_SEARCH_PREFIXES);
+	if (m == MATCH_LONG_PHRASES)
+		return query_refuse(q,
+				    "%s: at most %d words may stand next "
+				    "to others, in quotes or parted by what is "
+				    "no letter or digit",
+				    member, LIMIT_SEARCH_PHRASES);
 	return m == MATCH_BUILT;
 }

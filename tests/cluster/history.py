@@ -208,16 +208,21 @@ class History:
         job.told.append(r)
         self.ids[request["mark"]].add(job_id)
 
+    def sent(self, mark):
+        """Requests that may have been carried out, the first one first. Those
+        after it have the answer it had, for their Idempotency-Key."""
+        return [r for r in self.marks.get(mark, ())
+                if r["outcome"] != "refused"]
+
     def set_creation(self):
         """Earliest moments of creation: when its mark was first sent by a
         request that was not refused. That of a job nobody was told of, but
         that was handed out, is known by its mark; its end is not."""
         for job in self.jobs.values():
-            sent = [r for r in self.marks.get(job.mark, ())
-                    if r["outcome"] != "refused"]
+            sent = self.sent(job.mark)
             if not sent:
                 continue
-            job.begin = min(r["begin"] for r in sent)
+            job.begin = sent[0]["begin"]
             if job.request is None:
                 job.request = next(
                     q for q in sent[0]["request"].get(

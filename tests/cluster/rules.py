@@ -261,9 +261,10 @@ def rule_unique(h):
         if (job.request["queue"], job.request.get("unique_key")) != \
                 (q["queue"], q["unique_key"]):
             h.say("unique", job, f"is no duplicate of {q}")
-        if job.surely_ended() < r["begin"]:
+        begin = h.sent(q["mark"])[0]["begin"]
+        if job.surely_ended() < begin:
             h.say("unique", job, f"had ended at {at(job.surely_ended())} and "
-                  f"stood in the way of {q['mark']} at {at(r['begin'])}")
+                  f"stood in the way of {q['mark']} at {at(begin)}")
 
 
 def first_deliveries(h, queue):

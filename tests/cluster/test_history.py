@@ -402,6 +402,12 @@ def test_unique_duplicates():
                 .enqueue("a", 2, key="k", duplicate=True, mark="other"))
 
 
+    # It has ended since the request was sent for the first time.
+    first = told().enqueue("a", 1.5, "unknown", key="k", mark="other")
+    again = told().enqueue("a", 5, key="k", duplicate=True, mark="other")
+    assert_good(merged(life("a", 1, 1, key="k"), first, again))
+
+
 @pytest.mark.parametrize("h", [
     told().enqueue("a", 1, key="k").enqueue("b", 2, key="k"),
     # Both at once, and both there afterwards.
@@ -423,7 +429,11 @@ def test_unique_duplicates():
     # And of what had ended.
     life("a", 1, 1, key="k")
     .enqueue("a", 5, key="k", duplicate=True, mark="other"),
-], ids=range(8))
+    # Also when it was refused at first.
+    merged(life("a", 1, 1, key="k"),
+           told().enqueue("a", 1.5, "refused", key="k", mark="other"),
+           told().enqueue("a", 5, key="k", duplicate=True, mark="other")),
+], ids=range(9))
 def test_unique(h):
     for job in ("a", "b"):
         if any(r["answer"].get("job_id") == job or

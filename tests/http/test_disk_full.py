@@ -74,9 +74,9 @@ def test_what_gathered_stays_readable_when_it_cannot_be_written(node):
     """2 MiB gather before they are written, and then there is no room."""
     with node.client() as c:
         acked = [try_enqueue(c).json["job_id"] for _ in range(350)]
-        for _ in range(20):
+        for _ in range(100):  # it must come before the next look at the disk
             filler = fill_disk(node.data)
-            many = enqueue_many(c, 400)
+            many = enqueue_many(c, 200)
             check_all(c, acked)
             filler.unlink()
             wait_until(lambda: try_enqueue(c).status == 201, 30,

@@ -228,6 +228,17 @@ def test_few_words_may_end_with_a_star(client, queue):
         assert a.json["error"] == f"{member}: {why}"
 
 
+# It holds all places of each of their words in a row, and compares them.
+def test_phrases_have_an_end(client, queue):
+    words = [f"durian{i}" for i in range(128)]
+    job = client.enqueue(queue, payload=" ".join(words))
+    assert found(client, quote(f'"{" ".join(words)}"')) == [job]
+    too_long = f'"{" ".join(words)} more"'
+    a = client.get(f"{API}/search/fulltext?q={quote(too_long)}")
+    assert (a.status, a.code) == (400, "VALIDATION_ERROR"), a
+    assert a.json["error"].startswith("q: at most 128 words may stand next to")
+
+
 def test_deleted_and_moved_jobs(client, queue):
     a = client.enqueue(queue, payload="tamarillo")
     b = client.enqueue(queue, payload="tamarillo")

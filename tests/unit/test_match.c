@@ -78,6 +78,22 @@ static struct db *open_index(char *path, size_t size)
 	return db;
 }
 
+static struct db *words_db; /* any will do */
+
+static size_t count_words(void *ctx, struct str text)
+{
+	return db_count_words(ctx, text);
+}
+
+static int open_words(void **state)
+{
+	static char path[64];
+
+	*state = path;
+	words_db = open_index(path, sizeof(path));
+	return 0;
+}
+
 static void close_index(struct db *db, const char *path)
 {
 	db_close(db);
@@ -100,6 +116,12 @@ static int look_up(struct db *db, struct str expression)
 	return r;
 }
 
+static int close_words(void **state)
+{
+	close_index(words_db, *state);
+	return 0;
+}
+
 static void test_expressions(void **state)
 {
 	char path[64];
@@ -108,8 +130,8 @@ static void test_expressions(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		_cleanup_(buf_done) struct buf out = BUF_INIT(0);
-		bool any =
-		    match_build(str_from(rows[i].q), &out) == MATCH_BUILT;
+		bool any = match_build(str_from(rows[i].q), count_words,
+				       words_db, &out) == MATCH_BUILT;
 
 		assert_int_equal(any, rows[i].expected != NULL);
 		if (!any)
@@ -128,9 +150,11 @@ static void test_appends(void **state)
 
 	(void)state;
 	buf_puts(&out, "before ");
-	assert_int_equal(MATCH_NOTHING, match_build(STR("..."), &out));
+	assert_int_equal(MATCH_NOTHING,
+			 match_build(STR("..."), count_words, words_db, &out));
 	assert_true(str_is(buf_str(&out), "before "));
-	assert_int_equal(MATCH_BUILT, match_build(STR("a b"), &out));
+	assert_int_equal(MATCH_BUILT,
+			 match_build(STR("a b"), count_words, words_db, &out));
 	assert_true(str_is(buf_str(&out), "before \"a\" \"b\""));
 }
 
@@ -139,7 +163,8 @@ static void test_nul_is_white_space(void **state)
 	_cleanup_(buf_done) struct buf out = BUF_INIT(0);
 
 	(void)state;
-	assert_int_equal(MATCH_BUILT, match_build(STR("a\0b \"c\0d\""), &out));
+	assert_int_equal(MATCH_BUILT, match_build(STR("a\0b \"c\0d\""),
+						  count_words, words_db, &out));
 	assert_true(str_is(buf_str(&out), "\"a\" \"b\" \"c d\""));
 }
 
@@ -154,7 +179,8 @@ static void test_many_words(void **state)
 	(void)state;
 	for (int i = 0; i < 1024; i++)
 		buf_printf(&q, "%c%c ", 'a' + i % 26, 'a' + i / 26 % 26);
-	assert_int_equal(MATCH_BUILT, match_build(buf_str(&q), &out));
+	assert_int_equal(MATCH_BUILT,
+			 match_build(buf_str(&q), count_words, words_db, &out));
 	assert_int_equal(look_up(db, buf_str(&out)), 0);
 	close_index(db, path);
 }
@@ -164,8 +190,8 @@ static void test_what_is_said_twice_counts_once(void **state)
 	_cleanup_(buf_done) struct buf out = BUF_INIT(0);
 
 	(void)state;
-	assert_int_equal(MATCH_BUILT,
-			 match_build(STR("a b* a b b* \"a\" b*"), &out));
+	assert_int_equal(MATCH_BUILT, match_build(STR("a b* a b b* \"a\" b*"),
+						  count_words, words_db, &out));
 	assert_true(str_is(buf_str(&out), "\"a\" \"b\"* \"b\""));
 }
 
@@ -178,10 +204,32 @@ static void test_words_with_a_star_are_few(void **state)
 	(void)state;
 	for (int i = 0; i < LIMIT_SEARCH_PREFIXES; i++)
 		buf_printf(&q, "w%d* w%d* w%d ", i, i, i);
-	assert_int_equal(MATCH_BUILT, match_build(buf_str(&q), &out));
+	assert_int_equal(MATCH_BUILT,
+			 match_build(buf_str(&q), count_words, words_db, &out));
 	buf_clear(&out);
 	buf_puts(&q, "more*");
-	assert_int_equal(MATCH_TOO_MANY, match_build(buf_str(&q), &out));
+	assert_int_equal(MATCH_MANY_PREFIXES,
+			 match_build(buf_str(&q), count_words, words_db, &out));
+	assert_int_equal(out.n, 0);
+}
+
+/* And holds all places of each word of a phrase in a row. */
+static void test_phrases_are_short(void **state)
+{
+	_cleanup_(buf_done) struct buf q = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf out = BUF_INIT(0);
+
+	(void)state;
+	for (int i = 0; i < LIMIT_SEARCH_PHRASES / 4; i++)
+		buf_printf(&q, "\"a b%d\" c.d%d ", i, i);
+	buf_puts(&q, "single words count for nothing");
+	assert_int_equal(MATCH_BUILT,
+			 match_build(buf_str(&q), count_words, words_db, &out));
+	buf_clear(&out);
+	buf_puts(&q, " e\xe2\x80\x94"
+		     "f"); /* a dash */
+	assert_int_equal(MATCH_LONG_PHRASES,
+			 match_build(buf_str(&q), count_words, words_db, &out));
 	assert_int_equal(out.n, 0);
 }
 
@@ -204,7 +252,8 @@ static void test_no_text_is_an_error(void **state)
 			text[k] = i % 2 == 0
 				      ? some[rng_below(&rng, sizeof(some))]
 				      : (char)rng_below(&rng, 256);
-		if (match_build(str_of(text, n), &out) == MATCH_BUILT)
+		if (match_build(str_of(text, n), count_words, words_db, &out) ==
+		    MATCH_BUILT)
 			(void)look_up(db, buf_str(&out));
 	}
 	close_index(db, path);
@@ -218,9 +267,10 @@ int main(void)
 		cmocka_unit_test(test_nul_is_white_space),
 		cmocka_unit_test(test_what_is_said_twice_counts_once),
 		cmocka_unit_test(test_words_with_a_star_are_few),
+		cmocka_unit_test(test_phrases_are_short),
 		cmocka_unit_test(test_many_words),
 		cmocka_unit_test(test_no_text_is_an_error),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, open_words, close_words);
 }
