@@ -30,6 +30,7 @@ static struct h2_stream *stream_new(struct h2 *h, int32_t id)
 
 	st->h = h;
 	st->id = id;
+	st->cut_code = NGHTTP2_CANCEL;
 	h2_head_init(&st->head);
 	list_push_back(&h->streams, &st->node);
 	h->streams_n++;
@@ -128,7 +129,7 @@ void h2_streams_drop_cut(struct h2 *h)
 		if (!st->is_over)
 			(void)nghttp2_submit_rst_stream(h->session,
 							NGHTTP2_FLAG_NONE,
-							st->id, NGHTTP2_CANCEL);
+							st->id, st->cut_code);
 		leave(st);
 	}
 }
@@ -195,22 +196,15 @@ static int on_bad_header(nghttp2_session *session, const nghttp2_frame *frame,
 	return refuse_headers(ctx);
 }
 
-static void refuse_crowded(struct exchange *x)
-{
-	h2_refuse(x, ERR_OVERLOADED,
-		  STR("this node has as many requests as max_connections "
-		      "allows; try again after retry_after_ms"));
-}
-
 /* Refused for what the head says alone. */
 static bool is_refused(struct h2_stream *st, int err)
 {
 	struct exchange *x = st->x;
 
 	if (err != 0)
-		h2_refuse(x, -err, str_from(st->head.why));
-	else if (!h2_place_find(st))
-		refuse_crowded(x);
+		h2_place_refuse(st, -err, str_from(st->head.why));
+	else
+		h2_place_find(st);
 	return !x->coming;
 }
 
@@ -307,10 +301,8 @@ static int on_data(nghttp2_session *session, _unused_ uint8_t flags, int32_t id,
 		return 0;
 	}
 	intake_body(x, (const char *)data, n);
-	if (x->coming && !x->answered && !h2_place_body(st)) {
-		refuse_crowded(x);
+	if (x->coming && !x->answered && !h2_place_body(st))
 		return 0;
-	}
 	if (x->body_to != NULL) {
 		h2_place_came(st); /* it has begun, see rpc/flow.h */
 		if (x->coming && x->answered && !st->submitted)
@@ -489,10 +481,7 @@ static bool progress(const struct exchange *x, uint64_t *ret)
 
 static uint64_t place(const struct exchange *x)
 {
-	const struct h2 *h = x->h2->h;
-	const struct h2s *all = h->owner;
-
-	return h->sent_n + h->rest.n + (all->gathers == h ? all->out.n : 0);
+	return h2_sent_to(x->h2->h);
 }
 
 static bool is_past(const struct exchange *x, uint64_t at)
