@@ -17,6 +17,11 @@ int msg_refuse_type(const struct msg_reader *rd, const struct place *at,
 			    json_type_name(json_type_of(v)));
 }
 
+bool msg_read_number(struct json v, double *ret)
+{
+	return v.raw.n <= NUMBER_BYTES_MAX && json_double(v, ret);
+}
+
 static int read_uint(const struct msg_reader *rd, const struct place *at,
 		     struct json v, uint64_t *ret)
 {
@@ -51,7 +56,7 @@ static int read_f64(const struct msg_reader *rd, const struct place *at,
 
 	if (json_type_of(v) != JSON_NUMBER)
 		return msg_refuse_type(rd, at, "a number", v);
-	if (v.raw.n > NUMBER_BYTES_MAX || !json_double(v, ret))
+	if (!msg_read_number(v, ret))
 		return place_refuse(at, rd->why, "is too large a number");
 	if (max != 0 && (*ret < 0 || *ret > max))
 		return place_refuse(at, rd->why,
@@ -154,8 +159,7 @@ static int read_seconds(const struct msg_reader *rd, const struct place *at,
 		*ret = *ret <= LIMIT_DURATION_S ? *ret * NS_PER_S : UINT64_MAX;
 		return 0;
 	}
-	if (v.raw.n > NUMBER_BYTES_MAX || !json_double(v, &s) ||
-	    s > LIMIT_DURATION_S)
+	if (!msg_read_number(v, &s) || s > LIMIT_DURATION_S)
 		*ret = UINT64_MAX;
 	else if (s < 0)
 		return place_refuse(at, rd->why, "must not be negative");

@@ -17,6 +17,10 @@ int msg_read_scalar(const struct msg_reader *rd, const struct place *at,
 int msg_read_duration(const struct msg_reader *rd, const struct place *at,
 		      struct json v, uint64_t *ret);
 
+/* False: it is no number, too large a one, or is written with too many digits:
+ * whoever sends them must not hold up others. */
+bool msg_read_number(struct json v, double *ret);
+
 /* The text of the field's enum. */
 int msg_read_word(const struct msg_reader *rd, const struct place *at,
 		  struct str text, uint32_t *ret);

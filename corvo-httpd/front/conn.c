@@ -3,6 +3,8 @@
  */
 #include "front/conn.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -36,6 +38,17 @@ void conn_cut(struct conn *c)
 		door_close(c);
 	else
 		(void)shutdown(c->fd, SHUT_RDWR);
+}
+
+bool conn_acked(const struct conn *c, uint64_t *ret)
+{
+	struct tcp_info i = { 0 };
+	socklen_t n = sizeof(i);
+
+	if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &i, &n) < 0)
+		return false;
+	*ret = i.tcpi_bytes_acked;
+	return true;
 }
 
 bool conn_is_left(const struct conn *c)

@@ -125,6 +125,9 @@ void conns_each_exchange(struct conns *cs, conn_exchange_fn *fn, void *ctx);
 
 /* Its client has closed, or at least says that it sends nothing more. */
 bool conn_is_left(const struct conn *c);
+/* Bytes its client has, of all that were sent; false: it does not tell, as it
+ * is none of TCP. */
+bool conn_acked(const struct conn *c, uint64_t *ret);
 
 /*
  * Of HTTP/1, or nobody's yet: answers the request that is under way, or coming,

@@ -10,9 +10,7 @@
 #include "front/h1.h"
 
 #include <errno.h>
-#include <linux/tcp.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -215,18 +213,10 @@ static void h1_cut(struct exchange *x)
 	conn_cut(x->conn);
 }
 
-/* What the kernel has of an answer is not taken; other sockets than those of
- * TCP do not tell. */
+/* What the kernel has of an answer is not taken. */
 static bool h1_progress(const struct exchange *x, uint64_t *ret)
 {
-	struct tcp_info i = { 0 };
-	socklen_t n = sizeof(i);
-
-	if (x->conn->phase != CONN_WORK ||
-	    getsockopt(x->conn->fd, IPPROTO_TCP, TCP_INFO, &i, &n) < 0)
-		return false;
-	*ret = i.tcpi_bytes_acked;
-	return true;
+	return x->conn->phase == CONN_WORK && conn_acked(x->conn, ret);
 }
 
 /* There was one piece, and all of it has come. */

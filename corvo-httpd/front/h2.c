@@ -396,6 +396,8 @@ void h2_sweep(struct h2 *h, const struct conns *cs, uint64_t now_ns)
 {
 	struct conn *c = h->conn;
 
+	if (h->asked_n > 0 && h->acked_n < h->sent_n)
+		h2_place_look(h, now_ns);
 	if (is_late(h->closing_ns, now_ns, CLOSING_NS) ||
 	    is_late(h->blocked_ns, now_ns, cs->answer_timeout_ns)) {
 		h2_cut(h);
@@ -566,7 +568,7 @@ void h2s_free(struct h2s *all)
 		h->is_gone = true;
 		destroy(h);
 	}
-	CHECK(all->streams_n == 0);
+	CHECK(all->places_n == 0 && all->refused_n == 0);
 	loop_fd_remove(all->poll);
 	loop_timer_remove(all->again);
 	(void)close(all->epoll_fd);

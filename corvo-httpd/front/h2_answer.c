@@ -95,6 +95,13 @@ static void end_body(struct h2_stream *st, uint32_t *flags)
 				     all->nv_n);
 }
 
+uint64_t h2_sent_to(const struct h2 *h)
+{
+	const struct h2s *all = h->owner;
+
+	return h->sent_n + h->rest.n + (all->gathers == h ? all->out.n : 0);
+}
+
 static ssize_t take_stream(struct h2_stream *st, char *to, size_t max,
 			   uint32_t *flags)
 {
@@ -113,6 +120,7 @@ static ssize_t take_stream(struct h2_stream *st, char *to, size_t max,
 	default:
 		st->taken += (size_t)n;
 		h2_place_moved(st);
+		st->sent_to = h2_sent_to(st->h) + (uint64_t)n;
 		return n;
 	}
 }
@@ -154,6 +162,7 @@ static int on_send_data(nghttp2_session *session, nghttp2_frame *frame,
 		buf_append(out, st->x->out.p + st->taken, n);
 	st->taken += n;
 	h2_place_moved(st);
+	st->sent_to = h2_sent_to(h);
 	/* it would go on with all that the client's windows take */
 	return out->n >= H2_WRITE_BYTES ? NGHTTP2_ERR_PAUSE : 0;
 }

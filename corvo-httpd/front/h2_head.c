@@ -37,9 +37,16 @@ static int refuse(struct h2_head *h, int err, const char *why)
 	return -h->err;
 }
 
-void h2_head_spoil(struct h2_head *h, const char *why)
+static void count(struct h2_head *h, size_t n)
 {
-	(void)refuse(h, ERR_BAD_REQUEST, why);
+	h->cost += n + LINE_EXTRA + LIMIT_HEAD_ENTRY_BYTES;
+}
+
+bool h2_head_add_bad(struct h2_head *h, size_t n)
+{
+	(void)refuse(h, ERR_BAD_REQUEST, "a header is malformed");
+	count(h, n);
+	return h->cost <= ABSURD_SIZE;
 }
 
 static uint32_t put_text(struct h2_head *h, struct str s)
@@ -78,7 +85,7 @@ static void add_pseudo(struct h2_head *h, struct str name, struct str value)
 
 bool h2_head_add(struct h2_head *h, struct str name, struct str value)
 {
-	h->cost += name.n + value.n + LINE_EXTRA + LIMIT_HEAD_ENTRY_BYTES;
+	count(h, name.n + value.n);
 	if (h->cost > LIMIT_HEAD_BYTES) {
 		(void)refuse(h, ERR_HEAD_TOO_LARGE, NULL);
 		return h->cost <= ABSURD_SIZE;

@@ -30,8 +30,8 @@ void h2_head_done(struct h2_head *h);
 /* False: it is so large that nobody can mean it. */
 bool h2_head_add(struct h2_head *h, struct str name, struct str value);
 
-/* Something of it is wrong; why says what. */
-void h2_head_spoil(struct h2_head *h, const char *why);
+/* It is malformed, and nothing of its n bytes is kept. False: as above. */
+bool h2_head_add_bad(struct h2_head *h, size_t n);
 
 /* All has come; its arguments are found. 0 or -ERR_, see err and why. */
 int h2_head_whole(struct h2_head *h);

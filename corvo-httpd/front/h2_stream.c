@@ -30,6 +30,7 @@ static struct h2_stream *stream_new(struct h2 *h, int32_t id)
 
 	st->h = h;
 	st->id = id;
+	st->cut_code = NGHTTP2_CANCEL;
 	h2_head_init(&st->head);
 	list_push_back(&h->streams, &st->node);
 	h->streams_n++;
@@ -128,7 +129,7 @@ void h2_streams_drop_cut(struct h2 *h)
 		if (!st->is_over)
 			(void)nghttp2_submit_rst_stream(h->session,
 							NGHTTP2_FLAG_NONE,
-							st->id, NGHTTP2_CANCEL);
+							st->id, st->cut_code);
 		leave(st);
 	}
 }
@@ -156,11 +157,16 @@ static bool trailer_fits(struct h2_stream *st, size_t n)
 	return st->trailers_n <= LIMIT_HEAD_BYTES;
 }
 
+static int refuse_headers(struct h2 *h)
+{
+	h2_end_by(h, H2_HEAD, NGHTTP2_ENHANCE_YOUR_CALM);
+	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame,
 		     const uint8_t *name, size_t name_n, const uint8_t *value,
 		     size_t value_n, _unused_ uint8_t flags, void *ctx)
 {
-	struct h2 *h = ctx;
 	struct h2_stream *st = stream_of(session, frame->hd.stream_id);
 
 	if (st == NULL)
@@ -170,28 +176,24 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame,
 		: h2_head_add(&st->head, str_of((const char *)name, name_n),
 			      str_of((const char *)value, value_n)))
 		return 0;
-	h2_end_by(h, H2_HEAD, NGHTTP2_ENHANCE_YOUR_CALM);
-	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	return refuse_headers(ctx);
 }
 
-/* The library would leave it out. */
+/* The library would leave it out; but who names it again and again from its
+ * table has it looked at each time. */
 static int on_bad_header(nghttp2_session *session, const nghttp2_frame *frame,
-			 _unused_ const uint8_t *name, _unused_ size_t name_n,
-			 _unused_ const uint8_t *value, _unused_ size_t value_n,
-			 _unused_ uint8_t flags, _unused_ void *ctx)
+			 _unused_ const uint8_t *name, size_t name_n,
+			 _unused_ const uint8_t *value, size_t value_n,
+			 _unused_ uint8_t flags, void *ctx)
 {
 	struct h2_stream *st = stream_of(session, frame->hd.stream_id);
+	size_t n = name_n + value_n;
 
-	if (st != NULL && st->x == NULL)
-		h2_head_spoil(&st->head, "a header is malformed");
-	return 0;
-}
-
-static void refuse_crowded(struct exchange *x)
-{
-	h2_refuse(x, ERR_OVERLOADED,
-		  STR("this node has as many requests as max_connections "
-		      "allows; try again after retry_after_ms"));
+	if (st == NULL)
+		return 0;
+	if (st->x != NULL ? trailer_fits(st, n) : h2_head_add_bad(&st->head, n))
+		return 0;
+	return refuse_headers(ctx);
 }
 
 /* Refused for what the head says alone. */
@@ -200,9 +202,9 @@ static bool is_refused(struct h2_stream *st, int err)
 	struct exchange *x = st->x;
 
 	if (err != 0)
-		h2_refuse(x, -err, str_from(st->head.why));
-	else if (!h2_place_find(st))
-		refuse_crowded(x);
+		h2_place_refuse(st, -err, str_from(st->head.why));
+	else
+		h2_place_find(st);
 	return !x->coming;
 }
 
@@ -299,10 +301,8 @@ static int on_data(nghttp2_session *session, _unused_ uint8_t flags, int32_t id,
 		return 0;
 	}
 	intake_body(x, (const char *)data, n);
-	if (x->coming && !x->answered && !h2_place_body(st)) {
-		refuse_crowded(x);
+	if (x->coming && !x->answered && !h2_place_body(st))
 		return 0;
-	}
 	if (x->body_to != NULL) {
 		h2_place_came(st); /* it has begun, see rpc/flow.h */
 		if (x->coming && x->answered && !st->submitted)
@@ -481,10 +481,7 @@ static bool progress(const struct exchange *x, uint64_t *ret)
 
 static uint64_t place(const struct exchange *x)
 {
-	const struct h2 *h = x->h2->h;
-	const struct h2s *all = h->owner;
-
-	return h->sent_n + h->rest.n + (all->gathers == h ? all->out.n : 0);
+	return h2_sent_to(x->h2->h);
 }
 
 static bool is_past(const struct exchange *x, uint64_t at)

@@ -93,7 +93,12 @@ def test_a_head_in_ever_more_pieces(h):
         assert c.ended_with() != 0
 
 
-def test_a_head_that_unpacks_to_far_more(h):
+# a value that nobody may send is left out of the head, but is looked at
+VALUES = pytest.mark.parametrize("end", ["", "\x01"], ids=["good", "malformed"])
+
+
+@VALUES
+def test_a_head_that_unpacks_to_far_more(h, end):
     """4 KB in the table, named by one byte again and again."""
     before = ended(h, "head")
     with bounded(h, "a packed head"), Raw(h.port, PATIENCE) as c:
@@ -102,7 +107,8 @@ def test_a_head_that_unpacks_to_far_more(h):
                           (":scheme", "http"), (":authority", "localhost")])
         # literal with indexing, then the index of it
         long = (b"\x40" + hpack.hpack.encode_integer(3, 7) + b"x-a" +
-                hpack.hpack.encode_integer(3900, 7) + b"y" * 3900)
+                hpack.hpack.encode_integer(3900 + len(end), 7) +
+                b"y" * 3900 + end.encode())
         again = b"\xbe" * 12_000
         c.send(frame(HEADERS, END_STREAM | END_HEADERS, 1,
                      bytes(first) + long + again))
@@ -110,7 +116,8 @@ def test_a_head_that_unpacks_to_far_more(h):
     assert ended(h, "head") == before + 1
 
 
-def test_trailers_that_unpack_to_far_more(h):
+@VALUES
+def test_trailers_that_unpack_to_far_more(h, end):
     """The head before them is a good one."""
     before = ended(h, "head")
     with bounded(h, "trailers"), Raw(h.port, PATIENCE) as c:
@@ -118,8 +125,9 @@ def test_trailers_that_unpack_to_far_more(h):
         c.send(frame(HEADERS, END_HEADERS, 1,
                      head(API + "/enqueue", "POST", encoder=enc)))
         c.send(frame(DATA, 0, 1, b'{"queue": "trailers"}'))
-        block = enc.encode([("x", "y" * 3000)], huffman=False)
-        again = enc.encode([("x", "y" * 3000)], huffman=False)
+        trailers = [("x", "y" * 3000 + end)]
+        block = enc.encode(trailers, huffman=False)
+        again = enc.encode(trailers, huffman=False)
         assert len(again) == 1  # a place in the table
         c.send(frame(HEADERS, END_HEADERS | END_STREAM, 1,
                      block + again * 10000))

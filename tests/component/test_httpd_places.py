@@ -4,13 +4,19 @@ httpd_fixture.py starts it with a raftd and a viewd of canned answers.
 """
 
 import contextlib
+import itertools
 import json
+import select
+import socket
 import struct
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from h2client import RST_STREAM, WINDOW_UPDATE, Client, Raw, frame
+from h2client import (DATA, END_STREAM, PING, RST_STREAM, WINDOW_UPDATE,
+                      Client, Raw, frame)
 from httpd_fixture import (PATIENCE, is_closed, node, read_answer, send,
                            wait_until)
 
@@ -156,14 +162,13 @@ NO_WINDOW = struct.pack(">HI", 4, 0)  # as a setting, for each stream
 LARGE_WINDOW = struct.pack(">HI", 4, 1 << 30)
 
 
-def crowd(h, stack):
-    """All places are taken, by requests that wait for something."""
+def crowd(h, stack, n=PLACES):
+    """So many places are taken, the last ones, by requests that wait."""
     clients = [stack.enter_context(Client(h.port, PATIENCE))
                for _ in range(2)]
-    for c in clients:
-        for _ in range(PLACES // 2):
-            c.begin("POST", "/api/v1/fetch", {"queues": ["crowd"]})
-    h.backend.wait("request", "fetch", count=PLACES, queues=["crowd"])
+    for i in range(n):
+        clients[i % 2].begin("POST", "/api/v1/fetch", {"queues": ["crowd"]})
+    h.backend.wait("request", "fetch", count=n, queues=["crowd"])
     assert clients[0].ask("POST", "/api/v1/enqueue", {"queue": "q"}).error() \
         == (429, "OVERLOADED")
     return clients
@@ -221,9 +226,76 @@ def test_answers_nobody_reads_make_room(steady, stack):
         assert ended[2] == 1  # the oldest
 
 
-def stuck(h):
+DEAF = 5 * PLACES  # streams
+REFUSALS = 128  # that are told why, at a time
+REFUSED_STREAM = 7
+
+
+def is_served(c):
+    a = c.ask("POST", "/api/v1/enqueue", {"queue": "q"})
+    return a.headers.get(":status") == "201"
+
+
+def test_a_crowd_nobody_reads_holds_up_nobody(steady, stack):
+    """However many they are: those that were refused have no place."""
+    with Raw(steady.port, PATIENCE, settings=NO_WINDOW) as deaf:
+        deaf.send(b"".join(deaf.request(i, path="/api/v1/info")
+                           for i in odd(DEAF)))
+        with Client(steady.port, PATIENCE) as c:
+            wait_until(lambda: is_served(c), "a place")
+            deaf.send(frame(PING, payload=bytes(8)))
+            ended = [f for f in itertools.takewhile(
+                lambda f: f[0] != PING, deaf.frames()) if f[0] == RST_STREAM]
+            assert len(ended) == 1  # which is enough for one
+            for _ in range(PLACES):
+                assert is_served(c)
+
+
+def reopen(s, n, over):
+    """Asks again for each that is ended, until over is set or it is."""
+    for kind, _, _, _ in s.frames():
+        if over.is_set():
+            return
+        if kind == RST_STREAM:
+            n += 2
+            if not s.send(s.request(n, path="/api/v1/info")):
+                return
+
+
+def test_a_crowd_that_comes_again_holds_up_nobody(steady, stack):
+    """Each that is ended is opened again at once."""
+    deaf = stack.enter_context(
+        Raw(steady.port, PATIENCE, settings=NO_WINDOW))
+    deaf.send(b"".join(deaf.request(i, path="/api/v1/info")
+                       for i in odd(DEAF)))
+    over = threading.Event()
+    t = threading.Thread(target=reopen, args=(deaf, 2 * DEAF - 1, over))
+    t.start()
+    try:
+        with Client(steady.port, PATIENCE) as c:
+            for _ in range(5):
+                wait_until(lambda: is_served(c), "a place")
+    finally:
+        over.set()
+        deaf.sock.shutdown(socket.SHUT_RDWR)
+        t.join()
+
+
+def test_more_than_can_be_told_are_refused_at_once(steady, stack):
+    """They can be asked again elsewhere: nothing of them was done."""
+    crowd(steady, stack)
+    deaf = [stack.enter_context(
+        Raw(steady.port, PATIENCE, settings=NO_WINDOW)) for _ in range(2)]
+    for s in deaf:
+        s.send(b"".join(s.request(i, path="/api/v1/info")
+                        for i in odd(REFUSALS)))
+    refused = next(f for f in deaf[1].frames() if f[0] == RST_STREAM)
+    assert refused[3] == struct.pack(">I", REFUSED_STREAM)
+
+
+def stuck(h, receive=4096):
     """A connection that reads nothing of what fits its windows."""
-    s = Raw(h.port, PATIENCE, settings=LARGE_WINDOW, receive=4096)
+    s = Raw(h.port, PATIENCE, settings=LARGE_WINDOW, receive=receive)
     s.send(frame(WINDOW_UPDATE, payload=struct.pack(">I", 1 << 30)))
     return s
 
@@ -237,6 +309,30 @@ def test_a_connection_nobody_reads_makes_room(steady, stack):
     c = stack.enter_context(Client(steady.port, PATIENCE))
     wait_until(lambda: c.ask("POST", "/api/v1/enqueue",
                              {"queue": "q"}).status == 201, "a place")
+
+
+def test_who_reads_slowly_but_steadily_is_left_alone(steady, stack):
+    """Though the kernel keeps so much for it that it takes nothing more for
+    longer than others are given."""
+    slow = stack.enter_context(stuck(steady, 256 << 10))
+    body = json.dumps({"queue": "large"}).encode()
+    slow.send(slow.request(1, False, "/api/v1/jobs/search", "POST") +
+              frame(DATA, END_STREAM, 1, body))
+    while len(slow.held) < 1000:  # then it has its place
+        slow.held += slow.sock.recv(1000)
+    c = crowd(steady, stack, PLACES - 1)[0]
+    until = time.monotonic() + 4
+    while time.monotonic() < until:  # 400 KB a second
+        slow.held += slow.sock.recv(20_000)
+        assert not is_served(c)
+        select.select([], [], [], 0.05)
+    got = 0
+    for kind, flags, stream, payload in slow.frames():
+        assert kind != RST_STREAM
+        got += len(payload) if kind == DATA else 0
+        if kind == DATA and flags & END_STREAM:
+            break
+    assert got >= 7 << 20
 
 
 def test_a_stream_without_events_is_left_alone(steady, stack):

@@ -138,9 +138,24 @@ static void test_a_spoilt_one(void **state _unused_)
 
 	begin(&h, "/");
 	assert_true(h2_head_add(&h, STR("x"), str_of("a\0b", 3)));
-	h2_head_spoil(&h, "another");
+	assert_true(h2_head_add_bad(&h, 2));
 	assert_int_equal(h2_head_whole(&h), -ERR_BAD_REQUEST);
 	assert_string_equal(h.why, "a header has a NUL in it");
+	h2_head_done(&h);
+}
+
+/* They are not kept, and count as good ones do. */
+static void test_malformed_ones_without_end(void **state _unused_)
+{
+	struct h2_head h;
+	size_t n = 0;
+
+	begin(&h, "/");
+	while (h2_head_add_bad(&h, 1000))
+		n++;
+	assert_in_range(n, 55, 65);
+	assert_int_equal(h2_head_whole(&h), -ERR_BAD_REQUEST);
+	assert_string_equal(h.why, "a header is malformed");
 	h2_head_done(&h);
 }
 
@@ -152,6 +167,7 @@ int main(void)
 		cmocka_unit_test(test_bad_ones),
 		cmocka_unit_test(test_nothing_is_kept_of_one_too_large),
 		cmocka_unit_test(test_a_spoilt_one),
+		cmocka_unit_test(test_malformed_ones_without_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

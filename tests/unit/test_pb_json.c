@@ -92,6 +92,33 @@ static void test_refusals_name_the_field(void **state)
 	}
 }
 
+#define DIGITS_MANY (65u << 10)
+
+/* Reading millions of digits would hold up others. */
+static void test_numbers_of_too_many_digits(void **state)
+{
+	static const struct {
+		const char *name, *why;
+	} rows[] = {
+		{ "retryJitter", "retry_jitter: is too large a number" },
+		{ "maxRetries",
+		  "max_retries: must be a whole number of 64 bits" },
+	};
+	static char text[DIGITS_MANY + 100], zeros[DIGITS_MANY + 1];
+	struct pb_world *w = *state;
+	struct m_enqueue m;
+
+	memset(zeros, '0', sizeof(zeros) - 1);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)snprintf(text, sizeof(text),
+			       "{\"queue\": \"q\", \"%s\": 1.%s}", rows[i].name,
+			       zeros);
+		assert_int_equal(reads(w, &pb_EnqueueRequest, text, &m),
+				 -ERR_VALIDATION_ERROR);
+		assert_str_is(buf_str(&w->why), rows[i].why);
+	}
+}
+
 static void test_defaults_are_no_news(void **state)
 {
 	struct pb_world *w = *state;
@@ -147,6 +174,7 @@ int main(void)
 		PB_TEST(test_names_in_either_form),
 		PB_TEST(test_maps_and_times),
 		PB_TEST(test_refusals_name_the_field),
+		PB_TEST(test_numbers_of_too_many_digits),
 		PB_TEST(test_defaults_are_no_news),
 		PB_TEST(test_a_lease_in_seconds_is_not_taken_back),
 		cmocka_unit_test(test_answers_are_proto3_json),

@@ -5,6 +5,7 @@
  * read_object calls itself along descriptors, never along data.
  */
 #include "proto/msg_near.h"
+#include "proto/msg_read.h"
 #include "rpc/pb/store.h"
 #include "util/base64.h"
 #include "util/timefmt.h"
@@ -39,7 +40,7 @@ static int read_int(const struct msg_reader *rd, const struct pb_place *at,
 		return pb_put_int(rd, at, m, i < 0,
 				  i < 0 ? 0 - (uint64_t)i : (uint64_t)i);
 	/* 1.0 and 1e3 are whole numbers, too */
-	if (t == JSON_NUMBER && json_double(v, &d) &&
+	if (t == JSON_NUMBER && msg_read_number(v, &d) &&
 	    d >= -9007199254740992.0 && d <= 9007199254740992.0 &&
 	    d == (double)(int64_t)d)
 		return pb_put_int(rd, at, m, d < 0,
@@ -62,7 +63,7 @@ static int read_double(const struct msg_reader *rd, const struct pb_place *at,
 	}
 	if (json_type_of(v) != JSON_NUMBER)
 		return refuse_type(rd, at, "a number", v);
-	if (!json_double(v, &d))
+	if (!msg_read_number(v, &d))
 		return pb_refuse(rd, at, "is too large a number");
 	return pb_put_double(rd, at, m, d);
 }
@@ -285,7 +286,7 @@ static bool is_default(struct json v)
 	case JSON_BOOL:
 		return json_bool(v, &b) && !b;
 	case JSON_NUMBER:
-		return json_double(v, &d) && d == 0;
+		return msg_read_number(v, &d) && d == 0;
 	case JSON_STRING:
 		return v.raw.n == 2;
 	case JSON_ARRAY:
