@@ -124,7 +124,7 @@ def main():
     p.add_argument("--only", default="tidy,gcc,threads")
     p.add_argument("--jobs", type=int, default=os.cpu_count())
     p.add_argument("files", nargs="*", default=[""])
-    o = p.parse_args()
+    o = p.parse_intermixed_args()
     build = o.build.resolve()
     words, found = [], 0
     for name in o.only.split(","):
