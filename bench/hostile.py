@@ -10,6 +10,11 @@ five times that in quiet and 250 ms, none of their requests fails, no process is
 restarted, and corvo-httpd, corvo-raftd and corvo-viewd grow by no more than the
 sizes they are given and 64 MiB. One that is not makes this end with 1.
 
+What a few quiet seconds say of a p99 depends on what the disk and host do in
+them: without any attack it was 0.7 ms in some and 14 ms in others, within one
+run. So quiet is the p99 of all answers in quiet of the run, or that around the
+attack, whichever is more. The columns have the second.
+
 Polite clients are the load program. Attackers would stand on machines of their
 own. Here they are a process that has what the node and the polite clients leave
 of the processors, and gives it back as soon as one of them wants it
@@ -38,7 +43,7 @@ from pathlib import Path
 
 from figures import (SOURCE, all_pids, cpu_seconds, forget_peak, head, let_pass,
                      memory_mb, running_node, say, verdict)
-from polites import Polites
+from polites import Polites, p99_of_all
 
 HERE = Path(__file__).resolve().parent
 FORK = multiprocessing.get_context("fork")
@@ -242,13 +247,14 @@ class Try:
                 m.look(now)
             self.restarted = [n for n, pid in self.pids.items()
                               if now.get(n) != pid]
+        self.quiet_ones = quiet
         self.quiet = {w: quiet_ms(quiet, w) for w in ("p50", "p99")}
 
-    def limit_ms(self):
-        return min(TIMES * self.quiet["p99"], LATEST_MS)
+    def limit_ms(self, of_run):
+        return min(TIMES * max(self.quiet["p99"], of_run), LATEST_MS)
 
-    def is_good(self):
-        return (self.beside.ms("p99") <= self.limit_ms()
+    def is_good(self, of_run):
+        return (self.beside.ms("p99") <= self.limit_ms(of_run)
                 and not self.is_broken and not self.restarted
                 and not self.beside.failed()
                 and all(m.is_good() for m in self.memory))
@@ -268,11 +274,10 @@ class Try:
         say("  restarted", ", ".join(self.restarted) or "none", "none")
         say("  polite p99 quiet / under attack",
             f"{self.quiet['p99']:.1f} / {self.beside.ms('p99'):.1f} ms",
-            f"{self.limit_ms():.0f} ms")
+            f"{LATEST_MS} ms")
         say("  load of the machine", f"{os.getloadavg()[0]:.1f}")
-        verdict(self.is_good())
 
-    def line(self):
+    def line(self, of_run):
         p99 = self.beside.ms("p99")
         return (f"  {self.name:<24}"
                 f"{self.quiet['p50']:6.1f} /{self.quiet['p99']:6.1f}"
@@ -282,7 +287,7 @@ class Try:
                 f"{','.join(self.restarted) or 'no':<8}"
                 + "".join(f"{m.before:6.0f}/{m.most:4.0f}/{m.after:4.0f}"
                           for m in self.memory)
-                + ("  good" if self.is_good() else "  NOT GOOD"))
+                + ("  good" if self.is_good(of_run) else "  NOT GOOD"))
 
 
 def measure(name, equal):
@@ -296,19 +301,25 @@ def measure(name, equal):
 def main(*words):
     names = [w for w in words if w != "--equal"]
     equal = "--equal" in words
+    unknown = [n for n in names if n not in ATTACKS]
+    if unknown:
+        sys.exit(f"hostile.py: no such attack: {' '.join(unknown)}; there are "
+                 + " ".join(ATTACKS))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     tries = [measure(name, equal) for name in names or ATTACKS]
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    of_run = p99_of_all([q for t in tries for q in t.quiet_ones])
     head("H  p50 / p99 of ten polite clients in ms, quiet and under attack, "
          "there with the longest, and their failures; memory in MB "
          "before/most/after of " + ", ".join(BUDGETS)
          + ("; attackers have equal rights" if equal else ""))
+    print(f"  p99 of all answers in quiet: {of_run:.1f} ms")
     print("  attack                       quiet              attack        "
           "ratio fail restarted")
     for t in tries:
-        print(t.line(), flush=True)
-    good = all(t.is_good() for t in tries)
+        print(t.line(of_run), flush=True)
+    good = all(t.is_good(of_run) for t in tries)
     verdict(good)
     return 0 if good else 1
 

@@ -164,6 +164,16 @@ static void begin_anew(struct client *cl)
 	run.over = run.over || is_told_to_stop(AGAIN_MS);
 }
 
+/* The slowest tenth of them, each for a thousandth of all: from several such
+ * lines the times of all their clients can be told. */
+static void print_tail(const struct times *t)
+{
+	printf("tail_us");
+	for (unsigned i = 900; i < 1000; i++)
+		printf(" %.1f", times_at(t, (i + 0.5) / 1000) / 1e3);
+	printf("\n");
+}
+
 void mode_polite(struct client *cl, const struct options *o)
 {
 	run.o = o;
@@ -184,6 +194,7 @@ void mode_polite(struct client *cl, const struct options *o)
 			begin_anew(cl);
 	}
 	print_times(&run.times, "polite");
+	print_tail(&run.times);
 	printf("failed %llu\n", (unsigned long long)run.failed);
 	free(run.all);
 }

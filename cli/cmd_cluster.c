@@ -46,21 +46,36 @@ static const struct out_column node_columns[] = {
 	{ "ADDRESS", "address", false, NULL },
 };
 
-int cmd_cluster_status(const struct cmd_args *a)
+static void print_nodes(const struct cmd_args *a, struct str reply)
 {
-	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
 	struct arena arena = ARENA_INIT;
 	struct json nodes;
-	int r = cmd_call(a, "GET", "/api/v1/cluster/nodes", STR_NULL, &reply);
+
+	if (a->json)
+		out_json(reply);
+	else if (answer_list(reply, "nodes", &arena, &nodes))
+		out_table(nodes, node_columns, ARRAY_SIZE(node_columns));
+	arena_done(&arena);
+}
+
+/* Without a leader the node is asked alone, which knows them too. */
+int cmd_cluster_status(const struct cmd_args *a)
+{
+	_cleanup_(buf_done) struct buf own = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf reply = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	int r = cmd_call(a, "GET", "/api/v1/cluster/status", STR_NULL, &own);
 
 	if (r != CLI_OK)
 		return r;
-	if (a->json)
-		out_json(buf_str(&reply));
-	else if (answer_list(buf_str(&reply), "nodes", &arena, &nodes))
-		out_table(nodes, node_columns, ARRAY_SIZE(node_columns));
-	arena_done(&arena);
-	return CLI_OK;
+	if (answer_is_unled(json_root(buf_str(&own)), &why)) {
+		print_nodes(a, buf_str(&own));
+		return cmd_failed("%.*s", STR_ARG(buf_str(&why)));
+	}
+	r = cmd_call(a, "GET", "/api/v1/cluster/nodes", STR_NULL, &reply);
+	if (r == CLI_OK)
+		print_nodes(a, buf_str(&reply));
+	return r;
 }
 
 /* node: NULL is whichever the leader chooses. */

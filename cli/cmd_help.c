@@ -43,6 +43,19 @@ static void print_settings(void)
 	}
 }
 
+/* Also of a verb that leaves its options to another program. */
+static bool has_option(const struct cmd *c, unsigned opt)
+{
+	return cmd_takes(c, opt) || ((c->groups & G_RAW) != 0 &&
+				     (cmd_options[opt].groups & c->groups));
+}
+
+/* One that works on a node that is stopped needs few of them. */
+static bool needs_few_settings(const struct cmd *c)
+{
+	return (c->groups & G_RAW) != 0 && (c->groups & G_NODE) != 0;
+}
+
 void cmd_help_verb(const struct cmd *c)
 {
 	_cleanup_(buf_done) struct buf use = BUF_INIT(0);
@@ -50,18 +63,21 @@ void cmd_help_verb(const struct cmd *c)
 	put_verb(&use, c);
 	(void)printf("Use: corvo %.*s\n\n%s\n", STR_ARG(buf_str(&use)),
 		     c->help);
-	if (!(c->groups & G_RAW))
+	if (!(c->groups & G_RAW) || needs_few_settings(c))
 		(void)printf("\nOptions:\n");
 	for (unsigned i = 0; i < OPT_MAX; i++) {
 		_cleanup_(buf_done) struct buf left = BUF_INIT(0);
 
-		if (!cmd_takes(c, i))
+		if (!has_option(c, i))
 			continue;
 		put_option(&left, &cmd_options[i]);
 		print_row("  ", OPTION_WIDTH, buf_str(&left),
 			  cmd_options[i].help);
 	}
-	if (c->groups & G_SETTINGS)
+	if (needs_few_settings(c))
+		(void)printf("\nThe other settings of the node are taken as "
+			     "flags, too: corvo help server\n");
+	else if (c->groups & G_SETTINGS)
 		print_settings();
 }
 
@@ -120,7 +136,7 @@ static void markdown_verb(const struct cmd *c)
 		const struct cmd_option *o = &cmd_options[i];
 		_cleanup_(buf_done) struct buf left = BUF_INIT(0);
 
-		if (!cmd_takes(c, i) || o->groups & G_ALL)
+		if (!has_option(c, i) || o->groups & G_ALL)
 			continue;
 		put_option(&left, o);
 		(void)printf("%s| `%.*s` | %s |\n",
@@ -138,7 +154,10 @@ static void help_markdown(void)
 		     "for (`drain`, `bulk --wait`, `admin verify-view`);\n2 "
 		     "the command line is wrong; 3 the server does not know "
 		     "whether it was done (504\n`OUTCOME_UNKNOWN`). What is "
-		     "asked for goes to stdout, everything else to stderr."
+		     "asked for goes to stdout, everything else to stderr.\n"
+		     "Control characters in what a server says, and those "
+		     "that turn the direction of the\ntext around them, are "
+		     "shown as `\\x1b` or `\\u202e`; in JSON they are escaped."
 		     "\n\nEvery verb but server takes:\n\n"
 		     "| option | |\n|---|---|\n");
 	for (unsigned i = 0; i < OPT_MAX; i++) {

@@ -403,6 +403,8 @@ static const char *health(struct json node)
 {
 	if (answer_is(node, "disk_ok", "false"))
 		return "disk full";
+	if (!answer_is(node, "membership", ""))
+		return "in no cluster";
 	if (answer_is(node, "leader_id", ""))
 		return "no leader";
 	if (answer_is(node, "ready", "false"))
@@ -445,13 +447,20 @@ static void print_node(struct json node)
 	_cleanup_(buf_done) struct buf id = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf state = BUF_INIT(0);
 	_cleanup_(buf_done) struct buf skipped = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf unled = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf line = BUF_INIT(0);
 
 	out_text(&mode, node, "mode");
 	out_text(&id, node, "node_id");
 	out_text(&state, node, "state");
-	out_linef("Mode: %.*s  Status: %s  Node: %.*s (%.*s)",
-		  STR_ARG(buf_str(&mode)), health(node), STR_ARG(buf_str(&id)),
-		  STR_ARG(buf_str(&state)));
+	buf_printf(&line, "Mode: %.*s  Status: %s  Node: %.*s",
+		   STR_ARG(buf_str(&mode)), health(node),
+		   STR_ARG(buf_str(&id)));
+	if (answer_is(node, "membership", "")) /* else raft has nothing to do */
+		buf_printf(&line, " (%.*s)", STR_ARG(buf_str(&state)));
+	out_line(buf_str(&line));
+	if (answer_is_unled(node, &unled))
+		out_linef("Note: %.*s", STR_ARG(buf_str(&unled)));
 	out_text(&skipped, node, "entries_skipped");
 	if (skipped.n > 0)
 		out_linef("Entries of the log that this node leaves out: %.*s; "

@@ -1,7 +1,6 @@
 /*
  * The corvo command: finds the verb, reads its options, runs it.
  */
-#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,23 +55,12 @@ static void end_as_unread(void)
 	(void)raise(SIGPIPE);
 }
 
-/*
- * What is parsed stays in C; this is for the width of names on screen. Where
- * no language is set, as in a cron job, names are UTF-8 all the same.
- */
-static void set_locale(void)
-{
-	(void)setlocale(LC_CTYPE, "");
-	if (MB_CUR_MAX == 1)
-		(void)setlocale(LC_CTYPE, "C.UTF-8");
-}
-
 int main(int argc, char **argv)
 {
 	static char help[] = "help", version[] = "version";
 	int r;
 
-	set_locale();
+	out_open();
 	/* A closed pipe is a failed write; also one to a server. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (argc < 2) {

@@ -1,14 +1,18 @@
 /*
- * The seam to libsmartcols, which aligns columns by their width on screen and
- * writes control characters of a cell as \x1b. Its only failure is running
- * out of memory, which ends the program as it does everywhere.
+ * The seam to libsmartcols, which aligns columns by their width on screen. It
+ * knows fewer characters than we do that a terminal must not have, so cells are
+ * cleaned here. Its only failure is running out of memory, which ends the
+ * program as it does everywhere.
  */
 #include "out.h"
 
 #include <inttypes.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <libsmartcols.h>
@@ -22,6 +26,18 @@
 #define HOUR        (60 * MINUTE)
 #define DAY         (24 * HOUR)
 #define MAX_SECONDS 1e15 /* what a uint64_t surely holds */
+
+/*
+ * Names are UTF-8 whatever language is set, and in a cron job none is. The
+ * library goes on for ever about bytes that are no text in that language.
+ * What is parsed stays in C. C.UTF-8 is part of the C library.
+ */
+void out_open(void)
+{
+	(void)setlocale(LC_CTYPE, "");
+	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+		CHECK(setlocale(LC_CTYPE, "C.UTF-8") != NULL);
+}
 
 static bool member_of(struct json object, const char *name, struct arena *a,
 		      struct json *ret)
@@ -134,10 +150,12 @@ static void put_cell(struct libscols_line *line, size_t at,
 		     const struct out_column *c, struct json object)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
+	_cleanup_(buf_done) struct buf clean = BUF_INIT(0);
 
 	(c->cell != NULL ? c->cell : out_text)(&text, object, c->member);
-	buf_putc(&text, '\0');
-	CHECK(scols_line_set_data(line, at, text.p) == 0);
+	buf_put_clean(&clean, buf_str(&text), "");
+	buf_putc(&clean, '\0');
+	CHECK(scols_line_set_data(line, at, clean.p) == 0);
 }
 
 void out_table(struct json array, const struct out_column *columns, size_t n)
@@ -146,7 +164,7 @@ void out_table(struct json array, const struct out_column *columns, size_t n)
 	struct json_iter it = json_iter(array);
 	struct json object;
 
-	CHECK(t != NULL);
+	CHECK(t != NULL && scols_table_enable_noencoding(t, 1) == 0);
 	for (size_t i = 0; i < n; i++)
 		CHECK(scols_table_new_column(t, columns[i].title, 0,
 					     columns[i].right ? SCOLS_FL_RIGHT
@@ -174,32 +192,29 @@ static void put_line(struct buf *b, size_t depth)
 		buf_putc(b, ' ');
 }
 
-/* U+0080 to U+009F, in two bytes, are control characters too. */
-static bool is_c1(struct str s, size_t i)
-{
-	return (unsigned char)s.p[i] == 0xc2 && i + 1 < s.n &&
-	       (unsigned char)s.p[i + 1] < 0xa0;
-}
-
 /*
- * Copies a part of valid JSON. Of all control characters only these may stand
- * in a string as they are; escaped they mean the same.
+ * Copies a part of valid JSON. Below a space there are only those between its
+ * tokens; all others may stand in a string as they are, and escaped they mean
+ * the same.
  */
 static void put_string(struct buf *b, struct str s)
 {
-	size_t from = 0;
+	struct str plain = str_of(s.p, 0);
 
-	for (size_t i = 0; i < s.n; i++) {
-		bool c1 = is_c1(s, i);
+	while (s.n > 0) {
+		size_t len = MAX(str_utf8_len(s), (size_t)1);
+		uint32_t code = str_utf8_code(s, len);
 
-		if (!c1 && s.p[i] != 0x7f)
+		s = str_skip(s, len);
+		if (code < ' ' || !str_is_order(code)) {
+			plain.n += len;
 			continue;
-		buf_append(b, s.p + from, i - from);
-		i += c1;
-		buf_printf(b, "\\u%04x", (unsigned char)s.p[i]);
-		from = i + 1;
+		}
+		buf_put_str(b, plain);
+		buf_printf(b, "\\u%04x", code);
+		plain = str_of(s.p, 0);
 	}
-	buf_append(b, s.p + from, s.n - from);
+	buf_put_str(b, plain);
 }
 
 /* The end of the string that starts at p; the text is valid. */

@@ -1,13 +1,16 @@
 /*
  * What the user sees on stdout: tables and indented JSON. The values come
- * from a server and may hold anything; control characters never reach the
- * terminal as they are.
+ * from a server and may hold anything; what a terminal takes for an order
+ * (str_is_order) never reaches it as it is.
  */
 #ifndef CORVO_CLI_OUT_H
 #define CORVO_CLI_OUT_H
 
 #include "util/buf.h"
 #include "util/json.h"
+
+/* Before any other. */
+void out_open(void);
 
 /* Appends what a cell shows of one object. */
 typedef void out_cell_fn(struct buf *b, struct json object, const char *member);
@@ -40,8 +43,7 @@ void out_put_bytes(struct buf *b, uint64_t bytes);
 /* A duration for people, s >= 0: "1.5s", "2h05m", "3d04h". */
 void out_put_seconds(struct buf *b, double s);
 
-/* Appends text with control characters but tabs, and what is not UTF-8, as
- * \xNN. */
+/* Appends text as buf_put_clean does, with its tabs. */
 void out_put_clean(struct buf *b, struct str text);
 /* One line of such text. */
 void out_line(struct str text);

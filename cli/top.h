@@ -56,6 +56,7 @@ struct top_look {
 	uint64_t wall_ns, mono_ns;
 	struct str node, role, version;
 	bool healthy;
+	struct str unled; /* why no leader can be asked; empty: one can */
 	uint64_t uptime_s, view_lag_ms;
 	uint64_t recent_s; /* what happened in so many seconds; 0: not told */
 	uint64_t recent_in, recent_out, recent_failed;

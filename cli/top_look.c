@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "answer.h"
 #include "top.h"
 #include "util/clock.h"
 #include "util/hmap.h"
@@ -77,6 +78,14 @@ static bool truth(struct json v, const char *name, struct arena *a)
 	return member(v, name, a, &m) && json_bool(m, &b) && b;
 }
 
+/* What was not told yet is no alarm. */
+static bool is_denied(struct json v, const char *name, struct arena *a)
+{
+	struct json m;
+
+	return member(v, name, a, &m) && !truth(v, name, a);
+}
+
 static uint64_t moment(struct json v, const char *name, struct arena *a)
 {
 	uint64_t ns = 0;
@@ -139,8 +148,8 @@ static void read_nodes(struct top_look *l)
 		n->role = text(v, "role", a);
 		n->version = text(v, "version", a);
 		n->alive = truth(v, "alive", a);
-		n->disk_ok = truth(v, "disk_ok", a);
-		n->clock_ok = truth(v, "clock_ok", a);
+		n->disk_ok = !is_denied(v, "disk_ok", a);
+		n->clock_ok = !is_denied(v, "clock_ok", a);
 		n->lag = number(v, "lag_entries", a);
 		n->lag_ms = number(v, "lag_ms", a);
 		n->contact_ms = number(v, "last_contact_ms", a);
@@ -324,16 +333,34 @@ static void ask_active(const struct api *api, struct top_look *l)
 	l->has_active = active == 0 || l->replies[PART_ACTIVE].n > 0;
 }
 
+static void look_for_leader(struct top_look *l)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+
+	if (answer_is_unled(json_root(buf_str(&l->replies[PART_NODE])), &why))
+		l->unled = arena_copy(&l->mem, buf_str(&why));
+}
+
+/* One comes later, and what the leader would answer is left out without it. */
+static bool is_asked(const struct top_look *l, enum top_part part)
+{
+	bool is_led = part == PART_WORKERS || part == PART_SCALE;
+
+	return part != PART_ACTIVE && !(is_led && l->unled.n > 0);
+}
+
 int top_look_take(const struct api *api, const struct top_look *before,
 		  struct top_look *ret, struct buf *why)
 {
 	*ret = (struct top_look){ .wall_ns = clock_wall_ns(),
 				  .mono_ns = clock_mono_ns() };
 	for (int i = 0; i < TOP_PARTS; i++) {
-		int r = i == PART_ACTIVE ? 0 : ask(api, ret, i, why);
+		int r = is_asked(ret, i) ? ask(api, ret, i, why) : 0;
 
 		if (r < 0)
 			return r;
+		if (i == PART_NODE)
+			look_for_leader(ret);
 	}
 	read_node(ret);
 	read_nodes(ret);

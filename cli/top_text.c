@@ -1,7 +1,7 @@
 /*
  * The lines of `corvo top`. Names and errors come from a server and may hold
- * anything: what cannot be printed becomes a question mark, what is too wide
- * is cut.
+ * anything: what cannot be printed, or is an order to a terminal, becomes a
+ * question mark, what is too wide is cut.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,7 +39,8 @@ static int put_printable(struct buf *b, struct str s, int width)
 		wchar_t c;
 		size_t n = mbrtowc(&c, s.p, s.n, &state);
 		bool bad = n == 0 || n > s.n;
-		int w = bad ? -1 : wcwidth(c);
+		bool shown = !bad && !str_is_order((uint32_t)c);
+		int w = shown ? wcwidth(c) : -1;
 
 		if (bad) {
 			n = 1;
@@ -152,6 +153,10 @@ static void add_head(const struct top_look *l, struct top_page *p,
 	out_put_seconds(b, (double)l->uptime_s);
 	buf_printf(b, "  view lag %" PRIu64 " ms", l->view_lag_ms);
 	add_line(p, b, false);
+	if (l->unled.n == 0)
+		return;
+	(void)put_printable(b, l->unled, WIDE);
+	add_line(p, b, true);
 }
 
 static void add_totals(const struct top_look *l, struct top_page *p,

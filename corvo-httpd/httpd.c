@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "front/server.h"
+#include "leaving.h"
 #include "req/access.h"
 #include "req/guarded.h"
 #include "req/hub.h"
@@ -283,6 +284,7 @@ static void httpd_drain(struct daemon *d)
 	if (!h->inherited)
 		listeners_refuse(&h->listeners);
 	server_drain(h->server);
+	h->leaving = leaving_new(h);
 }
 
 static void httpd_done(struct daemon *d)
@@ -291,6 +293,7 @@ static void httpd_done(struct daemon *d)
 
 	if (h == NULL)
 		return;
+	leaving_free(h->leaving);
 	tell_free(h->tell);
 	server_free(h->server);
 	turns_free(h->turns);

@@ -7,7 +7,9 @@
 #include "rt/notify.h"
 #include "serve/standing.h"
 
-#define AGAIN_NS (10 * NS_PER_S) /* until it looks again */
+/* Until it looks again, twice as long each time. */
+#define AGAIN_NS     (10 * NS_PER_S)
+#define AGAIN_MAX_NS (600 * NS_PER_S)
 
 struct apart {
 	struct daemon *d;
@@ -15,12 +17,19 @@ struct apart {
 	struct history own;
 	struct discover *discover;
 	struct loop_timer *again;
+	uint64_t pause_ns;    /* until then */
 	struct found members; /* to be asked, and which is next */
 	size_t next;
 	struct port_dial *dial; /* NULL: none */
 	const char *other;      /* where another cluster is; NULL: nowhere */
 	bool unknown;           /* somebody could not be asked */
 };
+
+static void look_later(struct apart *a)
+{
+	loop_timer_arm(a->again, a->pause_ns);
+	a->pause_ns = MIN(2 * a->pause_ns, AGAIN_MAX_NS);
+}
 
 static void tell(struct apart *a)
 {
@@ -35,7 +44,7 @@ static void tell(struct apart *a)
 		log_warn("%s is in another cluster than this node, and the "
 			 "others that --join names cannot all be asked",
 			 a->other);
-		loop_timer_arm(a->again, AGAIN_NS);
+		look_later(a);
 	} else {
 		log_error("this node has data of one cluster, and --join "
 			  "names %s, which is in another: to make it a member "
@@ -74,6 +83,8 @@ static void ask_next(struct apart *a)
 	if (a->next == a->members.n) {
 		if (a->other != NULL)
 			tell(a);
+		else if (a->unknown)
+			look_later(a);
 		return;
 	}
 	t.address = a->members.at[a->next++];
@@ -112,6 +123,7 @@ struct apart *apart_new(struct daemon *d, struct port *port,
 	a = xcalloc(1, sizeof(*a));
 	a->d = d;
 	a->port = port;
+	a->pause_ns = AGAIN_NS;
 	a->own = *own;
 	a->discover = discover_new(d->loop, &d->settings);
 	a->again = loop_timer_add(d->loop, look, a);

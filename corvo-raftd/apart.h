@@ -4,8 +4,8 @@
  * node stands where nobody wanted it. So it says which it is and stops. But a
  * node that was recovered only says so: nodes of the cluster it is the rest of
  * may have come back, and must not keep it from serving. And while somebody
- * cannot be asked who may be of its own cluster, it goes on. Looks at the
- * start. Loop thread.
+ * cannot be asked who may be of its own cluster, it goes on. Looks until a node
+ * of its own cluster answers, or all have. Loop thread.
  */
 #ifndef CORVO_APART_H
 #define CORVO_APART_H

@@ -52,12 +52,29 @@ static void tell(struct join *j, struct str why)
 		 STR_ARG(why));
 }
 
+/* Why this node is not in the cluster that was answered; NULL: it is. */
+static const char *take_answer(struct join *j, struct str body)
+{
+	struct arena a = ARENA_INIT;
+	struct m_cluster_join_reply m;
+	struct history cluster = { 0 };
+	bool ok = msg_decode(&msg_cluster_join_reply, body, &a, &m) == 0 &&
+		  history_parse(m.cluster, &cluster);
+
+	arena_done(&a);
+	if (!ok)
+		return "its answer cannot be read";
+	if (history_is_none(&cluster))
+		return "it does not know the id of its cluster";
+	if (!j->ops->on_joined(j->ctx, &cluster))
+		return "it is in another cluster than the log that came";
+	return NULL;
+}
+
 static void on_answer(void *ctx, const struct rpc_reply *r)
 {
 	struct join *j = ctx;
-	struct arena a = ARENA_INIT;
-	struct m_cluster_join_reply m;
-	struct history cluster;
+	const char *why;
 
 	j->call = NULL;
 	if (r->err != 0) {
@@ -65,16 +82,14 @@ static void on_answer(void *ctx, const struct rpc_reply *r)
 		loop_timer_arm(j->timer, PAUSE_NS);
 		return;
 	}
-	if (msg_decode(&msg_cluster_join_reply, r->body, &a, &m) == 0 &&
-	    history_parse(m.cluster, &cluster)) {
+	why = take_answer(j, r->body);
+	if (why == NULL) {
 		log_info("taken in by %s; waiting for the log", j->address.p);
-		j->ops->on_joined(j->ctx, &cluster);
 		loop_timer_arm(j->timer, LOG_NS);
 	} else {
-		tell(j, STR("its answer cannot be read"));
+		tell(j, str_from(why));
 		loop_timer_arm(j->timer, PAUSE_NS);
 	}
-	arena_done(&a);
 }
 
 static void choose(struct join *j)
@@ -118,13 +133,25 @@ static bool is_in(const struct join *j)
 	return node_server_find(j->p->node, node_id(j->p->node), &s);
 }
 
+/* The cluster that took it in and never sent its log may be there no more: then
+ * another one is as good. */
+static void say_whose(struct join *j, bool in)
+{
+	static const struct history none;
+
+	port_set_cluster(j->port, in ? node_history(j->p->node) : &none);
+}
+
 static void on_timer(void *ctx)
 {
 	struct join *j = ctx;
+	bool in = is_in(j);
 
-	if (is_in(j) || j->next == j->members.n)
+	if (in || j->next == j->members.n)
 		peer_link_target(j->link, NULL);
-	if (is_in(j) || j->call != NULL)
+	if (in || j->call == NULL)
+		say_whose(j, in);
+	if (in || j->call != NULL)
 		return;
 	if (j->next < j->members.n)
 		ask(j);

@@ -12,8 +12,9 @@
 struct join;
 
 struct join_ops {
-	/* The cluster has taken this node in. */
-	void (*on_joined)(void *ctx, const struct history *cluster);
+	/* The cluster has taken this node in. False: it has the log of another
+	 * one. */
+	bool (*on_joined)(void *ctx, const struct history *cluster);
 	/* There is none, and all agree that this node makes it. */
 	void (*on_chosen)(void *ctx);
 };

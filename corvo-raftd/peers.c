@@ -32,7 +32,7 @@ struct peers {
 	struct rpc_server *aside; /* what any node does for others */
 	bool leads;               /* `led` serves */
 	struct list callers;
-	size_t callers_n;
+	size_t callers_n[PURPOSE_END];
 	struct join *join;   /* NULL: it is in a cluster */
 	struct lost *lost;   /* NULL: not started */
 	struct apart *apart; /* NULL: it joins, or nothing to join is set */
@@ -98,7 +98,7 @@ static struct caller *add_caller(struct peers *n, enum port_purpose purpose,
 
 	c->purpose = purpose;
 	list_push_back(&n->callers, &c->node);
-	n->callers_n++;
+	n->callers_n[purpose]++;
 	(void)rpc_server_add_node(s, name, open_inbound, c);
 	return c;
 }
@@ -111,6 +111,21 @@ static bool is_of_other_cluster(const struct peers *n,
 
 	return !history_is_none(own) && !history_is_none(&conn->peer.cluster) &&
 	       !history_eq(own, &conn->peer.cluster);
+}
+
+/*
+ * Who wants to join comes once, and another one comes in its place. Those that
+ * belong here have places of their own, whoever else was there before.
+ */
+static struct caller *place_caller(struct peers *n, enum port_purpose purpose,
+				   const char *name)
+{
+	bool full = n->callers_n[purpose] == LIMIT_PEER_CALLERS;
+	struct caller *c = NULL;
+
+	if (full || purpose == PURPOSE_JOIN)
+		c = reuse_caller(n, purpose);
+	return c != NULL || full ? c : add_caller(n, purpose, name);
 }
 
 static void on_caller(void *ctx, struct port_conn *conn)
@@ -126,10 +141,8 @@ static void on_caller(void *ctx, struct port_conn *conn)
 		return;
 	}
 	c = find_caller(n, conn->peer.raft_id, conn->purpose);
-	if (c == NULL && n->callers_n >= LIMIT_PEER_CALLERS)
-		c = reuse_caller(n, conn->purpose);
-	else if (c == NULL)
-		c = add_caller(n, conn->purpose, conn->peer.name);
+	if (c == NULL)
+		c = place_caller(n, conn->purpose, conn->peer.name);
 	if (c == NULL) {
 		log_warn("node %s is not served: there are too many",
 			 conn->peer.name);
@@ -451,12 +464,14 @@ struct port *peers_port(struct peers *n)
 	return n->port;
 }
 
-static void on_joined(void *ctx, const struct history *cluster)
+static bool on_joined(void *ctx, const struct history *cluster)
 {
 	struct peers *n = ctx;
 
-	node_set_history(n->p->node, cluster);
+	if (!node_set_history(n->p->node, cluster))
+		return false;
 	port_set_cluster(n->port, cluster);
+	return true;
 }
 
 /* The next start makes it: a log is begun before the library has opened it. */
@@ -511,6 +526,7 @@ void peers_free(struct peers *n)
 	follow_free(n->follow);
 	forward_free(n->p->forward);
 	n->p->forward = NULL;
+	svc_end_leave(n->svc); /* while who asked can be answered */
 	rpc_server_free(n->led);
 	rpc_server_free(n->aside);
 	LIST_FOREACH_SAFE (it, &n->callers)

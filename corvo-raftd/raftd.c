@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -35,12 +34,14 @@ struct raftd {
 	uint64_t shown_ns; /* that it lives, while it applies */
 	bool handing_over; /* leadership, before the drain */
 	bool draining;
-	bool stopping; /* the node is being closed */
+	uint64_t drained_ns; /* since when */
+	bool stopping;       /* the node is being closed */
+	bool ended;          /* so is all of the process */
+	bool failed;         /* a start that waited for room did */
 };
 
-#define WORKER_NICE   10 /* what runs there can wait for a turn of the loop */
-#define ROOM_NS       NS_PER_S        /* between looks at the disk */
-#define SAME_ERROR_NS (10 * NS_PER_S) /* between lines about one error */
+#define WORKER_NICE 10 /* what runs there can wait for a turn of the loop */
+#define ROOM_NS     NS_PER_S /* between looks at the disk */
 
 /*
  * Changes that may gather before RocksDB gets them: enough for most of a short
@@ -273,21 +274,6 @@ static int data_path(struct raftd *r, const char *name, struct buf *ret,
 	return e < 0 ? -ERR_INTERNAL_ERROR : 0;
 }
 
-/* Any thread. Who meets the same again and again says so once a while. */
-static void on_store_error(const char *text)
-{
-	static _Thread_local char last[128];
-	static _Thread_local uint64_t last_ns;
-	uint64_t now = clock_mono_ns();
-
-	if (last_ns != 0 && now - last_ns < SAME_ERROR_NS &&
-	    strncmp(last, text, sizeof(last) - 1) == 0)
-		return;
-	(void)snprintf(last, sizeof(last), "%s", text);
-	last_ns = now;
-	log_error("store: %s", text);
-}
-
 static int open_store(struct raftd *r, struct buf *why)
 {
 	const struct settings *s = &r->p.d->settings;
@@ -304,7 +290,6 @@ static int open_store(struct raftd *r, struct buf *why)
 		e = data_path(r, "checkpoints", &checkpoints, why);
 	if (e == 0)
 		e = kv_rocks_open(rocks.p, &o, &r->p.kv, why);
-	kv_on_error(on_store_error);
 	if (e == 0)
 		e = store_prepare(r->p.kv, &r->p.d->notify, rocks.p, why);
 	if (e < 0)
@@ -408,6 +393,8 @@ static int start(struct raftd *r, struct buf *why)
 		c.port = peers_port(r->peers);
 	}
 	e = node_start(r->p.d->loop, &c, &node_ops, r, &r->p.node, why);
+	if (e == 0 && r->peers == NULL)
+		e = node_stands_alone(r->p.node, why);
 	if (e < 0)
 		return e;
 	proposer_set_node(r->p.proposer, r->p.node);
@@ -420,13 +407,16 @@ static int start(struct raftd *r, struct buf *why)
 static void start_later(struct raftd *r)
 {
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	int e;
 
 	if (!room_to_open(&r->p.d->settings))
 		return;
-	if (start(r, &why) == 0)
+	e = start(r, &why);
+	if (e == 0)
 		return;
-	log_error("%.*s", STR_ARG(buf_str(&why)));
-	daemon_exit(r->p.d, EXIT_FAILURE);
+	r->failed = true;
+	log_error("cannot start: %.*s", STR_ARG(buf_str(&why)));
+	daemon_exit(r->p.d, e == -ERR_CONFLICT ? EXIT_NO_RETRY : EXIT_FAILURE);
 }
 
 static void use_room(struct raftd *r)
@@ -471,11 +461,17 @@ static int raftd_init(struct daemon *d, struct buf *why)
 	return 0;
 }
 
+/* Not while there is no room to, nor when it came to nothing. */
+static bool has_started(const struct raftd *r)
+{
+	return r->rpc != NULL && !r->failed;
+}
+
 static void raftd_reload(struct daemon *d)
 {
 	struct raftd *r = d->state;
 
-	if (r->rpc != NULL)
+	if (has_started(r))
 		lead_reload(&r->lead);
 }
 
@@ -498,6 +494,7 @@ static void flush_done(void *ctx)
 static void drain_now(struct raftd *r)
 {
 	r->draining = true;
+	r->drained_ns = clock_mono_ns();
 	proposer_drain(r->p.proposer);
 	svc_drain(r->svc);
 }
@@ -510,7 +507,8 @@ static void on_transferred(void *ctx, int err)
 		log_warn("no other node took the lead in time; stopping "
 			 "without");
 	r->handing_over = false;
-	drain_now(r);
+	if (!r->ended)
+		drain_now(r);
 }
 
 /* A leader hands over first: then others wait for no election. */
@@ -518,7 +516,7 @@ static void raftd_drain(struct daemon *d)
 {
 	struct raftd *r = d->state;
 
-	if (r->rpc == NULL) {
+	if (!has_started(r)) {
 		r->draining = true;
 		daemon_exit(d, EXIT_SUCCESS);
 	} else if (r->peers != NULL && !r->handing_over &&
@@ -533,7 +531,8 @@ static void raftd_drain(struct daemon *d)
 static void maybe_stop(struct raftd *r)
 {
 	if (!r->draining || r->stopping || !proposer_is_idle(r->p.proposer) ||
-	    (r->p.forward != NULL && forward_pending(r->p.forward) > 0))
+	    (r->p.forward != NULL &&
+	     !forward_is_over(r->p.forward, r->drained_ns)))
 		return;
 	r->stopping = true;
 	if (fsm_flush(r->p.fsm) < 0)
@@ -545,7 +544,7 @@ static void raftd_turn_end(struct daemon *d)
 {
 	struct raftd *r = d->state;
 
-	if (r->rpc == NULL) /* no room to start yet */
+	if (!has_started(r))
 		return;
 	if (!r->stopping) {
 		node_turn(r->p.node);
@@ -565,6 +564,7 @@ static void raftd_done(struct daemon *d)
 	if (r == NULL)
 		return;
 	loop_timer_remove(r->room);
+	r->ended = true;
 	if (r->svc != NULL)
 		svc_end_work(r->svc);
 	worker_free(r->p.worker);

@@ -129,7 +129,8 @@ int skips_load(const char *data_dir, struct fsm *f, struct buf *why)
 struct skipping {
 	struct settings s;
 	struct offline off;
-	uint64_t index; /* of the entry; 0: none was named */
+	const char *given; /* where its index should stand; NULL: nothing */
+	uint64_t index;    /* of the entry */
 	bool yes;
 	struct fit fit;
 	bool found, is_command, is_read;
@@ -277,8 +278,8 @@ static int skip(struct skipping *k)
 }
 
 /*
- * Takes the index, which comes first, and --yes out of the flags: a number
- * among these is the value of one. Returns how many are left.
+ * Takes the index, which comes first, and --yes out of the flags: a word among
+ * these is the value of one. Returns how many are left.
  */
 static int take_own(struct skipping *k, int argc, char *const argv[],
 		    char **ret)
@@ -288,20 +289,34 @@ static int take_own(struct skipping *k, int argc, char *const argv[],
 	for (int i = 0; i < argc; i++) {
 		if (strcmp(argv[i], "--yes") == 0)
 			k->yes = true;
-		else if (i > 0 || !str_parse_u64(str_from(argv[i]), &k->index))
+		else if (i == 0 && strncmp(argv[i], "--", 2) != 0)
+			k->given = argv[i];
+		else
 			ret[n++] = argv[i];
 	}
 	return n;
+}
+
+static int read_index(struct skipping *k)
+{
+	if (k->given == NULL)
+		return refuse(k, "give the INDEX of the entry first; the last "
+				 "words of corvo-raftd in the log of the node "
+				 "are \"applying entry INDEX\"");
+	if (!str_parse_u64(str_from(k->given), &k->index) || k->index == 0)
+		return refuse(k,
+			      "INDEX is the number of an entry of the log, "
+			      "from 1 on, not \"%s\"; the last words of "
+			      "corvo-raftd in the log of the node are "
+			      "\"applying entry INDEX\"",
+			      k->given);
+	return 0;
 }
 
 static int run(struct skipping *k)
 {
 	int e;
 
-	if (k->index == 0)
-		return refuse(k, "give the INDEX of the entry; the last words "
-				 "of corvo-raftd in the log of the node are "
-				 "\"applying entry INDEX\"");
 	e = offline_begin(&k->off, k->s.data_dir, k->why);
 	if (e == 0)
 		e = skip(k);
@@ -316,8 +331,10 @@ int skip_main(int argc, char *const argv[])
 	struct skipping k = { .why = &why };
 	char **flags = xcalloc((size_t)argc + 1, sizeof(*flags));
 	int n = take_own(&k, argc, argv, flags);
-	int e = settings_load(n, flags, &k.s, &why);
+	int e = read_index(&k);
 
+	if (e == 0)
+		e = settings_load(n, flags, &k.s, &why);
 	k.fit.fn = on_entry;
 	k.fit.ctx = &k;
 	if (e == 0) {

@@ -4,10 +4,14 @@
 #include "store_prepare.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "rt/log.h"
 #include "store/format.h"
 #include "util/clock.h"
+
+#define SAME_ERROR_NS (10 * NS_PER_S) /* between lines about one error */
 
 struct upgrading {
 	struct notify *notify;
@@ -23,6 +27,21 @@ static void on_upgrade_batch(void *ctx, uint64_t keys)
 	notify_watchdog(u->notify);
 }
 
+/* Any thread. Who meets the same again and again says so once a while. */
+static void on_store_error(const char *text)
+{
+	static _Thread_local char last[128];
+	static _Thread_local uint64_t last_ns;
+	uint64_t now = clock_mono_ns();
+
+	if (last_ns != 0 && now - last_ns < SAME_ERROR_NS &&
+	    strncmp(last, text, sizeof(last) - 1) == 0)
+		return;
+	(void)snprintf(last, sizeof(last), "%s", text);
+	last_ns = now;
+	log_error("store: %s", text);
+}
+
 int store_prepare(struct kv *kv, struct notify *notify, const char *path,
 		  struct buf *why)
 {
@@ -34,6 +53,7 @@ int store_prepare(struct kv *kv, struct notify *notify, const char *path,
 	int e = format_read(kv, &format);
 	bool old = e == 0 && format > 0 && format < STORED_FORMAT;
 
+	kv_on_error(on_store_error);
 	if (old)
 		log_info("upgrading the store from format %u to %u", format,
 			 STORED_FORMAT);

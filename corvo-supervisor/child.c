@@ -259,11 +259,19 @@ static void act_ready(struct child *c)
 	c->host->on_ready(c->host->ctx, c);
 }
 
+/* It is told how long it has. */
 static void drain(struct child *c, bool come_back, uint64_t deadline_ns)
 {
+	uint64_t now_ns = clock_mono_ns();
+	char line[sizeof("drain 18446744073709551615")];
+
+	(void)snprintf(
+	    line, sizeof(line), "drain %llu",
+	    (unsigned long long)((deadline_ns - MIN(deadline_ns, now_ns)) /
+				 NS_PER_MS));
 	c->come_back = come_back;
 	c->planned = c->leaving = true;
-	if (!child_send(c, "drain"))
+	if (!child_send(c, line))
 		send_signal(c, SIGTERM);
 	set_state(c, CHILD_DRAINING, deadline_ns);
 }

@@ -111,8 +111,9 @@ void child_on_wait(struct child *c, int wait_status); /* of waitpid */
 
 /* Sends a line ("log-level warn"); false when it cannot be written. */
 bool child_send(struct child *c, const char *line);
-/* It is to read its settings again, which are those of the host's config_fd. */
-void child_reload(struct child *c);
+/* It is to read its settings again, which are those of the host's config_fd.
+ * False: it runs, and cannot be told. */
+bool child_reload(struct child *c);
 
 /* Raises what is due. */
 void child_tick(struct child *c, uint64_t now_ns);

@@ -36,7 +36,7 @@ bool child_send(struct child *c, const char *line)
 	return send_with(c, line, -1);
 }
 
-void child_reload(struct child *c)
+bool child_reload(struct child *c)
 {
-	(void)send_with(c, "reload", c->host->config_fd);
+	return c->fd < 0 || send_with(c, "reload", c->host->config_fd);
 }

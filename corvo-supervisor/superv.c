@@ -227,7 +227,8 @@ void superv_set_level(struct superv *s, enum log_level level)
 	tell_all(s, line);
 }
 
-/* Reads them again and takes over what can be, and says so in `answer`. */
+/* Reads them again and takes over what can be, and says so in `answer`. What
+ * fails does so before anything is another. */
 static int take_settings(struct superv *s, struct buf *answer, struct buf *kept,
 			 struct buf *why)
 {
@@ -238,6 +239,11 @@ static int take_settings(struct superv *s, struct buf *answer, struct buf *kept,
 
 	if (r < 0)
 		return r;
+	r = superv_publish(s, &fresh, why);
+	if (r < 0) {
+		settings_done(&fresh);
+		return r;
+	}
 	jw_object(&w);
 	jw_key(&w, "ok");
 	jw_bool(&w, true);
@@ -252,6 +258,16 @@ static int take_settings(struct superv *s, struct buf *answer, struct buf *kept,
 	return 0;
 }
 
+static void reload_all(struct superv *s)
+{
+	for (size_t i = 0; i < s->children_n; i++)
+		if (!child_reload(&s->children[i]))
+			log_warn("%s takes no words and could not be told that "
+				 "settings were read again: it has the old "
+				 "ones until it is started again",
+				 s->children[i].name);
+}
+
 int superv_reload(struct superv *s, struct buf *answer, struct buf *why)
 {
 	_cleanup_(buf_done) struct buf kept = BUF_INIT(0);
@@ -262,13 +278,10 @@ int superv_reload(struct superv *s, struct buf *answer, struct buf *why)
 		       (unsigned long long)(clock_mono_ns() / NS_PER_US));
 	sd_notify_send(&s->systemd, words);
 	r = take_settings(s, answer, &kept, why);
-	if (r == 0)
-		r = superv_publish(s, why);
 	if (r == 0) {
 		s->host.level = NULL;
 		apply_log(s);
-		for (size_t i = 0; i < s->children_n; i++)
-			child_reload(&s->children[i]);
+		reload_all(s);
 		log_info("settings were read again");
 		if (settings_file_is_kept(&s->settings))
 			log_warn(FILE_KEPT);

@@ -64,9 +64,11 @@ void superv_tear_down(struct superv *s); /* also after a failed set-up */
 /*
  * Writes down for the children what the configuration file has set. They never
  * read the file itself: one that is being edited must not change or break a
- * process that only starts again. 0 or -ERR_INTERNAL_ERROR with text in why.
+ * process that only starts again. next: what will be taken over of is written
+ * so already. 0 or -ERR_INTERNAL_ERROR with text in why, and all is as before.
  */
-int superv_publish(struct superv *s, struct buf *why);
+int superv_publish(struct superv *s, const struct settings *next,
+		   struct buf *why);
 
 /* --- for superv_ctl.c --- */
 

@@ -124,24 +124,30 @@ static int take_locks(struct superv *s, struct buf *why)
 
 /* --- settings for the children --- */
 
-static void put_config(const struct settings *s, struct buf *b)
+static void put_config(const struct settings *s, const struct settings *next,
+		       struct buf *b)
 {
-	for (unsigned i = 0; i < SETTING_MAX; i++)
-		if (s->source[i] == SRC_FILE)
-			buf_printf(b, "%s = \"%s\"\n",
-				   setting_info((enum setting_id)i)->name,
-				   s->text[i]);
+	for (unsigned i = 0; i < SETTING_MAX; i++) {
+		enum setting_id id = (enum setting_id)i;
+		const struct settings *from =
+		    setting_is_taken(s, next, id) ? next : s;
+
+		if (from->source[i] == SRC_FILE)
+			buf_printf(b, "%s = \"%s\"\n", setting_info(id)->name,
+				   from->text[i]);
+	}
 }
 
 /* A new one each time: a process may be reading the last one just now. */
-int superv_publish(struct superv *s, struct buf *why)
+int superv_publish(struct superv *s, const struct settings *next,
+		   struct buf *why)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(0);
 	int fd;
 
 	if (s->settings.config[0] == '\0')
 		return 0;
-	put_config(&s->settings, &text);
+	put_config(&s->settings, next, &text);
 	fd = memfd_create("corvo.conf", MFD_CLOEXEC);
 	if (fd >= 0 && pwrite(fd, text.p, text.n, 0) == (ssize_t)text.n) {
 		if (s->host.config_fd >= 0)
@@ -215,7 +221,7 @@ int superv_set_up(struct superv *s, struct buf *why)
 	if (r == 0)
 		r = make_children(s, why);
 	if (r == 0)
-		r = superv_publish(s, why);
+		r = superv_publish(s, &s->settings, why);
 	if (r == 0)
 		r = make_dirs(s, why);
 	if (r == 0)

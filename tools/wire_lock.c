@@ -9,8 +9,9 @@
  * Members of operations that a release knows need a feature level when they
  * come later: nodes of that release would leave them out.
  *
- *	wire_lock --levels FILE   exit 1 when one that is not in FILE has none
- *	wire_lock --release FILE  writes down those of a release
+ *	wire_lock --levels FILE   exit 1 when one that is not in FILE has none,
+ *	                          or that of the release
+ *	wire_lock --release FILE  writes down those of a release, and its level
  */
 #include <errno.h>
 #include <stdio.h>
@@ -251,15 +252,16 @@ static void add_row(struct str row, void *arg)
 
 /* --- levels --- */
 
-/* Members without a level of their own, of a message and those in it. */
-static void put_level_1(const struct msg_desc *d, struct buf *b)
+/* Members of a message, and of those in it, that this level or one before has.
+ */
+static void put_members(const struct msg_desc *d, unsigned level, struct buf *b)
 {
 	_cleanup_(buf_done) struct buf row = BUF_INIT(0);
 
 	for (size_t i = 0; i < d->n; i++) {
 		const struct field_desc *f = &d->fields[i];
 
-		if ((f->flags & F_LEVEL_2) != 0)
+		if (field_level(f) > level)
 			continue;
 		buf_clear(&row);
 		buf_printf(&row, "member %s %u %s", d->name, f->tag, f->name);
@@ -267,18 +269,18 @@ static void put_level_1(const struct msg_desc *d, struct buf *b)
 			continue;
 		add_row(buf_str(&row), b);
 		if (f->sub != NULL)
-			put_level_1(f->sub, b);
+			put_members(f->sub, level, b);
 	}
 }
 
-/* Of the operations that came before this version's. */
-static void put_released(struct buf *b)
+/* What a release of that level knows. */
+static void put_released(unsigned level, struct buf *b)
 {
 	const struct call_info *op;
 
 	for (size_t i = 0; (op = op_at(i)) != NULL; i++)
-		if (op->level == 1)
-			put_level_1(op->request, b);
+		if (op->level <= level)
+			put_members(op->request, level, b);
 }
 
 static void say_without(struct str row, void *arg _unused_)
@@ -286,17 +288,43 @@ static void say_without(struct str row, void *arg _unused_)
 	fprintf(stderr, "without a feature level: %.*s\n", STR_ARG(row));
 }
 
+/* The row of the lock that says it; 0: there is none. */
+static unsigned released_level(struct str lock)
+{
+	struct str line, word, number;
+	uint64_t level = 0;
+
+	while (level == 0 && lock.n > 0) {
+		str_split(lock, '\n', &line, &lock);
+		if (!str_split(line, ' ', &word, &number) ||
+		    !str_is(word, "level") || !str_parse_u64(number, &level))
+			level = 0;
+	}
+	return (unsigned)MIN(level, (uint64_t)UINT32_MAX);
+}
+
 static int check_levels(struct str lock)
 {
 	_cleanup_(buf_done) struct buf now = BUF_INIT(0);
+	unsigned last = released_level(lock);
 
-	put_released(&now);
+	if (last == 0 || last > FEATURE_LEVEL) {
+		fprintf(stderr,
+			"the last release had another feature level than 1 to "
+			"FEATURE_LEVEL, %u\n",
+			FEATURE_LEVEL);
+		return 1;
+	}
+	put_released(last, &now);
 	if (each_missing(buf_str(&now), lock, say_without, NULL) == 0)
 		return 0;
 	fprintf(stderr,
 		"nodes of the last release would leave it out, and come "
-		"to another state; give it F_LEVEL_%u\n",
-		FEATURE_LEVEL);
+		"to another state; give it F_LEVEL_%u%s\n",
+		last + 1,
+		last == FEATURE_LEVEL ? ", and raise FEATURE_LEVEL to that, as "
+					"docs/hacking.md says"
+				      : "");
 	return 1;
 }
 
@@ -366,7 +394,8 @@ static int release(const char *path)
 		 "# Members that the last release knew, of operations "
 		 "that it knew. Others need\n# a feature level. Written by "
 		 "`wire_lock --release`, with each release.\n");
-	put_released(&now);
+	buf_printf(&now, "level %u\n", FEATURE_LEVEL);
+	put_released(FEATURE_LEVEL, &now);
 	if (write_lock(path, buf_str(&now)) == 0)
 		return 0;
 	fprintf(stderr, "cannot write %s: %m\n", path);

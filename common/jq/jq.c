@@ -434,6 +434,14 @@ struct jq *jq_parse_path(struct str text, struct arena *a,
 		     ret_err);
 }
 
+bool jq_path_first(const struct jq *path, struct str *ret)
+{
+	const struct jq_path *p = &path->steps[0].path;
+
+	*ret = p->n > 0 ? p->keys[0].name : STR_NULL;
+	return p->n == 0 || !p->keys[0].is_index;
+}
+
 bool jq_from_texts(struct json object, struct arena *a, struct jq **ret,
 		   struct str *ret_name)
 {

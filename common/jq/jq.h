@@ -49,6 +49,10 @@ bool jq_from_texts(struct json object, struct arena *a, struct jq **ret,
 struct jq *jq_parse_path(struct str text, struct arena *a,
 			 struct jq_error *ret_err);
 
+/* The member of the document it begins with, unless it is . alone: that is
+ * STR_NULL. False: it begins with an index. */
+bool jq_path_first(const struct jq *path, struct str *ret);
+
 /* The value at the path, as it stands in the document; false when the path
  * leads nowhere. document: validated. */
 bool jq_find(struct jq *path, struct str document, struct json *ret);

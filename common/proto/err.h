@@ -41,6 +41,14 @@ enum rpc_code {
 	CODE_UNAUTHENTICATED = 16,
 };
 
+/*
+ * With ERR_INTERNAL_ERROR: the operation failed a check of the state machine
+ * and was undone, so nothing of it was done, on no node.
+ */
+#define ERR_UNDONE_TEXT                                                   \
+	"the operation failed a check of the server and was undone; its " \
+	"log says which"
+
 /* All take the positive number; an unknown one reads as INTERNAL_ERROR. */
 const char *err_code(int e);      /* "NOT_FOUND" */
 int err_of_code(struct str code); /* an unknown one: ERR_INTERNAL_ERROR */

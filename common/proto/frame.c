@@ -432,3 +432,20 @@ uint64_t entry_format(struct str in)
 	       mpk_count(root) > 0;
 	return take_u64(&c);
 }
+
+/* --- refusing --- */
+
+int frame_refusal(const struct frame_request *r, int err)
+{
+	bool again = (r->flags & FRAME_RESEND) != 0;
+
+	return again && op_info(r->op) == NULL && call_changes(r->op)
+		   ? ERR_OUTCOME_UNKNOWN
+		   : err;
+}
+
+int frame_late(const struct frame_request *r)
+{
+	return frame_refusal(r, call_changes(r->op) ? ERR_LEADER_UNAVAILABLE
+						    : ERR_REQUEST_TIMEOUT);
+}

@@ -104,6 +104,15 @@ struct frame {
 int frame_decode(struct str in, struct arena *a, struct frame *ret);
 
 /*
+ * What a request is answered that is refused with err, as nothing was done
+ * about it: that, but when a question that changes something comes again, it
+ * may have been the first time. The answer to an op is that of the first time.
+ */
+int frame_refusal(const struct frame_request *r, int err);
+/* The same of one whose time is over. */
+int frame_late(const struct frame_request *r);
+
+/*
  * The format of what is stored, keys and records of the store and entries of
  * the log alike. A release that adds or changes any of them, or what an op
  * does, has a higher one than the release before. 1: 0.4.0.

@@ -241,7 +241,7 @@
 #define LIMIT_VERSION_BYTES 64
 
 /* Connections of other nodes: in their handshake, and with those after it; of
- * one address, too. */
+ * one address, too. Callers: those that are served, for each purpose. */
 #define LIMIT_PEER_HELLOS    64
 #define LIMIT_PEER_HELLOS_IP 16
 #define LIMIT_PEER_CONNS     256

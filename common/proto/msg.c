@@ -151,7 +151,7 @@ static unsigned value_level(const struct field_desc *f, const void *m)
 	return 1;
 }
 
-static unsigned member_level(const struct field_desc *f)
+unsigned field_level(const struct field_desc *f)
 {
 	return (f->flags & F_LEVEL_2) != 0 ? 2 : 1;
 }
@@ -166,7 +166,7 @@ unsigned msg_needs_level(const struct msg_desc *d, const void *m)
 		const char *items = NULL;
 		size_t n = f->kind == K_msg;
 
-		level = MAX(level, member_level(f));
+		level = MAX(level, field_level(f));
 		if (f->values != NULL)
 			level = MAX(level, value_level(f, m));
 		if (f->kind == K_msgs)
@@ -192,7 +192,7 @@ bool msg_lower(const struct msg_desc *d, void *m, unsigned level)
 		char *p = (char *)m + f->offset;
 		size_t n = f->kind == K_msg;
 
-		if ((f->flags & F_MAY_LACK) != 0 && member_level(f) > level) {
+		if ((f->flags & F_MAY_LACK) != 0 && field_level(f) > level) {
 			*has &= ~(left & -left);
 			is_changed = true;
 			continue;

@@ -113,6 +113,8 @@ struct msg_desc {
  */
 void msg_encode(const struct msg_desc *d, const void *m, struct buf *out);
 
+/* The feature level a member came with; 1: the first. */
+unsigned field_level(const struct field_desc *f);
 /*
  * The feature level an operation with this request is of: that of the newest
  * member it has, or of the newest value of one. 1: it has none that came later.

@@ -11,6 +11,7 @@
 #include "proto/msg_near.h"
 #include "proto/msg_read.h"
 #include "util/turn.h"
+#include "util/unique.h"
 
 /* --- members given twice --- */
 
@@ -38,48 +39,37 @@ static int refuse_twice(const struct msg_reader *rd, const struct place *at,
 	return -ERR_PARSE_ERROR;
 }
 
-static void seen_add_unknown(struct seen *s, struct arena *a, struct str key)
+/* Not in the arena: there may be a million, and it would keep each list that
+ * became too short. */
+static void seen_add_unknown(struct seen *s, struct str key)
 {
 	if (s->n == s->cap) {
-		struct str *more;
+		bool is_first = s->unknown == s->first;
 
 		s->cap *= 2;
-		more = arena_alloc(a, s->cap * sizeof(*more));
-		memcpy(more, s->unknown, s->n * sizeof(*more));
-		s->unknown = more;
+		s->unknown = xrealloc(is_first ? NULL : s->unknown,
+				      s->cap * sizeof(*s->unknown));
+		if (is_first)
+			memcpy(s->unknown, s->first, sizeof(s->first));
 	}
 	s->unknown[s->n++] = key;
 }
 
-/* Any total order will do; most names differ in length. When nobody wants the
- * result, none. */
-static int key_cmp(const void *a, const void *b)
+static void seen_done(struct seen *s)
 {
-	const struct str *x = a, *y = b;
-
-	turn_step();
-	if (turn_is_over())
-		return 0;
-	if (x->n != y->n)
-		return x->n < y->n ? -1 : 1;
-	(void)turn_bytes(x->n);
-	return x->n > 0 ? memcmp(x->p, y->p, x->n) : 0;
+	if (s->unknown != s->first)
+		free(s->unknown);
 }
 
 /* NULL when all are different. */
-static const struct str *find_twin(struct str *keys, size_t n)
+static const struct str *find_twin(const struct str *keys, size_t n)
 {
-	if (n <= UNKNOWN_FIRST) {
-		for (size_t i = 1; i < n; i++)
-			for (size_t j = 0; j < i; j++)
-				if (key_cmp(&keys[i], &keys[j]) == 0)
-					return &keys[i];
-		return NULL;
-	}
-	qsort(keys, n, sizeof(*keys), key_cmp);
+	if (n > UNKNOWN_FIRST)
+		return unique_twin(keys, n);
 	for (size_t i = 1; i < n; i++)
-		if (key_cmp(&keys[i - 1], &keys[i]) == 0)
-			return &keys[i];
+		for (size_t j = 0; j < i; j++)
+			if (str_eq(keys[i], keys[j]))
+				return &keys[i];
 	return NULL;
 }
 
@@ -143,6 +133,8 @@ static int meet_unknown(const struct msg_reader *rd, const struct msg_desc *d,
 		  (up == NULL && rd->beside != NULL &&
 		   find_near(rd, rd->beside, key, &hint));
 	if (!is_filter(up) && rd->unknown != NULL && !rd->compat_03) {
+		if (!is_near && rd->unknown->n < LIMIT_IGNORED)
+			(void)msg_longer(d, key, &hint);
 		note(rd, rd->unknown, up, key, buf_str(&hint));
 		return 0;
 	}
@@ -396,22 +388,28 @@ static int read_known(const struct msg_reader *rd, const struct msg_desc *d,
 	return read_member(rd, d, at, v, m);
 }
 
+/* Nobody wants the result: how it is refused does not matter. */
+static int refuse_unread(const struct msg_reader *rd, const struct place *up)
+{
+	return place_refuse(up, rd->why, "was not read to its end");
+}
+
 static int read_object(const struct msg_reader *rd, const struct msg_desc *d,
 		       struct json v, char *m, const struct place *up)
 {
 	struct json_iter it = json_iter(v);
-	struct seen seen;
+	_cleanup_(seen_done) struct seen seen;
 	const struct str *twin;
 	struct json value;
 	struct str key;
 	int r = 0;
 
-	if (turn_step())
-		return place_refuse(up, rd->why, "was not read to its end");
 	seen.known = seen.known_ms = 0;
 	seen.n = 0;
 	seen.cap = UNKNOWN_FIRST;
 	seen.unknown = seen.first;
+	if (turn_step())
+		return refuse_unread(rd, up);
 	while (r == 0 && json_next_member(&it, rd->a, &key, &value)) {
 		struct place at = { up, NULL, PLACE_NO_INDEX, false };
 
@@ -420,8 +418,9 @@ static int read_object(const struct msg_reader *rd, const struct msg_desc *d,
 			r = read_known(rd, d, &at, key, value, &seen, m);
 			continue;
 		}
-		seen_add_unknown(&seen, rd->a, key);
-		r = meet_unknown(rd, d, up, key);
+		seen_add_unknown(&seen, key);
+		r = turn_is_over() ? refuse_unread(rd, up)
+				   : meet_unknown(rd, d, up, key);
 	}
 	if (r < 0)
 		return r;

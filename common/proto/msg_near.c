@@ -93,6 +93,26 @@ static void try_name(struct str name, struct str member, size_t *best,
 	buf_put_str(ret, member);
 }
 
+static bool may_be_sent(const struct field_desc *f)
+{
+	return (f->flags & (F_INTERNAL | F_PATH | F_ANSWER)) == 0;
+}
+
+bool msg_longer(const struct msg_desc *d, struct str name, struct buf *ret)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		const struct field_desc *f = &d->fields[i];
+
+		if (!may_be_sent(f) || name.n == 0 || name.n >= f->name_len ||
+		    f->name[name.n] != '_' ||
+		    memcmp(f->name, name.p, name.n) != 0)
+			continue;
+		buf_puts(ret, f->name);
+		return true;
+	}
+	return false;
+}
+
 bool msg_near(const struct msg_desc *d, struct str name, struct buf *ret)
 {
 	size_t best = NAME_FAR;
@@ -101,7 +121,7 @@ bool msg_near(const struct msg_desc *d, struct str name, struct buf *ret)
 		const struct field_desc *f = &d->fields[i];
 		char ms[NAME_MAX_BYTES + sizeof("_ms")];
 
-		if ((f->flags & (F_INTERNAL | F_PATH | F_ANSWER)) != 0)
+		if (!may_be_sent(f))
 			continue;
 		try_name(name, str_of(f->name, f->name_len), &best, ret);
 		if (f->kind != K_dur && f->kind != K_secs)

@@ -14,5 +14,7 @@ size_t name_slips(struct str name, struct str member);
 
 /* Puts the nearest member a client may send into *ret; false: none is near. */
 bool msg_near(const struct msg_desc *d, struct str name, struct buf *ret);
+/* The same of one that the name is the first word of: of node, node_id. */
+bool msg_longer(const struct msg_desc *d, struct str name, struct buf *ret);
 
 #endif

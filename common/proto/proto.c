@@ -177,19 +177,20 @@ enum op_row {
 static const struct call_info ops[] = {
 #define OP(num, NAME, name, req, reply, who, level, doc)  \
 	{ num, #name,      &msg_##req, &msg_##reply, who, \
-	  doc, PROC_RAFTD, level,      ASKED_LEADER },
+	  doc, PROC_RAFTD, level,      ASKED_LEADER, DOES_CHANGES },
 #include "proto/defs/ops.def"
 };
 
 enum query_row {
-#define QUERY(num, NAME, name, proc, asked, req, reply, doc) QUERY_ROW_##NAME,
+#define QUERY(num, NAME, name, proc, asked, does, req, reply, doc) \
+	QUERY_ROW_##NAME,
 #include "proto/defs/queries.def"
 };
 
 static const struct call_info queries[] = {
-#define QUERY(num, NAME, name, proc, asked, req, reply, doc) \
-	{ num, #name,       &msg_##req, &msg_##reply, 0,     \
-	  doc, PROC_##proc, 0,          ASKED_##asked },
+#define QUERY(num, NAME, name, proc, asked, does, req, reply, doc) \
+	{ num, #name,       &msg_##req, &msg_##reply,  0,          \
+	  doc, PROC_##proc, 0,          ASKED_##asked, DOES_##does },
 #include "proto/defs/queries.def"
 };
 
@@ -201,8 +202,8 @@ static const struct call_info *call_find(unsigned id)
 	case num:                                        \
 		return &ops[OP_ROW_##NAME];
 #include "proto/defs/ops.def"
-#define QUERY(num, NAME, name, proc, asked, req, reply, doc) \
-	case num:                                            \
+#define QUERY(num, NAME, name, proc, asked, does, req, reply, doc) \
+	case num:                                                  \
 		return &queries[QUERY_ROW_##NAME];
 #include "proto/defs/queries.def"
 	default:
@@ -236,11 +237,18 @@ const struct call_info *query_info(unsigned id)
 	return id >= QUERY_FIRST ? call_find(id) : NULL;
 }
 
+bool call_changes(unsigned id)
+{
+	const struct call_info *call = call_find(id);
+
+	return call != NULL && call->does == DOES_CHANGES;
+}
+
 #define OP(num, NAME, name, req, reply, who, level, doc)                     \
 	_Static_assert(num > 0 && num < QUERY_FIRST, "number of op " #name); \
 	_Static_assert(level > 0 && level <= FEATURE_LEVEL, "level of " #name);
 #include "proto/defs/ops.def"
-#define QUERY(num, NAME, name, proc, asked, req, reply, doc) \
+#define QUERY(num, NAME, name, proc, asked, does, req, reply, doc) \
 	_Static_assert(num >= QUERY_FIRST, "number of query " #name);
 #include "proto/defs/queries.def"
 

@@ -104,7 +104,8 @@ enum op_id {
 };
 
 enum query_id {
-#define QUERY(num, NAME, name, proc, asked, req, reply, doc) QUERY_##NAME = num,
+#define QUERY(num, NAME, name, proc, asked, does, req, reply, doc) \
+	QUERY_##NAME = num,
 #include "proto/defs/queries.def"
 };
 
@@ -112,6 +113,12 @@ enum query_id {
 enum query_asked {
 	ASKED_HERE,
 	ASKED_LEADER,
+};
+
+/* Whether a question changes something, as an op does. */
+enum query_does {
+	DOES_READS,
+	DOES_CHANGES,
 };
 
 #define OP_CLIENT 1u
@@ -140,10 +147,14 @@ struct call_info {
 	unsigned process;       /* enum proc_id: who answers */
 	unsigned level;         /* ops only: feature level it came with */
 	enum query_asked asked; /* queries only */
+	enum query_does does;   /* all ops change something */
 };
 
 const struct call_info *op_info(unsigned id);    /* NULL: no such op */
 const struct call_info *query_info(unsigned id); /* NULL: no such query */
+/* Of an op, or of a query that changes something, nobody knows whether it was
+ * carried out when no answer has come. */
+bool call_changes(unsigned id);
 
 /* The feature level that an op with this request needs: its own, or that of its
  * newest member. What it may go without, and is newer than known, is taken out

@@ -124,6 +124,19 @@ bool push_url_parse(struct str url, struct push_url *ret, const char **why)
 	return take_host(authority, ret);
 }
 
+struct str push_url_bare(struct str url, const struct push_url *parts,
+			 struct arena *a)
+{
+	size_t before;
+
+	if (parts->credentials.p == NULL)
+		return url;
+	before = (size_t)(parts->credentials.p - url.p);
+	return arena_printf(
+	    a, "%.*s%.*s", (int)before, url.p,
+	    STR_ARG(str_skip(url, before + parts->credentials.n + 1)));
+}
+
 /* --- secrets --- */
 
 bool push_secret_key(struct str secret, struct buf *ret)

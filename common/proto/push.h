@@ -21,6 +21,10 @@ struct push_url {
 /* The parts of an http or https URL, as slices; else why not, in a clause. */
 bool push_url_parse(struct str url, struct push_url *ret, const char **why);
 
+/* The URL without its credentials: itself, or made in the arena. */
+struct str push_url_bare(struct str url, const struct push_url *parts,
+			 struct arena *a);
+
 /* Settings as they would be stored. -ERR_VALIDATION_ERROR, naming the member.
  */
 int push_check(const struct m_push *p, struct arena *a, struct buf *why);

@@ -508,6 +508,12 @@ bool setting_differs(const struct settings *a, const struct settings *b,
 	return strcmp(a->text[id], b->text[id]) != 0;
 }
 
+bool setting_is_taken(const struct settings *s, const struct settings *fresh,
+		      enum setting_id id)
+{
+	return setting_differs(s, fresh, id) && (infos[id].flags & S_RELOAD);
+}
+
 void settings_take(struct settings *s, const struct settings *fresh,
 		   struct buf *kept)
 {
@@ -516,7 +522,7 @@ void settings_take(struct settings *s, const struct settings *fresh,
 
 		if (!setting_differs(s, fresh, id))
 			continue;
-		if (infos[i].flags & S_RELOAD) {
+		if (setting_is_taken(s, fresh, id)) {
 			/* copied: `fresh` goes, and old strings stay */
 			CHECK(setting_store(s, id, fresh->source[i],
 					    str_from(fresh->text[i])));

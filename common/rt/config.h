@@ -74,6 +74,9 @@ void settings_done(struct settings *s);
 bool setting_differs(const struct settings *a, const struct settings *b,
 		     enum setting_id id);
 
+/* Whether settings_take takes id over. */
+bool setting_is_taken(const struct settings *s, const struct settings *fresh,
+		      enum setting_id id);
 /*
  * Takes over from `fresh` what differs and is marked S_RELOAD; strings handed
  * out before stay valid. Names of other settings that differ are appended to

@@ -283,15 +283,15 @@ static void on_line(struct daemon *d, struct str line)
 	struct str word, rest;
 
 	(void)str_split(line, ' ', &word, &rest);
-	if (str_is(line, "drain"))
+	if (str_is(word, "drain") &&
+	    (rest.n == 0 || str_parse_u64(rest, &d->drain_ms)))
 		drain(d, "the supervisor asks for it");
 	else if (str_is(line, "reload"))
 		reload(d);
 	else if (str_is(word, "log-level"))
 		set_log_level(rest);
 	else
-		log_warn("the supervisor says \"%.*s\", which means nothing "
-			 "here",
+		log_warn("the supervisor says \"%.*s\", which means nothing",
 			 STR_ARG(line));
 }
 

@@ -15,6 +15,7 @@ struct daemon {
 	enum proc_id proc;
 	unsigned number; /* httpd: which of several; else 0 */
 	struct settings settings;
+	uint64_t drain_ms; /* how long a drain may take; 0: nobody has said */
 	struct loop *loop;
 	struct ipc *ipc;
 	struct notify notify;

@@ -289,6 +289,29 @@ static void on_hello(struct rpc_client *c, const struct frame *f)
 	rpc_client_flush(c);
 }
 
+/* Whether who is told so may try again, as nothing was done. */
+static bool is_passing(int err)
+{
+	enum err_again again = err_again(err);
+
+	return again == AGAIN_NOW || again == AGAIN_AFTER;
+}
+
+/* A question that changes something may have done so when it was sent before;
+ * a refusal is about this time only. */
+static void doubt_refusal(const struct rpc_call *call, struct rpc_reply *r)
+{
+	struct frame_request item;
+
+	if (!call->resend || r->err == 0 || !is_passing(r->err))
+		return;
+	item = rpc_calls_request(call);
+	if (frame_refusal(&item, r->err) == r->err)
+		return;
+	r->err = ERR_OUTCOME_UNKNOWN;
+	r->body = str_from(err_text(r->err));
+}
+
 static void on_replies(struct rpc_client *c, const struct frame *f,
 		       struct buf *memory)
 {
@@ -303,6 +326,7 @@ static void on_replies(struct rpc_client *c, const struct frame *f,
 		/* cancelled or timed out meanwhile */
 		if (call == NULL || !call->sent)
 			continue;
+		doubt_refusal(call, &r);
 		finish(c, call, &r);
 	}
 }

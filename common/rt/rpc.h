@@ -66,7 +66,9 @@ void rpc_client_on_state(struct rpc_client *c, void (*fn)(void *ctx, bool up),
  * RPC_ONCE: not sent again, ends with timeout_err at once when the link goes
  * down. RPC_CHANGES: it changes something, so timeout_err says that nothing was
  * done. One that was sent waits RPC_LATE_NS longer, for the server to say that
- * it withdrew it, and ends with ERR_OUTCOME_UNKNOWN. RPC_KEEP: the server keeps
+ * it withdrew it, and ends with ERR_OUTCOME_UNKNOWN. So does a question that
+ * changes something when it was sent again, and is refused the second time for
+ * what may pass. RPC_KEEP: the server keeps
  * its answer for when it is sent again, until it hears with a later call that
  * it has arrived; not for calls that wait long, they hold up all others.
  */
@@ -81,7 +83,8 @@ struct rpc_call *rpc_call(struct rpc_client *c, unsigned id, struct str key,
 
 /*
  * Passes a request on to another node as it came: with its origin, number,
- * flags and deadline. When that is over: as rpc_call with RPC_CHANGES.
+ * flags and deadline. When that is over: as rpc_call, with RPC_CHANGES if it
+ * changes something.
  */
 struct rpc_call *rpc_forward(struct rpc_client *c,
 			     const struct frame_request *item, int timeout_err,
@@ -118,6 +121,13 @@ void rpc_cancel(struct rpc_client *c, struct rpc_call *call);
  */
 bool rpc_abandon(struct rpc_client *c, struct rpc_call *call, rpc_reply_fn *fn,
 		 void *ctx);
+/*
+ * This process wants to end: calls that have a deadline end as if that had come
+ * now. The server is told at once that nobody waits for changes that were sent,
+ * and may hear of some of them only by and by: it is called again until all
+ * have ended.
+ */
+void rpc_client_hurry(struct rpc_client *c);
 size_t rpc_client_pending(const struct rpc_client *c);
 void rpc_client_flush(struct rpc_client *c);
 /*

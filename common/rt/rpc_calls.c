@@ -214,7 +214,7 @@ struct rpc_call *rpc_forward(struct rpc_client *c,
 	CHECK(c->to_node && timeout_err > 0);
 	call->fn = fn;
 	call->ctx = ctx;
-	call->flags = RPC_CHANGES;
+	call->flags = call_changes(item->op) ? RPC_CHANGES : 0;
 	call->timeout_err = timeout_err;
 	call->frame_flags = item->flags & FRAME_KEEP;
 	call->resend = item->flags & FRAME_RESEND;
@@ -277,4 +277,29 @@ bool rpc_abandon(struct rpc_client *c, struct rpc_call *call, rpc_reply_fn *fn,
 		rpc_calls_set_due(c, call, end_ns);
 	}
 	return false;
+}
+
+/* What ends is ended by the timer: a callback may make calls, and end some. */
+static void hurry(struct rpc_client *c, struct list *calls, uint64_t now_ns)
+{
+	LIST_FOREACH (it, calls) {
+		struct rpc_call *call = list_entry(it, struct rpc_call, node);
+
+		if (call->deadline_ns == 0)
+			continue;
+		if (call->flags & RPC_CHANGES)
+			rpc_calls_tell_cancel(c, call);
+		if (call->deadline_ns <= now_ns)
+			continue;
+		call->deadline_ns = now_ns;
+		rpc_calls_set_due(c, call, now_ns);
+	}
+}
+
+void rpc_client_hurry(struct rpc_client *c)
+{
+	uint64_t now_ns = clock_mono_ns();
+
+	hurry(c, &c->sent, now_ns);
+	hurry(c, &c->unsent, now_ns);
 }

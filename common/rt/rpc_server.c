@@ -454,8 +454,8 @@ static void on_requests(struct rpc_peer *p, const struct frame *f)
 		else if (r->deadline_ns != 0)
 			r->deadline_ns += now_ns;
 		if (is_too_late(r, now_ns))
-			rpc_reply(req, ERR_REQUEST_TIMEOUT, 0,
-				  str_from(err_text(ERR_REQUEST_TIMEOUT)));
+			rpc_reply(req, frame_late(r), 0,
+				  str_from(err_text(frame_late(r))));
 		else
 			s->ops->on_request(s->ctx, req, r);
 	}

@@ -1,130 +1,87 @@
-/*
- * See rt/turns.h. Who may run is handed to and fro like a baton: a mutex and a
- * condition for each thread, and the loop waits while one of them has it.
- */
+/* See rt/turns.h. */
 #include "rt/turns.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "util/clock.h"
+#include "util/fiber.h"
 #include "util/list.h"
 #include "util/turn.h"
 
-#define TURN_NS (NS_PER_MS / 2) /* how long others wait for a turn */
+#define TURN_NS  (NS_PER_MS / 4) /* how long others wait for a turn */
+#define AGAIN_NS NS_PER_MS       /* until there may be memory for a stack */
 
 struct turn_work {
 	struct list node;  /* of waiting or running */
 	struct runner *on; /* NULL: it has not begun */
 	bool is_over;      /* see util/turn.h */
-	loop_fn *work;
-	loop_fn *done;
+	const struct turn_ops *ops;
 	void *ctx;
 };
 
 struct runner {
 	struct list idle; /* of turns */
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t change;
-	bool runs; /* it has the baton; under lock */
-	bool stop;
-	uint64_t until_ns;      /* of its turn */
-	bool ends_now;          /* it waits for no more turns */
-	struct turn_work *work; /* NULL: it has ended */
+	struct fiber *fiber;
+	uint64_t until_ns; /* of its turn */
+	bool ends_now;     /* it waits for no more turns */
+	struct turn_work *work;
 };
 
 struct turns {
 	struct loop_timer *timer;
 	struct list waiting, running, idle;
 	struct runner *runners;
-	size_t n, started; /* runners, and those with a thread */
+	size_t n, started; /* runners, and those with a stack */
 };
 
-/* --- on the threads --- */
-
-/* Under lock. */
-static void wait_for_turn(struct runner *r)
-{
-	while (!r->runs)
-		pthread_cond_wait(&r->change, &r->lock);
-}
-
-static void give_back(struct runner *r)
-{
-	r->runs = false;
-	pthread_cond_signal(&r->change);
-}
+/* --- of the work --- */
 
 static void look(void *ctx)
 {
 	struct runner *r = ctx;
 
-	if (r->ends_now || clock_mono_ns() < r->until_ns)
-		return;
-	pthread_mutex_lock(&r->lock);
-	give_back(r);
-	wait_for_turn(r);
-	pthread_mutex_unlock(&r->lock);
+	if (!r->ends_now && clock_mono_ns() >= r->until_ns)
+		fiber_stop(r->fiber);
 }
 
-static void *run(void *ctx)
+static void work(void *ctx)
 {
 	struct runner *r = ctx;
 
-	pthread_mutex_lock(&r->lock);
-	for (;;) {
-		wait_for_turn(r);
-		if (r->stop)
-			break;
-		pthread_mutex_unlock(&r->lock);
-		turn_take_by(look, &r->work->is_over, r);
-		r->work->work(r->work->ctx);
-		pthread_mutex_lock(&r->lock);
-		r->work = NULL;
-		give_back(r);
-	}
-	pthread_mutex_unlock(&r->lock);
-	return NULL;
+	turn_take_by(look, &r->work->is_over, r);
+	r->work->ops->work(r->work->ctx);
 }
 
-/* --- on the loop --- */
+/* --- of the loop --- */
 
-static void give_turn(struct runner *r)
+/* False: it has ended. */
+static bool give_turn(struct runner *r)
 {
-	pthread_mutex_lock(&r->lock);
 	r->until_ns = clock_mono_ns() + TURN_NS;
-	r->runs = true;
-	pthread_cond_signal(&r->change);
-	while (r->runs)
-		pthread_cond_wait(&r->change, &r->lock);
-	pthread_mutex_unlock(&r->lock);
+	return fiber_go(r->fiber);
 }
 
+/* NULL: all are at work, or there is no memory to be had. */
 static struct runner *start_runner(struct turns *t)
 {
 	struct runner *r = &t->runners[t->started];
 
-	CHECK(pthread_mutex_init(&r->lock, NULL) == 0);
-	CHECK(pthread_cond_init(&r->change, NULL) == 0);
-	if (pthread_create(&r->thread, NULL, run, r) != 0) {
-		pthread_cond_destroy(&r->change);
-		pthread_mutex_destroy(&r->lock);
+	if (t->started == t->n)
 		return NULL;
-	}
-	(void)pthread_setname_np(r->thread, "turns");
+	r->fiber = fiber_new();
+	if (r->fiber == NULL)
+		return NULL;
 	list_init(&r->idle);
 	t->started++;
 	return r;
 }
 
-/* NULL: all are at work, or there is no thread to be had. */
 static struct runner *find_runner(struct turns *t)
 {
 	struct runner *r;
 
 	if (list_empty(&t->idle))
-		return t->started < t->n ? start_runner(t) : NULL;
+		return start_runner(t);
 	r = list_entry(t->idle.next, struct runner, idle);
 	list_remove(&r->idle);
 	return r;
@@ -142,6 +99,7 @@ static void begin_waiting(struct turns *t)
 		w->on = r;
 		r->work = w;
 		r->ends_now = false;
+		fiber_set(r->fiber, work, r);
 		list_remove(&w->node);
 		list_push_back(&t->running, &w->node);
 	}
@@ -170,26 +128,25 @@ static void on_turn(void *ctx)
 		w = list_entry(t->running.next, struct turn_work, node);
 		list_remove(&w->node);
 		list_push_back(&t->running, &w->node);
-		give_turn(w->on);
-		if (w->on->work == NULL) {
-			loop_fn *done = w->done;
+		if (!give_turn(w->on)) {
+			loop_fn *done = w->ops->done;
 			void *of = w->ctx;
 
 			forget(t, w);
 			done(of);
 		}
 	}
-	if (has_work(t)) /* a moment where there is no thread for it */
-		loop_timer_arm(t->timer, list_empty(&t->running) ? TURN_NS : 0);
+	if (has_work(t))
+		loop_timer_arm(t->timer,
+			       list_empty(&t->running) ? AGAIN_NS : 0);
 }
 
-struct turn_work *turns_add(struct turns *t, loop_fn *work, loop_fn *done,
+struct turn_work *turns_add(struct turns *t, const struct turn_ops *ops,
 			    void *ctx)
 {
 	struct turn_work *w = xcalloc(1, sizeof(*w));
 
-	w->work = work;
-	w->done = done;
+	w->ops = ops;
 	w->ctx = ctx;
 	list_push_back(&t->waiting, &w->node);
 	loop_timer_arm(t->timer, 0);
@@ -206,34 +163,38 @@ void turns_drop(struct turns *t, struct turn_work *w)
 	w->is_over = true;
 	if (w->on != NULL) {
 		w->on->ends_now = true;
-		while (w->on->work != NULL)
-			give_turn(w->on);
+		while (give_turn(w->on)) {
+		}
 	}
 	forget(t, w);
 }
 
-struct turns *turns_new(struct loop *l, size_t threads)
+static void tell_time_is_up(struct list *works)
+{
+	LIST_FOREACH_SAFE (it, works) {
+		struct turn_work *w = list_entry(it, struct turn_work, node);
+
+		w->ops->time_is_up(w->ctx);
+	}
+}
+
+void turns_time_is_up(struct turns *t)
+{
+	tell_time_is_up(&t->running);
+	tell_time_is_up(&t->waiting);
+}
+
+struct turns *turns_new(struct loop *l, size_t at_a_time)
 {
 	struct turns *t = xcalloc(1, sizeof(*t));
 
 	t->timer = loop_timer_add(l, on_turn, t);
-	t->runners = xcalloc(threads, sizeof(*t->runners));
-	t->n = threads;
+	t->runners = xcalloc(at_a_time, sizeof(*t->runners));
+	t->n = at_a_time;
 	list_init(&t->waiting);
 	list_init(&t->running);
 	list_init(&t->idle);
 	return t;
-}
-
-static void stop_runner(struct runner *r)
-{
-	pthread_mutex_lock(&r->lock);
-	r->stop = r->runs = true;
-	pthread_cond_signal(&r->change);
-	pthread_mutex_unlock(&r->lock);
-	pthread_join(r->thread, NULL);
-	pthread_cond_destroy(&r->change);
-	pthread_mutex_destroy(&r->lock);
 }
 
 void turns_free(struct turns *t)
@@ -242,7 +203,7 @@ void turns_free(struct turns *t)
 		return;
 	CHECK(!has_work(t));
 	for (size_t i = 0; i < t->started; i++)
-		stop_runner(&t->runners[i]);
+		fiber_free(t->runners[i].fiber);
 	loop_timer_remove(t->timer);
 	free(t->runners);
 	free(t);

@@ -1,9 +1,8 @@
 /*
- * Long work on what belongs to the loop. Each piece has a thread of its own,
- * but never runs while the loop does, nor another piece: now and then, where
- * it says that it could stop (util/turn.h), the loop goes on, and in its next
- * turn the next piece. So it may use whatever the loop's thread may, and
- * nobody waits for it longer than a moment.
+ * Long work on what belongs to the loop. Each piece has a stack of its own in
+ * the loop's thread: now and then, where it says that it could stop
+ * (util/turn.h), the loop goes on, and in its next turn the next piece. So it
+ * may use whatever the loop may, and nobody waits for it longer than a moment.
  */
 #ifndef CORVO_TURNS_H
 #define CORVO_TURNS_H
@@ -13,13 +12,20 @@
 struct turns;
 struct turn_work;
 
-/* threads: so many pieces of work are under way at a time; others wait in the
- * order they came. */
-struct turns *turns_new(struct loop *l, size_t threads);
+/* So many pieces of work are under way at a time; others wait in the order they
+ * came. */
+struct turns *turns_new(struct loop *l, size_t at_a_time);
 void turns_free(struct turns *t); /* no work is left */
 
-/* Begins in a later turn of the loop. `done`: it has ended, the last call. */
-struct turn_work *turns_add(struct turns *t, loop_fn *work, loop_fn *done,
+struct turn_ops {
+	loop_fn *work;
+	loop_fn *done;       /* it has ended, the last call */
+	loop_fn *time_is_up; /* see turns_time_is_up; it may drop this work, and
+			      * no other */
+};
+
+/* Begins in a later turn of the loop. */
+struct turn_work *turns_add(struct turns *t, const struct turn_ops *ops,
 			    void *ctx);
 
 /*
@@ -27,6 +33,10 @@ struct turn_work *turns_add(struct turns *t, loop_fn *work, loop_fn *done,
  * as soon as it can, in its turns as before. `done` comes.
  */
 void turns_hurry(struct turn_work *w);
+
+/* The process is about to end: each piece of work that is not done hears of it,
+ * between two of its turns. */
+void turns_time_is_up(struct turns *t);
 
 /*
  * It is to be over now. One that has begun is told so and runs to its end at

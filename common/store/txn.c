@@ -185,6 +185,7 @@ uint64_t txn_written(const struct txn *t)
 
 void txn_mark(struct txn *t)
 {
+	CHECK(t->scans_n == 0);
 	table_mark(&t->table);
 }
 
@@ -197,8 +198,10 @@ void txn_back(struct txn *t)
 
 int txn_commit(struct txn *t)
 {
-	int r = kv_write_table(t->kv, &t->table);
+	int r;
 
+	CHECK(t->scans_n == 0); /* they go through what is emptied here */
+	r = kv_write_table(t->kv, &t->table);
 	if (t->got.cap > KEEP_BYTES) /* a large one came */
 		buf_done(&t->got);
 	table_empty(&t->table);

@@ -134,6 +134,18 @@ char *arena_cstr(struct arena *a, struct str s)
 	return p;
 }
 
+struct str arena_join(struct arena *a, struct str x, char between, struct str y)
+{
+	char *p = arena_alloc(a, x.n + 1 + y.n);
+
+	if (x.n > 0)
+		memcpy(p, x.p, x.n);
+	p[x.n] = between;
+	if (y.n > 0)
+		memcpy(p + x.n + 1, y.p, y.n);
+	return str_of(p, x.n + 1 + y.n);
+}
+
 struct str arena_printf(struct arena *a, const char *fmt, ...)
 {
 	char small[256];

@@ -24,6 +24,9 @@ struct arena {
 void *arena_alloc(struct arena *a, size_t n);  /* not zeroed */
 void *arena_zalloc(struct arena *a, size_t n); /* zeroed */
 struct str arena_copy(struct arena *a, struct str s);
+/* Both, with that character between them: they may hold any byte. */
+struct str arena_join(struct arena *a, struct str x, char between,
+		      struct str y);
 char *arena_cstr(struct arena *a, struct str s); /* NUL-terminated copy */
 _printf_(2, 3) struct str arena_printf(struct arena *a, const char *fmt, ...);
 

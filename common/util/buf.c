@@ -124,27 +124,19 @@ void buf_put_percent(struct buf *b, struct str s)
 	}
 }
 
-/* Below a space, DEL, and U+0080 to U+009F, which UTF-8 has in two bytes. */
-static bool is_control(struct str s, size_t len)
-{
-	unsigned char c = (unsigned char)s.p[0];
-
-	if (len == 2)
-		return c == 0xc2 && (unsigned char)s.p[1] < 0xa0;
-	return len == 0 || (len == 1 && (c < 0x20 || c == 0x7f));
-}
-
 void buf_put_clean(struct buf *b, struct str s, const char *keep)
 {
 	while (s.n > 0) {
 		size_t len = str_utf8_len(s);
-		size_t last = len == 2 ? 1 : 0;
+		uint32_t code =
+		    len == 0 ? (unsigned char)s.p[0] : str_utf8_code(s, len);
 
-		if (!is_control(s, len) ||
+		if ((len > 0 && !str_is_order(code)) ||
 		    (s.p[0] != '\0' && strchr(keep, s.p[0]) != NULL))
 			buf_append(b, s.p, len);
 		else
-			buf_printf(b, "\\x%02x", (unsigned char)s.p[last]);
+			buf_printf(b, code < 0x100 ? "\\x%02x" : "\\u%04x",
+				   code);
 		s = str_skip(s, MAX(len, (size_t)1));
 	}
 }

@@ -35,8 +35,8 @@ void buf_put_u64(struct buf *b, uint64_t v);                  /* decimal */
 void buf_put_i64(struct buf *b, int64_t v);                   /* decimal */
 /* As a segment of a path or an argument of a URL has it: %20. */
 void buf_put_percent(struct buf *b, struct str s);
-/* As a terminal may have it: control characters that are not in `keep`, and
- * bytes that are not UTF-8, become \xNN. */
+/* As a terminal may have it: what is an order to it (str_is_order) and not in
+ * `keep`, and bytes that are not UTF-8, become \xNN, or \uNNNN from U+0100. */
 void buf_put_clean(struct buf *b, struct str s, const char *keep);
 _printf_(2, 3) void buf_printf(struct buf *b, const char *fmt, ...);
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap);

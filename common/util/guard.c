@@ -38,3 +38,11 @@ bool guard_call(void (*fn)(void *ctx), void *ctx, struct guard_fault *ret)
 	innermost = g.outer;
 	return true;
 }
+
+void guard_swap(struct guard **g)
+{
+	struct guard *was = innermost;
+
+	innermost = *g;
+	*g = was;
+}

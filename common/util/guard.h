@@ -21,4 +21,9 @@ struct guard_fault {
  * it was given up. */
 bool guard_call(void (*fn)(void *ctx), void *ctx, struct guard_fault *ret);
 
+/* For who goes on on another stack (util/fiber.c): the innermost guard of this
+ * thread is put there, and what was there takes its place. */
+struct guard;
+void guard_swap(struct guard **g);
+
 #endif

@@ -125,6 +125,24 @@ size_t str_utf8_len(struct str s)
 	return utf8_len((const unsigned char *)s.p, s.n);
 }
 
+uint32_t str_utf8_code(struct str s, size_t len)
+{
+	unsigned char first = (unsigned char)s.p[0];
+	uint32_t code = len == 1 ? first : first & (0x7fu >> len);
+
+	for (size_t i = 1; i < len; i++)
+		code = code << 6 | ((unsigned char)s.p[i] & 0x3fu);
+	return code;
+}
+
+bool str_is_order(uint32_t code)
+{
+	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c ||
+	       code == 0x200e || code == 0x200f ||
+	       (code >= 0x2028 && code <= 0x202e) ||
+	       (code >= 0x2066 && code <= 0x2069);
+}
+
 bool str_is_name(struct str s, size_t max)
 {
 	for (size_t i = 0; i < s.n; i++) {
@@ -175,4 +193,13 @@ struct str str_cut(struct str s, size_t max)
 	while (s.n > 0 && ((unsigned char)s.p[s.n] & 0xc0) == 0x80)
 		s.n--;
 	return s;
+}
+
+struct str str_dup(struct str s)
+{
+	char *p = xmalloc(s.n);
+
+	if (s.n > 0)
+		memcpy(p, s.p, s.n);
+	return str_of(p, s.n);
 }

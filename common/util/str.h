@@ -61,6 +61,14 @@ bool str_is_utf8(struct str s);
 /* Bytes of the character that s, which is not empty, begins with; 0: UTF-8 has
  * none such. */
 size_t str_utf8_len(struct str s);
+/* The code point of that character, which has len bytes. */
+uint32_t str_utf8_code(struct str s, size_t len);
+/* Whether a terminal takes the character for an order: those below a space,
+ * DEL, U+0080 to U+009F, what ends a line, and what turns the direction of the
+ * text around it. */
+bool str_is_order(uint32_t code);
+/* A copy of all its bytes, in memory that is the caller's to free. */
+struct str str_dup(struct str s);
 /* The whole characters of UTF-8 in its first max bytes. */
 struct str str_cut(struct str s, size_t max);
 

@@ -7,12 +7,7 @@
 
 _Thread_local int turn_steps_left;
 
-static _Thread_local struct {
-	turn_fn *look; /* NULL: this thread takes no turns */
-	const bool *over;
-	void *ctx;
-	unsigned open, held;
-} mine;
+static _Thread_local struct turn_meaning mine;
 
 static bool is_open(void)
 {
@@ -58,6 +53,15 @@ void turn_let(void)
 {
 	mine.held--;
 	turn_steps_left = 0; /* it may have taken a while */
+}
+
+void turn_swap(struct turn_meaning *m)
+{
+	struct turn_meaning was = mine;
+
+	mine = *m;
+	*m = was;
+	turn_steps_left = 0; /* of the other one */
 }
 
 void turn_take_by(turn_fn *look, const bool *over, void *ctx)

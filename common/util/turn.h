@@ -77,6 +77,18 @@ void turn_let(void);
  * any failure. */
 bool turn_is_over(void);
 
+/* What steps mean. All zero: nothing. */
+struct turn_meaning {
+	turn_fn *look;
+	const bool *over;
+	void *ctx;
+	unsigned open, held;
+};
+
+/* For who goes on on another stack (util/fiber.c): what steps of this thread
+ * mean is put there, and what was there takes its place. */
+void turn_swap(struct turn_meaning *m);
+
 /* For rt/turns.c: this thread takes turns; look is called between two steps,
  * also when it is over, and returns when it has its next turn. over: see
  * turn_is_over. */

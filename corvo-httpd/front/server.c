@@ -201,6 +201,11 @@ size_t server_connections(const struct server *s)
 	return s->conns.n;
 }
 
+void server_put_left(struct server *s, struct buf *ret)
+{
+	conns_put_left(&s->conns, ret);
+}
+
 struct late *server_late(struct server *s)
 {
 	return s->late;

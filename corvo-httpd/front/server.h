@@ -55,6 +55,8 @@ void server_drain(struct server *s);
 bool server_accepts(const struct server *s);
 bool server_is_draining(const struct server *s);
 size_t server_connections(const struct server *s);
+/* What a drain waits for, in a clause. */
+void server_put_left(struct server *s, struct buf *ret);
 struct late *server_late(struct server *s);
 struct park *server_park(struct server *s);
 struct streams *server_streams(struct server *s);

@@ -15,15 +15,40 @@ static int refuse(struct buf *why, const char *text)
 	return -ERR_VALIDATION_ERROR;
 }
 
+/* Whether a delivery has such places at all. */
+static bool is_of_delivery(const struct jq *path)
+{
+	static const char *const names[] = { "body", "headers", "query", "hook",
+					     "raw" };
+	struct str first;
+
+	if (!jq_path_first(path, &first))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (str_is(first, names[i]))
+			return true;
+	return first.n == 0;
+}
+
 static int check_place(const char *member, struct str text, struct arena *a,
 		       struct buf *why)
 {
 	struct jq_error err;
+	struct jq *path;
 
-	if (!hook_is_place(text) || jq_parse_path(text, a, &err) != NULL)
+	if (!hook_is_place(text))
 		return 0;
-	buf_printf(why, "%s: %s at byte %zu of \"%.*s\"", member, err.text,
-		   err.pos, STR_ARG(text));
+	path = jq_parse_path(text, a, &err);
+	if (path != NULL && is_of_delivery(path))
+		return 0;
+	if (path != NULL)
+		buf_printf(why,
+			   "%s: a delivery has no place \"%.*s\"; there are "
+			   ".body, .headers, .query, .hook and .raw",
+			   member, STR_ARG(text));
+	else
+		buf_printf(why, "%s: %s at byte %zu of \"%.*s\"", member,
+			   err.text, err.pos, STR_ARG(text));
 	return -ERR_VALIDATION_ERROR;
 }
 

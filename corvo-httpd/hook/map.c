@@ -155,6 +155,8 @@ struct str hook_payload(struct str body, struct arena *a)
 		return STR("{}");
 	if (is_json(body))
 		return body;
+	if (turn_is_over()) /* nobody wants it */
+		return STR("{}");
 	if (str_is_utf8(body)) {
 		jw_str(&w, body);
 		return keep(&b, a);

@@ -32,19 +32,32 @@ static int check_chain(uint64_t max, const struct m_chain *c, struct buf *why)
 	return r == 0 ? check_step(max, c->on_exit, "on_exit", why) : r;
 }
 
+static int payload_check(const struct settings *set, size_t n, struct buf *why)
+{
+	if (n <= set->max_payload_size)
+		return 0;
+	buf_printf(why, "payload too large: %zu bytes (max %llu)", n,
+		   (unsigned long long)set->max_payload_size);
+	return -ERR_PAYLOAD_TOO_LARGE;
+}
+
+bool req_payload_fits(struct req *r, size_t n)
+{
+	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
+	int err = payload_check(r->h->set, n, &why);
+
+	if (err < 0)
+		req_fail_text(r, -err, buf_str(&why));
+	return err == 0;
+}
+
 int job_check(const struct settings *set, const struct m_enqueue *e,
 	      struct buf *why)
 {
-	uint64_t max = set->max_payload_size;
-	int r = 0;
+	int r = payload_check(set, e->payload.n, why);
 
-	if (e->payload.n > max) {
-		buf_printf(why, "payload too large: %zu bytes (max %llu)",
-			   e->payload.n, (unsigned long long)max);
-		return -ERR_PAYLOAD_TOO_LARGE;
-	}
-	if (MSG_HAS(e, enqueue, chain))
-		r = check_chain(max, e->chain, why);
+	if (r == 0 && MSG_HAS(e, enqueue, chain))
+		r = check_chain(set->max_payload_size, e->chain, why);
 	if (r < 0 || !MSG_HAS(e, enqueue, delay) ||
 	    !MSG_HAS(e, enqueue, scheduled_at))
 		return r;

@@ -6,11 +6,14 @@
 #define CORVO_JOB_CHECK_H
 
 #include "proto/proto.h"
-#include "req/parts.h"
+#include "req/req.h"
 
 /* 0, or -ERR_ with a sentence behind what `why` has already. */
 int job_check(const struct settings *set, const struct m_enqueue *e,
 	      struct buf *why);
+
+/* Of a payload of so many bytes alone. False: the request was refused. */
+bool req_payload_fits(struct req *r, size_t n);
 
 /* The same of a request for jobs. */
 int fetch_check(const struct m_fetch *m, struct buf *why);

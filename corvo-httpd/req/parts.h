@@ -13,6 +13,7 @@
 #include "util/tz.h"
 
 struct hub;
+struct leaving;
 struct lifecycles;
 struct server;
 struct http_metrics;
@@ -42,7 +43,9 @@ struct httpd {
 	struct http_metrics *metrics;
 	struct access *access;
 	struct tell *tell;
-	struct turns *turns; /* for what large bodies ask for */
+	struct leaving *leaving; /* NULL: it does not drain */
+	uint64_t end_ns;         /* of a drain: nothing goes on then; or 0 */
+	struct turns *turns;     /* for what large bodies ask for */
 	struct id_gen ids;
 	struct rng rng;
 	uint64_t seq;          /* greatest event sequence any reply carried */

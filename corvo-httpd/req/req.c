@@ -357,7 +357,7 @@ void req_call(struct req *r, const struct req_call *c)
 		rpc_send_by(c->client, call, clock_mono_ns() + c->link_ns);
 	r->call = call;
 	r->call_n = b->n;
-	r->is_question = op_info(c->id) == NULL;
+	r->is_question = !call_changes(c->id);
 	count_work(r);
 	if (b->cap > SCRATCH_KEEP_BYTES)
 		buf_done(b);
@@ -366,9 +366,10 @@ void req_call(struct req *r, const struct req_call *c)
 /* A fetch has a name of its own, by which it finds what it was given. */
 static unsigned call_flags(unsigned id)
 {
-	if (op_info(id) == NULL)
+	if (!call_changes(id))
 		return 0;
-	return RPC_CHANGES | (id != OP_FETCH ? RPC_KEEP : 0);
+	return RPC_CHANGES |
+	       (op_info(id) != NULL && id != OP_FETCH ? RPC_KEEP : 0);
 }
 
 void req_call_raftd(struct req *r, unsigned id, struct str key,
@@ -410,8 +411,9 @@ void *req_reply(struct req *r, const struct msg_desc *d,
 
 static void finish(struct req *r, int status)
 {
-	/* nobody is told, and what was not read to its end is no mistake */
-	if (r->x.unwanted)
+	/* nobody is told, and what was not read to its end is no mistake; but
+	 * a stream that has begun ends by itself */
+	if (r->x.unwanted || (req_is_unwanted(r) && r->x.stream == NULL))
 		return;
 	REQUIRE(!r->x.answered);
 	r->x.answered = true;
@@ -476,6 +478,19 @@ void req_fail_partly(struct req *r, const struct rpc_reply *reply,
 	r->partly = true;
 	req_fail(r, reply->err, "%.*s; %llu jobs were %s before that",
 		 STR_ARG(reply->body), (unsigned long long)n, done);
+}
+
+bool req_may_go_on(struct req *r, const char *done, uint64_t n)
+{
+	const struct rpc_reply ended = {
+		.err = ERR_SHUTTING_DOWN,
+		.body = str_from(err_text(ERR_SHUTTING_DOWN)),
+	};
+
+	if (r->h->end_ns == 0 || clock_mono_ns() < r->h->end_ns)
+		return true;
+	req_fail_partly(r, &ended, done, n);
+	return false;
 }
 
 struct json_writer req_json(struct req *r)

@@ -64,6 +64,7 @@ struct req {
 	struct turn_work *work; /* it is worked on in turns; NULL: it is not */
 	req_fn *work_fn;
 	bool work_failed; /* a check, and the loop gives the request up */
+	bool cut_short;   /* it ends now, and that is its answer */
 
 	/* a long-polling fetch: what to answer when it is ended early */
 	void (*end_parked)(struct req *r);
@@ -210,6 +211,9 @@ void req_put_error(struct req *r, int err, struct str text);
 /* With the error of a reply, when n jobs were `done` before it came. */
 void req_fail_partly(struct req *r, const struct rpc_reply *reply,
 		     const char *done, uint64_t n);
+/* Before a further call for the same request. False: this process is about to
+ * end, and the request has failed so. */
+bool req_may_go_on(struct req *r, const char *done, uint64_t n);
 
 struct json_writer req_json(struct req *r); /* starts the body */
 void req_answer(struct req *r, int status); /* the body is complete */

@@ -19,6 +19,27 @@ static void work(void *ctx)
 	r->work_failed = !req_try(r, run, NULL);
 }
 
+/* The failure that was not told has left its marks: of gRPC, a grpc-status. */
+static void drop_untold(struct exchange *x)
+{
+	x->fields_n = x->trailers_n = 0;
+	x->next = NULL;
+	x->preferred_ns = 0;
+	x->allow = 0;
+	x->has_lag = x->replayed = false;
+}
+
+/* What it came to was not told, unless it asks somebody. */
+static void answer_cut_short(struct req *r, _unused_ void *arg)
+{
+	r->cut_short = false;
+	if (r->x.unwanted || r->x.answered || r->call != NULL)
+		return;
+	drop_untold(&r->x);
+	req_fail_text(r, ERR_SHUTTING_DOWN,
+		      str_from(err_text(ERR_SHUTTING_DOWN)));
+}
+
 static void on_done(void *ctx)
 {
 	struct req *r = ctx;
@@ -26,8 +47,26 @@ static void on_done(void *ctx)
 	r->work = NULL;
 	if (r->work_failed)
 		req_give_up(r);
+	else if (r->cut_short)
+		req_guarded(r, answer_cut_short, NULL);
 	exchange_worked(&r->x);
 }
+
+static void on_time_is_up(void *ctx)
+{
+	struct req *r = ctx;
+
+	if (r->x.outlives || r->x.unwanted || r->x.answered)
+		return;
+	r->cut_short = true;
+	turns_hurry(r->work);
+}
+
+static const struct turn_ops ops = {
+	.work = work,
+	.done = on_done,
+	.time_is_up = on_time_is_up,
+};
 
 void req_work(struct req *r, size_t bytes, req_fn *fn)
 {
@@ -36,7 +75,7 @@ void req_work(struct req *r, size_t bytes, req_fn *fn)
 		return;
 	}
 	r->work_fn = fn;
-	r->work = turns_add(r->h->turns, work, on_done, r);
+	r->work = turns_add(r->h->turns, &ops, r);
 	exchange_work(&r->x);
 }
 
@@ -51,6 +90,11 @@ bool req_work_fits(struct req *r, size_t bytes)
 	r->x.work_n += bytes;
 	exchange_count(&r->x);
 	return true;
+}
+
+bool req_is_unwanted(const struct req *r)
+{
+	return r->x.unwanted || (r->cut_short && r->work != NULL);
 }
 
 void req_hurry_work(struct req *r)

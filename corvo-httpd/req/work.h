@@ -14,6 +14,11 @@ void req_work(struct req *r, size_t bytes, req_fn *fn);
 /* Memory for what is made of it, counted until it asks or answers. False: there
  * is none, and that was answered. */
 bool req_work_fits(struct req *r, size_t bytes);
+/*
+ * Of the work: it ends as soon as it can, and what it comes to is neither done
+ * nor told. Its client has left, or waits to hear that the process is stopping.
+ */
+bool req_is_unwanted(const struct req *r);
 /* Nobody wants what it comes to: it ends soon. */
 void req_hurry_work(struct req *r);
 /* It is not to go on. */

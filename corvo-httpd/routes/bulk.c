@@ -241,6 +241,8 @@ static void go_on(struct req *r)
 {
 	struct work *w = r->state;
 
+	if (!req_may_go_on(r, "acted on", w->ask.dry_run ? 0 : w->sum.affected))
+		return;
 	if (w->way == WAY_OPEN)
 		w->way = choose(w);
 	if (w->way == WAY_BACKGROUND && w->bulk_id.n == 0)
@@ -258,11 +260,11 @@ static void go_on(struct req *r)
 /* --- the request --- */
 
 /* Each once; what is said twice is done once. */
-static void take_ids(struct req *r, struct work *w)
+static void take_ids(struct work *w)
 {
 	w->ids = w->ask.job_ids;
 	turn_open();
-	w->n = unique_texts(&r->arena, w->ids, w->ask.job_ids_n);
+	w->n = unique_texts(w->ids, w->ask.job_ids_n);
 	turn_close();
 }
 
@@ -342,7 +344,7 @@ void h_bulk(struct req *r)
 	r->state = w;
 	r->x.outlives = !w->ask.dry_run;
 	if (MSG_HAS(&w->ask, bulk_request, job_ids))
-		take_ids(r, w);
+		take_ids(w);
 	else
 		prepare_search(r, w);
 	go_on(r);

@@ -125,7 +125,7 @@ static void make_job(struct req *r, const struct taking *t)
 	turn_open();
 	err = hook_map(t->h, &t->d, &r->arena, e, &why);
 	turn_close();
-	if (r->x.unwanted) /* it may have been read in part only */
+	if (req_is_unwanted(r)) /* it may have been read in part only */
 		return;
 	if (err == 0)
 		err = job_check(r->h->set, e, &why);
@@ -321,13 +321,16 @@ void h_queue_hook(struct req *r)
 
 	if (!read_queue(r, e) || !read_arguments(r, e))
 		return;
+	/* in a payload it is as long, or longer */
+	if (!req_payload_fits(r, r->x.body.n))
+		return;
 	if (!has_room(r, COPIES_OF_QUEUE))
 		return;
 	turn_open();
 	MSG_SET(e, enqueue, payload,
 		hook_payload(buf_str(&r->x.body), &r->arena));
 	turn_close();
-	if (r->x.unwanted)
+	if (req_is_unwanted(r))
 		return;
 	if (msg_check(&msg_enqueue, e, &why) < 0)
 		req_fail_text(r, ERR_VALIDATION_ERROR, buf_str(&why));

@@ -458,6 +458,8 @@ static void on_swept(struct req *r, const struct rpc_reply *reply)
 		sweep_answer(r, s);
 		return;
 	}
+	if (!req_may_go_on(r, "deleted", s->count))
+		return;
 	MSG_SET(&s->m, clear_queue, upto_seq, m->upto_seq);
 	if (MSG_HAS(m, clear_queue_reply, regroups))
 		MSG_SET(&s->m, clear_queue, regroups, m->regroups);
@@ -473,10 +475,10 @@ static void sweep(struct req *r, unsigned op, const char *done)
 	s->op = op;
 	s->done = done;
 	r->state = s;
+	if (!req_read(r, &msg_clear_queue, &s->m))
+		return;
 	r->x.outlives = true;
-	if (req_read(r, &msg_clear_queue, &s->m))
-		req_call_raftd(r, op, s->m.queue, &msg_clear_queue, &s->m,
-			       on_swept);
+	req_call_raftd(r, op, s->m.queue, &msg_clear_queue, &s->m, on_swept);
 }
 
 void h_clear_queue(struct req *r)

@@ -10,19 +10,13 @@ bool push_url_part(struct req *r, const char *member, struct str *url,
 {
 	struct push_url parts;
 	const char *why;
-	size_t before;
 
 	if (!push_url_parse(*url, &parts, &why)) {
 		req_fail(r, ERR_VALIDATION_ERROR, "%s: %s", member, why);
 		return false;
 	}
 	*ret_credentials = parts.credentials;
-	if (parts.credentials.p == NULL)
-		return true;
-	before = (size_t)(parts.credentials.p - url->p);
-	*url = arena_printf(
-	    &r->arena, "%.*s%.*s", (int)before, url->p,
-	    STR_ARG(str_skip(*url, before + 1 + parts.credentials.n)));
+	*url = push_url_bare(*url, &parts, &r->arena);
 	return true;
 }
 

@@ -59,22 +59,35 @@ static void on_hits(struct req *r, const struct rpc_reply *reply)
 		ask_view_answer(r, &msg_fulltext_reply, m, m->lag_ns);
 }
 
-/* A limit outside its range means the default, as in a search. */
+/* 0: the default; for clients of v0.3.0 also what is out of range. */
+static bool read_rows(struct req *r, uint64_t *ret)
+{
+	struct str text = STR_NULL;
+	uint64_t n = 0;
+
+	if (!req_is_compat(r))
+		return req_number_argument(r, "limit", 1, LIMIT_FULLTEXT_ROWS,
+					   ret);
+	if (!req_text_argument(r, "limit", &text))
+		return false;
+	if (str_parse_u64(text, &n) && n <= LIMIT_FULLTEXT_ROWS)
+		*ret = n;
+	return true;
+}
+
 void h_fulltext(struct req *r)
 {
 	struct m_fulltext *m = arena_zalloc(&r->arena, sizeof(*m));
 	uint64_t limit = 0;
-	struct str text = STR_NULL;
 
-	if (!req_text_argument(r, "q", &m->q) ||
-	    !req_text_argument(r, "limit", &text))
+	if (!req_text_argument(r, "q", &m->q) || !read_rows(r, &limit))
 		return;
 	if (m->q.n == 0) {
 		req_fail(r, ERR_VALIDATION_ERROR, "q is required");
 		return;
 	}
 	m->has |= MSG_BIT(fulltext, q);
-	if (str_parse_u64(text, &limit) && limit <= LIMIT_FULLTEXT_ROWS)
+	if (limit > 0)
 		MSG_SET(m, fulltext, limit, (uint32_t)limit);
 	ask_view(r, &msg_fulltext, m, on_hits);
 }

@@ -7,7 +7,9 @@
 
 #include "front/answer.h"
 #include "proto/scheddb.h"
+#include "req/work.h"
 #include "routes/handlers.h"
+#include "util/turn.h"
 
 /* --- what all have in common --- */
 
@@ -165,17 +167,23 @@ static bool read_reason(struct req *r, struct m_sdb_cancel *m)
 	_cleanup_(buf_done) struct buf why = BUF_INIT(4096);
 	struct msg_reader rd = req_reader(r, &why);
 	struct str text = buf_str(&r->x.body);
-	struct m_sdb_cancel given = { 0 };
+	struct m_sdb_cancel given = *m;
 	struct json_error e;
 	struct json v;
-	int err;
+	int err = 0;
+	bool is_object;
 
-	if (!json_validate(text, LIMIT_JSON_DEPTH, &e) ||
-	    json_type_of(json_root(text)) != JSON_OBJECT)
+	turn_open();
+	is_object = json_validate(text, LIMIT_JSON_DEPTH, &e) &&
+		    json_type_of(json_root(text)) == JSON_OBJECT;
+	if (is_object)
+		err = msg_from_json(&rd, &msg_sdb_cancel, json_root(text),
+				    &given);
+	turn_close();
+	if (req_is_unwanted(r)) /* it may have been read in part only */
+		return false;
+	if (!is_object)
 		return true;
-	given.id = m->id;
-	given.has = m->has;
-	err = msg_from_json(&rd, &msg_sdb_cancel, json_root(text), &given);
 	if (err == 0) {
 		*m = given;
 	} else if (json_member(json_root(text), "reason", &r->arena, &v) &&

@@ -270,6 +270,8 @@ static void go_on(struct req *r)
 {
 	struct listing *l = r->state;
 
+	if (!req_may_go_on(r, "listed", 0))
+		return;
 	if (l->page != NULL && l->cursor.n == 0)
 		answer(r, l, false);
 	else if (l->moved && (l->n >= ALL_MAX || l->bytes >= LIMIT_LIST_BYTES))

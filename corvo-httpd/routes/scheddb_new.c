@@ -5,10 +5,12 @@
 #include "proto/plan.h"
 #include "proto/push.h"
 #include "proto/scheddb.h"
+#include "req/job_check.h"
 #include "routes/scheddb.h"
 #include "rt/scheddb_limit.h"
 #include "util/clock.h"
 #include "util/timefmt.h"
+#include "util/turn.h"
 
 #define TIME_MAX_S 7258118400ULL /* the year 2200, as time_parse */
 
@@ -34,10 +36,12 @@ static bool read_body(struct req *r, struct m_sdb_new *m)
 	struct json_error e;
 	int err = -ERR_PARSE_ERROR;
 
+	turn_open();
 	if (json_validate(text, LIMIT_JSON_DEPTH, &e))
 		err = json_type_of(json_root(text)) == JSON_OBJECT
 			  ? msg_from_json(&rd, &msg_sdb_new, json_root(text), m)
 			  : -ERR_VALIDATION_ERROR;
+	turn_close();
 	if (err < 0) {
 		req_fail_text(r, -err, STR("Invalid request body"));
 		return false;
@@ -219,16 +223,10 @@ static bool check_recurring(struct req *r, struct m_sdb_create *m)
 static bool take_payload(struct req *r, const struct m_sdb_new *n,
 			 struct m_sdb_create *m)
 {
-	uint64_t max = r->h->set->max_payload_size;
-
 	if (!MSG_HAS(n, sdb_new, payload))
 		return true;
-	if (n->payload.n > max) {
-		req_fail(r, ERR_PAYLOAD_TOO_LARGE,
-			 "payload too large: %zu bytes (max %llu)",
-			 n->payload.n, (unsigned long long)max);
+	if (!req_payload_fits(r, n->payload.n))
 		return false;
-	}
 	MSG_SET(m, sdb_create, payload, n->payload);
 	return true;
 }

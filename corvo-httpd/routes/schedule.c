@@ -4,7 +4,7 @@
  * what is kept between call and reply lives in the request's arena.
  */
 #include "proto/plan.h"
-#include "req/req.h"
+#include "req/job_check.h"
 #include "routes/handlers.h"
 #include "util/clock.h"
 
@@ -158,8 +158,6 @@ static bool is_name_ok(struct str name)
 /* False when an error has been answered. */
 static bool check_members(struct req *r, const struct m_schedule *s)
 {
-	uint64_t max = r->h->set->max_payload_size;
-
 	if (!is_name_ok(s->name))
 		req_fail(r, ERR_VALIDATION_ERROR,
 			 "name: is required; it may hold no control "
@@ -168,12 +166,8 @@ static bool check_members(struct req *r, const struct m_schedule *s)
 		req_fail(r, ERR_VALIDATION_ERROR, "queue: is required");
 	else if (s->cron.n == 0)
 		req_fail(r, ERR_VALIDATION_ERROR, "cron: is required");
-	else if (s->job->payload.n > max)
-		req_fail(r, ERR_PAYLOAD_TOO_LARGE,
-			 "payload too large: %zu bytes (max %llu)",
-			 s->job->payload.n, (unsigned long long)max);
 	else
-		return true;
+		return req_payload_fits(r, s->job->payload.n);
 	return false;
 }
 

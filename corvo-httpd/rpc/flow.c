@@ -208,6 +208,25 @@ static void on_worked(void *ctx)
 		req_guarded(f->r, after_work, f);
 }
 
+static void end_for_stop(_unused_ struct req *r, void *arg)
+{
+	flow_end(arg, ERR_SHUTTING_DOWN, STR_NULL);
+}
+
+static void on_time_is_up(void *ctx)
+{
+	struct flow *f = ctx;
+
+	turns_hurry(f->work);
+	req_guarded(f->r, end_for_stop, f);
+}
+
+static const struct turn_ops work_ops = {
+	.work = work,
+	.done = on_worked,
+	.time_is_up = on_time_is_up,
+};
+
 /* What is large, or may become it, is read in turns with all else. */
 static void hand_on_large(struct flow *f, const struct envelope *e)
 {
@@ -217,7 +236,7 @@ static void hand_on_large(struct flow *f, const struct envelope *e)
 	}
 	buf_put_str(&f->message, e->data);
 	f->is_packed = (e->flags & ENVELOPE_PACKED) != 0;
-	f->work = turns_add(f->r->h->turns, work, on_worked, f);
+	f->work = turns_add(f->r->h->turns, &work_ops, f);
 	if (!f->is_packed)
 		intake_message(&f->r->x, 0);
 }

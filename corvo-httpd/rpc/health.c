@@ -151,7 +151,8 @@ void serve_health_watch(struct req *r)
 	struct health_watch *w = arena_zalloc(&r->arena, sizeof(*w));
 	struct m_health_ask m = { 0 };
 
-	if (!req_read(r, &msg_health_ask, &m))
+	/* which may take long */
+	if (!req_read(r, &msg_health_ask, &m) || !flow_may_begin(r))
 		return;
 	w->r = r;
 	w->is_known = m.service.n == 0 || is_service(m.service);

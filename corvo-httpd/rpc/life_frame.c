@@ -13,6 +13,7 @@
 #include "req/guarded.h"
 #include "rpc/life_parts.h"
 #include "util/clock.h"
+#include "util/hmap.h"
 
 #define ARENA_BLOCK 1024
 /* What encodes messages for all gives its memory back after a larger one. */
@@ -265,14 +266,30 @@ static void on_beaten(struct life_frame *f, _unused_ struct part *p,
 			     m->jobs_n);
 }
 
+/* The answer could not say what became of both. */
+static bool is_twice(struct life_frame *f, struct hmap *seen, size_t i)
+{
+	const struct m_beat *b = &f->m.heartbeats[i];
+
+	if (hmap_put(seen, b->job_id, f) == NULL)
+		return false;
+	life_refuse_item(
+	    f, LIFE_BEATS, i, ERR_VALIDATION_ERROR,
+	    arena_printf(&f->a, "\"%.*s\" is given twice", STR_ARG(b->job_id)));
+	return true;
+}
+
 static void start_beats(struct life_frame *f)
 {
 	struct m_heartbeat m = { 0 };
+	struct hmap seen = { 0 };
 	size_t n = 0;
 
 	for (size_t i = 0; i < f->m.heartbeats_n; i++)
-		if (life_item_ok(f, LIFE_BEATS, i, &f->m.heartbeats[i]))
+		if (life_item_ok(f, LIFE_BEATS, i, &f->m.heartbeats[i]) &&
+		    !is_twice(f, &seen, i))
 			f->m.heartbeats[n++] = f->m.heartbeats[i];
+	hmap_done(&seen);
 	if (n == 0 || !life_text_ok(f, LIFE_BEATS, "worker_id", f->m.worker_id,
 				    LIMIT_WORKER_ID_BYTES))
 		return;

@@ -3,9 +3,9 @@
  * rpc/life_parts.h.
  *
  * A worker or producer with one job a frame would otherwise pay for each what a
- * batch costs. When all is refused for what some of it is, each frame asks by
- * itself and hears of its own; one that was alone hears it now. Large frames
- * need no company.
+ * batch costs. When all is refused for what some of it is, or undone for what
+ * some of it met, each frame asks by itself and hears of its own; one that was
+ * alone hears it now. Large frames need no company.
  */
 #include <stdlib.h>
 
@@ -55,12 +55,19 @@ bool life_is_about_items(int err)
 		err != ERR_OVERLOADED);
 }
 
+static bool is_undone(const struct rpc_reply *reply)
+{
+	return reply->err == ERR_INTERNAL_ERROR &&
+	       str_is(reply->body, ERR_UNDONE_TEXT);
+}
+
 /* What came for all. */
 struct told {
 	const struct gather_kind *kind;
 	const struct rpc_reply *reply;
 	const void *m; /* NULL: it is an error, or could not be read */
 	bool is_about_items;
+	bool is_undone; /* nothing was done, so nothing is done twice */
 	bool is_for_many;
 	struct share *s; /* who is told */
 };
@@ -70,7 +77,7 @@ static void tell_frame(_unused_ struct req *r, void *arg)
 	const struct told *t = arg;
 	struct life_frame *f = t->s->f;
 
-	if (t->is_about_items && t->is_for_many)
+	if (t->is_for_many && (t->is_about_items || t->is_undone))
 		t->kind->alone(f);
 	else if (t->is_about_items && t->kind->refused != NULL)
 		t->kind->refused(f, t->reply);
@@ -109,6 +116,7 @@ static void on_gathered(void *ctx, const struct rpc_reply *reply)
 			  .reply = reply,
 			  .m = is_good ? m : NULL,
 			  .is_about_items = life_is_about_items(reply->err),
+			  .is_undone = is_undone(reply),
 			  .is_for_many = g->sent_n > 1 };
 
 	g->call = NULL;

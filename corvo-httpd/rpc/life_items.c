@@ -18,12 +18,49 @@ static const struct {
 	[LIFE_JOBS] = { MF_lifecycle_enqueues, "enqueues", &msg_enqueue },
 };
 
-/* There is room for them as for those of the whole answer. */
+/* Where an item stands among those of its frame: the lists come in the order
+ * they are told, whenever one of them was found out about. */
+struct life_place {
+	enum life_part list;
+	size_t i;
+};
+
+static bool is_behind(const struct life_place *a, const struct life_place *b)
+{
+	return a->list != b->list ? a->list > b->list : a->i > b->i;
+}
+
+/* A free one for it, behind those that come before it; NULL: as many as are
+ * told do. There is room for them as for those of the whole answer. */
+static struct m_refused_item *new_item(struct life_frame *f,
+				       struct life_place p)
+{
+	struct m_refused_item *all = f->reply.refused_items;
+	size_t n = f->reply.refused_items_n, at = n;
+
+	if (n == 0) {
+		all = arena_zalloc(&f->a, LIMIT_REFUSED_ITEMS * sizeof(*all));
+		f->refused_at = arena_alloc(&f->a, LIMIT_REFUSED_ITEMS *
+						       sizeof(*f->refused_at));
+	}
+	while (at > 0 && is_behind(&f->refused_at[at - 1], &p))
+		at--;
+	if (at == LIMIT_REFUSED_ITEMS)
+		return NULL;
+	n = MIN(n, (size_t)LIMIT_REFUSED_ITEMS - 1);
+	memmove(&all[at + 1], &all[at], (n - at) * sizeof(*all));
+	memmove(&f->refused_at[at + 1], &f->refused_at[at],
+		(n - at) * sizeof(*f->refused_at));
+	f->refused_at[at] = p;
+	all[at] = (struct m_refused_item){ 0 };
+	MSG_SET_LIST(&f->reply, lifecycle_reply, refused_items, all, n + 1);
+	return &all[at];
+}
+
 static void tell(struct life_frame *f, enum life_part list, size_t i, int err,
 		 struct str text)
 {
-	struct m_refused_item *all = f->reply.refused_items, *item;
-	size_t n = f->reply.refused_items_n;
+	struct m_refused_item *item;
 
 	if (text.n == 0)
 		text = str_from(err_text(err));
@@ -34,16 +71,13 @@ static void tell(struct life_frame *f, enum life_part list, size_t i, int err,
 			.err = err,
 			.text = arena_copy(&f->a, text),
 		};
-	if (n == LIMIT_REFUSED_ITEMS)
+	item = new_item(f, (struct life_place){ list, i });
+	if (item == NULL)
 		return;
-	if (n == 0)
-		all = arena_zalloc(&f->a, LIMIT_REFUSED_ITEMS * sizeof(*all));
-	item = &all[n];
 	MSG_SET(item, refused_item, item,
 		arena_printf(&f->a, "%s[%zu]", lists[list].name, i));
 	MSG_SET(item, refused_item, code, str_from(err_code(err)));
 	MSG_SET(item, refused_item, error, arena_copy(&f->a, text));
-	MSG_SET_LIST(&f->reply, lifecycle_reply, refused_items, all, n + 1);
 }
 
 void life_refuse_item(struct life_frame *f, enum life_part list, size_t i,

@@ -51,6 +51,8 @@ struct life_fault {
 	struct str text; /* empty: err's own */
 };
 
+struct life_place;
+
 struct life_frame {
 	struct list node; /* in lifecycle.frames */
 	struct lifecycle *l;
@@ -75,11 +77,12 @@ struct life_frame {
 	size_t *ack_places; /* where they stood there */
 	/* Items that could not be read; NULL: all of the list could. */
 	bool *unread[LIFE_PARTS];
-	struct life_fault worst;      /* that is told; err 0: none */
-	struct life_fault bad_job;    /* the first to be refused; err 0: none */
-	struct m_enqueue_batch batch; /* jobs that can be added, and */
-	size_t *places;               /* where they stand in m.enqueues */
-	bool has_refs;                /* some name others of them */
+	struct life_fault worst;       /* that is told; err 0: none */
+	struct life_place *refused_at; /* the items of reply.refused_items */
+	struct life_fault bad_job;     /* the first refused one; err 0: none */
+	struct m_enqueue_batch batch;  /* jobs that can be added, and */
+	size_t *places;                /* where they stand in m.enqueues */
+	bool has_refs;                 /* some name others of them */
 	size_t settled_n; /* of batch: they have been added or refused */
 	size_t asked_n;   /* those after them that are asked for now */
 	size_t among_n;   /* so many of which not all can be; 0: not known */

@@ -83,6 +83,10 @@ int node_start(struct loop *l, const struct node_config *c,
 	       const struct node_ops *ops, void *ctx, struct node **ret,
 	       struct buf *why);
 
+/* Whether it needs no others, and so no port: -ERR_CONFLICT with a sentence
+ * where others count on it. */
+int node_stands_alone(const struct node *n, struct buf *why);
+
 /*
  * Raft's number of this node; the data directory must be that of its name.
  * joins: it is made anew where there is none. Should it have been lost, the
@@ -253,8 +257,8 @@ int node_transfer(struct node *n, uint64_t id, node_done_fn *done, void *ctx);
 
 /* The cluster's; none: this node is in none yet. */
 const struct history *node_history(const struct node *n);
-/* It has joined that cluster. */
-void node_set_history(struct node *n, const struct history *h);
+/* It has joined that cluster. False: it has a log, which is of another. */
+bool node_set_history(struct node *n, const struct history *h);
 
 struct node_info {
 	const char *state; /* "Leader", "Follower", "Candidate", "Shutdown" */

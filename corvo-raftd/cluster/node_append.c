@@ -97,6 +97,7 @@ static int append(struct raft_io *io, struct raft_io_append *req,
 	w->owner = n;
 	w->entries = entries;
 	w->end = raft_last_index(&n->raft) + 1; /* it has them already */
+	CHECK(count > 0 && w->end > count);
 	w->first = w->end - count;
 	w->left = w->end;
 	w->answer = guard_writing(n);

@@ -11,6 +11,8 @@
 
 /* Fills n->io; dir: of its files. 0 or an error of the library. */
 int node_base_open(struct node *n, const struct settings *s, const char *dir);
+/* Others may talk to this node from now on, if it belongs to a cluster. */
+void node_base_let_in(struct node *n);
 /* After io.close has said that it is closed: whether nothing of it is left on
  * the loop. */
 bool node_base_is_settled(struct node *n);

@@ -76,9 +76,13 @@ static int own_append(struct raft_io *io, struct raft_io_append *req,
 	struct node_log *l = log_of(io);
 	struct seglog_op *op = seglog_op_new(l->next, n);
 
-	CHECK(n > 0);
-	for (unsigned i = 0; i < n; i++)
+	CHECK(n > 0 && l->next > 0);
+	for (unsigned i = 0; i < n; i++) {
+		/* terms only grow */
+		CHECK(entries[i].term > 0 &&
+		      (i == 0 || entries[i].term >= entries[i - 1].term));
 		op->entry[i] = of_raft(&entries[i]);
+	}
 	req->cb = cb;
 	op->ctx = req;
 	l->next += n;
@@ -90,7 +94,7 @@ static int own_truncate(struct raft_io *io, raft_index index)
 {
 	struct node_log *l = log_of(io);
 
-	CHECK(index <= l->next);
+	CHECK(index > 0 && index <= l->next);
 	l->next = index;
 	seglog_push(l->log, seglog_op_new(index, 0));
 	return 0;

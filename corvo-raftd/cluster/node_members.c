@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "cluster/node_impl.h"
+#include "cluster/node_base.h"
 #include "proto/err.h"
 #include "rt/log.h"
 #include "util/clock.h"
@@ -125,14 +125,15 @@ static void transfer_end(struct node *n, int err)
 
 	n->transfer_done = NULL;
 	n->transfer_late_ns = 0;
-	done(n->transfer_ctx, err);
+	/* a node that stops gives up its lead by itself, which says nothing */
+	done(n->transfer_ctx, n->stopping ? -ERR_OUTCOME_UNKNOWN : err);
 }
 
 static void on_transferred(struct raft_transfer *req)
 {
 	struct node *n = req->data;
 
-	if (raft_state(&n->raft) == RAFT_LEADER)
+	if (raft_state(&n->raft) == RAFT_LEADER && !n->stopping)
 		n->transfer_late_ns =
 		    clock_mono_ns() + TRANSFER_LATE * n->election_ns;
 	else
@@ -217,10 +218,15 @@ const struct history *node_history(const struct node *n)
 	return &n->history;
 }
 
-void node_set_history(struct node *n, const struct history *h)
+bool node_set_history(struct node *n, const struct history *h)
 {
-	CHECK(history_is_none(&n->history) || history_eq(&n->history, h));
+	if (n->raft.configuration.n > 0 && !history_is_none(&n->history) &&
+	    !history_eq(&n->history, h))
+		return false;
 	n->history = *h;
+	if (!n->stopping)
+		node_base_let_in(n);
+	return true;
 }
 
 /* --- who is talked to --- */

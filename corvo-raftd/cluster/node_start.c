@@ -246,3 +246,19 @@ int node_start(struct loop *l, const struct node_config *c,
 	node_watch(n);
 	return 0;
 }
+
+int node_stands_alone(const struct node *n, struct buf *why)
+{
+	size_t members = n->raft.configuration.n;
+	struct node_server self;
+
+	if (members == 0 ||
+	    (members == 1 && node_server_find(n, n->raft.id, &self)))
+		return 0;
+	buf_printf(why,
+		   "%s is that of a node of a cluster of %zu; start it with "
+		   "--cluster, as it was before, or run `corvo cluster recover "
+		   "--data-dir=%s` to make it a cluster of its own",
+		   n->data_dir, members, n->data_dir);
+	return -ERR_CONFLICT;
+}

@@ -157,13 +157,24 @@ static void on_accepted(void *ctx, struct port_conn *c)
 	read_before(s);
 }
 
+/*
+ * Without a log a node waits for the word that it is taken in: until then it
+ * may be one that has lost its log, which others take for what it was, with
+ * the votes it gave and the entries it confirmed.
+ */
+void node_base_let_in(struct node *n)
+{
+	if (n->port != NULL && n->base->accept != NULL &&
+	    (!history_is_none(&n->history) || n->raft.configuration.n > 0))
+		port_serve(n->port, PURPOSE_RAFT, on_accepted, n);
+}
+
 static int transport_listen(struct raft_uv_transport *t, raft_uv_accept_cb cb)
 {
 	struct node *n = node_of(t);
 
 	n->base->accept = cb;
-	if (n->port != NULL)
-		port_serve(n->port, PURPOSE_RAFT, on_accepted, n);
+	node_base_let_in(n);
 	return 0;
 }
 

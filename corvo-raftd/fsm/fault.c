@@ -83,9 +83,7 @@ bool fault_is_undone(const struct fsm *f, size_t i)
 int fault_refuse(struct fsm *f)
 {
 	f->counters.undone++;
-	return fsm_refuse(f, ERR_INTERNAL_ERROR,
-			  "the operation failed a check of the server and was "
-			  "undone; its log says which");
+	return fsm_refuse(f, ERR_INTERNAL_ERROR, "%s", ERR_UNDONE_TEXT);
 }
 
 /* Behind the last one that may be undone. Renewals fail later and count on, as

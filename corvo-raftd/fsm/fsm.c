@@ -225,6 +225,9 @@ static int apply_decoded(struct fsm *f, const struct entry_item *item)
 	void *request, *reply;
 	int r;
 
+	/* nothing is left of the item before: this one would go on with it */
+	MUST(f, f->deps.first == NULL && f->deps.parents.n == 0 &&
+		    f->deps.sweep.queue.n == 0);
 	/* to leave it out would be to become another state than the others */
 	if (info == NULL)
 		return fsm_stop(f,

@@ -205,6 +205,12 @@ int fsm_lease_check(struct fsm *f, const struct m_beat *b, struct str worker_id,
 /* The lease of a job, from memory; false: it is not active. */
 bool fsm_lease_find(struct fsm *f, struct str job_id, struct fsm_lease *ret);
 
+/* What a renewal of that lease may have to write besides, once in an entry: the
+ * record of its worker, which has all its queues. In bytes, with its id, which
+ * is valid until the next entry; 0: nothing. */
+size_t fsm_renewal_bytes(const struct fsm *f, struct str job_id,
+			 struct str *ret_worker);
+
 /* Active jobs whose leases end by then, in no particular order. */
 typedef void fsm_lease_fn(void *ctx, struct str job_id,
 			  const struct fsm_lease *lease);

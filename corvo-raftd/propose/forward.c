@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "proto/job.h"
+#include "rt/log.h"
 #include "util/clock.h"
 #include "util/hmap.h"
 
@@ -10,6 +11,7 @@
 /* Whoever asked is told that nobody leads so long before his time is over: he
  * would take silence for something else. */
 #define NO_LEADER_NS (100 * NS_PER_MS)
+#define LEADER_NS    NS_PER_S /* a drain waits so long for one */
 
 struct forward {
 	struct rpc_client *client;
@@ -217,7 +219,17 @@ void forward_submit(struct forward *f, struct rpc_req req,
 			    item->deadline_ns - NO_LEADER_NS);
 }
 
-/* Whoever asked may wait for the answer yet: a job may be in it. */
+static void refuse(const struct passed *p, int err)
+{
+	rpc_reply(p->req, err, 0, str_from(err_text(err)));
+}
+
+/*
+ * Whoever asked may wait for the answer yet: a job may be in it, or he has to
+ * end and wants to know whether it was done. Nobody knows that of a change that
+ * a leader had who is gone. What a fetch may have been given is asked for all
+ * the same.
+ */
 void forward_cancel(struct forward *f, struct rpc_req req)
 {
 	struct passed *p = hmap_get(&f->passed, rpc_req_key(&req));
@@ -225,11 +237,20 @@ void forward_cancel(struct forward *f, struct rpc_req req)
 	if (p == NULL)
 		return;
 	p->cancelled = true;
-	if (!rpc_abandon(f->client, p->call, on_reply, p))
-		return;
-	if (p->op == OP_FETCH)
-		tell_empty(p);
-	forget(p);
+	if (rpc_abandon(f->client, p->call, on_reply, p)) {
+		if (p->op == OP_FETCH)
+			tell_empty(p);
+		else
+			refuse(p, ERR_LEADER_UNAVAILABLE);
+		forget(p);
+	} else if (!rpc_client_is_up(f->client)) {
+		refuse(p, call_changes(p->op) ? ERR_OUTCOME_UNKNOWN
+					      : ERR_LEADER_UNAVAILABLE);
+		if (p->op == OP_FETCH)
+			return;
+		rpc_cancel(f->client, p->call);
+		forget(p);
+	}
 }
 
 void forward_peer_down(struct forward *f, const struct rpc_peer *peer)
@@ -260,10 +281,11 @@ static void on_taken(void *arg, void *ctx, const struct frame_request *item)
 	bool own = p->own;
 
 	if (p->fn != NULL) {
-		on_asked(p, &(struct rpc_reply){
-				.err = ERR_LEADER_UNAVAILABLE,
-				.body = STR("this node leads now"),
-			    });
+		on_asked(p,
+			 &(struct rpc_reply){
+			     .err = frame_refusal(item, ERR_LEADER_UNAVAILABLE),
+			     .body = STR("this node leads now"),
+			 });
 		return;
 	}
 	if (p->cancelled && p->op == OP_FETCH) {
@@ -299,6 +321,18 @@ bool forward_is_up(const struct forward *f)
 size_t forward_pending(const struct forward *f)
 {
 	return rpc_client_pending(f->client);
+}
+
+bool forward_is_over(const struct forward *f, uint64_t since_ns)
+{
+	if (forward_pending(f) == 0)
+		return true;
+	if (forward_is_up(f) || clock_mono_ns() < since_ns + LEADER_NS)
+		return false;
+	log_info("stopping; no leader answers: %zu requests to one are given "
+		 "up",
+		 forward_pending(f));
+	return true;
 }
 
 uint64_t forward_passed(const struct forward *f)

@@ -19,6 +19,8 @@ void forward_free(struct forward *f); /* unanswered requests are dropped */
 
 void forward_submit(struct forward *f, struct rpc_req req,
 		    const struct frame_request *item);
+/* It is answered at once, unless the leader is at it: that it was not done, or,
+ * when whoever led had it and is gone, that nobody knows. */
 void forward_cancel(struct forward *f, struct rpc_req req);
 void forward_peer_down(struct forward *f, const struct rpc_peer *peer);
 
@@ -34,8 +36,8 @@ typedef void forward_beat_fn(void *ctx, struct str reply);
 void forward_on_beat(struct forward *f, forward_beat_fn *fn, void *ctx);
 
 /*
- * A question of this process itself to the leader. fn as for rpc_call; with
- * ERR_LEADER_UNAVAILABLE also when this node becomes the leader.
+ * A question of this process itself to the leader. fn as for rpc_call; when
+ * this node becomes the leader, as if it had been refused.
  */
 void forward_ask(struct forward *f, uint32_t id, struct str body,
 		 uint64_t deadline_ns, rpc_reply_fn *fn, void *ctx);
@@ -51,6 +53,9 @@ void forward_flush(struct forward *f);
 
 bool forward_is_up(const struct forward *f); /* the leader answers */
 size_t forward_pending(const struct forward *f);
+/* For a drain since then: what the leader was asked is waited for; that there
+ * is one again, for a moment only. */
+bool forward_is_over(const struct forward *f, uint64_t since_ns);
 uint64_t forward_passed(const struct forward *f); /* ops, since the start */
 /* Event sequence of the last change that was answered through here, or that the
  * leader was asked for. */

@@ -7,6 +7,9 @@
 
 #define RENEW_PERIOD_NS (1 * NS_PER_S)
 #define RENEW_OP_LEASES 10000 /* most leases in one op */
+/* Ends one: the queues of workers, which are written with their renewals. */
+#define RENEW_OP_BYTES (4u << 20)
+#define RENEW_SMALL    512
 
 /* What the leader told of a lease is in the log by then, or lost with it. */
 #define TOLD_NS (5 * NS_PER_S)
@@ -427,12 +430,25 @@ static void remember(struct leases *l, struct str job_id,
 	*k = (struct kept){ r->token, expires_ns, r->at_ns, clock_mono_ns() };
 }
 
+/* Each worker is written once; what is small is not worth a look. */
+static size_t worker_bytes(const struct leases *l, struct str job_id,
+			   struct hmap *counted)
+{
+	struct str worker;
+	size_t n = fsm_renewal_bytes(l->fsm, job_id, &worker);
+
+	if (n < RENEW_SMALL || hmap_put(counted, worker, counted) != NULL)
+		return 0;
+	return n;
+}
+
 bool leases_take(struct leases *l, struct buf *body, bool *more)
 {
 	struct m_renewal *items;
 	struct m_renew m = { 0 };
 	uint64_t mono_ns = clock_mono_ns(), now_ns = proposer_now(l->proposer);
-	size_t n = 0, max, pos = 0;
+	size_t n = 0, max, pos = 0, bytes = 0;
+	struct hmap counted = { 0 };
 	struct str key;
 	void *v;
 
@@ -442,9 +458,12 @@ bool leases_take(struct leases *l, struct buf *body, bool *more)
 		return false;
 	arena_reset(&l->scratch);
 	items = arena_zalloc(&l->scratch, max * sizeof(*items));
-	while (n < max && hmap_next(&l->renewed, &pos, &key, &v)) {
+	while (n < max && bytes < RENEW_OP_BYTES &&
+	       hmap_next(&l->renewed, &pos, &key, &v)) {
 		struct renewal *r = v;
 		uint64_t until = renewed_until(r, now_ns, mono_ns);
+
+		bytes += worker_bytes(l, key, &counted);
 
 		MSG_SET(&items[n], renewal, job_id,
 			arena_copy(&l->scratch, key));
@@ -456,6 +475,7 @@ bool leases_take(struct leases *l, struct buf *body, bool *more)
 		free(r);
 		n++;
 	}
+	hmap_done(&counted);
 	*more = l->more = l->renewed.n > 0;
 	MSG_SET_LIST(&m, renew, leases, items, n);
 	msg_encode(&msg_renew, &m, body);

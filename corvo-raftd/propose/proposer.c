@@ -421,6 +421,11 @@ static void on_item(void *ctx, size_t item _unused_, int err, uint64_t seq,
 		fetch_applied(a->p, op, err, seq, body);
 		return;
 	}
+	/* what was undone is the last part of it, and others were done */
+	if (err == ERR_INTERNAL_ERROR && op->rest != NULL) {
+		op_refuse(a->p, op, err, err_text(err));
+		return;
+	}
 	op_reply(op, err, seq, body);
 	op_free(a->p, op);
 }

@@ -119,11 +119,62 @@ static void replace(struct joining *j, uint64_t old_id)
 		join_failed(j, r);
 }
 
+/*
+ * It has not heard that it was taken in. But one that votes had a log, and has
+ * confirmed entries and given votes that it does not know of any more.
+ */
+static void join_again(struct svc *s, struct rpc_req req,
+		       const struct node_server *known)
+{
+	if (known->role == NODE_VOTER)
+		rpc_reply(req, ERR_CONFLICT, 0,
+			  STR("it is a member that votes, and has lost its log "
+			      "and its votes; start it with an empty "
+			      "--data-dir, also without the file node"));
+	else
+		say_joined(s, req, false);
+}
+
+/* Of one more than the state has room for, nothing could be written down. */
+static const char *why_full(struct svc *s)
+{
+	struct node_server all[NODE_SERVERS_MAX];
+	size_t n = node_servers(s->p->node, all, ARRAY_SIZE(all));
+
+	return n < LIMIT_MEMBERS ? NULL
+				 : "the cluster has as many nodes as it may "
+				   "have; remove one first";
+}
+
+/*
+ * Why the node that has the name already stays; NULL: it may be replaced. Who
+ * has just come to lead could not have heard of it yet, so it counts as silent
+ * only after a while.
+ */
+static const char *why_it_stays(struct svc *s, uint64_t old_id)
+{
+	struct node_server old;
+
+	if (nodes_is_alive(s->nodes, old_id))
+		return "a node of that name is in the cluster and answers; "
+		       "start with another --node-id";
+	if (!node_server_find(s->p->node, old_id, &old))
+		return why_full(s);
+	if (!svc_is_silent(s, old_id))
+		return "a node of that name is in the cluster, and whether it "
+		       "answers is not known yet";
+	if (!svc_can_do_without(s, &old))
+		return "a node of that name is in the cluster, and without it "
+		       "too few of the others answer";
+	return NULL;
+}
+
 void q_cluster_join(struct svc *s, struct rpc_req req,
 		    const struct m_cluster_join *m)
 {
 	uint64_t old_id = svc_id_by_name(s, m->name);
 	struct node_server known;
+	const char *why;
 	struct joining *j;
 
 	if (!node_is_ready(s->p->node)) {
@@ -136,7 +187,7 @@ void q_cluster_join(struct svc *s, struct rpc_req req,
 		return;
 	}
 	if (node_server_find(s->p->node, m->raft_id, &known)) {
-		say_joined(s, req, false);
+		join_again(s, req, &known);
 		return;
 	}
 	/* who it is could not be written down, and nobody could remove it */
@@ -144,10 +195,9 @@ void q_cluster_join(struct svc *s, struct rpc_req req,
 		svc_reply_error(req, ERR_STORAGE_FULL);
 		return;
 	}
-	if (old_id != 0 && nodes_is_alive(s->nodes, old_id)) {
-		rpc_reply(req, ERR_CONFLICT, 0,
-			  STR("a node of that name is in the cluster and "
-			      "answers; start with another --node-id"));
+	why = old_id != 0 ? why_it_stays(s, old_id) : why_full(s);
+	if (why != NULL) {
+		rpc_reply(req, ERR_CONFLICT, 0, str_from(why));
 		return;
 	}
 	j = xcalloc(1, sizeof(*j));
@@ -228,9 +278,9 @@ static void on_invite_timer(void *ctx)
 
 	if (node_server_find(v->s->p->node, v->raft_id, &known))
 		invite_done(v, true);
-	else if (!node_is_ready(v->s->p->node))
-		invite_refuse(v, ERR_LEADER_UNAVAILABLE, "%s",
-			      err_text(ERR_LEADER_UNAVAILABLE));
+	else if (!node_is_ready(v->s->p->node)) /* the next one may do it */
+		invite_refuse(v, ERR_OUTCOME_UNKNOWN, "%s",
+			      err_text(ERR_OUTCOME_UNKNOWN));
 	else if (clock_mono_ns() >= v->end_ns)
 		invite_refuse(v, ERR_JOIN_ERROR,
 			      "node %s at %s was invited and has not come; its "

@@ -21,6 +21,7 @@ struct asked {
 	struct rpc_req req;
 	bool is_again;    /* it may have been done before */
 	const char *done; /* what to say then */
+	const char *late; /* and when it has not come about; NULL: no more */
 };
 
 /* What is in its way may be what the same request has begun before. */
@@ -38,7 +39,9 @@ static void on_done(void *ctx, int err)
 	struct m_status_reply r = { 0 };
 
 	MSG_SET(&r, status_reply, status, str_from(a->done));
-	if (err < 0)
+	if (err == -ERR_REQUEST_TIMEOUT && a->late != NULL)
+		rpc_reply(a->req, ERR_REQUEST_TIMEOUT, 0, str_from(a->late));
+	else if (err < 0)
 		refuse(a->req, err, a->is_again);
 	else
 		svc_reply(a->s, a->req, &msg_status_reply, &r);
@@ -82,14 +85,14 @@ static bool find_node(struct svc *s, struct rpc_req req, struct str name,
 		id = node_id(s->p->node);
 	if (id != 0 && node_server_find(s->p->node, id, ret))
 		return true;
+	if (s->is_again) { /* perhaps it was, and is removed */
+		svc_reply_error(req, ERR_OUTCOME_UNKNOWN);
+		return false;
+	}
 	if (id == 0 && has_nameless(s)) {
 		rpc_reply(req, ERR_LEADER_UNAVAILABLE, 0,
 			  STR("a node that has just come has not told its name "
 			      "yet; try again"));
-		return false;
-	}
-	if (s->is_again) { /* perhaps it was, and is removed */
-		svc_reply_error(req, ERR_OUTCOME_UNKNOWN);
 		return false;
 	}
 	(void)snprintf(text, sizeof(text),
@@ -129,6 +132,29 @@ static void on_gone_over(void *ctx, int err)
 	free(g);
 }
 
+/* Of those that were heard of lately, whichever has most of the log. 0:
+ * whichever libraft takes, which looks at the log alone and may take one that
+ * is down. */
+static uint64_t successor(struct svc *s)
+{
+	struct node_server all[NODE_SERVERS_MAX];
+	size_t n = node_servers(s->p->node, all, ARRAY_SIZE(all));
+	uint64_t best = 0, has = 0;
+
+	for (size_t i = 0; s->nodes != NULL && i < n; i++) {
+		struct m_node_report m;
+
+		if (all[i].role != NODE_VOTER ||
+		    all[i].id == node_id(s->p->node) ||
+		    !nodes_last_report(s->nodes, all[i].id, &m) ||
+		    (best != 0 && m.applied_index <= has))
+			continue;
+		best = all[i].id;
+		has = m.applied_index;
+	}
+	return best;
+}
+
 static void remove_self(struct svc *s, struct rpc_req req,
 			const struct m_cluster_node_ref *m)
 {
@@ -139,13 +165,12 @@ static void remove_self(struct svc *s, struct rpc_req req,
 	g->req = req;
 	g->body = BUF_INIT(0);
 	msg_encode(&msg_cluster_node_ref, m, &g->body);
-	r = node_transfer(s->p->node, 0, on_gone_over, g);
+	r = node_transfer(s->p->node, successor(s), on_gone_over, g);
 	if (r < 0)
 		on_gone_over(g, r);
 }
 
-/* Whether those that are left and answer are enough to go on. */
-static bool can_do_without(struct svc *s, const struct node_server *target)
+bool svc_can_do_without(struct svc *s, const struct node_server *target)
 {
 	struct node_server all[NODE_SERVERS_MAX];
 	size_t n = node_servers(s->p->node, all, ARRAY_SIZE(all));
@@ -183,7 +208,7 @@ void q_cluster_remove(struct svc *s, struct rpc_req req,
 			"would be no cluster"));
 		return;
 	}
-	if (!can_do_without(s, &target)) {
+	if (!svc_can_do_without(s, &target)) {
 		rpc_reply(req, ERR_CONFLICT, 0,
 			  STR("too few of the other nodes answer: without it "
 			      "there would be no majority; wait for them, or "
@@ -216,6 +241,16 @@ bool transfer_name_term(struct svc *s, struct str *body)
 	msg_encode(&msg_cluster_node_ref, &m, &s->out);
 	*body = buf_str(&s->out);
 	return true;
+}
+
+/* Another one led when it was asked for: this one may lead because of it. */
+static bool is_later(struct svc *s, const struct m_cluster_node_ref *m)
+{
+	struct node_info i;
+
+	node_info(s->p->node, &i);
+	return s->is_again ||
+	       (MSG_HAS(m, cluster_node_ref, term) && m->term < i.term);
 }
 
 /* To any other node; it may be that this one is that. */
@@ -252,12 +287,18 @@ void q_cluster_transfer(struct svc *s, struct rpc_req req,
 			  STR("there is no other node that could lead"));
 		return;
 	}
-	a = asked_new(s, req, "transferred");
-	if (target.id == node_id(s->p->node)) { /* it leads already */
-		on_done(a, 0);
+	if (target.id == node_id(s->p->node)) {
+		on_done(
+		    asked_new(s, req,
+			      is_later(s, m) ? "transferred" : "leads already"),
+		    0);
 		return;
 	}
-	r = node_transfer(s->p->node, target.id, on_done, a);
+	a = asked_new(s, req, "transferred");
+	a->late = "the node that was to lead did not take over in time, and "
+		  "nothing was changed; see whether it is alive";
+	r = node_transfer(s->p->node, target.id != 0 ? target.id : successor(s),
+			  on_done, a);
 	if (r < 0)
 		on_done(a, r);
 }
@@ -359,18 +400,20 @@ const char *svc_leave(struct svc *s, svc_left_fn *fn, void *ctx)
 		loop_timer_arm(l->timer, 0);
 		return NULL;
 	}
-	r = node_transfer(s->p->node, 0, on_handed_over, l);
+	r = node_transfer(s->p->node, successor(s), on_handed_over, l);
 	if (r < 0)
 		on_handed_over(l, r);
 	return NULL;
 }
 
-void leaving_done(struct svc *s)
+static const char is_unknown[] = "this node stops; whether it has left the "
+				 "cluster is not known";
+
+void svc_end_leave(struct svc *s)
 {
-	if (s->leaving == NULL)
-		return;
-	loop_timer_remove(s->leaving->timer);
-	free(s->leaving);
+	if (s->leaving != NULL)
+		leave_end(s->leaving, ERR_OUTCOME_UNKNOWN,
+			  str_from(is_unknown));
 }
 
 static void on_left(void *ctx, int err, struct str text)
@@ -398,6 +441,7 @@ static void remove_other(struct svc *s, struct rpc_req req,
 	}
 	msg_encode(&msg_cluster_node_ref, m, &body);
 	item.body = buf_str(&body);
+	item.flags = s->is_again ? FRAME_RESEND : 0;
 	item.deadline_ns = clock_mono_ns() + LEAVE_NS;
 	forward_submit(s->p->forward, req, &item);
 }
@@ -421,6 +465,9 @@ void q_cluster_leave(struct svc *s, struct rpc_req req,
 	why = svc_leave(s, on_left, a);
 	if (why == NULL)
 		return;
-	rpc_reply(req, ERR_CONFLICT, 0, str_from(why));
+	if (s->is_again) /* what is in its way may be itself */
+		svc_reply_error(req, ERR_OUTCOME_UNKNOWN);
+	else
+		rpc_reply(req, ERR_CONFLICT, 0, str_from(why));
 	free(a);
 }

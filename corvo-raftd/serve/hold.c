@@ -141,7 +141,7 @@ bool holds_take(struct svc *s, struct rpc_req req,
 	    (!is_of_state(item->op) || is_there(s)))
 		return false;
 	if (s->holds_n >= s->p->d->settings.raft_max_parked) {
-		svc_reply_error(req, ERR_OVERLOADED);
+		svc_reply_error(req, frame_refusal(item, ERR_OVERLOADED));
 		return true;
 	}
 	h = question_new(req, item);
@@ -156,8 +156,12 @@ void holds_cancel(struct svc *s, struct rpc_req req)
 	LIST_FOREACH_SAFE (it, &s->holds) {
 		struct question *h = list_entry(it, struct question, node);
 
-		if (rpc_req_is(h->req, req))
-			drop(s, h);
+		if (!rpc_req_is(h->req, req))
+			continue;
+		/* whoever asked waits to hear whether it was done */
+		if (call_changes(h->item.op))
+			svc_reply_error(h->req, frame_late(&h->item));
+		drop(s, h);
 	}
 }
 
@@ -179,7 +183,9 @@ void holds_turn_end(struct svc *s)
 		if (!late && rpc_req_is_live(h->req))
 			line_take(s->line, h->req, &h->item, true);
 		else
-			svc_reply_error(h->req, ERR_LEADER_UNAVAILABLE);
+			svc_reply_error(
+			    h->req,
+			    frame_refusal(&h->item, ERR_LEADER_UNAVAILABLE));
 		drop(s, h);
 	}
 }

@@ -88,7 +88,7 @@ bool question_is_late(const struct question *q, uint64_t now_ns)
 
 static const uint32_t kinds[SVC_KINDS] = {
 #define KIND_ID(NAME) [SVC_KIND_##NAME] = QUERY_##NAME,
-#define QUERY(num, NAME, name, proc, asked, req_type, reply, doc) \
+#define QUERY(num, NAME, name, proc, asked, does, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(KIND_ID(NAME))
 #include "proto/defs/queries.def"
 };
@@ -208,7 +208,7 @@ static bool drop_idle(struct line *l, struct question *q, uint64_t now_ns)
 	if (live && !question_is_late(q, now_ns))
 		return false;
 	if (live)
-		svc_reply_error(q->req, ERR_REQUEST_TIMEOUT);
+		svc_reply_error(q->req, frame_late(&q->item));
 	drop(l, q);
 	return true;
 }
@@ -436,7 +436,7 @@ void line_take(struct line *l, struct rpc_req req,
 	if (kind == SVC_KINDS)
 		svc_reply_error(req, ERR_BAD_MESSAGE);
 	else if (l->s->ended)
-		svc_reply_error(req, ERR_SHUTTING_DOWN);
+		svc_reply_error(req, frame_refusal(item, ERR_SHUTTING_DOWN));
 	else if (list_empty(&l->kinds[kind]) && has_time(l) &&
 		 is_open(l, kind, clock_mono_ns()) && may_answer(kind, req))
 		answer(l, kind, req, item, ready);
@@ -448,8 +448,12 @@ void line_cancel(struct line *l, struct rpc_req req)
 {
 	struct question *q = hmap_get(&l->by_req, rpc_req_key(&req));
 
-	if (q != NULL)
-		drop(l, q);
+	if (q == NULL)
+		return;
+	/* whoever asked waits to hear whether it was done */
+	if (call_changes(q->item.op))
+		svc_reply_error(q->req, frame_late(&q->item));
+	drop(l, q);
 }
 
 struct line *line_new(struct svc *s)

@@ -452,6 +452,10 @@ static void look_as_leader(struct svc_nodes *n)
 	node_info(n->s->p->node, &i);
 	add_sample(n, i.applied_index);
 	n->has_offset = false;
+	if (n->told_ns != 0)
+		n->led_ns = clock_mono_ns();
+	if (clock_mono_ns() - n->led_ns >= NODE_ALIVE_NS)
+		buf_clear(&n->told);
 	n->told_ns = 0;
 	nodes_judge(n);
 	nodes_fill_report(n->s, &p, &own);

@@ -45,7 +45,8 @@ struct svc_nodes {
 	uint64_t asked_ns; /* its last report left */
 	unsigned asked;    /* reports that are not answered */
 	struct buf told;   /* the leader's last answer */
-	uint64_t told_ns;  /* when it came; 0: never */
+	uint64_t told_ns;  /* when it came; 0: never, or this node leads */
+	uint64_t led_ns;   /* since when, if it was told before */
 	bool has_offset;   /* of its clock */
 	int64_t offset_ms;
 	/* of what it fetches */

@@ -63,6 +63,42 @@ static void fill_self(struct svc *s, struct m_cluster_node *ret)
 	}
 }
 
+/* What the leader told last; false: nothing. */
+static bool read_told(struct svc *s, struct m_node_told *ret)
+{
+	if (s->nodes->told.n == 0)
+		return false;
+	/* it could be read when it came */
+	CHECK(msg_decode(&msg_node_told, buf_str(&s->nodes->told), &s->scratch,
+			 ret) == 0);
+	return true;
+}
+
+/* The leader before this one did not hear of it any more. */
+static bool was_dead(struct svc *s, struct str name)
+{
+	struct m_node_told t;
+
+	if (!read_told(s, &t))
+		return false;
+	for (size_t k = 0; k < t.nodes_n; k++)
+		if (str_eq(name, t.nodes[k].id))
+			return !t.nodes[k].alive;
+	return false;
+}
+
+/* A leader that has just come could not have heard of the others yet. */
+static bool is_alive(struct svc *s, uint64_t raft_id, struct str name)
+{
+	if (raft_id == node_id(s->p->node))
+		return true;
+	if (s->nodes == NULL)
+		return false;
+	return nodes_is_alive(s->nodes, raft_id) ||
+	       (node_is_leader(s->p->node) && !svc_is_silent(s, raft_id) &&
+		!was_dead(s, name));
+}
+
 static void fill_node(struct svc *s, const struct node_server *n,
 		      struct m_cluster_node *ret)
 {
@@ -77,8 +113,7 @@ static void fill_node(struct svc *s, const struct node_server *n,
 		known ? m.address : str_from(n->address));
 	MSG_SET(ret, cluster_node, voter, n->role == NODE_VOTER);
 	MSG_SET(ret, cluster_node, role, str_from(role_of(s, n)));
-	MSG_SET(ret, cluster_node, alive,
-		self || (s->nodes != NULL && nodes_is_alive(s->nodes, n->id)));
+	MSG_SET(ret, cluster_node, alive, is_alive(s, n->id, m.name));
 	if (known) {
 		MSG_SET(ret, cluster_node, id, m.name);
 		MSG_SET(ret, cluster_node, version, m.version);
@@ -127,9 +162,8 @@ static void fill_all_told(struct svc *s, struct m_cluster_node *rows, size_t n)
 {
 	struct m_node_told t;
 
-	/* it could be read when it came */
-	CHECK(msg_decode(&msg_node_told, buf_str(&s->nodes->told), &s->scratch,
-			 &t) == 0);
+	if (!read_told(s, &t))
+		return;
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < t.nodes_n; k++)
 			if (rows[i].id.n > 0 &&

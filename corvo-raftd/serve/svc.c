@@ -53,7 +53,6 @@ void svc_free(struct svc *s)
 	compare_free(s->compare);
 	holds_done(s);
 	push_done(s);
-	leaving_done(s);
 	svc_cluster_free(s->cluster);
 	svc_nodes_free(s->nodes);
 	for (size_t i = 0; i < ARRAY_SIZE(s->httpd_metrics); i++)
@@ -312,7 +311,7 @@ void q_reach(struct svc *s, struct rpc_req req, const struct m_reach *m)
 	{                                                           \
 		q_##name(s, req, (const struct m_##req_type *)m);   \
 	}
-#define QUERY(num, NAME, name, proc, asked, req_type, reply, doc) \
+#define QUERY(num, NAME, name, proc, asked, does, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(QUERY_THUNK(name, req_type))
 #include "proto/defs/queries.def"
 
@@ -321,13 +320,13 @@ static const struct {
 	void (*fn)(struct svc *s, struct rpc_req req, const void *m);
 } queries[] = {
 #define QUERY_ROW(NAME, name) { QUERY_##NAME, thunk_##name },
-#define QUERY(num, NAME, name, proc, asked, req_type, reply, doc) \
+#define QUERY(num, NAME, name, proc, asked, does, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(QUERY_ROW(NAME, name))
 #include "proto/defs/queries.def"
 };
 
 union any_query {
-#define QUERY(num, NAME, name, proc, asked, req_type, reply, doc) \
+#define QUERY(num, NAME, name, proc, asked, does, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(struct m_##req_type name;)
 #include "proto/defs/queries.def"
 };
@@ -345,7 +344,7 @@ static void ask(struct svc *s, struct rpc_req req,
 	union any_query m;
 
 	if (has_less(s) && item->op != QUERY_NODE_STATUS) {
-		svc_reply_error(req, ERR_STORAGE_ERROR);
+		svc_reply_error(req, frame_refusal(item, ERR_STORAGE_ERROR));
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(queries); i++) {

@@ -36,6 +36,9 @@ void svc_tell_leader(struct svc *s);
  */
 typedef void svc_left_fn(void *ctx, int err, struct str text);
 const char *svc_leave(struct svc *s, svc_left_fn *fn, void *ctx);
+/* The process ends, and neither the node nor who asks the leader is there any
+ * more: who waits for the end of a leave hears that nobody knows it. */
+void svc_end_leave(struct svc *s);
 
 /* The port for other nodes goes: whoever is being invited is let be. */
 void svc_end_invites(struct svc *s);

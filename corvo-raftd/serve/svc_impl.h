@@ -48,7 +48,7 @@ enum svc_kind {
 #define PROC_IS_RAFTD_RAFTD(x) x
 #define PROC_IS_RAFTD_VIEWD(x)
 #define SVC_KIND(NAME) SVC_KIND_##NAME,
-#define QUERY(num, NAME, name, proc, asked, req_type, reply, doc) \
+#define QUERY(num, NAME, name, proc, asked, does, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(SVC_KIND(NAME))
 #include "proto/defs/queries.def"
 	SVC_KINDS
@@ -196,7 +196,8 @@ void invites_turn_end(struct svc *s);
 
 /* --- serve/depart.c: nodes that go --- */
 
-void leaving_done(struct svc *s);
+/* Of a leader: those that are left and answer are enough to go on. */
+bool svc_can_do_without(struct svc *s, const struct node_server *target);
 /*
  * Before a transfer is passed on to the leader: names the leadership that is to
  * end in its body, which is in s->out then. Then it does no more when it is
@@ -317,7 +318,7 @@ void workers_metrics(struct svc *s, struct metric_list *o); /* by state */
 #define QUERY_DECL(name, req_type)                       \
 	void q_##name(struct svc *s, struct rpc_req req, \
 		      const struct m_##req_type *m);
-#define QUERY(num, NAME, name, proc, asked, req_type, reply, doc) \
+#define QUERY(num, NAME, name, proc, asked, does, req_type, reply, doc) \
 	PROC_IS_RAFTD_##proc(QUERY_DECL(name, req_type))
 #include "proto/defs/queries.def"
 

@@ -20,23 +20,11 @@ void target_take_place(struct target *t)
 	t->p->leased++;
 }
 
-/* Who waited longest for room comes first. */
-static void look_at_first(struct list *starved)
-{
-	struct list *first = starved->next;
-
-	if (list_empty(starved))
-		return;
-	list_remove(first);
-	push_look(list_entry(first, struct pqueue, starved));
-}
-
 void target_leave_place(struct target *t)
 {
 	t->leased--;
 	t->p->leased--;
-	look_at_first(&t->starved);
-	look_at_first(&t->p->starved);
+	push_pass_on(t);
 }
 
 static void take_place(struct pcall *c)
@@ -132,14 +120,36 @@ void push_give_back(struct push *p, const struct m_fetched *job)
 
 static void start(struct pcall *c);
 
-/* Another URL of the receiver's choice: checked like the first one. */
+static void end_uncalled(struct pcall *c, const char *why);
+
+static bool may_follow(const struct pcall *c, const struct call_answer *a)
+{
+	return c->set->redirects && a->location != NULL &&
+	       c->redirects < REDIRECTS_MAX && a->status >= 300 &&
+	       a->status <= 399;
+}
+
+/* Another URL of the receiver's choice: checked like the first one. Its
+ * credentials are left away: where it is relative they are ours, and what was
+ * called is shown and kept. */
 static bool follow(struct pcall *c, const struct call_answer *a)
 {
-	if (!c->set->redirects || a->location == NULL ||
-	    c->redirects == REDIRECTS_MAX || a->status < 300 || a->status > 399)
+	struct push_url parts;
+	struct str url;
+	const char *why;
+
+	if (!may_follow(c, a))
+		return false;
+	url = str_from(a->location);
+	if (!push_url_parse(url, &parts, &why)) {
+		end_uncalled(c, why);
+		return true;
+	}
+	url = push_url_bare(url, &parts, &c->arena);
+	if (url.n > LIMIT_PUSH_URL_BYTES)
 		return false;
 	c->redirects++;
-	c->url = arena_cstr(&c->arena, str_from(a->location));
+	c->url = arena_cstr(&c->arena, url);
 	start(c);
 	return true;
 }

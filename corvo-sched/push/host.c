@@ -3,7 +3,9 @@
  */
 #include "push/host.h"
 
-#include <stdio.h>
+#include <string.h>
+
+#include "util/str.h"
 
 #define BURST_SHARE 10 /* of a second's calls */
 
@@ -100,6 +102,15 @@ static void trip(struct host *h, const struct host_limits *l, uint64_t now_ns)
 	h->probing = false;
 }
 
+/* It is shown: half a character would make the answer no JSON. */
+static void note_error(struct host *h, struct str error)
+{
+	struct str text = str_cut(error, sizeof(h->error) - 1);
+
+	memcpy(h->error, text.p, text.n);
+	h->error[text.n] = '\0';
+}
+
 bool host_ended(struct host *h, const struct host_limits *l, uint64_t now_ns,
 		const char *error)
 {
@@ -115,7 +126,7 @@ bool host_ended(struct host *h, const struct host_limits *l, uint64_t now_ns,
 		h->pause_ns = 0;
 		return before != BREAKER_CLOSED;
 	}
-	snprintf(h->error, sizeof(h->error), "%s", error);
+	note_error(h, str_from(error));
 	h->failures++;
 	if (before == BREAKER_HALF_OPEN && h->probing)
 		trip(h, l, now_ns);

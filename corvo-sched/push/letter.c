@@ -11,6 +11,7 @@
 #include "util/base64.h"
 #include "util/json.h"
 #include "util/sha256.h"
+#include "util/timefmt.h"
 
 #define OWN_HEADERS 16
 
@@ -223,6 +224,8 @@ bool letter_write(const struct letter *l, struct arena *a,
 
 /* --- events --- */
 
+/* The same bytes at each try, which all have one Idempotency-Key: who compares
+ * bodies under a key, as we do, would refuse another one. */
 static struct str write_event(const struct event_letter *l, struct arena *a)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
@@ -237,10 +240,18 @@ static struct str write_event(const struct event_letter *l, struct arena *a)
 	jw_time(&w, l->event->at);
 	jw_key(&w, "event");
 	event_to_json(l->event, &w);
-	jw_key(&w, "sent_at");
-	jw_time(&w, l->now_ns);
+	jw_key(&w, "sent_at"); /* receivers of releases before read it */
+	jw_time(&w, l->event->at);
 	jw_object_end(&w);
 	return arena_copy(a, buf_str(&b));
+}
+
+static void add_time(struct headers *h, const char *name, uint64_t ns)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
+
+	time_format(&b, ns);
+	add(h, name, buf_str(&b));
 }
 
 /* What receivers of releases before know: the secret as it is, and hex. */
@@ -287,6 +298,7 @@ void letter_write_event(const struct event_letter *l, struct arena *a,
 	add(&h, "X-Corvo-Webhook-Event",
 	    str_from(enum_text(&enum_event_type, l->event->type)));
 	add_number(&h, "X-Corvo-Attempt", l->attempt);
+	add_time(&h, "X-Corvo-Sent-At", l->now_ns);
 	if (MSG_HAS(w, webhook, secret))
 		add_plain_signature(&h, w->secret, ret->body);
 	ret->headers = h.list;

@@ -1,7 +1,8 @@
 /*
- * What is sent for a job: headers and body. A letter has the same id and the
- * same body at each try; its signature, as Standard Webhooks have it, is made
- * anew with the time of the try.
+ * What is sent for a job: headers and body. A letter has the same id at each
+ * try, and the same body where the body is the payload; an envelope says which
+ * attempt it is. Its signature, as Standard Webhooks have it, is made anew with
+ * the time of the try.
  */
 #ifndef CORVO_PUSH_LETTER_H
 #define CORVO_PUSH_LETTER_H
@@ -24,7 +25,10 @@ struct letter {
 bool letter_write(const struct letter *l, struct arena *a,
 		  struct call_request *ret, const char **why);
 
-/* What is sent to a webhook for an event; `sent_at` in it is that of the try.
+/*
+ * What is sent to a webhook for an event. Its body is made of the event and the
+ * webhook's id alone, so that tries and replays have the same one to the byte;
+ * what differs stands in headers.
  */
 struct event_letter {
 	const struct m_webhook *webhook;

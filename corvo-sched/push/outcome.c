@@ -194,6 +194,15 @@ static void judge_status(struct call *c, const struct call_answer *a,
 		    call_header(c, "retry-after"), now_ns, &ret->wait_ns);
 }
 
+static const char *class_text(enum call_class class, struct str error,
+			      struct arena *a)
+{
+	struct str text = outcome_text(error, ERROR_BODY, a);
+
+	return arena_cstr(
+	    a, arena_printf(a, "%s: %.*s", class_names[class], STR_ARG(text)));
+}
+
 void outcome_judge(struct call *c, const struct call_answer *a, const char *url,
 		   bool final_4xx, uint64_t now_ns, struct arena *arena,
 		   struct outcome *ret)
@@ -207,9 +216,7 @@ void outcome_judge(struct call *c, const struct call_answer *a, const char *url,
 		judge_status(c, a, final_4xx, now_ns, arena, ret);
 	} else if (class != CALL_ANSWERED) {
 		ret->kind = OUTCOME_FAILED;
-		ret->error = arena_cstr(arena, arena_printf(arena, "%s: %s",
-							    class_names[class],
-							    a->error));
+		ret->error = class_text(class, str_from(a->error), arena);
 		ret->of_host = class != CALL_CANCELLED;
 	} else if (a->status == 202) {
 		ret->kind = OUTCOME_ACCEPTED;

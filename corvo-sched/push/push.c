@@ -18,6 +18,8 @@
 #define RETRY_MAX_NS   (1 * NS_PER_S)
 #define FETCH_WAIT_NS  (LIMIT_FETCH_WAIT_S * NS_PER_S)
 #define DRAIN_MAX_NS   (3 * NS_PER_S)
+/* A fetch that is not answered so soon has found nothing, and waits. */
+#define PASS_NS (20 * NS_PER_MS)
 
 /* --- what is looked at --- */
 
@@ -141,6 +143,8 @@ static void fetch(struct pqueue *q, uint32_t count)
 	struct m_fetch m = { 0 };
 	uint64_t now_ns = clock_mono_ns();
 
+	list_remove(&q->starved);
+	q->fetch_ns = now_ns;
 	MSG_SET_LIST(&m, fetch, queues, &q->name, 1);
 	MSG_SET(&m, fetch, worker_id, p->worker);
 	MSG_SET(&m, fetch, hostname, str_from(p->d->settings.node_id));
@@ -152,6 +156,7 @@ static void fetch(struct pqueue *q, uint32_t count)
 	q->fetch = rpc_call(p->raftd, OP_FETCH, q->name, buf_str(&p->out),
 			    now_ns + FETCH_WAIT_NS + p->d->settings.op_timeout,
 			    ERR_REQUEST_TIMEOUT, RPC_CHANGES, on_fetched, q);
+	rpc_when_late(q->fetch, give_back_all, p);
 }
 
 /* --- how many --- */
@@ -159,6 +164,25 @@ static void fetch(struct pqueue *q, uint32_t count)
 static uint32_t left(uint64_t max, uint64_t used)
 {
 	return (uint32_t)(max > used ? max - used : 0);
+}
+
+/* Calls that the host could be asked to take. While its breaker is half open
+ * that is the one that tries it; those that were begun before do not count,
+ * they may hang for long. */
+static uint32_t host_room(const struct target *t)
+{
+	uint32_t n = left(t->p->limits.concurrency, t->leased);
+
+	if (t->h.breaker != BREAKER_HALF_OPEN)
+		return n;
+	return t->h.probing || !list_empty(&t->waiting) ? 0 : MIN(n, 1u);
+}
+
+/* What waits to be reported is in memory as what is under way: while nobody
+ * takes it no more is fetched. */
+static uint32_t room_in_all(const struct push *p)
+{
+	return left(p->d->settings.push_max_calls, p->leased + p->reporting);
 }
 
 /* Jobs that could be called now; 0: it is looked at again when that changes. */
@@ -169,14 +193,11 @@ static uint32_t room_of(struct pqueue *q, uint64_t now_ns)
 	uint32_t own =
 	    q->set->concurrency > 0 ? q->set->concurrency : PUSH_CONCURRENCY;
 	uint32_t mine = left(own, q->leased);
-	uint32_t host = left(p->limits.concurrency, t->leased);
-	uint32_t all = left(p->d->settings.push_max_calls, p->leased);
+	uint32_t host = host_room(t), all = room_in_all(p);
 	uint64_t at_ns = 0;
 
 	if (mine == 0)
 		return 0;
-	if (t->h.breaker == BREAKER_HALF_OPEN)
-		return t->leased == 0 ? 1 : 0;
 	if (host == 0 || all == 0) {
 		if (list_empty(&q->starved))
 			list_push_back(host == 0 ? &t->starved : &p->starved,
@@ -192,32 +213,85 @@ static uint32_t room_of(struct pqueue *q, uint64_t now_ns)
 	return MIN(mine, MIN(host, all));
 }
 
-static void look(struct pqueue *q)
+/* Who waited longest comes first. */
+static void look_at_first(struct list *starved)
 {
-	struct push *p = q->p;
-	struct host *h = &q->target->h;
-	uint64_t now_ns = clock_mono_ns();
-	uint64_t wait_ns = MAX(q->hold_ns, q->retry_ns);
-	uint32_t room;
+	struct list *first = starved->next;
 
-	if (host_look(h, now_ns))
-		push_tell(p);
-	if (q->gone || !p->active || p->draining || wait_ns > now_ns ||
-	    h->breaker == BREAKER_OPEN) {
-		fetch_stop(q);
-		if (wait_ns > now_ns)
-			push_look_at(q, wait_ns);
-		if (h->breaker == BREAKER_OPEN)
-			heap_update(&p->target_wakes, &q->target->wake,
-				    h->until_ns);
-		pqueue_drop(q);
+	if (list_empty(starved))
+		return;
+	list_remove(first);
+	push_look(list_entry(first, struct pqueue, starved));
+}
+
+void push_pass_on_any(struct push *p)
+{
+	if (room_in_all(p) > 0)
+		look_at_first(&p->starved);
+}
+
+void push_pass_on(struct target *t)
+{
+	if (host_room(t) > 0)
+		look_at_first(&t->starved);
+	push_pass_on_any(t->p);
+}
+
+/*
+ * A queue that was looked at because there is room may have no use for it: it
+ * is held, or has no jobs, so that its fetch only waits. Then it is the turn of
+ * others; of two for each one that waits, so that many of those without jobs
+ * are soon passed by.
+ */
+static void pass_on_if_unused(struct pqueue *q, uint64_t now_ns)
+{
+	struct target *t = q->target;
+	uint64_t waits_ns = q->fetch_ns + PASS_NS;
+
+	if (list_empty(&t->starved) && list_empty(&q->p->starved))
+		return;
+	if (q->fetch != NULL && waits_ns > now_ns) {
+		push_look_at(q, waits_ns);
 		return;
 	}
+	push_pass_on(t);
 	if (q->fetch != NULL)
-		return;
-	room = room_of(q, now_ns);
+		push_pass_on(t);
+}
+
+/* It is called neither now nor soon: as long as that is so nothing is fetched.
+ */
+static bool is_held(struct pqueue *q, uint64_t now_ns)
+{
+	struct push *p = q->p;
+	struct target *t = q->target;
+	uint64_t wait_ns = MAX(q->hold_ns, q->retry_ns);
+
+	if (host_look(&t->h, now_ns))
+		push_tell(p);
+	if (wait_ns > now_ns)
+		push_look_at(q, wait_ns);
+	if (t->h.breaker == BREAKER_OPEN)
+		heap_update(&p->target_wakes, &t->wake, t->h.until_ns);
+	return q->gone || !p->active || p->draining || wait_ns > now_ns ||
+	       t->h.breaker == BREAKER_OPEN;
+}
+
+static void look(struct pqueue *q)
+{
+	uint64_t now_ns = clock_mono_ns();
+	bool held = is_held(q, now_ns);
+	uint32_t room = 0;
+
+	if (held)
+		fetch_stop(q);
+	else if (q->fetch == NULL)
+		room = room_of(q, now_ns);
 	if (room > 0)
 		fetch(q, room);
+	pass_on_if_unused(q, now_ns);
+	if (held)
+		pqueue_drop(q);
 }
 
 /* --- moments --- */
@@ -286,8 +360,10 @@ static void join_target(struct pqueue *q)
 	    target_get(q->p, q->set->url,
 		       q->set->format == PUSH_SCHEDDB ? SDB_TARGET : "");
 	list_push_back(&q->target->queues, &q->of_target);
-	if (old != NULL)
-		target_put(old);
+	if (old == NULL)
+		return;
+	push_pass_on(old); /* the room there is no longer for this one */
+	target_put(old);
 }
 
 void pqueue_set(struct push *p, const struct m_push_queue *m)
@@ -338,8 +414,10 @@ static void pqueue_free(struct pqueue *q)
 
 void pqueue_drop(struct pqueue *q)
 {
-	if (q->gone && q->open == 0 && q->fetch == NULL)
-		pqueue_free(q);
+	if (!q->gone || q->open > 0 || q->fetch != NULL)
+		return;
+	push_pass_on(q->target);
+	pqueue_free(q);
 }
 
 void push_drop_unseen(struct push *p)

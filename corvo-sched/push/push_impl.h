@@ -46,6 +46,7 @@ struct pqueue {
 	uint32_t leased; /* calls waiting and under way */
 	uint32_t open;   /* under way, or to be reported */
 	struct rpc_call *fetch;
+	uint64_t fetch_ns; /* monotonic: when it was begun */
 	uint64_t hold_ns;  /* monotonic: its receiver asked to wait */
 	uint64_t pause_ns; /* after a fetch that was refused */
 	uint64_t retry_ns; /* monotonic: not before */
@@ -92,6 +93,7 @@ struct push {
 	struct list dirty, starved; /* queues; for want of room in all */
 	struct heap wakes, target_wakes;
 	struct loop_timer *timer, *beats, *again;
+	uint64_t again_ns; /* monotonic: of the last of them; 0: not armed */
 	struct heap beats_due; /* calls, by their next heartbeat */
 	struct list beaten;    /* calls of the one under way */
 	uint32_t leased;       /* of all queues */
@@ -126,6 +128,9 @@ struct push {
 void push_look(struct pqueue *q); /* at the end of the turn */
 void push_look_at(struct pqueue *q, uint64_t at_ns);
 void push_look_at_all(struct push *p);
+/* Room at the host, or in all, is for the next of those who wait for it. */
+void push_pass_on(struct target *t);
+void push_pass_on_any(struct push *p); /* in all only */
 /* A queue as raftd has it, and those that it has no more. */
 void pqueue_set(struct push *p, const struct m_push_queue *m);
 void push_drop_unseen(struct push *p);

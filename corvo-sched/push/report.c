@@ -22,9 +22,18 @@ static void send_report(struct pcall *c)
 
 bool push_is_passing(int err)
 {
-	return err == ERR_LEADER_UNAVAILABLE || err == ERR_OUTCOME_UNKNOWN ||
-	       err == ERR_OVERLOADED || err == ERR_STORAGE_FULL ||
-	       err == ERR_SHUTTING_DOWN;
+	return err_again(err) == AGAIN_AFTER || err == ERR_OUTCOME_UNKNOWN;
+}
+
+/* It is not moved to a later moment: there may always be another one. */
+static void look_again_at(struct push *p, uint64_t at_ns)
+{
+	uint64_t now_ns = clock_mono_ns();
+
+	if (p->again_ns != 0 && p->again_ns <= at_ns)
+		return;
+	p->again_ns = at_ns;
+	loop_timer_arm(p->again, at_ns > now_ns ? at_ns - now_ns : 0);
 }
 
 static void on_reported(void *ctx, const struct rpc_reply *r)
@@ -35,13 +44,14 @@ static void on_reported(void *ctx, const struct rpc_reply *r)
 	c->reply = NULL;
 	if (push_is_passing(r->err) && !p->draining) {
 		c->retry_ns = clock_mono_ns() + RETRY_NS;
-		loop_timer_arm(p->again, RETRY_NS);
+		look_again_at(p, c->retry_ns);
 		return;
 	}
 	if (r->err != 0 && r->err != ERR_LEASE_LOST)
 		log_debug("push: what came of job %.*s was refused: %s",
 			  STR_ARG(c->job.job_id), err_code(r->err));
 	p->reporting--;
+	push_pass_on_any(p);
 	pcall_free(c);
 	push_check_drained(p);
 }
@@ -51,9 +61,9 @@ void pcall_report(struct pcall *c, unsigned op, const struct msg_desc *d,
 {
 	struct push *p = c->p;
 
+	p->reporting++;
 	pcall_leave(c);
 	c->state = PCALL_REPORTING;
-	p->reporting++;
 	buf_clear(&p->out);
 	msg_encode(d, m, &p->out);
 	c->op = op;
@@ -65,6 +75,7 @@ void reports_again(struct push *p)
 {
 	uint64_t now_ns = clock_mono_ns(), next_ns = 0;
 
+	p->again_ns = 0;
 	LIST_FOREACH_SAFE (it, &p->calls) {
 		struct pcall *c = list_entry(it, struct pcall, node);
 
@@ -76,5 +87,5 @@ void reports_again(struct push *p)
 			next_ns = min_nonzero(next_ns, c->retry_ns);
 	}
 	if (next_ns != 0)
-		loop_timer_arm(p->again, next_ns - now_ns);
+		look_again_at(p, next_ns);
 }

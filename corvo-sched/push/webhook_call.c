@@ -32,6 +32,14 @@ static uint64_t mono_of(uint64_t wall_ns)
 	return wall_ns > wall ? mono + (wall_ns - wall) : mono;
 }
 
+static void wait_for(struct whook *w, struct wtry *t)
+{
+	if (t->call != NULL)
+		return;
+	heap_update(&w->tries_due, &t->due, mono_of(t->next_at));
+	whook_look(w);
+}
+
 void whook_try_set(struct whook *w, uint64_t seq, uint32_t tries,
 		   uint64_t next_at)
 {
@@ -43,19 +51,37 @@ void whook_try_set(struct whook *w, uint64_t seq, uint32_t tries,
 		hmap_put(&w->tries_by_seq, seq_key(&seq), t);
 	}
 	t->tries = tries;
-	t->call = NULL;
-	heap_update(&w->tries_due, &t->due, mono_of(next_at));
-	whook_look(w);
+	t->next_at = next_at;
+	t->gone = false;
+	wait_for(w, t);
 }
 
 void whook_try_drop(struct whook *w, uint64_t seq)
 {
-	struct wtry *t = hmap_remove(&w->tries_by_seq, seq_key(&seq));
+	struct wtry *t = whook_try(w, seq);
 
 	if (t == NULL)
 		return;
+	t->gone = true;
+	if (t->call != NULL)
+		return;
+	CHECK(hmap_remove(&w->tries_by_seq, seq_key(&seq)) == t);
 	heap_remove(&w->tries_due, &t->due);
 	free(t);
+}
+
+void whook_try_leave(struct wcall *c, uint64_t not_before)
+{
+	struct wtry *t = whook_try(c->w, c->seq);
+
+	if (t == NULL || t->call != c)
+		return;
+	t->call = NULL;
+	t->next_at = MAX(t->next_at, not_before);
+	if (t->gone)
+		whook_try_drop(c->w, c->seq);
+	else
+		wait_for(c->w, t);
 }
 
 /* --- one delivery --- */

@@ -194,8 +194,7 @@ static void on_event(void *ctx, const struct rpc_reply *r)
 	if (err == 0) {
 		take_event(c, &m);
 	} else { /* later, as if nothing had been */
-		whook_try_set(w, c->seq, c->attempt - 1,
-			      clock_wall_ns() + RETRY_NS);
+		whook_try_leave(c, clock_wall_ns() + RETRY_NS);
 		wcall_free(c);
 	}
 	arena_done(&a);

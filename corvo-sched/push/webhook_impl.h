@@ -44,12 +44,16 @@ struct wcall {
 	bool gone; /* the receiver says so */
 };
 
-/* A delivery that waits for another try. */
+/* A delivery that waits for another try: the record that the state machine has
+ * of it. That may become another one while a call is under way, by a replay;
+ * what comes of that call does not count then. */
 struct wtry {
-	struct heap_node due; /* monotonic */
+	struct heap_node due; /* monotonic; not while a call is under way */
 	uint64_t seq;
 	uint32_t tries;
+	uint64_t next_at;   /* wall clock */
 	struct wcall *call; /* it is under way */
+	bool gone;          /* there is no record any more */
 	bool seen;
 };
 
@@ -142,9 +146,12 @@ void whook_start_calls(struct whook *w, uint64_t now_ns);
 void wcall_fail(struct wcall *c, const char *why);
 void wcall_free(struct wcall *c);
 struct wtry *whook_try(struct whook *w, uint64_t seq); /* or NULL */
+/* The record is this, or there is none; a call under way goes on. */
 void whook_try_set(struct whook *w, uint64_t seq, uint32_t tries,
 		   uint64_t next_at);
 void whook_try_drop(struct whook *w, uint64_t seq);
+/* Its call is over: what the record says now is waited for, and until then. */
+void whook_try_leave(struct wcall *c, uint64_t not_before);
 
 /* --- push/webhook_report.c --- */
 

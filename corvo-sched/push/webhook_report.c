@@ -215,14 +215,26 @@ static void become_try(struct wcall *c, struct wline *l)
 	heap_remove(&w->tries_due, &t->due);
 }
 
+/* By the rule of the state machine: see is_next_try there. */
+static bool has_counted(const struct wcall *c)
+{
+	const struct wtry *t = whook_try(c->w, c->seq);
+
+	return !c->is_try ||
+	       (t != NULL && !t->gone && c->attempt == t->tries + 1);
+}
+
 static void settle(struct wcall *c)
 {
 	struct whook *w = c->w;
 
-	if (c->d.state == DELIVERY_RETRYING)
-		whook_try_set(w, c->seq, c->attempt, c->d.next_at);
-	else
-		whook_try_drop(w, c->seq);
+	if (has_counted(c)) {
+		if (c->d.state == DELIVERY_RETRYING)
+			whook_try_set(w, c->seq, c->attempt, c->d.next_at);
+		else
+			whook_try_drop(w, c->seq);
+	}
+	whook_try_leave(c, 0);
 	wcall_free(c);
 }
 
@@ -259,9 +271,9 @@ static void take_answer(struct whook *w, const struct m_webhook_place *m)
 	w->report_body = STR_NULL;
 	w->line.done = w->reported.to;
 	w->lost -= w->reported.lost;
-	settle_tries(w);
-	settle_line(&w->line);
+	settle_line(&w->line); /* in the order in which it counts */
 	settle_line(&w->replay);
+	settle_tries(w);
 	if (w->replay_id != 0 && w->reported.replay_id == w->replay_id) {
 		w->replay.done = replay_at;
 		if (replay_at == w->replay.to) {

@@ -156,7 +156,8 @@ static void set_settings(struct whook *w, const struct m_webhook *m)
 	join_target(w);
 }
 
-/* What was reported, or is being reported, is not known by the list. */
+/* What was reported, or is being reported, is not known by the list. One whose
+ * call is under way may have been replayed meanwhile. */
 static void set_tries(struct whook *w, const struct m_webhook_work *m)
 {
 	size_t pos = 0;
@@ -167,12 +168,9 @@ static void set_tries(struct whook *w, const struct m_webhook_work *m)
 		((struct wtry *)v)->seen = false;
 	for (size_t i = 0; i < m->tries_n; i++) {
 		const struct m_webhook_try *t = &m->tries[i];
-		struct wtry *known = whook_try(w, t->seq);
 
-		if (known == NULL || known->call == NULL)
-			whook_try_set(w, t->seq, t->tries, t->next_at);
-		known = whook_try(w, t->seq);
-		known->seen = true;
+		whook_try_set(w, t->seq, t->tries, t->next_at);
+		whook_try(w, t->seq)->seen = true;
 	}
 	pos = 0;
 	while (hmap_next(&w->tries_by_seq, &pos, &key, &v)) {

@@ -394,3 +394,82 @@ def test_a_name_that_is_unknown_is_told():
     with together(2, "--discover=dns", "--join=nowhere.invalid:9400") as c:
         c.spawn(0)
         wait_said(c.nodes[0], 'the host "nowhere.invalid" cannot be found')
+
+
+# --- answers that are lost ----------------------------------------------------
+
+
+class Gate:
+    """In front of a node's port. While it is deaf, what the node says is
+    lost."""
+
+    def __init__(self, target):
+        self.target = target
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port = self.server.getsockname()[1]
+        self.deaf = False
+        self.open = []
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                one, _ = self.server.accept()
+                try:
+                    other = socket.create_connection(
+                        ("127.0.0.1", self.target))
+                except OSError:
+                    one.close()
+                    continue
+                self.open += [one, other]
+                for a, b, back in ((one, other, False), (other, one, True)):
+                    threading.Thread(target=self.carry, args=(a, b, back),
+                                     daemon=True).start()
+
+    def carry(self, a, b, back):
+        with contextlib.suppress(OSError):
+            while chunk := a.recv(65536):
+                if not (back and self.deaf):
+                    b.sendall(chunk)
+        self.end(a, b)
+
+    @staticmethod
+    def end(*sockets):
+        for s in sockets:
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+
+    def hear(self):
+        """Again, by new connections."""
+        self.deaf = False
+        self.end(*self.open)
+
+    def close(self):
+        self.end(self.server, *self.open)
+
+
+def test_a_node_that_did_not_hear_that_it_was_taken_in_asks_again():
+    """What it was not told is of which cluster it is; then nobody could join
+    through it."""
+    with together(1) as c:
+        first = c.nodes[0]
+        first.start()
+        gate = Gate(first.raft_port)
+        try:
+            first.slow_log(3)
+            second = Node("--node-id=n2", f"--join=127.0.0.1:{gate.port}")
+            c.nodes.append(second)
+            second.spawn()
+            wait_until(lambda: len(c.rows(first)) == 2, 30, "it to ask")
+            gate.deaf = True
+            first.slow_log(0)
+            wait_said(first, "is taken in")
+            wait_said(second, "does not take this node in", 30)
+            assert "taken in by" not in second.log()
+            gate.hear()
+            third = Node("--node-id=n3", f"--join={peer(second)}")
+            c.nodes.append(third)
+            third.spawn()
+            c.wait_one()
+        finally:
+            gate.close()

@@ -133,6 +133,44 @@ def test_a_node_without_a_port_invites_nobody():
         n.clean_up()
 
 
+TAKEN = "a node of that name is in the cluster and answers"
+
+
+def test_the_name_of_a_node_that_lives_is_not_taken_at_a_failover():
+    """Who comes to lead has heard of nobody yet, and is asked at once: each
+    follower has a double that does. Without a leader for some seconds all of
+    them are waiting to be answered."""
+    with cluster("--election-timeout=3s") as c:
+        leader, others = c.leader(), c.followers()
+        doubles = [Node(f"--node-id={name_of(n)}",
+                        "--join=" + ",".join(map(peer, others)))
+                   for n in others]
+        try:
+            for d in doubles:
+                d.spawn()
+            for d in doubles:
+                wait_until(lambda d=d: TAKEN in d.log(), 30, "the refusal")
+            before = [d.log().count(TAKEN) for d in doubles]
+            leader.kill_all()
+            c.leader()
+
+            def judged():
+                return all(d.log().count(TAKEN) > n
+                           or "taken in by" in d.log()
+                           for d, n in zip(doubles, before))
+            wait_until(judged, 60, "the next leader to know them")
+            assert not any("taken in by" in d.log() for d in doubles)
+            assert names(c) == ["n1", "n2", "n3"]
+            with others[0].client() as client:
+                client.enqueue("q")
+            assert all(n.is_ready() for n in others)
+        finally:
+            for d in doubles:
+                d.clean_up(check=False)
+        leader.start()
+        c.wait_whole()
+
+
 # --- going -------------------------------------------------------
 
 
@@ -314,6 +352,21 @@ def test_a_node_that_is_removed_while_it_runs_says_so():
             wait_until(told, 30, "it to know")
 
 
+def test_a_member_does_not_start_without_a_port():
+    """It has data, so it uses no setting join; but the others count on it."""
+    with cluster() as c:
+        first = c.nodes[0]
+        first.stop()
+        flags = list(first.flags)
+        first.flags.remove("--cluster")
+        status, words = first.refuses()
+        assert status == 2
+        assert "of a node of a cluster of 3; start it with --cluster" in words
+        first.flags = flags
+        first.start()
+        c.wait_whole()
+
+
 # --- the dead -------------------------------------------------------
 
 
@@ -383,6 +436,22 @@ def test_a_node_with_data_does_not_join_another_cluster(one):
         with own.client() as c:
             assert c.fetch("own", timeout=10)["job_id"] == job_id
         assert len(names(one)) == 1
+
+
+def test_a_node_whose_join_names_another_cluster_ends_when_that_answers():
+    """Also where nobody could be asked when it started."""
+    other = Node("--cluster", "--node-id=x1")
+    with cluster("--node-id=m1", size=1) as c:
+        own = c.nodes[0]
+        own.stop()
+        own.start(f"--join={peer(other)}")
+        try:
+            other.start()
+            assert own.process.wait(patience(60)) == 2
+            assert (f"has data of one cluster, and --join names {peer(other)}, "
+                    "which is in another") in own.log()
+        finally:
+            other.clean_up(check=False)
 
 
 def test_a_member_that_starts_again_with_join_says_nothing_of_it():

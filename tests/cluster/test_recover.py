@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 from cluster import Cluster  # noqa: E402
-from node import API, CORVO, wait_until  # noqa: E402
+from node import API, CORVO, Node, free_port, wait_until  # noqa: E402
 from waiting import patience  # noqa: E402
 
 JOBS = 40
@@ -90,6 +90,30 @@ def test_one_node_of_three_becomes_a_cluster_that_grows_again():
         c.clean_up(check=False)
         raise
     c.clean_up()
+
+
+def test_a_node_that_waits_for_a_log_joins_the_cluster_there_is():
+    """The one that took it in was recovered before it could send its log: it
+    says where it is, and nobody is there."""
+    c = Cluster(size=1)
+    first = c.nodes[0]
+    waits = Node("--node-id=n2", f"--join=127.0.0.1:{first.raft_port}",
+                 f"--raft-advertise=127.0.0.1:{free_port()}")
+    try:
+        first.start()
+        waits.spawn()
+        wait_until(lambda: "waiting for the log" in waits.log(), 30, "it")
+        first.stop()
+        done = recover(first, "--yes")
+        assert done.returncode == 0, done
+        first.err.unlink()
+        first.start()
+        # It asks again after half a minute.
+        wait_until(lambda: "is taken in" in first.log(), 60, "it to ask")
+        assert {r.get("id") for r in c.rows(first)} == {"n1", "n2"}
+    finally:
+        waits.clean_up(check=False)
+        c.clean_up(check=False)
 
 
 def test_there_must_be_something_to_recover(tmp_path):

@@ -248,13 +248,14 @@ static inline int set_up(void **state _unused_)
 
 static inline int tear_down(void **state _unused_)
 {
-	for (int i = 0; i < NODES; i++) {
+	for (int i = 0; i < NODES; i++)
 		stop(&m[i]);
+	w_end(); /* from here on failures are seen */
+	for (int i = 0; i < NODES; i++) {
 		assert_int_equal(dir_remove(m[i].dir), 0);
 		settings_done(&m[i].s);
 		buf_done(&m[i].offer_members);
 	}
-	w_end();
 	return 0;
 }
 

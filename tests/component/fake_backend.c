@@ -106,6 +106,10 @@ static bool fail_by_name(struct rpc_req req, struct str name)
 		refuse(req, ERR_QUEUE_FULL, "the queue is full");
 	else if (str_is(name, "noleader"))
 		refuse(req, ERR_LEADER_UNAVAILABLE, "no leader here");
+	else if (str_is(name, "undone"))
+		refuse(req, ERR_INTERNAL_ERROR, ERR_UNDONE_TEXT);
+	else if (str_is(name, "unknown"))
+		refuse(req, ERR_INTERNAL_ERROR, "nobody knows");
 	else if (str_is(name, "garbage"))
 		rpc_reply(req, 0, ++seq, STR("\xc1\xc1"));
 	else

@@ -181,6 +181,14 @@ static void on_second(void *ctx, size_t item, int err, uint64_t seq,
 		assert_memory_equal(body.p, r->body.p, body.n);
 }
 
+static void on_fault(void *ctx _unused_, const struct fsm_fault *fault)
+{
+	const struct call_info *op = op_info(fault->op);
+
+	fail_msg("%s failed a check: %s:%d: %s", op != NULL ? op->name : "?",
+		 fault->file, fault->line, fault->what);
+}
+
 void fx_apply(struct fx *x, struct str entry)
 {
 	int r;
@@ -200,6 +208,8 @@ void fx_apply(struct fx *x, struct str entry)
 		x->side[i].back_ns += x->last_ns - MIN(x->last_ns, x->now_ns);
 	}
 	x->last_ns = x->now_ns;
+	if (!x->breaks)
+		fsm_each_fault(x->side[FX_MEM].f, on_fault, NULL);
 	if (x->unchecked)
 		return;
 	fx_check_same(x);

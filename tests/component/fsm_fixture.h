@@ -38,6 +38,7 @@ struct fx {
 	uint64_t now_ns;  /* of the next entry */
 	uint64_t last_ns; /* of the last one; 0: none */
 	bool unchecked;   /* leaves out the checks after each entry */
+	bool breaks;      /* what is stored, or in memory: checks may fail */
 	uint64_t budget;  /* of an entry; 0: as usual */
 	/* All requests come from one caller; it may ask for the answers of the
 	 * last few again. */

@@ -1,9 +1,11 @@
 #include "fsm_twin.h"
 
+#include "fsm/order/window.h"
 #include "tap_kv.h"
 
 #define TWINS     2
 #define LIFE_MEAN 60 /* entries, of the one that lives for a while */
+#define FEW_JOBS  12 /* at most, of a window that runs over */
 
 struct twin {
 	struct kv *kv; /* a tap; nothing comes through it */
@@ -18,7 +20,8 @@ struct twins {
 	struct buf told; /* by the one that is the measure */
 	struct rng rng;
 	twins_spoil_fn *spoil;
-	uint64_t differed; /* entries, of one that was spoilt */
+	uint64_t differed;    /* entries, of one that was spoilt */
+	uint32_t window_jobs; /* of others */
 };
 
 static void put_reply(struct buf *b, size_t item, int err, uint64_t seq,
@@ -52,6 +55,9 @@ void twins_start(struct fx *x, uint64_t seed)
 
 	x->twins = w;
 	rng_seed(&w->rng, seed);
+	w->window_jobs = window_jobs_max;
+	if (rng_below(&w->rng, 2) == 0)
+		window_jobs_max = 1 + (uint32_t)rng_below(&w->rng, FEW_JOBS);
 	w->below = s->kv;
 	s->kv = tap_new(w->below, true);
 	fx_restart(x, FX_MEM);
@@ -69,6 +75,7 @@ void twins_stop(struct fx *x)
 		kv_close(w->of[i].kv);
 		buf_done(&w->of[i].told);
 	}
+	window_jobs_max = w->window_jobs;
 	kv_close(s->kv);
 	s->kv = w->below;
 	fx_restart(x, FX_MEM);

@@ -14,7 +14,8 @@
 
 struct twins;
 
-/* From now on, until twins_stop; seed: when the second is loaded anew. */
+/* From now on, until twins_stop; seed: when the second is loaded anew, and how
+ * many jobs their windows hold. */
 void twins_start(struct fx *x, uint64_t seed);
 void twins_stop(struct fx *x);
 

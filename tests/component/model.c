@@ -301,8 +301,7 @@ static void batch_count(struct model *m, struct model_job *j,
 
 /* --- dependencies --- */
 
-/* The last it waited for is done: it may have a time of its own. */
-static void release(struct model *m, struct model_job *j)
+void model_release(struct model *m, struct model_job *j)
 {
 	uint64_t at = j->scheduled_at;
 
@@ -322,7 +321,7 @@ static void tell(struct model *m, struct model_job *c, struct model_dep *d,
 		model_error(m, c, STR_NULL);
 		model_end(m, c, JOB_DEAD);
 	} else if (c->state == JOB_BLOCKED && model_unmet(c) == 0) {
-		release(m, c);
+		model_release(m, c);
 	}
 }
 

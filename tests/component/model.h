@@ -343,6 +343,8 @@ struct model_job *model_add(struct model *m);
 /* Of tags whose names and values are simple, and no name ends another. */
 struct str model_tag(struct str tags, struct str name);
 void model_to_pending(struct model *m, struct model_job *j);
+/* The last it waited for is done: it may have a time of its own. */
+void model_release(struct model *m, struct model_job *j);
 void model_end(struct model *m, struct model_job *j, enum job_state how);
 void model_error(struct model *m, struct model_job *j, struct str text);
 void model_expire_job(struct model *m, struct model_job *j);

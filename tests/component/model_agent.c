@@ -23,19 +23,20 @@ static const char *limit_reached(const struct model_job *j)
 		return "max_iterations exceeded (";
 	if (a->max_cost > 0 && j->usage.cost > a->max_cost)
 		return "max_cost_usd exceeded (";
-	if (a->max_tokens > 0 && tokens_of(j) > a->max_tokens)
+	if (tokens_of(j) > a->max_tokens)
 		return "limits.tokens exceeded (";
 	return NULL;
 }
 
-/* The only limit of other units these jobs have is {"tokens":N}. */
+/* The only limit of other units these jobs have is {"tokens":N}; one that is
+ * named is a limit also if it is 0. */
 static uint64_t tokens_limit(struct str limits)
 {
 	struct str number;
 	uint64_t n = 0;
 
 	if (limits.n == 0)
-		return 0;
+		return UINT64_MAX;
 	number = str_skip(limits, sizeof(TOKENS) - 1);
 	assert_true(str_parse_u64(str_of(number.p, number.n - 1), &n));
 	return n;

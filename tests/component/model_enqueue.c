@@ -1,6 +1,6 @@
 /*
- * New jobs: what may be refused, duplicates, dependencies, batches, chains.
- * See model.h.
+ * New jobs: what may be refused, duplicates, dependencies, batches. See
+ * model.h.
  */
 #include "model.h"
 
@@ -325,6 +325,34 @@ static void add_dep(struct model *m, struct model_job *j, struct str id)
 	j->deps[j->deps_n++].id = model_copy(m, id);
 }
 
+static bool meets(const struct model_job *p, uint32_t policy)
+{
+	return p->state == JOB_COMPLETED ||
+	       (job_state_is_terminal(p->state) && policy == DEPENDENCY_IGNORE);
+}
+
+/*
+ * Whether the i-th job of a request is blocked from the moment it is made: a
+ * duplicate further down meets it so, before it is tied to those it waits for.
+ */
+static bool is_made_blocked(struct model *m, const struct m_enqueue *ops,
+			    size_t n, size_t i)
+{
+	for (size_t k = 0; k < ops[i].depends_on_n; k++) {
+		int at = position(ops[i].depends_on[k], n);
+		const struct model_job *p = NULL;
+
+		if (at < 0)
+			p = model_find(m, ops[i].depends_on[k]);
+		else if (ops[at].unique_key.n > 0)
+			p = model_lock_holder(m, ops[at].queue,
+					      ops[at].unique_key);
+		if (p == NULL || !meets(p, ops[i].on_dependency_failure))
+			return true;
+	}
+	return false;
+}
+
 /* Meets what has ended; the job dies of what failed, or waits. */
 static void look_at_deps(struct model *m, struct model_job *j)
 {
@@ -336,13 +364,16 @@ static void look_at_deps(struct model *m, struct model_job *j)
 		assert_non_null(p);
 		if (!job_state_is_terminal(p->state))
 			continue;
-		if (p->state == JOB_COMPLETED || j->policy == DEPENDENCY_IGNORE)
+		if (meets(p, j->policy))
 			j->deps[i].met = true;
 		else
 			failed = true;
 	}
-	if (model_unmet(j) == 0)
+	if (model_unmet(j) == 0) { /* perhaps one of the same request died */
+		if (j->state == JOB_BLOCKED)
+			model_release(m, j);
 		return;
+	}
 	if (j->state != JOB_HELD)
 		j->state = JOB_BLOCKED;
 	if (failed) {
@@ -412,6 +443,9 @@ void model_enqueue(struct model *m, const struct m_enqueue *ops, size_t n,
 			ret[i].replaced = replace(m, &ops[i], holder);
 		else
 			holder = made[i] = create(m, &ops[i]);
+		if (made[i] != NULL && holder->state != JOB_HELD &&
+		    is_made_blocked(m, ops, n, i))
+			holder->state = JOB_BLOCKED;
 		ret[i].id = holder->id;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -499,89 +533,4 @@ void model_seal_batch(struct model *m, const struct m_batch_ref *op)
 	}
 	b->sealed = true;
 	model_batch_look(m, b);
-}
-
-/* --- chains --- */
-
-static struct model_job *follow(struct model *m, const struct model_job *prev,
-				const struct m_chain_step *s, int64_t step)
-{
-	struct model_job *j = model_add(m);
-	unsigned named = ~0u;
-
-	j->unnamed = true;
-	j->state = JOB_PENDING;
-	j->queue = s->queue;
-	j->step = step;
-	j->chain = prev->chain;
-	j->chain_id = prev->chain_id;
-	j->parent = prev->id;
-	j->prio = MSG_HAS(s, chain_step, priority) ? s->priority : prev->prio;
-	j->tags = s->tags.n > 0 ? s->tags : prev->tags;
-	j->group = s->group.n > 0 ? s->group : prev->group;
-	j->timeout =
-	    MSG_HAS(s, chain_step, timeout) ? s->timeout : prev->timeout;
-	j->max_retries = MSG_HAS(s, chain_step, max_retries)
-			     ? s->max_retries
-			     : prev->max_retries;
-	j->backoff = prev->backoff;
-	j->base = prev->base;
-	j->cap = prev->cap;
-	j->jitter = prev->jitter;
-	if (s->delay > 0) {
-		j->state = JOB_SCHEDULED;
-		j->scheduled_at = m->now + s->delay;
-	}
-	model_defaults(m, j, named);
-	(void)model_policy_hold(m, j, POINT_ENQUEUE);
-	return j;
-}
-
-static void follow_success(struct model *m, const struct model_job *prev,
-			   const struct m_chain_step *s, int64_t step)
-{
-	struct model_job *j = follow(m, prev, s, step);
-
-	j->holds[0] = arena_printf(&m->arena, "\"previous_job_id\":\"%.*s\"",
-				   STR_ARG(prev->id));
-	if (prev->result.n > 0)
-		j->holds[1] =
-		    arena_printf(&m->arena, "\"previous_result\":%.*s",
-				 STR_ARG(prev->result));
-}
-
-static void follow_failure(struct model *m, const struct model_job *prev)
-{
-	struct model_job *j = follow(m, prev, prev->chain->on_failure, -2);
-
-	j->holds[0] = arena_printf(&m->arena, "\"failed_job_id\":\"%.*s\"",
-				   STR_ARG(prev->id));
-	j->holds[1] = arena_printf(&m->arena, "\"failed_step\":%lld",
-				   (long long)prev->step);
-}
-
-/*
- * A step that was retried by hand does not run what follows it twice; one that
- * died has nothing behind it, and its chain goes on when it completes.
- */
-void model_chain_end(struct model *m, struct model_job *j, enum job_state how)
-{
-	const struct m_chain *c = j->chain;
-	bool goes_on =
-	    how == JOB_COMPLETED ||
-	    (how == JOB_DEAD && c->after_failure == AFTER_FAILURE_CONTINUE);
-	bool exits = !goes_on || j->step + 1 >= (int64_t)c->steps_n;
-
-	if (j->step < 0 || j->chained)
-		return;
-	if (how == JOB_DEAD && !goes_on) {
-		if (MSG_HAS(c, chain, on_failure))
-			follow_failure(m, j);
-		return;
-	}
-	j->chained = true;
-	if (!exits && !j->exit_chain)
-		follow_success(m, j, &c->steps[j->step + 1], j->step + 1);
-	else if (MSG_HAS(c, chain, on_exit))
-		follow_success(m, j, c->on_exit, -1);
 }

@@ -342,14 +342,37 @@ static void move(struct run *n)
 		assert_str_is(r.status, "moved");
 }
 
-static void priority(struct run *n)
+static void set_priority(struct run *n, struct str id, uint32_t priority)
 {
 	struct m_set_priority op = { 0 };
 
-	MSG_SET(&op, set_priority, job_id, run_job(n));
-	MSG_SET(&op, set_priority, priority, (uint32_t)run_below(n, 3));
+	MSG_SET(&op, set_priority, job_id, id);
+	MSG_SET(&op, set_priority, priority, priority);
 	model_priority(n->m, &op);
 	(void)run_do(n, OP_PRIORITY, &op, NULL);
+}
+
+static void priority(struct run *n)
+{
+	struct str id = run_job(n);
+
+	set_priority(n, id, (uint32_t)run_below(n, 3));
+}
+
+/* Time and again: each time the job comes back to its old place. */
+static void there_and_back(struct run *n)
+{
+	struct str id = run_job(n);
+	const struct model_job *j = model_find(n->m, id);
+
+	if (j == NULL || j->state != JOB_PENDING)
+		return;
+	for (uint64_t i = run_below(n, 4) + 1; i > 0; i--) {
+		uint32_t own = j->prio;
+
+		set_priority(n, id, (own + 1) % 3);
+		set_priority(n, id, own);
+	}
 }
 
 static void hold(struct run *n)
@@ -489,6 +512,6 @@ const struct run_kind run_kinds[] = {
 	{ 3, run_replay },     { 2, run_hook },
 	{ 6, run_sdb },        { 5, run_webhook },
 	{ 4, run_policy },     { 4, run_link },
-	{ 4, deadline },
+	{ 4, deadline },       { 2, there_and_back },
 };
 const size_t run_kinds_n = ARRAY_SIZE(run_kinds);

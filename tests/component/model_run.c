@@ -234,7 +234,8 @@ static void print_lines(const struct run *n, const char *with, size_t most)
 
 		if (text == NULL || (with != NULL && !strstr(text, with)))
 			continue;
-		print_message("  %s\n", text);
+		/* print_message cuts it off */
+		(void)printf("  %s\n", text);
 		found++;
 	}
 }

@@ -25,7 +25,7 @@
 #define PEER_B      ((struct rpc_peer *)0x20)
 #define PEER_NODE   ((struct rpc_peer *)0x30) /* another node */
 #define ENTRIES_MAX 128
-#define REPLIES_MAX 256
+#define REPLIES_MAX 512
 
 /* --- fakes of cluster/node.h and rpc.h --- */
 
@@ -61,8 +61,9 @@ struct fixture {
 	struct node node;
 	size_t committed; /* entries handed to proposer_apply */
 	uint64_t next_id;
-	uint64_t deadline_ns; /* of what is submitted from now on */
-	uint32_t flags;       /* the same */
+	uint64_t deadline_ns;   /* of what is submitted from now on */
+	uint32_t flags;         /* the same */
+	uint64_t expected_cost; /* of jobs from now on */
 	struct arena a;
 	struct leases *leases; /* NULL: a number of ops */
 	size_t renewals;
@@ -277,6 +278,8 @@ static inline struct rpc_req enqueue(struct fixture *f, const char *id,
 	MSG_SET(&m, enqueue, job_id, str_from(id));
 	MSG_SET(&m, enqueue, queue, str_from(queue));
 	MSG_SET(&m, enqueue, payload, STR("{}"));
+	if (f->expected_cost > 0)
+		MSG_SET(&m, enqueue, expected_cost, f->expected_cost);
 	return submit(f, PEER_A, OP_ENQUEUE, &m, queue);
 }
 

@@ -30,6 +30,7 @@ struct script {
 			const struct frame_request *item);
 	void (*on_timer)(struct fake *f); /* of timer_in_ms; may be NULL */
 	bool answers_at_once;             /* DUE never waits */
+	bool pushes;                      /* on_item gets PUSH_WATCH too */
 };
 
 struct fake {
@@ -135,7 +136,7 @@ static inline void on_request(void *ctx, struct rpc_req req,
 	if (item->op == QUERY_DUE) {
 		EXPECT(msg_decode(&msg_due, item->body, &a, &due) == 0);
 		due_add(f, req, &due);
-	} else if (item->op == QUERY_PUSH_WATCH) {
+	} else if (item->op == QUERY_PUSH_WATCH && !f->script->pushes) {
 		/* there are no push queues: the question waits */
 	} else if (f->script->on_item != NULL) {
 		f->script->on_item(f, req, item);

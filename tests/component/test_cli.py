@@ -249,7 +249,19 @@ def test_control_characters_do_not_reach_the_terminal(fake):
     assert p.stderr == "Error: a\\x1b[31mb\n"
 
 
-C1 = "a\x9b31mb\x7fc\x85\u00fc"
+def test_nothing_turns_the_direction_of_a_terminal(fake):
+    """Text behind U+202E is read from the right."""
+    fake.reply("GET", "/api/v1/queues",
+               [{**QUEUE, "name": "a\u202eb\u061c"}, QUEUE])
+    _, odd, plain = ok("queues", fake=fake).splitlines()
+    assert odd.startswith("a\\u202eb\\u061c ")
+    assert len(odd) == len(plain)
+    fake.reply("GET", "/api/v1/workers", {"error": "a\u2066b"}, 400)
+    p = corvo("workers", fake=fake)
+    assert p.stderr == "Error: a\\u2066b\n"
+
+
+C1 = "a\x9b31mb\x7fc\x85\u202e\u2066\u200f\u00fc"
 
 
 @pytest.mark.parametrize("args, method, path, answer", [
@@ -268,6 +280,7 @@ def test_answers_are_made_harmless(fake, args, method, path, answer):
     fake.reply(method, path, json.dumps(answer, ensure_ascii=False).encode())
     out = ok(*args, fake=fake)
     assert not any(c < " " and c != "\n" or "\x7f" <= c < "\xa0" for c in out)
+    assert not set(out) & set("\u202e\u2066\u200f")
     assert "\u00fc" in out
     if args[0] == "inspect":
         assert json.loads(out) == answer

@@ -99,13 +99,29 @@ def test_once_with_the_nodes_of_a_cluster(server):
          "lag_ms": 40, "last_contact_ms": 300, "clock_offset_ms": -700,
          "clock_ok": False, "disk_ok": True, "disk_free_bytes": 1 << 30,
          "version": "1.2.3"},
-        {"id": "n3", "role": "follower", "alive": False}]})
+        {"id": "n3", "role": "follower", "alive": False},
+        # of which a new leader has yet to hear
+        {"id": "n4", "role": "follower", "alive": True}]})
     rows = [x.split() for x in ok("top", "--once", fake=server).splitlines()]
     assert ["n1", "leader", "up", "0", "0", "0", "0", "3.0", "GiB",
             "1.2.3"] in rows, rows
     assert ["n2", "follower", "up", "12", "40", "300", "-700", "1.0", "GiB",
             "1.2.3", "clock", "off"] in rows, rows
     assert ["n3", "follower", "DOWN", "0", "0", "0", "0", "0", "B"] in rows
+    assert ["n4", "follower", "up", "0", "0", "0", "0", "0", "B"] in rows, rows
+
+
+def test_once_without_a_leader(server):
+    """Nothing is asked that a leader would have to answer."""
+    server.reply("GET", "/api/v1/cluster/status", {
+        **NODE, "state": "Candidate", "term": 7, "leader": False,
+        "leader_id": "", "ready": False})
+    out = ok("top", "--once", fake=server).splitlines()
+    assert "(not ready)" in out[0]
+    assert out[1] == "node node-7 knows no leader (Candidate, term 7)"
+    assert any(row.startswith("mail") for row in out)
+    asked = {r[1] for r in server.requests}
+    assert not asked & {"/api/v1/workers", "/api/v1/scale"}
 
 
 def test_once_as_json(server):

@@ -28,6 +28,32 @@ def test_verbs_that_become_another_program_have_help(verb, flag):
     assert "data-dir" in out
 
 
+def test_help_of_a_stopped_node_is_about_that():
+    """Not a list of all settings, of which it needs few."""
+    for verb, asks in ((["admin", "skip-entry"], True), (["recover"], False),
+                       (["cluster", "recover"], True)):
+        out = ok("help", *verb)
+        assert out == ok(*verb, "--help")
+        rows = [r.split()[0] for r in out.splitlines() if r[:3] == "  -"]
+        assert rows == ["--yes"] * asks + ["--data-dir", "--run-dir",
+                                           "--config"], out
+        assert "corvo help server" in out
+
+
+@pytest.mark.parametrize("index", ["abc", "0", "-1", "1x", ""])
+def test_an_entry_is_named_by_its_number(index, tmp_path):
+    p = corvo("admin", "skip-entry", index, f"--data-dir={tmp_path}")
+    assert p.returncode == 2, p
+    assert p.stderr.startswith(
+        "corvo admin skip-entry: INDEX is the number of an entry of the log, "
+        f'from 1 on, not "{index}"'), p
+
+
+def test_an_entry_has_to_be_named(tmp_path):
+    p = corvo("admin", "skip-entry", f"--data-dir={tmp_path}")
+    assert p.returncode == 2 and "give the INDEX" in p.stderr, p
+
+
 def test_a_misspelt_verb_of_a_family():
     for args, known in ((("schedules", "crate"), "schedules create"),
                         (("policies", "sett", "x"), "policies set")):

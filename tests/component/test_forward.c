@@ -164,12 +164,155 @@ static void again_actor(int fd, const char *path, unsigned number)
 
 RPC_TEST(again)
 
+/* --- who asked has to end, and nobody leads --- */
+
+static const struct rpc_req *ask(struct world *w)
+{
+	w->seen_n = w->replies = 0;
+	(void)w_call(w, "x", 3600 * NS_PER_S, RPC_CHANGES);
+	w_wait(w, has_seen);
+	return &w->seen[0].req;
+}
+
+static void unled_actor(int fd, const char *path, unsigned number)
+{
+	struct frame_request item = { .op = OP_ENQUEUE, .origin = 7 };
+	const struct rpc_req *req;
+	struct world w, nowhere;
+	char none[128];
+
+	(void)fd;
+	(void)number;
+	(void)snprintf(none, sizeof(none), "%s.none", path);
+	w_start(&w, path);
+	w_serve(&w);
+	w_dial(&w);
+	nowhere = (struct world){ .ipc = w.ipc, .path = none };
+	forward = forward_new(w.loop, w_open_dial, &nowhere);
+
+	/* it was sent to nobody */
+	req = ask(&w);
+	forward_submit(forward, *req, &item);
+	forward_cancel(forward, *req);
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_LEADER_UNAVAILABLE);
+	EXPECT(forward_is_over(forward, clock_mono_ns()));
+
+	/* who led may have done it */
+	item.flags = FRAME_RESEND;
+	req = ask(&w);
+	forward_submit(forward, *req, &item);
+	forward_cancel(forward, *req);
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_OUTCOME_UNKNOWN);
+	EXPECT(forward_is_over(forward, clock_mono_ns()));
+
+	/* a question that changes who is a member, too; not one that is just
+	 * asked */
+	item.op = QUERY_CLUSTER_REMOVE;
+	req = ask(&w);
+	forward_submit(forward, *req, &item);
+	forward_cancel(forward, *req);
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_OUTCOME_UNKNOWN);
+	item.op = QUERY_WHY;
+	req = ask(&w);
+	forward_submit(forward, *req, &item);
+	forward_cancel(forward, *req);
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_LEADER_UNAVAILABLE);
+
+	/* what a fetch was given is asked for yet, but not for long */
+	item.op = OP_FETCH;
+	req = ask(&w);
+	forward_submit(forward, *req, &item);
+	forward_cancel(forward, *req);
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_OUTCOME_UNKNOWN);
+	EXPECT(!forward_is_over(forward, clock_mono_ns()));
+	EXPECT(forward_is_over(forward, clock_mono_ns() - 60 * NS_PER_S));
+	forward_free(forward);
+	w_end(&w);
+}
+
+RPC_TEST(unled)
+
+/* --- questions that change something --- */
+
+/* Asked by this process itself, which leads then. */
+static void own_actor(int fd, const char *path, unsigned number)
+{
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	begin(&w, path);
+	forward_ask(forward, QUERY_CLUSTER_REMOVE, STR("n2"), 0, w_reply, &w);
+	w_wait(&w, has_both);
+	forward_take_back(forward, take_again, NULL);
+	EXPECT(w.replies == 1 && w.last_err == ERR_OUTCOME_UNKNOWN);
+	/* it is not sent any more */
+	forward_ask(forward, QUERY_CLUSTER_REMOVE, STR("n2"), 0, w_reply, &w);
+	forward_take_back(forward, take_again, NULL);
+	EXPECT(w.replies == 2 && w.last_err == ERR_LEADER_UNAVAILABLE);
+	forward_free(forward);
+	w_end(&w);
+}
+
+RPC_TEST(own)
+
+/* What whoever is asked again, when the link was lost, answers. */
+static int refused_again(struct world *w, unsigned query, int err)
+{
+	w->seen_n = w->replies = 0;
+	(void)rpc_call(w->client, query, STR_NULL, STR("n2"),
+		       clock_mono_ns() + 3600 * NS_PER_S,
+		       ERR_LEADER_UNAVAILABLE, 0, w_reply, w);
+	w_wait(w, has_seen);
+	w->seen_n = 0;
+	rpc_server_free(w->server);
+	w_serve(w);
+	w_wait(w, has_seen);
+	EXPECT(w->seen[0].op == query && w->seen[0].flags == FRAME_RESEND);
+	rpc_reply(w->seen[0].req, err, 0, str_from(err_text(err)));
+	w_wait(w, has_reply);
+	return w->last_err;
+}
+
+static void refused_actor(int fd, const char *path, unsigned number)
+{
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	w_serve(&w);
+	w_dial(&w);
+	w_wait(&w, client_up);
+	EXPECT(refused_again(&w, QUERY_CLUSTER_REMOVE, ERR_SHUTTING_DOWN) ==
+	       ERR_OUTCOME_UNKNOWN);
+	EXPECT(refused_again(&w, QUERY_CLUSTER_LEAVE, ERR_OVERLOADED) ==
+	       ERR_OUTCOME_UNKNOWN);
+	EXPECT(refused_again(&w, QUERY_CLUSTER_REMOVE, ERR_VALIDATION_ERROR) ==
+	       ERR_VALIDATION_ERROR);
+	EXPECT(refused_again(&w, QUERY_WHY, ERR_SHUTTING_DOWN) ==
+	       ERR_SHUTTING_DOWN);
+	/* an op is told how it ended the first time */
+	EXPECT(refused_again(&w, OP_ENQUEUE, ERR_OVERLOADED) == ERR_OVERLOADED);
+	w_end(&w);
+}
+
+RPC_TEST(refused)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_give_back),
 		cmocka_unit_test(test_fence),
 		cmocka_unit_test(test_again),
+		cmocka_unit_test(test_unled),
+		cmocka_unit_test(test_own),
+		cmocka_unit_test(test_refused),
 	};
 	int r = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -207,7 +207,54 @@ static void test_a_canary_that_has_completed_may_be_one_again(void **state)
 	free_ids(ids, 3);
 }
 
+/* A dead job with a tag, and a budget of that which is spent. */
+static void make_dead_of_spent_tag(struct fx *x, const char *id)
+{
+	struct m_enqueue e = fx_new(id, "q");
+	struct m_budget budget = { 0 };
+	struct m_usage usage = { 0 };
+	struct m_fail fail = { 0 };
+
+	MSG_SET(&budget, budget, scope, BUDGET_TAG);
+	MSG_SET(&budget, budget, target, STR("team:red"));
+	MSG_SET(&budget, budget, daily_usd, NS_PER_S);
+	assert_int_equal(fx_do(x, OP_SET_BUDGET, &budget, NULL), 0);
+	MSG_SET(&e, enqueue, tags, STR("{\"team\":\"red\"}"));
+	assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
+	fx_expect(x, "q", id);
+	MSG_SET(&usage, usage, cost_usd, NS_PER_S);
+	MSG_SET(&fail, fail, job_id, str_from(id));
+	MSG_SET(&fail, fail, retry, false);
+	MSG_SET(&fail, fail, usage, &usage);
+	assert_int_equal(fx_do(x, OP_FAIL, &fail, NULL), 0);
+	fx_expect_state(x, id, JOB_DEAD);
+}
+
+/* One that a budget has set aside could be retried by hand; also then it stays
+ * the canary of the operation that tries it. */
+static void test_a_canary_that_is_set_aside_is_skipped_by_another(void **s)
+{
+	struct fx *x = *s;
+	struct str *dead = make_dead(x, 2);
+	struct str ids[] = { STR("red"), dead[0], dead[1] };
+
+	make_dead_of_spent_tag(x, "red");
+	begin_canary(x, ids, 3, 1);
+	step(x, 10);
+	expect_bulk(x, BULK_CANARY, 1, 0);
+	fx_expect_none(x, "q");
+	fx_expect_state(x, "red", JOB_SCHEDULED);
+	begin_second(x, ids, 1);
+	assert_int_equal(second(x).skipped, 1);
+	restart(x);
+	fx_job_op(x, OP_CANCEL, "red", "cancelled");
+	expect_bulk(x, BULK_FAILED, 1, 0);
+	free_ids(dead, 2);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fx_setup, fx_teardown)
+#define T2(name) \
+	cmocka_unit_test_setup_teardown(name, fx_setup_level, fx_teardown)
 
 int main(void)
 {
@@ -219,6 +266,7 @@ int main(void)
 		T(test_canaries_are_heard_of_while_it_is_paused),
 		T(test_an_operation_of_canaries_only_completes),
 		T(test_a_canary_of_one_operation_is_skipped_by_another),
+		T2(test_a_canary_that_is_set_aside_is_skipped_by_another),
 		T(test_a_canary_that_has_completed_may_be_one_again),
 	};
 

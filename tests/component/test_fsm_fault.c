@@ -16,8 +16,15 @@
 	"log says which"
 #define BEHIND (1u << 20)
 
-#define TEST(fn) \
-	cmocka_unit_test_setup_teardown(fn, fx_setup_level, fx_teardown)
+static int setup(void **state)
+{
+	int r = fx_setup_level(state);
+
+	((struct fx *)*state)->breaks = true;
+	return r;
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, fx_teardown)
 
 static const char *name_of(int i)
 {

@@ -295,6 +295,27 @@ static void test_jobs_that_are_set_aside_may_go(void **state)
 	assert_int_equal(fx_count_keys(&x->side[FX_MEM], "ba|"), 0);
 }
 
+/* A tag's value may hold any character: none is the end of it. */
+static void test_a_value_with_a_nul_is_another_value(void **state)
+{
+	struct fx *x = *state;
+	struct m_budget m = { 0 };
+
+	set_red(x, BUDGET_HOLD, USD);
+	enqueue(x, "job_1", "{\"team\":\"red\\u0000x\"}", 0);
+	fx_expect(x, "q", "job_1");
+	ack(x, "job_1", 2 * USD);
+	enqueue(x, "job_2", RED, 0);
+	fx_expect(x, "q", "job_2");
+	MSG_SET(&m, budget, scope, BUDGET_TAG);
+	MSG_SET(&m, budget, target, STR("team:red\0x"));
+	MSG_SET(&m, budget, on_exceed, BUDGET_HOLD);
+	MSG_SET(&m, budget, daily_usd, USD);
+	fx_refused(x, OP_SET_BUDGET, &m, ERR_VALIDATION_ERROR,
+		   "target: must be a tag and its value, as name:value, "
+		   "without the character U+0000");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +328,7 @@ int main(void)
 		TEST(test_many_are_taken_back_in_portions),
 		TEST(test_taking_back_ends_beside_fetches),
 		TEST(test_jobs_that_are_set_aside_may_go),
+		TEST(test_a_value_with_a_nul_is_another_value),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

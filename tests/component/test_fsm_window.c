@@ -82,7 +82,7 @@ static const struct fsm_queue *queue_of(struct fx *x, int side)
 static void expect_bounded(struct fx *x)
 {
 	for (int i = 0; i < FX_SIDES; i++)
-		assert_true(x->side[i].f->window_jobs <= WINDOW_JOBS_MAX);
+		assert_true(x->side[i].f->window_jobs <= window_jobs_max);
 }
 
 static void test_deep_queue(void **state)
@@ -182,11 +182,44 @@ static void test_to_the_end(void **state)
 	fx_expect_none(x, "q");
 }
 
+static void set_priorities(struct fx *x, size_t from, size_t upto, uint32_t p)
+{
+	while (from < upto) {
+		size_t end = MIN(upto, from + 1000);
+
+		fx_begin(x);
+		for (; from < end; from++) {
+			struct m_set_priority m = { 0 };
+			char id[ID_BYTES];
+
+			id_of(id, from);
+			MSG_SET(&m, set_priority, job_id, str_from(id));
+			MSG_SET(&m, set_priority, priority, p);
+			fx_add(x, OP_PRIORITY, 0, &m);
+		}
+		fx_commit(x);
+	}
+}
+
+/* What returns to its place is in the window twice. */
+static void test_there_and_back(void **state)
+{
+	struct fx *x = *state;
+
+	x->unchecked = true;
+	enqueue_many(x, 0, 5000, 0);
+	set_priorities(x, 0, 5000, PRIORITY_HIGH);
+	set_priorities(x, 1, 5000, PRIORITY_NORMAL);
+	expect_in_order(x, 0, 4999);
+	fx_expect_none(x, "q");
+}
+
 /* --- the window by itself, against a sorted array --- */
 
 #define SEQS 400
 
 struct model {
+	uint64_t span; /* that many seqs are drawn: few come back often */
 	bool pending[SEQS];
 };
 
@@ -221,7 +254,7 @@ static const struct window_job *first_of(struct window *w,
 static void window_step(struct window *w, struct model *m, struct rng *r,
 			uint64_t *next)
 {
-	uint64_t s = rng_below(r, SEQS);
+	uint64_t s = rng_below(r, m->span);
 	const struct window_job *j;
 	struct window_job popped;
 	bool is_new;
@@ -229,7 +262,7 @@ static void window_step(struct window *w, struct model *m, struct rng *r,
 
 	switch (rng_below(r, 4)) {
 	case 0: /* a new job, or one that returns */
-		is_new = rng_below(r, 2) && *next < SEQS;
+		is_new = rng_below(r, 2) && *next < m->span;
 		if (is_new)
 			s = (*next)++;
 		if (s >= *next || m->pending[s])
@@ -275,9 +308,11 @@ static void test_random(void **state)
 	test_rng(&r);
 	for (int round = 0; round < 200; round++) {
 		struct window w = { 0 };
-		struct model m = { 0 };
+		struct model m = { .span = 1 + rng_below(&r, SEQS) };
 		uint64_t next = 0;
 
+		if (rng_below(&r, 2)) /* the others come back more often */
+			m.span = 1 + rng_below(&r, 12);
 		if (rng_below(&r, 2))
 			window_reset(&w, true);
 		for (int i = 0; i < 1000; i++) {
@@ -297,6 +332,7 @@ int main(void)
 		TEST(test_returns),
 		TEST(test_promotions_below_frontier),
 		TEST(test_to_the_end),
+		TEST(test_there_and_back),
 		cmocka_unit_test(test_random),
 	};
 

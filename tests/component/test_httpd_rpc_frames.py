@@ -107,9 +107,19 @@ def test_one_that_is_refused_is_refused_alone(h, batches):
     assert ["a"] in together and ["b"] in together
 
 
+def test_one_that_is_undone_is_told_alone(h, batches):
+    """Nothing of what went together was done then: each asks."""
+    got = ask(h, jobs_to("a", "undone", "b"))
+    assert [g.code for g in got] == ["", "INTERNAL_ERROR", ""]
+    assert [len(g.enqueued_job_ids) for g in got] == [1, 0, 1]
+    assert "was undone" in got[1].error
+    together = batches(6)  # all of them, and each
+    assert ["a"] in together and ["b"] in together
+
+
 @pytest.mark.parametrize("queue, code", [
     ("overload", "OVERLOADED"), ("noleader", "LEADER_UNAVAILABLE"),
-    ("garbage", "BAD_MESSAGE")])
+    ("garbage", "BAD_MESSAGE"), ("unknown", "INTERNAL_ERROR")])
 def test_what_is_nobodys_fault_is_told_to_all(h, batches, queue, code):
     """To ask again would not help who is overloaded."""
     got = ask(h, jobs_to("a", queue, "b"))
@@ -186,9 +196,16 @@ def test_two_acks_of_one_job_are_told_apart(h, acked):
     assert all(b.count("job_once") < 2 for b in acked(5))
 
 
+def test_an_ack_that_is_undone_is_told_alone(h, acked):
+    got = ask(h, acks_of("a", "undone", "b"))
+    assert [g.acked for g in got] == [1, 0, 1]
+    assert [g.code for g in got] == ["", "INTERNAL_ERROR", ""]
+    assert ["undone"] in acked(6)
+
+
 @pytest.mark.parametrize("job_id, code", [
     ("overload", "OVERLOADED"), ("noleader", "LEADER_UNAVAILABLE"),
-    ("garbage", "BAD_MESSAGE")])
+    ("garbage", "BAD_MESSAGE"), ("unknown", "INTERNAL_ERROR")])
 def test_acks_that_could_not_be_taken_are_told_to_all(h, acked, job_id, code):
     got = ask(h, acks_of("a", job_id, "b"))
     assert {g.code for g in got if g.code} == {code}

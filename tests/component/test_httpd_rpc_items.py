@@ -112,9 +112,9 @@ def test_what_cannot_be_read_is_refused_alone(h, form, which):
 def test_what_says_what_cannot_be(h, form):
     a = ask(h, form, enqueues=[job("q"), job(""), job("q", payload_json="{"),
                                job("q")], acks=[make("AckBatchItem")])
-    assert sorted(refused(a)) == [("acks[0]", "VALIDATION_ERROR"),
-                                  ("enqueues[1]", "VALIDATION_ERROR"),
-                                  ("enqueues[2]", "VALIDATION_ERROR")]
+    assert refused(a) == [("acks[0]", "VALIDATION_ERROR"),
+                          ("enqueues[1]", "VALIDATION_ERROR"),
+                          ("enqueues[2]", "VALIDATION_ERROR")]
     assert [bool(e.job_id) for e in a.enqueued] == [True, False, False, True]
 
 
@@ -139,7 +139,7 @@ def test_jobs_that_wait_for_a_refused_one_are_refused(h, form, batches):
         job("3", depends_on=["#0"]), job("4", depends_on=["#1", "#5"]),
         job("5", depends_on=["#3"]), job("6", depends_on=["#2", "job_x"])])
     assert [i for i, _ in refused(a)] == [
-        f"enqueues[{i}]" for i in (0, 3, 5, 4)]
+        f"enqueues[{i}]" for i in (0, 3, 4, 5)]
     assert [bool(e.job_id) for e in a.enqueued] == [
         False, True, True, False, False, False, True]
     (b,) = batches(1)
@@ -180,8 +180,8 @@ def test_with_a_key_nothing_is_added_when_a_job_is_refused(
     jobs = [job("a"), bad, job("b"), job("")]
     a = ask(h, form, enqueues=jobs, idempotency_key="k",
             acks=[make("AckBatchItem", job_id="job_a")])
-    assert sorted(refused(a)) == [(f"enqueues[{i}]", "VALIDATION_ERROR")
-                                  for i in range(4)]
+    assert refused(a) == [(f"enqueues[{i}]", "VALIDATION_ERROR")
+                          for i in range(4)]
     texts = {i.item: i.error for i in a.refused_items}
     together = "refused together with others of the frame, of which one says: "
     assert texts["enqueues[0]"] == texts["enqueues[2]"]
@@ -212,6 +212,37 @@ def test_a_heartbeat_of_no_job_is_told_in_its_place_only(h, form):
              for i in ("job_b", "job_lost")]
     a = ask(h, form, heartbeats=beats)
     assert (a.error, a.code) == ("", "") and len(a.heartbeats) == 2
+
+
+def test_a_heartbeat_names_a_job_once(h, form):
+    beats = [make("LifecycleHeartbeatItem", job_id=i)
+             for i in ("job_b", "job_c", "job_b", "job_b")]
+    a = ask(h, form, heartbeats=beats)
+    assert refused(a) == [("heartbeats[2]", "VALIDATION_ERROR"),
+                          ("heartbeats[3]", "VALIDATION_ERROR")]
+    assert a.error == 'heartbeat: "job_b" is given twice'
+    assert [b.job_id for b in a.heartbeats] == ["job_b", "job_c"]
+
+
+def test_refused_items_come_in_the_order_of_the_lists(h, form):
+    """Whatever was found out first; and the first ones are those told."""
+    lost = [make("AckBatchItem", job_id="job_lost")]
+    some = [job("q"), job("crowded"), job("")]
+    a = ask(h, form, enqueues=some, acks=lost,
+            heartbeats=[make("LifecycleHeartbeatItem")],
+            fails=[make("LifecycleFailItem")])
+    assert [i for i, _ in refused(a)] == [
+        "acks[0]", "fails[0]", "heartbeats[0]", "enqueues[1]", "enqueues[2]"]
+    a = ask(h, form, enqueues=[job("crowded")] + [job("")] * 100, acks=lost)
+    assert [i for i, _ in refused(a)] == ["acks[0]"] + [
+        f"enqueues[{i}]" for i in range(TOLD - 1)]
+
+
+def test_a_list_that_is_none_is_named_as_a_whole(h):
+    a = ask_bytes(h, "json", b'{"enqueues": "x"}')
+    assert a.error == "enqueues: must be an array, not a string"
+    a = ask_bytes(h, "json", b'{"queues": 5}')
+    assert a.error == "queues: must be an array, not a number"
 
 
 def test_an_overload_is_nothing_to_ask_again_about(h, form, batches):

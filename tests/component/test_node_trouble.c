@@ -55,6 +55,8 @@ static bool is_asked(void *ctx _unused_)
 
 static void what_follows_a_failed_write_is_not_written(void **state _unused_)
 {
+	struct raft_entry entry = { .term = 1, .type = RAFT_COMMAND };
+	struct raft_io_append more;
 	struct member *lead, *k;
 	size_t asked;
 
@@ -73,6 +75,11 @@ static void what_follows_a_failed_write_is_not_written(void **state _unused_)
 		propose(100);
 	assert_int_equal(broken.asked, asked);
 	assert_true(k->applied < proposed);
+	/* nor what libraft had at hand when it failed */
+	assert_int_equal(
+	    k->node->io.append(&k->node->io, &more, &entry, 1, NULL),
+	    RAFT_IOERR);
+	assert_int_equal(broken.asked, asked);
 }
 
 static void on_barrier(struct raft_barrier *req _unused_, int status _unused_)
@@ -82,7 +89,7 @@ static void on_barrier(struct raft_barrier *req _unused_, int status _unused_)
 /* Also when what cannot be written is nobody's request. */
 static void a_leader_that_cannot_write_ends(void **state _unused_)
 {
-	struct raft_barrier barrier;
+	static struct raft_barrier barrier; /* answered when the node stops */
 	struct member *lead, *k;
 	int status;
 	pid_t pid;
@@ -102,6 +109,12 @@ static void a_leader_that_cannot_write_ends(void **state _unused_)
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	/* One that goes on never gives an entry up, so nobody may say any more
+	 * that he has this one: libraft would look for it. */
+	for (int i = 0; i < NODES; i++)
+		if (&m[i] != lead)
+			stop(&m[i]);
+	w_idle();
 	broken.cb[0](broken.req[0], RAFT_CANCELED);
 }
 
@@ -134,7 +147,8 @@ static bool is_given_up(void *ctx)
 	return ((struct node *)ctx)->raft.transfer == NULL;
 }
 
-static void begin_late_transfer(struct member *from, const struct member *to)
+/* Whose word does not arrive. */
+static void begin_transfer(struct member *from, const struct member *to)
 {
 	struct node *n = from->node;
 
@@ -145,6 +159,13 @@ static void begin_late_transfer(struct member *from, const struct member *to)
 	assert_int_equal(node_transfer(n, node_id(to->node), on_answer, NULL),
 			 0);
 	assert_true(node_is_handing_over(n));
+}
+
+static void begin_late_transfer(struct member *from, const struct member *to)
+{
+	struct node *n = from->node;
+
+	begin_transfer(from, to);
 	w_wait(is_given_up, n);
 	assert_non_null(kept.req);
 	/* it leads on meanwhile, and may be asked to hand over once */
@@ -181,6 +202,31 @@ static void a_transfer_that_never_comes_about_has_failed(void **state _unused_)
 	assert_true(node_is_leader(from->node));
 	propose(100);
 	w_wait(all_applied, NULL);
+}
+
+/* The other may have heard that it is to lead, or may hear it yet. */
+static void at_a_stop_nobody_knows_about_a_transfer(void **state _unused_)
+{
+	struct member *from, *to;
+
+	start_all(&from, &to);
+	begin_late_transfer(from, to);
+	stop(from);
+	assert_true(answered);
+	assert_int_equal(last_err, -ERR_OUTCOME_UNKNOWN);
+}
+
+/* Also while the library still waits for it. */
+static void
+at_a_stop_nobody_knows_about_one_that_just_began(void **state _unused_)
+{
+	struct member *from, *to;
+
+	start_all(&from, &to);
+	begin_transfer(from, to);
+	stop(from);
+	assert_true(answered);
+	assert_int_equal(last_err, -ERR_OUTCOME_UNKNOWN);
 }
 
 /* --- a node that is to lead and cannot keep that --- */
@@ -234,6 +280,8 @@ int main(void)
 		CASE(a_leader_that_cannot_write_ends),
 		CASE(a_transfer_that_is_late_has_not_failed),
 		CASE(a_transfer_that_never_comes_about_has_failed),
+		CASE(at_a_stop_nobody_knows_about_a_transfer),
+		CASE(at_a_stop_nobody_knows_about_one_that_just_began),
 		CASE(a_new_leader_that_cannot_keep_its_term_ends),
 		CASE(a_new_leader_that_cannot_keep_its_vote_ends),
 	};

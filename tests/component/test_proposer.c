@@ -4,6 +4,8 @@
  */
 #include "proposer_world.h"
 
+#include "fsm_break.h"
+#include "fsm_level.h"
 #include "propose/proposer_impl.h"
 
 static void parked_fetch_makes_no_entry(void **state)
@@ -470,6 +472,29 @@ static void what_is_done_in_part_is_not_refused(void **state)
 	assert_int_equal(reply_to(f, req)->err, ERR_OUTCOME_UNKNOWN);
 }
 
+/* A check fails in the second part: only that is undone. */
+static void what_is_undone_in_part_is_not_undone(void **state)
+{
+	struct fixture *f = *state;
+	struct m_budget m = { 0 };
+	struct rpc_req req;
+
+	test_set_level(f->fsm, 2); /* jobs say what they will cost */
+	MSG_SET(&m, budget, scope, BUDGET_QUEUE);
+	MSG_SET(&m, budget, target, STR("q"));
+	MSG_SET(&m, budget, on_exceed, BUDGET_ALERT);
+	MSG_SET(&m, budget, daily_usd, NS_PER_S);
+	(void)submit(f, PEER_A, OP_SET_BUDGET, &m, "");
+	pump_and_commit_all(f);
+	f->expected_cost = 4 * NS_PER_S;
+	req = begin_acks(f, 0);
+	fsm_break_budget(f->fsm, STR("q"));
+	pump_and_commit_all(f);
+	assert_int_equal(answers_to(f, req), 1);
+	assert_int_equal(reply_to(f, req)->err, ERR_OUTCOME_UNKNOWN);
+	assert_true(fsm_counters(f->fsm)->undone > 0);
+}
+
 #define MANY 100
 #define MIB  (1u << 20)
 
@@ -545,6 +570,7 @@ int main(void)
 		CASE(ops_an_entry_has_no_room_for_are_proposed_again),
 		CASE(a_batch_of_acks_over_several_entries_is_one_answer),
 		CASE(what_is_done_in_part_is_not_refused),
+		CASE(what_is_undone_in_part_is_not_undone),
 		CASE(an_entry_holds_what_takes_a_moment),
 	};
 

@@ -179,6 +179,61 @@ static void start_writes_no_renewals(void **state)
 	assert_null(strstr(log_text(f), "renew"));
 }
 
+static size_t count_in_log(struct fixture *f, const char *word)
+{
+	size_t n = 0;
+
+	for (const char *at = log_text(f); (at = strstr(at, word)) != NULL;
+	     at += strlen(word))
+		n++;
+	return n;
+}
+
+#define MANY_QUEUES  LIMIT_FETCH_QUEUES
+#define MANY_WORKERS 100
+
+/* What a worker is written with may be large: then an op has fewer of them. */
+static void renewals_of_workers_with_many_queues_are_several_ops(void **state)
+{
+	struct fixture *f = *state;
+	static char names[MANY_QUEUES][LIMIT_QUEUE_NAME_BYTES + 1];
+	struct str queues[MANY_QUEUES];
+	char id[16], worker[16];
+
+	for (size_t i = 0; i < MANY_QUEUES; i++) {
+		memset(names[i], 'x', LIMIT_QUEUE_NAME_BYTES);
+		(void)snprintf(names[i], sizeof(names[i]), "%zu", i);
+		names[i][strlen(names[i])] = 'x';
+		queues[i] = str_of(names[i], LIMIT_QUEUE_NAME_BYTES);
+	}
+	f->leases = leases_new(f->loop, f->fsm, f->p);
+	for (int i = 0; i < MANY_WORKERS; i++) {
+		(void)snprintf(id, sizeof(id), "job_%d", i);
+		enqueue(f, id, "q");
+	}
+	pump_and_commit_all(f);
+	queues[0] = STR("q");
+	for (int i = 0; i < MANY_WORKERS; i++) {
+		struct m_fetch m;
+
+		(void)snprintf(worker, sizeof(worker), "w%d", i);
+		fill_fetch(&m, queues, 0, 0);
+		MSG_SET_LIST(&m, fetch, queues, queues, MANY_QUEUES);
+		MSG_SET(&m, fetch, worker_id, str_from(worker));
+		submit(f, PEER_A, OP_FETCH, &m, "q");
+	}
+	pump_and_commit_all(f);
+	leases_lead(f->leases, 0);
+	for (int i = 0; i < MANY_WORKERS; i++) {
+		(void)snprintf(id, sizeof(id), "job_%d", i);
+		heartbeat(f, id);
+	}
+	proposer_renew(f->p);
+	pump_and_commit_all(f);
+	assert_int_equal(count_in_log(f, "renew"), 2);
+	assert_int_equal(leases_renewed(f->leases), MANY_WORKERS);
+}
+
 static void take_for_a_short_time(struct fixture *f)
 {
 	struct str q = STR("q");
@@ -380,16 +435,6 @@ static void small_steps_forward_do_not_shorten_a_lease(void **state)
 	assert_true(clock_mono_ns() - began + READ_NS >= SHORT_LEASE_NS);
 }
 
-static size_t count_in_log(struct fixture *f, const char *word)
-{
-	size_t n = 0;
-
-	for (const char *at = log_text(f); (at = strstr(at, word)) != NULL;
-	     at += strlen(word))
-		n++;
-	return n;
-}
-
 /*
  * By as much as the clock was set, once: what is written down then tells its
  * begin by the clock that there is now, and not by the one that was.
@@ -528,6 +573,7 @@ int main(void)
 		CASE(renewals_alone_make_an_entry),
 		CASE(waiting_reclaim_does_not_overtake_renewals),
 		CASE(start_writes_no_renewals),
+		CASE(renewals_of_workers_with_many_queues_are_several_ops),
 		CASE(heartbeat_behind_a_reclaim_asks_the_log),
 		CASE(lease_that_ended_meanwhile_gets_one_period),
 		CASE(second_leadership_gives_grace_again),

@@ -154,6 +154,33 @@ static void test_never_more_than_the_rate(void **state _unused_)
 	assert_true(bucket_has(&b, 0, now, &at));
 }
 
+static void ended_with(struct host *h, const char *error)
+{
+	host_called(h, &limits, T0);
+	(void)host_ended(h, &limits, T0, error);
+}
+
+static void test_what_is_kept_of_an_error_is_text(void **state _unused_)
+{
+	char text[HOST_ERROR_BYTES + 8];
+	struct host h = { 0 };
+
+	ended_with(&h, "no \xc3\xbc");
+	assert_string_equal(h.error, "no \xc3\xbc");
+	for (size_t before = 0; before < 4; before++) {
+		struct str kept;
+
+		memset(text, 'x', before);
+		for (size_t i = before; i + 4 < sizeof(text); i += 4)
+			memcpy(text + i, "\xf0\x9f\x98\x80", 5);
+		ended_with(&h, text);
+		kept = str_from(h.error);
+		assert_true(str_is_utf8(kept));
+		assert_true(kept.n + 4 >= sizeof(h.error));
+		assert_memory_equal(kept.p, text, kept.n);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -164,6 +191,7 @@ int main(void)
 		cmocka_unit_test(test_one_that_is_given_up_tries_nothing),
 		cmocka_unit_test(test_calls_begun_before_it_opened),
 		cmocka_unit_test(test_never_more_than_the_rate),
+		cmocka_unit_test(test_what_is_kept_of_an_error_is_text),
 	};
 
 	return cmocka_run_group_tests_name("push_host", tests, NULL, NULL);

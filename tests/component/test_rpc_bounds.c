@@ -218,6 +218,60 @@ static void late_actor(int fd, const char *path, unsigned number)
 	w_end(&w);
 }
 
+/* --- a client that has to end --- */
+
+/* One that asks again and again is heard again and again. */
+static void hurry_until_heard(struct world *w)
+{
+	for (int i = 0; i < 2; i++) {
+		w->cancels = 0;
+		rpc_client_hurry(w->client);
+		w_wait(w, has_cancel);
+		EXPECT(w->replies == 0);
+	}
+}
+
+static void hurry_actor(int fd, const char *path, unsigned number)
+{
+	struct world w;
+
+	(void)fd;
+	(void)number;
+	w_start(&w, path);
+	w_dial(&w);
+	(void)w_call(&w, "unsent", 3600 * NS_PER_S, RPC_CHANGES);
+	rpc_client_hurry(w.client);
+	EXPECT(w.replies == 0); /* not from within */
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_LEADER_UNAVAILABLE);
+
+	/* the server says what became of a change, or it does not */
+	w_serve(&w);
+	w_wait(&w, client_up);
+	for (int answers = 1; answers >= 0; answers--) {
+		w.replies = w.seen_n = 0;
+		(void)w_call(&w, "sent", 3600 * NS_PER_S, RPC_CHANGES);
+		w_wait(&w, has_seen);
+		hurry_until_heard(&w);
+		if (answers)
+			rpc_reply(w.seen[0].req, 0, 7, STR("done"));
+		w_wait(&w, has_reply);
+		EXPECT(w.last_err == (answers ? 0 : ERR_OUTCOME_UNKNOWN));
+	}
+
+	/* a question ends at once; one without a deadline is nobody's */
+	w.replies = w.seen_n = 0;
+	(void)w_call(&w, "watch", 0, 0);
+	(void)w_call(&w, "question", 3600 * NS_PER_S, 0);
+	w_wait(&w, has_seen);
+	rpc_client_hurry(w.client);
+	w_wait(&w, has_reply);
+	EXPECT(w.last_err == ERR_LEADER_UNAVAILABLE);
+	EXPECT(rpc_client_pending(w.client) == 1);
+	w_end(&w);
+}
+
+RPC_TEST(hurry)
 RPC_TEST(room)
 RPC_TEST(parts)
 RPC_TEST(taken)
@@ -229,7 +283,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_room),  cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_taken), cmocka_unit_test(test_bad_parts),
-		cmocka_unit_test(test_late),
+		cmocka_unit_test(test_late),  cmocka_unit_test(test_hurry),
 	};
 	int r = cmocka_run_group_tests(tests, NULL, NULL);
 

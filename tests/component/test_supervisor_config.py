@@ -1,6 +1,7 @@
 """Configuration files that change at a bad moment, or are none."""
 
 import os
+import resource
 import signal
 import subprocess
 import threading
@@ -141,3 +142,51 @@ def test_a_reload_says_why_what_is_not_utf8_is_refused(node, line, why):
     assert why in problem and "the line is not UTF-8" in problem
     node.process.send_signal(signal.SIGHUP)
     wait_for(lambda: "the line is not UTF-8" in node.log())
+
+
+def file_limit(node, n):
+    """It may write so many bytes to a file, and what is in memory is one."""
+    _, hard = resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (n, hard))
+
+
+def test_a_reload_that_fails_leaves_the_old_settings(node):
+    conf = node.dir / "corvo.conf"
+    conf.write_text("log_level = info\nstopped_timeout = 5s\n")
+    # its log is no file, and the signal of the limit is ignored
+    node.start(f"--config={conf}", wait=False, stderr=subprocess.DEVNULL,
+               restore_signals=False)
+    wait_for(lambda: (node.data / "run" / "control.sock").exists() and
+             node.ps("httpd-0")["state"] == "ready")
+    conf.write_text("log_level = debug\nstopped_timeout = 7s\n")
+    file_limit(node, 0)
+    reply = node.ask("reload")
+    assert reply["code"] == "INTERNAL_ERROR", reply
+    assert "cannot write the settings down" in reply["error"]
+    assert setting(node, "log_level") == ("info", "file")
+    assert setting(node, "stopped_timeout") == ("5s", "file")
+    assert "reload" not in node.words("viewd")
+    file_limit(node, resource.RLIM_INFINITY)
+    node.ask("restart viewd")
+    assert 'log_level = "info"' in (node.dir / "viewd.config").read_text()
+    reply = node.ask("reload")
+    assert reply["ok"] is True and len(reply["changed"]) == 2, reply
+    assert setting(node, "stopped_timeout") == ("7s", "file")
+    wait_for(lambda: "reload" in node.words("viewd"))
+    assert node.stop() == 0
+
+
+def test_a_process_that_cannot_be_told_is_named(node):
+    """It is stopped, and takes nothing of what it is sent."""
+    node.start("--stopped-timeout=10m")
+    pid = node.pid("sched")
+    os.kill(pid, signal.SIGSTOP)
+
+    def is_named():
+        assert node.ask("reload")["ok"] is True
+        return "sched takes no words" in node.log()
+    wait_for(is_named)
+    os.kill(pid, signal.SIGCONT)
+    wait_for(lambda: "reload" in node.words("sched"))
+    assert "viewd takes no words" not in node.log()
+    assert node.stop() == 0

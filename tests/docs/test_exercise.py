@@ -48,8 +48,11 @@ def blocks():
     return found
 
 
-def next_tag(text, message):
-    tags = re.findall(rf"^(?:FIELD|RPC_)\w*\({message}, (\d+),", text, re.M)
+def next_tag(message):
+    """One more than any that was ever given, as the lock has them."""
+    lock = (ROOT / "tests/golden/wire.lock").read_text()
+    tags = re.findall(rf"^(?:field |rpc corvo\.v1\.){message} (\d+) ", lock,
+                      re.M)
     assert tags, message
     return max(map(int, tags)) + 1
 
@@ -86,7 +89,7 @@ def changed(text, file, how, where, lines):
     new = "\n".join(indented(lines, line)) + "\n"
     tag = re.match(r"\s*(?:RPC_)?FIELD\((\w+), N,", new)
     if tag:
-        new = new.replace(", N,", f", {next_tag(text, tag[1])},", 1)
+        new = new.replace(", N,", f", {next_tag(tag[1])},", 1)
     return text[:at] + new + text[at:]
 
 
@@ -216,6 +219,26 @@ def test_a_member_without_a_level_is_found(tree, tmp_path):
     assert done.returncode == 1
     assert "without a feature level: member ack 1 job_id\n" in done.stderr
     assert "F_LEVEL_" in done.stderr
+
+
+def test_the_lock_tells_which_level_is_the_next(tmp_path):
+    """Of a release that knew a member less, and of one that knew the present
+    level as well: then that has to be raised."""
+    lock = (ROOT / "tests/golden/released.lock").read_text()
+    last = int(re.search(r"^level (\d+)$", lock, re.M)[1])
+    now = max(map(int, re.findall(r"^#define FEATURE_LEVEL (\d+)u$", (
+        ROOT / "common/proto/proto.h").read_text(), re.M))) - 1
+    assert last <= now <= last + 1
+    for level, raised in ((now, True), (now - 1, False)):
+        known = tmp_path / f"{level}.lock"
+        known.write_text(re.sub(r"(?m)^level \d+$", f"level {level}", lock)
+                         .replace("member ack 1 job_id\n", ""))
+        done = subprocess.run([BUILD / "tools/wire_lock", "--levels", known],
+                              capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "without a feature level: member ack 1 job_id\n" in done.stderr
+        assert f"F_LEVEL_{level + 1}" in done.stderr
+        assert ("raise FEATURE_LEVEL" in done.stderr) == raised
 
 
 def noted(client, queue, note):

@@ -31,6 +31,24 @@ QUEUE = re.compile(r'"(?:callback_)?queues?": \[?"([^"]+)"'
                    r"|--(?:callback-)?queue (\S+)"
                    r"|corvo (?:enqueue|pause|queue|queue set) (?!set )(\S+)")
 
+# jq of nothing says nothing and succeeds, also with -e, and a member that is
+# not there is null: what a page shows of an answer must be in it.
+JQ = r"""
+jq() {
+    local out
+    out=$(command jq "$@"; s=$?; printf x; exit $s) || {
+        printf %s "${out%x}"
+        return 1
+    }
+    out=${out%x}
+    case $out in
+    "") echo "jq has nothing to say: $*" >&2; return 1 ;;
+    null$'\n') echo "jq says null: $*" >&2; return 1 ;;
+    esac
+    printf %s "$out"
+}
+"""
+
 # What the words mean in a block, and in one whose commands are refused.
 WORKS = r"""
 curl() { command curl --silent --show-error --fail-with-body "$@"; }
@@ -62,7 +80,7 @@ def blocks(page):
 
 
 def script_of(page):
-    script = ["set -o pipefail"]
+    script = ["set -o pipefail", JQ]
     for works, commands in blocks(page):
         script.append(WORKS if works else FAILS)
         for line in commands:
@@ -75,6 +93,22 @@ def script_of(page):
 def queues_of(commands):
     return {name for line in commands for found in QUEUE.findall(line)
             for name in found if name}
+
+
+@pytest.mark.parametrize("line, works", [
+    ("printf '' | jq -e .x", False), ("printf '{}' | jq -r .x", False),
+    ("printf '{}' | jq -e '.x == 1'", False), ("true | jq -r '.[].x'", False),
+    ("X=$(printf '' | jq -r .x)", False), ("printf '{' | jq .", False),
+    ("printf '[]' | jq '.[]' | grep x", False),
+    ("printf '{\"x\": 1}' | jq -e '.x == 1'", True),
+    ("X=$(printf '{\"x\": 1}' | jq .x) && [ $X = 1 ]", True),
+    ("printf '{\"x\": null}' | jq -e '.x == null'", True),
+    ("printf '{\"x\": \"\"}' | jq -r .x | grep '^$'", True),
+])
+def test_an_answer_that_says_nothing_is_found(line, works):
+    p = subprocess.run(["bash"], input=f"set -o pipefail\n{JQ}\n{line}\n",
+                       capture_output=True, text=True, timeout=patience(60))
+    assert (p.returncode == 0) == works, p
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ static int sink(void)
 	static int fd;
 
 	if (fd == 0) {
+		out_open();
 		fd = dup(STDERR_FILENO);
 		CHECK(fd >= 0 && freopen("/dev/null", "w", stdout) != NULL);
 	}

@@ -206,6 +206,18 @@ def test_uptime_is_that_of_the_node(make_node):
     assert before <= uptime() <= time.monotonic() - began
 
 
+@pytest.mark.parametrize("language", ["C", "POSIX", "C.UTF-8", "xx_YY"])
+def test_names_in_any_language(node, client, queue, language):
+    kill(client, queue, 1, error="SMTP: aΫ, \u00e9\u0301, \u5348\u524d")
+    p = subprocess.run(
+        [CORVO, "dead", "--queue", queue, "--output=table"],
+        capture_output=True, timeout=60,
+        env={**os.environ, "LC_ALL": language,
+             "CORVO_URL": f"http://127.0.0.1:{node.port}"})
+    assert p.returncode == 0, p
+    assert "SMTP: aΫ, \u00e9\u0301, \u5348\u524d" in p.stdout.decode(), p
+
+
 def test_top_on_a_terminal(node, client, queue):
     client.enqueue(queue)
     pid, fd = pty.fork()

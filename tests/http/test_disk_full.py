@@ -3,13 +3,16 @@
 Needs root, for a small file system of its own.
 """
 
+import contextlib
 import os
+import socket
 import subprocess
 import time
 
 import pytest
 
 from node import API, Node, fill_disk, wait_until
+from waiting import patience
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a tmpfs")
 
@@ -178,6 +181,30 @@ def test_without_any_room_a_start_waits_for_it(node):
     with node.client() as c:
         check_all(c, acked)
         assert try_enqueue(c).status == 201
+
+
+def listener(port, held):
+    """Takes a port that somebody who was killed may have yet."""
+    with contextlib.suppress(OSError):
+        held.append(socket.create_server(("127.0.0.1", port)))
+    return held
+
+
+@pytest.mark.parametrize("node", [[*FLAGS, "--cluster"]], indirect=True)
+def test_a_start_that_waited_for_room_and_fails_says_why(node):
+    held = []
+    write_some(node)
+    node.kill_all()
+    (node.data / "reserve").unlink()
+    wait_until(lambda: listener(node.raft_port, held), 30, "its port")
+    with held[0]:
+        filler = start_on_full(node, "no room on the disk to open the store",
+                               "--crash-limit=2")
+        filler.unlink()
+        assert node.process.wait(patience(60)) != 0
+    assert f"cannot listen on 127.0.0.1:{node.raft_port}" in node.log()
+    node.check_log()
+    node.start()
 
 
 LEASES = 500

@@ -9,10 +9,12 @@ from node import API, wait_until
 
 NODE_FLAGS = ["--view-wait=200ms"]  # as it is by default
 JOBS = 3000
-MEMBERS = 400
 QUEUE = "long"
+MEMBERS = 200
 # Each job is looked at with all of it, and none matches.
-JQ = " or ".join(f".member{i}==-1" for i in range(200))
+JQ = " or ".join(f".member{i}==-1" for i in range(MEMBERS))
+WORDS = 400
+WORD = "abcdefghijklmnop"  # each of its beginnings is another prefix
 LONG = {"queue": QUEUE, "payload_jq": JQ}
 BUDGET_S = 7
 
@@ -20,6 +22,7 @@ BUDGET_S = 7
 @pytest.fixture(scope="module")
 def full(node):
     payload = {f"member{i}": [i] for i in range(MEMBERS)}
+    payload["words"] = [f"{WORD}{i}" for i in range(WORDS)]
     job = {"queue": QUEUE, "payload": payload}
     with node.client() as c:
         for _ in range(JOBS // 250):
@@ -106,7 +109,7 @@ def test_clients_take_turns(full, client):
 
 
 def test_words_that_take_longer_than_there_is_time(full, client):
-    text = " ".join(["m*", "me*", "mem*", "memb*", "membe*"] * 150)
+    text = " ".join(f"{WORD[:i + 1]}*" for i in range(len(WORD)))
     page = client.search(text=text, limit=10)
     assert page["partial"] and page["has_more"] and not page["jobs"], page
     # the cursor begins anew

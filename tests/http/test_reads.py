@@ -192,8 +192,14 @@ def test_newest_first_and_limit(client, queue):
     assert found(client, "rambutan") == ids[:9:-1]
     assert found(client, "rambutan", limit=7) == ids[:-8:-1]
     assert found(client, "rambutan", limit=500) == ids[::-1]
+    path = f"{API}/search/fulltext?q=rambutan&limit="
     for limit in ("0", "501", "-1", "many", ""):
-        assert len(found(client, "rambutan", limit=limit)) == 50
+        a = client.get(path + limit)
+        assert (a.status, a.code) == (400, "VALIDATION_ERROR"), (limit, a)
+        assert a.json["error"] == \
+            "limit: must be a whole number from 1 to 500"
+        a = client.get(path + limit, {"X-Corvo-Compat": "0.3"})
+        assert len(a.json["results"]) == 50, limit
 
 
 def test_part_of_a_word_when_no_job_has_the_word(client, queue):

@@ -1,6 +1,7 @@
 """SIGTERM under load: what was acknowledged stays, and it ends in order."""
 
 import http.client
+import json
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ import time
 import pytest
 
 from node import API, Client, wait_until
+from remote import SERVICE
 from waiting import patience
 
 NETWORK = (OSError, http.client.HTTPException)
@@ -244,3 +246,55 @@ def test_restart_of_one_process_by_the_control_socket(make_node):
         missing = [i for i in load.acked
                    if c.get(f"{API}/jobs/{i}").status != 200]
         assert not missing
+
+
+def test_many_calls_for_one_request_do_not_hold_up_a_stop(make_node):
+    """It ends between two of them, and says so."""
+    node = make_node("--shutdown-timeout=10s")
+    node.start()
+    ids = [f"job_{i}" for i in range(9999)]
+    clients = [node.client(60) for _ in range(60)]
+    for c in clients:
+        c.send("POST", f"{API}/jobs/bulk",
+               {"action": "cancel", "job_ids": ids, "dry_run": True})
+    with node.client() as c:
+        c.enqueue("behind")
+    node.process.send_signal(signal.SIGTERM)
+    answers = [c.receive() for c in clients]
+    assert {a.status for a in answers} <= {200, 429, 503}, answers
+    assert node.process.wait(patience(20)) == 0, node.log()
+    assert "killing" not in node.log()
+
+
+def members(n, **first):
+    return json.dumps({**first, **{f"m{i:08}": 1 for i in range(n)}})
+
+
+LONG = {
+    "enqueue": (f"{API}/enqueue", members(900000, queue="long")),
+    "connect": (SERVICE + "Enqueue", members(500000, queue="long")),
+    "scheddb": ("/jobs", members(900000, id="long")),
+    "webhook": (f"{API}/webhooks/long", "\x01" * (15 << 20)),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_bodies_that_take_long_to_read_do_not_hold_up_a_stop(make_node, name):
+    """None is carried out in part, or told to be wrong where it was cut."""
+    path, body = LONG[name]
+    node = make_node("--shutdown-timeout=4s", "--http-max-memory=3GiB")
+    node.start()
+    clients = [node.client(60) for _ in range(16)]
+    for c in clients:
+        c.send("POST", path, body, {"Content-Type": "application/json"})
+    with node.client() as c:
+        assert c.get("/healthz").status == 200
+    node.process.send_signal(signal.SIGTERM)
+    answers = [c.receive() for c in clients]
+    told = {(a.status, a.status > 201 and a.code) for a in answers}
+    whole = {"scheddb": (400, "VALIDATION_ERROR"),  # it has no type
+             "webhook": (413, "PAYLOAD_TOO_LARGE")}
+    assert told <= {(200, False), (201, False), (503, "SHUTTING_DOWN"),
+                    (503, "unavailable"), whole.get(name)}, told
+    assert node.process.wait(patience(20)) == 0, node.log()
+    assert "killing" not in node.log()

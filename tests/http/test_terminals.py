@@ -1,5 +1,6 @@
 """What a server says may hold anything; of control characters only newlines
-and tabs reach a terminal, whichever verb shows it."""
+and tabs reach a terminal, and nothing that turns the direction of its text,
+whichever verb shows it."""
 
 import itertools
 import json
@@ -19,7 +20,10 @@ from node import API, CORVO
 from waiting import patience
 
 TABLE = Path(os.environ["CORVO_SOURCE_DIR"]) / "cli" / "cmds.def"
-ODD = "\x1b[7m\u009b7m\x7f"
+# These turn the direction of the text around them, as Arabic would, and with it
+# the order in which it is read.
+TURNS = {0x61c, 0x200e, 0x200f, *range(0x202a, 0x202f), *range(0x2066, 0x206a)}
+ODD = "\x1b[7m\u009b7m\x7f" + "".join(map(chr, sorted(TURNS)))
 # They become a program that runs a node, or work on a stopped one.
 OTHERS = {"server", "scheduled-db", "recover", "cluster recover",
           "admin skip-entry"}
@@ -97,7 +101,8 @@ class Proxy:
                     body = json.dumps(mend(json.loads(body))).encode()
                 status, raw = self.ask(body)
                 if proxy.how == "page":
-                    status, raw = 502, b"<h1>\x1b[7m\x9b7m\xc2\x9b7m\x7f\x00"
+                    status, raw = 502, \
+                        b"<h1>\x1b[7m\x9b7m\x00" + ODD.encode()
                 elif raw:
                     raw = spoil_json(raw)
                 proxy.spoiled += len(raw) > 2
@@ -277,7 +282,7 @@ def odd_in(text):
     shown = text.decode("utf-8", "surrogateescape")
     return sorted({repr(c) for c in shown
                    if ord(c) not in HARMLESS and
-                   (c < " " or "\x7f" <= c < "\xa0" or
+                   (c < " " or "\x7f" <= c < "\xa0" or ord(c) in TURNS or
                     "\ud800" <= c <= "\udfff")})
 
 

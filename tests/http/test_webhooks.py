@@ -89,7 +89,9 @@ def test_events_of_chosen_types_and_queues_are_delivered(client, queue, hook):
             e = b["event"]
             assert b["webhook_id"] == hook == h["x-corvo-webhook-id"]
             assert b["type"] == e["type"] == h["x-corvo-webhook-event"]
-            assert b["timestamp"] == e["at"] and "sent_at" in b
+            assert b["timestamp"] == e["at"] == b["sent_at"]
+            assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z",
+                                h["x-corvo-sent-at"])
             assert h["webhook-id"] == f"{hook}_{e['seq']}"
             assert h["idempotency-key"] == h["webhook-id"]
             assert h["content-type"] == "application/json"
@@ -171,7 +173,11 @@ def test_what_fails_is_tried_again_under_the_same_id(client, queue, hook):
         wait_until(lambda: get(client, hook)["delivered"] == 1,
                    what="a success")
         assert len(s.calls) == 3
-        assert len({c.headers["webhook-id"] for c in s.calls}) == 1
+        for same in ("webhook-id", "idempotency-key"):
+            assert len({c.headers[same] for c in s.calls}) == 1
+        assert len({c.body for c in s.calls}) == 1
+        times = [c.headers["x-corvo-sent-at"] for c in s.calls]
+        assert len(set(times)) == 3, times
         ok, second, first = deliveries(client, hook)
         assert (first["attempt"], second["attempt"], ok["attempt"]) == (1, 2, 3)
         assert first["state"] == second["state"] == "retrying"
@@ -181,6 +187,43 @@ def test_what_fails_is_tried_again_under_the_same_id(client, queue, hook):
         assert deliveries(client, hook, "?state=delivered") == [ok]
         assert deliveries(client, hook, f"?before={ok['n']}&limit=1") == \
             [second]
+
+
+def test_tries_and_replays_to_a_server_of_ours_make_one_job(
+        node, client, queue, hook):
+    """Its answer to the first try is lost: it took the job, and nobody was
+    told."""
+    inbox = f"{queue}-in"
+    answers = []
+
+    def forward(call):
+        with node.client() as c:
+            a = c.request("POST", f"{API}/webhooks/{inbox}", call.body, {
+                k: call.headers[k] for k in ("idempotency-key",
+                                             "content-type")})
+        answers.append(a)
+        return (500, {}, b"") if len(answers) == 1 else (a.status, {}, a.body)
+
+    with sink(forward) as s:
+        post(client, hook, s.url(), events=["enqueued"], queues=[queue],
+             retry_delay="10ms")
+        client.enqueue(queue)
+        wait_until(lambda: get(client, hook)["delivered"] == 1,
+                   what="the second try")
+        client.request("PATCH", f"{HOOKS}/{hook}", {
+            "url": f"http://127.0.0.1:{node.port}{API}/webhooks/{inbox}"})
+        (d, _) = deliveries(client, hook)
+        a = client.post(f"{HOOKS}/{hook}/deliveries/{d['seq']}/replay")
+        assert a.status == 200, a
+        wait_until(lambda: len(deliveries(client, hook)) == 3,
+                   what="the replay")
+        again, second, first = deliveries(client, hook)
+        assert first["state"] == "retrying"
+        assert (second["state"], second["status_code"]) == ("delivered", 201)
+        assert (again["state"], again["status_code"]) == ("delivered", 201)
+        (job,) = client.search(queue=inbox)["jobs"]
+        assert {x.json["job_id"] for x in answers} == {job["id"]}
+        assert json.loads(s.calls[0].body) == client.job(job["id"])["payload"]
 
 
 def test_after_its_last_try_a_delivery_has_failed(client, queue, hook):
@@ -333,6 +376,7 @@ def test_one_delivery_is_made_again(client, queue, hook):
         wait_until(lambda: get(client, hook)["delivered"] == 4, what="again")
         ids = [c.headers["webhook-id"] for c in s.calls]
         assert ids.count(d["delivery_id"]) == 3 and len(ids) == 4
+        assert len({c.body for c in s.calls}) == 2
         for bad, status in (("x", 400), ("0", 400), ("999999999", 404)):
             a = client.post(f"{HOOKS}/{hook}/deliveries/{bad}/replay")
             assert a.status == status, a

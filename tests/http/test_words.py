@@ -17,7 +17,8 @@ def test_a_node_to_remove_must_be_named(client):
         assert a.json["error"] == "node_id is required"
     a = client.post(f"{API}/cluster/remove", {"node": "x"})
     assert (a.status, a.code) == (400, "VALIDATION_ERROR"), a
-    assert a.json["error"] == "node: there is no such member"
+    assert a.json["error"] == \
+        "node (perhaps node_id): there is no such member"
     a = client.post(f"{API}/cluster/remove", {"node_id": "nobody"})
     assert (a.status, a.code) == (404, "NOT_FOUND"), a
 

@@ -107,8 +107,9 @@ while True:
         pending += got
         while b"\n" in pending:
             line, pending = pending.split(b"\n", 1)
-            event(line.decode())
-            if line == b"drain" and "stubborn" not in mode:
+            word = line.split()[0]  # of drain; the rest is how long it may take
+            event("drain" if word == b"drain" else line.decode())
+            if word == b"drain" and "stubborn" not in mode:
                 while "held" in mode and not os.path.exists(here + "/go"):
                     note.sendall(b"WATCHDOG=1\n")
                     select.select([], [], [], 0.01)

@@ -91,9 +91,16 @@ static void put_members(struct cluster *c)
 	raft_configuration_close(&conf);
 }
 
+static void on_fail(void *ctx, const char *what)
+{
+	cluster_fail(ctx, "%s", what);
+}
+
 static void begin(struct cluster *c, struct sim *s, char *verdict)
 {
 	*c = (struct cluster){ .sim = s, .proposals_n = 1, .verdict = verdict };
+	s->fail = on_fail;
+	s->fail_ctx = c;
 	memset(c->history.id, 7, sizeof(c->history.id));
 	net_init(&c->net, s);
 	storm_plan(c);

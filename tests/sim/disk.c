@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host.h"
 #include "util/le.h"
 
 #define FLUSH_MIN_NS (50 * NS_PER_US)
+#define FAIL_MAX_NS  (50 * NS_PER_MS)
 
 /* n 0: everything from `index` on goes. */
 struct disk_op {
@@ -13,13 +15,14 @@ struct disk_op {
 	uint64_t index;
 	struct raft_io_append *req;
 	unsigned n;
-	struct disk_entry entry[];
+	struct segment_entry entry[]; /* their data is owned */
 };
 
 void disk_init(struct sim_disk *d, struct sim *s, struct loop *l)
 {
-	*d = (struct sim_disk){ .sim = s, .loop = l, .first = 1, .next = 1 };
+	*d = (struct sim_disk){ .sim = s, .loop = l, .next = 1 };
 	list_init(&d->ops);
+	logdir_init(&d->log, s, l->host->number);
 }
 
 static struct disk_op *op_new(uint64_t index, unsigned n)
@@ -48,42 +51,31 @@ static void op_free(struct disk_op *op)
 
 /* --- the log --- */
 
-static void drop_from(struct sim_disk *d, uint64_t index)
+/* Takes over what is in it. */
+static void write_op(struct sim_disk *d, struct disk_op *op)
 {
-	while (d->n > 0 && d->first + d->n > index)
-		free((void *)d->entries[--d->n].data.p);
-}
-
-static void drop_before(struct sim_disk *d, uint64_t index)
-{
-	size_t n = MIN(index - MIN(index, d->first), (uint64_t)d->n);
-
-	for (size_t i = 0; i < n; i++)
-		free((void *)d->entries[i].data.p);
-	memmove(d->entries, d->entries + n, (d->n - n) * sizeof(*d->entries));
-	d->n -= n;
-	d->first += n;
-}
-
-/* Takes over the first entries of it. */
-static void write_op(struct sim_disk *d, struct disk_op *op, unsigned n)
-{
-	if (op->n == 0) {
-		drop_from(d, op->index);
-		return;
-	}
-	if (d->n == 0)
-		d->first = op->index;
-	CHECK(op->index == d->first + d->n);
-	for (unsigned i = 0; i < n; i++) {
-		if (d->n == d->room) {
-			d->room = MAX(2 * d->room, (size_t)64);
-			d->entries =
-			    xrealloc(d->entries, d->room * sizeof(*d->entries));
-		}
-		d->entries[d->n++] = op->entry[i];
+	if (op->n == 0)
+		logdir_truncate(&d->log, op->index);
+	for (unsigned i = 0; i < op->n; i++) {
+		logdir_put(&d->log, &op->entry[i]);
 		op->entry[i].data = str_of(NULL, 0);
 	}
+}
+
+/* The first of them, in one group, of which the machine may write any part. */
+static void write_some(struct sim_disk *d, size_t n)
+{
+	if (n == 0)
+		return;
+	logdir_open(&d->log);
+	logdir_begin_tear(&d->log);
+	LIST_FOREACH (it, &d->ops) {
+		if (n-- == 0)
+			break;
+		write_op(d, list_entry(it, struct disk_op, node));
+	}
+	logdir_flush(&d->log);
+	logdir_tear(&d->log);
 }
 
 static void begin_flush(struct sim_disk *d);
@@ -97,22 +89,6 @@ bool disk_fails(struct sim_disk *d)
 	return true;
 }
 
-/* Some of them, the first ones. */
-static void write_some(struct sim_disk *d, size_t n)
-{
-	size_t keep = sim_below(d->sim, n + 1), i = 0;
-
-	LIST_FOREACH (it, &d->ops) {
-		struct disk_op *op = list_entry(it, struct disk_op, node);
-
-		if (i++ == keep)
-			return;
-		write_op(d, op,
-			 i < keep ? op->n
-				  : (unsigned)sim_below(d->sim, op->n + 1));
-	}
-}
-
 static void on_flushed(void *ctx)
 {
 	struct sim_disk *d = ctx;
@@ -122,14 +98,18 @@ static void on_flushed(void *ctx)
 	list_init(&done);
 	if (is_broken && !was_broken)
 		write_some(d, d->flushing);
+	if (!is_broken)
+		logdir_open(&d->log); /* also of a node that does not run */
 	for (; d->flushing > 0; d->flushing--) {
 		struct disk_op *op = first_op(d);
 
 		if (!is_broken)
-			write_op(d, op, op->n);
+			write_op(d, op);
 		list_remove(&op->node);
 		list_push_back(&done, &op->node);
 	}
+	if (!is_broken)
+		logdir_flush(&d->log);
 	begin_flush(d);
 	while (!list_empty(&done)) {
 		struct disk_op *op =
@@ -144,13 +124,33 @@ static void on_flushed(void *ctx)
 
 static void begin_flush(struct sim_disk *d)
 {
+	uint64_t after_ns;
+
 	if (d->flushing > 0 || list_empty(&d->ops))
 		return;
 	LIST_FOREACH (it, &d->ops)
 		d->flushing++;
-	sim_after(d->sim, &d->flush, d->loop,
-		  sim_skewed(d->sim, FLUSH_MIN_NS, d->flush_max_ns), on_flushed,
-		  d);
+	after_ns = sim_skewed(d->sim, FLUSH_MIN_NS, d->flush_max_ns);
+	if (d->fails != NULL && !sim_is_due(&d->failure)) {
+		/* more may come until then, and is in the group */
+		sim_after(d->sim, &d->failure, NULL,
+			  sim_below(d->sim, FAIL_MAX_NS), d->fails,
+			  d->fails_ctx);
+		after_ns += FAIL_MAX_NS;
+	}
+	sim_after(d->sim, &d->flush, d->loop, after_ns, on_flushed, d);
+}
+
+void disk_fail_writing(struct sim_disk *d, loop_fn *fn, void *ctx)
+{
+	d->fails = fn;
+	d->fails_ctx = ctx;
+}
+
+void disk_forget_failure(struct sim_disk *d)
+{
+	d->fails = NULL;
+	sim_forget(d->sim, &d->failure);
 }
 
 static struct str copy(const void *p, size_t n)
@@ -167,7 +167,8 @@ void disk_append(struct sim_disk *d, const struct raft_entry *e, unsigned n,
 	struct disk_op *op = op_new(d->next, n);
 
 	for (unsigned i = 0; i < n; i++)
-		op->entry[i] = (struct disk_entry){
+		op->entry[i] = (struct segment_entry){
+			.index = d->next + i,
 			.term = e[i].term,
 			.type = e[i].type,
 			.data = copy(e[i].buf.base, e[i].buf.len),
@@ -188,27 +189,42 @@ void disk_truncate(struct sim_disk *d, uint64_t index)
 	begin_flush(d);
 }
 
-/* Files go as a whole: how much is left behind is chance. */
 void disk_cut(struct sim_disk *d, uint64_t upto)
 {
-	if (d->n == 0 || upto < d->first)
-		return;
-	drop_before(d, sim_between(d->sim, d->first, upto) + 1);
+	logdir_cut(&d->log, upto);
 }
 
 void disk_begin(struct sim_disk *d, const struct raft_configuration *c)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
-	struct disk_op *op = op_new(1, 1);
+	struct segment_entry e = { .index = 1, .term = 1, .type = RAFT_CHANGE };
+	bool was_open = d->log.log != NULL;
 
 	members_encode(c, &b);
-	op->entry[0] = (struct disk_entry){ .term = 1,
-					    .type = RAFT_CHANGE,
-					    .data = copy(b.p, b.n) };
-	write_op(d, op, 1);
-	op_free(op);
+	e.data = copy(b.p, b.n);
+	logdir_open(&d->log);
+	logdir_put(&d->log, &e);
+	logdir_flush(&d->log);
+	logdir_close(&d->log);
+	if (was_open) /* it is yet to be loaded */
+		logdir_open(&d->log);
 	d->term = 1;
 	d->next = 2;
+}
+
+/* The log goes on behind what is there of it. */
+static void find_next(struct sim_disk *d)
+{
+	const struct logdir *f = &d->log;
+
+	d->next = f->live_n > 0 ? f->live[f->live_n - 1]->index + 1
+				: d->snapshot.index + 1;
+}
+
+void disk_open(struct sim_disk *d)
+{
+	d->log.is_loose = d->loop->host->lost_max > 0;
+	logdir_open(&d->log);
 }
 
 /* To a library that is closed, and gives back what it holds. */
@@ -227,6 +243,7 @@ void disk_settle(struct sim_disk *d)
 {
 	bool was_broken = d->has_failed;
 
+	disk_forget_failure(d);
 	if (!list_empty(&d->ops) && disk_fails(d)) {
 		if (!was_broken)
 			write_some(d, d->flushing);
@@ -239,8 +256,9 @@ void disk_settle(struct sim_disk *d)
 	}
 	sim_forget(d->sim, &d->flush);
 	if (d->has_failed)
-		d->next = d->n > 0 ? d->first + d->n : d->snapshot.index + 1;
+		find_next(d);
 	d->has_failed = false;
+	logdir_close(&d->log);
 }
 
 void disk_abandon(struct sim_disk *d)
@@ -254,43 +272,32 @@ void disk_abandon(struct sim_disk *d)
 
 void disk_crash(struct sim_disk *d, uint64_t lost)
 {
-	size_t ops = 0, keep;
-	struct disk_op *op;
+	const struct logdir *f = &d->log;
+	size_t ops = 0;
 
+	disk_forget_failure(d);
 	sim_forget(d->sim, &d->flush);
 	d->flushing = 0;
 	LIST_FOREACH (it, &d->ops)
 		ops++;
-	keep = d->has_failed ? 0 : sim_below(d->sim, ops + 1);
+	if (!d->has_failed && ops > 0)
+		write_some(d, sim_between(d->sim, 1, ops));
 	d->has_failed = false;
-	for (size_t i = 0; i < keep; i++) {
-		op = first_op(d);
-		write_op(d, op,
-			 i + 1 < keep ? op->n
-				      : (unsigned)sim_below(d->sim, op->n + 1));
-		if (op->req != NULL)
-			op->req->cb(op->req, 0);
-		op_free(op);
-	}
 	tell_rest(d);
-	lost = sim_below(d->sim, lost + 1);
+	logdir_close(&d->log);
+	find_next(d);
+	lost = MIN(sim_below(d->sim, lost + 1), (uint64_t)f->live_n);
 	/* the first members, and what is before a snapshot, are long there */
 	if (lost > 0)
-		drop_from(d, MAX(d->first + d->n - MIN(lost, d->n),
-				 MAX(d->snapshot.index, (uint64_t)1) + 1));
-	d->next = d->n > 0 ? d->first + d->n : d->snapshot.index + 1;
-}
-
-const struct disk_entry *disk_at(const struct sim_disk *d, uint64_t index)
-{
-	if (index < d->first || index >= d->first + d->n)
-		return NULL;
-	return &d->entries[index - d->first];
+		logdir_lose(&d->log,
+			    MAX(d->next - lost,
+				MAX(d->snapshot.index, (uint64_t)1) + 1));
+	find_next(d);
 }
 
 bool disk_keeps(const struct sim_disk *d, uint64_t index, uint64_t term)
 {
-	const struct disk_entry *e = disk_at(d, index);
+	const struct logdir_rec *e = logdir_at(&d->log, index);
 
 	return e != NULL ? e->term == term : index <= d->snapshot.index;
 }
@@ -312,8 +319,8 @@ void disk_put_snapshot(struct sim_disk *d, const struct disk_snapshot *s)
 void disk_install(struct sim_disk *d, const struct disk_snapshot *s)
 {
 	CHECK(list_empty(&d->ops));
-	drop_from(d, 0);
-	d->first = d->next = s->index + 1;
+	logdir_wipe(&d->log);
+	d->next = s->index + 1;
 	/* a vote of a term before that of the snapshot counts for nothing */
 	if (d->term < s->term) {
 		d->term = s->term;
@@ -326,8 +333,8 @@ void disk_install(struct sim_disk *d, const struct disk_snapshot *s)
 void disk_wipe(struct sim_disk *d)
 {
 	CHECK(list_empty(&d->ops));
-	drop_from(d, 0);
-	d->first = d->next = 1;
+	logdir_wipe(&d->log);
+	d->next = 1;
 	d->term = d->vote = 0;
 	d->has_diverged = false;
 	d->snapshot.index = d->snapshot.term = 0;
@@ -335,8 +342,9 @@ void disk_wipe(struct sim_disk *d)
 
 void disk_done(struct sim_disk *d)
 {
+	logdir_close(&d->log);
 	disk_wipe(d);
-	free(d->entries);
+	logdir_done(&d->log);
 	buf_done(&d->snapshot.members);
 	buf_done(&d->snapshot.data);
 }

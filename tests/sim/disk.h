@@ -1,9 +1,10 @@
 /*
- * What a node has written, in memory: term and vote, one snapshot, the log.
+ * What a node has written: term, vote and one snapshot in memory, the log and
+ * its mark in files (logdir.h).
  *
  * Writes to the log are made in their order, some time after they were asked
  * for, several at a time; then they are told. A crash keeps some of what was
- * not told yet: the first of them, up to any entry. A disk that is `loose` may
+ * not told yet: which of it, its sectors decide. A disk that is `loose` may
  * have lost the end of what was told as well, as with durable=false.
  */
 #ifndef CORVO_SIM_DISK_H
@@ -11,15 +12,9 @@
 
 #include <raft.h>
 
-#include "sim.h"
+#include "logdir.h"
 #include "util/buf.h"
 #include "util/list.h"
-
-struct disk_entry {
-	uint64_t term;
-	unsigned short type;
-	struct str data; /* owned */
-};
 
 struct disk_snapshot {
 	uint64_t index, term; /* index 0: none */
@@ -35,9 +30,7 @@ struct sim_disk {
 	uint64_t term, vote;
 	bool has_diverged; /* it was written down */
 	struct disk_snapshot snapshot;
-	uint64_t first; /* index of entries[0] */
-	struct disk_entry *entries;
-	size_t n, room;
+	struct logdir log;
 	struct list ops;    /* struct disk_op, not written yet */
 	size_t flushing;    /* the first of them, that are being written */
 	uint64_t next;      /* index after what was asked for */
@@ -46,6 +39,9 @@ struct sim_disk {
 	bool is_to_fail;    /* the next write does */
 	bool has_failed;    /* nothing more is written until the next start */
 	struct sim_event flush;
+	loop_fn *fails; /* the machine, while it writes next; NULL: not so */
+	void *fails_ctx;
+	struct sim_event failure;
 };
 
 void disk_init(struct sim_disk *d, struct sim *s, struct loop *l);
@@ -54,6 +50,8 @@ void disk_done(struct sim_disk *d);
 bool disk_fails(struct sim_disk *d);
 /* The process is dead: nobody hears of what is under way. */
 void disk_abandon(struct sim_disk *d);
+/* A node starts, and goes on with its log. */
+void disk_open(struct sim_disk *d);
 /* As of a node that never was. */
 void disk_wipe(struct sim_disk *d);
 
@@ -70,11 +68,15 @@ void disk_install(struct sim_disk *d, const struct disk_snapshot *s);
 
 /* Writes all, as far as it can, and tells it. */
 void disk_settle(struct sim_disk *d);
+/* The machine is to fail in the middle of the next group: fn, an event of the
+ * world, makes it, if it runs still. */
+void disk_fail_writing(struct sim_disk *d, loop_fn *fn, void *ctx);
+/* It is not, after all. */
+void disk_forget_failure(struct sim_disk *d);
 /* lost: at most so many entries of those that were told. What is under way is
  * told, too. */
 void disk_crash(struct sim_disk *d, uint64_t lost);
 
-const struct disk_entry *disk_at(const struct sim_disk *d, uint64_t index);
 /* An entry of that term, or a snapshot behind it, survives a crash. */
 bool disk_keeps(const struct sim_disk *d, uint64_t index, uint64_t term);
 

@@ -1,13 +1,12 @@
 /*
- * cluster/node_log.h in a world, in the place of node_log.c; and the log read
- * before the library sees it, in the place of logcheck.c, ownlog.c and
- * guard_note.c. Where those have a folder, this has the address of a host.
+ * cluster/node_log.h in a world, in the place of node_log.c; and of what is
+ * read before the library sees it, the files beside the segments, in the place
+ * of logcheck_dir.c, ownlog.c and guard_note.c.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/entry.h"
-#include "cluster/logcheck.h"
+#include "cluster/logcheck_impl.h"
 #include "cluster/node_log.h"
 #include "cluster/ownlog.h"
 #include "host.h"
@@ -57,32 +56,44 @@ void node_flush_time(const struct node *n, struct hist *ret)
 	*ret = (struct hist){ 0 };
 }
 
+struct loading {
+	struct raft_entry *entries;
+	size_t n, max;
+};
+
+static bool load_entry(void *ctx, const struct segment_entry *e)
+{
+	struct loading *g = ctx;
+	struct raft_entry *to = &g->entries[g->n++];
+
+	CHECK(g->n <= g->max);
+	*to = (struct raft_entry){ .term = e->term,
+				   .type = (unsigned short)e->type };
+	to->buf.len = e->data.n;
+	to->buf.base = raft_malloc(MAX(e->data.n, (size_t)1));
+	CHECK(to->buf.base != NULL);
+	memcpy(to->buf.base, e->data.p, e->data.n);
+	return true;
+}
+
 static int sim_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
 		    struct raft_snapshot **snapshot, raft_index *start_index,
 		    struct raft_entry *entries[], size_t *n_entries)
 {
-	const struct sim_disk *d = &log_of(io)->host->disk;
-	struct raft_entry *to;
+	const struct logdir *f = &log_of(io)->host->disk.log;
+	struct loading g = { .max = f->live_n };
 	int r = log_of(io)->load(io, term, voted_for, snapshot, start_index,
 				 entries, n_entries);
 
-	if (r != 0 || d->n == 0)
+	if (r != 0 || g.max == 0)
 		return r;
-	*start_index = d->first;
-	*n_entries = d->n;
-	to = raft_calloc(d->n, sizeof(*to));
-	CHECK(to != NULL);
-	*entries = to;
-	for (size_t i = 0; i < d->n; i++) {
-		const struct disk_entry *e = &d->entries[i];
-
-		to[i].term = e->term;
-		to[i].type = e->type;
-		to[i].buf.len = e->data.n;
-		to[i].buf.base = raft_malloc(MAX(e->data.n, (size_t)1));
-		CHECK(to[i].buf.base != NULL);
-		memcpy(to[i].buf.base, e->data.p, e->data.n);
-	}
+	g.entries = raft_calloc(g.max, sizeof(*g.entries));
+	CHECK(g.entries != NULL);
+	logdir_each(f, load_entry, &g);
+	CHECK(g.n == g.max);
+	*start_index = f->live[0]->index;
+	*n_entries = g.n;
+	*entries = g.entries;
 	return 0;
 }
 
@@ -132,9 +143,9 @@ void node_log_wire(struct node *n, const struct settings *s, const char *dir)
 
 int node_log_open(struct node *n, const char *dir, struct buf *why)
 {
-	(void)n;
 	(void)dir;
 	(void)why;
+	disk_open(&n->log->host->disk);
 	return 0;
 }
 
@@ -146,73 +157,53 @@ void node_log_done(struct node *n)
 
 /* --- what is read before a start --- */
 
-static struct sim_host *host_in(const char *dir)
+static struct sim_host *host_here(void)
 {
-	void *p = NULL;
-
-	CHECK(sscanf(dir, "%p", &p) == 1);
-	return p;
+	return sim_here()->host;
 }
 
-static int tell(struct log_check *c, const struct disk_entry *e, uint64_t index,
-		log_entry_fn *fn, void *ctx)
+void log_damage(struct log_check *c, const char *fmt, ...)
 {
-	struct log_entry x = { .index = index,
-			       .term = e->term,
-			       .type = e->type,
-			       .raw = e->data,
-			       .is_command = e->type == RAFT_COMMAND };
-	struct entry_head h = { 0 };
+	va_list ap;
 
-	c->last_term = e->term;
-	if (x.is_command) {
-		CHECK(entry_unwrap(e->data, &h, &x.bytes));
-		x.origin = (struct entry_origin){ .term = e->term,
-						  .id = h.id,
-						  .history = h.history };
-		c->history = h.history;
-	}
-	return fn != NULL ? fn(ctx, &x) : 0;
+	if (c->damages++ > 0)
+		return;
+	va_start(ap, fmt);
+	buf_vprintf(&c->damage, fmt, ap);
+	va_end(ap);
 }
 
-int log_check(struct log_check *c, const char *dir, log_entry_fn *fn, void *ctx,
-	      struct buf *why)
+int log_dir_read(struct log_check *c, struct buf *why)
 {
-	const struct sim_disk *d = &host_in(dir)->disk;
-	int r = 0;
+	const struct sim_disk *d = &host_here()->disk;
 
 	(void)why;
-	*c = (struct log_check){ .is_own = true,
-				 .term = d->term,
-				 .snapshot_term = d->snapshot.term };
-	if (d->snapshot.index > 0) {
-		CHECK(manifest_parse(buf_str(&d->snapshot.data), &c->snapshot));
-		c->history = c->snapshot.origin.history;
-		c->last_term = d->snapshot.term;
-	}
-	c->is_new = d->snapshot.index == 0 && d->n == 0;
-	c->first = d->n > 0 ? d->first : d->snapshot.index + 1;
-	c->next = d->n > 0 ? d->first + d->n : d->snapshot.index + 1;
-	for (size_t i = 0; r >= 0 && i < d->n; i++)
-		r = tell(c, &d->entries[i], d->first + i, fn, ctx);
-	return r < 0 ? r : 0;
-}
-
-void log_check_done(struct log_check *c)
-{
-	(void)c;
-}
-
-int log_check_mend(struct log_check *c, struct buf *why)
-{
-	(void)c;
-	(void)why;
+	logdir_look(&d->log);
+	c->term = d->term;
+	c->snapshot_term = d->snapshot.term;
+	if (d->snapshot.index == 0)
+		return 0;
+	CHECK(manifest_parse(buf_str(&d->snapshot.data), &c->snapshot));
+	c->history = c->snapshot.origin.history;
 	return 0;
 }
 
 void log_check_forget(struct log_check *c)
 {
 	(void)c;
+}
+
+void ownlog_path(const char *dir, struct buf *ret)
+{
+	buf_clear(ret);
+	buf_printf(ret, "%s/" OWNLOG_FOLDER, dir);
+	buf_putc(ret, '\0');
+}
+
+bool ownlog_is_there(const char *dir)
+{
+	(void)dir;
+	return true;
 }
 
 bool ownlog_is_wanted(const struct settings *s)
@@ -232,7 +223,8 @@ int ownlog_convert(const struct log_check *c, const struct settings *s,
 
 int guard_refuse(const char *dir, struct buf *why)
 {
-	if (!host_in(dir)->disk.has_diverged)
+	(void)dir;
+	if (!host_here()->disk.has_diverged)
 		return 0;
 	buf_puts(why, "it has diverged");
 	return -ERR_CONFLICT;

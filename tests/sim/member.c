@@ -165,7 +165,7 @@ static void install(struct member *m, const struct member *leader)
 static bool is_beyond(const struct member *m)
 {
 	const struct sim_disk *d = &m->host.disk;
-	const struct disk_entry *e = disk_at(d, m->offer.index);
+	const struct logdir_rec *e = logdir_at(&d->log, m->offer.index);
 
 	return (e != NULL && e->term == m->offer.term) ||
 	       d->snapshot.index >= m->offer.index;
@@ -314,6 +314,7 @@ static void end(struct member *m, bool is_crash)
 	m->host.loop.still_ns = 0;
 	node_free(n);
 	sim_forget(m->c->sim, &m->fetch);
+	sim_work_end(&m->host.loop, is_crash);
 	m->offer_leader = 0;
 	if (is_crash)
 		store_crash(m);

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "folder.h"
+
 /* What a process and those it runs seeds in have in common. */
 struct shared {
 	uint64_t seed; /* that is running */
@@ -93,6 +95,7 @@ void seeds_run(struct seeds *s)
 		if (pid == 0)
 			run_child(s, sh, from);
 		CHECK(waitpid(pid, &status, 0) == pid);
+		folder_remove(pid);
 		if (status != 0)
 			note_failure(s, sh, status);
 		from = sh->seed + 1;

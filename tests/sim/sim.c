@@ -1,7 +1,11 @@
 #include "sim.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+#define FAIL_BYTES 256
 
 #define HASH_PRIME UINT64_C(0x100000001b3)
 
@@ -119,6 +123,20 @@ bool sim_step_of(struct sim *s, struct loop *l)
 		return false;
 	happen(s, container_of(first, struct sim_event, at));
 	return true;
+}
+
+void sim_fail(struct sim *s, const char *fmt, ...)
+{
+	char what[FAIL_BYTES];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	if (s->fail != NULL)
+		s->fail(s->fail_ctx, what);
+	(void)fprintf(stderr, "error: %s\n", what);
+	_Exit(EXIT_FAILURE);
 }
 
 /* --- chance --- */

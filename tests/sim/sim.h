@@ -32,6 +32,9 @@ struct sim_line {
 
 struct sim {
 	uint64_t seed;
+	/* Says that something is not as it has to be, and ends the process. */
+	void (*fail)(void *ctx, const char *what);
+	void *fail_ctx;
 	uint64_t now_ns;
 	struct heap events;
 	uint64_t made;     /* events so far: equal moments are in their order */
@@ -73,12 +76,17 @@ void sim_forget(struct sim *s, struct sim_event *e);
 bool sim_is_due(const struct sim_event *e); /* and has not happened yet */
 /* All that is to happen to that loop. */
 void sim_forget_all(struct sim *s, struct loop *l);
+/* Its process ends: the work that is under way is done first, as loop_free
+ * waits for it, and in a crash it is not; who gave it is told in any case. */
+void sim_work_end(struct loop *l, bool is_crash);
 /* The process whose turn it is dies this moment: its turn does not go on, and
  * what it has in memory stays there. Nothing happens if it cannot. */
 void sim_die(struct sim *s);
 /* Whether, and how often, nodes stop in the middle of what is committed: time
  * does not pass while they apply. */
 void sim_pieces(const struct sim *s);
+/* What is not as it has to be; the process ends. */
+_noreturn_ _printf_(2, 3) void sim_fail(struct sim *s, const char *fmt, ...);
 /* The next event; false: there is none. */
 bool sim_step(struct sim *s);
 /* The next event of that node, at once: time does not pass. */

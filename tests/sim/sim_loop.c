@@ -74,6 +74,35 @@ void loop_work(struct loop *l, loop_fn *work, loop_fn *done, void *ctx)
 		  on_work, w);
 }
 
+static struct sim_event *work_of(const struct loop *l)
+{
+	const struct heap *events = &l->sim->events;
+
+	for (size_t i = 0; i < events->n; i++) {
+		struct sim_event *e =
+		    container_of(events->nodes[i], struct sim_event, at);
+
+		if (e->loop == l && e->fn == on_work)
+			return e;
+	}
+	return NULL;
+}
+
+void sim_work_end(struct loop *l, bool is_crash)
+{
+	struct sim_event *e;
+
+	while ((e = work_of(l)) != NULL) {
+		struct work *w = e->ctx;
+
+		sim_forget(l->sim, e);
+		if (!is_crash)
+			w->work(w->ctx);
+		w->done(w->ctx);
+		free(w);
+	}
+}
+
 /* A turn takes no time here. */
 void loop_turns(const struct loop *l, struct hist *ret)
 {

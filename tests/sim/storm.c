@@ -6,13 +6,14 @@
 
 #include "cluster.h"
 
-#define BETWEEN_MIN_NS (2 * NS_PER_MS)
-#define BETWEEN_MAX_NS (400 * NS_PER_MS)
-#define AWAY_MAX_NS    (2 * NS_PER_S)
-#define DEPOSE_MIN_NS  (500 * NS_PER_MS)
-#define BACK_MAX_NS    (100 * NS_PER_MS)
-#define LEAVE_MAX_NS   NS_PER_S
-#define BURST_MAX      12
+#define BETWEEN_MIN_NS  (2 * NS_PER_MS)
+#define BETWEEN_MAX_NS  (400 * NS_PER_MS)
+#define AWAY_MAX_NS     (2 * NS_PER_S)
+#define DEPOSE_MIN_NS   (500 * NS_PER_MS)
+#define BACK_MAX_NS     (100 * NS_PER_MS)
+#define LEAVE_MAX_NS    NS_PER_S
+#define BURST_MAX       12
+#define WRITING_PERCENT 50 /* of crashes, while something is written */
 
 enum deed {
 	PROPOSE,
@@ -158,17 +159,33 @@ static void depose(struct cluster *c)
 		  sim_between(c->sim, DEPOSE_MIN_NS, AWAY_MAX_NS), on_back, c);
 }
 
+static void end_member(struct member *m, bool is_crash)
+{
+	if (is_crash)
+		member_crash(m);
+	else
+		member_stop(m);
+	member_restart_after(m, sim_skewed(m->c->sim, NS_PER_MS, AWAY_MAX_NS));
+}
+
+static void on_failure(void *ctx)
+{
+	struct member *m = ctx;
+
+	if (member_runs(m))
+		end_member(m, true);
+}
+
 static void end_one(struct cluster *c, bool is_crash)
 {
 	struct member *m = leader_or_any(c);
 
 	if (m == NULL)
 		return;
-	if (is_crash)
-		member_crash(m);
+	if (is_crash && sim_chance(c->sim, WRITING_PERCENT))
+		disk_fail_writing(&m->host.disk, on_failure, m);
 	else
-		member_stop(m);
-	member_restart_after(m, sim_skewed(c->sim, NS_PER_MS, AWAY_MAX_NS));
+		end_member(m, is_crash);
 }
 
 /* A power failure: all of them. Those whose disks forget are back first, and
@@ -501,6 +518,7 @@ void storm_end(struct cluster *c)
 	for (unsigned i = 0; i < SIM_NODES; i++) {
 		struct member *m = &c->member[i];
 
+		disk_forget_failure(&m->host.disk);
 		m->host.disk.flush_max_ns = 2 * NS_PER_MS;
 		m->host.work_max_ns = 5 * NS_PER_MS;
 		m->host.lost_max = 0;

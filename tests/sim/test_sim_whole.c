@@ -44,6 +44,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "rt/file.h"
 #include "rt/log.h"
 #include "util/str.h"
@@ -204,6 +205,7 @@ static void judge(struct slot *at, int status)
 
 static void note_end(struct slot *at, int status, struct sums *sum)
 {
+	folder_remove(at->pid);
 	at->pid = 0;
 	/* whatever the order in which they end */
 	sum->hash ^= at->hash * (2 * at->seed + 1);

@@ -375,6 +375,15 @@ def check_format():
                 line.split(": ")[0]
 
 
+def check_mutants_apply():
+    """One that does not plants no bug, and shows nothing."""
+    for f in matching("tests/sim/mutants/*.patch"):
+        p = subprocess.run(["patch", "--dry-run", "-s", "-f", "-p1", "-F0",
+                            "-i", f], cwd=ROOT, capture_output=True, text=True)
+        if p.returncode != 0:
+            yield "%s: does not apply: %s" % (f, p.stdout.split("\n")[0])
+
+
 CHECKS = {name[len("check_"):]: fn for name, fn in list(globals().items())
           if name.startswith("check_")}
 

@@ -199,6 +199,17 @@ static void test_a_text_as_a_terminal_may_have_it(void **state)
 	    "");
 	assert_str_is(buf_str(&b), "\\x80\\x9f\xc2\xa0\xe2\x82\xac"
 				   "\\x9f\\xff\\xe2\\x82");
+	buf_clear(&b);
+	/* U+061B, U+061C, U+200D to U+2010, U+2027, U+2028 */
+	buf_put_clean(
+	    &b, STR("\u061b\u061c\u200d\u200e\u200f\u2010\u2027\u2028"), "");
+	assert_str_is(buf_str(&b), "\u061b\\u061c\u200d\\u200e\\u200f\u2010"
+				   "\u2027\\u2028");
+	buf_clear(&b);
+	buf_put_clean(&b, STR("\u202e\u202f\u2065\u2066\u2069\u206a\U0001f600"),
+		      "");
+	assert_str_is(buf_str(&b), "\\u202e\u202f\u2065\\u2066\\u2069\u206a"
+				   "\U0001f600");
 	buf_done(&b);
 }
 

@@ -347,6 +347,26 @@ static void test_full(void **state _unused_)
 	assert_false(b.full);
 }
 
+/* What was sent before may have been done then. */
+static void test_refusals(void **state _unused_)
+{
+	struct frame_request r = { .op = QUERY_CLUSTER_REMOVE };
+
+	assert_int_equal(frame_refusal(&r, ERR_SHUTTING_DOWN),
+			 ERR_SHUTTING_DOWN);
+	assert_int_equal(frame_late(&r), ERR_LEADER_UNAVAILABLE);
+	r.flags = FRAME_RESEND;
+	assert_int_equal(frame_refusal(&r, ERR_SHUTTING_DOWN),
+			 ERR_OUTCOME_UNKNOWN);
+	assert_int_equal(frame_late(&r), ERR_OUTCOME_UNKNOWN);
+	r.op = QUERY_WHY;
+	assert_int_equal(frame_refusal(&r, ERR_SHUTTING_DOWN),
+			 ERR_SHUTTING_DOWN);
+	assert_int_equal(frame_late(&r), ERR_REQUEST_TIMEOUT);
+	r.op = OP_ENQUEUE; /* has the answer of the first time */
+	assert_int_equal(frame_refusal(&r, ERR_OVERLOADED), ERR_OVERLOADED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -359,6 +379,7 @@ int main(void)
 		cmocka_unit_test(test_byte_flips),
 		cmocka_unit_test(test_wrong_shapes),
 		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_refusals),
 	};
 
 	return cmocka_run_group_tests_name("frame", tests, NULL, NULL);

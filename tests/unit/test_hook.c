@@ -443,6 +443,16 @@ static void test_settings_that_cannot_be(void **state)
 		   "tags: expected a key; others than names go in "
 		   "quotes at byte 3 of \".a.\"");
 	m = some(HOOK_VERIFY_NONE);
+	MSG_SET(&m, set_hook, tags, STR("{\"a\":\".body\",\"b\":\".bodyx\"}"));
+	assert_bad(w, &m,
+		   "tags: a delivery has no place \".bodyx\"; there are "
+		   ".body, .headers, .query, .hook and .raw");
+	m = some(HOOK_VERIFY_NONE);
+	MSG_SET(&m, set_hook, payload, STR("{\"a\":\".\",\"b\":\".[0]\"}"));
+	assert_bad(w, &m,
+		   "payload: a delivery has no place \".[0]\"; there are "
+		   ".body, .headers, .query, .hook and .raw");
+	m = some(HOOK_VERIFY_NONE);
 	MSG_SET(&m, set_hook, delivery_id, STR("id"));
 	assert_bad(w, &m,
 		   "delivery_id: must be a place in the delivery, such "

@@ -75,7 +75,7 @@ static void test_refusals_name_the_field(void **state)
 		  ERR_PARSE_ERROR, "max_retries: is given twice" },
 		{ "{\"queue\": \"q\", \"dependsOn\": \"x\"}",
 		  ERR_VALIDATION_ERROR,
-		  "depends_on[0]: must be an array, not a string" },
+		  "depends_on: must be an array, not a string" },
 		{ "{\"queue\": \"q\", \"retryJitter\": \"NaN\"}",
 		  ERR_VALIDATION_ERROR,
 		  "retry_jitter: must be a finite number" },

@@ -80,6 +80,27 @@ static void test_queries(void **state _unused_)
 	assert_null(query_info(OP_ACK));
 }
 
+static void test_what_changes_something(void **state _unused_)
+{
+	static const unsigned queries[] = {
+		QUERY_CLUSTER_JOIN,     QUERY_CLUSTER_REMOVE,
+		QUERY_CLUSTER_TRANSFER, QUERY_CLUSTER_ADD,
+		QUERY_CLUSTER_LEAVE,
+	};
+	const struct call_info *c;
+	size_t n = 0;
+
+	for (size_t i = 0; (c = op_at(i)) != NULL; i++)
+		assert_true(call_changes(c->id));
+	for (size_t i = 0; (c = query_at(i)) != NULL; i++)
+		n += call_changes(c->id);
+	assert_int_equal(n, ARRAY_SIZE(queries));
+	for (size_t i = 0; i < n; i++)
+		assert_true(call_changes(queries[i]));
+	assert_false(call_changes(0));
+	assert_false(call_changes(UINT32_MAX));
+}
+
 static void test_metrics(void **state _unused_)
 {
 	const struct metric_info *m;
@@ -151,6 +172,7 @@ int main(void)
 		cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_ops),
 		cmocka_unit_test(test_queries),
+		cmocka_unit_test(test_what_changes_something),
 		cmocka_unit_test(test_metrics),
 		cmocka_unit_test(test_procs),
 		cmocka_unit_test(test_version),

@@ -2,8 +2,6 @@
  * Work in turns with the loop: it goes on at one place at a time, every piece
  * gets its turns, and one that nobody wants any more ends at once.
  */
-#include <pthread.h>
-
 #include "lib/testlib.h"
 #include "rt/turns.h"
 #include "util/turn.h"
@@ -26,8 +24,7 @@ struct world {
 	struct loop *loop;
 	struct turns *turns;
 	struct loop_timer *timer; /* of the test, in every turn of the loop */
-	pthread_t caller;
-	bool is_out; /* a piece has the turn */
+	bool is_out;              /* a piece has the turn */
 	unsigned turns_of_loop;
 	size_t begun, under_way, most;
 	struct piece piece[PIECES];
@@ -35,7 +32,6 @@ struct world {
 
 static void enter(struct world *w)
 {
-	CHECK(!pthread_equal(pthread_self(), w->caller));
 	CHECK(!w->is_out);
 	w->is_out = true;
 }
@@ -73,25 +69,25 @@ static void done(void *ctx)
 {
 	struct piece *p = ctx;
 
-	assert_true(pthread_equal(pthread_self(), p->w->caller));
+	assert_true(!p->w->is_out);
 	assert_true(p->ended && !p->done && !p->was_over);
 	p->done = true;
 	p->work = NULL;
 }
 
-static void add(struct world *w, size_t i, loop_fn *work)
+static void add(struct world *w, size_t i, const struct turn_ops *ops)
 {
 	struct piece *p = &w->piece[i];
 
 	*p = (struct piece){ .w = w, .number = i };
-	p->work = turns_add(w->turns, work, done, p);
+	p->work = turns_add(w->turns, ops, p);
 	assert_false(p->begun); /* in a later turn */
 }
 
-static void begin(struct world *w, size_t threads)
+static void begin(struct world *w, size_t at_a_time)
 {
-	*w = (struct world){ .loop = loop_new(), .caller = pthread_self() };
-	w->turns = turns_new(w->loop, threads);
+	*w = (struct world){ .loop = loop_new() };
+	w->turns = turns_new(w->loop, at_a_time);
 }
 
 static void end(struct world *w)
@@ -182,25 +178,39 @@ static void at_once(void *ctx)
 
 /* --- tests --- */
 
+static const struct turn_ops waits_for_others = {
+	.work = until_others_went_on,
+	.done = done,
+};
+static const struct turn_ops lasts = {
+	.work = until_nobody_wants_it,
+	.done = done,
+};
+static const struct turn_ops waits_for_two = {
+	.work = until_there_are_two,
+	.done = done,
+};
+static const struct turn_ops is_short = { .work = at_once, .done = done };
+
 static void test_pieces_and_the_loop_take_turns(void **state _unused_)
 {
 	struct world w;
 
 	begin(&w, 2);
-	add(&w, 0, until_others_went_on);
-	add(&w, 1, until_others_went_on);
+	add(&w, 0, &waits_for_others);
+	add(&w, 1, &waits_for_others);
 	run(&w, stop_when_all_are_done);
 	assert_int_equal(w.most, 2);
 	end(&w);
 }
 
-static void test_no_more_at_a_time_than_threads(void **state _unused_)
+static void test_no_more_at_a_time_than_may_be(void **state _unused_)
 {
 	struct world w;
 
 	begin(&w, 2);
 	for (size_t i = 0; i < PIECES; i++)
-		add(&w, i, until_there_are_two);
+		add(&w, i, &waits_for_two);
 	run(&w, stop_when_all_are_done);
 	assert_int_equal(w.begun, PIECES);
 	assert_int_equal(w.most, 2);
@@ -228,12 +238,12 @@ static void test_one_that_is_dropped_ends_at_once(void **state _unused_)
 	struct world w;
 
 	begin(&w, 1);
-	add(&w, 0, until_nobody_wants_it);
+	add(&w, 0, &lasts);
 	run(&w, drop_the_first);
-	/* the next one on its thread is wanted */
+	/* the next one in its place is wanted */
 	loop_timer_remove(w.timer);
 	w.piece[0].w = NULL;
-	add(&w, 1, at_once);
+	add(&w, 1, &is_short);
 	run(&w, stop_when_all_are_done);
 	assert_false(w.piece[0].done);
 	end(&w);
@@ -275,6 +285,17 @@ static void until_in_a_hurry(void *ctx)
 	end_piece(p);
 }
 
+static void hurry(void *ctx)
+{
+	turns_hurry(((struct piece *)ctx)->work);
+}
+
+static const struct turn_ops to_be_hurried = {
+	.work = until_in_a_hurry,
+	.done = done_in_a_hurry,
+	.time_is_up = hurry,
+};
+
 /* The one that has begun, and the one that has not. */
 static void test_one_that_is_unwanted_goes_on_in_turns(void **state _unused_)
 {
@@ -283,11 +304,48 @@ static void test_one_that_is_unwanted_goes_on_in_turns(void **state _unused_)
 	begin(&w, 1);
 	for (size_t i = 0; i < 2; i++) {
 		w.piece[i] = (struct piece){ .w = &w, .number = i };
-		w.piece[i].work = turns_add(w.turns, until_in_a_hurry,
-					    done_in_a_hurry, &w.piece[i]);
+		w.piece[i].work =
+		    turns_add(w.turns, &to_be_hurried, &w.piece[i]);
 	}
 	run(&w, hurry_all);
 	assert_true(w.piece[0].done && w.piece[1].done);
+	end(&w);
+}
+
+static void time_is_up(void *ctx)
+{
+	struct world *w = ctx;
+
+	if (w->piece[0].strides >= 2)
+		turns_time_is_up(w->turns);
+	stop_when_all_are_done(w);
+}
+
+static void drop_it(void *ctx)
+{
+	struct piece *p = ctx;
+
+	turns_drop(p->w->turns, p->work);
+	p->done = true;
+}
+
+static const struct turn_ops to_be_dropped = {
+	.work = until_nobody_wants_it,
+	.done = done,
+	.time_is_up = drop_it,
+};
+
+/* Those that are under way and those that wait, of both sorts. */
+static void test_all_hear_that_time_is_up(void **state _unused_)
+{
+	struct world w;
+
+	begin(&w, 2);
+	for (size_t i = 0; i < PIECES; i++)
+		add(&w, i, i == 1 || i > 3 ? &to_be_dropped : &to_be_hurried);
+	run(&w, time_is_up);
+	for (size_t i = 0; i < PIECES; i++)
+		assert_true(w.piece[i].done);
 	end(&w);
 }
 
@@ -309,13 +367,20 @@ static void test_one_that_waits_is_dropped(void **state _unused_)
 	struct world w;
 
 	begin(&w, 1);
-	add(&w, 0, until_nobody_wants_it);
-	add(&w, 1, at_once);
+	add(&w, 0, &lasts);
+	add(&w, 1, &is_short);
 	run(&w, drop_both);
 	/* nothing is left of either */
 	assert_false(w.piece[0].done || w.piece[1].begun || w.piece[1].done);
 	end(&w);
 }
+
+static void done_and_next(void *ctx);
+
+static const struct turn_ops adds_one = {
+	.work = at_once,
+	.done = done_and_next,
+};
 
 static void done_and_next(void *ctx)
 {
@@ -326,8 +391,7 @@ static void done_and_next(void *ctx)
 	if (p->number + 1 < PIECES) {
 		w->piece[p->number + 1] =
 		    (struct piece){ .w = w, .number = p->number + 1 };
-		(void)turns_add(w->turns, at_once, done_and_next,
-				&w->piece[p->number + 1]);
+		(void)turns_add(w->turns, &adds_one, &w->piece[p->number + 1]);
 	}
 }
 
@@ -337,7 +401,7 @@ static void test_the_end_of_one_adds_the_next(void **state _unused_)
 
 	begin(&w, 2);
 	w.piece[0] = (struct piece){ .w = &w };
-	(void)turns_add(w.turns, at_once, done_and_next, &w.piece[0]);
+	(void)turns_add(w.turns, &adds_one, &w.piece[0]);
 	run(&w, stop_when_all_are_done);
 	assert_int_equal(w.begun, PIECES);
 	assert_int_equal(w.most, 1);
@@ -357,9 +421,10 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pieces_and_the_loop_take_turns),
-		cmocka_unit_test(test_no_more_at_a_time_than_threads),
+		cmocka_unit_test(test_no_more_at_a_time_than_may_be),
 		cmocka_unit_test(test_one_that_is_dropped_ends_at_once),
 		cmocka_unit_test(test_one_that_is_unwanted_goes_on_in_turns),
+		cmocka_unit_test(test_all_hear_that_time_is_up),
 		cmocka_unit_test(test_one_that_waits_is_dropped),
 		cmocka_unit_test(test_the_end_of_one_adds_the_next),
 		cmocka_unit_test(test_nothing_to_do),

@@ -191,7 +191,8 @@ static int read_map(const struct msg_reader *rd, struct pb_place *at,
 		return refuse_type(rd, at, "an object", v);
 	it = json_iter(v);
 	while (json_next_member(&it, rd->a, &name, &value)) {
-		r = read_message(rd, at, value, m, &item);
+		r = turn_is_over() ? -ERR_OVERLOADED
+				   : read_message(rd, at, value, m, &item);
 		if (r < 0)
 			return r;
 		*(struct str *)((char *)item + key->offset) = name;
@@ -307,8 +308,13 @@ static int read_object(const struct msg_reader *rd, const struct pb_desc *d,
 	int r = 0;
 
 	while (r == 0 && json_next_member(&it, rd->a, &name, &value)) {
-		struct pb_place at = { .up = up, .d = d };
+		struct pb_place at = { .up = up,
+				       .d = d,
+				       .index = PLACE_NO_INDEX };
 
+		turn_step();
+		if (turn_is_over())
+			return -ERR_OVERLOADED;
 		at.f = find_name(d, name, &i);
 		if (at.f != NULL && (seen >> i & 1) != 0) {
 			(void)pb_refuse(rd, &at, "is given twice");

@@ -55,7 +55,8 @@ static int skip(const struct input *in, struct wire *w, uint32_t number,
 	size_t depth = 0;
 
 	for (;;) {
-		turn_step();
+		if (turn_step())
+			return -ERR_OVERLOADED;
 		if (type == WIRE_GROUP && depth == LIMIT_PB_GROUPS)
 			return malformed(in, w, "groups are nested too deeply");
 		if (type == WIRE_GROUP_END &&
@@ -148,6 +149,8 @@ static int read_time(const struct input *in, const struct pb_place *at, void *m,
 
 	while (w.p < w.end) {
 		turn_step();
+		if (turn_is_over())
+			return -ERR_OVERLOADED;
 		if (!wire_tag(&w, &number, &type))
 			return malformed(in, &w, "a field cannot be read");
 		if (type == WIRE_VARINT && (number == 1 || number == 2)) {
@@ -178,6 +181,8 @@ static int read_entry(const struct input *in, const struct pb_place *at,
 
 	while (r == 0 && w.p < w.end) {
 		turn_step();
+		if (turn_is_over())
+			return -ERR_OVERLOADED;
 		if (!wire_tag(&w, &number, &type))
 			return malformed(in, &w, "a field cannot be read");
 		if (type != WIRE_BYTES || (number != 1 && number != 2)) {

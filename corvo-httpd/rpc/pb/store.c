@@ -17,7 +17,7 @@ static void print_place(const struct pb_place *at, struct buf *to)
 		buf_putc(to, '.');
 	}
 	buf_puts(to, at->f->name);
-	if (at->f->flags & PB_REPEATED)
+	if ((at->f->flags & PB_REPEATED) && at->index != PLACE_NO_INDEX)
 		buf_printf(to, "[%zu]", at->index);
 }
 

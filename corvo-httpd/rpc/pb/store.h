@@ -12,7 +12,8 @@ struct pb_place {
 	const struct pb_place *up; /* NULL: of the message itself */
 	const struct pb_desc *d;   /* the message it belongs to */
 	const struct pb_field *f;
-	size_t index; /* of the item, if it is repeated */
+	/* of the item, if it is repeated; PLACE_NO_INDEX: all of the list */
+	size_t index;
 };
 
 /* "acks[3].job_id: text" to rd->why; -ERR_VALIDATION_ERROR. */

@@ -182,7 +182,8 @@ void seglog_next(struct seglog *l)
 	c->fd = l->cur.fd;
 	pthread_mutex_lock(&l->lock);
 	list_push_back(&l->closed, &c->node);
-	CHECK(l->next.fd >= 0);
+	/* without a gap, or those before it are taken for old ones */
+	CHECK(l->next.fd >= 0 && l->next.number == l->number + 1);
 	l->cur = l->next;
 	l->number = l->cur.number;
 	l->next.fd = -1;

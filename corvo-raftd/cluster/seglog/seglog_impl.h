@@ -1,6 +1,6 @@
 /*
- * Between seglog.c, which writes, and keeper.c, which has segments ready and
- * puts old ones away.
+ * Between seglog.c and writer.c, which write, resume.c, which goes on with what
+ * is there, and keeper.c, which has segments ready and puts old ones away.
  */
 #ifndef CORVO_SEGLOG_IMPL_H
 #define CORVO_SEGLOG_IMPL_H
@@ -27,6 +27,7 @@ struct seglog {
 	/* the writer's alone */
 	struct seg_open cur;
 	size_t flushed; /* of cur, as far as is known */
+	uint64_t entry; /* index of the next one; 0: there was none yet */
 	struct seg_stage stage;
 
 	/* the keeper's alone */
@@ -48,8 +49,29 @@ struct seglog {
 	bool is_waited_for;   /* next, by the writer */
 };
 
+/* --- resume.c --- */
+
+/* As seglog_open, but no thread runs yet. */
+int seglog_resume(const struct seglog_config *c, const struct seglog_scan *s,
+		  struct seglog **ret, struct buf *why);
+/* No thread runs any more. */
+void seglog_forget(struct seglog *l);
+
+/* --- writer.c: any thread, one at a time --- */
+
 /* Says so and stops the process. */
 _noreturn_ void seglog_die(const char *why);
+
+/* From now on what is put goes to `cur`. 0 or -errno. */
+int seglog_begin_segment(struct seglog *l);
+/* Into the group; nothing is promised of it before it is flushed. */
+void seglog_put(struct seglog *l, const struct seglog_op *op);
+/* Ends the group: it is on the disk, if the log is durable. */
+void seglog_flush(struct seglog *l);
+/* Also what need not have been. */
+void seglog_flush_file(struct seglog *l);
+
+/* --- keeper.c --- */
 
 void seglog_keeper_begin(struct seglog *l);
 void seglog_keeper_end(struct seglog *l);

@@ -81,6 +81,7 @@ int seg_stage_write(struct seg_stage *s, int fd)
 	size_t whole = whole_blocks(s->n);
 	size_t from = 0, to = whole_blocks(s->n + BLOCK - 1);
 
+	CHECK(s->written <= s->n && s->n <= STAGE_BYTES);
 	if (s->written == s->n)
 		return 0;
 	memset(s->bytes + s->n, 0, to - s->n);

@@ -5,6 +5,7 @@
 #include "fsm/core/state.h"
 #include "fsm/job/active.h"
 #include "fsm/job/job.h"
+#include "fsm/job/worker.h"
 #include "fsm/order/lane.h"
 #include "fsm/order/queue.h"
 #include "fsm/order/regroup.h"
@@ -155,6 +156,20 @@ bool fsm_lease_find(struct fsm *f, struct str job_id, struct fsm_lease *ret)
 	if (a != NULL)
 		tell_lease(a, ret);
 	return a != NULL;
+}
+
+size_t fsm_renewal_bytes(const struct fsm *f, struct str job_id,
+			 struct str *ret_worker)
+{
+	const struct fsm_active *a = active_find(f, job_id);
+	const struct fsm_worker *w = a != NULL && a->worker.n > 0
+					 ? hmap_get(&f->workers, a->worker)
+					 : NULL;
+
+	if (w == NULL)
+		return 0;
+	*ret_worker = w->id;
+	return w->list_n;
 }
 
 struct lease_walk {

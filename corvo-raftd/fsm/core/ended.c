@@ -89,6 +89,7 @@ void ended_remove(struct fsm *f, const struct key *k)
 	struct ended *e = &f->deps.ends;
 	size_t i = place_of(e, key_str(k));
 
+	MUST(f, e->n > 0);
 	fsm_delete(f, k);
 	e->n--;
 	if (i == e->kept || !str_eq(e->keys[i], key_str(k)))
@@ -129,6 +130,7 @@ static int fill(struct fsm *f)
 	struct look l = { .max = ENDED_KEPT };
 	int r;
 
+	MUST(f, e->kept == 0 && e->edge.p != NULL);
 	key_prefix(&prefix, "dr|");
 	key_prefix_end(&prefix, &upto);
 	memcpy(from.p, e->edge.p, e->edge.n);

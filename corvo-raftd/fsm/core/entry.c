@@ -15,6 +15,7 @@ int fsm_refuse(struct fsm *f, int err, const char *fmt, ...)
 {
 	va_list ap;
 
+	CHECK(err > 0); /* 0 would be taken for a success */
 	buf_clear(&f->why);
 	va_start(ap, fmt);
 	buf_vprintf(&f->why, fmt, ap);
@@ -88,6 +89,7 @@ void fsm_delete(struct fsm *f, const struct key *k)
 
 uint64_t fsm_event(struct fsm *f, struct m_event *e)
 {
+	MUST(f, MSG_HAS(e, event, type)); /* no reader knows what it is else */
 	MSG_SET(e, event, at, f->now_ns);
 	event_pack_add(&f->events, ++f->last_seq, e);
 	return f->last_seq;

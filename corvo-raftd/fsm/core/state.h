@@ -25,6 +25,7 @@ struct fsm_policy;
 #define NEVER UINT64_MAX
 
 #define POLICY_POINTS (POINT_CONTINUE + 1)
+#define PURSE_SCOPES  (BUDGET_TAG + 1)
 
 /* Jobs of a queue that are being deleted, with those that wait for them. */
 struct fsm_sweep {
@@ -77,8 +78,8 @@ struct fsm_usage {
 
 /* Budgets of users; see ties/purse.h. */
 struct fsm_purses {
-	struct hmap by_name; /* scope and target -> struct fsm_purse */
-	size_t of[4];        /* how many of each enum budget_scope */
+	struct hmap by_name;     /* scope and target -> struct fsm_purse */
+	size_t of[PURSE_SCOPES]; /* how many of each enum budget_scope */
 	/* Names of tags that budgets are of, and of how many; own memory. In
 	 * the order of names, for a job is judged in it: on a node that was
 	 * started again as on one that saw them come. */

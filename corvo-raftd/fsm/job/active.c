@@ -75,6 +75,7 @@ void active_free(struct fsm_active *a)
 
 void active_remove(struct fsm *f, struct fsm_active *a)
 {
+	MUST(f, a->lease.pos != 0);
 	heap_remove(&f->leases, &a->lease);
 	heap_remove(&f->timeouts, &a->timeout);
 	bynum_remove(&f->given, &a->given);
@@ -155,6 +156,7 @@ bool active_extend(struct fsm *f, struct fsm_active *a, uint64_t expires)
 
 void active_set_lease(struct fsm *f, struct fsm_active *a, uint64_t expires)
 {
+	MUST(f, a->lease.pos != 0);
 	heap_update(&f->leases, &a->lease, expires);
 	write_lease(f, a);
 }

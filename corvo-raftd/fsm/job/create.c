@@ -202,6 +202,8 @@ void job_create(struct fsm *f, const struct new_job *n,
 	struct m_job_doc doc;
 	struct key k;
 
+	/* whoever names them has checked that, and keys rely on it */
+	MUST(f, op->job_id.n > 0 && op->job_id.n <= LIMIT_JOB_ID_BYTES);
 	fill_doc(f, n, q, &doc);
 	MSG_SET(&doc, job_doc, event, enqueued_event(f, op));
 	key_job(&k, op->job_id);

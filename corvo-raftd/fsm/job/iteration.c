@@ -136,6 +136,7 @@ int iteration_record(struct fsm *f, struct job *j,
 	struct m_iteration m = { 0 };
 	struct key k;
 
+	MUST(f, a->iteration > 0 && a->iteration >= a->recorded);
 	fill_record(f, j, e, &m);
 	fill_used(f, used(a->before), now, &m);
 	key_iteration(&k, j->id, a->iteration);

@@ -222,6 +222,7 @@ static void leave_state(struct fsm *f, struct job *j)
 {
 	struct key k;
 
+	MUST(f, (j->live.state == JOB_ACTIVE) == (j->active != NULL));
 	queue_count(f, j->q, j->live.state, -1);
 	if (j->extras & EXTRA_SDB)
 		sdb_leave(f, j);
@@ -271,11 +272,13 @@ static void enter_active(struct fsm *f, struct job *j, uint64_t expires)
 	struct key k;
 	char v[16];
 
+	MUST(f, j->active == NULL && j->live.lease_token > 0);
 	put_be64(v, expires);
 	put_be64(v + 8, j->live.lease_token);
 	key_active(&k, j->q->space, j->q->name, j->id);
 	txn_put_new(f->txn, key_str(&k), str_of(v, sizeof(v)));
 	j->active = active_add(f, j, expires);
+	MUST(f, j->active->lane->active <= j->q->counts[JOB_ACTIVE]);
 	if (j->extras & EXTRA_EXPECTED)
 		f->hooks->handed(f, j, 1);
 }
@@ -298,6 +301,7 @@ static void enter_state(struct fsm *f, struct job *j, uint64_t lease_end)
 		break;
 	case JOB_SCHEDULED:
 	case JOB_RETRYING:
+		MUST(f, j->live.scheduled_at > 0);
 		due_key(&k, j);
 		txn_put(f->txn, key_str(&k), STR(""));
 		if (aside_key(&k, j))
@@ -392,6 +396,7 @@ void job_relink(struct fsm *f, struct job *j, struct fsm_queue *q, uint8_t prio,
 	struct m_job_live *l = &j->live;
 	uint64_t lease_end = j->active != NULL ? j->active->lease.key : 0;
 
+	MUST(f, prio < PRIORITIES);
 	leave_state(f, j);
 	if (q != j->q) {
 		MSG_SET(l, job_live, queue, q->name);
@@ -501,9 +506,11 @@ void job_save(struct fsm *f, struct job *j)
 {
 	struct key k;
 
+	MUST(f, (j->live.state == JOB_ACTIVE) == (j->active != NULL));
 	key_live(&k, j->id);
 	fsm_put(f, &k, &msg_job_live, &j->live);
 	if (j->active != NULL) {
+		MUST(f, j->active->token == j->live.lease_token);
 		j->active->cancel_requested = j->live.cancel_requested;
 		active_keep_live(j->active, buf_str(&f->scratch));
 	}

@@ -38,6 +38,7 @@ void job_end_cancelled(struct fsm *f, struct job *j)
 
 void job_abort(struct fsm *f, struct job *j, struct str error)
 {
+	MUST(f, j->live.state == JOB_ACTIVE);
 	job_record_error(f, j, error, STR_NULL);
 	end_cancelled(f, j, fsm_event_text(f, "error", error));
 }
@@ -160,9 +161,10 @@ void job_hold(struct fsm *f, struct job *j, const struct hold *h)
 
 void job_hold_on(struct fsm *f, struct job *j, const struct hold *h)
 {
-	uint64_t resume_at = j->live.held->resume_at;
+	uint64_t resume_at;
 
-	MUST(f, j->live.state == JOB_HELD);
+	MUST(f, j->live.state == JOB_HELD && j->live.held != NULL);
+	resume_at = j->live.held->resume_at;
 	job_event(f, j, EVENT_HELD, hold_data(f, h));
 	job_leave_held(f, j);
 	note_held(f, j, h, resume_at);
@@ -176,6 +178,8 @@ void job_set_aside(struct fsm *f, struct job *j, const struct hold *h,
 {
 	struct json_writer w = JSON_WRITER(&f->data);
 
+	/* by that name the budget finds it again */
+	MUST(f, j->live.state == JOB_PENDING && h->by.n > 0);
 	buf_clear(&f->data);
 	jw_object(&w);
 	put_text(&w, "reason", h->reason);
@@ -237,6 +241,7 @@ void job_decide(struct fsm *f, struct job *j, enum verdict verdict,
 	const struct m_job_live *l = &j->live;
 	struct m_decision *d;
 
+	MUST(f, l->state == JOB_HELD);
 	f->counters.approved += verdict == VERDICT_APPROVED;
 	f->counters.rejected += verdict == VERDICT_REJECTED;
 	if (!says_who(f))
@@ -362,6 +367,7 @@ int job_retry_or_die(struct fsm *f, struct job *j, const uint64_t *retry_after,
 	uint64_t delay, due;
 	int r;
 
+	MUST(f, j->live.state == JOB_ACTIVE && j->live.errors > 0);
 	if (job_attempts_left(j->max_retries, j->live.attempt) == 0) {
 		job_end_dead(f, j, reason);
 		return 0;

@@ -96,6 +96,7 @@ void sdb_enter(struct fsm *f, struct job *j)
 	    sdb_status_of((enum job_state)l->state,
 			  l->attempt > 0 && l->errors > 0, l->timed_out);
 
+	MUST(f, s < SDB_STATUSES);
 	MSG_SET(l, job_live, sdb_status, s);
 	f->sdb.by[s]++;
 	f->sdb.dirty = true;
@@ -172,6 +173,7 @@ void sdb_room(struct fsm *f, struct job *j, enum job_state to)
 
 	if (had == has || job_need_doc(f, j) < 0)
 		return;
+	MUST(f, j->doc.scheduled_db != NULL);
 	size = j->doc.scheduled_db->size;
 	if (size == 0)
 		return;

@@ -28,8 +28,11 @@ static int read_tag(struct fsm *f, struct str target, struct str *ret)
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
 				  "target: must be a tag and its value, as "
 				  "name:value");
-	*ret = arena_printf(&f->item_arena, "%.*s:%.*s", STR_ARG(name),
-			    STR_ARG(value));
+	if (memchr(target.p, '\0', target.n) != NULL)
+		return fsm_refuse(f, ERR_VALIDATION_ERROR,
+				  "target: must be a tag and its value, as "
+				  "name:value, without the character U+0000");
+	*ret = arena_join(&f->item_arena, name, ':', value);
 	if (purse_tags_are_full(f, *ret))
 		return fsm_refuse(f, ERR_VALIDATION_ERROR,
 				  "target: there are budgets of %d tags "

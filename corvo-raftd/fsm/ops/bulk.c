@@ -298,6 +298,18 @@ static bool has_tried_enough(const struct m_bulk *m)
 	return is_trying(m) && m->affected >= m->canary;
 }
 
+/* A job is the canary of one operation at a time, which hears of its end. Most
+ * that are cannot be retried; but one that a budget has set aside can. */
+static int try_or_skip(struct fsm *f, const struct act *a, struct str id,
+		       struct portion *p)
+{
+	if (f->cluster.level < 2 || !canary_exists(f, id))
+		return act_or_skip(f, a, id, p);
+	budget_take_job(f);
+	p->jobs++;
+	return 0;
+}
+
 /* Acts on ids of a part; the number of those it got to, or -ERR_*. */
 static int64_t act_on_part(struct fsm *f, struct m_bulk *m,
 			   const struct m_job_ids *part, uint32_t max)
@@ -315,7 +327,8 @@ static int64_t act_on_part(struct fsm *f, struct m_bulk *m,
 
 		if (portion_is_full(f, &p) || has_tried_enough(m))
 			break;
-		r = act_or_skip(f, &a, part->job_ids[i], &p);
+		r = (trying ? try_or_skip : act_or_skip)(f, &a,
+							 part->job_ids[i], &p);
 		if (r < 0)
 			return r;
 		MSG_SET(m, bulk, affected, m->affected + (uint64_t)r);
@@ -346,6 +359,8 @@ static void advance(struct fsm *f, struct m_bulk *m, uint32_t number,
 static void go_on(struct fsm *f, struct m_bulk *m, uint64_t n)
 {
 	MSG_SET(m, bulk, processed, m->processed + n);
+	MUST(f, m->processed <= m->total &&
+		    m->affected + m->skipped == m->processed);
 	MSG_SET(m, bulk, due_ns,
 		m->rate > 0 ? fsm_later(f, n * NS_PER_S / m->rate) : f->now_ns);
 	if (has_tried_enough(m))

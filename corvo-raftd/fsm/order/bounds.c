@@ -37,6 +37,8 @@ static void leave_purge(struct fsm *f, struct bounds *m)
 
 void bounds_done(struct fsm *f, struct fsm_queue *q)
 {
+	for (int i = 0; i < BOUNDS; i++) /* it has no jobs */
+		MUST(f, q->bounds.first[i] == NEVER);
 	leave_purge(f, &q->bounds);
 	heap_remove(&f->due, &q->bounds.due);
 	list_remove(&q->bounds.unsure);
@@ -109,6 +111,7 @@ void bounds_add(struct fsm *f, struct fsm_queue *q, enum job_state s,
 {
 	enum bound b = bound_of(s);
 
+	MUST(f, ns != NEVER); /* which stands for none */
 	if (ns < q->bounds.first[b])
 		bounds_set(f, q, b, ns);
 }

@@ -247,6 +247,9 @@ static void update_plain(struct fsm *f, struct fsm_queue *q)
 		ls->open = ls->base.open = 0;
 		for (uint8_t i = 0; i < PRIORITIES; i++)
 			heap_remove(&ls->turns[i], &ls->base.turn[i]);
+		for (uint8_t i = 0; i < PRIORITIES; i++)
+			MUST(f, ls->turns[i].n == 0);
+		MUST(f, ls->waiting.n + ls->idle.n + ls->leaving.n == 0);
 		heap_remove(&f->looks, &ls->look);
 	} else if (was) {
 		lane_refresh(f, &ls->base);
@@ -391,6 +394,8 @@ void lane_count_pending(struct fsm *f, struct fsm_lane *l, int change)
 {
 	MUST(f, change > 0 || l->pending > 0);
 	l->pending += (uint64_t)(int64_t)change;
+	/* the queue counts those of all lanes, and has counted this one */
+	MUST(f, change < 0 || l->pending <= l->q->counts[JOB_PENDING]);
 	if (lane_wants_look(l))
 		lane_touch(f, l);
 	if (l->leave.pos > 0 && l->pending == 0) {

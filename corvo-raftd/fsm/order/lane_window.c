@@ -18,7 +18,7 @@
 static uint32_t window_max(const struct fsm *f, const struct fsm_lane *l)
 {
 	if (f->window_jobs < WINDOWS_TOTAL_MAX)
-		return WINDOW_JOBS_MAX;
+		return window_jobs_max;
 	return l->group.n > 0 ? WINDOW_GROUP_JOBS_MIN : WINDOW_JOBS_MIN;
 }
 
@@ -49,8 +49,8 @@ void lane_write(struct fsm *f, const struct fsm_lane *l, uint8_t prio,
 	size_t n = 1 + p->id.n;
 	struct key k;
 
-	MUST(f,
-	     p->id.n <= LIMIT_JOB_ID_BYTES && p->group.n <= LIMIT_GROUP_BYTES);
+	MUST(f, p->id.n > 0 && p->id.n <= LIMIT_JOB_ID_BYTES &&
+		    p->group.n <= LIMIT_GROUP_BYTES);
 	value[0] = (char)(p->as_created ? VALUE_AS_CREATED : 0);
 	memcpy(value + 1, p->id.p, p->id.n);
 	if (l->group.n == 0 && p->group.n > 0) {

@@ -170,6 +170,7 @@ void limiter_write(const struct limiter *l, struct arena *a,
 	size_t n = (size_t)(l->newest - l->oldest) + 1;
 	char *counts;
 
+	CHECK(l->newest >= l->oldest && n <= LIMITER_SLOTS);
 	while (n > 0 && slot_count(l, l->newest - (n - 1)) == 0)
 		n--;
 	counts = arena_alloc(a, n * 4 + 1);

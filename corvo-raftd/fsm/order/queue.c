@@ -183,6 +183,7 @@ void queue_touch(struct fsm *f, struct fsm_queue *q)
 void queue_count(struct fsm *f, struct fsm_queue *q, enum job_state s,
 		 int change)
 {
+	MUST(f, s < JOB_STATE_MAX && (change == 1 || change == -1));
 	MUST(f, change > 0 || q->counts[s] > 0);
 	MUST(f, f->jobs[s] >= q->counts[s]); /* it is the sum of all queues */
 	q->counts[s] += (uint64_t)(int64_t)change;
@@ -270,6 +271,8 @@ void queue_add_pending(struct fsm *f, struct fsm_queue *q, struct str group,
 	struct fsm_lane *l = lane_to_join(f, q, group);
 	struct pending here = *p;
 
+	MUST(f, prio < PRIORITIES);
+	MUST(f, p->seq > 0 && p->seq <= f->last_job_seq);
 	here.group = group;
 	lane_insert(f, l, prio, &here);
 	lane_count_pending(f, l, 1);
@@ -282,6 +285,7 @@ void queue_remove_pending(struct fsm *f, struct fsm_queue *q, struct str group,
 	struct fsm_lane *l = lane_of_pending(f, q, group, prio, seq);
 	struct key k;
 
+	MUST(f, seq > 0 && seq <= f->last_job_seq);
 	lane_key(&k, l, prio, seq);
 	fsm_delete(f, &k);
 	lane_count_pending(f, l, -1);

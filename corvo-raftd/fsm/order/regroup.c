@@ -60,6 +60,7 @@ static void move(struct fsm *f, struct fsm_lane *from, struct fsm_lane *to,
 {
 	struct key k;
 
+	MUST(f, from != to && from->q == to->q);
 	lane_key(&k, from, j->prio, j->p.seq);
 	fsm_delete(f, &k);
 	lane_adopt(f, to, j->prio, &j->p);
@@ -80,6 +81,7 @@ static void note_portion(struct fsm *f, struct fsm_queue *q, size_t n)
 
 static void end_parting(struct fsm *f, struct fsm_queue *q)
 {
+	MUST(f, q->lanes.parting);
 	q->lanes.parting = false;
 	if (q->lanes.wide)
 		q->lanes.mixed = false;

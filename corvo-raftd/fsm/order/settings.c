@@ -33,6 +33,7 @@ static void push_join(struct fsm *f, struct fsm_queue *q)
 
 static void push_leave(struct fsm *f, struct fsm_queue *q)
 {
+	MUST(f, f->pushed_n > 0);
 	list_remove(&q->pushed);
 	f->pushed_n--;
 	f->push_version = f->last_seq + 1;
@@ -60,8 +61,10 @@ void settings_keep(struct fsm *f, struct fsm_queue *q,
 	struct buf b = BUF_INIT(0);
 	struct m_set_queue *m;
 
-	if (q->set != NULL && q->set->max_backlog > 0)
+	if (q->set != NULL && q->set->max_backlog > 0) {
+		MUST(f, f->capped > 0);
 		f->capped--;
+	}
 	if (q->set != NULL && q->set->push != NULL)
 		push_leave(f, q);
 	q->set = &nothing_set;

@@ -10,6 +10,10 @@
 #define CAP_MIN  4    /* of a group there may be one job */
 #define CAP_KEEP 1024 /* memory of a larger ring goes when it is empty */
 
+#ifdef CORVO_FAULTS
+uint32_t window_jobs_max = 8192;
+#endif
+
 static struct window_job *ring_at(const struct window *w, uint32_t i)
 {
 	return &w->ring[(w->head + i) & (w->cap - 1)];
@@ -127,25 +131,45 @@ static int job_cmp(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Keeps the first half; what is dropped is at or above the new frontier. */
+/*
+ * A job that leaves otherwise than by being taken stays in its window, and is
+ * there once more when it comes back to its place. All such copies are alike.
+ */
+static uint32_t drop_copies(struct window *w, struct window_job *all,
+			    uint32_t n)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (kept > 0 && all[kept - 1].seq == all[i].seq)
+			drop_doc(w, &all[i]);
+		else
+			all[kept++] = all[i];
+	}
+	return kept;
+}
+
+/* To half of what it holds; what is dropped is at or above the new frontier. */
 static void window_halve(struct window *w)
 {
-	uint32_t total = window_size(w), keep = total / 2;
+	uint32_t total = window_size(w), keep, unique;
 	struct window_job *all = xmalloc(total * sizeof(*all));
 
-	CHECK(keep > 0);
 	for (uint32_t i = 0; i < w->n; i++)
 		all[i] = *ring_at(w, i);
 	if (w->heap_n > 0)
 		memcpy(all + w->n, w->heap, w->heap_n * sizeof(*all));
 	qsort(all, total, sizeof(*all), job_cmp);
-	/* a job is in it once, and no two have a number */
-	CHECK(all[keep].seq > all[keep - 1].seq);
-	w->frontier = all[keep].seq;
-	w->complete = false;
+	unique = drop_copies(w, all, total);
+	keep = MIN(total / 2, unique);
+	CHECK(keep > 0);
+	if (keep < unique) {
+		w->frontier = all[keep].seq;
+		w->complete = false;
+	}
 	w->max_seq = all[keep - 1].seq;
 	w->head = w->n = w->heap_n = 0;
-	for (uint32_t i = 0; i < total; i++) {
+	for (uint32_t i = 0; i < unique; i++) {
 		if (i < keep)
 			*ring_push(w) = all[i];
 		else

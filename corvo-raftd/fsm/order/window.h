@@ -4,7 +4,8 @@
  * A window holds every pending job with a place below its frontier; those at
  * or above it are only in the store and are read in when the window runs dry.
  * A job may have left (cancelled, deleted) while it is still here, though not
- * as created: whoever takes one, or decides by it, looks at the job itself. So
+ * as created, and may be here more than once when it came back (held and
+ * approved): whoever takes one, or decides by it, looks at the job itself. So
  * what a window holds never decides what is handed out, only how fast it is
  * found, and replicas may differ.
  */
@@ -15,13 +16,19 @@
 
 #define WINDOW_ID_BYTES 34
 
-#define WINDOW_JOBS_MAX       8192        /* of one window */
 #define WINDOW_REFILL         1024        /* read at a time */
 #define WINDOW_JOBS_MIN       64          /* when all windows hold too many */
 #define WINDOW_GROUP_JOBS_MIN 0           /* the same, of a group */
 #define WINDOWS_TOTAL_MAX     (1u << 20)  /* jobs in all windows together */
 #define WINDOW_DOC_BYTES      4096        /* largest record kept in one */
 #define WINDOWS_DOCS_MAX      (16u << 20) /* bytes of records in all */
+
+/* Jobs of one window. */
+#ifdef CORVO_FAULTS
+extern uint32_t window_jobs_max; /* for tests, of all state machines */
+#else
+#define window_jobs_max UINT32_C(8192)
+#endif
 
 /* A job as it is told to a window. */
 struct pending {

@@ -70,6 +70,7 @@ static void write_batch(struct fsm *f, const struct batch *b)
 /* After a change. */
 static void batch_save(struct fsm *f, struct batch *b)
 {
+	MUST(f, b->doc.succeeded + b->doc.failed <= b->doc.total);
 	if (!b->doc.sealed)
 		MSG_SET(&b->doc, batch_doc, changed_at, f->now_ns);
 	write_batch(f, b);
@@ -198,6 +199,7 @@ static int batch_end(struct fsm *f, struct batch *b)
 
 	if (r < 0)
 		return r;
+	MUST(f, b->doc.sealed && b->doc.ended_at == 0);
 	MSG_SET(&b->doc, batch_doc, ended_at, f->now_ns);
 	key_batch_end(&k, f->now_ns, b->id);
 	txn_put(f->txn, key_str(&k), STR(""));

@@ -168,7 +168,7 @@ static void bulk_remove(struct fsm *f, struct fsm_bulk *b)
 	fsm_delete(f, &k);
 	heap_remove(&f->bulks.due, &b->due);
 	heap_remove(&f->bulks.ends, &b->ends);
-	hmap_remove(&f->bulks.by_id, b->id);
+	MUST(f, hmap_remove(&f->bulks.by_id, b->id) == b);
 	free(b);
 }
 
@@ -303,6 +303,7 @@ static void free_parts(struct fsm *f, struct m_bulk *m)
 
 void bulk_free_some(struct fsm *f, struct m_bulk *m)
 {
+	MUST(f, bulk_has_ended(m));
 	free_parts(f, m);
 	MSG_SET(m, bulk, due_ns, f->now_ns);
 	bulk_save(f, m);
@@ -315,9 +316,15 @@ void canary_add(struct fsm *f, const struct m_bulk *m, struct str job_id)
 	struct fsm_bulk *b = hmap_get(&f->bulks.by_id, m->id);
 	struct key k;
 
+	MUST(f, b != NULL && m->canary > 0);
 	key_canary(&k, m->id, job_id);
 	txn_put(f->txn, key_str(&k), STR(""));
 	hmap_put(&f->bulks.canaries, job_id, b);
+}
+
+bool canary_exists(const struct fsm *f, struct str job_id)
+{
+	return hmap_get(&f->bulks.canaries, job_id) != NULL;
 }
 
 static void canary_remove(struct fsm *f, struct str id, struct str job_id)
@@ -418,6 +425,7 @@ void canary_on_end(struct fsm *f, const struct job *j, enum job_state end)
 void bulk_end(struct fsm *f, struct m_bulk *m, enum bulk_status how,
 	      struct str error)
 {
+	MUST(f, !bulk_has_ended(m));
 	MSG_SET(m, bulk, status, how);
 	MSG_SET(m, bulk, finished_at, f->now_ns);
 	if (error.n > 0)

@@ -52,6 +52,7 @@ int bulk_next_part(struct fsm *f, const struct m_bulk *m, uint32_t *ret_n,
 /* --- canaries: the first jobs, which must not fail again --- */
 
 void canary_add(struct fsm *f, const struct m_bulk *m, struct str job_id);
+bool canary_exists(const struct fsm *f, struct str job_id); /* of any */
 /* While there are any: an attempt of a job failed; a job ended
  * (JOB_STATE_MAX: is deleted). */
 void canary_on_error(struct fsm *f, const struct job *j);

@@ -214,6 +214,7 @@ void chain_on_end(struct fsm *f, struct job *j, enum job_state end)
 	if (j->live.chained || job_need_doc(f, j) < 0 || j->doc.chain_step < 0)
 		return;
 	c = j->doc.chain;
+	MUST(f, c != NULL && (size_t)j->doc.chain_step < c->steps_n);
 	next = j->doc.chain_step + 1;
 	goes_on = end == JOB_DEAD && c->after_failure == AFTER_FAILURE_CONTINUE;
 	if (end == JOB_DEAD && !goes_on) {

@@ -415,6 +415,8 @@ int deps_link(struct fsm *f, struct str id, const struct deps *d)
 {
 	int r = 0;
 
+	/* its keys stand under its place, which a release looks below */
+	MUST(f, d->seq > 0 && d->seq <= f->last_job_seq);
 	if (d->failed.n > 0)
 		return link_to(f, id, d, d->failed);
 	for (size_t i = 0; r == 0 && i < d->n; i++)

@@ -61,8 +61,10 @@ void idempotency_keep(struct fsm *f, struct str key, uint64_t hash,
 	struct m_idempotency_doc doc;
 	struct buf encoded = BUF_INIT(0);
 	struct key k;
-	int r = record_read(f, key, &doc);
+	int r;
 
+	MUST(f, key.n > 0 && key.n <= IDEMPOTENCY_KEY_MAX);
+	r = record_read(f, key, &doc);
 	if (r < 0)
 		return; /* f->fatal is set: the entry is not committed */
 	if (r > 0) {

@@ -43,6 +43,7 @@ static bool is_before(const struct fsm_policy *a, const struct fsm_policy *b)
 /* What they come to together; by: 1 or -1. */
 static void count(struct fsm_policies *s, const struct fsm_policy *p, int by)
 {
+	CHECK(by > 0 || s->tests >= p->p.tests);
 	s->tests += (size_t)by * p->p.tests;
 	for (int i = 0; i < POLICY_POINTS; i++)
 		if (policy_is_at(&p->p, (enum policy_point)i))
@@ -67,6 +68,7 @@ static void forget(struct fsm_policies *s, struct fsm_policy *p)
 	for (size_t i = 0; i < s->n; i++)
 		if (s->list[i] != p)
 			s->list[n++] = s->list[i];
+	CHECK(n + 1 == s->n); /* it was one of them, once */
 	s->n = n;
 	count(s, p, -1);
 	policy_done(&p->p);

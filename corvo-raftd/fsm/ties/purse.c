@@ -74,7 +74,7 @@ static void count_tag(struct fsm_purses *s, struct str target)
 		CHECK(s->tags_n < LIMIT_BUDGET_TAGS);
 		memmove(&s->tags[i + 1], &s->tags[i],
 			(s->tags_n++ - i) * sizeof(s->tags[0]));
-		s->tags[i].name = str_of(xstrndup(name.p, name.n), name.n);
+		s->tags[i].name = str_dup(name);
 		s->tags[i].n = 0;
 	}
 	s->tags[i].n++;
@@ -84,7 +84,7 @@ static void uncount_tag(struct fsm_purses *s, struct str target)
 {
 	size_t i;
 
-	CHECK(tag_place(s, tag_name(target), &i));
+	CHECK(tag_place(s, tag_name(target), &i) && s->tags[i].n > 0);
 	if (--s->tags[i].n > 0)
 		return;
 	free((char *)s->tags[i].name.p);
@@ -151,7 +151,7 @@ static struct fsm_purse *purse_new(struct str raw)
 
 	if (msg_decode(&msg_budget, arena_copy(&p->arena, raw), &p->arena,
 		       &p->m) == 0 &&
-	    p->m.limits_n <= LIMIT_BUDGET_LIMITS)
+	    p->m.scope < PURSE_SCOPES && p->m.limits_n <= LIMIT_BUDGET_LIMITS)
 		return p;
 	purse_free(p);
 	return NULL;
@@ -266,7 +266,9 @@ void purse_remove(struct fsm *f, struct fsm_purse *p)
 	fsm_delete(f, &k);
 	key_budget_counts(&k, SPACE_DEFAULT, (uint8_t)p->m.scope, p->m.target);
 	fsm_delete(f, &k);
-	hmap_remove(&s->by_name, name_of(&n, p->m.scope, p->m.target));
+	MUST(f, hmap_remove(&s->by_name,
+			    name_of(&n, p->m.scope, p->m.target)) == p);
+	MUST(f, s->of[p->m.scope] > 0);
 	s->of[p->m.scope]--;
 	if (p->m.scope == BUDGET_TAG)
 		uncount_tag(s, p->m.target);

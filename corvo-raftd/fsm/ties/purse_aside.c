@@ -28,11 +28,12 @@ void purse_set_aside(struct fsm *f, struct job *j, const struct purse_block *b)
 	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
 	struct fsm_purse *p =
 	    purse_find(f, b->purse->m.scope, b->purse->m.target);
-	struct purse_count *c = &p->counts[b->limit - p->m.limits];
 	uint64_t end = purse_until(f, b->limit, f->now_ns), at = b->until;
-
 	bool is_window = b->limit->per == BUDGET_PER_WINDOW;
+	struct purse_count *c;
 
+	MUST(f, p == b->purse); /* nothing has changed it since it judged */
+	c = &p->counts[b->limit - p->m.limits];
 	if (is_window || at < end)
 		at = next_turn(c, at);
 	if (!is_window)

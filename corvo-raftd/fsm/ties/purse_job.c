@@ -54,11 +54,9 @@ static int find_of_job(struct fsm *f, struct job *j, struct purses *ret)
 		struct str value = tag_find(f, j->doc.tags, name);
 
 		if (value.n > 0 && name.n + value.n < LIMIT_BUDGET_TARGET_BYTES)
-			add(ret,
-			    purse_find(f, BUDGET_TAG,
-				       arena_printf(&f->item_arena, "%.*s:%.*s",
-						    STR_ARG(name),
-						    STR_ARG(value))));
+			add(ret, purse_find(f, BUDGET_TAG,
+					    arena_join(&f->item_arena, name,
+						       ':', value)));
 	}
 	return r;
 }

@@ -40,6 +40,7 @@ static struct str release_value(const struct release *r, char *v)
 {
 	size_t n = RELEASE_BYTES;
 
+	CHECK(r->sweep.queue.n <= LIMIT_QUEUE_NAME_BYTES);
 	v[0] = (char)r->outcome;
 	put_be64(v + 1, r->from);
 	if (r->sweep.queue.n > 0) {
@@ -76,6 +77,7 @@ void deps_add_release(struct fsm *f, struct str id, enum job_state end)
 	struct key k;
 	int err;
 
+	MUST(f, end == JOB_STATE_MAX || job_state_is_terminal(end));
 	key_release(&k, id, r.upto);
 	err = txn_get(f->txn, key_str(&k), &old);
 	if (err < 0)
@@ -171,6 +173,7 @@ static int tell_child(struct fsm *f, const struct release *r, uint64_t seq,
 	if (err < 0)
 		return err;
 	MUST(f, err > 0 && j.live.waiting_on > 0);
+	MUST(f, j.live.state == JOB_BLOCKED || j.live.state == JOB_HELD);
 	MSG_SET(&j.live, job_live, waiting_on, j.live.waiting_on - 1);
 	f->deps.sweep = r->sweep;
 	if (is_swept(&j, &r->sweep))
@@ -349,6 +352,7 @@ bool deps_is_due(const struct fsm *f)
 
 void deps_begin_sweep(struct fsm *f, const struct fsm_sweep *s)
 {
+	MUST(f, f->deps.sweep.queue.n == 0); /* one at a time */
 	/* a node of level 1 knows nothing of it */
 	if (f->cluster.level >= 2)
 		f->deps.sweep = *s;

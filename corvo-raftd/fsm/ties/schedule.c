@@ -40,7 +40,7 @@ static void set_name(struct fsm *f, struct fsm_schedule *s, struct str name)
 	if (s->name.p != NULL)
 		hmap_remove(&f->schedule_names, s->name);
 	free((char *)s->name.p);
-	s->name = str_of(xstrndup(name.p, name.n), name.n);
+	s->name = str_dup(name);
 	hmap_put(&f->schedule_names, s->name, s);
 }
 
@@ -167,7 +167,7 @@ void schedule_remove(struct fsm *f, const struct m_schedule *m)
 	struct key k;
 
 	MUST(f, s != NULL);
-	hmap_remove(&f->schedule_names, s->name);
+	MUST(f, hmap_remove(&f->schedule_names, s->name) == s);
 	heap_remove(&f->fires, &s->due);
 	heap_remove(&f->sdb.ends, &s->end);
 	if (s->room > 0)

@@ -63,8 +63,8 @@ static int count_out(struct fsm *f, const struct m_score *s)
 	r = usage_row_find(f, &row, &at);
 	if (r <= 0 || at.found.made != made)
 		return MIN(r, 0);
+	MUST(f, at.found.scores != NULL && at.found.scores->count > 0);
 	sum = *at.found.scores;
-	MUST(f, sum.count > 0);
 	MSG_SET(&sum, score_sum, count, sum.count - 1);
 	MSG_SET(&sum, score_sum, total, sum.total - score_millionths(s->value));
 	MSG_SET(&row, usage_row, made, made);

@@ -61,7 +61,7 @@ void unique_take(struct fsm *f, struct str queue, struct str key, struct str id,
 	char value[LOCK_HEAD_BYTES + LIMIT_JOB_ID_BYTES];
 	struct key k;
 
-	MUST(f, id.n <= LIMIT_JOB_ID_BYTES);
+	MUST(f, key.n > 0 && id.n > 0 && id.n <= LIMIT_JOB_ID_BYTES);
 	if (period == 0)
 		period = UNIQUE_PERIOD_NS;
 	put_be64(value, fsm_later(f, period));

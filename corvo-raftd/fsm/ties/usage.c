@@ -94,6 +94,7 @@ static int add_to_row(struct fsm *f, struct m_usage_row *row,
 
 	if (r <= 0 && at.key.n == 0)
 		return r;
+	MUST(f, r <= 0 || at.found.sum != NULL);
 	if (r > 0)
 		sum = *at.found.sum;
 	usage_sum_add(&sum, more, &f->item_arena);

@@ -88,6 +88,7 @@ static int count_row(struct fsm *f, uint64_t hour_ns, bool *ret_fits)
 	r = fsm_get(f, &k, &value);
 	if (r < 0)
 		return r;
+	MUST(f, r == 0 || value.n == sizeof(v));
 	if (r > 0)
 		n = get_be64(value.p);
 	*ret_fits = n < LIMIT_USAGE_ROWS;

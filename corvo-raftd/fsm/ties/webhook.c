@@ -49,6 +49,7 @@ struct fsm_webhook *webhook_save(struct fsm *f, const struct m_webhook *m)
 	struct fsm_webhook *w = webhook_find(f, m->id);
 	struct key k;
 
+	MUST(f, m->number > 0); /* by it its other records are found */
 	key_webhook(&k, SPACE_DEFAULT, m->id);
 	fsm_put(f, &k, &msg_webhook, m);
 	MUST(f, keep(f, m->id, buf_str(&f->scratch)) == 0);
@@ -127,6 +128,7 @@ bool webhook_try_set(struct fsm *f, struct fsm_webhook *w, uint64_t seq,
 	struct m_webhook_try *t;
 	struct key k;
 
+	MUST(f, seq > 0 && seq <= f->last_seq); /* of an event there was */
 	if (w->tries_n >= LIMIT_WEBHOOK_TRIES && webhook_try(w, seq) == NULL)
 		return false;
 	t = insert(w, seq);

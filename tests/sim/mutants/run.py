@@ -12,7 +12,8 @@ that took, and what was found. One that nothing finds is a hole; a line
 `Kept out:` in its patch says why it may be one, and then it is not run.
 
 A line `Test: NAME` names another test that is to find it: the simulation has
-not got what it is about, or comes to it too seldom.
+not got what it is about, or comes to it too seldom. A line `Env: NAME=VALUE` is
+for that test.
 
 What finds a bug has to pass without it: the other test is run before, and the
 seed that failed once more, without the patch.
@@ -144,8 +145,9 @@ def first_seed(test, first, seeds):
     return int(seed), verdict
 
 
-def other_test(test):
+def other_test(test, more):
     env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="stdout")
+    env.update([more.split("=", 1)] if more else [])
     try:
         p = subprocess.run([test], env=env, capture_output=True, text=True,
                            timeout=OTHER_S)
@@ -160,28 +162,28 @@ def other_test(test):
     return 0, f"{test.name}: {failed[0] if failed else 'fails'}"
 
 
-passed = {}  # by the test's name: what is wrong with it, without a patch
+passed = {}  # by the test: what is wrong with it, without a patch
 
 
-def control(tree, other):
+def control(tree, other, more):
     """What the other test says before anything is planted; None: nothing."""
-    if other not in passed:
-        passed[other] = other_test(tree.unpatched(other))
-    return passed[other]
+    if (other, more) not in passed:
+        passed[other, more] = other_test(tree.unpatched(other), more)
+    return passed[other, more]
 
 
 def look_for(tree, mutant, args):
     """What found it, or None; and how long that took."""
-    other = mutant.word("Test")
+    other, more = mutant.word("Test"), mutant.word("Env")
     sim = None if other else tree.unpatched(SIM)
-    wrong = control(tree, other) if other else None
+    wrong = control(tree, other, more) if other else None
     if wrong:
         raise RuntimeError(f"fails without it: {wrong[1]}")
     tree.patch(mutant.path)
     try:
         test = tree.make(other or SIM)
         began = time.monotonic()
-        found = other_test(test) if other else \
+        found = other_test(test, more) if other else \
             first_seed(test, args.first, args.seeds)
     finally:
         tree.patch(mutant.path, "-R")

@@ -92,7 +92,7 @@ struct ask *desk_ask(struct desk *d, unsigned op, struct str body,
 	struct loop *before = sim_enter(&d->loop);
 	struct ask *a = xcalloc(1, sizeof(*a));
 	bool is_query = op >= QUERY_FIRST;
-	unsigned flags = is_query ? 0 : RPC_CHANGES;
+	unsigned flags = call_changes(op) ? RPC_CHANGES : 0;
 
 	a->desk = d;
 	a->fn = fn;

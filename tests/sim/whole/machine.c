@@ -126,6 +126,7 @@ static void end(struct machine *m, bool is_crash)
 	m->runs = false;
 	m->host.node = NULL;
 	ipc_free(m->d.ipc);
+	sim_work_end(&m->host.loop, is_crash);
 	settings_done(&m->d.settings);
 	sim_forget(m->w->sim, &m->exit);
 	if (is_crash)

@@ -476,7 +476,7 @@ static bool is_beyond(const struct machine *m)
 {
 	const struct sim_disk *d = &m->host.disk;
 	const struct node_install *i = &m->incoming.i;
-	const struct disk_entry *e = disk_at(d, i->manifest.index);
+	const struct logdir_rec *e = logdir_at(&d->log, i->manifest.index);
 
 	return (e != NULL && e->term == i->term) ||
 	       d->snapshot.index >= i->manifest.index;

@@ -9,18 +9,19 @@
 #include "whole.h"
 #include "wire.h"
 
-#define BETWEEN_MIN_NS (20 * NS_PER_MS)
-#define BETWEEN_MAX_NS (2 * NS_PER_S)
-#define AWAY_MAX_NS    (20 * NS_PER_S)
-#define STEP_MAX_NS    (3 * NS_PER_S)
-#define SLOW_MAX_NS    (3 * NS_PER_S)
-#define DRIFT_PPM      20000
-#define TRANSFER_NS    (5 * NS_PER_S)
-#define WRITES_MAX     40
-#define STORM_MIN_S    15 /* 2,000 operations take about 10 */
-#define STORM_MAX_S    (WHOLE_STORM_MAX_MS / 1000)
-#define CALM_BEGIN_NS  (3 * NS_PER_S) /* until all have joined */
-#define OLD_PERCENT    20 /* of clusters that begin with an old store */
+#define BETWEEN_MIN_NS  (20 * NS_PER_MS)
+#define BETWEEN_MAX_NS  (2 * NS_PER_S)
+#define AWAY_MAX_NS     (20 * NS_PER_S)
+#define STEP_MAX_NS     (3 * NS_PER_S)
+#define SLOW_MAX_NS     (3 * NS_PER_S)
+#define DRIFT_PPM       20000
+#define TRANSFER_NS     (5 * NS_PER_S)
+#define WRITES_MAX      40
+#define WRITING_PERCENT 75 /* of crashes, while something is written */
+#define STORM_MIN_S     15 /* 2,000 operations take about 10 */
+#define STORM_MAX_S     (WHOLE_STORM_MAX_MS / 1000)
+#define CALM_BEGIN_NS   (3 * NS_PER_S) /* until all have joined */
+#define OLD_PERCENT     20 /* of clusters that begin with an old store */
 
 static struct machine *any(struct whole *w)
 {
@@ -93,17 +94,35 @@ static bool break_links(struct whole *w)
 	return true;
 }
 
+static void crash_machine(struct machine *m)
+{
+	struct sim *s = m->w->sim;
+
+	machine_crash(m);
+	/* at times for so long that the log has no more what it missed */
+	machine_start_after(m, sim_chance(s, 20)
+				   ? sim_between(s, 0, AWAY_MAX_NS)
+				   : sim_skewed(s, 0, AWAY_MAX_NS));
+}
+
+static void on_failure(void *ctx)
+{
+	struct machine *m = ctx;
+
+	if (m->host.node != NULL && !change_is_of(m->w->change, m))
+		crash_machine(m);
+}
+
 static bool crash(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
 
 	if (m == NULL || change_is_of(w->change, m))
 		return false;
-	machine_crash(m);
-	/* at times for so long that the log has no more what it missed */
-	machine_start_after(m, sim_chance(w->sim, 20)
-				   ? sim_between(w->sim, 0, AWAY_MAX_NS)
-				   : sim_skewed(w->sim, 0, AWAY_MAX_NS));
+	if (sim_chance(w->sim, WRITING_PERCENT))
+		disk_fail_writing(&m->host.disk, on_failure, m);
+	else
+		crash_machine(m);
 	return true;
 }
 
@@ -403,6 +422,7 @@ void whole_storm_end(struct whole *w)
 	for (unsigned i = 0; i < w->plan.machines; i++) {
 		struct machine *m = &w->machine[i];
 
+		disk_forget_failure(&m->host.disk);
 		m->host.disk.flush_max_ns = 2 * NS_PER_MS;
 		m->host.work_max_ns = 5 * NS_PER_MS;
 		m->host.loop.still_ns = 0;

@@ -130,9 +130,16 @@ static void machine_join(struct machine *m)
 	machine_start(m);
 }
 
+static void on_fail(void *ctx, const char *what)
+{
+	whole_fail(ctx, "%s", what);
+}
+
 void whole_begin(struct whole *w, struct sim *s, char *verdict, char *dir)
 {
 	*w = (struct whole){ .sim = s, .verdict = verdict };
+	s->fail = on_fail;
+	s->fail_ctx = w;
 	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/corvo-sim-XXXXXX");
 	CHECK(mkdtemp(w->dir) != NULL);
 	(void)snprintf(dir, WHOLE_DIR_BYTES, "%s", w->dir);
