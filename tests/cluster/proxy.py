@@ -54,8 +54,11 @@ class Proxy:
 
     async def read(self, reader, queue, link):
         loop = asyncio.get_running_loop()
-        while chunk := await reader.read(CHUNK):
-            await queue.put((link.due(loop.time(), len(chunk)), chunk))
+        try:
+            while chunk := await reader.read(CHUNK):
+                await queue.put((link.due(loop.time(), len(chunk)), chunk))
+        except OSError:
+            pass  # broken off, which the other side hears of as of an end
         await queue.put((loop.time(), b""))
 
     async def write(self, writer, queue, link):
