@@ -78,7 +78,8 @@ bool answer_is_unled(struct json status, struct buf *why)
 	if (json_type_of(status) != JSON_OBJECT ||
 	    !answer_is(status, "leader", "false"))
 		return false;
-	if (answer_is(status, "ready", "true") &&
+	if (answer_is(status, "membership", "") &&
+	    answer_is(status, "ready", "true") &&
 	    !answer_is(status, "leader_id", ""))
 		return false;
 	buf_puts(why, "node ");

@@ -142,6 +142,22 @@ bool api_split(const char *server, struct arena *a, const char **ret_host,
 	return good;
 }
 
+/* What the reader of curl's sentence may want to know beside it. */
+static const char *hint(CURL *c, CURLcode rc)
+{
+	curl_off_t connected_us = 0;
+
+	if (rc == CURLE_COULDNT_CONNECT)
+		return "; is it running there? --server or CORVO_URL name "
+		       "another";
+	curl_easy_getinfo(c, CURLINFO_CONNECT_TIME_T, &connected_us);
+	if (rc == CURLE_OPERATION_TIMEDOUT && connected_us > 0)
+		return "; a node that starts answers once it has heard from "
+		       "a leader: `corvo ps` on its machine shows whether it "
+		       "is starting, and its log what it waits for";
+	return "";
+}
+
 /* A proxy cannot reach the loopback of this machine. */
 static bool is_loopback(const char *url)
 {
@@ -288,10 +304,7 @@ static int transfer(const struct api *api, const char *url, const char *method,
 	} else {
 		buf_printf(why, "cannot reach %s: %s%s", api->server,
 			   text[0] != '\0' ? text : curl_easy_strerror(rc),
-			   rc == CURLE_COULDNT_CONNECT
-			       ? "; is it running there? --server or CORVO_URL "
-				 "name another"
-			       : "");
+			   hint(c, rc));
 	}
 	curl_easy_cleanup(c);
 	curl_slist_free_all(headers);

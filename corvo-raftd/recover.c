@@ -39,6 +39,7 @@ struct recovery {
 	struct kv *kv;
 	struct fit fit;
 	struct fsm *fsm; /* while entries are applied */
+	size_t members;  /* of its cluster, as the store has them */
 	bool moved;      /* the store is another one now */
 	bool alone;      /* the other nodes of its cluster are lost */
 	bool yes;        /* said by who runs it */
@@ -196,6 +197,14 @@ static int on_entry(void *ctx, const struct log_entry *e)
 	return err;
 }
 
+static void count_member(void *ctx, _unused_ const struct m_member *m)
+{
+	struct recovery *r = ctx;
+
+	r->members++;
+}
+
+/* Those that go on where the store ends; and who is a member then. */
 static int apply_entries(struct recovery *r)
 {
 	struct fit again = { .fn = on_entry, .ctx = r };
@@ -209,11 +218,13 @@ static int apply_entries(struct recovery *r)
 			   r->rocks.p, kv_error_text());
 	if (e == 0)
 		e = skips_load(r->s.data_dir, r->fsm, r->why);
-	if (e == 0)
+	if (e == 0 && fit_goes_on(&r->fit))
 		e = fit_read(&again, r->raft.p, r->why);
 	fit_done(&again);
 	if (e == 0)
 		e = fsm_flush(r->fsm);
+	if (e == 0)
+		fsm_members(r->fsm, count_member, r);
 	if (e == 0 && fsm_applied_index(r->fsm) > r->fit.store.index)
 		say("applied entries %" PRIu64 " to %" PRIu64 " of the log",
 		    r->fit.store.index + 1, fsm_applied_index(r->fsm));
@@ -331,8 +342,17 @@ static int recover(struct recovery *r)
 			       "changed");
 		return r->moved ? keep_now(r, r->fit.log.snapshot.index) : 0;
 	}
-	if (fit_goes_on(&r->fit))
-		e = apply_entries(r);
+	e = apply_entries(r);
+	if (e == 0 && r->members > 1 && !r->alone)
+		e = refuse(
+		    r,
+		    "node %s is one of %zu nodes of a cluster, and would "
+		    "become a second cluster beside it: start it with an "
+		    "empty --data-dir instead, also without the file "
+		    "node, and the others send it what they have; only "
+		    "when most of them are lost for good, run `corvo "
+		    "cluster recover`",
+		    r->s.node_id, r->members);
 	if (e == 0)
 		e = begin_history(r, &m);
 	if (e == 0)

@@ -412,8 +412,14 @@ static void act_crash(struct child *c)
 		   ? backoff_ns(c->short_lives++, BACKOFF_READY_NS)
 		   : backoff_ns(c->unready_lives - 1, BACKOFF_MAX_NS);
 	c->restarts++;
-	log_warn("process=%s died: %s; starting it again in %llu ms", c->name,
-		 text.p, (unsigned long long)(wait / NS_PER_MS));
+	if (c->ready_ns != 0 && c->last_exit == 0) /* as raftd in a joining */
+		log_info("process=%s ended in order; starting it again in "
+			 "%llu ms",
+			 c->name, (unsigned long long)(wait / NS_PER_MS));
+	else
+		log_warn("process=%s died: %s; starting it again in %llu ms",
+			 c->name, text.p,
+			 (unsigned long long)(wait / NS_PER_MS));
 	if (wait == 0)
 		act_start(c);
 	else

@@ -43,7 +43,7 @@ static int node_file_refuse(const char *path, const char *data_dir,
 			   "belongs to, remove it and start with that "
 			   "--node-id",
 			   path);
-	return -ERR_VALIDATION_ERROR;
+	return -ERR_CONFLICT;
 }
 
 /*
@@ -153,7 +153,7 @@ int node_confirm(struct node *n, const struct settings *s, struct buf *why)
 		   "with an empty --data-dir and --join=host:port, as a node "
 		   "with a new disk does",
 		   path.p, s->node_id);
-	return -ERR_VALIDATION_ERROR;
+	return -ERR_CONFLICT;
 }
 
 int node_folder(const struct settings *s, struct buf *ret, struct buf *why)

@@ -38,11 +38,21 @@ const char *node_loose_text(const struct settings *s)
 static void refuse(const struct settings *s, const char *what,
 		   const struct buf *clause, struct buf *why)
 {
-	buf_printf(why,
-		   "%s: %.*s; put back copies of %s/raft and %s/rocks that "
-		   "were taken together, or run `corvo recover --data-dir=%s`",
-		   what, STR_ARG(buf_str(clause)), s->data_dir, s->data_dir,
-		   s->data_dir);
+	buf_printf(why, "%s: %.*s; ", what, STR_ARG(buf_str(clause)));
+	if (settings_is_cluster(s))
+		buf_printf(why,
+			   "when %s/raft and %s/rocks were only mixed up, put "
+			   "back those of its last run; otherwise start with "
+			   "an empty --data-dir, and the other nodes send this "
+			   "one what they have; when there are no others, ",
+			   s->data_dir, s->data_dir);
+	else
+		buf_printf(why,
+			   "put back copies of %s/raft and %s/rocks that were "
+			   "taken together, or ",
+			   s->data_dir, s->data_dir);
+	buf_printf(why, "run `corvo recover --node-id=%s --data-dir=%s`",
+		   s->node_id, s->data_dir);
 }
 
 static int judge_log(struct fit *f, const struct settings *s, struct buf *why)
@@ -189,7 +199,7 @@ static int node_has_cluster(struct node *n, const struct node_config *c,
 		   "make one; start with --join=host:port to join one, without "
 		   "--bootstrap=false, or with the --data-dir of a node",
 		   c->settings->data_dir);
-	return -ERR_VALIDATION_ERROR;
+	return -ERR_CONFLICT;
 }
 
 static void node_wire(struct node *n)

@@ -152,6 +152,18 @@ static uint64_t silence_ns(struct svc_cluster *c, uint64_t raft_id)
 	return seen == NULL ? 0 : clock_mono_ns() - MAX(seen->at_ns, heard);
 }
 
+uint64_t svc_seen_ns(struct svc *s, uint64_t raft_id)
+{
+	const struct seen *seen = seen_of(s->cluster, raft_id);
+
+	return seen == NULL ? UINT64_MAX : seen->at_ns;
+}
+
+uint64_t svc_silence_ns(struct svc *s, uint64_t raft_id)
+{
+	return silence_ns(s->cluster, raft_id);
+}
+
 bool svc_is_silent(struct svc *s, uint64_t raft_id)
 {
 	return !nodes_is_alive(s->nodes, raft_id) &&

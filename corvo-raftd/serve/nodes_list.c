@@ -45,6 +45,20 @@ static void fill_heard(const struct heard *h, struct m_cluster_node *ret)
 	fill_reported(&h->m, ret);
 }
 
+/*
+ * What it said to this node when that led before is nothing of now: the time
+ * since is counted from when this node leads again.
+ */
+static void fill_by_leader(struct svc *s, const struct heard *h,
+			   uint64_t raft_id, struct m_cluster_node *ret)
+{
+	if (h != NULL && h->at_ns >= svc_seen_ns(s, raft_id))
+		fill_heard(h, ret);
+	else if (svc_is_silent(s, raft_id))
+		MSG_SET(ret, cluster_node, last_contact_ms,
+			svc_silence_ns(s, raft_id) / NS_PER_MS);
+}
+
 /* The leader's own times are those the others are compared with. */
 static void fill_self(struct svc *s, struct m_cluster_node *ret)
 {
@@ -127,8 +141,8 @@ static void fill_node(struct svc *s, const struct node_server *n,
 	}
 	if (self)
 		fill_self(s, ret);
-	else if (h != NULL && node_is_leader(s->p->node))
-		fill_heard(h, ret);
+	else if (s->nodes != NULL && node_is_leader(s->p->node))
+		fill_by_leader(s, h, n->id, ret);
 }
 
 /* Of another node, or of this one: what only the leader can tell. */

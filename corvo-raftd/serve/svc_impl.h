@@ -179,6 +179,10 @@ bool nodes_last_report(struct svc_nodes *n, uint64_t raft_id,
 uint64_t nodes_heard_ns(struct svc_nodes *n, uint64_t raft_id);
 /* Nothing was heard of it for a while, since this node leads and knows it. */
 bool svc_is_silent(struct svc *s, uint64_t raft_id);
+/* Since when that is, and how long nothing was heard of it. Of a node that
+ * does not lead, or knows nothing of it yet: UINT64_MAX, and 0. */
+uint64_t svc_seen_ns(struct svc *s, uint64_t raft_id);
+uint64_t svc_silence_ns(struct svc *s, uint64_t raft_id);
 /* Of a leader: writes a node down that has not told of itself yet. */
 void nodes_write_down(struct svc *s, const struct m_node_report *r);
 /* Of a leader: an entry at which all nodes make a digest. */

@@ -4,6 +4,7 @@ their disks and clocks, what they fetch; in lists, metrics and events."""
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,36 @@ def test_a_lost_node_is_shown_by_all_others():
 
     with cluster() as three:
         under_one_leader(three, body)
+
+
+def test_what_was_heard_in_an_earlier_lead_is_not_shown():
+    """Two have led, and heard of the third, which led last and is lost: one of
+    the two leads next."""
+    def has_led(node):
+        """It leads, asked to if it does not, and all were heard of."""
+        leader = three.leader()
+        if leader is not node:
+            with leader.client() as c:
+                c.post(f"{API}/cluster/transfer",
+                       {"node_id": name_of(three, node)})
+            return False
+        rows = three.rows(node)
+        return len(rows) == 3 and all("last_contact_ms" in r for r in rows)
+
+    with cluster("--election-timeout=3s") as three:
+        for node in three.nodes:
+            wait_until(lambda n=node: has_led(n), 60, "it to lead")
+        lost = three.nodes[2]
+        before = time.monotonic()
+        lost.kill_all()
+        new = three.leader()
+
+        def is_missed():
+            row = row_of(three, lost, new)
+            passed_ms = 1000 * (time.monotonic() - before)
+            assert row.get("last_contact_ms", 0) <= passed_ms, row
+            return row["alive"] is False and "last_contact_ms" in row
+        wait_until(is_missed, 30, "it to be missed, with the time since")
 
 
 def fill(c, n):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-from cluster import Cluster  # noqa: E402
+from cluster import Cluster, cluster  # noqa: E402
 from node import API, CORVO, Node, free_port, wait_until  # noqa: E402
 from waiting import patience  # noqa: E402
 
@@ -114,6 +114,31 @@ def test_a_node_that_waits_for_a_log_joins_the_cluster_there_is():
     finally:
         waits.clean_up(check=False)
         c.clean_up(check=False)
+
+
+def test_a_member_without_its_log_is_not_made_a_second_cluster():
+    """What its start says is what to do: nothing it says makes two leaders."""
+    with cluster() as three:
+        lost = three.followers()[0]
+        name = next(f for f in lost.flags if f.startswith("--node-id="))
+        with lost.client() as client:
+            client.enqueue("kept")
+        lost.stop()
+        shutil.rmtree(lost.data / "raft")
+        lost.err.unlink()
+        status, words = lost.refuses()
+        assert status == 2 and "start with an empty --data-dir" in words
+        refused = subprocess.run(
+            [CORVO, "recover", f"--data-dir={lost.data}", name],
+            capture_output=True, text=True, check=False, timeout=patience(60))
+        assert refused.returncode == 2, refused
+        assert "is one of 3 nodes of a cluster" in refused.stderr, refused
+        assert not (lost.data / "raft").exists() or not any(
+            (lost.data / "raft").iterdir())
+        shutil.rmtree(lost.data)
+        lost.start()
+        three.wait_whole()
+        assert len(three.rows()) == 3
 
 
 def test_there_must_be_something_to_recover(tmp_path):

@@ -18,7 +18,7 @@ from pathlib import Path
 import waiting
 from node import free_port  # noqa: F401, for those that import it
 
-BUILD = Path(os.environ.get("CORVO_BUILD_DIR", "/work/main/build/dev"))
+BUILD = Path(os.environ["CORVO_BUILD_DIR"])
 HTTPD = BUILD / "corvo-httpd" / "corvo-httpd"
 FAKE = Path(os.environ.get("CORVO_FAKE_BACKEND",
                            BUILD / "tests" / "component" / "fake_backend"))

@@ -19,6 +19,8 @@ NO_LEADER = ("node n1 knows no leader (Candidate, term 7): 2 of the 3 nodes "
 @pytest.mark.parametrize("change, said", [
     ({}, NO_LEADER),
     ({"membership": "it has left"}, "node n1 is in no cluster: it has left"),
+    ({"membership": "it has left", "leader_id": "n2", "ready": True},
+     "node n1 is in no cluster: it has left"),
     ({"state": "Follower", "leader_id": "n2"},
      "node n1 does not reach n2, which led last, or has yet to apply the "
      "log")])

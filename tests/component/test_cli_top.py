@@ -7,6 +7,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import struct
 import termios
 import time
@@ -153,6 +154,16 @@ def test_names_that_cannot_be_printed(server):
 def test_server_that_is_not_there():
     p = corvo("top", "--once", "--server", "http://127.0.0.1:1")
     assert p.returncode == 1 and "cannot reach" in p.stderr
+
+
+def test_server_that_does_not_answer():
+    """Connections to a node that starts are taken, and wait."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        p = corvo("top", "--once", "--server", f"http://127.0.0.1:{port}")
+    assert p.returncode == 1
+    assert "a node that starts answers once it has heard from a leader" in \
+        p.stderr
 
 
 def test_without_a_terminal(server):

@@ -46,8 +46,7 @@ static void another_name_is_refused(void **state)
 	assert_non_null(mkdtemp(dir));
 	run_child(&first, dir);
 	setenv("CORVO_NODE_ID", "other", 1);
-	assert_refused(&second, dir, ERR_VALIDATION_ERROR,
-		       "belongs to node node-1");
+	assert_refused(&second, dir, ERR_CONFLICT, "belongs to node node-1");
 	unsetenv("CORVO_NODE_ID");
 	dir_remove(dir);
 }
@@ -82,8 +81,7 @@ static void a_damaged_name_is_refused(void **state)
 		else if (i == ARRAY_SIZE(texts))
 			s.n = 4096; /* as much as is read */
 		assert_int_equal(file_write(path, s), 0);
-		assert_refused(&r, dir, ERR_VALIDATION_ERROR,
-			       "/node is damaged");
+		assert_refused(&r, dir, ERR_CONFLICT, "/node is damaged");
 	}
 	dir_remove(dir);
 }
@@ -108,8 +106,7 @@ static void an_empty_directory_without_bootstrap_is_refused(void **state)
 
 	(void)state;
 	assert_non_null(mkdtemp(dir));
-	assert_refused(&r, dir, ERR_VALIDATION_ERROR,
-		       "start with --join=host:port");
+	assert_refused(&r, dir, ERR_CONFLICT, "start with --join=host:port");
 	dir_remove(dir);
 }
 

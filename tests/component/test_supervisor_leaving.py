@@ -108,6 +108,19 @@ def test_a_start_that_fails_waits_for_none_before_it(node):
     assert int(first[1]) < 200
 
 
+def test_an_end_in_order_is_no_death(node):
+    """As that of corvo-raftd when it makes or joins a cluster."""
+    node.mode("raftd", "finish")
+    node.start()
+    old = node.pid("raftd")
+    node.mode("raftd")
+    let_go(node)
+    node.wait_back("raftd", old)
+    assert "info supervisor node-1 process=raftd ended in order; " in \
+        node.log()
+    assert "died" not in node.log()
+
+
 # --- signals for all -----------------------------------------------------
 
 

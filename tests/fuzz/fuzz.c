@@ -3,6 +3,7 @@
  */
 #include "fuzz.h"
 
+#include <ctype.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -219,8 +220,15 @@ static int run_input(const char *hex, struct rng *keeper)
 	_cleanup_(buf_done) struct buf b = BUF_INIT(0);
 	unsigned byte;
 
-	for (; sscanf(hex, "%2x", &byte) == 1; hex += 2)
+	for (;
+	     isxdigit((unsigned char)hex[0]) &&
+	     isxdigit((unsigned char)hex[1]) && sscanf(hex, "%2x", &byte) == 1;
+	     hex += 2)
 		buf_putc(&b, (char)byte);
+	if (*hex != '\0' && *hex != '\n') {
+		fprintf(stderr, "no two hexadecimal digits: %s\n", hex);
+		return 2;
+	}
 	(void)run_one(buf_str(&b));
 	if (keeper != NULL)
 		keep(&b, keeper);
@@ -238,7 +246,7 @@ static void run_corpus(const char *path, struct rng *rng)
 	CHECK(f != NULL);
 	while (getline(&line, &size, f) > 0)
 		if (*line != '#') {
-			(void)run_input(line, rng);
+			CHECK(run_input(line, rng) == 0);
 			n++;
 		}
 	CHECK(n > 0 && fclose(f) == 0);

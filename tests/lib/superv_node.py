@@ -71,6 +71,11 @@ if "unready" not in mode:
     note.sendall(b"STATUS=all is well\nREADY=1\n")
 if "regret" in mode:
     sys.exit(2)
+if "finish" in mode:
+    while not os.path.exists(here + "/go"):
+        note.sendall(b"WATCHDOG=1\n")
+        select.select([], [], [], 0.01)
+    sys.exit(0)
 def spin():
     while True:
         pass
