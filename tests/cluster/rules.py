@@ -135,20 +135,26 @@ def rule_events_had_a_lease(h):
     """events: in a job's own list each completion stands after the start of an
     attempt, and no attempt starts while another runs. (A fetch that is sent
     again inside the cluster starts the same attempt again, with a new token.)
+    The event log is bounded, so a list may have lost its first events: one that
+    does not begin with the job's creation may begin while an attempt runs.
     """
     ends = ("completed", "failed", "reclaimed", "given_back", "timed_out",
             "cancelled", "dead", "expired")
     for job_id, row in h.final.items():
+        events = row.get("events", ())
         running = None
-        for word, attempt in row.get("events", ()):
+        may_run = len(events) > 0 and events[0][0] != "enqueued"
+        for word, attempt in events:
             if word == "started":
                 if running not in (None, attempt):
                     h.say("events", job_id, f"attempt {attempt} began while "
                           f"{running} ran: {row['events']}")
                 running = attempt
-            elif word == "completed" and running is None:
+            elif word == "completed" and running is None and not may_run:
                 h.say("events", job_id,
                       f"completed without a lease: {row['events']}")
+            if word in ends or word == "started":
+                may_run = False
             if word in ends:
                 running = None
 

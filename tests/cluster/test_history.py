@@ -237,11 +237,20 @@ def test_events_of_an_attempt_that_was_started_again():
 
 
 @pytest.mark.parametrize("events", [
+    [("completed", 1)],
+    [("reclaimed", 1), ("started", 2), ("completed", 2)],
+])
+def test_events_of_which_the_log_has_lost_the_first(events):
+    assert_good(life("a", 1, 1).end("a", "completed", events))
+
+
+@pytest.mark.parametrize("events", [
     [("enqueued", 0), ("completed", 1)],
     [("started", 1), ("reclaimed", 1), ("completed", 1)],
     [("started", 1), ("failed", 1), ("completed", 1)],
     [("started", 1), ("started", 2), ("completed", 2)],
-], ids=range(4))
+    [("reclaimed", 1), ("completed", 1)],
+], ids=range(5))
 def test_events(events):
     assert names(life("a", 1, 1).end("a", "completed", events)) == ["events"]
 
