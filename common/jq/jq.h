@@ -59,7 +59,8 @@ bool jq_find(struct jq *path, struct str document, struct json *ret);
 
 /* False also when the text is no JSON. */
 bool jq_matches(struct jq *jq, struct str text);
-/* How many places of a document it looks at, at most: what matching costs. */
+/* How many places of a document it looks at, at most: what matching costs. One
+ * that is counted from an end is two, for each such end. */
 size_t jq_tests(const struct jq *jq);
 
 void jq_done(struct jq *jq); /* frees what matching used; NULL: fine */

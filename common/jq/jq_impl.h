@@ -60,6 +60,15 @@ bool jq_next_item(struct jq_iter *it, struct json *ret);
 bool jq_next_member(struct jq_iter *it, struct json *ret_key,
 		    struct json *ret); /* key: with its quotes */
 
+/*
+ * The same in two steps: to where the next value begins; behind it. False:
+ * there is none, and p is where its object or array is closed. What is within
+ * the value can be looked at in between.
+ */
+bool jq_iter_item(struct jq_iter *it);
+bool jq_iter_member(struct jq_iter *it, struct json *ret_key);
+bool jq_iter_skip(struct jq_iter *it, struct json *ret);
+
 /* False when v is no number or too large for a double. */
 bool jq_number(struct json v, long double *ret);
 

@@ -35,23 +35,6 @@ static bool is_key(struct jq *jq, struct json key, struct str name)
 	       (name.n == 0 || memcmp(key.raw.p + 1, name.p, name.n) == 0);
 }
 
-/* Of members with the same name the last one counts, as in jq. */
-static bool find_member(struct jq *jq, struct json v, struct str name,
-			struct json *ret)
-{
-	struct jq_iter it = jq_iter(v);
-	struct json key, item;
-	bool found = false;
-
-	while (jq_next_member(&it, &key, &item)) {
-		if (!is_key(jq, key, name))
-			continue;
-		*ret = item;
-		found = true;
-	}
-	return found;
-}
-
 static int64_t count(struct json v)
 {
 	bool object = json_type_of(v) == JSON_OBJECT;
@@ -65,35 +48,68 @@ static int64_t count(struct json v)
 	return n;
 }
 
-static bool find_item(struct json v, int64_t index, struct json *ret)
+/* In an array that begins there: which item it is, counted from 0; < 0: there
+ * are not so many. */
+static int64_t place_of(int64_t index, struct jq_iter it)
 {
-	struct jq_iter it = jq_iter(v);
-	int64_t left = index < 0 ? count(v) + index : index;
+	struct json item;
 
-	if (left < 0)
+	if (index >= 0)
+		return index;
+	while (index < 0 && jq_next_item(&it, &item))
+		index++;
+	if (index < 0)
+		return -1;
+	for (index = 0; jq_next_item(&it, &item);)
+		index++;
+	return index;
+}
+
+/*
+ * Follows the path from its key i on into the value at it->p, and goes on to
+ * where that ends: a document is walked once, however deep the path leads. Of
+ * members with the same name the last one counts, as in jq.
+ */
+static bool seek(struct jq *jq, const struct jq_path *path, size_t i,
+		 struct jq_iter *it, struct json *ret)
+{
+	const struct jq_key *k = &path->keys[i];
+	struct json key = { STR_NULL }, other;
+	bool found = false;
+	int64_t left = 0;
+
+	if (i == path->n)
+		return jq_iter_skip(it, ret);
+	if (it->p == it->end || *it->p != (k->is_index ? '[' : '{')) {
+		(void)jq_iter_skip(it, &other);
 		return false;
-	while (jq_next_item(&it, ret))
-		if (left-- == 0)
-			return true;
-	return false;
+	}
+	it->p++;
+	if (k->is_index)
+		left = place_of(k->index, *it);
+	while (k->is_index ? jq_iter_item(it) : jq_iter_member(it, &key)) {
+		if (k->is_index ? left-- == 0 : is_key(jq, key, k->name))
+			found = seek(jq, path, i + 1, it, ret);
+		else
+			(void)jq_iter_skip(it, &other);
+		if (found && k->is_index && i == 0)
+			return true; /* nobody asks for the rest */
+	}
+	it->p += it->p < it->end;
+	return found;
 }
 
 /* False when the path leads nowhere. */
 static bool follow(struct jq *jq, const struct jq_path *path, struct json v,
 		   struct json *ret)
 {
-	for (size_t i = 0; i < path->n; i++) {
-		const struct jq_key *k = &path->keys[i];
-		enum json_type want = k->is_index ? JSON_ARRAY : JSON_OBJECT;
+	struct jq_iter it = { .p = v.raw.p, .end = v.raw.p + v.raw.n };
 
-		if (json_type_of(v) != want)
-			return false;
-		if (!(k->is_index ? find_item(v, k->index, &v)
-				  : find_member(jq, v, k->name, &v)))
-			return false;
-	}
 	*ret = v;
-	return true;
+	if (path->n == 0)
+		return true;
+	/* nothing is so deep in a document that counts */
+	return path->n <= LIMIT_JSON_DEPTH && seek(jq, path, 0, &it, ret);
 }
 
 /* --- tests --- */
@@ -236,12 +252,23 @@ bool jq_matches(struct jq *jq, struct str text)
 	return truth && (checked || is_json(text));
 }
 
+/* The end is walked to before anything can be counted from there. */
+static size_t from_the_end(const struct jq_path *path)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < path->n; i++)
+		n += path->keys[i].is_index && path->keys[i].index < 0;
+	return n;
+}
+
 size_t jq_tests(const struct jq *jq)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < jq->n; i++)
-		n += jq->steps[i].code < JQ_NOT;
+		if (jq->steps[i].code < JQ_NOT)
+			n += 1 + from_the_end(&jq->steps[i].path);
 	return n;
 }
 

@@ -64,16 +64,35 @@ static const char *skip_container(const char *p, const char *end)
 	return NULL;
 }
 
-/* Within its object or array only a comma or space ends a number or word. */
+/* A number or word. */
+static const char *skip_word(const char *p, const char *end)
+{
+	const char *start = p;
+
+	for (; p < end; p++) {
+		switch (*p) {
+		case ',':
+		case '}':
+		case ']':
+		case ' ':
+		case '\n':
+		case '\t':
+		case '\r':
+			return p;
+		default:
+			turn_at((size_t)(p - start));
+		}
+	}
+	return p;
+}
+
 static const char *skip_value(const char *p, const char *end)
 {
 	if (*p == '"')
 		return skip_text(p + 1, end);
 	if (*p == '{' || *p == '[')
 		return skip_container(p, end);
-	while (p < end && *p != ',' && skip_space(p, p + 1) == p)
-		p++;
-	return p;
+	return skip_word(p, end);
 }
 
 struct jq_iter jq_iter(struct json v)
@@ -85,15 +104,11 @@ struct jq_iter jq_iter(struct json v)
 	return (struct jq_iter){ .p = p + 1, .end = p + v.raw.n - 1 };
 }
 
-bool jq_next_item(struct jq_iter *it, struct json *ret)
+bool jq_iter_skip(struct jq_iter *it, struct json *ret)
 {
-	const char *start = skip_space(it->p, it->end);
+	const char *start = it->p;
 
-	if (start < it->end && *start == ',')
-		start = skip_space(start + 1, it->end);
-	if (start == it->end)
-		return false;
-	it->p = skip_value(start, it->end);
+	it->p = start < it->end ? skip_value(start, it->end) : NULL;
 	if (it->p == NULL || it->p == start) {
 		it->p = it->end;
 		return false;
@@ -103,13 +118,31 @@ bool jq_next_item(struct jq_iter *it, struct json *ret)
 	return true;
 }
 
-bool jq_next_member(struct jq_iter *it, struct json *ret_key, struct json *ret)
+bool jq_iter_item(struct jq_iter *it)
 {
-	if (!jq_next_item(it, ret_key) || ret_key->raw.p[0] != '"')
+	it->p = skip_space(it->p, it->end);
+	if (it->p < it->end && *it->p == ',')
+		it->p = skip_space(it->p + 1, it->end);
+	return it->p < it->end && *it->p != '}' && *it->p != ']';
+}
+
+bool jq_iter_member(struct jq_iter *it, struct json *ret_key)
+{
+	if (!jq_iter_item(it) || *it->p != '"' || !jq_iter_skip(it, ret_key))
 		return false;
 	it->p = skip_space(it->p, it->end);
 	if (it->p == it->end || *it->p != ':')
 		return false;
-	it->p++;
-	return jq_next_item(it, ret);
+	it->p = skip_space(it->p + 1, it->end);
+	return it->p < it->end;
+}
+
+bool jq_next_item(struct jq_iter *it, struct json *ret)
+{
+	return jq_iter_item(it) && jq_iter_skip(it, ret);
+}
+
+bool jq_next_member(struct jq_iter *it, struct json *ret_key, struct json *ret)
+{
+	return jq_iter_member(it, ret_key) && jq_iter_skip(it, ret);
 }

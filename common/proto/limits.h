@@ -189,6 +189,7 @@
  * at, so that no job can make an entry long. */
 #define LIMIT_POLICIES          100
 #define LIMIT_POLICY_TESTS      64
+#define LIMIT_POLICY_LOOKED     (32u << 20) /* bytes, in one request */
 #define LIMIT_POLICY_NAME_BYTES 100
 #define LIMIT_POLICY_TAG_BYTES  255
 #define LIMIT_POLICY_JQ_BYTES   1024

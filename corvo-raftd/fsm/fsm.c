@@ -60,7 +60,7 @@ static void on_ended(struct fsm *f, struct job *j, enum job_state end)
 }
 
 static const struct job_hooks hooks = { on_ended, ties_on_error, purse_handed,
-					policy_on_create };
+					policy_on_create, policy_put_off };
 
 static void fsm_init(struct fsm *f, struct kv *kv)
 {
@@ -334,6 +334,7 @@ static void apply_item(struct fsm *f, const struct entry *e, size_t i,
 	budget_take(f, item.body.n);
 	f->flags = item.flags;
 	f->draws = 0;
+	f->looked = 0;
 	f->counters.ops++;
 	if (item.caller != 0 && fsm_is_resend(f) &&
 	    answer_again(f, e, i, replies, &item.body))

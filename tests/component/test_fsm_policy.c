@@ -320,6 +320,89 @@ static void test_a_fetch_holds_in_portions(void **state)
 	fx_expect_none(x, "q");
 }
 
+#define MANY       12
+#define MANY_BYTES 100000
+#define MANY_OTHER 7 /* no policy is for it */
+
+/* As many places are looked at as may be, and the last one is what counts. */
+static void set_dear_policies(struct fx *x)
+{
+	struct m_policy m = some("p", "enqueue");
+	char name[16];
+
+	MSG_SET(&m, policy, mode, POLICY_ALL);
+	for (int i = 0; i < LIMIT_POLICY_TESTS; i++) {
+		snprintf(name, sizeof(name), "p%d", i);
+		MSG_SET(&m, policy, name, str_from(name));
+		MSG_SET(&m, policy, priority, LIMIT_POLICY_TESTS - i);
+		MSG_SET(&m, policy, payload_jq,
+			i + 1 < LIMIT_POLICY_TESTS ? STR(".a == 5")
+						   : STR(".a == 1"));
+		set(x, &m);
+	}
+}
+
+static void enqueue_many(struct fx *x)
+{
+	static struct m_enqueue jobs[MANY];
+	static char ids[MANY][16], payloads[MANY][MANY_BYTES];
+	struct m_enqueue_batch b = { 0 };
+
+	for (int i = 0; i < MANY; i++) {
+		char *p = payloads[i];
+
+		snprintf(ids[i], sizeof(ids[i]), "job_%02d", i);
+		memset(p, ' ', MANY_BYTES);
+		memcpy(p, i == MANY_OTHER ? "{\"a\":2" : "{\"a\":1", 6);
+		p[MANY_BYTES - 1] = '}';
+		jobs[i] = fx_new(ids[i], "q");
+		MSG_SET(&jobs[i], enqueue, payload, str_of(p, MANY_BYTES));
+	}
+	MSG_SET_LIST(&b, enqueue_batch, jobs, jobs, MANY);
+	assert_int_equal(fx_do(x, OP_ENQUEUE_BATCH, &b, NULL), 0);
+}
+
+/* However many jobs a request has, so much of them is looked at in its entry;
+ * the others are looked at before anybody gets them. */
+static void test_a_large_request_is_looked_at_in_parts(void **state)
+{
+	struct fx *x = *state;
+	struct m_fetch fetch = { 0 };
+	struct str q = STR("q");
+	size_t now = 0;
+	char id[16];
+
+	set_dear_policies(x);
+	enqueue_many(x);
+	assert_true(fsm_entry_weight(x->side[FX_MEM].f) <
+		    LIMIT_POLICY_LOOKED + LIMIT_ENTRY_BYTES +
+			4 * MANY * MANY_BYTES);
+	now = fx_count_keys(&x->side[FX_MEM], "h|");
+	assert_in_range(now, 1, MANY - 2);
+	restart_both(x);
+	MSG_SET_LIST(&fetch, fetch, queues, &q, 1);
+	snprintf(id, sizeof(id), "job_%02d", MANY_OTHER);
+	while (fx_job(x, id)->state != JOB_ACTIVE) {
+		fx_begin(x);
+		fx_add(x, OP_FETCH, 0, &fetch);
+		fx_commit(x);
+		assert_true(fx_count_keys(&x->side[FX_MEM], "h|") > now ||
+			    fx_job(x, id)->state == JOB_ACTIVE);
+		now = fx_count_keys(&x->side[FX_MEM], "h|");
+	}
+	fx_timeline(x, id, "enqueued started");
+	for (int i = 0; i < MANY_OTHER; i++) {
+		snprintf(id, sizeof(id), "job_%02d", i);
+		fx_timeline(x, id, "enqueued held");
+		assert_int_equal(fx_job(x, id)->held->at, POINT_ENQUEUE);
+	}
+	/* what was approved counts there as anywhere */
+	fx_job_op(x, OP_APPROVE, id, "pending");
+	restart_both(x);
+	fx_expect(x, "q", id);
+	fx_timeline(x, id, "enqueued held approved started");
+}
+
 static void test_there_are_so_many_at_most(void **state)
 {
 	struct fx *x = *state;
@@ -472,6 +555,7 @@ int main(void)
 		TEST(test_a_provider_that_fails),
 		TEST(test_what_is_looked_at_is_weighed),
 		TEST(test_a_fetch_holds_in_portions),
+		TEST(test_a_large_request_is_looked_at_in_parts),
 		TEST(test_there_are_so_many_at_most),
 		TEST(test_an_id_is_no_name),
 		TEST(test_links),

@@ -101,6 +101,51 @@ static void test_groups_without_settings_have_no_lanes(void **state)
 	expect(x, 9, "b2 c2 a3 b3 c3");
 }
 
+static uint64_t weight_of_change(struct fx *x, uint32_t max_retries)
+{
+	struct m_set_queue m = { 0 };
+
+	MSG_SET(&m, set_queue, max_retries, max_retries);
+	set(x, &m);
+	return fsm_entry_weight(x->side[FX_MEM].f);
+}
+
+/* Lanes and active jobs may be many, and a queue changed again and again. */
+static void test_what_a_change_looks_at_is_weighed(void **state)
+{
+	enum { GROUPS = 40, ACTIVE = 10 };
+	struct fx *x = *state;
+	struct m_set_queue m = { 0 };
+	struct m_fetched job;
+	uint64_t alone;
+
+	set_fairness(x, FAIRNESS_GROUP);
+	alone = weight_of_change(x, 1);
+	for (int i = 0; i < GROUPS; i++) {
+		char group[16];
+
+		(void)snprintf(group, sizeof(group), "g%d", i);
+		enqueue(x, group, i);
+	}
+	for (int i = 0; i < ACTIVE; i++)
+		assert_true(fx_fetch(x, "q", &job));
+	assert_true(weight_of_change(x, 2) >= alone + GROUPS * 200);
+	fx_set_budget(x, alone + GROUPS * 300);
+	fx_begin(x);
+	MSG_SET(&m, set_queue, queue, STR("q"));
+	for (uint32_t i = 3; i < 6; i++) {
+		MSG_SET(&m, set_queue, max_retries, i);
+		fx_add(x, OP_SET_QUEUE, 0, &m);
+	}
+	fx_commit(x);
+	assert_true(queue_of(x)->set->max_retries < 5);
+	fx_set_budget(x, LIMIT_ENTRY_BYTES);
+	alone = weight_of_change(x, 6);
+	set_fairness(x, FAIRNESS_NONE);
+	assert_true(fsm_entry_weight(x->side[FX_MEM].f) >= alone + ACTIVE * 50);
+	finish(x);
+}
+
 static void test_only_groups_with_settings_have_lanes(void **state)
 {
 	struct fx *x = *state;
@@ -386,6 +431,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_groups_without_settings_have_no_lanes),
+		T(test_what_a_change_looks_at_is_weighed),
 		T(test_only_groups_with_settings_have_lanes),
 		T(test_active_jobs_count_for_a_later_limit),
 		T(test_a_queue_hands_out_nothing_while_its_jobs_part),

@@ -257,6 +257,25 @@ static void test_depth(void **state)
 	arena_done(&a);
 }
 
+static void test_paths_go_by_the_last_member(void **state)
+{
+	static const char twice[] =
+	    "{\"a\": {\"b\": 1, \"c\": 5}, \"x\": [[1, 2], [3, {\"y\": 4}, 6]],"
+	    " \"a\": {\"b\": 2, \"b\": 3}, \"z\": {\"a\": 1}, \"z\": 7}";
+
+	(void)state;
+	assert_true(run(".a.b == 3", twice));
+	assert_true(run(".a.c == null", twice));
+	assert_true(run(".z.a == null", twice));
+	assert_true(run(".x[1][1].y == 4", twice));
+	assert_true(run(".x[-1][-2].y == 4", twice));
+	assert_true(run(".x[-1][2] == 6", twice));
+	assert_true(run(".x[-2][-2] == 1", twice));
+	assert_true(run(".x[-2][-3] == null", twice));
+	assert_true(run(".x[0][2] == null", twice));
+	assert_true(run(".x[2] == null", twice));
+}
+
 /* What is no JSON matches nothing, wherever it is broken. */
 static void test_broken_documents(void **state)
 {
@@ -511,6 +530,7 @@ int main(void)
 		cmocka_unit_test(test_logic),
 		cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_paths_go_by_the_last_member),
 		cmocka_unit_test(test_broken_documents),
 		cmocka_unit_test(test_documents_are_read_as_json),
 		cmocka_unit_test(test_random),

@@ -4,6 +4,7 @@
  */
 #include "seglog_world.h"
 
+#include "cluster/seglog/pool.h"
 #include "util/crc32c.h"
 
 static size_t count_files(const char *dir, const char *prefix)
@@ -243,6 +244,34 @@ static void assert_damage(const struct world *w, const struct image *im,
 		fail_msg("\"%s\" does not say \"%s\"", damage.p, words);
 }
 
+/* A number is given twice where a crash left segments behind the end of the
+ * log: what is spare of the first is not counted for the second, too. */
+static void spares_of_the_same_number(void **state _unused_)
+{
+	struct world *w = world_new("same_number");
+	_cleanup_(buf_done) struct buf why = BUF_INIT(0);
+	struct seg_pool p = { .dir = w->dir, .bytes = 1 << 16, .max = 4 };
+	struct seg_open five, six;
+
+	world_close(w);
+	assert_int_equal(seg_pool_take(&p, 105, true, &five, &why), 0);
+	(void)close(five.fd);
+	assert_int_equal(seg_pool_give(&p, five.name, &why), 0);
+	p.n = 0; /* the one that is used next is another */
+	assert_int_equal(seg_pool_take(&p, 105, true, &five, &why), 0);
+	(void)close(five.fd);
+	assert_int_equal(seg_pool_init(&p, &why), 0);
+	assert_int_equal(p.n, 1);
+	assert_int_equal(seg_pool_give(&p, five.name, &why), 0);
+	for (uint64_t number = 106; number < 109; number++) {
+		assert_int_equal(seg_pool_take(&p, number, true, &six, &why),
+				 0);
+		(void)close(six.fd);
+	}
+	assert_int_equal(why.n, 0);
+	world_free(w);
+}
+
 static void segments_that_are_missing_or_strange(void **state _unused_)
 {
 	struct world *w = world_new("missing");
@@ -280,6 +309,7 @@ int main(void)
 		cmocka_unit_test(entries_that_were_taken_back),
 		cmocka_unit_test(a_log_that_is_not_flushed),
 		cmocka_unit_test(old_segments_are_used_again),
+		cmocka_unit_test(spares_of_the_same_number),
 		cmocka_unit_test(segments_that_are_missing_or_strange),
 	};
 

@@ -95,17 +95,27 @@ int seg_pool_init(struct seg_pool *p, struct buf *why)
 	return r < 0 ? failed(why, r, "remove a file in", p, "") : 0;
 }
 
+/* After a crash, segments behind the end of the log are spares, and their
+ * numbers are given again. */
+static bool is_kept(const struct seg_pool *p, const char *spare)
+{
+	for (unsigned i = 0; i < p->n; i++)
+		if (strcmp(p->spare[i], spare) == 0)
+			return true;
+	return false;
+}
+
 int seg_pool_give(struct seg_pool *p, const char *name, struct buf *why)
 {
 	char spare[SEG_NAME_MAX];
 	int r;
 
-	if (!is_wanted(p, name)) {
+	(void)snprintf(spare, sizeof(spare), SPARE_PREFIX "%s",
+		       name + strlen(SEG_PREFIX));
+	if (!is_wanted(p, name) || is_kept(p, spare)) {
 		r = unlink_in(p, name);
 		return r < 0 ? failed(why, r, "remove", p, name) : 0;
 	}
-	(void)snprintf(spare, sizeof(spare), SPARE_PREFIX "%s",
-		       name + strlen(SEG_PREFIX));
 	r = rename_in(p, name, spare);
 	if (r < 0)
 		return failed(why, r, "rename", p, name);

@@ -248,6 +248,7 @@ struct fsm {
 	uint64_t weight;   /* of the last entry */
 	const void *rest;  /* of the item: what is left of its request */
 	size_t behind_max; /* bytes that may gather before they are written */
+	uint64_t looked;   /* bytes, by policies for the item */
 };
 
 #endif

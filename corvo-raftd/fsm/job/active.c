@@ -5,12 +5,14 @@
 
 #include <stdlib.h>
 
+#include "fsm/core/budget.h"
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/job/job.h"
 #include "fsm/order/lane.h"
 
 #define LIVE_CACHE_BYTES 1024 /* largest live record kept in memory */
+#define LOOK_BYTES       64   /* one that is looked at weighs as much */
 
 struct fsm_active *active_find(const struct fsm *f, struct str id)
 {
@@ -90,6 +92,8 @@ void active_regroup(struct fsm *f, const struct fsm_queue *q)
 	size_t pos = 0;
 	void *v;
 
+	if (f->cluster.level >= 2)
+		budget_take(f, f->active.n * LOOK_BYTES);
 	while (hmap_next(&f->active, &pos, &id, &v)) {
 		struct fsm_active *a = v;
 		struct fsm_lane *l;

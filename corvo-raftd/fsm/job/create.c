@@ -199,6 +199,7 @@ void job_create(struct fsm *f, const struct new_job *n,
 {
 	const struct m_enqueue *op = n->op;
 	struct fsm_queue *q = queue_get(f, op->queue);
+	bool policies = f->policies.of[POINT_ENQUEUE] > 0;
 	struct m_job_doc doc;
 	struct key k;
 
@@ -206,6 +207,8 @@ void job_create(struct fsm *f, const struct new_job *n,
 	MUST(f, op->job_id.n > 0 && op->job_id.n <= LIMIT_JOB_ID_BYTES);
 	fill_doc(f, n, q, &doc);
 	MSG_SET(&doc, job_doc, event, enqueued_event(f, op));
+	if (policies)
+		f->hooks->creating(f, &doc);
 	key_job(&k, op->job_id);
 	fsm_put(f, &k, &msg_job_doc, &doc);
 	add_to_indexes(f, q, op->job_id, &doc, buf_str(&f->scratch));
@@ -213,7 +216,7 @@ void job_create(struct fsm *f, const struct new_job *n,
 		sdb_created(f, doc.scheduled_db);
 	job_reply(op->job_id, &doc, ret);
 	f->counters.enqueued++;
-	if (f->policies.of[POINT_ENQUEUE] > 0 &&
+	if (policies && !MSG_HAS(&doc, job_doc, unasked) &&
 	    f->hooks->created(f, op->job_id, &doc))
 		MSG_SET(ret, enqueue_reply, status, JOB_HELD);
 }

@@ -52,10 +52,11 @@ struct job_hooks {
 	/* One that says what it will cost comes into a worker's hands, with its
 	 * token, or leaves them: 1, -1. */
 	void (*handed)(struct fsm *f, struct job *j, int change);
-	/* One was created while there are policies of that: true, it is held.
-	 */
+	/* One was created, and they are to be asked now: true, it is held. */
 	bool (*created)(struct fsm *f, struct str id,
 			const struct m_job_doc *d);
+	/* One is about to be created while there are policies of that. */
+	void (*creating)(const struct fsm *f, struct m_job_doc *d);
 };
 
 /* 1 found, 0 absent (also for an impossible id), -ERR_*. */

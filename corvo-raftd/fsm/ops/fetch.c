@@ -432,7 +432,7 @@ static void hold_for(struct fsm *f, struct job *j, const struct purse_block *b)
 /* 1: no policy wants somebody to look at it first; 0: it is held; -ERR_*. */
 static int pass_policies(struct fsm *f, struct job *j)
 {
-	int r = policy_hold(f, j, POINT_FETCH);
+	int r = policy_hold_at_fetch(f, j);
 
 	if (r > 0)
 		budget_take_job(f);

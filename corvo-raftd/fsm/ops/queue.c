@@ -3,6 +3,7 @@
  * through the log.
  */
 #include "fsm/order/queue.h"
+#include "fsm/core/budget.h"
 #include "fsm/core/entry.h"
 #include "fsm/core/state.h"
 #include "fsm/job/active.h"
@@ -13,6 +14,8 @@
 #include "fsm/order/roster.h"
 #include "fsm/order/settings.h"
 #include "proto/msg_json.h"
+
+#define LANE_BYTES 256 /* one that is looked at weighs as much */
 
 /* {"set":{...},"groups":N,"push":true,"removed":[...]}: what the change was
  * about. */
@@ -60,13 +63,42 @@ static bool is_same(const struct m_set_queue *a, const struct m_set_queue *b)
 	return same;
 }
 
+/* Groups of the same names have settings of their own. */
+static bool has_same_groups(const struct m_set_queue *a,
+			    const struct m_set_queue *b)
+{
+	if (a->groups_n != b->groups_n)
+		return false;
+	for (size_t i = 0; i < a->groups_n; i++)
+		if (!str_eq(a->groups[i].name, b->groups[i].name))
+			return false;
+	return true;
+}
+
+/*
+ * Its lanes are looked at, and where groups have them anew, all active jobs.
+ * Who changes queues again and again is not done in one entry.
+ */
+static void change_lanes(struct fsm *f, struct fsm_queue *q, bool part,
+			 bool same_groups)
+{
+	bool was_wide = q->lanes.wide, was_parting = q->lanes.parting;
+
+	regroup_begin(f, q, part);
+	if (f->cluster.level >= 2)
+		budget_take(f, q->lanes.groups.n * LANE_BYTES);
+	if (!same_groups || q->lanes.wide != was_wide ||
+	    q->lanes.parting != was_parting)
+		active_regroup(f, q);
+}
+
 int apply_set_queue(struct fsm *f, const struct m_set_queue *op,
 		    struct m_queue *ret)
 {
 	static const struct m_set_queue none;
 	struct fsm_queue *q;
 	struct m_set_queue merged;
-	bool known, part;
+	bool known, part, same_groups;
 	int r;
 
 	if (!queue_name_fits(op->queue))
@@ -84,13 +116,13 @@ int apply_set_queue(struct fsm *f, const struct m_set_queue *op,
 	q = queue_get(f, op->queue);
 	if (!is_same(q->set, &merged)) {
 		part = regroup_parts(f, q, &merged);
+		same_groups = has_same_groups(q->set, &merged);
 		settings_keep(f, q, &merged);
 		queue_touch(f, q);
 		queue_write_doc(f, q);
 		queue_event(f, q, EVENT_QUEUE_CHANGED, change_data(f, op));
 		bounds_settings_changed(f, q);
-		regroup_begin(f, q, part);
-		active_regroup(f, q);
+		change_lanes(f, q, part, same_groups);
 		r = maintain_regroup(f);
 		if (r < 0)
 			return r;

@@ -187,6 +187,7 @@ static bool ask_all(struct fsm *f, const struct job *j, enum policy_point at,
 		if (found)
 			describe(f, p, at, iteration, ret);
 	}
+	f->looked += s.looked;
 	budget_take(f, s.looked);
 	return found;
 }
@@ -228,6 +229,29 @@ bool policy_on_create(struct fsm *f, struct str id, const struct m_job_doc *d)
 	return policy_hold(f, &j, POINT_ENQUEUE) > 0;
 }
 
+void policy_put_off(const struct fsm *f, struct m_job_doc *d)
+{
+	if (f->policies.of[POINT_ENQUEUE] > 0 &&
+	    f->looked >= LIMIT_POLICY_LOOKED)
+		MSG_SET(d, job_doc, unasked, true);
+	else
+		MSG_UNSET(d, job_doc, unasked);
+}
+
+int policy_hold_at_fetch(struct fsm *f, struct job *j)
+{
+	int r = 0;
+
+	if (MSG_HAS(&j->doc, job_doc, unasked) &&
+	    !MSG_HAS(&j->live, job_live, asked))
+		r = policy_hold(f, j, POINT_ENQUEUE);
+	if (r != 0)
+		return r;
+	if (MSG_HAS(&j->doc, job_doc, unasked))
+		MSG_SET(&j->live, job_live, asked, true);
+	return policy_hold(f, j, POINT_FETCH);
+}
+
 void policy_on_replace(struct fsm *f, struct job *j)
 {
 	struct m_decision *d;
@@ -239,10 +263,11 @@ void policy_on_replace(struct fsm *f, struct job *j)
 		d->passed_n = 0;
 		j->live.decision = d;
 	}
-	if (j->live.state != JOB_HELD)
-		(void)policy_hold(f, j, POINT_ENQUEUE); /* its doc is there */
-	else if (j->live.held != NULL) /* links are of what was seen */
+	if (j->live.state == JOB_HELD && j->live.held != NULL)
+		/* links are of what was seen */
 		MSG_SET(j->live.held, hold_state, number, j->live.event);
+	if (j->live.state != JOB_HELD && !MSG_HAS(&j->doc, job_doc, unasked))
+		(void)policy_hold(f, j, POINT_ENQUEUE); /* its doc is there */
 }
 
 int policy_approve(struct fsm *f, struct job *j, const struct ruling *r)

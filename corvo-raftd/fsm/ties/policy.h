@@ -38,6 +38,15 @@ int policy_ask(struct fsm *f, struct job *j, enum policy_point at,
 /* The same, and it is held. */
 int policy_hold(struct fsm *f, struct job *j, enum policy_point at);
 
+/*
+ * A request may bring many jobs, and is carried out as a whole. Once enough was
+ * looked at for it, those that are left are asked for when they are fetched.
+ * Says so in the doc of one that is about to be put.
+ */
+void policy_put_off(const struct fsm *f, struct m_job_doc *d);
+/* As policy_hold, of one that is about to be handed out, with its doc. */
+int policy_hold_at_fetch(struct fsm *f, struct job *j);
+
 /* For job_hooks. */
 bool policy_on_create(struct fsm *f, struct str id, const struct m_job_doc *d);
 /* A waiting job has got another payload: what was approved was the old one. */

@@ -146,6 +146,8 @@ static void replace(struct fsm *f, struct job *j, const struct m_enqueue *op)
 		j->doc.has |= MSG_BIT(job_doc, payload);
 	else
 		MSG_UNSET(&j->doc, job_doc, payload);
+	policy_put_off(f, &j->doc);
+	MSG_UNSET(&j->live, job_live, asked);
 	job_rewrite(f, j);
 	job_event(f, j, EVENT_REPLACED, STR_NULL);
 	if (MSG_HAS(op, enqueue, scheduled_at) || MSG_HAS(op, enqueue, delay))
