@@ -3,7 +3,9 @@
  * stored: a replica that was started again does the same as one that saw all of
  * it come.
  */
+#include "fsm/core/state.h"
 #include "fsm_fixture.h"
+#include "store/key.h"
 #include "util/hash.h"
 
 #define HOUR (3600 * NS_PER_S)
@@ -178,6 +180,62 @@ static void test_queues_of_the_same_hash_have_an_order(void **state)
 	assert_int_equal(fx_maintain(x, OP_PROMOTE, 0, NULL), 3);
 }
 
+/* So many were seen an hour from now. */
+static void put_workers(struct kv *kv, uint64_t now_ns, int n)
+{
+	_cleanup_(buf_done) struct buf value = BUF_INIT(0);
+	struct kv_batch *b = kv_batch_new(kv);
+	struct m_worker m = { 0 };
+	struct key k;
+
+	MSG_SET(&m, worker, queues, STR("[]"));
+	MSG_SET(&m, worker, last_heartbeat, now_ns + HOUR);
+	MSG_SET(&m, worker, started_at, now_ns + HOUR);
+	msg_encode(&msg_worker, &m, &value);
+	for (int i = 0; i < n; i++) {
+		char name[16];
+
+		(void)snprintf(name, sizeof(name), "w%d", i);
+		key_worker(&k, SPACE_DEFAULT, str_from(name));
+		kv_batch_put(b, key_str(&k), buf_str(&value));
+	}
+	assert_int_equal(kv_write(kv, b), 0);
+	kv_batch_free(b);
+}
+
+/* Takes a job, and is known by that. */
+static void worker_comes(struct fx *x, const char *name)
+{
+	struct str queues[] = { STR("q") };
+	struct m_fetch m = { 0 };
+
+	fx_enqueue(x, name, "q");
+	MSG_SET_LIST(&m, fetch, queues, queues, 1);
+	MSG_SET(&m, fetch, worker_id, str_from(name));
+	assert_int_equal(fx_do(x, OP_FETCH, &m, NULL), 0);
+}
+
+/* As many as are known, and one more: of two that were seen at the same moment
+ * one is forgotten. */
+static void test_workers_of_the_same_hash_have_an_order(void **state)
+{
+	struct fx *x = *state;
+	char name[17];
+
+	for (int i = 0; i < FX_SIDES; i++) {
+		put_workers(x->side[i].kv, x->now_ns, LIMIT_WORKERS - 2);
+		fx_restart(x, (enum fx_side_id)i);
+	}
+	alike(name, 'b');
+	worker_comes(x, name);
+	alike(name, 'a');
+	worker_comes(x, name);
+	fx_restart(x, FX_ROCKS);
+	x->now_ns += 2 * HOUR;
+	worker_comes(x, "one more");
+	assert_int_equal(x->side[FX_MEM].f->workers.n, LIMIT_WORKERS);
+}
+
 /* --- whether there is more to purge --- */
 
 static void keyed(struct fx *x, const char *id)
@@ -209,6 +267,51 @@ static void test_a_purge_says_the_same_of_what_is_left(void **state)
 	assert_false(r.more);
 }
 
+static void set_retention(struct fx *x, uint64_t ns)
+{
+	struct m_usage_settings m = { 0 };
+
+	MSG_SET(&m, usage_settings, retention, ns);
+	assert_int_equal(fx_do(x, OP_SET_USAGE, &m, NULL), 0);
+}
+
+/* A purge that had no room for all sums leaves a bound behind, in memory alone,
+ * that is due when what it left is not. */
+static void test_a_purge_says_the_same_of_sums_that_are_left(void **state)
+{
+	struct m_maintain p = { 0 };
+	struct m_maintain_reply r;
+	struct fx *x = *state;
+	uint32_t gone = 0;
+
+	x->now_ns -= x->now_ns % HOUR;
+	set_retention(x, DAY);
+	for (int i = 0; i < 2; i++) {
+		char id[2] = { (char)('a' + i), '\0' };
+
+		fx_enqueue(x, id, "q");
+		fx_expect(x, "q", id);
+		ack(x, id, USD);
+		x->now_ns += HOUR;
+	}
+	x->now_ns += DAY;
+	/* the two of the first hour, one after the other */
+	for (uint64_t budget = 16; gone < 2; budget += 16) {
+		fx_set_budget(x, budget);
+		assert_int_equal(fx_do(x, OP_PURGE, &p, &r), 0);
+		assert_true(r.count <= 1 && r.more);
+		gone += r.count;
+	}
+	fx_set_budget(x, LIMIT_ENTRY_BYTES);
+	set_retention(x, DAY + HOUR);
+	fx_restart(x, FX_ROCKS);
+	MSG_SET(&p, maintain, retention_ns, HOUR);
+	MSG_SET(&p, maintain, limit, 2);
+	assert_int_equal(fx_do(x, OP_PURGE, &p, &r), 0);
+	assert_int_equal(r.count, 2); /* the jobs */
+	assert_false(r.more);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,7 +320,9 @@ int main(void)
 		TEST(test_tags_that_go_leave_the_order),
 		TEST(test_recurrentes_are_forgotten_in_one_order),
 		TEST(test_queues_of_the_same_hash_have_an_order),
+		TEST(test_workers_of_the_same_hash_have_an_order),
 		TEST(test_a_purge_says_the_same_of_what_is_left),
+		TEST(test_a_purge_says_the_same_of_sums_that_are_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
  * roll, and the leader, who looks again when time alone may free a job.
  */
 #include "fsm/core/state.h"
+#include "fsm/order/queue.h"
 #include "fsm/ties/purse.h"
 #include "fsm/ties/usage.h"
 #include "fsm_fixture.h"
@@ -137,6 +138,34 @@ static void test_the_leader_looks_once_before_a_change_at_midnight(void **state)
 	fx_expect(x, "q", "two");
 }
 
+/* Says that it shall be looked at again, at once. */
+static void look_again(void *ctx, struct str queue)
+{
+	struct look *l = ctx;
+	struct fsm *f = l->x->side[FX_MEM].f;
+	struct fsm_queue *q = queue_find(f, queue);
+
+	if (++l->n == LOOK_MAX)
+		fail_msg("looked %d times, and would for ever", LOOK_MAX);
+	heap_update(&f->looks, &q->lanes.look, l->x->now_ns);
+}
+
+static void test_a_look_that_asks_for_another_is_one(void **state)
+{
+	struct fx *x = *state;
+	struct fsm *f = x->side[FX_MEM].f;
+	struct look l = { .x = x };
+
+	fx_enqueue(x, "one", "q");
+	fx_enqueue(x, "two", "other");
+	heap_update(&f->looks, &queue_find(f, STR("q"))->lanes.look, x->now_ns);
+	heap_update(&f->looks, &queue_find(f, STR("other"))->lanes.look,
+		    x->now_ns);
+	fsm_take_looks(f, x->now_ns, look_again, &l);
+	assert_int_equal(l.n, 2);
+	assert_int_equal(fsm_look_ns(f), x->now_ns);
+}
+
 /* --- windows --- */
 
 /* Sixty jobs of a usd in an hour: one a minute, also when the first ones have
@@ -232,6 +261,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_day_ends_when_the_next_begins),
 		TEST(test_the_leader_looks_once_before_a_change_at_midnight),
+		TEST(test_a_look_that_asks_for_another_is_one),
 		TEST(test_a_window_goes_on_throttling),
 		TEST(test_a_lowered_budget_tells),
 	};

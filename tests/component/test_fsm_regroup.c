@@ -9,6 +9,7 @@
 #include "fsm/order/queue.h"
 #include "fsm/order/regroup.h"
 #include "fsm_fixture.h"
+#include "util/hash.h"
 
 #define SMALL 3000 /* bytes an entry may spend: some jobs are moved by it */
 
@@ -427,6 +428,63 @@ static void test_a_lane_with_jobs_again_is_not_forgotten(void **state)
 	lanes_idle_max = max;
 }
 
+/* A job of each group is done, one after the other. */
+static void one_each(struct fx *x, char groups[][17], size_t n)
+{
+	struct m_enqueue e;
+	char id[8];
+
+	for (size_t i = 0; i < n; i++) {
+		(void)snprintf(id, sizeof(id), "j%zu", i);
+		e = fx_new(id, "q");
+		MSG_SET(&e, enqueue, group, str_from(groups[i]));
+		assert_int_equal(fx_do(x, OP_ENQUEUE, &e, NULL), 0);
+		fx_expect(x, "q", id);
+	}
+	for (size_t i = 0; i < n; i++) {
+		(void)snprintf(id, sizeof(id), "j%zu", i);
+		if (i + 1 == n)
+			fx_restart(x, FX_ROCKS);
+		ack_job(x, id);
+	}
+}
+
+static void test_so_many_empty_lanes_are_kept(void **state)
+{
+	char groups[][17] = { "a", "b", "c", "d", "e" };
+	size_t max = lanes_idle_max;
+	struct fx *x = *state;
+
+	lanes_idle_max = 3;
+	set_fairness(x, FAIRNESS_GROUP);
+	one_each(x, groups, ARRAY_SIZE(groups));
+	assert_int_equal(lanes_of(x), 3);
+	lanes_idle_max = max;
+}
+
+/* Whoever knows how names are hashed finds as many as they like: which of their
+ * lanes is forgotten must not depend on memory. */
+static void test_lanes_of_groups_of_the_same_hash_have_an_order(void **state)
+{
+	static const char order[] = "dbac";
+	char groups[sizeof(order) - 1][17];
+	size_t max = lanes_idle_max;
+	struct fx *x = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
+		(void)snprintf(groups[i], sizeof(groups[i]),
+			       "\x03\xed\x92\xd1\x32\x4a\xb5\xd1"
+			       "group__%c",
+			       order[i]);
+	assert_int_equal(hash_stable(groups[0], 16),
+			 hash_stable(groups[1], 16));
+	lanes_idle_max = ARRAY_SIZE(groups) - 1;
+	set_fairness(x, FAIRNESS_GROUP);
+	one_each(x, groups, ARRAY_SIZE(groups));
+	assert_int_equal(lanes_of(x), lanes_idle_max);
+	lanes_idle_max = max;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -443,6 +501,8 @@ int main(void)
 		T(test_clear_while_jobs_come_back),
 		T(test_settings_by_chance),
 		T(test_a_lane_with_jobs_again_is_not_forgotten),
+		T(test_so_many_empty_lanes_are_kept),
+		T(test_lanes_of_groups_of_the_same_hash_have_an_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

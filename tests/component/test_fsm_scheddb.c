@@ -235,6 +235,26 @@ static void test_a_lost_node_is_a_timeout_and_it_is_tried_again(void **state)
 	assert_int_equal(numbers(x).timeout, 0);
 }
 
+/* Views have the error that such an end records, from the feed: without it they
+ * are another than one that is made anew. */
+static void test_the_feed_has_the_error_of_a_run_that_is_cancelled(void **state)
+{
+	struct fx *x = *state;
+	struct m_sdb_create m = some(x, "a");
+	struct m_tail_reply r;
+	uint64_t before;
+
+	create(x, &m);
+	(void)take(x);
+	before = fsm_last_seq(x->side[FX_MEM].f);
+	(void)cancel(x, "a");
+	assert_int_equal(
+	    record_feed(x->side[FX_MEM].kv, before, 100, &x->arena, &r), 0);
+	assert_int_equal(r.errors_n, 1);
+	assert_str_is(r.errors[0].job_id, "a");
+	assert_true(str_eq(r.errors[0].error, fx_job(x, "a")->last_error));
+}
+
 static void test_cancel_ends_an_attempt_at_once(void **state)
 {
 	struct fx *x = *state;
@@ -491,6 +511,7 @@ int main(void)
 		TEST(test_failures_and_timeouts_are_told_apart),
 		TEST(test_a_lost_node_is_a_timeout_and_it_is_tried_again),
 		TEST(test_cancel_ends_an_attempt_at_once),
+		TEST(test_the_feed_has_the_error_of_a_run_that_is_cancelled),
 		TEST(test_one_that_is_held_can_be_cancelled),
 		TEST(test_an_id_is_replaced_whatever_its_type),
 		TEST(test_ids_of_others_are_left_alone),

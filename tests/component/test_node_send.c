@@ -319,6 +319,40 @@ static void other_messages_are_left_alone(void **state _unused_)
 	assert_ptr_equal(w.sent[0].cb, on_end);
 }
 
+/* After messages that were lost it may have started anew, with a snapshot in
+ * place: whether it needs one it says itself. */
+static void who_was_not_heard_is_offered_no_snapshot(void **state _unused_)
+{
+	struct raft_server server = { .id = 7, .role = RAFT_VOTER };
+	struct raft_progress progress = { .next_index = 1 };
+	struct raft_append_entries_result heard = { .term = 99 };
+	struct raft_message m = { .type = RAFT_IO_INSTALL_SNAPSHOT,
+				  .server_id = 7,
+				  .server_address = "there" };
+
+	w.n.raft.id = 1;
+	w.n.raft.state = RAFT_LEADER;
+	w.n.raft.configuration.servers = &server;
+	w.n.raft.configuration.n = 1;
+	w.n.raft.leader_state.progress = &progress;
+	for (int i = 0; i < 2; i++) {
+		size_t n = w.n_sent;
+
+		/* it is asked instead, and not at each try */
+		assert_int_equal(send_it(&m), RAFT_NOCONNECTION);
+		assert_int_equal(w.n_sent, n + (i == 0));
+		assert_int_equal(w.sent[0].m.type, RAFT_IO_APPEND_ENTRIES);
+		end_sent(0, 0);
+		w.n_sent = 1;
+		node_hint_heard(&w.n, 7, &heard);
+		assert_int_equal(send_it(&m), 0);
+		assert_int_equal(w.n_sent, 2);
+		assert_int_equal(w.sent[1].m.type, RAFT_IO_INSTALL_SNAPSHOT);
+		end_sent(1, 0);
+		node_hint_lost(&w.n, 7);
+	}
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -332,6 +366,7 @@ int main(void)
 		CASE(who_takes_nothing_is_sent_no_more),
 		CASE(who_went_back_is_probed_with_one_part),
 		CASE(other_messages_are_left_alone),
+		CASE(who_was_not_heard_is_offered_no_snapshot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
