@@ -6,6 +6,7 @@ own.
 """
 
 import contextlib
+import gzip
 import itertools
 import json
 import socket
@@ -13,7 +14,9 @@ import time
 
 import pytest
 
+from h2client import Client
 from node import patience, wait_until
+from remote import PACKED, SERVICE, envelope, make
 
 PROXIES = "127.9.0.0/16, ::1"
 NODE_FLAGS = ["--client-max-requests-per-second=1",
@@ -147,6 +150,39 @@ def test_bytes_of_bodies_and_answers_count(make_node):
         s.sendall(get(path=path) + get())
         assert read(f)[0] == 200
         assert read(f)[0] == 429
+
+
+LARGE = '"' + "x" * 200000 + '"'  # packed it is less than a thousand bytes
+
+
+def test_bytes_of_a_packed_body_count_as_what_they_become(make_node):
+    node = make_node("--client-max-requests-per-second=10").start()
+    body = gzip.compress(make("EnqueueRequest", queue="q", payload_json=LARGE)
+                         .SerializeToString())
+    with connect(node, "127.0.0.9") as s, s.makefile("rb") as f:
+        s.sendall(f"POST {SERVICE}Enqueue HTTP/1.1\r\nHost: localhost\r\n"
+                  "Content-Type: application/proto\r\n"
+                  "Content-Encoding: gzip\r\n"
+                  f"Content-Length: {len(body)}\r\n\r\n".encode() + body +
+                  get())
+        assert read(f)[0] == 200
+        assert read(f)[0] == 429
+
+
+def test_bytes_of_a_packed_message_count_as_what_they_become(make_node):
+    node = make_node("--client-max-requests-per-second=10").start()
+    frame = gzip.compress(make(
+        "LifecycleStreamRequest", request_id=1, enqueues=[
+            make("LifecycleEnqueueItem", queue="q", payload_json=LARGE)])
+        .SerializeToString())
+    with Client(node.port, patience(30)) as c:
+        i = c.begin("POST", SERVICE + "StreamLifecycle", headers=[
+            ("content-type", "application/grpc"), ("te", "trailers"),
+            ("grpc-encoding", "gzip")], end=False)
+        c.send(i, envelope(PACKED, frame), end=False)
+        while not c.answers[i].body:
+            assert c.read()
+        assert c.ask("GET", "/healthz").status == 429
 
 
 def test_a_body_beyond_the_rate_is_read_at_the_rate(make_node):

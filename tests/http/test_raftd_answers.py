@@ -2,6 +2,7 @@
 on, and its memory stays what it was."""
 
 import contextlib
+import json
 import os
 import socket
 from pathlib import Path
@@ -14,6 +15,8 @@ READERS = 40
 WAITERS = 800
 MOST_MB = 100  # more than before; all of the answers at once are 160 and 200
 LIMIT_DRAIN_WAITS = 1024
+WORKERS = 2000
+LOOKERS = 100
 
 
 @pytest.fixture(scope="module")
@@ -129,3 +132,40 @@ def test_so_many_wait_for_queues_to_drain_and_no_more(node, client, queue):
         assert a.answer("draining")[0] == 200
     client.ack(job)
     assert {a.answer("drained")[0] for a in asked} == {200}
+
+
+def ask_for_jobs(node, queue, n):
+    """So many workers ask once, all in one connection."""
+    with socket.create_connection(("127.0.0.1", node.port), 240) as s:
+        f = s.makefile("rb")
+        for i in range(n):
+            body = json.dumps({"queues": [queue], "worker_id": f"w{i}",
+                               "timeout": 0}).encode()
+            s.sendall(f"POST {API}/fetch HTTP/1.1\r\nHost: localhost\r\n"
+                      f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        for _ in range(n):
+            assert f.readline().split()[1] == b"204"
+            while f.readline() != b"\r\n":
+                pass
+
+
+def test_one_reading_is_for_all_who_ask_meanwhile(node, client, queue):
+    """Of a worker that waits it says when that was."""
+    ask_for_jobs(node, queue, WORKERS)
+    with node.client() as waiting:
+        waiting.send("POST", f"{API}/fetch", {
+            "queues": [queue], "worker_id": "waits", "timeout": 60})
+        wait_until(lambda: client.parked() == 1, 20, "it to wait")
+        clients = [node.client() for _ in range(LOOKERS)]
+        with memory_is_bounded(node):
+            for c in clients:
+                c.send("GET", f"{API}/workers")
+            answers = [c.receive() for c in clients]
+        for c in clients:
+            c.close()
+        client.enqueue(queue)
+        assert waiting.receive().status == 200
+    assert {a.status for a in answers} <= {200, 429}
+    seen = [next(w["last_heartbeat"] for w in a.json if w["id"] == "waits")
+            for a in answers if a.status == 200]
+    assert len(set(seen)) < len(seen) / 2
