@@ -52,6 +52,9 @@ bool base64_read(struct buf *out, struct str text)
 	for (size_t i = 0; i < n; i++) {
 		int d = digit(text.p[i]);
 
+		if (i % TURN_PIECE_BYTES == TURN_PIECE_BYTES - 1 &&
+		    turn_bytes(TURN_PIECE_BYTES))
+			d = -1;
 		if (d < 0) {
 			out->n = before;
 			return false;

@@ -9,7 +9,8 @@
 
 void base64_write(struct buf *out, struct str bytes, bool with_padding);
 
-/* Appends what it stands for; false: it is none, and out is as it was. */
+/* Appends what it stands for; false: it is none, or nobody wants it any more
+ * (util/turn.h), and out is as it was. */
 bool base64_read(struct buf *out, struct str text);
 
 #endif

@@ -19,6 +19,24 @@ bool str_starts(struct str s, struct str prefix)
 	return s.n >= prefix.n && str_eq(str_of(s.p, prefix.n), prefix);
 }
 
+bool str_has(struct str s, struct str part)
+{
+	const char *p = s.p, *end = p + s.n;
+
+	while (p < end) {
+		const char *stop = turn_piece(p, end);
+		/* it may begin in this piece and end in the next */
+		size_t n = MIN((size_t)(end - p), (size_t)(stop - p) + part.n);
+
+		if (memmem(p, n, part.p, part.n) != NULL)
+			return true;
+		if (turn_bytes((size_t)(stop - p)))
+			break;
+		p = stop;
+	}
+	return false;
+}
+
 struct str str_skip(struct str s, size_t n)
 {
 	n = MIN(n, s.n);

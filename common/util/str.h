@@ -41,6 +41,8 @@ static inline bool str_is(struct str a, const char *cstr)
 int str_cmp(struct str a, struct str b);
 
 bool str_starts(struct str s, struct str prefix);
+/* False, too, when nobody wants to know any more (util/turn.h). */
+bool str_has(struct str s, struct str part);
 struct str str_skip(struct str s, size_t n);
 struct str str_trim(struct str s); /* ASCII white space at both ends */
 

@@ -169,13 +169,18 @@ void exchange_worked(struct exchange *x)
 		exchange_left(x);
 }
 
-void exchange_unpacked(struct exchange *x, struct buf *plain)
+void exchange_decoded(struct exchange *x, struct buf *bytes)
 {
 	buf_done(&x->body);
-	x->body = *plain;
-	*plain = BUF_INIT(0);
-	intake_unpacked(x, x->body.n);
+	x->body = *bytes;
+	*bytes = BUF_INIT(0);
 	exchange_count(x);
+}
+
+void exchange_unpacked(struct exchange *x, struct buf *plain)
+{
+	exchange_decoded(x, plain);
+	intake_unpacked(x, x->body.n);
 }
 
 void exchange_wake(struct exchange *x)

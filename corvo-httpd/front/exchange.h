@@ -120,6 +120,8 @@ void exchange_work(struct exchange *x);
 void exchange_worked(struct exchange *x);
 /* What it came as has been unpacked: that is its body now, and was work. */
 void exchange_unpacked(struct exchange *x, struct buf *plain);
+/* The same where it came as a text that stands for bytes. */
+void exchange_decoded(struct exchange *x, struct buf *bytes);
 
 /*
  * Looks at the connection of a request that is not answered yet. True: its

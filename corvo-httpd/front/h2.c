@@ -268,7 +268,7 @@ static void run_one(struct h2 *h)
 		return;
 	/* what is carried out to its end has its connection till then */
 	if (h2_streams_hold(h))
-		h2_streams_unwanted(h);
+		h2_streams_lost(h);
 	else
 		destroy(h);
 }

@@ -108,8 +108,8 @@ void h2_stream_end(struct h2_stream *st, bool sent);
 void h2_streams_drop_cut(struct h2 *h);
 /* Whether one of them is to be worked on to its end, whoever waits. */
 bool h2_streams_hold(const struct h2 *h);
-/* The connection is lost: those are to end soon. */
-void h2_streams_unwanted(struct h2 *h);
+/* The connection is lost: those are to end soon, and all others end. */
+void h2_streams_lost(struct h2 *h);
 /* The connection is closed: nobody waits for them. */
 void h2_streams_left(struct h2 *h);
 

@@ -101,20 +101,29 @@ bool h2_streams_hold(const struct h2 *h)
 	return false;
 }
 
-void h2_streams_unwanted(struct h2 *h)
+/* What is in out, or in rest, does not arrive. */
+static void end_unsent(struct h2 *h)
 {
-	LIST_FOREACH (it, &h->streams) {
+	LIST_FOREACH_SAFE (it, &h->done)
+		h2_stream_end(list_entry(it, struct h2_stream, node), false);
+}
+
+void h2_streams_lost(struct h2 *h)
+{
+	end_unsent(h);
+	LIST_FOREACH_SAFE (it, &h->streams) {
 		struct h2_stream *st = list_entry(it, struct h2_stream, node);
 
 		if (is_held(st))
 			exchange_unwanted(st->x);
+		else
+			leave(st);
 	}
 }
 
 void h2_streams_left(struct h2 *h)
 {
-	LIST_FOREACH_SAFE (it, &h->done)
-		h2_stream_end(list_entry(it, struct h2_stream, node), false);
+	end_unsent(h);
 	LIST_FOREACH_SAFE (it, &h->streams)
 		leave(list_entry(it, struct h2_stream, node));
 }

@@ -222,8 +222,10 @@ void h_enqueue(struct req *r)
 	bool has_jobs;
 
 	/* The word alone decides nothing; it saves the search for it. */
-	if (r->x.body.n == 0 ||
-	    memmem(r->x.body.p, r->x.body.n, "\"jobs\"", 6) == NULL) {
+	turn_open();
+	has_jobs = str_has(buf_str(&r->x.body), STR("\"jobs\""));
+	turn_close();
+	if (!has_jobs) {
 		enqueue_one(r);
 		return;
 	}

@@ -59,8 +59,7 @@ static void refuse_rest(struct life_frame *f, bool *refused)
 {
 	struct str text = together(f, f->bad_job.text);
 
-	for (size_t i = 0; i < f->m.enqueues_n; i++) {
-		turn_step();
+	for (size_t i = 0; i < f->m.enqueues_n && !turn_step(); i++) {
 		if (refused[i])
 			continue;
 		refused[i] = true;
@@ -68,7 +67,8 @@ static void refuse_rest(struct life_frame *f, bool *refused)
 	}
 }
 
-/* Those of the frame that are not refused. */
+/* Those of the frame that are not refused; if nobody wants them any more, any
+ * of them. */
 static void choose(struct life_frame *f)
 {
 	size_t all = f->m.enqueues_n, n = 0;
@@ -85,8 +85,7 @@ static void choose(struct life_frame *f)
 	if (some && f->m.idempotency_key.n > 0)
 		refuse_rest(f, refused);
 	f->places = arena_alloc(&f->a, all * sizeof(*f->places));
-	for (size_t i = 0; i < all; i++) {
-		turn_step();
+	for (size_t i = 0; i < all && !turn_step(); i++) {
 		if (refused[i])
 			continue;
 		f->places[n] = i;
@@ -100,16 +99,15 @@ static void name_jobs(struct life_frame *f)
 {
 	struct m_enqueue_batch *b = &f->batch;
 
-	for (size_t i = 0; i < b->jobs_n; i++) {
-		turn_step();
+	for (size_t i = 0; i < b->jobs_n && !turn_step(); i++)
 		job_give_ids(f->l->h, &f->a, &b->jobs[i]);
-	}
 }
 
 void life_prepare_enqueue(struct life_frame *f)
 {
 	struct m_enqueue_batch *b = &f->batch;
 	struct str key = f->m.idempotency_key;
+	bool is_over;
 
 	if (f->m.enqueues_n == 0 ||
 	    !life_text_ok(f, LIFE_JOBS, "idempotency_key", key,
@@ -117,7 +115,10 @@ void life_prepare_enqueue(struct life_frame *f)
 		return;
 	turn_open();
 	choose(f);
+	is_over = turn_is_over();
 	turn_close();
+	if (is_over)
+		return;
 	if (b->jobs_n > 0 && key.n > 0) {
 		MSG_SET(b, enqueue_batch, idempotency_hash,
 			hash_jobs(f->l->h, b));

@@ -159,12 +159,13 @@ void life_ask(struct life_frame *f, struct part *p, const struct life_call *c)
 	REQUIRE(!b->full);
 	p->f = f;
 	p->then = c->then;
-	f->open++;
-	p->call_n = b->n;
-	f->l->asking += b->n;
 	p->call = rpc_call(h->raftd, c->id, c->key, buf_str(b),
 			   clock_mono_ns() + c->timeout_ns, c->timeout_err,
 			   c->flags, on_reply, p);
+	/* only now: it may have been given up */
+	f->open++;
+	p->call_n = b->n;
+	f->l->asking += b->n;
 	buf_shrink(b, SCRATCH_KEEP_BYTES);
 }
 

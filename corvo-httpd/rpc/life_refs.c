@@ -26,17 +26,20 @@ static bool read_ref(struct str id, size_t n, size_t *ret)
 
 typedef void ref_fn(struct refs *r, size_t named, size_t by);
 
-static void each_ref(const struct m_lifecycle *m, ref_fn *fn, struct refs *r)
+/* False: nobody wants to know any more, and some are left out. */
+static bool each_ref(const struct m_lifecycle *m, ref_fn *fn, struct refs *r)
 {
 	size_t named;
 
 	for (size_t i = 0; i < m->enqueues_n; i++) {
-		turn_step();
+		if (turn_step())
+			return false;
 		for (size_t k = 0; k < m->enqueues[i].depends_on_n; k++)
 			if (read_ref(m->enqueues[i].depends_on[k],
 				     m->enqueues_n, &named))
 				fn(r, named, i);
 	}
+	return true;
 }
 
 static void count(struct refs *r, size_t named, _unused_ size_t by)
@@ -50,20 +53,20 @@ static void put(struct refs *r, size_t named, size_t by)
 	r->who[--r->first[named]] = by;
 }
 
-/* False: there are none. */
+/* False: there are none, or nobody wants to know. */
 static bool find_refs(struct life_frame *f, struct refs *r)
 {
 	size_t n = f->m.enqueues_n;
 
 	r->first = arena_zalloc(&f->a, (n + 1) * sizeof(*r->first));
-	each_ref(&f->m, count, r);
+	if (!each_ref(&f->m, count, r))
+		return false;
 	for (size_t i = 1; i <= n; i++)
 		r->first[i] += r->first[i - 1];
 	if (r->first[n] == 0)
 		return false;
 	r->who = arena_alloc(&f->a, r->first[n] * sizeof(*r->who));
-	each_ref(&f->m, put, r);
-	return true;
+	return each_ref(&f->m, put, r);
 }
 
 static void refuse(struct life_frame *f, size_t i, size_t named)
@@ -91,7 +94,8 @@ void life_refuse_refs(struct life_frame *f, bool *refused)
 		for (size_t k = r.first[named]; k < r.first[named + 1]; k++) {
 			size_t i = r.who[k];
 
-			turn_step();
+			if (turn_step())
+				return;
 			if (refused[i])
 				continue;
 			refused[i] = true;
@@ -113,7 +117,8 @@ void life_move_refs(struct life_frame *f)
 		struct m_enqueue *e = &b->jobs[i];
 
 		for (size_t k = 0; k < e->depends_on_n; k++) {
-			turn_step();
+			if (turn_step())
+				return;
 			if (!read_ref(e->depends_on[k], n, &named))
 				continue;
 			f->has_refs = true;

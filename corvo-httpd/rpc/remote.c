@@ -4,6 +4,7 @@
 #include "rpc/remote.h"
 
 #include "front/answer.h"
+#include "req/work.h"
 #include "rpc/form/gzip.h"
 #include "util/base64.h"
 #include "util/turn.h"
@@ -81,6 +82,28 @@ static bool unpack(struct req *r, struct str *bytes)
 	return true;
 }
 
+/* As text: base64 of all of it. */
+static bool read_text(struct req *r, struct str *body)
+{
+	_cleanup_(buf_done) struct buf bytes = BUF_INIT(LIMIT_BODY_BYTES);
+	bool is_text;
+
+	if (!req_work_fits(r, body->n))
+		return false;
+	turn_open();
+	is_text = form_read_text(*body, &bytes);
+	turn_close();
+	if (!is_text) {
+		req_fail(r, ERR_PARSE_ERROR,
+			 "the body is not base64, as its Content-Type says");
+		return false;
+	}
+	*body = buf_str(&bytes);
+	r->x.work_n = arena_bytes(&r->arena);
+	exchange_decoded(&r->x, &bytes);
+	return true;
+}
+
 /* The one envelope of a body. */
 static bool open_envelope(struct req *r, struct str body, struct str *ret)
 {
@@ -107,7 +130,6 @@ static bool open_envelope(struct req *r, struct str body, struct str *ret)
 
 bool remote_take(struct req *r)
 {
-	_cleanup_(buf_done) struct buf plain = BUF_INIT(LIMIT_BODY_BYTES);
 	struct remote *c = remote_of(r);
 	struct str body = buf_str(&r->x.body);
 
@@ -115,15 +137,8 @@ bool remote_take(struct req *r)
 		c->message = body;
 		return !c->unpacks || unpack(r, &c->message);
 	}
-	if (c->form.is_text) {
-		if (!form_read_text(body, &plain)) {
-			req_fail(r, ERR_PARSE_ERROR,
-				 "the body is not base64, as its Content-Type "
-				 "says");
-			return false;
-		}
-		body = arena_copy(&r->arena, buf_str(&plain));
-	}
+	if (c->form.is_text && !read_text(r, &body))
+		return false;
 	return open_envelope(r, body, &c->message);
 }
 

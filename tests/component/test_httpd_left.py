@@ -9,7 +9,10 @@ import socket
 
 import pytest
 
+from h2client import Client
+from httpd_cost import metric
 from httpd_fixture import PATIENCE, node, read_answer, send, wait_until
+from remote import SERVICE, envelope, make
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +56,28 @@ def test_nothing_is_asked_for_a_client_that_left(h, padding):
             s.shutdown(socket.SHUT_WR)
             assert s.recv(65536) == b""
     assert len(h.backend.seen("request", "fetch")) == before
+
+
+def test_what_else_a_lost_connection_asked_for_is_withdrawn():
+    """Beside a request that is carried out, whoever waits."""
+    with node("--op-timeout=1h", "--shutdown-timeout=1s") as httpd:
+        seen = httpd.backend.wait
+        with Client(httpd.port, PATIENCE) as c:
+            c.begin("POST", "/api/v1/jobs/bulk", {
+                "action": "retry", "filter": {"queue": "silent"}})
+            seen("request", "search_jobs", queue="silent")
+            c.begin("POST", "/api/v1/fetch", {"queues": ["alone"]})
+            i = c.begin("POST", SERVICE + "StreamLifecycle", end=False,
+                        headers=[("content-type", "application/grpc"),
+                                 ("te", "trailers")])
+            c.send(i, envelope(0, make(
+                "LifecycleStreamRequest", request_id=1, queues=["stream"],
+                fetch_count=1, wait_ms=60000).SerializeToString()), end=False)
+            for queue in ("alone", "stream"):
+                seen("request", "fetch", queues=[queue])
+        seen("cancel", count=2)
+        assert metric(httpd, "corvo_rpc_streams_open") == 0
+        assert metric(httpd, "corvo_http_requests_in_flight") == 2
 
 
 def test_a_stop_says_whom_it_waits_for():

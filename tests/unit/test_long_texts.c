@@ -180,6 +180,7 @@ static void test_writing_is_done_in_steps(void **state _unused_)
 static void test_bytes_are_worked_on_in_steps(void **state _unused_)
 {
 	struct buf b = text_of("", "0123456789", ""), out = BUF_INIT(0);
+	struct buf back = BUF_INIT(0);
 	unsigned char digest[SHA256_BYTES];
 	struct sha256 s;
 	uint64_t n;
@@ -191,10 +192,23 @@ static void test_bytes_are_worked_on_in_steps(void **state _unused_)
 	assert_steps(b.n);
 	base64_write(&out, buf_str(&b), true);
 	assert_steps(b.n);
+	assert_true(base64_read(&back, buf_str(&out)));
+	assert_steps(out.n);
+	assert_true(str_eq(buf_str(&back), buf_str(&b)));
+	b.p[b.n - 1] = 'x';
+	assert_true(str_has(buf_str(&b), STR("8x")));
+	assert_steps(b.n);
+	b.p[b.n - 1] = '9';
 	b.p[1] = '.';
 	assert_true(nano_parse(buf_str(&b), &n));
 	assert_steps(b.n);
+	gives_up = true;
+	assert_false(base64_read(&back, buf_str(&out)));
+	assert_int_equal(back.n, b.n);
+	b.p[b.n - 1] = 'x';
+	assert_false(str_has(buf_str(&b), STR("8x")));
 	end();
+	buf_done(&back);
 	buf_done(&out);
 	buf_done(&b);
 }
@@ -270,6 +284,25 @@ static void test_a_text_is_the_same_wherever_a_piece_ends(void **state _unused_)
 	buf_done(&b);
 }
 
+static void test_a_part_is_found_wherever_a_piece_ends(void **state _unused_)
+{
+	struct buf b = BUF_INIT(0);
+
+	for (size_t i = 0; i < (size_t)3 * TURN_PIECE_BYTES; i++)
+		buf_putc(&b, '.');
+	for (size_t i = 0; i + 4 <= b.n; i++) {
+		memcpy(b.p + i, "part", 4);
+		assert_true(str_has(buf_str(&b), STR("part")));
+		assert_true(str_has(str_of(b.p, i + 4), STR("part")));
+		assert_false(str_has(str_of(b.p, i + 3), STR("part")));
+		assert_false(
+		    str_has(str_skip(buf_str(&b), i + 1), STR("part")));
+		memcpy(b.p + i, "....", 4);
+	}
+	assert_false(str_has(STR_NULL, STR("part")));
+	buf_done(&b);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -279,6 +312,7 @@ int main(void)
 		cmocka_unit_test(test_writing_is_done_in_steps),
 		cmocka_unit_test(test_bytes_are_worked_on_in_steps),
 		cmocka_unit_test(test_a_text_is_the_same_wherever_a_piece_ends),
+		cmocka_unit_test(test_a_part_is_found_wherever_a_piece_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 
 #include "proto/err.h"
 #include "util/base64.h"
+#include "util/turn.h"
 
 #define TEXT_HEAD 8 /* characters that hold the head of an envelope */
 
@@ -142,10 +143,10 @@ bool form_read_text(struct str text, struct buf *out)
 
 	while (text.n > 0) {
 		for (n = 0; n < text.n && text.p[n] != '='; n++)
-			;
-		while (n < text.n && text.p[n] == '=')
-			n++;
-		if (!base64_read(out, str_of(text.p, n))) {
+			turn_at(n);
+		for (; n < text.n && text.p[n] == '='; n++)
+			turn_at(n);
+		if (turn_step() || !base64_read(out, str_of(text.p, n))) {
 			out->n = before;
 			return false;
 		}
