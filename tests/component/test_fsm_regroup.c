@@ -387,7 +387,7 @@ static void test_a_lane_with_jobs_again_is_not_forgotten(void **state)
 static void one_each(struct fx *x, char groups[][17], size_t n)
 {
 	struct m_enqueue e;
-	char id[8];
+	char id[24];
 
 	for (size_t i = 0; i < n; i++) {
 		(void)snprintf(id, sizeof(id), "j%zu", i);
