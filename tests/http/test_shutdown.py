@@ -1,5 +1,6 @@
 """SIGTERM under load: what was acknowledged stays, and it ends in order."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -217,6 +218,46 @@ def test_a_stop_resets_no_connection(make_node, round_):
     wait_until(lambda: callers.refused > 20, 30, "the end of it")
     callers.end()
     assert not callers.broken, callers.broken[:5]
+
+
+def ask_anew(port):
+    """The socket of a request, or None: there is no connection to be had."""
+    try:
+        s = socket.create_connection(("127.0.0.1", port), 1)
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):
+        s.sendall(b"GET /api/v1/info HTTP/1.1\r\nHost: localhost\r\n"
+                  b"Connection: close\r\n\r\n")
+    return s
+
+
+def is_answered(s):
+    s.settimeout(patience(20))
+    with s, contextlib.suppress(OSError):
+        return s.recv(100).startswith(b"HTTP/1.1 ")
+    return False
+
+
+def test_nobody_is_let_in_while_a_stop_waits_for_an_answer(make_node):
+    """corvo-httpd takes no more connections, and the sockets are open until it
+    has left: the kernel would take them, and reset them then."""
+    node = make_node().start()
+    asked = []
+
+    def has_ended():
+        asked.append(ask_anew(node.port))
+        return not node.is_running()
+    with node.client() as c:
+        node.slow_log(5)
+        c.send("POST", f"{API}/enqueue", {"queue": "late"})
+        node.process.terminate()
+        wait_until(has_ended, 60, "the end of it")
+        assert c.receive().status == 201
+    assert node.process.returncode == 0
+    node.check_log()
+    assert None in asked
+    assert all(is_answered(s) for s in asked if s is not None)
 
 
 def test_a_restart_of_httpd_resets_no_connection(make_node):
