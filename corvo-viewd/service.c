@@ -189,10 +189,19 @@ static void on_peer_down(void *ctx, struct rpc_peer *peer)
 	drop(ctx, peer, NULL);
 }
 
+/* Not here: a reader may be about to reply. */
+static void on_room(void *ctx)
+{
+	struct service *s = ctx;
+
+	loop_timer_arm(s->rest_timer, 0);
+}
+
 static const struct rpc_server_ops server_ops = {
 	.on_request = on_request,
 	.on_cancel = on_cancel,
 	.on_peer_down = on_peer_down,
+	.on_room = on_room,
 };
 
 /* --- from the rest of the process --- */

@@ -72,7 +72,8 @@ struct service {
 	struct ask *running[VIEW_READERS];
 	struct worker *workers[VIEW_READERS]; /* one for each reader */
 	uint64_t busy_until_ns;               /* writers need the processors */
-	struct loop_timer *rest_timer; /* the end of a rest, or of that */
+	struct loop_timer *rest_timer; /* the end of a rest, or of that; room
+					* for answers */
 	struct loop_timer *wait_timer; /* the first wait_until_ns, or
 					* turn_until_ns */
 	bool usable;
@@ -107,7 +108,10 @@ void turn_leave(struct ask *a);
 /* It has its turn; what else its client has comes after all others. */
 void turn_take(struct ask *a);
 struct ask *turn_first(const struct turn *t); /* which has some */
-/* The next of the lane, or NULL. */
+/* Its peer has taken enough of the answers before: they are megabytes, and wait
+ * here until then. */
+bool turn_has_room(const struct ask *a);
+/* The next of the lane that has room, or NULL. */
 struct ask *turn_next(const struct lane *l);
 /* Whose turn to wait was over by then, or NULL; *next becomes the first moment
  * at which there will be one, if that is earlier. */

@@ -287,8 +287,9 @@ static struct ask *next_long(const struct service *s)
 	LIST_FOREACH (it, &l->turns) {
 		struct ask *a = turn_first(list_entry(it, struct turn, node));
 
-		if (ret == NULL ||
-		    running_of(s, a->asker) < running_of(s, ret->asker))
+		if (turn_has_room(a) &&
+		    (ret == NULL ||
+		     running_of(s, a->asker) < running_of(s, ret->asker)))
 			ret = a;
 	}
 	return ret;

@@ -91,11 +91,22 @@ struct ask *turn_first(const struct turn *t)
 	return list_entry(t->ready.next, struct ask, node);
 }
 
+bool turn_has_room(const struct ask *a)
+{
+	return rpc_req_has_room(
+	    a->req, a->lane == &a->service->lanes[LANE_QUICK] ? RPC_NOT_LARGE
+							      : RPC_LARGE);
+}
+
 struct ask *turn_next(const struct lane *l)
 {
-	return l->n == 0
-		   ? NULL
-		   : turn_first(list_entry(l->turns.next, struct turn, node));
+	LIST_FOREACH (it, &l->turns) {
+		struct ask *a = turn_first(list_entry(it, struct turn, node));
+
+		if (turn_has_room(a))
+			return a;
+	}
+	return NULL;
 }
 
 struct ask *turn_late(const struct lane *l, uint64_t now, uint64_t *next)

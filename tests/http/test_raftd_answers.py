@@ -1,9 +1,10 @@
-"""Many who ask corvo-raftd for much at once: it answers in portions, others go
-on, and its memory stays what it was."""
+"""Many who ask corvo-raftd or corvo-viewd for much at once: it answers in
+portions, others go on, and its memory stays what it was."""
 
 import contextlib
 import json
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -17,12 +18,13 @@ MOST_MB = 100  # more than before; all of the answers at once are 160 and 200
 LIMIT_DRAIN_WAITS = 1024
 WORKERS = 2000
 LOOKERS = 100
+LISTS = 40  # of 8 MB
 
 
-@pytest.fixture(scope="module")
-def node():
-    """One whose memory is what it uses: a sanitizer sets nothing aside."""
-    n = new_node()
+@contextlib.contextmanager
+def frugal(*flags):
+    """A node whose memory is what it uses: a sanitizer sets nothing aside."""
+    n = new_node(*flags)
     options = os.environ.get("ASAN_OPTIONS", "")
     n.env["ASAN_OPTIONS"] = options + ":quarantine_size_mb=1"
     try:
@@ -32,8 +34,14 @@ def node():
         n.clean_up()
 
 
-def memory_mb(node, name):
-    status = Path(f"/proc/{node.pids()['raftd']}/status").read_text()
+@pytest.fixture(scope="module")
+def node():
+    with frugal() as n:
+        yield n
+
+
+def memory_mb(pid, name):
+    status = Path(f"/proc/{pid}/status").read_text()
     for line in status.splitlines():
         if line.startswith(name + ":"):
             return int(line.split()[1]) / 1024
@@ -41,23 +49,23 @@ def memory_mb(node, name):
 
 
 @contextlib.contextmanager
-def memory_is_bounded(node):
-    pid = node.pids()["raftd"]
+def memory_is_bounded(node, process="raftd"):
+    pid = node.pids()[process]
     Path(f"/proc/{pid}/clear_refs").write_text("5")
-    before = memory_mb(node, "VmRSS")
+    before = memory_mb(pid, "VmRSS")
     yield
-    assert node.pids()["raftd"] == pid
-    assert memory_mb(node, "VmHWM") < before + MOST_MB
+    assert node.pids()[process] == pid
+    assert memory_mb(pid, "VmHWM") < before + MOST_MB
 
 
 class Asked:
     """A request on a connection of its own."""
 
-    def __init__(self, node, method, path):
+    def __init__(self, node, method, path, body=b""):
         self.s = socket.create_connection(("127.0.0.1", node.port))
         self.s.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n"
-                       "Connection: close\r\nContent-Length: 0\r\n\r\n"
-                       .encode())
+                       "Connection: close\r\nContent-Length: "
+                       f"{len(body)}\r\n\r\n".encode() + body)
 
     def is_answered(self):
         self.s.setblocking(False)
@@ -169,3 +177,51 @@ def test_one_reading_is_for_all_who_ask_meanwhile(node, client, queue):
     seen = [next(w["last_heartbeat"] for w in a.json if w["id"] == "waits")
             for a in answers if a.status == 200]
     assert len(set(seen)) < len(seen) / 2
+
+
+@contextlib.contextmanager
+def stopped(pid):
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def looks_at_rest(pid):
+    """Says whether it has done nothing, and had nothing to do, for a while."""
+    seen = []
+
+    def look():
+        rows = [stat.read_text().rsplit(")", 1)[1].split()
+                for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+        seen.append([(row[0], row[11], row[12]) for row in rows])
+        return seen[-5:] == 5 * seen[-1:] and \
+            {state for state, *_ in seen[-1]} == {"S"}
+    return look
+
+
+def test_lists_of_the_view_wait_until_those_before_are_taken(queue):
+    """corvo-httpd asks for all of them, and then takes none for a while."""
+    body = json.dumps({"queue": queue, "limit": 50}).encode()
+    with frugal("--stopped-timeout=10m", "--watchdog-timeout=10m") as node, \
+            node.client() as c:
+        for _ in range(5):
+            a = c.post(f"{API}/enqueue/batch", {
+                "jobs": [{"queue": queue, "payload": "x" * 200000}] * 10})
+            assert a.status == 201, a
+        wait_until(lambda: c.search(queue=queue, limit=1)["total"] == 50, 60,
+                   "the jobs in the view")
+        pids = node.pids()
+        with memory_is_bounded(node, "viewd"):
+            with contextlib.ExitStack() as holds_httpd:
+                with stopped(pids["viewd"]):
+                    asked = [Asked(node, "POST", f"{API}/jobs/search", body)
+                             for _ in range(LISTS)]
+                    c.enqueue(queue)  # is answered when they have been asked
+                    holds_httpd.enter_context(stopped(pids["httpd-0"]))
+                wait_until(looks_at_rest(pids["viewd"]), 120, "it to be done",
+                           every=0.1)
+            told = [a.answer() for a in asked]
+    assert {status for status, _ in told} <= {200, 429}
+    assert min(n for status, n in told if status == 200) > 8000000
