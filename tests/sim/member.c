@@ -249,6 +249,7 @@ void member_make(struct cluster *c, unsigned number)
 	m->settings = (struct settings){
 		.data_dir = m->dir,
 		.node_id = m->name,
+		.cluster = true,
 		.raft_advertise = "here",
 		.election_timeout = 300 * NS_PER_MS,
 		.snapshot_bytes = c->plan.snapshot_bytes,
