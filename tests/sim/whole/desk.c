@@ -79,6 +79,8 @@ static void on_reply(void *ctx, const struct rpc_reply *r)
 		whole_fail(a->desk->m->w,
 			   "request %u by node %u is answered %s", a->call.op,
 			   a->desk->m->host.number, err_code(r->err));
+	if (a->call.op >= QUERY_FIRST)
+		whole_count(a->desk->m->w, a->call.op, r->err);
 	if (a->is_kept)
 		witness_hear(a->desk->m->w->witness, &a->call, r);
 	if (a->fn != NULL)

@@ -28,6 +28,34 @@ void whole_fail(struct whole *w, const char *fmt, ...)
 	_Exit(EXIT_FAILURE);
 }
 
+static unsigned place_of(unsigned call)
+{
+	unsigned place =
+	    call < QUERY_FIRST ? call : WHOLE_OPS + call - QUERY_FIRST;
+
+	CHECK(place < WHOLE_CALLS && (place < WHOLE_OPS) == (call < WHOLE_OPS));
+	return place;
+}
+
+void whole_count(struct whole *w, unsigned call, int err)
+{
+	struct whole_count *c = &w->counts[place_of(call)];
+
+	if (err == 0)
+		c->done++;
+	else
+		c->refused++;
+}
+
+const char *whole_call(unsigned place)
+{
+	const struct call_info *i =
+	    place < WHOLE_OPS ? op_info(place)
+			      : query_info(place - WHOLE_OPS + QUERY_FIRST);
+
+	return i != NULL ? i->name : NULL;
+}
+
 struct machine *whole_of_id(struct whole *w, uint64_t id)
 {
 	for (unsigned i = 0; i < w->plan.machines; i++)

@@ -61,6 +61,16 @@ struct whole_tally {
 #undef X
 };
 
+/* What became of one kind of request: an op in the log, a question by an
+ * answer. */
+struct whole_count {
+	uint64_t done, refused;
+};
+
+#define WHOLE_OPS     256 /* ops have numbers below */
+#define WHOLE_QUERIES 128 /* questions have so many from QUERY_FIRST on */
+#define WHOLE_CALLS   (WHOLE_OPS + WHOLE_QUERIES)
+
 /* The state machine as somebody had it first behind an entry. */
 struct state_at {
 	uint64_t seq, now_ns, id; /* all 0: nobody was seen there */
@@ -73,6 +83,7 @@ struct whole {
 	struct whole_plan plan;
 	struct whole_tally tally;
 	uint64_t deeds[WHOLE_DEEDS]; /* that were done, of each */
+	struct whole_count counts[WHOLE_CALLS];
 	struct clients clients;
 	struct strangers *strangers;
 	struct witness *witness;
@@ -105,6 +116,11 @@ struct machine *whole_of_id(struct whole *w, uint64_t id);
 bool whole_is_open(const struct machine *from, const struct machine *to);
 /* The latest one that is ready; NULL: there is none. */
 struct machine *whole_leader(struct whole *w);
+
+/* What became of a request of that number; err 0: it was done. */
+void whole_count(struct whole *w, unsigned call, int err);
+/* Of the number of a count; NULL: there is none. */
+const char *whole_call(unsigned place);
 
 /* --- probe.c --- */
 

@@ -336,6 +336,8 @@ static void on_reply(void *ctx, size_t item, int err, uint64_t seq,
 	uint64_t parts[] = { l->hash, item, (uint64_t)err, seq, hash_of(body) };
 
 	l->hash = hash_stable(parts, sizeof(parts));
+	if (l->x != NULL && err != FSM_AGAIN)
+		whole_count(l->x->w, l->e->items[item].op, err);
 	if (l->x != NULL)
 		note_answer(l->x, l->e, &l->e->items[item], err, seq, body);
 	if (l->fn != NULL)
