@@ -67,19 +67,22 @@ static void load_settings(struct machine *m)
 
 static void name(struct machine *m)
 {
-	m->host.id = ++m->w->last_id;
+	m->host.id = m->host.place = ++m->w->last_id;
 	(void)snprintf(m->name, sizeof(m->name), "%" PRIu64, m->host.id);
-	host_address(m->host.id, m->address);
+	host_address(m->host.place, m->address);
 }
 
-void machine_wipe(struct machine *m)
+void machine_wipe(struct machine *m, bool is_renamed)
 {
 	disk_wipe(&m->host.disk);
 	machine_store_wipe(m);
 	(void)dir_remove(m->dir);
 	CHECK(mkdir(m->dir, 0700) == 0);
 	m->applied = 0;
-	name(m);
+	if (is_renamed)
+		name(m);
+	else
+		m->host.id = ++m->w->last_id;
 	reader_forget(m->reader);
 	sim_note(m->w->sim, "empty", m->host.number, m->host.id, 0, 0, 0);
 }

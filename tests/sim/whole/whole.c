@@ -206,6 +206,19 @@ static bool are_streams_done(const struct whole *w)
 	return true;
 }
 
+/* Each machine has a vote, and nobody else: whoever was given up is gone, and
+ * whoever came in its place has caught up. */
+static bool do_all_vote(struct whole *w)
+{
+	struct node_server all[NODE_SERVERS_MAX];
+	const struct machine *leader = whole_leader(w);
+
+	return leader != NULL &&
+	       node_servers(leader->host.node, all, ARRAY_SIZE(all)) ==
+		   w->plan.machines &&
+	       node_voters(leader->host.node) == w->plan.machines;
+}
+
 static bool is_same_everywhere(struct whole *w)
 {
 	const struct machine *leader = whole_leader(w);
@@ -278,7 +291,7 @@ static void tell_nodes(struct whole *w, struct buf *ret)
 /* After each event: what looks at every job comes last. */
 static bool is_at_rest(struct whole *w)
 {
-	return is_same_everywhere(w) && are_streams_done(w) &&
+	return is_same_everywhere(w) && do_all_vote(w) && are_streams_done(w) &&
 	       are_readers_done(w) && clients_are_done(&w->clients);
 }
 
@@ -297,6 +310,7 @@ static void calm_down(struct whole *w)
 	whole_fail(w, "it does not come to rest, %s" WHOLE_DETAILS "%.*s",
 		   whole_leader(w) == NULL  ? "nobody leads"
 		   : !is_same_everywhere(w) ? "nodes are behind"
+		   : !do_all_vote(w)        ? "not all vote"
 		   : !are_readers_done(w)   ? "views are behind"
 		   : !are_streams_done(w)   ? "streams are behind"
 					    : "all nodes are equal",
