@@ -58,6 +58,7 @@ struct machine {
 	uint32_t read_fails, write_fails; /* so many of its store do */
 	bool has_failed;                  /* one did, in this life */
 	bool is_drained;                  /* it is asked to end */
+	unsigned dies_at_start; /* before so many writes of it; 0: not so */
 };
 
 static inline struct machine *machine_of(struct daemon *d)

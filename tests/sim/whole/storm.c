@@ -9,19 +9,22 @@
 #include "whole.h"
 #include "wire.h"
 
-#define BETWEEN_MIN_NS  (20 * NS_PER_MS)
-#define BETWEEN_MAX_NS  (2 * NS_PER_S)
-#define AWAY_MAX_NS     (20 * NS_PER_S)
-#define STEP_MAX_NS     (3 * NS_PER_S)
-#define SLOW_MAX_NS     (3 * NS_PER_S)
-#define DRIFT_PPM       20000
-#define TRANSFER_NS     (5 * NS_PER_S)
-#define WRITES_MAX      40
-#define WRITING_PERCENT 75 /* of crashes, while something is written */
-#define STORM_MIN_S     15 /* 2,000 operations take about 10 */
-#define STORM_MAX_S     (WHOLE_STORM_MAX_MS / 1000)
-#define CALM_BEGIN_NS   (3 * NS_PER_S) /* until all have joined */
-#define OLD_PERCENT     20 /* of clusters that begin with an old store */
+#define BETWEEN_MIN_NS   (20 * NS_PER_MS)
+#define BETWEEN_MAX_NS   (2 * NS_PER_S)
+#define AWAY_MAX_NS      (20 * NS_PER_S)
+#define STEP_MAX_NS      (3 * NS_PER_S)
+#define FAR_STEP_NS      (100 * NS_PER_S)
+#define FAR_PERCENT      15 /* of the times a clock is set */
+#define SLOW_MAX_NS      (3 * NS_PER_S)
+#define DRIFT_PPM        20000
+#define TRANSFER_NS      (5 * NS_PER_S)
+#define WRITES_MAX       40
+#define START_WRITES_MAX 4
+#define WRITING_PERCENT  75 /* of crashes, while something is written */
+#define STORM_MIN_S      15 /* 2,000 operations take about 10 */
+#define STORM_MAX_S      (WHOLE_STORM_MAX_MS / 1000)
+#define CALM_BEGIN_NS    (3 * NS_PER_S) /* until all have joined */
+#define OLD_PERCENT      20 /* of clusters that begin with an old store */
 
 static struct machine *any(struct whole *w)
 {
@@ -274,6 +277,18 @@ static bool die(struct whole *w)
 	return m != NULL;
 }
 
+/* The same, of what it writes when it is started the next time. */
+static bool die_again(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+
+	if (m == NULL || change_is_of(w->change, m))
+		return false;
+	m->dies_at_start = 1 + (unsigned)sim_below(w->sim, START_WRITES_MAX);
+	crash_machine(m);
+	return true;
+}
+
 static bool break_log(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
@@ -308,6 +323,7 @@ static const struct {
 	{ "store fails", break_store, 2 },
 	{ "dies writing", die, 6 },
 	{ "log fails", break_log, 3 },
+	{ "dies starting", die_again, 4 },
 };
 
 enum { DEEDS = ARRAY_SIZE(deeds), MEND = 5, SET_CLOCK = 8, DRIFT = 13 };
@@ -429,7 +445,7 @@ void whole_storm_end(struct whole *w)
 		m->room = ROOM_OK;
 		m->read_fails = m->write_fails = 0;
 		m->host.disk.puts_fail = 0;
-		m->host.dies_in = 0;
+		m->host.dies_in = m->dies_at_start = 0;
 		m->host.disk.is_to_fail = false;
 		m->host.wall_ppm = 0;
 		if (!m->runs && !change_is_of(w->change, m))

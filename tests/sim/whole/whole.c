@@ -153,11 +153,6 @@ void whole_look(struct machine *m)
 
 /* --- one run --- */
 
-static void machine_join(struct machine *m)
-{
-	machine_start(m);
-}
-
 static void on_fail(void *ctx, const char *what)
 {
 	whole_fail(ctx, "%s", what);
@@ -178,10 +173,12 @@ void whole_begin(struct whole *w, struct sim *s, char *verdict, char *dir)
 		machine_make(w, i);
 	if (w->plan.is_upgraded) {
 		old_begin(&w->machine[0]);
+		/* while it makes the store one of today, too */
+		w->machine[0].dies_at_start = (unsigned)sim_below(s, 6);
 		witness_begin_with(w->witness, old_store());
 	}
 	for (unsigned i = 0; i < w->plan.machines; i++)
-		machine_join(&w->machine[i]);
+		machine_start_after(&w->machine[i], 0);
 	clients_begin(&w->clients, w);
 	w->strangers = strangers_new(w);
 	for (size_t i = 0; i < WHOLE_STREAMS; i++)
