@@ -41,11 +41,14 @@ struct call {
 	unsigned by;   /* the number of the machine that is asked */
 	size_t report; /* of usage; 0: none */
 	bool is_turn;  /* an ack that is not the last */
+	struct ask *ask;
 };
 
-/* by: NULL: any desk. */
-void call(struct clients *c, struct call how, const struct msg_desc *d,
-	  const void *m, uint64_t wait_ns);
+/* By any desk. Valid until its fn is called. */
+struct call *call(struct clients *c, struct call how, const struct msg_desc *d,
+		  const void *m, uint64_t wait_ns);
+/* Nobody waits for it any more: its fn is not called. */
+void call_withdraw(struct call *x);
 /* A refusal that says that nothing was done. */
 bool is_refusal(int err);
 bool is_unsure(int err);

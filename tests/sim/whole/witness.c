@@ -30,6 +30,16 @@ struct outcome {
 	uint64_t seq, body;
 };
 
+#define GIVEN_MAX 4 /* answers with jobs that are known of a fetch */
+
+/* What a fetch was given in the log: one that comes again is told the same, but
+ * for what has ended meanwhile. */
+struct given {
+	uint64_t bodies[GIVEN_MAX]; /* the last ones */
+	size_t n;
+	bool is_refused; /* its worker was told that it has nothing */
+};
+
 struct witness {
 	struct whole *w;
 	struct fx x; /* only the side in memory */
@@ -37,7 +47,7 @@ struct witness {
 	struct seen *seen; /* by index */
 	size_t seen_n;
 	uint64_t index;
-	struct hmap outcomes;
+	struct hmap outcomes, given;
 	struct arena arena;
 	uint64_t entries, life, check_every;
 	struct rng rng; /* what the world does is not to depend on it */
@@ -81,15 +91,21 @@ void witness_begin_with(struct witness *x, struct kv *kv)
 	x->index = x->x.raft_index = fsm_applied_index(side(x)->f);
 }
 
-void witness_free(struct witness *x)
+static void free_all(struct hmap *h)
 {
 	struct str key;
 	size_t pos = 0;
 	void *v;
 
-	while (hmap_next(&x->outcomes, &pos, &key, &v))
+	while (hmap_next(h, &pos, &key, &v))
 		free(v);
-	hmap_done(&x->outcomes);
+	hmap_done(h);
+}
+
+void witness_free(struct witness *x)
+{
+	free_all(&x->outcomes);
+	free_all(&x->given);
 	fsm_free(side(x)->f);
 	kv_close(side(x)->kv);
 	arena_done(&x->arena);
@@ -299,6 +315,65 @@ void witness_hear(struct witness *x, const struct witness_call *c,
 	x->w->acked = MAX(x->w->acked, r->seq);
 }
 
+/* --- fetches --- */
+
+static struct given *given_of(struct witness *x, uint64_t fetch_id)
+{
+	struct str k = str_of(&fetch_id, sizeof(fetch_id));
+	struct given *g = hmap_get(&x->given, k);
+
+	if (g == NULL) {
+		g = xcalloc(1, sizeof(*g));
+		(void)hmap_put(&x->given, k, g);
+	}
+	return g;
+}
+
+static size_t jobs_in(struct witness *x, struct str body)
+{
+	struct m_fetch_reply m;
+
+	CHECK(msg_decode(&msg_fetch_reply, body, &x->arena, &m) == 0);
+	return m.jobs_n;
+}
+
+static void note_given(struct witness *x, const struct entry_item *i,
+		       struct str body)
+{
+	struct m_fetch m;
+	struct given *g;
+
+	if (jobs_in(x, body) == 0)
+		return;
+	CHECK(msg_decode(&msg_fetch, i->body, &x->arena, &m) == 0);
+	g = given_of(x, m.fetch_id);
+	if (g->is_refused)
+		whole_fail(x->w, "a fetch was refused, and is given jobs all "
+				 "the same");
+	g->bodies[g->n++ % GIVEN_MAX] = hash_of(body);
+}
+
+void witness_hear_fetch(struct witness *x, uint64_t fetch_id,
+			const struct rpc_reply *r)
+{
+	struct given *g;
+
+	if (is_unknown(r->err) || (r->err == 0 && jobs_in(x, r->body) == 0))
+		return;
+	g = given_of(x, fetch_id);
+	if (r->err != 0 && g->n > 0)
+		whole_fail(x->w, "a fetch is refused (%s), and was given jobs",
+			   err_code(r->err));
+	g->is_refused |= r->err != 0;
+	for (size_t i = 0; r->err == 0; i++) {
+		if (i == MIN(g->n, (size_t)GIVEN_MAX))
+			whole_fail(x->w, "a fetch is answered otherwise than "
+					 "it was in the log");
+		if (g->bodies[i] == hash_of(r->body))
+			return;
+	}
+}
+
 /* --- entries --- */
 
 int __real_fsm_apply(struct fsm *f, uint64_t index, struct str entry,
@@ -340,6 +415,8 @@ static void on_reply(void *ctx, size_t item, int err, uint64_t seq,
 		whole_count(l->x->w, l->e->items[item].op, err);
 	if (l->x != NULL)
 		note_answer(l->x, l->e, &l->e->items[item], err, seq, body);
+	if (l->x != NULL && err == 0 && l->e->items[item].op == OP_FETCH)
+		note_given(l->x, &l->e->items[item], body);
 	if (l->fn != NULL)
 		l->fn(l->ctx, item, err, seq, body);
 }

@@ -8,6 +8,7 @@
 #include "clients_impl.h"
 #include "util/clock.h"
 #include "util/hash.h"
+#include "witness.h"
 
 #define WORKERS_MAX   8
 #define HELD_MAX      8
@@ -22,6 +23,8 @@
 #define COST_MAX      1000 /* of a report; in thousandths of a usd */
 #define COST_NANO     1000000
 #define AGAIN_PERCENT 8 /* of acks that are sent twice */
+#define DEATH_PERCENT 3 /* of fetches: their worker dies by and by */
+#define DEATH_MAX_NS  (2 * NS_PER_S)
 
 /* What was used, said once or several times under the same name. */
 struct report {
@@ -46,9 +49,9 @@ struct worker_sim {
 	unsigned number;
 	char name[24];
 	struct held held[HELD_MAX];
-	bool is_asking;
+	struct call *asks; /* for jobs; NULL: it does not */
 	bool is_told; /* a budget was spent: it asks once for other queues */
-	struct sim_event next;
+	struct sim_event next, death;
 };
 
 /* --- what was used --- */
@@ -143,6 +146,7 @@ static void let_go(struct held *h)
 }
 
 static call_fn on_fetched;
+static void on_death(void *ctx);
 
 static void fetch(struct worker_sim *k)
 {
@@ -169,21 +173,44 @@ static void fetch(struct worker_sim *k)
 	MSG_SET(&m, fetch, lease_duration, lease);
 	MSG_SET(&m, fetch, count, (uint32_t)sim_between(s, 1, places));
 	MSG_SET(&m, fetch, fetch_id, rng_u64(&s->rng));
-	k->is_asking = true;
-	call(k->c,
-	     (struct call){ .op = OP_FETCH,
-			    .fn = on_fetched,
-			    .worker = k,
-			    .lease_ns = lease },
-	     &msg_fetch, &m, wait);
+	k->asks = call(k->c,
+		       (struct call){ .op = OP_FETCH,
+				      .fn = on_fetched,
+				      .worker = k,
+				      .token = m.fetch_id,
+				      .lease_ns = lease },
+		       &msg_fetch, &m, wait);
+	if (!k->c->is_quiet && !sim_is_due(&k->death) &&
+	    sim_chance(s, DEATH_PERCENT))
+		sim_after(s, &k->death, NULL, sim_below(s, wait + DEATH_MAX_NS),
+			  on_death, k);
 }
 
 static void on_worker(void *ctx)
 {
 	struct worker_sim *k = ctx;
 
-	if (!k->is_asking && free_place(k) != NULL)
+	if (k->asks == NULL && free_place(k) != NULL)
 		fetch(k);
+}
+
+/* What it has in its hands is forgotten, and nobody hears what it asked for. */
+static void on_death(void *ctx)
+{
+	struct worker_sim *k = ctx;
+
+	if (k->c->is_quiet)
+		return;
+	k->c->w->tally.worker_deaths++;
+	sim_note(k->c->w->sim, "worker dies", k->number, k->asks != NULL, 0, 0,
+		 0);
+	if (k->asks != NULL)
+		call_withdraw(k->asks);
+	k->asks = NULL;
+	for (size_t i = 0; i < HELD_MAX; i++)
+		if (k->held[i].number != 0)
+			let_go(&k->held[i]);
+	rest(k, REST_MAX_NS);
 }
 
 /* --- what is given --- */
@@ -364,7 +391,8 @@ static void on_fetched(struct call *x, const struct rpc_reply *r)
 	struct arena a = ARENA_INIT;
 	struct m_fetch_reply m;
 
-	k->is_asking = false;
+	k->asks = NULL;
+	witness_hear_fetch(k->c->w->witness, x->token, r);
 	if (r->err == 0) {
 		CHECK(msg_decode(&msg_fetch_reply, r->body, &a, &m) == 0);
 		for (size_t i = 0; i < m.jobs_n; i++)
@@ -579,6 +607,7 @@ void workers_end(struct clients *c)
 		struct worker_sim *k = &c->workers[i];
 
 		sim_forget(c->w->sim, &k->next);
+		sim_forget(c->w->sim, &k->death);
 		for (size_t n = 0; n < HELD_MAX; n++)
 			if (k->held[n].number != 0)
 				let_go(&k->held[n]);
