@@ -532,17 +532,40 @@ uint32_t __wrap_fsm_level_for(const struct fsm *f, const uint64_t *voters,
 /* --- its store --- */
 
 /* They end the process when something is wrong. */
+static void look_through(struct fx_side *s)
+{
+	fx_check_side(s);
+	fx_check_hooks(s);
+	fx_check_sdb(s);
+	fx_check_webhooks(s);
+	fx_check_policies(s);
+}
+
 void witness_check(struct witness *x)
 {
 	(void)snprintf(x->w->verdict, WHOLE_VERDICT_BYTES,
 		       "the state contradicts itself at entry %" PRIu64,
 		       x->index);
-	fx_check_side(side(x));
-	fx_check_hooks(side(x));
-	fx_check_sdb(side(x));
-	fx_check_webhooks(side(x));
-	fx_check_policies(side(x));
+	look_through(side(x));
 	x->w->verdict[0] = '\0';
+}
+
+void witness_check_node(struct witness *x, struct machine *m)
+{
+	struct parts *p = machine_parts(m);
+	struct fx_side its = *side(x);
+	struct loop *before = sim_enter(&m->host.loop);
+
+	(void)snprintf(x->w->verdict, WHOLE_VERDICT_BYTES,
+		       "the state of node %u contradicts itself at entry "
+		       "%" PRIu64,
+		       m->host.number, x->index);
+	its.f = p->fsm;
+	its.kv = p->kv;
+	CHECK(fsm_flush(its.f) == 0);
+	look_through(&its);
+	x->w->verdict[0] = '\0';
+	(void)sim_enter(before);
 }
 
 static void digest(struct kv *kv, struct digest_result *ret)
