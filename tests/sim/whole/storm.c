@@ -70,16 +70,22 @@ static bool cut_one(struct whole *w)
 	return from != to;
 }
 
+/* Of five at times two, who hear each other. */
 static bool cut_off(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
+	unsigned n = w->plan.machines, set;
 
-	for (unsigned i = 0; m != NULL && i < w->plan.machines; i++)
-		if (i != m->host.number) {
-			cut(w, i, m->host.number);
-			cut(w, m->host.number, i);
-		}
-	return m != NULL;
+	if (m == NULL)
+		return false;
+	set = 1u << m->host.number;
+	if (n > 3 && sim_chance(w->sim, 50))
+		set |= 1u << sim_below(w->sim, n);
+	for (unsigned a = 0; a < n; a++)
+		for (unsigned b = 0; b < n; b++)
+			if ((set >> a & 1) != (set >> b & 1))
+				cut(w, a, b);
+	return true;
 }
 
 static bool mend(struct whole *w)
@@ -152,8 +158,9 @@ static bool stand_still(struct whole *w)
 static bool set_clock(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
-	int64_t by =
-	    (int64_t)sim_below(w->sim, 2 * STEP_MAX_NS) - (int64_t)STEP_MAX_NS;
+	uint64_t most =
+	    sim_chance(w->sim, FAR_PERCENT) ? FAR_STEP_NS : STEP_MAX_NS;
+	int64_t by = (int64_t)sim_below(w->sim, 2 * most) - (int64_t)most;
 
 	if (m == NULL)
 		return false;
