@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "component/fsm_fixture.h"
+#include "fetches.h"
 #include "proto/msg_json.h"
 #include "store/digest.h"
 #include "util/clock.h"
@@ -30,16 +31,6 @@ struct outcome {
 	uint64_t seq, body;
 };
 
-#define GIVEN_MAX 4 /* answers with jobs that are known of a fetch */
-
-/* What a fetch was given in the log: one that comes again is told the same, but
- * for what has ended meanwhile. */
-struct given {
-	uint64_t bodies[GIVEN_MAX]; /* the last ones */
-	size_t n;
-	bool is_refused; /* its worker was told that it has nothing */
-};
-
 struct witness {
 	struct whole *w;
 	struct fx x; /* only the side in memory */
@@ -47,7 +38,8 @@ struct witness {
 	struct seen *seen; /* by index */
 	size_t seen_n;
 	uint64_t index;
-	struct hmap outcomes, given;
+	struct hmap outcomes;
+	struct fetches *fetches;
 	struct arena arena;
 	uint64_t entries, life, check_every;
 	struct rng rng; /* what the world does is not to depend on it */
@@ -74,6 +66,7 @@ struct witness *witness_new(struct whole *w)
 	const char *every = getenv("CORVO_TEST_CHECK");
 
 	x->w = w;
+	x->fetches = fetches_new(w);
 	x->check_every = CHECK_EVERY;
 	if (every != NULL)
 		CHECK(str_parse_u64(str_from(every), &x->check_every));
@@ -91,21 +84,16 @@ void witness_begin_with(struct witness *x, struct kv *kv)
 	x->index = x->x.raft_index = fsm_applied_index(side(x)->f);
 }
 
-static void free_all(struct hmap *h)
+void witness_free(struct witness *x)
 {
 	struct str key;
 	size_t pos = 0;
 	void *v;
 
-	while (hmap_next(h, &pos, &key, &v))
+	while (hmap_next(&x->outcomes, &pos, &key, &v))
 		free(v);
-	hmap_done(h);
-}
-
-void witness_free(struct witness *x)
-{
-	free_all(&x->outcomes);
-	free_all(&x->given);
+	hmap_done(&x->outcomes);
+	fetches_free(x->fetches);
 	fsm_free(side(x)->f);
 	kv_close(side(x)->kv);
 	arena_done(&x->arena);
@@ -149,6 +137,11 @@ static uint64_t event_hash(const struct m_event *e)
 	ret = hash_stable(b.p, b.n);
 	buf_done(&b);
 	return ret;
+}
+
+struct fetches *witness_fetches(struct witness *x)
+{
+	return x->fetches;
 }
 
 void witness_look_at_events(struct witness *x, uint64_t after_seq,
@@ -315,65 +308,6 @@ void witness_hear(struct witness *x, const struct witness_call *c,
 	x->w->acked = MAX(x->w->acked, r->seq);
 }
 
-/* --- fetches --- */
-
-static struct given *given_of(struct witness *x, uint64_t fetch_id)
-{
-	struct str k = str_of(&fetch_id, sizeof(fetch_id));
-	struct given *g = hmap_get(&x->given, k);
-
-	if (g == NULL) {
-		g = xcalloc(1, sizeof(*g));
-		(void)hmap_put(&x->given, k, g);
-	}
-	return g;
-}
-
-static size_t jobs_in(struct witness *x, struct str body)
-{
-	struct m_fetch_reply m;
-
-	CHECK(msg_decode(&msg_fetch_reply, body, &x->arena, &m) == 0);
-	return m.jobs_n;
-}
-
-static void note_given(struct witness *x, const struct entry_item *i,
-		       struct str body)
-{
-	struct m_fetch m;
-	struct given *g;
-
-	if (jobs_in(x, body) == 0)
-		return;
-	CHECK(msg_decode(&msg_fetch, i->body, &x->arena, &m) == 0);
-	g = given_of(x, m.fetch_id);
-	if (g->is_refused)
-		whole_fail(x->w, "a fetch was refused, and is given jobs all "
-				 "the same");
-	g->bodies[g->n++ % GIVEN_MAX] = hash_of(body);
-}
-
-void witness_hear_fetch(struct witness *x, uint64_t fetch_id,
-			const struct rpc_reply *r)
-{
-	struct given *g;
-
-	if (is_unknown(r->err) || (r->err == 0 && jobs_in(x, r->body) == 0))
-		return;
-	g = given_of(x, fetch_id);
-	if (r->err != 0 && g->n > 0)
-		whole_fail(x->w, "a fetch is refused (%s), and was given jobs",
-			   err_code(r->err));
-	g->is_refused |= r->err != 0;
-	for (size_t i = 0; r->err == 0; i++) {
-		if (i == MIN(g->n, (size_t)GIVEN_MAX))
-			whole_fail(x->w, "a fetch is answered otherwise than "
-					 "it was in the log");
-		if (g->bodies[i] == hash_of(r->body))
-			return;
-	}
-}
-
 /* --- entries --- */
 
 int __real_fsm_apply(struct fsm *f, uint64_t index, struct str entry,
@@ -416,7 +350,7 @@ static void on_reply(void *ctx, size_t item, int err, uint64_t seq,
 	if (l->x != NULL)
 		note_answer(l->x, l->e, &l->e->items[item], err, seq, body);
 	if (l->x != NULL && err == 0 && l->e->items[item].op == OP_FETCH)
-		note_given(l->x, &l->e->items[item], body);
+		fetches_note(l->x->fetches, l->e->items[item].body, body);
 	if (l->fn != NULL)
 		l->fn(l->ctx, item, err, seq, body);
 }

@@ -56,9 +56,9 @@ struct witness_call {
 void witness_hear(struct witness *x, const struct witness_call *c,
 		  const struct rpc_reply *r);
 
-/* The same of a fetch, which is named by its fetch_id. */
-void witness_hear_fetch(struct witness *x, uint64_t fetch_id,
-			const struct rpc_reply *r);
+/* The same of fetches. */
+struct fetches;
+struct fetches *witness_fetches(struct witness *x);
 
 /* Each job is in one order, counters are what is counted, and so on. */
 void witness_check(struct witness *x);
