@@ -9,7 +9,7 @@
 #define ASK_NS       (3 * NS_PER_S)
 #define AGAIN_NS     (200 * NS_PER_MS)
 #define NEW_MAX_NS   (2 * NS_PER_S)
-#define DOWN_PERCENT 70 /* of those that go: they do not run any more */
+#define DOWN_PERCENT 50 /* of those that go: they do not run any more */
 #define DISK_PERCENT 40 /* of all: only the disk is another one */
 
 struct change {

@@ -15,13 +15,16 @@
 #define STEP_MAX_NS      (3 * NS_PER_S)
 #define FAR_STEP_NS      (100 * NS_PER_S)
 #define FAR_PERCENT      15 /* of the times a clock is set */
+#define LULL_PERCENT     50 /* of these: a while without deeds */
+#define LULL_MIN_NS      (6 * NS_PER_S)
+#define LULL_MAX_NS      (9 * NS_PER_S)
 #define SLOW_MAX_NS      (3 * NS_PER_S)
 #define DRIFT_PPM        20000
 #define TRANSFER_NS      (5 * NS_PER_S)
 #define WRITES_MAX       40
 #define START_WRITES_MAX 4
 #define WRITING_PERCENT  75 /* of crashes, while something is written */
-#define STORM_MIN_S      15 /* 2,000 operations take about 10 */
+#define STORM_MIN_S      18 /* 2,000 operations take about 10 */
 #define STORM_MAX_S      (WHOLE_STORM_MAX_MS / 1000)
 #define CALM_BEGIN_NS    (3 * NS_PER_S) /* until all have joined */
 #define OLD_PERCENT      20 /* of clusters that begin with an old store */
@@ -166,6 +169,9 @@ static bool set_clock(struct whole *w)
 		return false;
 	m->host.wall_off_ns = by;
 	w->is_time_moved = true;
+	/* one that leads on for so long follows its clock */
+	if (sim_chance(w->sim, LULL_PERCENT))
+		w->lull_ns = sim_between(w->sim, LULL_MIN_NS, LULL_MAX_NS);
 	return true;
 }
 
@@ -326,7 +332,7 @@ static const struct {
 	{ "snapshot", snapshot, 8 },
 	{ "slow disk", slow_down, 4 },
 	{ "clock drifts", drift, 2 },
-	{ "replaced", replace, 3 },
+	{ "replaced", replace, 6 },
 	{ "store fails", break_store, 2 },
 	{ "dies writing", die, 6 },
 	{ "log fails", break_log, 3 },
@@ -366,10 +372,12 @@ static void on_storm(void *ctx)
 	at = sim_below(w->sim, sum);
 	while (at >= w->plan.weight[d])
 		at -= w->plan.weight[d++];
+	w->lull_ns = 0;
 	act(w, d);
 	sim_after(w->sim, &w->storm, NULL,
-		  sim_skewed(w->sim, BETWEEN_MIN_NS, BETWEEN_MAX_NS), on_storm,
-		  w);
+		  w->lull_ns +
+		      sim_skewed(w->sim, BETWEEN_MIN_NS, BETWEEN_MAX_NS),
+		  on_storm, w);
 }
 
 static void read_cut(struct whole_cut *ret)

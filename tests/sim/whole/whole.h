@@ -42,23 +42,24 @@ struct whole_plan {
 	bool is_upgraded; /* it begins with the store of an older release */
 };
 
-#define WHOLE_TALLY(X)                                                    \
-	X(crashes)                                                        \
-	X(deaths)                                                         \
-	X(exits)                                                          \
-	X(installs)                                                       \
-	X(requests)                                                       \
-	X(wild)                                                           \
-	X(events)                                                         \
-	X(called)                                                         \
-	X(agreed)                                                         \
-	X(reads)                                                          \
-	X(rebuilt)                                                        \
-	X(replaced)                                                       \
-	X(emptied)                                                        \
-	X(heap_kib)                                                       \
-	X(start_deaths) X(worker_deaths) X(given_back) X(done) X(refused) \
-	    X(unknown) X(given) X(entries)
+#define WHOLE_TALLY(X)   \
+	X(crashes)       \
+	X(deaths)        \
+	X(exits)         \
+	X(installs)      \
+	X(requests)      \
+	X(wild)          \
+	X(events)        \
+	X(called)        \
+	X(agreed)        \
+	X(reads)         \
+	X(rebuilt)       \
+	X(replaced)      \
+	X(emptied)       \
+	X(heap_kib)      \
+	X(start_deaths)  \
+	X(worker_deaths) \
+	X(given_back) X(done) X(refused) X(unknown) X(given) X(entries)
 
 struct whole_tally {
 #define X(name) uint64_t name;
@@ -101,6 +102,7 @@ struct whole {
 	uint64_t last_id;
 	char dir[WHOLE_DIR_BYTES]; /* of its files */
 	struct sim_event storm;
+	uint64_t lull_ns; /* until the next deed, and more */
 	char *verdict;
 };
 
