@@ -383,6 +383,8 @@ void pqueue_set(struct push *p, const struct m_push_queue *m)
 		hmap_put(&p->queues, q->name, q);
 	}
 	q->seen = true;
+	if (q->gone) /* as it is back, nothing else looks at it */
+		push_look(q);
 	q->gone = false;
 	msg_encode(&msg_push, m->push, &b);
 	if (str_eq(buf_str(&b), q->encoded))

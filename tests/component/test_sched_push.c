@@ -28,7 +28,7 @@ static void answer_watch(struct rpc_req req, const struct frame_request *item)
 }
 
 /* Its jobs call nothing, and end at once. */
-static void answer_list(struct rpc_req req)
+static void list_reply(struct rpc_req req, uint64_t version)
 {
 	struct m_push_list_reply m = { 0 };
 	struct m_push_queue q = { 0 };
@@ -38,9 +38,14 @@ static void answer_list(struct rpc_req req)
 	MSG_SET(&push, push, concurrency, 64);
 	MSG_SET(&q, push_queue, queue, STR("q"));
 	MSG_SET(&q, push_queue, push, &push);
-	MSG_SET(&m, push_list_reply, version, VERSION);
+	MSG_SET(&m, push_list_reply, version, version);
 	MSG_SET_LIST(&m, push_list_reply, queues, &q, 1);
 	reply(req, &msg_push_list_reply, &m);
+}
+
+static void answer_list(struct rpc_req req)
+{
+	list_reply(req, VERSION);
 }
 
 static void hand_out(struct rpc_req req, unsigned n)
@@ -226,7 +231,83 @@ static void passing_on_item(struct fake *f, struct rpc_req req,
 	rpc_reply(req, errors[f->ops++], 0, STR("no"));
 }
 
-enum { LATE, REFUSED, BOUNDED, PASSING };
+/* --- a queue that is away for a while --- */
+
+static struct {
+	uint64_t version; /* of the push queues */
+	bool is_away, is_back;
+	struct rpc_req watch, report; /* without an answer */
+} absence;
+
+static void tell_version(struct rpc_req req)
+{
+	struct m_push_watch_reply m = { 0 };
+
+	MSG_SET(&m, push_watch_reply, version, absence.version);
+	MSG_SET(&m, push_watch_reply, active, true);
+	reply(req, &msg_push_watch_reply, &m);
+}
+
+/* It was told of the last change: the queue is there again. */
+static void on_absence_watch(struct rpc_req req,
+			     const struct frame_request *item)
+{
+	struct arena a = ARENA_INIT;
+	struct m_push_watch m;
+
+	EXPECT(msg_decode(&msg_push_watch, item->body, &a, &m) == 0);
+	if (absence.is_away && m.version == absence.version) {
+		absence.is_away = false;
+		absence.is_back = true;
+		absence.version++;
+	}
+	if (m.version != absence.version || !m.active)
+		tell_version(req);
+	else
+		absence.watch = req;
+	arena_done(&a);
+}
+
+static void on_absence_list(struct rpc_req req)
+{
+	struct m_push_list_reply m = { 0 };
+
+	if (!absence.is_away) {
+		list_reply(req, absence.version);
+		return;
+	}
+	MSG_SET(&m, push_list_reply, version, absence.version);
+	reply(req, &msg_push_list_reply, &m);
+}
+
+/* As of a raftd that was started again, and has yet to apply what made the
+ * queue one: it comes back as it was, with a job that is not reported yet. */
+static void absence_on_item(struct fake *f, struct rpc_req req,
+			    const struct frame_request *item)
+{
+	if (item->op == QUERY_PUSH_WATCH) {
+		on_absence_watch(req, item);
+	} else if (item->op == QUERY_PUSH_LIST) {
+		on_absence_list(req);
+	} else if (item->op == OP_FETCH && absence.is_back) {
+		done(f);
+	} else if (item->op == OP_FETCH && handed_out == 0) {
+		hand_out(req, 1);
+	} else if (item->op == OP_FAIL && absence.version == VERSION) {
+		absence.report = req;
+		absence.is_away = true;
+		absence.version++;
+		tell_version(absence.watch);
+	}
+}
+
+static void absence_start(struct fake *f)
+{
+	absence.version = VERSION;
+	start(f);
+}
+
+enum { LATE, REFUSED, BOUNDED, PASSING, ABSENCE };
 
 const struct script scripts[] = {
 	[LATE] = { .start = start, .on_item = late_on_item, .pushes = true },
@@ -239,6 +320,9 @@ const struct script scripts[] = {
 		      .pushes = true },
 	[PASSING] = { .start = start,
 		      .on_item = passing_on_item,
+		      .pushes = true },
+	[ABSENCE] = { .start = absence_start,
+		      .on_item = absence_on_item,
 		      .pushes = true },
 };
 
@@ -263,6 +347,11 @@ static void test_a_report_comes_again_after_what_may_pass(void **state)
 	play(*state, PASSING);
 }
 
+static void test_a_queue_that_comes_back_is_fetched_from(void **state)
+{
+	play(*state, ABSENCE);
+}
+
 static int setup_few(void **state)
 {
 	char text[16];
@@ -285,6 +374,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 		    test_what_is_not_reported_counts_as_a_call, setup_few,
 		    teardown),
+		TEST(test_a_queue_that_comes_back_is_fetched_from),
 		TEST(test_jobs_that_come_too_late_go_back),
 	};
 

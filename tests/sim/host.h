@@ -19,6 +19,7 @@ struct sim_host {
 	struct sim_disk disk;
 	struct sim_net *net;
 	uint64_t id;         /* raft's, of the node that is or was here */
+	uint64_t place;      /* its address has this number; 0: that of id */
 	struct node *node;   /* NULL: it does not run */
 	unsigned life;       /* how often one was started */
 	int64_t wall_off_ns; /* what its wall clock has been set by */
@@ -44,6 +45,12 @@ static inline void host_writes(struct sim_host *h)
 {
 	if (h->dies_in > 0 && --h->dies_in == 0 && h->sim->here == &h->loop)
 		sim_die(h->sim);
+}
+
+/* What host_address wants to know of it. */
+static inline uint64_t host_place(const struct sim_host *h)
+{
+	return h->place != 0 ? h->place : h->id;
 }
 
 /* Of the node with that number. */

@@ -22,7 +22,7 @@ struct net_message {
 	struct sim_event event;
 	struct sim_net *net;
 	struct sim_host *from, *to;
-	uint64_t from_id, to_id;
+	uint64_t from_id, from_place, to_id;
 	unsigned from_life, to_life;
 	struct raft_message m;
 };
@@ -145,7 +145,7 @@ static void on_arrival(void *ctx)
 		message_free(x, true);
 		return;
 	}
-	host_address(x->from_id, address);
+	host_address(x->from_place, address);
 	m.server_id = x->from_id;
 	m.server_address = address;
 	message_free(x, false);
@@ -168,6 +168,7 @@ static void launch(struct sim_host *from, struct sim_host *to,
 				   .from = from,
 				   .to = to,
 				   .from_id = from->id,
+				   .from_place = host_place(from),
 				   .to_id = m->server_id,
 				   .from_life = from->life,
 				   .to_life = to->life };

@@ -64,6 +64,7 @@ struct slot {
 	char dir[WHOLE_DIR_BYTES]; /* its files, as long as there are any */
 	struct whole_tally tally;
 	uint64_t deeds[WHOLE_DEEDS];
+	struct whole_count counts[WHOLE_CALLS];
 	uint64_t hash, virtual_ns;
 	int said_fd; /* what it says to stderr; -1: that goes there */
 };
@@ -73,6 +74,7 @@ struct sums {
 	uint64_t fewest; /* operations of a seed */
 	struct whole_tally tally;
 	uint64_t deeds[WHOLE_DEEDS];
+	struct whole_count counts[WHOLE_CALLS];
 	char verdict[WHOLE_VERDICT_BYTES]; /* of the last that failed */
 };
 
@@ -117,6 +119,7 @@ static void run(struct slot *at)
 	at->hash = s->hash;
 	at->tally = w->tally;
 	memcpy(at->deeds, w->deeds, sizeof(at->deeds));
+	memcpy(at->counts, w->counts, sizeof(at->counts));
 	has_died = w->tally.deaths > 0;
 	free(w);
 	free(s);
@@ -215,6 +218,10 @@ static void note_end(struct slot *at, int status, struct sums *sum)
 #undef X
 	for (size_t i = 0; i < WHOLE_DEEDS; i++)
 		sum->deeds[i] += at->deeds[i];
+	for (size_t i = 0; i < WHOLE_CALLS; i++) {
+		sum->counts[i].done += at->counts[i].done;
+		sum->counts[i].refused += at->counts[i].refused;
+	}
 	judge(at, status);
 	if (at->said_fd >= 0)
 		(void)close(at->said_fd);
@@ -444,6 +451,11 @@ static void tell(const struct sums *sum, size_t seeds_n, uint64_t real)
 #define X(name) printf(" " #name " %" PRIu64, sum->tally.name);
 	WHOLE_TALLY(X)
 #undef X
+	printf("\ncarried out, and refused:");
+	for (unsigned i = 0; i < WHOLE_CALLS; i++)
+		if (whole_call(i) != NULL)
+			printf(" %s %" PRIu64 " %" PRIu64, whole_call(i),
+			       sum->counts[i].done, sum->counts[i].refused);
 	(void)putchar('\n');
 }
 

@@ -9,7 +9,8 @@
 #define ASK_NS       (3 * NS_PER_S)
 #define AGAIN_NS     (200 * NS_PER_MS)
 #define NEW_MAX_NS   (2 * NS_PER_S)
-#define DOWN_PERCENT 70 /* of those that go: they do not run any more */
+#define DOWN_PERCENT 50 /* of those that go: they do not run any more */
+#define DISK_PERCENT 40 /* of all: only the disk is another one */
 
 struct change {
 	struct whole *w;
@@ -26,15 +27,18 @@ static void later(struct change *c)
 	sim_after(c->w->sim, &c->again, NULL, AGAIN_NS, on_again, c);
 }
 
-static void replace(struct change *c)
+static void replace(struct change *c, bool is_renamed)
 {
 	struct machine *m = c->m;
 
 	if (m->runs)
 		machine_crash(m);
-	machine_wipe(m);
+	machine_wipe(m, is_renamed);
 	c->is_gone = true;
-	c->w->tally.replaced++;
+	if (is_renamed)
+		c->w->tally.replaced++;
+	else
+		c->w->tally.emptied++;
 	machine_start_after(m, sim_below(c->w->sim, NEW_MAX_NS));
 	later(c);
 }
@@ -44,7 +48,7 @@ static void on_removed(void *ctx, const struct rpc_reply *r)
 	struct change *c = ctx;
 
 	if (r->err == 0 || r->err == ERR_NOT_FOUND) {
-		replace(c);
+		replace(c, true);
 		return;
 	}
 	c->leaves = c->leaves && sim_chance(c->w->sim, 50);
@@ -108,6 +112,10 @@ bool change_begin(struct change *c, struct machine *m)
 	c->leaves = sim_chance(c->w->sim, 50);
 	sim_note(c->w->sim, "give up", m->host.number, m->host.id, 0, 0, 0);
 	sim_forget(c->w->sim, &m->restart);
+	if (sim_chance(c->w->sim, DISK_PERCENT)) {
+		replace(c, false);
+		return true;
+	}
 	if (m->runs && sim_chance(c->w->sim, DOWN_PERCENT))
 		machine_crash(m);
 	ask(c);

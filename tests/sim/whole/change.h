@@ -1,6 +1,7 @@
 /*
  * A machine that is given up: its node is removed from the cluster, and another
- * one with an empty disk and a number of its own takes its place.
+ * one with an empty disk and a number of its own takes its place. Or nobody
+ * removes it: it comes back with its name and an empty disk.
  */
 #ifndef CORVO_SIM_CHANGE_H
 #define CORVO_SIM_CHANGE_H

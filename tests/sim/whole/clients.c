@@ -28,8 +28,8 @@ static void on_reply(void *ctx, const struct rpc_reply *r)
 	free(x);
 }
 
-void call(struct clients *c, struct call how, const struct msg_desc *d,
-	  const void *m, uint64_t wait_ns)
+struct call *call(struct clients *c, struct call how, const struct msg_desc *d,
+		  const void *m, uint64_t wait_ns)
 {
 	struct call *x = xcalloc(1, sizeof(*x));
 	struct desk *desk = desk_any(c->w);
@@ -44,9 +44,19 @@ void call(struct clients *c, struct call how, const struct msg_desc *d,
 	c->w->tally.requests++;
 	sim_note(c->w->sim, op_info(how.op)->name, desk->m->host.number,
 		 how.number, how.n, how.token, 0);
-	(void)desk_ask(desk, how.op, buf_str(&b),
-		       clock_mono_ns() + wait_ns + OP_TIMEOUT_NS, on_reply, x);
+	x->ask =
+	    desk_ask(desk, how.op, buf_str(&b),
+		     clock_mono_ns() + wait_ns + OP_TIMEOUT_NS, on_reply, x);
 	buf_done(&b);
+	return x;
+}
+
+void call_withdraw(struct call *x)
+{
+	sim_note(x->c->w->sim, "withdraw", x->op, x->number, x->by, 0, 0);
+	desk_withdraw(x->ask);
+	list_remove(&x->node);
+	free(x);
 }
 
 bool is_unsure(int err)

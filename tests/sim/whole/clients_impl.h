@@ -41,11 +41,14 @@ struct call {
 	unsigned by;   /* the number of the machine that is asked */
 	size_t report; /* of usage; 0: none */
 	bool is_turn;  /* an ack that is not the last */
+	struct ask *ask;
 };
 
-/* by: NULL: any desk. */
-void call(struct clients *c, struct call how, const struct msg_desc *d,
-	  const void *m, uint64_t wait_ns);
+/* By any desk. Valid until its fn is called. */
+struct call *call(struct clients *c, struct call how, const struct msg_desc *d,
+		  const void *m, uint64_t wait_ns);
+/* Nobody waits for it any more: its fn is not called. */
+void call_withdraw(struct call *x);
 /* A refusal that says that nothing was done. */
 bool is_refusal(int err);
 bool is_unsure(int err);
@@ -70,6 +73,19 @@ void note_enqueued(struct call *x, const struct rpc_reply *r);
 
 void workers_begin(struct clients *c);
 void workers_end(struct clients *c);
+
+/* --- reports.c --- */
+
+void reports_begin(struct clients *c);
+/* One of what was used, into u. Some say the last one once more: its answer may
+ * have been lost. It must not come after the next one, so that has to wait
+ * until it is answered. last: 0: there was none. */
+size_t report_next(struct clients *c, size_t last, struct m_usage *u,
+		   struct arena *a);
+/* It was sent so many times more. 0 is none. */
+void report_sent(struct clients *c, size_t report, int times);
+/* The answer to who said it. */
+void report_heard(const struct call *x, int err, bool is_counted);
 /* By reports that were counted for sure, and by all that may have been. */
 void reports_sum(const struct clients *c, uint64_t *least, uint64_t *most);
 

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 
 #include "clients.h"
+#include "proto/job.h"
 #include "rt/rpc_client.h"
+#include "util/clock.h"
 #include "whole.h"
 #include "witness.h"
 
@@ -79,11 +81,38 @@ static void on_reply(void *ctx, const struct rpc_reply *r)
 		whole_fail(a->desk->m->w,
 			   "request %u by node %u is answered %s", a->call.op,
 			   a->desk->m->host.number, err_code(r->err));
+	if (a->call.op >= QUERY_FIRST)
+		whole_count(a->desk->m->w, a->call.op, r->err);
 	if (a->is_kept)
 		witness_hear(a->desk->m->w->witness, &a->call, r);
 	if (a->fn != NULL)
 		a->fn(a->ctx, r);
 	ask_free(a);
+}
+
+/* The jobs of a fetch that nobody waits for any more, as corvo-httpd does it.
+ */
+static void give_back(void *ctx, const struct rpc_reply *r)
+{
+	struct desk *d = ctx;
+	struct arena a = ARENA_INIT;
+	struct buf b = BUF_INIT(0);
+	struct m_fetch_reply m;
+
+	if (r->err != 0)
+		return;
+	CHECK(msg_decode(&msg_fetch_reply, r->body, &a, &m) == 0);
+	for (size_t i = 0; i < m.jobs_n; i++) {
+		struct m_fail fail = fetched_give_back(&m.jobs[i]);
+
+		buf_clear(&b);
+		msg_encode(&msg_fail, &fail, &b);
+		(void)desk_ask(d, OP_FAIL, buf_str(&b),
+			       clock_mono_ns() + OP_TIMEOUT_NS, NULL, NULL);
+		d->m->w->tally.given_back++;
+	}
+	buf_done(&b);
+	arena_done(&a);
 }
 
 struct ask *desk_ask(struct desk *d, unsigned op, struct str body,
@@ -107,6 +136,8 @@ struct ask *desk_ask(struct desk *d, unsigned op, struct str body,
 	a->call = (struct witness_call){ .origin = d->raftd->origin,
 					 .number = a->rpc->id,
 					 .op = op };
+	if (op == OP_FETCH)
+		rpc_when_late(a->rpc, give_back, d);
 	rpc_client_flush(d->raftd);
 	(void)sim_enter(before);
 	return a;
@@ -132,7 +163,10 @@ void desk_withdraw(struct ask *a)
 {
 	struct loop *before = sim_enter(&a->desk->loop);
 
-	rpc_cancel(a->desk->raftd, a->rpc);
+	if (a->call.op == OP_FETCH)
+		(void)rpc_abandon(a->desk->raftd, a->rpc, give_back, a->desk);
+	else
+		rpc_cancel(a->desk->raftd, a->rpc);
 	rpc_client_flush(a->desk->raftd);
 	ask_free(a);
 	(void)sim_enter(before);

@@ -8,6 +8,7 @@
 #include "machine.h"
 #include "rt/rpc.h"
 #include "util/clock.h"
+#include "whole.h"
 
 #define LOOK_NS       (20 * NS_PER_MS)
 #define OP_TIMEOUT_NS (5 * NS_PER_S)
@@ -47,10 +48,21 @@ static void on_link(void *ctx, bool up)
 	push_link(((struct keeper *)ctx)->push, up);
 }
 
+/* Nothing it asks for is beyond what corvo-raftd can do. */
+static void look_at(const struct keeper *k, const char *what, int err)
+{
+	if (err == ERR_INTERNAL_ERROR || err == ERR_BAD_MESSAGE)
+		whole_fail(k->m->w,
+			   "%s for the sched of node %u is answered %s", what,
+			   k->m->host.number, err_code(err));
+}
+
 static void on_done(void *ctx, const struct rpc_reply *r)
 {
-	(void)r;
-	((struct task *)ctx)->is_asked = false;
+	struct task *t = ctx;
+
+	look_at(t->k, op_info(t->op)->name, r->err);
+	t->is_asked = false;
 }
 
 static void propose(struct task *t, uint64_t due_ns)
@@ -73,8 +85,10 @@ static void propose(struct task *t, uint64_t due_ns)
 
 static void on_trimmed(void *ctx, const struct rpc_reply *r)
 {
-	(void)r;
-	((struct keeper *)ctx)->is_trimming = false;
+	struct keeper *k = ctx;
+
+	look_at(k, "trim_events", r->err);
+	k->is_trimming = false;
 }
 
 static void trim(struct keeper *k, uint64_t upto_seq)
@@ -100,8 +114,7 @@ static bool is_due(uint64_t due_ns)
 
 static void on_fired(void *ctx, int err, uint32_t count)
 {
-	(void)ctx;
-	(void)err;
+	look_at(ctx, "a step", -err);
 	(void)count;
 }
 
@@ -135,6 +148,7 @@ static void on_due(void *ctx, const struct rpc_reply *r)
 	struct m_due_reply m;
 
 	k->is_asked = false;
+	look_at(k, "due", r->err);
 	if (r->err == 0) {
 		CHECK(msg_decode(&msg_due_reply, r->body, &a, &m) == 0);
 		if (m.leader)
@@ -196,8 +210,7 @@ struct keeper *keeper_new(struct machine *m)
 
 static void on_told(void *ctx, const struct rpc_reply *r)
 {
-	(void)ctx;
-	(void)r;
+	look_at(ctx, "what a stranger has", r->err);
 }
 
 void keeper_ask(struct keeper *k, unsigned op, struct str body)

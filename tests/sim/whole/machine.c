@@ -67,19 +67,22 @@ static void load_settings(struct machine *m)
 
 static void name(struct machine *m)
 {
-	m->host.id = ++m->w->last_id;
+	m->host.id = m->host.place = ++m->w->last_id;
 	(void)snprintf(m->name, sizeof(m->name), "%" PRIu64, m->host.id);
-	host_address(m->host.id, m->address);
+	host_address(m->host.place, m->address);
 }
 
-void machine_wipe(struct machine *m)
+void machine_wipe(struct machine *m, bool is_renamed)
 {
 	disk_wipe(&m->host.disk);
 	machine_store_wipe(m);
 	(void)dir_remove(m->dir);
 	CHECK(mkdir(m->dir, 0700) == 0);
 	m->applied = 0;
-	name(m);
+	if (is_renamed)
+		name(m);
+	else
+		m->host.id = ++m->w->last_id;
 	reader_forget(m->reader);
 	sim_note(m->w->sim, "empty", m->host.number, m->host.id, 0, 0, 0);
 }
@@ -172,7 +175,8 @@ void machine_start(struct machine *m)
 	sim_forget(m->w->sim, &m->restart);
 	m->host.life++;
 	m->host.is_crash = false;
-	m->host.dies_in = 0;
+	m->host.dies_in = m->dies_at_start;
+	m->dies_at_start = 0;
 	m->d = (struct daemon){ .proc = PROC_RAFTD,
 				.loop = &m->host.loop,
 				.ops = &raftd_ops };
@@ -226,6 +230,7 @@ static void on_death(void *ctx)
 
 	sim_note(m->w->sim, "death", m->host.number, m->applied, 0, 0, 0);
 	m->w->tally.deaths++;
+	m->w->tally.start_deaths += !m->runs;
 	m->host.is_crash = true;
 	m->host.loop.still_ns = 0;
 	sim_forget_all(m->w->sim, l);
@@ -265,7 +270,8 @@ static void on_restart(void *ctx)
 void machine_start_after(struct machine *m, uint64_t ns)
 {
 	sim_forget(m->w->sim, &m->restart);
-	sim_after(m->w->sim, &m->restart, NULL, ns, on_restart, m);
+	/* an event of its own: it may die in it */
+	sim_after(m->w->sim, &m->restart, &m->host.loop, ns, on_restart, m);
 }
 
 void machine_stop(struct machine *m)

@@ -58,6 +58,7 @@ struct machine {
 	uint32_t read_fails, write_fails; /* so many of its store do */
 	bool has_failed;                  /* one did, in this life */
 	bool is_drained;                  /* it is asked to end */
+	unsigned dies_at_start; /* before so many writes of it; 0: not so */
 };
 
 static inline struct machine *machine_of(struct daemon *d)
@@ -89,8 +90,9 @@ void machine_start_after(struct machine *m, uint64_t ns);
 /* Ends at once, and loses nothing. */
 void machine_stop(struct machine *m);
 void machine_done(struct machine *m); /* it was stopped */
-/* It has an empty disk now, and its node is another one. */
-void machine_wipe(struct machine *m);
+/* It has an empty disk now, and its node is another one: with a name and an
+ * address of its own, or with those the machine had. */
+void machine_wipe(struct machine *m, bool is_renamed);
 /* It ends by itself, when this event is over. */
 void machine_exits(struct machine *m, int status);
 

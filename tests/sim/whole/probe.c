@@ -1,18 +1,22 @@
 /*
  * When all is at rest a request has an answer at once, a fetch that waits is
- * woken by a job, whoever took it, and one that waits in vain ends in time.
+ * woken by a job, whoever took it, and one that waits in vain ends in time. Who
+ * has applied the same gives the same answers.
  */
 #include "proto/proto.h"
 #include "util/clock.h"
+#include "util/hash.h"
 #include "whole.h"
 
 #define SOON_NS (500 * NS_PER_MS)
 #define WAIT_NS (2 * NS_PER_S)
+#define TRIES   50 /* to ask all of them between two entries */
 
 struct heard {
 	bool is_there;
 	int err;
 	size_t jobs;
+	uint64_t hash; /* of the answer to a question */
 };
 
 static void on_fetched(void *ctx, const struct rpc_reply *r)
@@ -128,8 +132,99 @@ static void be_woken(struct whole *w, struct machine *m, struct machine *by)
 			   word(&got, "no job"));
 }
 
+/* --- the same question to all --- */
+
+static void on_answer(void *ctx, const struct rpc_reply *r)
+{
+	struct heard *h = ctx;
+
+	*h = (struct heard){ .is_there = true, .err = r->err };
+	if (r->err == 0 && r->body.n > 0)
+		h->hash = hash_stable(r->body.p, r->body.n);
+}
+
+static bool are_equal(const struct whole *w)
+{
+	for (unsigned i = 0; i < w->plan.machines; i++)
+		if (w->machine[i].applied != w->tally.entries)
+			return false;
+	return true;
+}
+
+/* False: an entry came meanwhile. */
+static bool compare(struct whole *w, unsigned query, struct str body)
+{
+	struct heard got[SIM_NODES] = { 0 };
+	uint64_t entries = w->tally.entries;
+	bool are_same = true;
+
+	for (unsigned i = 0; i < w->plan.machines; i++)
+		(void)desk_ask(w->machine[i].desk, query, body,
+			       clock_mono_ns() + OP_TIMEOUT_NS, on_answer,
+			       &got[i]);
+	for (unsigned i = 0; i < w->plan.machines; i++) {
+		run(w, SOON_NS, &got[i]);
+		if (!got[i].is_there)
+			whole_fail(
+			    w,
+			    "all is at rest, and node %u does not answer "
+			    "%s",
+			    i, query_info(query)->name);
+		are_same = are_same && got[i].err == got[0].err &&
+			   got[i].hash == got[0].hash;
+	}
+	if (w->tally.entries != entries)
+		return false;
+	if (!are_same)
+		whole_fail(w,
+			   "nodes are at the same entry, and answer %s "
+			   "differently",
+			   query_info(query)->name);
+	return true;
+}
+
+static void ask_all(struct whole *w, unsigned query, const struct msg_desc *d,
+		    const void *m)
+{
+	struct buf b = BUF_INIT(0);
+	unsigned tries = 0;
+
+	msg_encode(d, m, &b);
+	while (!are_equal(w) || !compare(w, query, buf_str(&b))) {
+		if (++tries == TRIES)
+			break;
+		run(w, NS_PER_MS, NULL);
+	}
+	buf_done(&b);
+}
+
+static void ask_for_all(struct whole *w)
+{
+	static const struct m_nothing nothing;
+	static const struct m_list_schedules schedules;
+	static const unsigned lists[] = {
+		QUERY_GET_SETTINGS, QUERY_GET_USAGE_SETTINGS,
+		QUERY_LIST_PRICES,  QUERY_LIST_POLICIES,
+		QUERY_LIST_HOOKS,   QUERY_LIST_WEBHOOKS,
+		QUERY_LIST_BULKS,   QUERY_LIST_PROVIDERS,
+		QUERY_SDB_NUMBERS,
+	};
+	static const char *const queues[] = { "w0", "wtimer", "wcostly", "q0",
+					      "q1" };
+	struct m_queue_ref ref = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		ask_all(w, lists[i], &msg_nothing, &nothing);
+	ask_all(w, QUERY_LIST_SCHEDULES, &msg_list_schedules, &schedules);
+	for (size_t i = 0; i < ARRAY_SIZE(queues); i++) {
+		MSG_SET(&ref, queue_ref, queue, str_from(queues[i]));
+		ask_all(w, QUERY_GET_QUEUE, &msg_queue_ref, &ref);
+	}
+}
+
 void probe_run(struct whole *w)
 {
+	ask_for_all(w);
 	for (unsigned i = 0; i < w->plan.machines; i++) {
 		wait_in_vain(w, &w->machine[i]);
 		be_woken(w, &w->machine[i],

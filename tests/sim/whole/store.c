@@ -514,8 +514,10 @@ int install_finish(const struct settings *s, struct buf *why)
 		buf_puts(why, "the disk says no");
 		return -ERR_STORAGE_ERROR;
 	}
+	host_writes(&m->host);
 	if (!is_beyond(m))
 		put_in_place(m);
+	host_writes(&m->host); /* it may be done, and be done again */
 	incoming_done(&m->incoming);
 	return 0;
 }

@@ -9,19 +9,25 @@
 #include "whole.h"
 #include "wire.h"
 
-#define BETWEEN_MIN_NS  (20 * NS_PER_MS)
-#define BETWEEN_MAX_NS  (2 * NS_PER_S)
-#define AWAY_MAX_NS     (20 * NS_PER_S)
-#define STEP_MAX_NS     (3 * NS_PER_S)
-#define SLOW_MAX_NS     (3 * NS_PER_S)
-#define DRIFT_PPM       20000
-#define TRANSFER_NS     (5 * NS_PER_S)
-#define WRITES_MAX      40
-#define WRITING_PERCENT 75 /* of crashes, while something is written */
-#define STORM_MIN_S     15 /* 2,000 operations take about 10 */
-#define STORM_MAX_S     (WHOLE_STORM_MAX_MS / 1000)
-#define CALM_BEGIN_NS   (3 * NS_PER_S) /* until all have joined */
-#define OLD_PERCENT     20 /* of clusters that begin with an old store */
+#define BETWEEN_MIN_NS   (20 * NS_PER_MS)
+#define BETWEEN_MAX_NS   (2 * NS_PER_S)
+#define AWAY_MAX_NS      (20 * NS_PER_S)
+#define STEP_MAX_NS      (3 * NS_PER_S)
+#define FAR_STEP_NS      (100 * NS_PER_S)
+#define FAR_PERCENT      15 /* of the times a clock is set */
+#define LULL_PERCENT     50 /* of these: a while without deeds */
+#define LULL_MIN_NS      (6 * NS_PER_S)
+#define LULL_MAX_NS      (9 * NS_PER_S)
+#define SLOW_MAX_NS      (3 * NS_PER_S)
+#define DRIFT_PPM        20000
+#define TRANSFER_NS      (5 * NS_PER_S)
+#define WRITES_MAX       40
+#define START_WRITES_MAX 4
+#define WRITING_PERCENT  75 /* of crashes, while something is written */
+#define STORM_MIN_S      18 /* 2,000 operations take about 10 */
+#define STORM_MAX_S      (WHOLE_STORM_MAX_MS / 1000)
+#define CALM_BEGIN_NS    (3 * NS_PER_S) /* until all have joined */
+#define OLD_PERCENT      20 /* of clusters that begin with an old store */
 
 static struct machine *any(struct whole *w)
 {
@@ -67,16 +73,22 @@ static bool cut_one(struct whole *w)
 	return from != to;
 }
 
+/* Of five at times two, who hear each other. */
 static bool cut_off(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
+	unsigned n = w->plan.machines, set;
 
-	for (unsigned i = 0; m != NULL && i < w->plan.machines; i++)
-		if (i != m->host.number) {
-			cut(w, i, m->host.number);
-			cut(w, m->host.number, i);
-		}
-	return m != NULL;
+	if (m == NULL)
+		return false;
+	set = 1u << m->host.number;
+	if (n > 3 && sim_chance(w->sim, 50))
+		set |= 1u << sim_below(w->sim, n);
+	for (unsigned a = 0; a < n; a++)
+		for (unsigned b = 0; b < n; b++)
+			if ((set >> a & 1) != (set >> b & 1))
+				cut(w, a, b);
+	return true;
 }
 
 static bool mend(struct whole *w)
@@ -149,13 +161,17 @@ static bool stand_still(struct whole *w)
 static bool set_clock(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
-	int64_t by =
-	    (int64_t)sim_below(w->sim, 2 * STEP_MAX_NS) - (int64_t)STEP_MAX_NS;
+	uint64_t most =
+	    sim_chance(w->sim, FAR_PERCENT) ? FAR_STEP_NS : STEP_MAX_NS;
+	int64_t by = (int64_t)sim_below(w->sim, 2 * most) - (int64_t)most;
 
 	if (m == NULL)
 		return false;
 	m->host.wall_off_ns = by;
 	w->is_time_moved = true;
+	/* one that leads on for so long follows its clock */
+	if (sim_chance(w->sim, LULL_PERCENT))
+		w->lull_ns = sim_between(w->sim, LULL_MIN_NS, LULL_MAX_NS);
 	return true;
 }
 
@@ -274,6 +290,18 @@ static bool die(struct whole *w)
 	return m != NULL;
 }
 
+/* The same, of what it writes when it is started the next time. */
+static bool die_again(struct whole *w)
+{
+	struct machine *m = leader_or_any(w);
+
+	if (m == NULL || change_is_of(w->change, m))
+		return false;
+	m->dies_at_start = 1 + (unsigned)sim_below(w->sim, START_WRITES_MAX);
+	crash_machine(m);
+	return true;
+}
+
 static bool break_log(struct whole *w)
 {
 	struct machine *m = leader_or_any(w);
@@ -304,10 +332,11 @@ static const struct {
 	{ "snapshot", snapshot, 8 },
 	{ "slow disk", slow_down, 4 },
 	{ "clock drifts", drift, 2 },
-	{ "replaced", replace, 3 },
+	{ "replaced", replace, 6 },
 	{ "store fails", break_store, 2 },
 	{ "dies writing", die, 6 },
 	{ "log fails", break_log, 3 },
+	{ "dies starting", die_again, 4 },
 };
 
 enum { DEEDS = ARRAY_SIZE(deeds), MEND = 5, SET_CLOCK = 8, DRIFT = 13 };
@@ -343,10 +372,12 @@ static void on_storm(void *ctx)
 	at = sim_below(w->sim, sum);
 	while (at >= w->plan.weight[d])
 		at -= w->plan.weight[d++];
+	w->lull_ns = 0;
 	act(w, d);
 	sim_after(w->sim, &w->storm, NULL,
-		  sim_skewed(w->sim, BETWEEN_MIN_NS, BETWEEN_MAX_NS), on_storm,
-		  w);
+		  w->lull_ns +
+		      sim_skewed(w->sim, BETWEEN_MIN_NS, BETWEEN_MAX_NS),
+		  on_storm, w);
 }
 
 static void read_cut(struct whole_cut *ret)
@@ -429,7 +460,7 @@ void whole_storm_end(struct whole *w)
 		m->room = ROOM_OK;
 		m->read_fails = m->write_fails = 0;
 		m->host.disk.puts_fail = 0;
-		m->host.dies_in = 0;
+		m->host.dies_in = m->dies_at_start = 0;
 		m->host.disk.is_to_fail = false;
 		m->host.wall_ppm = 0;
 		if (!m->runs && !change_is_of(w->change, m))

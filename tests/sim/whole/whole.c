@@ -1,6 +1,7 @@
 #include "whole.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 
 #define QUIET_NS     (120 * NS_PER_S) /* virtual: all is done by then */
 #define COMPARE_MEAN 1000             /* turns in which something was applied */
+#define HEAP_MAX     ((size_t)24 << 20) /* of a node, when all is at rest */
 #define LOG_PARTS    4 /* that a log may have of snapshot_bytes */
 
 void whole_fail(struct whole *w, const char *fmt, ...)
@@ -26,6 +28,34 @@ void whole_fail(struct whole *w, const char *fmt, ...)
 	(void)fprintf(stderr, "CORVO_TEST_SEED=%" PRIu64 ": %s\n", w->sim->seed,
 		      w->verdict);
 	_Exit(EXIT_FAILURE);
+}
+
+static unsigned place_of(unsigned call)
+{
+	unsigned place =
+	    call < QUERY_FIRST ? call : WHOLE_OPS + call - QUERY_FIRST;
+
+	CHECK(place < WHOLE_CALLS && (place < WHOLE_OPS) == (call < WHOLE_OPS));
+	return place;
+}
+
+void whole_count(struct whole *w, unsigned call, int err)
+{
+	struct whole_count *c = &w->counts[place_of(call)];
+
+	if (err == 0)
+		c->done++;
+	else
+		c->refused++;
+}
+
+const char *whole_call(unsigned place)
+{
+	const struct call_info *i =
+	    place < WHOLE_OPS ? op_info(place)
+			      : query_info(place - WHOLE_OPS + QUERY_FIRST);
+
+	return i != NULL ? i->name : NULL;
 }
 
 struct machine *whole_of_id(struct whole *w, uint64_t id)
@@ -125,11 +155,6 @@ void whole_look(struct machine *m)
 
 /* --- one run --- */
 
-static void machine_join(struct machine *m)
-{
-	machine_start(m);
-}
-
 static void on_fail(void *ctx, const char *what)
 {
 	whole_fail(ctx, "%s", what);
@@ -150,10 +175,12 @@ void whole_begin(struct whole *w, struct sim *s, char *verdict, char *dir)
 		machine_make(w, i);
 	if (w->plan.is_upgraded) {
 		old_begin(&w->machine[0]);
+		/* while it makes the store one of today, too */
+		w->machine[0].dies_at_start = (unsigned)sim_below(s, 6);
 		witness_begin_with(w->witness, old_store());
 	}
 	for (unsigned i = 0; i < w->plan.machines; i++)
-		machine_join(&w->machine[i]);
+		machine_start_after(&w->machine[i], 0);
 	clients_begin(&w->clients, w);
 	w->strangers = strangers_new(w);
 	for (size_t i = 0; i < WHOLE_STREAMS; i++)
@@ -176,6 +203,19 @@ static bool are_streams_done(const struct whole *w)
 		if (!stream_is_done(w->stream[i]))
 			return false;
 	return true;
+}
+
+/* Each machine has a vote, and nobody else: whoever was given up is gone, and
+ * whoever came in its place has caught up. */
+static bool do_all_vote(struct whole *w)
+{
+	struct node_server all[NODE_SERVERS_MAX];
+	const struct machine *leader = whole_leader(w);
+
+	return leader != NULL &&
+	       node_servers(leader->host.node, all, ARRAY_SIZE(all)) ==
+		   w->plan.machines &&
+	       node_voters(leader->host.node) == w->plan.machines;
 }
 
 static bool is_same_everywhere(struct whole *w)
@@ -215,6 +255,9 @@ static void compare_all(struct whole *w)
 	for (unsigned i = 0; i < w->plan.machines; i++)
 		if (!witness_compare(w->witness, &w->machine[i]))
 			whole_fail(w, "node %u is behind", i);
+	/* one of them: it takes a while */
+	witness_check_node(w->witness,
+			   &w->machine[sim_below(w->sim, w->plan.machines)]);
 	for (unsigned i = 0; i < w->plan.machines; i++) {
 		reader_check(w->machine[i].reader);
 		desk_check(w->machine[i].desk);
@@ -250,7 +293,7 @@ static void tell_nodes(struct whole *w, struct buf *ret)
 /* After each event: what looks at every job comes last. */
 static bool is_at_rest(struct whole *w)
 {
-	return is_same_everywhere(w) && are_streams_done(w) &&
+	return is_same_everywhere(w) && do_all_vote(w) && are_streams_done(w) &&
 	       are_readers_done(w) && clients_are_done(&w->clients);
 }
 
@@ -269,6 +312,7 @@ static void calm_down(struct whole *w)
 	whole_fail(w, "it does not come to rest, %s" WHOLE_DETAILS "%.*s",
 		   whole_leader(w) == NULL  ? "nobody leads"
 		   : !is_same_everywhere(w) ? "nodes are behind"
+		   : !do_all_vote(w)        ? "not all vote"
 		   : !are_readers_done(w)   ? "views are behind"
 		   : !are_streams_done(w)   ? "streams are behind"
 					    : "all nodes are equal",
@@ -292,6 +336,33 @@ void whole_run(struct whole *w)
 	compare_all(w);
 }
 
+/* What a corvo-raftd has in memory at the end, and gives back; its store is in
+ * memory, too, and stays. 0 where nobody counts it, as with a sanitizer. */
+static size_t stop_counted(struct machine *m)
+{
+	size_t before = mallinfo2().uordblks, after;
+
+	machine_stop(m);
+	after = mallinfo2().uordblks;
+	return before - MIN(before, after);
+}
+
+static void stop_all(struct whole *w)
+{
+	size_t most = 0;
+
+	for (unsigned i = 0; i < w->plan.machines; i++) {
+		size_t bytes = stop_counted(&w->machine[i]);
+
+		most = MAX(most, bytes);
+	}
+	w->tally.heap_kib = most >> 10;
+	if (most > HEAP_MAX)
+		whole_fail(w,
+			   "a node has %zu MiB in memory when all is at rest",
+			   most >> 20);
+}
+
 void whole_end(struct whole *w)
 {
 	strangers_free(w->strangers);
@@ -299,8 +370,7 @@ void whole_end(struct whole *w)
 		stream_free(w->stream[i]);
 	change_free(w->change);
 	clients_end(&w->clients);
-	for (unsigned i = 0; i < w->plan.machines; i++)
-		machine_stop(&w->machine[i]);
+	stop_all(w);
 	for (unsigned i = 0; i < w->plan.machines; i++)
 		machine_done(&w->machine[i]);
 	net_done(&w->net);

@@ -42,24 +42,40 @@ struct whole_plan {
 	bool is_upgraded; /* it begins with the store of an older release */
 };
 
-#define WHOLE_TALLY(X) \
-	X(crashes)     \
-	X(deaths)      \
-	X(exits)       \
-	X(installs)    \
-	X(requests)    \
-	X(wild)        \
-	X(events)      \
-	X(called)      \
-	X(agreed)      \
-	X(reads)       \
-	X(rebuilt) X(replaced) X(done) X(refused) X(unknown) X(given) X(entries)
+#define WHOLE_TALLY(X)   \
+	X(crashes)       \
+	X(deaths)        \
+	X(exits)         \
+	X(installs)      \
+	X(requests)      \
+	X(wild)          \
+	X(events)        \
+	X(called)        \
+	X(agreed)        \
+	X(reads)         \
+	X(rebuilt)       \
+	X(replaced)      \
+	X(emptied)       \
+	X(heap_kib)      \
+	X(start_deaths)  \
+	X(worker_deaths) \
+	X(given_back) X(done) X(refused) X(unknown) X(given) X(entries)
 
 struct whole_tally {
 #define X(name) uint64_t name;
 	WHOLE_TALLY(X)
 #undef X
 };
+
+/* What became of one kind of request: an op in the log, a question by an
+ * answer. */
+struct whole_count {
+	uint64_t done, refused;
+};
+
+#define WHOLE_OPS     256 /* ops have numbers below */
+#define WHOLE_QUERIES 128 /* questions have so many from QUERY_FIRST on */
+#define WHOLE_CALLS   (WHOLE_OPS + WHOLE_QUERIES)
 
 /* The state machine as somebody had it first behind an entry. */
 struct state_at {
@@ -73,6 +89,7 @@ struct whole {
 	struct whole_plan plan;
 	struct whole_tally tally;
 	uint64_t deeds[WHOLE_DEEDS]; /* that were done, of each */
+	struct whole_count counts[WHOLE_CALLS];
 	struct clients clients;
 	struct strangers *strangers;
 	struct witness *witness;
@@ -85,6 +102,7 @@ struct whole {
 	uint64_t last_id;
 	char dir[WHOLE_DIR_BYTES]; /* of its files */
 	struct sim_event storm;
+	uint64_t lull_ns; /* until the next deed, and more */
 	char *verdict;
 };
 
@@ -105,6 +123,11 @@ struct machine *whole_of_id(struct whole *w, uint64_t id);
 bool whole_is_open(const struct machine *from, const struct machine *to);
 /* The latest one that is ready; NULL: there is none. */
 struct machine *whole_leader(struct whole *w);
+
+/* What became of a request of that number; err 0: it was done. */
+void whole_count(struct whole *w, unsigned call, int err);
+/* Of the number of a count; NULL: there is none. */
+const char *whole_call(unsigned place);
 
 /* --- probe.c --- */
 

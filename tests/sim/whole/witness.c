@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "component/fsm_fixture.h"
+#include "fetches.h"
 #include "proto/msg_json.h"
 #include "store/digest.h"
 #include "util/clock.h"
@@ -38,6 +39,7 @@ struct witness {
 	size_t seen_n;
 	uint64_t index;
 	struct hmap outcomes;
+	struct fetches *fetches;
 	struct arena arena;
 	uint64_t entries, life, check_every;
 	struct rng rng; /* what the world does is not to depend on it */
@@ -64,6 +66,7 @@ struct witness *witness_new(struct whole *w)
 	const char *every = getenv("CORVO_TEST_CHECK");
 
 	x->w = w;
+	x->fetches = fetches_new(w);
 	x->check_every = CHECK_EVERY;
 	if (every != NULL)
 		CHECK(str_parse_u64(str_from(every), &x->check_every));
@@ -90,6 +93,7 @@ void witness_free(struct witness *x)
 	while (hmap_next(&x->outcomes, &pos, &key, &v))
 		free(v);
 	hmap_done(&x->outcomes);
+	fetches_free(x->fetches);
 	fsm_free(side(x)->f);
 	kv_close(side(x)->kv);
 	arena_done(&x->arena);
@@ -133,6 +137,11 @@ static uint64_t event_hash(const struct m_event *e)
 	ret = hash_stable(b.p, b.n);
 	buf_done(&b);
 	return ret;
+}
+
+struct fetches *witness_fetches(struct witness *x)
+{
+	return x->fetches;
 }
 
 void witness_look_at_events(struct witness *x, uint64_t after_seq,
@@ -336,8 +345,12 @@ static void on_reply(void *ctx, size_t item, int err, uint64_t seq,
 	uint64_t parts[] = { l->hash, item, (uint64_t)err, seq, hash_of(body) };
 
 	l->hash = hash_stable(parts, sizeof(parts));
+	if (l->x != NULL && err != FSM_AGAIN)
+		whole_count(l->x->w, l->e->items[item].op, err);
 	if (l->x != NULL)
 		note_answer(l->x, l->e, &l->e->items[item], err, seq, body);
+	if (l->x != NULL && err == 0 && l->e->items[item].op == OP_FETCH)
+		fetches_note(l->x->fetches, l->e->items[item].body, body);
 	if (l->fn != NULL)
 		l->fn(l->ctx, item, err, seq, body);
 }
@@ -453,17 +466,40 @@ uint32_t __wrap_fsm_level_for(const struct fsm *f, const uint64_t *voters,
 /* --- its store --- */
 
 /* They end the process when something is wrong. */
+static void look_through(struct fx_side *s)
+{
+	fx_check_side(s);
+	fx_check_hooks(s);
+	fx_check_sdb(s);
+	fx_check_webhooks(s);
+	fx_check_policies(s);
+}
+
 void witness_check(struct witness *x)
 {
 	(void)snprintf(x->w->verdict, WHOLE_VERDICT_BYTES,
 		       "the state contradicts itself at entry %" PRIu64,
 		       x->index);
-	fx_check_side(side(x));
-	fx_check_hooks(side(x));
-	fx_check_sdb(side(x));
-	fx_check_webhooks(side(x));
-	fx_check_policies(side(x));
+	look_through(side(x));
 	x->w->verdict[0] = '\0';
+}
+
+void witness_check_node(struct witness *x, struct machine *m)
+{
+	struct parts *p = machine_parts(m);
+	struct fx_side its = *side(x);
+	struct loop *before = sim_enter(&m->host.loop);
+
+	(void)snprintf(x->w->verdict, WHOLE_VERDICT_BYTES,
+		       "the state of node %u contradicts itself at entry "
+		       "%" PRIu64,
+		       m->host.number, x->index);
+	its.f = p->fsm;
+	its.kv = p->kv;
+	CHECK(fsm_flush(its.f) == 0);
+	look_through(&its);
+	x->w->verdict[0] = '\0';
+	(void)sim_enter(before);
 }
 
 static void digest(struct kv *kv, struct digest_result *ret)

@@ -56,11 +56,18 @@ struct witness_call {
 void witness_hear(struct witness *x, const struct witness_call *c,
 		  const struct rpc_reply *r);
 
+/* The same of fetches. */
+struct fetches;
+struct fetches *witness_fetches(struct witness *x);
+
 /* Each job is in one order, counters are what is counted, and so on. */
 void witness_check(struct witness *x);
+struct machine;
+/* The same of what that node has in memory and in its store, at the same entry.
+ */
+void witness_check_node(struct witness *x, struct machine *m);
 /* Fails unless that node has the same to the byte, if it is at the same entry.
  * True: it is. */
-struct machine;
 bool witness_compare(struct witness *x, struct machine *m);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "clients_impl.h"
+#include "fetches.h"
 #include "util/clock.h"
 #include "util/hash.h"
 
@@ -19,17 +20,9 @@
 #define LONG_PERCENT  3
 #define QUICK_MAX_NS  (20 * NS_PER_MS) /* when there are no new jobs */
 #define REST_MAX_NS   (500 * NS_PER_MS)
-#define COST_MAX      1000 /* of a report; in thousandths of a usd */
-#define COST_NANO     1000000
 #define AGAIN_PERCENT 8 /* of acks that are sent twice */
-
-/* What was used, said once or several times under the same name. */
-struct report {
-	uint64_t cost;
-	bool is_counted;    /* for sure */
-	bool may_be;        /* nobody knows */
-	unsigned under_way; /* requests without an answer */
-};
+#define DEATH_PERCENT 3 /* of fetches: their worker dies by and by */
+#define DEATH_MAX_NS  (2 * NS_PER_S)
 
 /* A job in a worker's hands. */
 struct held {
@@ -46,71 +39,10 @@ struct worker_sim {
 	unsigned number;
 	char name[24];
 	struct held held[HELD_MAX];
-	bool is_asking;
+	struct call *asks; /* for jobs; NULL: it does not */
 	bool is_told; /* a budget was spent: it asks once for other queues */
-	struct sim_event next;
+	struct sim_event next, death;
 };
-
-/* --- what was used --- */
-
-static size_t new_report(struct clients *c)
-{
-	size_t n = c->reports_n;
-
-	if ((n & (n - 1)) == 0)
-		c->reports = xrealloc(c->reports, 2 * MAX(n, (size_t)1) *
-						      sizeof(*c->reports));
-	c->reports[n] =
-	    (struct report){ .cost = sim_between(c->w->sim, 1, COST_MAX) *
-				     COST_NANO };
-	return c->reports_n++;
-}
-
-/* Some say the last one once more: its answer may have been lost. It must not
- * come after the next one, so that has to wait until it is answered. */
-static void report(struct held *h, struct m_usage *u, struct arena *a)
-{
-	struct clients *c = h->worker->c;
-	struct report *r = &c->reports[h->report];
-
-	if (h->report == 0 ||
-	    (r->under_way == 0 && !r->may_be && sim_chance(c->w->sim, 70)))
-		h->report = new_report(c);
-	r = &c->reports[h->report];
-	r->under_way++;
-	MSG_SET(u, usage, cost_usd, r->cost);
-	MSG_SET(u, usage, report_id, arena_printf(a, "r%zu", h->report));
-}
-
-static void note_report(struct call *x, int err, bool is_counted)
-{
-	struct clients *c = x->c;
-	struct report *r = &c->reports[x->report];
-
-	if (x->report == 0)
-		return;
-	r->under_way--;
-	if (is_unsure(err))
-		r->may_be = true;
-	if (err != 0 || !is_counted || r->is_counted)
-		return;
-	r->is_counted = true;
-	c->spent += r->cost;
-	people_note_spent(c->people);
-}
-
-void reports_sum(const struct clients *c, uint64_t *least, uint64_t *most)
-{
-	*least = *most = 0;
-	for (size_t i = 1; i < c->reports_n; i++) {
-		const struct report *r = &c->reports[i];
-
-		if (r->is_counted)
-			*least += r->cost;
-		if (r->is_counted || r->may_be || r->under_way > 0)
-			*most += r->cost;
-	}
-}
 
 /* --- fetching --- */
 
@@ -143,6 +75,7 @@ static void let_go(struct held *h)
 }
 
 static call_fn on_fetched;
+static void on_death(void *ctx);
 
 static void fetch(struct worker_sim *k)
 {
@@ -169,21 +102,44 @@ static void fetch(struct worker_sim *k)
 	MSG_SET(&m, fetch, lease_duration, lease);
 	MSG_SET(&m, fetch, count, (uint32_t)sim_between(s, 1, places));
 	MSG_SET(&m, fetch, fetch_id, rng_u64(&s->rng));
-	k->is_asking = true;
-	call(k->c,
-	     (struct call){ .op = OP_FETCH,
-			    .fn = on_fetched,
-			    .worker = k,
-			    .lease_ns = lease },
-	     &msg_fetch, &m, wait);
+	k->asks = call(k->c,
+		       (struct call){ .op = OP_FETCH,
+				      .fn = on_fetched,
+				      .worker = k,
+				      .token = m.fetch_id,
+				      .lease_ns = lease },
+		       &msg_fetch, &m, wait);
+	if (!k->c->is_quiet && !sim_is_due(&k->death) &&
+	    sim_chance(s, DEATH_PERCENT))
+		sim_after(s, &k->death, NULL, sim_below(s, wait + DEATH_MAX_NS),
+			  on_death, k);
 }
 
 static void on_worker(void *ctx)
 {
 	struct worker_sim *k = ctx;
 
-	if (!k->is_asking && free_place(k) != NULL)
+	if (k->asks == NULL && free_place(k) != NULL)
 		fetch(k);
+}
+
+/* What it has in its hands is forgotten, and nobody hears what it asked for. */
+static void on_death(void *ctx)
+{
+	struct worker_sim *k = ctx;
+
+	if (k->c->is_quiet)
+		return;
+	k->c->w->tally.worker_deaths++;
+	sim_note(k->c->w->sim, "worker dies", k->number, k->asks != NULL, 0, 0,
+		 0);
+	if (k->asks != NULL)
+		call_withdraw(k->asks);
+	k->asks = NULL;
+	for (size_t i = 0; i < HELD_MAX; i++)
+		if (k->held[i].number != 0)
+			let_go(&k->held[i]);
+	rest(k, REST_MAX_NS);
 }
 
 /* --- what is given --- */
@@ -364,7 +320,8 @@ static void on_fetched(struct call *x, const struct rpc_reply *r)
 	struct arena a = ARENA_INIT;
 	struct m_fetch_reply m;
 
-	k->is_asking = false;
+	k->asks = NULL;
+	fetches_hear(witness_fetches(k->c->w->witness), x->token, r);
 	if (r->err == 0) {
 		CHECK(msg_decode(&msg_fetch_reply, r->body, &a, &m) == 0);
 		for (size_t i = 0; i < m.jobs_n; i++)
@@ -381,7 +338,7 @@ static void on_acked(struct call *x, const struct rpc_reply *r)
 {
 	struct job_known *j = job(x->c, x->number);
 
-	note_report(x, r->err, true);
+	report_heard(x, r->err, true);
 	if (x->is_turn) {
 		j->turns_told += r->err == 0;
 		j->turns_asked -= is_refusal(r->err);
@@ -422,7 +379,7 @@ static void ack(struct held *h, struct call how, struct m_usage *u)
 
 static void on_failed(struct call *x, const struct rpc_reply *r)
 {
-	note_report(x, r->err, true);
+	report_heard(x, r->err, true);
 }
 
 static void fail(struct held *h, struct call how, struct m_usage *u)
@@ -437,8 +394,8 @@ static void fail(struct held *h, struct call how, struct m_usage *u)
 		MSG_SET(&m, fail, requeue, true);
 	else if (u != NULL)
 		MSG_SET(&m, fail, usage, u);
-	if (!MSG_HAS(&m, fail, usage) && how.report != 0) {
-		k->c->reports[how.report].under_way--;
+	if (!MSG_HAS(&m, fail, usage)) {
+		report_sent(k->c, how.report, -1);
 		how.report = 0;
 	}
 	how.op = OP_FAIL;
@@ -456,8 +413,7 @@ static void end_well(struct held *h, struct call how, struct m_usage *u)
 	if (job(c, h->number)->turns > 0 ||
 	    !sim_chance(c->w->sim, AGAIN_PERCENT))
 		return;
-	if (how.report != 0)
-		c->reports[how.report].under_way++;
+	report_sent(c, how.report, 1);
 	ack(h, how, u);
 }
 
@@ -474,7 +430,7 @@ static void end_held(void *ctx)
 	uint64_t what = sim_below(s, 100);
 
 	if (what < 92 && job(k->c, h->number)->queue == QUEUE_COSTLY) {
-		report(h, &usage, &a);
+		h->report = report_next(k->c, h->report, &usage, &a);
 		u = &usage;
 		how.report = h->report;
 	}
@@ -518,7 +474,7 @@ static void on_beaten(struct call *x, const struct rpc_reply *r)
 			j->until_ns =
 			    MAX(j->until_ns, x->asked_ns + x->lease_ns);
 	}
-	note_report(x, r->err, is_taken);
+	report_heard(x, r->err, is_taken);
 	arena_done(&a);
 }
 
@@ -543,7 +499,7 @@ static void beat(void *ctx)
 	if (sim_chance(s, 20))
 		MSG_SET(&b, beat, progress, STR("{\"half\":true}"));
 	if (job(k->c, h->number)->queue == QUEUE_COSTLY) {
-		report(h, &u, &a);
+		h->report = report_next(k->c, h->report, &u, &a);
 		how.report = h->report;
 		MSG_SET(&b, beat, usage, &u);
 	}
@@ -560,7 +516,7 @@ void workers_begin(struct clients *c)
 {
 	struct sim *s = c->w->sim;
 
-	(void)new_report(c); /* the first one is none */
+	reports_begin(c);
 	c->workers_n = sim_between(s, 1, WORKERS_MAX);
 	c->workers = xcalloc(c->workers_n, sizeof(*c->workers));
 	for (size_t i = 0; i < c->workers_n; i++) {
@@ -579,6 +535,7 @@ void workers_end(struct clients *c)
 		struct worker_sim *k = &c->workers[i];
 
 		sim_forget(c->w->sim, &k->next);
+		sim_forget(c->w->sim, &k->death);
 		for (size_t n = 0; n < HELD_MAX; n++)
 			if (k->held[n].number != 0)
 				let_go(&k->held[n]);
