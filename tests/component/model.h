@@ -165,8 +165,9 @@ struct model_job {
 	bool used;
 	bool
 	    unnamed; /* the server made it in this op: its id is to be learnt */
-	bool placed; /* stands at the end since this op */
-	bool touched; /* by this op */
+	bool parent_unknown; /* that was made and went in the same op */
+	bool placed;         /* stands at the end since this op */
+	bool touched;        /* by this op */
 	struct str id, queue, payload, tags, parent, group;
 	enum job_state state;
 	uint32_t prio, attempt, max_retries, backoff;

@@ -16,6 +16,7 @@ static struct model_job *follow(struct model *m, const struct model_job *prev,
 	j->chain = prev->chain;
 	j->chain_id = prev->chain_id;
 	j->parent = prev->id;
+	j->parent_unknown = prev->unnamed;
 	j->prio = MSG_HAS(s, chain_step, priority) ? s->priority : prev->prio;
 	j->tags = s->tags.n > 0 ? s->tags : prev->tags;
 	j->group = s->group.n > 0 ? s->group : prev->group;
@@ -37,13 +38,23 @@ static struct model_job *follow(struct model *m, const struct model_job *prev,
 	return j;
 }
 
+/* The job before stands in the payload. One that was made and is gone within
+ * one operation has no id by the rules. */
+static struct str prev_holds(struct model *m, const char *member,
+			     const struct model_job *prev)
+{
+	if (prev->unnamed)
+		return arena_printf(&m->arena, "\"%s\":\"", member);
+	return arena_printf(&m->arena, "\"%s\":\"%.*s\"", member,
+			    STR_ARG(prev->id));
+}
+
 static void follow_success(struct model *m, const struct model_job *prev,
 			   const struct m_chain_step *s, int64_t step)
 {
 	struct model_job *j = follow(m, prev, s, step);
 
-	j->holds[0] = arena_printf(&m->arena, "\"previous_job_id\":\"%.*s\"",
-				   STR_ARG(prev->id));
+	j->holds[0] = prev_holds(m, "previous_job_id", prev);
 	if (prev->result.n > 0)
 		j->holds[1] =
 		    arena_printf(&m->arena, "\"previous_result\":%.*s",
@@ -54,8 +65,7 @@ static void follow_failure(struct model *m, const struct model_job *prev)
 {
 	struct model_job *j = follow(m, prev, prev->chain->on_failure, -2);
 
-	j->holds[0] = arena_printf(&m->arena, "\"failed_job_id\":\"%.*s\"",
-				   STR_ARG(prev->id));
+	j->holds[0] = prev_holds(m, "failed_job_id", prev);
 	j->holds[1] = arena_printf(&m->arena, "\"failed_step\":%lld",
 				   (long long)prev->step);
 }

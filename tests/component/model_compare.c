@@ -42,6 +42,8 @@ static void name_job(struct model *m, struct fx *x, struct str id)
 			continue;
 		j->id = model_copy(m, id);
 		j->payload = model_copy(m, r.payload);
+		if (j->parent_unknown)
+			j->parent = model_copy(m, r.parent_id);
 		j->unnamed = false;
 		return;
 	}
