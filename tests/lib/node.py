@@ -110,12 +110,18 @@ def programs_for_everybody(directory):
     return directory / "programs" / "cli" / "corvo"
 
 
-def is_alive(pid):
+def life(pid):
+    """What tells it from later processes of that number; None: it is over."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rsplit(")", 1)[1].split()[0] != "Z"
+        return None
+    fields = stat.rsplit(")", 1)[1].split()
+    return fields[19] if fields[0] != "Z" else None
+
+
+def is_alive(pid):
+    return life(pid) is not None
 
 
 class Answer:
@@ -396,15 +402,18 @@ class Node:
             self.pids()
         if self.is_running():
             self.process.send_signal(signal.SIGSTOP)
-        for pid in self.seen_pids:
-            if self.is_ours(pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        killed = {pid: life(pid) for pid in self.seen_pids
+                  if self.is_ours(pid)}
+        for pid in killed:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         if self.is_running():
             self.process.kill()
         if self.process is not None:
             self.process.wait(patience(20))
-        wait_until(lambda: not any(self.is_ours(p) for p in self.seen_pids),
+        # One that dies loses its command line before its files and locks.
+        wait_until(lambda: not any(begun is not None and life(p) == begun
+                                   for p, begun in killed.items()),
                    20, "killed processes to be gone")
 
     def clean_up(self, check=True):
